@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Elementwise ops: every operand and the result have one shape.
+include "mortise/ir/Dialect.td"
+
+class Mortise_Unary<string mnemonic, Type operand> : Mortise_Op<mnemonic, [SameOperandsAndResultType]> {
+  let arguments = (ins operand:$operand);
+  let results = (outs operand:$result);
+}
+class Mortise_FloatUnary<string mnemonic> : Mortise_Unary<mnemonic, Mortise_FloatTensor>;
+class Mortise_Binary<string mnemonic, Type operand> : Mortise_Op<mnemonic, [SameOperandsAndResultType]> {
+  let arguments = (ins operand:$lhs, operand:$rhs);
+  let results = (outs operand:$result);
+}
+
+def Mortise_AbsOp : Mortise_Unary<"abs", Mortise_NumberTensor> { let summary = "|x|; the minimum integer stays itself."; }
+def Mortise_NegOp : Mortise_Unary<"neg", Mortise_NumberTensor> { let summary = "-x; flips the sign of zero and of NaN; integers wrap."; }
+def Mortise_SignOp : Mortise_Unary<"sign", Mortise_NumberTensor> { let summary = "-1, 0 or 1; zeros keep their sign, NaN gives NaN."; }
+def Mortise_ExpOp : Mortise_FloatUnary<"exp"> { let summary = "e^x"; }
+def Mortise_Expm1Op : Mortise_FloatUnary<"expm1"> { let summary = "e^x - 1, exact near 0."; }
+def Mortise_LogOp : Mortise_FloatUnary<"log"> { let summary = "natural logarithm; NaN below 0, -inf at 0."; }
+def Mortise_Log1pOp : Mortise_FloatUnary<"log1p"> { let summary = "log(1 + x), exact near 0."; }
+def Mortise_SqrtOp : Mortise_FloatUnary<"sqrt"> { let summary = "square root, correctly rounded; sqrt(-0) = -0."; }
+def Mortise_RsqrtOp : Mortise_FloatUnary<"rsqrt"> { let summary = "1 / sqrt(x); +-inf at +-0."; }
+def Mortise_SinOp : Mortise_FloatUnary<"sin"> { let summary = "sine of radians; NaN at infinities."; }
+def Mortise_CosOp : Mortise_FloatUnary<"cos"> { let summary = "cosine of radians; NaN at infinities."; }
+def Mortise_TanhOp : Mortise_FloatUnary<"tanh"> { let summary = "hyperbolic tangent."; }
+def Mortise_ErfOp : Mortise_FloatUnary<"erf"> { let summary = "error function."; }
+def Mortise_LogisticOp : Mortise_FloatUnary<"logistic"> { let summary = "1 / (1 + e^-x), without overflow for any x."; }
+def Mortise_FloorOp : Mortise_FloatUnary<"floor"> { let summary = "largest integer not above x."; }
+def Mortise_CeilOp : Mortise_FloatUnary<"ceil"> { let summary = "smallest integer not below x."; }
+def Mortise_RoundOp : Mortise_FloatUnary<"round"> { let summary = "nearest integer, ties to even."; }
+def Mortise_NotOp : Mortise_Unary<"not", Mortise_BitsTensor> { let summary = "logical for i1, bitwise for integers."; }
+
+def Mortise_AddOp : Mortise_Binary<"add", Mortise_Tensor> { let summary = "x + y; for i1, or."; }
+def Mortise_SubOp : Mortise_Binary<"sub", Mortise_NumberTensor> { let summary = "x - y"; }
+def Mortise_MulOp : Mortise_Binary<"mul", Mortise_Tensor> { let summary = "x * y; for i1, and."; }
+def Mortise_DivOp : Mortise_Binary<"div", Mortise_NumberTensor> {
+  let summary = "x / y; integers truncate towards 0.";
+  let description = [{Integer division by 0 gives -1 (all bits set for ui8), and the minimum divided by -1 gives the minimum.}];
+}
+def Mortise_RemOp : Mortise_Binary<"rem", Mortise_NumberTensor> {
+  let summary = "remainder of the truncated division; sign of x.";
+  let description = [{Integer x rem 0 gives x; float rem is exact as C's fmod, NaN for y = 0 or infinite x.}];
+}
+def Mortise_PowOp : Mortise_Binary<"pow", Mortise_NumberTensor> {
+  let summary = "x ^ y";
+  let description = [{Floats as C's pow. Integers wrap; a negative exponent gives 0, except for bases 1 and -1.}];
+}
+def Mortise_MaxOp : Mortise_Binary<"max", Mortise_Tensor> { let summary = "larger; NaN if either is NaN; +0 is above -0; for i1, or."; }
+def Mortise_MinOp : Mortise_Binary<"min", Mortise_Tensor> { let summary = "smaller; NaN if either is NaN; -0 is below +0; for i1, and."; }
+def Mortise_Atan2Op : Mortise_Binary<"atan2", Mortise_FloatTensor> { let summary = "angle of (rhs, lhs) in radians, as C's atan2."; }
+def Mortise_AndOp : Mortise_Binary<"and", Mortise_BitsTensor> { let summary = "logical for i1, bitwise for integers."; }
+def Mortise_OrOp : Mortise_Binary<"or", Mortise_BitsTensor> { let summary = "logical for i1, bitwise for integers."; }
+def Mortise_XorOp : Mortise_Binary<"xor", Mortise_BitsTensor> { let summary = "logical for i1, bitwise for integers."; }
+
+def Mortise_CompareOp : Mortise_Op<"compare"> {
+  let summary = "elementwise comparison to i1";
+  let description = [{Floats compare as IEEE 754: with a NaN all are false but `ne`. -0 equals +0. false is below true.}];
+  let arguments = (ins Mortise_Tensor:$lhs, Mortise_Tensor:$rhs,
+                       Mortise_Choice<["eq", "ne", "lt", "le", "gt", "ge"]>:$direction);
+  let results = (outs Mortise_BoolTensor:$result);
+}
+def Mortise_SelectOp : Mortise_Op<"select"> {
+  let summary = "on_true where the predicate holds, else on_false; all of one shape";
+  let arguments = (ins Mortise_BoolTensor:$predicate, Mortise_Tensor:$on_true, Mortise_Tensor:$on_false);
+  let results = (outs Mortise_Tensor:$result);
+}
+def Mortise_ConvertOp : Mortise_Op<"convert"> {
+  let summary = "to another element type";
+  let description = [{
+    To a float: rounds to nearest even, overflow gives infinity (NaN for f8E4M3FN). Float to integer truncates towards 0; NaN
+    gives 0 and values out of range saturate (StableHLO leaves both open). Integer to integer keeps the low bits.
+    To i1: true where not 0 (NaN is true). From i1: 0 or 1. `dtype` is the name of the element type ("f32").
+  }];
+  let arguments = (ins Mortise_Tensor:$operand, StrAttr:$dtype);
+  let results = (outs Mortise_Tensor:$result);
+}

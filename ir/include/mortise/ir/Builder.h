@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Builds a function op by op, by op name; the Python door (through the C API) and C++ users both call this.
+// Not thread safe: one builder, one thread.
+#pragma once
+
+#include <mortise/plugin.h>
+#include <mortise/result.hpp>
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mlir {
+class MLIRContext;
+class ModuleOp;
+template <typename T> class OwningOpRef;
+} // namespace mlir
+
+namespace mortise::ir {
+
+using ValueId = uint32_t; // numbered by this builder
+inline constexpr ValueId noValue = UINT32_MAX; // an optional operand left out
+
+class Builder {
+public:
+  Builder(mlir::MLIRContext &context, std::string_view name);
+  ~Builder();
+
+  // `flags`: MortiseValueFlag bits.
+  Result<ValueId> addInput(std::string_view name, const MortiseType &type, uint32_t flags);
+
+  // Appends `op` ("mortise.add"). Result types are inferred and the op is verified at once, so that an error names the
+  // op, `location`, what was expected and what was found. Attributes not given take no default: all are required,
+  // and unknown ones are errors naming the nearest known.
+  Result<std::vector<ValueId>> addOp(std::string_view op, std::span<const ValueId> operands,
+                                     std::span<const MortiseAttribute *const> attributes,
+                                     std::string_view location);
+
+  // The type inferred for a value; owned by the builder.
+  Result<const MortiseType *> typeOf(ValueId value) const;
+
+  // `aliasInput` is the number of the input whose memory this output is written to, or -1.
+  Result<void> addOutput(ValueId value, int64_t aliasInput);
+
+  // Verifies and hands over the module, whose one public function has the given name. The builder is empty afterwards.
+  Result<mlir::OwningOpRef<mlir::ModuleOp>> finish();
+
+private:
+  struct Impl;
+  std::unique_ptr<Impl> impl;
+};
+
+} // namespace mortise::ir

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A graph outside MLIR: the portable format's bytes, and the C view (MortiseGraph) that plugins read.
+// Links no LLVM. Immutable once made; any thread may read.
+#pragma once
+
+#include <mortise/graph.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace mortise {
+
+class Graph {
+public:
+  // Verifies `bytes` (FlatBuffers verifier, then sizes, indices, dtypes, order, opset) and copies them.
+  // Errors: MORTISE_CORRUPT, MORTISE_VERSION_MISMATCH.
+  static Result<std::shared_ptr<const Graph>> read(std::span<const std::byte> bytes);
+
+  // Serialises any well-formed view (the inverse of read).
+  static Result<std::shared_ptr<const Graph>> copy(const MortiseGraph &view);
+
+  virtual ~Graph() = default;
+  virtual const MortiseGraph &view() const = 0;              // lives as long as this
+  virtual std::span<const std::byte> bytes() const = 0;      // the portable format
+
+  // The Graph that owns `view`, or NULL when `view` was made by someone else.
+  static const Graph *owner(const MortiseGraph &view);
+};
+
+// A region cut out of a graph. `inputs[i]` is the index (MortiseGraph::values) in the whole graph of the
+// region's input i, likewise outputs; flags (constant, state) and names carry over, aliases too where both ends
+// are the region's.
+struct Region {
+  std::shared_ptr<const Graph> graph;
+  std::vector<uint32_t> inputs, outputs;
+};
+
+// `nodes` ascending. A value is an output of the region when a node outside, or the graph's output list, uses it.
+// Inputs come in order of value index. Errors: MORTISE_INVALID_ARGUMENT (not ascending, out of range, not convex).
+Result<Region> extractRegion(const MortiseGraph &graph, std::span<const uint32_t> nodes);
+
+// Runs a postfix program. Errors: MORTISE_INVALID_ARGUMENT (malformed, overflow, division by 0).
+Result<int64_t> evaluate(const MortiseExpr &expr, std::span<const int64_t> symbols);
+
+} // namespace mortise

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// From a module to a plan.
+#pragma once
+
+#include <mortise/runtime/Config.h>
+#include <mortise/runtime/Program.h>
+#include <mortise/runtime/Registry.h>
+
+namespace mlir {
+class ModuleOp;
+} // namespace mlir
+
+namespace mortise::passes {
+
+// Runs the pipeline of Pipelines.cpp on `module` (which it changes), places it on the devices that config's `device` selects,
+// and writes the plan. Errors: a node that no chosen device takes even after decomposition (the message lists the op, its
+// location and every plugin's reason), `require` not met, an unknown device.
+Result<std::shared_ptr<const plan::PlanT>> compile(mlir::ModuleOp module, const runtime::Registry &registry,
+                                                   const runtime::Config &config);
+
+
+} // namespace mortise::passes

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A plan made ready to run: kernels compiled, constants bound. Any number of threads may run one program at once; each
+// call in flight leases an execution context. After the first call of each context the host allocates nothing.
+#pragma once
+
+#include <mortise/portable/Graph.h>
+#include <mortise/runtime/Registry.h>
+
+#include <memory>
+#include <span>
+
+namespace mortise::plan {
+struct PlanT; // generated from runtime/plan.fbs (object API)
+}
+
+namespace mortise::runtime {
+
+struct Tensor { // a caller's buffer; not owned
+  void *data = nullptr;
+  int32_t dtype = 0;
+  int32_t rank = 0;
+  const int64_t *dims = nullptr;
+  const int64_t *strides = nullptr; // in elements; NULL is dense row-major
+};
+
+struct StepReport { std::string name, lowering; uint64_t ns = 0; double bytes = 0, flops = 0; };
+struct RegionReport {
+  std::string device, plugin, lowering;
+  std::vector<uint32_t> nodes; // of the compiled graph
+  double predictedNs = 0;
+  std::vector<StepReport> steps;
+};
+
+class Program {
+public:
+  // Compiles every region's kernel (in parallel threads) on the devices that the plan names.
+  static Result<std::shared_ptr<Program>> load(std::shared_ptr<const plan::PlanT> plan,
+                                               std::shared_ptr<Registry> registry);
+
+  // Packs the constant inputs: `tensors` holds one entry per plan input, ignored where it is not constant. The memory must
+  // stay valid until the next bind or the program's end. Calling again rebinds (swapped weights); calls in flight
+  // finish with the old ones.
+  Result<void> bindConstants(std::span<const Tensor> tensors);
+
+  // Checks dtype and shape of every input and output, then runs. Inputs that are not dense are copied first; outputs have to be
+  // dense. Entries for constants are ignored. An aliased output's data is NULL or its input's.
+  Result<void> run(std::span<const Tensor> inputs, std::span<const Tensor> outputs);
+
+  // The unchecked fast path: one dense pointer per input and output, shapes known to be right.
+  Result<void> runPointers(const void *const *inputs, void *const *outputs);
+
+  // Runs once with per-step clocks on, adding to the report's ns.
+  Result<void> runProfiled(std::span<const Tensor> inputs, std::span<const Tensor> outputs);
+
+  const plan::PlanT &plan() const;
+  uint64_t arenaBytes() const;  // of one execution context, workspaces included
+  uint64_t packedBytes() const; // constants held by plugins
+  std::vector<RegionReport> report() const;
+
+  ~Program();
+
+private:
+  struct Impl;
+  explicit Program(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl;
+};
+
+} // namespace mortise::runtime

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Plugins and their devices. Loading checks everything that can be checked: file, directory, manifest, magic,
+// version range, layout hash, NULL slots. A plugin that fails is listed with its reason and not used.
+#pragma once
+
+#include <mortise/result.hpp>
+#include <mortise/runtime/Config.h>
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace mortise::runtime {
+
+struct Plugin {
+  std::string name, vendor, version, path;
+  const MortisePlugin *table = nullptr; // lives until the process ends: libraries are never unloaded
+};
+
+struct Device {
+  const Plugin *plugin = nullptr;
+  MortiseDeviceInfo info{}; // info.device is what the slots take
+  std::string name() const; // "cpu", or "cuda:1" where a kind has several
+};
+
+struct Rejected {
+  std::string path;
+  Error error;
+};
+
+class Registry {
+public:
+  // Loads every plugin in the directories and files that `config` names.
+  static std::shared_ptr<Registry> load(const Config &config);
+
+  std::span<const std::unique_ptr<Plugin>> plugins() const;
+  std::span<const std::unique_ptr<Device>> devices() const;
+  std::span<const Rejected> rejected() const;
+
+  // `name`: "auto" (every device with automatic set, best first), a kind, or kind:ordinal. Errors name the devices there are,
+  // and why a plugin that would have it was rejected.
+  Result<std::vector<const Device *>> find(std::string_view name) const;
+
+private:
+  struct Impl;
+  explicit Registry(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl;
+
+public:
+  ~Registry();
+};
+
+// Takes ownership of a plugin's status; MORTISE_OK for NULL.
+Result<void> take(MortiseStatus *status);
+// The table handed to plugins.
+const MortiseHost &host();
+
+} // namespace mortise::runtime

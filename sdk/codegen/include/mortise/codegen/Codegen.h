@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The code generation toolkit that a plugin may link: region -> fused groups -> structured loops -> machine code.
+// A plugin marks the nodes it computes with library calls; `fuse` groups the rest; `Compiler` turns groups into functions.
+#pragma once
+
+#include <mortise/result.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace mortise::codegen {
+
+struct Target {
+  std::string triple, cpu, features;
+  unsigned vectorBits = 0; // 512 where the CPU has AVX-512
+  unsigned threads = 1;
+  static Target host(unsigned threads);
+};
+
+// How a value is laid out in the memory of another: element (i0, i1, ...) is at offset + sum(i * stride), in elements.
+struct View {
+  uint32_t base = 0; // MortiseGraph::values index of a value that has memory of its own
+  int64_t offset = 0;
+  std::vector<int64_t> dims, strides;
+};
+
+// The view of a node's result on its first operand's, for reshape (where strides allow), transpose, slice and broadcast;
+// nullopt for other ops and for reshapes that need a copy.
+std::optional<View> viewThrough(const MortiseNode &node, const View &operand);
+View denseView(const MortiseValue &value);
+
+enum class GroupKind { Pointwise, Rows, Columns, Scan }; // Rows: reductions over trailing dimensions, with producers and consumers
+
+// Nodes computed by one generated function. `inputs` and `outputs` are values with memory at the border; an input's memory
+// is described by `inputViews[i]`, and outputs are written densely.
+struct Group {
+  GroupKind kind = GroupKind::Pointwise;
+  std::vector<uint32_t> nodes; // ascending
+  std::vector<uint32_t> inputs, outputs;
+  std::vector<View> inputViews;
+  std::string name; // for people: "layer_norm+add 128x768"
+};
+
+struct FuseRequest {
+  const MortiseGraph *graph = nullptr;
+  std::vector<bool> taken;        // per node: computed by the plugin itself, or folded away by it
+  std::vector<bool> materialise;  // per value: must have dense memory of its own (a library call reads it so)
+  // Values that a library call reads in place through these views need no materialising of the view ops between.
+};
+
+// `views[v]` says, for every value that needs no memory of its own, what it is a view of. Groups come in a valid order.
+// Every node is in exactly one of: taken, a group, a pure view, dead. A cheap node may be recomputed in several groups.
+struct FuseResult {
+  std::vector<Group> groups;
+  std::vector<std::optional<View>> views; // per value
+};
+Result<FuseResult> fuse(const FuseRequest &request, const Target &target);
+
+// True when groups can compute this node; else the reason, for a refusal.
+struct Support {
+  bool yes = true;
+  MortiseReason reason = MORTISE_REASON_OP;
+  std::string detail;
+};
+Support supports(const MortiseNode &node);
+
+// entry(inputs, outputs, scratch, begin, end) computes tasks [begin, end) of `tasks`. Tasks are independent.
+struct Function {
+  using Entry = void (*)(const void *const *inputs, void *const *outputs, void *scratch, int64_t begin, int64_t end);
+  Entry entry = nullptr;
+  int64_t tasks = 1;
+  int64_t grain = 1;           // tasks worth one hand-over to a thread
+  size_t scratchBytes = 0;     // per thread, 64-byte aligned
+  double bytes = 0, flops = 0; // of one run over all tasks
+};
+
+// Owns the machine code. Functions live as long as the compiler. Thread safe.
+class Compiler {
+public:
+  static Result<std::unique_ptr<Compiler>> create(const Target &target);
+  // Equal groups (same ops, shapes, strides) compile once, also across calls. Compiles in parallel threads.
+  Result<std::vector<Function>> compile(const MortiseGraph &graph, std::span<const Group> groups);
+  ~Compiler();
+
+private:
+  struct Impl;
+  explicit Compiler(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl;
+};
+
+} // namespace mortise::codegen

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Readers over the C view of a graph (plugin.h) that hosts and plugins share. Header only; allocates only where it
+// returns strings or vectors. Static shapes only where it says so.
+#pragma once
+
+#include <mortise/result.hpp>
+
+#include <cstring>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace mortise {
+
+inline std::span<const int64_t> dims(const MortiseType &type) {
+  return {type.dims, static_cast<size_t>(type.rank)};
+}
+inline bool isStatic(const MortiseType &type) { return type.dim_exprs == nullptr; }
+
+// Product of the extents; static shapes only.
+inline int64_t elementCount(const MortiseType &type) {
+  int64_t count = 1;
+  for (int64_t dim : dims(type))
+    count *= dim;
+  return count;
+}
+
+// Bits that one element occupies; 0 for an unknown dtype. I1 occupies a byte.
+inline size_t dtypeBits(int32_t dtype) {
+  switch (dtype) {
+  case MORTISE_F64: case MORTISE_I64: return 64;
+  case MORTISE_F32: case MORTISE_I32: return 32;
+  case MORTISE_F16: case MORTISE_BF16: case MORTISE_I16: return 16;
+  case MORTISE_F8E4M3FN: case MORTISE_F8E5M2: case MORTISE_I8: case MORTISE_UI8: case MORTISE_I1: return 8;
+  case MORTISE_I4: return 4;
+  default: return 0;
+  }
+}
+
+inline constexpr const char *dtypeNames[] = {"?",   "f64", "f32", "f16", "bf16", "f8E4M3FN", "f8E5M2",
+                                             "i64", "i32", "i16", "i8",  "i4",   "ui8",      "i1"};
+inline const char *dtypeName(int32_t dtype) {
+  return dtypeNames[dtype >= MORTISE_F64 && dtype <= MORTISE_I1 ? dtype : 0];
+}
+// 0 when unknown.
+inline int32_t dtypeFromName(std::string_view name) {
+  for (int32_t dtype = MORTISE_F64; dtype <= MORTISE_I1; ++dtype)
+    if (name == dtypeNames[dtype])
+      return dtype;
+  return 0;
+}
+inline bool isFloat(int32_t dtype) { return dtype >= MORTISE_F64 && dtype <= MORTISE_F8E5M2; }
+
+// Bytes of a dense tensor; static shapes only.
+inline size_t byteSize(const MortiseType &type) {
+  return (static_cast<size_t>(elementCount(type)) * dtypeBits(type.dtype) + 7) / 8;
+}
+
+// NULL when the node has no attribute of this name.
+inline const MortiseAttribute *findAttribute(const MortiseNode &node, std::string_view name) {
+  for (size_t i = 0; i < node.attribute_count; ++i)
+    if (name == node.attributes[i]->name)
+      return node.attributes[i];
+  return nullptr;
+}
+// Attributes that the op is known to have: 0, "" or empty when absent.
+inline int64_t intAttribute(const MortiseNode &node, std::string_view name) {
+  const MortiseAttribute *found = findAttribute(node, name);
+  return found ? found->i64 : 0;
+}
+inline double floatAttribute(const MortiseNode &node, std::string_view name) {
+  const MortiseAttribute *found = findAttribute(node, name);
+  return found ? found->f64 : 0;
+}
+inline std::string_view stringAttribute(const MortiseNode &node, std::string_view name) {
+  const MortiseAttribute *found = findAttribute(node, name);
+  return found ? std::string_view(found->string) : std::string_view();
+}
+inline std::span<const int64_t> intsAttribute(const MortiseNode &node, std::string_view name) {
+  const MortiseAttribute *found = findAttribute(node, name);
+  return found ? std::span<const int64_t>(found->i64s, found->count) : std::span<const int64_t>();
+}
+
+inline bool isOp(const MortiseNode &node, std::string_view op) { return op == node.op; }
+
+// "f32[2, 16]"; "?" for a symbolic extent.
+inline std::string typeString(const MortiseType &type) {
+  std::string text = std::string(dtypeName(type.dtype)) + "[";
+  for (int32_t i = 0; i < type.rank; ++i)
+    text += (i ? ", " : "") + (type.dims[i] == MORTISE_DYNAMIC ? "?" : std::to_string(type.dims[i]));
+  return text + "]";
+}
+
+} // namespace mortise
