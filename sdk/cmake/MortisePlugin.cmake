@@ -1,0 +1,55 @@
+# mortise_add_plugin: builds one plugin the way the loader wants it.
+set(MORTISE_PLUGIN_EXPORTS "${CMAKE_CURRENT_LIST_DIR}/plugin.exports" CACHE INTERNAL "what a plugin exports")
+set(MORTISE_PLUGIN_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/lib/mortise/plugins" CACHE PATH "Where plugins are put")
+
+# mortise_add_plugin(NAME SOURCES files... MANIFEST file [LINK libraries...] [OUTPUT_DIRECTORY folder])
+#
+# Makes the target mortise_NAME: libmortise_NAME.so with libmortise_NAME.toml beside it. The library exports mortise_plugin
+# and nothing else, and has no undefined symbols. Linking Mortise::codegen brings LLVM, hidden inside the library.
+function(mortise_add_plugin name)
+  cmake_parse_arguments(arg "" "MANIFEST;OUTPUT_DIRECTORY" "SOURCES;LINK" ${ARGN})
+  if(NOT arg_SOURCES OR NOT arg_MANIFEST)
+    message(FATAL_ERROR "mortise_add_plugin(${name}): expected SOURCES and MANIFEST, found '${ARGN}'")
+  endif()
+  if(arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "mortise_add_plugin(${name}): unknown arguments '${arg_UNPARSED_ARGUMENTS}'; "
+                        "it takes SOURCES, MANIFEST, LINK and OUTPUT_DIRECTORY")
+  endif()
+  set(folder "${arg_OUTPUT_DIRECTORY}")
+  if(NOT folder)
+    set(folder "${MORTISE_PLUGIN_OUTPUT_DIRECTORY}")
+  endif()
+  get_filename_component(manifest "${arg_MANIFEST}" ABSOLUTE)
+
+  set(target mortise_${name})
+  add_library(${target} MODULE ${arg_SOURCES})
+  target_link_libraries(${target} PRIVATE Mortise::abi ${arg_LINK})
+  set_target_properties(${target} PROPERTIES
+    PREFIX "lib" SUFFIX ".so" LIBRARY_OUTPUT_DIRECTORY "${folder}" POSITION_INDEPENDENT_CODE ON
+    C_VISIBILITY_PRESET hidden CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wno-unused-parameter -Wno-missing-field-initializers)
+  set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS "${MORTISE_PLUGIN_EXPORTS}")
+  target_link_options(${target} PRIVATE "-Wl,--version-script=${MORTISE_PLUGIN_EXPORTS}" -Wl,--exclude-libs,ALL -Wl,-z,now)
+  if(NOT "${CMAKE_CXX_FLAGS} ${CMAKE_C_FLAGS} ${MORTISE_SANITIZE}" MATCHES "sanitize=|address|thread|undefined")
+    target_link_options(${target} PRIVATE -Wl,--no-undefined) # a sanitizer's run time stays in the program
+  endif()
+  if("Mortise::codegen" IN_LIST arg_LINK)
+    mortise_link_codegen(${target})
+  endif()
+
+  set(beside "${folder}/lib${target}.toml")
+  add_custom_command(OUTPUT "${beside}" COMMAND "${CMAKE_COMMAND}" -E copy "${manifest}" "${beside}"
+                     DEPENDS "${manifest}" VERBATIM)
+  add_custom_target(${target}_manifest ALL DEPENDS "${beside}")
+  add_dependencies(${target} ${target}_manifest)
+  install(TARGETS ${target} LIBRARY DESTINATION lib/mortise/plugins COMPONENT plugins)
+  install(FILES "${beside}" DESTINATION lib/mortise/plugins COMPONENT plugins)
+endfunction()
+
+# mortise_link_codegen(TARGET): links the toolkit and the LLVM that it needs, for a final binary: a plugin or its tests.
+function(mortise_link_codegen target)
+  get_target_property(mlir Mortise::codegen MORTISE_MLIR_LIBRARIES)
+  get_target_property(llvm Mortise::codegen MORTISE_LLVM_COMPONENTS)
+  target_link_libraries(${target} PRIVATE Mortise::codegen)
+  mortise_link_llvm(${target} MLIR ${mlir} LLVM ${llvm})
+endfunction()
