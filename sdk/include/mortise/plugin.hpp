@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A thin C++20 wrapper over plugin.h for those who write a plugin in C++. Header only; optional.
+//
+//   struct Acme : mortise::PluginAdaptor<Acme> {
+//     static constexpr mortise::PluginIdentity identity{"acme", "Acme Inc.", "1.0.0"};
+//     struct Kernel { ... };    // one compiled region
+//     struct Constants { ... }; // its packed constants
+//     Result<void> initialize(const MortiseInitializeArgs &args);
+//     Result<std::span<const MortiseDeviceInfo *const>> devices();
+//     Result<void> propose(mortise::Proposal &proposal);
+//     Result<std::unique_ptr<Kernel>> compile(const MortiseCompileArgs &args);
+//     Result<void> describe(const Kernel &kernel, MortiseKernelInfo &info);
+//     Result<mortise::Packed<Constants>> bind(const Kernel &kernel, const void *const *inputs);
+//     Result<void> enqueue(const Kernel &kernel, const Constants *constants, const MortiseEnqueueArgs &args);
+//   };
+//   MORTISE_DEFINE_PLUGIN(Acme)
+//
+// An exception that leaves one of these becomes a status. One object of the class is made, and never destroyed.
+#pragma once
+
+#include <mortise/graph.hpp>
+
+#include <algorithm>
+#include <cstdlib>
+#include <deque>
+#include <exception>
+#include <memory>
+#include <new>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace mortise {
+
+// A struct of plugin.h, zeroed, with its size filled in.
+template <typename T> T sized() {
+  T value{};
+  value.struct_size = sizeof(T);
+  return value;
+}
+
+// ---- The host ----------------------------------------------------------------------------------------------------------
+
+namespace detail {
+inline const MortiseHost *hostTable = nullptr; // one per plugin library: its symbols are hidden
+}
+// Valid once `initialize` has been entered. A slot called before that is a fault of the host that no status can report.
+inline const MortiseHost &host() {
+  if (!detail::hostTable)
+    std::abort();
+  return *detail::hostTable;
+}
+inline void log(MortiseSeverity severity, const std::string &message) { host().log(severity, message.c_str()); }
+inline bool cancelled() { return host().cancelled() != 0; }
+inline Error cancelledError() { return {MORTISE_CANCELLED, "the compilation was cancelled"}; }
+
+// Runs body(begin, end) over [0, count) on the process's pool. `body` must not throw: that ends the process.
+template <typename Body> void parallelFor(int64_t count, int64_t grain, Body &&body) {
+  auto task = [](void *context, int64_t begin, int64_t end) noexcept {
+    (*static_cast<std::remove_reference_t<Body> *>(context))(begin, end);
+  };
+  host().parallel_for(count, grain, task, const_cast<void *>(static_cast<const void *>(std::addressof(body))));
+}
+
+// Owns a status that a call returned.
+class Status {
+public:
+  explicit Status(MortiseStatus *status) : status(status) {}
+  Status(Status &&other) noexcept : status(std::exchange(other.status, nullptr)) {}
+  Status &operator=(Status &&other) noexcept {
+    std::swap(status, other.status);
+    return *this;
+  }
+  ~Status() {
+    if (status)
+      host().status_destroy(status);
+  }
+  bool ok() const { return !status; }
+  MortiseCode code() const { return static_cast<MortiseCode>(host().status_code(status)); }
+  const char *message() const { return host().status_message(status); }
+  Result<void> result() const {
+    if (ok())
+      return {};
+    return Error{code(), message()};
+  }
+
+private:
+  MortiseStatus *status;
+};
+
+inline MortiseStatus *toStatus(const Result<void> &result) {
+  return result ? nullptr : host().status_create(result.error().code, result.error().message.c_str());
+}
+
+// The region in the portable format; the bytes live as long as `graph`.
+inline Result<std::span<const std::byte>> graphBytes(const MortiseGraph &graph) {
+  const void *bytes = nullptr;
+  size_t size = 0;
+  Status status(host().graph_bytes(&graph, &bytes, &size));
+  if (Result<void> result = status.result(); !result)
+    return result.error();
+  return std::span(static_cast<const std::byte *>(bytes), size);
+}
+
+// The value of a call option or a manifest option; `otherwise` when absent.
+inline std::string_view option(const MortiseOption *options, size_t count, std::string_view key, std::string_view otherwise = {}) {
+  for (size_t i = 0; i < count; ++i)
+    if (key == options[i].key)
+      return options[i].value;
+  return otherwise;
+}
+
+// ---- Proposals ---------------------------------------------------------------------------------------------------------
+
+// The largest convex sets that the supported nodes fall into, each ascending. A node's level counts how often the paths
+// to it change between supported and not; along a path it never falls, so the supported nodes of one level are convex, and
+// no two whole levels could be joined. `supported[i]` speaks of graph.nodes[i].
+inline std::vector<std::vector<uint32_t>> convexRegions(const MortiseGraph &graph, const std::vector<bool> &supported) {
+  std::vector<int64_t> level(graph.node_count);
+  std::vector<std::vector<uint32_t>> regions;
+  for (size_t i = 0; i < graph.node_count; ++i) {
+    const MortiseNode &node = *graph.nodes[i];
+    int64_t found = supported[i] ? 0 : -1;
+    for (size_t k = 0; k < node.operand_count; ++k)
+      if (const MortiseValue *operand = node.operands[k]; operand && operand->producer) {
+        uint32_t producer = operand->producer->index;
+        found = std::max(found, level[producer] + (supported[producer] != supported[i] ? 1 : 0));
+      }
+    level[i] = found;
+    if (supported[i]) {
+      size_t region = static_cast<size_t>(found / 2);
+      regions.resize(std::max(regions.size(), region + 1));
+      regions[region].push_back(static_cast<uint32_t>(i));
+    }
+  }
+  std::erase_if(regions, [](const std::vector<uint32_t> &region) { return region.empty(); });
+  return regions;
+}
+
+struct Candidate {
+  const char *lowering = ""; // short, stable: "cpu.region"
+  std::span<const uint32_t> nodes;
+  double costNs = 0, bytes = 0, flops = 0; // of one warm run
+};
+
+// What `propose` reads and writes.
+class Proposal {
+public:
+  explicit Proposal(const MortiseProposeArgs &args) : args(args) {}
+  MortiseDevice *device() const { return args.device; }
+  const MortiseGraph &graph() const { return *args.graph; }
+  std::string_view option(std::string_view key, std::string_view otherwise = {}) const {
+    return mortise::option(args.options, args.option_count, key, otherwise);
+  }
+  void add(const Candidate &candidate) {
+    auto out = sized<MortiseCandidate>();
+    out.lowering = candidate.lowering;
+    out.nodes = candidate.nodes.data();
+    out.node_count = candidate.nodes.size();
+    out.cost_ns = candidate.costNs;
+    out.bytes = candidate.bytes;
+    out.flops = candidate.flops;
+    args.add(args.sink, &out);
+  }
+  void refuse(uint32_t node, MortiseReason reason, const std::string &detail) {
+    args.refuse(args.sink, node, reason, detail.c_str());
+  }
+
+private:
+  const MortiseProposeArgs &args;
+};
+
+// ---- Kernels -----------------------------------------------------------------------------------------------------------
+
+// A workspace size known at compile time. Keep it in the kernel: expr() points into it.
+class ConstantExpr {
+public:
+  explicit ConstantExpr(int64_t value = 0) : step{MORTISE_EXPR_CONST, 0, value} {}
+  MortiseExpr expr() const { return {&step, step.value == 0 ? 0u : 1u}; }
+
+private:
+  MortiseExprStep step;
+};
+
+// The steps of a kernel. Keep it in the kernel: what fill() hands out points into it.
+class StepList {
+public:
+  void add(std::string name, const char *lowering, std::vector<uint32_t> nodes, double bytes, double flops) {
+    Entry &entry = entries.emplace_back(Entry{std::move(name), std::move(nodes), sized<MortiseStep>()});
+    entry.step.name = entry.name.c_str();
+    entry.step.lowering = lowering; // a literal: it outlives the kernel
+    entry.step.nodes = entry.nodes.data();
+    entry.step.node_count = entry.nodes.size();
+    entry.step.bytes = bytes;
+    entry.step.flops = flops;
+    pointers.push_back(&entry.step);
+  }
+  size_t size() const { return pointers.size(); }
+  void fill(MortiseKernelInfo &info) const {
+    info.steps = pointers.data();
+    info.step_count = pointers.size();
+  }
+
+private:
+  struct Entry {
+    std::string name;
+    std::vector<uint32_t> nodes;
+    MortiseStep step;
+  };
+  std::deque<Entry> entries; // does not move its elements
+  std::vector<const MortiseStep *> pointers;
+};
+
+// Constants that a plugin packed, and the memory it holds for them.
+template <typename Constants> struct Packed {
+  std::unique_ptr<Constants> constants; // may be null: nothing to keep
+  uint64_t bytes = 0;
+};
+
+// ---- The table ---------------------------------------------------------------------------------------------------------
+
+struct PluginIdentity {
+  const char *name, *vendor, *version;
+};
+
+// A class with these eight also has streams and events; with these four, device memory. They take the C structs as they are.
+template <typename P>
+concept HasStreams = requires(P &p, MortiseStreamArgs &a) {
+  p.streamCreate(a), p.streamDestroy(a), p.streamWait(a), p.streamReset(a);
+  p.eventCreate(a), p.eventDestroy(a), p.eventRecord(a), p.eventWait(a);
+};
+template <typename P>
+concept HasMemory = requires(P &p, MortiseMemoryArgs &a) {
+  p.memoryAllocate(a), p.memoryFree(a), p.copyToDevice(a), p.copyToHost(a);
+};
+
+template <typename P> class PluginAdaptor {
+public:
+  static const MortisePlugin *table() {
+    static const MortisePlugin plugin = make();
+    return &plugin;
+  }
+  static P &self() {
+    static P *object = new P; // lives until the process ends, as the plugin does
+    return *object;
+  }
+
+private:
+  static auto &kernel(MortiseKernel *handle) { return *reinterpret_cast<typename P::Kernel *>(handle); }
+  static auto *constants(MortiseConstants *handle) { return reinterpret_cast<typename P::Constants *>(handle); }
+
+  // Runs `body`, and turns its error or exception into a status.
+  template <typename Args, typename Body> static MortiseStatus *guard(Args *args, Body &&body) noexcept {
+#ifdef __cpp_exceptions
+    try {
+#endif
+      if (args->struct_size < sizeof(Args)) // revision 1 is the smallest there is
+        return host().status_create(MORTISE_VERSION_MISMATCH, "the host passed a struct smaller than ABI revision 1 has");
+      return toStatus(body());
+#ifdef __cpp_exceptions
+    } catch (const std::bad_alloc &) {
+      return host().status_create(MORTISE_OUT_OF_MEMORY, "the plugin ran out of host memory");
+    } catch (const std::exception &error) {
+      return host().status_create(MORTISE_INTERNAL, error.what());
+    } catch (...) {
+      return host().status_create(MORTISE_INTERNAL, "the plugin threw something that is not a std::exception");
+    }
+#endif
+  }
+  template <auto Member, typename Args> static MortiseStatus *slot(Args *args) noexcept {
+    return guard(args, [&] { return (self().*Member)(*args); });
+  }
+
+  static MortiseStatus *initialize(MortiseInitializeArgs *args) noexcept {
+    detail::hostTable = args->host;
+    return guard(args, [&] { return self().initialize(*args); });
+  }
+  static MortiseStatus *devices(MortiseDevicesArgs *args) noexcept {
+    return guard(args, [&]() -> Result<void> {
+      Result<std::span<const MortiseDeviceInfo *const>> found = self().devices();
+      if (!found)
+        return found.error();
+      args->devices = found->data();
+      args->device_count = found->size();
+      return {};
+    });
+  }
+  static MortiseStatus *propose(MortiseProposeArgs *args) noexcept {
+    return guard(args, [&] {
+      Proposal proposal(*args);
+      return self().propose(proposal);
+    });
+  }
+  static MortiseStatus *compile(MortiseCompileArgs *args) noexcept {
+    return guard(args, [&]() -> Result<void> {
+      Result<std::unique_ptr<typename P::Kernel>> made = self().compile(*args);
+      if (!made)
+        return made.error();
+      args->kernel = reinterpret_cast<MortiseKernel *>(made->release());
+      return {};
+    });
+  }
+  static MortiseStatus *describe(MortiseKernelInfo *args) noexcept {
+    return guard(args, [&] { return self().describe(kernel(args->kernel), *args); });
+  }
+  static MortiseStatus *destroyKernel(MortiseKernelArgs *args) noexcept {
+    return guard(args, [&]() -> Result<void> {
+      delete &kernel(args->kernel);
+      return {};
+    });
+  }
+  static MortiseStatus *bind(MortiseConstantsBindArgs *args) noexcept {
+    return guard(args, [&]() -> Result<void> {
+      Result<Packed<typename P::Constants>> packed = self().bind(kernel(args->kernel), args->inputs);
+      if (!packed)
+        return packed.error();
+      args->packed_bytes = packed->bytes;
+      args->constants = reinterpret_cast<MortiseConstants *>(packed->constants.release());
+      return {};
+    });
+  }
+  static MortiseStatus *destroyConstants(MortiseConstantsArgs *args) noexcept {
+    return guard(args, [&]() -> Result<void> {
+      delete constants(args->constants);
+      return {};
+    });
+  }
+  static MortiseStatus *enqueue(MortiseEnqueueArgs *args) noexcept {
+    return guard(args, [&] { return self().enqueue(kernel(args->kernel), constants(args->constants), *args); });
+  }
+
+  static MortisePlugin make() {
+    static const uint64_t hashes[] = {MORTISE_ABI_LAYOUT_HASH_1};
+    auto plugin = sized<MortisePlugin>();
+    plugin.magic = MORTISE_PLUGIN_MAGIC;
+    plugin.abi_oldest = 1;
+    plugin.abi_newest = MORTISE_ABI_REVISION;
+    static_assert(std::size(hashes) == MORTISE_ABI_REVISION, "one layout hash for every revision");
+    plugin.layout_hashes = hashes;
+    plugin.name = P::identity.name;
+    plugin.vendor = P::identity.vendor;
+    plugin.version = P::identity.version;
+    plugin.opset = MORTISE_OPSET;
+    plugin.initialize = initialize;
+    plugin.devices = devices;
+    plugin.propose = propose;
+    plugin.kernel_compile = compile;
+    plugin.kernel_info = describe;
+    plugin.kernel_destroy = destroyKernel;
+    plugin.constants_bind = bind;
+    plugin.constants_destroy = destroyConstants;
+    plugin.enqueue = enqueue;
+    if constexpr (HasStreams<P>) {
+      plugin.stream_create = slot<&P::streamCreate, MortiseStreamArgs>;
+      plugin.stream_destroy = slot<&P::streamDestroy, MortiseStreamArgs>;
+      plugin.stream_wait = slot<&P::streamWait, MortiseStreamArgs>;
+      plugin.stream_reset = slot<&P::streamReset, MortiseStreamArgs>;
+      plugin.event_create = slot<&P::eventCreate, MortiseStreamArgs>;
+      plugin.event_destroy = slot<&P::eventDestroy, MortiseStreamArgs>;
+      plugin.event_record = slot<&P::eventRecord, MortiseStreamArgs>;
+      plugin.event_wait = slot<&P::eventWait, MortiseStreamArgs>;
+    }
+    if constexpr (HasMemory<P>) {
+      plugin.memory_allocate = slot<&P::memoryAllocate, MortiseMemoryArgs>;
+      plugin.memory_free = slot<&P::memoryFree, MortiseMemoryArgs>;
+      plugin.copy_to_device = slot<&P::copyToDevice, MortiseMemoryArgs>;
+      plugin.copy_to_host = slot<&P::copyToHost, MortiseMemoryArgs>;
+    }
+    return plugin;
+  }
+};
+
+} // namespace mortise
+
+#define MORTISE_DEFINE_PLUGIN(Class)                                                                                          \
+  extern "C" MORTISE_EXPORT const MortisePlugin *mortise_plugin(void) { return Class::table(); }
