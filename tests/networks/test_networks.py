@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Whole networks through torch.compile: exact on cpu to the bounds of the `parity` figure, every operator compiled, and the
+same answer from the reference interpreter."""
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import torch_mortise
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
+import networks
+from figures import parity
+from measure import scaled_error
+from reports import coverage
+
+
+@pytest.mark.parametrize("name", networks.MAKERS)
+def test_parity_on_cpu(name):
+    row = parity.measure([name])["networks"][name]
+    assert row["passed"], row
+    assert row["min_cosine"] > 0.99999
+    assert abs(sum(row["time_share"].values()) - 1) < 1e-6
+
+
+@pytest.mark.parametrize("name", ["minilm", "llama"])
+def test_reference_runs_the_model(name):
+    network = networks.make(name)
+    torch._dynamo.reset()
+    with torch.no_grad():
+        expected = network.run(network.module)
+        compiled = torch.compile(network.module, backend="mortise", options={"device": "reference"})
+        assert scaled_error(network.run(compiled, network.module), expected) < 1e-5
+    assert coverage(torch_mortise.last_report(), "reference") == 1.0
+
+
+def test_decoding_updates_the_cache_in_place():
+    network = networks.make("llama")
+    (ids,) = network.inputs
+    torch._dynamo.reset()
+    compiled = torch.compile(network.module, backend="mortise")
+    with torch.no_grad():
+        network.module.prepare()
+        network.module(ids[:, :networks.LLAMA_PREFILL].contiguous())
+        expected = [layer.keys.clone() for layer in network.module.cache.layers]
+        network.module.prepare()
+        before = [layer.keys.data_ptr() for layer in network.module.cache.layers]
+        compiled(ids[:, :networks.LLAMA_PREFILL].contiguous())
+        found = [layer.keys for layer in network.module.cache.layers]
+    assert [keys.data_ptr() for keys in found] == before
+    for a, b in zip(found, expected, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+    inputs = torch_mortise.last_report()["graphs"][-1]["program"]["inputs"]
+    assert sum(entry["state"] for entry in inputs) >= 2 * len(found)
