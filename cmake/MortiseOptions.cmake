@@ -32,4 +32,6 @@ endif()
 # LLVM_DIR and MLIR_DIR come from the presets (Debian's /usr/lib/llvm-22).
 find_package(MLIR 22.1 REQUIRED CONFIG)
 list(APPEND CMAKE_MODULE_PATH "${MLIR_CMAKE_DIR}" "${LLVM_CMAKE_DIR}")
+include(AddLLVM) # what TableGen and AddMLIR call
 include(TableGen)
+include(AddMLIR) # mlir_tablegen
