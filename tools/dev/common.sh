@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+# Functions that ./dev calls, from the repository's root: set-up, build, docs, SDK.
+ROOT=$PWD
+VENV=$ROOT/.venv
+export CCACHE_BASEDIR=$ROOT CCACHE_NOHASHDIR=1 CCACHE_DIR=$ROOT/.cache/ccache CCACHE_MAXSIZE=10G
+export CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+STARTED=$SECONDS
+
+say() { printf '[%4ss] %s\n' $((SECONDS - STARTED)) "$*" >&3; }
+fail() { printf 'dev: %s\n' "$*" >&2; exit 1; }
+
+# step TEXT COMMAND...: runs it quietly and says how long it took; on failure shows the end of what it printed.
+step() {
+  local text=$1 log=$ROOT/build/log/${1//[^a-z0-9]/-}.txt begin=$SECONDS
+  shift
+  mkdir -p build/log
+  say "$text ..."
+  if ! "$@" >"$log" 2>&1; then
+    tail -n 40 "$log" >&2
+    fail "$text failed; the whole output is in $log"
+  fi
+  say "$text: done in $((SECONDS - begin)) s"
+}
+
+packages() { grep -vE '^ *(#|$)' tools/setup/apt.txt; }
+
+install_packages() {
+  local missing=() have
+  have=$(dpkg-query -W -f '${db:Status-Abbrev} ${Package}\n' 2>/dev/null | awk '$1 == "ii" { print $2 }')
+  for package in $(packages); do
+    grep -qx "$package" <<<"$have" || missing+=("$package")
+  done
+  [ ${#missing[@]} -gt 0 ] || return 0
+  command -v apt-get >/dev/null || fail "setup: expected Debian 12 with apt-get; install these by hand: ${missing[*]}"
+  local sudo=()
+  if [ "$(id -u)" != 0 ]; then
+    command -v sudo >/dev/null || fail "setup: not root, and there is no sudo; as root run: apt-get install ${missing[*]}"
+    sudo=(sudo)
+    sudo true # asks for the password before output is hidden
+  fi
+  step "apt-get update" "${sudo[@]}" apt-get -q update
+  step "installing ${#missing[@]} Debian packages" \
+    "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${missing[@]}"
+}
+
+# The CPU build: PyPI's own wheel brings gigabytes of GPU libraries, so it comes last.
+install_torch() {
+  local version=$1
+  "$VENV/bin/pip" install "torch==$version+cpu" && return 0
+  say "  no CPU build at the configured package indexes; trying https://download.pytorch.org/whl/cpu"
+  "$VENV/bin/pip" install --index-url https://download.pytorch.org/whl/cpu "torch==$version" && return 0
+  say "  not reachable; taking PyPI's torch==$version, with the GPU libraries that it brings"
+  "$VENV/bin/pip" install "torch==$version"
+}
+
+install_venv() {
+  [ -x "$VENV/bin/pip" ] || step "making .venv" /usr/bin/python3 -m venv "$VENV"
+  local version
+  version=$(sed -n 's/^torch==//p' tools/setup/torch.txt)
+  if ! "$VENV/bin/pip" show torch 2>/dev/null | grep -q "^Version: $version"; then
+    step "installing PyTorch $version" install_torch "$version"
+  fi
+  step "installing Python packages" "$VENV/bin/pip" install -r tools/setup/requirements.txt
+}
+
+dev_setup() {
+  local stamp=.venv/.mortise-setup wanted
+  wanted=$(cat tools/setup/*.txt | sha256sum)
+  if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ]; then return 0; fi
+  say "setting up (tools/setup/ lists the packages)"
+  install_packages
+  install_venv
+  echo "$wanted" >"$stamp"
+}
+
+dev_build() {
+  local preset=$1
+  case "$preset" in dev | release | asan | tsan) ;; *) fail "build: expected dev, release, asan or tsan; found '$preset'" ;; esac
+  [ -f "build/$preset/build.ninja" ] || step "configuring $preset" cmake --preset "$preset"
+  say "building $preset"
+  mkdir -p build/log
+  # Ninja's own progress on a terminal; elsewhere a line now and then.
+  if [ -t 1 ]; then
+    cmake --build "build/$preset" || fail "the $preset build failed"
+  else
+    NINJA_STATUS='[%f/%t] ' cmake --build "build/$preset" 2>&1 | tee "build/log/build-$preset.txt" | sparse_progress
+    [ "${PIPESTATUS[0]}" = 0 ] || fail "the $preset build failed; the whole output is in build/log/build-$preset.txt"
+  fi
+  say "built $preset"
+}
+
+# Of Ninja's status lines every 25th; every other line (warnings, errors) as it is.
+sparse_progress() {
+  awk '/^\[[0-9]+\/[0-9]+\]/ { if (++n % 25 == 0) { print; fflush() } next } { print; fflush() }' >&2
+}
+
+# dev_python PRESET FILE...: Python with that build's package, whose entry point PyTorch finds.
+dev_python() {
+  local preset=$1
+  shift
+  "$VENV/bin/python" frontend/torch/register.py "build/$preset/python" >/dev/null
+  PYTHONPATH="$ROOT/build/$preset/python${PYTHONPATH:+:$PYTHONPATH}" HF_HUB_OFFLINE=1 "$VENV/bin/python" "$@"
+}
+
+dev_docs() {
+  dev_setup
+  dev_build dev
+  "$VENV/bin/python" tools/docs/generate.py build/dev "$@"
+}
+
+dev_sdk() {
+  local folder
+  folder=$(realpath -m "$1")
+  dev_setup
+  dev_build release
+  for component in abi codegen; do
+    cmake -DCMAKE_INSTALL_PREFIX="$folder" -DCMAKE_INSTALL_COMPONENT=$component -DCMAKE_INSTALL_MESSAGE=NEVER \
+      -P build/release/sdk/cmake_install.cmake
+  done
+  tar -C "$(dirname "$folder")" -czf "$folder.tar.gz" "$(basename "$folder")"
+  say "the SDK is in $folder and $folder.tar.gz; point CMAKE_PREFIX_PATH there"
+}

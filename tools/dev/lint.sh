@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+# ./dev fmt and ./dev lint.
+
+# Tables and generated code keep their own shape.
+formatted_files() {
+  git ls-files --cached --others --exclude-standard '*.c' '*.cpp' '*.h' '*.hpp' | grep -vxFf tools/dev/unformatted.txt
+}
+
+dev_fmt() {
+  local clang_format=clang-format-22
+  command -v $clang_format >/dev/null || fail "fmt: expected $clang_format; ./dev setup installs it"
+  case "${1:-}" in
+    '') formatted_files | xargs $clang_format -i ;;
+    --check) formatted_files | xargs $clang_format --dry-run --Werror || fail "fmt: ./dev fmt mends what is named above" ;;
+    *) fail "fmt: expected nothing or --check, found '$1'" ;;
+  esac
+}
+
+# The files to lint: all, or those that differ from the main branch or are not committed.
+lint_files() {
+  if [ "${1:-}" = --all ]; then
+    git ls-files --cached --others --exclude-standard
+  else
+    { git diff --name-only --diff-filter=d "$(git merge-base HEAD "${MORTISE_LINT_BASE:-HEAD~1}")" && git ls-files --others --exclude-standard; } | sort -u
+  fi
+}
+
+dev_lint() {
+  case "${1:-}" in '' | --all) ;; *) fail "lint: expected nothing or --all, found '$1'" ;; esac
+  local files failed=0
+  files=$(lint_files "${1:-}")
+  say "format"
+  dev_fmt --check || failed=1
+  say "clang-tidy"
+  [ -f build/dev/compile_commands.json ] || dev_build dev
+  "$VENV/bin/python" tools/dev/tidy.py build/dev $files || failed=1
+  if command -v ruff >/dev/null; then
+    say "ruff"
+    grep '\.py$' <<<"$files" | xargs -r ruff check --line-length 130 || failed=1
+  else
+    say "ruff is not installed: Python files are not linted"
+  fi
+  say "generated pages"
+  "$VENV/bin/python" tools/docs/generate.py build/dev --check || failed=1
+  [ $failed = 0 ] || fail "lint: see above"
+  say "lint: clean"
+}

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""totals.py FOLDER NAME...: adds up the JUnit reports FOLDER/NAME.xml. A runner without a report, or with no test, is a failure."""
+
+import sys
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+
+def count(report: Path) -> tuple[int, int, int]:
+    """Passed, failed, skipped."""
+    passed = failed = skipped = 0
+    for case in ElementTree.parse(report).iter("testcase"):
+        children = {child.tag for child in case}
+        if children & {"failure", "error"} or case.get("status") == "fail":
+            failed += 1
+        elif "skipped" in children or case.get("status") in ("notrun", "disabled"):
+            skipped += 1
+        else:
+            passed += 1
+    return passed, failed, skipped
+
+
+def main() -> int:
+    folder, names = Path(sys.argv[1]), sys.argv[2:]
+    totals = [0, 0, 0]
+    for name in names:
+        try:
+            row = count(folder / f"{name}.xml")
+        except (OSError, ElementTree.ParseError) as error:
+            print(f"{name}: no report ({error})")
+            row = (0, 1, 0)
+        if sum(row) == 0:
+            print(f"{name}: ran no test")
+            row = (0, 1, 0)
+        print(f"{name:8} {row[0]} passed, {row[1]} failed, {row[2]} skipped")
+        totals = [total + value for total, value in zip(totals, row)]
+    print(f"{totals[0]} passed, {totals[1]} failed, {totals[2]} skipped")
+    return 1 if totals[1] else 0
+
+
+sys.exit(main())
