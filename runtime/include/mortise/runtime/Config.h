@@ -6,7 +6,7 @@
 
 #include <mortise/result.hpp>
 
-#include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -18,13 +18,21 @@ struct Setting {
   std::string source; // "option", "MORTISE_DEVICE", "/home/a/mortise.toml", "default"
 };
 
+struct Requirement { // require = "95% on cpu"
+  double percent = 0;  // of the nodes
+  std::string device;
+};
+
 class Config {
 public:
   // Keys: device, mode, require, plugin_path (colon separated directories and files), log_level, verify, plus one
-  // "PLUGIN.OPTION" for each option that a plugin's manifest declares.
+  // "PLUGIN.OPTION" for each option that a plugin's manifest declares (MORTISE_PLUGIN_OPTION, or [PLUGIN] OPTION = ...).
+  // An empty entry in plugin_path stands for the default directories. Variables that start with MORTISE_TEST_, MORTISE_DEV_
+  // or MORTISE_BENCH_, and MORTISE_LIBRARY, are others' and skipped.
   static Result<Config> read(std::span<const MortiseOption> callOptions);
 
   const std::string &get(std::string_view key) const; // a known key; its default when unset
+  std::optional<Requirement> requirement() const;
   std::span<const Setting> settings() const;          // every key, sorted, with where it came from
   std::vector<Setting> pluginOptions(std::string_view plugin) const; // keys without the "PLUGIN." prefix
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <mortise/result.hpp>
+#include <mortise/runtime/Call.h>
 #include <mortise/runtime/Config.h>
 
 #include <memory>
@@ -16,17 +17,21 @@ namespace mortise::runtime {
 struct Plugin {
   std::string name, vendor, version, path;
   const MortisePlugin *table = nullptr; // lives until the process ends: libraries are never unloaded
+  uint32_t abiRevision = 0;             // negotiated: the newest that both sides speak
+  bool hasStreams = false;              // the stream and event slots are there; else devices are synchronous
 };
 
 struct Device {
   const Plugin *plugin = nullptr;
   MortiseDeviceInfo info{}; // info.device is what the slots take
-  std::string name() const; // "cpu", or "cuda:1" where a kind has several
+  bool several = false;     // the registry has more than one ordinal of this kind
+  std::string name() const; // "kind", or "kind:1" where a kind has several
 };
 
 struct Rejected {
   std::string path;
   Error error;
+  std::vector<std::string> devices; // kinds that it would have offered, where its manifest could be read
 };
 
 class Registry {
@@ -38,8 +43,8 @@ public:
   std::span<const std::unique_ptr<Device>> devices() const;
   std::span<const Rejected> rejected() const;
 
-  // `name`: "auto" (every device with automatic set, best first), a kind, or kind:ordinal. Errors name the devices there are,
-  // and why a plugin that would have it was rejected.
+  // `name`: "auto" (every device with automatic set, fastest first), a kind (its first ordinal) or kind:ordinal. Several plugins
+  // may offer the same device. Errors name the devices there are, and why a plugin that would have it was rejected.
   Result<std::vector<const Device *>> find(std::string_view name) const;
 
 private:
@@ -51,8 +56,6 @@ public:
   ~Registry();
 };
 
-// Takes ownership of a plugin's status; MORTISE_OK for NULL.
-Result<void> take(MortiseStatus *status);
 // The table handed to plugins.
 const MortiseHost &host();
 

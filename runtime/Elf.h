@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Looks into a shared library without loading it: the dynamic loader trusts these headers and dies of bad ones.
+#pragma once
+
+#include <mortise/result.hpp>
+
+#include <string>
+#include <vector>
+
+namespace mortise::runtime {
+
+struct ElfLibrary {
+  std::vector<std::string> needed; // DT_NEEDED
+};
+
+// Errors: MORTISE_CORRUPT (not ELF, truncated, malformed), MORTISE_VERSION_MISMATCH (another machine).
+Result<ElfLibrary> readElf(int descriptor);
+
+// Refuses libLLVM and libMLIR, which abort a process that holds another copy.
+Result<void> checkNeeded(const ElfLibrary &library);
+
+} // namespace mortise::runtime
