@@ -1,0 +1,495 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Program: one compiled region and how PyTorch's tensors meet it. `run` is the hot path: it reads the tensors through DLPack, checks
+// constants by address and version, allocates the outputs with eager's strides, and runs without the GIL.
+#include "options.hpp"
+#include "python.hpp"
+
+#include <mutex>
+#include <shared_mutex>
+#include <tuple>
+#include <vector>
+
+namespace mortise::torch_door {
+namespace {
+
+enum class Role : int { Plain = 0, Constant = 1, State = 2 };
+
+struct Input {
+  Py_ssize_t argument; // position in the call's list; -1 for a tensor that the graph itself holds
+  Role role;
+  dlpack::DataType dtype;
+  int32_t dtypeNumber;
+  std::vector<int64_t> dims, strides; // as the caller's tensor has them
+  std::vector<int64_t> programDims;   // in order of memory, as the program sees them
+  Ref dimsTuple, stridesTuple;
+  // Constants: what was bound.
+  void *address = nullptr;
+  int64_t version = -1; // -1: an inference tensor, which has none
+};
+
+struct Output {
+  int64_t aliasInput; // -1, or the number of the input that it updates
+  Ref arguments, keywords; // for torch.empty_strided
+  std::vector<int64_t> programDims;
+  int32_t dtypeNumber;
+};
+
+enum class Source : int { Output = 0, Argument = 1, OutputView = 2, ArgumentView = 3, Object = 4 };
+struct Result {
+  Source source;
+  Py_ssize_t index;
+  Ref object;               // Object
+  Ref size, strides, shift; // views
+};
+
+struct Binding {
+  std::vector<Input> inputs;
+  std::vector<Output> outputs;
+  std::vector<Result> results;
+  std::vector<Ref> keptAlive;
+  bool bound = false;
+  bool hasState = false;
+  std::shared_mutex mutex; // shared by runs, exclusive for bind; taken only without the GIL
+};
+
+struct ProgramObject {
+  PyObject_HEAD MortiseProgram *program;
+  PyObject *session;
+  Binding *binding;
+};
+
+constexpr size_t inlineCount = 512;
+// An array on the stack, on the heap only beyond `inlineCount`: a call allocates nothing of ours.
+template <typename T> class Scratch {
+public:
+  explicit Scratch(size_t count) : count(count), values(count <= inlineCount ? local : new T[count]) {
+    for (size_t i = 0; i < count; ++i)
+      values[i] = T();
+  }
+  ~Scratch() {
+    if (values != local)
+      delete[] values;
+  }
+  Scratch(const Scratch &) = delete;
+  T &operator[](size_t i) { return values[i]; }
+  T *data() { return values; }
+
+private:
+  size_t count;
+  T local[inlineCount];
+  T *values;
+};
+
+// Where a tensor without elements points: programs expect addresses.
+alignas(64) char nowhere[64];
+
+dlpack::DataType dataType(int32_t dtype) {
+  switch (dtype) {
+  case MORTISE_F64: return {2, 64, 1};
+  case MORTISE_F32: return {2, 32, 1};
+  case MORTISE_F16: return {2, 16, 1};
+  case MORTISE_BF16: return {4, 16, 1};
+  case MORTISE_F8E4M3FN: return {10, 8, 1};
+  case MORTISE_F8E5M2: return {12, 8, 1};
+  case MORTISE_I64: return {0, 64, 1};
+  case MORTISE_I32: return {0, 32, 1};
+  case MORTISE_I16: return {0, 16, 1};
+  case MORTISE_I8: return {0, 8, 1};
+  case MORTISE_UI8: return {1, 8, 1};
+  default: return {6, 8, 1};
+  }
+}
+
+bool readTensor(PyObject *object, dlpack::Tensor &tensor) {
+  auto *type = reinterpret_cast<PyTypeObject *>(helpers.tensorType);
+  if (Py_TYPE(object) != type && !PyType_IsSubtype(Py_TYPE(object), type)) {
+    PyErr_Format(PyExc_TypeError, "expected a torch.Tensor, found %R", Py_TYPE(object));
+    return false;
+  }
+  if (helpers.exchange->tensorFromObject(object, &tensor) != 0) {
+    if (!PyErr_Occurred())
+      raise(MORTISE_INVALID_ARGUMENT, "expected a strided CPU tensor, found one that does not export its memory");
+    return false;
+  }
+  return true;
+}
+
+void *address(const dlpack::Tensor &tensor) {
+  auto *data = static_cast<char *>(tensor.data);
+  return data ? data + tensor.byteOffset : nowhere;
+}
+
+// The version counter, or -1 for a tensor without one (made in torch.inference_mode).
+int64_t readVersion(PyObject *object) {
+  Ref version(helpers.readVersion(helpers.versionDescriptor, object, nullptr));
+  if (!version) {
+    PyErr_Clear();
+    return -1;
+  }
+  return PyLong_AsLongLong(version.get());
+}
+
+bool sameLayout(const dlpack::Tensor &tensor, const Input &input) {
+  for (size_t i = 0; i < input.dims.size(); ++i)
+    if (tensor.strides[i] != input.strides[i] && tensor.dims[i] > 1)
+      return false;
+  return true;
+}
+
+bool checkInput(const dlpack::Tensor &tensor, const Input &input, Py_ssize_t number) {
+  if (tensor.device.type != dlpack::hostDevice)
+    return raise(MORTISE_INVALID_ARGUMENT, "input %zd: expected a tensor on the cpu, found DLPack device type %d; move it with .cpu()",
+                 number, tensor.device.type);
+  if (tensor.dtype.code != input.dtype.code || tensor.dtype.bits != input.dtype.bits)
+    return raise(MORTISE_INVALID_ARGUMENT, "input %zd: expected DLPack dtype %d of %d bits, found %d of %d bits; convert it with .to()",
+                 number, input.dtype.code, input.dtype.bits, tensor.dtype.code, tensor.dtype.bits);
+  bool same = tensor.rank == static_cast<int32_t>(input.dims.size());
+  for (size_t i = 0; same && i < input.dims.size(); ++i)
+    same = tensor.dims[i] == input.dims[i];
+  if (same)
+    return true;
+  Ref found(PyTuple_New(tensor.rank));
+  for (int32_t i = 0; found && i < tensor.rank; ++i)
+    PyTuple_SetItem(found.get(), i, PyLong_FromLongLong(tensor.dims[i]));
+  Ref message(PyUnicode_FromFormat("input %zd: expected shape %R, found %R", number, input.dimsTuple.get(), found.get()));
+  const char *text = message ? PyUnicode_AsUTF8AndSize(message.get(), nullptr) : nullptr;
+  return text && raise(MORTISE_INVALID_ARGUMENT, "%s", text);
+}
+
+//===-- One call -------------------------------------------------------------------------------===//
+
+class Call {
+public:
+  Call(ProgramObject &object, PyObject *arguments)
+      : object(object), binding(*object.binding), arguments(arguments), pointers(binding.inputs.size()),
+        outputPointers(binding.outputs.size()), copies(binding.inputs.size()),
+        outputs(binding.outputs.size()) {}
+
+  PyObject *run(bool profile) {
+    Py_ssize_t stale = -1;
+    if (!readInputs(stale))
+      return nullptr;
+    if (stale >= 0)
+      return PyLong_FromSsize_t(stale);
+    if (!allocateOutputs())
+      return nullptr;
+    MortiseStatus *status = withoutGil([&] {
+      std::shared_lock lock(binding.mutex);
+      return profile ? runProfile() : mortise_program_run_pointers(object.program, pointers.data(), outputPointers.data());
+    });
+    if (!check(status) || !finishState())
+      return nullptr;
+    return results();
+  }
+
+private:
+  PyObject *argument(Py_ssize_t i) { return PyList_GetItem(arguments, i); } // borrowed
+
+  // `stale`: an input whose bound constant is no longer what the caller passes.
+  bool readInputs(Py_ssize_t &stale) {
+    if (!binding.bound) {
+      stale = static_cast<Py_ssize_t>(binding.inputs.size());
+      return true;
+    }
+    for (size_t i = 0; i < binding.inputs.size(); ++i) {
+      Input &input = binding.inputs[i];
+      if (input.argument < 0)
+        continue;
+      PyObject *tensorObject = argument(input.argument);
+      dlpack::Tensor tensor;
+      if (!tensorObject || !readTensor(tensorObject, tensor))
+        return false;
+      if (input.role == Role::Constant) {
+        if (address(tensor) != input.address || (input.version >= 0 && readVersion(tensorObject) != input.version)) {
+          stale = static_cast<Py_ssize_t>(i);
+          return true;
+        }
+        continue;
+      }
+      if (!checkInput(tensor, input, input.argument))
+        return false;
+      if (!sameLayout(tensor, input)) {
+        copies[i] = Ref(PyObject_CallFunctionObjArgs(helpers.dense, tensorObject, input.dimsTuple.get(),
+                                                     input.stridesTuple.get(), nullptr));
+        if (!copies[i] || !readTensor(copies[i].get(), tensor))
+          return false;
+      }
+      pointers[i] = address(tensor);
+    }
+    return true;
+  }
+
+  bool allocateOutputs() {
+    for (size_t i = 0; i < binding.outputs.size(); ++i) {
+      const Output &output = binding.outputs[i];
+      if (output.aliasInput >= 0) {
+        outputPointers[i] = const_cast<void *>(pointers[static_cast<size_t>(output.aliasInput)]);
+        continue;
+      }
+      outputs[i] = Ref(PyObject_Call(helpers.emptyStrided, output.arguments.get(), output.keywords.get()));
+      dlpack::Tensor tensor;
+      if (!outputs[i] || !readTensor(outputs[i].get(), tensor))
+        return false;
+      outputPointers[i] = address(tensor);
+    }
+    return true;
+  }
+
+  // Copies state back that was not dense, and tells autograd that the tensors changed.
+  bool finishState() {
+    if (!binding.hasState)
+      return true;
+    for (size_t i = 0; i < binding.inputs.size(); ++i) {
+      const Input &input = binding.inputs[i];
+      if (input.role != Role::State)
+        continue;
+      PyObject *tensor = argument(input.argument);
+      Ref done(copies[i] ? PyObject_CallFunctionObjArgs(helpers.copyBack, tensor, copies[i].get(), nullptr)
+                         : PyObject_CallFunctionObjArgs(helpers.incrementVersion, tensor, nullptr));
+      if (!done)
+        return false;
+    }
+    return true;
+  }
+
+  PyObject *results() {
+    Ref list(PyList_New(static_cast<Py_ssize_t>(binding.results.size())));
+    for (size_t i = 0; list && i < binding.results.size(); ++i) {
+      PyObject *value = result(binding.results[i]);
+      if (!value)
+        return nullptr;
+      PyList_SetItem(list.get(), static_cast<Py_ssize_t>(i), value);
+    }
+    return list.release();
+  }
+
+  PyObject *result(const Result &wanted) {
+    auto view = [&](PyObject *base) {
+      return PyObject_CallFunctionObjArgs(helpers.asStrided, base, wanted.size.get(), wanted.strides.get(),
+                                          wanted.shift.get(), nullptr);
+    };
+    auto index = static_cast<size_t>(wanted.index);
+    switch (wanted.source) {
+    case Source::Output: return Ref::borrow(outputs[index].get()).release();
+    case Source::Argument: return Ref::borrow(argument(wanted.index)).release();
+    case Source::OutputView: return view(outputs[index].get());
+    case Source::ArgumentView: return view(argument(wanted.index));
+    case Source::Object: return Ref::borrow(wanted.object.get()).release();
+    }
+    return nullptr;
+  }
+
+  MortiseStatus *runProfile() {
+    std::vector<MortiseTensor> tensors;
+    tensors.reserve(binding.inputs.size() + binding.outputs.size());
+    std::vector<const MortiseTensor *> inputPointers, outPointers;
+    auto add = [&](void *data, int32_t dtype, const std::vector<int64_t> &dims) {
+      return &tensors.emplace_back(MortiseTensor{sizeof(MortiseTensor), data, dtype, static_cast<int32_t>(dims.size()),
+                                                 dims.data(), nullptr});
+    };
+    for (size_t i = 0; i < binding.inputs.size(); ++i) {
+      const Input &input = binding.inputs[i];
+      inputPointers.push_back(input.role == Role::Constant
+                                  ? nullptr
+                                  : add(const_cast<void *>(pointers[i]), input.dtypeNumber, input.programDims));
+    }
+    for (size_t i = 0; i < binding.outputs.size(); ++i)
+      outPointers.push_back(add(outputPointers[i], binding.outputs[i].dtypeNumber, binding.outputs[i].programDims));
+    return mortise_program_profile(object.program, inputPointers.data(), inputPointers.size(), outPointers.data(),
+                                   outPointers.size());
+  }
+
+  ProgramObject &object;
+  Binding &binding;
+  PyObject *arguments;
+  Scratch<const void *> pointers;
+  Scratch<void *> outputPointers;
+  Scratch<Ref> copies, outputs;
+};
+
+//===-- Methods --------------------------------------------------------------------------------===//
+
+bool isList(PyObject *object) {
+  if (PyList_Check(object))
+    return true;
+  PyErr_Format(PyExc_TypeError, "expected a list of arguments, found %R", Py_TYPE(object));
+  return false;
+}
+
+PyObject *programRun(PyObject *self, PyObject *arguments) {
+  return isList(arguments) ? Call(*as<ProgramObject>(self), arguments).run(false) : nullptr;
+}
+PyObject *programProfile(PyObject *self, PyObject *arguments) {
+  return isList(arguments) ? Call(*as<ProgramObject>(self), arguments).run(true) : nullptr;
+}
+
+std::vector<int64_t> integers(PyObject *tuple) {
+  Integers numbers;
+  return numbers.read(tuple) ? std::vector<int64_t>(numbers.data(), numbers.data() + numbers.size()) : std::vector<int64_t>();
+}
+
+bool configureInputs(Binding &binding, PyObject *inputs) {
+  for (Py_ssize_t i = 0; i < PyTuple_Size(inputs); ++i) {
+    Input input;
+    int role;
+    PyObject *dims, *strides, *programDims;
+    if (!PyArg_ParseTuple(PyTuple_GetItem(inputs, i), "niiOOO", &input.argument, &role, &input.dtypeNumber, &dims, &strides,
+                          &programDims))
+      return false;
+    input.role = static_cast<Role>(role);
+    input.dtype = dataType(input.dtypeNumber);
+    input.dims = integers(dims);
+    input.strides = integers(strides);
+    input.programDims = integers(programDims);
+    input.dimsTuple = Ref::borrow(dims);
+    input.stridesTuple = Ref::borrow(strides);
+    binding.hasState |= input.role == Role::State;
+    binding.inputs.push_back(std::move(input));
+  }
+  return !PyErr_Occurred();
+}
+
+// configure(inputs, outputs, results), once: see torch_mortise/region.py for what the tuples hold.
+PyObject *programConfigure(PyObject *self, PyObject *arguments) {
+  Binding &binding = *as<ProgramObject>(self)->binding;
+  PyObject *inputs, *outputs, *results;
+  if (!PyArg_ParseTuple(arguments, "O!O!O!:configure", &PyTuple_Type, &inputs, &PyTuple_Type, &outputs, &PyTuple_Type,
+                        &results) ||
+      !configureInputs(binding, inputs))
+    return nullptr;
+  for (Py_ssize_t i = 0; i < PyTuple_Size(outputs); ++i) {
+    Output output;
+    long long alias;
+    PyObject *positional, *keywords, *dims;
+    if (!PyArg_ParseTuple(PyTuple_GetItem(outputs, i), "LiOOO", &alias, &output.dtypeNumber, &dims, &positional, &keywords))
+      return nullptr;
+    output.aliasInput = alias;
+    output.programDims = integers(dims);
+    output.arguments = Ref::borrow(positional);
+    output.keywords = Ref::borrow(keywords);
+    binding.outputs.push_back(std::move(output));
+  }
+  for (Py_ssize_t i = 0; i < PyTuple_Size(results); ++i) {
+    Result result;
+    int source;
+    PyObject *object, *size, *strides, *shift;
+    if (!PyArg_ParseTuple(PyTuple_GetItem(results, i), "inOOOO", &source, &result.index, &object, &size, &strides, &shift))
+      return nullptr;
+    result.source = static_cast<Source>(source);
+    result.object = Ref::borrow(object);
+    result.size = Ref::borrow(size);
+    result.strides = Ref::borrow(strides);
+    result.shift = Ref::borrow(shift);
+    binding.results.push_back(std::move(result));
+  }
+  if (PyErr_Occurred())
+    return nullptr;
+  Py_RETURN_NONE;
+}
+
+// bind(sources, tensors): per input the caller's tensor and the dense one to read (often the same), None where not constant.
+PyObject *programBind(PyObject *self, PyObject *arguments) {
+  auto *object = as<ProgramObject>(self);
+  Binding &binding = *object->binding;
+  PyObject *sources, *tensors;
+  if (!PyArg_ParseTuple(arguments, "O!O!:bind", &PyList_Type, &sources, &PyList_Type, &tensors))
+    return nullptr;
+  size_t count = binding.inputs.size();
+  std::vector<MortiseTensor> described(count);
+  std::vector<const MortiseTensor *> pointers(count, nullptr);
+  std::vector<std::pair<void *, int64_t>> seen(count);
+  std::vector<Ref> keep;
+  for (size_t i = 0; i < count; ++i) {
+    Input &input = binding.inputs[i];
+    if (input.role != Role::Constant)
+      continue;
+    auto index = static_cast<Py_ssize_t>(i);
+    PyObject *source = PyList_GetItem(sources, index), *dense = PyList_GetItem(tensors, index);
+    dlpack::Tensor tensor;
+    if (!source || !dense || !readTensor(source, tensor))
+      return nullptr;
+    seen[i] = {address(tensor), readVersion(source)};
+    if (!readTensor(dense, tensor) || !checkInput(tensor, input, input.argument))
+      return nullptr;
+    described[i] = {sizeof(MortiseTensor), address(tensor), input.dtypeNumber, static_cast<int32_t>(input.programDims.size()),
+                    input.programDims.data(), nullptr};
+    pointers[i] = &described[i];
+    keep.push_back(Ref::borrow(dense));
+  }
+  MortiseStatus *status = withoutGil([&] {
+    std::unique_lock lock(binding.mutex);
+    return mortise_program_bind(object->program, pointers.data(), count);
+  });
+  if (!check(status)) {
+    binding.bound = false;
+    return nullptr;
+  }
+  for (size_t i = 0; i < count; ++i)
+    std::tie(binding.inputs[i].address, binding.inputs[i].version) = seen[i];
+  binding.keptAlive.swap(keep);
+  binding.bound = true;
+  Py_RETURN_NONE;
+}
+
+PyObject *programInvalidate(PyObject *self, PyObject *) {
+  as<ProgramObject>(self)->binding->bound = false;
+  Py_RETURN_NONE;
+}
+
+PyObject *programReport(PyObject *self, PyObject *) {
+  char *json = nullptr;
+  if (!check(mortise_program_report(as<ProgramObject>(self)->program, &json)))
+    return nullptr;
+  PyObject *result = PyUnicode_FromString(json);
+  mortise_string_destroy(json);
+  return result;
+}
+
+PyObject *programHandle(PyObject *self, void *) { return PyLong_FromVoidPtr(as<ProgramObject>(self)->program); }
+
+void programDealloc(PyObject *self) {
+  PyTypeObject *type = Py_TYPE(self);
+  auto *object = as<ProgramObject>(self);
+  mortise_program_destroy(object->program);
+  delete object->binding;
+  Py_XDECREF(object->session);
+  reinterpret_cast<freefunc>(PyType_GetSlot(type, Py_tp_free))(self);
+  Py_DECREF(type);
+}
+
+PyMethodDef methods[] = {
+    {"configure", programConfigure, METH_VARARGS, "configure(inputs, outputs, results), once after compile"},
+    {"bind", programBind, METH_VARARGS, "bind(sources, tensors): packs constants"},
+    {"invalidate", programInvalidate, METH_NOARGS, "The next call binds again."},
+    {"run", programRun, METH_O, "run(arguments) -> results, or the number of a stale constant"},
+    {"profile", programProfile, METH_O, "run with a clock per step"},
+    {"report", programReport, METH_NOARGS, "JSON: placement, refusals, times."},
+    {}};
+PyGetSetDef attributes[] = {{"handle", programHandle, nullptr, "The MortiseProgram's address.", nullptr}, {}};
+PyType_Slot slots[] = {{Py_tp_dealloc, slot(programDealloc)}, {Py_tp_methods, methods}, {Py_tp_getset, attributes}, {}};
+PyType_Spec spec = {"torch_mortise._native.Program", sizeof(ProgramObject), 0,
+                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
+
+} // namespace
+
+PyObject *wrapProgram(MortiseProgram *program, PyObject *session) {
+  auto allocate = reinterpret_cast<allocfunc>(PyType_GetSlot(programType, Py_tp_alloc));
+  PyObject *self = allocate(programType, 0);
+  if (!self) {
+    mortise_program_destroy(program);
+    return nullptr;
+  }
+  auto *object = as<ProgramObject>(self);
+  object->program = program;
+  object->session = Ref::borrow(session).release();
+  object->binding = new Binding();
+  return self;
+}
+
+PyObject *addProgramType(PyObject *module) {
+  programType = reinterpret_cast<PyTypeObject *>(PyType_FromSpec(&spec));
+  return programType && PyModule_AddObjectRef(module, "Program", reinterpret_cast<PyObject *>(programType)) == 0 ? module
+                                                                                                                : nullptr;
+}
+
+} // namespace mortise::torch_door

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What the files of this extension share: owned references, the objects handed over by the Python side, and errors.
+#pragma once
+
+#include "dlpack.hpp"
+#include <Python.h>
+#include <mortise/mortise.h>
+
+#include <utility>
+
+namespace mortise::torch_door {
+
+class Ref { // owns one reference
+public:
+  Ref() = default;
+  explicit Ref(PyObject *owned) : object(owned) {}
+  Ref(Ref &&other) noexcept : object(std::exchange(other.object, nullptr)) {}
+  Ref &operator=(Ref &&other) noexcept {
+    std::swap(object, other.object);
+    return *this;
+  }
+  ~Ref() { Py_XDECREF(object); }
+  static Ref borrow(PyObject *borrowed) {
+    Py_XINCREF(borrowed);
+    return Ref(borrowed);
+  }
+  PyObject *get() const { return object; }
+  PyObject *release() { return std::exchange(object, nullptr); }
+  explicit operator bool() const { return object; }
+
+private:
+  PyObject *object = nullptr;
+};
+
+// Set once by `setup`, from torch_mortise/_library.py; alive until the process ends.
+struct Helpers {
+  PyObject *errorClass = nullptr;       // MortiseError(code, message)
+  PyObject *tensorType = nullptr;       // torch.Tensor
+  PyObject *versionDescriptor = nullptr; // of the attribute `_version`
+  descrgetfunc readVersion = nullptr;
+  PyObject *emptyStrided = nullptr;
+  PyObject *asStrided = nullptr;        // (tensor, size, stride, offset from the tensor's own)
+  PyObject *dense = nullptr;            // (tensor, size, stride) -> a copy with these strides
+  PyObject *copyBack = nullptr;         // (tensor, copy)
+  PyObject *incrementVersion = nullptr; // (tuple of tensors)
+  const dlpack::ExchangeApi *exchange = nullptr;
+};
+extern Helpers helpers;
+extern PyTypeObject *sessionType, *builderType, *programType;
+
+struct SessionObject {
+  PyObject_HEAD MortiseSession *session;
+};
+struct BuilderObject {
+  PyObject_HEAD MortiseBuilder *builder;
+  PyObject *session;
+};
+
+// Sets a MortiseError and destroys `status`. False, so that callers can return it.
+bool raise(MortiseStatus *status);
+bool raise(int32_t code, const char *format, ...) __attribute__((format(printf, 2, 3)));
+inline bool check(MortiseStatus *status) { return !status || raise(status); }
+
+PyObject *addSessionType(PyObject *module);
+PyObject *addBuilderType(PyObject *module);
+PyObject *addProgramType(PyObject *module);
+PyObject *wrapProgram(MortiseProgram *program, PyObject *session);
+
+template <typename T> T *as(PyObject *object) { return reinterpret_cast<T *>(object); }
+template <typename F> void *slot(F *function) { return reinterpret_cast<void *>(function); }
+// Other Python threads run meanwhile.
+template <typename F> auto withoutGil(F function) {
+  PyThreadState *state = PyEval_SaveThread();
+  auto result = function();
+  PyEval_RestoreThread(state);
+  return result;
+}
+
+} // namespace mortise::torch_door

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Session(options) and Builder(session, name): graphs go op by op through the C API, without text or JSON between.
+#include "options.hpp"
+#include "python.hpp"
+
+#include <deque>
+
+namespace mortise::torch_door {
+
+//===-- Session --------------------------------------------------------------------------------===//
+
+static PyObject *sessionNew(PyTypeObject *type, PyObject *arguments, PyObject *) {
+  PyObject *pairs;
+  Options options;
+  if (!PyArg_ParseTuple(arguments, "O:Session", &pairs) || !options.read(pairs))
+    return nullptr;
+  MortiseSession *session = nullptr;
+  MortiseStatus *status = withoutGil([&] { return mortise_session_create(options.data(), options.size(), &session); });
+  if (!check(status))
+    return nullptr;
+  auto allocate = reinterpret_cast<allocfunc>(PyType_GetSlot(type, Py_tp_alloc));
+  PyObject *self = allocate(type, 0);
+  if (self)
+    as<SessionObject>(self)->session = session;
+  else
+    mortise_session_destroy(session);
+  return self;
+}
+
+static void sessionDealloc(PyObject *self) {
+  PyTypeObject *type = Py_TYPE(self);
+  mortise_session_destroy(as<SessionObject>(self)->session);
+  reinterpret_cast<freefunc>(PyType_GetSlot(type, Py_tp_free))(self);
+  Py_DECREF(type);
+}
+
+static PyObject *takeString(char *text) {
+  PyObject *result = PyUnicode_FromString(text);
+  mortise_string_destroy(text);
+  return result;
+}
+
+static PyObject *sessionDescribe(PyObject *self, PyObject *) {
+  char *json = nullptr;
+  return check(mortise_session_describe(as<SessionObject>(self)->session, &json)) ? takeString(json) : nullptr;
+}
+
+//===-- Builder --------------------------------------------------------------------------------===//
+
+static PyObject *builderNew(PyTypeObject *type, PyObject *arguments, PyObject *) {
+  PyObject *session;
+  const char *name;
+  if (!PyArg_ParseTuple(arguments, "O!s:Builder", sessionType, &session, &name))
+    return nullptr;
+  MortiseBuilder *builder = nullptr;
+  if (!check(mortise_builder_create(as<SessionObject>(session)->session, name, &builder)))
+    return nullptr;
+  auto allocate = reinterpret_cast<allocfunc>(PyType_GetSlot(type, Py_tp_alloc));
+  PyObject *self = allocate(type, 0);
+  if (!self) {
+    mortise_builder_destroy(builder);
+    return nullptr;
+  }
+  as<BuilderObject>(self)->builder = builder;
+  as<BuilderObject>(self)->session = Ref::borrow(session).release();
+  return self;
+}
+
+static void builderDealloc(PyObject *self) {
+  PyTypeObject *type = Py_TYPE(self);
+  mortise_builder_destroy(as<BuilderObject>(self)->builder);
+  Py_XDECREF(as<BuilderObject>(self)->session);
+  reinterpret_cast<freefunc>(PyType_GetSlot(type, Py_tp_free))(self);
+  Py_DECREF(type);
+}
+
+// (value, dtype, dims) of a value just made.
+static PyObject *describe(MortiseBuilder *builder, uint32_t value) {
+  const MortiseType *type;
+  if (!check(mortise_builder_type(builder, value, &type)))
+    return nullptr;
+  Ref dims(PyTuple_New(type->rank));
+  for (int32_t i = 0; dims && i < type->rank; ++i)
+    PyTuple_SetItem(dims.get(), i, PyLong_FromLongLong(type->dims[i]));
+  return dims ? Py_BuildValue("IiO", value, type->dtype, dims.get()) : nullptr;
+}
+
+static PyObject *builderInput(PyObject *self, PyObject *arguments) {
+  const char *name;
+  int dtype;
+  unsigned flags;
+  PyObject *dims;
+  Integers extents;
+  if (!PyArg_ParseTuple(arguments, "siO!I:input", &name, &dtype, &PyTuple_Type, &dims, &flags) || !extents.read(dims))
+    return nullptr;
+  MortiseType type{sizeof(MortiseType)};
+  type.dtype = dtype;
+  type.rank = static_cast<int32_t>(extents.size());
+  type.dims = extents.data();
+  uint32_t value;
+  MortiseBuilder *builder = as<BuilderObject>(self)->builder;
+  return check(mortise_builder_input(builder, name, &type, flags, &value)) ? describe(builder, value) : nullptr;
+}
+
+// Attributes of one op, from a dictionary: bool, int, float, str, tuple of int, or (dtype, dims, bytes) for a literal.
+namespace {
+class Attributes {
+public:
+  bool read(PyObject *dictionary) {
+    PyObject *key, *value;
+    Py_ssize_t position = 0;
+    while (PyDict_Next(dictionary, &position, &key, &value)) {
+      MortiseAttribute &attribute = attributes.emplace_back(MortiseAttribute{sizeof(MortiseAttribute)});
+      attribute.name = PyUnicode_AsUTF8AndSize(key, nullptr);
+      if (!attribute.name || !fill(attribute, value))
+        return false;
+      pointers.push_back(&attribute);
+    }
+    return true;
+  }
+  const MortiseAttribute *const *data() const { return pointers.data(); }
+  size_t size() const { return pointers.size(); }
+
+private:
+  bool fill(MortiseAttribute &attribute, PyObject *value) {
+    if (PyBool_Check(value)) {
+      attribute.kind = MORTISE_ATTRIBUTE_BOOL;
+      attribute.i64 = value == Py_True;
+    } else if (PyLong_Check(value)) {
+      attribute.kind = MORTISE_ATTRIBUTE_I64;
+      attribute.i64 = PyLong_AsLongLong(value);
+    } else if (PyFloat_Check(value)) {
+      attribute.kind = MORTISE_ATTRIBUTE_F64;
+      attribute.f64 = PyFloat_AsDouble(value);
+    } else if (PyUnicode_Check(value)) {
+      attribute.kind = MORTISE_ATTRIBUTE_STRING;
+      attribute.string = PyUnicode_AsUTF8AndSize(value, nullptr);
+    } else if (PyTuple_Check(value)) {
+      if (PyTuple_Size(value) == 3 && PyBytes_Check(PyTuple_GetItem(value, 2)))
+        return fillTensor(attribute, value);
+      Integers &numbers = integers.emplace_back();
+      if (!numbers.read(value))
+        return false;
+      attribute.kind = MORTISE_ATTRIBUTE_I64_ARRAY;
+      attribute.i64s = numbers.data();
+      attribute.count = numbers.size();
+    } else {
+      PyErr_Format(PyExc_TypeError, "attribute %s: expected bool, int, float, str or tuple, found %R", attribute.name, value);
+      return false;
+    }
+    return !PyErr_Occurred();
+  }
+
+  bool fillTensor(MortiseAttribute &attribute, PyObject *literal) {
+    Integers &extents = integers.emplace_back();
+    char *bytes;
+    Py_ssize_t length;
+    if (!extents.read(PyTuple_GetItem(literal, 1)) ||
+        PyBytes_AsStringAndSize(PyTuple_GetItem(literal, 2), &bytes, &length) < 0)
+      return false;
+    MortiseType &type = types.emplace_back(MortiseType{sizeof(MortiseType)});
+    type.dtype = static_cast<int32_t>(PyLong_AsLong(PyTuple_GetItem(literal, 0)));
+    type.rank = static_cast<int32_t>(extents.size());
+    type.dims = extents.data();
+    attribute.kind = MORTISE_ATTRIBUTE_TENSOR;
+    attribute.tensor_type = &type;
+    attribute.tensor_data = bytes;
+    attribute.count = static_cast<size_t>(length);
+    return !PyErr_Occurred();
+  }
+
+  std::deque<MortiseAttribute> attributes; // deques: addresses stay
+  std::deque<Integers> integers;
+  std::deque<MortiseType> types;
+  std::vector<const MortiseAttribute *> pointers;
+};
+} // namespace
+
+// op(name, operands, attributes, location): operands are value numbers, None for one left out.
+static PyObject *builderOp(PyObject *self, PyObject *arguments) {
+  const char *name, *location;
+  PyObject *operandTuple, *dictionary;
+  if (!PyArg_ParseTuple(arguments, "sO!O!z:op", &name, &PyTuple_Type, &operandTuple, &PyDict_Type, &dictionary, &location))
+    return nullptr;
+  std::vector<uint32_t> operands(static_cast<size_t>(PyTuple_Size(operandTuple)));
+  for (size_t i = 0; i < operands.size(); ++i) {
+    PyObject *operand = PyTuple_GetItem(operandTuple, static_cast<Py_ssize_t>(i));
+    operands[i] = operand == Py_None ? MORTISE_NO_VALUE : static_cast<uint32_t>(PyLong_AsUnsignedLong(operand));
+  }
+  Attributes attributes;
+  if (PyErr_Occurred() || !attributes.read(dictionary))
+    return nullptr;
+  uint32_t result;
+  size_t count = 0;
+  MortiseBuilder *builder = as<BuilderObject>(self)->builder;
+  if (!check(mortise_builder_op(builder, name, operands.data(), operands.size(), attributes.data(), attributes.size(),
+                                location, &result, 1, &count)))
+    return nullptr;
+  return describe(builder, result);
+}
+
+static PyObject *builderOutput(PyObject *self, PyObject *arguments) {
+  unsigned value;
+  long long alias;
+  if (!PyArg_ParseTuple(arguments, "IL:output", &value, &alias) ||
+      !check(mortise_builder_output(as<BuilderObject>(self)->builder, value, alias)))
+    return nullptr;
+  Py_RETURN_NONE;
+}
+
+static PyObject *builderText(PyObject *self, PyObject *) {
+  char *text = nullptr;
+  return check(mortise_builder_text(as<BuilderObject>(self)->builder, &text)) ? takeString(text) : nullptr;
+}
+
+static PyObject *builderCompile(PyObject *self, PyObject *arguments) {
+  PyObject *pairs;
+  Options options;
+  if (!PyArg_ParseTuple(arguments, "O:compile", &pairs) || !options.read(pairs))
+    return nullptr;
+  auto *object = as<BuilderObject>(self);
+  MortiseProgram *program = nullptr;
+  MortiseStatus *status = withoutGil([&] {
+    return mortise_compile(as<SessionObject>(object->session)->session, object->builder, options.data(), options.size(),
+                           &program);
+  });
+  return check(status) ? wrapProgram(program, object->session) : nullptr;
+}
+
+//===-- Types ----------------------------------------------------------------------------------===//
+
+static PyMethodDef sessionMethods[] = {
+    {"describe", sessionDescribe, METH_NOARGS, "JSON: plugins, devices, configuration."}, {}};
+static PyMethodDef builderMethods[] = {
+    {"input", builderInput, METH_VARARGS, "input(name, dtype, dims, flags) -> (value, dtype, dims)"},
+    {"op", builderOp, METH_VARARGS, "op(name, operands, attributes, location) -> (value, dtype, dims)"},
+    {"output", builderOutput, METH_VARARGS, "output(value, alias_input)"},
+    {"text", builderText, METH_NOARGS, "The graph so far as MLIR text."},
+    {"compile", builderCompile, METH_VARARGS, "compile(options) -> Program; empties the builder"},
+    {}};
+
+static PyType_Slot sessionSlots[] = {{Py_tp_new, slot(sessionNew)},
+                                     {Py_tp_dealloc, slot(sessionDealloc)},
+                                     {Py_tp_methods, sessionMethods},
+                                     {}};
+static PyType_Slot builderSlots[] = {{Py_tp_new, slot(builderNew)},
+                                     {Py_tp_dealloc, slot(builderDealloc)},
+                                     {Py_tp_methods, builderMethods},
+                                     {}};
+static PyType_Spec sessionSpec = {"torch_mortise._native.Session", sizeof(SessionObject), 0, Py_TPFLAGS_DEFAULT,
+                                  sessionSlots};
+static PyType_Spec builderSpec = {"torch_mortise._native.Builder", sizeof(BuilderObject), 0, Py_TPFLAGS_DEFAULT,
+                                  builderSlots};
+
+static PyObject *addType(PyObject *module, PyType_Spec *spec, const char *name, PyTypeObject *&type) {
+  type = as<PyTypeObject>(PyType_FromSpec(spec));
+  return type && PyModule_AddObjectRef(module, name, reinterpret_cast<PyObject *>(type)) == 0
+             ? module
+             : nullptr;
+}
+PyObject *addSessionType(PyObject *module) { return addType(module, &sessionSpec, "Session", sessionType); }
+PyObject *addBuilderType(PyObject *module) { return addType(module, &builderSpec, "Builder", builderType); }
+
+} // namespace mortise::torch_door

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Loads the extension, and with it libmortise, once."""
+import threading
+
+import torch
+
+from .errors import NOT_FOUND, MortiseError
+
+
+def _dense(tensor, size, stride):
+    copy = torch.empty_strided(size, stride, dtype=tensor.dtype)
+    return copy.copy_(tensor.detach())
+
+
+def _view(tensor, size, stride, shift):
+    return torch.as_strided(tensor, size, stride, tensor.storage_offset() + shift)
+
+
+def _load():
+    try:
+        from . import _native
+    except ImportError as error:
+        raise MortiseError(NOT_FOUND, f"expected libmortise and the extension _native beside torch_mortise, found: {error}; "
+                           "build them with ./dev build, or reinstall the package") from error
+    if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
+        raise MortiseError(NOT_FOUND, f"expected torch 2.13 or newer, found {torch.__version__}; upgrade torch")
+    _native.setup(torch.Tensor.__dlpack_c_exchange_api__, MortiseError, torch.Tensor, torch._C.TensorBase.__dict__["_version"],
+                  torch.empty_strided, _view, _dense, torch.Tensor.copy_, torch.autograd.graph.increment_version)
+    return _native
+
+
+_lock = threading.Lock()
+_loaded = None
+_sessions = {}
+
+
+def native():
+    global _loaded
+    if _loaded is None:
+        with _lock:
+            _loaded = _loaded or _load()
+    return _loaded
+
+
+def session(options=()):
+    """The session of these (key, value) pairs; equal options share one."""
+    module = native()
+    with _lock:
+        found = _sessions.get(options)
+        if found is None:
+            found = _sessions[options] = module.Session(options)
+        return found

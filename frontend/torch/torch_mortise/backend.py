@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""torch.compile(model, backend="mortise", mode=..., options={...})."""
+import difflib
+import functools
+import itertools
+import json
+import logging
+
+import torch
+from torch._decomp import core_aten_decompositions
+from torch._dynamo.backends.common import aot_autograd
+
+from . import _library, region, report
+from .errors import INVALID_ARGUMENT, MortiseError
+from .graph import CompiledGraph, is_tensor
+from .importer import handled
+
+log = logging.getLogger("torch_mortise")
+OWN_OPTIONS = {"specialize_limit": "64"}
+TRAINING = "training: only inference is compiled; run it under torch.no_grad() or torch.inference_mode()"
+_names = itertools.count()
+
+
+@functools.cache
+def decompositions():
+    """PyTorch's own for what the importer has no handler for; composites stay whole."""
+    mine = handled()
+    return {op: function for op, function in core_aten_decompositions().items() if op not in mine}
+
+
+def read_options(mode, options):
+    """((key, value), ...) for the session, and ours."""
+    values = dict(OWN_OPTIONS)
+    session = {}
+    if mode is not None:
+        session["mode"] = str(mode)
+    for key, value in (options or {}).items():
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        if key in OWN_OPTIONS:
+            values[key] = text
+        elif difflib.get_close_matches(key, OWN_OPTIONS, 1, 0.8):
+            raise MortiseError(INVALID_ARGUMENT, f"expected a known option, found \"{key}\"; the nearest is "
+                               f"\"{difflib.get_close_matches(key, OWN_OPTIONS, 1, 0.8)[0]}\"")
+        else:
+            session[key] = text
+    limit = values["specialize_limit"]
+    if not limit.isdigit() or int(limit) < 1:
+        raise MortiseError(INVALID_ARGUMENT, f"option specialize_limit: expected a positive number, found \"{limit}\"")
+    return tuple(sorted(session.items())), int(limit)
+
+
+class EagerGraph(CompiledGraph):
+    """A graph of a training step: runs as it is, and says so in the report."""
+
+    def __init__(self, module, name):
+        self.module, self.name = module, name
+        self.nodes = list(module.graph.nodes)
+        self.regions, self.key, self.whole = [], region.Key([]), None
+        self.reasons = {n: TRAINING for n in self.nodes if n.op == "call_function" and is_tensor(n)
+                        and n.target is not region.operator.getitem}
+        report.compiled(self)
+
+    def __call__(self, arguments):
+        if report.collecting:
+            report.collect(self, ())
+        results = self.module(*arguments)
+        arguments.clear()
+        return results
+
+
+def compile_training(module, _):
+    log.warning("%s", TRAINING)
+    return EagerGraph(module, f"graph_{next(_names)}")
+
+
+def compile_inference(options, limit, module, _):
+    context = torch._guards.TracingContext.try_get()
+    metadata = context.fw_metadata if context else None
+    static = metadata.static_input_indices if metadata is not None else []
+    graph = CompiledGraph(module, f"graph_{next(_names)}", static, options, limit)
+    report.compiled(graph)
+    return graph
+
+
+def backend(module, inputs, *, mode=None, options=None):
+    """The entry of the group torch_dynamo_backends."""
+    pairs, limit = read_options(mode, options)
+    _library.session(pairs)  # an unknown mode, option or device is an error here, before any tracing
+    compile_graph = functools.partial(compile_inference, pairs, limit)
+    return aot_autograd(fw_compiler=compile_training, bw_compiler=compile_training, inference_compiler=compile_graph,
+                        decompositions=decompositions(), keep_inference_input_mutations=True)(module, inputs)
+
+
+def devices(options=None):
+    """What is installed: {"plugins", "devices", "rejected", "config"}."""
+    pairs, _ = read_options(None, options)
+    return json.loads(_library.session(pairs).describe())
+
+
+def refresh(model=None):
+    """Binds the weights of `model` (of everything, without one) again at the next call. Needed only after writes that change
+    neither a tensor's address nor its version, as through `tensor.data`."""
+    wanted = None
+    if model is not None:
+        tensors = itertools.chain(model.parameters(), model.buffers())
+        wanted = {t.untyped_storage().data_ptr() for t in tensors}
+    for one in list(region.regions):
+        if wanted is None or one.reads_any(wanted):
+            one.invalidate()

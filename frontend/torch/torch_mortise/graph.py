@@ -1,0 +1,283 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""One FX graph as AOTAutograd hands it over: what runs as programs, what runs in eager and why, and the call."""
+import operator
+import threading
+
+import torch
+import torch.fx
+
+from . import report
+from .errors import UNSUPPORTED, MortiseError
+from .importer import unsupported_reason
+from .importer.shape import VIEWS
+from .region import NodeUnsupported, Region
+from .symbols import Key, free_symbols
+
+aten = torch.ops.aten
+# Made anew wherever they are used, rather than passed between regions.
+CREATION = {aten.scalar_tensor.default, aten.full.default, aten.arange.default, aten.arange.start, aten.arange.start_step,
+            aten.zeros.default, aten.ones.default}
+
+
+def is_tensor(node):
+    value = node.meta.get("val")
+    return isinstance(value, (torch.Tensor, tuple, list))
+
+
+class Partition:
+    """Nodes in segments that run one after the other: even ones as programs, odd ones in eager."""
+
+    def __init__(self, graph, reasons):
+        self.segments = {}
+        self.segment_of = {}
+        self.floating = set()
+        for node in graph.nodes:
+            if node.op == "call_function" and is_tensor(node) and node not in graph.mutations:
+                self.place(node, node in reasons)
+
+    def place(self, node, eager):
+        sources = [n for n in node.all_input_nodes if n.op == "call_function" and is_tensor(n)]
+        floats = (node.target in VIEWS or node.target in CREATION or node.target is operator.getitem) and not eager
+        if floats and all(n in self.floating for n in sources):
+            self.floating.add(node)
+            return
+        if node.target is operator.getitem:  # stays with what it takes apart
+            segment = self.segment_of[node.args[0]]
+        else:
+            segment = 1 if eager else 0
+            for source in sources:
+                at = self.segment_of.get(source, -1)
+                segment = max(segment, at if at % 2 == segment % 2 else at + 1)
+        self.segment_of[node] = segment
+        self.segments.setdefault(segment, []).append(node)
+
+    def with_floating(self, nodes, wanted):
+        """`nodes` and the floating ones that they or `wanted` need, in order."""
+        needed, todo = set(), [n for node in nodes for n in node.all_input_nodes] + [w for w in wanted]
+        while todo:
+            node = todo.pop()
+            if node in self.floating and node not in needed:
+                needed.add(node)
+                todo.extend(node.all_input_nodes)
+        return sorted([*nodes, *needed])
+
+
+class CompiledGraph:
+    """Callable with the boxed convention of AOTAutograd."""
+    _boxed_call = True
+
+    def __init__(self, module, name, static_inputs, options, limit):
+        self.module, self.name, self.options, self.limit = module, name, options, limit
+        nodes = self.nodes = list(module.graph.nodes)
+        self.placeholders = [n for n in nodes if n.op == "placeholder"]
+        output = next(n for n in nodes if n.op == "output").args[0]
+        self.outputs = list(output) if isinstance(output, (tuple, list)) else [output]
+        self.attributes = {n: getattr_path(module, n.target) for n in nodes if n.op == "get_attr"}
+        for node, tensor in self.attributes.items():
+            node.meta.setdefault("val", tensor)
+        self.mutations = {n: (n.args[0], n.args[1]) for n in nodes if n.target is aten.copy_.default and n.args[0].op == "placeholder"}
+        mutated = {target for target, _ in self.mutations.values()}
+        self.constants = {self.placeholders[i] for i in static_inputs if i < len(self.placeholders)} - mutated
+        self.constants = {n for n in self.constants if isinstance(n.meta.get("val"), torch.Tensor)}
+        self.key = Key(self.placeholders)
+        self.reasons = {}
+        self.lock = threading.Lock()
+        self.find_reasons()
+        self.prepare()
+
+    # ---- what runs where ------------------------------------------------------------------------
+
+    def find_reasons(self):
+        data_dependent = self.key.unknown or set().union(*(free_symbols(n.meta.get("val")) for n in self.nodes)) - {s for s, _, _ in self.key.sources}
+        for node in self.nodes:
+            if node.op == "call_module" or node.op == "call_method":
+                self.reasons[node] = f"{node.op} is not expected in an aten graph"
+            if node.op != "call_function" or node in self.mutations or not is_tensor(node):
+                continue
+            reason = f"shapes that depend on data ({', '.join(map(str, data_dependent))})" if data_dependent else unsupported_reason(node)
+            if reason is None and any(isinstance(n.meta.get("val"), torch.Tensor) and unsupported_value(n) for n in node.all_input_nodes):
+                reason = next(unsupported_value(n) for n in node.all_input_nodes if unsupported_value(n))
+            if reason:
+                self.reasons[node] = reason
+        self.spread_to_getitem()
+
+    def spread_to_getitem(self):
+        for node in self.nodes:
+            if node.target is operator.getitem and node.args[0] in self.reasons:
+                self.reasons[node] = ""  # goes with its source, not listed
+
+    def prepare(self):
+        """Partitions and compiles; what an importer or the compiler refuses moves to eager until the rest stands."""
+        while True:
+            self.partition = Partition(self, self.reasons)
+            self.steps, self.regions = [], []
+            segments = self.partition.segments
+            try:
+                if not segments or list(segments) == [0]:
+                    self.prepare_whole(segments.get(0, []))
+                else:
+                    self.prepare_steps()
+                if not self.key:
+                    for region in self.regions:
+                        self.compile(region, ())
+                return
+            except NodeUnsupported as error:
+                self.refuse(error.node, error.reason)
+
+    def compile(self, region, key):
+        try:
+            return region.specialisation(key)
+        except MortiseError as error:
+            if error.code != UNSUPPORTED or any(k == "require" for k, _ in self.options):
+                raise
+            for node in region.nodes:
+                self.refuse(node, error.message)
+            raise NodeUnsupported(region.nodes[-1], error.message) from error
+
+    def refuse(self, node, reason):
+        source = node.args[0] if node.target is operator.getitem else node
+        self.reasons[source] = reason
+        self.spread_to_getitem()
+
+    def region(self, name, nodes, arguments, wanted, states):
+        made = Region(name, nodes, arguments, wanted, states, self.constants, self.key, self.attributes, self.options, self.limit)
+        self.regions.append(made)
+        return made
+
+    def prepare_whole(self, nodes):
+        """Everything is one program: a call is one call into it."""
+        nodes = self.partition.with_floating(nodes, [n for n in self.outputs if isinstance(n, torch.fx.Node)]
+                                             + [s for _, s in self.mutations.values() if isinstance(s, torch.fx.Node)])
+        outputs = [self.mutations[n][0] if n in self.mutations else n for n in self.outputs]
+        states = dict(self.mutations.values())
+        self.whole = self.region(self.name, nodes, self.placeholders, outputs, states)
+
+    def prepare_steps(self):
+        """Programs and eager pieces in turns, over an environment of node -> value."""
+        self.whole = None
+        segments = self.partition.segments
+        last_reader = {}
+        for number, nodes in segments.items():
+            for node in nodes:
+                for source in node.all_input_nodes:
+                    last_reader[source] = max(last_reader.get(source, -1), number)
+        final = {n for n in self.outputs if isinstance(n, torch.fx.Node)}
+        handled = {}  # placeholder -> segment that updates it in place
+        for target, source in self.mutations.values():
+            at = self.partition.segment_of.get(source)
+            if at is not None and at % 2 == 0 and last_reader.get(target, -1) <= at and target not in final:
+                handled[target] = at
+        self.copies = [(target, source) for target, source in self.mutations.values() if target not in handled]
+        needed_later = final | {s for _, s in self.copies if isinstance(s, torch.fx.Node)}
+        for number in sorted(segments):
+            nodes = segments[number]
+            readers = {s for n, later in segments.items() if n > number for node in self.partition.with_floating(later, []) for s in node.all_input_nodes}
+            wanted = [n for n in nodes if isinstance(n.meta.get("val"), torch.Tensor) and (n in readers or n in needed_later)]
+            if number % 2 == 0:
+                states = {t: s for t, s in self.mutations.values() if handled.get(t) == number}
+                self.add_program(number, self.partition.with_floating(nodes, wanted), wanted, states)
+            else:
+                self.add_eager(self.partition.with_floating(nodes, wanted), wanted)
+        floating = [n for n in needed_later if n in self.partition.floating]
+        if floating:
+            self.add_eager(self.partition.with_floating([], floating), floating)
+
+    def outside(self, nodes, extra=()):
+        mine = set(nodes)
+        used = dict.fromkeys(s for node in nodes for s in node.all_input_nodes if s not in mine)
+        used.update(dict.fromkeys(extra))
+        return list(used)
+
+    def add_program(self, number, nodes, wanted, states):
+        arguments = [n for n in self.outside(nodes, states) if n not in self.attributes]
+        region = self.region(f"{self.name}_{number // 2}", nodes, arguments, wanted, states)
+        self.steps.append((region, arguments, wanted))
+
+    def add_eager(self, nodes, wanted):
+        arguments = [n for n in self.outside(nodes) if n not in self.attributes]
+        graph = torch.fx.Graph()
+        made = {n: graph.placeholder(n.name) for n in arguments}
+        for node in self.attributes:
+            made[node] = graph.get_attr(node.target)
+        for node in nodes:
+            made[node] = graph.node_copy(node, lambda n: made[n])
+        graph.output([made[n] for n in wanted])
+        graph.eliminate_dead_code()
+        self.steps.append((torch.fx.GraphModule(self.module, graph), arguments, wanted))
+
+    # ---- the call ---------------------------------------------------------------------------------
+
+    def __call__(self, arguments):
+        key = self.key.read(arguments) if self.key.sources else ()
+        if report.collecting:
+            report.collect(self, key)
+        try:
+            if self.whole is not None:
+                return self.whole(arguments, key, bool(report.collecting))
+            return self.call_steps(arguments, key)
+        except NodeUnsupported as error:
+            return self.call_again(arguments, error)
+        except MortiseError as error:
+            if error.code != UNSUPPORTED or not self.key:
+                raise
+            return self.call_again(arguments, NodeUnsupported(self.regions[0].nodes[-1], error.message))
+
+    def call_again(self, arguments, error):
+        """A shape showed something that the first one did not: partition again."""
+        with self.lock:
+            self.refuse(error.node, error.reason)
+            with torch._subclasses.fake_tensor.unset_fake_temporarily():
+                self.prepare()
+        return self(arguments)
+
+    def call_steps(self, arguments, key):
+        environment = dict(zip(self.placeholders, arguments))
+        numbers = self.key.numbers(key)
+
+        def value(node):
+            if not isinstance(node, torch.fx.Node):
+                return node
+            if node in environment:
+                return environment[node]
+            if node in self.attributes:
+                return self.attributes[node]
+            if node in self.mutations:
+                return environment[self.mutations[node][0]]
+            return numbers(node.meta["val"])
+
+        for step, inputs, wanted in self.steps:
+            values = [value(n) for n in inputs]
+            results = step(values, key, bool(report.collecting)) if isinstance(step, Region) else step(*values)
+            environment.update(zip(wanted, results))
+        results = [value(n) for n in self.outputs]
+        for target, source in self.copies:
+            environment[target].copy_(value(source))
+        return results
+
+    # ---- what happened ------------------------------------------------------------------------------
+
+    def eager_nodes(self):
+        return [(n, r) for n, r in self.reasons.items() if r]
+
+    def operator_count(self):
+        return sum(n.op == "call_function" and is_tensor(n) and n.target is not operator.getitem for n in self.nodes)
+
+
+def unsupported_value(node):
+    value = node.meta.get("val")
+    if not isinstance(value, torch.Tensor):
+        return None
+    if value.device.type != "cpu":
+        return f"an operand on device {value.device.type}"
+    if value.layout is not torch.strided:
+        return f"an operand of layout {value.layout}"
+    from . import dtypes
+    if value.dtype not in dtypes.TO_TORCH.values():
+        return f"an operand of dtype {str(value.dtype).removeprefix('torch.')}"
+    return None
+
+
+def getattr_path(module, path):
+    for name in path.split("."):
+        module = getattr(module, name)
+    return module

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Matrix products. A product with a weight becomes `linear`, which plugins pack for."""
+import torch
+
+from .core import handles, is_node
+from .elementwise import binary
+from ..dtypes import is_float
+
+aten = torch.ops.aten
+
+
+def transposed(node):
+    """x for a node that is x's transpose, of rank 2; else None."""
+    if is_node(node, aten.t.default):
+        source = node.args[0]
+    elif is_node(node, aten.transpose.int) and sorted(a % 2 for a in node.args[1:3]) == [0, 1]:
+        source = node.args[0]
+    elif is_node(node, aten.permute.default) and [a % 2 for a in node.args[1]] == [1, 0]:
+        source = node.args[0]
+    else:
+        return None
+    return source if source.meta["val"].dim() == 2 else None
+
+
+def product(e, x, weight, weight_node, bias=None):
+    """x [M, K] times weight [K, N], plus bias [N]."""
+    source = transposed(weight_node)
+    if is_float(x.dtype):
+        if source is not None:
+            return e.op("linear", x, e.lookup(source), bias, weight_transposed=False)
+        if bias is not None or e.is_constant(weight_node):
+            return e.op("linear", x, weight, bias, weight_transposed=True)
+    rhs, contract = (e.lookup(source), 1) if source is not None else (weight, 0)
+    return e.op("dot", x, rhs, lhs_batch=(), rhs_batch=(), lhs_contract=(1,), rhs_contract=(contract,))
+
+
+@handles(aten.mm.default)
+def mm(e, x, weight):
+    return product(e, x, weight, e.node.args[1])
+
+
+@handles(aten.addmm.default)
+def addmm(e, bias, x, weight, beta=1, alpha=1):
+    dtype = e.dtype
+    if beta == 1 and alpha == 1 and is_float(dtype) and bias.shape == (weight.shape[1],):
+        return product(e, x, weight, e.node.args[2], bias)
+    result = scale(e, product(e, x, weight, e.node.args[2]), alpha, dtype)
+    return result if beta == 0 else e.op("add", e.broadcast(scale(e, bias, beta, dtype), result.shape), result)
+
+
+def scale(e, value, factor, dtype):
+    return value if factor == 1 else binary(e, "mul", value, factor, dtype)
+
+
+@handles(aten.bmm.default)
+def bmm(e, x, y):
+    return e.op("dot", x, y, lhs_batch=(0,), rhs_batch=(0,), lhs_contract=(2,), rhs_contract=(1,))
+
+
+@handles(aten.baddbmm.default)
+def baddbmm(e, bias, x, y, beta=1, alpha=1):
+    dtype = e.dtype
+    result = scale(e, bmm(e, x, y), alpha, dtype)
+    return result if beta == 0 else e.op("add", e.broadcast(scale(e, bias, beta, dtype), result.shape), result)
+
+
+@handles(aten.dot.default)
+def dot(e, x, y):
+    return e.op("dot", x, y, lhs_batch=(), rhs_batch=(), lhs_contract=(0,), rhs_contract=(0,))
+
+
+@handles(aten.mv.default)
+def mv(e, x, y):
+    return e.op("dot", x, y, lhs_batch=(), rhs_batch=(), lhs_contract=(1,), rhs_contract=(0,))
+
+
+@handles(aten.linear.default)
+def linear(e, x, weight, bias=None):
+    return e.op("linear", x, weight, bias, weight_transposed=False)

@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What handlers share: the table, values, and an emitter with the conversions that PyTorch does implicitly."""
+import operator
+
+import torch
+
+from .. import dtypes
+from ..dtypes import NAMES, Unsupported
+
+HANDLERS = {}
+SCALAR = (bool, int, float)
+
+
+def handles(*overloads):
+    """Registers handler(emitter, *args, **kwargs) -> Value, or a tuple of Values for an op with several results."""
+    def register(function):
+        for overload in overloads:
+            HANDLERS[overload] = function
+        return function
+    return register
+
+
+def handled():
+    return HANDLERS.keys()
+
+
+def unsupported_reason(node):
+    """None when `node` may be imported, as far as its op and dtypes tell."""
+    if node.target is operator.getitem:
+        return None
+    if node.target not in HANDLERS:
+        return "no handler for this operator"
+    values = node.meta.get("val")
+    for value in values if isinstance(values, (tuple, list)) else (values,):
+        if isinstance(value, torch.Tensor):
+            if value.device.type != "cpu":
+                return f"device {value.device.type}"
+            if value.layout is not torch.strided:
+                return f"layout {value.layout}"
+            if value.is_complex():
+                return f"dtype {str(value.dtype).removeprefix('torch.')}"
+    return None
+
+
+class Value:
+    """A value of the graph being built."""
+    __slots__ = ("id", "dtype", "shape")
+
+    def __init__(self, id, dtype, shape):
+        self.id, self.dtype, self.shape = id, dtype, shape
+
+    @property
+    def rank(self):
+        return len(self.shape)
+
+    @property
+    def elements(self):
+        count = 1
+        for extent in self.shape:
+            count *= extent
+        return count
+
+
+class Emitter:
+    """Emits ops into a builder. `node` is the FX node at work; `size(x)` makes a number of a symbolic one."""
+
+    def __init__(self, builder, size):
+        self.builder = builder
+        self.size = size
+        self.node = None
+        self.location = ""
+        self.constants = {}
+        self.broadcasts = {}
+        self.boolean_masks = {}  # value id of where(m, 0, -inf) -> m
+
+    # ---- ops --------------------------------------------------------------------------------
+
+    def op(self, name, *operands, **attributes):
+        ids = tuple([None if v is None else v.id for v in operands])
+        return Value(*self.builder.op("mortise." + name, ids, attributes, self.location))
+
+    def constant(self, value, dtype, shape=()):
+        key = (value, type(value), dtype, str(value))  # 0.0 and -0.0 differ
+        scalar = self.constants.get(key)
+        if scalar is None:
+            scalar = self.op("constant", value=(dtype, (), dtypes.literal(value, dtype)))
+            self.constants[key] = scalar
+        return self.broadcast(scalar, shape)
+
+    def tensor_literal(self, tensor):
+        tensor = tensor.detach().contiguous()
+        data = bytes(tensor.reshape(-1).view(torch.uint8).tolist()) if tensor.numel() else b""
+        return self.op("constant", value=(dtypes.number(tensor.dtype), tuple(tensor.shape), data))
+
+    def convert(self, value, dtype):
+        return value if value.dtype == dtype else self.op("convert", value, dtype=NAMES[dtype])
+
+    def reshape(self, value, shape):
+        shape = tuple(shape)
+        return value if value.shape == shape else self.op("reshape", value, shape=shape)
+
+    def transpose(self, value, permutation):
+        permutation = tuple(permutation)
+        if permutation == tuple(range(value.rank)):
+            return value
+        return self.op("transpose", value, permutation=permutation)
+
+    def broadcast(self, value, shape, axes=None):
+        """To `shape` by PyTorch's rules: trailing dimensions meet. `axes` says otherwise."""
+        shape = tuple(shape)
+        if axes is None:
+            if value.shape == shape:
+                return value
+            axes = tuple(range(len(shape) - value.rank, len(shape)))
+        key = (value.id, shape, axes)
+        result = self.broadcasts.get(key)
+        if result is None:
+            result = self.broadcasts[key] = self.op("broadcast", value, shape=shape, axes=tuple(axes))
+        return result
+
+    def slice(self, value, axis, start, limit, step=1):
+        if start == 0 and limit == value.shape[axis] and step == 1:
+            return value
+        starts, limits, strides = [0] * value.rank, list(value.shape), [1] * value.rank
+        starts[axis], limits[axis], strides[axis] = start, limit, step
+        return self.op("slice", value, starts=tuple(starts), limits=tuple(limits), strides=tuple(strides))
+
+    def iota(self, shape, dtype, axis=0):
+        return self.op("iota", shape=tuple(shape), dtype=NAMES[dtype], axis=axis)
+
+    def compare(self, lhs, rhs, direction):
+        return self.op("compare", lhs, rhs, direction=direction)
+
+    def select(self, predicate, on_true, on_false):
+        return self.op("select", predicate, on_true, on_false)
+
+    # ---- PyTorch's conventions ----------------------------------------------------------------
+
+    @property
+    def value(self):
+        """The fake tensor(s) that the node computes."""
+        return self.node.meta["val"]
+
+    @property
+    def dtype(self):
+        return dtypes.number(self.value.dtype)
+
+    def uses(self, index):
+        """Whether result `index` of a node with several results is used."""
+        return any(u.target is operator.getitem and u.args[1] == index and u.users for u in self.node.users)
+
+    def sizes(self, values):
+        return [self.size(v) for v in values]
+
+    def tensor(self, value, dtype, shape=()):
+        """A Value or a Python number, in `dtype`, broadcast to at least `shape`."""
+        if isinstance(value, Value):
+            value = self.convert(value, dtype)
+            return self.broadcast(value, shape) if shape != () else value
+        if not isinstance(value, SCALAR):
+            raise Unsupported(f"scalar operand {value!r}")
+        return self.constant(value, dtype, shape)
+
+    def pair(self, lhs, rhs, dtype):
+        """Both operands in `dtype` and in their common shape."""
+        shape = broadcast_shapes(*[v.shape for v in (lhs, rhs) if isinstance(v, Value)])
+        return self.tensor(lhs, dtype, shape), self.tensor(rhs, dtype, shape)
+
+    def float_for(self, value, dtype):
+        """A number, or a tensor that PyTorch promotes to float `dtype`."""
+        return self.convert(value, dtype) if isinstance(value, Value) else value
+
+
+def broadcast_shapes(*shapes):
+    rank = max((len(s) for s in shapes), default=0)
+    result = [1] * rank
+    for shape in shapes:
+        for i, extent in enumerate(shape, rank - len(shape)):
+            if extent != 1:
+                result[i] = extent
+    return tuple(result)
+
+
+def axis_of(axis, rank):
+    return axis + rank if axis < 0 else axis
+
+
+def axes_of(axes, rank):
+    """Sorted; None and () stand for all."""
+    if axes is None:
+        return tuple(range(rank))
+    if isinstance(axes, int):
+        axes = (axes,)
+    return tuple(sorted({axis_of(a, max(rank, 1)) for a in axes if rank})) or tuple(range(rank))
+
+
+def is_node(value, *targets):
+    return isinstance(value, torch.fx.Node) and value.op == "call_function" and value.target in targets

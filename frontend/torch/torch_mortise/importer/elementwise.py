@@ -1,0 +1,371 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Elementwise operators, with PyTorch's type promotion written out."""
+import math
+
+import torch
+
+from .. import dtypes
+from ..dtypes import F32, I1, Unsupported, is_float, is_narrow_float
+from .core import SCALAR, Value, broadcast_shapes, handles
+
+aten = torch.ops.aten
+
+
+def compute_dtype(dtype, *operands):
+    """Where the arithmetic happens: PyTorch computes narrow floats in f32 when a scalar operand is not exact in them."""
+    if is_narrow_float(dtype) and any(isinstance(o, SCALAR) and not dtypes.is_exact(o, dtype) for o in operands):
+        return F32
+    return dtype
+
+
+def binary(e, name, lhs, rhs, dtype):
+    at = compute_dtype(dtype, lhs, rhs)
+    return e.convert(e.op(name, *e.pair(lhs, rhs, at)), dtype)
+
+
+def scaled(e, value, alpha, dtype):
+    if alpha == 1:
+        return value
+    if isinstance(value, Value):
+        return binary(e, "mul", value, alpha, dtype)
+    return value * alpha
+
+
+def unary_float(name, *overloads):
+    @handles(*overloads)
+    def handler(e, x):
+        return e.op(name, e.convert(x, e.dtype))
+
+
+def binary_plain(name, *overloads):
+    @handles(*overloads)
+    def handler(e, lhs, rhs):
+        return binary(e, name, lhs, rhs, e.dtype)
+
+
+for _name in ("exp", "expm1", "log", "log1p", "sqrt", "rsqrt", "sin", "cos", "tanh", "erf"):
+    unary_float(_name, getattr(aten, _name).default)
+unary_float("logistic", aten.sigmoid.default)
+binary_plain("mul", aten.mul.Tensor, aten.mul.Scalar)
+binary_plain("max", aten.maximum.default)
+binary_plain("min", aten.minimum.default)
+binary_plain("atan2", aten.atan2.default)
+binary_plain("and", aten.bitwise_and.Tensor, aten.bitwise_and.Scalar)
+binary_plain("or", aten.bitwise_or.Tensor, aten.bitwise_or.Scalar)
+binary_plain("xor", aten.bitwise_xor.Tensor, aten.bitwise_xor.Scalar)
+binary_plain("rem", aten.fmod.Tensor, aten.fmod.Scalar)
+
+
+@handles(aten.add.Tensor, aten.add.Scalar)
+def add(e, lhs, rhs, alpha=1):
+    dtype = e.dtype
+    return binary(e, "add", lhs, scaled(e, rhs, alpha, dtype), dtype)
+
+
+@handles(aten.sub.Tensor, aten.sub.Scalar)
+def sub(e, lhs, rhs, alpha=1):
+    dtype = e.dtype
+    return binary(e, "sub", lhs, scaled(e, rhs, alpha, dtype), dtype)
+
+
+@handles(aten.rsub.Tensor, aten.rsub.Scalar)
+def rsub(e, lhs, rhs, alpha=1):
+    dtype = e.dtype
+    return binary(e, "sub", rhs, scaled(e, lhs, alpha, dtype), dtype)
+
+
+@handles(aten.div.Tensor, aten.div.Scalar)
+def div(e, lhs, rhs):
+    return binary(e, "div", lhs, rhs, e.dtype)
+
+
+def floor_divide_float(e, x, y):
+    """As PyTorch's div_floor: exact quotient of what fmod leaves, then rounded to an integer."""
+    zero, one = e.constant(0.0, x.dtype, x.shape), e.constant(1.0, x.dtype, x.shape)
+    remainder = e.op("rem", x, y)
+    quotient = e.op("div", e.op("sub", x, remainder), y)
+    adjust = e.op("and", e.compare(remainder, zero, "ne"),
+                  e.op("xor", e.compare(y, zero, "lt"), e.compare(remainder, zero, "lt")))
+    quotient = e.select(adjust, e.op("sub", quotient, one), quotient)
+    floor = e.op("floor", quotient)
+    half = e.constant(0.5, x.dtype, x.shape)
+    floor = e.select(e.compare(e.op("sub", quotient, floor), half, "gt"), e.op("add", floor, one), floor)
+    exact = e.op("div", x, y)
+    signed_zero = e.op("mul", exact, zero)
+    result = e.select(e.compare(quotient, zero, "ne"), floor, signed_zero)
+    return e.select(e.compare(y, zero, "eq"), exact, result)
+
+
+def floor_divide_int(e, x, y):
+    zero = e.constant(0, x.dtype, x.shape)
+    quotient, remainder = e.op("div", x, y), e.op("rem", x, y)
+    adjust = e.op("and", e.compare(remainder, zero, "ne"),
+                  e.op("xor", e.compare(y, zero, "lt"), e.compare(remainder, zero, "lt")))
+    return e.select(adjust, e.op("sub", quotient, e.constant(1, x.dtype, x.shape)), quotient)
+
+
+def through_f32(dtype):
+    return F32 if is_narrow_float(dtype) else dtype
+
+
+@handles(aten.div.Tensor_mode, aten.div.Scalar_mode)
+def div_mode(e, lhs, rhs, rounding_mode=None):
+    if rounding_mode is None:
+        return div(e, lhs, rhs)
+    dtype = e.dtype
+    x, y = e.pair(lhs, rhs, through_f32(dtype))
+    if rounding_mode == "trunc":
+        quotient = e.op("div", x, y)
+        return e.convert(truncate(e, quotient) if is_float(dtype) else quotient, dtype)
+    return e.convert((floor_divide_float if is_float(dtype) else floor_divide_int)(e, x, y), dtype)
+
+
+@handles(aten.floor_divide.default)
+def floor_divide(e, lhs, rhs):
+    return div_mode(e, lhs, rhs, "floor")
+
+
+@handles(aten.remainder.Tensor, aten.remainder.Scalar, aten.remainder.Scalar_Tensor)
+def remainder(e, lhs, rhs):
+    dtype = e.dtype
+    x, y = e.pair(lhs, rhs, through_f32(dtype))
+    zero = e.constant(0, x.dtype, x.shape)
+    result = e.op("rem", x, y)
+    adjust = e.op("and", e.compare(result, zero, "ne"),
+                  e.op("xor", e.compare(y, zero, "lt"), e.compare(result, zero, "lt")))
+    return e.convert(e.select(adjust, e.op("add", result, y), result), dtype)
+
+
+# ---- powers ------------------------------------------------------------------------------------
+
+@handles(aten.pow.Tensor_Scalar)
+def pow_scalar(e, x, exponent):
+    dtype = e.dtype
+    x = e.convert(x, dtype)
+    if exponent == 2:
+        return e.op("mul", x, x)
+    wide = e.convert(x, through_f32(dtype))
+    if exponent == 3:
+        return e.convert(e.op("mul", e.op("mul", wide, wide), wide), dtype)
+    if exponent == 1:
+        return x
+    if is_float(dtype):
+        if exponent == 0.5:
+            return e.op("sqrt", x)
+        if exponent == -0.5:
+            return e.op("rsqrt", x)
+        if exponent in (-1, -2):
+            square = e.op("mul", wide, wide) if exponent == -2 else wide
+            return e.convert(e.op("div", e.constant(1.0, wide.dtype, wide.shape), square), dtype)
+    return binary(e, "pow", x, exponent, dtype)
+
+
+@handles(aten.pow.Tensor_Tensor, aten.pow.Scalar)
+def pow_tensor(e, lhs, rhs):
+    return binary(e, "pow", lhs, rhs, e.dtype)
+
+
+@handles(aten.square.default)
+def square(e, x):
+    return pow_scalar(e, x, 2)
+
+
+@handles(aten.reciprocal.default)
+def reciprocal(e, x):
+    return binary(e, "div", 1.0, x, e.dtype)
+
+
+# ---- comparisons and logic ------------------------------------------------------------------------
+
+def promoted(e, lhs, rhs):
+    """The dtype in which two operands meet."""
+    def stand_in(node_argument, value):
+        return node_argument.meta["val"] if isinstance(node_argument, torch.fx.Node) else value
+    return dtypes.number(torch.result_type(stand_in(e.node.args[0], lhs), stand_in(e.node.args[1], rhs)))
+
+
+def comparison(direction, *overloads):
+    @handles(*overloads)
+    def handler(e, lhs, rhs):
+        dtype = promoted(e, lhs, rhs)
+        if any(isinstance(v, SCALAR) and not dtypes.fits(v, dtype) for v in (lhs, rhs)):
+            raise Unsupported("a scalar that does not fit the tensor's dtype")
+        return e.compare(*e.pair(lhs, rhs, dtype), direction)
+
+
+for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
+    comparison(_name, getattr(aten, _name).Tensor, getattr(aten, _name).Scalar)
+
+
+def logical(name, *overloads):
+    @handles(*overloads)
+    def handler(e, lhs, rhs):
+        lhs, rhs = e.convert(lhs, I1), e.convert(rhs, I1)
+        return e.op(name, *e.pair(lhs, rhs, I1))
+
+
+logical("and", aten.logical_and.default)
+logical("or", aten.logical_or.default)
+logical("xor", aten.logical_xor.default)
+
+
+@handles(aten.logical_not.default)
+def logical_not(e, x):
+    return e.op("not", e.convert(x, I1))
+
+
+@handles(aten.bitwise_not.default)
+def bitwise_not(e, x):
+    return e.op("not", x)
+
+
+@handles(aten.isnan.default)
+def isnan(e, x):
+    return e.compare(x, x, "ne")
+
+
+@handles(aten.isinf.default)
+def isinf(e, x):
+    if not is_float(x.dtype):
+        return e.constant(False, I1, x.shape)
+    return e.compare(e.op("abs", x), e.constant(math.inf, x.dtype, x.shape), "eq")
+
+
+@handles(aten.where.self, aten.where.ScalarSelf, aten.where.ScalarOther, aten.where.Scalar)
+def where(e, predicate, on_true, on_false):
+    dtype = e.dtype
+    shape = broadcast_shapes(*[v.shape for v in (predicate, on_true, on_false) if isinstance(v, Value)])
+    operands = e.node.args[1:]
+    result = e.select(e.tensor(predicate, I1, shape), e.tensor(on_true, dtype, shape), e.tensor(on_false, dtype, shape))
+    if scalar_of(operands[0]) == 0 and scalar_of(operands[1]) == -math.inf:
+        e.boolean_masks[result.id] = e.convert(predicate, I1)
+    return result
+
+
+def scalar_of(argument):
+    """The number that an argument of a node holds in every element, or None."""
+    if isinstance(argument, SCALAR):
+        return argument
+    if isinstance(argument, torch.fx.Node) and argument.op == "call_function":
+        if argument.target is aten.scalar_tensor.default and isinstance(argument.args[0], SCALAR):
+            return argument.args[0]
+        if argument.target is aten.full.default and isinstance(argument.args[1], SCALAR):
+            return argument.args[1]
+    return None
+
+
+@handles(aten.masked_fill.Scalar, aten.masked_fill.Tensor)
+def masked_fill(e, x, mask, value):
+    shape = broadcast_shapes(x.shape, mask.shape)
+    return e.select(e.tensor(mask, I1, shape), e.tensor(value, x.dtype, shape), e.tensor(x, x.dtype, shape))
+
+
+# ---- the rest ----------------------------------------------------------------------------------
+
+@handles(aten.abs.default)
+def absolute(e, x):
+    return x if x.dtype in (I1, dtypes.UI8) else e.op("abs", x)
+
+
+@handles(aten.neg.default)
+def neg(e, x):
+    return e.op("neg", x)
+
+
+@handles(aten.sign.default)
+def sign(e, x):
+    return x if x.dtype == I1 else e.op("sign", x)
+
+
+def truncate(e, x):
+    if not is_float(x.dtype):
+        return x
+    return e.select(e.compare(x, e.constant(0.0, x.dtype, x.shape), "lt"), e.op("ceil", x), e.op("floor", x))
+
+
+handles(aten.trunc.default)(truncate)
+
+
+def rounding(name):
+    @handles(getattr(aten, name).default)
+    def handler(e, x):
+        return e.op(name, x) if is_float(x.dtype) else x
+
+
+for _name in ("floor", "ceil", "round"):
+    rounding(_name)
+
+
+@handles(aten.tan.default)
+def tan(e, x):
+    dtype = e.dtype
+    x = e.convert(x, through_f32(dtype))
+    return e.convert(e.op("div", e.op("sin", x), e.op("cos", x)), dtype)
+
+
+@handles(aten.relu.default)
+def relu(e, x):
+    return e.op("relu", x)
+
+
+@handles(aten.silu.default)
+def silu(e, x):
+    return e.op("silu", x)
+
+
+@handles(aten.gelu.default)
+def gelu(e, x, approximate="none"):
+    return e.op("gelu", x, approximate=approximate)
+
+
+@handles(aten.leaky_relu.default)
+def leaky_relu(e, x, slope=0.01):
+    scaled_x = binary(e, "mul", x, slope, x.dtype)
+    return e.select(e.compare(x, e.constant(0, x.dtype, x.shape), "gt"), x, scaled_x)
+
+
+@handles(aten.elu.default)
+def elu(e, x, alpha=1.0, scale=1.0, input_scale=1.0):
+    dtype = x.dtype
+    x = e.convert(x, through_f32(dtype))
+    zero = e.constant(0.0, x.dtype, x.shape)
+    negative = binary(e, "mul", e.op("expm1", binary(e, "mul", x, float(input_scale), x.dtype)), float(alpha * scale), x.dtype)
+    return e.convert(e.select(e.compare(x, zero, "gt"), binary(e, "mul", x, float(scale), x.dtype), negative), dtype)
+
+
+@handles(aten.clamp.default, aten.clamp.Tensor)
+def clamp(e, x, minimum=None, maximum=None):
+    dtype = e.dtype
+    result = e.convert(x, dtype)
+    if minimum is not None:
+        result = e.op("max", *e.pair(result, minimum, dtype))
+    if maximum is not None:
+        result = e.op("min", *e.pair(result, maximum, dtype))
+    return result
+
+
+@handles(aten.hardtanh.default)
+def hardtanh(e, x, minimum=-1, maximum=1):
+    return clamp(e, x, minimum, maximum)
+
+
+@handles(aten.clamp_min.default, aten.clamp_min.Tensor)
+def clamp_min(e, x, minimum):
+    return clamp(e, x, minimum)
+
+
+@handles(aten.clamp_max.default, aten.clamp_max.Tensor)
+def clamp_max(e, x, maximum):
+    return clamp(e, x, None, maximum)
+
+
+@handles(aten._to_copy.default)
+def to_copy(e, x, dtype=None, layout=None, device=None, pin_memory=None, non_blocking=False, memory_format=None):
+    if pin_memory:
+        raise Unsupported("pinned memory")
+    return x if dtype is None else e.convert(x, dtypes.number(dtype))
+
+
+@handles(torch.ops.prims.convert_element_type.default)
+def convert_element_type(e, x, dtype):
+    return e.convert(x, dtypes.number(dtype))

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Operators that move elements without computing on them. `VIEWS` are those whose result shares memory in eager."""
+import torch
+
+from .. import dtypes
+from ..dtypes import Unsupported
+from .core import Value, axis_of, handles
+
+aten = torch.ops.aten
+
+VIEWS = {aten.view.default, aten.alias.default, aten.detach.default, aten.expand.default, aten.permute.default,
+         aten.t.default, aten.transpose.int, aten.slice.Tensor, aten.select.int, aten.unsqueeze.default,
+         aten.squeeze.default, aten.squeeze.dim, aten.squeeze.dims, aten.split.Tensor, aten.split_with_sizes.default,
+         aten.unbind.int}
+
+
+def resolve(shape, elements):
+    """Replaces -1."""
+    shape = list(shape)
+    if -1 in shape:
+        known = 1
+        for extent in shape:
+            known *= 1 if extent == -1 else extent
+        shape[shape.index(-1)] = elements // known if known else 0
+    return tuple(shape)
+
+
+@handles(aten.view.default, aten._unsafe_view.default, aten.reshape.default)
+def view(e, x, shape):
+    return e.reshape(x, resolve(e.sizes(shape), x.elements))
+
+
+@handles(aten.alias.default, aten.detach.default, aten.clone.default, aten.lift_fresh_copy.default, aten.contiguous.default)
+def same(e, x, memory_format=None):
+    return x
+
+
+@handles(aten.expand.default)
+def expand(e, x, shape, implicit=False):
+    shape = e.sizes(shape)
+    lead = len(shape) - x.rank
+    return e.broadcast(x, tuple(x.shape[i - lead] if n == -1 else n for i, n in enumerate(shape)))
+
+
+@handles(aten.permute.default)
+def permute(e, x, axes):
+    return e.transpose(x, [axis_of(a, x.rank) for a in axes])
+
+
+@handles(aten.t.default)
+def t(e, x):
+    return e.transpose(x, range(x.rank)[::-1])
+
+
+@handles(aten.transpose.int)
+def transpose(e, x, first, second):
+    if x.rank == 0:
+        return x
+    permutation = list(range(x.rank))
+    first, second = axis_of(first, x.rank), axis_of(second, x.rank)
+    permutation[first], permutation[second] = second, first
+    return e.transpose(x, permutation)
+
+
+def clamp_index(index, extent):
+    if index < 0:
+        index += extent
+    return min(max(index, 0), extent)
+
+
+@handles(aten.slice.Tensor)
+def slice_tensor(e, x, axis=0, start=None, end=None, step=1):
+    axis = axis_of(axis, x.rank)
+    extent = x.shape[axis]
+    start = clamp_index(0 if start is None else e.size(start), extent)
+    end = clamp_index(extent if end is None else e.size(end), extent)
+    return e.slice(x, axis, start, max(start, end), e.size(step))
+
+
+@handles(aten.select.int)
+def select(e, x, axis, index):
+    axis = axis_of(axis, x.rank)
+    index = e.size(index)
+    if index < 0:
+        index += x.shape[axis]
+    return e.reshape(e.slice(x, axis, index, index + 1), x.shape[:axis] + x.shape[axis + 1:])
+
+
+@handles(aten.unsqueeze.default)
+def unsqueeze(e, x, axis):
+    axis = axis_of(axis, x.rank + 1)
+    return e.reshape(x, x.shape[:axis] + (1,) + x.shape[axis:])
+
+
+@handles(aten.squeeze.default, aten.squeeze.dim, aten.squeeze.dims)
+def squeeze(e, x, axes=None):
+    axes = range(x.rank) if axes is None else (axes,) if isinstance(axes, int) else axes
+    gone = {axis_of(a, x.rank) for a in axes}
+    return e.reshape(x, tuple(n for i, n in enumerate(x.shape) if i not in gone or n != 1))
+
+
+def pieces(e, x, lengths, axis):
+    results, start = [], 0
+    for length in lengths:
+        results.append(e.slice(x, axis, start, start + length))
+        start += length
+    return tuple(results)
+
+
+@handles(aten.split.Tensor)
+def split(e, x, length, axis=0):
+    axis, length = axis_of(axis, x.rank), e.size(length)
+    extent = x.shape[axis]
+    if length == 0 or extent == 0:
+        return (x,)
+    return pieces(e, x, [min(length, extent - s) for s in range(0, extent, length)], axis)
+
+
+@handles(aten.split_with_sizes.default)
+def split_with_sizes(e, x, lengths, axis=0):
+    return pieces(e, x, e.sizes(lengths), axis_of(axis, x.rank))
+
+
+@handles(aten.unbind.int)
+def unbind(e, x, axis=0):
+    axis = axis_of(axis, x.rank)
+    return tuple(select(e, x, axis, i) for i in range(x.shape[axis]))
+
+
+@handles(aten.cat.default)
+def cat(e, values, axis=0):
+    dtype = e.dtype
+    values = [e.convert(v, dtype) for v in values if v.shape != (0,)] or [e.convert(values[0], dtype)]
+    return values[0] if len(values) == 1 else e.op("concatenate", *values, axis=axis_of(axis, values[0].rank))
+
+
+@handles(aten.stack.default)
+def stack(e, values, axis=0):
+    axis = axis_of(axis, values[0].rank + 1)
+    return cat(e, [unsqueeze(e, v, axis) for v in values], axis)
+
+
+@handles(aten.repeat.default)
+def repeat(e, x, repeats):
+    repeats = e.sizes(repeats)
+    shape = (1,) * (len(repeats) - x.rank) + x.shape
+    x = e.reshape(x, [n for extent in shape for n in (1, extent)])
+    tiled = e.broadcast(x, [n for r, extent in zip(repeats, shape) for n in (r, extent)])
+    return e.reshape(tiled, [r * extent for r, extent in zip(repeats, shape)])
+
+
+@handles(aten.flip.default)
+def flip(e, x, axes):
+    return e.op("reverse", x, axes=tuple(sorted(axis_of(a, x.rank) for a in axes))) if axes else x
+
+
+@handles(aten.constant_pad_nd.default)
+def constant_pad(e, x, padding, value=0):
+    low, high = [0] * x.rank, [0] * x.rank
+    padding = e.sizes(padding)
+    for i in range(len(padding) // 2):
+        low[-1 - i], high[-1 - i] = padding[2 * i], padding[2 * i + 1]
+    return e.op("pad", x, e.constant(value, x.dtype), low=tuple(low), high=tuple(high), interior=(0,) * x.rank)
+
+
+@handles(aten.slice_scatter.default)
+def slice_scatter(e, x, source, axis=0, start=None, end=None, step=1):
+    axis = axis_of(axis, x.rank)
+    extent = x.shape[axis]
+    start = clamp_index(0 if start is None else e.size(start), extent)
+    count, step = source.shape[axis], e.size(step)
+    source = e.convert(source, x.dtype)
+    if step == 1:
+        parts = [e.slice(x, axis, 0, start), source, e.slice(x, axis, start + count, extent)]
+        parts = [p for p in parts if p.shape[axis]] or [x]
+        return parts[0] if len(parts) == 1 else e.op("concatenate", *parts, axis=axis)
+    indices = e.iota((count,), dtypes.I64)
+    indices = e.op("add", e.op("mul", indices, e.constant(step, dtypes.I64, (count,))), e.constant(start, dtypes.I64, (count,)))
+    return e.op("put", x, indices, source, axis=axis, mode="set")
+
+
+@handles(aten.select_scatter.default)
+def select_scatter(e, x, source, axis, index):
+    axis = axis_of(axis, x.rank)
+    index = e.size(index)
+    index += x.shape[axis] if index < 0 else 0
+    return slice_scatter(e, x, e.reshape(source, x.shape[:axis] + (1,) + x.shape[axis + 1:]), axis, index, index + 1)
+
+
+@handles(aten.as_strided.default)
+def as_strided(e, x, size, stride, offset=None):
+    if not e.node.args[0].meta["val"].is_contiguous():
+        raise Unsupported("as_strided of a tensor that is not contiguous")
+    shape, strides = tuple(e.sizes(size)), e.sizes(stride)
+    dense = 1
+    for extent, step in zip(reversed(shape), reversed(strides)):
+        if extent != 1 and step != dense:
+            raise Unsupported("as_strided with strides that are not dense")
+        dense *= extent
+    if dense != x.elements or offset:
+        raise Unsupported("as_strided of a part")
+    return e.reshape(x, shape)
+
+
+@handles(aten.copy.default)
+def copy(e, destination, source, non_blocking=False):
+    return e.tensor(source, destination.dtype, destination.shape) if isinstance(source, Value) else None
+
+
+@handles(aten.sym_size.int)
+def sym_size(e, x, axis):
+    return x.shape[axis]

@@ -1,0 +1,320 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""A part of an FX graph that runs as one program: import, compile, specialise, bind, call."""
+import collections
+import logging
+import operator
+import threading
+import time
+import weakref
+
+import torch
+import torch.fx
+
+from . import _library, dtypes
+from .errors import MortiseError, Unsupported
+from .importer import HANDLERS, Emitter, Value
+from .layout import dense_strides, inverse, memory_order, view_source
+
+log = logging.getLogger("torch_mortise")
+aten = torch.ops.aten
+CONSTANT, STATE = 1, 2  # MortiseValueFlag
+LITERAL_ELEMENTS = 64   # tensors that a graph holds itself become literals up to this size
+REBINDS = 16            # a constant that changes more often becomes an ordinary input
+# where a result comes from: native/program.cpp, enum Source
+OUTPUT, ARGUMENT, OUTPUT_VIEW, ARGUMENT_VIEW, OBJECT = range(5)
+
+regions = weakref.WeakSet()
+
+
+class NodeUnsupported(Exception):
+    """`node` cannot be imported: the graph is partitioned again without it."""
+
+    def __init__(self, node, reason):
+        super().__init__(f"{node}: {reason}")
+        self.node, self.reason = node, reason
+
+
+class Importer(Emitter):
+    """Imports the nodes of one region for given numbers."""
+
+    def __init__(self, region, numbers, builder):
+        super().__init__(builder, numbers)
+        self.region, self.numbers = region, numbers
+        self.environment = {}
+        self.inputs = []     # tuples for Program.configure
+        self.input_nodes = []
+
+    def is_constant(self, node):
+        return node in self.region.constants
+
+    def lookup(self, node):
+        value = self.environment.get(node)
+        if value is None:
+            symbolic = node.meta.get("val")
+            if not isinstance(symbolic, (int, float, torch.SymInt, torch.SymFloat, torch.SymBool)):
+                raise NodeUnsupported(node, "its value is not at hand")
+            value = self.environment[node] = self.numbers(symbolic)
+        return value
+
+    def add_input(self, node):
+        fake = node.meta["val"]
+        shape, strides = self.numbers.sizes(fake.shape), self.numbers.sizes(fake.stride())
+        order = memory_order(shape, strides)
+        if order is None:
+            order, strides = tuple(range(len(shape))), dense_strides(shape)
+        dtype = dtypes.number(fake.dtype)
+        position = self.region.position.get(node, -1)
+        flags = STATE if node in self.region.states else CONSTANT if node in self.region.constants else 0
+        memory_shape = tuple([shape[i] for i in order])
+        value = Value(*self.builder.input(node.name, dtype, memory_shape, flags))
+        role = 2 if flags == STATE else 1 if flags == CONSTANT else 0
+        self.inputs.append((position, role, dtype, shape, strides, memory_shape))
+        self.input_nodes.append(node)
+        self.environment[node] = self.transpose(value, inverse(order))
+
+    def import_node(self, node):
+        self.node, self.location = node, node.name
+        if node.target is operator.getitem:
+            self.environment[node] = self.environment[node.args[0]][node.args[1]]
+            return
+        handler = HANDLERS[node.target]
+        arguments = torch.fx.node.map_arg(node.args, self.lookup)
+        keywords = torch.fx.node.map_arg(node.kwargs, self.lookup) if node.kwargs else {}
+        try:
+            self.environment[node] = handler(self, *arguments, **keywords)
+        except Unsupported as error:
+            raise NodeUnsupported(node, str(error)) from None
+        except MortiseError as error:
+            raise NodeUnsupported(node, error.message) from error
+
+
+class Outputs:
+    """Chooses how each result of a region is made with eager's strides: the program writes the memory, and views are
+    taken where eager returns views."""
+
+    def __init__(self, importer):
+        self.importer, self.region = importer, importer.region
+        self.outputs, self.by_node = [], {}
+        self.results = []
+
+    def size_of(self, fake):
+        sizes = self.importer.numbers.sizes
+        return sizes(fake.shape), sizes(fake.stride()), self.importer.numbers(fake.storage_offset())
+
+    def emit(self, node, shape, strides, order):
+        number = self.by_node.get(node)
+        if number is None:
+            value = self.importer.environment[node]
+            e = self.importer
+            e.location = node.name
+            if value.shape != shape:
+                raise NodeUnsupported(node, f"expected shape {shape}, the import gave {value.shape}")
+            value = e.transpose(e.convert(value, e_dtype := dtypes.number(node.meta["val"].dtype)), order)
+            e.builder.output(value.id, -1)
+            number = self.by_node[node] = len(self.outputs)
+            self.outputs.append((-1, e_dtype, value.shape, (shape, strides), {"dtype": dtypes.TO_TORCH[e_dtype]}))
+        return number
+
+    def add(self, node):
+        if not isinstance(node, torch.fx.Node):
+            self.results.append((OBJECT, 0, node, None, None, None))
+            return
+        fake = node.meta.get("val")
+        if not isinstance(fake, torch.Tensor):
+            self.results.append((OBJECT, 0, self.importer.lookup(node), None, None, None))
+            return
+        if node in self.region.position:
+            self.results.append((ARGUMENT, self.region.position[node], None, None, None, None))
+            return
+        shape, strides, offset = self.size_of(fake)
+        if self.add_view_of_argument(node, shape, strides, offset):
+            return
+        order = memory_order(shape, strides)
+        if order is not None:
+            self.results.append((OUTPUT, self.emit(node, shape, strides, order), None, None, None, None))
+            return
+        self.add_view(node, shape, strides, offset)
+
+    def add_view_of_argument(self, node, shape, strides, offset):
+        source = node
+        while source is not None and source not in self.region.position:
+            source = view_source(source)
+        if source is None or source in self.region.states:
+            return False
+        base_offset = self.importer.numbers(source.meta["val"].storage_offset())
+        self.results.append((ARGUMENT_VIEW, self.region.position[source], None, shape, strides, offset - base_offset))
+        return True
+
+    def add_view(self, node, shape, strides, offset):
+        source = view_source(node)
+        while source is not None:
+            base_shape, base_strides, base_offset = self.size_of(source.meta["val"])
+            order = memory_order(base_shape, base_strides)
+            if order is not None and source in self.importer.environment:
+                number = self.emit(source, base_shape, base_strides, order)
+                self.results.append((OUTPUT_VIEW, number, None, shape, strides, offset - base_offset))
+                return
+            source = view_source(source)
+        raise NodeUnsupported(node, f"a result of strides {strides} for shape {shape}, which leaves gaps")
+
+    def add_state(self, node, source):
+        e = self.importer
+        number = e.input_nodes.index(node)
+        _, _, dtype, shape, strides, memory_shape = e.inputs[number]
+        value = e.tensor(e.lookup(source) if isinstance(source, torch.fx.Node) else source, dtype, shape)
+        value = e.transpose(value, memory_order(shape, strides))
+        e.builder.output(value.id, number)
+        self.outputs.append((number, dtype, memory_shape, (), {}))
+
+
+class NoProgram:
+    """What runs when a region computes nothing: every result is an argument, a view of one, or a number."""
+    handle = 0
+
+    def __init__(self, results):
+        self.results = results
+
+    def run(self, arguments):
+        return [arguments[index] if source == ARGUMENT else value if source == OBJECT
+                else _library._view(arguments[index], shape, strides, shift)
+                for source, index, value, shape, strides, shift in self.results]
+
+    profile = run
+
+    def report(self):
+        return "{}"
+
+    def invalidate(self):
+        pass
+
+
+class Specialisation:
+    """A region compiled for one set of numbers."""
+
+    def __init__(self, region, key):
+        self.key, self.storages, self.input_count = key, set(), 0
+        self.record = record = {"numbers": list(key), "import_s": 0.0, "compile_s": 0.0, "bind_s": 0.0, "binds": 0}
+        started = time.perf_counter()
+        session = _library.session(region.options)
+        builder = _library.native().Builder(session, region.name)
+        importer = Importer(region, region.key.numbers(key), builder)
+        for node in region.inputs:
+            importer.add_input(node)
+        for node in region.literals:
+            importer.environment[node] = importer.tensor_literal(region.attributes[node])
+        for node in region.nodes:
+            importer.import_node(node)
+        outputs = Outputs(importer)
+        for node in region.wanted:
+            outputs.add(node)
+        for node, source in region.states.items():
+            outputs.add_state(node, source)
+        record["import_s"] = time.perf_counter() - started
+        if not outputs.outputs:
+            self.program, self.constants = NoProgram(outputs.results), []
+            return
+        started = time.perf_counter()
+        self.program = builder.compile(())
+        record["compile_s"] = time.perf_counter() - started
+        self.program.configure(tuple(importer.inputs), tuple(outputs.outputs), tuple(outputs.results))
+        self.input_count = len(importer.inputs)
+        self.constants = [(number, node, *importer.inputs[number]) for number, node in enumerate(importer.input_nodes)
+                          if importer.inputs[number][1] == 1]
+        if not self.constants:
+            self.bind(region, None)
+
+    def bind(self, region, arguments):
+        """Packs the constants that the caller passes now."""
+        started = time.perf_counter()
+        sources, tensors = [None] * self.input_count, [None] * self.input_count
+        for number, node, position, _, _, shape, strides, _ in self.constants:
+            source = arguments[position] if position >= 0 else region.attributes[node]
+            same = all(a == b or n == 1 for a, b, n in zip(source.stride(), strides, shape))
+            sources[number], tensors[number] = source, source if same else _library._dense(source, shape, strides)
+        self.program.bind(sources, tensors)
+        self.storages = {t.untyped_storage().data_ptr() for t in sources if t is not None}
+        self.record["bind_s"] = time.perf_counter() - started
+        self.record["binds"] += 1
+
+
+class Region:
+    """`nodes` in order; `arguments`: the nodes whose values a call passes; `wanted`: what it returns; `states`: argument ->
+    the node whose value is written into it."""
+
+    def __init__(self, name, nodes, arguments, wanted, states, constants, key, attributes, options, limit):
+        self.name, self.nodes, self.wanted, self.states = name, nodes, wanted, states
+        self.position = {node: i for i, node in enumerate(arguments)}
+        self.key, self.options, self.limit = key, options, limit
+        self.attributes = attributes  # get_attr node -> tensor
+        self.lock = threading.RLock()
+        self.specialisations = collections.OrderedDict()
+        self.evictions = 0
+        self.notes = []
+        used = {}
+        for node in nodes:
+            used.update(dict.fromkeys(node.all_input_nodes))
+        used.update(dict.fromkeys(n for n in [*states, *states.values()] if isinstance(n, torch.fx.Node)))
+        mine = set(nodes)
+        outside = [n for n in used if n not in mine and isinstance(n.meta.get("val"), torch.Tensor)]
+        self.literals = [n for n in outside if n in attributes and attributes[n].numel() <= LITERAL_ELEMENTS]
+        self.inputs = [n for n in outside if n not in self.literals]
+        self.constants = {n for n in self.inputs if n in constants and n not in states} | {n for n in self.inputs if n in attributes}
+        regions.add(self)
+
+    def specialisation(self, key):
+        found = self.specialisations.get(key)
+        if found is None:
+            with self.lock:
+                found = self.specialisations.get(key)
+                if found is None:
+                    found = self.specialise(key)
+        elif len(self.specialisations) > 1:
+            try:
+                self.specialisations.move_to_end(key)
+            except KeyError:  # another thread evicted it just now; the program still runs
+                pass
+        return found
+
+    def specialise(self, key):
+        # a compilation must not see the fake tensors of a trace that may be under way
+        with torch._subclasses.fake_tensor.unset_fake_temporarily():
+            found = Specialisation(self, key)
+        self.specialisations[key] = found
+        if len(self.specialisations) > self.limit:
+            oldest, _ = self.specialisations.popitem(last=False)
+            self.evictions += 1
+            self.note(f"dropped the program for {oldest}: more than specialize_limit = {self.limit} shapes are in use")
+        return found
+
+    def note(self, text):
+        self.notes.append(text)
+        log.warning("%s: %s", self.name, text)
+
+    def __call__(self, arguments, key, profile=False):
+        found = self.specialisation(key)
+        result = found.program.profile(arguments) if profile else found.program.run(arguments)
+        while type(result) is int:  # the number of a constant that is not the one bound
+            found = self.rebind(found, arguments, result)
+            result = found.program.profile(arguments) if profile else found.program.run(arguments)
+        return result
+
+    def rebind(self, found, arguments, stale):
+        with self.lock:
+            if found.record["binds"] > REBINDS and stale < found.input_count:
+                node = next(c[1] for c in found.constants if c[0] == stale)
+                self.note(f"{node.name} changed {found.record['binds']} times: it is an ordinary input from now on")
+                self.constants.discard(node)
+                self.specialisations.clear()
+                found = self.specialise(found.key)
+            if found.constants:
+                found.bind(self, arguments)
+        return found
+
+    def reads_any(self, addresses):
+        """Whether a bound constant lies in one of these storages."""
+        return any(found.storages & addresses for found in list(self.specialisations.values()))
+
+    def invalidate(self):
+        for found in list(self.specialisations.values()):
+            if found.constants:
+                found.program.invalidate()
