@@ -114,7 +114,7 @@ dev_sdk() {
   dev_setup
   dev_build release
   for component in abi codegen; do
-    cmake -DCMAKE_INSTALL_PREFIX="$folder" -DCMAKE_INSTALL_COMPONENT=$component -DCMAKE_INSTALL_MESSAGE=NEVER \
+    cmake -DCMAKE_INSTALL_PREFIX="$folder" -DCMAKE_INSTALL_COMPONENT=$component \
       -P build/release/sdk/cmake_install.cmake
   done
   tar -C "$(dirname "$folder")" -czf "$folder.tar.gz" "$(basename "$folder")"

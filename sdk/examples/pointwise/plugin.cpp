@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A plugin in C++: whole regions of f32 elementwise ops in one pass, block by block, so that values between the ops never
+// leave the cache. Shows convex regions, a workspace, steps and parallel loops with mortise/plugin.hpp.
+#include <mortise/plugin.hpp>
+
+#include <cmath>
+
+namespace {
+using mortise::Result;
+
+constexpr int64_t block = 256; // elements of each value that are in work at once
+
+using Loop = void (*)(const float *a, const float *b, float *out, int64_t count);
+template <auto F> void unary(const float *a, const float *, float *out, int64_t count) {
+  for (int64_t i = 0; i < count; ++i)
+    out[i] = F(a[i], 0.f);
+}
+template <auto F> void binary(const float *a, const float *b, float *out, int64_t count) {
+  for (int64_t i = 0; i < count; ++i)
+    out[i] = F(a[i], b[i]);
+}
+
+struct Op {
+  const char *name;
+  Loop loop;
+};
+constexpr Op ops[] = {
+    {"mortise.add", binary<[](float a, float b) { return a + b; }>},
+    {"mortise.sub", binary<[](float a, float b) { return a - b; }>},
+    {"mortise.mul", binary<[](float a, float b) { return a * b; }>},
+    {"mortise.div", binary<[](float a, float b) { return a / b; }>},
+    {"mortise.neg", unary<[](float a, float) { return -a; }>},
+    {"mortise.abs", unary<[](float a, float) { return std::fabs(a); }>},
+    {"mortise.exp", unary<[](float a, float) { return std::exp(a); }>},
+    {"mortise.tanh", unary<[](float a, float) { return std::tanh(a); }>},
+};
+
+const Op *findOp(const MortiseNode &node) {
+  for (const Op &op : ops)
+    if (mortise::isOp(node, op.name))
+      return &op;
+  return nullptr;
+}
+
+bool dense(const MortiseValue *value) {
+  return value->type->dtype == MORTISE_F32 && mortise::isStatic(*value->type) && !value->type->strides;
+}
+
+struct Pointwise : mortise::PluginAdaptor<Pointwise> {
+  static constexpr mortise::PluginIdentity identity{"pointwise", "Mortise examples", "1.0.0"};
+
+  // One op over a block: where its operands are, and where its result goes.
+  struct Instruction {
+    Loop loop;
+    uint32_t operands[2], result; // indices into `places`
+  };
+  struct Place {
+    enum Kind { Input, Output, Workspace } kind;
+    uint32_t index;
+  };
+  struct Kernel {
+    std::vector<Instruction> instructions;
+    std::vector<Place> places; // one per value of the region
+    int64_t count = 0;
+    mortise::ConstantExpr workspace;
+    mortise::StepList steps;
+  };
+  struct Constants {
+    std::vector<const void *> inputs;
+  };
+
+  Result<void> initialize(const MortiseInitializeArgs &) { return {}; }
+
+  Result<std::span<const MortiseDeviceInfo *const>> devices() {
+    static const MortiseDeviceInfo device = [] {
+      auto info = mortise::sized<MortiseDeviceInfo>();
+      info.kind = info.name = "pointwise";
+      info.host_memory = info.threads = 1;
+      info.alignment = 64;
+      info.features = "";
+      return info;
+    }();
+    static const MortiseDeviceInfo *const list[] = {&device};
+    return std::span<const MortiseDeviceInfo *const>(list);
+  }
+
+  Result<void> propose(mortise::Proposal &proposal) {
+    const MortiseGraph &graph = proposal.graph();
+    std::vector<bool> supported(graph.node_count);
+    for (uint32_t i = 0; i < graph.node_count; ++i) {
+      const MortiseNode &node = *graph.nodes[i];
+      if (!findOp(node))
+        proposal.refuse(i, MORTISE_REASON_OP, "expected an elementwise op of the table");
+      else if (!dense(node.results[0]))
+        proposal.refuse(i, MORTISE_REASON_DTYPE, "expected dense f32 of static shape, found " + mortise::typeString(*node.results[0]->type));
+      else
+        supported[i] = true;
+    }
+    // A kernel has one loop, so the nodes of a region must agree in their number of elements.
+    for (const std::vector<uint32_t> &region : mortise::convexRegions(graph, supported)) {
+      double elements = static_cast<double>(mortise::elementCount(*graph.nodes[region[0]]->results[0]->type));
+      bool agree = std::all_of(region.begin(), region.end(), [&](uint32_t node) {
+        return static_cast<double>(mortise::elementCount(*graph.nodes[node]->results[0]->type)) == elements;
+      });
+      if (agree)
+        proposal.add({"pointwise.region", region, 1000 + elements * static_cast<double>(region.size()),
+                      8 * elements, elements * static_cast<double>(region.size())});
+      else
+        for (uint32_t node : region)
+          proposal.refuse(node, MORTISE_REASON_SIZE, "expected equal sizes throughout a region");
+    }
+    return {};
+  }
+
+  Result<std::unique_ptr<Kernel>> compile(const MortiseCompileArgs &args) {
+    const MortiseGraph &region = *args.region;
+    auto kernel = std::make_unique<Kernel>();
+    uint32_t temporaries = 0;
+    for (size_t i = 0; i < region.value_count; ++i) {
+      const MortiseValue &value = *region.values[i];
+      const auto *output = std::find(region.outputs, region.outputs + region.output_count, &value);
+      if (!value.producer)
+        kernel->places.push_back({Place::Input, value.result_index});
+      else if (output != region.outputs + region.output_count)
+        kernel->places.push_back({Place::Output, static_cast<uint32_t>(output - region.outputs)});
+      else
+        kernel->places.push_back({Place::Workspace, temporaries++});
+    }
+    std::vector<uint32_t> nodes;
+    for (size_t i = 0; i < region.node_count; ++i) {
+      const MortiseNode &node = *region.nodes[i];
+      const Op *op = findOp(node);
+      if (!op || !dense(node.results[0]))
+        return mortise::Error{MORTISE_INVALID_ARGUMENT, std::string("expected a region as proposed, found ") + node.op};
+      uint32_t last = node.operands[node.operand_count - 1]->index;
+      kernel->instructions.push_back({op->loop, {node.operands[0]->index, last}, node.results[0]->index});
+      kernel->count = mortise::elementCount(*node.results[0]->type);
+      nodes.push_back(static_cast<uint32_t>(i));
+    }
+    // Blocks run at the same time, so each has temporaries of its own.
+    kernel->workspace = mortise::ConstantExpr(int64_t(temporaries) * blocks(*kernel) * block * int64_t(sizeof(float)));
+    double elements = static_cast<double>(kernel->count), count = static_cast<double>(nodes.size());
+    kernel->steps.add(std::to_string(nodes.size()) + " elementwise ops", "pointwise.region", std::move(nodes), 8 * elements,
+                      elements * count);
+    return kernel;
+  }
+
+  Result<void> describe(const Kernel &kernel, MortiseKernelInfo &info) {
+    info.workspace = kernel.workspace.expr();
+    kernel.steps.fill(info);
+    return {};
+  }
+
+  Result<mortise::Packed<Constants>> bind(const Kernel &kernel, const void *const *inputs) {
+    mortise::Packed<Constants> packed{std::make_unique<Constants>(), 0};
+    for (const Place &place : kernel.places)
+      if (place.kind == Place::Input) {
+        packed.constants->inputs.resize(std::max<size_t>(packed.constants->inputs.size(), place.index + 1));
+        packed.constants->inputs[place.index] = inputs[place.index];
+      }
+    return packed;
+  }
+
+  Result<void> enqueue(const Kernel &kernel, const Constants *constants, const MortiseEnqueueArgs &args) {
+    mortise::parallelFor(blocks(kernel), 16, [&](int64_t first, int64_t last) {
+      for (int64_t number = first; number < last; ++number)
+        runBlock(kernel, constants, args, number);
+    });
+    return {};
+  }
+
+private:
+  static int64_t blocks(const Kernel &kernel) { return (kernel.count + block - 1) / block; }
+
+  static void runBlock(const Kernel &kernel, const Constants *constants, const MortiseEnqueueArgs &args, int64_t number) {
+    int64_t begin = number * block, count = std::min(block, kernel.count - begin);
+    auto place = [&](uint32_t value) -> float * {
+      const Place &where = kernel.places[value];
+      switch (where.kind) {
+      case Place::Input: {
+        const void *input = args.inputs[where.index] ? args.inputs[where.index] : constants->inputs[where.index];
+        return static_cast<float *>(const_cast<void *>(input)) + begin; // only ever read
+      }
+      case Place::Output: return static_cast<float *>(args.outputs[where.index]) + begin;
+      default: return static_cast<float *>(args.workspace) + (where.index * blocks(kernel) + number) * block;
+      }
+    };
+    for (const Instruction &step : kernel.instructions)
+      step.loop(place(step.operands[0]), place(step.operands[1]), place(step.result), count);
+  }
+};
+
+} // namespace
+
+MORTISE_DEFINE_PLUGIN(Pointwise)

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+ *
+ * A complete Mortise plugin in C: the device "acme" runs mortise.add and mortise.mul on dense f32 tensors of static shape.
+ * Start here: rename it, enumerate your devices, then replace `supports` and `run` by what your hardware does.
+ */
+#include <mortise/plugin.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const MortiseHost *host; /* set by initialize; valid until the process ends */
+
+/* What `kernel_compile` makes. A region that this plugin proposes has one node. */
+struct MortiseKernel {
+  void (*run)(const float *a, const float *b, float *out, int64_t begin, int64_t end);
+  uint32_t operands[2]; /* which region input each operand is */
+  int64_t count;
+  uint32_t node; /* 0: the index of the one node */
+  MortiseStep step;
+  const MortiseStep *steps[1];
+};
+
+/* What `constants_bind` makes: the host keeps the memory behind these pointers. */
+struct MortiseConstants {
+  const float *operands[2]; /* NULL for an operand that is not constant */
+};
+
+static void add(const float *a, const float *b, float *out, int64_t begin, int64_t end) {
+  for (int64_t i = begin; i < end; ++i)
+    out[i] = a[i] + b[i];
+}
+static void mul(const float *a, const float *b, float *out, int64_t begin, int64_t end) {
+  for (int64_t i = begin; i < end; ++i)
+    out[i] = a[i] * b[i];
+}
+
+static int64_t element_count(const MortiseType *type) {
+  int64_t count = 1;
+  for (int32_t i = 0; i < type->rank; ++i)
+    count *= type->dims[i];
+  return count;
+}
+
+/* ---- Devices -------------------------------------------------------------------------------- */
+
+static MortiseStatus *initialize(MortiseInitializeArgs *args) {
+  host = args->host;
+  return NULL;
+}
+
+static MortiseStatus *devices(MortiseDevicesArgs *args) {
+  static const MortiseDeviceInfo device = {
+      .struct_size = sizeof(MortiseDeviceInfo),
+      .kind = "acme",
+      .name = "Acme Adder 1",
+      .host_memory = 1, /* kernels read and write ordinary memory, so there is nothing to copy */
+      .threads = 1,
+      .alignment = 64,
+      .automatic = 0, /* only used when asked for by name */
+      .features = "",
+  };
+  static const MortiseDeviceInfo *const list[] = {&device};
+  args->devices = list;
+  args->device_count = 1;
+  return NULL;
+}
+
+/* ---- What we would take --------------------------------------------------------------------- */
+
+/* 0 when we can run the node, else the reason; `detail` says the rest to a person. */
+static int32_t supports(const MortiseNode *node, const char **detail) {
+  if (strcmp(node->op, "mortise.add") != 0 && strcmp(node->op, "mortise.mul") != 0) {
+    *detail = "expected mortise.add or mortise.mul";
+    return MORTISE_REASON_OP;
+  }
+  const MortiseType *type = node->results[0]->type; /* both operands have the same */
+  if (type->dtype != MORTISE_F32) {
+    *detail = "expected f32";
+    return MORTISE_REASON_DTYPE;
+  }
+  if (type->dim_exprs) {
+    *detail = "expected a static shape";
+    return MORTISE_REASON_NEEDS_STATIC;
+  }
+  const MortiseType *types[] = {type, node->operands[0]->type, node->operands[1]->type};
+  for (int i = 0; i < 3; ++i)
+    if (types[i]->strides) {
+      *detail = "expected dense row-major tensors";
+      return MORTISE_REASON_LAYOUT;
+    }
+  return 0;
+}
+
+static MortiseStatus *propose(MortiseProposeArgs *args) {
+  for (uint32_t i = 0; i < args->graph->node_count; ++i) {
+    const MortiseNode *node = args->graph->nodes[i];
+    const char *detail = "";
+    int32_t reason = supports(node, &detail);
+    if (reason) {
+      args->refuse(args->sink, i, reason, detail);
+      continue;
+    }
+    double count = (double)element_count(node->results[0]->type);
+    MortiseCandidate candidate = {
+        .struct_size = sizeof(MortiseCandidate),
+        .lowering = "acme.binary",
+        .nodes = &i,
+        .node_count = 1,
+        .cost_ns = 1000 + count * 12 / 10, /* a call, and 10 bytes per nanosecond */
+        .bytes = count * 12,
+        .flops = count,
+    };
+    args->add(args->sink, &candidate);
+  }
+  return NULL;
+}
+
+/* ---- Kernels -------------------------------------------------------------------------------- */
+
+static MortiseStatus *kernel_compile(MortiseCompileArgs *args) {
+  const char *detail = "";
+  if (args->region->node_count != 1 || supports(args->region->nodes[0], &detail)) {
+    char message[160];
+    snprintf(message, sizeof message, "expected a region as proposed, with one node; found %zu nodes %s",
+             args->region->node_count, detail);
+    return host->status_create(MORTISE_INVALID_ARGUMENT, message);
+  }
+  const MortiseNode *node = args->region->nodes[0];
+  MortiseKernel *kernel = calloc(1, sizeof *kernel);
+  if (!kernel)
+    return host->status_create(MORTISE_OUT_OF_MEMORY, "no memory for a kernel");
+  kernel->run = strcmp(node->op, "mortise.add") == 0 ? add : mul;
+  kernel->operands[0] = node->operands[0]->result_index; /* for a region's input: which one it is */
+  kernel->operands[1] = node->operands[1]->result_index;
+  kernel->count = element_count(node->results[0]->type);
+  kernel->step.struct_size = sizeof kernel->step;
+  kernel->step.name = kernel->run == add ? "add" : "mul";
+  kernel->step.lowering = "acme.binary";
+  kernel->step.nodes = &kernel->node;
+  kernel->step.node_count = 1;
+  kernel->step.bytes = 12 * (double)kernel->count;
+  kernel->step.flops = (double)kernel->count;
+  kernel->steps[0] = &kernel->step;
+  args->kernel = kernel;
+  return NULL;
+}
+
+static MortiseStatus *kernel_info(MortiseKernelInfo *args) {
+  args->workspace.count = 0;
+  args->steps = args->kernel->steps;
+  args->step_count = 1;
+  args->code_bytes = 0;
+  return NULL;
+}
+
+static MortiseStatus *kernel_destroy(MortiseKernelArgs *args) {
+  free(args->kernel);
+  return NULL;
+}
+
+static MortiseStatus *constants_bind(MortiseConstantsBindArgs *args) {
+  MortiseConstants *constants = calloc(1, sizeof *constants);
+  if (!constants)
+    return host->status_create(MORTISE_OUT_OF_MEMORY, "no memory for constants");
+  for (int i = 0; i < 2; ++i)
+    constants->operands[i] = args->inputs[args->kernel->operands[i]];
+  args->constants = constants;
+  args->packed_bytes = 0; /* we read them where they are */
+  return NULL;
+}
+
+static MortiseStatus *constants_destroy(MortiseConstantsArgs *args) {
+  free(args->constants);
+  return NULL;
+}
+
+struct call {
+  const MortiseKernel *kernel;
+  const float *operands[2];
+  float *out;
+};
+
+static void task(void *context, int64_t begin, int64_t end) {
+  const struct call *call = context;
+  call->kernel->run(call->operands[0], call->operands[1], call->out, begin, end);
+}
+
+static MortiseStatus *enqueue(MortiseEnqueueArgs *args) {
+  struct call call = {.kernel = args->kernel, .out = args->outputs[0]};
+  for (int i = 0; i < 2; ++i) {
+    call.operands[i] = args->inputs[args->kernel->operands[i]];
+    if (!call.operands[i] && args->constants)
+      call.operands[i] = args->constants->operands[i];
+  }
+  host->parallel_for(args->kernel->count, 16384, task, &call);
+  return NULL;
+}
+
+/* ---- The table ------------------------------------------------------------------------------ */
+
+MORTISE_EXPORT const MortisePlugin *mortise_plugin(void) {
+  static const uint64_t layout_hashes[] = {MORTISE_ABI_LAYOUT_HASH_1};
+  static const MortisePlugin plugin = {
+      .struct_size = sizeof(MortisePlugin),
+      .magic = MORTISE_PLUGIN_MAGIC,
+      .abi_oldest = 1,
+      .abi_newest = MORTISE_ABI_REVISION,
+      .layout_hashes = layout_hashes,
+      .name = "acme",
+      .vendor = "Acme Inc.",
+      .version = "1.0.0",
+      .opset = MORTISE_OPSET,
+      .initialize = initialize,
+      .devices = devices,
+      .propose = propose,
+      .kernel_compile = kernel_compile,
+      .kernel_info = kernel_info,
+      .kernel_destroy = kernel_destroy,
+      .constants_bind = constants_bind,
+      .constants_destroy = constants_destroy,
+      .enqueue = enqueue,
+  };
+  return &plugin;
+}
