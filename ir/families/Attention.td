@@ -6,7 +6,7 @@ def Mortise_AttentionOp : Mortise_CompositeOp<"attention"> {
   let description = [{
     q [B, H, Q, D], k [B, G, K, D], v [B, G, K, E] with H a multiple of G (query head h reads head h / (H / G)): [B, H, Q, E].
     mask broadcasts to [B, H, Q, K] (rank 4, extents 1 or equal): i1, true where a key is seen, or of q's type and added. `causal` lets
-    query i see keys 0 .. i. A query that sees no key gives 0, as PyTorch's CPU kernels do.
+    query i see keys 0 .. i. A query that sees no key (with an added mask: every key at -inf) gives 0, as PyTorch's CPU kernels do.
   }];
   let arguments = (ins Mortise_FloatTensor:$q, Mortise_FloatTensor:$k, Mortise_FloatTensor:$v,
                        Optional<Mortise_Tensor>:$mask, F64Attr:$scale, BoolAttr:$causal);

@@ -2,14 +2,22 @@
 // Elementwise ops: every operand and the result have one shape.
 include "mortise/ir/Dialect.td"
 
-class Mortise_Unary<string mnemonic, Type operand> : Mortise_Op<mnemonic, [SameOperandsAndResultType]> {
+class Mortise_Unary<string mnemonic, Type operand> : Mortise_SameTypeOp<mnemonic> {
   let arguments = (ins operand:$operand);
   let results = (outs operand:$result);
+  let foldDefinition = [{
+    ::mlir::OpFoldResult $cppClass::fold(FoldAdaptor) { return ::mortise::ir::foldElementwise(getOperation()); }
+  }];
+  let hasFolder = 1;
 }
 class Mortise_FloatUnary<string mnemonic> : Mortise_Unary<mnemonic, Mortise_FloatTensor>;
-class Mortise_Binary<string mnemonic, Type operand> : Mortise_Op<mnemonic, [SameOperandsAndResultType]> {
+class Mortise_Binary<string mnemonic, Type operand> : Mortise_SameTypeOp<mnemonic> {
   let arguments = (ins operand:$lhs, operand:$rhs);
   let results = (outs operand:$result);
+  let foldDefinition = [{
+    ::mlir::OpFoldResult $cppClass::fold(FoldAdaptor) { return ::mortise::ir::foldElementwise(getOperation()); }
+  }];
+  let hasFolder = 1;
 }
 
 def Mortise_AbsOp : Mortise_Unary<"abs", Mortise_NumberTensor> { let summary = "|x|; the minimum integer stays itself."; }
@@ -25,6 +33,7 @@ def Mortise_SinOp : Mortise_FloatUnary<"sin"> { let summary = "sine of radians; 
 def Mortise_CosOp : Mortise_FloatUnary<"cos"> { let summary = "cosine of radians; NaN at infinities."; }
 def Mortise_TanhOp : Mortise_FloatUnary<"tanh"> { let summary = "hyperbolic tangent."; }
 def Mortise_ErfOp : Mortise_FloatUnary<"erf"> { let summary = "error function."; }
+def Mortise_ErfcOp : Mortise_FloatUnary<"erfc"> { let summary = "1 - erf(x), exact where erf is near 1."; }
 def Mortise_LogisticOp : Mortise_FloatUnary<"logistic"> { let summary = "1 / (1 + e^-x), without overflow for any x."; }
 def Mortise_FloorOp : Mortise_FloatUnary<"floor"> { let summary = "largest integer not above x."; }
 def Mortise_CeilOp : Mortise_FloatUnary<"ceil"> { let summary = "smallest integer not below x."; }
@@ -59,11 +68,19 @@ def Mortise_CompareOp : Mortise_Op<"compare"> {
   let arguments = (ins Mortise_Tensor:$lhs, Mortise_Tensor:$rhs,
                        Mortise_Choice<["eq", "ne", "lt", "le", "gt", "ge"]>:$direction);
   let results = (outs Mortise_BoolTensor:$result);
+  let foldDefinition = [{
+    ::mlir::OpFoldResult $cppClass::fold(FoldAdaptor) { return ::mortise::ir::foldElementwise(getOperation()); }
+  }];
+  let hasFolder = 1;
 }
 def Mortise_SelectOp : Mortise_Op<"select"> {
   let summary = "on_true where the predicate holds, else on_false; all of one shape";
   let arguments = (ins Mortise_BoolTensor:$predicate, Mortise_Tensor:$on_true, Mortise_Tensor:$on_false);
   let results = (outs Mortise_Tensor:$result);
+  let foldDefinition = [{
+    ::mlir::OpFoldResult $cppClass::fold(FoldAdaptor) { return ::mortise::ir::foldElementwise(getOperation()); }
+  }];
+  let hasFolder = 1;
 }
 def Mortise_ConvertOp : Mortise_Op<"convert"> {
   let summary = "to another element type";
@@ -74,4 +91,8 @@ def Mortise_ConvertOp : Mortise_Op<"convert"> {
   }];
   let arguments = (ins Mortise_Tensor:$operand, StrAttr:$dtype);
   let results = (outs Mortise_Tensor:$result);
+  let foldDefinition = [{
+    ::mlir::OpFoldResult $cppClass::fold(FoldAdaptor) { return ::mortise::ir::foldElementwise(getOperation()); }
+  }];
+  let hasFolder = 1;
 }

@@ -5,6 +5,17 @@ include "mortise/ir/Dialect.td"
 class Mortise_Reduce<string mnemonic, Type operand> : Mortise_Op<mnemonic> {
   let arguments = (ins operand:$operand, DenseI64ArrayAttr:$axes);
   let results = (outs operand:$result);
+  let inferDeclaration = [{
+    static ::mlir::FailureOr<::mlir::RankedTensorType> infer(Adaptor op, const ::mortise::ir::Report &report) {
+      return ::mortise::ir::reduced(op.getOperand(), op.getAxes(), report);
+    }
+  }];
+  let foldDefinition = [{
+    ::mlir::OpFoldResult $cppClass::fold(FoldAdaptor) {
+      return getAxes().empty() ? ::mlir::OpFoldResult(getOperand()) : ::mlir::OpFoldResult();
+    }
+  }];
+  let hasFolder = 1;
 }
 def Mortise_ReduceSumOp : Mortise_Reduce<"reduce_sum", Mortise_NumberTensor> { let summary = "sum; of nothing, 0. The order is the backend's."; }
 def Mortise_ReduceProdOp : Mortise_Reduce<"reduce_prod", Mortise_NumberTensor> { let summary = "product; of nothing, 1."; }
@@ -13,7 +24,7 @@ def Mortise_ReduceMinOp : Mortise_Reduce<"reduce_min", Mortise_Tensor> { let sum
 def Mortise_ArgmaxOp : Mortise_Op<"argmax"> {
   let summary = "i64 index of the first largest element along `axis`, which disappears; NaN is largest; the extent is not 0";
   let arguments = (ins Mortise_NumberTensor:$operand, I64Attr:$axis);
-  let results = (outs RankedTensorOf<[I64]>:$result);
+  let results = (outs StaticShapeTensorOf<[I64]>:$result);
 }
 def Mortise_CumsumOp : Mortise_Op<"cumsum"> {
   let summary = "running sum along `axis`, the element itself included";

@@ -4,15 +4,19 @@ include "mortise/ir/Dialect.td"
 
 def Mortise_ConstantOp : Mortise_Op<"constant", [ConstantLike]> {
   let summary = "a small literal; weights are function arguments, never literals";
+  let description = [{Canonical form: a literal whose elements are all equal is a broadcast of a scalar constant.}];
   let arguments = (ins ElementsAttr:$value);
   let results = (outs Mortise_Tensor:$result);
   let hasFolder = 1;
+  let hasCanonicalizeMethod = 1;
+  let assemblyFormat = "$value attr-dict";
 }
 def Mortise_IotaOp : Mortise_Op<"iota"> {
   let summary = "counts 0, 1, 2, ... along `axis`";
   let description = [{Values wrap or round as `convert` from i64 would.}];
   let arguments = (ins DenseI64ArrayAttr:$shape, StrAttr:$dtype, I64Attr:$axis);
   let results = (outs Mortise_NumberTensor:$result);
+  let hasFolder = 1;
 }
 def Mortise_ReshapeOp : Mortise_Op<"reshape"> {
   let summary = "the same elements in row-major order under another shape";
@@ -48,6 +52,7 @@ def Mortise_ConcatenateOp : Mortise_Op<"concatenate"> {
   let summary = "operands one after the other along `axis`";
   let arguments = (ins Variadic<Mortise_Tensor>:$operands, I64Attr:$axis);
   let results = (outs Mortise_Tensor:$result);
+  let hasFolder = 1;
 }
 def Mortise_PadOp : Mortise_Op<"pad"> {
   let summary = "surrounds with a scalar; negative amounts remove";
@@ -55,9 +60,11 @@ def Mortise_PadOp : Mortise_Op<"pad"> {
   let arguments = (ins Mortise_Tensor:$operand, Mortise_Tensor:$value, DenseI64ArrayAttr:$low,
                        DenseI64ArrayAttr:$high, DenseI64ArrayAttr:$interior);
   let results = (outs Mortise_Tensor:$result);
+  let hasFolder = 1;
 }
 def Mortise_ReverseOp : Mortise_Op<"reverse"> {
   let summary = "turns the order round along `axes`";
   let arguments = (ins Mortise_Tensor:$operand, DenseI64ArrayAttr:$axes);
   let results = (outs Mortise_Tensor:$result);
+  let hasFolder = 1;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Ops over sliding windows of the spatial dimensions. Layout: batch, channels, spatial...
-// `low` and `high` pad each spatial dimension and may be negative for none of them.
+// `low` and `high` pad each spatial dimension and are not negative.
 include "mortise/ir/Dialect.td"
 
 def Mortise_ConvolutionOp : Mortise_Op<"convolution"> {
@@ -17,6 +17,12 @@ class Mortise_Pool<string mnemonic, Type operand> : Mortise_Op<mnemonic> {
   let arguments = (ins operand:$x, DenseI64ArrayAttr:$window, DenseI64ArrayAttr:$strides,
                        DenseI64ArrayAttr:$low, DenseI64ArrayAttr:$high, DenseI64ArrayAttr:$dilations);
   let results = (outs operand:$result);
+  let inferDeclaration = [{
+    static ::mlir::FailureOr<::mlir::RankedTensorType> infer(Adaptor op, const ::mortise::ir::Report &report) {
+      return ::mortise::ir::pooled(op.getX(), op.getWindow(), op.getStrides(), op.getLow(), op.getHigh(),
+                                   op.getDilations(), report);
+    }
+  }];
 }
 def Mortise_MaxPoolOp : Mortise_Pool<"max_pool", Mortise_NumberTensor> { let summary = "largest of each window; padding is never chosen; NaN wins"; }
 def Mortise_SumPoolOp : Mortise_Pool<"sum_pool", Mortise_NumberTensor> { let summary = "sum of each window; padding counts as 0"; }

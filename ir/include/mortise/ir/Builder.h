@@ -28,7 +28,7 @@ public:
   Builder(mlir::MLIRContext &context, std::string_view name);
   ~Builder();
 
-  // `flags`: MortiseValueFlag bits.
+  // `flags`: MortiseValueFlag bits. The type is static and dense: symbolic extents are MORTISE_NEEDS_STATIC.
   Result<ValueId> addInput(std::string_view name, const MortiseType &type, uint32_t flags);
 
   // Appends `op` ("mortise.add"). Result types are inferred and the op is verified at once, so that an error names the
@@ -41,8 +41,12 @@ public:
   // The type inferred for a value; owned by the builder.
   Result<const MortiseType *> typeOf(ValueId value) const;
 
-  // `aliasInput` is the number of the input whose memory this output is written to, or -1.
+  // `aliasInput` is the number of the input whose memory this output is written to, or -1. That input has the
+  // output's type, is not constant, and counts as state.
   Result<void> addOutput(ValueId value, int64_t aliasInput);
+
+  // The function so far as MLIR text, for people.
+  std::string text() const;
 
   // Verifies and hands over the module, whose one public function has the given name. The builder is empty afterwards.
   Result<mlir::OwningOpRef<mlir::ModuleOp>> finish();

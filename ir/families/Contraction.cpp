@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "../lib/Infer.h"
+
+#define GET_OP_CLASSES
+#include <mortise/ir/Contraction.h.inc>
+#define GET_OP_CLASSES
+#include <mortise/ir/Contraction.cpp.inc>
+
+using namespace mlir;
+
+namespace mortise::ir {
+
+void MortiseDialect::addContractionOps() {
+  addOperations<
+#define GET_OP_LIST
+#include <mortise/ir/Contraction.cpp.inc>
+      >();
+}
+
+// The dimensions of one side in the order batch, contracted; each in range and named once.
+static LogicalResult checkSide(StringRef side, Value value, ArrayRef<int64_t> batch, ArrayRef<int64_t> contract,
+                               SmallVectorImpl<bool> &used, const Report &report) {
+  used.assign(rankOf(value), false);
+  for (ArrayRef<int64_t> list : {batch, contract})
+    for (int64_t axis : list) {
+      if (axis < 0 || axis >= rankOf(value) || used[axis])
+        return report(side + " batch " + text(batch) + " and contracting dimensions " + text(contract) +
+                      " must be different dimensions of " + text(shapeOf(value)));
+      used[axis] = true;
+    }
+  return success();
+}
+
+Inferred DotOp::infer(Adaptor op, const Report &report) {
+  auto lhs = shapeOf(op.getLhs()), rhs = shapeOf(op.getRhs());
+  auto lhsBatch = op.getLhsBatch(), rhsBatch = op.getRhsBatch(), lhsContract = op.getLhsContract(),
+       rhsContract = op.getRhsContract();
+  SmallVector<bool> lhsUsed, rhsUsed;
+  if (failed(checkElement("rhs", op.getRhs(), elementOf(op.getLhs()), report)) ||
+      failed(checkSide("lhs", op.getLhs(), lhsBatch, lhsContract, lhsUsed, report)) ||
+      failed(checkSide("rhs", op.getRhs(), rhsBatch, rhsContract, rhsUsed, report)))
+    return failure();
+  if (lhsBatch.size() != rhsBatch.size() || lhsContract.size() != rhsContract.size())
+    return report("both sides must name equally many batch and contracting dimensions, found " + text(lhsBatch) + ", " +
+                  text(lhsContract) + " and " + text(rhsBatch) + ", " + text(rhsContract));
+  auto fits = [&](ArrayRef<int64_t> left, ArrayRef<int64_t> right) {
+    return llvm::all_of(llvm::zip(left, right),
+                        [&](auto pair) { return lhs[std::get<0>(pair)] == rhs[std::get<1>(pair)]; });
+  };
+  if (!fits(lhsBatch, rhsBatch) || !fits(lhsContract, rhsContract))
+    return report("batch and contracting extents must agree, found lhs " + text(lhs) + " and rhs " + text(rhs));
+  Dims shape;
+  for (int64_t axis : lhsBatch)
+    shape.push_back(lhs[axis]);
+  for (size_t i = 0; i < lhs.size(); ++i)
+    if (!lhsUsed[i])
+      shape.push_back(lhs[i]);
+  for (size_t i = 0; i < rhs.size(); ++i)
+    if (!rhsUsed[i])
+      shape.push_back(rhs[i]);
+  return RankedTensorType::get(shape, elementOf(op.getLhs()));
+}
+
+Inferred LinearOp::infer(Adaptor op, const Report &report) {
+  auto x = shapeOf(op.getX()), weight = shapeOf(op.getWeight());
+  Type element = elementOf(op.getX());
+  if (x.empty() || weight.size() != 2)
+    return report("x must have rank 1 or more and weight rank 2, found " + text(x) + " and " + text(weight));
+  int64_t inner = weight[op.getWeightTransposed() ? 0 : 1], outer = weight[op.getWeightTransposed() ? 1 : 0];
+  if (x.back() != inner)
+    return report("the last extent of x " + text(x) + " must be that of weight " + text(weight) + ": " + Twine(inner));
+  if (failed(checkElement("weight", op.getWeight(), element, report)))
+    return failure();
+  if (Value bias = op.getBias())
+    if (failed(checkShape("bias", bias, {outer}, report)) || failed(checkElement("bias", bias, element, report)))
+      return failure();
+  Dims shape(x);
+  shape.back() = outer;
+  return RankedTensorType::get(shape, element);
+}
+
+} // namespace mortise::ir

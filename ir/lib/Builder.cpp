@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <mortise/ir/Builder.h>
+
+#include "Types.h"
+
+#include <mlir/Dialect/Func/IR/FuncOps.h>
+#include <mlir/IR/BuiltinOps.h>
+#include <mlir/IR/Diagnostics.h>
+#include <mlir/IR/OwningOpRef.h>
+#include <mlir/IR/Verifier.h>
+
+#include <deque>
+
+using namespace mlir;
+
+namespace mortise::ir {
+namespace {
+
+Error invalid(std::string message) { return {MORTISE_INVALID_ARGUMENT, std::move(message)}; }
+
+// Collects errors that MLIR would print.
+struct Messages {
+  explicit Messages(MLIRContext *context)
+      : handler(context, [this](Diagnostic &diagnostic) {
+          if (diagnostic.getSeverity() == DiagnosticSeverity::Error && message.empty())
+            message = diagnostic.str();
+          return success();
+        }) {}
+  // The first error, without the op's name that MLIR puts in front.
+  std::string about(llvm::StringRef op) const {
+    llvm::StringRef rest = message;
+    (void)(rest.consume_front("'") && rest.consume_front(op) && rest.consume_front("' op "));
+    return rest.empty() ? "does not verify" : rest.str();
+  }
+  std::string message;
+  ScopedDiagnosticHandler handler;
+};
+
+template <typename Names> std::string nearest(llvm::StringRef name, const Names &names) {
+  std::string best;
+  unsigned least = UINT_MAX;
+  for (llvm::StringRef known : names)
+    if (unsigned distance = name.edit_distance(known); distance < least) {
+      least = distance;
+      best = known.str();
+    }
+  return best.empty() ? "" : "; the nearest known is '" + best + "'";
+}
+
+struct Request { // what addOp was asked for
+  llvm::StringRef op;
+  std::string place; // "mortise.add at model.py:3"
+  Error error(const std::string &message) const { return invalid(place + ": " + message); }
+};
+
+// How many operands each slot takes; at most one slot is variadic.
+Result<std::vector<int32_t>> segmentsOf(const Request &request, llvm::ArrayRef<OperandSlot> slots,
+                                        std::span<const ValueId> operands) {
+  size_t least = 0;
+  bool variadic = false;
+  std::string names;
+  for (const OperandSlot &slot : slots) {
+    least += !slot.optional && !slot.variadic;
+    variadic |= slot.variadic;
+    names += (names.empty() ? "" : ", ") + slot.name.str() + (slot.optional ? " (optional)" : slot.variadic ? "..." : "");
+  }
+  if (operands.size() < least || (!variadic && operands.size() > slots.size()))
+    return request.error("expected operands " + (names.empty() ? "none" : names) + ", found " +
+                         std::to_string(operands.size()));
+  std::vector<int32_t> segments;
+  size_t next = 0;
+  for (const OperandSlot &slot : slots) {
+    if (slot.variadic) {
+      segments.push_back(static_cast<int32_t>(operands.size() - (slots.size() - 1)));
+      next += segments.back();
+      continue;
+    }
+    bool given = next < operands.size() && operands[next] != noValue;
+    if (!given && !slot.optional)
+      return request.error("operand '" + slot.name.str() + "' is missing; expected " + names);
+    segments.push_back(given);
+    ++next;
+  }
+  return segments;
+}
+
+} // namespace
+
+struct Builder::Impl {
+  explicit Impl(MLIRContext &context) : context(&context) {}
+
+  Result<Value> value(ValueId id, const std::string &what) const {
+    if (id >= values.size())
+      return invalid(what + " " + std::to_string(id) + " is not a value of this builder, which has " +
+                     std::to_string(values.size()));
+    return values[id];
+  }
+  ValueId add(Value value) {
+    values.push_back(value);
+    types.push_back(std::make_unique<CType>(llvm::cast<RankedTensorType>(value.getType())));
+    return static_cast<ValueId>(values.size() - 1);
+  }
+  Result<DictionaryAttr> attributes(const Request &request, const MortiseOp::Concept &op,
+                                    std::span<const MortiseAttribute *const> given) const;
+  Result<Operation *> make(const Request &request, RegisteredOperationName name, llvm::ArrayRef<Value> operands,
+                           DictionaryAttr attributes, Location location);
+
+  MLIRContext *context;
+  OwningOpRef<ModuleOp> module;
+  func::FuncOp function;
+  std::vector<Value> values;
+  std::vector<std::unique_ptr<CType>> types;
+  std::vector<std::pair<Value, int64_t>> outputs;
+  std::vector<NamedAttrList> inputAttributes;
+  static inline const Error finished{MORTISE_INVALID_ARGUMENT, "the builder is empty: finish() was called before"};
+};
+
+Builder::Builder(MLIRContext &context, std::string_view name) : impl(std::make_unique<Impl>(context)) {
+  context.loadDialect<MortiseDialect, func::FuncDialect>();
+  Location unknown = UnknownLoc::get(&context);
+  impl->module = ModuleOp::create(unknown);
+  impl->function = func::FuncOp::create(unknown, name.empty() ? "main" : llvm::StringRef(name),
+                                        FunctionType::get(&context, {}, {}));
+  impl->module->push_back(impl->function);
+  impl->function.addEntryBlock();
+}
+Builder::~Builder() = default;
+
+Result<ValueId> Builder::addInput(std::string_view name, const MortiseType &type, uint32_t flags) {
+  if (!impl->module)
+    return Impl::finished;
+  size_t number = impl->inputAttributes.size();
+  std::string what = "input " + std::to_string(number) + ", '" + std::string(name) + "'";
+  if (flags & ~static_cast<uint32_t>(MORTISE_VALUE_CONSTANT | MORTISE_VALUE_STATE))
+    return invalid(what + ": flags " + std::to_string(flags) + " has bits that are no MortiseValueFlag");
+  if (flags == (MORTISE_VALUE_CONSTANT | MORTISE_VALUE_STATE))
+    return invalid(what + ": is both constant and state; state is written, constants never are");
+  Result<RankedTensorType> tensor = typeFrom(type, what, impl->context);
+  if (!tensor)
+    return tensor.error();
+  NamedAttrList attributes;
+  Attribute unit = UnitAttr::get(impl->context);
+  if (!name.empty())
+    attributes.set("mortise.name", StringAttr::get(impl->context, llvm::StringRef(name)));
+  if (flags & MORTISE_VALUE_CONSTANT)
+    attributes.set("mortise.constant", unit);
+  if (flags & MORTISE_VALUE_STATE)
+    attributes.set("mortise.state", unit);
+  impl->inputAttributes.push_back(attributes);
+  return impl->add(impl->function.front().addArgument(*tensor, UnknownLoc::get(impl->context)));
+}
+
+Result<DictionaryAttr> Builder::Impl::attributes(const Request &request, const MortiseOp::Concept &op,
+                                                 std::span<const MortiseAttribute *const> given) const {
+  std::vector<AttributeSlot> slots = attributeSlots(op.getAttributeSlots());
+  auto names = llvm::map_range(slots, [](const AttributeSlot &slot) { return slot.name; });
+  NamedAttrList list;
+  for (const MortiseAttribute *attribute : given) {
+    if (!attribute || !attribute->name)
+      return request.error("an attribute is NULL or has no name");
+    const AttributeSlot *slot = llvm::find_if(slots, [&](auto &known) { return known.name == attribute->name; }).base();
+    if (slot == slots.data() + slots.size())
+      return request.error(std::string("unknown attribute '") + attribute->name + "'" + nearest(attribute->name, names));
+    if (list.get(attribute->name))
+      return request.error(std::string("attribute '") + attribute->name + "' is given twice");
+    Result<Attribute> value = attributeFrom(*attribute, slot->storage, context);
+    if (!value)
+      return Error{value.error().code, request.place + ": " + value.error().message};
+    list.set(attribute->name, *value);
+  }
+  for (const AttributeSlot &slot : slots)
+    if (!list.get(slot.name))
+      return request.error("attribute '" + slot.name.str() + "' is missing");
+  return list.getDictionary(context);
+}
+
+// The op, verified, at the end of the function; NULL-free and erased again when it does not fit.
+Result<Operation *> Builder::Impl::make(const Request &request, RegisteredOperationName name,
+                                        llvm::ArrayRef<Value> operands, DictionaryAttr attributes, Location location) {
+  Messages messages(context);
+  OperationState state(location, name);
+  state.addOperands(operands);
+  // Inference needs the properties, which live in an op: made with a type that inference then replaces.
+  state.addTypes(operands.empty() ? Type(RankedTensorType::get({}, Float32Type::get(context))) : operands[0].getType());
+  Operation *op = Operation::create(state);
+  auto refuse = [&]() {
+    Error error = request.error(messages.about(request.op));
+    op->destroy();
+    return error;
+  };
+  if (failed(op->setPropertiesFromAttribute(attributes, [&] { return emitError(location); })))
+    return refuse();
+  llvm::SmallVector<Type> types;
+  auto *inference = name.getInterface<InferTypeOpInterface>();
+  if (failed(inference->inferReturnTypes(context, location, operands, DictionaryAttr(), op->getPropertiesStorage(), {},
+                                         types)) ||
+      types.size() != 1)
+    return refuse();
+  op->getResult(0).setType(types[0]);
+  if (failed(verify(op)))
+    return refuse();
+  function.front().push_back(op);
+  return op;
+}
+
+Result<std::vector<ValueId>> Builder::addOp(std::string_view opName, std::span<const ValueId> operands,
+                                            std::span<const MortiseAttribute *const> attributes,
+                                            std::string_view location) {
+  if (!impl->module)
+    return Impl::finished;
+  Request request{opName, std::string(opName) + (location.empty() ? "" : " at ") + std::string(location)};
+  auto name = RegisteredOperationName::lookup(llvm::StringRef(opName), impl->context);
+  auto *known = name ? name->getInterface<MortiseOp>() : nullptr;
+  if (!known) {
+    auto names = llvm::map_range(impl->context->getRegisteredOperationsByDialect("mortise"),
+                                 [](RegisteredOperationName other) { return other.getStringRef(); });
+    return Error{MORTISE_UNSUPPORTED, request.place + ": unknown op" + nearest(opName, names)};
+  }
+  Result<std::vector<int32_t>> segments = segmentsOf(request, operandSlots(known->getOperandSlots()), operands);
+  if (!segments)
+    return segments.error();
+  llvm::SmallVector<Value> values;
+  for (ValueId id : operands) {
+    if (id == noValue)
+      continue;
+    Result<Value> value = impl->value(id, request.place + ": operand");
+    if (!value)
+      return value.error();
+    values.push_back(*value);
+  }
+  Result<DictionaryAttr> dictionary = impl->attributes(request, *known, attributes);
+  if (!dictionary)
+    return dictionary.error();
+  if (name->hasTrait<OpTrait::AttrSizedOperandSegments>()) {
+    NamedAttrList list(*dictionary);
+    list.set("operandSegmentSizes", DenseI32ArrayAttr::get(impl->context, *segments));
+    *dictionary = list.getDictionary(impl->context);
+  }
+  Location where = UnknownLoc::get(impl->context);
+  if (!location.empty())
+    where = NameLoc::get(StringAttr::get(impl->context, llvm::StringRef(location)));
+  Result<Operation *> op = impl->make(request, *name, values, *dictionary, where);
+  if (!op)
+    return op.error();
+  return std::vector<ValueId>{impl->add((*op)->getResult(0))};
+}
+
+Result<const MortiseType *> Builder::typeOf(ValueId value) const {
+  if (Result<Value> known = impl->value(value, "value"); !known)
+    return known.error();
+  return &impl->types[value]->type;
+}
+
+Result<void> Builder::addOutput(ValueId id, int64_t aliasInput) {
+  if (!impl->module)
+    return Impl::finished;
+  std::string what = "output " + std::to_string(impl->outputs.size());
+  Result<Value> value = impl->value(id, what + ": value");
+  if (!value)
+    return value.error();
+  if (aliasInput != -1) {
+    if (aliasInput < 0 || aliasInput >= static_cast<int64_t>(impl->inputAttributes.size()))
+      return invalid(what + ": there is no input " + std::to_string(aliasInput) + " to be written to");
+    BlockArgument input = impl->function.getArgument(static_cast<unsigned>(aliasInput));
+    NamedAttrList &attributes = impl->inputAttributes[static_cast<size_t>(aliasInput)];
+    if (input.getType() != (*value).getType())
+      return invalid(what + " is written to input " + std::to_string(aliasInput) + ", but has type " +
+                     ir::text((*value).getType()) + ", not " + ir::text(input.getType()));
+    if (attributes.get("mortise.constant"))
+      return invalid(what + " is written to input " + std::to_string(aliasInput) + ", which is constant");
+    for (auto &other : impl->outputs)
+      if (other.second == aliasInput)
+        return invalid(what + " is written to input " + std::to_string(aliasInput) + ", as another output is");
+    attributes.set("mortise.state", UnitAttr::get(impl->context));
+  }
+  impl->outputs.emplace_back(*value, aliasInput);
+  return {};
+}
+
+std::string Builder::text() const {
+  std::string result;
+  llvm::raw_string_ostream stream(result);
+  if (impl->module) // generic form: the function has no return yet
+    impl->module->print(stream, OpPrintingFlags().assumeVerified());
+  return result;
+}
+
+Result<OwningOpRef<ModuleOp>> Builder::finish() {
+  if (!impl->module)
+    return Impl::finished;
+  OpBuilder builder(impl->context);
+  llvm::SmallVector<Value> results;
+  llvm::SmallVector<Type> types;
+  for (auto &output : impl->outputs) {
+    results.push_back(output.first);
+    types.push_back(output.first.getType());
+  }
+  func::FuncOp function = impl->function;
+  function.setFunctionType(builder.getFunctionType(function.front().getArgumentTypes(), types));
+  for (auto [i, attributes] : llvm::enumerate(impl->inputAttributes))
+    function.setArgAttrs(i, attributes.getDictionary(impl->context));
+  for (auto [i, output] : llvm::enumerate(impl->outputs))
+    if (output.second != -1)
+      function.setResultAttr(i, "mortise.alias", builder.getI64IntegerAttr(output.second));
+  builder.setInsertionPointToEnd(&function.front());
+  func::ReturnOp::create(builder, function.getLoc(), results);
+  Messages messages(impl->context);
+  OwningOpRef<ModuleOp> module = std::move(impl->module);
+  if (failed(verify(*module)))
+    return invalid("the function does not verify: " + messages.message);
+  return module;
+}
+
+} // namespace mortise::ir

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <mortise/ir/Dialect.h>
+
+#define GET_OP_CLASSES
+#include <mortise/ir/Shape.h.inc>
+
+#include <mlir/Dialect/Func/IR/FuncOps.h>
+
+#include <mortise/ir/Dialect.cpp.inc>
+#include <mortise/ir/OpInterface.cpp.inc>
+
+namespace mortise::ir {
+
+void MortiseDialect::initialize() {
+  addAttentionOps();
+  addContractionOps();
+  addElementwiseOps();
+  addIndexingOps();
+  addNormalisationOps();
+  addReductionOps();
+  addShapeOps();
+  addWindowOps();
+}
+
+mlir::Operation *MortiseDialect::materializeConstant(mlir::OpBuilder &builder, mlir::Attribute value, mlir::Type type,
+                                                     mlir::Location location) {
+  auto elements = llvm::dyn_cast<mlir::ElementsAttr>(value);
+  if (!elements || elements.getType() != type)
+    return nullptr;
+  return ConstantOp::create(builder, location, type, elements);
+}
+
+void registerDialect(mlir::DialectRegistry &registry) { registry.insert<MortiseDialect, mlir::func::FuncDialect>(); }
+
+} // namespace mortise::ir

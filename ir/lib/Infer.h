@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What the shape inference of several families shares.
+#pragma once
+
+#include <mortise/ir/Dialect.h>
+
+#include <string>
+
+namespace mortise::ir {
+
+using Dims = llvm::SmallVector<int64_t>;
+using Inferred = mlir::FailureOr<mlir::RankedTensorType>;
+
+inline mlir::RankedTensorType tensorType(mlir::Value value) {
+  return llvm::cast<mlir::RankedTensorType>(value.getType());
+}
+inline llvm::ArrayRef<int64_t> shapeOf(mlir::Value value) { return tensorType(value).getShape(); }
+inline int64_t rankOf(mlir::Value value) { return tensorType(value).getRank(); }
+inline mlir::Type elementOf(mlir::Value value) { return tensorType(value).getElementType(); }
+
+std::string text(mlir::Type type);
+std::string text(llvm::ArrayRef<int64_t> numbers); // "[2, 3]"
+
+// The product, or -1 when it does not fit into 63 bits.
+int64_t countOf(llvm::ArrayRef<int64_t> shape);
+
+// The element type with this name ("f32"); NULL when there is none.
+mlir::Type elementNamed(llvm::StringRef name, mlir::MLIRContext *context);
+// The name of an element type of ours.
+llvm::StringRef elementName(mlir::Type type);
+
+// 0 <= axis < rank.
+mlir::LogicalResult checkAxis(int64_t axis, int64_t rank, const Report &report);
+// In range and strictly ascending.
+mlir::LogicalResult checkAscending(llvm::ArrayRef<int64_t> axes, int64_t rank, const Report &report);
+mlir::LogicalResult checkSize(llvm::StringRef attribute, llvm::ArrayRef<int64_t> value, int64_t size,
+                              const Report &report);
+// Each at least `least`.
+mlir::LogicalResult checkLeast(llvm::StringRef attribute, llvm::ArrayRef<int64_t> value, int64_t least,
+                               const Report &report);
+mlir::LogicalResult checkShape(llvm::StringRef operand, mlir::Value value, llvm::ArrayRef<int64_t> shape,
+                               const Report &report);
+mlir::LogicalResult checkElement(llvm::StringRef operand, mlir::Value value, mlir::Type element,
+                                 const Report &report);
+
+// Extents of the spatial dimensions after a window slid over them.
+mlir::FailureOr<Dims> slide(llvm::ArrayRef<int64_t> spatial, llvm::ArrayRef<int64_t> window,
+                            llvm::ArrayRef<int64_t> strides, llvm::ArrayRef<int64_t> low,
+                            llvm::ArrayRef<int64_t> high, llvm::ArrayRef<int64_t> dilations, const Report &report);
+
+// The literal that `value` is known to be: a constant, or a broadcast of a scalar one (as a splat); else NULL.
+mlir::DenseElementsAttr literalOf(mlir::Value value);
+// Whether `value` is a literal whose elements are all `number`.
+bool isLiteral(mlir::Value value, double number);
+
+// `literal`'s elements, element i of the result being `source(i)` of the literal. For results of at most
+// `foldLimit` elements.
+inline constexpr int64_t foldLimit = 4096;
+mlir::DenseElementsAttr gather(mlir::DenseElementsAttr literal, mlir::RankedTensorType type,
+                               llvm::function_ref<int64_t(int64_t)> source);
+
+} // namespace mortise::ir

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <mortise/ir/Portable.h>
+
+#include "Types.h"
+
+#include <mortise/ir/Builder.h>
+
+#include <mlir/Dialect/Func/IR/FuncOps.h>
+#include <mlir/IR/BuiltinOps.h>
+#include <mlir/IR/OwningOpRef.h>
+
+#include <deque>
+
+using namespace mlir;
+
+namespace mortise::ir {
+namespace {
+
+Error invalid(std::string message) { return {MORTISE_INVALID_ARGUMENT, std::move(message)}; }
+
+std::string locationText(Location location) {
+  if (auto named = llvm::dyn_cast<NameLoc>(location))
+    return named.getName().str();
+  if (auto file = llvm::dyn_cast<FileLineColLoc>(location))
+    return file.getFilename().str() + ":" + std::to_string(file.getLine()) + ":" + std::to_string(file.getColumn());
+  if (auto fused = llvm::dyn_cast<FusedLoc>(location))
+    for (Location part : fused.getLocations())
+      if (std::string found = locationText(part); !found.empty())
+        return found;
+  if (auto call = llvm::dyn_cast<CallSiteLoc>(location))
+    return locationText(call.getCallee());
+  return "";
+}
+
+// A C view of a function, and what it points to.
+class View {
+public:
+  explicit View(func::FuncOp function) : function(function) {}
+  Result<void> build();
+
+  MortiseGraph graph{};
+
+private:
+  struct Node {
+    MortiseNode node{};
+    std::string op, location;
+    std::vector<const MortiseValue *> operands, results;
+    std::deque<CAttribute> attributes;
+    std::vector<const MortiseAttribute *> attributePointers;
+  };
+
+  Result<void> addValue(Value value, const MortiseNode *producer, unsigned index, uint32_t flags, llvm::StringRef name);
+  Result<void> addInputs();
+  Result<void> addNode(Operation &op);
+  Result<void> addOutputs(Operation &terminator);
+
+  func::FuncOp function;
+  std::string name;
+  std::deque<Node> nodes;
+  std::deque<CType> types;
+  std::deque<std::string> names;
+  std::deque<MortiseValue> values;
+  std::deque<MortiseAlias> aliases;
+  llvm::DenseMap<Value, MortiseValue *> known;
+  std::vector<const MortiseNode *> nodePointers;
+  std::vector<const MortiseValue *> valuePointers, inputPointers, outputPointers;
+  std::vector<const MortiseAlias *> aliasPointers;
+};
+
+Result<void> View::addValue(Value value, const MortiseNode *producer, unsigned index, uint32_t flags,
+                            llvm::StringRef label) {
+  auto tensor = llvm::dyn_cast<RankedTensorType>(value.getType());
+  if (!tensor || !tensor.hasStaticShape() || tensor.getEncoding() || elementName(tensor.getElementType()).empty())
+    return invalid((producer ? std::string(producer->op) + ": a result" : "input " + std::to_string(index)) +
+                   " has type " + text(value.getType()) + ": expected a static tensor of a type of ours");
+  types.emplace_back(tensor);
+  names.push_back(label.str());
+  MortiseValue entry{};
+  entry.struct_size = sizeof(MortiseValue);
+  entry.type = &types.back().type;
+  entry.producer = producer;
+  entry.index = static_cast<uint32_t>(values.size());
+  entry.result_index = index;
+  entry.flags = flags;
+  entry.use_count = static_cast<uint32_t>(std::distance(value.use_begin(), value.use_end()));
+  entry.name = names.back().c_str();
+  values.push_back(entry);
+  known[value] = &values.back();
+  valuePointers.push_back(&values.back());
+  return {};
+}
+
+Result<void> View::addInputs() {
+  for (BlockArgument argument : function.getArguments()) {
+    unsigned i = argument.getArgNumber();
+    uint32_t flags = (function.getArgAttr(i, "mortise.constant") ? MORTISE_VALUE_CONSTANT : 0) |
+                     (function.getArgAttr(i, "mortise.state") ? MORTISE_VALUE_STATE : 0);
+    auto label = function.getArgAttrOfType<StringAttr>(i, "mortise.name");
+    if (Result<void> added = addValue(argument, nullptr, i, flags, label ? label.getValue() : ""); !added)
+      return added;
+    inputPointers.push_back(known[argument]);
+  }
+  return {};
+}
+
+Result<void> View::addNode(Operation &op) {
+  auto ours = llvm::dyn_cast<MortiseOp>(op);
+  if (!ours)
+    return invalid("'" + op.getName().getStringRef().str() + "' is not a mortise op, so it has no portable form");
+  Node &entry = nodes.emplace_back();
+  entry.op = op.getName().getStringRef().str();
+  entry.location = locationText(op.getLoc());
+  MortiseNode &node = entry.node;
+  node.struct_size = sizeof(MortiseNode);
+  node.index = static_cast<uint32_t>(nodes.size() - 1);
+  node.since = ours.getSince();
+  node.op = entry.op.c_str();
+  node.location = entry.location.c_str();
+
+  // Optional operands that were left out are NULL in the view.
+  std::vector<OperandSlot> slots = operandSlots(ours.getOperandSlots());
+  auto sizes = op.getAttrOfType<DenseI32ArrayAttr>("operandSegmentSizes");
+  size_t next = 0, spare = op.getNumOperands() - llvm::count_if(slots, [](auto &slot) { return !slot.optional; });
+  for (auto [i, slot] : llvm::enumerate(slots)) {
+    if (slot.variadic)
+      for (; next < op.getNumOperands(); ++next)
+        entry.operands.push_back(known.lookup(op.getOperand(next)));
+    else if (slot.optional && !(sizes ? sizes[i] : spare))
+      entry.operands.push_back(nullptr);
+    else
+      entry.operands.push_back(known.lookup(op.getOperand(next++)));
+  }
+  node.operands = entry.operands.data();
+  node.operand_count = entry.operands.size();
+
+  for (const AttributeSlot &slot : attributeSlots(ours.getAttributeSlots())) {
+    Attribute value = op.getInherentAttr(slot.name).value_or(Attribute());
+    if (!value)
+      return invalid(entry.op + ": attribute '" + slot.name.str() + "' is missing");
+    CAttribute &attribute = entry.attributes.emplace_back(slot.name, value);
+    if (!attribute.error.empty())
+      return invalid(entry.op + ": " + attribute.error);
+    entry.attributePointers.push_back(&attribute.attribute);
+  }
+  llvm::sort(entry.attributePointers, [](auto *a, auto *b) { return llvm::StringRef(a->name) < b->name; });
+  node.attributes = entry.attributePointers.data();
+  node.attribute_count = entry.attributePointers.size();
+
+  for (OpResult result : op.getResults()) {
+    if (Result<void> added = addValue(result, &node, result.getResultNumber(), 0, ""); !added)
+      return added;
+    entry.results.push_back(known[result]);
+  }
+  node.results = entry.results.data();
+  node.result_count = entry.results.size();
+  nodePointers.push_back(&node);
+  return {};
+}
+
+Result<void> View::addOutputs(Operation &terminator) {
+  if (!llvm::isa<func::ReturnOp>(terminator))
+    return invalid("the function must end in func.return, found " + terminator.getName().getStringRef().str());
+  for (auto [i, operand] : llvm::enumerate(terminator.getOperands())) {
+    outputPointers.push_back(known.lookup(operand));
+    auto alias = function.getResultAttrOfType<IntegerAttr>(i, "mortise.alias");
+    if (!alias)
+      continue;
+    int64_t input = alias.getInt();
+    if (input < 0 || input >= static_cast<int64_t>(inputPointers.size()) ||
+        function.getArgument(input).getType() != operand.getType())
+      return invalid("output " + std::to_string(i) + " has mortise.alias " + std::to_string(input) +
+                     ": expected the number of an input of its type");
+    aliases.push_back({sizeof(MortiseAlias), nullptr, static_cast<uint32_t>(input), static_cast<uint32_t>(i)});
+    aliasPointers.push_back(&aliases.back());
+  }
+  return {};
+}
+
+Result<void> View::build() {
+  if (!function.getBody().hasOneBlock())
+    return invalid("the function must have one block");
+  if (Result<void> added = addInputs(); !added)
+    return added;
+  Block &block = function.front();
+  for (Operation &op : block.without_terminator())
+    if (Result<void> added = addNode(op); !added)
+      return added;
+  if (block.empty())
+    return invalid("the function must end in func.return");
+  if (Result<void> added = addOutputs(block.back()); !added)
+    return added;
+  name = function.getSymName().str();
+  graph = {sizeof(MortiseGraph), nullptr,
+           name.c_str(),         MORTISE_OPSET,
+           0,                    nodePointers.data(),
+           nodePointers.size(),  valuePointers.data(),
+           valuePointers.size(), inputPointers.data(),
+           inputPointers.size(), outputPointers.data(),
+           outputPointers.size(), aliasPointers.data(),
+           aliasPointers.size(), nullptr,
+           0};
+  return {};
+}
+
+} // namespace
+
+Result<std::shared_ptr<const Graph>> exportGraph(ModuleOp module) {
+  func::FuncOp function;
+  for (auto candidate : module.getOps<func::FuncOp>()) {
+    if (candidate.isPrivate() || candidate.isExternal())
+      continue;
+    if (function)
+      return invalid("the module must have one public function, found '" + function.getSymName().str() + "' and '" +
+                     candidate.getSymName().str() + "'");
+    function = candidate;
+  }
+  if (!function)
+    return invalid("the module must have one public function with a body, found none");
+  View view(function);
+  if (Result<void> built = view.build(); !built)
+    return built.error();
+  return Graph::copy(view.graph);
+}
+
+Result<OwningOpRef<ModuleOp>> importGraph(const Graph &source, MLIRContext &context) {
+  const MortiseGraph &graph = source.view();
+  if (graph.opset > MORTISE_OPSET)
+    return Error{MORTISE_VERSION_MISMATCH, "the graph is of opset " + std::to_string(graph.opset) +
+                                               ", and this build knows up to " + std::to_string(MORTISE_OPSET)};
+  Builder builder(context, graph.name ? graph.name : "");
+  std::vector<ValueId> ids(graph.value_count, noValue);
+  for (size_t i = 0; i < graph.input_count; ++i) {
+    const MortiseValue &input = *graph.inputs[i];
+    Result<ValueId> id = builder.addInput(input.name ? input.name : "", *input.type, input.flags);
+    if (!id)
+      return id.error();
+    ids[input.index] = *id;
+  }
+  for (size_t i = 0; i < graph.node_count; ++i) {
+    const MortiseNode &node = *graph.nodes[i];
+    std::vector<ValueId> operands;
+    for (size_t j = 0; j < node.operand_count; ++j)
+      operands.push_back(node.operands[j] ? ids[node.operands[j]->index] : noValue);
+    Result<std::vector<ValueId>> results =
+        builder.addOp(node.op, operands, {node.attributes, node.attribute_count}, node.location ? node.location : "");
+    if (!results)
+      return results.error();
+    if (results->size() != node.result_count)
+      return Error{MORTISE_CORRUPT, std::string(node.op) + " has " + std::to_string(results->size()) + " results, the graph says " +
+                                        std::to_string(node.result_count)};
+    for (size_t j = 0; j < node.result_count; ++j) {
+      Result<const MortiseType *> inferred = builder.typeOf((*results)[j]);
+      if (typeString(**inferred) != typeString(*node.results[j]->type))
+        return Error{MORTISE_CORRUPT, std::string(node.op) + " gives " + typeString(**inferred) + ", the graph says " +
+                                          typeString(*node.results[j]->type)};
+      ids[node.results[j]->index] = (*results)[j];
+    }
+  }
+  std::vector<int64_t> aliased(graph.output_count, -1);
+  for (size_t i = 0; i < graph.alias_count; ++i)
+    aliased[graph.aliases[i]->output] = graph.aliases[i]->input;
+  for (size_t i = 0; i < graph.output_count; ++i)
+    if (Result<void> added = builder.addOutput(ids[graph.outputs[i]->index], aliased[i]); !added)
+      return added.error();
+  return builder.finish();
+}
+
+} // namespace mortise::ir

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "Types.h"
+
+#include <cstring>
+
+using namespace mlir;
+
+namespace mortise::ir {
+namespace {
+
+Error invalid(std::string message) { return {MORTISE_INVALID_ARGUMENT, std::move(message)}; }
+
+const char *kindName(int32_t kind) {
+  static const char *const names[] = {"?", "bool", "i64", "f64", "string", "i64 array", "f64 array", "tensor"};
+  return names[kind >= MORTISE_ATTRIBUTE_BOOL && kind <= MORTISE_ATTRIBUTE_TENSOR ? kind : 0];
+}
+
+bool takesBytes(int64_t bits) { return bits >= 8; } // i1 and i4 are stored differently here and there
+
+Result<Attribute> tensorFrom(const MortiseAttribute &attribute, MLIRContext *context) {
+  std::string what = std::string("attribute '") + attribute.name + "'";
+  if (!attribute.tensor_type)
+    return invalid(what + " has no tensor type");
+  Result<RankedTensorType> type = typeFrom(*attribute.tensor_type, what, context);
+  if (!type)
+    return type.error();
+  size_t expected = byteSize(*attribute.tensor_type);
+  if (attribute.count != expected || (expected && !attribute.tensor_data))
+    return invalid(what + " of type " + text(*type) + " must have " + std::to_string(expected) + " bytes, found " +
+                   std::to_string(attribute.tensor_data ? attribute.count : 0));
+  const char *data = static_cast<const char *>(attribute.tensor_data);
+  int64_t count = (*type).getNumElements();
+  unsigned bits = (*type).getElementTypeBitWidth();
+  if (takesBytes(bits)) {
+    size_t size = bits / 8;
+    bool splat = count > 0;
+    for (int64_t i = 1; splat && i < count; ++i)
+      splat = std::memcmp(data, data + i * size, size) == 0;
+    return Attribute(DenseElementsAttr::getFromRawBuffer(*type, {data, splat ? size : expected}));
+  }
+  llvm::SmallVector<Attribute> elements;
+  for (int64_t i = 0; i < count; ++i) {
+    int value = bits == 1 ? data[i] != 0 : (data[i / 2] >> (i % 2 * 4)) & 15;
+    elements.push_back(IntegerAttr::get((*type).getElementType(), llvm::APInt(bits, value)));
+  }
+  return Attribute(DenseElementsAttr::get(*type, elements));
+}
+
+std::vector<char> bytesOf(DenseElementsAttr elements) {
+  auto count = static_cast<size_t>(elements.getNumElements());
+  unsigned bits = elements.getElementType().getIntOrFloatBitWidth();
+  std::vector<char> bytes;
+  if (takesBytes(bits)) {
+    ArrayRef<char> raw = elements.getRawData();
+    for (size_t i = 0; count && i < (elements.isSplat() ? count : 1); ++i)
+      bytes.insert(bytes.end(), raw.begin(), raw.end());
+    return bytes;
+  }
+  bytes.resize(bits == 1 ? count : (count + 1) / 2);
+  size_t i = 0;
+  for (llvm::APInt value : elements.getValues<llvm::APInt>()) {
+    auto low = static_cast<unsigned>(value.getZExtValue());
+    bytes[bits == 1 ? i : i / 2] |= static_cast<char>(bits == 1 ? low : low << (i % 2 * 4));
+    ++i;
+  }
+  return bytes;
+}
+
+} // namespace
+
+Result<RankedTensorType> typeFrom(const MortiseType &type, const std::string &what, MLIRContext *context) {
+  Type element = elementNamed(dtypeName(type.dtype), context);
+  if (!element)
+    return invalid(what + ": dtype " + std::to_string(type.dtype) + " is none of MortiseDType");
+  if (type.rank < 0 || (type.rank > 0 && !type.dims))
+    return invalid(what + ": expected a rank of 0 or more and that many dims, found rank " + std::to_string(type.rank));
+  Dims shape(type.dims, type.dims + type.rank);
+  for (int32_t i = 0; i < type.rank; ++i) {
+    if (shape[i] == MORTISE_DYNAMIC)
+      return Error{MORTISE_NEEDS_STATIC, what + ": extent " + std::to_string(i) + " of " + typeString(type) +
+                                             " is symbolic, and only static shapes compile at present; specialise it "
+                                             "to a number"};
+    if (shape[i] < 0)
+      return invalid(what + ": extent " + std::to_string(i) + " of " + typeString(type) + " is negative");
+  }
+  int64_t count = countOf(shape);
+  if (count < 0 || count > INT64_MAX / 8)
+    return invalid(what + ": " + typeString(type) + " has more bytes than a machine can address");
+  if (type.strides && count > 1) {
+    int64_t stride = 1;
+    for (int32_t i = type.rank; i-- > 0; stride *= shape[i])
+      if (shape[i] != 1 && type.strides[i] != stride)
+        return Error{MORTISE_UNSUPPORTED, what + ": strides of " + typeString(type) +
+                                              " must be dense row-major; make the tensor contiguous, or transpose"};
+  }
+  return RankedTensorType::get(shape, element);
+}
+
+Result<Attribute> attributeFrom(const MortiseAttribute &attribute, llvm::StringRef storage, MLIRContext *context) {
+  Builder builder(context);
+  auto mismatch = [&](int32_t expected) {
+    return invalid(std::string("attribute '") + attribute.name + "' must be of kind " + kindName(expected) +
+                   ", found " + kindName(attribute.kind));
+  };
+  int32_t expected = llvm::StringSwitch<int32_t>(storage)
+                         .Case("::mlir::BoolAttr", MORTISE_ATTRIBUTE_BOOL)
+                         .Case("::mlir::IntegerAttr", MORTISE_ATTRIBUTE_I64)
+                         .Case("::mlir::FloatAttr", MORTISE_ATTRIBUTE_F64)
+                         .Case("::mlir::StringAttr", MORTISE_ATTRIBUTE_STRING)
+                         .Case("::mlir::DenseI64ArrayAttr", MORTISE_ATTRIBUTE_I64_ARRAY)
+                         .Case("::mlir::DenseF64ArrayAttr", MORTISE_ATTRIBUTE_F64_ARRAY)
+                         .Default(MORTISE_ATTRIBUTE_TENSOR);
+  if (attribute.kind != expected)
+    return mismatch(expected);
+  switch (expected) {
+  case MORTISE_ATTRIBUTE_BOOL:
+    return Attribute(builder.getBoolAttr(attribute.i64 != 0));
+  case MORTISE_ATTRIBUTE_I64:
+    return Attribute(builder.getI64IntegerAttr(attribute.i64));
+  case MORTISE_ATTRIBUTE_F64:
+    return Attribute(builder.getF64FloatAttr(attribute.f64));
+  case MORTISE_ATTRIBUTE_STRING:
+    return Attribute(builder.getStringAttr(attribute.string ? attribute.string : ""));
+  case MORTISE_ATTRIBUTE_I64_ARRAY:
+    if (attribute.count && !attribute.i64s)
+      return invalid(std::string("attribute '") + attribute.name + "' has a count but no numbers");
+    return Attribute(builder.getDenseI64ArrayAttr({attribute.i64s, attribute.count}));
+  case MORTISE_ATTRIBUTE_F64_ARRAY:
+    if (attribute.count && !attribute.f64s)
+      return invalid(std::string("attribute '") + attribute.name + "' has a count but no numbers");
+    return Attribute(builder.getDenseF64ArrayAttr({attribute.f64s, attribute.count}));
+  default:
+    return tensorFrom(attribute, context);
+  }
+}
+
+CType::CType(RankedTensorType from) : dims(from.getShape()) {
+  type.struct_size = sizeof(MortiseType);
+  type.dtype = dtypeFromName(std::string_view(elementName(from.getElementType())));
+  type.rank = static_cast<int32_t>(dims.size());
+  type.dims = dims.empty() ? nullptr : dims.data();
+}
+
+CAttribute::CAttribute(llvm::StringRef name, Attribute from) : name(name) {
+  attribute.struct_size = sizeof(MortiseAttribute);
+  attribute.name = this->name.c_str();
+  auto setInts = [&](ArrayRef<int64_t> values) {
+    attribute.kind = MORTISE_ATTRIBUTE_I64_ARRAY;
+    integers.assign(values.begin(), values.end());
+    attribute.i64s = integers.data();
+    attribute.count = integers.size();
+  };
+  if (auto boolean = llvm::dyn_cast<BoolAttr>(from)) {
+    attribute.kind = MORTISE_ATTRIBUTE_BOOL;
+    attribute.i64 = boolean.getValue();
+  } else if (auto integer = llvm::dyn_cast<IntegerAttr>(from); integer && integer.getType().isSignlessInteger(64)) {
+    attribute.kind = MORTISE_ATTRIBUTE_I64;
+    attribute.i64 = integer.getInt();
+  } else if (auto real = llvm::dyn_cast<FloatAttr>(from); real && real.getType().isF64()) {
+    attribute.kind = MORTISE_ATTRIBUTE_F64;
+    attribute.f64 = real.getValueAsDouble();
+  } else if (auto characters = llvm::dyn_cast<StringAttr>(from)) {
+    attribute.kind = MORTISE_ATTRIBUTE_STRING;
+    string = characters.str();
+    attribute.string = string.c_str();
+  } else if (auto array = llvm::dyn_cast<DenseI64ArrayAttr>(from)) {
+    setInts(array.asArrayRef());
+  } else if (auto array = llvm::dyn_cast<DenseF64ArrayAttr>(from)) {
+    attribute.kind = MORTISE_ATTRIBUTE_F64_ARRAY;
+    reals.assign(array.asArrayRef().begin(), array.asArrayRef().end());
+    attribute.f64s = reals.data();
+    attribute.count = reals.size();
+  } else if (auto elements = llvm::dyn_cast<DenseElementsAttr>(from);
+             elements && llvm::isa<RankedTensorType>(elements.getType())) {
+    attribute.kind = MORTISE_ATTRIBUTE_TENSOR;
+    tensor = std::make_unique<CType>(llvm::cast<RankedTensorType>(elements.getType()));
+    bytes = bytesOf(elements);
+    attribute.tensor_type = &tensor->type;
+    attribute.tensor_data = bytes.data();
+    attribute.count = bytes.size();
+  } else {
+    error = "attribute '" + this->name + "' has no form in the portable format";
+  }
+}
+
+std::vector<OperandSlot> operandSlots(llvm::StringRef slots) {
+  std::vector<OperandSlot> result;
+  while (!slots.empty()) {
+    auto [name, rest] = slots.split(',');
+    slots = rest;
+    result.push_back({name.rtrim("?*"), name.ends_with("?"), name.ends_with("*")});
+  }
+  return result;
+}
+
+std::vector<AttributeSlot> attributeSlots(llvm::StringRef slots) {
+  std::vector<AttributeSlot> result;
+  while (!slots.empty()) {
+    auto [slot, rest] = slots.split(',');
+    slots = rest;
+    auto [name, storage] = slot.split('=');
+    result.push_back({name, storage.trim()});
+  }
+  return result;
+}
+
+} // namespace mortise::ir
