@@ -79,7 +79,7 @@ MORTISE_EXPORT MortiseStatus *mortise_program_profile(MortiseProgram *program, c
                                                       const MortiseTensor *const *outputs, size_t output_count);
 /* JSON: {"name", "nodes": N, "compile_s": {"passes","place","kernels","bind"}, "arena_bytes", "packed_bytes",
  *  "placement": [{"device","plugin","lowering","nodes":[..],"ops":{"mortise.add":3},"predicted_ns","steps":[{"name","lowering","ns","bytes","flops"}]}],
- *  "refusals": [{"node","op","device","plugin","reason","detail"}],
+ *  "refusals": [{"node","op","device","plugin","reason","detail"}] (node is null for a composite that was decomposed since),
  *  "inputs": [{"name","type","constant","state"}], "outputs": [{"type","alias"}]}. */
 MORTISE_EXPORT MortiseStatus *mortise_program_report(MortiseProgram *program, char **json);
 

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The JSON that mortise.h documents.
+#include "Handles.h"
+
+#include <mortise/graph.hpp>
+#include <mortise/runtime/plan_generated.h>
+
+#include <nlohmann/json.hpp>
+
+namespace mortise::capi {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string typeText(const plan::TensorTypeT &type) {
+  MortiseType view{};
+  view.dtype = type.dtype;
+  view.rank = static_cast<int32_t>(type.dims.size());
+  view.dims = type.dims.data();
+  return typeString(view);
+}
+
+const char *codeName(MortiseCode code) {
+  constexpr const char *names[] = {"OK",        "INVALID_ARGUMENT", "UNSUPPORTED", "NEEDS_STATIC", "OUT_OF_MEMORY", "NOT_FOUND",
+                                   "VERSION_MISMATCH", "CANCELLED", "DEVICE_LOST", "CORRUPT",      "INTERNAL"};
+  return code >= MORTISE_OK && code <= MORTISE_INTERNAL ? names[code] : "UNKNOWN";
+}
+
+Json placement(const runtime::Program &program) {
+  const plan::PlanT &plan = program.plan();
+  Json list = Json::array();
+  for (const runtime::RegionReport &region : program.report()) {
+    Json ops = Json::object(), steps = Json::array();
+    for (uint32_t node : region.nodes)
+      if (node < plan.node_ops.size())
+        ops[plan.node_ops[node]] = ops.value(plan.node_ops[node], 0) + 1;
+    for (const runtime::StepReport &step : region.steps)
+      steps.push_back({{"name", step.name}, {"lowering", step.lowering}, {"ns", step.ns}, {"bytes", step.bytes}, {"flops", step.flops}});
+    list.push_back({{"device", region.device}, {"plugin", region.plugin}, {"lowering", region.lowering}, {"nodes", region.nodes},
+                    {"ops", ops}, {"predicted_ns", region.predictedNs}, {"steps", steps}});
+  }
+  return list;
+}
+
+// Plugins write strings into reports; bytes that are no UTF-8 must not cost the whole report.
+std::string dump(const Json &json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+} // namespace
+
+std::string reportJson(const MortiseProgram &handle) {
+  const runtime::Program &program = *handle.program;
+  const plan::PlanT &plan = program.plan();
+  Json refusals = Json::array(), inputs = Json::array(), outputs = Json::array();
+  for (const auto &refusal : plan.refusals)
+    refusals.push_back({{"node", refusal->node == UINT32_MAX ? Json() : Json(refusal->node)},
+                        {"op", refusal->op},
+                        {"device", refusal->device},
+                        {"plugin", refusal->plugin},
+                        {"reason", refusal->reason},
+                        {"detail", refusal->detail}});
+  for (const auto &input : plan.inputs)
+    inputs.push_back({{"name", input->name}, {"type", typeText(*input->type)}, {"constant", input->constant}, {"state", input->state}});
+  for (const auto &output : plan.outputs)
+    outputs.push_back({{"type", typeText(*output->type)}, {"alias", output->alias}});
+  return dump({{"name", plan.name},
+               {"nodes", plan.node_ops.size()},
+               {"compile_s",
+                {{"passes", handle.timings.passes},
+                 {"place", handle.timings.place},
+                 {"kernels", handle.kernelSeconds},
+                 {"bind", handle.bindSeconds.load()}}},
+               {"arena_bytes", program.arenaBytes()},
+               {"packed_bytes", program.packedBytes()},
+               {"placement", placement(program)},
+               {"refusals", refusals},
+               {"inputs", inputs},
+               {"outputs", outputs}});
+}
+
+std::string describeJson(const SessionState &session) {
+  Json plugins = Json::array(), devices = Json::array(), rejected = Json::array(), config = Json::array();
+  for (const auto &plugin : session.registry->plugins())
+    plugins.push_back({{"name", plugin->name}, {"vendor", plugin->vendor}, {"version", plugin->version}, {"path", plugin->path}});
+  for (const auto &device : session.registry->devices()) {
+    const MortiseDeviceInfo &info = device->info;
+    devices.push_back({{"name", device->name()}, {"plugin", device->plugin->name}, {"kind", info.kind}, {"hardware", info.name ? info.name : ""},
+                       {"ordinal", info.ordinal}, {"automatic", info.automatic != 0}, {"host_memory", info.host_memory != 0},
+                       {"threads", info.threads}, {"peak_flops", info.peak_flops}, {"bandwidth", info.bandwidth},
+                       {"memory_bytes", info.memory_bytes}, {"features", info.features ? info.features : ""}});
+  }
+  for (const runtime::Rejected &plugin : session.registry->rejected())
+    rejected.push_back({{"path", plugin.path}, {"code", codeName(plugin.error.code)}, {"reason", plugin.error.message}});
+  for (const runtime::Setting &setting : session.config.settings())
+    config.push_back({{"key", setting.key}, {"value", setting.value}, {"source", setting.source}});
+  return dump({{"plugins", plugins}, {"devices", devices}, {"rejected", rejected}, {"config", config}});
+}
+
+} // namespace mortise::capi

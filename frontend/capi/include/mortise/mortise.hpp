@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// mortise.h in C++20: handles that free themselves, and Result instead of status. Header only; throws nothing of its own.
+#pragma once
+
+#include <mortise/mortise.h>
+#include <mortise/result.hpp>
+
+#include <array>
+#include <cstring>
+#include <initializer_list>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace mortise::api {
+
+// Takes ownership of a status.
+inline Result<void> take(MortiseStatus *status) {
+  if (!status)
+    return {};
+  Error error{static_cast<MortiseCode>(mortise_status_code(status)), mortise_status_message(status)};
+  mortise_status_destroy(status);
+  return error;
+}
+
+inline Result<std::string> takeString(MortiseStatus *status, char *&text) {
+  if (Result<void> done = take(status); !done)
+    return done.error();
+  std::string copy(text);
+  mortise_string_destroy(text);
+  return copy;
+}
+
+using Options = std::vector<std::pair<std::string, std::string>>;
+
+namespace detail {
+inline std::vector<MortiseOption> view(const Options &options) {
+  std::vector<MortiseOption> list;
+  for (const auto &[key, value] : options)
+    list.push_back({key.c_str(), value.c_str()});
+  return list;
+}
+template <auto destroy> struct Destroy {
+  template <typename Handle> void operator()(Handle *handle) const { destroy(handle); }
+};
+} // namespace detail
+
+// A dense caller's buffer.
+class Tensor {
+public:
+  Tensor(void *data, int32_t dtype, std::vector<int64_t> dims) : extents(std::move(dims)), data(data), dtype(dtype) {}
+  MortiseTensor view() const {
+    return {sizeof(MortiseTensor), data, dtype, static_cast<int32_t>(extents.size()), extents.data(), nullptr};
+  }
+
+private:
+  std::vector<int64_t> extents;
+  void *data;
+  int32_t dtype;
+};
+
+// An attribute of an op. Strings and arrays are copied.
+class Attribute {
+public:
+  Attribute(std::string name, bool value) : Attribute(std::move(name), MORTISE_ATTRIBUTE_BOOL) { view.i64 = value; }
+  Attribute(std::string name, int64_t value) : Attribute(std::move(name), MORTISE_ATTRIBUTE_I64) { view.i64 = value; }
+  Attribute(std::string name, int value) : Attribute(std::move(name), static_cast<int64_t>(value)) {}
+  Attribute(std::string name, double value) : Attribute(std::move(name), MORTISE_ATTRIBUTE_F64) { view.f64 = value; }
+  Attribute(std::string name, const char *value) : Attribute(std::move(name), MORTISE_ATTRIBUTE_STRING) { text = value; }
+  Attribute(std::string name, std::vector<int64_t> value) : Attribute(std::move(name), MORTISE_ATTRIBUTE_I64_ARRAY) {
+    integers = std::move(value);
+  }
+  // A dense literal.
+  Attribute(std::string name, int32_t dtype, std::vector<int64_t> dims, std::span<const std::byte> bytes)
+      : Attribute(std::move(name), MORTISE_ATTRIBUTE_TENSOR) {
+    integers = std::move(dims);
+    data.assign(bytes.begin(), bytes.end());
+    type.struct_size = sizeof type;
+    type.dtype = dtype;
+  }
+  // Valid while this is neither moved nor destroyed.
+  const MortiseAttribute *get() {
+    view.name = name.c_str();
+    view.string = text.c_str();
+    view.i64s = integers.data();
+    view.count = integers.size();
+    if (view.kind == MORTISE_ATTRIBUTE_TENSOR) {
+      type.rank = static_cast<int32_t>(integers.size());
+      type.dims = integers.data();
+      view.tensor_type = &type;
+      view.tensor_data = data.data();
+      view.count = data.size();
+    }
+    return &view;
+  }
+
+private:
+  Attribute(std::string name, MortiseAttributeKind kind) : name(std::move(name)) {
+    view.struct_size = sizeof view;
+    view.kind = kind;
+  }
+  std::string name, text;
+  std::vector<int64_t> integers;
+  std::vector<std::byte> data;
+  MortiseType type{};
+  MortiseAttribute view{};
+};
+
+class Program {
+public:
+  explicit Program(MortiseProgram *handle) : handle(handle) {}
+  Result<void> bind(std::span<const MortiseTensor *const> inputs) {
+    return take(mortise_program_bind(handle.get(), inputs.data(), inputs.size()));
+  }
+  Result<void> run(std::span<const MortiseTensor *const> inputs, std::span<const MortiseTensor *const> outputs) {
+    return take(mortise_program_run(handle.get(), inputs.data(), inputs.size(), outputs.data(), outputs.size()));
+  }
+  Result<void> runPointers(const void *const *inputs, void *const *outputs) {
+    return take(mortise_program_run_pointers(handle.get(), inputs, outputs));
+  }
+  Result<std::string> report() const {
+    char *text = nullptr;
+    return takeString(mortise_program_report(handle.get(), &text), text);
+  }
+  MortiseProgram *get() const { return handle.get(); }
+
+private:
+  std::unique_ptr<MortiseProgram, detail::Destroy<mortise_program_destroy>> handle;
+};
+
+class Builder {
+public:
+  explicit Builder(MortiseBuilder *handle) : handle(handle) {}
+  Result<uint32_t> input(const std::string &name, int32_t dtype, std::vector<int64_t> dims, uint32_t flags = 0) {
+    const MortiseType type{sizeof(MortiseType), nullptr, dtype, static_cast<int32_t>(dims.size()), dims.data(), nullptr, nullptr};
+    uint32_t value = 0;
+    if (Result<void> done = take(mortise_builder_input(handle.get(), name.c_str(), &type, flags, &value)); !done)
+      return done.error();
+    return value;
+  }
+  // For ops of one result, which is every op of opset 1.
+  Result<uint32_t> op(const std::string &name, std::initializer_list<uint32_t> operands, std::vector<Attribute> attributes = {},
+                      const std::string &location = "") {
+    std::vector<const MortiseAttribute *> views;
+    for (Attribute &attribute : attributes)
+      views.push_back(attribute.get());
+    uint32_t result = 0;
+    if (Result<void> done = take(mortise_builder_op(handle.get(), name.c_str(), operands.begin(), operands.size(), views.data(),
+                                                    views.size(), location.c_str(), &result, 1, nullptr));
+        !done)
+      return done.error();
+    return result;
+  }
+  Result<void> output(uint32_t value, int64_t aliasInput = -1) {
+    return take(mortise_builder_output(handle.get(), value, aliasInput));
+  }
+  Result<std::string> text() const {
+    char *text = nullptr;
+    return takeString(mortise_builder_text(handle.get(), &text), text);
+  }
+  MortiseBuilder *get() const { return handle.get(); }
+
+private:
+  std::unique_ptr<MortiseBuilder, detail::Destroy<mortise_builder_destroy>> handle;
+};
+
+class Session {
+public:
+  static Result<Session> create(const Options &options = {}) {
+    const std::vector<MortiseOption> list = detail::view(options);
+    MortiseSession *session = nullptr;
+    if (Result<void> done = take(mortise_session_create(list.data(), list.size(), &session)); !done)
+      return done.error();
+    return Session(session);
+  }
+  Result<Builder> builder(const std::string &name) {
+    MortiseBuilder *builder = nullptr;
+    if (Result<void> done = take(mortise_builder_create(handle.get(), name.c_str(), &builder)); !done)
+      return done.error();
+    return Builder(builder);
+  }
+  Result<Program> compile(Builder &builder, const Options &options = {}) {
+    const std::vector<MortiseOption> list = detail::view(options);
+    MortiseProgram *program = nullptr;
+    if (Result<void> done = take(mortise_compile(handle.get(), builder.get(), list.data(), list.size(), &program)); !done)
+      return done.error();
+    return Program(program);
+  }
+  Result<std::string> describe() const {
+    char *text = nullptr;
+    return takeString(mortise_session_describe(handle.get(), &text), text);
+  }
+  MortiseSession *get() const { return handle.get(); }
+
+private:
+  explicit Session(MortiseSession *session) : handle(session) {}
+  std::unique_ptr<MortiseSession, detail::Destroy<mortise_session_destroy>> handle;
+};
+
+} // namespace mortise::api

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Sets of nodes, and the two questions asked of them: is one convex, and do several form an acyclic graph.
+#pragma once
+
+#include <mortise/plugin.h>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace mortise::passes {
+
+class NodeSet {
+public:
+  explicit NodeSet(size_t size) : words((size + 63) / 64) {}
+  void insert(uint32_t node) { words[node / 64] |= uint64_t(1) << (node % 64); }
+  bool contains(uint32_t node) const { return words[node / 64] >> (node % 64) & 1; }
+  void add(const NodeSet &other) {
+    for (size_t i = 0; i < words.size(); ++i)
+      words[i] |= other.words[i];
+  }
+  void remove(const NodeSet &other) {
+    for (size_t i = 0; i < words.size(); ++i)
+      words[i] &= ~other.words[i];
+  }
+  bool meets(const NodeSet &other) const {
+    for (size_t i = 0; i < words.size(); ++i)
+      if (words[i] & other.words[i])
+        return true;
+    return false;
+  }
+
+private:
+  std::vector<uint64_t> words;
+};
+
+NodeSet setOf(std::span<const uint32_t> nodes, size_t size);
+
+// Predecessors of every node, without repeats; the order of a MortiseGraph's nodes is topological.
+class NodeGraph {
+public:
+  explicit NodeGraph(const MortiseGraph &graph);
+  size_t size() const { return starts.size() - 1; }
+  std::span<const uint32_t> before(uint32_t node) const {
+    return {edges.data() + starts[node], edges.data() + starts[node + 1]};
+  }
+
+  // No path leaves the set and comes back.
+  bool convex(const NodeSet &set) const;
+
+  // `group[n]` numbers the group that node n is in. The groups in an order in which producers come before users, ties by the
+  // smallest node; empty when they form a cycle.
+  std::vector<uint32_t> order(std::span<const uint32_t> group, uint32_t groupCount) const;
+
+private:
+  std::vector<uint32_t> starts, edges;
+};
+
+// A literal that the host itself can hand to a region.
+bool isLiteral(const MortiseNode &node);
+
+} // namespace mortise::passes

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// One entry is a pass's declaration, flag, base class and documentation. A pass NAME-OF-PASS lives in NameOfPass.cpp and is
+// tested by test/name-of-pass.mlir.
+#ifndef MORTISE_PASSES_PASSES_TD
+#define MORTISE_PASSES_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def RaiseComposites : Pass<"raise-composites"> {
+  let summary = "composite ops that a program spelled out";
+  let description = [{
+    Models write out norms, activations and masks in small steps; backends have one fast kernel for each. Runs after
+    canonicalize and cse because it recognises subexpressions by identity. What a step computes for other users stays.
+
+    Before:
+    ```mlir
+    %0 = "mortise.logistic"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+    %1 = "mortise.mul"(%x, %0) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    ```
+    After:
+    ```mlir
+    %1 = "mortise.silu"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+    ```
+    Also: relu, gelu (both forms), rms_norm, softmax, linear from dot and bias, i1 attention masks from
+    additive ones.
+  }];
+}
+
+def SinkConstants : Pass<"sink-constants"> {
+  let summary = "a copy of each literal for each of its users";
+  let description = [{
+    A region that takes a user then takes the literal too, and no literal ties two regions together. Runs last because
+    cse would undo it.
+
+    Before:
+    ```mlir
+    %c = "mortise.constant"() <{value = dense<1.0> : tensor<4xf32>}> : () -> tensor<4xf32>
+    %0 = "mortise.add"(%x, %c) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %1 = "mortise.mul"(%0, %c) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    ```
+    After: a constant of its own stands before `add` and before `mul`.
+  }];
+}
+
+#endif

@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "PlanWriter.h"
+
+#include "MemoryPlan.h"
+
+#include <mortise/graph.hpp>
+#include <mortise/portable/Graph.h>
+#include <mortise/runtime/plan_generated.h>
+
+#include <algorithm>
+#include <map>
+
+namespace mortise::passes {
+namespace {
+
+constexpr uint32_t none = UINT32_MAX;
+
+std::unique_ptr<plan::TensorTypeT> typeOf(const MortiseType &type) {
+  auto result = std::make_unique<plan::TensorTypeT>();
+  result->dtype = type.dtype;
+  const std::span<const int64_t> extents = dims(type);
+  result->dims.assign(extents.begin(), extents.end());
+  return result;
+}
+
+class Writer {
+public:
+  Writer(const MortiseGraph &graph, const Placement &placement, const std::vector<Target> &targets,
+         const std::vector<Lost> &decomposed)
+      : graph(graph), placement(placement), targets(targets), decomposed(decomposed), plan(std::make_shared<plan::PlanT>()),
+        home(graph.value_count, none), lastReader(graph.value_count, -1), overwritten(graph.input_count) {}
+
+  Result<std::shared_ptr<const plan::PlanT>> write() {
+    if (Result<void> checked = check(); !checked)
+      return checked.error();
+    signature();
+    if (Result<void> cut = cutRegions(); !cut)
+      return cut.error();
+    literals();
+    passThroughs();
+    for (uint32_t r = 0; r < regions.size(); ++r)
+      enqueue(r);
+    for (const auto &[source, target] : atEnd)
+      copy(source, target);
+    layOut();
+    report();
+    return std::shared_ptr<const plan::PlanT>(std::move(plan));
+  }
+
+private:
+  Result<void> check() const {
+    for (size_t v = 0; v < graph.value_count; ++v)
+      if (!isStatic(*graph.values[v]->type))
+        return Error{MORTISE_UNSUPPORTED, std::string("value ") + graph.values[v]->name + " has symbolic extents " +
+                                              typeString(*graph.values[v]->type) +
+                                              "; expected static shapes, compile once for each shape"};
+    std::vector<bool> input(graph.input_count), output(graph.output_count);
+    for (size_t a = 0; a < graph.alias_count; ++a) {
+      const MortiseAlias &alias = *graph.aliases[a];
+      if (alias.input >= graph.input_count || alias.output >= graph.output_count)
+        return Error{MORTISE_INVALID_ARGUMENT, "alias of output " + std::to_string(alias.output) + " to input " +
+                                                   std::to_string(alias.input) + ": there are " +
+                                                   std::to_string(graph.output_count) + " outputs and " +
+                                                   std::to_string(graph.input_count) + " inputs"};
+      const MortiseValue &from = *graph.inputs[alias.input], &to = *graph.outputs[alias.output];
+      const std::string where = "output " + std::to_string(alias.output) + " aliases input " + std::to_string(alias.input);
+      if (input[alias.input] || output[alias.output])
+        return Error{MORTISE_INVALID_ARGUMENT, where + ", and one of them is aliased already; expected at most one alias for each"};
+      if (from.flags & MORTISE_VALUE_CONSTANT)
+        return Error{MORTISE_INVALID_ARGUMENT, where + ", which is constant; expected a state input"};
+      if (typeString(*from.type) != typeString(*to.type))
+        return Error{MORTISE_INVALID_ARGUMENT, where + ": expected equal types, found " + typeString(*to.type) + " and " +
+                                                   typeString(*from.type)};
+      input[alias.input] = output[alias.output] = true;
+    }
+    return {};
+  }
+
+  // ---- Buffers
+
+  uint32_t addBuffer(plan::BufferKind kind, uint32_t index, uint32_t space, const MortiseType &type) {
+    auto buffer = std::make_unique<plan::BufferT>();
+    buffer->kind = kind;
+    buffer->index = index;
+    buffer->space = space;
+    buffer->type = typeOf(type);
+    plan->buffers.push_back(std::move(buffer));
+    first.push_back(none);
+    last.push_back(0);
+    return static_cast<uint32_t>(plan->buffers.size() - 1);
+  }
+  uint32_t addArena(uint32_t space, const MortiseType &type) { return addBuffer(plan::BufferKind::Arena, 0, space, type); }
+
+  uint32_t spaceOf(const runtime::Device &device) {
+    if (device.info.host_memory)
+      return 0;
+    const std::string name = device.name();
+    for (uint32_t s = 1; s < plan->spaces.size(); ++s)
+      if (plan->spaces[s]->device == name)
+        return s;
+    plan->spaces.push_back(std::make_unique<plan::SpaceT>());
+    plan->spaces.back()->device = name;
+    return static_cast<uint32_t>(plan->spaces.size() - 1);
+  }
+
+  uint32_t now() const { return static_cast<uint32_t>(plan->steps.size()); }
+  void touch(uint32_t buffer) {
+    first[buffer] = std::min(first[buffer], now());
+    last[buffer] = std::max(last[buffer], now());
+  }
+
+  void copy(uint32_t source, uint32_t target) {
+    if (source == target)
+      return;
+    touch(source);
+    touch(target);
+    plan::CopyT instruction;
+    instruction.source = source;
+    instruction.target = target;
+    auto step = std::make_unique<plan::StepT>();
+    step->instruction.Set(std::move(instruction));
+    plan->steps.push_back(std::move(step));
+  }
+
+  // The buffer of value `v` in a space, copied there on the first demand.
+  uint32_t in(uint32_t v, uint32_t space) {
+    const uint32_t at = home[v];
+    if (plan->buffers[at]->space == space || (graph.values[v]->flags & MORTISE_VALUE_CONSTANT))
+      return at;
+    const auto [entry, fresh] = copies.try_emplace({v, space}, none);
+    if (fresh) {
+      entry->second = addArena(space, *graph.values[v]->type);
+      copy(at, entry->second);
+    }
+    return entry->second;
+  }
+
+  // ---- The graph's own inputs and outputs
+
+  void signature() {
+    plan->name = graph.name ? graph.name : "";
+    plan->spaces.push_back(std::make_unique<plan::SpaceT>());
+    for (uint32_t i = 0; i < graph.input_count; ++i) {
+      const MortiseValue &value = *graph.inputs[i];
+      auto input = std::make_unique<plan::InputT>();
+      input->name = value.name ? value.name : "";
+      input->type = typeOf(*value.type);
+      input->constant = value.flags & MORTISE_VALUE_CONSTANT;
+      input->state = value.flags & MORTISE_VALUE_STATE;
+      plan->inputs.push_back(std::move(input));
+      home[value.index] = addBuffer(plan::BufferKind::Input, i, 0, *value.type);
+      inputBuffers.push_back(home[value.index]);
+    }
+    std::vector<int64_t> alias(graph.output_count, -1);
+    for (size_t a = 0; a < graph.alias_count; ++a)
+      alias[graph.aliases[a]->output] = graph.aliases[a]->input;
+    for (uint32_t o = 0; o < graph.output_count; ++o) {
+      const MortiseValue &value = *graph.outputs[o];
+      auto output = std::make_unique<plan::OutputT>();
+      output->type = typeOf(*value.type);
+      output->alias = alias[o];
+      plan->outputs.push_back(std::move(output));
+      outputBuffers.push_back(alias[o] >= 0 ? inputBuffers[static_cast<size_t>(alias[o])]
+                                            : addBuffer(plan::BufferKind::Output, o, 0, *value.type));
+      if (alias[o] >= 0 && graph.inputs[alias[o]] != &value)
+        overwritten[static_cast<size_t>(alias[o])] = true;
+    }
+  }
+
+  Result<void> cutRegions() {
+    for (uint32_t r = 0; r < placement.regions.size(); ++r) {
+      Result<Region> region = extractRegion(graph, placement.regions[r].nodes);
+      if (!region)
+        return region.error();
+      for (uint32_t v : region->inputs)
+        lastReader[v] = r;
+      regions.push_back(std::move(*region));
+    }
+    return {};
+  }
+
+  void literals() {
+    for (uint32_t n : placement.literals) {
+      const MortiseNode &node = *graph.nodes[n];
+      const MortiseAttribute *value = findAttribute(node, "value");
+      const uint32_t buffer = addBuffer(plan::BufferKind::Literal, 0, 0, *node.results[0]->type);
+      const auto *bytes = static_cast<const uint8_t *>(value->tensor_data);
+      plan->buffers[buffer]->literal.assign(bytes, bytes + value->count);
+      home[node.results[0]->index] = buffer;
+    }
+  }
+
+  // Outputs that are inputs or literals. Inputs that will be overwritten are read now, others at the end.
+  void passThroughs() {
+    for (uint32_t o = 0; o < graph.output_count; ++o) {
+      const MortiseValue &value = *graph.outputs[o];
+      uint32_t source = home[value.index];
+      if (source == none || source == outputBuffers[o])
+        continue;
+      if (!value.producer && overwritten[value.result_index]) {
+        if (plan->outputs[o]->alias < 0) {
+          copy(source, outputBuffers[o]);
+          continue;
+        }
+        const uint32_t saved = addArena(0, *value.type);
+        copy(source, saved);
+        source = saved;
+      }
+      atEnd.emplace_back(source, outputBuffers[o]);
+    }
+  }
+
+  // ---- Regions
+
+  // No region after r reads the input that output `o` overwrites.
+  bool mayOverwrite(uint32_t o, uint32_t r) const {
+    const int64_t alias = plan->outputs[o]->alias;
+    return lastReader[graph.inputs[alias]->index] <= static_cast<int64_t>(r);
+  }
+
+  // Where region r writes value `v`, which it produces: a buffer of the caller if one can serve.
+  uint32_t place(uint32_t v, uint32_t r, uint32_t space) {
+    uint32_t chosen = none;
+    if (space == 0)
+      for (const bool aliased : {true, false})
+        for (uint32_t o = 0; o < graph.output_count && chosen == none; ++o)
+          if (graph.outputs[o]->index == v && (plan->outputs[o]->alias >= 0) == aliased && (!aliased || mayOverwrite(o, r)))
+            chosen = outputBuffers[o];
+    return chosen != none ? chosen : addArena(space, *graph.values[v]->type);
+  }
+
+  void enqueue(uint32_t r) {
+    const Candidate &candidate = placement.regions[r];
+    const Target &target = targets[candidate.target];
+    const uint32_t space = spaceOf(*target.device);
+    const MortiseGraph &view = regions[r].graph->view();
+    auto region = std::make_unique<plan::RegionT>();
+    region->plugin = target.device->plugin->name;
+    region->device = target.device->name();
+    region->lowering = candidate.lowering;
+    region->nodes = candidate.nodes;
+    region->cost_ns = candidate.costNs;
+    const std::span<const std::byte> bytes = regions[r].graph->bytes();
+    region->graph.resize(bytes.size());
+    std::transform(bytes.begin(), bytes.end(), region->graph.begin(), [](std::byte b) { return static_cast<uint8_t>(b); });
+    for (const runtime::Setting &setting : target.options) {
+      auto option = std::make_unique<plan::OptionT>();
+      option->key = setting.key;
+      option->value = setting.value;
+      region->options.push_back(std::move(option));
+    }
+    for (uint32_t v : regions[r].inputs)
+      region->inputs.push_back(in(v, space));
+    for (uint32_t v : regions[r].outputs)
+      region->outputs.push_back(home[v] = place(v, r, space));
+    for (size_t a = 0; a < view.alias_count; ++a)
+      unite(*region, *view.aliases[a], regions[r], space);
+
+    for (uint32_t buffer : region->inputs)
+      touch(buffer);
+    for (uint32_t buffer : region->outputs)
+      touch(buffer);
+    plan->regions.push_back(std::move(region));
+    plan::EnqueueT instruction;
+    instruction.region = r;
+    auto step = std::make_unique<plan::StepT>();
+    step->instruction.Set(std::move(instruction));
+    plan->steps.push_back(std::move(step));
+
+    std::vector<uint32_t> done; // a region lists an output value once, the graph perhaps more often
+    for (uint32_t v : regions[r].outputs)
+      if (std::find(done.begin(), done.end(), v) == done.end()) {
+        done.push_back(v);
+        for (uint32_t o = 0; o < graph.output_count; ++o)
+          if (graph.outputs[o]->index == v && outputBuffers[o] != home[v])
+            atEnd.emplace_back(home[v], outputBuffers[o]);
+      }
+  }
+
+  // A region's aliased input and output are one buffer: the caller's where it may be overwritten, else a copy.
+  void unite(plan::RegionT &region, const MortiseAlias &alias, const Region &cut, uint32_t space) {
+    uint32_t &input = region.inputs[alias.input], &output = region.outputs[alias.output];
+    if (input == output)
+      return;
+    const uint32_t v = cut.outputs[alias.output];
+    const uint32_t work = addArena(space, *graph.values[v]->type);
+    copy(input, work);
+    for (uint32_t o = 0; o < region.outputs.size(); ++o)
+      if (cut.outputs[o] == v)
+        region.outputs[o] = work;
+    input = work;
+    home[v] = work;
+  }
+
+  // ---- The rest
+
+  void layOut() {
+    for (uint32_t s = 0; s < plan->spaces.size(); ++s) {
+      std::vector<Block> blocks;
+      std::vector<uint32_t> which;
+      for (uint32_t b = 0; b < plan->buffers.size(); ++b) {
+        const plan::BufferT &buffer = *plan->buffers[b];
+        if (buffer.kind != plan::BufferKind::Arena || buffer.space != s || first[b] == none)
+          continue;
+        uint64_t bits = dtypeBits(buffer.type->dtype);
+        for (int64_t extent : buffer.type->dims)
+          bits *= static_cast<uint64_t>(extent);
+        blocks.push_back({(bits + 7) / 8, first[b], last[b], 0});
+        which.push_back(b);
+      }
+      plan->spaces[s]->bytes = assignOffsets(blocks);
+      for (size_t i = 0; i < blocks.size(); ++i)
+        plan->buffers[which[i]]->offset = blocks[i].offset;
+    }
+  }
+
+  void report() {
+    for (size_t n = 0; n < graph.node_count; ++n)
+      plan->node_ops.push_back(graph.nodes[n]->op);
+    for (const Lost &lost : decomposed)
+      refuse(lost.refusal, lost.op);
+    for (const Refusal &refusal : placement.refusals)
+      refuse(refusal, graph.nodes[refusal.node]->op);
+  }
+
+  void refuse(const Refusal &refusal, const std::string &op) {
+    auto entry = std::make_unique<plan::RefusalT>();
+    entry->node = refusal.node;
+    entry->op = op;
+    entry->device = targets[refusal.target].device->name();
+    entry->plugin = targets[refusal.target].device->plugin->name;
+    entry->reason = reasonName(refusal.reason);
+    entry->detail = refusal.detail;
+    plan->refusals.push_back(std::move(entry));
+  }
+
+  const MortiseGraph &graph;
+  const Placement &placement;
+  const std::vector<Target> &targets;
+  const std::vector<Lost> &decomposed;
+  std::shared_ptr<plan::PlanT> plan;
+  std::vector<Region> regions;
+  std::vector<uint32_t> home;        // of a value: the buffer that its producer writes
+  std::vector<int64_t> lastReader;   // of a value: the last region that reads it, or -1
+  std::vector<bool> overwritten;     // of an input: some output is written to it
+  std::vector<uint32_t> inputBuffers, outputBuffers;
+  std::map<std::pair<uint32_t, uint32_t>, uint32_t> copies; // value and space to buffer
+  std::vector<std::pair<uint32_t, uint32_t>> atEnd;         // source and target buffers
+  std::vector<uint32_t> first, last;                        // steps that use a buffer
+};
+
+} // namespace
+
+Result<std::shared_ptr<const plan::PlanT>> writePlan(const MortiseGraph &graph, const Placement &placement,
+                                                     const std::vector<Target> &targets,
+                                                     const std::vector<Lost> &decomposed) {
+  return Writer(graph, placement, targets, decomposed).write();
+}
+
+} // namespace mortise::passes

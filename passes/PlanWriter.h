@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// From a placement to a plan: buffers, steps, arenas. Links no LLVM.
+#pragma once
+
+#include "Place.h"
+
+#include <mortise/runtime/Program.h>
+
+namespace mortise::passes {
+
+// Where values live:
+//  - An output that a region computes is written to the caller's buffer by that region.
+//  - An aliased output is written to its input's buffer. When that input is still read by a later region, the region works on a
+//    copy, and the copy goes back at the end.
+//  - An output that is an input, a literal or another output's value is a copy.
+//  - Everything else lies in the arena of its memory space, and crosses spaces by copies.
+// Errors: symbolic extents (UNSUPPORTED), aliases that contradict each other (INVALID_ARGUMENT).
+Result<std::shared_ptr<const plan::PlanT>> writePlan(const MortiseGraph &graph, const Placement &placement,
+                                                     const std::vector<Target> &targets,
+                                                     const std::vector<Lost> &decomposed = {});
+
+} // namespace mortise::passes

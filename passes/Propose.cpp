@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "Propose.h"
+
+#include <mortise/runtime/Call.h>
+
+#include <cmath>
+#include <mutex>
+
+namespace mortise::passes {
+namespace {
+
+constexpr const char *reasonNames[] = {"unknown", "op",     "dtype",  "rank",     "attribute", "layout", "needs static",
+                                       "size",    "opset",  "memory", "option",   "hardware",  "error",  "cost"};
+
+// What one plugin says. A plugin may call from threads of its own.
+struct Sink {
+  const MortiseGraph &graph;
+  const NodeGraph &nodes;
+  uint32_t target;
+  Proposals &out;
+  std::mutex mutex;
+
+  void refuse(uint32_t node, int32_t reason, std::string detail) {
+    out.refusals.push_back({node, target, reason, std::move(detail)});
+  }
+  // Blames the first node that can be blamed.
+  void reject(const std::vector<uint32_t> &set, const std::string &why) {
+    uint32_t node = 0;
+    for (uint32_t n : set)
+      if (n < graph.node_count) {
+        node = n;
+        break;
+      }
+    refuse(node, MORTISE_REASON_ERROR, "the plugin's candidate is ignored: " + why);
+  }
+
+  void add(const MortiseCandidate *candidate) {
+    std::lock_guard lock(mutex);
+    if (!candidate || candidate->struct_size < sizeof(MortiseCandidate))
+      return reject({}, "expected a MortiseCandidate of at least " + std::to_string(sizeof(MortiseCandidate)) + " bytes");
+    if (!candidate->nodes || candidate->node_count == 0 || candidate->node_count > graph.node_count)
+      return reject({}, "expected 1 to " + std::to_string(graph.node_count) + " nodes, found " +
+                            std::to_string(candidate->nodes ? candidate->node_count : 0));
+    Candidate copy{target, candidate->lowering ? candidate->lowering : "",
+                   std::vector<uint32_t>(candidate->nodes, candidate->nodes + candidate->node_count),
+                   candidate->cost_ns, candidate->bytes, candidate->flops};
+    if (copy.lowering.empty())
+      return reject(copy.nodes, "it names no lowering");
+    for (size_t i = 0; i < copy.nodes.size(); ++i) {
+      if (copy.nodes[i] >= graph.node_count)
+        return reject(copy.nodes, "node " + std::to_string(copy.nodes[i]) + " of a graph of " + std::to_string(graph.node_count));
+      if (i && copy.nodes[i] <= copy.nodes[i - 1])
+        return reject(copy.nodes, "its nodes are not strictly ascending");
+    }
+    if (!std::isfinite(copy.costNs) || copy.costNs < 0)
+      return reject(copy.nodes, "expected a finite cost of at least 0 ns, found " + std::to_string(copy.costNs));
+    if (!nodes.convex(setOf(copy.nodes, graph.node_count)))
+      return reject(copy.nodes, "its nodes are not convex: a path leaves the set and comes back");
+    out.candidates.push_back(std::move(copy));
+  }
+
+  void refuseNode(uint32_t node, int32_t reason, const char *detail) {
+    std::lock_guard lock(mutex);
+    if (node < graph.node_count)
+      refuse(node, reason, detail ? detail : "");
+    else
+      refuse(0, MORTISE_REASON_ERROR, "the plugin refused node " + std::to_string(node) + " of a graph of " +
+                                          std::to_string(graph.node_count));
+  }
+};
+
+} // namespace
+
+const char *reasonName(int32_t reason) {
+  return reasonNames[reason >= MORTISE_REASON_OP && reason <= MORTISE_REASON_COST ? reason : 0];
+}
+
+Proposals propose(const MortiseGraph &graph, const std::vector<Target> &targets) {
+  Proposals result;
+  const NodeGraph nodes(graph);
+  for (uint32_t t = 0; t < targets.size(); ++t) {
+    Sink sink{graph, nodes, t, result, {}};
+    std::vector<MortiseOption> options;
+    for (const runtime::Setting &setting : targets[t].options)
+      options.push_back({setting.key.c_str(), setting.value.c_str()});
+    MortiseProposeArgs args{};
+    args.struct_size = sizeof args;
+    args.device = targets[t].device->info.device;
+    args.graph = &graph;
+    args.options = options.data();
+    args.option_count = options.size();
+    args.sink = &sink;
+    args.add = [](void *context, const MortiseCandidate *candidate) { static_cast<Sink *>(context)->add(candidate); };
+    args.refuse = [](void *context, uint32_t node, int32_t reason, const char *detail) {
+      static_cast<Sink *>(context)->refuseNode(node, reason, detail);
+    };
+    if (Result<void> done = runtime::call("propose", targets[t].device->plugin->table->propose, args); !done)
+      for (uint32_t node = 0; node < graph.node_count; ++node)
+        if (!isLiteral(*graph.nodes[node]))
+          result.refusals.push_back({node, t, MORTISE_REASON_ERROR, done.error().message});
+  }
+  return result;
+}
+
+} // namespace mortise::passes

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Asks plugins what they would take, and believes only what can be checked.
+#pragma once
+
+#include "NodeSet.h"
+
+#include <mortise/runtime/Config.h>
+#include <mortise/runtime/Registry.h>
+
+#include <string>
+#include <vector>
+
+namespace mortise::passes {
+
+struct Target { // a device to place on, with its plugin's options for this compilation
+  const runtime::Device *device = nullptr;
+  std::vector<runtime::Setting> options;
+};
+
+struct Candidate {
+  uint32_t target = 0; // index into the targets
+  std::string lowering;
+  std::vector<uint32_t> nodes; // ascending
+  double costNs = 0, bytes = 0, flops = 0;
+};
+
+struct Refusal {
+  uint32_t node = 0;
+  uint32_t target = 0;
+  int32_t reason = 0; // MortiseReason
+  std::string detail;
+};
+
+const char *reasonName(int32_t reason); // "op", "dtype", ...; "unknown" outside the table
+
+struct Proposals {
+  std::vector<Candidate> candidates; // valid: in range, ascending, convex, cost finite and >= 0
+  std::vector<Refusal> refusals;     // the plugins' own, and ours of what did not validate
+};
+
+// Never fails: a plugin that does becomes refusals with MORTISE_REASON_ERROR.
+Proposals propose(const MortiseGraph &graph, const std::vector<Target> &targets);
+
+} // namespace mortise::passes

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The passes (Passes.td) and the pipeline (Pipelines.cpp), for tools and tests.
+#pragma once
+
+#include <memory>
+
+namespace mlir {
+class OpPassManager;
+class Pass;
+} // namespace mlir
+
+namespace mortise::passes {
+
+std::unique_ptr<mlir::Pass> createRaiseComposites();
+std::unique_ptr<mlir::Pass> createSinkConstants();
+
+// The whole compiler up to placement, on a module.
+void buildPipeline(mlir::OpPassManager &manager);
+// What has to run again once placement has decomposed a composite.
+void buildCleanup(mlir::OpPassManager &manager);
+
+// Every pass by its flag, and the pipeline as `mortise-pipeline`.
+void registerPasses();
+
+} // namespace mortise::passes

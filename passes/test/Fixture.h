@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Graphs made by hand, and plugins that propose what a test says; no library is loaded.
+#pragma once
+
+#include "../Place.h"
+
+#include <deque>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+
+namespace mortise::passes::test {
+
+class GraphMaker {
+public:
+  uint32_t input(uint32_t flags = 0) { return value(nullptr, inputs.size(), flags, &inputs); }
+  uint32_t node(const char *op, std::initializer_list<uint32_t> operands); // one result of type f32[16]
+  uint32_t literal();
+  void output(uint32_t value) { outputs.push_back(values[value].get()); }
+  void alias(uint32_t input, uint32_t output);
+  const MortiseGraph &view(); // call once all is added
+
+private:
+  struct Node {
+    MortiseNode node{};
+    std::vector<const MortiseValue *> operands, results;
+    std::vector<const MortiseAttribute *> attributes;
+    std::string location;
+  };
+  uint32_t value(const MortiseNode *producer, size_t resultIndex, uint32_t flags, std::vector<const MortiseValue *> *list);
+
+  const int64_t extents[1] = {16};
+  const float zeros[16] = {};
+  MortiseType type{sizeof(MortiseType), nullptr, MORTISE_F32, 1, extents, nullptr, nullptr};
+  MortiseAttribute zero{};
+  std::deque<std::unique_ptr<MortiseValue>> values;
+  std::deque<std::unique_ptr<Node>> nodes;
+  std::vector<const MortiseValue *> valueList, inputs, outputs;
+  std::vector<const MortiseNode *> nodeList;
+  std::deque<MortiseAlias> aliases;
+  std::vector<const MortiseAlias *> aliasList;
+  MortiseGraph graph{};
+};
+
+struct Offer { // what a plugin hears and answers with
+  const MortiseProposeArgs &args;
+  void add(std::vector<uint32_t> nodes, double cost, const char *lowering = "fake.region") const;
+  void refuse(uint32_t node, int32_t reason, const char *detail) const { args.refuse(args.sink, node, reason, detail); }
+  const MortiseGraph &graph() const { return *args.graph; }
+};
+
+class FakePlugin {
+public:
+  FakePlugin(const char *name, std::function<MortiseStatus *(const Offer &)> answer, bool hostMemory = true);
+  Target target() const { return {&device, {}}; }
+
+private:
+  std::function<MortiseStatus *(const Offer &)> answer;
+  MortisePlugin table{};
+  runtime::Plugin plugin;
+  runtime::Device device;
+};
+
+// Takes the whole of any graph in one region.
+std::function<MortiseStatus *(const Offer &)> takesAll(double nsPerNode);
+
+} // namespace mortise::passes::test
