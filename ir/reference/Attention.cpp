@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "Kernels.h"
+
+#include <algorithm>
+#include <atomic>
+#include <new>
+
+namespace mortise::reference {
+namespace {
+
+constexpr double unseen = -std::numeric_limits<double>::infinity();
+
+Refusal check(const Shapes &shapes) {
+  for (size_t i = 0; i < 3; ++i)
+    if (shapes.rank(i) != 4 || shapes.dtype(i) != shapes.dtype(0))
+      return shapes.fail("expected q, k and v of rank 4 and one dtype, found " + typeString(shapes.type(i)),
+                         shapes.rank(i) != 4 ? MORTISE_REASON_RANK : MORTISE_REASON_DTYPE);
+  std::span<const int64_t> q = shapes.dims(0), k = shapes.dims(1), v = shapes.dims(2);
+  if (k[1] < 1 || q[1] % k[1])
+    return shapes.fail("expected the query heads to be a multiple of the key heads, found " + std::to_string(q[1]) +
+                       " and " + std::to_string(k[1]));
+  Shape keys{q[0], k[1], k[2], q[3]}, values{q[0], k[1], k[2], v[3]}, scores{q[0], q[1], q[2], k[2]};
+  if (Refusal refusal = firstOf(shapes.expectOperand(1, shapes.dtype(0), keys),
+                                shapes.expectOperand(2, shapes.dtype(0), values),
+                                shapes.expect(shapes.dtype(0), Shape{q[0], q[1], q[2], v[3]})))
+    return refusal;
+  if (!shapes.has(3))
+    return {};
+  if (shapes.dtype(3) != MORTISE_I1 && shapes.dtype(3) != shapes.dtype(0))
+    return shapes.fail("expected a mask of i1 or of q's dtype, found " + typeString(shapes.type(3)), MORTISE_REASON_DTYPE);
+  bool fits = shapes.rank(3) == 4;
+  for (size_t d = 0; fits && d < 4; ++d)
+    fits = shapes.dims(3)[d] == 1 || shapes.dims(3)[d] == scores[d];
+  return fits ? Refusal() : shapes.fail("the mask " + typeString(shapes.type(3)) + " does not broadcast to the scores");
+}
+
+struct Heads {
+  int64_t H, G, Q, K, D, E;
+  explicit Heads(const Call &call) {
+    std::span<const int64_t> q = call.operand(0).dims();
+    H = q[1], Q = q[2], D = q[3];
+    G = call.operand(1).dims()[1], K = call.operand(1).dims()[2], E = call.operand(2).dims()[3];
+  }
+};
+
+// What the mask does to the score of (batch, head, query, key): added, or `unseen`.
+template <typename T> double masked(const Tensor &mask, std::span<const int64_t> strides, int64_t b, int64_t h, int64_t i,
+                                    int64_t j) {
+  int64_t at = b * strides[0] + h * strides[1] + i * strides[2] + j * strides[3];
+  return mask.dtype() == MORTISE_I1 ? (mask.as<I1>()[at] ? 0 : unseen) : T::load(mask.as<T>()[at]);
+}
+
+// One query: its scores, softmax and weighted sum. `scores` has room for K, `sums` for E.
+template <typename T>
+void attend(const Call &call, const Heads &n, std::span<const int64_t> maskStrides, int64_t row, double *scores, double *sums) {
+  int64_t i = row % n.Q, h = row / n.Q % n.H, b = row / n.Q / n.H, group = b * n.G + h / (n.H / n.G);
+  const auto *query = call.operand(0).as<T>() + row * n.D;
+  const auto *keys = call.operand(1).as<T>() + group * n.K * n.D, *values = call.operand(2).as<T>() + group * n.K * n.E;
+  double scale = findAttribute(call.node, "scale")->f64, largest = unseen, total = 0;
+  int64_t seen = call.integer("causal") ? std::min(i + 1, n.K) : n.K;
+  for (int64_t j = 0; j < seen; ++j) {
+    double mask = call.operand(3) ? masked<T>(call.operand(3), maskStrides, b, h, i, j) : 0, score = 0;
+    for (int64_t d = 0; mask != unseen && d < n.D; ++d)
+      score += T::load(query[d]) * T::load(keys[j * n.D + d]);
+    scores[j] = mask == unseen ? unseen : scale * score + mask;
+    largest = maximum(largest, scores[j]);
+  }
+  std::fill_n(sums, n.E, 0.0);
+  for (int64_t j = 0; largest != unseen && j < seen; ++j) {
+    if (scores[j] == unseen) // contributes nothing, whatever its value
+      continue;
+    double weight = std::exp(scores[j] - largest);
+    total += weight;
+    for (int64_t e = 0; e < n.E; ++e)
+      sums[e] += weight * T::load(values[j * n.E + e]);
+  }
+  for (int64_t e = 0; e < n.E; ++e)
+    call.result.as<T>()[row * n.E + e] = T::store(largest == unseen ? 0 : sums[e] / total);
+}
+
+void run(const Call &call) {
+  Heads n(call);
+  Shape maskStrides(4);
+  if (Tensor mask = call.operand(3)) {
+    maskStrides = denseStrides(mask.dims());
+    for (size_t d = 0; d < 4; ++d)
+      maskStrides[d] = mask.dims()[d] == 1 ? 0 : maskStrides[d];
+  }
+  std::atomic<bool> starved = false;
+  visitFloat(call.result.dtype(), [&](auto type) {
+    call.parallel(call.operand(0).dims()[0] * n.H * n.Q, 8, [&](int64_t begin, int64_t end) {
+      std::unique_ptr<double[]> scratch(new (std::nothrow) double[static_cast<size_t>(n.K + n.E)]);
+      starved = starved || !scratch;
+      for (int64_t row = begin; scratch && row < end; ++row)
+        attend<decltype(type)>(call, n, maskStrides, row, scratch.get(), scratch.get() + n.K);
+    });
+  });
+  if (starved)
+    throw std::bad_alloc();
+}
+
+} // namespace
+
+std::span<const OpSpec> attentionOps() {
+  static const std::vector<OpSpec> ops = {
+      {"attention", 3, 4, 1 << 3, DTypes::floating, {{"causal", MORTISE_ATTRIBUTE_BOOL}, {"scale", MORTISE_ATTRIBUTE_F64}},
+       check, run},
+  };
+  return ops;
+}
+
+} // namespace mortise::reference

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Checks a graph, plans memory for its values, and runs its nodes in order.
+#include <mortise/reference/Interpreter.h>
+
+#include "Check.h"
+
+#include <algorithm>
+#include <cfenv>
+#include <chrono>
+#include <cstring>
+#include <new>
+
+namespace mortise::reference {
+namespace {
+
+constexpr size_t alignment = 64;
+constexpr uint32_t none = UINT32_MAX;
+
+// Rounding to nearest and subnormals kept, whatever the caller's thread was set to.
+class DefaultFloats {
+public:
+  DefaultFloats() {
+    std::fegetenv(&saved);
+    std::fesetenv(FE_DFL_ENV);
+  }
+  ~DefaultFloats() { std::fesetenv(&saved); }
+
+private:
+  std::fenv_t saved;
+};
+
+size_t innerBytes(const MortiseType &type) { return static_cast<size_t>(elementCount(type)) * storageBytes(type.dtype); }
+
+void unpack(const MortiseType &type, const void *from, std::byte *to) {
+  if (type.dtype != MORTISE_I4) {
+    if (size_t bytes = innerBytes(type))
+      std::memmove(to, from, bytes);
+    return;
+  }
+  for (int64_t i = 0; i < elementCount(type); ++i)
+    reinterpret_cast<int8_t *>(to)[i] = I4::store(static_cast<const uint8_t *>(from)[i / 2] >> (i % 2 * 4));
+}
+void pack(const MortiseType &type, const std::byte *from, void *to) {
+  if (type.dtype != MORTISE_I4) {
+    if (size_t bytes = innerBytes(type); bytes && from != to)
+      std::memmove(to, from, bytes);
+    return;
+  }
+  auto *bytes = static_cast<uint8_t *>(to);
+  for (int64_t i = 0; i < elementCount(type); ++i) {
+    auto bits = static_cast<uint8_t>(static_cast<uint8_t>(from[i]) & 15);
+    bytes[i / 2] = static_cast<uint8_t>(i % 2 ? bytes[i / 2] | bits << 4 : bits);
+  }
+}
+
+// First fit over the values alive.
+class Arena {
+public:
+  size_t allocate(uint32_t value, size_t bytes) {
+    bytes = (bytes + alignment - 1) / alignment * alignment;
+    size_t offset = 0;
+    auto place = live.begin();
+    for (; place != live.end() && place->offset - offset < bytes; ++place)
+      offset = place->offset + place->bytes;
+    live.insert(place, {offset, bytes, value});
+    peak = std::max(peak, offset + bytes);
+    return offset;
+  }
+  void release(uint32_t value) {
+    std::erase_if(live, [&](const Block &block) { return block.value == value; });
+  }
+  size_t peak = 0;
+
+private:
+  struct Block {
+    size_t offset, bytes;
+    uint32_t value;
+  };
+  std::vector<Block> live; // by offset
+};
+
+Error asError(const MortiseNode &node, const Refusal &refusal) {
+  MortiseCode code = MORTISE_INVALID_ARGUMENT;
+  if (refusal.reason == MORTISE_REASON_NEEDS_STATIC)
+    code = MORTISE_NEEDS_STATIC;
+  else if (refusal.reason == MORTISE_REASON_OP || refusal.reason == MORTISE_REASON_LAYOUT)
+    code = MORTISE_UNSUPPORTED;
+  std::string place = node.location && *node.location ? std::string(" at ") + node.location : "";
+  return {code, std::string(node.op) + place + ": " + refusal.detail};
+}
+
+} // namespace
+
+struct Program::Impl {
+  // Where a value lives while the graph runs.
+  struct Home {
+    enum { input, output, workspace } kind = workspace;
+    size_t at = 0; // number of the input or output, or offset
+  };
+  const MortiseGraph &graph;
+  std::vector<const OpSpec *> specs; // per node
+  std::vector<Home> homes;           // per value
+  std::vector<uint32_t> staged;      // inputs that are copied into the workspace before anything runs
+  std::vector<uint32_t> copies;      // outputs that are copied at the end, those of aliased memory last
+  size_t workspace = 0;
+
+  explicit Impl(const MortiseGraph &graph) : graph(graph), homes(graph.value_count) {}
+
+  Result<void> check() {
+    for (size_t i = 0; i < graph.node_count; ++i) {
+      if (Refusal refusal = refuse(*graph.nodes[i]))
+        return asError(*graph.nodes[i], refusal);
+      specs.push_back(findOp(graph.nodes[i]->op));
+    }
+    for (size_t i = 0; i < graph.input_count; ++i)
+      if (!isStatic(*graph.inputs[i]->type))
+        return Error{MORTISE_NEEDS_STATIC, "the reference runs static shapes, found an input " +
+                                               typeString(*graph.inputs[i]->type)};
+    return {};
+  }
+
+  std::vector<uint32_t> aliasInputs() const { // per output
+    std::vector<uint32_t> inputs(graph.output_count, none);
+    for (size_t i = 0; i < graph.alias_count; ++i)
+      inputs[graph.aliases[i]->output] = graph.aliases[i]->input;
+    return inputs;
+  }
+
+  void plan() {
+    std::vector<uint32_t> alias = aliasInputs(), lastUse(graph.value_count, 0);
+    for (size_t i = 0; i < graph.node_count; ++i)
+      for (size_t k = 0; k < graph.nodes[i]->operand_count; ++k)
+        if (graph.nodes[i]->operands[k])
+          lastUse[graph.nodes[i]->operands[k]->index] = static_cast<uint32_t>(i);
+    std::vector<bool> placed(graph.value_count), stage(graph.value_count);
+    for (size_t o = 0; o < graph.output_count; ++o) {
+      const MortiseValue &value = *graph.outputs[o];
+      lastUse[value.index] = none; // kept to the end
+      bool direct = alias[o] == none && value.producer && value.type->dtype != MORTISE_I4 && !placed[value.index];
+      if (direct) {
+        homes[value.index] = {Home::output, o};
+        placed[value.index] = true;
+        continue;
+      }
+      copies.push_back(static_cast<uint32_t>(o));
+      // An input handed through to memory that another input owns: that one, in turn, may be handed through elsewhere.
+      if (alias[o] != none && !value.producer && value.result_index != alias[o])
+        stage[value.index] = true;
+    }
+    std::ranges::sort(copies, {}, [&](uint32_t o) { return std::pair(alias[o] != none, o); });
+    Arena arena;
+    for (size_t i = 0; i < graph.input_count; ++i) {
+      const MortiseValue &value = *graph.inputs[i];
+      homes[value.index] = {Home::input, i};
+      if (stage[value.index] || value.type->dtype == MORTISE_I4) {
+        homes[value.index] = {Home::workspace, arena.allocate(value.index, innerBytes(*value.type))};
+        staged.push_back(static_cast<uint32_t>(i));
+      }
+    }
+    for (uint32_t i = 0; i < graph.node_count; ++i) {
+      const MortiseNode &node = *graph.nodes[i];
+      const MortiseValue &result = *node.results[0];
+      if (!placed[result.index])
+        homes[result.index] = {Home::workspace, arena.allocate(result.index, innerBytes(*result.type))};
+      for (size_t k = 0; k < node.operand_count; ++k)
+        if (node.operands[k] && lastUse[node.operands[k]->index] == i)
+          arena.release(node.operands[k]->index);
+      if (result.use_count == 0)
+        arena.release(result.index);
+    }
+    workspace = arena.peak;
+  }
+
+  std::byte *address(const MortiseValue &value, std::span<const void *const> inputs, std::span<void *const> outputs,
+                     std::byte *base) const {
+    const Home &home = homes[value.index];
+    if (home.kind == Home::input) // read only
+      return static_cast<std::byte *>(const_cast<void *>(inputs[home.at]));
+    return home.kind == Home::output ? static_cast<std::byte *>(outputs[home.at]) : base + home.at;
+  }
+};
+
+Program::Program(std::unique_ptr<Impl> impl) : impl(std::move(impl)) {}
+Program::~Program() = default;
+size_t Program::workspaceBytes() const { return impl->workspace; }
+
+Result<std::unique_ptr<Program>> Program::compile(const MortiseGraph &graph) {
+  auto impl = std::make_unique<Impl>(graph);
+  if (Result<void> checked = impl->check(); !checked)
+    return checked.error();
+  impl->plan();
+  return std::unique_ptr<Program>(new Program(std::move(impl)));
+}
+
+void Program::run(std::span<const void *const> inputs, std::span<void *const> outputs, void *workspace,
+                  ParallelFor parallelFor, uint64_t *nodeNs) const {
+  DefaultFloats floats;
+  const MortiseGraph &graph = impl->graph;
+  auto *base = static_cast<std::byte *>(workspace);
+  auto at = [&](const MortiseValue &value) { return impl->address(value, inputs, outputs, base); };
+  for (uint32_t i : impl->staged)
+    unpack(*graph.inputs[i]->type, inputs[i], at(*graph.inputs[i]));
+  std::vector<Tensor> operands;
+  for (size_t i = 0; i < graph.node_count; ++i) {
+    const MortiseNode &node = *graph.nodes[i];
+    operands.assign(node.operand_count, Tensor());
+    for (size_t k = 0; k < node.operand_count; ++k)
+      if (node.operands[k])
+        operands[k] = {node.operands[k]->type, at(*node.operands[k])};
+    auto start = std::chrono::steady_clock::now();
+    impl->specs[i]->run({node, operands, {node.results[0]->type, at(*node.results[0])}, parallelFor});
+    if (nodeNs)
+      nodeNs[i] += static_cast<uint64_t>(
+          std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count());
+  }
+  for (uint32_t o : impl->copies)
+    pack(*graph.outputs[o]->type, at(*graph.outputs[o]), outputs[o]);
+}
+
+Result<void> interpret(const MortiseGraph &graph, std::span<const void *const> inputs, std::span<void *const> outputs) {
+  if (inputs.size() != graph.input_count || outputs.size() != graph.output_count)
+    return Error{MORTISE_INVALID_ARGUMENT,
+                 "expected " + std::to_string(graph.input_count) + " inputs and " + std::to_string(graph.output_count) +
+                     " outputs, found " + std::to_string(inputs.size()) + " and " + std::to_string(outputs.size())};
+  Result<std::unique_ptr<Program>> program = Program::compile(graph);
+  if (!program)
+    return program.error();
+  try {
+    auto deleter = [](void *memory) { ::operator delete(memory, std::align_val_t(alignment)); };
+    std::unique_ptr<void, decltype(deleter)> workspace(
+        ::operator new((*program)->workspaceBytes(), std::align_val_t(alignment)), deleter);
+    (*program)->run(inputs, outputs, workspace.get(), nullptr, nullptr);
+  } catch (const std::bad_alloc &) {
+    return Error{MORTISE_OUT_OF_MEMORY, "the reference needs more memory than there is for graph '" +
+                                            std::string(graph.name ? graph.name : "") + "'"};
+  }
+  return {};
+}
+
+} // namespace mortise::reference
