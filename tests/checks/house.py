@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""house.py CHECK [ROOT]: one rule of the house over the files that git knows; a line per breach.
+
+Checks: vendors, includes, readmes, licences. The rule about what plugins link and export is plugins.py's.
+"""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+SHARED = ("frontend", "ir", "passes", "runtime", "sdk", "conformance")
+EXEMPT = {"example", "examples", "test", "tests", "template", "codegen"}  # may name a vendor to explain or to target it
+VENDORS = re.compile(r"\b(cuda|rocm|hip|vulkan|onednn|nvidia|amdgpu|cublas\w*|cudnn|mkl|openvino)\b", re.IGNORECASE)
+CODE = {".c", ".cpp", ".h", ".hpp", ".td", ".fbs"}
+# A plugin sees the SDK. The code generation toolkit and the SDK's own headers are all that `mortise/` may mean there.
+HOST_INCLUDE = re.compile(r'#\s*include\s*[<"](?:mortise/)?(runtime|passes|frontend|ir|portable)/|#\s*include\s*[<"]mortise/mortise\.')
+UPWARD = re.compile(r'#\s*include\s*"(?:\.\./){2,}')
+LICENSED = CODE | {".py", ".sh", ".mlir"}
+MARK = "SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception"
+
+
+def files(root: Path) -> list[Path]:
+    listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=root, check=True,
+                            capture_output=True, text=True)
+    return [path for path in map(Path, listed.stdout.splitlines()) if (root / path).is_file()]
+
+
+def matches(root: Path, path: Path, *patterns: re.Pattern):
+    for number, line in enumerate((root / path).read_text(errors="replace").splitlines(), 1):
+        if any(pattern.search(line) for pattern in patterns):
+            yield f"{path}:{number}: {line.strip()}"
+
+
+def vendors(root: Path):
+    """No shared code names a vendor."""
+    for path in files(root):
+        if path.parts[0] in SHARED and path.suffix in CODE and not EXEMPT & set(path.parts[:-1]):
+            yield from matches(root, path, VENDORS)
+
+
+def includes(root: Path):
+    """Plugins include no header of the host; sdk/include includes nothing but itself and the language's own."""
+    for path in files(root):
+        if path.parts[0] == "plugins" and path.suffix in CODE:
+            yield from matches(root, path, HOST_INCLUDE, UPWARD)
+        if path.parts[:2] == ("sdk", "include"):
+            yield from matches(root, path, re.compile(r'#\s*include(?!\s*<mortise/(plugin|result|graph)\.h|\s*<[a-z_]+(\.h)?>)'))
+
+
+def readmes(root: Path):
+    """Every top-level folder says what lives there."""
+    folders = {path.parts[0] for path in files(root) if len(path.parts) > 1 and not path.parts[0].startswith(".")}
+    for folder in sorted(folders):
+        if not (root / folder / "README.md").exists():
+            yield f"{folder}/: has no README.md"
+
+
+def licences(root: Path):
+    """Every source names its licence near its head."""
+    for path in files(root):
+        if path.suffix in LICENSED or path.name == "CMakeLists.txt":
+            head = (root / path).read_text(errors="replace").splitlines()[:4]
+            if any(line.strip() for line in head) and not any(MARK in line for line in head):
+                yield f"{path}: expected '{MARK}' in its first lines"
+
+
+CHECKS = {check.__name__: check for check in (vendors, includes, readmes, licences)}
+
+
+def main() -> int:
+    name, root = sys.argv[1], Path(sys.argv[2] if len(sys.argv) > 2 else ".").resolve()
+    breaches = list(CHECKS[name](root))
+    print(*breaches, sep="\n")
+    print(f"{name}: {CHECKS[name].__doc__} {len(breaches)} breaches")
+    return 1 if breaches else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

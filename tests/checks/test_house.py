@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The checks find what they are there to find: small trees with one breach each."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+MARK = "// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception\n"
+
+
+def run(check: str, root: Path) -> subprocess.CompletedProcess:
+    return subprocess.run([sys.executable, HERE / "house.py", check, root], capture_output=True, text=True, check=False)
+
+
+def tree(root: Path, files: dict[str, str]) -> Path:
+    subprocess.run(["git", "init", "-q", root], check=True)
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return root
+
+
+BAD = [
+    ("vendors", "runtime/a.cpp", MARK + "if (name == \"cuda\")\n"),
+    ("vendors", "ir/families/A.td", "// as cuDNN does\n"),
+    ("includes", "plugins/cpu/a.cpp", MARK + "#include <mortise/runtime/Registry.h>\n"),
+    ("includes", "plugins/cpu/a.cpp", MARK + '#include "../../runtime/Host.h"\n'),
+    ("includes", "plugins/cpu/a.cpp", MARK + "#include <mortise/mortise.h>\n"),
+    ("includes", "sdk/include/mortise/a.hpp", MARK + "#include <llvm/ADT/STLExtras.h>\n"),
+    ("readmes", "stuff/a.txt", ""),
+    ("licences", "runtime/a.cpp", "int a;\n"),
+    ("licences", "bench/a.py", '"""words"""\n'),
+]
+GOOD = [
+    ("includes", "sdk/include/mortise/a.hpp", "#include <mortise/graph.hpp>\n#include <stddef.h>\n#include  <vector>\n"),
+    ("vendors", "plugins/cpu/a.cpp", "// oneDNN's\n"),
+    ("vendors", "runtime/test/a.cpp", "// cuda\n"),
+    ("vendors", "runtime/a.cpp", "// chip, hipster\n"),
+    ("includes", "plugins/cpu/a.cpp", "#include <mortise/plugin.hpp>\n#include <mortise/codegen/Codegen.h>\n#include <vector>\n"),
+    ("includes", "runtime/a.cpp", "#include <mortise/runtime/Registry.h>\n"),
+    ("readmes", "stuff/README.md", "stuff\n"),
+    ("licences", "runtime/a.cpp", MARK),
+]
+
+
+@pytest.mark.parametrize("check, name, text", BAD)
+def test_finds(tmp_path, check, name, text):
+    found = run(check, tree(tmp_path, {name: text}))
+    assert found.returncode == 1 and name.split("/")[0] in found.stdout, found.stdout
+
+
+@pytest.mark.parametrize("check, name, text", GOOD)
+def test_passes(tmp_path, check, name, text):
+    found = run(check, tree(tmp_path, {name: text}))
+    assert found.returncode == 0, found.stdout
+
+
+def library(folder: Path, name: str, source: str, *flags: str) -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / f"{name}.c").write_text(source)
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", folder / f"{name}.so", folder / f"{name}.c", *flags], check=True)
+    (folder / f"{name}.toml").write_text("")
+
+
+def test_plugins(tmp_path):
+    folder = tmp_path / "plugins"
+
+    def look(*arguments):
+        return subprocess.run([sys.executable, HERE / "plugins.py", folder, *arguments], capture_output=True, text=True, check=False)
+
+    library(folder, "libmortise_a", "void mortise_plugin(void) {}")
+    assert look("a").returncode == 0
+    assert "libmortise_b.so: expected" in look("a", "b").stdout
+    library(folder, "libmortise_b", "void mortise_plugin(void) {} int other;")
+    assert "one export" in look().stdout
+    library(tmp_path / "host", "libmortise_host", "int host(void) { return 0; }")
+    library(folder, "libmortise_b", "int host(void); __attribute__((visibility(\"default\"))) int mortise_plugin(void) { return host(); }",
+            f"-L{tmp_path / 'host'}", "-l:libmortise_host.so")
+    assert "a plugin links nothing of ours" in look().stdout
+    (folder / "libmortise_b.toml").unlink()
+    assert "no manifest" in look().stdout
