@@ -14,6 +14,7 @@ from . import _library, region, report
 from .errors import INVALID_ARGUMENT, MortiseError
 from .graph import CompiledGraph, is_tensor
 from .importer import handled
+from .symbols import Key
 
 log = logging.getLogger("torch_mortise")
 OWN_OPTIONS = {"specialize_limit": "64"}
@@ -54,8 +55,9 @@ class EagerGraph(CompiledGraph):
 
     def __init__(self, module, name):
         self.module, self.name = module, name
+        self._boxed_call = True  # on the instance: torch's wrappers copy its dictionary, not the class's
         self.nodes = list(module.graph.nodes)
-        self.regions, self.key, self.whole = [], region.Key([]), None
+        self.regions, self.key, self.whole = [], Key([]), None
         self.reasons = {n: TRAINING for n in self.nodes if n.op == "call_function" and is_tensor(n)
                         and n.target is not region.operator.getitem}
         report.compiled(self)

@@ -64,10 +64,10 @@ class Partition:
 
 class CompiledGraph:
     """Callable with the boxed convention of AOTAutograd."""
-    _boxed_call = True
 
     def __init__(self, module, name, static_inputs, options, limit):
         self.module, self.name, self.options, self.limit = module, name, options, limit
+        self._boxed_call = True  # on the instance: torch's wrappers copy its dictionary, not the class's
         nodes = self.nodes = list(module.graph.nodes)
         self.placeholders = [n for n in nodes if n.op == "placeholder"]
         output = next(n for n in nodes if n.op == "output").args[0]

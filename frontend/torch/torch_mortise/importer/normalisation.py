@@ -75,3 +75,19 @@ def batch_norm(e, x, scale, bias, mean, variance, momentum, epsilon):
     return e.op("batch_norm", x, scale, bias, mean, variance, epsilon=float(epsilon)), None, None
 
 
+
+
+@handles(aten._native_batch_norm_legit.no_stats)
+def batch_norm_without_statistics(e, x, scale, bias, training, momentum, epsilon):
+    """Normalises each channel by its own statistics: instance norm arrives so."""
+    if e.uses(1) or e.uses(2):
+        raise Unsupported("batch_norm's saved statistics")
+    dtype = x.dtype
+    x = e.convert(x, F32 if is_narrow_float(dtype) else dtype)
+    axes = tuple(i for i in range(x.rank) if i != 1)
+    mean, rstd = statistics(e, x, axes, epsilon, (x.shape[1],))
+    result = e.op("mul", e.op("sub", x, e.broadcast(mean, x.shape, (1,))), e.broadcast(rstd, x.shape, (1,)))
+    for name, value in (("mul", scale), ("add", bias)):
+        if value is not None:
+            result = e.op(name, result, e.broadcast(e.convert(value, x.dtype), x.shape, (1,)))
+    return e.convert(result, dtype), None, None

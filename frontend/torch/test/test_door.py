@@ -1,0 +1,305 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What the door promises: strides, weights, state, dynamic shapes, eager beside programs, errors, threads."""
+import copy
+import gc
+import threading
+
+import pytest
+import torch
+import torch.nn.functional as F
+import torch_mortise
+from conftest import assert_same, check
+from torch import nn
+
+
+class Small(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.norm = nn.Linear(8, 16), nn.Linear(16, 8), nn.LayerNorm(8)
+
+    def forward(self, x):
+        return self.norm(x + self.second(F.gelu(self.first(x))))
+
+
+# ---- results -------------------------------------------------------------------------------------
+
+def test_strides_equal_eager(compile_for):
+    def f(x):
+        y = x + 1
+        return y.t(), y, y[:, ::2], y[0].expand(3, 6), x[1:], x.t(), y.permute(1, 0)[2], (y * 2).t().contiguous()
+    x = torch.randn(4, 6)
+    compiled = compile_for(f)
+    check(compiled, f, x)
+    with torch.no_grad():
+        results = compiled(x)
+    assert results[4].untyped_storage().data_ptr() == x.untyped_storage().data_ptr()  # a view, as in eager
+
+
+def test_channels_last(compile_for):
+    model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU()).eval()
+    x = torch.randn(2, 3, 9, 9)
+    check(compile_for(model), model, x.to(memory_format=torch.channels_last), strides=False)
+
+
+def test_inputs_that_are_not_dense(compile_for):
+    def f(x, y):
+        return x @ y
+    base = torch.randn(12, 10)
+    check(compile_for(f), f, base[::2, 1:6], base[3:8, ::3])
+    check(compile_for(f), f, base.t()[:4, :5], base.t()[2:7, 3:5])
+
+
+# ---- weights and state ----------------------------------------------------------------------------
+
+def test_weights_are_bound_once_and_rebound_on_change(compile_for):
+    model, x = Small().eval(), torch.randn(3, 8)
+    compiled = compile_for(model)
+    for _ in range(3):
+        check(compiled, model, x)
+    assert torch_mortise.last_report()["graphs"][0]["binds"] == 1
+    with torch.no_grad():
+        model.first.weight.mul_(2)
+    check(compiled, model, x)
+    model.second.weight.data = torch.randn(8, 16)
+    check(compiled, model, x)
+    assert torch_mortise.last_report()["graphs"][0]["binds"] == 3
+
+
+def test_refresh(compile_for):
+    model, x = Small().eval(), torch.randn(3, 8)
+    compiled = compile_for(model)
+    check(compiled, model, x)
+    model.first.weight.data.mul_(3)  # changes neither the address nor the version
+    torch_mortise.refresh(model)
+    check(compiled, model, x)
+
+
+def test_weights_that_change_all_the_time_become_inputs(compile_for):
+    model, x = Small().eval(), torch.randn(3, 8)
+    compiled = compile_for(model)
+    for _ in range(25):
+        with torch.no_grad():
+            model.first.bias.add_(0.1)
+        check(compiled, model, x)
+    report = torch_mortise.last_report()["graphs"][0]
+    assert any("ordinary input" in note for note in report["notes"]) and report["binds"] < 5
+
+
+class Cached(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("cache", torch.zeros(2, 6, 4))
+        self.register_buffer("count", torch.zeros((), dtype=torch.int64))
+        self.project = nn.Linear(4, 4)
+
+    def forward(self, x, position):
+        self.cache.index_copy_(1, position, self.project(x))
+        self.count.add_(position.shape[0])
+        return self.cache.sum(1) * self.count
+
+
+def test_state_is_updated_in_place(compile_for):
+    model = Cached().eval()
+    expected = copy.deepcopy(model)
+    compiled, address = compile_for(model), model.cache.data_ptr()
+    with torch.no_grad():
+        for step in range(4):
+            x, position = torch.randn(2, 1, 4), torch.tensor([step])
+            version = model.cache._version
+            assert_same(compiled(x, position), expected(x, position))
+            assert_same(model.cache, expected.cache)
+            assert model.count == expected.count and model.cache._version > version
+    assert model.cache.data_ptr() == address
+    report = torch_mortise.last_report()["graphs"][0]
+    assert report["coverage"] == 1.0
+    assert sum(i["state"] for i in report["program"]["inputs"]) == 2
+
+
+def test_state_that_is_not_dense(compile_for):
+    def f(state, x):
+        state.add_(x)
+        return state * 2
+    base, twin = torch.zeros(6, 8), torch.zeros(6, 8)
+    x = torch.randn(6, 4)
+    compiled = compile_for(f)
+    with torch.no_grad():
+        for _ in range(2):
+            assert_same(compiled(base[:, ::2], x), f(twin[:, ::2], x), strides=False)
+    assert torch.equal(base, twin)
+
+
+# ---- dynamic shapes ----------------------------------------------------------------------------------
+
+def test_dynamic_shapes_specialise_without_recompiling(compile_for):
+    model = Small().eval()
+    compiled = compile_for(model, dynamic=True)
+    torch._dynamo.utils.counters.clear()
+    for n in (3, 7, 2, 7, 31):
+        check(compiled, model, torch.randn(n, 5, 8))
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] <= 1
+    assert len(torch_mortise.last_report()["graphs"]) == 4
+
+
+def test_symbolic_sizes_in_the_graph(compile_for):
+    def f(x):
+        n, m = x.shape
+        positions = torch.arange(m, device=x.device)
+        mask = positions[None] <= torch.arange(n)[:, None]
+        return torch.where(mask, x, 0).reshape(m, n) * m, x.new_ones(n + 1, 2 * m), x[n // 2:], x.mean() / n
+    compiled = compile_for(f, dynamic=True)
+    for shape in ((4, 6), (6, 4), (9, 5)):
+        check(compiled, f, torch.randn(shape))
+
+
+def test_specialisations_are_limited(compile_for):
+    def f(x):
+        return x + 1
+    compiled = compile_for(f, dynamic=True, specialize_limit=2)
+    for n in (3, 4, 5, 3):
+        check(compiled, f, torch.randn(n))
+    graphs = torch_mortise.last_report()["graphs"]
+    assert len(graphs) == 2 and any("specialize_limit = 2" in n for n in graphs[0]["notes"])
+
+
+# ---- eager beside programs -----------------------------------------------------------------------------
+
+def test_unsupported_operators_run_in_eager_with_a_reason(compile_for):
+    def f(x):
+        y = torch.linalg.inv(x.exp() + 10 * torch.eye(4))
+        return y @ x + 1, x.sort(-1)[0] * 2
+    report = check(compile_for(f), f, torch.randn(4, 4), coverage=None, strides=False)
+    eager = {e["op"]: e["reason"] for g in report["graphs"] for e in g["eager"]}
+    assert any("sort" in op for op in eager) and all(eager.values()) and 0 < report["coverage"] < 1
+    assert report["placement"]["eager"] == len([e for g in report["graphs"] for e in g["eager"]])
+
+
+def test_eager_piece_with_state_and_weights(compile_for):
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(4, 4)
+            self.register_buffer("seen", torch.zeros(4))
+
+        def forward(self, x):
+            self.seen.add_(x.sum(0))
+            return self.linear(x.sort(0)[0].relu()) + self.seen
+    model = Model().eval()
+    twin, compiled = copy.deepcopy(model), compile_for(model)
+    with torch.no_grad():
+        for _ in range(3):
+            x = torch.randn(3, 4)
+            assert_same(compiled(x), twin(x))
+    assert_same(model.seen, twin.seen)
+
+
+def test_attribute_that_no_handler_takes(compile_for):
+    def f(x):
+        return F.adaptive_avg_pool2d(x, (3, 3)) + 1
+    report = check(compile_for(f), f, torch.randn(1, 2, 7, 7), coverage=None)
+    assert "windows of several sizes" in report["graphs"][0]["eager"][0]["reason"]
+
+
+def test_complex_runs_in_eager(compile_for):
+    def f(x):
+        return torch.fft.rfft(x * 2).abs() + 1
+    report = check(compile_for(f), f, torch.randn(3, 8), coverage=None)
+    assert any("complex" in e["reason"] or "handler" in e["reason"] for e in report["graphs"][0]["eager"])
+
+
+def test_training_runs_in_eager_with_a_reason(compile_for):
+    model, x = Small(), torch.randn(3, 8)
+    twin = copy.deepcopy(model)
+    compile_for(model)(x).sum().backward()
+    twin(x).sum().backward()
+    assert_same(model.first.weight.grad, twin.first.weight.grad)
+    assert "training" in torch_mortise.last_report()["graphs"][0]["eager"][0]["reason"]
+
+
+def test_graphs_that_compute_nothing(compile_for):
+    def f(x):
+        return x.t(), x
+    check(compile_for(f), f, torch.randn(3, 4))
+
+
+# ---- reports -----------------------------------------------------------------------------------------------
+
+def test_explain(device):
+    explanation = torch_mortise.explain(Small().eval(), torch.randn(3, 8), options={"device": device})
+    assert explanation.report["coverage"] == 1.0 and explanation.report["placement"]
+    assert sum(explanation.report["time_share"].values()) == pytest.approx(1)
+    assert "coverage 100.0%" in str(explanation) and "<h1>" in explanation.html()
+    assert explanation.report["graphs"][0]["import_s"] > 0
+
+
+# ---- errors ---------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("arguments, expected", [
+    (dict(mode="max-autotun"), "max-autotune"), (dict(options={"devise": "cpu"}), "device"),
+    (dict(options={"specialise_limit": 3}), "specialize_limit"), (dict(options={"specialize_limit": "many"}), "positive"),
+    (dict(options={"device": "warp9"}), "warp9")], ids=str)
+def test_configuration_errors_name_what_is_known(arguments, expected):
+    compiled = torch.compile(lambda x: x + 1, backend="mortise", **arguments)
+    with pytest.raises(Exception) as caught:
+        compiled(torch.randn(3))
+    error = caught.value
+    while error is not None and not isinstance(error, torch_mortise.MortiseError):
+        error = error.__cause__ or getattr(error, "inner_exception", None)
+    assert isinstance(error, torch_mortise.MortiseError) and expected in error.message
+
+
+def test_unknown_backend_arguments():
+    session = torch_mortise._library.native().Session
+    with pytest.raises(TypeError):
+        session([("device", "cpu")])
+    with pytest.raises(torch_mortise.MortiseError):
+        session((("devise", "cpu"),))
+
+
+# ---- threads and memory ------------------------------------------------------------------------------------------
+
+def test_threads_share_a_program(compile_for):
+    model = Small().eval()
+    compiled = compile_for(model)
+    inputs = [torch.randn(3, 8) for _ in range(8)]
+    with torch.no_grad():
+        expected = [model(x) for x in inputs]
+        compiled(inputs[0])
+    failures = []
+
+    def work(first):
+        with torch.no_grad():
+            for i in range(100):
+                n = (first + i) % 8
+                if not torch.allclose(compiled(inputs[n]), expected[n], atol=1e-5):
+                    failures.append(n)
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
+def test_a_call_allocates_its_outputs_only(compile_for):
+    model, x = Small().eval(), torch.randn(64, 8)
+    compiled = compile_for(model)
+    with torch.no_grad():
+        for _ in range(3):
+            compiled(x)
+        with torch.profiler.profile(profile_memory=True) as profile:
+            y = compiled(x)
+    allocated = sum(e.self_cpu_memory_usage for e in profile.events() if e.self_cpu_memory_usage > 0)
+    assert allocated == y.numel() * 4
+
+
+def test_nothing_leaks(compile_for):
+    model, x = Small().eval(), torch.randn(3, 8)
+    compiled = compile_for(model)
+    with torch.no_grad():
+        compiled(x)
+        gc.collect()
+        before = len(gc.get_objects())
+        for _ in range(200):
+            compiled(x)
+        gc.collect()
+    assert len(gc.get_objects()) < before + 100
