@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
  *
- * A complete Mortise plugin in C: the device "acme" runs mortise.add and mortise.mul on dense f32 tensors of static shape.
- * Start here: rename it, enumerate your devices, then replace `supports` and `run` by what your hardware does.
+ * A complete Mortise plugin in C: the device "acme" runs mortise.add and mortise.mul on dense f32 tensors of static
+ * shape. Start here: rename it, enumerate your devices, then replace `supports` and `run` by what your hardware does.
  */
 #include <mortise/plugin.h>
 

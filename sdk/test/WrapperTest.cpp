@@ -59,11 +59,16 @@ struct Sample : mortise::PluginAdaptor<Sample> {
 
   Result<void> behave() {
     switch (behaviour) {
-    case Behaviour::Fail: return mortise::Error{MORTISE_UNSUPPORTED, "not this"};
-    case Behaviour::Throw: throw std::runtime_error("thrown");
-    case Behaviour::ThrowOdd: throw 7;
-    case Behaviour::NoMemory: throw std::bad_alloc();
-    case Behaviour::Work: break;
+    case Behaviour::Fail:
+      return mortise::Error{MORTISE_UNSUPPORTED, "not this"};
+    case Behaviour::Throw:
+      throw std::runtime_error("thrown");
+    case Behaviour::ThrowOdd:
+      throw 7;
+    case Behaviour::NoMemory:
+      throw std::bad_alloc();
+    case Behaviour::Work:
+      break;
     }
     return {};
   }
@@ -191,10 +196,10 @@ TEST(ConvexRegions, ChainSplitsAtAnUnsupportedNode) {
 TEST(ConvexRegions, BesideAnUnsupportedBranchStaysWhole) {
   TestGraph test({4});
   auto *x = test.input();
-  auto *a = test.node("a", {x});        // 0
+  auto *a = test.node("a", {x});         // 0
   auto *other = test.node("other", {a}); // 1, unsupported, and d uses it
-  auto *b = test.node("b", {a});        // 2: beside it, so with a
-  auto *d = test.node("d", {b, other}); // 3: after it
+  auto *b = test.node("b", {a});         // 2: beside it, so with a
+  auto *d = test.node("d", {b, other});  // 3: after it
   EXPECT_EQ(mortise::convexRegions(test.finish({d}), {true, false, true, true}), (Regions{{0, 2}, {3}}));
 }
 
@@ -210,7 +215,8 @@ TEST(ConvexRegions, AreConvex) {
     std::vector<const MortiseValue *> values{test.input()};
     std::vector<bool> supported;
     for (int i = 0; i < 12; ++i) {
-      values.push_back(test.node("n", {values[random(uint32_t(values.size()))], values[random(uint32_t(values.size()))]}));
+      values.push_back(
+          test.node("n", {values[random(uint32_t(values.size()))], values[random(uint32_t(values.size()))]}));
       supported.push_back(random(3) != 0);
     }
     const MortiseGraph &graph = test.finish({values.back()});
@@ -230,7 +236,8 @@ TEST(ConvexRegions, AreConvex) {
               left[i] = true;
           }
     }
-    EXPECT_EQ(std::count(supported.begin(), supported.end(), true), std::count_if(region.begin(), region.end(), [](int r) { return r >= 0; }));
+    EXPECT_EQ(std::count(supported.begin(), supported.end(), true),
+              std::count_if(region.begin(), region.end(), [](int r) { return r >= 0; }));
   }
 }
 

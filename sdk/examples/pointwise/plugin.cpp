@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A plugin in C++: whole regions of f32 elementwise ops in one pass, block by block, so that values between the ops never
-// leave the cache. Shows convex regions, a workspace, steps and parallel loops with mortise/plugin.hpp.
+// A plugin in C++: whole regions of f32 elementwise ops in one pass, block by block, so that values between the ops
+// never leave the cache. Shows convex regions, a workspace, steps and parallel loops with mortise/plugin.hpp.
 #include <mortise/plugin.hpp>
 
 #include <cmath>
@@ -92,7 +92,8 @@ struct Pointwise : mortise::PluginAdaptor<Pointwise> {
       if (!findOp(node))
         proposal.refuse(i, MORTISE_REASON_OP, "expected an elementwise op of the table");
       else if (!dense(node.results[0]))
-        proposal.refuse(i, MORTISE_REASON_DTYPE, "expected dense f32 of static shape, found " + mortise::typeString(*node.results[0]->type));
+        proposal.refuse(i, MORTISE_REASON_DTYPE,
+                        "expected dense f32 of static shape, found " + mortise::typeString(*node.results[0]->type));
       else
         supported[i] = true;
     }
@@ -103,8 +104,8 @@ struct Pointwise : mortise::PluginAdaptor<Pointwise> {
         return static_cast<double>(mortise::elementCount(*graph.nodes[node]->results[0]->type)) == elements;
       });
       if (agree)
-        proposal.add({"pointwise.region", region, 1000 + elements * static_cast<double>(region.size()),
-                      8 * elements, elements * static_cast<double>(region.size())});
+        proposal.add({"pointwise.region", region, 1000 + elements * static_cast<double>(region.size()), 8 * elements,
+                      elements * static_cast<double>(region.size())});
       else
         for (uint32_t node : region)
           proposal.refuse(node, MORTISE_REASON_SIZE, "expected equal sizes throughout a region");
@@ -140,8 +141,8 @@ struct Pointwise : mortise::PluginAdaptor<Pointwise> {
     // Blocks run at the same time, so each has temporaries of its own.
     kernel->workspace = mortise::ConstantExpr(int64_t(temporaries) * blocks(*kernel) * block * int64_t(sizeof(float)));
     double elements = static_cast<double>(kernel->count), count = static_cast<double>(nodes.size());
-    kernel->steps.add(std::to_string(nodes.size()) + " elementwise ops", "pointwise.region", std::move(nodes), 8 * elements,
-                      elements * count);
+    kernel->steps.add(std::to_string(nodes.size()) + " elementwise ops", "pointwise.region", std::move(nodes),
+                      8 * elements, elements * count);
     return kernel;
   }
 
@@ -172,7 +173,8 @@ struct Pointwise : mortise::PluginAdaptor<Pointwise> {
 private:
   static int64_t blocks(const Kernel &kernel) { return (kernel.count + block - 1) / block; }
 
-  static void runBlock(const Kernel &kernel, const Constants *constants, const MortiseEnqueueArgs &args, int64_t number) {
+  static void runBlock(const Kernel &kernel, const Constants *constants, const MortiseEnqueueArgs &args,
+                       int64_t number) {
     int64_t begin = number * block, count = std::min(block, kernel.count - begin);
     auto place = [&](uint32_t value) -> float * {
       const Place &where = kernel.places[value];
@@ -181,8 +183,10 @@ private:
         const void *input = args.inputs[where.index] ? args.inputs[where.index] : constants->inputs[where.index];
         return static_cast<float *>(const_cast<void *>(input)) + begin; // only ever read
       }
-      case Place::Output: return static_cast<float *>(args.outputs[where.index]) + begin;
-      default: return static_cast<float *>(args.workspace) + (where.index * blocks(kernel) + number) * block;
+      case Place::Output:
+        return static_cast<float *>(args.outputs[where.index]) + begin;
+      default:
+        return static_cast<float *>(args.workspace) + (where.index * blocks(kernel) + number) * block;
       }
     };
     for (const Instruction &step : kernel.instructions)

@@ -41,7 +41,8 @@ template <typename T> T sized() {
   return value;
 }
 
-// ---- The host ----------------------------------------------------------------------------------------------------------
+// ---- The host
+// ----------------------------------------------------------------------------------------------------------
 
 namespace detail {
 inline const MortiseHost *hostTable = nullptr; // one per plugin library: its symbols are hidden
@@ -105,18 +106,20 @@ inline Result<std::span<const std::byte>> graphBytes(const MortiseGraph &graph) 
 }
 
 // The value of a call option or a manifest option; `otherwise` when absent.
-inline std::string_view option(const MortiseOption *options, size_t count, std::string_view key, std::string_view otherwise = {}) {
+inline std::string_view option(const MortiseOption *options, size_t count, std::string_view key,
+                               std::string_view otherwise = {}) {
   for (size_t i = 0; i < count; ++i)
     if (key == options[i].key)
       return options[i].value;
   return otherwise;
 }
 
-// ---- Proposals ---------------------------------------------------------------------------------------------------------
+// ---- Proposals
+// ---------------------------------------------------------------------------------------------------------
 
 // The largest convex sets that the supported nodes fall into, each ascending. A node's level counts how often the paths
-// to it change between supported and not; along a path it never falls, so the supported nodes of one level are convex, and
-// no two whole levels could be joined. `supported[i]` speaks of graph.nodes[i].
+// to it change between supported and not; along a path it never falls, so the supported nodes of one level are convex,
+// and no two whole levels could be joined. `supported[i]` speaks of graph.nodes[i].
 inline std::vector<std::vector<uint32_t>> convexRegions(const MortiseGraph &graph, const std::vector<bool> &supported) {
   std::vector<int64_t> level(graph.node_count);
   std::vector<std::vector<uint32_t>> regions;
@@ -172,7 +175,8 @@ private:
   const MortiseProposeArgs &args;
 };
 
-// ---- Kernels -----------------------------------------------------------------------------------------------------------
+// ---- Kernels
+// -----------------------------------------------------------------------------------------------------------
 
 // A workspace size known at compile time. Keep it in the kernel: expr() points into it.
 class ConstantExpr {
@@ -219,22 +223,23 @@ template <typename Constants> struct Packed {
   uint64_t bytes = 0;
 };
 
-// ---- The table ---------------------------------------------------------------------------------------------------------
+// ---- The table
+// ---------------------------------------------------------------------------------------------------------
 
 struct PluginIdentity {
   const char *name, *vendor, *version;
 };
 
-// A class with these eight also has streams and events; with these four, device memory. They take the C structs as they are.
+// A class with these eight also has streams and events; with these four, device memory. They take the C structs as they
+// are.
 template <typename P>
 concept HasStreams = requires(P &p, MortiseStreamArgs &a) {
   p.streamCreate(a), p.streamDestroy(a), p.streamWait(a), p.streamReset(a);
   p.eventCreate(a), p.eventDestroy(a), p.eventRecord(a), p.eventWait(a);
 };
 template <typename P>
-concept HasMemory = requires(P &p, MortiseMemoryArgs &a) {
-  p.memoryAllocate(a), p.memoryFree(a), p.copyToDevice(a), p.copyToHost(a);
-};
+concept HasMemory =
+    requires(P &p, MortiseMemoryArgs &a) { p.memoryAllocate(a), p.memoryFree(a), p.copyToDevice(a), p.copyToHost(a); };
 
 template <typename P> class PluginAdaptor {
 public:
@@ -257,7 +262,8 @@ private:
     try {
 #endif
       if (args->struct_size < sizeof(Args)) // revision 1 is the smallest there is
-        return host().status_create(MORTISE_VERSION_MISMATCH, "the host passed a struct smaller than ABI revision 1 has");
+        return host().status_create(MORTISE_VERSION_MISMATCH,
+                                    "the host passed a struct smaller than ABI revision 1 has");
       return toStatus(body());
 #ifdef __cpp_exceptions
     } catch (const std::bad_alloc &) {
@@ -374,5 +380,5 @@ private:
 
 } // namespace mortise
 
-#define MORTISE_DEFINE_PLUGIN(Class)                                                                                          \
+#define MORTISE_DEFINE_PLUGIN(Class)                                                                                   \
   extern "C" MORTISE_EXPORT const MortisePlugin *mortise_plugin(void) { return Class::table(); }
