@@ -29,8 +29,8 @@ def RaiseComposites : Pass<"raise-composites"> {
 def SinkConstants : Pass<"sink-constants"> {
   let summary = "a copy of each literal for each of its users";
   let description = [{
-    A region that takes a user then takes the literal too, and no literal ties two regions together. Runs last because
-    cse would undo it.
+    Likewise of a broadcast of a literal. A region that takes a user then takes the literal too, and no literal ties two
+    regions together. Runs last because cse would undo it.
 
     Before:
     ```mlir

@@ -13,9 +13,10 @@
 #include <optional>
 
 namespace mortise::passes {
-namespace {
 #define GEN_PASS_DEF_RAISECOMPOSITES
 #include "Passes.h.inc"
+
+namespace {
 
 using llvm::ArrayRef;
 using llvm::StringRef;
@@ -404,7 +405,4 @@ struct RaiseComposites : impl::RaiseCompositesBase<RaiseComposites> {
 };
 
 } // namespace
-
-std::unique_ptr<mlir::Pass> createRaiseComposites() { return std::make_unique<RaiseComposites>(); }
-
 } // namespace mortise::passes

@@ -5,19 +5,30 @@
 #include "mlir/Pass/Pass.h"
 
 namespace mortise::passes {
-namespace {
 #define GEN_PASS_DEF_SINKCONSTANTS
 #include "Passes.h.inc"
 
+namespace {
+
 struct SinkConstants : impl::SinkConstantsBase<SinkConstants> {
   void runOnOperation() override {
-    llvm::SmallVector<mlir::Operation *> literals;
+    llvm::SmallVector<mlir::Operation *> literals, repeated;
     getOperation()->walk([&](mlir::Operation *op) {
-      if (op->getName().getStringRef() == "mortise.constant")
+      const llvm::StringRef name = op->getName().getStringRef();
+      if (name == "mortise.constant")
         literals.push_back(op);
+      else if (name == "mortise.broadcast" && isLiteral(op->getOperand(0)))
+        repeated.push_back(op);
     });
-    for (mlir::Operation *literal : literals)
-      sink(literal);
+    for (mlir::Operation *op : repeated) // first, for their copies are users of the literals
+      sink(op);
+    for (mlir::Operation *op : literals)
+      sink(op);
+  }
+
+  static bool isLiteral(mlir::Value value) {
+    mlir::Operation *op = value.getDefiningOp();
+    return op && op->getName().getStringRef() == "mortise.constant";
   }
 
   static void sink(mlir::Operation *literal) {
@@ -37,7 +48,4 @@ struct SinkConstants : impl::SinkConstantsBase<SinkConstants> {
 };
 
 } // namespace
-
-std::unique_ptr<mlir::Pass> createSinkConstants() { return std::make_unique<SinkConstants>(); }
-
 } // namespace mortise::passes
