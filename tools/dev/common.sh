@@ -104,8 +104,7 @@ dev_python() {
 
 dev_docs() {
   dev_setup
-  dev_build dev
-  "$VENV/bin/python" tools/docs/generate.py build/dev "$@"
+  "$VENV/bin/python" tools/docs/generate.py "$@"
 }
 
 dev_sdk() {

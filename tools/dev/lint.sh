@@ -41,7 +41,7 @@ dev_lint() {
     say "ruff is not installed: Python files are not linted"
   fi
   say "generated pages"
-  "$VENV/bin/python" tools/docs/generate.py build/dev --check || failed=1
+  "$VENV/bin/python" tools/docs/generate.py --check || failed=1
   [ $failed = 0 ] || fail "lint: see above"
   say "lint: clean"
 }

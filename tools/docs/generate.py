@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""./dev docs: writes the pages that are made from code. --check: fails when one is stale, and writes nothing.
+
+docs/ops.md: every op, from ir/families/*.td.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+TABLEGEN = "/usr/lib/llvm-22/bin/llvm-tblgen"
+INCLUDES = ["-I", ROOT / "ir/include", "-I", "/usr/lib/llvm-22/include"]
+HEAD = """# Ops
+
+Generated from `ir/families/*.td` by `./dev docs`. A core op has a meaning of its own; a composite op stands for core ops that it
+decomposes into, and a backend may take either. `since` is the operation set that introduced the op. `x?` is optional, `x*` any number.
+"""
+
+
+def records(family: Path) -> dict:
+    run = subprocess.run([TABLEGEN, "--dump-json", *INCLUDES, family], check=True, capture_output=True, text=True)
+    return json.loads(run.stdout)
+
+
+def cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def attributes(known: dict, op: dict) -> list[str]:
+    """`name: what it may be`, from the attribute constraints' summaries."""
+    named = []
+    for argument, name in op["arguments"]["args"]:
+        constraint = known.get(argument["def"], {})
+        if "Attr" in constraint.get("!superclasses", []):
+            named.append(f"`{name}`: {cell(constraint.get('summary') or 'attribute')}")
+    return named
+
+
+def family_page(family: Path) -> list[str]:
+    known = records(family)
+    ops = [record for name, record in known.items() if isinstance(record, dict) and "Mortise_Op" in record.get("!superclasses", [])
+           and record["!locs"][0].startswith(family.name)]
+    lines = ["", f"## {family.stem}", "", "| op | operands | attributes | since | what |", "|---|---|---|---|---|"]
+    details = []
+    for op in sorted(ops, key=lambda op: int(op["!locs"][0].split(":")[1])):
+        slots = ", ".join(f"`{slot}`" for slot in op["operandSlots"].split(",") if slot)
+        kind = " (composite)" if op["composite"] else ""
+        lines.append(f"| `{op['opName']}`{kind} | {slots} | {'; '.join(attributes(known, op))} | {op['since']} | {cell(op['summary'])} |")
+        if op["description"].strip():
+            details += ["", f"**{op['opName']}**: {' '.join(op['description'].split())}"]
+    return lines + details
+
+
+def main() -> int:
+    families = sorted((ROOT / "ir/families").glob("*.td"))
+    text = HEAD + "\n".join(line for family in families for line in family_page(family)) + "\n"
+    page = ROOT / "docs/ops.md"
+    if "--check" in sys.argv:
+        if not page.exists() or page.read_text() != text:
+            print("docs/ops.md is stale: ./dev docs writes it anew")
+            return 1
+        return 0
+    page.write_text(text)
+    print(f"wrote {page.relative_to(ROOT)}")
+    return 0
+
+
+sys.exit(main())
