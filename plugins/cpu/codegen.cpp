@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Generated steps: one compiler for the process, so that equal groups of all regions are compiled once.
+#include "device.h"
+#include "scheduler.h"
+
+#include <mortise/plugin.hpp>
+
+#include <mutex>
+
+namespace mortise::cpu {
+
+const codegen::Target &target() {
+  static const codegen::Target *made = new codegen::Target(codegen::Target::host(threadCount()));
+  return *made;
+}
+
+static Result<std::shared_ptr<codegen::Compiler>> compiler() {
+  static std::mutex mutex;
+  static auto *made = new std::shared_ptr<codegen::Compiler>; // never destroyed: the process's exit frees it
+  std::lock_guard lock(mutex);
+  if (!*made) {
+    Result<std::unique_ptr<codegen::Compiler>> created = codegen::Compiler::create(target());
+    if (!created)
+      return created.error();
+    *made = std::move(*created);
+  }
+  return *made;
+}
+
+Result<void> compileGroups(Scheduler &scheduler) {
+  if (scheduler.groups.empty())
+    return {};
+  Result<std::shared_ptr<codegen::Compiler>> found = compiler();
+  if (!found)
+    return found.error();
+  Result<std::vector<codegen::Function>> functions = (*found)->compile(scheduler.graph, scheduler.groups);
+  if (!functions)
+    return functions.error();
+  scheduler.schedule.code = *found;
+  for (size_t i = 0; i < functions->size(); ++i) {
+    auto [binding, index] = scheduler.groupSteps[i];
+    Step &step = (binding ? scheduler.schedule.binding : scheduler.schedule.steps)[index];
+    step.function = (*functions)[i];
+    step.bytes = step.function.bytes;
+    step.flops = step.function.flops;
+  }
+  return {};
+}
+
+} // namespace mortise::cpu

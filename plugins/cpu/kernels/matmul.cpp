@@ -1,0 +1,644 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Products by oneDNN: operands are read and results written through strides, so that transposes around attention cost nothing.
+#include "product.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+namespace mortise::cpu {
+
+using memory = dnnl::memory;
+
+// ---- Reading the node --------------------------------------------------------------------------------------------------
+
+static Product readProduct(const MortiseNode &node) {
+  Product product;
+  product.node = &node;
+  product.lhs = node.operands[0]->index;
+  product.rhs = node.operands[1]->index;
+  product.result = product.target = node.results[0]->index;
+  product.dtype = node.results[0]->type->dtype;
+  if (isOp(node, "mortise.linear")) {
+    product.lhsContract = {node.operands[0]->type->rank - 1};
+    product.rhsContract = {intAttribute(node, "weight_transposed") ? 0 : 1};
+    return product;
+  }
+  auto copy = [&](const char *name) {
+    std::span<const int64_t> found = intsAttribute(node, name);
+    return std::vector<int64_t>(found.begin(), found.end());
+  };
+  product.lhsBatch = copy("lhs_batch");
+  product.rhsBatch = copy("rhs_batch");
+  product.lhsContract = copy("lhs_contract");
+  product.rhsContract = copy("rhs_contract");
+  return product;
+}
+
+static bool contains(const std::vector<int64_t> &list, int64_t item) {
+  return std::find(list.begin(), list.end(), item) != list.end();
+}
+
+// Sorts the dimensions into batch, m, n and k, from the three views.
+static void findAxes(Product &product) {
+  std::vector<Axis> batch, m, n, k;
+  size_t c = 0;
+  for (size_t i = 0; i < product.lhsBatch.size(); ++i, ++c)
+    batch.push_back({product.a.dims[product.lhsBatch[i]], product.a.strides[product.lhsBatch[i]],
+                     product.b.strides[product.rhsBatch[i]], product.c.strides[c]});
+  for (int64_t i = 0; i < static_cast<int64_t>(product.a.dims.size()); ++i)
+    if (!contains(product.lhsBatch, i) && !contains(product.lhsContract, i))
+      m.push_back({product.a.dims[i], product.a.strides[i], 0, product.c.strides[c++]});
+  for (int64_t i = 0; i < static_cast<int64_t>(product.b.dims.size()); ++i)
+    if (!contains(product.rhsBatch, i) && !contains(product.rhsContract, i))
+      n.push_back({product.b.dims[i], 0, product.b.strides[i], product.c.strides[c++]});
+  for (size_t i = 0; i < product.lhsContract.size(); ++i)
+    k.push_back({product.a.dims[product.lhsContract[i]], product.a.strides[product.lhsContract[i]],
+                 product.b.strides[product.rhsContract[i]], 0});
+  product.flops = 2;
+  for (const std::vector<Axis> *list : {&batch, &m, &n, &k})
+    for (const Axis &axis : *list)
+      product.flops *= static_cast<double>(axis.extent);
+  product.batch = mergeAxes(batch);
+  product.m = mergeAxes(m);
+  product.n = mergeAxes(n);
+  product.k = mergeAxes(k);
+}
+
+// Elements repeated by a broadcast along a dimension that the library has to walk: read those from dense memory instead.
+static bool repeats(const View &view, const std::vector<int64_t> &batch) {
+  for (size_t i = 0; i < view.dims.size(); ++i)
+    if (view.dims[i] > 1 && view.strides[i] == 0 && !contains(batch, static_cast<int64_t>(i)))
+      return true;
+  return false;
+}
+
+// ---- In the library's terms --------------------------------------------------------------------------------------------
+
+static memory::desc makeLayout(const std::vector<Axis> &batch, const Axis &row, const Axis &column, int64_t Axis::*stride,
+                               memory::data_type type) {
+  memory::dims extents, strides;
+  int64_t outer = std::max(row.extent * (row.*stride), column.extent * (column.*stride));
+  for (const Axis &axis : batch) {
+    bool repeated = axis.*stride == 0;
+    extents.push_back(repeated ? 1 : axis.extent);
+    strides.push_back(repeated ? outer : axis.*stride);
+  }
+  for (const Axis *axis : {&row, &column})
+    extents.push_back(axis->extent);
+  // An extent of 1 gets the stride that makes a plain row-major or column-major matrix.
+  int64_t r = row.*stride, c = column.*stride;
+  if (row.extent == 1)
+    r = c == 1 || column.extent == 1 ? column.extent : 1;
+  if (column.extent == 1)
+    c = r == 1 && row.extent > 1 ? row.extent : 1;
+  if (row.extent == 1 && column.extent == 1)
+    r = c = 1;
+  strides.push_back(r);
+  strides.push_back(c);
+  return memory::desc(extents, type, strides);
+}
+
+// A dense layout with the same extents.
+static memory::desc packedLayout(const memory::desc &from, memory::data_type type) {
+  memory::dims extents = from.get_dims();
+  return memory::desc(extents, type, denseStrides(extents));
+}
+
+static bool unitStride(const Axis &x, const Axis &y, int64_t Axis::*stride) {
+  return x.*stride == 1 || y.*stride == 1 || x.extent == 1 || y.extent == 1;
+}
+
+static LibraryProduct library(Scheduler &scheduler, const Product &product, memory::data_type compute, bool packAll,
+                              bool biased = false) {
+  LibraryProduct made;
+  memory::data_type type = libraryType(product.dtype);
+  std::vector<Axis> batch = product.batch;
+  if (product.k.size() > 1 || type == memory::data_type::undef)
+    return made;
+  Axis m, n, k;
+  if (!product.k.empty())
+    k = product.k[0];
+  for (auto [list, axis] : {std::pair{&product.m, &m}, std::pair{&product.n, &n}}) {
+    if (!list->empty())
+      *axis = list->back();
+    for (size_t i = 0; i + 1 < list->size(); ++i)
+      batch.push_back((*list)[i]);
+  }
+  if (batch.size() > 8)
+    return made;
+  made.weights = scheduler.isConstant(product.rhs) && batch.empty() && scheduler.options.packWeights;
+  if (n.c != 1 && n.extent > 1 && (m.c == 1 || m.extent == 1) && !made.weights) {
+    // The result is stored column by column: compute the transposed product.
+    made.swapped = true;
+    std::swap(m, n);
+    for (Axis *axis : {&m, &n, &k})
+      std::swap(axis->a, axis->b);
+    for (Axis &axis : batch)
+      std::swap(axis.a, axis.b);
+  }
+  made.sourceA = makeLayout(batch, m, k, &Axis::a, type);
+  made.sourceB = makeLayout(batch, k, n, &Axis::b, type);
+  made.targetC = makeLayout(batch, m, n, &Axis::c, type);
+  made.packA = packAll || compute != type || !unitStride(m, k, &Axis::a);
+  made.packB = packAll || compute != type || !unitStride(k, n, &Axis::b);
+  made.packC = compute != type || !(n.c == 1 || n.extent == 1);
+  made.a = made.packA ? packedLayout(made.sourceA, compute) : made.sourceA;
+  made.b = made.packB ? packedLayout(made.sourceB, compute) : made.sourceB;
+  made.c = made.packC ? packedLayout(made.targetC, compute) : made.targetC;
+
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  dnnl::post_ops operations;
+  for (const PostOp &post : product.post) {
+    if (post.other == none) {
+      operations.append_eltwise(post.algorithm, post.alpha, post.beta);
+      continue;
+    }
+    // Its view along the library's axes; they are the result's own dimensions, merged, unless m or n were split.
+    std::vector<int64_t> wanted;
+    for (const Axis &axis : batch)
+      wanted.push_back(axis.extent);
+    wanted.push_back(m.extent);
+    wanted.push_back(n.extent);
+    std::optional<View> view;
+    if (!made.swapped && product.m.size() <= 1 && product.n.size() <= 1)
+      view = reshapeView(post.view, wanted);
+    if (!view)
+      return made;
+    bool row = &post == &product.post.front() && post.algorithm == dnnl::algorithm::binary_add && type == memory::data_type::f32 &&
+               compute == type && !biased;
+    for (size_t i = 0; i + 1 < wanted.size(); ++i)
+      row &= wanted[i] == 1 || view->strides[i] == 0;
+    if (row && (view->strides.back() == 1 || n.extent == 1)) {
+      made.rowBias = true;
+      continue;
+    }
+    memory::dims otherDims, otherStrides;
+    int64_t last = 1;
+    for (size_t i = wanted.size(); i-- > 0;) {
+      bool repeated = view->strides[i] == 0 || wanted[i] == 1;
+      otherDims.insert(otherDims.begin(), repeated ? 1 : wanted[i]);
+      otherStrides.insert(otherStrides.begin(), repeated ? last : view->strides[i]);
+      last = std::max(last, otherStrides.front() * otherDims.front());
+    }
+    made.others.emplace_back(otherDims, type, otherStrides);
+    operations.append_binary(post.algorithm, made.others.back());
+  }
+  attributes.set_post_ops(operations);
+  memory::desc weights = made.b;
+  if (made.weights) {
+    made.packB = true;
+    weights = memory::desc(made.b.get_dims(), compute, memory::format_tag::any);
+  }
+  if (biased || made.rowBias) {
+    memory::dims extents(batch.size() + 1, 1);
+    extents.push_back(n.extent);
+    made.bias = memory::desc(extents, memory::data_type::f32, denseStrides(extents));
+    made.description = dnnl::matmul::primitive_desc(engine(), made.a, weights, made.bias, made.c, attributes, true);
+  } else {
+    made.description = dnnl::matmul::primitive_desc(engine(), made.a, weights, made.c, attributes, true);
+  }
+  if (!made.description)
+    return made;
+  if (made.weights) {
+    made.b = made.description.weights_desc();
+    made.packB = made.b != made.sourceB;
+  }
+  made.ok = true;
+  return made;
+}
+
+// The best way the library has; without `ok` when it has none.
+static LibraryProduct chooseLibrary(Scheduler &scheduler, const Product &product) {
+  memory::data_type type = libraryType(product.dtype);
+  LibraryProduct made = library(scheduler, product, type, false);
+  if (!made.ok && product.dtype != MORTISE_F32)
+    made = library(scheduler, product, memory::data_type::f32, false);
+  // Its plain loops are a hundred times slower than copying the operands first.
+  if (made.ok && product.flops > 1e5 && std::string_view(made.description.impl_info_str()).starts_with("ref")) {
+    LibraryProduct packed = library(scheduler, product, made.a.get_data_type(), true);
+    if (packed.ok && !std::string_view(packed.description.impl_info_str()).starts_with("ref"))
+      return packed;
+    if (!product.post.empty())
+      made.ok = false; // without them there may be a fast way
+  }
+  return made;
+}
+
+// ---- Steps -------------------------------------------------------------------------------------------------------------
+
+static std::string describe(const Product &product) {
+  auto extent = [](const std::vector<Axis> &axes) {
+    int64_t count = 1;
+    for (const Axis &axis : axes)
+      count *= axis.extent;
+    return std::to_string(count);
+  };
+  std::string name = "matmul ";
+  if (!product.batch.empty())
+    name += extent(product.batch) + "x";
+  name += extent(product.m) + "x" + extent(product.k) + "x" + extent(product.n);
+  for (const PostOp &post : product.post)
+    name += " + " + std::string(std::string_view(post.node->op).substr(8));
+  return name;
+}
+
+// Weights in the library's own layout, made once.
+static Operand packWeights(Scheduler &scheduler, const LibraryProduct &made, Operand source) {
+  Operand packed{scheduler.keep(made.b.get_size()), 0, false};
+  bool before = std::exchange(scheduler.binding, true);
+  scheduler.reorder("weights", made.sourceB, source, made.b, packed);
+  scheduler.binding = before;
+  return packed;
+}
+
+static Operand copied(Scheduler &scheduler, const char *what, const memory::desc &from, Operand source, const memory::desc &to) {
+  Operand target{scheduler.allocate(to.get_size()), 0, true};
+  scheduler.reorder(what, from, source, to, target);
+  target.written = false;
+  return target;
+}
+
+static Result<void> emitLibrary(Scheduler &scheduler, const Product &product, const LibraryProduct &made) {
+  Operand a = scheduler.read(product.a.base, product.a.offset), b = scheduler.read(product.b.base, product.b.offset);
+  if (made.swapped)
+    std::swap(a, b);
+  if (made.packA)
+    a = copied(scheduler, "operand", made.sourceA, a, made.a);
+  if (made.weights && made.packB)
+    b = packWeights(scheduler, made, b);
+  else if (made.packB)
+    b = copied(scheduler, "operand", made.sourceB, b, made.b);
+  std::vector<int> arguments = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST};
+  std::vector<memory::desc> layouts = {made.a, made.b, made.c};
+  std::vector<Operand> operands = {a, b, {}};
+  size_t binary = 0;
+  for (size_t i = 0; i < product.post.size(); ++i)
+    if (const PostOp &post = product.post[i]; post.other != none && i == 0 && made.rowBias) {
+      arguments.push_back(DNNL_ARG_BIAS);
+      layouts.push_back(made.bias);
+      operands.push_back(scheduler.read(post.other, post.view.offset));
+    } else if (post.other != none) {
+      int position = static_cast<int>(i) - (made.rowBias ? 1 : 0);
+      arguments.push_back(DNNL_ARG_ATTR_MULTIPLE_POST_OP(position) | DNNL_ARG_SRC_1);
+      layouts.push_back(made.others[binary++]);
+      operands.push_back(scheduler.read(post.other, post.view.offset));
+    }
+  Operand target = scheduler.write(product.target);
+  target.offset = product.c.offset * static_cast<int64_t>(dtypeBits(product.dtype) / 8);
+  operands[2] = made.packC ? Operand{scheduler.allocate(made.c.get_size()), 0, true} : target;
+  bool reference = std::string_view(made.description.impl_info_str()).starts_with("ref");
+  Step &step = scheduler.addLibraryStep(describe(product), reference ? "onednn.matmul.plain" : "onednn.matmul", made.description,
+                                        arguments, layouts, operands);
+  step.nodes = product.nodes;
+  step.flops = product.flops;
+  if (made.packC) {
+    operands[2].written = false;
+    scheduler.reorder("result", made.c, operands[2], made.targetC, target);
+  }
+  return {};
+}
+
+static void addProduct(Scheduler &scheduler, Product product) {
+  for (uint32_t node : product.nodes)
+    scheduler.take(*scheduler.graph.nodes[node]);
+  std::sort(product.nodes.begin(), product.nodes.end());
+  Unit unit;
+  unit.nodes = product.nodes;
+  unit.reads = {product.a.base, product.b.base};
+  for (const PostOp &post : product.post)
+    if (post.other != none)
+      unit.reads.push_back(post.other);
+  unit.writes = {product.target};
+  bool empty = product.flops == 0;
+  LibraryProduct made;
+  if (!empty)
+    made = chooseLibrary(scheduler, product);
+  if (made.ok) {
+    unit.emit = [&scheduler, product, made](const Unit &) { return emitLibrary(scheduler, product, made); };
+  } else {
+    unit.emit = [&scheduler, product](const Unit &) -> Result<void> {
+      ProductLoop loop{product.dtype, product.batch, product.m, product.n, product.k, false};
+      for (int64_t dim : product.lhsContract)
+        loop.empty |= product.a.dims[dim] == 0;
+      Step step;
+      step.name = describe(product);
+      step.lowering = "cpu.product_loop";
+      step.nodes = product.nodes;
+      step.flops = product.flops;
+      Operand target = scheduler.write(product.target);
+      target.offset = product.c.offset * static_cast<int64_t>(dtypeBits(product.dtype) / 8);
+      step.operands = {scheduler.read(product.a.base, product.a.offset), scheduler.read(product.b.base, product.b.offset), target};
+      step.native = productLoop(std::move(loop));
+      if (elementCount(scheduler.type(product.result)) != 0)
+        scheduler.addStep(std::move(step));
+      return {};
+    };
+  }
+  scheduler.addUnit(std::move(unit));
+}
+
+// ---- Claims ------------------------------------------------------------------------------------------------------------
+
+// Views after the product that end where a copy would be needed: the product stores through their strides instead.
+static void storeThroughViews(Scheduler &scheduler, Product &product) {
+  std::vector<const MortiseNode *> chain;
+  uint32_t current = product.target;
+  bool transposed = false;
+  while (const MortiseNode *user = scheduler.soleUser(current)) {
+    if (scheduler.isTaken(*user) || !(isOp(*user, "mortise.transpose") || isOp(*user, "mortise.reshape")))
+      break;
+    transposed |= isOp(*user, "mortise.transpose");
+    chain.push_back(user);
+    current = user->results[0]->index;
+  }
+  while (!chain.empty()) {
+    uint32_t end = chain.back()->results[0]->index;
+    bool copy = scheduler.viewOf(end).base == end || (scheduler.isOutput(end) && scheduler.soleUser(end) == nullptr && transposed);
+    if (copy) {
+      std::optional<View> view = codegen::denseView(scheduler.value(end));
+      for (size_t i = chain.size(); i-- > 0 && view;)
+        view = viewBack(*chain[i], *view);
+      if (view)
+        view = reshapeView(*view, product.c.dims);
+      // The innermost result dimension stays contiguous, or the library would need a copy after all.
+      if (view && (view->strides.empty() || view->dims.back() == 1 || view->strides.back() == 1)) {
+        view->base = end;
+        product.c = *view;
+        product.target = end;
+        for (const MortiseNode *node : chain)
+          product.nodes.push_back(node->index);
+        return;
+      }
+    }
+    chain.pop_back();
+  }
+}
+
+static Result<void> claimOne(Scheduler &scheduler, const MortiseNode &node) {
+  Product product = readProduct(node);
+  product.nodes = {node.index};
+  product.a = scheduler.viewOf(product.lhs);
+  product.b = scheduler.viewOf(product.rhs);
+  if (repeats(product.a, product.lhsBatch))
+    product.a = codegen::denseView(scheduler.value(product.lhs));
+  if (repeats(product.b, product.rhsBatch))
+    product.b = codegen::denseView(scheduler.value(product.rhs));
+  product.c = codegen::denseView(scheduler.value(product.result));
+  findAxes(product);
+  Epilogue epilogue;
+  epilogue.target = product.result;
+  if (libraryType(product.dtype) != memory::data_type::undef && product.flops > 0)
+    epilogue = findEpilogue(scheduler, product.result, product.dtype, false);
+  // linear's own bias comes first; it cannot be left out.
+  if (node.operand_count > 2 && node.operands[2]) {
+    PostOp bias;
+    bias.node = &node;
+    bias.algorithm = dnnl::algorithm::binary_add;
+    const View &view = scheduler.viewOf(node.operands[2]->index);
+    bias.other = view.base;
+    bias.view = {view.base, view.offset, product.c.dims, std::vector<int64_t>(product.c.dims.size(), 0)};
+    bias.view.strides.back() = view.strides[0];
+    product.post.push_back(std::move(bias));
+  }
+  size_t own = product.post.size();
+  if (own > 0 && !chooseLibrary(scheduler, product).ok) { // rows that do not merge: have them made dense
+    product.a = codegen::denseView(scheduler.value(product.lhs));
+    product.b = codegen::denseView(scheduler.value(product.rhs));
+    findAxes(product);
+    if (!chooseLibrary(scheduler, product).ok)
+      return Error{MORTISE_INTERNAL, "oneDNN takes no linear of " + typeString(scheduler.type(product.lhs)) + " by " +
+                                         typeString(scheduler.type(product.rhs)) + " on this machine; please report it"};
+  }
+  product.post.insert(product.post.end(), epilogue.post.begin(), epilogue.post.end());
+  // As much of the epilogue as the library takes.
+  for (size_t fused = epilogue.post.size();; --fused) {
+    product.post.resize(own + fused);
+    if (product.flops == 0 || fused == 0 || chooseLibrary(scheduler, product).ok)
+      break;
+  }
+  if (product.post.size() > own) {
+    const MortiseNode *last = product.post.back().node;
+    for (uint32_t fused : epilogue.nodes) {
+      product.nodes.push_back(fused);
+      if (fused == last->index)
+        break;
+    }
+    product.target = last->results[0]->index;
+    product.c.base = product.target;
+  }
+  Product plain = product;
+  storeThroughViews(scheduler, product);
+  if (product.target != plain.target) {
+    findAxes(product);
+    if (product.flops != 0 && !chooseLibrary(scheduler, product).ok) {
+      product = std::move(plain);
+      findAxes(product);
+    }
+  }
+  addProduct(scheduler, std::move(product));
+  return {};
+}
+
+Result<void> claimProducts(Scheduler &scheduler) {
+  for (size_t i = 0; i < scheduler.graph.node_count; ++i) {
+    const MortiseNode &node = *scheduler.graph.nodes[i];
+    if (!scheduler.isTaken(node) && (isOp(node, "mortise.dot") || isOp(node, "mortise.linear")))
+      if (Result<void> result = claimOne(scheduler, node); !result)
+        return result;
+  }
+  return {};
+}
+
+// ---- Products of one lhs with several constant matrices ----------------------------------------------------------------
+// They become one product with the matrices side by side; each result is a column slice of its result. Only the plain
+// case: one row axis, at most a bias.
+
+struct Sibling {
+  Product product;
+  PostOp bias; // `other` is none without one
+};
+
+static std::optional<Sibling> readSibling(Scheduler &scheduler, const MortiseNode &node) {
+  if (scheduler.isTaken(node) || !(isOp(node, "mortise.dot") || isOp(node, "mortise.linear")))
+    return std::nullopt;
+  Sibling sibling{readProduct(node), {}};
+  Product &product = sibling.product;
+  const MortiseType &lhs = scheduler.type(product.lhs), &rhs = scheduler.type(product.rhs);
+  if (!scheduler.isConstant(product.rhs) || scheduler.isConstant(product.lhs) || !product.lhsBatch.empty() ||
+      product.lhsContract.size() != 1 || product.lhsContract[0] != lhs.rank - 1 || rhs.rank != 2 || lhs.rank < 2 ||
+      elementCount(rhs) == 0 || elementCount(lhs) == 0 || product.dtype != MORTISE_F32)
+    return std::nullopt;
+  product.a = scheduler.viewOf(product.lhs);
+  product.b = scheduler.viewOf(product.rhs);
+  product.c = codegen::denseView(scheduler.value(product.result));
+  if (repeats(product.a, {}) || repeats(product.b, {}))
+    return std::nullopt;
+  findAxes(product);
+  if (product.m.size() > 1 || product.n.size() != 1 || product.k.size() != 1 || product.k[0].a != 1)
+    return std::nullopt;
+  product.nodes = {node.index};
+  if (node.operand_count > 2 && node.operands[2]) {
+    const View &view = scheduler.viewOf(node.operands[2]->index);
+    sibling.bias.other = view.base;
+    sibling.bias.view = view;
+  } else if (Epilogue epilogue = findEpilogue(scheduler, product.result, product.dtype, true); !epilogue.post.empty()) {
+    sibling.bias = epilogue.post[0];
+    product.nodes.insert(product.nodes.end(), epilogue.nodes.begin(), epilogue.nodes.end());
+    product.target = epilogue.target;
+  }
+  if (sibling.bias.other != none && !scheduler.isConstant(sibling.bias.other))
+    return std::nullopt;
+  // What could be fused behind it is worth more than the merge.
+  if (scheduler.isOutput(product.target))
+    return std::nullopt;
+  if (const MortiseNode *user = scheduler.soleUser(product.target);
+      user && activation(scheduler, *user).algorithm != dnnl::algorithm::undef)
+    return std::nullopt;
+  return sibling;
+}
+
+static uint32_t throughReshapes(const Scheduler &scheduler, uint32_t value) {
+  for (const MortiseNode *node = scheduler.value(value).producer; node && isOp(*node, "mortise.reshape");
+       node = scheduler.value(value).producer)
+    value = node->operands[0]->index;
+  return value;
+}
+
+// The matrices as the rows of one [columns, depth] matrix, then in the library's layout; the biases in one row.
+static std::pair<Operand, Operand> bindMerged(Scheduler &scheduler, const std::vector<Sibling> &siblings, LibraryProduct &made,
+                                              int64_t columns, int64_t depth, bool biased) {
+  bool before = std::exchange(scheduler.binding, true);
+  Operand rows{scheduler.keep(static_cast<size_t>(columns * depth) * 4), 0, true}, bias;
+  if (biased)
+    bias = {scheduler.keep(static_cast<size_t>(columns) * 4), 0, true};
+  int64_t at = 0;
+  for (const Sibling &sibling : siblings) {
+    const Product &product = sibling.product;
+    int64_t width = product.n[0].extent;
+    Operand block = rows;
+    block.offset = at * depth * 4;
+    scheduler.reorder("weights side by side",
+                      memory::desc({depth, width}, memory::data_type::f32, memory::dims{product.k[0].b, product.n[0].b}),
+                      scheduler.read(product.b.base, product.b.offset),
+                      memory::desc({depth, width}, memory::data_type::f32, memory::dims{1, depth}), block);
+    if (sibling.bias.other != none) {
+      Operand part = bias;
+      part.offset = at * 4;
+      memory::dim stride = std::max<int64_t>(sibling.bias.view.strides.back(), 1);
+      scheduler.reorder("bias", memory::desc({width}, memory::data_type::f32, memory::dims{stride}),
+                        scheduler.read(sibling.bias.other, sibling.bias.view.offset),
+                        memory::desc({width}, memory::data_type::f32, memory::dims{1}), part);
+    }
+    at += width;
+  }
+  scheduler.binding = before;
+  rows.written = bias.written = false;
+  if (made.packB)
+    rows = packWeights(scheduler, made, rows);
+  return {rows, bias};
+}
+
+static Result<void> emitMerged(Scheduler &scheduler, const std::vector<Sibling> &siblings, const Product &whole,
+                               LibraryProduct made, bool biased) {
+  int64_t columns = whole.n[0].extent;
+  auto [weights, bias] = bindMerged(scheduler, siblings, made, columns, whole.k[0].extent, biased);
+  int64_t rows = whole.m.empty() ? 1 : whole.m[0].extent, at = 0;
+  BufferId result = scheduler.allocate(static_cast<size_t>(rows * columns) * 4);
+  for (const Sibling &sibling : siblings) {
+    scheduler.memoryOf(sibling.product.target).dense = result;
+    scheduler.memoryOf(sibling.product.target).offset = at * 4;
+    at += sibling.product.n[0].extent;
+  }
+  std::vector<int> arguments = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST};
+  std::vector<memory::desc> layouts = {made.a, made.b, made.c};
+  std::vector<Operand> operands = {scheduler.read(whole.a.base, whole.a.offset), weights, {result, 0, true}};
+  if (biased) {
+    arguments.push_back(DNNL_ARG_BIAS);
+    layouts.push_back(made.bias);
+    operands.push_back(bias);
+  }
+  Step &step = scheduler.addLibraryStep(describe(whole) + " (" + std::to_string(siblings.size()) + " side by side)" +
+                                            (biased ? " + bias" : ""),
+                                        "onednn.matmul", made.description, arguments, layouts, operands);
+  step.nodes = whole.nodes;
+  step.flops = whole.flops;
+  return {};
+}
+
+static void claimSiblings(Scheduler &scheduler, std::vector<Sibling> siblings) {
+  Product whole = siblings[0].product;
+  int64_t columns = 0;
+  bool biased = false;
+  whole.nodes.clear();
+  for (Sibling &sibling : siblings) {
+    columns += sibling.product.n[0].extent;
+    biased |= sibling.bias.other != none;
+    whole.nodes.insert(whole.nodes.end(), sibling.product.nodes.begin(), sibling.product.nodes.end());
+  }
+  std::sort(whole.nodes.begin(), whole.nodes.end());
+  int64_t depth = whole.k[0].extent;
+  whole.flops = whole.flops / static_cast<double>(whole.n[0].extent) * static_cast<double>(columns);
+  whole.n = {{columns, 0, depth, 1}};
+  whole.k[0].b = 1;
+  if (!whole.m.empty())
+    whole.m[0].c = columns;
+  whole.post.clear();
+  LibraryProduct made = library(scheduler, whole, memory::data_type::f32, false, biased);
+  if (!made.ok)
+    return; // each is claimed on its own
+  Unit unit;
+  unit.nodes = whole.nodes;
+  unit.reads = {whole.a.base};
+  for (Sibling &sibling : siblings) {
+    const Product &product = sibling.product;
+    View view = codegen::denseView(scheduler.value(product.target));
+    int64_t width = product.n[0].extent;
+    for (int64_t &stride : view.strides)
+      stride = stride >= width ? stride / width * columns : stride;
+    scheduler.setRoot(product.target, view);
+    unit.reads.push_back(product.b.base);
+    if (sibling.bias.other != none)
+      unit.reads.push_back(sibling.bias.other);
+    unit.writes.push_back(product.target);
+  }
+  for (uint32_t node : whole.nodes)
+    scheduler.take(*scheduler.graph.nodes[node]);
+  unit.emit = [&scheduler, siblings = std::move(siblings), whole, made, biased](const Unit &) {
+    return emitMerged(scheduler, siblings, whole, made, biased);
+  };
+  scheduler.addUnit(std::move(unit));
+}
+
+Result<void> claimMergedProducts(Scheduler &scheduler) {
+  if (!scheduler.options.packWeights)
+    return {};
+  std::map<uint32_t, std::vector<uint32_t>> byLhs;
+  for (size_t i = 0; i < scheduler.graph.node_count; ++i)
+    if (const MortiseNode &node = *scheduler.graph.nodes[i]; isOp(node, "mortise.dot") || isOp(node, "mortise.linear"))
+      byLhs[throughReshapes(scheduler, node.operands[0]->index)].push_back(node.index);
+  std::vector<std::vector<uint32_t>> families;
+  for (auto &[lhs, nodes] : byLhs)
+    if (nodes.size() > 1)
+      families.push_back(std::move(nodes));
+  // In graph order: where a family stores decides how those after it read.
+  std::sort(families.begin(), families.end());
+  for (const std::vector<uint32_t> &family : families) {
+    std::vector<Sibling> siblings;
+    for (uint32_t node : family)
+      if (std::optional<Sibling> sibling = readSibling(scheduler, *scheduler.graph.nodes[node]))
+        if (siblings.empty() || (siblings[0].product.a.base == sibling->product.a.base &&
+                                 siblings[0].product.a.offset == sibling->product.a.offset &&
+                                 siblings[0].product.m.size() == sibling->product.m.size() &&
+                                 (siblings[0].product.m.empty() ||
+                                  (siblings[0].product.m[0].a == sibling->product.m[0].a &&
+                                   siblings[0].product.m[0].extent == sibling->product.m[0].extent))))
+          siblings.push_back(std::move(*sibling));
+    if (siblings.size() > 1)
+      claimSiblings(scheduler, std::move(siblings));
+  }
+  return {};
+}
+
+} // namespace mortise::cpu

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// max_pool and sum_pool, in whatever layout the input has: row-major, or channels in blocks as oneDNN's convolutions leave them.
+// Loops of our own: oneDNN's maximum loses NaN.
+#include "../scheduler.h"
+
+#include <mortise/plugin.hpp>
+
+#include <algorithm>
+#include <limits>
+
+namespace mortise::cpu {
+
+using memory = dnnl::memory;
+
+namespace {
+struct Pool {
+  const MortiseNode *node = nullptr;
+  bool maximum = false;
+  int32_t dtype = 0;
+  // Three spatial dimensions, leading ones of extent 1.
+  int64_t batch = 0, channels = 0, in[3], out[3], window[3], stride[3], low[3], dilation[3];
+  // Where an element is: batch * n + (channel / block) * c + channel % block + sum(position * s).
+  struct Layout {
+    int64_t n = 0, c = 0, s[3] = {0, 0, 0}, block = 1;
+  } from, to;
+};
+
+struct HalfLane {
+  using Stored = uint16_t;
+  using Sum = float;
+  static float load(uint16_t value) { return static_cast<float>(__builtin_bit_cast(_Float16, value)); }
+  static uint16_t store(float value) { return __builtin_bit_cast(uint16_t, static_cast<_Float16>(value)); }
+};
+struct BrainLane {
+  using Stored = uint16_t;
+  using Sum = float;
+  static float load(uint16_t value) { return __builtin_bit_cast(float, static_cast<uint32_t>(value) << 16); }
+  static uint16_t store(float value) {
+    uint32_t bits = __builtin_bit_cast(uint32_t, value);
+    return static_cast<uint16_t>(value != value ? (bits >> 16 | 0x40) : (bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+  }
+};
+template <typename T> struct Lane {
+  using Stored = T;
+  using Sum = std::conditional_t<std::is_integral_v<T>, int64_t, T>;
+  static Sum load(T value) { return value; }
+  static T store(Sum value) { return static_cast<T>(value); }
+};
+
+template <typename Sum> Sum lowest() {
+  if constexpr (std::is_floating_point_v<Sum>)
+    return -std::numeric_limits<Sum>::infinity();
+  else
+    return std::numeric_limits<Sum>::min();
+}
+
+// `size` neighbouring channels of one output position.
+template <typename Kind, bool maximum>
+void position(const Pool &pool, const typename Kind::Stored *from, typename Kind::Stored *to, const int64_t *at, int64_t size) {
+  using Sum = typename Kind::Sum;
+  constexpr int64_t width = 16;
+  for (int64_t lane = 0; lane < size; lane += width) {
+    Sum sums[width];
+    int64_t lanes = std::min(width, size - lane);
+    for (int64_t i = 0; i < width; ++i)
+      sums[i] = maximum ? lowest<Sum>() : Sum(0);
+    int64_t k[3];
+    for (k[0] = 0; k[0] < pool.window[0]; ++k[0])
+      for (k[1] = 0; k[1] < pool.window[1]; ++k[1])
+        for (k[2] = 0; k[2] < pool.window[2]; ++k[2]) {
+          int64_t offset = lane;
+          bool inside = true;
+          for (int d = 0; d < 3; ++d) {
+            int64_t p = at[d] * pool.stride[d] - pool.low[d] + k[d] * pool.dilation[d];
+            inside &= p >= 0 && p < pool.in[d];
+            offset += p * pool.from.s[d];
+          }
+          if (!inside)
+            continue;
+          const typename Kind::Stored *element = from + offset;
+          for (int64_t i = 0; i < lanes; ++i) {
+            Sum x = Kind::load(element[i]);
+            if constexpr (!maximum)
+              sums[i] += x;
+            else if constexpr (std::is_floating_point_v<Sum>) // NaN wins, +0 over -0
+              sums[i] = x > sums[i] || x != x || (x == sums[i] && !__builtin_signbit(x)) ? x : sums[i];
+            else
+              sums[i] = x > sums[i] ? x : sums[i];
+          }
+        }
+    for (int64_t i = 0; i < lanes; ++i)
+      to[lane + i] = Kind::store(sums[i]);
+  }
+}
+
+template <typename Kind, bool maximum> void run(const Pool &pool, void *const *operands) {
+  using Stored = typename Kind::Stored;
+  int64_t block = pool.from.block, blocks = (pool.channels + block - 1) / block;
+  parallelFor(pool.batch * blocks * pool.out[0] * pool.out[1], std::max<int64_t>(1, 2048 / (pool.out[2] * block + 1)),
+              [&](int64_t begin, int64_t end) {
+                for (int64_t task = begin; task < end; ++task) {
+                  int64_t rest = task, at[3] = {0, 0, 0};
+                  at[1] = rest % pool.out[1], rest /= pool.out[1];
+                  at[0] = rest % pool.out[0], rest /= pool.out[0];
+                  int64_t c = rest % blocks, n = rest / blocks, size = std::min(block, pool.channels - c * block);
+                  const Stored *from = static_cast<const Stored *>(operands[0]) + n * pool.from.n + c * pool.from.c;
+                  Stored *to = static_cast<Stored *>(operands[1]) + n * pool.to.n + c * pool.to.c + at[0] * pool.to.s[0] +
+                               at[1] * pool.to.s[1];
+                  for (at[2] = 0; at[2] < pool.out[2]; ++at[2], to += pool.to.s[2]) {
+                    position<Kind, maximum>(pool, from, to, at, size);
+                    for (int64_t i = size; i < block; ++i)
+                      to[i] = 0; // the library reads padded channels as 0
+                  }
+                }
+              });
+}
+} // namespace
+
+static std::function<void(void *const *)> poolLoop(const Pool &pool) {
+  auto bind = [&](auto kind) -> std::function<void(void *const *)> {
+    using Kind = decltype(kind);
+    if (pool.maximum)
+      return [pool](void *const *operands) { run<Kind, true>(pool, operands); };
+    return [pool](void *const *operands) { run<Kind, false>(pool, operands); };
+  };
+  switch (pool.dtype) {
+  case MORTISE_F64: return bind(Lane<double>{});
+  case MORTISE_F32: return bind(Lane<float>{});
+  case MORTISE_F16: return bind(HalfLane{});
+  case MORTISE_BF16: return bind(BrainLane{});
+  case MORTISE_I64: return bind(Lane<int64_t>{});
+  case MORTISE_I32: return bind(Lane<int32_t>{});
+  case MORTISE_I16: return bind(Lane<int16_t>{});
+  case MORTISE_I8: return bind(Lane<int8_t>{});
+  case MORTISE_UI8: return bind(Lane<uint8_t>{});
+  default: return nullptr;
+  }
+}
+
+// The same kind of layout for other extents; nullopt for one that the loops do not know.
+static std::optional<memory::desc> alike(const memory::desc &layout, const memory::dims &extents) {
+  using tag = memory::format_tag;
+  static constexpr tag tags[3][4] = {{tag::ncw, tag::nwc, tag::nCw16c, tag::nCw8c},
+                                     {tag::nchw, tag::nhwc, tag::nChw16c, tag::nChw8c},
+                                     {tag::ncdhw, tag::ndhwc, tag::nCdhw16c, tag::nCdhw8c}};
+  memory::dims from = layout.get_dims();
+  for (tag name : tags[from.size() - 3])
+    if (memory::desc(from, layout.get_data_type(), name) == layout)
+      return memory::desc(extents, layout.get_data_type(), name);
+  return std::nullopt;
+}
+
+static Pool::Layout readLayout(const memory::desc &layout) {
+  Pool::Layout made;
+  memory::dims strides = layout.get_strides(), extents = layout.get_dims();
+  made.n = strides[0];
+  made.c = strides[1];
+  size_t spatial = strides.size() - 2;
+  for (size_t i = 0; i < spatial; ++i)
+    made.s[3 - spatial + i] = strides[2 + i];
+  if (layout.get_inner_nblks() == 1) {
+    made.block = layout.get_inner_blks()[0];
+  } else if (strides[1] == 1 && extents[1] > 1) { // channels last: one block of them all
+    made.block = extents[1];
+    made.c = 0;
+  }
+  return made;
+}
+
+static Result<void> emitPool(Scheduler &scheduler, Pool pool) {
+  const MortiseNode &node = *pool.node;
+  uint32_t x = node.operands[0]->index, result = node.results[0]->index;
+  memory::dims extents(node.results[0]->type->dims, node.results[0]->type->dims + node.results[0]->type->rank);
+  const View view = scheduler.viewOf(x);
+  Memory &source = scheduler.memoryOf(view.base);
+  Step step;
+  step.name = std::string(node.op + 8) + " " + typeString(*node.operands[0]->type);
+  step.lowering = "cpu.pool";
+  step.nodes = {node.index};
+  step.bytes = static_cast<double>(byteSize(*node.operands[0]->type) + byteSize(*node.results[0]->type));
+  bool whole = isDense(view) && std::ranges::equal(dims(scheduler.type(view.base)), view.dims);
+  std::optional<memory::desc> to;
+  if (whole && source.blocked != none)
+    to = alike(source.layout, extents);
+  if (to) {
+    pool.from = readLayout(source.layout);
+    pool.to = readLayout(*to);
+    Operand target{scheduler.allocate(to->get_size()), 0, true};
+    step.operands = {{source.blocked, 0, false}, target};
+    scheduler.memoryOf(result).blocked = target.buffer;
+    scheduler.memoryOf(result).layout = *to;
+  } else {
+    size_t spatial = view.dims.size() - 2;
+    std::vector<int64_t> strides = denseStrides(extents);
+    for (auto [layout, list] : {std::pair{&pool.from, static_cast<const std::vector<int64_t> *>(&view.strides)}, std::pair{&pool.to, static_cast<const std::vector<int64_t> *>(&strides)}}) {
+      layout->n = (*list)[0];
+      layout->c = (*list)[1];
+      for (size_t i = 0; i < spatial; ++i)
+        layout->s[3 - spatial + i] = (*list)[2 + i];
+    }
+    step.operands = {scheduler.read(view.base, view.offset), scheduler.write(result)};
+  }
+  step.native = poolLoop(pool);
+  scheduler.addStep(std::move(step));
+  return {};
+}
+
+Result<void> claimPools(Scheduler &scheduler) {
+  for (size_t i = 0; i < scheduler.graph.node_count; ++i) {
+    const MortiseNode &node = *scheduler.graph.nodes[i];
+    if ((!isOp(node, "mortise.max_pool") && !isOp(node, "mortise.sum_pool")) || scheduler.isTaken(node))
+      continue;
+    const MortiseType &x = *node.operands[0]->type, &result = *node.results[0]->type;
+    Pool pool;
+    pool.node = &node;
+    pool.maximum = isOp(node, "mortise.max_pool");
+    pool.dtype = x.dtype;
+    pool.batch = x.dims[0];
+    pool.channels = x.dims[1];
+    size_t spatial = static_cast<size_t>(x.rank) - 2;
+    for (size_t d = 0; d < 3; ++d) {
+      bool there = d + spatial >= 3;
+      size_t from = d + spatial - 3;
+      pool.in[d] = there ? x.dims[2 + from] : 1;
+      pool.out[d] = there ? result.dims[2 + from] : 1;
+      pool.window[d] = there ? intsAttribute(node, "window")[from] : 1;
+      pool.stride[d] = there ? intsAttribute(node, "strides")[from] : 1;
+      pool.low[d] = there ? intsAttribute(node, "low")[from] : 0;
+      pool.dilation[d] = there ? intsAttribute(node, "dilations")[from] : 1;
+    }
+    scheduler.take(node);
+    Unit unit;
+    unit.nodes = {node.index};
+    unit.reads = {scheduler.viewOf(node.operands[0]->index).base};
+    unit.writes = {node.results[0]->index};
+    unit.emit = [&scheduler, pool](const Unit &) -> Result<void> {
+      if (elementCount(*pool.node->results[0]->type) == 0) {
+        scheduler.write(pool.node->results[0]->index);
+        return {};
+      }
+      return emitPool(scheduler, pool);
+    };
+    scheduler.addUnit(std::move(unit));
+  }
+  return {};
+}
+
+} // namespace mortise::cpu

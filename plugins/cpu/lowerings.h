@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <mortise/codegen/Codegen.h>
+#include <mortise/plugin.hpp>
+
+namespace mortise::cpu {
+
+// Whether this plugin computes the node, and if not why.
+codegen::Support judge(const MortiseNode &node);
+
+// Says which nodes we take, as maximal convex regions with a roofline cost, and why we refuse the others.
+Result<void> propose(Proposal &proposal);
+
+} // namespace mortise::cpu

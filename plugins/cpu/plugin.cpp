@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The cpu plugin's table: slots only; the work is in lowerings.cpp, schedule.cpp and kernel.cpp.
+#include "device.h"
+#include "kernel.h"
+#include "lowerings.h"
+
+namespace {
+using namespace mortise;
+
+struct CpuPlugin : PluginAdaptor<CpuPlugin> {
+  static constexpr PluginIdentity identity{"cpu", "Mortise", "0.1.0"};
+  using Kernel = cpu::Kernel;
+  using Constants = cpu::Constants;
+  cpu::Options options;
+
+  static Result<void> readOptions(const MortiseOption *list, size_t count, cpu::Options &into) {
+    auto flag = [&](const char *key, bool &value) -> Result<void> {
+      std::string_view found = option(list, count, key, value ? "true" : "false");
+      if (found != "true" && found != "false")
+        return Error{MORTISE_INVALID_ARGUMENT, std::string("option ") + key + ": expected true or false, found " + std::string(found)};
+      value = found == "true";
+      return {};
+    };
+    if (Result<void> result = flag("fuse_activations", into.fuseActivations); !result)
+      return result;
+    return flag("pack_weights", into.packWeights);
+  }
+
+  Result<void> initialize(const MortiseInitializeArgs &args) { return readOptions(args.options, args.option_count, options); }
+
+  Result<std::span<const MortiseDeviceInfo *const>> devices() {
+    static const MortiseDeviceInfo *const list[] = {&cpu::deviceInfo()};
+    return std::span<const MortiseDeviceInfo *const>(list);
+  }
+
+  Result<void> propose(Proposal &proposal) { return cpu::propose(proposal); }
+
+  Result<std::unique_ptr<Kernel>> compile(const MortiseCompileArgs &args) {
+    cpu::Options chosen = options;
+    if (Result<void> result = readOptions(args.options, args.option_count, chosen); !result)
+      return result.error();
+    return cpu::compileKernel(*args.region, chosen);
+  }
+
+  Result<void> describe(const Kernel &kernel, MortiseKernelInfo &info) {
+    info.workspace = kernel.workspace.expr();
+    info.code_bytes = 0;
+    kernel.steps.fill(info);
+    return {};
+  }
+
+  Result<Packed<Constants>> bind(const Kernel &kernel, const void *const *inputs) {
+    if (!kernel.hasConstants)
+      return Packed<Constants>{};
+    return kernel.bind(inputs);
+  }
+
+  Result<void> enqueue(const Kernel &kernel, const Constants *constants, const MortiseEnqueueArgs &args) {
+    if (!constants)
+      constants = kernel.empty.get();
+    if (!constants)
+      return Error{MORTISE_INVALID_ARGUMENT, "the region has constant inputs: bind them before running it"};
+    return kernel.run(*constants, args);
+  }
+};
+} // namespace
+
+MORTISE_DEFINE_PLUGIN(CpuPlugin)
