@@ -141,8 +141,8 @@ struct Pointwise : mortise::PluginAdaptor<Pointwise> {
     // Blocks run at the same time, so each has temporaries of its own.
     kernel->workspace = mortise::ConstantExpr(int64_t(temporaries) * blocks(*kernel) * block * int64_t(sizeof(float)));
     double elements = static_cast<double>(kernel->count), count = static_cast<double>(nodes.size());
-    kernel->steps.add(std::to_string(nodes.size()) + " elementwise ops", "pointwise.region", std::move(nodes),
-                      8 * elements, elements * count);
+    std::string name = std::to_string(nodes.size()) + " elementwise ops";
+    kernel->steps.add(std::move(name), "pointwise.region", std::move(nodes), 8 * elements, elements * count);
     return kernel;
   }
 
