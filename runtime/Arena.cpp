@@ -12,8 +12,8 @@ namespace mortise::runtime {
 constexpr uint64_t hugePage = UINT64_C(2) << 20;
 
 Result<Block> Block::allocate(uint64_t bytes, size_t alignment) {
-  const Error failed{MORTISE_OUT_OF_MEMORY,
-                     "cannot allocate " + std::to_string(bytes) + " bytes of host memory; use smaller shapes or free memory"};
+  const Error failed{MORTISE_OUT_OF_MEMORY, "cannot allocate " + std::to_string(bytes) +
+                                                " bytes of host memory; use smaller shapes or free memory"};
   alignment = std::max<size_t>(alignment, 64);
   Block block;
   if (bytes > (UINT64_C(1) << 47))
@@ -43,7 +43,8 @@ Result<Block> Block::allocate(uint64_t bytes, size_t alignment) {
 }
 
 Block::Block(Block &&other) noexcept
-    : start(std::exchange(other.start, nullptr)), bytes(std::exchange(other.bytes, 0)), mapped(std::exchange(other.mapped, 0)) {}
+    : start(std::exchange(other.start, nullptr)), bytes(std::exchange(other.bytes, 0)),
+      mapped(std::exchange(other.mapped, 0)) {}
 
 Block &Block::operator=(Block &&other) noexcept {
   std::swap(start, other.start);

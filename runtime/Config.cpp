@@ -81,7 +81,8 @@ public:
       return table.error();
     for (const auto &[key, value] : *table) {
       if (key == "plugin_path" && project)
-        return wrong("'" + path.string() + "' sets plugin_path, which a project's file may not, because it can come with a clone; " +
+        return wrong("'" + path.string() +
+                     "' sets plugin_path, which a project's file may not, because it can come with a clone; " +
                      "set it in your own file '" + userFile.string() + "' or in MORTISE_PLUGIN_PATH");
       if (value.list && key != "plugin_path")
         return wrong("'" + path.string() + "': expected one value for '" + key + "', found a list");
@@ -115,7 +116,8 @@ private:
           setting.key = key.name;
       }
       if (setting.key.empty())
-        return wrong("unknown environment variable " + setting.source + "; did you mean " + nearest(setting.source, variables) + "?");
+        return wrong("unknown environment variable " + setting.source + "; did you mean " +
+                     nearest(setting.source, variables) + "?");
     }
     return {};
   }
@@ -144,8 +146,8 @@ Result<std::vector<Setting>> Layers::resolve(const std::vector<Key> &keys) {
       std::vector<std::string> names;
       for (const Key &each : keys)
         names.push_back(each.name);
-      return wrong("unknown key '" + setting.key + "' (from " + setting.source + "); did you mean '" + nearest(setting.key, names) +
-                   "'? known keys: " + join(names));
+      return wrong("unknown key '" + setting.key + "' (from " + setting.source + "); did you mean '" +
+                   nearest(setting.key, names) + "'? known keys: " + join(names));
     }
     if (auto checked = check(setting, *key); !checked)
       return checked.error();
@@ -173,8 +175,9 @@ Result<Config> Config::read(std::span<const MortiseOption> callOptions) {
   Layers layers;
   for (const MortiseOption &option : callOptions) {
     if (option.key == nullptr || option.value == nullptr || *option.key == 0)
-      return wrong(std::string("expected an option with a key and a value, found ") +
-                   (option.key && *option.key ? "'" + std::string(option.key) + "' without a value" : "one without a key"));
+      return wrong(
+          std::string("expected an option with a key and a value, found ") +
+          (option.key && *option.key ? "'" + std::string(option.key) + "' without a value" : "one without a key"));
     layers.add({option.key, option.value, "option"});
   }
   if (auto added = layers.addEnvironment(); !added)

@@ -34,7 +34,9 @@ Result<void> Context::allocate() {
       spaceMemory[i] = hostMemory[i].data();
       continue;
     }
-    MortiseMemoryArgs args{.struct_size = sizeof(MortiseMemoryArgs), .device = space.device->info.device, .bytes = std::max<uint64_t>(space.bytes, 1)};
+    MortiseMemoryArgs args{.struct_size = sizeof(MortiseMemoryArgs),
+                           .device = space.device->info.device,
+                           .bytes = std::max<uint64_t>(space.bytes, 1)};
     if (auto called = call("memory_allocate", space.device->plugin->table->memory_allocate, args); !called)
       return called;
     if (args.memory == nullptr)
@@ -82,14 +84,16 @@ void Context::prepare() {
     size_t space = 0;
     while (!kernel.device->info.host_memory && layout.spaces[space].device != kernel.device)
       ++space;
-    args.workspace = kernel.workspace ? static_cast<std::byte *>(spaceMemory[space]) + layout.spaces[space].workspace : nullptr;
+    args.workspace =
+        kernel.workspace ? static_cast<std::byte *>(spaceMemory[space]) + layout.spaces[space].workspace : nullptr;
   }
 }
 
 Context::~Context() {
   for (size_t i = 0; i < streams.size(); ++i) {
     const Device &device = *layout.streams[i];
-    MortiseStreamArgs args{.struct_size = sizeof(MortiseStreamArgs), .device = device.info.device, .stream = streams[i]};
+    MortiseStreamArgs args{
+        .struct_size = sizeof(MortiseStreamArgs), .device = device.info.device, .stream = streams[i]};
     if (auto called = call("stream_destroy", device.plugin->table->stream_destroy, args); !called)
       logMessage(MORTISE_WARNING, "stream_destroy failed: " + called.error().message);
   }
@@ -97,7 +101,8 @@ Context::~Context() {
     const Device *device = layout.spaces[i].device;
     if (device == nullptr || spaceMemory[i] == nullptr)
       continue;
-    MortiseMemoryArgs args{.struct_size = sizeof(MortiseMemoryArgs), .device = device->info.device, .memory = spaceMemory[i]};
+    MortiseMemoryArgs args{
+        .struct_size = sizeof(MortiseMemoryArgs), .device = device->info.device, .memory = spaceMemory[i]};
     if (auto called = call("memory_free", device->plugin->table->memory_free, args); !called)
       logMessage(MORTISE_WARNING, "memory_free failed: " + called.error().message);
   }
@@ -161,7 +166,8 @@ Result<void> Context::enqueue(size_t number, bool profile) {
       if (auto waited = wait(operation.stream); !waited)
         return waited;
     const auto spent = std::chrono::steady_clock::now() - begin;
-    nanoseconds[operation.clocks] += static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(spent).count());
+    nanoseconds[operation.clocks] +=
+        static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(spent).count());
   }
   return called;
 }
@@ -182,12 +188,14 @@ Result<void> Context::copy(const Operation &operation) {
                          .bytes = operation.bytes,
                          .memory = target,
                          .source = source};
-  return operation.toDevice ? call("copy_to_device", table.copy_to_device, args) : call("copy_to_host", table.copy_to_host, args);
+  return operation.toDevice ? call("copy_to_device", table.copy_to_device, args)
+                            : call("copy_to_host", table.copy_to_host, args);
 }
 
 Result<void> Context::wait(uint32_t stream) {
   const Device &device = *layout.streams[stream];
-  MortiseStreamArgs args{.struct_size = sizeof(MortiseStreamArgs), .device = device.info.device, .stream = streams[stream]};
+  MortiseStreamArgs args{
+      .struct_size = sizeof(MortiseStreamArgs), .device = device.info.device, .stream = streams[stream]};
   auto waited = call("stream_wait", device.plugin->table->stream_wait, args);
   if (!waited)
     return Error{waited.error().code, "device '" + device.name() + "': " + waited.error().message};
@@ -199,7 +207,8 @@ void Context::abandon() {
     const Device &device = *layout.streams[i];
     if (wait(static_cast<uint32_t>(i)))
       continue;
-    MortiseStreamArgs args{.struct_size = sizeof(MortiseStreamArgs), .device = device.info.device, .stream = streams[i]};
+    MortiseStreamArgs args{
+        .struct_size = sizeof(MortiseStreamArgs), .device = device.info.device, .stream = streams[i]};
     if (auto reset = call("stream_reset", device.plugin->table->stream_reset, args); !reset)
       logMessage(MORTISE_WARNING, "device '" + device.name() + "': stream_reset failed: " + reset.error().message);
   }

@@ -15,14 +15,15 @@ constexpr uint32_t none = UINT32_MAX;
 
 // One instruction, with everything that does not change between calls worked out.
 struct Operation {
-  uint32_t region = none;         // of an enqueue; else a copy:
+  uint32_t region = none; // of an enqueue; else a copy:
   uint32_t source = none, target = none;
   uint64_t bytes = 0;
   const Device *device = nullptr; // that queues the work; NULL for a copy within host memory
   bool toDevice = false;          // direction of a copy with a device
   uint32_t stream = none;         // number among Layout::streams
   uint32_t waitFirst = none;      // a stream that has to finish before
-  uint32_t inputSlots = 0, outputSlots = 0, clocks = 0; // where the region's pointers and step clocks start in a context's lists
+  uint32_t inputSlots = 0, outputSlots = 0,
+           clocks = 0; // where the region's pointers and step clocks start in a context's lists
 };
 
 struct MemorySpace {
@@ -42,10 +43,10 @@ struct Layout {
   Kernels kernels;
   std::vector<Operation> operations;
   std::vector<MemorySpace> spaces;
-  std::vector<const Device *> streams;    // one stream of each in every context
-  uint32_t lastStream = none;             // to wait for at the end
-  std::vector<uint32_t> callBuffers;      // Input and Output buffers whose address comes with each call
-  std::vector<uint32_t> constantBuffers;  // Input buffers whose address comes with a binding
+  std::vector<const Device *> streams;                  // one stream of each in every context
+  uint32_t lastStream = none;                           // to wait for at the end
+  std::vector<uint32_t> callBuffers;                    // Input and Output buffers whose address comes with each call
+  std::vector<uint32_t> constantBuffers;                // Input buffers whose address comes with a binding
   std::vector<Patch> inputPatches, outputPatches;       // slots that read from callBuffers or constantBuffers
   std::vector<Patch> fixedInputs, fixedOutputs;         // the others, set once in a context
   uint32_t inputSlots = 0, outputSlots = 0, clocks = 0; // lengths of the lists

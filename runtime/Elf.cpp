@@ -22,8 +22,8 @@ constexpr const char *machineName = "AArch64";
 
 Error corrupt(const std::string &what) { return {MORTISE_CORRUPT, what}; }
 Error truncated(const char *part, uint64_t end, uint64_t size) {
-  return corrupt("truncated: its " + std::string(part) + " reaches to byte " + std::to_string(end) + " of a file of " + std::to_string(size) +
-                 " bytes; copy or build it again");
+  return corrupt("truncated: its " + std::string(part) + " reaches to byte " + std::to_string(end) + " of a file of " +
+                 std::to_string(size) + " bytes; copy or build it again");
 }
 
 struct File {
@@ -37,7 +37,8 @@ struct File {
     if (!holds(offset, bytes))
       return false;
     for (size_t done = 0; done < bytes;) {
-      const ssize_t got = pread(descriptor, reinterpret_cast<char *>(out) + done, bytes - done, static_cast<off_t>(offset + done));
+      const ssize_t got =
+          pread(descriptor, reinterpret_cast<char *>(out) + done, bytes - done, static_cast<off_t>(offset + done));
       if (got <= 0)
         return false;
       done += static_cast<size_t>(got);
@@ -55,10 +56,12 @@ struct File {
 
 Result<void> checkHeader(const File &file, const Elf64_Ehdr &header) {
   if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB || header.e_machine != machine)
-    return Error{MORTISE_VERSION_MISMATCH, std::string("expected a 64-bit ") + machineName + " library, found ELF machine " +
-                                               std::to_string(header.e_machine) + "; build the plugin for this machine"};
+    return Error{MORTISE_VERSION_MISMATCH, std::string("expected a 64-bit ") + machineName +
+                                               " library, found ELF machine " + std::to_string(header.e_machine) +
+                                               "; build the plugin for this machine"};
   if (header.e_type != ET_DYN)
-    return corrupt("expected a shared library, found ELF type " + std::to_string(header.e_type) + "; link it with -shared");
+    return corrupt("expected a shared library, found ELF type " + std::to_string(header.e_type) +
+                   "; link it with -shared");
   if (header.e_phentsize != sizeof(Elf64_Phdr) || header.e_phnum == 0 || header.e_phnum > 512)
     return corrupt("its ELF program headers are malformed; build it again");
   const uint64_t programs = uint64_t{header.e_phnum} * sizeof(Elf64_Phdr);
@@ -111,7 +114,8 @@ Result<ElfLibrary> readElf(int descriptor) {
       needed.push_back(entry.d_un.d_val);
     if (entry.d_tag == DT_STRTAB)
       for (const Elf64_Phdr &segment : segments)
-        if (segment.p_type == PT_LOAD && entry.d_un.d_ptr >= segment.p_vaddr && entry.d_un.d_ptr - segment.p_vaddr < segment.p_filesz)
+        if (segment.p_type == PT_LOAD && entry.d_un.d_ptr >= segment.p_vaddr &&
+            entry.d_un.d_ptr - segment.p_vaddr < segment.p_filesz)
           strings = entry.d_un.d_ptr - segment.p_vaddr + segment.p_offset;
   }
   if (strings == 0)
@@ -125,8 +129,9 @@ Result<ElfLibrary> readElf(int descriptor) {
 Result<void> checkNeeded(const ElfLibrary &library) {
   for (const std::string &name : library.needed)
     if (name.starts_with("libLLVM") || name.starts_with("libMLIR"))
-      return Error{MORTISE_UNSUPPORTED, "needs " + name + ", and two copies of LLVM in one process abort; link LLVM statically with "
-                                                          "-Wl,--exclude-libs,ALL and a version script"};
+      return Error{MORTISE_UNSUPPORTED, "needs " + name +
+                                            ", and two copies of LLVM in one process abort; link LLVM statically with "
+                                            "-Wl,--exclude-libs,ALL and a version script"};
   return {};
 }
 

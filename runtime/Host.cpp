@@ -14,7 +14,8 @@
 #include <mutex>
 #include <pthread.h>
 
-// libgomp's entry points, which PyTorch and oneDNN share with us. Declared here because clang emits no code for libgomp.
+// libgomp's entry points, which PyTorch and oneDNN share with us. Declared here because clang emits no code for
+// libgomp.
 extern "C" {
 void GOMP_parallel(void (*function)(void *), void *data, unsigned threads, unsigned flags);
 int omp_get_max_threads(void);
@@ -127,8 +128,9 @@ MortiseStatus *graphBytes(const MortiseGraph *graph, const void **bytes, size_t 
     return statusCreate(MORTISE_INVALID_ARGUMENT, "graph_bytes: expected three pointers, found NULL");
   const Graph *owner = Graph::owner(*graph);
   if (owner == nullptr)
-    return statusCreate(MORTISE_INVALID_ARGUMENT,
-                        "graph_bytes: expected a graph that the host made, found another; pass the pointer that the host gave");
+    return statusCreate(
+        MORTISE_INVALID_ARGUMENT,
+        "graph_bytes: expected a graph that the host made, found another; pass the pointer that the host gave");
   *bytes = owner->bytes().data();
   *size = owner->bytes().size();
   return nullptr;
@@ -156,14 +158,14 @@ void logMessage(MortiseSeverity severity, const std::string &message) {
 
 void watchForks() {
   static std::once_flag once;
-  std::call_once(once, [] {
-    pthread_atfork(nullptr, nullptr, [] { forkedChild.store(true, std::memory_order_relaxed); });
-  });
+  std::call_once(once,
+                 [] { pthread_atfork(nullptr, nullptr, [] { forkedChild.store(true, std::memory_order_relaxed); }); });
 }
 bool isForkedChild() { return forkedChild.load(std::memory_order_relaxed); }
 Error forkedChildError() {
-  return {MORTISE_UNSUPPORTED, "this process was forked from one that uses mortise, and threads and devices do not survive a "
-                               "fork; start worker processes with the 'spawn' method, or load mortise only in the child"};
+  return {MORTISE_UNSUPPORTED,
+          "this process was forked from one that uses mortise, and threads and devices do not survive a "
+          "fork; start worker processes with the 'spawn' method, or load mortise only in the child"};
 }
 
 CancelScope::CancelScope(const std::atomic<bool> &stop) { stopFlag = &stop; }
@@ -193,7 +195,8 @@ Result<void> take(MortiseStatus *status) {
     return {};
   if (reinterpret_cast<uintptr_t>(status) % alignof(MortiseStatus) != 0 || !isReadable(status, sizeof(MortiseStatus)) ||
       status->mark != statusMark)
-    return Error{MORTISE_INTERNAL, "the plugin returned a status that status_create did not make; return NULL or the host's status"};
+    return Error{MORTISE_INTERNAL,
+                 "the plugin returned a status that status_create did not make; return NULL or the host's status"};
   Error error{static_cast<MortiseCode>(status->code), status->message()};
   statusDestroy(status);
   if (error.code <= MORTISE_OK || error.code > MORTISE_INTERNAL) {
@@ -204,8 +207,9 @@ Result<void> take(MortiseStatus *status) {
 }
 
 Error thrown(const char *slot, const char *what) {
-  return {MORTISE_INTERNAL, std::string("the plugin threw ") + (what ? std::string("'") + what + "'" : "something unknown") +
-                                " from " + slot + "; it has to return a status instead"};
+  return {MORTISE_INTERNAL, std::string("the plugin threw ") +
+                                (what ? std::string("'") + what + "'" : "something unknown") + " from " + slot +
+                                "; it has to return a status instead"};
 }
 
 } // namespace mortise::runtime

@@ -21,7 +21,8 @@ Error inRegion(const plan::PlanT &plan, size_t region, const Error &error) {
 Result<const Device *> deviceOf(const plan::RegionT &region, const Registry &registry) {
   for (const auto &device : registry.devices())
     if (device->plugin->name == region.plugin &&
-        (device->name() == region.device || std::string(device->info.kind) + ":" + std::to_string(device->info.ordinal) == region.device))
+        (device->name() == region.device ||
+         std::string(device->info.kind) + ":" + std::to_string(device->info.ordinal) == region.device))
       return device.get();
   auto found = registry.find(region.device);
   if (!found)
@@ -35,13 +36,15 @@ Result<void> describe(Kernel &kernel) {
   if (auto called = call("kernel_info", kernel.table().kernel_info, info); !called)
     return called;
   if (info.workspace.count != 0) {
-    if (info.workspace.count > 4096 || !isReadable(info.workspace.steps, info.workspace.count * sizeof(MortiseExprStep)))
+    if (info.workspace.count > 4096 ||
+        !isReadable(info.workspace.steps, info.workspace.count * sizeof(MortiseExprStep)))
       return Error{MORTISE_INTERNAL, "kernel_info: expected a workspace expression, found memory that cannot be read"};
     auto bytes = evaluate(info.workspace, {});
     if (!bytes)
       return bytes.error();
     if (*bytes < 0 || *bytes > (INT64_C(1) << 47))
-      return Error{MORTISE_INTERNAL, "kernel_info: expected a workspace size, found " + std::to_string(*bytes) + " bytes"};
+      return Error{MORTISE_INTERNAL,
+                   "kernel_info: expected a workspace size, found " + std::to_string(*bytes) + " bytes"};
     kernel.workspace = static_cast<uint64_t>(*bytes);
   }
   constexpr size_t most = 1 << 20;
@@ -50,7 +53,8 @@ Result<void> describe(Kernel &kernel) {
   for (size_t i = 0; i < info.step_count; ++i) {
     const MortiseStep *step = info.steps[i];
     if (step == nullptr || step->name == nullptr || step->lowering == nullptr)
-      return Error{MORTISE_INTERNAL, "kernel_info: expected step " + std::to_string(i) + " to have a name and a lowering, found NULL"};
+      return Error{MORTISE_INTERNAL,
+                   "kernel_info: expected step " + std::to_string(i) + " to have a name and a lowering, found NULL"};
     kernel.steps.push_back({step->name, step->lowering, step->bytes, step->flops});
   }
   return {};
@@ -99,7 +103,8 @@ Kernel::~Kernel() {
 }
 
 std::string regionText(const plan::PlanT &plan, size_t region) {
-  return "region " + std::to_string(region) + " (" + plan.regions[region]->lowering + " on " + plan.regions[region]->device + ")";
+  return "region " + std::to_string(region) + " (" + plan.regions[region]->lowering + " on " +
+         plan.regions[region]->device + ")";
 }
 
 Result<Kernels> compileKernels(const plan::PlanT &plan, const Registry &registry) {
@@ -139,7 +144,8 @@ Bound::~Bound() {
     if (packed[i] == nullptr)
       continue;
     const Kernel &kernel = *(*kernels)[i];
-    MortiseConstantsArgs args{.struct_size = sizeof(MortiseConstantsArgs), .kernel = kernel.kernel, .constants = packed[i]};
+    MortiseConstantsArgs args{
+        .struct_size = sizeof(MortiseConstantsArgs), .kernel = kernel.kernel, .constants = packed[i]};
     if (auto called = call("constants_destroy", kernel.table().constants_destroy, args); !called)
       logMessage(MORTISE_WARNING, "constants_destroy failed: " + called.error().message);
   }
@@ -156,7 +162,8 @@ Result<void> packConstants(const plan::PlanT &plan, std::span<const std::byte *c
       if (graph.inputs[j]->flags & MORTISE_VALUE_CONSTANT)
         inputs[j] = buffer.kind == plan::BufferKind::Literal ? literals[number] : bound.data[buffer.index];
     }
-    MortiseConstantsBindArgs args{.struct_size = sizeof(MortiseConstantsBindArgs), .kernel = kernel.kernel, .inputs = inputs.data()};
+    MortiseConstantsBindArgs args{
+        .struct_size = sizeof(MortiseConstantsBindArgs), .kernel = kernel.kernel, .inputs = inputs.data()};
     if (auto called = call("constants_bind", kernel.table().constants_bind, args); !called)
       return inRegion(plan, i, called.error());
     bound.packed.push_back(args.constants);

@@ -12,7 +12,9 @@ namespace {
 
 using plan::BufferKind;
 
-Error corrupt(std::string message) { return {MORTISE_CORRUPT, "malformed plan: " + std::move(message) + "; compile again"}; }
+Error corrupt(std::string message) {
+  return {MORTISE_CORRUPT, "malformed plan: " + std::move(message) + "; compile again"};
+}
 
 class LayoutMaker {
 public:
@@ -41,7 +43,8 @@ private:
       return TensorSpec{std::move(role), type.dtype, type.dims, *denseBytes(type), (dtypeBits(type.dtype) + 7) / 8};
     };
     for (size_t i = 0; i < plan.inputs.size(); ++i)
-      layout.inputs.push_back(spec("input " + std::to_string(i) + " '" + plan.inputs[i]->name + "'", *plan.inputs[i]->type));
+      layout.inputs.push_back(
+          spec("input " + std::to_string(i) + " '" + plan.inputs[i]->name + "'", *plan.inputs[i]->type));
     for (size_t i = 0; i < plan.outputs.size(); ++i)
       layout.outputs.push_back(spec("output " + std::to_string(i), *plan.outputs[i]->type));
   }
@@ -113,7 +116,8 @@ private:
 
   // The device whose memory a buffer lies in; NULL for the host's.
   const Device *home(uint32_t buffer) const {
-    return plan.buffers[buffer]->kind == BufferKind::Arena ? layout.spaces[plan.buffers[buffer]->space].device : nullptr;
+    return plan.buffers[buffer]->kind == BufferKind::Arena ? layout.spaces[plan.buffers[buffer]->space].device
+                                                           : nullptr;
   }
 
   bool fromCaller(uint32_t buffer) const {
@@ -130,10 +134,12 @@ private:
       const plan::BufferT &described = *plan.buffers[buffer];
       const Device *expected = kernel.device->info.host_memory ? nullptr : kernel.device;
       if (home(buffer) != expected)
-        return corrupt(regionText(plan, region) + " uses buffer " + std::to_string(buffer) + ", which lies in other memory than its device's");
+        return corrupt(regionText(plan, region) + " uses buffer " + std::to_string(buffer) +
+                       ", which lies in other memory than its device's");
       if (described.kind == BufferKind::Arena && described.offset % kernel.device->info.alignment != 0)
-        return corrupt("buffer " + std::to_string(buffer) + " lies at offset " + std::to_string(described.offset) + ", and device '" +
-                       kernel.device->name() + "' wants multiples of " + std::to_string(kernel.device->info.alignment));
+        return corrupt("buffer " + std::to_string(buffer) + " lies at offset " + std::to_string(described.offset) +
+                       ", and device '" + kernel.device->name() + "' wants multiples of " +
+                       std::to_string(kernel.device->info.alignment));
       auto &patches = fromCaller(buffer) ? (outputs ? layout.outputPatches : layout.inputPatches)
                                          : (outputs ? layout.fixedOutputs : layout.fixedInputs);
       patches.push_back({slot, buffer});
@@ -168,7 +174,8 @@ private:
     } else if (const auto *copy = step.instruction.AsCopy()) {
       const Device *from = home(copy->source), *to = home(copy->target);
       if (from && to)
-        return Error{MORTISE_UNSUPPORTED, "plan: a copy from one device's memory to another's has to go through the host; compile again"};
+        return Error{MORTISE_UNSUPPORTED,
+                     "plan: a copy from one device's memory to another's has to go through the host; compile again"};
       operation.source = copy->source;
       operation.target = copy->target;
       operation.bytes = *denseBytes(*plan.buffers[copy->source]->type);

@@ -50,11 +50,13 @@ Result<void> checkWriters(const fs::path &library, const struct stat &file) {
   for (fs::path directory = library.parent_path();; directory = directory.parent_path()) {
     struct stat info{};
     if (stat(directory.c_str(), &info) != 0)
-      return refused(MORTISE_NOT_FOUND, "its directory '" + directory.string() + "' cannot be examined: " + std::strerror(errno));
+      return refused(MORTISE_NOT_FOUND,
+                     "its directory '" + directory.string() + "' cannot be examined: " + std::strerror(errno));
     const bool guarded = (info.st_mode & S_ISVTX) && directory != library.parent_path(); // sticky, like /tmp
     if ((info.st_mode & S_IWOTH) && !guarded)
-      return refused(MORTISE_INVALID_ARGUMENT, "its directory '" + directory.string() + "' is world-writable; run chmod o-w '" +
-                                                   directory.string() + "', or move the plugin");
+      return refused(MORTISE_INVALID_ARGUMENT, "its directory '" + directory.string() +
+                                                   "' is world-writable; run chmod o-w '" + directory.string() +
+                                                   "', or move the plugin");
     if (directory == directory.root_path())
       return {};
   }
@@ -63,7 +65,8 @@ Result<void> checkWriters(const fs::path &library, const struct stat &file) {
 Result<Identity> checkFile(const fs::path &library) {
   Descriptor descriptor{open(library.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   if (descriptor.number < 0)
-    return refused(errno == ENOENT ? MORTISE_NOT_FOUND : MORTISE_INVALID_ARGUMENT, std::string("cannot be opened: ") + std::strerror(errno));
+    return refused(errno == ENOENT ? MORTISE_NOT_FOUND : MORTISE_INVALID_ARGUMENT,
+                   std::string("cannot be opened: ") + std::strerror(errno));
   struct stat info{};
   if (fstat(descriptor.number, &info) != 0)
     return refused(MORTISE_INVALID_ARGUMENT, std::string("cannot be examined: ") + std::strerror(errno));
@@ -84,10 +87,12 @@ Result<Identity> checkFile(const fs::path &library) {
 Result<MortisePluginFn> openLibrary(const fs::path &library) {
   try {
     // Leaked: a library is never unloaded.
-    auto *opened = new boost::dll::shared_library(library, boost::dll::load_mode::rtld_now | boost::dll::load_mode::rtld_local);
+    auto *opened =
+        new boost::dll::shared_library(library, boost::dll::load_mode::rtld_now | boost::dll::load_mode::rtld_local);
     if (!opened->has(MORTISE_PLUGIN_SYMBOL))
-      return refused(MORTISE_INVALID_ARGUMENT, "expected it to export the function " MORTISE_PLUGIN_SYMBOL
-                                               ", found none; it is a library but not a plugin, or its version script hides it");
+      return refused(MORTISE_INVALID_ARGUMENT,
+                     "expected it to export the function " MORTISE_PLUGIN_SYMBOL
+                     ", found none; it is a library but not a plugin, or its version script hides it");
     return &opened->get<const MortisePlugin *()>(MORTISE_PLUGIN_SYMBOL);
   } catch (const std::exception &exception) {
     std::string text = exception.what();
@@ -125,7 +130,8 @@ Result<void> initialise(LoadedPlugin &loaded, const LoadRequest &request) {
   return {};
 }
 
-Result<const LoadedPlugin *> openPlugin(const Manifest &manifest, const LoadRequest &request, const fs::path &library, const Identity &before) {
+Result<const LoadedPlugin *> openPlugin(const Manifest &manifest, const LoadRequest &request, const fs::path &library,
+                                        const Identity &before) {
   auto function = openLibrary(library);
   if (!function)
     return function.error();
@@ -140,7 +146,13 @@ Result<const LoadedPlugin *> openPlugin(const Manifest &manifest, const LoadRequ
     return revision.error();
   auto *loaded = new LoadedPlugin(); // for good, like the library
   const MortisePlugin &checked = **table;
-  loaded->plugin = {checked.name, checked.vendor, checked.version, library.string(), &checked, *revision, checked.stream_create != nullptr};
+  loaded->plugin = {checked.name,
+                    checked.vendor,
+                    checked.version,
+                    library.string(),
+                    &checked,
+                    *revision,
+                    checked.stream_create != nullptr};
   if (auto done = initialise(*loaded, request); !done)
     return done.error();
   MortiseDevicesArgs answer{.struct_size = sizeof(MortiseDevicesArgs)};
@@ -184,7 +196,8 @@ Result<const LoadedPlugin *> loadPlugin(const Manifest &manifest, const LoadRequ
   if (found == known->end())
     found = known->emplace(library.string(), Known{*identity, openPlugin(manifest, request, library, *identity)}).first;
   else if (found->second.identity != *identity)
-    return refused(MORTISE_CORRUPT, "it changed since this process loaded it, and libraries stay loaded; start a new process");
+    return refused(MORTISE_CORRUPT,
+                   "it changed since this process loaded it, and libraries stay loaded; start a new process");
   return *found->second.answer;
 }
 

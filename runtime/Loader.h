@@ -20,7 +20,8 @@ struct LoadRequest {
   std::vector<Setting> options; // of this plugin
 };
 
-// A library is opened and initialised once in a process; later calls give the same answer. The result lives until the process ends.
+// A library is opened and initialised once in a process; later calls give the same answer. The result lives until the
+// process ends.
 Result<const LoadedPlugin *> loadPlugin(const Manifest &manifest, const LoadRequest &request);
 
 // The checks of the file alone: there, regular, not open to writers, a sound ELF library for this machine.
@@ -28,6 +29,7 @@ Result<void> checkLibrary(const std::string &library);
 
 // The checks of a table, without side effects: pointer, size, magic, versions, layout, slots.
 Result<uint32_t> checkTable(const MortisePlugin *table, const Manifest &manifest); // the revision negotiated
-Result<std::vector<MortiseDeviceInfo>> checkDevices(const MortiseDevicesArgs &answer, const MortisePlugin &table, const Manifest &manifest);
+Result<std::vector<MortiseDeviceInfo>> checkDevices(const MortiseDevicesArgs &answer, const MortisePlugin &table,
+                                                    const Manifest &manifest);
 
 } // namespace mortise::runtime

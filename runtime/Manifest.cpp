@@ -14,7 +14,9 @@ namespace fs = std::filesystem;
 namespace mortise::runtime {
 namespace {
 
-Error wrong(const std::string &path, const std::string &what) { return {MORTISE_INVALID_ARGUMENT, "manifest '" + path + "': " + what}; }
+Error wrong(const std::string &path, const std::string &what) {
+  return {MORTISE_INVALID_ARGUMENT, "manifest '" + path + "': " + what};
+}
 
 Result<std::string> text(const TomlTable &table, const std::string &key, const std::string &path) {
   auto found = table.find(key);
@@ -56,7 +58,8 @@ Result<void> readOption(Manifest &manifest, const std::string &key, const TomlVa
   else if (field == "description" && !value.list)
     option.description = value.texts[0];
   else
-    return wrong(manifest.path, "expected default, values = [...] or description in [options." + option.name + "], found '" + field + "'");
+    return wrong(manifest.path, "expected default, values = [...] or description in [options." + option.name +
+                                    "], found '" + field + "'");
   return {};
 }
 
@@ -66,11 +69,13 @@ Result<Manifest> readManifest(const std::string &path) {
   auto table = readToml(path);
   if (!table)
     return table.error().code == MORTISE_NOT_FOUND
-               ? Error{MORTISE_NOT_FOUND, "no manifest '" + path + "' beside the library; a plugin libx.so needs libx.toml"}
+               ? Error{MORTISE_NOT_FOUND,
+                       "no manifest '" + path + "' beside the library; a plugin libx.so needs libx.toml"}
                : table.error();
   Manifest manifest;
   manifest.path = path;
-  for (auto [key, field] : {std::pair{"name", &manifest.name}, {"vendor", &manifest.vendor}, {"version", &manifest.version}}) {
+  for (auto [key, field] :
+       {std::pair{"name", &manifest.name}, {"vendor", &manifest.vendor}, {"version", &manifest.version}}) {
     auto value = text(*table, key, path);
     if (!value)
       return value.error();
@@ -79,8 +84,9 @@ Result<Manifest> readManifest(const std::string &path) {
   if (!isWord(manifest.name))
     return wrong(path, "expected a name of lower case letters, digits, '_' and '-', found '" + manifest.name + "'");
   auto abi = table->find("abi");
-  if (abi == table->end() || !abi->second.list || abi->second.texts.size() != 2 || !number(abi->second.texts[0], manifest.abiOldest) ||
-      !number(abi->second.texts[1], manifest.abiNewest) || manifest.abiOldest > manifest.abiNewest || manifest.abiOldest == 0)
+  if (abi == table->end() || !abi->second.list || abi->second.texts.size() != 2 ||
+      !number(abi->second.texts[0], manifest.abiOldest) || !number(abi->second.texts[1], manifest.abiNewest) ||
+      manifest.abiOldest > manifest.abiNewest || manifest.abiOldest == 0)
     return wrong(path, "expected abi = [oldest, newest], the ABI revisions that the plugin speaks");
   auto opset = text(*table, "opset", path);
   if (!opset)
@@ -93,7 +99,8 @@ Result<Manifest> readManifest(const std::string &path) {
   manifest.devices = devices->second.texts;
   for (const std::string &kind : manifest.devices)
     if (!isWord(kind) || kind == "auto")
-      return wrong(path, "expected device kinds of lower case letters, digits, '_' and '-' other than 'auto', found '" + kind + "'");
+      return wrong(path, "expected device kinds of lower case letters, digits, '_' and '-' other than 'auto', found '" +
+                             kind + "'");
   for (const auto &[key, value] : *table)
     if (key.starts_with("options."))
       if (auto done = readOption(manifest, key, value); !done)
@@ -147,7 +154,8 @@ std::vector<std::string> defaultPluginDirectories() {
   std::vector<std::string> directories;
   for (const char *relative : {"mortise/plugins", "../lib/mortise/plugins"}) {
     const std::string directory = (self.parent_path() / relative).lexically_normal().string();
-    if (fs::is_directory(directory, ignored) && std::find(directories.begin(), directories.end(), directory) == directories.end())
+    if (fs::is_directory(directory, ignored) &&
+        std::find(directories.begin(), directories.end(), directory) == directories.end())
       directories.push_back(directory);
   }
   return directories;

@@ -10,7 +10,9 @@ using plan::BufferKind;
 using plan::BufferT;
 using plan::PlanT;
 
-Error corrupt(std::string message) { return {MORTISE_CORRUPT, "malformed plan: " + std::move(message) + "; compile again"}; }
+Error corrupt(std::string message) {
+  return {MORTISE_CORRUPT, "malformed plan: " + std::move(message) + "; compile again"};
+}
 std::string numbered(const char *what, size_t number) { return std::string(what) + " " + std::to_string(number); }
 
 bool sameType(const plan::TensorTypeT &a, const plan::TensorTypeT &b) { return a.dtype == b.dtype && a.dims == b.dims; }
@@ -35,7 +37,8 @@ Result<void> checkBuffer(const PlanT &plan, const BufferT &buffer, const std::st
     return {};
   case BufferKind::Literal:
     if (buffer.literal.size() != bytes)
-      return corrupt(which + " has " + std::to_string(buffer.literal.size()) + " bytes of literal for a type of " + std::to_string(bytes));
+      return corrupt(which + " has " + std::to_string(buffer.literal.size()) + " bytes of literal for a type of " +
+                     std::to_string(bytes));
     return {};
   }
   return corrupt(which + " has an unknown kind");
@@ -51,8 +54,8 @@ Result<void> checkSignature(const PlanT &plan) {
       return corrupt(numbered("output", i) + " has no sound type");
     if (output->alias < 0)
       continue;
-    if (static_cast<uint64_t>(output->alias) >= plan.inputs.size() || !sameType(*output->type, *plan.inputs[output->alias]->type) ||
-        plan.inputs[output->alias]->constant)
+    if (static_cast<uint64_t>(output->alias) >= plan.inputs.size() ||
+        !sameType(*output->type, *plan.inputs[output->alias]->type) || plan.inputs[output->alias]->constant)
       return corrupt(numbered("output", i) + " aliases what is no input of its type");
   }
   return {};
@@ -70,7 +73,8 @@ struct Writes {
     if (buffer.kind == BufferKind::Literal)
       return corrupt(which + " writes to a literal");
     if (buffer.kind == BufferKind::Input && !plan.inputs[buffer.index]->state &&
-        std::none_of(plan.outputs.begin(), plan.outputs.end(), [&](const auto &output) { return output->alias == int64_t{buffer.index}; }))
+        std::none_of(plan.outputs.begin(), plan.outputs.end(),
+                     [&](const auto &output) { return output->alias == int64_t{buffer.index}; }))
       return corrupt(which + " writes to input " + std::to_string(buffer.index) + ", which no output aliases");
     return {};
   }
@@ -125,8 +129,9 @@ std::string typeText(int32_t dtype, std::span<const int64_t> dims) {
 
 Result<void> checkPlan(const PlanT &plan) {
   if (plan.version != 1)
-    return Error{MORTISE_VERSION_MISMATCH,
-                 "expected a plan of version 1, found version " + std::to_string(plan.version) + "; install a newer Mortise, or compile again"};
+    return Error{MORTISE_VERSION_MISMATCH, "expected a plan of version 1, found version " +
+                                               std::to_string(plan.version) +
+                                               "; install a newer Mortise, or compile again"};
   if (auto checked = checkSignature(plan); !checked)
     return checked;
   if (plan.spaces.empty() || !plan.spaces[0] || !plan.spaces[0]->device.empty())
@@ -135,7 +140,9 @@ Result<void> checkPlan(const PlanT &plan) {
     if (!plan.spaces[i] || plan.spaces[i]->bytes > (UINT64_C(1) << 47))
       return corrupt(numbered("memory space", i) + " is larger than any memory");
   for (size_t i = 0; i < plan.buffers.size(); ++i)
-    if (auto checked = plan.buffers[i] ? checkBuffer(plan, *plan.buffers[i], numbered("buffer", i)) : corrupt("a buffer is missing"); !checked)
+    if (auto checked = plan.buffers[i] ? checkBuffer(plan, *plan.buffers[i], numbered("buffer", i))
+                                       : corrupt("a buffer is missing");
+        !checked)
       return checked;
   for (size_t i = 0; i < plan.regions.size(); ++i) {
     if (!plan.regions[i])
@@ -147,7 +154,9 @@ Result<void> checkPlan(const PlanT &plan) {
   }
   Writes writes{plan};
   for (size_t i = 0; i < plan.steps.size(); ++i)
-    if (auto checked = plan.steps[i] ? checkStep(plan, *plan.steps[i], numbered("step", i), writes) : corrupt("a step is missing"); !checked)
+    if (auto checked =
+            plan.steps[i] ? checkStep(plan, *plan.steps[i], numbered("step", i), writes) : corrupt("a step is missing");
+        !checked)
       return checked;
   for (size_t i = 0; i < plan.outputs.size(); ++i)
     if (plan.outputs[i]->alias < 0 && !writes.outputs[i])
@@ -159,7 +168,8 @@ Result<void> checkRegion(const PlanT &plan, uint32_t number, const MortiseGraph 
   const plan::RegionT &region = *plan.regions[number];
   const std::string which = numbered("region", number);
   if (graph.symbol_count != 0)
-    return Error{MORTISE_UNSUPPORTED, which + " has symbolic extents, which this version's plans do not carry; compile for static shapes"};
+    return Error{MORTISE_UNSUPPORTED,
+                 which + " has symbolic extents, which this version's plans do not carry; compile for static shapes"};
   auto match = [&](const std::vector<uint32_t> &buffers, const MortiseValue *const *values, size_t count) {
     if (buffers.size() != count)
       return false;
@@ -171,11 +181,13 @@ Result<void> checkRegion(const PlanT &plan, uint32_t number, const MortiseGraph 
     }
     return true;
   };
-  if (!match(region.inputs, graph.inputs, graph.input_count) || !match(region.outputs, graph.outputs, graph.output_count))
+  if (!match(region.inputs, graph.inputs, graph.input_count) ||
+      !match(region.outputs, graph.outputs, graph.output_count))
     return corrupt(which + "'s buffers do not have the types of its graph's inputs and outputs");
   for (size_t i = 0; i < graph.input_count; ++i) {
     const BufferT &buffer = *plan.buffers[region.inputs[i]];
-    const bool constant = buffer.kind == BufferKind::Literal || (buffer.kind == BufferKind::Input && plan.inputs[buffer.index]->constant);
+    const bool constant =
+        buffer.kind == BufferKind::Literal || (buffer.kind == BufferKind::Input && plan.inputs[buffer.index]->constant);
     if ((graph.inputs[i]->flags & MORTISE_VALUE_CONSTANT) && !constant)
       return corrupt(which + " takes input " + std::to_string(i) + " as a constant, and it is none");
   }

@@ -48,7 +48,8 @@ Result<void> Program::Impl::lease(std::optional<Lease> &place) {
     const std::lock_guard lock(mutex);
     held = bound.get();
     if (held == nullptr)
-      return Error{MORTISE_INVALID_ARGUMENT, "the program has constant inputs, and none are bound; bind them before the first run"};
+      return Error{MORTISE_INVALID_ARGUMENT,
+                   "the program has constant inputs, and none are bound; bind them before the first run"};
     ++held->users;
     if (!free.empty()) {
       context = std::move(free.back());
@@ -95,8 +96,8 @@ Result<void> Program::Impl::bind(std::unique_ptr<Bound> fresh) {
 Result<void> Program::Impl::checkInputs(std::span<const Tensor> tensors, Context &context) const {
   const auto &specs = layout->inputs;
   if (tensors.size() != specs.size())
-    return Error{MORTISE_INVALID_ARGUMENT,
-                 "expected " + std::to_string(specs.size()) + " inputs, found " + std::to_string(tensors.size()) + "; pass one per input of the plan"};
+    return Error{MORTISE_INVALID_ARGUMENT, "expected " + std::to_string(specs.size()) + " inputs, found " +
+                                               std::to_string(tensors.size()) + "; pass one per input of the plan"};
   for (size_t i = 0; i < specs.size(); ++i) {
     if (layout->plan->inputs[i]->constant)
       continue;
@@ -106,12 +107,15 @@ Result<void> Program::Impl::checkInputs(std::span<const Tensor> tensors, Context
     context.inputPointers[i] = tensors[i].data;
     if (isDense(tensors[i], spec))
       continue;
-    const bool written = layout->plan->inputs[i]->state || std::ranges::any_of(layout->plan->outputs, [&](const auto &output) {
-                           return output->alias == static_cast<int64_t>(i);
-                         });
+    const bool written =
+        layout->plan->inputs[i]->state || std::ranges::any_of(layout->plan->outputs, [&](const auto &output) {
+          return output->alias == static_cast<int64_t>(i);
+        });
     if (written)
-      return Error{MORTISE_INVALID_ARGUMENT, spec.role + ": expected dense, aligned memory, because it is updated in place, found strides or an odd "
-                                                         "address; make it contiguous"};
+      return Error{MORTISE_INVALID_ARGUMENT,
+                   spec.role +
+                       ": expected dense, aligned memory, because it is updated in place, found strides or an odd "
+                       "address; make it contiguous"};
     if (context.staging[i].data() == nullptr) {
       auto block = Block::allocate(spec.bytes, 64);
       if (!block)
@@ -124,31 +128,40 @@ Result<void> Program::Impl::checkInputs(std::span<const Tensor> tensors, Context
   return {};
 }
 
-Result<void> Program::Impl::checkOutputs(std::span<const Tensor> tensors, std::span<const Tensor> inputs, Context &context) const {
+Result<void> Program::Impl::checkOutputs(std::span<const Tensor> tensors, std::span<const Tensor> inputs,
+                                         Context &context) const {
   const auto &specs = layout->outputs;
-  auto wrong = [](const TensorSpec &spec, const std::string &rest) { return Error{MORTISE_INVALID_ARGUMENT, spec.role + ": " + rest}; };
+  auto wrong = [](const TensorSpec &spec, const std::string &rest) {
+    return Error{MORTISE_INVALID_ARGUMENT, spec.role + ": " + rest};
+  };
   if (tensors.size() != specs.size())
-    return Error{MORTISE_INVALID_ARGUMENT,
-                 "expected " + std::to_string(specs.size()) + " outputs, found " + std::to_string(tensors.size()) + "; pass one per output of the plan"};
+    return Error{MORTISE_INVALID_ARGUMENT, "expected " + std::to_string(specs.size()) + " outputs, found " +
+                                               std::to_string(tensors.size()) + "; pass one per output of the plan"};
   for (size_t i = 0; i < specs.size(); ++i) {
     const Tensor &tensor = tensors[i];
     const TensorSpec &spec = specs[i];
     context.outputPointers[i] = tensor.data;
     if (const int64_t alias = layout->plan->outputs[i]->alias; alias >= 0) {
       if (tensor.data != nullptr && tensor.data != inputs[alias].data)
-        return wrong(spec, "expected NULL or the memory of " + layout->inputs[alias].role + ", which it is written to, found other memory");
+        return wrong(spec, "expected NULL or the memory of " + layout->inputs[alias].role +
+                               ", which it is written to, found other memory");
       continue;
     }
     if (auto checked = checkTensor(tensor, spec); !checked)
       return checked;
     if (!isDense(tensor, spec))
-      return wrong(spec, "expected dense memory aligned to its elements, found strides or an odd address; pass a contiguous tensor");
+      return wrong(
+          spec,
+          "expected dense memory aligned to its elements, found strides or an odd address; pass a contiguous tensor");
     for (size_t j = 0; j < inputs.size(); ++j)
-      if (!layout->plan->inputs[j]->constant && overlaps(tensor.data, spec.bytes, context.inputPointers[j], layout->inputs[j].bytes))
-        return wrong(spec, "expected memory of its own, found it to overlap " + layout->inputs[j].role + "; pass another tensor");
+      if (!layout->plan->inputs[j]->constant &&
+          overlaps(tensor.data, spec.bytes, context.inputPointers[j], layout->inputs[j].bytes))
+        return wrong(spec, "expected memory of its own, found it to overlap " + layout->inputs[j].role +
+                               "; pass another tensor");
     for (size_t j = 0; j < i; ++j)
       if (layout->plan->outputs[j]->alias < 0 && overlaps(tensor.data, spec.bytes, tensors[j].data, specs[j].bytes))
-        return wrong(spec, "expected memory of its own, found it to overlap " + specs[j].role + "; pass another tensor");
+        return wrong(spec,
+                     "expected memory of its own, found it to overlap " + specs[j].role + "; pass another tensor");
   }
   return {};
 }
@@ -171,7 +184,8 @@ Result<void> Program::Impl::runChecked(std::span<const Tensor> inputs, std::span
   return done;
 }
 
-Result<std::shared_ptr<Program>> Program::load(std::shared_ptr<const plan::PlanT> plan, std::shared_ptr<Registry> registry) {
+Result<std::shared_ptr<Program>> Program::load(std::shared_ptr<const plan::PlanT> plan,
+                                               std::shared_ptr<Registry> registry) {
   if (isForkedChild())
     return forkedChildError();
   if (registry == nullptr)
@@ -199,8 +213,10 @@ Result<void> Program::bindConstants(std::span<const Tensor> tensors) {
     return forkedChildError();
   const auto &specs = impl->layout->inputs;
   if (tensors.size() != specs.size())
-    return Error{MORTISE_INVALID_ARGUMENT, "expected " + std::to_string(specs.size()) + " entries, one per input and ignored where it is not "
-                                           "constant, found " + std::to_string(tensors.size())};
+    return Error{MORTISE_INVALID_ARGUMENT, "expected " + std::to_string(specs.size()) +
+                                               " entries, one per input and ignored where it is not "
+                                               "constant, found " +
+                                               std::to_string(tensors.size())};
   auto fresh = std::make_unique<Bound>();
   fresh->data.resize(specs.size());
   for (size_t i = 0; i < specs.size(); ++i) {
@@ -255,7 +271,8 @@ std::vector<RegionReport> Program::report() const {
   std::vector<RegionReport> reports;
   for (size_t i = 0; i < layout.kernels.size(); ++i) {
     const plan::RegionT &region = *layout.plan->regions[i];
-    RegionReport &report = reports.emplace_back(RegionReport{region.device, region.plugin, region.lowering, region.nodes, region.cost_ns, {}});
+    RegionReport &report = reports.emplace_back(
+        RegionReport{region.device, region.plugin, region.lowering, region.nodes, region.cost_ns, {}});
     for (const StepInfo &step : layout.kernels[i]->steps)
       report.steps.push_back({step.name, step.lowering, 0, step.bytes, step.flops});
     if (report.steps.empty())

@@ -23,13 +23,13 @@ struct Registry::Impl {
 
 namespace {
 
-std::string full(const Device &device) { return std::string(device.info.kind) + ":" + std::to_string(device.info.ordinal); }
+std::string full(const Device &device) {
+  return std::string(device.info.kind) + ":" + std::to_string(device.info.ordinal);
+}
 
 } // namespace
 
-std::string Device::name() const {
-  return several || info.ordinal != 0 ? full(*this) : std::string(info.kind);
-}
+std::string Device::name() const { return several || info.ordinal != 0 ? full(*this) : std::string(info.kind); }
 
 void Registry::Impl::add(const PluginFiles &files, const Config &config) {
   auto manifest = readManifest(files.manifest);
@@ -46,8 +46,9 @@ void Registry::Impl::add(const PluginFiles &files, const Config &config) {
   const Plugin &plugin = (*loaded)->plugin;
   for (const auto &other : plugins)
     if (other->name == plugin.name)
-      return reject(files.library, {MORTISE_INVALID_ARGUMENT, "another plugin named '" + plugin.name + "' was found before it, '" + other->path +
-                                                                  "'; remove one of them from plugin_path"});
+      return reject(files.library,
+                    {MORTISE_INVALID_ARGUMENT, "another plugin named '" + plugin.name + "' was found before it, '" +
+                                                   other->path + "'; remove one of them from plugin_path"});
   plugins.push_back(std::make_unique<Plugin>(plugin));
   for (const MortiseDeviceInfo &info : (*loaded)->devices)
     devices.push_back(std::make_unique<Device>(Device{plugins.back().get(), info}));
@@ -85,7 +86,8 @@ Result<std::vector<const Device *>> Registry::find(std::string_view name) const 
       found.push_back(device.get());
   if (name == "auto")
     std::sort(found.begin(), found.end(), [](const Device *a, const Device *b) {
-      const auto speedA = std::pair(a->info.peak_flops, a->info.bandwidth), speedB = std::pair(b->info.peak_flops, b->info.bandwidth);
+      const auto speedA = std::pair(a->info.peak_flops, a->info.bandwidth),
+                 speedB = std::pair(b->info.peak_flops, b->info.bandwidth);
       return speedA != speedB ? speedA > speedB : full(*a) + a->plugin->name < full(*b) + b->plugin->name;
     });
   else if (!found.empty()) {
@@ -98,7 +100,8 @@ Result<std::vector<const Device *>> Registry::find(std::string_view name) const 
     return found;
 
   const std::string_view kind = name.substr(0, name.find(':'));
-  std::string message = name == "auto" ? "no device can be chosen automatically" : "there is no device '" + std::string(name) + "'";
+  std::string message =
+      name == "auto" ? "no device can be chosen automatically" : "there is no device '" + std::string(name) + "'";
   message += "; " + impl->listing();
   std::vector<std::string> names;
   for (const auto &device : impl->devices)

@@ -10,7 +10,9 @@
 namespace mortise::runtime {
 namespace {
 
-Error wrong(const TensorSpec &spec, const std::string &rest) { return {MORTISE_INVALID_ARGUMENT, spec.role + ": " + rest}; }
+Error wrong(const TensorSpec &spec, const std::string &rest) {
+  return {MORTISE_INVALID_ARGUMENT, spec.role + ": " + rest};
+}
 
 std::string found(const Tensor &tensor) {
   if (tensor.rank < 0 || tensor.rank > 64 || (tensor.rank > 0 && tensor.dims == nullptr))
@@ -31,7 +33,8 @@ bool stridesAreDense(const Tensor &tensor, const TensorSpec &spec) {
 }
 
 // Copies along dimension `at` and those within it; `source` in bytes.
-std::byte *copyFrom(const std::byte *source, const Tensor &tensor, const TensorSpec &spec, size_t at, std::byte *target) {
+std::byte *copyFrom(const std::byte *source, const Tensor &tensor, const TensorSpec &spec, size_t at,
+                    std::byte *target) {
   const size_t element = spec.elementBytes;
   const int64_t count = spec.dims[at], stride = tensor.strides[at] * static_cast<int64_t>(element);
   if (at + 1 < spec.dims.size()) {
@@ -51,18 +54,20 @@ std::byte *copyFrom(const std::byte *source, const Tensor &tensor, const TensorS
 } // namespace
 
 Result<void> checkTensor(const Tensor &tensor, const TensorSpec &spec) {
-  const bool shapeFits = tensor.rank >= 0 && static_cast<size_t>(tensor.rank) == spec.dims.size() && (tensor.rank == 0 || tensor.dims) &&
+  const bool shapeFits = tensor.rank >= 0 && static_cast<size_t>(tensor.rank) == spec.dims.size() &&
+                         (tensor.rank == 0 || tensor.dims) &&
                          std::equal(spec.dims.begin(), spec.dims.end(), tensor.dims);
   if (tensor.dtype != spec.dtype)
-    return wrong(spec, "expected " + typeText(spec.dtype, spec.dims) + ", found " + found(tensor) + "; convert it to " + dtypeName(spec.dtype) +
-                           ", or compile again for " + dtypeName(tensor.dtype));
+    return wrong(spec, "expected " + typeText(spec.dtype, spec.dims) + ", found " + found(tensor) + "; convert it to " +
+                           dtypeName(spec.dtype) + ", or compile again for " + dtypeName(tensor.dtype));
   if (!shapeFits)
     return wrong(spec, "expected " + typeText(spec.dtype, spec.dims) + ", found " + found(tensor) +
                            "; pass a tensor of the expected shape, or compile again for this one");
   if (spec.bytes != 0 && tensor.data == nullptr)
     return wrong(spec, "expected " + std::to_string(spec.bytes) + " bytes of data, found NULL; set its data pointer");
   if (spec.dtype == MORTISE_I4 && !stridesAreDense(tensor, spec))
-    return wrong(spec, "expected a dense tensor, because i4 packs two elements to a byte, found strides; make it contiguous");
+    return wrong(spec,
+                 "expected a dense tensor, because i4 packs two elements to a byte, found strides; make it contiguous");
   return {};
 }
 

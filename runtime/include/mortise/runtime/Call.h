@@ -8,7 +8,8 @@
 
 namespace mortise::runtime {
 
-// Takes ownership of a plugin's status; success for NULL. A status that status_create did not make is an INTERNAL error.
+// Takes ownership of a plugin's status; success for NULL. A status that status_create did not make is an INTERNAL
+// error.
 Result<void> take(MortiseStatus *status);
 
 Error thrown(const char *slot, const char *what); // what a plugin threw, as an error

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Configuration, strongest first: call options, environment (MORTISE_*), ./mortise.toml, the user's file
-// ($XDG_CONFIG_HOME/mortise/mortise.toml), defaults. Unknown keys are errors that name the nearest known key. A project's
-// mortise.toml may not set plugin directories: it may come with a clone.
+// ($XDG_CONFIG_HOME/mortise/mortise.toml), defaults. Unknown keys are errors that name the nearest known key. A
+// project's mortise.toml may not set plugin directories: it may come with a clone.
 #pragma once
 
 #include <mortise/result.hpp>
@@ -18,22 +18,22 @@ struct Setting {
   std::string source; // "option", "MORTISE_DEVICE", "/home/a/mortise.toml", "default"
 };
 
-struct Requirement { // require = "95% on cpu"
-  double percent = 0;  // of the nodes
+struct Requirement {  // require = "95% on cpu"
+  double percent = 0; // of the nodes
   std::string device;
 };
 
 class Config {
 public:
   // Keys: device, mode, require, plugin_path (colon separated directories and files), log_level, verify, plus one
-  // "PLUGIN.OPTION" for each option that a plugin's manifest declares (MORTISE_PLUGIN_OPTION, or [PLUGIN] OPTION = ...).
-  // An empty entry in plugin_path stands for the default directories. Variables that start with MORTISE_TEST_, MORTISE_DEV_
-  // or MORTISE_BENCH_, and MORTISE_LIBRARY, are others' and skipped.
+  // "PLUGIN.OPTION" for each option that a plugin's manifest declares (MORTISE_PLUGIN_OPTION, or [PLUGIN] OPTION =
+  // ...). An empty entry in plugin_path stands for the default directories. Variables that start with MORTISE_TEST_,
+  // MORTISE_DEV_ or MORTISE_BENCH_, and MORTISE_LIBRARY, are others' and skipped.
   static Result<Config> read(std::span<const MortiseOption> callOptions);
 
   const std::string &get(std::string_view key) const; // a known key; its default when unset
   std::optional<Requirement> requirement() const;
-  std::span<const Setting> settings() const;          // every key, sorted, with where it came from
+  std::span<const Setting> settings() const;                         // every key, sorted, with where it came from
   std::vector<Setting> pluginOptions(std::string_view plugin) const; // keys without the "PLUGIN." prefix
 
 private:

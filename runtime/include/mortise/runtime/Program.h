@@ -23,7 +23,11 @@ struct Tensor { // a caller's buffer; not owned
   const int64_t *strides = nullptr; // in elements; NULL is dense row-major
 };
 
-struct StepReport { std::string name, lowering; uint64_t ns = 0; double bytes = 0, flops = 0; };
+struct StepReport {
+  std::string name, lowering;
+  uint64_t ns = 0;
+  double bytes = 0, flops = 0;
+};
 struct RegionReport {
   std::string device, plugin, lowering;
   std::vector<uint32_t> nodes; // of the compiled graph
@@ -37,13 +41,13 @@ public:
   static Result<std::shared_ptr<Program>> load(std::shared_ptr<const plan::PlanT> plan,
                                                std::shared_ptr<Registry> registry);
 
-  // Packs the constant inputs: `tensors` holds one entry per plan input, ignored where it is not constant. The memory must
-  // stay valid until the next bind or the program's end. Calling again rebinds (swapped weights); calls in flight
+  // Packs the constant inputs: `tensors` holds one entry per plan input, ignored where it is not constant. The memory
+  // must stay valid until the next bind or the program's end. Calling again rebinds (swapped weights); calls in flight
   // finish with the old ones.
   Result<void> bindConstants(std::span<const Tensor> tensors);
 
-  // Checks dtype and shape of every input and output, then runs. Inputs that are not dense are copied first; outputs have to be
-  // dense. Entries for constants are ignored. An aliased output's data is NULL or its input's.
+  // Checks dtype and shape of every input and output, then runs. Inputs that are not dense are copied first; outputs
+  // have to be dense. Entries for constants are ignored. An aliased output's data is NULL or its input's.
   Result<void> run(std::span<const Tensor> inputs, std::span<const Tensor> outputs);
 
   // The unchecked fast path: one dense pointer per input and output, shapes known to be right.

@@ -43,8 +43,9 @@ public:
   std::span<const std::unique_ptr<Device>> devices() const;
   std::span<const Rejected> rejected() const;
 
-  // `name`: "auto" (every device with automatic set, fastest first), a kind (its first ordinal) or kind:ordinal. Several plugins
-  // may offer the same device. Errors name the devices there are, and why a plugin that would have it was rejected.
+  // `name`: "auto" (every device with automatic set, fastest first), a kind (its first ordinal) or kind:ordinal.
+  // Several plugins may offer the same device. Errors name the devices there are, and why a plugin that would have it
+  // was rejected.
   Result<std::vector<const Device *>> find(std::string_view name) const;
 
 private:
