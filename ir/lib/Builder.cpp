@@ -188,7 +188,8 @@ Result<Operation *> Builder::Impl::make(const Request &request, RegisteredOperat
     op->destroy();
     return error;
   };
-  if (failed(op->setPropertiesFromAttribute(attributes, [&] { return emitError(location); })))
+  if (op->getPropertiesStorageSize() != 0 &&
+      failed(op->setPropertiesFromAttribute(attributes, [&] { return emitError(location); })))
     return refuse();
   llvm::SmallVector<Type> types;
   auto *inference = name.getInterface<InferTypeOpInterface>();

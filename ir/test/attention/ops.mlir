@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// RUN: mortise-opt %s | FileCheck %s
+// RUN: mortise-opt %s | mortise-opt | FileCheck %s
+// RUN: mortise-opt %s --mlir-print-op-generic | mortise-opt | FileCheck %s
+// RUN: mortise-opt %s --emit-bytecode | mortise-opt | FileCheck %s
+// RUN: mortise-opt %s --test-portable-round-trip | FileCheck %s
+
+// CHECK-LABEL: func.func @attention
+func.func @attention(%q: tensor<2x8x5x16xf32>, %k: tensor<2x2x7x16xf32>, %v: tensor<2x2x7x32xf32>, %m: tensor<2x1x1x7xi1>)
+    -> (tensor<2x8x5x32xf32>, tensor<2x8x5x32xf32>) {
+  // CHECK: mortise.attention %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} {causal = false, scale = 2.500000e-01 : f64} : (tensor<2x8x5x16xf32>, tensor<2x2x7x16xf32>, tensor<2x2x7x32xf32>, tensor<2x1x1x7xi1>) -> tensor<2x8x5x32xf32>
+  %0 = mortise.attention %q, %k, %v, %m {scale = 0.25 : f64, causal = false}
+    : (tensor<2x8x5x16xf32>, tensor<2x2x7x16xf32>, tensor<2x2x7x32xf32>, tensor<2x1x1x7xi1>) -> tensor<2x8x5x32xf32>
+  // CHECK: mortise.attention %{{.*}}, %{{.*}}, %{{.*}} {causal = true, scale = 2.500000e-01 : f64}
+  %1 = mortise.attention %q, %k, %v {scale = 0.25 : f64, causal = true}
+    : (tensor<2x8x5x16xf32>, tensor<2x2x7x16xf32>, tensor<2x2x7x32xf32>) -> tensor<2x8x5x32xf32>
+  return %0, %1 : tensor<2x8x5x32xf32>, tensor<2x8x5x32xf32>
+}

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Reads a module, runs passes on it, prints it: what the IR's tests are written with.
+#include "TestPasses.h"
+
+#include <mortise/ir/Dialect.h>
+#include <mortise/passes/Passes.h>
+
+#include <mlir/Tools/mlir-opt/MlirOptMain.h>
+#include <mlir/Transforms/Passes.h>
+
+int main(int argc, char **argv) {
+  mlir::DialectRegistry registry;
+  mortise::ir::registerDialect(registry);
+  mlir::registerCanonicalizerPass();
+  mlir::registerCSEPass();
+  mortise::registerTestPasses();
+  mortise::passes::registerPasses();
+  return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "Mortise's optimiser driver\n", registry));
+}
