@@ -14,7 +14,7 @@
 #include <mutex>
 #include <pthread.h>
 
-// libgomp's entry points, which PyTorch and oneDNN share with us. Declared here because clang emits no code for
+// libgomp's entry points, which others in the process share with us. Declared here because clang emits no code for
 // libgomp.
 extern "C" {
 void GOMP_parallel(void (*function)(void *), void *data, unsigned threads, unsigned flags);

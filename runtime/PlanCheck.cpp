@@ -167,16 +167,17 @@ Result<void> checkPlan(const PlanT &plan) {
 Result<void> checkRegion(const PlanT &plan, uint32_t number, const MortiseGraph &graph) {
   const plan::RegionT &region = *plan.regions[number];
   const std::string which = numbered("region", number);
-  if (graph.symbol_count != 0)
-    return Error{MORTISE_UNSUPPORTED,
-                 which + " has symbolic extents, which this version's plans do not carry; compile for static shapes"};
+  for (size_t i = 0; i < graph.value_count; ++i)
+    if (!isStatic(*graph.values[i]->type))
+      return Error{MORTISE_UNSUPPORTED,
+                   which + " has symbolic extents, which this version's plans do not carry; compile for static shapes"};
   auto match = [&](const std::vector<uint32_t> &buffers, const MortiseValue *const *values, size_t count) {
     if (buffers.size() != count)
       return false;
     for (size_t i = 0; i < count; ++i) {
       const auto &expected = *plan.buffers[buffers[i]]->type;
       const MortiseType &found = *values[i]->type;
-      if (!isStatic(found) || expected.dtype != found.dtype || !std::ranges::equal(expected.dims, dims(found)))
+      if (expected.dtype != found.dtype || !std::ranges::equal(expected.dims, dims(found)))
         return false;
     }
     return true;

@@ -19,7 +19,7 @@ std::string typeText(int32_t dtype, std::span<const int64_t> dims); // "f32[2, 1
 // Errors: MORTISE_CORRUPT, MORTISE_VERSION_MISMATCH.
 Result<void> checkPlan(const plan::PlanT &plan);
 
-// The region's graph has the buffers' types, and no symbols.
+// The region's graph has the buffers' types, and no symbolic extents.
 Result<void> checkRegion(const plan::PlanT &plan, uint32_t region, const MortiseGraph &graph);
 
 } // namespace mortise::runtime

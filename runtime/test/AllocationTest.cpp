@@ -125,6 +125,7 @@ TEST_F(AllocationTest, NoneInTwoThreads) {
         bad += !program->runPointers(inputs, outputs);
       meet.arrive_and_wait();
     }
+    meet.arrive_and_wait(); // the end of a thread allocates, after main has read the counter
   };
   std::thread first(work), second(work);
   uint64_t last = 0;
@@ -134,6 +135,7 @@ TEST_F(AllocationTest, NoneInTwoThreads) {
     meet.arrive_and_wait();
     last = allocations - before; // earlier rounds make each thread's pool, and a second context when calls first meet
   }
+  meet.arrive_and_wait();
   first.join();
   second.join();
   EXPECT_EQ(bad, 0);
