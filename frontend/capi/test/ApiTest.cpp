@@ -1,37 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Through the shared library, on the plugin `reference`.
-#include <mortise/mortise.hpp>
+#include "Helpers.h"
 
-#include <nlohmann/json.hpp>
-
-#include <gtest/gtest.h>
-
-#include <cmath>
 #include <thread>
 
 namespace mortise::api {
 namespace {
-
-using Json = nlohmann::json;
-
-Session session(Options options = {{"device", "reference"}}) {
-  Result<Session> made = Session::create(options);
-  EXPECT_TRUE(made) << made.error().message;
-  return std::move(*made);
-}
-Builder builder(Session &session) {
-  Result<Builder> made = session.builder("test");
-  EXPECT_TRUE(made);
-  return std::move(*made);
-}
-template <typename T> T get(Result<T> result) {
-  if (!result) {
-    ADD_FAILURE() << result.error().message;
-    throw std::runtime_error(result.error().message);
-  }
-  return std::move(*result);
-}
-void expectOk(Result<void> result) { EXPECT_TRUE(result) << result.error().message; }
 
 // softmax(gelu(x + w)) over rows of 8, with w constant.
 Program sample(Session &session, const Options &options = {}) {

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+ * A second plugin for tests: knows add, mul, neg and logistic on f32, one node at a time, and no composite op. */
+#include <mortise/plugin.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const MortiseHost *host;
+
+struct MortiseKernel {
+  int op;
+  int64_t count;
+};
+static const char *const ops[] = {"mortise.add", "mortise.mul", "mortise.neg", "mortise.logistic"};
+
+static int find(const MortiseNode *node) {
+  for (int i = 0; i < 4; ++i)
+    if (strcmp(node->op, ops[i]) == 0)
+      return i;
+  return -1;
+}
+
+static MortiseStatus *initialize(MortiseInitializeArgs *args) {
+  host = args->host;
+  return NULL;
+}
+
+static MortiseStatus *devices(MortiseDevicesArgs *args) {
+  static char device;
+  static MortiseDeviceInfo info = {.struct_size = sizeof info, .kind = "pocket", .name = "pocket calculator", .host_memory = 1,
+                                   .threads = 1, .alignment = 16, .features = ""};
+  static const MortiseDeviceInfo *const list[] = {&info};
+  info.device = (MortiseDevice *)&device;
+  args->devices = list;
+  args->device_count = 1;
+  return NULL;
+}
+
+static MortiseStatus *propose(MortiseProposeArgs *args) {
+  for (uint32_t n = 0; n < args->graph->node_count; ++n) {
+    const MortiseNode *node = args->graph->nodes[n];
+    const MortiseCandidate candidate = {.struct_size = sizeof candidate, .lowering = "pocket.node", .nodes = &n, .node_count = 1,
+                                        .cost_ns = 1};
+    if (find(node) < 0)
+      args->refuse(args->sink, n, MORTISE_REASON_OP, "the pocket calculator has no such key");
+    else if (node->results[0]->type->dtype != MORTISE_F32)
+      args->refuse(args->sink, n, MORTISE_REASON_DTYPE, "expected f32");
+    else
+      args->add(args->sink, &candidate);
+  }
+  return NULL;
+}
+
+static MortiseStatus *kernel_compile(MortiseCompileArgs *args) {
+  const MortiseNode *node = args->region->nodes[0];
+  MortiseKernel *kernel = malloc(sizeof *kernel);
+  if (args->region->node_count != 1 || !kernel) {
+    free(kernel);
+    return host->status_create(MORTISE_INVALID_ARGUMENT, "expected a region of one node");
+  }
+  kernel->op = find(node);
+  kernel->count = 1;
+  for (int32_t i = 0; i < node->results[0]->type->rank; ++i)
+    kernel->count *= node->results[0]->type->dims[i];
+  args->kernel = kernel;
+  return NULL;
+}
+
+static MortiseStatus *kernel_info(MortiseKernelInfo *args) {
+  args->workspace.count = 0;
+  args->step_count = 0;
+  args->code_bytes = 0;
+  return NULL;
+}
+static MortiseStatus *kernel_destroy(MortiseKernelArgs *args) {
+  free(args->kernel);
+  return NULL;
+}
+/* A constant operand: the packed form is the caller's own memory, which stays valid. */
+static MortiseStatus *constants_bind(MortiseConstantsBindArgs *args) {
+  const float **kept = calloc(2, sizeof *kept);
+  if (!kept)
+    return host->status_create(MORTISE_OUT_OF_MEMORY, "out of memory");
+  kept[0] = args->inputs[0];
+  kept[1] = args->kernel->op < 2 ? args->inputs[1] : NULL;
+  args->constants = (MortiseConstants *)kept;
+  args->packed_bytes = 0;
+  return NULL;
+}
+static MortiseStatus *constants_destroy(MortiseConstantsArgs *args) {
+  free(args->constants);
+  return NULL;
+}
+
+static MortiseStatus *enqueue(MortiseEnqueueArgs *args) {
+  const float *const *kept = (const float *const *)args->constants;
+  const float *x = args->inputs[0], *y = args->kernel->op < 2 ? args->inputs[1] : NULL;
+  float *result = args->outputs[0];
+  if (!x && kept)
+    x = kept[0];
+  if (!y && kept)
+    y = kept[1];
+  for (int64_t i = 0; i < args->kernel->count; ++i)
+    switch (args->kernel->op) {
+    case 0: result[i] = x[i] + (y ? y[i] : x[i]); break; /* x + x has one input */
+    case 1: result[i] = x[i] * (y ? y[i] : x[i]); break;
+    case 2: result[i] = -x[i]; break;
+    default: result[i] = 1 / (1 + expf(-x[i])); break;
+    }
+  return NULL;
+}
+
+MORTISE_EXPORT const MortisePlugin *mortise_plugin(void) {
+  static const uint64_t hashes[] = {MORTISE_ABI_LAYOUT_HASH_1};
+  static const MortisePlugin plugin = {.struct_size = sizeof plugin, .magic = MORTISE_PLUGIN_MAGIC, .abi_oldest = 1, .abi_newest = 1,
+                                       .layout_hashes = hashes, .name = "pocket", .vendor = "tests", .version = "1", .opset = 1,
+                                       .initialize = initialize, .devices = devices, .propose = propose,
+                                       .kernel_compile = kernel_compile, .kernel_info = kernel_info,
+                                       .kernel_destroy = kernel_destroy, .constants_bind = constants_bind,
+                                       .constants_destroy = constants_destroy, .enqueue = enqueue};
+  return &plugin;
+}
