@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Regions computed by the cpu plugin against the reference interpreter.
+#include "network.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cmath>
+#include <limits>
+#include <thread>
+
+namespace mortise::test {
+namespace {
+
+Check brain() { return {.relative = 1.0 / 64, .absolute = 1.0 / 128}; }
+
+TEST(Products, LinearOfManyShapes) {
+  for (int64_t m : {1, 2, 7, 32, 129})
+    for (int64_t k : {1, 3, 64, 257})
+      for (int64_t n : {1, 5, 16, 130})
+        for (bool transposed : {false, true}) {
+          SCOPED_TRACE(std::to_string(m) + "x" + std::to_string(k) + "x" + std::to_string(n));
+          Network net;
+          ValueId x = net.input(MORTISE_F32, {m, k});
+          ValueId w = transposed ? net.weight({k, n}) : net.weight({n, k});
+          net.output(net.linear(x, w, net.weight({n}), transposed));
+          auto compiled = check(net);
+          ASSERT_TRUE(compiled);
+          EXPECT_TRUE(compiled->hasStep("onednn.matmul"));
+        }
+}
+
+TEST(Products, DotOfEveryType) {
+  for (int32_t dtype : {MORTISE_F64, MORTISE_F32, MORTISE_BF16, MORTISE_F16, MORTISE_I64, MORTISE_I32, MORTISE_I16, MORTISE_I8, MORTISE_UI8}) {
+    SCOPED_TRACE(dtypeName(dtype));
+    Network net;
+    ValueId x = net.input(dtype, {3, 17, 33}), y = net.input(dtype, {3, 33, 9});
+    net.output(net.dot(x, y, {0}, {0}, {2}, {1}));
+    check(net, dtype == MORTISE_BF16 || dtype == MORTISE_F16 ? brain() : Check{});
+  }
+}
+
+TEST(Products, DotOfEveryArrangement) {
+  // The contracted and batch dimensions anywhere; constant operands on either side.
+  for (int64_t xSum = 0; xSum < 3; ++xSum)
+    for (int64_t ySum = 0; ySum < 3; ++ySum)
+      for (int64_t batch : {-1, 0, 1}) {
+        if (batch == xSum || batch == ySum)
+          continue;
+        SCOPED_TRACE(std::to_string(xSum) + std::to_string(ySum) + std::to_string(batch));
+        std::vector<int64_t> xDims{4, 4, 5}, yDims{4, 4, 6};
+        xDims[xSum] = yDims[ySum] = 4;
+        if (batch >= 0)
+          xDims[batch] = yDims[batch] = 4;
+        Network net;
+        ValueId x = net.input(MORTISE_F32, xDims), y = net.input(MORTISE_F32, yDims), w = net.weight(yDims), u = net.weight(xDims);
+        std::vector<int64_t> batches;
+        if (batch >= 0)
+          batches = {batch};
+        net.output(net.dot(x, y, batches, batches, {xSum}, {ySum}));
+        net.output(net.dot(x, w, batches, batches, {xSum}, {ySum}));
+        net.output(net.dot(u, y, batches, batches, {xSum}, {ySum}));
+        check(net);
+      }
+}
+
+TEST(Products, SeveralContractedDimensions) {
+  Network net;
+  ValueId x = net.input(MORTISE_F32, {2, 3, 4, 5}), y = net.input(MORTISE_F32, {5, 3, 7, 4});
+  net.output(net.dot(x, y, {}, {}, {1, 3}, {1, 0}));
+  net.output(net.dot(x, y, {}, {}, {3, 2}, {0, 3}));
+  check(net);
+}
+
+TEST(Products, EmptyAndScalarResults) {
+  Network net;
+  ValueId x = net.input(MORTISE_F32, {3, 0}), y = net.input(MORTISE_F32, {0, 4}), z = net.input(MORTISE_F32, {0, 3}),
+          v = net.input(MORTISE_F32, {5});
+  net.output(net.dot(x, y, {}, {}, {1}, {0}));
+  net.output(net.dot(z, x, {}, {}, {1}, {0}));
+  net.output(net.dot(v, v, {}, {}, {0}, {0}));
+  check(net);
+}
+
+TEST(Products, EpiloguesAreFused) {
+  for (const char *activation : {"relu", "gelu", "silu", "tanh", "logistic"})
+    for (bool residual : {false, true}) {
+      SCOPED_TRACE(activation);
+      Network net;
+      ValueId x = net.input(MORTISE_F32, {2, 16, 48}), other = net.input(MORTISE_F32, {2, 16, 40});
+      ValueId y = net.linear(x, net.weight({40, 48}), net.weight({40}));
+      y = std::string(activation) == "gelu" ? net.op("gelu", {y}, {text("approximate", "none")}) : net.op(activation, {y});
+      if (residual)
+        y = net.op("add", {other, y});
+      net.output(y);
+      auto compiled = check(net);
+      ASSERT_TRUE(compiled);
+      EXPECT_EQ(compiled->steps().size(), 1u);
+    }
+}
+
+TEST(Products, EpilogueThroughReshapes) {
+  Network net; // as addmm is imported: a product of two dimensions between reshapes
+  ValueId x = net.input(MORTISE_F32, {2, 8, 24});
+  ValueId y = net.dot(net.reshape(x, {16, 24}), net.transpose(net.weight({32, 24}), {1, 0}), {}, {}, {1}, {0});
+  y = net.addRow(y, net.weight({32}));
+  y = net.reshape(y, {2, 8, 32});
+  y = net.op("gelu", {y}, {text("approximate", "tanh")});
+  net.output(net.op("mul", {y, net.input(MORTISE_F32, {2, 8, 32})}));
+  auto compiled = check(net);
+  ASSERT_TRUE(compiled);
+  EXPECT_EQ(compiled->steps().size(), 1u);
+}
+
+TEST(Products, WithoutFusedActivations) {
+  Network net;
+  ValueId y = net.op("relu", {net.linear(net.input(MORTISE_F32, {4, 8}), net.weight({16, 8}))});
+  net.output(y);
+  Check how;
+  how.options = {{"fuse_activations", "false"}};
+  how.fill = [](const MortiseValue &value, size_t position, std::vector<std::byte> &bytes) {
+    randomFill(value, position, bytes);
+    if (position == 0)
+      reinterpret_cast<float *>(bytes.data())[3] = -std::numeric_limits<float>::infinity();
+  };
+  auto compiled = check(net, how);
+  ASSERT_TRUE(compiled);
+  EXPECT_TRUE(compiled->hasStep("generated"));
+}
+
+TEST(Products, FusedActivationsKeepNaN) {
+  for (const char *activation : {"relu", "silu"}) {
+    Network net;
+    net.output(net.op(activation, {net.linear(net.input(MORTISE_F32, {4, 8}), net.weight({16, 8}))}));
+    Check how;
+    how.fill = [](const MortiseValue &value, size_t position, std::vector<std::byte> &bytes) {
+      randomFill(value, position, bytes);
+      if (position == 0)
+        reinterpret_cast<float *>(bytes.data())[3] = NAN;
+    };
+    check(net, how);
+  }
+}
+
+TEST(Products, MergedSiblings) {
+  for (int64_t tokens : {1, 2, 19})
+    for (bool bias : {false, true}) {
+      Network net;
+      ValueId x = net.input(MORTISE_F32, {1, tokens, 32});
+      auto project = [&](int64_t width) { return net.linear(x, net.weight({width, 32}), bias ? net.weight({width}) : ir::noValue); };
+      ValueId q = project(32), k = project(16), v = project(16);
+      net.output(net.op("exp", {q}));
+      net.output(net.dot(net.reshape(k, {tokens, 16}), net.reshape(v, {tokens, 16}), {}, {}, {1}, {1}));
+      auto compiled = check(net);
+      ASSERT_TRUE(compiled);
+      EXPECT_TRUE(compiled->hasStep("side by side"));
+    }
+}
+
+TEST(Products, AttentionReadsAndWritesThroughStrides) {
+  for (int64_t batch : {1, 2})
+    for (int64_t tokens : {1, 7, 32}) {
+      Network net;
+      ValueId x = net.input(MORTISE_F32, {batch, tokens, 64});
+      auto heads = [&](ValueId value) { return net.transpose(net.reshape(value, {batch, tokens, 4, 16}), {0, 2, 1, 3}); };
+      auto project = [&] { return net.linear(x, net.weight({64, 64}), net.weight({64})); };
+      ValueId q = heads(project()), k = heads(project()), v = heads(project());
+      ValueId y = net.reshape(net.transpose(net.attention(q, k, v, 0.25), {0, 2, 1, 3}), {batch, tokens, 64});
+      y = net.op("add", {x, net.linear(y, net.weight({64, 64}), net.weight({64}))});
+      net.output(net.op("layer_norm", {y, net.weight({64}), net.weight({64})}, {integer("axis", 2), real("epsilon", 1e-5)}));
+      auto compiled = check(net);
+      ASSERT_TRUE(compiled);
+      EXPECT_FALSE(compiled->hasStep("reorder"));
+      EXPECT_LE(compiled->steps().size(), 6u); // qkv, scores, softmax, values, projection, norm
+    }
+}
+
+TEST(Products, DerivedWeightsAreMadeOnce) {
+  Network net;
+  ValueId x = net.input(MORTISE_F32, {4, 8}), w = net.weight({16, 8});
+  ValueId scaled = net.op("mul", {w, net.op("exp", {net.broadcast(net.weight({16}), {16, 8}, {0})})});
+  net.output(net.linear(x, scaled));
+  auto compiled = check(net);
+  ASSERT_TRUE(compiled);
+  EXPECT_EQ(compiled->steps().size(), 1u);
+}
+
+TEST(Convolutions, Shapes) {
+  struct Case {
+    std::vector<int64_t> x, w, strides, pad;
+    int64_t groups;
+    std::vector<int64_t> dilations;
+  };
+  for (const Case &c : std::vector<Case>{{{1, 3, 17, 19}, {8, 3, 3, 3}, {1, 1}, {1, 1}, 1, {1, 1}},
+                                         {{2, 16, 9, 9}, {32, 16, 1, 1}, {2, 2}, {0, 0}, 1, {1, 1}},
+                                         {{2, 8, 9, 9}, {8, 1, 3, 3}, {1, 1}, {1, 1}, 8, {1, 1}},
+                                         {{1, 8, 11, 7}, {12, 4, 3, 2}, {2, 1}, {2, 0}, 2, {2, 1}},
+                                         {{3, 5, 23}, {7, 5, 4}, {3}, {2}, 1, {1}},
+                                         {{1, 4, 5, 6, 7}, {6, 4, 2, 3, 3}, {1, 1, 2}, {0, 1, 1}, 1, {1, 1, 1}}}) {
+    for (int32_t dtype : {MORTISE_F32, MORTISE_BF16, MORTISE_F16}) {
+      SCOPED_TRACE(dtypeName(dtype));
+      Network net;
+      ValueId x = net.input(dtype, c.x);
+      net.output(net.convolution(x, net.weight(c.w, dtype), c.strides, c.pad, c.groups, c.dilations));
+      net.output(net.convolution(x, net.input(dtype, c.w), c.strides, c.pad, c.groups, c.dilations));
+      check(net, dtype == MORTISE_F32 ? Check{} : brain());
+    }
+  }
+}
+
+ValueId batchNorm(Network &net, ValueId x) {
+  int64_t channels = net.dims(x)[1];
+  auto positive = [&] { return net.op("exp", {net.weight({channels})}); };
+  return net.op("batch_norm", {x, net.weight({channels}), net.weight({channels}), net.weight({channels}), positive()}, {real("epsilon", 1e-5)});
+}
+
+TEST(Convolutions, ResidualBlockStaysBlocked) {
+  Network net;
+  ValueId x = net.input(MORTISE_F32, {1, 3, 32, 32});
+  ValueId y = net.op("relu", {batchNorm(net, net.convolution(x, net.weight({32, 3, 7, 7}), {2, 2}, {3, 3}))});
+  y = net.op("max_pool", {y}, {ints("window", {3, 3}), ints("strides", {2, 2}), ints("low", {1, 1}), ints("high", {1, 1}), ints("dilations", {1, 1})});
+  for (int64_t width : {32, 48}) {
+    ValueId a = net.op("relu", {batchNorm(net, net.convolution(y, net.weight({16, net.dims(y)[1], 1, 1}), {1, 1}, {0, 0}))});
+    a = net.op("relu", {batchNorm(net, net.convolution(a, net.weight({16, 16, 3, 3}), {1, 1}, {1, 1}))});
+    a = batchNorm(net, net.convolution(a, net.weight({width, 16, 1, 1}), {1, 1}, {0, 0}));
+    ValueId shortcut = width == 32 ? y : batchNorm(net, net.convolution(y, net.weight({width, 32, 1, 1}), {1, 1}, {0, 0}));
+    y = net.op("relu", {net.op("add", {a, shortcut})});
+  }
+  net.output(net.op("mean", {y}, {ints("axes", {2, 3})}));
+  auto compiled = check(net);
+  ASSERT_TRUE(compiled);
+  size_t reorders = 0;
+  for (const MortiseStep *step : compiled->steps())
+    reorders += std::string_view(step->lowering) == "onednn.reorder";
+  EXPECT_LE(reorders, 2u);
+}
+
+TEST(Convolutions, BiasAndChannelScale) {
+  Network net;
+  ValueId y = net.convolution(net.input(MORTISE_F32, {2, 6, 8, 8}), net.weight({10, 6, 3, 3}), {1, 1}, {1, 1});
+  y = net.op("add", {y, net.broadcast(net.weight({10}), {2, 10, 8, 8}, {1})});
+  y = net.op("mul", {y, net.broadcast(net.weight({10}), {2, 10, 8, 8}, {1})});
+  net.output(net.op("tanh", {y}));
+  net.output(net.op("exp", {y}));
+  check(net);
+}
+
+TEST(Pools, EveryTypeAndHostileValues) {
+  for (int32_t dtype : {MORTISE_F64, MORTISE_F32, MORTISE_BF16, MORTISE_F16, MORTISE_I32, MORTISE_I8, MORTISE_UI8})
+    for (const char *name : {"max_pool", "sum_pool"}) {
+      SCOPED_TRACE(std::string(name) + " " + dtypeName(dtype));
+      Network net;
+      ValueId x = net.input(dtype, {2, 5, 9, 10});
+      net.output(net.op(name, {x}, {ints("window", {3, 2}), ints("strides", {2, 1}), ints("low", {1, 0}), ints("high", {1, 1}), ints("dilations", {1, 2})}));
+      Check how = dtype == MORTISE_BF16 || dtype == MORTISE_F16 ? brain() : Check{};
+      how.fill = [](const MortiseValue &value, size_t position, std::vector<std::byte> &bytes) {
+        randomFill(value, position, bytes);
+        if (value.type->dtype == MORTISE_F32) {
+          float *data = reinterpret_cast<float *>(bytes.data());
+          data[7] = NAN, data[60] = INFINITY, data[200] = -INFINITY, data[301] = -0.0f;
+        }
+      };
+      check(net, how);
+    }
+}
+
+TEST(Updates, CacheIsUpdatedInPlace) {
+  Network net;
+  ValueId cache = net.input(MORTISE_F32, {1, 2, 16, 4}, MORTISE_VALUE_STATE);
+  ValueId at = net.input(MORTISE_I64, {1}), step = net.input(MORTISE_F32, {1, 1, 2, 4});
+  ValueId updated = net.op("put", {cache, at, net.transpose(step, {0, 2, 1, 3})}, {integer("axis", 2), text("mode", "set")});
+  ValueId q = net.input(MORTISE_F32, {1, 2, 1, 4});
+  net.output(net.dot(q, updated, {0, 1}, {0, 1}, {3}, {3}));
+  net.output(updated, 0);
+  auto compiled = check(net);
+  ASSERT_TRUE(compiled);
+  EXPECT_TRUE(compiled->hasStep("in place"));
+  EXPECT_FALSE(compiled->hasStep("copy"));
+}
+
+TEST(Updates, OldContentsReadAfterwards) {
+  Network net;
+  ValueId state = net.input(MORTISE_F32, {6, 4}, MORTISE_VALUE_STATE), at = net.input(MORTISE_I64, {2}), rows = net.input(MORTISE_F32, {2, 4});
+  ValueId updated = net.op("put", {state, at, rows}, {integer("axis", 0), text("mode", "set")});
+  net.output(net.op("add", {updated, state}));
+  net.output(updated, 0);
+  check(net);
+}
+
+TEST(Updates, StateAdvancedByArithmetic) {
+  Network net; // the old value is read by another output
+  ValueId state = net.input(MORTISE_F32, {33}, MORTISE_VALUE_STATE), x = net.input(MORTISE_F32, {33});
+  net.output(net.op("add", {net.op("mul", {state, net.splat(0.5, {33})}), x}), 0);
+  net.output(net.op("reverse", {state}, {ints("axes", {0})}));
+  check(net);
+}
+
+TEST(Outputs, EveryKind) {
+  Network net;
+  ValueId x = net.input(MORTISE_F32, {4, 6}), w = net.weight({5, 6});
+  ValueId y = net.linear(x, w);
+  net.output(y);
+  net.output(y);                              // twice
+  net.output(net.reshape(y, {20}));           // all of its memory
+  net.output(net.transpose(y, {1, 0}));       // strided
+  net.output(x);                              // an input
+  net.output(w);                              // a constant
+  net.output(net.transpose(w, {1, 0}));
+  net.output(net.op("exp", {w}));             // made when constants are bound
+  net.output(net.splat(3, {2, 2}));
+  net.output(net.op("slice", {y}, {ints("starts", {1, 2}), ints("limits", {3, 5}), ints("strides", {1, 2})}));
+  check(net);
+}
+
+TEST(Kernels, ManyThreadsShareOne) {
+  Network net;
+  ValueId x = net.input(MORTISE_F32, {8, 64});
+  ValueId y = net.op("softmax", {net.linear(x, net.weight({48, 64}), net.weight({48}))}, {integer("axis", 1)});
+  net.output(net.linear(y, net.weight({16, 48})));
+  auto graph = net.finish();
+  auto compiled = Compiled::make(graph);
+  ASSERT_TRUE(compiled) << compiled.error().message;
+  std::vector<std::vector<std::byte>> weights(graph->view().input_count);
+  std::vector<const void *> bound(weights.size());
+  for (size_t i = 1; i < weights.size(); ++i) {
+    weights[i].resize(byteSize(*graph->view().inputs[i]->type));
+    randomFill(*graph->view().inputs[i], i, weights[i]);
+    bound[i] = weights[i].data();
+  }
+  ASSERT_TRUE((*compiled)->bind(bound));
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong = 0;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      std::vector<std::byte> input(8 * 64 * 4), first(8 * 16 * 4), again(8 * 16 * 4), workspace((*compiled)->workspaceBytes() + 64);
+      randomFill(*graph->view().inputs[0], 100 + t, input);
+      std::vector<const void *> inputs(weights.size());
+      inputs[0] = input.data();
+      for (int round = 0; round < 50; ++round) {
+        void *out = round ? again.data() : first.data();
+        if (!(*compiled)->run(inputs, std::span(&out, 1), nullptr, workspace))
+          ++wrong;
+        if (round && std::memcmp(first.data(), again.data(), first.size()) != 0)
+          ++wrong;
+      }
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST(Kernels, RefusalsSayWhy) {
+  Network net;
+  ValueId x = net.input(MORTISE_F8E4M3FN, {4, 4});
+  net.output(net.dot(x, x, {}, {}, {1}, {0}));
+  auto compiled = Compiled::make(net.finish());
+  ASSERT_FALSE(compiled);
+  EXPECT_NE(compiled.error().message.find("f8E4M3FN"), std::string::npos) << compiled.error().message;
+}
+
+} // namespace
+} // namespace mortise::test
