@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The template and the example, built out of tree, as the runtime's registry loads them, and what they compute.
-#include "TestGraph.h"
+#include "ViewBuilder.h"
 
+#include <mortise/plugin.hpp>
 #include <mortise/portable/Graph.h>
 #include <mortise/runtime/Registry.h>
 
@@ -119,13 +120,14 @@ TEST(Vendor, BothLoad) {
 TEST(Vendor, TemplateAddsAndMultiplies) {
   const auto *acme = device("acme");
   ASSERT_TRUE(acme);
-  constexpr size_t count = 100'003; // no multiple of any grain
-  TestGraph test({static_cast<int64_t>(count)});
-  auto *x = test.input(), *weight = test.input(MORTISE_VALUE_CONSTANT);
-  auto *sum = test.node("mortise.add", {x, weight});
-  auto *product = test.node("mortise.mul", {sum, sum});
-  auto *root = test.node("mortise.sqrt", {product});
-  auto whole = mortise::Graph::copy(test.finish({root}));
+  constexpr int64_t count = 100'003; // no multiple of any grain
+  mortise::test::ViewBuilder builder;
+  const MortiseType *type = builder.type(MORTISE_F32, {count});
+  auto *x = builder.input(type), *weight = builder.input(type, MORTISE_VALUE_CONSTANT);
+  auto *sum = builder.op("add", {x, weight}, type);
+  auto *product = builder.op("mul", {sum, sum}, type);
+  builder.output(builder.op("sqrt", {product}, type));
+  auto whole = mortise::Graph::copy(builder.view());
   ASSERT_TRUE(whole) << whole.error().message;
 
   Proposed proposed = propose(*acme, (*whole)->view());
@@ -159,14 +161,13 @@ TEST(Vendor, TemplateAddsAndMultiplies) {
 TEST(Vendor, ExampleFusesARegion) {
   const auto *pointwise = device("pointwise");
   ASSERT_TRUE(pointwise);
-  constexpr size_t count = 1000;
-  TestGraph test({10, 100});
-  auto *x = test.input(), *weight = test.input(MORTISE_VALUE_CONSTANT);
-  auto *exp = test.node("mortise.exp", {x});
-  auto *sum = test.node("mortise.add", {exp, weight});
-  auto *tanh = test.node("mortise.tanh", {sum});
-  auto *out = test.node("mortise.mul", {tanh, x});
-  auto whole = mortise::Graph::copy(test.finish({out}));
+  constexpr int64_t count = 1000;
+  mortise::test::ViewBuilder builder;
+  const MortiseType *type = builder.type(MORTISE_F32, {10, 100});
+  auto *x = builder.input(type), *weight = builder.input(type, MORTISE_VALUE_CONSTANT);
+  auto *sum = builder.op("add", {builder.op("exp", {x}, type), weight}, type);
+  builder.output(builder.op("mul", {builder.op("tanh", {sum}, type), x}, type));
+  auto whole = mortise::Graph::copy(builder.view());
   ASSERT_TRUE(whole) << whole.error().message;
   Proposed proposed = propose(*pointwise, (*whole)->view());
   ASSERT_EQ(proposed.candidates, (std::vector<std::vector<uint32_t>>{{0, 1, 2, 3}}));

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // plugin.hpp against a host of this file: every slot, every way to fail.
-#include "TestGraph.h"
+#include "ViewBuilder.h"
+
+#include <mortise/plugin.hpp>
 
 #include <gtest/gtest.h>
 
@@ -181,12 +183,13 @@ TEST_F(Wrapper, ParallelForCoversTheRange) {
 using Regions = std::vector<std::vector<uint32_t>>;
 
 TEST(ConvexRegions, ChainSplitsAtAnUnsupportedNode) {
-  TestGraph test({4});
-  auto *x = test.input();
-  auto *a = test.node("a", {x});
-  auto *b = test.node("b", {a});
-  auto *c = test.node("c", {b});
-  const MortiseGraph &graph = test.finish({c});
+  mortise::test::ViewBuilder builder;
+  auto *x = builder.input(MORTISE_F32, {4});
+  auto *a = builder.op("a", {x}, MORTISE_F32, {4});
+  auto *b = builder.op("b", {a}, MORTISE_F32, {4});
+  auto *c = builder.op("c", {b}, MORTISE_F32, {4});
+  builder.output(c);
+  const MortiseGraph &graph = builder.view();
   EXPECT_EQ(mortise::convexRegions(graph, {true, true, true}), (Regions{{0, 1, 2}}));
   EXPECT_EQ(mortise::convexRegions(graph, {true, false, true}), (Regions{{0}, {2}}));
   EXPECT_EQ(mortise::convexRegions(graph, {false, true, true}), (Regions{{1, 2}}));
@@ -194,13 +197,14 @@ TEST(ConvexRegions, ChainSplitsAtAnUnsupportedNode) {
 }
 
 TEST(ConvexRegions, BesideAnUnsupportedBranchStaysWhole) {
-  TestGraph test({4});
-  auto *x = test.input();
-  auto *a = test.node("a", {x});         // 0
-  auto *other = test.node("other", {a}); // 1, unsupported, and d uses it
-  auto *b = test.node("b", {a});         // 2: beside it, so with a
-  auto *d = test.node("d", {b, other});  // 3: after it
-  EXPECT_EQ(mortise::convexRegions(test.finish({d}), {true, false, true, true}), (Regions{{0, 2}, {3}}));
+  mortise::test::ViewBuilder builder;
+  auto *x = builder.input(MORTISE_F32, {4});
+  auto *a = builder.op("a", {x}, MORTISE_F32, {4});         // 0
+  auto *other = builder.op("other", {a}, MORTISE_F32, {4}); // 1, unsupported, and d uses it
+  auto *b = builder.op("b", {a}, MORTISE_F32, {4});         // 2: beside it, so with a
+  auto *d = builder.op("d", {b, other}, MORTISE_F32, {4});  // 3: after it
+  builder.output(d);
+  EXPECT_EQ(mortise::convexRegions(builder.view(), {true, false, true, true}), (Regions{{0, 2}, {3}}));
 }
 
 // Every region of every choice of supported nodes is convex, over random graphs.
@@ -211,15 +215,16 @@ TEST(ConvexRegions, AreConvex) {
     return (state >> 8) % below;
   };
   for (int trial = 0; trial < 300; ++trial) {
-    TestGraph test({1});
-    std::vector<const MortiseValue *> values{test.input()};
+    mortise::test::ViewBuilder builder;
+    std::vector<const MortiseValue *> values{builder.input(MORTISE_F32, {4})};
     std::vector<bool> supported;
     for (int i = 0; i < 12; ++i) {
-      values.push_back(
-          test.node("n", {values[random(uint32_t(values.size()))], values[random(uint32_t(values.size()))]}));
+      const MortiseValue *left = values[random(uint32_t(values.size()))],
+                         *right = values[random(uint32_t(values.size()))];
+      values.push_back(builder.op("n", {left, right}, MORTISE_F32, {4}));
       supported.push_back(random(3) != 0);
     }
-    const MortiseGraph &graph = test.finish({values.back()});
+    const MortiseGraph &graph = builder.view();
     Regions regions = mortise::convexRegions(graph, supported);
     std::vector<int> region(graph.node_count, -1);
     for (size_t r = 0; r < regions.size(); ++r)
