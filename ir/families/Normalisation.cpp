@@ -22,9 +22,7 @@ static Inferred alongAxis(Value operand, int64_t axis, const Report &report) {
     return failure();
   return tensorType(operand);
 }
-Inferred SoftmaxOp::infer(Adaptor op, const Report &report) {
-  return alongAxis(op.getOperand(), op.getAxis(), report);
-}
+Inferred SoftmaxOp::infer(Adaptor op, const Report &report) { return alongAxis(op.getOperand(), op.getAxis(), report); }
 Inferred LogSoftmaxOp::infer(Adaptor op, const Report &report) {
   return alongAxis(op.getOperand(), op.getAxis(), report);
 }
@@ -33,8 +31,8 @@ Inferred LogSoftmaxOp::infer(Adaptor op, const Report &report) {
 static Inferred normalised(Value x, ArrayRef<std::pair<StringRef, Value>> parameters, ArrayRef<int64_t> shape,
                            const Report &report) {
   for (auto [name, value] : parameters)
-    if (value && (failed(checkShape(name, value, shape, report)) ||
-                  failed(checkElement(name, value, elementOf(x), report))))
+    if (value &&
+        (failed(checkShape(name, value, shape, report)) || failed(checkElement(name, value, elementOf(x), report))))
       return failure();
   return tensorType(x);
 }
@@ -68,12 +66,10 @@ Inferred GroupNormOp::infer(Adaptor op, const Report &report) {
 Inferred BatchNormOp::infer(Adaptor op, const Report &report) {
   if (failed(checkChannels(op.getX(), report)))
     return failure();
-  return normalised(op.getX(),
-                    {{"scale", op.getScale()},
-                     {"bias", op.getBias()},
-                     {"mean", op.getMean()},
-                     {"variance", op.getVariance()}},
-                    {shapeOf(op.getX())[1]}, report);
+  return normalised(
+      op.getX(),
+      {{"scale", op.getScale()}, {"bias", op.getBias()}, {"mean", op.getMean()}, {"variance", op.getVariance()}},
+      {shapeOf(op.getX())[1]}, report);
 }
 
 } // namespace mortise::ir

@@ -33,7 +33,8 @@ LogicalResult ConstantOp::canonicalize(ConstantOp op, PatternRewriter &rewriter)
   auto type = op.getType();
   if (!splat || type.getNumElements() <= 1)
     return failure();
-  auto scalar = DenseElementsAttr::get(RankedTensorType::get({}, type.getElementType()), splat.getSplatValue<Attribute>());
+  auto scalar =
+      DenseElementsAttr::get(RankedTensorType::get({}, type.getElementType()), splat.getSplatValue<Attribute>());
   Value constant = ConstantOp::create(rewriter, op.getLoc(), scalar);
   rewriter.replaceOpWithNewOp<BroadcastOp>(op, constant, type.getShape(), ArrayRef<int64_t>{});
   return success();
@@ -224,7 +225,9 @@ Inferred PadOp::infer(Adaptor op, const Report &report) {
   return RankedTensorType::get(shape, elementOf(op.getOperand()));
 }
 OpFoldResult PadOp::fold(FoldAdaptor) {
-  auto zero = [](ArrayRef<int64_t> amounts) { return llvm::all_of(amounts, [](int64_t amount) { return amount == 0; }); };
+  auto zero = [](ArrayRef<int64_t> amounts) {
+    return llvm::all_of(amounts, [](int64_t amount) { return amount == 0; });
+  };
   return zero(getLow()) && zero(getHigh()) && zero(getInterior()) ? OpFoldResult(getOperand()) : OpFoldResult();
 }
 

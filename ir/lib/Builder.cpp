@@ -62,7 +62,10 @@ Result<std::vector<int32_t>> segmentsOf(const Request &request, llvm::ArrayRef<O
   for (const OperandSlot &slot : slots) {
     least += !slot.optional && !slot.variadic;
     variadic |= slot.variadic;
-    names += (names.empty() ? "" : ", ") + slot.name.str() + (slot.optional ? " (optional)" : slot.variadic ? "..." : "");
+    names += (names.empty() ? "" : ", ") + slot.name.str() +
+             (slot.optional   ? " (optional)"
+              : slot.variadic ? "..."
+                              : "");
   }
   if (operands.size() < least || (!variadic && operands.size() > slots.size()))
     return request.error("expected operands " + (names.empty() ? "none" : names) + ", found " +
@@ -119,8 +122,8 @@ Builder::Builder(MLIRContext &context, std::string_view name) : impl(std::make_u
   context.loadDialect<MortiseDialect, func::FuncDialect>();
   Location unknown = UnknownLoc::get(&context);
   impl->module = ModuleOp::create(unknown);
-  impl->function = func::FuncOp::create(unknown, name.empty() ? "main" : llvm::StringRef(name),
-                                        FunctionType::get(&context, {}, {}));
+  impl->function =
+      func::FuncOp::create(unknown, name.empty() ? "main" : llvm::StringRef(name), FunctionType::get(&context, {}, {}));
   impl->module->push_back(impl->function);
   impl->function.addEntryBlock();
 }
@@ -160,7 +163,8 @@ Result<DictionaryAttr> Builder::Impl::attributes(const Request &request, const M
       return request.error("an attribute is NULL or has no name");
     const AttributeSlot *slot = llvm::find_if(slots, [&](auto &known) { return known.name == attribute->name; }).base();
     if (slot == slots.data() + slots.size())
-      return request.error(std::string("unknown attribute '") + attribute->name + "'" + nearest(attribute->name, names));
+      return request.error(std::string("unknown attribute '") + attribute->name + "'" +
+                           nearest(attribute->name, names));
     if (list.get(attribute->name))
       return request.error(std::string("attribute '") + attribute->name + "' is given twice");
     Result<Attribute> value = attributeFrom(*attribute, slot->storage, context);

@@ -26,8 +26,9 @@ struct Writer {
   template <typename OpT> Value binary(Value lhs, Value rhs) { return make<OpT>(lhs, rhs); }
 
   Value scalar(double number, Type element) {
-    Attribute attribute = llvm::isa<FloatType>(element) ? Attribute(rewriter.getFloatAttr(element, number))
-                                                        : rewriter.getIntegerAttr(element, static_cast<int64_t>(number));
+    Attribute attribute = llvm::isa<FloatType>(element)
+                              ? Attribute(rewriter.getFloatAttr(element, number))
+                              : rewriter.getIntegerAttr(element, static_cast<int64_t>(number));
     return make<ConstantOp>(DenseElementsAttr::get(RankedTensorType::get({}, element), attribute));
   }
   // `operand` with the shape of `like`, its dimensions at `axes`.
@@ -39,9 +40,7 @@ struct Writer {
   Value fill(double number, Value like) { return spread(scalar(number, elementOf(like)), shapeOf(like), {}); }
   Value times(Value x, double number) { return make<MulOp>(x, fill(number, x)); }
   Value plus(Value x, double number) { return make<AddOp>(x, fill(number, x)); }
-  Value reshaped(Value x, ArrayRef<int64_t> shape) {
-    return shapeOf(x) == shape ? x : make<ReshapeOp>(x, shape);
-  }
+  Value reshaped(Value x, ArrayRef<int64_t> shape) { return shapeOf(x) == shape ? x : make<ReshapeOp>(x, shape); }
   Value converted(Value x, Type element) {
     return elementOf(x) == element ? x : make<ConvertOp>(x, elementName(element));
   }
@@ -68,9 +67,7 @@ Dims allBut(int64_t rank, ArrayRef<int64_t> axes) {
 }
 Dims from(int64_t first, int64_t rank) { return llvm::to_vector(llvm::seq<int64_t>(first, rank)); }
 
-Value expand(ReluOp op, Writer &write) {
-  return write.make<MaxOp>(op.getOperand(), write.fill(0, op.getOperand()));
-}
+Value expand(ReluOp op, Writer &write) { return write.make<MaxOp>(op.getOperand(), write.fill(0, op.getOperand())); }
 Value expand(SiluOp op, Writer &write) {
   Value x = write.widened(op.getOperand());
   return write.make<MulOp>(x, write.make<LogisticOp>(x));
@@ -158,9 +155,7 @@ Value expand(BatchNormOp op, Writer &write) {
 }
 
 Value expand(MeanOp op, Writer &write) { return write.mean(write.widened(op.getOperand()), op.getAxes()); }
-Value expand(EmbeddingOp op, Writer &write) {
-  return write.make<TakeOp>(op.getTable(), op.getIndices(), int64_t(0));
-}
+Value expand(EmbeddingOp op, Writer &write) { return write.make<TakeOp>(op.getTable(), op.getIndices(), int64_t(0)); }
 Value expand(LinearOp op, Writer &write) {
   int64_t last = rankOf(op.getX()) - 1;
   Value y = write.make<DotOp>(op.getX(), op.getWeight(), ArrayRef<int64_t>{}, ArrayRef<int64_t>{},
@@ -218,9 +213,8 @@ Value expand(AttentionOp op, Writer &write) {
   Value mask = effectiveMask(op, shape[2], keys, write);
   if (mask) {
     Value whole = write.spread(mask, full, all);
-    scores = elementOf(mask).isInteger(1)
-                 ? write.make<SelectOp>(whole, scores, write.fill(-infinity, scores))
-                 : write.make<AddOp>(scores, whole);
+    scores = elementOf(mask).isInteger(1) ? write.make<SelectOp>(whole, scores, write.fill(-infinity, scores))
+                                          : write.make<AddOp>(scores, whole);
   }
   Value weights = write.make<SoftmaxOp>(scores, int64_t(3));
   if (op.getMask()) // under `causal` alone every query sees key 0
@@ -249,9 +243,8 @@ LogicalResult decompose(Operation *op, RewriterBase &rewriter) {
   OpBuilder::InsertionGuard guard(rewriter);
   rewriter.setInsertionPoint(op);
   Writer write{rewriter, op->getLoc()};
-  Value result =
-      expandAny<ReluOp, SiluOp, GeluOp, SoftmaxOp, LogSoftmaxOp, LayerNormOp, RmsNormOp, GroupNormOp, BatchNormOp,
-                MeanOp, EmbeddingOp, LinearOp, AttentionOp>(op, write);
+  Value result = expandAny<ReluOp, SiluOp, GeluOp, SoftmaxOp, LogSoftmaxOp, LayerNormOp, RmsNormOp, GroupNormOp,
+                           BatchNormOp, MeanOp, EmbeddingOp, LinearOp, AttentionOp>(op, write);
   if (!result)
     return failure();
   rewriter.replaceOp(op, write.converted(result, elementOf(op->getResult(0))));

@@ -61,8 +61,8 @@ Attribute store(Number number, Type type) {
     value.convert(real.getFloatSemantics(), llvm::APFloat::rmNearestTiesToEven, &lossy);
     return FloatAttr::get(type, value);
   }
-  return IntegerAttr::get(type, llvm::APInt(type.getIntOrFloatBitWidth(), static_cast<uint64_t>(std::get<int64_t>(number)),
-                                            false, true));
+  return IntegerAttr::get(
+      type, llvm::APInt(type.getIntOrFloatBitWidth(), static_cast<uint64_t>(std::get<int64_t>(number)), false, true));
 }
 
 double sign(double x) { return x > 0 ? 1.0 : x < 0 ? -1.0 : x; }
@@ -73,11 +73,11 @@ double negate(double x) { return -x; }
 using RealUnary = double (*)(double);
 RealUnary realUnary(StringRef op) {
   static const llvm::StringMap<RealUnary> table{
-      {"abs", std::fabs},   {"neg", negate},      {"sign", sign},         {"exp", std::exp},
-      {"expm1", std::expm1}, {"log", std::log},   {"log1p", std::log1p},  {"sqrt", std::sqrt},
-      {"rsqrt", rsqrt},     {"sin", std::sin},    {"cos", std::cos},      {"tanh", std::tanh},
-      {"erf", std::erf},    {"erfc", std::erfc},  {"logistic", logistic}, {"floor", std::floor},
-      {"ceil", std::ceil},  {"round", std::nearbyint}};
+      {"abs", std::fabs},    {"neg", negate},          {"sign", sign},         {"exp", std::exp},
+      {"expm1", std::expm1}, {"log", std::log},        {"log1p", std::log1p},  {"sqrt", std::sqrt},
+      {"rsqrt", rsqrt},      {"sin", std::sin},        {"cos", std::cos},      {"tanh", std::tanh},
+      {"erf", std::erf},     {"erfc", std::erfc},      {"logistic", logistic}, {"floor", std::floor},
+      {"ceil", std::ceil},   {"round", std::nearbyint}};
   return table.lookup(op);
 }
 
@@ -89,23 +89,36 @@ double larger(double x, double y) {
 double smaller(double x, double y) { return -larger(-x, -y); }
 
 std::optional<double> realBinary(StringRef op, double x, double y) {
-  if (op == "add") return x + y;
-  if (op == "sub") return x - y;
-  if (op == "mul") return x * y;
-  if (op == "div") return x / y;
-  if (op == "rem") return std::fmod(x, y);
-  if (op == "pow") return std::pow(x, y);
-  if (op == "max") return larger(x, y);
-  if (op == "min") return smaller(x, y);
-  if (op == "atan2") return std::atan2(x, y);
+  if (op == "add")
+    return x + y;
+  if (op == "sub")
+    return x - y;
+  if (op == "mul")
+    return x * y;
+  if (op == "div")
+    return x / y;
+  if (op == "rem")
+    return std::fmod(x, y);
+  if (op == "pow")
+    return std::pow(x, y);
+  if (op == "max")
+    return larger(x, y);
+  if (op == "min")
+    return smaller(x, y);
+  if (op == "atan2")
+    return std::atan2(x, y);
   return std::nullopt;
 }
 
 std::optional<int64_t> integerUnary(StringRef op, int64_t x) {
-  if (op == "abs") return x < 0 ? static_cast<int64_t>(-static_cast<uint64_t>(x)) : x;
-  if (op == "neg") return static_cast<int64_t>(-static_cast<uint64_t>(x));
-  if (op == "sign") return (x > 0) - (x < 0);
-  if (op == "not") return ~x;
+  if (op == "abs")
+    return x < 0 ? static_cast<int64_t>(-static_cast<uint64_t>(x)) : x;
+  if (op == "neg")
+    return static_cast<int64_t>(-static_cast<uint64_t>(x));
+  if (op == "sign")
+    return (x > 0) - (x < 0);
+  if (op == "not")
+    return ~x;
   return std::nullopt;
 }
 
@@ -113,16 +126,26 @@ std::optional<int64_t> integerUnary(StringRef op, int64_t x) {
 std::optional<int64_t> integerBinary(StringRef op, int64_t x, int64_t y, Type type) {
   auto ux = static_cast<uint64_t>(x), uy = static_cast<uint64_t>(y);
   bool boolean = type.isInteger(1);
-  if (op == "add") return boolean ? (x | y) : static_cast<int64_t>(ux + uy);
-  if (op == "sub") return static_cast<int64_t>(ux - uy);
-  if (op == "mul") return static_cast<int64_t>(ux * uy);
-  if (op == "max") return std::max(x, y);
-  if (op == "min") return std::min(x, y);
-  if (op == "and") return x & y;
-  if (op == "or") return x | y;
-  if (op == "xor") return x ^ y;
-  if (op == "div") return y == 0 ? -1 : y == -1 ? static_cast<int64_t>(-ux) : x / y;
-  if (op == "rem") return y == 0 ? x : y == -1 ? 0 : x % y;
+  if (op == "add")
+    return boolean ? (x | y) : static_cast<int64_t>(ux + uy);
+  if (op == "sub")
+    return static_cast<int64_t>(ux - uy);
+  if (op == "mul")
+    return static_cast<int64_t>(ux * uy);
+  if (op == "max")
+    return std::max(x, y);
+  if (op == "min")
+    return std::min(x, y);
+  if (op == "and")
+    return x & y;
+  if (op == "or")
+    return x | y;
+  if (op == "xor")
+    return x ^ y;
+  if (op == "div")
+    return y == 0 ? -1 : y == -1 ? static_cast<int64_t>(-ux) : x / y;
+  if (op == "rem")
+    return y == 0 ? x : y == -1 ? 0 : x % y;
   return std::nullopt; // pow is left to the backends
 }
 
@@ -152,7 +175,8 @@ Number converted(Number x, Type from, Type to) {
   if (std::isnan(*real))
     return int64_t(0);
   bool isUnsigned = to.isUnsignedInteger();
-  double least = isUnsigned ? 0.0 : -std::ldexp(1.0, width - 1), beyond = std::ldexp(1.0, isUnsigned ? width : width - 1);
+  double least = isUnsigned ? 0.0 : -std::ldexp(1.0, width - 1),
+         beyond = std::ldexp(1.0, isUnsigned ? width : width - 1);
   double value = std::trunc(*real);
   if (value < least)
     return isUnsigned ? int64_t(0) : static_cast<int64_t>(least);

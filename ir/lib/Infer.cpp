@@ -74,13 +74,20 @@ StringRef elementName(Type type) {
     if (integer.isUnsigned())
       return integer.getWidth() == 8 ? "ui8" : "";
     switch (integer.getWidth()) {
-    case 64: return "i64";
-    case 32: return "i32";
-    case 16: return "i16";
-    case 8: return "i8";
-    case 4: return "i4";
-    case 1: return "i1";
-    default: return "";
+    case 64:
+      return "i64";
+    case 32:
+      return "i32";
+    case 16:
+      return "i16";
+    case 8:
+      return "i8";
+    case 4:
+      return "i4";
+    case 1:
+      return "i1";
+    default:
+      return "";
     }
   }
   return llvm::TypeSwitch<Type, StringRef>(type)

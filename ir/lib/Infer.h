@@ -40,13 +40,12 @@ mlir::LogicalResult checkLeast(llvm::StringRef attribute, llvm::ArrayRef<int64_t
                                const Report &report);
 mlir::LogicalResult checkShape(llvm::StringRef operand, mlir::Value value, llvm::ArrayRef<int64_t> shape,
                                const Report &report);
-mlir::LogicalResult checkElement(llvm::StringRef operand, mlir::Value value, mlir::Type element,
-                                 const Report &report);
+mlir::LogicalResult checkElement(llvm::StringRef operand, mlir::Value value, mlir::Type element, const Report &report);
 
 // Extents of the spatial dimensions after a window slid over them.
 mlir::FailureOr<Dims> slide(llvm::ArrayRef<int64_t> spatial, llvm::ArrayRef<int64_t> window,
-                            llvm::ArrayRef<int64_t> strides, llvm::ArrayRef<int64_t> low,
-                            llvm::ArrayRef<int64_t> high, llvm::ArrayRef<int64_t> dilations, const Report &report);
+                            llvm::ArrayRef<int64_t> strides, llvm::ArrayRef<int64_t> low, llvm::ArrayRef<int64_t> high,
+                            llvm::ArrayRef<int64_t> dilations, const Report &report);
 
 // The literal that `value` is known to be: a constant, or a broadcast of a scalar one (as a splat); else NULL.
 mlir::DenseElementsAttr literalOf(mlir::Value value);

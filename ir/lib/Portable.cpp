@@ -190,14 +190,22 @@ Result<void> View::build() {
   if (Result<void> added = addOutputs(block.back()); !added)
     return added;
   name = function.getSymName().str();
-  graph = {sizeof(MortiseGraph), nullptr,
-           name.c_str(),         MORTISE_OPSET,
-           0,                    nodePointers.data(),
-           nodePointers.size(),  valuePointers.data(),
-           valuePointers.size(), inputPointers.data(),
-           inputPointers.size(), outputPointers.data(),
-           outputPointers.size(), aliasPointers.data(),
-           aliasPointers.size(), nullptr,
+  graph = {sizeof(MortiseGraph),
+           nullptr,
+           name.c_str(),
+           MORTISE_OPSET,
+           0,
+           nodePointers.data(),
+           nodePointers.size(),
+           valuePointers.data(),
+           valuePointers.size(),
+           inputPointers.data(),
+           inputPointers.size(),
+           outputPointers.data(),
+           outputPointers.size(),
+           aliasPointers.data(),
+           aliasPointers.size(),
+           nullptr,
            0};
   return {};
 }
@@ -246,8 +254,8 @@ Result<OwningOpRef<ModuleOp>> importGraph(const Graph &source, MLIRContext &cont
     if (!results)
       return results.error();
     if (results->size() != node.result_count)
-      return Error{MORTISE_CORRUPT, std::string(node.op) + " has " + std::to_string(results->size()) + " results, the graph says " +
-                                        std::to_string(node.result_count)};
+      return Error{MORTISE_CORRUPT, std::string(node.op) + " has " + std::to_string(results->size()) +
+                                        " results, the graph says " + std::to_string(node.result_count)};
     for (size_t j = 0; j < node.result_count; ++j) {
       Result<const MortiseType *> inferred = builder.typeOf((*results)[j]);
       if (typeString(**inferred) != typeString(*node.results[j]->type))

@@ -120,7 +120,8 @@ TEST_F(BuilderTest, ErrorsSayWhatWasExpected) {
             "mortise.softmax: axis 2 is not a dimension of rank 2: expected 0 <= axis < 2");
   EXPECT_EQ(failure("mortise.exp", {i}),
             "mortise.exp: operand #0 must be statically shaped tensor of float values, but got 'tensor<3xi64>'");
-  EXPECT_EQ(failure("mortise.concatenate", {}, {integer("axis", 0)}), "mortise.concatenate: needs at least one operand");
+  EXPECT_EQ(failure("mortise.concatenate", {}, {integer("axis", 0)}),
+            "mortise.concatenate: needs at least one operand");
 }
 
 TEST_F(BuilderTest, RefusesTypes) {

@@ -20,7 +20,7 @@ template <typename T> class OwningOpRef;
 
 namespace mortise::ir {
 
-using ValueId = uint32_t; // numbered by this builder
+using ValueId = uint32_t;                      // numbered by this builder
 inline constexpr ValueId noValue = UINT32_MAX; // an optional operand left out
 
 class Builder {
@@ -35,8 +35,7 @@ public:
   // op, `location`, what was expected and what was found. Attributes not given take no default: all are required,
   // and unknown ones are errors naming the nearest known.
   Result<std::vector<ValueId>> addOp(std::string_view op, std::span<const ValueId> operands,
-                                     std::span<const MortiseAttribute *const> attributes,
-                                     std::string_view location);
+                                     std::span<const MortiseAttribute *const> attributes, std::string_view location);
 
   // The type inferred for a value; owned by the builder.
   Result<const MortiseType *> typeOf(ValueId value) const;

@@ -55,7 +55,7 @@ def Mortise_BoolTensor : StaticShapeTensorOf<[I1]>;
 class Mortise_Choice<list<string> names>
     : ConfinedAttr<StrAttr, [AttrConstraint<
           Or<!foreach(n, names, CPred<"::llvm::cast<::mlir::StringAttr>($_self).getValue() == \"" # n # "\"">)>,
-          "one of: " # !interleave(names, ", ")>]>;
+          "that is one of: " # !interleave(names, ", ")>]>;
 
 // What the host knows about any op without naming it. All methods are static.
 def Mortise_OpInterface : OpInterface<"MortiseOp"> {
