@@ -8,7 +8,7 @@ import pytest
 import torch
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-BUILD = pathlib.Path(os.environ.get("MORTISE_BUILD") or ROOT / "build" / "dev")
+BUILD = pathlib.Path(os.environ.pop("MORTISE_BUILD", None) or ROOT / "build" / "dev")  # not a configuration key
 sys.path.insert(0, str(BUILD / "python"))
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 torch.set_num_threads(2)

@@ -274,7 +274,9 @@ def neg(e, x):
 
 @handles(aten.sign.default)
 def sign(e, x):
-    return x if x.dtype == I1 else e.op("sign", x)
+    if not is_float(x.dtype):
+        return x if x.dtype == I1 else e.op("sign", x)
+    return e.select(isnan(e, x), e.constant(0.0, x.dtype, x.shape), e.op("sign", x))  # PyTorch has 0 for NaN
 
 
 def truncate(e, x):
