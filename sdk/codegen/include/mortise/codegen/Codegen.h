@@ -42,6 +42,9 @@ struct Group {
   std::vector<uint32_t> nodes; // ascending
   std::vector<uint32_t> inputs, outputs;
   std::vector<View> inputViews;
+  // A put that may work in place: outputs[0] of the function may be the memory of inputs[inPlace], and then nothing but the
+  // updates is written. -1: no output may overlap an input.
+  int inPlace = -1;
   std::string name; // for people: "layer_norm+add 128x768"
 };
 
@@ -50,6 +53,9 @@ struct FuseRequest {
   std::vector<bool> taken;        // per node: computed by the plugin itself, or folded away by it
   std::vector<bool> materialise;  // per value: must have dense memory of its own (a library call reads it so)
   // Values that a library call reads in place through these views need no materialising of the view ops between.
+
+  // Per value, or empty: the memory of a taken node's result that is not dense (base is the value itself).
+  std::vector<std::optional<View>> layouts;
 };
 
 // `views[v]` says, for every value that needs no memory of its own, what it is a view of. Groups come in a valid order.
@@ -68,7 +74,9 @@ struct Support {
 };
 Support supports(const MortiseNode &node);
 
-// entry(inputs, outputs, scratch, begin, end) computes tasks [begin, end) of `tasks`. Tasks are independent.
+// entry(inputs, outputs, scratch, begin, end) computes tasks [begin, end) of `tasks` (0 when there is nothing to compute).
+// Tasks are independent. Pointers need the alignment of the element only, scratch 64 bytes. Constants of the graph
+// (mortise.constant) are part of the code. Outputs overlap nothing, except as Group::inPlace says.
 struct Function {
   using Entry = void (*)(const void *const *inputs, void *const *outputs, void *scratch, int64_t begin, int64_t end);
   Entry entry = nullptr;
@@ -85,6 +93,13 @@ public:
   // Equal groups (same ops, shapes, strides) compile once, also across calls. Compiles in parallel threads.
   Result<std::vector<Function>> compile(const MortiseGraph &graph, std::span<const Group> groups);
   ~Compiler();
+
+  // Functions made so far (equal groups count once) and the time each took, summed over threads.
+  struct Statistics {
+    size_t functions = 0, reused = 0, codeBytes = 0;
+    double planSeconds = 0, mlirSeconds = 0, llvmSeconds = 0, linkSeconds = 0;
+  };
+  Statistics statistics() const;
 
 private:
   struct Impl;

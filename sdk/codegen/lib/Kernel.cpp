@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Loops: tasks, lanes, passes over rows.
+#include "Emitter.h"
+
+namespace mortise::codegen {
+
+using namespace mlir;
+using I = arith::CmpIPredicate;
+
+Emitter::Emitter(Plan &plan, ModuleOp module, OpBuilder &builder, unsigned vectorBits)
+    : plan(plan), module(module), b(builder), c(builder, builder.getUnknownLoc(), plan.lanes) {
+  if (plan.laneLoop && plan.lanes > 1)
+    laneMask = plan.loops.back().members;
+}
+
+static constexpr double chunkCost = 32768, grainCost = 65536;
+
+EmittedKernel Emitter::emit(StringRef name) {
+  EmittedKernel kernel;
+  Type pointerType = LLVM::LLVMPointerType::get(b.getContext()), i64 = b.getI64Type();
+  auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()), {pointerType, pointerType, pointerType, i64, i64});
+  b.setInsertionPointToEnd(module.getBody());
+  auto function = LLVM::LLVMFuncOp::create(b, c.loc, name, type);
+  function.setPassthroughAttr(b.getArrayAttr({b.getStrArrayAttr({"prefer-vector-width", "512"})}));
+  Block *entry = function.addEntryBlock(b);
+  b.setInsertionPointToStart(entry);
+  auto load = [&](Value table, size_t i) -> Value {
+    return LLVM::LoadOp::create(b, c.loc, pointerType, pointer(table, pointerType, c.i64(i)), 8, false, false, true);
+  };
+  size_t inputCount = 0;
+  for (const Expr &expr : plan.dag.exprs)
+    if (expr.op == Op::Input)
+      inputCount = std::max<size_t>(inputCount, expr.slot + 1);
+  for (size_t i = 0; i < inputCount; ++i)
+    inputs.push_back(load(entry->getArgument(0), i));
+  for (size_t i = 0; i < plan.roots.size(); ++i)
+    outputs.push_back(load(entry->getArgument(1), i));
+  scratch = entry->getArgument(2);
+  bool lanesKept = plan.laneLoop && !plan.laneReduced;
+  if (laneMask && laneExtent() < plan.lanes)
+    tailMask = c.compareI(I::slt, c.steps(b.getI32Type(), 1), c.integer(b.getI32Type(), laneExtent()));
+
+  uint64_t members = 0;
+  double cost = std::max(1.0, plan.costPerPoint);
+  for (const Loop &loop : plan.loops) {
+    bool inTask = loop.reduced || (lanesKept && &loop == &plan.loops.back());
+    if (inTask) {
+      cost *= static_cast<double>(std::max<int64_t>(loop.extent, 1));
+    } else {
+      members |= loop.members;
+      kernel.tasks *= loop.extent;
+    }
+  }
+  // A long lane loop is several tasks.
+  chunk = std::max<int64_t>(laneExtent(), 1);
+  if (lanesKept && cost > chunkCost) {
+    double perLane = cost / static_cast<double>(chunk);
+    int64_t width = std::max<int64_t>(plan.lanes, static_cast<int64_t>(chunkCost / perLane) / plan.lanes * plan.lanes);
+    chunk = std::min(chunk, width);
+    chunks = (laneExtent() + chunk - 1) / chunk;
+    cost = perLane * static_cast<double>(chunk);
+  }
+  kernel.tasks *= lanesKept && laneExtent() == 0 ? 0 : chunks;
+  kernel.grain = std::max<int64_t>(1, static_cast<int64_t>(grainCost / cost));
+
+  scopes.push_back({0});
+  rowScope = lanesKept ? 2 : 1;
+  loop(entry->getArgument(3), entry->getArgument(4), 1, {}, members, [&](Value number, ValueRange) {
+    task(number);
+    return Carried();
+  });
+  LLVM::ReturnOp::create(b, c.loc, ValueRange());
+  return kernel;
+}
+
+Emitter::Carried Emitter::loop(Value low, Value high, int64_t step, ValueRange inits, uint64_t members,
+                               llvm::function_ref<Carried(Value, ValueRange)> body) {
+  auto op = scf::ForOp::create(b, c.loc, low, high, c.i64(step), inits);
+  scopes.back().next = op;
+  scopes.push_back({scopes.back().loops | members});
+  OpBuilder::InsertionGuard keep(b);
+  b.setInsertionPointToStart(op.getBody());
+  Carried results = body(op.getInductionVar(), op.getRegionIterArgs());
+  if (!inits.empty())
+    scf::YieldOp::create(b, c.loc, results);
+  scopes.pop_back();
+  b.setInsertionPointAfter(op);
+  return Carried(op.getResults().begin(), op.getResults().end());
+}
+
+void Emitter::setCounter(const Loop &loop, Value counter) { counters[loop.number] = counter; }
+
+void Emitter::task(Value number) {
+  bool lanesKept = plan.laneLoop && !plan.laneReduced;
+  Value chunkNumber = c.i64(0);
+  auto peel = [&](int64_t extent) {
+    if (extent == 1)
+      return c.i64(0);
+    Value digit = c.two<arith::RemUIOp>(number, c.i64(extent));
+    number = c.two<arith::DivUIOp>(number, c.i64(extent));
+    return digit;
+  };
+  if (chunks > 1)
+    chunkNumber = peel(chunks);
+  SmallVector<const Loop *> kept;
+  for (const Loop &loop : plan.loops)
+    if (!loop.reduced && !(lanesKept && &loop == &plan.loops.back()))
+      kept.push_back(&loop);
+  for (size_t i = kept.size(); i-- > 0;)
+    setCounter(*kept[i], i == 0 ? number : peel(kept[i]->extent));
+  if (!lanesKept)
+    return row();
+  if (chunks == 1)
+    return laneLoop(c.i64(0), c.i64(laneExtent()), [&](Value) { row(); });
+  Value low = c.mulI(chunkNumber, c.i64(chunk));
+  Value high = c.two<arith::MinSIOp>(c.addI(low, c.i64(chunk)), c.i64(laneExtent()));
+  laneLoop(low, high, [&](Value) { row(); });
+}
+
+// Sets the lane counter. A last partial vector overlaps its neighbour, so that no loads need masks; sums then leave the
+// lanes out that were seen before. Puts and rows shorter than a vector mask instead.
+void Emitter::enterLanes(Value start) {
+  int64_t extent = laneExtent(), lanes = plan.lanes;
+  freshMask = Value();
+  if (lanes > 1 && extent > lanes && extent % lanes) {
+    if (plan.isPut()) {
+      Value left = c.resizeInt(c.subI(c.i64(extent), start), b.getI32Type(), true);
+      tailMask = c.compareI(I::slt, c.steps(b.getI32Type(), 1), left);
+    } else {
+      Value clamped = c.two<arith::MinSIOp>(start, c.i64(extent - lanes));
+      if (plan.laneReduced) {
+        Value seen = c.resizeInt(c.subI(start, clamped), b.getI32Type(), true);
+        freshMask = c.compareI(I::sge, c.steps(b.getI32Type(), 1), seen);
+      }
+      start = clamped;
+    }
+  }
+  setCounter(plan.loops.back(), start);
+}
+
+void Emitter::laneLoop(Value low, Value high, llvm::function_ref<void(Value)> body) {
+  Value outerTail = tailMask;
+  loop(low, high, plan.lanes, {}, plan.loops.back().members, [&](Value i, ValueRange) {
+    enterLanes(i);
+    body(i);
+    return Carried();
+  });
+  tailMask = outerTail;
+  freshMask = Value();
+}
+
+// The reduced loops that are not the lane loop, outermost first.
+void Emitter::serial(size_t from, Carried &carried, llvm::function_ref<void(Carried &)> body) {
+  while (from < plan.loops.size() &&
+         (!plan.loops[from].reduced || (plan.laneReduced && from + 1 == plan.loops.size())))
+    ++from;
+  if (from == plan.loops.size())
+    return body(carried);
+  const Loop &level = plan.loops[from];
+  carried = loop(c.i64(0), c.i64(level.extent), 1, carried, level.members, [&](Value i, ValueRange arguments) {
+    setCounter(level, i);
+    Carried inner(arguments.begin(), arguments.end());
+    serial(from + 1, inner, body);
+    return inner;
+  });
+}
+
+void Emitter::row() {
+  if (plan.isPut())
+    return putRow();
+  for (int number = 0; number < plan.passes; ++number) {
+    currentPass = number;
+    if (number + 1 == plan.passes) {
+      storePass(number);
+    } else {
+      SmallVector<const Reduction *> all;
+      for (const Reduction &reduction : plan.reductions)
+        if (reduction.level == number + 1)
+          all.push_back(&reduction);
+      reducePass(all, number);
+    }
+  }
+  currentPass = 0;
+}
+
+// Stores what later passes read again.
+void Emitter::keep(int number) {
+  for (const Cached &entry : plan.cache) {
+    if (entry.pass != number)
+      continue;
+    int32_t dtype = plan.dag.exprs[entry.expr].dtype;
+    Value kept = value(entry.expr, entry.at, 0);
+    if (entry.root >= 0) {
+      store(kept, outputs[entry.root], dtype, plan.roots[entry.root].address, Value());
+      continue;
+    }
+    dtype = dtype == MORTISE_F16 || dtype == MORTISE_BF16 ? int32_t(MORTISE_F32) : dtype;
+    Value place = pointer(scratch, b.getI8Type(), c.i64(entry.offset));
+    if (!plan.laneReduced && plan.lanes > 1) {
+      Value element = pointer(place, c.memoryType(dtype), scalarIndex(plan.space.scale(plan.rowIndex, plan.lanes)));
+      LLVM::StoreOp::create(b, c.loc, c.toMemory(c.splat(kept), dtype), element);
+    } else {
+      store(kept, place, dtype, plan.rowIndex, Value());
+    }
+  }
+}
+
+void Emitter::storePass(int number) {
+  bool any = !plan.runs.empty();
+  for (const Root &root : plan.roots)
+    any |= !root.row && root.pass == number;
+  auto body = [&](Carried &carried) {
+    for (size_t i = 0; i < plan.runs.size(); ++i)
+      running[plan.runs[i]] = carried[i];
+    for (size_t i = 0; i < plan.roots.size(); ++i)
+      if (const Root &root = plan.roots[i]; !root.row && root.pass == number)
+        store(value(root.expr, root.at, 0), outputs[i], plan.dag.exprs[root.expr].dtype, root.address, Value());
+    for (size_t i = 0; i < plan.runs.size(); ++i) {
+      value(plan.runs[i].first, plan.runs[i].second, 0);
+      carried[i] = running[plan.runs[i]];
+    }
+  };
+  Carried carried;
+  for (auto [expr, at] : plan.runs) {
+    int32_t dtype = plan.dag.exprs[expr].dtype;
+    Type type = c.registerType(dtype);
+    Value zero = isFloat(dtype) ? c.constant(type, 0) : c.integer(type, 0);
+    carried.push_back(c.splat(zero));
+  }
+  if (any)
+    serial(0, carried, [&](Carried &inner) {
+      if (plan.laneReduced)
+        laneLoop(c.i64(0), c.i64(laneExtent()), [&](Value) { body(inner); });
+      else
+        body(inner);
+    });
+  for (size_t i = 0; i < plan.roots.size(); ++i)
+    if (const Root &root = plan.roots[i]; root.row)
+      store(value(root.expr, root.at, 0), outputs[i], plan.dag.exprs[root.expr].dtype, root.address, Value());
+}
+
+void Emitter::putRow() {
+  const Expr &put = plan.dag.exprs[plan.dag.roots[0]];
+  const Expr &operand = plan.dag.exprs[put.operands[0]];
+  uint32_t copyLoop = plan.dims.size();
+  auto copy = [&] {
+    loop(c.i64(0), c.i64(plan.putExtent), 1, {}, uint64_t(1) << copyLoop, [&](Value j, ValueRange) {
+      counters[copyLoop] = j;
+      store(value(put.operands[0], plan.putCopyAt, 0), outputs[0], put.dtype, plan.putCopyAddress, Value());
+      return Carried();
+    });
+  };
+  if (operand.op == Op::Input) {
+    Value differs = LLVM::ICmpOp::create(b, c.loc, LLVM::ICmpPredicate::ne, inputs[operand.slot], outputs[0]);
+    auto branch = scf::IfOp::create(b, c.loc, differs, false);
+    OpBuilder::InsertionGuard keep(b);
+    scopes.back().next = branch;
+    scopes.push_back({scopes.back().loops});
+    b.setInsertionPointToStart(branch.thenBlock());
+    copy();
+    scopes.pop_back();
+  } else {
+    copy();
+  }
+  Carried none;
+  serial(0, none, [&](Carried &) {
+    TupleId at = plan.space.tuple(std::vector<IndexId>{plan.space.tuple(plan.identity())[put.axes[0]]});
+    Value raw = value(put.operands[1], at, 0);
+    raw = c.resizeInt(raw, b.getI64Type(), true);
+    Value valid = c.andI(c.compareI(I::sge, raw, c.i64(-plan.putExtent)), c.compareI(I::slt, raw, c.i64(plan.putExtent)));
+    auto branch = scf::IfOp::create(b, c.loc, valid, false);
+    OpBuilder::InsertionGuard keep(b);
+    scopes.back().next = branch;
+    scopes.push_back({scopes.back().loops});
+    b.setInsertionPointToStart(branch.thenBlock());
+    Value update = value(put.operands[2], plan.identity(), 0);
+    if (put.add) {
+      Value old = load(outputs[0], put.dtype, plan.putAddress, 0, false);
+      update = isFloat(put.dtype)          ? c.add(old, update)
+               : put.dtype == MORTISE_I1 ? c.orI(old, update)
+                                           : c.addI(old, update);
+    }
+    store(update, outputs[0], put.dtype, plan.putAddress, Value());
+    scopes.pop_back();
+  });
+}
+
+} // namespace mortise::codegen

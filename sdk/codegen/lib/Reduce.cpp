@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Passes that reduce: several accumulators where a pass is short of work, combined in a fixed order.
+#include "Emitter.h"
+
+#include <limits>
+
+namespace mortise::codegen {
+
+using namespace mlir;
+using P = arith::CmpFPredicate;
+using I = arith::CmpIPredicate;
+
+Value Emitter::neutral(const Expr &expr, Type type) {
+  int32_t dtype = plan.dag.exprs[expr.operands[0]].dtype;
+  bool largest = expr.op == Op::ReduceMax || expr.op == Op::ReduceFastMax || expr.op == Op::Argmax;
+  if (isFloat(dtype)) {
+    double infinity = std::numeric_limits<double>::infinity();
+    double start = expr.op == Op::ReduceSum ? 0 : expr.op == Op::ReduceProd ? 1 : largest ? -infinity : infinity;
+    return c.constant(type, start);
+  }
+  unsigned width = getElementTypeOrSelf(type).getIntOrFloatBitWidth();
+  bool natural = dtype == MORTISE_UI8 || dtype == MORTISE_I1;
+  int64_t least = natural ? 0 : std::numeric_limits<int64_t>::min() >> (64 - width);
+  if (expr.op == Op::ReduceSum)
+    return c.integer(type, 0);
+  if (expr.op == Op::ReduceProd)
+    return c.integer(type, 1);
+  return c.integer(type, largest ? least : natural ? -1 : ~least);
+}
+
+Emitter::Carried Emitter::initial(const Reduction &reduction, bool vector) {
+  const Expr &expr = plan.dag.exprs[reduction.expr];
+  Type element = c.registerType(plan.dag.exprs[expr.operands[0]].dtype);
+  auto shaped = [&](Type type) { return vector && plan.lanes > 1 ? c.vectorOf(type) : type; };
+  Carried parts{neutral(expr, shaped(element))};
+  if (expr.op == Op::Argmax)
+    parts.push_back(c.integer(shaped(plan.rowLength < INT32_MAX ? b.getI32Type() : b.getI64Type()), 0));
+  return parts;
+}
+
+Emitter::Carried Emitter::combine(const Expr &expr, Carried x, Carried y) {
+  int32_t dtype = plan.dag.exprs[expr.operands[0]].dtype;
+  bool real = isFloat(dtype);
+  switch (expr.op) {
+  case Op::ReduceSum:
+    return {real ? c.add(x[0], y[0]) : c.addI(x[0], y[0])};
+  case Op::ReduceProd:
+    return {real ? c.mul(x[0], y[0]) : c.mulI(x[0], y[0])};
+  case Op::ReduceFastMax:
+    return {c.select(c.compare(P::OGT, x[0], y[0]), x[0], y[0])};
+  case Op::ReduceMax:
+  case Op::ReduceMin:
+    return {maximum(x[0], y[0], dtype, expr.op == Op::ReduceMax)};
+  default: {
+    // y wins where it is larger, or equal and earlier; NaN is largest.
+    c.match(x[0], y[0]), c.match(x[1], y[1]);
+    Value larger = compare(Direction::Gt, y[0], x[0], dtype), equal = compare(Direction::Eq, y[0], x[0], dtype);
+    if (real) {
+      Value xNan = c.isNan(x[0]), yNan = c.isNan(y[0]);
+      larger = c.orI(larger, c.andI(yNan, c.notI(xNan)));
+      equal = c.orI(equal, c.andI(yNan, xNan));
+    }
+    Value wins = c.orI(larger, c.andI(equal, c.compareI(I::slt, y[1], x[1])));
+    return {c.select(wins, y[0], x[0]), c.select(wins, y[1], x[1])};
+  }
+  }
+}
+
+// Combines the lanes, half against half.
+Emitter::Carried Emitter::across(const Expr &expr, Carried x) {
+  for (int64_t width = plan.lanes / 2; width >= 1; width /= 2) {
+    Carried low, high;
+    for (Value part : x) {
+      low.push_back(c.shuffle(part, 0, width));
+      high.push_back(c.shuffle(part, width, width));
+    }
+    x = combine(expr, low, high);
+  }
+  Carried result;
+  for (Value part : x)
+    result.push_back(c.extract(part, 0));
+  return result;
+}
+
+Emitter::Carried Emitter::accumulate(const Reduction &reduction, Carried sum) {
+  const Expr &expr = plan.dag.exprs[reduction.expr];
+  const Expr &operand = plan.dag.exprs[expr.operands[0]];
+  Carried next;
+  if (expr.op == Op::ReduceSum && operand.op == Op::Mul && isFloat(operand.dtype) &&
+      !plan.cached(expr.operands[0], reduction.operandAt)) {
+    Value x = value(operand.operands[0], reduction.operandAt, 0), y = value(operand.operands[1], reduction.operandAt, 0);
+    next = {c.fma(x, y, sum[0])};
+  } else {
+    Carried element{value(expr.operands[0], reduction.operandAt, 0)};
+    if (expr.op == Op::Argmax) {
+      bool narrow = Code::element(sum[1]).isInteger(32);
+      element.push_back(varies(plan.space.loops(plan.rowIndex)) ? laneVector(plan.rowIndex, 0, narrow)
+                                                               : c.resizeInt(scalarIndex(plan.rowIndex), Code::element(sum[1]), true));
+    }
+    next = combine(expr, sum, element);
+  }
+  if (Value active = freshMask ? freshMask : plan.laneReduced ? tailMask : Value())
+    for (size_t i = 0; i < next.size(); ++i)
+      next[i] = c.select(active, next[i], sum[i]);
+  return next;
+}
+
+void Emitter::reducePass(ArrayRef<const Reduction *> all, int number) {
+  int64_t lanes = plan.lanes, vectors = plan.laneReduced ? laneExtent() / lanes : 0;
+  bool cheap = plan.costPerPoint < 10.0 * plan.passes;
+  int64_t unroll = vectors >= 8 && cheap ? 4 : vectors >= 4 && lanes > 1 ? 2 : 1;
+  Carried carried;
+  for (int64_t u = 0; u < unroll; ++u)
+    for (const Reduction *reduction : all)
+      carried.append(initial(*reduction, true));
+  size_t perCopy = carried.size() / unroll;
+  // One step of copy `u`: all reductions of the pass at the current counters.
+  auto step = [&](Carried &sums, size_t u) {
+    size_t at = u * perCopy;
+    for (const Reduction *reduction : all) {
+      size_t size = plan.dag.exprs[reduction->expr].op == Op::Argmax ? 2 : 1;
+      Carried next = accumulate(*reduction, Carried(sums.begin() + at, sums.begin() + at + size));
+      std::copy(next.begin(), next.end(), sums.begin() + at);
+      at += size;
+    }
+    keep(number);
+  };
+  serial(0, carried, [&](Carried &sums) {
+    if (!plan.laneReduced)
+      return step(sums, 0);
+    auto run = [&](int64_t low, int64_t high, int64_t copies) {
+      sums = loop(c.i64(low), c.i64(high), lanes * copies, sums, plan.loops.back().members, [&](Value i, ValueRange arguments) {
+        Carried inner(arguments.begin(), arguments.end());
+        for (int64_t u = 0; u < copies; ++u) {
+          uint64_t known = scopes.back().loops;
+          scopes.back() = Scope{known};
+          enterLanes(u ? c.addI(i, c.i64(u * lanes)) : i);
+          step(inner, u);
+        }
+        return inner;
+      });
+      freshMask = Value();
+    };
+    int64_t whole = unroll > 1 ? laneExtent() / (lanes * unroll) * (lanes * unroll) : 0;
+    if (whole)
+      run(0, whole, unroll);
+    if (whole < laneExtent())
+      run(whole, laneExtent(), 1);
+  });
+  size_t at = 0;
+  for (const Reduction *reduction : all) {
+    const Expr &expr = plan.dag.exprs[reduction->expr];
+    size_t size = expr.op == Op::Argmax ? 2 : 1;
+    Carried total(carried.begin() + at, carried.begin() + at + size);
+    for (int64_t u = 1; u < unroll; ++u)
+      total = combine(expr, total, Carried(carried.begin() + u * perCopy + at, carried.begin() + u * perCopy + at + size));
+    if (plan.laneReduced && lanes > 1)
+      total = across(expr, total);
+    at += size;
+    Value result = expr.op == Op::Argmax ? c.resizeInt(total[1], b.getI64Type(), true) : total[0];
+    scopes[rowScope].values[{reduction->expr, {reduction->at, 0}}] = result;
+  }
+}
+
+} // namespace mortise::codegen

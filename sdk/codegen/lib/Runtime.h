@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What generated code calls: void f(x, y, count) overwrites x[0 .. count).
+#pragma once
+
+#include <span>
+
+namespace mortise::codegen {
+
+struct RuntimeFunction {
+  const char *name;
+  void *address;
+};
+std::span<const RuntimeFunction> runtimeFunctions();
+
+} // namespace mortise::codegen

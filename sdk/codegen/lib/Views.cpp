@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Which ops only rename elements, and what groups can compute.
+#include "Expr.h"
+
+#include <algorithm>
+
+namespace mortise::codegen {
+
+View denseView(const MortiseValue &value) {
+  View view;
+  view.base = value.index;
+  view.dims.assign(value.type->dims, value.type->dims + value.type->rank);
+  view.strides.resize(view.dims.size());
+  if (value.type->strides) {
+    view.strides.assign(value.type->strides, value.type->strides + value.type->rank);
+  } else {
+    int64_t stride = 1;
+    for (size_t i = view.dims.size(); i-- > 0; stride *= std::max<int64_t>(view.dims[i], 1))
+      view.strides[i] = stride;
+  }
+  return view;
+}
+
+// Splits and merges dimensions block by block; merging needs outer stride = inner stride * inner extent.
+static bool reshapeStrides(const View &from, const std::vector<int64_t> &to, std::vector<int64_t> &strides) {
+  strides.assign(to.size(), 0);
+  std::vector<int64_t> dims, steps; // from, without extents of 1, merged where contiguous
+  for (size_t i = 0; i < from.dims.size(); ++i) {
+    if (from.dims[i] == 0)
+      return false;
+    if (from.dims[i] == 1)
+      continue;
+    if (!dims.empty() && steps.back() == from.strides[i] * from.dims[i]) {
+      dims.back() *= from.dims[i];
+      steps.back() = from.strides[i];
+    } else {
+      dims.push_back(from.dims[i]);
+      steps.push_back(from.strides[i]);
+    }
+  }
+  size_t block = dims.size();
+  int64_t left = 1, stride = 0;
+  for (size_t j = to.size(); j-- > 0;) {
+    if (to[j] == 1) {
+      strides[j] = 0;
+      continue;
+    }
+    if (left == 1) {
+      if (block == 0)
+        return false;
+      --block;
+      left = dims[block];
+      stride = steps[block];
+    }
+    if (left % to[j] != 0)
+      return false;
+    strides[j] = stride;
+    stride *= to[j];
+    left /= to[j];
+  }
+  return left == 1;
+}
+
+std::optional<View> viewThrough(const MortiseNode &node, const View &operand) {
+  if (node.operand_count != 1 || node.result_count != 1 || node.results[0]->type->dim_exprs)
+    return std::nullopt;
+  View view = operand;
+  const MortiseType &type = *node.results[0]->type;
+  view.dims.assign(type.dims, type.dims + type.rank);
+  view.strides.assign(view.dims.size(), 0);
+  if (isOp(node, "mortise.reshape")) {
+    if (!reshapeStrides(operand, view.dims, view.strides))
+      return std::nullopt;
+  } else if (isOp(node, "mortise.transpose")) {
+    auto permutation = intsAttribute(node, "permutation");
+    for (size_t i = 0; i < view.dims.size(); ++i)
+      view.strides[i] = operand.strides[permutation[i]];
+  } else if (isOp(node, "mortise.broadcast")) {
+    auto axes = intsAttribute(node, "axes");
+    for (size_t i = 0; i < axes.size(); ++i)
+      view.strides[axes[i]] = operand.dims[i] == 1 ? 0 : operand.strides[i];
+  } else if (isOp(node, "mortise.slice")) {
+    auto starts = intsAttribute(node, "starts"), steps = intsAttribute(node, "strides");
+    for (size_t i = 0; i < view.dims.size(); ++i) {
+      view.strides[i] = operand.strides[i] * steps[i];
+      view.offset += operand.strides[i] * starts[i];
+    }
+  } else {
+    return std::nullopt;
+  }
+  return view;
+}
+
+static Support refuse(MortiseReason reason, std::string detail) { return {false, reason, std::move(detail)}; }
+
+Support supports(const MortiseNode &node) {
+  std::string_view op = node.op;
+  static constexpr std::string_view elsewhere[] = {"attention", "linear", "dot", "convolution", "max_pool", "sum_pool"};
+  if (!op.starts_with("mortise."))
+    return refuse(MORTISE_REASON_OP, "generated groups know the mortise ops only, found " + std::string(op));
+  for (std::string_view name : elsewhere)
+    if (op.substr(8) == name)
+      return refuse(MORTISE_REASON_OP, "no generated loop for " + std::string(name) + ": use a library call or its decomposition");
+  if (node.result_count != 1)
+    return refuse(MORTISE_REASON_OP, "expected one result, found " + std::to_string(node.result_count));
+  auto check = [&](const MortiseValue *value) -> Support {
+    if (!value)
+      return {};
+    int32_t dtype = value->type->dtype;
+    if (dtype == MORTISE_F8E4M3FN || dtype == MORTISE_F8E5M2 || dtype == MORTISE_I4 || !dtypeBits(dtype))
+      return refuse(MORTISE_REASON_DTYPE, std::string("generated loops have no ") + dtypeName(dtype) + ": convert to f16 or i8 first");
+    if (!isStatic(*value->type))
+      return refuse(MORTISE_REASON_NEEDS_STATIC, "generated loops need static extents, found " + typeString(*value->type));
+    if (value->type->rank > 16)
+      return refuse(MORTISE_REASON_RANK, "at most 16 dimensions, found " + std::to_string(value->type->rank));
+    return {};
+  };
+  for (size_t i = 0; i < node.operand_count; ++i)
+    if (Support support = check(node.operands[i]); !support.yes)
+      return support;
+  if (Support support = check(node.results[0]); !support.yes)
+    return support;
+  // What `expandNode` knows, by asking it.
+  Dag dag;
+  std::vector<ExprId> operands;
+  for (size_t i = 0; i < node.operand_count; ++i) {
+    if (!node.operands[i]) {
+      operands.push_back(~0u);
+      continue;
+    }
+    Expr expr;
+    expr.dtype = node.operands[i]->type->dtype;
+    expr.dims.assign(node.operands[i]->type->dims, node.operands[i]->type->dims + node.operands[i]->type->rank);
+    operands.push_back(dag.exprs.size());
+    dag.exprs.push_back(std::move(expr));
+  }
+  ExprId result;
+  if (!expandNode(dag, node, operands, result))
+    return refuse(MORTISE_REASON_OP, "no generated loop for " + std::string(op));
+  return {};
+}
+
+} // namespace mortise::codegen

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Builds graphs for tests, without the IR; computes groups on one thread in uneven pieces.
+#pragma once
+
+#include <mortise/codegen/Codegen.h>
+#include <mortise/graph.hpp>
+
+#include <algorithm>
+#include <deque>
+#include <map>
+
+namespace mortise::codegen::test {
+
+struct Attr {
+  std::string name;
+  int32_t kind = MORTISE_ATTRIBUTE_I64;
+  int64_t i64 = 0;
+  double f64 = 0;
+  std::string string;
+  std::vector<int64_t> i64s;
+  Attr(std::string name, int64_t value) : name(std::move(name)), i64(value) {}
+  Attr(std::string name, int value) : name(std::move(name)), i64(value) {}
+  Attr(std::string name, double value) : name(std::move(name)), kind(MORTISE_ATTRIBUTE_F64), f64(value) {}
+  Attr(std::string name, const char *value) : name(std::move(name)), kind(MORTISE_ATTRIBUTE_STRING), string(value) {}
+  Attr(std::string name, std::vector<int64_t> value)
+      : name(std::move(name)), kind(MORTISE_ATTRIBUTE_I64_ARRAY), i64s(std::move(value)) {}
+};
+
+using Dims = std::vector<int64_t>;
+using V = const MortiseValue *;
+
+class TestGraph {
+public:
+  V input(int32_t dtype, Dims dims, Dims strides = {}) {
+    V value = make(dtype, std::move(dims), nullptr, inputs.size());
+    if (!strides.empty()) {
+      dimStore.push_back(std::move(strides));
+      const_cast<MortiseType *>(value->type)->strides = dimStore.back().data();
+    }
+    inputs.push_back(value);
+    return value;
+  }
+  V op(const std::string &name, std::vector<V> operands, int32_t dtype, Dims dims, std::vector<Attr> attributes = {}) {
+    names.push_back("mortise." + name);
+    operandStore.push_back(std::move(operands));
+    std::vector<const MortiseAttribute *> list;
+    std::sort(attributes.begin(), attributes.end(), [](const Attr &a, const Attr &b) { return a.name < b.name; });
+    for (Attr &attribute : attributes) {
+      attrStore.push_back(std::move(attribute));
+      const Attr &kept = attrStore.back();
+      MortiseAttribute view{sizeof(MortiseAttribute)};
+      view.name = kept.name.c_str(), view.kind = kept.kind, view.i64 = kept.i64, view.f64 = kept.f64;
+      view.string = kept.string.c_str(), view.i64s = kept.i64s.data(), view.count = kept.i64s.size();
+      attributeViews.push_back(view);
+      list.push_back(&attributeViews.back());
+    }
+    return finish(std::move(list), dtype, std::move(dims));
+  }
+  template <typename T> V constant(int32_t dtype, Dims dims, std::vector<T> elements) {
+    names.push_back("mortise.constant");
+    operandStore.push_back({});
+    bytes.emplace_back(reinterpret_cast<const char *>(elements.data()), elements.size() * sizeof(T));
+    MortiseAttribute view{sizeof(MortiseAttribute)};
+    view.name = "value", view.kind = MORTISE_ATTRIBUTE_TENSOR;
+    view.tensor_data = bytes.back().data(), view.count = bytes.back().size();
+    attributeViews.push_back(view);
+    V result = finish({&attributeViews.back()}, dtype, std::move(dims));
+    attributeViews.back().tensor_type = result->type;
+    return result;
+  }
+  void output(V value) { outputs.push_back(value); }
+  const MortiseGraph &view() {
+    for (const MortiseNode &node : nodeStore)
+      for (size_t i = 0; i < node.operand_count; ++i)
+        if (node.operands[i])
+          ++const_cast<MortiseValue *>(node.operands[i])->use_count;
+    for (V value : outputs)
+      ++const_cast<MortiseValue *>(value)->use_count;
+    graph = {sizeof(MortiseGraph)};
+    graph.name = "test", graph.opset = 1;
+    graph.nodes = nodes.data(), graph.node_count = nodes.size();
+    graph.values = values.data(), graph.value_count = values.size();
+    graph.inputs = inputs.data(), graph.input_count = inputs.size();
+    graph.outputs = outputs.data(), graph.output_count = outputs.size();
+    return graph;
+  }
+
+private:
+  V make(int32_t dtype, Dims dims, const MortiseNode *producer, size_t resultIndex) {
+    dimStore.push_back(std::move(dims));
+    typeStore.push_back({sizeof(MortiseType), nullptr, dtype, static_cast<int32_t>(dimStore.back().size()), dimStore.back().data()});
+    valueStore.push_back({sizeof(MortiseValue), nullptr, &typeStore.back(), producer, static_cast<uint32_t>(values.size()),
+                          static_cast<uint32_t>(resultIndex), 0, 0, ""});
+    values.push_back(&valueStore.back());
+    return values.back();
+  }
+  V finish(std::vector<const MortiseAttribute *> list, int32_t dtype, Dims dims) {
+    attributeStore.push_back(std::move(list));
+    nodeStore.push_back({sizeof(MortiseNode), nullptr, static_cast<uint32_t>(nodes.size()), 1, names.back().c_str()});
+    MortiseNode &node = nodeStore.back();
+    node.operands = operandStore.back().data(), node.operand_count = operandStore.back().size();
+    node.attributes = attributeStore.back().data(), node.attribute_count = attributeStore.back().size();
+    node.location = "";
+    nodes.push_back(&node);
+    resultStore.push_back({make(dtype, std::move(dims), &node, 0)});
+    node.results = resultStore.back().data(), node.result_count = 1;
+    return resultStore.back()[0];
+  }
+
+  std::deque<std::string> names, bytes;
+  std::deque<std::vector<V>> operandStore, resultStore;
+  std::deque<std::vector<const MortiseAttribute *>> attributeStore;
+  std::deque<Dims> dimStore;
+  std::deque<MortiseType> typeStore;
+  std::deque<MortiseValue> valueStore;
+  std::deque<MortiseNode> nodeStore;
+  std::deque<Attr> attrStore;
+  std::deque<MortiseAttribute> attributeViews;
+  std::vector<V> values, inputs, outputs;
+  std::vector<const MortiseNode *> nodes;
+  MortiseGraph graph{};
+};
+
+// Memory for every value, with guard bytes around.
+class Memory {
+public:
+  explicit Memory(const MortiseGraph &graph) : graph(graph) {}
+  std::byte *at(uint32_t value) {
+    auto &buffer = buffers[value];
+    if (buffer.empty()) {
+      buffer.assign(byteSize(*graph.values[value]->type) + 2 * guard + extra, std::byte(0xa5));
+    }
+    return buffer.data() + guard;
+  }
+  template <typename T> T *as(V value) { return reinterpret_cast<T *>(at(value->index)); }
+  bool intact(uint32_t value) {
+    auto &buffer = buffers[value];
+    size_t size = byteSize(*graph.values[value]->type);
+    for (size_t i = 0; i < guard; ++i)
+      if (buffer[i] != std::byte(0xa5) || buffer[guard + size + extra + i] != std::byte(0xa5))
+        return false;
+    return true;
+  }
+  size_t extra = 0; // more memory per value, for strided inputs
+
+private:
+  static constexpr size_t guard = 64;
+  const MortiseGraph &graph;
+  std::map<uint32_t, std::vector<std::byte>> buffers;
+};
+
+inline void runGroup(const Group &group, const Function &function, Memory &memory) {
+  std::vector<const void *> inputs;
+  std::vector<void *> outputs;
+  for (uint32_t value : group.inputs)
+    inputs.push_back(memory.at(value));
+  for (uint32_t value : group.outputs)
+    outputs.push_back(memory.at(value));
+  void *scratch = std::aligned_alloc(64, (function.scratchBytes + 127) / 64 * 64);
+  for (int64_t begin = 0, piece = 1; begin < function.tasks; piece = piece * 2 + 1) {
+    int64_t end = std::min(begin + piece, function.tasks);
+    function.entry(inputs.data(), outputs.data(), scratch, begin, end);
+    begin = end;
+  }
+  std::free(scratch);
+}
+
+} // namespace mortise::codegen::test
