@@ -2,9 +2,10 @@
 // The meaning of composite ops in terms of others.
 #pragma once
 
-#include <mlir/Support/LLVM.h>
+#include <llvm/Support/LogicalResult.h>
 
 namespace mlir {
+class Operation;
 class RewriterBase;
 } // namespace mlir
 
@@ -14,6 +15,6 @@ bool isComposite(mlir::Operation *op);
 
 // Replaces a composite op by its decomposition, one level: attention leaves a softmax, which decomposes in its turn.
 // Fails, with nothing changed, on any other op.
-mlir::LogicalResult decompose(mlir::Operation *op, mlir::RewriterBase &rewriter);
+llvm::LogicalResult decompose(mlir::Operation *op, mlir::RewriterBase &rewriter);
 
 } // namespace mortise::ir
