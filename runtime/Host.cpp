@@ -197,13 +197,13 @@ Result<void> take(MortiseStatus *status) {
       status->mark != statusMark)
     return Error{MORTISE_INTERNAL,
                  "the plugin returned a status that status_create did not make; return NULL or the host's status"};
-  Error error{static_cast<MortiseCode>(status->code), status->message()};
+  const int32_t code = status->code;
+  std::string message = status->message();
   statusDestroy(status);
-  if (error.code <= MORTISE_OK || error.code > MORTISE_INTERNAL) {
-    error.message = "the plugin returned the unknown status code " + std::to_string(error.code) + ": " + error.message;
-    error.code = MORTISE_INTERNAL;
-  }
-  return error;
+  if (code <= MORTISE_OK || code > MORTISE_INTERNAL)
+    return Error{MORTISE_INTERNAL,
+                 "the plugin returned the unknown status code " + std::to_string(code) + ": " + message};
+  return Error{static_cast<MortiseCode>(code), std::move(message)};
 }
 
 Error thrown(const char *slot, const char *what) {

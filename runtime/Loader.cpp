@@ -83,12 +83,17 @@ Result<Identity> checkFile(const fs::path &library) {
   return identityOf(info);
 }
 
+// Libraries are never unloaded, and plugins keep pointers to what they were given.
+template <typename T> T *keepForever(std::unique_ptr<T> owned) {
+  static auto *kept = new std::vector<std::unique_ptr<T>>(); // loadPlugin's mutex guards it
+  return kept->emplace_back(std::move(owned)).get();
+}
+
 // Opens the library for good. Boost.DLL is a third party that throws.
 Result<MortisePluginFn> openLibrary(const fs::path &library) {
   try {
-    // Leaked: a library is never unloaded.
-    auto *opened =
-        new boost::dll::shared_library(library, boost::dll::load_mode::rtld_now | boost::dll::load_mode::rtld_local);
+    const auto *opened = keepForever(std::make_unique<boost::dll::shared_library>(
+        library, boost::dll::load_mode::rtld_now | boost::dll::load_mode::rtld_local));
     if (!opened->has(MORTISE_PLUGIN_SYMBOL))
       return refused(MORTISE_INVALID_ARGUMENT,
                      "expected it to export the function " MORTISE_PLUGIN_SYMBOL
@@ -144,7 +149,7 @@ Result<const LoadedPlugin *> openPlugin(const Manifest &manifest, const LoadRequ
   auto revision = checkTable(*table, manifest);
   if (!revision)
     return revision.error();
-  auto *loaded = new LoadedPlugin(); // for good, like the library
+  LoadedPlugin *loaded = keepForever(std::make_unique<LoadedPlugin>());
   const MortisePlugin &checked = **table;
   loaded->plugin = {checked.name,
                     checked.vendor,
