@@ -2,6 +2,7 @@
 """One FX graph as AOTAutograd hands it over: what runs as programs, what runs in eager and why, and the call."""
 import operator
 import threading
+import time
 
 import torch
 import torch.fx
@@ -83,7 +84,9 @@ class CompiledGraph:
         self.reasons = {}
         self.lock = threading.Lock()
         self.find_reasons()
+        started = time.perf_counter()
         self.prepare()
+        self.prepare_s = time.perf_counter() - started
 
     # ---- what runs where ------------------------------------------------------------------------
 

@@ -193,7 +193,7 @@ class Specialisation:
 
     def __init__(self, region, key):
         self.key, self.storages, self.input_count = key, set(), 0
-        self.record = record = {"numbers": list(key), "import_s": 0.0, "compile_s": 0.0, "bind_s": 0.0, "binds": 0}
+        self.record = record = {"numbers": list(key), "import_s": 0.0, "compile_s": 0.0, "bind_s": 0.0, "binds": 0, "late_s": 0.0}
         started = time.perf_counter()
         session = _library.session(region.options)
         builder = _library.native().Builder(session, region.name)
@@ -278,7 +278,10 @@ class Region:
     def specialise(self, key):
         # a compilation must not see the fake tensors of a trace that may be under way
         with torch._subclasses.fake_tensor.unset_fake_temporarily():
+            started = time.perf_counter()
             found = Specialisation(self, key)
+        if self.key:  # not counted with the graph's preparation
+            found.record["late_s"] = time.perf_counter() - started
         self.specialisations[key] = found
         if len(self.specialisations) > self.limit:
             oldest, _ = self.specialisations.popitem(last=False)

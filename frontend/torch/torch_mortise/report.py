@@ -47,22 +47,24 @@ def profiling():
 
 
 def _entry(graph, key):
-    programs, notes = [], []
+    programs, handles, notes = [], [], []
     numbers = collections.Counter()
     for region in graph.regions:
         notes += region.notes
         found = region.specialisations.get(key)
         if found is None:
             continue
-        for name in ("import_s", "compile_s", "bind_s", "binds"):
+        for name in ("import_s", "compile_s", "bind_s", "binds", "late_s"):
             numbers[name] += found.record[name]
         programs.append(json.loads(found.program.report()))
+        handles.append(found.program.handle)
     eager = [{"node": n.name, "op": str(n.target), "reason": r} for n, r in graph.eager_nodes()]
     total = graph.operator_count()
     return {"name": graph.name, "symbols": {str(s): n for (s, _, _), n in zip(graph.key.sources, key)},
             "operators": total, "coverage": (total - len(eager)) / total if total else 1.0, "eager": eager,
             "import_s": numbers["import_s"], "compile_s": programs[0].get("compile_s", {}) if programs else {},
             "compile_total_s": numbers["compile_s"], "bind_s": numbers["bind_s"], "binds": numbers["binds"],
+            "backend_s": graph.prepare_s + numbers["late_s"] + numbers["bind_s"], "handle": handles[0] if handles else 0,
             "program": programs[0] if programs else None, "programs": programs, "notes": notes}
 
 
