@@ -84,8 +84,9 @@ public:
         return wrong("'" + path.string() +
                      "' sets plugin_path, which a project's file may not, because it can come with a clone; " +
                      "set it in your own file '" + userFile.string() + "' or in MORTISE_PLUGIN_PATH");
-      if (value.list && key != "plugin_path")
-        return wrong("'" + path.string() + "': expected one value for '" + key + "', found a list");
+      if (value.kind == TomlKind::Other || (value.kind == TomlKind::List && key != "plugin_path"))
+        return wrong("'" + path.string() + "': expected one value for '" + key + "', found " +
+                     (value.kind == TomlKind::List ? "a list" : "a date or a nested list"));
       std::vector<std::string> texts = value.texts;
       if (key == "plugin_path")
         for (std::string &entry : texts)

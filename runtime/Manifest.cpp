@@ -2,6 +2,7 @@
 #include "Manifest.h"
 
 #include "Toml.h"
+#include <mortise/graph.hpp>
 
 #include <algorithm>
 #include <charconv>
@@ -22,8 +23,9 @@ Result<std::string> text(const TomlTable &table, const std::string &key, const s
   auto found = table.find(key);
   if (found == table.end())
     return wrong(path, "expected the key '" + key + "', found none; add " + key + " = \"...\"");
-  if (found->second.list || found->second.texts[0].empty())
-    return wrong(path, "expected '" + key + "' to be one value, found " + (found->second.list ? "a list" : "nothing"));
+  if (found->second.kind != TomlKind::Text || found->second.texts[0].empty())
+    return wrong(path, "expected '" + key + "' to be one value, found " +
+                           (found->second.kind == TomlKind::Text ? "nothing" : "a list or a date"));
   return found->second.texts[0];
 }
 
@@ -51,15 +53,37 @@ Result<void> readOption(Manifest &manifest, const std::string &key, const TomlVa
   if (dot < prefix.size())
     return wrong(manifest.path, "expected a table [options.NAME], found '" + key + "'");
   ManifestOption &option = optionNamed(manifest, key.substr(prefix.size(), dot - prefix.size()));
-  if (field == "values" && value.list)
+  if (field == "values" && value.kind == TomlKind::List)
     option.values = value.texts;
-  else if (field == "default" && !value.list)
+  else if (field == "default" && value.kind == TomlKind::Text)
     option.fallback = value.texts[0];
-  else if (field == "description" && !value.list)
+  else if (field == "description" && value.kind == TomlKind::Text)
     option.description = value.texts[0];
   else
     return wrong(manifest.path, "expected default, values = [...] or description in [options." + option.name +
                                     "], found '" + field + "'");
+  return {};
+}
+
+// "claims.0.ops"
+Result<void> readClaim(Manifest &manifest, const std::string &key, const TomlValue &value) {
+  const size_t dot = key.rfind('.');
+  const std::string prefix = "claims.", field = key.substr(dot + 1);
+  uint32_t index = 0;
+  if (dot < prefix.size() || !number(key.substr(prefix.size(), dot - prefix.size()), index))
+    return wrong(manifest.path, "expected tables [[claims]], found '" + key + "'");
+  manifest.claims.resize(std::max<size_t>(manifest.claims.size(), index + 1));
+  ManifestClaim &claim = manifest.claims[index];
+  if (field == "ops" && value.kind == TomlKind::List)
+    claim.ops = value.texts;
+  else if (field == "dtypes" && value.kind == TomlKind::List)
+    claim.dtypes = value.texts;
+  else if (field != "max_rank" || value.kind != TomlKind::Text || !number(value.texts[0], claim.maxRank))
+    return wrong(manifest.path,
+                 "expected ops = [...], dtypes = [...] and max_rank = N in [[claims]], found '" + field + "'");
+  for (const std::string &dtype : claim.dtypes)
+    if (dtypeFromName(dtype) == 0)
+      return wrong(manifest.path, "expected dtypes such as f32 in [[claims]], found '" + dtype + "'");
   return {};
 }
 
@@ -84,7 +108,7 @@ Result<Manifest> readManifest(const std::string &path) {
   if (!isWord(manifest.name))
     return wrong(path, "expected a name of lower case letters, digits, '_' and '-', found '" + manifest.name + "'");
   auto abi = table->find("abi");
-  if (abi == table->end() || !abi->second.list || abi->second.texts.size() != 2 ||
+  if (abi == table->end() || abi->second.kind != TomlKind::List || abi->second.texts.size() != 2 ||
       !number(abi->second.texts[0], manifest.abiOldest) || !number(abi->second.texts[1], manifest.abiNewest) ||
       manifest.abiOldest > manifest.abiNewest || manifest.abiOldest == 0)
     return wrong(path, "expected abi = [oldest, newest], the ABI revisions that the plugin speaks");
@@ -94,7 +118,7 @@ Result<Manifest> readManifest(const std::string &path) {
   if (!number(*opset, manifest.opset))
     return wrong(path, "expected opset to be a number, found '" + *opset + "'");
   auto devices = table->find("devices");
-  if (devices == table->end() || !devices->second.list || devices->second.texts.empty())
+  if (devices == table->end() || devices->second.kind != TomlKind::List || devices->second.texts.empty())
     return wrong(path, "expected devices = [\"kind\", ...], the kinds of device that the plugin may offer");
   manifest.devices = devices->second.texts;
   for (const std::string &kind : manifest.devices)
@@ -104,6 +128,10 @@ Result<Manifest> readManifest(const std::string &path) {
   for (const auto &[key, value] : *table)
     if (key.starts_with("options."))
       if (auto done = readOption(manifest, key, value); !done)
+        return done.error();
+  for (const auto &[key, value] : *table)
+    if (key.starts_with("claims."))
+      if (auto done = readClaim(manifest, key, value); !done)
         return done.error();
   return manifest;
 }

@@ -14,15 +14,21 @@ struct ManifestOption {
   std::vector<std::string> values; // allowed ones; empty: any
 };
 
+struct ManifestClaim {                  // what the conformance kit proves
+  std::vector<std::string> ops, dtypes; // "mortise.add", "mortise.*"
+  uint32_t maxRank = 0;
+};
+
 struct Manifest {
   std::string path;
   std::string name, vendor, version;
   uint32_t abiOldest = 0, abiNewest = 0, opset = 0;
   std::vector<std::string> devices; // kinds that it may offer
   std::vector<ManifestOption> options;
+  std::vector<ManifestClaim> claims;
 };
 
-// Errors say which key is missing or wrong.
+// Errors say which key is missing or wrong. Keys that this version does not know are skipped: a newer SDK wrote them.
 Result<Manifest> readManifest(const std::string &path);
 
 struct PluginFiles {

@@ -4,12 +4,13 @@
 #include <toml++/toml.h>
 
 #include <fstream>
+#include <optional>
 #include <sstream>
 
 namespace mortise::runtime {
 namespace {
 
-Result<std::string> textOf(const toml::node &node, const std::string &key, const std::string &path) {
+std::optional<std::string> textOf(const toml::node &node) {
   if (const auto *string = node.as_string())
     return string->get();
   if (const auto *integer = node.as_integer())
@@ -21,37 +22,39 @@ Result<std::string> textOf(const toml::node &node, const std::string &key, const
     text << floating->get();
     return text.str();
   }
-  return Error{MORTISE_INVALID_ARGUMENT, path + ":" + std::to_string(node.source().begin.line) + ": '" + key +
-                                             "' expects text, a number, true or false, or a list of them"};
+  return std::nullopt;
 }
 
-Result<void> flatten(const toml::table &table, const std::string &prefix, const std::string &path, TomlTable &out) {
+TomlValue valueOf(const toml::node &node) {
+  TomlValue value;
+  auto add = [&](const toml::node &part) {
+    if (auto text = textOf(part))
+      value.texts.push_back(std::move(*text));
+    else
+      value.kind = TomlKind::Other;
+  };
+  if (const auto *array = node.as_array()) {
+    value.kind = TomlKind::List;
+    for (const toml::node &element : *array)
+      add(element);
+  } else {
+    add(node);
+  }
+  return value;
+}
+
+void flatten(const toml::table &table, const std::string &prefix, TomlTable &out) {
   for (const auto &[name, node] : table) {
     const std::string key = prefix + std::string(name.str());
-    if (const auto *inner = node.as_table()) {
-      if (auto done = flatten(*inner, key + ".", path, out); !done)
-        return done;
-      continue;
-    }
-    TomlValue value;
-    value.line = static_cast<int>(node.source().begin.line);
-    value.list = node.is_array();
-    if (const auto *array = node.as_array()) {
-      for (const toml::node &element : *array) {
-        auto text = textOf(element, key, path);
-        if (!text)
-          return text.error();
-        value.texts.push_back(*text);
-      }
-    } else {
-      auto text = textOf(node, key, path);
-      if (!text)
-        return text.error();
-      value.texts.push_back(*text);
-    }
-    out[key] = std::move(value);
+    const auto *array = node.as_array();
+    if (const auto *inner = node.as_table())
+      flatten(*inner, key + ".", out);
+    else if (array && !array->empty() && array->is_homogeneous<toml::table>())
+      for (size_t i = 0; i < array->size(); ++i)
+        flatten(*array->get(i)->as_table(), key + "." + std::to_string(i) + ".", out);
+    else
+      out[key] = valueOf(node);
   }
-  return {};
 }
 
 } // namespace
@@ -68,8 +71,7 @@ Result<TomlTable> readToml(const std::string &path) {
     return Error{MORTISE_INVALID_ARGUMENT, path + ":" + std::to_string(parsed.error().source().begin.line) +
                                                ": not valid TOML: " + std::string(parsed.error().description())};
   TomlTable table;
-  if (auto done = flatten(parsed.table(), "", path, table); !done)
-    return done.error();
+  flatten(parsed.table(), "", table);
   return table;
 }
 

@@ -10,12 +10,13 @@
 
 namespace mortise::runtime {
 
+enum class TomlKind { Text, List, Other }; // Other: a date, or a list of lists, which no key of ours takes
+
 struct TomlValue {
-  bool list = false;
-  std::vector<std::string> texts; // one unless `list`
-  int line = 0;
+  TomlKind kind = TomlKind::Text;
+  std::vector<std::string> texts; // one for a Text
 };
-using TomlTable = std::map<std::string, TomlValue>; // "options.threads.default" -> "0"
+using TomlTable = std::map<std::string, TomlValue>; // "options.threads.default" -> "0"; [[claims]] -> "claims.0.ops"
 
 // Errors: MORTISE_NOT_FOUND (no such file), MORTISE_INVALID_ARGUMENT (names the line).
 Result<TomlTable> readToml(const std::string &path);
