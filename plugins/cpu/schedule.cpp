@@ -458,6 +458,18 @@ Result<Schedule> Scheduler::run() {
   if (std::find(atBind.begin(), atBind.end(), true) != atBind.end())
     if (Result<void> result = addGroups(others, needed, bindUnits); !result)
       return result.error();
+  // What only claimed nodes used needs no group: they read through views or hold its value themselves.
+  for (size_t i = graph.node_count; i-- > 0;) {
+    bool dead = !skip[i];
+    for (size_t k = 0; k < graph.nodes[i]->result_count && dead; ++k) {
+      uint32_t result = graph.nodes[i]->results[k]->index;
+      dead = !materialise[result] && !isOutput(result);
+      for (uint32_t user : users[result])
+        dead &= skip[user];
+    }
+    if (dead)
+      skip[i] = true;
+  }
   std::vector<bool> runTime = materialise;
   for (size_t i = 0; i < graph.value_count; ++i)
     if (needed[i])
