@@ -151,6 +151,16 @@ def test_symbolic_sizes_in_the_graph(compile_for):
         check(compiled, f, torch.randn(shape))
 
 
+def test_offsets_and_strides_of_inputs_do_not_specialise(compile_for):
+    def f(x):
+        return x * 2
+    compiled, base = compile_for(f, dynamic=True), torch.randn(4, 40)
+    for start in range(0, 30, 5):
+        check(compiled, f, base[:, start:start + 5], strides=False)
+        check(compiled, f, base[:1, start:start + 1], strides=False)
+    assert len(torch_mortise.last_report()["graphs"]) <= 3
+
+
 def test_specialisations_are_limited(compile_for):
     def f(x):
         return x + 1

@@ -57,7 +57,7 @@ class EagerGraph(CompiledGraph):
         self.module, self.name = module, name
         self._boxed_call = True  # on the instance: torch's wrappers copy its dictionary, not the class's
         self.nodes = list(module.graph.nodes)
-        self.regions, self.key, self.whole, self.prepare_s = [], Key([]), None, 0.0
+        self.regions, self.key, self.whole, self.prepare_s = [], Key([], set()), None, 0.0
         self.reasons = {n: TRAINING for n in self.nodes if n.op == "call_function" and is_tensor(n)
                         and n.target is not region.operator.getitem}
         report.compiled(self)

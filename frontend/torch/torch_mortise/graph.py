@@ -12,7 +12,7 @@ from .errors import UNSUPPORTED, MortiseError
 from .importer import unsupported_reason
 from .importer.shape import VIEWS
 from .region import NodeUnsupported, Region
-from .symbols import Key, free_symbols
+from .symbols import Key, needed_symbols
 
 aten = torch.ops.aten
 # Made anew wherever they are used, rather than passed between regions.
@@ -80,7 +80,7 @@ class CompiledGraph:
         mutated = {target for target, _ in self.mutations.values()}
         self.constants = {self.placeholders[i] for i in static_inputs if i < len(self.placeholders)} - mutated
         self.constants = {n for n in self.constants if isinstance(n.meta.get("val"), torch.Tensor)}
-        self.key = Key(self.placeholders)
+        self.key = Key(self.placeholders, needed_symbols(nodes, self.outputs))
         self.reasons = {}
         self.lock = threading.Lock()
         self.find_reasons()
@@ -91,13 +91,13 @@ class CompiledGraph:
     # ---- what runs where ------------------------------------------------------------------------
 
     def find_reasons(self):
-        data_dependent = self.key.unknown or set().union(*(free_symbols(n.meta.get("val")) for n in self.nodes)) - {s for s, _, _ in self.key.sources}
+        data_dependent = ", ".join(sorted(map(str, self.key.unknown)))
         for node in self.nodes:
             if node.op == "call_module" or node.op == "call_method":
                 self.reasons[node] = f"{node.op} is not expected in an aten graph"
             if node.op != "call_function" or node in self.mutations or not is_tensor(node):
                 continue
-            reason = f"shapes that depend on data ({', '.join(map(str, data_dependent))})" if data_dependent else unsupported_reason(node)
+            reason = f"shapes that depend on data ({data_dependent})" if data_dependent else unsupported_reason(node)
             if reason is None and any(isinstance(n.meta.get("val"), torch.Tensor) and unsupported_value(n) for n in node.all_input_nodes):
                 reason = next(unsupported_value(n) for n in node.all_input_nodes if unsupported_value(n))
             if reason:

@@ -58,7 +58,8 @@ class Importer(Emitter):
 
     def add_input(self, node):
         fake = node.meta["val"]
-        shape, strides = self.numbers.sizes(fake.shape), self.numbers.sizes(fake.stride())
+        shape = self.numbers.sizes(fake.shape)
+        strides = self.numbers.sizes(fake.stride()) if self.numbers.known(fake.stride()) else dense_strides(shape)
         order = memory_order(shape, strides)
         if order is None:
             order, strides = tuple(range(len(shape))), dense_strides(shape)
@@ -99,7 +100,11 @@ class Outputs:
 
     def size_of(self, fake):
         sizes = self.importer.numbers.sizes
-        return sizes(fake.shape), sizes(fake.stride()), self.importer.numbers(fake.storage_offset())
+        return sizes(fake.shape), sizes(fake.stride())
+
+    def shift(self, node, source):
+        """How far into `source`'s memory `node` starts."""
+        return self.importer.numbers(node.meta["val"].storage_offset() - source.meta["val"].storage_offset())
 
     def emit(self, node, shape, strides, order):
         number = self.by_node.get(node)
@@ -126,33 +131,32 @@ class Outputs:
         if node in self.region.position:
             self.results.append((ARGUMENT, self.region.position[node], None, None, None, None))
             return
-        shape, strides, offset = self.size_of(fake)
-        if self.add_view_of_argument(node, shape, strides, offset):
+        shape, strides = self.size_of(fake)
+        if self.add_view_of_argument(node, shape, strides):
             return
         order = memory_order(shape, strides)
         if order is not None:
             self.results.append((OUTPUT, self.emit(node, shape, strides, order), None, None, None, None))
             return
-        self.add_view(node, shape, strides, offset)
+        self.add_view(node, shape, strides)
 
-    def add_view_of_argument(self, node, shape, strides, offset):
+    def add_view_of_argument(self, node, shape, strides):
         source = node
         while source is not None and source not in self.region.position:
             source = view_source(source)
         if source is None or source in self.region.states:
             return False
-        base_offset = self.importer.numbers(source.meta["val"].storage_offset())
-        self.results.append((ARGUMENT_VIEW, self.region.position[source], None, shape, strides, offset - base_offset))
+        self.results.append((ARGUMENT_VIEW, self.region.position[source], None, shape, strides, self.shift(node, source)))
         return True
 
-    def add_view(self, node, shape, strides, offset):
-        source = view_source(node)
+    def add_view(self, node, shape, strides):
+        view, source = node, view_source(node)
         while source is not None:
-            base_shape, base_strides, base_offset = self.size_of(source.meta["val"])
+            base_shape, base_strides = self.size_of(source.meta["val"])
             order = memory_order(base_shape, base_strides)
             if order is not None and source in self.importer.environment:
                 number = self.emit(source, base_shape, base_strides, order)
-                self.results.append((OUTPUT_VIEW, number, None, shape, strides, offset - base_offset))
+                self.results.append((OUTPUT_VIEW, number, None, shape, strides, self.shift(view, source)))
                 return
             source = view_source(source)
         raise NodeUnsupported(node, f"a result of strides {strides} for shape {shape}, which leaves gaps")

@@ -2,20 +2,35 @@
 """Dynamic shapes: a graph with symbols is a template, and a call's numbers turn it into a static graph."""
 import sympy
 import torch
+import torch.fx
 
 SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
-def free_symbols(value):
-    """The symbols in a number, or in a fake tensor's sizes and strides."""
-    if isinstance(value, SYMBOLIC):
-        return value.node.expr.free_symbols
-    if isinstance(value, torch.Tensor):
-        parts = [*value.shape, *value.stride()]
-        return set().union(*(p.node.expr.free_symbols for p in parts if isinstance(p, SYMBOLIC)))
+def symbols_of(parts):
+    return set().union(*(p.node.expr.free_symbols for p in parts if isinstance(p, SYMBOLIC)))
+
+
+def shape_symbols(value):
+    """The symbols in a number, or in a fake tensor's shape."""
     if isinstance(value, (tuple, list)):
-        return set().union(*map(free_symbols, value))
-    return set()
+        return set().union(*map(shape_symbols, value))
+    return symbols_of(value.shape if isinstance(value, torch.Tensor) else (value,))
+
+
+def needed_symbols(nodes, results):
+    """Those that what a graph computes depends on. The strides and offsets of inputs are not among them: an input that lies
+    elsewhere than expected is copied."""
+    needed = set()
+    for node in nodes:
+        value = node.meta.get("val")
+        if isinstance(value, (torch.Tensor, tuple, list)) or node.users:
+            needed |= shape_symbols(value)
+    for node in results:
+        value = node.meta.get("val") if isinstance(node, torch.fx.Node) else None
+        if isinstance(value, torch.Tensor) and node.op != "placeholder":
+            needed |= symbols_of(value.stride())
+    return needed
 
 
 class Numbers:
@@ -32,30 +47,32 @@ class Numbers:
             return float(result)
         return bool(result) if isinstance(value, torch.SymBool) else int(result)
 
+    def known(self, values):
+        return all(not isinstance(v, SYMBOLIC) or v.node.expr.free_symbols <= self.values.keys() for v in values)
+
     def sizes(self, values):
         return tuple([self(v) for v in values])
 
 
 class Key:
-    """Which of a call's arguments tell the values of the symbols in `placeholders`."""
+    """Which of a call's arguments tell the values of the symbols that are needed."""
 
-    def __init__(self, placeholders):
+    def __init__(self, placeholders, needed):
         self.sources = []  # (symbol, position, dimension or None for a number)
         known = set()
         for tensors in (False, True):
             for position, node in enumerate(placeholders):
                 value = node.meta.get("val")
                 if isinstance(value, torch.Tensor) is tensors:
-                    self._add(value, position, known)
-        used = set().union(*(free_symbols(n.meta.get("val")) for n in placeholders)) if placeholders else set()
-        self.unknown = used - known
+                    self._add(value, position, needed, known)
+        self.unknown = needed - known  # they depend on data
 
-    def _add(self, value, position, known):
+    def _add(self, value, position, needed, known):
         parts = enumerate(value.shape) if isinstance(value, torch.Tensor) else [(None, value)]
         for dimension, part in parts:
             if isinstance(part, SYMBOLIC):
                 symbol = part.node.expr
-                if isinstance(symbol, sympy.Symbol) and symbol not in known:
+                if symbol in needed and symbol not in known:
                     known.add(symbol)
                     self.sources.append((symbol, position, dimension))
 
