@@ -45,7 +45,7 @@ extern "C" {
 #define MORTISE_PLUGIN_MAGIC UINT64_C(0x314553495452304d) /* "M0RTISE1", little endian */
 
 /* Hash of every size, offset and enumerator of revision 1; sdk/abi/ computes it and CI compares. */
-#define MORTISE_ABI_LAYOUT_HASH_1 UINT64_C(0)
+#define MORTISE_ABI_LAYOUT_HASH_1 UINT64_C(0xdcba382f495cd56b)
 
 /* The newest operation set this header knows. Ops and attributes carry the set that introduced them. */
 #define MORTISE_OPSET 1
@@ -384,7 +384,7 @@ typedef struct MortiseStep {
   size_t struct_size;
   const MortiseExtension *extension;
   const char *name;        /* "matmul 128x768x3072 + bias + gelu" */
-  const char *lowering;    /* the class that times are summed over: "onednn.matmul", "generated.rows" */
+  const char *lowering;    /* the class that times are summed over: "library.matmul", "generated.rows" */
   const uint32_t *nodes;   /* region nodes that it computes */
   size_t node_count;
   double bytes, flops;     /* of one run; 0 when unknown */
