@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "RunOp.h"
+
+using namespace mortise;
+using namespace mortise::test;
+
+namespace {
+Data attention(const Data &q, const Data &k, const Data &v, const Data &mask, double scale, bool causal) {
+  return runOp("attention", {q, k, v, mask}, q.dtype, {q.dims[0], q.dims[1], q.dims[2], v.dims[3]},
+               {real("scale", scale), flag("causal", causal)});
+}
+
+// From the definition: scores, mask, softmax, sum, with whole matrices.
+std::vector<double> define(const Data &q, const Data &k, const Data &v, const Data &mask, double scale, bool causal) {
+  int64_t B = q.dims[0], H = q.dims[1], Q = q.dims[2], D = q.dims[3], G = k.dims[1], K = k.dims[2], E = v.dims[3];
+  std::vector<double> all;
+  for (int64_t b = 0; b < B; ++b)
+    for (int64_t h = 0; h < H; ++h)
+      for (int64_t i = 0; i < Q; ++i) {
+        int64_t group = b * G + h * G / H;
+        std::vector<double> weights;
+        double total = 0;
+        for (int64_t j = 0; j < K; ++j) {
+          double score = 0;
+          for (int64_t d = 0; d < D; ++d)
+            score += q.values[size_t(((b * H + h) * Q + i) * D + d)] * k.values[size_t((group * K + j) * D + d)];
+          score *= scale;
+          if (mask.given) {
+            auto at = [&](size_t d, int64_t x) { return mask.dims[d] == 1 ? 0 : x; };
+            double m = mask.values[size_t(((at(0, b) * mask.dims[1] + at(1, h)) * mask.dims[2] + at(2, i)) * mask.dims[3] + at(3, j))];
+            score = mask.dtype == i1 ? (m != 0 ? score : -inf) : score + m;
+          }
+          weights.push_back(causal && j > i ? 0 : std::exp(score));
+          total += weights.back();
+        }
+        for (int64_t e = 0; e < E; ++e) {
+          double sum = 0;
+          for (int64_t j = 0; j < K; ++j)
+            sum += weights[size_t(j)] * v.values[size_t((group * K + j) * E + e)];
+          all.push_back(total == 0 ? 0 : rounded(q.dtype, sum / total));
+        }
+      }
+  return all;
+}
+} // namespace
+
+TEST(Attention, AgainstTheDefinition) {
+  for (int32_t dtype : {f64, f32, f16, bf16})
+    for (int64_t groups : {1, 2, 4})
+      for (bool causal : {false, true}) {
+        Data q = noise(dtype, {2, 4, 3, 5}, 1), k = noise(dtype, {2, groups, 6, 5}, 2), v = noise(dtype, {2, groups, 6, 7}, 3);
+        Data added = noise(dtype, {2, 1, 3, 6}, 4), seen{i1, {1, 4, 1, 6}, {}};
+        for (int i = 0; i < 24; ++i)
+          seen.values.push_back(i % 6 == 0 || i % 5 == 0);
+        double tolerance = dtype == f64 ? 1e-14 : (dtype == f32 ? 1e-7 : 1e-2);
+        for (const Data &mask : {absent(), added, seen})
+          expectNear(attention(q, k, v, mask, 0.5, causal), define(q, k, v, mask, 0.5, causal), tolerance);
+      }
+}
+
+TEST(Attention, AQueryThatSeesNoKeyGivesZero) {
+  Data q = noise(f32, {1, 1, 2, 3}, 1), k = noise(f32, {1, 1, 2, 3}, 2), v = noise(f32, {1, 1, 2, 2}, 3);
+  Data found = attention(q, k, v, {i1, {1, 1, 2, 2}, {0, 0, 0, 1}}, 1, false);
+  expectValues(found, {0, 0, v.values[2], v.values[3]});
+  found = attention(q, k, v, {f32, {1, 1, 2, 2}, {-inf, -inf, -inf, 0}}, 1, false);
+  expectValues(found, {0, 0, v.values[2], v.values[3]});
+  found = attention(q, k, v, {i1, {1, 1, 1, 2}, {0, 1}}, 1, true);
+  expectValues(found, {0, 0, v.values[2], v.values[3]}); // query 0 may see key 0 only
+  expectValues(attention(q, {f32, {1, 1, 0, 3}, {}}, {f32, {1, 1, 0, 2}, {}}, absent(), 1, false), {0, 0, 0, 0});
+}
+
+TEST(Attention, WhatIsNotSeenDoesNotMatter) {
+  Data q{f32, {1, 1, 1, 1}, {1}}, k{f32, {1, 1, 2, 1}, {1, NaN}}, v{f32, {1, 1, 2, 1}, {5, NaN}};
+  expectValues(attention(q, k, v, {i1, {1, 1, 1, 2}, {1, 0}}, 1, false), {5});
+  expectValues(attention(q, k, v, absent(), 1, true), {5});
+  expectValues(attention(q, k, v, absent(), 1, false), {NaN});
+}
+
+TEST(Attention, LargeScoresDoNotOverflow) {
+  Data q{f32, {1, 1, 1, 1}, {1000}}, k{f32, {1, 1, 2, 1}, {1000, -1000}}, v{f32, {1, 1, 2, 1}, {5, 7}};
+  expectValues(attention(q, k, v, absent(), 1, false), {5});
+}
+
+TEST(Attention, Refusals) {
+  Data q = counting(f32, {1, 3, 2, 4}), k = counting(f32, {1, 2, 2, 4});
+  EXPECT_NE(opError("attention", {q, k, k}, f32, {1, 3, 2, 4}, {real("scale", 1), flag("causal", false)}).find("multiple"),
+            std::string::npos);
+  Data three = counting(f32, {1, 3, 2, 4}), mask = counting(f32, {1, 1, 2, 3});
+  EXPECT_NE(opError("attention", {q, three, three, mask}, f32, {1, 3, 2, 4}, {real("scale", 1), flag("causal", false)}).find("broadcast"),
+            std::string::npos);
+  EXPECT_NE(opError("attention", {q, three, three, counting(i32, {1, 1, 2, 2})}, f32, {1, 3, 2, 4}, {real("scale", 1), flag("causal", false)})
+                .find("mask"),
+            std::string::npos);
+}
