@@ -181,7 +181,8 @@ TEST_F(BuilderTest, LiteralsKeepTheirBytes) {
   ASSERT_TRUE(graph);
   const MortiseAttribute &read = *(*graph)->view().nodes[0]->attributes[0];
   ASSERT_EQ(read.count, sizeof numbers);
-  EXPECT_EQ(std::memcmp(read.tensor_data, numbers, sizeof numbers), 0);
+  EXPECT_EQ(std::string_view(static_cast<const char *>(read.tensor_data), read.count),
+            std::string_view(reinterpret_cast<const char *>(numbers), sizeof numbers));
 }
 
 TEST_F(BuilderTest, TextShowsWhatIsThere) {
