@@ -55,8 +55,8 @@ Result<bool> decomposeAll(mlir::ModuleOp module, const MortiseGraph &graph, cons
       ops.push_back(op);
   });
   if (ops.size() != graph.node_count)
-    return Error{MORTISE_INTERNAL, "the exported graph has " + std::to_string(graph.node_count) + " nodes, the module " +
-                                       std::to_string(ops.size()) + " ops"};
+    return Error{MORTISE_INTERNAL, "the exported graph has " + std::to_string(graph.node_count) +
+                                       " nodes, the module " + std::to_string(ops.size()) + " ops"};
   bool changed = false;
   mlir::IRRewriter rewriter(module.getContext());
   for (uint32_t node : nodes) {

@@ -105,8 +105,8 @@ double CoverSearch::cost(const std::vector<uint32_t> &chosen, std::vector<uint32
   return total;
 }
 
-// The newest of the stack makes no cycle with the others. Edges lead to higher nodes, so that only regions whose ranges of
-// nodes overlap can form one.
+// The newest of the stack makes no cycle with the others. Edges lead to higher nodes, so that only regions whose ranges
+// of nodes overlap can form one.
 bool CoverSearch::fits() {
   steps -= static_cast<int64_t>(stack.size());
   const std::vector<uint32_t> &last = candidates[stack.back()].nodes;
@@ -133,7 +133,8 @@ void CoverSearch::descend(uint32_t node, double floor) {
     return;
   }
   for (uint32_t c : byNode[node]) {
-    if ((steps -= static_cast<int64_t>(candidates[c].nodes.size()) + 1) < 0)
+    steps -= static_cast<int64_t>(candidates[c].nodes.size()) + 1;
+    if (steps < 0)
       return;
     if (sets[c].meets(covered))
       continue;

@@ -15,8 +15,8 @@ struct Block {
   uint64_t offset = 0;          // out
 };
 
-// Gives blocks that live at the same step disjoint places: largest first, each into the smallest gap that holds it. Returns the
-// arena's size.
+// Gives blocks that live at the same step disjoint places: largest first, each into the smallest gap that holds it.
+// Returns the arena's size.
 uint64_t assignOffsets(std::span<Block> blocks);
 
 } // namespace mortise::passes

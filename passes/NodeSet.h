@@ -48,8 +48,8 @@ public:
   // No path leaves the set and comes back.
   bool convex(const NodeSet &set) const;
 
-  // `group[n]` numbers the group that node n is in. The groups in an order in which producers come before users, ties by the
-  // smallest node; empty when they form a cycle.
+  // `group[n]` numbers the group that node n is in. The groups in an order in which producers come before users, ties
+  // by the smallest node; empty when they form a cycle.
   std::vector<uint32_t> order(std::span<const uint32_t> group, uint32_t groupCount) const;
 
 private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The compiler on one page. MLIR's verifier runs between any two passes; the export to the portable format, which placement
-// starts from, checks that only mortise ops and builtin types are left. Then:
+// The compiler on one page. MLIR's verifier runs between any two passes; the export to the portable format, which
+// placement starts from, checks that only mortise ops and builtin types are left. Then:
 //   Place.cpp       chooses the regions (decomposes what nobody takes, cleans up, and asks again),
 //   PlanWriter.cpp  says where values live, MemoryPlan.cpp at which offsets.
 #include <mortise/passes/Passes.h>
@@ -13,8 +13,8 @@ namespace mortise::passes {
 
 void buildPipeline(mlir::OpPassManager &manager) {
   manager.addPass(mlir::createCanonicalizerPass()); // folds shape ops, drops what nobody uses: fewer forms to recognise
-  manager.addPass(mlir::createCSEPass());           // equal subexpressions become one value, which raising compares by identity
-  manager.addPass(createRaiseComposites());         // backends have fast kernels for whole norms and activations
+  manager.addPass(mlir::createCSEPass());   // equal subexpressions become one value, which raising compares by identity
+  manager.addPass(createRaiseComposites()); // backends have fast kernels for whole norms and activations
   buildCleanup(manager);
 }
 

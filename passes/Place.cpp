@@ -15,8 +15,8 @@
 namespace mortise::passes {
 namespace {
 
-constexpr int maxDepth = 4;       // how often what is left over is proposed again
-constexpr size_t maxTrials = 8;   // single candidates tried as the fixed part of an improvement
+constexpr int maxDepth = 4;     // how often what is left over is proposed again
+constexpr size_t maxTrials = 8; // single candidates tried as the fixed part of an improvement
 
 struct Plan { // a placement under construction, in the numbers of one graph
   std::vector<Candidate> regions;
@@ -30,8 +30,8 @@ struct Plan { // a placement under construction, in the numbers of one graph
   }
 };
 
-// Cuts the nodes outside the fixed regions into levels, each of which is convex, and all of which, with the regions, form
-// no cycle: a level counts how often a path has gone into a region.
+// Cuts the nodes outside the fixed regions into levels, each of which is convex, and all of which, with the regions,
+// form no cycle: a level counts how often a path has gone into a region.
 std::vector<std::vector<uint32_t>> levels(const MortiseGraph &graph, const std::vector<Candidate> &fixed) {
   std::vector<uint32_t> group(graph.node_count, UINT32_MAX);
   for (uint32_t i = 0; i < fixed.size(); ++i)
@@ -79,9 +79,10 @@ public:
     CoverSearch search(graph, targets, candidates);
 
     Cover exact = search.best();
-    Plan plan = exact.complete
-                    ? pick(candidates, exact)
-                    : complete(graph, pick(candidates, search.greedy(std::vector<bool>(candidates.size(), true))), depth);
+    Plan plan =
+        exact.complete
+            ? pick(candidates, exact)
+            : complete(graph, pick(candidates, search.greedy(std::vector<bool>(candidates.size(), true))), depth);
     if (candidates.size() > 1 && depth == 0) // not in parts: each trial asks again about all that is left
       improve(graph, candidates, search, plan, depth);
     if (seen)
@@ -103,7 +104,8 @@ private:
     std::vector<Candidate> all = fixed.regions;
     for (const std::vector<uint32_t> &rest : levels(graph, fixed.regions)) {
       // With nothing fixed the rest is the whole graph, and asking again would give the same answer again.
-      Result<Region> region = depth >= maxDepth || fixed.regions.empty() ? Result<Region>(Error{}) : extractRegion(graph, rest);
+      Result<Region> region =
+          depth >= maxDepth || fixed.regions.empty() ? Result<Region>(Error{}) : extractRegion(graph, rest);
       if (!region) {
         fixed.uncovered.insert(fixed.uncovered.end(), rest.begin(), rest.end());
         continue;
@@ -135,9 +137,10 @@ private:
     return plan;
   }
 
-  // A few small candidates, or all of one lowering, may beat their part of a large region: take them as given and ask again
-  // about the rest.
-  void improve(const MortiseGraph &graph, const std::vector<Candidate> &candidates, CoverSearch &search, Plan &plan, int depth) {
+  // A few small candidates, or all of one lowering, may beat their part of a large region: take them as given and ask
+  // again about the rest.
+  void improve(const MortiseGraph &graph, const std::vector<Candidate> &candidates, CoverSearch &search, Plan &plan,
+               int depth) {
     std::set<std::pair<uint32_t, std::string>> chosen;
     for (const Candidate &region : plan.regions)
       chosen.emplace(region.target, region.lowering);
@@ -174,7 +177,8 @@ private:
 void explainLosers(const std::vector<Candidate> &candidates, Placement &placement) {
   for (const Candidate &candidate : candidates) {
     const bool won = std::any_of(placement.regions.begin(), placement.regions.end(), [&](const Candidate &region) {
-      return region.target == candidate.target && region.lowering == candidate.lowering && region.nodes == candidate.nodes;
+      return region.target == candidate.target && region.lowering == candidate.lowering &&
+             region.nodes == candidate.nodes;
     });
     if (won)
       continue;
@@ -213,7 +217,8 @@ Result<void> checkRequirement(const std::string &require, const MortiseGraph &gr
   const auto [end, error] = std::from_chars(require.data(), require.data() + require.size(), percent);
   const std::string_view tail(end, static_cast<size_t>(require.data() + require.size() - end));
   if (error != std::errc() || tail.substr(0, 5) != "% on " || tail.size() == 5 || !(percent >= 0 && percent <= 100))
-    return Error{MORTISE_INVALID_ARGUMENT, "require: expected \"PERCENT% on DEVICE\" (\"95% on cpu\"), found \"" + require + "\""};
+    return Error{MORTISE_INVALID_ARGUMENT,
+                 "require: expected \"PERCENT% on DEVICE\" (\"95% on cpu\"), found \"" + require + "\""};
   const std::string_view device = tail.substr(5);
   size_t total = 0, there = 0;
   for (const Candidate &region : placement.regions) {
@@ -228,7 +233,8 @@ Result<void> checkRequirement(const std::string &require, const MortiseGraph &gr
   if (share + 1e-9 >= percent)
     return {};
   return Error{MORTISE_UNSUPPORTED, "required " + require + ", found " + std::to_string(there) + " of " +
-                                        std::to_string(total) + " nodes there; see the refusals in the report of a program "
+                                        std::to_string(total) +
+                                        " nodes there; see the refusals in the report of a program "
                                         "compiled without `require`, or ask for less"};
 }
 

@@ -27,8 +27,9 @@ class Writer {
 public:
   Writer(const MortiseGraph &graph, const Placement &placement, const std::vector<Target> &targets,
          const std::vector<Lost> &decomposed)
-      : graph(graph), placement(placement), targets(targets), decomposed(decomposed), plan(std::make_shared<plan::PlanT>()),
-        home(graph.value_count, none), lastReader(graph.value_count, -1), overwritten(graph.input_count) {}
+      : graph(graph), placement(placement), targets(targets), decomposed(decomposed),
+        plan(std::make_shared<plan::PlanT>()), home(graph.value_count, none), lastReader(graph.value_count, -1),
+        overwritten(graph.input_count) {}
 
   Result<std::shared_ptr<const plan::PlanT>> write() {
     if (Result<void> checked = check(); !checked)
@@ -63,14 +64,16 @@ private:
                                                    std::to_string(graph.output_count) + " outputs and " +
                                                    std::to_string(graph.input_count) + " inputs"};
       const MortiseValue &from = *graph.inputs[alias.input], &to = *graph.outputs[alias.output];
-      const std::string where = "output " + std::to_string(alias.output) + " aliases input " + std::to_string(alias.input);
+      const std::string where =
+          "output " + std::to_string(alias.output) + " aliases input " + std::to_string(alias.input);
       if (input[alias.input] || output[alias.output])
-        return Error{MORTISE_INVALID_ARGUMENT, where + ", and one of them is aliased already; expected at most one alias for each"};
+        return Error{MORTISE_INVALID_ARGUMENT,
+                     where + ", and one of them is aliased already; expected at most one alias for each"};
       if (from.flags & MORTISE_VALUE_CONSTANT)
         return Error{MORTISE_INVALID_ARGUMENT, where + ", which is constant; expected a state input"};
       if (typeString(*from.type) != typeString(*to.type))
-        return Error{MORTISE_INVALID_ARGUMENT, where + ": expected equal types, found " + typeString(*to.type) + " and " +
-                                                   typeString(*from.type)};
+        return Error{MORTISE_INVALID_ARGUMENT, where + ": expected equal types, found " + typeString(*to.type) +
+                                                   " and " + typeString(*from.type)};
       input[alias.input] = output[alias.output] = true;
     }
     return {};
@@ -89,7 +92,9 @@ private:
     last.push_back(0);
     return static_cast<uint32_t>(plan->buffers.size() - 1);
   }
-  uint32_t addArena(uint32_t space, const MortiseType &type) { return addBuffer(plan::BufferKind::Arena, 0, space, type); }
+  uint32_t addArena(uint32_t space, const MortiseType &type) {
+    return addBuffer(plan::BufferKind::Arena, 0, space, type);
+  }
 
   uint32_t spaceOf(const runtime::Device &device) {
     if (device.info.host_memory)
@@ -118,7 +123,7 @@ private:
     instruction.source = source;
     instruction.target = target;
     auto step = std::make_unique<plan::StepT>();
-    step->instruction.Set(std::move(instruction));
+    step->instruction.Set(instruction);
     plan->steps.push_back(std::move(step));
   }
 
@@ -224,7 +229,8 @@ private:
     if (space == 0)
       for (const bool aliased : {true, false})
         for (uint32_t o = 0; o < graph.output_count && chosen == none; ++o)
-          if (graph.outputs[o]->index == v && (plan->outputs[o]->alias >= 0) == aliased && (!aliased || mayOverwrite(o, r)))
+          if (graph.outputs[o]->index == v && (plan->outputs[o]->alias >= 0) == aliased &&
+              (!aliased || mayOverwrite(o, r)))
             chosen = outputBuffers[o];
     return chosen != none ? chosen : addArena(space, *graph.values[v]->type);
   }
@@ -242,7 +248,8 @@ private:
     region->cost_ns = candidate.costNs;
     const std::span<const std::byte> bytes = regions[r].graph->bytes();
     region->graph.resize(bytes.size());
-    std::transform(bytes.begin(), bytes.end(), region->graph.begin(), [](std::byte b) { return static_cast<uint8_t>(b); });
+    std::transform(bytes.begin(), bytes.end(), region->graph.begin(),
+                   [](std::byte b) { return static_cast<uint8_t>(b); });
     for (const runtime::Setting &setting : target.options) {
       auto option = std::make_unique<plan::OptionT>();
       option->key = setting.key;
@@ -264,7 +271,7 @@ private:
     plan::EnqueueT instruction;
     instruction.region = r;
     auto step = std::make_unique<plan::StepT>();
-    step->instruction.Set(std::move(instruction));
+    step->instruction.Set(instruction);
     plan->steps.push_back(std::move(step));
 
     std::vector<uint32_t> done; // a region lists an output value once, the graph perhaps more often
@@ -340,9 +347,9 @@ private:
   const std::vector<Lost> &decomposed;
   std::shared_ptr<plan::PlanT> plan;
   std::vector<Region> regions;
-  std::vector<uint32_t> home;        // of a value: the buffer that its producer writes
-  std::vector<int64_t> lastReader;   // of a value: the last region that reads it, or -1
-  std::vector<bool> overwritten;     // of an input: some output is written to it
+  std::vector<uint32_t> home;      // of a value: the buffer that its producer writes
+  std::vector<int64_t> lastReader; // of a value: the last region that reads it, or -1
+  std::vector<bool> overwritten;   // of an input: some output is written to it
   std::vector<uint32_t> inputBuffers, outputBuffers;
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> copies; // value and space to buffer
   std::vector<std::pair<uint32_t, uint32_t>> atEnd;         // source and target buffers

@@ -10,7 +10,8 @@ namespace mortise::passes {
 
 // Where values live:
 //  - An output that a region computes is written to the caller's buffer by that region.
-//  - An aliased output is written to its input's buffer. When that input is still read by a later region, the region works on a
+//  - An aliased output is written to its input's buffer. When that input is still read by a later region, the region
+//  works on a
 //    copy, and the copy goes back at the end.
 //  - An output that is an input, a literal or another output's value is a copy.
 //  - Everything else lies in the arena of its memory space, and crosses spaces by copies.

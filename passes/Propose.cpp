@@ -9,8 +9,8 @@
 namespace mortise::passes {
 namespace {
 
-constexpr const char *reasonNames[] = {"unknown", "op",     "dtype",  "rank",     "attribute", "layout", "needs static",
-                                       "size",    "opset",  "memory", "option",   "hardware",  "error",  "cost"};
+constexpr const char *reasonNames[] = {"unknown", "op",    "dtype",  "rank",   "attribute", "layout", "needs static",
+                                       "size",    "opset", "memory", "option", "hardware",  "error",  "cost"};
 
 // What one plugin says. A plugin may call from threads of its own.
 struct Sink {
@@ -37,18 +37,23 @@ struct Sink {
   void add(const MortiseCandidate *candidate) {
     std::lock_guard lock(mutex);
     if (!candidate || candidate->struct_size < sizeof(MortiseCandidate))
-      return reject({}, "expected a MortiseCandidate of at least " + std::to_string(sizeof(MortiseCandidate)) + " bytes");
+      return reject({},
+                    "expected a MortiseCandidate of at least " + std::to_string(sizeof(MortiseCandidate)) + " bytes");
     if (!candidate->nodes || candidate->node_count == 0 || candidate->node_count > graph.node_count)
       return reject({}, "expected 1 to " + std::to_string(graph.node_count) + " nodes, found " +
                             std::to_string(candidate->nodes ? candidate->node_count : 0));
-    Candidate copy{target, candidate->lowering ? candidate->lowering : "",
+    Candidate copy{target,
+                   candidate->lowering ? candidate->lowering : "",
                    std::vector<uint32_t>(candidate->nodes, candidate->nodes + candidate->node_count),
-                   candidate->cost_ns, candidate->bytes, candidate->flops};
+                   candidate->cost_ns,
+                   candidate->bytes,
+                   candidate->flops};
     if (copy.lowering.empty())
       return reject(copy.nodes, "it names no lowering");
     for (size_t i = 0; i < copy.nodes.size(); ++i) {
       if (copy.nodes[i] >= graph.node_count)
-        return reject(copy.nodes, "node " + std::to_string(copy.nodes[i]) + " of a graph of " + std::to_string(graph.node_count));
+        return reject(copy.nodes,
+                      "node " + std::to_string(copy.nodes[i]) + " of a graph of " + std::to_string(graph.node_count));
       if (i && copy.nodes[i] <= copy.nodes[i - 1])
         return reject(copy.nodes, "its nodes are not strictly ascending");
     }
@@ -64,8 +69,8 @@ struct Sink {
     if (node < graph.node_count)
       refuse(node, reason, detail ? detail : "");
     else
-      refuse(0, MORTISE_REASON_ERROR, "the plugin refused node " + std::to_string(node) + " of a graph of " +
-                                          std::to_string(graph.node_count));
+      refuse(0, MORTISE_REASON_ERROR,
+             "the plugin refused node " + std::to_string(node) + " of a graph of " + std::to_string(graph.node_count));
   }
 };
 

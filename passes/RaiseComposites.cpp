@@ -35,7 +35,9 @@ Operation *producer(Value value, StringRef name) {
 
 mlir::RankedTensorType typeOf(Value value) { return llvm::cast<mlir::RankedTensorType>(value.getType()); }
 
-mlir::Attribute attribute(Operation *op, StringRef name) { return op->getInherentAttr(name).value_or(mlir::Attribute()); }
+mlir::Attribute attribute(Operation *op, StringRef name) {
+  return op->getInherentAttr(name).value_or(mlir::Attribute());
+}
 
 ArrayRef<int64_t> ints(Operation *op, StringRef name) {
   auto array = llvm::dyn_cast_if_present<mlir::DenseI64ArrayAttr>(attribute(op, name));
@@ -55,8 +57,8 @@ Value stripShapes(Value value) {
 // The number that fills the whole of a float tensor.
 std::optional<double> splat(Value value) {
   Operation *op = producer(stripShapes(value), "mortise.constant");
-  auto elements = op ? llvm::dyn_cast_if_present<mlir::DenseElementsAttr>(attribute(op, "value"))
-                     : mlir::DenseElementsAttr();
+  auto elements =
+      op ? llvm::dyn_cast_if_present<mlir::DenseElementsAttr>(attribute(op, "value")) : mlir::DenseElementsAttr();
   if (!elements || !elements.isSplat() || !llvm::isa<mlir::FloatType>(elements.getElementType()))
     return std::nullopt;
   llvm::APFloat number = elements.getSplatValue<llvm::APFloat>();
@@ -87,8 +89,8 @@ Ints keepDims(ArrayRef<int64_t> shape, ArrayRef<int64_t> axes) {
   return kept;
 }
 
-// When `value` repeats along `axes` a tensor that has one element for each index of the other dimensions of `shape`, that tensor
-// (of any shape with those elements in row-major order); null otherwise.
+// When `value` repeats along `axes` a tensor that has one element for each index of the other dimensions of `shape`,
+// that tensor (of any shape with those elements in row-major order); null otherwise.
 Value repeatedAlong(Value value, ArrayRef<int64_t> axes, ArrayRef<int64_t> shape) {
   Operation *broadcast = producer(value, "mortise.broadcast");
   if (!broadcast || typeOf(value).getShape() != shape)
@@ -119,8 +121,8 @@ struct Attributes {
   }
 };
 
-Operation *make(PatternRewriter &rewriter, mlir::Location location, StringRef name, mlir::Type result, mlir::ValueRange operands,
-                ArrayRef<mlir::NamedAttribute> attributes = {}) {
+Operation *make(PatternRewriter &rewriter, mlir::Location location, StringRef name, mlir::Type result,
+                mlir::ValueRange operands, ArrayRef<mlir::NamedAttribute> attributes = {}) {
   mlir::OperationState state(location, name, operands, result, attributes);
   return rewriter.create(state);
 }
@@ -135,10 +137,12 @@ Value reshapeTo(PatternRewriter &rewriter, Value value, ArrayRef<int64_t> shape)
     return value;
   Attributes attributes{rewriter.getContext(), {}};
   attributes.add("shape", rewriter.getDenseI64ArrayAttr(shape));
-  return make(rewriter, value.getLoc(), "mortise.reshape", typeOf(value).clone(shape), value, attributes.list)->getResult(0);
+  return make(rewriter, value.getLoc(), "mortise.reshape", typeOf(value).clone(shape), value, attributes.list)
+      ->getResult(0);
 }
 
-// When `value` repeats along the leading dimensions a tensor of the shape of the dimensions from `axis` on: that tensor, reshaped.
+// When `value` repeats along the leading dimensions a tensor of the shape of the dimensions from `axis` on: that
+// tensor, reshaped.
 Value trailing(PatternRewriter &rewriter, Value value, int64_t axis) {
   const ArrayRef<int64_t> shape = typeOf(value).getShape();
   Ints leading(static_cast<size_t>(axis));
@@ -154,7 +158,9 @@ using Raise = mlir::LogicalResult (*)(Operation *, PatternRewriter &);
 class Pattern : public mlir::RewritePattern {
 public:
   Pattern(StringRef root, Raise raise, mlir::MLIRContext *context) : RewritePattern(root, 1, context), raise(raise) {}
-  mlir::LogicalResult matchAndRewrite(Operation *op, PatternRewriter &rewriter) const override { return raise(op, rewriter); }
+  mlir::LogicalResult matchAndRewrite(Operation *op, PatternRewriter &rewriter) const override {
+    return raise(op, rewriter);
+  }
 
 private:
   Raise raise;
@@ -202,7 +208,8 @@ Value geluFactor(Value value, StringRef &form) {
     Value x = add->getOperand(i), cube = otherThan(add->getOperand(1 - i), "mortise.mul", 0.044715);
     if (!cube)
       continue;
-    if (Operation *pow = producer(cube, "mortise.pow"); pow && pow->getOperand(0) == x && isSplat(pow->getOperand(1), 3))
+    if (Operation *pow = producer(cube, "mortise.pow");
+        pow && pow->getOperand(0) == x && isSplat(pow->getOperand(1), 3))
       return x;
     if (Operation *mul = producer(cube, "mortise.mul"))
       for (unsigned k : {0u, 1u})
@@ -298,11 +305,13 @@ mlir::LogicalResult raiseSoftmax(Operation *op, PatternRewriter &rewriter) {
   const auto reduced = [&](Value repeated, StringRef name) -> Operation * {
     Operation *broadcast = producer(repeated, "mortise.broadcast");
     Operation *reduce = broadcast ? producer(stripReshapes(broadcast->getOperand(0)), name) : nullptr;
-    return reduce && ints(reduce, "axes").size() == 1 && repeatedAlong(repeated, ints(reduce, "axes"), shape) ? reduce : nullptr;
+    return reduce && ints(reduce, "axes").size() == 1 && repeatedAlong(repeated, ints(reduce, "axes"), shape) ? reduce
+                                                                                                              : nullptr;
   };
   Operation *max = reduced(sub->getOperand(1), "mortise.reduce_max");
   Operation *sum = reduced(op->getOperand(1), "mortise.reduce_sum");
-  if (!max || !sum || max->getOperand(0) != x || sum->getOperand(0) != exp->getResult(0) || ints(max, "axes") != ints(sum, "axes"))
+  if (!max || !sum || max->getOperand(0) != x || sum->getOperand(0) != exp->getResult(0) ||
+      ints(max, "axes") != ints(sum, "axes"))
     return mlir::failure();
   Attributes attributes{rewriter.getContext(), {}};
   attributes.add("axis", rewriter.getI64IntegerAttr(ints(max, "axes")[0]));
@@ -359,8 +368,8 @@ mlir::LogicalResult raiseBias(Operation *op, PatternRewriter &rewriter) {
   return mlir::failure();
 }
 
-// A mask that is select(seen, 0, -inf) is `seen`, and one that is repeated need not be: attention repeats it itself. A key that is
-// not seen no longer turns a query into NaN by holding one.
+// A mask that is select(seen, 0, -inf) is `seen`, and one that is repeated need not be: attention repeats it itself. A
+// key that is not seen no longer turns a query into NaN by holding one.
 mlir::LogicalResult raiseMask(Operation *op, PatternRewriter &rewriter) {
   if (op->getNumOperands() != 4)
     return mlir::failure();
@@ -387,10 +396,11 @@ struct RaiseComposites : impl::RaiseCompositesBase<RaiseComposites> {
   mlir::LogicalResult initialize(mlir::MLIRContext *context) override {
     mlir::RewritePatternSet set(context);
     const std::pair<StringRef, Raise> table[] = {
-        {"mortise.max", raiseRelu},        {"mortise.mul", raiseSilu},       {"mortise.mul", raiseGelu},
-        {"mortise.mul", raiseRmsNorm},     {"mortise.mul", raiseScale},      {"mortise.div", raiseSoftmax},
-        {"mortise.dot", raiseDot},         {"mortise.linear", raiseTransposedWeight},
-        {"mortise.add", raiseBias},        {"mortise.attention", raiseMask},
+        {"mortise.max", raiseRelu},  {"mortise.mul", raiseSilu},
+        {"mortise.mul", raiseGelu},  {"mortise.mul", raiseRmsNorm},
+        {"mortise.mul", raiseScale}, {"mortise.div", raiseSoftmax},
+        {"mortise.dot", raiseDot},   {"mortise.linear", raiseTransposedWeight},
+        {"mortise.add", raiseBias},  {"mortise.attention", raiseMask},
     };
     for (const auto &[root, raise] : table)
       set.add(std::make_unique<Pattern>(root, raise, context));

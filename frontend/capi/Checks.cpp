@@ -57,7 +57,8 @@ Result<void> checkType(const MortiseType *type, const std::string &what) {
   if (!dtypeBits(type->dtype))
     return invalid(what + ": dtype " + std::to_string(type->dtype) + " is not a MortiseDType");
   if (type->rank < 0 || type->rank > maxRank)
-    return invalid(what + ": expected a rank of 0 to " + std::to_string(maxRank) + ", found " + std::to_string(type->rank));
+    return invalid(what + ": expected a rank of 0 to " + std::to_string(maxRank) + ", found " +
+                   std::to_string(type->rank));
   if (type->rank && !type->dims)
     return invalid(what + ": expected " + std::to_string(type->rank) + " extents, found NULL");
   uint64_t elements = 1;
@@ -107,8 +108,9 @@ Result<std::vector<runtime::Tensor>> readTensors(const MortiseTensor *const *ten
     if (tensor.struct_size < sizeof(MortiseTensor))
       return tooSmall(name + ": MortiseTensor", tensor.struct_size, sizeof(MortiseTensor));
     if (tensor.rank < 0 || tensor.rank > maxRank || (tensor.rank && !tensor.dims))
-      return invalid(name + ": expected a rank of 0 to " + std::to_string(maxRank) + " and as many extents, found rank " +
-                     std::to_string(tensor.rank) + (tensor.dims ? "" : " and NULL"));
+      return invalid(name + ": expected a rank of 0 to " + std::to_string(maxRank) +
+                     " and as many extents, found rank " + std::to_string(tensor.rank) +
+                     (tensor.dims ? "" : " and NULL"));
     result[i] = {tensor.data, tensor.dtype, tensor.rank, tensor.dims, tensor.strides};
   }
   return result;

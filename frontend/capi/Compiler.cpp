@@ -19,8 +19,8 @@ Compiler::~Compiler() = default;
 ir::Builder &Compiler::builder() { return impl->builder; }
 std::string Compiler::text() const { return impl->builder.text(); }
 
-Result<std::shared_ptr<const plan::PlanT>> Compiler::compile(const runtime::Registry &registry, const runtime::Config &config,
-                                                             passes::Timings &timings) {
+Result<std::shared_ptr<const plan::PlanT>> Compiler::compile(const runtime::Registry &registry,
+                                                             const runtime::Config &config, passes::Timings &timings) {
   Result<mlir::OwningOpRef<mlir::ModuleOp>> module = impl->builder.finish();
   if (!module)
     return module.error();

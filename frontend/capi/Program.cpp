@@ -68,7 +68,8 @@ MortiseStatus *mortise_compile(MortiseSession *session, MortiseBuilder *builder,
       return config.error();
     auto made = std::make_unique<MortiseProgram>();
     made->session = session->state;
-    Result<std::shared_ptr<const plan::PlanT>> plan = compiler->compile(*session->state->registry, *config, made->timings);
+    Result<std::shared_ptr<const plan::PlanT>> plan =
+        compiler->compile(*session->state->registry, *config, made->timings);
     if (!plan)
       return plan.error();
     const auto start = std::chrono::steady_clock::now();
@@ -88,7 +89,8 @@ MortiseStatus *mortise_program_bind(MortiseProgram *program, const MortiseTensor
   return guarded([&]() -> Result<void> {
     if (!program)
       return isNull("program");
-    Result<std::vector<runtime::Tensor>> tensors = readTensors(inputs, count, program->program->plan().inputs.size(), "input");
+    Result<std::vector<runtime::Tensor>> tensors =
+        readTensors(inputs, count, program->program->plan().inputs.size(), "input");
     if (!tensors)
       return tensors.error();
     const auto start = std::chrono::steady_clock::now();

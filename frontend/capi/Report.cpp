@@ -21,8 +21,9 @@ std::string typeText(const plan::TensorTypeT &type) {
 }
 
 const char *codeName(MortiseCode code) {
-  constexpr const char *names[] = {"OK",        "INVALID_ARGUMENT", "UNSUPPORTED", "NEEDS_STATIC", "OUT_OF_MEMORY", "NOT_FOUND",
-                                   "VERSION_MISMATCH", "CANCELLED", "DEVICE_LOST", "CORRUPT",      "INTERNAL"};
+  constexpr const char *names[] = {"OK",        "INVALID_ARGUMENT", "UNSUPPORTED", "NEEDS_STATIC", "OUT_OF_MEMORY",
+                                   "NOT_FOUND", "VERSION_MISMATCH", "CANCELLED",   "DEVICE_LOST",  "CORRUPT",
+                                   "INTERNAL"};
   return code >= MORTISE_OK && code <= MORTISE_INTERNAL ? names[code] : "UNKNOWN";
 }
 
@@ -35,9 +36,18 @@ Json placement(const runtime::Program &program) {
       if (node < plan.node_ops.size())
         ops[plan.node_ops[node]] = ops.value(plan.node_ops[node], 0) + 1;
     for (const runtime::StepReport &step : region.steps)
-      steps.push_back({{"name", step.name}, {"lowering", step.lowering}, {"ns", step.ns}, {"bytes", step.bytes}, {"flops", step.flops}});
-    list.push_back({{"device", region.device}, {"plugin", region.plugin}, {"lowering", region.lowering}, {"nodes", region.nodes},
-                    {"ops", ops}, {"predicted_ns", region.predictedNs}, {"steps", steps}});
+      steps.push_back({{"name", step.name},
+                       {"lowering", step.lowering},
+                       {"ns", step.ns},
+                       {"bytes", step.bytes},
+                       {"flops", step.flops}});
+    list.push_back({{"device", region.device},
+                    {"plugin", region.plugin},
+                    {"lowering", region.lowering},
+                    {"nodes", region.nodes},
+                    {"ops", ops},
+                    {"predicted_ns", region.predictedNs},
+                    {"steps", steps}});
   }
   return list;
 }
@@ -59,7 +69,10 @@ std::string reportJson(const MortiseProgram &handle) {
                         {"reason", refusal->reason},
                         {"detail", refusal->detail}});
   for (const auto &input : plan.inputs)
-    inputs.push_back({{"name", input->name}, {"type", typeText(*input->type)}, {"constant", input->constant}, {"state", input->state}});
+    inputs.push_back({{"name", input->name},
+                      {"type", typeText(*input->type)},
+                      {"constant", input->constant},
+                      {"state", input->state}});
   for (const auto &output : plan.outputs)
     outputs.push_back({{"type", typeText(*output->type)}, {"alias", output->alias}});
   return dump({{"name", plan.name},
@@ -80,16 +93,26 @@ std::string reportJson(const MortiseProgram &handle) {
 std::string describeJson(const SessionState &session) {
   Json plugins = Json::array(), devices = Json::array(), rejected = Json::array(), config = Json::array();
   for (const auto &plugin : session.registry->plugins())
-    plugins.push_back({{"name", plugin->name}, {"vendor", plugin->vendor}, {"version", plugin->version}, {"path", plugin->path}});
+    plugins.push_back(
+        {{"name", plugin->name}, {"vendor", plugin->vendor}, {"version", plugin->version}, {"path", plugin->path}});
   for (const auto &device : session.registry->devices()) {
     const MortiseDeviceInfo &info = device->info;
-    devices.push_back({{"name", device->name()}, {"plugin", device->plugin->name}, {"kind", info.kind}, {"hardware", info.name ? info.name : ""},
-                       {"ordinal", info.ordinal}, {"automatic", info.automatic != 0}, {"host_memory", info.host_memory != 0},
-                       {"threads", info.threads}, {"peak_flops", info.peak_flops}, {"bandwidth", info.bandwidth},
-                       {"memory_bytes", info.memory_bytes}, {"features", info.features ? info.features : ""}});
+    devices.push_back({{"name", device->name()},
+                       {"plugin", device->plugin->name},
+                       {"kind", info.kind},
+                       {"hardware", info.name ? info.name : ""},
+                       {"ordinal", info.ordinal},
+                       {"automatic", info.automatic != 0},
+                       {"host_memory", info.host_memory != 0},
+                       {"threads", info.threads},
+                       {"peak_flops", info.peak_flops},
+                       {"bandwidth", info.bandwidth},
+                       {"memory_bytes", info.memory_bytes},
+                       {"features", info.features ? info.features : ""}});
   }
   for (const runtime::Rejected &plugin : session.registry->rejected())
-    rejected.push_back({{"path", plugin.path}, {"code", codeName(plugin.error.code)}, {"reason", plugin.error.message}});
+    rejected.push_back(
+        {{"path", plugin.path}, {"code", codeName(plugin.error.code)}, {"reason", plugin.error.message}});
   for (const runtime::Setting &setting : session.config.settings())
     config.push_back({{"key", setting.key}, {"value", setting.value}, {"source", setting.source}});
   return dump({{"plugins", plugins}, {"devices", devices}, {"rejected", rejected}, {"config", config}});

@@ -81,12 +81,16 @@ MortiseStatus *mortise_builder_input(MortiseBuilder *builder, const char *name, 
   });
 }
 
-MortiseStatus *mortise_builder_op(MortiseBuilder *builder, const char *op, const uint32_t *operands, size_t operand_count,
-                                  const MortiseAttribute *const *attributes, size_t attribute_count, const char *location,
-                                  uint32_t *results, size_t result_capacity, size_t *result_count) {
+MortiseStatus *mortise_builder_op(MortiseBuilder *builder, const char *op, const uint32_t *operands,
+                                  size_t operand_count, const MortiseAttribute *const *attributes,
+                                  size_t attribute_count, const char *location, uint32_t *results,
+                                  size_t result_capacity, size_t *result_count) {
   return guarded([&]() -> Result<void> {
     if (!builder || !op || (operand_count && !operands) || (result_capacity && !results))
-      return isNull(!builder ? "builder" : !op ? "name of an op" : operand_count && !operands ? "list of operands" : "place for results");
+      return isNull(!builder                     ? "builder"
+                    : !op                        ? "name of an op"
+                    : operand_count && !operands ? "list of operands"
+                                                 : "place for results");
     if (Result<void> checked = checkAttributes(attributes, attribute_count); !checked)
       return checked;
     Result<std::vector<ir::ValueId>> added = builder->graph().builder().addOp(

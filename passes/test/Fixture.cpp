@@ -6,8 +6,15 @@ namespace mortise::passes::test {
 uint32_t GraphMaker::value(const MortiseNode *producer, size_t resultIndex, uint32_t flags,
                            std::vector<const MortiseValue *> *list) {
   auto made = std::make_unique<MortiseValue>();
-  *made = {sizeof(MortiseValue), nullptr, &type,  producer, static_cast<uint32_t>(values.size()),
-           static_cast<uint32_t>(resultIndex), flags, 1, ""};
+  *made = {sizeof(MortiseValue),
+           nullptr,
+           &type,
+           producer,
+           static_cast<uint32_t>(values.size()),
+           static_cast<uint32_t>(resultIndex),
+           flags,
+           1,
+           ""};
   list->push_back(made.get());
   valueList.push_back(made.get());
   values.push_back(std::move(made));
@@ -63,10 +70,23 @@ const MortiseGraph &GraphMaker::view() {
     for (const MortiseValue *output : outputs)
       made->use_count += output == made.get();
   }
-  graph = {sizeof graph,      nullptr,          "test",           MORTISE_OPSET,    0,
-           nodeList.data(),   nodeList.size(),  valueList.data(), valueList.size(), inputs.data(),
-           inputs.size(),     outputs.data(),   outputs.size(),   aliasList.data(), aliasList.size(),
-           nullptr,           0};
+  graph = {sizeof graph,
+           nullptr,
+           "test",
+           MORTISE_OPSET,
+           0,
+           nodeList.data(),
+           nodeList.size(),
+           valueList.data(),
+           valueList.size(),
+           inputs.data(),
+           inputs.size(),
+           outputs.data(),
+           outputs.size(),
+           aliasList.data(),
+           aliasList.size(),
+           nullptr,
+           0};
   return graph;
 }
 

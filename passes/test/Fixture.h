@@ -27,7 +27,8 @@ private:
     std::vector<const MortiseAttribute *> attributes;
     std::string location;
   };
-  uint32_t value(const MortiseNode *producer, size_t resultIndex, uint32_t flags, std::vector<const MortiseValue *> *list);
+  uint32_t value(const MortiseNode *producer, size_t resultIndex, uint32_t flags,
+                 std::vector<const MortiseValue *> *list);
 
   const int64_t extents[1] = {16};
   const float zeros[16] = {};

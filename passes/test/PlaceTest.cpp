@@ -120,10 +120,10 @@ TEST(Place, IgnoresWhatAPluginMayNotSay) {
   GraphMaker maker;
   chain(maker, 3);
   FakePlugin plugin("liar", [](const Offer &offer) -> MortiseStatus * {
-    offer.add({0, 2}, 1);              // not convex
-    offer.add({0, 1, 7}, 1);           // out of range
-    offer.add({1, 0}, 1);              // not ascending
-    offer.add({1, 1}, 1);              // a repeat
+    offer.add({0, 2}, 1);               // not convex
+    offer.add({0, 1, 7}, 1);            // out of range
+    offer.add({1, 0}, 1);               // not ascending
+    offer.add({1, 1}, 1);               // a repeat
     offer.add({0, 1, 2}, std::nan("")); // no cost
     offer.add({0, 1, 2}, -1);
     offer.add({0, 1, 2}, INFINITY);
@@ -149,7 +149,8 @@ TEST(Place, IgnoresWhatAPluginMayNotSay) {
 TEST(Place, APluginThatFailsIsARefusal) {
   GraphMaker maker;
   chain(maker, 2);
-  FakePlugin broken("broken", [](const Offer &) { return runtime::host().status_create(MORTISE_INTERNAL, "out of luck"); });
+  FakePlugin broken("broken",
+                    [](const Offer &) { return runtime::host().status_create(MORTISE_INTERNAL, "out of luck"); });
   FakePlugin throwing("throwing", [](const Offer &) -> MortiseStatus * { throw std::runtime_error("boom"); });
   FakePlugin good("good", takesAll(1));
   const Placement placement = place(maker.view(), {broken.target(), throwing.target(), good.target()});
@@ -187,11 +188,14 @@ TEST(Place, TransfersCount) {
       offer.add({n}, 2'000);
     return nullptr;
   });
-  FakePlugin far("far", [](const Offer &offer) -> MortiseStatus * {
-    if (offer.graph().node_count == 3)
-      offer.add({1}, 10);
-    return nullptr;
-  }, /*hostMemory=*/false);
+  FakePlugin far(
+      "far",
+      [](const Offer &offer) -> MortiseStatus * {
+        if (offer.graph().node_count == 3)
+          offer.add({1}, 10);
+        return nullptr;
+      },
+      /*hostMemory=*/false);
   const Placement placement = place(maker.view(), {near.target(), far.target()});
   ASSERT_EQ(placement.regions.size(), 3u);
   for (const Candidate &region : placement.regions)
@@ -263,7 +267,8 @@ TEST(Place, UncoveredNodesAreExplained) {
   EXPECT_EQ(placement.uncovered, (Nodes{1}));
   const Error error = uncoveredError(maker.view(), placement, targets);
   EXPECT_EQ(error.code, MORTISE_UNSUPPORTED);
-  for (const char *part : {"mortise.neg(f32[16])", "model.py:2", "dtype: f32 is not for me", "silent: the plugin proposed nothing"})
+  for (const char *part :
+       {"mortise.neg(f32[16])", "model.py:2", "dtype: f32 is not for me", "silent: the plugin proposed nothing"})
     EXPECT_NE(error.message.find(part), std::string::npos) << error.message;
 }
 

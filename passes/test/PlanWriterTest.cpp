@@ -86,7 +86,8 @@ TEST(PlanWriter, RepeatedOutputsInputsAndLiteralsAreCopied) {
   const std::vector<Target> targets = {plugin.target()};
   auto written = writePlan(maker.view(), place(maker.view(), targets), targets);
   ASSERT_TRUE(written) << written.error().message;
-  EXPECT_EQ(steps(**written), (Lines{"run input0 -> output0", "copy input0 output2", "copy literal output3", "copy output0 output1"}));
+  EXPECT_EQ(steps(**written),
+            (Lines{"run input0 -> output0", "copy input0 output2", "copy literal output3", "copy output0 output1"}));
 }
 
 TEST(PlanWriter, StateIsUpdatedInPlace) {
@@ -107,8 +108,8 @@ TEST(PlanWriter, StateThatIsReadLaterIsCopied) {
   maker.output(next);
   maker.output(maker.node("mortise.add", {next, state})); // reads the old state after the new one is there
   maker.alias(0, 0);
-  EXPECT_EQ(steps(*plan(maker)), (Lines{"copy input0 arena@0", "run arena@0 -> arena@0", "run input0 arena@0 -> output1",
-                                        "copy arena@0 input0"}));
+  EXPECT_EQ(steps(*plan(maker)), (Lines{"copy input0 arena@0", "run arena@0 -> arena@0",
+                                        "run input0 arena@0 -> output1", "copy arena@0 input0"}));
 }
 
 TEST(PlanWriter, SwappedStatesGoThroughACopy) {
@@ -149,7 +150,8 @@ TEST(PlanWriter, ValuesCrossMemorySpacesByCopies) {
   const uint32_t input = maker.input(), weight = maker.input(MORTISE_VALUE_CONSTANT);
   maker.output(maker.node("mortise.neg", {maker.node("mortise.add", {input, weight})}));
   const auto written = plan(maker, /*hostMemory=*/false);
-  EXPECT_EQ(steps(*written), (Lines{"copy input0 fake@0", "run fake@0 input1 -> fake@64", "run fake@64 -> fake@0", "copy fake@0 output0"}));
+  EXPECT_EQ(steps(*written), (Lines{"copy input0 fake@0", "run fake@0 input1 -> fake@64", "run fake@64 -> fake@0",
+                                    "copy fake@0 output0"}));
 }
 
 TEST(PlanWriter, ContradictingAliasesAreErrors) {

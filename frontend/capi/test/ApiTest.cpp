@@ -135,7 +135,8 @@ TEST(Api, OutputsMayBeInputsLiteralsAndEachOther) {
   Builder graph = builder(s);
   const uint32_t x = get(graph.input("x", MORTISE_F32, {2}));
   const float ones[] = {1, 1};
-  const uint32_t literal = get(graph.op("mortise.constant", {}, {{"value", MORTISE_F32, {2}, std::as_bytes(std::span(ones))}}));
+  const uint32_t literal =
+      get(graph.op("mortise.constant", {}, {{"value", MORTISE_F32, {2}, std::as_bytes(std::span(ones))}}));
   const uint32_t sum = get(graph.op("mortise.add", {x, literal}));
   for (uint32_t value : {x, literal, sum, sum})
     expectOk(graph.output(value));
@@ -233,7 +234,8 @@ TEST(ApiErrors, NullsAreRefused) {
 TEST(ApiErrors, BadTypesAreRefused) {
   Session s = session();
   Builder graph = builder(s);
-  const int64_t good[] = {2, 3}, negative[] = {2, -3}, dynamic[] = {MORTISE_DYNAMIC, 1}, huge[] = {INT64_MAX, INT64_MAX};
+  const int64_t good[] = {2, 3}, negative[] = {2, -3}, dynamic[] = {MORTISE_DYNAMIC, 1},
+                huge[] = {INT64_MAX, INT64_MAX};
   const MortiseType types[] = {
       {0, nullptr, MORTISE_F32, 2, good, nullptr, nullptr},
       {sizeof(MortiseType), nullptr, 0, 2, good, nullptr, nullptr},
@@ -277,7 +279,8 @@ TEST(ApiErrors, BadOpsNameWhatIsWrong) {
   MortiseAttribute broken{};
   broken.struct_size = sizeof broken;
   broken.name = "axis";
-  for (int32_t kind : {0, 99, static_cast<int32_t>(MORTISE_ATTRIBUTE_STRING), static_cast<int32_t>(MORTISE_ATTRIBUTE_TENSOR)}) {
+  for (int32_t kind :
+       {0, 99, static_cast<int32_t>(MORTISE_ATTRIBUTE_STRING), static_cast<int32_t>(MORTISE_ATTRIBUTE_TENSOR)}) {
     broken.kind = kind;
     const MortiseAttribute *list[] = {&broken};
     uint32_t result = 0;
@@ -295,8 +298,8 @@ TEST(ApiErrors, EmptyGraphsAndSpentBuildersAreRefused) {
   const uint32_t x = get(graph.input("x", MORTISE_F32, {2}));
   expectOk(graph.output(get(graph.op("mortise.neg", {x}))));
   get(s.compile(graph));
-  EXPECT_FALSE(s.compile(graph));    // spent
-  EXPECT_FALSE(graph.op("mortise.neg", {x})); // its values are gone
+  EXPECT_FALSE(s.compile(graph));                         // spent
+  EXPECT_FALSE(graph.op("mortise.neg", {x}));             // its values are gone
   EXPECT_EQ(get(graph.input("x", MORTISE_F32, {2})), 0u); // and it starts anew
 }
 

@@ -5,9 +5,7 @@
 namespace mortise::api {
 namespace {
 
-Session both(const std::string &device) {
-  return session({{"device", device}, {"plugin_path", ":" POCKET_PLUGIN}});
-}
+Session both(const std::string &device) { return session({{"device", device}, {"plugin_path", ":" POCKET_PLUGIN}}); }
 
 // silu(-x) + softmax(x)
 void build(Builder &graph) {
@@ -38,7 +36,8 @@ TEST(TwoPlugins, ShareAGraph) {
   EXPECT_EQ(plugins, (std::set<std::string>{"pocket", "reference"})) << report.dump(1);
   bool explained = false;
   for (const Json &refusal : report["refusals"])
-    explained = explained || (refusal["op"] == "mortise.softmax" && refusal["plugin"] == "pocket" && refusal["reason"] == "op");
+    explained =
+        explained || (refusal["op"] == "mortise.softmax" && refusal["plugin"] == "pocket" && refusal["reason"] == "op");
   EXPECT_TRUE(explained) << report["refusals"].dump(1);
 }
 

@@ -28,12 +28,14 @@ int main(int argc, char **argv) {
   const MortiseTensor *inputs[] = {&tx, &tw}, *outputs[] = {&ty};
   uint32_t operands[2], sum, result;
 
-  if (failed(mortise_session_create(&option, 1, &session)) || failed(mortise_builder_create(session, "example", &builder)) ||
+  if (failed(mortise_session_create(&option, 1, &session)) ||
+      failed(mortise_builder_create(session, "example", &builder)) ||
       failed(mortise_builder_input(builder, "x", &type, 0, &operands[0])) ||
       failed(mortise_builder_input(builder, "w", &type, MORTISE_VALUE_CONSTANT, &operands[1])) ||
       failed(mortise_builder_op(builder, "mortise.add", operands, 2, NULL, 0, "example.c:32", &sum, 1, NULL)) ||
       failed(mortise_builder_op(builder, "mortise.relu", &sum, 1, NULL, 0, "example.c:33", &result, 1, NULL)) ||
-      failed(mortise_builder_output(builder, result, -1)) || failed(mortise_compile(session, builder, NULL, 0, &program)) ||
+      failed(mortise_builder_output(builder, result, -1)) ||
+      failed(mortise_compile(session, builder, NULL, 0, &program)) ||
       failed(mortise_program_bind(program, inputs, 2)) || failed(mortise_program_run(program, inputs, 2, outputs, 1)))
     goto done;
   printf("%g %g %g %g\n", y[0], y[1], y[2], y[3]);

@@ -40,11 +40,12 @@ MORTISE_EXPORT void mortise_string_destroy(char *string);
 MORTISE_EXPORT MortiseStatus *mortise_session_create(const MortiseOption *options, size_t option_count,
                                                      MortiseSession **session);
 MORTISE_EXPORT void mortise_session_destroy(MortiseSession *session);
-/* JSON: {"plugins": [...], "devices": [...], "rejected": [{"path", "code", "reason"}], "config": [{"key","value","source"}]}.
- * Free with mortise_string_destroy. */
+/* JSON: {"plugins": [...], "devices": [...], "rejected": [{"path", "code", "reason"}], "config":
+ * [{"key","value","source"}]}. Free with mortise_string_destroy. */
 MORTISE_EXPORT MortiseStatus *mortise_session_describe(MortiseSession *session, char **json);
 
-MORTISE_EXPORT MortiseStatus *mortise_builder_create(MortiseSession *session, const char *name, MortiseBuilder **builder);
+MORTISE_EXPORT MortiseStatus *mortise_builder_create(MortiseSession *session, const char *name,
+                                                     MortiseBuilder **builder);
 MORTISE_EXPORT void mortise_builder_destroy(MortiseBuilder *builder);
 /* `flags`: MortiseValueFlag bits. */
 MORTISE_EXPORT MortiseStatus *mortise_builder_input(MortiseBuilder *builder, const char *name, const MortiseType *type,
@@ -66,21 +67,26 @@ MORTISE_EXPORT MortiseStatus *mortise_compile(MortiseSession *session, MortiseBu
                                               const MortiseOption *options, size_t option_count,
                                               MortiseProgram **program);
 MORTISE_EXPORT void mortise_program_destroy(MortiseProgram *program);
-/* Packs constant inputs; one entry per input, ignored where not constant. The memory stays valid and unchanged until the
- * next bind or destroy. Required before the first run when there are constants. */
-MORTISE_EXPORT MortiseStatus *mortise_program_bind(MortiseProgram *program, const MortiseTensor *const *inputs, size_t count);
+/* Packs constant inputs; one entry per input, ignored where not constant. The memory stays valid and unchanged until
+ * the next bind or destroy. Required before the first run when there are constants. */
+MORTISE_EXPORT MortiseStatus *mortise_program_bind(MortiseProgram *program, const MortiseTensor *const *inputs,
+                                                   size_t count);
 /* Checked run. Entries for constants may be NULL. Non-dense inputs are copied first. */
-MORTISE_EXPORT MortiseStatus *mortise_program_run(MortiseProgram *program, const MortiseTensor *const *inputs, size_t input_count,
-                                                  const MortiseTensor *const *outputs, size_t output_count);
+MORTISE_EXPORT MortiseStatus *mortise_program_run(MortiseProgram *program, const MortiseTensor *const *inputs,
+                                                  size_t input_count, const MortiseTensor *const *outputs,
+                                                  size_t output_count);
 /* Unchecked run: dense pointers of the right sizes, one per input and output. Allocates nothing. */
-MORTISE_EXPORT MortiseStatus *mortise_program_run_pointers(MortiseProgram *program, const void *const *inputs, void *const *outputs);
+MORTISE_EXPORT MortiseStatus *mortise_program_run_pointers(MortiseProgram *program, const void *const *inputs,
+                                                           void *const *outputs);
 /* A checked run with per-step clocks; times show in the report. */
-MORTISE_EXPORT MortiseStatus *mortise_program_profile(MortiseProgram *program, const MortiseTensor *const *inputs, size_t input_count,
-                                                      const MortiseTensor *const *outputs, size_t output_count);
+MORTISE_EXPORT MortiseStatus *mortise_program_profile(MortiseProgram *program, const MortiseTensor *const *inputs,
+                                                      size_t input_count, const MortiseTensor *const *outputs,
+                                                      size_t output_count);
 /* JSON: {"name", "nodes": N, "compile_s": {"passes","place","kernels","bind"}, "arena_bytes", "packed_bytes",
- *  "placement": [{"device","plugin","lowering","nodes":[..],"ops":{"mortise.add":3},"predicted_ns","steps":[{"name","lowering","ns","bytes","flops"}]}],
- *  "refusals": [{"node","op","device","plugin","reason","detail"}] (node is null for a composite that was decomposed since),
- *  "inputs": [{"name","type","constant","state"}], "outputs": [{"type","alias"}]}. */
+ *  "placement":
+ * [{"device","plugin","lowering","nodes":[..],"ops":{"mortise.add":3},"predicted_ns","steps":[{"name","lowering","ns","bytes","flops"}]}],
+ *  "refusals": [{"node","op","device","plugin","reason","detail"}] (node is null for a composite that was decomposed
+ * since), "inputs": [{"name","type","constant","state"}], "outputs": [{"type","alias"}]}. */
 MORTISE_EXPORT MortiseStatus *mortise_program_report(MortiseProgram *program, char **json);
 
 #ifdef __cplusplus

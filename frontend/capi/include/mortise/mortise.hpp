@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// mortise.h in C++20: handles that free themselves, and Result instead of status. Header only; throws nothing of its own.
+// mortise.h in C++20: handles that free themselves, and Result instead of status. Header only; throws nothing of its
+// own.
 #pragma once
 
 #include <mortise/mortise.h>
@@ -67,7 +68,9 @@ public:
   Attribute(std::string name, int64_t value) : Attribute(std::move(name), MORTISE_ATTRIBUTE_I64) { view.i64 = value; }
   Attribute(std::string name, int value) : Attribute(std::move(name), static_cast<int64_t>(value)) {}
   Attribute(std::string name, double value) : Attribute(std::move(name), MORTISE_ATTRIBUTE_F64) { view.f64 = value; }
-  Attribute(std::string name, const char *value) : Attribute(std::move(name), MORTISE_ATTRIBUTE_STRING) { text = value; }
+  Attribute(std::string name, const char *value) : Attribute(std::move(name), MORTISE_ATTRIBUTE_STRING) {
+    text = value;
+  }
   Attribute(std::string name, std::vector<int64_t> value) : Attribute(std::move(name), MORTISE_ATTRIBUTE_I64_ARRAY) {
     integers = std::move(value);
   }
@@ -133,21 +136,22 @@ class Builder {
 public:
   explicit Builder(MortiseBuilder *handle) : handle(handle) {}
   Result<uint32_t> input(const std::string &name, int32_t dtype, std::vector<int64_t> dims, uint32_t flags = 0) {
-    const MortiseType type{sizeof(MortiseType), nullptr, dtype, static_cast<int32_t>(dims.size()), dims.data(), nullptr, nullptr};
+    const MortiseType type{sizeof(MortiseType), nullptr, dtype,  static_cast<int32_t>(dims.size()),
+                           dims.data(),         nullptr, nullptr};
     uint32_t value = 0;
     if (Result<void> done = take(mortise_builder_input(handle.get(), name.c_str(), &type, flags, &value)); !done)
       return done.error();
     return value;
   }
   // For ops of one result, which is every op of opset 1.
-  Result<uint32_t> op(const std::string &name, std::initializer_list<uint32_t> operands, std::vector<Attribute> attributes = {},
-                      const std::string &location = "") {
+  Result<uint32_t> op(const std::string &name, std::initializer_list<uint32_t> operands,
+                      std::vector<Attribute> attributes = {}, const std::string &location = "") {
     std::vector<const MortiseAttribute *> views;
     for (Attribute &attribute : attributes)
       views.push_back(attribute.get());
     uint32_t result = 0;
-    if (Result<void> done = take(mortise_builder_op(handle.get(), name.c_str(), operands.begin(), operands.size(), views.data(),
-                                                    views.size(), location.c_str(), &result, 1, nullptr));
+    if (Result<void> done = take(mortise_builder_op(handle.get(), name.c_str(), operands.begin(), operands.size(),
+                                                    views.data(), views.size(), location.c_str(), &result, 1, nullptr));
         !done)
       return done.error();
     return result;
@@ -183,7 +187,8 @@ public:
   Result<Program> compile(Builder &builder, const Options &options = {}) {
     const std::vector<MortiseOption> list = detail::view(options);
     MortiseProgram *program = nullptr;
-    if (Result<void> done = take(mortise_compile(handle.get(), builder.get(), list.data(), list.size(), &program)); !done)
+    if (Result<void> done = take(mortise_compile(handle.get(), builder.get(), list.data(), list.size(), &program));
+        !done)
       return done.error();
     return Program(program);
   }

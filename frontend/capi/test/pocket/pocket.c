@@ -10,6 +10,7 @@ static const MortiseHost *host;
 
 struct MortiseKernel {
   int op;
+  size_t inputs; /* one where both operands are the same value */
   int64_t count;
 };
 static const char *const ops[] = {"mortise.add", "mortise.mul", "mortise.neg", "mortise.logistic"};
@@ -28,8 +29,13 @@ static MortiseStatus *initialize(MortiseInitializeArgs *args) {
 
 static MortiseStatus *devices(MortiseDevicesArgs *args) {
   static char device;
-  static MortiseDeviceInfo info = {.struct_size = sizeof info, .kind = "pocket", .name = "pocket calculator", .host_memory = 1,
-                                   .threads = 1, .alignment = 16, .features = ""};
+  static MortiseDeviceInfo info = {.struct_size = sizeof info,
+                                   .kind = "pocket",
+                                   .name = "pocket calculator",
+                                   .host_memory = 1,
+                                   .threads = 1,
+                                   .alignment = 16,
+                                   .features = ""};
   static const MortiseDeviceInfo *const list[] = {&info};
   info.device = (MortiseDevice *)&device;
   args->devices = list;
@@ -40,8 +46,8 @@ static MortiseStatus *devices(MortiseDevicesArgs *args) {
 static MortiseStatus *propose(MortiseProposeArgs *args) {
   for (uint32_t n = 0; n < args->graph->node_count; ++n) {
     const MortiseNode *node = args->graph->nodes[n];
-    const MortiseCandidate candidate = {.struct_size = sizeof candidate, .lowering = "pocket.node", .nodes = &n, .node_count = 1,
-                                        .cost_ns = 1};
+    const MortiseCandidate candidate = {
+        .struct_size = sizeof candidate, .lowering = "pocket.node", .nodes = &n, .node_count = 1, .cost_ns = 1};
     if (find(node) < 0)
       args->refuse(args->sink, n, MORTISE_REASON_OP, "the pocket calculator has no such key");
     else if (node->results[0]->type->dtype != MORTISE_F32)
@@ -60,6 +66,7 @@ static MortiseStatus *kernel_compile(MortiseCompileArgs *args) {
     return host->status_create(MORTISE_INVALID_ARGUMENT, "expected a region of one node");
   }
   kernel->op = find(node);
+  kernel->inputs = args->region->input_count;
   kernel->count = 1;
   for (int32_t i = 0; i < node->results[0]->type->rank; ++i)
     kernel->count *= node->results[0]->type->dims[i];
@@ -83,7 +90,7 @@ static MortiseStatus *constants_bind(MortiseConstantsBindArgs *args) {
   if (!kept)
     return host->status_create(MORTISE_OUT_OF_MEMORY, "out of memory");
   kept[0] = args->inputs[0];
-  kept[1] = args->kernel->op < 2 ? args->inputs[1] : NULL;
+  kept[1] = args->inputs[args->kernel->inputs - 1];
   args->constants = (MortiseConstants *)kept;
   args->packed_bytes = 0;
   return NULL;
@@ -93,31 +100,53 @@ static MortiseStatus *constants_destroy(MortiseConstantsArgs *args) {
   return NULL;
 }
 
-static MortiseStatus *enqueue(MortiseEnqueueArgs *args) {
+static const float *operand(const MortiseEnqueueArgs *args, size_t input) {
   const float *const *kept = (const float *const *)args->constants;
-  const float *x = args->inputs[0], *y = args->kernel->op < 2 ? args->inputs[1] : NULL;
+  return args->inputs[input] || !kept ? args->inputs[input] : kept[input != 0];
+}
+
+static MortiseStatus *enqueue(MortiseEnqueueArgs *args) {
+  const float *x = operand(args, 0), *y = operand(args, args->kernel->inputs - 1);
   float *result = args->outputs[0];
-  if (!x && kept)
-    x = kept[0];
-  if (!y && kept)
-    y = kept[1];
+  if (!x || !y)
+    return host->status_create(MORTISE_INVALID_ARGUMENT, "expected a pointer for each input, found NULL");
   for (int64_t i = 0; i < args->kernel->count; ++i)
     switch (args->kernel->op) {
-    case 0: result[i] = x[i] + (y ? y[i] : x[i]); break; /* x + x has one input */
-    case 1: result[i] = x[i] * (y ? y[i] : x[i]); break;
-    case 2: result[i] = -x[i]; break;
-    default: result[i] = 1 / (1 + expf(-x[i])); break;
+    case 0:
+      result[i] = x[i] + y[i];
+      break;
+    case 1:
+      result[i] = x[i] * y[i];
+      break;
+    case 2:
+      result[i] = -x[i];
+      break;
+    default:
+      result[i] = 1 / (1 + expf(-x[i]));
+      break;
     }
   return NULL;
 }
 
 MORTISE_EXPORT const MortisePlugin *mortise_plugin(void) {
   static const uint64_t hashes[] = {MORTISE_ABI_LAYOUT_HASH_1};
-  static const MortisePlugin plugin = {.struct_size = sizeof plugin, .magic = MORTISE_PLUGIN_MAGIC, .abi_oldest = 1, .abi_newest = 1,
-                                       .layout_hashes = hashes, .name = "pocket", .vendor = "tests", .version = "1", .opset = 1,
-                                       .initialize = initialize, .devices = devices, .propose = propose,
-                                       .kernel_compile = kernel_compile, .kernel_info = kernel_info,
-                                       .kernel_destroy = kernel_destroy, .constants_bind = constants_bind,
-                                       .constants_destroy = constants_destroy, .enqueue = enqueue};
+  static const MortisePlugin plugin = {.struct_size = sizeof plugin,
+                                       .magic = MORTISE_PLUGIN_MAGIC,
+                                       .abi_oldest = 1,
+                                       .abi_newest = 1,
+                                       .layout_hashes = hashes,
+                                       .name = "pocket",
+                                       .vendor = "tests",
+                                       .version = "1",
+                                       .opset = 1,
+                                       .initialize = initialize,
+                                       .devices = devices,
+                                       .propose = propose,
+                                       .kernel_compile = kernel_compile,
+                                       .kernel_info = kernel_info,
+                                       .kernel_destroy = kernel_destroy,
+                                       .constants_bind = constants_bind,
+                                       .constants_destroy = constants_destroy,
+                                       .enqueue = enqueue};
   return &plugin;
 }
