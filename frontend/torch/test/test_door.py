@@ -2,6 +2,11 @@
 """What the door promises: strides, weights, state, dynamic shapes, eager beside programs, errors, threads."""
 import copy
 import gc
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -62,7 +67,10 @@ def test_weights_are_bound_once_and_rebound_on_change(compile_for):
     check(compiled, model, x)
     model.second.weight.data = torch.randn(8, 16)
     check(compiled, model, x)
-    assert torch_mortise.last_report()["graphs"][0]["binds"] == 3
+    model.first.weight = nn.Parameter(torch.randn(16, 8))
+    check(compiled, model, x)
+    graphs = torch_mortise.last_report()["graphs"]
+    assert len(graphs) == 1 and graphs[0]["binds"] == 4
 
 
 def test_refresh(compile_for):
@@ -83,6 +91,24 @@ def test_weights_that_change_all_the_time_become_inputs(compile_for):
         check(compiled, model, x)
     report = torch_mortise.last_report()["graphs"][0]
     assert any("ordinary input" in note for note in report["notes"]) and report["binds"] < 5
+
+
+def test_layers_that_share_one_graph(compile_for, device):
+    layers = nn.ModuleList(Small() for _ in range(4)).eval()
+    twins = copy.deepcopy(layers)
+    for layer in layers:
+        layer.compile(backend="mortise", options={"device": device})
+    x = torch.randn(3, 8)
+    with torch.no_grad():
+        for _ in range(3):
+            for layer, twin in zip(layers, twins):
+                assert_same(layer(x), twin(x))
+        layers[2].first.bias.add_(1)
+        twins[2].first.bias.add_(1)
+        for layer, twin in zip(layers, twins):
+            assert_same(layer(x), twin(x))
+    graphs = torch_mortise.last_report()["graphs"]
+    assert len(graphs) == 4 and sum(g["binds"] for g in graphs) == 5
 
 
 class Cached(nn.Module):
@@ -209,6 +235,27 @@ def test_attribute_that_no_handler_takes(compile_for):
     assert "windows of several sizes" in report["graphs"][0]["eager"][0]["reason"]
 
 
+def test_what_no_device_takes_runs_in_eager_alone(compile_for, device):
+    def f(x, w):
+        return F.conv2d(x * 2, w).relu() + 1
+    x, w = torch.randn(1, 3, 8, 8).double(), torch.randn(3, 3, 3, 3).double()
+    report = check(compile_for(f), f, x, w, coverage=None)
+    eager = report["graphs"][0]["eager"]
+    if device == "reference":
+        assert not eager
+    else:  # a device that lacks this convolution says so for it alone
+        assert [e["op"] for e in eager] in ([], ["aten.convolution.default"])
+
+
+def test_requirement_counts_eager(device):
+    def f(x):
+        return x.sort()[0] + 1
+    compiled = torch.compile(f, backend="mortise", options={"device": device, "require": f"90% on {device}"})
+    with pytest.raises(Exception, match="required 90% on .*sort"):
+        with torch.no_grad():
+            compiled(torch.randn(4))
+
+
 def test_complex_runs_in_eager(compile_for):
     def f(x):
         return torch.fft.rfft(x * 2).abs() + 1
@@ -263,6 +310,14 @@ def test_unknown_backend_arguments():
         session([("device", "cpu")])
     with pytest.raises(torch_mortise.MortiseError):
         session((("devise", "cpu"),))
+
+
+def test_missing_library_is_a_clear_error(tmp_path):
+    package = pathlib.Path(torch_mortise.__file__).parent
+    shutil.copytree(package, tmp_path / "torch_mortise", ignore=shutil.ignore_patterns("_native*", "__pycache__"))
+    script = "import torch_mortise\ntry: torch_mortise.devices()\nexcept torch_mortise.MortiseError as e: print(e.name, e)"
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, env={**os.environ, "PYTHONPATH": ""}, capture_output=True, text=True)
+    assert done.stdout.startswith("NOT_FOUND expected libmortise"), done
 
 
 # ---- threads and memory ------------------------------------------------------------------------------------------

@@ -143,7 +143,7 @@ def test_windows(compile_for, dtype):
                 F.avg_pool2d(x, 3, 2, 1, count_include_pad=False), F.avg_pool2d(x, 2, ceil_mode=True), F.adaptive_avg_pool2d(x, 1),
                 F.adaptive_avg_pool2d(x[:, :, :8, :8], 4), F.interpolate(x, scale_factor=2), F.pixel_shuffle(x, 2))
     check(compile_for(f), f, tensor(2, 4, 9, 11, dtype=dtype), tensor(6, 4, 3, 3, dtype=dtype), tensor(8, 1, 2, 2, dtype=dtype),
-          tensor(4, 3, 3, 3, dtype=dtype))
+          tensor(4, 3, 3, 3, dtype=dtype), coverage=0.8 if dtype == torch.float64 else 1.0)  # devices may lack f64 convolutions
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.bool], ids=str)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Loads the extension, and with it libmortise, once."""
+import json
 import threading
 
 import torch
@@ -50,3 +51,9 @@ def session(options=()):
         if found is None:
             found = _sessions[options] = module.Session(options)
         return found
+
+
+def setting(options, key):
+    """What the configuration of the session of `options` says."""
+    config = json.loads(session(options).describe())["config"]
+    return next((entry["value"] for entry in config if entry["key"] == key), "")

@@ -1,20 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """One FX graph as AOTAutograd hands it over: what runs as programs, what runs in eager and why, and the call."""
 import operator
+import re
 import threading
 import time
 
 import torch
 import torch.fx
 
-from . import report
-from .errors import UNSUPPORTED, MortiseError
+from . import _library, report
+from .errors import INTERNAL, UNSUPPORTED, MortiseError
 from .importer import unsupported_reason
 from .importer.shape import VIEWS
 from .region import NodeUnsupported, Region
 from .symbols import Key, needed_symbols
 
 aten = torch.ops.aten
+# Lines of the compiler's message: the location that the importer gave (a node's name), then what each device says.
+_UNCOVERED = re.compile(r"^  mortise\.\S+\(.*\) at (\S+)\n((?:    .*(?:\n|$))+)", re.MULTILINE)
 # Made anew wherever they are used, rather than passed between regions.
 CREATION = {aten.scalar_tensor.default, aten.full.default, aten.arange.default, aten.arange.start, aten.arange.start_step,
             aten.zeros.default, aten.ones.default}
@@ -111,7 +114,7 @@ class CompiledGraph:
 
     def prepare(self):
         """Partitions and compiles; what an importer or the compiler refuses moves to eager until the rest stands."""
-        while True:
+        for _ in range(len(self.nodes) + 1):  # each round moves at least one node
             self.partition = Partition(self, self.reasons)
             self.steps, self.regions = [], []
             segments = self.partition.segments
@@ -123,19 +126,38 @@ class CompiledGraph:
                 if not self.key:
                     for region in self.regions:
                         self.compile(region, ())
-                return
+                return self.check_requirement()
             except NodeUnsupported as error:
                 self.refuse(error.node, error.reason)
+        raise MortiseError(INTERNAL, f"{self.name}: no partition stands; the last refusals: {list(self.reasons.items())[-3:]}")
 
     def compile(self, region, key):
         try:
             return region.specialisation(key)
         except MortiseError as error:
-            if error.code != UNSUPPORTED or any(k == "require" for k, _ in self.options):
-                raise
-            for node in region.nodes:
-                self.refuse(node, error.message)
-            raise NodeUnsupported(region.nodes[-1], error.message) from error
+            self.refuse_uncompiled(region, error)
+
+    def refuse_uncompiled(self, region, error):
+        """Moves what no device takes to eager. Errors that are not about operators are the user's to see."""
+        if error.code != UNSUPPORTED or error.message.startswith("required "):
+            raise error
+        named = dict(_UNCOVERED.findall(error.message))
+        nodes = [n for n in region.nodes if n.name in named] or region.nodes
+        for node in nodes:
+            self.refuse(node, " ".join(named.get(node.name, error.message).split()))
+        raise NodeUnsupported(nodes[-1], self.reasons.get(nodes[-1]) or error.message) from error
+
+    def check_requirement(self):
+        """Holds the configuration's `require` against what runs in eager; each program was checked by the compiler."""
+        if not self.eager_nodes():
+            return
+        require = _library.setting(self.options, "require")
+        match = re.match(r"([0-9.]+)% on ", require)
+        covered = 100 * (1 - len(self.eager_nodes()) / self.operator_count())
+        if match and covered < float(match[1]):
+            listed = "; ".join(f"{n.target} ({n.name}): {r}" for n, r in self.eager_nodes()[:8])
+            raise MortiseError(UNSUPPORTED, f"required {require}, found {covered:.1f}%: in eager are {listed}; ask for less, or choose "
+                               "another device")
 
     def refuse(self, node, reason):
         source = node.args[0] if node.target is operator.getitem else node
@@ -221,9 +243,12 @@ class CompiledGraph:
         except NodeUnsupported as error:
             return self.call_again(arguments, error)
         except MortiseError as error:
-            if error.code != UNSUPPORTED or not self.key:
+            if not self.key:
                 raise
-            return self.call_again(arguments, NodeUnsupported(self.regions[0].nodes[-1], error.message))
+            try:
+                self.refuse_uncompiled(next(r for r in self.regions if key not in r.specialisations), error)
+            except NodeUnsupported as refused:
+                return self.call_again(arguments, refused)
 
     def call_again(self, arguments, error):
         """A shape showed something that the first one did not: partition again."""

@@ -3,6 +3,7 @@
 import collections
 import logging
 import operator
+import sys
 import threading
 import time
 import weakref
@@ -196,8 +197,8 @@ class Specialisation:
     """A region compiled for one set of numbers."""
 
     def __init__(self, region, key):
-        self.key, self.storages, self.input_count = key, set(), 0
-        self.record = record = {"numbers": list(key), "import_s": 0.0, "compile_s": 0.0, "bind_s": 0.0, "binds": 0, "late_s": 0.0}
+        self.key, self.storages, self.input_count, self.sources = key, set(), 0, None
+        self.record = record = {"import_s": 0.0, "compile_s": 0.0, "bind_s": 0.0, "binds": 0, "late_s": 0.0}
         started = time.perf_counter()
         session = _library.session(region.options)
         builder = _library.native().Builder(session, region.name)
@@ -236,9 +237,16 @@ class Specialisation:
             same = all(a == b or n == 1 for a, b, n in zip(source.stride(), strides, shape))
             sources[number], tensors[number] = source, source if same else _library._dense(source, shape, strides)
         self.program.bind(sources, tensors)
+        self.sources = sources
         self.storages = {t.untyped_storage().data_ptr() for t in sources if t is not None}
         self.record["bind_s"] = time.perf_counter() - started
         self.record["binds"] += 1
+
+
+    def replaced(self, number, given):
+        """Whether `given` stands for a tensor that nobody else holds any more, or is the same tensor with other memory."""
+        bound = self.sources[number]
+        return bound is given or sys.getrefcount(bound) <= 4  # our list, the extension's, `bound` and the argument
 
 
 class Region:
@@ -299,23 +307,52 @@ class Region:
 
     def __call__(self, arguments, key, profile=False):
         found = self.specialisation(key)
-        result = found.program.profile(arguments) if profile else found.program.run(arguments)
-        while type(result) is int:  # the number of a constant that is not the one bound
-            found = self.rebind(found, arguments, result)
+        while True:
+            binds = found.record["binds"]
             result = found.program.profile(arguments) if profile else found.program.run(arguments)
-        return result
+            if type(result) is not int:
+                return result
+            found = self.rebind(found, arguments, result, binds)  # the number of a constant that is not the one bound
 
-    def rebind(self, found, arguments, stale):
+    def rebind(self, found, arguments, stale, binds):
+        """A specialisation with the caller's weights bound. Layers that share one graph each get a program of their own; a
+        weight that changes gets bound again."""
         with self.lock:
-            if found.record["binds"] > REBINDS and stale < found.input_count:
-                node = next(c[1] for c in found.constants if c[0] == stale)
-                self.note(f"{node.name} changed {found.record['binds']} times: it is an ordinary input from now on")
-                self.constants.discard(node)
-                self.specialisations.clear()
-                found = self.specialise(found.key)
-            if found.constants:
+            if found.record["binds"] != binds:  # another thread was faster
+                return found
+            if stale >= found.input_count or not found.sources:
                 found.bind(self, arguments)
+                return found
+            number, node, position, *_ = next(c for c in found.constants if c[0] == stale)
+            given = arguments[position]
+            if given.data_ptr() != found.sources[number].data_ptr() and not found.replaced(number, given):
+                return self.variant(found.key, given, arguments)
+            if found.record["binds"] > REBINDS:
+                return self.demote(found, node, f"changed {found.record['binds']} times")
+            found.bind(self, arguments)
+            return found
+
+    def variant(self, key, given, arguments):
+        """The program of this set of numbers to which `given` is bound."""
+        numbers = key[:len(self.key.sources)]
+        wanted = (*numbers, id(given))
+        found = self.specialisations.get(wanted)
+        if found is not None:
+            self.specialisations.move_to_end(wanted)
+            return found
+        variants = sum(k[:len(numbers)] == numbers for k in self.specialisations)
+        if variants >= self.limit:
+            node = next(n for n, p in self.position.items() if arguments[p] is given)
+            return self.demote(self.specialisations[numbers], node, f"came as {variants} different tensors")
+        found = self.specialise(wanted)
+        found.bind(self, arguments)
         return found
+
+    def demote(self, found, node, why):
+        self.note(f"{node.name} {why}: it is an ordinary input from now on")
+        self.constants.discard(node)
+        self.specialisations.clear()
+        return self.specialise(found.key[:len(self.key.sources)])
 
     def reads_any(self, addresses):
         """Whether a bound constant lies in one of these storages."""

@@ -8,6 +8,8 @@ import weakref
 
 import torch
 
+from .region import NoProgram
+
 # Graphs that run while a `profiling` block is open are noted here; empty otherwise, which is all that a call checks.
 collecting = []
 _recent = collections.deque(maxlen=256)  # weak references to graphs, newest last
@@ -52,7 +54,7 @@ def _entry(graph, key):
     for region in graph.regions:
         notes += region.notes
         found = region.specialisations.get(key)
-        if found is None:
+        if found is None or isinstance(found.program, NoProgram):
             continue
         for name in ("import_s", "compile_s", "bind_s", "binds", "late_s"):
             numbers[name] += found.record[name]
