@@ -238,13 +238,20 @@ bool Fuser::reaches(uint32_t value, uint32_t group) {
   uint32_t last = *members.rbegin();
   std::set<uint32_t> seen;
   std::vector<uint32_t> todo;
+  // Later nodes lead nowhere, unless their group has earlier outputs too.
+  auto mayLead = [&](uint32_t user) {
+    bool leads = user <= last;
+    for (uint32_t other : groupsOf[user])
+      leads |= groups[other].outputs.size() > 1;
+    return leads;
+  };
   auto push = [&](uint32_t v) {
     for (uint32_t user : users[v])
-      if (user <= last && seen.insert(user).second)
+      if (mayLead(user) && seen.insert(user).second)
         todo.push_back(user);
   };
   for (uint32_t user : users[value])
-    if (!members.count(user) && user <= last && seen.insert(user).second)
+    if (!members.count(user) && mayLead(user) && seen.insert(user).second)
       todo.push_back(user);
   while (!todo.empty()) {
     uint32_t node = todo.back();
@@ -292,7 +299,11 @@ void Fuser::place(uint32_t n) {
     bool repeated = false;
     for (uint32_t group : using_)
       repeated |= elementCount(*graph.values[groups[group].outputs[0]]->type) >= 4 * own && cone[n] >= expensiveCost;
-    if ((using_.size() == 1 && !repeated) || cheap) {
+    // What reads under a condition does not go everywhere.
+    bool conditional = isOp(node, "mortise.pad") || isOp(node, "mortise.concatenate");
+    for (uint32_t group : using_)
+      repeated |= conditional && !fits(groups[group], n, false);
+    if ((using_.size() == 1 && !repeated) || (cheap && !(conditional && repeated))) {
       groupsOf[n] = using_;
       for (uint32_t group : using_)
         groups[group].nodes.insert(n);

@@ -176,8 +176,9 @@ Value Code::gelu(Value x) {
     return call("mortise_gelu_f64", x);
   Value a = atMost(*this, abs(x), 15.0), square = mul(a, a);
   Value lost = fma(a, a, neg(square));
-  Value tail = tailProbability(mul(a, 0.70710678118654752), mul(square, 0.5), mul(lost, 0.5), mul(x, 0.5));
-  return select(compare(P::OLT, x, 0.0), tail, sub(x, tail));
+  Value tail = tailProbability(mul(a, 0.70710678118654752), mul(square, 0.5), mul(lost, 0.5), mul(copySign(a, x), 0.5));
+  // The product with 0 gives NaN at -inf, as -inf * Phi(-inf) is.
+  return select(compare(P::OLE, x, 0.0), fma(x, constant(x.getType(), 0), tail), sub(x, tail));
 }
 
 Value Code::logistic(Value x) {

@@ -358,7 +358,9 @@ double Plan::visit(ExprId id, TupleId at, GuardId guard, int pass) {
     costPerPoint += price;
   useGuard(guard);
   if (expr.op == Op::Input) {
-    use(space.dot(std::vector<IndexId>(space.tuple(at)), expr.strides, expr.offset));
+    IndexId address = space.dot(std::vector<IndexId>(space.tuple(at)), expr.strides, expr.offset);
+    use(address);
+    loads.insert(address);
   } else if (expr.op == Op::Constant && expr.data) {
     use(space.linearise(std::vector<IndexId>(space.tuple(at)), expr.dims));
   } else if (expr.op == Op::Iota) {
@@ -415,18 +417,19 @@ void Plan::walkPasses() {
       }
 }
 
+int64_t Plan::coefficient(IndexId index, uint32_t loop) const {
+  for (auto [atom, factor] : space.index(index).terms)
+    if (space.atom(atom).kind == Atom::Loop && space.atom(atom).loop == loop)
+      return factor;
+  return 0;
+}
+
 // Neighbouring loops become one where every index needed treats them as one.
 void Plan::merge() {
   for (size_t i = 0; i < dims.size(); ++i) {
     uint64_t bit = uint64_t(1) << i;
     if (dims[i] == 1)
       continue;
-    auto coefficient = [&](IndexId index, uint32_t loop) {
-      for (auto [atom, factor] : space.index(index).terms)
-        if (space.atom(atom).kind == Atom::Loop && space.atom(atom).loop == loop)
-          return factor;
-      return int64_t(0);
-    };
     bool joins = !loops.empty() && loops.back().reduced == reduced[i] && dims[i] > 0 && loops.back().extent > 0 &&
                  !(isPut() && reduced[i]);
     if (joins)
@@ -445,6 +448,8 @@ void Plan::merge() {
   if (!laneLoop) {
     lanes = 1;
     laneReduced = false;
+  } else if (!scan && !isPut()) {
+    arrange();
   }
   for (Cached &entry : cache)
     if (entry.root < 0) {
@@ -452,6 +457,34 @@ void Plan::merge() {
       entry.offset = scratchBytes;
       scratchBytes += (elements * 8 + 63) / 64 * 64;
     }
+}
+
+// Which loops run inside a task, where there is a choice.
+void Plan::arrange() {
+  Loop &last = loops.back();
+  if (!reductions.empty()) {
+    // Columns: several vectors side by side, so that memory is read in longer pieces.
+    while (!laneReduced && lanes > 1 && lanes < 64 && last.extent >= 2 * static_cast<int64_t>(lanes))
+      lanes *= 2;
+    return;
+  }
+  // A transposed read: step inside the task along what is contiguous there, so that its cache lines are used up.
+  for (IndexId address : loads) {
+    int64_t step = coefficient(address, last.number);
+    if (step == 0 || step == 1)
+      continue;
+    for (Loop &loop : loops)
+      if (&loop != &last && coefficient(address, loop.number) == 1) {
+        loop.reduced = true;
+        return;
+      }
+  }
+  // Short rows: several to a task.
+  double inside = std::max(1.0, costPerPoint) * static_cast<double>(last.extent);
+  for (size_t i = loops.size() - 1; i-- > 0 && inside < 4096 && inside * static_cast<double>(loops[i].extent) <= 131072;) {
+    inside *= static_cast<double>(loops[i].extent);
+    loops[i].reduced = last.reduced = laneReduced = true;
+  }
 }
 
 } // namespace mortise::codegen

@@ -19,7 +19,7 @@ struct Access {
 
 struct Loop {
   int64_t extent = 1;
-  bool reduced = false;
+  bool reduced = false; // runs inside a task, one step after the other
   uint32_t number = 0; // whose counter the merged loop drives; the other members' counters stay 0
   uint64_t members = 0;
 };
@@ -96,6 +96,8 @@ private:
   void useTuple(TupleId at);
   void useGuard(GuardId guard);
   void merge();
+  void arrange();
+  int64_t coefficient(IndexId index, uint32_t loop) const;
 
   using Key = std::pair<ExprId, std::pair<TupleId, GuardId>>;
   TupleId identityTuple = 0;
@@ -104,7 +106,7 @@ private:
   std::map<std::pair<ExprId, TupleId>, int> reductionIds;
   std::map<Key, std::pair<int, double>> visited; // first pass, cost of the subtree
   std::set<Key> visitedNow;
-  std::set<IndexId> used;
+  std::set<IndexId> used, loads;
   std::string failure;
 };
 
