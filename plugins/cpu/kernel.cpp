@@ -4,6 +4,10 @@
 #include <chrono>
 #include <cstdlib>
 
+// oneDNN runs on OpenMP's threads, as many as the calling thread asks for.
+extern "C" int omp_get_max_threads(void);
+extern "C" void omp_set_num_threads(int);
+
 namespace mortise::cpu {
 
 CallState::~CallState() {
@@ -187,7 +191,12 @@ Result<void> Kernel::run(const Constants &constants, const MortiseEnqueueArgs &a
     }
   }
   resolve(schedule.steps, *state);
+  int current = omp_get_max_threads();
+  if (current > threads) [[unlikely]]
+    omp_set_num_threads(threads);
   Result<void> result = runSteps(schedule.steps, *state, args.step_ns);
+  if (current > threads) [[unlikely]]
+    omp_set_num_threads(current);
   constants.release(state);
   return result;
 }
@@ -198,6 +207,7 @@ Result<std::unique_ptr<Kernel>> compileKernel(const MortiseGraph &region, const 
     return schedule.error();
   auto kernel = std::make_unique<Kernel>();
   kernel->schedule = std::move(*schedule);
+  kernel->threads = omp_get_max_threads();
   kernel->workspace = ConstantExpr(static_cast<int64_t>(kernel->schedule.workspaceBytes));
   kernel->keptAtRunTime.resize(kernel->schedule.buffers.size());
   for (const Step &step : kernel->schedule.steps) {

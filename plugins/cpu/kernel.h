@@ -30,6 +30,7 @@ struct Kernel {
   std::vector<bool> keptAtRunTime;                   // per buffer: a kept buffer that calls read
   std::unique_ptr<Constants> empty;                  // for regions without constants
   bool hasConstants = false;
+  int threads = 1; // that the library's calls were made for: their scratch memory holds no more
 
   Result<Packed<Constants>> bind(const void *const *inputs) const;
   Result<void> run(const Constants &constants, const MortiseEnqueueArgs &args) const;

@@ -211,13 +211,15 @@ bool Scheduler::readLater(uint32_t index, const Unit &unit) const {
   return false;
 }
 
-bool Scheduler::diesAt(uint32_t index, const Unit &unit) {
-  if (!value(index).producer || constant[index] || outputHome[index] != none || readLater(index, unit))
-    return false;
+bool Scheduler::copiedAtEnd(uint32_t index) {
   for (auto [position, copied] : copies)
     if (viewOf(copied).base == index)
-      return false;
-  return true;
+      return true;
+  return false;
+}
+
+bool Scheduler::diesAt(uint32_t index, const Unit &unit) {
+  return value(index).producer && !constant[index] && outputHome[index] == none && !readLater(index, unit) && !copiedAtEnd(index);
 }
 
 bool Scheduler::overwrites(uint32_t result, uint32_t input) const {
@@ -379,6 +381,8 @@ void Scheduler::assignOutputs() {
         uint32_t input = graph.inputs[graph.aliases[i]->input]->index;
         for (const Unit &unit : units)
           direct &= std::find(unit.reads.begin(), unit.reads.end(), input) == unit.reads.end();
+        for (size_t k = 0; k < graph.output_count; ++k)
+          direct &= viewOf(graph.outputs[k]->index).base != input;
       }
     if (direct)
       outputHome[view.base] = position;
@@ -387,40 +391,66 @@ void Scheduler::assignOutputs() {
   }
 }
 
+void Scheduler::addCopy(std::string name, Operand source, Operand target, size_t bytes) {
+  Step step;
+  step.name = std::move(name);
+  step.lowering = "cpu.copy";
+  step.bytes = 2.0 * static_cast<double>(bytes);
+  target.written = true;
+  step.operands = {source, target};
+  step.native = [bytes](void *const *operands) {
+    parallelFor(static_cast<int64_t>(bytes), 1 << 18, [&](int64_t begin, int64_t end) {
+      std::memcpy(static_cast<char *>(operands[1]) + begin, static_cast<const char *>(operands[0]) + begin,
+                  static_cast<size_t>(end - begin));
+    });
+  };
+  if (bytes)
+    addStep(std::move(step));
+}
+
+// Outputs with memory of their own first, then those that overwrite an input, whose old contents may be wanted until then.
 void Scheduler::copyOutputs() {
   for (uint32_t index = 0; index < graph.value_count; ++index)
     if (outputHome[index] != none)
       read(index); // from the library's layout, if it is nowhere else
+  struct Late {
+    Operand source, target;
+    size_t bytes;
+  };
+  std::vector<Late> late;
   for (auto [position, index] : copies) {
     const View &view = viewOf(index);
     size_t bytes = byteSize(type(index));
     Operand source = read(view.base, view.offset);
-    bool inPlace = false; // an update in place has written the output already
+    bool inPlace = false, overwrites = false; // an update in place has written the output already
+    const Buffer from = schedule.buffers[source.buffer];
     for (size_t i = 0; i < graph.alias_count; ++i)
       if (graph.aliases[i]->output == position) {
-        const Buffer &buffer = schedule.buffers[source.buffer];
-        inPlace |= buffer.home == Home::Input && buffer.number == graph.aliases[i]->input && source.offset == 0;
+        overwrites = true;
+        inPlace |= from.home == Home::Input && from.number == graph.aliases[i]->input && source.offset == 0;
       }
-    if (inPlace || bytes == 0)
+    if (inPlace)
       continue;
     Buffer buffer;
     buffer.home = Home::Output;
     buffer.number = position;
     buffer.bytes = bytes;
     schedule.buffers.push_back(buffer);
-    Step step;
-    step.name = "copy to output " + std::to_string(position);
-    step.lowering = "cpu.copy";
-    step.bytes = 2.0 * static_cast<double>(bytes);
-    step.operands = {source, {static_cast<BufferId>(schedule.buffers.size() - 1), 0, true}};
-    step.native = [bytes](void *const *operands) {
-      parallelFor(static_cast<int64_t>(bytes), 1 << 18, [&](int64_t begin, int64_t end) {
-        std::memcpy(static_cast<char *>(operands[1]) + begin, static_cast<const char *>(operands[0]) + begin,
-                    static_cast<size_t>(end - begin));
-      });
-    };
-    addStep(std::move(step));
+    Operand target{static_cast<BufferId>(schedule.buffers.size() - 1), 0, true};
+    std::string name = "copy to output " + std::to_string(position);
+    if (!overwrites) {
+      addCopy(std::move(name), source, target, bytes);
+      continue;
+    }
+    if (from.home == Home::Input) { // another output may overwrite that input
+      Operand kept{allocate(bytes), 0, false};
+      addCopy("keep what output " + std::to_string(position) + " will hold", source, kept, bytes);
+      source = kept;
+    }
+    late.push_back({source, target, bytes});
   }
+  for (const Late &copy : late)
+    addCopy("copy to output " + std::to_string(schedule.buffers[copy.target.buffer].number), copy.source, copy.target, copy.bytes);
 }
 
 Result<Schedule> Scheduler::run() {

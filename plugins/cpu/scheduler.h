@@ -63,8 +63,10 @@ public:
   Step &addLibraryStep(std::string name, const char *lowering, dnnl::primitive_desc_base description,
                        std::vector<int> arguments, std::vector<dnnl::memory::desc> layouts, std::vector<Operand> operands);
   void reorder(const char *what, const dnnl::memory::desc &from, Operand source, const dnnl::memory::desc &to, Operand target);
+  void addCopy(std::string name, Operand source, Operand target, size_t bytes);
   bool binding = false;            // steps made now run once, at bind time
   bool readLater(uint32_t value, const Unit &unit) const; // by a unit not yet emitted, `unit` aside
+  bool copiedAtEnd(uint32_t value); // an output is copied from its memory after the last unit
   // Nobody reads the value's memory after `unit`, and it is in the workspace.
   bool diesAt(uint32_t value, const Unit &unit);
   bool hasOutputMemory(uint32_t value) const { return outputHome[value] != none; } // it is written to an output directly

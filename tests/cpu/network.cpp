@@ -275,6 +275,13 @@ bool Compiled::hasStep(std::string_view name) const {
   return false;
 }
 
+std::string Compiled::text() const {
+  std::string lines;
+  for (const MortiseStep *step : steps())
+    lines += std::string("  ") + step->lowering + ": " + step->name + "\n";
+  return lines;
+}
+
 Compiled::~Compiled() {
   const MortisePlugin &table = *cpuDevice()->plugin->table;
   if (constants) {
@@ -356,10 +363,7 @@ std::unique_ptr<Compiled> check(Network &network, const Check &how) {
       std::vector<std::byte> got(static_cast<std::byte *>(out[i]), static_cast<std::byte *>(out[i]) + size);
       std::vector<std::byte> wanted(static_cast<std::byte *>(want[i]), static_cast<std::byte *>(want[i]) + size);
       if (std::string text = compare(*view.outputs[i]->type, got, wanted, how); !text.empty()) {
-        std::string steps;
-        for (const MortiseStep *step : (*compiled)->steps())
-          steps += std::string("  ") + step->lowering + ": " + step->name + "\n";
-        ADD_FAILURE() << "output " << i << ", round " << round << ":\n" << text << "steps:\n" << steps;
+        ADD_FAILURE() << "output " << i << ", round " << round << ":\n" << text << "steps:\n" << (*compiled)->text();
       }
     }
   }

@@ -81,6 +81,7 @@ public:
                    std::span<std::byte> workspace = {}); // threads that share a kernel bring a workspace each
   std::vector<const MortiseStep *> steps() const;
   bool hasStep(std::string_view name) const; // part of a step's name or lowering
+  std::string text() const; // the steps, one a line
   size_t workspaceBytes() const { return workspace.size(); }
   ~Compiled();
   std::shared_ptr<const Graph> graph;

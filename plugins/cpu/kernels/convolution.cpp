@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Convolutions by oneDNN, in its own layouts: values between convolutions stay blocked. Bias and batch normalisation go into
 // the weights when constants are bound; a residual is added in place and an activation applied before storing.
+#include "../device.h"
 #include "product.h"
 
 #include <mortise/plugin.hpp>
@@ -276,18 +277,40 @@ static Operand inLayout(Scheduler &scheduler, uint32_t index, const memory::desc
   return target;
 }
 
+// The layout that x has, when converting it would cost more than the convolution may lose by reading it so.
+static memory::desc inputLayout(Scheduler &scheduler, const Convolution &made) {
+  memory::desc any = anyLayout(made.xDims, made.compute);
+  const View &view = scheduler.viewOf(made.x);
+  const Memory &found = scheduler.memoryOf(view.base);
+  if (found.blocked == none || found.layout.get_dims() != made.xDims || !isDense(view) || made.type != made.compute)
+    return any;
+  const MortiseDeviceInfo &device = deviceInfo();
+  double converting = 2 * static_cast<double>(found.layout.get_size()) / device.bandwidth + 1.5e-6;
+  return made.flops / device.peak_flops < 8 * converting ? found.layout : any;
+}
+
+static bool isPlain(const dnnl::convolution_forward::primitive_desc &description) {
+  return !description || std::string_view(description.impl_info_str()).starts_with("ref");
+}
+
 static Result<void> emitConvolution(Scheduler &scheduler, const Convolution &made, const Unit &unit) {
   memory::desc result = anyLayout(made.resultDims, made.compute);
   bool biased = !made.affine.empty(), sameType = made.type == made.compute;
   Memory residual = made.residual == none ? Memory{} : scheduler.memoryOf(made.residual);
-  bool inPlace = residual.blocked != none && sameType && scheduler.diesAt(made.residual, unit);
+  bool inPlace = residual.blocked != none && sameType && scheduler.viewOf(made.x).base != made.residual &&
+                 scheduler.diesAt(made.residual, unit);
   dnnl::convolution_forward::primitive_desc description;
+  memory::desc any = anyLayout(made.xDims, made.compute), given = inputLayout(scheduler, made);
   if (inPlace)
-    description = describe(made, anyLayout(made.xDims, made.compute), residual.layout, biased);
-  if (!description || std::string_view(description.impl_info_str()).starts_with("ref")) {
+    description = describe(made, given, residual.layout, biased);
+  if (inPlace && isPlain(description))
+    description = describe(made, any, residual.layout, biased);
+  if (isPlain(description)) {
     inPlace = false;
-    description = describe(made, anyLayout(made.xDims, made.compute), result, biased);
+    description = describe(made, given, result, biased);
   }
+  if (isPlain(description))
+    description = describe(made, any, result, biased);
   if (!description)
     return Error{MORTISE_INTERNAL, "oneDNN takes no " + title(made) + " on this machine; please report it"};
   Operand x = inLayout(scheduler, made.x, description.src_desc());
@@ -316,8 +339,7 @@ static Result<void> emitConvolution(Scheduler &scheduler, const Convolution &mad
     layouts.push_back(description.bias_desc());
     operands.push_back(bias);
   }
-  bool reference = std::string_view(description.impl_info_str()).starts_with("ref");
-  Step &step = scheduler.addLibraryStep(title(made), reference ? "onednn.convolution.plain" : "onednn.convolution", description,
+  Step &step = scheduler.addLibraryStep(title(made), isPlain(description) ? "onednn.convolution.plain" : "onednn.convolution", description,
                                         arguments, layouts, operands);
   step.nodes = made.nodes;
   step.flops = made.flops;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Products in plain loops, for what oneDNN lacks: f64, integers, several summed dimensions that do not merge, empty sums.
 #include "../scheduler.h"
+#include "wide.h"
 
 #include <mortise/plugin.hpp>
 
@@ -72,7 +73,7 @@ Offsets offsets(const std::vector<Axis> &axes, int64_t index) {
 
 // One row of results: 16 columns at a time, so that the compiler keeps the sums in registers.
 template <typename Kind>
-void row(const ProductLoop &loop, const typename Kind::Stored *a, const typename Kind::Stored *b, typename Kind::Stored *c,
+MORTISE_INLINE void row(const ProductLoop &loop, const typename Kind::Stored *a, const typename Kind::Stored *b, typename Kind::Stored *c,
          const std::vector<Offsets> &columns, const std::vector<Offsets> &terms) {
   constexpr size_t width = 16;
   for (size_t first = 0; first < columns.size(); first += width) {
@@ -93,8 +94,8 @@ template <typename Kind>
 void run(const ProductLoop &loop, const std::vector<Offsets> &columns, const std::vector<Offsets> &terms, void *const *operands) {
   using Stored = typename Kind::Stored;
   int64_t rows = count(loop.m);
-  parallelFor(count(loop.batch) * rows, std::max<int64_t>(1, 4096 / static_cast<int64_t>(columns.size() * terms.size() + 1)),
-              [&](int64_t begin, int64_t end) {
+  forEachOnBest(count(loop.batch) * rows, std::max<int64_t>(1, 4096 / static_cast<int64_t>(columns.size() * terms.size() + 1)),
+              [&](int64_t begin, int64_t end) MORTISE_INLINE_LAMBDA {
                 for (int64_t i = begin; i < end; ++i) {
                   Offsets batch = offsets(loop.batch, i / rows), m = offsets(loop.m, i % rows);
                   row<Kind>(loop, static_cast<const Stored *>(operands[0]) + batch.a + m.a,

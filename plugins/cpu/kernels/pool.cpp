@@ -2,6 +2,7 @@
 // max_pool and sum_pool, in whatever layout the input has: row-major, or channels in blocks as oneDNN's convolutions leave them.
 // Loops of our own: oneDNN's maximum loses NaN.
 #include "../scheduler.h"
+#include "wide.h"
 
 #include <mortise/plugin.hpp>
 
@@ -54,9 +55,18 @@ template <typename Sum> Sum lowest() {
     return std::numeric_limits<Sum>::min();
 }
 
+template <bool maximum, typename Sum> MORTISE_INLINE Sum combine(Sum sum, Sum x) {
+  if constexpr (!maximum)
+    return sum + x;
+  else if constexpr (std::is_floating_point_v<Sum>) // NaN wins, +0 over -0
+    return (x > sum) | (x != x) | ((x == sum) & !__builtin_signbit(x)) ? x : sum;
+  else
+    return x > sum ? x : sum;
+}
+
 // `size` neighbouring channels of one output position.
 template <typename Kind, bool maximum>
-void position(const Pool &pool, const typename Kind::Stored *from, typename Kind::Stored *to, const int64_t *at, int64_t size) {
+MORTISE_INLINE void position(const Pool &pool, const typename Kind::Stored *from, typename Kind::Stored *to, const int64_t *at, int64_t size) {
   using Sum = typename Kind::Sum;
   constexpr int64_t width = 16;
   for (int64_t lane = 0; lane < size; lane += width) {
@@ -78,41 +88,42 @@ void position(const Pool &pool, const typename Kind::Stored *from, typename Kind
           if (!inside)
             continue;
           const typename Kind::Stored *element = from + offset;
-          for (int64_t i = 0; i < lanes; ++i) {
-            Sum x = Kind::load(element[i]);
-            if constexpr (!maximum)
-              sums[i] += x;
-            else if constexpr (std::is_floating_point_v<Sum>) // NaN wins, +0 over -0
-              sums[i] = x > sums[i] || x != x || (x == sums[i] && !__builtin_signbit(x)) ? x : sums[i];
-            else
-              sums[i] = x > sums[i] ? x : sums[i];
-          }
+          if (lanes == width) // a fixed count, which becomes one vector
+            for (int64_t i = 0; i < width; ++i)
+              sums[i] = combine<maximum>(sums[i], Sum(Kind::load(element[i])));
+          else
+            for (int64_t i = 0; i < lanes; ++i)
+              sums[i] = combine<maximum>(sums[i], Sum(Kind::load(element[i])));
         }
     for (int64_t i = 0; i < lanes; ++i)
       to[lane + i] = Kind::store(sums[i]);
   }
 }
 
-template <typename Kind, bool maximum> void run(const Pool &pool, void *const *operands) {
+// A task is one row of output positions in one block of channels.
+template <typename Kind, bool maximum>
+MORTISE_INLINE void rows(const Pool &pool, void *const *operands, int64_t begin, int64_t end) {
   using Stored = typename Kind::Stored;
   int64_t block = pool.from.block, blocks = (pool.channels + block - 1) / block;
-  parallelFor(pool.batch * blocks * pool.out[0] * pool.out[1], std::max<int64_t>(1, 2048 / (pool.out[2] * block + 1)),
-              [&](int64_t begin, int64_t end) {
-                for (int64_t task = begin; task < end; ++task) {
-                  int64_t rest = task, at[3] = {0, 0, 0};
-                  at[1] = rest % pool.out[1], rest /= pool.out[1];
-                  at[0] = rest % pool.out[0], rest /= pool.out[0];
-                  int64_t c = rest % blocks, n = rest / blocks, size = std::min(block, pool.channels - c * block);
-                  const Stored *from = static_cast<const Stored *>(operands[0]) + n * pool.from.n + c * pool.from.c;
-                  Stored *to = static_cast<Stored *>(operands[1]) + n * pool.to.n + c * pool.to.c + at[0] * pool.to.s[0] +
-                               at[1] * pool.to.s[1];
-                  for (at[2] = 0; at[2] < pool.out[2]; ++at[2], to += pool.to.s[2]) {
-                    position<Kind, maximum>(pool, from, to, at, size);
-                    for (int64_t i = size; i < block; ++i)
-                      to[i] = 0; // the library reads padded channels as 0
-                  }
-                }
-              });
+  for (int64_t task = begin; task < end; ++task) {
+    int64_t rest = task, at[3] = {0, 0, 0};
+    at[1] = rest % pool.out[1], rest /= pool.out[1];
+    at[0] = rest % pool.out[0], rest /= pool.out[0];
+    int64_t c = rest % blocks, n = rest / blocks, size = std::min(block, pool.channels - c * block);
+    const Stored *from = static_cast<const Stored *>(operands[0]) + n * pool.from.n + c * pool.from.c;
+    Stored *to = static_cast<Stored *>(operands[1]) + n * pool.to.n + c * pool.to.c + at[0] * pool.to.s[0] + at[1] * pool.to.s[1];
+    for (at[2] = 0; at[2] < pool.out[2]; ++at[2], to += pool.to.s[2]) {
+      position<Kind, maximum>(pool, from, to, at, size);
+      for (int64_t i = size; i < block; ++i)
+        to[i] = 0; // the library reads padded channels as 0
+    }
+  }
+}
+
+template <typename Kind, bool maximum> void run(const Pool &pool, void *const *operands) {
+  int64_t block = pool.from.block, blocks = (pool.channels + block - 1) / block;
+  forEachOnBest(pool.batch * blocks * pool.out[0] * pool.out[1], std::max<int64_t>(1, 2048 / (pool.out[2] * block + 1)),
+                [&](int64_t begin, int64_t end) MORTISE_INLINE_LAMBDA { rows<Kind, maximum>(pool, operands, begin, end); });
 }
 } // namespace
 

@@ -66,6 +66,14 @@ static bool endsIn(const Scheduler &scheduler, uint32_t result, uint32_t input) 
   return true;
 }
 
+// The old contents of `input` are an output as well.
+static bool copiedToOthers(Scheduler &scheduler, uint32_t input, uint32_t result) {
+  for (size_t i = 0; i < scheduler.graph.output_count; ++i)
+    if (uint32_t output = scheduler.graph.outputs[i]->index; output != result && scheduler.viewOf(output).base == input)
+      return true;
+  return false;
+}
+
 static Result<void> emitUpdate(Scheduler &scheduler, const Update &update, const Unit &unit) {
   const MortiseNode &node = *update.node;
   const View &view = scheduler.viewOf(node.operands[0]->index), &indices = scheduler.viewOf(node.operands[1]->index),
@@ -75,28 +83,19 @@ static Result<void> emitUpdate(Scheduler &scheduler, const Update &update, const
   bool whole = isDense(view) && elementCount(scheduler.type(base)) == elementCount(scheduler.type(result));
   Operand old = scheduler.read(base, view.offset);
   bool input = !scheduler.value(base).producer;
-  bool inPlace = whole && !scheduler.readLater(base, unit) &&
-                 (input ? endsIn(scheduler, result, base) : scheduler.diesAt(base, unit) && scheduler.memoryOf(base).offset == 0 &&
-                                                                !scheduler.hasOutputMemory(result));
+  bool inPlace = whole && updates.base != base && indices.base != base;
+  if (input)
+    inPlace = inPlace && endsIn(scheduler, result, base) && !scheduler.hasOutputMemory(result) &&
+              !scheduler.readLater(base, unit) && !copiedToOthers(scheduler, base, result);
+  else
+    inPlace = inPlace && scheduler.diesAt(base, unit) && scheduler.memoryOf(base).offset == 0 && !scheduler.hasOutputMemory(result);
   Operand target;
   if (inPlace) {
     scheduler.memoryOf(result).dense = old.buffer;
     target = {old.buffer, 0, true};
   } else {
     target = scheduler.write(result);
-    Step copy;
-    copy.name = std::string("copy before put ") + typeString(*node.results[0]->type);
-    copy.lowering = "cpu.copy";
-    copy.bytes = 2.0 * static_cast<double>(bytes);
-    copy.operands = {old, target};
-    copy.native = [bytes](void *const *operands) {
-      parallelFor(static_cast<int64_t>(bytes), 1 << 18, [&](int64_t begin, int64_t end) {
-        std::memcpy(static_cast<char *>(operands[1]) + begin, static_cast<const char *>(operands[0]) + begin,
-                    static_cast<size_t>(end - begin));
-      });
-    };
-    if (bytes)
-      scheduler.addStep(std::move(copy));
+    scheduler.addCopy(std::string("copy before put ") + typeString(*node.results[0]->type), old, target, bytes);
   }
   if (update.outer * update.count * update.inner == 0)
     return {};
