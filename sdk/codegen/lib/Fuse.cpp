@@ -233,36 +233,33 @@ bool Fuser::fits(const Building &group, uint32_t node, bool output) {
 }
 
 // A path from a user of the value outside the group back into it: the value must then exist before the group runs.
+// Steps are groups as wholes, taken nodes, and views between them.
 bool Fuser::reaches(uint32_t value, uint32_t group) {
-  const std::set<uint32_t> &members = groups[group].nodes;
-  uint32_t last = *members.rbegin();
-  std::set<uint32_t> seen;
-  std::vector<uint32_t> todo;
-  // Later nodes lead nowhere, unless their group has earlier outputs too.
-  auto mayLead = [&](uint32_t user) {
-    bool leads = user <= last;
-    for (uint32_t other : groupsOf[user])
-      leads |= groups[other].outputs.size() > 1;
-    return leads;
-  };
-  auto push = [&](uint32_t v) {
-    for (uint32_t user : users[v])
-      if (mayLead(user) && seen.insert(user).second)
-        todo.push_back(user);
-  };
-  for (uint32_t user : users[value])
-    if (!members.count(user) && mayLead(user) && seen.insert(user).second)
-      todo.push_back(user);
-  while (!todo.empty()) {
-    uint32_t node = todo.back();
-    todo.pop_back();
-    if (members.count(node))
-      return true;
-    for (size_t i = 0; i < graph.nodes[node]->result_count; ++i)
-      push(graph.nodes[node]->results[i]->index);
-    for (uint32_t other : groupsOf[node])
-      for (uint32_t output : groups[other].outputs)
-        push(output);
+  uint32_t last = *groups[group].nodes.rbegin();
+  std::set<uint32_t> seenGroups, seenNodes;
+  std::vector<uint32_t> values{value};
+  bool first = true;
+  while (!values.empty()) {
+    uint32_t current = values.back();
+    values.pop_back();
+    for (uint32_t user : users[current]) {
+      for (uint32_t other : groupsOf[user]) {
+        if (other == group && !first)
+          return true;
+        // A group whose outputs all come later leads nowhere.
+        bool leads = false;
+        for (uint32_t output : groups[other].outputs)
+          leads |= graph.values[output]->producer->index <= last;
+        if (other != group && leads && seenGroups.insert(other).second)
+          values.insert(values.end(), groups[other].outputs.begin(), groups[other].outputs.end());
+      }
+      const MortiseNode &node = *graph.nodes[user];
+      bool alone = groupsOf[user].empty() || (node.result_count == 1 && views[node.results[0]->index]);
+      if (alone && user <= last && seenNodes.insert(user).second)
+        for (size_t i = 0; i < node.result_count; ++i)
+          values.push_back(node.results[i]->index);
+    }
+    first = false;
   }
   return false;
 }
@@ -421,8 +418,13 @@ Result<void> Fuser::finish(FuseResult &result) {
       if (--waiting[next] == 0)
         ready.insert({position[next], next});
   }
-  if (done != position.size())
-    return Error{MORTISE_INTERNAL, "fused groups depend on each other in a cycle"};
+  if (done != position.size()) {
+    std::string names;
+    for (uint32_t unit = 0; unit < all.size(); ++unit)
+      if (waiting[unit])
+        names += " '" + all[unit].name + "'";
+    return Error{MORTISE_INTERNAL, "fused groups depend on each other in a cycle, report this:" + names};
+  }
   for (Group &group : result.groups)
     if (isOp(*graph.nodes[group.nodes.back()], "mortise.put") && group.outputs.size() == 1) {
       const MortiseNode &put = *graph.nodes[group.nodes.back()];

@@ -86,6 +86,13 @@ public:
   void check(double ulps, double absolute = 0, const std::string &what = "") {
     static auto compiler = std::move(*Compiler::create(Target::host(2)));
     auto fused = fuse({&graph, {}, {}, {}}, Target::host(2));
+    if (!fused)
+      for (size_t n = 0; n < graph.node_count; ++n) {
+        std::printf("%%%u = %s", graph.nodes[n]->results[0]->index, graph.nodes[n]->op);
+        for (size_t i = 0; i < graph.nodes[n]->operand_count; ++i)
+          std::printf(" %%%u", graph.nodes[n]->operands[i]->index);
+        std::printf(" : %s\n", typeString(*graph.nodes[n]->results[0]->type).c_str());
+      }
     ASSERT_TRUE(fused) << what << fused.error().message;
     auto functions = compiler->compile(graph, fused->groups);
     ASSERT_TRUE(functions) << what << functions.error().message;
