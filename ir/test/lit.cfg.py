@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# Run by ctest, which passes the folders: lit -Dbin=build/dev/bin -Dllvm=/usr/lib/llvm-22/bin ir/test
+# lit ir/test, with MORTISE_BUILD naming the build folder (default build/dev).
 import os
 
 import lit.formats
+
+root = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
+build = os.environ.get("MORTISE_BUILD", os.path.join(root, "build", "dev"))
 
 config.name = "ir"
 config.test_format = lit.formats.ShTest(False)
 config.suffixes = [".mlir"]
 config.test_source_root = os.path.dirname(__file__)
-config.test_exec_root = os.path.join(lit_config.params["bin"], "..", "ir", "test")
-config.environment["PATH"] = os.pathsep.join([lit_config.params["bin"], lit_config.params["llvm"], os.environ["PATH"]])
+config.test_exec_root = os.path.join(build, "ir", "test")
+config.environment["PATH"] = os.pathsep.join([os.path.join(build, "bin"), "/usr/lib/llvm-22/bin", os.environ.get("PATH", "")])

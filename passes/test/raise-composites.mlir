@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: mortise-opt --canonicalize --cse --raise-composites --canonicalize %s | FileCheck %s
 
 // CHECK-LABEL: func.func @silu
@@ -131,6 +132,27 @@ func.func @linear(%x: tensor<4x8xf32>, %w: tensor<16x8xf32>, %b: tensor<16xf32>)
   %2 = mortise.broadcast %b {shape = array<i64: 4, 16>, axes = array<i64: 1>} : (tensor<16xf32>) -> tensor<4x16xf32>
   %3 = mortise.add %1, %2 : (tensor<4x16xf32>, tensor<4x16xf32>) -> tensor<4x16xf32>
   return %3 : tensor<4x16xf32>
+}
+
+// Flattened for the product and restored after it.
+// CHECK-LABEL: func.func @flattened
+func.func @flattened(%x: tensor<2x4x8xf32>, %w: tensor<16x8xf32>, %b: tensor<16xf32>) -> tensor<2x4x16xf32> {
+  // CHECK-NEXT: %[[R:.*]] = mortise.linear %arg0, %arg1, %arg2 {weight_transposed = false}
+  // CHECK-NEXT: return %[[R]]
+  %0 = mortise.reshape %x {shape = array<i64: 8, 8>} : (tensor<2x4x8xf32>) -> tensor<8x8xf32>
+  %1 = mortise.linear %0, %w, %b {weight_transposed = false} : (tensor<8x8xf32>, tensor<16x8xf32>, tensor<16xf32>) -> tensor<8x16xf32>
+  %2 = mortise.reshape %1 {shape = array<i64: 2, 4, 16>} : (tensor<8x16xf32>) -> tensor<2x4x16xf32>
+  return %2 : tensor<2x4x16xf32>
+}
+
+// Heads split the last dimension: the product stays as it is.
+// CHECK-LABEL: func.func @heads
+func.func @heads(%x: tensor<8x8xf32>, %w: tensor<16x8xf32>) -> tensor<2x4x4x4xf32> {
+  // CHECK-NEXT: mortise.linear
+  // CHECK-NEXT: mortise.reshape
+  %0 = mortise.linear %x, %w {weight_transposed = false} : (tensor<8x8xf32>, tensor<16x8xf32>) -> tensor<8x16xf32>
+  %1 = mortise.reshape %0 {shape = array<i64: 2, 4, 4, 4>} : (tensor<8x16xf32>) -> tensor<2x4x4x4xf32>
+  return %1 : tensor<2x4x4x4xf32>
 }
 
 // A product with batches is none.

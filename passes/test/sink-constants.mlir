@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: mortise-opt --sink-constants %s | FileCheck %s
 
 // CHECK-LABEL: func.func @each_user

@@ -84,8 +84,8 @@ dev_build() {
   if [ -t 1 ]; then
     cmake --build "build/$preset" --target "$target" || fail "the $preset build failed"
   else
-    NINJA_STATUS='[%f/%t] ' cmake --build "build/$preset" --target "$target" 2>&1 | tee "build/log/build-$preset.txt" | sparse_progress
-    [ "${PIPESTATUS[0]}" = 0 ] || fail "the $preset build failed; the whole output is in build/log/build-$preset.txt"
+    NINJA_STATUS='[%f/%t] ' cmake --build "build/$preset" --target "$target" 2>&1 | tee "build/log/build-$preset.txt" | sparse_progress ||
+      fail "the $preset build failed; the whole output is in build/log/build-$preset.txt"
   fi
   say "built $preset"
 }

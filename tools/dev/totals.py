@@ -32,7 +32,7 @@ def main() -> int:
         if sum(row) == 0:
             print(f"{name}: ran no test")
             row = (0, 1, 0)
-        print(f"{name:8} {row[0]} passed, {row[1]} failed, {row[2]} skipped")
+        print(f"{name:12} {row[0]} passed, {row[1]} failed, {row[2]} skipped")
         totals = [total + value for total, value in zip(totals, row)]
     print(f"{totals[0]} passed, {totals[1]} failed, {totals[2]} skipped")
     return 1 if totals[1] else 0
