@@ -92,12 +92,13 @@ def main() -> int:
     stated = re.compile(rf"(#define MORTISE_ABI_LAYOUT_HASH_{current} UINT64_C\()(\w+)\)")
     if options.update:
         (HERE / f"revision-{current}.txt").write_text(found)
-        header.write_text(stated.sub(lambda match: f"{match[1]}0x{fnv1a(found):016x})", text))
+        text = stated.sub(lambda match: f"{match[1]}0x{fnv1a(found):016x})", text)
+        header.write_text(text)
     failed = False
     for revision in range(1, current + 1):
         committed = (HERE / f"revision-{revision}.txt").read_text()
         changes = list(differences(revision, current, committed, found))
-        want = int(re.search(rf"MORTISE_ABI_LAYOUT_HASH_{revision} UINT64_C\((\w+)\)", text if not options.update else header.read_text())[1], 0)
+        want = int(re.search(rf"MORTISE_ABI_LAYOUT_HASH_{revision} UINT64_C\((\w+)\)", text)[1], 0)
         if changes:
             print(f"layout: plugin.h differs from revision-{revision}.txt:", *changes, sep="\n")
         if want != fnv1a(committed):

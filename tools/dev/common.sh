@@ -112,7 +112,7 @@ dev_sdk() {
   local folder
   folder=$(realpath -m "$1")
   dev_setup
-  dev_build release
+  dev_build release sdk-codegen
   for component in abi codegen; do
     cmake -DCMAKE_INSTALL_PREFIX="$folder" -DCMAKE_INSTALL_COMPONENT=$component \
       -P build/release/sdk/cmake_install.cmake

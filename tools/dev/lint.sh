@@ -27,6 +27,7 @@ lint_files() {
 
 dev_lint() {
   case "${1:-}" in '' | --all) ;; *) fail "lint: expected nothing or --all, found '$1'" ;; esac
+  dev_setup
   local files failed=0
   files=$(lint_files "${1:-}")
   say "format"
@@ -34,12 +35,8 @@ dev_lint() {
   say "clang-tidy"
   [ -f build/dev/compile_commands.json ] || dev_build dev
   "$VENV/bin/python" tools/dev/tidy.py build/dev $files || failed=1
-  if command -v ruff >/dev/null; then
-    say "ruff"
-    grep '\.py$' <<<"$files" | xargs -r ruff check --line-length 130 || failed=1
-  else
-    say "ruff is not installed: Python files are not linted"
-  fi
+  say "ruff"
+  grep '\.py$' <<<"$files" | xargs -r "$VENV/bin/ruff" check --quiet || failed=1
   say "generated pages"
   "$VENV/bin/python" tools/docs/generate.py --check || failed=1
   [ $failed = 0 ] || fail "lint: see above"
