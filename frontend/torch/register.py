@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """register.py FOLDER: puts FOLDER (a build's python/, or an installed lib/python) on this Python's path and
 registers the backend "mortise", by a .pth file and a dist-info in site-packages. `register.py --remove` undoes it."""
+
 import pathlib
 import sys
 import sysconfig
@@ -20,15 +21,26 @@ def main():
             info.rmdir()
         return
     if len(sys.argv) != 2 or not (pathlib.Path(sys.argv[1]) / "torch_mortise" / "__init__.py").exists():
-        sys.exit("usage: register.py FOLDER, where FOLDER holds torch_mortise/ (build/dev/python), or register.py --remove")
+        sys.exit(
+            "usage: register.py FOLDER, where FOLDER holds torch_mortise/ (build/dev/python), or register.py --remove"
+        )
     info.mkdir(exist_ok=True)
     path_file.write_text(str(pathlib.Path(sys.argv[1]).resolve()) + "\n")
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: torch-mortise\nVersion: {VERSION}\n"
-                                   "Summary: Mortise as a torch.compile backend\nRequires-Dist: torch>=2.13\n")
+    (info / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: torch-mortise\nVersion: {VERSION}\n"
+        "Summary: Mortise as a torch.compile backend\nRequires-Dist: torch>=2.13\n"
+    )
     (info / "entry_points.txt").write_text("[torch_dynamo_backends]\nmortise = torch_mortise:backend\n")
     (info / "INSTALLER").write_text("mortise\n")
-    (info / "RECORD").write_text("".join(f"{name},,\n" for name in (
-        "torch_mortise.pth", *(f"{info.name}/{n}" for n in ("METADATA", "entry_points.txt", "INSTALLER", "RECORD")))))
+    (info / "RECORD").write_text(
+        "".join(
+            f"{name},,\n"
+            for name in (
+                "torch_mortise.pth",
+                *(f"{info.name}/{n}" for n in ("METADATA", "entry_points.txt", "INSTALLER", "RECORD")),
+            )
+        )
+    )
     print(f"torch_mortise from {sys.argv[1]} is registered in {site}")
 
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Program: one compiled region and how PyTorch's tensors meet it. `run` is the hot path: it reads the tensors through DLPack, checks
-// constants by address and version, allocates the outputs with eager's strides, and runs without the GIL.
+// Program: one compiled region and how PyTorch's tensors meet it. `run` is the hot path: it reads the tensors through
+// DLPack, checks constants by address and version, allocates the outputs with eager's strides, and runs without the
+// GIL.
 #include "options.hpp"
 #include "python.hpp"
 
@@ -28,7 +29,7 @@ struct Input {
 };
 
 struct Output {
-  int64_t aliasInput; // -1, or the number of the input that it updates
+  int64_t aliasInput;      // -1, or the number of the input that it updates
   Ref arguments, keywords; // for torch.empty_strided
   std::vector<int64_t> programDims;
   int32_t dtypeNumber;
@@ -85,18 +86,30 @@ alignas(64) char nowhere[64];
 
 dlpack::DataType dataType(int32_t dtype) {
   switch (dtype) {
-  case MORTISE_F64: return {2, 64, 1};
-  case MORTISE_F32: return {2, 32, 1};
-  case MORTISE_F16: return {2, 16, 1};
-  case MORTISE_BF16: return {4, 16, 1};
-  case MORTISE_F8E4M3FN: return {10, 8, 1};
-  case MORTISE_F8E5M2: return {12, 8, 1};
-  case MORTISE_I64: return {0, 64, 1};
-  case MORTISE_I32: return {0, 32, 1};
-  case MORTISE_I16: return {0, 16, 1};
-  case MORTISE_I8: return {0, 8, 1};
-  case MORTISE_UI8: return {1, 8, 1};
-  default: return {6, 8, 1};
+  case MORTISE_F64:
+    return {2, 64, 1};
+  case MORTISE_F32:
+    return {2, 32, 1};
+  case MORTISE_F16:
+    return {2, 16, 1};
+  case MORTISE_BF16:
+    return {4, 16, 1};
+  case MORTISE_F8E4M3FN:
+    return {10, 8, 1};
+  case MORTISE_F8E5M2:
+    return {12, 8, 1};
+  case MORTISE_I64:
+    return {0, 64, 1};
+  case MORTISE_I32:
+    return {0, 32, 1};
+  case MORTISE_I16:
+    return {0, 16, 1};
+  case MORTISE_I8:
+    return {0, 8, 1};
+  case MORTISE_UI8:
+    return {1, 8, 1};
+  default:
+    return {6, 8, 1};
   }
 }
 
@@ -138,11 +151,13 @@ bool sameLayout(const dlpack::Tensor &tensor, const Input &input) {
 
 bool checkInput(const dlpack::Tensor &tensor, const Input &input, Py_ssize_t number) {
   if (tensor.device.type != dlpack::hostDevice)
-    return raise(MORTISE_INVALID_ARGUMENT, "input %zd: expected a tensor on the cpu, found DLPack device type %d; move it with .cpu()",
-                 number, tensor.device.type);
+    return raise(MORTISE_INVALID_ARGUMENT,
+                 "input %zd: expected a tensor on the cpu, found DLPack device type %d; move it with .cpu()", number,
+                 tensor.device.type);
   if (tensor.dtype.code != input.dtype.code || tensor.dtype.bits != input.dtype.bits)
-    return raise(MORTISE_INVALID_ARGUMENT, "input %zd: expected DLPack dtype %d of %d bits, found %d of %d bits; convert it with .to()",
-                 number, input.dtype.code, input.dtype.bits, tensor.dtype.code, tensor.dtype.bits);
+    return raise(MORTISE_INVALID_ARGUMENT,
+                 "input %zd: expected DLPack dtype %d of %d bits, found %d of %d bits; convert it with .to()", number,
+                 input.dtype.code, input.dtype.bits, tensor.dtype.code, tensor.dtype.bits);
   bool same = tensor.rank == static_cast<int32_t>(input.dims.size());
   for (size_t i = 0; same && i < input.dims.size(); ++i)
     same = tensor.dims[i] == input.dims[i];
@@ -151,7 +166,8 @@ bool checkInput(const dlpack::Tensor &tensor, const Input &input, Py_ssize_t num
   Ref found(PyTuple_New(tensor.rank));
   for (int32_t i = 0; found && i < tensor.rank; ++i)
     PyTuple_SetItem(found.get(), i, PyLong_FromLongLong(tensor.dims[i]));
-  Ref message(PyUnicode_FromFormat("input %zd: expected shape %R, found %R", number, input.dimsTuple.get(), found.get()));
+  Ref message(
+      PyUnicode_FromFormat("input %zd: expected shape %R, found %R", number, input.dimsTuple.get(), found.get()));
   const char *text = message ? PyUnicode_AsUTF8AndSize(message.get(), nullptr) : nullptr;
   return text && raise(MORTISE_INVALID_ARGUMENT, "%s", text);
 }
@@ -162,8 +178,7 @@ class Call {
 public:
   Call(ProgramObject &object, PyObject *arguments)
       : object(object), binding(*object.binding), arguments(arguments), pointers(binding.inputs.size()),
-        outputPointers(binding.outputs.size()), copies(binding.inputs.size()),
-        outputs(binding.outputs.size()) {}
+        outputPointers(binding.outputs.size()), copies(binding.inputs.size()), outputs(binding.outputs.size()) {}
 
   PyObject *run(bool profile) {
     Py_ssize_t stale = -1;
@@ -175,7 +190,8 @@ public:
       return nullptr;
     MortiseStatus *status = withoutGil([&] {
       std::shared_lock lock(binding.mutex);
-      return profile ? runProfile() : mortise_program_run_pointers(object.program, pointers.data(), outputPointers.data());
+      return profile ? runProfile()
+                     : mortise_program_run_pointers(object.program, pointers.data(), outputPointers.data());
     });
     if (!check(status) || !finishState())
       return nullptr;
@@ -270,11 +286,16 @@ private:
     };
     auto index = static_cast<size_t>(wanted.index);
     switch (wanted.source) {
-    case Source::Output: return Ref::borrow(outputs[index].get()).release();
-    case Source::Argument: return Ref::borrow(argument(wanted.index)).release();
-    case Source::OutputView: return view(outputs[index].get());
-    case Source::ArgumentView: return view(argument(wanted.index));
-    case Source::Object: return Ref::borrow(wanted.object.get()).release();
+    case Source::Output:
+      return Ref::borrow(outputs[index].get()).release();
+    case Source::Argument:
+      return Ref::borrow(argument(wanted.index)).release();
+    case Source::OutputView:
+      return view(outputs[index].get());
+    case Source::ArgumentView:
+      return view(argument(wanted.index));
+    case Source::Object:
+      return Ref::borrow(wanted.object.get()).release();
     }
     return nullptr;
   }
@@ -284,8 +305,8 @@ private:
     tensors.reserve(binding.inputs.size() + binding.outputs.size());
     std::vector<const MortiseTensor *> inputPointers, outPointers;
     auto add = [&](void *data, int32_t dtype, const std::vector<int64_t> &dims) {
-      return &tensors.emplace_back(MortiseTensor{sizeof(MortiseTensor), data, dtype, static_cast<int32_t>(dims.size()),
-                                                 dims.data(), nullptr});
+      return &tensors.emplace_back(
+          MortiseTensor{sizeof(MortiseTensor), data, dtype, static_cast<int32_t>(dims.size()), dims.data(), nullptr});
     };
     for (size_t i = 0; i < binding.inputs.size(); ++i) {
       const Input &input = binding.inputs[i];
@@ -325,7 +346,8 @@ PyObject *programProfile(PyObject *self, PyObject *arguments) {
 
 std::vector<int64_t> integers(PyObject *tuple) {
   Integers numbers;
-  return numbers.read(tuple) ? std::vector<int64_t>(numbers.data(), numbers.data() + numbers.size()) : std::vector<int64_t>();
+  return numbers.read(tuple) ? std::vector<int64_t>(numbers.data(), numbers.data() + numbers.size())
+                             : std::vector<int64_t>();
 }
 
 bool configureInputs(Binding &binding, PyObject *inputs) {
@@ -333,8 +355,8 @@ bool configureInputs(Binding &binding, PyObject *inputs) {
     Input input;
     int role;
     PyObject *dims, *strides, *programDims;
-    if (!PyArg_ParseTuple(PyTuple_GetItem(inputs, i), "niiOOO", &input.argument, &role, &input.dtypeNumber, &dims, &strides,
-                          &programDims))
+    if (!PyArg_ParseTuple(PyTuple_GetItem(inputs, i), "niiOOO", &input.argument, &role, &input.dtypeNumber, &dims,
+                          &strides, &programDims))
       return false;
     input.role = static_cast<Role>(role);
     input.dtype = dataType(input.dtypeNumber);
@@ -361,7 +383,8 @@ PyObject *programConfigure(PyObject *self, PyObject *arguments) {
     Output output;
     long long alias;
     PyObject *positional, *keywords, *dims;
-    if (!PyArg_ParseTuple(PyTuple_GetItem(outputs, i), "LiOOO", &alias, &output.dtypeNumber, &dims, &positional, &keywords))
+    if (!PyArg_ParseTuple(PyTuple_GetItem(outputs, i), "LiOOO", &alias, &output.dtypeNumber, &dims, &positional,
+                          &keywords))
       return nullptr;
     output.aliasInput = alias;
     output.programDims = integers(dims);
@@ -373,7 +396,8 @@ PyObject *programConfigure(PyObject *self, PyObject *arguments) {
     Result result;
     int source;
     PyObject *object, *size, *strides, *shift;
-    if (!PyArg_ParseTuple(PyTuple_GetItem(results, i), "inOOOO", &source, &result.index, &object, &size, &strides, &shift))
+    if (!PyArg_ParseTuple(PyTuple_GetItem(results, i), "inOOOO", &source, &result.index, &object, &size, &strides,
+                          &shift))
       return nullptr;
     result.source = static_cast<Source>(source);
     result.object = Ref::borrow(object);
@@ -387,7 +411,8 @@ PyObject *programConfigure(PyObject *self, PyObject *arguments) {
   Py_RETURN_NONE;
 }
 
-// bind(sources, tensors): per input the caller's tensor and the dense one to read (often the same), None where not constant.
+// bind(sources, tensors): per input the caller's tensor and the dense one to read (often the same), None where not
+// constant.
 PyObject *programBind(PyObject *self, PyObject *arguments) {
   auto *object = as<ProgramObject>(self);
   Binding &binding = *object->binding;
@@ -411,7 +436,8 @@ PyObject *programBind(PyObject *self, PyObject *arguments) {
     seen[i] = {address(tensor), readVersion(source)};
     if (!readTensor(dense, tensor) || !checkInput(tensor, input, input.argument))
       return nullptr;
-    described[i] = {sizeof(MortiseTensor), address(tensor), input.dtypeNumber, static_cast<int32_t>(input.programDims.size()),
+    described[i] = {sizeof(MortiseTensor),    address(tensor),
+                    input.dtypeNumber,        static_cast<int32_t>(input.programDims.size()),
                     input.programDims.data(), nullptr};
     pointers[i] = &described[i];
     keep.push_back(Ref::borrow(dense));
@@ -488,8 +514,9 @@ PyObject *wrapProgram(MortiseProgram *program, PyObject *session) {
 
 PyObject *addProgramType(PyObject *module) {
   programType = reinterpret_cast<PyTypeObject *>(PyType_FromSpec(&spec));
-  return programType && PyModule_AddObjectRef(module, "Program", reinterpret_cast<PyObject *>(programType)) == 0 ? module
-                                                                                                                : nullptr;
+  return programType && PyModule_AddObjectRef(module, "Program", reinterpret_cast<PyObject *>(programType)) == 0
+             ? module
+             : nullptr;
 }
 
 } // namespace mortise::torch_door

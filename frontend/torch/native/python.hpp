@@ -34,8 +34,8 @@ private:
 
 // Set once by `setup`, from torch_mortise/_library.py; alive until the process ends.
 struct Helpers {
-  PyObject *errorClass = nullptr;       // MortiseError(code, message)
-  PyObject *tensorType = nullptr;       // torch.Tensor
+  PyObject *errorClass = nullptr;        // MortiseError(code, message)
+  PyObject *tensorType = nullptr;        // torch.Tensor
   PyObject *versionDescriptor = nullptr; // of the attribute `_version`
   descrgetfunc readVersion = nullptr;
   PyObject *emptyStrided = nullptr;

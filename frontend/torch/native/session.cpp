@@ -145,7 +145,8 @@ private:
       attribute.i64s = numbers.data();
       attribute.count = numbers.size();
     } else {
-      PyErr_Format(PyExc_TypeError, "attribute %s: expected bool, int, float, str or tuple, found %R", attribute.name, value);
+      PyErr_Format(PyExc_TypeError, "attribute %s: expected bool, int, float, str or tuple, found %R", attribute.name,
+                   value);
       return false;
     }
     return !PyErr_Occurred();
@@ -180,7 +181,8 @@ private:
 static PyObject *builderOp(PyObject *self, PyObject *arguments) {
   const char *name, *location;
   PyObject *operandTuple, *dictionary;
-  if (!PyArg_ParseTuple(arguments, "sO!O!z:op", &name, &PyTuple_Type, &operandTuple, &PyDict_Type, &dictionary, &location))
+  if (!PyArg_ParseTuple(arguments, "sO!O!z:op", &name, &PyTuple_Type, &operandTuple, &PyDict_Type, &dictionary,
+                        &location))
     return nullptr;
   std::vector<uint32_t> operands(static_cast<size_t>(PyTuple_Size(operandTuple)));
   for (size_t i = 0; i < operands.size(); ++i) {
@@ -239,14 +241,10 @@ static PyMethodDef builderMethods[] = {
     {"compile", builderCompile, METH_VARARGS, "compile(options) -> Program; empties the builder"},
     {}};
 
-static PyType_Slot sessionSlots[] = {{Py_tp_new, slot(sessionNew)},
-                                     {Py_tp_dealloc, slot(sessionDealloc)},
-                                     {Py_tp_methods, sessionMethods},
-                                     {}};
-static PyType_Slot builderSlots[] = {{Py_tp_new, slot(builderNew)},
-                                     {Py_tp_dealloc, slot(builderDealloc)},
-                                     {Py_tp_methods, builderMethods},
-                                     {}};
+static PyType_Slot sessionSlots[] = {
+    {Py_tp_new, slot(sessionNew)}, {Py_tp_dealloc, slot(sessionDealloc)}, {Py_tp_methods, sessionMethods}, {}};
+static PyType_Slot builderSlots[] = {
+    {Py_tp_new, slot(builderNew)}, {Py_tp_dealloc, slot(builderDealloc)}, {Py_tp_methods, builderMethods}, {}};
 static PyType_Spec sessionSpec = {"torch_mortise._native.Session", sizeof(SessionObject), 0, Py_TPFLAGS_DEFAULT,
                                   sessionSlots};
 static PyType_Spec builderSpec = {"torch_mortise._native.Builder", sizeof(BuilderObject), 0, Py_TPFLAGS_DEFAULT,
@@ -254,9 +252,7 @@ static PyType_Spec builderSpec = {"torch_mortise._native.Builder", sizeof(Builde
 
 static PyObject *addType(PyObject *module, PyType_Spec *spec, const char *name, PyTypeObject *&type) {
   type = as<PyTypeObject>(PyType_FromSpec(spec));
-  return type && PyModule_AddObjectRef(module, name, reinterpret_cast<PyObject *>(type)) == 0
-             ? module
-             : nullptr;
+  return type && PyModule_AddObjectRef(module, name, reinterpret_cast<PyObject *>(type)) == 0 ? module : nullptr;
 }
 PyObject *addSessionType(PyObject *module) { return addType(module, &sessionSpec, "Session", sessionType); }
 PyObject *addBuilderType(PyObject *module) { return addType(module, &builderSpec, "Builder", builderType); }

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Finds the package in a build: MORTISE_BUILD, else build/dev. MORTISE_TEST_DEVICES: which devices to test on."""
+
 import os
 import pathlib
 import sys
@@ -16,6 +17,7 @@ torch.set_num_threads(2)
 
 def installed():
     import torch_mortise
+
     found = [d["kind"] for d in torch_mortise.devices()["devices"]]
     wanted = os.environ.get("MORTISE_TEST_DEVICES")
     return [d for d in dict.fromkeys(found) if not wanted or d in wanted.split(",")]
@@ -32,6 +34,7 @@ def pytest_generate_tests(metafunc):
 @pytest.fixture(autouse=True)
 def fresh():
     import torch_mortise
+
     torch._dynamo.reset()
     torch.manual_seed(0)
     torch_mortise.reset()
@@ -42,6 +45,7 @@ def fresh():
 def compile_for(device):
     def compile_for(model, dynamic=False, **options):
         return torch.compile(model, backend="mortise", dynamic=dynamic, options={"device": device, **options})
+
     return compile_for
 
 
@@ -58,7 +62,9 @@ def assert_same(found, expected, tolerance=None, strides=True):
     for f, e in zip(found, expected):
         assert f.shape == e.shape and f.dtype == e.dtype
         if strides and e.numel():
-            assert [s for s, n in zip(f.stride(), f.shape) if n > 1] == [s for s, n in zip(e.stride(), e.shape) if n > 1]
+            assert [s for s, n in zip(f.stride(), f.shape) if n > 1] == [
+                s for s, n in zip(e.stride(), e.shape) if n > 1
+            ]
         if not e.is_floating_point():
             assert torch.equal(f, e), (f, e)
             continue
@@ -71,6 +77,7 @@ def assert_same(found, expected, tolerance=None, strides=True):
 def check(compiled, model, *inputs, coverage=1.0, **options):
     """Runs both, compares values, dtypes and strides, and asks for full coverage."""
     import torch_mortise
+
     with torch.no_grad():
         expected = model(*inputs)
         found = compiled(*inputs)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What the door promises: strides, weights, state, dynamic shapes, eager beside programs, errors, threads."""
+
 import copy
 import gc
 import os
@@ -28,10 +29,12 @@ class Small(nn.Module):
 
 # ---- results -------------------------------------------------------------------------------------
 
+
 def test_strides_equal_eager(compile_for):
     def f(x):
         y = x + 1
         return y.t(), y, y[:, ::2], y[0].expand(3, 6), x[1:], x.t(), y.permute(1, 0)[2], (y * 2).t().contiguous()
+
     x = torch.randn(4, 6)
     compiled = compile_for(f)
     check(compiled, f, x)
@@ -49,12 +52,14 @@ def test_channels_last(compile_for):
 def test_inputs_that_are_not_dense(compile_for):
     def f(x, y):
         return x @ y
+
     base = torch.randn(12, 10)
     check(compile_for(f), f, base[::2, 1:6], base[3:8, ::3])
     check(compile_for(f), f, base.t()[:4, :5], base.t()[2:7, 3:5])
 
 
 # ---- weights and state ----------------------------------------------------------------------------
+
 
 def test_weights_are_bound_once_and_rebound_on_change(compile_for):
     model, x = Small().eval(), torch.randn(3, 8)
@@ -145,6 +150,7 @@ def test_state_that_is_not_dense(compile_for):
     def f(state, x):
         state.add_(x)
         return state * 2
+
     base, twin = torch.zeros(6, 8), torch.zeros(6, 8)
     x = torch.randn(6, 4)
     compiled = compile_for(f)
@@ -155,6 +161,7 @@ def test_state_that_is_not_dense(compile_for):
 
 
 # ---- dynamic shapes ----------------------------------------------------------------------------------
+
 
 def test_dynamic_shapes_specialise_without_recompiling(compile_for):
     model = Small().eval()
@@ -171,7 +178,8 @@ def test_symbolic_sizes_in_the_graph(compile_for):
         n, m = x.shape
         positions = torch.arange(m, device=x.device)
         mask = positions[None] <= torch.arange(n)[:, None]
-        return torch.where(mask, x, 0).reshape(m, n) * m, x.new_ones(n + 1, 2 * m), x[n // 2:], x.mean() / n
+        return torch.where(mask, x, 0).reshape(m, n) * m, x.new_ones(n + 1, 2 * m), x[n // 2 :], x.mean() / n
+
     compiled = compile_for(f, dynamic=True)
     for shape in ((4, 6), (6, 4), (9, 5)):
         check(compiled, f, torch.randn(shape))
@@ -180,16 +188,18 @@ def test_symbolic_sizes_in_the_graph(compile_for):
 def test_offsets_and_strides_of_inputs_do_not_specialise(compile_for):
     def f(x):
         return x * 2
+
     compiled, base = compile_for(f, dynamic=True), torch.randn(4, 40)
     for start in range(0, 30, 5):
-        check(compiled, f, base[:, start:start + 5], strides=False)
-        check(compiled, f, base[:1, start:start + 1], strides=False)
+        check(compiled, f, base[:, start : start + 5], strides=False)
+        check(compiled, f, base[:1, start : start + 1], strides=False)
     assert len(torch_mortise.last_report()["graphs"]) <= 3
 
 
 def test_specialisations_are_limited(compile_for):
     def f(x):
         return x + 1
+
     compiled = compile_for(f, dynamic=True, specialize_limit=2)
     for n in (3, 4, 5, 3):
         check(compiled, f, torch.randn(n))
@@ -199,10 +209,12 @@ def test_specialisations_are_limited(compile_for):
 
 # ---- eager beside programs -----------------------------------------------------------------------------
 
+
 def test_unsupported_operators_run_in_eager_with_a_reason(compile_for):
     def f(x):
         y = torch.linalg.inv(x.exp() + 10 * torch.eye(4))
         return y @ x + 1, x.sort(-1)[0] * 2
+
     report = check(compile_for(f), f, torch.randn(4, 4), coverage=None, strides=False)
     eager = {e["op"]: e["reason"] for g in report["graphs"] for e in g["eager"]}
     assert any("sort" in op for op in eager) and all(eager.values()) and 0 < report["coverage"] < 1
@@ -219,6 +231,7 @@ def test_eager_piece_with_state_and_weights(compile_for):
         def forward(self, x):
             self.seen.add_(x.sum(0))
             return self.linear(x.sort(0)[0].relu()) + self.seen
+
     model = Model().eval()
     twin, compiled = copy.deepcopy(model), compile_for(model)
     with torch.no_grad():
@@ -231,6 +244,7 @@ def test_eager_piece_with_state_and_weights(compile_for):
 def test_attribute_that_no_handler_takes(compile_for):
     def f(x):
         return F.adaptive_avg_pool2d(x, (3, 3)) + 1
+
     report = check(compile_for(f), f, torch.randn(1, 2, 7, 7), coverage=None)
     assert "windows of several sizes" in report["graphs"][0]["eager"][0]["reason"]
 
@@ -238,6 +252,7 @@ def test_attribute_that_no_handler_takes(compile_for):
 def test_what_no_device_takes_runs_in_eager_alone(compile_for, device):
     def f(x, w):
         return F.conv2d(x * 2, w).relu() + 1
+
     x, w = torch.randn(1, 3, 8, 8).double(), torch.randn(3, 3, 3, 3).double()
     report = check(compile_for(f), f, x, w, coverage=None)
     eager = report["graphs"][0]["eager"]
@@ -250,6 +265,7 @@ def test_what_no_device_takes_runs_in_eager_alone(compile_for, device):
 def test_requirement_counts_eager(device):
     def f(x):
         return x.sort()[0] + 1
+
     compiled = torch.compile(f, backend="mortise", options={"device": device, "require": f"90% on {device}"})
     with pytest.raises(Exception, match="required 90% on .*sort"):
         with torch.no_grad():
@@ -259,6 +275,7 @@ def test_requirement_counts_eager(device):
 def test_complex_runs_in_eager(compile_for):
     def f(x):
         return torch.fft.rfft(x * 2).abs() + 1
+
     report = check(compile_for(f), f, torch.randn(3, 8), coverage=None)
     assert any("complex" in e["reason"] or "handler" in e["reason"] for e in report["graphs"][0]["eager"])
 
@@ -275,10 +292,12 @@ def test_training_runs_in_eager_with_a_reason(compile_for):
 def test_graphs_that_compute_nothing(compile_for):
     def f(x):
         return x.t(), x
+
     check(compile_for(f), f, torch.randn(3, 4))
 
 
 # ---- reports -----------------------------------------------------------------------------------------------
+
 
 def test_explain(device):
     explanation = torch_mortise.explain(Small().eval(), torch.randn(3, 8), options={"device": device})
@@ -290,10 +309,18 @@ def test_explain(device):
 
 # ---- errors ---------------------------------------------------------------------------------------------------
 
-@pytest.mark.parametrize("arguments, expected", [
-    (dict(mode="max-autotun"), "max-autotune"), (dict(options={"devise": "cpu"}), "device"),
-    (dict(options={"specialise_limit": 3}), "specialize_limit"), (dict(options={"specialize_limit": "many"}), "positive"),
-    (dict(options={"device": "warp9"}), "warp9")], ids=str)
+
+@pytest.mark.parametrize(
+    "arguments, expected",
+    [
+        (dict(mode="max-autotun"), "max-autotune"),
+        (dict(options={"devise": "cpu"}), "device"),
+        (dict(options={"specialise_limit": 3}), "specialize_limit"),
+        (dict(options={"specialize_limit": "many"}), "positive"),
+        (dict(options={"device": "warp9"}), "warp9"),
+    ],
+    ids=str,
+)
 def test_configuration_errors_name_what_is_known(arguments, expected):
     compiled = torch.compile(lambda x: x + 1, backend="mortise", **arguments)
     with pytest.raises(Exception) as caught:
@@ -315,12 +342,21 @@ def test_unknown_backend_arguments():
 def test_missing_library_is_a_clear_error(tmp_path):
     package = pathlib.Path(torch_mortise.__file__).parent
     shutil.copytree(package, tmp_path / "torch_mortise", ignore=shutil.ignore_patterns("_native*", "__pycache__"))
-    script = "import torch_mortise\ntry: torch_mortise.devices()\nexcept torch_mortise.MortiseError as e: print(e.name, e)"
-    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, env={**os.environ, "PYTHONPATH": ""}, capture_output=True, text=True)
+    script = (
+        "import torch_mortise\ntry: torch_mortise.devices()\nexcept torch_mortise.MortiseError as e: print(e.name, e)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": ""},
+        capture_output=True,
+        text=True,
+    )
     assert done.stdout.startswith("NOT_FOUND expected libmortise"), done
 
 
 # ---- threads and memory ------------------------------------------------------------------------------------------
+
 
 def test_threads_share_a_program(compile_for):
     model = Small().eval()
@@ -337,6 +373,7 @@ def test_threads_share_a_program(compile_for):
                 n = (first + i) % 8
                 if not torch.allclose(compiled(inputs[n]), expected[n], atol=1e-5):
                     failures.append(n)
+
     threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
     for thread in threads:
         thread.start()

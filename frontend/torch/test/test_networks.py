@@ -9,7 +9,9 @@ transformers = pytest.importorskip("transformers")
 
 
 def small_bert(**options):
-    config = transformers.BertConfig(hidden_size=48, num_hidden_layers=2, num_attention_heads=4, intermediate_size=96, vocab_size=500, **options)
+    config = transformers.BertConfig(
+        hidden_size=48, num_hidden_layers=2, num_attention_heads=4, intermediate_size=96, vocab_size=500, **options
+    )
     return transformers.BertModel(config).eval()
 
 
@@ -22,6 +24,7 @@ def test_bert(compile_for, attention):
 
     def run(f):
         return lambda i, m: tuple(f(input_ids=i, attention_mask=m).values())
+
     check(run(compiled), run(model), ids, mask)
 
 
@@ -32,10 +35,11 @@ def test_sentence_embedding_of_several_lengths(compile_for):
         hidden = model(input_ids=ids, attention_mask=mask).last_hidden_state
         weights = mask[..., None].to(hidden.dtype)
         return torch.nn.functional.normalize((hidden * weights).sum(1) / weights.sum(1).clamp(min=1e-9), dim=1)
+
     compiled = compile_for(embed, dynamic=None)
     for batch, length in ((3, 9), (4, 13), (2, 5), (3, 9)):
         ids, mask = torch.randint(0, 500, (batch, length)), torch.ones(batch, length, dtype=torch.long)
-        mask[1, length // 2:] = 0
+        mask[1, length // 2 :] = 0
         check(compiled, embed, ids, mask)
 
 
@@ -47,7 +51,9 @@ def test_gpt2(compile_for):
 
 
 def test_vit(compile_for):
-    config = transformers.ViTConfig(hidden_size=48, num_hidden_layers=2, num_attention_heads=4, intermediate_size=96, image_size=32, patch_size=8)
+    config = transformers.ViTConfig(
+        hidden_size=48, num_hidden_layers=2, num_attention_heads=4, intermediate_size=96, image_size=32, patch_size=8
+    )
     model = transformers.ViTForImageClassification(config).eval()
     compiled = compile_for(model)
     check(lambda x: compiled(x).logits, lambda x: model(x).logits, torch.randn(2, 3, 32, 32))
@@ -61,7 +67,14 @@ def test_resnet(compile_for):
 
 
 def test_llama_with_a_static_cache(compile_for):
-    config = transformers.LlamaConfig(hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, vocab_size=200)
+    config = transformers.LlamaConfig(
+        hidden_size=64,
+        intermediate_size=96,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        vocab_size=200,
+    )
     model = transformers.LlamaForCausalLM(config).eval()
     compiled = compile_for(model)
     prompt = torch.randint(0, 200, (1, 7))
@@ -73,12 +86,15 @@ def test_llama_with_a_static_cache(compile_for):
         addresses = [layer.keys.data_ptr() for layer in caches[1].layers]
         for step in range(7, 11):
             for run, cache in zip((model, compiled), caches):
-                ids = prompt[:, step - 7:step - 6]
-                tokens[run].append(run(ids, past_key_values=cache, cache_position=torch.tensor([step]), use_cache=True).logits)
+                ids = prompt[:, step - 7 : step - 6]
+                tokens[run].append(
+                    run(ids, past_key_values=cache, cache_position=torch.tensor([step]), use_cache=True).logits
+                )
     assert_same(tokens[compiled], tokens[model])
     assert_same([layer.keys for layer in caches[1].layers], [layer.keys for layer in caches[0].layers])
     assert addresses == [layer.keys.data_ptr() for layer in caches[1].layers]
     import torch_mortise
+
     report = torch_mortise.last_report()
     assert report["coverage"] == 1.0
     assert any(i["state"] for g in report["graphs"] for i in g["program"]["inputs"])

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Every operator of the importer against eager, in one compiled function per case, on each device."""
+
 import math
 
 import pytest
@@ -21,17 +22,51 @@ def tensor(*shape, dtype=torch.float32, low=-3, high=3):
 
 
 UNARY = {
-    "exp": torch.exp, "expm1": torch.expm1, "sin": torch.sin, "cos": torch.cos, "tan": lambda x: torch.tan(x / 3),
-    "tanh": torch.tanh, "erf": torch.erf, "sigmoid": torch.sigmoid, "abs": torch.abs, "neg": torch.neg, "sign": torch.sign,
-    "floor": torch.floor, "ceil": torch.ceil, "round": torch.round, "trunc": torch.trunc, "relu": torch.relu, "silu": F.silu,
-    "gelu": F.gelu, "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"), "square": torch.square, "cube": lambda x: x ** 3,
-    "leaky_relu": lambda x: F.leaky_relu(x, 0.1), "elu": F.elu, "hardtanh": F.hardtanh, "hardswish": F.hardswish,
-    "softplus": F.softplus, "mish": F.mish, "clamp": lambda x: x.clamp(-1, 0.7), "clamp_min": lambda x: x.clamp_min(0.3),
-    "isnan": torch.isnan, "isinf": torch.isinf, "scalars": lambda x: 0.1 + x * 1.7 - 2, "rsub": lambda x: 1.3 - x,
-    "alpha": lambda x: torch.add(x, x, alpha=0.3), "softmax": lambda x: x.softmax(-1), "log_softmax": lambda x: x.log_softmax(0),
-    "reciprocal": lambda x: (x.abs() + 1).reciprocal(), "sqrt": lambda x: x.abs().sqrt(), "rsqrt": lambda x: (x.abs() + 1).rsqrt(),
-    "log": lambda x: (x.abs() + 0.1).log(), "log1p": lambda x: x.abs().log1p(), "pow_half": lambda x: x.abs() ** 0.5,
-    "pow_third": lambda x: x.abs() ** 0.3, "pow_minus": lambda x: (x.abs() + 1) ** -2, "two_pow": lambda x: 2 ** x,
+    "exp": torch.exp,
+    "expm1": torch.expm1,
+    "sin": torch.sin,
+    "cos": torch.cos,
+    "tan": lambda x: torch.tan(x / 3),
+    "tanh": torch.tanh,
+    "erf": torch.erf,
+    "sigmoid": torch.sigmoid,
+    "abs": torch.abs,
+    "neg": torch.neg,
+    "sign": torch.sign,
+    "floor": torch.floor,
+    "ceil": torch.ceil,
+    "round": torch.round,
+    "trunc": torch.trunc,
+    "relu": torch.relu,
+    "silu": F.silu,
+    "gelu": F.gelu,
+    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "square": torch.square,
+    "cube": lambda x: x**3,
+    "leaky_relu": lambda x: F.leaky_relu(x, 0.1),
+    "elu": F.elu,
+    "hardtanh": F.hardtanh,
+    "hardswish": F.hardswish,
+    "softplus": F.softplus,
+    "mish": F.mish,
+    "clamp": lambda x: x.clamp(-1, 0.7),
+    "clamp_min": lambda x: x.clamp_min(0.3),
+    "isnan": torch.isnan,
+    "isinf": torch.isinf,
+    "scalars": lambda x: 0.1 + x * 1.7 - 2,
+    "rsub": lambda x: 1.3 - x,
+    "alpha": lambda x: torch.add(x, x, alpha=0.3),
+    "softmax": lambda x: x.softmax(-1),
+    "log_softmax": lambda x: x.log_softmax(0),
+    "reciprocal": lambda x: (x.abs() + 1).reciprocal(),
+    "sqrt": lambda x: x.abs().sqrt(),
+    "rsqrt": lambda x: (x.abs() + 1).rsqrt(),
+    "log": lambda x: (x.abs() + 0.1).log(),
+    "log1p": lambda x: x.abs().log1p(),
+    "pow_half": lambda x: x.abs() ** 0.5,
+    "pow_third": lambda x: x.abs() ** 0.3,
+    "pow_minus": lambda x: (x.abs() + 1) ** -2,
+    "two_pow": lambda x: 2**x,
 }
 
 
@@ -43,15 +78,38 @@ def test_unary(compile_for, name, dtype):
 
 
 BINARY = {
-    "add": torch.add, "sub": torch.sub, "mul": torch.mul, "div": torch.div, "max": torch.maximum, "min": torch.minimum,
-    "eq": torch.eq, "ne": torch.ne, "lt": torch.lt, "le": torch.le, "gt": torch.gt, "ge": torch.ge,
-    "remainder": torch.remainder, "fmod": torch.fmod, "floor_div": lambda x, y: torch.div(x, y, rounding_mode="floor"),
-    "trunc_div": lambda x, y: torch.div(x, y, rounding_mode="trunc"), "where": lambda x, y: torch.where(x > y, x, 1),
+    "add": torch.add,
+    "sub": torch.sub,
+    "mul": torch.mul,
+    "div": torch.div,
+    "max": torch.maximum,
+    "min": torch.minimum,
+    "eq": torch.eq,
+    "ne": torch.ne,
+    "lt": torch.lt,
+    "le": torch.le,
+    "gt": torch.gt,
+    "ge": torch.ge,
+    "remainder": torch.remainder,
+    "fmod": torch.fmod,
+    "floor_div": lambda x, y: torch.div(x, y, rounding_mode="floor"),
+    "trunc_div": lambda x, y: torch.div(x, y, rounding_mode="trunc"),
+    "where": lambda x, y: torch.where(x > y, x, 1),
 }
 
 
-@pytest.mark.parametrize("pair", [(torch.float32, torch.float32), (torch.float32, torch.int64), (torch.int32, torch.int64),
-                                  (torch.bfloat16, torch.float32), (torch.uint8, torch.int16), (torch.int64, torch.int64)], ids=str)
+@pytest.mark.parametrize(
+    "pair",
+    [
+        (torch.float32, torch.float32),
+        (torch.float32, torch.int64),
+        (torch.int32, torch.int64),
+        (torch.bfloat16, torch.float32),
+        (torch.uint8, torch.int16),
+        (torch.int64, torch.int64),
+    ],
+    ids=str,
+)
 @pytest.mark.parametrize("name", BINARY)
 def test_binary(compile_for, name, pair):
     f = BINARY[name]
@@ -64,6 +122,7 @@ def test_binary(compile_for, name, pair):
 def test_bits(compile_for, dtype):
     def f(x, y):
         return x & y, x | y, x ^ y, ~x, torch.logical_and(x, y), torch.logical_not(x), x == y, x != 0
+
     check(compile_for(f), f, tensor(4, 5, dtype=dtype, high=100), tensor(5, dtype=dtype, high=100))
 
 
@@ -71,40 +130,119 @@ def test_bits(compile_for, dtype):
 def test_shapes(compile_for, dtype):
     def f(x):
         a, b, c = x.split([1, 2, 1], 1)
-        return (x.view(2, 15, 4)[:, ::2], x.transpose(0, 2), x.permute(2, 0, 1).contiguous(), x[:, 1], x[..., -2:], b.squeeze(0),
-                x.unsqueeze(1).expand(2, 3, 4, 15), torch.cat([a, c], 1), torch.stack([x, x], 2), x.flatten().view(-1, 6),
-                x.repeat(2, 1, 3), x.flip(0, 2), F.pad(x, (1, 2, 0, 3), value=2), x.roll(3, 1), *x.unbind(0), x.chunk(3, 2)[1],
-                x[:, None].mT, x.reshape(8, 15).tril(), x.reshape(8, 15).triu(2), torch.atleast_3d(x[0, 0]), x.movedim(0, -1))
+        return (
+            x.view(2, 15, 4)[:, ::2],
+            x.transpose(0, 2),
+            x.permute(2, 0, 1).contiguous(),
+            x[:, 1],
+            x[..., -2:],
+            b.squeeze(0),
+            x.unsqueeze(1).expand(2, 3, 4, 15),
+            torch.cat([a, c], 1),
+            torch.stack([x, x], 2),
+            x.flatten().view(-1, 6),
+            x.repeat(2, 1, 3),
+            x.flip(0, 2),
+            F.pad(x, (1, 2, 0, 3), value=2),
+            x.roll(3, 1),
+            *x.unbind(0),
+            x.chunk(3, 2)[1],
+            x[:, None].mT,
+            x.reshape(8, 15).tril(),
+            x.reshape(8, 15).triu(2),
+            torch.atleast_3d(x[0, 0]),
+            x.movedim(0, -1),
+        )
+
     check(compile_for(f), f, tensor(2, 4, 15, dtype=dtype))
 
 
 def test_creation(compile_for):
     def f(x):
         n = x.shape[0]
-        return (torch.arange(n), torch.arange(2, 20, 3), torch.arange(0, 1, 0.13), torch.full((2, 3), 1.5), torch.zeros(3, dtype=torch.int32),
-                torch.ones_like(x), x.new_full((2,), 7), torch.eye(3), torch.tensor([1.0, 2.5]), torch.linspace(0, 1, 5), x.new_zeros(2, 2),
-                torch.scalar_tensor(3), torch.full_like(x, math.inf))
+        return (
+            torch.arange(n),
+            torch.arange(2, 20, 3),
+            torch.arange(0, 1, 0.13),
+            torch.full((2, 3), 1.5),
+            torch.zeros(3, dtype=torch.int32),
+            torch.ones_like(x),
+            x.new_full((2,), 7),
+            torch.eye(3),
+            torch.tensor([1.0, 2.5]),
+            torch.linspace(0, 1, 5),
+            x.new_zeros(2, 2),
+            torch.scalar_tensor(3),
+            torch.full_like(x, math.inf),
+        )
+
     check(compile_for(f), f, tensor(5))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.int32], ids=str)
 def test_reductions(compile_for, dtype):
     def f(x):
-        results = [x.sum(), x.sum(1), x.sum((0, 2), keepdim=True), x.amax(1), x.amin((0, 1)), x.max(), x.min(), x.argmax(), x.argmax(2),
-                   x.argmin(0, keepdim=True), x.cumsum(1), *x.max(1), x.min(2, keepdim=True)[0], (x > 0).any(), (x > 0).all(1), x.any(2)]
+        results = [
+            x.sum(),
+            x.sum(1),
+            x.sum((0, 2), keepdim=True),
+            x.amax(1),
+            x.amin((0, 1)),
+            x.max(),
+            x.min(),
+            x.argmax(),
+            x.argmax(2),
+            x.argmin(0, keepdim=True),
+            x.cumsum(1),
+            *x.max(1),
+            x.min(2, keepdim=True)[0],
+            (x > 0).any(),
+            (x > 0).all(1),
+            x.any(2),
+        ]
         if x.is_floating_point():
-            results += [x.mean(), x.mean((1, 2)), x.var(1), x.std((0, 2), correction=0), x.norm(dim=1), F.normalize(x, dim=-1),
-                        torch.linalg.vector_norm(x, ord=1), x.logsumexp(1), x.prod(1)]
+            results += [
+                x.mean(),
+                x.mean((1, 2)),
+                x.var(1),
+                x.std((0, 2), correction=0),
+                x.norm(dim=1),
+                F.normalize(x, dim=-1),
+                torch.linalg.vector_norm(x, ord=1),
+                x.logsumexp(1),
+                x.prod(1),
+            ]
         return tuple(results)
+
     check(compile_for(f), f, tensor(3, 5, 7, dtype=dtype))
 
 
 @pytest.mark.parametrize("dtype", FLOATS[:3], ids=str)
 def test_products(compile_for, dtype):
     def f(x, w, b, y):
-        return (F.linear(x, w, b), F.linear(x, w), torch.addmm(b, x[0], w.t()), torch.addmm(b, x[0], w.t(), beta=0.5, alpha=2), x[0] @ w.t(),
-                x @ y, torch.bmm(x, y), torch.baddbmm(x @ y, x, y), torch.einsum("bij,bjk->bik", x, y), x[0, 0] @ w[0], x[0] @ w[0], x[0].mm(y[0]))
-    check(compile_for(f), f, tensor(2, 3, 5, dtype=dtype), tensor(4, 5, dtype=dtype), tensor(4, dtype=dtype), tensor(2, 5, 6, dtype=dtype))
+        return (
+            F.linear(x, w, b),
+            F.linear(x, w),
+            torch.addmm(b, x[0], w.t()),
+            torch.addmm(b, x[0], w.t(), beta=0.5, alpha=2),
+            x[0] @ w.t(),
+            x @ y,
+            torch.bmm(x, y),
+            torch.baddbmm(x @ y, x, y),
+            torch.einsum("bij,bjk->bik", x, y),
+            x[0, 0] @ w[0],
+            x[0] @ w[0],
+            x[0].mm(y[0]),
+        )
+
+    check(
+        compile_for(f),
+        f,
+        tensor(2, 3, 5, dtype=dtype),
+        tensor(4, 5, dtype=dtype),
+        tensor(4, dtype=dtype),
+        tensor(2, 5, 6, dtype=dtype),
+    )
 
 
 def test_integer_product(compile_for):
@@ -115,8 +253,15 @@ def test_integer_product(compile_for):
 @pytest.mark.parametrize("dtype", FLOATS[:3], ids=str)
 def test_norms(compile_for, dtype):
     def f(x, scale, bias, mean, variance):
-        return (F.layer_norm(x, (7,), scale, bias, 1e-5), F.layer_norm(x, (6, 7)), F.group_norm(x, 3, scale[:6], bias[:6]), F.rms_norm(x, (7,), scale, 1e-6),
-                F.batch_norm(x, mean[:6], variance[:6].abs() + 1, scale[:6], bias[:6]), F.instance_norm(x))
+        return (
+            F.layer_norm(x, (7,), scale, bias, 1e-5),
+            F.layer_norm(x, (6, 7)),
+            F.group_norm(x, 3, scale[:6], bias[:6]),
+            F.rms_norm(x, (7,), scale, 1e-6),
+            F.batch_norm(x, mean[:6], variance[:6].abs() + 1, scale[:6], bias[:6]),
+            F.instance_norm(x),
+        )
+
     check(compile_for(f), f, tensor(2, 6, 7, dtype=dtype), *[tensor(7, dtype=dtype) for _ in range(4)])
 
 
@@ -129,21 +274,48 @@ def test_attention(compile_for, dtype):
     def f(q, k, v, mask):
         attend = F.scaled_dot_product_attention
         bias = torch.where(mask, 0.0, -2.0).to(q.dtype)
-        return (attend(q, k, v), attend(q, k, v, mask), attend(q, k, v, bias, scale=0.3), attend(q, q, q, is_causal=True),
-                attend(q, k[:, :2], v[:, :2], enable_gqa=True))
+        return (
+            attend(q, k, v),
+            attend(q, k, v, mask),
+            attend(q, k, v, bias, scale=0.3),
+            attend(q, q, q, is_causal=True),
+            attend(q, k[:, :2], v[:, :2], enable_gqa=True),
+        )
+
     check(compile_for(f), f, q, k, v, mask)
 
 
 @pytest.mark.parametrize("dtype", FLOATS[:3], ids=str)
 def test_windows(compile_for, dtype):
     def f(x, w, g, u):
-        return (F.conv2d(x, w), F.conv2d(x, w, stride=2, padding=1, dilation=2), F.conv2d(x, g, groups=4), F.conv1d(x[:, :, 0], w[:, :, 0]),
-                F.conv2d(x, w, w[:, 0, 0, 0], padding=(0, 2)), F.conv_transpose2d(x, u, stride=2, padding=1, output_padding=1),
-                F.max_pool2d(x, 3, 2, 1), F.max_pool2d(x, 2, ceil_mode=True), F.avg_pool2d(x, 2), F.avg_pool2d(x, 3, 2, 1),
-                F.avg_pool2d(x, 3, 2, 1, count_include_pad=False), F.avg_pool2d(x, 2, ceil_mode=True), F.adaptive_avg_pool2d(x, 1),
-                F.adaptive_avg_pool2d(x[:, :, :8, :8], 4), F.interpolate(x, scale_factor=2), F.pixel_shuffle(x, 2))
-    check(compile_for(f), f, tensor(2, 4, 9, 11, dtype=dtype), tensor(6, 4, 3, 3, dtype=dtype), tensor(8, 1, 2, 2, dtype=dtype),
-          tensor(4, 3, 3, 3, dtype=dtype), coverage=0.8 if dtype == torch.float64 else 1.0)  # devices may lack f64 convolutions
+        return (
+            F.conv2d(x, w),
+            F.conv2d(x, w, stride=2, padding=1, dilation=2),
+            F.conv2d(x, g, groups=4),
+            F.conv1d(x[:, :, 0], w[:, :, 0]),
+            F.conv2d(x, w, w[:, 0, 0, 0], padding=(0, 2)),
+            F.conv_transpose2d(x, u, stride=2, padding=1, output_padding=1),
+            F.max_pool2d(x, 3, 2, 1),
+            F.max_pool2d(x, 2, ceil_mode=True),
+            F.avg_pool2d(x, 2),
+            F.avg_pool2d(x, 3, 2, 1),
+            F.avg_pool2d(x, 3, 2, 1, count_include_pad=False),
+            F.avg_pool2d(x, 2, ceil_mode=True),
+            F.adaptive_avg_pool2d(x, 1),
+            F.adaptive_avg_pool2d(x[:, :, :8, :8], 4),
+            F.interpolate(x, scale_factor=2),
+            F.pixel_shuffle(x, 2),
+        )
+
+    check(
+        compile_for(f),
+        f,
+        tensor(2, 4, 9, 11, dtype=dtype),
+        tensor(6, 4, 3, 3, dtype=dtype),
+        tensor(8, 1, 2, 2, dtype=dtype),
+        tensor(4, 3, 3, 3, dtype=dtype),
+        coverage=0.8 if dtype == torch.float64 else 1.0,
+    )  # devices may lack f64 convolutions
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.bool], ids=str)
@@ -151,9 +323,25 @@ def test_indexing(compile_for, dtype):
     x, i, j = tensor(5, 6, 7, dtype=dtype), torch.tensor([[0, 2], [-1, 4]]), torch.tensor([3, -6])
 
     def f(x, i, j):
-        return (x[i], x[:, i], x[i, j], x[:, i, j], x[i, :, j], x[None, i, 1:, j], F.embedding(i.abs(), x[:, :, 0]), x.gather(1, i.abs().view(2, 2, 1)),
-                x.index_select(1, j.abs() - 1), x.index_copy(0, j.abs() - 2, x[:2]), x.index_put((i, j), x[0, 0, 0]), torch.ops.aten.index_put(x, [None, j], x[:, :2]),
-                x.scatter(1, i.abs().view(2, 2, 1), x), torch.slice_scatter(x, x[:, :2], 1, 1, 6, 3), torch.select_scatter(x, x[0], 0, 2), x.take_along_dim(i.abs().view(1, 4, 1), 1))
+        return (
+            x[i],
+            x[:, i],
+            x[i, j],
+            x[:, i, j],
+            x[i, :, j],
+            x[None, i, 1:, j],
+            F.embedding(i.abs(), x[:, :, 0]),
+            x.gather(1, i.abs().view(2, 2, 1)),
+            x.index_select(1, j.abs() - 1),
+            x.index_copy(0, j.abs() - 2, x[:2]),
+            x.index_put((i, j), x[0, 0, 0]),
+            torch.ops.aten.index_put(x, [None, j], x[:, :2]),
+            x.scatter(1, i.abs().view(2, 2, 1), x),
+            torch.slice_scatter(x, x[:, :2], 1, 1, 6, 3),
+            torch.select_scatter(x, x[0], 0, 2),
+            x.take_along_dim(i.abs().view(1, 4, 1), 1),
+        )
+
     check(compile_for(f), f, x, i, j)
 
 
@@ -161,13 +349,21 @@ def test_accumulating_writes(compile_for):
     x, i = tensor(5, 6), torch.tensor([0, 2, 0, -1])
 
     def f(x, i):
-        return x.index_put((i,), torch.ones(4, 6), accumulate=True), x.index_add(0, i.abs(), x[:4]), x.scatter_add(0, i.abs().view(4, 1).expand(4, 6), x[:4])
+        return (
+            x.index_put((i,), torch.ones(4, 6), accumulate=True),
+            x.index_add(0, i.abs(), x[:4]),
+            x.scatter_add(0, i.abs().view(4, 1).expand(4, 6), x[:4]),
+        )
+
     check(compile_for(f), f, x, i)
 
 
 def test_casts(compile_for):
     def f(x):
-        return [x.to(d) for d in (*FLOATS, torch.int64, torch.int32, torch.int16, torch.int8, torch.bool)] + [(x.abs()).to(torch.uint8)]
+        return [x.to(d) for d in (*FLOATS, torch.int64, torch.int32, torch.int16, torch.int8, torch.bool)] + [
+            (x.abs()).to(torch.uint8)
+        ]
+
     check(compile_for(f), f, tensor(4, 5))
 
 
@@ -175,7 +371,20 @@ def test_numbers_at_the_edge(compile_for):
     x = torch.tensor([math.nan, math.inf, -math.inf, 0.0, -0.0, 1e38, -1e38, 1e-40])
 
     def f(x):
-        return x + 1, x.clamp(-1, 1), x.relu(), x.abs(), x.isnan(), torch.where(x.isnan(), 0.0, x), x.sign(), x == x, x > 0, x.sigmoid(), x.tanh()
+        return (
+            x + 1,
+            x.clamp(-1, 1),
+            x.relu(),
+            x.abs(),
+            x.isnan(),
+            torch.where(x.isnan(), 0.0, x),
+            x.sign(),
+            x == x,
+            x > 0,
+            x.sigmoid(),
+            x.tanh(),
+        )
+
     check(compile_for(f), f, x)
 
 
@@ -183,4 +392,5 @@ def test_numbers_at_the_edge(compile_for):
 def test_odd_shapes(compile_for, shape):
     def f(x):
         return x * 2 + 1, x.sum(), x.unsqueeze(0), x.flatten()
+
     check(compile_for(f), f, tensor(*shape))

@@ -1,8 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Mortise for PyTorch: torch.compile(model, backend="mortise", mode=..., options={...}); see README.md."""
+
 from .backend import backend, devices, refresh
 from .errors import MortiseError
 from .report import Explanation, explain, last_report, profiling, reset
 
-__all__ = ["backend", "devices", "explain", "Explanation", "last_report", "MortiseError", "profiling", "refresh", "reset"]
+__all__ = [
+    "backend",
+    "devices",
+    "explain",
+    "Explanation",
+    "last_report",
+    "MortiseError",
+    "profiling",
+    "refresh",
+    "reset",
+]
 __version__ = "0.1.0"

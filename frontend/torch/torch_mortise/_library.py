@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Loads the extension, and with it libmortise, once."""
+
 import json
 import threading
 
@@ -21,12 +22,24 @@ def _load():
     try:
         from . import _native
     except ImportError as error:
-        raise MortiseError(NOT_FOUND, f"expected libmortise and the extension _native beside torch_mortise, found: {error}; "
-                           "build them with ./dev build, or reinstall the package") from error
+        raise MortiseError(
+            NOT_FOUND,
+            f"expected libmortise and the extension _native beside torch_mortise, found: {error}; "
+            "build them with ./dev build, or reinstall the package",
+        ) from error
     if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
         raise MortiseError(NOT_FOUND, f"expected torch 2.13 or newer, found {torch.__version__}; upgrade torch")
-    _native.setup(torch.Tensor.__dlpack_c_exchange_api__, MortiseError, torch.Tensor, torch._C.TensorBase.__dict__["_version"],
-                  torch.empty_strided, _view, _dense, torch.Tensor.copy_, torch.autograd.graph.increment_version)
+    _native.setup(
+        torch.Tensor.__dlpack_c_exchange_api__,
+        MortiseError,
+        torch.Tensor,
+        torch._C.TensorBase.__dict__["_version"],
+        torch.empty_strided,
+        _view,
+        _dense,
+        torch.Tensor.copy_,
+        torch.autograd.graph.increment_version,
+    )
     return _native
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """torch.compile(model, backend="mortise", mode=..., options={...})."""
+
 import difflib
 import functools
 import itertools
@@ -40,13 +41,16 @@ def read_options(mode, options):
         if key in OWN_OPTIONS:
             values[key] = text
         elif difflib.get_close_matches(key, OWN_OPTIONS, 1, 0.8):
-            raise MortiseError(INVALID_ARGUMENT, f"expected a known option, found \"{key}\"; the nearest is "
-                               f"\"{difflib.get_close_matches(key, OWN_OPTIONS, 1, 0.8)[0]}\"")
+            raise MortiseError(
+                INVALID_ARGUMENT,
+                f'expected a known option, found "{key}"; the nearest is '
+                f'"{difflib.get_close_matches(key, OWN_OPTIONS, 1, 0.8)[0]}"',
+            )
         else:
             session[key] = text
     limit = values["specialize_limit"]
     if not limit.isdigit() or int(limit) < 1:
-        raise MortiseError(INVALID_ARGUMENT, f"option specialize_limit: expected a positive number, found \"{limit}\"")
+        raise MortiseError(INVALID_ARGUMENT, f'option specialize_limit: expected a positive number, found "{limit}"')
     return tuple(sorted(session.items())), int(limit)
 
 
@@ -58,8 +62,11 @@ class EagerGraph(CompiledGraph):
         self._boxed_call = True  # on the instance: torch's wrappers copy its dictionary, not the class's
         self.nodes = list(module.graph.nodes)
         self.regions, self.key, self.whole, self.prepare_s = [], Key([], set()), None, 0.0
-        self.reasons = {n: TRAINING for n in self.nodes if n.op == "call_function" and is_tensor(n)
-                        and n.target is not region.operator.getitem}
+        self.reasons = {
+            n: TRAINING
+            for n in self.nodes
+            if n.op == "call_function" and is_tensor(n) and n.target is not region.operator.getitem
+        }
         report.compiled(self)
 
     def __call__(self, arguments):
@@ -89,8 +96,13 @@ def backend(module, inputs, *, mode=None, options=None):
     pairs, limit = read_options(mode, options)
     _library.session(pairs)  # an unknown mode, option or device is an error here, before any tracing
     compile_graph = functools.partial(compile_inference, pairs, limit)
-    return aot_autograd(fw_compiler=compile_training, bw_compiler=compile_training, inference_compiler=compile_graph,
-                        decompositions=decompositions(), keep_inference_input_mutations=True)(module, inputs)
+    return aot_autograd(
+        fw_compiler=compile_training,
+        bw_compiler=compile_training,
+        inference_compiler=compile_graph,
+        decompositions=decompositions(),
+        keep_inference_input_mutations=True,
+    )(module, inputs)
 
 
 def devices(options=None):

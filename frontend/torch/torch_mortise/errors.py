@@ -1,8 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The one error that this package raises, and the internal one that sends an operator to eager."""
 
-CODES = ("OK", "INVALID_ARGUMENT", "UNSUPPORTED", "NEEDS_STATIC", "OUT_OF_MEMORY", "NOT_FOUND", "VERSION_MISMATCH",
-         "CANCELLED", "DEVICE_LOST", "CORRUPT", "INTERNAL")
+CODES = (
+    "OK",
+    "INVALID_ARGUMENT",
+    "UNSUPPORTED",
+    "NEEDS_STATIC",
+    "OUT_OF_MEMORY",
+    "NOT_FOUND",
+    "VERSION_MISMATCH",
+    "CANCELLED",
+    "DEVICE_LOST",
+    "CORRUPT",
+    "INTERNAL",
+)
 INVALID_ARGUMENT, UNSUPPORTED, NOT_FOUND, INTERNAL = 1, 2, 5, 10
 
 

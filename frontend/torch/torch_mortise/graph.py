@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """One FX graph as AOTAutograd hands it over: what runs as programs, what runs in eager and why, and the call."""
+
 import operator
 import re
 import threading
@@ -19,8 +20,15 @@ aten = torch.ops.aten
 # Lines of the compiler's message: the location that the importer gave (a node's name), then what each device says.
 _UNCOVERED = re.compile(r"^  mortise\.\S+\(.*\) at (\S+)\n((?:    .*(?:\n|$))+)", re.MULTILINE)
 # Made anew wherever they are used, rather than passed between regions.
-CREATION = {aten.scalar_tensor.default, aten.full.default, aten.arange.default, aten.arange.start, aten.arange.start_step,
-            aten.zeros.default, aten.ones.default}
+CREATION = {
+    aten.scalar_tensor.default,
+    aten.full.default,
+    aten.arange.default,
+    aten.arange.start,
+    aten.arange.start_step,
+    aten.zeros.default,
+    aten.ones.default,
+}
 
 
 def is_tensor(node):
@@ -79,7 +87,9 @@ class CompiledGraph:
         self.attributes = {n: getattr_path(module, n.target) for n in nodes if n.op == "get_attr"}
         for node, tensor in self.attributes.items():
             node.meta.setdefault("val", tensor)
-        self.mutations = {n: (n.args[0], n.args[1]) for n in nodes if n.target is aten.copy_.default and n.args[0].op == "placeholder"}
+        self.mutations = {
+            n: (n.args[0], n.args[1]) for n in nodes if n.target is aten.copy_.default and n.args[0].op == "placeholder"
+        }
         mutated = {target for target, _ in self.mutations.values()}
         self.constants = {self.placeholders[i] for i in static_inputs if i < len(self.placeholders)} - mutated
         self.constants = {n for n in self.constants if isinstance(n.meta.get("val"), torch.Tensor)}
@@ -101,7 +111,9 @@ class CompiledGraph:
             if node.op != "call_function" or node in self.mutations or not is_tensor(node):
                 continue
             reason = f"shapes that depend on data ({data_dependent})" if data_dependent else unsupported_reason(node)
-            if reason is None and any(isinstance(n.meta.get("val"), torch.Tensor) and unsupported_value(n) for n in node.all_input_nodes):
+            if reason is None and any(
+                isinstance(n.meta.get("val"), torch.Tensor) and unsupported_value(n) for n in node.all_input_nodes
+            ):
                 reason = next(unsupported_value(n) for n in node.all_input_nodes if unsupported_value(n))
             if reason:
                 self.reasons[node] = reason
@@ -129,7 +141,9 @@ class CompiledGraph:
                 return self.check_requirement()
             except NodeUnsupported as error:
                 self.refuse(error.node, error.reason)
-        raise MortiseError(INTERNAL, f"{self.name}: no partition stands; the last refusals: {list(self.reasons.items())[-3:]}")
+        raise MortiseError(
+            INTERNAL, f"{self.name}: no partition stands; the last refusals: {list(self.reasons.items())[-3:]}"
+        )
 
     def compile(self, region, key):
         try:
@@ -156,8 +170,11 @@ class CompiledGraph:
         covered = 100 * (1 - len(self.eager_nodes()) / self.operator_count())
         if match and covered < float(match[1]):
             listed = "; ".join(f"{n.target} ({n.name}): {r}" for n, r in self.eager_nodes()[:8])
-            raise MortiseError(UNSUPPORTED, f"required {require}, found {covered:.1f}%: in eager are {listed}; ask for less, or choose "
-                               "another device")
+            raise MortiseError(
+                UNSUPPORTED,
+                f"required {require}, found {covered:.1f}%: in eager are {listed}; ask for less, or choose "
+                "another device",
+            )
 
     def refuse(self, node, reason):
         source = node.args[0] if node.target is operator.getitem else node
@@ -165,14 +182,19 @@ class CompiledGraph:
         self.spread_to_getitem()
 
     def region(self, name, nodes, arguments, wanted, states):
-        made = Region(name, nodes, arguments, wanted, states, self.constants, self.key, self.attributes, self.options, self.limit)
+        made = Region(
+            name, nodes, arguments, wanted, states, self.constants, self.key, self.attributes, self.options, self.limit
+        )
         self.regions.append(made)
         return made
 
     def prepare_whole(self, nodes):
         """Everything is one program: a call is one call into it."""
-        nodes = self.partition.with_floating(nodes, [n for n in self.outputs if isinstance(n, torch.fx.Node)]
-                                             + [s for _, s in self.mutations.values() if isinstance(s, torch.fx.Node)])
+        nodes = self.partition.with_floating(
+            nodes,
+            [n for n in self.outputs if isinstance(n, torch.fx.Node)]
+            + [s for _, s in self.mutations.values() if isinstance(s, torch.fx.Node)],
+        )
         outputs = [self.mutations[n][0] if n in self.mutations else n for n in self.outputs]
         states = dict(self.mutations.values())
         self.whole = self.region(self.name, nodes, self.placeholders, outputs, states)
@@ -196,8 +218,16 @@ class CompiledGraph:
         needed_later = final | {s for _, s in self.copies if isinstance(s, torch.fx.Node)}
         for number in sorted(segments):
             nodes = segments[number]
-            readers = {s for n, later in segments.items() if n > number for node in self.partition.with_floating(later, []) for s in node.all_input_nodes}
-            wanted = [n for n in nodes if isinstance(n.meta.get("val"), torch.Tensor) and (n in readers or n in needed_later)]
+            readers = {
+                s
+                for n, later in segments.items()
+                if n > number
+                for node in self.partition.with_floating(later, [])
+                for s in node.all_input_nodes
+            }
+            wanted = [
+                n for n in nodes if isinstance(n.meta.get("val"), torch.Tensor) and (n in readers or n in needed_later)
+            ]
             if number % 2 == 0:
                 states = {t: s for t, s in self.mutations.values() if handled.get(t) == number}
                 self.add_program(number, self.partition.with_floating(nodes, wanted), wanted, states)
@@ -300,6 +330,7 @@ def unsupported_value(node):
     if value.layout is not torch.strided:
         return f"an operand of layout {value.layout}"
     from . import dtypes
+
     if value.dtype not in dtypes.TO_TORCH.values():
         return f"an operand of dtype {str(value.dtype).removeprefix('torch.')}"
     return None

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """How a tensor's elements lie in memory, and which tensors are views of others."""
+
 import operator
 
 from .importer.shape import VIEWS

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """A part of an FX graph that runs as one program: import, compile, specialise, bind, call."""
+
 import collections
 import logging
 import operator
@@ -19,8 +20,8 @@ from .layout import dense_strides, inverse, memory_order, view_source
 log = logging.getLogger("torch_mortise")
 aten = torch.ops.aten
 CONSTANT, STATE = 1, 2  # MortiseValueFlag
-LITERAL_ELEMENTS = 64   # tensors that a graph holds itself become literals up to this size
-REBINDS = 16            # a constant that changes more often becomes an ordinary input
+LITERAL_ELEMENTS = 64  # tensors that a graph holds itself become literals up to this size
+REBINDS = 16  # a constant that changes more often becomes an ordinary input
 # where a result comes from: native/program.cpp, enum Source
 OUTPUT, ARGUMENT, OUTPUT_VIEW, ARGUMENT_VIEW, OBJECT = range(5)
 
@@ -42,7 +43,7 @@ class Importer(Emitter):
         super().__init__(builder, numbers)
         self.region, self.numbers = region, numbers
         self.environment = {}
-        self.inputs = []     # tuples for Program.configure
+        self.inputs = []  # tuples for Program.configure
         self.input_nodes = []
 
     def is_constant(self, node):
@@ -147,7 +148,9 @@ class Outputs:
             source = view_source(source)
         if source is None or source in self.region.states:
             return False
-        self.results.append((ARGUMENT_VIEW, self.region.position[source], None, shape, strides, self.shift(node, source)))
+        self.results.append(
+            (ARGUMENT_VIEW, self.region.position[source], None, shape, strides, self.shift(node, source))
+        )
         return True
 
     def add_view(self, node, shape, strides):
@@ -174,15 +177,21 @@ class Outputs:
 
 class NoProgram:
     """What runs when a region computes nothing: every result is an argument, a view of one, or a number."""
+
     handle = 0
 
     def __init__(self, results):
         self.results = results
 
     def run(self, arguments):
-        return [arguments[index] if source == ARGUMENT else value if source == OBJECT
-                else _library._view(arguments[index], shape, strides, shift)
-                for source, index, value, shape, strides, shift in self.results]
+        return [
+            (
+                arguments[index]
+                if source == ARGUMENT
+                else value if source == OBJECT else _library._view(arguments[index], shape, strides, shift)
+            )
+            for source, index, value, shape, strides, shift in self.results
+        ]
 
     profile = run
 
@@ -223,8 +232,11 @@ class Specialisation:
         record["compile_s"] = time.perf_counter() - started
         self.program.configure(tuple(importer.inputs), tuple(outputs.outputs), tuple(outputs.results))
         self.input_count = len(importer.inputs)
-        self.constants = [(number, node, *importer.inputs[number]) for number, node in enumerate(importer.input_nodes)
-                          if importer.inputs[number][1] == 1]
+        self.constants = [
+            (number, node, *importer.inputs[number])
+            for number, node in enumerate(importer.input_nodes)
+            if importer.inputs[number][1] == 1
+        ]
         if not self.constants:
             self.bind(region, None)
 
@@ -241,7 +253,6 @@ class Specialisation:
         self.storages = {t.untyped_storage().data_ptr() for t in sources if t is not None}
         self.record["bind_s"] = time.perf_counter() - started
         self.record["binds"] += 1
-
 
     def replaced(self, number, given):
         """Whether `given` stands for a tensor that nobody else holds any more, or is the same tensor with other memory."""
@@ -260,7 +271,6 @@ class Region:
         self.attributes = attributes  # get_attr node -> tensor
         self.lock = threading.RLock()
         self.specialisations = collections.OrderedDict()
-        self.evictions = 0
         self.notes = []
         used = {}
         for node in nodes:
@@ -270,7 +280,9 @@ class Region:
         outside = [n for n in used if n not in mine and isinstance(n.meta.get("val"), torch.Tensor)]
         self.literals = [n for n in outside if n in attributes and attributes[n].numel() <= LITERAL_ELEMENTS]
         self.inputs = [n for n in outside if n not in self.literals]
-        self.constants = {n for n in self.inputs if n in constants and n not in states} | {n for n in self.inputs if n in attributes}
+        self.constants = {n for n in self.inputs if n in constants and n not in states} | {
+            n for n in self.inputs if n in attributes
+        }
         regions.add(self)
 
     def specialisation(self, key):
@@ -297,7 +309,6 @@ class Region:
         self.specialisations[key] = found
         if len(self.specialisations) > self.limit:
             oldest, _ = self.specialisations.popitem(last=False)
-            self.evictions += 1
             self.note(f"dropped the program for {oldest}: more than specialize_limit = {self.limit} shapes are in use")
         return found
 
@@ -334,13 +345,13 @@ class Region:
 
     def variant(self, key, given, arguments):
         """The program of this set of numbers to which `given` is bound."""
-        numbers = key[:len(self.key.sources)]
+        numbers = key[: len(self.key.sources)]
         wanted = (*numbers, id(given))
         found = self.specialisations.get(wanted)
         if found is not None:
             self.specialisations.move_to_end(wanted)
             return found
-        variants = sum(k[:len(numbers)] == numbers for k in self.specialisations)
+        variants = sum(k[: len(numbers)] == numbers for k in self.specialisations)
         if variants >= self.limit:
             node = next(n for n, p in self.position.items() if arguments[p] is given)
             return self.demote(self.specialisations[numbers], node, f"came as {variants} different tensors")
@@ -352,7 +363,7 @@ class Region:
         self.note(f"{node.name} {why}: it is an ordinary input from now on")
         self.constants.discard(node)
         self.specialisations.clear()
-        return self.specialise(found.key[:len(self.key.sources)])
+        return self.specialise(found.key[: len(self.key.sources)])
 
     def reads_any(self, addresses):
         """Whether a bound constant lies in one of these storages."""

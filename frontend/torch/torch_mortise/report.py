@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Where every region ran and why: `last_report()`, `profiling()` and `explain()`."""
+
 import collections
 import contextlib
 import html
@@ -13,7 +14,7 @@ from .region import NoProgram
 # Graphs that run while a `profiling` block is open are noted here; empty otherwise, which is all that a call checks.
 collecting = []
 _recent = collections.deque(maxlen=256)  # weak references to graphs, newest last
-_profiled = None                         # [(graph, key)] of the last profiling block
+_profiled = None  # [(graph, key)] of the last profiling block
 
 
 def compiled(graph):
@@ -62,12 +63,23 @@ def _entry(graph, key):
         handles.append(found.program.handle)
     eager = [{"node": n.name, "op": str(n.target), "reason": r} for n, r in graph.eager_nodes()]
     total = graph.operator_count()
-    return {"name": graph.name, "symbols": {str(s): n for (s, _, _), n in zip(graph.key.sources, key)},
-            "operators": total, "coverage": (total - len(eager)) / total if total else 1.0, "eager": eager,
-            "import_s": numbers["import_s"], "compile_s": programs[0].get("compile_s", {}) if programs else {},
-            "compile_total_s": numbers["compile_s"], "bind_s": numbers["bind_s"], "binds": numbers["binds"],
-            "backend_s": graph.prepare_s + numbers["late_s"] + numbers["bind_s"], "handle": handles[0] if handles else 0,
-            "program": programs[0] if programs else None, "programs": programs, "notes": notes}
+    return {
+        "name": graph.name,
+        "symbols": {str(s): n for (s, _, _), n in zip(graph.key.sources, key)},
+        "operators": total,
+        "coverage": (total - len(eager)) / total if total else 1.0,
+        "eager": eager,
+        "import_s": numbers["import_s"],
+        "compile_s": programs[0].get("compile_s", {}) if programs else {},
+        "compile_total_s": numbers["compile_s"],
+        "bind_s": numbers["bind_s"],
+        "binds": numbers["binds"],
+        "backend_s": graph.prepare_s + numbers["late_s"] + numbers["bind_s"],
+        "handle": handles[0] if handles else 0,
+        "program": programs[0] if programs else None,
+        "programs": programs,
+        "notes": notes,
+    }
 
 
 def _pairs():
@@ -98,8 +110,13 @@ def last_report():
     if eager:
         placement["eager"] = eager
     spent = sum(times.values())
-    return {"coverage": (total - eager) / total if total else 1.0, "operators": total, "placement": dict(placement),
-            "time_share": {k: v / spent for k, v in times.most_common()} if spent else {}, "graphs": graphs}
+    return {
+        "coverage": (total - eager) / total if total else 1.0,
+        "operators": total,
+        "placement": dict(placement),
+        "time_share": {k: v / spent for k, v in times.most_common()} if spent else {},
+        "graphs": graphs,
+    }
 
 
 class Explanation:
@@ -113,12 +130,16 @@ class Explanation:
 
     def __str__(self):
         r = self.report
-        lines = [f"coverage {r['coverage']:.1%} of {r['operators']} operators; " +
-                 ", ".join(f"{n} on {d}" for d, n in r["placement"].items())]
+        lines = [
+            f"coverage {r['coverage']:.1%} of {r['operators']} operators; "
+            + ", ".join(f"{n} on {d}" for d, n in r["placement"].items())
+        ]
         for graph in r["graphs"]:
             symbols = ", ".join(f"{k} = {v}" for k, v in graph["symbols"].items())
-            lines.append(f"graph {graph['name']}{f' ({symbols})' if symbols else ''}: import {graph['import_s'] * 1e3:.1f} ms, "
-                         f"compile {graph['compile_total_s'] * 1e3:.1f} ms, bind {graph['bind_s'] * 1e3:.1f} ms")
+            lines.append(
+                f"graph {graph['name']}{f' ({symbols})' if symbols else ''}: import {graph['import_s'] * 1e3:.1f} ms, "
+                f"compile {graph['compile_total_s'] * 1e3:.1f} ms, bind {graph['bind_s'] * 1e3:.1f} ms"
+            )
             for program in graph["programs"]:
                 lines += self._program_lines(program)
             lines += [f"  eager    {e['op']} ({e['node']}): {e['reason']}" for e in graph["eager"]]
@@ -131,22 +152,33 @@ class Explanation:
     def _program_lines(program):
         lines = []
         for region in program.get("placement", []):
-            ops = ", ".join(f"{n} {op.removeprefix('mortise.')}" for op, n in sorted(region["ops"].items(), key=lambda i: -i[1]))
-            lines.append(f"  {region['device']:<8} {region['lowering']}: {ops}; predicted {region.get('predicted_ns', 0) / 1e3:.0f} us")
+            ops = ", ".join(
+                f"{n} {op.removeprefix('mortise.')}" for op, n in sorted(region["ops"].items(), key=lambda i: -i[1])
+            )
+            lines.append(
+                f"  {region['device']:<8} {region['lowering']}: {ops}; predicted {region.get('predicted_ns', 0) / 1e3:.0f} us"
+            )
             for step in region.get("steps", []):
                 lines.append(f"             {(step.get('ns') or 0) / 1e3:9.1f} us  {step['lowering']}: {step['name']}")
         for refusal in program.get("refusals", []):
-            lines.append(f"  refused  {refusal['op']} by {refusal['plugin']} on {refusal['device']}: {refusal['reason']} {refusal.get('detail') or ''}".rstrip())
+            lines.append(
+                f"  refused  {refusal['op']} by {refusal['plugin']} on {refusal['device']}: {refusal['reason']} {refusal.get('detail') or ''}".rstrip()
+            )
         return lines
 
     def html(self):
         """A self-contained page."""
         r = self.report
         colours = ["#2a7", "#47c", "#c73", "#a4c", "#888"]
-        bars = "".join(f'<div style="flex:{n};background:{"#c33" if d == "eager" else colours[i % 5]}">{html.escape(d)}: {n}</div>'
-                       for i, (d, n) in enumerate(r["placement"].items()))
-        shares = "".join(f'<tr><td>{html.escape(k)}</td><td>{v:.1%}</td><td><div style="background:#47c;height:1em;width:{v * 300:.0f}px">'
-                         "</div></td></tr>" for k, v in r["time_share"].items())
+        bars = "".join(
+            f'<div style="flex:{n};background:{"#c33" if d == "eager" else colours[i % 5]}">{html.escape(d)}: {n}</div>'
+            for i, (d, n) in enumerate(r["placement"].items())
+        )
+        shares = "".join(
+            f'<tr><td>{html.escape(k)}</td><td>{v:.1%}</td><td><div style="background:#47c;height:1em;width:{v * 300:.0f}px">'
+            "</div></td></tr>"
+            for k, v in r["time_share"].items()
+        )
         return f"""<!doctype html><meta charset="utf-8"><title>mortise placement</title>
 <style>body{{font:14px sans-serif;margin:2em;max-width:70em}}.bar{{display:flex;color:#fff}}.bar div{{padding:.5em;min-width:5em}}
 pre{{background:#f4f4f4;padding:1em;overflow:auto}}td{{padding:.2em 1em .2em 0}}</style>
@@ -161,7 +193,9 @@ pre{{background:#f4f4f4;padding:1em;overflow:auto}}td{{padding:.2em 1em .2em 0}}
 def explain(model, *args, mode=None, options=None, **kwargs):
     """Runs `model` (compiled for "mortise" unless it already is) on the arguments and says where every region ran, how long
     each step took, what was refused and why. Runs under no_grad, twice: once to compile, once with clocks."""
-    already = hasattr(model, "_torchdynamo_orig_callable") or isinstance(model, torch._dynamo.eval_frame.OptimizedModule)
+    already = hasattr(model, "_torchdynamo_orig_callable") or isinstance(
+        model, torch._dynamo.eval_frame.OptimizedModule
+    )
     run = model if already else torch.compile(model, backend="mortise", mode=mode, options=options)
     with torch.no_grad():
         run(*args, **kwargs)

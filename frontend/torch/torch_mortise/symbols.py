@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Dynamic shapes: a graph with symbols is a template, and a call's numbers turn it into a static graph."""
+
 import sympy
 import torch
 import torch.fx

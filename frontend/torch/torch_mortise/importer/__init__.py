@@ -1,4 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """FX -> mortise graph: one table from aten overload to handler, filled by the modules of this folder, one per op family."""
-from . import attention, contraction, creation, elementwise, indexing, normalisation, reduction, shape, window  # noqa: F401
+
+from . import (
+    attention,
+    contraction,
+    creation,
+    elementwise,
+    indexing,
+    normalisation,
+    reduction,
+    shape,
+    window,
+)  # noqa: F401
 from .core import Emitter, HANDLERS, Value, handled, unsupported_reason  # noqa: F401

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Scaled dot product attention, kept whole."""
+
 import math
 
 import torch

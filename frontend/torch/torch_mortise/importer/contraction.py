@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Matrix products. A product with a weight becomes `linear`, which plugins pack for."""
+
 import torch
 
 from .core import handles, is_node

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What handlers share: the table, values, and an emitter with the conversions that PyTorch does implicitly."""
+
 import operator
 
 import torch
@@ -13,10 +14,12 @@ SCALAR = (bool, int, float)
 
 def handles(*overloads):
     """Registers handler(emitter, *args, **kwargs) -> Value, or a tuple of Values for an op with several results."""
+
     def register(function):
         for overload in overloads:
             HANDLERS[overload] = function
         return function
+
     return register
 
 
@@ -44,6 +47,7 @@ def unsupported_reason(node):
 
 class Value:
     """A value of the graph being built."""
+
     __slots__ = ("id", "dtype", "shape")
 
     def __init__(self, id, dtype, shape):
@@ -165,10 +169,6 @@ class Emitter:
         """Both operands in `dtype` and in their common shape."""
         shape = broadcast_shapes(*[v.shape for v in (lhs, rhs) if isinstance(v, Value)])
         return self.tensor(lhs, dtype, shape), self.tensor(rhs, dtype, shape)
-
-    def float_for(self, value, dtype):
-        """A number, or a tensor that PyTorch promotes to float `dtype`."""
-        return self.convert(value, dtype) if isinstance(value, Value) else value
 
 
 def broadcast_shapes(*shapes):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Operators that make tensors from numbers."""
+
 import torch
 
 from .. import dtypes

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Elementwise operators, with PyTorch's type promotion written out."""
+
 import math
 
 import torch
@@ -84,8 +85,9 @@ def floor_divide_float(e, x, y):
     zero, one = e.constant(0.0, x.dtype, x.shape), e.constant(1.0, x.dtype, x.shape)
     remainder = e.op("rem", x, y)
     quotient = e.op("div", e.op("sub", x, remainder), y)
-    adjust = e.op("and", e.compare(remainder, zero, "ne"),
-                  e.op("xor", e.compare(y, zero, "lt"), e.compare(remainder, zero, "lt")))
+    adjust = e.op(
+        "and", e.compare(remainder, zero, "ne"), e.op("xor", e.compare(y, zero, "lt"), e.compare(remainder, zero, "lt"))
+    )
     quotient = e.select(adjust, e.op("sub", quotient, one), quotient)
     floor = e.op("floor", quotient)
     half = e.constant(0.5, x.dtype, x.shape)
@@ -99,8 +101,9 @@ def floor_divide_float(e, x, y):
 def floor_divide_int(e, x, y):
     zero = e.constant(0, x.dtype, x.shape)
     quotient, remainder = e.op("div", x, y), e.op("rem", x, y)
-    adjust = e.op("and", e.compare(remainder, zero, "ne"),
-                  e.op("xor", e.compare(y, zero, "lt"), e.compare(remainder, zero, "lt")))
+    adjust = e.op(
+        "and", e.compare(remainder, zero, "ne"), e.op("xor", e.compare(y, zero, "lt"), e.compare(remainder, zero, "lt"))
+    )
     return e.select(adjust, e.op("sub", quotient, e.constant(1, x.dtype, x.shape)), quotient)
 
 
@@ -131,12 +134,14 @@ def remainder(e, lhs, rhs):
     x, y = e.pair(lhs, rhs, through_f32(dtype))
     zero = e.constant(0, x.dtype, x.shape)
     result = e.op("rem", x, y)
-    adjust = e.op("and", e.compare(result, zero, "ne"),
-                  e.op("xor", e.compare(y, zero, "lt"), e.compare(result, zero, "lt")))
+    adjust = e.op(
+        "and", e.compare(result, zero, "ne"), e.op("xor", e.compare(y, zero, "lt"), e.compare(result, zero, "lt"))
+    )
     return e.convert(e.select(adjust, e.op("add", result, y), result), dtype)
 
 
 # ---- powers ------------------------------------------------------------------------------------
+
 
 @handles(aten.pow.Tensor_Scalar)
 def pow_scalar(e, x, exponent):
@@ -177,10 +182,13 @@ def reciprocal(e, x):
 
 # ---- comparisons and logic ------------------------------------------------------------------------
 
+
 def promoted(e, lhs, rhs):
     """The dtype in which two operands meet."""
+
     def stand_in(node_argument, value):
         return node_argument.meta["val"] if isinstance(node_argument, torch.fx.Node) else value
+
     return dtypes.number(torch.result_type(stand_in(e.node.args[0], lhs), stand_in(e.node.args[1], rhs)))
 
 
@@ -262,6 +270,7 @@ def masked_fill(e, x, mask, value):
 
 # ---- the rest ----------------------------------------------------------------------------------
 
+
 @handles(aten.abs.default)
 def absolute(e, x):
     return x if x.dtype in (I1, dtypes.UI8) else e.op("abs", x)
@@ -331,7 +340,9 @@ def elu(e, x, alpha=1.0, scale=1.0, input_scale=1.0):
     dtype = x.dtype
     x = e.convert(x, through_f32(dtype))
     zero = e.constant(0.0, x.dtype, x.shape)
-    negative = binary(e, "mul", e.op("expm1", binary(e, "mul", x, float(input_scale), x.dtype)), float(alpha * scale), x.dtype)
+    negative = binary(
+        e, "mul", e.op("expm1", binary(e, "mul", x, float(input_scale), x.dtype)), float(alpha * scale), x.dtype
+    )
     return e.convert(e.select(e.compare(x, zero, "gt"), binary(e, "mul", x, float(scale), x.dtype), negative), dtype)
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Reads and writes at computed positions."""
+
 import math
 
 import torch
@@ -77,7 +78,14 @@ def index_copy(e, x, axis, indices, source):
     if x.rank == 0:
         return e.reshape(source, ())
     indices = as_index(e, indices)
-    return e.op("put", x, e.reshape(indices, (indices.elements,)), e.convert(source, x.dtype), axis=axis_of(axis, x.rank), mode="set")
+    return e.op(
+        "put",
+        x,
+        e.reshape(indices, (indices.elements,)),
+        e.convert(source, x.dtype),
+        axis=axis_of(axis, x.rank),
+        mode="set",
+    )
 
 
 @handles(aten.index_add.default)
@@ -95,7 +103,7 @@ def index_add(e, x, axis, indices, source, alpha=1):
 def index_put(e, x, indices, values, accumulate=False, unsafe=False):
     axes, parts, order, position, shape = split_indices(e, x, indices)
     moved = e.transpose(x, order)
-    lead, rest = moved.shape[:len(axes)], moved.shape[len(axes):]
+    lead, rest = moved.shape[: len(axes)], moved.shape[len(axes) :]
     linear = None
     for part, extent in zip(parts, lead):
         part = counted_from_zero(e, part, extent)
@@ -105,10 +113,18 @@ def index_put(e, x, indices, values, accumulate=False, unsafe=False):
     # the values stand as the result of x[indices] would
     wanted = rest[:position] + shape + rest[position:]
     values = e.broadcast(e.convert(values, x.dtype), wanted)
-    back = list(range(position, position + len(shape))) + [i for i in range(len(wanted)) if not position <= i < position + len(shape)]
+    back = list(range(position, position + len(shape))) + [
+        i for i in range(len(wanted)) if not position <= i < position + len(shape)
+    ]
     values = e.reshape(e.transpose(values, back), (math.prod(shape),) + rest)
-    result = e.op("put", e.reshape(moved, (math.prod(lead),) + rest), e.reshape(linear, (math.prod(shape),)), values, axis=0,
-                  mode="add" if accumulate else "set")
+    result = e.op(
+        "put",
+        e.reshape(moved, (math.prod(lead),) + rest),
+        e.reshape(linear, (math.prod(shape),)),
+        values,
+        axis=0,
+        mode="add" if accumulate else "set",
+    )
     inverse = [order.index(i) for i in range(x.rank)]
     return e.transpose(e.reshape(result, moved.shape), inverse)
 
@@ -127,8 +143,14 @@ def scatter_into(e, x, axis, indices, source, mode):
             part = e.op("add", e.op("mul", linear, e.constant(extent, I64, indices.shape)), part)
         linear = part
     count = indices.elements
-    flat = e.op("put", e.reshape(x, (x.elements,)), e.reshape(linear, (count,)), e.reshape(e.convert(source, x.dtype), (count,)),
-                axis=0, mode=mode)
+    flat = e.op(
+        "put",
+        e.reshape(x, (x.elements,)),
+        e.reshape(linear, (count,)),
+        e.reshape(e.convert(source, x.dtype), (count,)),
+        axis=0,
+        mode=mode,
+    )
     return e.reshape(flat, x.shape)
 
 

@@ -38,7 +38,9 @@ def statistics(e, x, axes, epsilon, shape):
 @handles(aten.native_layer_norm.default)
 def layer_norm(e, x, shape, scale, bias, epsilon):
     axis = x.rank - len(shape)
-    result = e.op("layer_norm", x, parameter(e, scale, x.dtype), parameter(e, bias, x.dtype), axis=axis, epsilon=float(epsilon))
+    result = e.op(
+        "layer_norm", x, parameter(e, scale, x.dtype), parameter(e, bias, x.dtype), axis=axis, epsilon=float(epsilon)
+    )
     if not (e.uses(1) or e.uses(2)):
         return result, None, None
     saved = F32 if is_narrow_float(x.dtype) else x.dtype
@@ -60,8 +62,18 @@ def rms_norm(e, x, shape, scale, epsilon):
 def group_norm(e, x, scale, bias, n, c, hw, groups, epsilon):
     if e.uses(1) or e.uses(2):
         raise Unsupported("group_norm's saved statistics")
-    return e.op("group_norm", x, parameter(e, scale, x.dtype), parameter(e, bias, x.dtype), groups=groups,
-                epsilon=float(epsilon)), None, None
+    return (
+        e.op(
+            "group_norm",
+            x,
+            parameter(e, scale, x.dtype),
+            parameter(e, bias, x.dtype),
+            groups=groups,
+            epsilon=float(epsilon),
+        ),
+        None,
+        None,
+    )
 
 
 @handles(aten._native_batch_norm_legit_no_training.default)
@@ -73,8 +85,6 @@ def batch_norm(e, x, scale, bias, mean, variance, momentum, epsilon):
         wide = [parameter(e, v, F32) for v in (x, scale, bias, mean, variance)]
         return e.convert(e.op("batch_norm", *wide, epsilon=float(epsilon)), dtype), None, None
     return e.op("batch_norm", x, scale, bias, mean, variance, epsilon=float(epsilon)), None, None
-
-
 
 
 @handles(aten._native_batch_norm_legit.no_stats)

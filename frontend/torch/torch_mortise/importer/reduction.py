@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Reductions and running sums."""
+
 import math
 
 import torch
@@ -102,8 +103,10 @@ def argmin(e, x, axis=None, keepdim=False):
 def extreme_with_index(name, smallest, overload):
     @handles(overload)
     def handler(e, x, axis, keepdim=False):
-        return (reduce(e, name, x, axis, keepdim) if e.uses(0) else None,
-                arg_extreme(e, x, axis, keepdim, smallest) if e.uses(1) else None)
+        return (
+            reduce(e, name, x, axis, keepdim) if e.uses(0) else None,
+            arg_extreme(e, x, axis, keepdim, smallest) if e.uses(1) else None,
+        )
 
 
 extreme_with_index("reduce_max", False, aten.max.dim)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Operators that move elements without computing on them. `VIEWS` are those whose result shares memory in eager."""
+
 import torch
 
 from .. import dtypes
@@ -8,10 +9,24 @@ from .core import Value, axis_of, handles
 
 aten = torch.ops.aten
 
-VIEWS = {aten.view.default, aten.alias.default, aten.detach.default, aten.expand.default, aten.permute.default,
-         aten.t.default, aten.transpose.int, aten.slice.Tensor, aten.select.int, aten.unsqueeze.default,
-         aten.squeeze.default, aten.squeeze.dim, aten.squeeze.dims, aten.split.Tensor, aten.split_with_sizes.default,
-         aten.unbind.int}
+VIEWS = {
+    aten.view.default,
+    aten.alias.default,
+    aten.detach.default,
+    aten.expand.default,
+    aten.permute.default,
+    aten.t.default,
+    aten.transpose.int,
+    aten.slice.Tensor,
+    aten.select.int,
+    aten.unsqueeze.default,
+    aten.squeeze.default,
+    aten.squeeze.dim,
+    aten.squeeze.dims,
+    aten.split.Tensor,
+    aten.split_with_sizes.default,
+    aten.unbind.int,
+}
 
 
 def resolve(shape, elements):
@@ -30,7 +45,9 @@ def view(e, x, shape):
     return e.reshape(x, resolve(e.sizes(shape), x.elements))
 
 
-@handles(aten.alias.default, aten.detach.default, aten.clone.default, aten.lift_fresh_copy.default, aten.contiguous.default)
+@handles(
+    aten.alias.default, aten.detach.default, aten.clone.default, aten.lift_fresh_copy.default, aten.contiguous.default
+)
 def same(e, x, memory_format=None):
     return x
 
@@ -83,7 +100,7 @@ def select(e, x, axis, index):
     index = e.size(index)
     if index < 0:
         index += x.shape[axis]
-    return e.reshape(e.slice(x, axis, index, index + 1), x.shape[:axis] + x.shape[axis + 1:])
+    return e.reshape(e.slice(x, axis, index, index + 1), x.shape[:axis] + x.shape[axis + 1 :])
 
 
 @handles(aten.unsqueeze.default)
@@ -175,7 +192,9 @@ def slice_scatter(e, x, source, axis=0, start=None, end=None, step=1):
         parts = [p for p in parts if p.shape[axis]] or [x]
         return parts[0] if len(parts) == 1 else e.op("concatenate", *parts, axis=axis)
     indices = e.iota((count,), dtypes.I64)
-    indices = e.op("add", e.op("mul", indices, e.constant(step, dtypes.I64, (count,))), e.constant(start, dtypes.I64, (count,)))
+    indices = e.op(
+        "add", e.op("mul", indices, e.constant(step, dtypes.I64, (count,))), e.constant(start, dtypes.I64, (count,))
+    )
     return e.op("put", x, indices, source, axis=axis, mode="set")
 
 
@@ -184,7 +203,7 @@ def select_scatter(e, x, source, axis, index):
     axis = axis_of(axis, x.rank)
     index = e.size(index)
     index += x.shape[axis] if index < 0 else 0
-    return slice_scatter(e, x, e.reshape(source, x.shape[:axis] + (1,) + x.shape[axis + 1:]), axis, index, index + 1)
+    return slice_scatter(e, x, e.reshape(source, x.shape[:axis] + (1,) + x.shape[axis + 1 :]), axis, index, index + 1)
 
 
 @handles(aten.as_strided.default)

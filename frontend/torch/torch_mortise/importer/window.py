@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Convolutions and pools."""
+
 import math
 
 import torch
@@ -38,8 +39,14 @@ def as_forward(e, x, weight, stride, padding, dilation, output_padding, groups):
     high = [n + extra for n, extra in zip(low, output_padding)]
     crop_low, crop_high = [min(n, 0) for n in low], [min(n, 0) for n in high]
     if any(s > 1 for s in stride) or any(crop_low) or any(crop_high):
-        x = e.op("pad", x, e.constant(0, x.dtype), low=(0, 0, *crop_low), high=(0, 0, *crop_high),
-                 interior=(0, 0, *[s - 1 for s in stride]))
+        x = e.op(
+            "pad",
+            x,
+            e.constant(0, x.dtype),
+            low=(0, 0, *crop_low),
+            high=(0, 0, *crop_high),
+            interior=(0, 0, *[s - 1 for s in stride]),
+        )
     channels, per_group = weight.shape[:2]
     weight = e.reshape(weight, (groups, channels // groups, per_group, *kernel))
     weight = e.transpose(weight, (0, 2, 1, *range(3, 3 + rank)))
@@ -81,6 +88,7 @@ def max_pool(overload, rank):
         def pool(x):
             low, high = pool_padding(x, window, stride, padding, dilation, ceil_mode)
             return e.op("max_pool", x, window=window, strides=stride, low=low, high=high, dilations=dilation)
+
         return with_batch(e, x, rank, pool), None
 
 
@@ -103,15 +111,25 @@ def avg_pool(overload, rank):
             total = e.op("sum_pool", x, **parameters)
             hangs_over = any(h > p for h, p in zip(high, padding))
             if divisor_override is not None or (not hangs_over and (count_include_pad or not any(padding))):
-                return e.op("div", total, e.constant(float(divisor_override or math.prod(window)), x.dtype, total.shape))
+                return e.op(
+                    "div", total, e.constant(float(divisor_override or math.prod(window)), x.dtype, total.shape)
+                )
             # count what each window sees: the padding counts, what hangs over it does not
             ones_shape = (1, 1) + x.shape[2:]
             inside = e.constant(1.0, x.dtype, ones_shape)
             if count_include_pad:
-                inside = e.op("pad", inside, e.constant(1.0, x.dtype), low=(0, 0, *padding), high=(0, 0, *padding), interior=(0, 0) + (0,) * rank)
+                inside = e.op(
+                    "pad",
+                    inside,
+                    e.constant(1.0, x.dtype),
+                    low=(0, 0, *padding),
+                    high=(0, 0, *padding),
+                    interior=(0, 0) + (0,) * rank,
+                )
                 parameters.update(low=(0,) * rank, high=tuple(max(h - p, 0) for h, p in zip(high, padding)))
             count = e.op("sum_pool", inside, **parameters)
             return e.op("div", total, e.broadcast(count, total.shape))
+
         return e.convert(with_batch(e, x, rank, pool), dtype)
 
 
