@@ -31,7 +31,7 @@ function(mortise_add_plugin name)
   set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS "${MORTISE_PLUGIN_EXPORTS}")
   target_link_options(${target} PRIVATE "-Wl,--version-script=${MORTISE_PLUGIN_EXPORTS}" -Wl,--exclude-libs,ALL -Wl,-z,now
                       -Wl,--as-needed)
-  if(NOT "${CMAKE_CXX_FLAGS} ${CMAKE_C_FLAGS} ${MORTISE_SANITIZE}" MATCHES "sanitize=|address|thread|undefined")
+  if(NOT MORTISE_SANITIZE AND NOT "${CMAKE_CXX_FLAGS} ${CMAKE_C_FLAGS}" MATCHES "-fsanitize=")
     target_link_options(${target} PRIVATE -Wl,--no-undefined) # a sanitizer's run time stays in the program
   endif()
   if("Mortise::codegen" IN_LIST arg_LINK)

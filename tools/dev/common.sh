@@ -57,7 +57,7 @@ install_venv() {
   [ -x "$VENV/bin/pip" ] || step "making .venv" /usr/bin/python3 -m venv "$VENV"
   local version
   version=$(sed -n 's/^torch==//p' tools/setup/torch.txt)
-  if ! "$VENV/bin/pip" show torch 2>/dev/null | grep -q "^Version: $version"; then
+  if ! compgen -G "$VENV/lib/python3*/site-packages/torch-$version*.dist-info" >/dev/null; then
     step "installing PyTorch $version" install_torch "$version"
   fi
   step "installing Python packages" "$VENV/bin/pip" install -r tools/setup/requirements.txt
