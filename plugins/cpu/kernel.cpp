@@ -212,8 +212,11 @@ Result<std::unique_ptr<Kernel>> compileKernel(const MortiseGraph &region, const 
   kernel->keptAtRunTime.resize(kernel->schedule.buffers.size());
   for (const Step &step : kernel->schedule.steps) {
     kernel->steps.add(step.name, step.lowering, step.nodes, step.bytes, step.flops);
-    for (const Operand &operand : step.operands)
+    for (const Operand &operand : step.operands) {
+      if (operand.buffer >= kernel->keptAtRunTime.size())
+        return Error{MORTISE_INTERNAL, "step '" + step.name + "' reads or writes a value that has no memory"};
       kernel->keptAtRunTime[operand.buffer] = true;
+    }
   }
   for (size_t i = 0; i < region.input_count; ++i)
     kernel->hasConstants |= (region.inputs[i]->flags & MORTISE_VALUE_CONSTANT) != 0;

@@ -25,6 +25,13 @@ dnnl::memory::data_type libraryType(int32_t dtype) {
 
 Scheduler::Scheduler(const MortiseGraph &graph, const Options &options) : graph(graph), options(options) {}
 
+static bool isClaimable(const MortiseNode &node) {
+  for (const char *op : {"mortise.dot", "mortise.linear", "mortise.convolution", "mortise.max_pool", "mortise.sum_pool", "mortise.put"})
+    if (isOp(node, op))
+      return true;
+  return false;
+}
+
 void Scheduler::analyse() {
   users.resize(graph.value_count);
   outputsOf.resize(graph.value_count);
@@ -41,7 +48,7 @@ void Scheduler::analyse() {
       constant[graph.inputs[i]->index] = true;
   for (size_t i = 0; i < graph.node_count; ++i) {
     const MortiseNode &node = *graph.nodes[i];
-    bool all = true;
+    bool all = !isClaimable(node); // those run with each call
     for (size_t k = 0; k < node.operand_count; ++k)
       if (const MortiseValue *operand = node.operands[k]) {
         users[operand->index].push_back(node.index);
@@ -249,31 +256,32 @@ Result<void> Scheduler::claim() {
 std::vector<bool> Scheduler::bindTimeNodes(std::vector<bool> &needed) {
   std::vector<bool> chosen(graph.node_count);
   std::vector<uint32_t> todo;
-  auto want = [&](uint32_t index) {
+  auto want = [&](uint32_t index, bool always) {
     uint32_t base = viewOf(index).base;
     const MortiseNode *producer = value(base).producer;
-    if (!constant[base] || !producer || isOp(*producer, "mortise.constant") || isOp(*producer, "mortise.iota") ||
-        taken[producer->index] || needed[base])
+    if (!constant[base] || !producer || isOp(*producer, "mortise.constant") || taken[producer->index] || needed[base])
+      return;
+    if (isOp(*producer, "mortise.iota") && !always)
       return;
     size_t inputs = 0;
     for (size_t k = 0; k < producer->operand_count; ++k)
       if (producer->operands[k])
         inputs += byteSize(type(viewOf(producer->operands[k]->index).base));
-    if (byteSize(type(base)) > 2 * inputs + (64 << 10))
+    if (!always && byteSize(type(base)) > 2 * inputs + (64 << 10))
       return;
     needed[base] = true;
     todo.push_back(base);
   };
   for (const Unit &unit : units)
     for (uint32_t read : unit.reads)
-      want(read);
+      want(read, true); // weights are packed when constants are bound
   for (size_t i = 0; i < graph.node_count; ++i)
     if (const MortiseNode &node = *graph.nodes[i]; !taken[i] && !isView(node) && !constant[node.results[0]->index])
       for (size_t k = 0; k < node.operand_count; ++k)
         if (node.operands[k])
-          want(node.operands[k]->index);
+          want(node.operands[k]->index, false);
   for (size_t i = 0; i < graph.output_count; ++i)
-    want(graph.outputs[i]->index);
+    want(graph.outputs[i]->index, false);
   while (!todo.empty()) {
     const MortiseNode *node = value(todo.back()).producer;
     todo.pop_back();
@@ -284,6 +292,15 @@ std::vector<bool> Scheduler::bindTimeNodes(std::vector<bool> &needed) {
       if (node->operands[k])
         todo.push_back(node->operands[k]->index);
   }
+  // What the others read of them is kept as well.
+  for (size_t i = 0; i < graph.node_count; ++i)
+    if (const MortiseNode &node = *graph.nodes[i]; !chosen[i] && !taken[i])
+      for (size_t k = 0; k < node.operand_count; ++k)
+        if (node.operands[k]) {
+          uint32_t base = viewOf(node.operands[k]->index).base;
+          if (value(base).producer && chosen[value(base).producer->index])
+            needed[base] = true;
+        }
   return chosen;
 }
 
@@ -481,7 +498,8 @@ Result<Schedule> Scheduler::run() {
   }
   std::vector<bool> skip = taken, others(graph.node_count);
   for (size_t i = 0; i < graph.node_count; ++i) {
-    if (atBind[i])
+    // What a call needs as well, but binding does not keep, is computed again.
+    if (atBind[i] && needed[graph.nodes[i]->results[0]->index])
       skip[i] = true;
     others[i] = !atBind[i];
   }

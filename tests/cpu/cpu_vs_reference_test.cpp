@@ -185,6 +185,28 @@ TEST(Products, DerivedWeightsAreMadeOnce) {
   EXPECT_EQ(compiled->steps().size(), 1u) << compiled->text();
 }
 
+TEST(Products, ConstantsOnly) {
+  Network net; // products of constants run with each call; what is much larger than its inputs is still there for a product
+  ValueId w = net.linear(net.weight({6, 8}), net.weight({5, 8}), net.weight({5}));
+  ValueId x = net.input(MORTISE_F32, {2, 3, 6});
+  net.output(net.dot(x, net.broadcast(w, {2, 6, 5}, {1, 2}), {0}, {0}, {2}, {1}));
+  ValueId large = net.op("exp", {net.broadcast(net.weight({400}), {300, 400}, {1})});
+  net.output(net.dot(net.input(MORTISE_F32, {4, 300}), large, {}, {}, {1}, {0}));
+  ValueId counts = net.op("iota", {}, {ints("shape", {7, 9}), text("dtype", "f32"), integer("axis", 1)});
+  net.output(net.dot(net.input(MORTISE_F32, {2, 7}), counts, {}, {}, {1}, {0}));
+  check(net);
+}
+
+TEST(Products, ConstantsSharedByBindAndRun) {
+  Network net; // positions feed a small table (made once) and a large one (made with each call)
+  ValueId ids = net.op("take_along", {net.broadcast(net.input(MORTISE_I64, {1, 64}, MORTISE_VALUE_CONSTANT), {1, 64}, {0, 1}), net.op("slice", {net.input(MORTISE_I64, {1, 64}, MORTISE_VALUE_CONSTANT)}, {ints("starts", {0, 0}), ints("limits", {1, 16}), ints("strides", {1, 1})})}, {integer("axis", 1)});
+  ValueId wide = net.op("embedding", {net.weight({8, 96}), net.broadcast(ids, {32, 16}, {0, 1})});
+  ValueId small = net.op("embedding", {net.weight({8, 4}), ids});
+  net.output(net.op("add", {net.input(MORTISE_F32, {32, 16, 96}), wide}));
+  net.output(net.op("mul", {net.input(MORTISE_F32, {1, 16, 4}), small}));
+  check(net);
+}
+
 TEST(Convolutions, Shapes) {
   struct Case {
     std::vector<int64_t> x, w, strides, pad;
