@@ -254,9 +254,14 @@ class Specialisation:
         self.record["bind_s"] = time.perf_counter() - started
         self.record["binds"] += 1
 
-    def replaced(self, number, given):
-        """Whether `given` stands for a tensor that nobody else holds any more, or is the same tensor with other memory."""
-        bound = self.sources[number]
+    def identity(self, arguments):
+        """Which tensors a call passes for the constants; those bound are kept alive, so that no other has their id."""
+        return self.key, tuple([id(arguments[position]) for _, _, position, *_ in self.constants if position >= 0])
+
+    def replaced(self, stale, arguments):
+        """Whether the argument stands for a tensor that nobody else holds any more, or is the same tensor, changed."""
+        bound = self.sources[stale]
+        given = arguments[next(position for number, _, position, *_ in self.constants if number == stale)]
         return bound is given or sys.getrefcount(bound) <= 4  # our list, the extension's, `bound` and the argument
 
 
@@ -270,7 +275,8 @@ class Region:
         self.key, self.options, self.limit = key, options, limit
         self.attributes = attributes  # get_attr node -> tensor
         self.lock = threading.RLock()
-        self.specialisations = collections.OrderedDict()
+        self.specialisations = collections.OrderedDict()  # numbers -> the program in use
+        self.variants = {}  # (numbers, identities of the constants) -> the program they are bound to
         self.notes = []
         used = {}
         for node in nodes:
@@ -309,6 +315,7 @@ class Region:
         self.specialisations[key] = found
         if len(self.specialisations) > self.limit:
             oldest, _ = self.specialisations.popitem(last=False)
+            self.variants = {k: v for k, v in self.variants.items() if k[0] != oldest}
             self.note(f"dropped the program for {oldest}: more than specialize_limit = {self.limit} shapes are in use")
         return found
 
@@ -331,45 +338,45 @@ class Region:
         with self.lock:
             if found.record["binds"] != binds:  # another thread was faster
                 return found
-            if stale >= found.input_count or not found.sources:
-                found.bind(self, arguments)
-                return found
-            number, node, position, *_ = next(c for c in found.constants if c[0] == stale)
-            given = arguments[position]
-            if given.data_ptr() != found.sources[number].data_ptr() and not found.replaced(number, given):
-                return self.variant(found.key, given, arguments)
-            if found.record["binds"] > REBINDS:
-                return self.demote(found, node, f"changed {found.record['binds']} times")
+            identity = found.identity(arguments)
+            other = self.variants.get(identity)
+            if other is not None and other is not found:
+                self.specialisations[found.key] = other
+                return other
+            if other is None and found.sources and stale < found.input_count:
+                if not found.replaced(stale, arguments):
+                    if sum(key == found.key for key, _ in self.variants) >= self.limit:
+                        return self.demote(found, stale, f"came as {self.limit} different tensors")
+                    found = self.specialise(found.key)
+            if found.record["binds"] > REBINDS and stale < found.input_count:
+                return self.demote(found, stale, f"changed {found.record['binds']} times")
             found.bind(self, arguments)
+            self.variants = {k: v for k, v in self.variants.items() if v is not found}
+            self.variants[identity] = found
             return found
 
-    def variant(self, key, given, arguments):
-        """The program of this set of numbers to which `given` is bound."""
-        numbers = key[: len(self.key.sources)]
-        wanted = (*numbers, id(given))
-        found = self.specialisations.get(wanted)
-        if found is not None:
-            self.specialisations.move_to_end(wanted)
-            return found
-        variants = sum(k[: len(numbers)] == numbers for k in self.specialisations)
-        if variants >= self.limit:
-            node = next(n for n, p in self.position.items() if arguments[p] is given)
-            return self.demote(self.specialisations[numbers], node, f"came as {variants} different tensors")
-        found = self.specialise(wanted)
-        found.bind(self, arguments)
-        return found
-
-    def demote(self, found, node, why):
+    def demote(self, found, stale, why):
+        node = next((node for number, node, *_ in found.constants if number == stale), None)
         self.note(f"{node.name} {why}: it is an ordinary input from now on")
         self.constants.discard(node)
         self.specialisations.clear()
-        return self.specialise(found.key[: len(self.key.sources)])
+        self.variants.clear()
+        return self.specialise(found.key)
+
+    def programs(self, key):
+        """Every specialisation for these numbers, the one in use first."""
+        found = self.specialisations.get(key)
+        others = [v for (k, _), v in list(self.variants.items()) if k == key and v is not found]
+        return [found, *others] if found is not None else others
+
+    def all_programs(self):
+        return {*self.specialisations.values(), *self.variants.values()}
 
     def reads_any(self, addresses):
         """Whether a bound constant lies in one of these storages."""
-        return any(found.storages & addresses for found in list(self.specialisations.values()))
+        return any(found.storages & addresses for found in self.all_programs())
 
     def invalidate(self):
-        for found in list(self.specialisations.values()):
+        for found in self.all_programs():
             if found.constants:
                 found.program.invalidate()

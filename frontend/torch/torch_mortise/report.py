@@ -54,13 +54,13 @@ def _entry(graph, key):
     numbers = collections.Counter()
     for region in graph.regions:
         notes += region.notes
-        found = region.specialisations.get(key)
-        if found is None or isinstance(found.program, NoProgram):
-            continue
-        for name in ("import_s", "compile_s", "bind_s", "binds", "late_s"):
-            numbers[name] += found.record[name]
-        programs.append(json.loads(found.program.report()))
-        handles.append(found.program.handle)
+        for found in region.programs(key):
+            if isinstance(found.program, NoProgram):
+                continue
+            for name in ("import_s", "compile_s", "bind_s", "binds", "late_s"):
+                numbers[name] += found.record[name]
+            programs.append(json.loads(found.program.report()))
+            handles.append(found.program.handle)
     eager = [{"node": n.name, "op": str(n.target), "reason": r} for n, r in graph.eager_nodes()]
     total = graph.operator_count()
     return {

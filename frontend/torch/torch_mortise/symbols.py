@@ -84,5 +84,4 @@ class Key:
         return tuple([arguments[p] if d is None else arguments[p].shape[d] for _, p, d in self.sources])
 
     def numbers(self, key):
-        """`key` may go on after the numbers."""
         return Numbers({s: sympy.sympify(n) for (s, _, _), n in zip(self.sources, key)})
