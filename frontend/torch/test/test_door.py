@@ -146,6 +146,21 @@ def test_state_is_updated_in_place(compile_for):
     assert sum(i["state"] for i in report["program"]["inputs"]) == 2
 
 
+def test_inference_mode(compile_for):
+    model = Cached().eval()
+    expected = copy.deepcopy(model)
+    compiled = compile_for(model)
+    with torch.inference_mode():
+        for module in (model, expected):
+            module.cache = torch.zeros(2, 6, 4)  # an inference tensor, without a version
+        for step in range(3):
+            x, position = torch.randn(2, 1, 4), torch.tensor([step])
+            assert_same(compiled(x, position), expected(x, position))
+        assert_same(model.cache, expected.cache)
+        model.project = expected.project = nn.Linear(4, 4)
+        assert_same(compiled(x, position), expected(x, position))
+
+
 def test_state_that_is_not_dense(compile_for):
     def f(state, x):
         state.add_(x)
