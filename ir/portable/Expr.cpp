@@ -14,11 +14,18 @@ Error invalid(std::string message) { return {MORTISE_INVALID_ARGUMENT, std::move
 // False on overflow or a divisor of 0.
 bool combine(int32_t op, int64_t left, int64_t right, int64_t &result) {
   switch (op) {
-  case MORTISE_EXPR_ADD: return !__builtin_add_overflow(left, right, &result);
-  case MORTISE_EXPR_SUB: return !__builtin_sub_overflow(left, right, &result);
-  case MORTISE_EXPR_MUL: return !__builtin_mul_overflow(left, right, &result);
-  case MORTISE_EXPR_MIN: result = std::min(left, right); return true;
-  case MORTISE_EXPR_MAX: result = std::max(left, right); return true;
+  case MORTISE_EXPR_ADD:
+    return !__builtin_add_overflow(left, right, &result);
+  case MORTISE_EXPR_SUB:
+    return !__builtin_sub_overflow(left, right, &result);
+  case MORTISE_EXPR_MUL:
+    return !__builtin_mul_overflow(left, right, &result);
+  case MORTISE_EXPR_MIN:
+    result = std::min(left, right);
+    return true;
+  case MORTISE_EXPR_MAX:
+    result = std::max(left, right);
+    return true;
   case MORTISE_EXPR_FLOORDIV:
     if (right == 0 || (left == INT64_MIN && right == -1))
       return false;
@@ -31,7 +38,8 @@ bool combine(int32_t op, int64_t left, int64_t right, int64_t &result) {
     if (result != 0 && (result < 0) != (right < 0))
       result += right;
     return true;
-  default: return false;
+  default:
+    return false;
   }
 }
 

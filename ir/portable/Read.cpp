@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Bytes to a Graph. Strings, extents, programs and literals are used in place, in the graph's own copy of the bytes; the C
-// structs stand in a few arrays whose sizes are summed up, and bounded by the bytes, before anything is allocated.
+// Bytes to a Graph. Strings, extents, programs and literals are used in place, in the graph's own copy of the bytes;
+// the C structs stand in a few arrays whose sizes are summed up, and bounded by the bytes, before anything is
+// allocated.
 #include "Expr.h"
 #include "Limits.h"
 #include <graph_generated.h>
@@ -75,7 +76,8 @@ private:
     if (out.size < 16 || !fb::BufferHasIdentifier(bytes, portable::GraphIdentifier()))
       return corrupt("expected a portable graph (\"MRTG\" at byte 4), found something else of " + num(out.size) +
                      " bytes");
-    // A table needs 4 bytes and a reference to it 4 more, so tables that are shared to make much of few bytes exceed this.
+    // A table needs 4 bytes and a reference to it 4 more, so tables that are shared to make much of few bytes exceed
+    // this.
     fb::Verifier verifier(bytes, out.size, /*max_depth=*/8, static_cast<fb::uoffset_t>(out.size / 8 + 16));
     if (!portable::VerifyGraphBuffer(verifier))
       return corrupt("an offset or a length points outside of them");
@@ -92,9 +94,9 @@ private:
   }
 
   bool mismatch(const char *what, uint32_t found, uint32_t newest) {
-    error = {MORTISE_VERSION_MISMATCH, std::string("expected a graph of ") + what + " 1 to " + num(newest) +
-                                           ", found " + num(found) + "; update mortise, or have the graph written for " +
-                                           what + " " + num(newest)};
+    error = {MORTISE_VERSION_MISMATCH,
+             std::string("expected a graph of ") + what + " 1 to " + num(newest) + ", found " + num(found) +
+                 "; update mortise, or have the graph written for " + what + " " + num(newest)};
     return false;
   }
 
@@ -138,7 +140,9 @@ private:
   }
 
   // An array that is used in place. Some FlatBuffers verifiers leave the alignment of elements unchecked.
-  template <typename T> static bool aligned(const T *array) { return reinterpret_cast<uintptr_t>(array) % alignof(T) == 0; }
+  template <typename T> static bool aligned(const T *array) {
+    return reinterpret_cast<uintptr_t>(array) % alignof(T) == 0;
+  }
   template <typename T> bool array(const fb::Vector<T> *vector, const T *&result) {
     result = vector && vector->size() ? reinterpret_cast<const T *>(vector->Data()) : nullptr;
     return aligned(result) || corrupt("an array is not aligned");
@@ -351,17 +355,24 @@ private:
     switch (attribute.kind) {
     case MORTISE_ATTRIBUTE_BOOL:
       attribute.i64 = from.i64();
-      return (attribute.i64 | 1) == 1 || corrupt(std::string("the boolean '") + attribute.name + "' is neither 0 nor 1");
-    case MORTISE_ATTRIBUTE_I64: attribute.i64 = from.i64(); return true;
-    case MORTISE_ATTRIBUTE_F64: attribute.f64 = from.f64(); return true;
-    case MORTISE_ATTRIBUTE_STRING: return text(from.string(), portable::maxString, attribute.string);
+      return (attribute.i64 | 1) == 1 ||
+             corrupt(std::string("the boolean '") + attribute.name + "' is neither 0 nor 1");
+    case MORTISE_ATTRIBUTE_I64:
+      attribute.i64 = from.i64();
+      return true;
+    case MORTISE_ATTRIBUTE_F64:
+      attribute.f64 = from.f64();
+      return true;
+    case MORTISE_ATTRIBUTE_STRING:
+      return text(from.string(), portable::maxString, attribute.string);
     case MORTISE_ATTRIBUTE_I64_ARRAY:
       attribute.count = count(from.i64s());
       return array(from.i64s(), attribute.i64s);
     case MORTISE_ATTRIBUTE_F64_ARRAY:
       attribute.count = count(from.f64s());
       return array(from.f64s(), attribute.f64s);
-    case MORTISE_ATTRIBUTE_TENSOR: return readTensor(from, attribute);
+    case MORTISE_ATTRIBUTE_TENSOR:
+      return readTensor(from, attribute);
     default:
       return corrupt(std::string("attribute '") + attribute.name + "' has the unknown kind " + num(attribute.kind));
     }

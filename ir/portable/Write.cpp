@@ -105,8 +105,8 @@ private:
       auto rank = static_cast<size_t>(type.rank);
       auto dimVector = builder.CreateVector(type.dims, rank);
       auto countVector = dynamic ? builder.CreateVector(counts) : fb::Offset<fb::Vector<uint32_t>>();
-      auto stepVector = dynamic ? builder.CreateVectorOfStructs(steps)
-                                : fb::Offset<fb::Vector<const portable::ExprStep *>>();
+      auto stepVector =
+          dynamic ? builder.CreateVectorOfStructs(steps) : fb::Offset<fb::Vector<const portable::ExprStep *>>();
       auto strideVector = type.strides ? builder.CreateVector(type.strides, rank) : fb::Offset<fb::Vector<int64_t>>();
       typeOffsets.push_back(
           portable::CreateType(builder, type.dtype, dimVector, countVector, stepVector, strideVector));
@@ -126,17 +126,28 @@ private:
     uint32_t type = 0;
     switch (attribute.kind) {
     case MORTISE_ATTRIBUTE_BOOL:
-    case MORTISE_ATTRIBUTE_I64: i64 = attribute.i64; break;
-    case MORTISE_ATTRIBUTE_F64: f64 = attribute.f64; break;
-    case MORTISE_ATTRIBUTE_STRING: string = builder.CreateSharedString(attribute.string); break;
-    case MORTISE_ATTRIBUTE_I64_ARRAY: i64s = builder.CreateVector(attribute.i64s, attribute.count); break;
-    case MORTISE_ATTRIBUTE_F64_ARRAY: f64s = builder.CreateVector(attribute.f64s, attribute.count); break;
+    case MORTISE_ATTRIBUTE_I64:
+      i64 = attribute.i64;
+      break;
+    case MORTISE_ATTRIBUTE_F64:
+      f64 = attribute.f64;
+      break;
+    case MORTISE_ATTRIBUTE_STRING:
+      string = builder.CreateSharedString(attribute.string);
+      break;
+    case MORTISE_ATTRIBUTE_I64_ARRAY:
+      i64s = builder.CreateVector(attribute.i64s, attribute.count);
+      break;
+    case MORTISE_ATTRIBUTE_F64_ARRAY:
+      f64s = builder.CreateVector(attribute.f64s, attribute.count);
+      break;
     case MORTISE_ATTRIBUTE_TENSOR:
       type = typeIndex(*attribute.tensor_type);
       builder.ForceVectorAlignment(attribute.count, 1, 16); // readers use the data in place
       data = builder.CreateVector(static_cast<const uint8_t *>(attribute.tensor_data), attribute.count);
       break;
-    default: break; // the reader names the unknown kind
+    default:
+      break; // the reader names the unknown kind
     }
     return portable::CreateAttribute(builder, name, attribute.kind, i64, f64, string, i64s, f64s, type, data);
   }

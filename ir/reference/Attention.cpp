@@ -20,14 +20,15 @@ Refusal check(const Shapes &shapes) {
     return shapes.fail("expected the query heads to be a multiple of the key heads, found " + std::to_string(q[1]) +
                        " and " + std::to_string(k[1]));
   Shape keys{q[0], k[1], k[2], q[3]}, values{q[0], k[1], k[2], v[3]}, scores{q[0], q[1], q[2], k[2]};
-  if (Refusal refusal = firstOf(shapes.expectOperand(1, shapes.dtype(0), keys),
-                                shapes.expectOperand(2, shapes.dtype(0), values),
-                                shapes.expect(shapes.dtype(0), Shape{q[0], q[1], q[2], v[3]})))
+  if (Refusal refusal =
+          firstOf(shapes.expectOperand(1, shapes.dtype(0), keys), shapes.expectOperand(2, shapes.dtype(0), values),
+                  shapes.expect(shapes.dtype(0), Shape{q[0], q[1], q[2], v[3]})))
     return refusal;
   if (!shapes.has(3))
     return {};
   if (shapes.dtype(3) != MORTISE_I1 && shapes.dtype(3) != shapes.dtype(0))
-    return shapes.fail("expected a mask of i1 or of q's dtype, found " + typeString(shapes.type(3)), MORTISE_REASON_DTYPE);
+    return shapes.fail("expected a mask of i1 or of q's dtype, found " + typeString(shapes.type(3)),
+                       MORTISE_REASON_DTYPE);
   bool fits = shapes.rank(3) == 4;
   for (size_t d = 0; fits && d < 4; ++d)
     fits = shapes.dims(3)[d] == 1 || shapes.dims(3)[d] == scores[d];
@@ -44,15 +45,16 @@ struct Heads {
 };
 
 // What the mask does to the score of (batch, head, query, key): added, or `unseen`.
-template <typename T> double masked(const Tensor &mask, std::span<const int64_t> strides, int64_t b, int64_t h, int64_t i,
-                                    int64_t j) {
+template <typename T>
+double masked(const Tensor &mask, std::span<const int64_t> strides, int64_t b, int64_t h, int64_t i, int64_t j) {
   int64_t at = b * strides[0] + h * strides[1] + i * strides[2] + j * strides[3];
   return mask.dtype() == MORTISE_I1 ? (mask.as<I1>()[at] ? 0 : unseen) : T::load(mask.as<T>()[at]);
 }
 
 // One query: its scores, softmax and weighted sum. `scores` has room for K, `sums` for E.
 template <typename T>
-void attend(const Call &call, const Heads &n, std::span<const int64_t> maskStrides, int64_t row, double *scores, double *sums) {
+void attend(const Call &call, const Heads &n, std::span<const int64_t> maskStrides, int64_t row, double *scores,
+            double *sums) {
   int64_t i = row % n.Q, h = row / n.Q % n.H, b = row / n.Q / n.H, group = b * n.G + h / (n.H / n.G);
   const auto *query = call.operand(0).as<T>() + row * n.D;
   const auto *keys = call.operand(1).as<T>() + group * n.K * n.D, *values = call.operand(2).as<T>() + group * n.K * n.E;
@@ -103,8 +105,14 @@ void run(const Call &call) {
 
 std::span<const OpSpec> attentionOps() {
   static const std::vector<OpSpec> ops = {
-      {"attention", 3, 4, 1 << 3, DTypes::floating, {{"causal", MORTISE_ATTRIBUTE_BOOL}, {"scale", MORTISE_ATTRIBUTE_F64}},
-       check, run},
+      {"attention",
+       3,
+       4,
+       1 << 3,
+       DTypes::floating,
+       {{"causal", MORTISE_ATTRIBUTE_BOOL}, {"scale", MORTISE_ATTRIBUTE_F64}},
+       check,
+       run},
   };
   return ops;
 }

@@ -12,18 +12,26 @@ constexpr int64_t maxElements = int64_t(1) << 48; // keeps byte counts and flops
 
 const char *describe(DTypes types) {
   switch (types) {
-  case DTypes::number: return "numbers";
-  case DTypes::floating: return "floats";
-  case DTypes::bits: return "integers or booleans";
-  default: return "elements of a known dtype";
+  case DTypes::number:
+    return "numbers";
+  case DTypes::floating:
+    return "floats";
+  case DTypes::bits:
+    return "integers or booleans";
+  default:
+    return "elements of a known dtype";
   }
 }
 bool belongs(int32_t dtype, DTypes types) {
   switch (types) {
-  case DTypes::number: return dtype != MORTISE_I1;
-  case DTypes::floating: return isFloat(dtype);
-  case DTypes::bits: return !isFloat(dtype);
-  default: return true;
+  case DTypes::number:
+    return dtype != MORTISE_I1;
+  case DTypes::floating:
+    return isFloat(dtype);
+  case DTypes::bits:
+    return !isFloat(dtype);
+  default:
+    return true;
   }
 }
 
@@ -38,7 +46,8 @@ Refusal checkType(const MortiseType &type) {
       return {MORTISE_REASON_SIZE, "the extents of " + typeString(type) + " are negative or too large"};
     elements *= std::max<int64_t>(dim, 1);
   }
-  if (type.strides && !std::ranges::equal(std::span(type.strides, static_cast<size_t>(type.rank)), denseStrides(dims(type))))
+  if (type.strides &&
+      !std::ranges::equal(std::span(type.strides, static_cast<size_t>(type.rank)), denseStrides(dims(type))))
     return {MORTISE_REASON_LAYOUT, "the reference runs dense row-major tensors, found strides"};
   return {};
 }
@@ -58,8 +67,8 @@ Refusal checkOperands(const MortiseNode &node, const OpSpec &spec) {
   if (Refusal refusal = checkType(*node.results[0]->type))
     return refusal;
   if (node.operand_count && !belongs(node.operands[0]->type->dtype, spec.first))
-    return {MORTISE_REASON_DTYPE, std::string("expected ") + describe(spec.first) + ", found " +
-                                      typeString(*node.operands[0]->type)};
+    return {MORTISE_REASON_DTYPE,
+            std::string("expected ") + describe(spec.first) + ", found " + typeString(*node.operands[0]->type)};
   return {};
 }
 
@@ -67,7 +76,8 @@ Refusal checkAttributes(const MortiseNode &node, const OpSpec &spec) {
   for (const AttributeSpec &wanted : spec.attributes) {
     const MortiseAttribute *found = findAttribute(node, wanted.name);
     if (!found || found->kind != wanted.kind)
-      return {MORTISE_REASON_ATTRIBUTE, "the attribute '" + std::string(wanted.name) + "' is missing or of another kind"};
+      return {MORTISE_REASON_ATTRIBUTE,
+              "the attribute '" + std::string(wanted.name) + "' is missing or of another kind"};
   }
   for (size_t i = 0; i < node.attribute_count; ++i) {
     std::string_view name = node.attributes[i]->name;
@@ -100,8 +110,8 @@ double macs(const MortiseNode &node) {
 const OpSpec *findOp(std::string_view op) {
   static const std::unordered_map<std::string_view, const OpSpec *> all = [] {
     std::unordered_map<std::string_view, const OpSpec *> map;
-    for (auto family : {elementwiseOps, shapeOps, indexingOps, contractionOps, reductionOps, windowOps, normalisationOps,
-                        attentionOps})
+    for (auto family : {elementwiseOps, shapeOps, indexingOps, contractionOps, reductionOps, windowOps,
+                        normalisationOps, attentionOps})
       for (const OpSpec &spec : family())
         map.emplace(spec.op, &spec);
     return map;

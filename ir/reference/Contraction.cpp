@@ -10,8 +10,8 @@ constexpr int32_t ints = MORTISE_ATTRIBUTE_I64_ARRAY;
 
 // The dimensions of one side of a dot, in groups.
 struct Side {
-  Shape batch, contract, rest;          // extents
-  Shape batchAt, contractAt, restAt;    // strides
+  Shape batch, contract, rest;       // extents
+  Shape batchAt, contractAt, restAt; // strides
 };
 
 bool in(std::span<const int64_t> list, size_t value) {
@@ -49,12 +49,13 @@ Refusal checkAxes(const Shapes &shapes, size_t operand, std::string_view batch, 
   return {};
 }
 Refusal checkDot(const Shapes &shapes) {
-  if (Refusal refusal = firstOf(checkAxes(shapes, 0, "lhs_batch", "lhs_contract"),
-                                checkAxes(shapes, 1, "rhs_batch", "rhs_contract")))
+  if (Refusal refusal =
+          firstOf(checkAxes(shapes, 0, "lhs_batch", "lhs_contract"), checkAxes(shapes, 1, "rhs_batch", "rhs_contract")))
     return refusal;
   if (shapes.dtype(1) != shapes.dtype(0))
     return shapes.fail("expected operands of one dtype, found " + typeString(shapes.type(0)) + " and " +
-                       typeString(shapes.type(1)), MORTISE_REASON_DTYPE);
+                           typeString(shapes.type(1)),
+                       MORTISE_REASON_DTYPE);
   Side left = split(shapes.dims(0), shapes.integers("lhs_batch"), shapes.integers("lhs_contract"));
   Side right = split(shapes.dims(1), shapes.integers("rhs_batch"), shapes.integers("rhs_contract"));
   if (left.batch != right.batch || left.contract != right.contract)
@@ -94,10 +95,12 @@ void runDot(const Call &call) {
 Refusal checkLinear(const Shapes &shapes) {
   if (shapes.rank(0) < 1 || shapes.rank(1) != 2)
     return shapes.fail("expected x of rank 1 or more and a weight of rank 2, found " + typeString(shapes.type(0)) +
-                       " and " + typeString(shapes.type(1)), MORTISE_REASON_RANK);
+                           " and " + typeString(shapes.type(1)),
+                       MORTISE_REASON_RANK);
   bool transposed = shapes.integer("weight_transposed");
   int64_t K = shapes.dims(0).back(), N = shapes.dims(1)[transposed ? 1 : 0];
-  Shape weight = transposed ? Shape{K, N} : Shape{N, K}, bias{N}, expected(shapes.dims(0).begin(), shapes.dims(0).end());
+  Shape weight = transposed ? Shape{K, N} : Shape{N, K}, bias{N},
+        expected(shapes.dims(0).begin(), shapes.dims(0).end());
   expected.back() = N;
   return firstOf(shapes.expectOperand(1, shapes.dtype(0), weight), shapes.expectOperand(2, shapes.dtype(0), bias),
                  shapes.expect(shapes.dtype(0), expected));
@@ -122,9 +125,22 @@ void runLinear(const Call &call) {
 
 std::span<const OpSpec> contractionOps() {
   static const std::vector<OpSpec> ops = {
-      {"dot", 2, 2, 0, DTypes::number,
-       {{"lhs_batch", ints}, {"lhs_contract", ints}, {"rhs_batch", ints}, {"rhs_contract", ints}}, checkDot, runDot},
-      {"linear", 2, 3, 1 << 2, DTypes::floating, {{"weight_transposed", MORTISE_ATTRIBUTE_BOOL}}, checkLinear, runLinear},
+      {"dot",
+       2,
+       2,
+       0,
+       DTypes::number,
+       {{"lhs_batch", ints}, {"lhs_contract", ints}, {"rhs_batch", ints}, {"rhs_contract", ints}},
+       checkDot,
+       runDot},
+      {"linear",
+       2,
+       3,
+       1 << 2,
+       DTypes::floating,
+       {{"weight_transposed", MORTISE_ATTRIBUTE_BOOL}},
+       checkLinear,
+       runLinear},
   };
   return ops;
 }

@@ -65,7 +65,8 @@ Refusal checkTakeAlong(const Shapes &shapes) {
     return refusal;
   if (shapes.rank(1) != shapes.rank(0))
     return shapes.fail("expected indices of rank " + std::to_string(shapes.rank(0)) + ", found " +
-                       typeString(shapes.type(1)), MORTISE_REASON_RANK);
+                           typeString(shapes.type(1)),
+                       MORTISE_REASON_RANK);
   auto axis = static_cast<size_t>(shapes.integer("axis"));
   for (size_t i = 0; i < shapes.dims(0).size(); ++i)
     if (i != axis && shapes.dims(1)[i] > shapes.dims(0)[i])

@@ -29,7 +29,9 @@ private:
   std::fenv_t saved;
 };
 
-size_t innerBytes(const MortiseType &type) { return static_cast<size_t>(elementCount(type)) * storageBytes(type.dtype); }
+size_t innerBytes(const MortiseType &type) {
+  return static_cast<size_t>(elementCount(type)) * storageBytes(type.dtype);
+}
 
 void unpack(const MortiseType &type, const void *from, std::byte *to) {
   if (type.dtype != MORTISE_I4) {
@@ -114,8 +116,8 @@ struct Program::Impl {
     }
     for (size_t i = 0; i < graph.input_count; ++i)
       if (!isStatic(*graph.inputs[i]->type))
-        return Error{MORTISE_NEEDS_STATIC, "the reference runs static shapes, found an input " +
-                                               typeString(*graph.inputs[i]->type)};
+        return Error{MORTISE_NEEDS_STATIC,
+                     "the reference runs static shapes, found an input " + typeString(*graph.inputs[i]->type)};
     return {};
   }
 
@@ -203,6 +205,8 @@ void Program::run(std::span<const void *const> inputs, std::span<void *const> ou
   std::vector<Tensor> operands;
   for (size_t i = 0; i < graph.node_count; ++i) {
     const MortiseNode &node = *graph.nodes[i];
+    if (elementCount(*node.results[0]->type) == 0) // may have no memory at all
+      continue;
     operands.assign(node.operand_count, Tensor());
     for (size_t k = 0; k < node.operand_count; ++k)
       if (node.operands[k])

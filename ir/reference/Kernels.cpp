@@ -7,7 +7,8 @@ namespace mortise::reference {
 namespace {
 
 std::string shapeString(int32_t dtype, std::span<const int64_t> dims) {
-  MortiseType type{sizeof(MortiseType), nullptr, dtype, static_cast<int32_t>(dims.size()), dims.data(), nullptr, nullptr};
+  MortiseType type{sizeof(MortiseType), nullptr, dtype,  static_cast<int32_t>(dims.size()),
+                   dims.data(),         nullptr, nullptr};
   return typeString(type);
 }
 bool sameDims(const MortiseType &type, std::span<const int64_t> dims) {
@@ -103,10 +104,14 @@ void copyStrided(const Call &call, const Tensor &source, int64_t start, std::spa
     });
   };
   switch (storageBytes(call.result.dtype())) {
-  case 1: return copy(uint8_t());
-  case 2: return copy(uint16_t());
-  case 4: return copy(uint32_t());
-  default: return copy(uint64_t());
+  case 1:
+    return copy(uint8_t());
+  case 2:
+    return copy(uint16_t());
+  case 4:
+    return copy(uint32_t());
+  default:
+    return copy(uint64_t());
   }
 }
 

@@ -56,7 +56,8 @@ struct AttributeSpec {
   int32_t kind;
 };
 
-// What a check sees: the node's types. Valid only once operand counts, attributes and the first dtype have been checked.
+// What a check sees: the node's types. Valid only once operand counts, attributes and the first dtype have been
+// checked.
 class Shapes {
 public:
   explicit Shapes(const MortiseNode &node) : node(node) {}
@@ -112,7 +113,8 @@ std::span<const OpSpec> windowOps();
 std::span<const OpSpec> normalisationOps();
 std::span<const OpSpec> attentionOps();
 
-// ---- Indexing ----------------------------------------------------------------------------------------------------------
+// ---- Indexing
+// ----------------------------------------------------------------------------------------------------------
 
 inline int64_t product(std::span<const int64_t> dims) {
   int64_t count = 1;

@@ -73,9 +73,11 @@ template <bool logarithm> void runSoftmax(const Call &call) {
   });
 }
 
-// ---- Normalisations ----------------------------------------------------------------------------------------------------
+// ---- Normalisations
+// ----------------------------------------------------------------------------------------------------
 
-// Normalises rows of `length` elements; element i of row r is scaled by scale[index(r, i)] and shifted by bias[index(r, i)].
+// Normalises rows of `length` elements; element i of row r is scaled by scale[index(r, i)] and shifted by bias[index(r,
+// i)].
 template <bool centre, typename Index>
 void normalise(const Call &call, int64_t rows, int64_t length, const std::vector<double> &scale,
                const std::vector<double> &bias, Index index) {
@@ -137,8 +139,10 @@ Refusal checkGroupNorm(const Shapes &shapes) {
   return {};
 }
 void runGroupNorm(const Call &call) {
-  int64_t channels = call.result.dims()[1], groups = call.integer("groups"), inner = product(call.result.dims().subspan(2));
-  std::vector<double> scale = toDoubles(call.operand(1), channels, 1), bias = toDoubles(call.operand(2), channels, -0.0);
+  int64_t channels = call.result.dims()[1], groups = call.integer("groups"),
+          inner = product(call.result.dims().subspan(2));
+  std::vector<double> scale = toDoubles(call.operand(1), channels, 1),
+                      bias = toDoubles(call.operand(2), channels, -0.0);
   int64_t each = channels / groups;
   if (call.result.count() != 0)
     normalise<true>(call, call.result.dims()[0] * groups, each * inner, scale, bias,
@@ -147,8 +151,10 @@ void runGroupNorm(const Call &call) {
 void runBatchNorm(const Call &call) {
   int64_t channels = call.result.dims()[1], inner = product(call.result.dims().subspan(2));
   double epsilon = findAttribute(call.node, "epsilon")->f64;
-  std::vector<double> scale = toDoubles(call.operand(1), channels, 1), bias = toDoubles(call.operand(2), channels, -0.0);
-  std::vector<double> mean = toDoubles(call.operand(3), channels, 0), variance = toDoubles(call.operand(4), channels, 1);
+  std::vector<double> scale = toDoubles(call.operand(1), channels, 1),
+                      bias = toDoubles(call.operand(2), channels, -0.0);
+  std::vector<double> mean = toDoubles(call.operand(3), channels, 0),
+                      variance = toDoubles(call.operand(4), channels, 1);
   visitFloat(call.result.dtype(), [&](auto type) {
     using T = decltype(type);
     for (int64_t row = 0; row < call.result.dims()[0] * channels; ++row) {
@@ -170,14 +176,38 @@ std::span<const OpSpec> normalisationOps() {
       {"gelu", 1, 1, 0, DTypes::floating, {{"approximate", MORTISE_ATTRIBUTE_STRING}}, checkGelu, runGelu},
       {"softmax", 1, 1, 0, DTypes::floating, {{"axis", number}}, checkSoftmax, runSoftmax<false>},
       {"log_softmax", 1, 1, 0, DTypes::floating, {{"axis", number}}, checkSoftmax, runSoftmax<true>},
-      {"layer_norm", 1, 3, 1 << 1 | 1 << 2, DTypes::floating, {{"axis", number}, {"epsilon", real}},
-       [](const Shapes &shapes) { return checkTrailing(shapes, 2); }, runTrailing<true>},
-      {"rms_norm", 1, 2, 1 << 1, DTypes::floating, {{"axis", number}, {"epsilon", real}},
-       [](const Shapes &shapes) { return checkTrailing(shapes, 1); }, runTrailing<false>},
-      {"group_norm", 1, 3, 1 << 1 | 1 << 2, DTypes::floating, {{"epsilon", real}, {"groups", number}}, checkGroupNorm,
+      {"layer_norm",
+       1,
+       3,
+       1 << 1 | 1 << 2,
+       DTypes::floating,
+       {{"axis", number}, {"epsilon", real}},
+       [](const Shapes &shapes) { return checkTrailing(shapes, 2); },
+       runTrailing<true>},
+      {"rms_norm",
+       1,
+       2,
+       1 << 1,
+       DTypes::floating,
+       {{"axis", number}, {"epsilon", real}},
+       [](const Shapes &shapes) { return checkTrailing(shapes, 1); },
+       runTrailing<false>},
+      {"group_norm",
+       1,
+       3,
+       1 << 1 | 1 << 2,
+       DTypes::floating,
+       {{"epsilon", real}, {"groups", number}},
+       checkGroupNorm,
        runGroupNorm},
-      {"batch_norm", 5, 5, 1 << 1 | 1 << 2, DTypes::floating, {{"epsilon", real}},
-       [](const Shapes &shapes) { return checkChannels(shapes, 1, 4); }, runBatchNorm},
+      {"batch_norm",
+       5,
+       5,
+       1 << 1 | 1 << 2,
+       DTypes::floating,
+       {{"epsilon", real}},
+       [](const Shapes &shapes) { return checkChannels(shapes, 1, 4); },
+       runBatchNorm},
   };
   return ops;
 }

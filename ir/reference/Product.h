@@ -12,7 +12,8 @@ namespace mortise::reference {
 
 inline constexpr int64_t blockM = 64, blockN = 128, blockK = 256, tile = 4;
 
-// One block: packs panels of both sides, in tiles of 4 rows or columns, and sums. Edges are padded with 0 and not stored.
+// One block: packs panels of both sides, in tiles of 4 rows or columns, and sums. Edges are padded with 0 and not
+// stored.
 template <typename Acc, typename Left, typename Right, typename Store>
 void productBlock(int64_t batch, int64_t m0, int64_t m1, int64_t n0, int64_t n1, int64_t K, Left &left, Right &right,
                   Store &store, Acc *panelA, Acc *panelB, Acc *sums) {
@@ -52,7 +53,8 @@ void product(const Call &call, int64_t batches, int64_t M, int64_t N, int64_t K,
   int64_t blocksM = (M + blockM - 1) / blockM, blocksN = (N + blockN - 1) / blockN;
   std::atomic<bool> starved = false;
   call.parallel(batches * blocksM * blocksN, 1, [&](int64_t begin, int64_t end) {
-    std::unique_ptr<Acc[]> scratch(new (std::nothrow) Acc[static_cast<size_t>((blockM + blockN) * blockK + blockM * blockN)]);
+    std::unique_ptr<Acc[]> scratch(new (std::nothrow)
+                                       Acc[static_cast<size_t>((blockM + blockN) * blockK + blockM * blockN)]);
     if (!scratch) {
       starved = true;
       return;

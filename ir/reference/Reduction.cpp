@@ -73,8 +73,8 @@ void runMin(const Call &call) {
 }
 void runMean(const Call &call) {
   visitFloat(call.result.dtype(), [&](auto type) {
-    reduce<decltype(type)>(call, 0, [](double x, double y) { return x + y; },
-                           [](double sum, double count) { return sum / count; });
+    reduce<decltype(type)>(
+        call, 0, [](double x, double y) { return x + y; }, [](double sum, double count) { return sum / count; });
   });
 }
 

@@ -98,8 +98,8 @@ void runBroadcast(const Call &call) {
 
 Refusal checkSlice(const Shapes &shapes) {
   size_t rank = shapes.dims(0).size();
-  if (Refusal refusal = firstOf(shapes.length("starts", rank), shapes.length("limits", rank), shapes.length("strides", rank),
-                                shapes.atLeast("strides", 1)))
+  if (Refusal refusal = firstOf(shapes.length("starts", rank), shapes.length("limits", rank),
+                                shapes.length("strides", rank), shapes.atLeast("strides", 1)))
     return refusal;
   Shape expected;
   for (size_t i = 0; i < rank; ++i) {
@@ -153,9 +153,9 @@ void runConcatenate(const Call &call) {
 
 Refusal checkPad(const Shapes &shapes) {
   size_t rank = shapes.dims(0).size();
-  if (Refusal refusal = firstOf(shapes.expectOperand(1, shapes.dtype(0), {}), shapes.length("low", rank),
-                                shapes.length("high", rank), shapes.length("interior", rank),
-                                shapes.atLeast("interior", 0)))
+  if (Refusal refusal =
+          firstOf(shapes.expectOperand(1, shapes.dtype(0), {}), shapes.length("low", rank), shapes.length("high", rank),
+                  shapes.length("interior", rank), shapes.atLeast("interior", 0)))
     return refusal;
   Shape expected;
   for (size_t i = 0; i < rank; ++i) {
@@ -213,9 +213,21 @@ std::span<const OpSpec> shapeOps() {
   constexpr size_t many = SIZE_MAX;
   static const std::vector<OpSpec> ops = {
       {"constant", 0, 0, 0, DTypes::any, {{"value", MORTISE_ATTRIBUTE_TENSOR}}, checkConstant, runConstant},
-      {"iota", 0, 0, 0, DTypes::any,
-       {{"axis", MORTISE_ATTRIBUTE_I64}, {"dtype", MORTISE_ATTRIBUTE_STRING}, {"shape", ints}}, checkIota, runIota},
-      {"reshape", 1, 1, 0, DTypes::any, {{"shape", ints}}, checkReshape,
+      {"iota",
+       0,
+       0,
+       0,
+       DTypes::any,
+       {{"axis", MORTISE_ATTRIBUTE_I64}, {"dtype", MORTISE_ATTRIBUTE_STRING}, {"shape", ints}},
+       checkIota,
+       runIota},
+      {"reshape",
+       1,
+       1,
+       0,
+       DTypes::any,
+       {{"shape", ints}},
+       checkReshape,
        [](const Call &call) { copyAll(call, call.operand(0).data); }},
       {"transpose", 1, 1, 0, DTypes::any, {{"permutation", ints}}, checkTranspose, runTranspose},
       {"broadcast", 1, 1, 0, DTypes::any, {{"axes", ints}, {"shape", ints}}, checkBroadcast, runBroadcast},

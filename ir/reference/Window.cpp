@@ -52,8 +52,8 @@ struct Windows {
 // Checks the window attributes and appends the spatial extents of the result.
 Refusal appendOutput(const Shapes &shapes, std::span<const int64_t> window, Shape &expected) {
   for (std::string_view name : {"strides", "low", "high", "dilations"})
-    if (Refusal refusal = firstOf(shapes.length(name, window.size()),
-                                  shapes.atLeast(name, name == "low" || name == "high" ? 0 : 1)))
+    if (Refusal refusal =
+            firstOf(shapes.length(name, window.size()), shapes.atLeast(name, name == "low" || name == "high" ? 0 : 1)))
       return refusal;
   constexpr int64_t largest = int64_t(1) << 40; // keeps the sums below from overflowing
   for (size_t d = 0; d < window.size(); ++d) {
@@ -144,9 +144,8 @@ void runMaxPool(const Call &call) {
   });
 }
 void runSumPool(const Call &call) {
-  visitElement(call.result.dtype(), [&](auto type) {
-    pool<decltype(type)>(call, 0, [](auto x, auto y) { return plus(x, y); });
-  });
+  visitElement(call.result.dtype(),
+               [&](auto type) { pool<decltype(type)>(call, 0, [](auto x, auto y) { return plus(x, y); }); });
 }
 
 } // namespace
@@ -155,9 +154,14 @@ std::span<const OpSpec> windowOps() {
   static const std::vector<AttributeSpec> window = {
       {"dilations", ints}, {"high", ints}, {"low", ints}, {"strides", ints}, {"window", ints}};
   static const std::vector<OpSpec> ops = {
-      {"convolution", 2, 2, 0, DTypes::floating,
+      {"convolution",
+       2,
+       2,
+       0,
+       DTypes::floating,
        {{"dilations", ints}, {"groups", MORTISE_ATTRIBUTE_I64}, {"high", ints}, {"low", ints}, {"strides", ints}},
-       checkConvolution, runConvolution},
+       checkConvolution,
+       runConvolution},
       {"max_pool", 1, 1, 0, DTypes::number, window, checkPool, runMaxPool},
       {"sum_pool", 1, 1, 0, DTypes::number, window, checkPool, runSumPool},
   };

@@ -51,19 +51,20 @@ struct Damage {
   Result<std::shared_ptr<const Graph>> read() {
     std::vector<fb::Offset<portable::Attribute>> attributes;
     for (const std::string &name : attributeNames)
-      attributes.push_back(portable::CreateAttributeDirect(builder, name.c_str(), kind, 1, 0, "s", nullptr, nullptr, 0, &data));
+      attributes.push_back(
+          portable::CreateAttributeDirect(builder, name.c_str(), kind, 1, 0, "s", nullptr, nullptr, 0, &data));
     std::vector<uint32_t> operands{operand}, results{result}, inputs{0}, outputs{output};
     auto node = portable::CreateNodeDirect(builder, op.c_str(), since, &operands, &results, &attributes, "");
     std::vector<fb::Offset<portable::Node>> nodeList(nodes, node);
-    std::vector<fb::Offset<portable::Type>> types{portable::CreateTypeDirect(
-        builder, dtype, &dims, stepCounts.empty() ? nullptr : &stepCounts, steps.empty() ? nullptr : &steps,
-        strides.empty() ? nullptr : &strides)};
+    std::vector<fb::Offset<portable::Type>> types{
+        portable::CreateTypeDirect(builder, dtype, &dims, stepCounts.empty() ? nullptr : &stepCounts,
+                                   steps.empty() ? nullptr : &steps, strides.empty() ? nullptr : &strides)};
     std::vector<fb::Offset<portable::Value>> values{portable::CreateValueDirect(builder, valueType, flags, "x"),
                                                     portable::CreateValueDirect(builder, 0, 0, "y")};
     std::vector<fb::Offset<portable::Symbol>> symbols{
         portable::CreateSymbolDirect(builder, "s", symbolMin, symbolMax, divisor)};
-    builder.Finish(portable::CreateGraphDirect(builder, version, opset, "g", &types, &values, &nodeList, &inputs, &outputs,
-                                               &aliases, &symbols),
+    builder.Finish(portable::CreateGraphDirect(builder, version, opset, "g", &types, &values, &nodeList, &inputs,
+                                               &outputs, &aliases, &symbols),
                    identifier);
     return Graph::read(std::as_bytes(std::span(builder.GetBufferPointer(), builder.GetSize())));
   }
@@ -78,12 +79,14 @@ std::string error(auto change, MortiseCode expected = MORTISE_CORRUPT) {
   EXPECT_EQ(graph.error().code, expected);
   return graph.error().message;
 }
-#define EXPECT_ERROR(change, text)                                                                                            \
-  EXPECT_NE(error([](Damage & d) { change; }).find(text), std::string::npos) << error([](Damage & d) { change; })
+#define EXPECT_ERROR(change, text)                                                                                     \
+  EXPECT_NE(error([](Damage &d) { change; }).find(text), std::string::npos) << error([](Damage &d) { change; })
 
 } // namespace
 
-TEST(Corrupt, TheUndamagedGraphReads) { EXPECT_EQ(error([](Damage &) {}), ""); }
+TEST(Corrupt, TheUndamagedGraphReads) {
+  EXPECT_EQ(error([](Damage &) {}), "");
+}
 
 TEST(Corrupt, EachCheckHasItsText) {
   EXPECT_ERROR(d.identifier = "ABCD", "MRTG");
@@ -97,7 +100,8 @@ TEST(Corrupt, EachCheckHasItsText) {
   EXPECT_ERROR((d.dims = {MORTISE_DYNAMIC, 3}), "expected 2 programs");
   EXPECT_ERROR((d.stepCounts = {1, 1}), "expected 0 programs");
   EXPECT_ERROR((d.dims = {MORTISE_DYNAMIC, 3}, d.stepCounts = {1, 1}), "cut short");
-  EXPECT_ERROR((d.dims = {MORTISE_DYNAMIC}, d.stepCounts = {1}, d.steps = {{MORTISE_EXPR_SYMBOL, 0, 1}}), "symbol 1 of 1");
+  EXPECT_ERROR((d.dims = {MORTISE_DYNAMIC}, d.stepCounts = {1}, d.steps = {{MORTISE_EXPR_SYMBOL, 0, 1}}),
+               "symbol 1 of 1");
   EXPECT_ERROR((d.dims = {MORTISE_DYNAMIC}, d.stepCounts = {1}, d.steps = {{MORTISE_EXPR_ADD, 0, 0}}), "operand");
   EXPECT_ERROR((d.dims = {MORTISE_DYNAMIC, 3}, d.stepCounts = {1, 1},
                 d.steps = {{MORTISE_EXPR_SYMBOL, 0, 0}, {MORTISE_EXPR_CONST, 0, 4}}),
@@ -153,7 +157,8 @@ TEST(Corrupt, SharedTablesDoNotMultiply) {
 TEST(Corrupt, EveryTruncation) {
   std::vector<std::byte> bytes = sample();
   for (size_t size = 0; size < bytes.size(); ++size) {
-    std::vector<std::byte> cut(bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(size)); // so that sanitizers see the end
+    std::vector<std::byte> cut(bytes.begin(),
+                               bytes.begin() + static_cast<ptrdiff_t>(size)); // so that sanitizers see the end
     tryRead(cut);
   }
 }

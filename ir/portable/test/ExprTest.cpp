@@ -41,8 +41,8 @@ TEST(Expr, Operators) {
 
 TEST(Expr, SymbolsAndNesting) {
   // (s0 + 15) floordiv 16 * s1
-  EXPECT_EQ(*run({symbol(0), constant(15), apply(MORTISE_EXPR_ADD), constant(16), apply(MORTISE_EXPR_FLOORDIV), symbol(1),
-                  apply(MORTISE_EXPR_MUL)},
+  EXPECT_EQ(*run({symbol(0), constant(15), apply(MORTISE_EXPR_ADD), constant(16), apply(MORTISE_EXPR_FLOORDIV),
+                  symbol(1), apply(MORTISE_EXPR_MUL)},
                  {33, 7}),
             21);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// golden/vN.mrtg: what version N wrote for Samples.h. Every later version reads it. MORTISE_TEST_WRITE_GOLDEN=1 writes the file of
-// the present version where it is missing; a file that exists is never rewritten.
+// golden/vN.mrtg: what version N wrote for Samples.h. Every later version reads it. MORTISE_TEST_WRITE_GOLDEN=1 writes
+// the file of the present version where it is missing; a file that exists is never rewritten.
 #include "Samples.h"
 #include <mortise/portable/Graph.h>
 
@@ -27,7 +27,8 @@ TEST(Golden, VersionOneIsReadAndStillWritten) {
   ASSERT_TRUE(now) << now.error().message;
   std::span<const std::byte> bytes = (*now)->bytes();
   if (std::getenv("MORTISE_TEST_WRITE_GOLDEN") && !std::filesystem::exists(path))
-    std::ofstream(path, std::ios::binary).write(reinterpret_cast<const char *>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+    std::ofstream(path, std::ios::binary)
+        .write(reinterpret_cast<const char *>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
   std::vector<char> golden = slurp(path);
   ASSERT_FALSE(golden.empty()) << path << " is missing";
   auto then = Graph::read(std::as_bytes(std::span(golden)));

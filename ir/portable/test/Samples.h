@@ -11,7 +11,8 @@ inline void everything(ViewBuilder &b) {
   b.symbol("length", 0, INT64_MAX);
   using Step = MortiseExprStep;
   ViewBuilder::Program batch{Step{MORTISE_EXPR_SYMBOL, 0, 0}}, four{Step{MORTISE_EXPR_CONST, 0, 4}};
-  ViewBuilder::Program half{Step{MORTISE_EXPR_SYMBOL, 0, 1}, Step{MORTISE_EXPR_CONST, 0, 2}, Step{MORTISE_EXPR_FLOORDIV, 0, 0}};
+  ViewBuilder::Program half{Step{MORTISE_EXPR_SYMBOL, 0, 1}, Step{MORTISE_EXPR_CONST, 0, 2},
+                            Step{MORTISE_EXPR_FLOORDIV, 0, 0}};
   const MortiseType *dynamic = b.type(MORTISE_F32, {MORTISE_DYNAMIC, 4, MORTISE_DYNAMIC}, {batch, four, half});
   const MortiseType *matrix = b.type(MORTISE_BF16, {4, 4}), *strided = b.type(MORTISE_F16, {2, 3}, {}, {1, 2});
   MortiseValue *x = b.input(dynamic, 0, "x"), *w = b.input(matrix, MORTISE_VALUE_CONSTANT, "layer.0.weight");
@@ -19,11 +20,12 @@ inline void everything(ViewBuilder &b) {
   MortiseValue *relu = b.op("relu", {x}, dynamic);
   b.lastNode().location = "model.py:12";
   MortiseValue *sum = b.op("add", {w, cache}, matrix);
-  MortiseValue *literal = b.op("constant", {}, b.type(MORTISE_I4, {3}),
-                               {tensor("value", b.type(MORTISE_I4, {3}), {0x21, 0x0f})});
-  MortiseValue *other = b.op("acme.swizzle", {y, nullptr, literal}, b.type(MORTISE_I64, {}),
-                             {flag("fast", true), integer("axis", -3), real("scale", 0.125), string("mode", "wide"),
-                              integers("axes", {0, 2, INT64_MIN}), reals("factors", {1.5, -0.0}), integers("empty", {})});
+  MortiseValue *literal =
+      b.op("constant", {}, b.type(MORTISE_I4, {3}), {tensor("value", b.type(MORTISE_I4, {3}), {0x21, 0x0f})});
+  MortiseValue *other =
+      b.op("acme.swizzle", {y, nullptr, literal}, b.type(MORTISE_I64, {}),
+           {flag("fast", true), integer("axis", -3), real("scale", 0.125), string("mode", "wide"),
+            integers("axes", {0, 2, INT64_MIN}), reals("factors", {1.5, -0.0}), integers("empty", {})});
   b.output(relu);
   b.output(sum);
   b.output(other);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Makes C views by hand, for tests: ViewBuilder b; auto *x = b.input(MORTISE_F32, {2, 3}); b.output(b.op("relu", {x}, ...)).
+// Makes C views by hand, for tests: ViewBuilder b; auto *x = b.input(MORTISE_F32, {2, 3}); b.output(b.op("relu", {x},
+// ...)).
 #pragma once
 
 #include <mortise/graph.hpp>

@@ -75,8 +75,8 @@ struct Reference : PluginAdaptor<Reference> {
     for (uint32_t i = 0; i < graph.node_count; ++i) {
       const MortiseNode &node = *graph.nodes[i];
       Estimate cost = estimate(node);
-      kernel->steps.add(std::string(node.op) + " " + typeString(*node.results[0]->type), "reference.node", {i}, cost.bytes,
-                        cost.flops);
+      kernel->steps.add(std::string(node.op) + " " + typeString(*node.results[0]->type), "reference.node", {i},
+                        cost.bytes, cost.flops);
     }
     return kernel;
   }

@@ -27,7 +27,8 @@ std::vector<double> define(const Data &q, const Data &k, const Data &v, const Da
           score *= scale;
           if (mask.given) {
             auto at = [&](size_t d, int64_t x) { return mask.dims[d] == 1 ? 0 : x; };
-            double m = mask.values[size_t(((at(0, b) * mask.dims[1] + at(1, h)) * mask.dims[2] + at(2, i)) * mask.dims[3] + at(3, j))];
+            double m = mask.values[size_t(
+                ((at(0, b) * mask.dims[1] + at(1, h)) * mask.dims[2] + at(2, i)) * mask.dims[3] + at(3, j))];
             score = mask.dtype == i1 ? (m != 0 ? score : -inf) : score + m;
           }
           weights.push_back(causal && j > i ? 0 : std::exp(score));
@@ -48,7 +49,8 @@ TEST(Attention, AgainstTheDefinition) {
   for (int32_t dtype : {f64, f32, f16, bf16})
     for (int64_t groups : {1, 2, 4})
       for (bool causal : {false, true}) {
-        Data q = noise(dtype, {2, 4, 3, 5}, 1), k = noise(dtype, {2, groups, 6, 5}, 2), v = noise(dtype, {2, groups, 6, 7}, 3);
+        Data q = noise(dtype, {2, 4, 3, 5}, 1), k = noise(dtype, {2, groups, 6, 5}, 2),
+             v = noise(dtype, {2, groups, 6, 7}, 3);
         Data added = noise(dtype, {2, 1, 3, 6}, 4), seen{i1, {1, 4, 1, 6}, {}};
         for (int i = 0; i < 24; ++i)
           seen.values.push_back(i % 6 == 0 || i % 5 == 0);
@@ -83,12 +85,15 @@ TEST(Attention, LargeScoresDoNotOverflow) {
 
 TEST(Attention, Refusals) {
   Data q = counting(f32, {1, 3, 2, 4}), k = counting(f32, {1, 2, 2, 4});
-  EXPECT_NE(opError("attention", {q, k, k}, f32, {1, 3, 2, 4}, {real("scale", 1), flag("causal", false)}).find("multiple"),
-            std::string::npos);
+  EXPECT_NE(
+      opError("attention", {q, k, k}, f32, {1, 3, 2, 4}, {real("scale", 1), flag("causal", false)}).find("multiple"),
+      std::string::npos);
   Data three = counting(f32, {1, 3, 2, 4}), mask = counting(f32, {1, 1, 2, 3});
-  EXPECT_NE(opError("attention", {q, three, three, mask}, f32, {1, 3, 2, 4}, {real("scale", 1), flag("causal", false)}).find("broadcast"),
+  EXPECT_NE(opError("attention", {q, three, three, mask}, f32, {1, 3, 2, 4}, {real("scale", 1), flag("causal", false)})
+                .find("broadcast"),
             std::string::npos);
-  EXPECT_NE(opError("attention", {q, three, three, counting(i32, {1, 1, 2, 2})}, f32, {1, 3, 2, 4}, {real("scale", 1), flag("causal", false)})
+  EXPECT_NE(opError("attention", {q, three, three, counting(i32, {1, 1, 2, 2})}, f32, {1, 3, 2, 4},
+                    {real("scale", 1), flag("causal", false)})
                 .find("mask"),
             std::string::npos);
 }

@@ -14,7 +14,8 @@ Data dot(Data lhs, Data rhs, Dims result, Dims lhsBatch, Dims rhsBatch, Dims lhs
 
 TEST(Dot, SmallByHand) {
   for (int32_t dtype : {f64, f32, f16, bf16, f8e5, i64, i32, i16, i8})
-    expectValues(dot({dtype, {2, 2}, {1, 2, 3, 4}}, {dtype, {2, 2}, {1, -1, 0, 2}}, {2, 2}, {}, {}, {1}, {0}), {1, 3, 3, 5});
+    expectValues(dot({dtype, {2, 2}, {1, 2, 3, 4}}, {dtype, {2, 2}, {1, -1, 0, 2}}, {2, 2}, {}, {}, {1}, {0}),
+                 {1, 3, 3, 5});
   expectValues(dot({ui8, {1, 2}, {200, 200}}, {ui8, {2, 1}, {1, 1}}, {1, 1}, {}, {}, {1}, {0}), {144});
   expectValues(dot({i4, {1, 2}, {7, 7}}, {i4, {2, 1}, {2, 1}}, {1, 1}, {}, {}, {1}, {0}), {5}); // 21 wraps
 }

@@ -7,7 +7,9 @@ using namespace mortise;
 using namespace mortise::test;
 
 namespace {
-Data convert(const Data &from, int32_t to) { return runOp("convert", {from}, to, from.dims, {string("dtype", dtypeName(to))}); }
+Data convert(const Data &from, int32_t to) {
+  return runOp("convert", {from}, to, from.dims, {string("dtype", dtypeName(to))});
+}
 } // namespace
 
 TEST(Convert, FloatsToIntegersTruncateAndSaturate) {
@@ -76,6 +78,7 @@ TEST(Convert, EveryPairKeepsSmallIntegers) {
 
 TEST(Convert, Refusals) {
   EXPECT_NE(opError("convert", {vector(f32, {1})}, f16, {1}, {string("dtype", "f17")}).find("f17"), std::string::npos);
-  EXPECT_NE(opError("convert", {vector(f32, {1})}, f32, {1}, {string("dtype", "f16")}).find("expected the result f16[1]"),
-            std::string::npos);
+  EXPECT_NE(
+      opError("convert", {vector(f32, {1})}, f32, {1}, {string("dtype", "f16")}).find("expected the result f16[1]"),
+      std::string::npos);
 }

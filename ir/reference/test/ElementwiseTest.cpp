@@ -13,10 +13,23 @@ Data compare(const std::string &direction, const Data &x, const Data &y) {
 } // namespace
 
 TEST(Elementwise, FunctionsRoundTheExactValueOnce) {
-  struct Case { const char *op; double (*function)(double); };
-  const Case cases[] = {{"exp", std::exp}, {"expm1", std::expm1}, {"log", std::log}, {"log1p", std::log1p},
-                        {"sqrt", std::sqrt}, {"sin", std::sin}, {"cos", std::cos}, {"tanh", std::tanh}, {"erf", std::erf},
-                        {"erfc", std::erfc}, {"floor", std::floor}, {"ceil", std::ceil}, {"abs", std::fabs},
+  struct Case {
+    const char *op;
+    double (*function)(double);
+  };
+  const Case cases[] = {{"exp", std::exp},
+                        {"expm1", std::expm1},
+                        {"log", std::log},
+                        {"log1p", std::log1p},
+                        {"sqrt", std::sqrt},
+                        {"sin", std::sin},
+                        {"cos", std::cos},
+                        {"tanh", std::tanh},
+                        {"erf", std::erf},
+                        {"erfc", std::erfc},
+                        {"floor", std::floor},
+                        {"ceil", std::ceil},
+                        {"abs", std::fabs},
                         {"rsqrt", [](double x) { return 1 / std::sqrt(x); }},
                         {"logistic", [](double x) { return 0.5 + 0.5 * std::tanh(x / 2); }}};
   for (const Case &c : cases)
@@ -43,7 +56,8 @@ TEST(Elementwise, HostileValues) {
   expectValues(unary("sqrt", x), {NaN, inf, NaN, -0.0, 0.0, rounded(f32, std::sqrt(rounded(f32, 1e-45))), NaN});
   expectValues(unary("rsqrt", vector(f32, {NaN, inf, -inf, -0.0, 0.0, 4.0})), {NaN, 0.0, NaN, -inf, inf, 0.5});
   expectValues(unary("sin", vector(f32, {inf, -inf, -0.0})), {NaN, NaN, -0.0});
-  expectValues(unary("logistic", vector(f32, {inf, -inf, 0.0, 200, -200})), {1, 0, 0.5, 1, rounded(f32, std::exp(-200.0))});
+  expectValues(unary("logistic", vector(f32, {inf, -inf, 0.0, 200, -200})),
+               {1, 0, 0.5, 1, rounded(f32, std::exp(-200.0))});
   expectValues(unary("tanh", vector(f32, {inf, -inf, -0.0})), {1, -1, -0.0});
   expectValues(unary("erf", vector(f32, {inf, -inf})), {1, -1});
   expectValues(unary("erfc", vector(f32, {inf, -inf, 10})), {0, 2, rounded(f32, 2.0884875837625446e-45)});
@@ -81,8 +95,9 @@ TEST(Elementwise, IntegerDivision) {
 }
 
 TEST(Elementwise, Powers) {
-  expectValues(binary("pow", vector(i32, {2, -2, 3, 1, -1, -1, 2, 0, 0}), vector(i32, {10, 3, 0, -5, -5, -4, -1, 0, -1})),
-               {1024, -8, 1, 1, -1, 1, 0, 1, 0});
+  expectValues(
+      binary("pow", vector(i32, {2, -2, 3, 1, -1, -1, 2, 0, 0}), vector(i32, {10, 3, 0, -5, -5, -4, -1, 0, -1})),
+      {1024, -8, 1, 1, -1, 1, 0, 1, 0});
   expectValues(binary("pow", vector(i8, {3}), vector(i8, {6})), {-39}); // 729
   expectValues(binary("pow", vector(f32, {2, 0, NaN, -8, -2, inf}), vector(f32, {0.5, 0, 0, 1.0 / 3, 3, -1})),
                {rounded(f32, std::sqrt(2.0)), 1, 1, NaN, -8, 0});
@@ -92,7 +107,8 @@ TEST(Elementwise, FloatArithmetic) {
   expectValues(binary("add", vector(f32, {inf, 1e38, 16777216, -0.0}), vector(f32, {-inf, 1e38, 1, 0.0})),
                {NaN, rounded(f32, 1e38 * 2.0), 16777216, 0.0});
   expectValues(binary("div", vector(f32, {1, -1, 0, 1}), vector(f32, {0.0, 0.0, 0, -inf})), {inf, -inf, NaN, -0.0});
-  expectValues(binary("rem", vector(f32, {5.5, -5.5, 5, inf, 3}), vector(f32, {2, 2, 0, 2, inf})), {1.5, -1.5, NaN, NaN, 3});
+  expectValues(binary("rem", vector(f32, {5.5, -5.5, 5, inf, 3}), vector(f32, {2, 2, 0, 2, inf})),
+               {1.5, -1.5, NaN, NaN, 3});
   expectValues(binary("mul", vector(f16, {300, 1e-4}), vector(f16, {300, 1e-4})),
                {inf, rounded(f16, rounded(f16, 1e-4) * rounded(f16, 1e-4))});
   expectNear(binary("atan2", vector(f64, {1, -1, 0, -0.0}), vector(f64, {1, -1, -1, -1})),
@@ -138,8 +154,9 @@ TEST(Elementwise, Compare) {
 
 TEST(Elementwise, Select) {
   for (int32_t dtype : {f32, i64, i4, i1, f8e4})
-    expectValues(runOp("select", {vector(i1, {1, 0, 1}), vector(dtype, {1, 0, 1}), vector(dtype, {0, 1, 0})}, dtype, {3}),
-                 {1, 1, 1});
+    expectValues(
+        runOp("select", {vector(i1, {1, 0, 1}), vector(dtype, {1, 0, 1}), vector(dtype, {0, 1, 0})}, dtype, {3}),
+        {1, 1, 1});
 }
 
 TEST(Elementwise, EmptyAndScalar) {
@@ -149,7 +166,8 @@ TEST(Elementwise, EmptyAndScalar) {
 }
 
 TEST(Elementwise, Refusals) {
-  EXPECT_NE(opError("add", {vector(f32, {1}), vector(f64, {1})}, f32, {1}).find("expected operand 1 of type f32[1], found f64[1]"),
+  EXPECT_NE(opError("add", {vector(f32, {1}), vector(f64, {1})}, f32, {1})
+                .find("expected operand 1 of type f32[1], found f64[1]"),
             std::string::npos);
   EXPECT_NE(opError("add", {vector(f32, {1}), vector(f32, {1, 2})}, f32, {1}).find("operand 1"), std::string::npos);
   EXPECT_NE(opError("exp", {vector(i32, {1})}, i32, {1}).find("expected floats"), std::string::npos);
@@ -157,6 +175,7 @@ TEST(Elementwise, Refusals) {
   EXPECT_NE(opError("sub", {vector(i1, {1}), vector(i1, {1})}, i1, {1}).find("expected numbers"), std::string::npos);
   EXPECT_NE(opError("add", {vector(f32, {1})}, f32, {1}).find("operands"), std::string::npos);
   EXPECT_NE(opError("add", {vector(f32, {1}), absent()}, f32, {1}).find("operand 1 is missing"), std::string::npos);
-  EXPECT_NE(opError("exp", {vector(f32, {1})}, f32, {1}, {integer("axis", 0)}).find("'axis' is not known"), std::string::npos);
+  EXPECT_NE(opError("exp", {vector(f32, {1})}, f32, {1}, {integer("axis", 0)}).find("'axis' is not known"),
+            std::string::npos);
   EXPECT_NE(opError("frobnicate", {vector(f32, {1})}, f32, {1}).find("no op of this name"), std::string::npos);
 }

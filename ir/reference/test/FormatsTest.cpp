@@ -49,7 +49,8 @@ template <typename T> unsigned largestFinite() { // code
 
 TYPED_TEST(SmallFormat, EveryPatternLoadsAndComesBack) {
   for (unsigned code = 0; code < patterns<TypeParam>(); ++code) {
-    double value = TypeParam::load(static_cast<typename TypeParam::Storage>(code)), expected = define(layoutOf<TypeParam>(), code);
+    double value = TypeParam::load(static_cast<typename TypeParam::Storage>(code)),
+           expected = define(layoutOf<TypeParam>(), code);
     ASSERT_TRUE(same(value, expected)) << code;
     unsigned back = TypeParam::store(value);
     if (std::isnan(value)) {

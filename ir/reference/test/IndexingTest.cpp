@@ -13,14 +13,17 @@ TEST(Indexing, Take) {
                {4, 5, 0, 1, 4, 5, 0, 1}); // out of range: the nearest
   expectValues(runOp("take", {counting(i4, {2, 3}), scalar(i64, 1)}, i4, {2}, {integer("axis", 1)}), {1, 4});
   expectValues(runOp("embedding", {table, vector(i32, {1})}, f16, {1, 2}), {2, 3});
-  EXPECT_NE(opError("take", {{f32, {0}, {}}, vector(i64, {0})}, f32, {1}, {integer("axis", 0)}).find("extent 0"), std::string::npos);
+  EXPECT_NE(opError("take", {{f32, {0}, {}}, vector(i64, {0})}, f32, {1}, {integer("axis", 0)}).find("extent 0"),
+            std::string::npos);
   EXPECT_TRUE(runOp("take", {{f32, {0, 2}, {}}, {i64, {0}, {}}}, f32, {0, 2}, {integer("axis", 0)}).values.empty());
-  EXPECT_NE(opError("take", {table, vector(f32, {0})}, f16, {1, 2}, {integer("axis", 0)}).find("i64 or i32"), std::string::npos);
+  EXPECT_NE(opError("take", {table, vector(f32, {0})}, f16, {1, 2}, {integer("axis", 0)}).find("i64 or i32"),
+            std::string::npos);
 }
 
 TEST(Indexing, TakeAlong) {
   Data x{f32, {2, 3}, {10, 11, 12, 20, 21, 22}};
-  expectValues(runOp("take_along", {x, {i64, {2, 2}, {2, 0, -1, 1}}}, f32, {2, 2}, {integer("axis", 1)}), {12, 10, 22, 21});
+  expectValues(runOp("take_along", {x, {i64, {2, 2}, {2, 0, -1, 1}}}, f32, {2, 2}, {integer("axis", 1)}),
+               {12, 10, 22, 21});
   expectValues(runOp("take_along", {x, {i64, {1, 2}, {1, 5}}}, f32, {1, 2}, {integer("axis", 0)}), {20, 21});
   EXPECT_NE(opError("take_along", {x, {i64, {3, 1}, {0, 0, 0}}}, f32, {3, 1}, {integer("axis", 1)}), "");
 }
@@ -29,7 +32,8 @@ TEST(Indexing, TakeNd) {
   Data x = counting(i32, {2, 3, 2});
   expectValues(runOp("take_nd", {x, {i64, {2, 2}, {1, 2, 0, -1}}}, i32, {2, 2}), {10, 11, 4, 5});
   expectValues(runOp("take_nd", {x, {i64, {3}, {1, 1, 1}}}, i32, {}), {9});
-  expectValues(runOp("take_nd", {counting(i32, {2}), {i64, {2, 0}, {}}}, i32, {2, 2}), {0, 1, 0, 1}); // no coordinates: all
+  expectValues(runOp("take_nd", {counting(i32, {2}), {i64, {2, 0}, {}}}, i32, {2, 2}),
+               {0, 1, 0, 1}); // no coordinates: all
   expectValues(runOp("take_nd", {x, {i32, {1, 2}, {5, -9}}}, i32, {1, 2}), {6, 7});
 }
 
@@ -37,8 +41,10 @@ TEST(Indexing, Put) {
   auto put = [](Data x, Data indices, Data updates, int64_t axis, const char *mode) {
     return runOp("put", {x, indices, updates}, x.dtype, x.dims, {integer("axis", axis), string("mode", mode)});
   };
-  expectValues(put(counting(f32, {3, 2}), vector(i64, {0, -1}), {f32, {2, 2}, {7, 8, 9, 10}}, 0, "set"), {7, 8, 2, 3, 9, 10});
-  expectValues(put(counting(i8, {2, 3}), vector(i32, {1, 1}), {i8, {2, 2}, {50, 60, 70, 80}}, 1, "set"), {0, 60, 2, 3, 80, 5});
+  expectValues(put(counting(f32, {3, 2}), vector(i64, {0, -1}), {f32, {2, 2}, {7, 8, 9, 10}}, 0, "set"),
+               {7, 8, 2, 3, 9, 10});
+  expectValues(put(counting(i8, {2, 3}), vector(i32, {1, 1}), {i8, {2, 2}, {50, 60, 70, 80}}, 1, "set"),
+               {0, 60, 2, 3, 80, 5});
   expectValues(put(counting(i8, {3}), vector(i64, {1, 1, 3, -4}), vector(i8, {100, 100, 1, 1}), 0, "add"), {0, -55, 2});
   expectValues(put(counting(f32, {3}), vector(i64, {3, -4}), vector(f32, {1, 1}), 0, "set"), {0, 1, 2}); // dropped
   // f16 sums round once: 2048 + 1 + 1 is 2050, where rounding each time stays at 2048.

@@ -15,7 +15,8 @@ TEST(Activation, AgainstTheirFormulas) {
       relu.push_back(v > 0 ? v : 0);
       silu.push_back(rounded(dtype, v / (1 + std::exp(-v))));
       gelu.push_back(rounded(dtype, v * (0.5 + 0.5 * std::erf(v / std::numbers::sqrt2))));
-      tanh.push_back(rounded(dtype, 0.5 * v * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (v + 0.044715 * v * v * v)))));
+      tanh.push_back(
+          rounded(dtype, 0.5 * v * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (v + 0.044715 * v * v * v)))));
     }
     expectValues(runOp("relu", {x}, dtype, {50}), relu);
     double tolerance = dtype == f64 ? 1e-15 : 0;
@@ -33,7 +34,8 @@ TEST(Activation, HostileValues) {
   expectNear(runOp("gelu", {vector(f64, {-10, 10, inf})}, f64, {3}, {string("approximate", "none")}),
              {-7.619853024160527e-23, 10, inf}, 1e-36);
   expectValues(runOp("gelu", {vector(f32, {NaN, inf, 0})}, f32, {3}, {string("approximate", "tanh")}), {NaN, inf, 0});
-  EXPECT_NE(opError("gelu", {vector(f32, {1})}, f32, {1}, {string("approximate", "fast")}).find("fast"), std::string::npos);
+  EXPECT_NE(opError("gelu", {vector(f32, {1})}, f32, {1}, {string("approximate", "fast")}).find("fast"),
+            std::string::npos);
 }
 
 TEST(Softmax, AlongEachAxis) {
@@ -55,7 +57,9 @@ TEST(Softmax, AlongEachAxis) {
 }
 
 TEST(Softmax, HostileRows) {
-  auto softmax = [](std::vector<double> row) { return runOp("softmax", {vector(f32, row)}, f32, {int64_t(row.size())}, {integer("axis", 0)}); };
+  auto softmax = [](std::vector<double> row) {
+    return runOp("softmax", {vector(f32, row)}, f32, {int64_t(row.size())}, {integer("axis", 0)});
+  };
   expectValues(softmax({1000, 1000, -1000, -inf}), {0.5, 0.5, 0, 0});
   expectValues(softmax({-inf, -inf}), {NaN, NaN});
   expectValues(softmax({inf, 0}), {NaN, NaN});
@@ -72,47 +76,64 @@ TEST(LayerNorm, RowsByHand) {
   expectNear(runOp("layer_norm", {x, absent(), absent()}, f64, x.dims, list(1)),
              {-3 / d, -1 / d, 1 / d, 3 / d, -1 / e, 1 / e, -1 / e, 1 / e}, 1e-15);
   Data scale{f64, {2}, {2, 10}}, bias{f64, {2}, {100, 200}};
-  expectNear(runOp("layer_norm", {x, scale, bias}, f64, x.dims, list(2)),
-             {100 - 2 / e, 200 + 10 / e, 100 - 2 / e, 200 + 10 / e, 100 - 2 / e, 200 + 10 / e, 100 - 2 / e, 200 + 10 / e}, 1e-15);
+  expectNear(
+      runOp("layer_norm", {x, scale, bias}, f64, x.dims, list(2)),
+      {100 - 2 / e, 200 + 10 / e, 100 - 2 / e, 200 + 10 / e, 100 - 2 / e, 200 + 10 / e, 100 - 2 / e, 200 + 10 / e},
+      1e-15);
   expectNear(runOp("layer_norm", {x, absent(), bias}, f64, x.dims, list(2)),
-             {100 - 1 / e, 200 + 1 / e, 100 - 1 / e, 200 + 1 / e, 100 - 1 / e, 200 + 1 / e, 100 - 1 / e, 200 + 1 / e}, 1e-15);
-  EXPECT_NE(opError("layer_norm", {x, {f64, {3}, {1, 1, 1}}}, f64, x.dims, list(2)).find("operand 1"), std::string::npos);
+             {100 - 1 / e, 200 + 1 / e, 100 - 1 / e, 200 + 1 / e, 100 - 1 / e, 200 + 1 / e, 100 - 1 / e, 200 + 1 / e},
+             1e-15);
+  EXPECT_NE(opError("layer_norm", {x, {f64, {3}, {1, 1, 1}}}, f64, x.dims, list(2)).find("operand 1"),
+            std::string::npos);
 }
 
 TEST(LayerNorm, KeepsSmallDifferencesOfLargeNumbers) {
   Data x = vector(f32, {16777216, 16777218});
-  expectNear(runOp("layer_norm", {x, absent(), absent()}, f32, {2}, {integer("axis", 0), real("epsilon", 0)}), {-1, 1}, 1e-7);
-  expectValues(runOp("layer_norm", {vector(f32, {3, 3}), absent(), absent()}, f32, {2}, {integer("axis", 0), real("epsilon", 0)}),
+  expectNear(runOp("layer_norm", {x, absent(), absent()}, f32, {2}, {integer("axis", 0), real("epsilon", 0)}), {-1, 1},
+             1e-7);
+  expectValues(runOp("layer_norm", {vector(f32, {3, 3}), absent(), absent()}, f32, {2},
+                     {integer("axis", 0), real("epsilon", 0)}),
                {NaN, NaN});
-  expectValues(runOp("layer_norm", {vector(f16, {inf, 0}), absent(), absent()}, f16, {2}, {integer("axis", 0), real("epsilon", 1)}),
+  expectValues(runOp("layer_norm", {vector(f16, {inf, 0}), absent(), absent()}, f16, {2},
+                     {integer("axis", 0), real("epsilon", 1)}),
                {NaN, NaN});
 }
 
 TEST(RmsNorm, ByHand) {
   double d = std::sqrt(12.5 + 0.5);
-  expectNear(runOp("rms_norm", {{f32, {1, 2}, {3, 4}}, vector(f32, {1, 10})}, f32, {1, 2}, {integer("axis", 1), real("epsilon", 0.5)}),
+  expectNear(runOp("rms_norm", {{f32, {1, 2}, {3, 4}}, vector(f32, {1, 10})}, f32, {1, 2},
+                   {integer("axis", 1), real("epsilon", 0.5)}),
              {3 / d, 40 / d}, 1e-7);
-  expectValues(runOp("rms_norm", {vector(f16, {300, 300}), absent()}, f16, {2}, {integer("axis", 0), real("epsilon", 0)}), {1, 1});
+  expectValues(
+      runOp("rms_norm", {vector(f16, {300, 300}), absent()}, f16, {2}, {integer("axis", 0), real("epsilon", 0)}),
+      {1, 1});
 }
 
 TEST(GroupNorm, EachGroupIsALayerNorm) {
-  Data x{f64, {1, 4, 2}, {1, 3, 5, 7, 0, 0, 2, 2}}, scale = vector(f64, {1, 2, 3, 4}), bias = vector(f64, {0, 10, 20, 30});
+  Data x{f64, {1, 4, 2}, {1, 3, 5, 7, 0, 0, 2, 2}}, scale = vector(f64, {1, 2, 3, 4}),
+                                                    bias = vector(f64, {0, 10, 20, 30});
   double d = std::sqrt(5.0), e = 1;
   expectNear(runOp("group_norm", {x, scale, bias}, f64, x.dims, {integer("groups", 2), real("epsilon", 0)}),
              {-3 / d, -1 / d, 10 + 2 / d, 10 + 6 / d, 20 - 3 / e, 20 - 3 / e, 30 + 4 / e, 30 + 4 / e}, 1e-15);
-  EXPECT_TRUE(runOp("group_norm", {{f32, {0, 4, 2}, {}}, absent(), absent()}, f32, {0, 4, 2}, {integer("groups", 2), real("epsilon", 0)})
+  EXPECT_TRUE(runOp("group_norm", {{f32, {0, 4, 2}, {}}, absent(), absent()}, f32, {0, 4, 2},
+                    {integer("groups", 2), real("epsilon", 0)})
                   .values.empty());
-  EXPECT_TRUE(runOp("group_norm", {{f32, {1, 4, 0}, {}}, absent(), absent()}, f32, {1, 4, 0}, {integer("groups", 2), real("epsilon", 0)})
+  EXPECT_TRUE(runOp("group_norm", {{f32, {1, 4, 0}, {}}, absent(), absent()}, f32, {1, 4, 0},
+                    {integer("groups", 2), real("epsilon", 0)})
                   .values.empty());
-  EXPECT_NE(opError("group_norm", {x, scale, bias}, f64, x.dims, {integer("groups", 3), real("epsilon", 0)}).find("divides"),
-            std::string::npos);
+  EXPECT_NE(
+      opError("group_norm", {x, scale, bias}, f64, x.dims, {integer("groups", 3), real("epsilon", 0)}).find("divides"),
+      std::string::npos);
 }
 
 TEST(BatchNorm, ByHand) {
   Data x{f32, {2, 2, 1}, {1, 2, 3, 4}}, mean = vector(f32, {1, 2}), variance = vector(f32, {3, 15});
-  expectValues(runOp("batch_norm", {x, vector(f32, {2, 4}), vector(f32, {1, 1}), mean, variance}, f32, x.dims, {real("epsilon", 1)}),
+  expectValues(runOp("batch_norm", {x, vector(f32, {2, 4}), vector(f32, {1, 1}), mean, variance}, f32, x.dims,
+                     {real("epsilon", 1)}),
                {1, 1, 3, 3});
-  expectValues(runOp("batch_norm", {x, absent(), absent(), mean, variance}, f32, x.dims, {real("epsilon", 1)}), {0, 0, 1, 0.5});
-  EXPECT_NE(opError("batch_norm", {x, absent(), absent(), absent(), variance}, f32, x.dims, {real("epsilon", 1)}).find("missing"),
+  expectValues(runOp("batch_norm", {x, absent(), absent(), mean, variance}, f32, x.dims, {real("epsilon", 1)}),
+               {0, 0, 1, 0.5});
+  EXPECT_NE(opError("batch_norm", {x, absent(), absent(), absent(), variance}, f32, x.dims, {real("epsilon", 1)})
+                .find("missing"),
             std::string::npos);
 }

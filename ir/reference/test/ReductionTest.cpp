@@ -50,7 +50,7 @@ TEST(Reduction, HostileValues) {
   expectValues(reduce("reduce_min", vector(f32, {0.0, -0.0, 0.0}), {}, {0}), {-0.0});
   expectValues(reduce("reduce_sum", vector(f32, {inf, -inf}), {}, {0}), {NaN});
   expectValues(reduce("reduce_sum", vector(f32, {1e8, 1, -1e8}), {}, {0}), {1});
-  expectValues(reduce("reduce_sum", vector(f16, {65504, 65504, -65504}), {}, {0}), {65504}) ;
+  expectValues(reduce("reduce_sum", vector(f16, {65504, 65504, -65504}), {}, {0}), {65504});
   expectValues(reduce("reduce_sum", vector(i8, {127, 1}), {}, {0}), {-128});
   expectValues(reduce("reduce_max", vector(i1, {0, 1, 0}), {}, {0}), {1});
   expectValues(reduce("reduce_min", vector(i1, {1, 1, 0}), {}, {0}), {0});
@@ -58,14 +58,17 @@ TEST(Reduction, HostileValues) {
 }
 
 TEST(Reduction, Argmax) {
-  auto argmax = [](Data x, Dims result, int64_t axis) { return runOp("argmax", {x}, i64, result, {integer("axis", axis)}); };
+  auto argmax = [](Data x, Dims result, int64_t axis) {
+    return runOp("argmax", {x}, i64, result, {integer("axis", axis)});
+  };
   expectValues(argmax({f32, {2, 3}, {1, 5, 5, -1, -3, -1}}, {2}, 1), {1, 0});
   expectValues(argmax({f32, {2, 3}, {1, 5, 5, 2, 4, 6}}, {3}, 0), {1, 0, 1});
   expectValues(argmax(vector(f32, {1, NaN, inf, NaN}), {}, 0), {1});
   expectValues(argmax(vector(f32, {-0.0, 0.0}), {}, 0), {0});
   expectValues(argmax(vector(ui8, {100, 200}), {}, 0), {1});
   EXPECT_TRUE(argmax({f32, {0, 2}, {}}, {0}, 1).values.empty());
-  EXPECT_NE(opError("argmax", {{f32, {2, 0}, {}}}, i64, {2}, {integer("axis", 1)}).find("no largest"), std::string::npos);
+  EXPECT_NE(opError("argmax", {{f32, {2, 0}, {}}}, i64, {2}, {integer("axis", 1)}).find("no largest"),
+            std::string::npos);
 }
 
 TEST(Reduction, Cumsum) {
@@ -78,7 +81,8 @@ TEST(Reduction, Cumsum) {
 }
 
 TEST(Reduction, Refusals) {
-  EXPECT_NE(opError("reduce_sum", {counting(f32, {2, 2})}, f32, {}, {integers("axes", {1, 0})}).find("ascending"), std::string::npos);
+  EXPECT_NE(opError("reduce_sum", {counting(f32, {2, 2})}, f32, {}, {integers("axes", {1, 0})}).find("ascending"),
+            std::string::npos);
   EXPECT_NE(opError("reduce_sum", {counting(f32, {2})}, f32, {}, {integers("axes", {1})}), "");
   EXPECT_NE(opError("cumsum", {counting(f32, {2})}, f32, {2}, {integer("axis", -1)}), "");
   EXPECT_NE(opError("reduce_sum", {counting(f32, {2})}, f32, {}).find("'axes' is missing"), std::string::npos);

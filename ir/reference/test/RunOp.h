@@ -121,7 +121,8 @@ inline Data runOp(const std::string &op, const std::vector<Data> &operands, int3
   OpRun run;
   Result<void> result = run.run(op, operands, dtype, dims, std::move(attributes));
   EXPECT_TRUE(result) << result.error().message;
-  return {dtype, dims, decode(dtype, run.output, static_cast<size_t>(elementCount(*run.builder.view().outputs[0]->type)))};
+  return {dtype, dims,
+          decode(dtype, run.output, static_cast<size_t>(elementCount(*run.builder.view().outputs[0]->type)))};
 }
 // The error's text; "" when there is none.
 inline std::string opError(const std::string &op, const std::vector<Data> &operands, int32_t dtype, Dims dims,
@@ -138,8 +139,8 @@ inline bool same(double left, double right) {
 inline void expectValues(const Data &found, const std::vector<double> &expected) {
   ASSERT_EQ(found.values.size(), expected.size());
   for (size_t i = 0; i < expected.size(); ++i)
-    EXPECT_TRUE(same(found.values[i], expected[i]))
-        << "element " << i << " of " << dtypeName(found.dtype) << ": expected " << expected[i] << ", found " << found.values[i];
+    EXPECT_TRUE(same(found.values[i], expected[i])) << "element " << i << " of " << dtypeName(found.dtype)
+                                                    << ": expected " << expected[i] << ", found " << found.values[i];
 }
 inline void expectNear(const Data &found, const std::vector<double> &expected, double tolerance) {
   ASSERT_EQ(found.values.size(), expected.size());

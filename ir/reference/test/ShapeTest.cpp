@@ -21,7 +21,8 @@ TEST(Shape, Constant) {
 
 TEST(Shape, Iota) {
   auto iota = [](int32_t dtype, Dims dims, int64_t axis) {
-    return runOp("iota", {}, dtype, dims, {integers("shape", dims), string("dtype", dtypeName(dtype)), integer("axis", axis)});
+    return runOp("iota", {}, dtype, dims,
+                 {integers("shape", dims), string("dtype", dtypeName(dtype)), integer("axis", axis)});
   };
   expectValues(iota(i32, {2, 3}, 1), {0, 1, 2, 0, 1, 2});
   expectValues(iota(f16, {2, 3}, 0), {0, 0, 0, 1, 1, 1});
@@ -59,9 +60,10 @@ TEST(Shape, Broadcast) {
   expectValues(broadcast(scalar(i64, 9), {3}, {}), {9, 9, 9});
   EXPECT_TRUE(broadcast(vector(f32, {1}), {0}, {0}).values.empty());
   EXPECT_NE(opError("broadcast", {vector(f32, {1, 2})}, f32, {3}, {integers("shape", {3}), integers("axes", {0})}), "");
-  EXPECT_NE(opError("broadcast", {counting(f32, {2, 2})}, f32, {2, 2}, {integers("shape", {2, 2}), integers("axes", {1, 0})})
-                .find("ascending"),
-            std::string::npos);
+  EXPECT_NE(
+      opError("broadcast", {counting(f32, {2, 2})}, f32, {2, 2}, {integers("shape", {2, 2}), integers("axes", {1, 0})})
+          .find("ascending"),
+      std::string::npos);
 }
 
 TEST(Shape, Slice) {
@@ -73,7 +75,8 @@ TEST(Shape, Slice) {
   expectValues(slice(counting(i4, {7}), {3}, {1}, {6}, {2}), {1, 3, 5});
   EXPECT_TRUE(slice(counting(i32, {4}), {0}, {4}, {4}, {1}).values.empty());
   expectValues(slice(counting(i32, {4}), {1}, {2}, {3}, {INT64_MAX}), {2});
-  EXPECT_NE(opError("slice", {counting(f32, {4})}, f32, {3}, {integers("starts", {2}), integers("limits", {5}), integers("strides", {1})}),
+  EXPECT_NE(opError("slice", {counting(f32, {4})}, f32, {3},
+                    {integers("starts", {2}), integers("limits", {5}), integers("strides", {1})}),
             "");
 }
 
@@ -81,8 +84,10 @@ TEST(Shape, Concatenate) {
   expectValues(runOp("concatenate", {counting(i32, {2, 1}), counting(i32, {2, 2}, 10), {i32, {2, 0}, {}}}, i32, {2, 3},
                      {integer("axis", 1)}),
                {0, 10, 11, 1, 12, 13});
-  expectValues(runOp("concatenate", {vector(i4, {1, 2, 3}), vector(i4, {4, 5})}, i4, {5}, {integer("axis", 0)}), {1, 2, 3, 4, 5});
-  EXPECT_NE(opError("concatenate", {counting(i32, {2, 1}), counting(i32, {3, 1})}, i32, {2, 2}, {integer("axis", 1)}), "");
+  expectValues(runOp("concatenate", {vector(i4, {1, 2, 3}), vector(i4, {4, 5})}, i4, {5}, {integer("axis", 0)}),
+               {1, 2, 3, 4, 5});
+  EXPECT_NE(opError("concatenate", {counting(i32, {2, 1}), counting(i32, {3, 1})}, i32, {2, 2}, {integer("axis", 1)}),
+            "");
 }
 
 TEST(Shape, Pad) {

@@ -5,9 +5,12 @@ using namespace mortise;
 using namespace mortise::test;
 
 namespace {
-struct Geometry { Dims strides, low, high, dilations; };
+struct Geometry {
+  Dims strides, low, high, dilations;
+};
 std::vector<Attribute> attributes(const Geometry &g) {
-  return {integers("strides", g.strides), integers("low", g.low), integers("high", g.high), integers("dilations", g.dilations)};
+  return {integers("strides", g.strides), integers("low", g.low), integers("high", g.high),
+          integers("dilations", g.dilations)};
 }
 int64_t extent(int64_t in, int64_t k, const Geometry &g, size_t d) {
   return (in + g.low[d] + g.high[d] - g.dilations[d] * (k - 1) - 1) / g.strides[d] + 1;
@@ -15,7 +18,8 @@ int64_t extent(int64_t in, int64_t k, const Geometry &g, size_t d) {
 
 // Two spatial dimensions, from the formula.
 std::vector<double> direct(const Data &x, const Data &w, const Geometry &g, int64_t groups) {
-  int64_t N = x.dims[0], C = x.dims[1], H = x.dims[2], W = x.dims[3], O = w.dims[0], c = w.dims[1], kh = w.dims[2], kw = w.dims[3];
+  int64_t N = x.dims[0], C = x.dims[1], H = x.dims[2], W = x.dims[3], O = w.dims[0], c = w.dims[1], kh = w.dims[2],
+          kw = w.dims[3];
   std::vector<double> all;
   for (int64_t n = 0; n < N; ++n)
     for (int64_t o = 0; o < O; ++o)
@@ -25,7 +29,8 @@ std::vector<double> direct(const Data &x, const Data &w, const Geometry &g, int6
           for (int64_t i = 0; i < c; ++i)
             for (int64_t a = 0; a < kh; ++a)
               for (int64_t b = 0; b < kw; ++b) {
-                int64_t row = y * g.strides[0] - g.low[0] + a * g.dilations[0], column = z * g.strides[1] - g.low[1] + b * g.dilations[1];
+                int64_t row = y * g.strides[0] - g.low[0] + a * g.dilations[0],
+                        column = z * g.strides[1] - g.low[1] + b * g.dilations[1];
                 if (row < 0 || row >= H || column < 0 || column >= W)
                   continue;
                 int64_t channel = o / (O / groups) * c + i;
@@ -42,12 +47,17 @@ TEST(Convolution, OneDimensionByHand) {
   Geometry g{{1}, {1}, {1}, {1}};
   auto list = attributes(g);
   list.push_back(integer("groups", 1));
-  expectValues(runOp("convolution", {{f32, {1, 1, 4}, {1, 2, 3, 4}}, {f32, {1, 1, 3}, {1, 10, 100}}}, f32, {1, 1, 4}, list),
-               {210, 321, 432, 43}); // correlation, not flipped
+  expectValues(
+      runOp("convolution", {{f32, {1, 1, 4}, {1, 2, 3, 4}}, {f32, {1, 1, 3}, {1, 10, 100}}}, f32, {1, 1, 4}, list),
+      {210, 321, 432, 43}); // correlation, not flipped
 }
 
 TEST(Convolution, TwoDimensionsAgainstTheFormula) {
-  struct Case { Dims x, w; Geometry g; int64_t groups; };
+  struct Case {
+    Dims x, w;
+    Geometry g;
+    int64_t groups;
+  };
   const Case cases[] = {{{2, 3, 7, 5}, {4, 3, 3, 3}, {{1, 1}, {1, 1}, {1, 1}, {1, 1}}, 1},
                         {{1, 4, 9, 8}, {6, 2, 3, 2}, {{2, 3}, {1, 0}, {0, 2}, {2, 1}}, 2},
                         {{1, 6, 5, 5}, {6, 1, 3, 3}, {{1, 2}, {2, 1}, {1, 0}, {1, 2}}, 6},
@@ -58,7 +68,8 @@ TEST(Convolution, TwoDimensionsAgainstTheFormula) {
       Dims result{c.x[0], c.w[0], extent(c.x[2], c.w[2], c.g, 0), extent(c.x[3], c.w[3], c.g, 1)};
       auto list = attributes(c.g);
       list.push_back(integer("groups", c.groups));
-      expectNear(runOp("convolution", {x, w}, dtype, result, list), direct(x, w, c.g, c.groups), dtype == f64 ? 1e-13 : 0);
+      expectNear(runOp("convolution", {x, w}, dtype, result, list), direct(x, w, c.g, c.groups),
+                 dtype == f64 ? 1e-13 : 0);
     }
 }
 
@@ -77,12 +88,15 @@ TEST(Convolution, EmptyAndRefused) {
   Geometry g{{1}, {0}, {0}, {1}};
   auto list = attributes(g);
   list.push_back(integer("groups", 1));
-  EXPECT_TRUE(runOp("convolution", {{f32, {0, 1, 4}, {}}, counting(f32, {2, 1, 3})}, f32, {0, 2, 2}, list).values.empty());
+  EXPECT_TRUE(
+      runOp("convolution", {{f32, {0, 1, 4}, {}}, counting(f32, {2, 1, 3})}, f32, {0, 2, 2}, list).values.empty());
   expectValues(runOp("convolution", {{f32, {1, 0, 3}, {}}, {f32, {1, 0, 3}, {}}}, f32, {1, 1, 1}, list), {0});
-  EXPECT_NE(opError("convolution", {counting(f32, {1, 1, 2}), counting(f32, {1, 1, 3})}, f32, {1, 1, 0}, list).find("fits"),
-            std::string::npos);
-  EXPECT_NE(opError("convolution", {counting(f32, {1, 2, 3}), counting(f32, {1, 1, 3})}, f32, {1, 1, 1}, list).find("groups"),
-            std::string::npos);
+  EXPECT_NE(
+      opError("convolution", {counting(f32, {1, 1, 2}), counting(f32, {1, 1, 3})}, f32, {1, 1, 0}, list).find("fits"),
+      std::string::npos);
+  EXPECT_NE(
+      opError("convolution", {counting(f32, {1, 2, 3}), counting(f32, {1, 1, 3})}, f32, {1, 1, 1}, list).find("groups"),
+      std::string::npos);
   list.back() = integer("groups", 0);
   EXPECT_NE(opError("convolution", {counting(f32, {1, 1, 3}), counting(f32, {1, 1, 3})}, f32, {1, 1, 1}, list), "");
 }
@@ -104,7 +118,8 @@ TEST(Pool, TwoDimensionsWithDilation) {
   list.push_back(integers("window", {2, 2}));
   Data x = counting(f32, {1, 2, 3, 3});
   expectValues(runOp("max_pool", {x}, f32, {1, 2, 1, 2}, list), {7, 8, 16, 17});
-  expectValues(runOp("sum_pool", {x}, f32, {1, 2, 1, 2}, list), {0 + 1 + 6 + 7, 1 + 2 + 7 + 8, 9 + 10 + 15 + 16, 10 + 11 + 16 + 17});
+  expectValues(runOp("sum_pool", {x}, f32, {1, 2, 1, 2}, list),
+               {0 + 1 + 6 + 7, 1 + 2 + 7 + 8, 9 + 10 + 15 + 16, 10 + 11 + 16 + 17});
 }
 
 TEST(Pool, AWindowOfPaddingOnly) {

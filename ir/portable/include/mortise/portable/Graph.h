@@ -24,8 +24,8 @@ public:
   static Result<std::shared_ptr<const Graph>> copy(const MortiseGraph &view);
 
   virtual ~Graph() = default;
-  virtual const MortiseGraph &view() const = 0;              // lives as long as this
-  virtual std::span<const std::byte> bytes() const = 0;      // the portable format
+  virtual const MortiseGraph &view() const = 0;         // lives as long as this
+  virtual std::span<const std::byte> bytes() const = 0; // the portable format
 
   // The Graph that owns `view`, or NULL when `view` was made by someone else.
   static const Graph *owner(const MortiseGraph &view);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Element types: how each is stored, and its conversions to and from what the interpreter computes in (double for floats,
-// int64_t for integers and booleans). Rounding is to nearest even, once.
+// Element types: how each is stored, and its conversions to and from what the interpreter computes in (double for
+// floats, int64_t for integers and booleans). Rounding is to nearest even, once.
 #pragma once
 
 #include <mortise/plugin.h>
@@ -10,11 +10,10 @@
 #include <cstdint>
 #include <limits>
 
-
 namespace mortise::reference {
 
-// A float of 16 bits or fewer in IEEE 754's arrangement. `hasInfinity` false: the one pattern of all ones is NaN and overflow
-// gives it (f8E4M3FN).
+// A float of 16 bits or fewer in IEEE 754's arrangement. `hasInfinity` false: the one pattern of all ones is NaN and
+// overflow gives it (f8E4M3FN).
 template <typename Bits, int exponentBits, int mantissaBits, bool hasInfinity> struct SmallFloat {
   using Storage = Bits;
   using Compute = double;
@@ -58,10 +57,18 @@ template <typename Bits, int exponentBits, int mantissaBits, bool hasInfinity> s
   }
 };
 
-struct F16 : SmallFloat<uint16_t, 5, 10, true> { static constexpr int32_t dtype = MORTISE_F16; };
-struct BF16 : SmallFloat<uint16_t, 8, 7, true> { static constexpr int32_t dtype = MORTISE_BF16; };
-struct F8E4M3FN : SmallFloat<uint8_t, 4, 3, false> { static constexpr int32_t dtype = MORTISE_F8E4M3FN; };
-struct F8E5M2 : SmallFloat<uint8_t, 5, 2, true> { static constexpr int32_t dtype = MORTISE_F8E5M2; };
+struct F16 : SmallFloat<uint16_t, 5, 10, true> {
+  static constexpr int32_t dtype = MORTISE_F16;
+};
+struct BF16 : SmallFloat<uint16_t, 8, 7, true> {
+  static constexpr int32_t dtype = MORTISE_BF16;
+};
+struct F8E4M3FN : SmallFloat<uint8_t, 4, 3, false> {
+  static constexpr int32_t dtype = MORTISE_F8E4M3FN;
+};
+struct F8E5M2 : SmallFloat<uint8_t, 5, 2, true> {
+  static constexpr int32_t dtype = MORTISE_F8E5M2;
+};
 
 template <typename T, int32_t code> struct NativeFloat {
   using Storage = T;
@@ -103,33 +110,48 @@ struct I1 : NativeInt<uint8_t, MORTISE_I1> {
 // Calls `body(T{})` with the element type T of `dtype`, which has to be a known one.
 template <typename Body> decltype(auto) visitFloat(int32_t dtype, Body &&body) {
   switch (dtype) {
-  case MORTISE_F64: return body(F64{});
-  case MORTISE_F32: return body(F32{});
-  case MORTISE_F16: return body(F16{});
-  case MORTISE_BF16: return body(BF16{});
-  case MORTISE_F8E4M3FN: return body(F8E4M3FN{});
-  case MORTISE_F8E5M2: return body(F8E5M2{});
-  default: __builtin_unreachable();
+  case MORTISE_F64:
+    return body(F64{});
+  case MORTISE_F32:
+    return body(F32{});
+  case MORTISE_F16:
+    return body(F16{});
+  case MORTISE_BF16:
+    return body(BF16{});
+  case MORTISE_F8E4M3FN:
+    return body(F8E4M3FN{});
+  case MORTISE_F8E5M2:
+    return body(F8E5M2{});
+  default:
+    __builtin_unreachable();
   }
 }
 template <typename Body> decltype(auto) visitInt(int32_t dtype, Body &&body) { // i1 too
   switch (dtype) {
-  case MORTISE_I64: return body(I64{});
-  case MORTISE_I32: return body(I32{});
-  case MORTISE_I16: return body(I16{});
-  case MORTISE_I8: return body(I8{});
-  case MORTISE_I4: return body(I4{});
-  case MORTISE_UI8: return body(UI8{});
-  case MORTISE_I1: return body(I1{});
-  default: __builtin_unreachable();
+  case MORTISE_I64:
+    return body(I64{});
+  case MORTISE_I32:
+    return body(I32{});
+  case MORTISE_I16:
+    return body(I16{});
+  case MORTISE_I8:
+    return body(I8{});
+  case MORTISE_I4:
+    return body(I4{});
+  case MORTISE_UI8:
+    return body(UI8{});
+  case MORTISE_I1:
+    return body(I1{});
+  default:
+    __builtin_unreachable();
   }
 }
 template <typename Body> decltype(auto) visitElement(int32_t dtype, Body &&body) {
   return dtype <= MORTISE_F8E5M2 ? visitFloat(dtype, body) : visitInt(dtype, body);
 }
 
-// The double nearest to `value` whose last bit is set when bits were lost: rounding it again, to at most 51 bits, gives what
-// rounding `value` once would.
+// The double nearest to `value` whose last bit is set when bits were lost: rounding it again, to at most 51 bits, gives
+// what rounding `value` once would.
 inline double toDoubleOdd(int64_t value) {
   uint64_t magnitude = value < 0 ? 0 - static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
   int excess = std::bit_width(magnitude) - 53;

@@ -12,10 +12,10 @@
 
 namespace mortise::reference {
 
-// Computes a static graph. Buffers are dense row-major, as the ABI has them (an i4 is half a byte, an i1 a byte). An output may
-// share memory with the input that it is an alias of; otherwise no two buffers overlap.
-// Errors: MORTISE_INVALID_ARGUMENT (an ill-formed op, a wrong number of buffers), MORTISE_UNSUPPORTED (an op that is not
-// ours), MORTISE_NEEDS_STATIC, MORTISE_OUT_OF_MEMORY.
+// Computes a static graph. Buffers are dense row-major, as the ABI has them (an i4 is half a byte, an i1 a byte). An
+// output may share memory with the input that it is an alias of; otherwise no two buffers overlap. Errors:
+// MORTISE_INVALID_ARGUMENT (an ill-formed op, a wrong number of buffers), MORTISE_UNSUPPORTED (an op that is not ours),
+// MORTISE_NEEDS_STATIC, MORTISE_OUT_OF_MEMORY.
 Result<void> interpret(const MortiseGraph &graph, std::span<const void *const> inputs, std::span<void *const> outputs);
 
 // Why a node cannot be interpreted.
@@ -41,8 +41,8 @@ public:
   static Result<std::unique_ptr<Program>> compile(const MortiseGraph &graph);
   size_t workspaceBytes() const;
   // `parallelFor` may be NULL; `nodeNs` NULL or one slot per node, added to. Throws std::bad_alloc only.
-  void run(std::span<const void *const> inputs, std::span<void *const> outputs, void *workspace, ParallelFor parallelFor,
-           uint64_t *nodeNs) const;
+  void run(std::span<const void *const> inputs, std::span<void *const> outputs, void *workspace,
+           ParallelFor parallelFor, uint64_t *nodeNs) const;
   ~Program();
 
 private:
