@@ -29,7 +29,7 @@ private:
   struct Scope {
     uint64_t loops = 0;       // counters known here
     mlir::Operation *next = nullptr; // the op that opens the inner scope
-    std::map<std::pair<ExprId, std::pair<TupleId, GuardId>>, Value> values;
+    std::map<std::pair<ExprId, std::pair<TupleId, GuardId>>, Value> values, splats;
     std::map<std::pair<IndexId, GuardId>, Value> indices;
     std::map<std::pair<IndexId, bool>, Value> vectors;
     std::map<GuardId, Value> masks;
@@ -39,6 +39,8 @@ private:
   // Evaluate.cpp
   Value value(ExprId expr, TupleId at, GuardId guard);
   Value compute(ExprId expr, TupleId at, GuardId guard);
+  void repeatScalars(const Expr &expr, TupleId at, GuardId guard, llvm::SmallVectorImpl<Value> &operands);
+  size_t scopeOf(ExprId expr, TupleId at, GuardId guard);
   Value choose(ExprId expr, TupleId at, GuardId guard);
   Value constantValue(const Expr &expr, TupleId at, GuardId guard);
   Value load(Value base, int32_t dtype, IndexId address, GuardId guard, bool invariant);

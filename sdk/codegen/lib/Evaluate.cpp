@@ -22,7 +22,7 @@ Value Emitter::within(size_t scope, llvm::function_ref<Value()> make) {
   return make();
 }
 
-Value Emitter::value(ExprId id, TupleId at, GuardId guard) {
+size_t Emitter::scopeOf(ExprId id, TupleId at, GuardId guard) {
   const Expr &expr = plan.dag.exprs[id];
   uint64_t loops = plan.space.loops(at, guard);
   bool reductions = expr.reductions;
@@ -30,7 +30,11 @@ Value Emitter::value(ExprId id, TupleId at, GuardId guard) {
     reductions |= plan.space.reductions(index);
   if (expr.op == Op::Input && !guard) // dimensions of stride 0 do not matter
     loops = plan.space.loops(plan.space.dot(plan.space.tuple(at), expr.strides, expr.offset));
-  size_t scope = scopeFor(loops, reductions);
+  return scopeFor(loops, reductions);
+}
+
+Value Emitter::value(ExprId id, TupleId at, GuardId guard) {
+  size_t scope = scopeOf(id, at, guard);
   auto key = std::make_pair(id, std::make_pair(at, guard));
   auto &known = scopes[scope].values;
   if (auto found = known.find(key); found != known.end())
@@ -38,6 +42,29 @@ Value Emitter::value(ExprId id, TupleId at, GuardId guard) {
   Value result = within(scope, [&] { return compute(id, at, guard); });
   scopes[scope].values[key] = result;
   return result;
+}
+
+// Repeats scalars that meet vectors where the scalar is made, outside the loop over lanes.
+void Emitter::repeatScalars(const Expr &expr, TupleId at, GuardId guard, SmallVectorImpl<Value> &operands) {
+  if (llvm::none_of(operands, Code::isVector))
+    return;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    if (Code::isVector(operands[i]))
+      continue;
+    // Through index maps to where the value comes from: those see through to the same scalar.
+    ExprId id = expr.operands[i];
+    TupleId where = at;
+    GuardId condition = guard;
+    while (plan.dag.exprs[id].op >= Op::Reshape && plan.dag.exprs[id].op <= Op::Reverse) {
+      Access access = plan.accesses(id, where, condition)[0];
+      id = access.expr, where = access.at, condition = access.guard;
+    }
+    size_t scope = scopeOf(id, where, condition);
+    Value &splat = scopes[scope].splats[{id, {where, condition}}];
+    if (!splat)
+      splat = within(scope, [&] { return c.splat(operands[i]); });
+    operands[i] = splat;
+  }
 }
 
 Value Emitter::compute(ExprId id, TupleId at, GuardId guard) {
@@ -76,6 +103,7 @@ Value Emitter::compute(ExprId id, TupleId at, GuardId guard) {
     SmallVector<Value> operands;
     for (ExprId operand : expr.operands)
       operands.push_back(value(operand, at, guard));
+    repeatScalars(expr, at, guard, operands);
     return elementwise(expr, operands);
   }
   if (expr.op == Op::Pad || expr.op == Op::Concatenate)

@@ -128,19 +128,20 @@ public:
   std::byte *at(uint32_t value) {
     auto &buffer = buffers[value];
     if (buffer.empty()) {
-      buffer.assign(byteSize(*graph.values[value]->type) + 2 * guard + extra, std::byte(0xa5));
+      buffer.assign(byteSize(*graph.values[value]->type) + 4 * guard + extra, std::byte(0xa5));
     }
-    return buffer.data() + guard;
+    auto start = reinterpret_cast<uintptr_t>(buffer.data()) + guard;
+    return reinterpret_cast<std::byte *>((start + guard - 1) / guard * guard) + skew;
   }
   template <typename T> T *as(V value) { return reinterpret_cast<T *>(at(value->index)); }
   bool intact(uint32_t value) {
-    auto &buffer = buffers[value];
-    size_t size = byteSize(*graph.values[value]->type);
-    for (size_t i = 0; i < guard; ++i)
-      if (buffer[i] != std::byte(0xa5) || buffer[guard + size + extra + i] != std::byte(0xa5))
+    const std::byte *data = at(value), *end = data + byteSize(*graph.values[value]->type) + extra;
+    for (size_t i = 1; i <= guard; ++i)
+      if (data[-static_cast<ptrdiff_t>(i)] != std::byte(0xa5) || end[i - 1] != std::byte(0xa5))
         return false;
     return true;
   }
+  size_t skew = 16;  // bytes off 64-byte alignment
   size_t extra = 0; // more memory per value, for strided inputs
 
 private:
