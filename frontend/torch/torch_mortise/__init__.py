@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Mortise for PyTorch: torch.compile(model, backend="mortise", mode=..., options={...}); see README.md."""
 
-from .backend import backend, devices, refresh
+from .backend import backend, describe, devices, refresh
 from .errors import MortiseError
 from .report import Explanation, explain, last_report, profiling, reset
 
 __all__ = [
     "backend",
+    "describe",
     "devices",
     "explain",
     "Explanation",

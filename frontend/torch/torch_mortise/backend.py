@@ -37,6 +37,10 @@ def read_options(mode, options):
     if mode is not None:
         session["mode"] = str(mode)
     for key, value in (options or {}).items():
+        if not isinstance(value, (str, bool, int, float)):
+            raise MortiseError(
+                INVALID_ARGUMENT, f"option {key}: expected text, a number or a bool, found {type(value).__name__}"
+            )
         text = str(value).lower() if isinstance(value, bool) else str(value)
         if key in OWN_OPTIONS:
             values[key] = text
@@ -105,10 +109,15 @@ def backend(module, inputs, *, mode=None, options=None):
     )(module, inputs)
 
 
-def devices(options=None):
-    """What is installed: {"plugins", "devices", "rejected", "config"}."""
+def describe(**options):
+    """What is installed and configured: {"plugins", "devices", "rejected": [{"path", "code", "reason"}], "config"}."""
     pairs, _ = read_options(None, options)
     return json.loads(_library.session(pairs).describe())
+
+
+def devices(**options):
+    """The devices that are installed: [{"name", "kind", "plugin", ...}]."""
+    return describe(**options)["devices"]
 
 
 def refresh(model=None):
