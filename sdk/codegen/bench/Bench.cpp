@@ -81,7 +81,8 @@ void bench(const char *name, const std::function<void(TestGraph &)> &build, unsi
     for (unsigned t = 0; t < threads; ++t) {
       auto work = [&, t] {
         double begin = cpu(CLOCK_THREAD_CPUTIME_ID);
-        function.entry(inputs.data(), outputs.data(), scratch[t], function.tasks * t / threads, function.tasks * (t + 1) / threads);
+        function.entry(inputs.data(), outputs.data(), scratch[t], function.tasks * t / threads,
+                       function.tasks * (t + 1) / threads);
         spent[t] = cpu(CLOCK_THREAD_CPUTIME_ID) - begin;
       };
       if (t + 1 < threads)
@@ -96,8 +97,10 @@ void bench(const char *name, const std::function<void(TestGraph &)> &build, unsi
   std::sort(times.begin(), times.end());
   for (void *memoryOfThread : scratch)
     std::free(memoryOfThread);
-  std::printf("%-28s fuse %5.2f compile %5.2f (plan %.2f mlir %.2f llvm %.2f link %.2f) run %8.3f ms %7.1f GB/s tasks %ld grain %ld\n",
-              group.name.c_str(), fuseMs, compileMs, (s.planSeconds - before.planSeconds) * 1e3, (s.mlirSeconds - before.mlirSeconds) * 1e3, (s.llvmSeconds - before.llvmSeconds) * 1e3,
+  std::printf("%-28s fuse %5.2f compile %5.2f (plan %.2f mlir %.2f llvm %.2f link %.2f) run %8.3f ms %7.1f GB/s tasks "
+              "%ld grain %ld\n",
+              group.name.c_str(), fuseMs, compileMs, (s.planSeconds - before.planSeconds) * 1e3,
+              (s.mlirSeconds - before.mlirSeconds) * 1e3, (s.llvmSeconds - before.llvmSeconds) * 1e3,
               (s.linkSeconds - before.linkSeconds) * 1e3, times[0] * 1e3, function.bytes / times[0] / 1e9,
               static_cast<long>(function.tasks), static_cast<long>(function.grain));
 }
@@ -126,7 +129,8 @@ int main(int argc, char **argv) {
         x = b.op("add", {x, b.input(MORTISE_F32, dims)}, MORTISE_F32, dims);
         b.output(x);
       }
-      V y = b.op("layer_norm", {x, s, t}, MORTISE_F32, dims, {{"axis", static_cast<int64_t>(dims.size()) - 1}, {"epsilon", 1e-5}});
+      V y = b.op("layer_norm", {x, s, t}, MORTISE_F32, dims,
+                 {{"axis", static_cast<int64_t>(dims.size()) - 1}, {"epsilon", 1e-5}});
       b.output(gelu ? b.op("gelu", {y}, MORTISE_F32, dims, {{"approximate", "none"}}) : y);
     };
   };
@@ -135,27 +139,58 @@ int main(int argc, char **argv) {
   bench("layer_norm+residual", norm(true, false, big), threads);
   bench("small layer_norm", norm(true, false, {1, 32, 384}), threads);
   bench("bert layer_norm", norm(true, false, {1, 128, 768}), threads);
-  bench("reduce rows", [&](TestGraph &b) { b.output(b.op("reduce_sum", {b.input(MORTISE_F32, big)}, MORTISE_F32, {8192}, {{"axes", Dims{1}}})); }, threads);
-  bench("reduce columns", [&](TestGraph &b) { b.output(b.op("reduce_sum", {b.input(MORTISE_F32, big)}, MORTISE_F32, {2048}, {{"axes", Dims{0}}})); }, threads);
-  bench("transpose", [&](TestGraph &b) { b.output(b.op("transpose", {b.input(MORTISE_F32, {2048, 2048})}, MORTISE_F32, {2048, 2048}, {{"permutation", Dims{1, 0}}})); }, threads);
-  bench("heads", [&](TestGraph &b) {
-    V x = b.op("reshape", {b.input(MORTISE_F32, {128, 512, 768})}, MORTISE_F32, {128, 512, 12, 64}, {{"shape", Dims{128, 512, 12, 64}}});
-    b.output(b.op("transpose", {x}, MORTISE_F32, {128, 12, 512, 64}, {{"permutation", Dims{0, 2, 1, 3}}}));
-  }, threads);
-  bench("embedding", [&](TestGraph &b) {
-    b.output(b.op("embedding", {b.input(MORTISE_F32, {30522, 768}), b.input(MORTISE_I64, {64, 128})}, MORTISE_F32, {64, 128, 768}));
-  }, threads);
-  bench("masked softmax", [&](TestGraph &b) {
-    Dims scores{32, 12, 128, 128};
-    V x = b.input(MORTISE_F32, scores), mask = b.input(MORTISE_F32, {32, 1, 128, 128});
-    V wide = b.op("broadcast", {mask}, MORTISE_F32, scores, {{"shape", scores}, {"axes", Dims{0, 1, 2, 3}}});
-    b.output(b.op("softmax", {b.op("add", {x, wide}, MORTISE_F32, scores)}, MORTISE_F32, scores, {{"axis", 3}}));
-  }, threads);
-  bench("batch_norm+relu", [&](TestGraph &b) {
-    Dims dims{8, 256, 56, 56};
-    std::vector<V> operands{b.input(MORTISE_F32, dims)};
-    for (int i = 0; i < 4; ++i)
-      operands.push_back(b.input(MORTISE_F32, {256}));
-    b.output(b.op("relu", {b.op("batch_norm", operands, MORTISE_F32, dims, {{"epsilon", 1e-5}})}, MORTISE_F32, dims));
-  }, threads);
+  bench(
+      "reduce rows",
+      [&](TestGraph &b) {
+        b.output(b.op("reduce_sum", {b.input(MORTISE_F32, big)}, MORTISE_F32, {8192}, {{"axes", Dims{1}}}));
+      },
+      threads);
+  bench(
+      "reduce columns",
+      [&](TestGraph &b) {
+        b.output(b.op("reduce_sum", {b.input(MORTISE_F32, big)}, MORTISE_F32, {2048}, {{"axes", Dims{0}}}));
+      },
+      threads);
+  bench(
+      "transpose",
+      [&](TestGraph &b) {
+        b.output(b.op("transpose", {b.input(MORTISE_F32, {2048, 2048})}, MORTISE_F32, {2048, 2048},
+                      {{"permutation", Dims{1, 0}}}));
+      },
+      threads);
+  bench(
+      "heads",
+      [&](TestGraph &b) {
+        V x = b.op("reshape", {b.input(MORTISE_F32, {128, 512, 768})}, MORTISE_F32, {128, 512, 12, 64},
+                   {{"shape", Dims{128, 512, 12, 64}}});
+        b.output(b.op("transpose", {x}, MORTISE_F32, {128, 12, 512, 64}, {{"permutation", Dims{0, 2, 1, 3}}}));
+      },
+      threads);
+  bench(
+      "embedding",
+      [&](TestGraph &b) {
+        b.output(b.op("embedding", {b.input(MORTISE_F32, {30522, 768}), b.input(MORTISE_I64, {64, 128})}, MORTISE_F32,
+                      {64, 128, 768}));
+      },
+      threads);
+  bench(
+      "masked softmax",
+      [&](TestGraph &b) {
+        Dims scores{32, 12, 128, 128};
+        V x = b.input(MORTISE_F32, scores), mask = b.input(MORTISE_F32, {32, 1, 128, 128});
+        V wide = b.op("broadcast", {mask}, MORTISE_F32, scores, {{"shape", scores}, {"axes", Dims{0, 1, 2, 3}}});
+        b.output(b.op("softmax", {b.op("add", {x, wide}, MORTISE_F32, scores)}, MORTISE_F32, scores, {{"axis", 3}}));
+      },
+      threads);
+  bench(
+      "batch_norm+relu",
+      [&](TestGraph &b) {
+        Dims dims{8, 256, 56, 56};
+        std::vector<V> operands{b.input(MORTISE_F32, dims)};
+        for (int i = 0; i < 4; ++i)
+          operands.push_back(b.input(MORTISE_F32, {256}));
+        b.output(
+            b.op("relu", {b.op("batch_norm", operands, MORTISE_F32, dims, {{"epsilon", 1e-5}})}, MORTISE_F32, dims));
+      },
+      threads);
 }

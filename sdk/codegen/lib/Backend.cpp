@@ -76,7 +76,8 @@ Result<std::unique_ptr<Backend>> Backend::create(const Target &target) {
   registerBuiltinDialectTranslation(registry);
   registerLLVMDialectTranslation(registry);
   impl->context.appendDialectRegistry(registry);
-  impl->context.loadDialect<arith::ArithDialect, cf::ControlFlowDialect, LLVM::LLVMDialect, math::MathDialect, scf::SCFDialect>();
+  impl->context.loadDialect<arith::ArithDialect, cf::ControlFlowDialect, LLVM::LLVMDialect, math::MathDialect,
+                            scf::SCFDialect>();
   impl->types = std::make_unique<LLVMTypeConverter>(&impl->context);
   RewritePatternSet patterns(&impl->context);
   populateSCFToControlFlowConversionPatterns(patterns);
@@ -118,7 +119,8 @@ Result<Object> Backend::compile(Plan &plan, const std::string &symbol) {
   if (failed(applyFullConversion(*module, *impl->legal, impl->patterns)))
     return Error{MORTISE_INTERNAL, "generated code does not lower to LLVM"};
   llvm::LLVMContext llvmContext;
-  std::unique_ptr<llvm::Module> llvmModule = translateModuleToLLVMIR(*module, llvmContext, symbol, /*disableVerification=*/true);
+  std::unique_ptr<llvm::Module> llvmModule =
+      translateModuleToLLVMIR(*module, llvmContext, symbol, /*disableVerification=*/true);
   if (!llvmModule)
     return Error{MORTISE_INTERNAL, "generated code does not translate to LLVM"};
   object.mlirSeconds = secondsSince(start);
@@ -131,10 +133,12 @@ Result<Object> Backend::compile(Plan &plan, const std::string &symbol) {
   llvm::SmallVector<char, 0> bytes;
   llvm::raw_svector_ostream stream(bytes);
   llvm::legacy::PassManager passes;
-  if (impl->machine->addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::ObjectFile, /*DisableVerify=*/true))
+  if (impl->machine->addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::ObjectFile,
+                                         /*DisableVerify=*/true))
     return Error{MORTISE_INTERNAL, "the code generator cannot write objects"};
   passes.run(*llvmModule);
-  object.code = std::make_unique<llvm::SmallVectorMemoryBuffer>(std::move(bytes), symbol, /*RequiresNullTerminator=*/false);
+  object.code =
+      std::make_unique<llvm::SmallVectorMemoryBuffer>(std::move(bytes), symbol, /*RequiresNullTerminator=*/false);
   object.llvmSeconds = secondsSince(start);
   return object;
 }

@@ -7,10 +7,16 @@ using namespace mlir;
 
 Type Code::registerType(int32_t dtype) {
   switch (dtype) {
-  case MORTISE_F64: return b.getF64Type();
-  case MORTISE_F32: case MORTISE_F16: case MORTISE_BF16: return b.getF32Type();
-  case MORTISE_I1: return b.getI1Type();
-  default: return b.getIntegerType(dtypeBits(dtype));
+  case MORTISE_F64:
+    return b.getF64Type();
+  case MORTISE_F32:
+  case MORTISE_F16:
+  case MORTISE_BF16:
+    return b.getF32Type();
+  case MORTISE_I1:
+    return b.getI1Type();
+  default:
+    return b.getIntegerType(dtypeBits(dtype));
   }
 }
 
@@ -106,9 +112,7 @@ Value Code::polynomial(Value x, ArrayRef<double> coefficients) {
   return sum;
 }
 
-Value Code::bitcast(Value x, Type element) {
-  return arith::BitcastOp::create(b, loc, like(x, element), x);
-}
+Value Code::bitcast(Value x, Type element) { return arith::BitcastOp::create(b, loc, like(x, element), x); }
 
 Value Code::resizeInt(Value x, Type target, bool isSigned) {
   unsigned from = element(x).getIntOrFloatBitWidth(), to = target.getIntOrFloatBitWidth();
@@ -212,13 +216,15 @@ Value Code::call(StringRef name, Value x, Value y) {
   if (y)
     match(x, y);
   Operation *parent = b.getInsertionBlock()->getParentOp();
-  auto function = isa<LLVM::LLVMFuncOp>(parent) ? cast<LLVM::LLVMFuncOp>(parent) : parent->getParentOfType<LLVM::LLVMFuncOp>();
+  auto function =
+      isa<LLVM::LLVMFuncOp>(parent) ? cast<LLVM::LLVMFuncOp>(parent) : parent->getParentOfType<LLVM::LLVMFuncOp>();
   auto module = function->getParentOfType<ModuleOp>();
   Type pointer = LLVM::LLVMPointerType::get(b.getContext());
   if (!module.lookupSymbol(name)) {
     OpBuilder::InsertionGuard keep(b);
     b.setInsertionPointToStart(module.getBody());
-    auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()), {pointer, pointer, b.getI64Type()});
+    auto type =
+        LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()), {pointer, pointer, b.getI64Type()});
     LLVM::LLVMFuncOp::create(b, loc, name, type);
   }
   int64_t width = isVector(x) ? cast<VectorType>(x.getType()).getDimSize(0) : 1;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Emits arithmetic on scalars and on vectors of `lanes` elements alike. Where one operand is a vector and the other a
-// scalar, the scalar is repeated. Floats are f32 or f64 in registers: f16 and bf16 widen when loaded, round when stored.
+// scalar, the scalar is repeated. Floats are f32 or f64 in registers: f16 and bf16 widen when loaded, round when
+// stored.
 #pragma once
 
 #include <mortise/graph.hpp>

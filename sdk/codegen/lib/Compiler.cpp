@@ -59,7 +59,8 @@ static void measure(const Plan &plan, Function &function) {
     function.bytes += static_cast<double>(elements) * dtypeBits(expr.dtype) / 8;
   }
   for (const Root &root : plan.roots)
-    function.bytes += static_cast<double>(count(plan.dag.exprs[root.expr].dims)) * dtypeBits(plan.dag.exprs[root.expr].dtype) / 8;
+    function.bytes +=
+        static_cast<double>(count(plan.dag.exprs[root.expr].dims)) * dtypeBits(plan.dag.exprs[root.expr].dtype) / 8;
   function.flops = plan.costPerPoint * static_cast<double>(count(plan.dims));
   function.scratchBytes = plan.scratchBytes;
 }

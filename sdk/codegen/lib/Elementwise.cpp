@@ -57,7 +57,8 @@ Value Emitter::floatToInt(Value x, int32_t to) {
   double low = isSigned ? -std::ldexp(1.0, width - 1) : 0, above = std::ldexp(1.0, isSigned ? width - 1 : width);
   Value under = c.compare(P::OLT, x, low), over = c.compare(P::OGE, x, above);
   Value safe = c.select(c.orI(c.orI(under, over), c.isNan(x)), c.constant(x.getType(), 0), x);
-  Value number = c.resizeInt(arith::FPToSIOp::create(b, c.loc, c.like(x, b.getIntegerType(std::max(width, 32u))), safe), type, true);
+  Value number = c.resizeInt(arith::FPToSIOp::create(b, c.loc, c.like(x, b.getIntegerType(std::max(width, 32u))), safe),
+                             type, true);
   int64_t least = isSigned ? std::numeric_limits<int64_t>::min() >> (64 - width) : 0;
   int64_t most = isSigned ? ~least : 255;
   number = c.select(under, c.integer(number.getType(), least), number);
@@ -95,7 +96,8 @@ Value Emitter::convert(Value x, int32_t from, int32_t to) {
 }
 
 static std::string suffixed(const char *name, int32_t dtype) {
-  return std::string("mortise_") + name + "_" + (dtype == MORTISE_F16 || dtype == MORTISE_BF16 ? "f32" : dtypeName(dtype));
+  return std::string("mortise_") + name + "_" +
+         (dtype == MORTISE_F16 || dtype == MORTISE_BF16 ? "f32" : dtypeName(dtype));
 }
 
 Value Emitter::elementwise(const Expr &expr, ArrayRef<Value> x) {
@@ -114,45 +116,82 @@ Value Emitter::elementwise(const Expr &expr, ArrayRef<Value> x) {
       return c.select(c.compare(P::UEQ, a, 0.0), a, unit); // zeros and NaN stay
     }
     Value above = c.resizeInt(compare(Direction::Gt, a, zero(), dtype), c.registerType(dtype), false);
-    return isUnsigned(dtype) ? above : c.subI(above, c.resizeInt(compare(Direction::Lt, a, zero(), dtype), c.registerType(dtype), false));
+    return isUnsigned(dtype)
+               ? above
+               : c.subI(above, c.resizeInt(compare(Direction::Lt, a, zero(), dtype), c.registerType(dtype), false));
   }
-  case Op::Exp: return c.exp(a);
-  case Op::Expm1: return c.expm1(a);
-  case Op::Log: return c.log(a);
-  case Op::Log1p: return c.log1p(a);
-  case Op::Sqrt: return c.one<math::SqrtOp>(a);
-  case Op::Rsqrt: return c.rsqrt(a);
-  case Op::Sin: return c.sinCos(a, false);
-  case Op::Cos: return c.sinCos(a, true);
-  case Op::Tanh: return c.tanh(a);
-  case Op::Erf: return c.erf(a);
-  case Op::Erfc: return c.erfc(a);
-  case Op::Logistic: return c.logistic(a);
-  case Op::Gelu: return c.gelu(a);
-  case Op::Floor: return c.one<math::FloorOp>(a);
-  case Op::Ceil: return c.one<math::CeilOp>(a);
-  case Op::Round: return c.one<math::RoundEvenOp>(a);
-  case Op::Not: return c.notI(a);
+  case Op::Exp:
+    return c.exp(a);
+  case Op::Expm1:
+    return c.expm1(a);
+  case Op::Log:
+    return c.log(a);
+  case Op::Log1p:
+    return c.log1p(a);
+  case Op::Sqrt:
+    return c.one<math::SqrtOp>(a);
+  case Op::Rsqrt:
+    return c.rsqrt(a);
+  case Op::Sin:
+    return c.sinCos(a, false);
+  case Op::Cos:
+    return c.sinCos(a, true);
+  case Op::Tanh:
+    return c.tanh(a);
+  case Op::Erf:
+    return c.erf(a);
+  case Op::Erfc:
+    return c.erfc(a);
+  case Op::Logistic:
+    return c.logistic(a);
+  case Op::Gelu:
+    return c.gelu(a);
+  case Op::Floor:
+    return c.one<math::FloorOp>(a);
+  case Op::Ceil:
+    return c.one<math::CeilOp>(a);
+  case Op::Round:
+    return c.one<math::RoundEvenOp>(a);
+  case Op::Not:
+    return c.notI(a);
   case Op::Relu:
     return real ? c.select(c.compare(P::UGT, a, 0.0), a, zero()) : maximum(a, zero(), dtype, true);
-  case Op::Convert: return convert(a, dtype, expr.dtype);
-  case Op::Keep: return a;
-  case Op::Add: return real ? c.add(a, second) : truth ? c.orI(a, second) : c.addI(a, second);
-  case Op::Sub: return real ? c.sub(a, second) : c.subI(a, second);
-  case Op::Mul: return real ? c.mul(a, second) : truth ? c.andI(a, second) : c.mulI(a, second);
-  case Op::MulAdd: return c.fma(a, second, x[2]);
-  case Op::Div: return real ? c.div(a, second) : intDivide(a, second, dtype, false);
-  case Op::Rem: return real ? c.call(suffixed("rem", dtype), a, second) : intDivide(a, second, dtype, true);
-  case Op::Pow: return c.call(suffixed("pow", dtype), a, second);
-  case Op::Atan2: return c.call(suffixed("atan2", dtype), a, second);
-  case Op::Max: return maximum(a, second, dtype, true);
-  case Op::Min: return maximum(a, second, dtype, false);
-  case Op::And: return c.andI(a, second);
-  case Op::Or: return c.orI(a, second);
-  case Op::Xor: return c.two<arith::XOrIOp>(a, second);
-  case Op::Compare: return compare(expr.direction, a, second, dtype);
-  case Op::Select: return c.select(a, second, x[2]);
-  default: llvm_unreachable("not elementwise");
+  case Op::Convert:
+    return convert(a, dtype, expr.dtype);
+  case Op::Keep:
+    return a;
+  case Op::Add:
+    return real ? c.add(a, second) : truth ? c.orI(a, second) : c.addI(a, second);
+  case Op::Sub:
+    return real ? c.sub(a, second) : c.subI(a, second);
+  case Op::Mul:
+    return real ? c.mul(a, second) : truth ? c.andI(a, second) : c.mulI(a, second);
+  case Op::MulAdd:
+    return c.fma(a, second, x[2]);
+  case Op::Div:
+    return real ? c.div(a, second) : intDivide(a, second, dtype, false);
+  case Op::Rem:
+    return real ? c.call(suffixed("rem", dtype), a, second) : intDivide(a, second, dtype, true);
+  case Op::Pow:
+    return c.call(suffixed("pow", dtype), a, second);
+  case Op::Atan2:
+    return c.call(suffixed("atan2", dtype), a, second);
+  case Op::Max:
+    return maximum(a, second, dtype, true);
+  case Op::Min:
+    return maximum(a, second, dtype, false);
+  case Op::And:
+    return c.andI(a, second);
+  case Op::Or:
+    return c.orI(a, second);
+  case Op::Xor:
+    return c.two<arith::XOrIOp>(a, second);
+  case Op::Compare:
+    return compare(expr.direction, a, second, dtype);
+  case Op::Select:
+    return c.select(a, second, x[2]);
+  default:
+    llvm_unreachable("not elementwise");
   }
 }
 

@@ -27,7 +27,7 @@ private:
     Value vector;
   };
   struct Scope {
-    uint64_t loops = 0;       // counters known here
+    uint64_t loops = 0;              // counters known here
     mlir::Operation *next = nullptr; // the op that opens the inner scope
     std::map<std::pair<ExprId, std::pair<TupleId, GuardId>>, Value> values, splats;
     std::map<std::pair<IndexId, GuardId>, Value> indices;

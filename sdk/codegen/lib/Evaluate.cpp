@@ -89,8 +89,9 @@ Value Emitter::compute(ExprId id, TupleId at, GuardId guard) {
     return constantValue(expr, at, guard);
   if (expr.op == Op::Iota) {
     IndexId index = plan.space.tuple(at)[expr.axes[0]];
-    Value number = varies(plan.space.loops(index)) ? laneVector(index, guard, plan.space.range(index).within(INT32_MIN, INT32_MAX))
-                                                   : scalarIndex(index);
+    Value number = varies(plan.space.loops(index))
+                       ? laneVector(index, guard, plan.space.range(index).within(INT32_MIN, INT32_MAX))
+                       : scalarIndex(index);
     return convert(number, Code::element(number).isInteger(32) ? MORTISE_I32 : MORTISE_I64, expr.dtype);
   }
   if (expr.op == Op::Cumsum) {
@@ -151,7 +152,10 @@ Value Emitter::constantValue(const Expr &expr, TupleId at, GuardId guard) {
     if (expr.bytes)
       std::memcpy(&raw, data, size);
     switch (expr.dtype) {
-    case MORTISE_F64: case MORTISE_F32: case MORTISE_F16: case MORTISE_BF16: {
+    case MORTISE_F64:
+    case MORTISE_F32:
+    case MORTISE_F16:
+    case MORTISE_BF16: {
       const llvm::fltSemantics &semantics = expr.dtype == MORTISE_F64   ? llvm::APFloat::IEEEdouble()
                                             : expr.dtype == MORTISE_F32 ? llvm::APFloat::IEEEsingle()
                                             : expr.dtype == MORTISE_F16 ? llvm::APFloat::IEEEhalf()
@@ -174,8 +178,8 @@ Value Emitter::constantValue(const Expr &expr, TupleId at, GuardId guard) {
     b.setInsertionPointToStart(module.getBody());
     auto bytes = RankedTensorType::get({static_cast<int64_t>(expr.bytes)}, b.getI8Type());
     ArrayRef<char> raw(reinterpret_cast<const char *>(data), expr.bytes);
-    LLVM::GlobalOp::create(b, c.loc, LLVM::LLVMArrayType::get(b.getI8Type(), expr.bytes), true, LLVM::Linkage::Internal, name,
-                           DenseElementsAttr::getFromRawBuffer(bytes, raw), 64);
+    LLVM::GlobalOp::create(b, c.loc, LLVM::LLVMArrayType::get(b.getI8Type(), expr.bytes), true, LLVM::Linkage::Internal,
+                           name, DenseElementsAttr::getFromRawBuffer(bytes, raw), 64);
   }
   Value base = LLVM::AddressOfOp::create(b, c.loc, LLVM::LLVMPointerType::get(b.getContext()), name);
   return load(base, expr.dtype, plan.space.linearise(plan.space.tuple(at), expr.dims), guard, true);
@@ -209,16 +213,18 @@ Value Emitter::load(Value base, int32_t dtype, IndexId address, GuardId guard, b
   if (!lanes.vector && lanes.step == 1) {
     Value place = pointer(base, element, lanes.scalar);
     if (active)
-      raw = LLVM::MaskedLoadOp::create(b, c.loc, type, place, active, arith::ConstantOp::create(b, c.loc, b.getZeroAttr(type)),
+      raw = LLVM::MaskedLoadOp::create(b, c.loc, type, place, active,
+                                       arith::ConstantOp::create(b, c.loc, b.getZeroAttr(type)),
                                        b.getI32IntegerAttr(alignment), UnitAttr());
     else
       raw = plain(type, place);
   } else if (!lanes.vector && lanes.step == -1 && !active) {
     raw = c.reversed(plain(type, pointer(base, element, c.addI(lanes.scalar, c.i64(1 - int64_t(plan.lanes))))));
   } else {
-    Value places = lanes.vector ? pointer(base, element, lanes.vector)
-                                : pointer(pointer(base, element, lanes.scalar), element,
-                                          c.steps(std::abs(lanes.step) < (1 << 24) ? b.getI32Type() : b.getI64Type(), lanes.step));
+    Value places =
+        lanes.vector ? pointer(base, element, lanes.vector)
+                     : pointer(pointer(base, element, lanes.scalar), element,
+                               c.steps(std::abs(lanes.step) < (1 << 24) ? b.getI32Type() : b.getI64Type(), lanes.step));
     if (!active)
       active = c.splat(c.truth(true));
     raw = LLVM::masked_gather::create(b, c.loc, type, places, active,
@@ -248,9 +254,11 @@ void Emitter::store(Value value, Value base, int32_t dtype, IndexId address, Val
       LLVM::StoreOp::create(b, c.loc, value, place, alignment);
     return;
   }
-  Value places = lanes.vector ? pointer(base, element, lanes.vector)
-                              : pointer(pointer(base, element, lanes.scalar), element, c.steps(b.getI64Type(), lanes.step));
-  LLVM::masked_scatter::create(b, c.loc, value, places, active ? active : c.splat(c.truth(true)), b.getI32IntegerAttr(alignment));
+  Value places = lanes.vector
+                     ? pointer(base, element, lanes.vector)
+                     : pointer(pointer(base, element, lanes.scalar), element, c.steps(b.getI64Type(), lanes.step));
+  LLVM::masked_scatter::create(b, c.loc, value, places, active ? active : c.splat(c.truth(true)),
+                               b.getI32IntegerAttr(alignment));
 }
 
 // The index with the lane counter at the vector's first lane.
@@ -370,7 +378,8 @@ Value Emitter::laneAtom(AtomId id, GuardId guard, bool narrow) {
     return c.resizeInt(wrapIndex(value(atom.expr, atom.at, guard), atom.divisor), type, true);
   bool small = plan.space.range(atom.argument).within(INT32_MIN, INT32_MAX);
   bool natural = plan.space.range(atom.argument).low >= 0;
-  Value argument = laneVector(atom.argument, guard, small), divisor = c.integer(argument.getType(), atom.divisor), result;
+  Value argument = laneVector(atom.argument, guard, small), divisor = c.integer(argument.getType(), atom.divisor),
+        result;
   if (atom.kind == Atom::Quotient)
     result = natural ? c.two<arith::DivUIOp>(argument, divisor) : c.two<arith::DivSIOp>(argument, divisor);
   else

@@ -16,18 +16,41 @@ int64_t count(const std::vector<int64_t> &dims) {
 
 int cost(const Expr &expr) {
   switch (expr.op) {
-  case Op::Constant: case Op::Keep: case Op::Reshape: case Op::Transpose: case Op::Broadcast: case Op::Slice:
-  case Op::Reverse: case Op::Iota:
+  case Op::Constant:
+  case Op::Keep:
+  case Op::Reshape:
+  case Op::Transpose:
+  case Op::Broadcast:
+  case Op::Slice:
+  case Op::Reverse:
+  case Op::Iota:
     return 0;
-  case Op::Div: case Op::Sqrt:
+  case Op::Div:
+  case Op::Sqrt:
     return 4;
-  case Op::Rsqrt: case Op::Concatenate: case Op::Pad: case Op::Take: case Op::TakeAlong: case Op::TakeNd:
+  case Op::Rsqrt:
+  case Op::Concatenate:
+  case Op::Pad:
+  case Op::Take:
+  case Op::TakeAlong:
+  case Op::TakeNd:
     return 5;
-  case Op::Exp: case Op::Log: case Op::Expm1: case Op::Log1p: case Op::Tanh: case Op::Logistic:
+  case Op::Exp:
+  case Op::Log:
+  case Op::Expm1:
+  case Op::Log1p:
+  case Op::Tanh:
+  case Op::Logistic:
     return 16;
-  case Op::Erf: case Op::Erfc: case Op::Sin: case Op::Cos: case Op::Gelu:
+  case Op::Erf:
+  case Op::Erfc:
+  case Op::Sin:
+  case Op::Cos:
+  case Op::Gelu:
     return 30;
-  case Op::Pow: case Op::Atan2: case Op::Rem:
+  case Op::Pow:
+  case Op::Atan2:
+  case Op::Rem:
     return 100;
   default:
     return 1;
@@ -37,14 +60,14 @@ int cost(const Expr &expr) {
 namespace {
 
 const std::unordered_map<std::string_view, Op> simpleOps = {
-    {"abs", Op::Abs},       {"neg", Op::Neg},     {"sign", Op::Sign},         {"exp", Op::Exp},
-    {"expm1", Op::Expm1},   {"log", Op::Log},     {"log1p", Op::Log1p},       {"sqrt", Op::Sqrt},
-    {"rsqrt", Op::Rsqrt},   {"sin", Op::Sin},     {"cos", Op::Cos},           {"tanh", Op::Tanh},
-    {"erf", Op::Erf},       {"erfc", Op::Erfc},   {"logistic", Op::Logistic}, {"floor", Op::Floor},
-    {"ceil", Op::Ceil},     {"round", Op::Round}, {"not", Op::Not},           {"add", Op::Add},
-    {"sub", Op::Sub},       {"mul", Op::Mul},     {"div", Op::Div},           {"rem", Op::Rem},
-    {"pow", Op::Pow},       {"max", Op::Max},     {"min", Op::Min},           {"atan2", Op::Atan2},
-    {"and", Op::And},       {"or", Op::Or},       {"xor", Op::Xor},           {"select", Op::Select},
+    {"abs", Op::Abs},         {"neg", Op::Neg},     {"sign", Op::Sign},         {"exp", Op::Exp},
+    {"expm1", Op::Expm1},     {"log", Op::Log},     {"log1p", Op::Log1p},       {"sqrt", Op::Sqrt},
+    {"rsqrt", Op::Rsqrt},     {"sin", Op::Sin},     {"cos", Op::Cos},           {"tanh", Op::Tanh},
+    {"erf", Op::Erf},         {"erfc", Op::Erfc},   {"logistic", Op::Logistic}, {"floor", Op::Floor},
+    {"ceil", Op::Ceil},       {"round", Op::Round}, {"not", Op::Not},           {"add", Op::Add},
+    {"sub", Op::Sub},         {"mul", Op::Mul},     {"div", Op::Div},           {"rem", Op::Rem},
+    {"pow", Op::Pow},         {"max", Op::Max},     {"min", Op::Min},           {"atan2", Op::Atan2},
+    {"and", Op::And},         {"or", Op::Or},       {"xor", Op::Xor},           {"select", Op::Select},
     {"convert", Op::Convert}, {"relu", Op::Relu},
 };
 
@@ -135,7 +158,9 @@ private:
     return broadcast(reduced, dims, kept);
   }
   // f16 and bf16 composites compute in f32.
-  ExprId widened(ExprId operand) { return keepAs(operand, at(operand).dtype == MORTISE_F64 ? MORTISE_F64 : MORTISE_F32); }
+  ExprId widened(ExprId operand) {
+    return keepAs(operand, at(operand).dtype == MORTISE_F64 ? MORTISE_F64 : MORTISE_F32);
+  }
   ExprId keepAs(ExprId operand, int32_t dtype) {
     if (at(operand).dtype == dtype)
       return operand;
@@ -318,7 +343,8 @@ bool Expansion::run(ExprId &result) {
   } else if (name == "gelu" && stringAttribute(node, "approximate") == "tanh") {
     // x * (1 + tanh(u)) / 2 without its cancellation: x * logistic(2 u).
     ExprId x = widened(operands[0]), square = make(Op::Mul, {x, x});
-    ExprId poly = make(Op::MulAdd, {square, literal(x, 2 * 0.7978845608028654 * 0.044715), literal(x, 2 * 0.7978845608028654)});
+    ExprId poly =
+        make(Op::MulAdd, {square, literal(x, 2 * 0.7978845608028654 * 0.044715), literal(x, 2 * 0.7978845608028654)});
     result = keepAs(make(Op::Mul, {x, make(Op::Logistic, {make(Op::Mul, {x, poly})})}), dtype);
   } else if (name == "gelu") {
     result = keepAs(make(Op::Gelu, {widened(operands[0])}), dtype);
@@ -394,8 +420,9 @@ Result<Dag> buildDag(const MortiseGraph &graph, const Group &group) {
       }
       auto found = known.find(node.operands[i]->index);
       if (found == known.end())
-        return Error{MORTISE_INVALID_ARGUMENT, "node " + std::to_string(n) + " (" + node.op +
-                                                   ") reads a value that is neither an input of its group nor computed in it"};
+        return Error{MORTISE_INVALID_ARGUMENT,
+                     "node " + std::to_string(n) + " (" + node.op +
+                         ") reads a value that is neither an input of its group nor computed in it"};
       operands.push_back(found->second);
     }
     ExprId result;

@@ -10,17 +10,69 @@
 namespace mortise::codegen {
 
 enum class Op : uint8_t {
-  Input, Constant, Iota,
+  Input,
+  Constant,
+  Iota,
   // one operand
-  Abs, Neg, Sign, Exp, Expm1, Log, Log1p, Sqrt, Rsqrt, Sin, Cos, Tanh, Erf, Erfc, Logistic, Floor, Ceil, Round, Not,
-  Relu, Gelu, Convert,
+  Abs,
+  Neg,
+  Sign,
+  Exp,
+  Expm1,
+  Log,
+  Log1p,
+  Sqrt,
+  Rsqrt,
+  Sin,
+  Cos,
+  Tanh,
+  Erf,
+  Erfc,
+  Logistic,
+  Floor,
+  Ceil,
+  Round,
+  Not,
+  Relu,
+  Gelu,
+  Convert,
   Keep, // the operand under another dtype of the same register type: a composite's one rounding is left to the store
   // two and three operands
-  Add, Sub, Mul, Div, Rem, Pow, Max, Min, Atan2, And, Or, Xor, Compare, Select, MulAdd,
+  Add,
+  Sub,
+  Mul,
+  Div,
+  Rem,
+  Pow,
+  Max,
+  Min,
+  Atan2,
+  And,
+  Or,
+  Xor,
+  Compare,
+  Select,
+  MulAdd,
   // index maps
-  Reshape, Transpose, Broadcast, Slice, Reverse, Concatenate, Pad, Take, TakeAlong, TakeNd,
+  Reshape,
+  Transpose,
+  Broadcast,
+  Slice,
+  Reverse,
+  Concatenate,
+  Pad,
+  Take,
+  TakeAlong,
+  TakeNd,
   // over many elements
-  ReduceSum, ReduceProd, ReduceMax, ReduceMin, ReduceFastMax /* may lose NaN */, Argmax, Cumsum, Put,
+  ReduceSum,
+  ReduceProd,
+  ReduceMax,
+  ReduceMin,
+  ReduceFastMax /* may lose NaN */,
+  Argmax,
+  Cumsum,
+  Put,
 };
 inline bool isElementwise(Op op) { return op >= Op::Abs && op <= Op::MulAdd; }
 inline bool isIndexMap(Op op) { return op >= Op::Reshape && op <= Op::TakeNd; }
@@ -38,9 +90,9 @@ struct Expr {
   // Attributes: axes, permutation, shape; starts or low; strides or interior.
   std::vector<int64_t> axes, starts, steps;
   Direction direction = Direction::Eq;
-  bool add = false;             // Put: mode
-  double real = 0;              // Constant: splat of a float
-  int64_t integer = 0;          // Constant: splat of an integer
+  bool add = false;                // Put: mode
+  double real = 0;                 // Constant: splat of a float
+  int64_t integer = 0;             // Constant: splat of an integer
   const std::byte *data = nullptr; // Constant: dense elements where not a splat
   size_t bytes = 0;
   uint32_t slot = 0;            // Input: position in Group::inputs
@@ -50,9 +102,9 @@ struct Expr {
 };
 
 struct Dag {
-  std::vector<Expr> exprs; // operands first
+  std::vector<Expr> exprs;   // operands first
   std::vector<ExprId> roots; // one per Group::outputs
-  std::string key; // equal keys: equal functions
+  std::string key;           // equal keys: equal functions
 };
 
 // Errors: MORTISE_UNSUPPORTED naming the node that groups cannot compute.

@@ -11,9 +11,9 @@ namespace mortise::codegen {
 
 namespace {
 
-constexpr double cheapCost = 4.5;      // computed again in every group that uses it
-constexpr double expensiveCost = 16;   // not computed again for every repetition of a broadcast
-constexpr int64_t smallGroup = 32768;  // elements that one thread may as well do alone
+constexpr double cheapCost = 4.5;     // computed again in every group that uses it
+constexpr double expensiveCost = 16;  // not computed again for every repetition of a broadcast
+constexpr int64_t smallGroup = 32768; // elements that one thread may as well do alone
 
 bool isView(const MortiseNode &node) {
   return isOp(node, "mortise.reshape") || isOp(node, "mortise.transpose") || isOp(node, "mortise.broadcast") ||
@@ -22,7 +22,7 @@ bool isView(const MortiseNode &node) {
 
 bool isHeavy(const MortiseNode &node) {
   static const std::set<std::string_view> names = {
-      "reduce_sum", "reduce_prod", "reduce_max", "reduce_min", "argmax",     "cumsum",     "mean",
+      "reduce_sum", "reduce_prod", "reduce_max", "reduce_min", "argmax",     "cumsum", "mean",
       "softmax",    "log_softmax", "layer_norm", "rms_norm",   "group_norm", "put"};
   return names.count(std::string_view(node.op).substr(8)) != 0;
 }
@@ -64,9 +64,9 @@ private:
   const MortiseGraph &graph;
   const Target &target;
   std::vector<bool> live, demanded, isOutput;
-  std::vector<double> cone;                       // per node: price of one element, computed from memory
-  std::vector<std::vector<uint32_t>> users;       // per value
-  std::vector<std::vector<uint32_t>> groupsOf;    // per node
+  std::vector<double> cone;                    // per node: price of one element, computed from memory
+  std::vector<std::vector<uint32_t>> users;    // per value
+  std::vector<std::vector<uint32_t>> groupsOf; // per node
   std::vector<std::optional<View>> views;
   std::vector<Building> groups;
 };
@@ -124,15 +124,16 @@ Result<void> Fuser::findDemands() {
       continue;
     const MortiseNode &node = *graph.nodes[n];
     if (Support support = supports(node); !support.yes)
-      return Error{MORTISE_UNSUPPORTED, "node " + std::to_string(n) + " is neither taken nor something that groups compute: " +
-                                            support.detail};
+      return Error{MORTISE_UNSUPPORTED, "node " + std::to_string(n) +
+                                            " is neither taken nor something that groups compute: " + support.detail};
     uint32_t value = resultOf(n);
     demanded[value] = isOutput[value] || isOp(node, "mortise.put");
   }
   // Dense memory: a view will do where it is dense itself.
   for (size_t v = 0; v < graph.value_count; ++v) {
     const MortiseNode *producer = graph.values[v]->producer;
-    if (v >= request.materialise.size() || !request.materialise[v] || demanded[v] || !producer || taken(producer->index))
+    if (v >= request.materialise.size() || !request.materialise[v] || demanded[v] || !producer ||
+        taken(producer->index))
       continue;
     if (isView(*producer)) {
       demandBase(v);
@@ -178,7 +179,8 @@ void Fuser::priceCones() {
       expr.dims.assign(operand->type->dims, operand->type->dims + operand->type->rank);
       operands.back() = dag.exprs.size();
       dag.exprs.push_back(std::move(expr));
-      bool memory = !operand->producer || taken(operand->producer->index) || demanded[operand->index] || isHeavy(*operand->producer);
+      bool memory = !operand->producer || taken(operand->producer->index) || demanded[operand->index] ||
+                    isHeavy(*operand->producer);
       cone[n] += memory ? 1 : cone[operand->producer->index];
     }
     size_t first = dag.exprs.size();
@@ -206,7 +208,8 @@ Group Fuser::describe(const Building &building) const {
   return group;
 }
 
-// What one point of the group's loops costs; nothing when it does not fit one loop nest, or would run on too few threads.
+// What one point of the group's loops costs; nothing when it does not fit one loop nest, or would run on too few
+// threads.
 std::optional<double> Fuser::price(Building building) {
   auto dag = buildDag(graph, describe(building));
   if (!dag)
@@ -332,7 +335,9 @@ std::string nameOf(const MortiseGraph &graph, const Group &group) {
       ops.push_back(op);
   }
   // Heavy ones first: they say what the group is.
-  auto heavy = [](const std::string &op) { return op.find("norm") != op.npos || op.find("softmax") != op.npos || op.find("reduce") != op.npos; };
+  auto heavy = [](const std::string &op) {
+    return op.find("norm") != op.npos || op.find("softmax") != op.npos || op.find("reduce") != op.npos;
+  };
   for (size_t i = 1; i < ops.size(); ++i)
     for (size_t j = i; j > 0 && heavy(ops[j]) && !heavy(ops[j - 1]); --j)
       std::swap(ops[j], ops[j - 1]);

@@ -49,8 +49,7 @@ IndexId IndexSpace::loop(uint32_t number, int64_t extent) {
 IndexId IndexSpace::loaded(uint32_t expr, TupleId at, int64_t extent, bool reductions) {
   if (extent <= 1)
     return constant(0);
-  auto key = std::make_pair(int(Atom::Loaded),
-                            std::make_pair(uint64_t(expr) << 32 | at, uint64_t(extent)));
+  auto key = std::make_pair(int(Atom::Loaded), std::make_pair(uint64_t(expr) << 32 | at, uint64_t(extent)));
   auto found = atomIds.find(key);
   if (found == atomIds.end()) {
     Atom atom{Atom::Loaded, {0, std::max<int64_t>(extent - 1, 0)}};
@@ -94,8 +93,8 @@ IndexId IndexSpace::divided(Atom::Kind kind, IndexId a, int64_t divisor) {
   if (found == atomIds.end()) {
     Range r = range(a);
     Atom atom{kind, {}};
-    atom.range = kind == Atom::Quotient ? Range{floorDiv(r.low, divisor), floorDiv(r.high, divisor)}
-                                        : Range{0, divisor - 1};
+    atom.range =
+        kind == Atom::Quotient ? Range{floorDiv(r.low, divisor), floorDiv(r.high, divisor)} : Range{0, divisor - 1};
     atom.loops = loops(a);
     atom.reductions = reductions(a);
     atom.reads = reads(a);

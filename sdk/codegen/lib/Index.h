@@ -24,14 +24,14 @@ struct Range {
 struct Atom {
   enum Kind : uint8_t { Loop, Quotient, Remainder, Loaded } kind;
   Range range;
-  uint64_t loops = 0;     // loops that its value depends on, as a bit set
+  uint64_t loops = 0;      // loops that its value depends on, as a bit set
   bool reductions = false; // depends on the result of a reduction
   bool reads = false;      // depends on an index read from memory
-  uint32_t loop = 0;      // Loop: its number
-  IndexId argument = 0;   // Quotient, Remainder
-  int64_t divisor = 1;    // Quotient, Remainder; Loaded: the extent that it is clamped to
-  uint32_t expr = 0;      // Loaded: the integer expression ...
-  TupleId at = 0;         // ... and where it is evaluated
+  uint32_t loop = 0;       // Loop: its number
+  IndexId argument = 0;    // Quotient, Remainder
+  int64_t divisor = 1;     // Quotient, Remainder; Loaded: the extent that it is clamped to
+  uint32_t expr = 0;       // Loaded: the integer expression ...
+  TupleId at = 0;          // ... and where it is evaluated
 };
 
 struct Index {

@@ -18,7 +18,8 @@ static constexpr double chunkCost = 32768, grainCost = 65536;
 EmittedKernel Emitter::emit(StringRef name) {
   EmittedKernel kernel;
   Type pointerType = LLVM::LLVMPointerType::get(b.getContext()), i64 = b.getI64Type();
-  auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()), {pointerType, pointerType, pointerType, i64, i64});
+  auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()),
+                                          {pointerType, pointerType, pointerType, i64, i64});
   b.setInsertionPointToEnd(module.getBody());
   auto function = LLVM::LLVMFuncOp::create(b, c.loc, name, type);
   function.setPassthroughAttr(b.getArrayAttr({b.getStrArrayAttr({"prefer-vector-width", "512"})}));
@@ -151,8 +152,7 @@ void Emitter::laneLoop(Value low, Value high, llvm::function_ref<void(Value)> bo
 
 // The reduced loops that are not the lane loop, outermost first.
 void Emitter::serial(size_t from, Carried &carried, llvm::function_ref<void(Carried &)> body) {
-  while (from < plan.loops.size() &&
-         (!plan.loops[from].reduced || (plan.laneReduced && from + 1 == plan.loops.size())))
+  while (from < plan.loops.size() && (!plan.loops[from].reduced || (plan.laneReduced && from + 1 == plan.loops.size())))
     ++from;
   if (from == plan.loops.size())
     return body(carried);
@@ -267,7 +267,8 @@ void Emitter::putRow() {
     TupleId at = plan.space.tuple(std::vector<IndexId>{plan.space.tuple(plan.identity())[put.axes[0]]});
     Value raw = value(put.operands[1], at, 0);
     raw = c.resizeInt(raw, b.getI64Type(), true);
-    Value valid = c.andI(c.compareI(I::sge, raw, c.i64(-plan.putExtent)), c.compareI(I::slt, raw, c.i64(plan.putExtent)));
+    Value valid =
+        c.andI(c.compareI(I::sge, raw, c.i64(-plan.putExtent)), c.compareI(I::slt, raw, c.i64(plan.putExtent)));
     auto branch = scf::IfOp::create(b, c.loc, valid, false);
     OpBuilder::InsertionGuard keep(b);
     scopes.back().next = branch;
@@ -276,9 +277,9 @@ void Emitter::putRow() {
     Value update = value(put.operands[2], plan.identity(), 0);
     if (put.add) {
       Value old = load(outputs[0], put.dtype, plan.putAddress, 0, false);
-      update = isFloat(put.dtype)          ? c.add(old, update)
+      update = isFloat(put.dtype)        ? c.add(old, update)
                : put.dtype == MORTISE_I1 ? c.orI(old, update)
-                                           : c.addI(old, update);
+                                         : c.addI(old, update);
     }
     store(update, outputs[0], put.dtype, plan.putAddress, Value());
     scopes.pop_back();

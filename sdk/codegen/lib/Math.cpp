@@ -11,44 +11,45 @@ using namespace mlir;
 using P = arith::CmpFPredicate;
 
 // expTail: [-0.34692, 0.34692], relative error 3.08e-09
-static constexpr double expTail[] = {
-    1.38144667408037739e-03, 8.36878042906188079e-03, 4.16683942173985689e-02, 1.66665201076267477e-01,
-    4.99999934124697010e-01};
+static constexpr double expTail[] = {1.38144667408037739e-03, 8.36878042906188079e-03, 4.16683942173985689e-02,
+                                     1.66665201076267477e-01, 4.99999934124697010e-01};
 // expm1Tail: [-0.34692, 0.34692], relative error 5.25e-12
-static constexpr double expm1Tail[] = {
-    2.47963750019963688e-05, 1.99049728232487006e-04, 1.38889854689890047e-03, 8.33328896560452809e-03,
-    4.16666659507393053e-02, 1.66666667543957675e-01, 5.00000000010573209e-01};
+static constexpr double expm1Tail[] = {2.47963750019963688e-05, 1.99049728232487006e-04, 1.38889854689890047e-03,
+                                       8.33328896560452809e-03, 4.16666659507393053e-02, 1.66666667543957675e-01,
+                                       5.00000000010573209e-01};
 // logTail: [-0.293186, 0.414628], relative error 8.88e-10
-static constexpr double logTail[] = {
-    6.74268965650696439e-02, -1.16208570767589461e-01, 1.18581729118008128e-01, -1.24137216711974793e-01,
-    1.42254417595692462e-01, -1.66676820449918939e-01, 2.00017543193563074e-01, -2.50000112932884211e-01,
-    3.33333195800882831e-01};
+static constexpr double logTail[] = {6.74268965650696439e-02,  -1.16208570767589461e-01, 1.18581729118008128e-01,
+                                     -1.24137216711974793e-01, 1.42254417595692462e-01,  -1.66676820449918939e-01,
+                                     2.00017543193563074e-01,  -2.50000112932884211e-01, 3.33333195800882831e-01};
 // tanhTail: [0, 0.4], relative error 2.07e-10
-static constexpr double tanhTail[] = {
-    2.13458360454395028e-03, -8.17156151013963099e-03, 2.17001124326370726e-02, -5.39471079890751493e-02,
-    1.33332142374494894e-01, -3.33333312628302569e-01};
+static constexpr double tanhTail[] = {2.13458360454395028e-03,  -8.17156151013963099e-03, 2.17001124326370726e-02,
+                                      -5.39471079890751493e-02, 1.33332142374494894e-01,  -3.33333312628302569e-01};
 // erfNear: [0, 1], relative error 3.32e-11
-static constexpr double erfNear[] = {
-    -9.64151803206636515e-06, 1.12569485919630785e-04, -8.48282893766091634e-04, 5.22094543884755753e-03,
-    -2.68654000440763999e-02, 1.12837819741323730e-01, -3.76126384346520959e-01, 1.12837916705802233e+00};
+static constexpr double erfNear[] = {-9.64151803206636515e-06, 1.12569485919630785e-04,  -8.48282893766091634e-04,
+                                     5.22094543884755753e-03,  -2.68654000440763999e-02, 1.12837819741323730e-01,
+                                     -3.76126384346520959e-01, 1.12837916705802233e+00};
 // erfcScaled: [-1, 0.77], relative error 5.36e-09
-static constexpr double erfcScaled[] = {
-    8.08776606548299606e-05, 6.61081520745514901e-05, -5.97684694146888534e-04, -8.52070277515364874e-04,
-    3.06061116294419414e-03, 6.48293269515131700e-03, -2.15045658948333773e-02, -3.64427223196964328e-02,
-    2.79471647752710162e-01, -6.87160662622153029e-01, 1.02158271036201120e+00};
+static constexpr double erfcScaled[] = {8.08776606548299606e-05,  6.61081520745514901e-05,  -5.97684694146888534e-04,
+                                        -8.52070277515364874e-04, 3.06061116294419414e-03,  6.48293269515131700e-03,
+                                        -2.15045658948333773e-02, -3.64427223196964328e-02, 2.79471647752710162e-01,
+                                        -6.87160662622153029e-01, 1.02158271036201120e+00};
 // sinTail: [0, 0.618085], relative error 1.72e-10
-static constexpr double sinTail[] = {
-    2.72487974073266289e-06, -1.98400772167909309e-04, 8.33333185482005613e-03, -1.66666666637943411e-01};
+static constexpr double sinTail[] = {2.72487974073266289e-06, -1.98400772167909309e-04, 8.33333185482005613e-03,
+                                     -1.66666666637943411e-01};
 // cosTail: [0, 0.618085], relative error 5.72e-11
-static constexpr double cosTail[] = {
-    -2.73001737404399970e-07, 2.48005938848329938e-05, -1.38888876587924958e-03, 4.16666666642820163e-02};
+static constexpr double cosTail[] = {-2.73001737404399970e-07, 2.48005938848329938e-05, -1.38888876587924958e-03,
+                                     4.16666666642820163e-02};
 static constexpr double log2e = 1.4426950408889634;
 static constexpr double ln2High = 0.693145751953125, ln2Low = 1.42860682030941723212e-6;
 static constexpr double infinity = std::numeric_limits<double>::infinity();
 
 static bool isDouble(Value x) { return Code::element(x).isF64(); }
-static Value atMost(Code &c, Value x, double bound) { return c.select(c.compare(P::OGT, x, bound), c.constant(x.getType(), bound), x); }
-static Value atLeast(Code &c, Value x, double bound) { return c.select(c.compare(P::OLT, x, bound), c.constant(x.getType(), bound), x); }
+static Value atMost(Code &c, Value x, double bound) {
+  return c.select(c.compare(P::OGT, x, bound), c.constant(x.getType(), bound), x);
+}
+static Value atLeast(Code &c, Value x, double bound) {
+  return c.select(c.compare(P::OLT, x, bound), c.constant(x.getType(), bound), x);
+}
 
 // x = n ln 2 + r with |r| <= ln 2 / 2; `n` as an integer. Adding 1.5 * 2^23 rounds to an integer in the low bits.
 Value Code::expReduced(Value x, Value &n) {
@@ -139,8 +140,8 @@ Value Code::tanh(Value x) {
   return copySign(select(compare(P::OLT, z, 0.4), near, far), x);
 }
 
-// factor e^(-square) s p(1 - 4 s) with s = 1 / (a + 2), where `lost` is what rounding a^2 to `square` lost. Scaling by a power
-// of 2 comes last, so that only the result is rounded where it is subnormal.
+// factor e^(-square) s p(1 - 4 s) with s = 1 / (a + 2), where `lost` is what rounding a^2 to `square` lost. Scaling by
+// a power of 2 comes last, so that only the result is rounded where it is subnormal.
 Value Code::tailProbability(Value a, Value square, Value lost, Value factor) {
   Value n, e = expParts(neg(square), n);
   e = fma(e, neg(lost), e);
@@ -208,14 +209,16 @@ Value Code::sinCos(Value x, bool cosine) {
   Value sine = fma(mul(r, z), polynomial(z, sinTail), r);
   Value cos = fma(mul(z, z), polynomial(z, cosTail), fma(z, constant(z.getType(), -0.5), 1.0));
   auto bit = [&](int64_t mask) {
-    return compareI(arith::CmpIPredicate::ne, andI(quadrant, integer(quadrant.getType(), mask)), integer(quadrant.getType(), 0));
+    return compareI(arith::CmpIPredicate::ne, andI(quadrant, integer(quadrant.getType(), mask)),
+                    integer(quadrant.getType(), 0));
   };
   Value result = select(bit(1), cos, sine);
   result = select(bit(2), neg(result), result);
   if (!cosine)
     result = select(compare(P::OEQ, x, 0.0), x, result);
   Value huge = compare(P::OGE, abs(x), 1073741824.0);
-  return ifAny(huge, [&] { return select(huge, call(cosine ? "mortise_cos_f32" : "mortise_sin_f32", x), result); }, result);
+  return ifAny(
+      huge, [&] { return select(huge, call(cosine ? "mortise_cos_f32" : "mortise_sin_f32", x), result); }, result);
 }
 
 } // namespace mortise::codegen

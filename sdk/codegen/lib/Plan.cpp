@@ -36,7 +36,8 @@ Result<void> Plan::chooseSpace() {
       return Error{MORTISE_UNSUPPORTED, "a put stands alone at the end of its group"};
     scan |= expr.op == Op::Cumsum;
     if (isReduction(expr.op) || expr.op == Op::Cumsum)
-      if (anchor == ~0u || count(dag.exprs[expr.operands[0]].dims) > count(dag.exprs[dag.exprs[anchor].operands[0]].dims))
+      if (anchor == ~0u ||
+          count(dag.exprs[expr.operands[0]].dims) > count(dag.exprs[dag.exprs[anchor].operands[0]].dims))
         anchor = i;
   }
   const Expr &root = dag.exprs[dag.roots[0]];
@@ -335,7 +336,8 @@ void Plan::useGuard(GuardId guard) {
     use(condition.index);
 }
 
-// Price of the subtree; adds to costPerPoint, notes what indices are needed and which row values come up again in a later pass.
+// Price of the subtree; adds to costPerPoint, notes what indices are needed and which row values come up again in a
+// later pass.
 double Plan::visit(ExprId id, TupleId at, GuardId guard, int pass) {
   Key key{id, {at, guard}};
   const Expr &expr = dag.exprs[id];
@@ -407,11 +409,12 @@ void Plan::walkPasses() {
         visit(root.expr, root.at, 0, pass);
       }
   }
-  // A kept value that is an output lives there; f16 and bf16 outputs are rounded, and i1 outputs are bytes, so those do not.
+  // A kept value that is an output lives there; f16 and bf16 outputs are rounded, and i1 outputs are bytes, so those do
+  // not.
   for (Cached &entry : cache)
     for (size_t i = 0; i < roots.size(); ++i)
-      if (int32_t dtype = dag.exprs[entry.expr].dtype; roots[i].expr == entry.expr && roots[i].at == entry.at &&
-                                                       dtype != MORTISE_F16 && dtype != MORTISE_BF16) {
+      if (int32_t dtype = dag.exprs[entry.expr].dtype;
+          roots[i].expr == entry.expr && roots[i].at == entry.at && dtype != MORTISE_F16 && dtype != MORTISE_BF16) {
         entry.root = i;
         roots[i].pass = entry.pass;
       }
@@ -481,7 +484,8 @@ void Plan::arrange() {
   }
   // Short rows: several to a task.
   double inside = std::max(1.0, costPerPoint) * static_cast<double>(last.extent);
-  for (size_t i = loops.size() - 1; i-- > 0 && inside < 4096 && inside * static_cast<double>(loops[i].extent) <= 131072;) {
+  for (size_t i = loops.size() - 1;
+       i-- > 0 && inside < 4096 && inside * static_cast<double>(loops[i].extent) <= 131072;) {
     inside *= static_cast<double>(loops[i].extent);
     loops[i].reduced = last.reduced = laneReduced = true;
   }

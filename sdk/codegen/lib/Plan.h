@@ -20,7 +20,7 @@ struct Access {
 struct Loop {
   int64_t extent = 1;
   bool reduced = false; // runs inside a task, one step after the other
-  uint32_t number = 0; // whose counter the merged loop drives; the other members' counters stay 0
+  uint32_t number = 0;  // whose counter the merged loop drives; the other members' counters stay 0
   uint64_t members = 0;
 };
 
@@ -33,8 +33,8 @@ struct Reduction {
 struct Root {
   ExprId expr;
   TupleId at;
-  bool row = false;  // one element per row
-  int pass = 0;      // that stores it
+  bool row = false; // one element per row
+  int pass = 0;     // that stores it
   IndexId address = 0;
 };
 
@@ -43,7 +43,7 @@ struct Cached {
   ExprId expr;
   TupleId at;
   int pass = 0;
-  int root = -1; // >= 0: that output
+  int root = -1;      // >= 0: that output
   int64_t offset = 0; // bytes into scratch
 };
 
@@ -62,18 +62,18 @@ public:
 
   Dag dag;
   IndexSpace space;
-  std::vector<int64_t> dims;  // of the iteration space
+  std::vector<int64_t> dims; // of the iteration space
   std::vector<bool> reduced;
   uint64_t reducedMask = 0;
-  IndexId rowIndex = 0;       // linear position within a row
+  IndexId rowIndex = 0; // linear position within a row
   int64_t rowLength = 1;
-  std::vector<Loop> loops;    // merged, outermost first
+  std::vector<Loop> loops; // merged, outermost first
   std::vector<Reduction> reductions;
   std::vector<Root> roots;
   std::vector<Cached> cache;
   int passes = 1;
   unsigned lanes = 1;
-  bool laneLoop = false;      // the innermost loop runs over vectors
+  bool laneLoop = false; // the innermost loop runs over vectors
   bool laneReduced = false, scan = false;
   std::vector<std::pair<ExprId, TupleId>> runs; // running sums, operands first
   size_t scratchBytes = 0;

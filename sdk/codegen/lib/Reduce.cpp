@@ -88,14 +88,16 @@ Emitter::Carried Emitter::accumulate(const Reduction &reduction, Carried sum) {
   Carried next;
   if (expr.op == Op::ReduceSum && operand.op == Op::Mul && isFloat(operand.dtype) &&
       !plan.cached(expr.operands[0], reduction.operandAt)) {
-    Value x = value(operand.operands[0], reduction.operandAt, 0), y = value(operand.operands[1], reduction.operandAt, 0);
+    Value x = value(operand.operands[0], reduction.operandAt, 0),
+          y = value(operand.operands[1], reduction.operandAt, 0);
     next = {c.fma(x, y, sum[0])};
   } else {
     Carried element{value(expr.operands[0], reduction.operandAt, 0)};
     if (expr.op == Op::Argmax) {
       bool narrow = Code::element(sum[1]).isInteger(32);
-      element.push_back(varies(plan.space.loops(plan.rowIndex)) ? laneVector(plan.rowIndex, 0, narrow)
-                                                               : c.resizeInt(scalarIndex(plan.rowIndex), Code::element(sum[1]), true));
+      element.push_back(varies(plan.space.loops(plan.rowIndex))
+                            ? laneVector(plan.rowIndex, 0, narrow)
+                            : c.resizeInt(scalarIndex(plan.rowIndex), Code::element(sum[1]), true));
     }
     next = combine(expr, sum, element);
   }
@@ -129,16 +131,17 @@ void Emitter::reducePass(ArrayRef<const Reduction *> all, int number) {
     if (!plan.laneReduced)
       return step(sums, 0);
     auto run = [&](int64_t low, int64_t high, int64_t copies) {
-      sums = loop(c.i64(low), c.i64(high), lanes * copies, sums, plan.loops.back().members, [&](Value i, ValueRange arguments) {
-        Carried inner(arguments.begin(), arguments.end());
-        for (int64_t u = 0; u < copies; ++u) {
-          uint64_t known = scopes.back().loops;
-          scopes.back() = Scope{known};
-          enterLanes(u ? c.addI(i, c.i64(u * lanes)) : i);
-          step(inner, u);
-        }
-        return inner;
-      });
+      sums = loop(c.i64(low), c.i64(high), lanes * copies, sums, plan.loops.back().members,
+                  [&](Value i, ValueRange arguments) {
+                    Carried inner(arguments.begin(), arguments.end());
+                    for (int64_t u = 0; u < copies; ++u) {
+                      uint64_t known = scopes.back().loops;
+                      scopes.back() = Scope{known};
+                      enterLanes(u ? c.addI(i, c.i64(u * lanes)) : i);
+                      step(inner, u);
+                    }
+                    return inner;
+                  });
       freshMask = Value();
     };
     int64_t whole = unroll > 1 ? laneExtent() / (lanes * unroll) * (lanes * unroll) : 0;
@@ -153,7 +156,8 @@ void Emitter::reducePass(ArrayRef<const Reduction *> all, int number) {
     size_t size = expr.op == Op::Argmax ? 2 : 1;
     Carried total(carried.begin() + at, carried.begin() + at + size);
     for (int64_t u = 1; u < unroll; ++u)
-      total = combine(expr, total, Carried(carried.begin() + u * perCopy + at, carried.begin() + u * perCopy + at + size));
+      total =
+          combine(expr, total, Carried(carried.begin() + u * perCopy + at, carried.begin() + u * perCopy + at + size));
     if (plan.laneReduced && lanes > 1)
       total = across(expr, total);
     at += size;

@@ -26,7 +26,9 @@ struct Session::Impl {
 Session::Session(std::unique_ptr<Impl> impl) : impl(std::move(impl)) {}
 Session::~Session() = default;
 
-static Error failure(llvm::Error error) { return {MORTISE_INTERNAL, "linking generated code: " + llvm::toString(std::move(error))}; }
+static Error failure(llvm::Error error) {
+  return {MORTISE_INTERNAL, "linking generated code: " + llvm::toString(std::move(error))};
+}
 
 Result<std::unique_ptr<Session>> Session::create() {
   auto control = SelfExecutorProcessControl::Create();

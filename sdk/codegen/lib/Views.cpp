@@ -100,7 +100,8 @@ Support supports(const MortiseNode &node) {
     return refuse(MORTISE_REASON_OP, "generated groups know the mortise ops only, found " + std::string(op));
   for (std::string_view name : elsewhere)
     if (op.substr(8) == name)
-      return refuse(MORTISE_REASON_OP, "no generated loop for " + std::string(name) + ": use a library call or its decomposition");
+      return refuse(MORTISE_REASON_OP,
+                    "no generated loop for " + std::string(name) + ": use a library call or its decomposition");
   if (node.result_count != 1)
     return refuse(MORTISE_REASON_OP, "expected one result, found " + std::to_string(node.result_count));
   auto check = [&](const MortiseValue *value) -> Support {
@@ -108,9 +109,11 @@ Support supports(const MortiseNode &node) {
       return {};
     int32_t dtype = value->type->dtype;
     if (dtype == MORTISE_F8E4M3FN || dtype == MORTISE_F8E5M2 || dtype == MORTISE_I4 || !dtypeBits(dtype))
-      return refuse(MORTISE_REASON_DTYPE, std::string("generated loops have no ") + dtypeName(dtype) + ": convert to f16 or i8 first");
+      return refuse(MORTISE_REASON_DTYPE,
+                    std::string("generated loops have no ") + dtypeName(dtype) + ": convert to f16 or i8 first");
     if (!isStatic(*value->type))
-      return refuse(MORTISE_REASON_NEEDS_STATIC, "generated loops need static extents, found " + typeString(*value->type));
+      return refuse(MORTISE_REASON_NEEDS_STATIC,
+                    "generated loops need static extents, found " + typeString(*value->type));
     if (value->type->rank > 16)
       return refuse(MORTISE_REASON_RANK, "at most 16 dimensions, found " + std::to_string(value->type->rank));
     return {};

@@ -44,7 +44,8 @@ class RowsTest : public testing::TestWithParam<int64_t> {};
 TEST_P(RowsTest, LayerNormWithResidualAndGelu) {
   int64_t n = GetParam();
   TestGraph b;
-  V x = b.input(MORTISE_F32, {3, 5, n}), r = b.input(MORTISE_F32, {3, 5, n}), s = b.input(MORTISE_F32, {n}), t = b.input(MORTISE_F32, {n});
+  V x = b.input(MORTISE_F32, {3, 5, n}), r = b.input(MORTISE_F32, {3, 5, n}), s = b.input(MORTISE_F32, {n}),
+    t = b.input(MORTISE_F32, {n});
   V sum = b.op("add", {x, r}, MORTISE_F32, {3, 5, n});
   V norm = b.op("layer_norm", {sum, s, t}, MORTISE_F32, {3, 5, n}, {{"axis", 2}, {"epsilon", 1e-5}});
   V g = b.op("gelu", {norm}, MORTISE_F32, {3, 5, n}, {{"approximate", "none"}});
@@ -65,8 +66,9 @@ TEST_P(RowsTest, LayerNormWithResidualAndGelu) {
     for (int64_t i = 0; i < n; ++i)
       variance += std::pow(run.memory.as<float>(sum)[row * n + i] - mean, 2) / n;
     for (int64_t i = 0; i < n; ++i) {
-      double y = (run.memory.as<float>(sum)[row * n + i] - mean) / std::sqrt(variance + 1e-5) * run.memory.as<float>(s)[i] +
-                 run.memory.as<float>(t)[i];
+      double y =
+          (run.memory.as<float>(sum)[row * n + i] - mean) / std::sqrt(variance + 1e-5) * run.memory.as<float>(s)[i] +
+          run.memory.as<float>(t)[i];
       y = 0.5 * y * std::erfc(-y / std::sqrt(2.0));
       EXPECT_NEAR(run.memory.as<float>(g)[row * n + i], y, 1e-5 + 1e-5 * std::fabs(y)) << n << " " << i;
     }

@@ -9,7 +9,8 @@ using namespace mortise::codegen::test;
 
 TEST(Fuse, ResidualAndNormShareAGroup) {
   TestGraph b;
-  V x = b.input(MORTISE_F32, {32, 64}), r = b.input(MORTISE_F32, {32, 64}), s = b.input(MORTISE_F32, {64}), t = b.input(MORTISE_F32, {64});
+  V x = b.input(MORTISE_F32, {32, 64}), r = b.input(MORTISE_F32, {32, 64}), s = b.input(MORTISE_F32, {64}),
+    t = b.input(MORTISE_F32, {64});
   V sum = b.op("add", {x, r}, MORTISE_F32, {32, 64});
   V norm = b.op("layer_norm", {sum, s, t}, MORTISE_F32, {32, 64}, {{"axis", 1}, {"epsilon", 1e-5}});
   b.output(sum), b.output(norm);

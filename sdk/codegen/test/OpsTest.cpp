@@ -14,7 +14,8 @@ std::vector<int32_t> join(std::vector<int32_t> a, const std::vector<int32_t> &b)
   a.insert(a.end(), b.begin(), b.end());
   return a;
 }
-const std::vector<int32_t> numbers = join(floats, ints), bits = join(ints, {MORTISE_I1}), everything = join(numbers, {MORTISE_I1});
+const std::vector<int32_t> numbers = join(floats, ints), bits = join(ints, {MORTISE_I1}),
+                           everything = join(numbers, {MORTISE_I1});
 
 struct Elementwise {
   const char *op;
@@ -23,14 +24,14 @@ struct Elementwise {
   double ulps; // f32; f64 gets the same, f16 and bf16 one (they compute in f32)
 };
 const Elementwise elementwise[] = {
-    {"abs", 1, &numbers, 0},    {"neg", 1, &numbers, 0},    {"sign", 1, &numbers, 0},   {"exp", 1, &floats, 2},
-    {"expm1", 1, &floats, 3},   {"log", 1, &floats, 2},     {"log1p", 1, &floats, 3},   {"sqrt", 1, &floats, 0.5},
-    {"rsqrt", 1, &floats, 2},   {"sin", 1, &floats, 2},     {"cos", 1, &floats, 2},     {"tanh", 1, &floats, 3},
+    {"abs", 1, &numbers, 0},    {"neg", 1, &numbers, 0},    {"sign", 1, &numbers, 0},    {"exp", 1, &floats, 2},
+    {"expm1", 1, &floats, 3},   {"log", 1, &floats, 2},     {"log1p", 1, &floats, 3},    {"sqrt", 1, &floats, 0.5},
+    {"rsqrt", 1, &floats, 2},   {"sin", 1, &floats, 2},     {"cos", 1, &floats, 2},      {"tanh", 1, &floats, 3},
     {"erf", 1, &floats, 3},     {"erfc", 1, &floats, 5},    {"logistic", 1, &floats, 3}, {"floor", 1, &floats, 0},
-    {"ceil", 1, &floats, 0},    {"round", 1, &floats, 0},   {"not", 1, &bits, 0},       {"relu", 1, &numbers, 0},
-    {"silu", 1, &floats, 4},    {"add", 2, &everything, 0}, {"sub", 2, &numbers, 0},    {"mul", 2, &everything, 0},
-    {"div", 2, &numbers, 0},    {"rem", 2, &numbers, 0},    {"pow", 2, &numbers, 2},    {"max", 2, &everything, 0},
-    {"min", 2, &everything, 0}, {"atan2", 2, &floats, 2},   {"and", 2, &bits, 0},       {"or", 2, &bits, 0},
+    {"ceil", 1, &floats, 0},    {"round", 1, &floats, 0},   {"not", 1, &bits, 0},        {"relu", 1, &numbers, 0},
+    {"silu", 1, &floats, 4},    {"add", 2, &everything, 0}, {"sub", 2, &numbers, 0},     {"mul", 2, &everything, 0},
+    {"div", 2, &numbers, 0},    {"rem", 2, &numbers, 0},    {"pow", 2, &numbers, 2},     {"max", 2, &everything, 0},
+    {"min", 2, &everything, 0}, {"atan2", 2, &floats, 2},   {"and", 2, &bits, 0},        {"or", 2, &bits, 0},
     {"xor", 2, &bits, 0},
 };
 
@@ -53,7 +54,8 @@ TEST_P(ElementwiseTest, AgreesWithTheReference) {
           return;
       }
 }
-INSTANTIATE_TEST_SUITE_P(Ops, ElementwiseTest, testing::ValuesIn(elementwise), [](const auto &i) { return std::string(i.param.op); });
+INSTANTIATE_TEST_SUITE_P(Ops, ElementwiseTest, testing::ValuesIn(elementwise),
+                         [](const auto &i) { return std::string(i.param.op); });
 
 TEST(Ops, Gelu) {
   for (const char *form : {"none", "tanh"})
@@ -128,7 +130,8 @@ TEST(Ops, Shapes) {
         for (int i = 0; i < 2; ++i)
           to.push_back((i ? 30 : 4) + low[i] + high[i] + interior * ((i ? 30 : 4) - 1));
         V x = b.input(dtype, {4, 30}), v = b.input(dtype, {});
-        b.output(b.op("pad", {x, v}, dtype, to, {{"low", low}, {"high", high}, {"interior", Dims{interior, interior}}}));
+        b.output(
+            b.op("pad", {x, v}, dtype, to, {{"low", low}, {"high", high}, {"interior", Dims{interior, interior}}}));
         Oracle oracle(b);
         oracle.fill(x, Fill::Plain), oracle.fill(v, Fill::Plain);
         oracle.check(0, 0, "pad");
@@ -217,9 +220,10 @@ TEST(Ops, Reductions) {
   struct Shape {
     Dims dims, axes;
   };
-  const Shape shapes[] = {{{7, 50}, {1}},     {{7, 50}, {0}},        {{3, 4, 33}, {0, 2}}, {{3, 4, 33}, {0, 1, 2}}, {{3, 40, 5}, {1}},
-                          {{2, 3, 4, 5}, {1, 3}}, {{129}, {0}},      {{5, 1}, {1}},        {{3, 0}, {1}},           {{0, 3}, {1}},
-                          {{2, 700}, {1}},    {{3, 5, 64}, {1}},     {{6, 200}, {0}}};
+  const Shape shapes[] = {{{7, 50}, {1}},    {{7, 50}, {0}},         {{3, 4, 33}, {0, 2}}, {{3, 4, 33}, {0, 1, 2}},
+                          {{3, 40, 5}, {1}}, {{2, 3, 4, 5}, {1, 3}}, {{129}, {0}},         {{5, 1}, {1}},
+                          {{3, 0}, {1}},     {{0, 3}, {1}},          {{2, 700}, {1}},      {{3, 5, 64}, {1}},
+                          {{6, 200}, {0}}};
   for (const Shape &shape : shapes)
     for (int32_t dtype : everything)
       for (const char *op : {"reduce_sum", "reduce_prod", "reduce_max", "reduce_min", "mean", "argmax"})
@@ -227,7 +231,8 @@ TEST(Ops, Reductions) {
           std::string name = op;
           bool mean = name == "mean", argmax = name == "argmax";
           bool numeric = name == "reduce_sum" || name == "reduce_prod" || argmax;
-          if ((dtype == MORTISE_I1 && numeric) || (mean && !isFloat(dtype)) || (argmax && (shape.axes.size() != 1 || shape.dims[shape.axes[0]] == 0)))
+          if ((dtype == MORTISE_I1 && numeric) || (mean && !isFloat(dtype)) ||
+              (argmax && (shape.axes.size() != 1 || shape.dims[shape.axes[0]] == 0)))
             continue;
           if (how == Fill::Hostile && (name == "reduce_sum" || name == "reduce_prod" || mean) && isFloat(dtype))
             continue; // the order decides where infinities and cancellation meet
@@ -250,7 +255,10 @@ TEST(Ops, Reductions) {
           oracle.fill(x, how);
           bool exact = name == "reduce_max" || name == "reduce_min" || argmax;
           double eps = dtype == MORTISE_F64 ? 1e-16 : 6e-8;
-          oracle.check(exact ? 0 : name == "reduce_prod" ? 2 + n : 2, name == "reduce_prod" ? 0 : eps * static_cast<double>(n) * 10,
+          oracle.check(exact                   ? 0
+                       : name == "reduce_prod" ? 2 + n
+                                               : 2,
+                       name == "reduce_prod" ? 0 : eps * static_cast<double>(n) * 10,
                        name + " " + dtypeName(dtype) + " ");
           if (HasFatalFailure())
             return;
@@ -278,8 +286,8 @@ TEST(Ops, Normalisations) {
       double absolute = dtype == MORTISE_F64 ? 1e-14 : dtype == MORTISE_F32 ? 4e-6 : dtype == MORTISE_F16 ? 1e-3 : 8e-3;
       Dims dims{2, 6, n};
       TestGraph b;
-      V x = b.input(dtype, dims), s = b.input(dtype, {n}), t = b.input(dtype, {n}), c = b.input(dtype, {6}), d = b.input(dtype, {6}),
-        m = b.input(dtype, {6}), v = b.input(dtype, {6});
+      V x = b.input(dtype, dims), s = b.input(dtype, {n}), t = b.input(dtype, {n}), c = b.input(dtype, {6}),
+        d = b.input(dtype, {6}), m = b.input(dtype, {6}), v = b.input(dtype, {6});
       b.output(b.op("layer_norm", {x, s, t}, dtype, dims, {{"axis", 2}, {"epsilon", 1e-5}}));
       b.output(b.op("layer_norm", {x, nullptr, nullptr}, dtype, dims, {{"axis", 1}, {"epsilon", 1e-5}}));
       b.output(b.op("rms_norm", {x, s}, dtype, dims, {{"axis", 2}, {"epsilon", 1e-6}}));

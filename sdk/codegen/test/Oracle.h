@@ -16,30 +16,59 @@ namespace mortise::codegen::test {
 
 inline double element(const std::byte *data, int32_t dtype, int64_t i) {
   switch (dtype) {
-  case MORTISE_F64: return reinterpret_cast<const double *>(data)[i];
-  case MORTISE_F32: return reinterpret_cast<const float *>(data)[i];
-  case MORTISE_F16: return static_cast<double>(reinterpret_cast<const _Float16 *>(data)[i]);
-  case MORTISE_BF16: return std::bit_cast<float>(uint32_t(reinterpret_cast<const uint16_t *>(data)[i]) << 16);
-  case MORTISE_I64: return static_cast<double>(reinterpret_cast<const int64_t *>(data)[i]);
-  case MORTISE_I32: return reinterpret_cast<const int32_t *>(data)[i];
-  case MORTISE_I16: return reinterpret_cast<const int16_t *>(data)[i];
-  case MORTISE_I8: return reinterpret_cast<const int8_t *>(data)[i];
-  default: return reinterpret_cast<const uint8_t *>(data)[i];
+  case MORTISE_F64:
+    return reinterpret_cast<const double *>(data)[i];
+  case MORTISE_F32:
+    return reinterpret_cast<const float *>(data)[i];
+  case MORTISE_F16:
+    return static_cast<double>(reinterpret_cast<const _Float16 *>(data)[i]);
+  case MORTISE_BF16:
+    return std::bit_cast<float>(uint32_t(reinterpret_cast<const uint16_t *>(data)[i]) << 16);
+  case MORTISE_I64:
+    return static_cast<double>(reinterpret_cast<const int64_t *>(data)[i]);
+  case MORTISE_I32:
+    return reinterpret_cast<const int32_t *>(data)[i];
+  case MORTISE_I16:
+    return reinterpret_cast<const int16_t *>(data)[i];
+  case MORTISE_I8:
+    return reinterpret_cast<const int8_t *>(data)[i];
+  default:
+    return reinterpret_cast<const uint8_t *>(data)[i];
   }
 }
 
 inline void setElement(std::byte *data, int32_t dtype, int64_t i, double value) {
   switch (dtype) {
-  case MORTISE_F64: reinterpret_cast<double *>(data)[i] = value; return;
-  case MORTISE_F32: reinterpret_cast<float *>(data)[i] = static_cast<float>(value); return;
-  case MORTISE_F16: reinterpret_cast<_Float16 *>(data)[i] = static_cast<_Float16>(value); return;
-  case MORTISE_BF16: reinterpret_cast<uint16_t *>(data)[i] = std::bit_cast<uint32_t>(static_cast<float>(value)) >> 16; return;
-  case MORTISE_I64: reinterpret_cast<int64_t *>(data)[i] = static_cast<int64_t>(value); return;
-  case MORTISE_I32: reinterpret_cast<int32_t *>(data)[i] = static_cast<int32_t>(value); return;
-  case MORTISE_I16: reinterpret_cast<int16_t *>(data)[i] = static_cast<int16_t>(value); return;
-  case MORTISE_I8: reinterpret_cast<int8_t *>(data)[i] = static_cast<int8_t>(value); return;
-  case MORTISE_I1: reinterpret_cast<uint8_t *>(data)[i] = value != 0; return;
-  default: reinterpret_cast<uint8_t *>(data)[i] = static_cast<uint8_t>(value); return;
+  case MORTISE_F64:
+    reinterpret_cast<double *>(data)[i] = value;
+    return;
+  case MORTISE_F32:
+    reinterpret_cast<float *>(data)[i] = static_cast<float>(value);
+    return;
+  case MORTISE_F16:
+    reinterpret_cast<_Float16 *>(data)[i] = static_cast<_Float16>(value);
+    return;
+  case MORTISE_BF16:
+    reinterpret_cast<uint16_t *>(data)[i] = std::bit_cast<uint32_t>(static_cast<float>(value)) >> 16;
+    return;
+  case MORTISE_I64:
+    reinterpret_cast<int64_t *>(data)[i] = static_cast<int64_t>(value);
+    return;
+  case MORTISE_I32:
+    reinterpret_cast<int32_t *>(data)[i] = static_cast<int32_t>(value);
+    return;
+  case MORTISE_I16:
+    reinterpret_cast<int16_t *>(data)[i] = static_cast<int16_t>(value);
+    return;
+  case MORTISE_I8:
+    reinterpret_cast<int8_t *>(data)[i] = static_cast<int8_t>(value);
+    return;
+  case MORTISE_I1:
+    reinterpret_cast<uint8_t *>(data)[i] = value != 0;
+    return;
+  default:
+    reinterpret_cast<uint8_t *>(data)[i] = static_cast<uint8_t>(value);
+    return;
   }
 }
 
@@ -63,7 +92,8 @@ public:
     int32_t dtype = value->type->dtype;
     std::vector<double> special;
     if (isFloat(dtype)) {
-      special = {0.0, -0.0, INFINITY, -INFINITY, NAN, 1.0, -1.0, 0.5, 2.5, -2.5, 1e-42, -1e-42, 6e-8, 65504, 3e38, -3e38, 1e-30};
+      special = {0.0,  -0.0,  INFINITY, -INFINITY, NAN,   1.0,  -1.0,  0.5,  2.5,
+                 -2.5, 1e-42, -1e-42,   6e-8,      65504, 3e38, -3e38, 1e-30};
     } else {
       double top = dtype == MORTISE_UI8 ? 255 : std::ldexp(1.0, std::min<int>(dtypeBits(dtype), 53) - 1) - 1;
       special = {0, 1, top, 2, 3, 7};
@@ -71,7 +101,9 @@ public:
         special.insert(special.end(), {-1, -top - 1, -2, -7});
     }
     for (int64_t i = 0; i < elementCount(*value->type); ++i) {
-      double number = how == Fill::Small ? static_cast<double>(engine() % 4) : isFloat(dtype) ? normal(engine) : std::nearbyint(normal(engine) * 3);
+      double number = how == Fill::Small ? static_cast<double>(engine() % 4)
+                      : isFloat(dtype)   ? normal(engine)
+                                         : std::nearbyint(normal(engine) * 3);
       if (dtype == MORTISE_UI8)
         number = std::fabs(number);
       if (dtype == MORTISE_I1)
@@ -118,13 +150,16 @@ public:
     int32_t dtype = value->type->dtype;
     for (int64_t i = 0; i < elementCount(*value->type); ++i) {
       double found = element(memory.at(value->index), dtype, i), want = element(expected.at(value->index), dtype, i);
-      if (std::isnan(want) ? std::isnan(found) : found == want && (!isFloat(dtype) || std::signbit(found) == std::signbit(want)))
+      if (std::isnan(want) ? std::isnan(found)
+                           : found == want && (!isFloat(dtype) || std::signbit(found) == std::signbit(want)))
         continue;
       bool close = isFloat(dtype) && !std::isnan(want) && !std::isnan(found) && ulps > 0 &&
-                   ((std::isinf(want) && std::fabs(found) > 0.99 * (dtype == MORTISE_F16 ? 65504 : 3.4e38) && std::signbit(want) == std::signbit(found)) ||
+                   ((std::isinf(want) && std::fabs(found) > 0.99 * (dtype == MORTISE_F16 ? 65504 : 3.4e38) &&
+                     std::signbit(want) == std::signbit(found)) ||
                     std::fabs(found - want) <= ulps * ulp(want, dtype) + absolute);
-      ASSERT_TRUE(close) << what << " " << value->producer->op << " " << typeString(*value->type) << " element " << i << ": found "
-                         << found << ", expected " << want << ", " << std::fabs(found - want) / ulp(want, dtype) << " ulp";
+      ASSERT_TRUE(close) << what << " " << value->producer->op << " " << typeString(*value->type) << " element " << i
+                         << ": found " << found << ", expected " << want << ", "
+                         << std::fabs(found - want) / ulp(want, dtype) << " ulp";
     }
   }
 

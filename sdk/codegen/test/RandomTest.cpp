@@ -50,10 +50,19 @@ private:
     Dims dims = dimsOf(x);
     int64_t rank = dims.size();
     switch (pick(13)) {
-    case 0: add("abs", {x}, dims); return;
-    case 1: add("tanh", {x}, dims); return;
-    case 2: case 3: add(pick(2) ? "add" : "max", {x, partner(x)}, dims); return;
-    case 4: add("mul", {x, partner(x)}, dims); return;
+    case 0:
+      add("abs", {x}, dims);
+      return;
+    case 1:
+      add("tanh", {x}, dims);
+      return;
+    case 2:
+    case 3:
+      add(pick(2) ? "add" : "max", {x, partner(x)}, dims);
+      return;
+    case 4:
+      add("mul", {x, partner(x)}, dims);
+      return;
     case 5: { // reshape: merge or split
       Dims to = dims;
       if (rank >= 2 && pick(2)) {

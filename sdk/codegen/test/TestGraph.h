@@ -88,9 +88,10 @@ public:
 private:
   V make(int32_t dtype, Dims dims, const MortiseNode *producer, size_t resultIndex) {
     dimStore.push_back(std::move(dims));
-    typeStore.push_back({sizeof(MortiseType), nullptr, dtype, static_cast<int32_t>(dimStore.back().size()), dimStore.back().data()});
-    valueStore.push_back({sizeof(MortiseValue), nullptr, &typeStore.back(), producer, static_cast<uint32_t>(values.size()),
-                          static_cast<uint32_t>(resultIndex), 0, 0, ""});
+    typeStore.push_back(
+        {sizeof(MortiseType), nullptr, dtype, static_cast<int32_t>(dimStore.back().size()), dimStore.back().data()});
+    valueStore.push_back({sizeof(MortiseValue), nullptr, &typeStore.back(), producer,
+                          static_cast<uint32_t>(values.size()), static_cast<uint32_t>(resultIndex), 0, 0, ""});
     values.push_back(&valueStore.back());
     return values.back();
   }
@@ -141,7 +142,7 @@ public:
         return false;
     return true;
   }
-  size_t skew = 16;  // bytes off 64-byte alignment
+  size_t skew = 16; // bytes off 64-byte alignment
   size_t extra = 0; // more memory per value, for strided inputs
 
 private:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The code generation toolkit that a plugin may link: region -> fused groups -> structured loops -> machine code.
-// A plugin marks the nodes it computes with library calls; `fuse` groups the rest; `Compiler` turns groups into functions.
+// A plugin marks the nodes it computes with library calls; `fuse` groups the rest; `Compiler` turns groups into
+// functions.
 #pragma once
 
 #include <mortise/result.hpp>
@@ -28,30 +29,35 @@ struct View {
   std::vector<int64_t> dims, strides;
 };
 
-// The view of a node's result on its first operand's, for reshape (where strides allow), transpose, slice and broadcast;
-// nullopt for other ops and for reshapes that need a copy.
+// The view of a node's result on its first operand's, for reshape (where strides allow), transpose, slice and
+// broadcast; nullopt for other ops and for reshapes that need a copy.
 std::optional<View> viewThrough(const MortiseNode &node, const View &operand);
 View denseView(const MortiseValue &value);
 
-enum class GroupKind { Pointwise, Rows, Columns, Scan }; // Rows: reductions over trailing dimensions, with producers and consumers
+enum class GroupKind {
+  Pointwise,
+  Rows,
+  Columns,
+  Scan
+}; // Rows: reductions over trailing dimensions, with producers and consumers
 
-// Nodes computed by one generated function. `inputs` and `outputs` are values with memory at the border; an input's memory
-// is described by `inputViews[i]`, and outputs are written densely.
+// Nodes computed by one generated function. `inputs` and `outputs` are values with memory at the border; an input's
+// memory is described by `inputViews[i]`, and outputs are written densely.
 struct Group {
   GroupKind kind = GroupKind::Pointwise;
   std::vector<uint32_t> nodes; // ascending
   std::vector<uint32_t> inputs, outputs;
   std::vector<View> inputViews;
-  // A put that may work in place: outputs[0] of the function may be the memory of inputs[inPlace], and then nothing but the
-  // updates is written. -1: no output may overlap an input.
+  // A put that may work in place: outputs[0] of the function may be the memory of inputs[inPlace], and then nothing but
+  // the updates is written. -1: no output may overlap an input.
   int inPlace = -1;
   std::string name; // for people: "layer_norm+add 128x768"
 };
 
 struct FuseRequest {
   const MortiseGraph *graph = nullptr;
-  std::vector<bool> taken;        // per node: computed by the plugin itself, or folded away by it
-  std::vector<bool> materialise;  // per value: must have dense memory of its own (a library call reads it so)
+  std::vector<bool> taken;       // per node: computed by the plugin itself, or folded away by it
+  std::vector<bool> materialise; // per value: must have dense memory of its own (a library call reads it so)
   // Values that a library call reads in place through these views need no materialising of the view ops between.
 
   // Per value, or empty: the memory of a taken node's result that is not dense (base is the value itself).
@@ -74,9 +80,9 @@ struct Support {
 };
 Support supports(const MortiseNode &node);
 
-// entry(inputs, outputs, scratch, begin, end) computes tasks [begin, end) of `tasks` (0 when there is nothing to compute).
-// Tasks are independent. Pointers need the alignment of the element only, scratch 64 bytes. Constants of the graph
-// (mortise.constant) are part of the code. Outputs overlap nothing, except as Group::inPlace says.
+// entry(inputs, outputs, scratch, begin, end) computes tasks [begin, end) of `tasks` (0 when there is nothing to
+// compute). Tasks are independent. Pointers need the alignment of the element only, scratch 64 bytes. Constants of the
+// graph (mortise.constant) are part of the code. Outputs overlap nothing, except as Group::inPlace says.
 struct Function {
   using Entry = void (*)(const void *const *inputs, void *const *outputs, void *scratch, int64_t begin, int64_t end);
   Entry entry = nullptr;
