@@ -89,6 +89,8 @@ Result<std::shared_ptr<const plan::PlanT>> compile(mlir::ModuleOp module, const 
     if (!exported)
       return exported.error();
     const MortiseGraph &graph = (*exported)->view();
+    if (Result<void> checked = checkGraph(graph); !checked)
+      return checked.error();
     Placement placement = [&] {
       Clock clock(placeSeconds);
       return place(graph, *targets);

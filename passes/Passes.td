@@ -21,7 +21,7 @@ def RaiseComposites : Pass<"raise-composites"> {
     ```mlir
     %1 = "mortise.silu"(%x) : (tensor<4xf32>) -> tensor<4xf32>
     ```
-    Also: relu, gelu (both forms), rms_norm, softmax, linear from dot and bias, i1 attention masks from
+    Also: relu, gelu (both forms), rms_norm, softmax, linear from dot, bias and reshapes, i1 attention masks from
     additive ones.
   }];
 }

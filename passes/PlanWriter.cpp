@@ -32,7 +32,7 @@ public:
         overwritten(graph.input_count) {}
 
   Result<std::shared_ptr<const plan::PlanT>> write() {
-    if (Result<void> checked = check(); !checked)
+    if (Result<void> checked = checkGraph(graph); !checked)
       return checked.error();
     signature();
     if (Result<void> cut = cutRegions(); !cut)
@@ -49,36 +49,6 @@ public:
   }
 
 private:
-  Result<void> check() const {
-    for (size_t v = 0; v < graph.value_count; ++v)
-      if (!isStatic(*graph.values[v]->type))
-        return Error{MORTISE_UNSUPPORTED, std::string("value ") + graph.values[v]->name + " has symbolic extents " +
-                                              typeString(*graph.values[v]->type) +
-                                              "; expected static shapes, compile once for each shape"};
-    std::vector<bool> input(graph.input_count), output(graph.output_count);
-    for (size_t a = 0; a < graph.alias_count; ++a) {
-      const MortiseAlias &alias = *graph.aliases[a];
-      if (alias.input >= graph.input_count || alias.output >= graph.output_count)
-        return Error{MORTISE_INVALID_ARGUMENT, "alias of output " + std::to_string(alias.output) + " to input " +
-                                                   std::to_string(alias.input) + ": there are " +
-                                                   std::to_string(graph.output_count) + " outputs and " +
-                                                   std::to_string(graph.input_count) + " inputs"};
-      const MortiseValue &from = *graph.inputs[alias.input], &to = *graph.outputs[alias.output];
-      const std::string where =
-          "output " + std::to_string(alias.output) + " aliases input " + std::to_string(alias.input);
-      if (input[alias.input] || output[alias.output])
-        return Error{MORTISE_INVALID_ARGUMENT,
-                     where + ", and one of them is aliased already; expected at most one alias for each"};
-      if (from.flags & MORTISE_VALUE_CONSTANT)
-        return Error{MORTISE_INVALID_ARGUMENT, where + ", which is constant; expected a state input"};
-      if (typeString(*from.type) != typeString(*to.type))
-        return Error{MORTISE_INVALID_ARGUMENT, where + ": expected equal types, found " + typeString(*to.type) +
-                                                   " and " + typeString(*from.type)};
-      input[alias.input] = output[alias.output] = true;
-    }
-    return {};
-  }
-
   // ---- Buffers
 
   uint32_t addBuffer(plan::BufferKind kind, uint32_t index, uint32_t space, const MortiseType &type) {
@@ -357,6 +327,36 @@ private:
 };
 
 } // namespace
+
+Result<void> checkGraph(const MortiseGraph &graph) {
+  for (size_t v = 0; v < graph.value_count; ++v)
+    if (!isStatic(*graph.values[v]->type))
+      return Error{MORTISE_NEEDS_STATIC, std::string("value ") + graph.values[v]->name + " has symbolic extents " +
+                                             typeString(*graph.values[v]->type) +
+                                             "; expected static shapes, compile once for each shape"};
+  std::vector<bool> input(graph.input_count), output(graph.output_count);
+  for (size_t a = 0; a < graph.alias_count; ++a) {
+    const MortiseAlias &alias = *graph.aliases[a];
+    if (alias.input >= graph.input_count || alias.output >= graph.output_count)
+      return Error{MORTISE_INVALID_ARGUMENT, "alias of output " + std::to_string(alias.output) + " to input " +
+                                                 std::to_string(alias.input) + ": there are " +
+                                                 std::to_string(graph.output_count) + " outputs and " +
+                                                 std::to_string(graph.input_count) + " inputs"};
+    const MortiseValue &from = *graph.inputs[alias.input], &to = *graph.outputs[alias.output];
+    const std::string where =
+        "output " + std::to_string(alias.output) + " aliases input " + std::to_string(alias.input);
+    if (input[alias.input] || output[alias.output])
+      return Error{MORTISE_INVALID_ARGUMENT,
+                   where + ", and one of them is aliased already; expected at most one alias for each"};
+    if (from.flags & MORTISE_VALUE_CONSTANT)
+      return Error{MORTISE_INVALID_ARGUMENT, where + ", which is constant; expected a state input"};
+    if (typeString(*from.type) != typeString(*to.type))
+      return Error{MORTISE_INVALID_ARGUMENT,
+                   where + ": expected equal types, found " + typeString(*to.type) + " and " + typeString(*from.type)};
+    input[alias.input] = output[alias.output] = true;
+  }
+  return {};
+}
 
 Result<std::shared_ptr<const plan::PlanT>> writePlan(const MortiseGraph &graph, const Placement &placement,
                                                      const std::vector<Target> &targets,

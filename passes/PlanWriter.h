@@ -8,6 +8,10 @@
 
 namespace mortise::passes {
 
+// What no plan can express. Errors: symbolic extents (NEEDS_STATIC), aliases that contradict each other
+// (INVALID_ARGUMENT).
+Result<void> checkGraph(const MortiseGraph &graph);
+
 // Where values live:
 //  - An output that a region computes is written to the caller's buffer by that region.
 //  - An aliased output is written to its input's buffer. When that input is still read by a later region, the region
@@ -15,7 +19,7 @@ namespace mortise::passes {
 //    copy, and the copy goes back at the end.
 //  - An output that is an input, a literal or another output's value is a copy.
 //  - Everything else lies in the arena of its memory space, and crosses spaces by copies.
-// Errors: symbolic extents (UNSUPPORTED), aliases that contradict each other (INVALID_ARGUMENT).
+// Errors: those of checkGraph, and of cutting out regions.
 Result<std::shared_ptr<const plan::PlanT>> writePlan(const MortiseGraph &graph, const Placement &placement,
                                                      const std::vector<Target> &targets,
                                                      const std::vector<Lost> &decomposed = {});

@@ -3,6 +3,7 @@
 
 #include <mortise/runtime/Call.h>
 
+#include <algorithm>
 #include <cmath>
 #include <mutex>
 
@@ -82,6 +83,9 @@ const char *reasonName(int32_t reason) {
 
 Proposals propose(const MortiseGraph &graph, const std::vector<Target> &targets) {
   Proposals result;
+  if (std::all_of(graph.nodes, graph.nodes + graph.node_count,
+                  [](const MortiseNode *node) { return isLiteral(*node); }))
+    return result; // nothing to compute: the host copies inputs and literals itself
   const NodeGraph nodes(graph);
   for (uint32_t t = 0; t < targets.size(); ++t) {
     Sink sink{graph, nodes, t, result, {}};

@@ -350,6 +350,23 @@ mlir::LogicalResult raiseTransposedWeight(Operation *op, PatternRewriter &rewrit
   return mlir::success();
 }
 
+// linear(x [M, K]) reshaped to [..., N]: linear takes any leading dimensions, and x was often flattened for it.
+mlir::LogicalResult raiseReshapedLinear(Operation *op, PatternRewriter &rewriter) {
+  Operation *linear = producer(op->getOperand(0), "mortise.linear");
+  if (!linear || !linear->hasOneUse())
+    return mlir::failure();
+  const ArrayRef<int64_t> to = typeOf(op->getResult(0)).getShape(), from = typeOf(linear->getResult(0)).getShape();
+  if (to.empty() || to.back() != from.back() || to.back() == 0)
+    return mlir::failure();
+  llvm::SmallVector<Value> operands(linear->getOperands());
+  Ints shape(to);
+  shape.back() = typeOf(operands[0]).getShape().back();
+  operands[0] = reshapeTo(rewriter, operands[0], shape);
+  replaceByLinear(rewriter, op, operands,
+                  llvm::cast<mlir::BoolAttr>(attribute(linear, "weight_transposed")).getValue());
+  return mlir::success();
+}
+
 // linear(x, weight) + bias
 mlir::LogicalResult raiseBias(Operation *op, PatternRewriter &rewriter) {
   for (unsigned i : {0u, 1u}) {
@@ -396,11 +413,17 @@ struct RaiseComposites : impl::RaiseCompositesBase<RaiseComposites> {
   mlir::LogicalResult initialize(mlir::MLIRContext *context) override {
     mlir::RewritePatternSet set(context);
     const std::pair<StringRef, Raise> table[] = {
-        {"mortise.max", raiseRelu},  {"mortise.mul", raiseSilu},
-        {"mortise.mul", raiseGelu},  {"mortise.mul", raiseRmsNorm},
-        {"mortise.mul", raiseScale}, {"mortise.div", raiseSoftmax},
-        {"mortise.dot", raiseDot},   {"mortise.linear", raiseTransposedWeight},
-        {"mortise.add", raiseBias},  {"mortise.attention", raiseMask},
+        {"mortise.max", raiseRelu},
+        {"mortise.mul", raiseSilu},
+        {"mortise.mul", raiseGelu},
+        {"mortise.mul", raiseRmsNorm},
+        {"mortise.mul", raiseScale},
+        {"mortise.div", raiseSoftmax},
+        {"mortise.dot", raiseDot},
+        {"mortise.linear", raiseTransposedWeight},
+        {"mortise.reshape", raiseReshapedLinear},
+        {"mortise.add", raiseBias},
+        {"mortise.attention", raiseMask},
     };
     for (const auto &[root, raise] : table)
       set.add(std::make_unique<Pattern>(root, raise, context));

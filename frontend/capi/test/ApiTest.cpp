@@ -151,6 +151,39 @@ TEST(Api, OutputsMayBeInputsLiteralsAndEachOther) {
   EXPECT_EQ(out[3][0], 6);
 }
 
+TEST(Api, AGraphThatComputesNothingIsCopies) {
+  Session s = session();
+  Builder graph = builder(s);
+  const float twos[] = {2, 2};
+  expectOk(graph.output(get(graph.input("x", MORTISE_F32, {2}))));
+  expectOk(graph.output(
+      get(graph.op("mortise.constant", {}, {{"value", MORTISE_F32, {2}, std::as_bytes(std::span(twos))}}))));
+  Program program = get(s.compile(graph));
+  float in[] = {5, 6}, out[2][2] = {};
+  const void *inputs[] = {in};
+  void *outputs[] = {out[0], out[1]};
+  expectOk(program.runPointers(inputs, outputs));
+  EXPECT_EQ(out[0][1], 6);
+  EXPECT_EQ(out[1][0], 2);
+}
+
+TEST(Api, EmptyTensorsAndScalarsRun) {
+  Session s = session();
+  Builder graph = builder(s);
+  const uint32_t x = get(graph.input("x", MORTISE_F32, {0, 3})), y = get(graph.input("y", MORTISE_F32, {}));
+  expectOk(graph.output(get(graph.op("mortise.neg", {x}))));
+  expectOk(graph.output(get(graph.op("mortise.reduce_sum", {x}, {{"axes", std::vector<int64_t>{0, 1}}}))));
+  expectOk(graph.output(get(graph.op("mortise.neg", {y}))));
+  Program program = get(s.compile(graph));
+  float scalar = 3, nothing = 0, out[3] = {1, 1, 1};
+  const void *inputs[] = {&nothing, &scalar};
+  void *outputs[] = {&out[0], &out[1], &out[2]};
+  expectOk(program.runPointers(inputs, outputs));
+  EXPECT_EQ(out[0], 1); // not touched
+  EXPECT_EQ(out[1], 0);
+  EXPECT_EQ(out[2], -3);
+}
+
 TEST(Api, ManyThreadsCompileAndRun) {
   Session s = session();
   Program shared = sample(s);
@@ -289,6 +322,19 @@ TEST(ApiErrors, BadOpsNameWhatIsWrong) {
     ASSERT_FALSE(added);
     EXPECT_EQ(added.error().code, MORTISE_INVALID_ARGUMENT);
   }
+}
+
+TEST(ApiErrors, SymbolicExtentsAreNotCompiled) {
+  Session s = session();
+  Builder graph = builder(s);
+  const int64_t dims[] = {MORTISE_DYNAMIC};
+  const MortiseExprStep step{MORTISE_EXPR_SYMBOL, 0, 0};
+  const MortiseExpr extent{&step, 1};
+  const MortiseType type{sizeof type, nullptr, MORTISE_F32, 1, dims, &extent, nullptr};
+  uint32_t x = 0;
+  const Result<void> added = take(mortise_builder_input(graph.get(), "x", &type, 0, &x));
+  ASSERT_FALSE(added);
+  EXPECT_EQ(added.error().code, MORTISE_NEEDS_STATIC) << added.error().message;
 }
 
 TEST(ApiErrors, EmptyGraphsAndSpentBuildersAreRefused) {
