@@ -19,8 +19,6 @@ CallState::~CallState() {
 Constants::~Constants() {
   for (std::atomic<CallState *> &slot : idle)
     delete slot.load();
-  for (void *memory : owned)
-    std::free(memory);
 }
 
 // One per thread: kernels of all regions share it.
@@ -45,7 +43,7 @@ static void *scratch(size_t bytes) {
   return block.memory;
 }
 
-static std::unique_ptr<CallState> makeState(const Schedule &schedule, const std::vector<Step> &steps) {
+std::unique_ptr<CallState> makeState(const Schedule &schedule, const std::vector<Step> &steps) {
   auto state = std::make_unique<CallState>();
   state->pointers.resize(schedule.buffers.size());
   for (const Step &step : steps) {
@@ -65,7 +63,7 @@ static std::unique_ptr<CallState> makeState(const Schedule &schedule, const std:
 }
 
 // Points every step at its operands; the library's handles change only where the pointer did.
-static void resolve(const std::vector<Step> &steps, CallState &state) {
+void resolve(const std::vector<Step> &steps, CallState &state) {
   size_t at = 0;
   for (const Step &step : steps)
     for (const Operand &operand : step.operands) {
@@ -94,11 +92,15 @@ static void runGenerated(const Step &step, void *const *operands) {
   });
 }
 
-static Result<void> runSteps(const std::vector<Step> &steps, CallState &state, uint64_t *stepTimes) {
+Result<void> runSteps(const std::vector<Step> &steps, CallState &state, uint64_t *stepTimes, const std::vector<bool> *only) {
   using clock = std::chrono::steady_clock;
   void *const *operands = state.operands.data();
   for (size_t i = 0; i < steps.size(); ++i) {
     const Step &step = steps[i];
+    if (only && !(*only)[i]) {
+      operands += step.operands.size();
+      continue;
+    }
     clock::time_point start = stepTimes ? clock::now() : clock::time_point();
     if (step.isLibraryCall()) {
       const std::vector<dnnl_exec_arg_t> &call = state.calls[i];
@@ -135,50 +137,6 @@ void Constants::release(CallState *state) const {
   delete state; // more calls in flight than slots
 }
 
-Result<Packed<Constants>> Kernel::bind(const void *const *inputs) const {
-  auto made = std::make_unique<Constants>();
-  made->pointers.resize(schedule.buffers.size());
-  for (size_t i = 0; i < schedule.buffers.size(); ++i) {
-    const Buffer &buffer = schedule.buffers[i];
-    if (buffer.home == Home::Bound) {
-      if (!inputs || !inputs[buffer.number])
-        return Error{MORTISE_INVALID_ARGUMENT, "input " + std::to_string(buffer.number) + " is constant, found no pointer for it"};
-      made->pointers[i] = const_cast<void *>(inputs[buffer.number]);
-    } else if (buffer.home == Home::Literal) {
-      made->pointers[i] = const_cast<void *>(buffer.literal);
-    } else if (buffer.home == Home::Kept) {
-      size_t size = (buffer.bytes + 63) / 64 * 64 + 64;
-      void *memory = std::aligned_alloc(64, size);
-      if (!memory)
-        return Error{MORTISE_OUT_OF_MEMORY, "no memory for " + std::to_string(size) + " bytes of packed constants"};
-      made->owned.push_back(memory);
-      made->pointers[i] = memory;
-      if (size <= 1 << 20)
-        std::memset(memory, 0, size); // a bias left out is 0
-      made->bytes += size;
-    }
-  }
-  if (!schedule.binding.empty()) {
-    std::unique_ptr<CallState> state = makeState(schedule, schedule.binding);
-    state->pointers = made->pointers;
-    resolve(schedule.binding, *state);
-    if (Result<void> result = runSteps(schedule.binding, *state, nullptr); !result)
-      return result.error();
-  }
-  // What only binding needed goes.
-  for (size_t i = 0; i < schedule.buffers.size(); ++i)
-    if (schedule.buffers[i].home == Home::Kept && !keptAtRunTime[i]) {
-      std::erase(made->owned, made->pointers[i]);
-      std::free(made->pointers[i]);
-      made->pointers[i] = nullptr;
-      made->bytes -= (schedule.buffers[i].bytes + 63) / 64 * 64 + 64;
-    }
-  Packed<Constants> packed;
-  packed.bytes = made->bytes;
-  packed.constants = std::move(made);
-  return packed;
-}
-
 Result<void> Kernel::run(const Constants &constants, const MortiseEnqueueArgs &args) const {
   CallState *state = constants.lease(*this);
   for (size_t i = 0; i < schedule.buffers.size(); ++i) {
@@ -194,7 +152,7 @@ Result<void> Kernel::run(const Constants &constants, const MortiseEnqueueArgs &a
   int current = omp_get_max_threads();
   if (current > threads) [[unlikely]]
     omp_set_num_threads(threads);
-  Result<void> result = runSteps(schedule.steps, *state, args.step_ns);
+  Result<void> result = runSteps(schedule.steps, *state, args.step_ns, nullptr);
   if (current > threads) [[unlikely]]
     omp_set_num_threads(current);
   constants.release(state);

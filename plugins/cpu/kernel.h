@@ -36,11 +36,13 @@ struct Kernel {
   Result<void> run(const Constants &constants, const MortiseEnqueueArgs &args) const;
 };
 
+struct Block; // packed memory, shared by all constants whose contents and packing are equal
+
 // A kernel's constants: pointers to the host's, memory of our own for those packed, and idle call states.
 struct Constants {
   std::vector<void *> pointers;                      // per buffer; NULL for what a call provides
-  std::vector<void *> owned;
-  uint64_t bytes = 0;
+  std::vector<std::shared_ptr<Block>> blocks;
+  uint64_t bytes = 0;                                // of blocks that nobody had before
   CallState *lease(const Kernel &kernel) const;
   void release(CallState *state) const;
   ~Constants();
@@ -49,6 +51,12 @@ private:
   static constexpr size_t slots = 64;
   mutable std::atomic<CallState *> idle[slots] = {};
 };
+
+std::unique_ptr<CallState> makeState(const Schedule &schedule, const std::vector<Step> &steps);
+// Points every step at its operands.
+void resolve(const std::vector<Step> &steps, CallState &state);
+// `stepTimes` and `only` (which steps to run) may be null.
+Result<void> runSteps(const std::vector<Step> &steps, CallState &state, uint64_t *stepTimes, const std::vector<bool> *only);
 
 Result<std::unique_ptr<Kernel>> compileKernel(const MortiseGraph &region, const Options &options);
 

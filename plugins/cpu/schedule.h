@@ -55,6 +55,7 @@ struct Step {
   size_t inputCount = 0;
 
   std::function<void(void *const *operands)> native; // set for a loop of our own
+  std::string signature; // at bind time: says all that `native` does, so that equal results are shared; empty: not shared
 
   bool isLibraryCall() const { return !arguments.empty(); }
 };

@@ -397,6 +397,32 @@ TEST(Kernels, ManyThreadsShareOne) {
   EXPECT_EQ(wrong, 0);
 }
 
+TEST(Kernels, EqualConstantsArePackedOnce) {
+  std::vector<float> w(64 * 64, 0.5f), x(2 * 64, 1), y(2 * 64);
+  std::vector<std::unique_ptr<Compiled>> kernels;
+  const void *bound[] = {nullptr, w.data()}, *passed[] = {x.data(), nullptr};
+  void *out[] = {y.data()};
+  for (int64_t rows : {1, 2, 2}) { // two shapes, and one of them again
+    Network net;
+    net.output(net.linear(net.input(MORTISE_F32, {rows, 64}), net.weight({64, 64})));
+    auto made = Compiled::make(net.finish());
+    ASSERT_TRUE(made) << made.error().message;
+    ASSERT_TRUE((*made)->bind(bound));
+    ASSERT_TRUE((*made)->run(passed, out));
+    EXPECT_EQ(y[0], 32);
+    kernels.push_back(std::move(*made));
+  }
+  EXPECT_GT(kernels[0]->packedBytes, 0u);
+  EXPECT_EQ(kernels[2]->packedBytes, 0u);
+  w[0] = 1; // other contents at the same address
+  ASSERT_TRUE(kernels[2]->bind(bound));
+  EXPECT_GT(kernels[2]->packedBytes, 0u);
+  ASSERT_TRUE(kernels[2]->run(passed, out));
+  EXPECT_EQ(y[0], 32.5f);
+  ASSERT_TRUE(kernels[1]->run(passed, out));
+  EXPECT_EQ(y[0], 32);
+}
+
 TEST(Kernels, RefusalsSayWhy) {
   Network net;
   ValueId x = net.input(MORTISE_F8E4M3FN, {4, 4});

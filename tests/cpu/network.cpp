@@ -243,6 +243,7 @@ Result<void> Compiled::bind(std::span<const void *const> inputs) {
   args.inputs = inputs.data();
   Result<void> result = runtime::call("constants_bind", table.constants_bind, args);
   constants = args.constants;
+  packedBytes = args.packed_bytes;
   return result;
 }
 

@@ -85,6 +85,7 @@ public:
   size_t workspaceBytes() const { return workspace.size(); }
   ~Compiled();
   std::shared_ptr<const Graph> graph;
+  uint64_t packedBytes = 0; // by the last bind
 
 private:
   MortiseKernel *kernel = nullptr;

@@ -7,6 +7,7 @@
 #include <mortise/plugin.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 namespace mortise::cpu {
@@ -215,6 +216,14 @@ static std::pair<Operand, Operand> makeWeights(Scheduler &scheduler, const Convo
     step.native = [affine = made.affine, channels, perChannel](void *const *operands) {
       foldAffine(affine, channels, perChannel, operands);
     };
+    step.signature = "fold " + std::to_string(channels) + " " + std::to_string(perChannel);
+    for (const Affine &affine : made.affine) {
+      step.signature += " " + std::to_string(affine.kind);
+      if (affine.kind == Affine::BatchNorm)
+        step.signature += " " + std::to_string(std::bit_cast<uint64_t>(floatAttribute(*affine.node, "epsilon")));
+      for (auto &[value, operandView] : affine.operands)
+        step.signature += value == none ? " -" : " " + std::to_string(operandView.strides[0]);
+    }
     scheduler.addStep(std::move(step));
     weights = folded;
     layout = dense;
