@@ -71,8 +71,8 @@ def measure(arguments: list[str]) -> dict:
     import torch_mortise
     from measure import in_fresh_process
 
-    # build/PRESET/python/torch_mortise -> build/PRESET/lib
-    counter = Path(torch_mortise.__file__).resolve().parents[2] / "lib" / "liballoc_count.so"
+    # build/PRESET/python/torch_mortise -> build/PRESET/lib; the files are links into the sources, so do not resolve them.
+    counter = Path(torch_mortise.__file__).absolute().parents[2] / "lib" / "liballoc_count.so"
     if not counter.exists():
         raise RuntimeError(f"expected {counter}, which the build makes; run ./dev build")
     result = in_fresh_process(CHILD, str(counter), env={"LD_PRELOAD": str(counter)})
