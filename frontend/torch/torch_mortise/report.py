@@ -161,9 +161,8 @@ class Explanation:
             for step in region.get("steps", []):
                 lines.append(f"             {(step.get('ns') or 0) / 1e3:9.1f} us  {step['lowering']}: {step['name']}")
         for refusal in program.get("refusals", []):
-            lines.append(
-                f"  refused  {refusal['op']} by {refusal['plugin']} on {refusal['device']}: {refusal['reason']} {refusal.get('detail') or ''}".rstrip()
-            )
+            why = f"{refusal['reason']} {refusal.get('detail') or ''}".rstrip()
+            lines.append(f"  refused  {refusal['op']} by {refusal['plugin']} on {refusal['device']}: {why}")
         return lines
 
     def html(self):
