@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Binding constants: what depends on them only is computed and packed, once in the process for equal contents. Programs for
-// other shapes of the same model share their packed weights that way.
+// Binding constants: what depends on them only is computed and packed, once in the process for equal contents. Programs
+// for other shapes of the same model share their packed weights that way.
 #include "kernel.h"
 
 #include <bit>
@@ -10,7 +10,8 @@
 
 namespace mortise::cpu {
 
-// ---- Memory ------------------------------------------------------------------------------------------------------------
+// ---- Memory
+// ------------------------------------------------------------------------------------------------------------
 
 namespace {
 // Zeroed pages, huge ones where that helps: packing is mostly page faults otherwise.
@@ -95,7 +96,8 @@ struct Block {
   void *memory = nullptr;
 };
 
-// ---- Sharing -----------------------------------------------------------------------------------------------------------
+// ---- Sharing
+// -----------------------------------------------------------------------------------------------------------
 
 namespace {
 class Shared {
@@ -126,7 +128,8 @@ Shared &shared() {
 
 Key layoutKey(Key key, const dnnl::memory::desc &layout) {
   key = mix(key, static_cast<uint64_t>(layout.get_data_type()));
-  for (const dnnl::memory::dims &list : {layout.get_dims(), layout.get_strides(), layout.get_padded_dims(), layout.get_inner_blks(), layout.get_inner_idxs()}) {
+  for (const dnnl::memory::dims &list : {layout.get_dims(), layout.get_strides(), layout.get_padded_dims(),
+                                         layout.get_inner_blks(), layout.get_inner_idxs()}) {
     key = mix(key, list.size());
     for (int64_t item : list)
       key = mix(key, static_cast<uint64_t>(item));
@@ -172,12 +175,16 @@ std::vector<Key> contents(const Schedule &schedule, const std::vector<void *> &p
   return keys;
 }
 
-constexpr size_t rounded(size_t bytes) { return (bytes + 127) / 64 * 64; } // a cache line more: the library may read past the end
+constexpr size_t rounded(size_t bytes) {
+  return (bytes + 127) / 64 * 64;
+} // a cache line more: the library may read past the end
 } // namespace
 
-// ---- Binding -----------------------------------------------------------------------------------------------------------
+// ---- Binding
+// -----------------------------------------------------------------------------------------------------------
 
-// The steps that have to run so that `wanted` buffers get their contents; `wanted` grows by what those steps read and write.
+// The steps that have to run so that `wanted` buffers get their contents; `wanted` grows by what those steps read and
+// write.
 static std::vector<bool> stepsFor(const Schedule &schedule, std::vector<bool> &wanted) {
   std::vector<bool> run(schedule.binding.size());
   for (size_t i = schedule.binding.size(); i-- > 0;) {
@@ -203,7 +210,8 @@ Result<Packed<Constants>> Kernel::bind(const void *const *inputs) const {
     if (buffer.home != Home::Bound)
       continue;
     if (!inputs || (!inputs[buffer.number] && buffer.bytes != 0))
-      return Error{MORTISE_INVALID_ARGUMENT, "input " + std::to_string(buffer.number) + " is constant, found no pointer for it"};
+      return Error{MORTISE_INVALID_ARGUMENT,
+                   "input " + std::to_string(buffer.number) + " is constant, found no pointer for it"};
     pointers[i] = const_cast<void *>(inputs[buffer.number]);
   }
 

@@ -84,7 +84,8 @@ static void runGenerated(const Step &step, void *const *operands) {
   auto inputs = const_cast<const void *const *>(operands);
   void *const *outputs = operands + step.inputCount;
   if (function.tasks <= function.grain) {
-    function.entry(inputs, outputs, function.scratchBytes ? scratch(function.scratchBytes) : nullptr, 0, function.tasks);
+    function.entry(inputs, outputs, function.scratchBytes ? scratch(function.scratchBytes) : nullptr, 0,
+                   function.tasks);
     return;
   }
   parallelFor(function.tasks, function.grain, [&](int64_t begin, int64_t end) {
@@ -92,7 +93,8 @@ static void runGenerated(const Step &step, void *const *operands) {
   });
 }
 
-Result<void> runSteps(const std::vector<Step> &steps, CallState &state, uint64_t *stepTimes, const std::vector<bool> *only) {
+Result<void> runSteps(const std::vector<Step> &steps, CallState &state, uint64_t *stepTimes,
+                      const std::vector<bool> *only) {
   using clock = std::chrono::steady_clock;
   void *const *operands = state.operands.data();
   for (size_t i = 0; i < steps.size(); ++i) {
@@ -104,7 +106,8 @@ Result<void> runSteps(const std::vector<Step> &steps, CallState &state, uint64_t
     clock::time_point start = stepTimes ? clock::now() : clock::time_point();
     if (step.isLibraryCall()) {
       const std::vector<dnnl_exec_arg_t> &call = state.calls[i];
-      dnnl_status_t status = dnnl_primitive_execute(step.primitive.get(), stream(), static_cast<int>(call.size()), call.data());
+      dnnl_status_t status =
+          dnnl_primitive_execute(step.primitive.get(), stream(), static_cast<int>(call.size()), call.data());
       if (status != dnnl_success)
         return Error{status == dnnl_out_of_memory ? MORTISE_OUT_OF_MEMORY : MORTISE_INTERNAL,
                      "oneDNN failed in \"" + step.name + "\" with status " + std::to_string(status)};
@@ -114,7 +117,8 @@ Result<void> runSteps(const std::vector<Step> &steps, CallState &state, uint64_t
       runGenerated(step, operands);
     }
     if (stepTimes)
-      stepTimes[i] += static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(clock::now() - start).count());
+      stepTimes[i] +=
+          static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(clock::now() - start).count());
     operands += step.operands.size();
   }
   return {};
@@ -142,10 +146,17 @@ Result<void> Kernel::run(const Constants &constants, const MortiseEnqueueArgs &a
   for (size_t i = 0; i < schedule.buffers.size(); ++i) {
     const Buffer &buffer = schedule.buffers[i];
     switch (buffer.home) {
-    case Home::Workspace: state->pointers[i] = static_cast<char *>(args.workspace) + buffer.offset; break;
-    case Home::Input: state->pointers[i] = const_cast<void *>(args.inputs[buffer.number]); break;
-    case Home::Output: state->pointers[i] = args.outputs[buffer.number]; break;
-    default: break;
+    case Home::Workspace:
+      state->pointers[i] = static_cast<char *>(args.workspace) + buffer.offset;
+      break;
+    case Home::Input:
+      state->pointers[i] = const_cast<void *>(args.inputs[buffer.number]);
+      break;
+    case Home::Output:
+      state->pointers[i] = args.outputs[buffer.number];
+      break;
+    default:
+      break;
     }
   }
   resolve(schedule.steps, *state);

@@ -13,10 +13,10 @@ namespace mortise::cpu {
 // What one call writes while it runs: pointers, and the library's memory objects with their handles. Leased by one call
 // at a time.
 struct CallState {
-  std::vector<void *> pointers;                      // per buffer
-  std::vector<void *> operands;                      // of all steps, in order
-  std::vector<dnnl_memory_t> memories;               // likewise; null where the step is no library call
-  std::vector<std::vector<dnnl_exec_arg_t>> calls;   // per step
+  std::vector<void *> pointers;                    // per buffer
+  std::vector<void *> operands;                    // of all steps, in order
+  std::vector<dnnl_memory_t> memories;             // likewise; null where the step is no library call
+  std::vector<std::vector<dnnl_exec_arg_t>> calls; // per step
   CallState *next = nullptr;
   ~CallState();
 };
@@ -27,8 +27,8 @@ struct Kernel {
   Schedule schedule;
   StepList steps;
   ConstantExpr workspace;
-  std::vector<bool> keptAtRunTime;                   // per buffer: a kept buffer that calls read
-  std::unique_ptr<Constants> empty;                  // for regions without constants
+  std::vector<bool> keptAtRunTime;  // per buffer: a kept buffer that calls read
+  std::unique_ptr<Constants> empty; // for regions without constants
   bool hasConstants = false;
   int threads = 1; // that the library's calls were made for: their scratch memory holds no more
 
@@ -40,9 +40,9 @@ struct Block; // packed memory, shared by all constants whose contents and packi
 
 // A kernel's constants: pointers to the host's, memory of our own for those packed, and idle call states.
 struct Constants {
-  std::vector<void *> pointers;                      // per buffer; NULL for what a call provides
+  std::vector<void *> pointers; // per buffer; NULL for what a call provides
   std::vector<std::shared_ptr<Block>> blocks;
-  uint64_t bytes = 0;                                // of blocks that nobody had before
+  uint64_t bytes = 0; // of blocks that nobody had before
   CallState *lease(const Kernel &kernel) const;
   void release(CallState *state) const;
   ~Constants();
@@ -56,7 +56,8 @@ std::unique_ptr<CallState> makeState(const Schedule &schedule, const std::vector
 // Points every step at its operands.
 void resolve(const std::vector<Step> &steps, CallState &state);
 // `stepTimes` and `only` (which steps to run) may be null.
-Result<void> runSteps(const std::vector<Step> &steps, CallState &state, uint64_t *stepTimes, const std::vector<bool> *only);
+Result<void> runSteps(const std::vector<Step> &steps, CallState &state, uint64_t *stepTimes,
+                      const std::vector<bool> *only);
 
 Result<std::unique_ptr<Kernel>> compileKernel(const MortiseGraph &region, const Options &options);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the plugin takes: products, convolutions and pools by library or loops of our own; all else that can be generated.
+// What the plugin takes: products, convolutions and pools by library or loops of our own; all else that can be
+// generated.
 #include "lowerings.h"
 
 #include "device.h"
@@ -15,17 +16,26 @@ static Support refuse(MortiseReason reason, std::string detail) { return {false,
 static Support staticTypes(const MortiseNode &node) {
   for (size_t i = 0; i < node.operand_count; ++i)
     if (node.operands[i] && !isStatic(*node.operands[i]->type))
-      return refuse(MORTISE_REASON_NEEDS_STATIC, "the cpu plugin compiles static shapes, found " + typeString(*node.operands[i]->type));
+      return refuse(MORTISE_REASON_NEEDS_STATIC,
+                    "the cpu plugin compiles static shapes, found " + typeString(*node.operands[i]->type));
   return {};
 }
 
 static Support judgeDot(const MortiseNode &node) {
   switch (int32_t dtype = node.results[0]->type->dtype) {
-  case MORTISE_F64: case MORTISE_F32: case MORTISE_F16: case MORTISE_BF16:
-  case MORTISE_I64: case MORTISE_I32: case MORTISE_I16: case MORTISE_I8: case MORTISE_UI8:
+  case MORTISE_F64:
+  case MORTISE_F32:
+  case MORTISE_F16:
+  case MORTISE_BF16:
+  case MORTISE_I64:
+  case MORTISE_I32:
+  case MORTISE_I16:
+  case MORTISE_I8:
+  case MORTISE_UI8:
     return {};
   default:
-    return refuse(MORTISE_REASON_DTYPE, std::string("no product of ") + dtypeName(dtype) + ": convert the operands to f16 or i8 first");
+    return refuse(MORTISE_REASON_DTYPE,
+                  std::string("no product of ") + dtypeName(dtype) + ": convert the operands to f16 or i8 first");
   }
 }
 
@@ -45,7 +55,8 @@ static Support judgeConvolution(const MortiseNode &node) {
   if (rank < 3 || rank > 5)
     return refuse(MORTISE_REASON_RANK, "one to three spatial dimensions, found rank " + std::to_string(rank));
   if (dtype != MORTISE_F32 && dtype != MORTISE_F16 && dtype != MORTISE_BF16)
-    return refuse(MORTISE_REASON_DTYPE, std::string("oneDNN has no convolution of ") + dtypeName(dtype) + ": convert to f32 first");
+    return refuse(MORTISE_REASON_DTYPE,
+                  std::string("oneDNN has no convolution of ") + dtypeName(dtype) + ": convert to f32 first");
   if (elementCount(*node.results[0]->type) != 0 &&
       (elementCount(*node.operands[0]->type) == 0 || elementCount(*node.operands[1]->type) == 0))
     return refuse(MORTISE_REASON_SIZE, "a convolution over nothing has no lowering here");
@@ -107,7 +118,8 @@ static Candidate estimate(const MortiseGraph &graph, const std::vector<uint32_t>
       bytes += 2 * results;
       steps = 1;
     } else if (isOp(node, "mortise.convolution")) {
-      flops *= 2 * static_cast<double>(elementCount(*node.operands[1]->type)) / std::max<double>(1, static_cast<double>(node.operands[1]->type->dims[0]));
+      flops *= 2 * static_cast<double>(elementCount(*node.operands[1]->type)) /
+               std::max<double>(1, static_cast<double>(node.operands[1]->type->dims[0]));
       bytes += 2 * results;
       steps = 1;
     } else if (isOp(node, "mortise.embedding") || isOp(node, "mortise.take")) {

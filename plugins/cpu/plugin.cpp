@@ -17,7 +17,8 @@ struct CpuPlugin : PluginAdaptor<CpuPlugin> {
     auto flag = [&](const char *key, bool &value) -> Result<void> {
       std::string_view found = option(list, count, key, value ? "true" : "false");
       if (found != "true" && found != "false")
-        return Error{MORTISE_INVALID_ARGUMENT, std::string("option ") + key + ": expected true or false, found " + std::string(found)};
+        return Error{MORTISE_INVALID_ARGUMENT,
+                     std::string("option ") + key + ": expected true or false, found " + std::string(found)};
       value = found == "true";
       return {};
     };
@@ -26,7 +27,9 @@ struct CpuPlugin : PluginAdaptor<CpuPlugin> {
     return flag("pack_weights", into.packWeights);
   }
 
-  Result<void> initialize(const MortiseInitializeArgs &args) { return readOptions(args.options, args.option_count, options); }
+  Result<void> initialize(const MortiseInitializeArgs &args) {
+    return readOptions(args.options, args.option_count, options);
+  }
 
   Result<std::span<const MortiseDeviceInfo *const>> devices() {
     static const MortiseDeviceInfo *const list[] = {&cpu::deviceInfo()};

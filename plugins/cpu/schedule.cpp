@@ -16,17 +16,22 @@ dnnl::engine &engine() {
 dnnl::memory::data_type libraryType(int32_t dtype) {
   using type = dnnl::memory::data_type;
   switch (dtype) {
-  case MORTISE_F32: return type::f32;
-  case MORTISE_BF16: return type::bf16;
-  case MORTISE_F16: return type::f16;
-  default: return type::undef;
+  case MORTISE_F32:
+    return type::f32;
+  case MORTISE_BF16:
+    return type::bf16;
+  case MORTISE_F16:
+    return type::f16;
+  default:
+    return type::undef;
   }
 }
 
 Scheduler::Scheduler(const MortiseGraph &graph, const Options &options) : graph(graph), options(options) {}
 
 static bool isClaimable(const MortiseNode &node) {
-  for (const char *op : {"mortise.dot", "mortise.linear", "mortise.convolution", "mortise.max_pool", "mortise.sum_pool", "mortise.put"})
+  for (const char *op :
+       {"mortise.dot", "mortise.linear", "mortise.convolution", "mortise.max_pool", "mortise.sum_pool", "mortise.put"})
     if (isOp(node, op))
       return true;
   return false;
@@ -98,7 +103,8 @@ std::optional<double> Scheduler::splat(uint32_t index) {
   return std::nullopt;
 }
 
-// ---- Memory ------------------------------------------------------------------------------------------------------------
+// ---- Memory
+// ------------------------------------------------------------------------------------------------------------
 
 BufferId Scheduler::allocate(size_t bytes) {
   if (binding)
@@ -149,13 +155,13 @@ Operand Scheduler::read(uint32_t index, int64_t offset) {
       found.dense = literalBuffer(*producer);
     else if (found.blocked != none) {
       Operand source{found.blocked, 0, false}, target = write(index);
-      dnnl::memory::desc dense(
-          dnnl::memory::dims(type(index).dims, type(index).dims + type(index).rank), found.layout.get_data_type(),
-          denseStrides(dims(type(index))));
+      dnnl::memory::desc dense(dnnl::memory::dims(type(index).dims, type(index).dims + type(index).rank),
+                               found.layout.get_data_type(), denseStrides(dims(type(index))));
       reorder("to row-major", memory[index].layout, source, dense, target);
     }
   }
-  return {memory[index].dense, memory[index].offset + offset * static_cast<int64_t>(dtypeBits(type(index).dtype) / 8), false};
+  return {memory[index].dense, memory[index].offset + offset * static_cast<int64_t>(dtypeBits(type(index).dtype) / 8),
+          false};
 }
 
 Operand Scheduler::write(uint32_t index) {
@@ -165,7 +171,8 @@ Operand Scheduler::write(uint32_t index) {
     int64_t last = 0;
     for (size_t i = 0; i < root.dims.size(); ++i)
       last += (root.dims[i] - 1) * root.strides[i];
-    size_t bytes = elementCount(type(index)) == 0 ? 0 : static_cast<size_t>(last + 1) * dtypeBits(type(index).dtype) / 8;
+    size_t bytes =
+        elementCount(type(index)) == 0 ? 0 : static_cast<size_t>(last + 1) * dtypeBits(type(index).dtype) / 8;
     found.dense = allocate(bytes);
     if (outputHome[index] != none && !binding) {
       schedule.buffers[found.dense].home = Home::Output;
@@ -189,7 +196,8 @@ Step &Scheduler::addLibraryStep(std::string name, const char *lowering, dnnl::pr
   step.lowering = lowering;
   for (size_t i = 0; i < layouts.size(); ++i)
     step.bytes += static_cast<double>(layouts[i].get_size());
-  if (dnnl::memory::desc scratch = description.query_md(dnnl::query::scratchpad_md); scratch && scratch.get_size() > 0) {
+  if (dnnl::memory::desc scratch = description.query_md(dnnl::query::scratchpad_md);
+      scratch && scratch.get_size() > 0) {
     arguments.push_back(DNNL_ARG_SCRATCHPAD);
     layouts.push_back(scratch);
     operands.push_back({allocate(scratch.get_size()), 0, true});
@@ -207,13 +215,14 @@ void Scheduler::reorder(const char *what, const dnnl::memory::desc &from, Operan
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   dnnl::reorder::primitive_desc description(engine(), from, engine(), to, attributes);
   target.written = true;
-  addLibraryStep(std::string("reorder ") + what, "onednn.reorder", description, {DNNL_ARG_FROM, DNNL_ARG_TO}, {from, to},
-                 {source, target});
+  addLibraryStep(std::string("reorder ") + what, "onednn.reorder", description, {DNNL_ARG_FROM, DNNL_ARG_TO},
+                 {from, to}, {source, target});
 }
 
 bool Scheduler::readLater(uint32_t index, const Unit &unit) const {
   for (const Unit &other : units)
-    if (&other != &unit && other.order < 0 && std::find(other.reads.begin(), other.reads.end(), index) != other.reads.end())
+    if (&other != &unit && other.order < 0 &&
+        std::find(other.reads.begin(), other.reads.end(), index) != other.reads.end())
       return true;
   return false;
 }
@@ -226,7 +235,8 @@ bool Scheduler::copiedAtEnd(uint32_t index) {
 }
 
 bool Scheduler::diesAt(uint32_t index, const Unit &unit) {
-  return value(index).producer && !constant[index] && outputHome[index] == none && !readLater(index, unit) && !copiedAtEnd(index);
+  return value(index).producer && !constant[index] && outputHome[index] == none && !readLater(index, unit) &&
+         !copiedAtEnd(index);
 }
 
 bool Scheduler::overwrites(uint32_t result, uint32_t input) const {
@@ -237,7 +247,8 @@ bool Scheduler::overwrites(uint32_t result, uint32_t input) const {
   return false;
 }
 
-// ---- From nodes to units -----------------------------------------------------------------------------------------------
+// ---- From nodes to units
+// -----------------------------------------------------------------------------------------------
 
 static bool isView(const MortiseNode &node) {
   return isOp(node, "mortise.reshape") || isOp(node, "mortise.transpose") || isOp(node, "mortise.broadcast") ||
@@ -251,8 +262,9 @@ Result<void> Scheduler::claim() {
   return {};
 }
 
-// Nodes computed once, when constants are bound: those behind a value that depends on constants only and that a later node or
-// claim reads. Literals and what is much larger than its inputs stay where they are used. `needed`: their values to keep.
+// Nodes computed once, when constants are bound: those behind a value that depends on constants only and that a later
+// node or claim reads. Literals and what is much larger than its inputs stay where they are used. `needed`: their
+// values to keep.
 std::vector<bool> Scheduler::bindTimeNodes(std::vector<bool> &needed) {
   std::vector<bool> chosen(graph.node_count);
   std::vector<uint32_t> todo;
@@ -304,7 +316,8 @@ std::vector<bool> Scheduler::bindTimeNodes(std::vector<bool> &needed) {
   return chosen;
 }
 
-Result<void> Scheduler::addGroups(std::vector<bool> takenNodes, const std::vector<bool> &materialise, std::vector<Unit> &into) {
+Result<void> Scheduler::addGroups(std::vector<bool> takenNodes, const std::vector<bool> &materialise,
+                                  std::vector<Unit> &into) {
   codegen::FuseRequest request;
   request.graph = &graph;
   request.taken = std::move(takenNodes);
@@ -327,7 +340,8 @@ Result<void> Scheduler::addGroups(std::vector<bool> takenNodes, const std::vecto
       const codegen::Group &made = groups[number];
       Step step;
       step.name = made.name;
-      static constexpr const char *lowerings[] = {"generated.pointwise", "generated.rows", "generated.columns", "generated.scan"};
+      static constexpr const char *lowerings[] = {"generated.pointwise", "generated.rows", "generated.columns",
+                                                  "generated.scan"};
       step.lowering = lowerings[static_cast<size_t>(made.kind)];
       step.nodes = made.nodes;
       step.inputCount = made.inputs.size();
@@ -380,19 +394,21 @@ Result<void> Scheduler::emitAll(std::vector<Unit> &list) {
         push(next);
   }
   if (order != static_cast<int32_t>(list.size()))
-    return Error{MORTISE_INTERNAL, "the cpu plugin's fused steps depend on each other in a circle; please report this graph"};
+    return Error{MORTISE_INTERNAL,
+                 "the cpu plugin's fused steps depend on each other in a circle; please report this graph"};
   return {};
 }
 
-// An output that is all of some value's memory is written there directly; the others are copied at the end. An output that
-// overwrites an input may be written early only by an update in place, or when no step reads that input any more.
+// An output that is all of some value's memory is written there directly; the others are copied at the end. An output
+// that overwrites an input may be written early only by an update in place, or when no step reads that input any more.
 void Scheduler::assignOutputs() {
   for (uint32_t position = 0; position < graph.output_count; ++position) {
     uint32_t index = graph.outputs[position]->index;
     const View &view = viewOf(index);
     const MortiseNode *producer = value(view.base).producer;
     bool direct = producer && !isOp(*producer, "mortise.constant") && !constant[view.base] && !roots[view.base] &&
-                  isDense(view) && elementCount(type(index)) == elementCount(type(view.base)) && outputHome[view.base] == none;
+                  isDense(view) && elementCount(type(index)) == elementCount(type(view.base)) &&
+                  outputHome[view.base] == none;
     for (size_t i = 0; i < graph.alias_count && direct; ++i)
       if (graph.aliases[i]->output == position) {
         uint32_t input = graph.inputs[graph.aliases[i]->input]->index;
@@ -425,7 +441,8 @@ void Scheduler::addCopy(std::string name, Operand source, Operand target, size_t
     addStep(std::move(step));
 }
 
-// Outputs with memory of their own first, then those that overwrite an input, whose old contents may be wanted until then.
+// Outputs with memory of their own first, then those that overwrite an input, whose old contents may be wanted until
+// then.
 void Scheduler::copyOutputs() {
   for (uint32_t index = 0; index < graph.value_count; ++index)
     if (outputHome[index] != none)
@@ -467,7 +484,8 @@ void Scheduler::copyOutputs() {
     late.push_back({source, target, bytes});
   }
   for (const Late &copy : late)
-    addCopy("copy to output " + std::to_string(schedule.buffers[copy.target.buffer].number), copy.source, copy.target, copy.bytes);
+    addCopy("copy to output " + std::to_string(schedule.buffers[copy.target.buffer].number), copy.source, copy.target,
+            copy.bytes);
 }
 
 Result<Schedule> Scheduler::run() {
@@ -561,7 +579,8 @@ Result<Schedule> Scheduler::run() {
 Result<Schedule> makeSchedule(const MortiseGraph &graph, const Options &options) {
   for (size_t i = 0; i < graph.value_count; ++i)
     if (!isStatic(*graph.values[i]->type))
-      return Error{MORTISE_NEEDS_STATIC, "the cpu plugin compiles static shapes, found " + typeString(*graph.values[i]->type)};
+      return Error{MORTISE_NEEDS_STATIC,
+                   "the cpu plugin compiles static shapes, found " + typeString(*graph.values[i]->type)};
   return Scheduler(graph, options).run();
 }
 

@@ -26,10 +26,10 @@ struct Buffer {
   Home home = Home::Workspace;
   uint32_t number = 0;
   size_t bytes = 0;
-  int64_t offset = 0;              // in the workspace
-  int32_t first = -1, last = -1;   // steps that touch it; -1: none
+  int64_t offset = 0;            // in the workspace
+  int32_t first = -1, last = -1; // steps that touch it; -1: none
   const void *literal = nullptr;
-  BufferId sharing = none;         // lies in another buffer's memory (a sum accumulated in place)
+  BufferId sharing = none; // lies in another buffer's memory (a sum accumulated in place)
 };
 
 struct Operand {
@@ -55,7 +55,8 @@ struct Step {
   size_t inputCount = 0;
 
   std::function<void(void *const *operands)> native; // set for a loop of our own
-  std::string signature; // at bind time: says all that `native` does, so that equal results are shared; empty: not shared
+  std::string
+      signature; // at bind time: says all that `native` does, so that equal results are shared; empty: not shared
 
   bool isLibraryCall() const { return !arguments.empty(); }
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Turns a graph into a schedule. Library products, convolutions, pools and updates in place claim their nodes first, with what
-// they can fuse (kernels/*.cpp); what depends on constants only moves to bind time; generated groups compute the rest.
-// One use, one thread.
+// Turns a graph into a schedule. Library products, convolutions, pools and updates in place claim their nodes first,
+// with what they can fuse (kernels/*.cpp); what depends on constants only moves to bind time; generated groups compute
+// the rest. One use, one thread.
 #pragma once
 
 #include "schedule.h"
@@ -13,16 +13,16 @@ struct Unit {
   std::vector<uint32_t> nodes;         // ascending
   std::vector<uint32_t> reads, writes; // values that have memory
   std::function<Result<void>(const Unit &)> emit;
-  bool late = false;                   // an update in place: after every other reader of what it overwrites
-  int32_t order = -1;                  // position once sorted
+  bool late = false;  // an update in place: after every other reader of what it overwrites
+  int32_t order = -1; // position once sorted
 };
 
 // Where a value's elements are.
 struct Memory {
-  BufferId dense = none;      // laid out as rootOf() says
-  int64_t offset = 0;         // bytes, of `dense`
-  BufferId blocked = none;    // in the library's own layout
-  dnnl::memory::desc layout;  // of `blocked`
+  BufferId dense = none;     // laid out as rootOf() says
+  int64_t offset = 0;        // bytes, of `dense`
+  BufferId blocked = none;   // in the library's own layout
+  dnnl::memory::desc layout; // of `blocked`
 };
 
 class Scheduler {
@@ -59,18 +59,23 @@ public:
   Memory &memoryOf(uint32_t value) { return memory[value]; }
   BufferId allocate(size_t bytes); // in the workspace, or kept while binding
   BufferId keep(size_t bytes);
-  Step &addStep(Step step);        // to the calls' steps, or to binding
+  Step &addStep(Step step); // to the calls' steps, or to binding
   Step &addLibraryStep(std::string name, const char *lowering, dnnl::primitive_desc_base description,
-                       std::vector<int> arguments, std::vector<dnnl::memory::desc> layouts, std::vector<Operand> operands);
-  void reorder(const char *what, const dnnl::memory::desc &from, Operand source, const dnnl::memory::desc &to, Operand target);
+                       std::vector<int> arguments, std::vector<dnnl::memory::desc> layouts,
+                       std::vector<Operand> operands);
+  void reorder(const char *what, const dnnl::memory::desc &from, Operand source, const dnnl::memory::desc &to,
+               Operand target);
   void addCopy(std::string name, Operand source, Operand target, size_t bytes);
-  bool binding = false;            // steps made now run once, at bind time
+  bool binding = false;                                   // steps made now run once, at bind time
   bool readLater(uint32_t value, const Unit &unit) const; // by a unit not yet emitted, `unit` aside
-  bool copiedAtEnd(uint32_t value); // an output is copied from its memory after the last unit
+  bool copiedAtEnd(uint32_t value);                       // an output is copied from its memory after the last unit
   // Nobody reads the value's memory after `unit`, and it is in the workspace.
   bool diesAt(uint32_t value, const Unit &unit);
-  bool hasOutputMemory(uint32_t value) const { return outputHome[value] != none; } // it is written to an output directly
-  bool overwrites(uint32_t result, uint32_t input) const; // the region says that `result` is written to `input`'s memory
+  bool hasOutputMemory(uint32_t value) const {
+    return outputHome[value] != none;
+  } // it is written to an output directly
+  bool overwrites(uint32_t result,
+                  uint32_t input) const; // the region says that `result` is written to `input`'s memory
 
   Schedule schedule;
 
@@ -91,10 +96,10 @@ private:
   std::vector<std::optional<View>> roots, views;
   std::vector<Unit> units, bindUnits;
   std::vector<Memory> memory;
-  std::vector<uint32_t> outputHome;                       // per value: the output whose memory it is written to, or none
-  std::vector<std::pair<uint32_t, uint32_t>> copies;      // output position, value
-  std::vector<codegen::Group> groups;                     // all generated ones
-  std::vector<std::pair<bool, size_t>> groupSteps;        // where each one's step is: binding?, index
+  std::vector<uint32_t> outputHome;                  // per value: the output whose memory it is written to, or none
+  std::vector<std::pair<uint32_t, uint32_t>> copies; // output position, value
+  std::vector<codegen::Group> groups;                // all generated ones
+  std::vector<std::pair<bool, size_t>> groupSteps;   // where each one's step is: binding?, index
   friend Result<void> compileGroups(Scheduler &scheduler);
 };
 

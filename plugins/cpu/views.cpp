@@ -59,8 +59,9 @@ bool isDense(const View &view) {
 
 std::vector<Axis> mergeAxes(std::vector<Axis> axes) {
   std::erase_if(axes, [](const Axis &axis) { return axis.extent == 1; });
-  std::sort(axes.begin(), axes.end(),
-                   [](const Axis &x, const Axis &y) { return std::tie(x.c, x.b, x.a, x.extent) > std::tie(y.c, y.b, y.a, y.extent); });
+  std::sort(axes.begin(), axes.end(), [](const Axis &x, const Axis &y) {
+    return std::tie(x.c, x.b, x.a, x.extent) > std::tie(y.c, y.b, y.a, y.extent);
+  });
   std::vector<Axis> merged;
   for (const Axis &axis : axes) {
     if (!merged.empty()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// cpu_clock [minilm|bert|resnet50|llama]...: compile, bind and run times of whole networks in the cpu plugin alone, and where
-// the time goes. For people at work on the plugin; published figures come from bench/.
+// cpu_clock [minilm|bert|resnet50|llama]...: compile, bind and run times of whole networks in the cpu plugin alone, and
+// where the time goes. For people at work on the plugin; published figures come from bench/.
 #include "network.h"
 
 #include <algorithm>
@@ -12,7 +12,9 @@
 using namespace mortise;
 using namespace mortise::test;
 
-static double seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+static double seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 static ValueId norm(Network &net, ValueId x, int64_t width) {
   return net.op("layer_norm", {x, net.weight({width}), net.weight({width})},
@@ -22,8 +24,10 @@ static ValueId norm(Network &net, ValueId x, int64_t width) {
 static void encoder(Network &net, int64_t layers, int64_t width, int64_t heads, int64_t inner, int64_t tokens) {
   ValueId ids = net.input(MORTISE_I64, {1, tokens});
   ValueId x = net.op("embedding", {net.weight({30522, width}), ids});
-  x = net.op("add", {x, net.broadcast(net.op("slice", {net.weight({512, width})}, {ints("starts", {0, 0}), ints("limits", {tokens, width}), ints("strides", {1, 1})}),
-                                      {1, tokens, width}, {1, 2})});
+  x = net.op("add", {x, net.broadcast(
+                            net.op("slice", {net.weight({512, width})},
+                                   {ints("starts", {0, 0}), ints("limits", {tokens, width}), ints("strides", {1, 1})}),
+                            {1, tokens, width}, {1, 2})});
   x = norm(net, x, width);
   int64_t size = width / heads;
   auto split = [&](ValueId v) { return net.transpose(net.reshape(v, {1, tokens, heads, size}), {0, 2, 1, 3}); };
@@ -33,7 +37,8 @@ static void encoder(Network &net, int64_t layers, int64_t width, int64_t heads, 
     ValueId y = net.attention(q, k, v, 1 / std::sqrt(double(size)));
     y = net.reshape(net.transpose(y, {0, 2, 1, 3}), {1, tokens, width});
     x = norm(net, net.op("add", {net.linear(y, net.weight({width, width}), net.weight({width})), x}), width);
-    ValueId h = net.op("gelu", {net.linear(x, net.weight({inner, width}), net.weight({inner}))}, {text("approximate", "none")});
+    ValueId h =
+        net.op("gelu", {net.linear(x, net.weight({inner, width}), net.weight({inner}))}, {text("approximate", "none")});
     x = norm(net, net.op("add", {net.linear(h, net.weight({width, inner}), net.weight({width})), x}), width);
   }
   net.output(x);
@@ -41,12 +46,16 @@ static void encoder(Network &net, int64_t layers, int64_t width, int64_t heads, 
 
 static ValueId convolve(Network &net, ValueId x, int64_t out, int64_t size, int64_t stride) {
   ValueId y = net.convolution(x, net.weight({out, net.dims(x)[1], size, size}), {stride, stride}, {size / 2, size / 2});
-  return net.op("batch_norm", {y, net.weight({out}), net.weight({out}), net.weight({out}), net.op("exp", {net.weight({out})})}, {real("epsilon", 1e-5)});
+  return net.op("batch_norm",
+                {y, net.weight({out}), net.weight({out}), net.weight({out}), net.op("exp", {net.weight({out})})},
+                {real("epsilon", 1e-5)});
 }
 
 static void resnet(Network &net) {
   ValueId x = net.op("relu", {convolve(net, net.input(MORTISE_F32, {1, 3, 224, 224}), 64, 7, 2)});
-  x = net.op("max_pool", {x}, {ints("window", {3, 3}), ints("strides", {2, 2}), ints("low", {1, 1}), ints("high", {1, 1}), ints("dilations", {1, 1})});
+  x = net.op("max_pool", {x},
+             {ints("window", {3, 3}), ints("strides", {2, 2}), ints("low", {1, 1}), ints("high", {1, 1}),
+              ints("dilations", {1, 1})});
   int64_t counts[] = {3, 4, 6, 3};
   for (int stage = 0; stage < 4; ++stage)
     for (int64_t i = 0; i < counts[stage]; ++i) {
@@ -61,7 +70,8 @@ static void resnet(Network &net) {
 }
 
 // One decoded token with a cache of `context` positions.
-static void decoder(Network &net, int64_t layers, int64_t width, int64_t heads, int64_t groups, int64_t inner, int64_t context) {
+static void decoder(Network &net, int64_t layers, int64_t width, int64_t heads, int64_t groups, int64_t inner,
+                    int64_t context) {
   int64_t size = width / heads;
   ValueId x = net.input(MORTISE_F32, {1, 1, width}), at = net.input(MORTISE_I64, {1});
   int64_t position = 2; // inputs so far
@@ -72,7 +82,10 @@ static void decoder(Network &net, int64_t layers, int64_t width, int64_t heads, 
   std::vector<std::pair<ValueId, int64_t>> states; // and the input that each overwrites
   for (int64_t i = 0; i < layers; ++i) {
     ValueId h = rms(x);
-    auto project = [&](int64_t out) { ++position; return net.linear(h, net.weight({out, width})); };
+    auto project = [&](int64_t out) {
+      ++position;
+      return net.linear(h, net.weight({out, width}));
+    };
     ValueId q = net.reshape(project(width), {1, groups, heads / groups, size});
     auto cached = [&] {
       ValueId v = net.transpose(net.reshape(project(groups * size), {1, 1, groups, size}), {0, 2, 1, 3});
@@ -87,7 +100,8 @@ static void decoder(Network &net, int64_t layers, int64_t width, int64_t heads, 
     x = net.op("add", {x, net.linear(y, net.weight({width, width}))});
     h = rms(x);
     position += 3;
-    ValueId gate = net.op("silu", {net.linear(h, net.weight({inner, width}))}), up = net.linear(h, net.weight({inner, width}));
+    ValueId gate = net.op("silu", {net.linear(h, net.weight({inner, width}))}),
+            up = net.linear(h, net.weight({inner, width}));
     x = net.op("add", {x, net.linear(net.op("mul", {gate, up}), net.weight({width, inner}))});
   }
   net.output(x);
@@ -148,8 +162,8 @@ static int clock(const std::string &name) {
     times.push_back(seconds() - start);
   }
   std::sort(times.begin(), times.end());
-  printf("%s: compile %.1f ms, bind %.1f ms, run %.3f ms (median of %zu, fastest %.3f), workspace %.2f MB, %zu steps\n", name.c_str(),
-         compileTime * 1e3, bindTime * 1e3, times[times.size() / 2] * 1e3, times.size(), times[0] * 1e3,
+  printf("%s: compile %.1f ms, bind %.1f ms, run %.3f ms (median of %zu, fastest %.3f), workspace %.2f MB, %zu steps\n",
+         name.c_str(), compileTime * 1e3, bindTime * 1e3, times[times.size() / 2] * 1e3, times.size(), times[0] * 1e3,
          double((*compiled)->workspaceBytes()) / 1e6, (*compiled)->steps().size());
   std::vector<uint64_t> ns((*compiled)->steps().size(), UINT64_MAX); // fastest of several
   for (int i = 0; i < 40; ++i) {
@@ -173,7 +187,8 @@ static int clock(const std::string &name) {
   std::sort(order.rbegin(), order.rend());
   for (size_t i = 0; i < order.size() && i < 25; ++i) {
     auto [time, count, bytes, flops] = sums[order[i].second];
-    printf("  %9.1f us  %3d x  %7.1f GFLOP/s %6.1f GB/s  %s\n", time / 1e3, count, flops / time, bytes / time, order[i].second.c_str());
+    printf("  %9.1f us  %3d x  %7.1f GFLOP/s %6.1f GB/s  %s\n", time / 1e3, count, flops / time, bytes / time,
+           order[i].second.c_str());
   }
   return 0;
 }

@@ -31,7 +31,8 @@ TEST(Products, LinearOfManyShapes) {
 }
 
 TEST(Products, DotOfEveryType) {
-  for (int32_t dtype : {MORTISE_F64, MORTISE_F32, MORTISE_BF16, MORTISE_F16, MORTISE_I64, MORTISE_I32, MORTISE_I16, MORTISE_I8, MORTISE_UI8}) {
+  for (int32_t dtype : {MORTISE_F64, MORTISE_F32, MORTISE_BF16, MORTISE_F16, MORTISE_I64, MORTISE_I32, MORTISE_I16,
+                        MORTISE_I8, MORTISE_UI8}) {
     SCOPED_TRACE(dtypeName(dtype));
     Network net;
     ValueId x = net.input(dtype, {3, 17, 33}), y = net.input(dtype, {3, 33, 9});
@@ -53,7 +54,8 @@ TEST(Products, DotOfEveryArrangement) {
         if (batch >= 0)
           xDims[batch] = yDims[batch] = 4;
         Network net;
-        ValueId x = net.input(MORTISE_F32, xDims), y = net.input(MORTISE_F32, yDims), w = net.weight(yDims), u = net.weight(xDims);
+        ValueId x = net.input(MORTISE_F32, xDims), y = net.input(MORTISE_F32, yDims), w = net.weight(yDims),
+                u = net.weight(xDims);
         std::vector<int64_t> batches;
         if (batch >= 0)
           batches = {batch};
@@ -89,7 +91,8 @@ TEST(Products, EpiloguesAreFused) {
       Network net;
       ValueId x = net.input(MORTISE_F32, {2, 16, 48}), other = net.input(MORTISE_F32, {2, 16, 40});
       ValueId y = net.linear(x, net.weight({40, 48}), net.weight({40}));
-      y = std::string(activation) == "gelu" ? net.op("gelu", {y}, {text("approximate", "none")}) : net.op(activation, {y});
+      y = std::string(activation) == "gelu" ? net.op("gelu", {y}, {text("approximate", "none")})
+                                            : net.op(activation, {y});
       if (residual)
         y = net.op("add", {other, y});
       net.output(y);
@@ -147,7 +150,9 @@ TEST(Products, MergedSiblings) {
     for (bool bias : {false, true}) {
       Network net;
       ValueId x = net.input(MORTISE_F32, {1, tokens, 32});
-      auto project = [&](int64_t width) { return net.linear(x, net.weight({width, 32}), bias ? net.weight({width}) : ir::noValue); };
+      auto project = [&](int64_t width) {
+        return net.linear(x, net.weight({width, 32}), bias ? net.weight({width}) : ir::noValue);
+      };
       ValueId q = project(32), k = project(16), v = project(16);
       net.output(net.op("exp", {q}));
       net.output(net.dot(net.reshape(k, {tokens, 16}), net.reshape(v, {tokens, 16}), {}, {}, {1}, {1}));
@@ -162,12 +167,15 @@ TEST(Products, AttentionReadsAndWritesThroughStrides) {
     for (int64_t tokens : {1, 7, 32}) {
       Network net;
       ValueId x = net.input(MORTISE_F32, {batch, tokens, 64});
-      auto heads = [&](ValueId value) { return net.transpose(net.reshape(value, {batch, tokens, 4, 16}), {0, 2, 1, 3}); };
+      auto heads = [&](ValueId value) {
+        return net.transpose(net.reshape(value, {batch, tokens, 4, 16}), {0, 2, 1, 3});
+      };
       auto project = [&] { return net.linear(x, net.weight({64, 64}), net.weight({64})); };
       ValueId q = heads(project()), k = heads(project()), v = heads(project());
       ValueId y = net.reshape(net.transpose(net.attention(q, k, v, 0.25), {0, 2, 1, 3}), {batch, tokens, 64});
       y = net.op("add", {x, net.linear(y, net.weight({64, 64}), net.weight({64}))});
-      net.output(net.op("layer_norm", {y, net.weight({64}), net.weight({64})}, {integer("axis", 2), real("epsilon", 1e-5)}));
+      net.output(
+          net.op("layer_norm", {y, net.weight({64}), net.weight({64})}, {integer("axis", 2), real("epsilon", 1e-5)}));
       auto compiled = check(net);
       ASSERT_TRUE(compiled);
       EXPECT_FALSE(compiled->hasStep("reorder"));
@@ -186,7 +194,8 @@ TEST(Products, DerivedWeightsAreMadeOnce) {
 }
 
 TEST(Products, ConstantsOnly) {
-  Network net; // products of constants run with each call; what is much larger than its inputs is still there for a product
+  Network
+      net; // products of constants run with each call; what is much larger than its inputs is still there for a product
   ValueId w = net.linear(net.weight({6, 8}), net.weight({5, 8}), net.weight({5}));
   ValueId x = net.input(MORTISE_F32, {2, 3, 6});
   net.output(net.dot(x, net.broadcast(w, {2, 6, 5}, {1, 2}), {0}, {0}, {2}, {1}));
@@ -199,7 +208,11 @@ TEST(Products, ConstantsOnly) {
 
 TEST(Products, ConstantsSharedByBindAndRun) {
   Network net; // positions feed a small table (made once) and a large one (made with each call)
-  ValueId ids = net.op("take_along", {net.broadcast(net.input(MORTISE_I64, {1, 64}, MORTISE_VALUE_CONSTANT), {1, 64}, {0, 1}), net.op("slice", {net.input(MORTISE_I64, {1, 64}, MORTISE_VALUE_CONSTANT)}, {ints("starts", {0, 0}), ints("limits", {1, 16}), ints("strides", {1, 1})})}, {integer("axis", 1)});
+  ValueId ids = net.op("take_along",
+                       {net.broadcast(net.input(MORTISE_I64, {1, 64}, MORTISE_VALUE_CONSTANT), {1, 64}, {0, 1}),
+                        net.op("slice", {net.input(MORTISE_I64, {1, 64}, MORTISE_VALUE_CONSTANT)},
+                               {ints("starts", {0, 0}), ints("limits", {1, 16}), ints("strides", {1, 1})})},
+                       {integer("axis", 1)});
   ValueId wide = net.op("embedding", {net.weight({8, 96}), net.broadcast(ids, {32, 16}, {0, 1})});
   ValueId small = net.op("embedding", {net.weight({8, 4}), ids});
   net.output(net.op("add", {net.input(MORTISE_F32, {32, 16, 96}), wide}));
@@ -233,19 +246,24 @@ TEST(Convolutions, Shapes) {
 ValueId batchNorm(Network &net, ValueId x) {
   int64_t channels = net.dims(x)[1];
   auto positive = [&] { return net.op("exp", {net.weight({channels})}); };
-  return net.op("batch_norm", {x, net.weight({channels}), net.weight({channels}), net.weight({channels}), positive()}, {real("epsilon", 1e-5)});
+  return net.op("batch_norm", {x, net.weight({channels}), net.weight({channels}), net.weight({channels}), positive()},
+                {real("epsilon", 1e-5)});
 }
 
 TEST(Convolutions, ResidualBlockStaysBlocked) {
   Network net;
   ValueId x = net.input(MORTISE_F32, {1, 3, 32, 32});
   ValueId y = net.op("relu", {batchNorm(net, net.convolution(x, net.weight({32, 3, 7, 7}), {2, 2}, {3, 3}))});
-  y = net.op("max_pool", {y}, {ints("window", {3, 3}), ints("strides", {2, 2}), ints("low", {1, 1}), ints("high", {1, 1}), ints("dilations", {1, 1})});
+  y = net.op("max_pool", {y},
+             {ints("window", {3, 3}), ints("strides", {2, 2}), ints("low", {1, 1}), ints("high", {1, 1}),
+              ints("dilations", {1, 1})});
   for (int64_t width : {32, 48}) {
-    ValueId a = net.op("relu", {batchNorm(net, net.convolution(y, net.weight({16, net.dims(y)[1], 1, 1}), {1, 1}, {0, 0}))});
+    ValueId a =
+        net.op("relu", {batchNorm(net, net.convolution(y, net.weight({16, net.dims(y)[1], 1, 1}), {1, 1}, {0, 0}))});
     a = net.op("relu", {batchNorm(net, net.convolution(a, net.weight({16, 16, 3, 3}), {1, 1}, {1, 1}))});
     a = batchNorm(net, net.convolution(a, net.weight({width, 16, 1, 1}), {1, 1}, {0, 0}));
-    ValueId shortcut = width == 32 ? y : batchNorm(net, net.convolution(y, net.weight({width, 32, 1, 1}), {1, 1}, {0, 0}));
+    ValueId shortcut =
+        width == 32 ? y : batchNorm(net, net.convolution(y, net.weight({width, 32, 1, 1}), {1, 1}, {0, 0}));
     y = net.op("relu", {net.op("add", {a, shortcut})});
   }
   net.output(net.op("mean", {y}, {ints("axes", {2, 3})}));
@@ -273,7 +291,9 @@ TEST(Pools, EveryTypeAndHostileValues) {
       SCOPED_TRACE(std::string(name) + " " + dtypeName(dtype));
       Network net;
       ValueId x = net.input(dtype, {2, 5, 9, 10});
-      net.output(net.op(name, {x}, {ints("window", {3, 2}), ints("strides", {2, 1}), ints("low", {1, 0}), ints("high", {1, 1}), ints("dilations", {1, 2})}));
+      net.output(net.op(name, {x},
+                        {ints("window", {3, 2}), ints("strides", {2, 1}), ints("low", {1, 0}), ints("high", {1, 1}),
+                         ints("dilations", {1, 2})}));
       Check how = dtype == MORTISE_BF16 || dtype == MORTISE_F16 ? brain() : Check{};
       how.fill = [](const MortiseValue &value, size_t position, std::vector<std::byte> &bytes) {
         randomFill(value, position, bytes);
@@ -290,7 +310,8 @@ TEST(Updates, CacheIsUpdatedInPlace) {
   Network net;
   ValueId cache = net.input(MORTISE_F32, {1, 2, 16, 4}, MORTISE_VALUE_STATE);
   ValueId at = net.input(MORTISE_I64, {1}), step = net.input(MORTISE_F32, {1, 1, 2, 4});
-  ValueId updated = net.op("put", {cache, at, net.transpose(step, {0, 2, 1, 3})}, {integer("axis", 2), text("mode", "set")});
+  ValueId updated =
+      net.op("put", {cache, at, net.transpose(step, {0, 2, 1, 3})}, {integer("axis", 2), text("mode", "set")});
   ValueId q = net.input(MORTISE_F32, {1, 2, 1, 4});
   net.output(net.dot(q, updated, {0, 1}, {0, 1}, {3}, {3}));
   net.output(updated, 0);
@@ -302,7 +323,8 @@ TEST(Updates, CacheIsUpdatedInPlace) {
 
 TEST(Updates, OldContentsReadAfterwards) {
   Network net;
-  ValueId state = net.input(MORTISE_F32, {6, 4}, MORTISE_VALUE_STATE), at = net.input(MORTISE_I64, {2}), rows = net.input(MORTISE_F32, {2, 4});
+  ValueId state = net.input(MORTISE_F32, {6, 4}, MORTISE_VALUE_STATE), at = net.input(MORTISE_I64, {2}),
+          rows = net.input(MORTISE_F32, {2, 4});
   ValueId updated = net.op("put", {state, at, rows}, {integer("axis", 0), text("mode", "set")});
   net.output(net.op("add", {updated, state}));
   net.output(updated, 0);
@@ -326,7 +348,8 @@ TEST(Updates, StatesSwapAndOldContentsLeave) {
 
 TEST(Updates, ChainOfUpdatesStaysInPlace) {
   Network net;
-  ValueId state = net.input(MORTISE_F32, {8, 4}, MORTISE_VALUE_STATE), first = net.input(MORTISE_I64, {1}), second = net.input(MORTISE_I32, {1});
+  ValueId state = net.input(MORTISE_F32, {8, 4}, MORTISE_VALUE_STATE), first = net.input(MORTISE_I64, {1}),
+          second = net.input(MORTISE_I32, {1});
   ValueId x = net.op("put", {state, first, net.input(MORTISE_F32, {1, 4})}, {integer("axis", 0), text("mode", "set")});
   x = net.op("put", {x, second, net.input(MORTISE_F32, {1, 4})}, {integer("axis", 0), text("mode", "set")});
   net.output(x, 0);
@@ -348,13 +371,13 @@ TEST(Outputs, EveryKind) {
   ValueId x = net.input(MORTISE_F32, {4, 6}), w = net.weight({5, 6});
   ValueId y = net.linear(x, w);
   net.output(y);
-  net.output(y);                              // twice
-  net.output(net.reshape(y, {20}));           // all of its memory
-  net.output(net.transpose(y, {1, 0}));       // strided
-  net.output(x);                              // an input
-  net.output(w);                              // a constant
+  net.output(y);                        // twice
+  net.output(net.reshape(y, {20}));     // all of its memory
+  net.output(net.transpose(y, {1, 0})); // strided
+  net.output(x);                        // an input
+  net.output(w);                        // a constant
   net.output(net.transpose(w, {1, 0}));
-  net.output(net.op("exp", {w}));             // made when constants are bound
+  net.output(net.op("exp", {w})); // made when constants are bound
   net.output(net.splat(3, {2, 2}));
   net.output(net.op("slice", {y}, {ints("starts", {1, 2}), ints("limits", {3, 5}), ints("strides", {1, 2})}));
   check(net);
@@ -380,7 +403,8 @@ TEST(Kernels, ManyThreadsShareOne) {
   std::atomic<int> wrong = 0;
   for (int t = 0; t < 4; ++t)
     threads.emplace_back([&, t] {
-      std::vector<std::byte> input(8 * 64 * 4), first(8 * 16 * 4), again(8 * 16 * 4), workspace((*compiled)->workspaceBytes() + 64);
+      std::vector<std::byte> input(8 * 64 * 4), first(8 * 16 * 4), again(8 * 16 * 4),
+          workspace((*compiled)->workspaceBytes() + 64);
       randomFill(*graph->view().inputs[0], 100 + t, input);
       std::vector<const void *> inputs(weights.size());
       inputs[0] = input.data();

@@ -103,7 +103,9 @@ ValueId Network::scalar(double value, int32_t dtype) {
   return op("constant", {}, {std::move(literal)});
 }
 
-ValueId Network::splat(double value, std::vector<int64_t> dims, int32_t dtype) { return broadcast(scalar(value, dtype), std::move(dims), {}); }
+ValueId Network::splat(double value, std::vector<int64_t> dims, int32_t dtype) {
+  return broadcast(scalar(value, dtype), std::move(dims), {});
+}
 
 ValueId Network::op(const std::string &name, std::vector<ValueId> operands, std::vector<Attribute> attributes) {
   std::vector<const MortiseAttribute *> list;
@@ -143,11 +145,13 @@ ValueId Network::addRow(ValueId x, ValueId row) {
   return op("add", {x, broadcast(row, shape, {static_cast<int64_t>(shape.size()) - 1})});
 }
 
-ValueId Network::convolution(ValueId x, ValueId w, std::vector<int64_t> strides, std::vector<int64_t> pad, int64_t groups,
-                             std::vector<int64_t> dilations) {
+ValueId Network::convolution(ValueId x, ValueId w, std::vector<int64_t> strides, std::vector<int64_t> pad,
+                             int64_t groups, std::vector<int64_t> dilations) {
   if (dilations.empty())
     dilations.assign(strides.size(), 1);
-  return op("convolution", {x, w}, {ints("strides", strides), ints("low", pad), ints("high", pad), ints("dilations", dilations), integer("groups", groups)});
+  return op("convolution", {x, w},
+            {ints("strides", strides), ints("low", pad), ints("high", pad), ints("dilations", dilations),
+             integer("groups", groups)});
 }
 
 ValueId Network::attention(ValueId q, ValueId k, ValueId v, double scale) {
@@ -165,7 +169,8 @@ void randomFill(const MortiseValue &value, size_t position, std::vector<std::byt
     using Kind = decltype(kind);
     auto *data = reinterpret_cast<typename Kind::Storage *>(bytes.data());
     for (size_t i = 0; i < bytes.size() / sizeof(*data); ++i)
-      data[i] = Kind::store(static_cast<typename Kind::Compute>(Kind::isFloat ? normal(random) : static_cast<double>(random() % (dtype == MORTISE_I1 ? 2 : 8))));
+      data[i] = Kind::store(static_cast<typename Kind::Compute>(
+          Kind::isFloat ? normal(random) : static_cast<double>(random() % (dtype == MORTISE_I1 ? 2 : 8))));
   });
 }
 
@@ -182,7 +187,8 @@ const runtime::Device *cpuDevice() {
   return found->front();
 }
 
-Result<std::unique_ptr<Compiled>> Compiled::make(std::shared_ptr<const Graph> graph, std::vector<MortiseOption> options) {
+Result<std::unique_ptr<Compiled>> Compiled::make(std::shared_ptr<const Graph> graph,
+                                                 std::vector<MortiseOption> options) {
   const runtime::Device *device = cpuDevice();
   if (!device)
     return Error{MORTISE_NOT_FOUND, "no cpu plugin"};
@@ -201,7 +207,8 @@ Result<std::unique_ptr<Compiled>> Compiled::make(std::shared_ptr<const Graph> gr
     static_cast<Sink *>(to)->nodes += candidate->node_count;
   };
   propose.refuse = [](void *to, uint32_t node, int32_t reason, const char *detail) {
-    static_cast<Sink *>(to)->refusals += "node " + std::to_string(node) + " reason " + std::to_string(reason) + ": " + detail + "\n";
+    static_cast<Sink *>(to)->refusals +=
+        "node " + std::to_string(node) + " reason " + std::to_string(reason) + ": " + detail + "\n";
   };
   if (Result<void> result = runtime::call("propose", table.propose, propose); !result)
     return result.error();
@@ -255,7 +262,8 @@ Result<void> Compiled::run(std::span<const void *const> inputs, std::span<void *
   args.constants = constants;
   args.inputs = inputs.data();
   args.outputs = outputs.data();
-  args.workspace = reinterpret_cast<void *>((reinterpret_cast<uintptr_t>(own.empty() ? workspace.data() : own.data()) + 63) / 64 * 64);
+  args.workspace = reinterpret_cast<void *>(
+      (reinterpret_cast<uintptr_t>(own.empty() ? workspace.data() : own.data()) + 63) / 64 * 64);
   args.step_ns = stepTimes;
   return runtime::call("enqueue", cpuDevice()->plugin->table->enqueue, args);
 }
@@ -271,7 +279,8 @@ std::vector<const MortiseStep *> Compiled::steps() const {
 
 bool Compiled::hasStep(std::string_view name) const {
   for (const MortiseStep *step : steps())
-    if (std::string_view(step->name).find(name) != std::string_view::npos || std::string_view(step->lowering).find(name) != std::string_view::npos)
+    if (std::string_view(step->name).find(name) != std::string_view::npos ||
+        std::string_view(step->lowering).find(name) != std::string_view::npos)
       return true;
   return false;
 }
@@ -295,7 +304,8 @@ Compiled::~Compiled() {
   }
 }
 
-static std::string compare(const MortiseType &type, const std::vector<std::byte> &got, const std::vector<std::byte> &want, const Check &how) {
+static std::string compare(const MortiseType &type, const std::vector<std::byte> &got,
+                           const std::vector<std::byte> &want, const Check &how) {
   std::string text;
   reference::visitElement(type.dtype, [&](auto kind) {
     using Kind = decltype(kind);
@@ -308,9 +318,12 @@ static std::string compare(const MortiseType &type, const std::vector<std::byte>
         largest = std::max(largest, std::abs(value));
     for (size_t i = 0; i < count; ++i) {
       double a = static_cast<double>(Kind::load(x[i])), b = static_cast<double>(Kind::load(y[i]));
-      bool same = std::isnan(b) ? std::isnan(a) : std::isinf(b) ? a == b : std::abs(a - b) <= how.relative * std::abs(b) + how.absolute * largest;
+      bool same = std::isnan(b)   ? std::isnan(a)
+                  : std::isinf(b) ? a == b
+                                  : std::abs(a - b) <= how.relative * std::abs(b) + how.absolute * largest;
       if (!same && ++bad <= 3)
-        text += "element " + std::to_string(i) + ": expected " + std::to_string(b) + ", found " + std::to_string(a) + "\n";
+        text +=
+            "element " + std::to_string(i) + ": expected " + std::to_string(b) + ", found " + std::to_string(a) + "\n";
     }
     if (bad)
       text += std::to_string(bad) + " of " + std::to_string(count) + " elements of " + typeString(type) + " differ\n";
@@ -326,7 +339,8 @@ std::unique_ptr<Compiled> check(Network &network, const Check &how) {
     ADD_FAILURE() << compiled.error().message;
     return nullptr;
   }
-  std::vector<std::vector<std::byte>> inputs(view.input_count), expectedState(view.input_count), outputs(view.output_count), expected(view.output_count);
+  std::vector<std::vector<std::byte>> inputs(view.input_count), expectedState(view.input_count),
+      outputs(view.output_count), expected(view.output_count);
   std::vector<const void *> bound(view.input_count), passed(view.input_count), reference(view.input_count);
   for (size_t i = 0; i < view.input_count; ++i) {
     inputs[i].resize(byteSize(*view.inputs[i]->type));

@@ -34,8 +34,10 @@ public:
   Network();
   ~Network();
   ValueId input(int32_t dtype, std::vector<int64_t> dims, uint32_t flags = 0);
-  ValueId weight(std::vector<int64_t> dims, int32_t dtype = MORTISE_F32) { return input(dtype, std::move(dims), MORTISE_VALUE_CONSTANT); }
-  ValueId scalar(double value, int32_t dtype = MORTISE_F32); // a literal
+  ValueId weight(std::vector<int64_t> dims, int32_t dtype = MORTISE_F32) {
+    return input(dtype, std::move(dims), MORTISE_VALUE_CONSTANT);
+  }
+  ValueId scalar(double value, int32_t dtype = MORTISE_F32);                           // a literal
   ValueId splat(double value, std::vector<int64_t> dims, int32_t dtype = MORTISE_F32); // a broadcast literal
   ValueId op(const std::string &name, std::vector<ValueId> operands, std::vector<Attribute> attributes = {});
   std::vector<int64_t> dims(ValueId value) const;
@@ -43,14 +45,20 @@ public:
   std::shared_ptr<const Graph> finish();
 
   // Conveniences of the kind that frontends write.
-  ValueId reshape(ValueId x, std::vector<int64_t> shape) { return op("reshape", {x}, {ints("shape", std::move(shape))}); }
-  ValueId transpose(ValueId x, std::vector<int64_t> permutation) { return op("transpose", {x}, {ints("permutation", std::move(permutation))}); }
+  ValueId reshape(ValueId x, std::vector<int64_t> shape) {
+    return op("reshape", {x}, {ints("shape", std::move(shape))});
+  }
+  ValueId transpose(ValueId x, std::vector<int64_t> permutation) {
+    return op("transpose", {x}, {ints("permutation", std::move(permutation))});
+  }
   ValueId broadcast(ValueId x, std::vector<int64_t> shape, std::vector<int64_t> axes) {
     return op("broadcast", {x}, {ints("shape", std::move(shape)), ints("axes", std::move(axes))});
   }
-  ValueId dot(ValueId x, ValueId y, std::vector<int64_t> xBatch, std::vector<int64_t> yBatch, std::vector<int64_t> xSum, std::vector<int64_t> ySum) {
-    return op("dot", {x, y}, {ints("lhs_batch", std::move(xBatch)), ints("rhs_batch", std::move(yBatch)),
-                              ints("lhs_contract", std::move(xSum)), ints("rhs_contract", std::move(ySum))});
+  ValueId dot(ValueId x, ValueId y, std::vector<int64_t> xBatch, std::vector<int64_t> yBatch, std::vector<int64_t> xSum,
+              std::vector<int64_t> ySum) {
+    return op("dot", {x, y},
+              {ints("lhs_batch", std::move(xBatch)), ints("rhs_batch", std::move(yBatch)),
+               ints("lhs_contract", std::move(xSum)), ints("rhs_contract", std::move(ySum))});
   }
   ValueId linear(ValueId x, ValueId w, ValueId b = ir::noValue, bool transposed = false) {
     return op("linear", {x, w, b}, {boolean("weight_transposed", transposed)});
@@ -67,7 +75,8 @@ private:
 
 // Values for one buffer.
 using Fill = std::function<void(const MortiseValue &value, size_t position, std::vector<std::byte> &bytes)>;
-void randomFill(const MortiseValue &value, size_t position, std::vector<std::byte> &bytes); // about -1 .. 1; integers 0 .. 7
+void randomFill(const MortiseValue &value, size_t position,
+                std::vector<std::byte> &bytes); // about -1 .. 1; integers 0 .. 7
 
 // The plugin's device, loaded once; null with the reason on stderr when it cannot be.
 const runtime::Device *cpuDevice();
@@ -75,13 +84,14 @@ const runtime::Device *cpuDevice();
 // One region compiled by the plugin.
 class Compiled {
 public:
-  static Result<std::unique_ptr<Compiled>> make(std::shared_ptr<const Graph> graph, std::vector<MortiseOption> options = {});
+  static Result<std::unique_ptr<Compiled>> make(std::shared_ptr<const Graph> graph,
+                                                std::vector<MortiseOption> options = {});
   Result<void> bind(std::span<const void *const> inputs);
   Result<void> run(std::span<const void *const> inputs, std::span<void *const> outputs, uint64_t *stepTimes = nullptr,
                    std::span<std::byte> workspace = {}); // threads that share a kernel bring a workspace each
   std::vector<const MortiseStep *> steps() const;
   bool hasStep(std::string_view name) const; // part of a step's name or lowering
-  std::string text() const; // the steps, one a line
+  std::string text() const;                  // the steps, one a line
   size_t workspaceBytes() const { return workspace.size(); }
   ~Compiled();
   std::shared_ptr<const Graph> graph;
@@ -98,7 +108,8 @@ struct Check {
   Fill fill = randomFill;
   std::vector<MortiseOption> options;
 };
-// Runs both, twice, and reports differences to GoogleTest. Returns the kernel for further questions; null after a failure.
+// Runs both, twice, and reports differences to GoogleTest. Returns the kernel for further questions; null after a
+// failure.
 std::unique_ptr<Compiled> check(Network &network, const Check &how = {});
 
 } // namespace mortise::test

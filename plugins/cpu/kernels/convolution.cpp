@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Convolutions by oneDNN, in its own layouts: values between convolutions stay blocked. Bias and batch normalisation go into
-// the weights when constants are bound; a residual is added in place and an activation applied before storing.
+// Convolutions by oneDNN, in its own layouts: values between convolutions stay blocked. Bias and batch normalisation go
+// into the weights when constants are bound; a residual is added in place and an activation applied before storing.
 #include "../device.h"
 #include "product.h"
 
@@ -19,7 +19,8 @@ namespace {
 struct Affine {
   const MortiseNode *node = nullptr;
   enum Kind { Add, Multiply, BatchNorm } kind = Add;
-  std::vector<std::pair<uint32_t, View>> operands; // Add, Multiply: one; BatchNorm: scale, bias (or none), mean, variance
+  std::vector<std::pair<uint32_t, View>>
+      operands; // Add, Multiply: one; BatchNorm: scale, bias (or none), mean, variance
 };
 
 struct Convolution {
@@ -132,8 +133,8 @@ static bool takeResidual(Scheduler &scheduler, Convolution &made, const MortiseN
   return true;
 }
 
-static dnnl::convolution_forward::primitive_desc describe(const Convolution &made, const memory::desc &x, const memory::desc &result,
-                                                          bool biased) {
+static dnnl::convolution_forward::primitive_desc describe(const Convolution &made, const memory::desc &x,
+                                                          const memory::desc &result, bool biased) {
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   dnnl::post_ops operations;
@@ -146,16 +147,19 @@ static dnnl::convolution_forward::primitive_desc describe(const Convolution &mad
   auto kind = dnnl::prop_kind::forward_inference;
   auto algorithm = dnnl::algorithm::convolution_direct;
   if (!biased)
-    return {engine(), kind, algorithm, x, weights, result, made.strides, made.dilations, made.low, made.high, attributes, true};
+    return {engine(),     kind,           algorithm, x,         weights,    result,
+            made.strides, made.dilations, made.low,  made.high, attributes, true};
   memory::desc bias({made.resultDims[1]}, memory::data_type::f32, memory::format_tag::a);
-  return {engine(), kind, algorithm, x, weights, bias, result, made.strides, made.dilations, made.low, made.high, attributes, true};
+  return {engine(),     kind,           algorithm, x,         weights,    bias, result,
+          made.strides, made.dilations, made.low,  made.high, attributes, true};
 }
 
 static memory::desc anyLayout(const memory::dims &extents, memory::data_type type) {
   return memory::desc(extents, type, memory::format_tag::any);
 }
 
-// ---- Weights -----------------------------------------------------------------------------------------------------------
+// ---- Weights
+// -----------------------------------------------------------------------------------------------------------
 
 // Scales and shifts, channel by channel: weights' = weights * scale, bias' = shift.
 static void foldAffine(const std::vector<Affine> &affine, int64_t channels, int64_t perChannel, void *const *operands) {
@@ -187,7 +191,8 @@ static void foldAffine(const std::vector<Affine> &affine, int64_t channels, int6
 }
 
 // Weights in the library's layout and the bias; made when constants are bound if the weights are constant.
-static std::pair<Operand, Operand> makeWeights(Scheduler &scheduler, const Convolution &made, const memory::desc &wanted) {
+static std::pair<Operand, Operand> makeWeights(Scheduler &scheduler, const Convolution &made,
+                                               const memory::desc &wanted) {
   bool bind = scheduler.isConstant(made.weight), before = scheduler.binding;
   scheduler.binding = bind || before;
   const View &view = scheduler.viewOf(made.weight);
@@ -239,7 +244,8 @@ static std::pair<Operand, Operand> makeWeights(Scheduler &scheduler, const Convo
   return {weights, bias};
 }
 
-// ---- Steps -------------------------------------------------------------------------------------------------------------
+// ---- Steps
+// -------------------------------------------------------------------------------------------------------------
 
 static std::string title(const Convolution &made) {
   auto list = [](const memory::dims &extents, size_t from) {
@@ -248,7 +254,8 @@ static std::string title(const Convolution &made) {
       text += (i == from ? "" : "x") + std::to_string(extents[i]);
     return text;
   };
-  std::string name = "convolution " + list(made.xDims, 0) + " to " + list(made.resultDims, 1) + " by " + list(made.weightDims, 2);
+  std::string name =
+      "convolution " + list(made.xDims, 0) + " to " + list(made.resultDims, 1) + " by " + list(made.weightDims, 2);
   for (const Affine &affine : made.affine)
     name += std::string(" + ") + (std::string_view(affine.node->op).substr(8) == "add" ? "bias" : affine.node->op + 8);
   if (made.residual != none)
@@ -348,8 +355,9 @@ static Result<void> emitConvolution(Scheduler &scheduler, const Convolution &mad
     layouts.push_back(description.bias_desc());
     operands.push_back(bias);
   }
-  Step &step = scheduler.addLibraryStep(title(made), isPlain(description) ? "onednn.convolution.plain" : "onednn.convolution", description,
-                                        arguments, layouts, operands);
+  Step &step =
+      scheduler.addLibraryStep(title(made), isPlain(description) ? "onednn.convolution.plain" : "onednn.convolution",
+                               description, arguments, layouts, operands);
   step.nodes = made.nodes;
   step.flops = made.flops;
   if (sameType) {
@@ -363,7 +371,8 @@ static Result<void> emitConvolution(Scheduler &scheduler, const Convolution &mad
   return {};
 }
 
-// ---- Claims ------------------------------------------------------------------------------------------------------------
+// ---- Claims
+// ------------------------------------------------------------------------------------------------------------
 
 static void findFusions(Scheduler &scheduler, Convolution &made) {
   bool affine = scheduler.isConstant(made.weight) && made.type == memory::data_type::f32;
@@ -393,8 +402,8 @@ Result<void> claimConvolutions(Scheduler &scheduler) {
       continue;
     Convolution made = readConvolution(scheduler, node);
     auto possible = [&] {
-      return static_cast<bool>(describe(made, anyLayout(made.xDims, made.compute), anyLayout(made.resultDims, made.compute),
-                                        !made.affine.empty()));
+      return static_cast<bool>(describe(made, anyLayout(made.xDims, made.compute),
+                                        anyLayout(made.resultDims, made.compute), !made.affine.empty()));
     };
     bool empty = elementCount(*node.results[0]->type) == 0;
     if (!empty) {
@@ -405,7 +414,8 @@ Result<void> claimConvolutions(Scheduler &scheduler) {
       if (!possible())
         made = std::move(plain);
       if (!possible())
-        return Error{MORTISE_UNSUPPORTED, "oneDNN takes no " + title(made) + " of " + dtypeName(node.results[0]->type->dtype)};
+        return Error{MORTISE_UNSUPPORTED,
+                     "oneDNN takes no " + title(made) + " of " + dtypeName(node.results[0]->type->dtype)};
     }
     for (uint32_t taken : made.nodes)
       scheduler.take(*scheduler.graph.nodes[taken]);

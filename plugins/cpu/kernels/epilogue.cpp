@@ -19,7 +19,7 @@ PostOp activation(const Scheduler &scheduler, const MortiseNode &node) {
     post.alpha = 1;
   } else if (isOp(node, "mortise.gelu") && any) {
     post.algorithm = stringAttribute(node, "approximate") == "tanh" ? dnnl::algorithm::eltwise_gelu_tanh
-                                                                   : dnnl::algorithm::eltwise_gelu_erf;
+                                                                    : dnnl::algorithm::eltwise_gelu_erf;
   } else if (isOp(node, "mortise.relu") && any) {
     // oneDNN's relu turns NaN into 0 and so hides it. x * clip(huge * x, 0, 1) keeps it; -inf becomes NaN.
     post.algorithm = dnnl::algorithm::eltwise_hardswish;
@@ -29,8 +29,8 @@ PostOp activation(const Scheduler &scheduler, const MortiseNode &node) {
 }
 
 // The other operand of a binary node as a view with the result's extents.
-static bool otherOperand(Scheduler &scheduler, const MortiseNode &node, uint32_t current, std::span<const int64_t> extents,
-                         int32_t dtype, PostOp &post) {
+static bool otherOperand(Scheduler &scheduler, const MortiseNode &node, uint32_t current,
+                         std::span<const int64_t> extents, int32_t dtype, PostOp &post) {
   if (node.operands[0]->index == node.operands[1]->index)
     return false;
   uint32_t other = node.operands[0]->index == current ? node.operands[1]->index : node.operands[0]->index;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Products in plain loops, for what oneDNN lacks: f64, integers, several summed dimensions that do not merge, empty sums.
+// Products in plain loops, for what oneDNN lacks: f64, integers, several summed dimensions that do not merge, empty
+// sums.
 #include "../scheduler.h"
 #include "wide.h"
 
@@ -73,8 +74,9 @@ Offsets offsets(const std::vector<Axis> &axes, int64_t index) {
 
 // One row of results: 16 columns at a time, so that the compiler keeps the sums in registers.
 template <typename Kind>
-MORTISE_INLINE void row(const ProductLoop &loop, const typename Kind::Stored *a, const typename Kind::Stored *b, typename Kind::Stored *c,
-         const std::vector<Offsets> &columns, const std::vector<Offsets> &terms) {
+MORTISE_INLINE void row(const ProductLoop &loop, const typename Kind::Stored *a, const typename Kind::Stored *b,
+                        typename Kind::Stored *c, const std::vector<Offsets> &columns,
+                        const std::vector<Offsets> &terms) {
   constexpr size_t width = 16;
   for (size_t first = 0; first < columns.size(); first += width) {
     size_t size = std::min(width, columns.size() - first);
@@ -91,18 +93,20 @@ MORTISE_INLINE void row(const ProductLoop &loop, const typename Kind::Stored *a,
 }
 
 template <typename Kind>
-void run(const ProductLoop &loop, const std::vector<Offsets> &columns, const std::vector<Offsets> &terms, void *const *operands) {
+void run(const ProductLoop &loop, const std::vector<Offsets> &columns, const std::vector<Offsets> &terms,
+         void *const *operands) {
   using Stored = typename Kind::Stored;
   int64_t rows = count(loop.m);
-  forEachOnBest(count(loop.batch) * rows, std::max<int64_t>(1, 4096 / static_cast<int64_t>(columns.size() * terms.size() + 1)),
-              [&](int64_t begin, int64_t end) MORTISE_INLINE_LAMBDA {
-                for (int64_t i = begin; i < end; ++i) {
-                  Offsets batch = offsets(loop.batch, i / rows), m = offsets(loop.m, i % rows);
-                  row<Kind>(loop, static_cast<const Stored *>(operands[0]) + batch.a + m.a,
-                            static_cast<const Stored *>(operands[1]) + batch.b + m.b,
-                            static_cast<Stored *>(operands[2]) + batch.c + m.c, columns, terms);
-                }
-              });
+  forEachOnBest(count(loop.batch) * rows,
+                std::max<int64_t>(1, 4096 / static_cast<int64_t>(columns.size() * terms.size() + 1)),
+                [&](int64_t begin, int64_t end) MORTISE_INLINE_LAMBDA {
+                  for (int64_t i = begin; i < end; ++i) {
+                    Offsets batch = offsets(loop.batch, i / rows), m = offsets(loop.m, i % rows);
+                    row<Kind>(loop, static_cast<const Stored *>(operands[0]) + batch.a + m.a,
+                              static_cast<const Stored *>(operands[1]) + batch.b + m.b,
+                              static_cast<Stored *>(operands[2]) + batch.c + m.c, columns, terms);
+                  }
+                });
 }
 } // namespace
 
@@ -118,16 +122,26 @@ std::function<void(void *const *)> productLoop(ProductLoop loop) {
     };
   };
   switch (loop.dtype) {
-  case MORTISE_F64: return bind(Plain<double>{});
-  case MORTISE_F32: return bind(Plain<float>{});
-  case MORTISE_F16: return bind(Half{});
-  case MORTISE_BF16: return bind(Brain{});
-  case MORTISE_I64: return bind(Plain<int64_t>{});
-  case MORTISE_I32: return bind(Plain<int32_t>{});
-  case MORTISE_I16: return bind(Plain<int16_t>{});
-  case MORTISE_I8: return bind(Plain<int8_t>{});
-  case MORTISE_UI8: return bind(Plain<uint8_t>{});
-  default: return nullptr;
+  case MORTISE_F64:
+    return bind(Plain<double>{});
+  case MORTISE_F32:
+    return bind(Plain<float>{});
+  case MORTISE_F16:
+    return bind(Half{});
+  case MORTISE_BF16:
+    return bind(Brain{});
+  case MORTISE_I64:
+    return bind(Plain<int64_t>{});
+  case MORTISE_I32:
+    return bind(Plain<int32_t>{});
+  case MORTISE_I16:
+    return bind(Plain<int16_t>{});
+  case MORTISE_I8:
+    return bind(Plain<int8_t>{});
+  case MORTISE_UI8:
+    return bind(Plain<uint8_t>{});
+  default:
+    return nullptr;
   }
 }
 

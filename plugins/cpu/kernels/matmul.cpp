@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Products by oneDNN: operands are read and results written through strides, so that transposes around attention cost nothing.
+// Products by oneDNN: operands are read and results written through strides, so that transposes around attention cost
+// nothing.
 #include "product.h"
 
 #include <algorithm>
@@ -10,7 +11,8 @@ namespace mortise::cpu {
 
 using memory = dnnl::memory;
 
-// ---- Reading the node --------------------------------------------------------------------------------------------------
+// ---- Reading the node
+// --------------------------------------------------------------------------------------------------
 
 static Product readProduct(const MortiseNode &node) {
   Product product;
@@ -65,7 +67,8 @@ static void findAxes(Product &product) {
   product.k = mergeAxes(k);
 }
 
-// Elements repeated by a broadcast along a dimension that the library has to walk: read those from dense memory instead.
+// Elements repeated by a broadcast along a dimension that the library has to walk: read those from dense memory
+// instead.
 static bool repeats(const View &view, const std::vector<int64_t> &batch) {
   for (size_t i = 0; i < view.dims.size(); ++i)
     if (view.dims[i] > 1 && view.strides[i] == 0 && !contains(batch, static_cast<int64_t>(i)))
@@ -73,10 +76,11 @@ static bool repeats(const View &view, const std::vector<int64_t> &batch) {
   return false;
 }
 
-// ---- In the library's terms --------------------------------------------------------------------------------------------
+// ---- In the library's terms
+// --------------------------------------------------------------------------------------------
 
-static memory::desc makeLayout(const std::vector<Axis> &batch, const Axis &row, const Axis &column, int64_t Axis::*stride,
-                               memory::data_type type) {
+static memory::desc makeLayout(const std::vector<Axis> &batch, const Axis &row, const Axis &column,
+                               int64_t Axis::*stride, memory::data_type type) {
   memory::dims extents, strides;
   int64_t outer = std::max(row.extent * (row.*stride), column.extent * (column.*stride));
   for (const Axis &axis : batch) {
@@ -166,8 +170,8 @@ static LibraryProduct library(Scheduler &scheduler, const Product &product, memo
       view = reshapeView(post.view, wanted);
     if (!view)
       return made;
-    bool row = &post == &product.post.front() && post.algorithm == dnnl::algorithm::binary_add && type == memory::data_type::f32 &&
-               compute == type && !biased;
+    bool row = &post == &product.post.front() && post.algorithm == dnnl::algorithm::binary_add &&
+               type == memory::data_type::f32 && compute == type && !biased;
     for (size_t i = 0; i + 1 < wanted.size(); ++i)
       row &= wanted[i] == 1 || view->strides[i] == 0;
     if (row && (view->strides.back() == 1 || n.extent == 1)) {
@@ -226,7 +230,8 @@ static LibraryProduct chooseLibrary(Scheduler &scheduler, const Product &product
   return made;
 }
 
-// ---- Steps -------------------------------------------------------------------------------------------------------------
+// ---- Steps
+// -------------------------------------------------------------------------------------------------------------
 
 static std::string describe(const Product &product) {
   auto extent = [](const std::vector<Axis> &axes) {
@@ -253,7 +258,8 @@ static Operand packWeights(Scheduler &scheduler, const LibraryProduct &made, Ope
   return packed;
 }
 
-static Operand copied(Scheduler &scheduler, const char *what, const memory::desc &from, Operand source, const memory::desc &to) {
+static Operand copied(Scheduler &scheduler, const char *what, const memory::desc &from, Operand source,
+                      const memory::desc &to) {
   Operand target{scheduler.allocate(to.get_size()), 0, true};
   scheduler.reorder(what, from, source, to, target);
   target.written = false;
@@ -289,8 +295,8 @@ static Result<void> emitLibrary(Scheduler &scheduler, const Product &product, co
   target.offset = product.c.offset * static_cast<int64_t>(dtypeBits(product.dtype) / 8);
   operands[2] = made.packC ? Operand{scheduler.allocate(made.c.get_size()), 0, true} : target;
   bool reference = std::string_view(made.description.impl_info_str()).starts_with("ref");
-  Step &step = scheduler.addLibraryStep(describe(product), reference ? "onednn.matmul.plain" : "onednn.matmul", made.description,
-                                        arguments, layouts, operands);
+  Step &step = scheduler.addLibraryStep(describe(product), reference ? "onednn.matmul.plain" : "onednn.matmul",
+                                        made.description, arguments, layouts, operands);
   step.nodes = product.nodes;
   step.flops = product.flops;
   if (made.packC) {
@@ -329,7 +335,8 @@ static void addProduct(Scheduler &scheduler, Product product) {
       step.flops = product.flops;
       Operand target = scheduler.write(product.target);
       target.offset = product.c.offset * static_cast<int64_t>(dtypeBits(product.dtype) / 8);
-      step.operands = {scheduler.read(product.a.base, product.a.offset), scheduler.read(product.b.base, product.b.offset), target};
+      step.operands = {scheduler.read(product.a.base, product.a.offset),
+                       scheduler.read(product.b.base, product.b.offset), target};
       step.native = productLoop(std::move(loop));
       if (elementCount(scheduler.type(product.result)) != 0)
         scheduler.addStep(std::move(step));
@@ -339,7 +346,8 @@ static void addProduct(Scheduler &scheduler, Product product) {
   scheduler.addUnit(std::move(unit));
 }
 
-// ---- Claims ------------------------------------------------------------------------------------------------------------
+// ---- Claims
+// ------------------------------------------------------------------------------------------------------------
 
 // Views after the product that end where a copy would be needed: the product stores through their strides instead.
 static void storeThroughViews(Scheduler &scheduler, Product &product) {
@@ -355,7 +363,8 @@ static void storeThroughViews(Scheduler &scheduler, Product &product) {
   }
   while (!chain.empty()) {
     uint32_t end = chain.back()->results[0]->index;
-    bool copy = scheduler.viewOf(end).base == end || (scheduler.isOutput(end) && scheduler.soleUser(end) == nullptr && transposed);
+    bool copy = scheduler.viewOf(end).base == end ||
+                (scheduler.isOutput(end) && scheduler.soleUser(end) == nullptr && transposed);
     if (copy) {
       std::optional<View> view = codegen::denseView(scheduler.value(end));
       for (size_t i = chain.size(); i-- > 0 && view;)
@@ -409,7 +418,8 @@ static Result<void> claimOne(Scheduler &scheduler, const MortiseNode &node) {
     findAxes(product);
     if (!chooseLibrary(scheduler, product).ok)
       return Error{MORTISE_INTERNAL, "oneDNN takes no linear of " + typeString(scheduler.type(product.lhs)) + " by " +
-                                         typeString(scheduler.type(product.rhs)) + " on this machine; please report it"};
+                                         typeString(scheduler.type(product.rhs)) +
+                                         " on this machine; please report it"};
   }
   product.post.insert(product.post.end(), epilogue.post.begin(), epilogue.post.end());
   // As much of the epilogue as the library takes.
@@ -451,9 +461,9 @@ Result<void> claimProducts(Scheduler &scheduler) {
   return {};
 }
 
-// ---- Products of one lhs with several constant matrices ----------------------------------------------------------------
-// They become one product with the matrices side by side; each result is a column slice of its result. Only the plain
-// case: one row axis, at most a bias.
+// ---- Products of one lhs with several constant matrices
+// ---------------------------------------------------------------- They become one product with the matrices side by
+// side; each result is a column slice of its result. Only the plain case: one row axis, at most a bias.
 
 struct Sibling {
   Product product;
@@ -507,8 +517,8 @@ static uint32_t throughReshapes(const Scheduler &scheduler, uint32_t value) {
 }
 
 // The matrices as the rows of one [columns, depth] matrix, then in the library's layout; the biases in one row.
-static std::pair<Operand, Operand> bindMerged(Scheduler &scheduler, const std::vector<Sibling> &siblings, LibraryProduct &made,
-                                              int64_t columns, int64_t depth, bool biased) {
+static std::pair<Operand, Operand> bindMerged(Scheduler &scheduler, const std::vector<Sibling> &siblings,
+                                              LibraryProduct &made, int64_t columns, int64_t depth, bool biased) {
   bool before = std::exchange(scheduler.binding, true);
   Operand rows{scheduler.keep(static_cast<size_t>(columns * depth) * 4), 0, true}, bias;
   if (biased)
@@ -519,10 +529,11 @@ static std::pair<Operand, Operand> bindMerged(Scheduler &scheduler, const std::v
     int64_t width = product.n[0].extent;
     Operand block = rows;
     block.offset = at * depth * 4;
-    scheduler.reorder("weights side by side",
-                      memory::desc({depth, width}, memory::data_type::f32, memory::dims{product.k[0].b, product.n[0].b}),
-                      scheduler.read(product.b.base, product.b.offset),
-                      memory::desc({depth, width}, memory::data_type::f32, memory::dims{1, depth}), block);
+    scheduler.reorder(
+        "weights side by side",
+        memory::desc({depth, width}, memory::data_type::f32, memory::dims{product.k[0].b, product.n[0].b}),
+        scheduler.read(product.b.base, product.b.offset),
+        memory::desc({depth, width}, memory::data_type::f32, memory::dims{1, depth}), block);
     if (sibling.bias.other != none) {
       Operand part = bias;
       part.offset = at * 4;
@@ -628,12 +639,12 @@ Result<void> claimMergedProducts(Scheduler &scheduler) {
     std::vector<Sibling> siblings;
     for (uint32_t node : family)
       if (std::optional<Sibling> sibling = readSibling(scheduler, *scheduler.graph.nodes[node]))
-        if (siblings.empty() || (siblings[0].product.a.base == sibling->product.a.base &&
-                                 siblings[0].product.a.offset == sibling->product.a.offset &&
-                                 siblings[0].product.m.size() == sibling->product.m.size() &&
-                                 (siblings[0].product.m.empty() ||
-                                  (siblings[0].product.m[0].a == sibling->product.m[0].a &&
-                                   siblings[0].product.m[0].extent == sibling->product.m[0].extent))))
+        if (siblings.empty() ||
+            (siblings[0].product.a.base == sibling->product.a.base &&
+             siblings[0].product.a.offset == sibling->product.a.offset &&
+             siblings[0].product.m.size() == sibling->product.m.size() &&
+             (siblings[0].product.m.empty() || (siblings[0].product.m[0].a == sibling->product.m[0].a &&
+                                                siblings[0].product.m[0].extent == sibling->product.m[0].extent))))
           siblings.push_back(std::move(*sibling));
     if (siblings.size() > 1)
       claimSiblings(scheduler, std::move(siblings));

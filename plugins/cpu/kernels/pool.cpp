@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// max_pool and sum_pool, in whatever layout the input has: row-major, or channels in blocks as oneDNN's convolutions leave them.
-// Loops of our own: oneDNN's maximum loses NaN.
+// max_pool and sum_pool, in whatever layout the input has: row-major, or channels in blocks as oneDNN's convolutions
+// leave them. Loops of our own: oneDNN's maximum loses NaN.
 #include "../scheduler.h"
 #include "wide.h"
 
@@ -66,7 +66,8 @@ template <bool maximum, typename Sum> MORTISE_INLINE Sum combine(Sum sum, Sum x)
 
 // `size` neighbouring channels of one output position.
 template <typename Kind, bool maximum>
-MORTISE_INLINE void position(const Pool &pool, const typename Kind::Stored *from, typename Kind::Stored *to, const int64_t *at, int64_t size) {
+MORTISE_INLINE void position(const Pool &pool, const typename Kind::Stored *from, typename Kind::Stored *to,
+                             const int64_t *at, int64_t size) {
   using Sum = typename Kind::Sum;
   constexpr int64_t width = 16;
   for (int64_t lane = 0; lane < size; lane += width) {
@@ -111,7 +112,8 @@ MORTISE_INLINE void rows(const Pool &pool, void *const *operands, int64_t begin,
     at[0] = rest % pool.out[0], rest /= pool.out[0];
     int64_t c = rest % blocks, n = rest / blocks, size = std::min(block, pool.channels - c * block);
     const Stored *from = static_cast<const Stored *>(operands[0]) + n * pool.from.n + c * pool.from.c;
-    Stored *to = static_cast<Stored *>(operands[1]) + n * pool.to.n + c * pool.to.c + at[0] * pool.to.s[0] + at[1] * pool.to.s[1];
+    Stored *to = static_cast<Stored *>(operands[1]) + n * pool.to.n + c * pool.to.c + at[0] * pool.to.s[0] +
+                 at[1] * pool.to.s[1];
     for (at[2] = 0; at[2] < pool.out[2]; ++at[2], to += pool.to.s[2]) {
       position<Kind, maximum>(pool, from, to, at, size);
       for (int64_t i = size; i < block; ++i)
@@ -123,7 +125,8 @@ MORTISE_INLINE void rows(const Pool &pool, void *const *operands, int64_t begin,
 template <typename Kind, bool maximum> void run(const Pool &pool, void *const *operands) {
   int64_t block = pool.from.block, blocks = (pool.channels + block - 1) / block;
   forEachOnBest(pool.batch * blocks * pool.out[0] * pool.out[1], std::max<int64_t>(1, 2048 / (pool.out[2] * block + 1)),
-                [&](int64_t begin, int64_t end) MORTISE_INLINE_LAMBDA { rows<Kind, maximum>(pool, operands, begin, end); });
+                [&](int64_t begin, int64_t end)
+                    MORTISE_INLINE_LAMBDA { rows<Kind, maximum>(pool, operands, begin, end); });
 }
 } // namespace
 
@@ -135,16 +138,26 @@ static std::function<void(void *const *)> poolLoop(const Pool &pool) {
     return [pool](void *const *operands) { run<Kind, false>(pool, operands); };
   };
   switch (pool.dtype) {
-  case MORTISE_F64: return bind(Lane<double>{});
-  case MORTISE_F32: return bind(Lane<float>{});
-  case MORTISE_F16: return bind(HalfLane{});
-  case MORTISE_BF16: return bind(BrainLane{});
-  case MORTISE_I64: return bind(Lane<int64_t>{});
-  case MORTISE_I32: return bind(Lane<int32_t>{});
-  case MORTISE_I16: return bind(Lane<int16_t>{});
-  case MORTISE_I8: return bind(Lane<int8_t>{});
-  case MORTISE_UI8: return bind(Lane<uint8_t>{});
-  default: return nullptr;
+  case MORTISE_F64:
+    return bind(Lane<double>{});
+  case MORTISE_F32:
+    return bind(Lane<float>{});
+  case MORTISE_F16:
+    return bind(HalfLane{});
+  case MORTISE_BF16:
+    return bind(BrainLane{});
+  case MORTISE_I64:
+    return bind(Lane<int64_t>{});
+  case MORTISE_I32:
+    return bind(Lane<int32_t>{});
+  case MORTISE_I16:
+    return bind(Lane<int16_t>{});
+  case MORTISE_I8:
+    return bind(Lane<int8_t>{});
+  case MORTISE_UI8:
+    return bind(Lane<uint8_t>{});
+  default:
+    return nullptr;
   }
 }
 
@@ -203,7 +216,8 @@ static Result<void> emitPool(Scheduler &scheduler, Pool pool) {
   } else {
     size_t spatial = view.dims.size() - 2;
     std::vector<int64_t> strides = denseStrides(extents);
-    for (auto [layout, list] : {std::pair{&pool.from, static_cast<const std::vector<int64_t> *>(&view.strides)}, std::pair{&pool.to, static_cast<const std::vector<int64_t> *>(&strides)}}) {
+    for (auto [layout, list] : {std::pair{&pool.from, static_cast<const std::vector<int64_t> *>(&view.strides)},
+                                std::pair{&pool.to, static_cast<const std::vector<int64_t> *>(&strides)}}) {
       layout->n = (*list)[0];
       layout->c = (*list)[1];
       for (size_t i = 0; i < spatial; ++i)

@@ -10,30 +10,30 @@ namespace mortise::cpu {
 struct PostOp {
   const MortiseNode *node = nullptr;
   dnnl::algorithm algorithm = dnnl::algorithm::undef;
-  float alpha = 0, beta = 0;  // eltwise
-  uint32_t other = none;      // binary: the value that is the other operand, seen through `view` with the result's extents
+  float alpha = 0, beta = 0; // eltwise
+  uint32_t other = none; // binary: the value that is the other operand, seen through `view` with the result's extents
   View view;
 };
 
 struct Product {
   const MortiseNode *node = nullptr;
-  std::vector<uint32_t> nodes;  // ascending: the node, its post ops and the views between
+  std::vector<uint32_t> nodes; // ascending: the node, its post ops and the views between
   uint32_t lhs = none, rhs = none, result = none;
-  View a, b, c;                 // over values with memory; c is the result's extents in the memory of `target`
+  View a, b, c; // over values with memory; c is the result's extents in the memory of `target`
   std::vector<int64_t> lhsBatch, rhsBatch, lhsContract, rhsContract; // dimension numbers
   std::vector<PostOp> post;
-  uint32_t target = none;       // the value that is stored
+  uint32_t target = none; // the value that is stored
   int32_t dtype = 0;
 
   std::vector<Axis> batch, m, n, k;
   double flops = 0;
 };
 
-// Operands of a product in the library's terms: layouts of rank |batch| + 2, the copies that have to come first, and whether
-// the two sides are swapped (the transposed product).
+// Operands of a product in the library's terms: layouts of rank |batch| + 2, the copies that have to come first, and
+// whether the two sides are swapped (the transposed product).
 struct LibraryProduct {
   dnnl::matmul::primitive_desc description;
-  dnnl::memory::desc a, b, c;       // as computed on
+  dnnl::memory::desc a, b, c;                   // as computed on
   dnnl::memory::desc sourceA, sourceB, targetC; // as they lie in memory; equal unless packed
   bool packA = false, packB = false, packC = false, swapped = false, weights = false;
   std::vector<dnnl::memory::desc> others; // of binary post ops

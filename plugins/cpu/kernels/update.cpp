@@ -11,10 +11,10 @@ namespace mortise::cpu {
 namespace {
 struct Update {
   const MortiseNode *node = nullptr;
-  size_t size = 0;              // bytes of an element
+  size_t size = 0; // bytes of an element
   int64_t extent = 0, count = 0, outer = 0, inner = 0, indexStride = 0, axisStride = 0;
-  bool wide = false;            // i64 indices, else i32
-  bool rows = false;            // the inner elements of updates are contiguous
+  bool wide = false;                               // i64 indices, else i32
+  bool rows = false;                               // the inner elements of updates are contiguous
   std::vector<int64_t> outerOffsets, innerOffsets; // in updates, elements
 };
 } // namespace
@@ -34,25 +34,27 @@ static void listOffsets(const View &view, size_t from, size_t to, std::vector<in
 static void runUpdate(const Update &update, void *const *operands) {
   const auto *updates = static_cast<const char *>(operands[1]);
   auto *target = static_cast<char *>(operands[2]);
-  parallelFor(update.outer, std::max<int64_t>(1, 65536 / (update.count * update.inner + 1)), [&](int64_t begin, int64_t end) {
-    for (int64_t o = begin; o < end; ++o)
-      for (int64_t j = 0; j < update.count; ++j) {
-        int64_t index = update.wide ? static_cast<const int64_t *>(operands[0])[j * update.indexStride]
-                                    : static_cast<const int32_t *>(operands[0])[j * update.indexStride];
-        index += index < 0 ? update.extent : 0;
-        if (index < 0 || index >= update.extent)
-          continue; // writes out of range are dropped
-        const char *from = updates + (update.outerOffsets[o] + j * update.axisStride) * static_cast<int64_t>(update.size);
-        char *to = target + (o * update.extent + index) * update.inner * static_cast<int64_t>(update.size);
-        if (update.rows) {
-          std::memcpy(to, from, static_cast<size_t>(update.inner) * update.size);
-          continue;
-        }
-        for (int64_t i = 0; i < update.inner; ++i)
-          std::memcpy(to + i * static_cast<int64_t>(update.size),
-                      from + update.innerOffsets[i] * static_cast<int64_t>(update.size), update.size);
-      }
-  });
+  parallelFor(update.outer, std::max<int64_t>(1, 65536 / (update.count * update.inner + 1)),
+              [&](int64_t begin, int64_t end) {
+                for (int64_t o = begin; o < end; ++o)
+                  for (int64_t j = 0; j < update.count; ++j) {
+                    int64_t index = update.wide ? static_cast<const int64_t *>(operands[0])[j * update.indexStride]
+                                                : static_cast<const int32_t *>(operands[0])[j * update.indexStride];
+                    index += index < 0 ? update.extent : 0;
+                    if (index < 0 || index >= update.extent)
+                      continue; // writes out of range are dropped
+                    const char *from =
+                        updates + (update.outerOffsets[o] + j * update.axisStride) * static_cast<int64_t>(update.size);
+                    char *to = target + (o * update.extent + index) * update.inner * static_cast<int64_t>(update.size);
+                    if (update.rows) {
+                      std::memcpy(to, from, static_cast<size_t>(update.inner) * update.size);
+                      continue;
+                    }
+                    for (int64_t i = 0; i < update.inner; ++i)
+                      std::memcpy(to + i * static_cast<int64_t>(update.size),
+                                  from + update.innerOffsets[i] * static_cast<int64_t>(update.size), update.size);
+                  }
+              });
 }
 
 // The region writes `result`, or what further updates make of it, to the memory of `input`.
@@ -88,7 +90,8 @@ static Result<void> emitUpdate(Scheduler &scheduler, const Update &update, const
     inPlace = inPlace && endsIn(scheduler, result, base) && !scheduler.hasOutputMemory(result) &&
               !scheduler.readLater(base, unit) && !copiedToOthers(scheduler, base, result);
   else
-    inPlace = inPlace && scheduler.diesAt(base, unit) && scheduler.memoryOf(base).offset == 0 && !scheduler.hasOutputMemory(result);
+    inPlace = inPlace && scheduler.diesAt(base, unit) && scheduler.memoryOf(base).offset == 0 &&
+              !scheduler.hasOutputMemory(result);
   Operand target;
   if (inPlace) {
     scheduler.memoryOf(result).dense = old.buffer;

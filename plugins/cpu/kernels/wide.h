@@ -16,7 +16,8 @@ template <typename Body> void forEachOnBest(int64_t count, int64_t grain, Body &
                            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
   if (wide)
     return parallelFor(count, grain,
-                       [&](int64_t begin, int64_t end) __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,fma,f16c"))) { body(begin, end); });
+                       [&](int64_t begin, int64_t end) __attribute__((
+                           target("avx512f,avx512bw,avx512vl,avx512dq,fma,f16c"))) { body(begin, end); });
 #endif
   parallelFor(count, grain, [&](int64_t begin, int64_t end) { body(begin, end); });
 }
