@@ -3,6 +3,7 @@
 #include "device.h"
 #include "kernel.h"
 #include "lowerings.h"
+#include "recycle.h"
 
 namespace {
 using namespace mortise;
@@ -28,6 +29,7 @@ struct CpuPlugin : PluginAdaptor<CpuPlugin> {
   }
 
   Result<void> initialize(const MortiseInitializeArgs &args) {
+    cpu::recycleLibraryMemory();
     return readOptions(args.options, args.option_count, options);
   }
 

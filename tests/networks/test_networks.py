@@ -53,3 +53,10 @@ def test_decoding_updates_the_cache_in_place():
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
     inputs = torch_mortise.last_report()["graphs"][-1]["program"]["inputs"]
     assert sum(entry["state"] for entry in inputs) >= 2 * len(found)
+
+
+def test_the_steady_state_allocates_nothing():
+    from figures import steady_state
+
+    result = steady_state.measure([])
+    assert result["passed"], result
