@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
  *
- * Preloaded into a measuring process: counts host allocations on all threads. PyTorch's CPU tensors are the only users of
- * posix_memalign in it, so that they can be told from Python's own small objects.
+ * Preloaded into a measuring process: counts host allocations on all threads. PyTorch's CPU tensors are the only users
+ * of posix_memalign in it, so that they can be told from Python's own small objects.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -71,10 +71,10 @@ static void *callMany(void *context) {
   return NULL;
 }
 
-/* Runs `program` from `threads` threads, `calls` times each after a warm-up, thread t writing to outputs[t]. Returns the
- * allocations made by the whole process meanwhile, or -1 when a call failed or a thread could not start. */
-EXPORT int64_t alloc_count_program(RunPointers run, void *program, const void *const *inputs, void *const *const *outputs,
-                                   int threads, int calls) {
+/* Runs `program` from `threads` threads, `calls` times each after a warm-up, thread t writing to outputs[t]. Returns
+ * the allocations made by the whole process meanwhile, or -1 when a call failed or a thread could not start. */
+EXPORT int64_t alloc_count_program(RunPointers run, void *program, const void *const *inputs,
+                                   void *const *const *outputs, int threads, int calls) {
   pthread_t ids[16];
   Caller callers[16];
   pthread_barrier_t warm, counted;

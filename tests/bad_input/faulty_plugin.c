@@ -7,18 +7,35 @@
 
 #include <stdlib.h>
 
-enum { NONE, OTHER_ABI, WRONG_MAGIC, WRONG_LAYOUT, NULL_SLOT, NULL_TABLE, FAILS_TO_INITIALIZE, GARBAGE_DEVICES, GARBAGE_CANDIDATES };
+enum {
+  NONE,
+  OTHER_ABI,
+  WRONG_MAGIC,
+  WRONG_LAYOUT,
+  NULL_SLOT,
+  NULL_TABLE,
+  FAILS_TO_INITIALIZE,
+  GARBAGE_DEVICES,
+  GARBAGE_CANDIDATES
+};
 
 static const MortiseHost *host;
 
 static MortiseStatus *initialize(MortiseInitializeArgs *args) {
   host = args->host;
-  return FAULT == FAILS_TO_INITIALIZE ? host->status_create(MORTISE_UNSUPPORTED, "expected a flux capacitor, found none") : NULL;
+  return FAULT == FAILS_TO_INITIALIZE
+             ? host->status_create(MORTISE_UNSUPPORTED, "expected a flux capacitor, found none")
+             : NULL;
 }
 
 static MortiseStatus *devices(MortiseDevicesArgs *args) {
-  static MortiseDeviceInfo info = {.struct_size = sizeof info, .kind = "faulty", .name = "faulty device", .host_memory = 1,
-                                   .threads = 1, .alignment = 64, .features = ""};
+  static MortiseDeviceInfo info = {.struct_size = sizeof info,
+                                   .kind = "faulty",
+                                   .name = "faulty device",
+                                   .host_memory = 1,
+                                   .threads = 1,
+                                   .alignment = 64,
+                                   .features = ""};
   static const MortiseDeviceInfo *const list[] = {&info};
   info.device = (MortiseDevice *)&info;
   info.alignment = FAULT == GARBAGE_DEVICES ? 7 : 64;
@@ -30,8 +47,8 @@ static MortiseStatus *devices(MortiseDevicesArgs *args) {
 static MortiseStatus *propose(MortiseProposeArgs *args) {
   if (FAULT == GARBAGE_CANDIDATES) {
     const uint32_t nodes[] = {0, 4000000000u};
-    MortiseCandidate candidate = {.struct_size = sizeof candidate, .lowering = "faulty.all", .nodes = nodes, .node_count = 2,
-                                  .cost_ns = -1.0};
+    MortiseCandidate candidate = {
+        .struct_size = sizeof candidate, .lowering = "faulty.all", .nodes = nodes, .node_count = 2, .cost_ns = -1.0};
     args->add(args->sink, &candidate);
   }
   for (uint32_t node = 0; node < args->graph->node_count; ++node)
@@ -40,12 +57,30 @@ static MortiseStatus *propose(MortiseProposeArgs *args) {
 }
 
 static MortiseStatus *refuse(void) { return host->status_create(MORTISE_UNSUPPORTED, "this plugin compiles nothing"); }
-static MortiseStatus *compile(MortiseCompileArgs *args) { (void)args; return refuse(); }
-static MortiseStatus *info(MortiseKernelInfo *args) { (void)args; return refuse(); }
-static MortiseStatus *destroy(MortiseKernelArgs *args) { (void)args; return NULL; }
-static MortiseStatus *bind(MortiseConstantsBindArgs *args) { (void)args; return refuse(); }
-static MortiseStatus *unbind(MortiseConstantsArgs *args) { (void)args; return NULL; }
-static MortiseStatus *enqueue(MortiseEnqueueArgs *args) { (void)args; return refuse(); }
+static MortiseStatus *compile(MortiseCompileArgs *args) {
+  (void)args;
+  return refuse();
+}
+static MortiseStatus *info(MortiseKernelInfo *args) {
+  (void)args;
+  return refuse();
+}
+static MortiseStatus *destroy(MortiseKernelArgs *args) {
+  (void)args;
+  return NULL;
+}
+static MortiseStatus *bind(MortiseConstantsBindArgs *args) {
+  (void)args;
+  return refuse();
+}
+static MortiseStatus *unbind(MortiseConstantsArgs *args) {
+  (void)args;
+  return NULL;
+}
+static MortiseStatus *enqueue(MortiseEnqueueArgs *args) {
+  (void)args;
+  return refuse();
+}
 
 MORTISE_EXPORT const MortisePlugin *mortise_plugin(void) {
   static const uint64_t good[] = {MORTISE_ABI_LAYOUT_HASH_1}, bad[] = {~MORTISE_ABI_LAYOUT_HASH_1};

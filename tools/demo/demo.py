@@ -22,8 +22,8 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 
-BATCH = 32  # sentences
-PAD = 8  # a batch is padded to a multiple of this many tokens
+BATCH = 24  # sentences
+PAD = 4  # a batch is padded to a multiple of this many tokens
 
 
 def say(text: str) -> None:

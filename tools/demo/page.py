@@ -12,7 +12,7 @@ body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem
 table { border-collapse: collapse } td { padding: .2rem 1rem .2rem 0; border-bottom: 1px solid #ddd; vertical-align: top }
 .region { border: 1px solid #bbb; border-radius: 6px; margin: 1rem 0; padding: .6rem 1rem }
 .time { display: flex; height: 46px; border-radius: 4px; overflow: hidden }
-.time div { min-width: 1px } .key span { display: inline-block; margin-right: 1.2rem }
+.time div { min-width: 1px; box-shadow: inset -1px 0 rgb(255 255 255 / 45%) } .key span { display: inline-block; margin-right: 1.2rem }
 .key i { display: inline-block; width: .8rem; height: .8rem; margin-right: .4rem; border-radius: 2px }
 .steps td { font: 13px ui-monospace, monospace } .bar { height: .7rem; border-radius: 2px }
 @media (prefers-color-scheme: dark) { body { background: #16181c; color: #ddd } td { border-color: #333 } }
