@@ -29,7 +29,6 @@ template <typename T, typename Fn> void map2(const Call &call, Fn fn) {
 }
 
 // ---- Functions
-// ---------------------------------------------------------------------------------------------------------
 
 double sign(double x) { return std::isnan(x) || x == 0 ? x : (x > 0 ? 1.0 : -1.0); }
 double logistic(double x) {
@@ -59,7 +58,6 @@ int64_t powInt(int64_t x, int64_t y) {
 }
 
 // ---- Tables
-// ------------------------------------------------------------------------------------------------------------
 
 Refusal sameTypes(const Shapes &shapes) {
   const MortiseType &first = shapes.type(0);

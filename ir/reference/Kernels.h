@@ -114,7 +114,6 @@ std::span<const OpSpec> normalisationOps();
 std::span<const OpSpec> attentionOps();
 
 // ---- Indexing
-// ----------------------------------------------------------------------------------------------------------
 
 inline int64_t product(std::span<const int64_t> dims) {
   int64_t count = 1;

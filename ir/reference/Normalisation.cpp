@@ -74,7 +74,6 @@ template <bool logarithm> void runSoftmax(const Call &call) {
 }
 
 // ---- Normalisations
-// ----------------------------------------------------------------------------------------------------
 
 // Normalises rows of `length` elements; element i of row r is scaled by scale[index(r, i)] and shifted by bias[index(r,
 // i)].

@@ -11,7 +11,6 @@
 namespace mortise::cpu {
 
 // ---- Memory
-// ------------------------------------------------------------------------------------------------------------
 
 namespace {
 // Zeroed pages, huge ones where that helps: packing is mostly page faults otherwise.
@@ -97,7 +96,6 @@ struct Block {
 };
 
 // ---- Sharing
-// -----------------------------------------------------------------------------------------------------------
 
 namespace {
 class Shared {
@@ -181,7 +179,6 @@ constexpr size_t rounded(size_t bytes) {
 } // namespace
 
 // ---- Binding
-// -----------------------------------------------------------------------------------------------------------
 
 // The steps that have to run so that `wanted` buffers get their contents; `wanted` grows by what those steps read and
 // write.

@@ -104,7 +104,6 @@ std::optional<double> Scheduler::splat(uint32_t index) {
 }
 
 // ---- Memory
-// ------------------------------------------------------------------------------------------------------------
 
 BufferId Scheduler::allocate(size_t bytes) {
   if (binding)
@@ -248,7 +247,6 @@ bool Scheduler::overwrites(uint32_t result, uint32_t input) const {
 }
 
 // ---- From nodes to units
-// -----------------------------------------------------------------------------------------------
 
 static bool isView(const MortiseNode &node) {
   return isOp(node, "mortise.reshape") || isOp(node, "mortise.transpose") || isOp(node, "mortise.broadcast") ||

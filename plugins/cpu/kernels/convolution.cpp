@@ -159,7 +159,6 @@ static memory::desc anyLayout(const memory::dims &extents, memory::data_type typ
 }
 
 // ---- Weights
-// -----------------------------------------------------------------------------------------------------------
 
 // Scales and shifts, channel by channel: weights' = weights * scale, bias' = shift.
 static void foldAffine(const std::vector<Affine> &affine, int64_t channels, int64_t perChannel, void *const *operands) {
@@ -245,7 +244,6 @@ static std::pair<Operand, Operand> makeWeights(Scheduler &scheduler, const Convo
 }
 
 // ---- Steps
-// -------------------------------------------------------------------------------------------------------------
 
 static std::string title(const Convolution &made) {
   auto list = [](const memory::dims &extents, size_t from) {
@@ -372,7 +370,6 @@ static Result<void> emitConvolution(Scheduler &scheduler, const Convolution &mad
 }
 
 // ---- Claims
-// ------------------------------------------------------------------------------------------------------------
 
 static void findFusions(Scheduler &scheduler, Convolution &made) {
   bool affine = scheduler.isConstant(made.weight) && made.type == memory::data_type::f32;

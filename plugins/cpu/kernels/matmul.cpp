@@ -4,7 +4,6 @@
 #include "product.h"
 
 #include <algorithm>
-#include <map>
 #include <numeric>
 
 namespace mortise::cpu {
@@ -12,9 +11,8 @@ namespace mortise::cpu {
 using memory = dnnl::memory;
 
 // ---- Reading the node
-// --------------------------------------------------------------------------------------------------
 
-static Product readProduct(const MortiseNode &node) {
+Product readProduct(const MortiseNode &node) {
   Product product;
   product.node = &node;
   product.lhs = node.operands[0]->index;
@@ -41,8 +39,7 @@ static bool contains(const std::vector<int64_t> &list, int64_t item) {
   return std::find(list.begin(), list.end(), item) != list.end();
 }
 
-// Sorts the dimensions into batch, m, n and k, from the three views.
-static void findAxes(Product &product) {
+void findAxes(Product &product) {
   std::vector<Axis> batch, m, n, k;
   size_t c = 0;
   for (size_t i = 0; i < product.lhsBatch.size(); ++i, ++c)
@@ -67,9 +64,7 @@ static void findAxes(Product &product) {
   product.k = mergeAxes(k);
 }
 
-// Elements repeated by a broadcast along a dimension that the library has to walk: read those from dense memory
-// instead.
-static bool repeats(const View &view, const std::vector<int64_t> &batch) {
+bool repeats(const View &view, const std::vector<int64_t> &batch) {
   for (size_t i = 0; i < view.dims.size(); ++i)
     if (view.dims[i] > 1 && view.strides[i] == 0 && !contains(batch, static_cast<int64_t>(i)))
       return true;
@@ -77,7 +72,6 @@ static bool repeats(const View &view, const std::vector<int64_t> &batch) {
 }
 
 // ---- In the library's terms
-// --------------------------------------------------------------------------------------------
 
 static memory::desc makeLayout(const std::vector<Axis> &batch, const Axis &row, const Axis &column,
                                int64_t Axis::*stride, memory::data_type type) {
@@ -113,8 +107,8 @@ static bool unitStride(const Axis &x, const Axis &y, int64_t Axis::*stride) {
   return x.*stride == 1 || y.*stride == 1 || x.extent == 1 || y.extent == 1;
 }
 
-static LibraryProduct library(Scheduler &scheduler, const Product &product, memory::data_type compute, bool packAll,
-                              bool biased = false) {
+LibraryProduct library(Scheduler &scheduler, const Product &product, memory::data_type compute, bool packAll,
+                       bool biased) {
   LibraryProduct made;
   memory::data_type type = libraryType(product.dtype);
   std::vector<Axis> batch = product.batch;
@@ -231,9 +225,8 @@ static LibraryProduct chooseLibrary(Scheduler &scheduler, const Product &product
 }
 
 // ---- Steps
-// -------------------------------------------------------------------------------------------------------------
 
-static std::string describe(const Product &product) {
+std::string describe(const Product &product) {
   auto extent = [](const std::vector<Axis> &axes) {
     int64_t count = 1;
     for (const Axis &axis : axes)
@@ -249,8 +242,7 @@ static std::string describe(const Product &product) {
   return name;
 }
 
-// Weights in the library's own layout, made once.
-static Operand packWeights(Scheduler &scheduler, const LibraryProduct &made, Operand source) {
+Operand packWeights(Scheduler &scheduler, const LibraryProduct &made, Operand source) {
   Operand packed{scheduler.keep(made.b.get_size()), 0, false};
   bool before = std::exchange(scheduler.binding, true);
   scheduler.reorder("weights", made.sourceB, source, made.b, packed);
@@ -347,7 +339,6 @@ static void addProduct(Scheduler &scheduler, Product product) {
 }
 
 // ---- Claims
-// ------------------------------------------------------------------------------------------------------------
 
 // Views after the product that end where a copy would be needed: the product stores through their strides instead.
 static void storeThroughViews(Scheduler &scheduler, Product &product) {
@@ -457,197 +448,6 @@ Result<void> claimProducts(Scheduler &scheduler) {
     if (!scheduler.isTaken(node) && (isOp(node, "mortise.dot") || isOp(node, "mortise.linear")))
       if (Result<void> result = claimOne(scheduler, node); !result)
         return result;
-  }
-  return {};
-}
-
-// ---- Products of one lhs with several constant matrices
-// ---------------------------------------------------------------- They become one product with the matrices side by
-// side; each result is a column slice of its result. Only the plain case: one row axis, at most a bias.
-
-struct Sibling {
-  Product product;
-  PostOp bias; // `other` is none without one
-};
-
-static std::optional<Sibling> readSibling(Scheduler &scheduler, const MortiseNode &node) {
-  if (scheduler.isTaken(node) || !(isOp(node, "mortise.dot") || isOp(node, "mortise.linear")))
-    return std::nullopt;
-  Sibling sibling{readProduct(node), {}};
-  Product &product = sibling.product;
-  const MortiseType &lhs = scheduler.type(product.lhs), &rhs = scheduler.type(product.rhs);
-  if (!scheduler.isConstant(product.rhs) || scheduler.isConstant(product.lhs) || !product.lhsBatch.empty() ||
-      product.lhsContract.size() != 1 || product.lhsContract[0] != lhs.rank - 1 || rhs.rank != 2 || lhs.rank < 2 ||
-      elementCount(rhs) == 0 || elementCount(lhs) == 0 || product.dtype != MORTISE_F32)
-    return std::nullopt;
-  product.a = scheduler.viewOf(product.lhs);
-  product.b = scheduler.viewOf(product.rhs);
-  product.c = codegen::denseView(scheduler.value(product.result));
-  if (repeats(product.a, {}) || repeats(product.b, {}))
-    return std::nullopt;
-  findAxes(product);
-  if (product.m.size() > 1 || product.n.size() != 1 || product.k.size() != 1 || product.k[0].a != 1)
-    return std::nullopt;
-  product.nodes = {node.index};
-  if (node.operand_count > 2 && node.operands[2]) {
-    const View &view = scheduler.viewOf(node.operands[2]->index);
-    sibling.bias.other = view.base;
-    sibling.bias.view = view;
-  } else if (Epilogue epilogue = findEpilogue(scheduler, product.result, product.dtype, true); !epilogue.post.empty()) {
-    sibling.bias = epilogue.post[0];
-    product.nodes.insert(product.nodes.end(), epilogue.nodes.begin(), epilogue.nodes.end());
-    product.target = epilogue.target;
-  }
-  if (sibling.bias.other != none && !scheduler.isConstant(sibling.bias.other))
-    return std::nullopt;
-  // What could be fused behind it is worth more than the merge.
-  if (scheduler.isOutput(product.target))
-    return std::nullopt;
-  if (const MortiseNode *user = scheduler.soleUser(product.target);
-      user && activation(scheduler, *user).algorithm != dnnl::algorithm::undef)
-    return std::nullopt;
-  return sibling;
-}
-
-static uint32_t throughReshapes(const Scheduler &scheduler, uint32_t value) {
-  for (const MortiseNode *node = scheduler.value(value).producer; node && isOp(*node, "mortise.reshape");
-       node = scheduler.value(value).producer)
-    value = node->operands[0]->index;
-  return value;
-}
-
-// The matrices as the rows of one [columns, depth] matrix, then in the library's layout; the biases in one row.
-static std::pair<Operand, Operand> bindMerged(Scheduler &scheduler, const std::vector<Sibling> &siblings,
-                                              LibraryProduct &made, int64_t columns, int64_t depth, bool biased) {
-  bool before = std::exchange(scheduler.binding, true);
-  Operand rows{scheduler.keep(static_cast<size_t>(columns * depth) * 4), 0, true}, bias;
-  if (biased)
-    bias = {scheduler.keep(static_cast<size_t>(columns) * 4), 0, true};
-  int64_t at = 0;
-  for (const Sibling &sibling : siblings) {
-    const Product &product = sibling.product;
-    int64_t width = product.n[0].extent;
-    Operand block = rows;
-    block.offset = at * depth * 4;
-    scheduler.reorder(
-        "weights side by side",
-        memory::desc({depth, width}, memory::data_type::f32, memory::dims{product.k[0].b, product.n[0].b}),
-        scheduler.read(product.b.base, product.b.offset),
-        memory::desc({depth, width}, memory::data_type::f32, memory::dims{1, depth}), block);
-    if (sibling.bias.other != none) {
-      Operand part = bias;
-      part.offset = at * 4;
-      memory::dim stride = std::max<int64_t>(sibling.bias.view.strides.back(), 1);
-      scheduler.reorder("bias", memory::desc({width}, memory::data_type::f32, memory::dims{stride}),
-                        scheduler.read(sibling.bias.other, sibling.bias.view.offset),
-                        memory::desc({width}, memory::data_type::f32, memory::dims{1}), part);
-    }
-    at += width;
-  }
-  scheduler.binding = before;
-  rows.written = bias.written = false;
-  if (made.packB)
-    rows = packWeights(scheduler, made, rows);
-  return {rows, bias};
-}
-
-static Result<void> emitMerged(Scheduler &scheduler, const std::vector<Sibling> &siblings, const Product &whole,
-                               LibraryProduct made, bool biased) {
-  int64_t columns = whole.n[0].extent;
-  auto [weights, bias] = bindMerged(scheduler, siblings, made, columns, whole.k[0].extent, biased);
-  int64_t rows = whole.m.empty() ? 1 : whole.m[0].extent, at = 0;
-  BufferId result = scheduler.allocate(static_cast<size_t>(rows * columns) * 4);
-  for (const Sibling &sibling : siblings) {
-    scheduler.memoryOf(sibling.product.target).dense = result;
-    scheduler.memoryOf(sibling.product.target).offset = at * 4;
-    at += sibling.product.n[0].extent;
-  }
-  std::vector<int> arguments = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST};
-  std::vector<memory::desc> layouts = {made.a, made.b, made.c};
-  std::vector<Operand> operands = {scheduler.read(whole.a.base, whole.a.offset), weights, {result, 0, true}};
-  if (biased) {
-    arguments.push_back(DNNL_ARG_BIAS);
-    layouts.push_back(made.bias);
-    operands.push_back(bias);
-  }
-  Step &step = scheduler.addLibraryStep(describe(whole) + " (" + std::to_string(siblings.size()) + " side by side)" +
-                                            (biased ? " + bias" : ""),
-                                        "onednn.matmul", made.description, arguments, layouts, operands);
-  step.nodes = whole.nodes;
-  step.flops = whole.flops;
-  return {};
-}
-
-static void claimSiblings(Scheduler &scheduler, std::vector<Sibling> siblings) {
-  Product whole = siblings[0].product;
-  int64_t columns = 0;
-  bool biased = false;
-  whole.nodes.clear();
-  for (Sibling &sibling : siblings) {
-    columns += sibling.product.n[0].extent;
-    biased |= sibling.bias.other != none;
-    whole.nodes.insert(whole.nodes.end(), sibling.product.nodes.begin(), sibling.product.nodes.end());
-  }
-  std::sort(whole.nodes.begin(), whole.nodes.end());
-  int64_t depth = whole.k[0].extent;
-  whole.flops = whole.flops / static_cast<double>(whole.n[0].extent) * static_cast<double>(columns);
-  whole.n = {{columns, 0, depth, 1}};
-  whole.k[0].b = 1;
-  if (!whole.m.empty())
-    whole.m[0].c = columns;
-  whole.post.clear();
-  LibraryProduct made = library(scheduler, whole, memory::data_type::f32, false, biased);
-  if (!made.ok)
-    return; // each is claimed on its own
-  Unit unit;
-  unit.nodes = whole.nodes;
-  unit.reads = {whole.a.base};
-  for (Sibling &sibling : siblings) {
-    const Product &product = sibling.product;
-    View view = codegen::denseView(scheduler.value(product.target));
-    int64_t width = product.n[0].extent;
-    for (int64_t &stride : view.strides)
-      stride = stride >= width ? stride / width * columns : stride;
-    scheduler.setRoot(product.target, view);
-    unit.reads.push_back(product.b.base);
-    if (sibling.bias.other != none)
-      unit.reads.push_back(sibling.bias.other);
-    unit.writes.push_back(product.target);
-  }
-  for (uint32_t node : whole.nodes)
-    scheduler.take(*scheduler.graph.nodes[node]);
-  unit.emit = [&scheduler, siblings = std::move(siblings), whole, made, biased](const Unit &) {
-    return emitMerged(scheduler, siblings, whole, made, biased);
-  };
-  scheduler.addUnit(std::move(unit));
-}
-
-Result<void> claimMergedProducts(Scheduler &scheduler) {
-  if (!scheduler.options.packWeights)
-    return {};
-  std::map<uint32_t, std::vector<uint32_t>> byLhs;
-  for (size_t i = 0; i < scheduler.graph.node_count; ++i)
-    if (const MortiseNode &node = *scheduler.graph.nodes[i]; isOp(node, "mortise.dot") || isOp(node, "mortise.linear"))
-      byLhs[throughReshapes(scheduler, node.operands[0]->index)].push_back(node.index);
-  std::vector<std::vector<uint32_t>> families;
-  for (auto &[lhs, nodes] : byLhs)
-    if (nodes.size() > 1)
-      families.push_back(std::move(nodes));
-  // In graph order: where a family stores decides how those after it read.
-  std::sort(families.begin(), families.end());
-  for (const std::vector<uint32_t> &family : families) {
-    std::vector<Sibling> siblings;
-    for (uint32_t node : family)
-      if (std::optional<Sibling> sibling = readSibling(scheduler, *scheduler.graph.nodes[node]))
-        if (siblings.empty() ||
-            (siblings[0].product.a.base == sibling->product.a.base &&
-             siblings[0].product.a.offset == sibling->product.a.offset &&
-             siblings[0].product.m.size() == sibling->product.m.size() &&
-             (siblings[0].product.m.empty() || (siblings[0].product.m[0].a == sibling->product.m[0].a &&
-                                                siblings[0].product.m[0].extent == sibling->product.m[0].extent))))
-          siblings.push_back(std::move(*sibling));
-    if (siblings.size() > 1)
-      claimSiblings(scheduler, std::move(siblings));
   }
   return {};
 }

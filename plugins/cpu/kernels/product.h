@@ -52,4 +52,18 @@ Epilogue findEpilogue(Scheduler &scheduler, uint32_t result, int32_t dtype, bool
 // The eltwise algorithm of an activation node; undef when the library has none that may be fused.
 PostOp activation(const Scheduler &scheduler, const MortiseNode &node);
 
+// What matmul.cpp and merged.cpp share, in the order in which a claim calls it.
+Product readProduct(const MortiseNode &node);
+// Elements repeated by a broadcast along a dimension that the library has to walk: read those from dense memory
+// instead.
+bool repeats(const View &view, const std::vector<int64_t> &batch);
+// Sorts the dimensions into batch, m, n and k, from the three views.
+void findAxes(Product &product);
+// `packAll`: copies of all operands come first. `biased`: a bias is passed besides the post ops.
+LibraryProduct library(Scheduler &scheduler, const Product &product, dnnl::memory::data_type compute, bool packAll,
+                       bool biased = false);
+std::string describe(const Product &product);
+// Weights in the library's own layout, made once.
+Operand packWeights(Scheduler &scheduler, const LibraryProduct &made, Operand source);
+
 } // namespace mortise::cpu

@@ -42,7 +42,6 @@ template <typename T> T sized() {
 }
 
 // ---- The host
-// ----------------------------------------------------------------------------------------------------------
 
 namespace detail {
 inline const MortiseHost *hostTable = nullptr; // one per plugin library: its symbols are hidden
@@ -115,7 +114,6 @@ inline std::string_view option(const MortiseOption *options, size_t count, std::
 }
 
 // ---- Proposals
-// ---------------------------------------------------------------------------------------------------------
 
 // The largest convex sets that the supported nodes fall into, each ascending. A node's level counts how often the paths
 // to it change between supported and not; along a path it never falls, so the supported nodes of one level are convex,
@@ -176,7 +174,6 @@ private:
 };
 
 // ---- Kernels
-// -----------------------------------------------------------------------------------------------------------
 
 // A workspace size known at compile time. Keep it in the kernel: expr() points into it.
 class ConstantExpr {
@@ -224,7 +221,6 @@ template <typename Constants> struct Packed {
 };
 
 // ---- The table
-// ---------------------------------------------------------------------------------------------------------
 
 struct PluginIdentity {
   const char *name, *vendor, *version;
