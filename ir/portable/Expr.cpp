@@ -78,7 +78,7 @@ Result<int64_t> evaluate(const MortiseExpr &expr, std::span<const int64_t> symbo
   std::span<const MortiseExprStep> steps(expr.steps, expr.count);
   if (Result<void> checked = portable::checkExpr(steps, symbols.size()); !checked)
     return checked.error();
-  int64_t stack[portable::maxExprDepth];
+  int64_t stack[portable::maxExprDepth] = {};
   size_t depth = 0;
   for (const MortiseExprStep &step : steps) {
     if (step.op == MORTISE_EXPR_CONST) {

@@ -86,6 +86,7 @@ template <typename T, int32_t code> struct NativeInt {
   using Compute = int64_t;
   static constexpr bool isFloat = false;
   static constexpr int32_t dtype = code;
+  // NOLINTNEXTLINE(bugprone-signed-char-misuse): an i8 is a number here
   static constexpr int64_t lowest = std::numeric_limits<T>::min(), highest = std::numeric_limits<T>::max();
   static int64_t load(T stored) { return stored; }
   static T store(int64_t value) { return static_cast<T>(value); } // keeps the low bits
