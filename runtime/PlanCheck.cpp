@@ -20,6 +20,7 @@ bool sameType(const plan::TensorTypeT &a, const plan::TensorTypeT &b) { return a
 Result<void> checkBuffer(const PlanT &plan, const BufferT &buffer, const std::string &which) {
   if (!buffer.type || !denseBytes(*buffer.type))
     return corrupt(which + " has no sound type");
+  // NOLINTNEXTLINE(clang-analyzer-core.uninitialized.Assign): has a value, or we had returned
   const uint64_t bytes = *denseBytes(*buffer.type);
   switch (buffer.kind) {
   case BufferKind::Input:

@@ -231,9 +231,13 @@ Result<Packed<Constants>> Kernel::bind(const void *const *inputs) const {
     if (schedule.buffers[i].home == Home::Kept && wanted[i] && !pointers[i])
       sizes[keptAtRunTime[i]] += rounded(schedule.buffers[i].bytes);
   std::shared_ptr<Slab> slabs[2];
-  for (size_t k = 0; k < 2; ++k)
-    if (sizes[k] && !(slabs[k] = Slab::make(sizes[k])))
+  for (size_t k = 0; k < 2; ++k) {
+    if (sizes[k] == 0)
+      continue;
+    slabs[k] = Slab::make(sizes[k]);
+    if (!slabs[k])
       return Error{MORTISE_OUT_OF_MEMORY, "no memory for " + std::to_string(sizes[k]) + " bytes of packed constants"};
+  }
   size_t at[2] = {0, 0};
   std::vector<std::pair<Key, std::shared_ptr<Block>>> fresh;
   for (size_t i = 0; i < pointers.size(); ++i)

@@ -189,7 +189,7 @@ void PlanMaker::enqueue(uint32_t region) {
   plan::EnqueueT enqueue;
   enqueue.region = region;
   plan->steps.push_back(std::make_unique<plan::StepT>());
-  plan->steps.back()->instruction.Set(std::move(enqueue));
+  plan->steps.back()->instruction.Set(enqueue);
 }
 
 void PlanMaker::copy(uint32_t source, uint32_t target) {
@@ -197,7 +197,7 @@ void PlanMaker::copy(uint32_t source, uint32_t target) {
   copy.source = source;
   copy.target = target;
   plan->steps.push_back(std::make_unique<plan::StepT>());
-  plan->steps.back()->instruction.Set(std::move(copy));
+  plan->steps.back()->instruction.Set(copy);
 }
 
 Tensor tensorOf(const std::vector<float> &values, const std::vector<int64_t> &dims) {

@@ -36,12 +36,12 @@ TEST(Manifest, ReadsEverythingThatItMayHold) {
 
 TEST(Manifest, SaysWhatIsWrong) {
   const std::string good = Folder::manifestFor("acme");
-  for (auto [text, reason] : {std::pair{good + "[[claims]]\nops = \"mortise.add\"\n", "expected ops = [...]"},
-                              {good + "[[claims]]\ndtypes = [\"float\"]\n", "found 'float'"},
-                              {good + "[options.x]\nfallback = 1\n", "found 'fallback'"},
-                              {Folder::manifestFor("Acme"), "expected a name of lower case letters"},
-                              {Folder::manifestFor("acme", "\"auto\""), "other than 'auto'"},
-                              {Folder::manifestFor("acme", " "), "expected devices = "}}) {
+  for (const auto &[text, reason] : {std::pair{good + "[[claims]]\nops = \"mortise.add\"\n", "expected ops = [...]"},
+                                     {good + "[[claims]]\ndtypes = [\"float\"]\n", "found 'float'"},
+                                     {good + "[options.x]\nfallback = 1\n", "found 'fallback'"},
+                                     {Folder::manifestFor("Acme"), "expected a name of lower case letters"},
+                                     {Folder::manifestFor("acme", "\"auto\""), "other than 'auto'"},
+                                     {Folder::manifestFor("acme", " "), "expected devices = "}}) {
     auto manifest = read(text);
     ASSERT_FALSE(manifest) << text;
     EXPECT_THAT(manifest.error().message, HasSubstr(reason));

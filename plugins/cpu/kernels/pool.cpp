@@ -59,6 +59,7 @@ template <bool maximum, typename Sum> MORTISE_INLINE Sum combine(Sum sum, Sum x)
   if constexpr (!maximum)
     return sum + x;
   else if constexpr (std::is_floating_point_v<Sum>) // NaN wins, +0 over -0
+    // NOLINTNEXTLINE(misc-redundant-expression): x != x is NaN without a branch
     return (x > sum) | (x != x) | ((x == sum) & !__builtin_signbit(x)) ? x : sum;
   else
     return x > sum ? x : sum;
