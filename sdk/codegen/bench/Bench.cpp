@@ -108,7 +108,7 @@ void bench(const char *name, const std::function<void(TestGraph &)> &build, unsi
 } // namespace
 
 int main(int argc, char **argv) {
-  unsigned threads = argc > 1 ? std::atoi(argv[1]) : 2;
+  unsigned threads = argc > 1 ? static_cast<unsigned>(std::strtoul(argv[1], nullptr, 10)) : 2;
   const Dims big{8192, 2048};
   auto unary = [&](const char *op, std::vector<Attr> attributes = {}) {
     return [=](TestGraph &b) { b.output(b.op(op, {b.input(MORTISE_F32, big)}, MORTISE_F32, big, attributes)); };

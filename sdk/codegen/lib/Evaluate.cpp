@@ -141,7 +141,7 @@ Value Emitter::constantValue(const Expr &expr, TupleId at, GuardId guard) {
   const std::byte *data = expr.data;
   bool uniform = !data || expr.bytes <= size;
   for (size_t i = size; !uniform && i + size <= expr.bytes; i += size)
-    if (std::memcmp(data, data + i, size))
+    if (std::memcmp(data, data + i, size) != 0)
       break;
     else
       uniform = i + 2 * size > expr.bytes;

@@ -484,10 +484,12 @@ void Plan::arrange() {
   }
   // Short rows: several to a task.
   double inside = std::max(1.0, costPerPoint) * static_cast<double>(last.extent);
-  for (size_t i = loops.size() - 1;
-       i-- > 0 && inside < 4096 && inside * static_cast<double>(loops[i].extent) <= 131072;) {
-    inside *= static_cast<double>(loops[i].extent);
-    loops[i].reduced = last.reduced = laneReduced = true;
+  for (size_t outer = loops.size() - 1; outer > 0; --outer) {
+    double extent = static_cast<double>(loops[outer - 1].extent);
+    if (inside >= 4096 || inside * extent > 131072)
+      return;
+    inside *= extent;
+    loops[outer - 1].reduced = last.reduced = laneReduced = true;
   }
 }
 

@@ -26,10 +26,12 @@ static double gelu(double x) { return 0.5 * x * std::erfc(-x * 0.707106781186547
 template <typename T> static T power(T base, T exponent) {
   if (exponent < 0)
     return base == T(1) ? T(1) : base == T(-1) ? (exponent & 1 ? T(-1) : T(1)) : T(0);
+  // NOLINTBEGIN(bugprone-signed-char-misuse): an i8 is a number here
   uint64_t result = 1, factor = static_cast<uint64_t>(base);
   for (uint64_t left = static_cast<uint64_t>(exponent); left; left >>= 1, factor *= factor)
     if (left & 1)
       result *= factor;
+  // NOLINTEND(bugprone-signed-char-misuse)
   return static_cast<T>(result);
 }
 

@@ -38,7 +38,7 @@ const Elementwise elementwise[] = {
 class ElementwiseTest : public testing::TestWithParam<Elementwise> {};
 TEST_P(ElementwiseTest, AgreesWithTheReference) {
   for (int32_t dtype : *GetParam().dtypes)
-    for (Dims dims : {Dims{}, Dims{1}, Dims{37}, Dims{5, 200}})
+    for (const Dims &dims : {Dims{}, Dims{1}, Dims{37}, Dims{5, 200}})
       for (Fill how : {Fill::Plain, Fill::Hostile}) {
         TestGraph b;
         std::vector<V> operands;

@@ -169,9 +169,9 @@ private:
 
 TEST(Random, GraphsAgreeWithTheReference) {
   const char *only = std::getenv("MORTISE_SEED");
-  unsigned first = only ? std::atoi(only) : 1, last = only ? first : 100;
+  unsigned first = only ? static_cast<unsigned>(std::strtoul(only, nullptr, 10)) : 1, last = only ? first : 100;
   if (const char *many = std::getenv("MORTISE_SEEDS"))
-    last = std::atoi(many);
+    last = static_cast<unsigned>(std::strtoul(many, nullptr, 10));
   for (unsigned seed = first; seed <= last; ++seed) {
     Maker maker(seed);
     maker.build();
