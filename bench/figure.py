@@ -40,7 +40,11 @@ def main() -> int:
     from measure import ROOT, machine
 
     torch.set_num_threads(2)
-    result = importlib.import_module(f"figures.{names[options.name]}").measure(options.arguments)
+    try:
+        result = importlib.import_module(f"figures.{names[options.name]}").measure(options.arguments)
+    except ValueError as error:  # an argument that names no network
+        print(f"figure: {error}", file=sys.stderr)
+        return 2
     if options.save:
         folder = ROOT / "bench" / "results"
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Bad options are errors that name what was expected; odd inputs and operators work, in eager where need be."""
 
+import os
 import subprocess
 import sys
 import threading
@@ -45,7 +46,7 @@ def test_unknown_environment_variable():
     code = ("import torch, torch_mortise\n"
             "torch.compile(lambda x: x + 1, backend='mortise')(torch.ones(2))\n")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False,
-                          env=dict(__import__("os").environ, MORTISE_DEVISE="cpu"))
+                          env=dict(os.environ, MORTISE_DEVISE="cpu"))
     assert done.returncode == 1 and "MORTISE_DEVICE" in done.stderr, done.stderr[-2000:]
 
 

@@ -123,7 +123,7 @@ def run(options: argparse.Namespace) -> dict:
     import torch
     import torch_mortise
     from measure import machine, min_cosine, scaled_error, timed
-    from reports import backend_seconds, coverage, placement, time_share
+    from reports import backend_seconds, placement, time_share
 
     torch.set_num_threads(min(options.threads, os.cpu_count() or 1))
     network = networks.make(options.model)
@@ -136,7 +136,7 @@ def run(options: argparse.Namespace) -> dict:
         network.run(compiled, network.module)
     report = torch_mortise.last_report()
     result["backend_s"] = backend_seconds(report)
-    result["coverage"] = coverage(report, options.device if options.device != "auto" else "cpu")
+    result["coverage"] = 1.0 - placement(report).get("eager", 0) / sum(placement(report).values())
     result["placement"] = placement(report)
     result["time_share"] = time_share(report)
 
@@ -199,12 +199,21 @@ def main() -> int:
 
     parser = argparse.ArgumentParser(prog="./dev demo", description=__doc__.split("\n\n")[0])
     parser.add_argument("--model", default="minilm", choices=list(networks.MAKERS), help="the network (default: minilm)")
-    parser.add_argument("--device", default="cpu", help="device to run on, as torch_mortise.devices() names them")
+    parser.add_argument("--device", default="cpu", help="auto, or a device as torch_mortise.devices() names it (default: cpu)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results as JSON")
     parser.add_argument("--html", type=Path, metavar="FILE", default=ROOT / "build" / "demo.html")
     parser.add_argument("--threads", type=int, default=2, help="threads for everybody (default: 2)")
     parser.add_argument("--no-inductor", dest="inductor", action="store_false", help="do not compare with Inductor")
     options = parser.parse_args()
+    if options.threads < 1:
+        parser.error(f"argument --threads: expected 1 or more; found {options.threads}")
+    if options.json and not options.json.resolve().parent.is_dir():
+        parser.error(f"argument --json: expected a file in a folder that exists; found {options.json}")
+    import torch_mortise
+
+    installed = [device["name"] for device in torch_mortise.devices()]
+    if options.device not in ["auto", *installed]:
+        parser.error(f"argument --device: expected auto or one of {', '.join(installed)}; found {options.device!r}")
     begin = time.perf_counter()
     result = run(options)
     show(result, options.html)
