@@ -102,8 +102,11 @@ void run(const ProductLoop &loop, const std::vector<Offsets> &columns, const std
                 [&](int64_t begin, int64_t end) MORTISE_INLINE_LAMBDA {
                   for (int64_t i = begin; i < end; ++i) {
                     Offsets batch = offsets(loop.batch, i / rows), m = offsets(loop.m, i % rows);
-                    row<Kind>(loop, static_cast<const Stored *>(operands[0]) + batch.a + m.a,
-                              static_cast<const Stored *>(operands[1]) + batch.b + m.b,
+                    // Without terms the factors are empty and may have no memory.
+                    auto factor = [&](size_t k, int64_t offset) {
+                      return terms.empty() ? nullptr : static_cast<const Stored *>(operands[k]) + offset;
+                    };
+                    row<Kind>(loop, factor(0, batch.a + m.a), factor(1, batch.b + m.b),
                               static_cast<Stored *>(operands[2]) + batch.c + m.c, columns, terms);
                   }
                 });
