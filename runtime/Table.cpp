@@ -12,7 +12,7 @@ namespace mortise::runtime {
 namespace {
 
 constexpr uint32_t oldestRevision = 1, newestRevision = MORTISE_ABI_REVISION; // the support window
-constexpr uint64_t layoutHashes[] = {MORTISE_ABI_LAYOUT_HASH_1};
+constexpr uint64_t layoutHashes[] = MORTISE_ABI_LAYOUT_HASHES;
 static_assert(std::size(layoutHashes) == newestRevision - oldestRevision + 1,
               "one hash for each revision in the window");
 constexpr size_t tableSizeOfOldest = offsetof(MortisePlugin, copy_to_host) + sizeof(void *);

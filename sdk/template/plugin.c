@@ -200,7 +200,7 @@ static MortiseStatus *enqueue(MortiseEnqueueArgs *args) {
 /* ---- The table ------------------------------------------------------------------------------ */
 
 MORTISE_EXPORT const MortisePlugin *mortise_plugin(void) {
-  static const uint64_t layout_hashes[] = {MORTISE_ABI_LAYOUT_HASH_1};
+  static const uint64_t layout_hashes[] = MORTISE_ABI_LAYOUT_HASHES;
   static const MortisePlugin plugin = {
       .struct_size = sizeof(MortisePlugin),
       .magic = MORTISE_PLUGIN_MAGIC,

@@ -41,14 +41,17 @@ extern "C" {
 
 /* A revision adds at the end of structs and tables. The host supports a window of revisions and loads
  * a plugin whose range [abi_oldest, abi_newest] meets it. */
-#define MORTISE_ABI_REVISION 1
+#define MORTISE_ABI_REVISION 2
 #define MORTISE_PLUGIN_MAGIC UINT64_C(0x314553495452304d) /* "M0RTISE1", little endian */
 
-/* Hash of every size, offset and enumerator of revision 1; sdk/abi/ computes it and CI compares. */
+/* Hashes of every size, offset and enumerator of each revision; sdk/abi/ computes them and CI compares. */
 #define MORTISE_ABI_LAYOUT_HASH_1 UINT64_C(0xdcba382f495cd56b)
+#define MORTISE_ABI_LAYOUT_HASH_2 UINT64_C(0xa04b91794e17a779)
+/* From the oldest revision to the newest: what MortisePlugin::layout_hashes points to with abi_oldest 1. */
+#define MORTISE_ABI_LAYOUT_HASHES {MORTISE_ABI_LAYOUT_HASH_1, MORTISE_ABI_LAYOUT_HASH_2}
 
 /* The newest operation set this header knows. Ops and attributes carry the set that introduced them. */
-#define MORTISE_OPSET 1
+#define MORTISE_OPSET 2
 
 #if defined(_WIN32)
 #define MORTISE_EXPORT __declspec(dllexport)
@@ -190,9 +193,13 @@ typedef struct MortiseAttribute {
   size_t count; /* of i64s or f64s; of bytes in tensor_data */
   const MortiseType *tensor_type;
   const void *tensor_data;
+  /* Revision 2. I64_ARRAY of extents or positions: NULL when all are numbers, else `count` programs over the graph's symbols; i64s
+   * holds MORTISE_DYNAMIC where a program is not a number. */
+  const MortiseExpr *exprs;
 } MortiseAttribute;
 
 typedef struct MortiseNode MortiseNode;
+typedef struct MortiseGraph MortiseGraph;
 
 typedef enum MortiseValueFlag {
   MORTISE_VALUE_CONSTANT = 1, /* a graph input bound once (a weight); see constants_bind */
@@ -225,6 +232,10 @@ struct MortiseNode {
   const MortiseAttribute *const *attributes; /* sorted by name; every attribute of the op is present */
   size_t attribute_count;
   const char *location; /* where in the user's program, for messages; may be "" */
+  /* Revision 2. What a control flow op runs: graphs of their own, which see nothing of this one but its symbols (the same, in the same
+   * order). The op says how operands and results meet their inputs and outputs. */
+  const MortiseGraph *const *bodies;
+  size_t body_count;
 };
 
 typedef struct MortiseSymbol {
@@ -241,8 +252,24 @@ typedef struct MortiseAlias {
   uint32_t input, output; /* this output is written into this input's memory */
 } MortiseAlias;
 
+typedef enum MortiseRelation {
+  MORTISE_RELATION_ZERO = 1,     /* the expression is 0 */
+  MORTISE_RELATION_AT_LEAST = 2, /* the expression is 0 or more */
+  MORTISE_RELATION_FORCE_INT32 = 0x7fffffff
+} MortiseRelation;
+
+/* What the host checks of the symbols' values before each call, and everybody may rely on. */
+typedef struct MortiseGuard {
+  size_t struct_size;
+  const MortiseExtension *extension;
+  MortiseExpr expr;
+  int32_t relation; /* MortiseRelation */
+  int32_t reserved;
+  const char *reason; /* where it comes from, for messages; may be "" */
+} MortiseGuard;
+
 /* A read-only graph, or a region of one. Nodes stand in an order in which operands come before uses. */
-typedef struct MortiseGraph {
+struct MortiseGraph {
   size_t struct_size;
   const MortiseExtension *extension;
   const char *name;
@@ -260,7 +287,9 @@ typedef struct MortiseGraph {
   size_t alias_count;
   const MortiseSymbol *const *symbols;
   size_t symbol_count;
-} MortiseGraph;
+  const MortiseGuard *const *guards; /* revision 2 */
+  size_t guard_count;
+};
 
 typedef struct MortiseOption { /* frozen */
   const char *key;
@@ -308,6 +337,7 @@ typedef struct MortiseStream MortiseStream;
 typedef struct MortiseEvent MortiseEvent;
 typedef struct MortiseKernel MortiseKernel;       /* one compiled region; immutable */
 typedef struct MortiseConstants MortiseConstants; /* a kernel's constants, packed; immutable */
+typedef struct MortiseInstance MortiseInstance;   /* a kernel made ready for one set of symbol values; immutable */
 
 typedef struct MortiseDeviceInfo {
   size_t struct_size;
@@ -400,6 +430,22 @@ typedef struct MortiseKernelInfo {
   uint64_t code_bytes;             /* out: machine code held by the kernel; 0 when unknown */
 } MortiseKernelInfo;
 
+/* Revision 2. Makes a kernel with its bound constants ready for one set of symbol values: whatever depends on the numbers, as
+ * library handles and offsets in the workspace, but no machine code, which serves all values. The host keeps the instances of the
+ * sets that it met last. `kernel` and `constants` outlive the instance. */
+typedef struct MortiseInstanceArgs {
+  size_t struct_size;
+  const MortiseExtension *extension;
+  MortiseKernel *kernel;
+  MortiseConstants *constants;
+  const int64_t *symbols;          /* one per symbol of the region */
+  MortiseInstance *instance;       /* out of instance_create, in of instance_destroy */
+  uint64_t workspace_bytes;        /* out: what `enqueue` needs for these values; counts instead of MortiseKernelInfo::workspace */
+  uint64_t packed_bytes;           /* out: memory that the plugin holds for constants packed for these values only */
+  const MortiseStep *const *steps; /* out: lives as long as the instance; as many as MortiseKernelInfo says, or none */
+  size_t step_count;               /* out */
+} MortiseInstanceArgs;
+
 typedef struct MortiseKernelArgs {
   size_t struct_size;
   const MortiseExtension *extension;
@@ -437,6 +483,7 @@ typedef struct MortiseEnqueueArgs {
   void *workspace;             /* as many bytes as MortiseKernelInfo::workspace says */
   const int64_t *symbols;      /* values of the region's symbols */
   uint64_t *step_ns;           /* NULL, or one slot per step: add the nanoseconds it took */
+  MortiseInstance *instance;   /* revision 2: for these symbol values, where the plugin makes instances, else NULL */
 } MortiseEnqueueArgs;
 
 typedef struct MortiseStreamArgs {
@@ -503,6 +550,11 @@ typedef struct MortisePlugin {
   MortiseStatus *(*memory_free)(MortiseMemoryArgs *args);
   MortiseStatus *(*copy_to_device)(MortiseMemoryArgs *args);
   MortiseStatus *(*copy_to_host)(MortiseMemoryArgs *args);
+
+  /* Revision 2 (optional, both or none). Called for kernels of regions with symbols only. Without them a kernel gets the symbols'
+   * values in each `enqueue` and nothing before. */
+  MortiseStatus *(*instance_create)(MortiseInstanceArgs *args);
+  MortiseStatus *(*instance_destroy)(MortiseInstanceArgs *args);
 } MortisePlugin;
 
 /* The one export. Does nothing but return the table, which lives until the process ends. */
@@ -520,9 +572,9 @@ MORTISE_EXPORT const MortisePlugin *mortise_plugin(void);
 MORTISE_CHECK(sizeof(void *) == 8 && sizeof(size_t) == 8);
 MORTISE_CHECK(sizeof(MortiseCode) == 4 && sizeof(MortiseDType) == 4 && sizeof(MortiseExprOp) == 4);
 MORTISE_CHECK(sizeof(MortiseExprStep) == 16 && sizeof(MortiseExpr) == 16 && sizeof(MortiseOption) == 16);
-MORTISE_CHECK(sizeof(MortiseType) == 48 && sizeof(MortiseAttribute) == 96);
-MORTISE_CHECK(sizeof(MortiseValue) == 56 && sizeof(MortiseNode) == 88 && sizeof(MortiseGraph) == 128);
-MORTISE_CHECK(sizeof(MortiseEnqueueArgs) == 80 && sizeof(MortisePlugin) == 240);
+MORTISE_CHECK(sizeof(MortiseType) == 48 && sizeof(MortiseAttribute) == 104);
+MORTISE_CHECK(sizeof(MortiseValue) == 56 && sizeof(MortiseNode) == 104 && sizeof(MortiseGraph) == 144);
+MORTISE_CHECK(sizeof(MortiseEnqueueArgs) == 88 && sizeof(MortisePlugin) == 256);
 
 #ifdef __cplusplus
 }

@@ -334,7 +334,7 @@ private:
   }
 
   static MortisePlugin make() {
-    static const uint64_t hashes[] = {MORTISE_ABI_LAYOUT_HASH_1};
+    static const uint64_t hashes[] = MORTISE_ABI_LAYOUT_HASHES;
     auto plugin = sized<MortisePlugin>();
     plugin.magic = MORTISE_PLUGIN_MAGIC;
     plugin.abi_oldest = 1;

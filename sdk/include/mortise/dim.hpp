@@ -1,0 +1,685 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Extents as expressions over symbols: exact integer polynomials whose factors are symbols, quotients, remainders,
+// minima and maxima, kept in one normal form, so that equal polynomials are equal objects. Header only; values are
+// immutable and may be shared between threads. Arithmetic that leaves 63 bits gives an extent that isValid() says is
+// none.
+#pragma once
+
+#include <mortise/plugin.h>
+#include <mortise/result.hpp>
+
+#include <algorithm>
+#include <compare>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace mortise {
+
+// What is known of a symbol: its range, inclusive, and that it is a multiple of `divisor`.
+struct SymbolRange {
+  int64_t min = 0, max = INT64_MAX, divisor = 1;
+  bool operator==(const SymbolRange &) const = default;
+};
+
+// An inclusive range; INT64_MIN and INT64_MAX stand for "unbounded".
+struct Interval {
+  int64_t low = INT64_MIN, high = INT64_MAX;
+};
+
+class Dim {
+public:
+  Dim(int64_t number = 0) : constant(number) {} // NOLINT(google-explicit-constructor): an extent is a number first
+  static Dim symbol(uint32_t number) { return monomial(1, {{MORTISE_EXPR_SYMBOL, number, nullptr}}); }
+  static Dim invalid() {
+    Dim result;
+    result.valid = false;
+    return result;
+  }
+
+  bool isValid() const { return valid; }
+  bool isNumber() const { return valid && terms == nullptr; }
+  std::optional<int64_t> number() const { return isNumber() ? std::optional(constant) : std::nullopt; }
+  // The number, or MORTISE_DYNAMIC.
+  int64_t numberOrDynamic() const { return isNumber() ? constant : MORTISE_DYNAMIC; }
+  // The symbol's number, when the extent is just that.
+  std::optional<uint32_t> asSymbol() const;
+  void collectSymbols(std::set<uint32_t> &into) const;
+
+  friend Dim operator+(const Dim &a, const Dim &b) { return a.plus(b, 1); }
+  friend Dim operator-(const Dim &a, const Dim &b) { return a.plus(b, -1); }
+  friend Dim operator*(const Dim &a, const Dim &b) { return a.times(b); }
+  Dim &operator+=(const Dim &other) { return *this = *this + other; }
+  Dim &operator-=(const Dim &other) { return *this = *this - other; }
+  Dim &operator*=(const Dim &other) { return *this = *this * other; }
+  // Rounds towards minus infinity; exact quotients of polynomials come out as polynomials.
+  friend Dim floorDiv(const Dim &a, const Dim &b) { return a.divided(b); }
+  friend Dim ceilDiv(const Dim &a, const Dim &b) { return a.divided(b, /*up=*/true); }
+  friend Dim mod(const Dim &a, const Dim &b) { return a.remainder(b); }
+  friend Dim min(const Dim &a, const Dim &b) { return extreme(MORTISE_EXPR_MIN, a, b); }
+  friend Dim max(const Dim &a, const Dim &b) { return extreme(MORTISE_EXPR_MAX, a, b); }
+
+  // Equal for all values of the symbols. Extents that are not provably equal may still be so for some.
+  friend bool operator==(const Dim &a, const Dim &b) { return (a <=> b) == 0; }
+  friend std::strong_ordering operator<=>(const Dim &a, const Dim &b); // of the form, not of the value
+
+  // The postfix program that the ABI carries, and back. Errors: MORTISE_INVALID_ARGUMENT.
+  std::vector<MortiseExprStep> steps() const;
+  static Result<Dim> from(std::span<const MortiseExprStep> steps, size_t symbolCount);
+  static Result<Dim> from(const MortiseExpr &expr, size_t symbolCount) {
+    return from(std::span(expr.steps, expr.count), symbolCount);
+  }
+
+  // Errors: MORTISE_INVALID_ARGUMENT (overflow, division by 0).
+  Result<int64_t> evaluate(std::span<const int64_t> symbols) const;
+  Dim substitute(const std::function<Dim(uint32_t)> &replacement) const;
+  // "4*b*s + 1"; names come from `name`.
+  std::string text(const std::function<std::string(uint32_t)> &name) const;
+
+private:
+  struct Atom { // a symbol, or an operator that is no polynomial
+    int32_t op = MORTISE_EXPR_SYMBOL;
+    uint32_t symbol = 0;
+    std::shared_ptr<const std::pair<Dim, Dim>> operands;
+    std::strong_ordering operator<=>(const Atom &other) const;
+    bool operator==(const Atom &other) const { return (*this <=> other) == 0; }
+  };
+  using Factors = std::vector<Atom>; // ascending, with repetition
+  struct Term {
+    int64_t coefficient = 1;
+    Factors factors; // not empty
+  };
+  using Terms = std::vector<Term>; // larger degrees first, then by factors; coefficients not 0
+
+  static std::strong_ordering compare(const Factors &a, const Factors &b);
+  static Dim monomial(int64_t coefficient, Factors factors);
+  static Dim make(int64_t constant, Terms terms);
+  static Dim atom(int32_t op, const Dim &a, const Dim &b) {
+    return monomial(1, {{op, 0, std::make_shared<const std::pair<Dim, Dim>>(a, b)}});
+  }
+  static Dim extreme(int32_t op, const Dim &a, const Dim &b);
+  std::span<const Term> parts() const { return terms ? std::span<const Term>(*terms) : std::span<const Term>(); }
+  Dim plus(const Dim &other, int64_t factor) const;
+  Dim times(const Dim &other) const;
+  Dim divided(const Dim &other, bool up = false) const;
+  Dim remainder(const Dim &other) const;
+  std::optional<Dim> exactQuotient(const Dim &other) const;
+  // The parts of the polynomial that are multiples of a positive number, divided by it; and what is left.
+  std::pair<Dim, Dim> split(int64_t divisor) const;
+
+  friend Interval bounds(const Dim &dim, std::span<const SymbolRange> symbols);
+  friend int64_t knownDivisor(const Dim &dim, std::span<const SymbolRange> symbols);
+  friend Dim simplify(const Dim &dim, std::span<const SymbolRange> symbols);
+
+  bool valid = true;
+  int64_t constant = 0;
+  std::shared_ptr<const Terms> terms; // NULL: a number
+};
+
+// The values that an extent can have.
+Interval bounds(const Dim &dim, std::span<const SymbolRange> symbols);
+// A number that every value of the extent is a multiple of; 0 for the extent 0.
+int64_t knownDivisor(const Dim &dim, std::span<const SymbolRange> symbols);
+// Drops quotients, remainders, minima and maxima that ranges and divisors decide.
+Dim simplify(const Dim &dim, std::span<const SymbolRange> symbols);
+
+inline bool isAtLeast(const Dim &a, const Dim &b, std::span<const SymbolRange> symbols) {
+  return a == b || bounds(a - b, symbols).low >= 0;
+}
+inline bool isDifferent(const Dim &a, const Dim &b, std::span<const SymbolRange> symbols) {
+  const Dim difference = a - b;
+  const Interval range = bounds(difference, symbols);
+  if (range.low > 0 || range.high < 0)
+    return true;
+  // 2 a + 1 is never 0: a constant that the rest's divisor does not divide.
+  const Dim rest = difference - difference.substitute([](uint32_t) { return Dim(0); });
+  const std::optional<int64_t> constant = (difference - rest).number();
+  const int64_t divisor = knownDivisor(rest, symbols);
+  return constant && divisor > 1 && *constant % divisor != 0;
+}
+
+// ---- Checked arithmetic of numbers, with the ABI's rules for quotients
+
+// False on overflow, a divisor of 0 or an unknown operator.
+inline bool combine(int32_t op, int64_t left, int64_t right, int64_t &result) {
+  switch (op) {
+  case MORTISE_EXPR_ADD:
+    return !__builtin_add_overflow(left, right, &result);
+  case MORTISE_EXPR_SUB:
+    return !__builtin_sub_overflow(left, right, &result);
+  case MORTISE_EXPR_MUL:
+    return !__builtin_mul_overflow(left, right, &result);
+  case MORTISE_EXPR_MIN:
+    result = std::min(left, right);
+    return true;
+  case MORTISE_EXPR_MAX:
+    result = std::max(left, right);
+    return true;
+  case MORTISE_EXPR_FLOORDIV:
+    if (right == 0 || (left == INT64_MIN && right == -1))
+      return false;
+    result = left / right - (left % right != 0 && (left < 0) != (right < 0) ? 1 : 0);
+    return true;
+  case MORTISE_EXPR_MOD:
+    if (right == 0)
+      return false;
+    result = right == -1 ? 0 : left % right;
+    if (result != 0 && (result < 0) != (right < 0))
+      result += right;
+    return true;
+  default:
+    return false;
+  }
+}
+
+// ---- Implementation
+
+inline std::strong_ordering Dim::Atom::operator<=>(const Atom &other) const {
+  if (const auto order = op <=> other.op; order != 0)
+    return order;
+  if (operands == other.operands)
+    return symbol <=> other.symbol;
+  if (const auto order = operands->first <=> other.operands->first; order != 0)
+    return order;
+  return operands->second <=> other.operands->second;
+}
+
+inline std::strong_ordering Dim::compare(const Factors &a, const Factors &b) {
+  if (const auto order = b.size() <=> a.size(); order != 0)
+    return order;
+  return std::lexicographical_compare_three_way(a.begin(), a.end(), b.begin(), b.end());
+}
+
+inline std::strong_ordering operator<=>(const Dim &a, const Dim &b) {
+  if (const auto order = a.valid <=> b.valid; order != 0)
+    return order;
+  const auto left = a.parts(), right = b.parts();
+  if (const auto order = left.size() <=> right.size(); order != 0)
+    return order;
+  for (size_t i = 0; i < left.size(); ++i) {
+    if (const auto order = Dim::compare(left[i].factors, right[i].factors); order != 0)
+      return order;
+    if (const auto order = left[i].coefficient <=> right[i].coefficient; order != 0)
+      return order;
+  }
+  return a.constant <=> b.constant;
+}
+
+inline Dim Dim::make(int64_t constant, Terms terms) {
+  Dim result(constant);
+  if (!terms.empty())
+    result.terms = std::make_shared<const Terms>(std::move(terms));
+  return result;
+}
+inline Dim Dim::monomial(int64_t coefficient, Factors factors) {
+  if (factors.empty() || coefficient == 0)
+    return coefficient;
+  std::sort(factors.begin(), factors.end(), [](const Atom &a, const Atom &b) { return (a <=> b) < 0; });
+  return make(0, {{coefficient, std::move(factors)}});
+}
+
+inline Dim Dim::plus(const Dim &other, int64_t factor) const {
+  int64_t sum, scaled;
+  if (!valid || !other.valid || __builtin_mul_overflow(other.constant, factor, &scaled) ||
+      __builtin_add_overflow(constant, scaled, &sum))
+    return invalid();
+  if (!terms && !other.terms)
+    return sum;
+  const auto left = parts(), right = other.parts();
+  Terms merged;
+  for (size_t i = 0, j = 0; i < left.size() || j < right.size();) {
+    const auto order = i == left.size()    ? std::strong_ordering::greater
+                       : j == right.size() ? std::strong_ordering::less
+                                           : compare(left[i].factors, right[j].factors);
+    if (order < 0) {
+      merged.push_back(left[i++]);
+      continue;
+    }
+    int64_t coefficient;
+    if (__builtin_mul_overflow(right[j].coefficient, factor, &coefficient) ||
+        (order == 0 && __builtin_add_overflow(left[i].coefficient, coefficient, &coefficient)))
+      return invalid();
+    if (coefficient != 0)
+      merged.push_back({coefficient, right[j].factors});
+    i += order == 0;
+    ++j;
+  }
+  return make(sum, std::move(merged));
+}
+
+inline Dim Dim::times(const Dim &other) const {
+  int64_t product;
+  if (!valid || !other.valid)
+    return invalid();
+  if (!terms && !other.terms)
+    return __builtin_mul_overflow(constant, other.constant, &product) ? invalid() : Dim(product);
+  Dim result(0);
+  const auto add = [&](int64_t a, int64_t b, const Factors *left, const Factors *right) {
+    if (a == 0 || b == 0)
+      return;
+    if (__builtin_mul_overflow(a, b, &product)) {
+      result = invalid();
+      return;
+    }
+    Factors factors;
+    for (const Factors *part : {left, right})
+      if (part)
+        factors.insert(factors.end(), part->begin(), part->end());
+    result = result + monomial(product, std::move(factors));
+  };
+  for (const Term &left : parts()) {
+    for (const Term &right : other.parts())
+      add(left.coefficient, right.coefficient, &left.factors, &right.factors);
+    add(left.coefficient, other.constant, &left.factors, nullptr);
+  }
+  for (const Term &right : other.parts())
+    add(constant, right.coefficient, nullptr, &right.factors);
+  add(constant, other.constant, nullptr, nullptr);
+  return result;
+}
+
+// Long division by the leading term; the quotient only when nothing is left.
+inline std::optional<Dim> Dim::exactQuotient(const Dim &other) const {
+  if (!other.terms) {
+    if (other.constant == 0 || constant % other.constant != 0)
+      return std::nullopt;
+    for (const Term &term : parts())
+      if (term.coefficient % other.constant != 0)
+        return std::nullopt;
+    Terms divided;
+    for (const Term &term : parts())
+      divided.push_back({term.coefficient / other.constant, term.factors});
+    return make(constant / other.constant, std::move(divided));
+  }
+  Dim quotient(0), rest = *this;
+  const Term &lead = other.terms->front();
+  for (int round = 0; round < 64 && rest.valid; ++round) {
+    if (!rest.terms)
+      return rest.constant == 0 ? std::optional(quotient) : std::nullopt;
+    const Term &first = rest.terms->front();
+    Factors left;
+    std::set_difference(first.factors.begin(), first.factors.end(), lead.factors.begin(), lead.factors.end(),
+                        std::back_inserter(left), [](const Atom &a, const Atom &b) { return (a <=> b) < 0; });
+    if (left.size() + lead.factors.size() != first.factors.size() || first.coefficient % lead.coefficient != 0)
+      return std::nullopt;
+    const Dim part = monomial(first.coefficient / lead.coefficient, std::move(left));
+    quotient = quotient + part;
+    rest = rest - part * other;
+  }
+  return std::nullopt;
+}
+
+inline std::pair<Dim, Dim> Dim::split(int64_t divisor) const {
+  Terms whole, rest;
+  for (const Term &term : parts())
+    if (term.coefficient % divisor == 0)
+      whole.push_back({term.coefficient / divisor, term.factors});
+    else
+      rest.push_back(term);
+  int64_t quotient, remainder;
+  combine(MORTISE_EXPR_FLOORDIV, constant, divisor, quotient);
+  combine(MORTISE_EXPR_MOD, constant, divisor, remainder);
+  return {make(quotient, std::move(whole)), make(remainder, std::move(rest))};
+}
+
+inline Dim Dim::divided(const Dim &other, bool up) const {
+  if (!valid || !other.valid || other == Dim(0))
+    return invalid();
+  if (constant != INT64_MIN) // whose quotient by -1 is none
+    if (const std::optional<Dim> exact = exactQuotient(other))
+      return *exact;
+  if (up) // the least integer not below the quotient
+    return Dim(0) - (Dim(0) - *this).divided(other);
+  if (other.isNumber() && other.constant > 0) {
+    auto [whole, rest] = split(other.constant);
+    return rest.terms ? whole + atom(MORTISE_EXPR_FLOORDIV, rest, other) : whole;
+  }
+  int64_t quotient;
+  if (isNumber() && other.isNumber())
+    return combine(MORTISE_EXPR_FLOORDIV, constant, other.constant, quotient) ? Dim(quotient) : invalid();
+  return atom(MORTISE_EXPR_FLOORDIV, *this, other);
+}
+
+inline Dim Dim::remainder(const Dim &other) const {
+  if (!valid || !other.valid || other == Dim(0))
+    return invalid();
+  if (constant != INT64_MIN && exactQuotient(other))
+    return 0;
+  if (other.isNumber() && other.constant > 0) {
+    Dim rest = split(other.constant).second;
+    return rest.terms ? atom(MORTISE_EXPR_MOD, rest, other) : rest;
+  }
+  int64_t result;
+  if (isNumber() && other.isNumber())
+    return combine(MORTISE_EXPR_MOD, constant, other.constant, result) ? Dim(result) : invalid();
+  return atom(MORTISE_EXPR_MOD, *this, other);
+}
+
+inline Dim Dim::extreme(int32_t op, const Dim &a, const Dim &b) {
+  if (!a.valid || !b.valid)
+    return invalid();
+  const Dim difference = a - b;
+  if (difference.isNumber())
+    return (difference.constant < 0) == (op == MORTISE_EXPR_MIN) ? a : b;
+  return (a <=> b) < 0 ? atom(op, a, b) : atom(op, b, a);
+}
+
+inline std::optional<uint32_t> Dim::asSymbol() const {
+  if (!terms || constant != 0 || terms->size() != 1 || terms->front().coefficient != 1 ||
+      terms->front().factors.size() != 1 || terms->front().factors[0].op != MORTISE_EXPR_SYMBOL)
+    return std::nullopt;
+  return terms->front().factors[0].symbol;
+}
+
+inline void Dim::collectSymbols(std::set<uint32_t> &into) const {
+  for (const Term &term : parts())
+    for (const Atom &factor : term.factors)
+      if (factor.op == MORTISE_EXPR_SYMBOL) {
+        into.insert(factor.symbol);
+      } else {
+        factor.operands->first.collectSymbols(into);
+        factor.operands->second.collectSymbols(into);
+      }
+}
+
+inline std::vector<MortiseExprStep> Dim::steps() const {
+  std::vector<MortiseExprStep> result;
+  const auto push = [&](int32_t op, int64_t value = 0) { result.push_back({op, 0, value}); };
+  const auto append = [&](const Dim &part) {
+    const std::vector<MortiseExprStep> inner = part.steps();
+    result.insert(result.end(), inner.begin(), inner.end());
+  };
+  bool first = true;
+  for (const Term &term : parts()) {
+    for (size_t i = 0; i < term.factors.size(); ++i) {
+      const Atom &factor = term.factors[i];
+      if (factor.op == MORTISE_EXPR_SYMBOL) {
+        push(MORTISE_EXPR_SYMBOL, factor.symbol);
+      } else {
+        append(factor.operands->first);
+        append(factor.operands->second);
+        push(factor.op);
+      }
+      if (i)
+        push(MORTISE_EXPR_MUL);
+    }
+    if (term.coefficient != 1) {
+      push(MORTISE_EXPR_CONST, term.coefficient);
+      push(MORTISE_EXPR_MUL);
+    }
+    if (!first)
+      push(MORTISE_EXPR_ADD);
+    first = false;
+  }
+  if (first || constant != 0) {
+    push(MORTISE_EXPR_CONST, constant);
+    if (!first)
+      push(MORTISE_EXPR_ADD);
+  }
+  return result;
+}
+
+inline Result<Dim> Dim::from(std::span<const MortiseExprStep> steps, size_t symbolCount) {
+  const auto wrong = [](const std::string &what) {
+    return Error{MORTISE_INVALID_ARGUMENT, "an extent's program " + what};
+  };
+  std::vector<Dim> stack;
+  for (const MortiseExprStep &step : steps) {
+    if (step.op == MORTISE_EXPR_CONST) {
+      stack.emplace_back(step.value);
+      continue;
+    }
+    if (step.op == MORTISE_EXPR_SYMBOL) {
+      if (step.value < 0 || static_cast<uint64_t>(step.value) >= symbolCount)
+        return wrong("names symbol " + std::to_string(step.value) + " of " + std::to_string(symbolCount));
+      stack.push_back(symbol(static_cast<uint32_t>(step.value)));
+      continue;
+    }
+    if (stack.size() < 2)
+      return wrong("lacks an operand");
+    const Dim right = stack.back();
+    stack.pop_back();
+    Dim &left = stack.back();
+    switch (step.op) {
+    case MORTISE_EXPR_ADD:
+      left += right;
+      break;
+    case MORTISE_EXPR_SUB:
+      left -= right;
+      break;
+    case MORTISE_EXPR_MUL:
+      left *= right;
+      break;
+    case MORTISE_EXPR_FLOORDIV:
+      left = floorDiv(left, right);
+      break;
+    case MORTISE_EXPR_MOD:
+      left = mod(left, right);
+      break;
+    case MORTISE_EXPR_MIN:
+      left = extreme(step.op, left, right);
+      break;
+    case MORTISE_EXPR_MAX:
+      left = extreme(step.op, left, right);
+      break;
+    default:
+      return wrong("holds the unknown operator " + std::to_string(step.op));
+    }
+    if (!left.isValid())
+      return wrong("overflows or divides by 0");
+  }
+  if (stack.size() != 1)
+    return wrong("leaves " + std::to_string(stack.size()) + " values, expected one");
+  return stack[0];
+}
+
+inline Result<int64_t> Dim::evaluate(std::span<const int64_t> symbols) const {
+  const Error wrong{MORTISE_INVALID_ARGUMENT, "an extent overflows, divides by 0 or lacks a symbol's value"};
+  if (!valid)
+    return wrong;
+  int64_t sum = constant;
+  for (const Term &term : parts()) {
+    int64_t product = term.coefficient;
+    for (const Atom &factor : term.factors) {
+      int64_t value;
+      if (factor.op == MORTISE_EXPR_SYMBOL) {
+        if (factor.symbol >= symbols.size())
+          return wrong;
+        value = symbols[factor.symbol];
+      } else {
+        const Result<int64_t> left = factor.operands->first.evaluate(symbols);
+        const Result<int64_t> right = factor.operands->second.evaluate(symbols);
+        if (!left || !right || !combine(factor.op, *left, *right, value))
+          return wrong;
+      }
+      if (__builtin_mul_overflow(product, value, &product))
+        return wrong;
+    }
+    if (__builtin_add_overflow(sum, product, &sum))
+      return wrong;
+  }
+  return sum;
+}
+
+inline Dim Dim::substitute(const std::function<Dim(uint32_t)> &replacement) const {
+  if (!valid)
+    return invalid();
+  Dim result(constant);
+  for (const Term &term : parts()) {
+    Dim product(term.coefficient);
+    for (const Atom &factor : term.factors) {
+      if (factor.op == MORTISE_EXPR_SYMBOL) {
+        product *= replacement(factor.symbol);
+        continue;
+      }
+      const Dim left = factor.operands->first.substitute(replacement);
+      const Dim right = factor.operands->second.substitute(replacement);
+      product *= factor.op == MORTISE_EXPR_FLOORDIV ? floorDiv(left, right)
+                 : factor.op == MORTISE_EXPR_MOD    ? mod(left, right)
+                                                    : extreme(factor.op, left, right);
+    }
+    result += product;
+  }
+  return result;
+}
+
+inline std::string Dim::text(const std::function<std::string(uint32_t)> &name) const {
+  if (!valid)
+    return "invalid";
+  std::string result;
+  for (const Term &term : parts()) {
+    const bool negative = term.coefficient < 0;
+    result += result.empty() ? (negative ? "-" : "") : (negative ? " - " : " + ");
+    const uint64_t size =
+        negative ? 0 - static_cast<uint64_t>(term.coefficient) : static_cast<uint64_t>(term.coefficient);
+    if (size != 1)
+      result += std::to_string(size) + "*";
+    for (size_t i = 0; i < term.factors.size(); ++i) {
+      const Atom &factor = term.factors[i];
+      result += i ? "*" : "";
+      if (factor.op == MORTISE_EXPR_SYMBOL) {
+        result += name(factor.symbol);
+        continue;
+      }
+      result += factor.op == MORTISE_EXPR_FLOORDIV ? "floordiv("
+                : factor.op == MORTISE_EXPR_MOD    ? "mod("
+                : factor.op == MORTISE_EXPR_MIN    ? "min("
+                                                   : "max(";
+      result += factor.operands->first.text(name) + ", " + factor.operands->second.text(name) + ")";
+    }
+  }
+  if (result.empty())
+    return std::to_string(constant);
+  if (constant != 0)
+    result += (constant < 0 ? " - " : " + ") +
+              std::to_string(constant < 0 ? 0 - static_cast<uint64_t>(constant) : static_cast<uint64_t>(constant));
+  return result;
+}
+
+namespace detail {
+
+inline int64_t saturate(__int128 value) {
+  return value > INT64_MAX ? INT64_MAX : value < INT64_MIN ? INT64_MIN : static_cast<int64_t>(value);
+}
+inline bool isUnbounded(int64_t value) { return value == INT64_MAX || value == INT64_MIN; }
+inline int64_t product(int64_t a, int64_t b) {
+  if (a == 0 || b == 0)
+    return 0;
+  if (isUnbounded(a) || isUnbounded(b))
+    return (a < 0) == (b < 0) ? INT64_MAX : INT64_MIN;
+  return saturate(static_cast<__int128>(a) * b);
+}
+inline int64_t sum(int64_t a, int64_t b, int64_t unbounded) {
+  return isUnbounded(a) || isUnbounded(b) ? unbounded : saturate(static_cast<__int128>(a) + b);
+}
+inline Interval product(Interval a, Interval b) {
+  const int64_t corners[] = {product(a.low, b.low), product(a.low, b.high), product(a.high, b.low),
+                             product(a.high, b.high)};
+  return {*std::min_element(corners, corners + 4), *std::max_element(corners, corners + 4)};
+}
+inline int64_t gcd(int64_t a, int64_t b) {
+  uint64_t x = a < 0 ? 0 - static_cast<uint64_t>(a) : static_cast<uint64_t>(a);
+  uint64_t y = b < 0 ? 0 - static_cast<uint64_t>(b) : static_cast<uint64_t>(b);
+  while (y != 0) {
+    const uint64_t rest = x % y;
+    x = y;
+    y = rest;
+  }
+  return x > INT64_MAX ? 1 : static_cast<int64_t>(x);
+}
+inline int64_t floorDivide(int64_t a, int64_t b) { // b > 0; unbounded stays so
+  return isUnbounded(a) ? a : a / b - (a % b < 0);
+}
+
+} // namespace detail
+
+inline Interval bounds(const Dim &dim, std::span<const SymbolRange> symbols) {
+  if (!dim.valid)
+    return {};
+  Interval total{dim.constant, dim.constant};
+  for (const Dim::Term &term : dim.parts()) {
+    Interval part{term.coefficient, term.coefficient};
+    for (const Dim::Atom &factor : term.factors) {
+      Interval range;
+      if (factor.op == MORTISE_EXPR_SYMBOL) {
+        if (factor.symbol < symbols.size())
+          range = {symbols[factor.symbol].min, symbols[factor.symbol].max};
+      } else {
+        const Interval left = bounds(factor.operands->first, symbols), right = bounds(factor.operands->second, symbols);
+        if (factor.op == MORTISE_EXPR_MIN)
+          range = {std::min(left.low, right.low), std::min(left.high, right.high)};
+        else if (factor.op == MORTISE_EXPR_MAX)
+          range = {std::max(left.low, right.low), std::max(left.high, right.high)};
+        else if (factor.op == MORTISE_EXPR_MOD && right.low > 0)
+          range = {0, right.high == INT64_MAX ? INT64_MAX : right.high - 1};
+        else if (factor.op == MORTISE_EXPR_FLOORDIV && right.low > 0)
+          range = {left.low >= 0 ? (right.high == INT64_MAX ? 0 : detail::floorDivide(left.low, right.high))
+                                 : detail::floorDivide(left.low, right.low),
+                   left.high >= 0 ? detail::floorDivide(left.high, right.low)
+                                  : (right.high == INT64_MAX ? -1 : detail::floorDivide(left.high, right.high))};
+      }
+      part = detail::product(part, range);
+    }
+    total = {detail::sum(total.low, part.low, INT64_MIN), detail::sum(total.high, part.high, INT64_MAX)};
+  }
+  return total;
+}
+
+inline int64_t knownDivisor(const Dim &dim, std::span<const SymbolRange> symbols) {
+  if (!dim.valid)
+    return 1;
+  int64_t total = dim.constant;
+  for (const Dim::Term &term : dim.parts()) {
+    int64_t part = term.coefficient;
+    for (const Dim::Atom &factor : term.factors) {
+      int64_t divisor = 1;
+      if (factor.op == MORTISE_EXPR_SYMBOL)
+        divisor = factor.symbol < symbols.size() ? symbols[factor.symbol].divisor : 1;
+      else if (factor.op != MORTISE_EXPR_FLOORDIV)
+        divisor =
+            detail::gcd(knownDivisor(factor.operands->first, symbols), knownDivisor(factor.operands->second, symbols));
+      if (divisor == 0 || __builtin_mul_overflow(part, divisor, &part))
+        part = term.coefficient; // a divisor all the same
+    }
+    total = detail::gcd(total, part);
+  }
+  return total;
+}
+
+inline Dim simplify(const Dim &dim, std::span<const SymbolRange> symbols) {
+  if (!dim.valid || !dim.terms)
+    return dim;
+  Dim result(dim.constant);
+  for (const Dim::Term &term : dim.parts()) {
+    Dim product(term.coefficient);
+    for (const Dim::Atom &factor : term.factors) {
+      if (factor.op == MORTISE_EXPR_SYMBOL) {
+        const bool fixed = factor.symbol < symbols.size() && symbols[factor.symbol].min == symbols[factor.symbol].max;
+        product *= fixed ? Dim(symbols[factor.symbol].min) : Dim::symbol(factor.symbol);
+        continue;
+      }
+      const Dim left = simplify(factor.operands->first, symbols), right = simplify(factor.operands->second, symbols);
+      const Interval lower = bounds(left, symbols), upper = bounds(right, symbols);
+      const bool small = lower.low >= 0 && upper.low > 0 && isAtLeast(right, left + 1, symbols); // 0 <= left < right
+      const std::optional<int64_t> number = right.number();
+      if (factor.op == MORTISE_EXPR_MIN)
+        product *= isAtLeast(left, right, symbols) ? right : isAtLeast(right, left, symbols) ? left : min(left, right);
+      else if (factor.op == MORTISE_EXPR_MAX)
+        product *= isAtLeast(left, right, symbols) ? left : isAtLeast(right, left, symbols) ? right : max(left, right);
+      else if (factor.op == MORTISE_EXPR_FLOORDIV)
+        product *= small ? Dim(0) : floorDiv(left, right);
+      else if (number && *number > 0 && knownDivisor(left, symbols) % *number == 0)
+        product = 0;
+      else
+        product *= small ? left : mod(left, right);
+    }
+    result += product;
+  }
+  return result;
+}
+
+} // namespace mortise
