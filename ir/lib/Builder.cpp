@@ -302,8 +302,10 @@ Result<OwningOpRef<ModuleOp>> Builder::finish() {
   }
   func::FuncOp function = impl->function;
   function.setFunctionType(builder.getFunctionType(function.front().getArgumentTypes(), types));
-  for (auto [i, attributes] : llvm::enumerate(impl->inputAttributes))
-    function.setArgAttrs(i, attributes.getDictionary(impl->context));
+  llvm::SmallVector<DictionaryAttr> inputAttributes; // at once: setting them one by one is quadratic
+  for (const NamedAttrList &attributes : impl->inputAttributes)
+    inputAttributes.push_back(attributes.getDictionary(impl->context));
+  function.setAllArgAttrs(inputAttributes);
   for (auto [i, output] : llvm::enumerate(impl->outputs))
     if (output.second != -1)
       function.setResultAttr(i, "mortise.alias", builder.getI64IntegerAttr(output.second));
