@@ -73,7 +73,8 @@ void bench(const char *name, const std::function<void(TestGraph &)> &build, unsi
     outputs.push_back(memory.at(v));
   std::vector<void *> scratch;
   for (unsigned t = 0; t < threads; ++t)
-    scratch.push_back(std::aligned_alloc(64, (function.scratchBytes + 127) / 64 * 64));
+    scratch.push_back(std::aligned_alloc(64, (*function.scratchBytes.number() + 127) / 64 * 64));
+  const int64_t tasks = *function.tasks.number();
   std::vector<double> times;
   for (int round = 0; round < 25; ++round) {
     std::vector<std::thread> pool;
@@ -81,8 +82,8 @@ void bench(const char *name, const std::function<void(TestGraph &)> &build, unsi
     for (unsigned t = 0; t < threads; ++t) {
       auto work = [&, t] {
         double begin = cpu(CLOCK_THREAD_CPUTIME_ID);
-        function.entry(inputs.data(), outputs.data(), scratch[t], function.tasks * t / threads,
-                       function.tasks * (t + 1) / threads);
+        function.entry(inputs.data(), outputs.data(), scratch[t], nullptr, tasks * t / threads,
+                       tasks * (t + 1) / threads);
         spent[t] = cpu(CLOCK_THREAD_CPUTIME_ID) - begin;
       };
       if (t + 1 < threads)
@@ -101,8 +102,9 @@ void bench(const char *name, const std::function<void(TestGraph &)> &build, unsi
               "%ld grain %ld\n",
               group.name.c_str(), fuseMs, compileMs, (s.planSeconds - before.planSeconds) * 1e3,
               (s.mlirSeconds - before.mlirSeconds) * 1e3, (s.llvmSeconds - before.llvmSeconds) * 1e3,
-              (s.linkSeconds - before.linkSeconds) * 1e3, times[0] * 1e3, function.bytes / times[0] / 1e9,
-              static_cast<long>(function.tasks), static_cast<long>(function.grain));
+              (s.linkSeconds - before.linkSeconds) * 1e3, times[0] * 1e3,
+              static_cast<double>(*function.bytes.number()) / times[0] / 1e9, static_cast<long>(tasks),
+              static_cast<long>(*function.grain.number()));
 }
 
 } // namespace

@@ -50,19 +50,21 @@ static std::string symbolName(const std::string &name, uint64_t number) {
 }
 
 static void measure(const Plan &plan, Function &function) {
+  double bytes = 0;
   for (const Expr &expr : plan.dag.exprs) {
     if (expr.op != Op::Input)
       continue;
     int64_t elements = 1; // elements in memory: repeated ones count once
     for (size_t i = 0; i < expr.dims.size(); ++i)
       elements *= expr.strides[i] ? expr.dims[i] : std::min<int64_t>(expr.dims[i], 1);
-    function.bytes += static_cast<double>(elements) * dtypeBits(expr.dtype) / 8;
+    bytes += static_cast<double>(elements) * dtypeBits(expr.dtype) / 8;
   }
   for (const Root &root : plan.roots)
-    function.bytes +=
+    bytes +=
         static_cast<double>(count(plan.dag.exprs[root.expr].dims)) * dtypeBits(plan.dag.exprs[root.expr].dtype) / 8;
-  function.flops = plan.costPerPoint * static_cast<double>(count(plan.dims));
-  function.scratchBytes = plan.scratchBytes;
+  function.bytes = static_cast<int64_t>(bytes);
+  function.flops = static_cast<int64_t>(plan.costPerPoint * static_cast<double>(count(plan.dims)));
+  function.scratchBytes = static_cast<int64_t>(plan.scratchBytes);
 }
 
 Result<Function> Compiler::Impl::compile(std::unique_ptr<Backend> &backend, Dag dag, const std::string &name) {

@@ -401,9 +401,11 @@ Result<Dag> buildDag(const MortiseGraph &graph, const Group &group) {
     Expr expr;
     expr.op = Op::Input;
     expr.dtype = type.dtype;
-    expr.dims = view.dims;
-    expr.strides = view.strides;
-    expr.offset = view.offset;
+    for (const Dim &dim : view.dims)
+      expr.dims.push_back(dim.numberOrDynamic());
+    for (const Dim &stride : view.strides)
+      expr.strides.push_back(stride.numberOrDynamic());
+    expr.offset = view.offset.numberOrDynamic();
     expr.slot = i;
     known[group.inputs[i]] = dag.exprs.size();
     dag.exprs.push_back(std::move(expr));

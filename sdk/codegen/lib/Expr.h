@@ -118,4 +118,11 @@ bool expandNode(Dag &dag, const MortiseNode &node, const std::vector<ExprId> &op
 
 int64_t count(const std::vector<int64_t> &dims);
 
+// Extents and positions of the graph as Dims; not valid where the graph's program is not.
+std::vector<Dim> dimsOf(const MortiseType &type);
+std::vector<Dim> dimsAttribute(const MortiseNode &node, std::string_view name);
+// What one step along a broadcast's result is along its operand: 0 for a repeated extent, else 1; both are possible
+// where an extent may be 1.
+Dim repetition(const Dim &from, const Dim &to);
+
 } // namespace mortise::codegen

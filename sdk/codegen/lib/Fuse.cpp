@@ -138,7 +138,7 @@ Result<void> Fuser::findDemands() {
     if (isView(*producer)) {
       demandBase(v);
       if (views[v]) {
-        int64_t stride = 1;
+        Dim stride = 1;
         bool dense = true;
         for (size_t i = views[v]->dims.size(); i-- > 0; stride *= views[v]->dims[i])
           dense &= views[v]->dims[i] == 1 || views[v]->strides[i] == stride;

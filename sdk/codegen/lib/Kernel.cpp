@@ -19,7 +19,7 @@ EmittedKernel Emitter::emit(StringRef name) {
   EmittedKernel kernel;
   Type pointerType = LLVM::LLVMPointerType::get(b.getContext()), i64 = b.getI64Type();
   auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()),
-                                          {pointerType, pointerType, pointerType, i64, i64});
+                                          {pointerType, pointerType, pointerType, pointerType, i64, i64});
   b.setInsertionPointToEnd(module.getBody());
   auto function = LLVM::LLVMFuncOp::create(b, c.loc, name, type);
   function.setPassthroughAttr(b.getArrayAttr({b.getStrArrayAttr({"prefer-vector-width", "512"})}));
@@ -66,7 +66,7 @@ EmittedKernel Emitter::emit(StringRef name) {
 
   scopes.push_back({0});
   rowScope = lanesKept ? 2 : 1;
-  loop(entry->getArgument(3), entry->getArgument(4), 1, {}, members, [&](Value number, ValueRange) {
+  loop(entry->getArgument(4), entry->getArgument(5), 1, {}, members, [&](Value number, ValueRange) {
     task(number);
     return Carried();
   });

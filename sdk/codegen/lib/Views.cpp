@@ -6,25 +6,50 @@
 
 namespace mortise::codegen {
 
+Dim dimOf(int64_t number, const MortiseExpr *expr) {
+  if (number != MORTISE_DYNAMIC)
+    return number;
+  Result<Dim> dim = expr ? Dim::from(*expr, SIZE_MAX) : Result<Dim>(Error{MORTISE_INVALID_ARGUMENT, ""});
+  return dim ? *dim : Dim::invalid();
+}
+
+std::vector<Dim> dimsOf(const MortiseType &type) {
+  std::vector<Dim> dims;
+  for (int32_t i = 0; i < type.rank; ++i)
+    dims.push_back(dimOf(type.dims[i], type.dim_exprs ? type.dim_exprs + i : nullptr));
+  return dims;
+}
+
+std::vector<Dim> dimsAttribute(const MortiseNode &node, std::string_view name) {
+  std::vector<Dim> dims;
+  if (const MortiseAttribute *found = findAttribute(node, name))
+    for (size_t i = 0; i < found->count; ++i)
+      dims.push_back(dimOf(found->i64s[i], found->exprs ? found->exprs + i : nullptr));
+  return dims;
+}
+
+// An extent that may be 1 or that of the result, symbolically: min(extent - 1, 1) steps.
+Dim repetition(const Dim &from, const Dim &to) { return from == to && !(from == 1) ? Dim(1) : min(from - 1, Dim(1)); }
+
 View denseView(const MortiseValue &value) {
   View view;
   view.base = value.index;
-  view.dims.assign(value.type->dims, value.type->dims + value.type->rank);
+  view.dims = dimsOf(*value.type);
   view.strides.resize(view.dims.size());
   if (value.type->strides) {
     view.strides.assign(value.type->strides, value.type->strides + value.type->rank);
   } else {
-    int64_t stride = 1;
-    for (size_t i = view.dims.size(); i-- > 0; stride *= std::max<int64_t>(view.dims[i], 1))
+    Dim stride = 1;
+    for (size_t i = view.dims.size(); i-- > 0; stride *= view.dims[i] == 0 ? Dim(1) : view.dims[i])
       view.strides[i] = stride;
   }
   return view;
 }
 
 // Splits and merges dimensions block by block; merging needs outer stride = inner stride * inner extent.
-static bool reshapeStrides(const View &from, const std::vector<int64_t> &to, std::vector<int64_t> &strides) {
+static bool reshapeStrides(const View &from, const std::vector<Dim> &to, std::vector<Dim> &strides) {
   strides.assign(to.size(), 0);
-  std::vector<int64_t> dims, steps; // from, without extents of 1, merged where contiguous
+  std::vector<Dim> dims, steps; // from, without extents of 1, merged where contiguous
   for (size_t i = 0; i < from.dims.size(); ++i) {
     if (from.dims[i] == 0)
       return false;
@@ -39,7 +64,7 @@ static bool reshapeStrides(const View &from, const std::vector<int64_t> &to, std
     }
   }
   size_t block = dims.size();
-  int64_t left = 1, stride = 0;
+  Dim left = 1, stride = 0;
   for (size_t j = to.size(); j-- > 0;) {
     if (to[j] == 1) {
       strides[j] = 0;
@@ -52,21 +77,21 @@ static bool reshapeStrides(const View &from, const std::vector<int64_t> &to, std
       left = dims[block];
       stride = steps[block];
     }
-    if (left % to[j] != 0)
+    if (!(mod(left, to[j]) == 0)) // also where that is not known, and where to[j] is 0
       return false;
     strides[j] = stride;
     stride *= to[j];
-    left /= to[j];
+    left = floorDiv(left, to[j]);
   }
   return left == 1;
 }
 
 std::optional<View> viewThrough(const MortiseNode &node, const View &operand) {
-  if (node.operand_count != 1 || node.result_count != 1 || node.results[0]->type->dim_exprs)
+  if (node.operand_count != 1 || node.result_count != 1)
     return std::nullopt;
   View view = operand;
   const MortiseType &type = *node.results[0]->type;
-  view.dims.assign(type.dims, type.dims + type.rank);
+  view.dims = dimsOf(type);
   view.strides.assign(view.dims.size(), 0);
   if (isOp(node, "mortise.reshape")) {
     if (!reshapeStrides(operand, view.dims, view.strides))
@@ -78,9 +103,10 @@ std::optional<View> viewThrough(const MortiseNode &node, const View &operand) {
   } else if (isOp(node, "mortise.broadcast")) {
     auto axes = intsAttribute(node, "axes");
     for (size_t i = 0; i < axes.size(); ++i)
-      view.strides[axes[i]] = operand.dims[i] == 1 ? 0 : operand.strides[i];
+      view.strides[axes[i]] = operand.strides[i] * repetition(operand.dims[i], view.dims[axes[i]]);
   } else if (isOp(node, "mortise.slice")) {
-    auto starts = intsAttribute(node, "starts"), steps = intsAttribute(node, "strides");
+    std::vector<Dim> starts = dimsAttribute(node, "starts");
+    auto steps = intsAttribute(node, "strides");
     for (size_t i = 0; i < view.dims.size(); ++i) {
       view.strides[i] = operand.strides[i] * steps[i];
       view.offset += operand.strides[i] * starts[i];
@@ -133,7 +159,8 @@ Support supports(const MortiseNode &node) {
     }
     Expr expr;
     expr.dtype = node.operands[i]->type->dtype;
-    expr.dims.assign(node.operands[i]->type->dims, node.operands[i]->type->dims + node.operands[i]->type->rank);
+    const MortiseType &type = *node.operands[i]->type;
+    expr.dims.assign(type.dims, type.dims + type.rank);
     operands.push_back(dag.exprs.size());
     dag.exprs.push_back(std::move(expr));
   }

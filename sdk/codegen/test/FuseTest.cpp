@@ -51,7 +51,7 @@ TEST(Fuse, LibraryReadsThroughViews) {
   ASSERT_EQ(result->groups.size(), 1u);
   ASSERT_TRUE(result->views[turned->index]);
   EXPECT_EQ(result->views[turned->index]->base, e->index);
-  EXPECT_EQ(result->views[turned->index]->strides, (std::vector<int64_t>{1024, 16, 64, 1}));
+  EXPECT_EQ(result->views[turned->index]->strides, (std::vector<Dim>{1024, 16, 64, 1}));
 }
 
 TEST(Fuse, UnsupportedNodeIsNamed) {

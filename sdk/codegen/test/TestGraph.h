@@ -151,17 +151,19 @@ private:
   std::map<uint32_t, std::vector<std::byte>> buffers;
 };
 
-inline void runGroup(const Group &group, const Function &function, Memory &memory) {
+inline void runGroup(const Group &group, const Function &function, Memory &memory,
+                     std::span<const int64_t> symbols = {}) {
   std::vector<const void *> inputs;
   std::vector<void *> outputs;
   for (uint32_t value : group.inputs)
     inputs.push_back(memory.at(value));
   for (uint32_t value : group.outputs)
     outputs.push_back(memory.at(value));
-  void *scratch = std::aligned_alloc(64, (function.scratchBytes + 127) / 64 * 64);
-  for (int64_t begin = 0, piece = 1; begin < function.tasks; piece = piece * 2 + 1) {
-    int64_t end = std::min(begin + piece, function.tasks);
-    function.entry(inputs.data(), outputs.data(), scratch, begin, end);
+  int64_t tasks = *function.tasks.evaluate(symbols);
+  void *scratch = std::aligned_alloc(64, (*function.scratchBytes.evaluate(symbols) + 127) / 64 * 64);
+  for (int64_t begin = 0, piece = 1; begin < tasks; piece = piece * 2 + 1) {
+    int64_t end = std::min(begin + piece, tasks);
+    function.entry(inputs.data(), outputs.data(), scratch, symbols.data(), begin, end);
     begin = end;
   }
   std::free(scratch);

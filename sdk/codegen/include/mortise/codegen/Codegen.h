@@ -4,6 +4,7 @@
 // functions.
 #pragma once
 
+#include <mortise/dim.hpp>
 #include <mortise/result.hpp>
 
 #include <cstdint>
@@ -25,8 +26,8 @@ struct Target {
 // How a value is laid out in the memory of another: element (i0, i1, ...) is at offset + sum(i * stride), in elements.
 struct View {
   uint32_t base = 0; // MortiseGraph::values index of a value that has memory of its own
-  int64_t offset = 0;
-  std::vector<int64_t> dims, strides;
+  Dim offset;
+  std::vector<Dim> dims, strides;
 };
 
 // The view of a node's result on its first operand's, for reshape (where strides allow), transpose, slice and
@@ -72,7 +73,7 @@ struct FuseResult {
 };
 Result<FuseResult> fuse(const FuseRequest &request, const Target &target);
 
-// True when groups can compute this node; else the reason, for a refusal.
+// True when groups can compute this node; else the reason, for a refusal. Extents may be symbolic.
 struct Support {
   bool yes = true;
   MortiseReason reason = MORTISE_REASON_OP;
@@ -80,23 +81,27 @@ struct Support {
 };
 Support supports(const MortiseNode &node);
 
-// entry(inputs, outputs, scratch, begin, end) computes tasks [begin, end) of `tasks` (0 when there is nothing to
-// compute). Tasks are independent. Pointers need the alignment of the element only, scratch 64 bytes. Constants of the
-// graph (mortise.constant) are part of the code. Outputs overlap nothing, except as Group::inPlace says.
+// entry(inputs, outputs, scratch, symbols, begin, end) computes tasks [begin, end) of `tasks` (0 when there is nothing
+// to compute). Tasks are independent. Pointers need the alignment of the element only, scratch 64 bytes. Constants of
+// the graph (mortise.constant) are part of the code. Outputs overlap nothing, except as Group::inPlace says.
+// One function serves all values of the graph's symbols: `symbols` points to them (NULL where the graph has none), and
+// the numbers below are extents over them, to be evaluated per set of values.
 struct Function {
-  using Entry = void (*)(const void *const *inputs, void *const *outputs, void *scratch, int64_t begin, int64_t end);
+  using Entry = void (*)(const void *const *inputs, void *const *outputs, void *scratch, const int64_t *symbols,
+                         int64_t begin, int64_t end);
   Entry entry = nullptr;
-  int64_t tasks = 1;
-  int64_t grain = 1;           // tasks worth one hand-over to a thread
-  size_t scratchBytes = 0;     // per thread, 64-byte aligned
-  double bytes = 0, flops = 0; // of one run over all tasks
+  Dim tasks = 1;
+  Dim grain = 1;        // tasks worth one hand-over to a thread
+  Dim scratchBytes = 0; // per thread, 64-byte aligned
+  Dim bytes, flops;     // of one run over all tasks
 };
 
 // Owns the machine code. Functions live as long as the compiler. Thread safe.
 class Compiler {
 public:
   static Result<std::unique_ptr<Compiler>> create(const Target &target);
-  // Equal groups (same ops, shapes, strides) compile once, also across calls. Compiles in parallel threads.
+  // Equal groups (same ops, shapes, strides, and ranges of the symbols in them) compile once, also across calls.
+  // Compiles in parallel threads.
   Result<std::vector<Function>> compile(const MortiseGraph &graph, std::span<const Group> groups);
   ~Compiler();
 
