@@ -4,7 +4,11 @@
 #include "product.h"
 
 #include <algorithm>
+#include <mutex>
 #include <numeric>
+#include <unordered_map>
+
+extern "C" int omp_get_max_threads(void);
 
 namespace mortise::cpu {
 
@@ -107,6 +111,46 @@ static bool unitStride(const Axis &x, const Axis &y, int64_t Axis::*stride) {
   return x.*stride == 1 || y.*stride == 1 || x.extent == 1 || y.extent == 1;
 }
 
+// What the library was asked for: all that its answer depends on. Layouts are strided, or the library's choice.
+class Question {
+public:
+  void add(int64_t number) { key.append(reinterpret_cast<const char *>(&number), sizeof number); }
+  void add(const memory::dims &list) {
+    add(static_cast<int64_t>(list.size()));
+    for (int64_t number : list)
+      add(number);
+  }
+  void add(const memory::desc &layout) {
+    add(static_cast<int64_t>(layout.get_data_type()));
+    add(static_cast<int64_t>(layout.get_format_kind()));
+    add(layout.get_dims());
+    if (layout.get_format_kind() == memory::format_kind::blocked)
+      add(layout.get_strides());
+  }
+  void add(float number) { key.append(reinterpret_cast<const char *>(&number), sizeof number); }
+
+  // The answer given before to the same question by any region, else `ask`'s. The library takes some 50 us to answer,
+  // and the layers of a network ask the same.
+  template <typename Ask> dnnl::matmul::primitive_desc answer(Ask ask) {
+    static std::mutex mutex;
+    static auto *known = new std::unordered_map<std::string, dnnl::matmul::primitive_desc>; // outlives every kernel
+    constexpr size_t most = 4096;
+    {
+      std::lock_guard lock(mutex);
+      if (auto found = known->find(key); found != known->end())
+        return found->second;
+    }
+    dnnl::matmul::primitive_desc made = ask();
+    std::lock_guard lock(mutex);
+    if (known->size() >= most)
+      known->clear();
+    return known->emplace(std::move(key), std::move(made)).first->second;
+  }
+
+private:
+  std::string key;
+};
+
 LibraryProduct library(Scheduler &scheduler, const Product &product, memory::data_type compute, bool packAll,
                        bool biased) {
   LibraryProduct made;
@@ -148,9 +192,14 @@ LibraryProduct library(Scheduler &scheduler, const Product &product, memory::dat
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   dnnl::post_ops operations;
+  Question question;
+  question.add(omp_get_max_threads());
   for (const PostOp &post : product.post) {
+    question.add(static_cast<int64_t>(post.algorithm));
     if (post.other == none) {
       operations.append_eltwise(post.algorithm, post.alpha, post.beta);
+      question.add(post.alpha);
+      question.add(post.beta);
       continue;
     }
     // Its view along the library's axes; they are the result's own dimensions, merged, unless m or n were split.
@@ -170,6 +219,7 @@ LibraryProduct library(Scheduler &scheduler, const Product &product, memory::dat
       row &= wanted[i] == 1 || view->strides[i] == 0;
     if (row && (view->strides.back() == 1 || n.extent == 1)) {
       made.rowBias = true;
+      question.add(int64_t(-1));
       continue;
     }
     memory::dims otherDims, otherStrides;
@@ -182,6 +232,7 @@ LibraryProduct library(Scheduler &scheduler, const Product &product, memory::dat
     }
     made.others.emplace_back(otherDims, type, otherStrides);
     operations.append_binary(post.algorithm, made.others.back());
+    question.add(made.others.back());
   }
   attributes.set_post_ops(operations);
   memory::desc weights = made.b;
@@ -189,13 +240,19 @@ LibraryProduct library(Scheduler &scheduler, const Product &product, memory::dat
     made.packB = true;
     weights = memory::desc(made.b.get_dims(), compute, memory::format_tag::any);
   }
+  question.add(made.a);
+  question.add(weights);
+  question.add(made.c);
   if (biased || made.rowBias) {
     memory::dims extents(batch.size() + 1, 1);
     extents.push_back(n.extent);
     made.bias = memory::desc(extents, memory::data_type::f32, denseStrides(extents));
-    made.description = dnnl::matmul::primitive_desc(engine(), made.a, weights, made.bias, made.c, attributes, true);
+    question.add(made.bias);
+    made.description = question.answer(
+        [&] { return dnnl::matmul::primitive_desc(engine(), made.a, weights, made.bias, made.c, attributes, true); });
   } else {
-    made.description = dnnl::matmul::primitive_desc(engine(), made.a, weights, made.c, attributes, true);
+    made.description = question.answer(
+        [&] { return dnnl::matmul::primitive_desc(engine(), made.a, weights, made.c, attributes, true); });
   }
   if (!made.description)
     return made;
