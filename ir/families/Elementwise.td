@@ -35,6 +35,20 @@ def Mortise_TanhOp : Mortise_FloatUnary<"tanh"> { let summary = "hyperbolic tang
 def Mortise_ErfOp : Mortise_FloatUnary<"erf"> { let summary = "error function."; }
 def Mortise_ErfcOp : Mortise_FloatUnary<"erfc"> { let summary = "1 - erf(x), exact where erf is near 1."; }
 def Mortise_LogisticOp : Mortise_FloatUnary<"logistic"> { let summary = "1 / (1 + e^-x), without overflow for any x."; }
+let since = 2 in {
+def Mortise_TanOp : Mortise_FloatUnary<"tan"> { let summary = "tangent of radians; NaN at infinities."; }
+def Mortise_AsinOp : Mortise_FloatUnary<"asin"> { let summary = "arc sine in [-pi/2, pi/2]; NaN outside [-1, 1]."; }
+def Mortise_AcosOp : Mortise_FloatUnary<"acos"> { let summary = "arc cosine in [0, pi]; NaN outside [-1, 1]."; }
+def Mortise_AtanOp : Mortise_FloatUnary<"atan"> { let summary = "arc tangent in [-pi/2, pi/2]; +-pi/2 at infinities."; }
+def Mortise_SinhOp : Mortise_FloatUnary<"sinh"> { let summary = "hyperbolic sine."; }
+def Mortise_CoshOp : Mortise_FloatUnary<"cosh"> { let summary = "hyperbolic cosine."; }
+def Mortise_AsinhOp : Mortise_FloatUnary<"asinh"> { let summary = "inverse hyperbolic sine."; }
+def Mortise_AcoshOp : Mortise_FloatUnary<"acosh"> { let summary = "inverse hyperbolic cosine, not negative; NaN below 1."; }
+def Mortise_AtanhOp : Mortise_FloatUnary<"atanh"> { let summary = "inverse hyperbolic tangent; +-inf at +-1, NaN beyond."; }
+def Mortise_Log2Op : Mortise_FloatUnary<"log2"> { let summary = "logarithm to base 2; NaN below 0, -inf at 0."; }
+def Mortise_Log10Op : Mortise_FloatUnary<"log10"> { let summary = "logarithm to base 10; NaN below 0, -inf at 0."; }
+def Mortise_Exp2Op : Mortise_FloatUnary<"exp2"> { let summary = "2^x"; }
+}
 def Mortise_FloorOp : Mortise_FloatUnary<"floor"> { let summary = "largest integer not above x."; }
 def Mortise_CeilOp : Mortise_FloatUnary<"ceil"> { let summary = "smallest integer not below x."; }
 def Mortise_RoundOp : Mortise_FloatUnary<"round"> { let summary = "nearest integer, ties to even."; }
@@ -61,6 +75,15 @@ def Mortise_Atan2Op : Mortise_Binary<"atan2", Mortise_FloatTensor> { let summary
 def Mortise_AndOp : Mortise_Binary<"and", Mortise_BitsTensor> { let summary = "logical for i1, bitwise for integers."; }
 def Mortise_OrOp : Mortise_Binary<"or", Mortise_BitsTensor> { let summary = "logical for i1, bitwise for integers."; }
 def Mortise_XorOp : Mortise_Binary<"xor", Mortise_BitsTensor> { let summary = "logical for i1, bitwise for integers."; }
+
+let since = 2 in {
+def Mortise_ShiftLeftOp : Mortise_Binary<"shift_left", Mortise_BitsTensor> {
+  let summary = "x * 2^y, the bits that leave are lost; 0 for y < 0 or y >= the width. i1 has the width 1.";
+}
+def Mortise_ShiftRightOp : Mortise_Binary<"shift_right", Mortise_BitsTensor> {
+  let summary = "floor(x / 2^y): arithmetic for signed types; y < 0 or y >= the width leaves the sign only, -1 or 0.";
+}
+}
 
 def Mortise_CompareOp : Mortise_Op<"compare"> {
   let summary = "elementwise comparison to i1";

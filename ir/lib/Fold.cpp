@@ -23,7 +23,8 @@ DenseElementsAttr literalOf(Value value) {
   if (auto broadcast = value.getDefiningOp<BroadcastOp>())
     if (auto constant = broadcast.getOperand().getDefiningOp<ConstantOp>())
       if (auto literal = llvm::dyn_cast<DenseElementsAttr>(constant.getValue());
-          literal && literal.getNumElements() == 1 && broadcast.getType().getNumElements() != 0)
+          literal && literal.getNumElements() == 1 && broadcast.getType().hasStaticShape() &&
+          broadcast.getType().getNumElements() != 0)
         return DenseElementsAttr::get(broadcast.getType(), *literal.value_begin<Attribute>());
   return {};
 }
@@ -73,11 +74,14 @@ double negate(double x) { return -x; }
 using RealUnary = double (*)(double);
 RealUnary realUnary(StringRef op) {
   static const llvm::StringMap<RealUnary> table{
-      {"abs", std::fabs},    {"neg", negate},          {"sign", sign},         {"exp", std::exp},
-      {"expm1", std::expm1}, {"log", std::log},        {"log1p", std::log1p},  {"sqrt", std::sqrt},
-      {"rsqrt", rsqrt},      {"sin", std::sin},        {"cos", std::cos},      {"tanh", std::tanh},
-      {"erf", std::erf},     {"erfc", std::erfc},      {"logistic", logistic}, {"floor", std::floor},
-      {"ceil", std::ceil},   {"round", std::nearbyint}};
+      {"abs", std::fabs},    {"neg", negate},           {"sign", sign},         {"exp", std::exp},
+      {"expm1", std::expm1}, {"log", std::log},         {"log1p", std::log1p},  {"sqrt", std::sqrt},
+      {"rsqrt", rsqrt},      {"sin", std::sin},         {"cos", std::cos},      {"tanh", std::tanh},
+      {"erf", std::erf},     {"erfc", std::erfc},       {"logistic", logistic}, {"floor", std::floor},
+      {"ceil", std::ceil},   {"round", std::nearbyint}, {"tan", std::tan},      {"asin", std::asin},
+      {"acos", std::acos},   {"atan", std::atan},       {"sinh", std::sinh},    {"cosh", std::cosh},
+      {"asinh", std::asinh}, {"acosh", std::acosh},     {"atanh", std::atanh},  {"log2", std::log2},
+      {"log10", std::log10}, {"exp2", std::exp2}};
   return table.lookup(op);
 }
 
@@ -142,6 +146,12 @@ std::optional<int64_t> integerBinary(StringRef op, int64_t x, int64_t y, Type ty
     return x | y;
   if (op == "xor")
     return x ^ y;
+  if (op == "shift_left" || op == "shift_right") {
+    bool inside = y >= 0 && y < static_cast<int64_t>(type.getIntOrFloatBitWidth());
+    if (op == "shift_left")
+      return inside ? static_cast<int64_t>(ux << y) : 0;
+    return inside ? x >> y : (x < 0 ? -1 : 0);
+  }
   if (op == "div")
     return y == 0 ? -1 : y == -1 ? static_cast<int64_t>(-ux) : x / y;
   if (op == "rem")
@@ -208,6 +218,13 @@ std::optional<Number> evaluate(Operation *op, llvm::ArrayRef<Number> operands) {
   return integerBinary(name, std::get<int64_t>(operands[0]), std::get<int64_t>(operands[1]), from);
 }
 
+// The sign of a literal that isLiteral() accepted.
+bool isLiteralNegative(Value value) {
+  if (auto broadcast = value.getDefiningOp<BroadcastOp>(); broadcast && rankOf(broadcast.getOperand()) == 0)
+    return isLiteralNegative(broadcast.getOperand());
+  return std::signbit(std::get<double>(load(literalOf(value).getSplatValue<Attribute>())));
+}
+
 // Identities that hold for every bit of every value of the type.
 Value simplified(Operation *op) {
   StringRef name = op->getName().stripDialect();
@@ -224,8 +241,7 @@ Value simplified(Operation *op) {
   bool real = llvm::isa<FloatType>(elementOf(lhs));
   // x + 0.0 turns -0.0 into 0.0; x + -0.0 and x - 0.0 keep every x.
   auto zero = [&](Value value, bool negative) {
-    return isLiteral(value, 0) &&
-           (!real || std::signbit(std::get<double>(load(literalOf(value).getSplatValue<Attribute>()))) == negative);
+    return isLiteral(value, 0) && (!real || isLiteralNegative(value) == negative);
   };
   if (name == "add")
     return zero(rhs, true) ? lhs : zero(lhs, true) ? rhs : Value();
@@ -250,6 +266,8 @@ Value simplified(Operation *op) {
 } // namespace
 
 bool isLiteral(Value value, double number) {
+  if (auto broadcast = value.getDefiningOp<BroadcastOp>(); broadcast && rankOf(broadcast.getOperand()) == 0)
+    return isLiteral(broadcast.getOperand(), number); // whatever its extents
   Attribute element;
   if (auto constant = value.getDefiningOp<ConstantOp>()) {
     auto literal = llvm::dyn_cast<DenseElementsAttr>(constant.getValue());
@@ -270,7 +288,7 @@ OpFoldResult foldElementwise(Operation *op) {
   if (Value value = simplified(op))
     return value;
   auto type = llvm::cast<RankedTensorType>(op->getResult(0).getType());
-  if (type.getNumElements() == 0)
+  if (!type.hasStaticShape() || type.getNumElements() == 0)
     return {};
   llvm::SmallVector<DenseElementsAttr> literals;
   bool splat = true;

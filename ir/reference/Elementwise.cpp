@@ -90,6 +90,25 @@ void runNot(const Call &call) {
   });
 }
 
+// By 0 ... 63: what leaves the element's width goes when it is stored.
+int64_t shiftLeft(int64_t x, int64_t y) { return static_cast<int64_t>(static_cast<uint64_t>(x) << y); }
+int64_t shiftRight(int64_t x, int64_t y) { return x >> y; }
+
+template <int64_t (*shift)(int64_t, int64_t)> void runShift(const Call &call) {
+  visitInt(call.result.dtype(), [&](auto type) {
+    using T = decltype(type);
+    constexpr int64_t width = T::dtype == MORTISE_I1   ? 1
+                              : T::dtype == MORTISE_I4 ? 4
+                                                       : 8 * sizeof(*call.result.as<T>());
+    constexpr bool left = shift == shiftLeft;
+    map2<T>(call, [](int64_t x, int64_t y) {
+      if (y < 0 || y >= width)
+        return left || x >= 0 ? int64_t(0) : int64_t(-1);
+      return shift(x, y);
+    });
+  });
+}
+
 Refusal checkCompare(const Shapes &shapes) {
   std::string_view direction = stringAttribute(shapes.node, "direction");
   bool known = false;
@@ -184,6 +203,18 @@ std::span<const OpSpec> elementwiseOps() {
       unary("erf", std::erf),
       unary("erfc", std::erfc),
       unary("logistic", logistic),
+      unary("tan", std::tan),
+      unary("asin", std::asin),
+      unary("acos", std::acos),
+      unary("atan", std::atan),
+      unary("sinh", std::sinh),
+      unary("cosh", std::cosh),
+      unary("asinh", std::asinh),
+      unary("acosh", std::acosh),
+      unary("atanh", std::atanh),
+      unary("log2", std::log2),
+      unary("log10", std::log10),
+      unary("exp2", std::exp2),
       unary("floor", std::floor),
       unary("ceil", std::ceil),
       unary("round", std::nearbyint),
@@ -200,6 +231,8 @@ std::span<const OpSpec> elementwiseOps() {
       binary("and", DTypes::bits, nullptr, [](int64_t x, int64_t y) { return x & y; }),
       binary("or", DTypes::bits, nullptr, [](int64_t x, int64_t y) { return x | y; }),
       binary("xor", DTypes::bits, nullptr, [](int64_t x, int64_t y) { return x ^ y; }),
+      {"shift_left", 2, 2, 0, DTypes::bits, {}, sameTypes, runShift<shiftLeft>},
+      {"shift_right", 2, 2, 0, DTypes::bits, {}, sameTypes, runShift<shiftRight>},
       {"compare", 2, 2, 0, DTypes::any, {{"direction", MORTISE_ATTRIBUTE_STRING}}, checkCompare, runCompare},
       {"select", 3, 3, 0, DTypes::bits, {}, checkSelect, runSelect},
       {"convert", 1, 1, 0, DTypes::any, {{"dtype", MORTISE_ATTRIBUTE_STRING}}, checkConvert, runConvert},

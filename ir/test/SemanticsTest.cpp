@@ -315,10 +315,13 @@ protected:
 };
 
 TEST_P(Folded, IsWhatTheInterpreterComputes) {
-  for (const char *op : {"abs", "neg", "sign", "exp", "expm1", "log", "log1p", "sqrt", "rsqrt", "sin", "cos", "tanh",
-                         "erf", "erfc", "logistic", "floor", "ceil", "round", "not"})
+  for (const char *op :
+       {"abs",   "neg",   "sign", "exp",      "expm1", "log",   "log1p", "sqrt",  "rsqrt", "sin",  "cos",
+        "tanh",  "erf",   "erfc", "logistic", "tan",   "asin",  "acos",  "atan",  "sinh",  "cosh", "asinh",
+        "acosh", "atanh", "log2", "log10",    "exp2",  "floor", "ceil",  "round", "not"})
     check(("mortise." + std::string(op)).c_str(), 1);
-  for (const char *op : {"add", "sub", "mul", "div", "rem", "pow", "max", "min", "atan2", "and", "or", "xor"})
+  for (const char *op : {"add", "sub", "mul", "div", "rem", "pow", "max", "min", "atan2", "and", "or", "xor",
+                         "shift_left", "shift_right"})
     check(("mortise." + std::string(op)).c_str(), 2);
   for (const char *direction : {"eq", "ne", "lt", "le", "gt", "ge"})
     check("mortise.compare", 2, "direction", direction);

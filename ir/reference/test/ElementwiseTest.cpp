@@ -27,6 +27,18 @@ TEST(Elementwise, FunctionsRoundTheExactValueOnce) {
                         {"tanh", std::tanh},
                         {"erf", std::erf},
                         {"erfc", std::erfc},
+                        {"tan", std::tan},
+                        {"asin", std::asin},
+                        {"acos", std::acos},
+                        {"atan", std::atan},
+                        {"sinh", std::sinh},
+                        {"cosh", std::cosh},
+                        {"asinh", std::asinh},
+                        {"acosh", std::acosh},
+                        {"atanh", std::atanh},
+                        {"log2", std::log2},
+                        {"log10", std::log10},
+                        {"exp2", std::exp2},
                         {"floor", std::floor},
                         {"ceil", std::ceil},
                         {"abs", std::fabs},
@@ -178,4 +190,14 @@ TEST(Elementwise, Refusals) {
   EXPECT_NE(opError("exp", {vector(f32, {1})}, f32, {1}, {integer("axis", 0)}).find("'axis' is not known"),
             std::string::npos);
   EXPECT_NE(opError("frobnicate", {vector(f32, {1})}, f32, {1}).find("no op of this name"), std::string::npos);
+}
+
+TEST(Elementwise, Shifts) {
+  expectValues(binary("shift_left", vector(i8, {1, 1, 1, 1, -1, 3}), vector(i8, {0, 7, 8, -1, 1, 6})),
+               {1, -128, 0, 0, -2, -64});
+  expectValues(binary("shift_right", vector(i8, {-128, -128, 127, 127, -1, -3}), vector(i8, {7, 8, 8, -1, -1, 1})),
+               {-1, -1, 0, 0, -1, -2});
+  expectValues(binary("shift_right", vector(ui8, {255, 255, 255}), vector(ui8, {1, 7, 8})), {127, 1, 0});
+  expectValues(binary("shift_left", vector(i64, {1, 1, 1}), vector(i64, {62, 63, 64})),
+               {4611686018427387904.0, -9223372036854775808.0, 0});
 }

@@ -8,7 +8,7 @@ func.func @identities(%x: tensor<2xf32>, %i: tensor<2xi32>) -> (tensor<2xf32>, t
   %one = mortise.constant dense<1.0> : tensor<f32>
   %zero = mortise.constant dense<0> : tensor<2xi32>
   %true = mortise.constant dense<true> : tensor<2xi1>
-  %ones = mortise.broadcast %one {shape = array<i64: 2>, axes = array<i64>} : (tensor<f32>) -> tensor<2xf32>
+  %ones = mortise.broadcast %one {shape = #mortise.dims<[2]>, axes = array<i64>} : (tensor<f32>) -> tensor<2xf32>
   %0 = mortise.mul %x, %ones : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
   %1 = mortise.div %0, %ones : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
   %2 = mortise.convert %1 {dtype = "f32"} : (tensor<2xf32>) -> tensor<2xf32>

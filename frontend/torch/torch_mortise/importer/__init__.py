@@ -8,6 +8,7 @@ from . import (
     elementwise,
     indexing,
     normalisation,
+    pooling,
     reduction,
     shape,
     window,

@@ -80,8 +80,10 @@ class Emitter:
     # ---- ops --------------------------------------------------------------------------------
 
     def op(self, name, *operands, **attributes):
+        """The op's Value, or a tuple of Values for an op with several results."""
         ids = tuple([None if v is None else v.id for v in operands])
-        return Value(*self.builder.op("mortise." + name, ids, attributes, self.location))
+        made = self.builder.op("mortise." + name, ids, attributes, self.location)
+        return Value(*made) if isinstance(made[0], int) else tuple([Value(*one) for one in made])
 
     def constant(self, value, dtype, shape=()):
         key = (value, type(value), dtype, str(value))  # 0.0 and -0.0 differ

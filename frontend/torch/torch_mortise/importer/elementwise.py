@@ -44,7 +44,10 @@ def binary_plain(name, *overloads):
         return binary(e, name, lhs, rhs, e.dtype)
 
 
-for _name in ("exp", "expm1", "log", "log1p", "sqrt", "rsqrt", "sin", "cos", "tanh", "erf"):
+for _name in (
+    *("exp", "expm1", "exp2", "log", "log1p", "log2", "log10", "sqrt", "rsqrt", "erf", "erfc"),
+    *("sin", "cos", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
+):
     unary_float(_name, getattr(aten, _name).default)
 unary_float("logistic", aten.sigmoid.default)
 binary_plain("mul", aten.mul.Tensor, aten.mul.Scalar)
@@ -55,6 +58,8 @@ binary_plain("and", aten.bitwise_and.Tensor, aten.bitwise_and.Scalar)
 binary_plain("or", aten.bitwise_or.Tensor, aten.bitwise_or.Scalar)
 binary_plain("xor", aten.bitwise_xor.Tensor, aten.bitwise_xor.Scalar)
 binary_plain("rem", aten.fmod.Tensor, aten.fmod.Scalar)
+binary_plain("shift_left", aten.bitwise_left_shift.Tensor, aten.bitwise_left_shift.Tensor_Scalar, aten.__lshift__.Tensor, aten.__lshift__.Scalar)
+binary_plain("shift_right", aten.bitwise_right_shift.Tensor, aten.bitwise_right_shift.Tensor_Scalar, aten.__rshift__.Tensor, aten.__rshift__.Scalar)
 
 
 @handles(aten.add.Tensor, aten.add.Scalar)

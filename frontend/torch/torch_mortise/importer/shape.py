@@ -26,6 +26,7 @@ VIEWS = {
     aten.split.Tensor,
     aten.split_with_sizes.default,
     aten.unbind.int,
+    aten.diagonal.default,
 }
 
 
@@ -226,6 +227,38 @@ def copy(e, destination, source, non_blocking=False):
     return e.tensor(source, destination.dtype, destination.shape) if isinstance(source, Value) else None
 
 
+@handles(aten.diagonal.default)
+def diagonal(e, x, offset=0, first=0, second=1):
+    first, second = axis_of(first, x.rank), axis_of(second, x.rank)
+    rest = [i for i in range(x.rank) if i not in (first, second)]
+    rows, columns = x.shape[first], x.shape[second]
+    count = max(min(rows + min(offset, 0), columns - max(offset, 0)), 0)
+    lead = tuple(x.shape[i] for i in rest)
+    if count == 0 or rows * columns == 0:
+        return e.constant(0, x.dtype, lead + (count,))
+    flat = e.reshape(e.transpose(x, rest + [first, second]), lead + (rows * columns,))
+    begin = offset if offset >= 0 else -offset * columns
+    return e.slice(flat, len(lead), begin, min(begin + (count - 1) * (columns + 1) + 1, rows * columns), columns + 1)
+
+
+# ---- sizes: numbers of the graph, not tensors ----------------------------------------------------
+
+
 @handles(aten.sym_size.int)
 def sym_size(e, x, axis):
     return x.shape[axis]
+
+
+@handles(aten.sym_numel.default)
+def sym_numel(e, x):
+    return x.elements
+
+
+@handles(aten.sym_stride.int)
+def sym_stride(e, x, axis):
+    return e.size(e.node.args[0].meta["val"].stride(axis))
+
+
+@handles(aten.sym_storage_offset.default)
+def sym_storage_offset(e, x):
+    return e.size(e.node.args[0].meta["val"].storage_offset())

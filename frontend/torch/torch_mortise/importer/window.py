@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Convolutions and pools."""
 
+import itertools
 import math
 
 import torch
 
-from ..dtypes import F32, Unsupported, is_narrow_float
+from ..dtypes import F32, is_float, is_narrow_float
 from .core import handles
 
 aten = torch.ops.aten
@@ -18,17 +19,49 @@ def each(values, rank):
 
 @handles(aten.convolution.default)
 def convolution(e, x, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
-    rank = x.rank - 2
+    rank = weight.rank - 2
+    if x.rank == weight.rank - 1:  # no batch
+        whole = (bias, stride, padding, dilation, transposed, output_padding, groups)
+        result = convolution(e, e.reshape(x, (1,) + x.shape), weight, *whole)
+        return e.reshape(result, result.shape[1:])
     stride, padding, dilation = (each(e.sizes(v), rank) for v in (stride, padding, dilation))
     if transposed:
         x, weight, low, high = as_forward(e, x, weight, stride, padding, dilation, each(output_padding, rank), groups)
         stride = (1,) * rank
     else:
         low = high = padding
-    result = e.op("convolution", x, weight, strides=stride, low=low, high=high, dilations=dilation, groups=groups)
+    result = correlate(e, x, weight, stride, low, high, dilation, groups)
     if bias is None:
         return result
     return e.op("add", result, e.broadcast(bias, result.shape, (1,)))
+
+
+def correlate(e, x, weight, stride, low, high, dilation, groups):
+    if not is_float(x.dtype):
+        return integer_correlate(e, x, weight, stride, low, high, dilation, groups)
+    return e.op("convolution", x, weight, strides=stride, low=low, high=high, dilations=dilation, groups=groups)
+
+
+def integer_correlate(e, x, weight, stride, low, high, dilation, groups):
+    """One integer product per kernel position: sums wrap as eager's do."""
+    kernel, (outputs, per_group) = weight.shape[2:], weight.shape[:2]
+    rank, batch = len(kernel), x.shape[0]
+    zeros = (0,) * (rank + 2)
+    x = e.op("pad", x, e.constant(0, x.dtype), low=(0, 0, *low), high=(0, 0, *high), interior=zeros)
+    out = tuple((n - d * (k - 1) - 1) // s + 1 for n, k, s, d in zip(x.shape[2:], kernel, stride, dilation))
+    weight = e.reshape(weight, (groups, outputs // groups, per_group, *kernel))
+    total = None
+    for place in itertools.product(*map(range, kernel)):
+        seen, tap = x, weight
+        for i, (at, d, s, n) in enumerate(zip(place, dilation, stride, out)):
+            seen = e.slice(seen, i + 2, at * d, at * d + (n - 1) * s + 1, s)
+            tap = e.slice(tap, i + 3, at, at + 1)
+        tap = e.reshape(tap, (groups, outputs // groups, per_group))
+        seen = e.transpose(e.reshape(seen, (batch, groups, per_group, math.prod(out))), (1, 2, 0, 3))
+        part = e.op("dot", tap, seen, lhs_batch=(0,), rhs_batch=(0,), lhs_contract=(2,), rhs_contract=(1,))
+        total = part if total is None else e.op("add", total, part)
+    total = e.transpose(total, (2, 0, 1, 3))  # from [groups, outputs / groups, batch, places]
+    return e.reshape(total, (batch, outputs, *out))
 
 
 def as_forward(e, x, weight, stride, padding, dilation, output_padding, groups):
@@ -77,25 +110,6 @@ def with_batch(e, x, rank, function):
     return e.reshape(result, result.shape[1:])
 
 
-def max_pool(overload, rank):
-    @handles(overload)
-    def handler(e, x, window, stride=(), padding=(0,), dilation=(1,), ceil_mode=False):
-        if e.uses(1):
-            raise Unsupported("max_pool's indices")
-        window = each(window, rank)
-        stride, padding, dilation = each(stride, rank) or window, each(padding, rank), each(dilation, rank)
-
-        def pool(x):
-            low, high = pool_padding(x, window, stride, padding, dilation, ceil_mode)
-            return e.op("max_pool", x, window=window, strides=stride, low=low, high=high, dilations=dilation)
-
-        return with_batch(e, x, rank, pool), None
-
-
-max_pool(aten.max_pool2d_with_indices.default, 2)
-max_pool(aten.max_pool3d_with_indices.default, 3)
-
-
 def avg_pool(overload, rank):
     @handles(overload)
     def handler(e, x, window, stride=(), padding=(0,), ceil_mode=False, count_include_pad=True, divisor_override=None):
@@ -138,11 +152,54 @@ avg_pool(aten.avg_pool2d.default, 2)
 avg_pool(aten.avg_pool3d.default, 3)
 
 
-@handles(aten._adaptive_avg_pool2d.default)
-def adaptive_avg_pool(e, x, shape):
-    lead, (height, width) = x.shape[:-2], x.shape[-2:]
-    rows, columns = e.sizes(shape)
-    if not rows or not columns or height % rows or width % columns:
-        raise Unsupported(f"adaptive pool of {height} x {width} to {rows} x {columns}: windows of several sizes")
-    split = e.reshape(x, (*lead, rows, height // rows, columns, width // columns))
-    return e.op("mean", split, axes=(len(lead) + 1, len(lead) + 3))
+# ---- backward ------------------------------------------------------------------------------------
+
+
+def spread_padding(x, kernel, stride, padding, dilation, result):
+    """output_padding: how much longer the input was than a transposed convolution of its result gives."""
+    return [n - ((o - 1) * s - 2 * p + d * (k - 1) + 1)
+            for n, o, s, p, d, k in zip(x, result, stride, padding, dilation, kernel)]
+
+
+def weight_gradient(e, x, grad, kernel, stride, padding, dilation, groups):
+    """w[o, i, k] = sum over n, p of grad[n, o, p] * x[n, i, p * stride + k * dilation - padding]: a convolution of x, channels as
+    its batch, with grad as the kernel."""
+    rank, batch = len(kernel), x.shape[0]
+    inputs, outputs = x.shape[1] // groups, grad.shape[1] // groups
+    tail = tuple(range(3, 3 + rank))
+    x = e.transpose(e.reshape(x, (batch, groups, inputs, *x.shape[2:])), (2, 1, 0, *tail))
+    x = e.reshape(x, (inputs, groups * batch, *x.shape[3:]))
+    taps = e.reshape(e.transpose(grad, (1, 0, *range(2, 2 + rank))), (groups * outputs, batch, *grad.shape[2:]))
+    # as much padding behind as the kernel's last element needs; more is cut off below
+    high = [max((g - 1) * s + (k - 1) * d + 1 - n - p, 0)
+            for g, s, k, d, n, p in zip(grad.shape[2:], stride, kernel, dilation, x.shape[2:], padding)]
+    result = correlate(e, x, taps, dilation, padding, tuple(high), stride, groups)
+    for i, extent in enumerate(kernel, 2):
+        result = e.slice(result, i, 0, extent)
+    return e.transpose(result, (1, 0, *range(2, 2 + rank)))
+
+
+@handles(aten.convolution_backward.default)
+def convolution_backward(
+    e, grad, x, weight, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, wanted
+):
+    rank = weight.rank - 2
+    if x.rank == weight.rank - 1:
+        x, grad = e.reshape(x, (1,) + x.shape), e.reshape(grad, (1,) + grad.shape)
+        results = convolution_backward(e, grad, x, weight, bias_sizes, stride, padding, dilation, transposed,
+                                       output_padding, groups, wanted)
+        return (results[0] and e.reshape(results[0], results[0].shape[1:]), *results[1:])
+    stride, padding, dilation = (each(e.sizes(v), rank) for v in (stride, padding, dilation))
+    kernel, zeros, results = weight.shape[2:], (0,) * rank, [None, None, None]
+    if wanted[0]:
+        extra = zeros if transposed else spread_padding(x.shape[2:], kernel, stride, padding, dilation, grad.shape[2:])
+        back = convolution(e, grad, weight, None, stride, padding, dilation, not transposed, extra, groups)
+        for i, extent in enumerate(x.shape[2:], 2):
+            back = e.slice(back, i, 0, extent)
+        results[0] = back
+    if wanted[1]:
+        sides = (grad, x) if transposed else (x, grad)
+        results[1] = weight_gradient(e, *sides, kernel, stride, padding, dilation, groups)
+    if wanted[2]:
+        results[2] = e.op("reduce_sum", grad, axes=(0, *range(2, 2 + rank)))
+    return tuple(results)

@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""OpInfo's samples, run and judged one by one."""
+
+import copy
+import random
+import warnings
+
+import torch
+from torch._decomp import decomposition_table
+from torch.utils import _pytree as pytree
+
+from torch_mortise import dtypes
+
+from . import judge
+from .trace import Excluded, MortiseError, Unmapped, Unsupported, called, compile_graph, trace
+
+DTYPES = [d for d in dtypes.TO_TORCH.values()]
+SEED = 1234
+aten = torch.ops.aten
+# What they hold is anything: shape and dtype are judged.
+UNINITIALISED = {aten.empty.memory_format, aten.empty_like.default, aten.new_empty.default, aten.new_empty_strided.default,
+                 aten.empty_strided.default, aten.empty_permuted.default}
+
+
+def database():
+    from torch.testing._internal.common_methods_invocations import op_db
+
+    return {f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name: op for op in op_db}
+
+
+def samples(op, dtype):
+    """(index, sample): OpInfo's own, then the first ones again with inputs that are not contiguous."""
+    torch.manual_seed(SEED)
+    random.seed(SEED)
+    import numpy
+
+    numpy.random.seed(SEED)
+    made = []
+    for index, sample in enumerate(op.sample_inputs("cpu", dtype, requires_grad=False)):
+        yield index, sample
+        if len(made) < 2:
+            made.append(sample)
+    for offset, sample in enumerate(made):
+        try:
+            changed = sample.noncontiguous()
+        except Exception:  # not every sample has such a form
+            continue
+        yield f"n{offset}", changed
+
+
+class Sample:
+    """A call of an operator with its tensors taken out."""
+
+    def __init__(self, op, sample):
+        self.op = op.op
+        leaves, self.spec = pytree.tree_flatten(((sample.input, *sample.args), sample.kwargs))
+        self.leaves = leaves
+        self.positions = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+        self.tensors = [leaves[i] for i in self.positions]
+        for tensor in self.tensors:
+            self.check_tensor(tensor, "an input")
+        if any(isinstance(leaf, (complex, torch.Generator)) for leaf in leaves):
+            raise Excluded("complex numbers" if any(isinstance(v, complex) for v in leaves) else "a generator as argument")
+        if any(leaf in (torch.complex64, torch.complex128, torch.complex32) for leaf in leaves if isinstance(leaf, torch.dtype)):
+            raise Excluded("complex numbers")
+
+    @staticmethod
+    def check_tensor(tensor, what):
+        if tensor.layout is not torch.strided:
+            raise Excluded("sparse tensors", f"{what} of layout {tensor.layout}")
+        if tensor.is_complex():
+            raise Excluded("complex numbers", f"{what} of {tensor.dtype}")
+        if tensor.dtype not in DTYPES:
+            raise Excluded("a dtype that the language has not", f"{what} of {tensor.dtype}")
+
+    def __call__(self, *tensors):
+        """The tensors among the results."""
+        leaves = list(self.leaves)
+        for position, tensor in zip(self.positions, tensors):
+            leaves[position] = tensor
+        arguments, keywords = pytree.tree_unflatten(leaves, self.spec)
+        return [v for v in pytree.tree_leaves(self.op(*arguments, **keywords)) if isinstance(v, torch.Tensor)]
+
+    def widened(self, tensors):
+        """The same call with f64 for every float, its dtype arguments included."""
+        other = copy.copy(self)
+        other.leaves = [torch.float64 if isinstance(v, torch.dtype) and v.is_floating_point else v for v in self.leaves]
+        return other, [t.double() if t.is_floating_point() else t for t in tensors]
+
+
+def run(op, sample, record=None):
+    """None when the sample passes, text when it fails; raises Excluded or Unmapped."""
+    if op.name.startswith("jiterator"):
+        raise Excluded("an operator of PyTorch's other devices, which raises on CPU")
+    call = Sample(op, sample)
+    kept = [t.detach().clone() for t in call.tensors]  # some calls write into their arguments
+    inputs = [t.detach() for t in call.tensors]
+    try:
+        module, traced = trace(call, inputs), None
+        if record is not None:
+            record |= {str(t) for t in called(module)}
+        found = compile_graph(module, call.tensors).run(inputs)
+    except (Unmapped, Unsupported, MortiseError) as error:  # after eager has had its say
+        traced = error
+    eager = call(*call.tensors)
+    for value in eager:
+        call.check_tensor(value, "a result")
+    if not eager:
+        raise Excluded("no tensor among the results")
+    if isinstance(traced, Unsupported):
+        raise Excluded("refused by the importer", traced)
+    if isinstance(traced, MortiseError):
+        return f"import: {traced.message}"
+    if traced is not None:
+        raise traced
+    unset = {output for output, node in enumerate(outputs(module)) if node.target in UNINITIALISED}
+    return verdict(call, kept, module, found, eager, unset)
+
+
+def outputs(module):
+    return next(n for n in module.graph.nodes if n.op == "output").args[0]
+
+
+def verdict(call, tensors, module, found, eager, unset):
+    if len(found) != len(eager):
+        return f"{len(found)} results, expected {len(eager)}"
+    for f, e, node in zip(found, eager, outputs(module)):
+        why = judge.mismatch(f, e)
+        fake = node.meta.get("val")
+        if why and isinstance(fake, torch.Tensor) and judge.mismatch(f, fake) is None:
+            raise Excluded("PyTorch's fake tensors and its CPU kernel disagree on the result's type", why)
+        if why:
+            return why
+    judged = [i for i in range(len(eager)) if i not in unset]
+    found, eager = [found[i] for i in judged], [eager[i] for i in judged]
+    if all(judge.close(f, e) for f, e in zip(found, eager)):
+        return None
+    for f, e in zip(found, eager):
+        if not e.is_floating_point() and not torch.equal(f, e):
+            return describe(f, e, f != e)
+    wide, wide_tensors = call.widened(tensors)
+    exact = wide(*[t.clone() for t in wide_tensors])
+    exact = [exact[i] for i in judged]
+    if [tuple(e.shape) for e in exact] != [tuple(e.shape) for e in eager]:
+        return "eager gives another shape in f64"
+    pairs = [(f, e, x) for f, e, x in zip(found, eager, exact) if e.is_floating_point()]
+    if all(bool(judge.within(*pair).all()) for pair in pairs):
+        return None
+    narrow = {e.dtype for e in [*eager, *tensors] if e.is_floating_point()}
+    module = trace(wide, wide_tensors, decomposition_table if narrow == {torch.float64} else None)
+    moved = judge.spread(module, wide_tensors, [x for _, _, x in pairs], narrow, [i for i, e in enumerate(eager) if e.is_floating_point()])
+    for (f, e, x), a in zip(pairs, moved):
+        good = judge.within(f, e, x, a)
+        if not bool(good.all()):
+            return describe(f, e, ~good, x)
+    return None
+
+
+def describe(found, expected, wrong, exact=None):
+    places = wrong.nonzero()[:3].tolist()
+    shown = "; ".join(
+        f"at {place}: {found[tuple(place)].item()!r}, eager {expected[tuple(place)].item()!r}"
+        + (f", f64 {exact[tuple(place)].item()!r}" if exact is not None else "")
+        for place in places
+    )
+    return f"{int(wrong.sum())} of {found.numel()} {found.dtype} elements differ: {shown}"
+
+
+def judge_operator(name, op, wanted_dtypes=None, only=None):
+    """A record of everything tried for one OpInfo entry."""
+    record = {"name": name, "samples": 0, "passed": 0, "failed": [], "excluded": [], "unmapped": {}, "dtypes": {}, "overloads": set()}
+    supported = op.supported_dtypes("cpu")
+    for dtype in wanted_dtypes or DTYPES:
+        if dtype not in supported:
+            continue
+        short = str(dtype).removeprefix("torch.")
+        iterator = samples(op, dtype)
+        while True:
+            try:
+                index, sample = next(iterator)
+            except StopIteration:
+                break
+            except Exception as error:
+                record["excluded"].append((f"{name}:{short}:*", "OpInfo cannot make its samples", str(error)[:200]))
+                break
+            if only is not None and not only(short, index):
+                continue
+            record["samples"] += 1
+            count = record["dtypes"].setdefault(short, [0, 0])
+            count[0] += 1
+            place = f"{name}:{short}:{index}"
+            try:
+                why = guarded(op, sample, record["overloads"])
+            except Unmapped as error:
+                for overload in error.overloads:
+                    record["unmapped"][overload] = record["unmapped"].get(overload, 0) + 1
+                record["excluded"].append((place, "unmapped", str(error)))
+            except Excluded as error:
+                record["excluded"].append((place, error.kind, error.detail))
+            else:
+                if why is None:
+                    record["passed"] += 1
+                    count[1] += 1
+                else:
+                    record["failed"].append((place, why))
+    return record
+
+
+def guarded(op, sample, record):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            with torch.no_grad():
+                return run(op, sample, record)
+        except (Excluded, Unmapped):
+            raise
+        except Exception as error:
+            return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""One call -> an ATen graph (the backend's decompositions, fake tensors, no mutations) -> a mortise program on one device."""
+
+import operator
+
+import torch
+import torch.fx
+from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
+from torch._subclasses.functional_tensor import FunctionalTensorMode, dispatch_functionalize
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+
+from torch_mortise import _library, dtypes
+from torch_mortise.backend import decompositions
+from torch_mortise.errors import MortiseError, Unsupported
+from torch_mortise.importer import HANDLERS, Emitter, Value
+from torch_mortise.layout import dense_strides
+
+DEVICE = "reference"
+
+
+class Excluded(Exception):
+    """The sample cannot be judged: (kind, detail)."""
+
+    def __init__(self, kind, detail=""):
+        super().__init__(f"{kind}: {detail}" if detail else kind)
+        self.kind, self.detail = kind, str(detail)
+
+
+class Unmapped(Exception):
+    """The trace holds overloads without a handler."""
+
+    def __init__(self, overloads):
+        super().__init__(", ".join(sorted(overloads)))
+        self.overloads = overloads
+
+
+def trace(function, tensors, decomposed=None):
+    """The graph of function(*tensors) -> list of tensors, as AOTAutograd would hand it over."""
+    try:
+        functional = dispatch_functionalize(function, FunctionalTensorMode())
+        table = decompositions() if decomposed is None else decomposed
+        module = make_fx(functional, decomposition_table=table, tracing_mode="fake")(*tensors)
+    except (DataDependentOutputException, DynamicOutputShapeException) as error:
+        raise Unmapped({str(error.func)}) from None
+    except GuardOnDataDependentSymNode:
+        raise Unmapped({"aten._local_scalar_dense.default"}) from None
+    remove_unused(module.graph)
+    return module
+
+
+def remove_unused(graph):
+    """Without mutations, what no result depends on need not run; placeholders stay."""
+    for node in reversed(graph.nodes):
+        if node.op in ("call_function", "get_attr") and not node.users:
+            graph.erase_node(node)
+
+
+def called(module):
+    """The overloads of a graph."""
+    return {n.target for n in module.graph.nodes if n.op == "call_function" and n.target is not operator.getitem}
+
+
+class GraphImporter(Emitter):
+    """Imports a whole FX graph with numbers for shapes."""
+
+    def __init__(self, builder):
+        super().__init__(builder, lambda value: value)
+        self.environment = {}
+
+    def is_constant(self, node):
+        return False
+
+    def lookup(self, node):
+        return self.environment[node]
+
+    def run(self, module, tensors):
+        """The output Values and the program's inputs."""
+        inputs, tensors = [], iter(tensors)
+        for node in module.graph.nodes:
+            if node.op == "placeholder":
+                tensor = next(tensors)
+                dtype, shape = dtypes.number(tensor.dtype), tuple(tensor.shape)
+                self.environment[node] = Value(*self.builder.input(node.name, dtype, shape, 0))
+                inputs.append((len(inputs), 0, dtype, shape, dense_strides(shape), shape))
+            elif node.op == "get_attr":
+                tensor = getattr(module, node.target)
+                node.meta.setdefault("val", tensor)
+                self.environment[node] = self.tensor_literal(tensor)
+            elif node.op == "call_function":
+                self.import_node(node)
+            elif node.op == "output":
+                return [self.environment[n] for n in node.args[0]], inputs
+        raise AssertionError("a graph without an output")
+
+    def import_node(self, node):
+        self.node, self.location = node, node.name
+        if node.target is operator.getitem:
+            self.environment[node] = self.environment[node.args[0]][node.args[1]]
+            return
+        arguments = torch.fx.node.map_arg(node.args, self.lookup)
+        keywords = torch.fx.node.map_arg(node.kwargs, self.lookup)
+        self.environment[node] = HANDLERS[node.target](self, *arguments, **keywords)
+
+
+def compile_graph(module, tensors, device=DEVICE):
+    """(program, text): Unmapped, Unsupported or MortiseError say why not."""
+    missing = {str(t) for t in called(module) if t not in HANDLERS}
+    if missing:
+        raise Unmapped(missing)
+    builder = _library.native().Builder(_library.session((("device", device),)), "sample")
+    values, inputs = GraphImporter(builder).run(module, tensors)
+    outputs, results = [], []
+    for number, value in enumerate(values):
+        builder.output(value.id, -1)
+        keywords = {"dtype": dtypes.TO_TORCH[value.dtype]}
+        outputs.append((-1, value.dtype, value.shape, (value.shape, dense_strides(value.shape)), keywords))
+        results.append((0, number, None, None, None, None))
+    program = builder.compile(())
+    program.configure(tuple(inputs), tuple(outputs), tuple(results))
+    program.bind([None] * len(inputs), [None] * len(inputs))
+    return program
+
+
+__all__ = ["Excluded", "MortiseError", "Unmapped", "Unsupported", "called", "compile_graph", "trace"]

@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Adaptive pools, the indices of max pools, and what pools hand back to their input."""
+
+import math
+
+import torch
+
+from ..dtypes import F32, I64, is_float, is_narrow_float, lowest
+from .core import handles
+from .indexing import scatter_into
+from .window import each, pool_padding, with_batch
+
+aten = torch.ops.aten
+
+
+def wide(e, x):
+    return e.convert(x, F32 if is_narrow_float(x.dtype) else x.dtype)
+
+
+def ranges(begins, ends):
+    """Windows begin .. end along one axis as positions [count, longest] and whether each lies in its window."""
+    longest = max(b - a for a, b in zip(begins, ends))
+    positions = [[max(min(a + i, b - 1), 0) for i in range(longest)] for a, b in zip(begins, ends)]
+    inside = [[a + i < b for i in range(longest)] for a, b in zip(begins, ends)]
+    return torch.tensor(positions, dtype=torch.int64).reshape(-1, longest), torch.tensor(inside).reshape(-1, longest)
+
+
+def window_sums(e, x, axis, begins, ends):
+    """Sums of x over begin .. end along `axis`, for windows of any sizes."""
+    count, extent = len(begins), x.shape[axis]
+    lengths = {b - a for a, b in zip(begins, ends)}
+    tail = x.shape[axis + 1 :]
+    if lengths == {extent // count} and begins == [i * (extent // count) for i in range(count)]:
+        split = e.reshape(x, x.shape[:axis] + (count, extent // count) + tail)
+        return e.op("reduce_sum", split, axes=(axis + 1,))
+    if lengths == {0}:
+        return e.constant(0, x.dtype, x.shape[:axis] + (count,) + tail)
+    positions, inside = ranges(begins, ends)
+    taken = e.op("take", x, e.tensor_literal(positions), axis=axis)
+    mask = e.broadcast(e.tensor_literal(inside), taken.shape, (axis, axis + 1))
+    taken = e.select(mask, taken, e.constant(0, x.dtype, taken.shape))
+    return e.op("reduce_sum", taken, axes=(axis + 1,))
+
+
+def adaptive_windows(extent, count):
+    return [i * extent // count for i in range(count)], [-(-(i + 1) * extent // count) for i in range(count)]
+
+
+def adaptive_avg_pool(overload, rank):
+    @handles(overload)
+    def handler(e, x, shape):
+        shape, lead, dtype = tuple(e.sizes(shape)), x.rank - rank, x.dtype
+        result_shape = x.shape[:lead] + shape
+        if 0 in result_shape:
+            return e.constant(0, dtype, result_shape)
+        if all(extent % count == 0 for extent, count in zip(x.shape[lead:], shape)) and is_float(dtype):
+            split = [n for extent, count in zip(x.shape[lead:], shape) for n in (count, extent // count)]
+            split = e.reshape(x, (*x.shape[:lead], *split))
+            return e.op("mean", split, axes=tuple(lead + 1 + 2 * i for i in range(rank)))
+        result = wide(e, x)
+        for axis, count in enumerate(shape, lead):
+            result = window_sums(e, result, axis, *adaptive_windows(x.shape[axis], count))
+        for axis, count in enumerate(shape, lead):
+            result = divide_by_lengths(e, result, axis, *adaptive_windows(x.shape[axis], count))
+        return e.convert(result, dtype)
+
+
+def divide_by_lengths(e, value, axis, begins, ends):
+    lengths = torch.tensor([b - a for a, b in zip(begins, ends)], dtype=torch.float64)
+    lengths = e.convert(e.tensor_literal(lengths), value.dtype)
+    return e.op("div", value, e.broadcast(lengths, value.shape, (axis,)))
+
+
+adaptive_avg_pool(aten._adaptive_avg_pool2d.default, 2)
+adaptive_avg_pool(aten._adaptive_avg_pool3d.default, 3)
+
+
+@handles(aten.adaptive_avg_pool1d.default)
+def adaptive_avg_pool1d(e, x, shape):
+    dtype, axis, count = x.dtype, x.rank - 1, e.sizes(shape)[0]
+    windows = adaptive_windows(x.shape[axis], count)
+    return e.convert(divide_by_lengths(e, window_sums(e, wide(e, x), axis, *windows), axis, *windows), dtype)
+
+
+def adaptive_avg_pool_backward(overload, rank):
+    """Each input element gets its share of the windows that it lies in: a run of neighbours."""
+
+    @handles(overload)
+    def handler(e, grad, x):
+        dtype, lead, result = x.dtype, x.rank - rank, wide(e, grad)
+        if 0 in x.shape or 0 in grad.shape:
+            return e.constant(0, dtype, x.shape)
+        for axis in range(lead, x.rank):
+            begins, ends = adaptive_windows(x.shape[axis], grad.shape[axis])
+            result = divide_by_lengths(e, result, axis, begins, ends)
+            windows = [[o for o, (a, b) in enumerate(zip(begins, ends)) if a <= i < b] for i in range(x.shape[axis])]
+            result = window_sums(e, result, axis, [w[0] for w in windows], [w[-1] + 1 for w in windows])
+        return e.convert(result, dtype)
+
+
+adaptive_avg_pool_backward(aten._adaptive_avg_pool2d_backward.default, 2)
+adaptive_avg_pool_backward(aten._adaptive_avg_pool3d_backward.default, 3)
+
+
+# ---- max pools -----------------------------------------------------------------------------------
+
+
+def padded_windows(e, x, fill, lead, windows):
+    """x [lead, s...] as [lead, o..., elements of a window], by one gather per axis; `windows` gives (window, stride, low, high,
+    dilation) for each axis. Padding holds `fill`."""
+    rank = x.rank - lead
+    low, high = [w[2] for w in windows], [w[3] for w in windows]
+    if any(low) or any(high):
+        x = e.op("pad", x, e.constant(fill, x.dtype), low=(0,) * lead + tuple(low), high=(0,) * lead + tuple(high),
+                 interior=(0,) * x.rank)
+    outs = []
+    for i, (k, s, _, _, d) in enumerate(windows):
+        axis = lead + 2 * i
+        out = (x.shape[axis] - d * (k - 1) - 1) // s + 1
+        outs.append(out)
+        starts = e.op("mul", e.iota((out, k), I64, 0), e.constant(s, I64, (out, k)))
+        steps = e.op("mul", e.iota((out, k), I64, 1), e.constant(d, I64, (out, k)))
+        x = e.op("take", x, e.op("add", starts, steps), axis=axis)
+    order = [*range(lead), *(lead + 2 * i for i in range(rank)), *(lead + 2 * i + 1 for i in range(rank))]
+    x = e.transpose(x, order)
+    return e.reshape(x, x.shape[: lead + rank] + (math.prod(w[0] for w in windows),))
+
+
+def max_pool_indices(e, x, windows):
+    """The place in x's spatial dimensions of each window's first largest element; NaN is largest."""
+    space = x.shape[2:]
+    seen = padded_windows(e, x, lowest(x.dtype), 2, windows)
+    places = e.reshape(e.iota((math.prod(space),), I64), (1, 1) + space)
+    places = padded_windows(e, places, -1, 2, windows)
+    inside = e.compare(places, e.constant(0, I64, places.shape), "ge")
+    inside = e.broadcast(e.reshape(inside, inside.shape[1:]), seen.shape, tuple(range(1, seen.rank)))
+    places = e.broadcast(e.reshape(places, places.shape[1:]), seen.shape, tuple(range(1, seen.rank)))
+    # padding never wins: the first element inside that equals the largest
+    largest = e.op("reduce_max", seen, axes=(seen.rank - 1,))
+    spread = e.broadcast(largest, seen.shape, tuple(range(largest.rank)))
+    wins = e.compare(seen, spread, "eq")
+    if is_float(x.dtype):
+        nan = e.compare(seen, seen, "ne")
+        wins = e.op("or", wins, nan)
+        # every later NaN replaces an earlier choice in eager's loop; the last one stays
+        some = e.broadcast(e.op("reduce_max", nan, axes=(seen.rank - 1,)), seen.shape, tuple(range(largest.rank)))
+        order = e.iota(seen.shape, I64, seen.rank - 1)
+        order = e.select(some, order, e.op("neg", order))
+    else:
+        order = e.op("neg", e.iota(seen.shape, I64, seen.rank - 1))
+    beyond = e.constant(-(1 << 62), I64, seen.shape)
+    order = e.select(e.op("and", wins, inside), order, beyond)
+    chosen = e.reshape(e.op("argmax", order, axis=seen.rank - 1), largest.shape + (1,))
+    return e.reshape(e.op("take_along", places, chosen, axis=seen.rank - 1), largest.shape)
+
+
+def max_pool(overload, rank):
+    @handles(overload)
+    def handler(e, x, window, stride=(), padding=(0,), dilation=(1,), ceil_mode=False):
+        window = each(window, rank)
+        stride, padding, dilation = each(stride, rank) or window, each(padding, rank), each(dilation, rank)
+
+        def pool(x):
+            low, high = pool_padding(x, window, stride, padding, dilation, ceil_mode)
+            return e.op("max_pool", x, window=window, strides=stride, low=low, high=high, dilations=dilation)
+
+        def places(x):
+            low, high = pool_padding(x, window, stride, padding, dilation, ceil_mode)
+            return max_pool_indices(e, x, list(zip(window, stride, low, high, dilation)))
+
+        return with_batch(e, x, rank, pool), with_batch(e, x, rank, places) if e.uses(1) else None
+
+
+max_pool(aten.max_pool2d_with_indices.default, 2)
+max_pool(aten.max_pool3d_with_indices.default, 3)
+
+
+def max_pool_backward(overload, rank):
+    @handles(overload)
+    def handler(e, grad, x, window, stride, padding, dilation, ceil_mode, indices):
+        lead = x.shape[: x.rank - rank]
+        flat = lead + (math.prod(x.shape[x.rank - rank :]),)
+        many = lead + (math.prod(grad.shape[x.rank - rank :]),)
+        zeros = e.constant(0, x.dtype, flat)
+        result = scatter_into(e, zeros, len(lead), e.reshape(indices, many), e.reshape(grad, many), "add")
+        return e.reshape(result, x.shape)
+
+
+max_pool_backward(aten.max_pool2d_with_indices_backward.default, 2)
+max_pool_backward(aten.max_pool3d_with_indices_backward.default, 3)
+
+
+def avg_pool_backward(overload, rank):
+    @handles(overload)
+    def handler(e, grad, x, window, stride, padding, ceil_mode, count_include_pad, divisor_override):
+        window = each(window, rank)
+        stride, padding = each(stride, rank) or window, each(padding, rank)
+        dtype, lead, result = x.dtype, x.rank - rank, wide(e, grad)
+        if 0 in x.shape or 0 in grad.shape:
+            return e.constant(0, dtype, x.shape)
+        if divisor_override:
+            result = e.op("div", result, e.constant(float(divisor_override), result.dtype, result.shape))
+        for axis in range(lead, x.rank):
+            i, extent, count = axis - lead, x.shape[axis], grad.shape[axis]
+            begins = [o * stride[i] - padding[i] for o in range(count)]
+            ends = [min(b + window[i], extent + padding[i]) for b in begins]
+            inner = [max(b, 0) for b in begins], [min(n, extent) for n in ends]
+            if not divisor_override:
+                result = divide_by_lengths(e, result, axis, *((begins, ends) if count_include_pad else inner))
+            windows = [[o for o, (a, b) in enumerate(zip(*inner)) if a <= n < b] for n in range(extent)]
+            sums = [w[0] if w else 0 for w in windows], [w[-1] + 1 if w else 0 for w in windows]
+            result = window_sums(e, result, axis, *sums)
+        return e.convert(result, dtype)
+
+
+avg_pool_backward(aten.avg_pool2d_backward.default, 2)
+avg_pool_backward(aten.avg_pool3d_backward.default, 3)
