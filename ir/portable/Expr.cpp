@@ -2,46 +2,13 @@
 #include "Expr.h"
 
 #include "Limits.h"
+#include <mortise/dim.hpp>
 #include <mortise/portable/Graph.h>
-
-#include <algorithm>
 
 namespace mortise {
 namespace {
 
 Error invalid(std::string message) { return {MORTISE_INVALID_ARGUMENT, std::move(message)}; }
-
-// False on overflow or a divisor of 0.
-bool combine(int32_t op, int64_t left, int64_t right, int64_t &result) {
-  switch (op) {
-  case MORTISE_EXPR_ADD:
-    return !__builtin_add_overflow(left, right, &result);
-  case MORTISE_EXPR_SUB:
-    return !__builtin_sub_overflow(left, right, &result);
-  case MORTISE_EXPR_MUL:
-    return !__builtin_mul_overflow(left, right, &result);
-  case MORTISE_EXPR_MIN:
-    result = std::min(left, right);
-    return true;
-  case MORTISE_EXPR_MAX:
-    result = std::max(left, right);
-    return true;
-  case MORTISE_EXPR_FLOORDIV:
-    if (right == 0 || (left == INT64_MIN && right == -1))
-      return false;
-    result = left / right - (left % right != 0 && (left < 0) != (right < 0) ? 1 : 0);
-    return true;
-  case MORTISE_EXPR_MOD:
-    if (right == 0)
-      return false;
-    result = right == -1 ? 0 : left % right;
-    if (result != 0 && (result < 0) != (right < 0))
-      result += right;
-    return true;
-  default:
-    return false;
-  }
-}
 
 } // namespace
 

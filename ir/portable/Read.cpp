@@ -42,11 +42,16 @@ public:
   std::vector<MortiseAttribute> attributes;
   std::vector<MortiseSymbol> symbols;
   std::vector<MortiseAlias> aliases;
-  std::vector<const MortiseValue *> valueLists; // values, inputs, outputs, then each node's operands and results
+  std::vector<MortiseGuard> guards;
+  std::vector<MortiseGraph> bodies;
+  // Of the bodies, then the graph: values, inputs, each node's operands and results, outputs.
+  std::vector<const MortiseValue *> valueLists;
   std::vector<const MortiseNode *> nodeList;
   std::vector<const MortiseAttribute *> attributeList;
   std::vector<const MortiseSymbol *> symbolList;
   std::vector<const MortiseAlias *> aliasList;
+  std::vector<const MortiseGuard *> guardList;
+  std::vector<const MortiseGraph *> bodyList;
   OwnerExtension extension{};
   MortiseGraph graph{};
 };
@@ -60,8 +65,12 @@ public:
 
   // On false `error` says what was found.
   bool read() {
-    return verify() && sizes() && readSymbols() && readTypes() && readValues() && readInputs() && readNodes() &&
-           readOutputs() && readAliases();
+    if (!verify() || !sizes() || !readSymbols() || !readTypes() || !readGuards())
+      return false;
+    for (size_t i = 0; i < out.bodies.size(); ++i)
+      if (!readBody(*in->bodies()->Get(static_cast<uint32_t>(i)), out.bodies[i]))
+        return false;
+    return readBody(*in, out.graph) && readAliases();
   }
   Error error;
 
@@ -100,33 +109,88 @@ private:
     return false;
   }
 
-  bool sizes() {
-    size_t lists = count(in->values()) + count(in->inputs()) + count(in->outputs());
-    size_t attributes = 0, exprs = 0;
-    for (size_t i = 0; i < count(in->nodes()); ++i) {
-      const portable::Node *node = in->nodes()->Get(static_cast<uint32_t>(i));
-      lists += count(node->operands()) + count(node->results());
-      attributes += count(node->attributes());
+  // What the arrays will hold; for the graph and each of its bodies.
+  struct Sizes {
+    size_t values = 0, nodes = 0, lists = 0, attributes = 0, exprs = 0, bodies = 0;
+  };
+  template <typename From> bool add(const From &from, Sizes &sizes) {
+    sizes.values += count(from.values());
+    sizes.nodes += count(from.nodes());
+    sizes.lists += count(from.values()) + count(from.inputs()) + count(from.outputs());
+    for (uint32_t i = 0; i < count(from.nodes()); ++i) {
+      const portable::Node *node = from.nodes()->Get(i);
+      sizes.lists += count(node->operands()) + count(node->results());
+      sizes.attributes += count(node->attributes());
+      sizes.bodies += count(node->bodies());
+      for (uint32_t j = 0; j < count(node->attributes()); ++j)
+        sizes.exprs += count(node->attributes()->Get(j)->step_counts());
+      if (std::max({sizes.values, sizes.nodes, sizes.lists, sizes.attributes, sizes.exprs}) > out.size / 4)
+        return corrupt("its lists share bytes");
     }
-    for (size_t i = 0; i < count(in->types()); ++i)
-      exprs += count(in->types()->Get(static_cast<uint32_t>(i))->step_counts());
-    if (std::max({lists, attributes, exprs}) > out.size / 4)
+    return true;
+  }
+
+  bool sizes() {
+    Sizes sizes;
+    for (uint32_t i = 0; i < count(in->bodies()); ++i)
+      if (!add(*in->bodies()->Get(i), sizes))
+        return false;
+    if (!add(*in, sizes))
+      return false;
+    for (uint32_t i = 0; i < count(in->types()); ++i)
+      sizes.exprs += count(in->types()->Get(i)->step_counts());
+    if (std::max({sizes.values, sizes.lists, sizes.exprs}) > out.size / 4)
       return corrupt("its lists share bytes");
+    if (sizes.bodies != count(in->bodies()))
+      return corrupt("its nodes have " + num(sizes.bodies) + " bodies, and it holds " + num(count(in->bodies())));
+    if (in->version() < 2 && (sizes.bodies != 0 || count(in->guards()) != 0))
+      return corrupt("a graph of format version 1 holds bodies or guards");
+    if (!checkNesting())
+      return false;
     out.types.resize(count(in->types()));
-    out.exprs.resize(exprs);
-    out.values.resize(count(in->values()));
-    out.nodes.resize(count(in->nodes()));
-    out.attributes.resize(attributes);
+    out.exprs.resize(sizes.exprs);
+    out.values.resize(sizes.values);
+    out.nodes.resize(sizes.nodes);
+    out.attributes.resize(sizes.attributes);
     out.symbols.resize(count(in->symbols()));
     out.aliases.resize(count(in->aliases()));
-    out.valueLists.resize(lists);
-    out.nodeList.resize(out.nodes.size());
-    out.attributeList.resize(attributes);
+    out.guards.resize(count(in->guards()));
+    out.bodies.resize(sizes.bodies);
+    out.valueLists.resize(sizes.lists);
+    out.nodeList.resize(sizes.nodes);
+    out.attributeList.resize(sizes.attributes);
     out.symbolList.resize(out.symbols.size());
     out.aliasList.resize(out.aliases.size());
-    out.graph.struct_size = sizeof(MortiseGraph);
-    out.graph.opset = in->opset();
-    return text(in->name(), portable::maxName, out.graph.name);
+    out.guardList.resize(out.guards.size());
+    out.bodyList.resize(sizes.bodies);
+    return true;
+  }
+
+  // A body's own bodies come before it, so nothing is nested in itself; each belongs to one node.
+  bool checkNesting() {
+    std::vector<uint8_t> depths(count(in->bodies())); // 0: not yet claimed; bounded by the bytes
+    std::vector<bool> claimed(depths.size());
+    for (size_t i = 0; i <= depths.size(); ++i) {
+      const bool whole = i == depths.size();
+      const auto *nodes = whole ? in->nodes() : in->bodies()->Get(static_cast<uint32_t>(i))->nodes();
+      size_t depth = whole ? 0 : 1;
+      for (uint32_t j = 0; j < count(nodes); ++j)
+        for (uint32_t k = 0; k < count(nodes->Get(j)->bodies()); ++k) {
+          const uint32_t body = nodes->Get(j)->bodies()->Get(k);
+          if (body >= i)
+            return corrupt("a node has body " + num(body) + "; expected one of the " + num(i) + " that come before it");
+          if (claimed[body])
+            return corrupt("body " + num(body) + " belongs to two nodes");
+          claimed[body] = true;
+          depth = std::max(depth, size_t(depths[body]) + 1);
+        }
+      if (whole)
+        break;
+      if (depth > portable::maxNesting)
+        return corrupt("expected bodies nested at most " + num(portable::maxNesting) + " deep, found more");
+      depths[i] = static_cast<uint8_t>(depth);
+    }
+    return true;
   }
 
   // NULL becomes "".
@@ -148,6 +212,11 @@ private:
     return aligned(result) || corrupt("an array is not aligned");
   }
 
+  bool stepArray(const fb::Vector<const portable::ExprStep *> *vector, const MortiseExprStep *&result) {
+    result = vector && vector->size() ? reinterpret_cast<const MortiseExprStep *>(vector->Data()) : nullptr;
+    return aligned(result) || corrupt("an array is not aligned");
+  }
+
   bool readSymbols() {
     for (size_t i = 0; i < out.symbols.size(); ++i) {
       const portable::Symbol *from = in->symbols()->Get(static_cast<uint32_t>(i));
@@ -160,13 +229,10 @@ private:
                        num(symbol.max) + " and the divisor " + num(symbol.divisor));
       out.symbolList[i] = &symbol;
     }
-    out.graph.symbols = out.symbolList.data();
-    out.graph.symbol_count = out.symbols.size();
     return true;
   }
 
   bool readTypes() {
-    size_t expr = 0;
     for (size_t i = 0; i < out.types.size(); ++i) {
       const portable::Type *from = in->types()->Get(static_cast<uint32_t>(i));
       MortiseType &type = out.types[i];
@@ -178,13 +244,13 @@ private:
         return corrupt("type " + num(i) + " has rank " + num(count(from->dims())) + "; the most is " +
                        num(portable::maxRank));
       type.rank = static_cast<int32_t>(count(from->dims()));
-      if (!array(from->dims(), type.dims) || !readDims(*from, type, expr) || !readStrides(*from, type))
+      if (!array(from->dims(), type.dims) || !readDims(*from, type) || !readStrides(*from, type))
         return false;
     }
     return true;
   }
 
-  bool readDims(const portable::Type &from, MortiseType &type, size_t &expr) {
+  bool readDims(const portable::Type &from, MortiseType &type) {
     int64_t elements = 1;
     bool dynamic = false;
     for (int64_t dim : dims(type)) {
@@ -201,25 +267,30 @@ private:
                      ", found " + num(count(from.step_counts())));
     if (!dynamic)
       return true;
-    const auto *steps = from.steps() ? reinterpret_cast<const MortiseExprStep *>(from.steps()->Data()) : nullptr;
-    if (!aligned(steps))
-      return corrupt("an array is not aligned");
+    type.dim_exprs = &out.exprs[nextExpr];
+    return programs(from, type.dims, rank, "the extents of " + typeString(type));
+  }
+
+  // One program per number, appended to `exprs`: a single CONST where the number is not MORTISE_DYNAMIC.
+  template <typename From>
+  bool programs(const From &from, const int64_t *numbers, size_t length, const std::string &whose) {
+    const MortiseExprStep *steps = nullptr;
+    if (!stepArray(from.steps(), steps))
+      return false;
     size_t left = count(from.steps());
-    type.dim_exprs = &out.exprs[expr];
-    for (size_t i = 0; i < rank; ++i) {
-      uint32_t length = from.step_counts()->Get(static_cast<uint32_t>(i));
-      if (length > left)
-        return corrupt("the extents' programs of " + typeString(type) + " are cut short");
-      out.exprs[expr++] = {steps, length};
-      if (Result<void> checked = portable::checkExpr({steps, length}, out.symbols.size()); !checked)
+    for (size_t i = 0; i < length; ++i) {
+      uint32_t size = from.step_counts()->Get(static_cast<uint32_t>(i));
+      if (size > left)
+        return corrupt("the programs of " + whose + " are cut short");
+      out.exprs[nextExpr++] = {steps, size};
+      if (Result<void> checked = portable::checkExpr({steps, size}, out.symbols.size()); !checked)
         return corrupt(checked.error().message);
-      if (type.dims[i] != MORTISE_DYNAMIC &&
-          (length != 1 || steps->op != MORTISE_EXPR_CONST || steps->value != type.dims[i]))
-        return corrupt("a static extent of " + typeString(type) + " has a program that says otherwise");
-      steps += length;
-      left -= length;
+      if (numbers[i] != MORTISE_DYNAMIC && (size != 1 || steps->op != MORTISE_EXPR_CONST || steps->value != numbers[i]))
+        return corrupt("a program of " + whose + " says otherwise than the number " + num(numbers[i]));
+      steps += size;
+      left -= size;
     }
-    return left == 0 || corrupt("the extents' programs of " + typeString(type) + " have steps left over");
+    return left == 0 || corrupt("the programs of " + whose + " have steps left over");
   }
 
   bool readStrides(const portable::Type &from, MortiseType &type) {
@@ -237,10 +308,55 @@ private:
     return true;
   }
 
-  bool readValues() {
-    for (size_t i = 0; i < out.values.size(); ++i) {
-      const portable::Value *from = in->values()->Get(static_cast<uint32_t>(i));
-      MortiseValue &value = out.values[i];
+  bool readGuards() {
+    for (size_t i = 0; i < out.guards.size(); ++i) {
+      const portable::Guard *from = in->guards()->Get(static_cast<uint32_t>(i));
+      MortiseGuard &guard = out.guards[i];
+      guard.struct_size = sizeof(MortiseGuard);
+      guard.relation = from->relation();
+      if (guard.relation != MORTISE_RELATION_ZERO && guard.relation != MORTISE_RELATION_AT_LEAST)
+        return corrupt("guard " + num(i) + " has the unknown relation " + num(guard.relation));
+      const MortiseExprStep *steps = nullptr;
+      if (!stepArray(from->steps(), steps))
+        return false;
+      guard.expr = {steps, count(from->steps())};
+      if (Result<void> checked = portable::checkExpr({steps, guard.expr.count}, out.symbols.size()); !checked)
+        return corrupt(checked.error().message);
+      if (!text(from->reason(), portable::maxName, guard.reason))
+        return false;
+      out.guardList[i] = &guard;
+    }
+    out.graph.guards = out.guardList.data();
+    out.graph.guard_count = out.guards.size();
+    return true;
+  }
+
+  // The part that a graph and a body share. Values and nodes are numbered from 0 in each.
+  template <typename From> bool readBody(const From &from, MortiseGraph &graph) {
+    graph.struct_size = sizeof(MortiseGraph);
+    graph.opset = in->opset();
+    graph.symbols = out.symbolList.data();
+    graph.symbol_count = out.symbols.size();
+    values = {out.values.data() + nextValue, count(from.values())};
+    nextValue += values.size();
+    if (!text(from.name(), portable::maxName, graph.name) || !readValues(from.values(), graph) ||
+        !list(from.inputs(), graph.inputs, graph.input_count,
+              [&](uint32_t index, uint32_t i) { return define(index, nullptr, i); }) ||
+        !readNodes(from.nodes(), graph))
+      return false;
+    for (const MortiseValue &value : values)
+      if (value.result_index == noValue)
+        return corrupt("value " + num(value.index) + " is neither an input nor a node's result");
+    return list(from.outputs(), graph.outputs, graph.output_count,
+                [&](uint32_t index, uint32_t) { return use(index); });
+  }
+
+  bool readValues(const fb::Vector<fb::Offset<portable::Value>> *list, MortiseGraph &graph) {
+    graph.values = out.valueLists.data() + nextList;
+    graph.value_count = values.size();
+    for (size_t i = 0; i < values.size(); ++i) {
+      const portable::Value *from = list->Get(static_cast<uint32_t>(i));
+      MortiseValue &value = values[i];
       value.struct_size = sizeof(MortiseValue);
       value.index = static_cast<uint32_t>(i);
       value.result_index = noValue; // until an input or a node claims it
@@ -252,18 +368,15 @@ private:
         return corrupt("value " + num(i) + " has the unknown flags " + num(value.flags));
       if (!text(from->name(), portable::maxName, value.name))
         return false;
-      out.valueLists[i] = &value;
+      out.valueLists[nextList++] = &value;
     }
-    out.graph.values = out.valueLists.data();
-    out.graph.value_count = out.values.size();
-    nextList = out.values.size();
     return true;
   }
 
   bool define(uint32_t index, const MortiseNode *producer, size_t position) {
-    if (index >= out.values.size())
-      return corrupt("a definition names value " + num(index) + " of " + num(out.values.size()));
-    MortiseValue &value = out.values[index];
+    if (index >= values.size())
+      return corrupt("a definition names value " + num(index) + " of " + num(values.size()));
+    MortiseValue &value = values[index];
     if (value.result_index != noValue)
       return corrupt("value " + num(index) + " is defined twice");
     if (producer && value.flags)
@@ -274,11 +387,11 @@ private:
   }
 
   bool use(uint32_t index) {
-    if (index >= out.values.size())
-      return corrupt("a use names value " + num(index) + " of " + num(out.values.size()));
-    if (out.values[index].result_index == noValue)
+    if (index >= values.size())
+      return corrupt("a use names value " + num(index) + " of " + num(values.size()));
+    if (values[index].result_index == noValue)
       return corrupt("value " + num(index) + " is used before it is defined");
-    ++out.values[index].use_count;
+    ++values[index].use_count;
     return true;
   }
 
@@ -291,20 +404,17 @@ private:
       uint32_t index = from->Get(i);
       if (!check(index, i))
         return false;
-      out.valueLists[nextList++] = index == noValue ? nullptr : &out.values[index];
+      out.valueLists[nextList++] = index == noValue ? nullptr : &values[index];
     }
     return true;
   }
 
-  bool readInputs() {
-    return list(in->inputs(), out.graph.inputs, out.graph.input_count,
-                [&](uint32_t index, uint32_t i) { return define(index, nullptr, i); });
-  }
-
-  bool readNodes() {
-    for (size_t i = 0; i < out.nodes.size(); ++i) {
-      const portable::Node *from = in->nodes()->Get(static_cast<uint32_t>(i));
-      MortiseNode &node = out.nodes[i];
+  bool readNodes(const fb::Vector<fb::Offset<portable::Node>> *nodes, MortiseGraph &graph) {
+    graph.nodes = out.nodeList.data() + nextNode;
+    graph.node_count = count(nodes);
+    for (size_t i = 0; i < graph.node_count; ++i) {
+      const portable::Node *from = nodes->Get(static_cast<uint32_t>(i));
+      MortiseNode &node = out.nodes[nextNode];
       node.struct_size = sizeof(MortiseNode);
       node.index = static_cast<uint32_t>(i);
       node.since = from->since();
@@ -322,10 +432,12 @@ private:
                          [&](uint32_t index, uint32_t position) { return define(index, &node, position); });
       if (!listed || !readAttributes(*from, node))
         return false;
-      out.nodeList[i] = &node;
+      node.bodies = out.bodyList.data() + nextBody;
+      node.body_count = count(from->bodies());
+      for (uint32_t j = 0; j < node.body_count; ++j)
+        out.bodyList[nextBody++] = &out.bodies[from->bodies()->Get(j)]; // in range: checkNesting
+      out.nodeList[nextNode++] = &node;
     }
-    out.graph.nodes = out.nodeList.data();
-    out.graph.node_count = out.nodes.size();
     return true;
   }
 
@@ -367,7 +479,7 @@ private:
       return text(from.string(), portable::maxString, attribute.string);
     case MORTISE_ATTRIBUTE_I64_ARRAY:
       attribute.count = count(from.i64s());
-      return array(from.i64s(), attribute.i64s);
+      return array(from.i64s(), attribute.i64s) && readPrograms(from, attribute);
     case MORTISE_ATTRIBUTE_F64_ARRAY:
       attribute.count = count(from.f64s());
       return array(from.f64s(), attribute.f64s);
@@ -376,6 +488,20 @@ private:
     default:
       return corrupt(std::string("attribute '") + attribute.name + "' has the unknown kind " + num(attribute.kind));
     }
+  }
+
+  bool readPrograms(const portable::Attribute &from, MortiseAttribute &attribute) {
+    const std::string whose = std::string("attribute '") + attribute.name + "'";
+    if (count(from.step_counts()) == 0)
+      return count(from.steps()) == 0 || corrupt(whose + " has programs of no length");
+    if (in->version() < 2)
+      return corrupt(whose + " has programs in a graph of format version 1");
+    if (count(from.step_counts()) != attribute.count || std::find(attribute.i64s, attribute.i64s + attribute.count,
+                                                                  MORTISE_DYNAMIC) == attribute.i64s + attribute.count)
+      return corrupt("expected a program per entry of " + whose + ", one of them symbolic, found " +
+                     num(count(from.step_counts())) + " for " + num(attribute.count));
+    attribute.exprs = &out.exprs[nextExpr];
+    return programs(from, attribute.i64s, attribute.count, whose);
   }
 
   bool readTensor(const portable::Attribute &from, MortiseAttribute &attribute) {
@@ -390,14 +516,6 @@ private:
                      num(byteSize(*attribute.tensor_type)) + " bytes, found " + num(attribute.count));
     attribute.tensor_data = attribute.count ? from.tensor_data()->Data() : nullptr;
     return reinterpret_cast<uintptr_t>(attribute.tensor_data) % 8 == 0 || corrupt("a literal is not aligned");
-  }
-
-  bool readOutputs() {
-    for (const MortiseValue &value : out.values)
-      if (value.result_index == noValue)
-        return corrupt("value " + num(value.index) + " is neither an input nor a node's result");
-    return list(in->outputs(), out.graph.outputs, out.graph.output_count,
-                [&](uint32_t index, uint32_t) { return use(index); });
   }
 
   bool readAliases() {
@@ -426,7 +544,8 @@ private:
 
   ReadGraph &out;
   const portable::Graph *in = nullptr;
-  size_t nextList = 0, nextAttribute = 0;
+  std::span<MortiseValue> values; // of the graph or body that is being read
+  size_t nextValue = 0, nextNode = 0, nextList = 0, nextAttribute = 0, nextExpr = 0, nextBody = 0;
 };
 
 } // namespace

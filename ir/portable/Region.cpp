@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "Limits.h"
+#include "Rebuild.h"
 #include <mortise/portable/Graph.h>
 
 #include <algorithm>
@@ -54,7 +55,7 @@ public:
     findBorder();
     makeValues();
     makeNodes();
-    MortiseGraph view = whole;
+    MortiseGraph view = portable::shallow(whole);
     view.extension = nullptr;
     setList(view.values, view.value_count, valueList);
     setList(view.nodes, view.node_count, nodeList);
@@ -135,7 +136,7 @@ private:
     nodeValues.reserve(lists);
     nodes.reserve(members.size());
     for (uint32_t index : members) {
-      MortiseNode node = *whole.nodes[index];
+      MortiseNode node = portable::shallow(*whole.nodes[index]);
       node.operands = append(node.operands, node.operand_count);
       node.results = append(node.results, node.result_count);
       nodes.push_back(node);

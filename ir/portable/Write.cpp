@@ -4,6 +4,8 @@
 #include <graph_generated.h>
 #include <mortise/portable/Graph.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <map>
 
 namespace mortise {
@@ -14,65 +16,134 @@ using portable::noValue;
 
 class Writer {
 public:
-  explicit Writer(const MortiseGraph &graph) : graph(graph), builder(4096 + graph.node_count * 256) {}
+  explicit Writer(const MortiseGraph &graph) : root(graph), builder(4096 + graph.node_count * 256) {}
 
   Result<std::span<const std::byte>> write() {
-    if (graph.struct_size < sizeof(MortiseGraph))
-      return Error{MORTISE_INVALID_ARGUMENT, "expected a graph of struct_size " + std::to_string(sizeof(MortiseGraph)) +
-                                                 ", found " + std::to_string(graph.struct_size)};
-    std::vector<fb::Offset<portable::Value>> values;
-    values.reserve(graph.value_count);
-    for (const MortiseValue *value : view(graph.values, graph.value_count)) {
-      uint32_t type = typeIndex(*value->type);
-      values.push_back(portable::CreateValue(builder, type, value->flags, text(value->name)));
-    }
-    std::vector<fb::Offset<portable::Node>> nodes;
-    nodes.reserve(graph.node_count);
-    for (const MortiseNode *node : view(graph.nodes, graph.node_count))
-      nodes.push_back(writeNode(*node));
+    // Views of older plugins end before what revision 2 added; values and the other small structs have not grown.
+    if (root.struct_size < offsetof(MortiseGraph, guards))
+      return Error{MORTISE_INVALID_ARGUMENT, "expected a graph of struct_size " +
+                                                 std::to_string(offsetof(MortiseGraph, guards)) + " or more, found " +
+                                                 std::to_string(root.struct_size)};
+    const Parts parts = writeParts(root);
     std::vector<fb::Offset<portable::Symbol>> symbols;
-    for (const MortiseSymbol *symbol : view(graph.symbols, graph.symbol_count))
+    for (const MortiseSymbol *symbol : view(root.symbols, root.symbol_count))
       symbols.push_back(portable::CreateSymbol(builder, builder.CreateString(symbol->name), symbol->min, symbol->max,
                                                symbol->divisor));
     std::vector<portable::Alias> aliases;
-    for (const MortiseAlias *alias : view(graph.aliases, graph.alias_count))
+    for (const MortiseAlias *alias : view(root.aliases, root.alias_count))
       aliases.emplace_back(alias->input, alias->output);
+    std::vector<fb::Offset<portable::Guard>> guards;
+    if (hasMember(root, &MortiseGraph::guard_count))
+      for (const MortiseGuard *guard : view(root.guards, root.guard_count))
+        guards.push_back(writeGuard(*guard));
 
-    auto name = text(graph.name);
+    auto name = text(root.name);
     auto types = builder.CreateVector(typeOffsets);
-    auto valueVector = builder.CreateVector(values);
-    auto nodeVector = builder.CreateVector(nodes);
-    auto inputs = indices(graph.inputs, graph.input_count);
-    auto outputs = indices(graph.outputs, graph.output_count);
+    auto valueVector = builder.CreateVector(parts.values);
+    auto nodeVector = builder.CreateVector(parts.nodes);
+    auto inputs = indices(root, root.inputs, root.input_count);
+    auto outputs = indices(root, root.outputs, root.output_count);
     auto aliasVector = builder.CreateVectorOfStructs(aliases);
     auto symbolVector = builder.CreateVector(symbols);
-    builder.Finish(portable::CreateGraph(builder, portable::formatVersion, graph.opset, name, types, valueVector,
-                                         nodeVector, inputs, outputs, aliasVector, symbolVector),
+    auto guardVector = optional(guards);
+    auto bodyVector = optional(bodies);
+    newer |= !guards.empty() || !bodies.empty();
+    builder.Finish(portable::CreateGraph(builder, newer ? 2 : 1, root.opset, name, types, valueVector, nodeVector,
+                                         inputs, outputs, aliasVector, symbolVector, guardVector, bodyVector),
                    portable::GraphIdentifier());
-    if (foreign)
-      return Error{MORTISE_INVALID_ARGUMENT, "an operand, result, input or output is not among the graph's values"};
+    if (!error.empty())
+      return Error{MORTISE_INVALID_ARGUMENT, error};
     return std::as_bytes(std::span(builder.GetBufferPointer(), builder.GetSize()));
   }
 
 private:
+  struct Parts {
+    std::vector<fb::Offset<portable::Value>> values;
+    std::vector<fb::Offset<portable::Node>> nodes;
+  };
+
+  Parts writeParts(const MortiseGraph &graph) {
+    Parts parts;
+    parts.values.reserve(graph.value_count);
+    for (const MortiseValue *value : view(graph.values, graph.value_count)) {
+      uint32_t type = typeIndex(*value->type);
+      parts.values.push_back(portable::CreateValue(builder, type, value->flags, text(value->name)));
+    }
+    parts.nodes.reserve(graph.node_count);
+    for (const MortiseNode *node : view(graph.nodes, graph.node_count))
+      parts.nodes.push_back(writeNode(graph, *node));
+    return parts;
+  }
+
+  // Appends the body, after its own bodies, and gives its index.
+  uint32_t writeBody(const MortiseGraph &body, const std::string &op) {
+    ++nesting;
+    if (!error.empty()) {
+      // What was found first is said; a view of wrong bodies may go on for long.
+    } else if (nesting > portable::maxNesting) {
+      error = op + ": expected bodies nested at most " + std::to_string(portable::maxNesting) + " deep, found more";
+    } else if (body.alias_count != 0 || (hasMember(body, &MortiseGraph::guard_count) && body.guard_count != 0)) {
+      error = op + ": a body has no aliases and no guards of its own";
+    } else if (!sameSymbols(body)) {
+      error = op + ": expected a body with the symbols of the graph around it, in the same order";
+    } else {
+      const Parts parts = writeParts(body);
+      auto name = text(body.name);
+      auto values = builder.CreateVector(parts.values);
+      auto nodes = builder.CreateVector(parts.nodes);
+      auto inputs = indices(body, body.inputs, body.input_count);
+      auto outputs = indices(body, body.outputs, body.output_count);
+      bodies.push_back(portable::CreateBody(builder, name, values, nodes, inputs, outputs));
+    }
+    --nesting;
+    return static_cast<uint32_t>(bodies.size() - 1);
+  }
+
+  bool sameSymbols(const MortiseGraph &body) {
+    if (body.symbol_count != root.symbol_count)
+      return false;
+    for (size_t i = 0; i < body.symbol_count && body.symbols != root.symbols; ++i)
+      if (std::strcmp(body.symbols[i]->name, root.symbols[i]->name) != 0)
+        return false;
+    return true;
+  }
+
+  fb::Offset<portable::Guard> writeGuard(const MortiseGuard &guard) {
+    std::vector<portable::ExprStep> steps;
+    for (const MortiseExprStep &step : view(guard.expr.steps, guard.expr.count))
+      steps.emplace_back(step.op, 0, step.value);
+    auto stepVector = builder.CreateVectorOfStructs(steps);
+    return portable::CreateGuard(builder, stepVector, guard.relation, text(guard.reason));
+  }
+
+  // Whether the view's writer knew the member.
+  template <typename Struct, typename Member> static bool hasMember(const Struct &object, Member Struct::*member) {
+    const auto end = reinterpret_cast<const std::byte *>(&(object.*member)) + sizeof(Member);
+    return object.struct_size >= static_cast<size_t>(end - reinterpret_cast<const std::byte *>(&object));
+  }
+
+  template <typename T> fb::Offset<fb::Vector<fb::Offset<T>>> optional(const std::vector<fb::Offset<T>> &list) {
+    return list.empty() ? fb::Offset<fb::Vector<fb::Offset<T>>>() : builder.CreateVector(list);
+  }
+
   template <typename T> static std::span<T> view(T *data, size_t count) { return {data, count}; }
 
   fb::Offset<fb::String> text(const char *string) {
     return string && *string ? builder.CreateSharedString(string) : fb::Offset<fb::String>();
   }
 
-  uint32_t index(const MortiseValue *value) {
+  uint32_t index(const MortiseGraph &graph, const MortiseValue *value) {
     if (!value)
       return noValue;
     if (value->index >= graph.value_count || graph.values[value->index] != value)
-      foreign = true;
+      error = "an operand, result, input or output is not among the graph's values";
     return value->index;
   }
 
-  fb::Offset<fb::Vector<uint32_t>> indices(const MortiseValue *const *values, size_t count) {
+  fb::Offset<fb::Vector<uint32_t>> indices(const MortiseGraph &graph, const MortiseValue *const *values, size_t count) {
     scratch.clear();
     for (const MortiseValue *value : view(values, count))
-      scratch.push_back(index(value));
+      scratch.push_back(index(graph, value));
     return builder.CreateVector(scratch);
   }
 
@@ -117,6 +188,8 @@ private:
 
   fb::Offset<portable::Attribute> writeAttribute(const MortiseAttribute &attribute) {
     auto name = builder.CreateSharedString(attribute.name);
+    fb::Offset<fb::Vector<uint32_t>> counts;
+    fb::Offset<fb::Vector<const portable::ExprStep *>> steps;
     fb::Offset<fb::String> string;
     fb::Offset<fb::Vector<int64_t>> i64s;
     fb::Offset<fb::Vector<double>> f64s;
@@ -137,6 +210,8 @@ private:
       break;
     case MORTISE_ATTRIBUTE_I64_ARRAY:
       i64s = builder.CreateVector(attribute.i64s, attribute.count);
+      if (isSymbolic(attribute))
+        writePrograms(attribute, counts, steps);
       break;
     case MORTISE_ATTRIBUTE_F64_ARRAY:
       f64s = builder.CreateVector(attribute.f64s, attribute.count);
@@ -149,28 +224,62 @@ private:
     default:
       break; // the reader names the unknown kind
     }
-    return portable::CreateAttribute(builder, name, attribute.kind, i64, f64, string, i64s, f64s, type, data);
+    return portable::CreateAttribute(builder, name, attribute.kind, i64, f64, string, i64s, f64s, type, data, counts,
+                                     steps);
   }
 
-  fb::Offset<portable::Node> writeNode(const MortiseNode &node) {
+  static bool isSymbolic(const MortiseAttribute &attribute) {
+    if (!hasMember(attribute, &MortiseAttribute::exprs) || !attribute.exprs)
+      return false;
+    auto entries = view(attribute.i64s, attribute.count);
+    return std::find(entries.begin(), entries.end(), MORTISE_DYNAMIC) != entries.end();
+  }
+
+  void writePrograms(const MortiseAttribute &attribute, fb::Offset<fb::Vector<uint32_t>> &counts,
+                     fb::Offset<fb::Vector<const portable::ExprStep *>> &steps) {
+    std::vector<uint32_t> lengths;
+    std::vector<portable::ExprStep> all;
+    for (size_t i = 0; i < attribute.count; ++i) {
+      const MortiseExprStep constant{MORTISE_EXPR_CONST, 0, attribute.i64s[i]};
+      const bool symbolic = attribute.i64s[i] == MORTISE_DYNAMIC;
+      const MortiseExpr expr = symbolic ? attribute.exprs[i] : MortiseExpr{&constant, 1};
+      lengths.push_back(static_cast<uint32_t>(expr.count));
+      for (const MortiseExprStep &step : view(expr.steps, expr.count))
+        all.emplace_back(step.op, 0, step.value);
+    }
+    counts = builder.CreateVector(lengths);
+    steps = builder.CreateVectorOfStructs(all);
+    newer = true;
+  }
+
+  fb::Offset<portable::Node> writeNode(const MortiseGraph &graph, const MortiseNode &node) {
+    std::vector<uint32_t> bodyIndices;
+    if (hasMember(node, &MortiseNode::body_count))
+      for (const MortiseGraph *body : view(node.bodies, node.body_count))
+        bodyIndices.push_back(writeBody(*body, node.op));
     std::vector<fb::Offset<portable::Attribute>> attributes;
     attributes.reserve(node.attribute_count);
     for (const MortiseAttribute *attribute : view(node.attributes, node.attribute_count))
       attributes.push_back(writeAttribute(*attribute));
     auto op = builder.CreateSharedString(node.op);
-    auto operands = indices(node.operands, node.operand_count);
-    auto results = indices(node.results, node.result_count);
+    auto operands = indices(graph, node.operands, node.operand_count);
+    auto results = indices(graph, node.results, node.result_count);
     auto attributeVector = builder.CreateVector(attributes);
-    return portable::CreateNode(builder, op, node.since, operands, results, attributeVector, text(node.location));
+    auto location = text(node.location);
+    auto bodyVector = bodyIndices.empty() ? fb::Offset<fb::Vector<uint32_t>>() : builder.CreateVector(bodyIndices);
+    return portable::CreateNode(builder, op, node.since, operands, results, attributeVector, location, bodyVector);
   }
 
-  const MortiseGraph &graph;
+  const MortiseGraph &root;
   fb::FlatBufferBuilder builder;
   std::vector<fb::Offset<portable::Type>> typeOffsets;
   std::map<const MortiseType *, uint32_t> typesByAddress;
   std::map<std::vector<int64_t>, uint32_t> typesByContent;
   std::vector<uint32_t> scratch;
-  bool foreign = false;
+  std::vector<fb::Offset<portable::Body>> bodies;
+  size_t nesting = 0;
+  bool newer = false; // something of version 2 is used
+  std::string error;
 };
 
 } // namespace

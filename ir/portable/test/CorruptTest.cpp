@@ -13,10 +13,11 @@ namespace fb = flatbuffers;
 
 namespace {
 
-std::vector<std::byte> sample() {
+std::vector<std::byte> sample(int version) {
   ViewBuilder b;
   everything(b);
-  auto graph = Graph::copy(b.view());
+  EverythingNew newer;
+  auto graph = Graph::copy(version == 1 ? b.view() : newer.view());
   return {(*graph)->bytes().begin(), (*graph)->bytes().end()};
 }
 
@@ -47,14 +48,41 @@ struct Damage {
   int64_t symbolMin = 1, symbolMax = 4, divisor = 1;
   const char *identifier = "MRTG";
   size_t nodes = 1;
+  // Of version 2.
+  std::vector<int64_t> i64s;
+  std::vector<uint32_t> attributeCounts;
+  std::vector<portable::ExprStep> attributeSteps, guardSteps;
+  int32_t relation = 0;          // 0: no guard
+  size_t bodies = 0, copies = 1; // each in the next one; of each reference
+  uint32_t bodyOffset = 0;       // added to the index of each body's own
+  uint32_t bodyFlags = 0, bodyOutput = 1;
+
+  std::vector<uint32_t> bodiesOf(size_t position) const {
+    return position ? std::vector<uint32_t>(copies, static_cast<uint32_t>(position - 1) + bodyOffset)
+                    : std::vector<uint32_t>();
+  }
+  fb::Offset<portable::Body> body(size_t position) {
+    std::vector<uint32_t> first{0}, second{1}, outputs{bodyOutput}, own = bodiesOf(position);
+    std::vector<fb::Offset<portable::Value>> values{portable::CreateValueDirect(builder, valueType, bodyFlags, "x"),
+                                                    portable::CreateValueDirect(builder, 0, 0, "y")};
+    std::vector<fb::Offset<portable::Node>> list{portable::CreateNodeDirect(builder, "mortise.neg", 1, &first, &second,
+                                                                            nullptr, "", own.empty() ? nullptr : &own)};
+    return portable::CreateBodyDirect(builder, "b", &values, &list, &first, &outputs);
+  }
 
   Result<std::shared_ptr<const Graph>> read() {
     std::vector<fb::Offset<portable::Attribute>> attributes;
     for (const std::string &name : attributeNames)
-      attributes.push_back(
-          portable::CreateAttributeDirect(builder, name.c_str(), kind, 1, 0, "s", nullptr, nullptr, 0, &data));
+      attributes.push_back(portable::CreateAttributeDirect(
+          builder, name.c_str(), kind, 1, 0, "s", i64s.empty() ? nullptr : &i64s, nullptr, 0, &data,
+          attributeCounts.empty() ? nullptr : &attributeCounts, attributeSteps.empty() ? nullptr : &attributeSteps));
     std::vector<uint32_t> operands{operand}, results{result}, inputs{0}, outputs{output};
-    auto node = portable::CreateNodeDirect(builder, op.c_str(), since, &operands, &results, &attributes, "");
+    std::vector<fb::Offset<portable::Body>> bodyList;
+    for (size_t i = 0; i < bodies; ++i)
+      bodyList.push_back(body(i));
+    const std::vector<uint32_t> own = bodiesOf(bodies);
+    auto node = portable::CreateNodeDirect(builder, op.c_str(), since, &operands, &results, &attributes, "",
+                                           own.empty() ? nullptr : &own);
     std::vector<fb::Offset<portable::Node>> nodeList(nodes, node);
     std::vector<fb::Offset<portable::Type>> types{
         portable::CreateTypeDirect(builder, dtype, &dims, stepCounts.empty() ? nullptr : &stepCounts,
@@ -63,8 +91,12 @@ struct Damage {
                                                     portable::CreateValueDirect(builder, 0, 0, "y")};
     std::vector<fb::Offset<portable::Symbol>> symbols{
         portable::CreateSymbolDirect(builder, "s", symbolMin, symbolMax, divisor)};
+    std::vector<fb::Offset<portable::Guard>> guards;
+    if (relation)
+      guards.push_back(portable::CreateGuardDirect(builder, &guardSteps, relation, "why"));
     builder.Finish(portable::CreateGraphDirect(builder, version, opset, "g", &types, &values, &nodeList, &inputs,
-                                               &outputs, &aliases, &symbols),
+                                               &outputs, &aliases, &symbols, relation ? &guards : nullptr,
+                                               bodies ? &bodyList : nullptr),
                    identifier);
     return Graph::read(std::as_bytes(std::span(builder.GetBufferPointer(), builder.GetSize())));
   }
@@ -79,8 +111,15 @@ std::string error(auto change, MortiseCode expected = MORTISE_CORRUPT) {
   EXPECT_EQ(graph.error().code, expected);
   return graph.error().message;
 }
+#define EXPECT_HAS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
 #define EXPECT_ERROR(change, text)                                                                                     \
   EXPECT_NE(error([](Damage &d) { change; }).find(text), std::string::npos) << error([](Damage &d) { change; })
+
+class CorruptSample : public testing::TestWithParam<int> { // a version of the format
+protected:
+  static int version() { return GetParam(); }
+};
+INSTANTIATE_TEST_SUITE_P(Version, CorruptSample, testing::Values(1, 2));
 
 } // namespace
 
@@ -137,9 +176,57 @@ TEST(Corrupt, EachCheckHasItsText) {
   EXPECT_ERROR(d.divisor = 0, "divisor 0");
 }
 
+TEST(Corrupt, EachCheckOfVersionTwoHasItsText) {
+  const auto programs = [](Damage &d, std::vector<uint32_t> counts, std::vector<portable::ExprStep> steps) {
+    d.version = 2;
+    d.kind = MORTISE_ATTRIBUTE_I64_ARRAY;
+    d.i64s = {MORTISE_DYNAMIC, 3};
+    d.attributeCounts = std::move(counts);
+    d.attributeSteps = std::move(steps);
+  };
+  const auto attribute = [&](auto counts, std::vector<portable::ExprStep> steps, auto more) {
+    return error([&](Damage &d) {
+      programs(d, counts, steps);
+      more(d);
+    });
+  };
+  using Counts = std::vector<uint32_t>;
+  const auto nothing = [](Damage &) {};
+  const portable::ExprStep first{MORTISE_EXPR_SYMBOL, 0, 0}, three{MORTISE_EXPR_CONST, 0, 3},
+      four{MORTISE_EXPR_CONST, 0, 4};
+  EXPECT_EQ(attribute(Counts{1, 1}, {first, three}, nothing), "");
+  EXPECT_HAS(attribute(Counts{1, 1}, {first, three}, [](Damage &d) { d.version = 1; }), "format version 1");
+  EXPECT_HAS(attribute(Counts{1}, {first}, nothing), "found 1 for 2");
+  EXPECT_HAS(attribute(Counts{1, 1}, {first, three}, [](Damage &d) { d.i64s = {1, 3}; }), "one of them symbolic");
+  EXPECT_HAS(attribute(Counts{}, {first}, nothing), "no length");
+  EXPECT_HAS(attribute(Counts{1, 2}, {first, three}, nothing), "cut short");
+  EXPECT_HAS(attribute(Counts{1, 1}, {first, three, three}, nothing), "left over");
+  EXPECT_HAS(attribute(Counts{1, 1}, {first, four}, nothing), "says otherwise than the number 3");
+  EXPECT_HAS(attribute(Counts{1, 1}, {{MORTISE_EXPR_SYMBOL, 0, 1}, three}, nothing), "symbol 1 of 1");
+  EXPECT_HAS(attribute(Counts{1, 1}, {{MORTISE_EXPR_SYMBOL, 0, -1}, three}, nothing), "symbol -1 of 1");
+  EXPECT_HAS(attribute(Counts{1, 1}, {{10, 0, 0}, three}, nothing), "unknown operator 10");
+
+  EXPECT_EQ(error([](Damage &d) { d.version = 2, d.relation = 1, d.guardSteps = {{MORTISE_EXPR_SYMBOL, 0, 0}}; }), "");
+  EXPECT_ERROR((d.relation = 1, d.guardSteps = {{MORTISE_EXPR_SYMBOL, 0, 0}}), "version 1 holds bodies or guards");
+  EXPECT_ERROR((d.version = 2, d.relation = 3, d.guardSteps = {{MORTISE_EXPR_SYMBOL, 0, 0}}), "unknown relation 3");
+  EXPECT_ERROR((d.version = 2, d.relation = 1), "leaves one value");
+  EXPECT_ERROR((d.version = 2, d.relation = 1, d.guardSteps = {{MORTISE_EXPR_SYMBOL, 0, 2}}), "symbol 2 of 1");
+
+  EXPECT_EQ(error([](Damage &d) { d.version = 2, d.bodies = 16; }), "");
+  EXPECT_ERROR(d.bodies = 1, "version 1 holds bodies or guards");
+  EXPECT_ERROR((d.version = 2, d.bodies = 17), "nested at most 16");
+  EXPECT_ERROR((d.version = 2, d.bodies = 1, d.copies = 0), "its nodes have 0 bodies, and it holds 1");
+  EXPECT_ERROR((d.version = 2, d.bodies = 1, d.copies = 2), "its nodes have 2 bodies, and it holds 1");
+  EXPECT_ERROR((d.version = 2, d.bodies = 2, d.bodyOffset = 1), "expected one of the 1 that come before");
+  EXPECT_ERROR((d.version = 2, d.bodies = 1, d.bodyOffset = UINT32_MAX), "has body");
+  EXPECT_ERROR((d.version = 2, d.bodies = 1, d.nodes = 2), "its nodes have 2 bodies");
+  EXPECT_ERROR((d.version = 2, d.bodies = 1, d.bodyFlags = 8), "unknown flags");
+  EXPECT_ERROR((d.version = 2, d.bodies = 1, d.bodyOutput = 2), "value 2 of 2");
+}
+
 TEST(Corrupt, NewerVersionsSaySo) {
-  EXPECT_NE(error([](Damage &d) { d.version = 2; }, MORTISE_VERSION_MISMATCH).find("found 2"), std::string::npos);
-  EXPECT_NE(error([](Damage &d) { d.opset = 2; }, MORTISE_VERSION_MISMATCH).find("opset"), std::string::npos);
+  EXPECT_NE(error([](Damage &d) { d.version = 3; }, MORTISE_VERSION_MISMATCH).find("found 3"), std::string::npos);
+  EXPECT_NE(error([](Damage &d) { d.opset = 3; }, MORTISE_VERSION_MISMATCH).find("opset"), std::string::npos);
 }
 
 TEST(Corrupt, SharedTablesDoNotMultiply) {
@@ -154,8 +241,8 @@ TEST(Corrupt, SharedTablesDoNotMultiply) {
   EXPECT_EQ(graph.error().code, MORTISE_CORRUPT);
 }
 
-TEST(Corrupt, EveryTruncation) {
-  std::vector<std::byte> bytes = sample();
+TEST_P(CorruptSample, EveryTruncation) {
+  std::vector<std::byte> bytes = sample(version());
   for (size_t size = 0; size < bytes.size(); ++size) {
     std::vector<std::byte> cut(bytes.begin(),
                                bytes.begin() + static_cast<ptrdiff_t>(size)); // so that sanitizers see the end
@@ -163,8 +250,8 @@ TEST(Corrupt, EveryTruncation) {
   }
 }
 
-TEST(Corrupt, EveryByteChanged) {
-  std::vector<std::byte> bytes = sample();
+TEST_P(CorruptSample, EveryByteChanged) {
+  std::vector<std::byte> bytes = sample(version());
   for (size_t i = 0; i < bytes.size(); ++i)
     for (int value : {0, 1, 0x7f, 0x80, 0xff}) {
       std::vector<std::byte> damaged = bytes;
@@ -173,8 +260,8 @@ TEST(Corrupt, EveryByteChanged) {
     }
 }
 
-TEST(Corrupt, RandomMutations) {
-  std::vector<std::byte> bytes = sample();
+TEST_P(CorruptSample, RandomMutations) {
+  std::vector<std::byte> bytes = sample(version());
   uint32_t seed = std::random_device()();
   RecordProperty("seed", static_cast<int>(seed));
   SCOPED_TRACE("seed " + std::to_string(seed));

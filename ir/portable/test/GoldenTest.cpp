@@ -37,6 +37,6 @@ TEST(Golden, VersionOneIsReadAndStillWritten) {
   auto again = Graph::copy((*then)->view());
   ASSERT_TRUE(again);
   EXPECT_TRUE(std::ranges::equal((*again)->bytes(), bytes));
-  // As long as the format is at version 1 its bytes do not change.
+  // What version 1 can say is still written as version 1.
   EXPECT_TRUE(std::ranges::equal(std::as_bytes(std::span(golden)), bytes));
 }

@@ -34,4 +34,52 @@ inline void everything(ViewBuilder &b) {
   b.alias(2, 1);
 }
 
+inline MortiseExprStep constant(int64_t value) { return {MORTISE_EXPR_CONST, 0, value}; }
+inline MortiseExprStep symbol(int64_t number) { return {MORTISE_EXPR_SYMBOL, 0, number}; }
+inline MortiseExprStep apply(int32_t op) { return {op, 0, 0}; }
+
+// What version 2 of the format added: programs in attributes, guards, bodies (two, one in the other). Never change it:
+// golden/v2.mrtg is its bytes.
+struct EverythingNew {
+  ViewBuilder b, body, inner;
+  MortiseGraph bodyView{}, innerView{};
+  EverythingNew() {
+    for (ViewBuilder *each : {&b, &body, &inner}) {
+      each->symbol("rows", 2, 1024, 2);
+      each->symbol("length", 1, INT64_MAX);
+    }
+    using Program = ViewBuilder::Program;
+    const Program rows{symbol(0)}, length{symbol(1)}, four{constant(4)};
+    const Program half{symbol(0), constant(2), apply(MORTISE_EXPR_FLOORDIV)};
+    const auto type = [&](ViewBuilder &each) {
+      return each.type(MORTISE_F32, {MORTISE_DYNAMIC, MORTISE_DYNAMIC}, {rows, length});
+    };
+    const MortiseType *x = type(inner);
+    inner.output(inner.op("tanh", {inner.input(x, 0, "x")}, x));
+    innerView = inner.view();
+
+    x = type(body);
+    MortiseValue *first = body.input(x, 0, "x"), *run = body.op("acme.call", {first}, x);
+    body.body(innerView);
+    body.output(body.op("add", {run, first}, x));
+    body.output(first);
+    bodyView = body.view();
+
+    x = type(b);
+    const MortiseType *split =
+        b.type(MORTISE_F32, {MORTISE_DYNAMIC, 2, MORTISE_DYNAMIC}, {half, {constant(2)}, length});
+    MortiseValue *input = b.input(x, 0, "x");
+    MortiseValue *parts =
+        b.op("reshape", {input}, split,
+             {extents("shape", {MORTISE_DYNAMIC, 2, MORTISE_DYNAMIC}, {half, {constant(2)}, length})});
+    MortiseValue *looped = b.op("acme.repeat", {input}, x, {integer("times", 3)});
+    b.body(bodyView);
+    b.output(parts);
+    b.output(looped);
+    b.guard({symbol(1), symbol(0), apply(MORTISE_EXPR_SUB)}, MORTISE_RELATION_AT_LEAST, "model.py:7: length >= rows");
+    b.guard({symbol(1), constant(3), apply(MORTISE_EXPR_MOD)}, MORTISE_RELATION_ZERO, "");
+  }
+  const MortiseGraph &view() { return b.view(); }
+};
+
 } // namespace mortise::test

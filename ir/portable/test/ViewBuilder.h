@@ -23,6 +23,7 @@ struct Attribute {
   std::vector<double> f64s;
   const MortiseType *type = nullptr;
   std::vector<uint8_t> bytes;
+  std::vector<std::vector<MortiseExprStep>> programs; // one per entry of i64s; none: all are numbers
 };
 inline Attribute flag(std::string name, bool value) { return {std::move(name), MORTISE_ATTRIBUTE_BOOL, value}; }
 inline Attribute integer(std::string name, int64_t value) { return {std::move(name), MORTISE_ATTRIBUTE_I64, value}; }
@@ -32,6 +33,11 @@ inline Attribute string(std::string name, std::string value) {
 }
 inline Attribute integers(std::string name, std::vector<int64_t> value) {
   return {std::move(name), MORTISE_ATTRIBUTE_I64_ARRAY, 0, 0, "", std::move(value)};
+}
+inline Attribute extents(std::string name, std::vector<int64_t> value,
+                         std::vector<std::vector<MortiseExprStep>> programs) {
+  return {std::move(name),    MORTISE_ATTRIBUTE_I64_ARRAY, 0, 0, "", std::move(value), {}, nullptr, {},
+          std::move(programs)};
 }
 inline Attribute reals(std::string name, std::vector<double> value) {
   return {std::move(name), MORTISE_ATTRIBUTE_F64_ARRAY, 0, 0, "", {}, std::move(value)};
@@ -110,6 +116,20 @@ public:
     aliases.push_back({sizeof(MortiseAlias), nullptr, input, output});
     aliasList.push_back(&aliases.back());
   }
+  void guard(const Program &program, int32_t relation, const char *reason) {
+    const Program &kept = steps.emplace_back(program);
+    guards.push_back({sizeof(MortiseGuard), nullptr, {kept.data(), kept.size()}, relation, 0, reason});
+    guardList.push_back(&guards.back());
+  }
+  // To the last node; the view has to live as long.
+  void body(const MortiseGraph &graph) {
+    MortiseNode &node = nodes.back();
+    std::vector<const MortiseGraph *> list(node.bodies, node.bodies + node.body_count);
+    list.push_back(&graph);
+    bodyLists.push_back(list);
+    node.bodies = bodyLists.back().data();
+    node.body_count = list.size();
+  }
   void symbol(const char *name, int64_t min, int64_t max, int64_t divisor = 1) {
     symbols.push_back({sizeof(MortiseSymbol), nullptr, name, min, max, divisor});
     symbolList.push_back(&symbols.back());
@@ -127,6 +147,7 @@ public:
     fill(graph.outputs, graph.output_count, outputs);
     fill(graph.aliases, graph.alias_count, aliasList);
     fill(graph.symbols, graph.symbol_count, symbolList);
+    fill(graph.guards, graph.guard_count, guardList);
     return graph;
   }
 
@@ -159,6 +180,12 @@ private:
     to.string = kept.string.c_str();
     to.i64s = kept.i64s.data();
     to.f64s = kept.f64s.data();
+    if (!kept.programs.empty()) {
+      std::vector<MortiseExpr> &list = exprs.emplace_back();
+      for (const Program &program : kept.programs)
+        list.push_back({program.data(), program.size()});
+      to.exprs = list.data();
+    }
     to.tensor_type = kept.type;
     to.tensor_data = kept.bytes.data();
     to.count = std::max({kept.i64s.size(), kept.f64s.size(), kept.bytes.size()});
@@ -179,6 +206,9 @@ private:
   std::deque<MortiseSymbol> symbols;
   std::deque<std::vector<const MortiseValue *>> lists;
   std::deque<std::vector<const MortiseAttribute *>> attributeLists;
+  std::deque<MortiseGuard> guards;
+  std::deque<std::vector<const MortiseGraph *>> bodyLists;
+  std::vector<const MortiseGuard *> guardList;
   std::vector<const MortiseNode *> nodeList;
   std::vector<const MortiseValue *> valueList, inputs, outputs;
   std::vector<const MortiseAlias *> aliasList;

@@ -43,6 +43,11 @@ struct Region {
 // Inputs come in order of value index. Errors: MORTISE_INVALID_ARGUMENT (not ascending, out of range, not convex).
 Result<Region> extractRegion(const MortiseGraph &graph, std::span<const uint32_t> nodes);
 
+// The graph with a number for every symbol: static, without symbols and guards; bodies and programs of attributes too.
+// Errors: MORTISE_INVALID_ARGUMENT (a number outside the symbol's range or no multiple of its divisor, a guard that
+// does not hold, an extent below 0, overflow).
+Result<std::shared_ptr<const Graph>> specialise(const MortiseGraph &graph, std::span<const int64_t> symbols);
+
 // Runs a postfix program. Errors: MORTISE_INVALID_ARGUMENT (malformed, overflow, division by 0).
 Result<int64_t> evaluate(const MortiseExpr &expr, std::span<const int64_t> symbols);
 
