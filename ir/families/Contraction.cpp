@@ -25,14 +25,14 @@ static LogicalResult checkSide(StringRef side, Value value, ArrayRef<int64_t> ba
     for (int64_t axis : list) {
       if (axis < 0 || axis >= rankOf(value) || used[axis])
         return report(side + " batch " + text(batch) + " and contracting dimensions " + text(contract) +
-                      " must be different dimensions of " + text(shapeOf(value)));
+                      " must be different dimensions of " + report.text(dimsOf(value)));
       used[axis] = true;
     }
   return success();
 }
 
 Inferred DotOp::infer(Adaptor op, const Report &report) {
-  auto lhs = shapeOf(op.getLhs()), rhs = shapeOf(op.getRhs());
+  Dims lhs = dimsOf(op.getLhs()), rhs = dimsOf(op.getRhs());
   auto lhsBatch = op.getLhsBatch(), rhsBatch = op.getRhsBatch(), lhsContract = op.getLhsContract(),
        rhsContract = op.getRhsContract();
   SmallVector<bool> lhsUsed, rhsUsed;
@@ -48,7 +48,8 @@ Inferred DotOp::infer(Adaptor op, const Report &report) {
                         [&](auto pair) { return lhs[std::get<0>(pair)] == rhs[std::get<1>(pair)]; });
   };
   if (!fits(lhsBatch, rhsBatch) || !fits(lhsContract, rhsContract))
-    return report("batch and contracting extents must agree, found lhs " + text(lhs) + " and rhs " + text(rhs));
+    return report("batch and contracting extents must agree, found lhs " + report.text(lhs) + " and rhs " +
+                  report.text(rhs));
   Dims shape;
   for (int64_t axis : lhsBatch)
     shape.push_back(lhs[axis]);
@@ -58,25 +59,26 @@ Inferred DotOp::infer(Adaptor op, const Report &report) {
   for (size_t i = 0; i < rhs.size(); ++i)
     if (!rhsUsed[i])
       shape.push_back(rhs[i]);
-  return RankedTensorType::get(shape, elementOf(op.getLhs()));
+  return Shaped{elementOf(op.getLhs()), shape};
 }
 
 Inferred LinearOp::infer(Adaptor op, const Report &report) {
-  auto x = shapeOf(op.getX()), weight = shapeOf(op.getWeight());
+  Dims x = dimsOf(op.getX()), weight = dimsOf(op.getWeight());
   Type element = elementOf(op.getX());
   if (x.empty() || weight.size() != 2)
-    return report("x must have rank 1 or more and weight rank 2, found " + text(x) + " and " + text(weight));
-  int64_t inner = weight[op.getWeightTransposed() ? 0 : 1], outer = weight[op.getWeightTransposed() ? 1 : 0];
+    return report("x must have rank 1 or more and weight rank 2, found " + report.text(x) + " and " +
+                  report.text(weight));
+  const Dim &inner = weight[op.getWeightTransposed() ? 0 : 1], &outer = weight[op.getWeightTransposed() ? 1 : 0];
   if (x.back() != inner)
-    return report("the last extent of x " + text(x) + " must be that of weight " + text(weight) + ": " + Twine(inner));
+    return report("the last extent of x " + report.text(x) + " must be that of weight " + report.text(weight) + ": " +
+                  report.text(inner));
   if (failed(checkElement("weight", op.getWeight(), element, report)))
     return failure();
   if (Value bias = op.getBias())
     if (failed(checkShape("bias", bias, {outer}, report)) || failed(checkElement("bias", bias, element, report)))
       return failure();
-  Dims shape(x);
-  shape.back() = outer;
-  return RankedTensorType::get(shape, element);
+  x.back() = outer;
+  return Shaped{element, x};
 }
 
 } // namespace mortise::ir

@@ -21,11 +21,11 @@ Inferred CompareOp::infer(Adaptor op, const Report &report) {
   Inferred type = sameType(op.getOperands(), report);
   if (failed(type))
     return failure();
-  return RankedTensorType::get(type->getShape(), IntegerType::get(type->getContext(), 1));
+  return Shaped{IntegerType::get(op.getLhs().getContext(), 1), type->dims};
 }
 Inferred SelectOp::infer(Adaptor op, const Report &report) {
   Inferred type = sameType({op.getOnTrue(), op.getOnFalse()}, report);
-  if (failed(type) || failed(checkShape("predicate", op.getPredicate(), type->getShape(), report)))
+  if (failed(type) || failed(checkShape("predicate", op.getPredicate(), type->dims, report)))
     return failure();
   return type;
 }
@@ -35,7 +35,7 @@ Inferred ConvertOp::infer(Adaptor op, const Report &report) {
     return report("dtype \"" + op.getDtype() +
                   "\" is unknown: expected one of f64, f32, f16, bf16, f8E4M3FN, f8E5M2, "
                   "i64, i32, i16, i8, i4, ui8, i1");
-  return RankedTensorType::get(shapeOf(op.getOperand()), element);
+  return Shaped{element, dimsOf(op.getOperand())};
 }
 
 } // namespace mortise::ir

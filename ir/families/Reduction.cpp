@@ -21,15 +21,14 @@ Inferred ArgmaxOp::infer(Adaptor op, const Report &report) {
   int64_t axis = op.getAxis();
   if (failed(checkAxis(axis, rankOf(op.getOperand()), report)))
     return failure();
-  if (shapeOf(op.getOperand())[axis] == 0)
+  if (dimsOf(op.getOperand())[axis] == Dim(0))
     return report("the extent along axis " + Twine(axis) + " is 0, so there is no largest element");
-  Inferred type = reduced(op.getOperand(), {axis}, report);
-  return RankedTensorType::get(type->getShape(), IntegerType::get(type->getContext(), 64));
+  return Shaped{IntegerType::get(op.getOperand().getContext(), 64), reduced(op.getOperand(), {axis}, report)->dims};
 }
 Inferred CumsumOp::infer(Adaptor op, const Report &report) {
   if (failed(checkAxis(op.getAxis(), rankOf(op.getOperand()), report)))
     return failure();
-  return tensorType(op.getOperand());
+  return shapedAs(op.getOperand());
 }
 Inferred MeanOp::infer(Adaptor op, const Report &report) { return reduced(op.getOperand(), op.getAxes(), report); }
 

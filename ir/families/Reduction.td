@@ -6,7 +6,7 @@ class Mortise_Reduce<string mnemonic, Type operand> : Mortise_Op<mnemonic> {
   let arguments = (ins operand:$operand, DenseI64ArrayAttr:$axes);
   let results = (outs operand:$result);
   let inferDeclaration = [{
-    static ::mlir::FailureOr<::mlir::RankedTensorType> infer(Adaptor op, const ::mortise::ir::Report &report) {
+    static ::mortise::ir::Inferred infer(Adaptor op, const ::mortise::ir::Report &report) {
       return ::mortise::ir::reduced(op.getOperand(), op.getAxes(), report);
     }
   }];
@@ -24,7 +24,7 @@ def Mortise_ReduceMinOp : Mortise_Reduce<"reduce_min", Mortise_Tensor> { let sum
 def Mortise_ArgmaxOp : Mortise_Op<"argmax"> {
   let summary = "i64 index of the first largest element along `axis`, which disappears; NaN is largest; the extent is not 0";
   let arguments = (ins Mortise_NumberTensor:$operand, I64Attr:$axis);
-  let results = (outs StaticShapeTensorOf<[I64]>:$result);
+  let results = (outs Mortise_TensorOf<[I64]>:$result);
 }
 def Mortise_CumsumOp : Mortise_Op<"cumsum"> {
   let summary = "running sum along `axis`, the element itself included";

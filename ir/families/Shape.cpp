@@ -23,7 +23,7 @@ Inferred ConstantOp::infer(Adaptor op, const Report &report) {
   auto type = dyn_cast<RankedTensorType>(op.getValue().getShapedType());
   if (!type || type.getEncoding() || !isa<DenseElementsAttr>(op.getValue()))
     return report("value must be dense elements of a ranked tensor");
-  return type;
+  return Shaped{type.getElementType(), dimsOf(type)};
 }
 OpFoldResult ConstantOp::fold(FoldAdaptor) { return getValueAttr(); }
 
@@ -40,30 +40,53 @@ LogicalResult ConstantOp::canonicalize(ConstantOp op, PatternRewriter &rewriter)
   return success();
 }
 
+// Extents that an attribute gives: in one table with the operands, and none negative.
+static FailureOr<Dims> extentsFrom(DimsAttr shape, const Report &report) {
+  if (failed(report.unite(shape)))
+    return failure();
+  Dims dims(shape.getDims());
+  for (const Dim &dim : dims)
+    if (!report.isAtLeast(dim, 0))
+      return LogicalResult(report("shape " + report.text(dims) + " must be at least 0 in every entry"));
+  return dims;
+}
+
 Inferred IotaOp::infer(Adaptor op, const Report &report) {
   Type element = elementNamed(op.getDtype(), op.getDtypeAttr().getContext());
   if (!element)
     return report("dtype \"" + op.getDtype() + "\" is unknown");
-  if (failed(checkLeast("shape", op.getShape(), 0, report)) ||
-      failed(checkAxis(op.getAxis(), op.getShape().size(), report)))
+  FailureOr<Dims> dims = extentsFrom(op.getShapeAttr(), report);
+  if (failed(dims) || failed(checkAxis(op.getAxis(), dims->size(), report)))
     return failure();
-  return RankedTensorType::get(op.getShape(), element);
+  return Shaped{element, *dims};
 }
 // Only a count that never leaves 0: counting is cheaper than a literal.
 OpFoldResult IotaOp::fold(FoldAdaptor) {
-  if (getShape()[getAxis()] != 1 || getType().getNumElements() == 0)
+  if (getShape()[getAxis()] != 1 || !getType().hasStaticShape() || getType().getNumElements() == 0)
     return {};
   Builder builder(getContext());
   return DenseElementsAttr::get(getType(), builder.getZeroAttr(getType().getElementType()));
 }
 
-Inferred ReshapeOp::infer(Adaptor op, const Report &report) {
-  if (failed(checkLeast("shape", op.getShape(), 0, report)))
+Inferred ExtentsOp::infer(Adaptor op, const Report &report) {
+  if (failed(report.unite(op.getShapeAttr())))
     return failure();
-  if (countOf(op.getShape()) != countOf(shapeOf(op.getOperand())))
-    return report("shape " + text(op.getShape()) + " must have as many elements as operand " +
-                  text(shapeOf(op.getOperand())));
-  return RankedTensorType::get(op.getShape(), elementOf(op.getOperand()));
+  return Shaped{IntegerType::get(op.getShapeAttr().getContext(), 64), {Dim(op.getShapeAttr().size())}};
+}
+OpFoldResult ExtentsOp::fold(FoldAdaptor) {
+  if (!getShapeAttr().isStatic())
+    return {};
+  return DenseIntElementsAttr::get(getType(), getShape());
+}
+
+Inferred ReshapeOp::infer(Adaptor op, const Report &report) {
+  FailureOr<Dims> dims = extentsFrom(op.getShapeAttr(), report);
+  if (failed(dims))
+    return failure();
+  Dims from = dimsOf(op.getOperand());
+  if (report.simplified(countOf(*dims)) != report.simplified(countOf(from)))
+    return report("shape " + report.text(*dims) + " must have as many elements as operand " + report.text(from));
+  return Shaped{elementOf(op.getOperand()), *dims};
 }
 OpFoldResult ReshapeOp::fold(FoldAdaptor) {
   if (getOperand().getType() == getType())
@@ -78,7 +101,7 @@ OpFoldResult ReshapeOp::fold(FoldAdaptor) {
 }
 
 Inferred TransposeOp::infer(Adaptor op, const Report &report) {
-  auto operand = shapeOf(op.getOperand());
+  Dims operand = dimsOf(op.getOperand());
   auto permutation = op.getPermutation();
   Dims shape;
   SmallVector<bool> used(operand.size(), false);
@@ -92,7 +115,7 @@ Inferred TransposeOp::infer(Adaptor op, const Report &report) {
   if (shape.size() != operand.size())
     return report("permutation " + text(permutation) + " must name each of the " + Twine(operand.size()) +
                   " dimensions once");
-  return RankedTensorType::get(shape, elementOf(op.getOperand()));
+  return Shaped{elementOf(op.getOperand()), shape};
 }
 OpFoldResult TransposeOp::fold(FoldAdaptor) {
   if (llvm::equal(getPermutation(), llvm::seq<int64_t>(0, getType().getRank())))
@@ -100,7 +123,7 @@ OpFoldResult TransposeOp::fold(FoldAdaptor) {
   if (DenseElementsAttr literal = literalOf(getOperand()); literal && literal.isSplat())
     return literal.resizeSplat(getType());
   if (auto inner = getOperand().getDefiningOp<TransposeOp>()) {
-    Dims both;
+    Axes both;
     for (int64_t axis : getPermutation())
       both.push_back(inner.getPermutation()[axis]);
     setPermutation(both);
@@ -111,27 +134,31 @@ OpFoldResult TransposeOp::fold(FoldAdaptor) {
 }
 
 Inferred BroadcastOp::infer(Adaptor op, const Report &report) {
-  auto operand = shapeOf(op.getOperand()), shape = op.getShape(), axes = op.getAxes();
-  if (failed(checkLeast("shape", shape, 0, report)) || failed(checkSize("axes", axes, operand.size(), report)) ||
-      failed(checkAscending(axes, shape.size(), report)))
+  Dims operand = dimsOf(op.getOperand());
+  ArrayRef<int64_t> axes = op.getAxes();
+  FailureOr<Dims> shape = extentsFrom(op.getShapeAttr(), report);
+  if (failed(shape) || failed(checkSize("axes", axes, operand.size(), report)) ||
+      failed(checkAscending(axes, shape->size(), report)))
     return failure();
   for (size_t i = 0; i < operand.size(); ++i)
-    if (operand[i] != 1 && operand[i] != shape[axes[i]])
-      return report("extent " + Twine(operand[i]) + " of operand dimension " + Twine(i) + " must be 1 or " +
-                    Twine(shape[axes[i]]) + ", the extent of result dimension " + Twine(axes[i]));
-  return RankedTensorType::get(shape, elementOf(op.getOperand()));
+    if (operand[i] != Dim(1) && report.simplified(operand[i]) != report.simplified((*shape)[axes[i]]))
+      return report("extent " + report.text(operand[i]) + " of operand dimension " + Twine(i) + " must be 1 or " +
+                    report.text((*shape)[axes[i]]) + ", the extent of result dimension " + Twine(axes[i]));
+  return Shaped{elementOf(op.getOperand()), *shape};
 }
 OpFoldResult BroadcastOp::fold(FoldAdaptor) {
   if (getOperand().getType() == getType())
     return getOperand();
   if (auto inner = getOperand().getDefiningOp<BroadcastOp>()) {
-    Dims axes;
+    Axes axes;
     for (int64_t axis : inner.getAxes())
       axes.push_back(getAxes()[axis]);
     setAxes(axes);
     getOperandMutable().assign(inner.getOperand());
     return getResult();
   }
+  if (!getType().hasStaticShape())
+    return {};
   // A literal that is not repeated; a broadcast of a scalar is the canonical splat and stays.
   DenseElementsAttr literal = literalOf(getOperand());
   if (literal && literal.getNumElements() == getType().getNumElements())
@@ -142,24 +169,29 @@ OpFoldResult BroadcastOp::fold(FoldAdaptor) {
 }
 
 Inferred SliceOp::infer(Adaptor op, const Report &report) {
-  auto operand = shapeOf(op.getOperand());
-  auto starts = op.getStarts(), limits = op.getLimits(), strides = op.getStrides();
+  Dims operand = dimsOf(op.getOperand());
   int64_t rank = operand.size();
-  if (failed(checkSize("starts", starts, rank, report)) || failed(checkSize("limits", limits, rank, report)) ||
+  ArrayRef<int64_t> strides = op.getStrides();
+  if (failed(report.unite(op.getStartsAttr())) || failed(report.unite(op.getLimitsAttr())) ||
+      failed(checkSize("starts", op.getStarts(), rank, report)) ||
+      failed(checkSize("limits", op.getLimits(), rank, report)) ||
       failed(checkSize("strides", strides, rank, report)) || failed(checkLeast("strides", strides, 1, report)))
     return failure();
-  Dims shape;
+  Dims starts(op.getStartsAttr().getDims()), limits(op.getLimitsAttr().getDims()), shape;
   for (int64_t i = 0; i < rank; ++i) {
-    if (starts[i] < 0 || starts[i] > limits[i] || limits[i] > operand[i])
-      return report("dimension " + Twine(i) + ": expected 0 <= start <= limit <= " + Twine(operand[i]) + ", found " +
-                    Twine(starts[i]) + " and " + Twine(limits[i]));
-    shape.push_back(llvm::divideCeil(limits[i] - starts[i], strides[i]));
+    if (!report.isAtLeast(starts[i], 0) || !report.isAtLeast(limits[i], starts[i]) ||
+        !report.isAtLeast(operand[i], limits[i]))
+      return report("dimension " + Twine(i) + ": expected 0 <= start <= limit <= " + report.text(operand[i]) +
+                    ", found " + report.text(starts[i]) + " and " + report.text(limits[i]));
+    shape.push_back(ceilDiv(limits[i] - starts[i], strides[i]));
   }
-  return RankedTensorType::get(shape, elementOf(op.getOperand()));
+  return Shaped{elementOf(op.getOperand()), shape};
 }
 OpFoldResult SliceOp::fold(FoldAdaptor) {
   if (getOperand().getType() == getType())
     return getOperand();
+  if (!getType().hasStaticShape())
+    return {};
   DenseElementsAttr literal = literalOf(getOperand());
   int64_t count = getType().getNumElements();
   if (!literal || count == 0)
@@ -168,7 +200,7 @@ OpFoldResult SliceOp::fold(FoldAdaptor) {
     return literal.resizeSplat(getType());
   if (count > foldLimit)
     return {};
-  auto from = shapeOf(getOperand()), to = getType().getShape();
+  ArrayRef<int64_t> from = tensorType(getOperand()).getShape(), to = getType().getShape();
   return gather(literal, getType(), [&](int64_t i) {
     int64_t index = 0, step = 1;
     for (int64_t d = to.size(); d-- > 0; i /= to[d], step *= from[d])
@@ -184,45 +216,46 @@ Inferred ConcatenateOp::infer(Adaptor op, const Report &report) {
   int64_t axis = op.getAxis();
   if (failed(checkAxis(axis, rankOf(first), report)))
     return failure();
-  Dims shape(shapeOf(first));
+  Dims shape = dimsOf(first);
   shape[axis] = 0;
   for (auto [i, operand] : llvm::enumerate(op.getOperands())) {
-    Dims other(shapeOf(operand));
-    int64_t extent = rankOf(operand) == rankOf(first) ? other[axis] : 0;
-    if (rankOf(operand) == rankOf(first))
+    Dims other = dimsOf(operand);
+    Dim extent;
+    if (other.size() == shape.size()) {
+      extent = other[axis];
       other[axis] = shape[axis];
+    }
     if (other != shape || elementOf(operand) != elementOf(first))
       return report("operand " + Twine(i) + ", " + text(operand.getType()) + ", must agree with operand 0, " +
                     text(first.getType()) + ", but for dimension " + Twine(axis));
-    if (llvm::AddOverflow(shape[axis], extent, shape[axis]))
-      return report("the result is too large");
+    shape[axis] += extent;
   }
-  return RankedTensorType::get(shape, elementOf(first));
+  return Shaped{elementOf(first), shape};
 }
 OpFoldResult ConcatenateOp::fold(FoldAdaptor) {
   return getNumOperands() == 1 ? OpFoldResult(getOperands().front()) : OpFoldResult();
 }
 
 Inferred PadOp::infer(Adaptor op, const Report &report) {
-  auto operand = shapeOf(op.getOperand());
+  Dims operand = dimsOf(op.getOperand());
   int64_t rank = operand.size();
-  if (failed(checkShape("value", op.getValue(), {}, report)) ||
+  if (failed(report.unite(op.getLowAttr())) || failed(report.unite(op.getHighAttr())) ||
+      failed(checkShape("value", op.getValue(), {}, report)) ||
       failed(checkElement("value", op.getValue(), elementOf(op.getOperand()), report)) ||
       failed(checkSize("low", op.getLow(), rank, report)) || failed(checkSize("high", op.getHigh(), rank, report)) ||
       failed(checkSize("interior", op.getInterior(), rank, report)) ||
       failed(checkLeast("interior", op.getInterior(), 0, report)))
     return failure();
-  Dims shape;
+  Dims low(op.getLowAttr().getDims()), high(op.getHighAttr().getDims()), shape;
   for (int64_t i = 0; i < rank; ++i) {
-    int64_t between, extent;
-    if (llvm::MulOverflow(std::max<int64_t>(operand[i] - 1, 0), op.getInterior()[i], between) ||
-        llvm::AddOverflow(operand[i], between, extent) || llvm::AddOverflow(extent, op.getLow()[i], extent) ||
-        llvm::AddOverflow(extent, op.getHigh()[i], extent) || extent < 0)
-      return report("dimension " + Twine(i) + ": extent " + Twine(operand[i]) + " cannot be padded by " +
-                    Twine(op.getLow()[i]) + " and " + Twine(op.getHigh()[i]));
+    Dim between = op.getInterior()[i] ? max(operand[i] - 1, 0) * op.getInterior()[i] : Dim(0);
+    Dim extent = report.simplified(operand[i] + between + low[i] + high[i]);
+    if (!extent.isValid() || !report.isAtLeast(extent, 0))
+      return report("dimension " + Twine(i) + ": extent " + report.text(operand[i]) + " cannot be padded by " +
+                    report.text(low[i]) + " and " + report.text(high[i]));
     shape.push_back(extent);
   }
-  return RankedTensorType::get(shape, elementOf(op.getOperand()));
+  return Shaped{elementOf(op.getOperand()), shape};
 }
 OpFoldResult PadOp::fold(FoldAdaptor) {
   auto zero = [](ArrayRef<int64_t> amounts) {
@@ -234,10 +267,11 @@ OpFoldResult PadOp::fold(FoldAdaptor) {
 Inferred ReverseOp::infer(Adaptor op, const Report &report) {
   if (failed(checkAscending(op.getAxes(), rankOf(op.getOperand()), report)))
     return failure();
-  return tensorType(op.getOperand());
+  return shapedAs(op.getOperand());
 }
 OpFoldResult ReverseOp::fold(FoldAdaptor) {
-  bool trivial = llvm::all_of(getAxes(), [&](int64_t axis) { return getType().getDimSize(axis) <= 1; });
+  bool trivial = llvm::all_of(
+      getAxes(), [&](int64_t axis) { return !getType().isDynamicDim(axis) && getType().getDimSize(axis) <= 1; });
   return trivial ? OpFoldResult(getOperand()) : OpFoldResult();
 }
 

@@ -14,13 +14,20 @@ def Mortise_ConstantOp : Mortise_Op<"constant", [ConstantLike]> {
 def Mortise_IotaOp : Mortise_Op<"iota"> {
   let summary = "counts 0, 1, 2, ... along `axis`";
   let description = [{Values wrap or round as `convert` from i64 would.}];
-  let arguments = (ins DenseI64ArrayAttr:$shape, StrAttr:$dtype, I64Attr:$axis);
+  let arguments = (ins Mortise_Dims:$shape, StrAttr:$dtype, I64Attr:$axis);
   let results = (outs Mortise_NumberTensor:$result);
   let hasFolder = 1;
 }
+def Mortise_ExtentsOp : Mortise_Op<"extents"> {
+  let summary = "extents as an i64 tensor of rank 1, to compute with";
+  let arguments = (ins Mortise_Dims:$shape);
+  let results = (outs Mortise_TensorOf<[I64]>:$result);
+  let hasFolder = 1;
+  let since = 2;
+}
 def Mortise_ReshapeOp : Mortise_Op<"reshape"> {
   let summary = "the same elements in row-major order under another shape";
-  let arguments = (ins Mortise_Tensor:$operand, DenseI64ArrayAttr:$shape);
+  let arguments = (ins Mortise_Tensor:$operand, Mortise_Dims:$shape);
   let results = (outs Mortise_Tensor:$result);
   let hasFolder = 1;
 }
@@ -36,14 +43,14 @@ def Mortise_BroadcastOp : Mortise_Op<"broadcast"> {
     StableHLO's broadcast_in_dim. An operand extent is 1 or equals the result's; `axes` is strictly ascending
     (StableHLO allows any order; write a transpose).
   }];
-  let arguments = (ins Mortise_Tensor:$operand, DenseI64ArrayAttr:$shape, DenseI64ArrayAttr:$axes);
+  let arguments = (ins Mortise_Tensor:$operand, Mortise_Dims:$shape, DenseI64ArrayAttr:$axes);
   let results = (outs Mortise_Tensor:$result);
   let hasFolder = 1;
 }
 def Mortise_SliceOp : Mortise_Op<"slice"> {
   let summary = "elements start, start + stride, ... below limit, per dimension";
   let description = [{0 <= start <= limit <= extent and stride >= 1.}];
-  let arguments = (ins Mortise_Tensor:$operand, DenseI64ArrayAttr:$starts, DenseI64ArrayAttr:$limits,
+  let arguments = (ins Mortise_Tensor:$operand, Mortise_Dims:$starts, Mortise_Dims:$limits,
                        DenseI64ArrayAttr:$strides);
   let results = (outs Mortise_Tensor:$result);
   let hasFolder = 1;
@@ -57,8 +64,8 @@ def Mortise_ConcatenateOp : Mortise_Op<"concatenate"> {
 def Mortise_PadOp : Mortise_Op<"pad"> {
   let summary = "surrounds with a scalar; negative amounts remove";
   let description = [{`interior` counts padding between neighbours and is not negative.}];
-  let arguments = (ins Mortise_Tensor:$operand, Mortise_Tensor:$value, DenseI64ArrayAttr:$low,
-                       DenseI64ArrayAttr:$high, DenseI64ArrayAttr:$interior);
+  let arguments = (ins Mortise_Tensor:$operand, Mortise_Tensor:$value, Mortise_Dims:$low,
+                       Mortise_Dims:$high, DenseI64ArrayAttr:$interior);
   let results = (outs Mortise_Tensor:$result);
   let hasFolder = 1;
 }

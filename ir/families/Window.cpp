@@ -17,9 +17,8 @@ void MortiseDialect::addWindowOps() {
       >();
 }
 
-FailureOr<Dims> slide(ArrayRef<int64_t> spatial, ArrayRef<int64_t> window, ArrayRef<int64_t> strides,
-                      ArrayRef<int64_t> low, ArrayRef<int64_t> high, ArrayRef<int64_t> dilations,
-                      const Report &report) {
+FailureOr<Dims> slide(ArrayRef<Dim> spatial, ArrayRef<int64_t> window, ArrayRef<int64_t> strides, ArrayRef<int64_t> low,
+                      ArrayRef<int64_t> high, ArrayRef<int64_t> dilations, const Report &report) {
   int64_t rank = spatial.size();
   if (failed(checkSize("window", window, rank, report)) || failed(checkSize("strides", strides, rank, report)) ||
       failed(checkSize("low", low, rank, report)) || failed(checkSize("high", high, rank, report)) ||
@@ -29,12 +28,11 @@ FailureOr<Dims> slide(ArrayRef<int64_t> spatial, ArrayRef<int64_t> window, Array
     return failure();
   Dims result;
   for (int64_t i = 0; i < rank; ++i) {
-    int64_t padded, span;
-    if (llvm::AddOverflow(spatial[i], low[i], padded) || llvm::AddOverflow(padded, high[i], padded) ||
-        llvm::MulOverflow(dilations[i], window[i] - 1, span) || span >= padded)
+    Dim padded = spatial[i] + low[i] + high[i], span = Dim(dilations[i]) * (window[i] - 1);
+    if (!padded.isValid() || !span.isValid() || !report.isAtLeast(padded, span + 1))
       return report("the window " + text(window) + " with dilations " + text(dilations) +
-                    " is larger than the padded spatial extents " + text(spatial));
-    result.push_back((padded - span - 1) / strides[i] + 1);
+                    " is larger than the padded spatial extents " + report.text(spatial));
+    result.push_back(floorDiv(padded - span - 1, strides[i]) + 1);
   }
   return result;
 }
@@ -42,42 +40,46 @@ FailureOr<Dims> slide(ArrayRef<int64_t> spatial, ArrayRef<int64_t> window, Array
 static LogicalResult checkSpatial(Value x, const Report &report) {
   if (rankOf(x) >= 3 && rankOf(x) <= 5)
     return success();
-  return report("x must have a batch, a channel and one to three spatial dimensions, found " + text(shapeOf(x)));
+  return report("x must have a batch, a channel and one to three spatial dimensions, found " + report.text(dimsOf(x)));
 }
 
 Inferred pooled(Value x, ArrayRef<int64_t> window, ArrayRef<int64_t> strides, ArrayRef<int64_t> low,
                 ArrayRef<int64_t> high, ArrayRef<int64_t> dilations, const Report &report) {
   if (failed(checkSpatial(x, report)))
     return failure();
-  FailureOr<Dims> spatial = slide(shapeOf(x).drop_front(2), window, strides, low, high, dilations, report);
+  Dims dims = dimsOf(x);
+  FailureOr<Dims> spatial = slide(ArrayRef(dims).drop_front(2), window, strides, low, high, dilations, report);
   if (failed(spatial))
     return failure();
-  Dims shape(shapeOf(x).take_front(2));
-  llvm::append_range(shape, *spatial);
-  return RankedTensorType::get(shape, elementOf(x));
+  dims.truncate(2);
+  llvm::append_range(dims, *spatial);
+  return Shaped{elementOf(x), dims};
 }
 
 Inferred ConvolutionOp::infer(Adaptor op, const Report &report) {
-  auto x = shapeOf(op.getX()), weight = shapeOf(op.getWeight());
+  Dims x = dimsOf(op.getX()), weight = dimsOf(op.getWeight());
   int64_t groups = op.getGroups();
   if (failed(checkSpatial(op.getX(), report)) ||
       failed(checkElement("weight", op.getWeight(), elementOf(op.getX()), report)))
     return failure();
   if (weight.size() != x.size())
-    return report("weight " + text(weight) + " must have the rank of x " + text(x));
-  if (groups < 1 || x[1] % groups != 0 || weight[0] % groups != 0)
-    return report("input channels (" + Twine(x[1]) + ") and output channels (" + Twine(weight[0]) +
+    return report("weight " + report.text(weight) + " must have the rank of x " + report.text(x));
+  if (groups < 1 || mod(x[1], groups) != Dim(0) || mod(weight[0], groups) != Dim(0))
+    return report("input channels (" + report.text(x[1]) + ") and output channels (" + report.text(weight[0]) +
                   ") must be multiples of groups (" + Twine(groups) + ")");
-  if (weight[1] != x[1] / groups)
-    return report("the second extent of weight " + text(weight) + " must be the channels of x " + text(x) +
-                  " divided by groups: " + Twine(x[1] / groups));
-  FailureOr<Dims> spatial = slide(x.drop_front(2), weight.drop_front(2), op.getStrides(), op.getLow(), op.getHigh(),
-                                  op.getDilations(), report);
+  if (weight[1] != floorDiv(x[1], groups))
+    return report("the second extent of weight " + report.text(weight) + " must be the channels of x " + report.text(x) +
+                  " divided by groups: " + report.text(floorDiv(x[1], groups)));
+  FailureOr<Axes> window = numbersOf("the window of weight", ArrayRef(weight).drop_front(2), report);
+  if (failed(window))
+    return failure();
+  FailureOr<Dims> spatial =
+      slide(ArrayRef(x).drop_front(2), *window, op.getStrides(), op.getLow(), op.getHigh(), op.getDilations(), report);
   if (failed(spatial))
     return failure();
   Dims shape{x[0], weight[0]};
   llvm::append_range(shape, *spatial);
-  return RankedTensorType::get(shape, elementOf(op.getX()));
+  return Shaped{elementOf(op.getX()), shape};
 }
 
 } // namespace mortise::ir

@@ -18,7 +18,7 @@ class Mortise_Pool<string mnemonic, Type operand> : Mortise_Op<mnemonic> {
                        DenseI64ArrayAttr:$low, DenseI64ArrayAttr:$high, DenseI64ArrayAttr:$dilations);
   let results = (outs operand:$result);
   let inferDeclaration = [{
-    static ::mlir::FailureOr<::mlir::RankedTensorType> infer(Adaptor op, const ::mortise::ir::Report &report) {
+    static ::mortise::ir::Inferred infer(Adaptor op, const ::mortise::ir::Report &report) {
       return ::mortise::ir::pooled(op.getX(), op.getWindow(), op.getStrides(), op.getLow(), op.getHigh(),
                                    op.getDilations(), report);
     }

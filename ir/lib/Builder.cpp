@@ -3,6 +3,10 @@
 
 #include "Types.h"
 
+#define GET_OP_CLASSES
+#include <mortise/ir/ControlFlow.h.inc>
+
+#include <llvm/ADT/ScopeExit.h>
 #include <mlir/Dialect/Func/IR/FuncOps.h>
 #include <mlir/IR/BuiltinOps.h>
 #include <mlir/IR/Diagnostics.h>
@@ -55,7 +59,7 @@ struct Request { // what addOp was asked for
 
 // How many operands each slot takes; at most one slot is variadic.
 Result<std::vector<int32_t>> segmentsOf(const Request &request, llvm::ArrayRef<OperandSlot> slots,
-                                        std::span<const ValueId> operands) {
+                                        llvm::ArrayRef<Value> operands) {
   size_t least = 0;
   bool variadic = false;
   std::string names;
@@ -78,7 +82,7 @@ Result<std::vector<int32_t>> segmentsOf(const Request &request, llvm::ArrayRef<O
       next += segments.back();
       continue;
     }
-    bool given = next < operands.size() && operands[next] != noValue;
+    bool given = next < operands.size() && operands[next];
     if (!given && !slot.optional)
       return request.error("operand '" + slot.name.str() + "' is missing; expected " + names);
     segments.push_back(given);
@@ -103,10 +107,19 @@ struct Builder::Impl {
     types.push_back(std::make_unique<CType>(llvm::cast<RankedTensorType>(value.getType())));
     return static_cast<ValueId>(values.size() - 1);
   }
+  // The table of symbols, from now on fixed; NULL when there are none.
+  SymbolsAttr table();
+
   Result<DictionaryAttr> attributes(const Request &request, const MortiseOp::Concept &op,
-                                    std::span<const MortiseAttribute *const> given) const;
-  Result<Operation *> make(const Request &request, RegisteredOperationName name, llvm::ArrayRef<Value> operands,
-                           DictionaryAttr attributes, Location location);
+                                    std::span<const MortiseAttribute *const> given);
+  // Appends to `block`; NULL operands are left out. `bodies` may be empty.
+  Result<Operation *> append(Block &block, std::string_view op, llvm::ArrayRef<Value> operands,
+                             std::span<const MortiseAttribute *const> attributes, std::string_view location,
+                             std::span<const MortiseGraph *const> bodies);
+  Result<Operation *> make(Block &block, const Request &request, RegisteredOperationName name,
+                           llvm::ArrayRef<Value> operands, DictionaryAttr attributes, Location location,
+                           std::span<const MortiseGraph *const> bodies);
+  Result<void> fill(Region &region, const MortiseGraph &body, const std::string &what);
 
   MLIRContext *context;
   OwningOpRef<ModuleOp> module;
@@ -115,8 +128,22 @@ struct Builder::Impl {
   std::vector<std::unique_ptr<CType>> types;
   std::vector<std::pair<Value, int64_t>> outputs;
   std::vector<NamedAttrList> inputAttributes;
+  llvm::SmallVector<StringAttr> symbolNames;
+  llvm::SmallVector<int64_t> symbolFacts;
+  llvm::SmallVector<Attribute> guards;
+  SymbolsAttr symbols;
+  bool fixed = false; // no more symbols
+  unsigned depth = 0; // of bodies inside bodies
+  static constexpr unsigned maxDepth = 16;
   static inline const Error finished{MORTISE_INVALID_ARGUMENT, "the builder is empty: finish() was called before"};
 };
+
+SymbolsAttr Builder::Impl::table() {
+  if (!fixed && !symbolNames.empty())
+    symbols = SymbolsAttr::get(context, symbolNames, symbolFacts);
+  fixed = true;
+  return symbols;
+}
 
 Builder::Builder(MLIRContext &context, std::string_view name) : impl(std::make_unique<Impl>(context)) {
   context.loadDialect<MortiseDialect, func::FuncDialect>();
@@ -129,6 +156,40 @@ Builder::Builder(MLIRContext &context, std::string_view name) : impl(std::make_u
 }
 Builder::~Builder() = default;
 
+Result<uint32_t> Builder::addSymbol(std::string_view name, int64_t min, int64_t max, int64_t divisor) {
+  if (!impl->module)
+    return Impl::finished;
+  std::string what = "symbol '" + std::string(name) + "'";
+  if (impl->fixed)
+    return invalid(what + " comes after the first guard, input or op; declare all symbols before");
+  Messages messages(impl->context);
+  impl->symbolNames.push_back(StringAttr::get(impl->context, llvm::StringRef(name)));
+  impl->symbolFacts.append({min, max, divisor});
+  if (failed(SymbolsAttr::verify([&] { return emitError(UnknownLoc::get(impl->context)); }, impl->symbolNames,
+                                 impl->symbolFacts))) {
+    impl->symbolNames.pop_back();
+    impl->symbolFacts.truncate(impl->symbolFacts.size() - 3);
+    return invalid(messages.message);
+  }
+  return static_cast<uint32_t>(impl->symbolNames.size() - 1);
+}
+
+Result<void> Builder::addGuard(const MortiseExpr &expr, int32_t relation, std::string_view reason) {
+  if (!impl->module)
+    return Impl::finished;
+  if (relation != MORTISE_RELATION_ZERO && relation != MORTISE_RELATION_AT_LEAST)
+    return invalid("guard: relation " + std::to_string(relation) + " is none of MortiseRelation");
+  SymbolsAttr symbols = impl->table();
+  Result<Dim> dim = Dim::from(expr, symbols ? symbols.getNames().size() : 0);
+  if (!dim)
+    return invalid("guard: " + dim.error().message);
+  auto text = [&](llvm::StringRef value) { return StringAttr::get(impl->context, value); };
+  impl->guards.push_back(ArrayAttr::get(impl->context, {DimsAttr::get(impl->context, *dim, symbols),
+                                                        text(relation == MORTISE_RELATION_ZERO ? "zero" : "at_least"),
+                                                        text(llvm::StringRef(reason))}));
+  return {};
+}
+
 Result<ValueId> Builder::addInput(std::string_view name, const MortiseType &type, uint32_t flags) {
   if (!impl->module)
     return Impl::finished;
@@ -138,7 +199,7 @@ Result<ValueId> Builder::addInput(std::string_view name, const MortiseType &type
     return invalid(what + ": flags " + std::to_string(flags) + " has bits that are no MortiseValueFlag");
   if (flags == (MORTISE_VALUE_CONSTANT | MORTISE_VALUE_STATE))
     return invalid(what + ": is both constant and state; state is written, constants never are");
-  Result<RankedTensorType> tensor = typeFrom(type, what, impl->context);
+  Result<RankedTensorType> tensor = typeFrom(type, what, impl->table(), impl->context);
   if (!tensor)
     return tensor.error();
   NamedAttrList attributes;
@@ -154,7 +215,7 @@ Result<ValueId> Builder::addInput(std::string_view name, const MortiseType &type
 }
 
 Result<DictionaryAttr> Builder::Impl::attributes(const Request &request, const MortiseOp::Concept &op,
-                                                 std::span<const MortiseAttribute *const> given) const {
+                                                 std::span<const MortiseAttribute *const> given) {
   std::vector<AttributeSlot> slots = attributeSlots(op.getAttributeSlots());
   auto names = llvm::map_range(slots, [](const AttributeSlot &slot) { return slot.name; });
   NamedAttrList list;
@@ -167,7 +228,7 @@ Result<DictionaryAttr> Builder::Impl::attributes(const Request &request, const M
                            nearest(attribute->name, names));
     if (list.get(attribute->name))
       return request.error(std::string("attribute '") + attribute->name + "' is given twice");
-    Result<Attribute> value = attributeFrom(*attribute, slot->storage, context);
+    Result<Attribute> value = attributeFrom(*attribute, slot->storage, table(), context);
     if (!value)
       return Error{value.error().code, request.place + ": " + value.error().message};
     list.set(attribute->name, *value);
@@ -178,76 +239,150 @@ Result<DictionaryAttr> Builder::Impl::attributes(const Request &request, const M
   return list.getDictionary(context);
 }
 
-// The op, verified, at the end of the function; NULL-free and erased again when it does not fit.
-Result<Operation *> Builder::Impl::make(const Request &request, RegisteredOperationName name,
-                                        llvm::ArrayRef<Value> operands, DictionaryAttr attributes, Location location) {
+// The region of a control flow op, from a graph that shares this builder's symbols.
+Result<void> Builder::Impl::fill(Region &region, const MortiseGraph &body, const std::string &what) {
+  if (body.symbol_count != symbolNames.size())
+    return invalid(what + " has " + std::to_string(body.symbol_count) + " symbols, expected the function's " +
+                   std::to_string(symbolNames.size()));
+  if (depth >= maxDepth)
+    return invalid(what + ": bodies are nested deeper than " + std::to_string(maxDepth));
+  ++depth;
+  llvm::scope_exit done([&] { --depth; });
+  Block &block = region.emplaceBlock();
+  std::vector<Value> known(body.value_count);
+  for (size_t i = 0; i < body.input_count; ++i) {
+    Result<RankedTensorType> type =
+        typeFrom(*body.inputs[i]->type, what + ", input " + std::to_string(i), table(), context);
+    if (!type)
+      return type.error();
+    known[body.inputs[i]->index] = block.addArgument(*type, UnknownLoc::get(context));
+  }
+  for (size_t i = 0; i < body.node_count; ++i) {
+    const MortiseNode &node = *body.nodes[i];
+    llvm::SmallVector<Value> operands;
+    for (size_t k = 0; k < node.operand_count; ++k)
+      operands.push_back(node.operands[k] ? known[node.operands[k]->index] : Value());
+    Result<Operation *> op = append(block, node.op, operands, {node.attributes, node.attribute_count},
+                                    node.location ? node.location : "", bodiesOf(node));
+    if (!op)
+      return op.error();
+    if ((*op)->getNumResults() != node.result_count)
+      return Error{MORTISE_CORRUPT, std::string(node.op) + " has " + std::to_string((*op)->getNumResults()) +
+                                        " results, the graph says " + std::to_string(node.result_count)};
+    for (size_t k = 0; k < node.result_count; ++k)
+      known[node.results[k]->index] = (*op)->getResult(static_cast<unsigned>(k));
+  }
+  llvm::SmallVector<Value> results;
+  for (size_t i = 0; i < body.output_count; ++i)
+    results.push_back(known[body.outputs[i]->index]);
+  OpBuilder builder = OpBuilder::atBlockEnd(&block);
+  YieldOp::create(builder, UnknownLoc::get(context), results);
+  return {};
+}
+
+// The op, verified, at the end of the block; erased again when it does not fit.
+Result<Operation *> Builder::Impl::make(Block &block, const Request &request, RegisteredOperationName name,
+                                        llvm::ArrayRef<Value> operands, DictionaryAttr attributes, Location location,
+                                        std::span<const MortiseGraph *const> bodies) {
   Messages messages(context);
   OperationState state(location, name);
   state.addOperands(operands);
   // Inference needs the properties, which live in an op: made with a type that inference then replaces.
   state.addTypes(operands.empty() ? Type(RankedTensorType::get({}, Float32Type::get(context))) : operands[0].getType());
+  for (size_t i = 0; i < bodies.size(); ++i)
+    state.addRegion();
   Operation *op = Operation::create(state);
   auto refuse = [&]() {
     Error error = request.error(messages.about(request.op));
     op->destroy();
     return error;
   };
+  for (size_t i = 0; i < bodies.size(); ++i)
+    if (Result<void> filled =
+            fill(op->getRegion(static_cast<unsigned>(i)), *bodies[i], request.place + ": body " + std::to_string(i));
+        !filled) {
+      op->destroy();
+      return filled.error();
+    }
   if (op->getPropertiesStorageSize() != 0 &&
       failed(op->setPropertiesFromAttribute(attributes, [&] { return emitError(location); })))
     return refuse();
   llvm::SmallVector<Type> types;
   auto *inference = name.getInterface<InferTypeOpInterface>();
-  if (failed(inference->inferReturnTypes(context, location, operands, DictionaryAttr(), op->getPropertiesStorage(), {},
-                                         types)) ||
-      types.size() != 1)
+  if (failed(inference->inferReturnTypes(context, location, operands, DictionaryAttr(), op->getPropertiesStorage(),
+                                         op->getRegions(), types)))
     return refuse();
-  op->getResult(0).setType(types[0]);
+  if (types.size() == 1) {
+    op->getResult(0).setType(types[0]);
+  } else {
+    Operation *whole = Operation::create(location, name, types, operands, NamedAttrList(), op->getPropertiesStorage(),
+                                         BlockRange(), op->getNumRegions());
+    for (auto [from, to] : llvm::zip(op->getRegions(), whole->getRegions()))
+      to.takeBody(from);
+    op->destroy();
+    op = whole;
+  }
   if (failed(verify(op)))
     return refuse();
-  function.front().push_back(op);
+  block.push_back(op);
   return op;
 }
 
-Result<std::vector<ValueId>> Builder::addOp(std::string_view opName, std::span<const ValueId> operands,
-                                            std::span<const MortiseAttribute *const> attributes,
-                                            std::string_view location) {
-  if (!impl->module)
-    return Impl::finished;
+Result<Operation *> Builder::Impl::append(Block &block, std::string_view opName, llvm::ArrayRef<Value> operands,
+                                          std::span<const MortiseAttribute *const> given, std::string_view location,
+                                          std::span<const MortiseGraph *const> bodies) {
   Request request{opName, std::string(opName) + (location.empty() ? "" : " at ") + std::string(location)};
-  auto name = RegisteredOperationName::lookup(llvm::StringRef(opName), impl->context);
+  auto name = RegisteredOperationName::lookup(llvm::StringRef(opName), context);
   auto *known = name ? name->getInterface<MortiseOp>() : nullptr;
   if (!known) {
-    auto names = llvm::map_range(impl->context->getRegisteredOperationsByDialect("mortise"),
+    auto names = llvm::map_range(context->getRegisteredOperationsByDialect("mortise"),
                                  [](RegisteredOperationName other) { return other.getStringRef(); });
     return Error{MORTISE_UNSUPPORTED, request.place + ": unknown op" + nearest(opName, names)};
   }
+  if (int32_t slots = known->getBodySlots(); slots >= 0 && static_cast<size_t>(slots) != bodies.size())
+    return request.error("expected " + std::to_string(slots) + " bodies, found " + std::to_string(bodies.size()));
   Result<std::vector<int32_t>> segments = segmentsOf(request, operandSlots(known->getOperandSlots()), operands);
   if (!segments)
     return segments.error();
-  llvm::SmallVector<Value> values;
-  for (ValueId id : operands) {
-    if (id == noValue)
-      continue;
-    Result<Value> value = impl->value(id, request.place + ": operand");
-    if (!value)
-      return value.error();
-    values.push_back(*value);
-  }
-  Result<DictionaryAttr> dictionary = impl->attributes(request, *known, attributes);
+  Result<DictionaryAttr> dictionary = attributes(request, *known, given);
   if (!dictionary)
     return dictionary.error();
   if (name->hasTrait<OpTrait::AttrSizedOperandSegments>()) {
     NamedAttrList list(*dictionary);
-    list.set("operandSegmentSizes", DenseI32ArrayAttr::get(impl->context, *segments));
-    *dictionary = list.getDictionary(impl->context);
+    list.set("operandSegmentSizes", DenseI32ArrayAttr::get(context, *segments));
+    *dictionary = list.getDictionary(context);
   }
-  Location where = UnknownLoc::get(impl->context);
+  Location where = UnknownLoc::get(context);
   if (!location.empty())
-    where = NameLoc::get(StringAttr::get(impl->context, llvm::StringRef(location)));
-  Result<Operation *> op = impl->make(request, *name, values, *dictionary, where);
+    where = NameLoc::get(StringAttr::get(context, llvm::StringRef(location)));
+  llvm::SmallVector<Value> present;
+  llvm::copy_if(operands, std::back_inserter(present), [](Value value) { return bool(value); });
+  return make(block, request, *name, present, *dictionary, where, bodies);
+}
+
+Result<std::vector<ValueId>> Builder::addOp(std::string_view opName, std::span<const ValueId> operands,
+                                            std::span<const MortiseAttribute *const> attributes,
+                                            std::string_view location, std::span<const MortiseGraph *const> bodies) {
+  if (!impl->module)
+    return Impl::finished;
+  llvm::SmallVector<Value> values;
+  for (ValueId id : operands) {
+    if (id == noValue) {
+      values.emplace_back();
+      continue;
+    }
+    Result<Value> value = impl->value(id, std::string(opName) + ": operand");
+    if (!value)
+      return value.error();
+    values.push_back(*value);
+  }
+  Result<Operation *> op = impl->append(impl->function.front(), opName, values, attributes, location, bodies);
   if (!op)
     return op.error();
-  return std::vector<ValueId>{impl->add((*op)->getResult(0))};
+  std::vector<ValueId> results;
+  for (OpResult result : (*op)->getResults())
+    results.push_back(impl->add(result));
+  return results;
 }
 
 Result<const MortiseType *> Builder::typeOf(ValueId value) const {
@@ -302,6 +437,10 @@ Result<OwningOpRef<ModuleOp>> Builder::finish() {
   }
   func::FuncOp function = impl->function;
   function.setFunctionType(builder.getFunctionType(function.front().getArgumentTypes(), types));
+  if (SymbolsAttr symbols = impl->table())
+    function->setAttr("mortise.symbols", symbols);
+  if (!impl->guards.empty())
+    function->setAttr("mortise.guards", ArrayAttr::get(impl->context, impl->guards));
   llvm::SmallVector<DictionaryAttr> inputAttributes; // at once: setting them one by one is quadratic
   for (const NamedAttrList &attributes : impl->inputAttributes)
     inputAttributes.push_back(attributes.getDictionary(impl->context));

@@ -19,6 +19,7 @@ namespace {
 struct Writer {
   RewriterBase &rewriter;
   Location location;
+  SymbolsAttr symbols; // of the function; NULL when the op is static
 
   template <typename OpT, typename... Args> Value make(Args &&...args) {
     return OpT::create(rewriter, location, std::forward<Args>(args)...);
@@ -31,16 +32,20 @@ struct Writer {
                               : rewriter.getIntegerAttr(element, static_cast<int64_t>(number));
     return make<ConstantOp>(DenseElementsAttr::get(RankedTensorType::get({}, element), attribute));
   }
-  // `operand` with the shape of `like`, its dimensions at `axes`.
-  Value spread(Value operand, ArrayRef<int64_t> shape, ArrayRef<int64_t> axes) {
-    if (shapeOf(operand) == shape)
-      return operand;
-    return make<BroadcastOp>(operand, shape, axes);
+  DimsAttr extents(ArrayRef<Dim> dims) { return DimsAttr::get(rewriter.getContext(), dims, symbols); }
+  Value broadcast(Value operand, ArrayRef<Dim> shape, ArrayRef<int64_t> axes) {
+    return make<BroadcastOp>(operand, extents(shape), rewriter.getDenseI64ArrayAttr(axes));
   }
-  Value fill(double number, Value like) { return spread(scalar(number, elementOf(like)), shapeOf(like), {}); }
+  // `operand` with extents `shape`, its dimensions at `axes`.
+  Value spread(Value operand, ArrayRef<Dim> shape, ArrayRef<int64_t> axes) {
+    return llvm::equal(dimsOf(operand), shape) ? operand : broadcast(operand, shape, axes);
+  }
+  Value fill(double number, Value like) { return spread(scalar(number, elementOf(like)), dimsOf(like), {}); }
   Value times(Value x, double number) { return make<MulOp>(x, fill(number, x)); }
   Value plus(Value x, double number) { return make<AddOp>(x, fill(number, x)); }
-  Value reshaped(Value x, ArrayRef<int64_t> shape) { return shapeOf(x) == shape ? x : make<ReshapeOp>(x, shape); }
+  Value reshaped(Value x, ArrayRef<Dim> shape) {
+    return llvm::equal(dimsOf(x), shape) ? x : make<ReshapeOp>(x, extents(shape));
+  }
   Value converted(Value x, Type element) {
     return elementOf(x) == element ? x : make<ConvertOp>(x, elementName(element));
   }
@@ -51,21 +56,25 @@ struct Writer {
     return narrow ? converted(x, rewriter.getF32Type()) : x;
   }
   Value mean(Value x, ArrayRef<int64_t> axes) {
-    double count = 1;
+    Dim count = 1;
     for (int64_t axis : axes)
-      count *= shapeOf(x)[axis];
-    return times(make<ReduceSumOp>(x, axes), 1 / count); // 0 * inf is NaN for a mean of nothing
+      count *= dimsOf(x)[axis];
+    Value sum = make<ReduceSumOp>(x, axes);
+    if (count.isNumber()) // 0 * inf is NaN for a mean of nothing
+      return times(sum, 1 / static_cast<double>(*count.number()));
+    Value number = reshaped(make<ExtentsOp>(extents(count)), {});
+    return make<DivOp>(sum, spread(converted(number, elementOf(x)), dimsOf(sum), {}));
   }
 };
 
-Dims allBut(int64_t rank, ArrayRef<int64_t> axes) {
-  Dims rest;
+Axes allBut(int64_t rank, ArrayRef<int64_t> axes) {
+  Axes rest;
   for (int64_t i = 0; i < rank; ++i)
     if (!llvm::is_contained(axes, i))
       rest.push_back(i);
   return rest;
 }
-Dims from(int64_t first, int64_t rank) { return llvm::to_vector(llvm::seq<int64_t>(first, rank)); }
+Axes from(int64_t first, int64_t rank) { return llvm::to_vector(llvm::seq<int64_t>(first, rank)); }
 
 Value expand(ReluOp op, Writer &write) { return write.make<MaxOp>(op.getOperand(), write.fill(0, op.getOperand())); }
 Value expand(SiluOp op, Writer &write) {
@@ -85,20 +94,20 @@ Value expand(GeluOp op, Writer &write) {
 // x minus its largest element along `axis`.
 Value centred(Value x, int64_t axis, Writer &write) {
   Value top = write.make<ReduceMaxOp>(x, ArrayRef<int64_t>(axis));
-  return write.make<SubOp>(x, write.spread(top, shapeOf(x), allBut(rankOf(x), axis)));
+  return write.make<SubOp>(x, write.spread(top, dimsOf(x), allBut(rankOf(x), axis)));
 }
 Value expand(SoftmaxOp op, Writer &write) {
   int64_t axis = op.getAxis();
   Value powers = write.make<ExpOp>(centred(write.widened(op.getOperand()), axis, write));
   Value sum = write.make<ReduceSumOp>(powers, ArrayRef<int64_t>(axis));
-  return write.make<DivOp>(powers, write.spread(sum, shapeOf(powers), allBut(rankOf(powers), axis)));
+  return write.make<DivOp>(powers, write.spread(sum, dimsOf(powers), allBut(rankOf(powers), axis)));
 }
 Value expand(LogSoftmaxOp op, Writer &write) {
   int64_t axis = op.getAxis();
   Value x = centred(write.widened(op.getOperand()), axis, write);
   Value sum = write.make<ReduceSumOp>(write.make<ExpOp>(x), ArrayRef<int64_t>(axis));
   Value log = write.make<LogOp>(sum);
-  return write.make<SubOp>(x, write.spread(log, shapeOf(x), allBut(rankOf(x), axis)));
+  return write.make<SubOp>(x, write.spread(log, dimsOf(x), allBut(rankOf(x), axis)));
 }
 
 Value rootOfVariance(Value squares, ArrayRef<int64_t> axes, double epsilon, Writer &write) {
@@ -107,39 +116,39 @@ Value rootOfVariance(Value squares, ArrayRef<int64_t> axes, double epsilon, Writ
 }
 // (x - mean) / sqrt(variance + epsilon) over `axes`.
 Value normalise(Value x, ArrayRef<int64_t> axes, double epsilon, Writer &write) {
-  Dims rest = allBut(rankOf(x), axes);
+  Axes rest = allBut(rankOf(x), axes);
   Value mean = write.mean(x, axes);
-  Value distance = write.make<SubOp>(x, write.spread(mean, shapeOf(x), rest));
+  Value distance = write.make<SubOp>(x, write.spread(mean, dimsOf(x), rest));
   Value root = rootOfVariance(write.make<MulOp>(distance, distance), axes, epsilon, write);
-  return write.make<MulOp>(distance, write.spread(root, shapeOf(x), rest));
+  return write.make<MulOp>(distance, write.spread(root, dimsOf(x), rest));
 }
 // x * scale + bias, whose dimensions are those of x at `axes`.
 Value scaled(Value x, Value scale, Value bias, ArrayRef<int64_t> axes, Writer &write) {
   if (scale)
-    x = write.make<MulOp>(x, write.spread(write.widened(scale), shapeOf(x), axes));
+    x = write.make<MulOp>(x, write.spread(write.widened(scale), dimsOf(x), axes));
   if (bias)
-    x = write.make<AddOp>(x, write.spread(write.widened(bias), shapeOf(x), axes));
+    x = write.make<AddOp>(x, write.spread(write.widened(bias), dimsOf(x), axes));
   return x;
 }
 Value expand(LayerNormOp op, Writer &write) {
   Value x = write.widened(op.getX());
-  Dims axes = from(op.getAxis(), rankOf(x));
+  Axes axes = from(op.getAxis(), rankOf(x));
   Value y = normalise(x, axes, op.getEpsilon().convertToDouble(), write);
   return scaled(y, op.getScale(), op.getBias(), axes, write);
 }
 Value expand(RmsNormOp op, Writer &write) {
   Value x = write.widened(op.getX());
-  Dims axes = from(op.getAxis(), rankOf(x));
+  Axes axes = from(op.getAxis(), rankOf(x));
   Value root = rootOfVariance(write.make<MulOp>(x, x), axes, op.getEpsilon().convertToDouble(), write);
-  Value y = write.make<MulOp>(x, write.spread(root, shapeOf(x), allBut(rankOf(x), axes)));
+  Value y = write.make<MulOp>(x, write.spread(root, dimsOf(x), allBut(rankOf(x), axes)));
   return scaled(y, op.getScale(), Value(), axes, write);
 }
 Value expand(GroupNormOp op, Writer &write) {
   Value x = write.widened(op.getX());
-  auto shape = shapeOf(x);
+  Dims shape = dimsOf(x);
   int64_t groups = op.getGroups();
-  int64_t members = shape[1] / groups * countOf(shape.drop_front(2));
-  Value grouped = write.reshaped(x, {shape[0], groups, members});
+  Dim members = floorDiv(shape[1], groups) * countOf(ArrayRef(shape).drop_front(2));
+  Value grouped = write.reshaped(x, {shape[0], Dim(groups), members});
   Value y = write.reshaped(normalise(grouped, {2}, op.getEpsilon().convertToDouble(), write), shape);
   return scaled(y, op.getScale(), op.getBias(), {1}, write);
 }
@@ -162,23 +171,27 @@ Value expand(LinearOp op, Writer &write) {
                               ArrayRef<int64_t>(last), ArrayRef<int64_t>(op.getWeightTransposed() ? 0 : 1));
   if (!op.getBias())
     return y;
-  return write.make<AddOp>(y, write.spread(op.getBias(), shapeOf(y), last));
+  return write.make<AddOp>(y, write.spread(op.getBias(), dimsOf(y), last));
 }
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
 // The mask with `causal` worked in: of rank 4, extents 1 or those of the scores. NULL when every key is seen.
-Value effectiveMask(AttentionOp op, int64_t queries, int64_t keys, Writer &write) {
+Value effectiveMask(AttentionOp op, const Dim &queries, const Dim &keys, Writer &write) {
   Value mask = op.getMask();
   if (!op.getCausal())
     return mask ? write.widened(mask) : mask;
-  Dims square{queries, keys};
-  Value query = write.make<IotaOp>(square, "i64", int64_t(0)), key = write.make<IotaOp>(square, "i64", int64_t(1));
+  auto count = [&](int64_t axis) {
+    return write.make<IotaOp>(write.extents({queries, keys}), write.rewriter.getStringAttr("i64"),
+                              write.rewriter.getI64IntegerAttr(axis));
+  };
+  Value query = count(0), key = count(1);
   Value seen = write.make<CompareOp>(query, key, "ge");
-  Dims shape{1, 1, queries, keys}, all{0, 1, 2, 3};
+  Dims shape{1, 1, queries, keys};
+  Axes all{0, 1, 2, 3};
   if (mask) {
-    shape[0] = shapeOf(mask)[0];
-    shape[1] = shapeOf(mask)[1];
+    shape[0] = dimsOf(mask)[0];
+    shape[1] = dimsOf(mask)[1];
   }
   seen = write.spread(seen, shape, {2, 3});
   if (!mask)
@@ -194,17 +207,18 @@ Value zeroUnseen(Value weights, Value mask, Writer &write) {
   Value seen = write.make<ReduceMaxOp>(mask, ArrayRef<int64_t>(3));
   if (!elementOf(mask).isInteger(1))
     seen = write.make<CompareOp>(seen, write.fill(-infinity, seen), "ne");
-  seen = write.make<BroadcastOp>(seen, shapeOf(weights), Dims{0, 1, 2});
+  seen = write.broadcast(seen, dimsOf(weights), {0, 1, 2});
   return write.make<SelectOp>(seen, weights, write.fill(0, weights));
 }
 
 Value expand(AttentionOp op, Writer &write) {
   Value q = write.widened(op.getQ()), k = write.widened(op.getK()), v = write.widened(op.getV());
-  auto shape = shapeOf(q);
-  int64_t groups = shapeOf(k)[1], keys = shapeOf(k)[2];
+  Dims shape = dimsOf(q);
+  Dim groups = dimsOf(k)[1], keys = dimsOf(k)[2];
   // The query heads that share a key head become rows of one product, so that k and v are not repeated.
-  int64_t rows = groups == 0 ? 0 : shape[1] / groups * shape[2];
-  Dims batch{0, 1}, last{3}, inner{2}, full{shape[0], shape[1], shape[2], keys}, all{0, 1, 2, 3};
+  Dim rows = groups == Dim(0) ? Dim(0) : floorDiv(shape[1], groups) * shape[2];
+  Dims full{shape[0], shape[1], shape[2], keys};
+  Axes batch{0, 1}, last{3}, inner{2}, all{0, 1, 2, 3};
   Value scores = write.make<DotOp>(write.reshaped(q, {shape[0], groups, rows, shape[3]}), k, batch, batch, last, last);
   scores = write.reshaped(scores, full);
   double scale = op.getScale().convertToDouble();
@@ -221,7 +235,7 @@ Value expand(AttentionOp op, Writer &write) {
     weights = zeroUnseen(weights, mask, write);
   weights = write.reshaped(weights, {shape[0], groups, rows, keys});
   Value result = write.make<DotOp>(weights, v, batch, batch, last, inner);
-  return write.reshaped(result, op.getType().getShape());
+  return write.reshaped(result, dimsOf(op.getType()));
 }
 
 template <typename... Ops> Value expandAny(Operation *op, Writer &write) {
@@ -231,6 +245,15 @@ template <typename... Ops> Value expandAny(Operation *op, Writer &write) {
 }
 
 } // namespace
+
+// The one table that the op's types name; NULL when they are static.
+static SymbolsAttr symbolsOf(Operation *op) {
+  for (TypeRange types : {TypeRange(op->getOperandTypes()), TypeRange(op->getResultTypes())})
+    for (Type type : types)
+      if (SymbolsAttr symbols = symbolsOf(type))
+        return symbols;
+  return {};
+}
 
 bool isComposite(Operation *op) {
   auto known = llvm::dyn_cast<MortiseOp>(op);
@@ -242,7 +265,7 @@ LogicalResult decompose(Operation *op, RewriterBase &rewriter) {
     return failure();
   OpBuilder::InsertionGuard guard(rewriter);
   rewriter.setInsertionPoint(op);
-  Writer write{rewriter, op->getLoc()};
+  Writer write{rewriter, op->getLoc(), symbolsOf(op)};
   Value result = expandAny<ReluOp, SiluOp, GeluOp, SoftmaxOp, LogSoftmaxOp, LayerNormOp, RmsNormOp, GroupNormOp,
                            BatchNormOp, MeanOp, EmbeddingOp, LinearOp, AttentionOp>(op, write);
   if (!result)

@@ -10,10 +10,27 @@
 #include <mortise/ir/OpInterface.cpp.inc>
 
 namespace mortise::ir {
+namespace {
+
+// The table of symbols is named once at the top of a module's text.
+struct AsmInterface : mlir::OpAsmDialectInterface {
+  using OpAsmDialectInterface::OpAsmDialectInterface;
+  AliasResult getAlias(mlir::Attribute attribute, llvm::raw_ostream &stream) const override {
+    if (!llvm::isa<SymbolsAttr>(attribute))
+      return AliasResult::NoAlias;
+    stream << "symbols";
+    return AliasResult::FinalAlias;
+  }
+};
+
+} // namespace
 
 void MortiseDialect::initialize() {
+  registerAttributes();
+  addInterfaces<AsmInterface>();
   addAttentionOps();
   addContractionOps();
+  addControlFlowOps();
   addElementwiseOps();
   addIndexingOps();
   addNormalisationOps();

@@ -12,18 +12,85 @@ using llvm::StringRef;
 
 namespace mortise::ir {
 
+Report::Report(std::optional<Location> location, StringRef op, ValueRange operands) : location(location), op(op) {
+  for (Value operand : operands)
+    if (failed(unite(symbolsOf(operand.getType()))))
+      return;
+}
+
+LogicalResult Report::unite(SymbolsAttr other) const {
+  if (!other || other == symbols)
+    return success();
+  if (symbols) {
+    conflict = true;
+    return (*this)("has extents over two tables of symbols; a function has one");
+  }
+  symbols = other;
+  ranges = other.getRanges();
+  return success();
+}
+
 LogicalResult Report::operator()(const llvm::Twine &message) const {
   return emitOptionalError(location, "'", op, "' op ", message.str());
 }
 
-LogicalResult Report::accept(FailureOr<RankedTensorType> inferred, llvm::SmallVectorImpl<Type> &types) const {
-  if (failed(inferred))
+LogicalResult Report::accept(const Inferred &inferred, llvm::SmallVectorImpl<Type> &types) const {
+  if (failed(inferred) || conflict)
     return failure();
-  int64_t count = countOf(inferred->getShape());
-  if (count < 0 || count > INT64_MAX / 8)
-    return (*this)("result " + text(*inferred) + " has more bytes than a machine can address");
-  types.push_back(*inferred);
+  for (const Shaped &result : inferred.all()) {
+    Dims dims;
+    for (const Dim &dim : result.dims) {
+      dims.push_back(simplified(dim));
+      if (!dims.back().isValid() || bounds(dims.back(), ranges).low < 0)
+        return (*this)("result extent " + text(dims.back()) + " may be negative or too large for 63 bits");
+    }
+    Dim count = countOf(dims);
+    if (!count.isValid() || bounds(count, ranges).low > INT64_MAX / 8)
+      return (*this)("result " + text(dims) + " has more bytes than a machine can address");
+    types.push_back(tensorType(dims, result.element, symbols));
+  }
   return success();
+}
+
+std::string Report::text(const Dim &dim) const {
+  return dim.text([&](uint32_t symbol) {
+    return symbols && symbol < symbols.getNames().size() ? symbols.getNames()[symbol].str()
+                                                         : "symbol " + std::to_string(symbol);
+  });
+}
+std::string Report::text(llvm::ArrayRef<Dim> dims) const {
+  std::string result = "[";
+  for (const Dim &dim : dims)
+    result += (result.size() > 1 ? ", " : "") + text(dim);
+  return result + "]";
+}
+
+SymbolsAttr symbolsOf(Type type) {
+  auto tensor = llvm::dyn_cast<RankedTensorType>(type);
+  auto dims = tensor ? llvm::dyn_cast_if_present<DimsAttr>(tensor.getEncoding()) : DimsAttr();
+  return dims ? dims.getSymbols() : SymbolsAttr();
+}
+Dims dimsOf(RankedTensorType type) {
+  if (auto encoding = llvm::dyn_cast_if_present<DimsAttr>(type.getEncoding()))
+    return Dims(encoding.getDims());
+  return Dims(type.getShape());
+}
+DimsAttr extentsOf(Value value) {
+  if (auto encoding = llvm::dyn_cast_if_present<DimsAttr>(tensorType(value).getEncoding()))
+    return encoding;
+  return DimsAttr::get(value.getContext(), tensorType(value).getShape());
+}
+RankedTensorType tensorType(llvm::ArrayRef<Dim> dims, Type element, SymbolsAttr symbols) {
+  Axes numbers;
+  for (const Dim &dim : dims)
+    numbers.push_back(dim.numberOrDynamic());
+  if (!llvm::is_contained(numbers, MORTISE_DYNAMIC))
+    return RankedTensorType::get(numbers, element);
+  return RankedTensorType::get(numbers, element, DimsAttr::get(element.getContext(), dims, symbols));
+}
+bool hasKnownExtents(Type type) {
+  auto tensor = llvm::dyn_cast<RankedTensorType>(type);
+  return tensor && (tensor.getEncoding() ? llvm::isa<DimsAttr>(tensor.getEncoding()) : tensor.hasStaticShape());
 }
 
 std::string text(Type type) {
@@ -40,6 +107,14 @@ std::string text(llvm::ArrayRef<int64_t> numbers) {
   return stream.str();
 }
 
+Dim countOf(llvm::ArrayRef<Dim> dims) {
+  if (llvm::is_contained(dims, Dim(0)))
+    return 0;
+  Dim count = 1;
+  for (const Dim &dim : dims)
+    count *= dim;
+  return count;
+}
 int64_t countOf(llvm::ArrayRef<int64_t> shape) {
   if (llvm::is_contained(shape, 0))
     return 0;
@@ -127,10 +202,11 @@ LogicalResult checkLeast(StringRef attribute, llvm::ArrayRef<int64_t> value, int
   return report(attribute + " " + text(value) + " must be at least " + llvm::Twine(least) + " in every entry");
 }
 
-LogicalResult checkShape(StringRef operand, Value value, llvm::ArrayRef<int64_t> shape, const Report &report) {
-  if (shapeOf(value) == shape)
+LogicalResult checkShape(StringRef operand, Value value, llvm::ArrayRef<Dim> shape, const Report &report) {
+  Dims found = dimsOf(value);
+  if (llvm::equal(found, shape))
     return success();
-  return report(operand + " must have shape " + text(shape) + ", found " + text(shapeOf(value)));
+  return report(operand + " must have shape " + report.text(shape) + ", found " + report.text(found));
 }
 
 LogicalResult checkElement(StringRef operand, Value value, Type element, const Report &report) {
@@ -139,22 +215,32 @@ LogicalResult checkElement(StringRef operand, Value value, Type element, const R
   return report(operand + " must have element type " + text(element) + ", found " + text(elementOf(value)));
 }
 
+FailureOr<Axes> numbersOf(StringRef what, llvm::ArrayRef<Dim> dims, const Report &report) {
+  Axes numbers;
+  for (const Dim &dim : dims) {
+    if (!dim.isNumber())
+      return report(what + " must be numbers, found the symbolic extent " + report.text(dim));
+    numbers.push_back(*dim.number());
+  }
+  return numbers;
+}
+
 Inferred sameType(ValueRange operands, const Report &report) {
   for (Value operand : operands.drop_front())
     if (operand.getType() != operands.front().getType())
       return report("operands must have one type, found " + text(operands.front().getType()) + " and " +
                     text(operand.getType()) + "; broadcast or convert first");
-  return RankedTensorType::get(shapeOf(operands.front()), elementOf(operands.front()));
+  return shapedAs(operands.front());
 }
 
 Inferred reduced(Value operand, llvm::ArrayRef<int64_t> axes, const Report &report) {
   if (failed(checkAscending(axes, rankOf(operand), report)))
     return failure();
   Dims shape;
-  for (auto [i, dim] : llvm::enumerate(shapeOf(operand)))
+  for (auto [i, dim] : llvm::enumerate(dimsOf(operand)))
     if (!llvm::is_contained(axes, static_cast<int64_t>(i)))
       shape.push_back(dim);
-  return RankedTensorType::get(shape, elementOf(operand));
+  return Shaped{elementOf(operand), shape};
 }
 
 } // namespace mortise::ir

@@ -8,20 +8,31 @@
 
 namespace mortise::ir {
 
-using Dims = llvm::SmallVector<int64_t>;
-using Inferred = mlir::FailureOr<mlir::RankedTensorType>;
+using Axes = llvm::SmallVector<int64_t>; // dimension numbers, and other lists of plain numbers
 
 inline mlir::RankedTensorType tensorType(mlir::Value value) {
   return llvm::cast<mlir::RankedTensorType>(value.getType());
 }
-inline llvm::ArrayRef<int64_t> shapeOf(mlir::Value value) { return tensorType(value).getShape(); }
 inline int64_t rankOf(mlir::Value value) { return tensorType(value).getRank(); }
 inline mlir::Type elementOf(mlir::Value value) { return tensorType(value).getElementType(); }
+inline bool isStatic(mlir::Value value) { return tensorType(value).hasStaticShape(); }
+
+// The symbol table of a type's extents; NULL when all are numbers.
+SymbolsAttr symbolsOf(mlir::Type type);
+Dims dimsOf(mlir::RankedTensorType type);
+inline Dims dimsOf(mlir::Value value) { return dimsOf(tensorType(value)); }
+inline Shaped shapedAs(mlir::Value value) { return {elementOf(value), dimsOf(value)}; }
+// The extents of a value as an attribute, as `broadcast` and others take them.
+DimsAttr extentsOf(mlir::Value value);
+// `symbols` may be NULL when all extents are numbers.
+mlir::RankedTensorType tensorType(llvm::ArrayRef<Dim> dims, mlir::Type element, SymbolsAttr symbols);
 
 std::string text(mlir::Type type);
 std::string text(llvm::ArrayRef<int64_t> numbers); // "[2, 3]"
 
-// The product, or -1 when it does not fit into 63 bits.
+// The product; an invalid Dim when it does not fit into 63 bits.
+Dim countOf(llvm::ArrayRef<Dim> dims);
+// Of a static shape: the product, or -1 when it does not fit.
 int64_t countOf(llvm::ArrayRef<int64_t> shape);
 
 // The element type with this name ("f32"); NULL when there is none.
@@ -38,12 +49,15 @@ mlir::LogicalResult checkSize(llvm::StringRef attribute, llvm::ArrayRef<int64_t>
 // Each at least `least`.
 mlir::LogicalResult checkLeast(llvm::StringRef attribute, llvm::ArrayRef<int64_t> value, int64_t least,
                                const Report &report);
-mlir::LogicalResult checkShape(llvm::StringRef operand, mlir::Value value, llvm::ArrayRef<int64_t> shape,
+mlir::LogicalResult checkShape(llvm::StringRef operand, mlir::Value value, llvm::ArrayRef<Dim> shape,
                                const Report &report);
 mlir::LogicalResult checkElement(llvm::StringRef operand, mlir::Value value, mlir::Type element, const Report &report);
 
+// The extents as numbers; an error where one is symbolic, for what has to be known when the op is made.
+mlir::FailureOr<Axes> numbersOf(llvm::StringRef what, llvm::ArrayRef<Dim> dims, const Report &report);
+
 // Extents of the spatial dimensions after a window slid over them.
-mlir::FailureOr<Dims> slide(llvm::ArrayRef<int64_t> spatial, llvm::ArrayRef<int64_t> window,
+mlir::FailureOr<Dims> slide(llvm::ArrayRef<Dim> spatial, llvm::ArrayRef<int64_t> window,
                             llvm::ArrayRef<int64_t> strides, llvm::ArrayRef<int64_t> low, llvm::ArrayRef<int64_t> high,
                             llvm::ArrayRef<int64_t> dilations, const Report &report);
 

@@ -4,6 +4,8 @@
 #include "Types.h"
 
 #include <mortise/ir/Builder.h>
+#define GET_OP_CLASSES
+#include <mortise/ir/ControlFlow.h.inc>
 
 #include <mlir/Dialect/Func/IR/FuncOps.h>
 #include <mlir/IR/BuiltinOps.h>
@@ -17,6 +19,12 @@ namespace mortise::ir {
 namespace {
 
 Error invalid(std::string message) { return {MORTISE_INVALID_ARGUMENT, std::move(message)}; }
+
+std::string textOf(Attribute attribute) {
+  std::string result;
+  llvm::raw_string_ostream(result) << attribute;
+  return result;
+}
 
 std::string locationText(Location location) {
   if (auto named = llvm::dyn_cast<NameLoc>(location))
@@ -32,10 +40,27 @@ std::string locationText(Location location) {
   return "";
 }
 
-// A C view of a function, and what it points to.
+// What the C views of a function and of the bodies inside it share.
+struct SymbolList {
+  explicit SymbolList(SymbolsAttr table) : table(table) {
+    for (size_t i = 0; table && i < table.getNames().size(); ++i) {
+      SymbolRange range = table.getRanges()[i];
+      names.push_back(table.getNames()[i].str());
+      symbols.push_back({sizeof(MortiseSymbol), nullptr, names.back().c_str(), range.min, range.max, range.divisor});
+      pointers.push_back(&symbols.back());
+    }
+  }
+  SymbolsAttr table;
+  std::deque<std::string> names;
+  std::deque<MortiseSymbol> symbols;
+  std::vector<const MortiseSymbol *> pointers;
+};
+
+// A C view of a function, or of a body (`function` is NULL then), and what it points to.
 class View {
 public:
-  explicit View(func::FuncOp function) : function(function) {}
+  View(Block &block, func::FuncOp function, const SymbolList &symbols)
+      : block(block), function(function), symbols(symbols) {}
   Result<void> build();
 
   MortiseGraph graph{};
@@ -47,14 +72,28 @@ private:
     std::vector<const MortiseValue *> operands, results;
     std::deque<CAttribute> attributes;
     std::vector<const MortiseAttribute *> attributePointers;
+    std::vector<std::unique_ptr<View>> bodies;
+    std::vector<const MortiseGraph *> bodyPointers;
+  };
+  struct Guard {
+    explicit Guard(DimsAttr dims) : exprs(dims.getDims()) {}
+    CExprs exprs;
+    std::string reason;
+    MortiseGuard guard{};
   };
 
   Result<void> addValue(Value value, const MortiseNode *producer, unsigned index, uint32_t flags, llvm::StringRef name);
   Result<void> addInputs();
   Result<void> addNode(Operation &op);
+  Result<void> addBodies(Operation &op, Node &entry);
   Result<void> addOutputs(Operation &terminator);
+  Result<void> addGuards();
 
+  Block &block;
   func::FuncOp function;
+  const SymbolList &symbols;
+  std::deque<Guard> guards;
+  std::vector<const MortiseGuard *> guardPointers;
   std::string name;
   std::deque<Node> nodes;
   std::deque<CType> types;
@@ -70,9 +109,13 @@ private:
 Result<void> View::addValue(Value value, const MortiseNode *producer, unsigned index, uint32_t flags,
                             llvm::StringRef label) {
   auto tensor = llvm::dyn_cast<RankedTensorType>(value.getType());
-  if (!tensor || !tensor.hasStaticShape() || tensor.getEncoding() || elementName(tensor.getElementType()).empty())
-    return invalid((producer ? std::string(producer->op) + ": a result" : "input " + std::to_string(index)) +
-                   " has type " + text(value.getType()) + ": expected a static tensor of a type of ours");
+  std::string what = producer ? std::string(producer->op) + ": a result" : "input " + std::to_string(index);
+  if (!tensor || !hasKnownExtents(tensor) || elementName(tensor.getElementType()).empty())
+    return invalid(what + " has type " + text(value.getType()) +
+                   ": expected a tensor of a type of ours whose extents are known");
+  if (SymbolsAttr table = symbolsOf(tensor); table && table != symbols.table)
+    return invalid(what + " has type " + text(value.getType()) +
+                   ", whose symbols are not those of the function's mortise.symbols");
   types.emplace_back(tensor);
   names.push_back(label.str());
   MortiseValue entry{};
@@ -91,8 +134,14 @@ Result<void> View::addValue(Value value, const MortiseNode *producer, unsigned i
 }
 
 Result<void> View::addInputs() {
-  for (BlockArgument argument : function.getArguments()) {
+  for (BlockArgument argument : block.getArguments()) {
     unsigned i = argument.getArgNumber();
+    if (!function) {
+      if (Result<void> added = addValue(argument, nullptr, i, 0, ""); !added)
+        return added;
+      inputPointers.push_back(known[argument]);
+      continue;
+    }
     uint32_t flags = (function.getArgAttr(i, "mortise.constant") ? MORTISE_VALUE_CONSTANT : 0) |
                      (function.getArgAttr(i, "mortise.state") ? MORTISE_VALUE_STATE : 0);
     auto label = function.getArgAttrOfType<StringAttr>(i, "mortise.name");
@@ -153,16 +202,57 @@ Result<void> View::addNode(Operation &op) {
   }
   node.results = entry.results.data();
   node.result_count = entry.results.size();
+  if (Result<void> added = addBodies(op, entry); !added)
+    return added;
   nodePointers.push_back(&node);
   return {};
 }
 
+Result<void> View::addBodies(Operation &op, Node &entry) {
+  for (auto [i, region] : llvm::enumerate(op.getRegions())) {
+    if (!region.hasOneBlock())
+      return invalid(entry.op + ": body " + std::to_string(i) + " must have one block");
+    entry.bodies.push_back(std::make_unique<View>(region.front(), func::FuncOp(), symbols));
+    if (Result<void> built = entry.bodies.back()->build(); !built)
+      return Error{built.error().code, entry.op + ", body " + std::to_string(i) + ": " + built.error().message};
+    entry.bodyPointers.push_back(&entry.bodies.back()->graph);
+  }
+  entry.node.bodies = entry.bodyPointers.data();
+  entry.node.body_count = entry.bodyPointers.size();
+  return {};
+}
+
+Result<void> View::addGuards() {
+  auto list = function ? function->getAttrOfType<ArrayAttr>("mortise.guards") : ArrayAttr();
+  for (Attribute entry : list ? list.getValue() : llvm::ArrayRef<Attribute>()) {
+    auto parts = llvm::dyn_cast<ArrayAttr>(entry);
+    auto dims = parts && parts.size() == 3 ? llvm::dyn_cast<DimsAttr>(parts[0]) : DimsAttr();
+    auto relation = dims ? llvm::dyn_cast<StringAttr>(parts[1]) : StringAttr();
+    auto reason = dims ? llvm::dyn_cast<StringAttr>(parts[2]) : StringAttr();
+    if (!relation || !reason || dims.size() != 1 || (relation != "zero" && relation != "at_least"))
+      return invalid("mortise.guards: expected [#mortise.dims of one entry, \"zero\" or \"at_least\", a reason], "
+                     "found " +
+                     textOf(entry));
+    Guard &guard = guards.emplace_back(dims);
+    guard.reason = reason.str();
+    guard.guard = {sizeof(MortiseGuard),
+                   nullptr,
+                   guard.exprs.exprs[0],
+                   relation == "zero" ? MORTISE_RELATION_ZERO : MORTISE_RELATION_AT_LEAST,
+                   0,
+                   guard.reason.c_str()};
+    guardPointers.push_back(&guard.guard);
+  }
+  return {};
+}
+
 Result<void> View::addOutputs(Operation &terminator) {
-  if (!llvm::isa<func::ReturnOp>(terminator))
-    return invalid("the function must end in func.return, found " + terminator.getName().getStringRef().str());
+  if (function ? !llvm::isa<func::ReturnOp>(terminator) : !llvm::isa<YieldOp>(terminator))
+    return invalid(std::string(function ? "the function must end in func.return" : "a body must end in mortise.yield") +
+                   ", found " + terminator.getName().getStringRef().str());
   for (auto [i, operand] : llvm::enumerate(terminator.getOperands())) {
     outputPointers.push_back(known.lookup(operand));
-    auto alias = function.getResultAttrOfType<IntegerAttr>(i, "mortise.alias");
+    auto alias = function ? function.getResultAttrOfType<IntegerAttr>(i, "mortise.alias") : IntegerAttr();
     if (!alias)
       continue;
     int64_t input = alias.getInt();
@@ -177,19 +267,18 @@ Result<void> View::addOutputs(Operation &terminator) {
 }
 
 Result<void> View::build() {
-  if (!function.getBody().hasOneBlock())
-    return invalid("the function must have one block");
   if (Result<void> added = addInputs(); !added)
     return added;
-  Block &block = function.front();
+  if (block.empty() || !block.back().hasTrait<OpTrait::IsTerminator>())
+    return invalid(function ? "the function must end in func.return" : "a body must end in mortise.yield");
   for (Operation &op : block.without_terminator())
     if (Result<void> added = addNode(op); !added)
       return added;
-  if (block.empty())
-    return invalid("the function must end in func.return");
   if (Result<void> added = addOutputs(block.back()); !added)
     return added;
-  name = function.getSymName().str();
+  if (Result<void> added = addGuards(); !added)
+    return added;
+  name = function ? function.getSymName().str() : "";
   graph = {sizeof(MortiseGraph),
            nullptr,
            name.c_str(),
@@ -205,12 +294,24 @@ Result<void> View::build() {
            outputPointers.size(),
            aliasPointers.data(),
            aliasPointers.size(),
-           nullptr,
-           0};
+           symbols.pointers.data(),
+           symbols.pointers.size(),
+           guardPointers.data(),
+           guardPointers.size()};
   return {};
 }
 
 } // namespace
+
+// The function's table: declared, or that of the first symbolic argument.
+static SymbolsAttr tableOf(func::FuncOp function) {
+  if (auto declared = function->getAttrOfType<SymbolsAttr>("mortise.symbols"))
+    return declared;
+  for (Type type : function.getArgumentTypes())
+    if (SymbolsAttr table = symbolsOf(type))
+      return table;
+  return {};
+}
 
 Result<std::shared_ptr<const Graph>> exportGraph(ModuleOp module) {
   func::FuncOp function;
@@ -224,7 +325,10 @@ Result<std::shared_ptr<const Graph>> exportGraph(ModuleOp module) {
   }
   if (!function)
     return invalid("the module must have one public function with a body, found none");
-  View view(function);
+  if (!function.getBody().hasOneBlock())
+    return invalid("the function must have one block");
+  SymbolList symbols(tableOf(function));
+  View view(function.front(), function, symbols);
   if (Result<void> built = view.build(); !built)
     return built.error();
   return Graph::copy(view.graph);
@@ -236,6 +340,14 @@ Result<OwningOpRef<ModuleOp>> importGraph(const Graph &source, MLIRContext &cont
     return Error{MORTISE_VERSION_MISMATCH, "the graph is of opset " + std::to_string(graph.opset) +
                                                ", and this build knows up to " + std::to_string(MORTISE_OPSET)};
   Builder builder(context, graph.name ? graph.name : "");
+  for (size_t i = 0; i < graph.symbol_count; ++i) {
+    const MortiseSymbol &symbol = *graph.symbols[i];
+    if (Result<uint32_t> added = builder.addSymbol(symbol.name, symbol.min, symbol.max, symbol.divisor); !added)
+      return added.error();
+  }
+  for (const MortiseGuard *guard : guardsOf(graph))
+    if (Result<void> added = builder.addGuard(guard->expr, guard->relation, guard->reason ? guard->reason : ""); !added)
+      return added.error();
   std::vector<ValueId> ids(graph.value_count, noValue);
   for (size_t i = 0; i < graph.input_count; ++i) {
     const MortiseValue &input = *graph.inputs[i];
@@ -249,8 +361,8 @@ Result<OwningOpRef<ModuleOp>> importGraph(const Graph &source, MLIRContext &cont
     std::vector<ValueId> operands;
     for (size_t j = 0; j < node.operand_count; ++j)
       operands.push_back(node.operands[j] ? ids[node.operands[j]->index] : noValue);
-    Result<std::vector<ValueId>> results =
-        builder.addOp(node.op, operands, {node.attributes, node.attribute_count}, node.location ? node.location : "");
+    Result<std::vector<ValueId>> results = builder.addOp(node.op, operands, {node.attributes, node.attribute_count},
+                                                         node.location ? node.location : "", bodiesOf(node));
     if (!results)
       return results.error();
     if (results->size() != node.result_count)

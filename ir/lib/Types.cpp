@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "Types.h"
 
+#include <cstddef>
 #include <cstring>
 
 using namespace mlir;
@@ -21,7 +22,7 @@ Result<Attribute> tensorFrom(const MortiseAttribute &attribute, MLIRContext *con
   std::string what = std::string("attribute '") + attribute.name + "'";
   if (!attribute.tensor_type)
     return invalid(what + " has no tensor type");
-  Result<RankedTensorType> type = typeFrom(*attribute.tensor_type, what, context);
+  Result<RankedTensorType> type = typeFrom(*attribute.tensor_type, what, SymbolsAttr(), context);
   if (!type)
     return type.error();
   size_t expected = byteSize(*attribute.tensor_type);
@@ -68,35 +69,78 @@ std::vector<char> bytesOf(DenseElementsAttr elements) {
 
 } // namespace
 
-Result<RankedTensorType> typeFrom(const MortiseType &type, const std::string &what, MLIRContext *context) {
+// The entries of an array, those that are MORTISE_DYNAMIC from their programs.
+static Result<Dims> dimsFrom(llvm::ArrayRef<int64_t> numbers, const MortiseExpr *exprs, const std::string &what,
+                             SymbolsAttr symbols) {
+  Dims dims;
+  for (auto [i, number] : llvm::enumerate(numbers)) {
+    if (number != MORTISE_DYNAMIC) {
+      dims.emplace_back(number);
+      continue;
+    }
+    if (!exprs || !exprs[i].steps)
+      return invalid(what + ": entry " + std::to_string(i) + " is symbolic and has no expression");
+    Result<Dim> dim = Dim::from(exprs[i], symbols ? symbols.getNames().size() : 0);
+    if (!dim)
+      return invalid(what + ": entry " + std::to_string(i) + ": " + dim.error().message);
+    dims.push_back(std::move(*dim));
+  }
+  return dims;
+}
+
+Result<RankedTensorType> typeFrom(const MortiseType &type, const std::string &what, SymbolsAttr symbols,
+                                  MLIRContext *context) {
   Type element = elementNamed(dtypeName(type.dtype), context);
   if (!element)
     return invalid(what + ": dtype " + std::to_string(type.dtype) + " is none of MortiseDType");
   if (type.rank < 0 || (type.rank > 0 && !type.dims))
     return invalid(what + ": expected a rank of 0 or more and that many dims, found rank " + std::to_string(type.rank));
-  Dims shape(type.dims, type.dims + type.rank);
-  for (int32_t i = 0; i < type.rank; ++i) {
-    if (shape[i] == MORTISE_DYNAMIC)
-      return Error{MORTISE_NEEDS_STATIC, what + ": extent " + std::to_string(i) + " of " + typeString(type) +
-                                             " is symbolic, and only static shapes compile at present; specialise it "
-                                             "to a number"};
-    if (shape[i] < 0)
-      return invalid(what + ": extent " + std::to_string(i) + " of " + typeString(type) + " is negative");
+  Result<Dims> shape = dimsFrom(llvm::ArrayRef(type.dims, type.rank), type.dim_exprs, what, symbols);
+  if (!shape)
+    return shape.error();
+  llvm::SmallVector<SymbolRange> ranges = symbols ? symbols.getRanges() : llvm::SmallVector<SymbolRange>();
+  for (auto [i, dim] : llvm::enumerate(*shape)) {
+    dim = simplify(dim, ranges);
+    if (bounds(dim, ranges).low < 0)
+      return invalid(what + ": extent " + std::to_string(i) + " of " + typeString(type) + " is negative" +
+                     (dim.isNumber() ? "" : " for some values of its symbols"));
   }
-  int64_t count = countOf(shape);
-  if (count < 0 || count > INT64_MAX / 8)
+  Dim count = countOf(*shape);
+  if (!count.isValid() || bounds(count, ranges).low > INT64_MAX / 8)
     return invalid(what + ": " + typeString(type) + " has more bytes than a machine can address");
-  if (type.strides && count > 1) {
-    int64_t stride = 1;
-    for (int32_t i = type.rank; i-- > 0; stride *= shape[i])
-      if (shape[i] != 1 && type.strides[i] != stride)
+  if (type.strides && count != Dim(0) && count != Dim(1)) {
+    Dim stride = 1;
+    for (int32_t i = type.rank; i-- > 0; stride *= (*shape)[i])
+      if ((*shape)[i] != Dim(1) && Dim(type.strides[i]) != stride)
         return Error{MORTISE_UNSUPPORTED, what + ": strides of " + typeString(type) +
                                               " must be dense row-major; make the tensor contiguous, or transpose"};
   }
-  return RankedTensorType::get(shape, element);
+  return tensorType(*shape, element, symbols);
 }
 
-Result<Attribute> attributeFrom(const MortiseAttribute &attribute, llvm::StringRef storage, MLIRContext *context) {
+// `extents`: entries may be symbolic.
+static Result<Attribute> integersFrom(const MortiseAttribute &attribute, bool extents, SymbolsAttr symbols,
+                                      MLIRContext *context) {
+  llvm::ArrayRef<int64_t> numbers(attribute.i64s, attribute.count);
+  bool symbolic = llvm::is_contained(numbers, MORTISE_DYNAMIC);
+  std::string what = std::string("attribute '") + attribute.name + "'";
+  if (!extents) {
+    if (symbolic)
+      return invalid(what + ": expected numbers, found a symbolic entry");
+    return Attribute(DenseI64ArrayAttr::get(context, numbers));
+  }
+  if (!symbolic)
+    return Attribute(DimsAttr::get(context, numbers));
+  // Written before revision 2, an attribute ends where `exprs` begins.
+  bool knows = attribute.struct_size >= offsetof(MortiseAttribute, exprs) + sizeof(attribute.exprs);
+  Result<Dims> dims = dimsFrom(numbers, knows ? attribute.exprs : nullptr, what, symbols);
+  if (!dims)
+    return dims.error();
+  return Attribute(DimsAttr::get(context, *dims, symbols));
+}
+
+Result<Attribute> attributeFrom(const MortiseAttribute &attribute, llvm::StringRef storage, SymbolsAttr symbols,
+                                MLIRContext *context) {
   Builder builder(context);
   auto mismatch = [&](int32_t expected) {
     return invalid(std::string("attribute '") + attribute.name + "' must be of kind " + kindName(expected) +
@@ -108,6 +152,7 @@ Result<Attribute> attributeFrom(const MortiseAttribute &attribute, llvm::StringR
                          .Case("::mlir::FloatAttr", MORTISE_ATTRIBUTE_F64)
                          .Case("::mlir::StringAttr", MORTISE_ATTRIBUTE_STRING)
                          .Case("::mlir::DenseI64ArrayAttr", MORTISE_ATTRIBUTE_I64_ARRAY)
+                         .Case("::mortise::ir::DimsAttr", MORTISE_ATTRIBUTE_I64_ARRAY)
                          .Case("::mlir::DenseF64ArrayAttr", MORTISE_ATTRIBUTE_F64_ARRAY)
                          .Default(MORTISE_ATTRIBUTE_TENSOR);
   if (attribute.kind != expected)
@@ -124,7 +169,7 @@ Result<Attribute> attributeFrom(const MortiseAttribute &attribute, llvm::StringR
   case MORTISE_ATTRIBUTE_I64_ARRAY:
     if (attribute.count && !attribute.i64s)
       return invalid(std::string("attribute '") + attribute.name + "' has a count but no numbers");
-    return Attribute(builder.getDenseI64ArrayAttr({attribute.i64s, attribute.count}));
+    return integersFrom(attribute, storage == "::mortise::ir::DimsAttr", symbols, context);
   case MORTISE_ATTRIBUTE_F64_ARRAY:
     if (attribute.count && !attribute.f64s)
       return invalid(std::string("attribute '") + attribute.name + "' has a count but no numbers");
@@ -134,11 +179,22 @@ Result<Attribute> attributeFrom(const MortiseAttribute &attribute, llvm::StringR
   }
 }
 
+CExprs::CExprs(llvm::ArrayRef<Dim> dims) {
+  for (const Dim &dim : dims)
+    steps.push_back(dim.steps());
+  for (const std::vector<MortiseExprStep> &program : steps)
+    exprs.push_back({program.data(), program.size()});
+}
+
 CType::CType(RankedTensorType from) : dims(from.getShape()) {
   type.struct_size = sizeof(MortiseType);
   type.dtype = dtypeFromName(std::string_view(elementName(from.getElementType())));
   type.rank = static_cast<int32_t>(dims.size());
   type.dims = dims.empty() ? nullptr : dims.data();
+  if (!from.hasStaticShape()) {
+    exprs = std::make_unique<CExprs>(dimsOf(from));
+    type.dim_exprs = exprs->exprs.data();
+  }
 }
 
 CAttribute::CAttribute(llvm::StringRef name, Attribute from) : name(name) {
@@ -165,6 +221,12 @@ CAttribute::CAttribute(llvm::StringRef name, Attribute from) : name(name) {
     attribute.string = string.c_str();
   } else if (auto array = llvm::dyn_cast<DenseI64ArrayAttr>(from)) {
     setInts(array.asArrayRef());
+  } else if (auto extents = llvm::dyn_cast<DimsAttr>(from)) {
+    setInts(extents.getNumbers());
+    if (!extents.isStatic()) {
+      exprs = std::make_unique<CExprs>(extents.getDims());
+      attribute.exprs = exprs->exprs.data();
+    }
   } else if (auto array = llvm::dyn_cast<DenseF64ArrayAttr>(from)) {
     attribute.kind = MORTISE_ATTRIBUTE_F64_ARRAY;
     reals.assign(array.asArrayRef().begin(), array.asArrayRef().end());

@@ -6,17 +6,29 @@
 
 #include <mortise/graph.hpp>
 
+#include <memory>
 #include <string>
 #include <vector>
 
 namespace mortise::ir {
 
-// `what` names the value in errors ("input 0, 'x'").
-Result<mlir::RankedTensorType> typeFrom(const MortiseType &type, const std::string &what, mlir::MLIRContext *context);
+// `what` names the value in errors ("input 0, 'x'"). `symbols` may be NULL when there are none.
+Result<mlir::RankedTensorType> typeFrom(const MortiseType &type, const std::string &what, SymbolsAttr symbols,
+                                        mlir::MLIRContext *context);
 
 // `storage`: the C++ class that the op keeps the attribute in, from MortiseOp::getAttributeSlots.
-Result<mlir::Attribute> attributeFrom(const MortiseAttribute &attribute, llvm::StringRef storage,
+Result<mlir::Attribute> attributeFrom(const MortiseAttribute &attribute, llvm::StringRef storage, SymbolsAttr symbols,
                                       mlir::MLIRContext *context);
+
+// Postfix programs, one for each extent, and what they point to; stays where it was made.
+struct CExprs {
+  explicit CExprs(llvm::ArrayRef<Dim> dims);
+  CExprs(const CExprs &) = delete;
+  CExprs &operator=(const CExprs &) = delete;
+
+  std::vector<std::vector<MortiseExprStep>> steps;
+  std::vector<MortiseExpr> exprs;
+};
 
 // A C type with the arrays it points to; stays where it was made.
 struct CType {
@@ -26,6 +38,7 @@ struct CType {
   CType &operator=(const CType &) = delete;
 
   std::vector<int64_t> dims;
+  std::unique_ptr<CExprs> exprs; // NULL when static
   MortiseType type{};
 };
 
@@ -40,6 +53,7 @@ struct CAttribute {
   std::vector<double> reals;
   std::vector<char> bytes;
   std::unique_ptr<CType> tensor;
+  std::unique_ptr<CExprs> exprs;
   MortiseAttribute attribute{};
 };
 

@@ -85,12 +85,12 @@ func.func @rms_norm(%x: tensor<1x4x8xf32>, %w: tensor<8xf32>) -> tensor<1x4x8xf3
   %eps = mortise.constant dense<1.0e-6> : tensor<1x4x1xf32>
   %0 = mortise.pow %x, %two : (tensor<1x4x8xf32>, tensor<1x4x8xf32>) -> tensor<1x4x8xf32>
   %1 = mortise.mean %0 {axes = array<i64: 2>} : (tensor<1x4x8xf32>) -> tensor<1x4xf32>
-  %2 = mortise.reshape %1 {shape = array<i64: 1, 4, 1>} : (tensor<1x4xf32>) -> tensor<1x4x1xf32>
+  %2 = mortise.reshape %1 {shape = #mortise.dims<[1, 4, 1]>} : (tensor<1x4xf32>) -> tensor<1x4x1xf32>
   %3 = mortise.add %2, %eps : (tensor<1x4x1xf32>, tensor<1x4x1xf32>) -> tensor<1x4x1xf32>
   %4 = mortise.rsqrt %3 : (tensor<1x4x1xf32>) -> tensor<1x4x1xf32>
-  %5 = mortise.broadcast %4 {shape = array<i64: 1, 4, 8>, axes = array<i64: 0, 1, 2>} : (tensor<1x4x1xf32>) -> tensor<1x4x8xf32>
+  %5 = mortise.broadcast %4 {shape = #mortise.dims<[1, 4, 8]>, axes = array<i64: 0, 1, 2>} : (tensor<1x4x1xf32>) -> tensor<1x4x8xf32>
   %6 = mortise.mul %x, %5 : (tensor<1x4x8xf32>, tensor<1x4x8xf32>) -> tensor<1x4x8xf32>
-  %7 = mortise.broadcast %w {shape = array<i64: 1, 4, 8>, axes = array<i64: 2>} : (tensor<8xf32>) -> tensor<1x4x8xf32>
+  %7 = mortise.broadcast %w {shape = #mortise.dims<[1, 4, 8]>, axes = array<i64: 2>} : (tensor<8xf32>) -> tensor<1x4x8xf32>
   %8 = mortise.mul %7, %6 : (tensor<1x4x8xf32>, tensor<1x4x8xf32>) -> tensor<1x4x8xf32>
   return %8 : tensor<1x4x8xf32>
 }
@@ -104,7 +104,7 @@ func.func @not_rms_norm(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
   %1 = mortise.mean %0 {axes = array<i64: 1>} : (tensor<8x8xf32>) -> tensor<8xf32>
   %2 = mortise.add %1, %eps : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
   %3 = mortise.rsqrt %2 : (tensor<8xf32>) -> tensor<8xf32>
-  %4 = mortise.broadcast %3 {shape = array<i64: 8, 8>, axes = array<i64: 1>} : (tensor<8xf32>) -> tensor<8x8xf32>
+  %4 = mortise.broadcast %3 {shape = #mortise.dims<[8, 8]>, axes = array<i64: 1>} : (tensor<8xf32>) -> tensor<8x8xf32>
   %5 = mortise.mul %x, %4 : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
   return %5 : tensor<8x8xf32>
 }
@@ -113,12 +113,12 @@ func.func @not_rms_norm(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
 func.func @softmax(%x: tensor<2x8xf32>) -> tensor<2x8xf32> {
   // CHECK-NEXT: mortise.softmax %arg0 {axis = 1 : i64}
   %0 = mortise.reduce_max %x {axes = array<i64: 1>} : (tensor<2x8xf32>) -> tensor<2xf32>
-  %1 = mortise.broadcast %0 {shape = array<i64: 2, 8>, axes = array<i64: 0>} : (tensor<2xf32>) -> tensor<2x8xf32>
+  %1 = mortise.broadcast %0 {shape = #mortise.dims<[2, 8]>, axes = array<i64: 0>} : (tensor<2xf32>) -> tensor<2x8xf32>
   %2 = mortise.sub %x, %1 : (tensor<2x8xf32>, tensor<2x8xf32>) -> tensor<2x8xf32>
   %3 = mortise.exp %2 : (tensor<2x8xf32>) -> tensor<2x8xf32>
   %4 = mortise.reduce_sum %3 {axes = array<i64: 1>} : (tensor<2x8xf32>) -> tensor<2xf32>
-  %5 = mortise.reshape %4 {shape = array<i64: 2, 1>} : (tensor<2xf32>) -> tensor<2x1xf32>
-  %6 = mortise.broadcast %5 {shape = array<i64: 2, 8>, axes = array<i64: 0, 1>} : (tensor<2x1xf32>) -> tensor<2x8xf32>
+  %5 = mortise.reshape %4 {shape = #mortise.dims<[2, 1]>} : (tensor<2xf32>) -> tensor<2x1xf32>
+  %6 = mortise.broadcast %5 {shape = #mortise.dims<[2, 8]>, axes = array<i64: 0, 1>} : (tensor<2x1xf32>) -> tensor<2x8xf32>
   %7 = mortise.div %3, %6 : (tensor<2x8xf32>, tensor<2x8xf32>) -> tensor<2x8xf32>
   return %7 : tensor<2x8xf32>
 }
@@ -129,7 +129,7 @@ func.func @linear(%x: tensor<4x8xf32>, %w: tensor<16x8xf32>, %b: tensor<16xf32>)
   // CHECK-NEXT: return %[[R]]
   %0 = mortise.transpose %w {permutation = array<i64: 1, 0>} : (tensor<16x8xf32>) -> tensor<8x16xf32>
   %1 = mortise.dot %x, %0 {lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contract = array<i64: 1>, rhs_contract = array<i64: 0>} : (tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x16xf32>
-  %2 = mortise.broadcast %b {shape = array<i64: 4, 16>, axes = array<i64: 1>} : (tensor<16xf32>) -> tensor<4x16xf32>
+  %2 = mortise.broadcast %b {shape = #mortise.dims<[4, 16]>, axes = array<i64: 1>} : (tensor<16xf32>) -> tensor<4x16xf32>
   %3 = mortise.add %1, %2 : (tensor<4x16xf32>, tensor<4x16xf32>) -> tensor<4x16xf32>
   return %3 : tensor<4x16xf32>
 }
@@ -139,9 +139,9 @@ func.func @linear(%x: tensor<4x8xf32>, %w: tensor<16x8xf32>, %b: tensor<16xf32>)
 func.func @flattened(%x: tensor<2x4x8xf32>, %w: tensor<16x8xf32>, %b: tensor<16xf32>) -> tensor<2x4x16xf32> {
   // CHECK-NEXT: %[[R:.*]] = mortise.linear %arg0, %arg1, %arg2 {weight_transposed = false}
   // CHECK-NEXT: return %[[R]]
-  %0 = mortise.reshape %x {shape = array<i64: 8, 8>} : (tensor<2x4x8xf32>) -> tensor<8x8xf32>
+  %0 = mortise.reshape %x {shape = #mortise.dims<[8, 8]>} : (tensor<2x4x8xf32>) -> tensor<8x8xf32>
   %1 = mortise.linear %0, %w, %b {weight_transposed = false} : (tensor<8x8xf32>, tensor<16x8xf32>, tensor<16xf32>) -> tensor<8x16xf32>
-  %2 = mortise.reshape %1 {shape = array<i64: 2, 4, 16>} : (tensor<8x16xf32>) -> tensor<2x4x16xf32>
+  %2 = mortise.reshape %1 {shape = #mortise.dims<[2, 4, 16]>} : (tensor<8x16xf32>) -> tensor<2x4x16xf32>
   return %2 : tensor<2x4x16xf32>
 }
 
@@ -151,7 +151,7 @@ func.func @heads(%x: tensor<8x8xf32>, %w: tensor<16x8xf32>) -> tensor<2x4x4x4xf3
   // CHECK-NEXT: mortise.linear
   // CHECK-NEXT: mortise.reshape
   %0 = mortise.linear %x, %w {weight_transposed = false} : (tensor<8x8xf32>, tensor<16x8xf32>) -> tensor<8x16xf32>
-  %1 = mortise.reshape %0 {shape = array<i64: 2, 4, 4, 4>} : (tensor<8x16xf32>) -> tensor<2x4x4x4xf32>
+  %1 = mortise.reshape %0 {shape = #mortise.dims<[2, 4, 4, 4]>} : (tensor<8x16xf32>) -> tensor<2x4x4x4xf32>
   return %1 : tensor<2x4x4x4xf32>
 }
 
@@ -168,7 +168,7 @@ func.func @mask(%q: tensor<2x3x4x8xf32>, %seen: tensor<2x1x1x4xi1>) -> tensor<2x
   // CHECK-NEXT: mortise.attention %arg0, %arg0, %arg0, %arg1 {
   %zero = mortise.constant dense<0.0> : tensor<2x1x4x4xf32>
   %hidden = mortise.constant dense<0xFF800000> : tensor<2x1x4x4xf32>
-  %0 = mortise.broadcast %seen {shape = array<i64: 2, 1, 4, 4>, axes = array<i64: 0, 1, 2, 3>} : (tensor<2x1x1x4xi1>) -> tensor<2x1x4x4xi1>
+  %0 = mortise.broadcast %seen {shape = #mortise.dims<[2, 1, 4, 4]>, axes = array<i64: 0, 1, 2, 3>} : (tensor<2x1x1x4xi1>) -> tensor<2x1x4x4xi1>
   %1 = mortise.select %0, %zero, %hidden : (tensor<2x1x4x4xi1>, tensor<2x1x4x4xf32>, tensor<2x1x4x4xf32>) -> tensor<2x1x4x4xf32>
   %2 = mortise.attention %q, %q, %q, %1 {scale = 0.125 : f64, causal = false} : (tensor<2x3x4x8xf32>, tensor<2x3x4x8xf32>, tensor<2x3x4x8xf32>, tensor<2x1x4x4xf32>) -> tensor<2x3x4x8xf32>
   return %2 : tensor<2x3x4x8xf32>

@@ -24,7 +24,7 @@ func.func @broadcasts(%x: tensor<4xf32>) -> tensor<4xf32> {
   // CHECK-NEXT: broadcast
   // CHECK-NEXT: mul
   %c = mortise.constant dense<2.0> : tensor<f32>
-  %b = mortise.broadcast %c {shape = array<i64: 4>, axes = array<i64>} : (tensor<f32>) -> tensor<4xf32>
+  %b = mortise.broadcast %c {shape = #mortise.dims<[4]>, axes = array<i64>} : (tensor<f32>) -> tensor<4xf32>
   %0 = mortise.add %x, %b : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   %1 = mortise.mul %0, %b : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   return %1 : tensor<4xf32>

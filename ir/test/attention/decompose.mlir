@@ -5,9 +5,9 @@
 // CHECK-LABEL: @grouped
 func.func @grouped(%q: tensor<2x8x5x16xf32>, %k: tensor<2x2x7x16xf32>, %v: tensor<2x2x7x32xf32>, %m: tensor<2x1x1x7xi1>)
     -> tensor<2x8x5x32xf32> {
-  // CHECK: %[[Q:.*]] = mortise.reshape %arg0 {shape = array<i64: 2, 2, 20, 16>}
+  // CHECK: %[[Q:.*]] = mortise.reshape %arg0 {shape = #mortise.dims<[2, 2, 20, 16]>}
   // CHECK: %[[S:.*]] = mortise.dot %[[Q]], %arg1 {lhs_batch = array<i64: 0, 1>, lhs_contract = array<i64: 3>, rhs_batch = array<i64: 0, 1>, rhs_contract = array<i64: 3>} : (tensor<2x2x20x16xf32>, tensor<2x2x7x16xf32>) -> tensor<2x2x20x7xf32>
-  // CHECK: %[[S4:.*]] = mortise.reshape %[[S]] {shape = array<i64: 2, 8, 5, 7>}
+  // CHECK: %[[S4:.*]] = mortise.reshape %[[S]] {shape = #mortise.dims<[2, 8, 5, 7]>}
   // CHECK: %[[SCALED:.*]] = mortise.mul %[[S4]]
   // CHECK: %[[M:.*]] = mortise.broadcast %arg3
   // CHECK: %[[MASKED:.*]] = mortise.select %[[M]], %[[SCALED]]
@@ -15,9 +15,9 @@ func.func @grouped(%q: tensor<2x8x5x16xf32>, %k: tensor<2x2x7x16xf32>, %v: tenso
   // CHECK: %[[SEEN:.*]] = mortise.reduce_max %arg3 {axes = array<i64: 3>} : (tensor<2x1x1x7xi1>) -> tensor<2x1x1xi1>
   // CHECK: %[[ROWS:.*]] = mortise.broadcast %[[SEEN]]
   // CHECK: %[[W:.*]] = mortise.select %[[ROWS]], %[[P]]
-  // CHECK: %[[W4:.*]] = mortise.reshape %[[W]] {shape = array<i64: 2, 2, 20, 7>}
+  // CHECK: %[[W4:.*]] = mortise.reshape %[[W]] {shape = #mortise.dims<[2, 2, 20, 7]>}
   // CHECK: %[[O:.*]] = mortise.dot %[[W4]], %arg2
-  // CHECK: mortise.reshape %[[O]] {shape = array<i64: 2, 8, 5, 32>}
+  // CHECK: mortise.reshape %[[O]] {shape = #mortise.dims<[2, 8, 5, 32]>}
   %0 = mortise.attention %q, %k, %v, %m {scale = 0.25 : f64, causal = false}
     : (tensor<2x8x5x16xf32>, tensor<2x2x7x16xf32>, tensor<2x2x7x32xf32>, tensor<2x1x1x7xi1>) -> tensor<2x8x5x32xf32>
   return %0 : tensor<2x8x5x32xf32>
@@ -29,8 +29,8 @@ func.func @grouped(%q: tensor<2x8x5x16xf32>, %k: tensor<2x2x7x16xf32>, %v: tenso
 // CHECK-LABEL: @causal
 func.func @causal(%q: tensor<1x2x5x4xf32>, %k: tensor<1x2x5x4xf32>) -> tensor<1x2x5x4xf32> {
   // CHECK-NOT: mortise.mul
-  // CHECK: %[[I:.*]] = mortise.iota {axis = 0 : i64, dtype = "i64", shape = array<i64: 5, 5>}
-  // CHECK: %[[J:.*]] = mortise.iota {axis = 1 : i64, dtype = "i64", shape = array<i64: 5, 5>}
+  // CHECK: %[[I:.*]] = mortise.iota {axis = 0 : i64, dtype = "i64", shape = #mortise.dims<[5, 5]>}
+  // CHECK: %[[J:.*]] = mortise.iota {axis = 1 : i64, dtype = "i64", shape = #mortise.dims<[5, 5]>}
   // CHECK: mortise.compare %[[I]], %[[J]] {direction = "ge"}
   // CHECK: mortise.select
   // CHECK: mortise.softmax

@@ -51,7 +51,7 @@ func.func @gelu_tanh(%x: tensor<4xf32>) -> tensor<4xf32> {
 // CHECK-LABEL: @softmax
 func.func @softmax(%x: tensor<2x3x4xf32>) -> tensor<2x3x4xf32> {
   // CHECK: %[[M:.*]] = mortise.reduce_max %arg0 {axes = array<i64: 1>}
-  // CHECK: %[[MB:.*]] = mortise.broadcast %[[M]] {axes = array<i64: 0, 2>, shape = array<i64: 2, 3, 4>}
+  // CHECK: %[[MB:.*]] = mortise.broadcast %[[M]] {axes = array<i64: 0, 2>, shape = #mortise.dims<[2, 3, 4]>}
   // CHECK: %[[D:.*]] = mortise.sub %arg0, %[[MB]]
   // CHECK: %[[E:.*]] = mortise.exp %[[D]]
   // CHECK: %[[S:.*]] = mortise.reduce_sum %[[E]] {axes = array<i64: 1>}
@@ -84,7 +84,7 @@ func.func @layer_norm(%x: tensor<2x3x4xf32>, %s: tensor<3x4xf32>, %b: tensor<3x4
   // CHECK: mortise.reduce_sum %[[SQ]] {axes = array<i64: 1, 2>}
   // CHECK: mortise.rsqrt
   // CHECK: %[[N:.*]] = mortise.mul %[[D]]
-  // CHECK: %[[S:.*]] = mortise.broadcast %arg1 {axes = array<i64: 1, 2>, shape = array<i64: 2, 3, 4>}
+  // CHECK: %[[S:.*]] = mortise.broadcast %arg1 {axes = array<i64: 1, 2>, shape = #mortise.dims<[2, 3, 4]>}
   // CHECK: %[[NS:.*]] = mortise.mul %[[N]], %[[S]]
   // CHECK: mortise.add %[[NS]]
   %0 = mortise.layer_norm %x scale %s bias %b {axis = 1 : i64, epsilon = 1.0e-5 : f64} : (tensor<2x3x4xf32>, tensor<3x4xf32>, tensor<3x4xf32>) -> tensor<2x3x4xf32>
@@ -108,9 +108,9 @@ func.func @rms_norm(%x: tensor<2x4xf32>) -> tensor<2x4xf32> {
 
 // CHECK-LABEL: @group_norm
 func.func @group_norm(%x: tensor<2x4x3xf32>, %s: tensor<4xf32>) -> tensor<2x4x3xf32> {
-  // CHECK: mortise.reshape %arg0 {shape = array<i64: 2, 2, 6>}
+  // CHECK: mortise.reshape %arg0 {shape = #mortise.dims<[2, 2, 6]>}
   // CHECK: mortise.reduce_sum %{{.*}} {axes = array<i64: 2>}
-  // CHECK: mortise.reshape %{{.*}} {shape = array<i64: 2, 4, 3>}
+  // CHECK: mortise.reshape %{{.*}} {shape = #mortise.dims<[2, 4, 3]>}
   // CHECK: mortise.broadcast %arg1 {axes = array<i64: 1>
   %0 = mortise.group_norm %x scale %s {groups = 2 : i64, epsilon = 1.0e-5 : f64} : (tensor<2x4x3xf32>, tensor<4xf32>) -> tensor<2x4x3xf32>
   return %0 : tensor<2x4x3xf32>

@@ -4,7 +4,7 @@
 func.func @count(%x: tensor<2x3xf32>) -> tensor<5xf32> {
   // expected-error @+2 {{failed to infer returned types}}
   // expected-error @+1 {{shape [5] must have as many elements as operand [2, 3]}}
-  %0 = mortise.reshape %x {shape = array<i64: 5>} : (tensor<2x3xf32>) -> tensor<5xf32>
+  %0 = mortise.reshape %x {shape = #mortise.dims<[5]>} : (tensor<2x3xf32>) -> tensor<5xf32>
   return %0 : tensor<5xf32>
 }
 
@@ -13,7 +13,7 @@ func.func @count(%x: tensor<2x3xf32>) -> tensor<5xf32> {
 func.func @negative(%x: tensor<2x3xf32>) -> tensor<6xf32> {
   // expected-error @+2 {{failed to infer returned types}}
   // expected-error @+1 {{shape [-1] must be at least 0 in every entry}}
-  %0 = mortise.reshape %x {shape = array<i64: -1>} : (tensor<2x3xf32>) -> tensor<6xf32>
+  %0 = mortise.reshape %x {shape = #mortise.dims<[-1]>} : (tensor<2x3xf32>) -> tensor<6xf32>
   return %0 : tensor<6xf32>
 }
 
@@ -31,7 +31,7 @@ func.func @permutation(%x: tensor<2x3xf32>) -> tensor<3x2xf32> {
 func.func @extent(%x: tensor<2xf32>) -> tensor<3xf32> {
   // expected-error @+2 {{failed to infer returned types}}
   // expected-error @+1 {{extent 2 of operand dimension 0 must be 1 or 3, the extent of result dimension 0}}
-  %0 = mortise.broadcast %x {shape = array<i64: 3>, axes = array<i64: 0>} : (tensor<2xf32>) -> tensor<3xf32>
+  %0 = mortise.broadcast %x {shape = #mortise.dims<[3]>, axes = array<i64: 0>} : (tensor<2xf32>) -> tensor<3xf32>
   return %0 : tensor<3xf32>
 }
 
@@ -40,7 +40,7 @@ func.func @extent(%x: tensor<2xf32>) -> tensor<3xf32> {
 func.func @ascending(%x: tensor<2x3xf32>) -> tensor<3x2xf32> {
   // expected-error @+2 {{failed to infer returned types}}
   // expected-error @+1 {{axes [1, 0] must be strictly ascending and in 0 .. 1}}
-  %0 = mortise.broadcast %x {shape = array<i64: 3, 2>, axes = array<i64: 1, 0>} : (tensor<2x3xf32>) -> tensor<3x2xf32>
+  %0 = mortise.broadcast %x {shape = #mortise.dims<[3, 2]>, axes = array<i64: 1, 0>} : (tensor<2x3xf32>) -> tensor<3x2xf32>
   return %0 : tensor<3x2xf32>
 }
 
@@ -49,7 +49,7 @@ func.func @ascending(%x: tensor<2x3xf32>) -> tensor<3x2xf32> {
 func.func @size(%x: tensor<f32>) -> tensor<4294967296x4294967296xf32> {
   // expected-error @+2 {{failed to infer returned types}}
   // expected-error @+1 {{has more bytes than a machine can address}}
-  %0 = mortise.broadcast %x {shape = array<i64: 4294967296, 4294967296>, axes = array<i64>} : (tensor<f32>) -> tensor<4294967296x4294967296xf32>
+  %0 = mortise.broadcast %x {shape = #mortise.dims<[4294967296, 4294967296]>, axes = array<i64>} : (tensor<f32>) -> tensor<4294967296x4294967296xf32>
   return %0 : tensor<4294967296x4294967296xf32>
 }
 
@@ -58,7 +58,7 @@ func.func @size(%x: tensor<f32>) -> tensor<4294967296x4294967296xf32> {
 func.func @limits(%x: tensor<4xf32>) -> tensor<4xf32> {
   // expected-error @+2 {{failed to infer returned types}}
   // expected-error @+1 {{dimension 0: expected 0 <= start <= limit <= 4, found 1 and 5}}
-  %0 = mortise.slice %x {starts = array<i64: 1>, limits = array<i64: 5>, strides = array<i64: 1>} : (tensor<4xf32>) -> tensor<4xf32>
+  %0 = mortise.slice %x {starts = #mortise.dims<[1]>, limits = #mortise.dims<[5]>, strides = array<i64: 1>} : (tensor<4xf32>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }
 
@@ -85,7 +85,7 @@ func.func @none() -> tensor<8xf32> {
 func.func @cut(%x: tensor<4xf32>, %v: tensor<f32>) -> tensor<1xf32> {
   // expected-error @+2 {{failed to infer returned types}}
   // expected-error @+1 {{dimension 0: extent 4 cannot be padded by -3 and -2}}
-  %0 = mortise.pad %x, %v {low = array<i64: -3>, high = array<i64: -2>, interior = array<i64: 0>} : (tensor<4xf32>, tensor<f32>) -> tensor<1xf32>
+  %0 = mortise.pad %x, %v {low = #mortise.dims<[-3]>, high = #mortise.dims<[-2]>, interior = array<i64: 0>} : (tensor<4xf32>, tensor<f32>) -> tensor<1xf32>
   return %0 : tensor<1xf32>
 }
 
@@ -94,6 +94,6 @@ func.func @cut(%x: tensor<4xf32>, %v: tensor<f32>) -> tensor<1xf32> {
 func.func @axis() -> tensor<4xi32> {
   // expected-error @+2 {{failed to infer returned types}}
   // expected-error @+1 {{axis 1 is not a dimension of rank 1: expected 0 <= axis < 1}}
-  %0 = mortise.iota {shape = array<i64: 4>, dtype = "i32", axis = 1 : i64} : () -> tensor<4xi32>
+  %0 = mortise.iota {shape = #mortise.dims<[4]>, dtype = "i32", axis = 1 : i64} : () -> tensor<4xi32>
   return %0 : tensor<4xi32>
 }

@@ -5,6 +5,7 @@
 
 #include <mortise/result.hpp>
 
+#include <cstddef>
 #include <cstring>
 #include <span>
 #include <string>
@@ -12,9 +13,7 @@
 
 namespace mortise {
 
-inline std::span<const int64_t> dims(const MortiseType &type) {
-  return {type.dims, static_cast<size_t>(type.rank)};
-}
+inline std::span<const int64_t> dims(const MortiseType &type) { return {type.dims, static_cast<size_t>(type.rank)}; }
 inline bool isStatic(const MortiseType &type) { return type.dim_exprs == nullptr; }
 
 // Product of the extents; static shapes only.
@@ -28,12 +27,26 @@ inline int64_t elementCount(const MortiseType &type) {
 // Bits that one element occupies; 0 for an unknown dtype. I1 occupies a byte.
 inline size_t dtypeBits(int32_t dtype) {
   switch (dtype) {
-  case MORTISE_F64: case MORTISE_I64: return 64;
-  case MORTISE_F32: case MORTISE_I32: return 32;
-  case MORTISE_F16: case MORTISE_BF16: case MORTISE_I16: return 16;
-  case MORTISE_F8E4M3FN: case MORTISE_F8E5M2: case MORTISE_I8: case MORTISE_UI8: case MORTISE_I1: return 8;
-  case MORTISE_I4: return 4;
-  default: return 0;
+  case MORTISE_F64:
+  case MORTISE_I64:
+    return 64;
+  case MORTISE_F32:
+  case MORTISE_I32:
+    return 32;
+  case MORTISE_F16:
+  case MORTISE_BF16:
+  case MORTISE_I16:
+    return 16;
+  case MORTISE_F8E4M3FN:
+  case MORTISE_F8E5M2:
+  case MORTISE_I8:
+  case MORTISE_UI8:
+  case MORTISE_I1:
+    return 8;
+  case MORTISE_I4:
+    return 4;
+  default:
+    return 0;
   }
 }
 
@@ -79,6 +92,24 @@ inline std::string_view stringAttribute(const MortiseNode &node, std::string_vie
 inline std::span<const int64_t> intsAttribute(const MortiseNode &node, std::string_view name) {
   const MortiseAttribute *found = findAttribute(node, name);
   return found ? std::span<const int64_t>(found->i64s, found->count) : std::span<const int64_t>();
+}
+
+// The graphs that a control flow op runs; none for a node of a revision that had no such.
+inline std::span<const MortiseGraph *const> bodiesOf(const MortiseNode &node) {
+  if (node.struct_size < offsetof(MortiseNode, body_count) + sizeof(node.body_count))
+    return {};
+  return {node.bodies, node.body_count};
+}
+// What the symbols' values fulfil; none for a graph of a revision that had no such.
+inline std::span<const MortiseGuard *const> guardsOf(const MortiseGraph &graph) {
+  if (graph.struct_size < offsetof(MortiseGraph, guard_count) + sizeof(graph.guard_count))
+    return {};
+  return {graph.guards, graph.guard_count};
+}
+// One program per entry of an integer array, or NULL when all entries are numbers.
+inline const MortiseExpr *exprsOf(const MortiseAttribute &attribute) {
+  return attribute.struct_size >= offsetof(MortiseAttribute, exprs) + sizeof(attribute.exprs) ? attribute.exprs
+                                                                                              : nullptr;
 }
 
 inline bool isOp(const MortiseNode &node, std::string_view op) { return op == node.op; }

@@ -28,14 +28,23 @@ public:
   Builder(mlir::MLIRContext &context, std::string_view name);
   ~Builder();
 
-  // `flags`: MortiseValueFlag bits. The type is static and dense: symbolic extents are MORTISE_NEEDS_STATIC.
+  // A symbol that extents may name by the number that this gives (0, 1, ...). All symbols come before the first use of
+  // one. `max` INT64_MAX: unbounded.
+  Result<uint32_t> addSymbol(std::string_view name, int64_t min, int64_t max, int64_t divisor);
+
+  // What every call checks: `expr` is 0, or at least 0 (MortiseRelation). `reason` may be "".
+  Result<void> addGuard(const MortiseExpr &expr, int32_t relation, std::string_view reason);
+
+  // `flags`: MortiseValueFlag bits. The type is dense; its extents may be symbolic.
   Result<ValueId> addInput(std::string_view name, const MortiseType &type, uint32_t flags);
 
   // Appends `op` ("mortise.add"). Result types are inferred and the op is verified at once, so that an error names the
   // op, `location`, what was expected and what was found. Attributes not given take no default: all are required,
-  // and unknown ones are errors naming the nearest known.
+  // and unknown ones are errors naming the nearest known. `bodies`: what a control flow op runs, over the same symbols.
+  // Gives the op's results, one or several.
   Result<std::vector<ValueId>> addOp(std::string_view op, std::span<const ValueId> operands,
-                                     std::span<const MortiseAttribute *const> attributes, std::string_view location);
+                                     std::span<const MortiseAttribute *const> attributes, std::string_view location,
+                                     std::span<const MortiseGraph *const> bodies = {});
 
   // The type inferred for a value; owned by the builder.
   Result<const MortiseType *> typeOf(ValueId value) const;

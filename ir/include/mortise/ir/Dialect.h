@@ -8,11 +8,17 @@
 #include <mlir/IR/Dialect.h>
 #include <mlir/IR/OpDefinition.h>
 #include <mlir/IR/OpImplementation.h>
+#include <mlir/IR/TensorEncoding.h>
+#include <mlir/Interfaces/ControlFlowInterfaces.h>
 #include <mlir/Interfaces/InferTypeOpInterface.h>
 #include <mlir/Interfaces/SideEffectInterfaces.h>
 
+#include <mortise/dim.hpp>
+
 #include <mortise/ir/Dialect.h.inc>
 #include <mortise/ir/OpInterface.h.inc>
+#define GET_ATTRDEF_CLASSES
+#include <mortise/ir/Attributes.h.inc>
 
 namespace mlir {
 class DialectRegistry;
@@ -24,28 +30,71 @@ namespace mortise::ir {
 // `mortise` and `func`, the dialects that modules of ours are made of.
 void registerDialect(mlir::DialectRegistry &registry);
 
-// Where shape inference reports what does not fit.
-struct Report {
-  std::optional<mlir::Location> location;
-  llvm::StringRef op;
+using Dims = llvm::SmallVector<Dim, 4>;
+
+// Static, or with an expression for every extent.
+bool hasKnownExtents(mlir::Type type);
+
+// What is inferred of one result.
+struct Shaped {
+  mlir::Type element;
+  Dims dims;
+};
+
+// What is inferred of an op: a Shaped, several, or failure().
+class Inferred {
+public:
+  Inferred(llvm::LogicalResult) {} // NOLINT(google-explicit-constructor): only ever a failure, already reported
+  Inferred(Shaped result) : good(true), results{std::move(result)} {} // NOLINT(google-explicit-constructor)
+  Inferred(std::initializer_list<Shaped> all) : good(true), results(all) {}
+  explicit Inferred(llvm::SmallVector<Shaped, 1> all) : good(true), results(std::move(all)) {}
+
+  const Shaped *operator->() const { return &results.front(); }
+  llvm::ArrayRef<Shaped> all() const { return results; }
+  friend bool failed(const Inferred &inferred) { return !inferred.good; }
+
+private:
+  bool good = false;
+  llvm::SmallVector<Shaped, 1> results;
+};
+
+// Where shape inference reports what does not fit, and the symbols that its extents are made of.
+class Report {
+public:
+  Report(std::optional<mlir::Location> location, llvm::StringRef op, mlir::ValueRange operands);
+
+  // All that an op sees has one table of symbols; an attribute may be the only one to name it.
+  mlir::LogicalResult unite(SymbolsAttr other) const;
+  mlir::LogicalResult unite(DimsAttr dims) const { return unite(dims.getSymbols()); }
 
   mlir::LogicalResult operator()(const llvm::Twine &message) const;
-  mlir::LogicalResult accept(mlir::FailureOr<mlir::RankedTensorType> inferred,
-                             llvm::SmallVectorImpl<mlir::Type> &types) const;
+  mlir::LogicalResult accept(const Inferred &inferred, llvm::SmallVectorImpl<mlir::Type> &types) const;
+
+  // For all values of the symbols.
+  bool isAtLeast(const Dim &a, const Dim &b) const { return mortise::isAtLeast(a, b, ranges); }
+  bool isDifferent(const Dim &a, const Dim &b) const { return mortise::isDifferent(a, b, ranges); }
+  Dim simplified(const Dim &dim) const { return dim.isNumber() ? dim : simplify(dim, ranges); }
+  std::string text(const Dim &dim) const;
+  std::string text(llvm::ArrayRef<Dim> dims) const; // "[2, 4*s]"
+
+private:
+  std::optional<mlir::Location> location;
+  llvm::StringRef op;
+  mutable SymbolsAttr symbols;
+  mutable llvm::SmallVector<SymbolRange> ranges;
+  mutable bool conflict = false; // operands of two tables
 };
 
 // The common type of all operands.
-mlir::FailureOr<mlir::RankedTensorType> sameType(mlir::ValueRange operands, const Report &report);
+Inferred sameType(mlir::ValueRange operands, const Report &report);
 
 // The operand's type without `axes`.
-mlir::FailureOr<mlir::RankedTensorType> reduced(mlir::Value operand, llvm::ArrayRef<int64_t> axes,
-                                                const Report &report);
+Inferred reduced(mlir::Value operand, llvm::ArrayRef<int64_t> axes, const Report &report);
 
 // What a window sliding over the spatial dimensions of `x` leaves.
-mlir::FailureOr<mlir::RankedTensorType> pooled(mlir::Value x, llvm::ArrayRef<int64_t> window,
-                                               llvm::ArrayRef<int64_t> strides, llvm::ArrayRef<int64_t> low,
-                                               llvm::ArrayRef<int64_t> high, llvm::ArrayRef<int64_t> dilations,
-                                               const Report &report);
+Inferred pooled(mlir::Value x, llvm::ArrayRef<int64_t> window, llvm::ArrayRef<int64_t> strides,
+                llvm::ArrayRef<int64_t> low, llvm::ArrayRef<int64_t> high, llvm::ArrayRef<int64_t> dilations,
+                const Report &report);
 
 // Folds an elementwise op of constants, and identities such as x * 1.
 mlir::OpFoldResult foldElementwise(mlir::Operation *op);

@@ -9,6 +9,8 @@
 #define GET_OP_CLASSES
 #include <mortise/ir/Contraction.h.inc>
 #define GET_OP_CLASSES
+#include <mortise/ir/ControlFlow.h.inc>
+#define GET_OP_CLASSES
 #include <mortise/ir/Elementwise.h.inc>
 #define GET_OP_CLASSES
 #include <mortise/ir/Indexing.h.inc>
