@@ -28,6 +28,7 @@ const std::vector<Key> coreKeys = {
     {"mode", "default", {"default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"}},
     {"plugin_path", "", {}},
     {"require", "", {}},
+    {"specialize_limit", "64", {}},
     {"verify", "off", {"off"}},
 };
 
@@ -37,6 +38,14 @@ std::string upper(std::string text) {
   for (char &c : text)
     c = c == '.' || c == '-' ? '_' : c >= 'a' && c <= 'z' ? char(c - 'a' + 'A') : c;
   return text;
+}
+
+std::optional<size_t> parseCount(const std::string &text) {
+  size_t count = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+  if (error != std::errc() || end != text.data() + text.size() || count < 1 || count > 1000000)
+    return std::nullopt;
+  return count;
 }
 
 std::optional<Requirement> parseRequirement(const std::string &text) {
@@ -132,6 +141,8 @@ Result<void> check(const Setting &setting, const Key &key) {
     return wrong(where + ": expected one of " + join(key.values) + "; found '" + setting.value + "'");
   if (key.name == "require" && !setting.value.empty() && !parseRequirement(setting.value))
     return wrong(where + ": expected \"N% on DEVICE\" such as \"95% on cpu\"; found '" + setting.value + "'");
+  if (key.name == "specialize_limit" && !parseCount(setting.value))
+    return wrong(where + ": expected a number from 1 to 1000000; found '" + setting.value + "'");
   if (key.name == "device" && setting.value.empty())
     return wrong(where + ": expected auto, a device kind or KIND:ORDINAL; found nothing");
   return {};
@@ -219,6 +230,8 @@ const std::string &Config::get(std::string_view key) const {
 }
 
 std::optional<Requirement> Config::requirement() const { return parseRequirement(get("require")); }
+
+size_t Config::specializeLimit() const { return parseCount(get("specialize_limit")).value_or(64); }
 
 std::span<const Setting> Config::settings() const { return all; }
 

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstring>
+#include <utility>
 
 namespace mortise::runtime {
 
@@ -15,34 +16,24 @@ Context::Context(const Layout &layout) : layout(layout) {}
 
 Result<std::unique_ptr<Context>> Context::create(const Layout &layout) {
   std::unique_ptr<Context> context(new Context(layout));
-  if (auto done = context->allocate(); !done)
+  const plan::PlanT &plan = *layout.plan;
+  const size_t spaces = layout.spaces.size();
+  context->hostMemory.resize(spaces);
+  context->spaceMemory.resize(spaces);
+  context->spaceBytes.resize(spaces);
+  context->inputPointers.resize(plan.inputs.size());
+  context->outputPointers.resize(plan.outputs.size());
+  context->staging.resize(plan.inputs.size());
+  context->address.resize(plan.buffers.size());
+  context->inputSlots.resize(layout.inputSlots);
+  context->outputSlots.resize(layout.outputSlots);
+  context->enqueues.resize(layout.operations.size(), MortiseEnqueueArgs{.struct_size = sizeof(MortiseEnqueueArgs)});
+  if (auto done = context->createStreams(); !done)
     return done.error();
-  context->prepare();
   return context;
 }
 
-Result<void> Context::allocate() {
-  hostMemory.resize(layout.spaces.size());
-  spaceMemory.resize(layout.spaces.size());
-  for (size_t i = 0; i < layout.spaces.size(); ++i) {
-    const MemorySpace &space = layout.spaces[i];
-    if (space.device == nullptr) {
-      auto block = Block::allocate(space.bytes, space.alignment);
-      if (!block)
-        return block.error();
-      hostMemory[i] = std::move(*block);
-      spaceMemory[i] = hostMemory[i].data();
-      continue;
-    }
-    MortiseMemoryArgs args{.struct_size = sizeof(MortiseMemoryArgs),
-                           .device = space.device->info.device,
-                           .bytes = std::max<uint64_t>(space.bytes, 1)};
-    if (auto called = call("memory_allocate", space.device->plugin->table->memory_allocate, args); !called)
-      return called;
-    if (args.memory == nullptr)
-      return Error{MORTISE_INTERNAL, "memory_allocate: expected memory or a status, found neither"};
-    spaceMemory[i] = args.memory;
-  }
+Result<void> Context::createStreams() {
   for (const Device *device : layout.streams) {
     MortiseStreamArgs args{.struct_size = sizeof(MortiseStreamArgs), .device = device->info.device};
     if (auto called = call("stream_create", device->plugin->table->stream_create, args); !called)
@@ -54,39 +45,85 @@ Result<void> Context::allocate() {
   return {};
 }
 
-void Context::prepare() {
+void Context::freeSpace(size_t number) {
+  const Device *device = layout.spaces[number].device;
+  spaceBytes[number] = 0;
+  hostMemory[number] = Block();
+  void *memory = std::exchange(spaceMemory[number], nullptr);
+  if (device == nullptr || memory == nullptr)
+    return;
+  MortiseMemoryArgs args{.struct_size = sizeof(MortiseMemoryArgs), .device = device->info.device, .memory = memory};
+  if (auto called = call("memory_free", device->plugin->table->memory_free, args); !called)
+    logMessage(MORTISE_WARNING, "memory_free failed: " + called.error().message);
+}
+
+// No work is under way, so the old memory can go first.
+Result<void> Context::grow(size_t number, uint64_t bytes) {
+  const MemorySpace &space = layout.spaces[number];
+  if (spaceMemory[number] != nullptr && bytes <= spaceBytes[number])
+    return {};
+  freeSpace(number);
+  if (space.device == nullptr) {
+    auto block = Block::allocate(bytes, space.alignment);
+    if (!block)
+      return block.error();
+    hostMemory[number] = std::move(*block);
+    spaceMemory[number] = hostMemory[number].data();
+    spaceBytes[number] = bytes;
+    return {};
+  }
+  MortiseMemoryArgs args{.struct_size = sizeof(MortiseMemoryArgs),
+                         .device = space.device->info.device,
+                         .bytes = std::max<uint64_t>(bytes, 1)};
+  if (auto called = call("memory_allocate", space.device->plugin->table->memory_allocate, args); !called)
+    return called;
+  if (args.memory == nullptr)
+    return Error{MORTISE_INTERNAL, "memory_allocate: expected memory or a status, found neither"};
+  spaceMemory[number] = args.memory;
+  spaceBytes[number] = bytes;
+  return {};
+}
+
+// Sets everything that depends on the values and on the constants, but not on the call.
+Result<void> Context::take(const Bound &bound, const Ready &ready) {
   const plan::PlanT &plan = *layout.plan;
-  inputPointers.resize(plan.inputs.size());
-  outputPointers.resize(plan.outputs.size());
-  staging.resize(plan.inputs.size());
-  address.resize(plan.buffers.size());
+  readyNumber = 0; // until all is set
+  for (size_t i = 0; i < layout.spaces.size(); ++i)
+    if (auto grown = grow(i, ready.spaceBytes[i]); !grown)
+      return grown;
   for (size_t i = 0; i < plan.buffers.size(); ++i)
     if (plan.buffers[i]->kind == BufferKind::Arena)
-      address[i] = static_cast<std::byte *>(spaceMemory[plan.buffers[i]->space]) + plan.buffers[i]->offset;
+      address[i] = static_cast<std::byte *>(spaceMemory[plan.buffers[i]->space]) + ready.shape.offsets[i];
     else if (plan.buffers[i]->kind == BufferKind::Literal)
       address[i] = const_cast<std::byte *>(layout.literalData[i]); // checkPlan: nothing writes to it
-  inputSlots.resize(layout.inputSlots);
-  outputSlots.resize(layout.outputSlots);
-  nanoseconds.resize(layout.clocks);
+  for (uint32_t number : layout.constantBuffers)
+    address[number] = const_cast<void *>(bound.data[plan.buffers[number]->index]);
   for (const Patch &patch : layout.fixedInputs)
     inputSlots[patch.slot] = address[patch.buffer];
   for (const Patch &patch : layout.fixedOutputs)
     outputSlots[patch.slot] = address[patch.buffer];
-  for (const Operation &operation : layout.operations) {
-    MortiseEnqueueArgs &args = enqueues.emplace_back(MortiseEnqueueArgs{.struct_size = sizeof(MortiseEnqueueArgs)});
+  if (nanoseconds.size() < ready.clockCount)
+    nanoseconds.resize(ready.clockCount);
+  for (size_t i = 0; i < enqueues.size(); ++i) {
+    const Operation &operation = layout.operations[i];
     if (operation.region == none)
       continue;
-    const Kernel &kernel = *layout.kernels[operation.region];
+    const Kernel &kernel = *ready.kernels[operation.region];
+    const uint32_t space = layout.spaceOf(*kernel.device);
+    MortiseEnqueueArgs &args = enqueues[i];
     args.kernel = kernel.kernel;
+    args.constants = ready.constants[operation.region];
+    args.instance = ready.instances[operation.region];
+    args.symbols = kernel.graph->view().symbol_count ? ready.shape.values.data() : nullptr;
     args.stream = operation.stream == none ? nullptr : streams[operation.stream];
     args.inputs = inputSlots.data() + operation.inputSlots;
     args.outputs = outputSlots.data() + operation.outputSlots;
-    size_t space = 0;
-    while (!kernel.device->info.host_memory && layout.spaces[space].device != kernel.device)
-      ++space;
-    args.workspace =
-        kernel.workspace ? static_cast<std::byte *>(spaceMemory[space]) + layout.spaces[space].workspace : nullptr;
+    args.workspace = ready.needsWorkspace[operation.region]
+                         ? static_cast<std::byte *>(spaceMemory[space]) + ready.workspaces[space]
+                         : nullptr;
   }
+  readyNumber = ready.number;
+  return {};
 }
 
 Context::~Context() {
@@ -97,19 +134,16 @@ Context::~Context() {
     if (auto called = call("stream_destroy", device.plugin->table->stream_destroy, args); !called)
       logMessage(MORTISE_WARNING, "stream_destroy failed: " + called.error().message);
   }
-  for (size_t i = 0; i < spaceMemory.size(); ++i) {
-    const Device *device = layout.spaces[i].device;
-    if (device == nullptr || spaceMemory[i] == nullptr)
-      continue;
-    MortiseMemoryArgs args{
-        .struct_size = sizeof(MortiseMemoryArgs), .device = device->info.device, .memory = spaceMemory[i]};
-    if (auto called = call("memory_free", device->plugin->table->memory_free, args); !called)
-      logMessage(MORTISE_WARNING, "memory_free failed: " + called.error().message);
-  }
+  for (size_t i = 0; i < spaceMemory.size(); ++i)
+    freeSpace(i);
 }
 
-Result<void> Context::execute(const Bound *bound, const void *const *inputs, void *const *outputs, bool profile) {
+Result<void> Context::execute(const Bound &bound, const Ready &ready, const void *const *inputs, void *const *outputs,
+                              bool profile) {
   const plan::PlanT &plan = *layout.plan;
+  if (ready.number != readyNumber)
+    if (auto taken = take(bound, ready); !taken)
+      return taken;
   for (uint32_t number : layout.callBuffers) {
     const plan::BufferT &buffer = *plan.buffers[number];
     if (buffer.kind == BufferKind::Input)
@@ -119,44 +153,39 @@ Result<void> Context::execute(const Bound *bound, const void *const *inputs, voi
     else
       address[number] = outputs[buffer.index];
   }
-  if (bound && bound->number != boundNumber) {
-    boundNumber = bound->number;
-    for (uint32_t number : layout.constantBuffers)
-      address[number] = const_cast<void *>(bound->data[plan.buffers[number]->index]);
-    for (size_t i = 0; i < enqueues.size(); ++i)
-      if (layout.operations[i].region != none)
-        enqueues[i].constants = bound->packed[layout.operations[i].region];
-  }
   for (const Patch &patch : layout.inputPatches)
     inputSlots[patch.slot] = address[patch.buffer];
   for (const Patch &patch : layout.outputPatches)
     outputSlots[patch.slot] = address[patch.buffer];
   if (profile)
     std::fill(nanoseconds.begin(), nanoseconds.end(), 0);
-  auto done = executeAll(profile);
+  auto done = executeAll(ready, profile);
   if (!done)
     abandon();
   return done;
 }
 
-Result<void> Context::executeAll(bool profile) {
+Result<void> Context::executeAll(const Ready &ready, bool profile) {
   for (size_t i = 0; i < layout.operations.size(); ++i) {
     const Operation &operation = layout.operations[i];
     if (operation.waitFirst != none)
       if (auto waited = wait(operation.waitFirst); !waited)
         return waited;
-    if (auto done = operation.region != none ? enqueue(i, profile) : copy(operation); !done) [[unlikely]]
+    auto done =
+        operation.region != none ? enqueue(i, ready, profile) : copy(operation, ready.shape.bytes[operation.source]);
+    if (!done) [[unlikely]]
       return done;
   }
   return layout.lastStream == none ? Result<void>() : wait(layout.lastStream);
 }
 
-Result<void> Context::enqueue(size_t number, bool profile) {
+Result<void> Context::enqueue(size_t number, const Ready &ready, bool profile) {
   const Operation &operation = layout.operations[number];
-  const Kernel &kernel = *layout.kernels[operation.region];
+  const Kernel &kernel = *ready.kernels[operation.region];
+  const uint32_t clock = ready.clocks[operation.region];
   MortiseEnqueueArgs &args = enqueues[number];
-  const bool whole = profile && kernel.steps.empty(); // a kernel without steps of its own is one step
-  args.step_ns = profile && !whole ? nanoseconds.data() + operation.clocks : nullptr;
+  const bool whole = profile && ready.steps(operation.region).empty(); // a kernel without steps of its own is one step
+  args.step_ns = profile && !whole ? nanoseconds.data() + clock : nullptr;
   const auto begin = whole ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
   auto called = call("enqueue", kernel.table().enqueue, args);
   if (!called) [[unlikely]]
@@ -166,26 +195,25 @@ Result<void> Context::enqueue(size_t number, bool profile) {
       if (auto waited = wait(operation.stream); !waited)
         return waited;
     const auto spent = std::chrono::steady_clock::now() - begin;
-    nanoseconds[operation.clocks] +=
-        static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(spent).count());
+    nanoseconds[clock] += static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(spent).count());
   }
   return called;
 }
 
-Result<void> Context::copy(const Operation &operation) {
+Result<void> Context::copy(const Operation &operation, uint64_t bytes) {
   void *target = address[operation.target];
   const void *source = address[operation.source];
-  if (operation.bytes == 0 || target == source)
+  if (bytes == 0 || target == source)
     return {};
   if (operation.device == nullptr) {
-    std::memcpy(target, source, operation.bytes);
+    std::memcpy(target, source, bytes);
     return {};
   }
   const MortisePlugin &table = *operation.device->plugin->table;
   MortiseMemoryArgs args{.struct_size = sizeof(MortiseMemoryArgs),
                          .device = operation.device->info.device,
                          .stream = operation.stream == none ? nullptr : streams[operation.stream],
-                         .bytes = operation.bytes,
+                         .bytes = bytes,
                          .memory = target,
                          .source = source};
   return operation.toDevice ? call("copy_to_device", table.copy_to_device, args)

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Works out, once, everything about a plan's run that does not change between calls.
-#include "Context.h"
+#include "Layout.h"
 
 #include "PlanCheck.h"
 
@@ -39,12 +38,17 @@ public:
 
 private:
   void describeTensors() {
-    auto spec = [](std::string role, const plan::TensorTypeT &type) {
-      return TensorSpec{std::move(role), type.dtype, type.dims, *denseBytes(type), (dtypeBits(type.dtype) + 7) / 8};
+    auto spec = [&](std::string role, const plan::TensorTypeT &type) {
+      return TensorSpec{std::move(role),
+                        type.dtype,
+                        type.dims,
+                        isStaticType(type) ? *denseBytes(type) : 0,
+                        (dtypeBits(type.dtype) + 7) / 8,
+                        formulasOf(plan, type),
+                        {}};
     };
     for (size_t i = 0; i < plan.inputs.size(); ++i)
-      layout.inputs.push_back(
-          spec("input " + std::to_string(i) + " '" + plan.inputs[i]->name + "'", *plan.inputs[i]->type));
+      layout.inputs.push_back(spec(inputText(plan, i), *plan.inputs[i]->type));
     for (size_t i = 0; i < plan.outputs.size(); ++i)
       layout.outputs.push_back(spec("output " + std::to_string(i), *plan.outputs[i]->type));
   }
@@ -52,48 +56,30 @@ private:
   Result<const Device *> spaceDevice(const std::string &name) const {
     if (name.empty())
       return nullptr;
-    for (const auto &kernel : layout.kernels)
-      if (kernel->device->name() == name)
-        return kernel->device;
+    for (const CompiledRegion &region : layout.regions)
+      if (region.device->name() == name)
+        return region.device;
     auto found = registry.find(name);
     if (!found)
       return found.error();
     return found->front();
   }
 
-  // Arena sizes, with the largest workspace of the regions that run in each space.
   Result<void> findSpaces() {
     for (const auto &space : plan.spaces) {
       auto device = spaceDevice(space->device);
       if (!device)
         return device.error();
-      layout.spaces.push_back({*device && (*device)->info.host_memory ? nullptr : *device, space->bytes, 0, 64});
+      layout.spaces.push_back({*device && (*device)->info.host_memory ? nullptr : *device, 64});
     }
-    std::vector<uint64_t> workspaces(layout.spaces.size());
-    for (const auto &kernel : layout.kernels) {
-      const uint32_t number = spaceOf(*kernel->device);
+    for (const CompiledRegion &region : layout.regions) {
+      const uint32_t number = layout.spaceOf(*region.device);
       if (number == none)
-        return corrupt("it has no memory space for device '" + kernel->device->name() + "'");
-      MemorySpace &space = layout.spaces[number];
-      space.alignment = std::max<size_t>(space.alignment, kernel->device->info.alignment);
-      workspaces[number] = std::max(workspaces[number], kernel->workspace);
-    }
-    for (size_t i = 0; i < layout.spaces.size(); ++i) {
-      MemorySpace &space = layout.spaces[i];
-      space.workspace = (space.bytes + space.alignment - 1) / space.alignment * space.alignment;
-      space.bytes = space.workspace + workspaces[i];
+        return corrupt("it has no memory space for device '" + region.device->name() + "'");
+      size_t &alignment = layout.spaces[number].alignment;
+      alignment = std::max<size_t>(alignment, region.device->info.alignment);
     }
     return {};
-  }
-
-  // Space 0 is the host's.
-  uint32_t spaceOf(const Device &device) const {
-    if (device.info.host_memory)
-      return 0;
-    for (size_t i = 0; i < layout.spaces.size(); ++i)
-      if (layout.spaces[i].device == &device)
-        return static_cast<uint32_t>(i);
-    return none;
   }
 
   Result<void> copyLiterals() {
@@ -124,22 +110,23 @@ private:
     return plan.buffers[buffer]->kind == BufferKind::Input || plan.buffers[buffer]->kind == BufferKind::Output;
   }
 
-  Result<void> addSlots(const std::vector<uint32_t> &buffers, const Kernel &kernel, bool outputs, uint32_t region) {
-    const MortiseGraph &graph = kernel.graph->view();
+  Result<void> addSlots(const std::vector<uint32_t> &buffers, bool outputs, uint32_t region) {
+    const Device &device = *layout.regions[region].device;
+    const MortiseGraph &graph = layout.regions[region].graph->view();
     uint32_t &count = outputs ? layout.outputSlots : layout.inputSlots;
     for (size_t i = 0; i < buffers.size(); ++i) {
       const uint32_t slot = count++, buffer = buffers[i];
       if (!outputs && (graph.inputs[i]->flags & MORTISE_VALUE_CONSTANT))
         continue; // bound, not passed
       const plan::BufferT &described = *plan.buffers[buffer];
-      const Device *expected = kernel.device->info.host_memory ? nullptr : kernel.device;
+      const Device *expected = device.info.host_memory ? nullptr : &device;
       if (home(buffer) != expected)
         return corrupt(regionText(plan, region) + " uses buffer " + std::to_string(buffer) +
                        ", which lies in other memory than its device's");
-      if (described.kind == BufferKind::Arena && described.offset % kernel.device->info.alignment != 0)
+      if (described.kind == BufferKind::Arena && plan.symbols.empty() && described.offset % device.info.alignment != 0)
         return corrupt("buffer " + std::to_string(buffer) + " lies at offset " + std::to_string(described.offset) +
-                       ", and device '" + kernel.device->name() + "' wants multiples of " +
-                       std::to_string(kernel.device->info.alignment));
+                       ", and device '" + device.name() + "' wants multiples of " +
+                       std::to_string(device.info.alignment));
       auto &patches = fromCaller(buffer) ? (outputs ? layout.outputPatches : layout.inputPatches)
                                          : (outputs ? layout.fixedOutputs : layout.fixedInputs);
       patches.push_back({slot, buffer});
@@ -159,17 +146,14 @@ private:
   Result<void> addOperation(const plan::StepT &step) {
     Operation operation;
     if (const auto *enqueue = step.instruction.AsEnqueue()) {
-      const Kernel &kernel = *layout.kernels[enqueue->region];
       const plan::RegionT &region = *plan.regions[enqueue->region];
       operation.region = enqueue->region;
-      operation.device = kernel.device;
+      operation.device = layout.regions[enqueue->region].device;
       operation.inputSlots = layout.inputSlots;
       operation.outputSlots = layout.outputSlots;
-      operation.clocks = layout.clocks;
-      layout.clocks += static_cast<uint32_t>(std::max<size_t>(kernel.steps.size(), 1));
-      if (auto added = addSlots(region.inputs, kernel, false, enqueue->region); !added)
+      if (auto added = addSlots(region.inputs, false, enqueue->region); !added)
         return added;
-      if (auto added = addSlots(region.outputs, kernel, true, enqueue->region); !added)
+      if (auto added = addSlots(region.outputs, true, enqueue->region); !added)
         return added;
     } else if (const auto *copy = step.instruction.AsCopy()) {
       const Device *from = home(copy->source), *to = home(copy->target);
@@ -178,7 +162,6 @@ private:
                      "plan: a copy from one device's memory to another's has to go through the host; compile again"};
       operation.source = copy->source;
       operation.target = copy->target;
-      operation.bytes = *denseBytes(*plan.buffers[copy->source]->type);
       operation.device = from ? from : to;
       operation.toDevice = to != nullptr;
     }
@@ -198,6 +181,15 @@ private:
 
 } // namespace
 
+uint32_t Layout::spaceOf(const Device &device) const {
+  if (device.info.host_memory)
+    return 0;
+  for (size_t i = 0; i < spaces.size(); ++i)
+    if (spaces[i].device == &device)
+      return static_cast<uint32_t>(i);
+  return none;
+}
+
 Result<std::unique_ptr<Layout>> Layout::make(std::shared_ptr<const plan::PlanT> plan, const Registry &registry) {
   if (plan == nullptr)
     return Error{MORTISE_INVALID_ARGUMENT, "expected a plan, found NULL"};
@@ -205,10 +197,10 @@ Result<std::unique_ptr<Layout>> Layout::make(std::shared_ptr<const plan::PlanT> 
     return checked.error();
   auto layout = std::make_unique<Layout>();
   layout->plan = std::move(plan);
-  auto kernels = compileKernels(*layout->plan, registry);
-  if (!kernels)
-    return kernels.error();
-  layout->kernels = std::move(*kernels);
+  auto regions = compileRegions(*layout->plan, registry);
+  if (!regions)
+    return regions.error();
+  layout->regions = std::move(*regions);
   if (auto made = LayoutMaker(*layout, registry).make(); !made)
     return made.error();
   return layout;

@@ -157,7 +157,8 @@ Result<const LoadedPlugin *> openPlugin(const Manifest &manifest, const LoadRequ
                     library.string(),
                     &checked,
                     *revision,
-                    checked.stream_create != nullptr};
+                    checked.stream_create != nullptr,
+                    hasInstanceSlots(checked, *revision) && checked.instance_create != nullptr};
   if (auto done = initialise(*loaded, request); !done)
     return done.error();
   MortiseDevicesArgs answer{.struct_size = sizeof(MortiseDevicesArgs)};

@@ -29,6 +29,7 @@ Result<void> checkLibrary(const std::string &library);
 
 // The checks of a table, without side effects: pointer, size, magic, versions, layout, slots.
 Result<uint32_t> checkTable(const MortisePlugin *table, const Manifest &manifest); // the revision negotiated
+bool hasInstanceSlots(const MortisePlugin &table, uint32_t revision);              // may be read; they may be NULL
 Result<std::vector<MortiseDeviceInfo>> checkDevices(const MortiseDevicesArgs &answer, const MortisePlugin &table,
                                                     const Manifest &manifest);
 

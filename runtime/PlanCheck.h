@@ -12,14 +12,16 @@
 namespace mortise::runtime {
 
 // Bytes of a dense tensor; nothing when the type is malformed or the size overflows.
-std::optional<uint64_t> denseBytes(const plan::TensorTypeT &type);
+std::optional<uint64_t> denseBytes(int32_t dtype, std::span<const int64_t> dims);
+inline std::optional<uint64_t> denseBytes(const plan::TensorTypeT &type) { return denseBytes(type.dtype, type.dims); }
+inline bool isStaticType(const plan::TensorTypeT &type) { return type.step_counts.empty(); }
 std::string typeText(int32_t dtype, std::span<const int64_t> dims); // "f32[2, 16]"
 
 // Everything inside the plan: numbers in range, sizes, types of what refers to each other, every output written.
 // Errors: MORTISE_CORRUPT, MORTISE_VERSION_MISMATCH.
 Result<void> checkPlan(const plan::PlanT &plan);
 
-// The region's graph has the buffers' types, and no symbolic extents.
+// The region's graph has the buffers' types and the plan's symbols.
 Result<void> checkRegion(const plan::PlanT &plan, uint32_t region, const MortiseGraph &graph);
 
 } // namespace mortise::runtime

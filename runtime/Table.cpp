@@ -33,6 +33,7 @@ constexpr Slot requiredSlots[] = {SLOT(initialize),     SLOT(devices),          
 constexpr Slot streamSlots[] = {SLOT(stream_create), SLOT(stream_destroy), SLOT(stream_wait),  SLOT(stream_reset),
                                 SLOT(event_create),  SLOT(event_destroy),  SLOT(event_record), SLOT(event_wait)};
 constexpr Slot memorySlots[] = {SLOT(memory_allocate), SLOT(memory_free), SLOT(copy_to_device), SLOT(copy_to_host)};
+constexpr Slot instanceSlots[] = {SLOT(instance_create), SLOT(instance_destroy)}; // of revision 2
 #undef SLOT
 
 const void *slotValue(const MortisePlugin &table, const Slot &slot) {
@@ -41,14 +42,17 @@ const void *slotValue(const MortisePlugin &table, const Slot &slot) {
   return value;
 }
 
-Result<void> checkSlots(const MortisePlugin &table) {
+Result<void> checkSlots(const MortisePlugin &table, uint32_t revision) {
   std::vector<std::string> missing;
   for (const Slot &slot : requiredSlots)
     if (slotValue(table, slot) == nullptr)
       missing.push_back(slot.name);
   if (!missing.empty())
     return invalid("expected every required slot of its table to be set, found NULL in " + join(missing));
-  for (std::span<const Slot> group : {std::span<const Slot>(streamSlots), std::span<const Slot>(memorySlots)}) {
+  std::vector<std::span<const Slot>> groups = {streamSlots, memorySlots};
+  if (hasInstanceSlots(table, revision))
+    groups.push_back(instanceSlots);
+  for (std::span<const Slot> group : groups) {
     for (const Slot &slot : group)
       if (slotValue(table, slot) == nullptr)
         missing.push_back(slot.name);
@@ -119,6 +123,10 @@ Result<void> checkDevice(const MortiseDeviceInfo &info, const std::string &which
 
 } // namespace
 
+bool hasInstanceSlots(const MortisePlugin &table, uint32_t revision) {
+  return revision >= 2 && table.struct_size >= offsetof(MortisePlugin, instance_destroy) + sizeof(void *);
+}
+
 Result<uint32_t> checkTable(const MortisePlugin *table, const Manifest &manifest) {
   if (table == nullptr)
     return invalid("expected mortise_plugin() to return a table, found NULL");
@@ -140,7 +148,7 @@ Result<uint32_t> checkTable(const MortisePlugin *table, const Manifest &manifest
   if (manifest.name != table->name)
     return invalid("expected the name '" + manifest.name + "' of its manifest, found '" + table->name +
                    "' in its table; make them equal");
-  if (auto slots = checkSlots(*table); !slots)
+  if (auto slots = checkSlots(*table, *revision); !slots)
     return slots.error();
   return *revision;
 }

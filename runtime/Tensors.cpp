@@ -20,6 +20,27 @@ std::string found(const Tensor &tensor) {
   return typeText(tensor.dtype, {tensor.dims, static_cast<size_t>(tensor.rank)});
 }
 
+// "f32[2, 16]"; "f32[b, 2*s] = f32[2, 16] (b = 2, s = 8)" once the symbols have values.
+std::string expectedText(const TensorSpec &spec) {
+  if (spec.formulas.empty())
+    return typeText(spec.dtype, spec.dims);
+  std::string text = std::string(dtypeName(spec.dtype)) + "[";
+  for (size_t i = 0; i < spec.dims.size(); ++i)
+    text += (i ? ", " : "") + (spec.formulas[i].empty() ? std::to_string(spec.dims[i]) : spec.formulas[i]);
+  return text + "]" + (spec.values.empty() ? "" : " = " + typeText(spec.dtype, spec.dims) + " (" + spec.values + ")");
+}
+
+// Which extents of a symbolic shape differ.
+std::string differenceText(const Tensor &tensor, const TensorSpec &spec) {
+  std::string text;
+  for (size_t i = 0; i < spec.formulas.size(); ++i)
+    if (spec.dims[i] != MORTISE_DYNAMIC && tensor.dims[i] != spec.dims[i])
+      text += (text.empty() ? ": dimension " : ", dimension ") + std::to_string(i) + " is " +
+              std::to_string(tensor.dims[i]) + " and not " +
+              (spec.formulas[i].empty() ? "" : spec.formulas[i] + " = ") + std::to_string(spec.dims[i]);
+  return text;
+}
+
 bool stridesAreDense(const Tensor &tensor, const TensorSpec &spec) {
   if (tensor.strides == nullptr || spec.bytes == 0)
     return true;
@@ -54,20 +75,26 @@ std::byte *copyFrom(const std::byte *source, const Tensor &tensor, const TensorS
 } // namespace
 
 Result<void> checkTensor(const Tensor &tensor, const TensorSpec &spec) {
-  const bool shapeFits = tensor.rank >= 0 && static_cast<size_t>(tensor.rank) == spec.dims.size() &&
-                         (tensor.rank == 0 || tensor.dims) &&
-                         std::equal(spec.dims.begin(), spec.dims.end(), tensor.dims);
+  const bool rankFits =
+      tensor.rank >= 0 && static_cast<size_t>(tensor.rank) == spec.dims.size() && (tensor.rank == 0 || tensor.dims);
   if (tensor.dtype != spec.dtype)
-    return wrong(spec, "expected " + typeText(spec.dtype, spec.dims) + ", found " + found(tensor) + "; convert it to " +
+    return wrong(spec, "expected " + expectedText(spec) + ", found " + found(tensor) + "; convert it to " +
                            dtypeName(spec.dtype) + ", or compile again for " + dtypeName(tensor.dtype));
-  if (!shapeFits)
-    return wrong(spec, "expected " + typeText(spec.dtype, spec.dims) + ", found " + found(tensor) +
+  // Extents without a number yet are somebody else's to check.
+  const auto fits = [](int64_t expected, int64_t extent) { return expected == extent || expected == MORTISE_DYNAMIC; };
+  if (!rankFits || !std::equal(spec.dims.begin(), spec.dims.end(), tensor.dims, fits))
+    return wrong(spec, "expected " + expectedText(spec) + ", found " + found(tensor) +
+                           (rankFits ? differenceText(tensor, spec) : "") +
                            "; pass a tensor of the expected shape, or compile again for this one");
-  if (spec.bytes != 0 && tensor.data == nullptr)
-    return wrong(spec, "expected " + std::to_string(spec.bytes) + " bytes of data, found NULL; set its data pointer");
   if (spec.dtype == MORTISE_I4 && !stridesAreDense(tensor, spec))
     return wrong(spec,
                  "expected a dense tensor, because i4 packs two elements to a byte, found strides; make it contiguous");
+  return {};
+}
+
+Result<void> checkData(const Tensor &tensor, const TensorSpec &spec) {
+  if (spec.bytes != 0 && tensor.data == nullptr)
+    return wrong(spec, "expected " + std::to_string(spec.bytes) + " bytes of data, found NULL; set its data pointer");
   return {};
 }
 

@@ -15,10 +15,13 @@ struct TensorSpec {
   std::vector<int64_t> dims;
   uint64_t bytes = 0;
   size_t elementBytes = 0;
+  std::vector<std::string> formulas; // of symbolic extents, "" for numbers; empty when all are numbers
+  std::string values;                // of the symbols, where formulas have been evaluated
 };
 
-// dtype, rank, dims, strides of a readable tensor, and data that is there. Allocates only on error.
+// dtype, rank, dims, strides of a readable tensor; whether data is there is checkData's. Allocates only on error.
 Result<void> checkTensor(const Tensor &tensor, const TensorSpec &spec);
+Result<void> checkData(const Tensor &tensor, const TensorSpec &spec);
 
 // Dense row-major and aligned to its elements: usable where it lies.
 bool isDense(const Tensor &tensor, const TensorSpec &spec);

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 #include <vector>
 
@@ -47,6 +48,27 @@ TEST(MemoryPlan, NeverOverlapsAndAlwaysAligns) {
         }
     }
   }
+}
+
+TEST(MemoryPlan, LargePlansTakeNoQuadraticTime) {
+  // 200000 values that all live at once: too many to compare each with each, and still disjoint.
+  std::vector<Block> blocks(200000);
+  for (uint32_t i = 0; i < blocks.size(); ++i)
+    blocks[i] = {64 + i % 7 * 64, i / 2, i / 2 + 300000, 0};
+  const uint64_t size = assignOffsets(blocks);
+  std::vector<std::pair<uint64_t, uint64_t>> places;
+  for (const Block &block : blocks)
+    places.emplace_back(block.offset, block.offset + block.bytes);
+  std::sort(places.begin(), places.end());
+  for (size_t i = 1; i < places.size(); ++i)
+    ASSERT_LE(places[i - 1].second, places[i].first);
+  EXPECT_LE(places.back().second, size);
+}
+
+TEST(MemoryPlan, SaysWhenNothingCanHoldTheArena) {
+  Block blocks[] = {{UINT64_C(1) << 50, 0, 1, 0}, {UINT64_C(1) << 50, 0, 1, 0}};
+  EXPECT_EQ(assignOffsets(blocks), UINT64_MAX);
+  EXPECT_EQ(assignOffsets(blocks, 256), UINT64_MAX);
 }
 
 } // namespace

@@ -39,7 +39,7 @@ TEST(PlanCheck, RefusesDamage) {
       {"no spaces", [](auto &plan) { plan.spaces.clear(); }, "first memory space"},
       {"arena", [](auto &plan) { plan.spaces[0]->bytes = 8; }, "buffer 2 reaches past its arena"},
       {"offset", [](auto &plan) { plan.buffers[2]->offset = UINT64_MAX - 3; }, "buffer 2 reaches past its arena"},
-      {"space", [](auto &plan) { plan.buffers[2]->space = 3; }, "buffer 2 reaches past its arena"},
+      {"space", [](auto &plan) { plan.buffers[2]->space = 3; }, "memory space that is not there"},
       {"input number", [](auto &plan) { plan.buffers[0]->index = 9; }, "buffer 0 does not match an input"},
       {"output type", [](auto &plan) { plan.buffers[1]->type->dims = {16}; }, "buffer 1 does not match an output"},
       {"literal", [](auto &plan) { plan.buffers[2]->kind = plan::BufferKind::Literal; }, "bytes of literal"},

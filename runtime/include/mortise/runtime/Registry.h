@@ -19,6 +19,10 @@ struct Plugin {
   const MortisePlugin *table = nullptr; // lives until the process ends: libraries are never unloaded
   uint32_t abiRevision = 0;             // negotiated: the newest that both sides speak
   bool hasStreams = false;              // the stream and event slots are there; else devices are synchronous
+  bool hasInstances = false;            // the instance slots are there
+
+  // Sees attributes with programs, guards and bodies. Others are shown graphs with numbers only.
+  bool seesSymbols() const { return abiRevision >= 2 && table->opset >= 2; }
 };
 
 struct Device {
