@@ -36,14 +36,8 @@ Result<void> compileGroups(Scheduler &scheduler) {
   Result<std::vector<codegen::Function>> functions = (*found)->compile(scheduler.graph, scheduler.groups);
   if (!functions)
     return functions.error();
-  scheduler.schedule.code = *found;
-  for (size_t i = 0; i < functions->size(); ++i) {
-    auto [binding, index] = scheduler.groupSteps[i];
-    Step &step = (binding ? scheduler.schedule.binding : scheduler.schedule.steps)[index];
-    step.function = (*functions)[i];
-    step.bytes = step.function.bytes;
-    step.flops = step.function.flops;
-  }
+  scheduler.code = *found;
+  scheduler.functions = std::move(*functions);
   return {};
 }
 

@@ -41,12 +41,6 @@ struct Slab {
   }
 };
 
-// 128 bits that stand for contents.
-struct Key {
-  uint64_t a = 0, b = 0;
-  auto operator<=>(const Key &) const = default;
-};
-
 Key mix(Key key, uint64_t word) {
   key.a = std::rotl(key.a ^ word, 31) * 0x9e3779b97f4a7c15;
   key.b = (std::rotl(key.b, 27) + (word ^ key.a)) * 0xc2b2ae3d27d4eb4f;
@@ -136,7 +130,7 @@ Key layoutKey(Key key, const dnnl::memory::desc &layout) {
 }
 
 // What a step does, apart from its operands' contents. `unique` makes results that cannot be compared their own.
-Key stepKey(const Step &step, uint64_t unique) {
+Key stepKey(const Step &step, const std::vector<int64_t> &symbols, uint64_t unique) {
   Key key;
   if (step.isLibraryCall()) { // at bind time only reorders
     key = mix(key, std::string_view("reorder"));
@@ -145,22 +139,27 @@ Key stepKey(const Step &step, uint64_t unique) {
   } else if (step.native) {
     key = step.signature.empty() ? mix(key, unique) : mix(key, std::string_view(step.signature));
   } else {
-    key = mix(key, std::bit_cast<uint64_t>(step.function.entry)); // equal groups have one function
+    key = mix(key, std::bit_cast<uint64_t>(step.call.entry)); // equal groups have one function
+    if (step.call.hasSymbols)
+      for (int64_t symbol : symbols)
+        key = mix(key, static_cast<uint64_t>(symbol));
   }
   return key;
 }
 
 // For every kept buffer, what it will contain.
-std::vector<Key> contents(const Schedule &schedule, const std::vector<void *> &pointers) {
+std::vector<Key> contents(const Schedule &schedule, const Inputs &inputs) {
   static std::atomic<uint64_t> unique = 1;
   std::vector<Key> keys(schedule.buffers.size());
   std::vector<bool> known(schedule.buffers.size());
   for (const Step &step : schedule.binding) {
-    Key key = stepKey(step, unique++);
+    Key key = stepKey(step, schedule.symbols, unique++);
     for (const Operand &operand : step.operands) {
       const Buffer &buffer = schedule.buffers[operand.buffer];
-      if (!known[operand.buffer] && buffer.home != Home::Kept)
-        keys[operand.buffer] = hashBytes(pointers[operand.buffer], buffer.bytes);
+      if (!known[operand.buffer] && buffer.home == Home::Bound)
+        keys[operand.buffer] = inputs.contents(buffer.number, buffer.bytes);
+      else if (!known[operand.buffer] && buffer.home == Home::Literal)
+        keys[operand.buffer] = hashBytes(buffer.literal, buffer.bytes);
       known[operand.buffer] = true;
       key = mix(mix(key, static_cast<uint64_t>(operand.offset)), operand.written ? Key{} : keys[operand.buffer]);
     }
@@ -196,8 +195,40 @@ static std::vector<bool> stepsFor(const Schedule &schedule, std::vector<bool> &w
   return run;
 }
 
-Result<Packed<Constants>> Kernel::bind(const void *const *inputs) const {
-  auto made = std::make_unique<Constants>();
+Key Inputs::contents(size_t number, size_t bytes) const {
+  {
+    std::lock_guard lock(mutex);
+    if (known[number] && known[number]->bytes == bytes)
+      return known[number]->key;
+  }
+  Key key = hashBytes(pointers[number], bytes);
+  std::lock_guard lock(mutex);
+  known[number] = {bytes, key};
+  return key;
+}
+
+// The library's calls among them are made now: a bind that finds everything packed needs none.
+static Result<void> runBinding(const Schedule &schedule, const std::vector<bool> &run,
+                               const std::vector<void *> &pointers) {
+  std::vector<Step> steps;
+  for (size_t i = 0; i < run.size(); ++i)
+    if (run[i]) {
+      Step &step = steps.emplace_back(schedule.binding[i]);
+      if (step.isLibraryCall())
+        step.primitive = dnnl::primitive(step.description.get());
+    }
+  if (steps.empty())
+    return {};
+  std::unique_ptr<CallState> state = makeState(schedule, steps);
+  state->pointers = pointers;
+  resolve(steps, *state);
+  return runSteps(steps, *state, schedule.symbols.data(), nullptr, {});
+}
+
+Result<std::unique_ptr<Bound>> bind(const Program &program, const Inputs &inputs) {
+  const Schedule &schedule = program.schedule;
+  const std::vector<bool> &keptAtRunTime = program.keptAtRunTime;
+  auto made = std::make_unique<Bound>();
   std::vector<void *> &pointers = made->pointers;
   pointers.resize(schedule.buffers.size());
   for (size_t i = 0; i < pointers.size(); ++i) {
@@ -206,13 +237,13 @@ Result<Packed<Constants>> Kernel::bind(const void *const *inputs) const {
       pointers[i] = const_cast<void *>(buffer.literal);
     if (buffer.home != Home::Bound)
       continue;
-    if (!inputs || (!inputs[buffer.number] && buffer.bytes != 0))
+    if (!inputs[buffer.number] && buffer.bytes != 0)
       return Error{MORTISE_INVALID_ARGUMENT,
                    "input " + std::to_string(buffer.number) + " is constant, found no pointer for it"};
     pointers[i] = const_cast<void *>(inputs[buffer.number]);
   }
 
-  std::vector<Key> keys = contents(schedule, pointers);
+  std::vector<Key> keys = contents(schedule, inputs);
   std::vector<bool> wanted(pointers.size());
   for (size_t i = 0; i < pointers.size(); ++i)
     if (schedule.buffers[i].home == Home::Kept && keptAtRunTime[i]) {
@@ -253,22 +284,14 @@ Result<Packed<Constants>> Kernel::bind(const void *const *inputs) const {
     }
   made->bytes = sizes[1];
 
-  if (std::find(run.begin(), run.end(), true) != run.end()) {
-    std::unique_ptr<CallState> state = makeState(schedule, schedule.binding);
-    state->pointers = pointers;
-    resolve(schedule.binding, *state);
-    if (Result<void> result = runSteps(schedule.binding, *state, nullptr, &run); !result)
-      return result.error();
-  }
+  if (Result<void> result = runBinding(schedule, run, pointers); !result)
+    return result.error();
   for (auto &[key, block] : fresh)
     shared().add(key, block);
   for (size_t i = 0; i < pointers.size(); ++i)
     if (schedule.buffers[i].home == Home::Kept && !keptAtRunTime[i])
       pointers[i] = nullptr;
-  Packed<Constants> packed;
-  packed.bytes = made->bytes;
-  packed.constants = std::move(made);
-  return packed;
+  return made;
 }
 
 } // namespace mortise::cpu

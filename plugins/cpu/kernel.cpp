@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "kernel.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 
@@ -16,7 +17,7 @@ CallState::~CallState() {
       dnnl_memory_destroy(memory);
 }
 
-Constants::~Constants() {
+Bound::~Bound() {
   for (std::atomic<CallState *> &slot : idle)
     delete slot.load();
 }
@@ -77,32 +78,29 @@ void resolve(const std::vector<Step> &steps, CallState &state) {
     }
 }
 
-static void runGenerated(const Step &step, void *const *operands) {
-  const codegen::Function &function = step.function;
-  if (!function.entry)
+static void runGenerated(const Step &step, const int64_t *symbols, void *const *operands) {
+  const GeneratedCall &function = step.call;
+  if (!function.entry || function.tasks == 0)
     return;
   auto inputs = const_cast<const void *const *>(operands);
   void *const *outputs = operands + step.inputCount;
   if (function.tasks <= function.grain) {
-    function.entry(inputs, outputs, function.scratchBytes ? scratch(function.scratchBytes) : nullptr, 0,
+    function.entry(inputs, outputs, function.scratchBytes ? scratch(function.scratchBytes) : nullptr, symbols, 0,
                    function.tasks);
     return;
   }
   parallelFor(function.tasks, function.grain, [&](int64_t begin, int64_t end) {
-    function.entry(inputs, outputs, function.scratchBytes ? scratch(function.scratchBytes) : nullptr, begin, end);
+    function.entry(inputs, outputs, function.scratchBytes ? scratch(function.scratchBytes) : nullptr, symbols, begin,
+                   end);
   });
 }
 
-Result<void> runSteps(const std::vector<Step> &steps, CallState &state, uint64_t *stepTimes,
-                      const std::vector<bool> *only) {
+Result<void> runSteps(const std::vector<Step> &steps, CallState &state, const int64_t *symbols, uint64_t *stepTimes,
+                      const std::vector<uint32_t> &slots) {
   using clock = std::chrono::steady_clock;
   void *const *operands = state.operands.data();
   for (size_t i = 0; i < steps.size(); ++i) {
     const Step &step = steps[i];
-    if (only && !(*only)[i]) {
-      operands += step.operands.size();
-      continue;
-    }
     clock::time_point start = stepTimes ? clock::now() : clock::time_point();
     if (step.isLibraryCall()) {
       const std::vector<dnnl_exec_arg_t> &call = state.calls[i];
@@ -114,35 +112,35 @@ Result<void> runSteps(const std::vector<Step> &steps, CallState &state, uint64_t
     } else if (step.native) {
       step.native(operands);
     } else {
-      runGenerated(step, operands);
+      runGenerated(step, symbols, operands);
     }
     if (stepTimes)
-      stepTimes[i] +=
+      stepTimes[slots.empty() ? i : slots[i]] +=
           static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(clock::now() - start).count());
     operands += step.operands.size();
   }
   return {};
 }
 
-CallState *Constants::lease(const Kernel &kernel) const {
+CallState *Bound::lease(const Program &program) const {
   for (std::atomic<CallState *> &slot : idle)
     if (slot.load(std::memory_order_relaxed))
       if (CallState *state = slot.exchange(nullptr, std::memory_order_acquire))
         return state;
-  CallState *state = makeState(kernel.schedule, kernel.schedule.steps).release();
+  CallState *state = makeState(program.schedule, program.schedule.steps).release();
   state->pointers = pointers;
   return state;
 }
 
-void Constants::release(CallState *state) const {
+void Bound::release(CallState *state) const {
   for (std::atomic<CallState *> &slot : idle)
     if (CallState *expected = nullptr; slot.compare_exchange_strong(expected, state, std::memory_order_release))
       return;
   delete state; // more calls in flight than slots
 }
 
-Result<void> Kernel::run(const Constants &constants, const MortiseEnqueueArgs &args) const {
-  CallState *state = constants.lease(*this);
+Result<void> Program::run(const Bound &bound, const MortiseEnqueueArgs &args) const {
+  CallState *state = bound.lease(*this);
   for (size_t i = 0; i < schedule.buffers.size(); ++i) {
     const Buffer &buffer = schedule.buffers[i];
     switch (buffer.home) {
@@ -163,37 +161,130 @@ Result<void> Kernel::run(const Constants &constants, const MortiseEnqueueArgs &a
   int current = omp_get_max_threads();
   if (current > threads) [[unlikely]]
     omp_set_num_threads(threads);
-  Result<void> result = runSteps(schedule.steps, *state, args.step_ns, nullptr);
+  Result<void> result = runSteps(schedule.steps, *state, schedule.symbols.data(), args.step_ns, slots);
   if (current > threads) [[unlikely]]
     omp_set_num_threads(current);
-  constants.release(state);
+  bound.release(state);
   return result;
 }
 
-Result<std::unique_ptr<Kernel>> compileKernel(const MortiseGraph &region, const Options &options) {
-  Result<Schedule> schedule = makeSchedule(region, options);
+Result<std::unique_ptr<Program>> Program::make(const Scheduler &plan, Values values) {
+  Result<Schedule> schedule = Emitter(plan, std::move(values)).run();
   if (!schedule)
     return schedule.error();
-  auto kernel = std::make_unique<Kernel>();
-  kernel->schedule = std::move(*schedule);
-  kernel->threads = omp_get_max_threads();
-  kernel->workspace = ConstantExpr(static_cast<int64_t>(kernel->schedule.workspaceBytes));
-  kernel->keptAtRunTime.resize(kernel->schedule.buffers.size());
-  for (const Step &step : kernel->schedule.steps) {
-    kernel->steps.add(step.name, step.lowering, step.nodes, step.bytes, step.flops);
+  auto program = std::make_unique<Program>();
+  program->schedule = std::move(*schedule);
+  program->threads = omp_get_max_threads();
+  program->workspace = ConstantExpr(static_cast<int64_t>(program->schedule.workspaceBytes));
+  program->keptAtRunTime.resize(program->schedule.buffers.size());
+  for (const Step &step : program->schedule.steps) {
+    program->steps.add(step.name, step.lowering, step.nodes, step.bytes, step.flops);
     for (const Operand &operand : step.operands) {
-      if (operand.buffer >= kernel->keptAtRunTime.size())
+      if (operand.buffer >= program->keptAtRunTime.size())
         return Error{MORTISE_INTERNAL, "step '" + step.name + "' reads or writes a value that has no memory"};
-      kernel->keptAtRunTime[operand.buffer] = true;
+      program->keptAtRunTime[operand.buffer] = true;
     }
   }
+  return program;
+}
+
+// Steps of a unit correspond in order; those that the other program lacks count to the one before.
+void Program::timeAs(const Program &other) {
+  const std::vector<Step> &own = schedule.steps, &theirs = other.schedule.steps;
+  bool same = own.size() == theirs.size();
+  for (size_t i = 0; i < own.size() && same; ++i)
+    same = own[i].unit == theirs[i].unit;
+  if (same)
+    return;
+  size_t at = 0; // the first of their steps for this unit or a later one
+  for (size_t i = 0, nth = 0; i < own.size(); ++i) {
+    nth = i > 0 && own[i].unit == own[i - 1].unit ? nth + 1 : 0;
+    while (nth == 0 && at < theirs.size() && theirs[at].unit < own[i].unit)
+      ++at;
+    size_t slot = at + nth;
+    while (slot > 0 && (slot >= theirs.size() || theirs[slot].unit > own[i].unit))
+      --slot;
+    slots.push_back(static_cast<uint32_t>(slot));
+  }
+}
+
+Result<std::unique_ptr<Constants>> Kernel::bindConstants(const void *const *inputs) const {
+  std::vector<const void *> pointers;
+  for (const Buffer &buffer : program->schedule.buffers)
+    if (buffer.home == Home::Bound)
+      pointers.resize(std::max<size_t>(pointers.size(), buffer.number + 1));
+  for (size_t i = 0; i < pointers.size(); ++i)
+    pointers[i] = inputs ? inputs[i] : nullptr;
+  auto constants = std::make_unique<Constants>(std::move(pointers));
+  Result<std::unique_ptr<Bound>> bound = bind(*program, constants->inputs);
+  if (!bound)
+    return bound.error();
+  constants->bound = std::move(*bound);
+  return constants;
+}
+
+Result<std::unique_ptr<Instance>> Kernel::instantiate(const Constants *constants, const int64_t *symbols) const {
+  if (!plan)
+    return Error{MORTISE_INVALID_ARGUMENT, "the region has no symbols and so no instances"};
+  if (!constants)
+    constants = empty.get();
+  if (!constants)
+    return Error{MORTISE_INVALID_ARGUMENT, "the region has constant inputs: bind them before making an instance"};
+  auto instance = std::make_unique<Instance>();
+  Result<std::unique_ptr<Program>> made =
+      Program::make(*plan, Values{std::vector<int64_t>(symbols, symbols + plan->graph.symbol_count)});
+  if (!made)
+    return made.error();
+  instance->program = std::move(*made);
+  instance->program->timeAs(*program);
+  Result<std::unique_ptr<Bound>> bound = bind(*instance->program, constants->inputs);
+  if (!bound)
+    return bound.error();
+  instance->bound = std::move(*bound);
+  return instance;
+}
+
+Result<void> Kernel::run(const Constants *constants, const Instance *instance, const MortiseEnqueueArgs &args) const {
+  if (instance)
+    return instance->program->run(*instance->bound, args);
+  if (plan)
+    return Error{MORTISE_INVALID_ARGUMENT, "the region has symbols: make an instance for their values first"};
+  if (!constants)
+    constants = empty.get();
+  if (!constants)
+    return Error{MORTISE_INVALID_ARGUMENT, "the region has constant inputs: bind them before running it"};
+  return program->run(*constants->bound, args);
+}
+
+Values sampleOf(const MortiseGraph &graph) {
+  Values values;
+  for (size_t i = 0; i < graph.symbol_count; ++i) {
+    const MortiseSymbol &symbol = *graph.symbols[i];
+    int64_t divisor = std::max<int64_t>(symbol.divisor, 1), value = std::clamp<int64_t>(64, symbol.min, symbol.max);
+    value = value / divisor * divisor;
+    values.symbols.push_back(value < symbol.min ? value + divisor : value);
+  }
+  return values;
+}
+
+Result<std::unique_ptr<Kernel>> compileKernel(const MortiseGraph &region, const Options &options) {
+  auto kernel = std::make_unique<Kernel>();
+  auto plan = std::make_unique<Scheduler>(region, options, sampleOf(region));
+  if (Result<void> result = plan->plan(); !result)
+    return result.error();
+  Result<std::unique_ptr<Program>> program = Program::make(*plan, plan->sample);
+  if (!program)
+    return program.error();
+  kernel->program = std::move(*program);
+  if (region.symbol_count)
+    kernel->plan = std::move(plan);
   for (size_t i = 0; i < region.input_count; ++i)
     kernel->hasConstants |= (region.inputs[i]->flags & MORTISE_VALUE_CONSTANT) != 0;
   if (!kernel->hasConstants) {
-    Result<Packed<Constants>> empty = kernel->bind(nullptr);
+    Result<std::unique_ptr<Constants>> empty = kernel->bindConstants(nullptr);
     if (!empty)
       return empty.error();
-    kernel->empty = std::move(empty->constants);
+    kernel->empty = std::move(*empty);
   }
   return kernel;
 }

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A schedule made ready to run: bound constants, and the state of calls in flight.
+// A region made ready to run: its program, bound constants, and the state of calls in flight. Where a region has
+// symbols, its kernel keeps the decisions and the machine code, and an instance has the program for one set of values.
 #pragma once
 
-#include "schedule.h"
+#include "emitter.h"
 
 #include <mortise/plugin.hpp>
 
 #include <atomic>
+#include <mutex>
 
 namespace mortise::cpu {
 
@@ -21,43 +23,95 @@ struct CallState {
   ~CallState();
 };
 
-struct Constants;
+struct Bound;
 
-struct Kernel {
+// A schedule, and what its callers are told.
+struct Program {
   Schedule schedule;
   StepList steps;
   ConstantExpr workspace;
-  std::vector<bool> keptAtRunTime;  // per buffer: a kept buffer that calls read
-  std::unique_ptr<Constants> empty; // for regions without constants
-  bool hasConstants = false;
-  int threads = 1; // that the library's calls were made for: their scratch memory holds no more
+  std::vector<bool> keptAtRunTime; // per buffer: a kept buffer that calls read
+  std::vector<uint32_t> slots;     // per step: where its time goes, counted in another program's steps; empty: its own
+  int threads = 1;                 // that the library's calls were made for: their scratch memory holds no more
 
-  Result<Packed<Constants>> bind(const void *const *inputs) const;
-  Result<void> run(const Constants &constants, const MortiseEnqueueArgs &args) const;
+  static Result<std::unique_ptr<Program>> make(const Scheduler &plan, Values values);
+  // Times go to the steps of `other`, for the same units.
+  void timeAs(const Program &other);
+  Result<void> run(const Bound &bound, const MortiseEnqueueArgs &args) const;
 };
 
 struct Block; // packed memory, shared by all constants whose contents and packing are equal
 
-// A kernel's constants: pointers to the host's, memory of our own for those packed, and idle call states.
-struct Constants {
+// 128 bits that stand for contents.
+struct Key {
+  uint64_t a = 0, b = 0;
+  auto operator<=>(const Key &) const = default;
+};
+
+// The constant inputs of a region as the host gave them.
+class Inputs {
+public:
+  explicit Inputs(std::vector<const void *> pointers) : pointers(std::move(pointers)), known(this->pointers.size()) {}
+  const void *operator[](size_t number) const { return pointers[number]; }
+  Key contents(size_t number, size_t bytes) const; // read once
+
+private:
+  std::vector<const void *> pointers;
+  struct Known {
+    size_t bytes;
+    Key key;
+  };
+  mutable std::mutex mutex;
+  mutable std::vector<std::optional<Known>> known;
+};
+
+// A program's constants: pointers to the host's, memory of our own for those packed, and idle call states.
+struct Bound {
   std::vector<void *> pointers; // per buffer; NULL for what a call provides
   std::vector<std::shared_ptr<Block>> blocks;
   uint64_t bytes = 0; // of blocks that nobody had before
-  CallState *lease(const Kernel &kernel) const;
+  CallState *lease(const Program &program) const;
   void release(CallState *state) const;
-  ~Constants();
+  ~Bound();
 
 private:
   static constexpr size_t slots = 64;
   mutable std::atomic<CallState *> idle[slots] = {};
 };
+Result<std::unique_ptr<Bound>> bind(const Program &program, const Inputs &inputs);
+
+struct Constants {
+  explicit Constants(std::vector<const void *> pointers) : inputs(std::move(pointers)) {}
+  Inputs inputs;
+  std::unique_ptr<Bound> bound; // of the kernel's own program
+};
+
+// The program of a region with symbols for one set of values.
+struct Instance {
+  std::unique_ptr<Program> program;
+  std::unique_ptr<Bound> bound;
+};
+
+struct Kernel {
+  std::unique_ptr<Scheduler> plan;  // kept where the region has symbols
+  std::unique_ptr<Program> program; // where it has, for typical values: what it takes, and weights packed early
+  std::unique_ptr<Constants> empty; // for regions without constants
+  bool hasConstants = false;
+
+  Result<std::unique_ptr<Constants>> bindConstants(const void *const *inputs) const;
+  Result<std::unique_ptr<Instance>> instantiate(const Constants *constants, const int64_t *symbols) const;
+  Result<void> run(const Constants *constants, const Instance *instance, const MortiseEnqueueArgs &args) const;
+};
 
 std::unique_ptr<CallState> makeState(const Schedule &schedule, const std::vector<Step> &steps);
 // Points every step at its operands.
 void resolve(const std::vector<Step> &steps, CallState &state);
-// `stepTimes` and `only` (which steps to run) may be null.
-Result<void> runSteps(const std::vector<Step> &steps, CallState &state, uint64_t *stepTimes,
-                      const std::vector<bool> *only);
+// `stepTimes` may be null; `slots` may be empty.
+Result<void> runSteps(const std::vector<Step> &steps, CallState &state, const int64_t *symbols, uint64_t *stepTimes,
+                      const std::vector<uint32_t> &slots);
+
+// Typical values of a region's symbols: what costs are weighed with.
+Values sampleOf(const MortiseGraph &graph);
 
 Result<std::unique_ptr<Kernel>> compileKernel(const MortiseGraph &region, const Options &options);
 

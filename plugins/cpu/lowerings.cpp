@@ -4,6 +4,7 @@
 #include "lowerings.h"
 
 #include "device.h"
+#include "kernel.h"
 
 #include <algorithm>
 
@@ -13,13 +14,9 @@ using codegen::Support;
 
 static Support refuse(MortiseReason reason, std::string detail) { return {false, reason, std::move(detail)}; }
 
-static Support staticTypes(const MortiseNode &node) {
-  for (size_t i = 0; i < node.operand_count; ++i)
-    if (node.operands[i] && !isStatic(*node.operands[i]->type))
-      return refuse(MORTISE_REASON_NEEDS_STATIC,
-                    "the cpu plugin compiles static shapes, found " + typeString(*node.operands[i]->type));
-  return {};
-}
+// The extents of a value; not valid where an expression is none.
+static std::vector<Dim> extents(const MortiseValue &value) { return codegen::denseView(value).dims; }
+static bool isEmpty(const MortiseValue &value) { return elementCount(extents(value)) == Dim(0); }
 
 static Support judgeDot(const MortiseNode &node) {
   switch (int32_t dtype = node.results[0]->type->dtype) {
@@ -39,14 +36,25 @@ static Support judgeDot(const MortiseNode &node) {
   }
 }
 
-static Support judgeLinear(const MortiseNode &node) {
+static Support judgeLinear(const MortiseNode &node, std::span<const SymbolRange> symbols) {
   int32_t dtype = node.results[0]->type->dtype;
   if (dtype != MORTISE_F32 && !(dtype == MORTISE_BF16 && hasBrainProducts()))
     return refuse(MORTISE_REASON_DTYPE, std::string("linear of ") + dtypeName(dtype) + " is taken as dot and add");
-  if (elementCount(*node.operands[0]->type) == 0 || elementCount(*node.results[0]->type) == 0)
-    return refuse(MORTISE_REASON_SIZE, "an empty linear is taken as dot and add");
   if (node.operands[0]->type->rank < 1)
     return refuse(MORTISE_REASON_RANK, "expected x of rank 1 or more");
+  if (isEmpty(*node.operands[0]) || isEmpty(*node.results[0]) ||
+      bounds(extents(*node.operands[0]).back(), symbols).low < 1)
+    return refuse(MORTISE_REASON_SIZE, "a linear that is or may be empty is taken as dot and add");
+  return {};
+}
+
+// Windows and paddings are numbers, extents need not be.
+static Support judgeWindow(const MortiseNode &node) {
+  for (const char *name : {"strides", "low", "high", "dilations", "window"})
+    for (int64_t number : intsAttribute(node, name))
+      if (number == MORTISE_DYNAMIC)
+        return refuse(MORTISE_REASON_NEEDS_STATIC,
+                      std::string("expected numbers in ") + name + ", found an expression");
   return {};
 }
 
@@ -57,10 +65,9 @@ static Support judgeConvolution(const MortiseNode &node) {
   if (dtype != MORTISE_F32 && dtype != MORTISE_F16 && dtype != MORTISE_BF16)
     return refuse(MORTISE_REASON_DTYPE,
                   std::string("oneDNN has no convolution of ") + dtypeName(dtype) + ": convert to f32 first");
-  if (elementCount(*node.results[0]->type) != 0 &&
-      (elementCount(*node.operands[0]->type) == 0 || elementCount(*node.operands[1]->type) == 0))
+  if (!isEmpty(*node.results[0]) && (isEmpty(*node.operands[0]) || isEmpty(*node.operands[1])))
     return refuse(MORTISE_REASON_SIZE, "a convolution over nothing has no lowering here");
-  return {};
+  return judgeWindow(node);
 }
 
 static Support judgePool(const MortiseNode &node) {
@@ -69,16 +76,14 @@ static Support judgePool(const MortiseNode &node) {
     return refuse(MORTISE_REASON_RANK, "one to three spatial dimensions, found rank " + std::to_string(rank));
   if (dtypeBits(dtype) < 8 || dtype == MORTISE_F8E4M3FN || dtype == MORTISE_F8E5M2 || dtype == MORTISE_I1)
     return refuse(MORTISE_REASON_DTYPE, std::string("no pooling of ") + dtypeName(dtype));
-  return {};
+  return judgeWindow(node);
 }
 
-Support judge(const MortiseNode &node) {
-  if (Support known = staticTypes(node); !known.yes)
-    return known;
+Support judge(const MortiseNode &node, std::span<const SymbolRange> symbols) {
   if (isOp(node, "mortise.dot"))
     return judgeDot(node);
   if (isOp(node, "mortise.linear"))
-    return judgeLinear(node);
+    return judgeLinear(node, symbols);
   if (isOp(node, "mortise.convolution"))
     return judgeConvolution(node);
   if (isOp(node, "mortise.max_pool") || isOp(node, "mortise.sum_pool"))
@@ -88,71 +93,108 @@ Support judge(const MortiseNode &node) {
   return codegen::supports(node);
 }
 
-// Nanoseconds of arithmetic and traffic; a fused region is dearer than its largest part and cheaper than the sum.
-static Candidate estimate(const MortiseGraph &graph, const std::vector<uint32_t> &nodes) {
+namespace {
+// Nanoseconds of arithmetic and traffic, at typical values; a fused region is dearer than its largest part and cheaper
+// than the sum.
+class Estimate {
+public:
+  explicit Estimate(const MortiseGraph &graph) : graph(graph), sample(sampleOf(graph)), elements(graph.value_count) {
+    for (size_t i = 0; i < graph.value_count; ++i) {
+      elements[i] = 1;
+      for (const Dim &dim : extents(*graph.values[i]))
+        elements[i] *= static_cast<double>(sample(dim));
+    }
+  }
+  // `inside`: per node, the number of its region; this one is `number`.
+  Candidate of(const std::vector<uint32_t> &nodes, const std::vector<uint32_t> &inside, uint32_t number) const;
+
+private:
+  double bytes(const MortiseValue &value) const {
+    return elements[value.index] * static_cast<double>(dtypeBits(value.type->dtype)) / 8;
+  }
+  double terms(const MortiseNode &node) const; // summed per element of a product or convolution
+
+  const MortiseGraph &graph;
+  const Values sample;
+  std::vector<double> elements; // per value
+};
+} // namespace
+
+double Estimate::terms(const MortiseNode &node) const {
+  std::vector<Dim> lhs = extents(*node.operands[0]);
+  if (isOp(node, "mortise.linear"))
+    return static_cast<double>(sample(lhs.back()));
+  double terms = 1;
+  if (isOp(node, "mortise.dot"))
+    for (int64_t axis : intsAttribute(node, "lhs_contract"))
+      terms *= static_cast<double>(sample(lhs[axis]));
+  else
+    terms = elements[node.operands[1]->index] /
+            std::max<double>(1, static_cast<double>(sample(extents(*node.operands[1])[0])));
+  return terms;
+}
+
+Candidate Estimate::of(const std::vector<uint32_t> &nodes, const std::vector<uint32_t> &inside, uint32_t number) const {
   Candidate candidate;
   candidate.lowering = "cpu.region";
   candidate.nodes = nodes;
   const MortiseDeviceInfo &device = deviceInfo();
-  std::vector<bool> inside(graph.node_count);
-  for (uint32_t node : nodes)
-    inside[node] = true;
   for (uint32_t index : nodes) {
     const MortiseNode &node = *graph.nodes[index];
-    double bytes = 0, flops = 0;
+    double traffic = 0, flops = 0, steps = 0;
     for (size_t i = 0; i < node.operand_count; ++i)
       if (const MortiseValue *operand = node.operands[i])
-        if (!operand->producer || !inside[operand->producer->index])
-          bytes += static_cast<double>(byteSize(*operand->type));
+        if (!operand->producer || inside[operand->producer->index] != number)
+          traffic += bytes(*operand);
     for (size_t i = 0; i < node.result_count; ++i)
-      flops += static_cast<double>(elementCount(*node.results[i]->type));
-    double results = flops * static_cast<double>(dtypeBits(node.results[0]->type->dtype)) / 8, steps = 0;
-    if (isOp(node, "mortise.dot") || isOp(node, "mortise.linear")) {
-      double terms = 1;
-      if (isOp(node, "mortise.linear"))
-        terms = static_cast<double>(dims(*node.operands[0]->type).back());
-      else
-        for (int64_t axis : intsAttribute(node, "lhs_contract"))
-          terms *= static_cast<double>(node.operands[0]->type->dims[axis]);
-      flops *= 2 * terms;
-      bytes += 2 * results;
-      steps = 1;
-    } else if (isOp(node, "mortise.convolution")) {
-      flops *= 2 * static_cast<double>(elementCount(*node.operands[1]->type)) /
-               std::max<double>(1, static_cast<double>(node.operands[1]->type->dims[0]));
-      bytes += 2 * results;
+      flops += elements[node.results[i]->index];
+    double results = flops * static_cast<double>(dtypeBits(node.results[0]->type->dtype)) / 8;
+    if (isOp(node, "mortise.dot") || isOp(node, "mortise.linear") || isOp(node, "mortise.convolution")) {
+      flops *= 2 * terms(node);
+      traffic += 2 * results;
       steps = 1;
     } else if (isOp(node, "mortise.embedding") || isOp(node, "mortise.take")) {
-      bytes = 2 * results; // not the whole table
+      traffic = 2 * results; // not the whole table
       flops = 0;
       steps = 0.5;
     } else if (std::string_view(node.op).find("norm") != std::string_view::npos || isOp(node, "mortise.softmax")) {
-      bytes += 2 * results;
+      traffic += 2 * results;
       flops *= 10;
       steps = 1;
     } else if (isOp(node, "mortise.reshape") || isOp(node, "mortise.broadcast") || isOp(node, "mortise.constant")) {
-      bytes = flops = 0;
+      traffic = flops = 0;
     } else {
-      bytes += results; // half of it fused away
+      traffic += results; // half of it fused away
     }
-    candidate.bytes += bytes;
+    candidate.bytes += traffic;
     candidate.flops += flops;
-    candidate.costNs += std::max(bytes / device.bandwidth, flops / device.peak_flops) * 1e9 + steps * 2000;
+    candidate.costNs += std::max(traffic / device.bandwidth, flops / device.peak_flops) * 1e9 + steps * 2000;
   }
   return candidate;
 }
 
 Result<void> propose(Proposal &proposal) {
   const MortiseGraph &graph = proposal.graph();
+  std::vector<SymbolRange> symbols;
+  for (size_t i = 0; i < graph.symbol_count; ++i)
+    symbols.push_back({graph.symbols[i]->min, graph.symbols[i]->max, graph.symbols[i]->divisor});
   std::vector<bool> supported(graph.node_count);
   for (size_t i = 0; i < graph.node_count; ++i) {
-    Support verdict = judge(*graph.nodes[i]);
+    Support verdict = judge(*graph.nodes[i], symbols);
+    if (verdict.yes && graph.symbol_count && host().abi_revision < 2)
+      verdict = refuse(MORTISE_REASON_NEEDS_STATIC, "symbols need a host of ABI revision 2");
     supported[i] = verdict.yes;
     if (!verdict.yes)
       proposal.refuse(static_cast<uint32_t>(i), verdict.reason, verdict.detail);
   }
-  for (const std::vector<uint32_t> &region : convexRegions(graph, supported))
-    proposal.add(estimate(graph, region));
+  std::vector<std::vector<uint32_t>> regions = convexRegions(graph, supported);
+  std::vector<uint32_t> inside(graph.node_count, none);
+  for (uint32_t number = 0; number < regions.size(); ++number)
+    for (uint32_t node : regions[number])
+      inside[node] = number;
+  Estimate estimate(graph);
+  for (uint32_t number = 0; number < regions.size(); ++number)
+    proposal.add(estimate.of(regions[number], inside, number));
   return {};
 }
 

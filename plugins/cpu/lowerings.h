@@ -6,8 +6,8 @@
 
 namespace mortise::cpu {
 
-// Whether this plugin computes the node, and if not why.
-codegen::Support judge(const MortiseNode &node);
+// Whether this plugin computes the node, whatever the symbols' values, and if not why.
+codegen::Support judge(const MortiseNode &node, std::span<const SymbolRange> symbols);
 
 // Says which nodes we take, as maximal convex regions with a roofline cost, and why we refuse the others.
 Result<void> propose(Proposal &proposal);

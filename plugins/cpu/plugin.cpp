@@ -12,6 +12,7 @@ struct CpuPlugin : PluginAdaptor<CpuPlugin> {
   static constexpr PluginIdentity identity{"cpu", "Mortise", "0.1.0"};
   using Kernel = cpu::Kernel;
   using Constants = cpu::Constants;
+  using Instance = cpu::Instance;
   cpu::Options options;
 
   static Result<void> readOptions(const MortiseOption *list, size_t count, cpu::Options &into) {
@@ -48,24 +49,36 @@ struct CpuPlugin : PluginAdaptor<CpuPlugin> {
   }
 
   Result<void> describe(const Kernel &kernel, MortiseKernelInfo &info) {
-    info.workspace = kernel.workspace.expr();
+    info.workspace = kernel.program->workspace.expr();
     info.code_bytes = 0;
-    kernel.steps.fill(info);
+    kernel.program->steps.fill(info);
     return {};
   }
 
   Result<Packed<Constants>> bind(const Kernel &kernel, const void *const *inputs) {
     if (!kernel.hasConstants)
       return Packed<Constants>{};
-    return kernel.bind(inputs);
+    Result<std::unique_ptr<Constants>> made = kernel.bindConstants(inputs);
+    if (!made)
+      return made.error();
+    uint64_t bytes = (*made)->bound->bytes;
+    return Packed<Constants>{std::move(*made), bytes};
+  }
+
+  Result<std::unique_ptr<Instance>> instantiate(const Kernel &kernel, const Constants *constants,
+                                                MortiseInstanceArgs &args) {
+    Result<std::unique_ptr<Instance>> made = kernel.instantiate(constants, args.symbols);
+    if (!made)
+      return made.error();
+    args.workspace_bytes = (*made)->program->schedule.workspaceBytes;
+    args.packed_bytes = (*made)->bound->bytes;
+    if ((*made)->program->slots.empty()) // its steps are the kernel's, one by one
+      (*made)->program->steps.fill(args);
+    return std::move(*made);
   }
 
   Result<void> enqueue(const Kernel &kernel, const Constants *constants, const MortiseEnqueueArgs &args) {
-    if (!constants)
-      constants = kernel.empty.get();
-    if (!constants)
-      return Error{MORTISE_INVALID_ARGUMENT, "the region has constant inputs: bind them before running it"};
-    return kernel.run(*constants, args);
+    return kernel.run(constants, instanceOf<CpuPlugin>(args), args);
   }
 };
 } // namespace

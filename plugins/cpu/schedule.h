@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a compiled region is: a flat list of steps over buffers. And the scheduler that makes one from a graph.
+// What a region is once it is compiled and its symbols have values: a flat list of steps over buffers.
 #pragma once
 
 #include "views.h"
@@ -38,6 +38,14 @@ struct Operand {
   bool written = false;
 };
 
+// A generated function, with what depends on the symbols' values in numbers.
+struct GeneratedCall {
+  codegen::Function::Entry entry = nullptr;
+  int64_t tasks = 0, grain = 1;
+  size_t scratchBytes = 0;
+  bool hasSymbols = false; // the code reads the symbols' values
+};
+
 // One library call, generated function or loop of our own.
 struct Step {
   std::string name;
@@ -46,12 +54,14 @@ struct Step {
   double bytes = 0, flops = 0;
   std::vector<Operand> operands; // generated: inputs, then outputs
 
+  uint32_t unit = 0; // what it was made for: steps of equal units correspond between schedules of one region
+
   dnnl::primitive_desc_base description; // set for a library call, whose operands have these arguments and layouts
-  dnnl::primitive primitive;
+  dnnl::primitive primitive;             // at bind time made only when it runs
   std::vector<int> arguments;
   std::vector<dnnl::memory::desc> layouts;
 
-  codegen::Function function; // set for a generated function
+  GeneratedCall call; // set for a generated function
   size_t inputCount = 0;
 
   std::function<void(void *const *operands)> native; // set for a loop of our own
@@ -66,8 +76,9 @@ struct Options {
   bool packWeights = true;
 };
 
-// An immutable program.
+// Immutable once made.
 struct Schedule {
+  std::vector<int64_t> symbols; // values it was made for
   std::vector<Buffer> buffers;
   std::vector<Step> binding; // run once when constants are bound
   std::vector<Step> steps;   // run by each call
@@ -80,9 +91,15 @@ dnnl::engine &engine();
 // f32 for MORTISE_F32 and so on; undef where the library has no such type.
 dnnl::memory::data_type libraryType(int32_t dtype);
 
-Result<Schedule> makeSchedule(const MortiseGraph &graph, const Options &options);
-
 // Gives every workspace buffer an offset, so that buffers alive at the same time do not overlap.
 void planMemory(Schedule &schedule);
+
+// Loops of our own, for what the library lacks (f64, integers, empty sums). kernels/loops.cpp
+struct ProductLoop {
+  int32_t dtype = 0;
+  std::vector<Axis> batch, m, n, k;
+  bool empty = false; // no terms: the sum is 0
+};
+std::function<void(void *const *)> productLoop(ProductLoop loop); // operands: a, b, c
 
 } // namespace mortise::cpu

@@ -20,9 +20,11 @@ struct Affine {
   const MortiseNode *node = nullptr;
   enum Kind { Add, Multiply, BatchNorm } kind = Add;
   std::vector<std::pair<uint32_t, View>>
-      operands; // Add, Multiply: one; BatchNorm: scale, bias (or none), mean, variance
+      operands;                 // Add, Multiply: one; BatchNorm: scale, bias (or none), mean, variance
+  std::vector<int64_t> strides; // of the operands, in numbers
 };
 
+// What the claim decides, then what the symbols' values add to it.
 struct Convolution {
   const MortiseNode *node = nullptr;
   std::vector<uint32_t> nodes;
@@ -31,6 +33,7 @@ struct Convolution {
   uint32_t residual = none;
   std::vector<PostOp> activations; // none or one
   memory::data_type type = memory::data_type::undef, compute = memory::data_type::undef;
+
   memory::dims xDims, resultDims, weightDims, weightStrides; // weights with the group dimension where there is one
   memory::dims strides, low, high, dilations;
   double flops = 0;
@@ -44,7 +47,7 @@ static memory::dims attribute(const MortiseNode &node, const char *name, int64_t
   return list;
 }
 
-static Convolution readConvolution(Scheduler &scheduler, const MortiseNode &node) {
+static Convolution readConvolution(const MortiseNode &node) {
   Convolution made;
   made.node = &node;
   made.nodes = {node.index};
@@ -52,10 +55,15 @@ static Convolution readConvolution(Scheduler &scheduler, const MortiseNode &node
   made.weight = node.operands[1]->index;
   made.target = node.results[0]->index;
   made.type = made.compute = libraryType(node.results[0]->type->dtype);
-  auto all = [](const MortiseType &type) { return memory::dims(type.dims, type.dims + type.rank); };
-  made.xDims = all(*node.operands[0]->type);
-  made.resultDims = all(*node.results[0]->type);
-  View weight = scheduler.viewOf(made.weight);
+  return made;
+}
+
+// `weight`: where the weights are.
+static Convolution inNumbers(Convolution made, const Scheduler &scheduler, const Values &values,
+                             const FixedView &weight) {
+  const MortiseNode &node = *made.node;
+  made.xDims = values(scheduler.extents(made.x));
+  made.resultDims = values(scheduler.extents(node.results[0]->index));
   made.weightDims = weight.dims;
   made.weightStrides = weight.strides;
   made.flops = 2;
@@ -75,13 +83,18 @@ static Convolution readConvolution(Scheduler &scheduler, const MortiseNode &node
   made.low = attribute(node, "low");
   made.high = attribute(node, "high");
   made.dilations = attribute(node, "dilations", 1);
+  for (Affine &affine : made.affine) {
+    affine.strides.clear();
+    for (auto &[value, view] : affine.operands)
+      affine.strides.push_back(value == none ? 0 : values(view.strides[0]));
+  }
   return made;
 }
 
 // Channel values: strides 0 but for dimension 1.
 static bool perChannel(const View &view) {
   for (size_t i = 0; i < view.dims.size(); ++i)
-    if (i != 1 && view.dims[i] != 1 && view.strides[i] != 0)
+    if (i != 1 && !(view.dims[i] == 1) && !(view.strides[i] == 0))
       return false;
   return true;
 }
@@ -126,8 +139,8 @@ static bool takeResidual(Scheduler &scheduler, Convolution &made, const MortiseN
     return false;
   uint32_t other = user.operands[user.operands[0]->index == made.target ? 1 : 0]->index;
   const View &view = scheduler.viewOf(other);
-  if (!isDense(view) || elementCount(scheduler.type(view.base)) != elementCount(scheduler.type(other)) ||
-      !std::ranges::equal(dims(scheduler.type(view.base)), made.resultDims))
+  if (!isDense(view) || !std::ranges::equal(scheduler.extents(view.base), scheduler.extents(made.target)) ||
+      !std::ranges::equal(scheduler.extents(other), scheduler.extents(made.target)))
     return false;
   made.residual = view.base;
   return true;
@@ -171,7 +184,7 @@ static void foldAffine(const std::vector<Affine> &affine, int64_t channels, int6
       double values[4] = {1, 0, 0, 1};
       for (size_t i = 0; i < step.operands.size(); ++i)
         if (step.operands[i].first != none)
-          values[i] = static_cast<const float *>(*next++)[channel * step.operands[i].second.strides[0]];
+          values[i] = static_cast<const float *>(*next++)[channel * step.strides[i]];
       if (step.kind == Affine::Add) {
         shift += values[0];
       } else if (step.kind == Affine::Multiply) {
@@ -190,12 +203,11 @@ static void foldAffine(const std::vector<Affine> &affine, int64_t channels, int6
 }
 
 // Weights in the library's layout and the bias; made when constants are bound if the weights are constant.
-static std::pair<Operand, Operand> makeWeights(Scheduler &scheduler, const Convolution &made,
-                                               const memory::desc &wanted) {
-  bool bind = scheduler.isConstant(made.weight), before = scheduler.binding;
-  scheduler.binding = bind || before;
-  const View &view = scheduler.viewOf(made.weight);
-  Operand weights = scheduler.read(view.base, view.offset), bias;
+static std::pair<Operand, Operand> makeWeights(Emitter &emitter, const Convolution &made, const memory::desc &wanted) {
+  bool bind = emitter.isConstant(made.weight), before = emitter.binding;
+  emitter.binding = bind || before;
+  const FixedView &view = emitter.viewOf(made.weight);
+  Operand weights = emitter.read(view.base, view.offset), bias;
   memory::desc layout(made.weightDims, made.type, made.weightStrides);
   if (!made.affine.empty()) {
     memory::desc dense(made.weightDims, made.type, denseStrides(made.weightDims));
@@ -204,18 +216,18 @@ static std::pair<Operand, Operand> makeWeights(Scheduler &scheduler, const Convo
     step.name = "fold " + std::to_string(made.affine.size()) + " channel scales and shifts into weights";
     step.lowering = "cpu.fold";
     if (layout != dense) {
-      Operand packed{scheduler.keep(dense.get_size()), 0, true};
-      scheduler.reorder("weights", layout, weights, dense, packed);
+      Operand packed{emitter.keep(dense.get_size()), 0, true};
+      emitter.reorder("weights", layout, weights, dense, packed);
       weights = packed;
       weights.written = false;
     }
-    Operand folded{scheduler.keep(dense.get_size()), 0, true};
-    bias = {scheduler.keep(static_cast<size_t>(channels) * 4), 0, true};
+    Operand folded{emitter.keep(dense.get_size()), 0, true};
+    bias = {emitter.keep(static_cast<size_t>(channels) * 4), 0, true};
     step.operands = {weights, folded, bias};
     for (const Affine &affine : made.affine)
       for (auto &[value, operandView] : affine.operands)
         if (value != none)
-          step.operands.push_back(scheduler.read(value, operandView.offset));
+          step.operands.push_back(emitter.read(value, emitter.values(operandView.offset)));
     int64_t perChannel = static_cast<int64_t>(dense.get_size()) / 4 / std::max<int64_t>(channels, 1);
     step.native = [affine = made.affine, channels, perChannel](void *const *operands) {
       foldAffine(affine, channels, perChannel, operands);
@@ -225,21 +237,21 @@ static std::pair<Operand, Operand> makeWeights(Scheduler &scheduler, const Convo
       step.signature += " " + std::to_string(affine.kind);
       if (affine.kind == Affine::BatchNorm)
         step.signature += " " + std::to_string(std::bit_cast<uint64_t>(floatAttribute(*affine.node, "epsilon")));
-      for (auto &[value, operandView] : affine.operands)
-        step.signature += value == none ? " -" : " " + std::to_string(operandView.strides[0]);
+      for (size_t i = 0; i < affine.operands.size(); ++i)
+        step.signature += affine.operands[i].first == none ? " -" : " " + std::to_string(affine.strides[i]);
     }
-    scheduler.addStep(std::move(step));
+    emitter.addStep(std::move(step));
     weights = folded;
     layout = dense;
     weights.written = bias.written = false;
   }
   if (layout != wanted) {
-    Operand packed{bind ? scheduler.keep(wanted.get_size()) : scheduler.allocate(wanted.get_size()), 0, true};
-    scheduler.reorder("weights", layout, weights, wanted, packed);
+    Operand packed{bind ? emitter.keep(wanted.get_size()) : emitter.allocate(wanted.get_size()), 0, true};
+    emitter.reorder("weights", layout, weights, wanted, packed);
     weights = packed;
     weights.written = false;
   }
-  scheduler.binding = before;
+  emitter.binding = before;
   return {weights, bias};
 }
 
@@ -264,10 +276,10 @@ static std::string title(const Convolution &made) {
 }
 
 // A value in the layout wanted: as it is, or reordered.
-static Operand inLayout(Scheduler &scheduler, uint32_t index, const memory::desc &wanted) {
-  const View view = scheduler.viewOf(index);
-  Memory &found = scheduler.memoryOf(view.base);
-  bool whole = isDense(view) && std::ranges::equal(dims(scheduler.type(view.base)), view.dims);
+static Operand inLayout(Emitter &emitter, uint32_t index, const memory::desc &wanted) {
+  const FixedView &view = emitter.viewOf(index);
+  Memory &found = emitter.memoryOf(view.base);
+  bool whole = isDense(view) && std::ranges::equal(emitter.extents(view.base), view.dims);
   if (whole && found.blocked != none && found.layout == wanted)
     return {found.blocked, 0, false};
   memory::desc layout;
@@ -280,22 +292,22 @@ static Operand inLayout(Scheduler &scheduler, uint32_t index, const memory::desc
     for (size_t i = strides.size(); i-- > 0;)
       if (view.dims[i] == 1)
         strides[i] = i + 1 < strides.size() ? strides[i + 1] * view.dims[i + 1] : 1;
-    layout = memory::desc(view.dims, libraryType(scheduler.type(index).dtype), strides);
-    source = scheduler.read(view.base, view.offset);
+    layout = memory::desc(view.dims, libraryType(emitter.type(index).dtype), strides);
+    source = emitter.read(view.base, view.offset);
   }
   if (layout == wanted)
     return source;
-  Operand target{scheduler.allocate(wanted.get_size()), 0, true};
-  scheduler.reorder("to the convolution's layout", layout, source, wanted, target);
+  Operand target{emitter.allocate(wanted.get_size()), 0, true};
+  emitter.reorder("to the convolution's layout", layout, source, wanted, target);
   target.written = false;
   return target;
 }
 
 // The layout that x has, when converting it would cost more than the convolution may lose by reading it so.
-static memory::desc inputLayout(Scheduler &scheduler, const Convolution &made) {
+static memory::desc inputLayout(Emitter &emitter, const Convolution &made) {
   memory::desc any = anyLayout(made.xDims, made.compute);
-  const View &view = scheduler.viewOf(made.x);
-  const Memory &found = scheduler.memoryOf(view.base);
+  const FixedView &view = emitter.viewOf(made.x);
+  const Memory &found = emitter.memoryOf(view.base);
   if (found.blocked == none || found.layout.get_dims() != made.xDims || !isDense(view) || made.type != made.compute)
     return any;
   const MortiseDeviceInfo &device = deviceInfo();
@@ -307,14 +319,19 @@ static bool isPlain(const dnnl::convolution_forward::primitive_desc &description
   return !description || std::string_view(description.impl_info_str()).starts_with("ref");
 }
 
-static Result<void> emitConvolution(Scheduler &scheduler, const Convolution &made, const Unit &unit) {
+static Result<void> emitConvolution(Emitter &emitter, const Convolution &claimed, const Unit &unit) {
+  if (emitter.elements(claimed.target) == 0) {
+    emitter.write(claimed.target);
+    return {};
+  }
+  const Convolution made = inNumbers(claimed, emitter.plan, emitter.values, emitter.viewOf(claimed.weight));
   memory::desc result = anyLayout(made.resultDims, made.compute);
   bool biased = !made.affine.empty(), sameType = made.type == made.compute;
-  Memory residual = made.residual == none ? Memory{} : scheduler.memoryOf(made.residual);
-  bool inPlace = residual.blocked != none && sameType && scheduler.viewOf(made.x).base != made.residual &&
-                 scheduler.diesAt(made.residual, unit);
+  Memory residual = made.residual == none ? Memory{} : emitter.memoryOf(made.residual);
+  bool inPlace = residual.blocked != none && sameType && emitter.viewOf(made.x).base != made.residual &&
+                 emitter.diesAt(made.residual, unit);
   dnnl::convolution_forward::primitive_desc description;
-  memory::desc any = anyLayout(made.xDims, made.compute), given = inputLayout(scheduler, made);
+  memory::desc any = anyLayout(made.xDims, made.compute), given = inputLayout(emitter, made);
   if (inPlace)
     description = describe(made, given, residual.layout, biased);
   if (inPlace && isPlain(description))
@@ -327,23 +344,23 @@ static Result<void> emitConvolution(Scheduler &scheduler, const Convolution &mad
     description = describe(made, any, result, biased);
   if (!description)
     return Error{MORTISE_INTERNAL, "oneDNN takes no " + title(made) + " on this machine; please report it"};
-  Operand x = inLayout(scheduler, made.x, description.src_desc());
-  auto [weights, bias] = makeWeights(scheduler, made, description.weights_desc());
+  Operand x = inLayout(emitter, made.x, description.src_desc());
+  auto [weights, bias] = makeWeights(emitter, made, description.weights_desc());
   result = description.dst_desc();
   Operand target;
   if (inPlace) {
     target = {residual.blocked, 0, true};
   } else if (made.residual != none) {
-    target = inLayout(scheduler, made.residual, result);
+    target = inLayout(emitter, made.residual, result);
     if (residual.blocked == target.buffer || residual.dense == target.buffer ||
-        scheduler.memoryOf(made.residual).dense == target.buffer) { // still needed there
-      Operand copy{scheduler.allocate(result.get_size()), 0, true};
-      scheduler.reorder("residual", result, target, result, copy);
+        emitter.memoryOf(made.residual).dense == target.buffer) { // still needed there
+      Operand copy{emitter.allocate(result.get_size()), 0, true};
+      emitter.reorder("residual", result, target, result, copy);
       target = copy;
     }
     target.written = true;
   } else {
-    target = {scheduler.allocate(result.get_size()), 0, true};
+    target = {emitter.allocate(result.get_size()), 0, true};
   }
   std::vector<int> arguments = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST};
   std::vector<memory::desc> layouts = {description.src_desc(), description.weights_desc(), result};
@@ -354,17 +371,17 @@ static Result<void> emitConvolution(Scheduler &scheduler, const Convolution &mad
     operands.push_back(bias);
   }
   Step &step =
-      scheduler.addLibraryStep(title(made), isPlain(description) ? "onednn.convolution.plain" : "onednn.convolution",
-                               description, arguments, layouts, operands);
+      emitter.addLibraryStep(title(made), isPlain(description) ? "onednn.convolution.plain" : "onednn.convolution",
+                             description, arguments, layouts, operands);
   step.nodes = made.nodes;
   step.flops = made.flops;
   if (sameType) {
-    scheduler.memoryOf(made.target).blocked = target.buffer;
-    scheduler.memoryOf(made.target).layout = result;
+    emitter.memoryOf(made.target).blocked = target.buffer;
+    emitter.memoryOf(made.target).layout = result;
   } else {
     target.written = false;
-    scheduler.reorder("result", result, target, memory::desc(made.resultDims, made.type, denseStrides(made.resultDims)),
-                      scheduler.write(made.target));
+    emitter.reorder("result", result, target, memory::desc(made.resultDims, made.type, denseStrides(made.resultDims)),
+                    emitter.write(made.target));
   }
   return {};
 }
@@ -397,13 +414,14 @@ Result<void> claimConvolutions(Scheduler &scheduler) {
     const MortiseNode &node = *scheduler.graph.nodes[i];
     if (!isOp(node, "mortise.convolution") || scheduler.isTaken(node))
       continue;
-    Convolution made = readConvolution(scheduler, node);
+    Convolution made = readConvolution(node);
+    FixedView weight = scheduler.sample(scheduler.viewOf(made.weight));
     auto possible = [&] {
-      return static_cast<bool>(describe(made, anyLayout(made.xDims, made.compute),
-                                        anyLayout(made.resultDims, made.compute), !made.affine.empty()));
+      Convolution tried = inNumbers(made, scheduler, scheduler.sample, weight);
+      return static_cast<bool>(describe(tried, anyLayout(tried.xDims, tried.compute),
+                                        anyLayout(tried.resultDims, tried.compute), !tried.affine.empty()));
     };
-    bool empty = elementCount(*node.results[0]->type) == 0;
-    if (!empty) {
+    if (elementCount(scheduler.sample(scheduler.extents(made.target))) != 0) {
       if (!possible())
         made.compute = memory::data_type::f32;
       Convolution plain = made;
@@ -411,8 +429,9 @@ Result<void> claimConvolutions(Scheduler &scheduler) {
       if (!possible())
         made = std::move(plain);
       if (!possible())
-        return Error{MORTISE_UNSUPPORTED,
-                     "oneDNN takes no " + title(made) + " of " + dtypeName(node.results[0]->type->dtype)};
+        return Error{MORTISE_UNSUPPORTED, "oneDNN takes no " +
+                                              title(inNumbers(made, scheduler, scheduler.sample, weight)) + " of " +
+                                              dtypeName(node.results[0]->type->dtype)};
     }
     for (uint32_t taken : made.nodes)
       scheduler.take(*scheduler.graph.nodes[taken]);
@@ -427,13 +446,7 @@ Result<void> claimConvolutions(Scheduler &scheduler) {
     if (made.residual != none)
       unit.reads.push_back(made.residual);
     unit.writes = {made.target};
-    unit.emit = [&scheduler, made, empty](const Unit &self) -> Result<void> {
-      if (empty) {
-        scheduler.write(made.target);
-        return {};
-      }
-      return emitConvolution(scheduler, made, self);
-    };
+    unit.emit = [made](Emitter &emitter, const Unit &self) { return emitConvolution(emitter, made, self); };
     scheduler.addUnit(std::move(unit));
   }
   return {};

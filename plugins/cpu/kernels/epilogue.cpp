@@ -29,8 +29,8 @@ PostOp activation(const Scheduler &scheduler, const MortiseNode &node) {
 }
 
 // The other operand of a binary node as a view with the result's extents.
-static bool otherOperand(Scheduler &scheduler, const MortiseNode &node, uint32_t current,
-                         std::span<const int64_t> extents, int32_t dtype, PostOp &post) {
+static bool otherOperand(Scheduler &scheduler, const MortiseNode &node, uint32_t current, std::span<const Dim> extents,
+                         int32_t dtype, PostOp &post) {
   if (node.operands[0]->index == node.operands[1]->index)
     return false;
   uint32_t other = node.operands[0]->index == current ? node.operands[1]->index : node.operands[0]->index;
@@ -47,7 +47,7 @@ static bool otherOperand(Scheduler &scheduler, const MortiseNode &node, uint32_t
 Epilogue findEpilogue(Scheduler &scheduler, uint32_t result, int32_t dtype, bool biasOnly) {
   Epilogue found;
   found.target = result;
-  std::span<const int64_t> extents = dims(scheduler.type(result));
+  std::span<const Dim> extents = scheduler.extents(result);
   std::vector<uint32_t> pending; // reshapes not yet followed by a post op
   uint32_t current = result;
   size_t binaries = 0;

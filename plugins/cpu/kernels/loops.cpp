@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Products in plain loops, for what oneDNN lacks: f64, integers, several summed dimensions that do not merge, empty
 // sums.
-#include "../scheduler.h"
+#include "../schedule.h"
 #include "wide.h"
 
 #include <mortise/plugin.hpp>

@@ -4,11 +4,7 @@
 #include "product.h"
 
 #include <algorithm>
-#include <mutex>
 #include <numeric>
-#include <unordered_map>
-
-extern "C" int omp_get_max_threads(void);
 
 namespace mortise::cpu {
 
@@ -16,13 +12,14 @@ using memory = dnnl::memory;
 
 // ---- Reading the node
 
-Product readProduct(const MortiseNode &node) {
+Product readProduct(const Scheduler &scheduler, const MortiseNode &node) {
   Product product;
   product.node = &node;
   product.lhs = node.operands[0]->index;
   product.rhs = node.operands[1]->index;
   product.result = product.target = node.results[0]->index;
   product.dtype = node.results[0]->type->dtype;
+  product.weights = scheduler.isConstant(product.rhs) && scheduler.options.packWeights;
   if (isOp(node, "mortise.linear")) {
     product.lhsContract = {node.operands[0]->type->rank - 1};
     product.rhsContract = {intAttribute(node, "weight_transposed") ? 0 : 1};
@@ -43,8 +40,8 @@ static bool contains(const std::vector<int64_t> &list, int64_t item) {
   return std::find(list.begin(), list.end(), item) != list.end();
 }
 
-void findAxes(Product &product) {
-  std::vector<Axis> batch, m, n, k;
+void findAxes(Product &product, const Values &sample) {
+  std::vector<SymbolicAxis> batch, m, n, k;
   size_t c = 0;
   for (size_t i = 0; i < product.lhsBatch.size(); ++i, ++c)
     batch.push_back({product.a.dims[product.lhsBatch[i]], product.a.strides[product.lhsBatch[i]],
@@ -58,232 +55,49 @@ void findAxes(Product &product) {
   for (size_t i = 0; i < product.lhsContract.size(); ++i)
     k.push_back({product.a.dims[product.lhsContract[i]], product.a.strides[product.lhsContract[i]],
                  product.b.strides[product.rhsContract[i]], 0});
-  product.flops = 2;
-  for (const std::vector<Axis> *list : {&batch, &m, &n, &k})
-    for (const Axis &axis : *list)
-      product.flops *= static_cast<double>(axis.extent);
-  product.batch = mergeAxes(batch);
-  product.m = mergeAxes(m);
-  product.n = mergeAxes(n);
-  product.k = mergeAxes(k);
+  product.batch = mergeAxes(std::move(batch), sample);
+  product.m = mergeAxes(std::move(m), sample);
+  product.n = mergeAxes(std::move(n), sample);
+  product.k = mergeAxes(std::move(k), sample);
+}
+
+FixedProduct fix(const Product &product, const Values &values, bool merge) {
+  FixedProduct fixed;
+  fixed.a = values(product.a.offset);
+  fixed.b = values(product.b.offset);
+  fixed.c = values(product.c.offset);
+  fixed.flops = 2;
+  for (auto [from, to] : {std::pair{&product.batch, &fixed.batch}, std::pair{&product.m, &fixed.m},
+                          std::pair{&product.n, &fixed.n}, std::pair{&product.k, &fixed.k}}) {
+    for (const SymbolicAxis &axis : *from) {
+      to->push_back({values(axis.extent), values(axis.a), values(axis.b), values(axis.c)});
+      fixed.flops *= static_cast<double>(to->back().extent);
+    }
+    if (merge)
+      *to = mergeAxes(std::move(*to));
+  }
+  for (const PostOp &post : product.post)
+    fixed.post.push_back(post.other == none ? FixedView{} : values(post.view));
+  return fixed;
+}
+
+bool hasTerms(const Scheduler &scheduler, const Product &product) {
+  for (const SymbolicAxis &axis : product.k)
+    if (!scheduler.isPositive(axis.extent))
+      return false;
+  return true;
 }
 
 bool repeats(const View &view, const std::vector<int64_t> &batch) {
   for (size_t i = 0; i < view.dims.size(); ++i)
-    if (view.dims[i] > 1 && view.strides[i] == 0 && !contains(batch, static_cast<int64_t>(i)))
+    if (view.dims[i].number().value_or(2) > 1 && view.strides[i] == 0 && !contains(batch, static_cast<int64_t>(i)))
       return true;
   return false;
 }
 
-// ---- In the library's terms
-
-static memory::desc makeLayout(const std::vector<Axis> &batch, const Axis &row, const Axis &column,
-                               int64_t Axis::*stride, memory::data_type type) {
-  memory::dims extents, strides;
-  int64_t outer = std::max(row.extent * (row.*stride), column.extent * (column.*stride));
-  for (const Axis &axis : batch) {
-    bool repeated = axis.*stride == 0;
-    extents.push_back(repeated ? 1 : axis.extent);
-    strides.push_back(repeated ? outer : axis.*stride);
-  }
-  for (const Axis *axis : {&row, &column})
-    extents.push_back(axis->extent);
-  // An extent of 1 gets the stride that makes a plain row-major or column-major matrix.
-  int64_t r = row.*stride, c = column.*stride;
-  if (row.extent == 1)
-    r = c == 1 || column.extent == 1 ? column.extent : 1;
-  if (column.extent == 1)
-    c = r == 1 && row.extent > 1 ? row.extent : 1;
-  if (row.extent == 1 && column.extent == 1)
-    r = c = 1;
-  strides.push_back(r);
-  strides.push_back(c);
-  return memory::desc(extents, type, strides);
-}
-
-// A dense layout with the same extents.
-static memory::desc packedLayout(const memory::desc &from, memory::data_type type) {
-  memory::dims extents = from.get_dims();
-  return memory::desc(extents, type, denseStrides(extents));
-}
-
-static bool unitStride(const Axis &x, const Axis &y, int64_t Axis::*stride) {
-  return x.*stride == 1 || y.*stride == 1 || x.extent == 1 || y.extent == 1;
-}
-
-// What the library was asked for: all that its answer depends on. Layouts are strided, or the library's choice.
-class Question {
-public:
-  void add(int64_t number) { key.append(reinterpret_cast<const char *>(&number), sizeof number); }
-  void add(const memory::dims &list) {
-    add(static_cast<int64_t>(list.size()));
-    for (int64_t number : list)
-      add(number);
-  }
-  void add(const memory::desc &layout) {
-    add(static_cast<int64_t>(layout.get_data_type()));
-    add(static_cast<int64_t>(layout.get_format_kind()));
-    add(layout.get_dims());
-    if (layout.get_format_kind() == memory::format_kind::blocked)
-      add(layout.get_strides());
-  }
-  void add(float number) { key.append(reinterpret_cast<const char *>(&number), sizeof number); }
-
-  // The answer given before to the same question by any region, else `ask`'s. The library takes some 50 us to answer,
-  // and the layers of a network ask the same.
-  template <typename Ask> dnnl::matmul::primitive_desc answer(Ask ask) {
-    static std::mutex mutex;
-    static auto *known = new std::unordered_map<std::string, dnnl::matmul::primitive_desc>; // outlives every kernel
-    constexpr size_t most = 4096;
-    {
-      std::lock_guard lock(mutex);
-      if (auto found = known->find(key); found != known->end())
-        return found->second;
-    }
-    dnnl::matmul::primitive_desc made = ask();
-    std::lock_guard lock(mutex);
-    if (known->size() >= most)
-      known->clear();
-    return known->emplace(std::move(key), std::move(made)).first->second;
-  }
-
-private:
-  std::string key;
-};
-
-LibraryProduct library(Scheduler &scheduler, const Product &product, memory::data_type compute, bool packAll,
-                       bool biased) {
-  LibraryProduct made;
-  memory::data_type type = libraryType(product.dtype);
-  std::vector<Axis> batch = product.batch;
-  if (product.k.size() > 1 || type == memory::data_type::undef)
-    return made;
-  Axis m, n, k;
-  if (!product.k.empty())
-    k = product.k[0];
-  for (auto [list, axis] : {std::pair{&product.m, &m}, std::pair{&product.n, &n}}) {
-    if (!list->empty())
-      *axis = list->back();
-    for (size_t i = 0; i + 1 < list->size(); ++i)
-      batch.push_back((*list)[i]);
-  }
-  if (batch.size() > 8)
-    return made;
-  made.weights = scheduler.isConstant(product.rhs) && batch.empty() && scheduler.options.packWeights;
-  if (n.c != 1 && n.extent > 1 && (m.c == 1 || m.extent == 1) && !made.weights) {
-    // The result is stored column by column: compute the transposed product.
-    made.swapped = true;
-    std::swap(m, n);
-    for (Axis *axis : {&m, &n, &k})
-      std::swap(axis->a, axis->b);
-    for (Axis &axis : batch)
-      std::swap(axis.a, axis.b);
-  }
-  made.sourceA = makeLayout(batch, m, k, &Axis::a, type);
-  made.sourceB = makeLayout(batch, k, n, &Axis::b, type);
-  made.targetC = makeLayout(batch, m, n, &Axis::c, type);
-  made.packA = packAll || compute != type || !unitStride(m, k, &Axis::a);
-  made.packB = packAll || compute != type || !unitStride(k, n, &Axis::b);
-  made.packC = compute != type || !(n.c == 1 || n.extent == 1);
-  made.a = made.packA ? packedLayout(made.sourceA, compute) : made.sourceA;
-  made.b = made.packB ? packedLayout(made.sourceB, compute) : made.sourceB;
-  made.c = made.packC ? packedLayout(made.targetC, compute) : made.targetC;
-
-  dnnl::primitive_attr attributes;
-  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  dnnl::post_ops operations;
-  Question question;
-  question.add(omp_get_max_threads());
-  for (const PostOp &post : product.post) {
-    question.add(static_cast<int64_t>(post.algorithm));
-    if (post.other == none) {
-      operations.append_eltwise(post.algorithm, post.alpha, post.beta);
-      question.add(post.alpha);
-      question.add(post.beta);
-      continue;
-    }
-    // Its view along the library's axes; they are the result's own dimensions, merged, unless m or n were split.
-    std::vector<int64_t> wanted;
-    for (const Axis &axis : batch)
-      wanted.push_back(axis.extent);
-    wanted.push_back(m.extent);
-    wanted.push_back(n.extent);
-    std::optional<View> view;
-    if (!made.swapped && product.m.size() <= 1 && product.n.size() <= 1)
-      view = reshapeView(post.view, wanted);
-    if (!view)
-      return made;
-    bool row = &post == &product.post.front() && post.algorithm == dnnl::algorithm::binary_add &&
-               type == memory::data_type::f32 && compute == type && !biased;
-    for (size_t i = 0; i + 1 < wanted.size(); ++i)
-      row &= wanted[i] == 1 || view->strides[i] == 0;
-    if (row && (view->strides.back() == 1 || n.extent == 1)) {
-      made.rowBias = true;
-      question.add(int64_t(-1));
-      continue;
-    }
-    memory::dims otherDims, otherStrides;
-    int64_t last = 1;
-    for (size_t i = wanted.size(); i-- > 0;) {
-      bool repeated = view->strides[i] == 0 || wanted[i] == 1;
-      otherDims.insert(otherDims.begin(), repeated ? 1 : wanted[i]);
-      otherStrides.insert(otherStrides.begin(), repeated ? last : view->strides[i]);
-      last = std::max(last, otherStrides.front() * otherDims.front());
-    }
-    made.others.emplace_back(otherDims, type, otherStrides);
-    operations.append_binary(post.algorithm, made.others.back());
-    question.add(made.others.back());
-  }
-  attributes.set_post_ops(operations);
-  memory::desc weights = made.b;
-  if (made.weights) {
-    made.packB = true;
-    weights = memory::desc(made.b.get_dims(), compute, memory::format_tag::any);
-  }
-  question.add(made.a);
-  question.add(weights);
-  question.add(made.c);
-  if (biased || made.rowBias) {
-    memory::dims extents(batch.size() + 1, 1);
-    extents.push_back(n.extent);
-    made.bias = memory::desc(extents, memory::data_type::f32, denseStrides(extents));
-    question.add(made.bias);
-    made.description = question.answer(
-        [&] { return dnnl::matmul::primitive_desc(engine(), made.a, weights, made.bias, made.c, attributes, true); });
-  } else {
-    made.description = question.answer(
-        [&] { return dnnl::matmul::primitive_desc(engine(), made.a, weights, made.c, attributes, true); });
-  }
-  if (!made.description)
-    return made;
-  if (made.weights) {
-    made.b = made.description.weights_desc();
-    made.packB = made.b != made.sourceB;
-  }
-  made.ok = true;
-  return made;
-}
-
-// The best way the library has; without `ok` when it has none.
-static LibraryProduct chooseLibrary(Scheduler &scheduler, const Product &product) {
-  memory::data_type type = libraryType(product.dtype);
-  LibraryProduct made = library(scheduler, product, type, false);
-  if (!made.ok && product.dtype != MORTISE_F32)
-    made = library(scheduler, product, memory::data_type::f32, false);
-  // Its plain loops are a hundred times slower than copying the operands first.
-  if (made.ok && product.flops > 1e5 && std::string_view(made.description.impl_info_str()).starts_with("ref")) {
-    LibraryProduct packed = library(scheduler, product, made.a.get_data_type(), true);
-    if (packed.ok && !std::string_view(packed.description.impl_info_str()).starts_with("ref"))
-      return packed;
-    if (!product.post.empty())
-      made.ok = false; // without them there may be a fast way
-  }
-  return made;
-}
-
 // ---- Steps
 
-std::string describe(const Product &product) {
+std::string describe(const Product &product, const FixedProduct &fixed) {
   auto extent = [](const std::vector<Axis> &axes) {
     int64_t count = 1;
     for (const Axis &axis : axes)
@@ -291,40 +105,41 @@ std::string describe(const Product &product) {
     return std::to_string(count);
   };
   std::string name = "matmul ";
-  if (!product.batch.empty())
-    name += extent(product.batch) + "x";
-  name += extent(product.m) + "x" + extent(product.k) + "x" + extent(product.n);
+  if (!fixed.batch.empty())
+    name += extent(fixed.batch) + "x";
+  name += extent(fixed.m) + "x" + extent(fixed.k) + "x" + extent(fixed.n);
   for (const PostOp &post : product.post)
     name += " + " + std::string(std::string_view(post.node->op).substr(8));
   return name;
 }
 
-Operand packWeights(Scheduler &scheduler, const LibraryProduct &made, Operand source) {
-  Operand packed{scheduler.keep(made.b.get_size()), 0, false};
-  bool before = std::exchange(scheduler.binding, true);
-  scheduler.reorder("weights", made.sourceB, source, made.b, packed);
-  scheduler.binding = before;
+Operand packWeights(Emitter &emitter, const LibraryProduct &made, Operand source) {
+  Operand packed{emitter.keep(made.b.get_size()), 0, false};
+  bool before = std::exchange(emitter.binding, true);
+  emitter.reorder("weights", made.sourceB, source, made.b, packed);
+  emitter.binding = before;
   return packed;
 }
 
-static Operand copied(Scheduler &scheduler, const char *what, const memory::desc &from, Operand source,
+static Operand copied(Emitter &emitter, const char *what, const memory::desc &from, Operand source,
                       const memory::desc &to) {
-  Operand target{scheduler.allocate(to.get_size()), 0, true};
-  scheduler.reorder(what, from, source, to, target);
+  Operand target{emitter.allocate(to.get_size()), 0, true};
+  emitter.reorder(what, from, source, to, target);
   target.written = false;
   return target;
 }
 
-static Result<void> emitLibrary(Scheduler &scheduler, const Product &product, const LibraryProduct &made) {
-  Operand a = scheduler.read(product.a.base, product.a.offset), b = scheduler.read(product.b.base, product.b.offset);
+static void emitLibrary(Emitter &emitter, const Product &product, const FixedProduct &fixed,
+                        const LibraryProduct &made) {
+  Operand a = emitter.read(product.a.base, fixed.a), b = emitter.read(product.b.base, fixed.b);
   if (made.swapped)
     std::swap(a, b);
   if (made.packA)
-    a = copied(scheduler, "operand", made.sourceA, a, made.a);
+    a = copied(emitter, "operand", made.sourceA, a, made.a);
   if (made.weights && made.packB)
-    b = packWeights(scheduler, made, b);
+    b = packWeights(emitter, made, b);
   else if (made.packB)
-    b = copied(scheduler, "operand", made.sourceB, b, made.b);
+    b = copied(emitter, "operand", made.sourceB, b, made.b);
   std::vector<int> arguments = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST};
   std::vector<memory::desc> layouts = {made.a, made.b, made.c};
   std::vector<Operand> operands = {a, b, {}};
@@ -333,26 +148,73 @@ static Result<void> emitLibrary(Scheduler &scheduler, const Product &product, co
     if (const PostOp &post = product.post[i]; post.other != none && i == 0 && made.rowBias) {
       arguments.push_back(DNNL_ARG_BIAS);
       layouts.push_back(made.bias);
-      operands.push_back(scheduler.read(post.other, post.view.offset));
+      operands.push_back(emitter.read(post.other, fixed.post[i].offset));
     } else if (post.other != none) {
       int position = static_cast<int>(i) - (made.rowBias ? 1 : 0);
       arguments.push_back(DNNL_ARG_ATTR_MULTIPLE_POST_OP(position) | DNNL_ARG_SRC_1);
       layouts.push_back(made.others[binary++]);
-      operands.push_back(scheduler.read(post.other, post.view.offset));
+      operands.push_back(emitter.read(post.other, fixed.post[i].offset));
     }
-  Operand target = scheduler.write(product.target);
-  target.offset = product.c.offset * static_cast<int64_t>(dtypeBits(product.dtype) / 8);
-  operands[2] = made.packC ? Operand{scheduler.allocate(made.c.get_size()), 0, true} : target;
+  Operand target = emitter.write(product.target);
+  target.offset = fixed.c * static_cast<int64_t>(dtypeBits(product.dtype) / 8);
+  operands[2] = made.packC ? Operand{emitter.allocate(made.c.get_size()), 0, true} : target;
   bool reference = std::string_view(made.description.impl_info_str()).starts_with("ref");
-  Step &step = scheduler.addLibraryStep(describe(product), reference ? "onednn.matmul.plain" : "onednn.matmul",
-                                        made.description, arguments, layouts, operands);
+  Step &step = emitter.addLibraryStep(describe(product, fixed), reference ? "onednn.matmul.plain" : "onednn.matmul",
+                                      made.description, arguments, layouts, operands);
   step.nodes = product.nodes;
-  step.flops = product.flops;
+  step.flops = fixed.flops;
   if (made.packC) {
     operands[2].written = false;
-    scheduler.reorder("result", made.c, operands[2], made.targetC, target);
+    emitter.reorder("result", made.c, operands[2], made.targetC, target);
   }
+}
+
+static void emitLoop(Emitter &emitter, const Product &product, const FixedProduct &fixed) {
+  ProductLoop loop{product.dtype, fixed.batch, fixed.m, fixed.n, fixed.k, false};
+  for (const Axis &axis : fixed.k)
+    loop.empty |= axis.extent == 0;
+  Step step;
+  step.name = describe(product, fixed);
+  step.lowering = "cpu.product_loop";
+  step.nodes = product.nodes;
+  step.flops = fixed.flops;
+  Operand target = emitter.write(product.target);
+  target.offset = fixed.c * static_cast<int64_t>(dtypeBits(product.dtype) / 8);
+  step.operands = {emitter.read(product.a.base, fixed.a), emitter.read(product.b.base, fixed.b), target};
+  step.native = productLoop(std::move(loop));
+  emitter.addStep(std::move(step));
+}
+
+static Result<void> emitProduct(Emitter &emitter, const Product &product, bool byLibrary) {
+  if (emitter.elements(product.result) == 0) {
+    emitter.write(product.target);
+    return {};
+  }
+  // With the axes merged that happen to be contiguous now; if that is not to the library's liking, as they were
+  // claimed.
+  for (bool merge : {true, false}) {
+    FixedProduct fixed = fix(product, emitter.values, merge);
+    if (fixed.flops == 0 || !byLibrary)
+      break;
+    if (LibraryProduct made = chooseLibrary(product, fixed, !merge); made.ok) {
+      emitLibrary(emitter, product, fixed, made);
+      return {};
+    }
+  }
+  FixedProduct fixed = fix(product, emitter.values, true);
+  if (!product.post.empty())
+    return Error{MORTISE_NEEDS_STATIC, "oneDNN takes no \"" + describe(product, fixed) +
+                                           "\" on this machine, though it took others of its kind"};
+  emitLoop(emitter, product, fixed);
   return {};
+}
+
+// The library takes it for the sample's values, and will be asked the same for others.
+static bool fitsLibrary(const Scheduler &scheduler, const Product &product) {
+  if (!suitsLibrary(product))
+    return false;
+  FixedProduct fixed = fix(product, scheduler.sample, true);
+  return fixed.flops != 0 && chooseLibrary(product, fixed, false).ok;
 }
 
 static void addProduct(Scheduler &scheduler, Product product) {
@@ -366,32 +228,10 @@ static void addProduct(Scheduler &scheduler, Product product) {
     if (post.other != none)
       unit.reads.push_back(post.other);
   unit.writes = {product.target};
-  bool empty = product.flops == 0;
-  LibraryProduct made;
-  if (!empty)
-    made = chooseLibrary(scheduler, product);
-  if (made.ok) {
-    unit.emit = [&scheduler, product, made](const Unit &) { return emitLibrary(scheduler, product, made); };
-  } else {
-    unit.emit = [&scheduler, product](const Unit &) -> Result<void> {
-      ProductLoop loop{product.dtype, product.batch, product.m, product.n, product.k, false};
-      for (int64_t dim : product.lhsContract)
-        loop.empty |= product.a.dims[dim] == 0;
-      Step step;
-      step.name = describe(product);
-      step.lowering = "cpu.product_loop";
-      step.nodes = product.nodes;
-      step.flops = product.flops;
-      Operand target = scheduler.write(product.target);
-      target.offset = product.c.offset * static_cast<int64_t>(dtypeBits(product.dtype) / 8);
-      step.operands = {scheduler.read(product.a.base, product.a.offset),
-                       scheduler.read(product.b.base, product.b.offset), target};
-      step.native = productLoop(std::move(loop));
-      if (elementCount(scheduler.type(product.result)) != 0)
-        scheduler.addStep(std::move(step));
-      return {};
-    };
-  }
+  bool byLibrary = fitsLibrary(scheduler, product);
+  unit.emit = [product = std::move(product), byLibrary](Emitter &emitter, const Unit &) {
+    return emitProduct(emitter, product, byLibrary);
+  };
   scheduler.addUnit(std::move(unit));
 }
 
@@ -414,9 +254,9 @@ static void storeThroughViews(Scheduler &scheduler, Product &product) {
     bool copy = scheduler.viewOf(end).base == end ||
                 (scheduler.isOutput(end) && scheduler.soleUser(end) == nullptr && transposed);
     if (copy) {
-      std::optional<View> view = codegen::denseView(scheduler.value(end));
+      std::optional<View> view = scheduler.denseView(end);
       for (size_t i = chain.size(); i-- > 0 && view;)
-        view = viewBack(*chain[i], *view);
+        view = viewBack(*chain[i], *view, scheduler.extents(chain[i]->operands[0]->index));
       if (view)
         view = reshapeView(*view, product.c.dims);
       // The innermost result dimension stays contiguous, or the library would need a copy after all.
@@ -433,47 +273,56 @@ static void storeThroughViews(Scheduler &scheduler, Product &product) {
   }
 }
 
-static Result<void> claimOne(Scheduler &scheduler, const MortiseNode &node) {
-  Product product = readProduct(node);
+// The product alone, with linear's own bias, which comes first and cannot be left out.
+static Result<Product> readOne(Scheduler &scheduler, const MortiseNode &node) {
+  Product product = readProduct(scheduler, node);
   product.nodes = {node.index};
   product.a = scheduler.viewOf(product.lhs);
   product.b = scheduler.viewOf(product.rhs);
   if (repeats(product.a, product.lhsBatch))
-    product.a = codegen::denseView(scheduler.value(product.lhs));
+    product.a = scheduler.denseView(product.lhs);
   if (repeats(product.b, product.rhsBatch))
-    product.b = codegen::denseView(scheduler.value(product.rhs));
-  product.c = codegen::denseView(scheduler.value(product.result));
-  findAxes(product);
+    product.b = scheduler.denseView(product.rhs);
+  product.c = scheduler.denseView(product.result);
+  findAxes(product, scheduler.sample);
+  if (node.operand_count < 3 || !node.operands[2])
+    return product;
+  PostOp bias;
+  bias.node = &node;
+  bias.algorithm = dnnl::algorithm::binary_add;
+  const View &view = scheduler.viewOf(node.operands[2]->index);
+  bias.other = view.base;
+  bias.view = {view.base, view.offset, product.c.dims, std::vector<Dim>(product.c.dims.size(), 0)};
+  bias.view.strides.back() = view.strides[0];
+  product.post.push_back(std::move(bias));
+  if (fitsLibrary(scheduler, product))
+    return product;
+  // Rows that do not merge: have them made dense.
+  product.a = scheduler.denseView(product.lhs);
+  product.b = scheduler.denseView(product.rhs);
+  findAxes(product, scheduler.sample);
+  if (fitsLibrary(scheduler, product))
+    return product;
+  return Error{MORTISE_INTERNAL, "oneDNN takes no linear of " + typeString(scheduler.type(product.lhs)) + " by " +
+                                     typeString(scheduler.type(product.rhs)) + " on this machine; please report it"};
+}
+
+static Result<void> claimOne(Scheduler &scheduler, const MortiseNode &node) {
+  Result<Product> read = readOne(scheduler, node);
+  if (!read)
+    return read.error();
+  Product product = std::move(*read);
   Epilogue epilogue;
   epilogue.target = product.result;
-  if (libraryType(product.dtype) != memory::data_type::undef && product.flops > 0)
+  if (libraryType(product.dtype) != memory::data_type::undef && hasTerms(scheduler, product) &&
+      fix(product, scheduler.sample, false).flops > 0)
     epilogue = findEpilogue(scheduler, product.result, product.dtype, false);
-  // linear's own bias comes first; it cannot be left out.
-  if (node.operand_count > 2 && node.operands[2]) {
-    PostOp bias;
-    bias.node = &node;
-    bias.algorithm = dnnl::algorithm::binary_add;
-    const View &view = scheduler.viewOf(node.operands[2]->index);
-    bias.other = view.base;
-    bias.view = {view.base, view.offset, product.c.dims, std::vector<int64_t>(product.c.dims.size(), 0)};
-    bias.view.strides.back() = view.strides[0];
-    product.post.push_back(std::move(bias));
-  }
   size_t own = product.post.size();
-  if (own > 0 && !chooseLibrary(scheduler, product).ok) { // rows that do not merge: have them made dense
-    product.a = codegen::denseView(scheduler.value(product.lhs));
-    product.b = codegen::denseView(scheduler.value(product.rhs));
-    findAxes(product);
-    if (!chooseLibrary(scheduler, product).ok)
-      return Error{MORTISE_INTERNAL, "oneDNN takes no linear of " + typeString(scheduler.type(product.lhs)) + " by " +
-                                         typeString(scheduler.type(product.rhs)) +
-                                         " on this machine; please report it"};
-  }
   product.post.insert(product.post.end(), epilogue.post.begin(), epilogue.post.end());
   // As much of the epilogue as the library takes.
   for (size_t fused = epilogue.post.size();; --fused) {
     product.post.resize(own + fused);
-    if (product.flops == 0 || fused == 0 || chooseLibrary(scheduler, product).ok)
+    if (fused == 0 || fitsLibrary(scheduler, product))
       break;
   }
   if (product.post.size() > own) {
@@ -489,11 +338,10 @@ static Result<void> claimOne(Scheduler &scheduler, const MortiseNode &node) {
   Product plain = product;
   storeThroughViews(scheduler, product);
   if (product.target != plain.target) {
-    findAxes(product);
-    if (product.flops != 0 && !chooseLibrary(scheduler, product).ok) {
+    findAxes(product, scheduler.sample);
+    bool empty = fix(product, scheduler.sample, false).flops == 0;
+    if (!empty && !fitsLibrary(scheduler, product))
       product = std::move(plain);
-      findAxes(product);
-    }
   }
   addProduct(scheduler, std::move(product));
   return {};

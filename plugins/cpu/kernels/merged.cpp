@@ -17,22 +17,26 @@ struct Sibling {
   PostOp bias; // `other` is none without one
 };
 
+// A row whose place and stride do not depend on symbols.
+static bool isNumber(const View &view) { return view.offset.isNumber() && view.strides.back().isNumber(); }
+
 static std::optional<Sibling> readSibling(Scheduler &scheduler, const MortiseNode &node) {
   if (scheduler.isTaken(node) || !(isOp(node, "mortise.dot") || isOp(node, "mortise.linear")))
     return std::nullopt;
-  Sibling sibling{readProduct(node), {}};
+  Sibling sibling{readProduct(scheduler, node), {}};
   Product &product = sibling.product;
   const MortiseType &lhs = scheduler.type(product.lhs), &rhs = scheduler.type(product.rhs);
   if (!scheduler.isConstant(product.rhs) || scheduler.isConstant(product.lhs) || !product.lhsBatch.empty() ||
       product.lhsContract.size() != 1 || product.lhsContract[0] != lhs.rank - 1 || rhs.rank != 2 || lhs.rank < 2 ||
-      elementCount(rhs) == 0 || elementCount(lhs) == 0 || product.dtype != MORTISE_F32)
+      !isStatic(rhs) || elementCount(rhs) == 0 || elementCount(scheduler.extents(product.lhs)) == Dim(0) ||
+      product.dtype != MORTISE_F32)
     return std::nullopt;
   product.a = scheduler.viewOf(product.lhs);
   product.b = scheduler.viewOf(product.rhs);
-  product.c = codegen::denseView(scheduler.value(product.result));
+  product.c = scheduler.denseView(product.result);
   if (repeats(product.a, {}) || repeats(product.b, {}))
     return std::nullopt;
-  findAxes(product);
+  findAxes(product, scheduler.sample);
   if (product.m.size() > 1 || product.n.size() != 1 || product.k.size() != 1 || product.k[0].a != 1)
     return std::nullopt;
   product.nodes = {node.index};
@@ -45,7 +49,8 @@ static std::optional<Sibling> readSibling(Scheduler &scheduler, const MortiseNod
     product.nodes.insert(product.nodes.end(), epilogue.nodes.begin(), epilogue.nodes.end());
     product.target = epilogue.target;
   }
-  if (sibling.bias.other != none && !scheduler.isConstant(sibling.bias.other))
+  if (sibling.bias.other != none && (!scheduler.isConstant(sibling.bias.other) ||
+                                     sibling.bias.view.strides.back() == 0 || !isNumber(sibling.bias.view)))
     return std::nullopt;
   // What could be fused behind it is worth more than the merge.
   if (scheduler.isOutput(product.target))
@@ -64,70 +69,98 @@ static uint32_t throughReshapes(const Scheduler &scheduler, uint32_t value) {
 }
 
 // The matrices as the rows of one [columns, depth] matrix, then in the library's layout; the biases in one row.
-static std::pair<Operand, Operand> bindMerged(Scheduler &scheduler, const std::vector<Sibling> &siblings,
-                                              LibraryProduct &made, int64_t columns, int64_t depth, bool biased) {
-  bool before = std::exchange(scheduler.binding, true);
-  Operand rows{scheduler.keep(static_cast<size_t>(columns * depth) * 4), 0, true}, bias;
+static std::pair<Operand, Operand> bindMerged(Emitter &emitter, const std::vector<Sibling> &siblings,
+                                              const LibraryProduct &made, int64_t columns, int64_t depth, bool biased) {
+  bool before = std::exchange(emitter.binding, true);
+  Operand rows{emitter.keep(static_cast<size_t>(columns * depth) * 4), 0, true}, bias;
   if (biased)
-    bias = {scheduler.keep(static_cast<size_t>(columns) * 4), 0, true};
+    bias = {emitter.keep(static_cast<size_t>(columns) * 4), 0, true};
   int64_t at = 0;
   for (const Sibling &sibling : siblings) {
-    const Product &product = sibling.product;
-    int64_t width = product.n[0].extent;
+    FixedProduct fixed = fix(sibling.product, emitter.values, false);
+    int64_t width = fixed.n[0].extent;
     Operand block = rows;
     block.offset = at * depth * 4;
-    scheduler.reorder(
-        "weights side by side",
-        memory::desc({depth, width}, memory::data_type::f32, memory::dims{product.k[0].b, product.n[0].b}),
-        scheduler.read(product.b.base, product.b.offset),
-        memory::desc({depth, width}, memory::data_type::f32, memory::dims{1, depth}), block);
+    emitter.reorder("weights side by side",
+                    memory::desc({depth, width}, memory::data_type::f32, memory::dims{fixed.k[0].b, fixed.n[0].b}),
+                    emitter.read(sibling.product.b.base, fixed.b),
+                    memory::desc({depth, width}, memory::data_type::f32, memory::dims{1, depth}), block);
     if (sibling.bias.other != none) {
       Operand part = bias;
       part.offset = at * 4;
-      memory::dim stride = std::max<int64_t>(sibling.bias.view.strides.back(), 1);
-      scheduler.reorder("bias", memory::desc({width}, memory::data_type::f32, memory::dims{stride}),
-                        scheduler.read(sibling.bias.other, sibling.bias.view.offset),
-                        memory::desc({width}, memory::data_type::f32, memory::dims{1}), part);
+      memory::dim stride = emitter.values(sibling.bias.view.strides.back());
+      emitter.reorder("bias", memory::desc({width}, memory::data_type::f32, memory::dims{stride}),
+                      emitter.read(sibling.bias.other, emitter.values(sibling.bias.view.offset)),
+                      memory::desc({width}, memory::data_type::f32, memory::dims{1}), part);
     }
     at += width;
   }
-  scheduler.binding = before;
+  emitter.binding = before;
   rows.written = bias.written = false;
   if (made.packB)
-    rows = packWeights(scheduler, made, rows);
+    rows = packWeights(emitter, made, rows);
   return {rows, bias};
 }
 
-static Result<void> emitMerged(Scheduler &scheduler, const std::vector<Sibling> &siblings, const Product &whole,
-                               LibraryProduct made, bool biased) {
-  int64_t columns = whole.n[0].extent;
-  auto [weights, bias] = bindMerged(scheduler, siblings, made, columns, whole.k[0].extent, biased);
-  int64_t rows = whole.m.empty() ? 1 : whole.m[0].extent, at = 0;
-  BufferId result = scheduler.allocate(static_cast<size_t>(rows * columns) * 4);
+static Result<void> emitMerged(Emitter &emitter, const std::vector<Sibling> &siblings, const Product &whole,
+                               bool biased) {
+  FixedProduct fixed = fix(whole, emitter.values, false);
+  if (fixed.flops == 0) { // no rows
+    for (const Sibling &sibling : siblings)
+      emitter.write(sibling.product.target);
+    return {};
+  }
+  LibraryProduct made = askLibrary(whole, fixed, memory::data_type::f32, false, biased);
+  if (!made.ok)
+    return Error{MORTISE_NEEDS_STATIC, "oneDNN takes no \"" + describe(whole, fixed) +
+                                           "\" on this machine, though it took others of its kind"};
+  int64_t columns = fixed.n[0].extent;
+  auto [weights, bias] = bindMerged(emitter, siblings, made, columns, fixed.k[0].extent, biased);
+  int64_t rows = fixed.m.empty() ? 1 : fixed.m[0].extent, at = 0;
+  BufferId result = emitter.allocate(static_cast<size_t>(rows * columns) * 4);
   for (const Sibling &sibling : siblings) {
-    scheduler.memoryOf(sibling.product.target).dense = result;
-    scheduler.memoryOf(sibling.product.target).offset = at * 4;
-    at += sibling.product.n[0].extent;
+    emitter.memoryOf(sibling.product.target).dense = result;
+    emitter.memoryOf(sibling.product.target).offset = at * 4;
+    at += emitter.values(sibling.product.n[0].extent);
   }
   std::vector<int> arguments = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST};
   std::vector<memory::desc> layouts = {made.a, made.b, made.c};
-  std::vector<Operand> operands = {scheduler.read(whole.a.base, whole.a.offset), weights, {result, 0, true}};
+  std::vector<Operand> operands = {emitter.read(whole.a.base, fixed.a), weights, {result, 0, true}};
   if (biased) {
     arguments.push_back(DNNL_ARG_BIAS);
     layouts.push_back(made.bias);
     operands.push_back(bias);
   }
-  Step &step = scheduler.addLibraryStep(describe(whole) + " (" + std::to_string(siblings.size()) + " side by side)" +
-                                            (biased ? " + bias" : ""),
-                                        "onednn.matmul", made.description, arguments, layouts, operands);
+  Step &step = emitter.addLibraryStep(describe(whole, fixed) + " (" + std::to_string(siblings.size()) +
+                                          " side by side)" + (biased ? " + bias" : ""),
+                                      "onednn.matmul", made.description, arguments, layouts, operands);
   step.nodes = whole.nodes;
-  step.flops = whole.flops;
+  step.flops = fixed.flops;
   return {};
+}
+
+// A value with its own extents in rows of `columns` elements, of which it takes `width`; nullopt when its innermost
+// dimensions are not just that.
+static std::optional<View> columnSlice(View view, const Dim &width, const Dim &columns) {
+  Dim inner(1), stride(1);
+  bool rows = false;
+  for (size_t i = view.dims.size(); i-- > 0;) {
+    if (!rows && inner == width && !(view.dims[i] == 1)) {
+      rows = true;
+      stride = columns;
+    }
+    view.strides[i] = stride;
+    stride = stride * view.dims[i];
+    inner = rows ? inner : inner * view.dims[i];
+  }
+  if (!rows && !(inner == width))
+    return std::nullopt;
+  return view;
 }
 
 static void claimSiblings(Scheduler &scheduler, std::vector<Sibling> siblings) {
   Product whole = siblings[0].product;
-  int64_t columns = 0;
+  Dim columns(0), depth = whole.k[0].extent;
   bool biased = false;
   whole.nodes.clear();
   for (Sibling &sibling : siblings) {
@@ -136,35 +169,37 @@ static void claimSiblings(Scheduler &scheduler, std::vector<Sibling> siblings) {
     whole.nodes.insert(whole.nodes.end(), sibling.product.nodes.begin(), sibling.product.nodes.end());
   }
   std::sort(whole.nodes.begin(), whole.nodes.end());
-  int64_t depth = whole.k[0].extent;
-  whole.flops = whole.flops / static_cast<double>(whole.n[0].extent) * static_cast<double>(columns);
   whole.n = {{columns, 0, depth, 1}};
   whole.k[0].b = 1;
   if (!whole.m.empty())
     whole.m[0].c = columns;
   whole.post.clear();
-  LibraryProduct made = library(scheduler, whole, memory::data_type::f32, false, biased);
-  if (!made.ok)
+  whole.b.offset = whole.c.offset = 0;
+  if (!askLibrary(whole, fix(whole, scheduler.sample, false), memory::data_type::f32, false, biased).ok)
     return; // each is claimed on its own
+  std::vector<View> slices;
+  for (const Sibling &sibling : siblings) {
+    std::optional<View> slice =
+        columnSlice(scheduler.denseView(sibling.product.target), sibling.product.n[0].extent, columns);
+    if (!slice)
+      return;
+    slices.push_back(std::move(*slice));
+  }
   Unit unit;
   unit.nodes = whole.nodes;
   unit.reads = {whole.a.base};
-  for (Sibling &sibling : siblings) {
-    const Product &product = sibling.product;
-    View view = codegen::denseView(scheduler.value(product.target));
-    int64_t width = product.n[0].extent;
-    for (int64_t &stride : view.strides)
-      stride = stride >= width ? stride / width * columns : stride;
-    scheduler.setRoot(product.target, view);
-    unit.reads.push_back(product.b.base);
+  for (size_t i = 0; i < siblings.size(); ++i) {
+    const Sibling &sibling = siblings[i];
+    scheduler.setRoot(sibling.product.target, slices[i]);
+    unit.reads.push_back(sibling.product.b.base);
     if (sibling.bias.other != none)
       unit.reads.push_back(sibling.bias.other);
-    unit.writes.push_back(product.target);
+    unit.writes.push_back(sibling.product.target);
   }
   for (uint32_t node : whole.nodes)
     scheduler.take(*scheduler.graph.nodes[node]);
-  unit.emit = [&scheduler, siblings = std::move(siblings), whole, made, biased](const Unit &) {
-    return emitMerged(scheduler, siblings, whole, made, biased);
+  unit.emit = [siblings = std::move(siblings), whole, biased](Emitter &emitter, const Unit &) {
+    return emitMerged(emitter, siblings, whole, biased);
   };
   scheduler.addUnit(std::move(unit));
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // max_pool and sum_pool, in whatever layout the input has: row-major, or channels in blocks as oneDNN's convolutions
 // leave them. Loops of our own: oneDNN's maximum loses NaN.
-#include "../scheduler.h"
+#include "../emitter.h"
 #include "wide.h"
 
 #include <mortise/plugin.hpp>
@@ -15,7 +15,6 @@ using memory = dnnl::memory;
 
 namespace {
 struct Pool {
-  const MortiseNode *node = nullptr;
   bool maximum = false;
   int32_t dtype = 0;
   // Three spatial dimensions, leading ones of extent 1.
@@ -192,28 +191,54 @@ static Pool::Layout readLayout(const memory::desc &layout) {
   return made;
 }
 
-static Result<void> emitPool(Scheduler &scheduler, Pool pool) {
-  const MortiseNode &node = *pool.node;
+static Pool readPool(Emitter &emitter, const MortiseNode &node) {
+  std::span<const int64_t> x = emitter.extents(node.operands[0]->index),
+                           result = emitter.extents(node.results[0]->index);
+  Pool pool;
+  pool.maximum = isOp(node, "mortise.max_pool");
+  pool.dtype = node.operands[0]->type->dtype;
+  pool.batch = x[0];
+  pool.channels = x[1];
+  size_t spatial = x.size() - 2;
+  for (size_t d = 0; d < 3; ++d) {
+    bool there = d + spatial >= 3;
+    size_t from = d + spatial - 3;
+    pool.in[d] = there ? x[2 + from] : 1;
+    pool.out[d] = there ? result[2 + from] : 1;
+    pool.window[d] = there ? intsAttribute(node, "window")[from] : 1;
+    pool.stride[d] = there ? intsAttribute(node, "strides")[from] : 1;
+    pool.low[d] = there ? intsAttribute(node, "low")[from] : 0;
+    pool.dilation[d] = there ? intsAttribute(node, "dilations")[from] : 1;
+  }
+  return pool;
+}
+
+static Result<void> emitPool(Emitter &emitter, const MortiseNode &node) {
   uint32_t x = node.operands[0]->index, result = node.results[0]->index;
-  memory::dims extents(node.results[0]->type->dims, node.results[0]->type->dims + node.results[0]->type->rank);
-  const View view = scheduler.viewOf(x);
-  Memory &source = scheduler.memoryOf(view.base);
+  if (emitter.elements(result) == 0) {
+    emitter.write(result);
+    return {};
+  }
+  Pool pool = readPool(emitter, node);
+  memory::dims extents(emitter.extents(result).begin(), emitter.extents(result).end());
+  const FixedView &view = emitter.viewOf(x);
+  Memory &source = emitter.memoryOf(view.base);
   Step step;
-  step.name = std::string(node.op + 8) + " " + typeString(*node.operands[0]->type);
+  step.name = std::string(node.op + 8) + " " + emitter.typeText(x);
   step.lowering = "cpu.pool";
   step.nodes = {node.index};
-  step.bytes = static_cast<double>(byteSize(*node.operands[0]->type) + byteSize(*node.results[0]->type));
-  bool whole = isDense(view) && std::ranges::equal(dims(scheduler.type(view.base)), view.dims);
+  step.bytes = static_cast<double>(emitter.bytes(x) + emitter.bytes(result));
+  bool whole = isDense(view) && std::ranges::equal(emitter.extents(view.base), view.dims);
   std::optional<memory::desc> to;
   if (whole && source.blocked != none)
     to = alike(source.layout, extents);
   if (to) {
     pool.from = readLayout(source.layout);
     pool.to = readLayout(*to);
-    Operand target{scheduler.allocate(to->get_size()), 0, true};
+    Operand target{emitter.allocate(to->get_size()), 0, true};
     step.operands = {{source.blocked, 0, false}, target};
-    scheduler.memoryOf(result).blocked = target.buffer;
-    scheduler.memoryOf(result).layout = *to;
+    emitter.memoryOf(result).blocked = target.buffer;
+    emitter.memoryOf(result).layout = *to;
   } else {
     size_t spatial = view.dims.size() - 2;
     std::vector<int64_t> strides = denseStrides(extents);
@@ -224,10 +249,10 @@ static Result<void> emitPool(Scheduler &scheduler, Pool pool) {
       for (size_t i = 0; i < spatial; ++i)
         layout->s[3 - spatial + i] = (*list)[2 + i];
     }
-    step.operands = {scheduler.read(view.base, view.offset), scheduler.write(result)};
+    step.operands = {emitter.read(view.base, view.offset), emitter.write(result)};
   }
   step.native = poolLoop(pool);
-  scheduler.addStep(std::move(step));
+  emitter.addStep(std::move(step));
   return {};
 }
 
@@ -236,36 +261,12 @@ Result<void> claimPools(Scheduler &scheduler) {
     const MortiseNode &node = *scheduler.graph.nodes[i];
     if ((!isOp(node, "mortise.max_pool") && !isOp(node, "mortise.sum_pool")) || scheduler.isTaken(node))
       continue;
-    const MortiseType &x = *node.operands[0]->type, &result = *node.results[0]->type;
-    Pool pool;
-    pool.node = &node;
-    pool.maximum = isOp(node, "mortise.max_pool");
-    pool.dtype = x.dtype;
-    pool.batch = x.dims[0];
-    pool.channels = x.dims[1];
-    size_t spatial = static_cast<size_t>(x.rank) - 2;
-    for (size_t d = 0; d < 3; ++d) {
-      bool there = d + spatial >= 3;
-      size_t from = d + spatial - 3;
-      pool.in[d] = there ? x.dims[2 + from] : 1;
-      pool.out[d] = there ? result.dims[2 + from] : 1;
-      pool.window[d] = there ? intsAttribute(node, "window")[from] : 1;
-      pool.stride[d] = there ? intsAttribute(node, "strides")[from] : 1;
-      pool.low[d] = there ? intsAttribute(node, "low")[from] : 0;
-      pool.dilation[d] = there ? intsAttribute(node, "dilations")[from] : 1;
-    }
     scheduler.take(node);
     Unit unit;
     unit.nodes = {node.index};
     unit.reads = {scheduler.viewOf(node.operands[0]->index).base};
     unit.writes = {node.results[0]->index};
-    unit.emit = [&scheduler, pool](const Unit &) -> Result<void> {
-      if (elementCount(*pool.node->results[0]->type) == 0) {
-        scheduler.write(pool.node->results[0]->index);
-        return {};
-      }
-      return emitPool(scheduler, pool);
-    };
+    unit.emit = [&node](Emitter &emitter, const Unit &) { return emitPool(emitter, node); };
     scheduler.addUnit(std::move(unit));
   }
   return {};

@@ -2,7 +2,7 @@
 // A dot or linear node, what is fused into it, and how its operands lie in memory.
 #pragma once
 
-#include "../scheduler.h"
+#include "../emitter.h"
 
 namespace mortise::cpu {
 
@@ -24,10 +24,20 @@ struct Product {
   std::vector<PostOp> post;
   uint32_t target = none; // the value that is stored
   int32_t dtype = 0;
+  bool weights = false; // rhs is constant and may be packed
 
+  std::vector<SymbolicAxis> batch, m, n, k;
+};
+
+// A product in numbers.
+struct FixedProduct {
+  int64_t a = 0, b = 0, c = 0; // offsets, elements
   std::vector<Axis> batch, m, n, k;
+  std::vector<FixedView> post; // of the binary post ops, at their places
   double flops = 0;
 };
+// `merge`: axes that are contiguous for these values become one.
+FixedProduct fix(const Product &product, const Values &values, bool merge);
 
 // Operands of a product in the library's terms: layouts of rank |batch| + 2, the copies that have to come first, and
 // whether the two sides are swapped (the transposed product).
@@ -53,17 +63,26 @@ Epilogue findEpilogue(Scheduler &scheduler, uint32_t result, int32_t dtype, bool
 PostOp activation(const Scheduler &scheduler, const MortiseNode &node);
 
 // What matmul.cpp and merged.cpp share, in the order in which a claim calls it.
-Product readProduct(const MortiseNode &node);
+Product readProduct(const Scheduler &scheduler, const MortiseNode &node);
 // Elements repeated by a broadcast along a dimension that the library has to walk: read those from dense memory
 // instead.
 bool repeats(const View &view, const std::vector<int64_t> &batch);
 // Sorts the dimensions into batch, m, n and k, from the three views.
-void findAxes(Product &product);
-// `packAll`: copies of all operands come first. `biased`: a bias is passed besides the post ops.
-LibraryProduct library(Scheduler &scheduler, const Product &product, dnnl::memory::data_type compute, bool packAll,
-                       bool biased = false);
-std::string describe(const Product &product);
+void findAxes(Product &product, const Values &sample);
+// The sums have terms, whatever the values.
+bool hasTerms(const Scheduler &scheduler, const Product &product);
+
+// library.cpp: what oneDNN makes of a product. `packAll`: copies of all operands come first. `biased`: a bias is passed
+// besides the post ops.
+LibraryProduct askLibrary(const Product &product, const FixedProduct &fixed, dnnl::memory::data_type compute,
+                          bool packAll, bool biased = false);
+// The best way that it has; not `ok` when it has none, or, unless `anyHow`, when it were better without the post ops.
+LibraryProduct chooseLibrary(const Product &product, const FixedProduct &fixed, bool anyHow);
+// The axes are such that the library is asked the same whatever the values.
+bool suitsLibrary(const Product &product);
+
+std::string describe(const Product &product, const FixedProduct &fixed);
 // Weights in the library's own layout, made once.
-Operand packWeights(Scheduler &scheduler, const LibraryProduct &made, Operand source);
+Operand packWeights(Emitter &emitter, const LibraryProduct &made, Operand source);
 
 } // namespace mortise::cpu

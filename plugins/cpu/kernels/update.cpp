@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // put with mode "set": in place where the region says so (a KV cache) or where nobody reads the old contents again.
-#include "../scheduler.h"
+#include "../emitter.h"
 
 #include <mortise/plugin.hpp>
 
@@ -10,7 +10,6 @@ namespace mortise::cpu {
 
 namespace {
 struct Update {
-  const MortiseNode *node = nullptr;
   size_t size = 0; // bytes of an element
   int64_t extent = 0, count = 0, outer = 0, inner = 0, indexStride = 0, axisStride = 0;
   bool wide = false;                               // i64 indices, else i32
@@ -19,7 +18,7 @@ struct Update {
 };
 } // namespace
 
-static void listOffsets(const View &view, size_t from, size_t to, std::vector<int64_t> &offsets) {
+static void listOffsets(const FixedView &view, size_t from, size_t to, std::vector<int64_t> &offsets) {
   offsets = {0};
   for (size_t d = from; d < to; ++d) {
     std::vector<int64_t> next;
@@ -69,47 +68,68 @@ static bool endsIn(const Scheduler &scheduler, uint32_t result, uint32_t input) 
 }
 
 // The old contents of `input` are an output as well.
-static bool copiedToOthers(Scheduler &scheduler, uint32_t input, uint32_t result) {
-  for (size_t i = 0; i < scheduler.graph.output_count; ++i)
-    if (uint32_t output = scheduler.graph.outputs[i]->index; output != result && scheduler.viewOf(output).base == input)
+static bool copiedToOthers(Emitter &emitter, uint32_t input, uint32_t result) {
+  for (size_t i = 0; i < emitter.graph.output_count; ++i)
+    if (uint32_t output = emitter.graph.outputs[i]->index; output != result && emitter.viewOf(output).base == input)
       return true;
   return false;
 }
 
-static Result<void> emitUpdate(Scheduler &scheduler, const Update &update, const Unit &unit) {
-  const MortiseNode &node = *update.node;
-  const View &view = scheduler.viewOf(node.operands[0]->index), &indices = scheduler.viewOf(node.operands[1]->index),
-             &updates = scheduler.viewOf(node.operands[2]->index);
+static Update readUpdate(Emitter &emitter, const MortiseNode &node) {
+  size_t axis = static_cast<size_t>(intAttribute(node, "axis"));
+  const FixedView &indices = emitter.viewOf(node.operands[1]->index),
+                  &updates = emitter.viewOf(node.operands[2]->index);
+  Update update;
+  update.size = dtypeBits(node.operands[0]->type->dtype) / 8;
+  update.extent = emitter.extents(node.operands[0]->index)[axis];
+  update.count = updates.dims[axis];
+  update.axisStride = updates.strides[axis];
+  update.wide = node.operands[1]->type->dtype == MORTISE_I64;
+  update.indexStride = indices.strides.empty() ? 0 : indices.strides[0];
+  listOffsets(updates, 0, axis, update.outerOffsets);
+  listOffsets(updates, axis + 1, updates.dims.size(), update.innerOffsets);
+  update.outer = static_cast<int64_t>(update.outerOffsets.size());
+  update.inner = static_cast<int64_t>(update.innerOffsets.size());
+  update.rows = true;
+  for (int64_t k = 0; k < update.inner; ++k)
+    update.rows &= update.innerOffsets[k] == k;
+  return update;
+}
+
+static Result<void> emitUpdate(Emitter &emitter, const MortiseNode &node, const Unit &unit) {
+  const FixedView &view = emitter.viewOf(node.operands[0]->index), &indices = emitter.viewOf(node.operands[1]->index),
+                  &updates = emitter.viewOf(node.operands[2]->index);
   uint32_t base = view.base, result = node.results[0]->index;
-  size_t bytes = byteSize(*node.results[0]->type);
-  bool whole = isDense(view) && elementCount(scheduler.type(base)) == elementCount(scheduler.type(result));
-  Operand old = scheduler.read(base, view.offset);
-  bool input = !scheduler.value(base).producer;
+  size_t bytes = emitter.bytes(result);
+  bool whole = isDense(view) && emitter.elements(base) == emitter.elements(result);
+  Operand old = emitter.read(base, view.offset);
+  bool input = !emitter.value(base).producer;
   bool inPlace = whole && updates.base != base && indices.base != base;
   if (input)
-    inPlace = inPlace && endsIn(scheduler, result, base) && !scheduler.hasOutputMemory(result) &&
-              !scheduler.readLater(base, unit) && !copiedToOthers(scheduler, base, result);
+    inPlace = inPlace && endsIn(emitter.plan, result, base) && !emitter.hasOutputMemory(result) &&
+              !emitter.readLater(base, unit) && !copiedToOthers(emitter, base, result);
   else
-    inPlace = inPlace && scheduler.diesAt(base, unit) && scheduler.memoryOf(base).offset == 0 &&
-              !scheduler.hasOutputMemory(result);
+    inPlace =
+        inPlace && emitter.diesAt(base, unit) && emitter.memoryOf(base).offset == 0 && !emitter.hasOutputMemory(result);
   Operand target;
   if (inPlace) {
-    scheduler.memoryOf(result).dense = old.buffer;
+    emitter.memoryOf(result).dense = old.buffer;
     target = {old.buffer, 0, true};
   } else {
-    target = scheduler.write(result);
-    scheduler.addCopy(std::string("copy before put ") + typeString(*node.results[0]->type), old, target, bytes);
+    target = emitter.write(result);
+    emitter.addCopy("copy before put " + emitter.typeText(result), old, target, bytes);
   }
+  Update update = readUpdate(emitter, node);
   if (update.outer * update.count * update.inner == 0)
     return {};
   Step step;
-  step.name = std::string("put ") + typeString(*node.operands[2]->type) + (inPlace ? " in place" : "");
+  step.name = "put " + emitter.typeText(node.operands[2]->index) + (inPlace ? " in place" : "");
   step.lowering = "cpu.put";
   step.nodes = {node.index};
-  step.bytes = 2.0 * static_cast<double>(byteSize(*node.operands[2]->type));
-  step.operands = {scheduler.read(indices.base, indices.offset), scheduler.read(updates.base, updates.offset), target};
-  step.native = [update](void *const *operands) { runUpdate(update, operands); };
-  scheduler.addStep(std::move(step));
+  step.bytes = 2.0 * static_cast<double>(emitter.bytes(node.operands[2]->index));
+  step.operands = {emitter.read(indices.base, indices.offset), emitter.read(updates.base, updates.offset), target};
+  step.native = [update = std::move(update)](void *const *operands) { runUpdate(update, operands); };
+  emitter.addStep(std::move(step));
   return {};
 }
 
@@ -118,36 +138,17 @@ Result<void> claimUpdates(Scheduler &scheduler) {
     const MortiseNode &node = *scheduler.graph.nodes[i];
     if (!isOp(node, "mortise.put") || stringAttribute(node, "mode") != "set" || scheduler.isTaken(node))
       continue;
-    const MortiseType &operand = *node.operands[0]->type;
-    size_t axis = static_cast<size_t>(intAttribute(node, "axis"));
-    View updates = scheduler.viewOf(node.operands[2]->index), indices = scheduler.viewOf(node.operands[1]->index),
-         old = scheduler.viewOf(node.operands[0]->index);
-    if (!isDense(old))
+    const View &old = scheduler.viewOf(node.operands[0]->index);
+    if (!isDense(old) || dtypeBits(node.operands[0]->type->dtype) < 8)
       continue; // a group reads it through its view
-    Update update;
-    update.node = &node;
-    update.size = dtypeBits(operand.dtype) / 8;
-    if (update.size == 0)
-      continue;
-    update.extent = operand.dims[axis];
-    update.count = updates.dims[axis];
-    update.axisStride = updates.strides[axis];
-    update.wide = node.operands[1]->type->dtype == MORTISE_I64;
-    update.indexStride = indices.strides.empty() ? 0 : indices.strides[0];
-    listOffsets(updates, 0, axis, update.outerOffsets);
-    listOffsets(updates, axis + 1, updates.dims.size(), update.innerOffsets);
-    update.outer = static_cast<int64_t>(update.outerOffsets.size());
-    update.inner = static_cast<int64_t>(update.innerOffsets.size());
-    update.rows = true;
-    for (int64_t k = 0; k < update.inner; ++k)
-      update.rows &= update.innerOffsets[k] == k;
     scheduler.take(node);
     Unit unit;
     unit.nodes = {node.index};
-    unit.reads = {old.base, indices.base, updates.base};
+    unit.reads = {old.base, scheduler.viewOf(node.operands[1]->index).base,
+                  scheduler.viewOf(node.operands[2]->index).base};
     unit.writes = {node.results[0]->index};
     unit.late = true;
-    unit.emit = [&scheduler, update](const Unit &self) { return emitUpdate(scheduler, update, self); };
+    unit.emit = [&node](Emitter &emitter, const Unit &self) { return emitUpdate(emitter, node, self); };
     scheduler.addUnit(std::move(unit));
   }
   return {};

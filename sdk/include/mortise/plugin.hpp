@@ -12,6 +12,10 @@
 //     Result<void> describe(const Kernel &kernel, MortiseKernelInfo &info);
 //     Result<mortise::Packed<Constants>> bind(const Kernel &kernel, const void *const *inputs);
 //     Result<void> enqueue(const Kernel &kernel, const Constants *constants, const MortiseEnqueueArgs &args);
+//     // (optional) what is made once for each set of symbol values; enqueue then finds it by instanceOf<Acme>(args)
+//     struct Instance { ... };
+//     Result<std::unique_ptr<Instance>> instantiate(const Kernel &kernel, const Constants *constants,
+//                                                   MortiseInstanceArgs &args);
 //   };
 //   MORTISE_DEFINE_PLUGIN(Acme)
 //
@@ -21,6 +25,7 @@
 #include <mortise/graph.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdlib>
 #include <deque>
 #include <exception>
@@ -199,7 +204,7 @@ public:
     pointers.push_back(&entry.step);
   }
   size_t size() const { return pointers.size(); }
-  void fill(MortiseKernelInfo &info) const {
+  template <typename Info> void fill(Info &info) const { // MortiseKernelInfo, MortiseInstanceArgs
     info.steps = pointers.data();
     info.step_count = pointers.size();
   }
@@ -237,6 +242,21 @@ template <typename P>
 concept HasMemory =
     requires(P &p, MortiseMemoryArgs &a) { p.memoryAllocate(a), p.memoryFree(a), p.copyToDevice(a), p.copyToHost(a); };
 
+// A class that makes something ready for each set of symbol values.
+template <typename P>
+concept HasInstances = requires { typename P::Instance; };
+
+// The size of a struct in ABI revision 1, for those that have grown since.
+template <typename Args> inline constexpr size_t oldestSize = sizeof(Args);
+template <> inline constexpr size_t oldestSize<MortiseEnqueueArgs> = offsetof(MortiseEnqueueArgs, instance);
+
+// What `instantiate` made for this call's symbol values; NULL for a region without symbols.
+template <typename P> typename P::Instance *instanceOf(const MortiseEnqueueArgs &args) {
+  return args.struct_size > offsetof(MortiseEnqueueArgs, instance)
+             ? reinterpret_cast<typename P::Instance *>(args.instance)
+             : nullptr;
+}
+
 template <typename P> class PluginAdaptor {
 public:
   static const MortisePlugin *table() {
@@ -257,7 +277,7 @@ private:
 #ifdef __cpp_exceptions
     try {
 #endif
-      if (args->struct_size < sizeof(Args)) // revision 1 is the smallest there is
+      if (args->struct_size < oldestSize<Args>)
         return host().status_create(MORTISE_VERSION_MISMATCH,
                                     "the host passed a struct smaller than ABI revision 1 has");
       return toStatus(body());
@@ -333,6 +353,23 @@ private:
     return guard(args, [&] { return self().enqueue(kernel(args->kernel), constants(args->constants), *args); });
   }
 
+  static MortiseStatus *createInstance(MortiseInstanceArgs *args) noexcept {
+    return guard(args, [&]() -> Result<void> {
+      Result<std::unique_ptr<typename P::Instance>> made =
+          self().instantiate(kernel(args->kernel), constants(args->constants), *args);
+      if (!made)
+        return made.error();
+      args->instance = reinterpret_cast<MortiseInstance *>(made->release());
+      return {};
+    });
+  }
+  static MortiseStatus *destroyInstance(MortiseInstanceArgs *args) noexcept {
+    return guard(args, [&]() -> Result<void> {
+      delete reinterpret_cast<typename P::Instance *>(args->instance);
+      return {};
+    });
+  }
+
   static MortisePlugin make() {
     static const uint64_t hashes[] = MORTISE_ABI_LAYOUT_HASHES;
     auto plugin = sized<MortisePlugin>();
@@ -369,6 +406,10 @@ private:
       plugin.memory_free = slot<&P::memoryFree, MortiseMemoryArgs>;
       plugin.copy_to_device = slot<&P::copyToDevice, MortiseMemoryArgs>;
       plugin.copy_to_host = slot<&P::copyToHost, MortiseMemoryArgs>;
+    }
+    if constexpr (HasInstances<P>) {
+      plugin.instance_create = createInstance;
+      plugin.instance_destroy = destroyInstance;
     }
     return plugin;
   }

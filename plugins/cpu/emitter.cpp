@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "emitter.h"
+
+#include <mortise/plugin.hpp>
+
+#include <algorithm>
+#include <map>
+
+namespace mortise::cpu {
+
+dnnl::engine &engine() {
+  static dnnl::engine *made = new dnnl::engine(dnnl::engine::kind::cpu, 0); // outlives every kernel
+  return *made;
+}
+
+dnnl::memory::data_type libraryType(int32_t dtype) {
+  using type = dnnl::memory::data_type;
+  switch (dtype) {
+  case MORTISE_F32:
+    return type::f32;
+  case MORTISE_BF16:
+    return type::bf16;
+  case MORTISE_F16:
+    return type::f16;
+  default:
+    return type::undef;
+  }
+}
+
+Emitter::Emitter(const Scheduler &plan, Values given)
+    : plan(plan), graph(plan.graph), options(plan.options), values(std::move(given)), memory(graph.value_count),
+      extentsOf(graph.value_count), views(graph.value_count) {}
+
+std::span<const int64_t> Emitter::extents(uint32_t value) {
+  std::optional<std::vector<int64_t>> &found = extentsOf[value];
+  if (!found)
+    found = values(plan.extents(value));
+  return *found;
+}
+
+std::string Emitter::typeText(uint32_t value) {
+  std::string text = std::string(dtypeName(type(value).dtype)) + "[";
+  for (int64_t extent : extents(value))
+    text += (text.back() == '[' ? "" : ", ") + std::to_string(extent);
+  return text + "]";
+}
+
+const FixedView &Emitter::viewOf(uint32_t value) {
+  std::optional<FixedView> &view = views[value];
+  if (!view)
+    view = values(plan.finalView(value));
+  return *view;
+}
+
+bool Emitter::diesAt(uint32_t index, const Unit &unit) const {
+  return value(index).producer && !plan.isConstant(index) && plan.outputHome[index] == none &&
+         !readLater(index, unit) && !plan.copied[index];
+}
+
+// ---- Memory
+
+BufferId Emitter::addBuffer(Buffer buffer) {
+  schedule.buffers.push_back(buffer);
+  return static_cast<BufferId>(schedule.buffers.size() - 1);
+}
+
+BufferId Emitter::allocate(size_t bytes) {
+  if (binding)
+    return keep(bytes);
+  Buffer buffer;
+  buffer.bytes = bytes;
+  return addBuffer(buffer);
+}
+
+BufferId Emitter::keep(size_t bytes) {
+  Buffer buffer;
+  buffer.home = Home::Kept;
+  buffer.bytes = bytes;
+  return addBuffer(buffer);
+}
+
+BufferId Emitter::inputBuffer(uint32_t index) {
+  const MortiseValue &input = value(index);
+  Buffer buffer;
+  buffer.home = input.flags & MORTISE_VALUE_CONSTANT ? Home::Bound : Home::Input;
+  buffer.number = input.result_index;
+  buffer.bytes = bytes(index);
+  return addBuffer(buffer);
+}
+
+BufferId Emitter::literalBuffer(const MortiseNode &node) {
+  const MortiseAttribute *literal = findAttribute(node, "value");
+  const auto *data = static_cast<const std::byte *>(literal->tensor_data);
+  schedule.literals.emplace_back(data, data + literal->count);
+  Buffer buffer;
+  buffer.home = Home::Literal;
+  buffer.bytes = literal->count;
+  buffer.literal = schedule.literals.back().data();
+  return addBuffer(buffer);
+}
+
+Operand Emitter::read(uint32_t index, int64_t offset) {
+  Memory &found = memory[index];
+  const MortiseNode *producer = value(index).producer;
+  if (found.dense == none) {
+    if (!producer)
+      found.dense = inputBuffer(index);
+    else if (isOp(*producer, "mortise.constant"))
+      found.dense = literalBuffer(*producer);
+    else if (found.blocked != none) {
+      Operand source{found.blocked, 0, false}, target = write(index);
+      std::span<const int64_t> dims = extents(index);
+      dnnl::memory::desc dense(dnnl::memory::dims(dims.begin(), dims.end()), found.layout.get_data_type(),
+                               denseStrides(dims));
+      reorder("to row-major", memory[index].layout, source, dense, target);
+    }
+  }
+  return {memory[index].dense, memory[index].offset + offset * static_cast<int64_t>(dtypeBits(type(index).dtype) / 8),
+          false};
+}
+
+Operand Emitter::write(uint32_t index) {
+  Memory &found = memory[index];
+  if (found.dense == none) {
+    FixedView root = values(plan.rootOf(index));
+    int64_t last = 0;
+    for (size_t i = 0; i < root.dims.size(); ++i)
+      last += (root.dims[i] - 1) * root.strides[i];
+    size_t size = elements(index) == 0 ? 0 : static_cast<size_t>(last + 1) * dtypeBits(type(index).dtype) / 8;
+    found.dense = allocate(size);
+    if (plan.outputHome[index] != none && !binding) {
+      schedule.buffers[found.dense].home = Home::Output;
+      schedule.buffers[found.dense].number = plan.outputHome[index];
+    }
+  }
+  return {found.dense, 0, true};
+}
+
+// ---- Steps
+
+Step &Emitter::addStep(Step step) {
+  std::vector<Step> &list = binding ? schedule.binding : schedule.steps;
+  step.unit = unit;
+  list.push_back(std::move(step));
+  return list.back();
+}
+
+Step &Emitter::addLibraryStep(std::string name, const char *lowering, dnnl::primitive_desc_base description,
+                              std::vector<int> arguments, std::vector<dnnl::memory::desc> layouts,
+                              std::vector<Operand> operands) {
+  Step step;
+  step.name = std::move(name);
+  step.lowering = lowering;
+  for (size_t i = 0; i < layouts.size(); ++i)
+    step.bytes += static_cast<double>(layouts[i].get_size());
+  if (dnnl::memory::desc scratch = description.query_md(dnnl::query::scratchpad_md);
+      scratch && scratch.get_size() > 0) {
+    arguments.push_back(DNNL_ARG_SCRATCHPAD);
+    layouts.push_back(scratch);
+    operands.push_back({allocate(scratch.get_size()), 0, true});
+  }
+  step.description = std::move(description);
+  step.arguments = std::move(arguments);
+  step.layouts = std::move(layouts);
+  step.operands = std::move(operands);
+  return addStep(std::move(step));
+}
+
+void Emitter::reorder(const char *what, const dnnl::memory::desc &from, Operand source, const dnnl::memory::desc &to,
+                      Operand target) {
+  auto found =
+      std::find_if(reorders.begin(), reorders.end(), [&](const Reorder &x) { return x.from == from && x.to == to; });
+  if (found == reorders.end()) {
+    dnnl::primitive_attr attributes;
+    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    reorders.push_back({from, to, dnnl::reorder::primitive_desc(engine(), from, engine(), to, attributes)});
+    found = reorders.end() - 1;
+  }
+  target.written = true;
+  addLibraryStep(std::string("reorder ") + what, "onednn.reorder", found->description, {DNNL_ARG_FROM, DNNL_ARG_TO},
+                 {from, to}, {source, target});
+}
+
+void Emitter::addCopy(std::string name, Operand source, Operand target, size_t bytes) {
+  Step step;
+  step.name = std::move(name);
+  step.lowering = "cpu.copy";
+  step.bytes = 2.0 * static_cast<double>(bytes);
+  target.written = true;
+  step.operands = {source, target};
+  step.native = [bytes](void *const *operands) {
+    parallelFor(static_cast<int64_t>(bytes), 1 << 18, [&](int64_t begin, int64_t end) {
+      std::memcpy(static_cast<char *>(operands[1]) + begin, static_cast<const char *>(operands[0]) + begin,
+                  static_cast<size_t>(end - begin));
+    });
+  };
+  if (bytes)
+    addStep(std::move(step));
+}
+
+void Emitter::addGroup(size_t number) {
+  const codegen::Group &group = plan.groups[number];
+  const codegen::Function &function = plan.functions[number];
+  Step step;
+  step.name = group.name;
+  if (plan.groupHasSymbols[number]) { // its name has no numbers
+    step.name = step.name.substr(0, step.name.find(' '));
+    for (int64_t extent : extents(group.outputs[0]))
+      step.name += (step.name.find(' ') == std::string::npos ? " " : "x") + std::to_string(extent);
+  }
+  static constexpr const char *lowerings[] = {"generated.pointwise", "generated.rows", "generated.columns",
+                                              "generated.scan"};
+  step.lowering = lowerings[static_cast<size_t>(group.kind)];
+  step.nodes = group.nodes;
+  step.inputCount = group.inputs.size();
+  for (uint32_t input : group.inputs)
+    step.operands.push_back(read(input));
+  for (uint32_t output : group.outputs)
+    step.operands.push_back(write(output));
+  step.call = {function.entry, values(function.tasks), std::max<int64_t>(values(function.grain), 1),
+               static_cast<size_t>(values(function.scratchBytes)), plan.groupHasSymbols[number]};
+  step.bytes = static_cast<double>(values(function.bytes));
+  step.flops = static_cast<double>(values(function.flops));
+  addStep(std::move(step));
+}
+
+// Outputs with memory of their own first, then those that overwrite an input, whose old contents may be wanted until
+// then.
+void Emitter::copyOutputs() {
+  for (uint32_t index = 0; index < graph.value_count; ++index)
+    if (plan.outputHome[index] != none)
+      read(index); // from the library's layout, if it is nowhere else
+  struct Late {
+    Operand source, target;
+    size_t bytes;
+  };
+  std::vector<Late> late;
+  for (auto [position, index] : plan.copies) {
+    const FixedView &view = viewOf(index);
+    size_t size = bytes(index);
+    Operand source = read(view.base, view.offset);
+    bool inPlace = false, overwrites = false; // an update in place has written the output already
+    const Buffer from = schedule.buffers[source.buffer];
+    for (size_t i = 0; i < graph.alias_count; ++i)
+      if (graph.aliases[i]->output == position) {
+        overwrites = true;
+        inPlace |= from.home == Home::Input && from.number == graph.aliases[i]->input && source.offset == 0;
+      }
+    if (inPlace)
+      continue;
+    Buffer buffer;
+    buffer.home = Home::Output;
+    buffer.number = position;
+    buffer.bytes = size;
+    Operand target{addBuffer(buffer), 0, true};
+    std::string name = "copy to output " + std::to_string(position);
+    if (!overwrites) {
+      addCopy(std::move(name), source, target, size);
+      continue;
+    }
+    if (from.home == Home::Input) { // another output may overwrite that input
+      Operand kept{allocate(size), 0, false};
+      addCopy("keep what output " + std::to_string(position) + " will hold", source, kept, size);
+      source = kept;
+    }
+    late.push_back({source, target, size});
+  }
+  for (const Late &copy : late)
+    addCopy("copy to output " + std::to_string(schedule.buffers[copy.target.buffer].number), copy.source, copy.target,
+            copy.bytes);
+}
+
+// Machine code of library calls, in parallel: it is what takes their time. Equal descriptions share theirs.
+Result<void> Emitter::makePrimitives() {
+  std::map<const_dnnl_primitive_desc_t, size_t> known;
+  std::vector<const dnnl::primitive_desc_base *> descriptions;
+  std::vector<const Step *> firsts;
+  for (const Step &step : schedule.steps)
+    if (step.isLibraryCall() && known.emplace(step.description.get(), descriptions.size()).second) {
+      descriptions.push_back(&step.description);
+      firsts.push_back(&step);
+    }
+  std::vector<dnnl::primitive> primitives(descriptions.size());
+  std::vector<std::string> failures(descriptions.size());
+  parallelFor(static_cast<int64_t>(descriptions.size()), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i)
+      try {
+        primitives[i] = dnnl::primitive(descriptions[i]->get());
+      } catch (const std::exception &error) {
+        failures[i] = error.what();
+      }
+  });
+  for (size_t i = 0; i < failures.size(); ++i)
+    if (!failures[i].empty())
+      return Error{MORTISE_INTERNAL, "oneDNN could not make \"" + firsts[i]->name + "\": " + failures[i]};
+  for (Step &step : schedule.steps)
+    if (step.isLibraryCall())
+      step.primitive = primitives[known[step.description.get()]];
+  return {};
+}
+
+Result<Schedule> Emitter::run() {
+  schedule.symbols = values.symbols;
+  schedule.code = plan.code;
+  for (uint32_t i = 0; i < graph.value_count; ++i)
+    for (const Dim &dim : plan.extents(i))
+      if (!dim.isNumber())
+        if (Result<int64_t> found = dim.evaluate(values.symbols); !found || *found < 0)
+          return found ? Error{MORTISE_INVALID_ARGUMENT, "an extent of value " + std::to_string(i) + " is " +
+                                                             std::to_string(*found) + " for these symbols' values"}
+                       : found.error();
+  for (const std::vector<Unit> *list : {&plan.bindUnits, &plan.units}) {
+    binding = list == &plan.bindUnits;
+    for (const Unit &next : *list) {
+      if (Result<void> result = next.emit(*this, next); !result)
+        return result.error();
+      ++unit;
+    }
+  }
+  copyOutputs();
+  if (Result<void> result = makePrimitives(); !result)
+    return result.error();
+  planMemory(schedule);
+  return std::move(schedule);
+}
+
+} // namespace mortise::cpu

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Products in oneDNN's terms: which layouts it computes on, what has to be copied first, which post ops it takes.
+#include "product.h"
+
+#include <algorithm>
+#include <mutex>
+#include <unordered_map>
+
+extern "C" int omp_get_max_threads(void);
+
+namespace mortise::cpu {
+
+using memory = dnnl::memory;
+
+static memory::desc makeLayout(const std::vector<Axis> &batch, const Axis &row, const Axis &column,
+                               int64_t Axis::*stride, memory::data_type type) {
+  memory::dims extents, strides;
+  int64_t outer = std::max(row.extent * (row.*stride), column.extent * (column.*stride));
+  for (const Axis &axis : batch) {
+    bool repeated = axis.*stride == 0;
+    extents.push_back(repeated ? 1 : axis.extent);
+    strides.push_back(repeated ? outer : axis.*stride);
+  }
+  for (const Axis *axis : {&row, &column})
+    extents.push_back(axis->extent);
+  // An extent of 1 gets the stride that makes a plain row-major or column-major matrix.
+  int64_t r = row.*stride, c = column.*stride;
+  if (row.extent == 1)
+    r = c == 1 || column.extent == 1 ? column.extent : 1;
+  if (column.extent == 1)
+    c = r == 1 && row.extent > 1 ? row.extent : 1;
+  if (row.extent == 1 && column.extent == 1)
+    r = c = 1;
+  strides.push_back(r);
+  strides.push_back(c);
+  return memory::desc(extents, type, strides);
+}
+
+// A dense layout with the same extents.
+static memory::desc packedLayout(const memory::desc &from, memory::data_type type) {
+  memory::dims extents = from.get_dims();
+  return memory::desc(extents, type, denseStrides(extents));
+}
+
+static bool unitStride(const Axis &x, const Axis &y, int64_t Axis::*stride) {
+  return x.*stride == 1 || y.*stride == 1 || x.extent == 1 || y.extent == 1;
+}
+
+// What the library was asked for: all that its answer depends on. Layouts are strided, or the library's choice.
+class Question {
+public:
+  void add(int64_t number) { key.append(reinterpret_cast<const char *>(&number), sizeof number); }
+  void add(const memory::dims &list) {
+    add(static_cast<int64_t>(list.size()));
+    for (int64_t number : list)
+      add(number);
+  }
+  void add(const memory::desc &layout) {
+    add(static_cast<int64_t>(layout.get_data_type()));
+    add(static_cast<int64_t>(layout.get_format_kind()));
+    add(layout.get_dims());
+    if (layout.get_format_kind() == memory::format_kind::blocked)
+      add(layout.get_strides());
+  }
+  void add(float number) { key.append(reinterpret_cast<const char *>(&number), sizeof number); }
+
+  // The answer given before to the same question by any region, else `ask`'s. The library takes some 50 us to answer,
+  // and the layers of a network ask the same.
+  template <typename Ask> dnnl::matmul::primitive_desc answer(Ask ask) {
+    static std::mutex mutex;
+    static auto *known = new std::unordered_map<std::string, dnnl::matmul::primitive_desc>; // outlives every kernel
+    constexpr size_t most = 4096;
+    {
+      std::lock_guard lock(mutex);
+      if (auto found = known->find(key); found != known->end())
+        return found->second;
+    }
+    dnnl::matmul::primitive_desc made = ask();
+    std::lock_guard lock(mutex);
+    if (known->size() >= most)
+      known->clear();
+    return known->emplace(std::move(key), std::move(made)).first->second;
+  }
+
+private:
+  std::string key;
+};
+
+LibraryProduct askLibrary(const Product &product, const FixedProduct &fixed, memory::data_type compute, bool packAll,
+                          bool biased) {
+  LibraryProduct made;
+  memory::data_type type = libraryType(product.dtype);
+  std::vector<Axis> batch = fixed.batch;
+  if (fixed.k.size() > 1 || type == memory::data_type::undef)
+    return made;
+  Axis m, n, k;
+  if (!fixed.k.empty())
+    k = fixed.k[0];
+  for (auto [list, axis] : {std::pair{&fixed.m, &m}, std::pair{&fixed.n, &n}}) {
+    if (!list->empty())
+      *axis = list->back();
+    for (size_t i = 0; i + 1 < list->size(); ++i)
+      batch.push_back((*list)[i]);
+  }
+  if (batch.size() > 8)
+    return made;
+  made.weights = product.weights && batch.empty();
+  if (n.c != 1 && n.extent > 1 && (m.c == 1 || m.extent == 1) && !made.weights) {
+    // The result is stored column by column: compute the transposed product.
+    made.swapped = true;
+    std::swap(m, n);
+    for (Axis *axis : {&m, &n, &k})
+      std::swap(axis->a, axis->b);
+    for (Axis &axis : batch)
+      std::swap(axis.a, axis.b);
+  }
+  made.sourceA = makeLayout(batch, m, k, &Axis::a, type);
+  made.sourceB = makeLayout(batch, k, n, &Axis::b, type);
+  made.targetC = makeLayout(batch, m, n, &Axis::c, type);
+  made.packA = packAll || compute != type || !unitStride(m, k, &Axis::a);
+  made.packB = packAll || compute != type || !unitStride(k, n, &Axis::b);
+  made.packC = compute != type || !(n.c == 1 || n.extent == 1);
+  made.a = made.packA ? packedLayout(made.sourceA, compute) : made.sourceA;
+  made.b = made.packB ? packedLayout(made.sourceB, compute) : made.sourceB;
+  made.c = made.packC ? packedLayout(made.targetC, compute) : made.targetC;
+
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  dnnl::post_ops operations;
+  Question question;
+  question.add(int64_t(omp_get_max_threads()));
+  for (size_t p = 0; p < product.post.size(); ++p) {
+    const PostOp &post = product.post[p];
+    question.add(static_cast<int64_t>(post.algorithm));
+    if (post.other == none) {
+      operations.append_eltwise(post.algorithm, post.alpha, post.beta);
+      question.add(post.alpha);
+      question.add(post.beta);
+      continue;
+    }
+    // Its view along the library's axes; they are the result's own dimensions, merged, unless m or n were split.
+    std::vector<int64_t> wanted;
+    for (const Axis &axis : batch)
+      wanted.push_back(axis.extent);
+    wanted.push_back(m.extent);
+    wanted.push_back(n.extent);
+    std::optional<FixedView> view;
+    if (fixed.m.size() <= 1 && fixed.n.size() <= 1)
+      view = reshapeView(fixed.post[p], wanted);
+    if (!view)
+      return made;
+    bool row = p == 0 && post.algorithm == dnnl::algorithm::binary_add && type == memory::data_type::f32 &&
+               compute == type && !biased;
+    for (size_t i = 0; i + 1 < wanted.size(); ++i)
+      row &= wanted[i] == 1 || view->strides[i] == 0;
+    if (row && (view->strides.back() == 1 || n.extent == 1)) {
+      made.rowBias = true;
+      question.add(int64_t(-1));
+      continue;
+    }
+    memory::dims otherDims, otherStrides;
+    int64_t last = 1;
+    for (size_t i = wanted.size(); i-- > 0;) {
+      bool repeated = view->strides[i] == 0 || wanted[i] == 1;
+      otherDims.insert(otherDims.begin(), repeated ? 1 : wanted[i]);
+      otherStrides.insert(otherStrides.begin(), repeated ? last : view->strides[i]);
+      last = std::max(last, otherStrides.front() * otherDims.front());
+    }
+    made.others.emplace_back(otherDims, type, otherStrides);
+    operations.append_binary(post.algorithm, made.others.back());
+    question.add(made.others.back());
+  }
+  attributes.set_post_ops(operations);
+  memory::desc weights = made.b;
+  if (made.weights) {
+    made.packB = true;
+    weights = memory::desc(made.b.get_dims(), compute, memory::format_tag::any);
+  }
+  question.add(made.a);
+  question.add(weights);
+  question.add(made.c);
+  if (biased || made.rowBias) {
+    memory::dims extents(batch.size() + 1, 1);
+    extents.push_back(n.extent);
+    made.bias = memory::desc(extents, memory::data_type::f32, denseStrides(extents));
+    question.add(made.bias);
+    made.description = question.answer(
+        [&] { return dnnl::matmul::primitive_desc(engine(), made.a, weights, made.bias, made.c, attributes, true); });
+  } else {
+    made.description = question.answer(
+        [&] { return dnnl::matmul::primitive_desc(engine(), made.a, weights, made.c, attributes, true); });
+  }
+  if (!made.description)
+    return made;
+  if (made.weights) {
+    made.b = made.description.weights_desc();
+    made.packB = made.b != made.sourceB;
+  }
+  made.ok = true;
+  return made;
+}
+
+static bool isPlain(const LibraryProduct &made) {
+  return std::string_view(made.description.impl_info_str()).starts_with("ref");
+}
+
+LibraryProduct chooseLibrary(const Product &product, const FixedProduct &fixed, bool anyHow) {
+  memory::data_type type = libraryType(product.dtype);
+  LibraryProduct made = askLibrary(product, fixed, type, false);
+  if (!made.ok && product.dtype != MORTISE_F32)
+    made = askLibrary(product, fixed, memory::data_type::f32, false);
+  // Its plain loops are a hundred times slower than copying the operands first.
+  if (made.ok && fixed.flops > 1e5 && isPlain(made)) {
+    LibraryProduct packed = askLibrary(product, fixed, made.a.get_data_type(), true);
+    if (packed.ok && !isPlain(packed))
+      return packed;
+    if (!product.post.empty() && !anyHow)
+      made.ok = false; // without them there may be a fast way
+  }
+  return made;
+}
+
+bool suitsLibrary(const Product &product) {
+  if (product.k.size() > 1)
+    return false;
+  std::vector<Dim> wanted;
+  for (const SymbolicAxis &axis : product.batch)
+    wanted.push_back(axis.extent);
+  for (const std::vector<SymbolicAxis> *list : {&product.m, &product.n})
+    for (size_t i = 0; i + 1 < list->size(); ++i)
+      wanted.push_back((*list)[i].extent);
+  if (wanted.size() > 8)
+    return false;
+  for (const std::vector<SymbolicAxis> *list : {&product.m, &product.n})
+    wanted.push_back(list->empty() ? Dim(1) : list->back().extent);
+  // A result that is not stored row by row may be computed transposed, where other operands do not fit.
+  bool rows = product.m.size() <= 1 && product.n.size() <= 1 && (product.n.empty() || product.n[0].c == 1);
+  for (const PostOp &post : product.post)
+    if (post.other != none && (!rows || !reshapeView(post.view, wanted)))
+      return false;
+  return true;
+}
+
+} // namespace mortise::cpu
