@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "Cover.h"
 
+#include "Symbols.h"
+
 #include <mortise/graph.hpp>
 
 #include <algorithm>
@@ -79,13 +81,14 @@ double CoverSearch::transfers(const std::vector<uint32_t> &chosen) const {
     }
   if (host)
     return 0;
+  const std::vector<int64_t> typical = representativeValues(graph);
   double total = 0;
   std::set<std::pair<uint32_t, uint32_t>> moved; // value, space
   const auto use = [&](const MortiseValue *value, uint32_t to) {
     const uint32_t from = value->producer ? space[value->producer->index] : UINT32_MAX;
     if (from == to || (value->flags & MORTISE_VALUE_CONSTANT) || !moved.emplace(value->index, to).second)
       return;
-    total += transferNs(isStatic(*value->type) ? static_cast<double>(byteSize(*value->type)) : 0);
+    total += transferNs(bytesAt(*value->type, typical));
   };
   for (size_t n = 0; n < graph.node_count; ++n)
     for (size_t i = 0; i < graph.nodes[n]->operand_count; ++i)

@@ -2,6 +2,7 @@
 #include "PlanWriter.h"
 
 #include "MemoryPlan.h"
+#include "Symbols.h"
 
 #include <mortise/graph.hpp>
 #include <mortise/portable/Graph.h>
@@ -9,17 +10,33 @@
 
 #include <algorithm>
 #include <map>
+#include <unordered_map>
 
 namespace mortise::passes {
 namespace {
 
 constexpr uint32_t none = UINT32_MAX;
 
+void addSteps(const MortiseExpr &expr, std::vector<plan::ExprStep> &into) {
+  for (size_t i = 0; i < expr.count; ++i)
+    into.emplace_back(expr.steps[i].op, 0, expr.steps[i].value);
+}
+
 std::unique_ptr<plan::TensorTypeT> typeOf(const MortiseType &type) {
   auto result = std::make_unique<plan::TensorTypeT>();
   result->dtype = type.dtype;
   const std::span<const int64_t> extents = dims(type);
   result->dims.assign(extents.begin(), extents.end());
+  if (std::find(extents.begin(), extents.end(), MORTISE_DYNAMIC) == extents.end())
+    return result;
+  for (size_t i = 0; i < extents.size(); ++i) {
+    const bool symbolic = extents[i] == MORTISE_DYNAMIC;
+    if (symbolic)
+      addSteps(type.dim_exprs[i], result->steps);
+    else
+      result->steps.emplace_back(MORTISE_EXPR_CONST, 0, extents[i]);
+    result->step_counts.push_back(symbolic ? static_cast<uint32_t>(type.dim_exprs[i].count) : 1);
+  }
   return result;
 }
 
@@ -35,6 +52,8 @@ public:
     if (Result<void> checked = checkGraph(graph); !checked)
       return checked.error();
     signature();
+    if (Result<void> done = symbols(); !done)
+      return done.error();
     if (Result<void> cut = cutRegions(); !cut)
       return cut.error();
     literals();
@@ -135,11 +154,37 @@ private:
       output->type = typeOf(*value.type);
       output->alias = alias[o];
       plan->outputs.push_back(std::move(output));
+      outputsOf[value.index].push_back(o);
       outputBuffers.push_back(alias[o] >= 0 ? inputBuffers[static_cast<size_t>(alias[o])]
                                             : addBuffer(plan::BufferKind::Output, o, 0, *value.type));
       if (alias[o] >= 0 && graph.inputs[alias[o]] != &value)
         overwritten[static_cast<size_t>(alias[o])] = true;
     }
+  }
+
+  Result<void> symbols() {
+    const Result<std::vector<SymbolSource>> sources = symbolSources(graph);
+    if (!sources)
+      return sources.error();
+    plan->version = graph.symbol_count ? 2 : 1;
+    for (size_t i = 0; i < graph.symbol_count; ++i) {
+      auto symbol = std::make_unique<plan::SymbolT>();
+      symbol->name = graph.symbols[i]->name;
+      symbol->min = graph.symbols[i]->min;
+      symbol->max = graph.symbols[i]->max;
+      symbol->divisor = graph.symbols[i]->divisor;
+      symbol->input = (*sources)[i].input;
+      symbol->dimension = (*sources)[i].dimension;
+      plan->symbols.push_back(std::move(symbol));
+    }
+    for (size_t i = 0; i < graph.guard_count; ++i) {
+      auto guard = std::make_unique<plan::GuardT>();
+      addSteps(graph.guards[i]->expr, guard->steps);
+      guard->relation = graph.guards[i]->relation;
+      guard->reason = graph.guards[i]->reason ? graph.guards[i]->reason : "";
+      plan->guards.push_back(std::move(guard));
+    }
+    return {};
   }
 
   Result<void> cutRegions() {
@@ -193,14 +238,18 @@ private:
     return lastReader[graph.inputs[alias]->index] <= static_cast<int64_t>(r);
   }
 
+  std::span<const uint32_t> outputsFrom(uint32_t v) const {
+    const auto found = outputsOf.find(v);
+    return found == outputsOf.end() ? std::span<const uint32_t>() : std::span<const uint32_t>(found->second);
+  }
+
   // Where region r writes value `v`, which it produces: a buffer of the caller if one can serve.
   uint32_t place(uint32_t v, uint32_t r, uint32_t space) {
     uint32_t chosen = none;
     if (space == 0)
       for (const bool aliased : {true, false})
-        for (uint32_t o = 0; o < graph.output_count && chosen == none; ++o)
-          if (graph.outputs[o]->index == v && (plan->outputs[o]->alias >= 0) == aliased &&
-              (!aliased || mayOverwrite(o, r)))
+        for (uint32_t o : outputsFrom(v))
+          if (chosen == none && (plan->outputs[o]->alias >= 0) == aliased && (!aliased || mayOverwrite(o, r)))
             chosen = outputBuffers[o];
     return chosen != none ? chosen : addArena(space, *graph.values[v]->type);
   }
@@ -216,6 +265,10 @@ private:
     region->lowering = candidate.lowering;
     region->nodes = candidate.nodes;
     region->cost_ns = candidate.costNs;
+    region->specialise = !candidate.specialised.empty();
+    region->specialise_reason = candidate.specialised;
+    alignments.resize(std::max<size_t>(alignments.size(), space + 1), arenaAlignment);
+    alignments[space] = std::max<uint64_t>(alignments[space], target.device->info.alignment);
     const std::span<const std::byte> bytes = regions[r].graph->bytes();
     region->graph.resize(bytes.size());
     std::transform(bytes.begin(), bytes.end(), region->graph.begin(),
@@ -231,7 +284,7 @@ private:
     for (uint32_t v : regions[r].outputs)
       region->outputs.push_back(home[v] = place(v, r, space));
     for (size_t a = 0; a < view.alias_count; ++a)
-      unite(*region, *view.aliases[a], regions[r], space);
+      unite(*region, *view.aliases[a], regions[r], r, space);
 
     for (uint32_t buffer : region->inputs)
       touch(buffer);
@@ -248,19 +301,22 @@ private:
     for (uint32_t v : regions[r].outputs)
       if (std::find(done.begin(), done.end(), v) == done.end()) {
         done.push_back(v);
-        for (uint32_t o = 0; o < graph.output_count; ++o)
-          if (graph.outputs[o]->index == v && outputBuffers[o] != home[v])
+        for (uint32_t o : outputsFrom(v))
+          if (outputBuffers[o] != home[v])
             atEnd.emplace_back(home[v], outputBuffers[o]);
       }
   }
 
-  // A region's aliased input and output are one buffer: the caller's where it may be overwritten, else a copy.
-  void unite(plan::RegionT &region, const MortiseAlias &alias, const Region &cut, uint32_t space) {
+  // A region's aliased input and output are one buffer: the caller's where it may be overwritten; the device's own copy
+  // where this region is the last to read it; else a copy made for it.
+  void unite(plan::RegionT &region, const MortiseAlias &alias, const Region &cut, uint32_t r, uint32_t space) {
     uint32_t &input = region.inputs[alias.input], &output = region.outputs[alias.output];
     if (input == output)
       return;
-    const uint32_t v = cut.outputs[alias.output];
-    const uint32_t work = addArena(space, *graph.values[v]->type);
+    const uint32_t v = cut.outputs[alias.output], from = cut.inputs[alias.input];
+    const bool dies = plan->buffers[input]->kind == plan::BufferKind::Arena && home[from] != input &&
+                      lastReader[from] <= static_cast<int64_t>(r);
+    const uint32_t work = dies ? input : addArena(space, *graph.values[v]->type);
     copy(input, work);
     for (uint32_t o = 0; o < region.outputs.size(); ++o)
       if (cut.outputs[o] == v)
@@ -272,22 +328,27 @@ private:
   // ---- The rest
 
   void layOut() {
+    alignments.resize(plan->spaces.size(), arenaAlignment);
+    std::vector<std::vector<Block>> blocks(plan->spaces.size());
+    std::vector<std::vector<uint32_t>> which(plan->spaces.size());
+    for (uint32_t b = 0; b < plan->buffers.size(); ++b) {
+      plan::BufferT &buffer = *plan->buffers[b];
+      if (buffer.kind != plan::BufferKind::Arena || first[b] == none)
+        continue;
+      buffer.first = first[b];
+      buffer.last = last[b];
+      if (graph.symbol_count)
+        continue; // at run time, when it has a size
+      uint64_t bits = dtypeBits(buffer.type->dtype);
+      for (int64_t extent : buffer.type->dims)
+        bits *= static_cast<uint64_t>(extent);
+      blocks[buffer.space].push_back({(bits + 7) / 8, first[b], last[b], 0});
+      which[buffer.space].push_back(b);
+    }
     for (uint32_t s = 0; s < plan->spaces.size(); ++s) {
-      std::vector<Block> blocks;
-      std::vector<uint32_t> which;
-      for (uint32_t b = 0; b < plan->buffers.size(); ++b) {
-        const plan::BufferT &buffer = *plan->buffers[b];
-        if (buffer.kind != plan::BufferKind::Arena || buffer.space != s || first[b] == none)
-          continue;
-        uint64_t bits = dtypeBits(buffer.type->dtype);
-        for (int64_t extent : buffer.type->dims)
-          bits *= static_cast<uint64_t>(extent);
-        blocks.push_back({(bits + 7) / 8, first[b], last[b], 0});
-        which.push_back(b);
-      }
-      plan->spaces[s]->bytes = assignOffsets(blocks);
-      for (size_t i = 0; i < blocks.size(); ++i)
-        plan->buffers[which[i]]->offset = blocks[i].offset;
+      plan->spaces[s]->bytes = assignOffsets(blocks[s], alignments[s]);
+      for (size_t i = 0; i < blocks[s].size(); ++i)
+        plan->buffers[which[s][i]]->offset = blocks[s][i].offset;
     }
   }
 
@@ -321,19 +382,18 @@ private:
   std::vector<int64_t> lastReader; // of a value: the last region that reads it, or -1
   std::vector<bool> overwritten;   // of an input: some output is written to it
   std::vector<uint32_t> inputBuffers, outputBuffers;
-  std::map<std::pair<uint32_t, uint32_t>, uint32_t> copies; // value and space to buffer
-  std::vector<std::pair<uint32_t, uint32_t>> atEnd;         // source and target buffers
-  std::vector<uint32_t> first, last;                        // steps that use a buffer
+  std::unordered_map<uint32_t, std::vector<uint32_t>> outputsOf; // value to the graph's outputs that it is
+  std::map<std::pair<uint32_t, uint32_t>, uint32_t> copies;      // value and space to buffer
+  std::vector<std::pair<uint32_t, uint32_t>> atEnd;              // source and target buffers
+  std::vector<uint32_t> first, last;                             // steps that use a buffer
+  std::vector<uint64_t> alignments;                              // of memory spaces
 };
 
 } // namespace
 
 Result<void> checkGraph(const MortiseGraph &graph) {
-  for (size_t v = 0; v < graph.value_count; ++v)
-    if (!isStatic(*graph.values[v]->type))
-      return Error{MORTISE_NEEDS_STATIC, std::string("value ") + graph.values[v]->name + " has symbolic extents " +
-                                             typeString(*graph.values[v]->type) +
-                                             "; expected static shapes, compile once for each shape"};
+  if (const Result<std::vector<SymbolSource>> sources = symbolSources(graph); !sources)
+    return sources.error();
   std::vector<bool> input(graph.input_count), output(graph.output_count);
   for (size_t a = 0; a < graph.alias_count; ++a) {
     const MortiseAlias &alias = *graph.aliases[a];
@@ -350,7 +410,7 @@ Result<void> checkGraph(const MortiseGraph &graph) {
                    where + ", and one of them is aliased already; expected at most one alias for each"};
     if (from.flags & MORTISE_VALUE_CONSTANT)
       return Error{MORTISE_INVALID_ARGUMENT, where + ", which is constant; expected a state input"};
-    if (typeString(*from.type) != typeString(*to.type))
+    if (!equalTypes(*from.type, *to.type, graph.symbol_count))
       return Error{MORTISE_INVALID_ARGUMENT,
                    where + ": expected equal types, found " + typeString(*to.type) + " and " + typeString(*from.type)};
     input[alias.input] = output[alias.output] = true;

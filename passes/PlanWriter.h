@@ -8,8 +8,8 @@
 
 namespace mortise::passes {
 
-// What no plan can express. Errors: symbolic extents (NEEDS_STATIC), aliases that contradict each other
-// (INVALID_ARGUMENT).
+// What no plan can express. Errors (INVALID_ARGUMENT): a symbol that no call would know the value of, constants with
+// symbolic extents, aliases that contradict each other.
 Result<void> checkGraph(const MortiseGraph &graph);
 
 // Where values live:

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "Propose.h"
 
+#include "Symbols.h"
+
+#include <mortise/portable/Graph.h>
 #include <mortise/runtime/Call.h>
 
 #include <algorithm>
 #include <cmath>
 #include <mutex>
+#include <optional>
 
 namespace mortise::passes {
 namespace {
@@ -18,7 +22,9 @@ struct Sink {
   const MortiseGraph &graph;
   const NodeGraph &nodes;
   uint32_t target;
+  uint32_t opset; // the plugin's
   Proposals &out;
+  std::string specialised;
   std::mutex mutex;
 
   void refuse(uint32_t node, int32_t reason, std::string detail) {
@@ -48,7 +54,8 @@ struct Sink {
                    std::vector<uint32_t>(candidate->nodes, candidate->nodes + candidate->node_count),
                    candidate->cost_ns,
                    candidate->bytes,
-                   candidate->flops};
+                   candidate->flops,
+                   specialised};
     if (copy.lowering.empty())
       return reject(copy.nodes, "it names no lowering");
     for (size_t i = 0; i < copy.nodes.size(); ++i) {
@@ -60,6 +67,11 @@ struct Sink {
     }
     if (!std::isfinite(copy.costNs) || copy.costNs < 0)
       return reject(copy.nodes, "expected a finite cost of at least 0 ns, found " + std::to_string(copy.costNs));
+    for (uint32_t node : copy.nodes)
+      if (graph.nodes[node]->since > opset)
+        return refuse(node, MORTISE_REASON_OPSET,
+                      "the plugin took it, but knows opset " + std::to_string(opset) + " and the op is of opset " +
+                          std::to_string(graph.nodes[node]->since));
     if (!nodes.convex(setOf(copy.nodes, graph.node_count)))
       return reject(copy.nodes, "its nodes are not convex: a path leaves the set and comes back");
     out.candidates.push_back(std::move(copy));
@@ -75,6 +87,65 @@ struct Sink {
   }
 };
 
+void ask(const MortiseGraph &graph, const NodeGraph &nodes, const std::vector<Target> &targets, uint32_t t,
+         const std::string &specialised, Proposals &result) {
+  const runtime::Plugin &plugin = *targets[t].device->plugin;
+  Sink sink{graph, nodes, t, plugin.table->opset, result, specialised, {}};
+  std::vector<MortiseOption> options;
+  for (const runtime::Setting &setting : targets[t].options)
+    options.push_back({setting.key.c_str(), setting.value.c_str()});
+  MortiseProposeArgs args{};
+  args.struct_size = sizeof args;
+  args.device = targets[t].device->info.device;
+  args.graph = &graph;
+  args.options = options.data();
+  args.option_count = options.size();
+  args.sink = &sink;
+  args.add = [](void *context, const MortiseCandidate *candidate) { static_cast<Sink *>(context)->add(candidate); };
+  args.refuse = [](void *context, uint32_t node, int32_t reason, const char *detail) {
+    static_cast<Sink *>(context)->refuseNode(node, reason, detail);
+  };
+  if (Result<void> done = runtime::call("propose", plugin.table->propose, args); !done)
+    for (uint32_t node = 0; node < graph.node_count; ++node)
+      if (!isLiteral(*graph.nodes[node]))
+        result.refusals.push_back({node, t, MORTISE_REASON_ERROR, done.error().message});
+}
+
+// Shows target `t` the graph with typical numbers for its symbols.
+class Specialised {
+public:
+  Specialised(const MortiseGraph &graph, const NodeGraph &nodes) : graph(graph), nodes(nodes) {}
+
+  void ask(const std::vector<Target> &targets, uint32_t t, const std::string &reason, Proposals &result) {
+    if (!copy)
+      copy = specialise(graph, representativeValues(graph));
+    if (*copy)
+      return passes::ask((**copy)->view(), nodes, targets, t, reason, result);
+    for (uint32_t node = 0; node < graph.node_count; ++node)
+      if (!isLiteral(*graph.nodes[node]))
+        result.refusals.push_back({node, t, MORTISE_REASON_NEEDS_STATIC,
+                                   reason + ", and there are no typical numbers: " + copy->error().message});
+  }
+
+private:
+  const MortiseGraph &graph;
+  const NodeGraph &nodes;
+  std::optional<Result<std::shared_ptr<const Graph>>> copy;
+};
+
+// Why the plugin should be asked again, with numbers; "" when it should not.
+std::string wantsNumbers(const Proposals &result, size_t candidates, size_t refusals, const runtime::Plugin &plugin) {
+  if (!plugin.seesSymbols())
+    return "the plugin speaks ABI revision " + std::to_string(plugin.abiRevision) + " and opset " +
+           std::to_string(plugin.table->opset) + ", which have no symbolic attributes";
+  if (result.candidates.size() != candidates)
+    return "";
+  for (size_t i = refusals; i < result.refusals.size(); ++i)
+    if (result.refusals[i].reason == MORTISE_REASON_NEEDS_STATIC)
+      return "needs static" + (result.refusals[i].detail.empty() ? "" : ": " + result.refusals[i].detail);
+  return "";
+}
+
 } // namespace
 
 const char *reasonName(int32_t reason) {
@@ -87,26 +158,23 @@ Proposals propose(const MortiseGraph &graph, const std::vector<Target> &targets)
                   [](const MortiseNode *node) { return isLiteral(*node); }))
     return result; // nothing to compute: the host copies inputs and literals itself
   const NodeGraph nodes(graph);
+  Specialised specialised(graph, nodes);
   for (uint32_t t = 0; t < targets.size(); ++t) {
-    Sink sink{graph, nodes, t, result, {}};
-    std::vector<MortiseOption> options;
-    for (const runtime::Setting &setting : targets[t].options)
-      options.push_back({setting.key.c_str(), setting.value.c_str()});
-    MortiseProposeArgs args{};
-    args.struct_size = sizeof args;
-    args.device = targets[t].device->info.device;
-    args.graph = &graph;
-    args.options = options.data();
-    args.option_count = options.size();
-    args.sink = &sink;
-    args.add = [](void *context, const MortiseCandidate *candidate) { static_cast<Sink *>(context)->add(candidate); };
-    args.refuse = [](void *context, uint32_t node, int32_t reason, const char *detail) {
-      static_cast<Sink *>(context)->refuseNode(node, reason, detail);
-    };
-    if (Result<void> done = runtime::call("propose", targets[t].device->plugin->table->propose, args); !done)
-      for (uint32_t node = 0; node < graph.node_count; ++node)
-        if (!isLiteral(*graph.nodes[node]))
-          result.refusals.push_back({node, t, MORTISE_REASON_ERROR, done.error().message});
+    const runtime::Plugin &plugin = *targets[t].device->plugin;
+    const size_t candidates = result.candidates.size(), refusals = result.refusals.size();
+    if (graph.symbol_count == 0 || plugin.seesSymbols())
+      ask(graph, nodes, targets, t, "", result);
+    if (graph.symbol_count == 0)
+      continue;
+    const std::string reason = wantsNumbers(result, candidates, refusals, plugin);
+    if (reason.empty())
+      continue;
+    // What it refused for other reasons it will refuse again.
+    result.refusals.erase(
+        std::remove_if(result.refusals.begin() + static_cast<ptrdiff_t>(refusals), result.refusals.end(),
+                       [](const Refusal &refusal) { return refusal.reason != MORTISE_REASON_NEEDS_STATIC; }),
+        result.refusals.end());
+    specialised.ask(targets, t, reason, result);
   }
   return result;
 }

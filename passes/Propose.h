@@ -22,6 +22,7 @@ struct Candidate {
   std::string lowering;
   std::vector<uint32_t> nodes; // ascending
   double costNs = 0, bytes = 0, flops = 0;
+  std::string specialised; // why its kernel wants numbers for the symbols; "" when it does not
 };
 
 struct Refusal {
@@ -38,7 +39,9 @@ struct Proposals {
   std::vector<Refusal> refusals;     // the plugins' own, and ours of what did not validate
 };
 
-// Never fails: a plugin that does becomes refusals with MORTISE_REASON_ERROR.
+// Never fails: a plugin that does becomes refusals with MORTISE_REASON_ERROR. A graph with symbols is shown to a plugin
+// that cannot see them, or takes nothing of it and refuses nodes for them, with numbers in their place; what it then
+// takes is compiled for each set of values.
 Proposals propose(const MortiseGraph &graph, const std::vector<Target> &targets);
 
 } // namespace mortise::passes

@@ -99,11 +99,13 @@ FakePlugin::FakePlugin(const char *name, std::function<MortiseStatus *(const Off
     : answer(std::move(answer)) {
   table.struct_size = sizeof table;
   table.name = name;
+  table.opset = MORTISE_OPSET;
   table.propose = [](MortiseProposeArgs *args) -> MortiseStatus * {
     return reinterpret_cast<FakePlugin *>(args->device)->answer(Offer{*args});
   };
   plugin.name = name;
   plugin.table = &table;
+  plugin.abiRevision = MORTISE_ABI_REVISION;
   device.plugin = &plugin;
   device.info.struct_size = sizeof device.info;
   device.info.device = reinterpret_cast<MortiseDevice *>(this);

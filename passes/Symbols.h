@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What the dispatcher and the plan writer ask about a graph's symbols. Links no LLVM.
+#pragma once
+
+#include <mortise/result.hpp>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace mortise::passes {
+
+// Values that stand for all when costs are asked for, and when a plugin that wants numbers is asked at all: near 64,
+// inside the symbols' ranges, multiples of their divisors, and as the guards want them where some such values are.
+std::vector<int64_t> representativeValues(const MortiseGraph &graph);
+
+// Bytes of a dense tensor for these values; 0 where they give no size.
+double bytesAt(const MortiseType &type, std::span<const int64_t> values);
+
+bool equalTypes(const MortiseType &a, const MortiseType &b, size_t symbolCount);
+
+struct SymbolSource {
+  uint32_t input, dimension;
+};
+// Where a call finds each symbol's value: an input's extent that is just the symbol. Errors: MORTISE_INVALID_ARGUMENT
+// (a symbol without one; a constant input with symbolic extents).
+Result<std::vector<SymbolSource>> symbolSources(const MortiseGraph &graph);
+
+} // namespace mortise::passes
