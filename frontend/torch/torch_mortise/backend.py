@@ -8,26 +8,18 @@ import json
 import logging
 
 import torch
-from torch._decomp import core_aten_decompositions
 from torch._dynamo.backends.common import aot_autograd
 
 from . import _library, region, report
 from .errors import INVALID_ARGUMENT, MortiseError
 from .graph import CompiledGraph, is_tensor
-from .importer import handled
+from .importer.decompositions import table as decompositions
 from .symbols import Key
 
 log = logging.getLogger("torch_mortise")
 OWN_OPTIONS = {"specialize_limit": "64"}
 TRAINING = "training: only inference is compiled; run it under torch.no_grad() or torch.inference_mode()"
 _names = itertools.count()
-
-
-@functools.cache
-def decompositions():
-    """PyTorch's own for what the importer has no handler for; composites stay whole."""
-    mine = handled()
-    return {op: function for op, function in core_aten_decompositions().items() if op not in mine}
 
 
 def read_options(mode, options):

@@ -10,11 +10,24 @@ from . import samples
 from .runner import judge_all, summary
 
 
+def show(record, arguments):
+    limit = 1 if arguments.brief else 20 if arguments.only else 2
+    for place, why in record["failed"][:limit]:
+        print("FAILED", place, why, f"({len(record['failed'])} of {record['samples']})", flush=True)
+    if arguments.only:
+        kinds = {}
+        for place, kind, detail in record["excluded"]:
+            kinds.setdefault((kind, detail) if arguments.brief else place, []).append((place, kind, detail))
+        for places in kinds.values():
+            print("excluded", len(places), *places[0])
+
+
 def main():
     parser = argparse.ArgumentParser(prog="opinfo")
     parser.add_argument("--only", action="append", default=[])
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--save")
+    parser.add_argument("--save", help="a file for every record")
+    parser.add_argument("--brief", action="store_true", help="one line per operator and kind of failure")
     arguments = parser.parse_args()
     started = time.perf_counter()
     if arguments.only:
@@ -24,11 +37,7 @@ def main():
     records = []
     for record in judge_all(tasks, 1 if len(tasks) == 1 else arguments.workers):
         records.append(record)
-        for place, why in record["failed"][: 20 if arguments.only else 2]:
-            print("FAILED", place, why, f"({len(record['failed'])} of {record['samples']})", flush=True)
-        if arguments.only:
-            for place, kind, detail in record["excluded"][:20]:
-                print("excluded", place, kind, detail)
+        show(record, arguments)
     result = summary(records)
     result["seconds"] = round(time.perf_counter() - started, 1)
     if arguments.save:

@@ -49,8 +49,15 @@ def trace(function, tensors, decomposed=None):
     return module
 
 
+def writes(target):
+    return isinstance(target, torch._ops.OpOverload) and target._schema.is_mutable
+
+
 def remove_unused(graph):
     """Without mutations, what no result depends on need not run; placeholders stay."""
+    mutating = {str(n.target) for n in graph.nodes if n.op == "call_function" and writes(n.target)}
+    if mutating:  # of a decomposition's own
+        raise Unmapped(mutating)
     for node in reversed(graph.nodes):
         if node.op in ("call_function", "get_attr") and not node.users:
             graph.erase_node(node)

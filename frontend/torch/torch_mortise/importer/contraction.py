@@ -3,9 +3,9 @@
 
 import torch
 
-from .core import handles, is_node
+from .core import broadcast_shapes, handles, is_node
 from .elementwise import binary
-from ..dtypes import is_float
+from ..dtypes import F32, is_float, is_narrow_float
 
 aten = torch.ops.aten
 
@@ -78,3 +78,28 @@ def mv(e, x, y):
 @handles(aten.linear.default)
 def linear(e, x, weight, bias=None):
     return e.op("linear", x, weight, bias, weight_transposed=False)
+
+
+@handles(aten.addbmm.default)
+def addbmm(e, bias, x, y, beta=1, alpha=1):
+    dtype = e.dtype
+    result = e.op("dot", x, y, lhs_batch=(), rhs_batch=(), lhs_contract=(0, 2), rhs_contract=(0, 1))
+    result = scale(e, result, alpha, dtype)
+    return result if beta == 0 else e.op("add", e.broadcast(scale(e, bias, beta, dtype), result.shape), result)
+
+
+@handles(aten._trilinear.default)
+def trilinear(e, x, y, z, expand_x, expand_y, expand_z, summed, unroll_dim=1):
+    """The sum over `summed` of the product of all three, each with dimensions of 1 put where it says."""
+    dtype = e.dtype
+    rank = len(expand_x) + x.rank
+
+    def put_in(value, axes):
+        shape = iter(value.shape)
+        return e.reshape(value, [1 if i in axes else next(shape) for i in range(rank)])
+
+    values = [put_in(v, axes) for v, axes in ((x, expand_x), (y, expand_y), (z, expand_z))]
+    shape = broadcast_shapes(*[v.shape for v in values])
+    values = [e.broadcast(e.convert(v, F32 if is_narrow_float(dtype) else dtype), shape) for v in values]
+    product = e.op("mul", e.op("mul", values[0], values[2]), values[1])
+    return e.convert(e.op("reduce_sum", product, axes=tuple(sorted(summed))), dtype)

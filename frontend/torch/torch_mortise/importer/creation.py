@@ -59,6 +59,11 @@ def empty_strided(e, shape, stride, **_):
     return e.constant(0, e.dtype, tuple(e.sizes(shape)))
 
 
+@handles(aten.empty_permuted.default)
+def empty_permuted(e, shape, layout, **_):
+    return e.constant(0, e.dtype, tuple(e.sizes(shape)))
+
+
 @handles(aten.arange.default)
 def arange(e, end, **_):
     return arange_step(e, 0, end, 1)

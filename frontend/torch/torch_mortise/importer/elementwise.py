@@ -58,8 +58,8 @@ binary_plain("and", aten.bitwise_and.Tensor, aten.bitwise_and.Scalar)
 binary_plain("or", aten.bitwise_or.Tensor, aten.bitwise_or.Scalar)
 binary_plain("xor", aten.bitwise_xor.Tensor, aten.bitwise_xor.Scalar)
 binary_plain("rem", aten.fmod.Tensor, aten.fmod.Scalar)
-binary_plain("shift_left", aten.bitwise_left_shift.Tensor, aten.bitwise_left_shift.Tensor_Scalar, aten.__lshift__.Tensor, aten.__lshift__.Scalar)
-binary_plain("shift_right", aten.bitwise_right_shift.Tensor, aten.bitwise_right_shift.Tensor_Scalar, aten.__rshift__.Tensor, aten.__rshift__.Scalar)
+binary_plain("shift_left", aten.bitwise_left_shift.Tensor, aten.bitwise_left_shift.Tensor_Scalar, aten.__lshift__.Tensor, aten.__lshift__.Scalar, aten.bitwise_left_shift.Scalar_Tensor)
+binary_plain("shift_right", aten.bitwise_right_shift.Tensor, aten.bitwise_right_shift.Tensor_Scalar, aten.__rshift__.Tensor, aten.__rshift__.Scalar, aten.bitwise_right_shift.Scalar_Tensor)
 
 
 @handles(aten.add.Tensor, aten.add.Scalar)
@@ -387,3 +387,102 @@ def to_copy(e, x, dtype=None, layout=None, device=None, pin_memory=None, non_blo
 @handles(torch.ops.prims.convert_element_type.default)
 def convert_element_type(e, x, dtype):
     return e.convert(x, dtypes.number(dtype))
+
+
+# ---- signs, NaN and decimals -----------------------------------------------------------------------
+
+
+@handles(aten.signbit.default)
+def signbit(e, x):
+    """A NaN has none here."""
+    zero = e.constant(0, x.dtype, x.shape)
+    negative = e.compare(x, zero, "lt")
+    if not is_float(x.dtype):
+        return negative
+    below = e.compare(e.op("div", e.constant(1.0, x.dtype, x.shape), x), zero, "lt")  # 1 / -0 is -inf
+    return e.op("or", negative, below)
+
+
+@handles(aten.copysign.Tensor, aten.copysign.Scalar)
+def copysign(e, size, sign):
+    dtype = e.dtype
+    size, sign = e.pair(size, sign, dtype)
+    size = e.op("abs", size)
+    return e.select(signbit(e, sign), e.op("neg", size), size)
+
+
+def nan_aside(name, overload):
+    @handles(overload)
+    def handler(e, lhs, rhs):
+        dtype = e.dtype
+        lhs, rhs = e.pair(lhs, rhs, dtype)
+        result = e.op(name, lhs, rhs)
+        if not is_float(dtype):
+            return result
+        result = e.select(isnan(e, lhs), rhs, result)
+        return e.select(isnan(e, rhs), lhs, result)
+
+
+nan_aside("max", aten.fmax.default)
+nan_aside("min", aten.fmin.default)
+
+
+@handles(aten.round.decimals)
+def round_decimals(e, x, decimals):
+    if not is_float(x.dtype):
+        return x
+    dtype = x.dtype
+    x = e.convert(x, through_f32(dtype))
+    factor = e.constant(10.0 ** abs(decimals), x.dtype, x.shape)
+    to, back = ("div", "mul") if decimals < 0 else ("mul", "div")
+    return e.convert(e.op(back, e.op("round", e.op(to, x, factor)), factor), dtype)
+
+
+@handles(aten.angle.default)
+def angle(e, x):
+    dtype = e.dtype
+    x = e.convert(x, dtype)
+    zero = e.constant(0.0, dtype, x.shape)
+    result = e.select(e.compare(x, zero, "lt"), e.constant(math.pi, dtype, x.shape), zero)
+    return e.select(isnan(e, x), x, result)
+
+
+@handles(aten.hypot.default)
+def hypot(e, lhs, rhs):
+    """Scaled by the larger side, so that no square overflows or vanishes."""
+    dtype = e.dtype
+    lhs, rhs = (e.op("abs", v) for v in e.pair(lhs, rhs, through_f32(dtype)))
+    large, small = e.op("max", lhs, rhs), e.op("min", lhs, rhs)
+    one, infinity = e.constant(1.0, large.dtype, large.shape), e.constant(math.inf, large.dtype, large.shape)
+    ratio = e.op("div", small, large)
+    result = e.op("mul", large, e.op("sqrt", e.op("add", one, e.op("mul", ratio, ratio))))
+    result = e.select(e.compare(large, e.constant(0.0, large.dtype, large.shape), "eq"), large, result)
+    infinite = e.op("or", e.compare(lhs, infinity, "eq"), e.compare(rhs, infinity, "eq"))
+    return e.convert(e.select(infinite, infinity, result), dtype)
+
+
+def euclid(e, x, y):
+    """gcd by as many steps as the dtype's worst pair (neighbours of Fibonacci) takes."""
+    signed = x.dtype != dtypes.UI8
+    x, y = (e.op("abs", v) if signed else v for v in (x, y))
+    zero = e.constant(0, x.dtype, x.shape)
+    for _ in range({dtypes.I64: 92, dtypes.I32: 46, dtypes.I16: 23}.get(x.dtype, 13)):
+        done = e.compare(y, zero, "eq")
+        x, y = e.select(done, x, y), e.select(done, zero, e.op("rem", x, y))
+    return e.op("abs", x) if signed else x
+
+
+@handles(aten.gcd.default)
+def gcd(e, x, y):
+    return euclid(e, *e.pair(x, y, e.dtype))
+
+
+@handles(aten.lcm.default)
+def lcm(e, x, y):
+    x, y = e.pair(x, y, e.dtype)
+    common = euclid(e, x, y)
+    zero, one = e.constant(0, x.dtype, x.shape), e.constant(1, x.dtype, x.shape)
+    none = e.compare(common, zero, "eq")
+    result = e.op("mul", e.op("div", x, e.select(none, one, common)), y)
+    result = e.op("abs", result) if x.dtype != dtypes.UI8 else result
+    return e.select(none, zero, result)

@@ -5,14 +5,15 @@ import math
 
 import torch
 
-from ..dtypes import I1, I32, I64, UI8, Unsupported
+from .. import dtypes
+from ..dtypes import F32, I1, I32, I64, UI8, Unsupported, is_narrow_float
 from .core import axis_of, broadcast_shapes, handles
 
 aten = torch.ops.aten
 
 
-def as_index(e, index):
-    if index.dtype in (I1, UI8):
+def as_index(e, index, masks=False):
+    if masks and index.dtype in (I1, UI8):
         raise Unsupported("a boolean index: the result's shape depends on data")
     return index if index.dtype in (I32, I64) else e.convert(index, I64)
 
@@ -39,16 +40,114 @@ def index_select(e, x, axis, indices):
 
 @handles(aten.gather.default)
 def gather(e, x, axis, indices, sparse_grad=False):
-    if x.rank == 0:
-        return x
+    if x.rank == 0 or indices.rank == 0:  # a scalar stands for one element
+        x, indices = e.reshape(x, x.shape or (1,)), e.reshape(indices, indices.shape or (1,))
+        return e.reshape(gather(e, x, axis, indices), tuple(e.value.shape))
+    if indices.elements == 0:
+        return e.constant(0, x.dtype, indices.shape)
     return e.op("take_along", x, as_index(e, indices), axis=axis_of(axis, x.rank))
+
+
+@handles(aten.take.default)
+def take(e, x, indices):
+    return e.op("take", e.reshape(x, (x.elements,)), as_index(e, indices), axis=0)
+
+
+@handles(aten.put.default)
+def put(e, x, indices, source, accumulate=False):
+    count = (indices.elements,)
+    flat, mode = e.reshape(x, (x.elements,)), "add" if accumulate else "set"
+    indices, source = e.reshape(as_index(e, indices), count), e.reshape(source, count)
+    return e.reshape(e.op("put", flat, indices, source, axis=0, mode=mode), x.shape)
+
+
+@handles(aten.masked_scatter.default)
+def masked_scatter(e, x, mask, source):
+    """The i-th element under the mask becomes the i-th of the source."""
+    shape = broadcast_shapes(x.shape, mask.shape)
+    x, mask = e.broadcast(x, shape), e.broadcast(e.convert(mask, I1), shape)
+    if 0 in shape or source.elements == 0:
+        return x
+    count = math.prod(shape)
+    flat = e.reshape(mask, (count,))
+    place = e.op("cumsum", e.convert(flat, I64), axis=0)
+    place = e.op("sub", place, e.constant(1, I64, (count,)))
+    place = e.op("min", place, e.constant(source.elements - 1, I64, (count,)))
+    place = e.op("max", place, e.constant(0, I64, (count,)))
+    chosen = e.op("take", e.reshape(source, (source.elements,)), place, axis=0)
+    return e.select(mask, e.reshape(chosen, shape), x)
+
+
+@handles(aten.nonzero_static.default)
+def nonzero_static(e, x, size, fill_value=-1):
+    """Coordinates of the first `size` elements that are not zero, then `fill_value`."""
+    if size == 0 or x.elements == 0 or x.rank == 0:
+        shape = (size, x.rank)
+        if x.elements == 0 or 0 in shape:
+            return e.constant(fill_value, I64, shape)
+    count = x.elements
+    there = e.reshape(e.convert(x, I1), (count,))
+    place = e.op("sub", e.op("cumsum", e.convert(there, I64), axis=0), e.constant(1, I64, (count,)))
+    # what is zero, or comes too late, goes to a row that is cut off
+    kept = e.op("and", there, e.compare(place, e.constant(size, I64, (count,)), "lt"))
+    place = e.select(kept, place, e.constant(size, I64, (count,)))
+    grid = [e.reshape(e.iota(x.shape, I64, axis), (count, 1)) for axis in range(x.rank)]
+    grid = grid[0] if x.rank == 1 else e.op("concatenate", *grid, axis=1)
+    rows = e.op("put", e.constant(fill_value, I64, (size + 1, x.rank)), place, grid, axis=0, mode="set")
+    return e.slice(rows, 0, 0, size)
+
+
+def count_below(e, boundaries, values, right, sorter=None):
+    """How many of the sorted boundaries [..., n] lie below each of values [..., m] (not above, with `right`); n at most."""
+    dtype = dtypes.number(torch.promote_types(dtypes.TO_TORCH[boundaries.dtype], dtypes.TO_TORCH[values.dtype]))
+    if sorter is not None:
+        boundaries = e.op("take_along", boundaries, as_index(e, sorter), axis=boundaries.rank - 1)
+    if dtype == I1:
+        dtype = dtypes.I32
+    boundaries, values = e.convert(boundaries, dtype), e.convert(values, dtype)
+    n = boundaries.shape[-1]
+    shape = values.shape + (n,)
+    lead = boundaries.rank - 1
+    edges = e.broadcast(boundaries, shape, tuple(range(lead)) + (len(shape) - 1,))
+    values = e.broadcast(values, shape, tuple(range(len(shape) - 1)))
+    # as a binary search for the first edge that is not below: NaN goes behind every edge
+    beyond = e.compare(edges, values, "gt" if right else "ge")
+    below = e.op("not", beyond)
+    if dtypes.is_float(dtype):
+        nan = e.compare(edges, edges, "ne")
+        below = e.op("and", below, e.op("or", e.op("not", nan), e.compare(values, values, "ne")))
+        if not right:
+            below = e.op("and", below, e.op("not", e.op("and", nan, e.compare(values, values, "ne"))))
+    return e.op("reduce_sum", e.convert(below, I64), axes=(len(shape) - 1,))
+
+
+@handles(aten.searchsorted.Tensor)
+def searchsorted(e, boundaries, values, out_int32=False, right=False, side=None, sorter=None):
+    right = right or side == "right"
+    return e.convert(count_below(e, boundaries, values, right, sorter), e.dtype)
+
+
+@handles(aten.searchsorted.Scalar)
+def searchsorted_scalar(e, boundaries, value, out_int32=False, right=False, side=None, sorter=None):
+    at = boundaries.dtype if not isinstance(value, float) or dtypes.is_float(boundaries.dtype) else dtypes.F32
+    return searchsorted(e, boundaries, e.constant(value, at), out_int32, right, side, sorter)
+
+
+@handles(aten.bucketize.Tensor)
+def bucketize(e, values, boundaries, out_int32=False, right=False):
+    return e.convert(count_below(e, boundaries, values, right), e.dtype)
+
+
+@handles(aten.bucketize.Scalar)
+def bucketize_scalar(e, value, boundaries, out_int32=False, right=False):
+    return searchsorted_scalar(e, boundaries, value, out_int32, right)
 
 
 def split_indices(e, x, indices):
     """(axes indexed, index Values of one shape, the order of x's dimensions with those axes first, where the block of index
     dimensions stands in the result)."""
     axes = [i for i, index in enumerate(indices) if index is not None]
-    values = [as_index(e, indices[a]) for a in axes]
+    values = [as_index(e, indices[a], masks=True) for a in axes]
     shape = broadcast_shapes(*[v.shape for v in values])
     values = [e.broadcast(v, shape) for v in values]
     adjacent = axes[-1] - axes[0] == len(axes) - 1
@@ -76,7 +175,8 @@ def index_tensor(e, x, indices):
 @handles(aten.index_copy.default)
 def index_copy(e, x, axis, indices, source):
     if x.rank == 0:
-        return e.reshape(source, ())
+        x, source = e.reshape(x, (1,)), e.reshape(source, (1,))
+        return e.reshape(index_copy(e, x, 0, indices, source), ())
     indices = as_index(e, indices)
     return e.op(
         "put",
@@ -92,7 +192,8 @@ def index_copy(e, x, axis, indices, source):
 def index_add(e, x, axis, indices, source, alpha=1):
     indices = as_index(e, indices)
     if x.rank == 0:
-        raise Unsupported("index_add of a scalar")
+        x, source = e.reshape(x, (1,)), e.reshape(source, (1,))
+        return e.reshape(index_add(e, x, 0, indices, source, alpha), ())
     source = e.convert(source, x.dtype)
     if alpha != 1:
         source = e.op("mul", source, e.constant(alpha, x.dtype, source.shape))
@@ -131,8 +232,10 @@ def index_put(e, x, indices, values, accumulate=False, unsafe=False):
 
 def scatter_into(e, x, axis, indices, source, mode):
     """Writes source[p] at p with its coordinate along `axis` replaced by indices[p], in row-major order of p."""
-    if x.rank == 0:
-        raise Unsupported("scatter of a scalar")
+    if x.rank == 0 or indices.rank == 0 or source.rank == 0:
+        shape = x.shape
+        x, indices, source = (e.reshape(v, v.shape or (1,)) for v in (x, indices, source))
+        return e.reshape(scatter_into(e, x, axis, indices, source, mode), shape)
     axis = axis_of(axis, x.rank)
     for i in range(source.rank):
         source = e.slice(source, i, 0, indices.shape[i])
@@ -167,3 +270,53 @@ def scatter_value(e, x, axis, indices, value):
 @handles(aten.scatter_add.default)
 def scatter_add(e, x, axis, indices, source):
     return scatter_into(e, x, axis, indices, source, "add")
+
+
+# ---- bags of rows --------------------------------------------------------------------------------
+
+
+def masked_rows(e, rows, keep, fill):
+    mask = e.broadcast(keep, rows.shape, (0,))
+    return e.select(mask, rows, e.constant(fill, rows.dtype, rows.shape))
+
+
+@handles(aten._embedding_bag.default, aten._embedding_bag_forward_only.default)
+def embedding_bag(e, table, indices, offsets, scale_grad_by_freq=False, mode=0, sparse=False, weights=None,
+                  include_last_offset=False, padding=-1):
+    """Sums (0), means (1) or maxima (2) over runs of rows that begin at `offsets`."""
+    if any(e.uses(i) for i in (1, 2, 3)):
+        raise Unsupported("embedding_bag's saved offsets and sizes")
+    count, bags = indices.elements, offsets.shape[0] - bool(include_last_offset)
+    width, dtype = table.shape[1], table.dtype
+    if 0 in (count, bags, width):
+        return e.constant(0, dtype, (bags, width)), None, None, None
+    indices = counted_from_zero(e, e.reshape(indices, (count,)), table.shape[0])
+    starts = e.convert(e.slice(offsets, 0, 0, bags), I64)
+    # a row lies in bag b when b is the last that starts at it or before
+    shape = (count, bags)
+    begun = e.compare(e.broadcast(starts, shape, (1,)), e.iota(shape, I64, 0), "le")
+    bag = e.op("sub", e.op("reduce_sum", e.convert(begun, I64), axes=(1,)), e.constant(1, I64, (count,)))
+    keep = e.compare(bag, e.constant(0, I64, (count,)), "ge")
+    if padding >= 0:
+        keep = e.op("and", keep, e.compare(indices, e.constant(padding, I64, (count,)), "ne"))
+    wide = F32 if is_narrow_float(dtype) else dtype
+    rows = e.convert(e.op("take", table, indices, axis=0), wide)
+    if weights is not None:
+        rows = e.op("mul", rows, e.broadcast(e.convert(e.reshape(weights, (count,)), wide), rows.shape, (0,)))
+    member = e.compare(e.broadcast(bag, shape, (0,)), e.iota(shape, I64, 1), "eq")
+    member = e.op("and", member, e.broadcast(keep, shape, (0,)))
+    sizes = e.op("reduce_sum", e.convert(member, I64), axes=(0,))
+    if mode == 2:
+        full = shape + (width,)
+        spread, mask = e.broadcast(rows, full, (0, 2)), e.broadcast(member, full, (0, 1))
+        result = e.op("reduce_max", e.select(mask, spread, e.constant(-math.inf, wide, full)), axes=(0,))
+        some = e.broadcast(e.compare(sizes, e.constant(0, I64, sizes.shape), "gt"), result.shape, (0,))
+        result = e.select(some, result, e.constant(0, wide, result.shape))
+    else:
+        place = e.op("max", bag, e.constant(0, I64, (count,)))
+        result = e.constant(0, wide, (bags, width))
+        result = e.op("put", result, place, masked_rows(e, rows, keep, 0), axis=0, mode="add")
+    if mode == 1:
+        sizes = e.op("max", sizes, e.constant(1, I64, sizes.shape))
+        result = e.op("div", result, e.broadcast(e.convert(sizes, wide), result.shape, (0,)))
+    return e.convert(result, dtype), None, None, None

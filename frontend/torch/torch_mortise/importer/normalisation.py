@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Softmax and the normalisations, kept whole."""
 
+import math
+
 import torch
 
-from ..dtypes import F32, Unsupported, is_narrow_float
+from .. import dtypes
+from ..dtypes import F32, is_narrow_float
 from .core import axis_of, handles
 
 aten = torch.ops.aten
@@ -43,61 +46,102 @@ def layer_norm(e, x, shape, scale, bias, epsilon):
     )
     if not (e.uses(1) or e.uses(2)):
         return result, None, None
-    saved = F32 if is_narrow_float(x.dtype) else x.dtype
+    wide = e.convert(x, F32 if is_narrow_float(x.dtype) else x.dtype)
     kept = x.shape[:axis] + (1,) * len(shape)
-    return (result, *statistics(e, e.convert(x, saved), tuple(range(axis, x.rank)), epsilon, kept))
+    made = statistics(e, wide, tuple(range(axis, x.rank)), epsilon, kept)
+    return (result, *(e.convert(v, dtypes.number(e.value[1].dtype)) for v in made))
 
 
 @handles(aten._fused_rms_norm.default)
 def rms_norm(e, x, shape, scale, epsilon):
-    if e.uses(1):
-        raise Unsupported("rms_norm's saved statistics")
     if epsilon is None:
         epsilon = torch.finfo(e.value[0].dtype).eps
     axis = x.rank - len(shape)
-    return e.op("rms_norm", x, parameter(e, scale, x.dtype), axis=axis, epsilon=float(epsilon)), None
+    result = e.op("rms_norm", x, parameter(e, scale, x.dtype), axis=axis, epsilon=float(epsilon))
+    if not e.uses(1):
+        return result, None
+    wide = e.convert(x, F32 if is_narrow_float(x.dtype) else x.dtype)
+    square = e.op("mean", e.op("mul", wide, wide), axes=tuple(range(axis, x.rank)))
+    rstd = e.op("rsqrt", e.op("add", square, e.constant(float(epsilon), wide.dtype, square.shape)))
+    return result, e.convert(e.reshape(rstd, x.shape[:axis] + (1,) * len(shape)), dtypes.number(e.value[1].dtype))
 
 
 @handles(aten.native_group_norm.default)
 def group_norm(e, x, scale, bias, n, c, hw, groups, epsilon):
-    if e.uses(1) or e.uses(2):
-        raise Unsupported("group_norm's saved statistics")
-    return (
-        e.op(
-            "group_norm",
-            x,
-            parameter(e, scale, x.dtype),
-            parameter(e, bias, x.dtype),
-            groups=groups,
-            epsilon=float(epsilon),
-        ),
-        None,
-        None,
-    )
+    scale_, bias_ = parameter(e, scale, x.dtype), parameter(e, bias, x.dtype)
+    result = e.op("group_norm", x, scale_, bias_, groups=groups, epsilon=float(epsilon))
+    if not (e.uses(1) or e.uses(2)):
+        return result, None, None
+    rows = e.reshape(e.convert(x, F32 if is_narrow_float(x.dtype) else x.dtype), (n, groups, (c // groups) * hw))
+    saved = statistics(e, rows, (2,), epsilon, (n, groups))
+    return (result, *(e.convert(v, dtypes.number(e.value[1].dtype)) for v in saved))
+
+
+# ---- batches --------------------------------------------------------------------------------------
 
 
 @handles(aten._native_batch_norm_legit_no_training.default)
 def batch_norm(e, x, scale, bias, mean, variance, momentum, epsilon):
-    if e.uses(1) or e.uses(2):
-        raise Unsupported("batch_norm's saved statistics")
+    empty = [e.constant(0.0, dtypes.number(e.value[i].dtype), (0,)) if e.uses(i) else None for i in (1, 2)]
     if any(v is not None and v.dtype != x.dtype for v in (scale, bias, mean, variance)):
         dtype = x.dtype  # narrow input, wide statistics: computed wide, rounded once
         wide = [parameter(e, v, F32) for v in (x, scale, bias, mean, variance)]
-        return e.convert(e.op("batch_norm", *wide, epsilon=float(epsilon)), dtype), None, None
-    return e.op("batch_norm", x, scale, bias, mean, variance, epsilon=float(epsilon)), None, None
+        return e.convert(e.op("batch_norm", *wide, epsilon=float(epsilon)), dtype), *empty
+    return e.op("batch_norm", x, scale, bias, mean, variance, epsilon=float(epsilon)), *empty
+
+
+def by_batch(e, x, scale, bias, epsilon):
+    """x normalised, each channel by its own statistics; the wide input, its mean, variance and 1 / deviation."""
+    dtype = x.dtype
+    x = e.convert(x, F32 if is_narrow_float(dtype) else dtype)
+    axes = tuple(i for i in range(x.rank) if i != 1)
+    channels = (x.shape[1],)
+    mean = e.op("mean", x, axes=axes)
+    centred = e.op("sub", x, e.broadcast(mean, x.shape, (1,)))
+    variance = e.op("mean", e.op("mul", centred, centred), axes=axes)
+    rstd = e.op("rsqrt", e.op("add", variance, e.constant(epsilon, x.dtype, channels)))
+    result = e.op("mul", centred, e.broadcast(rstd, x.shape, (1,)))
+    for name, value in (("mul", scale), ("add", bias)):
+        if value is not None:
+            result = e.op(name, result, e.broadcast(e.convert(value, x.dtype), x.shape, (1,)))
+    return e.convert(result, dtype), mean, variance, rstd
+
+
+def saved(e, *values):
+    return tuple(e.convert(v, dtypes.number(e.value[i].dtype)) for i, v in enumerate(values, 1))
 
 
 @handles(aten._native_batch_norm_legit.no_stats)
 def batch_norm_without_statistics(e, x, scale, bias, training, momentum, epsilon):
-    """Normalises each channel by its own statistics: instance norm arrives so."""
-    if e.uses(1) or e.uses(2):
-        raise Unsupported("batch_norm's saved statistics")
-    dtype = x.dtype
-    x = e.convert(x, F32 if is_narrow_float(dtype) else dtype)
-    axes = tuple(i for i in range(x.rank) if i != 1)
-    mean, rstd = statistics(e, x, axes, epsilon, (x.shape[1],))
-    result = e.op("mul", e.op("sub", x, e.broadcast(mean, x.shape, (1,))), e.broadcast(rstd, x.shape, (1,)))
-    for name, value in (("mul", scale), ("add", bias)):
-        if value is not None:
-            result = e.op(name, result, e.broadcast(e.convert(value, x.dtype), x.shape, (1,)))
-    return e.convert(result, dtype), None, None
+    """Instance norm arrives so."""
+    result, mean, _, rstd = by_batch(e, x, scale, bias, epsilon)
+    return (result, *saved(e, mean, rstd))
+
+
+@handles(aten._native_batch_norm_legit_functional.default)
+def batch_norm_functional(e, x, scale, bias, running_mean, running_variance, training, momentum, epsilon):
+    """Also gives the running statistics after this batch."""
+    if not training:
+        results = batch_norm(e, x, scale, bias, running_mean, running_variance, momentum, epsilon)
+        return (*results, running_mean, running_variance)
+    result, mean, variance, rstd = by_batch(e, x, scale, bias, epsilon)
+    count = x.elements // x.shape[1] if x.shape[1] else 0
+    unbiased = e.constant(count / (count - 1) if count > 1 else math.nan, variance.dtype, variance.shape)
+    fresh = mean, e.op("mul", variance, unbiased)
+    running = [
+        moved(e, old, new, momentum) for old, new in zip((running_mean, running_variance), fresh)
+    ]
+    return (result, *saved(e, mean, rstd), *running)
+
+
+def moved(e, old, new, momentum):
+    wide = e.convert(old, new.dtype)
+    kept = e.op("mul", wide, e.constant(1.0 - momentum, new.dtype, new.shape))
+    return e.convert(e.op("add", kept, e.op("mul", new, e.constant(momentum, new.dtype, new.shape))), old.dtype)
+
+
+@handles(aten._batch_norm_with_update_functional.default)
+def batch_norm_with_update(e, x, scale, bias, running_mean, running_variance, momentum, epsilon):
+    results = batch_norm_functional(e, x, scale, bias, running_mean, running_variance, True, momentum, epsilon)
+    reserve = e.constant(0, dtypes.number(e.value[3].dtype), tuple(e.value[3].shape)) if e.uses(3) else None
+    return (*results[:3], reserve, *results[3:])

@@ -127,31 +127,63 @@ def padded_windows(e, x, fill, lead, windows):
 
 
 def max_pool_indices(e, x, windows):
-    """The place in x's spatial dimensions of each window's first largest element; NaN is largest."""
-    space = x.shape[2:]
+    """The place in x's spatial dimensions of each window's largest element."""
     seen = padded_windows(e, x, lowest(x.dtype), 2, windows)
-    places = e.reshape(e.iota((math.prod(space),), I64), (1, 1) + space)
-    places = padded_windows(e, places, -1, 2, windows)
+    space = x.shape[2:]
+    places = e.reshape(e.iota((math.prod(space),), I64), space)
+    return largest_place(e, seen, padded_windows(e, places, -1, 0, windows))
+
+
+def largest_place(e, seen, places):
+    """Of the windows `seen` [lead..., o..., k], where each one's largest element stands; `places` [o..., k] says where each came
+    from, -1 for none. The first of equal ones, the last of NaN, as eager's loop chooses."""
+    axis = seen.rank - 1
+    places = e.broadcast(places, seen.shape, tuple(range(seen.rank - places.rank, seen.rank)))
     inside = e.compare(places, e.constant(0, I64, places.shape), "ge")
-    inside = e.broadcast(e.reshape(inside, inside.shape[1:]), seen.shape, tuple(range(1, seen.rank)))
-    places = e.broadcast(e.reshape(places, places.shape[1:]), seen.shape, tuple(range(1, seen.rank)))
-    # padding never wins: the first element inside that equals the largest
-    largest = e.op("reduce_max", seen, axes=(seen.rank - 1,))
-    spread = e.broadcast(largest, seen.shape, tuple(range(largest.rank)))
-    wins = e.compare(seen, spread, "eq")
-    if is_float(x.dtype):
+    largest = e.op("reduce_max", seen, axes=(axis,))
+    wins = e.compare(seen, e.broadcast(largest, seen.shape, tuple(range(axis))), "eq")
+    order = e.op("neg", e.iota(seen.shape, I64, axis))
+    if is_float(seen.dtype):
         nan = e.compare(seen, seen, "ne")
         wins = e.op("or", wins, nan)
-        # every later NaN replaces an earlier choice in eager's loop; the last one stays
-        some = e.broadcast(e.op("reduce_max", nan, axes=(seen.rank - 1,)), seen.shape, tuple(range(largest.rank)))
-        order = e.iota(seen.shape, I64, seen.rank - 1)
-        order = e.select(some, order, e.op("neg", order))
-    else:
-        order = e.op("neg", e.iota(seen.shape, I64, seen.rank - 1))
-    beyond = e.constant(-(1 << 62), I64, seen.shape)
-    order = e.select(e.op("and", wins, inside), order, beyond)
-    chosen = e.reshape(e.op("argmax", order, axis=seen.rank - 1), largest.shape + (1,))
-    return e.reshape(e.op("take_along", places, chosen, axis=seen.rank - 1), largest.shape)
+        some = e.broadcast(e.op("reduce_max", nan, axes=(axis,)), seen.shape, tuple(range(axis)))
+        order = e.select(some, e.op("neg", order), order)
+    order = e.select(e.op("and", wins, inside), order, e.constant(-(1 << 62), I64, seen.shape))
+    chosen = e.reshape(e.op("argmax", order, axis=axis), largest.shape + (1,))
+    return e.reshape(e.op("take_along", places, chosen, axis=axis), largest.shape)
+
+
+def adaptive_max_pool(overload, rank):
+    @handles(overload)
+    def handler(e, x, shape):
+        shape, lead = tuple(e.sizes(shape)), x.rank - rank
+        if 0 in x.shape[:lead] + shape:
+            return e.constant(0, x.dtype, x.shape[:lead] + shape), e.constant(0, I64, x.shape[:lead] + shape)
+        seen, space = x, x.shape[lead:]
+        places = e.reshape(e.iota((math.prod(space),), I64), space)
+        for i, count in enumerate(shape):
+            positions, inside = ranges(*adaptive_windows(space[i], count))
+            axes, inside = (lead + 2 * i, lead + 2 * i + 1), e.tensor_literal(inside)
+            positions = e.tensor_literal(positions)
+            seen = e.op("take", seen, positions, axis=axes[0])
+            mask = e.broadcast(inside, seen.shape, axes)
+            seen = e.select(mask, seen, e.constant(lowest(x.dtype), x.dtype, seen.shape))
+            places = e.op("take", places, positions, axis=2 * i)
+            mask = e.broadcast(inside, places.shape, (2 * i, 2 * i + 1))
+            places = e.select(mask, places, e.constant(-1, I64, places.shape))
+
+        def together(value, lead):
+            order = [*range(lead), *(lead + 2 * i for i in range(rank)), *(lead + 2 * i + 1 for i in range(rank))]
+            value = e.transpose(value, order)
+            return e.reshape(value, value.shape[: lead + rank] + (math.prod(value.shape[lead + rank :]),))
+
+        seen = together(seen, lead)
+        result = e.op("reduce_max", seen, axes=(seen.rank - 1,))
+        return result, largest_place(e, seen, together(places, 0)) if e.uses(1) else None
+
+
+adaptive_max_pool(aten.adaptive_max_pool2d.default, 2)
+adaptive_max_pool(aten.adaptive_max_pool3d.default, 3)
 
 
 def max_pool(overload, rank):

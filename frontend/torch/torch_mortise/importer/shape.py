@@ -209,17 +209,72 @@ def select_scatter(e, x, source, axis, index):
 
 @handles(aten.as_strided.default)
 def as_strided(e, x, size, stride, offset=None):
-    if not e.node.args[0].meta["val"].is_contiguous():
-        raise Unsupported("as_strided of a tensor that is not contiguous")
+    from ..layout import memory_order  # which imports VIEWS from here
+
+    fake = e.node.args[0].meta["val"]
+    order = memory_order(x.shape, tuple(e.sizes(fake.stride())))
+    begin = e.size(fake.storage_offset())
+    if order is None or begin:
+        raise Unsupported("as_strided of a tensor that is a part of another's memory")
+    x = e.transpose(x, order)  # as it lies in memory
     shape, strides = tuple(e.sizes(size)), e.sizes(stride)
+    offset = 0 if offset is None else e.size(offset)
     dense = 1
     for extent, step in zip(reversed(shape), reversed(strides)):
         if extent != 1 and step != dense:
-            raise Unsupported("as_strided with strides that are not dense")
+            dense = -1
+            break
         dense *= extent
-    if dense != x.elements or offset:
-        raise Unsupported("as_strided of a part")
-    return e.reshape(x, shape)
+    if dense == x.elements and not offset:
+        return e.reshape(x, shape)
+    if 0 in shape:
+        return e.constant(0, x.dtype, shape)
+    if offset + sum((n - 1) * s for n, s in zip(shape, strides)) >= x.elements:
+        raise Unsupported("as_strided beyond the tensor's own memory")
+    return e.op("take", e.reshape(x, (x.elements,)), positions(e, shape, strides, offset), axis=0)
+
+
+def positions(e, shape, strides, offset):
+    """offset + the sum of coordinate * stride, as i64."""
+    place = e.constant(offset, dtypes.I64, shape)
+    for axis, step in enumerate(strides):
+        if shape[axis] > 1 and step:
+            steps = e.op("mul", e.iota(shape, dtypes.I64, axis), e.constant(step, dtypes.I64, shape))
+            place = e.op("add", place, steps)
+    return place
+
+
+@handles(aten.as_strided_scatter.default)
+def as_strided_scatter(e, x, source, size, stride, offset=None):
+    from ..layout import inverse, memory_order
+
+    fake = e.node.args[0].meta["val"]
+    order = memory_order(x.shape, tuple(e.sizes(fake.stride())))
+    if order is None or e.size(fake.storage_offset()):
+        raise Unsupported("as_strided of a tensor that is a part of another's memory")
+    shape, strides, offset = tuple(e.sizes(size)), e.sizes(stride), 0 if offset is None else e.size(offset)
+    if 0 in shape:
+        return x
+    if offset + sum((n - 1) * s for n, s in zip(shape, strides)) >= x.elements:
+        raise Unsupported("as_strided beyond the tensor's own memory")
+    place = positions(e, shape, strides, offset)
+    memory = e.transpose(x, order)
+    flat = e.reshape(memory, (x.elements,))
+    source = e.reshape(e.convert(source, x.dtype), (place.elements,))
+    flat = e.op("put", flat, e.reshape(place, (place.elements,)), source, axis=0, mode="set")
+    return e.transpose(e.reshape(flat, memory.shape), inverse(order))
+
+
+@handles(aten.unfold.default)
+def unfold(e, x, axis, size, step):
+    """Windows of `size` along `axis`, `step` apart, as a last dimension."""
+    if x.rank == 0:
+        return e.reshape(x, (1,) * size)
+    axis = axis_of(axis, x.rank)
+    count = (x.shape[axis] - size) // step + 1
+    place = positions(e, (count, size), (step, 1), 0)
+    result = e.op("take", x, place, axis=axis)
+    return e.transpose(result, [i for i in range(result.rank) if i != axis + 1] + [axis + 1])
 
 
 @handles(aten.copy.default)
@@ -239,6 +294,22 @@ def diagonal(e, x, offset=0, first=0, second=1):
     flat = e.reshape(e.transpose(x, rest + [first, second]), lead + (rows * columns,))
     begin = offset if offset >= 0 else -offset * columns
     return e.slice(flat, len(lead), begin, min(begin + (count - 1) * (columns + 1) + 1, rows * columns), columns + 1)
+
+
+@handles(aten.diagonal_scatter.default)
+def diagonal_scatter(e, x, source, offset=0, first=0, second=1):
+    first, second = axis_of(first, x.rank), axis_of(second, x.rank)
+    rest = [i for i in range(x.rank) if i not in (first, second)]
+    rows, columns, source = x.shape[first], x.shape[second], e.convert(source, x.dtype)
+    count = source.shape[-1]
+    if source.elements == 0:
+        return x
+    order = rest + [first, second]
+    moved = e.transpose(x, order)
+    flat = e.reshape(moved, moved.shape[:-2] + (rows * columns,))
+    place = positions(e, (count,), (columns + 1,), offset if offset >= 0 else -offset * columns)
+    flat = e.op("put", flat, place, source, axis=len(rest), mode="set")
+    return e.transpose(e.reshape(flat, moved.shape), [order.index(i) for i in range(x.rank)])
 
 
 # ---- sizes: numbers of the graph, not tensors ----------------------------------------------------

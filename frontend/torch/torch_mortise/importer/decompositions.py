@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Which of PyTorch's decompositions run before the import: its core set, and those listed here, for what has no handler."""
+
+import functools
+
+import torch
+from torch._decomp import core_aten_decompositions, get_decompositions
+
+from .core import HANDLERS
+
+aten = torch.ops.aten
+
+LISTED = (
+    aten.addmv.default,
+    aten.as_strided_copy.default,
+    aten.grid_sampler_2d.default,
+    aten.ldexp.Tensor,
+    aten.narrow_copy.default,
+    aten.native_batch_norm.default,
+    aten.permute_copy.default,
+    aten.tril_indices.default,
+    aten.triu_indices.default,
+    aten.unbind_copy.int,
+    aten.upsample_bicubic2d.default,
+    aten.upsample_bicubic2d.vec,
+    aten.upsample_bilinear2d.default,
+    aten.upsample_bilinear2d.vec,
+    aten.upsample_linear1d.default,
+    aten.upsample_linear1d.vec,
+    aten.upsample_nearest1d.vec,
+    aten.upsample_nearest2d.vec,
+    aten.upsample_nearest3d.vec,
+    aten.upsample_trilinear3d.default,
+    aten.upsample_trilinear3d.vec,
+    aten.view_copy.default,
+)
+
+
+@functools.cache
+def table():
+    """overload -> function. An overload with a handler stays whole."""
+    listed = get_decompositions([op for op in LISTED if op not in HANDLERS])
+    return {**{op: f for op, f in core_aten_decompositions().items() if op not in HANDLERS}, **listed}
