@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <mutex>
 #include <thread>
 #include <unordered_map>
@@ -15,12 +16,14 @@ struct Compiler::Impl {
   Target target;
   std::unique_ptr<Session> session;
   mutable std::mutex mutex;
-  std::vector<std::unique_ptr<Backend>> idle; // backends that no thread uses now
+  std::vector<std::unique_ptr<Backend>>
+      idle; // backends that no thread uses now
   std::unordered_map<std::string, Function> known;
   std::atomic<uint64_t> serial = 0;
   Statistics statistics;
 
-  Result<Function> compile(std::unique_ptr<Backend> &backend, Dag dag, const std::string &name);
+  Result<Function> compile(std::unique_ptr<Backend> &backend, Dag dag,
+                           const std::string &name);
 };
 
 Compiler::Compiler(std::unique_ptr<Impl> impl) : impl(std::move(impl)) {}
@@ -41,7 +44,8 @@ Compiler::Statistics Compiler::statistics() const {
   return impl->statistics;
 }
 
-// Letters and digits of a group's name, so that profilers show something readable.
+// Letters and digits of a group's name, so that profilers show something
+// readable.
 static std::string symbolName(const std::string &name, uint64_t number) {
   std::string symbol = "mortise_" + std::to_string(number) + "_";
   for (char letter : name.substr(0, 48))
@@ -50,26 +54,31 @@ static std::string symbolName(const std::string &name, uint64_t number) {
 }
 
 static void measure(const Plan &plan, Function &function) {
-  double bytes = 0;
+  auto bytes = [&](const Dim &elements, int32_t dtype) {
+    function.bytes += elements * static_cast<int64_t>(dtypeBits(dtype) / 8);
+  };
   for (const Expr &expr : plan.dag.exprs) {
     if (expr.op != Op::Input)
       continue;
-    int64_t elements = 1; // elements in memory: repeated ones count once
+    Dim elements = 1; // elements in memory: repeated ones count once
     for (size_t i = 0; i < expr.dims.size(); ++i)
-      elements *= expr.strides[i] ? expr.dims[i] : std::min<int64_t>(expr.dims[i], 1);
-    bytes += static_cast<double>(elements) * dtypeBits(expr.dtype) / 8;
+      elements *=
+          expr.strides[i] == 0 ? min(expr.dims[i], Dim(1)) : expr.dims[i];
+    bytes(elements, expr.dtype);
   }
   for (const Root &root : plan.roots)
-    bytes +=
-        static_cast<double>(count(plan.dag.exprs[root.expr].dims)) * dtypeBits(plan.dag.exprs[root.expr].dtype) / 8;
-  function.bytes = static_cast<int64_t>(bytes);
-  function.flops = static_cast<int64_t>(plan.costPerPoint * static_cast<double>(count(plan.dims)));
-  function.scratchBytes = static_cast<int64_t>(plan.scratchBytes);
+    bytes(count(plan.dag.exprs[root.expr].dims),
+          plan.dag.exprs[root.expr].dtype);
+  function.flops = count(plan.dims) * std::llround(plan.costPerPoint);
+  function.scratchBytes = plan.scratchBytes;
 }
 
-Result<Function> Compiler::Impl::compile(std::unique_ptr<Backend> &backend, Dag dag, const std::string &name) {
+Result<Function> Compiler::Impl::compile(std::unique_ptr<Backend> &backend,
+                                         Dag dag, const std::string &name) {
   auto now = [] { return std::chrono::steady_clock::now(); };
-  auto seconds = [](auto from, auto to) { return std::chrono::duration<double>(to - from).count(); };
+  auto seconds = [](auto from, auto to) {
+    return std::chrono::duration<double>(to - from).count();
+  };
   auto start = now();
   auto plan = Plan::make(std::move(dag), target.vectorBits / 32);
   if (!plan)
@@ -105,7 +114,8 @@ Result<Function> Compiler::Impl::compile(std::unique_ptr<Backend> &backend, Dag 
   return function;
 }
 
-Result<std::vector<Function>> Compiler::compile(const MortiseGraph &graph, std::span<const Group> groups) {
+Result<std::vector<Function>> Compiler::compile(const MortiseGraph &graph,
+                                                std::span<const Group> groups) {
   std::vector<std::string> keys;
   std::vector<std::pair<std::string, size_t>> todo; // key, first group with it
   std::vector<Dag> dags;
@@ -117,7 +127,8 @@ Result<std::vector<Function>> Compiler::compile(const MortiseGraph &graph, std::
         return dag.error();
       keys.push_back(dag->key);
       std::lock_guard lock(impl->mutex);
-      if (impl->known.count(dag->key) || !queued.emplace(dag->key, true).second) {
+      if (impl->known.count(dag->key) ||
+          !queued.emplace(dag->key, true).second) {
         ++impl->statistics.reused;
         continue;
       }
@@ -138,7 +149,8 @@ Result<std::vector<Function>> Compiler::compile(const MortiseGraph &graph, std::
       }
     }
     for (size_t i; (i = next++) < todo.size();) {
-      auto function = impl->compile(backend, std::move(dags[i]), groups[todo[i].second].name);
+      auto function = impl->compile(backend, std::move(dags[i]),
+                                    groups[todo[i].second].name);
       if (!function) {
         std::lock_guard lock(errorMutex);
         error = function.error();
@@ -151,7 +163,8 @@ Result<std::vector<Function>> Compiler::compile(const MortiseGraph &graph, std::
     if (backend)
       impl->idle.push_back(std::move(backend));
   };
-  size_t workers = std::min<size_t>(std::max(1u, impl->target.threads), todo.size());
+  size_t workers =
+      std::min<size_t>(std::max(1u, impl->target.threads), todo.size());
   std::vector<std::thread> threads;
   for (size_t i = 1; i < workers; ++i)
     threads.emplace_back(work);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The expressions of one group: graph nodes with composites expanded, as data. Knows nothing of MLIR.
+// The expressions of one group: graph nodes with composites expanded, as data.
+// Knows nothing of MLIR.
 #pragma once
 
 #include <mortise/codegen/Codegen.h>
@@ -12,6 +13,7 @@ namespace mortise::codegen {
 enum class Op : uint8_t {
   Input,
   Constant,
+  Extent, // an extent of the graph as a number
   Iota,
   // one operand
   Abs,
@@ -36,7 +38,8 @@ enum class Op : uint8_t {
   Relu,
   Gelu,
   Convert,
-  Keep, // the operand under another dtype of the same register type: a composite's one rounding is left to the store
+  Keep, // the operand under another dtype of the same register type: a
+        // composite's one rounding is left to the store
   // two and three operands
   Add,
   Sub,
@@ -76,7 +79,9 @@ enum class Op : uint8_t {
 };
 inline bool isElementwise(Op op) { return op >= Op::Abs && op <= Op::MulAdd; }
 inline bool isIndexMap(Op op) { return op >= Op::Reshape && op <= Op::TakeNd; }
-inline bool isReduction(Op op) { return op >= Op::ReduceSum && op <= Op::Argmax; }
+inline bool isReduction(Op op) {
+  return op >= Op::ReduceSum && op <= Op::Argmax;
+}
 
 enum class Direction : uint8_t { Eq, Ne, Lt, Le, Gt, Ge };
 
@@ -85,44 +90,52 @@ using ExprId = uint32_t;
 struct Expr {
   Op op = Op::Input;
   int32_t dtype = 0;
-  std::vector<int64_t> dims;
+  std::vector<Dim> dims;
   std::vector<ExprId> operands;
   // Attributes: axes, permutation, shape; starts or low; strides or interior.
-  std::vector<int64_t> axes, starts, steps;
+  std::vector<int64_t> axes, steps;
+  std::vector<Dim> starts;
   Direction direction = Direction::Eq;
   bool add = false;                // Put: mode
   double real = 0;                 // Constant: splat of a float
   int64_t integer = 0;             // Constant: splat of an integer
   const std::byte *data = nullptr; // Constant: dense elements where not a splat
   size_t bytes = 0;
-  uint32_t slot = 0;            // Input: position in Group::inputs
-  int64_t offset = 0;           // Input: where element (0, ...) stands
-  std::vector<int64_t> strides; // Input
-  bool reductions = false;      // a reduction is below
+  Dim extent;               // Extent
+  uint32_t slot = 0;        // Input: position in Group::inputs
+  Dim offset = 0;           // Input: where element (0, ...) stands
+  std::vector<Dim> strides; // Input
+  bool reductions = false;  // a reduction is below
 };
 
 struct Dag {
   std::vector<Expr> exprs;   // operands first
   std::vector<ExprId> roots; // one per Group::outputs
   std::string key;           // equal keys: equal functions
+  std::vector<SymbolRange> symbols;
 };
 
 // Errors: MORTISE_UNSUPPORTED naming the node that groups cannot compute.
 Result<Dag> buildDag(const MortiseGraph &graph, const Group &group);
 
-// Relative cost of computing one element of this expression from its operands (an add is 1).
+// Relative cost of computing one element of this expression from its operands
+// (an add is 1).
 int cost(const Expr &expr);
 
-// Appends the expressions of one node; `map` finds operands by graph value. False when the op is not known.
-bool expandNode(Dag &dag, const MortiseNode &node, const std::vector<ExprId> &operands, ExprId &result);
+// Appends the expressions of one node; `map` finds operands by graph value.
+// False when the op is not known.
+bool expandNode(Dag &dag, const MortiseNode &node,
+                const std::vector<ExprId> &operands, ExprId &result);
 
-int64_t count(const std::vector<int64_t> &dims);
+Dim count(const std::vector<Dim> &dims);
 
-// Extents and positions of the graph as Dims; not valid where the graph's program is not.
+// Extents and positions of the graph as Dims; not valid where the graph's
+// program is not.
 std::vector<Dim> dimsOf(const MortiseType &type);
+std::vector<SymbolRange> symbolsOf(const MortiseGraph &graph);
 std::vector<Dim> dimsAttribute(const MortiseNode &node, std::string_view name);
-// What one step along a broadcast's result is along its operand: 0 for a repeated extent, else 1; both are possible
-// where an extent may be 1.
+// What one step along a broadcast's result is along its operand: 0 for a
+// repeated extent, else 1; both are possible where an extent may be 1.
 Dim repetition(const Dim &from, const Dim &to);
 
 } // namespace mortise::codegen

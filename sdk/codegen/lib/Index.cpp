@@ -5,7 +5,43 @@
 
 namespace mortise::codegen {
 
-IndexSpace::IndexSpace() {
+bool Facts::atLeast(const Dim &a, const Dim &b) const {
+  if (!a.isValid() || !b.isValid())
+    return false;
+  if (a.isNumber() && b.isNumber())
+    return *a.number() >= *b.number();
+  return isAtLeast(a, b, symbols);
+}
+
+bool Facts::isMultiple(const Dim &dim, int64_t divisor) const {
+  return dim.isNumber() ? *dim.number() % divisor == 0
+                        : knownDivisor(dim, symbols) % divisor == 0;
+}
+
+Interval Facts::bounds(const Dim &dim) const {
+  return dim.isNumber() ? Interval{*dim.number(), *dim.number()}
+                        : mortise::bounds(dim, symbols);
+}
+
+bool Facts::isNarrow(const Dim &dim) const {
+  Interval range = bounds(dim);
+  return range.low >= INT32_MIN && range.high <= INT32_MAX;
+}
+
+double Facts::typical(const Dim &dim) const {
+  if (dim.isNumber())
+    return static_cast<double>(*dim.number());
+  std::vector<int64_t> values;
+  for (const SymbolRange &symbol : symbols) {
+    int64_t usual = std::max<int64_t>(64 / symbol.divisor, 1) * symbol.divisor;
+    values.push_back(
+        std::clamp(usual, symbol.min, std::max(symbol.min, symbol.max)));
+  }
+  Result<int64_t> value = dim.evaluate(values);
+  return value ? static_cast<double>(*value) : 0;
+}
+
+IndexSpace::IndexSpace(Facts facts) : facts(std::move(facts)) {
   constant(0);
   tuple(std::vector<IndexId>{});
   auto it = guardIds.emplace(std::vector<Condition>{}, 0).first;
@@ -13,32 +49,38 @@ IndexSpace::IndexSpace() {
 }
 
 IndexId IndexSpace::intern(Index index) {
-  auto [it, fresh] = indexIds.emplace(std::move(index), static_cast<IndexId>(indices.size()));
+  auto [it, fresh] =
+      indexIds.emplace(std::move(index), static_cast<IndexId>(indices.size()));
   if (fresh) {
     indices.push_back(&it->first);
     Range range{it->first.constant, it->first.constant};
     uint64_t loops = 0;
-    for (auto [id, factor] : it->first.terms) {
+    for (const auto &[id, factor] : it->first.terms) {
       const Atom &atom = atoms[id];
-      range.low += factor * (factor > 0 ? atom.range.low : atom.range.high);
-      range.high += factor * (factor > 0 ? atom.range.high : atom.range.low);
       loops |= atom.loops;
+      bool positive = facts.atLeast(factor, 0);
+      if (!positive && !facts.atLeast(0, factor)) {
+        range = {Dim::invalid(), Dim::invalid()};
+        continue;
+      }
+      range.low += factor * (positive ? atom.range.low : atom.range.high);
+      range.high += factor * (positive ? atom.range.high : atom.range.low);
     }
-    ranges.push_back(range);
+    ranges.push_back(std::move(range));
     loopSets.push_back(loops);
   }
   return it->second;
 }
 
 AtomId IndexSpace::addAtom(Atom atom) {
-  atoms.push_back(atom);
+  atoms.push_back(std::move(atom));
   return static_cast<AtomId>(atoms.size() - 1);
 }
 
-IndexId IndexSpace::constant(int64_t value) { return intern({value, {}}); }
+IndexId IndexSpace::constant(const Dim &value) { return intern({value, {}}); }
 
-IndexId IndexSpace::loop(uint32_t number, int64_t extent) {
-  if (extent <= 1)
+IndexId IndexSpace::loop(uint32_t number, const Dim &extent) {
+  if (extent.isNumber() && *extent.number() <= 1)
     return constant(0);
   Atom atom{Atom::Loop, {0, extent - 1}};
   atom.loops = uint64_t(1) << number;
@@ -46,13 +88,15 @@ IndexId IndexSpace::loop(uint32_t number, int64_t extent) {
   return intern({0, {{addAtom(atom), 1}}});
 }
 
-IndexId IndexSpace::loaded(uint32_t expr, TupleId at, int64_t extent, bool reductions) {
-  if (extent <= 1)
+IndexId IndexSpace::loaded(uint32_t expr, TupleId at, const Dim &extent,
+                           bool reductions) {
+  if (extent.isNumber() && *extent.number() <= 1)
     return constant(0);
-  auto key = std::make_pair(int(Atom::Loaded), std::make_pair(uint64_t(expr) << 32 | at, uint64_t(extent)));
+  auto key =
+      std::make_tuple(int(Atom::Loaded), uint64_t(expr) << 32 | at, extent);
   auto found = atomIds.find(key);
   if (found == atomIds.end()) {
-    Atom atom{Atom::Loaded, {0, std::max<int64_t>(extent - 1, 0)}};
+    Atom atom{Atom::Loaded, {0, extent - 1}};
     atom.loops = loops(at, 0);
     atom.reductions = reductions;
     atom.reads = true;
@@ -64,7 +108,7 @@ IndexId IndexSpace::loaded(uint32_t expr, TupleId at, int64_t extent, bool reduc
   return intern({0, {{found->second, 1}}});
 }
 
-IndexId IndexSpace::add(IndexId a, IndexId b, int64_t factor) {
+IndexId IndexSpace::add(IndexId a, IndexId b, const Dim &factor) {
   const Index &x = *indices[a], &y = *indices[b];
   Index sum;
   sum.constant = x.constant + factor * y.constant;
@@ -73,28 +117,31 @@ IndexId IndexSpace::add(IndexId a, IndexId b, int64_t factor) {
     if (j == y.terms.end() || (i != x.terms.end() && i->first < j->first)) {
       sum.terms.push_back(*i++);
     } else if (i == x.terms.end() || j->first < i->first) {
-      if (factor)
-        sum.terms.emplace_back(j->first, factor * j->second);
+      if (Dim scaled = factor * j->second; !(scaled == 0))
+        sum.terms.emplace_back(j->first, std::move(scaled));
       ++j;
     } else {
-      if (int64_t both = i->second + factor * j->second)
-        sum.terms.emplace_back(i->first, both);
+      if (Dim both = i->second + factor * j->second; !(both == 0))
+        sum.terms.emplace_back(i->first, std::move(both));
       ++i, ++j;
     }
   }
   return intern(std::move(sum));
 }
 
-static int64_t floorDiv(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
-
-IndexId IndexSpace::divided(Atom::Kind kind, IndexId a, int64_t divisor) {
-  auto key = std::make_pair(int(kind), std::make_pair(uint64_t(a), uint64_t(divisor)));
+IndexId IndexSpace::divided(Atom::Kind kind, IndexId a, const Dim &divisor) {
+  auto key = std::make_tuple(int(kind), uint64_t(a), divisor);
   auto found = atomIds.find(key);
   if (found == atomIds.end()) {
     Range r = range(a);
-    Atom atom{kind, {}};
-    atom.range =
-        kind == Atom::Quotient ? Range{floorDiv(r.low, divisor), floorDiv(r.high, divisor)} : Range{0, divisor - 1};
+    Atom atom{kind, {0, divisor - 1}};
+    if (kind == Atom::Quotient) {
+      const Dim above =
+          r.high + 1; // exact where the extent is a product with the divisor
+      atom.range = {r.low == 0 ? Dim(0) : floorDiv(r.low, divisor),
+                    mod(above, divisor) == 0 ? floorDiv(above, divisor) - 1
+                                             : floorDiv(r.high, divisor)};
+    }
     atom.loops = loops(a);
     atom.reductions = reductions(a);
     atom.reads = reads(a);
@@ -105,100 +152,127 @@ IndexId IndexSpace::divided(Atom::Kind kind, IndexId a, int64_t divisor) {
   return intern({0, {{found->second, 1}}});
 }
 
-// a = divisor * whole + rest; when rest is known to lie in [0, divisor) no division is left.
-IndexId IndexSpace::quotient(IndexId a, int64_t divisor) {
-  if (divisor <= 1)
-    return a;
+std::pair<IndexId, IndexId> IndexSpace::split(IndexId a, const Dim &divisor) {
   Index whole, rest;
-  whole.constant = floorDiv(indices[a]->constant, divisor);
-  rest.constant = indices[a]->constant - whole.constant * divisor;
-  for (auto [atom, factor] : indices[a]->terms)
-    if (factor % divisor == 0)
-      whole.terms.emplace_back(atom, factor / divisor);
+  const Dim &constant = indices[a]->constant;
+  if ((constant.isNumber() && divisor.isNumber()) ||
+      mod(constant, divisor) == 0)
+    whole.constant = floorDiv(constant, divisor);
+  rest.constant = constant - whole.constant * divisor;
+  for (const auto &[atom, factor] : indices[a]->terms)
+    if (mod(factor, divisor) == 0)
+      whole.terms.emplace_back(atom, floorDiv(factor, divisor));
     else
       rest.terms.emplace_back(atom, factor);
-  IndexId w = intern(std::move(whole)), r = intern(std::move(rest));
-  if (range(r).within(0, divisor - 1))
-    return w;
-  return range(r).low >= 0 ? add(w, divided(Atom::Quotient, r, divisor)) : divided(Atom::Quotient, a, divisor);
+  IndexId w = intern(std::move(whole));
+  return {w, intern(std::move(rest))};
 }
 
-IndexId IndexSpace::remainder(IndexId a, int64_t divisor) {
-  if (divisor <= 1)
+// When rest is known to lie in [0, divisor) no division is left.
+IndexId IndexSpace::quotient(IndexId a, const Dim &divisor) {
+  if (divisor.isNumber() && *divisor.number() <= 1)
+    return a;
+  auto [whole, rest] = split(a, divisor);
+  if (within(rest, 0, divisor - 1))
+    return whole;
+  return isNatural(rest) ? add(whole, divided(Atom::Quotient, rest, divisor))
+                         : divided(Atom::Quotient, a, divisor);
+}
+
+IndexId IndexSpace::remainder(IndexId a, const Dim &divisor) {
+  if (divisor.isNumber() && *divisor.number() <= 1)
     return constant(0);
-  Index rest;
-  rest.constant = indices[a]->constant - floorDiv(indices[a]->constant, divisor) * divisor;
-  for (auto [atom, factor] : indices[a]->terms)
-    if (factor % divisor != 0)
-      rest.terms.emplace_back(atom, factor);
-  IndexId r = intern(std::move(rest));
-  if (range(r).within(0, divisor - 1))
-    return r;
-  return divided(Atom::Remainder, range(r).low >= 0 ? r : a, divisor);
+  IndexId rest = split(a, divisor).second;
+  if (within(rest, 0, divisor - 1))
+    return rest;
+  return divided(Atom::Remainder, isNatural(rest) ? rest : a, divisor);
 }
 
-IndexId IndexSpace::dot(std::span<const IndexId> at, std::span<const int64_t> strides, int64_t offset) {
+IndexId IndexSpace::dot(std::span<const IndexId> at,
+                        std::span<const Dim> strides, const Dim &offset) {
   IndexId sum = constant(offset);
   for (size_t i = 0; i < at.size(); ++i)
     sum = add(sum, at[i], strides[i]);
   return sum;
 }
 
-IndexId IndexSpace::linearise(std::span<const IndexId> at, std::span<const int64_t> dims) {
+IndexId IndexSpace::linearise(std::span<const IndexId> at,
+                              std::span<const Dim> dims) {
   IndexId sum = constant(0);
-  int64_t stride = 1;
+  Dim stride = 1;
   for (size_t i = at.size(); i-- > 0; stride *= dims[i])
     sum = add(sum, at[i], stride);
   return sum;
 }
 
-std::vector<IndexId> IndexSpace::delinearise(IndexId linear, std::span<const int64_t> dims) {
+std::vector<IndexId> IndexSpace::delinearise(IndexId linear,
+                                             std::span<const Dim> dims) {
   std::vector<IndexId> at(dims.size());
   for (size_t i = dims.size(); i-- > 0;) {
     bool leading = true;
     for (size_t j = 0; j < i; ++j)
       leading &= dims[j] == 1;
-    at[i] = leading && dims[i] > 1 ? linear : remainder(linear, dims[i]);
+    at[i] = leading && !(dims[i] == 1) ? linear : remainder(linear, dims[i]);
     linear = leading ? constant(0) : quotient(linear, dims[i]);
   }
   return at;
 }
 
-std::vector<IndexId> IndexSpace::reshape(std::span<const IndexId> at, std::span<const int64_t> from,
-                                         std::span<const int64_t> to) {
+// The next pair of blocks from (i, j) on whose products are the same
+// expression; both to the end where there is none.
+static std::pair<size_t, size_t> nextBlock(std::span<const Dim> from, size_t i,
+                                           std::span<const Dim> to, size_t j) {
+  Dim a = i < from.size() ? from[i++] : Dim(1),
+      b = j < to.size() ? to[j++] : Dim(1);
+  if (a == b)
+    return {i, j};
+  size_t total = from.size() + to.size();
+  for (size_t length = i + j + 1; length <= total; ++length)
+    for (size_t k = i; k <= std::min(from.size(), length); ++k) {
+      size_t l = length - k;
+      if (l < j || l > to.size())
+        continue;
+      Dim left = a, right = b;
+      for (size_t at = i; at < k; ++at)
+        left *= from[at];
+      for (size_t at = j; at < l; ++at)
+        right *= to[at];
+      if (left == right)
+        return {k, l};
+    }
+  return {from.size(), to.size()};
+}
+
+std::vector<IndexId> IndexSpace::reshape(std::span<const IndexId> at,
+                                         std::span<const Dim> from,
+                                         std::span<const Dim> to) {
   std::vector<IndexId> result;
-  for (int64_t dim : to)
+  for (const Dim &dim : to)
     if (dim == 0)
       return std::vector<IndexId>(to.size(), constant(0));
   // Blocks of dimensions with equal products are independent of each other.
   size_t i = 0, j = 0;
   while (i < from.size() || j < to.size()) {
-    size_t i0 = i, j0 = j;
-    int64_t a = i < from.size() ? from[i++] : 1, b = j < to.size() ? to[j++] : 1;
-    while (a != b) {
-      if (a < b && i < from.size())
-        a *= from[i++];
-      else if (j < to.size())
-        b *= to[j++];
-      else
-        break;
-    }
-    IndexId linear = linearise(at.subspan(i0, i - i0), from.subspan(i0, i - i0));
-    for (IndexId index : delinearise(linear, to.subspan(j0, j - j0)))
+    auto [k, l] = nextBlock(from, i, to, j);
+    IndexId linear = linearise(at.subspan(i, k - i), from.subspan(i, k - i));
+    for (IndexId index : delinearise(linear, to.subspan(j, l - j)))
       result.push_back(index);
+    i = k, j = l;
   }
   return result;
 }
 
 TupleId IndexSpace::tuple(std::vector<IndexId> at) {
-  auto [it, fresh] = tupleIds.emplace(std::move(at), static_cast<TupleId>(tuples.size()));
+  auto [it, fresh] =
+      tupleIds.emplace(std::move(at), static_cast<TupleId>(tuples.size()));
   if (fresh)
     tuples.push_back(&it->first);
   return it->second;
 }
 
-GuardId IndexSpace::guard(GuardId outer, IndexId index, int64_t low, int64_t high) {
-  if (range(index).within(low, high - 1))
+GuardId IndexSpace::guard(GuardId outer, IndexId index, const Dim &low,
+                          const Dim &high) {
+  if (within(index, low, high - 1))
     return outer;
   std::vector<Condition> all = *guards[outer];
   Condition fresh{index, low, high};
@@ -206,7 +280,8 @@ GuardId IndexSpace::guard(GuardId outer, IndexId index, int64_t low, int64_t hig
   if (place != all.end() && *place == fresh)
     return outer;
   all.insert(place, fresh);
-  auto [it, added] = guardIds.emplace(std::move(all), static_cast<GuardId>(guards.size()));
+  auto [it, added] =
+      guardIds.emplace(std::move(all), static_cast<GuardId>(guards.size()));
   if (added)
     guards.push_back(&it->first);
   return it->second;
@@ -222,14 +297,14 @@ uint64_t IndexSpace::loops(TupleId at, GuardId guard) const {
 }
 
 bool IndexSpace::reductions(IndexId id) const {
-  for (auto [atom, factor] : indices[id]->terms)
+  for (const auto &[atom, factor] : indices[id]->terms)
     if (atoms[atom].reductions)
       return true;
   return false;
 }
 
 bool IndexSpace::reads(IndexId id) const {
-  for (auto [atom, factor] : indices[id]->terms)
+  for (const auto &[atom, factor] : indices[id]->terms)
     if (atoms[atom].reads)
       return true;
   return false;

@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Symbolic integer index arithmetic: sums of atoms with constant coefficients. Atoms are loop counters, quotients and
-// remainders that do not simplify, and indices read from memory. Everything is interned: equal things have equal ids.
+// Symbolic integer index arithmetic: sums of atoms with coefficients that are
+// the same for a whole run (numbers, or extents over the graph's symbols).
+// Atoms are loop counters, quotients and remainders that do not simplify, and
+// indices read from memory. Everything is interned: equal things have equal
+// ids.
 #pragma once
+
+#include <mortise/dim.hpp>
 
 #include <cstdint>
 #include <map>
 #include <span>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -17,8 +23,20 @@ using GuardId = uint32_t; // conjunction of range conditions; 0 is "always"
 using AtomId = uint32_t;
 
 struct Range {
-  int64_t low, high; // inclusive
-  bool within(int64_t l, int64_t h) const { return low >= l && high <= h; }
+  Dim low, high; // inclusive; not valid where nothing is known
+};
+
+// What is known of extents.
+class Facts {
+public:
+  std::vector<SymbolRange> symbols;
+  bool atLeast(const Dim &a, const Dim &b) const;
+  bool isMultiple(const Dim &dim, int64_t divisor) const;
+  Interval bounds(const Dim &dim) const;
+  bool isNarrow(const Dim &dim) const; // fits an i32
+  // For choices between right answers: the value for ordinary values of the
+  // symbols, never those of a run.
+  double typical(const Dim &dim) const;
 };
 
 struct Atom {
@@ -29,60 +47,85 @@ struct Atom {
   bool reads = false;      // depends on an index read from memory
   uint32_t loop = 0;       // Loop: its number
   IndexId argument = 0;    // Quotient, Remainder
-  int64_t divisor = 1;     // Quotient, Remainder; Loaded: the extent that it is clamped to
-  uint32_t expr = 0;       // Loaded: the integer expression ...
-  TupleId at = 0;          // ... and where it is evaluated
+  Dim divisor =
+      1; // Quotient, Remainder; Loaded: the extent that it is clamped to
+  uint32_t expr = 0; // Loaded: the integer expression ...
+  TupleId at = 0;    // ... and where it is evaluated
 };
 
 struct Index {
-  int64_t constant = 0;
-  std::vector<std::pair<AtomId, int64_t>> terms; // ascending atoms, coefficients not 0
+  Dim constant = 0;
+  std::vector<std::pair<AtomId, Dim>>
+      terms; // ascending atoms, coefficients not 0
   auto operator<=>(const Index &) const = default;
 };
 
 struct Condition { // low <= index < high
   IndexId index;
-  int64_t low, high;
+  Dim low, high;
   auto operator<=>(const Condition &) const = default;
 };
 
 class IndexSpace {
 public:
-  IndexSpace();
-  IndexId constant(int64_t value);
-  // A fresh counter 0 .. extent - 1; a loop of extent 1 (or 0) is the constant 0.
-  IndexId loop(uint32_t number, int64_t extent);
-  IndexId loaded(uint32_t expr, TupleId at, int64_t extent, bool reductions);
-  IndexId add(IndexId a, IndexId b, int64_t factor = 1); // a + factor * b
-  IndexId scale(IndexId a, int64_t factor) { return add(constant(0), a, factor); }
-  IndexId quotient(IndexId a, int64_t divisor);
-  IndexId remainder(IndexId a, int64_t divisor);
+  explicit IndexSpace(Facts facts = {});
+  IndexId constant(const Dim &value);
+  // A fresh counter 0 .. extent - 1; a loop of extent 1 (or 0) is the constant
+  // 0.
+  IndexId loop(uint32_t number, const Dim &extent);
+  IndexId loaded(uint32_t expr, TupleId at, const Dim &extent, bool reductions);
+  IndexId add(IndexId a, IndexId b, const Dim &factor = 1); // a + factor * b
+  IndexId scale(IndexId a, const Dim &factor) {
+    return add(constant(0), a, factor);
+  }
+  IndexId quotient(IndexId a, const Dim &divisor);
+  IndexId remainder(IndexId a, const Dim &divisor);
 
-  IndexId dot(std::span<const IndexId> at, std::span<const int64_t> strides, int64_t offset = 0);
-  IndexId linearise(std::span<const IndexId> at, std::span<const int64_t> dims);
-  std::vector<IndexId> delinearise(IndexId linear, std::span<const int64_t> dims);
-  // Where the element `at` of shape `from` stands in the row-major equal shape `to`.
-  std::vector<IndexId> reshape(std::span<const IndexId> at, std::span<const int64_t> from, std::span<const int64_t> to);
+  IndexId dot(std::span<const IndexId> at, std::span<const Dim> strides,
+              const Dim &offset = 0);
+  IndexId linearise(std::span<const IndexId> at, std::span<const Dim> dims);
+  std::vector<IndexId> delinearise(IndexId linear, std::span<const Dim> dims);
+  // Where the element `at` of shape `from` stands in the row-major equal shape
+  // `to`.
+  std::vector<IndexId> reshape(std::span<const IndexId> at,
+                               std::span<const Dim> from,
+                               std::span<const Dim> to);
 
   TupleId tuple(std::vector<IndexId> at);
   const std::vector<IndexId> &tuple(TupleId id) const { return *tuples[id]; }
-  GuardId guard(GuardId outer, IndexId index, int64_t low, int64_t high); // drops what always holds
+  GuardId guard(GuardId outer, IndexId index, const Dim &low,
+                const Dim &high); // drops what always holds
   const std::vector<Condition> &guard(GuardId id) const { return *guards[id]; }
 
   const Index &index(IndexId id) const { return *indices[id]; }
   IndexId atomIndex(AtomId id) { return intern({0, {{id, 1}}}); }
   const Atom &atom(AtomId id) const { return atoms[id]; }
   size_t atomCount() const { return atoms.size(); }
-  Range range(IndexId id) const { return ranges[id]; }
+  const Range &range(IndexId id) const { return ranges[id]; }
+  bool within(IndexId id, const Dim &low, const Dim &high) const {
+    return inside(ranges[id], low, high);
+  }
+  bool isNatural(IndexId id) const { return facts.atLeast(ranges[id].low, 0); }
+  bool isNarrow(IndexId id) const {
+    return facts.isNarrow(ranges[id].low) && facts.isNarrow(ranges[id].high);
+  }
   uint64_t loops(IndexId id) const { return loopSets[id]; }
   uint64_t loops(TupleId at, GuardId guard) const;
   bool reductions(IndexId id) const;
   bool reads(IndexId id) const;
 
+  const Facts facts;
+
 private:
+  bool inside(const Range &range, const Dim &low, const Dim &high) const {
+    return facts.atLeast(range.low, low) && facts.atLeast(high, range.high);
+  }
+  // a = divisor * whole + rest with the constant and the terms that divide
+  // exactly in `whole`.
+  std::pair<IndexId, IndexId> split(IndexId a, const Dim &divisor);
   IndexId intern(Index index);
   AtomId addAtom(Atom atom);
-  IndexId divided(Atom::Kind kind, IndexId a, int64_t divisor);
+  IndexId divided(Atom::Kind kind, IndexId a, const Dim &divisor);
 
   std::vector<Atom> atoms;
   std::map<Index, IndexId> indexIds;
@@ -93,7 +136,7 @@ private:
   std::vector<const std::vector<IndexId> *> tuples;
   std::map<std::vector<Condition>, GuardId> guardIds;
   std::vector<const std::vector<Condition> *> guards;
-  std::map<std::pair<int, std::pair<uint64_t, uint64_t>>, AtomId> atomIds;
+  std::map<std::tuple<int, uint64_t, Dim>, AtomId> atomIds;
 };
 
 } // namespace mortise::codegen

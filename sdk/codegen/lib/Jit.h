@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// From a plan to machine code: one Backend per thread (contexts, patterns and target machine are reused), one Session
-// per compiler that owns what was linked.
+// From a plan to machine code: one Backend per thread (contexts, patterns and
+// target machine are reused), one Session per compiler that owns what was
+// linked.
 #pragma once
 
 #include "Plan.h"
@@ -15,7 +16,7 @@ namespace mortise::codegen {
 
 struct Object {
   std::unique_ptr<llvm::MemoryBuffer> code;
-  int64_t tasks = 1, grain = 1;
+  Dim tasks = 1, grain = 1;
   double mlirSeconds = 0, llvmSeconds = 0;
 };
 

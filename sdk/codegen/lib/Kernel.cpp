@@ -7,26 +7,77 @@ namespace mortise::codegen {
 using namespace mlir;
 using I = arith::CmpIPredicate;
 
-Emitter::Emitter(Plan &plan, ModuleOp module, OpBuilder &builder, unsigned vectorBits)
-    : plan(plan), module(module), b(builder), c(builder, builder.getUnknownLoc(), plan.lanes) {
+Emitter::Emitter(Plan &plan, ModuleOp module, OpBuilder &builder,
+                 unsigned vectorBits)
+    : plan(plan), module(module), b(builder),
+      c(builder, builder.getUnknownLoc(), plan.lanes) {
   if (plan.laneLoop && plan.lanes > 1)
     laneMask = plan.loops.back().members;
 }
 
 static constexpr double chunkCost = 32768, grainCost = 65536;
 
+// Which loops are tasks (as a set of counters), how many of them, and how many
+// are worth a hand-over.
+uint64_t Emitter::shareOut(EmittedKernel &kernel) {
+  bool lanesKept = plan.laneLoop && !plan.laneReduced;
+  uint64_t members = 0;
+  double cost = std::max(1.0, plan.costPerPoint);
+  Dim points = 1; // of a task
+  for (const Loop &loop : plan.loops) {
+    if (loop.reduced || (lanesKept && &loop == &plan.loops.back())) {
+      cost *= std::max(plan.typical(loop.extent), 1.0);
+      points *= lanesKept && &loop == &plan.loops.back() ? Dim(1) : loop.extent;
+    } else {
+      members |= loop.members;
+      kernel.tasks *= loop.extent;
+    }
+  }
+  Dim extent = laneExtent();
+  // A long lane loop is several tasks.
+  double length = std::max(plan.typical(extent), 1.0), perLane = cost / length;
+  if (lanesKept && (cost > chunkCost || !extent.isNumber())) {
+    chunk = std::max<int64_t>(plan.lanes,
+                              static_cast<int64_t>(chunkCost / perLane) /
+                                  plan.lanes * plan.lanes);
+    if (extent.isNumber())
+      chunk = std::min(chunk, static_cast<int64_t>(length));
+    chunks = floorDiv(extent + (chunk - 1), chunk);
+    cost = perLane * static_cast<double>(chunk);
+    points *= min(extent, Dim(chunk));
+  } else if (lanesKept) {
+    chunk = static_cast<int64_t>(length);
+    points *= extent;
+  }
+  kernel.tasks *= extent == 0 && lanesKept ? Dim(0) : chunks;
+  if (points.isNumber()) {
+    kernel.grain = std::max<int64_t>(1, static_cast<int64_t>(grainCost / cost));
+  } else {
+    Dim price = points * std::max<int64_t>(1, std::llround(plan.costPerPoint));
+    kernel.grain =
+        max(floorDiv(Dim(static_cast<int64_t>(grainCost)), max(price, Dim(1))),
+            Dim(1));
+  }
+  return members;
+}
+
 EmittedKernel Emitter::emit(StringRef name) {
   EmittedKernel kernel;
-  Type pointerType = LLVM::LLVMPointerType::get(b.getContext()), i64 = b.getI64Type();
-  auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()),
-                                          {pointerType, pointerType, pointerType, pointerType, i64, i64});
+  Type pointerType = LLVM::LLVMPointerType::get(b.getContext()),
+       i64 = b.getI64Type();
+  auto type = LLVM::LLVMFunctionType::get(
+      LLVM::LLVMVoidType::get(b.getContext()),
+      {pointerType, pointerType, pointerType, pointerType, i64, i64});
   b.setInsertionPointToEnd(module.getBody());
   auto function = LLVM::LLVMFuncOp::create(b, c.loc, name, type);
-  function.setPassthroughAttr(b.getArrayAttr({b.getStrArrayAttr({"prefer-vector-width", "512"})}));
+  function.setPassthroughAttr(
+      b.getArrayAttr({b.getStrArrayAttr({"prefer-vector-width", "512"})}));
   Block *entry = function.addEntryBlock(b);
   b.setInsertionPointToStart(entry);
   auto load = [&](Value table, size_t i) -> Value {
-    return LLVM::LoadOp::create(b, c.loc, pointerType, pointer(table, pointerType, c.i64(i)), 8, false, false, true);
+    return LLVM::LoadOp::create(b, c.loc, pointerType,
+                                pointer(table, pointerType, c.i64(i)), 8, false,
+                                false, true);
   };
   size_t inputCount = 0;
   for (const Expr &expr : plan.dag.exprs)
@@ -36,46 +87,29 @@ EmittedKernel Emitter::emit(StringRef name) {
     inputs.push_back(load(entry->getArgument(0), i));
   for (size_t i = 0; i < plan.roots.size(); ++i)
     outputs.push_back(load(entry->getArgument(1), i));
-  scratch = entry->getArgument(2);
+  scratch = entry->getArgument(2), symbols = entry->getArgument(3);
   bool lanesKept = plan.laneLoop && !plan.laneReduced;
-  if (laneMask && laneExtent() < plan.lanes)
-    tailMask = c.compareI(I::slt, c.steps(b.getI32Type(), 1), c.integer(b.getI32Type(), laneExtent()));
+  if (auto extent = laneExtent().number();
+      laneMask && extent && *extent < plan.lanes)
+    tailMask = c.compareI(I::slt, c.steps(b.getI32Type(), 1),
+                          c.integer(b.getI32Type(), *extent));
 
-  uint64_t members = 0;
-  double cost = std::max(1.0, plan.costPerPoint);
-  for (const Loop &loop : plan.loops) {
-    bool inTask = loop.reduced || (lanesKept && &loop == &plan.loops.back());
-    if (inTask) {
-      cost *= static_cast<double>(std::max<int64_t>(loop.extent, 1));
-    } else {
-      members |= loop.members;
-      kernel.tasks *= loop.extent;
-    }
-  }
-  // A long lane loop is several tasks.
-  chunk = std::max<int64_t>(laneExtent(), 1);
-  if (lanesKept && cost > chunkCost) {
-    double perLane = cost / static_cast<double>(chunk);
-    int64_t width = std::max<int64_t>(plan.lanes, static_cast<int64_t>(chunkCost / perLane) / plan.lanes * plan.lanes);
-    chunk = std::min(chunk, width);
-    chunks = (laneExtent() + chunk - 1) / chunk;
-    cost = perLane * static_cast<double>(chunk);
-  }
-  kernel.tasks *= lanesKept && laneExtent() == 0 ? 0 : chunks;
-  kernel.grain = std::max<int64_t>(1, static_cast<int64_t>(grainCost / cost));
-
+  uint64_t members = shareOut(kernel);
   scopes.push_back({0});
   rowScope = lanesKept ? 2 : 1;
-  loop(entry->getArgument(4), entry->getArgument(5), 1, {}, members, [&](Value number, ValueRange) {
-    task(number);
-    return Carried();
-  });
+  loop(entry->getArgument(4), entry->getArgument(5), 1, {}, members,
+       [&](Value number, ValueRange) {
+         task(number);
+         return Carried();
+       });
   LLVM::ReturnOp::create(b, c.loc, ValueRange());
   return kernel;
 }
 
-Emitter::Carried Emitter::loop(Value low, Value high, int64_t step, ValueRange inits, uint64_t members,
-                               llvm::function_ref<Carried(Value, ValueRange)> body) {
+Emitter::Carried
+Emitter::loop(Value low, Value high, int64_t step, ValueRange inits,
+              uint64_t members,
+              llvm::function_ref<Carried(Value, ValueRange)> body) {
   auto op = scf::ForOp::create(b, c.loc, low, high, c.i64(step), inits);
   scopes.back().next = op;
   scopes.push_back({scopes.back().loops | members});
@@ -89,43 +123,50 @@ Emitter::Carried Emitter::loop(Value low, Value high, int64_t step, ValueRange i
   return Carried(op.getResults().begin(), op.getResults().end());
 }
 
-void Emitter::setCounter(const Loop &loop, Value counter) { counters[loop.number] = counter; }
+void Emitter::setCounter(const Loop &loop, Value counter) {
+  counters[loop.number] = counter;
+}
 
 void Emitter::task(Value number) {
   bool lanesKept = plan.laneLoop && !plan.laneReduced;
   Value chunkNumber = c.i64(0);
-  auto peel = [&](int64_t extent) {
-    if (extent == 1)
+  auto peel = [&](const Dim &dim) {
+    if (dim == 1)
       return c.i64(0);
-    Value digit = c.two<arith::RemUIOp>(number, c.i64(extent));
-    number = c.two<arith::DivUIOp>(number, c.i64(extent));
+    Value digit = c.two<arith::RemUIOp>(number, positive(dim));
+    number = c.two<arith::DivUIOp>(number, positive(dim));
     return digit;
   };
-  if (chunks > 1)
-    chunkNumber = peel(chunks);
   SmallVector<const Loop *> kept;
   for (const Loop &loop : plan.loops)
     if (!loop.reduced && !(lanesKept && &loop == &plan.loops.back()))
       kept.push_back(&loop);
+  if (!(chunks == 1))
+    chunkNumber = kept.empty() ? number : peel(chunks);
   for (size_t i = kept.size(); i-- > 0;)
     setCounter(*kept[i], i == 0 ? number : peel(kept[i]->extent));
   if (!lanesKept)
     return row();
   if (chunks == 1)
-    return laneLoop(c.i64(0), c.i64(laneExtent()), [&](Value) { row(); });
+    return laneLoop(c.i64(0), extent(laneExtent()), [&] { row(); });
   Value low = c.mulI(chunkNumber, c.i64(chunk));
-  Value high = c.two<arith::MinSIOp>(c.addI(low, c.i64(chunk)), c.i64(laneExtent()));
-  laneLoop(low, high, [&](Value) { row(); });
+  Value high =
+      c.two<arith::MinSIOp>(c.addI(low, c.i64(chunk)), extent(laneExtent()));
+  laneLoop(low, high, [&] { row(); });
 }
 
-// Sets the lane counter. A last partial vector overlaps its neighbour, so that no loads need masks; sums then leave the
-// lanes out that were seen before. Puts and rows shorter than a vector mask instead.
+// Sets the lane counter, for a number of lanes. A last partial vector overlaps
+// its neighbour, so that no loads need masks; sums then leave the lanes out
+// that were seen before. Puts and rows shorter than a vector mask instead.
 void Emitter::enterLanes(Value start) {
-  int64_t extent = laneExtent(), lanes = plan.lanes;
   freshMask = Value();
-  if (lanes > 1 && extent > lanes && extent % lanes) {
+  int64_t lanes = plan.lanes;
+  if (auto number = laneExtent().number();
+      number && lanes > 1 && *number > lanes && *number % lanes) {
+    int64_t extent = *number;
     if (plan.isPut()) {
-      Value left = c.resizeInt(c.subI(c.i64(extent), start), b.getI32Type(), true);
+      Value left =
+          c.resizeInt(c.subI(c.i64(extent), start), b.getI32Type(), true);
       tailMask = c.compareI(I::slt, c.steps(b.getI32Type(), 1), left);
     } else {
       Value clamped = c.two<arith::MinSIOp>(start, c.i64(extent - lanes));
@@ -139,30 +180,60 @@ void Emitter::enterLanes(Value start) {
   setCounter(plan.loops.back(), start);
 }
 
-void Emitter::laneLoop(Value low, Value high, llvm::function_ref<void(Value)> body) {
+// The last vector of a symbolic number of lanes, which may be partial.
+void Emitter::enterTail(Value start, Value high) {
+  Value left = c.resizeInt(c.subI(high, start), b.getI32Type(), true);
+  tailMask = c.compareI(I::slt, c.steps(b.getI32Type(), 1), left);
+  freshMask = Value();
+  setCounter(plan.loops.back(), start);
+}
+
+// The end of as many whole steps of `copies` vectors as fit.
+Value Emitter::wholeVectors(Value low, Value high, int64_t copies) {
+  return c.addI(
+      low, c.andI(c.subI(high, low), c.i64(-copies * int64_t(plan.lanes))));
+}
+
+void Emitter::laneLoop(Value low, Value high, llvm::function_ref<void()> body) {
   Value outerTail = tailMask;
-  loop(low, high, plan.lanes, {}, plan.loops.back().members, [&](Value i, ValueRange) {
-    enterLanes(i);
-    body(i);
-    return Carried();
-  });
+  const Dim extent = laneExtent();
+  bool tail = plan.lanes > 1 && !extent.isNumber() &&
+              !plan.space.facts.isMultiple(extent, plan.lanes);
+  uint64_t members = plan.loops.back().members;
+  Value whole = tail ? wholeVectors(low, high, 1) : high;
+  if (!tail || plan.space.facts.bounds(extent).high >= plan.lanes)
+    loop(low, whole, plan.lanes, {}, members, [&](Value i, ValueRange) {
+      enterLanes(i);
+      body();
+      return Carried();
+    });
+  if (tail)
+    loop(whole, high, plan.lanes, {}, members, [&](Value i, ValueRange) {
+      enterTail(i, high);
+      body();
+      return Carried();
+    });
   tailMask = outerTail;
   freshMask = Value();
 }
 
 // The reduced loops that are not the lane loop, outermost first.
-void Emitter::serial(size_t from, Carried &carried, llvm::function_ref<void(Carried &)> body) {
-  while (from < plan.loops.size() && (!plan.loops[from].reduced || (plan.laneReduced && from + 1 == plan.loops.size())))
+void Emitter::serial(size_t from, Carried &carried,
+                     llvm::function_ref<void(Carried &)> body) {
+  while (from < plan.loops.size() &&
+         (!plan.loops[from].reduced ||
+          (plan.laneReduced && from + 1 == plan.loops.size())))
     ++from;
   if (from == plan.loops.size())
     return body(carried);
   const Loop &level = plan.loops[from];
-  carried = loop(c.i64(0), c.i64(level.extent), 1, carried, level.members, [&](Value i, ValueRange arguments) {
-    setCounter(level, i);
-    Carried inner(arguments.begin(), arguments.end());
-    serial(from + 1, inner, body);
-    return inner;
-  });
+  carried = loop(c.i64(0), extent(level.extent), 1, carried, level.members,
+                 [&](Value i, ValueRange arguments) {
+                   setCounter(level, i);
+                   Carried inner(arguments.begin(), arguments.end());
+                   serial(from + 1, inner, body);
+                   return inner;
+                 });
 }
 
 void Emitter::row() {
@@ -191,14 +262,19 @@ void Emitter::keep(int number) {
     int32_t dtype = plan.dag.exprs[entry.expr].dtype;
     Value kept = value(entry.expr, entry.at, 0);
     if (entry.root >= 0) {
-      store(kept, outputs[entry.root], dtype, plan.roots[entry.root].address, Value());
+      store(kept, outputs[entry.root], dtype, plan.roots[entry.root].address,
+            Value());
       continue;
     }
-    dtype = dtype == MORTISE_F16 || dtype == MORTISE_BF16 ? int32_t(MORTISE_F32) : dtype;
-    Value place = pointer(scratch, b.getI8Type(), c.i64(entry.offset));
+    dtype = dtype == MORTISE_F16 || dtype == MORTISE_BF16 ? int32_t(MORTISE_F32)
+                                                          : dtype;
+    Value place = pointer(scratch, b.getI8Type(), extent(entry.offset));
     if (!plan.laneReduced && plan.lanes > 1) {
-      Value element = pointer(place, c.memoryType(dtype), scalarIndex(plan.space.scale(plan.rowIndex, plan.lanes)));
-      LLVM::StoreOp::create(b, c.loc, c.toMemory(c.splat(kept), dtype), element);
+      Value element =
+          pointer(place, c.memoryType(dtype),
+                  scalarIndex(plan.space.scale(plan.rowIndex, plan.lanes)));
+      LLVM::StoreOp::create(b, c.loc, c.toMemory(c.splat(kept), dtype),
+                            element);
     } else {
       store(kept, place, dtype, plan.rowIndex, Value());
     }
@@ -214,7 +290,8 @@ void Emitter::storePass(int number) {
       running[plan.runs[i]] = carried[i];
     for (size_t i = 0; i < plan.roots.size(); ++i)
       if (const Root &root = plan.roots[i]; !root.row && root.pass == number)
-        store(value(root.expr, root.at, 0), outputs[i], plan.dag.exprs[root.expr].dtype, root.address, Value());
+        store(value(root.expr, root.at, 0), outputs[i],
+              plan.dag.exprs[root.expr].dtype, root.address, Value());
     for (size_t i = 0; i < plan.runs.size(); ++i) {
       value(plan.runs[i].first, plan.runs[i].second, 0);
       carried[i] = running[plan.runs[i]];
@@ -230,13 +307,14 @@ void Emitter::storePass(int number) {
   if (any)
     serial(0, carried, [&](Carried &inner) {
       if (plan.laneReduced)
-        laneLoop(c.i64(0), c.i64(laneExtent()), [&](Value) { body(inner); });
+        laneLoop(c.i64(0), extent(laneExtent()), [&] { body(inner); });
       else
         body(inner);
     });
   for (size_t i = 0; i < plan.roots.size(); ++i)
     if (const Root &root = plan.roots[i]; root.row)
-      store(value(root.expr, root.at, 0), outputs[i], plan.dag.exprs[root.expr].dtype, root.address, Value());
+      store(value(root.expr, root.at, 0), outputs[i],
+            plan.dag.exprs[root.expr].dtype, root.address, Value());
 }
 
 void Emitter::putRow() {
@@ -244,14 +322,17 @@ void Emitter::putRow() {
   const Expr &operand = plan.dag.exprs[put.operands[0]];
   uint32_t copyLoop = plan.dims.size();
   auto copy = [&] {
-    loop(c.i64(0), c.i64(plan.putExtent), 1, {}, uint64_t(1) << copyLoop, [&](Value j, ValueRange) {
-      counters[copyLoop] = j;
-      store(value(put.operands[0], plan.putCopyAt, 0), outputs[0], put.dtype, plan.putCopyAddress, Value());
-      return Carried();
-    });
+    loop(c.i64(0), extent(plan.putExtent), 1, {}, uint64_t(1) << copyLoop,
+         [&](Value j, ValueRange) {
+           counters[copyLoop] = j;
+           store(value(put.operands[0], plan.putCopyAt, 0), outputs[0],
+                 put.dtype, plan.putCopyAddress, Value());
+           return Carried();
+         });
   };
   if (operand.op == Op::Input) {
-    Value differs = LLVM::ICmpOp::create(b, c.loc, LLVM::ICmpPredicate::ne, inputs[operand.slot], outputs[0]);
+    Value differs = LLVM::ICmpOp::create(b, c.loc, LLVM::ICmpPredicate::ne,
+                                         inputs[operand.slot], outputs[0]);
     auto branch = scf::IfOp::create(b, c.loc, differs, false);
     OpBuilder::InsertionGuard keep(b);
     scopes.back().next = branch;
@@ -264,11 +345,13 @@ void Emitter::putRow() {
   }
   Carried none;
   serial(0, none, [&](Carried &) {
-    TupleId at = plan.space.tuple(std::vector<IndexId>{plan.space.tuple(plan.identity())[put.axes[0]]});
+    TupleId at = plan.space.tuple(
+        std::vector<IndexId>{plan.space.tuple(plan.identity())[put.axes[0]]});
     Value raw = value(put.operands[1], at, 0);
     raw = c.resizeInt(raw, b.getI64Type(), true);
     Value valid =
-        c.andI(c.compareI(I::sge, raw, c.i64(-plan.putExtent)), c.compareI(I::slt, raw, c.i64(plan.putExtent)));
+        c.andI(c.compareI(I::sge, raw, extent(Dim(0) - plan.putExtent)),
+               c.compareI(I::slt, raw, extent(plan.putExtent)));
     auto branch = scf::IfOp::create(b, c.loc, valid, false);
     OpBuilder::InsertionGuard keep(b);
     scopes.back().next = branch;

@@ -5,12 +5,19 @@
 
 namespace mortise::codegen {
 
-// A row value that costs more than this to compute again is kept for the passes that follow.
+// A row value that costs more than this to compute again is kept for the passes
+// that follow.
 static constexpr double keepAbove = 2.5;
 
+std::vector<AtomId> Plan::atomsOf(IndexId index) const {
+  std::vector<AtomId> atoms;
+  for (const auto &[atom, factor] : space.index(index).terms)
+    atoms.push_back(atom);
+  return atoms;
+}
+
 Result<std::unique_ptr<Plan>> Plan::make(Dag dag, unsigned lanes) {
-  auto plan = std::make_unique<Plan>();
-  plan->dag = std::move(dag);
+  auto plan = std::make_unique<Plan>(std::move(dag));
   plan->lanes = std::max(1u, lanes);
   if (auto done = plan->chooseSpace(); !done)
     return done.error();
@@ -33,20 +40,24 @@ Result<void> Plan::chooseSpace() {
     for (ExprId operand : expr.operands)
       live[operand] = true;
     if (expr.op == Op::Put && (dag.roots.size() != 1 || dag.roots[0] != i))
-      return Error{MORTISE_UNSUPPORTED, "a put stands alone at the end of its group"};
+      return Error{MORTISE_UNSUPPORTED,
+                   "a put stands alone at the end of its group"};
     scan |= expr.op == Op::Cumsum;
     if (isReduction(expr.op) || expr.op == Op::Cumsum)
       if (anchor == ~0u ||
-          count(dag.exprs[expr.operands[0]].dims) > count(dag.exprs[dag.exprs[anchor].operands[0]].dims))
+          typical(count(dag.exprs[expr.operands[0]].dims)) >
+              typical(count(dag.exprs[dag.exprs[anchor].operands[0]].dims)))
         anchor = i;
   }
   const Expr &root = dag.exprs[dag.roots[0]];
   if (root.op == Op::Put) {
     if (anchor != ~0u)
-      return Error{MORTISE_UNSUPPORTED, "a put does not share a group with reductions"};
+      return Error{MORTISE_UNSUPPORTED,
+                   "a put does not share a group with reductions"};
     dims = dag.exprs[root.operands[2]].dims;
   } else {
-    dims = anchor == ~0u ? root.dims : dag.exprs[dag.exprs[anchor].operands[0]].dims;
+    dims = anchor == ~0u ? root.dims
+                         : dag.exprs[dag.exprs[anchor].operands[0]].dims;
   }
   reduced.assign(dims.size(), false);
   if (root.op == Op::Put)
@@ -55,7 +66,7 @@ Result<void> Plan::chooseSpace() {
     for (int64_t axis : dag.exprs[anchor].axes)
       reduced[axis] = true;
   std::vector<IndexId> rowAt;
-  std::vector<int64_t> rowDims;
+  std::vector<Dim> rowDims;
   for (size_t i = 0; i < dims.size(); ++i) {
     counters.push_back(space.loop(i, dims[i]));
     if (reduced[i]) {
@@ -72,13 +83,13 @@ Result<void> Plan::chooseSpace() {
 
 Result<void> Plan::placeRoots() {
   std::vector<IndexId> keptAt;
-  std::vector<int64_t> keptDims;
+  std::vector<Dim> keptDims;
   for (size_t i = 0; i < dims.size(); ++i)
     if (!reduced[i]) {
       keptAt.push_back(counters[i]);
       keptDims.push_back(dims[i]);
     }
-  int64_t total = count(dims), kept = count(keptDims);
+  Dim total = count(dims), kept = count(keptDims);
   int top = 0;
   for (ExprId id : dag.roots) {
     const Expr &expr = dag.exprs[id];
@@ -89,7 +100,8 @@ Result<void> Plan::placeRoots() {
       root.at = space.tuple(space.reshape(keptAt, keptDims, expr.dims));
       root.row = true;
     } else {
-      return Error{MORTISE_UNSUPPORTED, "the outputs of a group do not share a loop nest"};
+      return Error{MORTISE_UNSUPPORTED,
+                   "the outputs of a group do not share a loop nest"};
     }
     root.address = space.linearise(space.tuple(root.at), expr.dims);
     int found = level(id, root.at, 0);
@@ -109,7 +121,8 @@ Result<void> Plan::placePut() {
   int64_t axis = put.axes[0];
   putExtent = put.dims[axis];
   TupleId indexAt = space.tuple(std::vector<IndexId>{counters[axis]});
-  if (level(put.operands[1], indexAt, 0) < 0 || level(put.operands[2], identityTuple, 0) < 0)
+  if (level(put.operands[1], indexAt, 0) < 0 ||
+      level(put.operands[2], identityTuple, 0) < 0)
     return Error{MORTISE_UNSUPPORTED, failure};
   std::vector<IndexId> at = counters;
   at[axis] = space.loaded(put.operands[1], indexAt, putExtent, false);
@@ -146,11 +159,15 @@ std::vector<Access> Plan::accesses(ExprId id, TupleId atId, GuardId guard) {
   if (expr.operands.empty())
     return {};
   std::vector<IndexId> at = space.tuple(atId);
-  const std::vector<int64_t> &from = dag.exprs[expr.operands[0]].dims;
+  const std::vector<Dim> &from = dag.exprs[expr.operands[0]].dims;
   std::vector<IndexId> inner(from.size());
-  auto one = [&](GuardId g) { return std::vector<Access>{{expr.operands[0], space.tuple(inner), g}}; };
-  auto indexRead = [&](ExprId indices, std::vector<IndexId> where, int64_t extent) {
-    return space.loaded(indices, space.tuple(std::move(where)), extent, dag.exprs[indices].reductions);
+  auto one = [&](GuardId g) {
+    return std::vector<Access>{{expr.operands[0], space.tuple(inner), g}};
+  };
+  auto indexRead = [&](ExprId indices, std::vector<IndexId> where,
+                       const Dim &extent) {
+    return space.loaded(indices, space.tuple(std::move(where)), extent,
+                        dag.exprs[indices].reductions);
   };
   switch (expr.op) {
   case Op::Reshape:
@@ -162,11 +179,14 @@ std::vector<Access> Plan::accesses(ExprId id, TupleId atId, GuardId guard) {
     return one(guard);
   case Op::Broadcast:
     for (size_t i = 0; i < from.size(); ++i)
-      inner[i] = from[i] == 1 ? space.constant(0) : at[expr.axes[i]];
+      inner[i] = space.scale(
+          at[expr.axes[i]],
+          simplify(repetition(from[i], expr.dims[expr.axes[i]]), dag.symbols));
     return one(guard);
   case Op::Slice:
     for (size_t i = 0; i < at.size(); ++i)
-      inner[i] = space.add(space.constant(expr.starts[i]), at[i], expr.steps[i]);
+      inner[i] =
+          space.add(space.constant(expr.starts[i]), at[i], expr.steps[i]);
     return one(guard);
   case Op::Reverse:
     inner = at;
@@ -176,7 +196,7 @@ std::vector<Access> Plan::accesses(ExprId id, TupleId atId, GuardId guard) {
   case Op::Pad: {
     GuardId inside = guard;
     for (size_t i = 0; i < at.size(); ++i) {
-      IndexId moved = space.add(at[i], space.constant(-expr.starts[i]));
+      IndexId moved = space.add(at[i], space.constant(Dim(0) - expr.starts[i]));
       int64_t step = expr.steps[i] + 1;
       if (step > 1) {
         inside = space.guard(inside, moved, 0, from[i] * step);
@@ -186,18 +206,21 @@ std::vector<Access> Plan::accesses(ExprId id, TupleId atId, GuardId guard) {
       inside = space.guard(inside, inner[i], 0, from[i]);
     }
     std::vector<Access> all = one(inside);
-    all.push_back({expr.operands[1], space.tuple(std::vector<IndexId>{}), guard});
+    all.push_back(
+        {expr.operands[1], space.tuple(std::vector<IndexId>{}), guard});
     return all;
   }
   case Op::Concatenate: {
     std::vector<Access> all;
-    int64_t axis = expr.axes[0], start = 0;
+    int64_t axis = expr.axes[0];
+    Dim start = 0;
     for (ExprId operand : expr.operands) {
-      int64_t extent = dag.exprs[operand].dims[axis];
-      if (extent > 0) {
+      const Dim &extent = dag.exprs[operand].dims[axis];
+      if (!(extent == 0)) {
         inner = at;
-        inner[axis] = space.add(at[axis], space.constant(-start));
-        all.push_back({operand, space.tuple(inner), space.guard(guard, at[axis], start, start + extent)});
+        inner[axis] = space.add(at[axis], space.constant(Dim(0) - start));
+        all.push_back({operand, space.tuple(inner),
+                       space.guard(guard, at[axis], start, start + extent)});
       }
       start += extent;
     }
@@ -207,7 +230,9 @@ std::vector<Access> Plan::accesses(ExprId id, TupleId atId, GuardId guard) {
     size_t axis = expr.axes[0], rank = dag.exprs[expr.operands[1]].dims.size();
     std::vector<IndexId> where(at.begin() + axis, at.begin() + axis + rank);
     for (size_t i = 0; i < from.size(); ++i)
-      inner[i] = i < axis ? at[i] : i == axis ? indexRead(expr.operands[1], where, from[axis]) : at[i + rank - 1];
+      inner[i] = i < axis    ? at[i]
+                 : i == axis ? indexRead(expr.operands[1], where, from[axis])
+                             : at[i + rank - 1];
     return one(guard);
   }
   case Op::TakeAlong:
@@ -215,8 +240,9 @@ std::vector<Access> Plan::accesses(ExprId id, TupleId atId, GuardId guard) {
     inner[expr.axes[0]] = indexRead(expr.operands[1], at, from[expr.axes[0]]);
     return one(guard);
   case Op::TakeNd: {
-    const std::vector<int64_t> &indexDims = dag.exprs[expr.operands[1]].dims;
-    size_t batch = indexDims.size() - 1, depth = indexDims.back();
+    const std::vector<Dim> &indexDims = dag.exprs[expr.operands[1]].dims;
+    size_t batch = indexDims.size() - 1,
+           depth = static_cast<size_t>(*indexDims.back().number());
     for (size_t i = 0; i < from.size(); ++i) {
       if (i >= depth) {
         inner[i] = at[batch + i - depth];
@@ -247,15 +273,18 @@ int Plan::level(ExprId id, TupleId at, GuardId guard) {
     result = reductionLevel(id, at, guard);
   } else if (expr.op == Op::Cumsum) {
     const std::vector<IndexId> &where = space.tuple(at);
-    bool fits = guard == 0 && expr.dims[expr.axes[0]] == rowLength && where[expr.axes[0]] == rowIndex;
+    bool fits = guard == 0 && expr.dims[expr.axes[0]] == rowLength &&
+                where[expr.axes[0]] == rowIndex;
     for (size_t i = 0; i < where.size(); ++i)
-      fits &= static_cast<int64_t>(i) == expr.axes[0] || !(space.loops(where[i]) & reducedMask);
+      fits &= static_cast<int64_t>(i) == expr.axes[0] ||
+              !(space.loops(where[i]) & reducedMask);
     if (!fits) {
       failure = "a running sum is read in another order than it is computed";
       result = -1;
     } else {
       below(expr.operands[0], at, guard);
-      if (std::find(runs.begin(), runs.end(), std::make_pair(id, at)) == runs.end())
+      if (std::find(runs.begin(), runs.end(), std::make_pair(id, at)) ==
+          runs.end())
         runs.emplace_back(id, at);
     }
   } else if (expr.op == Op::Put) {
@@ -265,13 +294,16 @@ int Plan::level(ExprId id, TupleId at, GuardId guard) {
     for (const Access &access : accesses(id, at, guard)) {
       below(access.expr, access.at, access.guard);
       const std::vector<Condition> &conditions = space.guard(access.guard);
-      if (conditions.size() > 1 && std::any_of(conditions.begin(), conditions.end(),
-                                               [&](const Condition &check) { return space.reads(check.index); })) {
+      if (conditions.size() > 1 &&
+          std::any_of(conditions.begin(), conditions.end(),
+                      [&](const Condition &check) {
+                        return space.reads(check.index);
+                      })) {
         failure = "padding of gathered padding needs memory between";
         result = -1;
       }
       for (IndexId index : std::vector<IndexId>(space.tuple(access.at)))
-        for (auto [atomId, factor] : std::vector(space.index(index).terms)) {
+        for (AtomId atomId : atomsOf(index)) {
           Atom atom = space.atom(atomId);
           if (atom.kind == Atom::Loaded)
             below(atom.expr, atom.at, access.guard);
@@ -283,13 +315,13 @@ int Plan::level(ExprId id, TupleId at, GuardId guard) {
 
 int Plan::reductionLevel(ExprId id, TupleId at, GuardId guard) {
   const Expr &expr = dag.exprs[id];
-  const std::vector<int64_t> &from = dag.exprs[expr.operands[0]].dims;
+  const std::vector<Dim> &from = dag.exprs[expr.operands[0]].dims;
   if (guard != 0 || (space.loops(at, 0) & reducedMask) || scan) {
     failure = "a reduction is read at positions that depend on what it reduces";
     return -1;
   }
   std::vector<IndexId> rowAt, inner;
-  std::vector<int64_t> rowDims, mine;
+  std::vector<Dim> rowDims, mine;
   for (int64_t axis : expr.axes)
     mine.push_back(from[axis]);
   for (size_t i = 0; i < dims.size(); ++i)
@@ -297,13 +329,17 @@ int Plan::reductionLevel(ExprId id, TupleId at, GuardId guard) {
       rowAt.push_back(counters[i]);
       rowDims.push_back(dims[i]);
     }
-  if (count(mine) != rowLength) {
+  if (!(count(mine) == rowLength)) {
     failure = "reductions over different extents do not share a group";
     return -1;
   }
-  std::vector<IndexId> rowIndices = space.reshape(rowAt, rowDims, mine), kept = space.tuple(at);
+  std::vector<IndexId> rowIndices = space.reshape(rowAt, rowDims, mine),
+                       kept = space.tuple(at);
   for (size_t i = 0, k = 0, r = 0; i < from.size(); ++i)
-    inner.push_back(r < expr.axes.size() && expr.axes[r] == static_cast<int64_t>(i) ? rowIndices[r++] : kept[k++]);
+    inner.push_back(r < expr.axes.size() &&
+                            expr.axes[r] == static_cast<int64_t>(i)
+                        ? rowIndices[r++]
+                        : kept[k++]);
   Reduction reduction{id, at, space.tuple(inner)};
   int below = level(expr.operands[0], reduction.operandAt, 0);
   if (below < 0)
@@ -317,7 +353,7 @@ int Plan::reductionLevel(ExprId id, TupleId at, GuardId guard) {
 void Plan::use(IndexId index) {
   if (!used.insert(index).second)
     return;
-  for (auto [atomId, factor] : std::vector(space.index(index).terms)) {
+  for (AtomId atomId : atomsOf(index)) {
     Atom atom = space.atom(atomId);
     if (atom.kind == Atom::Quotient || atom.kind == Atom::Remainder)
       use(atom.argument);
@@ -336,8 +372,8 @@ void Plan::useGuard(GuardId guard) {
     use(condition.index);
 }
 
-// Price of the subtree; adds to costPerPoint, notes what indices are needed and which row values come up again in a
-// later pass.
+// Price of the subtree; adds to costPerPoint, notes what indices are needed and
+// which row values come up again in a later pass.
 double Plan::visit(ExprId id, TupleId at, GuardId guard, int pass) {
   Key key{id, {at, guard}};
   const Expr &expr = dag.exprs[id];
@@ -355,12 +391,16 @@ double Plan::visit(ExprId id, TupleId at, GuardId guard, int pass) {
     }
   }
   visitedNow.insert(key);
-  double price = isReduction(expr.op) || expr.op == Op::Cumsum || expr.op == Op::Input ? 1 : cost(expr);
+  double price =
+      isReduction(expr.op) || expr.op == Op::Cumsum || expr.op == Op::Input
+          ? 1
+          : cost(expr);
   if (row || passes == 1)
     costPerPoint += price;
   useGuard(guard);
   if (expr.op == Op::Input) {
-    IndexId address = space.dot(std::vector<IndexId>(space.tuple(at)), expr.strides, expr.offset);
+    IndexId address = space.dot(std::vector<IndexId>(space.tuple(at)),
+                                expr.strides, expr.offset);
     use(address);
     loads.insert(address);
   } else if (expr.op == Op::Constant && expr.data) {
@@ -372,7 +412,7 @@ double Plan::visit(ExprId id, TupleId at, GuardId guard, int pass) {
   } else if (!isReduction(expr.op)) {
     for (const Access &access : accesses(id, at, guard)) {
       for (IndexId index : std::vector<IndexId>(space.tuple(access.at)))
-        for (auto [atomId, factor] : std::vector(space.index(index).terms))
+        for (AtomId atomId : atomsOf(index))
           if (Atom atom = space.atom(atomId); atom.kind == Atom::Loaded)
             visit(atom.expr, atom.at, access.guard, pass);
       price += visit(access.expr, access.at, access.guard, pass);
@@ -400,7 +440,8 @@ void Plan::walkPasses() {
     for (size_t i = 0; i < reductions.size(); ++i)
       if (reductions[i].level == pass + 1) {
         costPerPoint += 1;
-        visit(dag.exprs[reductions[i].expr].operands[0], reductions[i].operandAt, 0, pass);
+        visit(dag.exprs[reductions[i].expr].operands[0],
+              reductions[i].operandAt, 0, pass);
       }
     if (pass == passes - 1)
       for (const Root &root : roots) {
@@ -409,19 +450,20 @@ void Plan::walkPasses() {
         visit(root.expr, root.at, 0, pass);
       }
   }
-  // A kept value that is an output lives there; f16 and bf16 outputs are rounded, and i1 outputs are bytes, so those do
-  // not.
+  // A kept value that is an output lives there; f16 and bf16 outputs are
+  // rounded, and i1 outputs are bytes, so those do not.
   for (Cached &entry : cache)
     for (size_t i = 0; i < roots.size(); ++i)
       if (int32_t dtype = dag.exprs[entry.expr].dtype;
-          roots[i].expr == entry.expr && roots[i].at == entry.at && dtype != MORTISE_F16 && dtype != MORTISE_BF16) {
+          roots[i].expr == entry.expr && roots[i].at == entry.at &&
+          dtype != MORTISE_F16 && dtype != MORTISE_BF16) {
         entry.root = i;
         roots[i].pass = entry.pass;
       }
 }
 
-int64_t Plan::coefficient(IndexId index, uint32_t loop) const {
-  for (auto [atom, factor] : space.index(index).terms)
+Dim Plan::coefficient(IndexId index, uint32_t loop) const {
+  for (const auto &[atom, factor] : space.index(index).terms)
     if (space.atom(atom).kind == Atom::Loop && space.atom(atom).loop == loop)
       return factor;
   return 0;
@@ -433,11 +475,13 @@ void Plan::merge() {
     uint64_t bit = uint64_t(1) << i;
     if (dims[i] == 1)
       continue;
-    bool joins = !loops.empty() && loops.back().reduced == reduced[i] && dims[i] > 0 && loops.back().extent > 0 &&
+    bool joins = !loops.empty() && loops.back().reduced == reduced[i] &&
+                 !(dims[i] == 0) && !(loops.back().extent == 0) &&
                  !(isPut() && reduced[i]);
     if (joins)
       for (IndexId index : used)
-        joins &= coefficient(index, loops.back().number) == coefficient(index, i) * dims[i];
+        joins &= coefficient(index, loops.back().number) ==
+                 coefficient(index, i) * dims[i];
     if (joins) {
       loops.back().extent *= dims[i];
       loops.back().number = i;
@@ -456,9 +500,9 @@ void Plan::merge() {
   }
   for (Cached &entry : cache)
     if (entry.root < 0) {
-      int64_t elements = rowLength * (laneReduced ? 1 : lanes);
       entry.offset = scratchBytes;
-      scratchBytes += (elements * 8 + 63) / 64 * 64;
+      scratchBytes +=
+          floorDiv(rowLength * (laneReduced ? 8 : 8 * lanes) + 63, 64) * 64;
     }
 }
 
@@ -466,14 +510,17 @@ void Plan::merge() {
 void Plan::arrange() {
   Loop &last = loops.back();
   if (!reductions.empty()) {
-    // Columns: several vectors side by side, so that memory is read in longer pieces.
-    while (!laneReduced && lanes > 1 && lanes < 64 && last.extent >= 2 * static_cast<int64_t>(lanes))
+    // Columns: several vectors side by side, so that memory is read in longer
+    // pieces.
+    while (!laneReduced && lanes > 1 && lanes < 64 &&
+           space.facts.atLeast(last.extent, 2 * static_cast<int64_t>(lanes)))
       lanes *= 2;
     return;
   }
-  // A transposed read: step inside the task along what is contiguous there, so that its cache lines are used up.
+  // A transposed read: step inside the task along what is contiguous there, so
+  // that its cache lines are used up.
   for (IndexId address : loads) {
-    int64_t step = coefficient(address, last.number);
+    Dim step = coefficient(address, last.number);
     if (step == 0 || step == 1)
       continue;
     for (Loop &loop : loops)
@@ -483,9 +530,9 @@ void Plan::arrange() {
       }
   }
   // Short rows: several to a task.
-  double inside = std::max(1.0, costPerPoint) * static_cast<double>(last.extent);
+  double inside = std::max(1.0, costPerPoint) * typical(last.extent);
   for (size_t outer = loops.size() - 1; outer > 0; --outer) {
-    double extent = static_cast<double>(loops[outer - 1].extent);
+    double extent = typical(loops[outer - 1].extent);
     if (inside >= 4096 || inside * extent > 131072)
       return;
     inside *= extent;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Passes that reduce: several accumulators where a pass is short of work, combined in a fixed order.
+// Passes that reduce: several accumulators where a pass is short of work,
+// combined in a fixed order.
 #include "Emitter.h"
 
 #include <limits>
@@ -12,15 +13,20 @@ using I = arith::CmpIPredicate;
 
 Value Emitter::neutral(const Expr &expr, Type type) {
   int32_t dtype = plan.dag.exprs[expr.operands[0]].dtype;
-  bool largest = expr.op == Op::ReduceMax || expr.op == Op::ReduceFastMax || expr.op == Op::Argmax;
+  bool largest = expr.op == Op::ReduceMax || expr.op == Op::ReduceFastMax ||
+                 expr.op == Op::Argmax;
   if (isFloat(dtype)) {
     double infinity = std::numeric_limits<double>::infinity();
-    double start = expr.op == Op::ReduceSum ? 0 : expr.op == Op::ReduceProd ? 1 : largest ? -infinity : infinity;
+    double start = expr.op == Op::ReduceSum    ? 0
+                   : expr.op == Op::ReduceProd ? 1
+                   : largest                   ? -infinity
+                                               : infinity;
     return c.constant(type, start);
   }
   unsigned width = getElementTypeOrSelf(type).getIntOrFloatBitWidth();
   bool natural = dtype == MORTISE_UI8 || dtype == MORTISE_I1;
-  int64_t least = natural ? 0 : std::numeric_limits<int64_t>::min() >> (64 - width);
+  int64_t least =
+      natural ? 0 : std::numeric_limits<int64_t>::min() >> (64 - width);
   if (expr.op == Op::ReduceSum)
     return c.integer(type, 0);
   if (expr.op == Op::ReduceProd)
@@ -31,10 +37,15 @@ Value Emitter::neutral(const Expr &expr, Type type) {
 Emitter::Carried Emitter::initial(const Reduction &reduction, bool vector) {
   const Expr &expr = plan.dag.exprs[reduction.expr];
   Type element = c.registerType(plan.dag.exprs[expr.operands[0]].dtype);
-  auto shaped = [&](Type type) { return vector && plan.lanes > 1 ? c.vectorOf(type) : type; };
+  auto shaped = [&](Type type) {
+    return vector && plan.lanes > 1 ? c.vectorOf(type) : type;
+  };
   Carried parts{neutral(expr, shaped(element))};
   if (expr.op == Op::Argmax)
-    parts.push_back(c.integer(shaped(plan.rowLength < INT32_MAX ? b.getI32Type() : b.getI64Type()), 0));
+    parts.push_back(c.integer(shaped(plan.space.facts.isNarrow(plan.rowLength)
+                                         ? b.getI32Type()
+                                         : b.getI64Type()),
+                              0));
   return parts;
 }
 
@@ -54,7 +65,8 @@ Emitter::Carried Emitter::combine(const Expr &expr, Carried x, Carried y) {
   default: {
     // y wins where it is larger, or equal and earlier; NaN is largest.
     c.match(x[0], y[0]), c.match(x[1], y[1]);
-    Value larger = compare(Direction::Gt, y[0], x[0], dtype), equal = compare(Direction::Eq, y[0], x[0], dtype);
+    Value larger = compare(Direction::Gt, y[0], x[0], dtype),
+          equal = compare(Direction::Eq, y[0], x[0], dtype);
     if (real) {
       Value xNan = c.isNan(x[0]), yNan = c.isNan(y[0]);
       larger = c.orI(larger, c.andI(yNan, c.notI(xNan)));
@@ -86,7 +98,8 @@ Emitter::Carried Emitter::accumulate(const Reduction &reduction, Carried sum) {
   const Expr &expr = plan.dag.exprs[reduction.expr];
   const Expr &operand = plan.dag.exprs[expr.operands[0]];
   Carried next;
-  if (expr.op == Op::ReduceSum && operand.op == Op::Mul && isFloat(operand.dtype) &&
+  if (expr.op == Op::ReduceSum && operand.op == Op::Mul &&
+      isFloat(operand.dtype) &&
       !plan.cached(expr.operands[0], reduction.operandAt)) {
     Value x = value(operand.operands[0], reduction.operandAt, 0),
           y = value(operand.operands[1], reduction.operandAt, 0);
@@ -97,20 +110,28 @@ Emitter::Carried Emitter::accumulate(const Reduction &reduction, Carried sum) {
       bool narrow = Code::element(sum[1]).isInteger(32);
       element.push_back(varies(plan.space.loops(plan.rowIndex))
                             ? laneVector(plan.rowIndex, 0, narrow)
-                            : c.resizeInt(scalarIndex(plan.rowIndex), Code::element(sum[1]), true));
+                            : c.resizeInt(scalarIndex(plan.rowIndex),
+                                          Code::element(sum[1]), true));
     }
     next = combine(expr, sum, element);
   }
-  if (Value active = freshMask ? freshMask : plan.laneReduced ? tailMask : Value())
+  if (Value active = freshMask          ? freshMask
+                     : plan.laneReduced ? tailMask
+                                        : Value())
     for (size_t i = 0; i < next.size(); ++i)
       next[i] = c.select(active, next[i], sum[i]);
   return next;
 }
 
 void Emitter::reducePass(ArrayRef<const Reduction *> all, int number) {
-  int64_t lanes = plan.lanes, vectors = plan.laneReduced ? laneExtent() / lanes : 0;
+  int64_t lanes = plan.lanes;
+  const Dim length = plan.laneReduced ? laneExtent() : Dim(0);
+  const bool symbolic = !length.isNumber();
+  int64_t vectors = plan.space.facts.bounds(length).high / lanes;
   bool cheap = plan.costPerPoint < 10.0 * plan.passes;
-  int64_t unroll = vectors >= 8 && cheap ? 4 : vectors >= 4 && lanes > 1 ? 2 : 1;
+  int64_t unroll = vectors >= 8 && cheap       ? 4
+                   : vectors >= 4 && lanes > 1 ? 2
+                                               : 1;
   Carried carried;
   for (int64_t u = 0; u < unroll; ++u)
     for (const Reduction *reduction : all)
@@ -121,7 +142,8 @@ void Emitter::reducePass(ArrayRef<const Reduction *> all, int number) {
     size_t at = u * perCopy;
     for (const Reduction *reduction : all) {
       size_t size = plan.dag.exprs[reduction->expr].op == Op::Argmax ? 2 : 1;
-      Carried next = accumulate(*reduction, Carried(sums.begin() + at, sums.begin() + at + size));
+      Carried next = accumulate(
+          *reduction, Carried(sums.begin() + at, sums.begin() + at + size));
       std::copy(next.begin(), next.end(), sums.begin() + at);
       at += size;
     }
@@ -130,25 +152,41 @@ void Emitter::reducePass(ArrayRef<const Reduction *> all, int number) {
   serial(0, carried, [&](Carried &sums) {
     if (!plan.laneReduced)
       return step(sums, 0);
-    auto run = [&](int64_t low, int64_t high, int64_t copies) {
-      sums = loop(c.i64(low), c.i64(high), lanes * copies, sums, plan.loops.back().members,
+    auto run = [&](Value low, Value high, int64_t copies, bool tail = false) {
+      Value outerTail = tailMask;
+      sums = loop(low, high, lanes * copies, sums, plan.loops.back().members,
                   [&](Value i, ValueRange arguments) {
                     Carried inner(arguments.begin(), arguments.end());
                     for (int64_t u = 0; u < copies; ++u) {
                       uint64_t known = scopes.back().loops;
                       scopes.back() = Scope{known};
-                      enterLanes(u ? c.addI(i, c.i64(u * lanes)) : i);
+                      Value start = u ? c.addI(i, c.i64(u * lanes)) : i;
+                      tail ? enterTail(start, high) : enterLanes(start);
                       step(inner, u);
                     }
                     return inner;
                   });
       freshMask = Value();
+      tailMask = outerTail;
     };
-    int64_t whole = unroll > 1 ? laneExtent() / (lanes * unroll) * (lanes * unroll) : 0;
+    Value zero = c.i64(0), end = extent(length);
+    if (symbolic) {
+      Value unrolled = unroll > 1 ? wholeVectors(zero, end, unroll) : zero,
+            whole = wholeVectors(zero, end, 1);
+      if (unroll > 1)
+        run(zero, unrolled, unroll);
+      run(unrolled, whole, 1);
+      if (!plan.space.facts.isMultiple(length, lanes))
+        run(whole, end, 1, true);
+      return;
+    }
+    int64_t number = *length.number(),
+            whole =
+                unroll > 1 ? number / (lanes * unroll) * (lanes * unroll) : 0;
     if (whole)
-      run(0, whole, unroll);
-    if (whole < laneExtent())
-      run(whole, laneExtent(), 1);
+      run(zero, c.i64(whole), unroll);
+    if (whole < number)
+      run(c.i64(whole), end, 1);
   });
   size_t at = 0;
   for (const Reduction *reduction : all) {
@@ -156,12 +194,15 @@ void Emitter::reducePass(ArrayRef<const Reduction *> all, int number) {
     size_t size = expr.op == Op::Argmax ? 2 : 1;
     Carried total(carried.begin() + at, carried.begin() + at + size);
     for (int64_t u = 1; u < unroll; ++u)
-      total =
-          combine(expr, total, Carried(carried.begin() + u * perCopy + at, carried.begin() + u * perCopy + at + size));
+      total = combine(expr, total,
+                      Carried(carried.begin() + u * perCopy + at,
+                              carried.begin() + u * perCopy + at + size));
     if (plan.laneReduced && lanes > 1)
       total = across(expr, total);
     at += size;
-    Value result = expr.op == Op::Argmax ? c.resizeInt(total[1], b.getI64Type(), true) : total[0];
+    Value result = expr.op == Op::Argmax
+                       ? c.resizeInt(total[1], b.getI64Type(), true)
+                       : total[0];
     scopes[rowScope].values[{reduction->expr, {reduction->at, 0}}] = result;
   }
 }

@@ -3,12 +3,13 @@
 
 #include <gtest/gtest.h>
 
+using namespace mortise;
 using namespace mortise::codegen;
 
 TEST(Index, ReshapeOfCountersSimplifies) {
   IndexSpace space;
   std::vector<IndexId> at{space.loop(0, 4), space.loop(1, 6)};
-  std::vector<int64_t> from{4, 6}, to{24}, split{2, 2, 6};
+  std::vector<Dim> from{4, 6}, to{24}, split{2, 2, 6};
   std::vector<IndexId> flat = space.reshape(at, from, to);
   EXPECT_EQ(flat[0], space.add(space.scale(at[0], 6), at[1]));
   EXPECT_EQ(space.reshape(flat, to, from), at);
@@ -22,7 +23,7 @@ TEST(Index, DivisionOfSumsOfMultiplesLeavesNoAtoms) {
   IndexId sum = space.add(space.scale(head, 64), inner);
   EXPECT_EQ(space.quotient(sum, 64), head);
   EXPECT_EQ(space.remainder(sum, 64), inner);
-  EXPECT_EQ(space.range(sum).high, 767);
+  EXPECT_EQ(space.range(sum).high, Dim(767));
 }
 
 TEST(Index, ConditionsThatAlwaysHoldVanish) {

@@ -128,7 +128,11 @@ public:
     ASSERT_TRUE(fused) << what << fused.error().message;
     auto functions = compiler->compile(graph, fused->groups);
     ASSERT_TRUE(functions) << what << functions.error().message;
-    groups = fused->groups;
+    interpret(what);
+    run(fused->groups, *functions, {}, ulps, absolute, what);
+  }
+
+  void interpret(const std::string &what) {
     std::vector<const void *> inputs;
     std::vector<void *> outputs;
     for (size_t i = 0; i < graph.input_count; ++i)
@@ -137,8 +141,14 @@ public:
       outputs.push_back(expected.at(graph.outputs[i]->index));
     auto interpreted = reference::interpret(graph, inputs, outputs);
     ASSERT_TRUE(interpreted) << what << interpreted.error().message;
+  }
+
+  // Against what `interpret` found. The groups may be those of the same graph with symbols.
+  void run(const std::vector<Group> &made, const std::vector<Function> &functions, std::span<const int64_t> symbols,
+           double ulps, double absolute, const std::string &what) {
+    groups = made;
     for (size_t g = 0; g < groups.size(); ++g) {
-      runGroup(groups[g], (*functions)[g], memory);
+      runGroup(groups[g], functions[g], memory, symbols);
       for (uint32_t output : groups[g].outputs)
         EXPECT_TRUE(memory.intact(output)) << what << groups[g].name << " wrote outside its output";
     }

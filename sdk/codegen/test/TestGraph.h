@@ -18,15 +18,19 @@ struct Attr {
   double f64 = 0;
   std::string string;
   std::vector<int64_t> i64s;
+  std::vector<Dim> extents; // instead, where not empty
   Attr(std::string name, int64_t value) : name(std::move(name)), i64(value) {}
   Attr(std::string name, int value) : name(std::move(name)), i64(value) {}
   Attr(std::string name, double value) : name(std::move(name)), kind(MORTISE_ATTRIBUTE_F64), f64(value) {}
   Attr(std::string name, const char *value) : name(std::move(name)), kind(MORTISE_ATTRIBUTE_STRING), string(value) {}
   Attr(std::string name, std::vector<int64_t> value)
       : name(std::move(name)), kind(MORTISE_ATTRIBUTE_I64_ARRAY), i64s(std::move(value)) {}
+  Attr(std::string name, std::vector<Dim> value)
+      : name(std::move(name)), kind(MORTISE_ATTRIBUTE_I64_ARRAY), extents(std::move(value)) {}
 };
 
 using Dims = std::vector<int64_t>;
+using Extents = std::vector<Dim>; // over the graph's symbols
 using V = const MortiseValue *;
 
 class TestGraph {
@@ -40,6 +44,22 @@ public:
     inputs.push_back(value);
     return value;
   }
+  V symbolicInput(int32_t dtype, const Extents &extents) {
+    V value = input(dtype, numbers(extents));
+    setPrograms(value, extents);
+    return value;
+  }
+  V symbolicOp(const std::string &name, std::vector<V> operands, int32_t dtype, const Extents &extents,
+               std::vector<Attr> attributes = {}) {
+    V value = op(name, std::move(operands), dtype, numbers(extents), std::move(attributes));
+    setPrograms(value, extents);
+    return value;
+  }
+  Dim symbol(const char *name, int64_t min, int64_t max = INT64_MAX, int64_t divisor = 1) {
+    symbolStore.push_back({sizeof(MortiseSymbol), nullptr, name, min, max, divisor});
+    symbols.push_back(&symbolStore.back());
+    return Dim::symbol(static_cast<uint32_t>(symbols.size() - 1));
+  }
   V op(const std::string &name, std::vector<V> operands, int32_t dtype, Dims dims, std::vector<Attr> attributes = {}) {
     names.push_back("mortise." + name);
     operandStore.push_back(std::move(operands));
@@ -47,10 +67,13 @@ public:
     std::sort(attributes.begin(), attributes.end(), [](const Attr &a, const Attr &b) { return a.name < b.name; });
     for (Attr &attribute : attributes) {
       attrStore.push_back(std::move(attribute));
-      const Attr &kept = attrStore.back();
+      Attr &kept = attrStore.back();
+      if (!kept.extents.empty())
+        kept.i64s = numbers(kept.extents);
       MortiseAttribute view{sizeof(MortiseAttribute)};
       view.name = kept.name.c_str(), view.kind = kept.kind, view.i64 = kept.i64, view.f64 = kept.f64;
       view.string = kept.string.c_str(), view.i64s = kept.i64s.data(), view.count = kept.i64s.size();
+      view.exprs = programs(kept.extents);
       attributeViews.push_back(view);
       list.push_back(&attributeViews.back());
     }
@@ -82,10 +105,32 @@ public:
     graph.values = values.data(), graph.value_count = values.size();
     graph.inputs = inputs.data(), graph.input_count = inputs.size();
     graph.outputs = outputs.data(), graph.output_count = outputs.size();
+    graph.symbols = symbols.data(), graph.symbol_count = symbols.size();
     return graph;
   }
 
 private:
+  static Dims numbers(const Extents &extents) {
+    Dims dims;
+    for (const Dim &extent : extents)
+      dims.push_back(extent.numberOrDynamic());
+    return dims;
+  }
+  // NULL where all are numbers.
+  const MortiseExpr *programs(const Extents &extents) {
+    if (std::all_of(extents.begin(), extents.end(), [](const Dim &extent) { return extent.isNumber(); }))
+      return nullptr;
+    std::vector<MortiseExpr> list;
+    for (const Dim &extent : extents) {
+      stepStore.push_back(extent.steps());
+      list.push_back({stepStore.back().data(), stepStore.back().size()});
+    }
+    programStore.push_back(std::move(list));
+    return programStore.back().data();
+  }
+  void setPrograms(V value, const Extents &extents) {
+    const_cast<MortiseType *>(value->type)->dim_exprs = programs(extents);
+  }
   V make(int32_t dtype, Dims dims, const MortiseNode *producer, size_t resultIndex) {
     dimStore.push_back(std::move(dims));
     typeStore.push_back(
@@ -112,6 +157,10 @@ private:
   std::deque<std::vector<V>> operandStore, resultStore;
   std::deque<std::vector<const MortiseAttribute *>> attributeStore;
   std::deque<Dims> dimStore;
+  std::deque<std::vector<MortiseExprStep>> stepStore;
+  std::deque<std::vector<MortiseExpr>> programStore;
+  std::deque<MortiseSymbol> symbolStore;
+  std::vector<const MortiseSymbol *> symbols;
   std::deque<MortiseType> typeStore;
   std::deque<MortiseValue> valueStore;
   std::deque<MortiseNode> nodeStore;
