@@ -41,6 +41,7 @@ Result<void> runPasses(mlir::ModuleOp module, void (*build)(mlir::OpPassManager 
     return mlir::success();
   });
   mlir::PassManager manager(module.getContext());
+  manager.enableVerifier(false); // at the borders of stages instead: Pipelines.cpp
   build(manager);
   if (mlir::failed(manager.run(module)))
     return Error{MORTISE_INTERNAL, "the compiler's own passes failed: " + diagnostics};

@@ -42,4 +42,13 @@ def SinkConstants : Pass<"sink-constants"> {
   }];
 }
 
+def VerifyStage : Pass<"verify-stage"> {
+  let summary = "the check at the border of two stages";
+  let description = [{
+    MLIR's verifier, and that nothing but mortise ops is left. Runs at the borders instead of after every pass, for it
+    costs as much as a pass; `mortise-opt` runs MLIR's verifier after each.
+  }];
+  let options = [Option<"after", "after", "std::string", "\"the frontend\"", "the stage that ended, for messages">];
+}
+
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The compiler on one page. MLIR's verifier runs between any two passes; the export to the portable format, which
-// placement starts from, checks that only mortise ops and builtin types are left. Then:
+// The compiler on one page. What comes in was verified op by op by the builder; stages end with verify-stage, and the
+// export to the portable format, which placement starts from, has checks of its own. Then:
 //   Place.cpp       chooses the regions (decomposes what nobody takes, cleans up, and asks again),
 //   PlanWriter.cpp  says where values live, MemoryPlan.cpp at which offsets.
 #include <mortise/passes/Passes.h>
@@ -15,6 +15,7 @@ void buildPipeline(mlir::OpPassManager &manager) {
   manager.addPass(mlir::createCanonicalizerPass()); // folds shape ops, drops what nobody uses: fewer forms to recognise
   manager.addPass(mlir::createCSEPass());   // equal subexpressions become one value, which raising compares by identity
   manager.addPass(createRaiseComposites()); // backends have fast kernels for whole norms and activations
+  manager.addPass(createVerifyStage("raising"));
   buildCleanup(manager);
 }
 
@@ -22,11 +23,13 @@ void buildCleanup(mlir::OpPassManager &manager) {
   manager.addPass(mlir::createCanonicalizerPass()); // raising and decomposing leave dead steps and reshapes of reshapes
   manager.addPass(mlir::createCSEPass());           // one mask for all layers
   manager.addPass(createSinkConstants());           // last: no literal ties two regions together
+  manager.addPass(createVerifyStage("cleanup"));
 }
 
 void registerPasses() {
   mlir::registerPass([] { return createRaiseComposites(); });
   mlir::registerPass([] { return createSinkConstants(); });
+  mlir::registerPass([] { return createVerifyStage("the frontend"); });
   mlir::registerCanonicalizerPass();
   mlir::registerCSEPass();
   static mlir::PassPipelineRegistration<> pipeline("mortise-pipeline", "the compiler up to placement", buildPipeline);

@@ -2,6 +2,8 @@
 // The passes (Passes.td) and the pipeline (Pipelines.cpp), for tools and tests.
 #pragma once
 
+#include "llvm/ADT/StringRef.h"
+
 #include <memory>
 
 namespace mlir {
@@ -13,6 +15,7 @@ namespace mortise::passes {
 
 std::unique_ptr<mlir::Pass> createRaiseComposites();
 std::unique_ptr<mlir::Pass> createSinkConstants();
+std::unique_ptr<mlir::Pass> createVerifyStage(llvm::StringRef after);
 
 // The whole compiler up to placement, on a module.
 void buildPipeline(mlir::OpPassManager &manager);

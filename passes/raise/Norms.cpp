@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// rms_norm and layer_norm: the core first, then scale and bias. The variance is the mean of squared distances; one
+// computed as mean(x^2) - mean(x)^2 cancels and may be negative, so that such a program means something else.
+#include "Match.h"
+
+namespace mortise::passes::raise {
+namespace {
+
+// x when `value` is x^2.
+Value squareOf(Value value) {
+  if (Operation *mul = producer(value, "mortise.mul"))
+    return mul->getOperand(0) == mul->getOperand(1) ? mul->getOperand(0) : Value();
+  Operation *pow = producer(value, "mortise.pow");
+  return pow && isSplat(pow->getOperand(1), 2) ? pow->getOperand(0) : Value();
+}
+
+struct Spread { // sqrt(mean(of^2) + epsilon)
+  Value of;
+  ArrayRef<int64_t> axes;
+  double epsilon = 0;
+};
+
+std::optional<Spread> meanSquare(Value value) {
+  Operation *add = producer(stripReshapes(value), "mortise.add");
+  for (unsigned i : {0u, 1u}) {
+    const std::optional<double> epsilon = add ? splat(add->getOperand(i)) : std::nullopt;
+    const std::optional<Mean> mean = epsilon && *epsilon >= 0 ? meanOf(add->getOperand(1 - i)) : std::nullopt;
+    if (Value of = mean ? squareOf(mean->operand) : Value())
+      return Spread{of, mean->axes, *epsilon};
+  }
+  return std::nullopt;
+}
+std::optional<Spread> rootOf(Value value) {
+  value = stripReshapes(value);
+  if (Operation *sqrt = producer(value, "mortise.sqrt"))
+    return meanSquare(sqrt->getOperand(0));
+  Operation *pow = producer(value, "mortise.pow");
+  return pow && isSplat(pow->getOperand(1), 0.5) ? meanSquare(pow->getOperand(0)) : std::nullopt;
+}
+std::optional<Spread> reciprocalRootOf(Value value) {
+  value = stripReshapes(value);
+  if (Operation *rsqrt = producer(value, "mortise.rsqrt"))
+    return meanSquare(rsqrt->getOperand(0));
+  if (Operation *pow = producer(value, "mortise.pow"))
+    return isSplat(pow->getOperand(1), -0.5) ? meanSquare(pow->getOperand(0)) : std::nullopt;
+  Operation *div = producer(value, "mortise.div");
+  return div && isSplat(div->getOperand(0), 1) ? rootOf(div->getOperand(1)) : std::nullopt;
+}
+
+// x and its spread, when the op is x * (1 / spread) or x / spread over the trailing dimensions.
+std::optional<Spread> normalised(Operation *op) {
+  const bool divides = op->getName().getStringRef() == "mortise.div";
+  for (unsigned i : {0u, 1u}) {
+    if (divides && i == 1)
+      break;
+    Value x = op->getOperand(i), other = op->getOperand(1 - i);
+    Operation *broadcast = producer(other, "mortise.broadcast");
+    if (!broadcast)
+      continue;
+    const std::optional<Spread> spread =
+        divides ? rootOf(broadcast->getOperand(0)) : reciprocalRootOf(broadcast->getOperand(0));
+    const int64_t rank = rankOf(x);
+    if (spread && spread->of == x && !spread->axes.empty() &&
+        spread->axes == ArrayRef<int64_t>(range(rank - static_cast<int64_t>(spread->axes.size()), rank)) &&
+        repeatedAlong(other, spread->axes, dimsOf(x)))
+      return spread;
+  }
+  return std::nullopt;
+}
+
+// (y - mean(y)) over its own spread is layer_norm(y), any other x over its spread rms_norm(x).
+mlir::LogicalResult raiseNorm(Operation *op, PatternRewriter &rewriter) {
+  const std::optional<Spread> spread = normalised(op);
+  if (!spread)
+    return mlir::failure();
+  Attributes attributes(rewriter);
+  attributes.integer("axis", spread->axes.front()).number("epsilon", spread->epsilon);
+  if (Operation *sub = producer(spread->of, "mortise.sub")) {
+    Value y = sub->getOperand(0);
+    Operation *broadcast = producer(sub->getOperand(1), "mortise.broadcast");
+    const std::optional<Mean> mean = broadcast ? meanOf(broadcast->getOperand(0)) : std::nullopt;
+    if (mean && mean->operand == y && mean->axes == spread->axes &&
+        repeatedAlong(sub->getOperand(1), spread->axes, dimsOf(y)))
+      return replace(rewriter, op, "mortise.layer_norm", y, attributes.segments({1, 0, 0}));
+  }
+  return replace(rewriter, op, "mortise.rms_norm", spread->of, attributes);
+}
+
+// norm(x) * scale
+mlir::LogicalResult raiseScale(Operation *op, PatternRewriter &rewriter) {
+  for (unsigned i : {0u, 1u}) {
+    Operation *norm = producer(op->getOperand(i), "mortise.rms_norm");
+    const bool centred = !norm;
+    if (centred)
+      norm = producer(op->getOperand(i), "mortise.layer_norm");
+    if (!norm || norm->getNumOperands() != 1 || !norm->hasOneUse() || splat(op->getOperand(1 - i)))
+      continue;
+    Value scale = trailing(rewriter, op->getOperand(1 - i), intOf(norm, "axis"));
+    if (!scale)
+      continue;
+    Attributes attributes(rewriter);
+    attributes.integer("axis", intOf(norm, "axis")).add("epsilon", attribute(norm, "epsilon"));
+    if (centred)
+      attributes.segments({1, 1, 0});
+    return replace(rewriter, op, norm->getName().getStringRef(), {norm->getOperand(0), scale}, attributes);
+  }
+  return mlir::failure();
+}
+
+// layer_norm(x, scale) + bias
+mlir::LogicalResult raiseShift(Operation *op, PatternRewriter &rewriter) {
+  for (unsigned i : {0u, 1u}) {
+    Operation *norm = producer(op->getOperand(i), "mortise.layer_norm");
+    if (!norm || !norm->hasOneUse() || splat(op->getOperand(1 - i)))
+      continue;
+    const auto sizes = llvm::dyn_cast_if_present<mlir::DenseI32ArrayAttr>(attribute(norm, "operandSegmentSizes"));
+    if (!sizes || sizes[2] != 0)
+      continue;
+    Value bias = trailing(rewriter, op->getOperand(1 - i), intOf(norm, "axis"));
+    if (!bias)
+      continue;
+    llvm::SmallVector<Value> operands(norm->getOperands());
+    operands.push_back(bias);
+    Attributes attributes(rewriter);
+    attributes.integer("axis", intOf(norm, "axis")).add("epsilon", attribute(norm, "epsilon"));
+    return replace(rewriter, op, "mortise.layer_norm", operands, attributes.segments({1, sizes[1], 1}));
+  }
+  return mlir::failure();
+}
+
+} // namespace
+
+ArrayRef<Row> norms() {
+  static const Row rows[] = {
+      {"mortise.mul", "mortise.rms_norm", raiseNorm},
+      {"mortise.div", "mortise.rms_norm", raiseNorm},
+      {"mortise.mul", "mortise.rms_norm", raiseScale},
+      {"mortise.add", "mortise.layer_norm", raiseShift},
+  };
+  return rows;
+}
+
+} // namespace mortise::passes::raise

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Every function is also interpreted before and after raising, on random and hostile inputs (RaiseTest.cpp). Where a
+// pattern says that hostile results differ, the function has mortise.differs.
+// RUN: mortise-opt --canonicalize --cse --raise-composites --canonicalize --cse %s | FileCheck %s
+
+// CHECK-LABEL: func.func @silu(
+func.func @silu(%arg0: tensor<2x8xf32>) -> tensor<2x8xf32> {
+  // CHECK: mortise.silu %arg0
+  %0 = mortise.logistic %arg0 : (tensor<2x8xf32>) -> tensor<2x8xf32>
+  %1 = mortise.mul %arg0, %0 : (tensor<2x8xf32>, tensor<2x8xf32>) -> tensor<2x8xf32>
+  return %1 : tensor<2x8xf32>
+}
+
+// x * (1 / (1 + exp(-x)))
+// CHECK-LABEL: func.func @silu_by_hand(
+func.func @silu_by_hand(%arg0: tensor<8xf32>) -> tensor<8xf32> {
+  // CHECK: mortise.silu %arg0
+  // CHECK-NOT: mortise.exp
+  %0 = mortise.neg %arg0 : (tensor<8xf32>) -> tensor<8xf32>
+  %1 = mortise.exp %0 : (tensor<8xf32>) -> tensor<8xf32>
+  %2 = mortise.constant dense<1.0> : tensor<8xf32>
+  %3 = mortise.constant dense<1.0> : tensor<8xf32>
+  %4 = mortise.add %1, %3 : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %5 = mortise.div %2, %4 : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %6 = mortise.mul %5, %arg0 : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  return %6 : tensor<8xf32>
+}
+
+// x / (1 + exp(-x))
+// CHECK-LABEL: func.func @silu_quotient(
+func.func @silu_quotient(%arg0: tensor<8xf32>) -> tensor<8xf32> {
+  // CHECK: mortise.silu %arg0
+  %0 = mortise.neg %arg0 : (tensor<8xf32>) -> tensor<8xf32>
+  %1 = mortise.exp %0 : (tensor<8xf32>) -> tensor<8xf32>
+  %2 = mortise.constant dense<1.0> : tensor<8xf32>
+  %3 = mortise.add %2, %1 : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %4 = mortise.div %arg0, %3 : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  return %4 : tensor<8xf32>
+}
+
+// The logistic of another value.
+// CHECK-LABEL: func.func @not_silu(
+func.func @not_silu(%arg0: tensor<8xf32>, %arg1: tensor<8xf32>) -> tensor<8xf32> {
+  // CHECK-NOT: silu
+  %0 = mortise.logistic %arg0 : (tensor<8xf32>) -> tensor<8xf32>
+  %1 = mortise.mul %arg1, %0 : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  return %1 : tensor<8xf32>
+}
+
+// x * logistic(1.702 x) is a function of its own.
+// CHECK-LABEL: func.func @quick_gelu(
+func.func @quick_gelu(%arg0: tensor<8xf32>) -> tensor<8xf32> {
+  // CHECK-NOT: mortise.gelu
+  // CHECK-NOT: mortise.silu
+  %0 = mortise.constant dense<1.702> : tensor<8xf32>
+  %1 = mortise.mul %arg0, %0 : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %2 = mortise.logistic %1 : (tensor<8xf32>) -> tensor<8xf32>
+  %3 = mortise.mul %arg0, %2 : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  return %3 : tensor<8xf32>
+}
+
+// CHECK-LABEL: func.func @relu(
+func.func @relu(%arg0: tensor<8xf32>) -> tensor<8xf32> {
+  // CHECK: mortise.relu %arg0
+  %0 = mortise.constant dense<0.0> : tensor<8xf32>
+  %1 = mortise.max %arg0, %0 : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  return %1 : tensor<8xf32>
+}
+
+// A comparison turns NaN into 0; the maximum keeps it.
+// CHECK-LABEL: func.func @not_relu(
+func.func @not_relu(%arg0: tensor<8xf32>) -> tensor<8xf32> {
+  // CHECK-NOT: relu
+  %0 = mortise.constant dense<0.0> : tensor<8xf32>
+  %1 = mortise.compare %arg0, %0 {direction = "gt"} : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xi1>
+  %2 = mortise.select %1, %arg0, %0 : (tensor<8xi1>, tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  return %2 : tensor<8xf32>
+}
+
+// CHECK-LABEL: func.func @swiglu(
+func.func @swiglu(%arg0: tensor<4x8xf32>, %arg1: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  // CHECK: mortise.swiglu %arg0, %arg1
+  %0 = mortise.logistic %arg0 : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %1 = mortise.mul %arg0, %0 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %2 = mortise.mul %1, %arg1 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %2 : tensor<4x8xf32>
+}
+
+// CHECK-LABEL: func.func @swiglu_up_first(
+func.func @swiglu_up_first(%arg0: tensor<4x8xbf16>, %arg1: tensor<4x8xbf16>) -> tensor<4x8xbf16> {
+  // CHECK: mortise.swiglu %arg0, %arg1
+  %0 = mortise.silu %arg0 : (tensor<4x8xbf16>) -> tensor<4x8xbf16>
+  %1 = mortise.mul %arg1, %0 : (tensor<4x8xbf16>, tensor<4x8xbf16>) -> tensor<4x8xbf16>
+  return %1 : tensor<4x8xbf16>
+}
+
+// silu has another user.
+// CHECK-LABEL: func.func @not_swiglu(
+func.func @not_swiglu(%arg0: tensor<8xf32>, %arg1: tensor<8xf32>) -> tensor<8xf32> {
+  // CHECK: mortise.silu
+  // CHECK-NOT: swiglu
+  %0 = mortise.logistic %arg0 : (tensor<8xf32>) -> tensor<8xf32>
+  %1 = mortise.mul %arg0, %0 : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %2 = mortise.mul %1, %arg1 : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %3 = mortise.add %2, %1 : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  return %3 : tensor<8xf32>
+}
+
+// GPT-2's gelu_new, as it writes it.
+// CHECK-LABEL: func.func @gelu_tanh(
+func.func @gelu_tanh(%arg0: tensor<2x8xf32>) -> tensor<2x8xf32> {
+  // CHECK: mortise.gelu %arg0 {approximate = "tanh"}
+  // CHECK-NOT: mortise.tanh
+  %0 = mortise.constant dense<0.5> : tensor<2x8xf32>
+  %1 = mortise.mul %arg0, %0 : (tensor<2x8xf32>, tensor<2x8xf32>) -> tensor<2x8xf32>
+  %2 = mortise.constant dense<3.0> : tensor<2x8xf32>
+  %3 = mortise.pow %arg0, %2 : (tensor<2x8xf32>, tensor<2x8xf32>) -> tensor<2x8xf32>
+  %4 = mortise.constant dense<0.044715> : tensor<2x8xf32>
+  %5 = mortise.mul %3, %4 : (tensor<2x8xf32>, tensor<2x8xf32>) -> tensor<2x8xf32>
+  %6 = mortise.add %arg0, %5 : (tensor<2x8xf32>, tensor<2x8xf32>) -> tensor<2x8xf32>
+  %7 = mortise.constant dense<0.7978845608028654> : tensor<2x8xf32>
+  %8 = mortise.mul %6, %7 : (tensor<2x8xf32>, tensor<2x8xf32>) -> tensor<2x8xf32>
+  %9 = mortise.tanh %8 : (tensor<2x8xf32>) -> tensor<2x8xf32>
+  %10 = mortise.constant dense<1.0> : tensor<2x8xf32>
+  %11 = mortise.add %9, %10 : (tensor<2x8xf32>, tensor<2x8xf32>) -> tensor<2x8xf32>
+  %12 = mortise.mul %1, %11 : (tensor<2x8xf32>, tensor<2x8xf32>) -> tensor<2x8xf32>
+  return %12 : tensor<2x8xf32>
+}
+
+// 0.5 * (x * factor), x * x * x.
+// CHECK-LABEL: func.func @gelu_tanh_products(
+func.func @gelu_tanh_products(%arg0: tensor<8xf32>) -> tensor<8xf32> {
+  // CHECK: mortise.gelu %arg0 {approximate = "tanh"}
+  %0 = mortise.mul %arg0, %arg0 : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %1 = mortise.mul %0, %arg0 : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %2 = mortise.constant dense<0.5> : tensor<8xf32>
+  %3 = mortise.constant dense<0.044715> : tensor<8xf32>
+  %4 = mortise.mul %1, %3 : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %5 = mortise.add %arg0, %4 : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %6 = mortise.constant dense<0.7978845608028654> : tensor<8xf32>
+  %7 = mortise.mul %5, %6 : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %8 = mortise.tanh %7 : (tensor<8xf32>) -> tensor<8xf32>
+  %9 = mortise.constant dense<1.0> : tensor<8xf32>
+  %10 = mortise.add %8, %9 : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %11 = mortise.mul %arg0, %10 : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %12 = mortise.mul %2, %11 : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  return %12 : tensor<8xf32>
+}
+
+// x * (1 + 0.044715 x^2), halved last by a division.
+// CHECK-LABEL: func.func @gelu_tanh_factored(
+func.func @gelu_tanh_factored(%arg0: tensor<8xf32>) -> tensor<8xf32> {
+  // CHECK: mortise.gelu %arg0 {approximate = "tanh"}
+  %0 = mortise.constant dense<1.0> : tensor<8xf32>
+  %1 = mortise.mul %arg0, %arg0 : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %2 = mortise.constant dense<0.044715> : tensor<8xf32>
+  %3 = mortise.mul %1, %2 : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %4 = mortise.add %0, %3 : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %5 = mortise.mul %arg0, %4 : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %6 = mortise.constant dense<2.0> : tensor<8xf32>
+  %7 = mortise.div %arg0, %6 : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %8 = mortise.constant dense<0.7978845608028654> : tensor<8xf32>
+  %9 = mortise.mul %5, %8 : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %10 = mortise.tanh %9 : (tensor<8xf32>) -> tensor<8xf32>
+  %11 = mortise.constant dense<1.0> : tensor<8xf32>
+  %12 = mortise.add %10, %11 : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %13 = mortise.mul %7, %12 : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  return %13 : tensor<8xf32>
+}
+
+// CHECK-LABEL: func.func @gelu_erf(
+func.func @gelu_erf(%arg0: tensor<8xf32>) -> tensor<8xf32> {
+  // CHECK: mortise.gelu %arg0 {approximate = "none"}
+  %0 = mortise.constant dense<1.41421356> : tensor<8xf32>
+  %1 = mortise.div %arg0, %0 : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %2 = mortise.erf %1 : (tensor<8xf32>) -> tensor<8xf32>
+  %3 = mortise.constant dense<1.0> : tensor<8xf32>
+  %4 = mortise.add %2, %3 : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %5 = mortise.mul %arg0, %4 : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %6 = mortise.constant dense<0.5> : tensor<8xf32>
+  %7 = mortise.mul %5, %6 : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  return %7 : tensor<8xf32>
+}
+
+// CHECK-LABEL: func.func @gelu_erf_product(
+func.func @gelu_erf_product(%arg0: tensor<8xf32>) -> tensor<8xf32> {
+  // CHECK: mortise.gelu %arg0 {approximate = "none"}
+  %0 = mortise.constant dense<1.0> : tensor<8xf32>
+  %1 = mortise.constant dense<0.70710678118654752> : tensor<8xf32>
+  %2 = mortise.mul %arg0, %1 : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %3 = mortise.erf %2 : (tensor<8xf32>) -> tensor<8xf32>
+  %4 = mortise.add %0, %3 : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %5 = mortise.constant dense<0.5> : tensor<8xf32>
+  %6 = mortise.mul %5, %arg0 : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %7 = mortise.mul %6, %4 : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  return %7 : tensor<8xf32>
+}
+
+// Another number in it is another function.
+// CHECK-LABEL: func.func @not_gelu(
+func.func @not_gelu(%arg0: tensor<8xf32>) -> tensor<8xf32> {
+  // CHECK-NOT: gelu
+  %0 = mortise.constant dense<0.75> : tensor<8xf32>
+  %1 = mortise.mul %arg0, %0 : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %2 = mortise.erf %1 : (tensor<8xf32>) -> tensor<8xf32>
+  %3 = mortise.constant dense<1.0> : tensor<8xf32>
+  %4 = mortise.add %2, %3 : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %5 = mortise.constant dense<0.5> : tensor<8xf32>
+  %6 = mortise.mul %arg0, %5 : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %7 = mortise.mul %6, %4 : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  return %7 : tensor<8xf32>
+}
