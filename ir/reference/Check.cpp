@@ -53,19 +53,21 @@ Refusal checkType(const MortiseType &type) {
 }
 
 Refusal checkOperands(const MortiseNode &node, const OpSpec &spec) {
-  if (node.operand_count < spec.minOperands || node.operand_count > spec.maxOperands || node.result_count != 1)
-    return {MORTISE_REASON_OP, "expected " + std::to_string(spec.minOperands) +
-                                   (spec.maxOperands != spec.minOperands ? " or more" : "") +
-                                   " operands and 1 result, found " + std::to_string(node.operand_count) + " and " +
-                                   std::to_string(node.result_count)};
+  if (node.operand_count < spec.minOperands || node.operand_count > spec.maxOperands ||
+      (spec.results == anyNumber ? node.result_count == 0 : node.result_count != spec.results))
+    return {MORTISE_REASON_OP,
+            "expected " + std::to_string(spec.minOperands) + (spec.maxOperands != spec.minOperands ? " or more" : "") +
+                " operands and " + std::to_string(spec.results) + (spec.results == 1 ? " result" : " results") +
+                ", found " + std::to_string(node.operand_count) + " and " + std::to_string(node.result_count)};
   for (size_t i = 0; i < node.operand_count; ++i) {
     if (!node.operands[i] && (i >= 32 || !(spec.optional >> i & 1)))
       return {MORTISE_REASON_OP, "operand " + std::to_string(i) + " is missing"};
     if (Refusal refusal = node.operands[i] ? checkType(*node.operands[i]->type) : Refusal())
       return refusal;
   }
-  if (Refusal refusal = checkType(*node.results[0]->type))
-    return refusal;
+  for (size_t i = 0; i < node.result_count; ++i)
+    if (Refusal refusal = checkType(*node.results[i]->type))
+      return refusal;
   if (node.operand_count && !belongs(node.operands[0]->type->dtype, spec.first))
     return {MORTISE_REASON_DTYPE,
             std::string("expected ") + describe(spec.first) + ", found " + typeString(*node.operands[0]->type)};
@@ -111,7 +113,7 @@ const OpSpec *findOp(std::string_view op) {
   static const std::unordered_map<std::string_view, const OpSpec *> all = [] {
     std::unordered_map<std::string_view, const OpSpec *> map;
     for (auto family : {elementwiseOps, shapeOps, indexingOps, contractionOps, reductionOps, windowOps,
-                        normalisationOps, attentionOps})
+                        normalisationOps, attentionOps, randomOps})
       for (const OpSpec &spec : family())
         map.emplace(spec.op, &spec);
     return map;
@@ -142,8 +144,11 @@ Estimate estimate(const MortiseNode &node) {
   for (size_t i = 0; i < node.operand_count; ++i)
     if (node.operands[i])
       cost.bytes += static_cast<double>(byteSize(*node.operands[i]->type));
-  double elements = static_cast<double>(elementCount(*node.results[0]->type)), products = macs(node);
-  cost.bytes += static_cast<double>(byteSize(*node.results[0]->type));
+  double elements = 0, products = macs(node);
+  for (size_t i = 0; i < node.result_count; ++i) {
+    elements += static_cast<double>(elementCount(*node.results[i]->type));
+    cost.bytes += static_cast<double>(byteSize(*node.results[i]->type));
+  }
   cost.flops = products > 0 ? 2 * products : elements;
   // Measured on one core: half a nanosecond a multiply-add in f64, some nanoseconds an element with its conversions.
   cost.ns = 1000 + products * 0.5 + cost.bytes * 2;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "Kernels.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace mortise::reference {
@@ -131,41 +132,131 @@ Refusal checkPut(const Shapes &shapes) {
   updates[static_cast<size_t>(shapes.integer("axis"))] = shapes.dims(1)[0];
   return firstOf(shapes.expectOperand(2, shapes.dtype(0), updates), shapes.expect(shapes.dtype(0), shapes.dims(0)));
 }
-// body(result element, update element) for each update in order; those out of range are dropped.
-template <typename Body> void forUpdates(const Call &call, Body body) {
-  AxisView view(call.operand(0).dims(), call.integer("axis"));
-  std::vector<int64_t> indices = readIndices(call.operand(1));
-  auto count = static_cast<int64_t>(indices.size());
-  for (int64_t o = 0; o < view.outer; ++o)
-    for (int64_t k = 0; k < count; ++k) {
-      Position place = position(indices[static_cast<size_t>(k)], view.extent);
-      if (!place.inRange)
-        continue;
-      for (int64_t i = 0; i < view.inner; ++i)
-        body((o * view.extent + place.index) * view.inner + i, (o * count + k) * view.inner + i);
-    }
-}
-void runPut(const Call &call) {
+// The operand with each update combined at its target; updates whose target is -1 are dropped.
+void runUpdates(const Call &call, const std::vector<int64_t> &targets, int64_t slice) {
+  std::string_view mode = stringAttribute(call.node, "mode");
   visitElement(call.result.dtype(), [&](auto type) {
     using T = decltype(type);
     const auto *operand = call.operand(0).as<T>(), *updates = call.operand(2).as<T>();
-    auto *to = call.result.as<T>();
-    auto count = static_cast<size_t>(call.result.count());
-    if (stringAttribute(call.node, "mode") == "set") {
-      if (count)
-        std::memmove(to, operand, count * sizeof(*to));
-      forUpdates(call, [&](int64_t target, int64_t source) { to[target] = updates[source]; });
-      return;
+    std::vector<typename T::Compute> all(static_cast<size_t>(call.result.count()));
+    std::vector<bool> touched(all.size());
+    for (size_t i = 0; i < all.size(); ++i)
+      all[i] = T::load(operand[i]);
+    for (size_t u = 0; u < targets.size(); ++u)
+      for (int64_t i = 0; targets[u] >= 0 && i < slice; ++i) {
+        auto at = static_cast<size_t>(targets[u] + i);
+        auto old = all[at], update = T::load(updates[static_cast<int64_t>(u) * slice + i]);
+        all[at] = mode == "add"   ? plus(old, update)
+                  : mode == "mul" ? times(old, update)
+                  : mode == "max" ? maximum(old, update)
+                  : mode == "min" ? minimum(old, update)
+                                  : update;
+        touched[at] = true;
+      }
+    for (size_t i = 0; i < all.size(); ++i) // what is not written to keeps its bits
+      call.result.as<T>()[i] = touched[i] ? T::store(all[i]) : operand[i];
+  });
+}
+void runPut(const Call &call) {
+  AxisView view(call.operand(0).dims(), call.integer("axis"));
+  std::vector<int64_t> indices = readIndices(call.operand(1)), targets;
+  for (int64_t o = 0; o < view.outer; ++o)
+    for (int64_t index : indices) {
+      Position place = position(index, view.extent);
+      targets.push_back(place.inRange ? (o * view.extent + place.index) * view.inner : -1);
     }
-    std::vector<typename T::Compute> sums(count);
-    for (size_t i = 0; i < count; ++i)
-      sums[i] = T::load(operand[i]);
-    forUpdates(call, [&](int64_t target, int64_t source) {
-      auto &sum = sums[static_cast<size_t>(target)];
-      sum = plus(sum, T::load(updates[source]));
-    });
-    for (size_t i = 0; i < count; ++i)
-      to[i] = T::store(sums[i]);
+  runUpdates(call, targets, view.inner);
+}
+
+Refusal checkMode(const Shapes &shapes) {
+  std::string_view mode = stringAttribute(shapes.node, "mode");
+  for (std::string_view known : {"set", "add", "mul", "max", "min"})
+    if (mode == known)
+      return {};
+  return shapes.fail("expected mode set, add, mul, max or min, found '" + std::string(mode) + "'");
+}
+Refusal checkScatterAlong(const Shapes &shapes) {
+  if (Refusal refusal = firstOf(checkMode(shapes), shapes.axis("axis", shapes.rank(0)), indexOperand(shapes, 1)))
+    return refusal;
+  if (shapes.rank(1) != shapes.rank(0))
+    return shapes.fail("expected indices of the operand's rank, found " + typeString(shapes.type(1)),
+                       MORTISE_REASON_RANK);
+  for (size_t i = 0; i < shapes.dims(0).size(); ++i)
+    if (static_cast<int64_t>(i) != shapes.integer("axis") && shapes.dims(1)[i] > shapes.dims(0)[i])
+      return shapes.fail("indices " + typeString(shapes.type(1)) + " reach beyond the operand " +
+                         typeString(shapes.type(0)) + " in dimension " + std::to_string(i));
+  return firstOf(shapes.expectOperand(2, shapes.dtype(0), shapes.dims(1)),
+                 shapes.expect(shapes.dtype(0), shapes.dims(0)));
+}
+void runScatterAlong(const Call &call) {
+  auto axis = static_cast<size_t>(call.integer("axis"));
+  Shape strides = denseStrides(call.operand(0).dims());
+  int64_t stride = strides[axis], extent = call.operand(0).dims()[axis];
+  strides[axis] = 0;
+  std::vector<int64_t> base = offsets(call.operand(1).dims(), strides), indices = readIndices(call.operand(1));
+  for (size_t i = 0; i < base.size(); ++i) {
+    Position place = position(indices[i], extent);
+    base[i] = place.inRange ? base[i] + place.index * stride : -1;
+  }
+  runUpdates(call, base, 1);
+}
+
+Refusal checkScatterNd(const Shapes &shapes) {
+  if (Refusal refusal = firstOf(checkMode(shapes), indexOperand(shapes, 1)))
+    return refusal;
+  if (shapes.rank(1) < 1 || shapes.dims(1).back() > shapes.rank(0))
+    return shapes.fail("expected indices whose last extent is at most the operand's rank " +
+                       std::to_string(shapes.rank(0)) + ", found " + typeString(shapes.type(1)));
+  Shape updates(shapes.dims(1).begin(), shapes.dims(1).end() - 1);
+  updates.insert(updates.end(), shapes.dims(0).begin() + static_cast<ptrdiff_t>(shapes.dims(1).back()),
+                 shapes.dims(0).end());
+  return firstOf(shapes.expectOperand(2, shapes.dtype(0), updates), shapes.expect(shapes.dtype(0), shapes.dims(0)));
+}
+void runScatterNd(const Call &call) {
+  std::span<const int64_t> dims = call.operand(0).dims(), batch = call.operand(1).dims();
+  auto depth = static_cast<size_t>(batch.back());
+  int64_t slice = product(dims.subspan(depth));
+  std::vector<int64_t> indices = readIndices(call.operand(1));
+  std::vector<int64_t> targets(static_cast<size_t>(product(batch.first(batch.size() - 1))));
+  for (size_t r = 0; r < targets.size(); ++r) {
+    int64_t row = 0;
+    bool inRange = true;
+    for (size_t d = 0; d < depth; ++d) {
+      Position place = position(indices[r * depth + d], dims[d]);
+      inRange = inRange && place.inRange;
+      row = row * dims[d] + place.index;
+    }
+    targets[r] = inRange ? row * slice : -1;
+  }
+  runUpdates(call, targets, slice);
+}
+
+Refusal checkSearchsorted(const Shapes &shapes) {
+  std::span<const int64_t> sequence = shapes.dims(0), values = shapes.dims(1);
+  bool fits = sequence.size() == 1 ||
+              (!sequence.empty() && sequence.size() == values.size() &&
+               std::ranges::equal(sequence.first(sequence.size() - 1), values.first(values.size() - 1)));
+  if (!fits)
+    return shapes.fail("the sequence " + typeString(shapes.type(0)) +
+                       " has neither rank 1 nor the extents of the values " + typeString(shapes.type(1)));
+  return firstOf(shapes.expectOperand(1, shapes.dtype(0), values), shapes.expect(MORTISE_I64, values));
+}
+void runSearchsorted(const Call &call) {
+  bool right = call.integer("right") != 0, shared = call.operand(0).dims().size() == 1;
+  int64_t extent = call.operand(0).dims().back(), columns = shared ? 1 : call.operand(1).dims().back();
+  visitElement(call.operand(0).dtype(), [&](auto type) {
+    using T = decltype(type);
+    for (int64_t i = 0; i < call.result.count(); ++i) {
+      const auto *row = call.operand(0).as<T>() + (shared ? 0 : i / columns * extent);
+      auto value = T::load(call.operand(1).as<T>()[i]);
+      call.result.as<I64>()[i] =
+          std::partition_point(row, row + extent,
+                               [&](auto stored) {
+                                 auto element = T::load(stored);
+                                 return right ? !isBelow(value, element) : isBelow(element, value);
+                               }) -
+          row;
+    }
   });
 }
 
@@ -177,6 +268,23 @@ std::span<const OpSpec> indexingOps() {
       {"take_along", 2, 2, 0, DTypes::any, {{"axis", number}}, checkTakeAlong, runTakeAlong},
       {"take_nd", 2, 2, 0, DTypes::any, {}, checkTakeNd, runTakeNd},
       {"put", 3, 3, 0, DTypes::any, {{"axis", number}, {"mode", MORTISE_ATTRIBUTE_STRING}}, checkPut, runPut},
+      {"scatter_along",
+       3,
+       3,
+       0,
+       DTypes::any,
+       {{"axis", number}, {"mode", MORTISE_ATTRIBUTE_STRING}},
+       checkScatterAlong,
+       runScatterAlong},
+      {"scatter_nd", 3, 3, 0, DTypes::any, {{"mode", MORTISE_ATTRIBUTE_STRING}}, checkScatterNd, runScatterNd},
+      {"searchsorted",
+       2,
+       2,
+       0,
+       DTypes::number,
+       {{"right", MORTISE_ATTRIBUTE_BOOL}},
+       checkSearchsorted,
+       runSearchsorted},
       {"embedding", 2, 2, 0, DTypes::any, {}, checkEmbedding, runTake},
   };
   return ops;

@@ -161,14 +161,17 @@ struct Program::Impl {
     }
     for (uint32_t i = 0; i < graph.node_count; ++i) {
       const MortiseNode &node = *graph.nodes[i];
-      const MortiseValue &result = *node.results[0];
-      if (!placed[result.index])
-        homes[result.index] = {Home::workspace, arena.allocate(result.index, innerBytes(*result.type))};
+      for (size_t k = 0; k < node.result_count; ++k) {
+        const MortiseValue &result = *node.results[k];
+        if (!placed[result.index])
+          homes[result.index] = {Home::workspace, arena.allocate(result.index, innerBytes(*result.type))};
+      }
       for (size_t k = 0; k < node.operand_count; ++k)
         if (node.operands[k] && lastUse[node.operands[k]->index] == i)
           arena.release(node.operands[k]->index);
-      if (result.use_count == 0)
-        arena.release(result.index);
+      for (size_t k = 0; k < node.result_count; ++k)
+        if (node.results[k]->use_count == 0)
+          arena.release(node.results[k]->index);
     }
     workspace = arena.peak;
   }
@@ -202,17 +205,21 @@ void Program::run(std::span<const void *const> inputs, std::span<void *const> ou
   auto at = [&](const MortiseValue &value) { return impl->address(value, inputs, outputs, base); };
   for (uint32_t i : impl->staged)
     unpack(*graph.inputs[i]->type, inputs[i], at(*graph.inputs[i]));
-  std::vector<Tensor> operands;
+  std::vector<Tensor> operands, results;
   for (size_t i = 0; i < graph.node_count; ++i) {
     const MortiseNode &node = *graph.nodes[i];
-    if (elementCount(*node.results[0]->type) == 0) // may have no memory at all
+    results.clear();
+    for (size_t k = 0; k < node.result_count; ++k)
+      results.push_back({node.results[k]->type, at(*node.results[k])});
+    if (std::ranges::all_of(results,
+                            [](const Tensor &result) { return result.count() == 0; })) // maybe no memory at all
       continue;
     operands.assign(node.operand_count, Tensor());
     for (size_t k = 0; k < node.operand_count; ++k)
       if (node.operands[k])
         operands[k] = {node.operands[k]->type, at(*node.operands[k])};
     auto start = std::chrono::steady_clock::now();
-    impl->specs[i]->run({node, operands, {node.results[0]->type, at(*node.results[0])}, parallelFor});
+    impl->specs[i]->run({node, operands, results, results[0], parallelFor});
     if (nodeNs)
       nodeNs[i] += static_cast<uint64_t>(
           std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count());

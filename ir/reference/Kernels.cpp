@@ -18,11 +18,11 @@ std::string quoted(std::string_view name) { return "'" + std::string(name) + "'"
 
 } // namespace
 
-Refusal Shapes::expect(int32_t dtype, std::span<const int64_t> dims) const {
-  if (result().dtype == dtype && sameDims(result(), dims))
+Refusal Shapes::expectResult(size_t i, int32_t dtype, std::span<const int64_t> dims) const {
+  if (result(i).dtype == dtype && sameDims(result(i), dims))
     return {};
-  return {result().dtype == dtype ? MORTISE_REASON_ATTRIBUTE : MORTISE_REASON_DTYPE,
-          "expected the result " + shapeString(dtype, dims) + ", found " + typeString(result())};
+  return {result(i).dtype == dtype ? MORTISE_REASON_ATTRIBUTE : MORTISE_REASON_DTYPE,
+          "expected the result " + shapeString(dtype, dims) + ", found " + typeString(result(i))};
 }
 
 Refusal Shapes::expectOperand(size_t i, int32_t dtype, std::span<const int64_t> dims) const {

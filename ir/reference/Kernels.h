@@ -31,7 +31,8 @@ inline size_t storageBytes(int32_t dtype) { return dtype == MORTISE_I4 ? 1 : dty
 struct Call {
   const MortiseNode &node;
   std::span<const Tensor> operands;
-  Tensor result;
+  std::span<const Tensor> results;
+  Tensor result; // the first of them
   ParallelFor parallelFor = nullptr;
 
   Tensor operand(size_t i) const { return i < operands.size() ? operands[i] : Tensor(); }
@@ -68,12 +69,13 @@ public:
   std::span<const int64_t> dims(size_t i) const { return mortise::dims(type(i)); }
   int32_t rank(size_t i) const { return type(i).rank; }
   int32_t dtype(size_t i) const { return type(i).dtype; }
-  const MortiseType &result() const { return *node.results[0]->type; }
+  const MortiseType &result(size_t i = 0) const { return *node.results[i]->type; }
   int64_t integer(std::string_view name) const { return intAttribute(node, name); }
   std::span<const int64_t> integers(std::string_view name) const { return intsAttribute(node, name); }
 
-  // The result has to be of this type.
-  Refusal expect(int32_t dtype, std::span<const int64_t> dims) const;
+  // The result, or result i of several, has to be of this type.
+  Refusal expect(int32_t dtype, std::span<const int64_t> dims) const { return expectResult(0, dtype, dims); }
+  Refusal expectResult(size_t i, int32_t dtype, std::span<const int64_t> dims) const;
   // Operand i, where it is there, has to be of this type.
   Refusal expectOperand(size_t i, int32_t dtype, std::span<const int64_t> dims) const;
   Refusal expectFloatOperand(size_t i, std::span<const int64_t> dims) const; // of any float dtype
@@ -94,6 +96,8 @@ template <typename... Rest> Refusal firstOf(Refusal first, Rest... rest) {
     return first;
 }
 
+inline constexpr size_t anyNumber = SIZE_MAX;
+
 struct OpSpec {
   std::string_view op; // without "mortise."
   size_t minOperands, maxOperands;
@@ -101,7 +105,8 @@ struct OpSpec {
   DTypes first;
   std::vector<AttributeSpec> attributes; // sorted by name
   std::function<Refusal(const Shapes &)> check;
-  std::function<void(const Call &)> run;
+  std::function<void(const Call &)> run; // called unless all results are empty; an empty one may have no memory
+  size_t results = 1;                    // or anyNumber, at least one, which `check` then looks at
 };
 
 std::span<const OpSpec> elementwiseOps();
@@ -112,6 +117,7 @@ std::span<const OpSpec> reductionOps();
 std::span<const OpSpec> windowOps();
 std::span<const OpSpec> normalisationOps();
 std::span<const OpSpec> attentionOps();
+std::span<const OpSpec> randomOps();
 
 // ---- Indexing
 
@@ -171,6 +177,10 @@ inline double minimum(double left, double right) {
 }
 inline int64_t maximum(int64_t left, int64_t right) { return left > right ? left : right; }
 inline int64_t minimum(int64_t left, int64_t right) { return left < right ? left : right; }
+
+// The order of sort and its like: a NaN is above all numbers and equal to another, -0 equals +0.
+inline bool isBelow(double left, double right) { return std::isnan(right) ? !std::isnan(left) : left < right; }
+inline bool isBelow(int64_t left, int64_t right) { return left < right; }
 
 // What the maximum and the minimum of nothing are: the infinities, or the extremes of a type without.
 template <typename T> typename T::Compute lowestOf() {

@@ -47,6 +47,12 @@ void runIota(const Call &call) {
   });
 }
 
+Refusal checkExtents(const Shapes &shapes) {
+  auto count = static_cast<int64_t>(shapes.integers("shape").size());
+  return shapes.expect(MORTISE_I64, Shape{count});
+}
+void runExtents(const Call &call) { std::ranges::copy(call.integers("shape"), call.result.as<I64>()); }
+
 Refusal checkReshape(const Shapes &shapes) {
   if (Refusal refusal = shapes.expect(shapes.dtype(0), shapes.integers("shape")))
     return refusal;
@@ -221,6 +227,7 @@ std::span<const OpSpec> shapeOps() {
        {{"axis", MORTISE_ATTRIBUTE_I64}, {"dtype", MORTISE_ATTRIBUTE_STRING}, {"shape", ints}},
        checkIota,
        runIota},
+      {"extents", 0, 0, 0, DTypes::any, {{"shape", ints}}, checkExtents, runExtents},
       {"reshape",
        1,
        1,

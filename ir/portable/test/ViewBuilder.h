@@ -77,6 +77,12 @@ public:
   // `name` without a dot is one of ours.
   MortiseValue *op(const std::string &name, const std::vector<const MortiseValue *> &operands, const MortiseType *type,
                    std::vector<Attribute> attributes = {}) {
+    return ops(name, operands, {type}, std::move(attributes))[0];
+  }
+  // With several results.
+  std::vector<MortiseValue *> ops(const std::string &name, const std::vector<const MortiseValue *> &operands,
+                                  const std::vector<const MortiseType *> &resultTypes,
+                                  std::vector<Attribute> attributes = {}) {
     MortiseNode &node = nodes.emplace_back();
     node.struct_size = sizeof(MortiseNode);
     node.index = static_cast<uint32_t>(nodeList.size());
@@ -89,11 +95,16 @@ public:
     for (const MortiseValue *operand : operands)
       if (operand)
         ++values[operand->index].use_count;
-    MortiseValue *result = add(type);
-    result->producer = &node;
-    lists.push_back({result});
+    std::vector<MortiseValue *> results;
+    for (const MortiseType *type : resultTypes) {
+      MortiseValue *result = add(type);
+      result->producer = &node;
+      result->result_index = static_cast<uint32_t>(results.size());
+      results.push_back(result);
+    }
+    lists.emplace_back(results.begin(), results.end());
     node.results = lists.back().data();
-    node.result_count = 1;
+    node.result_count = results.size();
     std::ranges::sort(attributes, {}, &Attribute::name);
     std::vector<const MortiseAttribute *> &list = attributeLists.emplace_back();
     for (Attribute &attribute : attributes)
@@ -101,7 +112,7 @@ public:
     node.attributes = list.data();
     node.attribute_count = list.size();
     nodeList.push_back(&node);
-    return result;
+    return results;
   }
   MortiseValue *op(const std::string &name, const std::vector<const MortiseValue *> &operands, int32_t dtype, Dims dims,
                    std::vector<Attribute> attributes = {}) {

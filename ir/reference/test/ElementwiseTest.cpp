@@ -79,8 +79,8 @@ TEST(Elementwise, HostileValues) {
 TEST(Elementwise, NegKeepsTheBitsOfNaN) {
   OpRun run;
   Data x = vector(f16, {NaN});
-  ASSERT_TRUE(run.run("neg", {x}, f16, {1}, {}));
-  EXPECT_EQ(run.output[1] & 0x80, 0x80);
+  ASSERT_TRUE(run.run("neg", {x}, {{f16, {1}}}, {}));
+  EXPECT_EQ(run.outputs[0][1] & 0x80, 0x80);
 }
 
 TEST(Elementwise, IntegersWrap) {

@@ -81,8 +81,11 @@ public:
                                                  : dtype,
                                              i > 0 && chance(30) ? dims() : first));
     attributes(spec, first.size());
-    builder.output(builder.op(std::string(spec.op), operands, chance(80) ? dtype : MORTISE_I64,
-                              chance(70) ? first : dims(), list));
+    std::vector<const MortiseType *> types;
+    for (int64_t n = spec.results == anyNumber ? pick(1, 3) : static_cast<int64_t>(spec.results); n > 0; --n)
+      types.push_back(builder.type(chance(80) ? dtype : MORTISE_I64, chance(70) ? first : dims()));
+    for (MortiseValue *result : builder.ops(std::string(spec.op), operands, types, list))
+      builder.output(result);
     const MortiseGraph &view = builder.view();
     Refusal refusal = refuse(*view.nodes[0]);
     if (refusal || !small(view))
@@ -95,8 +98,10 @@ public:
         byte = static_cast<uint8_t>(view.inputs[i]->type->dtype == MORTISE_I1 ? pick(0, 1) : pick(0, 255));
       inputs.push_back(buffers.back().data());
     }
-    std::vector<uint8_t> output(byteSize(*view.outputs[0]->type));
-    void *outputs[] = {output.data()};
+    std::vector<std::vector<uint8_t>> memory;
+    std::vector<void *> outputs;
+    for (size_t i = 0; i < view.output_count; ++i)
+      outputs.push_back(memory.emplace_back(byteSize(*view.outputs[i]->type)).data());
     estimate(*view.nodes[0]);
     auto result = interpret(view, inputs, outputs);
     EXPECT_TRUE(result) << result.error().message;

@@ -53,3 +53,65 @@ TEST(Indexing, Put) {
                     {integer("axis", 0), string("mode", "mul")}),
             "");
 }
+
+TEST(Indexing, ScatterAlong) {
+  auto scatter = [](Data x, Data indices, Data updates, int64_t axis, const char *mode) {
+    return runOp("scatter_along", {x, indices, updates}, x.dtype, x.dims,
+                 {integer("axis", axis), string("mode", mode)});
+  };
+  Data x = counting(f32, {3, 2}), indices{i64, {2, 2}, {0, -1, 2, 2}}, updates{f32, {2, 2}, {10, 20, 30, 40}};
+  expectValues(scatter(x, indices, updates, 0, "set"), {10, 1, 2, 3, 30, 40}); // 20 is overwritten by 40
+  expectValues(scatter(x, indices, updates, 0, "add"), {10, 1, 2, 3, 34, 65});
+  expectValues(scatter(x, indices, updates, 0, "mul"), {0, 1, 2, 3, 120, 4000});
+  expectValues(scatter(x, indices, {f32, {2, 2}, {-1, 20, NaN, 3}}, 0, "max"), {0, 1, 2, 3, NaN, 20});
+  expectValues(scatter(x, indices, {f32, {2, 2}, {-1, 20, 30, NaN}}, 0, "min"), {-1, 1, 2, 3, 4, NaN});
+  expectValues(scatter(vector(f32, {0.0}), vector(i64, {0}), vector(f32, {-0.0}), 0, "max"), {0.0});
+  expectValues(scatter(vector(f32, {0.0}), vector(i64, {0}), vector(f32, {-0.0}), 0, "min"), {-0.0});
+  expectValues(scatter(x, {i32, {1, 1}, {1}}, {f32, {1, 1}, {7}}, 1, "set"), {0, 7, 2, 3, 4, 5});
+  expectValues(scatter(x, {i32, {2, 1}, {2, -3}}, {f32, {2, 1}, {7, 8}}, 1, "set"), x.values); // out of range: dropped
+  expectValues(scatter(vector(i8, {100}), vector(i64, {0, 0}), vector(i8, {100, 2}), 0, "mul"), {32});
+  expectValues(scatter(vector(i1, {0, 1}), vector(i64, {0, 1}), vector(i1, {1, 0}), 0, "add"), {1, 1});
+  expectValues(scatter(vector(f16, {2048}), vector(i64, {0, 0}), vector(f16, {1, 1}), 0, "add"), {2050}); // rounds once
+  expectValues(scatter(counting(i4, {3}), vector(i64, {1}), vector(i4, {7}), 0, "set"), {0, 7, 2});
+  EXPECT_TRUE(scatter({f32, {0}, {}}, vector(i64, {0}), vector(f32, {1}), 0, "set").values.empty());
+  auto error = [&](Data indices, Data updates, const char *mode) {
+    return opError("scatter_along", {x, indices, updates}, f32, {3, 2}, {integer("axis", 0), string("mode", mode)});
+  };
+  EXPECT_NE(error(indices, updates, "sum").find("expected mode set, add, mul, max or min"), std::string::npos);
+  EXPECT_NE(error({i64, {1, 3}, {0, 0, 0}}, {f32, {1, 3}, {0, 0, 0}}, "set").find("reach beyond"), std::string::npos);
+  EXPECT_NE(error(indices, {f32, {1, 2}, {0, 0}}, "set"), "");
+  EXPECT_NE(error(vector(i64, {0}), vector(f32, {0}), "set").find("rank"), std::string::npos);
+}
+
+TEST(Indexing, ScatterNd) {
+  auto scatter = [](Data x, Data indices, Data updates, const char *mode) {
+    return runOp("scatter_nd", {x, indices, updates}, x.dtype, x.dims, {string("mode", mode)});
+  };
+  Data x = counting(f32, {2, 3});
+  expectValues(scatter(x, {i64, {2, 2}, {0, -1, 1, 0}}, vector(f32, {10, 20}), "set"), {0, 1, 10, 20, 4, 5});
+  expectValues(scatter(x, {i64, {3, 2}, {1, 1, 1, 1, 1, 3}}, vector(f32, {1, 2, 99}), "add"), {0, 1, 2, 3, 7, 5});
+  expectValues(scatter(x, {i32, {2, 1}, {0, 2}}, {f32, {2, 3}, {7, 8, 9, 1, 1, 1}}, "set"), {7, 8, 9, 3, 4, 5});
+  expectValues(scatter(x, {i64, {2, 0}, {}}, {f32, {2, 2, 3}, {0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1}}, "add"),
+               {1, 2, 3, 4, 5, 6}); // no coordinates: all of it
+  expectValues(scatter(x, {i64, {2}, {1, 2}}, scalar(f32, -1), "mul"), {0, 1, 2, 3, 4, -5});
+  EXPECT_NE(opError("scatter_nd", {x, {i64, {1, 3}, {0, 0, 0}}, vector(f32, {0})}, f32, {2, 3}, {string("mode", "set")})
+                .find("at most the operand's rank"),
+            std::string::npos);
+  EXPECT_NE(opError("scatter_nd", {x, {i64, {1, 1}, {0}}, vector(f32, {0})}, f32, {2, 3}, {string("mode", "set")}), "");
+}
+
+TEST(Indexing, Searchsorted) {
+  auto search = [](Data sequence, Data values, bool right) {
+    return runOp("searchsorted", {sequence, values}, i64, values.dims, {flag("right", right)});
+  };
+  Data sequence = vector(f32, {-inf, 1, 3, 3, inf, NaN, NaN}), values{f32, {2, 4}, {-inf, 0, 3, 4, inf, NaN, 3, -0.0}};
+  expectValues(search(sequence, values, false), {0, 1, 2, 4, 4, 5, 2, 1});
+  expectValues(search(sequence, values, true), {1, 1, 4, 4, 5, 7, 4, 1});
+  expectValues(search(vector(f32, {-0.0, 0.0}), vector(f32, {0.0, -0.0}), false), {0, 0});
+  expectValues(search({i32, {2, 3}, {1, 2, 3, 10, 20, 30}}, {i32, {2, 2}, {2, 9, 9, 30}}, true), {2, 3, 0, 3});
+  expectValues(search({f32, {0}, {}}, vector(f32, {1}), true), {0});
+  expectValues(search(sequence, scalar(f32, 1), true), {2});
+  EXPECT_NE(opError("searchsorted", {{f32, {2, 2}, {0, 1, 0, 1}}, vector(f32, {0})}, i64, {1}, {flag("right", true)}),
+            "");
+  EXPECT_NE(opError("searchsorted", {sequence, vector(f64, {0})}, i64, {1}, {flag("right", true)}), "");
+}

@@ -80,6 +80,99 @@ TEST(Reduction, Cumsum) {
   expectValues(cumsum(vector(f32, {1, NaN, 1}), 0), {1, NaN, NaN});
 }
 
+TEST(Reduction, Argmin) {
+  auto argmin = [](Data x, Dims result, int64_t axis) {
+    return runOp("argmin", {x}, i64, result, {integer("axis", axis)});
+  };
+  expectValues(argmin({f32, {2, 3}, {1, 5, 1, -1, -3, -3}}, {2}, 1), {0, 1});
+  expectValues(argmin(vector(f32, {1, NaN, -inf, NaN}), {}, 0), {1});
+  expectValues(argmin(vector(f32, {0.0, -0.0}), {}, 0), {0});
+  expectValues(argmin(vector(ui8, {200, 100}), {}, 0), {1});
+}
+
+TEST(Reduction, Cumlogsumexp) {
+  auto run = [](Data x) { return runOp("cumlogsumexp", {x}, x.dtype, x.dims, {integer("axis", 0)}); };
+  Data x = noise(f64, {20});
+  std::vector<double> expected;
+  double sum = 0;
+  for (double value : x.values)
+    expected.push_back(std::log(sum += std::exp(value)));
+  expectNear(run(x), expected, 1e-14);
+  expectNear(run(vector(f64, {1000, 1000, -1000})), {1000, 1000 + std::log(2), 1000 + std::log(2)}, 1e-15);
+  expectNear(run(vector(f64, {-1000, 1000})), {-1000, 1000}, 1e-15);
+  expectValues(run(vector(f32, {-inf, -inf, 3, inf, inf, -inf, NaN, 1})), {-inf, -inf, 3, inf, inf, inf, NaN, NaN});
+}
+
+TEST(Reduction, RunningExtremes) {
+  auto run = [](const char *op, Data x, int64_t axis) {
+    return runOps(op, {x}, {{x.dtype, x.dims}, {i64, x.dims}}, {integer("axis", axis)});
+  };
+  auto largest = run("cummax", {f32, {2, 4}, {1, 3, 3, 2, NaN, 5, NaN, 9}}, 1);
+  expectValues(largest[0], {1, 3, 3, 3, NaN, NaN, NaN, NaN});
+  expectValues(largest[1], {0, 1, 2, 2, 0, 0, 2, 2});
+  auto smallest = run("cummin", {i32, {3, 2}, {4, 1, 4, 2, 3, 0}}, 0);
+  expectValues(smallest[0], {4, 1, 4, 1, 3, 0});
+  expectValues(smallest[1], {0, 0, 1, 0, 2, 2});
+  expectValues(run("cummax", vector(f32, {0.0, -0.0}), 0)[0], {0.0, -0.0}); // the element that is named
+  expectValues(run("cummax", vector(i1, {0, 1, 0}), 0)[1], {0, 1, 1});
+  EXPECT_NE(opsError("cummax", {counting(f32, {2})}, {{f32, {2}}, {i32, {2}}}, {integer("axis", 0)}), "");
+  EXPECT_NE(opError("cummax", {counting(f32, {2})}, f32, {2}, {integer("axis", 0)}).find("2 results"),
+            std::string::npos);
+}
+
+TEST(Reduction, Sort) {
+  auto sort = [](Data x, int64_t axis, bool descending) {
+    return runOps("sort", {x}, {{x.dtype, x.dims}, {i64, x.dims}},
+                  {integer("axis", axis), flag("descending", descending), flag("stable", true)});
+  };
+  Data x = vector(f32, {3, NaN, -0.0, inf, 0.0, -inf, NaN, 3});
+  auto up = sort(x, 0, false), down = sort(x, 0, true);
+  expectValues(up[0], {-inf, -0.0, 0.0, 3, 3, inf, NaN, NaN});
+  expectValues(up[1], {5, 2, 4, 0, 7, 3, 1, 6});
+  expectValues(down[0], {NaN, NaN, inf, 3, 3, -0.0, 0.0, -inf});
+  expectValues(down[1], {1, 6, 3, 0, 7, 2, 4, 5});
+  auto columns = sort({i8, {3, 2}, {5, -1, 4, -1, 6, -2}}, 0, false);
+  expectValues(columns[0], {4, -2, 5, -1, 6, -1});
+  expectValues(columns[1], {1, 2, 0, 0, 2, 1});
+  expectValues(sort(vector(i1, {1, 0, 1, 0}), 0, false)[1], {1, 3, 0, 2});
+  EXPECT_TRUE(sort({f32, {0, 2}, {}}, 0, false)[0].values.empty());
+  for (int32_t dtype : floatTypes) { // against the definition: in order, and a permutation
+    Data wild = noise(dtype, {257});
+    auto sorted = sort(wild, 0, false);
+    std::vector<bool> seen(257);
+    for (size_t i = 0; i < 257; ++i) {
+      auto from = static_cast<size_t>(sorted[1].values[i]);
+      EXPECT_FALSE(seen[from]);
+      seen[from] = true;
+      EXPECT_EQ(sorted[0].values[i], wild.values[from]);
+      EXPECT_TRUE(i == 0 || sorted[0].values[i - 1] < sorted[0].values[i] ||
+                  (sorted[0].values[i - 1] == sorted[0].values[i] && sorted[1].values[i - 1] < sorted[1].values[i]));
+    }
+  }
+}
+
+TEST(Reduction, TopK) {
+  auto top = [](Data x, int64_t k, int64_t axis, bool largest) {
+    Dims dims = x.dims;
+    dims[static_cast<size_t>(axis)] = k;
+    return runOps("top_k", {x}, {{x.dtype, dims}, {i64, dims}},
+                  {integer("k", k), integer("axis", axis), flag("largest", largest), flag("sorted", true)});
+  };
+  Data x{f32, {2, 4}, {1, 7, 7, 3, NaN, 2, 9, 4}};
+  auto largest = top(x, 2, 1, true), smallest = top(x, 2, 1, false), columns = top(x, 1, 0, true);
+  expectValues(largest[0], {7, 7, NaN, 9});
+  expectValues(largest[1], {1, 2, 0, 2});
+  expectValues(smallest[0], {1, 3, 2, 4});
+  expectValues(smallest[1], {0, 3, 1, 3});
+  expectValues(columns[0], {NaN, 7, 9, 4});
+  expectValues(columns[1], {1, 0, 1, 1});
+  EXPECT_TRUE(top(x, 0, 1, true)[1].values.empty());
+  EXPECT_NE(opsError("top_k", {x}, {{f32, {2, 5}}, {i64, {2, 5}}},
+                     {integer("k", 5), integer("axis", 1), flag("largest", true), flag("sorted", true)})
+                .find("expected k from 0 to 4, found 5"),
+            std::string::npos);
+}
+
 TEST(Reduction, Refusals) {
   EXPECT_NE(opError("reduce_sum", {counting(f32, {2, 2})}, f32, {}, {integers("axes", {1, 0})}).find("ascending"),
             std::string::npos);

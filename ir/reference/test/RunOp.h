@@ -88,12 +88,17 @@ inline std::vector<double> decode(int32_t dtype, const std::vector<uint8_t> &byt
   return values;
 }
 
+struct Slot { // what a result has to be
+  int32_t dtype = 0;
+  Dims dims;
+};
+
 struct OpRun {
   ViewBuilder builder;
   std::vector<std::vector<uint8_t>> buffers;
-  std::vector<uint8_t> output;
+  std::vector<std::vector<uint8_t>> outputs;
 
-  Result<void> run(const std::string &op, const std::vector<Data> &operands, int32_t dtype, const Dims &dims,
+  Result<void> run(const std::string &op, const std::vector<Data> &operands, const std::vector<Slot> &slots,
                    std::vector<Attribute> attributes) {
     std::vector<const MortiseValue *> values;
     for (const Data &operand : operands) {
@@ -101,35 +106,53 @@ struct OpRun {
       if (operand.given)
         buffers.push_back(encode(operand));
     }
-    builder.output(builder.op(op, values, dtype, dims, std::move(attributes)));
+    std::vector<const MortiseType *> types;
+    for (const Slot &slot : slots)
+      types.push_back(builder.type(slot.dtype, slot.dims));
+    for (MortiseValue *result : builder.ops(op, values, types, std::move(attributes)))
+      builder.output(result);
     std::vector<const void *> inputs;
     for (const auto &buffer : buffers)
       inputs.push_back(buffer.data());
     constexpr uint8_t sentinel = 0xa5;
-    size_t bytes = byteSize(*builder.view().outputs[0]->type);
-    output.assign(bytes + 64, sentinel);
-    void *outputs[] = {output.data()};
-    Result<void> result = reference::interpret(builder.view(), inputs, outputs);
-    for (size_t i = bytes; i < output.size(); ++i)
-      EXPECT_EQ(output[i], sentinel) << op << " writes beyond its output";
+    std::vector<void *> pointers;
+    for (const MortiseType *type : types)
+      pointers.push_back(outputs.emplace_back(byteSize(*type) + 64, sentinel).data());
+    Result<void> result = reference::interpret(builder.view(), inputs, pointers);
+    for (size_t k = 0; k < outputs.size(); ++k)
+      for (size_t i = byteSize(*types[k]); i < outputs[k].size(); ++i)
+        EXPECT_EQ(outputs[k][i], sentinel) << op << " writes beyond its output";
     return result;
   }
 };
 
+// An op with several results.
+inline std::vector<Data> runOps(const std::string &op, const std::vector<Data> &operands,
+                                const std::vector<Slot> &slots, std::vector<Attribute> attributes = {}) {
+  OpRun run;
+  Result<void> result = run.run(op, operands, slots, std::move(attributes));
+  EXPECT_TRUE(result) << result.error().message;
+  std::vector<Data> all;
+  for (size_t i = 0; i < slots.size(); ++i)
+    all.push_back({slots[i].dtype, slots[i].dims,
+                   decode(slots[i].dtype, run.outputs[i],
+                          static_cast<size_t>(elementCount(*run.builder.view().outputs[i]->type)))});
+  return all;
+}
 inline Data runOp(const std::string &op, const std::vector<Data> &operands, int32_t dtype, Dims dims,
                   std::vector<Attribute> attributes = {}) {
-  OpRun run;
-  Result<void> result = run.run(op, operands, dtype, dims, std::move(attributes));
-  EXPECT_TRUE(result) << result.error().message;
-  return {dtype, dims,
-          decode(dtype, run.output, static_cast<size_t>(elementCount(*run.builder.view().outputs[0]->type)))};
+  return runOps(op, operands, {{dtype, std::move(dims)}}, std::move(attributes))[0];
 }
 // The error's text; "" when there is none.
+inline std::string opsError(const std::string &op, const std::vector<Data> &operands, const std::vector<Slot> &slots,
+                            std::vector<Attribute> attributes = {}) {
+  OpRun run;
+  Result<void> result = run.run(op, operands, slots, std::move(attributes));
+  return result ? "" : result.error().message;
+}
 inline std::string opError(const std::string &op, const std::vector<Data> &operands, int32_t dtype, Dims dims,
                            std::vector<Attribute> attributes = {}) {
-  OpRun run;
-  Result<void> result = run.run(op, operands, dtype, dims, std::move(attributes));
-  return result ? "" : result.error().message;
+  return opsError(op, operands, {{dtype, std::move(dims)}}, std::move(attributes));
 }
 
 // Equal as bits are: NaN equals NaN, -0 does not equal +0.
