@@ -31,6 +31,8 @@ struct Interval {
   int64_t low = INT64_MIN, high = INT64_MAX;
 };
 
+class Prover;
+
 class Dim {
 public:
   Dim(int64_t number = 0) : constant(number) {} // NOLINT(google-explicit-constructor): an extent is a number first
@@ -114,6 +116,7 @@ private:
   friend Interval bounds(const Dim &dim, std::span<const SymbolRange> symbols);
   friend int64_t knownDivisor(const Dim &dim, std::span<const SymbolRange> symbols);
   friend Dim simplify(const Dim &dim, std::span<const SymbolRange> symbols);
+  friend class Prover;
 
   bool valid = true;
   int64_t constant = 0;
@@ -127,20 +130,9 @@ int64_t knownDivisor(const Dim &dim, std::span<const SymbolRange> symbols);
 // Drops quotients, remainders, minima and maxima that ranges and divisors decide.
 Dim simplify(const Dim &dim, std::span<const SymbolRange> symbols);
 
-inline bool isAtLeast(const Dim &a, const Dim &b, std::span<const SymbolRange> symbols) {
-  return a == b || bounds(a - b, symbols).low >= 0;
-}
-inline bool isDifferent(const Dim &a, const Dim &b, std::span<const SymbolRange> symbols) {
-  const Dim difference = a - b;
-  const Interval range = bounds(difference, symbols);
-  if (range.low > 0 || range.high < 0)
-    return true;
-  // 2 a + 1 is never 0: a constant that the rest's divisor does not divide.
-  const Dim rest = difference - difference.substitute([](uint32_t) { return Dim(0); });
-  const std::optional<int64_t> constant = (difference - rest).number();
-  const int64_t divisor = knownDivisor(rest, symbols);
-  return constant && divisor > 1 && *constant % divisor != 0;
-}
+// a >= b, a != b for all values of the symbols, as far as it can be proved. (Definitions: at the end.)
+inline bool isAtLeast(const Dim &a, const Dim &b, std::span<const SymbolRange> symbols);
+inline bool isDifferent(const Dim &a, const Dim &b, std::span<const SymbolRange> symbols);
 
 // ---- Checked arithmetic of numbers, with the ABI's rules for quotients
 
@@ -680,6 +672,81 @@ inline Dim simplify(const Dim &dim, std::span<const SymbolRange> symbols) {
     result += product;
   }
   return result;
+}
+
+// Proves that an extent is never negative. Bounds of each term alone do not see that b*s >= b: symbols are counted from
+// their minimum first, so that (b0 + 1) * (s0 + 8) - (b0 + 1) is a sum of terms that are not negative. Quotients,
+// remainders, minima and maxima are then replaced, one at a time, by what they are between.
+class Prover {
+public:
+  explicit Prover(std::span<const SymbolRange> symbols) : symbols(symbols) {
+    for (const SymbolRange &range : symbols)
+      fromMinimum.push_back({0, range.max == INT64_MAX ? INT64_MAX : range.max - range.min, 1});
+  }
+  bool neverNegative(const Dim &dim, int depth = 4) const {
+    if (!dim.valid)
+      return false;
+    if (bounds(dim, symbols).low >= 0 || bounds(shifted(dim), fromMinimum).low >= 0)
+      return true;
+    for (size_t t = 0; depth > 0 && dim.terms && t < dim.terms->size(); ++t)
+      for (size_t f = 0; f < (*dim.terms)[t].factors.size(); ++f)
+        if ((*dim.terms)[t].factors[f].op != MORTISE_EXPR_SYMBOL && replaced(dim, t, f, depth - 1))
+          return true;
+    return false;
+  }
+
+private:
+  Dim shifted(const Dim &dim) const {
+    return dim.substitute([&](uint32_t symbol) {
+      return symbol < symbols.size() ? Dim::symbol(symbol) + symbols[symbol].min : Dim::symbol(symbol);
+    });
+  }
+  bool replaced(const Dim &dim, size_t t, size_t f, int depth) const {
+    const Dim::Term &term = (*dim.terms)[t];
+    Dim others(term.coefficient), rest = dim;
+    for (size_t i = 0; i < term.factors.size(); ++i)
+      if (i != f)
+        others *= Dim::monomial(1, {term.factors[i]});
+    rest -= Dim::monomial(term.coefficient, term.factors);
+    const Dim::Atom &atom = term.factors[f];
+    const Dim &left = atom.operands->first, &right = atom.operands->second;
+    const Interval sign = bounds(others, symbols);
+    const auto with = [&](const Dim &value) { return neverNegative(rest + others * value, depth); };
+    if (atom.op == MORTISE_EXPR_MIN || atom.op == MORTISE_EXPR_MAX) {
+      // It is one of the two; and when it pulls in the right direction, either will do.
+      const bool helps = atom.op == MORTISE_EXPR_MIN ? sign.high <= 0 : sign.low >= 0;
+      return helps ? with(left) || with(right) : with(left) && with(right);
+    }
+    const Interval dividend = bounds(left, symbols);
+    const std::optional<int64_t> divisor = right.number();
+    if (!divisor || *divisor <= 0)
+      return false;
+    if (atom.op == MORTISE_EXPR_MOD) // 0 <= mod(x, n), and <= x when x >= 0
+      return (sign.low >= 0 && with(0)) ||
+             (sign.high <= 0 && (with(*divisor - 1) || (dividend.low >= 0 && with(left))));
+    // x - n + 1 <= n * floordiv(x, n) <= x
+    const Dim scaled = rest * Dim(*divisor);
+    return (sign.high <= 0 && neverNegative(scaled + others * left, depth)) ||
+           (sign.low >= 0 && neverNegative(scaled + others * (left - *divisor + 1), depth));
+  }
+
+  std::span<const SymbolRange> symbols;
+  std::vector<SymbolRange> fromMinimum;
+};
+
+inline bool isAtLeast(const Dim &a, const Dim &b, std::span<const SymbolRange> symbols) {
+  if (a.isNumber() && b.isNumber())
+    return *a.number() >= *b.number();
+  return (a.isValid() && a == b) || Prover(symbols).neverNegative(a - b);
+}
+inline bool isDifferent(const Dim &a, const Dim &b, std::span<const SymbolRange> symbols) {
+  if (isAtLeast(a, b + 1, symbols) || isAtLeast(b, a + 1, symbols))
+    return true;
+  // 2 a + 1 is never 0: a constant that the rest's divisor does not divide.
+  const Dim difference = a - b, rest = difference - difference.substitute([](uint32_t) { return Dim(0); });
+  const std::optional<int64_t> constant = (difference - rest).number();
+  const int64_t divisor = knownDivisor(rest, symbols);
+  return constant && divisor > 1 && *constant % divisor != 0;
 }
 
 } // namespace mortise

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Extents as expressions: the normal form, what ranges prove, and a random program against plain arithmetic.
+#include <mortise/dim.hpp>
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace mortise {
+namespace {
+
+const Dim b = Dim::symbol(0), s = Dim::symbol(1);
+const SymbolRange ranges[] = {{2, 64, 1}, {8, INT64_MAX, 8}}; // of b and s
+
+std::string text(const Dim &dim) {
+  return dim.text([](uint32_t symbol) { return std::string(symbol ? "s" : "b"); });
+}
+
+TEST(Dim, EqualPolynomialsAreEqual) {
+  EXPECT_EQ((b + 1) * (b - 1), b * b - 1);
+  EXPECT_EQ(2 * (b + s) - b - b, 2 * s);
+  EXPECT_EQ(b * s, s * b);
+  EXPECT_EQ(b - b, Dim(0));
+  EXPECT_NE(b, s);
+  EXPECT_EQ(min(b, s), min(s, b));
+  EXPECT_EQ(text((b + 1) * (s + 2) * 4 - 3), "4*b*s + 8*b + 4*s + 5");
+  EXPECT_EQ(text(Dim(0) - b), "-b");
+  EXPECT_EQ(text(floorDiv(s, 3) + max(b, 4)), text(max(b, 4) + floorDiv(s, 3)));
+}
+
+TEST(Dim, QuotientsComeOutExactly) {
+  EXPECT_EQ(floorDiv(b * s * 384, s * 384), b);
+  EXPECT_EQ(floorDiv((b + 1) * (s + 2), s + 2), b + 1);
+  EXPECT_EQ(floorDiv(4 * s + 6, 4), s + 1);
+  EXPECT_EQ(ceilDiv(4 * s + 6, 4), s + 2);
+  EXPECT_EQ(mod(4 * s + 6, 4), Dim(2));
+  EXPECT_EQ(floorDiv(Dim(-7), 2), Dim(-4));
+  EXPECT_EQ(mod(Dim(-7), 2), Dim(1));
+  EXPECT_FALSE(floorDiv(b, 0).isValid());
+  EXPECT_FALSE(mod(b, 0).isValid());
+}
+
+TEST(Dim, OverflowIsNoExtent) {
+  EXPECT_FALSE((Dim(INT64_MAX) + 1).isValid());
+  EXPECT_FALSE((b * INT64_MAX * 2).isValid());
+  EXPECT_FALSE(isAtLeast(Dim::invalid(), 0, ranges));
+  EXPECT_FALSE(isAtLeast(Dim::invalid(), Dim::invalid(), ranges));
+  EXPECT_FALSE((b * INT64_MAX).evaluate(std::vector<int64_t>{2, 8}));
+}
+
+TEST(Dim, ProgramsThatAreWrong) {
+  const MortiseExprStep lacks[] = {{MORTISE_EXPR_SYMBOL, 0, 0}, {MORTISE_EXPR_ADD, 0, 0}};
+  const MortiseExprStep names[] = {{MORTISE_EXPR_SYMBOL, 0, 2}};
+  const MortiseExprStep leaves[] = {{MORTISE_EXPR_CONST, 0, 1}, {MORTISE_EXPR_CONST, 0, 2}};
+  const MortiseExprStep unknown[] = {{MORTISE_EXPR_CONST, 0, 1}, {MORTISE_EXPR_CONST, 0, 2}, {99, 0, 0}};
+  EXPECT_NE(Dim::from(lacks, 2).error().message.find("lacks an operand"), std::string::npos);
+  EXPECT_NE(Dim::from(names, 2).error().message.find("names symbol 2 of 2"), std::string::npos);
+  EXPECT_NE(Dim::from(leaves, 2).error().message.find("leaves 2 values"), std::string::npos);
+  EXPECT_NE(Dim::from(unknown, 2).error().message.find("unknown operator 99"), std::string::npos);
+}
+
+TEST(Dim, RangesAndDivisorsSimplify) {
+  EXPECT_EQ(simplify(mod(s, 4), ranges), Dim(0));
+  EXPECT_EQ(simplify(min(b, s * 100), ranges), b);
+  EXPECT_EQ(simplify(max(b, 1), ranges), b);
+  EXPECT_EQ(simplify(floorDiv(b, 65), ranges), Dim(0));
+  EXPECT_EQ(simplify(mod(b, 65), ranges), b);
+  EXPECT_EQ(knownDivisor(6 * s + 16, ranges), 16);
+  const SymbolRange fixed[] = {{3, 3, 1}};
+  EXPECT_EQ(simplify(b + 1, fixed), Dim(4));
+}
+
+TEST(Dim, AtLeast) {
+  EXPECT_TRUE(isAtLeast(b, 2, ranges));
+  EXPECT_FALSE(isAtLeast(b, 3, ranges));
+  EXPECT_TRUE(isAtLeast(64, b, ranges));
+  EXPECT_FALSE(isAtLeast(63, b, ranges));
+  EXPECT_FALSE(isAtLeast(s, b, ranges));
+  // Products: each factor is at least 1.
+  EXPECT_TRUE(isAtLeast(b * s, b, ranges));
+  EXPECT_TRUE(isAtLeast(b * s, s + b, ranges)); // (b - 1) (s - 1) >= 1
+  EXPECT_FALSE(isAtLeast(s, b * 5, ranges));
+  // Minima and maxima.
+  EXPECT_TRUE(isAtLeast(b, min(b, s), ranges));
+  EXPECT_TRUE(isAtLeast(s, min(b, s), ranges));
+  EXPECT_TRUE(isAtLeast(max(b, s), b, ranges));
+  EXPECT_TRUE(isAtLeast(min(b, s), 2, ranges));
+  EXPECT_TRUE(isAtLeast(b + s, max(b, s), ranges));
+  EXPECT_TRUE(isAtLeast(min(b, s) * 3, min(b, s), ranges));
+  EXPECT_TRUE(isAtLeast(max(b, s) + 1, min(b, s), ranges));
+  EXPECT_FALSE(isAtLeast(min(b, s), b, ranges));
+  EXPECT_FALSE(isAtLeast(s, max(b, s), ranges));
+  // Quotients and remainders.
+  EXPECT_TRUE(isAtLeast(b, floorDiv(b, 3), ranges));
+  EXPECT_TRUE(isAtLeast(b, 3 * floorDiv(b, 3), ranges));
+  EXPECT_TRUE(isAtLeast(3 * floorDiv(b, 3) + 2, b, ranges));
+  EXPECT_FALSE(isAtLeast(3 * floorDiv(b, 3) + 1, b, ranges));
+  EXPECT_TRUE(isAtLeast(3 * ceilDiv(b, 3), b, ranges));
+  EXPECT_TRUE(isAtLeast(b, mod(b, 5), ranges));
+  EXPECT_TRUE(isAtLeast(4, mod(b, 5), ranges));
+  EXPECT_FALSE(isAtLeast(3, mod(b, 5), ranges));
+}
+
+TEST(Dim, Different) {
+  EXPECT_TRUE(isDifferent(b, 1, ranges));
+  EXPECT_TRUE(isDifferent(s * b, 7, ranges));
+  EXPECT_TRUE(isDifferent(b * s, b, ranges));
+  EXPECT_TRUE(isDifferent(2 * b, 2 * s + 5, ranges)); // parity
+  EXPECT_FALSE(isDifferent(b, s, ranges));
+  EXPECT_FALSE(isDifferent(b, b, ranges));
+}
+
+// A random postfix program over two symbols, and what plain arithmetic makes of it.
+class RandomProgram {
+public:
+  explicit RandomProgram(std::mt19937 &random) : random(random) {
+    for (int64_t &value : values)
+      value = static_cast<int64_t>(random() % 20);
+    for (int i = 0; i < 12; ++i)
+      stack.size() < 2 || random() % 3 != 0 ? push() : apply();
+    while (stack.size() > 1)
+      apply();
+  }
+  std::vector<MortiseExprStep> steps;
+  std::vector<int64_t> stack;
+  int64_t values[2];
+  bool defined = true; // no overflow, no quotient by 0
+
+private:
+  void push() {
+    if (random() % 2 != 0)
+      steps.push_back({MORTISE_EXPR_CONST, 0, static_cast<int64_t>(random() % 9) - 4});
+    else
+      steps.push_back({MORTISE_EXPR_SYMBOL, 0, static_cast<int64_t>(random() % 2)});
+    stack.push_back(steps.back().op == MORTISE_EXPR_CONST ? steps.back().value : values[steps.back().value]);
+  }
+  void apply() {
+    constexpr int32_t operators[] = {MORTISE_EXPR_ADD, MORTISE_EXPR_SUB, MORTISE_EXPR_MUL, MORTISE_EXPR_FLOORDIV,
+                                     MORTISE_EXPR_MOD, MORTISE_EXPR_MIN, MORTISE_EXPR_MAX};
+    steps.push_back({operators[random() % 7], 0, 0});
+    int64_t right = stack.back();
+    stack.pop_back();
+    defined = defined && combine(steps.back().op, stack.back(), right, stack.back());
+  }
+  std::mt19937 &random;
+};
+
+TEST(Dim, RandomProgramsMeanWhatArithmeticSays) {
+  std::mt19937 random(1); // NOLINT(bugprone-random-generator-seed): a test repeats itself
+  const SymbolRange known[] = {{0, 19, 1}, {0, 19, 1}};
+  int checked = 0, proved = 0;
+  for (int round = 0; round < 20000; ++round) {
+    const RandomProgram program(random);
+    const Result<Dim> dim = Dim::from(program.steps, 2);
+    if (!dim || !program.defined)
+      continue;
+    const Result<int64_t> value = dim->evaluate(program.values);
+    if (!value) // a quotient by 0 that arithmetic multiplied by 0
+      continue;
+    ++checked;
+    ASSERT_EQ(*value, program.stack[0]) << text(*dim);
+    const Result<Dim> again = Dim::from(dim->steps(), 2);
+    ASSERT_TRUE(again && *again == *dim) << text(*dim);
+    const Interval interval = bounds(*dim, known);
+    ASSERT_TRUE(interval.low <= *value && *value <= interval.high) << text(*dim);
+    const Dim simple = simplify(*dim, known);
+    if (const Result<int64_t> same = simple.evaluate(program.values)) {
+      ASSERT_EQ(*same, *value) << text(*dim) << " -> " << text(simple);
+    }
+    const int64_t divisor = knownDivisor(*dim, known);
+    ASSERT_TRUE(divisor == 0 ? *value == 0 : *value % divisor == 0) << text(*dim);
+    for (int64_t other : {int64_t(-3), int64_t(0), int64_t(5)}) { // what is proved is true
+      const bool above = isAtLeast(*dim, other, known), below = isAtLeast(other, *dim, known);
+      proved += above + below;
+      ASSERT_TRUE(!above || *value >= other) << text(*dim) << " >= " << other;
+      ASSERT_TRUE(!below || *value <= other) << text(*dim) << " <= " << other;
+      ASSERT_TRUE(!isDifferent(*dim, other, known) || *value != other) << text(*dim) << " != " << other;
+    }
+  }
+  EXPECT_GT(checked, 5000);
+  EXPECT_GT(proved, 1000);
+}
+
+} // namespace
+} // namespace mortise
