@@ -4,6 +4,7 @@
 // allocated.
 #include "Expr.h"
 #include "Limits.h"
+#include "Reading.h"
 #include <graph_generated.h>
 #include <mortise/portable/Graph.h>
 
@@ -61,7 +62,7 @@ template <typename T> std::string num(T value) { return std::to_string(value); }
 
 class Reader {
 public:
-  explicit Reader(ReadGraph &graph) : out(graph) {}
+  Reader(ReadGraph &graph, detail::Newest newest) : out(graph), newest(newest) {}
 
   // On false `error` says what was found.
   bool read() {
@@ -93,19 +94,19 @@ private:
     in = portable::GetGraph(bytes);
     if (in->version() == 0)
       return corrupt("the format's version is missing");
-    if (in->version() > portable::formatVersion)
-      return mismatch("format version", in->version(), portable::formatVersion);
+    if (in->version() > newest.format)
+      return mismatch("format version", in->version(), newest.format);
     if (in->opset() == 0)
       return corrupt("the opset is missing");
-    if (in->opset() > MORTISE_OPSET)
-      return mismatch("opset", in->opset(), MORTISE_OPSET);
+    if (in->opset() > newest.opset)
+      return mismatch("opset", in->opset(), newest.opset);
     return true;
   }
 
-  bool mismatch(const char *what, uint32_t found, uint32_t newest) {
-    error = {MORTISE_VERSION_MISMATCH,
-             std::string("expected a graph of ") + what + " 1 to " + num(newest) + ", found " + num(found) +
-                 "; update mortise, or have the graph written for " + what + " " + num(newest)};
+  bool mismatch(const char *what, uint32_t found, uint32_t known) {
+    error = {MORTISE_VERSION_MISMATCH, std::string("expected a graph of ") + what + " 1 to " + num(known) + ", found " +
+                                           num(found) + "; update mortise, or have the graph written for " + what +
+                                           " " + num(known)};
     return false;
   }
 
@@ -543,6 +544,7 @@ private:
   }
 
   ReadGraph &out;
+  const detail::Newest newest;
   const portable::Graph *in = nullptr;
   std::span<MortiseValue> values; // of the graph or body that is being read
   size_t nextValue = 0, nextNode = 0, nextList = 0, nextAttribute = 0, nextExpr = 0, nextBody = 0;
@@ -550,7 +552,7 @@ private:
 
 } // namespace
 
-Result<std::shared_ptr<const Graph>> Graph::read(std::span<const std::byte> bytes) {
+Result<std::shared_ptr<const Graph>> detail::readBytes(std::span<const std::byte> bytes, Newest newest) {
   if (bytes.size() > portable::maxBytes)
     return Error{MORTISE_CORRUPT, "expected a graph of at most " + num(portable::maxBytes) + " bytes, found " +
                                       num(bytes.size()) + "; weights belong outside of it"};
@@ -558,12 +560,16 @@ Result<std::shared_ptr<const Graph>> Graph::read(std::span<const std::byte> byte
   graph->data.reset(new std::byte[bytes.size()]); // aligned for every type
   graph->size = bytes.size();
   std::copy(bytes.begin(), bytes.end(), graph->data.get());
-  Reader reader(*graph);
+  Reader reader(*graph, newest);
   if (!reader.read())
     return reader.error;
   graph->extension = {{sizeof(OwnerExtension), nullptr, ownerKind, 0}, &ownerTag, graph.get()};
   graph->graph.extension = &graph->extension.base;
   return std::shared_ptr<const Graph>(std::move(graph));
+}
+
+Result<std::shared_ptr<const Graph>> Graph::read(std::span<const std::byte> bytes) {
+  return detail::readBytes(bytes, {});
 }
 
 const Graph *Graph::owner(const MortiseGraph &view) {

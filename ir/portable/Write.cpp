@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // A view to bytes, then to a Graph of its own: what was written is read back and so checked by the same code as a file.
 #include "Limits.h"
+#include "Reading.h"
 #include <graph_generated.h>
 #include <mortise/portable/Graph.h>
 
@@ -284,16 +285,18 @@ private:
 
 } // namespace
 
-Result<std::shared_ptr<const Graph>> Graph::copy(const MortiseGraph &view) {
+Result<std::shared_ptr<const Graph>> detail::copyView(const MortiseGraph &view, Newest newest) {
   Writer writer(view);
   Result<std::span<const std::byte>> bytes = writer.write();
   if (!bytes)
     return bytes.error();
-  Result<std::shared_ptr<const Graph>> graph = read(*bytes);
+  Result<std::shared_ptr<const Graph>> graph = readBytes(*bytes, newest);
   // Bytes that we have just written are not corrupt: the view was wrong.
   if (!graph && graph.error().code == MORTISE_CORRUPT)
     graph.error().code = MORTISE_INVALID_ARGUMENT;
   return graph;
 }
+
+Result<std::shared_ptr<const Graph>> Graph::copy(const MortiseGraph &view) { return detail::copyView(view, {}); }
 
 } // namespace mortise

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <mortise/graph.hpp>
+#include <mortise/portable/Opset.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -16,9 +17,15 @@ namespace mortise {
 
 class Graph {
 public:
-  // Verifies `bytes` (FlatBuffers verifier, then sizes, indices, dtypes, order, opset) and copies them.
-  // Errors: MORTISE_CORRUPT, MORTISE_VERSION_MISMATCH.
+  // Verifies `bytes` (FlatBuffers verifier, then sizes, indices, dtypes, order, opset) and copies them. Names of ops
+  // and attributes are not looked at: for what this build wrote. Errors: MORTISE_CORRUPT, MORTISE_VERSION_MISMATCH.
   static Result<std::shared_ptr<const Graph>> read(std::span<const std::byte> bytes);
+
+  // A file from anywhere: `read`, then every op of ours is checked by its name, operands and attributes, and a graph of
+  // an older opset is brought up to date: attributes added since get the value that was implied, retired ops become
+  // their replacements. Errors: also MORTISE_UNSUPPORTED (an unknown op or attribute, named with the nearest known).
+  static Result<std::shared_ptr<const Graph>> load(std::span<const std::byte> bytes,
+                                                   const portable::Opset &opset = portable::opset());
 
   // Serialises any well-formed view (the inverse of read).
   static Result<std::shared_ptr<const Graph>> copy(const MortiseGraph &view);
@@ -26,6 +33,10 @@ public:
   virtual ~Graph() = default;
   virtual const MortiseGraph &view() const = 0;         // lives as long as this
   virtual std::span<const std::byte> bytes() const = 0; // the portable format
+
+  // The graph for readers of older versions. Errors: MORTISE_UNSUPPORTED names what is too new for them.
+  Result<std::vector<std::byte>> bytesFor(uint32_t newestOpset, uint32_t newestFormat,
+                                          const portable::Opset &opset = portable::opset()) const;
 
   // The Graph that owns `view`, or NULL when `view` was made by someone else.
   static const Graph *owner(const MortiseGraph &view);
