@@ -6,11 +6,11 @@
 2. Against eager on the same inputs in f64 ("exact"): the interpreter errs by at most 2 ULP, or at most twice as much as eager in this dtype
    errs at the worst element of the tensor, relative to the tensor's scale. A dtype whose eager kernel overflows inside (f16 sums) or
    accumulates in bf16 is judged so; a NaN or infinity must be that of eager or the one that rounding the exact result gives.
-3. What rounding once per op must cost: the graph runs in f64 with the result of each op multiplied by 1 +- u at random (u: the dtype's unit
-   roundoff, the CESTAC method of Vignes), and with the operands of ops that accumulate (all but the pointwise ones, and sums with a factor)
+3. What rounding once per op must cost: the graph runs in f64 with the result of each op multiplied by 1 + u at random (u: normal, with the dtype's unit
+   roundoff as deviation, the CESTAC method of Vignes), and with the operands of ops that accumulate (all but the pointwise ones, and sums with a factor)
    too, by u times the square root of how many numbers make one result, which stands for the order of their sums. The root mean square
    of `RUNS` such runs' shifts is each element's standard error; the interpreter may be `SPREAD` of them and 2 ULP away. It measures the
-   graph's condition, not an op count. In f64, where eager itself is what the interpreter is held against, the graph is PyTorch's own full
+   graph's condition, not an op count. Ops that only move or choose values round nothing, nor do results that are integers. In f64, where eager itself is what the interpreter is held against, the graph is PyTorch's own full
    decomposition, because eager's kernels round inside as that does.
 """
 
@@ -93,8 +93,26 @@ def within(found, eager, exact, allowed=None):
     return (mine <= bound) | (error_of(ours, theirs) <= 2 * ulp(theirs.nan_to_num(0, 0, 0), dtype))
 
 
+# Ops that give values of their operands, or exact ones.
+EXACT = set(
+    """abs alias amax amin arange argmax argmin as_strided broadcast_in_dim cat ceil clamp clamp_max clamp_min clone collapse_view
+    constant_pad_nd convert_element_type copy cummax cummin detach diagonal diagonal_scatter embedding expand fill flip floor fmax fmin
+    full full_like gather index index_copy index_select iota kthvalue lift_fresh_copy masked_fill masked_scatter max max_pool2d_with_indices
+    max_pool3d_with_indices maximum median min minimum neg new_full new_zeros new_ones ones ones_like permute put reflection_pad1d
+    reflection_pad2d reflection_pad3d relu repeat replication_pad1d replication_pad2d replication_pad3d reshape roll round
+    scalar_tensor select select_scatter sign slice slice_scatter sort split split_dim split_with_sizes squeeze stack t take topk
+    transpose transpose_copy tril triu trunc unbind unfold unsqueeze upsample_nearest1d upsample_nearest2d upsample_nearest3d view
+    view_of where zeros zeros_like _reshape_alias _to_copy _unsafe_index _unsafe_view""".split()
+)
+
+
+def is_exact(node):
+    target = node.target
+    return not isinstance(target, torch._ops.OpOverload) or target._schema.name.split("::")[1] in EXACT
+
+
 def accumulates(node):
-    return isinstance(node.target, torch._ops.OpOverload) and (
+    return not is_exact(node) and isinstance(node.target, torch._ops.OpOverload) and (
         torch.Tag.pointwise not in node.target.tags or "alpha" in node.kwargs)
 
 
@@ -118,8 +136,9 @@ def perturbed(module, tensors, unit, generator):
             return [off(v, times) for v in value]
         if not isinstance(value, torch.Tensor) or not value.is_floating_point():
             return value
-        signs = torch.randint(0, 2, value.shape, generator=generator, dtype=torch.float64) * 2 - 1
-        return (value * (1 + unit * times * signs)).to(value.dtype)
+        noise = torch.randn(value.shape, generator=generator, dtype=torch.float64)
+        moved = (value * (1 + unit * times * noise)).to(value.dtype)
+        return torch.where(value == value.round(), value, moved) if times == 1 else moved
 
     def read(node):
         value = environment[node]
@@ -137,7 +156,7 @@ def perturbed(module, tensors, unit, generator):
             arguments = torch.fx.node.map_arg(node.args, read)
             keywords = torch.fx.node.map_arg(node.kwargs, read)
             value = node.target(*arguments, **keywords)
-            environment[node] = value if node.target is operator.getitem else off(value)
+            environment[node] = value if is_exact(node) else off(value)
     raise AssertionError("a graph without an output")
 
 

@@ -52,8 +52,11 @@ class Sample:
     """A call of an operator with its tensors taken out."""
 
     def __init__(self, op, sample):
-        self.op = op.op
-        leaves, self.spec = pytree.tree_flatten(((sample.input, *sample.args), sample.kwargs))
+        self.take(op.op, ((sample.input, *sample.args), sample.kwargs))
+
+    def take(self, function, arguments):
+        self.op = function
+        leaves, self.spec = pytree.tree_flatten(arguments)
         self.leaves = leaves
         self.positions = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
         self.tensors = [leaves[i] for i in self.positions]
@@ -147,13 +150,23 @@ def verdict(call, tensors, module, found, eager, unset):
     if all(bool(judge.within(*pair).all()) for pair in pairs):
         return None
     narrow = {e.dtype for e in [*eager, *tensors] if e.is_floating_point()}
-    module = trace(wide, wide_tensors, decomposition_table if narrow == {torch.float64} else None)
-    moved = judge.spread(module, wide_tensors, [x for _, _, x in pairs], narrow, [i for i, e in enumerate(eager) if e.is_floating_point()])
+    floats = [judged[i] for i, e in enumerate(eager) if e.is_floating_point()]
+    moved = roundings(wide, wide_tensors, [x for _, _, x in pairs], narrow, floats)
     for (f, e, x), a in zip(pairs, moved):
         good = judge.within(f, e, x, a)
         if not bool(good.all()):
             return describe(f, e, ~good, x)
     return None
+
+
+def roundings(wide, tensors, exact, narrow, wanted):
+    """Rule 3's standard errors."""
+    if narrow == {torch.float64}:
+        try:
+            return judge.spread(trace(wide, tensors, decomposition_table), tensors, exact, narrow, wanted)
+        except Exception:  # a decomposition that writes in place, or that this call is not made for: the backend's serves
+            pass
+    return judge.spread(trace(wide, tensors), tensors, exact, narrow, wanted)
 
 
 def describe(found, expected, wrong, exact=None):

@@ -17,6 +17,7 @@ from torch_mortise.importer import HANDLERS, Emitter, Value
 from torch_mortise.layout import dense_strides
 
 DEVICE = "reference"
+SEED = torch.ops.mortise.seed.default
 
 
 class Excluded(Exception):
@@ -71,9 +72,15 @@ def called(module):
 class GraphImporter(Emitter):
     """Imports a whole FX graph with numbers for shapes."""
 
-    def __init__(self, builder):
+    def __init__(self, builder, names=None):
         super().__init__(builder, lambda value: value)
         self.environment = {}
+        self.names = set() if names is None else names  # of the ops emitted
+        self.seeds = 0
+
+    def op(self, name, *operands, **attributes):
+        self.names.add(name)
+        return super().op(name, *operands, **attributes)
 
     def is_constant(self, node):
         return False
@@ -94,6 +101,10 @@ class GraphImporter(Emitter):
                 tensor = getattr(module, node.target)
                 node.meta.setdefault("val", tensor)
                 self.environment[node] = self.tensor_literal(tensor)
+            elif node.target is SEED:  # runs in eager: an input of the program
+                self.environment[node] = Value(*self.builder.input(node.name, dtypes.I64, (2,), 0))
+                inputs.append((len(inputs), 0, dtypes.I64, (2,), (1,), (2,)))
+                self.seeds += 1
             elif node.op == "call_function":
                 self.import_node(node)
             elif node.op == "output":
@@ -110,13 +121,24 @@ class GraphImporter(Emitter):
         self.environment[node] = HANDLERS[node.target](self, *arguments, **keywords)
 
 
-def compile_graph(module, tensors, device=DEVICE):
-    """(program, text): Unmapped, Unsupported or MortiseError say why not."""
-    missing = {str(t) for t in called(module) if t not in HANDLERS}
+class Compiled:
+    """A program with the seeds that its random numbers are made of, drawn anew at each run."""
+
+    def __init__(self, program, seeds):
+        self.program, self.seeds = program, seeds
+
+    def run(self, tensors):
+        return self.program.run([*tensors, *[SEED() for _ in range(self.seeds)]])
+
+
+def compile_graph(module, tensors, device=DEVICE, names=None):
+    """A Compiled; Unmapped, Unsupported or MortiseError say why not. `names` collects the names of the ops."""
+    missing = {str(t) for t in called(module) if t not in HANDLERS and t is not SEED}
     if missing:
         raise Unmapped(missing)
     builder = _library.native().Builder(_library.session((("device", device),)), "sample")
-    values, inputs = GraphImporter(builder).run(module, tensors)
+    importer = GraphImporter(builder, names)
+    values, inputs = importer.run(module, tensors)
     outputs, results = [], []
     for number, value in enumerate(values):
         builder.output(value.id, -1)
@@ -126,7 +148,7 @@ def compile_graph(module, tensors, device=DEVICE):
     program = builder.compile(())
     program.configure(tuple(inputs), tuple(outputs), tuple(results))
     program.bind([None] * len(inputs), [None] * len(inputs))
-    return program
+    return Compiled(program, importer.seeds)
 
 
 __all__ = ["Excluded", "MortiseError", "Unmapped", "Unsupported", "called", "compile_graph", "trace"]

@@ -9,8 +9,10 @@ from . import (
     indexing,
     normalisation,
     pooling,
+    random,
     reduction,
     shape,
+    sorting,
     window,
 )  # noqa: F401
 from .core import Emitter, HANDLERS, Value, handled, unsupported_reason  # noqa: F401

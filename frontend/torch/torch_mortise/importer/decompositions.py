@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Which of PyTorch's decompositions run before the import: its core set, and those listed here, for what has no handler."""
+"""Which of PyTorch's decompositions run before the import: its core set, and those listed here, for what has no handler;
+and ours for random numbers."""
 
 import functools
 
@@ -7,6 +8,7 @@ import torch
 from torch._decomp import core_aten_decompositions, get_decompositions
 
 from .core import HANDLERS
+from .random import OURS
 
 aten = torch.ops.aten
 
@@ -39,5 +41,5 @@ LISTED = (
 @functools.cache
 def table():
     """overload -> function. An overload with a handler stays whole."""
-    listed = get_decompositions([op for op in LISTED if op not in HANDLERS])
-    return {**{op: f for op, f in core_aten_decompositions().items() if op not in HANDLERS}, **listed}
+    theirs = {**core_aten_decompositions(), **get_decompositions(LISTED)}
+    return {op: f for op, f in {**theirs, **OURS}.items() if op not in HANDLERS}

@@ -46,7 +46,7 @@ def binary_plain(name, *overloads):
 
 for _name in (
     *("exp", "expm1", "exp2", "log", "log1p", "log2", "log10", "sqrt", "rsqrt", "erf", "erfc"),
-    *("sin", "cos", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
+    *("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
 ):
     unary_float(_name, getattr(aten, _name).default)
 unary_float("logistic", aten.sigmoid.default)
@@ -310,13 +310,6 @@ def rounding(name):
 
 for _name in ("floor", "ceil", "round"):
     rounding(_name)
-
-
-@handles(aten.tan.default)
-def tan(e, x):
-    dtype = e.dtype
-    x = e.convert(x, through_f32(dtype))
-    return e.convert(e.op("div", e.op("sin", x), e.op("cos", x)), dtype)
 
 
 @handles(aten.relu.default)

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What becomes of every ATen overload tagged core, and whether it runs: each is called by name, imported, executed by the reference
+interpreter and compared with eager. Arguments: names of overloads to run alone."""
+
+import collections
+import sys
+
+MEASURES = "ATen overloads tagged core: decided, running on the reference interpreter and equal to eager, by way"
+NEEDS = "reference"
+MINUTES = 1
+
+
+def measure(arguments: list[str]) -> dict:
+    from measure import ROOT, progress
+
+    sys.path.insert(0, str(ROOT / "frontend" / "torch" / "test"))
+    from opinfo import overloads
+    from torch_mortise.importer import coverage
+
+    decisions = coverage.decisions()
+    if unknown := [name for name in arguments if name not in decisions]:
+        raise ValueError(f"expected names of core overloads, found {', '.join(unknown)}")
+    table, by_way = {}, collections.Counter()
+    for name, found in decisions.items():
+        way, detail = found or ("undecided", "")
+        by_way[way] += 1
+        why = detail
+        if way not in (coverage.NEVER, "undecided") and (not arguments or name in arguments):
+            why = overloads.run(name)
+            if why:
+                progress(f"{name}: {why}")
+        table[name] = {"way": way, "detail": detail, "runs": way not in (coverage.NEVER, "undecided") and why is None}
+        if why and way not in (coverage.NEVER, "undecided"):
+            table[name]["failure"] = why
+    total = len(table)
+    return {
+        "overloads": total,
+        "decided": sum(row["way"] != "undecided" for row in table.values()) / total,
+        "running": sum(row["runs"] for row in table.values()) / total,
+        "by_way": dict(by_way),
+        "never": {name: row["detail"] for name, row in table.items() if row["way"] == coverage.NEVER},
+        "failing": {name: row["failure"] for name, row in table.items() if "failure" in row},
+        "table": table,
+    }
