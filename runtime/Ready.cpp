@@ -148,8 +148,8 @@ Result<std::vector<TensorSpec>> fillSpecs(const std::vector<TensorSpec> &from, c
     auto extents = extentsOf(type, values);
     const auto bytes = extents ? denseBytes(type.dtype, *extents) : std::nullopt;
     if (!bytes)
-      return Error{MORTISE_INVALID_ARGUMENT, specs[i].role + ": " + symbolicTypeText(plan, type) +
-                                                 " is no tensor for " + valuesText(plan, values) +
+      return Error{MORTISE_INVALID_ARGUMENT, specs[i].role + ": " + typeText(plan, type) + " is no tensor for " +
+                                                 valuesText(plan, values) +
                                                  (extents ? "" : ": " + extents.error().message)};
     specs[i].dims = std::move(*extents);
     specs[i].bytes = *bytes;
@@ -180,7 +180,7 @@ Result<Shape> Shape::make(const Layout &layout, std::span<const int64_t> values)
     const auto bytes = extents ? denseBytes(buffer.type->dtype, *extents) : std::nullopt;
     if (!bytes)
       return extents ? tooLarge(layout, values)
-                     : Error{MORTISE_INVALID_ARGUMENT, "a value of type " + symbolicTypeText(plan, *buffer.type) +
+                     : Error{MORTISE_INVALID_ARGUMENT, "a value of type " + typeText(plan, *buffer.type) +
                                                            " has no size for " + valuesText(plan, values) + ": " +
                                                            extents.error().message};
     shape.bytes.push_back(*bytes);

@@ -3,6 +3,7 @@
 
 #include <mortise/dim.hpp>
 #include <mortise/graph.hpp>
+#include <mortise/runtime/Program.h>
 
 namespace mortise::runtime {
 namespace {
@@ -58,10 +59,9 @@ Result<void> checkValues(const plan::PlanT &plan, std::span<const int64_t> value
     const bool zero = guard->relation == MORTISE_RELATION_ZERO;
     if (value && (zero ? *value == 0 : *value >= 0))
       continue;
-    return invalid("expected " + text(plan, guard->steps) + (zero ? " to be 0" : " to be 0 or more") +
-                   (guard->reason.empty() ? "" : " (" + guard->reason + ")") + ", found " +
-                   (value ? std::to_string(*value) : value.error().message) + " for " + valuesText(plan, values) +
-                   "; pass other sizes, or compile again for these");
+    return invalid("expected " + guardText(plan, *guard) + (guard->reason.empty() ? "" : " (" + guard->reason + ")") +
+                   ", found " + (value ? std::to_string(*value) : value.error().message) + " for " +
+                   valuesText(plan, values) + "; pass other sizes, or compile again for these");
   }
   return {};
 }
@@ -83,6 +83,10 @@ Result<std::vector<int64_t>> extentsOf(const plan::TensorTypeT &type, std::span<
   return extents;
 }
 
+std::string guardText(const plan::PlanT &plan, const plan::GuardT &guard) {
+  return text(plan, guard.steps) + (guard.relation == MORTISE_RELATION_ZERO ? " == 0" : " >= 0");
+}
+
 std::string valuesText(const plan::PlanT &plan, std::span<const int64_t> values) {
   std::string result;
   for (size_t i = 0; i < values.size() && i < plan.symbols.size(); ++i)
@@ -99,7 +103,7 @@ std::vector<std::string> formulasOf(const plan::PlanT &plan, const plan::TensorT
   return result;
 }
 
-std::string symbolicTypeText(const plan::PlanT &plan, const plan::TensorTypeT &type) {
+std::string typeText(const plan::PlanT &plan, const plan::TensorTypeT &type) {
   const std::vector<std::string> formulas = formulasOf(plan, type);
   std::string result = std::string(dtypeName(type.dtype)) + "[";
   for (size_t i = 0; i < type.dims.size(); ++i)

@@ -19,10 +19,9 @@ Result<void> checkValues(const plan::PlanT &plan, std::span<const int64_t> value
 // The extents of a sound type. Errors: MORTISE_INVALID_ARGUMENT (overflow, division by 0, negative).
 Result<std::vector<int64_t>> extentsOf(const plan::TensorTypeT &type, std::span<const int64_t> values);
 
-// For people: "b = 2, s = 7"; "2*s" per extent, "" where it is a number; "f32[b, 2*s]".
+// For people: "b = 2, s = 7"; "2*s" per extent, "" where it is a number.
 std::string valuesText(const plan::PlanT &plan, std::span<const int64_t> values);
 std::vector<std::string> formulasOf(const plan::PlanT &plan, const plan::TensorTypeT &type);
-std::string symbolicTypeText(const plan::PlanT &plan, const plan::TensorTypeT &type);
 
 std::string inputText(const plan::PlanT &plan, size_t input); // "input 2 'x'"
 

@@ -110,6 +110,42 @@ TEST_F(AllocationTest, NoneInTheSteadyState) {
   EXPECT_EQ(y[0], 7);
 }
 
+TEST_F(AllocationTest, NoneForKnownShapes) {
+  Folder plugins;
+  plugins.add("instances");
+  auto with = loadFrom(plugins.path());
+  PlanMaker maker({Dim::symbol(0), Dim::symbol(1)}, {{"b", {1, 64, 1}}, {"s", {2, 512, 1}}});
+  const uint32_t in = maker.input(), out = maker.output(), between = maker.arena();
+  maker.enqueue(maker.region({in}, {between}));
+  maker.enqueue(maker.region({between}, {out}));
+  auto program = Program::load(maker.plan, with);
+  ASSERT_TRUE(program) << program.error().message;
+  std::vector<float> x(20000, 1), y(20000);
+  uint64_t before = 0;
+  bool good = true;
+  for (int round = 0; round < 5; ++round) {
+    if (round == 1)
+      before = allocations;
+    for (int64_t rows : {1, 9, 2, 30})
+      for (int64_t columns : {2, 500, 3, 64, 7}) {
+        const int64_t extents[] = {rows, columns}, strides[] = {1, rows};
+        Tensor source{x.data(), MORTISE_F32, 2, extents, nullptr}, target{y.data(), MORTISE_F32, 2, extents, nullptr};
+        const void *inputPointers[] = {x.data()};
+        void *outputPointers[] = {y.data()};
+        good &= bool((*program)->run({&source, 1}, {&target, 1}));
+        source.strides = strides;
+        good &= bool((*program)->run({&source, 1}, {&target, 1}));
+        good &= bool((*program)->runPointers(inputPointers, outputPointers, extents));
+        int64_t values[2];
+        good &= bool((*program)->symbolValues({&source, 1}, values));
+      }
+  }
+  EXPECT_EQ(allocations - before, 0u);
+  EXPECT_TRUE(good);
+  EXPECT_EQ(y[0], 3);
+  EXPECT_EQ((*program)->valuesReport().met, 20u);
+}
+
 TEST_F(AllocationTest, NoneInTwoThreads) {
   auto program = make();
   constexpr int rounds = 5;

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 
@@ -53,10 +54,35 @@ std::string onlyRejection(const Registry &registry) {
   return registry.rejected().empty() ? "" : registry.rejected()[0].error.message;
 }
 
-std::unique_ptr<plan::TensorTypeT> PlanMaker::type() const {
+PlanMaker::PlanMaker(std::vector<Dim> extents, const std::vector<std::pair<std::string, SymbolRange>> &symbols)
+    : extents(std::move(extents)) {
+  plan->spaces.push_back(space(""));
+  plan->version = symbols.empty() ? 1 : 2;
+  for (uint32_t i = 0; i < symbols.size(); ++i) {
+    auto made = std::make_unique<plan::SymbolT>();
+    made->name = symbols[i].first;
+    made->min = symbols[i].second.min;
+    made->max = symbols[i].second.max;
+    made->divisor = symbols[i].second.divisor;
+    made->dimension = static_cast<uint32_t>(std::ranges::find(this->extents, Dim::symbol(i)) - this->extents.begin());
+    plan->symbols.push_back(std::move(made));
+  }
+}
+
+std::unique_ptr<plan::TensorTypeT> PlanMaker::type(std::span<const Dim> extents) {
   auto made = std::make_unique<plan::TensorTypeT>();
   made->dtype = MORTISE_F32;
-  made->dims = dims;
+  bool symbolic = false;
+  for (const Dim &extent : extents) {
+    made->dims.push_back(extent.numberOrDynamic());
+    symbolic |= !extent.isNumber();
+  }
+  for (size_t i = 0; symbolic && i < extents.size(); ++i) {
+    const std::vector<MortiseExprStep> steps = extents[i].steps();
+    made->step_counts.push_back(static_cast<uint32_t>(steps.size()));
+    for (const MortiseExprStep &step : steps)
+      made->steps.emplace_back(step.op, 0, step.value);
+  }
   return made;
 }
 
@@ -66,52 +92,68 @@ std::unique_ptr<plan::SpaceT> PlanMaker::space(const std::string &device) const 
   return made;
 }
 
-uint32_t PlanMaker::buffer(plan::BufferKind kind, uint32_t index) {
+uint32_t PlanMaker::buffer(plan::BufferKind kind, uint32_t index, std::span<const Dim> extents) {
   auto made = std::make_unique<plan::BufferT>();
   made->kind = kind;
   made->index = index;
-  made->type = type();
+  made->type = type(extents);
+  made->last = 1000;
   plan->buffers.push_back(std::move(made));
   return static_cast<uint32_t>(plan->buffers.size() - 1);
 }
 
 uint32_t PlanMaker::input(bool constant, bool state) {
+  const uint32_t made = input(constant ? constantExtents() : extents);
+  plan->inputs.back()->constant = constant;
+  plan->inputs.back()->state = state;
+  return made;
+}
+
+uint32_t PlanMaker::input(const std::vector<Dim> &extents) {
   auto made = std::make_unique<plan::InputT>();
   made->name = "x" + std::to_string(plan->inputs.size());
-  made->type = type();
-  made->constant = constant;
-  made->state = state;
+  made->type = type(extents);
   plan->inputs.push_back(std::move(made));
-  return buffer(plan::BufferKind::Input, static_cast<uint32_t>(plan->inputs.size() - 1));
+  return buffer(plan::BufferKind::Input, static_cast<uint32_t>(plan->inputs.size() - 1), extents);
+}
+
+void PlanMaker::guard(const Dim &dim, MortiseRelation relation, const std::string &reason) {
+  auto made = std::make_unique<plan::GuardT>();
+  for (const MortiseExprStep &step : dim.steps())
+    made->steps.emplace_back(step.op, 0, step.value);
+  made->relation = relation;
+  made->reason = reason;
+  plan->guards.push_back(std::move(made));
 }
 
 uint32_t PlanMaker::output(int64_t alias) {
   auto made = std::make_unique<plan::OutputT>();
-  made->type = type();
+  made->type = type(extents);
   made->alias = alias;
   plan->outputs.push_back(std::move(made));
-  return buffer(plan::BufferKind::Output, static_cast<uint32_t>(plan->outputs.size() - 1));
+  return buffer(plan::BufferKind::Output, static_cast<uint32_t>(plan->outputs.size() - 1), extents);
+}
+
+uint64_t PlanMaker::elements() const {
+  uint64_t elements = 1;
+  for (const Dim &extent : extents)
+    elements *= static_cast<uint64_t>(extent.number().value_or(0));
+  return elements;
 }
 
 uint32_t PlanMaker::arena(uint32_t number) {
-  const uint32_t made = buffer(plan::BufferKind::Arena, 0);
-  uint64_t elements = 1;
-  for (int64_t dim : dims)
-    elements *= static_cast<uint64_t>(dim);
+  const uint32_t made = buffer(plan::BufferKind::Arena, 0, extents);
   plan->buffers[made]->space = number;
   plan->buffers[made]->offset = plan->spaces[number]->bytes;
-  plan->spaces[number]->bytes += (elements * 4 + 255) / 256 * 256;
+  plan->spaces[number]->bytes += (elements() * 4 + 255) / 256 * 256;
   return made;
 }
 
 uint32_t PlanMaker::literal(float value) {
-  const uint32_t made = buffer(plan::BufferKind::Literal, 0);
-  size_t elements = 1;
-  for (int64_t dim : dims)
-    elements *= static_cast<size_t>(dim);
-  const std::vector<float> values(elements, value);
+  const uint32_t made = buffer(plan::BufferKind::Literal, 0, extents);
+  const std::vector<float> values(elements(), value);
   const auto *bytes = reinterpret_cast<const uint8_t *>(values.data());
-  plan->buffers[made]->literal.assign(bytes, bytes + elements * 4);
+  plan->buffers[made]->literal.assign(bytes, bytes + values.size() * 4);
   return made;
 }
 
@@ -121,10 +163,35 @@ uint32_t PlanMaker::addSpace(const std::string &device) {
 }
 
 std::vector<uint8_t> PlanMaker::graph(const std::vector<uint32_t> &inputs, size_t outputs) const {
-  const MortiseType tensor{.struct_size = sizeof(MortiseType),
-                           .dtype = MORTISE_F32,
-                           .rank = static_cast<int32_t>(dims.size()),
-                           .dims = dims.data()};
+  struct Type {
+    std::vector<int64_t> dims;
+    std::vector<std::vector<MortiseExprStep>> programs;
+    std::vector<MortiseExpr> exprs;
+    MortiseType view;
+    explicit Type(const std::vector<Dim> &extents) {
+      bool symbolic = false;
+      for (const Dim &extent : extents) {
+        dims.push_back(extent.numberOrDynamic());
+        programs.push_back(extent.steps());
+        symbolic |= !extent.isNumber();
+      }
+      for (const auto &program : programs)
+        exprs.push_back({program.data(), program.size()});
+      view = {.struct_size = sizeof(MortiseType),
+              .dtype = MORTISE_F32,
+              .rank = static_cast<int32_t>(dims.size()),
+              .dims = dims.data(),
+              .dim_exprs = symbolic ? exprs.data() : nullptr};
+    }
+  };
+  const Type own(extents), constant(constantExtents());
+  std::vector<MortiseSymbol> symbols;
+  std::vector<const MortiseSymbol *> symbolPointers;
+  for (const auto &symbol : plan->symbols)
+    symbols.push_back(
+        {sizeof(MortiseSymbol), nullptr, symbol->name.c_str(), symbol->min, symbol->max, symbol->divisor});
+  for (const MortiseSymbol &symbol : symbols)
+    symbolPointers.push_back(&symbol);
   const size_t count = inputs.size() + outputs;
   std::vector<MortiseValue> values(count);
   std::vector<const MortiseValue *> pointers(count);
@@ -132,7 +199,7 @@ std::vector<uint8_t> PlanMaker::graph(const std::vector<uint32_t> &inputs, size_
   for (size_t i = 0; i < count; ++i) {
     const bool isInput = i < inputs.size();
     values[i] = {.struct_size = sizeof(MortiseValue),
-                 .type = &tensor,
+                 .type = &own.view,
                  .producer = isInput ? nullptr : &node,
                  .index = static_cast<uint32_t>(i),
                  .result_index = static_cast<uint32_t>(isInput ? i : i - inputs.size()),
@@ -143,6 +210,8 @@ std::vector<uint8_t> PlanMaker::graph(const std::vector<uint32_t> &inputs, size_
       if (described.kind == plan::BufferKind::Literal ||
           (described.kind == plan::BufferKind::Input && plan->inputs[described.index]->constant))
         values[i].flags = MORTISE_VALUE_CONSTANT;
+      if (described.kind == plan::BufferKind::Input && plan->inputs[described.index]->constant)
+        values[i].type = &constant.view;
     }
     pointers[i] = &values[i];
   }
@@ -161,7 +230,9 @@ std::vector<uint8_t> PlanMaker::graph(const std::vector<uint32_t> &inputs, size_
                           .inputs = pointers.data(),
                           .input_count = inputs.size(),
                           .outputs = pointers.data() + inputs.size(),
-                          .output_count = outputs};
+                          .output_count = outputs,
+                          .symbols = symbolPointers.data(),
+                          .symbol_count = symbols.size()};
   auto copied = Graph::copy(view);
   EXPECT_TRUE(copied) << (copied ? "" : copied.error().message);
   if (!copied)

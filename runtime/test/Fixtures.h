@@ -6,6 +6,8 @@
 #include <mortise/runtime/Registry.h>
 #include <mortise/runtime/plan_generated.h>
 
+#include <mortise/dim.hpp>
+
 #include <filesystem>
 #include <string>
 
@@ -36,9 +38,13 @@ std::string onlyRejection(const Registry &registry); // its message; fails the t
 // A plan of sums over f32[dims] as the fixture plugins compute them.
 class PlanMaker {
 public:
-  explicit PlanMaker(std::vector<int64_t> dims) : dims(std::move(dims)) { plan->spaces.push_back(space("")); }
+  explicit PlanMaker(std::vector<int64_t> dims) : PlanMaker(std::vector<Dim>(dims.begin(), dims.end()), {}) {}
+  // Over symbols, whose values come from input 0; constants are f32[4096] then.
+  explicit PlanMaker(std::vector<Dim> extents, const std::vector<std::pair<std::string, SymbolRange>> &symbols);
 
   uint32_t input(bool constant = false, bool state = false);
+  uint32_t input(const std::vector<Dim> &extents); // of its own shape, for nobody to use
+  void guard(const Dim &dim, MortiseRelation relation, const std::string &reason);
   uint32_t output(int64_t alias = -1);
   uint32_t arena(uint32_t space = 0);
   uint32_t literal(float value);
@@ -52,12 +58,14 @@ public:
   std::shared_ptr<plan::PlanT> plan = std::make_shared<plan::PlanT>();
 
 private:
-  std::unique_ptr<plan::TensorTypeT> type() const;
+  static std::unique_ptr<plan::TensorTypeT> type(std::span<const Dim> extents);
   std::unique_ptr<plan::SpaceT> space(const std::string &device) const;
-  uint32_t buffer(plan::BufferKind kind, uint32_t index);
+  uint32_t buffer(plan::BufferKind kind, uint32_t index, std::span<const Dim> extents);
+  uint64_t elements() const; // of static extents
+  std::vector<Dim> constantExtents() const { return plan->symbols.empty() ? extents : std::vector<Dim>{4096}; }
   std::vector<uint8_t> graph(const std::vector<uint32_t> &inputs, size_t outputs) const;
 
-  std::vector<int64_t> dims;
+  std::vector<Dim> extents;
 };
 
 Tensor tensorOf(const std::vector<float> &values, const std::vector<int64_t> &dims);

@@ -98,6 +98,8 @@ INSTANTIATE_TEST_SUITE_P(
         Fault{"undeclared_kind", "manifest names (fixture), found 'surprise'", MORTISE_INVALID_ARGUMENT},
         Fault{"garbage_devices", "list of 1 devices, found memory that cannot be read", MORTISE_INVALID_ARGUMENT},
         Fault{"half_of_streams", "all or none of the optional slots", MORTISE_INVALID_ARGUMENT},
+        Fault{"half_of_instances", "slots that belong to instance_create, found NULL in instance_destroy",
+              MORTISE_INVALID_ARGUMENT},
         Fault{"garbage_status", "a status that status_create did not make", MORTISE_INTERNAL},
         Fault{"throws", "threw 'no initialize today' from initialize", MORTISE_INTERNAL},
         Fault{"throws_at_entry", "threw 'no table today' from mortise_plugin", MORTISE_INTERNAL},

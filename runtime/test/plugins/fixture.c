@@ -3,10 +3,12 @@
  * A plugin for the loader's tests: FAULT plants one fault, 0 none. Its kernels add: every output is the sum of a
  * region's f32 inputs, or input 0 plus 1 when there is no other. QUEUED gives it devices with streams: work waits in
  * the stream until stream_wait, so that a missing wait shows as a wrong result; its device "far" has memory of its own
- * as well.
+ * as well. It speaks revision 1 of the ABI, unless REVISION is 2: then it takes regions with symbols, and makes
+ * instances unless PLAIN is defined too.
  */
 #include <mortise/plugin.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,11 +27,21 @@ enum {
   UNDECLARED_KIND,
   GARBAGE_DEVICES,
   HALF_OF_STREAMS,
+  HALF_OF_INSTANCES,
+  GARBAGE_INSTANCE,
   GARBAGE_STATUS
 };
 
 #ifndef FAULT
 #define FAULT NONE
+#endif
+#ifndef REVISION
+#define REVISION 1
+#endif
+#if REVISION == 2 && !defined(PLAIN)
+#define INSTANCES 1
+#else
+#define INSTANCES 0
 #endif
 #ifdef QUEUED
 #define NAME "queued"
@@ -97,10 +109,46 @@ static MortiseStatus *propose(MortiseProposeArgs *args) {
 
 typedef struct Kernel {
   size_t inputs, outputs, count;
-  int far;    /* its pointers have to lie in the device's memory */
-  int broken; /* option "fail" */
+  int far;                 /* its pointers have to lie in the device's memory */
+  int broken;              /* option "fail" */
+  const MortiseType *type; /* of every output */
+  char name[32];
+  MortiseStep step;
+  const MortiseStep *steps[1];
   MortiseExprStep workspace;
 } Kernel;
+
+/* Sums and products are all that the tests' extents have. */
+static int64_t evaluate(const MortiseExpr *expr, const int64_t *symbols) {
+  int64_t stack[16];
+  size_t depth = 0;
+  for (size_t i = 0; i < expr->count; ++i) {
+    const MortiseExprStep *step = &expr->steps[i];
+    if (step->op == MORTISE_EXPR_CONST)
+      stack[depth++] = step->value;
+    else if (step->op == MORTISE_EXPR_SYMBOL)
+      stack[depth++] = symbols[step->value];
+    else {
+      --depth;
+      stack[depth - 1] =
+          step->op == MORTISE_EXPR_ADD ? stack[depth - 1] + stack[depth] : stack[depth - 1] * stack[depth];
+    }
+  }
+  return stack[0];
+}
+
+static size_t count_of(const MortiseType *type, const int64_t *symbols) {
+  size_t count = 1;
+  for (int32_t i = 0; i < type->rank; ++i)
+    count *= (size_t)(type->dims[i] == MORTISE_DYNAMIC ? evaluate(&type->dim_exprs[i], symbols) : type->dims[i]);
+  return count;
+}
+
+static MortiseStep step_of(const char *name, const char *lowering) {
+  static const uint32_t node = 0;
+  return (MortiseStep){
+      .struct_size = sizeof(MortiseStep), .name = name, .lowering = lowering, .nodes = &node, .node_count = 1};
+}
 
 static MortiseStatus *kernel_compile(MortiseCompileArgs *args) {
   const MortiseGraph *graph = args->region;
@@ -112,9 +160,17 @@ static MortiseStatus *kernel_compile(MortiseCompileArgs *args) {
   Kernel *kernel = calloc(1, sizeof *kernel);
   kernel->inputs = graph->input_count;
   kernel->outputs = graph->output_count;
-  kernel->count = 1;
-  for (int32_t i = 0; i < graph->outputs[0]->type->rank; ++i)
-    kernel->count *= (size_t)graph->outputs[0]->type->dims[i];
+  kernel->type = graph->outputs[0]->type;
+  if (graph->symbol_count && REVISION == 1)
+    return invalid("expected a region without symbols");
+  kernel->count = graph->symbol_count ? 0 : count_of(kernel->type, NULL);
+  static int compiled;
+  if (REVISION == 2)
+    snprintf(kernel->name, sizeof kernel->name, "sum %d", __atomic_add_fetch(&compiled, 1, __ATOMIC_RELAXED));
+  else
+    strcpy(kernel->name, "sum");
+  kernel->step = step_of(kernel->name, "fixture.loop");
+  kernel->steps[0] = &kernel->step;
   for (size_t i = 0; i < args->option_count; ++i)
     kernel->broken |= strcmp(args->options[i].key, "fail") == 0;
 #ifdef QUEUED
@@ -130,13 +186,9 @@ static MortiseStatus *kernel_compile(MortiseCompileArgs *args) {
 
 static MortiseStatus *kernel_info(MortiseKernelInfo *args) {
   Kernel *kernel = (Kernel *)args->kernel;
-  static const uint32_t node = 0;
-  static const MortiseStep step = {
-      .struct_size = sizeof step, .name = "sum", .lowering = "fixture.loop", .nodes = &node, .node_count = 1};
-  static const MortiseStep *const steps[] = {&step};
   args->workspace.steps = &kernel->workspace;
   args->workspace.count = 1;
-  args->steps = steps;
+  args->steps = kernel->steps;
   args->step_count = 1;
   return NULL;
 }
@@ -176,8 +228,8 @@ static void sum(void *context, int64_t begin, int64_t end) {
   }
 }
 
-static MortiseStatus *compute(const Kernel *kernel, const void *const *constants, const void *const *inputs,
-                              void *const *outputs) {
+static MortiseStatus *compute(const Kernel *kernel, size_t count, const void *const *constants,
+                              const void *const *inputs, void *const *outputs) {
   const float *sources[16];
   if (kernel->broken)
     return host->status_create(MORTISE_DEVICE_LOST, "the device caught fire");
@@ -185,20 +237,70 @@ static MortiseStatus *compute(const Kernel *kernel, const void *const *constants
     sources[i] = constants[i] ? constants[i] : inputs[i];
   for (size_t i = 0; i < kernel->outputs; ++i) {
     Sum work = {sources, kernel->inputs, outputs[i]};
-    host->parallel_for((int64_t)kernel->count, 1024, sum, &work);
+    host->parallel_for((int64_t)count, 1024, sum, &work);
   }
   return NULL;
 }
 
 #ifndef QUEUED
 
+#if REVISION == 2
+struct MortiseInstance {
+  const Kernel *kernel;
+  const MortiseConstants *constants;
+  size_t count;
+  int64_t symbol;
+  MortiseStep step;
+  const MortiseStep *steps[1];
+};
+
+#if INSTANCES
+static MortiseStatus *instance_create(MortiseInstanceArgs *args) {
+  const Kernel *kernel = (const Kernel *)args->kernel;
+  MortiseInstance *instance = calloc(1, sizeof *instance);
+  instance->kernel = kernel;
+  instance->constants = args->constants;
+  instance->count = count_of(kernel->type, args->symbols);
+  instance->symbol = args->symbols[0];
+  instance->step = step_of(kernel->name, "fixture.instance");
+  instance->step.bytes = 4.0 * (double)instance->count;
+  instance->steps[0] = &instance->step;
+  args->instance = instance;
+  args->workspace_bytes = FAULT == GARBAGE_INSTANCE ? UINT64_MAX : 100;
+  args->packed_bytes = 8;
+  args->steps = instance->steps;
+  args->step_count = 1;
+  return NULL;
+}
+
+static MortiseStatus *instance_destroy(MortiseInstanceArgs *args) {
+  if (args->instance->kernel != (const Kernel *)args->kernel || args->instance->constants != args->constants)
+    abort();
+  free(args->instance);
+  return NULL;
+}
+#endif
+#endif
+
 static MortiseStatus *enqueue(MortiseEnqueueArgs *args) {
+  const Kernel *kernel = (const Kernel *)args->kernel;
+  size_t count = kernel->count;
+#if REVISION == 2
+  if (kernel->count == 0) {
+    if (INSTANCES != (args->instance != NULL) || !args->symbols)
+      return invalid("expected an instance where there are instances, and the symbols' values");
+    if (args->instance && (args->instance->symbol != args->symbols[0] || args->instance->kernel != kernel ||
+                           args->instance->constants != args->constants))
+      return invalid("expected the instance of these values and constants, found another");
+    count = count_of(kernel->type, args->symbols);
+  }
+#endif
   if (args->stream || !args->workspace || (uintptr_t)args->workspace % 64)
     return invalid("expected no stream and a workspace");
   memset(args->workspace, 0xff, 100);
   if (args->step_ns)
     args->step_ns[0] += 1000;
-  return compute((Kernel *)args->kernel, (const void *const *)args->constants, args->inputs, args->outputs);
+  return compute(kernel, count, (const void *const *)args->constants, args->inputs, args->outputs);
 }
 
 #else
@@ -273,7 +375,7 @@ static MortiseStatus *stream_wait(MortiseStreamArgs *args) {
     const Task *task = &stream->tasks[i];
     MortiseStatus *status = NULL;
     if (task->kernel)
-      status = compute(task->kernel, task->constants, task->inputs, task->outputs);
+      status = compute(task->kernel, task->kernel->count, task->constants, task->inputs, task->outputs);
     else
       memcpy(task->target, task->source, task->bytes);
     host->status_destroy(status);
@@ -324,17 +426,20 @@ static MortiseStatus *copy_to_host(MortiseMemoryArgs *args) { return copy(args, 
 #endif
 
 MORTISE_EXPORT const MortisePlugin *mortise_plugin(void) {
-  static const uint64_t good[] = {MORTISE_ABI_LAYOUT_HASH_1}, bad[] = {~MORTISE_ABI_LAYOUT_HASH_1};
+  static const uint64_t hashes[] = MORTISE_ABI_LAYOUT_HASHES, bad[] = {~MORTISE_ABI_LAYOUT_HASH_1};
   static const MortisePlugin table = {
-      .struct_size = FAULT == SMALL_TABLE ? 40 : sizeof table,
+      /* a table of revision 1 ended before the instance slots */
+      .struct_size = FAULT == SMALL_TABLE ? 40
+                     : REVISION == 1      ? offsetof(MortisePlugin, instance_create)
+                                          : sizeof table,
       .magic = FAULT == WRONG_MAGIC ? 42 : MORTISE_PLUGIN_MAGIC,
       .abi_oldest = FAULT == WRONG_ABI ? 90 : 1,
-      .abi_newest = FAULT == WRONG_ABI ? 99 : 1,
-      .layout_hashes = FAULT == WRONG_LAYOUT ? bad : good,
+      .abi_newest = FAULT == WRONG_ABI ? 99 : REVISION,
+      .layout_hashes = FAULT == WRONG_LAYOUT ? bad : hashes,
       .name = NAME,
       .vendor = "tests",
       .version = "1.0",
-      .opset = 1,
+      .opset = REVISION,
       .initialize = initialize,
       .devices = devices,
       .propose = FAULT == NULL_SLOT ? NULL : propose,
@@ -358,6 +463,10 @@ MORTISE_EXPORT const MortisePlugin *mortise_plugin(void) {
       .copy_to_device = copy_to_device,
       .copy_to_host = copy_to_host,
 #else
+#if INSTANCES
+      .instance_create = instance_create,
+      .instance_destroy = FAULT == HALF_OF_INSTANCES ? NULL : instance_destroy,
+#endif
       .stream_create = FAULT == HALF_OF_STREAMS ? (MortiseStatus * (*)(MortiseStreamArgs *)) initialize : NULL,
 #endif
   };

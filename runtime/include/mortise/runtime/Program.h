@@ -13,8 +13,10 @@
 #include <span>
 
 namespace mortise::plan {
-struct PlanT; // generated from runtime/plan.fbs (object API)
-}
+struct GuardT;
+struct PlanT;
+struct TensorTypeT; // generated from runtime/plan.fbs (object API)
+} // namespace mortise::plan
 
 namespace mortise::runtime {
 
@@ -50,6 +52,10 @@ struct ValuesReport {
 struct LoadOptions {
   size_t specializeLimit = 64;
 };
+
+// For people: "f32[b, 2*s]", "4*s - 8 >= 0".
+std::string typeText(const plan::PlanT &plan, const plan::TensorTypeT &type);
+std::string guardText(const plan::PlanT &plan, const plan::GuardT &guard);
 
 class Program {
 public:
