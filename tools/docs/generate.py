@@ -2,9 +2,11 @@
 """./dev docs: writes the pages that are made from code. --check: fails when one is stale, and writes nothing.
 
 docs/ops.md: every op, from ir/families/*.td.
+docs/aten.md: every ATen overload tagged core, from the importer's table.
 """
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -53,18 +55,31 @@ def family_page(family: Path) -> list[str]:
     return lines + details
 
 
-def main() -> int:
+def ops_page() -> str:
     families = sorted((ROOT / "ir/families").glob("*.td"))
-    text = HEAD + "\n".join(line for family in families for line in family_page(family)) + "\n"
-    page = ROOT / "docs/ops.md"
-    if "--check" in sys.argv:
-        if not page.exists() or page.read_text() != text:
-            print("docs/ops.md is stale: ./dev docs writes it anew")
-            return 1
-        return 0
-    page.write_text(text)
-    print(f"wrote {page.relative_to(ROOT)}")
-    return 0
+    return HEAD + "\n".join(line for family in families for line in family_page(family)) + "\n"
+
+
+def aten_page() -> str:
+    module = [sys.executable, "-W", "ignore", "-m", "torch_mortise.importer.coverage"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "frontend/torch")}
+    return subprocess.run(module, check=True, stdout=subprocess.PIPE, text=True, env=environment).stdout
+
+
+PAGES = {"docs/ops.md": ops_page, "docs/aten.md": aten_page}
+
+
+def main() -> int:
+    stale = 0
+    for name, make in PAGES.items():
+        page, text = ROOT / name, make()
+        if "--check" not in sys.argv:
+            page.write_text(text)
+            print(f"wrote {name}")
+        elif not page.exists() or page.read_text() != text:
+            print(f"{name} is stale: ./dev docs writes it anew")
+            stale = 1
+    return stale
 
 
 sys.exit(main())
