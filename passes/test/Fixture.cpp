@@ -35,6 +35,26 @@ uint32_t GraphMaker::node(const char *op, std::initializer_list<uint32_t> operan
   return value(&made.node, 0, 0, &made.results);
 }
 
+void GraphMaker::symbolic(int64_t min, int64_t max, int64_t divisor) {
+  hasSymbol = true;
+  symbol.min = min;
+  symbol.max = max;
+  symbol.divisor = divisor;
+  type.dims = dynamic;
+  type.dim_exprs = exprs;
+}
+
+void GraphMaker::guard(std::vector<MortiseExprStep> steps, MortiseRelation relation) {
+  guardSteps.push_back(std::move(steps));
+  guards.push_back({sizeof(MortiseGuard),
+                    nullptr,
+                    {guardSteps.back().data(), guardSteps.back().size()},
+                    relation,
+                    0,
+                    "the test's guard"});
+  guardList.push_back(&guards.back());
+}
+
 uint32_t GraphMaker::literal() {
   zero.struct_size = sizeof zero;
   zero.name = "value";
@@ -85,8 +105,10 @@ const MortiseGraph &GraphMaker::view() {
            outputs.size(),
            aliasList.data(),
            aliasList.size(),
-           nullptr,
-           0};
+           symbols,
+           hasSymbol ? size_t(1) : 0,
+           guardList.data(),
+           guardList.size()};
   return graph;
 }
 
@@ -95,17 +117,18 @@ void Offer::add(std::vector<uint32_t> nodes, double cost, const char *lowering) 
   args.add(args.sink, &candidate);
 }
 
-FakePlugin::FakePlugin(const char *name, std::function<MortiseStatus *(const Offer &)> answer, bool hostMemory)
+FakePlugin::FakePlugin(const char *name, std::function<MortiseStatus *(const Offer &)> answer, bool hostMemory,
+                       uint32_t revision)
     : answer(std::move(answer)) {
   table.struct_size = sizeof table;
   table.name = name;
-  table.opset = MORTISE_OPSET;
+  table.opset = revision;
   table.propose = [](MortiseProposeArgs *args) -> MortiseStatus * {
     return reinterpret_cast<FakePlugin *>(args->device)->answer(Offer{*args});
   };
   plugin.name = name;
   plugin.table = &table;
-  plugin.abiRevision = MORTISE_ABI_REVISION;
+  plugin.abiRevision = revision;
   device.plugin = &plugin;
   device.info.struct_size = sizeof device.info;
   device.info.device = reinterpret_cast<MortiseDevice *>(this);

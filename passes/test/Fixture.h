@@ -13,6 +13,10 @@ namespace mortise::passes::test {
 
 class GraphMaker {
 public:
+  // From here on values are f32[n] for a symbol n, not f32[16].
+  void symbolic(int64_t min = 0, int64_t max = INT64_MAX, int64_t divisor = 1);
+  void guard(std::vector<MortiseExprStep> steps, MortiseRelation relation);
+  void since(uint32_t opset) { nodes.back()->node.since = opset; } // of the last node
   uint32_t input(uint32_t flags = 0) { return value(nullptr, inputs.size(), flags, &inputs); }
   uint32_t node(const char *op, std::initializer_list<uint32_t> operands); // one result of type f32[16]
   uint32_t literal();
@@ -34,6 +38,15 @@ private:
   const float zeros[16] = {};
   MortiseType type{sizeof(MortiseType), nullptr, MORTISE_F32, 1, extents, nullptr, nullptr};
   MortiseAttribute zero{};
+  const int64_t dynamic[1] = {MORTISE_DYNAMIC};
+  const MortiseExprStep program[1] = {{MORTISE_EXPR_SYMBOL, 0, 0}};
+  const MortiseExpr exprs[1] = {{program, 1}};
+  MortiseSymbol symbol{sizeof(MortiseSymbol), nullptr, "n", 0, INT64_MAX, 1};
+  const MortiseSymbol *symbols[1] = {&symbol};
+  bool hasSymbol = false;
+  std::deque<std::vector<MortiseExprStep>> guardSteps;
+  std::deque<MortiseGuard> guards;
+  std::vector<const MortiseGuard *> guardList;
   std::deque<std::unique_ptr<MortiseValue>> values;
   std::deque<std::unique_ptr<Node>> nodes;
   std::vector<const MortiseValue *> valueList, inputs, outputs;
@@ -52,7 +65,8 @@ struct Offer { // what a plugin hears and answers with
 
 class FakePlugin {
 public:
-  FakePlugin(const char *name, std::function<MortiseStatus *(const Offer &)> answer, bool hostMemory = true);
+  FakePlugin(const char *name, std::function<MortiseStatus *(const Offer &)> answer, bool hostMemory = true,
+             uint32_t revision = MORTISE_ABI_REVISION); // of the ABI, and its opset
   Target target() const { return {&device, {}}; }
 
 private:

@@ -171,5 +171,68 @@ TEST(PlanWriter, ContradictingAliasesAreErrors) {
   }
 }
 
+TEST(PlanWriter, SymbolsLifetimesAndGuardsAreWritten) {
+  GraphMaker maker;
+  maker.symbolic(2, 100, 2);
+  const uint32_t x = maker.input();
+  const uint32_t a = maker.node("mortise.neg", {x}), b = maker.node("mortise.neg", {a});
+  maker.output(maker.node("mortise.add", {a, b}));
+  maker.guard({{MORTISE_EXPR_SYMBOL, 0, 0}}, MORTISE_RELATION_AT_LEAST);
+  FakePlugin plugin("fake", [](const Offer &offer) -> MortiseStatus * {
+    for (uint32_t n = 0; n < offer.graph().node_count; ++n)
+      offer.add({n}, 1);
+    return nullptr;
+  });
+  const std::vector<Target> targets{plugin.target()};
+  const auto plan = writePlan(maker.view(), place(maker.view(), targets), targets);
+  ASSERT_TRUE(plan) << plan.error().message;
+  EXPECT_EQ((*plan)->version, 2u);
+  ASSERT_EQ((*plan)->symbols.size(), 1u);
+  const plan::SymbolT &symbol = *(*plan)->symbols[0];
+  EXPECT_EQ(symbol.name, "n");
+  EXPECT_EQ(std::vector<int64_t>({symbol.min, symbol.max, symbol.divisor, symbol.input, symbol.dimension}),
+            (std::vector<int64_t>{2, 100, 2, 0, 0}));
+  ASSERT_EQ((*plan)->guards.size(), 1u);
+  EXPECT_EQ((*plan)->guards[0]->reason, "the test's guard");
+  ASSERT_EQ((*plan)->steps.size(), 3u);
+  std::vector<std::pair<uint32_t, uint32_t>> lives;
+  for (const auto &buffer : (*plan)->buffers)
+    if (buffer->kind == plan::BufferKind::Arena)
+      lives.emplace_back(buffer->first, buffer->last);
+  EXPECT_EQ(lives, (std::vector<std::pair<uint32_t, uint32_t>>{{0, 2}, {1, 2}}));
+  EXPECT_EQ((*plan)->inputs[0]->type->dims[0], MORTISE_DYNAMIC);
+  ASSERT_EQ((*plan)->inputs[0]->type->steps.size(), 1u);
+  EXPECT_EQ((*plan)->inputs[0]->type->steps[0].op(), MORTISE_EXPR_SYMBOL);
+  EXPECT_FALSE((*plan)->regions[0]->specialise);
+}
+
+TEST(PlanWriter, ConstantsHaveNumbersForExtents) {
+  GraphMaker maker;
+  maker.symbolic();
+  const uint32_t x = maker.input(), w = maker.input(MORTISE_VALUE_CONSTANT);
+  maker.output(maker.node("mortise.add", {x, w}));
+  const auto checked = checkGraph(maker.view());
+  ASSERT_FALSE(checked);
+  EXPECT_NE(checked.error().message.find("input 1 '' is constant and has a symbolic extent"), std::string::npos)
+      << checked.error().message;
+}
+
+TEST(PlanWriter, AStateOnADeviceIsUpdatedInItsCopyThere) {
+  // far: y = x + s into s; nobody reads s afterwards, so its copy on the device is worked on in place.
+  GraphMaker maker;
+  const uint32_t x = maker.input(), s = maker.input(MORTISE_VALUE_STATE);
+  maker.output(maker.node("mortise.add", {x, s}));
+  maker.alias(1, 0);
+  FakePlugin plugin("far", takesAll(1), /*hostMemory=*/false);
+  const std::vector<Target> targets{plugin.target()};
+  const auto plan = writePlan(maker.view(), place(maker.view(), targets), targets);
+  ASSERT_TRUE(plan) << plan.error().message;
+  size_t copies = 0;
+  for (const auto &step : (*plan)->steps)
+    copies += step->instruction.AsCopy() != nullptr;
+  EXPECT_EQ(copies, 3u) << "x and s there, s back";
+  EXPECT_EQ((*plan)->regions[0]->inputs[1], (*plan)->regions[0]->outputs[0]);
+}
+
 } // namespace
 } // namespace mortise::passes
