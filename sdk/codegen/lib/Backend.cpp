@@ -31,8 +31,7 @@ namespace mortise::codegen {
 using namespace mlir;
 
 static double secondsSince(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
-      .count();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 Target Target::host(unsigned threads) {
@@ -44,9 +43,7 @@ Target Target::host(unsigned threads) {
   for (auto &[name, has] : found)
     features.AddFeature(name, has);
   target.features = features.getString();
-  target.vectorBits = found.lookup("avx512f") ? 512
-                      : found.lookup("avx2")  ? 256
-                                              : 128;
+  target.vectorBits = found.lookup("avx512f") ? 512 : found.lookup("avx2") ? 256 : 128;
   target.threads = threads;
   return target;
 }
@@ -79,9 +76,8 @@ Result<std::unique_ptr<Backend>> Backend::create(const Target &target) {
   registerBuiltinDialectTranslation(registry);
   registerLLVMDialectTranslation(registry);
   impl->context.appendDialectRegistry(registry);
-  impl->context
-      .loadDialect<arith::ArithDialect, cf::ControlFlowDialect,
-                   LLVM::LLVMDialect, math::MathDialect, scf::SCFDialect>();
+  impl->context.loadDialect<arith::ArithDialect, cf::ControlFlowDialect, LLVM::LLVMDialect, math::MathDialect,
+                            scf::SCFDialect>();
   impl->types = std::make_unique<LLVMTypeConverter>(&impl->context);
   RewritePatternSet patterns(&impl->context);
   populateSCFToControlFlowConversionPatterns(patterns);
@@ -93,19 +89,15 @@ Result<std::unique_ptr<Backend>> Backend::create(const Target &target) {
   impl->legal->addLegalOp<ModuleOp>();
 
   std::string message;
-  const llvm::Target *llvmTarget =
-      llvm::TargetRegistry::lookupTarget(llvm::Triple(target.triple), message);
+  const llvm::Target *llvmTarget = llvm::TargetRegistry::lookupTarget(llvm::Triple(target.triple), message);
   if (!llvmTarget)
-    return Error{MORTISE_UNSUPPORTED,
-                 "no code generator for " + target.triple + ": " + message};
+    return Error{MORTISE_UNSUPPORTED, "no code generator for " + target.triple + ": " + message};
   llvm::TargetOptions options;
-  impl->machine.reset(llvmTarget->createTargetMachine(
-      llvm::Triple(target.triple), target.cpu, target.features, options,
-      llvm::Reloc::PIC_, llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default,
-      /*JIT=*/true));
+  impl->machine.reset(llvmTarget->createTargetMachine(llvm::Triple(target.triple), target.cpu, target.features, options,
+                                                      llvm::Reloc::PIC_, llvm::CodeModel::Small,
+                                                      llvm::CodeGenOptLevel::Default, /*JIT=*/true));
   if (!impl->machine)
-    return Error{MORTISE_UNSUPPORTED,
-                 "no code generator for " + target.triple + " " + target.cpu};
+    return Error{MORTISE_UNSUPPORTED, "no code generator for " + target.triple + " " + target.cpu};
   impl->vectorBits = target.vectorBits;
   return std::unique_ptr<Backend>(new Backend(std::move(impl)));
 }
@@ -115,8 +107,7 @@ Result<Object> Backend::compile(Plan &plan, const std::string &symbol) {
   auto start = std::chrono::steady_clock::now();
   OpBuilder builder(&impl->context);
   OwningOpRef<ModuleOp> module = ModuleOp::create(builder.getUnknownLoc());
-  EmittedKernel kernel =
-      Emitter(plan, *module, builder, impl->vectorBits).emit(symbol);
+  EmittedKernel kernel = Emitter(plan, *module, builder, impl->vectorBits).emit(symbol);
   object.tasks = kernel.tasks;
   object.grain = kernel.grain;
   if (dump("mlir"))
@@ -128,8 +119,8 @@ Result<Object> Backend::compile(Plan &plan, const std::string &symbol) {
   if (failed(applyFullConversion(*module, *impl->legal, impl->patterns)))
     return Error{MORTISE_INTERNAL, "generated code does not lower to LLVM"};
   llvm::LLVMContext llvmContext;
-  std::unique_ptr<llvm::Module> llvmModule = translateModuleToLLVMIR(
-      *module, llvmContext, symbol, /*disableVerification=*/true);
+  std::unique_ptr<llvm::Module> llvmModule =
+      translateModuleToLLVMIR(*module, llvmContext, symbol, /*disableVerification=*/true);
   if (!llvmModule)
     return Error{MORTISE_INTERNAL, "generated code does not translate to LLVM"};
   object.mlirSeconds = secondsSince(start);
@@ -142,13 +133,12 @@ Result<Object> Backend::compile(Plan &plan, const std::string &symbol) {
   llvm::SmallVector<char, 0> bytes;
   llvm::raw_svector_ostream stream(bytes);
   llvm::legacy::PassManager passes;
-  if (impl->machine->addPassesToEmitFile(passes, stream, nullptr,
-                                         llvm::CodeGenFileType::ObjectFile,
+  if (impl->machine->addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::ObjectFile,
                                          /*DisableVerify=*/true))
     return Error{MORTISE_INTERNAL, "the code generator cannot write objects"};
   passes.run(*llvmModule);
-  object.code = std::make_unique<llvm::SmallVectorMemoryBuffer>(
-      std::move(bytes), symbol, /*RequiresNullTerminator=*/false);
+  object.code =
+      std::make_unique<llvm::SmallVectorMemoryBuffer>(std::move(bytes), symbol, /*RequiresNullTerminator=*/false);
   object.llvmSeconds = secondsSince(start);
   return object;
 }

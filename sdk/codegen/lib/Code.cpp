@@ -34,11 +34,9 @@ Type Code::like(Value shape, Type element) {
   return element;
 }
 
-static Value makeConstant(OpBuilder &b, Location loc, Type type,
-                          TypedAttr element) {
+static Value makeConstant(OpBuilder &b, Location loc, Type type, TypedAttr element) {
   if (auto vector = dyn_cast<VectorType>(type))
-    return arith::ConstantOp::create(
-        b, loc, DenseElementsAttr::get(vector, cast<Attribute>(element)));
+    return arith::ConstantOp::create(b, loc, DenseElementsAttr::get(vector, cast<Attribute>(element)));
   return arith::ConstantOp::create(b, loc, element);
 }
 
@@ -46,34 +44,25 @@ Value Code::constant(Type type, double value) {
   auto floatType = cast<FloatType>(getElementTypeOrSelf(type));
   bool ignored;
   llvm::APFloat number(value);
-  number.convert(floatType.getFloatSemantics(),
-                 llvm::APFloat::rmNearestTiesToEven, &ignored);
+  number.convert(floatType.getFloatSemantics(), llvm::APFloat::rmNearestTiesToEven, &ignored);
   return makeConstant(b, loc, type, FloatAttr::get(floatType, number));
 }
 
 Value Code::integer(Type type, int64_t value) {
   Type element = getElementTypeOrSelf(type);
   unsigned width = element.getIntOrFloatBitWidth();
-  return makeConstant(
-      b, loc, type,
-      IntegerAttr::get(element, llvm::APInt(64, value).trunc(width)));
+  return makeConstant(b, loc, type, IntegerAttr::get(element, llvm::APInt(64, value).trunc(width)));
 }
 
 Value Code::bits(Value likeFloat, uint64_t pattern) {
-  return integer(
-      like(likeFloat,
-           b.getIntegerType(element(likeFloat).getIntOrFloatBitWidth())),
-      pattern);
+  return integer(like(likeFloat, b.getIntegerType(element(likeFloat).getIntOrFloatBitWidth())), pattern);
 }
 
 Value Code::steps(Type element, int64_t step) {
   SmallVector<Attribute> all;
   for (unsigned i = 0; i < lanes; ++i)
-    all.push_back(IntegerAttr::get(
-        element,
-        llvm::APInt(64, step * i).trunc(element.getIntOrFloatBitWidth())));
-  return arith::ConstantOp::create(
-      b, loc, DenseElementsAttr::get(cast<ShapedType>(vectorOf(element)), all));
+    all.push_back(IntegerAttr::get(element, llvm::APInt(64, step * i).trunc(element.getIntOrFloatBitWidth())));
+  return arith::ConstantOp::create(b, loc, DenseElementsAttr::get(cast<ShapedType>(vectorOf(element)), all));
 }
 
 Value Code::splat(Value scalar) {
@@ -83,10 +72,8 @@ Value Code::splat(Value scalar) {
   if (auto constant = scalar.getDefiningOp<arith::ConstantOp>())
     return makeConstant(b, loc, type, cast<TypedAttr>(constant.getValue()));
   Value none = LLVM::PoisonOp::create(b, loc, type);
-  Value first = LLVM::InsertElementOp::create(b, loc, none, scalar,
-                                              integer(b.getI32Type(), 0));
-  return LLVM::ShuffleVectorOp::create(b, loc, first, none,
-                                       SmallVector<int32_t>(lanes, 0));
+  Value first = LLVM::InsertElementOp::create(b, loc, none, scalar, integer(b.getI32Type(), 0));
+  return LLVM::ShuffleVectorOp::create(b, loc, first, none, SmallVector<int32_t>(lanes, 0));
 }
 
 void Code::match(Value &x, Value &y) {
@@ -125,20 +112,16 @@ Value Code::polynomial(Value x, ArrayRef<double> coefficients) {
   return sum;
 }
 
-Value Code::bitcast(Value x, Type element) {
-  return arith::BitcastOp::create(b, loc, like(x, element), x);
-}
+Value Code::bitcast(Value x, Type element) { return arith::BitcastOp::create(b, loc, like(x, element), x); }
 
 Value Code::resizeInt(Value x, Type target, bool isSigned) {
-  unsigned from = element(x).getIntOrFloatBitWidth(),
-           to = target.getIntOrFloatBitWidth();
+  unsigned from = element(x).getIntOrFloatBitWidth(), to = target.getIntOrFloatBitWidth();
   if (from == to)
     return x;
   Type type = like(x, target);
   if (from > to)
     return arith::TruncIOp::create(b, loc, type, x);
-  return isSigned ? Value(arith::ExtSIOp::create(b, loc, type, x))
-                  : Value(arith::ExtUIOp::create(b, loc, type, x));
+  return isSigned ? Value(arith::ExtSIOp::create(b, loc, type, x)) : Value(arith::ExtUIOp::create(b, loc, type, x));
 }
 
 Value Code::fromMemory(Value x, int32_t dtype) {
@@ -147,9 +130,7 @@ Value Code::fromMemory(Value x, int32_t dtype) {
     return arith::ExtFOp::create(b, loc, like(x, b.getF32Type()), x);
   case MORTISE_BF16: {
     Value wide = resizeInt(x, b.getI32Type(), false);
-    return bitcast(
-        arith::ShLIOp::create(b, loc, wide, integer(wide.getType(), 16)),
-        b.getF32Type());
+    return bitcast(arith::ShLIOp::create(b, loc, wide, integer(wide.getType(), 16)), b.getF32Type());
   }
   case MORTISE_I1:
     return compareI(arith::CmpIPredicate::ne, x, integer(x.getType(), 0));
@@ -165,15 +146,12 @@ Value Code::bf16Bits(Value x) {
   Value odd = andI(arith::ShRUIOp::create(b, loc, bits, lit(16)), lit(1));
   Value rounded = addI(addI(bits, lit(0x7fff)), odd);
   Value quiet = orI(bits, lit(0x400000));
-  return arith::ShRUIOp::create(b, loc, select(isNan(x), quiet, rounded),
-                                lit(16));
+  return arith::ShRUIOp::create(b, loc, select(isNan(x), quiet, rounded), lit(16));
 }
 
-// f64 to f32 rounding to odd, so that the rounding that follows is the only
-// one.
+// f64 to f32 rounding to odd, so that the rounding that follows is the only one.
 static Value roundToOdd(Code &c, Value x) {
-  Value narrow =
-      arith::TruncFOp::create(c.b, c.loc, c.like(x, c.b.getF32Type()), x);
+  Value narrow = arith::TruncFOp::create(c.b, c.loc, c.like(x, c.b.getF32Type()), x);
   Value back = arith::ExtFOp::create(c.b, c.loc, x.getType(), narrow);
   Value above = c.compare(arith::CmpFPredicate::OGT, c.abs(back), c.abs(x));
   Value inexact = c.compare(arith::CmpFPredicate::ONE, back, x);
@@ -198,9 +176,7 @@ Value Code::toMemory(Value x, int32_t dtype) {
   }
 }
 
-Value Code::roundTo(Value x, int32_t dtype) {
-  return fromMemory(toMemory(x, dtype), dtype);
-}
+Value Code::roundTo(Value x, int32_t dtype) { return fromMemory(toMemory(x, dtype), dtype); }
 
 Value Code::shuffle(Value x, int64_t start, int64_t count) {
   SmallVector<int32_t> order;
@@ -217,20 +193,17 @@ Value Code::reversed(Value x) {
 }
 
 Value Code::extract(Value x, int64_t position) {
-  return LLVM::ExtractElementOp::create(b, loc, x,
-                                        integer(b.getI32Type(), position));
+  return LLVM::ExtractElementOp::create(b, loc, x, integer(b.getI32Type(), position));
 }
 
-Value Code::ifAny(Value condition, llvm::function_ref<Value()> then,
-                  Value otherwise) {
+Value Code::ifAny(Value condition, llvm::function_ref<Value()> then, Value otherwise) {
   if (isVector(condition)) {
     int64_t width = cast<VectorType>(condition.getType()).getDimSize(0);
     Type asInt = b.getIntegerType(width);
     Value mask = LLVM::BitcastOp::create(b, loc, asInt, condition);
     condition = compareI(arith::CmpIPredicate::ne, mask, integer(asInt, 0));
   }
-  auto branch = scf::IfOp::create(b, loc, TypeRange(otherwise.getType()),
-                                  condition, true);
+  auto branch = scf::IfOp::create(b, loc, TypeRange(otherwise.getType()), condition, true);
   OpBuilder::InsertionGuard keep(b);
   b.setInsertionPointToStart(branch.thenBlock());
   scf::YieldOp::create(b, loc, then());
@@ -243,17 +216,15 @@ Value Code::call(StringRef name, Value x, Value y) {
   if (y)
     match(x, y);
   Operation *parent = b.getInsertionBlock()->getParentOp();
-  auto function = isa<LLVM::LLVMFuncOp>(parent)
-                      ? cast<LLVM::LLVMFuncOp>(parent)
-                      : parent->getParentOfType<LLVM::LLVMFuncOp>();
+  auto function =
+      isa<LLVM::LLVMFuncOp>(parent) ? cast<LLVM::LLVMFuncOp>(parent) : parent->getParentOfType<LLVM::LLVMFuncOp>();
   auto module = function->getParentOfType<ModuleOp>();
   Type pointer = LLVM::LLVMPointerType::get(b.getContext());
   if (!module.lookupSymbol(name)) {
     OpBuilder::InsertionGuard keep(b);
     b.setInsertionPointToStart(module.getBody());
     auto type =
-        LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()),
-                                    {pointer, pointer, b.getI64Type()});
+        LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()), {pointer, pointer, b.getI64Type()});
     LLVM::LLVMFuncOp::create(b, loc, name, type);
   }
   int64_t width = isVector(x) ? cast<VectorType>(x.getType()).getDimSize(0) : 1;
@@ -262,15 +233,13 @@ Value Code::call(StringRef name, Value x, Value y) {
     {
       OpBuilder::InsertionGuard keep(b);
       b.setInsertionPointToStart(&function.getBody().front());
-      place = LLVM::AllocaOp::create(b, loc, pointer, element(value),
-                                     integer(b.getI64Type(), width), 64);
+      place = LLVM::AllocaOp::create(b, loc, pointer, element(value), integer(b.getI64Type(), width), 64);
     }
     LLVM::StoreOp::create(b, loc, value, place);
     return place;
   };
   Value first = slot(x), second = y ? slot(y) : first;
-  LLVM::CallOp::create(b, loc, TypeRange(), name,
-                       ValueRange{first, second, i64(width)});
+  LLVM::CallOp::create(b, loc, TypeRange(), name, ValueRange{first, second, i64(width)});
   return LLVM::LoadOp::create(b, loc, x.getType(), first);
 }
 

@@ -16,14 +16,12 @@ struct Compiler::Impl {
   Target target;
   std::unique_ptr<Session> session;
   mutable std::mutex mutex;
-  std::vector<std::unique_ptr<Backend>>
-      idle; // backends that no thread uses now
+  std::vector<std::unique_ptr<Backend>> idle; // backends that no thread uses now
   std::unordered_map<std::string, Function> known;
   std::atomic<uint64_t> serial = 0;
   Statistics statistics;
 
-  Result<Function> compile(std::unique_ptr<Backend> &backend, Dag dag,
-                           const std::string &name);
+  Result<Function> compile(std::unique_ptr<Backend> &backend, Dag dag, const std::string &name);
 };
 
 Compiler::Compiler(std::unique_ptr<Impl> impl) : impl(std::move(impl)) {}
@@ -44,8 +42,7 @@ Compiler::Statistics Compiler::statistics() const {
   return impl->statistics;
 }
 
-// Letters and digits of a group's name, so that profilers show something
-// readable.
+// Letters and digits of a group's name, so that profilers show something readable.
 static std::string symbolName(const std::string &name, uint64_t number) {
   std::string symbol = "mortise_" + std::to_string(number) + "_";
   for (char letter : name.substr(0, 48))
@@ -62,23 +59,18 @@ static void measure(const Plan &plan, Function &function) {
       continue;
     Dim elements = 1; // elements in memory: repeated ones count once
     for (size_t i = 0; i < expr.dims.size(); ++i)
-      elements *=
-          expr.strides[i] == 0 ? min(expr.dims[i], Dim(1)) : expr.dims[i];
+      elements *= expr.strides[i] == 0 ? min(expr.dims[i], Dim(1)) : expr.dims[i];
     bytes(elements, expr.dtype);
   }
   for (const Root &root : plan.roots)
-    bytes(count(plan.dag.exprs[root.expr].dims),
-          plan.dag.exprs[root.expr].dtype);
+    bytes(count(plan.dag.exprs[root.expr].dims), plan.dag.exprs[root.expr].dtype);
   function.flops = count(plan.dims) * std::llround(plan.costPerPoint);
   function.scratchBytes = plan.scratchBytes;
 }
 
-Result<Function> Compiler::Impl::compile(std::unique_ptr<Backend> &backend,
-                                         Dag dag, const std::string &name) {
+Result<Function> Compiler::Impl::compile(std::unique_ptr<Backend> &backend, Dag dag, const std::string &name) {
   auto now = [] { return std::chrono::steady_clock::now(); };
-  auto seconds = [](auto from, auto to) {
-    return std::chrono::duration<double>(to - from).count();
-  };
+  auto seconds = [](auto from, auto to) { return std::chrono::duration<double>(to - from).count(); };
   auto start = now();
   auto plan = Plan::make(std::move(dag), target.vectorBits / 32);
   if (!plan)
@@ -114,8 +106,7 @@ Result<Function> Compiler::Impl::compile(std::unique_ptr<Backend> &backend,
   return function;
 }
 
-Result<std::vector<Function>> Compiler::compile(const MortiseGraph &graph,
-                                                std::span<const Group> groups) {
+Result<std::vector<Function>> Compiler::compile(const MortiseGraph &graph, std::span<const Group> groups) {
   std::vector<std::string> keys;
   std::vector<std::pair<std::string, size_t>> todo; // key, first group with it
   std::vector<Dag> dags;
@@ -127,8 +118,7 @@ Result<std::vector<Function>> Compiler::compile(const MortiseGraph &graph,
         return dag.error();
       keys.push_back(dag->key);
       std::lock_guard lock(impl->mutex);
-      if (impl->known.count(dag->key) ||
-          !queued.emplace(dag->key, true).second) {
+      if (impl->known.count(dag->key) || !queued.emplace(dag->key, true).second) {
         ++impl->statistics.reused;
         continue;
       }
@@ -149,8 +139,7 @@ Result<std::vector<Function>> Compiler::compile(const MortiseGraph &graph,
       }
     }
     for (size_t i; (i = next++) < todo.size();) {
-      auto function = impl->compile(backend, std::move(dags[i]),
-                                    groups[todo[i].second].name);
+      auto function = impl->compile(backend, std::move(dags[i]), groups[todo[i].second].name);
       if (!function) {
         std::lock_guard lock(errorMutex);
         error = function.error();
@@ -163,8 +152,7 @@ Result<std::vector<Function>> Compiler::compile(const MortiseGraph &graph,
     if (backend)
       impl->idle.push_back(std::move(backend));
   };
-  size_t workers =
-      std::min<size_t>(std::max(1u, impl->target.threads), todo.size());
+  size_t workers = std::min<size_t>(std::max(1u, impl->target.threads), todo.size());
   std::vector<std::thread> threads;
   for (size_t i = 1; i < workers; ++i)
     threads.emplace_back(work);

@@ -10,17 +10,13 @@ using namespace mlir;
 using P = arith::CmpFPredicate;
 using I = arith::CmpIPredicate;
 
-static bool isUnsigned(int32_t dtype) {
-  return dtype == MORTISE_UI8 || dtype == MORTISE_I1;
-}
+static bool isUnsigned(int32_t dtype) { return dtype == MORTISE_UI8 || dtype == MORTISE_I1; }
 
 Value Emitter::compare(Direction direction, Value x, Value y, int32_t dtype) {
   size_t which = static_cast<size_t>(direction);
-  static constexpr P floats[] = {P::OEQ, P::UNE, P::OLT,
-                                 P::OLE, P::OGT, P::OGE};
+  static constexpr P floats[] = {P::OEQ, P::UNE, P::OLT, P::OLE, P::OGT, P::OGE};
   static constexpr I ints[] = {I::eq, I::ne, I::slt, I::sle, I::sgt, I::sge};
-  static constexpr I naturals[] = {I::eq,  I::ne,  I::ult,
-                                   I::ule, I::ugt, I::uge};
+  static constexpr I naturals[] = {I::eq, I::ne, I::ult, I::ule, I::ugt, I::uge};
   if (isFloat(dtype))
     return c.compare(floats[which], x, y);
   return c.compareI(isUnsigned(dtype) ? naturals[which] : ints[which], x, y);
@@ -28,8 +24,7 @@ Value Emitter::compare(Direction direction, Value x, Value y, int32_t dtype) {
 
 Value Emitter::maximum(Value x, Value y, int32_t dtype, bool largest) {
   if (isFloat(dtype))
-    return largest ? c.two<arith::MaximumFOp>(x, y)
-                   : c.two<arith::MinimumFOp>(x, y);
+    return largest ? c.two<arith::MaximumFOp>(x, y) : c.two<arith::MinimumFOp>(x, y);
   if (dtype == MORTISE_I1)
     return largest ? c.orI(x, y) : c.andI(x, y);
   if (isUnsigned(dtype))
@@ -37,12 +32,10 @@ Value Emitter::maximum(Value x, Value y, int32_t dtype, bool largest) {
   return largest ? c.two<arith::MaxSIOp>(x, y) : c.two<arith::MinSIOp>(x, y);
 }
 
-// Division by 0 gives all bits set, the minimum by -1 itself; the CPU would
-// trap, so divide by something safe.
+// Division by 0 gives all bits set, the minimum by -1 itself; the CPU would trap, so divide by something safe.
 Value Emitter::intDivide(Value x, Value y, int32_t dtype, bool remainder) {
   c.match(x, y);
-  Value zero = c.integer(y.getType(), 0), one = c.integer(y.getType(), 1),
-        ones = c.integer(y.getType(), -1);
+  Value zero = c.integer(y.getType(), 0), one = c.integer(y.getType(), 1), ones = c.integer(y.getType(), -1);
   Value byZero = c.compareI(I::eq, y, zero);
   if (isUnsigned(dtype)) {
     Value safe = c.select(byZero, one, y);
@@ -52,11 +45,8 @@ Value Emitter::intDivide(Value x, Value y, int32_t dtype, bool remainder) {
   Value byMinus = c.compareI(I::eq, y, ones);
   Value safe = c.select(c.orI(byZero, byMinus), one, y);
   if (remainder)
-    return c.select(byZero, x,
-                    c.select(byMinus, zero, c.two<arith::RemSIOp>(x, safe)));
-  return c.select(
-      byZero, ones,
-      c.select(byMinus, c.subI(zero, x), c.two<arith::DivSIOp>(x, safe)));
+    return c.select(byZero, x, c.select(byMinus, zero, c.two<arith::RemSIOp>(x, safe)));
+  return c.select(byZero, ones, c.select(byMinus, c.subI(zero, x), c.two<arith::DivSIOp>(x, safe)));
 }
 
 // Truncates; NaN gives 0, values out of range saturate.
@@ -64,17 +54,12 @@ Value Emitter::floatToInt(Value x, int32_t to) {
   Type type = c.registerType(to);
   unsigned width = type.getIntOrFloatBitWidth();
   bool isSigned = to != MORTISE_UI8;
-  double low = isSigned ? -std::ldexp(1.0, width - 1) : 0,
-         above = std::ldexp(1.0, isSigned ? width - 1 : width);
+  double low = isSigned ? -std::ldexp(1.0, width - 1) : 0, above = std::ldexp(1.0, isSigned ? width - 1 : width);
   Value under = c.compare(P::OLT, x, low), over = c.compare(P::OGE, x, above);
-  Value safe = c.select(c.orI(c.orI(under, over), c.isNan(x)),
-                        c.constant(x.getType(), 0), x);
-  Value number = c.resizeInt(
-      arith::FPToSIOp::create(
-          b, c.loc, c.like(x, b.getIntegerType(std::max(width, 32u))), safe),
-      type, true);
-  int64_t least =
-      isSigned ? std::numeric_limits<int64_t>::min() >> (64 - width) : 0;
+  Value safe = c.select(c.orI(c.orI(under, over), c.isNan(x)), c.constant(x.getType(), 0), x);
+  Value number = c.resizeInt(arith::FPToSIOp::create(b, c.loc, c.like(x, b.getIntegerType(std::max(width, 32u))), safe),
+                             type, true);
+  int64_t least = isSigned ? std::numeric_limits<int64_t>::min() >> (64 - width) : 0;
   int64_t most = isSigned ? ~least : 255;
   number = c.select(under, c.integer(number.getType(), least), number);
   return c.select(over, c.integer(number.getType(), most), number);
@@ -85,8 +70,7 @@ Value Emitter::convert(Value x, int32_t from, int32_t to) {
   if (to == MORTISE_I1) {
     if (from == MORTISE_I1)
       return x;
-    return isFloat(from) ? c.compare(P::UNE, x, 0.0)
-                         : c.compareI(I::ne, x, c.integer(x.getType(), 0));
+    return isFloat(from) ? c.compare(P::UNE, x, 0.0) : c.compareI(I::ne, x, c.integer(x.getType(), 0));
   }
   if (!isFloat(to)) {
     if (isFloat(from))
@@ -95,10 +79,8 @@ Value Emitter::convert(Value x, int32_t from, int32_t to) {
   }
   Value result = x;
   if (!isFloat(from)) {
-    // Integers go to f64 first where f16 or bf16 follow: exact up to 2^53, and
-    // rounded once.
-    Type via =
-        (to == MORTISE_F16 || to == MORTISE_BF16) ? Type(b.getF64Type()) : type;
+    // Integers go to f64 first where f16 or bf16 follow: exact up to 2^53, and rounded once.
+    Type via = (to == MORTISE_F16 || to == MORTISE_BF16) ? Type(b.getF64Type()) : type;
     if (isUnsigned(from))
       result = arith::UIToFPOp::create(b, c.loc, c.like(x, via), x);
     else
@@ -109,29 +91,23 @@ Value Emitter::convert(Value x, int32_t from, int32_t to) {
     return c.roundTo(result, to);
   if (Code::element(result) == type)
     return result;
-  return type.isF64()
-             ? Value(arith::ExtFOp::create(b, c.loc, shaped, result))
-             : Value(arith::TruncFOp::create(b, c.loc, shaped, result));
+  return type.isF64() ? Value(arith::ExtFOp::create(b, c.loc, shaped, result))
+                      : Value(arith::TruncFOp::create(b, c.loc, shaped, result));
 }
 
 static std::string suffixed(const char *name, int32_t dtype) {
   return std::string("mortise_") + name + "_" +
-         (dtype == MORTISE_F16 || dtype == MORTISE_BF16 ? "f32"
-                                                        : dtypeName(dtype));
+         (dtype == MORTISE_F16 || dtype == MORTISE_BF16 ? "f32" : dtypeName(dtype));
 }
 
 Value Emitter::elementwise(const Expr &expr, ArrayRef<Value> x) {
   int32_t dtype = plan.dag.exprs[expr.operands[0]].dtype;
   bool real = isFloat(dtype), truth = dtype == MORTISE_I1;
   Value a = x[0], second = x.size() > 1 ? x[1] : Value();
-  auto zero = [&] {
-    return real ? c.constant(a.getType(), 0) : c.integer(a.getType(), 0);
-  };
+  auto zero = [&] { return real ? c.constant(a.getType(), 0) : c.integer(a.getType(), 0); };
   switch (expr.op) {
   case Op::Abs:
-    return real                ? c.abs(a)
-           : isUnsigned(dtype) ? a
-                               : c.two<arith::MaxSIOp>(a, c.subI(zero(), a));
+    return real ? c.abs(a) : isUnsigned(dtype) ? a : c.two<arith::MaxSIOp>(a, c.subI(zero(), a));
   case Op::Neg:
     return real ? c.neg(a) : c.subI(zero(), a);
   case Op::Sign: {
@@ -139,13 +115,10 @@ Value Emitter::elementwise(const Expr &expr, ArrayRef<Value> x) {
       Value unit = c.copySign(c.constant(a.getType(), 1), a);
       return c.select(c.compare(P::UEQ, a, 0.0), a, unit); // zeros and NaN stay
     }
-    Value above = c.resizeInt(compare(Direction::Gt, a, zero(), dtype),
-                              c.registerType(dtype), false);
+    Value above = c.resizeInt(compare(Direction::Gt, a, zero(), dtype), c.registerType(dtype), false);
     return isUnsigned(dtype)
                ? above
-               : c.subI(above,
-                        c.resizeInt(compare(Direction::Lt, a, zero(), dtype),
-                                    c.registerType(dtype), false));
+               : c.subI(above, c.resizeInt(compare(Direction::Lt, a, zero(), dtype), c.registerType(dtype), false));
   }
   case Op::Exp:
     return c.exp(a);
@@ -182,29 +155,23 @@ Value Emitter::elementwise(const Expr &expr, ArrayRef<Value> x) {
   case Op::Not:
     return c.notI(a);
   case Op::Relu:
-    return real ? c.select(c.compare(P::UGT, a, 0.0), a, zero())
-                : maximum(a, zero(), dtype, true);
+    return real ? c.select(c.compare(P::UGT, a, 0.0), a, zero()) : maximum(a, zero(), dtype, true);
   case Op::Convert:
     return convert(a, dtype, expr.dtype);
   case Op::Keep:
     return a;
   case Op::Add:
-    return real    ? c.add(a, second)
-           : truth ? c.orI(a, second)
-                   : c.addI(a, second);
+    return real ? c.add(a, second) : truth ? c.orI(a, second) : c.addI(a, second);
   case Op::Sub:
     return real ? c.sub(a, second) : c.subI(a, second);
   case Op::Mul:
-    return real    ? c.mul(a, second)
-           : truth ? c.andI(a, second)
-                   : c.mulI(a, second);
+    return real ? c.mul(a, second) : truth ? c.andI(a, second) : c.mulI(a, second);
   case Op::MulAdd:
     return c.fma(a, second, x[2]);
   case Op::Div:
     return real ? c.div(a, second) : intDivide(a, second, dtype, false);
   case Op::Rem:
-    return real ? c.call(suffixed("rem", dtype), a, second)
-                : intDivide(a, second, dtype, true);
+    return real ? c.call(suffixed("rem", dtype), a, second) : intDivide(a, second, dtype, true);
   case Op::Pow:
     return c.call(suffixed("pow", dtype), a, second);
   case Op::Atan2:

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Turns a plan into one function of scf, arith, math and llvm memory ops.
-// Values are computed on demand and remembered in the outermost scope
-// (function, task, row, lane loop) where everything they depend on is known.
+// Turns a plan into one function of scf, arith, math and llvm memory ops. Values are computed on demand and remembered
+// in the outermost scope (function, task, row, lane loop) where everything they depend on is known.
 #pragma once
 
 #include "Code.h"
@@ -17,8 +16,7 @@ struct EmittedKernel {
 
 class Emitter {
 public:
-  Emitter(Plan &plan, mlir::ModuleOp module, mlir::OpBuilder &builder,
-          unsigned vectorBits);
+  Emitter(Plan &plan, mlir::ModuleOp module, mlir::OpBuilder &builder, unsigned vectorBits);
   EmittedKernel emit(llvm::StringRef name);
 
 private:
@@ -31,8 +29,7 @@ private:
   struct Scope {
     uint64_t loops = 0;              // counters known here
     mlir::Operation *next = nullptr; // the op that opens the inner scope
-    std::map<std::pair<ExprId, std::pair<TupleId, GuardId>>, Value> values,
-        splats;
+    std::map<std::pair<ExprId, std::pair<TupleId, GuardId>>, Value> values, splats;
     std::map<std::pair<IndexId, GuardId>, Value> indices;
     std::map<std::pair<IndexId, bool>, Value> vectors;
     std::map<GuardId, Value> masks;
@@ -42,15 +39,12 @@ private:
   // Evaluate.cpp
   Value value(ExprId expr, TupleId at, GuardId guard);
   Value compute(ExprId expr, TupleId at, GuardId guard);
-  void repeatScalars(const Expr &expr, TupleId at, GuardId guard,
-                     llvm::SmallVectorImpl<Value> &operands);
+  void repeatScalars(const Expr &expr, TupleId at, GuardId guard, llvm::SmallVectorImpl<Value> &operands);
   size_t scopeOf(ExprId expr, TupleId at, GuardId guard);
   Value choose(ExprId expr, TupleId at, GuardId guard);
   Value constantValue(const Expr &expr, TupleId at, GuardId guard);
-  Value load(Value base, int32_t dtype, IndexId address, GuardId guard,
-             bool invariant);
-  void store(Value value, Value base, int32_t dtype, IndexId address,
-             Value mask);
+  Value load(Value base, int32_t dtype, IndexId address, GuardId guard, bool invariant);
+  void store(Value value, Value base, int32_t dtype, IndexId address, Value mask);
   Value scalarIndex(IndexId index, GuardId guard = 0);
   Value scalarAtom(AtomId atom, GuardId guard);
   Lanes laneIndex(IndexId index, GuardId guard);
@@ -71,8 +65,7 @@ private:
   Value repeatedExtent(const Dim &dim, Type element);
   Value stepsOf(Type element, const Dim &step);
   Value laneQuotient(Value argument, const Dim &divisor);
-  Value combineExtents(int32_t op, const Dim &left, Value x, const Dim &right,
-                       Value y);
+  Value combineExtents(int32_t op, const Dim &left, Value x, const Dim &right, Value y);
 
   // Elementwise.cpp
   Value elementwise(const Expr &expr, llvm::ArrayRef<Value> x);
@@ -83,15 +76,15 @@ private:
   Value compare(Direction direction, Value x, Value y, int32_t dtype);
 
   // Kernel.cpp
-  Carried loop(Value low, Value high, int64_t step, mlir::ValueRange inits,
-               uint64_t members,
+  Carried loop(Value low, Value high, int64_t step, mlir::ValueRange inits, uint64_t members,
                llvm::function_ref<Carried(Value, mlir::ValueRange)> body);
-  void serial(size_t from, Carried &carried,
-              llvm::function_ref<void(Carried &)> body);
+  void serial(size_t from, Carried &carried, llvm::function_ref<void(Carried &)> body);
   void laneLoop(Value low, Value high, llvm::function_ref<void()> body);
   Value wholeVectors(Value low, Value high, int64_t copies);
   void enterTail(Value start, Value high);
-  void task(Value number);
+  llvm::SmallVector<const Loop *> taskLoops() const;
+  void runTasks(Value begin, Value end, uint64_t members);
+  void task(llvm::ArrayRef<Value> digits);
   void row();
   void storePass(int number);
   void putRow();
@@ -102,9 +95,7 @@ private:
   Carried combine(const Expr &expr, Carried x, Carried y);
   Carried across(const Expr &expr, Carried x);
   Value neutral(const Expr &expr, mlir::Type type);
-  Dim laneExtent() const {
-    return plan.loops.empty() ? Dim(1) : plan.loops.back().extent;
-  }
+  Dim laneExtent() const { return plan.loops.empty() ? Dim(1) : plan.loops.back().extent; }
   uint64_t shareOut(EmittedKernel &kernel);
   void setCounter(const Loop &loop, Value counter);
   void enterLanes(Value start);
@@ -115,16 +106,17 @@ private:
   Code c;
   std::vector<Scope> scopes;
   size_t rowScope = 0;
+  bool shortRows = false; // of fewer than manyVectors vectors
+  static constexpr int64_t manyVectors = 8;
   uint64_t laneMask = 0;
   std::map<uint32_t, Value> counters; // by loop number
   std::vector<Value> inputs, outputs;
   Value scratch, symbols;
   std::map<Dim, Value> extents;
-  std::map<std::pair<Dim, const void *>, Value> repeatedExtents, extentSteps,
-      inverses;
-  Value tailMask;  // lanes that exist, where the row is shorter than a vector
-  Value freshMask; // lanes not seen before, where the last vector overlaps its
-                   // neighbour
+  std::map<std::pair<Dim, const void *>, Value> repeatedExtents, extentSteps, inverses;
+  Value tailMask;                                      // lanes that exist, where the row is shorter than a vector
+  Value freshMask;                                     // lanes not seen before, where the last vector overlaps its
+                                                       // neighbour
   std::map<std::pair<ExprId, TupleId>, Value> running; // cumsum so far
   std::vector<std::pair<ExprId, TupleId>> runningOrder;
   int currentPass = 0;

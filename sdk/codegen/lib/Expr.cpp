@@ -61,24 +61,20 @@ int cost(const Expr &expr) {
 namespace {
 
 const std::unordered_map<std::string_view, Op> simpleOps = {
-    {"abs", Op::Abs},     {"neg", Op::Neg},       {"sign", Op::Sign},
-    {"exp", Op::Exp},     {"expm1", Op::Expm1},   {"log", Op::Log},
-    {"log1p", Op::Log1p}, {"sqrt", Op::Sqrt},     {"rsqrt", Op::Rsqrt},
-    {"sin", Op::Sin},     {"cos", Op::Cos},       {"tanh", Op::Tanh},
-    {"erf", Op::Erf},     {"erfc", Op::Erfc},     {"logistic", Op::Logistic},
-    {"floor", Op::Floor}, {"ceil", Op::Ceil},     {"round", Op::Round},
-    {"not", Op::Not},     {"add", Op::Add},       {"sub", Op::Sub},
-    {"mul", Op::Mul},     {"div", Op::Div},       {"rem", Op::Rem},
-    {"pow", Op::Pow},     {"max", Op::Max},       {"min", Op::Min},
-    {"atan2", Op::Atan2}, {"and", Op::And},       {"or", Op::Or},
-    {"xor", Op::Xor},     {"select", Op::Select}, {"convert", Op::Convert},
-    {"relu", Op::Relu},
+    {"abs", Op::Abs},         {"neg", Op::Neg},     {"sign", Op::Sign},         {"exp", Op::Exp},
+    {"expm1", Op::Expm1},     {"log", Op::Log},     {"log1p", Op::Log1p},       {"sqrt", Op::Sqrt},
+    {"rsqrt", Op::Rsqrt},     {"sin", Op::Sin},     {"cos", Op::Cos},           {"tanh", Op::Tanh},
+    {"erf", Op::Erf},         {"erfc", Op::Erfc},   {"logistic", Op::Logistic}, {"floor", Op::Floor},
+    {"ceil", Op::Ceil},       {"round", Op::Round}, {"not", Op::Not},           {"add", Op::Add},
+    {"sub", Op::Sub},         {"mul", Op::Mul},     {"div", Op::Div},           {"rem", Op::Rem},
+    {"pow", Op::Pow},         {"max", Op::Max},     {"min", Op::Min},           {"atan2", Op::Atan2},
+    {"and", Op::And},         {"or", Op::Or},       {"xor", Op::Xor},           {"select", Op::Select},
+    {"convert", Op::Convert}, {"relu", Op::Relu},
 };
 
 const std::unordered_map<std::string_view, Op> reductionOps = {
-    {"reduce_sum", Op::ReduceSum}, {"reduce_prod", Op::ReduceProd},
-    {"reduce_max", Op::ReduceMax}, {"reduce_min", Op::ReduceMin},
-    {"argmax", Op::Argmax},
+    {"reduce_sum", Op::ReduceSum}, {"reduce_prod", Op::ReduceProd}, {"reduce_max", Op::ReduceMax},
+    {"reduce_min", Op::ReduceMin}, {"argmax", Op::Argmax},
 };
 
 std::vector<int64_t> ints(const MortiseNode &node, const char *name) {
@@ -89,8 +85,7 @@ std::vector<int64_t> ints(const MortiseNode &node, const char *name) {
 // Expands one node. The helpers append an expression and return its id.
 class Expansion {
 public:
-  Expansion(Dag &dag, const MortiseNode &node,
-            const std::vector<ExprId> &operands)
+  Expansion(Dag &dag, const MortiseNode &node, const std::vector<ExprId> &operands)
       : dag(dag), node(node), operands(operands) {}
 
   bool run(ExprId &result);
@@ -136,8 +131,7 @@ private:
     expr.extent = extent;
     return append(std::move(expr));
   }
-  ExprId broadcast(ExprId operand, std::vector<Dim> dims,
-                   std::vector<int64_t> axes) {
+  ExprId broadcast(ExprId operand, std::vector<Dim> dims, std::vector<int64_t> axes) {
     Expr expr;
     expr.op = Op::Broadcast;
     expr.dtype = at(operand).dtype;
@@ -154,8 +148,7 @@ private:
     expr.operands = {operand};
     return append(std::move(expr));
   }
-  ExprId reduce(Op op, ExprId operand, const std::vector<int64_t> &axes,
-                int32_t dtype = 0) {
+  ExprId reduce(Op op, ExprId operand, const std::vector<int64_t> &axes, int32_t dtype = 0) {
     Expr expr;
     expr.op = op;
     expr.dtype = dtype ? dtype : at(operand).dtype;
@@ -170,8 +163,7 @@ private:
     return append(std::move(expr));
   }
   // A reduction's result repeated along the axes that it reduced.
-  ExprId spread(ExprId reduced, const std::vector<Dim> &dims,
-                const std::vector<int64_t> &axes) {
+  ExprId spread(ExprId reduced, const std::vector<Dim> &dims, const std::vector<int64_t> &axes) {
     std::vector<int64_t> kept;
     for (size_t i = 0, j = 0; i < dims.size(); ++i)
       if (j < axes.size() && axes[j] == static_cast<int64_t>(i))
@@ -182,8 +174,7 @@ private:
   }
   // f16 and bf16 composites compute in f32.
   ExprId widened(ExprId operand) {
-    return keepAs(operand,
-                  at(operand).dtype == MORTISE_F64 ? MORTISE_F64 : MORTISE_F32);
+    return keepAs(operand, at(operand).dtype == MORTISE_F64 ? MORTISE_F64 : MORTISE_F32);
   }
   ExprId keepAs(ExprId operand, int32_t dtype) {
     if (at(operand).dtype == dtype)
@@ -196,8 +187,7 @@ private:
 
   ExprId softmax(bool log);
   ExprId normalise(ExprId x, const std::vector<int64_t> &axes, bool centred);
-  ExprId affine(ExprId x, size_t scale, size_t bias,
-                const std::vector<int64_t> &axes);
+  ExprId affine(ExprId x, size_t scale, size_t bias, const std::vector<int64_t> &axes);
   ExprId groupNorm();
   ExprId batchNorm();
   ExprId extents();
@@ -212,43 +202,33 @@ ExprId Expansion::softmax(bool log) {
   ExprId x = widened(operands[0]);
   std::vector<Dim> dims = at(x).dims;
   std::vector<int64_t> axes{intAttribute(node, "axis")};
-  ExprId shifted = make(
-      Op::Sub, {x, spread(reduce(Op::ReduceFastMax, x, axes), dims, axes)});
+  ExprId shifted = make(Op::Sub, {x, spread(reduce(Op::ReduceFastMax, x, axes), dims, axes)});
   ExprId e = make(Op::Exp, {shifted});
   ExprId sum = reduce(Op::ReduceSum, e, axes);
   if (log)
     return make(Op::Sub, {shifted, spread(make(Op::Log, {sum}), dims, axes)});
-  return make(Op::Mul,
-              {e, spread(make(Op::Div, {literal(sum, 1.0), sum}), dims, axes)});
+  return make(Op::Mul, {e, spread(make(Op::Div, {literal(sum, 1.0), sum}), dims, axes)});
 }
 
-ExprId Expansion::normalise(ExprId x, const std::vector<int64_t> &axes,
-                            bool centred) {
+ExprId Expansion::normalise(ExprId x, const std::vector<int64_t> &axes, bool centred) {
   std::vector<Dim> dims = at(x).dims;
   Dim n = 1;
   for (int64_t axis : axes)
     n *= dims[axis];
   if (centred) {
     ExprId sum = reduce(Op::ReduceSum, x, axes);
-    x = make(Op::Sub,
-             {x, spread(make(Op::Div, {sum, literal(sum, n)}), dims, axes)});
+    x = make(Op::Sub, {x, spread(make(Op::Div, {sum, literal(sum, n)}), dims, axes)});
   }
   ExprId squares = reduce(Op::ReduceSum, make(Op::Mul, {x, x}), axes);
   ExprId variance = make(Op::Div, {squares, literal(squares, n)});
-  ExprId inverse = make(
-      Op::Rsqrt,
-      {make(Op::Add,
-            {variance, literal(variance, floatAttribute(node, "epsilon"))})});
+  ExprId inverse = make(Op::Rsqrt, {make(Op::Add, {variance, literal(variance, floatAttribute(node, "epsilon"))})});
   return make(Op::Mul, {x, spread(inverse, dims, axes)});
 }
 
 // x * scale + bias, both with the shape of `axes` of x.
-ExprId Expansion::affine(ExprId x, size_t scale, size_t bias,
-                         const std::vector<int64_t> &axes) {
+ExprId Expansion::affine(ExprId x, size_t scale, size_t bias, const std::vector<int64_t> &axes) {
   std::vector<Dim> dims = at(x).dims;
-  auto operand = [&](size_t i) {
-    return broadcast(keepAs(operands[i], at(x).dtype), dims, axes);
-  };
+  auto operand = [&](size_t i) { return broadcast(keepAs(operands[i], at(x).dtype), dims, axes); };
   if (has(scale) && has(bias))
     return make(Op::MulAdd, {x, operand(scale), operand(bias)});
   if (has(scale))
@@ -265,25 +245,19 @@ ExprId Expansion::groupNorm() {
   split.insert(split.begin() + 2, floorDiv(dims[1], groups));
   for (size_t i = 2; i < split.size(); ++i)
     axes.push_back(i);
-  return affine(reshape(normalise(reshape(x, split), axes, true), dims), 1, 2,
-                {1});
+  return affine(reshape(normalise(reshape(x, split), axes, true), dims), 1, 2, {1});
 }
 
 ExprId Expansion::batchNorm() {
   ExprId x = widened(operands[0]);
   std::vector<Dim> dims = at(x).dims;
   ExprId variance = widened(operands[4]), mean = widened(operands[3]);
-  ExprId factor = make(
-      Op::Rsqrt,
-      {make(Op::Add,
-            {variance, literal(variance, floatAttribute(node, "epsilon"))})});
+  ExprId factor = make(Op::Rsqrt, {make(Op::Add, {variance, literal(variance, floatAttribute(node, "epsilon"))})});
   if (has(1))
     factor = make(Op::Mul, {factor, widened(operands[1])});
-  ExprId centred = make(Op::Sub, {x, broadcast(mean, dims, {1})}),
-         spreadFactor = broadcast(factor, dims, {1});
+  ExprId centred = make(Op::Sub, {x, broadcast(mean, dims, {1})}), spreadFactor = broadcast(factor, dims, {1});
   if (has(2))
-    return make(Op::MulAdd, {centred, spreadFactor,
-                             broadcast(widened(operands[2]), dims, {1})});
+    return make(Op::MulAdd, {centred, spreadFactor, broadcast(widened(operands[2]), dims, {1})});
   return make(Op::Mul, {centred, spreadFactor});
 }
 
@@ -297,8 +271,7 @@ ExprId Expansion::shaped(std::string_view name, bool &known) {
   if (auto simple = simpleOps.find(name); simple != simpleOps.end()) {
     expr.op = simple->second;
   } else if (name == "compare") {
-    static constexpr std::string_view names[] = {"eq", "ne", "lt",
-                                                 "le", "gt", "ge"};
+    static constexpr std::string_view names[] = {"eq", "ne", "lt", "le", "gt", "ge"};
     expr.op = Op::Compare;
     for (int i = 0; i < 6; ++i)
       if (stringAttribute(node, "direction") == names[i])
@@ -377,8 +350,7 @@ bool Expansion::run(ExprId &result) {
   bool known = true;
   auto lastAxes = [&] {
     std::vector<int64_t> axes;
-    for (int64_t i = intAttribute(node, "axis");
-         i < static_cast<int64_t>(at(operands[0]).dims.size()); ++i)
+    for (int64_t i = intAttribute(node, "axis"); i < static_cast<int64_t>(at(operands[0]).dims.size()); ++i)
       axes.push_back(i);
     return axes;
   };
@@ -391,21 +363,15 @@ bool Expansion::run(ExprId &result) {
     expr.data = static_cast<const std::byte *>(value->tensor_data);
     expr.bytes = value->count;
     result = append(std::move(expr));
-  } else if (auto reduction = reductionOps.find(name);
-             reduction != reductionOps.end()) {
-    std::vector<int64_t> axes = name == "argmax"
-                                    ? std::vector{intAttribute(node, "axis")}
-                                    : ints(node, "axes");
-    result = axes.empty() ? make(Op::Keep, {operands[0]})
-                          : reduce(reduction->second, operands[0], axes, dtype);
+  } else if (auto reduction = reductionOps.find(name); reduction != reductionOps.end()) {
+    std::vector<int64_t> axes = name == "argmax" ? std::vector{intAttribute(node, "axis")} : ints(node, "axes");
+    result = axes.empty() ? make(Op::Keep, {operands[0]}) : reduce(reduction->second, operands[0], axes, dtype);
   } else if (name == "mean") {
     ExprId x = widened(operands[0]);
     Dim n = 1;
     for (int64_t axis : ints(node, "axes"))
       n *= at(x).dims[axis];
-    ExprId sum = ints(node, "axes").empty()
-                     ? x
-                     : reduce(Op::ReduceSum, x, ints(node, "axes"));
+    ExprId sum = ints(node, "axes").empty() ? x : reduce(Op::ReduceSum, x, ints(node, "axes"));
     result = keepAs(make(Op::Div, {sum, literal(sum, n)}), dtype);
   } else if (name == "silu") {
     ExprId x = widened(operands[0]);
@@ -414,24 +380,18 @@ bool Expansion::run(ExprId &result) {
     // x * (1 + tanh(u)) / 2 without its cancellation: x * logistic(2 u).
     ExprId x = widened(operands[0]), square = make(Op::Mul, {x, x});
     ExprId poly =
-        make(Op::MulAdd, {square, literal(x, 2 * 0.7978845608028654 * 0.044715),
-                          literal(x, 2 * 0.7978845608028654)});
-    result = keepAs(
-        make(Op::Mul, {x, make(Op::Logistic, {make(Op::Mul, {x, poly})})}),
-        dtype);
+        make(Op::MulAdd, {square, literal(x, 2 * 0.7978845608028654 * 0.044715), literal(x, 2 * 0.7978845608028654)});
+    result = keepAs(make(Op::Mul, {x, make(Op::Logistic, {make(Op::Mul, {x, poly})})}), dtype);
   } else if (name == "gelu") {
     result = keepAs(make(Op::Gelu, {widened(operands[0])}), dtype);
   } else if (name == "softmax" || name == "log_softmax") {
     result = keepAs(softmax(name == "log_softmax"), dtype);
   } else if (name == "layer_norm") {
     std::vector<int64_t> axes = lastAxes();
-    result = keepAs(
-        affine(normalise(widened(operands[0]), axes, true), 1, 2, axes), dtype);
+    result = keepAs(affine(normalise(widened(operands[0]), axes, true), 1, 2, axes), dtype);
   } else if (name == "rms_norm") {
     std::vector<int64_t> axes = lastAxes();
-    result = keepAs(
-        affine(normalise(widened(operands[0]), axes, false), 1, ~0u, axes),
-        dtype);
+    result = keepAs(affine(normalise(widened(operands[0]), axes, false), 1, ~0u, axes), dtype);
   } else if (name == "group_norm") {
     result = keepAs(groupNorm(), dtype);
   } else if (name == "batch_norm") {
@@ -445,9 +405,7 @@ bool Expansion::run(ExprId &result) {
 }
 
 void describe(std::string &key, const Dim &dim) {
-  auto raw = [&](const void *data, size_t size) {
-    key.append(static_cast<const char *>(data), size);
-  };
+  auto raw = [&](const void *data, size_t size) { key.append(static_cast<const char *>(data), size); };
   if (auto number = dim.number()) {
     key += '#';
     raw(&*number, 8);
@@ -462,9 +420,7 @@ void describe(std::string &key, const Dim &dim) {
 }
 
 void describe(std::string &key, const Expr &expr) {
-  auto raw = [&](const void *data, size_t size) {
-    key.append(static_cast<const char *>(data), size);
-  };
+  auto raw = [&](const void *data, size_t size) { key.append(static_cast<const char *>(data), size); };
   auto list = [&](const auto &items) {
     uint32_t size = items.size();
     raw(&size, 4);
@@ -478,10 +434,8 @@ void describe(std::string &key, const Expr &expr) {
   uint32_t size = expr.operands.size();
   raw(&size, 4);
   raw(expr.operands.data(), size * 4);
-  list(expr.dims), list(expr.axes), list(expr.starts), list(expr.steps),
-      list(expr.strides);
-  raw(&expr.real, 8), raw(&expr.integer, 8), raw(&expr.slot, 4),
-      raw(&expr.bytes, 8);
+  list(expr.dims), list(expr.axes), list(expr.starts), list(expr.steps), list(expr.strides);
+  raw(&expr.real, 8), raw(&expr.integer, 8), raw(&expr.slot, 4), raw(&expr.bytes, 8);
   describe(key, expr.offset), describe(key, expr.extent);
   if (expr.bytes)
     raw(expr.data, expr.bytes);
@@ -489,8 +443,7 @@ void describe(std::string &key, const Expr &expr) {
 
 } // namespace
 
-bool expandNode(Dag &dag, const MortiseNode &node,
-                const std::vector<ExprId> &operands, ExprId &result) {
+bool expandNode(Dag &dag, const MortiseNode &node, const std::vector<ExprId> &operands, ExprId &result) {
   return Expansion(dag, node, operands).run(result);
 }
 
@@ -501,8 +454,7 @@ static void describeSymbols(Dag &dag) {
     return;
   std::set<uint32_t> used;
   for (const Expr &expr : dag.exprs) {
-    for (const std::vector<Dim> *list :
-         {&expr.dims, &expr.starts, &expr.strides})
+    for (const std::vector<Dim> *list : {&expr.dims, &expr.starts, &expr.strides})
       for (const Dim &dim : *list)
         dim.collectSymbols(used);
     expr.offset.collectSymbols(used), expr.extent.collectSymbols(used);
@@ -510,8 +462,7 @@ static void describeSymbols(Dag &dag) {
   for (uint32_t number : used)
     if (number < dag.symbols.size()) {
       const SymbolRange &range = dag.symbols[number];
-      for (int64_t item :
-           {int64_t(number), range.min, range.max, range.divisor})
+      for (int64_t item : {int64_t(number), range.min, range.max, range.divisor})
         describe(dag.key, Dim(item));
     }
 }
@@ -522,15 +473,11 @@ Result<Dag> buildDag(const MortiseGraph &graph, const Group &group) {
   std::unordered_map<uint32_t, ExprId> known; // graph value -> expression
   for (size_t i = 0; i < group.inputs.size(); ++i) {
     const MortiseType &type = *graph.values[group.inputs[i]]->type;
-    View view = i < group.inputViews.size()
-                    ? group.inputViews[i]
-                    : denseView(*graph.values[group.inputs[i]]);
+    View view = i < group.inputViews.size() ? group.inputViews[i] : denseView(*graph.values[group.inputs[i]]);
     Expr expr;
     expr.op = Op::Input;
     expr.dtype = type.dtype;
-    auto reduced = [&](const Dim &dim) {
-      return dim.isNumber() ? dim : simplify(dim, dag.symbols);
-    };
+    auto reduced = [&](const Dim &dim) { return dim.isNumber() ? dim : simplify(dim, dag.symbols); };
     for (const Dim &dim : view.dims)
       expr.dims.push_back(reduced(dim));
     for (const Dim &stride : view.strides)
@@ -542,8 +489,7 @@ Result<Dag> buildDag(const MortiseGraph &graph, const Group &group) {
   }
   for (uint32_t n : group.nodes) {
     const MortiseNode &node = *graph.nodes[n];
-    if (known.count(
-            node.results[0]->index)) // an input that is also recomputed nowhere
+    if (known.count(node.results[0]->index)) // an input that is also recomputed nowhere
       continue;
     std::vector<ExprId> operands;
     for (size_t i = 0; i < node.operand_count; ++i) {
@@ -553,31 +499,25 @@ Result<Dag> buildDag(const MortiseGraph &graph, const Group &group) {
       }
       auto found = known.find(node.operands[i]->index);
       if (found == known.end())
-        return Error{MORTISE_INVALID_ARGUMENT,
-                     "node " + std::to_string(n) + " (" + node.op +
-                         ") reads a value that is neither an input of its "
-                         "group nor computed in it"};
+        return Error{MORTISE_INVALID_ARGUMENT, "node " + std::to_string(n) + " (" + node.op +
+                                                   ") reads a value that is neither an input of its "
+                                                   "group nor computed in it"};
       operands.push_back(found->second);
     }
     ExprId result;
-    if (Support support = supports(node);
-        !support.yes || !expandNode(dag, node, operands, result))
-      return Error{MORTISE_UNSUPPORTED, std::string("groups cannot compute ") +
-                                            node.op + ": " + support.detail};
+    if (Support support = supports(node); !support.yes || !expandNode(dag, node, operands, result))
+      return Error{MORTISE_UNSUPPORTED, std::string("groups cannot compute ") + node.op + ": " + support.detail};
     known[node.results[0]->index] = result;
   }
   for (uint32_t output : group.outputs) {
     if (!known.count(output))
-      return Error{MORTISE_INVALID_ARGUMENT,
-                   "a group does not compute its output value " +
-                       std::to_string(output)};
+      return Error{MORTISE_INVALID_ARGUMENT, "a group does not compute its output value " + std::to_string(output)};
     dag.roots.push_back(known[output]);
   }
   for (const Expr &expr : dag.exprs)
     describe(dag.key, expr);
   describeSymbols(dag);
-  dag.key.append(reinterpret_cast<const char *>(dag.roots.data()),
-                 dag.roots.size() * 4);
+  dag.key.append(reinterpret_cast<const char *>(dag.roots.data()), dag.roots.size() * 4);
   return dag;
 }
 

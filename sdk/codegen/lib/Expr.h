@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The expressions of one group: graph nodes with composites expanded, as data.
-// Knows nothing of MLIR.
+// The expressions of one group: graph nodes with composites expanded, as data. Knows nothing of MLIR.
 #pragma once
 
 #include <mortise/codegen/Codegen.h>
@@ -79,9 +78,7 @@ enum class Op : uint8_t {
 };
 inline bool isElementwise(Op op) { return op >= Op::Abs && op <= Op::MulAdd; }
 inline bool isIndexMap(Op op) { return op >= Op::Reshape && op <= Op::TakeNd; }
-inline bool isReduction(Op op) {
-  return op >= Op::ReduceSum && op <= Op::Argmax;
-}
+inline bool isReduction(Op op) { return op >= Op::ReduceSum && op <= Op::Argmax; }
 
 enum class Direction : uint8_t { Eq, Ne, Lt, Le, Gt, Ge };
 
@@ -118,24 +115,20 @@ struct Dag {
 // Errors: MORTISE_UNSUPPORTED naming the node that groups cannot compute.
 Result<Dag> buildDag(const MortiseGraph &graph, const Group &group);
 
-// Relative cost of computing one element of this expression from its operands
-// (an add is 1).
+// Relative cost of computing one element of this expression from its operands (an add is 1).
 int cost(const Expr &expr);
 
-// Appends the expressions of one node; `map` finds operands by graph value.
-// False when the op is not known.
-bool expandNode(Dag &dag, const MortiseNode &node,
-                const std::vector<ExprId> &operands, ExprId &result);
+// Appends the expressions of one node; `map` finds operands by graph value. False when the op is not known.
+bool expandNode(Dag &dag, const MortiseNode &node, const std::vector<ExprId> &operands, ExprId &result);
 
 Dim count(const std::vector<Dim> &dims);
 
-// Extents and positions of the graph as Dims; not valid where the graph's
-// program is not.
+// Extents and positions of the graph as Dims; not valid where the graph's program is not.
 std::vector<Dim> dimsOf(const MortiseType &type);
 std::vector<SymbolRange> symbolsOf(const MortiseGraph &graph);
 std::vector<Dim> dimsAttribute(const MortiseNode &node, std::string_view name);
-// What one step along a broadcast's result is along its operand: 0 for a
-// repeated extent, else 1; both are possible where an extent may be 1.
+// What one step along a broadcast's result is along its operand: 0 for a repeated extent, else 1; both are possible
+// where an extent may be 1.
 Dim repetition(const Dim &from, const Dim &to);
 
 } // namespace mortise::codegen

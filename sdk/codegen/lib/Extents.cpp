@@ -10,8 +10,7 @@ using I = arith::CmpIPredicate;
 
 // Quotients round down and their divisors are positive wherever something is
 // computed; an extent of 0, where nothing is, must not trap.
-Value Emitter::combineExtents(int32_t op, const Dim &left, Value x,
-                              const Dim &right, Value y) {
+Value Emitter::combineExtents(int32_t op, const Dim &left, Value x, const Dim &right, Value y) {
   switch (op) {
   case MORTISE_EXPR_ADD:
     return c.addI(x, y);
@@ -31,12 +30,10 @@ Value Emitter::combineExtents(int32_t op, const Dim &left, Value x,
     quotient = c.two<arith::DivUIOp>(x, divisor);
   } else {
     quotient = c.two<arith::DivSIOp>(x, divisor);
-    Value below =
-        c.compareI(I::slt, c.subI(x, c.mulI(quotient, divisor)), c.i64(0));
+    Value below = c.compareI(I::slt, c.subI(x, c.mulI(quotient, divisor)), c.i64(0));
     quotient = c.subI(quotient, c.resizeInt(below, b.getI64Type(), false));
   }
-  return op == MORTISE_EXPR_FLOORDIV ? quotient
-                                     : c.subI(x, c.mulI(quotient, divisor));
+  return op == MORTISE_EXPR_FLOORDIV ? quotient : c.subI(x, c.mulI(quotient, divisor));
 }
 
 Value Emitter::extent(const Dim &dim) {
@@ -69,13 +66,10 @@ Value Emitter::extent(const Dim &dim) {
       }
       Value &known = extents[part];
       if (!known && step.op == MORTISE_EXPR_SYMBOL)
-        known = LLVM::LoadOp::create(
-            b, c.loc, b.getI64Type(),
-            pointer(symbols, b.getI64Type(), c.i64(step.value)), 8, false,
-            false, true);
+        known = LLVM::LoadOp::create(b, c.loc, b.getI64Type(), pointer(symbols, b.getI64Type(), c.i64(step.value)), 8,
+                                     false, false, true);
       else if (!known)
-        known = combineExtents(step.op, stack.back().first, stack.back().second,
-                               right, y);
+        known = combineExtents(step.op, stack.back().first, stack.back().second, right, y);
       if (step.op != MORTISE_EXPR_SYMBOL)
         stack.pop_back();
       stack.emplace_back(part, known);
@@ -85,25 +79,22 @@ Value Emitter::extent(const Dim &dim) {
 }
 
 Value Emitter::positive(const Dim &dim) {
-  return plan.space.facts.atLeast(dim, 1) ? extent(dim)
-                                          : extent(max(dim, Dim(1)));
+  return plan.space.facts.atLeast(dim, 1) ? extent(dim) : extent(max(dim, Dim(1)));
 }
 
 // As wide as `shape`: a scalar or a vector.
 Value Emitter::extentLike(Value shape, const Dim &dim) {
   if (auto number = dim.number())
     return c.integer(shape.getType(), *number);
-  return Code::isVector(shape)
-             ? repeatedExtent(dim, Code::element(shape))
-             : c.resizeInt(extent(dim), shape.getType(), true);
+  return Code::isVector(shape) ? repeatedExtent(dim, Code::element(shape))
+                               : c.resizeInt(extent(dim), shape.getType(), true);
 }
 
 Value Emitter::repeatedExtent(const Dim &dim, Type element) {
   Value &known = repeatedExtents[{dim, element.getAsOpaquePointer()}];
   if (!known) {
     Value scalar = extent(dim);
-    known =
-        within(0, [&] { return c.splat(c.resizeInt(scalar, element, true)); });
+    known = within(0, [&] { return c.splat(c.resizeInt(scalar, element, true)); });
   }
   return known;
 }
@@ -133,8 +124,7 @@ Value Emitter::laneQuotient(Value argument, const Dim &divisor) {
       return c.splat(c.div(c.constant(real, 1), number));
     });
   }
-  Value number =
-      arith::SIToFPOp::create(b, c.loc, c.like(argument, real), argument);
+  Value number = arith::SIToFPOp::create(b, c.loc, c.like(argument, real), argument);
   Value quotient = c.one<math::FloorOp>(c.mul(c.add(number, 0.5), inverse));
   return arith::FPToSIOp::create(b, c.loc, argument.getType(), quotient);
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Producer/consumer fusion. Nodes are met in reverse order: a node joins the
-// groups that use its result, or its result gets memory and starts a group of
-// its own. Plans decide what fits one loop nest.
+// Producer/consumer fusion. Nodes are met in reverse order: a node joins the groups that use its result, or its result
+// gets memory and starts a group of its own. Plans decide what fits one loop nest.
 #include "Plan.h"
 
 #include <algorithm>
@@ -12,29 +11,25 @@ namespace mortise::codegen {
 
 namespace {
 
-constexpr double cheapCost = 4.5; // computed again in every group that uses it
-constexpr double expensiveCost =
-    16; // not computed again for every repetition of a broadcast
-constexpr int64_t smallGroup =
-    32768; // elements that one thread may as well do alone
+constexpr double cheapCost = 4.5;     // computed again in every group that uses it
+constexpr double expensiveCost = 16;  // not computed again for every repetition of a broadcast
+constexpr int64_t smallGroup = 32768; // elements that one thread may as well do alone
 
 bool isView(const MortiseNode &node) {
-  return isOp(node, "mortise.reshape") || isOp(node, "mortise.transpose") ||
-         isOp(node, "mortise.broadcast") || isOp(node, "mortise.slice");
+  return isOp(node, "mortise.reshape") || isOp(node, "mortise.transpose") || isOp(node, "mortise.broadcast") ||
+         isOp(node, "mortise.slice");
 }
 
 bool isHeavy(const MortiseNode &node) {
   static const std::set<std::string_view> names = {
-      "reduce_sum", "reduce_prod", "reduce_max", "reduce_min",  "argmax",
-      "cumsum",     "mean",        "softmax",    "log_softmax", "layer_norm",
-      "rms_norm",   "group_norm",  "put"};
+      "reduce_sum", "reduce_prod", "reduce_max", "reduce_min", "argmax",     "cumsum", "mean",
+      "softmax",    "log_softmax", "layer_norm", "rms_norm",   "group_norm", "put"};
   return names.count(std::string_view(node.op).substr(8)) != 0;
 }
 
 class Fuser {
 public:
-  Fuser(const FuseRequest &request, const Target &target)
-      : request(request), graph(*request.graph), target(target) {}
+  Fuser(const FuseRequest &request, const Target &target) : request(request), graph(*request.graph), target(target) {}
   Result<FuseResult> run();
 
 private:
@@ -62,23 +57,16 @@ private:
       return *request.layouts[value];
     return denseView(*graph.values[value]);
   }
-  double elements(const MortiseValue &value) const {
-    return std::max(facts.typical(count(dimsOf(*value.type))), 1.0);
-  }
-  bool taken(uint32_t node) const {
-    return node < request.taken.size() && request.taken[node];
-  }
-  uint32_t resultOf(uint32_t node) const {
-    return graph.nodes[node]->results[0]->index;
-  }
+  double elements(const MortiseValue &value) const { return std::max(facts.typical(count(dimsOf(*value.type))), 1.0); }
+  bool taken(uint32_t node) const { return node < request.taken.size() && request.taken[node]; }
+  uint32_t resultOf(uint32_t node) const { return graph.nodes[node]->results[0]->index; }
 
   const FuseRequest &request;
   const MortiseGraph &graph;
   const Target &target;
   const Facts facts{symbolsOf(graph)};
   std::vector<bool> live, demanded, isOutput;
-  std::vector<double>
-      cone; // per node: price of one element, computed from memory
+  std::vector<double> cone;                    // per node: price of one element, computed from memory
   std::vector<std::vector<uint32_t>> users;    // per value
   std::vector<std::vector<uint32_t>> groupsOf; // per node
   std::vector<std::optional<View>> views;
@@ -113,8 +101,7 @@ void Fuser::markLive() {
   }
 }
 
-// The value that `value` is a view of needs memory; what lies between becomes a
-// view.
+// The value that `value` is a view of needs memory; what lies between becomes a view.
 void Fuser::demandBase(uint32_t value) {
   const MortiseNode *producer = graph.values[value]->producer;
   if (!producer || taken(producer->index) || demanded[value] || views[value])
@@ -139,26 +126,23 @@ Result<void> Fuser::findDemands() {
       continue;
     const MortiseNode &node = *graph.nodes[n];
     if (Support support = supports(node); !support.yes)
-      return Error{MORTISE_UNSUPPORTED,
-                   "node " + std::to_string(n) +
-                       " is neither taken nor something that groups compute: " +
-                       support.detail};
+      return Error{MORTISE_UNSUPPORTED, "node " + std::to_string(n) +
+                                            " is neither taken nor something that groups compute: " + support.detail};
     uint32_t value = resultOf(n);
     demanded[value] = isOutput[value] || isOp(node, "mortise.put");
   }
   // Dense memory: a view will do where it is dense itself.
   for (size_t v = 0; v < graph.value_count; ++v) {
     const MortiseNode *producer = graph.values[v]->producer;
-    if (v >= request.materialise.size() || !request.materialise[v] ||
-        demanded[v] || !producer || taken(producer->index))
+    if (v >= request.materialise.size() || !request.materialise[v] || demanded[v] || !producer ||
+        taken(producer->index))
       continue;
     if (isView(*producer)) {
       demandBase(v);
       if (views[v]) {
         Dim stride = 1;
         bool dense = true;
-        for (size_t i = views[v]->dims.size(); i-- > 0;
-             stride *= views[v]->dims[i])
+        for (size_t i = views[v]->dims.size(); i-- > 0; stride *= views[v]->dims[i])
           dense &= views[v]->dims[i] == 1 || views[v]->strides[i] == stride;
         if (dense)
           continue;
@@ -173,8 +157,7 @@ Result<void> Fuser::findDemands() {
       for (size_t i = 0; i < node.operand_count; ++i)
         if (node.operands[i])
           demandBase(node.operands[i]->index);
-    if (live[n] && isOp(node, "mortise.put") && node.operands[0]->producer &&
-        isHeavy(*node.operands[0]->producer))
+    if (live[n] && isOp(node, "mortise.put") && node.operands[0]->producer && isHeavy(*node.operands[0]->producer))
       demandBase(node.operands[0]->index);
   }
   return {};
@@ -198,8 +181,8 @@ void Fuser::priceCones() {
       expr.dims = dimsOf(*operand->type);
       operands.back() = dag.exprs.size();
       dag.exprs.push_back(std::move(expr));
-      bool memory = !operand->producer || taken(operand->producer->index) ||
-                    demanded[operand->index] || isHeavy(*operand->producer);
+      bool memory = !operand->producer || taken(operand->producer->index) || demanded[operand->index] ||
+                    isHeavy(*operand->producer);
       cone[n] += memory ? 1 : cone[operand->producer->index];
     }
     size_t first = dag.exprs.size();
@@ -219,8 +202,7 @@ Group Fuser::describe(const Building &building) const {
     made.insert(resultOf(n));
   for (uint32_t n : group.nodes)
     for (size_t i = 0; i < graph.nodes[n]->operand_count; ++i)
-      if (const MortiseValue *operand = graph.nodes[n]->operands[i];
-          operand && !made.count(operand->index))
+      if (const MortiseValue *operand = graph.nodes[n]->operands[i]; operand && !made.count(operand->index))
         if (seen.insert(operand->index).second) {
           group.inputs.push_back(operand->index);
           group.inputViews.push_back(layout(operand->index));
@@ -228,8 +210,8 @@ Group Fuser::describe(const Building &building) const {
   return group;
 }
 
-// What one point of the group's loops costs; nothing when it does not fit one
-// loop nest, or would run on too few threads.
+// What one point of the group's loops costs; nothing when it does not fit one loop nest, or would run on too few
+// threads.
 std::optional<double> Fuser::price(Building building) {
   auto dag = buildDag(graph, describe(building));
   if (!dag)
@@ -242,8 +224,7 @@ std::optional<double> Fuser::price(Building building) {
     if (!(*plan)->reduced[i])
       kept *= (*plan)->dims[i];
   bool shared = building.outputs.size() > 1 || building.nodes.size() > 1;
-  if (shared && (*plan)->passes > 1 &&
-      (*plan)->typical(count((*plan)->dims)) > smallGroup &&
+  if (shared && (*plan)->passes > 1 && (*plan)->typical(count((*plan)->dims)) > smallGroup &&
       (*plan)->typical(kept) < target.threads)
     return std::nullopt;
   return (*plan)->costPerPoint;
@@ -260,9 +241,8 @@ bool Fuser::fits(const Building &group, uint32_t node, bool output) {
   return both && *both <= *inlined + 1.5; // computed once for both uses
 }
 
-// A path from a user of the value outside the group back into it: the value
-// must then exist before the group runs. Steps are groups as wholes, taken
-// nodes, and views between them.
+// A path from a user of the value outside the group back into it: the value must then exist before the group runs.
+// Steps are groups as wholes, taken nodes, and views between them.
 bool Fuser::reaches(uint32_t value, uint32_t group) {
   uint32_t last = *groups[group].nodes.rbegin();
   std::set<uint32_t> seenGroups, seenNodes;
@@ -280,12 +260,10 @@ bool Fuser::reaches(uint32_t value, uint32_t group) {
         for (uint32_t output : groups[other].outputs)
           leads |= graph.values[output]->producer->index <= last;
         if (other != group && leads && seenGroups.insert(other).second)
-          values.insert(values.end(), groups[other].outputs.begin(),
-                        groups[other].outputs.end());
+          values.insert(values.end(), groups[other].outputs.begin(), groups[other].outputs.end());
       }
       const MortiseNode &node = *graph.nodes[user];
-      bool alone = groupsOf[user].empty() ||
-                   (node.result_count == 1 && views[node.results[0]->index]);
+      bool alone = groupsOf[user].empty() || (node.result_count == 1 && views[node.results[0]->index]);
       if (alone && user <= last && seenNodes.insert(user).second)
         for (size_t i = 0; i < node.result_count; ++i)
           values.push_back(node.results[i]->index);
@@ -296,8 +274,7 @@ bool Fuser::reaches(uint32_t value, uint32_t group) {
 }
 
 bool Fuser::joinsAsOutput(uint32_t node, uint32_t group) {
-  return !groups[group].closed && !reaches(resultOf(node), group) &&
-         fits(groups[group], node, true);
+  return !groups[group].closed && !reaches(resultOf(node), group) && fits(groups[group], node, true);
 }
 
 void Fuser::startGroup(uint32_t node) {
@@ -323,29 +300,23 @@ void Fuser::place(uint32_t n) {
     return; // a view that only library calls read
   if (!memory && !heavy) {
     bool cheap = cone[n] <= cheapCost;
-    // An expensive value that its only group would compute many times over is
-    // better kept.
+    // An expensive value that its only group would compute many times over is better kept.
     double own = elements(*node.results[0]);
     bool repeated = false;
     for (uint32_t group : using_)
-      repeated |=
-          elements(*graph.values[groups[group].outputs[0]]) >= 4 * own &&
-          cone[n] >= expensiveCost;
+      repeated |= elements(*graph.values[groups[group].outputs[0]]) >= 4 * own && cone[n] >= expensiveCost;
     // What reads under a condition does not go everywhere.
-    bool conditional =
-        isOp(node, "mortise.pad") || isOp(node, "mortise.concatenate");
+    bool conditional = isOp(node, "mortise.pad") || isOp(node, "mortise.concatenate");
     for (uint32_t group : using_)
       repeated |= conditional && !fits(groups[group], n, false);
-    if ((using_.size() == 1 && !repeated) ||
-        (cheap && !(conditional && repeated))) {
+    if ((using_.size() == 1 && !repeated) || (cheap && !(conditional && repeated))) {
       groupsOf[n] = using_;
       for (uint32_t group : using_)
         groups[group].nodes.insert(n);
       return;
     }
   }
-  if (!memory && heavy && using_.size() == 1 && !groups[using_[0]].closed &&
-      fits(groups[using_[0]], n, false)) {
+  if (!memory && heavy && using_.size() == 1 && !groups[using_[0]].closed && fits(groups[using_[0]], n, false)) {
     groupsOf[n] = using_;
     groups[using_[0]].nodes.insert(n);
     return;
@@ -366,14 +337,12 @@ std::string nameOf(const MortiseGraph &graph, const Group &group) {
   std::vector<std::string> ops;
   for (uint32_t n : group.nodes) {
     std::string op = graph.nodes[n]->op + 8;
-    if (!isView(*graph.nodes[n]) && op != "constant" &&
-        std::find(ops.begin(), ops.end(), op) == ops.end())
+    if (!isView(*graph.nodes[n]) && op != "constant" && std::find(ops.begin(), ops.end(), op) == ops.end())
       ops.push_back(op);
   }
   // Heavy ones first: they say what the group is.
   auto heavy = [](const std::string &op) {
-    return op.find("norm") != op.npos || op.find("softmax") != op.npos ||
-           op.find("reduce") != op.npos;
+    return op.find("norm") != op.npos || op.find("softmax") != op.npos || op.find("reduce") != op.npos;
   };
   for (size_t i = 1; i < ops.size(); ++i)
     for (size_t j = i; j > 0 && heavy(ops[j]) && !heavy(ops[j - 1]); --j)
@@ -385,9 +354,7 @@ std::string nameOf(const MortiseGraph &graph, const Group &group) {
     name += (i ? "+" : "") + ops[i];
   if (ops.size() > 4)
     name += "+..";
-  auto symbolName = [&](uint32_t i) {
-    return std::string(graph.symbols[i]->name);
-  };
+  auto symbolName = [&](uint32_t i) { return std::string(graph.symbols[i]->name); };
   bool first = true;
   for (const Dim &dim : dimsOf(*graph.values[group.outputs[0]]->type)) {
     name += (first ? " " : "x") + dim.text(symbolName);
@@ -404,19 +371,16 @@ GroupKind kindOf(const Plan &plan) {
   return plan.laneReduced ? GroupKind::Rows : GroupKind::Columns;
 }
 
-// Groups in an order in which each follows the groups and taken nodes whose
-// values it reads.
+// Groups in an order in which each follows the groups and taken nodes whose values it reads.
 Result<void> Fuser::finish(FuseResult &result) {
   std::vector<Group> all;
-  std::unordered_map<uint32_t, uint32_t>
-      madeBy; // value -> unit; groups first, then taken nodes
+  std::unordered_map<uint32_t, uint32_t> madeBy; // value -> unit; groups first, then taken nodes
   for (const Building &building : groups) {
     Group group = describe(building);
     auto dag = buildDag(graph, group);
     if (!dag)
       return dag.error();
-    auto plan =
-        Plan::make(std::move(*dag), std::max(1u, target.vectorBits / 32));
+    auto plan = Plan::make(std::move(*dag), std::max(1u, target.vectorBits / 32));
     if (!plan)
       return plan.error();
     group.kind = kindOf(**plan);
@@ -441,8 +405,7 @@ Result<void> Fuser::finish(FuseResult &result) {
   auto edge = [&](uint32_t value, uint32_t unit) {
     if (views[value] && !madeBy.count(value))
       value = views[value]->base;
-    if (auto found = madeBy.find(value);
-        found != madeBy.end() && found->second != unit) {
+    if (auto found = madeBy.find(value); found != madeBy.end() && found->second != unit) {
       after[found->second].push_back(unit);
       ++waiting[unit];
     }
@@ -474,13 +437,10 @@ Result<void> Fuser::finish(FuseResult &result) {
     for (uint32_t unit = 0; unit < all.size(); ++unit)
       if (waiting[unit])
         names += " '" + all[unit].name + "'";
-    return Error{MORTISE_INTERNAL,
-                 "fused groups depend on each other in a cycle, report this:" +
-                     names};
+    return Error{MORTISE_INTERNAL, "fused groups depend on each other in a cycle, report this:" + names};
   }
   for (Group &group : result.groups)
-    if (isOp(*graph.nodes[group.nodes.back()], "mortise.put") &&
-        group.outputs.size() == 1) {
+    if (isOp(*graph.nodes[group.nodes.back()], "mortise.put") && group.outputs.size() == 1) {
       const MortiseNode &put = *graph.nodes[group.nodes.back()];
       size_t readers = 0;
       for (uint32_t n : group.nodes)
@@ -514,8 +474,6 @@ Result<FuseResult> Fuser::run() {
 
 } // namespace
 
-Result<FuseResult> fuse(const FuseRequest &request, const Target &target) {
-  return Fuser(request, target).run();
-}
+Result<FuseResult> fuse(const FuseRequest &request, const Target &target) { return Fuser(request, target).run(); }
 
 } // namespace mortise::codegen

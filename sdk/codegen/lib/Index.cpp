@@ -14,13 +14,11 @@ bool Facts::atLeast(const Dim &a, const Dim &b) const {
 }
 
 bool Facts::isMultiple(const Dim &dim, int64_t divisor) const {
-  return dim.isNumber() ? *dim.number() % divisor == 0
-                        : knownDivisor(dim, symbols) % divisor == 0;
+  return dim.isNumber() ? *dim.number() % divisor == 0 : knownDivisor(dim, symbols) % divisor == 0;
 }
 
 Interval Facts::bounds(const Dim &dim) const {
-  return dim.isNumber() ? Interval{*dim.number(), *dim.number()}
-                        : mortise::bounds(dim, symbols);
+  return dim.isNumber() ? Interval{*dim.number(), *dim.number()} : mortise::bounds(dim, symbols);
 }
 
 bool Facts::isNarrow(const Dim &dim) const {
@@ -34,8 +32,7 @@ double Facts::typical(const Dim &dim) const {
   std::vector<int64_t> values;
   for (const SymbolRange &symbol : symbols) {
     int64_t usual = std::max<int64_t>(64 / symbol.divisor, 1) * symbol.divisor;
-    values.push_back(
-        std::clamp(usual, symbol.min, std::max(symbol.min, symbol.max)));
+    values.push_back(std::clamp(usual, symbol.min, std::max(symbol.min, symbol.max)));
   }
   Result<int64_t> value = dim.evaluate(values);
   return value ? static_cast<double>(*value) : 0;
@@ -49,8 +46,7 @@ IndexSpace::IndexSpace(Facts facts) : facts(std::move(facts)) {
 }
 
 IndexId IndexSpace::intern(Index index) {
-  auto [it, fresh] =
-      indexIds.emplace(std::move(index), static_cast<IndexId>(indices.size()));
+  auto [it, fresh] = indexIds.emplace(std::move(index), static_cast<IndexId>(indices.size()));
   if (fresh) {
     indices.push_back(&it->first);
     Range range{it->first.constant, it->first.constant};
@@ -88,12 +84,10 @@ IndexId IndexSpace::loop(uint32_t number, const Dim &extent) {
   return intern({0, {{addAtom(atom), 1}}});
 }
 
-IndexId IndexSpace::loaded(uint32_t expr, TupleId at, const Dim &extent,
-                           bool reductions) {
+IndexId IndexSpace::loaded(uint32_t expr, TupleId at, const Dim &extent, bool reductions) {
   if (extent.isNumber() && *extent.number() <= 1)
     return constant(0);
-  auto key =
-      std::make_tuple(int(Atom::Loaded), uint64_t(expr) << 32 | at, extent);
+  auto key = std::make_tuple(int(Atom::Loaded), uint64_t(expr) << 32 | at, extent);
   auto found = atomIds.find(key);
   if (found == atomIds.end()) {
     Atom atom{Atom::Loaded, {0, extent - 1}};
@@ -136,11 +130,9 @@ IndexId IndexSpace::divided(Atom::Kind kind, IndexId a, const Dim &divisor) {
     Range r = range(a);
     Atom atom{kind, {0, divisor - 1}};
     if (kind == Atom::Quotient) {
-      const Dim above =
-          r.high + 1; // exact where the extent is a product with the divisor
+      const Dim above = r.high + 1; // exact where the extent is a product with the divisor
       atom.range = {r.low == 0 ? Dim(0) : floorDiv(r.low, divisor),
-                    mod(above, divisor) == 0 ? floorDiv(above, divisor) - 1
-                                             : floorDiv(r.high, divisor)};
+                    mod(above, divisor) == 0 ? floorDiv(above, divisor) - 1 : floorDiv(r.high, divisor)};
     }
     atom.loops = loops(a);
     atom.reductions = reductions(a);
@@ -155,8 +147,7 @@ IndexId IndexSpace::divided(Atom::Kind kind, IndexId a, const Dim &divisor) {
 std::pair<IndexId, IndexId> IndexSpace::split(IndexId a, const Dim &divisor) {
   Index whole, rest;
   const Dim &constant = indices[a]->constant;
-  if ((constant.isNumber() && divisor.isNumber()) ||
-      mod(constant, divisor) == 0)
+  if ((constant.isNumber() && divisor.isNumber()) || mod(constant, divisor) == 0)
     whole.constant = floorDiv(constant, divisor);
   rest.constant = constant - whole.constant * divisor;
   for (const auto &[atom, factor] : indices[a]->terms)
@@ -175,8 +166,7 @@ IndexId IndexSpace::quotient(IndexId a, const Dim &divisor) {
   auto [whole, rest] = split(a, divisor);
   if (within(rest, 0, divisor - 1))
     return whole;
-  return isNatural(rest) ? add(whole, divided(Atom::Quotient, rest, divisor))
-                         : divided(Atom::Quotient, a, divisor);
+  return isNatural(rest) ? add(whole, divided(Atom::Quotient, rest, divisor)) : divided(Atom::Quotient, a, divisor);
 }
 
 IndexId IndexSpace::remainder(IndexId a, const Dim &divisor) {
@@ -188,16 +178,14 @@ IndexId IndexSpace::remainder(IndexId a, const Dim &divisor) {
   return divided(Atom::Remainder, isNatural(rest) ? rest : a, divisor);
 }
 
-IndexId IndexSpace::dot(std::span<const IndexId> at,
-                        std::span<const Dim> strides, const Dim &offset) {
+IndexId IndexSpace::dot(std::span<const IndexId> at, std::span<const Dim> strides, const Dim &offset) {
   IndexId sum = constant(offset);
   for (size_t i = 0; i < at.size(); ++i)
     sum = add(sum, at[i], strides[i]);
   return sum;
 }
 
-IndexId IndexSpace::linearise(std::span<const IndexId> at,
-                              std::span<const Dim> dims) {
+IndexId IndexSpace::linearise(std::span<const IndexId> at, std::span<const Dim> dims) {
   IndexId sum = constant(0);
   Dim stride = 1;
   for (size_t i = at.size(); i-- > 0; stride *= dims[i])
@@ -205,8 +193,7 @@ IndexId IndexSpace::linearise(std::span<const IndexId> at,
   return sum;
 }
 
-std::vector<IndexId> IndexSpace::delinearise(IndexId linear,
-                                             std::span<const Dim> dims) {
+std::vector<IndexId> IndexSpace::delinearise(IndexId linear, std::span<const Dim> dims) {
   std::vector<IndexId> at(dims.size());
   for (size_t i = dims.size(); i-- > 0;) {
     bool leading = true;
@@ -220,10 +207,8 @@ std::vector<IndexId> IndexSpace::delinearise(IndexId linear,
 
 // The next pair of blocks from (i, j) on whose products are the same
 // expression; both to the end where there is none.
-static std::pair<size_t, size_t> nextBlock(std::span<const Dim> from, size_t i,
-                                           std::span<const Dim> to, size_t j) {
-  Dim a = i < from.size() ? from[i++] : Dim(1),
-      b = j < to.size() ? to[j++] : Dim(1);
+static std::pair<size_t, size_t> nextBlock(std::span<const Dim> from, size_t i, std::span<const Dim> to, size_t j) {
+  Dim a = i < from.size() ? from[i++] : Dim(1), b = j < to.size() ? to[j++] : Dim(1);
   if (a == b)
     return {i, j};
   size_t total = from.size() + to.size();
@@ -243,8 +228,7 @@ static std::pair<size_t, size_t> nextBlock(std::span<const Dim> from, size_t i,
   return {from.size(), to.size()};
 }
 
-std::vector<IndexId> IndexSpace::reshape(std::span<const IndexId> at,
-                                         std::span<const Dim> from,
+std::vector<IndexId> IndexSpace::reshape(std::span<const IndexId> at, std::span<const Dim> from,
                                          std::span<const Dim> to) {
   std::vector<IndexId> result;
   for (const Dim &dim : to)
@@ -263,15 +247,13 @@ std::vector<IndexId> IndexSpace::reshape(std::span<const IndexId> at,
 }
 
 TupleId IndexSpace::tuple(std::vector<IndexId> at) {
-  auto [it, fresh] =
-      tupleIds.emplace(std::move(at), static_cast<TupleId>(tuples.size()));
+  auto [it, fresh] = tupleIds.emplace(std::move(at), static_cast<TupleId>(tuples.size()));
   if (fresh)
     tuples.push_back(&it->first);
   return it->second;
 }
 
-GuardId IndexSpace::guard(GuardId outer, IndexId index, const Dim &low,
-                          const Dim &high) {
+GuardId IndexSpace::guard(GuardId outer, IndexId index, const Dim &low, const Dim &high) {
   if (within(index, low, high - 1))
     return outer;
   std::vector<Condition> all = *guards[outer];
@@ -280,8 +262,7 @@ GuardId IndexSpace::guard(GuardId outer, IndexId index, const Dim &low,
   if (place != all.end() && *place == fresh)
     return outer;
   all.insert(place, fresh);
-  auto [it, added] =
-      guardIds.emplace(std::move(all), static_cast<GuardId>(guards.size()));
+  auto [it, added] = guardIds.emplace(std::move(all), static_cast<GuardId>(guards.size()));
   if (added)
     guards.push_back(&it->first);
   return it->second;

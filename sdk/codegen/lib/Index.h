@@ -47,16 +47,14 @@ struct Atom {
   bool reads = false;      // depends on an index read from memory
   uint32_t loop = 0;       // Loop: its number
   IndexId argument = 0;    // Quotient, Remainder
-  Dim divisor =
-      1; // Quotient, Remainder; Loaded: the extent that it is clamped to
-  uint32_t expr = 0; // Loaded: the integer expression ...
-  TupleId at = 0;    // ... and where it is evaluated
+  Dim divisor = 1;         // Quotient, Remainder; Loaded: the extent that it is clamped to
+  uint32_t expr = 0;       // Loaded: the integer expression ...
+  TupleId at = 0;          // ... and where it is evaluated
 };
 
 struct Index {
   Dim constant = 0;
-  std::vector<std::pair<AtomId, Dim>>
-      terms; // ascending atoms, coefficients not 0
+  std::vector<std::pair<AtomId, Dim>> terms; // ascending atoms, coefficients not 0
   auto operator<=>(const Index &) const = default;
 };
 
@@ -70,26 +68,19 @@ class IndexSpace {
 public:
   explicit IndexSpace(Facts facts = {});
   IndexId constant(const Dim &value);
-  // A fresh counter 0 .. extent - 1; a loop of extent 1 (or 0) is the constant
-  // 0.
+  // A fresh counter 0 .. extent - 1; a loop of extent 1 (or 0) is the constant 0.
   IndexId loop(uint32_t number, const Dim &extent);
   IndexId loaded(uint32_t expr, TupleId at, const Dim &extent, bool reductions);
   IndexId add(IndexId a, IndexId b, const Dim &factor = 1); // a + factor * b
-  IndexId scale(IndexId a, const Dim &factor) {
-    return add(constant(0), a, factor);
-  }
+  IndexId scale(IndexId a, const Dim &factor) { return add(constant(0), a, factor); }
   IndexId quotient(IndexId a, const Dim &divisor);
   IndexId remainder(IndexId a, const Dim &divisor);
 
-  IndexId dot(std::span<const IndexId> at, std::span<const Dim> strides,
-              const Dim &offset = 0);
+  IndexId dot(std::span<const IndexId> at, std::span<const Dim> strides, const Dim &offset = 0);
   IndexId linearise(std::span<const IndexId> at, std::span<const Dim> dims);
   std::vector<IndexId> delinearise(IndexId linear, std::span<const Dim> dims);
-  // Where the element `at` of shape `from` stands in the row-major equal shape
-  // `to`.
-  std::vector<IndexId> reshape(std::span<const IndexId> at,
-                               std::span<const Dim> from,
-                               std::span<const Dim> to);
+  // Where the element `at` of shape `from` stands in the row-major equal shape `to`.
+  std::vector<IndexId> reshape(std::span<const IndexId> at, std::span<const Dim> from, std::span<const Dim> to);
 
   TupleId tuple(std::vector<IndexId> at);
   const std::vector<IndexId> &tuple(TupleId id) const { return *tuples[id]; }
@@ -102,13 +93,9 @@ public:
   const Atom &atom(AtomId id) const { return atoms[id]; }
   size_t atomCount() const { return atoms.size(); }
   const Range &range(IndexId id) const { return ranges[id]; }
-  bool within(IndexId id, const Dim &low, const Dim &high) const {
-    return inside(ranges[id], low, high);
-  }
+  bool within(IndexId id, const Dim &low, const Dim &high) const { return inside(ranges[id], low, high); }
   bool isNatural(IndexId id) const { return facts.atLeast(ranges[id].low, 0); }
-  bool isNarrow(IndexId id) const {
-    return facts.isNarrow(ranges[id].low) && facts.isNarrow(ranges[id].high);
-  }
+  bool isNarrow(IndexId id) const { return facts.isNarrow(ranges[id].low) && facts.isNarrow(ranges[id].high); }
   uint64_t loops(IndexId id) const { return loopSets[id]; }
   uint64_t loops(TupleId at, GuardId guard) const;
   bool reductions(IndexId id) const;

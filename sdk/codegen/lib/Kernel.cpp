@@ -7,10 +7,8 @@ namespace mortise::codegen {
 using namespace mlir;
 using I = arith::CmpIPredicate;
 
-Emitter::Emitter(Plan &plan, ModuleOp module, OpBuilder &builder,
-                 unsigned vectorBits)
-    : plan(plan), module(module), b(builder),
-      c(builder, builder.getUnknownLoc(), plan.lanes) {
+Emitter::Emitter(Plan &plan, ModuleOp module, OpBuilder &builder, unsigned vectorBits)
+    : plan(plan), module(module), b(builder), c(builder, builder.getUnknownLoc(), plan.lanes) {
   if (plan.laneLoop && plan.lanes > 1)
     laneMask = plan.loops.back().members;
 }
@@ -37,9 +35,7 @@ uint64_t Emitter::shareOut(EmittedKernel &kernel) {
   // A long lane loop is several tasks.
   double length = std::max(plan.typical(extent), 1.0), perLane = cost / length;
   if (lanesKept && (cost > chunkCost || !extent.isNumber())) {
-    chunk = std::max<int64_t>(plan.lanes,
-                              static_cast<int64_t>(chunkCost / perLane) /
-                                  plan.lanes * plan.lanes);
+    chunk = std::max<int64_t>(plan.lanes, static_cast<int64_t>(chunkCost / perLane) / plan.lanes * plan.lanes);
     if (extent.isNumber())
       chunk = std::min(chunk, static_cast<int64_t>(length));
     chunks = floorDiv(extent + (chunk - 1), chunk);
@@ -54,30 +50,23 @@ uint64_t Emitter::shareOut(EmittedKernel &kernel) {
     kernel.grain = std::max<int64_t>(1, static_cast<int64_t>(grainCost / cost));
   } else {
     Dim price = points * std::max<int64_t>(1, std::llround(plan.costPerPoint));
-    kernel.grain =
-        max(floorDiv(Dim(static_cast<int64_t>(grainCost)), max(price, Dim(1))),
-            Dim(1));
+    kernel.grain = max(floorDiv(Dim(static_cast<int64_t>(grainCost)), max(price, Dim(1))), Dim(1));
   }
   return members;
 }
 
 EmittedKernel Emitter::emit(StringRef name) {
   EmittedKernel kernel;
-  Type pointerType = LLVM::LLVMPointerType::get(b.getContext()),
-       i64 = b.getI64Type();
-  auto type = LLVM::LLVMFunctionType::get(
-      LLVM::LLVMVoidType::get(b.getContext()),
-      {pointerType, pointerType, pointerType, pointerType, i64, i64});
+  Type pointerType = LLVM::LLVMPointerType::get(b.getContext()), i64 = b.getI64Type();
+  auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()),
+                                          {pointerType, pointerType, pointerType, pointerType, i64, i64});
   b.setInsertionPointToEnd(module.getBody());
   auto function = LLVM::LLVMFuncOp::create(b, c.loc, name, type);
-  function.setPassthroughAttr(
-      b.getArrayAttr({b.getStrArrayAttr({"prefer-vector-width", "512"})}));
+  function.setPassthroughAttr(b.getArrayAttr({b.getStrArrayAttr({"prefer-vector-width", "512"})}));
   Block *entry = function.addEntryBlock(b);
   b.setInsertionPointToStart(entry);
   auto load = [&](Value table, size_t i) -> Value {
-    return LLVM::LoadOp::create(b, c.loc, pointerType,
-                                pointer(table, pointerType, c.i64(i)), 8, false,
-                                false, true);
+    return LLVM::LoadOp::create(b, c.loc, pointerType, pointer(table, pointerType, c.i64(i)), 8, false, false, true);
   };
   size_t inputCount = 0;
   for (const Expr &expr : plan.dag.exprs)
@@ -89,27 +78,39 @@ EmittedKernel Emitter::emit(StringRef name) {
     outputs.push_back(load(entry->getArgument(1), i));
   scratch = entry->getArgument(2), symbols = entry->getArgument(3);
   bool lanesKept = plan.laneLoop && !plan.laneReduced;
-  if (auto extent = laneExtent().number();
-      laneMask && extent && *extent < plan.lanes)
-    tailMask = c.compareI(I::slt, c.steps(b.getI32Type(), 1),
-                          c.integer(b.getI32Type(), *extent));
+  if (auto extent = laneExtent().number(); laneMask && extent && *extent < plan.lanes)
+    tailMask = c.compareI(I::slt, c.steps(b.getI32Type(), 1), c.integer(b.getI32Type(), *extent));
 
   uint64_t members = shareOut(kernel);
   scopes.push_back({0});
-  rowScope = lanesKept ? 2 : 1;
-  loop(entry->getArgument(4), entry->getArgument(5), 1, {}, members,
-       [&](Value number, ValueRange) {
-         task(number);
-         return Carried();
-       });
+  auto run = [&] {
+    rowScope = scopes.size() + (lanesKept ? 1 : 0);
+    runTasks(entry->getArgument(4), entry->getArgument(5), members);
+  };
+  // Rows of symbolic length: short ones have no use for many accumulators.
+  const int64_t least = manyVectors * static_cast<int64_t>(plan.lanes);
+  const Interval length = plan.space.facts.bounds(laneExtent());
+  if (plan.laneReduced && !plan.reductions.empty() && length.low < least && length.high >= least) {
+    Value isShort = c.compareI(I::slt, extent(laneExtent()), c.i64(least));
+    auto branch = scf::IfOp::create(b, c.loc, isShort, true);
+    scopes.back().next = branch;
+    for (Block *block : {branch.thenBlock(), branch.elseBlock()}) {
+      OpBuilder::InsertionGuard keep(b);
+      b.setInsertionPointToStart(block);
+      scopes.push_back({0});
+      shortRows = block == branch.thenBlock();
+      run();
+      scopes.pop_back();
+    }
+  } else {
+    run();
+  }
   LLVM::ReturnOp::create(b, c.loc, ValueRange());
   return kernel;
 }
 
-Emitter::Carried
-Emitter::loop(Value low, Value high, int64_t step, ValueRange inits,
-              uint64_t members,
-              llvm::function_ref<Carried(Value, ValueRange)> body) {
+Emitter::Carried Emitter::loop(Value low, Value high, int64_t step, ValueRange inits, uint64_t members,
+                               llvm::function_ref<Carried(Value, ValueRange)> body) {
   auto op = scf::ForOp::create(b, c.loc, low, high, c.i64(step), inits);
   scopes.back().next = op;
   scopes.push_back({scopes.back().loops | members});
@@ -123,35 +124,71 @@ Emitter::loop(Value low, Value high, int64_t step, ValueRange inits,
   return Carried(op.getResults().begin(), op.getResults().end());
 }
 
-void Emitter::setCounter(const Loop &loop, Value counter) {
-  counters[loop.number] = counter;
-}
+void Emitter::setCounter(const Loop &loop, Value counter) { counters[loop.number] = counter; }
 
-void Emitter::task(Value number) {
+// The loops that tasks are numbered by, outermost first.
+SmallVector<const Loop *> Emitter::taskLoops() const {
   bool lanesKept = plan.laneLoop && !plan.laneReduced;
-  Value chunkNumber = c.i64(0);
-  auto peel = [&](const Dim &dim) {
-    if (dim == 1)
-      return c.i64(0);
-    Value digit = c.two<arith::RemUIOp>(number, positive(dim));
-    number = c.two<arith::DivUIOp>(number, positive(dim));
-    return digit;
-  };
   SmallVector<const Loop *> kept;
   for (const Loop &loop : plan.loops)
     if (!loop.reduced && !(lanesKept && &loop == &plan.loops.back()))
       kept.push_back(&loop);
-  if (!(chunks == 1))
-    chunkNumber = kept.empty() ? number : peel(chunks);
-  for (size_t i = kept.size(); i-- > 0;)
-    setCounter(*kept[i], i == 0 ? number : peel(kept[i]->extent));
-  if (!lanesKept)
+  return kept;
+}
+
+// A task's number as counters, innermost first: chunk of the lane loop, then loops. Symbolic extents count along from
+// task to task, because dividing by them takes longer than a short task.
+void Emitter::runTasks(Value begin, Value end, uint64_t members) {
+  SmallVector<const Loop *> kept = taskLoops();
+  SmallVector<Dim> radices;
+  if (!(chunks == 1) || kept.empty())
+    radices.push_back(chunks);
+  for (const Loop *loop : llvm::reverse(kept))
+    radices.push_back(loop->extent);
+  auto digitsOf = [&](Value number) {
+    Carried digits;
+    for (size_t i = 0; i + 1 < radices.size(); ++i) {
+      Value radix = positive(radices[i]);
+      digits.push_back(radices[i] == 1 ? c.i64(0) : c.two<arith::RemUIOp>(number, radix));
+      if (!(radices[i] == 1))
+        number = c.two<arith::DivUIOp>(number, radix);
+    }
+    digits.push_back(number);
+    return digits;
+  };
+  bool count = llvm::any_of(ArrayRef(radices).drop_back(), [](const Dim &dim) { return !dim.isNumber(); });
+  Carried first;
+  if (count)
+    first = digitsOf(begin);
+  loop(begin, end, 1, first, members, [&](Value number, ValueRange carried) {
+    Carried digits = count ? Carried(carried.begin(), carried.end()) : digitsOf(number);
+    task(digits);
+    if (!count)
+      return Carried();
+    Value carry = c.i64(1);
+    for (size_t i = 0; i < digits.size(); ++i) {
+      digits[i] = c.addI(digits[i], carry);
+      if (i + 1 == digits.size())
+        break;
+      Value full = c.compareI(I::eq, digits[i], positive(radices[i]));
+      digits[i] = c.select(full, c.i64(0), digits[i]);
+      carry = c.resizeInt(full, b.getI64Type(), false);
+    }
+    return digits;
+  });
+}
+
+void Emitter::task(ArrayRef<Value> digits) {
+  SmallVector<const Loop *> kept = taskLoops();
+  const bool chunked = !(chunks == 1) || kept.empty();
+  for (size_t i = 0; i < kept.size(); ++i)
+    setCounter(*kept[kept.size() - 1 - i], digits[i + chunked]);
+  if (!plan.laneLoop || plan.laneReduced)
     return row();
   if (chunks == 1)
     return laneLoop(c.i64(0), extent(laneExtent()), [&] { row(); });
-  Value low = c.mulI(chunkNumber, c.i64(chunk));
-  Value high =
-      c.two<arith::MinSIOp>(c.addI(low, c.i64(chunk)), extent(laneExtent()));
+  Value low = c.mulI(digits[0], c.i64(chunk));
+  Value high = c.two<arith::MinSIOp>(c.addI(low, c.i64(chunk)), extent(laneExtent()));
   laneLoop(low, high, [&] { row(); });
 }
 
@@ -161,12 +198,10 @@ void Emitter::task(Value number) {
 void Emitter::enterLanes(Value start) {
   freshMask = Value();
   int64_t lanes = plan.lanes;
-  if (auto number = laneExtent().number();
-      number && lanes > 1 && *number > lanes && *number % lanes) {
+  if (auto number = laneExtent().number(); number && lanes > 1 && *number > lanes && *number % lanes) {
     int64_t extent = *number;
     if (plan.isPut()) {
-      Value left =
-          c.resizeInt(c.subI(c.i64(extent), start), b.getI32Type(), true);
+      Value left = c.resizeInt(c.subI(c.i64(extent), start), b.getI32Type(), true);
       tailMask = c.compareI(I::slt, c.steps(b.getI32Type(), 1), left);
     } else {
       Value clamped = c.two<arith::MinSIOp>(start, c.i64(extent - lanes));
@@ -190,15 +225,13 @@ void Emitter::enterTail(Value start, Value high) {
 
 // The end of as many whole steps of `copies` vectors as fit.
 Value Emitter::wholeVectors(Value low, Value high, int64_t copies) {
-  return c.addI(
-      low, c.andI(c.subI(high, low), c.i64(-copies * int64_t(plan.lanes))));
+  return c.addI(low, c.andI(c.subI(high, low), c.i64(-copies * int64_t(plan.lanes))));
 }
 
 void Emitter::laneLoop(Value low, Value high, llvm::function_ref<void()> body) {
   Value outerTail = tailMask;
   const Dim extent = laneExtent();
-  bool tail = plan.lanes > 1 && !extent.isNumber() &&
-              !plan.space.facts.isMultiple(extent, plan.lanes);
+  bool tail = plan.lanes > 1 && !extent.isNumber() && !plan.space.facts.isMultiple(extent, plan.lanes);
   uint64_t members = plan.loops.back().members;
   Value whole = tail ? wholeVectors(low, high, 1) : high;
   if (!tail || plan.space.facts.bounds(extent).high >= plan.lanes)
@@ -218,22 +251,18 @@ void Emitter::laneLoop(Value low, Value high, llvm::function_ref<void()> body) {
 }
 
 // The reduced loops that are not the lane loop, outermost first.
-void Emitter::serial(size_t from, Carried &carried,
-                     llvm::function_ref<void(Carried &)> body) {
-  while (from < plan.loops.size() &&
-         (!plan.loops[from].reduced ||
-          (plan.laneReduced && from + 1 == plan.loops.size())))
+void Emitter::serial(size_t from, Carried &carried, llvm::function_ref<void(Carried &)> body) {
+  while (from < plan.loops.size() && (!plan.loops[from].reduced || (plan.laneReduced && from + 1 == plan.loops.size())))
     ++from;
   if (from == plan.loops.size())
     return body(carried);
   const Loop &level = plan.loops[from];
-  carried = loop(c.i64(0), extent(level.extent), 1, carried, level.members,
-                 [&](Value i, ValueRange arguments) {
-                   setCounter(level, i);
-                   Carried inner(arguments.begin(), arguments.end());
-                   serial(from + 1, inner, body);
-                   return inner;
-                 });
+  carried = loop(c.i64(0), extent(level.extent), 1, carried, level.members, [&](Value i, ValueRange arguments) {
+    setCounter(level, i);
+    Carried inner(arguments.begin(), arguments.end());
+    serial(from + 1, inner, body);
+    return inner;
+  });
 }
 
 void Emitter::row() {
@@ -262,19 +291,14 @@ void Emitter::keep(int number) {
     int32_t dtype = plan.dag.exprs[entry.expr].dtype;
     Value kept = value(entry.expr, entry.at, 0);
     if (entry.root >= 0) {
-      store(kept, outputs[entry.root], dtype, plan.roots[entry.root].address,
-            Value());
+      store(kept, outputs[entry.root], dtype, plan.roots[entry.root].address, Value());
       continue;
     }
-    dtype = dtype == MORTISE_F16 || dtype == MORTISE_BF16 ? int32_t(MORTISE_F32)
-                                                          : dtype;
+    dtype = dtype == MORTISE_F16 || dtype == MORTISE_BF16 ? int32_t(MORTISE_F32) : dtype;
     Value place = pointer(scratch, b.getI8Type(), extent(entry.offset));
     if (!plan.laneReduced && plan.lanes > 1) {
-      Value element =
-          pointer(place, c.memoryType(dtype),
-                  scalarIndex(plan.space.scale(plan.rowIndex, plan.lanes)));
-      LLVM::StoreOp::create(b, c.loc, c.toMemory(c.splat(kept), dtype),
-                            element);
+      Value element = pointer(place, c.memoryType(dtype), scalarIndex(plan.space.scale(plan.rowIndex, plan.lanes)));
+      LLVM::StoreOp::create(b, c.loc, c.toMemory(c.splat(kept), dtype), element);
     } else {
       store(kept, place, dtype, plan.rowIndex, Value());
     }
@@ -290,8 +314,7 @@ void Emitter::storePass(int number) {
       running[plan.runs[i]] = carried[i];
     for (size_t i = 0; i < plan.roots.size(); ++i)
       if (const Root &root = plan.roots[i]; !root.row && root.pass == number)
-        store(value(root.expr, root.at, 0), outputs[i],
-              plan.dag.exprs[root.expr].dtype, root.address, Value());
+        store(value(root.expr, root.at, 0), outputs[i], plan.dag.exprs[root.expr].dtype, root.address, Value());
     for (size_t i = 0; i < plan.runs.size(); ++i) {
       value(plan.runs[i].first, plan.runs[i].second, 0);
       carried[i] = running[plan.runs[i]];
@@ -313,8 +336,7 @@ void Emitter::storePass(int number) {
     });
   for (size_t i = 0; i < plan.roots.size(); ++i)
     if (const Root &root = plan.roots[i]; root.row)
-      store(value(root.expr, root.at, 0), outputs[i],
-            plan.dag.exprs[root.expr].dtype, root.address, Value());
+      store(value(root.expr, root.at, 0), outputs[i], plan.dag.exprs[root.expr].dtype, root.address, Value());
 }
 
 void Emitter::putRow() {
@@ -322,17 +344,14 @@ void Emitter::putRow() {
   const Expr &operand = plan.dag.exprs[put.operands[0]];
   uint32_t copyLoop = plan.dims.size();
   auto copy = [&] {
-    loop(c.i64(0), extent(plan.putExtent), 1, {}, uint64_t(1) << copyLoop,
-         [&](Value j, ValueRange) {
-           counters[copyLoop] = j;
-           store(value(put.operands[0], plan.putCopyAt, 0), outputs[0],
-                 put.dtype, plan.putCopyAddress, Value());
-           return Carried();
-         });
+    loop(c.i64(0), extent(plan.putExtent), 1, {}, uint64_t(1) << copyLoop, [&](Value j, ValueRange) {
+      counters[copyLoop] = j;
+      store(value(put.operands[0], plan.putCopyAt, 0), outputs[0], put.dtype, plan.putCopyAddress, Value());
+      return Carried();
+    });
   };
   if (operand.op == Op::Input) {
-    Value differs = LLVM::ICmpOp::create(b, c.loc, LLVM::ICmpPredicate::ne,
-                                         inputs[operand.slot], outputs[0]);
+    Value differs = LLVM::ICmpOp::create(b, c.loc, LLVM::ICmpPredicate::ne, inputs[operand.slot], outputs[0]);
     auto branch = scf::IfOp::create(b, c.loc, differs, false);
     OpBuilder::InsertionGuard keep(b);
     scopes.back().next = branch;
@@ -345,13 +364,11 @@ void Emitter::putRow() {
   }
   Carried none;
   serial(0, none, [&](Carried &) {
-    TupleId at = plan.space.tuple(
-        std::vector<IndexId>{plan.space.tuple(plan.identity())[put.axes[0]]});
+    TupleId at = plan.space.tuple(std::vector<IndexId>{plan.space.tuple(plan.identity())[put.axes[0]]});
     Value raw = value(put.operands[1], at, 0);
     raw = c.resizeInt(raw, b.getI64Type(), true);
-    Value valid =
-        c.andI(c.compareI(I::sge, raw, extent(Dim(0) - plan.putExtent)),
-               c.compareI(I::slt, raw, extent(plan.putExtent)));
+    Value valid = c.andI(c.compareI(I::sge, raw, extent(Dim(0) - plan.putExtent)),
+                         c.compareI(I::slt, raw, extent(plan.putExtent)));
     auto branch = scf::IfOp::create(b, c.loc, valid, false);
     OpBuilder::InsertionGuard keep(b);
     scopes.back().next = branch;

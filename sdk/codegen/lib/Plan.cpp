@@ -5,8 +5,7 @@
 
 namespace mortise::codegen {
 
-// A row value that costs more than this to compute again is kept for the passes
-// that follow.
+// A row value that costs more than this to compute again is kept for the passes that follow.
 static constexpr double keepAbove = 2.5;
 
 std::vector<AtomId> Plan::atomsOf(IndexId index) const {
@@ -28,6 +27,33 @@ Result<std::unique_ptr<Plan>> Plan::make(Dag dag, unsigned lanes) {
   return plan;
 }
 
+static bool refines(const std::vector<Dim> &fine, const std::vector<Dim> &coarse) {
+  size_t next = 0;
+  for (const Dim &dim : coarse) {
+    if (next == fine.size())
+      return false;
+    Dim product = fine[next++];
+    while (!(product == dim) && next < fine.size())
+      product *= fine[next++];
+    if (!(product == dim))
+      return false;
+  }
+  return next == fine.size() && fine.size() > coarse.size();
+}
+
+// Dimensions that a reshape below merges, apart: what is read there then needs no division, and no gathers as long as
+// the innermost is long enough for vectors.
+std::vector<Dim> Plan::apart(std::vector<Dim> shape, const std::vector<bool> &live) const {
+  for (size_t i = dag.exprs.size(); i-- > 0;) {
+    if (!live[i] || dag.exprs[i].op != Op::Reshape || dag.exprs[i].dims != shape)
+      continue;
+    const std::vector<Dim> &below = dag.exprs[dag.exprs[i].operands[0]].dims;
+    if (refines(below, shape) && (below.back() == shape.back() || typical(below.back()) >= lanes))
+      shape = below;
+  }
+  return shape;
+}
+
 Result<void> Plan::chooseSpace() {
   std::vector<bool> live(dag.exprs.size());
   for (ExprId root : dag.roots)
@@ -40,24 +66,20 @@ Result<void> Plan::chooseSpace() {
     for (ExprId operand : expr.operands)
       live[operand] = true;
     if (expr.op == Op::Put && (dag.roots.size() != 1 || dag.roots[0] != i))
-      return Error{MORTISE_UNSUPPORTED,
-                   "a put stands alone at the end of its group"};
+      return Error{MORTISE_UNSUPPORTED, "a put stands alone at the end of its group"};
     scan |= expr.op == Op::Cumsum;
     if (isReduction(expr.op) || expr.op == Op::Cumsum)
-      if (anchor == ~0u ||
-          typical(count(dag.exprs[expr.operands[0]].dims)) >
-              typical(count(dag.exprs[dag.exprs[anchor].operands[0]].dims)))
+      if (anchor == ~0u || typical(count(dag.exprs[expr.operands[0]].dims)) >
+                               typical(count(dag.exprs[dag.exprs[anchor].operands[0]].dims)))
         anchor = i;
   }
   const Expr &root = dag.exprs[dag.roots[0]];
   if (root.op == Op::Put) {
     if (anchor != ~0u)
-      return Error{MORTISE_UNSUPPORTED,
-                   "a put does not share a group with reductions"};
+      return Error{MORTISE_UNSUPPORTED, "a put does not share a group with reductions"};
     dims = dag.exprs[root.operands[2]].dims;
   } else {
-    dims = anchor == ~0u ? root.dims
-                         : dag.exprs[dag.exprs[anchor].operands[0]].dims;
+    dims = anchor == ~0u ? apart(root.dims, live) : dag.exprs[dag.exprs[anchor].operands[0]].dims;
   }
   reduced.assign(dims.size(), false);
   if (root.op == Op::Put)
@@ -100,8 +122,7 @@ Result<void> Plan::placeRoots() {
       root.at = space.tuple(space.reshape(keptAt, keptDims, expr.dims));
       root.row = true;
     } else {
-      return Error{MORTISE_UNSUPPORTED,
-                   "the outputs of a group do not share a loop nest"};
+      return Error{MORTISE_UNSUPPORTED, "the outputs of a group do not share a loop nest"};
     }
     root.address = space.linearise(space.tuple(root.at), expr.dims);
     int found = level(id, root.at, 0);
@@ -121,8 +142,7 @@ Result<void> Plan::placePut() {
   int64_t axis = put.axes[0];
   putExtent = put.dims[axis];
   TupleId indexAt = space.tuple(std::vector<IndexId>{counters[axis]});
-  if (level(put.operands[1], indexAt, 0) < 0 ||
-      level(put.operands[2], identityTuple, 0) < 0)
+  if (level(put.operands[1], indexAt, 0) < 0 || level(put.operands[2], identityTuple, 0) < 0)
     return Error{MORTISE_UNSUPPORTED, failure};
   std::vector<IndexId> at = counters;
   at[axis] = space.loaded(put.operands[1], indexAt, putExtent, false);
@@ -161,13 +181,9 @@ std::vector<Access> Plan::accesses(ExprId id, TupleId atId, GuardId guard) {
   std::vector<IndexId> at = space.tuple(atId);
   const std::vector<Dim> &from = dag.exprs[expr.operands[0]].dims;
   std::vector<IndexId> inner(from.size());
-  auto one = [&](GuardId g) {
-    return std::vector<Access>{{expr.operands[0], space.tuple(inner), g}};
-  };
-  auto indexRead = [&](ExprId indices, std::vector<IndexId> where,
-                       const Dim &extent) {
-    return space.loaded(indices, space.tuple(std::move(where)), extent,
-                        dag.exprs[indices].reductions);
+  auto one = [&](GuardId g) { return std::vector<Access>{{expr.operands[0], space.tuple(inner), g}}; };
+  auto indexRead = [&](ExprId indices, std::vector<IndexId> where, const Dim &extent) {
+    return space.loaded(indices, space.tuple(std::move(where)), extent, dag.exprs[indices].reductions);
   };
   switch (expr.op) {
   case Op::Reshape:
@@ -179,14 +195,11 @@ std::vector<Access> Plan::accesses(ExprId id, TupleId atId, GuardId guard) {
     return one(guard);
   case Op::Broadcast:
     for (size_t i = 0; i < from.size(); ++i)
-      inner[i] = space.scale(
-          at[expr.axes[i]],
-          simplify(repetition(from[i], expr.dims[expr.axes[i]]), dag.symbols));
+      inner[i] = space.scale(at[expr.axes[i]], simplify(repetition(from[i], expr.dims[expr.axes[i]]), dag.symbols));
     return one(guard);
   case Op::Slice:
     for (size_t i = 0; i < at.size(); ++i)
-      inner[i] =
-          space.add(space.constant(expr.starts[i]), at[i], expr.steps[i]);
+      inner[i] = space.add(space.constant(expr.starts[i]), at[i], expr.steps[i]);
     return one(guard);
   case Op::Reverse:
     inner = at;
@@ -206,8 +219,7 @@ std::vector<Access> Plan::accesses(ExprId id, TupleId atId, GuardId guard) {
       inside = space.guard(inside, inner[i], 0, from[i]);
     }
     std::vector<Access> all = one(inside);
-    all.push_back(
-        {expr.operands[1], space.tuple(std::vector<IndexId>{}), guard});
+    all.push_back({expr.operands[1], space.tuple(std::vector<IndexId>{}), guard});
     return all;
   }
   case Op::Concatenate: {
@@ -219,8 +231,7 @@ std::vector<Access> Plan::accesses(ExprId id, TupleId atId, GuardId guard) {
       if (!(extent == 0)) {
         inner = at;
         inner[axis] = space.add(at[axis], space.constant(Dim(0) - start));
-        all.push_back({operand, space.tuple(inner),
-                       space.guard(guard, at[axis], start, start + extent)});
+        all.push_back({operand, space.tuple(inner), space.guard(guard, at[axis], start, start + extent)});
       }
       start += extent;
     }
@@ -230,9 +241,7 @@ std::vector<Access> Plan::accesses(ExprId id, TupleId atId, GuardId guard) {
     size_t axis = expr.axes[0], rank = dag.exprs[expr.operands[1]].dims.size();
     std::vector<IndexId> where(at.begin() + axis, at.begin() + axis + rank);
     for (size_t i = 0; i < from.size(); ++i)
-      inner[i] = i < axis    ? at[i]
-                 : i == axis ? indexRead(expr.operands[1], where, from[axis])
-                             : at[i + rank - 1];
+      inner[i] = i < axis ? at[i] : i == axis ? indexRead(expr.operands[1], where, from[axis]) : at[i + rank - 1];
     return one(guard);
   }
   case Op::TakeAlong:
@@ -241,8 +250,7 @@ std::vector<Access> Plan::accesses(ExprId id, TupleId atId, GuardId guard) {
     return one(guard);
   case Op::TakeNd: {
     const std::vector<Dim> &indexDims = dag.exprs[expr.operands[1]].dims;
-    size_t batch = indexDims.size() - 1,
-           depth = static_cast<size_t>(*indexDims.back().number());
+    size_t batch = indexDims.size() - 1, depth = static_cast<size_t>(*indexDims.back().number());
     for (size_t i = 0; i < from.size(); ++i) {
       if (i >= depth) {
         inner[i] = at[batch + i - depth];
@@ -273,18 +281,15 @@ int Plan::level(ExprId id, TupleId at, GuardId guard) {
     result = reductionLevel(id, at, guard);
   } else if (expr.op == Op::Cumsum) {
     const std::vector<IndexId> &where = space.tuple(at);
-    bool fits = guard == 0 && expr.dims[expr.axes[0]] == rowLength &&
-                where[expr.axes[0]] == rowIndex;
+    bool fits = guard == 0 && expr.dims[expr.axes[0]] == rowLength && where[expr.axes[0]] == rowIndex;
     for (size_t i = 0; i < where.size(); ++i)
-      fits &= static_cast<int64_t>(i) == expr.axes[0] ||
-              !(space.loops(where[i]) & reducedMask);
+      fits &= static_cast<int64_t>(i) == expr.axes[0] || !(space.loops(where[i]) & reducedMask);
     if (!fits) {
       failure = "a running sum is read in another order than it is computed";
       result = -1;
     } else {
       below(expr.operands[0], at, guard);
-      if (std::find(runs.begin(), runs.end(), std::make_pair(id, at)) ==
-          runs.end())
+      if (std::find(runs.begin(), runs.end(), std::make_pair(id, at)) == runs.end())
         runs.emplace_back(id, at);
     }
   } else if (expr.op == Op::Put) {
@@ -294,11 +299,8 @@ int Plan::level(ExprId id, TupleId at, GuardId guard) {
     for (const Access &access : accesses(id, at, guard)) {
       below(access.expr, access.at, access.guard);
       const std::vector<Condition> &conditions = space.guard(access.guard);
-      if (conditions.size() > 1 &&
-          std::any_of(conditions.begin(), conditions.end(),
-                      [&](const Condition &check) {
-                        return space.reads(check.index);
-                      })) {
+      if (conditions.size() > 1 && std::any_of(conditions.begin(), conditions.end(),
+                                               [&](const Condition &check) { return space.reads(check.index); })) {
         failure = "padding of gathered padding needs memory between";
         result = -1;
       }
@@ -333,13 +335,9 @@ int Plan::reductionLevel(ExprId id, TupleId at, GuardId guard) {
     failure = "reductions over different extents do not share a group";
     return -1;
   }
-  std::vector<IndexId> rowIndices = space.reshape(rowAt, rowDims, mine),
-                       kept = space.tuple(at);
+  std::vector<IndexId> rowIndices = space.reshape(rowAt, rowDims, mine), kept = space.tuple(at);
   for (size_t i = 0, k = 0, r = 0; i < from.size(); ++i)
-    inner.push_back(r < expr.axes.size() &&
-                            expr.axes[r] == static_cast<int64_t>(i)
-                        ? rowIndices[r++]
-                        : kept[k++]);
+    inner.push_back(r < expr.axes.size() && expr.axes[r] == static_cast<int64_t>(i) ? rowIndices[r++] : kept[k++]);
   Reduction reduction{id, at, space.tuple(inner)};
   int below = level(expr.operands[0], reduction.operandAt, 0);
   if (below < 0)
@@ -372,8 +370,8 @@ void Plan::useGuard(GuardId guard) {
     use(condition.index);
 }
 
-// Price of the subtree; adds to costPerPoint, notes what indices are needed and
-// which row values come up again in a later pass.
+// Price of the subtree; adds to costPerPoint, notes what indices are needed and which row values come up again in a
+// later pass.
 double Plan::visit(ExprId id, TupleId at, GuardId guard, int pass) {
   Key key{id, {at, guard}};
   const Expr &expr = dag.exprs[id];
@@ -391,16 +389,12 @@ double Plan::visit(ExprId id, TupleId at, GuardId guard, int pass) {
     }
   }
   visitedNow.insert(key);
-  double price =
-      isReduction(expr.op) || expr.op == Op::Cumsum || expr.op == Op::Input
-          ? 1
-          : cost(expr);
+  double price = isReduction(expr.op) || expr.op == Op::Cumsum || expr.op == Op::Input ? 1 : cost(expr);
   if (row || passes == 1)
     costPerPoint += price;
   useGuard(guard);
   if (expr.op == Op::Input) {
-    IndexId address = space.dot(std::vector<IndexId>(space.tuple(at)),
-                                expr.strides, expr.offset);
+    IndexId address = space.dot(std::vector<IndexId>(space.tuple(at)), expr.strides, expr.offset);
     use(address);
     loads.insert(address);
   } else if (expr.op == Op::Constant && expr.data) {
@@ -440,8 +434,7 @@ void Plan::walkPasses() {
     for (size_t i = 0; i < reductions.size(); ++i)
       if (reductions[i].level == pass + 1) {
         costPerPoint += 1;
-        visit(dag.exprs[reductions[i].expr].operands[0],
-              reductions[i].operandAt, 0, pass);
+        visit(dag.exprs[reductions[i].expr].operands[0], reductions[i].operandAt, 0, pass);
       }
     if (pass == passes - 1)
       for (const Root &root : roots) {
@@ -450,13 +443,12 @@ void Plan::walkPasses() {
         visit(root.expr, root.at, 0, pass);
       }
   }
-  // A kept value that is an output lives there; f16 and bf16 outputs are
-  // rounded, and i1 outputs are bytes, so those do not.
+  // A kept value that is an output lives there; f16 and bf16 outputs are rounded, and i1 outputs are bytes, so those do
+  // not.
   for (Cached &entry : cache)
     for (size_t i = 0; i < roots.size(); ++i)
       if (int32_t dtype = dag.exprs[entry.expr].dtype;
-          roots[i].expr == entry.expr && roots[i].at == entry.at &&
-          dtype != MORTISE_F16 && dtype != MORTISE_BF16) {
+          roots[i].expr == entry.expr && roots[i].at == entry.at && dtype != MORTISE_F16 && dtype != MORTISE_BF16) {
         entry.root = i;
         roots[i].pass = entry.pass;
       }
@@ -475,13 +467,11 @@ void Plan::merge() {
     uint64_t bit = uint64_t(1) << i;
     if (dims[i] == 1)
       continue;
-    bool joins = !loops.empty() && loops.back().reduced == reduced[i] &&
-                 !(dims[i] == 0) && !(loops.back().extent == 0) &&
-                 !(isPut() && reduced[i]);
+    bool joins = !loops.empty() && loops.back().reduced == reduced[i] && !(dims[i] == 0) &&
+                 !(loops.back().extent == 0) && !(isPut() && reduced[i]);
     if (joins)
       for (IndexId index : used)
-        joins &= coefficient(index, loops.back().number) ==
-                 coefficient(index, i) * dims[i];
+        joins &= coefficient(index, loops.back().number) == coefficient(index, i) * dims[i];
     if (joins) {
       loops.back().extent *= dims[i];
       loops.back().number = i;
@@ -501,8 +491,7 @@ void Plan::merge() {
   for (Cached &entry : cache)
     if (entry.root < 0) {
       entry.offset = scratchBytes;
-      scratchBytes +=
-          floorDiv(rowLength * (laneReduced ? 8 : 8 * lanes) + 63, 64) * 64;
+      scratchBytes += floorDiv(rowLength * (laneReduced ? 8 : 8 * lanes) + 63, 64) * 64;
     }
 }
 
@@ -510,15 +499,12 @@ void Plan::merge() {
 void Plan::arrange() {
   Loop &last = loops.back();
   if (!reductions.empty()) {
-    // Columns: several vectors side by side, so that memory is read in longer
-    // pieces.
-    while (!laneReduced && lanes > 1 && lanes < 64 &&
-           space.facts.atLeast(last.extent, 2 * static_cast<int64_t>(lanes)))
+    // Columns: several vectors side by side, so that memory is read in longer pieces.
+    while (!laneReduced && lanes > 1 && lanes < 64 && space.facts.atLeast(last.extent, 2 * static_cast<int64_t>(lanes)))
       lanes *= 2;
     return;
   }
-  // A transposed read: step inside the task along what is contiguous there, so
-  // that its cache lines are used up.
+  // A transposed read: step inside the task along what is contiguous there, so that its cache lines are used up.
   for (IndexId address : loads) {
     Dim step = coefficient(address, last.number);
     if (step == 0 || step == 1)

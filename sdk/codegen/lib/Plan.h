@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How a group is computed, decided before any code is emitted: the loops, the
-// passes over a row, what is kept between passes. Works on symbolic indices
-// only. `fuse` makes plans to see whether nodes can share a group.
+// How a group is computed, decided before any code is emitted: the loops, the passes over a row, what is kept between
+// passes. Works on symbolic indices only. `fuse` makes plans to see whether nodes can share a group.
 #pragma once
 
 #include "Expr.h"
@@ -11,8 +10,7 @@
 
 namespace mortise::codegen {
 
-// One operand read: where, and under which condition that is inside the
-// operand.
+// One operand read: where, and under which condition that is inside the operand.
 struct Access {
   ExprId expr;
   TupleId at;
@@ -61,9 +59,7 @@ public:
   // The reduction that gives `expr` at `at`; -1 when not known.
   int reduction(ExprId expr, TupleId at) const;
   const Cached *cached(ExprId expr, TupleId at) const;
-  bool dependsOnRow(TupleId at, GuardId guard) const {
-    return space.loops(at, guard) & reducedMask;
-  }
+  bool dependsOnRow(TupleId at, GuardId guard) const { return space.loops(at, guard) & reducedMask; }
   double typical(const Dim &dim) const { return space.facts.typical(dim); }
   bool isPut() const { return dag.exprs[dag.roots[0]].op == Op::Put; }
 
@@ -86,14 +82,14 @@ public:
   Dim scratchBytes = 0;
   double costPerPoint = 0;
   IndexId putCopyIndex = 0,
-          putAddress =
-              0; // put: counter over the operand's axis, where an update goes
+          putAddress = 0; // put: counter over the operand's axis, where an update goes
   TupleId putCopyAt = 0;
   IndexId putCopyAddress = 0;
   Dim putExtent = 0;
 
 private:
   Result<void> chooseSpace();
+  std::vector<Dim> apart(std::vector<Dim> shape, const std::vector<bool> &live) const;
   Result<void> placeRoots();
   Result<void> placePut();
   // Registers the reductions below; the level of the expression, or an error.
@@ -101,8 +97,7 @@ private:
   int reductionLevel(ExprId expr, TupleId at, GuardId guard);
   void walkPasses();
   double visit(ExprId expr, TupleId at, GuardId guard, int pass);
-  std::vector<AtomId>
-  atomsOf(IndexId index) const; // a copy: visiting makes new ones
+  std::vector<AtomId> atomsOf(IndexId index) const; // a copy: visiting makes new ones
   void use(IndexId index);
   void useTuple(TupleId at);
   void useGuard(GuardId guard);
@@ -115,8 +110,7 @@ private:
   std::vector<IndexId> counters;
   std::map<Key, int> levels;
   std::map<std::pair<ExprId, TupleId>, int> reductionIds;
-  std::map<Key, std::pair<int, double>>
-      visited; // first pass, cost of the subtree
+  std::map<Key, std::pair<int, double>> visited; // first pass, cost of the subtree
   std::set<Key> visitedNow;
   std::set<IndexId> used, loads;
   std::string failure;

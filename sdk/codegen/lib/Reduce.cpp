@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Passes that reduce: several accumulators where a pass is short of work,
-// combined in a fixed order.
+// Passes that reduce: several accumulators where a pass is short of work, combined in a fixed order.
 #include "Emitter.h"
 
 #include <limits>
@@ -13,20 +12,15 @@ using I = arith::CmpIPredicate;
 
 Value Emitter::neutral(const Expr &expr, Type type) {
   int32_t dtype = plan.dag.exprs[expr.operands[0]].dtype;
-  bool largest = expr.op == Op::ReduceMax || expr.op == Op::ReduceFastMax ||
-                 expr.op == Op::Argmax;
+  bool largest = expr.op == Op::ReduceMax || expr.op == Op::ReduceFastMax || expr.op == Op::Argmax;
   if (isFloat(dtype)) {
     double infinity = std::numeric_limits<double>::infinity();
-    double start = expr.op == Op::ReduceSum    ? 0
-                   : expr.op == Op::ReduceProd ? 1
-                   : largest                   ? -infinity
-                                               : infinity;
+    double start = expr.op == Op::ReduceSum ? 0 : expr.op == Op::ReduceProd ? 1 : largest ? -infinity : infinity;
     return c.constant(type, start);
   }
   unsigned width = getElementTypeOrSelf(type).getIntOrFloatBitWidth();
   bool natural = dtype == MORTISE_UI8 || dtype == MORTISE_I1;
-  int64_t least =
-      natural ? 0 : std::numeric_limits<int64_t>::min() >> (64 - width);
+  int64_t least = natural ? 0 : std::numeric_limits<int64_t>::min() >> (64 - width);
   if (expr.op == Op::ReduceSum)
     return c.integer(type, 0);
   if (expr.op == Op::ReduceProd)
@@ -37,15 +31,10 @@ Value Emitter::neutral(const Expr &expr, Type type) {
 Emitter::Carried Emitter::initial(const Reduction &reduction, bool vector) {
   const Expr &expr = plan.dag.exprs[reduction.expr];
   Type element = c.registerType(plan.dag.exprs[expr.operands[0]].dtype);
-  auto shaped = [&](Type type) {
-    return vector && plan.lanes > 1 ? c.vectorOf(type) : type;
-  };
+  auto shaped = [&](Type type) { return vector && plan.lanes > 1 ? c.vectorOf(type) : type; };
   Carried parts{neutral(expr, shaped(element))};
   if (expr.op == Op::Argmax)
-    parts.push_back(c.integer(shaped(plan.space.facts.isNarrow(plan.rowLength)
-                                         ? b.getI32Type()
-                                         : b.getI64Type()),
-                              0));
+    parts.push_back(c.integer(shaped(plan.space.facts.isNarrow(plan.rowLength) ? b.getI32Type() : b.getI64Type()), 0));
   return parts;
 }
 
@@ -65,8 +54,7 @@ Emitter::Carried Emitter::combine(const Expr &expr, Carried x, Carried y) {
   default: {
     // y wins where it is larger, or equal and earlier; NaN is largest.
     c.match(x[0], y[0]), c.match(x[1], y[1]);
-    Value larger = compare(Direction::Gt, y[0], x[0], dtype),
-          equal = compare(Direction::Eq, y[0], x[0], dtype);
+    Value larger = compare(Direction::Gt, y[0], x[0], dtype), equal = compare(Direction::Eq, y[0], x[0], dtype);
     if (real) {
       Value xNan = c.isNan(x[0]), yNan = c.isNan(y[0]);
       larger = c.orI(larger, c.andI(yNan, c.notI(xNan)));
@@ -98,8 +86,7 @@ Emitter::Carried Emitter::accumulate(const Reduction &reduction, Carried sum) {
   const Expr &expr = plan.dag.exprs[reduction.expr];
   const Expr &operand = plan.dag.exprs[expr.operands[0]];
   Carried next;
-  if (expr.op == Op::ReduceSum && operand.op == Op::Mul &&
-      isFloat(operand.dtype) &&
+  if (expr.op == Op::ReduceSum && operand.op == Op::Mul && isFloat(operand.dtype) &&
       !plan.cached(expr.operands[0], reduction.operandAt)) {
     Value x = value(operand.operands[0], reduction.operandAt, 0),
           y = value(operand.operands[1], reduction.operandAt, 0);
@@ -110,14 +97,11 @@ Emitter::Carried Emitter::accumulate(const Reduction &reduction, Carried sum) {
       bool narrow = Code::element(sum[1]).isInteger(32);
       element.push_back(varies(plan.space.loops(plan.rowIndex))
                             ? laneVector(plan.rowIndex, 0, narrow)
-                            : c.resizeInt(scalarIndex(plan.rowIndex),
-                                          Code::element(sum[1]), true));
+                            : c.resizeInt(scalarIndex(plan.rowIndex), Code::element(sum[1]), true));
     }
     next = combine(expr, sum, element);
   }
-  if (Value active = freshMask          ? freshMask
-                     : plan.laneReduced ? tailMask
-                                        : Value())
+  if (Value active = freshMask ? freshMask : plan.laneReduced ? tailMask : Value())
     for (size_t i = 0; i < next.size(); ++i)
       next[i] = c.select(active, next[i], sum[i]);
   return next;
@@ -129,9 +113,7 @@ void Emitter::reducePass(ArrayRef<const Reduction *> all, int number) {
   const bool symbolic = !length.isNumber();
   int64_t vectors = plan.space.facts.bounds(length).high / lanes;
   bool cheap = plan.costPerPoint < 10.0 * plan.passes;
-  int64_t unroll = vectors >= 8 && cheap       ? 4
-                   : vectors >= 4 && lanes > 1 ? 2
-                                               : 1;
+  int64_t unroll = shortRows ? 1 : vectors >= manyVectors && cheap ? 4 : vectors >= 4 && lanes > 1 ? 2 : 1;
   Carried carried;
   for (int64_t u = 0; u < unroll; ++u)
     for (const Reduction *reduction : all)
@@ -142,8 +124,7 @@ void Emitter::reducePass(ArrayRef<const Reduction *> all, int number) {
     size_t at = u * perCopy;
     for (const Reduction *reduction : all) {
       size_t size = plan.dag.exprs[reduction->expr].op == Op::Argmax ? 2 : 1;
-      Carried next = accumulate(
-          *reduction, Carried(sums.begin() + at, sums.begin() + at + size));
+      Carried next = accumulate(*reduction, Carried(sums.begin() + at, sums.begin() + at + size));
       std::copy(next.begin(), next.end(), sums.begin() + at);
       at += size;
     }
@@ -154,25 +135,23 @@ void Emitter::reducePass(ArrayRef<const Reduction *> all, int number) {
       return step(sums, 0);
     auto run = [&](Value low, Value high, int64_t copies, bool tail = false) {
       Value outerTail = tailMask;
-      sums = loop(low, high, lanes * copies, sums, plan.loops.back().members,
-                  [&](Value i, ValueRange arguments) {
-                    Carried inner(arguments.begin(), arguments.end());
-                    for (int64_t u = 0; u < copies; ++u) {
-                      uint64_t known = scopes.back().loops;
-                      scopes.back() = Scope{known};
-                      Value start = u ? c.addI(i, c.i64(u * lanes)) : i;
-                      tail ? enterTail(start, high) : enterLanes(start);
-                      step(inner, u);
-                    }
-                    return inner;
-                  });
+      sums = loop(low, high, lanes * copies, sums, plan.loops.back().members, [&](Value i, ValueRange arguments) {
+        Carried inner(arguments.begin(), arguments.end());
+        for (int64_t u = 0; u < copies; ++u) {
+          uint64_t known = scopes.back().loops;
+          scopes.back() = Scope{known};
+          Value start = u ? c.addI(i, c.i64(u * lanes)) : i;
+          tail ? enterTail(start, high) : enterLanes(start);
+          step(inner, u);
+        }
+        return inner;
+      });
       freshMask = Value();
       tailMask = outerTail;
     };
     Value zero = c.i64(0), end = extent(length);
     if (symbolic) {
-      Value unrolled = unroll > 1 ? wholeVectors(zero, end, unroll) : zero,
-            whole = wholeVectors(zero, end, 1);
+      Value unrolled = unroll > 1 ? wholeVectors(zero, end, unroll) : zero, whole = wholeVectors(zero, end, 1);
       if (unroll > 1)
         run(zero, unrolled, unroll);
       run(unrolled, whole, 1);
@@ -180,9 +159,7 @@ void Emitter::reducePass(ArrayRef<const Reduction *> all, int number) {
         run(whole, end, 1, true);
       return;
     }
-    int64_t number = *length.number(),
-            whole =
-                unroll > 1 ? number / (lanes * unroll) * (lanes * unroll) : 0;
+    int64_t number = *length.number(), whole = unroll > 1 ? number / (lanes * unroll) * (lanes * unroll) : 0;
     if (whole)
       run(zero, c.i64(whole), unroll);
     if (whole < number)
@@ -194,15 +171,12 @@ void Emitter::reducePass(ArrayRef<const Reduction *> all, int number) {
     size_t size = expr.op == Op::Argmax ? 2 : 1;
     Carried total(carried.begin() + at, carried.begin() + at + size);
     for (int64_t u = 1; u < unroll; ++u)
-      total = combine(expr, total,
-                      Carried(carried.begin() + u * perCopy + at,
-                              carried.begin() + u * perCopy + at + size));
+      total =
+          combine(expr, total, Carried(carried.begin() + u * perCopy + at, carried.begin() + u * perCopy + at + size));
     if (plan.laneReduced && lanes > 1)
       total = across(expr, total);
     at += size;
-    Value result = expr.op == Op::Argmax
-                       ? c.resizeInt(total[1], b.getI64Type(), true)
-                       : total[0];
+    Value result = expr.op == Op::Argmax ? c.resizeInt(total[1], b.getI64Type(), true) : total[0];
     scopes[rowScope].values[{reduction->expr, {reduction->at, 0}}] = result;
   }
 }

@@ -7,36 +7,28 @@
 
 namespace mortise::codegen {
 
-template <typename T, T (*function)(T)>
-static void each(void *x, const void *, int64_t count) {
+template <typename T, T (*function)(T)> static void each(void *x, const void *, int64_t count) {
   for (int64_t i = 0; i < count; ++i)
     static_cast<T *>(x)[i] = function(static_cast<T *>(x)[i]);
 }
-template <typename T, T (*function)(T, T)>
-static void eachPair(void *x, const void *y, int64_t count) {
+template <typename T, T (*function)(T, T)> static void eachPair(void *x, const void *y, int64_t count) {
   for (int64_t i = 0; i < count; ++i)
-    static_cast<T *>(x)[i] =
-        function(static_cast<T *>(x)[i], static_cast<const T *>(y)[i]);
+    static_cast<T *>(x)[i] = function(static_cast<T *>(x)[i], static_cast<const T *>(y)[i]);
 }
 
 static double logistic(double x) {
   double e = std::exp(-std::fabs(x));
   return x < 0 ? e / (1 + e) : 1 / (1 + e);
 }
-static double gelu(double x) {
-  return 0.5 * x * std::erfc(-x * 0.70710678118654752440);
-}
+static double gelu(double x) { return 0.5 * x * std::erfc(-x * 0.70710678118654752440); }
 
 // Wraps; a negative exponent gives 0, except for bases 1 and -1.
 template <typename T> static T power(T base, T exponent) {
   if (exponent < 0)
-    return base == T(1)    ? T(1)
-           : base == T(-1) ? (exponent & 1 ? T(-1) : T(1))
-                           : T(0);
+    return base == T(1) ? T(1) : base == T(-1) ? (exponent & 1 ? T(-1) : T(1)) : T(0);
   // NOLINTBEGIN(bugprone-signed-char-misuse): an i8 is a number here
   uint64_t result = 1, factor = static_cast<uint64_t>(base);
-  for (uint64_t left = static_cast<uint64_t>(exponent); left;
-       left >>= 1, factor *= factor)
+  for (uint64_t left = static_cast<uint64_t>(exponent); left; left >>= 1, factor *= factor)
     if (left & 1)
       result *= factor;
   // NOLINTEND(bugprone-signed-char-misuse)
@@ -46,42 +38,29 @@ template <typename T> static T power(T base, T exponent) {
 std::span<const RuntimeFunction> runtimeFunctions() {
   static const RuntimeFunction all[] = {
       {"mortise_exp_f64", reinterpret_cast<void *>(&each<double, std::exp>)},
-      {"mortise_expm1_f64",
-       reinterpret_cast<void *>(&each<double, std::expm1>)},
+      {"mortise_expm1_f64", reinterpret_cast<void *>(&each<double, std::expm1>)},
       {"mortise_log_f64", reinterpret_cast<void *>(&each<double, std::log>)},
-      {"mortise_log1p_f64",
-       reinterpret_cast<void *>(&each<double, std::log1p>)},
+      {"mortise_log1p_f64", reinterpret_cast<void *>(&each<double, std::log1p>)},
       {"mortise_tanh_f64", reinterpret_cast<void *>(&each<double, std::tanh>)},
       {"mortise_erf_f64", reinterpret_cast<void *>(&each<double, std::erf>)},
       {"mortise_erfc_f64", reinterpret_cast<void *>(&each<double, std::erfc>)},
-      {"mortise_logistic_f64",
-       reinterpret_cast<void *>(&each<double, logistic>)},
+      {"mortise_logistic_f64", reinterpret_cast<void *>(&each<double, logistic>)},
       {"mortise_gelu_f64", reinterpret_cast<void *>(&each<double, gelu>)},
       {"mortise_sin_f64", reinterpret_cast<void *>(&each<double, std::sin>)},
       {"mortise_cos_f64", reinterpret_cast<void *>(&each<double, std::cos>)},
       {"mortise_sin_f32", reinterpret_cast<void *>(&each<float, std::sin>)},
       {"mortise_cos_f32", reinterpret_cast<void *>(&each<float, std::cos>)},
       {"mortise_pow_f32", reinterpret_cast<void *>(&eachPair<float, std::pow>)},
-      {"mortise_pow_f64",
-       reinterpret_cast<void *>(&eachPair<double, std::pow>)},
-      {"mortise_atan2_f32",
-       reinterpret_cast<void *>(&eachPair<float, std::atan2>)},
-      {"mortise_atan2_f64",
-       reinterpret_cast<void *>(&eachPair<double, std::atan2>)},
-      {"mortise_rem_f32",
-       reinterpret_cast<void *>(&eachPair<float, std::fmod>)},
-      {"mortise_rem_f64",
-       reinterpret_cast<void *>(&eachPair<double, std::fmod>)},
-      {"mortise_pow_i64",
-       reinterpret_cast<void *>(&eachPair<int64_t, power<int64_t>>)},
-      {"mortise_pow_i32",
-       reinterpret_cast<void *>(&eachPair<int32_t, power<int32_t>>)},
-      {"mortise_pow_i16",
-       reinterpret_cast<void *>(&eachPair<int16_t, power<int16_t>>)},
-      {"mortise_pow_i8",
-       reinterpret_cast<void *>(&eachPair<int8_t, power<int8_t>>)},
-      {"mortise_pow_ui8",
-       reinterpret_cast<void *>(&eachPair<uint8_t, power<uint8_t>>)},
+      {"mortise_pow_f64", reinterpret_cast<void *>(&eachPair<double, std::pow>)},
+      {"mortise_atan2_f32", reinterpret_cast<void *>(&eachPair<float, std::atan2>)},
+      {"mortise_atan2_f64", reinterpret_cast<void *>(&eachPair<double, std::atan2>)},
+      {"mortise_rem_f32", reinterpret_cast<void *>(&eachPair<float, std::fmod>)},
+      {"mortise_rem_f64", reinterpret_cast<void *>(&eachPair<double, std::fmod>)},
+      {"mortise_pow_i64", reinterpret_cast<void *>(&eachPair<int64_t, power<int64_t>>)},
+      {"mortise_pow_i32", reinterpret_cast<void *>(&eachPair<int32_t, power<int32_t>>)},
+      {"mortise_pow_i16", reinterpret_cast<void *>(&eachPair<int16_t, power<int16_t>>)},
+      {"mortise_pow_i8", reinterpret_cast<void *>(&eachPair<int8_t, power<int8_t>>)},
+      {"mortise_pow_ui8", reinterpret_cast<void *>(&eachPair<uint8_t, power<uint8_t>>)},
       {"memcpy", reinterpret_cast<void *>(&std::memcpy)},
       {"memmove", reinterpret_cast<void *>(&std::memmove)},
       {"memset", reinterpret_cast<void *>(&std::memset)},

@@ -27,8 +27,7 @@ Session::Session(std::unique_ptr<Impl> impl) : impl(std::move(impl)) {}
 Session::~Session() = default;
 
 static Error failure(llvm::Error error) {
-  return {MORTISE_INTERNAL,
-          "linking generated code: " + llvm::toString(std::move(error))};
+  return {MORTISE_INTERNAL, "linking generated code: " + llvm::toString(std::move(error))};
 }
 
 Result<std::unique_ptr<Session>> Session::create() {
@@ -41,11 +40,9 @@ Result<std::unique_ptr<Session>> Session::create() {
   impl->runtime = &impl->session->createBareJITDylib("runtime");
   SymbolMap symbols;
   for (const RuntimeFunction &function : runtimeFunctions())
-    symbols[impl->session->intern(function.name)] = {
-        ExecutorAddr::fromPtr(function.address),
-        llvm::JITSymbolFlags::Exported | llvm::JITSymbolFlags::Callable};
-  if (llvm::Error error =
-          impl->runtime->define(absoluteSymbols(std::move(symbols))))
+    symbols[impl->session->intern(function.name)] = {ExecutorAddr::fromPtr(function.address),
+                                                     llvm::JITSymbolFlags::Exported | llvm::JITSymbolFlags::Callable};
+  if (llvm::Error error = impl->runtime->define(absoluteSymbols(std::move(symbols))))
     return failure(std::move(error));
   return std::unique_ptr<Session>(new Session(std::move(impl)));
 }
