@@ -50,7 +50,9 @@ struct CpuPlugin : PluginAdaptor<CpuPlugin> {
 
   Result<void> describe(const Kernel &kernel, MortiseKernelInfo &info) {
     info.workspace = kernel.program->workspace.expr();
-    info.code_bytes = 0;
+    // Kernels share the process's code: equal groups are compiled once.
+    const std::shared_ptr<codegen::Compiler> &code = kernel.program->schedule.code;
+    info.code_bytes = code ? code->statistics().codeBytes : 0;
     kernel.program->steps.fill(info);
     return {};
   }

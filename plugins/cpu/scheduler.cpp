@@ -176,6 +176,21 @@ std::vector<bool> Scheduler::bindTimeNodes(std::vector<bool> &needed) {
   return chosen;
 }
 
+// What the node computes depends on the symbols' values.
+static bool hasSymbols(const MortiseNode &node) {
+  for (size_t i = 0; i < node.operand_count; ++i)
+    if (node.operands[i] && !isStatic(*node.operands[i]->type))
+      return true;
+  for (size_t i = 0; i < node.result_count; ++i)
+    if (!isStatic(*node.results[i]->type))
+      return true;
+  for (size_t i = 0; i < node.attribute_count; ++i)
+    if (const MortiseAttribute &attribute = *node.attributes[i];
+        attribute.struct_size > offsetof(MortiseAttribute, exprs) && attribute.exprs)
+      return true;
+  return false;
+}
+
 Result<void> Scheduler::addGroups(std::vector<bool> takenNodes, const std::vector<bool> &materialise,
                                   std::vector<Unit> &into) {
   codegen::FuseRequest request;
@@ -191,12 +206,8 @@ Result<void> Scheduler::addGroups(std::vector<bool> takenNodes, const std::vecto
   for (codegen::Group &group : fused->groups) {
     size_t number = groups.size();
     bool symbolic = false;
-    auto look = [&](const MortiseValue *of) { symbolic |= of && of->type->dim_exprs; };
-    for (uint32_t node : group.nodes) {
-      for (size_t k = 0; k < graph.nodes[node]->operand_count; ++k)
-        look(graph.nodes[node]->operands[k]);
-      look(graph.nodes[node]->results[0]);
-    }
+    for (uint32_t node : group.nodes)
+      symbolic |= hasSymbols(*graph.nodes[node]);
     groupHasSymbols.push_back(symbolic);
     Unit unit;
     unit.nodes = group.nodes;

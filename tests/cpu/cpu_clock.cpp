@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // cpu_clock [minilm|bert|resnet50|llama]...: compile, bind and run times of whole networks in the cpu plugin alone, and
-// where the time goes. For people at work on the plugin; published figures come from bench/.
+// where the time goes. cpu_clock shapes: one kernel for all shapes against a kernel for each. cpu_clock layers: compile
+// times of 1 and 32 equal layers. For people at work on the plugin; published figures come from bench/.
 #include "network.h"
 
 #include <algorithm>
@@ -21,21 +22,22 @@ static ValueId norm(Network &net, ValueId x, int64_t width) {
                 {integer("axis", static_cast<int64_t>(net.dims(x).size()) - 1), real("epsilon", 1e-12)});
 }
 
-static void encoder(Network &net, int64_t layers, int64_t width, int64_t heads, int64_t inner, int64_t tokens) {
-  ValueId ids = net.input(MORTISE_I64, {1, tokens});
+static void encoder(Network &net, int64_t layers, int64_t width, int64_t heads, int64_t inner, int64_t tokens,
+                    int64_t batch = 1) {
+  ValueId ids = net.input(MORTISE_I64, {batch, tokens});
   ValueId x = net.op("embedding", {net.weight({30522, width}), ids});
   x = net.op("add", {x, net.broadcast(
                             net.op("slice", {net.weight({512, width})},
                                    {ints("starts", {0, 0}), ints("limits", {tokens, width}), ints("strides", {1, 1})}),
-                            {1, tokens, width}, {1, 2})});
+                            {batch, tokens, width}, {1, 2})});
   x = norm(net, x, width);
   int64_t size = width / heads;
-  auto split = [&](ValueId v) { return net.transpose(net.reshape(v, {1, tokens, heads, size}), {0, 2, 1, 3}); };
+  auto split = [&](ValueId v) { return net.transpose(net.reshape(v, {batch, tokens, heads, size}), {0, 2, 1, 3}); };
   for (int64_t i = 0; i < layers; ++i) {
     auto project = [&] { return split(net.linear(x, net.weight({width, width}), net.weight({width}))); };
     ValueId q = project(), k = project(), v = project();
     ValueId y = net.attention(q, k, v, 1 / std::sqrt(double(size)));
-    y = net.reshape(net.transpose(y, {0, 2, 1, 3}), {1, tokens, width});
+    y = net.reshape(net.transpose(y, {0, 2, 1, 3}), {batch, tokens, width});
     x = norm(net, net.op("add", {net.linear(y, net.weight({width, width}), net.weight({width})), x}), width);
     ValueId h =
         net.op("gelu", {net.linear(x, net.weight({inner, width}), net.weight({inner}))}, {text("approximate", "none")});
@@ -109,77 +111,68 @@ static void decoder(Network &net, int64_t layers, int64_t width, int64_t heads, 
     net.output(state, input);
 }
 
-static int clock(const std::string &name) {
-  Network net;
-  if (name == "minilm")
-    encoder(net, 6, 384, 12, 1536, 32);
-  else if (name == "bert")
-    encoder(net, 12, 768, 12, 3072, 128);
-  else if (name == "resnet50")
-    resnet(net);
-  else if (name == "llama")
-    decoder(net, 8, 1024, 16, 8, 2816, 512);
-  else
-    return fprintf(stderr, "unknown network %s\n", name.c_str()), 2;
-  auto graph = net.finish();
-  const MortiseGraph &view = graph->view();
-  double start = seconds();
-  auto compiled = Compiled::make(graph);
-  if (!compiled)
-    return fprintf(stderr, "%s\n", compiled.error().message.c_str()), 1;
-  double compileTime = seconds() - start;
-  std::vector<std::vector<std::byte>> inputs(view.input_count), outputs(view.output_count);
-  std::vector<const void *> bound(view.input_count), passed(view.input_count);
-  std::vector<void *> out(view.output_count);
+// Memory for one graph of numbers. `constants`: memory to use for the constant inputs, or null to make it.
+struct Buffers {
+  explicit Buffers(const MortiseGraph &view, const Buffers *constants = nullptr);
+  std::vector<std::vector<std::byte>> inputs, outputs;
+  std::vector<const void *> bound, passed;
+  std::vector<void *> out;
+};
+
+Buffers::Buffers(const MortiseGraph &view, const Buffers *constants)
+    : inputs(view.input_count), outputs(view.output_count), bound(view.input_count), passed(view.input_count),
+      out(view.output_count) {
   for (size_t i = 0; i < view.input_count; ++i) {
-    inputs[i].resize(byteSize(*view.inputs[i]->type));
-    randomFill(*view.inputs[i], i, inputs[i]);
-    if (view.inputs[i]->flags & MORTISE_VALUE_CONSTANT) {
-      if (view.inputs[i]->type->dtype == MORTISE_F32) // keeps activations in range
-        for (size_t k = 0; k < inputs[i].size() / 4; ++k)
-          reinterpret_cast<float *>(inputs[i].data())[k] *= 0.05f;
-      bound[i] = inputs[i].data();
-    } else {
-      passed[i] = inputs[i].data();
+    const MortiseValue &input = *view.inputs[i];
+    bool constant = input.flags & MORTISE_VALUE_CONSTANT;
+    if (constant && constants) {
+      bound[i] = constants->bound[i];
+      continue;
     }
+    inputs[i].resize(byteSize(*input.type));
+    randomFill(input, i, inputs[i]);
+    if (constant && input.type->dtype == MORTISE_F32) // keeps activations in range
+      for (size_t k = 0; k < inputs[i].size() / 4; ++k)
+        reinterpret_cast<float *>(inputs[i].data())[k] *= 0.05f;
+    (constant ? bound : passed)[i] = inputs[i].data();
   }
   for (size_t i = 0; i < view.output_count; ++i) {
     outputs[i].resize(byteSize(*view.outputs[i]->type));
     out[i] = outputs[i].data();
   }
-  start = seconds();
-  if (auto result = (*compiled)->bind(bound); !result)
-    return fprintf(stderr, "%s\n", result.error().message.c_str()), 1;
-  double bindTime = seconds() - start;
-  for (int i = 0; i < 5; ++i)
-    if (auto result = (*compiled)->run(passed, out); !result)
-      return fprintf(stderr, "%s\n", result.error().message.c_str()), 1;
-  std::vector<double> times;
-  double until = seconds() + 2;
-  while (seconds() < until || times.size() < 10) {
-    start = seconds();
-    (void)(*compiled)->run(passed, out);
-    times.push_back(seconds() - start);
+}
+
+template <typename T> static T must(Result<T> result) {
+  if (!result) {
+    fprintf(stderr, "%s\n", result.error().message.c_str());
+    exit(1);
   }
-  std::sort(times.begin(), times.end());
-  printf("%s: compile %.1f ms, bind %.1f ms, run %.3f ms (median of %zu, fastest %.3f), workspace %.2f MB, %zu steps\n",
-         name.c_str(), compileTime * 1e3, bindTime * 1e3, times[times.size() / 2] * 1e3, times.size(), times[0] * 1e3,
-         double((*compiled)->workspaceBytes()) / 1e6, (*compiled)->steps().size());
-  std::vector<uint64_t> ns((*compiled)->steps().size(), UINT64_MAX); // fastest of several
+  return std::move(*result);
+}
+static void must(Result<void> result) {
+  if (!result) {
+    fprintf(stderr, "%s\n", result.error().message.c_str());
+    exit(1);
+  }
+}
+
+// Where the time goes: the fastest of several runs, step by step.
+static void profile(Compiled &compiled, const Buffers &buffers) {
+  std::vector<const MortiseStep *> steps = compiled.steps();
+  std::vector<uint64_t> ns(steps.size(), UINT64_MAX);
   for (int i = 0; i < 40; ++i) {
     std::vector<uint64_t> once(ns.size());
-    (void)(*compiled)->run(passed, out, once.data());
+    must(compiled.run(buffers.passed, buffers.out, once.data()));
     for (size_t k = 0; k < ns.size(); ++k)
       ns[k] = std::min(ns[k], once[k]);
   }
   std::map<std::string, std::tuple<double, int, double, double>> sums;
   for (size_t i = 0; i < ns.size(); ++i) {
-    const MortiseStep &step = *(*compiled)->steps()[i];
-    auto &[time, count, bytes, flops] = sums[std::string(step.lowering) + "  " + step.name];
+    auto &[time, count, bytes, flops] = sums[std::string(steps[i]->lowering) + "  " + steps[i]->name];
     time += double(ns[i]);
     ++count;
-    bytes += step.bytes;
-    flops += step.flops;
+    bytes += steps[i]->bytes;
+    flops += steps[i]->flops;
   }
   std::vector<std::pair<double, std::string>> order;
   for (auto &[key, value] : sums)
@@ -190,11 +183,122 @@ static int clock(const std::string &name) {
     printf("  %9.1f us  %3d x  %7.1f GFLOP/s %6.1f GB/s  %s\n", time / 1e3, count, flops / time, bytes / time,
            order[i].second.c_str());
   }
-  return 0;
+}
+
+static void clock(const std::string &name) {
+  Network net;
+  if (name == "minilm")
+    encoder(net, 6, 384, 12, 1536, 32);
+  else if (name == "bert")
+    encoder(net, 12, 768, 12, 3072, 128);
+  else if (name == "resnet50")
+    resnet(net);
+  else if (name == "llama")
+    decoder(net, 8, 1024, 16, 8, 2816, 512);
+  else
+    must(Error{MORTISE_INVALID_ARGUMENT, "unknown network " + name});
+  auto graph = net.finish();
+  double start = seconds();
+  auto compiled = must(Compiled::make(graph));
+  double compileTime = seconds() - start;
+  Buffers buffers(graph->view());
+  start = seconds();
+  must(compiled->bind(buffers.bound));
+  double bindTime = seconds() - start;
+  for (int i = 0; i < 5; ++i)
+    must(compiled->run(buffers.passed, buffers.out));
+  std::vector<double> times;
+  double until = seconds() + 2;
+  while (seconds() < until || times.size() < 10) {
+    start = seconds();
+    must(compiled->run(buffers.passed, buffers.out));
+    times.push_back(seconds() - start);
+  }
+  std::sort(times.begin(), times.end());
+  printf("%s: compile %.1f ms, bind %.1f ms, run %.3f ms (median of %zu, fastest %.3f), workspace %.2f MB, %zu steps\n",
+         name.c_str(), compileTime * 1e3, bindTime * 1e3, times[times.size() / 2] * 1e3, times.size(), times[0] * 1e3,
+         double(compiled->workspaceBytes()) / 1e6, compiled->steps().size());
+  profile(*compiled, buffers);
+}
+
+// One kernel for all shapes against a kernel for each: how long an instance takes to make, and how much slower it runs.
+static void clockShapes(const char *name, int64_t layers, int64_t width, int64_t heads, int64_t inner) {
+  Build build = [=](Network &net, int64_t batch, int64_t tokens) {
+    encoder(net, layers, width, heads, inner, tokens, batch);
+  };
+  double start = seconds();
+  auto general = must(compileForShapes(build));
+  printf("%s: compile for all shapes %.1f ms\n", name, (seconds() - start) * 1e3);
+  std::unique_ptr<Buffers> weights;
+  double worst = 0;
+  uint64_t code = general->codeBytes();
+  for (auto [batch, tokens] : Shapes{{2, 7},
+                                     {2, 16},
+                                     {2, 33},
+                                     {3, 128},
+                                     {4, 5},
+                                     {4, 64},
+                                     {5, 21},
+                                     {7, 96},
+                                     {8, 8},
+                                     {8, 48},
+                                     {16, 12},
+                                     {16, 77},
+                                     {2, 256},
+                                     {11, 2}}) {
+    Network net;
+    build(net, batch, tokens);
+    auto graph = net.finish();
+    if (!weights) {
+      weights = std::make_unique<Buffers>(graph->view());
+      must(general->bind(weights->bound));
+    }
+    Buffers buffers(graph->view(), weights.get());
+    start = seconds();
+    must(general->prepare({batch, tokens}));
+    double instance = seconds() - start;
+    if (general->codeBytes() != code)
+      must(Error{MORTISE_INTERNAL, "an instance made machine code"});
+    auto single = must(Compiled::make(graph));
+    must(single->bind(buffers.bound));
+    double best[2] = {1e9, 1e9}, until = seconds() + 1.5;
+    for (int round = 0; round < 6 || seconds() < until; ++round)
+      for (int k = 0; k < 2; ++k) {
+        start = seconds();
+        must((k ? single : general)->run(buffers.passed, buffers.out));
+        best[k] = std::min(best[k], seconds() - start);
+      }
+    worst = std::max(worst, best[0] / best[1]);
+    printf("  %3ld x %3ld: instance %6.2f ms, run %8.3f ms, static %8.3f ms, ratio %.3f, packed for it %.1f MB\n",
+           long(batch), long(tokens), instance * 1e3, best[0] * 1e3, best[1] * 1e3, best[0] / best[1],
+           double(general->instanceBytes) / 1e6);
+  }
+  printf("  worst ratio %.3f\n", worst);
+}
+
+// Equal layers should cost one compile. Nothing is bound.
+static void clockLayers() {
+  double first = 0;
+  for (int64_t layers : {1, 2, 8, 32}) {
+    Network net;
+    encoder(net, layers, 256 + 16 * layers, 4, 512, 48); // widths that no cache has seen
+    auto graph = net.finish();
+    double start = seconds();
+    auto compiled = must(Compiled::make(graph));
+    double time = seconds() - start;
+    first = first == 0 ? time : first;
+    printf("%2ld layers: compile %.1f ms, %.2f times that of one\n", long(layers), time * 1e3, time / first);
+  }
 }
 
 int main(int count, char **arguments) {
   for (int i = 1; i < count; ++i)
-    if (int status = clock(arguments[i]))
-      return status;
+    if (std::string name = arguments[i]; name == "shapes") {
+      clockShapes("minilm", 6, 384, 12, 1536);
+      clockShapes("bert", 12, 768, 12, 3072);
+    } else if (name == "layers") {
+      clockLayers();
+    } else {
+      clock(name);
+    }
 }

@@ -226,18 +226,83 @@ Result<std::unique_ptr<Compiled>> Compiled::make(std::shared_ptr<const Graph> gr
   std::unique_ptr<Compiled> made(new Compiled);
   made->graph = std::move(graph);
   made->kernel = compile.kernel;
-  MortiseKernelInfo info{};
-  info.struct_size = sizeof info;
-  info.kernel = made->kernel;
-  if (Result<void> result = runtime::call("kernel_info", table.kernel_info, info); !result)
-    return result.error();
-  int64_t bytes = info.workspace.count ? must(evaluate(info.workspace, {})) : 0;
+  MortiseExpr workspace = made->info().workspace;
+  int64_t bytes = workspace.count ? must(evaluate(workspace, {})) : 0;
   made->workspace.resize(static_cast<size_t>(bytes) + 64);
   return made;
 }
 
+MortiseKernelInfo Compiled::info() const {
+  MortiseKernelInfo info{};
+  info.struct_size = sizeof info;
+  info.kernel = kernel;
+  if (Result<void> result = runtime::call("kernel_info", cpuDevice()->plugin->table->kernel_info, info); !result)
+    fprintf(stderr, "%s\n", result.error().message.c_str());
+  return info;
+}
+
+uint64_t Compiled::codeBytes() const { return info().code_bytes; }
+
+Result<void> Compiled::prepare(const std::vector<int64_t> &values) {
+  auto found = instances.find(values);
+  if (found == instances.end()) {
+    MortiseInstanceArgs args{};
+    args.struct_size = sizeof args;
+    args.kernel = kernel;
+    args.constants = constants;
+    args.symbols = values.data();
+    if (Result<void> result = runtime::call("instance_create", cpuDevice()->plugin->table->instance_create, args);
+        !result)
+      return result;
+    instanceBytes += args.packed_bytes;
+    found = instances.emplace(values, Instance{args.instance, args.workspace_bytes}).first;
+  }
+  symbols = values;
+  workspace.resize(std::max(workspace.size(), static_cast<size_t>(found->second.workspaceBytes) + 64));
+  return {};
+}
+
+Result<void> Compiled::runOnce(const std::vector<int64_t> &values, std::span<const void *const> inputs,
+                               std::span<void *const> outputs) const {
+  const MortisePlugin &table = *cpuDevice()->plugin->table;
+  MortiseInstanceArgs made{};
+  made.struct_size = sizeof made;
+  made.kernel = kernel;
+  made.constants = constants;
+  made.symbols = values.data();
+  if (Result<void> result = runtime::call("instance_create", table.instance_create, made); !result)
+    return result;
+  std::vector<std::byte> memory(made.workspace_bytes + 64);
+  MortiseEnqueueArgs args{};
+  args.struct_size = sizeof args;
+  args.kernel = kernel;
+  args.constants = constants;
+  args.inputs = inputs.data();
+  args.outputs = outputs.data();
+  args.workspace = reinterpret_cast<void *>((reinterpret_cast<uintptr_t>(memory.data()) + 63) / 64 * 64);
+  args.symbols = values.data();
+  args.instance = made.instance;
+  Result<void> result = runtime::call("enqueue", table.enqueue, args);
+  (void)runtime::call("instance_destroy", table.instance_destroy, made);
+  return result;
+}
+
+void Compiled::forgetInstances() {
+  for (auto &[values, instance] : instances) {
+    MortiseInstanceArgs args{};
+    args.struct_size = sizeof args;
+    args.kernel = kernel;
+    args.constants = constants;
+    args.instance = instance.handle;
+    (void)runtime::call("instance_destroy", cpuDevice()->plugin->table->instance_destroy, args);
+  }
+  instances.clear();
+  symbols.clear();
+}
+
 Result<void> Compiled::bind(std::span<const void *const> inputs) {
   const MortisePlugin &table = *cpuDevice()->plugin->table;
+  forgetInstances();
   if (constants) {
     MortiseConstantsArgs destroy{sizeof destroy, nullptr, kernel, constants};
     constants = nullptr;
@@ -265,16 +330,16 @@ Result<void> Compiled::run(std::span<const void *const> inputs, std::span<void *
   args.workspace = reinterpret_cast<void *>(
       (reinterpret_cast<uintptr_t>(own.empty() ? workspace.data() : own.data()) + 63) / 64 * 64);
   args.step_ns = stepTimes;
+  if (auto found = instances.find(symbols); found != instances.end()) {
+    args.instance = found->second.handle;
+    args.symbols = symbols.data();
+  }
   return runtime::call("enqueue", cpuDevice()->plugin->table->enqueue, args);
 }
 
 std::vector<const MortiseStep *> Compiled::steps() const {
-  MortiseKernelInfo info{};
-  info.struct_size = sizeof info;
-  info.kernel = kernel;
-  if (!runtime::call("kernel_info", cpuDevice()->plugin->table->kernel_info, info))
-    return {};
-  return {info.steps, info.steps + info.step_count};
+  MortiseKernelInfo found = info();
+  return {found.steps, found.steps + found.step_count};
 }
 
 bool Compiled::hasStep(std::string_view name) const {
@@ -294,6 +359,7 @@ std::string Compiled::text() const {
 
 Compiled::~Compiled() {
   const MortisePlugin &table = *cpuDevice()->plugin->table;
+  forgetInstances();
   if (constants) {
     MortiseConstantsArgs args{sizeof args, nullptr, kernel, constants};
     (void)runtime::call("constants_destroy", table.constants_destroy, args);
@@ -331,26 +397,28 @@ static std::string compare(const MortiseType &type, const std::vector<std::byte>
   return text;
 }
 
-std::unique_ptr<Compiled> check(Network &network, const Check &how) {
-  std::shared_ptr<const Graph> graph = network.finish();
-  const MortiseGraph &view = graph->view();
-  auto compiled = Compiled::make(graph, how.options);
-  if (!compiled) {
-    ADD_FAILURE() << compiled.error().message;
-    return nullptr;
-  }
-  std::vector<std::vector<std::byte>> inputs(view.input_count), expectedState(view.input_count),
-      outputs(view.output_count), expected(view.output_count);
-  std::vector<const void *> bound(view.input_count), passed(view.input_count), reference(view.input_count);
+namespace {
+// Inputs and outputs of a graph with numbers, twice: for the kernel and for the interpreter.
+struct Buffers {
+  Buffers(const MortiseGraph &view, const Fill &fill);
+  std::vector<std::vector<std::byte>> inputs, expectedState, outputs, expected;
+  std::vector<const void *> bound, passed, reference;
+  std::vector<void *> out, want;
+};
+} // namespace
+
+Buffers::Buffers(const MortiseGraph &view, const Fill &fill)
+    : inputs(view.input_count), expectedState(view.input_count), outputs(view.output_count),
+      expected(view.output_count), bound(view.input_count), passed(view.input_count), reference(view.input_count),
+      out(view.output_count), want(view.output_count) {
   for (size_t i = 0; i < view.input_count; ++i) {
     inputs[i].resize(byteSize(*view.inputs[i]->type));
-    how.fill(*view.inputs[i], i, inputs[i]);
+    fill(*view.inputs[i], i, inputs[i]);
     expectedState[i] = inputs[i];
     bool constant = view.inputs[i]->flags & MORTISE_VALUE_CONSTANT;
     (constant ? bound : passed)[i] = inputs[i].data();
     reference[i] = expectedState[i].data();
   }
-  std::vector<void *> out(view.output_count), want(view.output_count);
   for (size_t i = 0; i < view.output_count; ++i) {
     outputs[i].resize(byteSize(*view.outputs[i]->type), std::byte(0x5a));
     expected[i].resize(outputs[i].size());
@@ -362,25 +430,85 @@ std::unique_ptr<Compiled> check(Network &network, const Check &how) {
         want[i] = expectedState[view.aliases[k]->input].data();
       }
   }
-  if (Result<void> result = (*compiled)->bind(bound); !result) {
+}
+
+// False after a failure that ends the test.
+static bool runAndCompare(Compiled &compiled, const MortiseGraph &view, Buffers &buffers, const Check &how) {
+  for (int round = 0; round < 2; ++round) { // state carries over to the second
+    Result<void> run = compiled.run(buffers.passed, buffers.out);
+    Result<void> interpreted = reference::interpret(view, buffers.reference, buffers.want);
+    if (!run || !interpreted) {
+      ADD_FAILURE() << (run ? interpreted : run).error().message;
+      return false;
+    }
+    for (size_t i = 0; i < view.output_count; ++i) {
+      size_t size = buffers.outputs[i].size();
+      auto copy = [&](void *from) {
+        return std::vector<std::byte>(static_cast<std::byte *>(from), static_cast<std::byte *>(from) + size);
+      };
+      if (std::string text = compare(*view.outputs[i]->type, copy(buffers.out[i]), copy(buffers.want[i]), how);
+          !text.empty())
+        ADD_FAILURE() << "output " << i << ", round " << round << ":\n" << text << "steps:\n" << compiled.text();
+    }
+  }
+  return true;
+}
+
+std::unique_ptr<Compiled> check(Network &network, const Check &how) {
+  std::shared_ptr<const Graph> graph = network.finish();
+  const MortiseGraph &view = graph->view();
+  auto compiled = Compiled::make(graph, how.options);
+  if (!compiled) {
+    ADD_FAILURE() << compiled.error().message;
+    return nullptr;
+  }
+  Buffers buffers(view, how.fill);
+  if (Result<void> result = (*compiled)->bind(buffers.bound); !result) {
     ADD_FAILURE() << result.error().message;
     return nullptr;
   }
-  for (int round = 0; round < 2; ++round) { // state carries over to the second
-    Result<void> run = (*compiled)->run(passed, out);
-    Result<void> interpreted = reference::interpret(view, reference, want);
-    if (!run || !interpreted) {
-      ADD_FAILURE() << (run ? interpreted : run).error().message;
-      return nullptr;
-    }
-    for (size_t i = 0; i < view.output_count; ++i) {
-      size_t size = outputs[i].size();
-      std::vector<std::byte> got(static_cast<std::byte *>(out[i]), static_cast<std::byte *>(out[i]) + size);
-      std::vector<std::byte> wanted(static_cast<std::byte *>(want[i]), static_cast<std::byte *>(want[i]) + size);
-      if (std::string text = compare(*view.outputs[i]->type, got, wanted, how); !text.empty()) {
-        ADD_FAILURE() << "output " << i << ", round " << round << ":\n" << text << "steps:\n" << (*compiled)->text();
+  if (!runAndCompare(**compiled, view, buffers, how))
+    return nullptr;
+  return std::move(*compiled);
+}
+
+static constexpr int64_t batchStandIn = 1000003, tokensStandIn = 999983;
+
+Result<std::unique_ptr<Compiled>> compileForShapes(const Build &build, int64_t smallest,
+                                                   std::vector<MortiseOption> options) {
+  Network general;
+  build(general, batchStandIn, tokensStandIn);
+  return Compiled::make(
+      withSymbols(general.finish()->view(), {{batchStandIn, "batch", smallest}, {tokensStandIn, "tokens", smallest}}),
+      std::move(options));
+}
+
+std::unique_ptr<Compiled> checkShapes(const Build &build, const Shapes &shapes, const Check &how, int64_t smallest) {
+  auto compiled = compileForShapes(build, smallest, how.options);
+  if (!compiled) {
+    ADD_FAILURE() << compiled.error().message;
+    return nullptr;
+  }
+  std::unique_ptr<Buffers> constants; // the first shape's, which are every shape's
+  for (auto [batch, tokens] : shapes) {
+    SCOPED_TRACE(std::to_string(batch) + ", " + std::to_string(tokens));
+    Network network;
+    build(network, batch, tokens);
+    std::shared_ptr<const Graph> graph = network.finish();
+    if (!constants) {
+      constants = std::make_unique<Buffers>(graph->view(), how.fill);
+      if (Result<void> result = (*compiled)->bind(constants->bound); !result) {
+        ADD_FAILURE() << result.error().message;
+        return nullptr;
       }
     }
+    Buffers buffers(graph->view(), how.fill);
+    if (Result<void> result = (*compiled)->prepare({batch, tokens}); !result) {
+      ADD_FAILURE() << result.error().message;
+      return nullptr;
+    }
+    if (!runAndCompare(**compiled, graph->view(), buffers, how))
+      return nullptr;
   }
   return std::move(*compiled);
 }

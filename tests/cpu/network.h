@@ -9,6 +9,7 @@
 #include <cstring>
 #include <deque>
 #include <functional>
+#include <map>
 
 namespace mortise::test {
 
@@ -93,15 +94,41 @@ public:
   bool hasStep(std::string_view name) const; // part of a step's name or lowering
   std::string text() const;                  // the steps, one a line
   size_t workspaceBytes() const { return workspace.size(); }
+  // For a graph with symbols, once bound: the values that run() is for from now on. Those met before cost nothing.
+  Result<void> prepare(const std::vector<int64_t> &symbols);
+  // With an instance of its own, from any thread.
+  Result<void> runOnce(const std::vector<int64_t> &symbols, std::span<const void *const> inputs,
+                       std::span<void *const> outputs) const;
+  uint64_t codeBytes() const; // machine code in the plugin
+  size_t instanceCount() const { return instances.size(); }
   ~Compiled();
   std::shared_ptr<const Graph> graph;
-  uint64_t packedBytes = 0; // by the last bind
+  uint64_t packedBytes = 0;   // by the last bind
+  uint64_t instanceBytes = 0; // packed for single sets of symbol values
 
 private:
+  struct Instance {
+    MortiseInstance *handle = nullptr;
+    uint64_t workspaceBytes = 0;
+  };
+  MortiseKernelInfo info() const;
+  void forgetInstances();
   MortiseKernel *kernel = nullptr;
   MortiseConstants *constants = nullptr;
+  std::map<std::vector<int64_t>, Instance> instances;
+  std::vector<int64_t> symbols; // of the instance in use
   std::vector<std::byte> workspace;
 };
+
+// A number in a graph that stands for a symbol: a large prime that occurs nowhere else.
+struct StandIn {
+  int64_t number;
+  const char *name;
+  int64_t min = 2, max = INT64_MAX, divisor = 1;
+};
+// The graph with an expression over the symbols for every extent, and every entry of an attribute, that is a multiple
+// of stand-ins.
+std::shared_ptr<const Graph> withSymbols(const MortiseGraph &graph, const std::vector<StandIn> &standIns);
 
 struct Check {
   double relative = 2e-5, absolute = 2e-5; // of the largest expected magnitude
@@ -111,5 +138,14 @@ struct Check {
 // Runs both, twice, and reports differences to GoogleTest. Returns the kernel for further questions; null after a
 // failure.
 std::unique_ptr<Compiled> check(Network &network, const Check &how = {});
+
+// Compiles the network once, for symbols, and runs it at every one of these sets of values against the interpreter on
+// the same network built with the numbers. Null after a failure.
+using Build = std::function<void(Network &network, int64_t batch, int64_t tokens)>;
+using Shapes = std::vector<std::pair<int64_t, int64_t>>; // batch, tokens
+std::unique_ptr<Compiled> checkShapes(const Build &build, const Shapes &shapes, const Check &how = {},
+                                      int64_t smallest = 2);
+Result<std::unique_ptr<Compiled>> compileForShapes(const Build &build, int64_t smallest = 2,
+                                                   std::vector<MortiseOption> options = {});
 
 } // namespace mortise::test
