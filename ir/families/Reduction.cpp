@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "../lib/Infer.h"
+#include "../lib/Writer.h"
 
-#define GET_OP_CLASSES
-#include <mortise/ir/Reduction.h.inc>
 #define GET_OP_CLASSES
 #include <mortise/ir/Reduction.cpp.inc>
 
@@ -17,19 +15,36 @@ void MortiseDialect::addReductionOps() {
       >();
 }
 
-Inferred ArgmaxOp::infer(Adaptor op, const Report &report) {
-  int64_t axis = op.getAxis();
-  if (failed(checkAxis(axis, rankOf(op.getOperand()), report)))
-    return failure();
-  if (dimsOf(op.getOperand())[axis] == Dim(0))
-    return report("the extent along axis " + Twine(axis) + " is 0, so there is no largest element");
-  return Shaped{IntegerType::get(op.getOperand().getContext(), 64), reduced(op.getOperand(), {axis}, report)->dims};
+Inferred MeanOp::infer(Adaptor op, const Report &report) { return reduced(op.getOperand(), op.getAxes(), report.at("mean_c1")); }
+
+Inferred SortOp::infer(Adaptor op, const Report &report) {
+  return runningExtreme(op.getOperand(), op.getAxis(), report);
 }
-Inferred CumsumOp::infer(Adaptor op, const Report &report) {
-  if (failed(checkAxis(op.getAxis(), rankOf(op.getOperand()), report)))
+
+Inferred TopKOp::infer(Adaptor op, const Report &report) {
+  int64_t axis = op.getAxis(), k = op.getK();
+  if (failed(checkAxis(axis, rankOf(op.getOperand()), report.at("top_k_c1"))))
     return failure();
-  return shapedAs(op.getOperand());
+  Dims shape = dimsOf(op.getOperand());
+  if (k < 0 || !report.isAtLeast(shape[axis], k))
+    return report.at("top_k_c2")("k is " + Twine(k) + ": expected at least 0 and at most " + report.text(shape[axis]) +
+                  ", the extent along axis " + Twine(axis));
+  shape[axis] = k;
+  return {Shaped{elementOf(op.getOperand()), shape}, Shaped{IntegerType::get(op.getOperand().getContext(), 64), shape}};
 }
-Inferred MeanOp::infer(Adaptor op, const Report &report) { return reduced(op.getOperand(), op.getAxes(), report); }
+
+// ---- What the composites mean
+
+Values MeanOp::expand(Writer &write) { return {write.mean(write.widened(getOperand()), getAxes())}; }
+
+Values TopKOp::expand(Writer &write) {
+  auto sort = SortOp::create(write.rewriter, write.location, getOperand(), getAxis(), getLargest(), /*stable=*/true);
+  Dims from(dimsOf(getOperand()).size(), 0), to = dimsOf(getValues());
+  auto head = [&](Value all) -> Value {
+    return write.make<SliceOp>(all, write.extents(from), write.extents(to),
+                               write.rewriter.getDenseI64ArrayAttr(Axes(to.size(), 1)));
+  };
+  return {head(sort.getValues()), head(sort.getIndices())};
+}
 
 } // namespace mortise::ir

@@ -22,7 +22,7 @@ void MortiseDialect::addShapeOps() {
 Inferred ConstantOp::infer(Adaptor op, const Report &report) {
   auto type = dyn_cast<RankedTensorType>(op.getValue().getShapedType());
   if (!type || type.getEncoding() || !isa<DenseElementsAttr>(op.getValue()))
-    return report("value must be dense elements of a ranked tensor");
+    return report.at("constant_c1")("value must be dense elements of a ranked tensor");
   return Shaped{type.getElementType(), dimsOf(type)};
 }
 OpFoldResult ConstantOp::fold(FoldAdaptor) { return getValueAttr(); }
@@ -47,16 +47,16 @@ static FailureOr<Dims> extentsFrom(DimsAttr shape, const Report &report) {
   Dims dims(shape.getDims());
   for (const Dim &dim : dims)
     if (!report.isAtLeast(dim, 0))
-      return LogicalResult(report("shape " + report.text(dims) + " must be at least 0 in every entry"));
+      return LogicalResult(report.at("shape_c1")("shape " + report.text(dims) + " must be at least 0 in every entry"));
   return dims;
 }
 
 Inferred IotaOp::infer(Adaptor op, const Report &report) {
   Type element = elementNamed(op.getDtype(), op.getDtypeAttr().getContext());
   if (!element)
-    return report("dtype \"" + op.getDtype() + "\" is unknown");
+    return report.at("iota_c1")("dtype \"" + op.getDtype() + "\" is unknown");
   FailureOr<Dims> dims = extentsFrom(op.getShapeAttr(), report);
-  if (failed(dims) || failed(checkAxis(op.getAxis(), dims->size(), report)))
+  if (failed(dims) || failed(checkAxis(op.getAxis(), dims->size(), report.at("iota_c2"))))
     return failure();
   return Shaped{element, *dims};
 }
@@ -85,7 +85,7 @@ Inferred ReshapeOp::infer(Adaptor op, const Report &report) {
     return failure();
   Dims from = dimsOf(op.getOperand());
   if (report.simplified(countOf(*dims)) != report.simplified(countOf(from)))
-    return report("shape " + report.text(*dims) + " must have as many elements as operand " + report.text(from));
+    return report.at("reshape_c1")("shape " + report.text(*dims) + " must have as many elements as operand " + report.text(from));
   return Shaped{elementOf(op.getOperand()), *dims};
 }
 OpFoldResult ReshapeOp::fold(FoldAdaptor) {
@@ -107,13 +107,13 @@ Inferred TransposeOp::infer(Adaptor op, const Report &report) {
   SmallVector<bool> used(operand.size(), false);
   for (int64_t axis : permutation) {
     if (permutation.size() != operand.size() || axis < 0 || axis >= static_cast<int64_t>(operand.size()) || used[axis])
-      return report("permutation " + text(permutation) + " must name each of the " + Twine(operand.size()) +
+      return report.at("transpose_c1")("permutation " + text(permutation) + " must name each of the " + Twine(operand.size()) +
                     " dimensions once");
     used[axis] = true;
     shape.push_back(operand[axis]);
   }
   if (shape.size() != operand.size())
-    return report("permutation " + text(permutation) + " must name each of the " + Twine(operand.size()) +
+    return report.at("transpose_c1")("permutation " + text(permutation) + " must name each of the " + Twine(operand.size()) +
                   " dimensions once");
   return Shaped{elementOf(op.getOperand()), shape};
 }
@@ -137,12 +137,12 @@ Inferred BroadcastOp::infer(Adaptor op, const Report &report) {
   Dims operand = dimsOf(op.getOperand());
   ArrayRef<int64_t> axes = op.getAxes();
   FailureOr<Dims> shape = extentsFrom(op.getShapeAttr(), report);
-  if (failed(shape) || failed(checkSize("axes", axes, operand.size(), report)) ||
-      failed(checkAscending(axes, shape->size(), report)))
+  if (failed(shape) || failed(checkSize("axes", axes, operand.size(), report.at("broadcast_c1"))) ||
+      failed(checkAscending(axes, shape->size(), report.at("broadcast_c2"))))
     return failure();
   for (size_t i = 0; i < operand.size(); ++i)
     if (operand[i] != Dim(1) && report.simplified(operand[i]) != report.simplified((*shape)[axes[i]]))
-      return report("extent " + report.text(operand[i]) + " of operand dimension " + Twine(i) + " must be 1 or " +
+      return report.at("broadcast_c3")("extent " + report.text(operand[i]) + " of operand dimension " + Twine(i) + " must be 1 or " +
                     report.text((*shape)[axes[i]]) + ", the extent of result dimension " + Twine(axes[i]));
   return Shaped{elementOf(op.getOperand()), *shape};
 }
@@ -173,15 +173,15 @@ Inferred SliceOp::infer(Adaptor op, const Report &report) {
   int64_t rank = operand.size();
   ArrayRef<int64_t> strides = op.getStrides();
   if (failed(report.unite(op.getStartsAttr())) || failed(report.unite(op.getLimitsAttr())) ||
-      failed(checkSize("starts", op.getStarts(), rank, report)) ||
+      failed(checkSize("starts", op.getStarts(), rank, report.at("slice_c1"))) ||
       failed(checkSize("limits", op.getLimits(), rank, report)) ||
-      failed(checkSize("strides", strides, rank, report)) || failed(checkLeast("strides", strides, 1, report)))
+      failed(checkSize("strides", strides, rank, report)) || failed(checkLeast("strides", strides, 1, report.at("slice_c2"))))
     return failure();
   Dims starts(op.getStartsAttr().getDims()), limits(op.getLimitsAttr().getDims()), shape;
   for (int64_t i = 0; i < rank; ++i) {
     if (!report.isAtLeast(starts[i], 0) || !report.isAtLeast(limits[i], starts[i]) ||
         !report.isAtLeast(operand[i], limits[i]))
-      return report("dimension " + Twine(i) + ": expected 0 <= start <= limit <= " + report.text(operand[i]) +
+      return report.at("slice_c3")("dimension " + Twine(i) + ": expected 0 <= start <= limit <= " + report.text(operand[i]) +
                     ", found " + report.text(starts[i]) + " and " + report.text(limits[i]));
     shape.push_back(ceilDiv(limits[i] - starts[i], strides[i]));
   }
@@ -211,10 +211,10 @@ OpFoldResult SliceOp::fold(FoldAdaptor) {
 
 Inferred ConcatenateOp::infer(Adaptor op, const Report &report) {
   if (op.getOperands().empty())
-    return report("needs at least one operand");
+    return report.at("concatenate_c1")("needs at least one operand");
   Value first = op.getOperands().front();
   int64_t axis = op.getAxis();
-  if (failed(checkAxis(axis, rankOf(first), report)))
+  if (failed(checkAxis(axis, rankOf(first), report.at("concatenate_c2"))))
     return failure();
   Dims shape = dimsOf(first);
   shape[axis] = 0;
@@ -226,8 +226,8 @@ Inferred ConcatenateOp::infer(Adaptor op, const Report &report) {
       other[axis] = shape[axis];
     }
     if (other != shape || elementOf(operand) != elementOf(first))
-      return report("operand " + Twine(i) + ", " + text(operand.getType()) + ", must agree with operand 0, " +
-                    text(first.getType()) + ", but for dimension " + Twine(axis));
+      return report.at("concatenate_c3")("operand " + Twine(i) + ", " + report.text(operand.getType()) +
+                    ", must agree with operand 0, " + report.text(first.getType()) + ", but for dimension " + Twine(axis));
     shape[axis] += extent;
   }
   return Shaped{elementOf(first), shape};
@@ -240,18 +240,18 @@ Inferred PadOp::infer(Adaptor op, const Report &report) {
   Dims operand = dimsOf(op.getOperand());
   int64_t rank = operand.size();
   if (failed(report.unite(op.getLowAttr())) || failed(report.unite(op.getHighAttr())) ||
-      failed(checkShape("value", op.getValue(), {}, report)) ||
+      failed(checkShape("value", op.getValue(), {}, report.at("pad_c1"))) ||
       failed(checkElement("value", op.getValue(), elementOf(op.getOperand()), report)) ||
-      failed(checkSize("low", op.getLow(), rank, report)) || failed(checkSize("high", op.getHigh(), rank, report)) ||
+      failed(checkSize("low", op.getLow(), rank, report.at("pad_c2"))) || failed(checkSize("high", op.getHigh(), rank, report)) ||
       failed(checkSize("interior", op.getInterior(), rank, report)) ||
-      failed(checkLeast("interior", op.getInterior(), 0, report)))
+      failed(checkLeast("interior", op.getInterior(), 0, report.at("pad_c3"))))
     return failure();
   Dims low(op.getLowAttr().getDims()), high(op.getHighAttr().getDims()), shape;
   for (int64_t i = 0; i < rank; ++i) {
     Dim between = op.getInterior()[i] ? max(operand[i] - 1, 0) * op.getInterior()[i] : Dim(0);
     Dim extent = report.simplified(operand[i] + between + low[i] + high[i]);
     if (!extent.isValid() || !report.isAtLeast(extent, 0))
-      return report("dimension " + Twine(i) + ": extent " + report.text(operand[i]) + " cannot be padded by " +
+      return report.at("pad_c4")("dimension " + Twine(i) + ": extent " + report.text(operand[i]) + " cannot be padded by " +
                     report.text(low[i]) + " and " + report.text(high[i]));
     shape.push_back(extent);
   }
@@ -265,7 +265,7 @@ OpFoldResult PadOp::fold(FoldAdaptor) {
 }
 
 Inferred ReverseOp::infer(Adaptor op, const Report &report) {
-  if (failed(checkAscending(op.getAxes(), rankOf(op.getOperand()), report)))
+  if (failed(checkAscending(op.getAxes(), rankOf(op.getOperand()), report.at("reverse_c1"))))
     return failure();
   return shapedAs(op.getOperand());
 }

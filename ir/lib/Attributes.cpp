@@ -212,11 +212,15 @@ Attribute DimsAttr::parse(AsmParser &parser, Type) {
   if (parser.parseLess())
     return {};
   SMLoc place = parser.getCurrentLocation();
-  if (OptionalParseResult parsed = parser.parseOptionalAttribute(symbols); parsed.has_value())
-    if (*parsed || parser.parseComma())
-      return {};
+  // Tried first: what starts with a bracket would be read as an attribute of MLIR's own.
+  bool open = succeeded(parser.parseOptionalLSquare());
+  if (!open && (parser.parseAttribute(symbols) || parser.parseComma() || parser.parseLSquare()))
+    return {};
   auto entry = [&] { return ExpressionParser(parser, symbols).sum(dims.emplace_back()); };
-  if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, entry) || parser.parseGreater())
+  if (failed(parser.parseOptionalRSquare()) &&
+      (parser.parseCommaSeparatedList(AsmParser::Delimiter::None, entry) || parser.parseRSquare()))
+    return {};
+  if (parser.parseGreater())
     return {};
   if (!llvm::all_of(dims, [](const Dim &dim) { return dim.isValid(); })) {
     parser.emitError(place, "an extent overflows or divides by 0");

@@ -29,11 +29,14 @@ void MortiseDialect::initialize() {
   registerAttributes();
   addInterfaces<AsmInterface>();
   addAttentionOps();
+  addCollectiveOps();
   addContractionOps();
   addControlFlowOps();
   addElementwiseOps();
   addIndexingOps();
   addNormalisationOps();
+  addQuantisationOps();
+  addRandomOps();
   addReductionOps();
   addShapeOps();
   addWindowOps();

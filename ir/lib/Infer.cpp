@@ -31,10 +31,12 @@ LogicalResult Report::unite(SymbolsAttr other) const {
 }
 
 LogicalResult Report::operator()(const llvm::Twine &message) const {
-  return emitOptionalError(location, "'", op, "' op ", message.str());
+  return emitOptionalError(location, "'", op, "' op ", message.str(), label.empty() ? "" : " (", label,
+                           label.empty() ? "" : ")");
 }
 
 LogicalResult Report::accept(const Inferred &inferred, llvm::SmallVectorImpl<Type> &types) const {
+  label = "";
   if (failed(inferred) || conflict)
     return failure();
   for (const Shaped &result : inferred.all()) {
@@ -63,6 +65,13 @@ std::string Report::text(llvm::ArrayRef<Dim> dims) const {
   for (const Dim &dim : dims)
     result += (result.size() > 1 ? ", " : "") + text(dim);
   return result + "]";
+}
+
+std::string Report::text(Type type) const {
+  auto tensor = llvm::dyn_cast<RankedTensorType>(type);
+  if (!tensor || !tensor.getEncoding())
+    return ir::text(type);
+  return ir::text(tensor.getElementType()) + " " + text(dimsOf(tensor));
 }
 
 SymbolsAttr symbolsOf(Type type) {
@@ -228,8 +237,8 @@ FailureOr<Axes> numbersOf(StringRef what, llvm::ArrayRef<Dim> dims, const Report
 Inferred sameType(ValueRange operands, const Report &report) {
   for (Value operand : operands.drop_front())
     if (operand.getType() != operands.front().getType())
-      return report("operands must have one type, found " + text(operands.front().getType()) + " and " +
-                    text(operand.getType()) + "; broadcast or convert first");
+      return report.at("same_type_c1")("operands must have one type, found " + report.text(operands.front().getType()) +
+                    " and " + report.text(operand.getType()) + "; broadcast or convert first");
   return shapedAs(operands.front());
 }
 
@@ -241,6 +250,29 @@ Inferred reduced(Value operand, llvm::ArrayRef<int64_t> axes, const Report &repo
     if (!llvm::is_contained(axes, static_cast<int64_t>(i)))
       shape.push_back(dim);
   return Shaped{elementOf(operand), shape};
+}
+
+Inferred argument(Value operand, int64_t axis, const Report &report) {
+  if (failed(checkAxis(axis, rankOf(operand), report.at("arg_c1"))))
+    return failure();
+  Inferred result = reduced(operand, {axis}, report.at("arg_c2"));
+  if (Dim extent = dimsOf(operand)[axis]; !report.isAtLeast(extent, 1) && countOf(result->dims) != Dim(0))
+    return report("the extent along axis " + llvm::Twine(axis) + " is " + report.text(extent) +
+                  (extent.isNumber() ? "" : ", which may be 0") + ", so there is no " +
+                  "largest or smallest element: expected at least 1");
+  return Shaped{IntegerType::get(operand.getContext(), 64), result->dims};
+}
+
+Inferred running(Value operand, int64_t axis, const Report &report) {
+  if (failed(checkAxis(axis, rankOf(operand), report.at("running_c1"))))
+    return failure();
+  return shapedAs(operand);
+}
+
+Inferred runningExtreme(Value operand, int64_t axis, const Report &report) {
+  if (failed(running(operand, axis, report)))
+    return failure();
+  return {shapedAs(operand), Shaped{IntegerType::get(operand.getContext(), 64), dimsOf(operand)}};
 }
 
 } // namespace mortise::ir

@@ -35,6 +35,9 @@ Dim countOf(llvm::ArrayRef<Dim> dims);
 // Of a static shape: the product, or -1 when it does not fit.
 int64_t countOf(llvm::ArrayRef<int64_t> shape);
 
+// Whether ranks take part together (family Collective).
+bool isCollective(mlir::Operation *op);
+
 // The element type with this name ("f32"); NULL when there is none.
 mlir::Type elementNamed(llvm::StringRef name, mlir::MLIRContext *context);
 // The name of an element type of ours.

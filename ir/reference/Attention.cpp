@@ -44,40 +44,54 @@ struct Heads {
   }
 };
 
-// What the mask does to the score of (batch, head, query, key): added, or `unseen`.
-template <typename T>
-double masked(const Tensor &mask, std::span<const int64_t> strides, int64_t b, int64_t h, int64_t i, int64_t j) {
-  int64_t at = b * strides[0] + h * strides[1] + i * strides[2] + j * strides[3];
-  return mask.dtype() == MORTISE_I1 ? (mask.as<I1>()[at] ? 0 : unseen) : T::load(mask.as<T>()[at]);
-}
+// The mask, or none, at one query: what it does to the score of key j.
+template <typename T> struct Mask {
+  Mask(const Call &call, std::span<const int64_t> strides, int64_t b, int64_t h, int64_t i)
+      : tensor(call.operand(3)), added(tensor && tensor.dtype() != MORTISE_I1),
+        first(b * strides[0] + h * strides[1] + i * strides[2]), stride(strides[3]),
+        last(call.integer("causal") ? i : std::numeric_limits<int64_t>::max()) {}
 
-// One query: its scores, softmax and weighted sum. `scores` has room for K, `sums` for E.
+  double number(int64_t j) const { return j > last ? unseen : T::load(tensor.as<T>()[first + j * stride]); }
+  bool hides(int64_t j) const { return !added && (j > last || (tensor && !tensor.as<I1>()[first + j * stride])); }
+  bool lets(int64_t j) const { return added ? number(j) != unseen : !hides(j); }
+
+  Tensor tensor;
+  bool added;
+  int64_t first, stride, last;
+};
+
+// One query: its scores, softmax and weighted sum. `scores` has room for K, `sums` for E. A weight of 0 counts like
+// others, so that 0 * infinity is NaN.
 template <typename T>
 void attend(const Call &call, const Heads &n, std::span<const int64_t> maskStrides, int64_t row, double *scores,
             double *sums) {
   int64_t i = row % n.Q, h = row / n.Q % n.H, b = row / n.Q / n.H, group = b * n.G + h / (n.H / n.G);
   const auto *query = call.operand(0).as<T>() + row * n.D;
   const auto *keys = call.operand(1).as<T>() + group * n.K * n.D, *values = call.operand(2).as<T>() + group * n.K * n.E;
+  Mask<T> mask(call, maskStrides, b, h, i);
   double scale = findAttribute(call.node, "scale")->f64, largest = unseen, total = 0;
-  int64_t seen = call.integer("causal") ? std::min(i + 1, n.K) : n.K;
-  for (int64_t j = 0; j < seen; ++j) {
-    double mask = call.operand(3) ? masked<T>(call.operand(3), maskStrides, b, h, i, j) : 0, score = 0;
-    for (int64_t d = 0; mask != unseen && d < n.D; ++d)
+  bool sees = !mask.tensor;
+  for (int64_t j = 0; j < n.K; ++j) {
+    double score = 0;
+    for (int64_t d = 0; !mask.hides(j) && d < n.D; ++d)
       score += T::load(query[d]) * T::load(keys[j * n.D + d]);
-    scores[j] = mask == unseen ? unseen : scale * score + mask;
+    score = inRange<T>(scale * inRange<T>(score));
+    scores[j] = mask.hides(j) ? unseen : mask.added ? inRange<T>(score + mask.number(j)) : score;
     largest = maximum(largest, scores[j]);
+    sees = sees || mask.lets(j);
+  }
+  for (int64_t j = 0; j < n.K; ++j) {
+    scores[j] = inRange<T>(std::exp(inRange<T>(scores[j] - largest)));
+    total += scores[j];
   }
   std::fill_n(sums, n.E, 0.0);
-  for (int64_t j = 0; largest != unseen && j < seen; ++j) {
-    if (scores[j] == unseen) // contributes nothing, whatever its value
-      continue;
-    double weight = std::exp(scores[j] - largest);
-    total += weight;
+  for (int64_t j = 0; j < n.K; ++j) {
+    double weight = sees ? inRange<T>(scores[j] / total) : 0;
     for (int64_t e = 0; e < n.E; ++e)
       sums[e] += weight * T::load(values[j * n.E + e]);
   }
   for (int64_t e = 0; e < n.E; ++e)
-    call.result.as<T>()[row * n.E + e] = T::store(largest == unseen ? 0 : sums[e] / total);
+    call.result.as<T>()[row * n.E + e] = T::store(sums[e]);
 }
 
 void run(const Call &call) {
@@ -101,6 +115,45 @@ void run(const Call &call) {
     throw std::bad_alloc();
 }
 
+Refusal checkRope(const Shapes &shapes) {
+  std::span<const int64_t> x = shapes.dims(0);
+  if (x.empty() || x.back() % 2)
+    return shapes.fail("expected x with an even last extent, found " + typeString(shapes.type(0)));
+  for (size_t i : {1, 2}) {
+    std::span<const int64_t> angle = shapes.dims(i);
+    bool fits = shapes.dtype(i) == shapes.dtype(0) && angle.size() == x.size() && angle.back() == x.back();
+    for (size_t d = 0; fits && d < x.size(); ++d)
+      fits = angle[d] == 1 || angle[d] == x[d];
+    if (!fits)
+      return shapes.fail("expected cos and sin that broadcast to " + typeString(shapes.type(0)) + ", found " +
+                         typeString(shapes.type(i)));
+  }
+  return shapes.expect(shapes.dtype(0), x);
+}
+void runRope(const Call &call) {
+  std::span<const int64_t> dims = call.result.dims();
+  int64_t D = dims.back(), half = D / 2;
+  bool interleaved = call.integer("interleaved");
+  auto angles = [&](size_t operand) { // where each element finds its own
+    Shape strides = denseStrides(call.operand(operand).dims());
+    for (size_t d = 0; d < strides.size(); ++d)
+      strides[d] = call.operand(operand).dims()[d] == 1 ? 0 : strides[d];
+    return offsets(dims, strides);
+  };
+  std::vector<int64_t> cosAt = angles(1), sinAt = angles(2);
+  visitFloat(call.result.dtype(), [&](auto type) {
+    using T = decltype(type);
+    const auto *x = call.operand(0).as<T>(), *cos = call.operand(1).as<T>(), *sin = call.operand(2).as<T>();
+    for (int64_t i = 0; i < call.result.count(); ++i) {
+      int64_t d = i % D, partner = interleaved ? d ^ 1 : (d < half ? d + half : d - half);
+      bool negated = interleaved ? d % 2 == 0 : d < half;
+      double other = T::load(x[i - d + partner]), rotated = negated ? -other : other;
+      call.result.as<T>()[i] = T::store(inRange<T>(T::load(x[i]) * T::load(cos[cosAt[size_t(i)]])) +
+                                        inRange<T>(rotated * T::load(sin[sinAt[size_t(i)]])));
+    }
+  });
+}
+
 } // namespace
 
 std::span<const OpSpec> attentionOps() {
@@ -113,6 +166,7 @@ std::span<const OpSpec> attentionOps() {
        {{"causal", MORTISE_ATTRIBUTE_BOOL}, {"scale", MORTISE_ATTRIBUTE_F64}},
        check,
        run},
+      {"rope", 3, 3, 0, DTypes::floating, {{"interleaved", MORTISE_ATTRIBUTE_BOOL}}, checkRope, runRope},
   };
   return ops;
 }

@@ -113,7 +113,7 @@ const OpSpec *findOp(std::string_view op) {
   static const std::unordered_map<std::string_view, const OpSpec *> all = [] {
     std::unordered_map<std::string_view, const OpSpec *> map;
     for (auto family : {elementwiseOps, shapeOps, indexingOps, contractionOps, reductionOps, windowOps,
-                        normalisationOps, attentionOps, randomOps})
+                        normalisationOps, attentionOps, randomOps, quantisationOps, controlFlowOps, collectiveOps})
       for (const OpSpec &spec : family())
         map.emplace(spec.op, &spec);
     return map;
@@ -125,7 +125,24 @@ const OpSpec *findOp(std::string_view op) {
   return found == all.end() ? nullptr : found->second;
 }
 
+int64_t rankCount(const MortiseNode &node) {
+  const OpSpec *spec = findOp(node.op);
+  if (!spec || !spec->runRanks)
+    return 0;
+  const MortiseAttribute *groups = findAttribute(node, "groups");
+  return groups ? static_cast<int64_t>(groups->count) : intAttribute(node, "rank_count");
+}
+
 Refusal refuse(const MortiseNode &node) {
+  if (Refusal refusal = checkNode(node))
+    return refusal;
+  if (int64_t ranks = rankCount(node); ranks > 1)
+    return {MORTISE_REASON_OP,
+            "is for " + std::to_string(ranks) + " ranks, and one is running; interpretRanks runs several"};
+  return {};
+}
+
+Refusal checkNode(const MortiseNode &node) {
   const OpSpec *spec = findOp(node.op);
   if (!spec)
     return {MORTISE_REASON_OP, "the reference has no op of this name"};

@@ -34,6 +34,7 @@ struct Call {
   std::span<const Tensor> results;
   Tensor result; // the first of them
   ParallelFor parallelFor = nullptr;
+  std::span<const std::unique_ptr<Program>> bodies = {}; // of a control flow op
 
   Tensor operand(size_t i) const { return i < operands.size() ? operands[i] : Tensor(); }
   int64_t integer(std::string_view name) const { return intAttribute(node, name); }
@@ -107,6 +108,8 @@ struct OpSpec {
   std::function<Refusal(const Shapes &)> check;
   std::function<void(const Call &)> run; // called unless all results are empty; an empty one may have no memory
   size_t results = 1;                    // or anyNumber, at least one, which `check` then looks at
+  // A collective instead of `run`: the call of every rank at once, rank r's at r.
+  std::function<void(std::span<const Call>)> runRanks = nullptr;
 };
 
 std::span<const OpSpec> elementwiseOps();
@@ -118,6 +121,9 @@ std::span<const OpSpec> windowOps();
 std::span<const OpSpec> normalisationOps();
 std::span<const OpSpec> attentionOps();
 std::span<const OpSpec> randomOps();
+std::span<const OpSpec> quantisationOps();
+std::span<const OpSpec> controlFlowOps();
+std::span<const OpSpec> collectiveOps();
 
 // ---- Indexing
 
@@ -194,6 +200,16 @@ template <typename T> typename T::Compute highestOf() {
     return T::highest;
   else
     return T::dtype == MORTISE_F8E4M3FN ? 448.0 : std::numeric_limits<double>::infinity();
+}
+
+// The range, though not the precision, of the type that composite ops compute in when the element type is T (f32; f64
+// for f64): what leaves it becomes infinity or 0, as it does where each op of a decomposition is rounded.
+template <typename T> double inRange(double value) {
+  if constexpr (T::dtype == MORTISE_F64)
+    return value;
+  if (std::abs(value) >= 0x1.ffffffp127)
+    return std::copysign(std::numeric_limits<double>::infinity(), value);
+  return std::abs(value) <= 0x1p-150 ? std::copysign(0.0, value) : value;
 }
 
 // Sums and products of integers wrap; those of floats are f64's.

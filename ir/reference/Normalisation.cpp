@@ -1,24 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "Activations.h"
 #include "Kernels.h"
-
-#include <numbers>
 
 namespace mortise::reference {
 namespace {
 
 constexpr int32_t number = MORTISE_ATTRIBUTE_I64, real = MORTISE_ATTRIBUTE_F64;
-
-double gelu(double x) { return x * 0.5 * std::erfc(-x / std::numbers::sqrt2); }
-double geluTanh(double x) {
-  double inner = std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x);
-  return x / (1 + std::exp(-2 * inner)); // 0.5 * (1 + tanh(y)) without cancelling
-}
-double silu(double x) {
-  if (x >= 0)
-    return x / (1 + std::exp(-x));
-  double e = std::exp(x);
-  return x * (e / (1 + e));
-}
 
 Refusal sameType(const Shapes &shapes) { return shapes.expect(shapes.dtype(0), shapes.dims(0)); }
 
@@ -63,10 +50,11 @@ template <bool logarithm> void runSoftmax(const Call &call) {
         for (int64_t k = 0; k < view.extent; ++k)
           largest = maximum(largest, T::load(from[k * view.inner]));
         for (int64_t k = 0; k < view.extent; ++k)
-          sum += std::exp(T::load(from[k * view.inner]) - largest);
+          sum += inRange<T>(std::exp(inRange<T>(T::load(from[k * view.inner]) - largest)));
+        sum = inRange<T>(sum);
         for (int64_t k = 0; k < view.extent; ++k) {
-          double shifted = T::load(from[k * view.inner]) - largest;
-          to[k * view.inner] = T::store(logarithm ? shifted - std::log(sum) : std::exp(shifted) / sum);
+          double shifted = inRange<T>(T::load(from[k * view.inner]) - largest);
+          to[k * view.inner] = T::store(logarithm ? shifted - std::log(sum) : inRange<T>(std::exp(shifted)) / sum);
         }
       }
     });
@@ -89,15 +77,16 @@ void normalise(const Call &call, int64_t rows, int64_t length, const std::vector
         double mean = 0, square = 0;
         for (int64_t i = 0; centre && i < length; ++i)
           mean += T::load(from[i]);
-        mean = centre ? mean / static_cast<double>(length) : 0;
-        for (int64_t i = 0; i < length; ++i) {
-          double distance = T::load(from[i]) - mean;
-          square += distance * distance;
-        }
-        double deviation = std::sqrt(square / static_cast<double>(length) + epsilon);
+        mean = centre ? inRange<T>(inRange<T>(mean) / static_cast<double>(length)) : 0;
+        auto distance = [&](int64_t i) { return centre ? inRange<T>(T::load(from[i]) - mean) : T::load(from[i]); };
+        for (int64_t i = 0; i < length; ++i)
+          square += inRange<T>(distance(i) * distance(i));
+        double variance = inRange<T>(inRange<T>(square) / static_cast<double>(length));
+        double root = inRange<T>(1 / std::sqrt(inRange<T>(variance + epsilon)));
         for (int64_t i = 0; i < length; ++i) {
           auto at = static_cast<size_t>(index(r, i));
-          call.result.as<T>()[r * length + i] = T::store((T::load(from[i]) - mean) / deviation * scale[at] + bias[at]);
+          double y = inRange<T>(distance(i) * root);
+          call.result.as<T>()[r * length + i] = T::store(inRange<T>(y * scale[at]) + bias[at]);
         }
       }
     });
@@ -158,11 +147,76 @@ void runBatchNorm(const Call &call) {
     using T = decltype(type);
     for (int64_t row = 0; row < call.result.dims()[0] * channels; ++row) {
       auto c = static_cast<size_t>(row % channels);
-      double deviation = std::sqrt(variance[c] + epsilon);
+      double factor = inRange<T>(scale[c] * inRange<T>(1 / std::sqrt(inRange<T>(variance[c] + epsilon))));
+      double shift = inRange<T>(bias[c] - inRange<T>(mean[c] * factor));
       for (int64_t i = row * inner; i < (row + 1) * inner; ++i)
-        call.result.as<T>()[i] =
-            T::store((T::load(call.operand(0).as<T>()[i]) - mean[c]) / deviation * scale[c] + bias[c]);
+        call.result.as<T>()[i] = T::store(inRange<T>(T::load(call.operand(0).as<T>()[i]) * factor) + shift);
     }
+  });
+}
+
+void runSwiglu(const Call &call) {
+  visitFloat(call.result.dtype(), [&](auto type) {
+    using T = decltype(type);
+    const auto *gate = call.operand(0).as<T>(), *up = call.operand(1).as<T>();
+    for (int64_t i = 0; i < call.result.count(); ++i)
+      call.result.as<T>()[i] = T::store(inRange<T>(silu(T::load(gate[i]))) * T::load(up[i]));
+  });
+}
+
+// ---- Losses
+
+Refusal checkCrossEntropy(const Shapes &shapes) {
+  if (shapes.rank(0) < 1 || (shapes.dtype(1) != MORTISE_I64 && shapes.dtype(1) != MORTISE_I32))
+    return shapes.fail("expected logits of rank 1 or more and i64 or i32 targets, found " + typeString(shapes.type(0)) +
+                       " and " + typeString(shapes.type(1)));
+  std::string_view reduction = stringAttribute(shapes.node, "reduction");
+  if (reduction != "none" && reduction != "mean" && reduction != "sum")
+    return shapes.fail("expected the reduction none, mean or sum, found '" + std::string(reduction) + "'");
+  if (double smoothing = floatAttribute(shapes.node, "label_smoothing"); !(smoothing >= 0 && smoothing <= 1))
+    return shapes.fail("expected a label_smoothing from 0 to 1, found " + std::to_string(smoothing));
+  std::span<const int64_t> rows = shapes.dims(0).first(shapes.dims(0).size() - 1);
+  return firstOf(shapes.expectOperand(1, shapes.dtype(1), rows),
+                 shapes.expect(shapes.dtype(0), reduction == "none" ? rows : std::span<const int64_t>()));
+}
+// Of one row; `target` is one of its classes.
+template <typename T> double loss(const typename T::Storage *row, int64_t classes, int64_t target, double smoothing) {
+  double largest = -std::numeric_limits<double>::infinity(), sum = 0, all = 0;
+  for (int64_t c = 0; c < classes; ++c)
+    largest = maximum(largest, T::load(row[c]));
+  auto shifted = [&](int64_t c) { return inRange<T>(T::load(row[c]) - largest); };
+  for (int64_t c = 0; c < classes; ++c)
+    sum += inRange<T>(std::exp(shifted(c)));
+  double log = inRange<T>(std::log(inRange<T>(sum))), picked = -inRange<T>(shifted(target) - log);
+  if (smoothing == 0)
+    return picked;
+  for (int64_t c = 0; c < classes; ++c)
+    all += inRange<T>(shifted(c) - log);
+  double mean = inRange<T>(inRange<T>(all) / static_cast<double>(classes));
+  return inRange<T>(inRange<T>(picked * (1 - smoothing)) + inRange<T>(mean * -smoothing));
+}
+void runCrossEntropy(const Call &call) {
+  int64_t classes = call.operand(0).dims().back(), ignored = call.integer("ignore_index"), counted = 0;
+  double smoothing = floatAttribute(call.node, "label_smoothing"), total = 0;
+  std::string_view reduction = stringAttribute(call.node, "reduction");
+  visitFloat(call.result.dtype(), [&](auto type) {
+    using T = decltype(type);
+    for (int64_t row = 0; row < call.operand(1).count(); ++row) {
+      int64_t target = visitInt(call.operand(1).dtype(), [&](auto index) {
+        return decltype(index)::load(call.operand(1).as<decltype(index)>()[row]);
+      });
+      double value = target == ignored ? 0 : std::numeric_limits<double>::quiet_NaN();
+      if (target != ignored && target >= 0 && target < classes)
+        value = loss<T>(call.operand(0).as<T>() + row * classes, classes, target, smoothing);
+      total += value;
+      counted += target != ignored;
+      if (reduction == "none")
+        call.result.as<T>()[row] = T::store(value);
+    }
+    if (reduction == "sum")
+      *call.result.as<T>() = T::store(total);
+    else if (reduction == "mean")
+      *call.result.as<T>() = T::store(inRange<T>(total) / static_cast<double>(counted));
   });
 }
 
@@ -172,6 +226,24 @@ std::span<const OpSpec> normalisationOps() {
   static const std::vector<OpSpec> ops = {
       {"relu", 1, 1, 0, DTypes::number, {}, sameType, runRelu},
       {"silu", 1, 1, 0, DTypes::floating, {}, sameType, [](const Call &call) { map(call, silu); }},
+      {"swiglu",
+       2,
+       2,
+       0,
+       DTypes::floating,
+       {},
+       [](const Shapes &shapes) {
+         return firstOf(sameType(shapes), shapes.expectOperand(1, shapes.dtype(0), shapes.dims(0)));
+       },
+       runSwiglu},
+      {"cross_entropy",
+       2,
+       2,
+       0,
+       DTypes::floating,
+       {{"ignore_index", number}, {"label_smoothing", real}, {"reduction", MORTISE_ATTRIBUTE_STRING}},
+       checkCrossEntropy,
+       runCrossEntropy},
       {"gelu", 1, 1, 0, DTypes::floating, {{"approximate", MORTISE_ATTRIBUTE_STRING}}, checkGelu, runGelu},
       {"softmax", 1, 1, 0, DTypes::floating, {{"axis", number}}, checkSoftmax, runSoftmax<false>},
       {"log_softmax", 1, 1, 0, DTypes::floating, {{"axis", number}}, checkSoftmax, runSoftmax<true>},

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "Activations.h"
 #include "Product.h"
 
 #include <array>
@@ -91,7 +92,8 @@ Refusal checkConvolution(const Shapes &shapes) {
     return refusal;
   return shapes.expect(shapes.dtype(0), expected);
 }
-void runConvolution(const Call &call) {
+// `finish` makes the result of an output channel's sum.
+template <typename Finish> void convolve(const Call &call, Finish finish) {
   Windows windows(call, call.operand(1).dims().subspan(2));
   int64_t groups = call.integer("groups"), images = call.operand(0).dims()[0];
   int64_t M = call.operand(1).dims()[0] / groups, channels = call.operand(1).dims()[1];
@@ -108,7 +110,39 @@ void runConvolution(const Call &call) {
           int64_t at = windows.at(windows.starts[size_t(n)], windows.taps[size_t(k % taps)]);
           return at < 0 ? 0.0 : T::load(x[(b * channels + k / taps) * image + at]);
         },
-        [&](int64_t b, int64_t m, int64_t n, double sum) { to[(b * M + m) * N + n] = T::store(sum); });
+        [&](int64_t b, int64_t m, int64_t n, double sum) {
+          to[(b * M + m) * N + n] = T::store(finish(type, b % groups * M + m, sum));
+        });
+  });
+}
+void runConvolution(const Call &call) {
+  convolve(call, [](auto, int64_t, double sum) { return sum; });
+}
+
+Refusal checkFused(const Shapes &shapes) {
+  std::string_view name = stringAttribute(shapes.node, "activation");
+  if (name != "none" && name != "relu" && name != "silu" && name != "gelu" && name != "gelu_tanh")
+    return shapes.fail("expected the activation none, relu, silu, gelu or gelu_tanh, found '" + std::string(name) +
+                       "'");
+  if (Refusal refusal = checkConvolution(shapes))
+    return refusal;
+  Shape channels{shapes.dims(1)[0]};
+  return firstOf(shapes.expectOperand(2, shapes.dtype(0), channels),
+                 shapes.expectOperand(3, shapes.dtype(0), channels));
+}
+void runFused(const Call &call) {
+  std::string_view name = stringAttribute(call.node, "activation");
+  int64_t outputs = call.operand(1).dims()[0];
+  std::vector<double> scale = toDoubles(call.operand(2), outputs, 1), bias = toDoubles(call.operand(3), outputs, -0.0);
+  convolve(call, [&](auto type, int64_t channel, double sum) {
+    using T = decltype(type);
+    double x = inRange<T>(inRange<T>(sum) * scale[size_t(channel)]);
+    x = inRange<T>(x + bias[size_t(channel)]);
+    return name == "relu"        ? maximum(x, 0.0)
+           : name == "silu"      ? silu(x)
+           : name == "gelu"      ? gelu(x)
+           : name == "gelu_tanh" ? geluTanh(x)
+                                 : x;
   });
 }
 
@@ -162,6 +196,19 @@ std::span<const OpSpec> windowOps() {
        {{"dilations", ints}, {"groups", MORTISE_ATTRIBUTE_I64}, {"high", ints}, {"low", ints}, {"strides", ints}},
        checkConvolution,
        runConvolution},
+      {"fused_convolution",
+       2,
+       4,
+       1 << 2 | 1 << 3,
+       DTypes::floating,
+       {{"activation", MORTISE_ATTRIBUTE_STRING},
+        {"dilations", ints},
+        {"groups", MORTISE_ATTRIBUTE_I64},
+        {"high", ints},
+        {"low", ints},
+        {"strides", ints}},
+       checkFused,
+       runFused},
       {"max_pool", 1, 1, 0, DTypes::number, window, checkPool, runMaxPool},
       {"sum_pool", 1, 1, 0, DTypes::number, window, checkPool, runSumPool},
   };

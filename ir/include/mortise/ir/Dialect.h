@@ -15,6 +15,11 @@
 
 #include <mortise/dim.hpp>
 
+namespace mortise::ir {
+struct Writer; // ir/lib/Writer.h
+using Values = llvm::SmallVector<mlir::Value, 2>;
+} // namespace mortise::ir
+
 #include <mortise/ir/Dialect.h.inc>
 #include <mortise/ir/OpInterface.h.inc>
 #define GET_ATTRDEF_CLASSES
@@ -68,6 +73,11 @@ public:
   mlir::LogicalResult unite(DimsAttr dims) const { return unite(dims.getSymbols()); }
 
   mlir::LogicalResult operator()(const llvm::Twine &message) const;
+  // The label of the constraint ("dot_c1", as in the op's description) that is checked next; stands behind the message.
+  const Report &at(llvm::StringRef constraint) const {
+    label = constraint;
+    return *this;
+  }
   mlir::LogicalResult accept(const Inferred &inferred, llvm::SmallVectorImpl<mlir::Type> &types) const;
 
   // For all values of the symbols.
@@ -76,10 +86,12 @@ public:
   Dim simplified(const Dim &dim) const { return dim.isNumber() ? dim : simplify(dim, ranges); }
   std::string text(const Dim &dim) const;
   std::string text(llvm::ArrayRef<Dim> dims) const; // "[2, 4*s]"
+  std::string text(mlir::Type type) const;          // "tensor<2xf32>", "f32 [2, 4*s]"
 
 private:
   std::optional<mlir::Location> location;
   llvm::StringRef op;
+  mutable llvm::StringRef label;
   mutable SymbolsAttr symbols;
   mutable llvm::SmallVector<SymbolRange> ranges;
   mutable bool conflict = false; // operands of two tables
@@ -90,6 +102,13 @@ Inferred sameType(mlir::ValueRange operands, const Report &report);
 
 // The operand's type without `axes`.
 Inferred reduced(mlir::Value operand, llvm::ArrayRef<int64_t> axes, const Report &report);
+
+// The i64 index of an element along `axis`, which disappears and is not empty.
+Inferred argument(mlir::Value operand, int64_t axis, const Report &report);
+
+// The operand's type, for what runs along `axis`; with an i64 index for each element.
+Inferred running(mlir::Value operand, int64_t axis, const Report &report);
+Inferred runningExtreme(mlir::Value operand, int64_t axis, const Report &report);
 
 // What a window sliding over the spatial dimensions of `x` leaves.
 Inferred pooled(mlir::Value x, llvm::ArrayRef<int64_t> window, llvm::ArrayRef<int64_t> strides,

@@ -34,11 +34,14 @@ def Mortise_Dialect : Dialect {
   let extraClassDeclaration = [{
     void registerAttributes();
     void addAttentionOps();
+    void addCollectiveOps();
     void addContractionOps();
     void addControlFlowOps();
     void addElementwiseOps();
     void addIndexingOps();
     void addNormalisationOps();
+    void addQuantisationOps();
+    void addRandomOps();
     void addReductionOps();
     void addShapeOps();
     void addWindowOps();
@@ -123,6 +126,9 @@ def Mortise_OpInterface : OpInterface<"MortiseOp"> {
     StaticInterfaceMethod<"Attributes in order: name '=' C++ storage class ','.", "::llvm::StringRef", "getAttributeSlots">,
     StaticInterfaceMethod<"Has a decomposition (mortise/ir/Decompose.h).", "bool", "isComposite">,
     StaticInterfaceMethod<"Bodies: how many, or -1 for any number.", "int32_t", "getBodySlots">,
+    InterfaceMethod<"What a composite op means in terms of others: a value for each result, converted to its element "
+                    "type by `decompose`. Other ops give nothing.",
+                    "::mortise::ir::Values", "expand", (ins "::mortise::ir::Writer &":$write), "", [{ return {}; }]>,
   ];
 }
 
@@ -146,13 +152,14 @@ class Mortise_Op<string mnemonic, list<Trait> traits = []>
   code inferDeclaration = [{
     static ::mortise::ir::Inferred infer(Adaptor op, const ::mortise::ir::Report &report);
   }];
+  code expandDeclaration = "";
   let extraClassDeclaration = [{
     static uint32_t getSince() { return }] # since # [{; }
     static ::llvm::StringRef getOperandSlots() { return "}] # operandSlots # [{"; }
     static ::llvm::StringRef getAttributeSlots() { return "}] # attributeSlots # [{"; }
     static bool isComposite() { return }] # composite # [{; }
     static int32_t getBodySlots() { return }] # bodies # [{; }
-  }] # inferDeclaration;
+  }] # inferDeclaration # expandDeclaration;
   code foldDefinition = "";
   let extraClassDefinition = [{
     ::llvm::LogicalResult $cppClass::inferReturnTypes(
@@ -175,12 +182,14 @@ class Mortise_SameTypeOp<string mnemonic, list<Trait> traits = []> : Mortise_Op<
   }];
 }
 
-// An op that has a decomposition into core ops.
+// An op that has a decomposition: `expand` in the family's .cpp.
 class Mortise_CompositeOp<string mnemonic, list<Trait> traits = []> : Mortise_Op<mnemonic, traits> {
   let composite = 1;
+  let expandDeclaration = [{ ::mortise::ir::Values expand(::mortise::ir::Writer &write); }];
 }
 class Mortise_SameTypeCompositeOp<string mnemonic, list<Trait> traits = []> : Mortise_SameTypeOp<mnemonic, traits> {
   let composite = 1;
+  let expandDeclaration = [{ ::mortise::ir::Values expand(::mortise::ir::Writer &write); }];
 }
 
 #endif

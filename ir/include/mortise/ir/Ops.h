@@ -7,6 +7,8 @@
 #define GET_OP_CLASSES
 #include <mortise/ir/Attention.h.inc>
 #define GET_OP_CLASSES
+#include <mortise/ir/Collective.h.inc>
+#define GET_OP_CLASSES
 #include <mortise/ir/Contraction.h.inc>
 #define GET_OP_CLASSES
 #include <mortise/ir/ControlFlow.h.inc>
@@ -16,6 +18,10 @@
 #include <mortise/ir/Indexing.h.inc>
 #define GET_OP_CLASSES
 #include <mortise/ir/Normalisation.h.inc>
+#define GET_OP_CLASSES
+#include <mortise/ir/Quantisation.h.inc>
+#define GET_OP_CLASSES
+#include <mortise/ir/Random.h.inc>
 #define GET_OP_CLASSES
 #include <mortise/ir/Reduction.h.inc>
 #define GET_OP_CLASSES

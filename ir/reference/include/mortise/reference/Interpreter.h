@@ -18,6 +18,11 @@ namespace mortise::reference {
 // MORTISE_NEEDS_STATIC, MORTISE_OUT_OF_MEMORY.
 Result<void> interpret(const MortiseGraph &graph, std::span<const void *const> inputs, std::span<void *const> outputs);
 
+// The same on several ranks in lock step, which collectives join; `interpret` is the case of one. `inputs[r]` and
+// `outputs[r]` are rank r's. Every collective has to be for this number of ranks (MORTISE_INVALID_ARGUMENT).
+Result<void> interpretRanks(const MortiseGraph &graph, std::span<const std::vector<const void *>> inputs,
+                            std::span<const std::vector<void *>> outputs);
+
 // Why a node cannot be interpreted.
 struct Refusal {
   MortiseReason reason = MORTISE_REASON_OP;
@@ -40,12 +45,15 @@ public:
   // `graph` has to outlive the program.
   static Result<std::unique_ptr<Program>> compile(const MortiseGraph &graph);
   size_t workspaceBytes() const;
-  // `parallelFor` may be NULL; `nodeNs` NULL or one slot per node, added to. Throws std::bad_alloc only.
+  // `parallelFor` may be NULL; `nodeNs` NULL or one slot per node, added to. Throws std::bad_alloc only. Bodies of
+  // control flow allocate what they need beside the workspace.
   void run(std::span<const void *const> inputs, std::span<void *const> outputs, void *workspace,
            ParallelFor parallelFor, uint64_t *nodeNs) const;
   ~Program();
 
 private:
+  friend Result<void> interpretRanks(const MortiseGraph &graph, std::span<const std::vector<const void *>> inputs,
+                                     std::span<const std::vector<void *>> outputs);
   struct Impl;
   explicit Program(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl;
