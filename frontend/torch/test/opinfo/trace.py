@@ -146,7 +146,7 @@ def compile_graph(module, tensors, device=DEVICE, names=None):
         outputs.append((-1, value.dtype, value.shape, (value.shape, dense_strides(value.shape)), keywords))
         results.append((0, number, None, None, None, None))
     program = builder.compile(())
-    program.configure(tuple(inputs), tuple(outputs), tuple(results))
+    program = program.signature(tuple(inputs), tuple(outputs), tuple(results), ())
     program.bind([None] * len(inputs), [None] * len(inputs))
     return Compiled(program, importer.seeds)
 

@@ -7,6 +7,7 @@ import torch
 
 from .. import dtypes
 from ..dtypes import NAMES, Unsupported
+from ..extents import Extent
 
 HANDLERS = {}
 SCALAR = (bool, int, float)
@@ -18,6 +19,19 @@ def handles(*overloads):
     def register(function):
         for overload in overloads:
             HANDLERS[overload] = function
+        return function
+
+    return register
+
+
+DECOMPOSITIONS = {}
+
+
+def decomposes(*overloads):
+    """Registers a decomposition of ours, which PyTorch traces instead of the overload."""
+
+    def register(function):
+        DECOMPOSITIONS.update(dict.fromkeys(overloads, function))
         return function
 
     return register
@@ -66,9 +80,11 @@ class Value:
 
 
 class Emitter:
-    """Emits ops into a builder. `node` is the FX node at work; `size(x)` makes a number of a symbolic one."""
+    """Emits ops into a builder. `node` is the FX node at work; `size(x)` makes a number of a symbolic one, or an Extent where
+    `table`, the symbols of a region that is compiled for all shapes at once, is given."""
 
-    def __init__(self, builder, size):
+    def __init__(self, builder, size, table=None):
+        self.table = table
         self.builder = builder
         self.size = size
         self.node = None
@@ -82,8 +98,18 @@ class Emitter:
     def op(self, name, *operands, **attributes):
         """The op's Value, or a tuple of Values for an op with several results."""
         ids = tuple([None if v is None else v.id for v in operands])
+        if self.table is not None:
+            attributes = {key: programs(value) for key, value in attributes.items()}
         made = self.builder.op("mortise." + name, ids, attributes, self.location)
-        return Value(*made) if isinstance(made[0], int) else tuple([Value(*one) for one in made])
+        made = [made] if made and isinstance(made[0], int) else made  # TORCH: until every build has the new _native
+        results = [self.described(*r) for r in made]
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def described(self, id, dtype, shape):
+        """A Value from what the builder says of it."""
+        if self.table is not None:
+            shape = tuple([self.table.normalised(n) if isinstance(n, tuple) else n for n in shape])
+        return Value(id, dtype, shape)
 
     def constant(self, value, dtype, shape=()):
         key = (value, type(value), dtype, str(value))  # 0.0 and -0.0 differ
@@ -163,6 +189,9 @@ class Emitter:
         if isinstance(value, Value):
             value = self.convert(value, dtype)
             return self.broadcast(value, shape) if shape != () else value
+        if isinstance(value, Extent):
+            scalar = self.reshape(self.op("extents", shape=(value,)), ())
+            return self.broadcast(self.convert(scalar, dtype), shape)
         if not isinstance(value, SCALAR):
             raise Unsupported(f"scalar operand {value!r}")
         return self.constant(value, dtype, shape)
@@ -171,6 +200,13 @@ class Emitter:
         """Both operands in `dtype` and in their common shape."""
         shape = broadcast_shapes(*[v.shape for v in (lhs, rhs) if isinstance(v, Value)])
         return self.tensor(lhs, dtype, shape), self.tensor(rhs, dtype, shape)
+
+
+def programs(value):
+    """An attribute as the builder takes it."""
+    if isinstance(value, tuple) and any(isinstance(v, Extent) for v in value):
+        return tuple([v.program if isinstance(v, Extent) else v for v in value])
+    return value
 
 
 def broadcast_shapes(*shapes):

@@ -5,7 +5,7 @@ import torch
 
 from .. import dtypes
 from ..dtypes import F64, I64, is_float
-from .core import Value, handles
+from .core import Value, decomposes, handles
 
 aten = torch.ops.aten
 
@@ -102,3 +102,27 @@ def eye(e, rows, columns=None, **_):
 @handles(aten.fill.Scalar, aten.fill.Tensor)
 def fill(e, x, value):
     return e.tensor(value, x.dtype, x.shape) if isinstance(value, Value) else e.constant(value, x.dtype, x.shape)
+
+
+@decomposes(*(getattr(aten.linspace, name) for name in aten.linspace.overloads() if "out" not in name))
+def linspace(start, end, steps, *, dtype=None, **_):
+    """Counted from both ends, as eager; for integers the ends are truncated first, and f64 computes."""
+    dtype = dtype or torch.get_default_dtype()
+    if dtype.is_complex:
+        return NotImplemented
+    wide = dtype if dtype.is_floating_point else torch.float64
+    wide = torch.float32 if wide.itemsize < 4 else wide
+
+    def in_range(value):
+        if isinstance(value, torch.Tensor):
+            return value.to(torch.float64).to(dtype).to(wide)
+        return float(value) if dtype.is_floating_point else float(int(value))
+
+    start, end = in_range(start), in_range(end)
+    count = torch.arange(steps)
+    if steps < 2:
+        return (start + torch.zeros(steps, dtype=wide)).to(dtype)
+    step = (end - start) / (steps - 1)
+    upwards = start + step * count.to(wide)
+    downwards = end - step * (steps - 1 - count).to(wide)
+    return torch.where(count < steps // 2, upwards, downwards).to(dtype)

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Which of PyTorch's decompositions run before the import: its core set, and those listed here, for what has no handler;
-and ours for random numbers."""
+and ours (`decomposes`)."""
 
 import functools
 
 import torch
 from torch._decomp import core_aten_decompositions, get_decompositions
 
-from .core import HANDLERS
-from .random import OURS
+from .core import DECOMPOSITIONS, HANDLERS
 
 aten = torch.ops.aten
 
@@ -42,4 +41,4 @@ LISTED = (
 def table():
     """overload -> function. An overload with a handler stays whole."""
     theirs = {**core_aten_decompositions(), **get_decompositions(LISTED)}
-    return {op: f for op, f in {**theirs, **OURS}.items() if op not in HANDLERS}
+    return {op: f for op, f in {**theirs, **DECOMPOSITIONS}.items() if op not in HANDLERS}

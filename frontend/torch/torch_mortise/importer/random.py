@@ -7,7 +7,7 @@ import math
 import torch
 
 from ..dtypes import NAMES, number
-from .core import handles
+from .core import decomposes, handles
 
 aten = torch.ops.aten
 library = torch.library.Library("mortise", "FRAGMENT")
@@ -53,17 +53,6 @@ def random_numbers(e, seed, shape, *, dtype, kind):
 
 
 # ---- decompositions: in terms of the two ops above ------------------------------------------------------
-
-OURS = {}
-
-
-def decomposes(*overloads):
-    def register(function):
-        OURS.update(dict.fromkeys(overloads, function))
-        return function
-
-    return register
-
 
 def drawn(shape, dtype, kind="uniform"):
     made = torch.ops.mortise.random
