@@ -77,7 +77,8 @@ static PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_native", "libmortise f
 PyMODINIT_FUNC PyInit__native() {
   using namespace mortise::torch_door;
   Ref module(PyModule_Create(&definition));
-  if (!module || !addSessionType(module.get()) || !addBuilderType(module.get()) || !addProgramType(module.get()))
+  if (!module || !addSessionType(module.get()) || !addBuilderType(module.get()) || !addProgramType(module.get()) ||
+      !addExtents(module.get()))
     return nullptr;
   return module.release();
 }

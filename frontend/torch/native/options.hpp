@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Reads Python sequences of strings and of integers into C arrays.
+// Reads Python sequences of strings, of integers and of extents into C arrays.
 #pragma once
 
 #include "python.hpp"
@@ -50,5 +50,62 @@ public:
 private:
   std::vector<int64_t> numbers;
 };
+
+// A tuple whose entries are numbers, or postfix programs over symbols: tuples op, value, op, value, ...
+class Extents {
+public:
+  bool read(PyObject *tuple) {
+    if (!PyTuple_Check(tuple)) {
+      PyErr_Format(PyExc_TypeError, "expected a tuple of int or of programs, found %R", tuple);
+      return false;
+    }
+    const auto count = static_cast<size_t>(PyTuple_Size(tuple));
+    numbers.resize(count);
+    steps.resize(count);
+    bool symbolic = false;
+    for (size_t i = 0; i < count; ++i) {
+      PyObject *entry = PyTuple_GetItem(tuple, static_cast<Py_ssize_t>(i));
+      if (!PyTuple_Check(entry)) {
+        numbers[i] = PyLong_AsLongLong(entry);
+        steps[i] = {{MORTISE_EXPR_CONST, 0, numbers[i]}};
+        continue;
+      }
+      symbolic = true;
+      numbers[i] = MORTISE_DYNAMIC;
+      if (!readProgram(entry, steps[i]))
+        return false;
+    }
+    if (symbolic)
+      for (const std::vector<MortiseExprStep> &program : steps)
+        programs.push_back({program.data(), program.size()});
+    return !PyErr_Occurred();
+  }
+  static bool readProgram(PyObject *tuple, std::vector<MortiseExprStep> &steps) {
+    Integers numbers;
+    if (!numbers.read(tuple))
+      return false;
+    for (size_t i = 0; i + 1 < numbers.size(); i += 2)
+      steps.push_back({static_cast<int32_t>(numbers[i]), 0, numbers[i + 1]});
+    return true;
+  }
+  const int64_t *data() const { return numbers.data(); }
+  size_t size() const { return numbers.size(); }
+  const MortiseExpr *exprs() const { return programs.empty() ? nullptr : programs.data(); } // NULL: all are numbers
+
+private:
+  std::vector<int64_t> numbers;
+  std::vector<std::vector<MortiseExprStep>> steps;
+  std::vector<MortiseExpr> programs;
+};
+
+// A program as Extents reads it.
+inline PyObject *programTuple(const MortiseExprStep *steps, size_t count) {
+  PyObject *tuple = PyTuple_New(static_cast<Py_ssize_t>(2 * count));
+  for (size_t i = 0; tuple && i < count; ++i) {
+    PyTuple_SetItem(tuple, static_cast<Py_ssize_t>(2 * i), PyLong_FromLong(steps[i].op));
+    PyTuple_SetItem(tuple, static_cast<Py_ssize_t>(2 * i + 1), PyLong_FromLongLong(steps[i].value));
+  }
+  return tuple;
+}
 
 } // namespace mortise::torch_door

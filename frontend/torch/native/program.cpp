@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Program: one compiled region and how PyTorch's tensors meet it. `run` is the hot path: it reads the tensors through
-// DLPack, checks constants by address and version, allocates the outputs with eager's strides, and runs without the
-// GIL.
+// Program: one compiled region and how PyTorch's tensors meet it. A Signature is a program with the numbers of one set of
+// shapes; all signatures of a program share its constants. `run` is the hot path: it reads the tensors through DLPack,
+// checks constants by address and version, allocates the outputs with eager's strides, and runs without the GIL.
 #include "options.hpp"
 #include "python.hpp"
 
+#include <memory>
 #include <mutex>
 #include <shared_mutex>
-#include <tuple>
 #include <vector>
 
 namespace mortise::torch_door {
@@ -23,9 +23,6 @@ struct Input {
   std::vector<int64_t> dims, strides; // as the caller's tensor has them
   std::vector<int64_t> programDims;   // in order of memory, as the program sees them
   Ref dimsTuple, stridesTuple;
-  // Constants: what was bound.
-  void *address = nullptr;
-  int64_t version = -1; // -1: an inference tensor, which has none
 };
 
 struct Output {
@@ -43,20 +40,34 @@ struct Result {
   Ref size, strides, shift; // views
 };
 
+// What the signatures of one program share; owned by them and by the program.
+struct Shared {
+  MortiseProgram *program;
+  Ref session;
+  struct Constant {
+    void *address = nullptr;
+    int64_t version = -1; // -1: an inference tensor, which has none
+  };
+  std::vector<Constant> constants; // per input, what was bound
+  std::vector<Ref> keptAlive;
+  bool bound = false;
+  std::shared_mutex mutex; // shared by runs, exclusive for bind; taken only without the GIL
+
+  ~Shared() { mortise_program_destroy(program); }
+};
+
 struct Binding {
+  std::shared_ptr<Shared> shared;
   std::vector<Input> inputs;
   std::vector<Output> outputs;
   std::vector<Result> results;
-  std::vector<Ref> keptAlive;
-  bool bound = false;
+  std::vector<int64_t> symbols; // their values, in the builder's order
   bool hasState = false;
-  std::shared_mutex mutex; // shared by runs, exclusive for bind; taken only without the GIL
 };
 
+// A program as compiled (no inputs, not to be run), or one of its signatures.
 struct ProgramObject {
-  PyObject_HEAD MortiseProgram *program;
-  PyObject *session;
-  Binding *binding;
+  PyObject_HEAD Binding *binding;
 };
 
 constexpr size_t inlineCount = 512;
@@ -177,7 +188,7 @@ bool checkInput(const dlpack::Tensor &tensor, const Input &input, Py_ssize_t num
 class Call {
 public:
   Call(ProgramObject &object, PyObject *arguments)
-      : object(object), binding(*object.binding), arguments(arguments), pointers(binding.inputs.size()),
+      : binding(*object.binding), shared(*binding.shared), arguments(arguments), pointers(binding.inputs.size()),
         outputPointers(binding.outputs.size()), copies(binding.inputs.size()), outputs(binding.outputs.size()) {}
 
   PyObject *run(bool profile) {
@@ -189,9 +200,10 @@ public:
     if (!allocateOutputs())
       return nullptr;
     MortiseStatus *status = withoutGil([&] {
-      std::shared_lock lock(binding.mutex);
+      std::shared_lock lock(shared.mutex);
       return profile ? runProfile()
-                     : mortise_program_run_pointers(object.program, pointers.data(), outputPointers.data());
+                     : mortise_program_run_pointers(shared.program, pointers.data(), outputPointers.data(),
+                                                    binding.symbols.empty() ? nullptr : binding.symbols.data());
     });
     if (!check(status) || !finishState())
       return nullptr;
@@ -203,7 +215,7 @@ private:
 
   // `stale`: an input whose bound constant is no longer what the caller passes.
   bool readInputs(Py_ssize_t &stale) {
-    if (!binding.bound) {
+    if (!shared.bound) {
       stale = static_cast<Py_ssize_t>(binding.inputs.size());
       return true;
     }
@@ -216,7 +228,9 @@ private:
       if (!tensorObject || !readTensor(tensorObject, tensor))
         return false;
       if (input.role == Role::Constant) {
-        if (address(tensor) != input.address || (input.version >= 0 && readVersion(tensorObject) != input.version)) {
+        const Shared::Constant &constant = shared.constants[i];
+        if (address(tensor) != constant.address ||
+            (constant.version >= 0 && readVersion(tensorObject) != constant.version)) {
           stale = static_cast<Py_ssize_t>(i);
           return true;
         }
@@ -316,12 +330,12 @@ private:
     }
     for (size_t i = 0; i < binding.outputs.size(); ++i)
       outPointers.push_back(add(outputPointers[i], binding.outputs[i].dtypeNumber, binding.outputs[i].programDims));
-    return mortise_program_profile(object.program, inputPointers.data(), inputPointers.size(), outPointers.data(),
+    return mortise_program_profile(shared.program, inputPointers.data(), inputPointers.size(), outPointers.data(),
                                    outPointers.size());
   }
 
-  ProgramObject &object;
   Binding &binding;
+  Shared &shared;
   PyObject *arguments;
   Scratch<const void *> pointers;
   Scratch<void *> outputPointers;
@@ -371,27 +385,46 @@ bool configureInputs(Binding &binding, PyObject *inputs) {
   return !PyErr_Occurred();
 }
 
-// configure(inputs, outputs, results), once: see torch_mortise/region.py for what the tuples hold.
-PyObject *programConfigure(PyObject *self, PyObject *arguments) {
-  Binding &binding = *as<ProgramObject>(self)->binding;
-  PyObject *inputs, *outputs, *results;
-  if (!PyArg_ParseTuple(arguments, "O!O!O!:configure", &PyTuple_Type, &inputs, &PyTuple_Type, &outputs, &PyTuple_Type,
-                        &results) ||
-      !configureInputs(binding, inputs))
+PyObject *makeProgram(std::shared_ptr<Shared> shared) {
+  auto allocate = reinterpret_cast<allocfunc>(PyType_GetSlot(programType, Py_tp_alloc));
+  PyObject *self = allocate(programType, 0);
+  if (!self)
     return nullptr;
+  as<ProgramObject>(self)->binding = new Binding();
+  as<ProgramObject>(self)->binding->shared = std::move(shared);
+  return self;
+}
+
+bool configureOutputs(Binding &binding, PyObject *outputs) {
   for (Py_ssize_t i = 0; i < PyTuple_Size(outputs); ++i) {
     Output output;
     long long alias;
     PyObject *positional, *keywords, *dims;
     if (!PyArg_ParseTuple(PyTuple_GetItem(outputs, i), "LiOOO", &alias, &output.dtypeNumber, &dims, &positional,
                           &keywords))
-      return nullptr;
+      return false;
     output.aliasInput = alias;
     output.programDims = integers(dims);
     output.arguments = Ref::borrow(positional);
     output.keywords = Ref::borrow(keywords);
     binding.outputs.push_back(std::move(output));
   }
+  return true;
+}
+
+// signature(inputs, outputs, results, symbols): see torch_mortise/region.py for what the tuples hold.
+PyObject *programSignature(PyObject *self, PyObject *arguments) {
+  PyObject *inputs, *outputs, *results, *symbols;
+  if (!PyArg_ParseTuple(arguments, "O!O!O!O!:signature", &PyTuple_Type, &inputs, &PyTuple_Type, &outputs, &PyTuple_Type,
+                        &results, &PyTuple_Type, &symbols))
+    return nullptr;
+  Ref made(makeProgram(as<ProgramObject>(self)->binding->shared));
+  if (!made)
+    return nullptr;
+  Binding &binding = *as<ProgramObject>(made.get())->binding;
+  binding.symbols = integers(symbols);
+  if (!configureInputs(binding, inputs) || !configureOutputs(binding, outputs))
+    return nullptr;
   for (Py_ssize_t i = 0; i < PyTuple_Size(results); ++i) {
     Result result;
     int source;
@@ -406,23 +439,21 @@ PyObject *programConfigure(PyObject *self, PyObject *arguments) {
     result.shift = Ref::borrow(shift);
     binding.results.push_back(std::move(result));
   }
-  if (PyErr_Occurred())
-    return nullptr;
-  Py_RETURN_NONE;
+  return PyErr_Occurred() ? nullptr : made.release();
 }
 
 // bind(sources, tensors): per input the caller's tensor and the dense one to read (often the same), None where not
 // constant.
 PyObject *programBind(PyObject *self, PyObject *arguments) {
-  auto *object = as<ProgramObject>(self);
-  Binding &binding = *object->binding;
+  Binding &binding = *as<ProgramObject>(self)->binding;
+  Shared &shared = *binding.shared;
   PyObject *sources, *tensors;
   if (!PyArg_ParseTuple(arguments, "O!O!:bind", &PyList_Type, &sources, &PyList_Type, &tensors))
     return nullptr;
   size_t count = binding.inputs.size();
   std::vector<MortiseTensor> described(count);
   std::vector<const MortiseTensor *> pointers(count, nullptr);
-  std::vector<std::pair<void *, int64_t>> seen(count);
+  std::vector<Shared::Constant> seen(count);
   std::vector<Ref> keep;
   for (size_t i = 0; i < count; ++i) {
     Input &input = binding.inputs[i];
@@ -443,48 +474,45 @@ PyObject *programBind(PyObject *self, PyObject *arguments) {
     keep.push_back(Ref::borrow(dense));
   }
   MortiseStatus *status = withoutGil([&] {
-    std::unique_lock lock(binding.mutex);
-    return mortise_program_bind(object->program, pointers.data(), count);
+    std::unique_lock lock(shared.mutex);
+    return mortise_program_bind(shared.program, pointers.data(), count);
   });
   if (!check(status)) {
-    binding.bound = false;
+    shared.bound = false;
     return nullptr;
   }
-  for (size_t i = 0; i < count; ++i)
-    std::tie(binding.inputs[i].address, binding.inputs[i].version) = seen[i];
-  binding.keptAlive.swap(keep);
-  binding.bound = true;
+  shared.constants.swap(seen);
+  shared.keptAlive.swap(keep);
+  shared.bound = true;
   Py_RETURN_NONE;
 }
 
 PyObject *programInvalidate(PyObject *self, PyObject *) {
-  as<ProgramObject>(self)->binding->bound = false;
+  as<ProgramObject>(self)->binding->shared->bound = false;
   Py_RETURN_NONE;
 }
 
 PyObject *programReport(PyObject *self, PyObject *) {
   char *json = nullptr;
-  if (!check(mortise_program_report(as<ProgramObject>(self)->program, &json)))
+  if (!check(mortise_program_report(as<ProgramObject>(self)->binding->shared->program, &json)))
     return nullptr;
   PyObject *result = PyUnicode_FromString(json);
   mortise_string_destroy(json);
   return result;
 }
 
-PyObject *programHandle(PyObject *self, void *) { return PyLong_FromVoidPtr(as<ProgramObject>(self)->program); }
+PyObject *programHandle(PyObject *self, void *) { return PyLong_FromVoidPtr(as<ProgramObject>(self)->binding->shared->program); }
 
 void programDealloc(PyObject *self) {
   PyTypeObject *type = Py_TYPE(self);
-  auto *object = as<ProgramObject>(self);
-  mortise_program_destroy(object->program);
-  delete object->binding;
-  Py_XDECREF(object->session);
+  delete as<ProgramObject>(self)->binding;
   reinterpret_cast<freefunc>(PyType_GetSlot(type, Py_tp_free))(self);
   Py_DECREF(type);
 }
 
 PyMethodDef methods[] = {
-    {"configure", programConfigure, METH_VARARGS, "configure(inputs, outputs, results), once after compile"},
+    {"signature", programSignature, METH_VARARGS,
+     "signature(inputs, outputs, results, symbols) -> the program for these numbers, to bind and run"},
     {"bind", programBind, METH_VARARGS, "bind(sources, tensors): packs constants"},
     {"invalidate", programInvalidate, METH_NOARGS, "The next call binds again."},
     {"run", programRun, METH_O, "run(arguments) -> results, or the number of a stale constant"},
@@ -499,17 +527,10 @@ PyType_Spec spec = {"torch_mortise._native.Program", sizeof(ProgramObject), 0,
 } // namespace
 
 PyObject *wrapProgram(MortiseProgram *program, PyObject *session) {
-  auto allocate = reinterpret_cast<allocfunc>(PyType_GetSlot(programType, Py_tp_alloc));
-  PyObject *self = allocate(programType, 0);
-  if (!self) {
-    mortise_program_destroy(program);
-    return nullptr;
-  }
-  auto *object = as<ProgramObject>(self);
-  object->program = program;
-  object->session = Ref::borrow(session).release();
-  object->binding = new Binding();
-  return self;
+  auto shared = std::make_shared<Shared>();
+  shared->program = program;
+  shared->session = Ref::borrow(session);
+  return makeProgram(std::move(shared));
 }
 
 PyObject *addProgramType(PyObject *module) {

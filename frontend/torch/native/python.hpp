@@ -64,6 +64,7 @@ inline bool check(MortiseStatus *status) { return !status || raise(status); }
 PyObject *addSessionType(PyObject *module);
 PyObject *addBuilderType(PyObject *module);
 PyObject *addProgramType(PyObject *module);
+PyObject *addExtents(PyObject *module);
 PyObject *wrapProgram(MortiseProgram *program, PyObject *session);
 
 template <typename T> T *as(PyObject *object) { return reinterpret_cast<T *>(object); }

@@ -74,15 +74,27 @@ static void builderDealloc(PyObject *self) {
   Py_DECREF(type);
 }
 
-// (value, dtype, dims) of a value just made.
+// (value, dtype, dims) of a value just made; a symbolic extent is a program.
 static PyObject *describe(MortiseBuilder *builder, uint32_t value) {
   const MortiseType *type;
   if (!check(mortise_builder_type(builder, value, &type)))
     return nullptr;
   Ref dims(PyTuple_New(type->rank));
   for (int32_t i = 0; dims && i < type->rank; ++i)
-    PyTuple_SetItem(dims.get(), i, PyLong_FromLongLong(type->dims[i]));
+    PyTuple_SetItem(dims.get(), i,
+                    type->dims[i] == MORTISE_DYNAMIC ? programTuple(type->dim_exprs[i].steps, type->dim_exprs[i].count)
+                                                     : PyLong_FromLongLong(type->dims[i]));
   return dims ? Py_BuildValue("IiO", value, type->dtype, dims.get()) : nullptr;
+}
+
+static PyObject *builderSymbol(PyObject *self, PyObject *arguments) {
+  const char *name;
+  long long min, max, divisor;
+  uint32_t number;
+  if (!PyArg_ParseTuple(arguments, "sLLL:symbol", &name, &min, &max, &divisor) ||
+      !check(mortise_builder_symbol(as<BuilderObject>(self)->builder, name, min, max, divisor, &number)))
+    return nullptr;
+  return PyLong_FromUnsignedLong(number);
 }
 
 static PyObject *builderInput(PyObject *self, PyObject *arguments) {
@@ -90,19 +102,20 @@ static PyObject *builderInput(PyObject *self, PyObject *arguments) {
   int dtype;
   unsigned flags;
   PyObject *dims;
-  Integers extents;
+  Extents extents;
   if (!PyArg_ParseTuple(arguments, "siO!I:input", &name, &dtype, &PyTuple_Type, &dims, &flags) || !extents.read(dims))
     return nullptr;
   MortiseType type{sizeof(MortiseType)};
   type.dtype = dtype;
   type.rank = static_cast<int32_t>(extents.size());
   type.dims = extents.data();
+  type.dim_exprs = extents.exprs();
   uint32_t value;
   MortiseBuilder *builder = as<BuilderObject>(self)->builder;
   return check(mortise_builder_input(builder, name, &type, flags, &value)) ? describe(builder, value) : nullptr;
 }
 
-// Attributes of one op, from a dictionary: bool, int, float, str, tuple of int, or (dtype, dims, bytes) for a literal.
+// Attributes of one op, from a dictionary: bool, int, float, str, tuple of extents, or (dtype, dims, bytes) for a literal.
 namespace {
 class Attributes {
 public:
@@ -138,11 +151,12 @@ private:
     } else if (PyTuple_Check(value)) {
       if (PyTuple_Size(value) == 3 && PyBytes_Check(PyTuple_GetItem(value, 2)))
         return fillTensor(attribute, value);
-      Integers &numbers = integers.emplace_back();
+      Extents &numbers = extents.emplace_back();
       if (!numbers.read(value))
         return false;
       attribute.kind = MORTISE_ATTRIBUTE_I64_ARRAY;
       attribute.i64s = numbers.data();
+      attribute.exprs = numbers.exprs();
       attribute.count = numbers.size();
     } else {
       PyErr_Format(PyExc_TypeError, "attribute %s: expected bool, int, float, str or tuple, found %R", attribute.name,
@@ -153,16 +167,16 @@ private:
   }
 
   bool fillTensor(MortiseAttribute &attribute, PyObject *literal) {
-    Integers &extents = integers.emplace_back();
+    Extents &dims = extents.emplace_back();
     char *bytes;
     Py_ssize_t length;
-    if (!extents.read(PyTuple_GetItem(literal, 1)) ||
+    if (!dims.read(PyTuple_GetItem(literal, 1)) ||
         PyBytes_AsStringAndSize(PyTuple_GetItem(literal, 2), &bytes, &length) < 0)
       return false;
     MortiseType &type = types.emplace_back(MortiseType{sizeof(MortiseType)});
     type.dtype = static_cast<int32_t>(PyLong_AsLong(PyTuple_GetItem(literal, 0)));
-    type.rank = static_cast<int32_t>(extents.size());
-    type.dims = extents.data();
+    type.rank = static_cast<int32_t>(dims.size());
+    type.dims = dims.data();
     attribute.kind = MORTISE_ATTRIBUTE_TENSOR;
     attribute.tensor_type = &type;
     attribute.tensor_data = bytes;
@@ -171,13 +185,14 @@ private:
   }
 
   std::deque<MortiseAttribute> attributes; // deques: addresses stay
-  std::deque<Integers> integers;
+  std::deque<Extents> extents;
   std::deque<MortiseType> types;
   std::vector<const MortiseAttribute *> pointers;
 };
 } // namespace
 
-// op(name, operands, attributes, location): operands are value numbers, None for one left out.
+// op(name, operands, attributes, location): operands are value numbers, None for one left out. A tuple of results.
+constexpr size_t maxResults = 16; // of one op; no op without bodies has more than three
 static PyObject *builderOp(PyObject *self, PyObject *arguments) {
   const char *name, *location;
   PyObject *operandTuple, *dictionary;
@@ -192,13 +207,20 @@ static PyObject *builderOp(PyObject *self, PyObject *arguments) {
   Attributes attributes;
   if (PyErr_Occurred() || !attributes.read(dictionary))
     return nullptr;
-  uint32_t result;
+  uint32_t results[maxResults];
   size_t count = 0;
   MortiseBuilder *builder = as<BuilderObject>(self)->builder;
   if (!check(mortise_builder_op(builder, name, operands.data(), operands.size(), attributes.data(), attributes.size(),
-                                location, &result, 1, &count)))
+                                location, results, maxResults, &count)))
     return nullptr;
-  return describe(builder, result);
+  Ref tuple(PyTuple_New(static_cast<Py_ssize_t>(count)));
+  for (size_t i = 0; tuple && i < count; ++i) {
+    PyObject *described = describe(builder, results[i]);
+    if (!described)
+      return nullptr;
+    PyTuple_SetItem(tuple.get(), static_cast<Py_ssize_t>(i), described);
+  }
+  return tuple.release();
 }
 
 static PyObject *builderOutput(PyObject *self, PyObject *arguments) {
@@ -234,8 +256,9 @@ static PyObject *builderCompile(PyObject *self, PyObject *arguments) {
 static PyMethodDef sessionMethods[] = {
     {"describe", sessionDescribe, METH_NOARGS, "JSON: plugins, devices, configuration."}, {}};
 static PyMethodDef builderMethods[] = {
+    {"symbol", builderSymbol, METH_VARARGS, "symbol(name, min, max, divisor) -> its number; before any input"},
     {"input", builderInput, METH_VARARGS, "input(name, dtype, dims, flags) -> (value, dtype, dims)"},
-    {"op", builderOp, METH_VARARGS, "op(name, operands, attributes, location) -> (value, dtype, dims)"},
+    {"op", builderOp, METH_VARARGS, "op(name, operands, attributes, location) -> ((value, dtype, dims), ...)"},
     {"output", builderOutput, METH_VARARGS, "output(value, alias_input)"},
     {"text", builderText, METH_NOARGS, "The graph so far as MLIR text."},
     {"compile", builderCompile, METH_VARARGS, "compile(options) -> Program; empties the builder"},

@@ -87,9 +87,7 @@ class CompiledGraph:
         self.attributes = {n: getattr_path(module, n.target) for n in nodes if n.op == "get_attr"}
         for node, tensor in self.attributes.items():
             node.meta.setdefault("val", tensor)
-        self.mutations = {
-            n: (n.args[0], n.args[1]) for n in nodes if n.target is aten.copy_.default and n.args[0].op == "placeholder"
-        }
+        self.mutations = {n: (n.args[0], n.args[1]) for n in nodes if n.target is aten.copy_.default and n.args[0].op == "placeholder"}
         mutated = {target for target, _ in self.mutations.values()}
         self.constants = {self.placeholders[i] for i in static_inputs if i < len(self.placeholders)} - mutated
         self.constants = {n for n in self.constants if isinstance(n.meta.get("val"), torch.Tensor)}
@@ -111,9 +109,7 @@ class CompiledGraph:
             if node.op != "call_function" or node in self.mutations or not is_tensor(node):
                 continue
             reason = f"shapes that depend on data ({data_dependent})" if data_dependent else unsupported_reason(node)
-            if reason is None and any(
-                isinstance(n.meta.get("val"), torch.Tensor) and unsupported_value(n) for n in node.all_input_nodes
-            ):
+            if reason is None and any(isinstance(n.meta.get("val"), torch.Tensor) and unsupported_value(n) for n in node.all_input_nodes):
                 reason = next(unsupported_value(n) for n in node.all_input_nodes if unsupported_value(n))
             if reason:
                 self.reasons[node] = reason
@@ -135,15 +131,15 @@ class CompiledGraph:
                     self.prepare_whole(segments.get(0, []))
                 else:
                     self.prepare_steps()
-                if not self.key:
-                    for region in self.regions:
+                for region in self.regions:
+                    if self.key:
+                        region.compile_ahead()
+                    else:
                         self.compile(region, ())
                 return self.check_requirement()
             except NodeUnsupported as error:
                 self.refuse(error.node, error.reason)
-        raise MortiseError(
-            INTERNAL, f"{self.name}: no partition stands; the last refusals: {list(self.reasons.items())[-3:]}"
-        )
+        raise MortiseError(INTERNAL, f"{self.name}: no partition stands; the last refusals: {list(self.reasons.items())[-3:]}")
 
     def compile(self, region, key):
         try:
@@ -172,8 +168,7 @@ class CompiledGraph:
             listed = "; ".join(f"{n.target} ({n.name}): {r}" for n, r in self.eager_nodes()[:8])
             raise MortiseError(
                 UNSUPPORTED,
-                f"required {require}, found {covered:.1f}%: in eager are {listed}; ask for less, or choose "
-                "another device",
+                f"required {require}, found {covered:.1f}%: in eager are {listed}; ask for less, or choose another device",
             )
 
     def refuse(self, node, reason):
@@ -182,9 +177,7 @@ class CompiledGraph:
         self.spread_to_getitem()
 
     def region(self, name, nodes, arguments, wanted, states):
-        made = Region(
-            name, nodes, arguments, wanted, states, self.constants, self.key, self.attributes, self.options, self.limit
-        )
+        made = Region(name, nodes, arguments, wanted, states, self.constants, self.key, self.attributes, self.options, self.limit)
         self.regions.append(made)
         return made
 
@@ -225,9 +218,7 @@ class CompiledGraph:
                 for node in self.partition.with_floating(later, [])
                 for s in node.all_input_nodes
             }
-            wanted = [
-                n for n in nodes if isinstance(n.meta.get("val"), torch.Tensor) and (n in readers or n in needed_later)
-            ]
+            wanted = [n for n in nodes if isinstance(n.meta.get("val"), torch.Tensor) and (n in readers or n in needed_later)]
             if number % 2 == 0:
                 states = {t: s for t, s in self.mutations.values() if handled.get(t) == number}
                 self.add_program(number, self.partition.with_floating(nodes, wanted), wanted, states)
@@ -276,7 +267,7 @@ class CompiledGraph:
             if not self.key:
                 raise
             try:
-                self.refuse_uncompiled(next(r for r in self.regions if key not in r.specialisations), error)
+                self.refuse_uncompiled(next(r for r in self.regions if not r.serves(key)), error)
             except NodeUnsupported as refused:
                 return self.call_again(arguments, refused)
 

@@ -1,9 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """How a tensor's elements lie in memory, and which tensors are views of others."""
 
+import functools
 import operator
 
 from .importer.shape import VIEWS
+
+
+def _compare(strides, i, j):
+    """Larger strides first; equal ones in the dimensions' order. Symbolic strides compare where their ranges decide."""
+    return 0 if strides[i] == strides[j] else -1 if strides[i] >= strides[j] else 1
 
 
 def memory_order(shape, strides):
@@ -11,7 +17,7 @@ def memory_order(shape, strides):
     if 0 in shape:
         return tuple(range(len(shape)))
     # dimensions of extent 1 have any stride: they stay beside their right neighbour
-    order = sorted((i for i, n in enumerate(shape) if n != 1), key=lambda i: -strides[i])
+    order = sorted((i for i, n in enumerate(shape) if n != 1), key=functools.cmp_to_key(lambda i, j: _compare(strides, i, j)))
     expected = 1
     for i in reversed(order):
         if strides[i] != expected:
@@ -26,7 +32,7 @@ def dense_strides(shape):
     strides, step = [0] * len(shape), 1
     for i in reversed(range(len(shape))):
         strides[i] = step
-        step *= max(shape[i], 1)
+        step = step * max(shape[i], 1)
     return tuple(strides)
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""A part of an FX graph that runs as one program: import, compile, specialise, bind, call."""
+"""A part of an FX graph that runs as one program: import, compile, bind, call. A region with symbols is compiled once for all
+shapes; where that cannot be, once for each."""
 
 import collections
 import logging
@@ -14,13 +15,16 @@ import torch.fx
 
 from . import _library, dtypes
 from .errors import MortiseError, Unsupported
-from .importer import HANDLERS, Emitter, Value
+from .extents import NeedsNumbers, at
+from .importer import HANDLERS, Emitter
+from .importer.core import programs
 from .layout import dense_strides, inverse, memory_order, view_source
 
 log = logging.getLogger("torch_mortise")
 aten = torch.ops.aten
 CONSTANT, STATE = 1, 2  # MortiseValueFlag
 LITERAL_ELEMENTS = 64  # tensors that a graph holds itself become literals up to this size
+SIGNATURES = 256  # sets of numbers that a program remembers
 REBINDS = 16  # a constant that changes more often becomes an ordinary input
 # where a result comes from: native/program.cpp, enum Source
 OUTPUT, ARGUMENT, OUTPUT_VIEW, ARGUMENT_VIEW, OBJECT = range(5)
@@ -37,10 +41,10 @@ class NodeUnsupported(Exception):
 
 
 class Importer(Emitter):
-    """Imports the nodes of one region for given numbers."""
+    """Imports the nodes of one region, for given numbers or for all (symbols.Numbers, symbols.Symbols)."""
 
     def __init__(self, region, numbers, builder):
-        super().__init__(builder, numbers)
+        super().__init__(builder, numbers, getattr(numbers, "table", None))
         self.region, self.numbers = region, numbers
         self.environment = {}
         self.inputs = []  # tuples for Program.configure
@@ -69,7 +73,7 @@ class Importer(Emitter):
         position = self.region.position.get(node, -1)
         flags = STATE if node in self.region.states else CONSTANT if node in self.region.constants else 0
         memory_shape = tuple([shape[i] for i in order])
-        value = Value(*self.builder.input(node.name, dtype, memory_shape, flags))
+        value = self.described(*self.builder.input(node.name, dtype, programs(memory_shape), flags))
         role = 2 if flags == STATE else 1 if flags == CONSTANT else 0
         self.inputs.append((position, role, dtype, shape, strides, memory_shape))
         self.input_nodes.append(node)
@@ -148,9 +152,7 @@ class Outputs:
             source = view_source(source)
         if source is None or source in self.region.states:
             return False
-        self.results.append(
-            (ARGUMENT_VIEW, self.region.position[source], None, shape, strides, self.shift(node, source))
-        )
+        self.results.append((ARGUMENT_VIEW, self.region.position[source], None, shape, strides, self.shift(node, source)))
         return True
 
     def add_view(self, node, shape, strides):
@@ -188,7 +190,9 @@ class NoProgram:
             (
                 arguments[index]
                 if source == ARGUMENT
-                else value if source == OBJECT else _library._view(arguments[index], shape, strides, shift)
+                else value
+                if source == OBJECT
+                else _library._view(arguments[index], shape, strides, shift)
             )
             for source, index, value, shape, strides, shift in self.results
         ]
@@ -203,15 +207,20 @@ class NoProgram:
 
 
 class Specialisation:
-    """A region compiled for one set of numbers."""
+    """A region compiled for one set of numbers, or for all (`key` is None)."""
 
     def __init__(self, region, key):
         self.key, self.storages, self.input_count, self.sources = key, set(), 0, None
         self.record = record = {"import_s": 0.0, "compile_s": 0.0, "bind_s": 0.0, "binds": 0, "late_s": 0.0}
+        self.signatures = collections.OrderedDict()  # numbers -> the program for them
+        self.lock = threading.Lock()
         started = time.perf_counter()
-        session = _library.session(region.options)
-        builder = _library.native().Builder(session, region.name)
-        importer = Importer(region, region.key.numbers(key), builder)
+        builder = _library.native().Builder(_library.session(region.options), region.name)
+        numbers = region.key.numbers(key) if key is not None else region.key.symbols()
+        if key is None:
+            for (symbol, _, _), (low, high) in zip(region.key.sources, region.key.ranges):
+                builder.symbol(str(symbol), low, high, 1)
+        importer = Importer(region, numbers, builder)
         for node in region.inputs:
             importer.add_input(node)
         for node in region.literals:
@@ -224,23 +233,40 @@ class Specialisation:
         for node, source in region.states.items():
             outputs.add_state(node, source)
         record["import_s"] = time.perf_counter() - started
+        self.inputs, self.outputs, self.results = importer.inputs, outputs.outputs, outputs.results
         if not outputs.outputs:
-            self.program, self.constants = NoProgram(outputs.results), []
+            self.program, self.constants = NoProgram(()), []
             return
         started = time.perf_counter()
         self.program = builder.compile(())
         record["compile_s"] = time.perf_counter() - started
-        self.program.configure(tuple(importer.inputs), tuple(outputs.outputs), tuple(outputs.results))
         self.input_count = len(importer.inputs)
         self.constants = [
-            (number, node, *importer.inputs[number])
-            for number, node in enumerate(importer.input_nodes)
-            if importer.inputs[number][1] == 1
+            (number, node, *importer.inputs[number]) for number, node in enumerate(importer.input_nodes) if importer.inputs[number][1] == 1
         ]
-        if not self.constants:
-            self.bind(region, None)
+        if not self.constants and key is not None:
+            self.bind(region, None, key)
 
-    def bind(self, region, arguments):
+    def signature(self, key):
+        """The program for the numbers of one call."""
+        found = self.signatures.get(key)
+        if found is not None:
+            return found
+        values = key if self.key is None else ()
+        results = tuple([at(result, values) for result in self.results])
+        if isinstance(self.program, NoProgram):
+            found = NoProgram(results)
+        else:
+            inputs = tuple([at(i, values) for i in self.inputs])
+            outputs = tuple([at(o, values) for o in self.outputs])
+            found = self.program.signature(inputs, outputs, results, values)
+        with self.lock:
+            self.signatures[key] = found
+            if len(self.signatures) > SIGNATURES:
+                self.signatures.popitem(last=False)
+        return found
+
+    def bind(self, region, arguments, key):
         """Packs the constants that the caller passes now."""
         started = time.perf_counter()
         sources, tensors = [None] * self.input_count, [None] * self.input_count
@@ -248,7 +274,7 @@ class Specialisation:
             source = arguments[position] if position >= 0 else region.attributes[node]
             same = all(a == b or n == 1 for a, b, n in zip(source.stride(), strides, shape))
             sources[number], tensors[number] = source, source if same else _library._dense(source, shape, strides)
-        self.program.bind(sources, tensors)
+        self.signature(key).bind(sources, tensors)
         self.sources = sources
         self.storages = {t.untyped_storage().data_ptr() for t in sources if t is not None}
         self.record["bind_s"] = time.perf_counter() - started
@@ -274,6 +300,7 @@ class Region:
         self.position = {node: i for i, node in enumerate(arguments)}
         self.key, self.options, self.limit = key, options, limit
         self.attributes = attributes  # get_attr node -> tensor
+        self.for_all = bool(key)  # compile once for all shapes, while that works
         self.lock = threading.RLock()
         self.specialisations = collections.OrderedDict()  # numbers -> the program in use
         self.variants = {}  # (numbers, identities of the constants) -> the program they are bound to
@@ -286,33 +313,56 @@ class Region:
         outside = [n for n in used if n not in mine and isinstance(n.meta.get("val"), torch.Tensor)]
         self.literals = [n for n in outside if n in attributes and attributes[n].numel() <= LITERAL_ELEMENTS]
         self.inputs = [n for n in outside if n not in self.literals]
-        self.constants = {n for n in self.inputs if n in constants and n not in states} | {
-            n for n in self.inputs if n in attributes
-        }
+        self.constants = {n for n in self.inputs if n in constants and n not in states} | {n for n in self.inputs if n in attributes}
         regions.add(self)
 
     def specialisation(self, key):
-        found = self.specialisations.get(key)
+        """What serves these numbers: the one for all shapes, or one of their own."""
+        wanted = None if self.for_all else key
+        found = self.specialisations.get(wanted)
         if found is None:
             with self.lock:
-                found = self.specialisations.get(key)
+                wanted = None if self.for_all else key
+                found = self.specialisations.get(wanted)
                 if found is None:
-                    found = self.specialise(key)
+                    found = self.specialise(wanted, key)
         elif len(self.specialisations) > 1:
             try:
-                self.specialisations.move_to_end(key)
+                self.specialisations.move_to_end(wanted)
             except KeyError:  # another thread evicted it just now; the program still runs
                 pass
         return found
 
-    def specialise(self, key):
+    def compile_for_all(self):
+        """The specialisation for all shapes; None, with a note that says why, when there is none."""
+        try:
+            return Specialisation(self, None)
+        except (NeedsNumbers, NodeUnsupported, MortiseError) as error:
+            self.for_all = False
+            self.note(f"compiled for each shape, not for all: {error}")
+            return None
+
+    def serves(self, key):
+        """Whether a call with these numbers finds a program."""
+        return (None if self.for_all else key) in self.specialisations
+
+    def compile_ahead(self):
+        """Compiles for all shapes before the first call tells one."""
+        with self.lock, torch._subclasses.fake_tensor.unset_fake_temporarily():
+            if self.for_all and (found := self.compile_for_all()) is not None:
+                self.specialisations[None] = found
+
+    def specialise(self, wanted, key):
         # a compilation must not see the fake tensors of a trace that may be under way
         with torch._subclasses.fake_tensor.unset_fake_temporarily():
             started = time.perf_counter()
-            found = Specialisation(self, key)
+            found = self.compile_for_all() if wanted is None else None
+            if found is None:
+                wanted = key
+                found = Specialisation(self, key)
         if self.key:  # not counted with the graph's preparation
             found.record["late_s"] = time.perf_counter() - started
-        self.specialisations[key] = found
+        self.specialisations[wanted] = found
         if len(self.specialisations) > self.limit:
             oldest, _ = self.specialisations.popitem(last=False)
             self.variants = {k: v for k, v in self.variants.items() if k[0] != oldest}
@@ -327,12 +377,13 @@ class Region:
         found = self.specialisation(key)
         while True:
             binds = found.record["binds"]
-            result = found.program.profile(arguments) if profile else found.program.run(arguments)
+            program = found.signature(key)
+            result = program.profile(arguments) if profile else program.run(arguments)
             if type(result) is not int:
                 return result
-            found = self.rebind(found, arguments, result, binds)  # the number of a constant that is not the one bound
+            found = self.rebind(found, arguments, result, binds, key)  # a constant, by number, that is not the one bound
 
-    def rebind(self, found, arguments, stale, binds):
+    def rebind(self, found, arguments, stale, binds, key):
         """A specialisation with the caller's weights bound. Layers that share one graph each get a program of their own; a
         weight that changes gets bound again."""
         with self.lock:
@@ -345,26 +396,27 @@ class Region:
                 return other
             if other is None and found.sources and stale < found.input_count:
                 if not found.replaced(stale, arguments):
-                    if sum(key == found.key for key, _ in self.variants) >= self.limit:
-                        return self.demote(found, stale, f"came as {self.limit} different tensors")
-                    found = self.specialise(found.key)
+                    if sum(other == found.key for other, _ in self.variants) >= self.limit:
+                        return self.demote(found, stale, f"came as {self.limit} different tensors", key)
+                    found = self.specialise(found.key, key)
             if found.record["binds"] > REBINDS and stale < found.input_count:
-                return self.demote(found, stale, f"changed {found.record['binds']} times")
-            found.bind(self, arguments)
+                return self.demote(found, stale, f"changed {found.record['binds']} times", key)
+            found.bind(self, arguments, key)
             self.variants = {k: v for k, v in self.variants.items() if v is not found}
             self.variants[identity] = found
             return found
 
-    def demote(self, found, stale, why):
+    def demote(self, found, stale, why, key):
         node = next((node for number, node, *_ in found.constants if number == stale), None)
         self.note(f"{node.name} {why}: it is an ordinary input from now on")
         self.constants.discard(node)
         self.specialisations.clear()
         self.variants.clear()
-        return self.specialise(found.key)
+        return self.specialise(found.key, key)
 
     def programs(self, key):
         """Every specialisation for these numbers, the one in use first."""
+        key = key if key in self.specialisations else None  # the one for all shapes
         found = self.specialisations.get(key)
         others = [v for (k, _), v in list(self.variants.items()) if k == key and v is not found]
         return [found, *others] if found is not None else others

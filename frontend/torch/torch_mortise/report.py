@@ -65,7 +65,7 @@ def _entry(graph, key):
     total = graph.operator_count()
     return {
         "name": graph.name,
-        "symbols": {str(s): n for (s, _, _), n in zip(graph.key.sources, key)},
+        "symbols": graph.key.described(key),
         "operators": total,
         "coverage": (total - len(eager)) / total if total else 1.0,
         "eager": eager,
@@ -131,8 +131,7 @@ class Explanation:
     def __str__(self):
         r = self.report
         lines = [
-            f"coverage {r['coverage']:.1%} of {r['operators']} operators; "
-            + ", ".join(f"{n} on {d}" for d, n in r["placement"].items())
+            f"coverage {r['coverage']:.1%} of {r['operators']} operators; " + ", ".join(f"{n} on {d}" for d, n in r["placement"].items())
         ]
         for graph in r["graphs"]:
             symbols = ", ".join(f"{k} = {v}" for k, v in graph["symbols"].items())
@@ -152,12 +151,8 @@ class Explanation:
     def _program_lines(program):
         lines = []
         for region in program.get("placement", []):
-            ops = ", ".join(
-                f"{n} {op.removeprefix('mortise.')}" for op, n in sorted(region["ops"].items(), key=lambda i: -i[1])
-            )
-            lines.append(
-                f"  {region['device']:<8} {region['lowering']}: {ops}; predicted {region.get('predicted_ns', 0) / 1e3:.0f} us"
-            )
+            ops = ", ".join(f"{n} {op.removeprefix('mortise.')}" for op, n in sorted(region["ops"].items(), key=lambda i: -i[1]))
+            lines.append(f"  {region['device']:<8} {region['lowering']}: {ops}; predicted {region.get('predicted_ns', 0) / 1e3:.0f} us")
             for step in region.get("steps", []):
                 lines.append(f"             {(step.get('ns') or 0) / 1e3:9.1f} us  {step['lowering']}: {step['name']}")
         for refusal in program.get("refusals", []):
@@ -181,7 +176,7 @@ class Explanation:
         return f"""<!doctype html><meta charset="utf-8"><title>mortise placement</title>
 <style>body{{font:14px sans-serif;margin:2em;max-width:70em}}.bar{{display:flex;color:#fff}}.bar div{{padding:.5em;min-width:5em}}
 pre{{background:#f4f4f4;padding:1em;overflow:auto}}td{{padding:.2em 1em .2em 0}}</style>
-<h1>Where each region ran</h1><p>Coverage {r['coverage']:.1%} of {r['operators']} operators</p><div class="bar">{bars}</div>
+<h1>Where each region ran</h1><p>Coverage {r["coverage"]:.1%} of {r["operators"]} operators</p><div class="bar">{bars}</div>
 <h2>Share of time per lowering</h2><table>{shares}</table><h2>Regions, refusals and reasons</h2><pre>{html.escape(str(self))}</pre>"""
 
     def save(self, path):
@@ -192,9 +187,7 @@ pre{{background:#f4f4f4;padding:1em;overflow:auto}}td{{padding:.2em 1em .2em 0}}
 def explain(model, *args, mode=None, options=None, **kwargs):
     """Runs `model` (compiled for "mortise" unless it already is) on the arguments and says where every region ran, how long
     each step took, what was refused and why. Runs under no_grad, twice: once to compile, once with clocks."""
-    already = hasattr(model, "_torchdynamo_orig_callable") or isinstance(
-        model, torch._dynamo.eval_frame.OptimizedModule
-    )
+    already = hasattr(model, "_torchdynamo_orig_callable") or isinstance(model, torch._dynamo.eval_frame.OptimizedModule)
     run = model if already else torch.compile(model, backend="mortise", mode=mode, options=options)
     with torch.no_grad():
         run(*args, **kwargs)

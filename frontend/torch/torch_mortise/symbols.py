@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Dynamic shapes: a graph with symbols is a template, and a call's numbers turn it into a static graph."""
+"""Dynamic shapes: which symbols a graph has, where a call tells their values, and what extents are with and without numbers."""
 
 import sympy
 import torch
 import torch.fx
+
+from .extents import LARGEST, NeedsNumbers, Table
 
 SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
@@ -34,6 +36,29 @@ def needed_symbols(nodes, results):
     return needed
 
 
+class Symbols:
+    """Leaves symbolic numbers symbolic: what Numbers is for one shape, for all of them."""
+
+    def __init__(self, table):
+        self.table = table
+
+    def __call__(self, value):
+        if not isinstance(value, SYMBOLIC):
+            return value
+        expression = value.node.expr
+        if isinstance(value, torch.SymInt):
+            return self.table.extent(expression)
+        if expression.free_symbols:
+            raise NeedsNumbers(f"{expression} is no extent")
+        return float(expression) if isinstance(value, torch.SymFloat) else bool(expression)
+
+    def known(self, values):
+        return all(not isinstance(v, SYMBOLIC) or v.node.expr.free_symbols <= self.table.number.keys() for v in values)
+
+    def sizes(self, values):
+        return tuple([self(v) for v in values])
+
+
 class Numbers:
     """Gives symbolic numbers their values."""
 
@@ -55,11 +80,21 @@ class Numbers:
         return tuple([self(v) for v in values])
 
 
+def range_of(part, symbol):
+    """The values that the trace's guards leave a symbol."""
+    found = part.node.shape_env.var_to_range.get(symbol)
+    if found is None:
+        return 0, LARGEST
+    finite = [value.is_finite and -LARGEST < value < LARGEST for value in (found.lower, found.upper)]
+    return (max(int(found.lower), 0) if finite[0] else 0, int(found.upper) if finite[1] else LARGEST)
+
+
 class Key:
     """Which of a call's arguments tell the values of the symbols that are needed."""
 
     def __init__(self, placeholders, needed):
         self.sources = []  # (symbol, position, dimension or None for a number)
+        self.ranges = []  # of each: (least, greatest)
         known = set()
         for tensors in (False, True):
             for position, node in enumerate(placeholders):
@@ -76,12 +111,22 @@ class Key:
                 if symbol in needed and symbol not in known:
                     known.add(symbol)
                     self.sources.append((symbol, position, dimension))
+                    self.ranges.append(range_of(part, symbol))
 
     def __bool__(self):
         return bool(self.sources)
 
     def read(self, arguments):
         return tuple([arguments[p] if d is None else arguments[p].shape[d] for _, p, d in self.sources])
+
+    def described(self, key):
+        """Of each symbol by name its value, or the range that a program for all shapes serves (`key` is None)."""
+        if key is None:
+            return {str(s): f"{low}..{high if high != LARGEST else ''}" for (s, _, _), (low, high) in zip(self.sources, self.ranges)}
+        return {str(s): n for (s, _, _), n in zip(self.sources, key)}
+
+    def symbols(self):
+        return Symbols(Table([s for s, _, _ in self.sources], self.ranges))
 
     def numbers(self, key):
         return Numbers({s: sympy.sympify(n) for (s, _, _), n in zip(self.sources, key)})

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Extents that are expressions over symbols, for the importer: they add, multiply and divide like numbers, and compare where
+the symbols' ranges decide. What needs a number fails with NeedsNumbers, and the region is compiled for each shape instead."""
+
+import sympy
+from torch.utils._sympy import functions
+
+from . import _library
+
+CONST, SYMBOL, ADD, SUB, MUL, FLOORDIV, MOD, MIN, MAX = range(1, 10)  # MortiseExprOp
+LARGEST = 2**63 - 1
+
+
+class NeedsNumbers(TypeError):
+    """The extent would have to be a number here."""
+
+
+class Table:
+    """The symbols of one region, in order: sympy symbols with the least and greatest value of each."""
+
+    def __init__(self, symbols, ranges):
+        self.symbols = list(symbols)
+        self.number = {s: i for i, s in enumerate(self.symbols)}
+        self.ranges = tuple(r for pair in ranges for r in pair)
+
+    def normalised(self, program):
+        value, low, high = _library.native().normalise(program, self.ranges)
+        return Extent(self, value, low, high) if isinstance(value, tuple) else value
+
+    def extent(self, expression):
+        """An int or an Extent, from a sympy expression over the symbols."""
+        if expression.is_Integer:
+            return int(expression)
+        return self.normalised(self._program(expression))
+
+    def _program(self, x):
+        if x.is_Integer:
+            return (CONST, int(x))
+        if x.is_Symbol:
+            if x not in self.number:
+                raise NeedsNumbers(f"symbol {x} is not an extent of an input")
+            return (SYMBOL, self.number[x])
+        if isinstance(x, (functions.FloorDiv, functions.CleanDiv)):
+            return self._all(FLOORDIV, x.args)
+        if isinstance(x, (functions.Mod, functions.PythonMod, sympy.Mod)):
+            return self._all(MOD, x.args)
+        if isinstance(x, functions.ModularIndexing):
+            return self._program(x.args[0]) + self._program(x.args[1]) + (FLOORDIV, 0) + self._program(x.args[2]) + (MOD, 0)
+        if isinstance(x, (functions.Min, sympy.Min)):
+            return self._all(MIN, x.args)
+        if isinstance(x, (functions.Max, sympy.Max)):
+            return self._all(MAX, x.args)
+        if isinstance(x, sympy.floor):
+            numerator, denominator = x.args[0].as_numer_denom()
+            return self._all(FLOORDIV, (numerator, denominator))
+        if isinstance(x, sympy.ceiling):
+            numerator, denominator = x.args[0].as_numer_denom()
+            return (CONST, 0) + self._all(FLOORDIV, (-numerator, denominator)) + (SUB, 0)
+        if x.is_Add:
+            return self._all(ADD, x.args)
+        if x.is_Mul and all(a.is_Integer or not a.is_number for a in x.args):
+            return self._all(MUL, x.args)
+        if x.is_Pow and x.exp.is_Integer and x.exp > 0:
+            return self._all(MUL, (x.base,) * int(x.exp))
+        raise NeedsNumbers(f"extent {x} is no expression that programs have")
+
+    def _all(self, op, parts):
+        program = self._program(parts[0])
+        for part in parts[1:]:
+            program += self._program(part) + (op, 0)
+        return program
+
+
+class Extent:
+    """Immutable; equal when the expressions are."""
+
+    __slots__ = ("table", "program", "low", "high")
+
+    def __init__(self, table, program, low, high):
+        self.table, self.program, self.low, self.high = table, program, low, high
+
+    def at(self, values):
+        return _library.native().evaluate(self.program, values)
+
+    def _combine(self, op, other, swapped=False):
+        if not isinstance(other, (int, Extent)) or isinstance(other, bool):
+            return NotImplemented
+        other = other.program if isinstance(other, Extent) else (CONST, other)
+        left, right = (other, self.program) if swapped else (self.program, other)
+        return self.table.normalised(left + right + (op, 0))
+
+    def __add__(self, other):
+        return self._combine(ADD, other)
+
+    def __radd__(self, other):
+        return self._combine(ADD, other, True)
+
+    def __sub__(self, other):
+        return self._combine(SUB, other)
+
+    def __rsub__(self, other):
+        return self._combine(SUB, other, True)
+
+    def __mul__(self, other):
+        return self._combine(MUL, other)
+
+    def __rmul__(self, other):
+        return self._combine(MUL, other, True)
+
+    def __floordiv__(self, other):
+        return self._combine(FLOORDIV, other)
+
+    def __rfloordiv__(self, other):
+        return self._combine(FLOORDIV, other, True)
+
+    def __mod__(self, other):
+        return self._combine(MOD, other)
+
+    def __neg__(self):
+        return 0 - self
+
+    def __eq__(self, other):
+        if isinstance(other, Extent):
+            return self.program == other.program
+        if isinstance(other, int) and self.low <= other <= self.high and self.low == self.high:
+            return True
+        return False
+
+    def __hash__(self):
+        return hash(self.program)
+
+    def _least(self, other):
+        """Of self - other: the least and the greatest value."""
+        if isinstance(other, int) and other == LARGEST:  # how PyTorch writes "to the end"
+            return -1, -1
+        difference = self - other
+        return (difference, difference) if isinstance(difference, int) else (difference.low, difference.high)
+
+    def _decide(self, true, false, other):
+        if not true and not false:
+            raise NeedsNumbers(f"whether {self} is more or less than {other} depends on the shape")
+        return true
+
+    def __lt__(self, other):
+        low, high = self._least(other)
+        return self._decide(high < 0, low >= 0, other)
+
+    def __le__(self, other):
+        low, high = self._least(other)
+        return self._decide(high <= 0, low > 0, other)
+
+    def __gt__(self, other):
+        low, high = self._least(other)
+        return self._decide(low > 0, high <= 0, other)
+
+    def __ge__(self, other):
+        low, high = self._least(other)
+        return self._decide(low >= 0, high < 0, other)
+
+    def __bool__(self):
+        return self._decide(self.low > 0 or self.high < 0, self.low == self.high == 0, 0)
+
+    def __index__(self):
+        raise NeedsNumbers(f"extent {self} has to be a number here")
+
+    __int__ = __float__ = __index__
+
+    def __repr__(self):
+        stack = []
+        signs = {ADD: "+", SUB: "-", MUL: "*", FLOORDIV: "//", MOD: "%"}
+        for op, value in zip(self.program[::2], self.program[1::2]):
+            if op in (CONST, SYMBOL):
+                stack.append(str(value) if op == CONST else str(self.table.symbols[value]))
+                continue
+            right, left = stack.pop(), stack.pop()
+            stack.append(f"({left} {signs[op]} {right})" if op in signs else f"{'min' if op == MIN else 'max'}({left}, {right})")
+        return stack[0]
+
+
+def at(value, values):
+    """`value` with numbers for its symbols: an extent, or a tuple of some."""
+    if isinstance(value, tuple):
+        return tuple([at(v, values) for v in value])
+    return value.at(values) if isinstance(value, Extent) else value
