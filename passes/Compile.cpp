@@ -11,7 +11,9 @@
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/OwningOpRef.h"
 #include "mlir/IR/PatternMatch.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
 #include "mlir/Pass/PassManager.h"
 
 #include <algorithm>
@@ -48,13 +50,19 @@ Result<void> runPasses(mlir::ModuleOp module, void (*build)(mlir::OpPassManager 
   return {};
 }
 
-// Decomposes the composites among `nodes`. Nodes of the exported graph are the mortise ops of the function in order.
-Result<bool> decomposeAll(mlir::ModuleOp module, const MortiseGraph &graph, const std::vector<uint32_t> &nodes) {
+// The ops that an exported graph has as nodes, in order.
+std::vector<mlir::Operation *> nodesOf(mlir::ModuleOp module) {
   std::vector<mlir::Operation *> ops;
-  module.walk([&](mlir::Operation *op) {
-    if (op->getName().getDialectNamespace() == "mortise")
-      ops.push_back(op);
-  });
+  for (auto function : module.getOps<mlir::FunctionOpInterface>())
+    for (mlir::Operation &op : function.getFunctionBody().front())
+      if (op.getName().getDialectNamespace() == "mortise")
+        ops.push_back(&op);
+  return ops;
+}
+
+// Decomposes the composites among `nodes`.
+Result<bool> decomposeAll(mlir::ModuleOp module, const MortiseGraph &graph, const std::vector<uint32_t> &nodes) {
+  const std::vector<mlir::Operation *> ops = nodesOf(module);
   if (ops.size() != graph.node_count)
     return Error{MORTISE_INTERNAL, "the exported graph has " + std::to_string(graph.node_count) +
                                        " nodes, the module " + std::to_string(ops.size()) + " ops"};
@@ -71,50 +79,135 @@ Result<bool> decomposeAll(mlir::ModuleOp module, const MortiseGraph &graph, cons
   return changed;
 }
 
+class Compilation {
+public:
+  Compilation(const std::vector<Target> &targets, Timings *timings)
+      : targets(targets), passSeconds(timings ? &timings->passes : nullptr),
+        placeSeconds(timings ? &timings->place : nullptr) {}
+
+  struct Form { // one way to write the program, and where it runs
+    std::shared_ptr<const Graph> graph;
+    Placement placement;
+    std::vector<Lost> lost;
+  };
+
+  // Places the module; decomposes what nobody takes, and asks again.
+  Result<Form> settle(mlir::ModuleOp module, std::vector<Lost> lost) {
+    for (;;) {
+      Result<Form> form = placed(module);
+      if (!form)
+        return form.error();
+      Placement &placement = form->placement;
+      if (placement.uncovered.empty()) {
+        form->lost = std::move(lost);
+        return form;
+      }
+      const MortiseGraph &graph = form->graph->view();
+      Result<bool> decomposed = decomposeAll(module, graph, placement.uncovered);
+      if (!decomposed)
+        return decomposed.error();
+      if (!*decomposed)
+        return uncoveredError(graph, placement, targets);
+      for (Refusal &refusal : placement.refusals)
+        if (std::binary_search(placement.uncovered.begin(), placement.uncovered.end(), refusal.node)) {
+          lost.push_back({graph.nodes[refusal.node]->op, std::move(refusal)});
+          lost.back().refusal.node = UINT32_MAX;
+        }
+      if (Result<void> done = runPasses(module, buildCleanup, passSeconds); !done)
+        return done.error();
+    }
+  }
+
+  // With several devices or plugins a composite that one takes may cost more than its parts on others: tries each kind
+  // of composite in parts, and keeps what is cheaper in total.
+  Result<void> tryParts(mlir::ModuleOp module, Form &best) {
+    std::vector<std::string> tried;
+    for (size_t next = 0; next < best.graph->view().node_count && tried.size() < maxTrials; ++next) {
+      const std::string op = best.graph->view().nodes[next]->op;
+      const std::vector<mlir::Operation *> ops = nodesOf(module);
+      if (!ir::isComposite(ops[next]) || std::find(tried.begin(), tried.end(), op) != tried.end())
+        continue;
+      tried.push_back(op);
+      mlir::OwningOpRef<mlir::ModuleOp> copy = module.clone();
+      mlir::IRRewriter rewriter(module.getContext());
+      for (mlir::Operation *other : nodesOf(*copy))
+        if (other->getName().getStringRef() == op && mlir::failed(ir::decompose(other, rewriter)))
+          return Error{MORTISE_INTERNAL, op + " has no decomposition"};
+      if (Result<void> done = runPasses(*copy, buildCleanup, passSeconds); !done)
+        return done.error();
+      Result<Form> parts = settle(*copy, best.lost);
+      if (!parts || !(parts->placement.costNs < best.placement.costNs * (1 - 1e-9)))
+        continue; // parts that nobody takes are no alternative
+      note(op, best, *parts);
+      module.getBodyRegion().takeBody(copy->getBodyRegion());
+      best = std::move(*parts);
+      next = static_cast<size_t>(-1); // other numbers now; what was tried stays tried
+    }
+    return {};
+  }
+
+  Result<std::shared_ptr<const plan::PlanT>> write(const Form &form, const std::string &require) {
+    Clock clock(placeSeconds);
+    if (Result<void> met = checkRequirement(require, form.graph->view(), form.placement, targets); !met)
+      return met.error();
+    return writePlan(form.graph->view(), form.placement, targets, form.lost);
+  }
+
+private:
+  static constexpr size_t maxTrials = 8;
+
+  Result<Form> placed(mlir::ModuleOp module) {
+    Form form;
+    {
+      Clock clock(passSeconds);
+      Result<std::shared_ptr<const Graph>> exported = ir::exportGraph(module);
+      if (!exported)
+        return exported.error();
+      form.graph = std::move(*exported);
+    }
+    if (Result<void> checked = checkGraph(form.graph->view()); !checked)
+      return checked.error();
+    Clock clock(placeSeconds);
+    form.placement = place(form.graph->view(), targets);
+    return form;
+  }
+
+  // Why the composite `op` is not in the plan, for the report.
+  static void note(const std::string &op, const Form &whole, Form &parts) {
+    std::vector<bool> named(UINT8_MAX + 1);
+    for (const Candidate &region : whole.placement.regions)
+      for (uint32_t node : region.nodes)
+        if (whole.graph->view().nodes[node]->op == op && !named[region.target & UINT8_MAX]) {
+          named[region.target & UINT8_MAX] = true;
+          parts.lost.push_back(
+              {op,
+               {UINT32_MAX, region.target, MORTISE_REASON_COST,
+                "in parts the program costs " + std::to_string(static_cast<int64_t>(parts.placement.costNs)) +
+                    " ns, with it whole " + std::to_string(static_cast<int64_t>(whole.placement.costNs)) + " ns"}});
+        }
+  }
+
+  const std::vector<Target> &targets;
+  double *passSeconds, *placeSeconds;
+};
+
 } // namespace
 
 Result<std::shared_ptr<const plan::PlanT>> compile(mlir::ModuleOp module, const runtime::Registry &registry,
                                                    const runtime::Config &config, Timings *timings) {
-  double *passSeconds = timings ? &timings->passes : nullptr, *placeSeconds = timings ? &timings->place : nullptr;
   Result<std::vector<Target>> targets = chooseTargets(registry, config);
   if (!targets)
     return targets.error();
-  if (Result<void> done = runPasses(module, buildPipeline, passSeconds); !done)
+  Compilation compilation(*targets, timings);
+  if (Result<void> done = runPasses(module, buildPipeline, timings ? &timings->passes : nullptr); !done)
     return done.error();
-  std::vector<Lost> lost;
-  for (;;) {
-    Result<std::shared_ptr<const Graph>> exported = [&] {
-      Clock clock(passSeconds);
-      return ir::exportGraph(module);
-    }();
-    if (!exported)
-      return exported.error();
-    const MortiseGraph &graph = (*exported)->view();
-    if (Result<void> checked = checkGraph(graph); !checked)
-      return checked.error();
-    Placement placement = [&] {
-      Clock clock(placeSeconds);
-      return place(graph, *targets);
-    }();
-    if (placement.uncovered.empty()) {
-      if (Result<void> met = checkRequirement(config.get("require"), graph, placement, *targets); !met)
-        return met.error();
-      Clock clock(placeSeconds);
-      return writePlan(graph, placement, *targets, lost);
-    }
-    Result<bool> decomposed = decomposeAll(module, graph, placement.uncovered);
-    if (!decomposed)
-      return decomposed.error();
-    if (!*decomposed)
-      return uncoveredError(graph, placement, *targets);
-    for (Refusal &refusal : placement.refusals)
-      if (std::binary_search(placement.uncovered.begin(), placement.uncovered.end(), refusal.node)) {
-        lost.push_back({graph.nodes[refusal.node]->op, std::move(refusal)});
-        lost.back().refusal.node = UINT32_MAX;
-      }
-    if (Result<void> done = runPasses(module, buildCleanup, passSeconds); !done)
-      return done.error();
-  }
+  Result<Compilation::Form> form = compilation.settle(module, {});
+  if (!form)
+    return form.error();
+  if (targets->size() > 1)
+    if (Result<void> tried = compilation.tryParts(module, *form); !tried)
+      return tried.error();
+  return compilation.write(*form, config.get("require"));
 }
 
 } // namespace mortise::passes

@@ -23,6 +23,7 @@ struct Sink {
   const NodeGraph &nodes;
   uint32_t target;
   uint32_t opset; // the plugin's
+  bool seesSymbols;
   Proposals &out;
   std::string specialised;
   std::mutex mutex;
@@ -68,6 +69,9 @@ struct Sink {
     if (!std::isfinite(copy.costNs) || copy.costNs < 0)
       return reject(copy.nodes, "expected a finite cost of at least 0 ns, found " + std::to_string(copy.costNs));
     for (uint32_t node : copy.nodes)
+      if (graph.nodes[node]->body_count != 0 && !seesSymbols)
+        return refuse(node, MORTISE_REASON_OPSET, "the plugin took it, but its ABI revision has no bodies");
+    for (uint32_t node : copy.nodes)
       if (graph.nodes[node]->since > opset)
         return refuse(node, MORTISE_REASON_OPSET,
                       "the plugin took it, but knows opset " + std::to_string(opset) + " and the op is of opset " +
@@ -90,7 +94,7 @@ struct Sink {
 void ask(const MortiseGraph &graph, const NodeGraph &nodes, const std::vector<Target> &targets, uint32_t t,
          const std::string &specialised, Proposals &result) {
   const runtime::Plugin &plugin = *targets[t].device->plugin;
-  Sink sink{graph, nodes, t, plugin.table->opset, result, specialised, {}};
+  Sink sink{graph, nodes, t, plugin.table->opset, plugin.seesSymbols(), result, specialised, {}};
   std::vector<MortiseOption> options;
   for (const runtime::Setting &setting : targets[t].options)
     options.push_back({setting.key.c_str(), setting.value.c_str()});

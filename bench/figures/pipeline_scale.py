@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""How compile time grows with the network: made transformer layers in four towers side by side, written out in small
+steps (passes/bench), each size in fresh processes, medians.
+
+`seconds` is the whole pipeline: from the module that a frontend built to the plan (passes, export, proposals of the cpu
+plugin, placement, plan writing). `layers` compares one layer with 32 of them, until kernels are compiled as well."""
+
+MEASURES = "seconds of the pipeline at 1k, 10k and 100k ops and their slope; compile time of 32 layers over that of one"
+NEEDS = "cpu, the product build"
+MINUTES = 1
+
+SIZES = (1_000, 10_000, 100_000)
+ROUNDS = 5
+
+
+def tool():
+    from pathlib import Path
+
+    import torch_mortise
+
+    # build/PRESET/python/torch_mortise -> build/PRESET; the files are links into the sources, so do not resolve them.
+    build = Path(torch_mortise.__file__).absolute().parents[2]
+    found = build / "bin" / "mortise_passes_bench"
+    if not found.exists():
+        raise RuntimeError(f"expected {found}, which the build makes; run ./dev build")
+    return found, build / "lib" / "mortise" / "plugins"
+
+
+def clock(*arguments: str) -> dict:
+    """Medians over fresh processes of what the tool prints."""
+    import json
+    import os
+    import subprocess
+
+    from measure import median
+
+    program, plugins = tool()
+    runs = []
+    for _ in range(ROUNDS):
+        done = subprocess.run([str(program), *arguments], capture_output=True, text=True, check=False,
+                              env=dict(os.environ, MORTISE_PLUGIN_PATH=str(plugins), MORTISE_DEVICE="cpu"))
+        if done.returncode:
+            raise RuntimeError(f"{program.name} {' '.join(arguments)} failed: {done.stderr[-2000:]}")
+        runs.append(json.loads(done.stdout))
+    return {key: median([run[key] for run in runs]) for key in runs[0]}
+
+
+def measure(arguments: list[str]) -> dict:
+    from math import log
+
+    from measure import progress
+
+    rows = {}
+    for size in SIZES:
+        row = rows[str(size)] = clock("--ops", str(size), "--towers", "4")
+        progress(f"{size:7} ops {row['pipeline_s']:.3f} s (passes {row['passes_s']:.3f}, placement {row['place_s']:.3f}, "
+                 f"{row['regions']:.0f} regions)")
+
+    def slope(small: int, large: int) -> float:
+        a, b = rows[str(small)], rows[str(large)]
+        return log(b["pipeline_s"] / a["pipeline_s"]) / log(b["ops"] / a["ops"])
+
+    layers = {count: clock("--layers", str(count), "--hidden", "256", "--kernels") for count in (1, 32)}
+    compile_s = {str(count): row["pipeline_s"] + row["kernels_s"] for count, row in layers.items()}
+    result = {
+        "seconds": {size: row["pipeline_s"] for size, row in rows.items()},
+        "slope": slope(SIZES[1], SIZES[2]),
+        "slope_small": slope(SIZES[0], SIZES[1]),
+        "layers": {"compile_s": compile_s, "ratio": compile_s["32"] / compile_s["1"],
+                   "stages": {str(count): {key: row[key] for key in ("pipeline_s", "kernels_s")}
+                              for count, row in layers.items()}},
+        "rows": rows,
+    }
+    progress(f"slope {result['slope']:.2f} ({result['slope_small']:.2f} below 10k); 32 layers "
+             f"{compile_s['32'] * 1e3:.0f} ms, one {compile_s['1'] * 1e3:.0f} ms: {result['layers']['ratio']:.2f}")
+    result["passed"] = (result["seconds"]["100000"] < 10 and result["slope"] <= 1.15
+                        and result["layers"]["ratio"] <= 1.5)
+    return result
