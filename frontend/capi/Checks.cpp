@@ -3,7 +3,10 @@
 
 #include <mortise/graph.hpp>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdlib>
+#include <cstring>
 
 namespace mortise::capi {
 namespace {
@@ -25,6 +28,9 @@ Result<void> checkAttribute(const MortiseAttribute &attribute, const std::string
                                                                        : static_cast<const void *>(attribute.f64s);
   if (array && attribute.count && !elements)
     return invalid(what + ": expected " + std::to_string(attribute.count) + " elements, found NULL");
+  for (size_t i = 0; attribute.kind == MORTISE_ATTRIBUTE_I64_ARRAY && i < attribute.count; ++i)
+    if (attribute.i64s[i] == MORTISE_DYNAMIC && (!attribute.exprs || !attribute.exprs[i].steps))
+      return invalid(what + ": element " + std::to_string(i) + " is MORTISE_DYNAMIC without a program");
   if (attribute.kind != MORTISE_ATTRIBUTE_TENSOR)
     return {};
   if (Result<void> checked = checkType(attribute.tensor_type, what); !checked)
@@ -75,22 +81,26 @@ Result<void> checkType(const MortiseType *type, const std::string &what) {
   return {};
 }
 
-Result<void> checkAttributes(const MortiseAttribute *const *attributes, size_t count) {
+Result<std::vector<MortiseAttribute>> readAttributes(const MortiseAttribute *const *attributes, size_t count) {
+  constexpr size_t sizeOfOldest = offsetof(MortiseAttribute, exprs);
   if (count && !attributes)
     return isNull("list of attributes");
+  std::vector<MortiseAttribute> copies(count);
   for (size_t i = 0; i < count; ++i) {
     std::string what = "attribute " + std::to_string(i);
     if (!attributes[i])
       return invalid(what + " is NULL");
-    if (attributes[i]->struct_size < sizeof(MortiseAttribute))
-      return tooSmall(what, attributes[i]->struct_size, sizeof(MortiseAttribute));
-    if (!attributes[i]->name)
+    if (attributes[i]->struct_size < sizeOfOldest)
+      return tooSmall(what, attributes[i]->struct_size, sizeOfOldest);
+    std::memcpy(&copies[i], attributes[i], std::min(attributes[i]->struct_size, sizeof copies[i]));
+    copies[i].struct_size = sizeof copies[i];
+    if (!copies[i].name)
       return invalid(what + " has no name");
-    what = std::string("attribute ") + attributes[i]->name;
-    if (Result<void> checked = checkAttribute(*attributes[i], what); !checked)
-      return checked;
+    what = std::string("attribute ") + copies[i].name;
+    if (Result<void> checked = checkAttribute(copies[i], what); !checked)
+      return checked.error();
   }
-  return {};
+  return copies;
 }
 
 Result<std::vector<runtime::Tensor>> readTensors(const MortiseTensor *const *tensors, size_t count, size_t expected,

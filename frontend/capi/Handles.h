@@ -43,7 +43,8 @@ inline Error isNull(const char *what) { return invalid(std::string("expected a "
 // Checks.cpp: structs from outside, before anyone follows their pointers.
 Result<void> checkOptions(const MortiseOption *options, size_t count);
 Result<void> checkType(const MortiseType *type, const std::string &what);
-Result<void> checkAttributes(const MortiseAttribute *const *attributes, size_t count);
+// Copies as this version knows them: a caller may have been built with the header of an earlier one.
+Result<std::vector<MortiseAttribute>> readAttributes(const MortiseAttribute *const *attributes, size_t count);
 Result<std::vector<runtime::Tensor>> readTensors(const MortiseTensor *const *tensors, size_t count, size_t expected,
                                                  const char *what);
 

@@ -73,7 +73,8 @@ MortiseStatus *mortise_compile(MortiseSession *session, MortiseBuilder *builder,
     if (!plan)
       return plan.error();
     const auto start = std::chrono::steady_clock::now();
-    Result<std::shared_ptr<runtime::Program>> loaded = runtime::Program::load(*plan, session->state->registry);
+    Result<std::shared_ptr<runtime::Program>> loaded =
+        runtime::Program::load(*plan, session->state->registry, {.specializeLimit = config->specializeLimit()});
     if (!loaded)
       return loaded.error();
     made->kernelSeconds = secondsSince(start);
@@ -110,14 +111,55 @@ MortiseStatus *mortise_program_profile(MortiseProgram *program, const MortiseTen
   return runChecked(&runtime::Program::runProfiled, program, inputs, input_count, outputs, output_count);
 }
 
-MortiseStatus *mortise_program_run_pointers(MortiseProgram *program, const void *const *inputs, void *const *outputs) {
+MortiseStatus *mortise_program_run_pointers(MortiseProgram *program, const void *const *inputs, void *const *outputs,
+                                            const int64_t *symbols) {
   return guarded([&]() -> Result<void> {
     if (!program)
       return isNull("program");
     const plan::PlanT &plan = program->program->plan();
     if ((!inputs && !plan.inputs.empty()) || (!outputs && !plan.outputs.empty()))
       return isNull(inputs || plan.inputs.empty() ? "list of outputs" : "list of inputs");
-    return program->program->runPointers(inputs, outputs);
+    if (!symbols && !plan.symbols.empty())
+      return isNull("list of symbol values");
+    return program->program->runPointers(inputs, outputs, {symbols, plan.symbols.size()});
+  });
+}
+
+MortiseStatus *mortise_program_symbols(MortiseProgram *program, const MortiseTensor *const *inputs, size_t input_count,
+                                       int64_t *values, size_t capacity, size_t *count) {
+  return guarded([&]() -> Result<void> {
+    if (!program || (capacity && !values))
+      return isNull(program ? "place for the values" : "program");
+    const plan::PlanT &plan = program->program->plan();
+    if (count)
+      *count = plan.symbols.size();
+    if (plan.symbols.size() > capacity)
+      return invalid("the program has " + std::to_string(plan.symbols.size()) + " symbols, and there is room for " +
+                     std::to_string(capacity));
+    Result<std::vector<runtime::Tensor>> in = readTensors(inputs, input_count, plan.inputs.size(), "input");
+    if (!in)
+      return in.error();
+    return program->program->symbolValues(*in, {values, plan.symbols.size()});
+  });
+}
+
+MortiseStatus *mortise_program_output_shape(MortiseProgram *program, const int64_t *symbols, size_t symbol_count,
+                                            size_t output, int64_t *dims, size_t capacity, size_t *rank) {
+  return guarded([&]() -> Result<void> {
+    if (!program || (symbol_count && !symbols) || (capacity && !dims) || !rank)
+      return isNull(!program                   ? "program"
+                    : symbol_count && !symbols ? "list of symbol values"
+                    : capacity && !dims        ? "place for the extents"
+                                               : "place for the rank");
+    Result<std::vector<int64_t>> extents = program->program->outputShape(output, {symbols, symbol_count});
+    if (!extents)
+      return extents.error();
+    *rank = extents->size();
+    if (extents->size() > capacity)
+      return invalid("output " + std::to_string(output) + " has rank " + std::to_string(extents->size()) +
+                     ", and there is room for " + std::to_string(capacity) + " extents");
+    std::copy(extents->begin(), extents->end(), dims);
+    return {};
   });
 }
 

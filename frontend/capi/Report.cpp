@@ -12,14 +12,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string typeText(const plan::TensorTypeT &type) {
-  MortiseType view{};
-  view.dtype = type.dtype;
-  view.rank = static_cast<int32_t>(type.dims.size());
-  view.dims = type.dims.data();
-  return typeString(view);
-}
-
 const char *codeName(MortiseCode code) {
   constexpr const char *names[] = {"OK",        "INVALID_ARGUMENT", "UNSUPPORTED", "NEEDS_STATIC", "OUT_OF_MEMORY",
                                    "NOT_FOUND", "VERSION_MISMATCH", "CANCELLED",   "DEVICE_LOST",  "CORRUPT",
@@ -47,6 +39,8 @@ Json placement(const runtime::Program &program) {
                     {"nodes", region.nodes},
                     {"ops", ops},
                     {"predicted_ns", region.predictedNs},
+                    {"kernels", region.kernels},
+                    {"specialised", region.specialised.empty() ? Json() : Json(region.specialised)},
                     {"steps", steps}});
   }
   return list;
@@ -70,11 +64,22 @@ std::string reportJson(const MortiseProgram &handle) {
                         {"detail", refusal->detail}});
   for (const auto &input : plan.inputs)
     inputs.push_back({{"name", input->name},
-                      {"type", typeText(*input->type)},
+                      {"type", runtime::typeText(plan, *input->type)},
                       {"constant", input->constant},
                       {"state", input->state}});
+  Json symbols = Json::array(), guards = Json::array();
+  for (const auto &symbol : plan.symbols)
+    symbols.push_back({{"name", symbol->name},
+                       {"min", symbol->min},
+                       {"max", symbol->max},
+                       {"divisor", symbol->divisor},
+                       {"input", symbol->input},
+                       {"dimension", symbol->dimension}});
+  for (const auto &guard : plan.guards)
+    guards.push_back({{"expects", runtime::guardText(plan, *guard)}, {"reason", guard->reason}});
+  const runtime::ValuesReport values = program.valuesReport();
   for (const auto &output : plan.outputs)
-    outputs.push_back({{"type", typeText(*output->type)}, {"alias", output->alias}});
+    outputs.push_back({{"type", runtime::typeText(plan, *output->type)}, {"alias", output->alias}});
   return dump({{"name", plan.name},
                {"nodes", plan.node_ops.size()},
                {"compile_s",
@@ -85,6 +90,15 @@ std::string reportJson(const MortiseProgram &handle) {
                {"arena_bytes", program.arenaBytes()},
                {"packed_bytes", program.packedBytes()},
                {"placement", placement(program)},
+               {"symbols", symbols},
+               {"guards", guards},
+               {"values",
+                {{"ready", values.ready},
+                 {"limit", values.limit},
+                 {"met", values.met},
+                 {"dropped", values.dropped},
+                 {"instances", values.instances},
+                 {"kernels_specialised", values.specialised}}},
                {"refusals", refusals},
                {"inputs", inputs},
                {"outputs", outputs}});

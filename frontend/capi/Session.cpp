@@ -61,6 +61,28 @@ MortiseStatus *mortise_builder_create(MortiseSession *session, const char *name,
 
 void mortise_builder_destroy(MortiseBuilder *builder) { delete builder; }
 
+MortiseStatus *mortise_builder_symbol(MortiseBuilder *builder, const char *name, int64_t min, int64_t max,
+                                      int64_t divisor, uint32_t *number) {
+  return guarded([&]() -> Result<void> {
+    if (!builder || !name || !number)
+      return isNull(!builder ? "builder" : !name ? "name of a symbol" : "place for the symbol's number");
+    Result<uint32_t> added = builder->graph().builder().addSymbol(name, min, max, divisor);
+    if (!added)
+      return added.error();
+    *number = *added;
+    return {};
+  });
+}
+
+MortiseStatus *mortise_builder_guard(MortiseBuilder *builder, const MortiseExpr *expr, int32_t relation,
+                                     const char *reason) {
+  return guarded([&]() -> Result<void> {
+    if (!builder || !expr || !expr->steps)
+      return isNull(builder ? "guard's expression" : "builder");
+    return builder->graph().builder().addGuard(*expr, relation, reason ? reason : "");
+  });
+}
+
 MortiseStatus *mortise_builder_input(MortiseBuilder *builder, const char *name, const MortiseType *type, uint32_t flags,
                                      uint32_t *value) {
   return guarded([&]() -> Result<void> {
@@ -91,10 +113,14 @@ MortiseStatus *mortise_builder_op(MortiseBuilder *builder, const char *op, const
                     : !op                        ? "name of an op"
                     : operand_count && !operands ? "list of operands"
                                                  : "place for results");
-    if (Result<void> checked = checkAttributes(attributes, attribute_count); !checked)
-      return checked;
-    Result<std::vector<ir::ValueId>> added = builder->graph().builder().addOp(
-        op, {operands, operand_count}, {attributes, attribute_count}, location ? location : "");
+    Result<std::vector<MortiseAttribute>> known = readAttributes(attributes, attribute_count);
+    if (!known)
+      return known.error();
+    std::vector<const MortiseAttribute *> list;
+    for (const MortiseAttribute &attribute : *known)
+      list.push_back(&attribute);
+    Result<std::vector<ir::ValueId>> added =
+        builder->graph().builder().addOp(op, {operands, operand_count}, list, location ? location : "");
     if (!added)
       return added.error();
     if (result_count)

@@ -47,7 +47,16 @@ MORTISE_EXPORT MortiseStatus *mortise_session_describe(MortiseSession *session, 
 MORTISE_EXPORT MortiseStatus *mortise_builder_create(MortiseSession *session, const char *name,
                                                      MortiseBuilder **builder);
 MORTISE_EXPORT void mortise_builder_destroy(MortiseBuilder *builder);
-/* `flags`: MortiseValueFlag bits. */
+/* A symbol that extents may name by `number` (0, 1, ...). All symbols come before the first use of one. `max` is
+ * INT64_MAX when unbounded; every value is a multiple of `divisor`. Each needs an input with an extent that is just the
+ * symbol: a call's values come from there. */
+MORTISE_EXPORT MortiseStatus *mortise_builder_symbol(MortiseBuilder *builder, const char *name, int64_t min,
+                                                     int64_t max, int64_t divisor, uint32_t *number);
+/* What is checked of the symbols' values before they are first used. `relation`: MortiseRelation. `reason`, for
+ * messages, may be NULL. */
+MORTISE_EXPORT MortiseStatus *mortise_builder_guard(MortiseBuilder *builder, const MortiseExpr *expr, int32_t relation,
+                                                    const char *reason);
+/* `flags`: MortiseValueFlag bits. Extents that are MORTISE_DYNAMIC have programs in `dim_exprs`. */
 MORTISE_EXPORT MortiseStatus *mortise_builder_input(MortiseBuilder *builder, const char *name, const MortiseType *type,
                                                     uint32_t flags, uint32_t *value);
 /* Appends an op; result types are inferred. `results` has room for `result_capacity` values. `location` may be NULL. */
@@ -75,16 +84,30 @@ MORTISE_EXPORT MortiseStatus *mortise_program_bind(MortiseProgram *program, cons
 MORTISE_EXPORT MortiseStatus *mortise_program_run(MortiseProgram *program, const MortiseTensor *const *inputs,
                                                   size_t input_count, const MortiseTensor *const *outputs,
                                                   size_t output_count);
-/* Unchecked run: dense pointers of the right sizes, one per input and output. Allocates nothing. */
+/* Unchecked run: dense pointers of the right sizes, one per input and output. `symbols`: the values of the symbols in
+ * the order of their making, NULL when there are none; values not met before are checked against ranges and guards.
+ * Allocates nothing, but for values that it has not run lately. */
 MORTISE_EXPORT MortiseStatus *mortise_program_run_pointers(MortiseProgram *program, const void *const *inputs,
-                                                           void *const *outputs);
+                                                           void *const *outputs, const int64_t *symbols);
+/* The symbols' values for these inputs, whose data may be NULL, after the checks of mortise_program_run. `values` has
+ * room for `capacity`; `count` may be NULL. */
+MORTISE_EXPORT MortiseStatus *mortise_program_symbols(MortiseProgram *program, const MortiseTensor *const *inputs,
+                                                      size_t input_count, int64_t *values, size_t capacity,
+                                                      size_t *count);
+/* The extents of an output for the symbols' values. `dims` has room for `capacity`. */
+MORTISE_EXPORT MortiseStatus *mortise_program_output_shape(MortiseProgram *program, const int64_t *symbols,
+                                                           size_t symbol_count, size_t output, int64_t *dims,
+                                                           size_t capacity, size_t *rank);
 /* A checked run with per-step clocks; times show in the report. */
 MORTISE_EXPORT MortiseStatus *mortise_program_profile(MortiseProgram *program, const MortiseTensor *const *inputs,
                                                       size_t input_count, const MortiseTensor *const *outputs,
                                                       size_t output_count);
 /* JSON: {"name", "nodes": N, "compile_s": {"passes","place","kernels","bind"}, "arena_bytes", "packed_bytes",
  *  "placement":
- * [{"device","plugin","lowering","nodes":[..],"ops":{"mortise.add":3},"predicted_ns","steps":[{"name","lowering","ns","bytes","flops"}]}],
+ * [{"device","plugin","lowering","nodes":[..],"ops":{"mortise.add":3},"predicted_ns","kernels","specialised","steps":[{"name","lowering","ns","bytes","flops"}]}],
+ *  ("kernels": compiled so far, 0 where an equal region's serves; "specialised": null, or why a kernel is compiled for
+ *  each set of symbol values), "symbols": [{"name","min","max","divisor","input","dimension"}], "guards":
+ *  [{"expects","reason"}], "values": {"ready","limit","met","dropped","instances","kernels_specialised"},
  *  "refusals": [{"node","op","device","plugin","reason","detail"}] (node is null for a composite that was decomposed
  * since), "inputs": [{"name","type","constant","state"}], "outputs": [{"type","alias"}]}. */
 MORTISE_EXPORT MortiseStatus *mortise_program_report(MortiseProgram *program, char **json);

@@ -3,9 +3,11 @@
 // own.
 #pragma once
 
+#include <mortise/dim.hpp>
 #include <mortise/mortise.h>
 #include <mortise/result.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <initializer_list>
@@ -74,6 +76,15 @@ public:
   Attribute(std::string name, std::vector<int64_t> value) : Attribute(std::move(name), MORTISE_ATTRIBUTE_I64_ARRAY) {
     integers = std::move(value);
   }
+  // Extents or positions over the builder's symbols.
+  static Attribute extents(std::string name, std::span<const Dim> value) {
+    Attribute made(std::move(name), MORTISE_ATTRIBUTE_I64_ARRAY);
+    for (const Dim &dim : value) {
+      made.integers.push_back(dim.numberOrDynamic());
+      made.programs.push_back(dim.steps());
+    }
+    return made;
+  }
   // A dense literal.
   Attribute(std::string name, int32_t dtype, std::vector<int64_t> dims, std::span<const std::byte> bytes)
       : Attribute(std::move(name), MORTISE_ATTRIBUTE_TENSOR) {
@@ -88,6 +99,10 @@ public:
     view.string = text.c_str();
     view.i64s = integers.data();
     view.count = integers.size();
+    exprs.clear();
+    for (const auto &program : programs)
+      exprs.push_back({program.data(), program.size()});
+    view.exprs = exprs.empty() ? nullptr : exprs.data();
     if (view.kind == MORTISE_ATTRIBUTE_TENSOR) {
       type.rank = static_cast<int32_t>(integers.size());
       type.dims = integers.data();
@@ -105,9 +120,37 @@ private:
   }
   std::string name, text;
   std::vector<int64_t> integers;
+  std::vector<std::vector<MortiseExprStep>> programs;
+  std::vector<MortiseExpr> exprs;
   std::vector<std::byte> data;
   MortiseType type{};
   MortiseAttribute view{};
+};
+
+// A type whose extents are expressions over the builder's symbols.
+class Type {
+public:
+  Type(int32_t dtype, std::span<const Dim> extents) {
+    for (const Dim &extent : extents) {
+      dims.push_back(extent.numberOrDynamic());
+      programs.push_back(extent.steps());
+    }
+    for (const auto &program : programs)
+      exprs.push_back({program.data(), program.size()});
+    const bool isStatic = std::find(dims.begin(), dims.end(), MORTISE_DYNAMIC) == dims.end();
+    type = {
+        sizeof type, nullptr, dtype, static_cast<int32_t>(dims.size()), dims.data(), isStatic ? nullptr : exprs.data(),
+        nullptr};
+  }
+  Type(const Type &) = delete;
+  Type &operator=(const Type &) = delete;
+  const MortiseType *get() const { return &type; }
+
+private:
+  std::vector<int64_t> dims;
+  std::vector<std::vector<MortiseExprStep>> programs;
+  std::vector<MortiseExpr> exprs;
+  MortiseType type{};
 };
 
 class Program {
@@ -119,8 +162,34 @@ public:
   Result<void> run(std::span<const MortiseTensor *const> inputs, std::span<const MortiseTensor *const> outputs) {
     return take(mortise_program_run(handle.get(), inputs.data(), inputs.size(), outputs.data(), outputs.size()));
   }
-  Result<void> runPointers(const void *const *inputs, void *const *outputs) {
-    return take(mortise_program_run_pointers(handle.get(), inputs, outputs));
+  Result<void> runPointers(const void *const *inputs, void *const *outputs, const int64_t *symbols = nullptr) {
+    return take(mortise_program_run_pointers(handle.get(), inputs, outputs, symbols));
+  }
+  // The symbols' values for these inputs, whose data may be NULL.
+  Result<std::vector<int64_t>> symbols(std::span<const MortiseTensor *const> inputs) {
+    size_t count = 0;
+    std::vector<int64_t> values;
+    for (;;) {
+      Result<void> done = take(
+          mortise_program_symbols(handle.get(), inputs.data(), inputs.size(), values.data(), values.size(), &count));
+      if (!done && count <= values.size())
+        return done.error();
+      if (done) {
+        values.resize(count);
+        return values;
+      }
+      values.resize(count);
+    }
+  }
+  Result<std::vector<int64_t>> outputShape(size_t output, std::span<const int64_t> symbols) {
+    std::vector<int64_t> dims(64); // no tensor has a higher rank
+    size_t rank = 0;
+    if (Result<void> done = take(mortise_program_output_shape(handle.get(), symbols.data(), symbols.size(), output,
+                                                              dims.data(), dims.size(), &rank));
+        !done)
+      return done.error();
+    dims.resize(rank);
+    return dims;
   }
   Result<std::string> report() const {
     char *text = nullptr;
@@ -143,7 +212,25 @@ public:
       return done.error();
     return value;
   }
-  // For ops of one result, which is every op of opset 1.
+  Result<uint32_t> symbolicInput(const std::string &name, const Type &type, uint32_t flags = 0) {
+    uint32_t value = 0;
+    if (Result<void> done = take(mortise_builder_input(handle.get(), name.c_str(), type.get(), flags, &value)); !done)
+      return done.error();
+    return value;
+  }
+  // The symbol as an extent.
+  Result<Dim> symbol(const std::string &name, int64_t min = 0, int64_t max = INT64_MAX, int64_t divisor = 1) {
+    uint32_t number = 0;
+    if (Result<void> done = take(mortise_builder_symbol(handle.get(), name.c_str(), min, max, divisor, &number)); !done)
+      return done.error();
+    return Dim::symbol(number);
+  }
+  Result<void> guard(const Dim &dim, MortiseRelation relation, const std::string &reason) {
+    const std::vector<MortiseExprStep> steps = dim.steps();
+    const MortiseExpr expr{steps.data(), steps.size()};
+    return take(mortise_builder_guard(handle.get(), &expr, relation, reason.c_str()));
+  }
+  // For ops of one result.
   Result<uint32_t> op(const std::string &name, std::initializer_list<uint32_t> operands,
                       std::vector<Attribute> attributes = {}, const std::string &location = "") {
     std::vector<const MortiseAttribute *> views;
@@ -155,6 +242,22 @@ public:
         !done)
       return done.error();
     return result;
+  }
+  // For ops of several results.
+  Result<std::vector<uint32_t>> ops(const std::string &name, std::initializer_list<uint32_t> operands,
+                                    std::vector<Attribute> attributes = {}, const std::string &location = "") {
+    std::vector<const MortiseAttribute *> views;
+    for (Attribute &attribute : attributes)
+      views.push_back(attribute.get());
+    std::vector<uint32_t> results(64);
+    size_t count = 0;
+    if (Result<void> done =
+            take(mortise_builder_op(handle.get(), name.c_str(), operands.begin(), operands.size(), views.data(),
+                                    views.size(), location.c_str(), results.data(), results.size(), &count));
+        !done)
+      return done.error();
+    results.resize(count);
+    return results;
   }
   Result<void> output(uint32_t value, int64_t aliasInput = -1) {
     return take(mortise_builder_output(handle.get(), value, aliasInput));
