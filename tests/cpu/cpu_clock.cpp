@@ -27,7 +27,7 @@ static void encoder(Network &net, int64_t layers, int64_t width, int64_t heads, 
   ValueId ids = net.input(MORTISE_I64, {batch, tokens});
   ValueId x = net.op("embedding", {net.weight({30522, width}), ids});
   x = net.op("add", {x, net.broadcast(
-                            net.op("slice", {net.weight({512, width})},
+                            net.op("slice", {net.weight({tableRows(tokens), width})},
                                    {ints("starts", {0, 0}), ints("limits", {tokens, width}), ints("strides", {1, 1})}),
                             {batch, tokens, width}, {1, 2})});
   x = norm(net, x, width);

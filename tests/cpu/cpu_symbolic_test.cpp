@@ -25,7 +25,7 @@ void encoder(Network &net, int64_t batch, int64_t tokens) {
   constexpr int64_t width = 32, heads = 4, size = width / heads, inner = 80;
   ValueId ids = net.input(MORTISE_I64, {batch, tokens}), mask = net.input(MORTISE_I1, {batch, tokens});
   ValueId x = net.op("embedding", {net.weight({60, width}), ids});
-  ValueId positions = net.op("slice", {net.weight({80, width})},
+  ValueId positions = net.op("slice", {net.weight({tableRows(tokens), width})},
                              {ints("starts", {0, 0}), ints("limits", {tokens, width}), ints("strides", {1, 1})});
   x = norm(net, net.op("add", {x, net.broadcast(positions, {batch, tokens, width}, {1, 2})}), width);
   ValueId hidden = net.op("select", {net.broadcast(mask, {batch, heads, tokens, tokens}, {0, 3}),

@@ -472,15 +472,18 @@ std::unique_ptr<Compiled> check(Network &network, const Check &how) {
   return std::move(*compiled);
 }
 
-static constexpr int64_t batchStandIn = 1000003, tokensStandIn = 999983;
+static constexpr int64_t batchStandIn = 10007, tokensStandIn = 9973, rowsStandIn = 19997;
+
+int64_t tableRows(int64_t tokens) { return tokens == tokensStandIn ? rowsStandIn : mostTokens; }
 
 Result<std::unique_ptr<Compiled>> compileForShapes(const Build &build, int64_t smallest,
                                                    std::vector<MortiseOption> options) {
   Network general;
   build(general, batchStandIn, tokensStandIn);
-  return Compiled::make(
-      withSymbols(general.finish()->view(), {{batchStandIn, "batch", smallest}, {tokensStandIn, "tokens", smallest}}),
-      std::move(options));
+  return Compiled::make(withSymbols(general.finish()->view(), {{batchStandIn, "batch", smallest},
+                                                               {tokensStandIn, "tokens", smallest, mostTokens},
+                                                               {rowsStandIn, "", mostTokens, mostTokens}}),
+                        std::move(options));
 }
 
 std::unique_ptr<Compiled> checkShapes(const Build &build, const Shapes &shapes, const Check &how, int64_t smallest) {

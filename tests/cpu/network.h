@@ -120,7 +120,8 @@ private:
   std::vector<std::byte> workspace;
 };
 
-// A number in a graph that stands for a symbol: a large prime that occurs nowhere else.
+// A number in a graph that stands for a symbol, or for a smaller number where min and max are that: a large prime that
+// occurs nowhere else. Those for symbols come first.
 struct StandIn {
   int64_t number;
   const char *name;
@@ -143,6 +144,9 @@ std::unique_ptr<Compiled> check(Network &network, const Check &how = {});
 // the same network built with the numbers. Null after a failure.
 using Build = std::function<void(Network &network, int64_t batch, int64_t tokens)>;
 using Shapes = std::vector<std::pair<int64_t, int64_t>>; // batch, tokens
+// Rows of a table of positions, of which `tokens` are used.
+int64_t tableRows(int64_t tokens);
+inline constexpr int64_t mostTokens = 512;
 std::unique_ptr<Compiled> checkShapes(const Build &build, const Shapes &shapes, const Check &how = {},
                                       int64_t smallest = 2);
 Result<std::unique_ptr<Compiled>> compileForShapes(const Build &build, int64_t smallest = 2,

@@ -46,7 +46,7 @@ const MortiseExpr *Lifted::lift(const int64_t *&numbers, size_t count) {
     Dim dim(1);
     for (uint32_t s = 0; s < standIns.size(); ++s)
       for (; rest != 0 && rest % standIns[s].number == 0; rest /= standIns[s].number)
-        dim *= Dim::symbol(s);
+        dim *= standIns[s].min == standIns[s].max ? Dim(standIns[s].min) : Dim::symbol(s);
     dim *= Dim(rest);
     symbolic |= !dim.isNumber();
     programs.push_back(dim.steps());
@@ -95,8 +95,9 @@ Lifted::Lifted(const MortiseGraph &from, const std::vector<StandIn> &standIns) :
     node.attributes = list.data();
     nodeList.push_back(&node);
   }
-  for (const StandIn &standIn : standIns)
-    symbols.push_back({sizeof(MortiseSymbol), nullptr, standIn.name, standIn.min, standIn.max, standIn.divisor});
+  for (const StandIn &standIn : standIns) // those for numbers stand last
+    if (standIn.min != standIn.max)
+      symbols.push_back({sizeof(MortiseSymbol), nullptr, standIn.name, standIn.min, standIn.max, standIn.divisor});
   for (const MortiseSymbol &symbol : symbols)
     symbolList.push_back(&symbol);
   graph.nodes = nodeList.data();
