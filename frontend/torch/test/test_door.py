@@ -178,14 +178,26 @@ def test_state_that_is_not_dense(compile_for):
 # ---- dynamic shapes ----------------------------------------------------------------------------------
 
 
-def test_dynamic_shapes_specialise_without_recompiling(compile_for):
+def test_one_program_serves_all_shapes(compile_for):
     model = Small().eval()
     compiled = compile_for(model, dynamic=True)
     torch._dynamo.utils.counters.clear()
     for n in (3, 7, 2, 7, 31):
         check(compiled, model, torch.randn(n, 5, 8))
     assert torch._dynamo.utils.counters["stats"]["unique_graphs"] <= 1
-    assert len(torch_mortise.last_report()["graphs"]) == 4
+    (graph,) = torch_mortise.last_report()["graphs"]
+    assert len(graph["programs"]) == 1 and not graph["notes"]
+    assert list(graph["symbols"].values()) == ["2.."]
+
+
+def test_symbols_that_a_graph_has_twice(compile_for):
+    def f(x, y):
+        return x @ y.transpose(0, 1), torch.cat([x, y])
+
+    compiled = compile_for(f, dynamic=True)
+    for n, m in ((3, 4), (5, 5), (4, 2)):
+        check(compiled, f, torch.randn(n, m), torch.randn(n, m))
+    assert all(not g["notes"] for g in torch_mortise.last_report()["graphs"])
 
 
 def test_symbolic_sizes_in_the_graph(compile_for):
@@ -212,14 +224,15 @@ def test_offsets_and_strides_of_inputs_do_not_specialise(compile_for):
 
 
 def test_specialisations_are_limited(compile_for):
-    def f(x):
-        return x + 1
+    def f(x):  # that n is even is a guard of the trace, which the language does not know
+        return x.reshape(-1, 2).sum(0)
 
     compiled = compile_for(f, dynamic=True, specialize_limit=2)
-    for n in (3, 4, 5, 3):
+    for n in (4, 6, 8, 4):
         check(compiled, f, torch.randn(n))
     graphs = torch_mortise.last_report()["graphs"]
     assert len(graphs) == 2 and any("specialize_limit = 2" in n for n in graphs[0]["notes"])
+    assert any("compiled for each shape, not for all" in n for n in graphs[0]["notes"])
 
 
 # ---- eager beside programs -----------------------------------------------------------------------------
