@@ -31,6 +31,8 @@ LogicalResult Report::unite(SymbolsAttr other) const {
 }
 
 LogicalResult Report::operator()(const llvm::Twine &message) const {
+  if (conflict && symbols) // said already, and all that follows is a consequence
+    return failure();
   return emitOptionalError(location, "'", op, "' op ", message.str(), label.empty() ? "" : " (", label,
                            label.empty() ? "" : ")");
 }

@@ -26,6 +26,7 @@ TEST(Dim, EqualPolynomialsAreEqual) {
   EXPECT_EQ(text((b + 1) * (s + 2) * 4 - 3), "4*b*s + 8*b + 4*s + 5");
   EXPECT_EQ(text(Dim(0) - b), "-b");
   EXPECT_EQ(text(floorDiv(s, 3) + max(b, 4)), text(max(b, 4) + floorDiv(s, 3)));
+  EXPECT_EQ(text(ceilDiv(s, 2)), "floordiv(s + 1, 2)");
 }
 
 TEST(Dim, QuotientsComeOutExactly) {
@@ -66,6 +67,11 @@ TEST(Dim, RangesAndDivisorsSimplify) {
   EXPECT_EQ(simplify(floorDiv(b, 65), ranges), Dim(0));
   EXPECT_EQ(simplify(mod(b, 65), ranges), b);
   EXPECT_EQ(knownDivisor(6 * s + 16, ranges), 16);
+  EXPECT_EQ(simplify(2 * floorDiv(s, 2), ranges), s);
+  EXPECT_EQ(simplify(12 * floorDiv(s, 4) * b, ranges), 3 * s * b);
+  EXPECT_EQ(simplify(floorDiv(s - 3, 2) + 1, ranges), floorDiv(s, 2) - 1);
+  EXPECT_EQ(simplify(ceilDiv(s - 3, 2), ranges), floorDiv(s, 2) - 1);
+  EXPECT_EQ(simplify(2 * floorDiv(b, 2), ranges), 2 * floorDiv(b, 2));
   const SymbolRange fixed[] = {{3, 3, 1}};
   EXPECT_EQ(simplify(b + 1, fixed), Dim(4));
 }
@@ -113,9 +119,10 @@ TEST(Dim, Different) {
 // A random postfix program over two symbols, and what plain arithmetic makes of it.
 class RandomProgram {
 public:
-  explicit RandomProgram(std::mt19937 &random) : random(random) {
+  // Symbols are multiples of `step`, below 20.
+  RandomProgram(std::mt19937 &random, int64_t step) : random(random) {
     for (int64_t &value : values)
-      value = static_cast<int64_t>(random() % 20);
+      value = static_cast<int64_t>(random() % 20) / step * step;
     for (int i = 0; i < 12; ++i)
       stack.size() < 2 || random() % 3 != 0 ? push() : apply();
     while (stack.size() > 1)
@@ -147,10 +154,11 @@ private:
 
 TEST(Dim, RandomProgramsMeanWhatArithmeticSays) {
   std::mt19937 random(1); // NOLINT(bugprone-random-generator-seed): a test repeats itself
-  const SymbolRange known[] = {{0, 19, 1}, {0, 19, 1}};
   int checked = 0, proved = 0;
   for (int round = 0; round < 20000; ++round) {
-    const RandomProgram program(random);
+    const int64_t step = round % 4 + 1;
+    const SymbolRange known[] = {{0, 19, step}, {0, 19, step}};
+    const RandomProgram program(random, step);
     const Result<Dim> dim = Dim::from(program.steps, 2);
     if (!dim || !program.defined)
       continue;

@@ -324,6 +324,9 @@ inline Dim Dim::divided(const Dim &other, bool up) const {
   if (constant != INT64_MIN) // whose quotient by -1 is none
     if (const std::optional<Dim> exact = exactQuotient(other))
       return *exact;
+  if (up && other.isNumber() && other.constant > 0)
+    if (const Dim raised = plus(other.constant - 1, 1); raised.valid)
+      return raised.divided(other);
   if (up) // the least integer not below the quotient
     return Dim(0) - (Dim(0) - *this).divided(other);
   if (other.isNumber() && other.constant > 0) {
@@ -642,6 +645,20 @@ inline int64_t knownDivisor(const Dim &dim, std::span<const SymbolRange> symbols
   return total;
 }
 
+namespace detail {
+
+// Parts that are known multiples of the divisor leave a quotient; what is left may be less than the divisor.
+inline Dim quotient(const Dim &dividend, const Dim &divisor, std::span<const SymbolRange> symbols) {
+  const std::optional<int64_t> number = divisor.number();
+  const Dim constant = dividend.substitute([](uint32_t) { return Dim(0); });
+  if (number && *number > 1 && constant.isNumber() && constant != Dim(0) && !dividend.isNumber() &&
+      knownDivisor(dividend - constant, symbols) % *number == 0)
+    return floorDiv(dividend - constant, divisor) + floorDiv(constant, divisor);
+  return floorDiv(dividend, divisor);
+}
+
+} // namespace detail
+
 inline Dim simplify(const Dim &dim, std::span<const SymbolRange> symbols) {
   if (!dim.valid || !dim.terms)
     return dim;
@@ -658,13 +675,16 @@ inline Dim simplify(const Dim &dim, std::span<const SymbolRange> symbols) {
       const Interval lower = bounds(left, symbols), upper = bounds(right, symbols);
       const bool small = lower.low >= 0 && upper.low > 0 && isAtLeast(right, left + 1, symbols); // 0 <= left < right
       const std::optional<int64_t> number = right.number();
+      const bool multiple = number && *number > 0 && knownDivisor(left, symbols) % *number == 0;
       if (factor.op == MORTISE_EXPR_MIN)
         product *= isAtLeast(left, right, symbols) ? right : isAtLeast(right, left, symbols) ? left : min(left, right);
       else if (factor.op == MORTISE_EXPR_MAX)
         product *= isAtLeast(left, right, symbols) ? left : isAtLeast(right, left, symbols) ? right : max(left, right);
+      else if (factor.op == MORTISE_EXPR_FLOORDIV && multiple && term.coefficient % *number == 0)
+        product = floorDiv(product, *number) * left; // 4 * floordiv(x, 2) is 2 * x
       else if (factor.op == MORTISE_EXPR_FLOORDIV)
-        product *= small ? Dim(0) : floorDiv(left, right);
-      else if (number && *number > 0 && knownDivisor(left, symbols) % *number == 0)
+        product *= small ? Dim(0) : detail::quotient(left, right, symbols);
+      else if (multiple)
         product = 0;
       else
         product *= small ? left : mod(left, right);
