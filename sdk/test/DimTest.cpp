@@ -49,6 +49,23 @@ TEST(Dim, OverflowIsNoExtent) {
   EXPECT_FALSE((b * INT64_MAX).evaluate(std::vector<int64_t>{2, 8}));
 }
 
+TEST(Dim, ProgramsThatExpandWithoutEndAreNoExtents) {
+  std::vector<MortiseExprStep> steps; // (s0 + s1) * (s2 + s3) * ...: 2^n terms
+  for (int64_t i = 0; i < 30; ++i) {
+    steps.push_back({MORTISE_EXPR_SYMBOL, 0, 2 * i});
+    steps.push_back({MORTISE_EXPR_SYMBOL, 0, 2 * i + 1});
+    steps.push_back({MORTISE_EXPR_ADD, 0, 0});
+    if (i)
+      steps.push_back({MORTISE_EXPR_MUL, 0, 0});
+  }
+  EXPECT_FALSE(Dim::from(steps, 60));
+  Dim power = 1;
+  for (size_t i = 0; i < Dim::maxDegree; ++i)
+    power *= Dim::symbol(0);
+  EXPECT_TRUE(power.isValid());
+  EXPECT_FALSE((power * Dim::symbol(0)).isValid());
+}
+
 TEST(Dim, ProgramsThatAreWrong) {
   const MortiseExprStep lacks[] = {{MORTISE_EXPR_SYMBOL, 0, 0}, {MORTISE_EXPR_ADD, 0, 0}};
   const MortiseExprStep names[] = {{MORTISE_EXPR_SYMBOL, 0, 2}};

@@ -82,6 +82,9 @@ public:
   // "4*b*s + 1"; names come from `name`.
   std::string text(const std::function<std::string(uint32_t)> &name) const;
 
+  // What an extent may be at most, so that no program from outside expands without end: more is invalid, as overflow is.
+  static constexpr size_t maxTerms = 256, maxDegree = 16;
+
 private:
   struct Atom { // a symbol, or an operator that is no polynomial
     int32_t op = MORTISE_EXPR_SYMBOL;
@@ -240,6 +243,8 @@ inline Dim Dim::plus(const Dim &other, int64_t factor) const {
     i += order == 0;
     ++j;
   }
+  if (merged.size() > maxTerms)
+    return invalid();
   return make(sum, std::move(merged));
 }
 
@@ -249,6 +254,9 @@ inline Dim Dim::times(const Dim &other) const {
     return invalid();
   if (!terms && !other.terms)
     return __builtin_mul_overflow(constant, other.constant, &product) ? invalid() : Dim(product);
+  const auto degree = [](const Dim &dim) { return dim.terms ? dim.terms->front().factors.size() : 0; };
+  if (parts().size() * other.parts().size() > maxTerms || degree(*this) + degree(other) > maxDegree)
+    return invalid();
   Dim result(0);
   const auto add = [&](int64_t a, int64_t b, const Factors *left, const Factors *right) {
     if (a == 0 || b == 0)
