@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The reader of the portable format against bytes from anywhere: libFuzzer with ASan and UBSan. Arguments: seconds."""
+
+MEASURES = "bytes given to the reader and to what works on a graph that was read; crashes, hangs, allocations above the cap"
+NEEDS = "a build (MORTISE_BUILD, default build/release); clang with libFuzzer"
+MINUTES = 10
+
+LIMITS = {"malloc_limit_mb": 256, "rss_limit_mb": 2048, "timeout": 10, "max_len": 16384}
+FOUND = ("crash-", "timeout-", "oom-", "leak-", "slow-unit-")
+
+
+def measure(arguments: list[str]) -> dict:
+    import os
+    import re
+    import shutil
+    import subprocess
+    import tempfile
+    import time
+    from pathlib import Path
+
+    from measure import ROOT, progress
+
+    seconds = int(arguments[0]) if arguments else MINUTES * 60
+    build = ROOT / os.environ.get("MORTISE_BUILD", "build/release")
+    subprocess.run(["cmake", "--build", str(build), "--target", "mortise_fuzz_read"], check=True, stdout=subprocess.DEVNULL)
+    committed, findings, executions, rounds = ROOT / "tests" / "fuzz" / "corpus", [], 0, 0
+    ends = time.monotonic() + seconds
+    with tempfile.TemporaryDirectory() as folder:
+        corpus = Path(folder) / "corpus"
+        shutil.copytree(committed, corpus)
+        for file in (ROOT / "ir" / "portable" / "golden").glob("*.mrtg"):
+            shutil.copy(file, corpus)
+        coverage = 0
+        while (left := round(ends - time.monotonic())) > 0:  # a finding ends one run, and the time is used up by the next
+            rounds += 1
+            done = subprocess.run([str(build / "bin" / "mortise_fuzz_read"), str(corpus), f"-max_total_time={left}",
+                                   f"-artifact_prefix={folder}/", "-print_final_stats=1",
+                                   *(f"-{name}={value}" for name, value in LIMITS.items())],
+                                  check=False, capture_output=True, text=True, errors="replace")
+            if not (stats := re.search(r"stat::number_of_executed_units: (\d+)", done.stderr)):
+                stats = re.findall(r"^#(\d+)\t", done.stderr, re.M)
+                executions += int(stats[-1]) if stats else 0
+            else:
+                executions += int(stats[1])
+            coverage = max([coverage, *map(int, re.findall(r" cov: (\d+)", done.stderr))])
+            found = [file for file in Path(folder).iterdir() if file.name.startswith(FOUND)]
+            for file in found:
+                kept = build / "fuzz" / file.name
+                kept.parent.mkdir(exist_ok=True)
+                shutil.move(file, kept)
+                findings.append(str(kept.relative_to(ROOT)))
+                progress(f"FOUND {findings[-1]}: {done.stderr[-600:]}")
+            if done.returncode != 0 and not found:
+                raise RuntimeError(f"the fuzzer ended with code {done.returncode}:\n{done.stderr[-3000:]}")
+            if rounds >= 10:
+                break
+        size = sum(1 for _ in corpus.iterdir())
+    return {"executions": executions, "crashes": len(findings), "findings": findings, "seconds": seconds,
+            "edges": coverage, "corpus": size, "limits": LIMITS}
