@@ -66,6 +66,35 @@ TEST(Dim, ProgramsThatExpandWithoutEndAreNoExtents) {
   EXPECT_FALSE((power * Dim::symbol(0)).isValid());
 }
 
+// (s0 + s1) * (s2 + s3) * ... would have 2^20 terms.
+TEST(Dim, HostileProgramsCostLittle) {
+  std::vector<MortiseExprStep> steps;
+  for (int64_t i = 0; i < 20; ++i) {
+    steps.push_back({MORTISE_EXPR_SYMBOL, 0, 2 * i});
+    steps.push_back({MORTISE_EXPR_SYMBOL, 0, 2 * i + 1});
+    steps.push_back({MORTISE_EXPR_ADD, 0, 0});
+    if (i > 0)
+      steps.push_back({MORTISE_EXPR_MUL, 0, 0});
+  }
+  EXPECT_FALSE(Dim::from(steps, 40));
+  std::vector<MortiseExprStep> power(1, {MORTISE_EXPR_SYMBOL, 0, 0});
+  for (int i = 0; i < 16; ++i) {
+    EXPECT_TRUE(Dim::from(power, 1)) << i;
+    power.push_back({MORTISE_EXPR_SYMBOL, 0, 0});
+    power.push_back({MORTISE_EXPR_MUL, 0, 0});
+  }
+  EXPECT_FALSE(Dim::from(power, 1));
+  Dim nested = Dim::symbol(0), sum = 0; // many atoms: what cannot be decided soon is given up
+  for (uint32_t i = 0; i < 200; ++i) {
+    if (i < 30) // the depth of a program from outside is bounded too
+      nested = min(floorDiv(nested + Dim::symbol(i % 2), 2), mod(Dim::symbol(1) + i, 7) + 1);
+    sum += floorDiv(Dim::symbol(i % 2) * 3 + i, i + 4);
+  }
+  EXPECT_TRUE(isAtLeast(sum, 0, ranges));
+  (void)isAtLeast(nested, sum, ranges);
+  EXPECT_TRUE(simplify(nested, ranges).isValid());
+}
+
 TEST(Dim, ProgramsThatAreWrong) {
   const MortiseExprStep lacks[] = {{MORTISE_EXPR_SYMBOL, 0, 0}, {MORTISE_EXPR_ADD, 0, 0}};
   const MortiseExprStep names[] = {{MORTISE_EXPR_SYMBOL, 0, 2}};

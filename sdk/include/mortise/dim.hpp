@@ -82,7 +82,8 @@ public:
   // "4*b*s + 1"; names come from `name`.
   std::string text(const std::function<std::string(uint32_t)> &name) const;
 
-  // What an extent may be at most, so that no program from outside expands without end: more is invalid, as overflow is.
+  // What an extent may be at most, so that no program from outside expands without end: more is invalid, as overflow
+  // is.
   static constexpr size_t maxTerms = 256, maxDegree = 16;
 
 private:
@@ -730,6 +731,8 @@ private:
     });
   }
   bool replaced(const Dim &dim, size_t t, size_t f, int depth) const {
+    if (--budget < 0)
+      return false;
     const Dim::Term &term = (*dim.terms)[t];
     Dim others(term.coefficient), rest = dim;
     for (size_t i = 0; i < term.factors.size(); ++i)
@@ -760,6 +763,7 @@ private:
 
   std::span<const SymbolRange> symbols;
   std::vector<SymbolRange> fromMinimum;
+  mutable int budget = 64; // replacements
 };
 
 inline bool isAtLeast(const Dim &a, const Dim &b, std::span<const SymbolRange> symbols) {
