@@ -94,6 +94,10 @@ def Mortise_CumsumOp : Mortise_Running<"cumsum", Mortise_NumberTensor> {
   }];
 }
 let since = 2 in {
+def Mortise_CumprodOp : Mortise_Running<"cumprod", Mortise_NumberTensor> {
+  let summary = "running product along `axis`, the element itself included";
+  let description = [{Accumulates and rounds as cumsum does: floats in at least f32, integers wrap.}];
+}
 def Mortise_CumlogsumexpOp : Mortise_Running<"cumlogsumexp", Mortise_FloatTensor> {
   let summary = "running log(sum(exp(x))) along `axis`";
   let description = [{

@@ -131,6 +131,12 @@ void runCumsum(const Call &call) {
     running<T>(call, typename T::Compute(0), [](auto &sum, auto x) { return sum = plus(sum, x); });
   });
 }
+void runCumprod(const Call &call) {
+  visitElement(call.result.dtype(), [&](auto type) {
+    using T = decltype(type);
+    running<T>(call, typename T::Compute(1), [](auto &product, auto x) { return product = times(product, x); });
+  });
+}
 struct LogSum { // log(sum(exp)) is top + log(sum), with every term of the sum at most 1
   double top = -std::numeric_limits<double>::infinity(), sum = 0;
 };
@@ -226,6 +232,7 @@ std::span<const OpSpec> reductionOps() {
       {"argmax", 1, 1, 0, DTypes::number, axis, checkArg, runArg<1>},
       {"argmin", 1, 1, 0, DTypes::number, axis, checkArg, runArg<-1>},
       {"cumsum", 1, 1, 0, DTypes::number, axis, checkRunning, runCumsum},
+      {"cumprod", 1, 1, 0, DTypes::number, axis, checkRunning, runCumprod},
       {"cumlogsumexp", 1, 1, 0, DTypes::floating, axis, checkRunning, runCumlogsumexp},
       {"cummax", 1, 1, 0, DTypes::any, axis, checkValuesAndIndices, runExtreme<1>, 2},
       {"cummin", 1, 1, 0, DTypes::any, axis, checkValuesAndIndices, runExtreme<-1>, 2},

@@ -90,6 +90,16 @@ TEST(Reduction, Argmin) {
   expectValues(argmin(vector(ui8, {200, 100}), {}, 0), {1});
 }
 
+TEST(Reduction, Cumprod) {
+  auto cumprod = [](Data x, int64_t axis) { return runOp("cumprod", {x}, x.dtype, x.dims, {integer("axis", axis)}); };
+  expectValues(cumprod(counting(i32, {2, 3}, 1), 1), {1, 2, 6, 4, 20, 120});
+  expectValues(cumprod(counting(f32, {2, 3}, 1), 0), {1, 2, 3, 4, 10, 18});
+  expectValues(cumprod(vector(i8, {100, 2, 2}), 0), {100, -56, -112}); // wraps
+  expectValues(cumprod(vector(f16, {1.0009765625, 1.0009765625, 0}), 0), {1.0009765625, 1.001953125, 0});
+  expectValues(cumprod(vector(f32, {-0.0, 2, inf, 1, NaN}), 0), {-0.0, -0.0, NaN, NaN, NaN});
+  EXPECT_TRUE(cumprod({f32, {0, 2}, {}}, 0).values.empty());
+}
+
 TEST(Reduction, Cumlogsumexp) {
   auto run = [](Data x) { return runOp("cumlogsumexp", {x}, x.dtype, x.dims, {integer("axis", 0)}); };
   Data x = noise(f64, {20});

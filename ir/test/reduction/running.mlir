@@ -17,8 +17,10 @@
 func.func @running(%x: !x) -> (!b, !x, !x, !i, !x, !i, !x, !i, !k, !ki) {
   // CHECK: mortise.argmin %{{.*}} {axis = 1 : i64}
   %0 = mortise.argmin %x {axis = 1 : i64} : (!x) -> !b
-  // CHECK-NEXT: mortise.cumlogsumexp
-  %1 = mortise.cumlogsumexp %x {axis = 1 : i64} : (!x) -> !x
+  // CHECK-NEXT: %[[P:.*]] = mortise.cumprod %{{.*}} {axis = 1 : i64}
+  %p = mortise.cumprod %x {axis = 1 : i64} : (!x) -> !x
+  // CHECK-NEXT: mortise.cumlogsumexp %[[P]]
+  %1 = mortise.cumlogsumexp %p {axis = 1 : i64} : (!x) -> !x
   // CHECK-NEXT: %[[V:.*]], %[[I:.*]] = mortise.cummax %{{.*}} {axis = 0 : i64} : (tensor<?x?xf32, #mortise.dims<#symbols, [b, s]>>) -> (tensor<?x?xf32, #mortise.dims<#symbols, [b, s]>>, tensor<?x?xi64, #mortise.dims<#symbols, [b, s]>>)
   %2, %3 = mortise.cummax %x {axis = 0 : i64} : (!x) -> (!x, !i)
   // CHECK-NEXT: %{{.*}}, %{{.*}} = mortise.cummin %[[V]]
