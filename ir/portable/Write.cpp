@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <map>
+#include <string_view>
+#include <unordered_map>
 
 namespace mortise {
 namespace {
@@ -130,7 +132,15 @@ private:
   template <typename T> static std::span<T> view(T *data, size_t count) { return {data, count}; }
 
   fb::Offset<fb::String> text(const char *string) {
-    return string && *string ? builder.CreateSharedString(string) : fb::Offset<fb::String>();
+    return string && *string ? shared(string) : fb::Offset<fb::String>();
+  }
+
+  // Each string once. As the builder's CreateSharedString, which searches a tree by comparing strings.
+  fb::Offset<fb::String> shared(const char *string) {
+    const auto [entry, fresh] = strings.try_emplace(string);
+    if (fresh)
+      entry->second = builder.CreateString(string);
+    return entry->second;
   }
 
   uint32_t index(const MortiseGraph &graph, const MortiseValue *value) {
@@ -188,7 +198,7 @@ private:
   }
 
   fb::Offset<portable::Attribute> writeAttribute(const MortiseAttribute &attribute) {
-    auto name = builder.CreateSharedString(attribute.name);
+    auto name = shared(attribute.name);
     fb::Offset<fb::Vector<uint32_t>> counts;
     fb::Offset<fb::Vector<const portable::ExprStep *>> steps;
     fb::Offset<fb::String> string;
@@ -207,7 +217,7 @@ private:
       f64 = attribute.f64;
       break;
     case MORTISE_ATTRIBUTE_STRING:
-      string = builder.CreateSharedString(attribute.string);
+      string = shared(attribute.string);
       break;
     case MORTISE_ATTRIBUTE_I64_ARRAY:
       i64s = builder.CreateVector(attribute.i64s, attribute.count);
@@ -262,7 +272,7 @@ private:
     attributes.reserve(node.attribute_count);
     for (const MortiseAttribute *attribute : view(node.attributes, node.attribute_count))
       attributes.push_back(writeAttribute(*attribute));
-    auto op = builder.CreateSharedString(node.op);
+    auto op = shared(node.op);
     auto operands = indices(graph, node.operands, node.operand_count);
     auto results = indices(graph, node.results, node.result_count);
     auto attributeVector = builder.CreateVector(attributes);
@@ -274,7 +284,8 @@ private:
   const MortiseGraph &root;
   fb::FlatBufferBuilder builder;
   std::vector<fb::Offset<portable::Type>> typeOffsets;
-  std::map<const MortiseType *, uint32_t> typesByAddress;
+  std::unordered_map<std::string_view, fb::Offset<fb::String>> strings; // keys lie in the view
+  std::unordered_map<const MortiseType *, uint32_t> typesByAddress;
   std::map<std::vector<int64_t>, uint32_t> typesByContent;
   std::vector<uint32_t> scratch;
   std::vector<fb::Offset<portable::Body>> bodies;

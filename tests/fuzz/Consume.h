@@ -38,8 +38,15 @@ private:
     for (size_t i = 0; i < program.count; ++i)
       sum += static_cast<uint64_t>(program.steps[i].op) + static_cast<uint64_t>(program.steps[i].value);
     const std::vector<int64_t> values(symbols, 3);
-    if (Result<int64_t> value = evaluate(program, values))
+    const Result<int64_t> value = evaluate(program, values);
+    if (value)
       sum += static_cast<uint64_t>(*value);
+    const Result<Dim> dim = Dim::from(program, symbols);
+    if (!dim)
+      return;
+    const Result<int64_t> exact = dim->evaluate(values); // may do without a step that overflows, or need one that does
+    require(!value || !exact || *value == *exact, "a program and its polynomial agree", std::to_string(program.count));
+    sum += static_cast<uint64_t>(simplify(*dim, std::vector<SymbolRange>(symbols)).isValid());
   }
   void type(const MortiseType &type) {
     require(dtypeBits(type.dtype) != 0 && type.rank >= 0, "dtype");

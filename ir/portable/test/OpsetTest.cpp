@@ -106,6 +106,7 @@ TEST(Opset, TheTableIsSortedAndOfThisBuild) {
   const Op *put = now.find("mortise.put");
   ASSERT_TRUE(put);
   EXPECT_EQ(put->operands, "operand,indices,updates,");
+  ASSERT_TRUE(put->find("axis") && put->find("mode"));
   EXPECT_EQ(put->find("axis")->kind, MORTISE_ATTRIBUTE_I64);
   EXPECT_FALSE(put->find("mode")->values.empty());
 }

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The fuzz target of a file's whole way: load, import into MLIR with all verifiers, export. Only the reader has
+// sanitizers; the dialect is that of the build, and what it allocates is watched by ASan's allocator.
+#include "Consume.h"
+
+#include <mortise/ir/Dialect.h>
+#include <mortise/ir/Portable.h>
+
+#include <mlir/IR/BuiltinOps.h>
+#include <mlir/IR/Diagnostics.h>
+#include <mlir/IR/MLIRContext.h>
+#include <mlir/IR/OwningOpRef.h>
+#include <mlir/IR/Verifier.h>
+
+#include <optional>
+
+using namespace mortise;
+
+namespace {
+
+// A context keeps every type and attribute it ever saw, so it is made anew at times.
+mlir::MLIRContext &context() {
+  static std::optional<mlir::MLIRContext> current;
+  static size_t uses = 0;
+  if (uses++ % 2000 == 0) {
+    mlir::DialectRegistry registry;
+    ir::registerDialect(registry);
+    current.emplace(registry, mlir::MLIRContext::Threading::DISABLED);
+    current->loadAllAvailableDialects();
+    current->getDiagEngine().registerHandler([](mlir::Diagnostic &) {});
+  }
+  return *current;
+}
+
+} // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  const auto graph = Graph::load(std::as_bytes(std::span(data, size)));
+  if (!graph)
+    return 0;
+  auto module = ir::importGraph(**graph, context());
+  if (!module) {
+    fuzz::require(!module.error().message.empty(), "an error says something");
+    return 0;
+  }
+  fuzz::require(mlir::succeeded(mlir::verify(**module)), "what is imported verifies");
+  const auto exported = ir::exportGraph(**module);
+  fuzz::require(static_cast<bool>(exported), "what is imported can be exported",
+                exported ? "" : exported.error().message);
+  const auto again = ir::importGraph(**exported, context());
+  fuzz::require(static_cast<bool>(again), "what is exported can be imported", again ? "" : again.error().message);
+  const auto twice = ir::exportGraph(**again);
+  fuzz::require(twice && std::ranges::equal((*twice)->bytes(), (*exported)->bytes()), "it stays the same");
+  return 0;
+}
