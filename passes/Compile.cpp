@@ -167,8 +167,12 @@ private:
     }
     if (Result<void> checked = checkGraph(form.graph->view()); !checked)
       return checked.error();
+    std::vector<bool> composite;
+    for (mlir::Operation *op : nodesOf(module))
+      composite.push_back(ir::isComposite(op));
+    composite.resize(form.graph->view().node_count);
     Clock clock(placeSeconds);
-    form.placement = place(form.graph->view(), targets);
+    form.placement = place(form.graph->view(), targets, composite);
     return form;
   }
 

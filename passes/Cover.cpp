@@ -180,14 +180,22 @@ Cover CoverSearch::greedy(const std::vector<bool> &allowed) {
   Cover result;
   NodeSet taken(graph.node_count);
   stack.clear();
-  for (uint32_t c : byShare) {
-    if (!allowed[c] || sets[c].meets(taken))
-      continue;
-    stack.push_back(c);
-    if (fits())
-      taken.add(sets[c]);
-    else
-      stack.pop_back();
+  const auto collect = [&](bool check) {
+    for (uint32_t c : byShare) {
+      if (!allowed[c] || sets[c].meets(taken))
+        continue;
+      stack.push_back(c);
+      if (!check || fits())
+        taken.add(sets[c]);
+      else
+        stack.pop_back();
+    }
+  };
+  collect(false); // regions of one plugin seldom form a cycle: one look at all of them instead of one at each
+  if (!acyclic(stack, nullptr)) {
+    stack.clear();
+    taken = NodeSet(graph.node_count);
+    collect(true);
   }
   result.chosen = std::move(stack);
   stack.clear();

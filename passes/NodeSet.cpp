@@ -33,17 +33,26 @@ NodeGraph::NodeGraph(const MortiseGraph &graph) {
   }
 }
 
-bool NodeGraph::convex(const NodeSet &set) const {
-  std::vector<bool> after(size()); // outside the set, but reached from it
-  for (uint32_t node = 0; node < size(); ++node) {
-    const bool inside = set.contains(node);
+bool NodeGraph::convex(std::span<const uint32_t> set) const {
+  if (set.size() < 2)
+    return true;
+  // Edges lead to higher nodes: a path that comes back stays between the first and the last.
+  enum Place : uint8_t { Outside, After, Inside }; // After: outside, but reached from the set
+  const uint32_t first = set.front(), last = set.back();
+  std::vector<Place> place(last - first + 1, Outside);
+  for (uint32_t node : set)
+    place[node - first] = Inside;
+  for (uint32_t node = first; node <= last; ++node)
     for (uint32_t producer : before(node)) {
-      if (inside && after[producer])
-        return false;
-      if (!inside && (after[producer] || set.contains(producer)))
-        after[node] = true;
+      if (producer < first || place[producer - first] == Outside)
+        continue;
+      if (place[node - first] == Inside) {
+        if (place[producer - first] == After)
+          return false;
+      } else {
+        place[node - first] = After;
+      }
     }
-  }
   return true;
 }
 

@@ -45,8 +45,8 @@ public:
     return {edges.data() + starts[node], edges.data() + starts[node + 1]};
   }
 
-  // No path leaves the set and comes back.
-  bool convex(const NodeSet &set) const;
+  // No path leaves the set, given by its nodes in ascending order, and comes back.
+  bool convex(std::span<const uint32_t> set) const;
 
   // `group[n]` numbers the group that node n is in. The groups in an order in which producers come before users, ties
   // by the smallest node; empty when they form a cycle.

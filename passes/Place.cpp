@@ -71,11 +71,7 @@ class Placer {
 public:
   explicit Placer(const std::vector<Target> &targets) : targets(targets) {}
 
-  Plan solve(const MortiseGraph &graph, int depth, std::vector<Candidate> *seen, std::vector<Refusal> *refusals) {
-    Proposals proposals = propose(graph, targets);
-    if (refusals)
-      *refusals = std::move(proposals.refusals);
-    const std::vector<Candidate> &candidates = proposals.candidates;
+  Plan solve(const MortiseGraph &graph, int depth, const std::vector<Candidate> &candidates) {
     CoverSearch search(graph, targets, candidates);
 
     Cover exact = search.best();
@@ -85,8 +81,6 @@ public:
             : complete(graph, pick(candidates, search.greedy(std::vector<bool>(candidates.size(), true))), depth);
     if (candidates.size() > 1 && depth == 0) // not in parts: each trial asks again about all that is left
       improve(graph, candidates, search, plan, depth);
-    if (seen)
-      *seen = candidates;
     return plan;
   }
 
@@ -110,7 +104,8 @@ private:
         fixed.uncovered.insert(fixed.uncovered.end(), rest.begin(), rest.end());
         continue;
       }
-      Plan part = solve(region->graph->view(), depth + 1, nullptr, nullptr);
+      const MortiseGraph &left = region->graph->view();
+      Plan part = solve(left, depth + 1, propose(left, targets).candidates);
       for (Candidate &candidate : part.regions) {
         for (uint32_t &node : candidate.nodes)
           node = rest[node];
@@ -175,8 +170,13 @@ private:
 };
 
 void explainLosers(const std::vector<Candidate> &candidates, Placement &placement) {
+  std::multimap<uint32_t, const Candidate *> byFirst;
+  for (const Candidate &region : placement.regions)
+    byFirst.emplace(region.nodes.front(), &region);
   for (const Candidate &candidate : candidates) {
-    const bool won = std::any_of(placement.regions.begin(), placement.regions.end(), [&](const Candidate &region) {
+    const auto [begin, end] = byFirst.equal_range(candidate.nodes.front());
+    const bool won = std::any_of(begin, end, [&](const auto &entry) {
+      const Candidate &region = *entry.second;
       return region.target == candidate.target && region.lowering == candidate.lowering &&
              region.nodes == candidate.nodes;
     });
@@ -190,12 +190,37 @@ void explainLosers(const std::vector<Candidate> &candidates, Placement &placemen
   }
 }
 
+// Nodes that have parts, that every target refused by number and that no candidate has.
+std::vector<uint32_t> hopeless(const MortiseGraph &graph, size_t targetCount, const Proposals &proposals,
+                               const std::vector<bool> &hasParts) {
+  std::vector<uint32_t> refusals(graph.node_count); // how many targets refused it; they answer one after the other
+  std::vector<uint32_t> lastTarget(graph.node_count, UINT32_MAX);
+  for (const Refusal &refusal : proposals.refusals)
+    if (hasParts[refusal.node] && lastTarget[refusal.node] != refusal.target) {
+      lastTarget[refusal.node] = refusal.target;
+      ++refusals[refusal.node];
+    }
+  for (const Candidate &candidate : proposals.candidates)
+    for (uint32_t node : candidate.nodes)
+      refusals[node] = 0;
+  std::vector<uint32_t> result;
+  for (uint32_t node = 0; node < graph.node_count; ++node)
+    if (refusals[node] == targetCount && targetCount != 0)
+      result.push_back(node);
+  return result;
+}
+
 } // namespace
 
-Placement place(const MortiseGraph &graph, const std::vector<Target> &targets) {
+Placement place(const MortiseGraph &graph, const std::vector<Target> &targets, const std::vector<bool> &hasParts) {
   Placement placement;
-  std::vector<Candidate> seen;
-  Plan plan = Placer(targets).solve(graph, 0, &seen, &placement.refusals);
+  Proposals proposals = propose(graph, targets);
+  if (!hasParts.empty())
+    placement.uncovered = hopeless(graph, targets.size(), proposals, hasParts);
+  placement.refusals = std::move(proposals.refusals);
+  if (!placement.uncovered.empty())
+    return placement;
+  Plan plan = Placer(targets).solve(graph, 0, proposals.candidates);
   placement.regions = std::move(plan.regions);
   placement.uncovered = std::move(plan.uncovered);
   placement.costNs = plan.costNs;
@@ -205,7 +230,7 @@ Placement place(const MortiseGraph &graph, const std::vector<Target> &targets) {
   for (uint32_t node = 0; node < graph.node_count; ++node)
     if (isLiteral(*graph.nodes[node]) && !inside.contains(node))
       placement.literals.push_back(node);
-  explainLosers(seen, placement);
+  explainLosers(proposals.candidates, placement);
   return placement;
 }
 

@@ -24,7 +24,9 @@ struct Placement {
 // The cheapest set of disjoint candidates that covers the graph and whose regions form no cycle: exact while the search
 // is small, else greedy with improvements. What is left over is proposed again as graphs of their own. The same
 // answers of the plugins give the same placement.
-Placement place(const MortiseGraph &graph, const std::vector<Target> &targets);
+// `hasParts`, one for each node unless it is empty: nodes that the caller can replace by others. Where every target
+// refuses some of them by number, those are answered as uncovered at once: placing the rest would be for nothing.
+Placement place(const MortiseGraph &graph, const std::vector<Target> &targets, const std::vector<bool> &hasParts = {});
 
 // "95% on cpu": at least that share of the nodes. "" asks for nothing.
 Result<void> checkRequirement(const std::string &require, const MortiseGraph &graph, const Placement &placement,

@@ -76,7 +76,7 @@ struct Sink {
         return refuse(node, MORTISE_REASON_OPSET,
                       "the plugin took it, but knows opset " + std::to_string(opset) + " and the op is of opset " +
                           std::to_string(graph.nodes[node]->since));
-    if (!nodes.convex(setOf(copy.nodes, graph.node_count)))
+    if (!nodes.convex(copy.nodes))
       return reject(copy.nodes, "its nodes are not convex: a path leaves the set and comes back");
     out.candidates.push_back(std::move(copy));
   }

@@ -56,11 +56,52 @@ struct SymbolList {
   std::vector<const MortiseSymbol *> pointers;
 };
 
+// C forms of what MLIR keeps once: types, attributes, locations and op names, each made once for all nodes.
+class Pool {
+public:
+  const CType &type(RankedTensorType from) {
+    std::unique_ptr<CType> &made = types[from];
+    if (!made)
+      made = std::make_unique<CType>(from);
+    return *made;
+  }
+  const CAttribute &attribute(const AttributeSlot &slot, Attribute from) {
+    std::unique_ptr<CAttribute> &made = attributes[{slot.name.data(), from}]; // names are literals of the op's class
+    if (!made)
+      made = std::make_unique<CAttribute>(slot.name, from);
+    return *made;
+  }
+  const std::string &location(Location from) {
+    auto [made, fresh] = locations.try_emplace(from);
+    if (fresh)
+      made->second = std::make_unique<std::string>(locationText(from));
+    return *made->second;
+  }
+  struct Op {
+    std::string name;
+    std::vector<OperandSlot> operands;
+    std::vector<AttributeSlot> attributes;
+  };
+  const Op &op(OperationName name, MortiseOp ours) {
+    std::unique_ptr<Op> &made = ops[name];
+    if (!made)
+      made = std::make_unique<Op>(Op{name.getStringRef().str(), operandSlots(ours.getOperandSlots()),
+                                     attributeSlots(ours.getAttributeSlots())});
+    return *made;
+  }
+
+private:
+  llvm::DenseMap<Type, std::unique_ptr<CType>> types;
+  llvm::DenseMap<std::pair<const char *, Attribute>, std::unique_ptr<CAttribute>> attributes;
+  llvm::DenseMap<Location, std::unique_ptr<std::string>> locations;
+  llvm::DenseMap<OperationName, std::unique_ptr<Op>> ops;
+};
+
 // A C view of a function, or of a body (`function` is NULL then), and what it points to.
 class View {
 public:
-  View(Block &block, func::FuncOp function, const SymbolList &symbols)
-      : block(block), function(function), symbols(symbols) {}
+  View(Block &block, func::FuncOp function, const SymbolList &symbols, Pool &pool)
+      : block(block), function(function), symbols(symbols), pool(pool) {}
   Result<void> build();
 
   MortiseGraph graph{};
@@ -68,10 +109,9 @@ public:
 private:
   struct Node {
     MortiseNode node{};
-    std::string op, location;
-    std::vector<const MortiseValue *> operands, results;
-    std::deque<CAttribute> attributes;
-    std::vector<const MortiseAttribute *> attributePointers;
+    llvm::SmallVector<const MortiseValue *, 4> operands;
+    llvm::SmallVector<const MortiseValue *, 1> results;
+    llvm::SmallVector<const MortiseAttribute *, 4> attributes;
     std::vector<std::unique_ptr<View>> bodies;
     std::vector<const MortiseGraph *> bodyPointers;
   };
@@ -92,15 +132,15 @@ private:
   Block &block;
   func::FuncOp function;
   const SymbolList &symbols;
+  Pool &pool;
   std::deque<Guard> guards;
   std::vector<const MortiseGuard *> guardPointers;
   std::string name;
   std::deque<Node> nodes;
-  std::deque<CType> types;
-  std::deque<std::string> names;
+  std::deque<std::string> names; // of inputs
   std::deque<MortiseValue> values;
   std::deque<MortiseAlias> aliases;
-  llvm::DenseMap<Value, MortiseValue *> known;
+  llvm::DenseMap<Value, MortiseValue *> byValue;
   std::vector<const MortiseNode *> nodePointers;
   std::vector<const MortiseValue *> valuePointers, inputPointers, outputPointers;
   std::vector<const MortiseAlias *> aliasPointers;
@@ -109,26 +149,26 @@ private:
 Result<void> View::addValue(Value value, const MortiseNode *producer, unsigned index, uint32_t flags,
                             llvm::StringRef label) {
   auto tensor = llvm::dyn_cast<RankedTensorType>(value.getType());
-  std::string what = producer ? std::string(producer->op) + ": a result" : "input " + std::to_string(index);
+  const auto describe = [&] {
+    return producer ? std::string(producer->op) + ": a result" : "input " + std::to_string(index);
+  };
   if (!tensor || !hasKnownExtents(tensor) || elementName(tensor.getElementType()).empty())
-    return invalid(what + " has type " + text(value.getType()) +
+    return invalid(describe() + " has type " + text(value.getType()) +
                    ": expected a tensor of a type of ours whose extents are known");
   if (SymbolsAttr table = symbolsOf(tensor); table && table != symbols.table)
-    return invalid(what + " has type " + text(value.getType()) +
+    return invalid(describe() + " has type " + text(value.getType()) +
                    ", whose symbols are not those of the function's mortise.symbols");
-  types.emplace_back(tensor);
-  names.push_back(label.str());
   MortiseValue entry{};
   entry.struct_size = sizeof(MortiseValue);
-  entry.type = &types.back().type;
+  entry.type = &pool.type(tensor).type;
   entry.producer = producer;
   entry.index = static_cast<uint32_t>(values.size());
   entry.result_index = index;
   entry.flags = flags;
   entry.use_count = static_cast<uint32_t>(std::distance(value.use_begin(), value.use_end()));
-  entry.name = names.back().c_str();
+  entry.name = label.empty() ? "" : names.emplace_back(label.str()).c_str();
   values.push_back(entry);
-  known[value] = &values.back();
+  byValue[value] = &values.back();
   valuePointers.push_back(&values.back());
   return {};
 }
@@ -139,7 +179,7 @@ Result<void> View::addInputs() {
     if (!function) {
       if (Result<void> added = addValue(argument, nullptr, i, 0, ""); !added)
         return added;
-      inputPointers.push_back(known[argument]);
+      inputPointers.push_back(byValue[argument]);
       continue;
     }
     uint32_t flags = (function.getArgAttr(i, "mortise.constant") ? MORTISE_VALUE_CONSTANT : 0) |
@@ -147,7 +187,7 @@ Result<void> View::addInputs() {
     auto label = function.getArgAttrOfType<StringAttr>(i, "mortise.name");
     if (Result<void> added = addValue(argument, nullptr, i, flags, label ? label.getValue() : ""); !added)
       return added;
-    inputPointers.push_back(known[argument]);
+    inputPointers.push_back(byValue[argument]);
   }
   return {};
 }
@@ -157,48 +197,47 @@ Result<void> View::addNode(Operation &op) {
   if (!ours)
     return invalid("'" + op.getName().getStringRef().str() + "' is not a mortise op, so it has no portable form");
   Node &entry = nodes.emplace_back();
-  entry.op = op.getName().getStringRef().str();
-  entry.location = locationText(op.getLoc());
+  const Pool::Op &known = pool.op(op.getName(), ours);
   MortiseNode &node = entry.node;
   node.struct_size = sizeof(MortiseNode);
   node.index = static_cast<uint32_t>(nodes.size() - 1);
   node.since = ours.getSince();
-  node.op = entry.op.c_str();
-  node.location = entry.location.c_str();
+  node.op = known.name.c_str();
+  node.location = pool.location(op.getLoc()).c_str();
 
   // Optional operands that were left out are NULL in the view.
-  std::vector<OperandSlot> slots = operandSlots(ours.getOperandSlots());
+  const std::vector<OperandSlot> &slots = known.operands;
   auto sizes = op.getAttrOfType<DenseI32ArrayAttr>("operandSegmentSizes");
   size_t next = 0, spare = op.getNumOperands() - llvm::count_if(slots, [](auto &slot) { return !slot.optional; });
   for (auto [i, slot] : llvm::enumerate(slots)) {
     if (slot.variadic)
       for (; next < op.getNumOperands(); ++next)
-        entry.operands.push_back(known.lookup(op.getOperand(next)));
+        entry.operands.push_back(byValue.lookup(op.getOperand(next)));
     else if (slot.optional && !(sizes ? sizes[i] : spare))
       entry.operands.push_back(nullptr);
     else
-      entry.operands.push_back(known.lookup(op.getOperand(next++)));
+      entry.operands.push_back(byValue.lookup(op.getOperand(next++)));
   }
   node.operands = entry.operands.data();
   node.operand_count = entry.operands.size();
 
-  for (const AttributeSlot &slot : attributeSlots(ours.getAttributeSlots())) {
+  for (const AttributeSlot &slot : known.attributes) {
     Attribute value = op.getInherentAttr(slot.name).value_or(Attribute());
     if (!value)
-      return invalid(entry.op + ": attribute '" + slot.name.str() + "' is missing");
-    CAttribute &attribute = entry.attributes.emplace_back(slot.name, value);
+      return invalid(known.name + ": attribute '" + slot.name.str() + "' is missing");
+    const CAttribute &attribute = pool.attribute(slot, value);
     if (!attribute.error.empty())
-      return invalid(entry.op + ": " + attribute.error);
-    entry.attributePointers.push_back(&attribute.attribute);
+      return invalid(known.name + ": " + attribute.error);
+    entry.attributes.push_back(&attribute.attribute);
   }
-  llvm::sort(entry.attributePointers, [](auto *a, auto *b) { return llvm::StringRef(a->name) < b->name; });
-  node.attributes = entry.attributePointers.data();
-  node.attribute_count = entry.attributePointers.size();
+  llvm::sort(entry.attributes, [](auto *a, auto *b) { return llvm::StringRef(a->name) < b->name; });
+  node.attributes = entry.attributes.data();
+  node.attribute_count = entry.attributes.size();
 
   for (OpResult result : op.getResults()) {
     if (Result<void> added = addValue(result, &node, result.getResultNumber(), 0, ""); !added)
       return added;
-    entry.results.push_back(known[result]);
+    entry.results.push_back(byValue[result]);
   }
   node.results = entry.results.data();
   node.result_count = entry.results.size();
@@ -211,10 +250,11 @@ Result<void> View::addNode(Operation &op) {
 Result<void> View::addBodies(Operation &op, Node &entry) {
   for (auto [i, region] : llvm::enumerate(op.getRegions())) {
     if (!region.hasOneBlock())
-      return invalid(entry.op + ": body " + std::to_string(i) + " must have one block");
-    entry.bodies.push_back(std::make_unique<View>(region.front(), func::FuncOp(), symbols));
+      return invalid(std::string(entry.node.op) + ": body " + std::to_string(i) + " must have one block");
+    entry.bodies.push_back(std::make_unique<View>(region.front(), func::FuncOp(), symbols, pool));
     if (Result<void> built = entry.bodies.back()->build(); !built)
-      return Error{built.error().code, entry.op + ", body " + std::to_string(i) + ": " + built.error().message};
+      return Error{built.error().code,
+                   std::string(entry.node.op) + ", body " + std::to_string(i) + ": " + built.error().message};
     entry.bodyPointers.push_back(&entry.bodies.back()->graph);
   }
   entry.node.bodies = entry.bodyPointers.data();
@@ -251,7 +291,7 @@ Result<void> View::addOutputs(Operation &terminator) {
     return invalid(std::string(function ? "the function must end in func.return" : "a body must end in mortise.yield") +
                    ", found " + terminator.getName().getStringRef().str());
   for (auto [i, operand] : llvm::enumerate(terminator.getOperands())) {
-    outputPointers.push_back(known.lookup(operand));
+    outputPointers.push_back(byValue.lookup(operand));
     auto alias = function ? function.getResultAttrOfType<IntegerAttr>(i, "mortise.alias") : IntegerAttr();
     if (!alias)
       continue;
@@ -328,7 +368,8 @@ Result<std::shared_ptr<const Graph>> exportGraph(ModuleOp module) {
   if (!function.getBody().hasOneBlock())
     return invalid("the function must have one block");
   SymbolList symbols(tableOf(function));
-  View view(function.front(), function, symbols);
+  Pool pool;
+  View view(function.front(), function, symbols, pool);
   if (Result<void> built = view.build(); !built)
     return built.error();
   return Graph::copy(view.graph);
