@@ -3,7 +3,7 @@
 // RUN: mortise-opt %s | mortise-opt | FileCheck %s
 // RUN: mortise-opt %s --mlir-print-op-generic | mortise-opt | FileCheck %s
 // RUN: mortise-opt %s --emit-bytecode | mortise-opt | FileCheck %s
-// RUN: mortise-opt %s --test-portable-round-trip | FileCheck %s
+// RUN: mortise-opt %s -split-input-file --test-portable-round-trip | FileCheck %s
 
 // CHECK-LABEL: func.func @choose
 func.func @choose(%p: tensor<i1>, %x: tensor<3xf32>, %y: tensor<3xf32>) -> (tensor<3xf32>, tensor<3xi64>) {
@@ -26,6 +26,8 @@ func.func @choose(%p: tensor<i1>, %x: tensor<3xf32>, %y: tensor<3xf32>) -> (tens
   return %0#0, %0#1 : tensor<3xf32>, tensor<3xi64>
 }
 
+// -----
+
 // CHECK-LABEL: func.func @repeat
 func.func @repeat(%n: tensor<i64>, %x: tensor<2xf32>) -> tensor<2xf32> {
   // CHECK: mortise.while %{{.*}}, %{{.*}} condition {
@@ -47,6 +49,8 @@ func.func @repeat(%n: tensor<i64>, %x: tensor<2xf32>) -> tensor<2xf32> {
   return %0#1 : tensor<2xf32>
 }
 
+// -----
+
 // CHECK-LABEL: func.func @scan
 func.func @scan(%h: tensor<4xf32>, %x: tensor<6x4xf32>) -> (tensor<4xf32>, tensor<6x4xf32>) {
   // CHECK: mortise.scan %{{.*}}, %{{.*}} step {
@@ -58,6 +62,8 @@ func.func @scan(%h: tensor<4xf32>, %x: tensor<6x4xf32>) -> (tensor<4xf32>, tenso
   } {carried = 1 : i64, trips = #mortise.dims<[6]>} : (tensor<4xf32>, tensor<6x4xf32>) -> (tensor<4xf32>, tensor<6x4xf32>)
   return %0#0, %0#1 : tensor<4xf32>, tensor<6x4xf32>
 }
+
+// -----
 
 // CHECK-LABEL: func.func @nested
 func.func @nested(%p: tensor<i1>, %x: tensor<2xf32>) -> tensor<2xf32> {

@@ -33,7 +33,7 @@ module {
 
 // -----
 
-// expected-error @+1 {{input 0 has type index: expected a static tensor of a type of ours}}
+// expected-error @+1 {{input 0 has type index: expected a tensor of a type of ours whose extents are known}}
 module {
   func.func @types(%x: index) {
     return

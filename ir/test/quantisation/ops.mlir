@@ -3,7 +3,7 @@
 // RUN: mortise-opt %s | mortise-opt | FileCheck %s
 // RUN: mortise-opt %s --mlir-print-op-generic | mortise-opt | FileCheck %s
 // RUN: mortise-opt %s --emit-bytecode | mortise-opt | FileCheck %s
-// RUN: mortise-opt %s --test-portable-round-trip | FileCheck %s
+// RUN: mortise-opt %s -split-input-file --test-portable-round-trip | FileCheck %s
 
 // CHECK-LABEL: func.func @quantise
 func.func @quantise(%x: tensor<4x6xf32>, %s: tensor<4x2xf32>, %z: tensor<4x2xi8>, %zi: tensor<4x2xi32>, %one: tensor<1x1xf16>)
@@ -20,6 +20,8 @@ func.func @quantise(%x: tensor<4x6xf32>, %s: tensor<4x2xf32>, %z: tensor<4x2xi8>
   %4, %5 = mortise.dynamic_quantize %x {dtype = "i8"} : (tensor<4x6xf32>) -> (tensor<4x6xi8>, tensor<4x1xf32>)
   return %0, %1, %2, %3, %4, %5 : tensor<4x6xi8>, tensor<4x6xi4>, tensor<4x6xf8E4M3FN>, tensor<4x6xf32>, tensor<4x6xi8>, tensor<4x1xf32>
 }
+
+// -----
 
 // CHECK-LABEL: func.func @linear
 func.func @linear(%x: tensor<2x3x8xf16>, %w: tensor<5x8xi4>, %s: tensor<5x2xf16>, %z: tensor<5x2xi4>, %b: tensor<5xf16>,

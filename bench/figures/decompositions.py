@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""interpret(op) == interpret(decompose(op)) for every composite op, on hostile values too: one level, whole, and
+canonicalised, in every element type that the op takes, for shapes empty, of one element and odd.
+
+Equal means: both results lie in the range that rounding explains, for each element by itself, computed in interval
+arithmetic over the decomposition (ir/test/Ranges.h); infinities are those that the range allows, and NaN stands in the
+same places unless rounding decides about it (`open`). Ops that are exact by their description agree in every bit. `symbolic`: decomposed for all values of symbols and then specialised."""
+
+MEASURES = "composites x dtypes x shapes x hostile values whose decomposition computes what the op does"
+NEEDS = "the product build"
+MINUTES = 1
+
+
+def measure(arguments: list[str]) -> dict:
+    import json
+    import subprocess
+    from pathlib import Path
+
+    import torch_mortise
+
+    from measure import progress
+
+    # build/PRESET/python/torch_mortise -> build/PRESET; the files are links into the sources, so do not resolve them.
+    program = Path(torch_mortise.__file__).absolute().parents[2] / "bin" / "mortise-decompositions"
+    if not program.exists():
+        raise RuntimeError(f"expected {program}, which the build makes; run ./dev build")
+    done = subprocess.run([str(program), *arguments], capture_output=True, text=True, check=False)
+    for line in done.stderr.splitlines()[:40]:
+        progress(f"FAILED {line}")
+    if done.returncode not in (0, 1):
+        raise RuntimeError(f"{program.name} ended with code {done.returncode}: {done.stderr[-2000:]}")
+    result = json.loads(done.stdout)
+    progress(f"{result['composites']} composites, {result['elements']} elements, {result['open']} left open by rounding")
+    return result
