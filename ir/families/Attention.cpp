@@ -51,6 +51,28 @@ Inferred AttentionOp::infer(Adaptor op, const Report &report) {
   return Shaped{element, {q[0], q[1], q[2], v[3]}};
 }
 
+Inferred RaggedAttentionOp::infer(Adaptor op, const Report &report) {
+  Dims q = dimsOf(op.getQ()), k = dimsOf(op.getK()), v = dimsOf(op.getV());
+  if (q.size() != 3 || k.size() != 3 || v.size() != 3)
+    return report.at("ragged_attention_c1")("q, k and v must have rank 3, found " + report.text(q) + ", " +
+                                            report.text(k) + " and " + report.text(v));
+  if (k[2] != q[2] || v[0] != k[0] || v[1] != k[1])
+    return report.at("ragged_attention_c2")("k " + report.text(k) + " must have the last extent of q " +
+                                            report.text(q) + ", and v " + report.text(v) + " the first two of k");
+  if (k[1] == Dim(0) || report.simplified(mod(q[1], k[1])) != Dim(0))
+    return report.at("ragged_attention_c3")("the heads of q (" + report.text(q[1]) +
+                                            ") must be a multiple of those of k (" + report.text(k[1]) + ")");
+  Type element = elementOf(op.getQ());
+  if (failed(checkElement("k", op.getK(), element, report.at("ragged_attention_c4"))) ||
+      failed(checkElement("v", op.getV(), element, report)))
+    return failure();
+  Dims starts = dimsOf(op.getQOffsets()), others = dimsOf(op.getKOffsets());
+  if (starts.size() != 1 || starts != others || !report.isAtLeast(starts[0], 1))
+    return report.at("ragged_attention_c5")("q_offsets " + report.text(starts) + " and k_offsets " +
+                                            report.text(others) + " must have rank 1 and one extent, at least 1");
+  return Shaped{element, {q[0], q[1], v[2]}};
+}
+
 Inferred RopeOp::infer(Adaptor op, const Report &report) {
   Dims x = dimsOf(op.getX());
   if (x.empty() || x.back() != floorDiv(x.back(), 2) * 2)
@@ -162,6 +184,49 @@ Values RopeOp::expand(Writer &write) {
     return write.make<MulOp>(value, write.spread(write.widened(angle), shape, from(0, last + 1)));
   };
   return {write.make<AddOp>(times(x, getCos()), times(rotated, getSin()))};
+}
+
+namespace {
+struct Owners {   // per row
+  Value sequence; // i64: 1 + the number of the sequence
+  Value inside;   // i1: belongs to one
+  Value distance; // i64: to the end of the sequence, negative inside
+};
+} // namespace
+
+static Owners ownersOf(Value offsets, const Dim &rows, Writer &write) {
+  Dims grid{rows, dimsOf(offsets)[0]};
+  auto count = [&](ArrayRef<Dim> shape) {
+    return write.make<IotaOp>(write.extents(shape), write.rewriter.getStringAttr("i64"),
+                              write.rewriter.getI64IntegerAttr(0));
+  };
+  Value begun = write.make<CompareOp>(write.spread(offsets, grid, {1}), count(grid), "le");
+  Value sequence = write.make<ReduceSumOp>(write.converted(begun, write.rewriter.getI64Type()), ArrayRef<int64_t>(1));
+  Value row = count(rows), end = write.make<TakeOp>(offsets, sequence, int64_t(0));
+  Value inside = write.make<AndOp>(write.make<CompareOp>(sequence, write.fill(1, sequence), "ge"),
+                                   write.make<CompareOp>(row, end, "lt"));
+  return {sequence, inside, write.make<SubOp>(row, end)};
+}
+
+Values RaggedAttentionOp::expand(Writer &write) {
+  Dims q = dimsOf(getQ()), k = dimsOf(getK());
+  Owners queries = ownersOf(getQOffsets(), q[0], write), keys = ownersOf(getKOffsets(), k[0], write);
+  Dims grid{q[0], k[0]};
+  auto rows = [&](Value value) { return write.broadcast(value, grid, {0}); };
+  auto columns = [&](Value value) { return write.broadcast(value, grid, {1}); };
+  Value seen = write.make<CompareOp>(rows(queries.sequence), columns(keys.sequence), "eq");
+  seen = write.make<AndOp>(seen, write.make<AndOp>(rows(queries.inside), columns(keys.inside)));
+  if (getCausal())
+    seen = write.make<AndOp>(seen, write.make<CompareOp>(rows(queries.distance), columns(keys.distance), "ge"));
+  auto packed = [&](Value value) { // [rows, heads, size] to [1, heads, rows, size]
+    Dims dims = dimsOf(value);
+    return write.reshaped(write.make<TransposeOp>(value, Axes{1, 0, 2}), {1, dims[1], dims[0], dims[2]});
+  };
+  Value result =
+      write.make<AttentionOp>(packed(getQ()), packed(getK()), packed(getV()), write.reshaped(seen, {1, 1, q[0], k[0]}),
+                              getScaleAttr(), write.rewriter.getBoolAttr(false));
+  result = write.reshaped(result, {q[1], q[0], dimsOf(getV())[2]});
+  return {write.make<TransposeOp>(result, Axes{1, 0, 2})};
 }
 
 } // namespace mortise::ir

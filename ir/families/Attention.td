@@ -40,3 +40,25 @@ def Mortise_RopeOp : Mortise_CompositeOp<"rope"> {
   let results = (outs Mortise_FloatTensor:$result);
   let since = 2;
 }
+def Mortise_RaggedAttentionOp : Mortise_CompositeOp<"ragged_attention"> {
+  let summary = "attention over sequences of different lengths, packed by rows";
+  let description = [{
+    q [T, H, D], k [S, G, D], v [S, G, E] with H a multiple of G: [T, H, E]. Row i of q belongs to sequence n = (number of q_offsets at most i) - 1,
+    when n >= 0 and i < q_offsets[n + 1] (an index beyond the last reads the last), else to none; rows of k and v likewise with k_offsets. So with
+    ascending offsets sequence n has the rows q_offsets[n] .. q_offsets[n + 1] - 1, and rows outside all are padding. A query sees the keys of its
+    sequence; `causal`: those at least as far from its sequence's end as the query is, so that the last query sees all keys (`attention` counts from
+    the start; the two are one when a sequence has as many queries as keys). A query that sees no key gives what attention gives: 0, if v is
+    finite. Otherwise this is `attention` with an i1 mask over the packed rows, its rules for infinities and NaN included.
+
+    Constraints:
+    * ragged_attention_c1: q, k and v have rank 3.
+    * ragged_attention_c2: k has D of q; v has S and G of k.
+    * ragged_attention_c3: H is a multiple of G, for all values of symbols.
+    * ragged_attention_c4: k and v have the element type of q, which is the result's.
+    * ragged_attention_c5: q_offsets and k_offsets have rank 1 and one extent, at least 1.
+  }];
+  let arguments = (ins Mortise_FloatTensor:$q, Mortise_FloatTensor:$k, Mortise_FloatTensor:$v, Mortise_TensorOf<[I64]>:$q_offsets,
+                       Mortise_TensorOf<[I64]>:$k_offsets, F64Attr:$scale, BoolAttr:$causal);
+  let results = (outs Mortise_FloatTensor:$result);
+  let since = 2;
+}

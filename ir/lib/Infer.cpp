@@ -22,8 +22,9 @@ LogicalResult Report::unite(SymbolsAttr other) const {
   if (!other || other == symbols)
     return success();
   if (symbols) {
+    const LogicalResult said = (*this)("has extents over two tables of symbols; a function has one");
     conflict = true;
-    return (*this)("has extents over two tables of symbols; a function has one");
+    return said;
   }
   symbols = other;
   ranges = other.getRanges();
@@ -31,7 +32,7 @@ LogicalResult Report::unite(SymbolsAttr other) const {
 }
 
 LogicalResult Report::operator()(const llvm::Twine &message) const {
-  if (conflict && symbols) // said already, and all that follows is a consequence
+  if (conflict) // said already, and all that follows is a consequence
     return failure();
   return emitOptionalError(location, "'", op, "' op ", message.str(), label.empty() ? "" : " (", label,
                            label.empty() ? "" : ")");

@@ -115,6 +115,86 @@ void run(const Call &call) {
     throw std::bad_alloc();
 }
 
+Refusal checkRagged(const Shapes &shapes) {
+  for (size_t i = 0; i < 3; ++i)
+    if (shapes.rank(i) != 3 || shapes.dtype(i) != shapes.dtype(0))
+      return shapes.fail("expected q, k and v of rank 3 and one dtype, found " + typeString(shapes.type(i)),
+                         shapes.rank(i) != 3 ? MORTISE_REASON_RANK : MORTISE_REASON_DTYPE);
+  std::span<const int64_t> q = shapes.dims(0), k = shapes.dims(1), v = shapes.dims(2);
+  if (k[1] < 1 || q[1] % k[1])
+    return shapes.fail("expected the query heads to be a multiple of the key heads, found " + std::to_string(q[1]) +
+                       " and " + std::to_string(k[1]));
+  if (shapes.rank(3) != 1 || shapes.dims(3)[0] < 1)
+    return shapes.fail("expected offsets of rank 1, at least one, found " + typeString(shapes.type(3)));
+  return firstOf(shapes.expectOperand(1, shapes.dtype(0), Shape{k[0], k[1], q[2]}),
+                 shapes.expectOperand(2, shapes.dtype(0), Shape{k[0], k[1], v[2]}),
+                 shapes.expectOperand(3, MORTISE_I64, shapes.dims(3)),
+                 shapes.expectOperand(4, MORTISE_I64, shapes.dims(3)),
+                 shapes.expect(shapes.dtype(0), Shape{q[0], q[1], v[2]}));
+}
+
+// Where a row of packed sequences stands.
+struct Place {
+  int64_t sequence = -1; // or none
+  uint64_t left = 0;     // rows to the end of the sequence, itself included
+  Place(const Tensor &offsets, int64_t row) {
+    std::span<const int64_t> all(offsets.as<I64>(), static_cast<size_t>(offsets.count()));
+    int64_t begun = std::ranges::count_if(all, [&](int64_t offset) { return offset <= row; });
+    int64_t end = all[static_cast<size_t>(std::min(begun, offsets.count() - 1))];
+    if (begun >= 1 && row < end) {
+      sequence = begun - 1;
+      left = static_cast<uint64_t>(end) - static_cast<uint64_t>(row);
+    }
+  }
+};
+
+// One query of one head. `scores` has room for all keys, `sums` for E.
+template <typename T>
+void attendRagged(const Call &call, int64_t row, const std::vector<Place> &keyPlaces, double *scores, double *sums) {
+  std::span<const int64_t> q = call.operand(0).dims(), v = call.operand(2).dims();
+  int64_t H = q[1], D = q[2], S = v[0], G = v[1], E = v[2], h = row % H, group = h / (H / G);
+  Place place(call.operand(3), row / H);
+  bool causal = call.integer("causal") != 0, any = false;
+  double scale = findAttribute(call.node, "scale")->f64, largest = unseen, total = 0;
+  const auto *query = call.operand(0).as<T>() + row * D;
+  for (int64_t j = 0; j < S; ++j) {
+    const Place &key = keyPlaces[static_cast<size_t>(j)];
+    scores[j] = unseen;
+    if (place.sequence < 0 || key.sequence != place.sequence || (causal && key.left < place.left))
+      continue;
+    double score = 0;
+    for (int64_t d = 0; d < D; ++d)
+      score += T::load(query[d]) * T::load(call.operand(1).as<T>()[(j * G + group) * D + d]);
+    scores[j] = inRange<T>(scale * inRange<T>(score));
+    largest = maximum(largest, scores[j]);
+    any = true;
+  }
+  for (int64_t j = 0; j < S; ++j) {
+    scores[j] = inRange<T>(std::exp(inRange<T>(scores[j] - largest)));
+    total += scores[j];
+  }
+  std::fill_n(sums, E, 0.0);
+  for (int64_t j = 0; j < S; ++j) {
+    double weight = any ? inRange<T>(scores[j] / total) : 0; // of a hidden key 0, which counts: 0 * NaN is NaN
+    for (int64_t e = 0; e < E; ++e)
+      sums[e] += weight * T::load(call.operand(2).as<T>()[(j * G + group) * E + e]);
+  }
+  for (int64_t e = 0; e < E; ++e)
+    call.result.as<T>()[row * E + e] = T::store(sums[e]);
+}
+
+void runRagged(const Call &call) {
+  int64_t S = call.operand(2).dims()[0], E = call.operand(2).dims()[2];
+  std::vector<Place> keyPlaces;
+  for (int64_t j = 0; j < S; ++j)
+    keyPlaces.emplace_back(call.operand(4), j);
+  std::vector<double> scores(static_cast<size_t>(S)), sums(static_cast<size_t>(E));
+  visitFloat(call.result.dtype(), [&](auto type) {
+    for (int64_t row = 0; row < call.operand(0).dims()[0] * call.operand(0).dims()[1]; ++row)
+      attendRagged<decltype(type)>(call, row, keyPlaces, scores.data(), sums.data());
+  });
+}
+
 Refusal checkRope(const Shapes &shapes) {
   std::span<const int64_t> x = shapes.dims(0);
   if (x.empty() || x.back() % 2)
@@ -166,6 +246,14 @@ std::span<const OpSpec> attentionOps() {
        {{"causal", MORTISE_ATTRIBUTE_BOOL}, {"scale", MORTISE_ATTRIBUTE_F64}},
        check,
        run},
+      {"ragged_attention",
+       5,
+       5,
+       0,
+       DTypes::floating,
+       {{"causal", MORTISE_ATTRIBUTE_BOOL}, {"scale", MORTISE_ATTRIBUTE_F64}},
+       checkRagged,
+       runRagged},
       {"rope", 3, 3, 0, DTypes::floating, {{"interleaved", MORTISE_ATTRIBUTE_BOOL}}, checkRope, runRope},
   };
   return ops;

@@ -104,6 +104,8 @@ double macs(const MortiseNode &node) {
     return dim(1, 0) == 0 ? 0 : results * static_cast<double>(elementCount(*node.operands[1]->type)) / dim(1, 0);
   if (isOp(node, "mortise.attention"))
     return dim(0, 0) * dim(0, 1) * dim(0, 2) * dim(1, 2) * (dim(0, 3) + dim(2, 3));
+  if (isOp(node, "mortise.ragged_attention"))
+    return dim(0, 0) * dim(0, 1) * dim(1, 0) * (dim(0, 2) + dim(2, 2));
   return 0;
 }
 

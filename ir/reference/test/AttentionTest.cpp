@@ -97,3 +97,63 @@ TEST(Attention, Refusals) {
                 .find("mask"),
             std::string::npos);
 }
+
+namespace {
+Data ragged(const Data &q, const Data &k, const Data &v, const Data &qOffsets, const Data &kOffsets, bool causal) {
+  return runOp("ragged_attention", {q, k, v, qOffsets, kOffsets}, q.dtype, {q.dims[0], q.dims[1], v.dims[2]},
+               {real("scale", 0.5), flag("causal", causal)});
+}
+// Rows first .. last - 1 of [rows, heads, size] as [1, heads, rows, size].
+Data sequence(const Data &packed, int64_t first, int64_t last) {
+  Data result{packed.dtype, {1, packed.dims[1], last - first, packed.dims[2]}, {}};
+  for (int64_t h = 0; h < packed.dims[1]; ++h)
+    for (int64_t row = first; row < last; ++row)
+      for (int64_t d = 0; d < packed.dims[2]; ++d)
+        result.values.push_back(packed.values[static_cast<size_t>((row * packed.dims[1] + h) * packed.dims[2] + d)]);
+  return result;
+}
+} // namespace
+
+// Each sequence as attention alone gives it; a mask of its own says what `causal` means from the end.
+TEST(RaggedAttention, IsAttentionPerSequence) {
+  Data q = noise(f32, {9, 4, 3}, 1), k = noise(f32, {12, 2, 3}, 2), v = noise(f32, {12, 2, 5}, 3);
+  Dims qo{1, 4, 4, 6, 8}, ko{0, 5, 7, 7, 11};
+  Data qOffsets = vector(i64, {1, 4, 4, 6, 8}), kOffsets = vector(i64, {0, 5, 7, 7, 11});
+  for (bool causal : {false, true}) {
+    Data all = ragged(q, k, v, qOffsets, kOffsets, causal);
+    for (size_t n = 0; n < 4; ++n) {
+      int64_t queries = qo[n + 1] - qo[n], keys = ko[n + 1] - ko[n];
+      Data mask{i1, {1, 1, queries, keys}, {}};
+      for (int64_t i = 0; i < queries; ++i)
+        for (int64_t j = 0; j < keys; ++j)
+          mask.values.push_back(!causal || keys - j >= queries - i);
+      if (queries == 0)
+        continue;
+      Data expected =
+          runOp("attention",
+                {sequence(q, qo[n], qo[n + 1]), sequence(k, ko[n], ko[n + 1]), sequence(v, ko[n], ko[n + 1]), mask},
+                f32, {1, 4, queries, 5}, {real("scale", 0.5), flag("causal", false)});
+      expectNear(sequence(all, qo[n], qo[n + 1]), expected.values, 1e-6);
+    }
+    for (int64_t row : {int64_t(0), int64_t(8)}) // padding
+      expectValues(sequence(all, row, row + 1), std::vector<double>(20, 0.0));
+  }
+}
+
+// Offsets of any content are safe.
+TEST(RaggedAttention, HostileOffsets) {
+  Data q = noise(f32, {4, 1, 2}), v = noise(f32, {4, 1, 2}, 2);
+  for (const std::vector<double> &offsets :
+       {std::vector<double>{5, 3, -1}, {0, 0, 0}, {-1e15, 1e15, 2}, {1e15, 1e15, 1e15}, {-3, -2, -1}}) {
+    Data result = ragged(q, q, v, vector(i64, offsets), vector(i64, offsets), true);
+    for (double value : result.values)
+      EXPECT_TRUE(std::isfinite(value));
+  }
+  EXPECT_NE(opError("ragged_attention", {q, q, v, vector(i64, {0}), vector(i32, {0})}, f32, {4, 1, 2},
+                    {real("scale", 1), flag("causal", false)}),
+            "");
+  EXPECT_NE(opError("ragged_attention", {q, q, v, {i64, {0}, {}}, {i64, {0}, {}}}, f32, {4, 1, 2},
+                    {real("scale", 1), flag("causal", false)})
+                .find("at least one"),
+            std::string::npos);
+}

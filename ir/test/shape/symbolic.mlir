@@ -9,7 +9,7 @@
 !split = tensor<?x?x8xf32, #mortise.dims<#symbols, [b, floordiv(s, 8), 8]>>
 !turned = tensor<?x?xf32, #mortise.dims<#symbols, [s, b]>>
 !wide = tensor<?x?x?xf32, #mortise.dims<#symbols, [b, s, 3*s]>>
-!half = tensor<?x?xf32, #mortise.dims<#symbols, [b, floordiv(s - 1, 2)]>>
+!half = tensor<?x?xf32, #mortise.dims<#symbols, [b, floordiv(s, 2) - 1]>>
 !head = tensor<?x?xf32, #mortise.dims<#symbols, [b, min(b, s)]>>
 !both = tensor<?x?xf32, #mortise.dims<#symbols, [b, 2*s + min(b, s)]>>
 !cut = tensor<?x?xf32, #mortise.dims<#symbols, [b, s - 8]>>

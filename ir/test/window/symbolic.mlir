@@ -25,7 +25,7 @@ func.func @all(%x: !x, %w: tensor<8x6x3xf32>, %v: tensor<8x6x2xf32>, %y: !channe
 !y = tensor<?x6x?xf32, #mortise.dims<#symbols, [b, 6, s - 8]>>
 func.func @large(%x: !x) -> !y {
   // expected-error @+2 {{failed to infer returned types}}
-  // expected-error @+1 {{the window [5] with dilations [2] is larger than the padded spatial extents [s]}}
+  // expected-error @+1 {{the window [5] with dilations [2] is larger than the padded spatial extents [s] (window_c4)}}
   %0 = mortise.sum_pool %x {window = array<i64: 5>, strides = array<i64: 1>, low = array<i64: 0>, high = array<i64: 0>, dilations = array<i64: 2>} : (!x) -> !y
   return %0 : !y
 }
@@ -37,7 +37,7 @@ func.func @large(%x: !x) -> !y {
 !w = tensor<3x?x2xf32, #mortise.dims<#symbols, [3, floordiv(s, 3), 2]>>
 func.func @groups(%x: !x, %w: !w) -> tensor<2x3x8xf32> {
   // expected-error @+2 {{failed to infer returned types}}
-  // expected-error @+1 {{input channels (s) and output channels (3) must be multiples of groups (3)}}
+  // expected-error @+1 {{input channels (s) and output channels (3) must be multiples of groups (3) (convolution_c2)}}
   %0 = mortise.convolution %x, %w {strides = array<i64: 1>, low = array<i64: 0>, high = array<i64: 0>, dilations = array<i64: 1>, groups = 3 : i64} : (!x, !w) -> tensor<2x3x8xf32>
   return %0 : tensor<2x3x8xf32>
 }
@@ -48,7 +48,7 @@ func.func @groups(%x: !x, %w: !w) -> tensor<2x3x8xf32> {
 !w = tensor<3x6x?xf32, #mortise.dims<#symbols, [3, 6, k]>>
 func.func @window(%x: tensor<2x6x9xf32>, %w: !w) -> tensor<2x3x8xf32> {
   // expected-error @+2 {{failed to infer returned types}}
-  // expected-error @+1 {{the window of weight must be numbers, found the symbolic extent k}}
+  // expected-error @+1 {{the window of weight must be numbers, found the symbolic extent k (convolution_c4)}}
   %0 = mortise.convolution %x, %w {strides = array<i64: 1>, low = array<i64: 0>, high = array<i64: 0>, dilations = array<i64: 1>, groups = 1 : i64} : (tensor<2x6x9xf32>, !w) -> tensor<2x3x8xf32>
   return %0 : tensor<2x3x8xf32>
 }
