@@ -7,7 +7,7 @@ import sys
 import time
 
 from . import samples
-from .runner import judge_all, summary
+from .runner import judge_all, summary, task
 
 
 def show(record, arguments):
@@ -31,7 +31,7 @@ def main():
     arguments = parser.parse_args()
     started = time.perf_counter()
     if arguments.only:
-        tasks = [tuple((one.split(":") + [None, None])[:3]) for one in arguments.only]
+        tasks = [task(one) for one in arguments.only]
     else:
         tasks = [(name, None, None) for name in samples.database()]
     records = []

@@ -1,21 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """When is the interpreter right? Against eager PyTorch, elementwise, by the first of these that holds:
 
-1. Integers and booleans: equal. Floats: NaN where eager has NaN, the same infinities, else within 2 ULP of the dtype. The interpreter
-   rounds once per op; eager, whose library functions are good to about 1 ULP, stands within 2 ULP of it on single ops.
-2. Against eager on the same inputs in f64 ("exact"): the interpreter errs by at most 2 ULP, or at most twice as much as eager in this dtype
-   errs at the worst element of the tensor, relative to the tensor's scale. A dtype whose eager kernel overflows inside (f16 sums) or
-   accumulates in bf16 is judged so; a NaN or infinity must be that of eager or the one that rounding the exact result gives.
-3. What rounding once per op must cost: the graph runs in f64 with the result of each op multiplied by 1 + u at random (u: normal, with the dtype's unit
-   roundoff as deviation, the CESTAC method of Vignes), and with the operands of ops that accumulate (all but the pointwise ones, and sums with a factor)
-   too, by u times the square root of how many numbers make one result, which stands for the order of their sums. The root mean square
-   of `RUNS` such runs' shifts is each element's standard error; the interpreter may be `SPREAD` of them and 2 ULP away. It measures the
-   graph's condition, not an op count. Ops that only move or choose values round nothing, nor do results that are integers. In f64, where eager itself is what the interpreter is held against, the graph is PyTorch's own full
-   decomposition, because eager's kernels round inside as that does.
+1. Integers and booleans: equal. Floats: NaN where eager has NaN, the same infinities, else within 2 ULP of the dtype. The
+   interpreter rounds once per op; eager, whose library functions are good to about 1 ULP, stands within 2 ULP of it on single ops.
+2. Against eager on the same inputs in f64 ("exact"): the interpreter errs by at most 2 ULP, or at most twice as much as eager in
+   this dtype errs at the worst element of the tensor, relative to the tensor's scale. A dtype whose eager kernel overflows inside
+   (f16 sums) or accumulates in bf16 is judged so; a NaN or infinity must be that of eager or the one that rounding the exact
+   result gives.
+3. What rounding once per op must cost: the graph runs in f64 with the result of each op multiplied by 1 + u at random (u: normal,
+   with the dtype's unit roundoff as deviation, the CESTAC method of Vignes), and with the operands of ops that accumulate (all but
+   the pointwise ones, and sums with a factor) too, by u times the square root of how many numbers make one result, which stands for
+   the order of their sums. The root mean square of `RUNS` such runs' shifts is each element's standard error; the interpreter may
+   be `SPREAD` of them and 2 ULP away. It measures the graph's condition, not an op count. Ops that only move or choose values round
+   nothing, nor do results that are integers. In f64, where eager itself is what the interpreter is held against, the graph is
+   PyTorch's own full decomposition, because eager's kernels round inside as that does.
 """
 
 import math
-import operator
 
 import torch
 
@@ -107,7 +108,9 @@ EXACT = set(
 
 
 def is_exact(node):
-    target = node.target
+    target, value = node.target, node.meta.get("val")
+    if isinstance(value, torch.Tensor) and not value.is_floating_point():
+        return True
     return not isinstance(target, torch._ops.OpOverload) or target._schema.name.split("::")[1] in EXACT
 
 

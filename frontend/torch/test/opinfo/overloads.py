@@ -34,7 +34,8 @@ POOLED, PLACES = torch.nn.functional.max_pool2d(IMAGE, 2, return_indices=True)
 NORMED = aten.native_layer_norm(X, [4], Y[0], X[0], 1e-5)
 GROUPED = aten.native_group_norm(IMAGE, CHANNELS[0], CHANNELS[1], 2, 3, 56, 3, 1e-5)
 
-UNARY = "abs ceil cos cosh erf exp expm1 floor gelu isinf isnan neg relu round sigmoid sign sin sinh sqrt tan tanh trunc asinh atan elu leaky_relu"
+UNARY = """abs asinh atan ceil cos cosh elu erf exp expm1 floor gelu isinf isnan leaky_relu neg relu round sigmoid sign sin sinh tan
+tanh trunc"""
 CASES = {
     **{f"{name}.default": [(X,)] for name in UNARY.split()},
     **{f"{name}.default": [(POSITIVE,)] for name in "log log10 log1p log2 reciprocal rsqrt sqrt".split()},

@@ -30,23 +30,37 @@ def judge_all(tasks, workers):
         yield from pool.imap_unordered(work, tasks)
 
 
+def task(text):
+    """(name, dtype, index) of NAME[:DTYPE[:INDEX]]."""
+    return tuple((text.split(":") + [None, None])[:3])
+
+
 def summary(records):
-    """The figure's keys."""
+    """The figure's keys. An operator is tried when one of its samples was judged; then every sample of its counts. The others are
+    listed with why: the overloads that are not mapped, or what excludes all of their samples."""
     result = {k: 0 for k in ("operators", "samples", "passed", "failed", "excluded")}
-    reasons, unmapped = collections.Counter(), collections.Counter()
+    reasons, unmapped, untried = collections.Counter(), collections.Counter(), {}
     dtypes = collections.defaultdict(lambda: [0, 0])
     for record in records:
+        if not record["passed"] and not record["failed"]:
+            whys = collections.Counter(record["unmapped"]) or collections.Counter(kind for _, kind, _ in record["excluded"])
+            untried[record["name"]] = {"samples": record["samples"], "why": [why for why, _ in whys.most_common()]}
+            unmapped.update(record["unmapped"])
+            continue
         result["operators"] += 1
         result["samples"] += record["samples"]
         result["passed"] += record["passed"]
         result["failed"] += len(record["failed"])
         result["excluded"] += len(record["excluded"])
-        reasons.update(kind for _, kind, _ in record["excluded"])
-        unmapped.update(record["unmapped"])
+        reasons.update(kind if kind != samples.UNMAPPED else f"{kind}: {detail}" for _, kind, detail in record["excluded"])
         for dtype, (tried, passed) in record["dtypes"].items():
             dtypes[dtype][0] += tried
             dtypes[dtype][1] += passed
+    result["excluded_share"] = round(result["excluded"] / max(result["samples"], 1), 4)
     result["reasons"] = dict(reasons.most_common())
-    result["unmapped"] = dict(unmapped.most_common())
     result["dtypes"] = {d: {"samples": a, "passed": b} for d, (a, b) in dtypes.items()}
+    result["database"] = {"operators": len(records), "samples": sum(r["samples"] for r in records)}
+    result["not_tried"] = {"operators": len(untried), "samples": sum(u["samples"] for u in untried.values()),
+                           "by_operator": untried}
+    result["unmapped"] = dict(unmapped.most_common())
     return result

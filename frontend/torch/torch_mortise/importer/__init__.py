@@ -3,6 +3,7 @@
 
 from . import (
     attention,
+    composed,
     contraction,
     creation,
     elementwise,

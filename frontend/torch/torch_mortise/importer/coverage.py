@@ -113,7 +113,8 @@ def page():
     lines = [
         "# ATen",
         "",
-        f"Generated from `frontend/torch/torch_mortise/importer/coverage.py` by `./dev docs`, for PyTorch {torch.__version__.split('+')[0]}:",
+        "Generated from `frontend/torch/torch_mortise/importer/coverage.py` by `./dev docs`: for PyTorch "
+        f"{torch.__version__.split('+')[0]},",
         f"what becomes of each of the {len(found)} overloads that PyTorch tags `core`. `./dev figure aten-coverage` runs them all.",
         "",
         "* core op: one op of the language, beside the conversions and broadcasts that PyTorch does implicitly",

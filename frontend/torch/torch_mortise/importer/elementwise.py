@@ -58,8 +58,16 @@ binary_plain("and", aten.bitwise_and.Tensor, aten.bitwise_and.Scalar)
 binary_plain("or", aten.bitwise_or.Tensor, aten.bitwise_or.Scalar)
 binary_plain("xor", aten.bitwise_xor.Tensor, aten.bitwise_xor.Scalar)
 binary_plain("rem", aten.fmod.Tensor, aten.fmod.Scalar)
-binary_plain("shift_left", aten.bitwise_left_shift.Tensor, aten.bitwise_left_shift.Tensor_Scalar, aten.__lshift__.Tensor, aten.__lshift__.Scalar, aten.bitwise_left_shift.Scalar_Tensor)
-binary_plain("shift_right", aten.bitwise_right_shift.Tensor, aten.bitwise_right_shift.Tensor_Scalar, aten.__rshift__.Tensor, aten.__rshift__.Scalar, aten.bitwise_right_shift.Scalar_Tensor)
+binary_plain(
+    "shift_left",
+    *(aten.bitwise_left_shift.Tensor, aten.bitwise_left_shift.Tensor_Scalar, aten.bitwise_left_shift.Scalar_Tensor),
+    *(aten.__lshift__.Tensor, aten.__lshift__.Scalar),
+)
+binary_plain(
+    "shift_right",
+    *(aten.bitwise_right_shift.Tensor, aten.bitwise_right_shift.Tensor_Scalar, aten.bitwise_right_shift.Scalar_Tensor),
+    *(aten.__rshift__.Tensor, aten.__rshift__.Scalar),
+)
 
 
 @handles(aten.add.Tensor, aten.add.Scalar)

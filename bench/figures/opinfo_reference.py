@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The reference interpreter against PyTorch's OpInfo database: every operator's sample inputs in every dtype of the language, through
+the importer, judged by frontend/torch/test/opinfo/judge.py. Arguments: NAME[:DTYPE[:INDEX]], to repeat a part of it."""
+
+import sys
+import time
+
+MEASURES = "OpInfo's samples on the reference interpreter against eager: tried, passed, failed, excluded with reasons"
+NEEDS = "reference"
+MINUTES = 13
+
+WORKERS = 2
+
+
+def measure(arguments: list[str]) -> dict:
+    from measure import ROOT, progress
+
+    sys.path.insert(0, str(ROOT / "frontend" / "torch" / "test"))
+    from opinfo import runner, samples
+
+    started = time.perf_counter()
+    database = samples.database()
+    if unknown := [a for a in arguments if a.split(":")[0] not in database]:
+        raise ValueError(f"expected names of OpInfo entries, found {', '.join(unknown)}")
+    tasks = [runner.task(a) for a in arguments] or [(name, None, None) for name in database]
+    records, told = [], 0.0
+    for record in runner.judge_all(tasks, WORKERS):
+        records.append(record)
+        for place, why in record["failed"][:3]:
+            progress(f"{place}: {why}; repeat: ./dev figure opinfo-reference {place}")
+        if time.perf_counter() - told > 30:
+            told = time.perf_counter()
+            progress(f"{len(records)} of {len(tasks)} operators, {sum(r['samples'] for r in records)} samples")
+    result = runner.summary(records)
+    result["seconds"] = round(time.perf_counter() - started, 1)
+    return result

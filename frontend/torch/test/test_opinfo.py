@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""OpInfo's samples on the reference interpreter: a slice by a seed, or all of them with MORTISE_TEST_FULL (./dev test --full).
+One of them: python -m opinfo --only NAME:DTYPE:INDEX, in this folder with PYTHONPATH=build/dev/python."""
+
+import os
+import random
+
+import pytest
+from opinfo import runner, samples
+
+FULL = bool(os.environ.get("MORTISE_TEST_FULL"))
+SLICE = 400
+
+
+def failures(records):
+    return [f"{place}: {why}" for record in records for place, why in record["failed"]]
+
+
+@pytest.mark.skipif(FULL, reason="all samples run")
+def test_slice(record_property):
+    seed = int(os.environ.get("MORTISE_OPINFO_SEED", random.SystemRandom().randrange(1 << 31)))
+    record_property("seed", seed)
+    print(f"MORTISE_OPINFO_SEED={seed}")
+    records, tried = [], 0
+    chance = random.Random(seed)
+    database = samples.database()
+    while tried < SLICE:
+        name = chance.choice(sorted(database))
+        record = samples.judge_operator(name, database[name], some=chance)
+        records.append(record)
+        tried += record["passed"] + len(record["failed"])
+    assert not failures(records), f"MORTISE_OPINFO_SEED={seed}"
+
+
+@pytest.mark.skipif(not FULL, reason="./dev test --full")
+def test_all():
+    records = list(runner.judge_all([(name, None, None) for name in samples.database()], 2))
+    assert not failures(records)
+    result = runner.summary(records)
+    assert result["excluded"] <= 0.05 * result["samples"], result["reasons"]
