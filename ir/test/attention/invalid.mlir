@@ -106,3 +106,21 @@ func.func @elements(%q: tensor<1x2x5x4xf32>, %k: tensor<1x2x5x4xf32>, %v: tensor
   %0 = mortise.attention %q, %k, %v {scale = 1.0 : f64, causal = false} : (tensor<1x2x5x4xf32>, tensor<1x2x5x4xf32>, tensor<1x2x5x4xf16>) -> tensor<1x2x5x4xf32>
   return %0 : tensor<1x2x5x4xf32>
 }
+
+// -----
+
+func.func @odd(%x: tensor<2x5xf32>, %c: tensor<2x5xf32>) -> tensor<2x5xf32> {
+  // expected-error @+2 {{failed to infer returned types}}
+  // expected-error @+1 {{x must have rank 1 or more and an even last extent, found [2, 5] (rope_c1)}}
+  %0 = mortise.rope %x, %c, %c {interleaved = false} : (tensor<2x5xf32>, tensor<2x5xf32>, tensor<2x5xf32>) -> tensor<2x5xf32>
+  return %0 : tensor<2x5xf32>
+}
+
+// -----
+
+func.func @angles(%x: tensor<2x3x4xf32>, %c: tensor<3x4xf32>) -> tensor<2x3x4xf32> {
+  // expected-error @+2 {{failed to infer returned types}}
+  // expected-error @+1 {{cos [3, 4] must have the rank of x [2, 3, 4], its last extent, and extents 1 or its elsewhere (rope_c2)}}
+  %0 = mortise.rope %x, %c, %c {interleaved = false} : (tensor<2x3x4xf32>, tensor<3x4xf32>, tensor<3x4xf32>) -> tensor<2x3x4xf32>
+  return %0 : tensor<2x3x4xf32>
+}

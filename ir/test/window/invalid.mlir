@@ -52,3 +52,12 @@ func.func @ranks(%x: tensor<1x4x9xf32>, %w: tensor<6x4x3x3xf32>) -> tensor<1x6x7
   %0 = mortise.convolution %x, %w {strides = array<i64: 1>, low = array<i64: 0>, high = array<i64: 0>, dilations = array<i64: 1>, groups = 1 : i64} : (tensor<1x4x9xf32>, tensor<6x4x3x3xf32>) -> tensor<1x6x7xf32>
   return %0 : tensor<1x6x7xf32>
 }
+
+// -----
+
+func.func @channels(%x: tensor<1x2x5xf32>, %w: tensor<4x2x3xf32>, %b: tensor<2xf32>) -> tensor<1x4x3xf32> {
+  // expected-error @+2 {{failed to infer returned types}}
+  // expected-error @+1 {{bias must have shape [4], found [2] (fused_convolution_c1)}}
+  %0 = mortise.fused_convolution %x, %w bias %b {strides = array<i64: 1>, low = array<i64: 0>, high = array<i64: 0>, dilations = array<i64: 1>, groups = 1 : i64, activation = "relu"} : (tensor<1x2x5xf32>, tensor<4x2x3xf32>, tensor<2xf32>) -> tensor<1x4x3xf32>
+  return %0 : tensor<1x4x3xf32>
+}
