@@ -57,12 +57,8 @@ void Context::freeSpace(size_t number) {
     logMessage(MORTISE_WARNING, "memory_free failed: " + called.error().message);
 }
 
-// No work is under way, so the old memory can go first.
-Result<void> Context::grow(size_t number, uint64_t bytes) {
+Result<void> Context::allocate(size_t number, uint64_t bytes) {
   const MemorySpace &space = layout.spaces[number];
-  if (spaceMemory[number] != nullptr && bytes <= spaceBytes[number])
-    return {};
-  freeSpace(number);
   if (space.device == nullptr) {
     auto block = Block::allocate(bytes, space.alignment);
     if (!block)
@@ -82,6 +78,18 @@ Result<void> Context::grow(size_t number, uint64_t bytes) {
   spaceMemory[number] = args.memory;
   spaceBytes[number] = bytes;
   return {};
+}
+
+// No work is under way, so the old memory can go first. Asks for a quarter more than there was, so that a sequence that
+// grows from call to call does not allocate in each of them.
+Result<void> Context::grow(size_t number, uint64_t bytes) {
+  if (spaceMemory[number] != nullptr && bytes <= spaceBytes[number])
+    return {};
+  const uint64_t generous = spaceBytes[number] + spaceBytes[number] / 4;
+  freeSpace(number);
+  if (generous > bytes && allocate(number, generous))
+    return {};
+  return allocate(number, bytes);
 }
 
 // Sets everything that depends on the values and on the constants, but not on the call.

@@ -33,6 +33,7 @@ private:
   explicit Context(const Layout &layout);
   Result<void> createStreams();
   Result<void> take(const Bound &bound, const Ready &ready);
+  Result<void> allocate(size_t space, uint64_t bytes);
   Result<void> grow(size_t space, uint64_t bytes);
   void freeSpace(size_t space);
   Result<void> executeAll(const Ready &ready, bool profile);

@@ -106,6 +106,13 @@ TEST_F(ConfigTest, BadValuesNameTheAllowedOnes) {
     EXPECT_THAT(failure({{"require", value}}), HasSubstr("\"95% on cpu\"")) << value;
 }
 
+TEST_F(ConfigTest, TheSpecializeLimitIsANumber) {
+  EXPECT_EQ(read()->specializeLimit(), 64u);
+  EXPECT_EQ(read({{"specialize_limit", "7"}})->specializeLimit(), 7u);
+  for (const char *bad : {"0", "-1", "7x", "", "1000001"})
+    EXPECT_THAT(failure({{"specialize_limit", bad}}), HasSubstr("expected a number from 1 to 1000000")) << bad;
+}
+
 TEST_F(ConfigTest, OptionsWithoutKeyOrValueAreErrors) {
   EXPECT_THAT(failure({{nullptr, "x"}}), HasSubstr("without a key"));
   EXPECT_THAT(failure({{"device", nullptr}}), HasSubstr("'device' without a value"));
