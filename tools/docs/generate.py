@@ -40,11 +40,37 @@ def attributes(known: dict, op: dict) -> list[str]:
     return named
 
 
+def dialect_rules() -> str:
+    """What holds for all ops: the dialect's description."""
+    known = records(ROOT / "ir/include/mortise/ir/Dialect.td")
+    paragraphs = known["Mortise_Dialect"]["description"].strip().split("\n\n")
+    return "\n".join("\n" + " ".join(paragraph.split()) for paragraph in paragraphs) + "\n"
+
+
+def intro(family: Path) -> list[str]:
+    """What holds for the family: the comment that heads its file. Indented lines are code."""
+    lines = []
+    for line in family.read_text().splitlines()[1:]:
+        if not line.startswith("//"):
+            break
+        text = line[2:].removeprefix(" ")
+        if text.startswith("    "):
+            lines += [] if lines and lines[-1].startswith("    ") else [""]
+            lines.append(text)
+        elif lines and not lines[-1]:
+            lines += [text] if text else []
+        elif not text or not lines or lines[-1].startswith("    "):
+            lines += ["", text] if text else [""]
+        else:
+            lines[-1] += " " + text
+    return lines
+
+
 def family_page(family: Path) -> list[str]:
     known = records(family)
     ops = [record for name, record in known.items() if isinstance(record, dict) and "Mortise_Op" in record.get("!superclasses", [])
            and record["!locs"][0].startswith(family.name)]
-    lines = ["", f"## {family.stem}", "", "| op | operands | attributes | since | what |", "|---|---|---|---|---|"]
+    lines = ["", f"## {family.stem}", *intro(family), "", "| op | operands | attributes | since | what |", "|---|---|---|---|---|"]
     details = []
     for op in sorted(ops, key=lambda op: int(op["!locs"][0].split(":")[1])):
         slots = ", ".join(f"`{slot}`" for slot in op["operandSlots"].split(",") if slot)
@@ -57,7 +83,7 @@ def family_page(family: Path) -> list[str]:
 
 def ops_page() -> str:
     families = sorted((ROOT / "ir/families").glob("*.td"))
-    return HEAD + "\n".join(line for family in families for line in family_page(family)) + "\n"
+    return HEAD + dialect_rules() + "\n".join(line for family in families for line in family_page(family)) + "\n"
 
 
 def aten_page() -> str:
