@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The command `mortise`: convert, draw, check, and reduce, which finds planted faults."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+BUILD = ROOT / os.environ.get("MORTISE_BUILD", "build/dev")
+MORTISE = BUILD / "bin" / "mortise"
+CPU = BUILD / "lib" / "mortise" / "plugins" / "libmortise_cpu.so"
+POINTWISE = ROOT / "sdk" / "examples" / "pointwise"
+
+T = "tensor<?x8xf32, #mortise.dims<#symbols, [n, 8]>>"
+GRAPH = f"""
+#symbols = #mortise.symbols<n in [2, 64]>
+func.func @chain(%x: {T} {{mortise.name = "x"}}, %y: {T}) -> ({T}, {T}) attributes {{mortise.symbols = #symbols}} {{
+  %0 = mortise.add %x, %y : ({T}, {T}) -> {T}
+  %1 = mortise.exp %0 : ({T}) -> {T}
+  %2 = mortise.neg %1 : ({T}) -> {T}
+  %3 = mortise.exp %2 : ({T}) -> {T}
+  %4 = mortise.tanh %3 : ({T}) -> {T}
+  %5 = mortise.mul %4, %y : ({T}, {T}) -> {T}
+  %6 = mortise.abs %5 : ({T}) -> {T}
+  %7 = mortise.sub %6, %0 : ({T}, {T}) -> {T}
+  return %7, %1 : {T}, {T}
+}}
+"""
+
+
+ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("MORTISE_")}
+
+
+def mortise(*arguments, status=0):
+    ran = subprocess.run([MORTISE, *map(str, arguments)], capture_output=True, text=True, timeout=300, env=ENVIRONMENT)
+    assert ran.returncode == status, ran.stdout + ran.stderr
+    return ran.stdout if status == 0 else ran.stdout + ran.stderr
+
+
+@pytest.fixture
+def graph(tmp_path):
+    path = tmp_path / "chain.mlir"
+    path.write_text(GRAPH)
+    return path
+
+
+def ops(text):
+    return re.findall(r"mortise\.(\w+) %", text)
+
+
+def test_convert_there_and_back(graph, tmp_path):
+    mortise("convert", graph, tmp_path / "chain.mrtg")
+    assert (tmp_path / "chain.mrtg").read_bytes()[4:8] == b"MRTG"
+    text = mortise("convert", tmp_path / "chain.mrtg", "-")
+    assert ops(text) == ["add", "exp", "neg", "exp", "tanh", "mul", "abs", "sub"]
+    assert "#symbols = #mortise.symbols<n in [2, 64]>" in text and "#mortise.dims<#symbols, [n, 8]>" in text
+    (tmp_path / "again.mlir").write_text(text)
+    mortise("convert", tmp_path / "again.mlir", tmp_path / "again.mrtg")
+    assert mortise("convert", tmp_path / "again.mrtg", "-") == text  # the bytes also hold where each op stood
+
+
+@pytest.mark.parametrize("content, expected", [("func.func @f(", "expected"), ("", "public function")])
+def test_convert_says_what_is_wrong(tmp_path, content, expected):
+    path = tmp_path / "bad.mlir"
+    path.write_text(content)
+    assert expected in mortise("convert", path, "-", status=2)
+
+
+def test_damaged_file(graph, tmp_path):
+    mortise("convert", graph, tmp_path / "chain.mrtg")
+    damaged = tmp_path / "damaged.mrtg"
+    damaged.write_bytes((tmp_path / "chain.mrtg").read_bytes()[:-40])
+    assert mortise("convert", damaged, "-", status=2).strip()
+
+
+def test_check(graph):
+    assert mortise("check", graph, "--plugins", CPU, "--symbols", "n=7").strip() == "right"
+    assert "nobody" in mortise("check", graph, "--plugins", CPU, "--symbols", "nobody=7", status=2)
+    assert "65" in mortise("check", graph, "--plugins", CPU, "--symbols", "n=65", status=2)
+
+
+def test_draw(graph, tmp_path):
+    page = tmp_path / "chain.html"
+    mortise("draw", graph, "-o", page, "--plugins", CPU)
+    text = page.read_text()
+    assert text.count('class="box"') == 8 and "f32[n, 8]" in text and "tanh" in text
+    assert "on cpu by cpu" in text and "us predicted" in text
+    assert "http" not in text.replace("http://www.w3.org", "")  # stands alone
+
+
+def faulty_plugin(folder, right, wrong):
+    """The example plugin with one expression replaced."""
+    source = (POINTWISE / "plugin.cpp").read_text()
+    assert source.count(right) == 1
+    (folder / "plugin.cpp").write_text(source.replace(right, wrong))
+    library = folder / "libmortise_pointwise.so"
+    compiler = shutil.which("clang++-22") or shutil.which("c++")
+    subprocess.run([compiler, "-std=c++20", "-O1", "-shared", "-fPIC", "-I", ROOT / "sdk" / "include",
+                    folder / "plugin.cpp", "-o", library], check=True)
+    shutil.copy(POINTWISE / "manifest.toml", library.with_suffix(".toml"))
+    return library
+
+
+@pytest.mark.parametrize("wrong, how", [("std::tanh(a) * 1.01f", "exit status 1"), ("*(volatile float *)8 = a", "signal"),
+                                        ("[] { for (volatile int i = 0;;) i = i; return 0.f; }()", "no end")])
+def test_reduce_finds_the_fault(graph, tmp_path, wrong, how):
+    plugin = faulty_plugin(tmp_path, "std::tanh(a)", wrong)
+    region = tmp_path / "region.mlir"
+    said = mortise("reduce", graph, "-o", region, "--device", "pointwise", "--plugins", plugin, "--symbols", "n=5",
+                   "--seconds", "6")
+    assert ops(region.read_text()) == ["tanh"] and how in said and "1 of 8 nodes" in said
+    again = re.search(r"^repeat: (.*)$", said, re.M)[1].split()
+    if how != "no end":
+        assert subprocess.run(again, capture_output=True, timeout=60, env=ENVIRONMENT).returncode not in (0, 2)
+
+
+def test_reduce_by_a_command(graph, tmp_path):
+    region = tmp_path / "region.mrtg"
+    command = f"! ({MORTISE} convert {{}} - | tr -d '\\n' | grep -q 'exp.*neg')"
+    mortise("reduce", graph, "-o", region, "--command", command)
+    assert ops(mortise("convert", region, "-")) == ["exp", "neg"]
+
+
+def test_reduce_needs_a_failure(graph, tmp_path):
+    said = mortise("reduce", graph, "-o", tmp_path / "r.mrtg", "--plugins", CPU, status=2)
+    assert "does not fail" in said
+
+
+def test_language_server_answers():
+    """The server starts, offers what editors ask for, and reports an error in a text as it is opened."""
+
+    def message(method, number=None, **parameters):
+        content = {"jsonrpc": "2.0", "method": method, "params": parameters}
+        if number is not None:
+            content["id"] = number
+        text = json.dumps(content)
+        return f"Content-Length: {len(text)}\r\n\r\n{text}"
+
+    document = {"uri": "test:///f.mlir", "languageId": "mlir", "version": 1,
+                "text": "func.func @f(%x: tensor<2xf32>) { %0 = mortise.tan %x : (tensor<2xf32>) -> tensor<3xf32>\n return }"}
+    sent = (message("initialize", 1, processId=None, rootUri=None, capabilities={})
+            + message("textDocument/didOpen", textDocument=document) + message("shutdown", 2) + message("exit"))
+    ran = subprocess.run([BUILD / "bin" / "mortise-lsp-server"], input=sent, capture_output=True, text=True, timeout=60)
+    assert '"capabilities"' in ran.stdout and "publishDiagnostics" in ran.stdout and "mortise.tan" in ran.stdout
