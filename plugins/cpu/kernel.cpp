@@ -256,17 +256,6 @@ Result<void> Kernel::run(const Constants *constants, const Instance *instance, c
   return program->run(*constants->bound, args);
 }
 
-Values sampleOf(const MortiseGraph &graph) {
-  Values values;
-  for (size_t i = 0; i < graph.symbol_count; ++i) {
-    const MortiseSymbol &symbol = *graph.symbols[i];
-    int64_t divisor = std::max<int64_t>(symbol.divisor, 1), value = std::clamp<int64_t>(64, symbol.min, symbol.max);
-    value = value / divisor * divisor;
-    values.symbols.push_back(value < symbol.min ? value + divisor : value);
-  }
-  return values;
-}
-
 Result<std::unique_ptr<Kernel>> compileKernel(const MortiseGraph &region, const Options &options) {
   auto kernel = std::make_unique<Kernel>();
   auto plan = std::make_unique<Scheduler>(region, options, sampleOf(region));

@@ -110,9 +110,6 @@ void resolve(const std::vector<Step> &steps, CallState &state);
 Result<void> runSteps(const std::vector<Step> &steps, CallState &state, const int64_t *symbols, uint64_t *stepTimes,
                       const std::vector<uint32_t> &slots);
 
-// Typical values of a region's symbols: what costs are weighed with.
-Values sampleOf(const MortiseGraph &graph);
-
 Result<std::unique_ptr<Kernel>> compileKernel(const MortiseGraph &region, const Options &options);
 
 } // namespace mortise::cpu

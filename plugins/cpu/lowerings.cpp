@@ -4,7 +4,7 @@
 #include "lowerings.h"
 
 #include "device.h"
-#include "kernel.h"
+#include "schedule.h"
 
 #include <algorithm>
 
@@ -102,13 +102,18 @@ public:
     for (size_t i = 0; i < graph.value_count; ++i) {
       elements[i] = 1;
       for (const Dim &dim : extents(*graph.values[i]))
-        elements[i] *= static_cast<double>(sample(dim));
+        elements[i] *= number(dim);
     }
   }
   // `inside`: per node, the number of its region; this one is `number`.
   Candidate of(const std::vector<uint32_t> &nodes, const std::vector<uint32_t> &inside, uint32_t number) const;
 
 private:
+  // 1 where the symbols' typical values give no extent.
+  double number(const Dim &dim) const {
+    Result<int64_t> found = dim.evaluate(sample.symbols);
+    return found ? static_cast<double>(std::max<int64_t>(*found, 0)) : 1;
+  }
   double bytes(const MortiseValue &value) const {
     return elements[value.index] * static_cast<double>(dtypeBits(value.type->dtype)) / 8;
   }
@@ -123,14 +128,13 @@ private:
 double Estimate::terms(const MortiseNode &node) const {
   std::vector<Dim> lhs = extents(*node.operands[0]);
   if (isOp(node, "mortise.linear"))
-    return static_cast<double>(sample(lhs.back()));
+    return number(lhs.back());
   double terms = 1;
   if (isOp(node, "mortise.dot"))
     for (int64_t axis : intsAttribute(node, "lhs_contract"))
-      terms *= static_cast<double>(sample(lhs[axis]));
+      terms *= number(lhs[axis]);
   else
-    terms = elements[node.operands[1]->index] /
-            std::max<double>(1, static_cast<double>(sample(extents(*node.operands[1])[0])));
+    terms = elements[node.operands[1]->index] / std::max<double>(1, number(extents(*node.operands[1])[0]));
   return terms;
 }
 

@@ -34,8 +34,9 @@ Result<void> Scheduler::analyse() {
   for (size_t i = 0; i < graph.value_count; ++i) {
     extentsOf.push_back(codegen::denseView(*graph.values[i]).dims);
     for (const Dim &dim : extentsOf.back())
-      if (Result<int64_t> found = dim.evaluate(sample.symbols); !found)
-        return found.error();
+      if (Result<int64_t> found = dim.evaluate(sample.symbols); !found || *found < 0)
+        return Error{MORTISE_NEEDS_STATIC, "found no values of the symbols for which every extent is one: value " +
+                                               std::to_string(i) + " is " + typeString(*graph.values[i]->type)};
   }
   for (size_t i = 0; i < graph.output_count; ++i)
     outputsOf[graph.outputs[i]->index].push_back(static_cast<uint32_t>(i));

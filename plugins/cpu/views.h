@@ -27,6 +27,10 @@ struct Values {
   FixedView operator()(const View &view) const;
 };
 
+// sample.cpp: typical values of a graph's symbols, near 64, within their ranges, for which the guards hold and every
+// extent is one. Where none are found, the nearest: the caller has to look at the extents.
+Values sampleOf(const MortiseGraph &graph);
+
 // The same elements under other extents; nullopt when that needs a copy.
 std::optional<View> reshapeView(const View &view, std::span<const Dim> dims);
 std::optional<FixedView> reshapeView(const FixedView &view, std::span<const int64_t> dims);

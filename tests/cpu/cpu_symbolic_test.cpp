@@ -121,6 +121,18 @@ TEST(Symbolic, SymbolsThatMayBeOneOrNothing) {
       {{1, 1}, {1, 5}, {4, 1}, {3, 2}, {0, 3}, {2, 0}}, how, 0);
 }
 
+TEST(Symbolic, ExtentsThatTypicalValuesDoNotSuit) {
+  checkShapes( // 64 tokens would leave less than nothing
+      [](Network &net, int64_t batch, int64_t tokens) {
+        ValueId x = net.input(MORTISE_F32, {batch, tokens, 8});
+        ValueId y =
+            net.op("slice", {x},
+                   {ints("starts", {0, 100, 0}), ints("limits", {batch, tokens, 8}), ints("strides", {1, 1, 1})});
+        net.output(net.op("relu", {net.linear(y, net.weight({8, 8}), net.weight({8}))}));
+      },
+      {{2, 101}, {3, 164}}, {}, 2);
+}
+
 TEST(Symbolic, CacheIsUpdatedInPlace) {
   auto compiled = checkShapes(
       [](Network &net, int64_t batch, int64_t tokens) {

@@ -472,7 +472,7 @@ std::unique_ptr<Compiled> check(Network &network, const Check &how) {
   return std::move(*compiled);
 }
 
-static constexpr int64_t batchStandIn = 10007, tokensStandIn = 9973, rowsStandIn = 19997;
+static constexpr int64_t batchStandIn = 30011, tokensStandIn = 9973, rowsStandIn = 19997;
 
 int64_t tableRows(int64_t tokens) { return tokens == tokensStandIn ? rowsStandIn : mostTokens; }
 

@@ -128,7 +128,7 @@ struct StandIn {
   int64_t min = 2, max = INT64_MAX, divisor = 1;
 };
 // The graph with an expression over the symbols for every extent, and every entry of an attribute, that is a multiple
-// of stand-ins.
+// of stand-ins, or within 200 of one.
 std::shared_ptr<const Graph> withSymbols(const MortiseGraph &graph, const std::vector<StandIn> &standIns);
 
 struct Check {

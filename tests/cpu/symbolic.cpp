@@ -4,6 +4,8 @@
 
 #include <mortise/dim.hpp>
 
+#include <cstdlib>
+
 namespace mortise::test {
 
 namespace {
@@ -48,6 +50,9 @@ const MortiseExpr *Lifted::lift(const int64_t *&numbers, size_t count) {
       for (; rest != 0 && rest % standIns[s].number == 0; rest /= standIns[s].number)
         dim *= standIns[s].min == standIns[s].max ? Dim(standIns[s].min) : Dim::symbol(s);
     dim *= Dim(rest);
+    for (uint32_t s = 0; s < standIns.size() && dim.isNumber(); ++s) // a little more or less
+      if (standIns[s].min != standIns[s].max && std::abs(numbers[i] - standIns[s].number) <= 200)
+        dim = Dim::symbol(s) + (numbers[i] - standIns[s].number);
     symbolic |= !dim.isNumber();
     programs.push_back(dim.steps());
     list.push_back({programs.back().data(), programs.back().size()});
