@@ -69,8 +69,8 @@ std::vector<char> numbered(const MortiseType &type, size_t operand) {
 }
 
 // FNV-1a; all NaNs are one.
-uint64_t hash(const MortiseType &type, const std::vector<char> &bytes, uint64_t seed) {
-  std::vector<char> plain(bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(byteSize(type)));
+uint64_t hash(const MortiseType &type, const char *bytes, uint64_t seed) {
+  std::vector<char> plain(bytes, bytes + byteSize(type));
   for (size_t i = 0; isFloat(type.dtype) && i < static_cast<size_t>(elementCount(type)); ++i)
     reference::visitFloat(type.dtype, [&]<typename T>(T) {
       typename T::Storage stored;
@@ -84,32 +84,36 @@ uint64_t hash(const MortiseType &type, const std::vector<char> &bytes, uint64_t 
   return seed;
 }
 
+// How many ranks a collective is for.
+size_t rankCount(const MortiseNode &node) {
+  const size_t groups = intsAttribute(node, "groups").size();
+  return std::max({groups, static_cast<size_t>(intAttribute(node, "rank_count")), size_t(1)});
+}
+
 // What one node computes by itself, or "-" and why the interpreter does not run it.
 std::string result(const MortiseGraph &graph, uint32_t node) {
   auto region = extractRegion(graph, std::span(&node, 1));
   if (!region)
     return "- " + region.error().message;
   MortiseGraph view = region->graph->view();
-  if (reference::Refusal refusal = reference::refuse(*view.nodes[0]))
-    return "- " + refusal.detail;
   view.outputs = view.nodes[0]->results; // also those that nothing uses
   view.output_count = view.nodes[0]->result_count;
-  std::vector<std::vector<char>> inputs, outputs;
-  std::vector<const void *> inputData;
-  std::vector<void *> outputData;
-  for (size_t i = 0; i < view.input_count; ++i)
-    inputs.push_back(numbered(*view.inputs[i]->type, i));
-  for (size_t i = 0; i < view.output_count; ++i)
-    outputs.emplace_back(byteSize(*view.outputs[i]->type) + 8);
-  for (const auto &input : inputs)
-    inputData.push_back(input.data());
-  for (auto &output : outputs)
-    outputData.push_back(output.data());
-  if (auto run = reference::interpret(view, inputData, outputData); !run)
+  const size_t ranks = rankCount(*view.nodes[0]);
+  std::vector<std::vector<char>> buffers; // keep the memory that the pointers below name
+  std::vector<std::vector<const void *>> inputs(ranks);
+  std::vector<std::vector<void *>> outputs(ranks);
+  for (size_t rank = 0; rank < ranks; ++rank) {
+    for (size_t i = 0; i < view.input_count; ++i)
+      inputs[rank].push_back(buffers.emplace_back(numbered(*view.inputs[i]->type, i + 16 * rank)).data());
+    for (size_t i = 0; i < view.output_count; ++i)
+      outputs[rank].push_back(buffers.emplace_back(byteSize(*view.outputs[i]->type) + 8).data());
+  }
+  if (auto run = reference::interpretRanks(view, inputs, outputs); !run)
     return "- " + run.error().message;
   uint64_t seed = 0xcbf29ce484222325;
-  for (size_t i = 0; i < view.output_count; ++i)
-    seed = hash(*view.outputs[i]->type, outputs[i], seed);
+  for (const auto &rank : outputs)
+    for (size_t i = 0; i < view.output_count; ++i)
+      seed = hash(*view.outputs[i]->type, static_cast<const char *>(rank[i]), seed);
   std::ostringstream text;
   text << std::hex << seed;
   return text.str();
