@@ -95,6 +95,20 @@ Value Emitter::convert(Value x, int32_t from, int32_t to) {
                       : Value(arith::TruncFOp::create(b, c.loc, shaped, result));
 }
 
+// By less than the width; else nothing is left but, to the right, the sign.
+Value Emitter::shift(Value x, Value y, int32_t dtype, bool left) {
+  c.match(x, y);
+  if (dtype == MORTISE_I1)
+    return c.andI(x, c.notI(y));
+  const int64_t width = static_cast<int64_t>(dtypeBits(dtype));
+  Value zero = c.integer(x.getType(), 0);
+  Value inside = c.compareI(I::ult, y, c.integer(y.getType(), width));
+  if (!left && !isUnsigned(dtype))
+    return c.two<arith::ShRSIOp>(x, c.select(inside, y, c.integer(y.getType(), width - 1)));
+  Value by = c.select(inside, y, zero);
+  return c.select(inside, left ? c.two<arith::ShLIOp>(x, by) : c.two<arith::ShRUIOp>(x, by), zero);
+}
+
 static std::string suffixed(const char *name, int32_t dtype) {
   return std::string("mortise_") + name + "_" +
          (dtype == MORTISE_F16 || dtype == MORTISE_BF16 ? "f32" : dtypeName(dtype));
@@ -172,6 +186,33 @@ Value Emitter::elementwise(const Expr &expr, ArrayRef<Value> x) {
     return real ? c.div(a, second) : intDivide(a, second, dtype, false);
   case Op::Rem:
     return real ? c.call(suffixed("rem", dtype), a, second) : intDivide(a, second, dtype, true);
+  case Op::Tan:
+    return c.call(suffixed("tan", dtype), a);
+  case Op::Asin:
+    return c.call(suffixed("asin", dtype), a);
+  case Op::Acos:
+    return c.call(suffixed("acos", dtype), a);
+  case Op::Atan:
+    return c.call(suffixed("atan", dtype), a);
+  case Op::Sinh:
+    return c.call(suffixed("sinh", dtype), a);
+  case Op::Cosh:
+    return c.call(suffixed("cosh", dtype), a);
+  case Op::Asinh:
+    return c.call(suffixed("asinh", dtype), a);
+  case Op::Acosh:
+    return c.call(suffixed("acosh", dtype), a);
+  case Op::Atanh:
+    return c.call(suffixed("atanh", dtype), a);
+  case Op::Log2:
+    return c.call(suffixed("log2", dtype), a);
+  case Op::Log10:
+    return c.call(suffixed("log10", dtype), a);
+  case Op::Exp2:
+    return c.call(suffixed("exp2", dtype), a);
+  case Op::ShiftLeft:
+  case Op::ShiftRight:
+    return shift(a, second, dtype, expr.op == Op::ShiftLeft);
   case Op::Pow:
     return c.call(suffixed("pow", dtype), a, second);
   case Op::Atan2:

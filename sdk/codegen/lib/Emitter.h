@@ -73,6 +73,7 @@ private:
   Value floatToInt(Value x, int32_t to);
   Value intDivide(Value x, Value y, int32_t dtype, bool remainder);
   Value maximum(Value x, Value y, int32_t dtype, bool largest);
+  Value shift(Value x, Value y, int32_t dtype, bool left);
   Value compare(Direction direction, Value x, Value y, int32_t dtype);
 
   // Kernel.cpp
@@ -112,6 +113,7 @@ private:
   std::map<uint32_t, Value> counters; // by loop number
   std::vector<Value> inputs, outputs;
   Value scratch, symbols;
+  Value blockStart; // of the one loop that runs by blocks
   std::map<Dim, Value> extents;
   std::map<std::pair<Dim, const void *>, Value> repeatedExtents, extentSteps, inverses;
   Value tailMask;                                      // lanes that exist, where the row is shorter than a vector

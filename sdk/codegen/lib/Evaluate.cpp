@@ -95,10 +95,13 @@ Value Emitter::compute(ExprId id, TupleId at, GuardId guard) {
         varies(plan.space.loops(index)) ? laneVector(index, guard, plan.space.isNarrow(index)) : scalarIndex(index);
     return convert(number, Code::element(number).isInteger(32) ? MORTISE_I32 : MORTISE_I64, expr.dtype);
   }
-  if (expr.op == Op::Cumsum) {
+  if (isRunning(expr.op)) {
     // `serial` carries the sum so far.
     Value element = value(expr.operands[0], at, guard), &sum = running[{id, at}];
-    sum = isFloat(expr.dtype) ? c.add(sum, element) : c.addI(sum, element);
+    if (expr.op == Op::Cumsum)
+      sum = isFloat(expr.dtype) ? c.add(sum, element) : c.addI(sum, element);
+    else
+      sum = isFloat(expr.dtype) ? c.mul(sum, element) : c.mulI(sum, element);
     return sum;
   }
   if (isElementwise(expr.op)) {

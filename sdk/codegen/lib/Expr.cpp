@@ -49,6 +49,18 @@ int cost(const Expr &expr) {
   case Op::Cos:
   case Op::Gelu:
     return 30;
+  case Op::Tan:
+  case Op::Asin:
+  case Op::Acos:
+  case Op::Atan:
+  case Op::Sinh:
+  case Op::Cosh:
+  case Op::Asinh:
+  case Op::Acosh:
+  case Op::Atanh:
+  case Op::Log2:
+  case Op::Log10:
+  case Op::Exp2:
   case Op::Pow:
   case Op::Atan2:
   case Op::Rem:
@@ -61,20 +73,59 @@ int cost(const Expr &expr) {
 namespace {
 
 const std::unordered_map<std::string_view, Op> simpleOps = {
-    {"abs", Op::Abs},         {"neg", Op::Neg},     {"sign", Op::Sign},         {"exp", Op::Exp},
-    {"expm1", Op::Expm1},     {"log", Op::Log},     {"log1p", Op::Log1p},       {"sqrt", Op::Sqrt},
-    {"rsqrt", Op::Rsqrt},     {"sin", Op::Sin},     {"cos", Op::Cos},           {"tanh", Op::Tanh},
-    {"erf", Op::Erf},         {"erfc", Op::Erfc},   {"logistic", Op::Logistic}, {"floor", Op::Floor},
-    {"ceil", Op::Ceil},       {"round", Op::Round}, {"not", Op::Not},           {"add", Op::Add},
-    {"sub", Op::Sub},         {"mul", Op::Mul},     {"div", Op::Div},           {"rem", Op::Rem},
-    {"pow", Op::Pow},         {"max", Op::Max},     {"min", Op::Min},           {"atan2", Op::Atan2},
-    {"and", Op::And},         {"or", Op::Or},       {"xor", Op::Xor},           {"select", Op::Select},
-    {"convert", Op::Convert}, {"relu", Op::Relu},
+    {"abs", Op::Abs},
+    {"neg", Op::Neg},
+    {"sign", Op::Sign},
+    {"exp", Op::Exp},
+    {"expm1", Op::Expm1},
+    {"log", Op::Log},
+    {"log1p", Op::Log1p},
+    {"sqrt", Op::Sqrt},
+    {"rsqrt", Op::Rsqrt},
+    {"sin", Op::Sin},
+    {"cos", Op::Cos},
+    {"tanh", Op::Tanh},
+    {"erf", Op::Erf},
+    {"erfc", Op::Erfc},
+    {"logistic", Op::Logistic},
+    {"floor", Op::Floor},
+    {"ceil", Op::Ceil},
+    {"round", Op::Round},
+    {"not", Op::Not},
+    {"add", Op::Add},
+    {"sub", Op::Sub},
+    {"mul", Op::Mul},
+    {"div", Op::Div},
+    {"rem", Op::Rem},
+    {"pow", Op::Pow},
+    {"max", Op::Max},
+    {"min", Op::Min},
+    {"atan2", Op::Atan2},
+    {"and", Op::And},
+    {"or", Op::Or},
+    {"xor", Op::Xor},
+    {"select", Op::Select},
+    {"convert", Op::Convert},
+    {"relu", Op::Relu},
+    {"tan", Op::Tan},
+    {"asin", Op::Asin},
+    {"acos", Op::Acos},
+    {"atan", Op::Atan},
+    {"sinh", Op::Sinh},
+    {"cosh", Op::Cosh},
+    {"asinh", Op::Asinh},
+    {"acosh", Op::Acosh},
+    {"atanh", Op::Atanh},
+    {"log2", Op::Log2},
+    {"log10", Op::Log10},
+    {"exp2", Op::Exp2},
+    {"shift_left", Op::ShiftLeft},
+    {"shift_right", Op::ShiftRight},
 };
 
 const std::unordered_map<std::string_view, Op> reductionOps = {
     {"reduce_sum", Op::ReduceSum}, {"reduce_prod", Op::ReduceProd}, {"reduce_max", Op::ReduceMax},
-    {"reduce_min", Op::ReduceMin}, {"argmax", Op::Argmax},
+    {"reduce_min", Op::ReduceMin}, {"argmax", Op::Argmax},          {"argmin", Op::Argmin},
 };
 
 std::vector<int64_t> ints(const MortiseNode &node, const char *name) {
@@ -94,7 +145,7 @@ private:
   ExprId append(Expr expr) {
     for (ExprId operand : expr.operands)
       expr.reductions |= dag.exprs[operand].reductions;
-    expr.reductions |= isReduction(expr.op) || expr.op == Op::Cumsum;
+    expr.reductions |= isReduction(expr.op) || isRunning(expr.op);
     for (std::vector<Dim> *list : {&expr.dims, &expr.starts})
       for (Dim &dim : *list)
         if (!dim.isNumber())
@@ -309,8 +360,8 @@ ExprId Expansion::shaped(std::string_view name, bool &known) {
     expr.axes = {intAttribute(node, "axis")};
   } else if (name == "take_nd" && at(operands[1]).dims.back().isNumber()) {
     expr.op = Op::TakeNd;
-  } else if (name == "cumsum") {
-    expr.op = Op::Cumsum;
+  } else if (name == "cumsum" || name == "cumprod") {
+    expr.op = name == "cumsum" ? Op::Cumsum : Op::Cumprod;
     expr.axes = {intAttribute(node, "axis")};
   } else if (name == "put") {
     expr.op = Op::Put;
@@ -364,7 +415,7 @@ bool Expansion::run(ExprId &result) {
     expr.bytes = value->count;
     result = append(std::move(expr));
   } else if (auto reduction = reductionOps.find(name); reduction != reductionOps.end()) {
-    std::vector<int64_t> axes = name == "argmax" ? std::vector{intAttribute(node, "axis")} : ints(node, "axes");
+    std::vector<int64_t> axes = isArg(reduction->second) ? std::vector{intAttribute(node, "axis")} : ints(node, "axes");
     result = axes.empty() ? make(Op::Keep, {operands[0]}) : reduce(reduction->second, operands[0], axes, dtype);
   } else if (name == "mean") {
     ExprId x = widened(operands[0]);

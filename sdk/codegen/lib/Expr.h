@@ -26,7 +26,19 @@ enum class Op : uint8_t {
   Rsqrt,
   Sin,
   Cos,
+  Tan,
+  Asin,
+  Acos,
+  Atan,
+  Sinh,
+  Cosh,
   Tanh,
+  Asinh,
+  Acosh,
+  Atanh,
+  Log2,
+  Log10,
+  Exp2,
   Erf,
   Erfc,
   Logistic,
@@ -52,6 +64,8 @@ enum class Op : uint8_t {
   And,
   Or,
   Xor,
+  ShiftLeft,
+  ShiftRight,
   Compare,
   Select,
   MulAdd,
@@ -73,12 +87,17 @@ enum class Op : uint8_t {
   ReduceMin,
   ReduceFastMax /* may lose NaN */,
   Argmax,
+  Argmin,
+  // along an axis
   Cumsum,
+  Cumprod,
   Put,
 };
 inline bool isElementwise(Op op) { return op >= Op::Abs && op <= Op::MulAdd; }
 inline bool isIndexMap(Op op) { return op >= Op::Reshape && op <= Op::TakeNd; }
-inline bool isReduction(Op op) { return op >= Op::ReduceSum && op <= Op::Argmax; }
+inline bool isReduction(Op op) { return op >= Op::ReduceSum && op <= Op::Argmin; }
+inline bool isArg(Op op) { return op == Op::Argmax || op == Op::Argmin; }
+inline bool isRunning(Op op) { return op == Op::Cumsum || op == Op::Cumprod; }
 
 enum class Direction : uint8_t { Eq, Ne, Lt, Le, Gt, Ge };
 

@@ -21,9 +21,9 @@ bool isView(const MortiseNode &node) {
 }
 
 bool isHeavy(const MortiseNode &node) {
-  static const std::set<std::string_view> names = {
-      "reduce_sum", "reduce_prod", "reduce_max", "reduce_min", "argmax",     "cumsum", "mean",
-      "softmax",    "log_softmax", "layer_norm", "rms_norm",   "group_norm", "put"};
+  static const std::set<std::string_view> names = {"reduce_sum",  "reduce_prod", "reduce_max", "reduce_min", "argmax",
+                                                   "argmin",      "cumprod",     "cumsum",     "mean",       "softmax",
+                                                   "log_softmax", "layer_norm",  "rms_norm",   "group_norm", "put"};
   return names.count(std::string_view(node.op).substr(8)) != 0;
 }
 

@@ -23,7 +23,11 @@ uint64_t Emitter::shareOut(EmittedKernel &kernel) {
   double cost = std::max(1.0, plan.costPerPoint);
   Dim points = 1; // of a task
   for (const Loop &loop : plan.loops) {
-    if (loop.reduced || (lanesKept && &loop == &plan.loops.back())) {
+    if (loop.block) {
+      cost *= static_cast<double>(loop.block);
+      points *= min(loop.extent, Dim(loop.block));
+      kernel.tasks *= floorDiv(loop.extent + (loop.block - 1), loop.block);
+    } else if (loop.reduced || (lanesKept && &loop == &plan.loops.back())) {
       cost *= std::max(plan.typical(loop.extent), 1.0);
       points *= lanesKept && &loop == &plan.loops.back() ? Dim(1) : loop.extent;
     } else {
@@ -131,7 +135,7 @@ SmallVector<const Loop *> Emitter::taskLoops() const {
   bool lanesKept = plan.laneLoop && !plan.laneReduced;
   SmallVector<const Loop *> kept;
   for (const Loop &loop : plan.loops)
-    if (!loop.reduced && !(lanesKept && &loop == &plan.loops.back()))
+    if ((!loop.reduced || loop.block) && !(lanesKept && &loop == &plan.loops.back()))
       kept.push_back(&loop);
   return kept;
 }
@@ -144,7 +148,7 @@ void Emitter::runTasks(Value begin, Value end, uint64_t members) {
   if (!(chunks == 1) || kept.empty())
     radices.push_back(chunks);
   for (const Loop *loop : llvm::reverse(kept))
-    radices.push_back(loop->extent);
+    radices.push_back(loop->block ? floorDiv(loop->extent + (loop->block - 1), loop->block) : loop->extent);
   auto digitsOf = [&](Value number) {
     Carried digits;
     for (size_t i = 0; i + 1 < radices.size(); ++i) {
@@ -181,8 +185,13 @@ void Emitter::runTasks(Value begin, Value end, uint64_t members) {
 void Emitter::task(ArrayRef<Value> digits) {
   SmallVector<const Loop *> kept = taskLoops();
   const bool chunked = !(chunks == 1) || kept.empty();
-  for (size_t i = 0; i < kept.size(); ++i)
-    setCounter(*kept[kept.size() - 1 - i], digits[i + chunked]);
+  for (size_t i = 0; i < kept.size(); ++i) {
+    const Loop &loop = *kept[kept.size() - 1 - i];
+    if (loop.block)
+      blockStart = c.mulI(digits[i + chunked], c.i64(loop.block));
+    else
+      setCounter(loop, digits[i + chunked]);
+  }
   if (!plan.laneLoop || plan.laneReduced)
     return row();
   if (chunks == 1)
@@ -257,7 +266,10 @@ void Emitter::serial(size_t from, Carried &carried, llvm::function_ref<void(Carr
   if (from == plan.loops.size())
     return body(carried);
   const Loop &level = plan.loops[from];
-  carried = loop(c.i64(0), extent(level.extent), 1, carried, level.members, [&](Value i, ValueRange arguments) {
+  Value low = level.block ? blockStart : c.i64(0), high = extent(level.extent);
+  if (level.block)
+    high = c.two<arith::MinSIOp>(c.addI(low, c.i64(level.block)), high);
+  carried = loop(low, high, 1, carried, level.members, [&](Value i, ValueRange arguments) {
     setCounter(level, i);
     Carried inner(arguments.begin(), arguments.end());
     serial(from + 1, inner, body);
@@ -324,8 +336,9 @@ void Emitter::storePass(int number) {
   for (auto [expr, at] : plan.runs) {
     int32_t dtype = plan.dag.exprs[expr].dtype;
     Type type = c.registerType(dtype);
-    Value zero = isFloat(dtype) ? c.constant(type, 0) : c.integer(type, 0);
-    carried.push_back(c.splat(zero));
+    int64_t first = plan.dag.exprs[expr].op == Op::Cumprod;
+    Value start = isFloat(dtype) ? c.constant(type, static_cast<double>(first)) : c.integer(type, first);
+    carried.push_back(c.splat(start));
   }
   if (any)
     serial(0, carried, [&](Carried &inner) {

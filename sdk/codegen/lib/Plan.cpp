@@ -67,8 +67,8 @@ Result<void> Plan::chooseSpace() {
       live[operand] = true;
     if (expr.op == Op::Put && (dag.roots.size() != 1 || dag.roots[0] != i))
       return Error{MORTISE_UNSUPPORTED, "a put stands alone at the end of its group"};
-    scan |= expr.op == Op::Cumsum;
-    if (isReduction(expr.op) || expr.op == Op::Cumsum)
+    scan |= isRunning(expr.op);
+    if (isReduction(expr.op) || isRunning(expr.op))
       if (anchor == ~0u || typical(count(dag.exprs[expr.operands[0]].dims)) >
                                typical(count(dag.exprs[dag.exprs[anchor].operands[0]].dims)))
         anchor = i;
@@ -279,7 +279,7 @@ int Plan::level(ExprId id, TupleId at, GuardId guard) {
   };
   if (isReduction(expr.op)) {
     result = reductionLevel(id, at, guard);
-  } else if (expr.op == Op::Cumsum) {
+  } else if (isRunning(expr.op)) {
     const std::vector<IndexId> &where = space.tuple(at);
     bool fits = guard == 0 && expr.dims[expr.axes[0]] == rowLength && where[expr.axes[0]] == rowIndex;
     for (size_t i = 0; i < where.size(); ++i)
@@ -389,7 +389,7 @@ double Plan::visit(ExprId id, TupleId at, GuardId guard, int pass) {
     }
   }
   visitedNow.insert(key);
-  double price = isReduction(expr.op) || expr.op == Op::Cumsum || expr.op == Op::Input ? 1 : cost(expr);
+  double price = isReduction(expr.op) || isRunning(expr.op) || expr.op == Op::Input ? 1 : cost(expr);
   if (row || passes == 1)
     costPerPoint += price;
   useGuard(guard);
@@ -401,7 +401,7 @@ double Plan::visit(ExprId id, TupleId at, GuardId guard, int pass) {
     use(space.linearise(std::vector<IndexId>(space.tuple(at)), expr.dims));
   } else if (expr.op == Op::Iota) {
     use(space.tuple(at)[expr.axes[0]]);
-  } else if (expr.op == Op::Cumsum) {
+  } else if (isRunning(expr.op)) {
     price += visit(expr.operands[0], at, guard, pass);
   } else if (!isReduction(expr.op)) {
     for (const Access &access : accesses(id, at, guard)) {
@@ -512,17 +512,23 @@ void Plan::arrange() {
     for (Loop &loop : loops)
       if (&loop != &last && coefficient(address, loop.number) == 1) {
         loop.reduced = true;
+        loop.block = loop.extent.isNumber() ? 0 : 64;
         return;
       }
   }
   // Short rows: several to a task.
   double inside = std::max(1.0, costPerPoint) * typical(last.extent);
   for (size_t outer = loops.size() - 1; outer > 0; --outer) {
-    double extent = typical(loops[outer - 1].extent);
-    if (inside >= 4096 || inside * extent > 131072)
+    Loop &loop = loops[outer - 1];
+    double extent = typical(loop.extent);
+    if (inside >= 4096 || (loop.extent.isNumber() && inside * extent > 131072))
       return;
     inside *= extent;
-    loops[outer - 1].reduced = last.reduced = laneReduced = true;
+    loop.reduced = last.reduced = laneReduced = true;
+    if (!loop.extent.isNumber()) { // may be long: a block at a time
+      loop.block = std::max<int64_t>(2, static_cast<int64_t>(16384 / (inside / extent)));
+      return;
+    }
   }
 }
 

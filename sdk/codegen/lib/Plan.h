@@ -23,6 +23,7 @@ struct Loop {
   uint32_t number = 0;  // whose counter the merged loop drives; the other
                         // members' counters stay 0
   uint64_t members = 0;
+  int64_t block = 0; // > 0: so many steps of it at a time, and as many tasks as that takes
 };
 
 struct Reduction {

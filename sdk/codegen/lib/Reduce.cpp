@@ -33,7 +33,7 @@ Emitter::Carried Emitter::initial(const Reduction &reduction, bool vector) {
   Type element = c.registerType(plan.dag.exprs[expr.operands[0]].dtype);
   auto shaped = [&](Type type) { return vector && plan.lanes > 1 ? c.vectorOf(type) : type; };
   Carried parts{neutral(expr, shaped(element))};
-  if (expr.op == Op::Argmax)
+  if (isArg(expr.op))
     parts.push_back(c.integer(shaped(plan.space.facts.isNarrow(plan.rowLength) ? b.getI32Type() : b.getI64Type()), 0));
   return parts;
 }
@@ -52,9 +52,10 @@ Emitter::Carried Emitter::combine(const Expr &expr, Carried x, Carried y) {
   case Op::ReduceMin:
     return {maximum(x[0], y[0], dtype, expr.op == Op::ReduceMax)};
   default: {
-    // y wins where it is larger, or equal and earlier; NaN is largest.
+    // y wins where it is larger (smaller), or equal and earlier; NaN wins against numbers.
     c.match(x[0], y[0]), c.match(x[1], y[1]);
-    Value larger = compare(Direction::Gt, y[0], x[0], dtype), equal = compare(Direction::Eq, y[0], x[0], dtype);
+    Value larger = compare(expr.op == Op::Argmax ? Direction::Gt : Direction::Lt, y[0], x[0], dtype);
+    Value equal = compare(Direction::Eq, y[0], x[0], dtype);
     if (real) {
       Value xNan = c.isNan(x[0]), yNan = c.isNan(y[0]);
       larger = c.orI(larger, c.andI(yNan, c.notI(xNan)));
@@ -93,7 +94,7 @@ Emitter::Carried Emitter::accumulate(const Reduction &reduction, Carried sum) {
     next = {c.fma(x, y, sum[0])};
   } else {
     Carried element{value(expr.operands[0], reduction.operandAt, 0)};
-    if (expr.op == Op::Argmax) {
+    if (isArg(expr.op)) {
       bool narrow = Code::element(sum[1]).isInteger(32);
       element.push_back(varies(plan.space.loops(plan.rowIndex))
                             ? laneVector(plan.rowIndex, 0, narrow)
@@ -123,26 +124,36 @@ void Emitter::reducePass(ArrayRef<const Reduction *> all, int number) {
   auto step = [&](Carried &sums, size_t u) {
     size_t at = u * perCopy;
     for (const Reduction *reduction : all) {
-      size_t size = plan.dag.exprs[reduction->expr].op == Op::Argmax ? 2 : 1;
+      size_t size = isArg(plan.dag.exprs[reduction->expr].op) ? 2 : 1;
       Carried next = accumulate(*reduction, Carried(sums.begin() + at, sums.begin() + at + size));
       std::copy(next.begin(), next.end(), sums.begin() + at);
       at += size;
     }
-    keep(number);
   };
   serial(0, carried, [&](Carried &sums) {
-    if (!plan.laneReduced)
-      return step(sums, 0);
+    if (!plan.laneReduced) {
+      step(sums, 0);
+      return keep(number);
+    }
     auto run = [&](Value low, Value high, int64_t copies, bool tail = false) {
       Value outerTail = tailMask;
       sums = loop(low, high, lanes * copies, sums, plan.loops.back().members, [&](Value i, ValueRange arguments) {
         Carried inner(arguments.begin(), arguments.end());
+        const uint64_t known = scopes.back().loops;
+        Value &counter = counters[plan.loops.back().number];
+        std::vector<std::pair<Scope, Value>> done;
         for (int64_t u = 0; u < copies; ++u) {
-          uint64_t known = scopes.back().loops;
           scopes.back() = Scope{known};
           Value start = u ? c.addI(i, c.i64(u * lanes)) : i;
           tail ? enterTail(start, high) : enterLanes(start);
           step(inner, u);
+          done.emplace_back(std::move(scopes.back()), counter);
+        }
+        // Stores come last: LLVM moves no load of the next copy before them, and the copies would run one by one.
+        for (auto &[scope, start] : done) {
+          scopes.back() = std::move(scope);
+          counter = start;
+          keep(number);
         }
         return inner;
       });
@@ -168,7 +179,7 @@ void Emitter::reducePass(ArrayRef<const Reduction *> all, int number) {
   size_t at = 0;
   for (const Reduction *reduction : all) {
     const Expr &expr = plan.dag.exprs[reduction->expr];
-    size_t size = expr.op == Op::Argmax ? 2 : 1;
+    size_t size = isArg(expr.op) ? 2 : 1;
     Carried total(carried.begin() + at, carried.begin() + at + size);
     for (int64_t u = 1; u < unroll; ++u)
       total =
@@ -176,7 +187,7 @@ void Emitter::reducePass(ArrayRef<const Reduction *> all, int number) {
     if (plan.laneReduced && lanes > 1)
       total = across(expr, total);
     at += size;
-    Value result = expr.op == Op::Argmax ? c.resizeInt(total[1], b.getI64Type(), true) : total[0];
+    Value result = isArg(expr.op) ? c.resizeInt(total[1], b.getI64Type(), true) : total[0];
     scopes[rowScope].values[{reduction->expr, {reduction->at, 0}}] = result;
   }
 }

@@ -24,15 +24,18 @@ struct Elementwise {
   double ulps; // f32; f64 gets the same, f16 and bf16 one (they compute in f32)
 };
 const Elementwise elementwise[] = {
-    {"abs", 1, &numbers, 0},    {"neg", 1, &numbers, 0},    {"sign", 1, &numbers, 0},    {"exp", 1, &floats, 2},
-    {"expm1", 1, &floats, 3},   {"log", 1, &floats, 2},     {"log1p", 1, &floats, 3},    {"sqrt", 1, &floats, 0.5},
-    {"rsqrt", 1, &floats, 2},   {"sin", 1, &floats, 2},     {"cos", 1, &floats, 2},      {"tanh", 1, &floats, 3},
-    {"erf", 1, &floats, 3},     {"erfc", 1, &floats, 5},    {"logistic", 1, &floats, 3}, {"floor", 1, &floats, 0},
-    {"ceil", 1, &floats, 0},    {"round", 1, &floats, 0},   {"not", 1, &bits, 0},        {"relu", 1, &numbers, 0},
-    {"silu", 1, &floats, 4},    {"add", 2, &everything, 0}, {"sub", 2, &numbers, 0},     {"mul", 2, &everything, 0},
-    {"div", 2, &numbers, 0},    {"rem", 2, &numbers, 0},    {"pow", 2, &numbers, 2},     {"max", 2, &everything, 0},
-    {"min", 2, &everything, 0}, {"atan2", 2, &floats, 2},   {"and", 2, &bits, 0},        {"or", 2, &bits, 0},
-    {"xor", 2, &bits, 0},
+    {"abs", 1, &numbers, 0},    {"neg", 1, &numbers, 0},     {"sign", 1, &numbers, 0},     {"exp", 1, &floats, 2},
+    {"expm1", 1, &floats, 3},   {"log", 1, &floats, 2},      {"log1p", 1, &floats, 3},     {"sqrt", 1, &floats, 0.5},
+    {"rsqrt", 1, &floats, 2},   {"sin", 1, &floats, 2},      {"cos", 1, &floats, 2},       {"tanh", 1, &floats, 3},
+    {"erf", 1, &floats, 3},     {"erfc", 1, &floats, 5},     {"logistic", 1, &floats, 3},  {"floor", 1, &floats, 0},
+    {"ceil", 1, &floats, 0},    {"round", 1, &floats, 0},    {"not", 1, &bits, 0},         {"relu", 1, &numbers, 0},
+    {"silu", 1, &floats, 4},    {"add", 2, &everything, 0},  {"sub", 2, &numbers, 0},      {"mul", 2, &everything, 0},
+    {"div", 2, &numbers, 0},    {"rem", 2, &numbers, 0},     {"pow", 2, &numbers, 2},      {"max", 2, &everything, 0},
+    {"min", 2, &everything, 0}, {"atan2", 2, &floats, 2},    {"and", 2, &bits, 0},         {"or", 2, &bits, 0},
+    {"xor", 2, &bits, 0},       {"tan", 1, &floats, 4},      {"asin", 1, &floats, 4},      {"acos", 1, &floats, 4},
+    {"atan", 1, &floats, 4},    {"sinh", 1, &floats, 4},     {"cosh", 1, &floats, 4},      {"asinh", 1, &floats, 4},
+    {"acosh", 1, &floats, 4},   {"atanh", 1, &floats, 4},    {"log2", 1, &floats, 4},      {"log10", 1, &floats, 4},
+    {"exp2", 1, &floats, 4},    {"shift_left", 2, &ints, 0}, {"shift_right", 2, &ints, 0},
 };
 
 class ElementwiseTest : public testing::TestWithParam<Elementwise> {};
@@ -226,10 +229,10 @@ TEST(Ops, Reductions) {
                           {{6, 200}, {0}}};
   for (const Shape &shape : shapes)
     for (int32_t dtype : everything)
-      for (const char *op : {"reduce_sum", "reduce_prod", "reduce_max", "reduce_min", "mean", "argmax"})
+      for (const char *op : {"reduce_sum", "reduce_prod", "reduce_max", "reduce_min", "mean", "argmax", "argmin"})
         for (Fill how : {Fill::Plain, Fill::Hostile}) {
           std::string name = op;
-          bool mean = name == "mean", argmax = name == "argmax";
+          bool mean = name == "mean", argmax = name == "argmax" || name == "argmin";
           bool numeric = name == "reduce_sum" || name == "reduce_prod" || argmax;
           if ((dtype == MORTISE_I1 && numeric) || (mean && !isFloat(dtype)) ||
               (argmax && (shape.axes.size() != 1 || shape.dims[shape.axes[0]] == 0)))
@@ -277,6 +280,12 @@ TEST(Ops, RunningSums) {
       Oracle oracle(b);
       oracle.fill(x, Fill::Plain);
       oracle.check(4, 1e-5, "cumsum");
+      TestGraph products;
+      V z = products.input(dtype, dims);
+      products.output(products.op("cumprod", {z}, dtype, dims, {{"axis", axis}}));
+      Oracle other(products);
+      other.fill(z, Fill::Plain);
+      other.check(static_cast<double>(dims[axis]) + 2, 0, "cumprod"); // each factor rounds once
     }
 }
 
