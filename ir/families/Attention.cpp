@@ -28,7 +28,7 @@ Inferred AttentionOp::infer(Adaptor op, const Report &report) {
   if (v[0] != k[0] || v[1] != k[1] || v[2] != k[2])
     return report.at("attention_c3")("v " + report.text(v) + " must have the first three extents of k " +
                                      report.text(k));
-  if (k[1] == Dim(0) ? q[1] != Dim(0) : mod(q[1], k[1]) != Dim(0))
+  if (k[1] == Dim(0) ? q[1] != Dim(0) : report.simplified(mod(q[1], k[1])) != Dim(0))
     return report.at("attention_c4")("the heads of q (" + report.text(q[1]) + ") must be a multiple of those of k (" +
                                      report.text(k[1]) + ")");
   Type element = elementOf(op.getQ());
@@ -75,7 +75,7 @@ Inferred RaggedAttentionOp::infer(Adaptor op, const Report &report) {
 
 Inferred RopeOp::infer(Adaptor op, const Report &report) {
   Dims x = dimsOf(op.getX());
-  if (x.empty() || x.back() != floorDiv(x.back(), 2) * 2)
+  if (x.empty() || report.simplified(floorDiv(x.back(), 2) * 2) != report.simplified(x.back()))
     return report.at("rope_c1")("x must have rank 1 or more and an even last extent, found " + report.text(x));
   for (auto [name, value] : {std::pair(StringRef("cos"), op.getCos()), {"sin", op.getSin()}}) {
     Dims found = dimsOf(value);

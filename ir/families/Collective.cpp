@@ -43,7 +43,7 @@ template <typename Adaptor> static LogicalResult checkGroups(Adaptor op, const R
 // The extent in `size` equal parts; NULL, reported, when that cannot be shown.
 static FailureOr<Dim> partOf(StringRef axis, const Dim &extent, int64_t size, const Report &report) {
   Dim part = floorDiv(extent, size);
-  if (part * size == extent)
+  if (report.simplified(part * size) == report.simplified(extent))
     return part;
   return LogicalResult(report("the extent along " + axis + " (" + report.text(extent) +
                               ") must be a multiple of group_size, " + Twine(size) + ", for all values of symbols"));

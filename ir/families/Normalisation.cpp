@@ -63,7 +63,7 @@ Inferred GroupNormOp::infer(Adaptor op, const Report &report) {
     return failure();
   Dim channels = dimsOf(op.getX())[1];
   int64_t groups = op.getGroups();
-  if (groups < 1 || mod(channels, groups) != Dim(0))
+  if (groups < 1 || report.simplified(mod(channels, groups)) != Dim(0))
     return report.at("group_norm_c2")("the channels (" + report.text(channels) + ") must be a multiple of groups (" +
                                       Twine(groups) + ")");
   return normalised(op.getX(), {{"scale", op.getScale()}, {"bias", op.getBias()}}, {channels},

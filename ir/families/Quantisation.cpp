@@ -41,7 +41,8 @@ static LogicalResult checkGranularity(StringRef name, Value tensor, Value scale,
   bool fits = whole.size() == parts.size();
   for (size_t i = 0; fits && i < whole.size(); ++i)
     fits = parts[i] == Dim(1) || parts[i] == whole[i] ||
-           (parts[i] != Dim(0) && parts[i] * floorDiv(whole[i], parts[i]) == whole[i]);
+           (parts[i] != Dim(0) &&
+            report.simplified(parts[i] * floorDiv(whole[i], parts[i])) == report.simplified(whole[i]));
   if (fits)
     return success();
   return report("scale " + report.text(parts) + " must have the rank of " + name + " " + report.text(whole) +
@@ -103,7 +104,8 @@ Inferred QuantizedLinearOp::infer(Adaptor op, const Report &report) {
   if (scale.size() == 2) {
     const Dim &groups = scale[transposed ? 0 : 1];
     fits =
-        scale[transposed ? 1 : 0] == outer && (groups == x.back() || groups * floorDiv(x.back(), groups) == x.back());
+        scale[transposed ? 1 : 0] == outer &&
+        (groups == x.back() || report.simplified(groups * floorDiv(x.back(), groups)) == report.simplified(x.back()));
   }
   if (!fits)
     return report.at("quantized_linear_c2")("scale must be [], [N] or of rank 2 with N and a divisor of K, found " +

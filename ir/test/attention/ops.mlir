@@ -3,7 +3,7 @@
 // RUN: mortise-opt %s | mortise-opt | FileCheck %s
 // RUN: mortise-opt %s --mlir-print-op-generic | mortise-opt | FileCheck %s
 // RUN: mortise-opt %s --emit-bytecode | mortise-opt | FileCheck %s
-// RUN: mortise-opt %s --test-portable-round-trip | FileCheck %s
+// RUN: mortise-opt %s -split-input-file --test-portable-round-trip | FileCheck %s
 
 // CHECK-LABEL: func.func @attention
 func.func @attention(%q: tensor<2x8x5x16xf32>, %k: tensor<2x2x7x16xf32>, %v: tensor<2x2x7x32xf32>, %m: tensor<2x1x1x7xi1>)
@@ -15,4 +15,15 @@ func.func @attention(%q: tensor<2x8x5x16xf32>, %k: tensor<2x2x7x16xf32>, %v: ten
   %1 = mortise.attention %q, %k, %v {scale = 0.25 : f64, causal = true}
     : (tensor<2x8x5x16xf32>, tensor<2x2x7x16xf32>, tensor<2x2x7x32xf32>) -> tensor<2x8x5x32xf32>
   return %0, %1 : tensor<2x8x5x32xf32>, tensor<2x8x5x32xf32>
+}
+
+// -----
+
+// CHECK-LABEL: func.func @rope
+func.func @rope(%x: tensor<2x4x5x8xf32>, %c: tensor<1x1x5x8xf32>) -> (tensor<2x4x5x8xf32>, tensor<2x4x5x8xf32>) {
+  // CHECK: mortise.rope %{{.*}}, %{{.*}}, %{{.*}} {interleaved = false} : (tensor<2x4x5x8xf32>, tensor<1x1x5x8xf32>, tensor<1x1x5x8xf32>) -> tensor<2x4x5x8xf32>
+  %0 = mortise.rope %x, %c, %c {interleaved = false} : (tensor<2x4x5x8xf32>, tensor<1x1x5x8xf32>, tensor<1x1x5x8xf32>) -> tensor<2x4x5x8xf32>
+  // CHECK: mortise.rope %{{.*}}, %{{.*}}, %{{.*}} {interleaved = true}
+  %1 = mortise.rope %x, %c, %c {interleaved = true} : (tensor<2x4x5x8xf32>, tensor<1x1x5x8xf32>, tensor<1x1x5x8xf32>) -> tensor<2x4x5x8xf32>
+  return %0, %1 : tensor<2x4x5x8xf32>, tensor<2x4x5x8xf32>
 }

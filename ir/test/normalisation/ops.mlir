@@ -3,7 +3,7 @@
 // RUN: mortise-opt %s | mortise-opt | FileCheck %s
 // RUN: mortise-opt %s --mlir-print-op-generic | mortise-opt | FileCheck %s
 // RUN: mortise-opt %s --emit-bytecode | mortise-opt | FileCheck %s
-// RUN: mortise-opt %s --test-portable-round-trip | FileCheck %s
+// RUN: mortise-opt %s -split-input-file --test-portable-round-trip | FileCheck %s
 
 // CHECK-LABEL: func.func @norms
 func.func @norms(%x: tensor<2x4x6xf32>, %s: tensor<6xf32>, %c: tensor<4xf32>) -> tensor<2x4x6xf32> {
@@ -34,4 +34,17 @@ func.func @norms(%x: tensor<2x4x6xf32>, %s: tensor<6xf32>, %c: tensor<4xf32>) ->
   // CHECK-NEXT: mortise.batch_norm %{{[^ ]*}} bias %{{[^ ]*}} mean %{{.*}} variance %{{.*}} {
   %12 = mortise.batch_norm %11 bias %c mean %c variance %c {epsilon = 1.0e-5 : f64} : (tensor<2x4x6xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<2x4x6xf32>
   return %12 : tensor<2x4x6xf32>
+}
+
+// -----
+
+// CHECK-LABEL: func.func @opset2
+func.func @opset2(%x: tensor<3x7xf16>, %t: tensor<3xi32>) -> (tensor<3x7xf16>, tensor<3xf16>, tensor<f16>) {
+  // CHECK: mortise.swiglu %{{.*}}, %{{.*}} : (tensor<3x7xf16>, tensor<3x7xf16>) -> tensor<3x7xf16>
+  %0 = mortise.swiglu %x, %x : (tensor<3x7xf16>, tensor<3x7xf16>) -> tensor<3x7xf16>
+  // CHECK: mortise.cross_entropy %{{.*}}, %{{.*}} {ignore_index = -100 : i64, label_smoothing = 0.000000e+00 : f64, reduction = "none"} : (tensor<3x7xf16>, tensor<3xi32>) -> tensor<3xf16>
+  %1 = mortise.cross_entropy %x, %t {ignore_index = -100 : i64, label_smoothing = 0.0 : f64, reduction = "none"} : (tensor<3x7xf16>, tensor<3xi32>) -> tensor<3xf16>
+  // CHECK: mortise.cross_entropy %{{.*}}, %{{.*}} {ignore_index = 0 : i64, label_smoothing = 1.000000e-01 : f64, reduction = "mean"} : (tensor<3x7xf16>, tensor<3xi32>) -> tensor<f16>
+  %2 = mortise.cross_entropy %x, %t {ignore_index = 0 : i64, label_smoothing = 0.1 : f64, reduction = "mean"} : (tensor<3x7xf16>, tensor<3xi32>) -> tensor<f16>
+  return %0, %1, %2 : tensor<3x7xf16>, tensor<3xf16>, tensor<f16>
 }
