@@ -71,11 +71,15 @@ TEST(Attention, AQueryThatSeesNoKeyGivesZero) {
   expectValues(attention(q, {f32, {1, 1, 0, 3}, {}}, {f32, {1, 1, 0, 2}, {}}, absent(), 1, false), {0, 0, 0, 0});
 }
 
-TEST(Attention, WhatIsNotSeenDoesNotMatter) {
-  Data q{f32, {1, 1, 1, 1}, {1}}, k{f32, {1, 1, 2, 1}, {1, NaN}}, v{f32, {1, 1, 2, 1}, {5, NaN}};
-  expectValues(attention(q, k, v, {i1, {1, 1, 1, 2}, {1, 0}}, 1, false), {5});
+// Whatever its k; but 0 times a v that is no number is none.
+TEST(Attention, HiddenKeysHaveWeightZero) {
+  Data q{f32, {1, 1, 1, 1}, {1}}, k{f32, {1, 1, 2, 1}, {1, NaN}}, v{f32, {1, 1, 2, 1}, {5, 7}};
+  Data mask{i1, {1, 1, 1, 2}, {1, 0}}, wild{f32, {1, 1, 2, 1}, {5, NaN}};
+  expectValues(attention(q, k, v, mask, 1, false), {5});
   expectValues(attention(q, k, v, absent(), 1, true), {5});
   expectValues(attention(q, k, v, absent(), 1, false), {NaN});
+  expectValues(attention(q, k, wild, mask, 1, false), {NaN});
+  expectValues(attention(q, k, wild, absent(), 1, true), {NaN});
 }
 
 TEST(Attention, LargeScoresDoNotOverflow) {

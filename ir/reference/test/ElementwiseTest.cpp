@@ -201,3 +201,49 @@ TEST(Elementwise, Shifts) {
   expectValues(binary("shift_left", vector(i64, {1, 1, 1}), vector(i64, {62, 63, 64})),
                {4611686018427387904.0, -9223372036854775808.0, 0});
 }
+
+// What the descriptions in families/Elementwise.td say beside IEEE 754.
+TEST(Elementwise, EdgesAsDescribed) {
+  expectValues(unary("abs", vector(f32, {-0.0, -inf})), {0.0, inf});
+  expectValues(unary("expm1", vector(f32, {-inf, -0.0})), {-1, -0.0});
+  expectValues(unary("exp", vector(f32, {inf, -inf, 1000})), {inf, 0.0, inf});
+  expectValues(unary("log", vector(f32, {0.0, -0.0, -1, inf})), {-inf, -inf, NaN, inf});
+  expectValues(unary("log1p", vector(f32, {-1, -2, -0.0})), {-inf, NaN, -0.0});
+  expectValues(unary("sqrt", vector(f32, {-1, -0.0})), {NaN, -0.0});
+  expectValues(unary("rsqrt", vector(f32, {0.0, -0.0, inf, -1})), {inf, -inf, 0.0, NaN});
+  expectValues(unary("floor", vector(f32, {-0.0, -inf, -0.5})), {-0.0, -inf, -1});
+  expectValues(unary("ceil", vector(f32, {-0.5, inf})), {-0.0, inf});
+  auto two = [](const char *op, double x, double y, int32_t dtype = f32) {
+    return runOp(op, {scalar(dtype, x), scalar(dtype, y)}, dtype, {}).values[0];
+  };
+  EXPECT_TRUE(same(two("add", -0.0, -0.0), -0.0));
+  EXPECT_TRUE(same(two("add", inf, -inf), NaN));
+  EXPECT_TRUE(same(two("sub", 3, 3), 0.0));
+  EXPECT_TRUE(same(two("mul", 0, inf), NaN));
+  EXPECT_TRUE(same(two("div", -1, 0), -inf));
+  EXPECT_TRUE(same(two("div", 0, 0), NaN));
+  EXPECT_EQ(two("div", 7, 0, i8), -1);
+  EXPECT_EQ(two("div", 7, 0, ui8), 255);
+  EXPECT_EQ(two("div", -128, -1, i8), -128);
+  EXPECT_EQ(two("div", -7, 2, i8), -3);
+  EXPECT_EQ(two("rem", 7, 0, i8), 7);
+  EXPECT_EQ(two("rem", -128, -1, i8), 0);
+  EXPECT_EQ(two("rem", -7, 2, i8), -1);
+  EXPECT_TRUE(same(two("rem", 7, 0), NaN));
+  EXPECT_TRUE(same(two("rem", inf, 2), NaN));
+  EXPECT_EQ(two("rem", 7, inf), 7);
+  EXPECT_TRUE(same(two("rem", -4, 2), -0.0));
+  EXPECT_EQ(two("pow", NaN, 0), 1);
+  EXPECT_EQ(two("pow", 1, NaN), 1);
+  EXPECT_EQ(two("pow", 2, -1, i32), 0);
+  EXPECT_EQ(two("pow", 0, -1, i32), 0);
+  EXPECT_EQ(two("pow", 1, -3, i32), 1);
+  EXPECT_EQ(two("pow", -1, -3, i32), -1);
+  EXPECT_TRUE(same(two("max", 0.0, -0.0), 0.0));
+  EXPECT_TRUE(same(two("max", -0.0, 0.0), 0.0));
+  EXPECT_TRUE(same(two("min", 0.0, -0.0), -0.0));
+  EXPECT_TRUE(same(two("max", NaN, 1), NaN));
+  EXPECT_EQ(two("atan2", 0.0, -0.0), rounded(f32, M_PI));
+  EXPECT_TRUE(same(two("atan2", -0.0, 0.0), -0.0));
+  EXPECT_EQ(two("atan2", inf, -inf), rounded(f32, 3 * M_PI / 4));
+}
