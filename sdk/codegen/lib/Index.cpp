@@ -51,7 +51,9 @@ IndexId IndexSpace::intern(Index index) {
     indices.push_back(&it->first);
     Range range{it->first.constant, it->first.constant};
     uint64_t loops = 0;
+    overflow |= !it->first.constant.isValid();
     for (const auto &[id, factor] : it->first.terms) {
+      overflow |= !factor.isValid();
       const Atom &atom = atoms[id];
       loops |= atom.loops;
       bool positive = facts.atLeast(factor, 0);

@@ -101,6 +101,9 @@ public:
   bool reductions(IndexId id) const;
   bool reads(IndexId id) const;
 
+  // An extent or a position left 63 bits, or the terms that a Dim may have: nothing made from it may run.
+  bool overflows() const { return overflow; }
+
   const Facts facts;
 
 private:
@@ -114,6 +117,7 @@ private:
   AtomId addAtom(Atom atom);
   IndexId divided(Atom::Kind kind, IndexId a, const Dim &divisor);
 
+  bool overflow = false;
   std::vector<Atom> atoms;
   std::map<Index, IndexId> indexIds;
   std::vector<const Index *> indices;

@@ -24,6 +24,11 @@ Result<std::unique_ptr<Plan>> Plan::make(Dag dag, unsigned lanes) {
     return done.error();
   plan->walkPasses();
   plan->merge();
+  bool valid = plan->scratchBytes.isValid() && !plan->space.overflows();
+  for (const Loop &loop : plan->loops)
+    valid &= loop.extent.isValid();
+  if (!valid)
+    return Error{MORTISE_UNSUPPORTED, "the extents of a group make expressions that are too large"};
   return plan;
 }
 

@@ -244,6 +244,62 @@ TEST_P(SymbolicTest, OneCompileServesAllShapes) {
   EXPECT_EQ(compiler().statistics().functions - before, fused->groups.size());
 }
 
+std::vector<Function> compileAll(Compiler &compiler, TestGraph &graph, std::vector<Group> &groups) {
+  const MortiseGraph &view = graph.view();
+  auto fused = fuse({&view, {}, {}, {}}, Target::host(2));
+  EXPECT_TRUE(fused) << fused.error().message;
+  groups = fused->groups;
+  auto functions = compiler.compile(view, groups);
+  EXPECT_TRUE(functions) << functions.error().message;
+  return *functions;
+}
+
+TEST(Symbolic, EqualLayersShareCode) {
+  auto compiler = std::move(*Compiler::create(Target::host(2)));
+  TestGraph g;
+  Dim b = g.symbol("b", 1), s = g.symbol("s", 2);
+  for (int layer = 0; layer < 3; ++layer)
+    layerNorm(g, b, s);
+  std::vector<Group> groups;
+  EXPECT_EQ(compileAll(*compiler, g, groups).size(), 3u);
+  EXPECT_EQ(compiler->statistics().functions, 1u);
+}
+
+// A range that says more may have other code: what is known of the symbols is part of what a function is.
+TEST(Symbolic, RangesArePartOfAGroup) {
+  auto compiler = std::move(*Compiler::create(Target::host(2)));
+  for (int64_t divisor : {1, 16, 1}) {
+    TestGraph g;
+    maskedSoftmax(g, g.symbol("b", 1), g.symbol("s", 16, 512, divisor));
+    std::vector<Group> groups;
+    compileAll(*compiler, g, groups);
+  }
+  EXPECT_EQ(compiler->statistics().functions, 2u);
+}
+
+// u may be 1, and then its row repeats, or s.
+TEST(Symbolic, AnExtentThatMayBeOneRepeatsWhereItIs) {
+  auto compiler = std::move(*Compiler::create(Target::host(2)));
+  auto recipe = [](TestGraph &g, const Dim &u, const Dim &s) {
+    Extents dims{s, 8};
+    V x = g.symbolicInput(MORTISE_F32, {u, 8}), y = g.symbolicInput(MORTISE_F32, dims);
+    g.output(g.symbolicOp("add", {wide(g, x, dims, {0, 1}), y}, MORTISE_F32, dims));
+  };
+  TestGraph symbolic;
+  recipe(symbolic, symbolic.symbol("u", 1), symbolic.symbol("s", 1));
+  std::vector<Group> groups;
+  std::vector<Function> functions = compileAll(*compiler, symbolic, groups);
+  for (auto [u, s] : {std::pair<int64_t, int64_t>{1, 1}, {1, 5}, {5, 5}, {1, 40}, {40, 40}}) {
+    TestGraph numbers;
+    recipe(numbers, u, s);
+    Oracle oracle(numbers);
+    for (size_t i = 0; i < 2; ++i)
+      oracle.fill(oracle.graph.inputs[i], Fill::Plain);
+    oracle.interpret("");
+    oracle.run(groups, functions, std::vector<int64_t>{u, s}, 0, 0, std::to_string(u) + " of " + std::to_string(s));
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Groups, SymbolicTest, testing::ValuesIn(cases),
                          [](const auto &i) { return std::string(i.param.name); });
 
