@@ -95,11 +95,3 @@ def lowest(dtype):
     if is_float(dtype):
         return -math.inf
     return False if dtype == I1 else 0 if dtype == UI8 else -(1 << (_WIDTH[dtype] - 1))
-
-
-def fits(value, dtype):
-    """Whether an integer dtype holds the scalar."""
-    if not is_int(dtype) or isinstance(value, float):
-        return True
-    low = 0 if dtype == UI8 else -(1 << (_WIDTH[dtype] - 1))
-    return low <= value < low + (1 << (_WIDTH.get(dtype, 8)))

@@ -25,6 +25,7 @@ def show(record, arguments):
 def main():
     parser = argparse.ArgumentParser(prog="opinfo")
     parser.add_argument("--only", action="append", default=[])
+    parser.add_argument("--limit", type=int, help="about so many samples of each operator and dtype")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--save", help="a file for every record")
     parser.add_argument("--brief", action="store_true", help="one line per operator and kind of failure")
@@ -34,6 +35,7 @@ def main():
         tasks = [task(one) for one in arguments.only]
     else:
         tasks = [(name, None, None) for name in samples.database()]
+    tasks = [(*one, arguments.limit) for one in tasks]
     records = []
     for record in judge_all(tasks, 1 if len(tasks) == 1 else arguments.workers):
         records.append(record)

@@ -9,14 +9,14 @@ from . import samples
 
 
 def work(arguments):
-    name, dtype, index = arguments
+    name, dtype, index, *limit = arguments
     import torch
 
     torch.set_num_threads(1)
     started = time.perf_counter()
     wanted = [getattr(torch, dtype)] if dtype else None
     only = (lambda _, i: str(i) == index) if index else None
-    record = samples.judge_operator(name, samples.database()[name], wanted, only)
+    record = samples.judge_operator(name, samples.database()[name], wanted, only, limit=limit[0] if limit else None)
     record["seconds"] = time.perf_counter() - started
     record["overloads"] = sorted(record["overloads"])
     return record

@@ -8,6 +8,7 @@ from . import (
     creation,
     elementwise,
     indexing,
+    linalg,
     normalisation,
     pooling,
     random,

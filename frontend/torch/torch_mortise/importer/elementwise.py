@@ -209,8 +209,6 @@ def comparison(direction, *overloads):
     @handles(*overloads)
     def handler(e, lhs, rhs):
         dtype = promoted(e, lhs, rhs)
-        if any(isinstance(v, SCALAR) and not dtypes.fits(v, dtype) for v in (lhs, rhs)):
-            raise Unsupported("a scalar that does not fit the tensor's dtype")
         return e.compare(*e.pair(lhs, rhs, dtype), direction)
 
 
