@@ -1,29 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The compiler on one page. What comes in was verified op by op by the builder; stages end with verify-stage, and the
-// export to the portable format, which placement starts from, has checks of its own. Then:
+// The compiler on one page. Three stages, each checked at its border: what comes in was verified op by op by the
+// builder; these passes end with verify-stage; the export to the portable format, which placement starts from, is read
+// back with the checks of a file. Then:
 //   Place.cpp       chooses the regions (decomposes what nobody takes, cleans up, and asks again),
 //   PlanWriter.cpp  says where values live, MemoryPlan.cpp at which offsets.
 #include <mortise/passes/Passes.h>
 
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "mlir/Transforms/Passes.h"
 
 namespace mortise::passes {
 
+// Functions have one block, and the driver drops dead ops itself: simplifying regions finds nothing and takes a fifth
+// of a pass.
+static std::unique_ptr<mlir::Pass> canonicalizer() {
+  return mlir::createCanonicalizerPass(
+      mlir::GreedyRewriteConfig().setRegionSimplificationLevel(mlir::GreedySimplifyRegionLevel::Disabled));
+}
+
 void buildPipeline(mlir::OpPassManager &manager) {
-  manager.addPass(mlir::createCanonicalizerPass()); // folds shape ops, drops what nobody uses: fewer forms to recognise
+  manager.addPass(canonicalizer());         // folds shape ops, drops what nobody uses: fewer forms to recognise
   manager.addPass(mlir::createCSEPass());   // equal subexpressions become one value, which raising compares by identity
   manager.addPass(createRaiseComposites()); // backends have fast kernels for whole norms and activations
-  manager.addPass(createVerifyStage("raising"));
   buildCleanup(manager);
 }
 
 void buildCleanup(mlir::OpPassManager &manager) {
-  manager.addPass(mlir::createCanonicalizerPass()); // raising and decomposing leave dead steps and reshapes of reshapes
-  manager.addPass(mlir::createCSEPass());           // one mask for all layers
-  manager.addPass(createSinkConstants());           // last: no literal ties two regions together
-  manager.addPass(createVerifyStage("cleanup"));
+  manager.addPass(canonicalizer());       // raising and decomposing leave dead steps and reshapes of reshapes
+  manager.addPass(mlir::createCSEPass()); // one mask for all layers
+  manager.addPass(createSinkConstants()); // last: no literal ties two regions together
+  manager.addPass(createVerifyStage("the passes"));
 }
 
 void registerPasses() {

@@ -36,7 +36,9 @@ struct RaiseComposites : impl::RaiseCompositesBase<RaiseComposites> {
     return mlir::success();
   }
   void runOnOperation() override {
-    if (mlir::failed(mlir::applyPatternsGreedily(getOperation(), patterns)))
+    const auto config = mlir::GreedyRewriteConfig().setRegionSimplificationLevel(
+        mlir::GreedySimplifyRegionLevel::Disabled); // functions have one block
+    if (mlir::failed(mlir::applyPatternsGreedily(getOperation(), patterns, config)))
       signalPassFailure();
   }
   mlir::FrozenRewritePatternSet patterns;

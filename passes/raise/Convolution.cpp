@@ -40,7 +40,7 @@ mlir::LogicalResult replaceByFused(Operation *op, PatternRewriter &rewriter, con
   for (Value value : {from.scale, from.bias})
     if (value)
       operands.push_back(value);
-  return replace(rewriter, op, fusedName, operands, attributes);
+  return replace(rewriter, op, fusedName, operands, attributes, from.op);
 }
 
 // batch_norm(convolution): factor and shift per channel as batch_norm's decomposition computes them. Only when they

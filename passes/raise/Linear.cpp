@@ -6,9 +6,9 @@ namespace mortise::passes::raise {
 namespace {
 
 mlir::LogicalResult replaceByLinear(PatternRewriter &rewriter, Operation *op, mlir::ValueRange operands,
-                                    bool isTransposed) {
+                                    bool isTransposed, Operation *heart = nullptr) {
   return replace(rewriter, op, "mortise.linear", operands,
-                 Attributes(rewriter).boolean("weight_transposed", isTransposed));
+                 Attributes(rewriter).boolean("weight_transposed", isTransposed), heart);
 }
 
 // dot(x [..., K], weight of rank 2)
@@ -44,7 +44,7 @@ mlir::LogicalResult raiseReshapedLinear(Operation *op, PatternRewriter &rewriter
   Dims shape(to);
   shape.back() = dimsOf(operands[0]).back();
   operands[0] = reshapeTo(rewriter, operands[0], shape);
-  return replaceByLinear(rewriter, op, operands, boolOf(linear, "weight_transposed"));
+  return replaceByLinear(rewriter, op, operands, boolOf(linear, "weight_transposed"), linear);
 }
 
 // linear(x, weight) + bias
@@ -56,7 +56,7 @@ mlir::LogicalResult raiseBias(Operation *op, PatternRewriter &rewriter) {
     Value bias = trailing(rewriter, op->getOperand(1 - i), rankOf(op->getResult(0)) - 1);
     if (bias)
       return replaceByLinear(rewriter, op, {linear->getOperand(0), linear->getOperand(1), bias},
-                             boolOf(linear, "weight_transposed"));
+                             boolOf(linear, "weight_transposed"), linear);
   }
   return mlir::failure();
 }

@@ -209,8 +209,10 @@ mlir::LogicalResult replaceBy(PatternRewriter &rewriter, Operation *op, Value va
   return mlir::success();
 }
 mlir::LogicalResult replace(PatternRewriter &rewriter, Operation *op, StringRef name, mlir::ValueRange operands,
-                            const Attributes &attributes) {
-  return replaceBy(rewriter, op, make(rewriter, op->getLoc(), name, operands, attributes));
+                            const Attributes &attributes, Operation *heart) {
+  const mlir::Location place =
+      heart ? mlir::FusedLoc::get(op->getContext(), {heart->getLoc(), op->getLoc()}) : op->getLoc();
+  return replaceBy(rewriter, op, make(rewriter, place, name, operands, attributes));
 }
 mlir::LogicalResult replace(PatternRewriter &rewriter, Operation *op, StringRef name, mlir::ValueRange operands) {
   return replace(rewriter, op, name, operands, Attributes(rewriter));

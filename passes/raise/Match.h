@@ -82,8 +82,9 @@ Value make(PatternRewriter &rewriter, mlir::Location location, StringRef name, m
            const Attributes &attributes);
 Value make(PatternRewriter &rewriter, mlir::Location location, StringRef name, mlir::ValueRange operands);
 // False, with nothing replaced, when the op does not fit or has another type.
+// The location is that of `heart`, the op that does the work (a convolution under its activation), before that of `op`.
 mlir::LogicalResult replace(PatternRewriter &rewriter, Operation *op, StringRef name, mlir::ValueRange operands,
-                            const Attributes &attributes);
+                            const Attributes &attributes, Operation *heart = nullptr);
 mlir::LogicalResult replace(PatternRewriter &rewriter, Operation *op, StringRef name, mlir::ValueRange operands);
 mlir::LogicalResult replaceBy(PatternRewriter &rewriter, Operation *op, Value value); // null: fails
 

@@ -102,7 +102,7 @@ mlir::LogicalResult raiseScale(Operation *op, PatternRewriter &rewriter) {
     attributes.integer("axis", intOf(norm, "axis")).add("epsilon", attribute(norm, "epsilon"));
     if (centred)
       attributes.segments({1, 1, 0});
-    return replace(rewriter, op, norm->getName().getStringRef(), {norm->getOperand(0), scale}, attributes);
+    return replace(rewriter, op, norm->getName().getStringRef(), {norm->getOperand(0), scale}, attributes, norm);
   }
   return mlir::failure();
 }
@@ -123,7 +123,7 @@ mlir::LogicalResult raiseShift(Operation *op, PatternRewriter &rewriter) {
     operands.push_back(bias);
     Attributes attributes(rewriter);
     attributes.integer("axis", intOf(norm, "axis")).add("epsilon", attribute(norm, "epsilon"));
-    return replace(rewriter, op, "mortise.layer_norm", operands, attributes.segments({1, sizes[1], 1}));
+    return replace(rewriter, op, "mortise.layer_norm", operands, attributes.segments({1, sizes[1], 1}), norm);
   }
   return mlir::failure();
 }
