@@ -161,3 +161,20 @@ TEST(RaggedAttention, HostileOffsets) {
                 .find("at least one"),
             std::string::npos);
 }
+
+TEST(Rope, TurnsPairs) {
+  Data x{f32, {1, 2, 4}, {1, 2, 3, 4, 5, 6, 7, 8}}, cos = noise(f32, {1, 2, 4}, 1), sin = noise(f32, {1, 1, 4}, 2);
+  std::vector<double> halves, pairs;
+  for (size_t s = 0; s < 2; ++s)
+    for (size_t d = 0; d < 4; ++d) {
+      const double *row = &x.values[s * 4];
+      double half = d < 2 ? -row[d + 2] : row[d - 2], pair = d % 2 ? row[d - 1] : -row[d + 1];
+      halves.push_back(row[d] * cos.values[s * 4 + d] + half * sin.values[d]);
+      pairs.push_back(row[d] * cos.values[s * 4 + d] + pair * sin.values[d]);
+    }
+  expectNear(runOp("rope", {x, cos, sin}, f32, {1, 2, 4}, {flag("interleaved", false)}), halves, 1e-6);
+  expectNear(runOp("rope", {x, cos, sin}, f32, {1, 2, 4}, {flag("interleaved", true)}), pairs, 1e-6);
+  EXPECT_NE(opError("rope", {noise(f32, {3}), noise(f32, {3}), noise(f32, {3})}, f32, {3}, {flag("interleaved", true)})
+                .find("even"),
+            std::string::npos);
+}

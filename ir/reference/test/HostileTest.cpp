@@ -50,8 +50,9 @@ public:
         list.push_back(test::real(name, static_cast<double>(number())));
         break;
       case MORTISE_ATTRIBUTE_STRING: {
-        static const char *const words[] = {"f32", "i4", "i1", "eq", "set", "add", "none", "tanh", "", "f99"};
-        list.push_back(test::string(name, words[pick(0, 9)]));
+        static const char *const words[] = {"f32",  "i4",   "i1", "eq",  "set", "add",
+                                            "none", "tanh", "",   "f99", "i8",  "sum"};
+        list.push_back(test::string(name, words[pick(0, 11)]));
         break;
       }
       case MORTISE_ATTRIBUTE_TENSOR:
@@ -131,8 +132,8 @@ private:
 TEST(Hostile, RandomNodesAreRefusedOrRun) {
   uint32_t seed = std::random_device()();
   std::map<std::string_view, int> ran;
-  for (auto family :
-       {elementwiseOps, shapeOps, indexingOps, contractionOps, reductionOps, windowOps, normalisationOps, attentionOps})
+  for (auto family : {elementwiseOps, shapeOps, indexingOps, contractionOps, reductionOps, windowOps, normalisationOps,
+                      attentionOps, quantisationOps, controlFlowOps, collectiveOps})
     for (const OpSpec &spec : family())
       for (int round = 0; round < 400; ++round) {
         SCOPED_TRACE(std::string(spec.op) + ", seed " + std::to_string(seed));

@@ -137,3 +137,42 @@ TEST(BatchNorm, ByHand) {
                 .find("missing"),
             std::string::npos);
 }
+
+TEST(Swiglu, IsSiluTimesUp) {
+  Data gate = noise(f32, {50}, 1), up = noise(f32, {50}, 2);
+  std::vector<double> expected;
+  for (size_t i = 0; i < 50; ++i)
+    expected.push_back(gate.values[i] / (1 + std::exp(-gate.values[i])) * up.values[i]);
+  expectNear(runOp("swiglu", {gate, up}, f32, {50}), expected, 1e-6);
+  expectValues(runOp("swiglu", {vector(f32, {inf, -inf, NaN, 0}), vector(f32, {1, 1, 1, inf})}, f32, {4}),
+               {inf, NaN, NaN, NaN});
+}
+
+TEST(CrossEntropy, ChoosesIgnoresAndSmooths) {
+  Data logits = noise(f64, {4, 3}, 5), targets = vector(i64, {2, -100, 0, 1});
+  auto run = [&](const Data &chosen, const char *reduction, double smoothing) {
+    return runOp("cross_entropy", {logits, chosen}, f64, reduction == std::string("none") ? Dims{4} : Dims{},
+                 {integer("ignore_index", -100), real("label_smoothing", smoothing), string("reduction", reduction)});
+  };
+  std::vector<double> losses, smoothed;
+  for (size_t row = 0; row < 4; ++row) {
+    const double *x = &logits.values[row * 3];
+    double log = std::log(std::exp(x[0]) + std::exp(x[1]) + std::exp(x[2])), t = targets.values[row];
+    losses.push_back(t < 0 ? 0 : log - x[static_cast<size_t>(t)]);
+    smoothed.push_back(t < 0 ? 0 : 0.9 * losses.back() + 0.1 * (log - (x[0] + x[1] + x[2]) / 3));
+  }
+  expectNear(run(targets, "none", 0), losses, 1e-14);
+  expectNear(run(targets, "none", 0.1), smoothed, 1e-14);
+  expectNear(run(targets, "sum", 0), {losses[0] + losses[2] + losses[3]}, 1e-14);
+  expectNear(run(targets, "mean", 0), {(losses[0] + losses[2] + losses[3]) / 3}, 1e-14);
+  expectValues(run(vector(i64, {-100, -100, -100, -100}), "mean", 0), {NaN});
+  expectValues(run(vector(i64, {-100, -100, -100, -100}), "sum", 0), {0});
+  expectValues(run(vector(i64, {3, -1, -100, -100}), "none", 0), {NaN, NaN, 0, 0});
+}
+
+// What leaves the range of f32 on the way does as in the decomposition: the square of 1e30 is infinite.
+TEST(RmsNorm, OverflowsInTheComputeType) {
+  std::vector<Attribute> attributes{integer("axis", 0), real("epsilon", 1e-5)};
+  expectValues(runOp("rms_norm", {vector(f32, {1e30, 0})}, f32, {2}, attributes), {0, 0});
+  expectNear(runOp("rms_norm", {vector(f64, {1e30, 0})}, f64, {2}, attributes), {std::sqrt(2.0), 0}, 1e-14);
+}

@@ -129,3 +129,26 @@ TEST(Pool, AWindowOfPaddingOnly) {
   expectValues(runOp("max_pool", {{f32, {1, 1, 3}, {1, 2, 3}}}, f32, {1, 1, 2}, list), {2, -inf});
   expectValues(runOp("sum_pool", {{f32, {1, 1, 3}, {1, 2, 3}}}, f32, {1, 1, 2}, list), {3, 0});
 }
+
+TEST(FusedConvolution, ScalesShiftsAndActivates) {
+  Data x = noise(f32, {1, 2, 5}, 1), weight = noise(f32, {3, 2, 3}, 2), scale = noise(f32, {3}, 3),
+       bias = noise(f32, {3}, 4);
+  std::vector<Attribute> window{integers("strides", {1}), integers("low", {1}), integers("high", {1}),
+                                integers("dilations", {1}), integer("groups", 1)};
+  Data plain = runOp("convolution", {x, weight}, f32, {1, 3, 5}, window);
+  for (std::string name : {"none", "relu", "silu", "gelu", "gelu_tanh"}) {
+    std::vector<double> expected;
+    for (size_t i = 0; i < plain.values.size(); ++i) {
+      double y = plain.values[i] * scale.values[i / 5] + bias.values[i / 5];
+      expected.push_back(name == "relu"   ? std::max(y, 0.0)
+                         : name == "silu" ? y / (1 + std::exp(-y))
+                         : name == "gelu" ? y * 0.5 * (1 + std::erf(y / std::sqrt(2)))
+                         : name == "none"
+                             ? y
+                             : y * 0.5 * (1 + std::tanh(std::sqrt(2 / M_PI) * (y + 0.044715 * y * y * y))));
+    }
+    std::vector<Attribute> attributes = window;
+    attributes.push_back(string("activation", name));
+    expectNear(runOp("fused_convolution", {x, weight, scale, bias}, f32, {1, 3, 5}, attributes), expected, 1e-5);
+  }
+}
