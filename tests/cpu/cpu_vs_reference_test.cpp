@@ -162,6 +162,16 @@ TEST(Products, MergedSiblings) {
     }
 }
 
+TEST(Products, SiblingsWithOneNumberAsBias) {
+  Network net;
+  ValueId x = net.input(MORTISE_F32, {3, 32});
+  for (int64_t width : {8, 16}) {
+    ValueId y = net.dot(x, net.weight({32, width}), {}, {}, {1}, {0});
+    net.output(net.op("exp", {net.op("add", {y, net.broadcast(net.weight({}), {3, width}, {})})}));
+  }
+  check(net);
+}
+
 TEST(Products, AttentionReadsAndWritesThroughStrides) {
   for (int64_t batch : {1, 2})
     for (int64_t tokens : {1, 7, 32}) {

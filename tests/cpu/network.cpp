@@ -435,7 +435,9 @@ Buffers::Buffers(const MortiseGraph &view, const Fill &fill)
 // False after a failure that ends the test.
 static bool runAndCompare(Compiled &compiled, const MortiseGraph &view, Buffers &buffers, const Check &how) {
   for (int round = 0; round < 2; ++round) { // state carries over to the second
-    Result<void> run = compiled.run(buffers.passed, buffers.out);
+    std::vector<uint64_t> times(compiled.steps().size() + 1);
+    Result<void> run = compiled.run(buffers.passed, buffers.out, round ? times.data() : nullptr);
+    EXPECT_EQ(times.back(), 0u) << "a time for a step that is none";
     Result<void> interpreted = reference::interpret(view, buffers.reference, buffers.want);
     if (!run || !interpreted) {
       ADD_FAILURE() << (run ? interpreted : run).error().message;
