@@ -68,6 +68,7 @@ CASES = {
     "clone.default": [(X,)],
     "copy.default": [(X, INT)],
     "as_strided.default": [(X, [2, 3], [4, 1], 1)],
+    "resize_.default": [(X.clone(), [2, 3]), (X.clone(), [3, 4])],
     "cat.default": [([X, Y], 1)],
     "constant_pad_nd.default": [(X, [1, 2, 0, -1], 3.0)],
     "diagonal.default": [(VOLUME, 1, 2, 4)],
@@ -171,7 +172,8 @@ CASES = {
 }
 # The others, which only training reads, are not imported.
 ONE_RESULT = {aten._embedding_bag.default}
-SIZES = {"sym_size.int": (1,), "sym_numel.default": (), "sym_stride.int": (0,), "sym_storage_offset.default": ()}
+SIZES = {"sym_size.int": (1,), "sym_numel.default": (), "sym_stride.int": (0,), "sym_storage_offset.default": (),
+         "sym_is_contiguous.default": ()}
 RANDOM = {
     "rand.default": (([2000],), {}),
     "randn.default": (([2000],), {}),
@@ -211,7 +213,7 @@ def run_size(name, arguments):
     source.meta["val"] = tensor
     number = graph.call_function(overload, (source, *arguments))
     filled = graph.call_function(aten.full.default, ([2], number), {"dtype": torch.int64})
-    expected = overload(tensor, *arguments)
+    expected = int(overload(tensor, *arguments))
     filled.meta["val"] = torch.full([2], expected)
     graph.output([filled])
     module = torch.fx.GraphModule(torch.nn.Module(), graph)

@@ -20,9 +20,11 @@ NEVER_REASONS = {
 # Functionalisation, which runs before any decomposition, makes another overload of these.
 FUNCTIONAL = {
     aten.atan2.out: aten.atan2.default,
+    aten.resize_.default: aten.resize.default,
     aten._native_batch_norm_legit.default: aten._native_batch_norm_legit_functional.default,
 }
-SHAPES = {aten.sym_size.int, aten.sym_numel.default, aten.sym_stride.int, aten.sym_storage_offset.default}
+SHAPES = {aten.sym_size.int, aten.sym_numel.default, aten.sym_stride.int, aten.sym_storage_offset.default,
+          aten.sym_is_contiguous.default}
 COMPOSITES = {
     aten._log_softmax.default: "log_softmax",
     aten._native_batch_norm_legit_no_training.default: "batch_norm",
@@ -59,14 +61,14 @@ CORES = {
 
 
 def core_overloads():
-    """Every overload of torch.ops.aten with the tag, by name."""
+    """Every overload of torch.ops.aten with the tag, by name. From the schemas: the namespace lists only what was used before."""
     found = {}
-    for name in dir(aten):
-        packet = getattr(aten, name)
-        for overload in packet.overloads() if isinstance(packet, torch._ops.OpOverloadPacket) else ():
-            op = getattr(packet, overload)
-            if torch.Tag.core in op.tags:
-                found[str(op).removeprefix("aten.")] = op
+    for schema in torch._C._jit_get_all_schemas():
+        namespace, _, name = schema.name.partition("::")
+        packet = getattr(aten, name, None) if namespace == "aten" else None
+        op = getattr(packet, schema.overload_name or "default", None)
+        if isinstance(op, torch._ops.OpOverload) and torch.Tag.core in op.tags:
+            found[str(op).removeprefix("aten.")] = op
     return dict(sorted(found.items()))
 
 

@@ -312,6 +312,20 @@ def diagonal_scatter(e, x, source, offset=0, first=0, second=1):
     return e.transpose(e.reshape(flat, moved.shape), [order.index(i) for i in range(x.rank)])
 
 
+@handles(aten.resize.default)
+def resize(e, x, shape, memory_format=None):
+    """The first elements in memory, under another shape; what is new is anything."""
+    if memory_format not in (None, torch.contiguous_format) or not e.node.args[0].meta["val"].is_contiguous():
+        raise Unsupported("resize of a tensor that is not contiguous")
+    shape = tuple(e.sizes(shape))
+    count, flat = 1, e.reshape(x, (x.elements,))
+    for extent in shape:
+        count *= extent
+    if count > x.elements:
+        flat = e.op("pad", flat, e.constant(0, x.dtype), low=(0,), high=(count - x.elements,), interior=(0,))
+    return e.reshape(e.slice(flat, 0, 0, count), shape)
+
+
 # ---- sizes: numbers of the graph, not tensors ----------------------------------------------------
 
 
@@ -328,6 +342,11 @@ def sym_numel(e, x):
 @handles(aten.sym_stride.int)
 def sym_stride(e, x, axis):
     return e.size(e.node.args[0].meta["val"].stride(axis))
+
+
+@handles(aten.sym_is_contiguous.default)
+def sym_is_contiguous(e, x, memory_format=torch.contiguous_format):
+    return e.node.args[0].meta["val"].is_contiguous(memory_format=memory_format)
 
 
 @handles(aten.sym_storage_offset.default)
