@@ -4,7 +4,10 @@ canonicalised, in every element type that the op takes, for shapes empty, of one
 
 Equal means: both results lie in the range that rounding explains, for each element by itself, computed in interval
 arithmetic over the decomposition (ir/test/Ranges.h); infinities are those that the range allows, and NaN stands in the
-same places unless rounding decides about it (`open`). Ops that are exact by their description agree in every bit. `symbolic`: decomposed for all values of symbols and then specialised."""
+same places unless rounding decides about it. `open` counts elements where it does, or decides between infinity and
+numbers; `differing` those of them where the two gave a number and none. `tight`: ranges of at most 8 last places. Ops
+that are exact by their description agree in every bit. `symbolic`: decomposed for all values of symbols, then
+specialised."""
 
 MEASURES = "composites x dtypes x shapes x hostile values whose decomposition computes what the op does"
 NEEDS = "the product build"
@@ -30,5 +33,6 @@ def measure(arguments: list[str]) -> dict:
     if done.returncode not in (0, 1):
         raise RuntimeError(f"{program.name} ended with code {done.returncode}: {done.stderr[-2000:]}")
     result = json.loads(done.stdout)
-    progress(f"{result['composites']} composites, {result['elements']} elements, {result['open']} left open by rounding")
+    progress(f"{result['composites']} composites, {result['elements']} elements; left open by rounding {result['open']}, "
+             f"of these {result['differing']} a number from one and none from the other")
     return result

@@ -330,9 +330,11 @@ struct Comparison {
       if (!range.allows(a) || !range.allows(b) || (std::isnan(a) != std::isnan(b) && range.nan != Range::maybe))
         fail(text());
       bool finite = std::isfinite(static_cast<double>(range.low)) && std::isfinite(static_cast<double>(range.high));
-      if (range.isOpen() && !same)
+      if (range.isOpen()) {
         ++outcome.open;
-      else if (range.nan == Range::never && finite)
+        outcome.differing += std::isfinite(a) != std::isfinite(b);
+      }
+      if (range.nan == Range::never && finite)
         outcome.tight +=
             static_cast<double>(range.high - range.low) <= 8 * lastPlace(type.dtype, std::max(-range.low, range.high));
       if (!same && range.isPoint() && range.low != 0)
@@ -437,6 +439,7 @@ void Outcome::add(const Outcome &other) {
   failed += other.failed;
   elements += other.elements;
   open += other.open;
+  differing += other.differing;
   tight += other.tight;
   failures.insert(failures.end(), other.failures.begin(), other.failures.end());
 }

@@ -26,9 +26,10 @@ std::vector<std::string> composites();
 
 struct Outcome {
   int passed = 0, failed = 0;
-  long elements = 0; // compared
-  long open = 0;     // of them, with infinity beside finite numbers, or NaN beside numbers, in the range
-  long tight = 0;    // of them, numbers whose range is at most 8 last places of the element type
+  long elements = 0;  // compared
+  long open = 0;      // of them, with infinity beside finite numbers, or NaN beside numbers, in the range
+  long differing = 0; // of these, a number from one and none from the other
+  long tight = 0;     // of them, numbers whose range is at most 8 last places of the element type
   std::vector<std::string> failures;
   void add(const Outcome &other);
 };

@@ -14,8 +14,10 @@ void print(const char *key, const std::map<std::string, Outcome> &groups) {
   std::printf("  \"%s\": {", key);
   const char *separator = "";
   for (const auto &[name, outcome] : groups) {
-    std::printf("%s\n    \"%s\": {\"passed\": %d, \"failed\": %d, \"elements\": %ld, \"open\": %ld, \"tight\": %ld}",
-                separator, name.c_str(), outcome.passed, outcome.failed, outcome.elements, outcome.open, outcome.tight);
+    std::printf("%s\n    \"%s\": {\"passed\": %d, \"failed\": %d, \"elements\": %ld, \"open\": %ld, \"differing\": "
+                "%ld, \"tight\": %ld}",
+                separator, name.c_str(), outcome.passed, outcome.failed, outcome.elements, outcome.open,
+                outcome.differing, outcome.tight);
     separator = ",";
   }
   std::printf("\n  },\n");
@@ -51,8 +53,8 @@ int main(int count, char **arguments) {
               symbolic.failed);
   for (size_t i = 0; i < missing.size(); ++i)
     std::printf("%s\"%s\"", i ? ", " : "", missing[i].c_str());
-  std::printf("],\n  \"composites\": %zu, \"elements\": %ld, \"open\": %ld,\n", byComposite.size(), total.elements,
-              total.open);
+  std::printf("],\n  \"composites\": %zu, \"elements\": %ld, \"open\": %ld, \"differing\": %ld,\n", byComposite.size(),
+              total.elements, total.open, total.differing);
   std::printf("  \"passed\": %d, \"failed\": %d\n}\n", total.passed + symbolic.passed,
               total.failed + symbolic.failed + static_cast<int>(missing.size()));
   return total.failed + symbolic.failed + static_cast<int>(missing.size()) == 0 ? 0 : 1;
