@@ -338,13 +338,13 @@ private:
     }
   }
   Value unrepeatedHeads(Value value) { // [B, G, R, K, D] to [B, G * R, K, D]
-    Operation *reshape = producer(value, "mortise.reshape");
-    if (!reshape || !keepsLastTwo(reshape) || rankOf(reshape->getOperand(0)) != 5)
-      return {};
-    Dims dims = dimsOf(reshape->getOperand(0));
+    for (Operation *reshape; rankOf(value) != 5; value = reshape->getOperand(0))
+      if (reshape = producer(value, "mortise.reshape"); !reshape || !keepsLastTwo(reshape))
+        return {};
+    Dims dims = dimsOf(value);
     if (dims[0] != lead[0] || dims[1] * dims[2] != lead[1])
       return {};
-    Value once = repeatedAlong(reshape->getOperand(0), 2, dims);
+    Value once = repeatedAlong(value, 2, dims);
     dims.erase(dims.begin() + 2);
     return once ? reshapeTo(rewriter, once, dims) : Value();
   }

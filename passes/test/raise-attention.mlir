@@ -147,6 +147,31 @@ func.func @grouped(%arg0: tensor<2x4x4x8xf32>, %arg1: tensor<2x2x5x8xf32>, %arg2
   return %10 : tensor<2x4x4x6xf32>
 }
 
+// The same through bmm, where the key is transposed and the value flattened at once.
+// CHECK-LABEL: func.func @grouped_bmm(
+func.func @grouped_bmm(%arg0: tensor<1x4x4x8xf32>, %arg1: tensor<1x2x5x8xf32>, %arg2: tensor<1x2x5x6xf32>) -> tensor<1x4x4x6xf32> {
+  // CHECK: mortise.attention %arg0, %arg1, %arg2 {causal = false
+  // CHECK-NOT: mortise.broadcast
+  %0 = mortise.reshape %arg1 {shape = #mortise.dims<[1, 2, 1, 5, 8]>} : (tensor<1x2x5x8xf32>) -> tensor<1x2x1x5x8xf32>
+  %1 = mortise.broadcast %0 {shape = #mortise.dims<[1, 2, 2, 5, 8]>, axes = array<i64: 0, 1, 2, 3, 4>} : (tensor<1x2x1x5x8xf32>) -> tensor<1x2x2x5x8xf32>
+  %2 = mortise.reshape %1 {shape = #mortise.dims<[1, 4, 5, 8]>} : (tensor<1x2x2x5x8xf32>) -> tensor<1x4x5x8xf32>
+  %3 = mortise.transpose %2 {permutation = array<i64: 0, 1, 3, 2>} : (tensor<1x4x5x8xf32>) -> tensor<1x4x8x5xf32>
+  %4 = mortise.reshape %3 {shape = #mortise.dims<[4, 8, 5]>} : (tensor<1x4x8x5xf32>) -> tensor<4x8x5xf32>
+  %5 = mortise.reshape %arg0 {shape = #mortise.dims<[4, 4, 8]>} : (tensor<1x4x4x8xf32>) -> tensor<4x4x8xf32>
+  %6 = mortise.dot %5, %4 {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>, lhs_contract = array<i64: 2>, rhs_contract = array<i64: 1>} : (tensor<4x4x8xf32>, tensor<4x8x5xf32>) -> tensor<4x4x5xf32>
+  %7 = mortise.reshape %6 {shape = #mortise.dims<[1, 4, 4, 5]>} : (tensor<4x4x5xf32>) -> tensor<1x4x4x5xf32>
+  %8 = mortise.constant dense<0.353553391> : tensor<1x4x4x5xf32>
+  %9 = mortise.mul %7, %8 : (tensor<1x4x4x5xf32>, tensor<1x4x4x5xf32>) -> tensor<1x4x4x5xf32>
+  %10 = mortise.softmax %9 {axis = 3 : i64} : (tensor<1x4x4x5xf32>) -> tensor<1x4x4x5xf32>
+  %11 = mortise.reshape %10 {shape = #mortise.dims<[4, 4, 5]>} : (tensor<1x4x4x5xf32>) -> tensor<4x4x5xf32>
+  %12 = mortise.reshape %arg2 {shape = #mortise.dims<[1, 2, 1, 5, 6]>} : (tensor<1x2x5x6xf32>) -> tensor<1x2x1x5x6xf32>
+  %13 = mortise.broadcast %12 {shape = #mortise.dims<[1, 2, 2, 5, 6]>, axes = array<i64: 0, 1, 2, 3, 4>} : (tensor<1x2x1x5x6xf32>) -> tensor<1x2x2x5x6xf32>
+  %14 = mortise.reshape %13 {shape = #mortise.dims<[4, 5, 6]>} : (tensor<1x2x2x5x6xf32>) -> tensor<4x5x6xf32>
+  %15 = mortise.dot %11, %14 {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>, lhs_contract = array<i64: 2>, rhs_contract = array<i64: 1>} : (tensor<4x4x5xf32>, tensor<4x5x6xf32>) -> tensor<4x4x6xf32>
+  %16 = mortise.reshape %15 {shape = #mortise.dims<[1, 4, 4, 6]>} : (tensor<4x4x6xf32>) -> tensor<1x4x4x6xf32>
+  return %16 : tensor<1x4x4x6xf32>
+}
+
 // A mask that hides with the smallest number: no query is without keys.
 // CHECK-LABEL: func.func @added_mask(
 func.func @added_mask(%arg0: tensor<2x3x4x8xf32>, %arg1: tensor<2x3x5x8xf32>, %arg2: tensor<2x3x5x6xf32>, %arg3: tensor<2x1x4x5xi1> {mortise.name = "seen"}) -> tensor<2x3x4x6xf32> {
