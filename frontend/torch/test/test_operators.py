@@ -394,3 +394,56 @@ def test_odd_shapes(compile_for, shape):
         return x * 2 + 1, x.sum(), x.unsqueeze(0), x.flatten()
 
     check(compile_for(f), f, tensor(*shape))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64], ids=str)
+def test_order(compile_for, dtype):
+    def f(x, i):
+        return (
+            *x.sort(1, descending=True),
+            *x.topk(2, 1),
+            *x.kthvalue(2, 0),
+            *x.median(1),
+            *x.cummax(1),
+            x.cumprod(0),
+            x.diagonal(1),
+            x.scatter_reduce(1, i, x, "amax"),
+            x.scatter_reduce(1, i, x, "prod", include_self=False),
+            torch.searchsorted(x.sort(1)[0], x),
+        )
+
+    x = torch.randperm(30).reshape(5, 6).to(dtype)
+    check(compile_for(f), f, x, torch.randint(6, (5, 6)), coverage=None)
+
+
+def test_pools_with_indices(compile_for):
+    def f(x):
+        return (
+            *F.max_pool2d(x, 3, 2, 1, return_indices=True),
+            F.adaptive_avg_pool2d(x, (4, 3)),
+            *F.adaptive_max_pool2d(x, (4, 3), return_indices=True),
+        )
+
+    check(compile_for(f), f, tensor(2, 3, 9, 11), coverage=None)
+
+
+def test_random_numbers_follow_the_seed(compile_for):
+    def f(x):
+        return torch.rand(1000), torch.randn_like(x), F.dropout(x, 0.3, True), torch.randperm(50), torch.randint(3, 9, (1000,))
+
+    compiled, x = compile_for(f), torch.ones(1000)
+
+    def draw(seed):
+        torch.manual_seed(seed)
+        with torch.no_grad():
+            return compiled(x)
+
+    first, again, other = draw(3), draw(3), draw(4)
+    for a, b, c in zip(first, again, other):
+        assert torch.equal(a, b) and not torch.equal(a, c)
+    uniform, normal, dropped, order, integers = first
+    assert 0 <= uniform.min() and uniform.max() < 1 and abs(uniform.mean() - 0.5) < 0.05
+    assert abs(normal.mean()) < 0.2 and abs(normal.std() - 1) < 0.15
+    assert abs((dropped == 0).float().mean() - 0.3) < 0.08 and torch.allclose(dropped.max(), torch.tensor(1 / 0.7))
+    assert torch.equal(order.sort().values, torch.arange(50))
+    assert set(integers.tolist()) == set(range(3, 9))
