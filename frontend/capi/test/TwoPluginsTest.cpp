@@ -61,6 +61,27 @@ TEST(TwoPlugins, ACompositeThatNobodyTakesIsDecomposed) {
   EXPECT_TRUE(kept) << report["refusals"].dump(1);
 }
 
+TEST(TwoPlugins, ACompositeGivesWayToCheaperParts) {
+  Session s = both("pocket,reference");
+  Builder graph = builder(s);
+  const uint32_t x = get(graph.input("x", MORTISE_F32, {1 << 16}));
+  expectOk(graph.output(get(graph.op("mortise.silu", {x}, {}, "model.py:9"))));
+  Program program = get(s.compile(graph)); // whole on `reference`, or its two parts at 1 ns each on `pocket`
+  std::vector<float> in(1 << 16, 2), out(1 << 16);
+  const void *inputs[] = {in.data()};
+  void *outputs[] = {out.data()};
+  expectOk(program.runPointers(inputs, outputs));
+  EXPECT_NEAR(out.back(), 2 / (1 + std::exp(-2.0)), 1e-6);
+  const Json report = Json::parse(get(program.report()));
+  for (const Json &region : report["placement"])
+    EXPECT_EQ(region["plugin"], "pocket") << report.dump(1);
+  bool explained = false;
+  for (const Json &refusal : report["refusals"])
+    explained = explained || (refusal["op"] == "mortise.silu" && refusal["plugin"] == "reference" &&
+                              refusal["reason"] == "cost");
+  EXPECT_TRUE(explained) << report["refusals"].dump(1);
+}
+
 TEST(TwoPlugins, WhatNobodyTakesIsAnErrorWithReasons) {
   Session s = both("pocket");
   Builder graph = builder(s);
