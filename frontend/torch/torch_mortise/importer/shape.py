@@ -213,8 +213,8 @@ def as_strided(e, x, size, stride, offset=None):
 
     fake = e.node.args[0].meta["val"]
     order = memory_order(x.shape, tuple(e.sizes(fake.stride())))
-    begin = e.size(fake.storage_offset())
-    if order is None or begin:
+    # an offset counts from where the memory begins, which a call may change; without one it is the tensor's own beginning
+    if order is None or (offset is not None and e.size(fake.storage_offset())):
         raise Unsupported("as_strided of a tensor that is a part of another's memory")
     x = e.transpose(x, order)  # as it lies in memory
     shape, strides = tuple(e.sizes(size)), e.sizes(stride)
@@ -250,7 +250,7 @@ def as_strided_scatter(e, x, source, size, stride, offset=None):
 
     fake = e.node.args[0].meta["val"]
     order = memory_order(x.shape, tuple(e.sizes(fake.stride())))
-    if order is None or e.size(fake.storage_offset()):
+    if order is None or (offset is not None and e.size(fake.storage_offset())):
         raise Unsupported("as_strided of a tensor that is a part of another's memory")
     shape, strides, offset = tuple(e.sizes(size)), e.sizes(stride), 0 if offset is None else e.size(offset)
     if 0 in shape:
