@@ -204,7 +204,7 @@ static bool isPlain(const LibraryProduct &made) {
   return std::string_view(made.description.impl_info_str()).starts_with("ref");
 }
 
-LibraryProduct chooseLibrary(const Product &product, const FixedProduct &fixed, bool anyHow) {
+static LibraryProduct choose(const Product &product, const FixedProduct &fixed, bool anyHow) {
   memory::data_type type = libraryType(product.dtype);
   LibraryProduct made = askLibrary(product, fixed, type, false);
   if (!made.ok && product.dtype != MORTISE_F32)
@@ -217,6 +217,49 @@ LibraryProduct chooseLibrary(const Product &product, const FixedProduct &fixed, 
     if (!product.post.empty() && !anyHow)
       made.ok = false; // without them there may be a fast way
   }
+  return made;
+}
+
+// All that the choice depends on: values' numbers and offsets into them are no part of it.
+static std::string choiceKey(const Product &product, const FixedProduct &fixed, bool anyHow) {
+  std::string key;
+  auto add = [&](const auto &item) { key.append(reinterpret_cast<const char *>(&item), sizeof item); };
+  auto list = [&](const std::vector<int64_t> &numbers) {
+    add(numbers.size());
+    for (int64_t number : numbers)
+      add(number);
+  };
+  add(product.dtype), add(product.weights), add(anyHow), add(fixed.flops), add(omp_get_max_threads());
+  for (const std::vector<Axis> *axes : {&fixed.batch, &fixed.m, &fixed.n, &fixed.k}) {
+    add(axes->size());
+    for (const Axis &axis : *axes)
+      add(axis.extent), add(axis.a), add(axis.b), add(axis.c);
+  }
+  for (size_t i = 0; i < product.post.size(); ++i) {
+    const PostOp &post = product.post[i];
+    add(post.algorithm), add(post.alpha), add(post.beta), add(post.other == none);
+    if (post.other != none)
+      list(fixed.post[i].dims), list(fixed.post[i].strides);
+  }
+  return key;
+}
+
+// A claim asks several times and its emitter again, and the layers of a network ask the same.
+LibraryProduct chooseLibrary(const Product &product, const FixedProduct &fixed, bool anyHow) {
+  static std::mutex mutex;
+  static auto *known = new std::unordered_map<std::string, LibraryProduct>; // outlives every kernel
+  constexpr size_t most = 4096;
+  std::string key = choiceKey(product, fixed, anyHow);
+  {
+    std::lock_guard lock(mutex);
+    if (auto found = known->find(key); found != known->end())
+      return found->second;
+  }
+  LibraryProduct made = choose(product, fixed, anyHow);
+  std::lock_guard lock(mutex);
+  if (known->size() >= most)
+    known->clear();
+  known->emplace(std::move(key), made);
   return made;
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 #include <unordered_map>
+#include <utility>
 
 namespace mortise::codegen {
 
@@ -27,6 +28,14 @@ bool isHeavy(const MortiseNode &node) {
   return names.count(std::string_view(node.op).substr(8)) != 0;
 }
 
+GroupKind kindOf(const Plan &plan) {
+  if (plan.scan)
+    return GroupKind::Scan;
+  if (plan.reductions.empty())
+    return GroupKind::Pointwise;
+  return plan.laneReduced ? GroupKind::Rows : GroupKind::Columns;
+}
+
 class Fuser {
 public:
   Fuser(const FuseRequest &request, const Target &target) : request(request), graph(*request.graph), target(target) {}
@@ -36,7 +45,16 @@ private:
   struct Building {
     std::set<uint32_t> nodes;
     std::vector<uint32_t> outputs;
-    bool closed = false; // takes no further nodes that need a plan
+    uint32_t earliest = ~0u; // node of an output
+    bool closed = false;     // takes no further nodes that need a plan
+  };
+
+  // What fusion asks of a plan. Layers of a network ask for the same ones.
+  struct Verdict {
+    std::optional<Error> error; // does not fit one loop nest
+    GroupKind kind = GroupKind::Pointwise;
+    bool narrow = false; // several passes over a large space whose rows are too few for the threads
+    double cost = 0;     // per point
   };
 
   void markLive();
@@ -48,7 +66,8 @@ private:
   bool fits(const Building &group, uint32_t node, bool output);
   bool joinsAsOutput(uint32_t node, uint32_t group);
   bool reaches(uint32_t value, uint32_t group);
-  std::optional<double> price(Building group);
+  Result<const Verdict *> judge(const Group &group);
+  std::optional<double> price(const Building &group);
   Group describe(const Building &building) const;
   Result<void> finish(FuseResult &result);
 
@@ -71,6 +90,10 @@ private:
   std::vector<std::vector<uint32_t>> groupsOf; // per node
   std::vector<std::optional<View>> views;
   std::vector<Building> groups;
+  std::unordered_map<std::string, Verdict> verdicts; // by Dag::key, which holds all that a plan depends on
+  // reaches(): the last search that met a group, a node.
+  std::vector<uint32_t> metGroup, metNode;
+  uint32_t search = 0;
 };
 
 void Fuser::markLive() {
@@ -210,24 +233,41 @@ Group Fuser::describe(const Building &building) const {
   return group;
 }
 
+Result<const Fuser::Verdict *> Fuser::judge(const Group &group) {
+  auto dag = buildDag(graph, group);
+  if (!dag)
+    return dag.error();
+  auto [found, fresh] = verdicts.try_emplace(dag->key);
+  Verdict &verdict = found->second;
+  if (!fresh)
+    return &verdict;
+  auto made = Plan::make(std::move(*dag), std::max(1u, target.vectorBits / 32));
+  if (!made) {
+    verdict.error = made.error();
+    return &verdict;
+  }
+  const Plan &plan = **made;
+  Dim kept = 1;
+  for (size_t i = 0; i < plan.dims.size(); ++i)
+    if (!plan.reduced[i])
+      kept *= plan.dims[i];
+  verdict.kind = kindOf(plan);
+  verdict.narrow =
+      plan.passes > 1 && plan.typical(count(plan.dims)) > smallGroup && plan.typical(kept) < target.threads;
+  verdict.cost = plan.costPerPoint;
+  return &verdict;
+}
+
 // What one point of the group's loops costs; nothing when it does not fit one loop nest, or would run on too few
 // threads.
-std::optional<double> Fuser::price(Building building) {
-  auto dag = buildDag(graph, describe(building));
-  if (!dag)
+std::optional<double> Fuser::price(const Building &building) {
+  Result<const Verdict *> verdict = judge(describe(building));
+  if (!verdict || (*verdict)->error)
     return std::nullopt;
-  auto plan = Plan::make(std::move(*dag), std::max(1u, target.vectorBits / 32));
-  if (!plan)
-    return std::nullopt;
-  Dim kept = 1;
-  for (size_t i = 0; i < (*plan)->dims.size(); ++i)
-    if (!(*plan)->reduced[i])
-      kept *= (*plan)->dims[i];
   bool shared = building.outputs.size() > 1 || building.nodes.size() > 1;
-  if (shared && (*plan)->passes > 1 && (*plan)->typical(count((*plan)->dims)) > smallGroup &&
-      (*plan)->typical(kept) < target.threads)
+  if (shared && (*verdict)->narrow)
     return std::nullopt;
-  return (*plan)->costPerPoint;
+  return (*verdict)->cost;
 }
 
 bool Fuser::fits(const Building &group, uint32_t node, bool output) {
@@ -245,7 +285,10 @@ bool Fuser::fits(const Building &group, uint32_t node, bool output) {
 // Steps are groups as wholes, taken nodes, and views between them.
 bool Fuser::reaches(uint32_t value, uint32_t group) {
   uint32_t last = *groups[group].nodes.rbegin();
-  std::set<uint32_t> seenGroups, seenNodes;
+  metGroup.resize(groups.size());
+  metNode.resize(graph.node_count);
+  ++search;
+  auto meet = [&](uint32_t &met) { return std::exchange(met, search) != search; };
   std::vector<uint32_t> values{value};
   bool first = true;
   while (!values.empty()) {
@@ -256,15 +299,12 @@ bool Fuser::reaches(uint32_t value, uint32_t group) {
         if (other == group && !first)
           return true;
         // A group whose outputs all come later leads nowhere.
-        bool leads = false;
-        for (uint32_t output : groups[other].outputs)
-          leads |= graph.values[output]->producer->index <= last;
-        if (other != group && leads && seenGroups.insert(other).second)
+        if (other != group && groups[other].earliest <= last && meet(metGroup[other]))
           values.insert(values.end(), groups[other].outputs.begin(), groups[other].outputs.end());
       }
       const MortiseNode &node = *graph.nodes[user];
       bool alone = groupsOf[user].empty() || (node.result_count == 1 && views[node.results[0]->index]);
-      if (alone && user <= last && seenNodes.insert(user).second)
+      if (alone && user <= last && meet(metNode[user]))
         for (size_t i = 0; i < node.result_count; ++i)
           values.push_back(node.results[i]->index);
     }
@@ -281,6 +321,7 @@ void Fuser::startGroup(uint32_t node) {
   Building fresh;
   fresh.nodes.insert(node);
   fresh.outputs.push_back(resultOf(node));
+  fresh.earliest = node;
   fresh.closed = isOp(*graph.nodes[node], "mortise.put");
   groupsOf[node] = {static_cast<uint32_t>(groups.size())};
   groups.push_back(std::move(fresh));
@@ -327,6 +368,7 @@ void Fuser::place(uint32_t n) {
         groupsOf[n] = {using_[i]};
         groups[using_[i]].nodes.insert(n);
         groups[using_[i]].outputs.push_back(value);
+        groups[using_[i]].earliest = std::min(groups[using_[i]].earliest, n);
         demanded[value] = true;
         return;
       }
@@ -363,27 +405,18 @@ std::string nameOf(const MortiseGraph &graph, const Group &group) {
   return name;
 }
 
-GroupKind kindOf(const Plan &plan) {
-  if (plan.scan)
-    return GroupKind::Scan;
-  if (plan.reductions.empty())
-    return GroupKind::Pointwise;
-  return plan.laneReduced ? GroupKind::Rows : GroupKind::Columns;
-}
-
 // Groups in an order in which each follows the groups and taken nodes whose values it reads.
 Result<void> Fuser::finish(FuseResult &result) {
   std::vector<Group> all;
   std::unordered_map<uint32_t, uint32_t> madeBy; // value -> unit; groups first, then taken nodes
   for (const Building &building : groups) {
     Group group = describe(building);
-    auto dag = buildDag(graph, group);
-    if (!dag)
-      return dag.error();
-    auto plan = Plan::make(std::move(*dag), std::max(1u, target.vectorBits / 32));
-    if (!plan)
-      return plan.error();
-    group.kind = kindOf(**plan);
+    Result<const Verdict *> verdict = judge(group);
+    if (!verdict)
+      return verdict.error();
+    if ((*verdict)->error)
+      return *(*verdict)->error;
+    group.kind = (*verdict)->kind;
     group.name = nameOf(graph, group);
     for (uint32_t output : group.outputs)
       madeBy[output] = all.size();

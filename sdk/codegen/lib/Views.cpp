@@ -15,6 +15,7 @@ Dim dimOf(int64_t number, const MortiseExpr *expr) {
 
 std::vector<Dim> dimsOf(const MortiseType &type) {
   std::vector<Dim> dims;
+  dims.reserve(type.rank);
   for (int32_t i = 0; i < type.rank; ++i)
     dims.push_back(dimOf(type.dims[i], type.dim_exprs ? type.dim_exprs + i : nullptr));
   return dims;
