@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "Expr.h"
 
+#include <algorithm>
 #include <cstring>
 #include <string_view>
 #include <unordered_map>
@@ -493,6 +494,16 @@ void describe(std::string &key, const Expr &expr) {
 }
 
 } // namespace
+
+bool expandsAlways(std::string_view op) {
+  // Those of Expansion::shaped() and run() that graphs are full of; the tables hold the rest.
+  static constexpr std::string_view common[] = {"reshape", "transpose", "broadcast", "slice", "constant"};
+  if (!op.starts_with("mortise."))
+    return false;
+  op.remove_prefix(8);
+  return std::find(std::begin(common), std::end(common), op) != std::end(common) || simpleOps.count(op) ||
+         reductionOps.count(op);
+}
 
 bool expandNode(Dag &dag, const MortiseNode &node, const std::vector<ExprId> &operands, ExprId &result) {
   return Expansion(dag, node, operands).run(result);

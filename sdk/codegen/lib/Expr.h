@@ -6,6 +6,7 @@
 #include <mortise/graph.hpp>
 
 #include <map>
+#include <string_view>
 
 namespace mortise::codegen {
 
@@ -139,6 +140,9 @@ int cost(const Expr &expr);
 
 // Appends the expressions of one node; `map` finds operands by graph value. False when the op is not known.
 bool expandNode(Dag &dag, const MortiseNode &node, const std::vector<ExprId> &operands, ExprId &result);
+
+// expandNode() knows every node of this op: an answer that costs no expressions.
+bool expandsAlways(std::string_view op);
 
 Dim count(const std::vector<Dim> &dims);
 

@@ -150,8 +150,8 @@ Support supports(const MortiseNode &node) {
                     std::string("generated loops have no ") + dtypeName(dtype) + ": convert to f16 or i8 first");
     if (value->type->rank > 16)
       return refuse(MORTISE_REASON_RANK, "at most 16 dimensions, found " + std::to_string(value->type->rank));
-    for (const Dim &dim : dimsOf(*value->type))
-      if (!dim.isValid())
+    for (int32_t i = 0; i < value->type->rank; ++i)
+      if (!dimOf(value->type->dims[i], value->type->dim_exprs ? value->type->dim_exprs + i : nullptr).isValid())
         return refuse(MORTISE_REASON_NEEDS_STATIC, "an extent's expression is none in " + typeString(*value->type));
     return {};
   };
@@ -160,6 +160,8 @@ Support supports(const MortiseNode &node) {
       return support;
   if (Support support = check(node.results[0]); !support.yes)
     return support;
+  if (expandsAlways(op))
+    return {};
   // What `expandNode` knows, by asking it.
   Dag dag;
   std::vector<ExprId> operands;
