@@ -12,12 +12,11 @@ cache both sides keep in the module).
     eager   eager's `call`. What its libraries keep between calls (scratch of oneDNN) is in its idle size: not counted,
             to its advantage
 
-Both sides run with glibc's initial threshold held fixed (MAPPED): a block from 128 KiB on is a mapping of its own, back with
-the system once freed. Otherwise the figure is glibc's luck: the hole that an aligned block leaves in its heap is
-too small for the same block again (posix_memalign asks for alignment and header beside it), so that whether the next
-one fits depends on what small objects lie around it. Measured so, Llama's calls, whose 6.1 MB are logits and their
-concatenation, took 6.1 MB when run once, 6.5 or 9.2 MB when run three times, in one process or another, with the same
-tensors alive.
+Both sides run with glibc's initial threshold held fixed (MAPPED): a block from 128 KiB on is a mapping of its own, back
+with the system once freed. With the default, which rises, the figure is luck of placement in glibc's heap: Llama's
+calls, whose 6.1 MB are logits and their concatenation, took 6.1 MB when run once and 6.5 or 9.2 MB when run three
+times, in one process or another, and 6.2 MB with the threshold fixed, so no tensor lived longer. The likely mechanism:
+posix_memalign asks for alignment and header besides, so the hole that a block leaves is too small for its like.
 
 `ratio` is (call + held) / eager. Copies of weights in a library's layout (`packed`), machine code and what compiling
 took are not the plan's; packed bytes are reported beside it.
