@@ -49,6 +49,19 @@ TEST(Dim, OverflowIsNoExtent) {
   EXPECT_FALSE((b * INT64_MAX).evaluate(std::vector<int64_t>{2, 8}));
 }
 
+TEST(Dim, TheLeastNumberHasNoQuotientByMinusOne) {
+  const Dim s = Dim::symbol(0);
+  for (const Dim &dividend : {Dim(INT64_MIN), s * INT64_MIN})
+    for (const Dim &divisor : {Dim(-1), Dim(0) - s}) {
+      const Dim quotient = floorDiv(dividend, divisor); // an extent or none, but no undefined behaviour
+      (void)mod(dividend, divisor);
+      if (quotient.isValid()) {
+        const int64_t one[] = {1};
+        EXPECT_FALSE(quotient.evaluate(one)) << "2^63 is no int64_t";
+      }
+    }
+}
+
 TEST(Dim, ProgramsThatExpandWithoutEndAreNoExtents) {
   std::vector<MortiseExprStep> steps; // (s0 + s1) * (s2 + s3) * ...: 2^n terms
   for (int64_t i = 0; i < 30; ++i) {

@@ -283,13 +283,20 @@ inline Dim Dim::times(const Dim &other) const {
   return result;
 }
 
+namespace detail {
+// The least number has no quotient by -1.
+inline bool divides(int64_t divisor, int64_t number) {
+  return divisor != 0 && !(divisor == -1 && number == INT64_MIN) && number % divisor == 0;
+}
+} // namespace detail
+
 // Long division by the leading term; the quotient only when nothing is left.
 inline std::optional<Dim> Dim::exactQuotient(const Dim &other) const {
   if (!other.terms) {
-    if (other.constant == 0 || constant % other.constant != 0)
+    if (!detail::divides(other.constant, constant))
       return std::nullopt;
     for (const Term &term : parts())
-      if (term.coefficient % other.constant != 0)
+      if (!detail::divides(other.constant, term.coefficient))
         return std::nullopt;
     Terms divided;
     for (const Term &term : parts())
@@ -305,7 +312,8 @@ inline std::optional<Dim> Dim::exactQuotient(const Dim &other) const {
     Factors left;
     std::set_difference(first.factors.begin(), first.factors.end(), lead.factors.begin(), lead.factors.end(),
                         std::back_inserter(left), [](const Atom &a, const Atom &b) { return (a <=> b) < 0; });
-    if (left.size() + lead.factors.size() != first.factors.size() || first.coefficient % lead.coefficient != 0)
+    if (left.size() + lead.factors.size() != first.factors.size() ||
+        !detail::divides(lead.coefficient, first.coefficient))
       return std::nullopt;
     const Dim part = monomial(first.coefficient / lead.coefficient, std::move(left));
     quotient = quotient + part;
