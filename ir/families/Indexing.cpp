@@ -41,13 +41,14 @@ Inferred TakeOp::infer(Adaptor op, const Report &report) {
 // `indices` names a place along `axis` for each of its elements, which stand at the same place off the axis.
 static LogicalResult checkAlong(ArrayRef<Dim> operand, ArrayRef<Dim> indices, int64_t axis, const Report &report) {
   if (operand.size() != indices.size())
-    return report.at("along_c1")("indices " + report.text(indices) + " must have the rank of operand " + report.text(operand));
+    return report.at("along_c1")("indices " + report.text(indices) + " must have the rank of operand " +
+                                 report.text(operand));
   if (failed(checkAxis(axis, operand.size(), report.at("along_c2"))))
     return failure();
   for (size_t i = 0; i < operand.size(); ++i)
     if (static_cast<int64_t>(i) != axis && !report.isAtLeast(operand[i], indices[i]))
-      return report.at("along_c3")("off the axis, extents of indices " + report.text(indices) + " must be at most those of operand " +
-                    report.text(operand));
+      return report.at("along_c3")("off the axis, extents of indices " + report.text(indices) +
+                                   " must be at most those of operand " + report.text(operand));
   return success();
 }
 
@@ -65,7 +66,7 @@ static FailureOr<int64_t> depthOf(ArrayRef<Dim> operand, ArrayRef<Dim> indices, 
   if (depth && *depth <= static_cast<int64_t>(operand.size()))
     return *depth;
   return report.at("nd_c1")("the last extent of indices " + report.text(indices) +
-                " must be a number, at most the rank of operand " + report.text(operand));
+                            " must be a number, at most the rank of operand " + report.text(operand));
 }
 
 Inferred TakeNdOp::infer(Adaptor op, const Report &report) {
@@ -133,8 +134,9 @@ Inferred SearchsortedOp::infer(Adaptor op, const Report &report) {
   bool fits = sequence.size() == 1 || (!sequence.empty() && sequence.size() == values.size() &&
                                        ArrayRef(sequence).drop_back() == ArrayRef(values).drop_back());
   if (!fits)
-    return report.at("searchsorted_c1")("sequence " + report.text(sequence) + " must have rank 1, or the extents of values " +
-                  report.text(values) + " but for the last");
+    return report.at("searchsorted_c1")("sequence " + report.text(sequence) +
+                                        " must have rank 1, or the extents of values " + report.text(values) +
+                                        " but for the last");
   if (failed(checkElement("values", op.getValues(), elementOf(op.getSequence()), report.at("searchsorted_c2"))))
     return failure();
   return Shaped{IntegerType::get(op.getValues().getContext(), 64), values};

@@ -78,7 +78,8 @@ Inferred RandomPermutationOp::infer(Adaptor op, const Report &report) {
 static Value uniform(Value key, Value offset, ArrayRef<Dim> shape, Type element, Writer &write) {
   bool wide = element.isF64();
   int64_t width = wide ? 64 : 32, precision = llvm::cast<FloatType>(element).getFPMantissaWidth();
-  Value bits = write.make<RandomBitsOp>(key, offset, write.extents(shape), write.rewriter.getStringAttr(wide ? "i64" : "i32"));
+  Value bits =
+      write.make<RandomBitsOp>(key, offset, write.extents(shape), write.rewriter.getStringAttr(wide ? "i64" : "i32"));
   // An arithmetic shift, whose copies of the sign are masked away.
   Value high = write.make<ShiftRightOp>(bits, write.fill(static_cast<double>(width - precision), bits));
   Value masked = write.make<AndOp>(high, write.fill(std::ldexp(1, static_cast<int>(precision)) - 1, bits));

@@ -15,7 +15,9 @@ void MortiseDialect::addReductionOps() {
       >();
 }
 
-Inferred MeanOp::infer(Adaptor op, const Report &report) { return reduced(op.getOperand(), op.getAxes(), report.at("mean_c1")); }
+Inferred MeanOp::infer(Adaptor op, const Report &report) {
+  return reduced(op.getOperand(), op.getAxes(), report.at("mean_c1"));
+}
 
 Inferred SortOp::infer(Adaptor op, const Report &report) {
   return runningExtreme(op.getOperand(), op.getAxis(), report);
@@ -28,7 +30,7 @@ Inferred TopKOp::infer(Adaptor op, const Report &report) {
   Dims shape = dimsOf(op.getOperand());
   if (k < 0 || !report.isAtLeast(shape[axis], k))
     return report.at("top_k_c2")("k is " + Twine(k) + ": expected at least 0 and at most " + report.text(shape[axis]) +
-                  ", the extent along axis " + Twine(axis));
+                                 ", the extent along axis " + Twine(axis));
   shape[axis] = k;
   return {Shaped{elementOf(op.getOperand()), shape}, Shaped{IntegerType::get(op.getOperand().getContext(), 64), shape}};
 }

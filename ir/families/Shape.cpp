@@ -85,7 +85,8 @@ Inferred ReshapeOp::infer(Adaptor op, const Report &report) {
     return failure();
   Dims from = dimsOf(op.getOperand());
   if (report.simplified(countOf(*dims)) != report.simplified(countOf(from)))
-    return report.at("reshape_c1")("shape " + report.text(*dims) + " must have as many elements as operand " + report.text(from));
+    return report.at("reshape_c1")("shape " + report.text(*dims) + " must have as many elements as operand " +
+                                   report.text(from));
   return Shaped{elementOf(op.getOperand()), *dims};
 }
 OpFoldResult ReshapeOp::fold(FoldAdaptor) {
@@ -107,14 +108,14 @@ Inferred TransposeOp::infer(Adaptor op, const Report &report) {
   SmallVector<bool> used(operand.size(), false);
   for (int64_t axis : permutation) {
     if (permutation.size() != operand.size() || axis < 0 || axis >= static_cast<int64_t>(operand.size()) || used[axis])
-      return report.at("transpose_c1")("permutation " + text(permutation) + " must name each of the " + Twine(operand.size()) +
-                    " dimensions once");
+      return report.at("transpose_c1")("permutation " + text(permutation) + " must name each of the " +
+                                       Twine(operand.size()) + " dimensions once");
     used[axis] = true;
     shape.push_back(operand[axis]);
   }
   if (shape.size() != operand.size())
-    return report.at("transpose_c1")("permutation " + text(permutation) + " must name each of the " + Twine(operand.size()) +
-                  " dimensions once");
+    return report.at("transpose_c1")("permutation " + text(permutation) + " must name each of the " +
+                                     Twine(operand.size()) + " dimensions once");
   return Shaped{elementOf(op.getOperand()), shape};
 }
 OpFoldResult TransposeOp::fold(FoldAdaptor) {
@@ -142,8 +143,9 @@ Inferred BroadcastOp::infer(Adaptor op, const Report &report) {
     return failure();
   for (size_t i = 0; i < operand.size(); ++i)
     if (operand[i] != Dim(1) && report.simplified(operand[i]) != report.simplified((*shape)[axes[i]]))
-      return report.at("broadcast_c3")("extent " + report.text(operand[i]) + " of operand dimension " + Twine(i) + " must be 1 or " +
-                    report.text((*shape)[axes[i]]) + ", the extent of result dimension " + Twine(axes[i]));
+      return report.at("broadcast_c3")("extent " + report.text(operand[i]) + " of operand dimension " + Twine(i) +
+                                       " must be 1 or " + report.text((*shape)[axes[i]]) +
+                                       ", the extent of result dimension " + Twine(axes[i]));
   return Shaped{elementOf(op.getOperand()), *shape};
 }
 OpFoldResult BroadcastOp::fold(FoldAdaptor) {
@@ -175,14 +177,16 @@ Inferred SliceOp::infer(Adaptor op, const Report &report) {
   if (failed(report.unite(op.getStartsAttr())) || failed(report.unite(op.getLimitsAttr())) ||
       failed(checkSize("starts", op.getStarts(), rank, report.at("slice_c1"))) ||
       failed(checkSize("limits", op.getLimits(), rank, report)) ||
-      failed(checkSize("strides", strides, rank, report)) || failed(checkLeast("strides", strides, 1, report.at("slice_c2"))))
+      failed(checkSize("strides", strides, rank, report)) ||
+      failed(checkLeast("strides", strides, 1, report.at("slice_c2"))))
     return failure();
   Dims starts(op.getStartsAttr().getDims()), limits(op.getLimitsAttr().getDims()), shape;
   for (int64_t i = 0; i < rank; ++i) {
     if (!report.isAtLeast(starts[i], 0) || !report.isAtLeast(limits[i], starts[i]) ||
         !report.isAtLeast(operand[i], limits[i]))
-      return report.at("slice_c3")("dimension " + Twine(i) + ": expected 0 <= start <= limit <= " + report.text(operand[i]) +
-                    ", found " + report.text(starts[i]) + " and " + report.text(limits[i]));
+      return report.at("slice_c3")("dimension " + Twine(i) +
+                                   ": expected 0 <= start <= limit <= " + report.text(operand[i]) + ", found " +
+                                   report.text(starts[i]) + " and " + report.text(limits[i]));
     shape.push_back(ceilDiv(limits[i] - starts[i], strides[i]));
   }
   return Shaped{elementOf(op.getOperand()), shape};
@@ -227,7 +231,8 @@ Inferred ConcatenateOp::infer(Adaptor op, const Report &report) {
     }
     if (other != shape || elementOf(operand) != elementOf(first))
       return report.at("concatenate_c3")("operand " + Twine(i) + ", " + report.text(operand.getType()) +
-                    ", must agree with operand 0, " + report.text(first.getType()) + ", but for dimension " + Twine(axis));
+                                         ", must agree with operand 0, " + report.text(first.getType()) +
+                                         ", but for dimension " + Twine(axis));
     shape[axis] += extent;
   }
   return Shaped{elementOf(first), shape};
@@ -242,7 +247,8 @@ Inferred PadOp::infer(Adaptor op, const Report &report) {
   if (failed(report.unite(op.getLowAttr())) || failed(report.unite(op.getHighAttr())) ||
       failed(checkShape("value", op.getValue(), {}, report.at("pad_c1"))) ||
       failed(checkElement("value", op.getValue(), elementOf(op.getOperand()), report)) ||
-      failed(checkSize("low", op.getLow(), rank, report.at("pad_c2"))) || failed(checkSize("high", op.getHigh(), rank, report)) ||
+      failed(checkSize("low", op.getLow(), rank, report.at("pad_c2"))) ||
+      failed(checkSize("high", op.getHigh(), rank, report)) ||
       failed(checkSize("interior", op.getInterior(), rank, report)) ||
       failed(checkLeast("interior", op.getInterior(), 0, report.at("pad_c3"))))
     return failure();
@@ -251,8 +257,8 @@ Inferred PadOp::infer(Adaptor op, const Report &report) {
     Dim between = op.getInterior()[i] ? max(operand[i] - 1, 0) * op.getInterior()[i] : Dim(0);
     Dim extent = report.simplified(operand[i] + between + low[i] + high[i]);
     if (!extent.isValid() || !report.isAtLeast(extent, 0))
-      return report.at("pad_c4")("dimension " + Twine(i) + ": extent " + report.text(operand[i]) + " cannot be padded by " +
-                    report.text(low[i]) + " and " + report.text(high[i]));
+      return report.at("pad_c4")("dimension " + Twine(i) + ": extent " + report.text(operand[i]) +
+                                 " cannot be padded by " + report.text(low[i]) + " and " + report.text(high[i]));
     shape.push_back(extent);
   }
   return Shaped{elementOf(op.getOperand()), shape};

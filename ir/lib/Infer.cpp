@@ -241,7 +241,7 @@ Inferred sameType(ValueRange operands, const Report &report) {
   for (Value operand : operands.drop_front())
     if (operand.getType() != operands.front().getType())
       return report.at("same_type_c1")("operands must have one type, found " + report.text(operands.front().getType()) +
-                    " and " + report.text(operand.getType()) + "; broadcast or convert first");
+                                       " and " + report.text(operand.getType()) + "; broadcast or convert first");
   return shapedAs(operands.front());
 }
 

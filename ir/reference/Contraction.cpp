@@ -117,7 +117,9 @@ void runLinear(const Call &call) {
     product<double>(
         call, 1, M, N, K, [&](int64_t, int64_t m, int64_t k) { return T::load(x[m * K + k]); },
         [&](int64_t, int64_t k, int64_t n) { return T::load(weight[k * strideK + n * strideN]); },
-        [&](int64_t, int64_t m, int64_t n, double sum) { to[m * N + n] = T::store(inRange<T>(sum) + bias[size_t(n)]); });
+        [&](int64_t, int64_t m, int64_t n, double sum) {
+          to[m * N + n] = T::store(inRange<T>(sum) + bias[size_t(n)]);
+        });
   });
 }
 

@@ -75,7 +75,8 @@ void runMin(const Call &call) {
 void runMean(const Call &call) {
   visitFloat(call.result.dtype(), [&](auto type) {
     reduce<decltype(type)>(
-        call, 0, [](double x, double y) { return x + y; }, [](double sum, double count) { return inRange<decltype(type)>(sum) / count; });
+        call, 0, [](double x, double y) { return x + y; },
+        [](double sum, double count) { return inRange<decltype(type)>(sum) / count; });
   });
 }
 

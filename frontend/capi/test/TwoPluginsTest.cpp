@@ -77,8 +77,8 @@ TEST(TwoPlugins, ACompositeGivesWayToCheaperParts) {
     EXPECT_EQ(region["plugin"], "pocket") << report.dump(1);
   bool explained = false;
   for (const Json &refusal : report["refusals"])
-    explained = explained || (refusal["op"] == "mortise.silu" && refusal["plugin"] == "reference" &&
-                              refusal["reason"] == "cost");
+    explained = explained ||
+                (refusal["op"] == "mortise.silu" && refusal["plugin"] == "reference" && refusal["reason"] == "cost");
   EXPECT_TRUE(explained) << report["refusals"].dump(1);
 }
 

@@ -27,9 +27,11 @@ static PyObject *normalise(PyObject *, PyObject *arguments) {
   const Dim simple = simplify(*dim, ranges);
   const Interval interval = bounds(simple, ranges);
   const std::vector<MortiseExprStep> normal = simple.steps();
-  PyObject *value = simple.isNumber() ? PyLong_FromLongLong(*simple.number()) : programTuple(normal.data(), normal.size());
-  return value ? Py_BuildValue("NLL", value, static_cast<long long>(interval.low), static_cast<long long>(interval.high))
-               : nullptr;
+  PyObject *value =
+      simple.isNumber() ? PyLong_FromLongLong(*simple.number()) : programTuple(normal.data(), normal.size());
+  return value
+             ? Py_BuildValue("NLL", value, static_cast<long long>(interval.low), static_cast<long long>(interval.high))
+             : nullptr;
 }
 
 // evaluate(program, values of the symbols) -> int

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Program: one compiled region and how PyTorch's tensors meet it. A Signature is a program with the numbers of one set of
-// shapes; all signatures of a program share its constants. `run` is the hot path: it reads the tensors through DLPack,
-// checks constants by address and version, allocates the outputs with eager's strides, and runs without the GIL.
+// Program: one compiled region and how PyTorch's tensors meet it. A Signature is a program with the numbers of one set
+// of shapes; all signatures of a program share its constants. `run` is the hot path: it reads the tensors through
+// DLPack, checks constants by address and version, allocates the outputs with eager's strides, and runs without the
+// GIL.
 #include "options.hpp"
 #include "python.hpp"
 
@@ -501,7 +502,9 @@ PyObject *programReport(PyObject *self, PyObject *) {
   return result;
 }
 
-PyObject *programHandle(PyObject *self, void *) { return PyLong_FromVoidPtr(as<ProgramObject>(self)->binding->shared->program); }
+PyObject *programHandle(PyObject *self, void *) {
+  return PyLong_FromVoidPtr(as<ProgramObject>(self)->binding->shared->program);
+}
 
 void programDealloc(PyObject *self) {
   PyTypeObject *type = Py_TYPE(self);

@@ -115,7 +115,8 @@ static PyObject *builderInput(PyObject *self, PyObject *arguments) {
   return check(mortise_builder_input(builder, name, &type, flags, &value)) ? describe(builder, value) : nullptr;
 }
 
-// Attributes of one op, from a dictionary: bool, int, float, str, tuple of extents, or (dtype, dims, bytes) for a literal.
+// Attributes of one op, from a dictionary: bool, int, float, str, tuple of extents, or (dtype, dims, bytes) for a
+// literal.
 namespace {
 class Attributes {
 public:
