@@ -44,9 +44,9 @@ struct Sink {
 
   void add(const MortiseCandidate *candidate) {
     std::lock_guard lock(mutex);
-    if (!candidate || candidate->struct_size < sizeof(MortiseCandidate))
-      return reject({},
-                    "expected a MortiseCandidate of at least " + std::to_string(sizeof(MortiseCandidate)) + " bytes");
+    constexpr size_t least = offsetof(MortiseCandidate, in_place); // revision 1's
+    if (!candidate || candidate->struct_size < least)
+      return reject({}, "expected a MortiseCandidate of at least " + std::to_string(least) + " bytes");
     if (!candidate->nodes || candidate->node_count == 0 || candidate->node_count > graph.node_count)
       return reject({}, "expected 1 to " + std::to_string(graph.node_count) + " nodes, found " +
                             std::to_string(candidate->nodes ? candidate->node_count : 0));

@@ -6,7 +6,7 @@
 #include <mortise/runtime/Registry.h>
 #include <mortise/runtime/plan_generated.h>
 
-#include <mortise/dim.hpp>
+#include <mortise/bounds.hpp>
 
 #include <filesystem>
 #include <string>

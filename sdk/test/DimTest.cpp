@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Extents as expressions: the normal form, what ranges prove, and a random program against plain arithmetic.
-#include <mortise/dim.hpp>
+#include <mortise/bounds.hpp>
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 // Everything that the parts of Mortise do with a graph that was read. What cannot be must not happen: it aborts.
 #pragma once
 
-#include <mortise/dim.hpp>
+#include <mortise/bounds.hpp>
 #include <mortise/portable/Graph.h>
 
 #include <algorithm>

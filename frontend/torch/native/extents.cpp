@@ -3,7 +3,7 @@
 #include "options.hpp"
 #include "python.hpp"
 
-#include <mortise/dim.hpp>
+#include <mortise/bounds.hpp>
 
 namespace mortise::torch_door {
 

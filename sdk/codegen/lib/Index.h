@@ -6,7 +6,7 @@
 // ids.
 #pragma once
 
-#include <mortise/dim.hpp>
+#include <mortise/bounds.hpp>
 
 #include <cstdint>
 #include <map>

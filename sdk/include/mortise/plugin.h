@@ -46,7 +46,7 @@ extern "C" {
 
 /* Hashes of every size, offset and enumerator of each revision; sdk/abi/ computes them and CI compares. */
 #define MORTISE_ABI_LAYOUT_HASH_1 UINT64_C(0xdcba382f495cd56b)
-#define MORTISE_ABI_LAYOUT_HASH_2 UINT64_C(0xa04b91794e17a779)
+#define MORTISE_ABI_LAYOUT_HASH_2 UINT64_C(0x54b5c3811bee158f)
 /* From the oldest revision to the newest: what MortisePlugin::layout_hashes points to with abi_oldest 1. */
 #define MORTISE_ABI_LAYOUT_HASHES {MORTISE_ABI_LAYOUT_HASH_1, MORTISE_ABI_LAYOUT_HASH_2}
 
@@ -204,6 +204,7 @@ typedef struct MortiseGraph MortiseGraph;
 typedef enum MortiseValueFlag {
   MORTISE_VALUE_CONSTANT = 1, /* a graph input bound once (a weight); see constants_bind */
   MORTISE_VALUE_STATE = 2,    /* a graph input that is updated in place; see MortiseGraph::aliases */
+  MORTISE_VALUE_DONATED = 4,  /* a graph input whose memory the caller gives up: once read for the last time it holds other values */
   MORTISE_VALUE_FORCE_INT32 = 0x7fffffff
 } MortiseValueFlag;
 
@@ -373,6 +374,11 @@ typedef struct MortiseDevicesArgs {
   size_t device_count;                     /* out: 0 is a valid answer */
 } MortiseDevicesArgs;
 
+/* Values by their position in MortiseGraph::values. */
+typedef struct MortiseInPlace { /* frozen */
+  uint32_t input, output;
+} MortiseInPlace;
+
 /* A set of nodes that the plugin would run as one region. The set is convex: no path leaves and
  * re-enters it. Candidates may overlap; the host chooses. */
 typedef struct MortiseCandidate {
@@ -384,6 +390,10 @@ typedef struct MortiseCandidate {
   double cost_ns;           /* time of one run, once compiled and warm */
   double bytes;             /* memory traffic of one run */
   double flops;             /* arithmetic of one run */
+  /* Revision 2. The region may write `output`, which it produces, into the memory of `input`, which it reads from outside and which has
+   * the same number of bytes for all values of the symbols: its kernel then gets one pointer for both, or two, as the host finds room. */
+  const MortiseInPlace *in_place;
+  size_t in_place_count;
 } MortiseCandidate;
 
 typedef struct MortiseProposeArgs {
@@ -471,7 +481,8 @@ typedef struct MortiseConstantsArgs {
 } MortiseConstantsArgs;
 
 /* The steady state allocates nothing: the host keeps one of these per call in flight and changes the
- * pointers. Aliased outputs have the pointer of their input; otherwise no two buffers overlap. */
+ * pointers. Aliased outputs have the pointer of their input, and those of MortiseCandidate::in_place may have it;
+ * otherwise no two buffers overlap. */
 typedef struct MortiseEnqueueArgs {
   size_t struct_size;
   const MortiseExtension *extension;

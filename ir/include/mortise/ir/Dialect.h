@@ -13,7 +13,7 @@
 #include <mlir/Interfaces/InferTypeOpInterface.h>
 #include <mlir/Interfaces/SideEffectInterfaces.h>
 
-#include <mortise/dim.hpp>
+#include <mortise/bounds.hpp>
 
 namespace mortise::ir {
 struct Writer; // ir/lib/Writer.h

@@ -4,7 +4,7 @@
 // functions.
 #pragma once
 
-#include <mortise/dim.hpp>
+#include <mortise/bounds.hpp>
 #include <mortise/result.hpp>
 
 #include <cstdint>

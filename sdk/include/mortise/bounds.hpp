@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What is known of an extent (Dim) from the ranges and divisors of its symbols: bounds, divisors, a simpler form, and
+// comparisons that hold for all values. Header only; an answer that cannot be proved is "no".
+#pragma once
+
+#include <mortise/dim.hpp>
+
+namespace mortise {
+
+// What is known of a symbol: its range, inclusive, and that it is a multiple of `divisor`.
+struct SymbolRange {
+  int64_t min = 0, max = INT64_MAX, divisor = 1;
+  bool operator==(const SymbolRange &) const = default;
+};
+
+// An inclusive range; INT64_MIN and INT64_MAX stand for "unbounded".
+struct Interval {
+  int64_t low = INT64_MIN, high = INT64_MAX;
+};
+
+// The values that an extent can have.
+Interval bounds(const Dim &dim, std::span<const SymbolRange> symbols);
+// A number that every value of the extent is a multiple of; 0 for the extent 0.
+int64_t knownDivisor(const Dim &dim, std::span<const SymbolRange> symbols);
+// Drops quotients, remainders, minima and maxima that ranges and divisors decide.
+Dim simplify(const Dim &dim, std::span<const SymbolRange> symbols);
+
+// a >= b, a != b for all values of the symbols, as far as it can be proved.
+inline bool isAtLeast(const Dim &a, const Dim &b, std::span<const SymbolRange> symbols);
+inline bool isDifferent(const Dim &a, const Dim &b, std::span<const SymbolRange> symbols);
+
+namespace detail {
+
+inline int64_t saturate(__int128 value) {
+  return value > INT64_MAX ? INT64_MAX : value < INT64_MIN ? INT64_MIN : static_cast<int64_t>(value);
+}
+inline bool isUnbounded(int64_t value) { return value == INT64_MAX || value == INT64_MIN; }
+inline int64_t product(int64_t a, int64_t b) {
+  if (a == 0 || b == 0)
+    return 0;
+  if (isUnbounded(a) || isUnbounded(b))
+    return (a < 0) == (b < 0) ? INT64_MAX : INT64_MIN;
+  return saturate(static_cast<__int128>(a) * b);
+}
+inline int64_t sum(int64_t a, int64_t b, int64_t unbounded) {
+  return isUnbounded(a) || isUnbounded(b) ? unbounded : saturate(static_cast<__int128>(a) + b);
+}
+inline Interval product(Interval a, Interval b) {
+  const int64_t corners[] = {product(a.low, b.low), product(a.low, b.high), product(a.high, b.low),
+                             product(a.high, b.high)};
+  return {*std::min_element(corners, corners + 4), *std::max_element(corners, corners + 4)};
+}
+inline int64_t gcd(int64_t a, int64_t b) {
+  uint64_t x = a < 0 ? 0 - static_cast<uint64_t>(a) : static_cast<uint64_t>(a);
+  uint64_t y = b < 0 ? 0 - static_cast<uint64_t>(b) : static_cast<uint64_t>(b);
+  while (y != 0) {
+    const uint64_t rest = x % y;
+    x = y;
+    y = rest;
+  }
+  return x > INT64_MAX ? 1 : static_cast<int64_t>(x);
+}
+inline int64_t floorDivide(int64_t a, int64_t b) { // b > 0; unbounded stays so
+  return isUnbounded(a) ? a : a / b - (a % b < 0);
+}
+
+} // namespace detail
+
+inline Interval bounds(const Dim &dim, std::span<const SymbolRange> symbols) {
+  if (!dim.valid)
+    return {};
+  Interval total{dim.constant, dim.constant};
+  for (const Dim::Term &term : dim.parts()) {
+    Interval part{term.coefficient, term.coefficient};
+    for (const Dim::Atom &factor : term.factors) {
+      Interval range;
+      if (factor.op == MORTISE_EXPR_SYMBOL) {
+        if (factor.symbol < symbols.size())
+          range = {symbols[factor.symbol].min, symbols[factor.symbol].max};
+      } else {
+        const Interval left = bounds(factor.operands->first, symbols), right = bounds(factor.operands->second, symbols);
+        if (factor.op == MORTISE_EXPR_MIN)
+          range = {std::min(left.low, right.low), std::min(left.high, right.high)};
+        else if (factor.op == MORTISE_EXPR_MAX)
+          range = {std::max(left.low, right.low), std::max(left.high, right.high)};
+        else if (factor.op == MORTISE_EXPR_MOD && right.low > 0)
+          range = {0, right.high == INT64_MAX ? INT64_MAX : right.high - 1};
+        else if (factor.op == MORTISE_EXPR_FLOORDIV && right.low > 0)
+          range = {left.low >= 0 ? (right.high == INT64_MAX ? 0 : detail::floorDivide(left.low, right.high))
+                                 : detail::floorDivide(left.low, right.low),
+                   left.high >= 0 ? detail::floorDivide(left.high, right.low)
+                                  : (right.high == INT64_MAX ? -1 : detail::floorDivide(left.high, right.high))};
+      }
+      part = detail::product(part, range);
+    }
+    total = {detail::sum(total.low, part.low, INT64_MIN), detail::sum(total.high, part.high, INT64_MAX)};
+  }
+  return total;
+}
+
+inline int64_t knownDivisor(const Dim &dim, std::span<const SymbolRange> symbols) {
+  if (!dim.valid)
+    return 1;
+  int64_t total = dim.constant;
+  for (const Dim::Term &term : dim.parts()) {
+    int64_t part = term.coefficient;
+    for (const Dim::Atom &factor : term.factors) {
+      int64_t divisor = 1;
+      if (factor.op == MORTISE_EXPR_SYMBOL)
+        divisor = factor.symbol < symbols.size() ? symbols[factor.symbol].divisor : 1;
+      else if (factor.op != MORTISE_EXPR_FLOORDIV)
+        divisor =
+            detail::gcd(knownDivisor(factor.operands->first, symbols), knownDivisor(factor.operands->second, symbols));
+      if (divisor == 0 || __builtin_mul_overflow(part, divisor, &part))
+        part = term.coefficient; // a divisor all the same
+    }
+    total = detail::gcd(total, part);
+  }
+  return total;
+}
+
+namespace detail {
+
+// Parts that are known multiples of the divisor leave a quotient; what is left may be less than the divisor.
+inline Dim quotient(const Dim &dividend, const Dim &divisor, std::span<const SymbolRange> symbols) {
+  const std::optional<int64_t> number = divisor.number();
+  const Dim constant = dividend.substitute([](uint32_t) { return Dim(0); });
+  if (number && *number > 1 && constant.isNumber() && constant != Dim(0) && !dividend.isNumber() &&
+      knownDivisor(dividend - constant, symbols) % *number == 0)
+    return floorDiv(dividend - constant, divisor) + floorDiv(constant, divisor);
+  return floorDiv(dividend, divisor);
+}
+
+} // namespace detail
+
+inline Dim simplify(const Dim &dim, std::span<const SymbolRange> symbols) {
+  if (!dim.valid || !dim.terms)
+    return dim;
+  Dim result(dim.constant);
+  for (const Dim::Term &term : dim.parts()) {
+    Dim product(term.coefficient);
+    for (const Dim::Atom &factor : term.factors) {
+      if (factor.op == MORTISE_EXPR_SYMBOL) {
+        const bool fixed = factor.symbol < symbols.size() && symbols[factor.symbol].min == symbols[factor.symbol].max;
+        product *= fixed ? Dim(symbols[factor.symbol].min) : Dim::symbol(factor.symbol);
+        continue;
+      }
+      const Dim left = simplify(factor.operands->first, symbols), right = simplify(factor.operands->second, symbols);
+      const Interval lower = bounds(left, symbols), upper = bounds(right, symbols);
+      const bool small = lower.low >= 0 && upper.low > 0 && isAtLeast(right, left + 1, symbols); // 0 <= left < right
+      const std::optional<int64_t> number = right.number();
+      const bool multiple = number && *number > 0 && knownDivisor(left, symbols) % *number == 0;
+      if (factor.op == MORTISE_EXPR_MIN)
+        product *= isAtLeast(left, right, symbols) ? right : isAtLeast(right, left, symbols) ? left : min(left, right);
+      else if (factor.op == MORTISE_EXPR_MAX)
+        product *= isAtLeast(left, right, symbols) ? left : isAtLeast(right, left, symbols) ? right : max(left, right);
+      else if (factor.op == MORTISE_EXPR_FLOORDIV && multiple && term.coefficient % *number == 0)
+        product = floorDiv(product, *number) * left; // 4 * floordiv(x, 2) is 2 * x
+      else if (factor.op == MORTISE_EXPR_FLOORDIV)
+        product *= small ? Dim(0) : detail::quotient(left, right, symbols);
+      else if (multiple)
+        product = 0;
+      else
+        product *= small ? left : mod(left, right);
+    }
+    result += product;
+  }
+  return result;
+}
+
+// Proves that an extent is never negative. Bounds of each term alone do not see that b*s >= b: symbols are counted from
+// their minimum first, so that (b0 + 1) * (s0 + 8) - (b0 + 1) is a sum of terms that are not negative. Quotients,
+// remainders, minima and maxima are then replaced, one at a time, by what they are between.
+class Prover {
+public:
+  explicit Prover(std::span<const SymbolRange> symbols) : symbols(symbols) {
+    for (const SymbolRange &range : symbols)
+      fromMinimum.push_back({0, range.max == INT64_MAX ? INT64_MAX : range.max - range.min, 1});
+  }
+  bool neverNegative(const Dim &dim, int depth = 4) const {
+    if (!dim.valid)
+      return false;
+    if (bounds(dim, symbols).low >= 0 || bounds(shifted(dim), fromMinimum).low >= 0)
+      return true;
+    for (size_t t = 0; depth > 0 && dim.terms && t < dim.terms->size(); ++t)
+      for (size_t f = 0; f < (*dim.terms)[t].factors.size(); ++f)
+        if ((*dim.terms)[t].factors[f].op != MORTISE_EXPR_SYMBOL && replaced(dim, t, f, depth - 1))
+          return true;
+    return false;
+  }
+
+private:
+  Dim shifted(const Dim &dim) const {
+    return dim.substitute([&](uint32_t symbol) {
+      return symbol < symbols.size() ? Dim::symbol(symbol) + symbols[symbol].min : Dim::symbol(symbol);
+    });
+  }
+  bool replaced(const Dim &dim, size_t t, size_t f, int depth) const {
+    if (--budget < 0)
+      return false;
+    const Dim::Term &term = (*dim.terms)[t];
+    Dim others(term.coefficient), rest = dim;
+    for (size_t i = 0; i < term.factors.size(); ++i)
+      if (i != f)
+        others *= Dim::monomial(1, {term.factors[i]});
+    rest -= Dim::monomial(term.coefficient, term.factors);
+    const Dim::Atom &atom = term.factors[f];
+    const Dim &left = atom.operands->first, &right = atom.operands->second;
+    const Interval sign = bounds(others, symbols);
+    const auto with = [&](const Dim &value) { return neverNegative(rest + others * value, depth); };
+    if (atom.op == MORTISE_EXPR_MIN || atom.op == MORTISE_EXPR_MAX) {
+      // It is one of the two; and when it pulls in the right direction, either will do.
+      const bool helps = atom.op == MORTISE_EXPR_MIN ? sign.high <= 0 : sign.low >= 0;
+      return helps ? with(left) || with(right) : with(left) && with(right);
+    }
+    const Interval dividend = bounds(left, symbols);
+    const std::optional<int64_t> divisor = right.number();
+    if (!divisor || *divisor <= 0)
+      return false;
+    if (atom.op == MORTISE_EXPR_MOD) // 0 <= mod(x, n), and <= x when x >= 0
+      return (sign.low >= 0 && with(0)) ||
+             (sign.high <= 0 && (with(*divisor - 1) || (dividend.low >= 0 && with(left))));
+    // x - n + 1 <= n * floordiv(x, n) <= x
+    const Dim scaled = rest * Dim(*divisor);
+    return (sign.high <= 0 && neverNegative(scaled + others * left, depth)) ||
+           (sign.low >= 0 && neverNegative(scaled + others * (left - *divisor + 1), depth));
+  }
+
+  std::span<const SymbolRange> symbols;
+  std::vector<SymbolRange> fromMinimum;
+  mutable int budget = 64; // replacements
+};
+
+inline bool isAtLeast(const Dim &a, const Dim &b, std::span<const SymbolRange> symbols) {
+  if (a.isNumber() && b.isNumber())
+    return *a.number() >= *b.number();
+  return (a.isValid() && a == b) || Prover(symbols).neverNegative(a - b);
+}
+inline bool isDifferent(const Dim &a, const Dim &b, std::span<const SymbolRange> symbols) {
+  if (isAtLeast(a, b + 1, symbols) || isAtLeast(b, a + 1, symbols))
+    return true;
+  // 2 a + 1 is never 0: a constant that the rest's divisor does not divide.
+  const Dim difference = a - b, rest = difference - difference.substitute([](uint32_t) { return Dim(0); });
+  const std::optional<int64_t> constant = (difference - rest).number();
+  const int64_t divisor = knownDivisor(rest, symbols);
+  return constant && divisor > 1 && *constant % divisor != 0;
+}
+
+} // namespace mortise
