@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Attention and what prepares its operands. f16, bf16 and f8 compute in f32 and round once at the end.
+// Attention and what prepares its operands. f16, bf16 and f8 compute in f32 and round once at the end; what leaves the range of
+// f32 (f64 for f64) on the way becomes infinity or 0. Sums accumulate in at least that type, in any order. StableHLO has none
+// of these ops.
 include "mortise/ir/Dialect.td"
 
 def Mortise_AttentionOp : Mortise_CompositeOp<"attention"> {
@@ -30,7 +32,8 @@ def Mortise_RopeOp : Mortise_CompositeOp<"rope"> {
   let summary = "rotary embedding: x * cos + rotated(x) * sin";
   let description = [{
     x [..., D], as a rule [batch, heads, sequence, D]. With `interleaved` false, rotated(x) is -x[D/2:] followed by x[:D/2]; with true, each pair (a, b) of
-    neighbours becomes (-b, a). cos and sin broadcast to x where an extent is 1, so that [1, 1, sequence, D] serves all heads.
+    neighbours becomes (-b, a). cos and sin broadcast to x where an extent is 1, so that [1, 1, sequence, D] serves all heads. Both products
+    and their sum follow IEEE 754, so that an infinity or NaN reaches its partner as well.
 
     Constraints:
     * rope_c1: x has rank 1 or more, and D is even for all values of symbols.

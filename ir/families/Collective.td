@@ -37,8 +37,8 @@ def Mortise_AllGatherOp : Mortise_CollectiveOp<"all_gather"> {
 def Mortise_ReduceScatterOp : Mortise_CollectiveOp<"reduce_scatter"> {
   let summary = "all_reduce, of which member i of the group keeps part i along `axis`";
   let description = [{
-    Constraints: collective_c1, collective_c2; reduce_scatter_c1: 0 <= axis < rank; reduce_scatter_c2: the extent along `axis` is a multiple of
-    `group_size`, for all values of symbols. The result's extent is the quotient.
+    Each element as all_reduce has it. Constraints: collective_c1, collective_c2; reduce_scatter_c1: 0 <= axis < rank; reduce_scatter_c2:
+    the extent along `axis` is a multiple of `group_size`, for all values of symbols. The result's extent is the quotient.
   }];
   let arguments = (ins Mortise_NumberTensor:$x, Mortise_ReductionName:$reduction, I64Attr:$axis, DenseI64ArrayAttr:$groups,
                        I64Attr:$group_size);
@@ -48,7 +48,8 @@ def Mortise_AllToAllOp : Mortise_CollectiveOp<"all_to_all"> {
   let summary = "member i gets part i along `split_axis` of every member's x, one after the other along `concat_axis`";
   let description = [{
     Bits are kept. Constraints: collective_c1, collective_c2; all_to_all_c1: both axes are dimensions of x; all_to_all_c2: the extent along
-    `split_axis` is a multiple of `group_size`, for all values of symbols.
+    `split_axis` is a multiple of `group_size`, for all values of symbols. The result's extent there is the quotient; that along
+    `concat_axis` is then multiplied by `group_size`, so that with one axis for both x keeps its shape.
   }];
   let arguments = (ins Mortise_Tensor:$x, I64Attr:$split_axis, I64Attr:$concat_axis, DenseI64ArrayAttr:$groups,
                        I64Attr:$group_size);
@@ -71,7 +72,7 @@ def Mortise_CollectivePermuteOp : Mortise_CollectiveOp<"collective_permute"> {
 }
 def Mortise_RankOp : Mortise_CollectiveOp<"rank"> {
   let summary = "the number of this rank, from 0 to below `rank_count`: an i64 of rank 0";
-  let description = [{Constraint: rank_c1: `rank_count` is at least 1.}];
+  let description = [{StableHLO's partition_id, which is a ui32. Constraint: rank_c1: `rank_count` is at least 1.}];
   let arguments = (ins I64Attr:$rank_count);
   let results = (outs Mortise_TensorOf<[I64]>:$result);
 }

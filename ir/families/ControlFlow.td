@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Ops that run bodies. A body is a function of its own arguments: it sees no value from outside, only the symbols, which
 // are the function's. It ends in mortise.yield. Bodies are as pure as other ops, nest up to 16 deep, and hold no
-// collectives, since ranks may take different paths.
+// collectives, since ranks may take different paths. Inputs, state and results may be of any element type, and pass
+// with their bits.
 include "mortise/ir/Dialect.td"
 include "mlir/Interfaces/ControlFlowInterfaces.td"
 
@@ -37,7 +38,8 @@ def Mortise_WhileOp : Mortise_ControlFlowOp<"while"> {
   let summary = "repeats `step` while `condition` is true";
   let description = [{
     The state starts as `inputs`. `condition` takes the state and yields an i1; while it is true, `step` takes the state and yields the
-    next. Results are the last state. A condition that is never false does not end. Extents do not change from step to step.
+    next. Results are the last state, and `inputs` when the condition is false at once. A condition that is never false does not end.
+    Extents do not change from step to step. (StableHLO's while likewise, but its bodies see values from outside.)
 
     Constraints:
     * while_c1: at least one input.

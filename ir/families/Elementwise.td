@@ -86,18 +86,54 @@ def Mortise_LogisticOp : Mortise_FloatUnary<"logistic"> {
   let description = [{0 at -inf, 1 at +inf; tiny results are not flushed while the element type holds them.}];
 }
 let since = 2 in {
-def Mortise_TanOp : Mortise_FloatUnary<"tan"> { let summary = "tangent of radians; NaN at infinities."; }
-def Mortise_AsinOp : Mortise_FloatUnary<"asin"> { let summary = "arc sine in [-pi/2, pi/2]; NaN outside [-1, 1]."; }
-def Mortise_AcosOp : Mortise_FloatUnary<"acos"> { let summary = "arc cosine in [0, pi]; NaN outside [-1, 1]."; }
-def Mortise_AtanOp : Mortise_FloatUnary<"atan"> { let summary = "arc tangent in [-pi/2, pi/2]; +-pi/2 at infinities."; }
-def Mortise_SinhOp : Mortise_FloatUnary<"sinh"> { let summary = "hyperbolic sine."; }
-def Mortise_CoshOp : Mortise_FloatUnary<"cosh"> { let summary = "hyperbolic cosine."; }
-def Mortise_AsinhOp : Mortise_FloatUnary<"asinh"> { let summary = "inverse hyperbolic sine."; }
-def Mortise_AcoshOp : Mortise_FloatUnary<"acosh"> { let summary = "inverse hyperbolic cosine, not negative; NaN below 1."; }
-def Mortise_AtanhOp : Mortise_FloatUnary<"atanh"> { let summary = "inverse hyperbolic tangent; +-inf at +-1, NaN beyond."; }
-def Mortise_Log2Op : Mortise_FloatUnary<"log2"> { let summary = "logarithm to base 2; NaN below 0, -inf at 0."; }
-def Mortise_Log10Op : Mortise_FloatUnary<"log10"> { let summary = "logarithm to base 10; NaN below 0, -inf at 0."; }
-def Mortise_Exp2Op : Mortise_FloatUnary<"exp2"> { let summary = "2^x"; }
+def Mortise_TanOp : Mortise_FloatUnary<"tan"> {
+  let summary = "tangent of radians; NaN at infinities.";
+  let description = [{Keeps the sign of zero. The argument is reduced exactly, however large.}];
+}
+def Mortise_AsinOp : Mortise_FloatUnary<"asin"> {
+  let summary = "arc sine in [-pi/2, pi/2]; NaN outside [-1, 1].";
+  let description = [{Keeps the sign of zero.}];
+}
+def Mortise_AcosOp : Mortise_FloatUnary<"acos"> {
+  let summary = "arc cosine in [0, pi]; NaN outside [-1, 1].";
+  let description = [{+0 at 1.}];
+}
+def Mortise_AtanOp : Mortise_FloatUnary<"atan"> {
+  let summary = "arc tangent in [-pi/2, pi/2]; +-pi/2 at infinities.";
+  let description = [{Keeps the sign of zero.}];
+}
+def Mortise_SinhOp : Mortise_FloatUnary<"sinh"> {
+  let summary = "hyperbolic sine.";
+  let description = [{Keeps the sign of zero; +-inf at infinities and on overflow.}];
+}
+def Mortise_CoshOp : Mortise_FloatUnary<"cosh"> {
+  let summary = "hyperbolic cosine.";
+  let description = [{1 at +-0; +inf at infinities and on overflow.}];
+}
+def Mortise_AsinhOp : Mortise_FloatUnary<"asinh"> {
+  let summary = "inverse hyperbolic sine.";
+  let description = [{Keeps the sign of zero, and infinities.}];
+}
+def Mortise_AcoshOp : Mortise_FloatUnary<"acosh"> {
+  let summary = "inverse hyperbolic cosine, not negative; NaN below 1.";
+  let description = [{+0 at 1, +inf at +inf.}];
+}
+def Mortise_AtanhOp : Mortise_FloatUnary<"atanh"> {
+  let summary = "inverse hyperbolic tangent; +-inf at +-1, NaN beyond.";
+  let description = [{Keeps the sign of zero.}];
+}
+def Mortise_Log2Op : Mortise_FloatUnary<"log2"> {
+  let summary = "logarithm to base 2; NaN below 0, -inf at 0.";
+  let description = [{-inf at +-0, +inf at +inf.}];
+}
+def Mortise_Log10Op : Mortise_FloatUnary<"log10"> {
+  let summary = "logarithm to base 10; NaN below 0, -inf at 0.";
+  let description = [{-inf at +-0, +inf at +inf.}];
+}
+def Mortise_Exp2Op : Mortise_FloatUnary<"exp2"> {
+  let summary = "2^x";
+  let description = [{+inf at +inf and on overflow, +0 at -inf.}];
+}
 }
 def Mortise_FloorOp : Mortise_FloatUnary<"floor"> {
   let summary = "largest integer not above x.";
@@ -158,10 +194,14 @@ def Mortise_XorOp : Mortise_Binary<"xor", Mortise_BitsTensor> { let summary = "l
 
 let since = 2 in {
 def Mortise_ShiftLeftOp : Mortise_Binary<"shift_left", Mortise_BitsTensor> {
-  let summary = "x * 2^y, the bits that leave are lost; 0 for y < 0 or y >= the width. i1 has the width 1.";
+  let summary = "x * 2^y, the bits that leave are lost; 0 for y < 0 or y >= the width";
+  let description = [{StableHLO leaves y below 0 or not below the width open. i1 has the width 1.}];
 }
 def Mortise_ShiftRightOp : Mortise_Binary<"shift_right", Mortise_BitsTensor> {
-  let summary = "floor(x / 2^y): arithmetic for signed types; y < 0 or y >= the width leaves the sign only, -1 or 0.";
+  let summary = "floor(x / 2^y): arithmetic for signed types; y < 0 or y >= the width leaves the sign only, -1 or 0";
+  let description = [{
+    ui8 and i1 have no sign, so that 0 is left. StableHLO's shift_right_arithmetic; for shift_right_logical `and` the result with a mask.
+  }];
 }
 }
 

@@ -3,11 +3,13 @@
 //
 // Negative indices count from the end. An index below -extent or not below extent is out of range: reads clamp it to the
 // nearest valid index, writes drop it. (StableHLO: gather clamps and scatter drops too, but -1 is out of range. For other
-// modes compute on the index first: `rem` wraps it; a `select` by a comparison of it fills what a read gave.)
+// modes compute on the index first: `rem` wraps it; a `select` by a comparison of it fills what a read gave.) Reads keep
+// bits, and so does what is not written to.
 //
 // Writes go in row-major order of `updates`. Modes, elementwise ops by their meaning: "set", where the last write to a place
 // wins; "add", "mul", "max", "min", which combine with the operand's element. Floats add and multiply in at least f32 (f64
-// for f64), in the backend's order, and round once; integers wrap.
+// for f64), in the backend's order, and round once; integers wrap. max and min: NaN wins, +0 is above -0. Of i1 add and max
+// are or, mul and min are and.
 include "mortise/ir/Dialect.td"
 
 def Mortise_TakeOp : Mortise_Op<"take"> {
@@ -85,7 +87,8 @@ def Mortise_ScatterNdOp : Mortise_Op<"scatter_nd"> {
 def Mortise_SearchsortedOp : Mortise_Op<"searchsorted"> {
   let summary = "where each value would be inserted into an ascending sequence";
   let description = [{
-    The number of elements below the value, or, if `right`, not above it, in the order of `sort` (NaN is above all numbers).
+    The number of elements below the value, or, if `right`, not above it, in the order of `sort` (a NaN is above all numbers and
+    equal to another, -0 equals +0). The sequence may be empty. StableHLO has no such op.
     (searchsorted_c1) `sequence` has rank 1, or the rank of `values` and the same extents but for the last.
     (searchsorted_c2) One element type. Where the sequence does not ascend the result is some number from 0 to its extent.
   }];

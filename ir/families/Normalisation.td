@@ -20,7 +20,7 @@ def Mortise_SiluOp : Mortise_Activation<"silu"> {
 }
 def Mortise_SwigluOp : Mortise_SameTypeCompositeOp<"swiglu"> {
   let summary = "silu(gate) * up";
-  let description = [{All of one type.}];
+  let description = [{All of one type. Infinities as silu and the product give them: 0 times infinity is NaN.}];
   let arguments = (ins Mortise_FloatTensor:$gate, Mortise_FloatTensor:$up);
   let results = (outs Mortise_FloatTensor:$result);
   let since = 2;
@@ -44,7 +44,10 @@ def Mortise_SoftmaxOp : Mortise_CompositeOp<"softmax"> {
 }
 def Mortise_LogSoftmaxOp : Mortise_CompositeOp<"log_softmax"> {
   let summary = "x - max - log(sum(exp(x - max))) along `axis`";
-  let description = [{Keeps the type. Constraint: log_softmax_c1: 0 <= axis < rank.}];
+  let description = [{
+    Keeps the type. A row of -inf, or with +inf, gives NaN in all of it; -inf beside finite numbers gives -inf. Constraint: log_softmax_c1:
+    0 <= axis < rank.
+  }];
   let arguments = (ins Mortise_FloatTensor:$operand, I64Attr:$axis);
   let results = (outs Mortise_FloatTensor:$result);
 }
@@ -103,6 +106,7 @@ def Mortise_CrossEntropyOp : Mortise_CompositeOp<"cross_entropy"> {
     * cross_entropy_c1: logits has rank 1 or more; targets has its shape without the last dimension.
     * cross_entropy_c2: 0 <= label_smoothing <= 1.
     * cross_entropy_c3: ignore_index is a number of the targets' type.
+
     The result has the element type of logits, and the shape of targets or rank 0.
   }];
   let arguments = (ins Mortise_FloatTensor:$logits, Mortise_IndexTensor:$targets, I64Attr:$ignore_index,

@@ -24,6 +24,7 @@ def Mortise_QuantizeOp : Mortise_CompositeOp<"quantize"> {
     * quantize_c1: `dtype` is i8, ui8, i4, f8E4M3FN or f8E5M2.
     * quantize_c2: scale has the rank of x, and each of its extents is x's or 1 or a divisor of x's, for all values of symbols.
     * quantize_c3: zero_point has the shape of scale, element type `dtype` or i32, and `dtype` is an integer type.
+
     The result has the shape of x.
   }];
   let arguments = (ins Mortise_FloatTensor:$x, Mortise_FloatTensor:$scale, Optional<Mortise_ZeroPointTensor>:$zero_point,
@@ -34,12 +35,14 @@ def Mortise_DequantizeOp : Mortise_CompositeOp<"dequantize"> {
   let summary = "(q - zero_point) * scale, as floats of `dtype`";
   let description = [{
     q and zero_point are converted to C, subtracted and multiplied there, then rounded to `dtype`: exact but for the product while
-    |zero_point| <= 2^24. A zero point left out is 0, and then -0 of a float q keeps its sign. NaN gives NaN.
+    |zero_point| <= 2^24. A zero point left out is 0, and then -0 of a float q keeps its sign. NaN gives NaN; what leaves the range of
+    `dtype` becomes what `convert` makes of it.
 
     Constraints:
     * dequantize_c1: `dtype` is a float type.
     * dequantize_c2: scale has the rank of q, and each of its extents is q's or 1 or a divisor of q's, for all values of symbols.
     * dequantize_c3: zero_point has the shape of scale, q's element type or i32, and q holds integers.
+
     The result has the shape of q.
   }];
   let arguments = (ins Mortise_QuantisedTensor:$q, Mortise_FloatTensor:$scale, Optional<Mortise_ZeroPointTensor>:$zero_point,
@@ -51,7 +54,8 @@ def Mortise_DynamicQuantizeOp : Mortise_CompositeOp<"dynamic_quantize"> {
   let description = [{
     With M the largest finite number of `dtype` (127, 7, 448, 57344): scale = max |x| / M over the row, and 1 for a row of zeros or
     of nothing; q = quantize(x, scale). Symmetric, so ui8 is not a choice. A row with NaN has scale NaN, one with an infinity and no NaN
-    has scale infinity; q follows from quantize. scale has element type C and x's shape with 1 as the last extent.
+    has scale infinity, one where max |x| / M rounds to 0 has scale 0; q follows from quantize in each case. scale has element type C
+    and x's shape with 1 as the last extent.
 
     Constraints:
     * dynamic_quantize_c1: `dtype` is i8, i4, f8E4M3FN or f8E5M2.
@@ -65,7 +69,8 @@ def Mortise_QuantizedLinearOp : Mortise_CompositeOp<"quantized_linear", [AttrSiz
   let description = [{
     The weight is dequantised to C, x and bias are converted to C, products are summed in at least C in any order, and the result is
     rounded to x's type once. `weight_transposed` true: the weight is stored [K, N]. scale is [] (one for all), [N], or one for
-    each group of K: [N, K / g], [K / g, N] when transposed. Overflow of the dequantised weight or of the sum gives infinity of C.
+    each group of K: [N, K / g], [K / g, N] when transposed. Overflow of the dequantised weight or of the sum gives infinity of C;
+    0 * infinity is NaN wherever it stands in a sum, and a sum of no terms is +0.
 
     Constraints:
     * quantized_linear_c1: x has rank 1 or more, weight rank 2, and the last extent of x is K.

@@ -70,8 +70,7 @@ def Mortise_ArgmaxOp : Mortise_Arg<"argmax"> {
 def Mortise_ArgminOp : Mortise_Arg<"argmin"> {
   let summary = "index of the smallest element along `axis`, which disappears";
   let description = [{
-    Constraints as argmax. The first of the
-    smallest; a NaN is smallest here, so that it is not overlooked, as in PyTorch.
+    Constraints as argmax. The first of the smallest; a NaN is smallest here, so that it is not overlooked, as in PyTorch.
   }];
   let since = 2;
 }
@@ -96,13 +95,14 @@ def Mortise_CumsumOp : Mortise_Running<"cumsum", Mortise_NumberTensor> {
 let since = 2 in {
 def Mortise_CumprodOp : Mortise_Running<"cumprod", Mortise_NumberTensor> {
   let summary = "running product along `axis`, the element itself included";
-  let description = [{Accumulates and rounds as cumsum does: floats in at least f32, integers wrap.}];
+  let description = [{Accumulates and rounds as cumsum does: floats in at least f32, integers wrap. 0 times infinity is NaN from there on.}];
 }
 def Mortise_CumlogsumexpOp : Mortise_Running<"cumlogsumexp", Mortise_FloatTensor> {
   let summary = "running log(sum(exp(x))) along `axis`";
   let description = [{
     Without overflow: the running maximum is taken out first. Elements -inf add nothing, +inf gives +inf, NaN gives NaN from
-    there on. A core op, since a decomposition that takes out one maximum for all loses early elements far below it.
+    there on. Computes in at least f32 (f64 for f64), and rounds every element of the result once. A core op, since a decomposition
+    that takes out one maximum for all loses early elements far below it.
   }];
 }
 }

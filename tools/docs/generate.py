@@ -7,6 +7,7 @@ docs/aten.md: every ATen overload tagged core, from the importer's table.
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +19,8 @@ HEAD = """# Ops
 
 Generated from `ir/families/*.td` by `./dev docs`. A core op has a meaning of its own; a composite op stands for core ops that it
 decomposes into, and a backend may take either. `since` is the operation set that introduced the op. `x?` is optional, `x*` any number.
+Behind each operand and result stand the element types that it may have: float is f64, f32, f16, bf16, f8E4M3FN and f8E5M2; integer i64,
+i32, i16, i8, i4 and ui8; number both; element those and i1. Which of several types go together the op says.
 """
 
 
@@ -30,13 +33,24 @@ def cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
-def attributes(known: dict, op: dict) -> list[str]:
-    """`name: what it may be`, from the attribute constraints' summaries."""
+# What a constraint's summary says at greater length than a reader needs.
+PLAIN = ((r"tensor of known extents of | values$|variadic of ", ""), (r" attribute( that is)?\b", ""), (r"string one of", "one of"),
+         (r"(\d+)-bit signless integer", r"i\1"), (r"(\d+)-bit unsigned integer", r"ui\1"), (r"64-bit float", "f64"),
+         (r"i64 dense array", "i64s"), (r"constant vector/tensor", "literal"))
+
+
+def slots(known: dict, arguments: dict, kinds: tuple[str, ...]) -> list[str]:
+    """`name: what it may be`, for the arguments whose constraint is of one of these classes."""
     named = []
-    for argument, name in op["arguments"]["args"]:
-        constraint = known.get(argument["def"], {})
-        if "Attr" in constraint.get("!superclasses", []):
-            named.append(f"`{name}`: {cell(constraint.get('summary') or 'attribute')}")
+    for argument, name in arguments["args"]:
+        constraint = known[argument["def"]]
+        classes = constraint["!superclasses"]
+        if any(kind in classes for kind in kinds):
+            what = constraint["summary"]
+            for lengthy, plain in PLAIN:
+                what = re.sub(lengthy, plain, what)
+            mark = "?" if "Optional" in classes else "*" if "Variadic" in classes else ""
+            named.append(f"`{name}{mark}`: {cell(what)}")
     return named
 
 
@@ -66,18 +80,30 @@ def intro(family: Path) -> list[str]:
     return lines
 
 
+def described(text: str) -> str:
+    """Paragraphs, and lists whose entries begin with a star."""
+    paragraphs = []
+    for paragraph in text.strip().split("\n\n"):
+        entries = re.split(r"\n\s*\* ", paragraph)
+        paragraphs.append("\n* ".join(" ".join(entry.split()) for entry in entries).replace("\n", "\n\n", 1))
+    return "\n\n".join(paragraphs)
+
+
 def family_page(family: Path) -> list[str]:
     known = records(family)
     ops = [record for name, record in known.items() if isinstance(record, dict) and "Mortise_Op" in record.get("!superclasses", [])
            and record["!locs"][0].startswith(family.name)]
-    lines = ["", f"## {family.stem}", *intro(family), "", "| op | operands | attributes | since | what |", "|---|---|---|---|---|"]
+    lines = ["", f"## {family.stem}", *intro(family), "",
+             "| op | operands | attributes | results | since | what |", "|---|---|---|---|---|---|"]
     details = []
     for op in sorted(ops, key=lambda op: int(op["!locs"][0].split(":")[1])):
-        slots = ", ".join(f"`{slot}`" for slot in op["operandSlots"].split(",") if slot)
-        kind = " (composite)" if op["composite"] else ""
-        lines.append(f"| `{op['opName']}`{kind} | {slots} | {'; '.join(attributes(known, op))} | {op['since']} | {cell(op['summary'])} |")
+        tensors, named = ("Type", "TypeConstraint"), ("Attr",)
+        columns = [f"`{op['opName']}`{' (composite)' if op['composite'] else ''}", "; ".join(slots(known, op["arguments"], tensors)),
+                   "; ".join(slots(known, op["arguments"], named)), "; ".join(slots(known, op["results"], tensors)), str(op["since"]),
+                   cell(op["summary"])]
+        lines.append(f"| {' | '.join(columns)} |")
         if op["description"].strip():
-            details += ["", f"**{op['opName']}**: {' '.join(op['description'].split())}"]
+            details += ["", f"**{op['opName']}**: {described(op['description'])}"]
     return lines + details
 
 
