@@ -91,6 +91,9 @@ def test_draw(graph, tmp_path):
     assert text.count('class="box"') == 8 and "f32[n, 8]" in text and "tanh" in text
     assert "on cpu by cpu" in text and "us predicted" in text
     assert "http" not in text.replace("http://www.w3.org", "")  # stands alone
+    mortise("draw", graph, "-o", page, "--device", "")
+    text = page.read_text()
+    assert text.count('class="box"') == 8 and "predicted" not in text
 
 
 def faulty_plugin(folder, right, wrong):

@@ -14,7 +14,7 @@ namespace mortise::tool {
 namespace {
 
 constexpr int boxWidth = 190, boxHeight = 46, gapX = 24, gapY = 40;
-constexpr const char *colours[] = {"#2a9d5c", "#3a6fc4", "#c7742c", "#8f4cc0", "#b0a02a"};
+constexpr const char *palette[] = {"#2a9d5c", "#3a6fc4", "#c7742c", "#8f4cc0", "#b0a02a"};
 
 std::string escaped(std::string_view text) {
   std::string result;
@@ -94,17 +94,12 @@ struct Box {
 class Picture {
 public:
   Picture(const MortiseGraph &graph, const plan::PlanT *plan)
-      : graph(graph), boxes(graph.node_count), region(graph.node_count, -1) {
-    if (!plan)
-      return;
-    for (size_t r = 0; r < plan->regions.size(); ++r)
+      : graph(graph), plan(plan), boxes(graph.node_count), region(graph.node_count, -1) {
+    for (size_t r = 0; plan && r < plan->regions.size(); ++r) {
       for (uint32_t node : plan->regions[r]->nodes)
-        if (node < region.size())
-          region[node] = static_cast<int>(r);
-    this->plan = plan;
-    for (const auto &entry : plan->regions)
-      if (std::find(devices.begin(), devices.end(), entry->device) == devices.end())
-        devices.push_back(entry->device);
+        region.at(node) = static_cast<int>(r);
+      colours.try_emplace(plan->regions[r]->device, palette[colours.size() % std::size(palette)]);
+    }
   }
 
   std::string page() {
@@ -164,11 +159,7 @@ private:
   }
 
   std::string colour(size_t node) const {
-    if (region[node] < 0)
-      return "#ddd";
-    const std::string &device = plan->regions[static_cast<size_t>(region[node])]->device;
-    const auto at = static_cast<size_t>(std::find(devices.begin(), devices.end(), device) - devices.begin());
-    return colours[at % std::size(colours)];
+    return region[node] < 0 ? "#ddd" : colours.at(plan->regions[static_cast<size_t>(region[node])]->device);
   }
 
   std::string about(const MortiseNode &node) const {
@@ -229,11 +220,9 @@ private:
       }
     if (!totals.empty())
       out << "<h3>Devices</h3><table>";
-    for (const auto &[device, total] : totals) {
-      const auto at = static_cast<size_t>(std::find(devices.begin(), devices.end(), device) - devices.begin());
-      out << "<tr><td style=\"color:" << colours[at % std::size(colours)] << "\">&#9632; " << escaped(device) << "<td>"
-          << total.first << " nodes<td>" << total.second / 1e3 << " us predicted";
-    }
+    for (const auto &[device, total] : totals)
+      out << "<tr><td style=\"color:" << colours.at(device) << "\">&#9632; " << escaped(device) << "<td>" << total.first
+          << " nodes<td>" << total.second / 1e3 << " us predicted";
     if (!totals.empty())
       out << "</table>";
     return out.str();
@@ -257,9 +246,9 @@ private:
     for (size_t n = 0; n < graph.node_count; ++n) {
       const MortiseNode &node = *graph.nodes[n];
       const Box &box = boxes[n];
-      std::string op = node.op;
-      if (op.rfind("mortise.", 0) == 0)
-        op = op.substr(8);
+      std::string_view op = node.op;
+      if (op.starts_with("mortise."))
+        op.remove_prefix(8);
       out << "<g class=\"box\" data-about=\"" << escaped(about(node)) << "\"><rect x=\"" << box.x << "\" y=\"" << box.y
           << "\" width=\"" << boxWidth << "\" height=\"" << boxHeight << "\" fill=\"" << colour(n)
           << "\" fill-opacity=\".35\"/><text x=\"" << box.x + 8 << "\" y=\"" << box.y + 19 << "\">" << escaped(op)
@@ -290,10 +279,10 @@ for (const g of document.querySelectorAll('.box')) g.addEventListener('mouseente
 )";
 
   const MortiseGraph &graph;
-  const plan::PlanT *plan = nullptr;
+  const plan::PlanT *plan;
   std::vector<Box> boxes;
-  std::vector<int> region; // of a node; -1: none
-  std::vector<std::string> devices;
+  std::vector<int> region;                     // of a node; -1: none
+  std::map<std::string, const char *> colours; // of devices
   int width = 0, height = 0;
 };
 

@@ -16,10 +16,6 @@ namespace {
 
 Error invalid(std::string message) { return {MORTISE_INVALID_ARGUMENT, std::move(message)}; }
 
-bool endsWith(const std::string &text, std::string_view end) {
-  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
-}
-
 } // namespace
 
 Result<std::string> readFile(const std::string &path) {
@@ -50,9 +46,9 @@ Result<std::shared_ptr<const Graph>> loadGraph(const std::string &path) {
 }
 
 Result<void> saveGraph(const Graph &graph, const std::string &path) {
-  if (endsWith(path, ".mrtg"))
+  if (path.ends_with(".mrtg"))
     return writeFile(path, graph.bytes());
-  if (path != "-" && !endsWith(path, ".mlir"))
+  if (path != "-" && !path.ends_with(".mlir"))
     return invalid(path + ": expected a name that ends in .mrtg or .mlir, or - for text to standard output");
   Result<std::string> text = print(graph);
   if (!text)

@@ -4,8 +4,9 @@
 
 #include <mortise/portable/Graph.h>
 
-#include <map>
+#include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,7 +24,7 @@ Result<void> saveGraph(const Graph &graph, const std::string &path);
 // value of their range.
 Result<std::shared_ptr<const Graph>> withNumbers(std::shared_ptr<const Graph> graph, const std::string &assignments);
 
-// One dense tensor per graph input, all zero-initialised buffers of the right size.
+// The bytes of dense tensors, one for each input or output of a graph.
 using Tensors = std::vector<std::vector<std::byte>>;
 
 // Seeded: floats normal, with a share of exact zeros and large values; integers 0 to 7; booleans.

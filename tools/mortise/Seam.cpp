@@ -5,6 +5,7 @@
 #include <mortise/ir/Portable.h>
 #include <mortise/passes/Compile.h>
 
+#include <mlir/Dialect/Func/IR/FuncOps.h>
 #include <mlir/IR/BuiltinOps.h>
 #include <mlir/IR/Diagnostics.h>
 #include <mlir/IR/MLIRContext.h>
@@ -15,13 +16,8 @@ namespace mortise::tool {
 namespace {
 
 struct Context {
-  Context() : mlir(mlir::MLIRContext::Threading::DISABLED) {
-    mlir::DialectRegistry registry;
-    ir::registerDialect(registry);
-    mlir.appendDialectRegistry(registry);
-    mlir.loadAllAvailableDialects();
-  }
-  mlir::MLIRContext mlir;
+  Context() { mlir.loadDialect<ir::MortiseDialect, mlir::func::FuncDialect>(); }
+  mlir::MLIRContext mlir{mlir::MLIRContext::Threading::DISABLED};
 };
 
 } // namespace

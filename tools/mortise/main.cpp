@@ -6,12 +6,12 @@
 #include "Seam.h"
 
 #include <mortise/runtime/Config.h>
-#include <mortise/runtime/plan_generated.h>
 
 #include <CLI/CLI.hpp>
 
 #include <filesystem>
 #include <iostream>
+#include <sstream>
 
 namespace {
 using namespace mortise;
@@ -21,6 +21,7 @@ struct Arguments {
   std::string graph, output, device = "cpu", plugins, symbols, inputs, command;
   uint64_t seed = 0;
   double tolerance = 1e-4, seconds = 60;
+  uint32_t opset = 0, format = 0; // 0: the newest
 };
 
 int failed(const Error &error) {
@@ -42,25 +43,48 @@ Result<Host> host(const Arguments &arguments) {
   return Host{*config, runtime::Registry::load(*config)};
 }
 
-Result<std::shared_ptr<const Graph>> numbered(const Arguments &arguments) {
+// A graph with numbers for its symbols, and what it is run on.
+struct Case {
+  std::shared_ptr<const Graph> graph;
+  Tensors inputs;
+};
+Result<Case> load(const Arguments &arguments) {
   auto graph = loadGraph(arguments.graph);
-  return graph ? withNumbers(std::move(*graph), arguments.symbols) : graph;
-}
-Result<Tensors> inputsFor(const MortiseGraph &graph, const Arguments &arguments) {
-  return arguments.inputs.empty() ? Result<Tensors>(makeInputs(graph, arguments.seed))
-                                  : loadInputs(graph, arguments.inputs);
+  if (graph)
+    graph = withNumbers(std::move(*graph), arguments.symbols);
+  if (!graph)
+    return graph.error();
+  const MortiseGraph &view = (*graph)->view();
+  Result<Tensors> inputs =
+      arguments.inputs.empty() ? Result<Tensors>(makeInputs(view, arguments.seed)) : loadInputs(view, arguments.inputs);
+  if (!inputs)
+    return inputs.error();
+  return Case{std::move(*graph), std::move(*inputs)};
 }
 
 int convert(const Arguments &arguments) {
   auto graph = loadGraph(arguments.graph);
   if (!graph)
     return failed(graph.error());
+  if (arguments.opset || arguments.format) {
+    const auto newest = [](uint32_t version) { return version ? version : UINT32_MAX; };
+    auto older = (*graph)->bytesFor(newest(arguments.opset), newest(arguments.format));
+    if (!older)
+      return failed(older.error());
+    if (!arguments.output.ends_with(".mrtg"))
+      return failed({MORTISE_INVALID_ARGUMENT, arguments.output + ": only the portable format has versions; expected a "
+                                                                  "name that ends in .mrtg with --opset or --format"});
+    Result<void> saved = writeFile(arguments.output, *older);
+    return saved ? 0 : failed(saved.error());
+  }
   Result<void> saved = saveGraph(**graph, arguments.output);
   return saved ? 0 : failed(saved.error());
 }
 
 int drawPage(const Arguments &arguments) {
   auto graph = loadGraph(arguments.graph);
+  if (graph && !arguments.symbols.empty())
+    graph = withNumbers(std::move(*graph), arguments.symbols);
   if (!graph)
     return failed(graph.error());
   Placed placed{*graph, nullptr};
@@ -83,16 +107,13 @@ int drawPage(const Arguments &arguments) {
 
 // Exit status 0: right; 1: wrong, or it does not compile or run.
 int checkGraph(const Arguments &arguments) {
-  auto graph = numbered(arguments);
-  if (!graph)
-    return failed(graph.error());
-  Result<Tensors> inputs = inputsFor((*graph)->view(), arguments);
-  if (!inputs)
-    return failed(inputs.error());
+  Result<Case> given = load(arguments);
+  if (!given)
+    return failed(given.error());
   Result<Host> made = host(arguments);
   if (!made)
     return failed(made.error());
-  Result<Verdict> verdict = check(**graph, *inputs, made->registry, made->config, arguments.tolerance);
+  Result<Verdict> verdict = check(*given->graph, given->inputs, made->registry, made->config, arguments.tolerance);
   if (!verdict)
     verdict = Verdict{false, verdict.error().message};
   std::cout << (verdict->good ? "right" : verdict->detail) << "\n";
@@ -113,42 +134,42 @@ struct Scratch {
   std::string folder;
 };
 
+// The command that is asked whether the region fails: `check` of this program, or the command given.
+std::vector<std::string> question(const Arguments &arguments, const std::string &self, const std::string &region,
+                                  const std::string &values) {
+  if (!arguments.command.empty()) {
+    std::string text = arguments.command;
+    for (size_t at = 0; (at = text.find("{}", at)) != std::string::npos; at += region.size())
+      text.replace(at, 2, region);
+    return {"/bin/sh", "-c", text};
+  }
+  std::ostringstream tolerance;
+  tolerance.precision(17);
+  tolerance << arguments.tolerance;
+  std::vector<std::string> command{self,       "check",          region,        "--inputs",     values,
+                                   "--device", arguments.device, "--tolerance", tolerance.str()};
+  if (!arguments.plugins.empty())
+    command.insert(command.end(), {"--plugins", arguments.plugins});
+  return command;
+}
+
 int reduceGraph(const Arguments &arguments) {
-  auto graph = numbered(arguments);
-  if (!graph)
-    return failed(graph.error());
-  Result<Tensors> inputs = inputsFor((*graph)->view(), arguments);
-  if (!inputs)
-    return failed(inputs.error());
+  Result<Case> given = load(arguments);
+  if (!given)
+    return failed(given.error());
   const Scratch scratch;
   if (scratch.folder.empty())
     return failed({MORTISE_INTERNAL, "no temporary folder can be made; is TMPDIR writable?"});
   const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
   const std::string region = scratch.folder + "/region.mrtg", values = scratch.folder + "/region.bin";
+  const std::vector<std::string> command = question(arguments, self, region, values);
   std::string how;
   // In a process of its own: a crash or a hang is a failure like any other.
-  const auto fails = [&](const Graph &candidate, const Tensors &given) -> Result<bool> {
+  const auto fails = [&](const Graph &candidate, const Tensors &inputs) -> Result<bool> {
     if (Result<void> saved = saveGraph(candidate, region); !saved)
       return saved.error();
-    if (Result<void> saved = saveInputs(given, values); !saved)
+    if (Result<void> saved = saveInputs(inputs, values); !saved)
       return saved.error();
-    std::vector<std::string> command{self,
-                                     "check",
-                                     region,
-                                     "--inputs",
-                                     values,
-                                     "--device",
-                                     arguments.device,
-                                     "--tolerance",
-                                     std::to_string(arguments.tolerance)};
-    if (!arguments.plugins.empty())
-      command.insert(command.end(), {"--plugins", arguments.plugins});
-    if (!arguments.command.empty()) {
-      std::string text = arguments.command;
-      for (size_t at; (at = text.find("{}")) != std::string::npos;)
-        text.replace(at, 2, region);
-      command = {"/bin/sh", "-c", text};
-    }
     Result<Ended> ended = runCommand(command, arguments.seconds);
     if (!ended)
       return ended.error();
@@ -157,7 +178,7 @@ int reduceGraph(const Arguments &arguments) {
     how = ended->good ? how : ended->how;
     return !ended->good;
   };
-  Result<Reduced> smallest = reduce(**graph, *inputs, fails);
+  Result<Reduced> smallest = reduce(*given->graph, given->inputs, fails);
   if (!smallest)
     return failed(smallest.error());
   const std::string bytes = std::filesystem::path(arguments.output).replace_extension(".bin").string();
@@ -166,12 +187,15 @@ int reduceGraph(const Arguments &arguments) {
     saved = saveInputs(smallest->inputs, bytes);
   if (!saved)
     return failed(saved.error());
-  std::cout << arguments.output << ": " << smallest->graph->view().node_count << " of " << (*graph)->view().node_count
-            << " nodes still fail (" << how << "), " << smallest->tried << " regions tried; its inputs are in " << bytes
-            << "\n";
-  if (arguments.command.empty())
-    std::cout << "repeat: " << self << " check " << arguments.output << " --inputs " << bytes << " --device "
-              << arguments.device << (arguments.plugins.empty() ? "" : " --plugins " + arguments.plugins) << "\n";
+  std::cout << arguments.output << ": " << smallest->graph->view().node_count << " of "
+            << given->graph->view().node_count << " nodes still fail (" << how << "), " << smallest->tried
+            << " regions tried; its inputs are in " << bytes << "\n";
+  if (!arguments.command.empty())
+    return 0;
+  std::cout << "repeat:";
+  for (const std::string &word : question(arguments, self, arguments.output, bytes))
+    std::cout << " " << word;
+  std::cout << "\n";
   return 0;
 }
 
@@ -187,12 +211,16 @@ int main(int argc, char **argv) {
     made->callback([&arguments, run] { throw CLI::RuntimeError(run(arguments)); });
     return made;
   };
-  const auto onDevice = [&](CLI::App *made) {
-    made->add_option("--device", arguments.device, "a device, or several with commas between")->capture_default_str();
+  const auto onDevice = [&](CLI::App *made, const std::string &rest = "") {
+    made->add_option("--device", arguments.device, "a device, or several with commas between" + rest)
+        ->capture_default_str();
     made->add_option("--plugins", arguments.plugins, "plugin_path: directories and files, colon separated");
   };
-  const auto withInputs = [&](CLI::App *made) {
+  const auto withSymbols = [&](CLI::App *made) {
     made->add_option("--symbols", arguments.symbols, "numbers for symbols: b=2,s=16");
+  };
+  const auto withInputs = [&](CLI::App *made) {
+    withSymbols(made);
     made->add_option("--inputs", arguments.inputs,
                      "the inputs' bytes, dense, one after the other; else made by --seed");
     made->add_option("--seed", arguments.seed, "of made inputs")->capture_default_str();
@@ -201,9 +229,12 @@ int main(int argc, char **argv) {
   };
   CLI::App *made = command("convert", "text to the portable format and back, by the names' ends", convert);
   made->add_option("output", arguments.output, ".mrtg or .mlir; - is text to standard output")->required();
+  made->add_option("--opset", arguments.opset, "for readers that know no newer one; default: the newest");
+  made->add_option("--format", arguments.format, "version of the format, likewise");
   made = command("draw", "a graph as an HTML page: ops, shapes, devices, costs", drawPage);
   made->add_option("-o,--output", arguments.output, "the page")->required();
-  onDevice(made);
+  onDevice(made, "; none (\"\"): the graph alone, as it was loaded");
+  withSymbols(made);
   made = command("check", "runs a graph on a device and beside the reference interpreter", checkGraph);
   onDevice(made);
   withInputs(made);
