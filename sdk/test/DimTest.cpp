@@ -41,6 +41,80 @@ TEST(Dim, QuotientsComeOutExactly) {
   EXPECT_FALSE(mod(b, 0).isValid());
 }
 
+TEST(Dim, QuotientsOfQuotientsAreOne) {
+  EXPECT_EQ(floorDiv(floorDiv(s, 3), 5), floorDiv(s, 15));
+  EXPECT_EQ(floorDiv(floorDiv(s, 3) + b, 5), floorDiv(s + 3 * b, 15));
+  EXPECT_EQ(floorDiv(2 * s + 1, 4), floorDiv(s, 2));
+  EXPECT_EQ(floorDiv(6 * s + 3 * b + 5, 9), floorDiv(2 * s + b + 1, 3));
+  EXPECT_EQ(ceilDiv(ceilDiv(s, 4), 2), ceilDiv(s, 8));
+  EXPECT_EQ(text(floorDiv(floorDiv(s, 3) + floorDiv(b, 2), 5)), "floordiv(floordiv(b, 2) + floordiv(s, 3), 5)");
+  EXPECT_EQ(text(floorDiv(2 * floorDiv(s, 3), 5)), "floordiv(2*floordiv(s, 3), 5)");
+  // Their numbers would leave 63 bits.
+  const Dim far = floorDiv(floorDiv(s, INT64_MAX), 2);
+  EXPECT_TRUE(far.isValid());
+  EXPECT_EQ(*far.evaluate(std::vector<int64_t>{0, INT64_MIN}), -1);
+  EXPECT_EQ(*floorDiv(floorDiv(s, 1LL << 62) + b, 4).evaluate(std::vector<int64_t>{INT64_MAX, INT64_MIN}),
+            (INT64_MAX - 2) / 4);
+}
+
+TEST(Dim, RemaindersOfRemaindersAreOne) {
+  EXPECT_EQ(mod(mod(s, 12), 4), mod(s, 4));
+  EXPECT_EQ(mod(2 * mod(s, 6) + b, 4), mod(2 * s + b, 4));
+  EXPECT_EQ(mod(b * mod(s, 6) + 1, 3), mod(b * s + 1, 3));
+  EXPECT_EQ(mod(2 * s + 1, 4), 2 * mod(s, 2) + 1);
+  EXPECT_EQ(text(mod(mod(s, 4), 6)), "mod(mod(s, 4), 6)"); // not a multiple
+}
+
+// What they mean, for positive and negative numbers and at the limits.
+TEST(Dim, NestedQuotientsAndRemaindersAreExact) {
+  const auto check = [](const Dim &dim, std::span<const int64_t> at, int64_t expected) {
+    const Result<int64_t> value = dim.evaluate(at);
+    ASSERT_TRUE(value) << text(dim);
+    ASSERT_EQ(*value, expected) << text(dim) << " at " << at[0] << ", " << at[1];
+  };
+  const auto quotient = [](int64_t x, int64_t y) {
+    int64_t result;
+    EXPECT_TRUE(combine(MORTISE_EXPR_FLOORDIV, x, y, result));
+    return result;
+  };
+  for (int64_t outer = 1; outer <= 12; ++outer)
+    for (int64_t inner = 1; inner <= 12; ++inner)
+      for (int64_t factor = -3; factor <= 3; ++factor)
+        for (int64_t shift = -4; shift <= 4; ++shift) {
+          const Dim nested = floorDiv(floorDiv(s * factor + shift, inner) + b + shift, outer);
+          const Dim rest = mod(factor * mod(s + shift, inner) + b + shift, outer);
+          const Dim scaled = floorDiv(inner * s * factor + outer * b + shift, inner * outer);
+          for (int64_t x = -25; x <= 25; x += 1 + (shift & 1)) {
+            const int64_t at[] = {x % 7, x};
+            const int64_t sum = quotient(x * factor + shift, inner) + at[0] + shift;
+            check(nested, at, quotient(sum, outer));
+            const int64_t part = factor * (x + shift - inner * quotient(x + shift, inner)) + at[0] + shift;
+            check(rest, at, part - outer * quotient(part, outer));
+            check(scaled, at, quotient(inner * x * factor + outer * at[0] + shift, inner * outer));
+          }
+        }
+}
+
+// Extents behind strided windows, as a residual network has them: one quotient, however long the chain.
+TEST(Dim, ChainsOfWindowsStaySmall) {
+  const auto slide = [](const Dim &extent, int64_t window, int64_t stride, int64_t padding) {
+    return floorDiv(extent + 2 * padding - window, stride) + 1;
+  };
+  Dim height = slide(slide(s, 7, 2, 3), 3, 2, 1);
+  EXPECT_EQ(text(height), "floordiv(s + 3, 4)");
+  for (int stage = 0; stage < 3; ++stage) {
+    const Dim shortcut = slide(height, 1, 2, 0);
+    height = slide(slide(height, 3, 2, 1), 3, 1, 1);
+    EXPECT_EQ(height, shortcut);
+  }
+  EXPECT_EQ(text(height), "floordiv(s + 31, 32)");
+  EXPECT_EQ(*height.evaluate(std::vector<int64_t>{0, 224}), 7);
+  EXPECT_EQ(*height.evaluate(std::vector<int64_t>{0, 225}), 8);
+  const SymbolRange images[] = {{1, 64, 1}, {32, 4096, 1}};
+  EXPECT_TRUE(isAtLeast(height, 1, images));
+  EXPECT_EQ(slide(slide(s, 3, 2, 0), 3, 2, 0), floorDiv(s - 3, 4)); // (s - 3) / 2 + 1, then (that - 3) / 2 + 1
+}
+
 TEST(Dim, OverflowIsNoExtent) {
   EXPECT_FALSE((Dim(INT64_MAX) + 1).isValid());
   EXPECT_FALSE((b * INT64_MAX * 2).isValid());
@@ -135,6 +209,35 @@ TEST(Dim, RangesAndDivisorsSimplify) {
   EXPECT_EQ(simplify(b + 1, fixed), Dim(4));
 }
 
+// s is a multiple of 8.
+TEST(Dim, DivisorsAreArithmetic) {
+  const Dim eighth = floorDiv(s, 8);
+  EXPECT_EQ(simplify(8 * eighth, ranges), s);
+  EXPECT_EQ(simplify(b * eighth * 8 * 64, ranges), 64 * b * s);
+  EXPECT_EQ(simplify(64 * eighth * eighth, ranges), s * s);
+  EXPECT_EQ(simplify(4 * eighth, ranges), floorDiv(s, 2));
+  EXPECT_EQ(simplify(floorDiv(s, eighth), ranges), Dim(8)); // how a trace writes it
+  EXPECT_EQ(simplify(mod(s, eighth), ranges), Dim(0));
+  EXPECT_EQ(simplify(floorDiv(s + 7, 8), ranges), eighth);
+  EXPECT_EQ(simplify(mod(s + 3, 8), ranges), Dim(3));
+  EXPECT_EQ(simplify(floorDiv(eighth + 1, 4), ranges), floorDiv(s + 8, 32));
+  EXPECT_EQ(simplify(floorDiv(s + 3, 5), ranges), floorDiv(s + 3, 5));
+  EXPECT_EQ(simplify(min(s, 512), ranges), min(s, 512));
+  EXPECT_EQ(simplify(8 * floorDiv(s + 16, 8), ranges), s + 16);
+  EXPECT_EQ(simplify(8 * floorDiv(b, 8), ranges), 8 * floorDiv(b, 8)); // of b nothing is known
+  EXPECT_TRUE(isAtLeast(8 * eighth, s, ranges));
+  EXPECT_TRUE(isAtLeast(eighth, 1, ranges));
+  EXPECT_TRUE(isDifferent(s, 12, ranges));
+  EXPECT_EQ(knownDivisor(floorDiv(s, 2), ranges), 4);
+  const SymbolRange rounded[] = {{2, 100, 8}};
+  EXPECT_EQ(bounds(Dim::symbol(0), rounded).low, 8);
+  EXPECT_EQ(bounds(Dim::symbol(0), rounded).high, 96);
+  const SymbolRange none[] = {{9, 15, 8}}; // no value at all: nothing goes wrong
+  EXPECT_TRUE(simplify(floorDiv(Dim::symbol(0), 8), none).isValid());
+  const SymbolRange wide[] = {{0, INT64_MAX, INT64_MAX}};
+  EXPECT_TRUE(simplify(floorDiv(Dim::symbol(0) * 3, 8), wide).isValid());
+}
+
 TEST(Dim, AtLeast) {
   EXPECT_TRUE(isAtLeast(b, 2, ranges));
   EXPECT_FALSE(isAtLeast(b, 3, ranges));
@@ -179,9 +282,10 @@ TEST(Dim, Different) {
 class RandomProgram {
 public:
   // Symbols are multiples of `step`, below 20.
-  RandomProgram(std::mt19937 &random, int64_t step) : random(random) {
+  // `limits`: symbols and numbers may be negative, and as far from 0 as they go.
+  RandomProgram(std::mt19937 &random, int64_t step, bool limits = false) : random(random), limits(limits) {
     for (int64_t &value : values)
-      value = static_cast<int64_t>(random() % 20) / step * step;
+      value = limits ? number() : static_cast<int64_t>(random() % 20) / step * step;
     for (int i = 0; i < 12; ++i)
       stack.size() < 2 || random() % 3 != 0 ? push() : apply();
     while (stack.size() > 1)
@@ -193,9 +297,15 @@ public:
   bool defined = true; // no overflow, no quotient by 0
 
 private:
+  int64_t number() {
+    const int64_t small = static_cast<int64_t>(random() % 9) - 4;
+    if (!limits || random() % 4 != 0)
+      return small;
+    return random() % 2 != 0 ? INT64_MIN + (small + 4) : INT64_MAX / (1 << random() % 3) - (small + 4);
+  }
   void push() {
     if (random() % 2 != 0)
-      steps.push_back({MORTISE_EXPR_CONST, 0, static_cast<int64_t>(random() % 9) - 4});
+      steps.push_back({MORTISE_EXPR_CONST, 0, number()});
     else
       steps.push_back({MORTISE_EXPR_SYMBOL, 0, static_cast<int64_t>(random() % 2)});
     stack.push_back(steps.back().op == MORTISE_EXPR_CONST ? steps.back().value : values[steps.back().value]);
@@ -209,7 +319,31 @@ private:
     defined = defined && combine(steps.back().op, stack.back(), right, stack.back());
   }
   std::mt19937 &random;
+  bool limits;
 };
+
+TEST(Dim, RandomProgramsAtTheLimitsMeanWhatArithmeticSays) {
+  std::mt19937 random(2); // NOLINT(bugprone-random-generator-seed): a test repeats itself
+  int checked = 0;
+  for (int round = 0; round < 50000; ++round) {
+    const RandomProgram program(random, 1, true);
+    const Result<Dim> dim = Dim::from(program.steps, 2);
+    if (!dim || !program.defined)
+      continue;
+    const Result<int64_t> value = dim->evaluate(program.values);
+    if (!value) // what it comes from does not fit
+      continue;
+    ++checked;
+    ASSERT_EQ(*value, program.stack[0]) << text(*dim);
+    const Result<Dim> again = Dim::from(dim->steps(), 2);
+    ASSERT_TRUE(again && *again == *dim) << text(*dim);
+    const SymbolRange all[] = {{0, INT64_MAX, 1 + round % 7}, {INT64_MAX - round % 9, INT64_MAX, 1 + round % 5}};
+    (void)simplify(*dim, all); // nothing is undefined
+    (void)knownDivisor(*dim, all);
+    (void)isAtLeast(*dim, 0, all);
+  }
+  EXPECT_GT(checked, 10000);
+}
 
 TEST(Dim, RandomProgramsMeanWhatArithmeticSays) {
   std::mt19937 random(1); // NOLINT(bugprone-random-generator-seed): a test repeats itself

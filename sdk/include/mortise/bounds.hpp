@@ -11,6 +11,9 @@ namespace mortise {
 struct SymbolRange {
   int64_t min = 0, max = INT64_MAX, divisor = 1;
   bool operator==(const SymbolRange &) const = default;
+  // The least and the greatest multiple of the divisor; the range itself where there is none, or no bound.
+  int64_t least() const;
+  int64_t greatest() const;
 };
 
 // An inclusive range; INT64_MIN and INT64_MAX stand for "unbounded".
@@ -22,7 +25,8 @@ struct Interval {
 Interval bounds(const Dim &dim, std::span<const SymbolRange> symbols);
 // A number that every value of the extent is a multiple of; 0 for the extent 0.
 int64_t knownDivisor(const Dim &dim, std::span<const SymbolRange> symbols);
-// Drops quotients, remainders, minima and maxima that ranges and divisors decide.
+// Drops quotients, remainders, minima and maxima that ranges and divisors decide. Extents that divisors make equal have
+// one form where they are polynomials in the quotients of symbols by their divisors.
 Dim simplify(const Dim &dim, std::span<const SymbolRange> symbols);
 
 // a >= b, a != b for all values of the symbols, as far as it can be proved.
@@ -50,21 +54,21 @@ inline Interval product(Interval a, Interval b) {
                              product(a.high, b.high)};
   return {*std::min_element(corners, corners + 4), *std::max_element(corners, corners + 4)};
 }
-inline int64_t gcd(int64_t a, int64_t b) {
-  uint64_t x = a < 0 ? 0 - static_cast<uint64_t>(a) : static_cast<uint64_t>(a);
-  uint64_t y = b < 0 ? 0 - static_cast<uint64_t>(b) : static_cast<uint64_t>(b);
-  while (y != 0) {
-    const uint64_t rest = x % y;
-    x = y;
-    y = rest;
-  }
-  return x > INT64_MAX ? 1 : static_cast<int64_t>(x);
-}
 inline int64_t floorDivide(int64_t a, int64_t b) { // b > 0; unbounded stays so
   return isUnbounded(a) ? a : a / b - (a % b < 0);
 }
 
 } // namespace detail
+
+inline int64_t SymbolRange::least() const {
+  int64_t rounded;
+  if (divisor <= 1 || __builtin_add_overflow(min, divisor - 1, &rounded) || rounded / divisor * divisor > max)
+    return min;
+  return rounded / divisor * divisor;
+}
+inline int64_t SymbolRange::greatest() const {
+  return divisor <= 1 || max == INT64_MAX || max / divisor * divisor < min ? max : max / divisor * divisor;
+}
 
 inline Interval bounds(const Dim &dim, std::span<const SymbolRange> symbols) {
   if (!dim.valid)
@@ -76,7 +80,7 @@ inline Interval bounds(const Dim &dim, std::span<const SymbolRange> symbols) {
       Interval range;
       if (factor.op == MORTISE_EXPR_SYMBOL) {
         if (factor.symbol < symbols.size())
-          range = {symbols[factor.symbol].min, symbols[factor.symbol].max};
+          range = {symbols[factor.symbol].least(), symbols[factor.symbol].greatest()};
       } else {
         const Interval left = bounds(factor.operands->first, symbols), right = bounds(factor.operands->second, symbols);
         if (factor.op == MORTISE_EXPR_MIN)
@@ -108,7 +112,11 @@ inline int64_t knownDivisor(const Dim &dim, std::span<const SymbolRange> symbols
       int64_t divisor = 1;
       if (factor.op == MORTISE_EXPR_SYMBOL)
         divisor = factor.symbol < symbols.size() ? symbols[factor.symbol].divisor : 1;
-      else if (factor.op != MORTISE_EXPR_FLOORDIV)
+      else if (factor.op == MORTISE_EXPR_FLOORDIV) {
+        const std::optional<int64_t> by = factor.operands->second.number();
+        const int64_t above = by && *by > 0 ? knownDivisor(factor.operands->first, symbols) : 1;
+        divisor = above != 0 && by && *by > 0 && above % *by == 0 ? above / *by : 1;
+      } else
         divisor =
             detail::gcd(knownDivisor(factor.operands->first, symbols), knownDivisor(factor.operands->second, symbols));
       if (divisor == 0 || __builtin_mul_overflow(part, divisor, &part))
@@ -133,9 +141,82 @@ inline Dim quotient(const Dim &dividend, const Dim &divisor, std::span<const Sym
 
 } // namespace detail
 
+// Symbols counted in their divisors: s, a multiple of d, as d*t. What a divisor decides about quotients and remainders
+// is then plain arithmetic of polynomials.
+class Multiples {
+public:
+  explicit Multiples(std::span<const SymbolRange> symbols) : symbols(symbols) {
+    for (const SymbolRange &range : symbols)
+      ranges.push_back(isCounted(range) ? SymbolRange{range.least() / range.divisor,
+                                                      range.max == INT64_MAX ? range.max : range.max / range.divisor, 1}
+                                        : SymbolRange{range.min, range.max, 1});
+  }
+  // Whether a symbol of the extent has a divisor.
+  static bool concern(const Dim &dim, std::span<const SymbolRange> symbols) {
+    if (std::none_of(symbols.begin(), symbols.end(), isCounted))
+      return false;
+    std::set<uint32_t> used;
+    dim.collectSymbols(used);
+    return std::any_of(used.begin(), used.end(),
+                       [&](uint32_t symbol) { return symbol < symbols.size() && isCounted(symbols[symbol]); });
+  }
+  Dim counted(const Dim &dim) const {
+    return dim.substitute([&](uint32_t symbol) {
+      return symbol < symbols.size() && isCounted(symbols[symbol]) ? Dim::symbol(symbol) * symbols[symbol].divisor
+                                                                   : Dim::symbol(symbol);
+    });
+  }
+  // The inverse: 6*t is floordiv(3*s, 4) where s is a multiple of 8.
+  Dim restored(const Dim &dim) const;
+
+  std::vector<SymbolRange> ranges; // of what is counted
+
+private:
+  static bool isCounted(const SymbolRange &range) {
+    return range.divisor > 1 && range.least() % range.divisor == 0 &&
+           range.least() / range.divisor <= range.max / range.divisor;
+  }
+  std::span<const SymbolRange> symbols;
+};
+
+inline Dim Multiples::restored(const Dim &dim) const {
+  if (!dim.valid)
+    return dim;
+  Dim result(dim.constant);
+  for (const Dim::Term &term : dim.parts()) {
+    int64_t coefficient = term.coefficient;
+    Dim product(1);
+    for (const Dim::Atom &factor : term.factors) {
+      if (factor.op == MORTISE_EXPR_SYMBOL) {
+        const Dim symbol = Dim::symbol(factor.symbol);
+        if (factor.symbol >= symbols.size() || !isCounted(symbols[factor.symbol])) {
+          product *= symbol;
+          continue;
+        }
+        const int64_t divisor = symbols[factor.symbol].divisor, common = detail::gcd(coefficient, divisor);
+        coefficient /= common;
+        product *= floorDiv(symbol, divisor / common);
+        continue;
+      }
+      const Dim left = restored(factor.operands->first), right = restored(factor.operands->second);
+      product *= factor.op == MORTISE_EXPR_FLOORDIV ? floorDiv(left, right)
+                 : factor.op == MORTISE_EXPR_MOD    ? mod(left, right)
+                                                    : Dim::extreme(factor.op, left, right);
+    }
+    result += product * coefficient;
+  }
+  return result;
+}
+
 inline Dim simplify(const Dim &dim, std::span<const SymbolRange> symbols) {
   if (!dim.valid || !dim.terms)
     return dim;
+  if (Multiples::concern(dim, symbols)) {
+    const Multiples multiples(symbols);
+    if (const Dim counted = multiples.counted(dim); counted.isValid())
+      if (const Dim simple = multiples.restored(simplify(counted, multiples.ranges)); simple.isValid())
+        return simple;
+  }
   Dim result(dim.constant);
   for (const Dim::Term &term : dim.parts()) {
     Dim product(term.coefficient);
@@ -234,13 +315,22 @@ private:
 inline bool isAtLeast(const Dim &a, const Dim &b, std::span<const SymbolRange> symbols) {
   if (a.isNumber() && b.isNumber())
     return *a.number() >= *b.number();
-  return (a.isValid() && a == b) || Prover(symbols).neverNegative(a - b);
+  if (a.isValid() && a == b)
+    return true;
+  const Dim difference = a - b;
+  if (difference.isValid() && Multiples::concern(difference, symbols)) {
+    const Multiples multiples(symbols);
+    if (const Dim counted = multiples.counted(difference); counted.isValid())
+      return Prover(multiples.ranges).neverNegative(counted);
+  }
+  return Prover(symbols).neverNegative(difference);
 }
 inline bool isDifferent(const Dim &a, const Dim &b, std::span<const SymbolRange> symbols) {
   if (isAtLeast(a, b + 1, symbols) || isAtLeast(b, a + 1, symbols))
     return true;
   // 2 a + 1 is never 0: a constant that the rest's divisor does not divide.
-  const Dim difference = a - b, rest = difference - difference.substitute([](uint32_t) { return Dim(0); });
+  const Dim difference = simplify(a - b, symbols),
+            rest = difference - difference.substitute([](uint32_t) { return Dim(0); });
   const std::optional<int64_t> constant = (difference - rest).number();
   const int64_t divisor = knownDivisor(rest, symbols);
   return constant && divisor > 1 && *constant % divisor != 0;

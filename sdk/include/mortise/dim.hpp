@@ -107,11 +107,18 @@ private:
   std::optional<Dim> exactQuotient(const Dim &other) const;
   // The parts of the polynomial that are multiples of a positive number, divided by it; and what is left.
   std::pair<Dim, Dim> split(int64_t divisor) const;
+  // Of what split() leaves: the greatest number that divides the divisor and every coefficient but the constant's.
+  int64_t content(int64_t divisor) const;
+  // The place of the one term floordiv(x, a), with a number a > 0 and a coefficient of 1; -1: none, or several.
+  int64_t loneQuotient() const;
+  Dim quotientOfRest(int64_t divisor) const;
+  Dim remainderOfRest(int64_t divisor) const;
 
   friend Interval bounds(const Dim &dim, std::span<const SymbolRange> symbols);
   friend int64_t knownDivisor(const Dim &dim, std::span<const SymbolRange> symbols);
   friend Dim simplify(const Dim &dim, std::span<const SymbolRange> symbols);
   friend class Prover;
+  friend class Multiples;
 
   bool valid = true;
   int64_t constant = 0;
@@ -268,6 +275,16 @@ namespace detail {
 inline bool divides(int64_t divisor, int64_t number) {
   return divisor != 0 && !(divisor == -1 && number == INT64_MIN) && number % divisor == 0;
 }
+inline int64_t gcd(int64_t a, int64_t b) { // 1 where it is 2^63
+  uint64_t x = a < 0 ? 0 - static_cast<uint64_t>(a) : static_cast<uint64_t>(a);
+  uint64_t y = b < 0 ? 0 - static_cast<uint64_t>(b) : static_cast<uint64_t>(b);
+  while (y != 0) {
+    const uint64_t rest = x % y;
+    x = y;
+    y = rest;
+  }
+  return x > INT64_MAX ? 1 : static_cast<int64_t>(x);
+}
 } // namespace detail
 
 // Long division by the leading term; the quotient only when nothing is left.
@@ -315,6 +332,69 @@ inline std::pair<Dim, Dim> Dim::split(int64_t divisor) const {
   return {make(quotient, std::move(whole)), make(remainder, std::move(rest))};
 }
 
+inline int64_t Dim::content(int64_t divisor) const {
+  for (const Term &term : parts())
+    divisor = detail::gcd(divisor, term.coefficient);
+  return divisor;
+}
+
+inline int64_t Dim::loneQuotient() const {
+  int64_t found = -1;
+  for (size_t i = 0; i < parts().size(); ++i) {
+    const Term &term = parts()[i];
+    if (term.coefficient != 1 || term.factors.size() != 1 || term.factors[0].op != MORTISE_EXPR_FLOORDIV)
+      continue;
+    if (const Dim &by = term.factors[0].operands->second; !by.isNumber() || by.constant <= 0)
+      continue;
+    if (found >= 0)
+      return -1;
+    found = static_cast<int64_t>(i);
+  }
+  return found;
+}
+
+// floordiv(g*x + c, g*n) is floordiv(x + floordiv(c, g), n), and floordiv(floordiv(x, a) + r, n) is
+// floordiv(x + a*r, a*n), for positive a and n.
+inline Dim Dim::quotientOfRest(int64_t divisor) const {
+  if (const int64_t common = content(divisor); common > 1) {
+    auto [whole, rest] = split(common); // rest is a number in [0, common)
+    return whole.divided(divisor / common);
+  }
+  if (const int64_t at = loneQuotient(); at >= 0) {
+    const auto &[dividend, inner] = *(*terms)[at].factors[0].operands;
+    int64_t product;
+    if (!__builtin_mul_overflow(inner.constant, divisor, &product)) {
+      const Dim others = *this - make(0, {(*terms)[at]});
+      if (const Dim raised = dividend + others * inner; raised.valid)
+        return raised.divided(product);
+    }
+  }
+  return atom(MORTISE_EXPR_FLOORDIV, *this, divisor);
+}
+
+// mod(g*x + c, g*n) is g * mod(x + floordiv(c, g), n) + mod(c, g); and c * mod(x, a) adds c*x where n divides c*a.
+inline Dim Dim::remainderOfRest(int64_t divisor) const {
+  if (const int64_t common = content(divisor); common > 1) {
+    auto [whole, rest] = split(common);
+    return Dim(common) * whole.remainder(divisor / common) + rest;
+  }
+  for (const Term &term : parts())
+    for (size_t i = 0; i < term.factors.size(); ++i) {
+      const Atom &factor = term.factors[i];
+      if (factor.op != MORTISE_EXPR_MOD || !factor.operands->second.isNumber() || factor.operands->second.constant <= 0)
+        continue;
+      const __int128 scaled = static_cast<__int128>(term.coefficient) * factor.operands->second.constant;
+      if (scaled % divisor != 0)
+        continue;
+      Factors others = term.factors;
+      others.erase(others.begin() + static_cast<ptrdiff_t>(i));
+      const Dim plain = monomial(term.coefficient, std::move(others)) * factor.operands->first;
+      if (const Dim replaced = *this - make(0, {term}) + plain; replaced.valid)
+        return replaced.remainder(divisor);
+    }
+  return atom(MORTISE_EXPR_MOD, *this, divisor);
+}
+
 inline Dim Dim::divided(const Dim &other, bool up) const {
   if (!valid || !other.valid || other == Dim(0))
     return invalid();
@@ -328,7 +408,7 @@ inline Dim Dim::divided(const Dim &other, bool up) const {
     return Dim(0) - (Dim(0) - *this).divided(other);
   if (other.isNumber() && other.constant > 0) {
     auto [whole, rest] = split(other.constant);
-    return rest.terms ? whole + atom(MORTISE_EXPR_FLOORDIV, rest, other) : whole;
+    return rest.terms ? whole + rest.quotientOfRest(other.constant) : whole;
   }
   int64_t quotient;
   if (isNumber() && other.isNumber())
@@ -343,7 +423,7 @@ inline Dim Dim::remainder(const Dim &other) const {
     return 0;
   if (other.isNumber() && other.constant > 0) {
     Dim rest = split(other.constant).second;
-    return rest.terms ? atom(MORTISE_EXPR_MOD, rest, other) : rest;
+    return rest.terms ? rest.remainderOfRest(other.constant) : rest;
   }
   int64_t result;
   if (isNumber() && other.isNumber())
@@ -354,9 +434,13 @@ inline Dim Dim::remainder(const Dim &other) const {
 inline Dim Dim::extreme(int32_t op, const Dim &a, const Dim &b) {
   if (!a.valid || !b.valid)
     return invalid();
+  if (a.isNumber() && b.isNumber()) // their difference may be none
+    return (a.constant < b.constant) == (op == MORTISE_EXPR_MIN) ? a : b;
   const Dim difference = a - b;
   if (difference.isNumber())
     return (difference.constant < 0) == (op == MORTISE_EXPR_MIN) ? a : b;
+  if (!difference.valid && (b - a).isNumber()) // 2^63
+    return op == MORTISE_EXPR_MIN ? b : a;
   return (a <=> b) < 0 ? atom(op, a, b) : atom(op, b, a);
 }
 
