@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import gc
+import importlib.util
 import json
 import os
 import platform
@@ -23,6 +24,21 @@ ROOT = Path(__file__).resolve().parent.parent
 def progress(text: str) -> None:
     """One line to standard error, so that a figure's standard output ends with its JSON."""
     print(f"  {text}", file=sys.stderr, flush=True)
+
+
+def build_folder() -> Path:
+    """The build whose torch_mortise this Python finds: build/PRESET, of build/PRESET/python/torch_mortise."""
+    found = importlib.util.find_spec("torch_mortise")
+    if found is None:
+        raise RuntimeError("expected torch_mortise of a build (PYTHONPATH=build/release/python); run ./dev build release")
+    return Path(found.origin).absolute().parents[2]  # its files are links into the sources, so do not resolve them
+
+
+def built(name: str) -> Path:
+    """A program or library that the build has made: "bin/mortise-decompositions"."""
+    if not (path := build_folder() / name).exists():
+        raise RuntimeError(f"expected {path}, which the build makes; run ./dev build")
+    return path
 
 
 def median(values: list[float]) -> float:

@@ -17,16 +17,10 @@ MINUTES = 1
 def measure(arguments: list[str]) -> dict:
     import json
     import subprocess
-    from pathlib import Path
 
-    import torch_mortise
+    from measure import built, progress
 
-    from measure import progress
-
-    # build/PRESET/python/torch_mortise -> build/PRESET; the files are links into the sources, so do not resolve them.
-    program = Path(torch_mortise.__file__).absolute().parents[2] / "bin" / "mortise-decompositions"
-    if not program.exists():
-        raise RuntimeError(f"expected {program}, which the build makes; run ./dev build")
+    program = built("bin/mortise-decompositions")
     done = subprocess.run([str(program), *arguments], capture_output=True, text=True, check=False)
     for line in done.stderr.splitlines()[:40]:
         progress(f"FAILED {line}")

@@ -2,7 +2,7 @@
 """The reader of the portable format against bytes from anywhere: libFuzzer with ASan and UBSan. Arguments: seconds."""
 
 MEASURES = "bytes given to the reader and to what works on a graph that was read; crashes, hangs, allocations above the cap"
-NEEDS = "a build (MORTISE_BUILD, default build/release); clang with libFuzzer"
+NEEDS = "a build; clang with libFuzzer"
 MINUTES = 10
 
 LIMITS = {"malloc_limit_mb": 256, "rss_limit_mb": 2048, "timeout": 10, "max_len": 16384}
@@ -10,7 +10,6 @@ FOUND = ("crash-", "timeout-", "oom-", "leak-", "slow-unit-")
 
 
 def measure(arguments: list[str]) -> dict:
-    import os
     import re
     import shutil
     import subprocess
@@ -18,10 +17,10 @@ def measure(arguments: list[str]) -> dict:
     import time
     from pathlib import Path
 
-    from measure import ROOT, progress
+    from measure import ROOT, build_folder, progress
 
     seconds = int(arguments[0]) if arguments else MINUTES * 60
-    build = ROOT / os.environ.get("MORTISE_BUILD", "build/release")
+    build = build_folder()
     subprocess.run(["cmake", "--build", str(build), "--target", "mortise_fuzz_read"], check=True, stdout=subprocess.DEVNULL)
     committed, findings, executions, rounds = ROOT / "tests" / "fuzz" / "corpus", [], 0, 0
     ends = time.monotonic() + seconds
@@ -37,11 +36,10 @@ def measure(arguments: list[str]) -> dict:
                                    f"-artifact_prefix={folder}/", "-print_final_stats=1",
                                    *(f"-{name}={value}" for name, value in LIMITS.items())],
                                   check=False, capture_output=True, text=True, errors="replace")
-            if not (stats := re.search(r"stat::number_of_executed_units: (\d+)", done.stderr)):
-                stats = re.findall(r"^#(\d+)\t", done.stderr, re.M)
-                executions += int(stats[-1]) if stats else 0
-            else:
-                executions += int(stats[1])
+            # A run that ends with a finding prints no statistics, only how far it had come.
+            counts = (re.findall(r"stat::number_of_executed_units: (\d+)", done.stderr)
+                      or re.findall(r"^#(\d+)\t", done.stderr, re.M))
+            executions += int(counts[-1]) if counts else 0
             coverage = max([coverage, *map(int, re.findall(r" cov: (\d+)", done.stderr))])
             found = [file for file in Path(folder).iterdir() if file.name.startswith(FOUND)]
             for file in found:

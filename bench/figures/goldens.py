@@ -3,7 +3,7 @@
 
 MEASURES = ("files of every declared version read and computed today, released opsets still there, "
             "synthetic older and newer revisions")
-NEEDS = "a build (MORTISE_BUILD, default build/release)"
+NEEDS = "a build"
 MINUTES = 2
 
 TESTS = {"mortise_golden_test": "*", "mortise_portable_test": "Opset.*:Upgrade.*:Downgrade.*:NewFields.VersionOne*"}
@@ -11,14 +11,13 @@ TESTS = {"mortise_golden_test": "*", "mortise_portable_test": "Opset.*:Upgrade.*
 
 def measure(arguments: list[str]) -> dict:
     import json
-    import os
     import subprocess
     import tempfile
     from pathlib import Path
 
-    from measure import ROOT, progress
+    from measure import ROOT, build_folder, progress
 
-    build = ROOT / os.environ.get("MORTISE_BUILD", "build/release")
+    build = build_folder()
     subprocess.run(["cmake", "--build", str(build), "--target", *TESTS], check=True, stdout=subprocess.DEVNULL)
     passed, failed, groups = 0, [], {}
     for program, selected in TESTS.items():

@@ -3,8 +3,8 @@
 steps (passes/bench), each size in fresh processes, medians.
 
 `seconds` is the whole pipeline: from the module that a frontend built to the plan (passes, export, proposals of the cpu
-plugin, placement, plan writing). `slope` is that of the
-line fitted to the three sizes, logarithm over logarithm; from 10k to 100k ops (`slope_large`) the module also outgrows the caches.
+plugin, placement, plan writing). `slope` is that of the line fitted to the three sizes, logarithm over logarithm; from 10k to
+100k ops (`slope_large`) the module also outgrows the caches.
 `layers` compares one layer with 32 of them, until kernels are compiled as well."""
 
 MEASURES = "seconds of the pipeline at 1k, 10k and 100k ops and their slope; compile time of 32 layers over that of one"
@@ -15,28 +15,15 @@ SIZES = (1_000, 10_000, 100_000)
 ROUNDS = 5
 
 
-def tool():
-    from pathlib import Path
-
-    import torch_mortise
-
-    # build/PRESET/python/torch_mortise -> build/PRESET; the files are links into the sources, so do not resolve them.
-    build = Path(torch_mortise.__file__).absolute().parents[2]
-    found = build / "bin" / "mortise_passes_bench"
-    if not found.exists():
-        raise RuntimeError(f"expected {found}, which the build makes; run ./dev build")
-    return found, build / "lib" / "mortise" / "plugins"
-
-
 def clock(*arguments: str) -> dict:
     """Medians over fresh processes of what the tool prints."""
     import json
     import os
     import subprocess
 
-    from measure import median
+    from measure import build_folder, built, median
 
-    program, plugins = tool()
+    program, plugins = built("bin/mortise_passes_bench"), build_folder() / "lib" / "mortise" / "plugins"
     runs = []
     for _ in range(ROUNDS):
         done = subprocess.run([str(program), *arguments], capture_output=True, text=True, check=False,

@@ -66,15 +66,9 @@ def count_torch(counter, compiled, network) -> float:
 
 
 def measure(arguments: list[str]) -> dict:
-    from pathlib import Path
+    from measure import built, in_fresh_process
 
-    import torch_mortise
-    from measure import in_fresh_process
-
-    # build/PRESET/python/torch_mortise -> build/PRESET/lib; the files are links into the sources, so do not resolve them.
-    counter = Path(torch_mortise.__file__).absolute().parents[2] / "lib" / "liballoc_count.so"
-    if not counter.exists():
-        raise RuntimeError(f"expected {counter}, which the build makes; run ./dev build")
+    counter = built("lib/liballoc_count.so")
     result = in_fresh_process(CHILD, str(counter), env={"LD_PRELOAD": str(counter)})
     result["passed"] = result["allocations_per_call"] == 0 and result["torch_allocations_beyond_outputs"] == 0
     return result
