@@ -10,10 +10,8 @@ import pytest
 import torch
 import torch_mortise
 
-HERE = Path(__file__).resolve().parent
-INCLUDE = HERE.parent.parent / "sdk" / "include"
-FAULTS = ("none", "other_abi", "wrong_magic", "wrong_layout", "null_slot", "null_table", "fails_to_initialize",
-          "garbage_devices", "garbage_candidates")
+ROOT = Path(__file__).resolve().parent.parent.parent
+FIXTURE = ROOT / "runtime" / "test" / "plugins" / "fixture.c"
 MANIFEST = """name = "faulty"
 vendor = "tests"
 version = "1.0"
@@ -26,8 +24,8 @@ devices = ["faulty"]
 def build(folder: Path, fault: str) -> Path:
     library = folder / "libfaulty.so"
     compiler = shutil.which("clang-22") or shutil.which("cc")
-    subprocess.run([compiler, "-shared", "-fPIC", f"-I{INCLUDE}", f"-DFAULT={FAULTS.index(fault)}", "-o", str(library),
-                    str(HERE / "faulty_plugin.c")], check=True)
+    subprocess.run([compiler, "-shared", "-fPIC", f"-I{ROOT / 'sdk' / 'include'}", f"-DFAULT={fault.upper()}", '-DNAME="faulty"',
+                    "-o", str(library), str(FIXTURE)], check=True)
     library.with_suffix(".toml").write_text(MANIFEST)
     return library
 
@@ -72,13 +70,13 @@ def test_not_mortises_library(tmp_path):
 
 
 @pytest.mark.parametrize("fault, expected", [
-    ("other_abi", ("90", "99", "1")),
+    ("wrong_abi", ("90", "99", "1")),
     ("wrong_magic", ("magic",)),
     ("wrong_layout", ("layout",)),
     ("null_slot", ("propose",)),
     ("null_table", ("null",)),
     ("fails_to_initialize", ("flux capacitor",)),
-    ("garbage_devices", ("alignment", "7")),
+    ("garbage_alignment", ("alignment", "7")),
 ])
 def test_garbage(tmp_path, fault, expected):
     found = reason(build(tmp_path, fault)).lower()
@@ -117,7 +115,7 @@ def test_garbage_candidates_are_dropped_with_a_reason(tmp_path):
 
 
 def test_device_of_a_refused_plugin_names_the_reason(tmp_path):
-    library = build(tmp_path, "other_abi")
+    library = build(tmp_path, "wrong_abi")
     with pytest.raises(Exception) as error:
         torch.compile(lambda x: x + 1, backend="mortise",
                       options={"device": "faulty", "plugin_path": f":{library}"})(torch.ones(2))

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
  *
- * A plugin for the loader's tests: FAULT plants one fault, 0 none. Its kernels add: every output is the sum of a
- * region's f32 inputs, or input 0 plus 1 when there is no other. QUEUED gives it devices with streams: work waits in
- * the stream until stream_wait, so that a missing wait shows as a wrong result; its device "far" has memory of its own
- * as well. It speaks revision 1 of the ABI, unless REVISION is 2: then it takes regions with symbols, and makes
- * instances unless PLAIN is defined too.
+ * A plugin for the tests of loaders, here and in tests/bad_input: FAULT plants one fault, 0 none. Its kernels add:
+ * every output is the sum of a region's f32 inputs, or input 0 plus 1 when there is no other. QUEUED gives it devices
+ * with streams: work waits in the stream until stream_wait, so that a missing wait shows as a wrong result; its device
+ * "far" has memory of its own as well. It speaks revision 1 of the ABI, unless REVISION is 2: then it takes regions
+ * with symbols, and makes instances unless PLAIN is defined too.
  */
 #include <mortise/plugin.h>
 
@@ -29,7 +29,8 @@ enum {
   HALF_OF_STREAMS,
   HALF_OF_INSTANCES,
   GARBAGE_INSTANCE,
-  GARBAGE_STATUS
+  GARBAGE_STATUS,
+  GARBAGE_CANDIDATES
 };
 
 #ifndef FAULT
@@ -43,7 +44,8 @@ enum {
 #else
 #define INSTANCES 0
 #endif
-#ifdef QUEUED
+#ifdef NAME
+#elif defined(QUEUED)
 #define NAME "queued"
 #else
 #define NAME "fixture"
@@ -101,7 +103,12 @@ static MortiseStatus *devices(MortiseDevicesArgs *args) {
 }
 
 static MortiseStatus *propose(MortiseProposeArgs *args) {
-  (void)args;
+  if (FAULT == GARBAGE_CANDIDATES) {
+    const uint32_t nodes[] = {0, 4000000000u};
+    const MortiseCandidate candidate = {
+        .struct_size = sizeof candidate, .lowering = NAME ".all", .nodes = nodes, .node_count = 2, .cost_ns = -1.0};
+    args->add(args->sink, &candidate);
+  }
   return NULL;
 }
 
