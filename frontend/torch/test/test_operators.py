@@ -358,6 +358,43 @@ def test_accumulating_writes(compile_for):
     check(compile_for(f), f, x, i)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64], ids=str)
+def test_writes_under_masks(compile_for, dtype):
+    x, rows = tensor(4, 3, 5, dtype=dtype), torch.tensor([True, False, True, True])
+    mask, inner = x > 0, torch.tensor([[True, False, True, False, True]] * 3)
+    values = tensor(int(mask.sum()), dtype=dtype)
+
+    def run(x, mask, values):
+        one = torch.ones((), dtype=dtype)
+        return (
+            x.index_put((mask,), one),
+            x.index_put((mask,), values),
+            x.index_put((mask,), values, accumulate=True),
+            x.index_put((rows,), x[:3] * 2),
+            x.index_put((rows,), x[0]),
+            torch.ops.aten.index_put(x, [None, inner], x[:, 0, :1].expand(4, 9).clone(), True),
+            x.index_put((torch.zeros_like(mask),), values[:0]),
+        )
+
+    check(compile_for(run), run, x, mask, values)
+
+
+def test_strides_over_views(compile_for):
+    """as_strided reads the memory that its operand is a part of."""
+
+    def run(x):
+        y = x + 1
+        part = y[1:, 2:]
+        return (
+            part.as_strided((2, 3), (3, 2)),
+            part.as_strided((2, 3), (3, 2), 1),
+            y.t()[2:].as_strided((4,), (1,), 0),
+            torch.as_strided_scatter(y.t(), torch.zeros(2, 2), (2, 2), (6, 1), 8),
+        )
+
+    check(compile_for(run), run, tensor(4, 6))
+
+
 def test_casts(compile_for):
     def f(x):
         return [x.to(d) for d in (*FLOATS, torch.int64, torch.int32, torch.int16, torch.int8, torch.bool)] + [

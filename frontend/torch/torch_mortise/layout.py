@@ -4,7 +4,11 @@
 import functools
 import operator
 
+import torch
+
 from .importer.shape import VIEWS
+
+AS_STRIDED = torch.ops.aten.as_strided.default
 
 
 def _compare(strides, i, j):
@@ -43,10 +47,10 @@ def inverse(order):
     return tuple(result)
 
 
-def view_source(node):
-    """The node whose memory this one shows, one step back; None when it has its own."""
+def view_source(node, strided=False):
+    """The node whose memory this one shows, one step back; None when it has its own. `strided`: as_strided counts too."""
     if node.op != "call_function":
         return None
     if node.target is operator.getitem:
         node = node.args[0]
-    return node.args[0] if node.target in VIEWS else None
+    return node.args[0] if node.target in VIEWS or (strided and node.target is AS_STRIDED) else None

@@ -18,7 +18,7 @@ from .errors import MortiseError, Unsupported
 from .extents import NeedsNumbers, at
 from .importer import HANDLERS, Emitter
 from .importer.core import programs
-from .layout import dense_strides, inverse, memory_order, view_source
+from .layout import AS_STRIDED, dense_strides, inverse, memory_order, view_source
 
 log = logging.getLogger("torch_mortise")
 aten = torch.ops.aten
@@ -156,16 +156,20 @@ class Outputs:
         return True
 
     def add_view(self, node, shape, strides):
-        view, source = node, view_source(node)
+        source, found = view_source(node, strided=True), None
+        anywhere = node.target is AS_STRIDED  # which shows its operand's memory, also beside the operand
         while source is not None:
             base_shape, base_strides = self.size_of(source.meta["val"])
             order = memory_order(base_shape, base_strides)
             if order is not None and source in self.importer.environment:
-                number = self.emit(source, base_shape, base_strides, order)
-                self.results.append((OUTPUT_VIEW, number, None, shape, strides, self.shift(view, source)))
-                return
-            source = view_source(source)
-        raise NodeUnsupported(node, f"a result of strides {strides} for shape {shape}, which leaves gaps")
+                found = source, base_shape, base_strides, order
+                if not anywhere:
+                    break
+            anywhere = anywhere or source.target is AS_STRIDED
+            source = view_source(source, strided=True)
+        if found is None:
+            raise NodeUnsupported(node, f"a result of strides {strides} for shape {shape}, which leaves gaps")
+        self.results.append((OUTPUT_VIEW, self.emit(*found), None, shape, strides, self.shift(node, found[0])))
 
     def add_state(self, node, source):
         e = self.importer

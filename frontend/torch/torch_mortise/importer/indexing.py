@@ -200,8 +200,37 @@ def index_add(e, x, axis, indices, source, alpha=1):
     return e.op("put", x, e.reshape(indices, (indices.elements,)), source, axis=axis_of(axis, x.rank), mode="add")
 
 
+def put_where(e, x, first, mask, values, accumulate):
+    """x[..., mask, ...] = values, the mask standing for the dimensions from `first` on. Which elements are written depends on data, the
+    result's shape does not."""
+    last = first + mask.rank
+    if mask.shape != x.shape[first:last]:
+        raise Unsupported(f"expected a mask of shape {x.shape[first:last]}, found {mask.shape}")
+    if 0 in x.shape or 0 in values.shape:
+        return x
+    mask, values = e.convert(mask, I1), e.convert(values, x.dtype)
+    lead, rest = x.shape[:first], x.shape[last:]
+    places = (1,) * mask.rank
+    values = e.reshape(values, (1,) * (first + 1 + len(rest) - values.rank) + values.shape)
+    if values.shape[first] == 1:
+        chosen = e.broadcast(e.reshape(values, values.shape[:first] + places + values.shape[first + 1 :]), x.shape)
+    else:  # the i-th place under the mask takes the i-th of the values
+        count = values.shape[first]
+        place = e.op("cumsum", e.convert(e.reshape(mask, (mask.elements,)), I64), axis=0)
+        place = e.op("sub", place, e.constant(1, I64, place.shape))
+        place = e.op("max", e.op("min", place, e.constant(count - 1, I64, place.shape)), e.constant(0, I64, place.shape))
+        values = e.broadcast(values, lead + (count,) + rest)
+        chosen = e.reshape(e.op("take", values, place, axis=first), x.shape)
+    if accumulate:
+        chosen = e.op("add", x, chosen)
+    return e.select(e.broadcast(e.reshape(mask, (1,) * first + mask.shape + (1,) * len(rest)), x.shape), chosen, x)
+
+
 @handles(aten.index_put.default, aten._unsafe_index_put.default)
 def index_put(e, x, indices, values, accumulate=False, unsafe=False):
+    given = [i for i, index in enumerate(indices) if index is not None]
+    if len(given) == 1 and indices[given[0]].dtype in (I1, UI8):
+        return put_where(e, x, given[0], indices[given[0]], values, accumulate)
     axes, parts, order, position, shape = split_indices(e, x, indices)
     moved = e.transpose(x, order)
     lead, rest = moved.shape[: len(axes)], moved.shape[len(axes) :]

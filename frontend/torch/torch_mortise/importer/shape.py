@@ -207,15 +207,38 @@ def select_scatter(e, x, source, axis, index):
     return slice_scatter(e, x, e.reshape(source, x.shape[:axis] + (1,) + x.shape[axis + 1 :]), axis, index, index + 1)
 
 
-@handles(aten.as_strided.default)
-def as_strided(e, x, size, stride, offset=None):
+def whole_memory(e, node):
+    """The Value whose elements are all of the memory that `node` shows, and their order there: a chain of views ends in it."""
     from ..layout import memory_order  # which imports VIEWS from here
 
+    fake, found = node.meta["val"], None
+    while isinstance(node.meta.get("val"), torch.Tensor) and torch._C._is_alias_of(node.meta["val"], fake):
+        value, shown = e.environment.get(node), node.meta["val"]
+        if isinstance(value, Value) and not e.size(shown.storage_offset()):
+            order = memory_order(value.shape, tuple(e.sizes(shown.stride())))
+            found = found if order is None else (value, order)
+        node = node.args[0] if node.op == "call_function" else None
+        if isinstance(node, torch.fx.Node) and isinstance(node.meta.get("val"), (tuple, list)):
+            node = node.args[0]  # split and its like
+        if not isinstance(node, torch.fx.Node):
+            break
+    return found
+
+
+@handles(aten.as_strided.default)
+def as_strided(e, x, size, stride, offset=None):
+    from ..layout import memory_order
+
     fake = e.node.args[0].meta["val"]
-    order = memory_order(x.shape, tuple(e.sizes(fake.stride())))
-    # an offset counts from where the memory begins, which a call may change; without one it is the tensor's own beginning
-    if order is None or (offset is not None and e.size(fake.storage_offset())):
-        raise Unsupported("as_strided of a tensor that is a part of another's memory")
+    found = whole_memory(e, e.node.args[0])
+    if found is not None:
+        x, order = found
+        offset = fake.storage_offset() if offset is None else offset
+    else:
+        order = memory_order(x.shape, tuple(e.sizes(fake.stride())))
+        # an offset counts from where the memory begins, which a call may change; without one it is the tensor's own beginning
+        if order is None or offset is not None:
+            raise Unsupported("as_strided of a tensor that is a part of another's memory")
     x = e.transpose(x, order)  # as it lies in memory
     shape, strides = tuple(e.sizes(size)), e.sizes(stride)
     offset = 0 if offset is None else e.size(offset)
@@ -249,20 +272,27 @@ def as_strided_scatter(e, x, source, size, stride, offset=None):
     from ..layout import inverse, memory_order
 
     fake = e.node.args[0].meta["val"]
-    order = memory_order(x.shape, tuple(e.sizes(fake.stride())))
-    if order is None or (offset is not None and e.size(fake.storage_offset())):
-        raise Unsupported("as_strided of a tensor that is a part of another's memory")
+    found = whole_memory(e, e.node.args[0])
+    if found is not None:
+        memory, order = found
+        offset = fake.storage_offset() if offset is None else offset
+    else:
+        memory, order = x, memory_order(x.shape, tuple(e.sizes(fake.stride())))
+        if order is None or offset is not None:
+            raise Unsupported("as_strided of a tensor that is a part of another's memory")
     shape, strides, offset = tuple(e.sizes(size)), e.sizes(stride), 0 if offset is None else e.size(offset)
     if 0 in shape:
         return x
-    if offset + sum((n - 1) * s for n, s in zip(shape, strides)) >= x.elements:
+    if offset + sum((n - 1) * s for n, s in zip(shape, strides)) >= memory.elements:
         raise Unsupported("as_strided beyond the tensor's own memory")
     place = positions(e, shape, strides, offset)
-    memory = e.transpose(x, order)
-    flat = e.reshape(memory, (x.elements,))
+    laid = e.transpose(memory, order)
+    flat = e.reshape(laid, (laid.elements,))
     source = e.reshape(e.convert(source, x.dtype), (place.elements,))
     flat = e.op("put", flat, e.reshape(place, (place.elements,)), source, axis=0, mode="set")
-    return e.transpose(e.reshape(flat, memory.shape), inverse(order))
+    if memory is x:
+        return e.transpose(e.reshape(flat, laid.shape), inverse(order))
+    return e.op("take", flat, positions(e, x.shape, e.sizes(fake.stride()), e.size(fake.storage_offset())), axis=0)
 
 
 @handles(aten.unfold.default)
