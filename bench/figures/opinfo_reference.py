@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The reference interpreter against PyTorch's OpInfo database: every operator's sample inputs in every dtype of the language, through
-the importer, judged by frontend/torch/test/opinfo/judge.py. Arguments: NAME[:DTYPE[:INDEX]], to repeat a part of it."""
+the importer, judged by frontend/torch/test/opinfo/judge.py. All of the database's samples run, and each operator's first ones again
+with inputs that are not contiguous. `holds`: none failed, no mapped operator is excluded whole, at most 5 % of the samples of tried
+operators are excluded, within 15 minutes. Arguments: NAME[:DTYPE[:INDEX]], to repeat a part of it."""
 
 import sys
 import time
 
 MEASURES = "OpInfo's samples on the reference interpreter against eager: tried, passed, failed, excluded with reasons"
 NEEDS = "reference"
-MINUTES = 13
+MINUTES = 10
 
-WORKERS = 2
+WORKERS, SECONDS = 2, 900
 
 
 def measure(arguments: list[str]) -> dict:
@@ -33,4 +35,5 @@ def measure(arguments: list[str]) -> dict:
             progress(f"{len(records)} of {len(tasks)} operators, {sum(r['samples'] for r in records)} samples")
     result = runner.summary(records)
     result["seconds"] = round(time.perf_counter() - started, 1)
+    result["holds"] = result["holds"] and result["seconds"] <= SECONDS
     return result

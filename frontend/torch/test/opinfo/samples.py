@@ -6,8 +6,10 @@ import itertools
 import random
 import warnings
 
+import numpy
 import torch
 from torch._decomp import decomposition_table
+from torch.testing._internal import common_utils
 from torch.utils import _pytree as pytree
 
 from torch_mortise import dtypes
@@ -25,6 +27,9 @@ aten = torch.ops.aten
 UNINITIALISED = {aten.empty.memory_format, aten.empty_like.default, aten.new_empty.default, aten.new_empty_strided.default,
                  aten.empty_strided.default, aten.empty_permuted.default}
 
+# The types of arguments whose repr says all of them.
+VALUES = {type(None), bool, int, float, str, torch.dtype, torch.device, torch.layout, torch.memory_format}
+KEPT = 1024  # programs
 TIES = {aten.sort, aten.topk, aten.kthvalue, aten.median, aten.nanmedian, aten.mode}
 
 
@@ -34,13 +39,21 @@ def database():
     return {f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name: op for op in op_db}
 
 
+def seeded(seed=SEED):
+    """What torch.manual_seed does for CPU: it also keeps a stack trace for every device that is not there."""
+    torch.default_generator.manual_seed(seed)
+
+
+def all_seeded(seed=SEED):
+    seeded(seed)
+    random.seed(seed)
+    numpy.random.seed(seed)
+
+
 def samples(op, dtype):
     """(index, sample): OpInfo's own, then the first ones again with inputs that are not contiguous."""
-    torch.manual_seed(SEED)
-    random.seed(SEED)
-    import numpy
-
-    numpy.random.seed(SEED)
+    common_utils.set_rng_seed = all_seeded  # before each sample
+    all_seeded()
     made = []
     for index, sample in enumerate(op.sample_inputs("cpu", dtype, requires_grad=False)):
         yield index, sample
@@ -61,7 +74,7 @@ class Sample:
         self.take(op.op, ((sample.input, *sample.args), sample.kwargs))
 
     def take(self, function, arguments):
-        self.op = function
+        self.op, self.views = function, None
         leaves, self.spec = pytree.tree_flatten(arguments)
         self.leaves = leaves
         self.positions = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
@@ -85,10 +98,17 @@ class Sample:
     def __call__(self, *tensors):
         """The tensors among the results."""
         leaves = list(self.leaves)
-        for position, tensor in zip(self.positions, tensors):
-            leaves[position] = tensor
+        for position, tensor, view in zip(self.positions, tensors, self.views or itertools.repeat(None)):
+            leaves[position] = tensor if view is None else tensor.as_strided(*view)
         arguments, keywords = pytree.tree_unflatten(leaves, self.spec)
         return [v for v in pytree.tree_leaves(self.op(*arguments, **keywords)) if isinstance(v, torch.Tensor)]
+
+    def on_memory(self):
+        """The same call with all of the memory that each tensor is a part of: as_strided reads more of it than the tensor."""
+        other = copy.copy(self)
+        other.views = [(t.shape, t.stride(), t.storage_offset()) for t in self.tensors]
+        other.tensors = [t.new_empty(0).set_(t.untyped_storage()) for t in self.tensors]
+        return other
 
     def widened(self, tensors):
         """The same call with f64 for every float, its dtype arguments included."""
@@ -97,7 +117,62 @@ class Sample:
         return other, [t.double() if t.is_floating_point() else t for t in tensors]
 
 
-def run(op, sample, record=None):
+class Memory:
+    """What was traced for one operator, by all that a trace can depend on: samples that differ in the tensors' numbers alone share
+    their program, and f16, bf16 and f32 their graph in f64."""
+
+    def __init__(self):
+        self.traces = {}
+
+    @staticmethod
+    def key(call, tensors):
+        """None where an argument's value does not tell it from others."""
+        storages, parts = {}, [call.spec, call.views and tuple(call.views)]
+        for tensor in tensors:
+            storage = storages.setdefault(tensor.untyped_storage()._cdata, len(storages))
+            parts.append((tensor.dtype, tuple(tensor.shape), tensor.stride(), tensor.storage_offset(), storage, tensor.is_neg()))
+        for leaf in call.leaves:
+            if type(leaf) in VALUES:
+                parts.append((type(leaf), repr(leaf)))
+            elif not isinstance(leaf, torch.Tensor):
+                return None
+            else:
+                parts.append(None)
+        return tuple(parts)
+
+    def traced(self, kind, call, tensors, make):
+        """What make() gives or raises, as a value."""
+        key = self.key(call, tensors)
+        made = self.traces.get((kind, key)) if key is not None else None
+        if made is None:
+            try:
+                made = make()
+            except Exception as error:
+                made = error
+            if key is not None:
+                if len(self.traces) >= KEPT:
+                    self.traces.pop(next(iter(self.traces)))
+                self.traces[kind, key] = made
+        return made
+
+    def program(self, call, tensors):
+        """(graph, program), or what was raised on the way to them."""
+
+        def make():
+            module = trace(call, tensors)
+            return module, compile_graph(module, call.tensors)
+
+        return self.traced("program", call, tensors, make)
+
+    def graph(self, call, tensors, table=None):
+        """The graph alone, with `table` for the backend's decompositions."""
+        made = self.traced("theirs" if table else "graph", call, tensors, lambda: trace(call, tensors, table))
+        if isinstance(made, Exception):
+            raise made
+        return made
+
+
+def run(op, sample, record, memory):
     """None when the sample passes, text when it fails; raises Excluded or Unmapped."""
     if op.name.startswith("jiterator"):
         raise Excluded("an operator of PyTorch's other devices, which raises on CPU")
@@ -105,12 +180,16 @@ def run(op, sample, record=None):
     kept = [t.detach().clone() for t in call.tensors]  # some calls write into their arguments
     inputs = [t.detach() for t in call.tensors]
     try:
-        module, traced = trace(call, inputs), None
-        if record is not None:
+        traced = memory.program(call, inputs)
+        if isinstance(traced, Unsupported) and "another's memory" in str(traced):
+            whole = call.on_memory()
+            inputs = [t.detach() for t in whole.tensors]
+            traced = memory.program(whole, inputs)
+        if not isinstance(traced, Exception):
+            (module, program), traced = traced, None
             record |= {str(t) for t in called(module)}
-        program = compile_graph(module, call.tensors)
-        torch.manual_seed(SEED)
-        found = program.run(inputs)
+            seeded()
+            found = program.run(inputs)
     except Exception as error:  # counts after eager has had its say
         traced = error
     try:
@@ -130,7 +209,7 @@ def run(op, sample, record=None):
     if program.seeds:
         return random_verdict(found, eager, lambda: program.run(inputs))
     unset = {output for output, node in enumerate(outputs(module)) if node.target in UNINITIALISED}
-    why = verdict(call, kept, module, found, eager, unset)
+    why = verdict(call, kept, module, found, eager, unset, memory)
     if why and theirs_agrees(call, kept, found):
         raise Excluded("PyTorch's kernel differs from its own decomposition, which the result equals", why)
     return why
@@ -151,7 +230,7 @@ def outputs(module):
 
 def random_verdict(found, eager, draw):
     """Other bits than eager's: the same types, and the seed decides the bits. test/opinfo/overloads.py judges the distributions."""
-    torch.manual_seed(SEED)
+    seeded()
     for f, e, again in zip(found, eager, draw()):
         if why := judge.mismatch(f, e):
             return why
@@ -172,7 +251,7 @@ def same_elements(x, found, expected):
     return False
 
 
-def verdict(call, tensors, module, found, eager, unset):
+def verdict(call, tensors, module, found, eager, unset, memory=None):
     if len(found) != len(eager):
         return f"{len(found)} results, expected {len(eager)}"
     for f, e, node in zip(found, eager, outputs(module)):
@@ -201,7 +280,7 @@ def verdict(call, tensors, module, found, eager, unset):
         return None
     narrow = {e.dtype for e in [*eager, *tensors] if e.is_floating_point()}
     floats = [judged[i] for i, e in enumerate(eager) if e.is_floating_point()]
-    moved = roundings(wide, wide_tensors, [x for _, _, x in pairs], narrow, floats)
+    moved = roundings(wide, wide_tensors, [x for _, _, x in pairs], narrow, floats, memory or Memory())
     for (f, e, x), a in zip(pairs, moved):
         good = judge.within(f, e, x, a)
         if not bool(good.all()):
@@ -209,14 +288,14 @@ def verdict(call, tensors, module, found, eager, unset):
     return None
 
 
-def roundings(wide, tensors, exact, narrow, wanted):
+def roundings(wide, tensors, exact, narrow, wanted, memory):
     """Rule 3's standard errors."""
     if narrow == {torch.float64}:
         try:
-            return judge.spread(trace(wide, tensors, decomposition_table), tensors, exact, narrow, wanted)
+            return judge.spread(memory.graph(wide, tensors, decomposition_table), tensors, exact, narrow, wanted)
         except Exception:  # a decomposition that writes in place, or that this call is not made for: the backend's serves
             pass
-    return judge.spread(trace(wide, tensors), tensors, exact, narrow, wanted)
+    return judge.spread(memory.graph(wide, tensors), tensors, exact, narrow, wanted)
 
 
 def describe(found, expected, wrong, exact=None):
@@ -236,6 +315,7 @@ def judge_operator(name, op, wanted_dtypes=None, only=None, some=None, limit=Non
     supported = [d for d in wanted_dtypes or DTYPES if d in op.supported_dtypes("cpu")]
     if some is not None:
         supported = some.sample(supported, min(1, len(supported)))
+    memory = Memory()
     for dtype in supported:
         short = str(dtype).removeprefix("torch.")
         tried = samples(op, dtype)
@@ -255,16 +335,16 @@ def judge_operator(name, op, wanted_dtypes=None, only=None, some=None, limit=Non
                 record["excluded"].append((f"{name}:{short}:*", "OpInfo cannot make its samples", str(error)[:200]))
                 break
             if only is None or only(short, index):
-                judge_sample(record, op, sample, short, f"{name}:{short}:{index}")
+                judge_sample(record, op, sample, short, f"{name}:{short}:{index}", memory)
     return record
 
 
-def judge_sample(record, op, sample, dtype, place):
+def judge_sample(record, op, sample, dtype, place, memory):
     record["samples"] += 1
     count = record["dtypes"].setdefault(dtype, [0, 0])
     count[0] += 1
     try:
-        why = guarded(op, sample, record["overloads"])
+        why = guarded(op, sample, record["overloads"], memory)
     except Unmapped as error:
         for overload in error.overloads:
             record["unmapped"][overload] = record["unmapped"].get(overload, 0) + 1
@@ -279,12 +359,12 @@ def judge_sample(record, op, sample, dtype, place):
             record["failed"].append((place, why))
 
 
-def guarded(op, sample, record):
+def guarded(op, sample, record, memory):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             with torch.no_grad():
-                return run(op, sample, record)
+                return run(op, sample, record, memory)
         except (Excluded, Unmapped):
             raise
         except Exception as error:

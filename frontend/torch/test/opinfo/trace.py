@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """One call -> an ATen graph (the backend's decompositions, fake tensors, no mutations) -> a mortise program on one device."""
 
+import contextlib
 import operator
 
 import torch
 import torch.fx
-from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
+from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensorMode
 from torch._subclasses.functional_tensor import FunctionalTensorMode, dispatch_functionalize
-from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode, PythonKeyTracer, get_proxy_slot, track_tensor_tree
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from torch_mortise import _library, dtypes
 from torch_mortise.backend import decompositions
@@ -18,6 +20,7 @@ from torch_mortise.layout import dense_strides
 
 DEVICE = "reference"
 SEED = torch.ops.mortise.seed.default
+CHECK = torch.ops.aten._linalg_check_errors.default
 
 
 class Excluded(Exception):
@@ -36,12 +39,54 @@ class Unmapped(Exception):
         self.overloads = overloads
 
 
+class Traced:
+    """An FX graph and, as attributes, the constants that it reads."""
+
+    def __init__(self, root, graph):
+        self.root, self.graph = root, graph
+
+    def __getattr__(self, name):
+        return getattr(self.root, name)
+
+    def __call__(self, *tensors):
+        return torch.fx.GraphModule(self.root, self.graph)(*tensors)
+
+
+class Unchecked(TorchDispatchMode):
+    """Leaves out LAPACK's error checks, which have no result: what they say of a sample, eager says."""
+
+    def __torch_dispatch__(self, overload, types, arguments=(), keywords=None):
+        return None if overload is CHECK else overload(*arguments, **(keywords or {}))
+
+
+def capture(function, tensors, table, mode=None):
+    """What make_fx(tracing_mode="fake") records, without the parts that take most of its time and matter only for modules that are
+    traced or printed: patched nn.Module methods, names of torch functions, generated Python code."""
+    fake = FakeTensorMode(allow_fallback_kernels=True, static_shapes=True)  # no symbols: a shape that depends on data ends it
+    tracer = PythonKeyTracer()
+    tracer.root, tracer.graph, tracer.tensor_attrs = torch.nn.Module(), torch.fx.Graph(), {}
+    inputs = [fake.from_tensor(t) for t in tensors]
+    for number, tensor in enumerate(inputs):
+        proxy = tracer.create_proxy("placeholder", f"arg{number}", (), {})
+        track_tensor_tree(tensor, proxy, constant=None, tracer=tracer)
+    functional = dispatch_functionalize(function, FunctionalTensorMode())
+    with fake, ProxyTorchDispatchMode(tracer, "fake", decomposition_table=table), mode or contextlib.nullcontext():
+        results = functional(*inputs)
+    results = [get_proxy_slot(r, tracer, r, lambda slot: slot.proxy) for r in results]
+    tracer.create_node("output", "output", (tracer.create_arg(results),), {})
+    return Traced(tracer.root, tracer.graph)
+
+
 def trace(function, tensors, decomposed=None):
     """The graph of function(*tensors) -> list of tensors, as AOTAutograd would hand it over."""
+    table = decompositions() if decomposed is None else decomposed
     try:
-        functional = dispatch_functionalize(function, FunctionalTensorMode())
-        table = decompositions() if decomposed is None else decomposed
-        module = make_fx(functional, decomposition_table=table, tracing_mode="fake")(*tensors)
+        try:
+            module = capture(function, tensors, table)
+        except AssertionError as error:  # of ops with effects, of which CHECK is the one that tensor functions call
+            if "Could not find a token for effect" not in str(error):
+                raise
+            module = capture(function, tensors, table, Unchecked())
     except (DataDependentOutputException, DynamicOutputShapeException) as error:
         raise Unmapped({str(error.func)}) from None
     except GuardOnDataDependentSymNode:
@@ -49,10 +94,6 @@ def trace(function, tensors, decomposed=None):
     except RuntimeError as error:
         if "its data is not allocated yet" in str(error):  # C++ that reads a tensor's numbers
             raise Unmapped({"aten._local_scalar_dense.default"}) from None
-        raise
-    except AssertionError as error:
-        if "Could not find a token for effect" in str(error):  # ops with side effects: the only one is this check
-            raise Unmapped({"aten._linalg_check_errors.default"}) from None
         raise
     remove_unused(module.graph)
     return module
