@@ -67,6 +67,13 @@ std::vector<std::vector<uint32_t>> levels(const MortiseGraph &graph, const std::
   return result;
 }
 
+// The index in the whole graph of value `v` of the region cut from `nodes`.
+uint32_t wholeValue(const MortiseGraph &graph, const std::vector<uint32_t> &nodes, const Region &region, uint32_t v) {
+  const MortiseValue &value = *region.graph->view().values[v];
+  return value.producer ? graph.nodes[nodes[value.producer->index]]->results[value.result_index]->index
+                        : region.inputs[value.result_index];
+}
+
 class Placer {
 public:
   explicit Placer(const std::vector<Target> &targets) : targets(targets) {}
@@ -109,6 +116,8 @@ private:
       for (Candidate &candidate : part.regions) {
         for (uint32_t &node : candidate.nodes)
           node = rest[node];
+        for (MortiseInPlace &pair : candidate.inPlace)
+          pair = {wholeValue(graph, rest, *region, pair.input), wholeValue(graph, rest, *region, pair.output)};
         all.push_back(std::move(candidate));
       }
       for (uint32_t node : part.uncovered)

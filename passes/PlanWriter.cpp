@@ -40,6 +40,13 @@ std::unique_ptr<plan::TensorTypeT> typeOf(const MortiseType &type) {
   return result;
 }
 
+bool sameBufferType(const plan::TensorTypeT &a, const plan::TensorTypeT &b) {
+  return a.dtype == b.dtype && a.dims == b.dims && a.step_counts == b.step_counts &&
+         std::ranges::equal(a.steps, b.steps, [](const plan::ExprStep &left, const plan::ExprStep &right) {
+           return left.op() == right.op() && left.value() == right.value();
+         });
+}
+
 class Writer {
 public:
   Writer(const MortiseGraph &graph, const Placement &placement, const std::vector<Target> &targets,
@@ -98,7 +105,12 @@ private:
   }
 
   uint32_t now() const { return static_cast<uint32_t>(plan->steps.size()); }
+  // The buffer whose memory it is.
+  uint32_t rootOf(uint32_t buffer) const {
+    return plan->buffers[buffer]->shares == none ? buffer : plan->buffers[buffer]->shares;
+  }
   void touch(uint32_t buffer) {
+    buffer = rootOf(buffer);
     first[buffer] = std::min(first[buffer], now());
     last[buffer] = std::max(last[buffer], now());
   }
@@ -141,6 +153,11 @@ private:
       input->type = typeOf(*value.type);
       input->constant = value.flags & MORTISE_VALUE_CONSTANT;
       input->state = value.flags & MORTISE_VALUE_STATE;
+      input->donated = value.flags & MORTISE_VALUE_DONATED;
+      if (input->donated) {
+        plan->version = 2;
+        donated.push_back(i);
+      }
       plan->inputs.push_back(std::move(input));
       home[value.index] = addBuffer(plan::BufferKind::Input, i, 0, *value.type);
       inputBuffers.push_back(home[value.index]);
@@ -166,7 +183,8 @@ private:
     const Result<std::vector<SymbolSource>> sources = symbolSources(graph);
     if (!sources)
       return sources.error();
-    plan->version = graph.symbol_count ? 2 : 1;
+    if (graph.symbol_count)
+      plan->version = 2;
     for (size_t i = 0; i < graph.symbol_count; ++i) {
       auto symbol = std::make_unique<plan::SymbolT>();
       symbol->name = graph.symbols[i]->name;
@@ -195,6 +213,10 @@ private:
       for (uint32_t v : region->inputs)
         lastReader[v] = r;
       regions.push_back(std::move(*region));
+    }
+    for (uint32_t i = 0; i < graph.input_count; ++i) {
+      const uint32_t v = graph.inputs[i]->index;
+      neededUntil.push_back(outputsFrom(v).empty() ? lastReader[v] : INT64_MAX);
     }
     return {};
   }
@@ -243,15 +265,92 @@ private:
     return found == outputsOf.end() ? std::span<const uint32_t>() : std::span<const uint32_t>(found->second);
   }
 
-  // Where region r writes value `v`, which it produces: a buffer of the caller if one can serve.
-  uint32_t place(uint32_t v, uint32_t r, uint32_t space) {
-    uint32_t chosen = none;
+  // The caller's own buffer where value `v` of region r can be written, or none.
+  uint32_t callersBuffer(uint32_t v, uint32_t r, uint32_t space) const {
     if (space == 0)
       for (const bool aliased : {true, false})
         for (uint32_t o : outputsFrom(v))
-          if (chosen == none && (plan->outputs[o]->alias >= 0) == aliased && (!aliased || mayOverwrite(o, r)))
-            chosen = outputBuffers[o];
-    return chosen != none ? chosen : addArena(space, *graph.values[v]->type);
+          if ((plan->outputs[o]->alias >= 0) == aliased && (!aliased || mayOverwrite(o, r)))
+            return outputBuffers[o];
+    return none;
+  }
+
+  // ---- Memory that is used again
+
+  // Value `v` in the memory of `buffer`, which has as many bytes.
+  uint32_t within(uint32_t buffer, uint32_t v, uint32_t space) {
+    const MortiseType &type = *graph.values[v]->type;
+    if (sameBufferType(*plan->buffers[buffer]->type, *typeOf(type)))
+      return buffer;
+    const uint32_t made = addArena(space, type);
+    plan->buffers[made]->shares = rootOf(buffer);
+    plan->version = 2;
+    return made;
+  }
+
+  // Donated memory is only as aligned as its own elements are.
+  bool isAlignedFor(const plan::BufferT &memory, uint32_t v) const {
+    return memory.kind == plan::BufferKind::Arena ||
+           dtypeBits(graph.values[v]->type->dtype) <= dtypeBits(memory.type->dtype);
+  }
+
+  // Region r is the last to need what `buffer` holds of value `v`, and its memory may hold something else then.
+  bool diesAt(uint32_t r, uint32_t v, uint32_t buffer) const {
+    if (lastReader[v] > static_cast<int64_t>(r) || (buffer == home[v] && !outputsFrom(v).empty()))
+      return false;
+    const plan::BufferT &memory = *plan->buffers[rootOf(buffer)];
+    return memory.kind == plan::BufferKind::Arena ||
+           (memory.kind == plan::BufferKind::Input && plan->inputs[memory.index]->donated);
+  }
+
+  // Region r's outputs that its plugin can write over inputs that die there: where, or none.
+  std::vector<uint32_t> inPlace(uint32_t r, const plan::RegionT &region, uint32_t space) {
+    const Region &cut = regions[r];
+    const MortiseGraph &view = cut.graph->view();
+    std::vector<uint32_t> chosen(cut.outputs.size(), none);
+    std::vector<bool> taken(cut.inputs.size());
+    for (size_t a = 0; a < view.alias_count; ++a)
+      taken[view.aliases[a]->input] = true;
+    const auto position = [](const std::vector<uint32_t> &list, uint32_t value) {
+      return static_cast<size_t>(std::lower_bound(list.begin(), list.end(), value) - list.begin());
+    };
+    for (const MortiseInPlace &pair : placement.regions[r].inPlace) {
+      const size_t from = position(cut.inputs, pair.input), to = position(cut.outputs, pair.output);
+      const uint32_t buffer = region.inputs[from];
+      if (taken[from] || chosen[to] != none || callersBuffer(pair.output, r, space) != none ||
+          !diesAt(r, pair.input, buffer) || !isAlignedFor(*plan->buffers[rootOf(buffer)], pair.output))
+        continue;
+      taken[from] = true;
+      chosen[to] = within(buffer, pair.output, space);
+      occupy(rootOf(buffer), pair.output);
+    }
+    return chosen;
+  }
+
+  // From region r on, donated memory of host space in which nothing lives any more can hold value `v`.
+  uint32_t donatedFor(uint32_t v, uint32_t r, uint32_t space) {
+    if (space != 0 || !outputsFrom(v).empty())
+      return none;
+    for (uint32_t i : donated)
+      if (neededUntil[i] < static_cast<int64_t>(r) && isAlignedFor(*plan->buffers[inputBuffers[i]], v) &&
+          equalBytes(*graph.inputs[i]->type, *graph.values[v]->type, graph.symbol_count)) {
+        occupy(inputBuffers[i], v);
+        return within(inputBuffers[i], v, space);
+      }
+    return none;
+  }
+  void occupy(uint32_t root, uint32_t v) {
+    if (plan->buffers[root]->kind == plan::BufferKind::Input)
+      neededUntil[plan->buffers[root]->index] = outputsFrom(v).empty() ? lastReader[v] : INT64_MAX;
+  }
+
+  // Where region r writes value `v`, which it produces.
+  uint32_t place(uint32_t v, uint32_t r, uint32_t space, uint32_t over) {
+    for (const uint32_t chosen : {callersBuffer(v, r, space), over})
+      if (chosen != none)
+        return chosen;
+    const uint32_t given = donatedFor(v, r, space);
+    return given != none ? given : addArena(space, *graph.values[v]->type);
   }
 
   void enqueue(uint32_t r) {
@@ -281,8 +380,11 @@ private:
     }
     for (uint32_t v : regions[r].inputs)
       region->inputs.push_back(in(v, space));
-    for (uint32_t v : regions[r].outputs)
-      region->outputs.push_back(home[v] = place(v, r, space));
+    const std::vector<uint32_t> over = inPlace(r, *region, space);
+    for (size_t i = 0; i < over.size(); ++i) {
+      const uint32_t v = regions[r].outputs[i];
+      region->outputs.push_back(home[v] = place(v, r, space, over[i]));
+    }
     for (size_t a = 0; a < view.alias_count; ++a)
       unite(*region, *view.aliases[a], regions[r], r, space);
 
@@ -334,7 +436,7 @@ private:
     for (uint32_t b = 0; b < plan->buffers.size(); ++b) {
       plan::BufferT &buffer = *plan->buffers[b];
       if (buffer.kind != plan::BufferKind::Arena || first[b] == none)
-        continue;
+        continue; // what shares memory is never touched itself
       buffer.first = first[b];
       buffer.last = last[b];
       if (graph.symbol_count)
@@ -378,9 +480,11 @@ private:
   const std::vector<Lost> &decomposed;
   std::shared_ptr<plan::PlanT> plan;
   std::vector<Region> regions;
-  std::vector<uint32_t> home;      // of a value: the buffer that its producer writes
-  std::vector<int64_t> lastReader; // of a value: the last region that reads it, or -1
-  std::vector<bool> overwritten;   // of an input: some output is written to it
+  std::vector<uint32_t> home;       // of a value: the buffer that its producer writes
+  std::vector<int64_t> lastReader;  // of a value: the last region that reads it, or -1
+  std::vector<uint32_t> donated;    // inputs
+  std::vector<bool> overwritten;    // of an input: some output is written to it
+  std::vector<int64_t> neededUntil; // of an input: the last region that reads what its memory holds
   std::vector<uint32_t> inputBuffers, outputBuffers;
   std::unordered_map<uint32_t, std::vector<uint32_t>> outputsOf; // value to the graph's outputs that it is
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> copies;      // value and space to buffer
@@ -408,8 +512,8 @@ Result<void> checkGraph(const MortiseGraph &graph) {
     if (input[alias.input] || output[alias.output])
       return Error{MORTISE_INVALID_ARGUMENT,
                    where + ", and one of them is aliased already; expected at most one alias for each"};
-    if (from.flags & MORTISE_VALUE_CONSTANT)
-      return Error{MORTISE_INVALID_ARGUMENT, where + ", which is constant; expected a state input"};
+    if (from.flags & (MORTISE_VALUE_CONSTANT | MORTISE_VALUE_DONATED))
+      return Error{MORTISE_INVALID_ARGUMENT, where + ", which is constant or donated; expected a state input"};
     if (!equalTypes(*from.type, *to.type, graph.symbol_count))
       return Error{MORTISE_INVALID_ARGUMENT,
                    where + ": expected equal types, found " + typeString(*to.type) + " and " + typeString(*from.type)};

@@ -18,6 +18,9 @@ Result<void> checkGraph(const MortiseGraph &graph);
 //  works on a
 //    copy, and the copy goes back at the end.
 //  - An output that is an input, a literal or another output's value is a copy.
+//  - An output that the region's plugin can write over one of its inputs takes that input's memory, where nobody reads
+//  it later and it is the arena's or
+//    a donated input's. What else has as many bytes as a donated input lies there once the input is read.
 //  - Everything else lies in the arena of its memory space, and crosses spaces by copies.
 // Errors: those of checkGraph, and of cutting out regions.
 Result<std::shared_ptr<const plan::PlanT>> writePlan(const MortiseGraph &graph, const Placement &placement,

@@ -3,6 +3,7 @@
 
 #include "Symbols.h"
 
+#include <mortise/graph.hpp>
 #include <mortise/portable/Graph.h>
 #include <mortise/runtime/Call.h>
 
@@ -10,6 +11,8 @@
 #include <cmath>
 #include <mutex>
 #include <optional>
+#include <set>
+#include <unordered_map>
 
 namespace mortise::passes {
 namespace {
@@ -19,7 +22,8 @@ constexpr const char *reasonNames[] = {"unknown", "op",    "dtype",  "rank",   "
 
 // What one plugin says. A plugin may call from threads of its own.
 struct Sink {
-  const MortiseGraph &graph;
+  const MortiseGraph &graph; // as the plugin sees it
+  const MortiseGraph &whole; // with its symbols
   const NodeGraph &nodes;
   uint32_t target;
   uint32_t opset; // the plugin's
@@ -78,7 +82,66 @@ struct Sink {
                           std::to_string(graph.nodes[node]->since));
     if (!nodes.convex(copy.nodes))
       return reject(copy.nodes, "its nodes are not convex: a path leaves the set and comes back");
+    if (candidate->struct_size >= offsetof(MortiseCandidate, in_place_count) + sizeof candidate->in_place_count)
+      if (const std::string wrong = takePairs(*candidate, copy); !wrong.empty())
+        return reject(copy.nodes, wrong);
     out.candidates.push_back(std::move(copy));
+  }
+
+  // Says what is wrong with the candidate's pairs; "" when nothing is.
+  std::string takePairs(const MortiseCandidate &candidate, Candidate &into) const {
+    if (candidate.in_place_count == 0)
+      return "";
+    if (!candidate.in_place)
+      return "it counts pairs to run in place and has none";
+    if (candidate.in_place_count > size_t{graph.value_count} * 8)
+      return "it has " + std::to_string(candidate.in_place_count) + " pairs to run in place, more than 8 per value";
+    std::unordered_map<uint32_t, uint32_t> uses; // of a value, in the region
+    for (uint32_t node : into.nodes)
+      for (size_t i = 0; i < graph.nodes[node]->operand_count; ++i)
+        if (const MortiseValue *operand = graph.nodes[node]->operands[i])
+          ++uses[operand->index];
+    std::set<std::pair<uint32_t, uint32_t>> known;
+    for (size_t i = 0; i < candidate.in_place_count; ++i) {
+      const MortiseInPlace pair = candidate.in_place[i];
+      if (std::string wrong = checkPair(pair, into.nodes, uses); !wrong.empty())
+        return "its output " + std::to_string(pair.output) + " cannot be written over value " +
+               std::to_string(pair.input) + ": " + wrong;
+      if (!known.emplace(pair.input, pair.output).second)
+        return "it lists output " + std::to_string(pair.output) + " over value " + std::to_string(pair.input) +
+               " twice";
+      // Equal for the numbers that the plugin was shown need not be equal for all.
+      if (equalBytes(*whole.values[pair.input]->type, *whole.values[pair.output]->type, whole.symbol_count))
+        into.inPlace.push_back(pair);
+    }
+    return "";
+  }
+
+  std::string checkPair(MortiseInPlace pair, const std::vector<uint32_t> &region,
+                        const std::unordered_map<uint32_t, uint32_t> &uses) const {
+    if (pair.input >= graph.value_count || pair.output >= graph.value_count)
+      return "the graph has " + std::to_string(graph.value_count) + " values";
+    const MortiseValue &input = *graph.values[pair.input], &output = *graph.values[pair.output];
+    const auto isInside = [&](const MortiseValue &value) {
+      return value.producer && std::binary_search(region.begin(), region.end(), value.producer->index);
+    };
+    const auto usesInside = [&](uint32_t value) {
+      const auto found = uses.find(value);
+      return found == uses.end() ? 0 : found->second;
+    };
+    if (!usesInside(pair.input) || isInside(input))
+      return "expected a value that the region reads from outside";
+    if (!isInside(output) || output.use_count <= usesInside(pair.output))
+      return "expected a value that the region produces and others use";
+    if (input.flags & (MORTISE_VALUE_CONSTANT | MORTISE_VALUE_STATE))
+      return "the latter is constant or state; a state is overwritten through an alias";
+    for (size_t a = 0; a < graph.alias_count; ++a)
+      if (graph.outputs[graph.aliases[a]->output] == &output || graph.inputs[graph.aliases[a]->input] == &input)
+        return "one of them is aliased already";
+    if (!equalBytes(*input.type, *output.type, graph.symbol_count))
+      return "expected as many bytes for all values of the symbols, found " + typeString(*output.type) + " over " +
+             typeString(*input.type);
+    return "";
   }
 
   void refuseNode(uint32_t node, int32_t reason, const char *detail) {
@@ -91,10 +154,10 @@ struct Sink {
   }
 };
 
-void ask(const MortiseGraph &graph, const NodeGraph &nodes, const std::vector<Target> &targets, uint32_t t,
-         const std::string &specialised, Proposals &result) {
+void ask(const MortiseGraph &graph, const MortiseGraph &whole, const NodeGraph &nodes,
+         const std::vector<Target> &targets, uint32_t t, const std::string &specialised, Proposals &result) {
   const runtime::Plugin &plugin = *targets[t].device->plugin;
-  Sink sink{graph, nodes, t, plugin.table->opset, plugin.seesSymbols(), result, specialised, {}};
+  Sink sink{graph, whole, nodes, t, plugin.table->opset, plugin.seesSymbols(), result, specialised, {}};
   std::vector<MortiseOption> options;
   for (const runtime::Setting &setting : targets[t].options)
     options.push_back({setting.key.c_str(), setting.value.c_str()});
@@ -124,7 +187,7 @@ public:
     if (!copy)
       copy = specialise(graph, representativeValues(graph));
     if (*copy)
-      return passes::ask((**copy)->view(), nodes, targets, t, reason, result);
+      return passes::ask((**copy)->view(), graph, nodes, targets, t, reason, result);
     for (uint32_t node = 0; node < graph.node_count; ++node)
       if (!isLiteral(*graph.nodes[node]))
         result.refusals.push_back({node, t, MORTISE_REASON_NEEDS_STATIC,
@@ -167,7 +230,7 @@ Proposals propose(const MortiseGraph &graph, const std::vector<Target> &targets)
     const runtime::Plugin &plugin = *targets[t].device->plugin;
     const size_t candidates = result.candidates.size(), refusals = result.refusals.size();
     if (graph.symbol_count == 0 || plugin.seesSymbols())
-      ask(graph, nodes, targets, t, "", result);
+      ask(graph, graph, nodes, targets, t, "", result);
     if (graph.symbol_count == 0)
       continue;
     const std::string reason = wantsNumbers(result, candidates, refusals, plugin);

@@ -22,7 +22,8 @@ struct Candidate {
   std::string lowering;
   std::vector<uint32_t> nodes; // ascending
   double costNs = 0, bytes = 0, flops = 0;
-  std::string specialised; // why its kernel wants numbers for the symbols; "" when it does not
+  std::string specialised;               // why its kernel wants numbers for the symbols; "" when it does not
+  std::vector<MortiseInPlace> inPlace{}; // as the plugin promised, in values of the graph
 };
 
 struct Refusal {
@@ -35,7 +36,7 @@ struct Refusal {
 const char *reasonName(int32_t reason); // "op", "dtype", ...; "unknown" outside the table
 
 struct Proposals {
-  std::vector<Candidate> candidates; // valid: in range, ascending, convex, cost finite and >= 0
+  std::vector<Candidate> candidates; // valid: in range, ascending, convex, cost finite and >= 0, pairs as plugin.h says
   std::vector<Refusal> refusals;     // the plugins' own, and ours of what did not validate
 };
 

@@ -21,6 +21,16 @@ bool holds(const MortiseGuard &guard, std::span<const int64_t> values) {
   return value && (guard.relation == MORTISE_RELATION_ZERO ? *value == 0 : *value >= 0);
 }
 
+Dim bitsOf(const MortiseType &type, size_t symbolCount) {
+  Dim bits(static_cast<int64_t>(dtypeBits(type.dtype)));
+  for (int32_t i = 0; i < type.rank; ++i) {
+    const Result<Dim> extent =
+        type.dims[i] != MORTISE_DYNAMIC ? Result<Dim>(Dim(type.dims[i])) : Dim::from(type.dim_exprs[i], symbolCount);
+    bits = extent ? bits * *extent : Dim::invalid();
+  }
+  return bits;
+}
+
 } // namespace
 
 std::vector<int64_t> representativeValues(const MortiseGraph &graph) {
@@ -58,6 +68,15 @@ bool equalTypes(const MortiseType &a, const MortiseType &b, size_t symbolCount) 
         return false;
     }
   return true;
+}
+
+bool equalBytes(const MortiseType &a, const MortiseType &b, size_t symbolCount) {
+  if (a.dtype == b.dtype && equalTypes(a, b, symbolCount))
+    return true;
+  if (isStatic(a) && isStatic(b))
+    return byteSize(a) == byteSize(b);
+  const Dim left = bitsOf(a, symbolCount), right = bitsOf(b, symbolCount);
+  return left.isValid() && right.isValid() && left == right;
 }
 
 Result<std::vector<SymbolSource>> symbolSources(const MortiseGraph &graph) {

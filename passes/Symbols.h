@@ -18,6 +18,7 @@ std::vector<int64_t> representativeValues(const MortiseGraph &graph);
 double bytesAt(const MortiseType &type, std::span<const int64_t> values);
 
 bool equalTypes(const MortiseType &a, const MortiseType &b, size_t symbolCount);
+bool equalBytes(const MortiseType &a, const MortiseType &b, size_t symbolCount); // for all values of the symbols
 
 struct SymbolSource {
   uint32_t input, dimension;

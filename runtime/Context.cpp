@@ -155,7 +155,7 @@ Result<void> Context::execute(const Bound &bound, const Ready &ready, const void
   for (uint32_t number : layout.callBuffers) {
     const plan::BufferT &buffer = *plan.buffers[number];
     if (buffer.kind == BufferKind::Input)
-      address[number] = const_cast<void *>(inputs[buffer.index]); // written only where an output aliases it
+      address[number] = const_cast<void *>(inputs[buffer.index]); // written only as checkPlan allows
     else if (const int64_t alias = plan.outputs[buffer.index]->alias; alias >= 0)
       address[number] = const_cast<void *>(inputs[alias]);
     else

@@ -115,7 +115,7 @@ private:
     const MortiseGraph &graph = layout.regions[region].graph->view();
     uint32_t &count = outputs ? layout.outputSlots : layout.inputSlots;
     for (size_t i = 0; i < buffers.size(); ++i) {
-      const uint32_t slot = count++, buffer = buffers[i];
+      const uint32_t slot = count++, buffer = memoryOf(plan, buffers[i]);
       if (!outputs && (graph.inputs[i]->flags & MORTISE_VALUE_CONSTANT))
         continue; // bound, not passed
       const plan::BufferT &described = *plan.buffers[buffer];
@@ -156,12 +156,13 @@ private:
       if (auto added = addSlots(region.outputs, true, enqueue->region); !added)
         return added;
     } else if (const auto *copy = step.instruction.AsCopy()) {
-      const Device *from = home(copy->source), *to = home(copy->target);
+      const uint32_t source = memoryOf(plan, copy->source), target = memoryOf(plan, copy->target);
+      const Device *from = home(source), *to = home(target);
       if (from && to)
         return Error{MORTISE_UNSUPPORTED,
                      "plan: a copy from one device's memory to another's has to go through the host; compile again"};
-      operation.source = copy->source;
-      operation.target = copy->target;
+      operation.source = source;
+      operation.target = target;
       operation.device = from ? from : to;
       operation.toDevice = to != nullptr;
     }

@@ -60,9 +60,27 @@ bool isSoundType(const PlanT &plan, const std::unique_ptr<plan::TensorTypeT> &ty
   return at == type->steps.size();
 }
 
+// Equal sizes of symbolic types are checked for the values of each call: Shape::make.
+Result<void> checkSharing(const PlanT &plan, const BufferT &buffer, const std::string &which) {
+  const BufferT *root = buffer.shares < plan.buffers.size() ? plan.buffers[buffer.shares].get() : nullptr;
+  if (!root || root->shares != ownMemory || !isSoundType(plan, root->type))
+    return corrupt(which + " shares the memory of a buffer that is not there or has none of its own");
+  const bool isDonated = root->kind == BufferKind::Input && root->index < plan.inputs.size() &&
+                         plan.inputs[root->index]->donated && buffer.space == 0 &&
+                         dtypeBits(buffer.type->dtype) <= dtypeBits(root->type->dtype); // so that it is aligned
+  if (!isDonated && !(root->kind == BufferKind::Arena && root->space == buffer.space))
+    return corrupt(which + " shares the memory of buffer " + std::to_string(buffer.shares) +
+                   ", which is neither its arena's nor a donated input's of as large elements");
+  if (isStaticType(*buffer.type) && isStaticType(*root->type) && denseBytes(*buffer.type) != denseBytes(*root->type))
+    return corrupt(which + " shares memory of another size");
+  return {};
+}
+
 Result<void> checkBuffer(const PlanT &plan, const BufferT &buffer, const std::string &which) {
   if (!isSoundType(plan, buffer.type))
     return corrupt(which + " has no sound type");
+  if (buffer.shares != ownMemory && (buffer.kind != BufferKind::Arena || plan.version < 2))
+    return corrupt(which + " shares memory, and only an arena's of version 2 may");
   switch (buffer.kind) {
   case BufferKind::Input:
     if (buffer.index >= plan.inputs.size() || !sameType(*buffer.type, *plan.inputs[buffer.index]->type))
@@ -75,6 +93,8 @@ Result<void> checkBuffer(const PlanT &plan, const BufferT &buffer, const std::st
   case BufferKind::Arena:
     if (buffer.space >= plan.spaces.size())
       return corrupt(which + " lies in a memory space that is not there");
+    if (buffer.shares != ownMemory)
+      return checkSharing(plan, buffer, which);
     if (plan.symbols.empty() && (buffer.offset > plan.spaces[buffer.space]->bytes ||
                                  *denseBytes(*buffer.type) > plan.spaces[buffer.space]->bytes - buffer.offset))
       return corrupt(which + " reaches past its arena");
@@ -95,6 +115,8 @@ Result<void> checkSignature(const PlanT &plan) {
     if (!plan.inputs[i] || !isSoundType(plan, plan.inputs[i]->type) ||
         (plan.inputs[i]->constant && !isStaticType(*plan.inputs[i]->type)))
       return corrupt(numbered("input", i) + " has no sound type");
+    else if (plan.inputs[i]->donated && (plan.inputs[i]->constant || plan.inputs[i]->state || plan.version < 2))
+      return corrupt(numbered("input", i) + " is donated and also constant or state, or the plan is of version 1");
   for (size_t i = 0; i < plan.outputs.size(); ++i) {
     const auto &output = plan.outputs[i];
     if (!output || !isSoundType(plan, output->type))
@@ -102,7 +124,8 @@ Result<void> checkSignature(const PlanT &plan) {
     if (output->alias < 0)
       continue;
     if (static_cast<uint64_t>(output->alias) >= plan.inputs.size() ||
-        !sameType(*output->type, *plan.inputs[output->alias]->type) || plan.inputs[output->alias]->constant)
+        !sameType(*output->type, *plan.inputs[output->alias]->type) || plan.inputs[output->alias]->constant ||
+        plan.inputs[output->alias]->donated)
       return corrupt(numbered("output", i) + " aliases what is no input of its type");
   }
   return {};
@@ -130,18 +153,18 @@ Result<void> checkSymbols(const PlanT &plan) {
   return {};
 }
 
-// Notes what a step writes; inputs may be written only where an output aliases them or they are state.
+// Notes what a step writes; inputs may be written only where an output aliases them, or they are state or donated.
 struct Writes {
   const PlanT &plan;
   std::vector<bool> outputs = std::vector<bool>(plan.outputs.size());
 
   Result<void> note(uint32_t number, const std::string &which) {
-    const BufferT &buffer = *plan.buffers[number];
+    const BufferT &buffer = *plan.buffers[memoryOf(plan, number)];
     if (buffer.kind == BufferKind::Output)
       outputs[buffer.index] = true;
     if (buffer.kind == BufferKind::Literal)
       return corrupt(which + " writes to a literal");
-    if (buffer.kind == BufferKind::Input && !plan.inputs[buffer.index]->state &&
+    if (buffer.kind == BufferKind::Input && !plan.inputs[buffer.index]->state && !plan.inputs[buffer.index]->donated &&
         std::none_of(plan.outputs.begin(), plan.outputs.end(),
                      [&](const auto &output) { return output->alias == int64_t{buffer.index}; }))
       return corrupt(which + " writes to input " + std::to_string(buffer.index) + ", which no output aliases");
@@ -151,7 +174,7 @@ struct Writes {
 
 // The runtime lays out the arenas of plans with symbols by lifetime.
 Result<void> checkLifetime(const PlanT &plan, uint32_t number, uint32_t step, const std::string &which) {
-  const BufferT &buffer = *plan.buffers[number];
+  const BufferT &buffer = *plan.buffers[memoryOf(plan, number)];
   if (!plan.symbols.empty() && buffer.kind == BufferKind::Arena && (step < buffer.first || step > buffer.last))
     return corrupt(which + " uses buffer " + std::to_string(number) + " outside its lifetime");
   return {};
@@ -211,6 +234,10 @@ std::string typeText(int32_t dtype, std::span<const int64_t> dims) {
   for (size_t i = 0; i < dims.size(); ++i)
     text += (i ? ", " : "") + std::to_string(dims[i]);
   return text + "]";
+}
+
+uint32_t memoryOf(const PlanT &plan, uint32_t buffer) {
+  return plan.buffers[buffer]->shares == ownMemory ? buffer : plan.buffers[buffer]->shares;
 }
 
 Result<void> checkPlan(const PlanT &plan) {

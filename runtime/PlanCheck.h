@@ -17,6 +17,9 @@ inline std::optional<uint64_t> denseBytes(const plan::TensorTypeT &type) { retur
 inline bool isStaticType(const plan::TensorTypeT &type) { return type.step_counts.empty(); }
 std::string typeText(int32_t dtype, std::span<const int64_t> dims); // "f32[2, 16]"
 
+inline constexpr uint32_t ownMemory = UINT32_MAX;            // in BufferT::shares
+uint32_t memoryOf(const plan::PlanT &plan, uint32_t buffer); // the buffer in whose memory it lies: most often itself
+
 // Everything inside the plan: numbers in range, sizes, types of what refers to each other, every output written.
 // Errors: MORTISE_CORRUPT, MORTISE_VERSION_MISMATCH.
 Result<void> checkPlan(const plan::PlanT &plan);

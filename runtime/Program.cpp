@@ -59,6 +59,7 @@ struct Program::Impl {
   Result<void> readValues(std::span<const Tensor> tensors, std::span<int64_t> values) const;
   Result<void> checkNewValues(std::span<const Tensor> tensors, std::span<const int64_t> values) const;
   Result<void> checkInputs(std::span<const Tensor> tensors, const Shape &shape, Context &context) const;
+  Result<void> checkDonated(const Shape &shape, const Context &context) const;
   Result<void> checkOutputs(std::span<const Tensor> tensors, std::span<const Tensor> inputs, const Shape &shape,
                             Context &context) const;
   Result<void> runChecked(std::span<const Tensor> inputs, std::span<const Tensor> outputs, bool profile);
@@ -266,6 +267,20 @@ Result<void> Program::Impl::checkInputs(std::span<const Tensor> tensors, const S
   return {};
 }
 
+// What a donated input's memory holds afterwards is nobody's, so nobody else may read it.
+Result<void> Program::Impl::checkDonated(const Shape &shape, const Context &context) const {
+  const auto &inputs = layout->plan->inputs;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    for (size_t j = 0; inputs[i]->donated && j < inputs.size(); ++j)
+      if (i != j && !inputs[j]->constant &&
+          overlaps(context.inputPointers[i], shape.inputs[i].bytes, context.inputPointers[j], shape.inputs[j].bytes))
+        return Error{MORTISE_INVALID_ARGUMENT,
+                     shape.inputs[i].role +
+                         ": expected memory of its own, because it is donated, found it to overlap " +
+                         shape.inputs[j].role + "; pass a copy"};
+  return {};
+}
+
 Result<void> Program::Impl::checkOutputs(std::span<const Tensor> tensors, std::span<const Tensor> inputs,
                                          const Shape &shape, Context &context) const {
   const auto &specs = shape.outputs;
@@ -317,6 +332,8 @@ Result<void> Program::Impl::runChecked(std::span<const Tensor> inputs, std::span
   Context &context = *place->context;
   const Ready &ready = *place->ready;
   if (auto checked = checkInputs(inputs, ready.shape, context); !checked)
+    return checked;
+  if (auto checked = checkDonated(ready.shape, context); !checked)
     return checked;
   if (auto checked = checkOutputs(outputs, inputs, ready.shape, context); !checked)
     return checked;

@@ -186,6 +186,12 @@ Result<Shape> Shape::make(const Layout &layout, std::span<const int64_t> values)
     shape.bytes.push_back(*bytes);
     shape.offsets[i] = buffer.offset;
   }
+  for (uint32_t i = 0; i < plan.buffers.size(); ++i)
+    if (const uint32_t root = memoryOf(plan, i); shape.bytes[i] != shape.bytes[root])
+      return Error{MORTISE_CORRUPT, "malformed plan: buffer " + std::to_string(i) + " shares memory of " +
+                                        std::to_string(shape.bytes[root]) + " bytes and needs " +
+                                        std::to_string(shape.bytes[i]) + " for " + valuesText(plan, values) +
+                                        "; compile again"};
   for (uint32_t s = 0; s < layout.spaces.size(); ++s) {
     if (plan.symbols.empty()) {
       shape.arenas.push_back(plan.spaces[s]->bytes);
@@ -193,8 +199,8 @@ Result<Shape> Shape::make(const Layout &layout, std::span<const int64_t> values)
     }
     std::vector<ArenaBlock> blocks;
     std::vector<size_t> which;
-    for (size_t i = 0; i < plan.buffers.size(); ++i)
-      if (plan.buffers[i]->kind == BufferKind::Arena && plan.buffers[i]->space == s) {
+    for (uint32_t i = 0; i < plan.buffers.size(); ++i)
+      if (plan.buffers[i]->kind == BufferKind::Arena && plan.buffers[i]->space == s && memoryOf(plan, i) == i) {
         blocks.push_back({shape.bytes[i], plan.buffers[i]->first, plan.buffers[i]->last, 0});
         which.push_back(i);
       }

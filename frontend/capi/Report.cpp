@@ -66,7 +66,8 @@ std::string reportJson(const MortiseProgram &handle) {
     inputs.push_back({{"name", input->name},
                       {"type", runtime::typeText(plan, *input->type)},
                       {"constant", input->constant},
-                      {"state", input->state}});
+                      {"state", input->state},
+                      {"donated", input->donated}});
   Json symbols = Json::array(), guards = Json::array();
   for (const auto &symbol : plan.symbols)
     symbols.push_back({{"name", symbol->name},

@@ -2,6 +2,7 @@
 // Status, sessions, and builders.
 #include "Handles.h"
 
+#include <bit>
 #include <cstdlib>
 
 using namespace mortise;
@@ -91,10 +92,12 @@ MortiseStatus *mortise_builder_input(MortiseBuilder *builder, const char *name, 
     const std::string label = name ? name : "";
     if (Result<void> checked = checkType(type, "input " + label); !checked)
       return checked;
-    constexpr uint32_t known = MORTISE_VALUE_CONSTANT | MORTISE_VALUE_STATE;
-    if ((flags & ~known) || flags == known)
-      return invalid("input " + label + ": expected flags 0, MORTISE_VALUE_CONSTANT or MORTISE_VALUE_STATE, found " +
-                     std::to_string(flags));
+    constexpr uint32_t known = MORTISE_VALUE_CONSTANT | MORTISE_VALUE_STATE | MORTISE_VALUE_DONATED;
+    if ((flags & ~known) || std::popcount(flags) > 1)
+      return invalid(
+          "input " + label +
+          ": expected flags 0, MORTISE_VALUE_CONSTANT, MORTISE_VALUE_STATE or MORTISE_VALUE_DONATED, found " +
+          std::to_string(flags));
     Result<ir::ValueId> added = builder->graph().builder().addInput(label, *type, flags);
     if (!added)
       return added.error();

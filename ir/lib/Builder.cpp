@@ -13,6 +13,7 @@
 #include <mlir/IR/OwningOpRef.h>
 #include <mlir/IR/Verifier.h>
 
+#include <bit>
 #include <deque>
 
 using namespace mlir;
@@ -195,10 +196,14 @@ Result<ValueId> Builder::addInput(std::string_view name, const MortiseType &type
     return Impl::finished;
   size_t number = impl->inputAttributes.size();
   std::string what = "input " + std::to_string(number) + ", '" + std::string(name) + "'";
-  if (flags & ~static_cast<uint32_t>(MORTISE_VALUE_CONSTANT | MORTISE_VALUE_STATE))
+  constexpr uint32_t known = MORTISE_VALUE_CONSTANT | MORTISE_VALUE_STATE | MORTISE_VALUE_DONATED;
+  if (flags & ~known)
     return invalid(what + ": flags " + std::to_string(flags) + " has bits that are no MortiseValueFlag");
-  if (flags == (MORTISE_VALUE_CONSTANT | MORTISE_VALUE_STATE))
-    return invalid(what + ": is both constant and state; state is written, constants never are");
+  if (std::popcount(flags) > 1)
+    return invalid(what +
+                   ": expected one of constant (never written), state (written by an output) and donated "
+                   "(holds anything afterwards), found flags " +
+                   std::to_string(flags));
   Result<RankedTensorType> tensor = typeFrom(type, what, impl->table(), impl->context);
   if (!tensor)
     return tensor.error();
@@ -210,6 +215,8 @@ Result<ValueId> Builder::addInput(std::string_view name, const MortiseType &type
     attributes.set("mortise.constant", unit);
   if (flags & MORTISE_VALUE_STATE)
     attributes.set("mortise.state", unit);
+  if (flags & MORTISE_VALUE_DONATED)
+    attributes.set("mortise.donated", unit);
   impl->inputAttributes.push_back(attributes);
   return impl->add(impl->function.front().addArgument(*tensor, UnknownLoc::get(impl->context)));
 }
@@ -408,6 +415,9 @@ Result<void> Builder::addOutput(ValueId id, int64_t aliasInput) {
                      ir::text((*value).getType()) + ", not " + ir::text(input.getType()));
     if (attributes.get("mortise.constant"))
       return invalid(what + " is written to input " + std::to_string(aliasInput) + ", which is constant");
+    if (attributes.get("mortise.donated"))
+      return invalid(what + " is written to input " + std::to_string(aliasInput) +
+                     ", which is donated: its memory holds anything afterwards; make it state");
     for (auto &other : impl->outputs)
       if (other.second == aliasInput)
         return invalid(what + " is written to input " + std::to_string(aliasInput) + ", as another output is");

@@ -183,7 +183,8 @@ Result<void> View::addInputs() {
       continue;
     }
     uint32_t flags = (function.getArgAttr(i, "mortise.constant") ? MORTISE_VALUE_CONSTANT : 0) |
-                     (function.getArgAttr(i, "mortise.state") ? MORTISE_VALUE_STATE : 0);
+                     (function.getArgAttr(i, "mortise.state") ? MORTISE_VALUE_STATE : 0) |
+                     (function.getArgAttr(i, "mortise.donated") ? MORTISE_VALUE_DONATED : 0);
     auto label = function.getArgAttrOfType<StringAttr>(i, "mortise.name");
     if (Result<void> added = addValue(argument, nullptr, i, flags, label ? label.getValue() : ""); !added)
       return added;

@@ -365,8 +365,10 @@ private:
       if (from->type() >= out.types.size())
         return corrupt("value " + num(i) + " has type " + num(from->type()) + " of " + num(out.types.size()));
       value.type = &out.types[from->type()];
-      if (value.flags & ~uint32_t(MORTISE_VALUE_CONSTANT | MORTISE_VALUE_STATE))
+      if (value.flags & ~uint32_t(MORTISE_VALUE_CONSTANT | MORTISE_VALUE_STATE | MORTISE_VALUE_DONATED))
         return corrupt("value " + num(i) + " has the unknown flags " + num(value.flags));
+      if ((value.flags & MORTISE_VALUE_DONATED) && (value.flags != MORTISE_VALUE_DONATED || in->version() < 2))
+        return corrupt("value " + num(i) + " is donated and also constant or state, or the format is of version 1");
       if (!text(from->name(), portable::maxName, value.name))
         return false;
       out.valueLists[nextList++] = &value;
@@ -532,6 +534,8 @@ private:
         return corrupt("an input or an output is aliased twice");
       if (out.graph.inputs[from->input()]->flags & MORTISE_VALUE_CONSTANT)
         return corrupt("input " + num(from->input()) + " is constant and yet written by an output");
+      if (out.graph.inputs[from->input()]->flags & MORTISE_VALUE_DONATED)
+        return corrupt("input " + num(from->input()) + " is donated and yet written by an output");
       inputs[from->input()] = outputs[from->output()] = true;
       // Types stand once each, so that equal ones have one address.
       if (out.graph.inputs[from->input()]->type != out.graph.outputs[from->output()]->type)

@@ -33,6 +33,7 @@ bool Rebuild::copyGraph(const MortiseGraph &from, MortiseGraph &to, size_t depth
   Scope inner{&from, {}}, *outer = std::exchange(scope, &inner);
   for (size_t i = 0; i < from.value_count; ++i) {
     MortiseValue &value = values.emplace_back(shallow(*from.values[i]));
+    value.flags = changeFlags(value.flags);
     if (!changeType(value.type))
       return false;
     inner.values.push_back(&value);

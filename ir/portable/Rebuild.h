@@ -37,6 +37,7 @@ protected:
 
   // What to change. On false `error` is set.
   virtual bool changeType(const MortiseType *& /*type*/) { return true; }
+  virtual uint32_t changeFlags(uint32_t flags) { return flags; } // of a value
   // `drafts` holds one, which is as `node`; it may become several. Nodes of bodies come before the one they belong to.
   virtual bool changeNode(const MortiseNode & /*node*/, std::vector<Draft> & /*drafts*/) { return true; }
   // The copy of the graph or of a body.

@@ -105,6 +105,7 @@ private:
 
   void addValue(uint32_t index) {
     MortiseValue value = *whole.values[index];
+    value.flags &= ~uint32_t(MORTISE_VALUE_DONATED);
     local[index] = value.index = static_cast<uint32_t>(values.size());
     values.push_back(value);
   }

@@ -185,7 +185,7 @@ protected:
 
 private:
   // `from`: the opset that the draft is right for.
-  bool bringUp(Draft draft, const MortiseNode &node, uint32_t from, std::vector<Draft> &result) {
+  bool bringUp(Draft &draft, const MortiseNode &node, uint32_t from, std::vector<Draft> &result) {
     if (const OpRetired *retired = opset.findRetired(draft.op); retired && retired->retired > from)
       return replace(*retired, draft, node, result);
     const Op *op = opset.find(draft.op);
@@ -214,7 +214,8 @@ private:
       Draft next;
       next.op = replacement.op;
       next.results = last ? draft.results : std::vector<const MortiseValue *>{newValue(replacement.type)};
-      next.bodies = last ? draft.bodies : next.bodies;
+      if (last)
+        next.bodies = draft.bodies;
       results.push_back(next.results.front());
       for (const Replacement::Operand &operand : replacement.operands)
         next.operands.push_back(operand.earlier >= 0 ? results.at(static_cast<size_t>(operand.earlier))
@@ -222,7 +223,7 @@ private:
       next.attributes = replacement.kept;
       for (const auto &[name, value] : replacement.attributes)
         next.attributes.push_back(make(name, value));
-      if (!bringUp(std::move(next), node, retired.retired, result))
+      if (!bringUp(next, node, retired.retired, result))
         return false;
     }
     return true;
@@ -256,6 +257,10 @@ protected:
       if (!fits(node, op, *attribute))
         return false;
     return true;
+  }
+  // A permission, so that nothing is lost without it.
+  uint32_t changeFlags(uint32_t flags) override {
+    return newestFormat < 2 ? flags & ~uint32_t(MORTISE_VALUE_DONATED) : flags;
   }
   void changeGraph(MortiseGraph &graph) override { graph.opset = std::min(newestOpset, opset.newest); }
 

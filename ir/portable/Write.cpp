@@ -70,6 +70,7 @@ private:
     parts.values.reserve(graph.value_count);
     for (const MortiseValue *value : view(graph.values, graph.value_count)) {
       uint32_t type = typeIndex(*value->type);
+      newer |= (value->flags & MORTISE_VALUE_DONATED) != 0;
       parts.values.push_back(portable::CreateValue(builder, type, value->flags, text(value->name)));
     }
     parts.nodes.reserve(graph.node_count);

@@ -112,8 +112,10 @@ const MortiseGraph &GraphMaker::view() {
   return graph;
 }
 
-void Offer::add(std::vector<uint32_t> nodes, double cost, const char *lowering) const {
-  MortiseCandidate candidate{sizeof candidate, nullptr, lowering, nodes.data(), nodes.size(), cost, 0, 0};
+void Offer::add(std::vector<uint32_t> nodes, double cost, const char *lowering,
+                std::vector<MortiseInPlace> inPlace) const {
+  MortiseCandidate candidate{sizeof candidate, nullptr,       lowering, nodes.data(), nodes.size(), cost, 0, 0,
+                             inPlace.data(),   inPlace.size()};
   args.add(args.sink, &candidate);
 }
 

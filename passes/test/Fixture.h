@@ -16,7 +16,8 @@ public:
   // From here on values are f32[n] for a symbol n, not f32[16].
   void symbolic(int64_t min = 0, int64_t max = INT64_MAX, int64_t divisor = 1);
   void guard(std::vector<MortiseExprStep> steps, MortiseRelation relation);
-  void since(uint32_t opset) { nodes.back()->node.since = opset; } // of the last node
+  void retype(uint32_t value, const MortiseType &type) { values[value]->type = &type; } // which lives as long as this
+  void since(uint32_t opset) { nodes.back()->node.since = opset; }                      // of the last node
   uint32_t input(uint32_t flags = 0) { return value(nullptr, inputs.size(), flags, &inputs); }
   uint32_t node(const char *op, std::initializer_list<uint32_t> operands); // one result of type f32[16]
   uint32_t literal();
@@ -58,7 +59,8 @@ private:
 
 struct Offer { // what a plugin hears and answers with
   const MortiseProposeArgs &args;
-  void add(std::vector<uint32_t> nodes, double cost, const char *lowering = "fake.region") const;
+  void add(std::vector<uint32_t> nodes, double cost, const char *lowering = "fake.region",
+           std::vector<MortiseInPlace> inPlace = {}) const;
   void refuse(uint32_t node, int32_t reason, const char *detail) const { args.refuse(args.sink, node, reason, detail); }
   const MortiseGraph &graph() const { return *args.graph; }
 };

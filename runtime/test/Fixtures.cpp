@@ -109,6 +109,21 @@ uint32_t PlanMaker::input(bool constant, bool state) {
   return made;
 }
 
+uint32_t PlanMaker::donated() {
+  const uint32_t made = input();
+  plan->inputs.back()->donated = true;
+  plan->version = 2;
+  return made;
+}
+
+uint32_t PlanMaker::within(uint32_t root, int32_t dtype, std::vector<Dim> own) {
+  const uint32_t made = buffer(plan::BufferKind::Arena, 0, own);
+  plan->buffers[made]->type->dtype = dtype;
+  plan->buffers[made]->shares = root;
+  plan->version = 2;
+  return made;
+}
+
 uint32_t PlanMaker::input(const std::vector<Dim> &extents) {
   auto made = std::make_unique<plan::InputT>();
   made->name = "x" + std::to_string(plan->inputs.size());

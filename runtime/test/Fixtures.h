@@ -43,6 +43,9 @@ public:
   explicit PlanMaker(std::vector<Dim> extents, const std::vector<std::pair<std::string, SymbolRange>> &symbols);
 
   uint32_t input(bool constant = false, bool state = false);
+  uint32_t donated(); // an input that may be overwritten
+  uint32_t within(uint32_t buffer, int32_t dtype,
+                  std::vector<Dim> extents);       // an arena buffer that shares another's memory
   uint32_t input(const std::vector<Dim> &extents); // of its own shape, for nobody to use
   void guard(const Dim &dim, MortiseRelation relation, const std::string &reason);
   uint32_t output(int64_t alias = -1);

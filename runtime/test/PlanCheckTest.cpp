@@ -60,6 +60,62 @@ TEST(PlanCheck, RefusesDamage) {
   }
 }
 
+// y = x + 1 over x, which is donated; z from an arena buffer whose memory a third buffer shares.
+PlanMaker inPlace() {
+  PlanMaker maker({4, 4});
+  const uint32_t x = maker.donated(), y = maker.output(), between = maker.arena(),
+                 other = maker.within(between, MORTISE_F32, {16}), inX = maker.within(x, MORTISE_F16, {32});
+  maker.enqueue(maker.region({x}, {x}));
+  maker.copy(x, between);
+  maker.copy(other, y);
+  maker.copy(between, inX);
+  return maker;
+}
+
+TEST(PlanCheck, RefusesWritesToWhatIsNotDonated) {
+  EXPECT_TRUE(checkPlan(*inPlace().plan));
+  const Damage damages[] = {
+      {"not donated", [](auto &plan) { plan.inputs[0]->donated = false; }, "shares the memory of buffer 0"},
+      {"only written",
+       [](auto &plan) {
+         plan.inputs[0]->donated = false;
+         plan.steps.pop_back();
+         plan.buffers.pop_back();
+       },
+       "step 0 writes to input 0"},
+      {"constant", [](auto &plan) { plan.inputs[0]->constant = true; }, "donated and also constant or state"},
+      {"state", [](auto &plan) { plan.inputs[0]->state = true; }, "donated and also constant or state"},
+      {"alias", [](auto &plan) { plan.outputs[0]->alias = 0; }, "output 0 aliases"},
+      {"version", [](auto &plan) { plan.version = 1; }, "version 1"},
+      {"nobody's", [](auto &plan) { plan.buffers[3]->shares = 77; },
+       "buffer 3 shares the memory of a buffer that is not"},
+      {"itself", [](auto &plan) { plan.buffers[3]->shares = 3; }, "buffer 3 shares the memory of a buffer that is not"},
+      {"chain", [](auto &plan) { plan.buffers[4]->shares = 3; }, "buffer 4 shares the memory of a buffer that is not"},
+      {"output", [](auto &plan) { plan.buffers[3]->shares = 1; }, "buffer 3 shares the memory of buffer 1"},
+      {"size", [](auto &plan) { plan.buffers[3]->type->dims = {17}; }, "buffer 3 shares memory of another size"},
+      {"alignment",
+       [](auto &plan) {
+         plan.buffers[4]->type->dtype = MORTISE_F64;
+         plan.buffers[4]->type->dims = {8};
+       },
+       "buffer 4 shares the memory of buffer 0"},
+      {"space",
+       [](auto &plan) {
+         plan.spaces.push_back(std::make_unique<plan::SpaceT>());
+         plan.buffers[3]->space = 1;
+       },
+       "buffer 3 shares the memory of buffer 2"},
+      {"kind", [](auto &plan) { plan.buffers[1]->shares = 2; }, "only an arena's"},
+  };
+  for (const Damage &damage : damages) {
+    PlanMaker maker = inPlace();
+    damage.apply(*maker.plan);
+    auto checked = checkPlan(*maker.plan);
+    ASSERT_FALSE(checked) << damage.name;
+    EXPECT_THAT(checked.error().message, HasSubstr(damage.reason)) << damage.name;
+  }
+}
+
 TEST(PlanCheck, SizesOfOddTypes) {
   plan::TensorTypeT type;
   type.dtype = MORTISE_I4;

@@ -153,6 +153,59 @@ TEST_F(ProgramTest, StateIsUpdatedInPlace) {
   EXPECT_THAT(program->run({&strided, 1}, {&out, 1}).error().message, HasSubstr("updated in place"));
 }
 
+TEST_F(ProgramTest, DonatedInputsAreOverwritten) {
+  PlanMaker maker(dims);
+  const uint32_t x = maker.donated(), w = maker.input(), y = maker.output();
+  maker.enqueue(maker.region({x, w}, {x}));
+  maker.enqueue(maker.region({x, w}, {y}));
+  auto program = load(maker);
+  std::vector<float> in(12, 1), weight(12, 10), out(12);
+  const Tensor inputs[] = {tensorOf(in, dims), tensorOf(weight, dims)}, output = tensorOf(out, dims);
+  ASSERT_TRUE(program->run(inputs, {&output, 1}));
+  EXPECT_THAT(out, Each(21.0f));
+  EXPECT_THAT(in, Each(11.0f)) << "the caller's memory was used";
+
+  // What would be read after it was overwritten.
+  const Tensor twice[] = {inputs[1], inputs[1]};
+  auto refused = program->run(twice, {&output, 1});
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message,
+              HasSubstr("input 0 'x0': expected memory of its own, because it is donated, found it "
+                        "to overlap input 1 'x1'"));
+  // A copy is made of what is not dense, and that is overwritten.
+  std::vector<float> columns(12, 1);
+  const int64_t strides[] = {1, dims[0]};
+  const Tensor strided[] = {{columns.data(), MORTISE_F32, 2, dims.data(), strides}, inputs[1]};
+  for (int call = 0; call < 2; ++call) {
+    ASSERT_TRUE(program->run(strided, {&output, 1}));
+    EXPECT_THAT(out, Each(21.0f));
+  }
+  EXPECT_THAT(columns, Each(1.0f));
+}
+
+TEST_F(ProgramTest, SharedMemoryOfAnotherSizeIsRefused) {
+  const Dim n = Dim::symbol(0);
+  for (const bool right : {true, false}) {
+    PlanMaker maker(std::vector<Dim>{n}, {{"n", {0, 100, 1}}});
+    const uint32_t x = maker.input(), y = maker.output(), between = maker.arena();
+    maker.within(between, MORTISE_F16, {right ? n * 2 : n * n});
+    maker.copy(x, between);
+    maker.copy(between, y);
+    auto program = load(maker);
+    for (const int64_t length : {2, 3}) {
+      const std::vector<int64_t> shape{length};
+      std::vector<float> in(3, 1), out(3);
+      const Tensor input = tensorOf(in, shape), output = tensorOf(out, shape);
+      auto done = program->run({&input, 1}, {&output, 1});
+      EXPECT_EQ(static_cast<bool>(done), right || length == 2);
+      if (!done) {
+        EXPECT_EQ(done.error().code, MORTISE_CORRUPT);
+        EXPECT_THAT(done.error().message, HasSubstr("shares memory of 12 bytes and needs 18"));
+      }
+    }
+  }
+}
+
 TEST_F(ProgramTest, StridedAndMisalignedInputsAreCopied) {
   auto program = load(plusTwo({2, 3}));
   const int64_t shape[] = {2, 3};

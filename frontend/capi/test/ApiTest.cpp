@@ -130,6 +130,29 @@ TEST(Api, StateIsUpdatedInTheCallersMemory) {
   }
 }
 
+TEST(Api, ADonatedInputIsGivenUp) {
+  Session s = session();
+  Builder graph = builder(s);
+  const uint32_t x = get(graph.input("x", MORTISE_F32, {4}, MORTISE_VALUE_DONATED)),
+                 y = get(graph.input("y", MORTISE_F32, {4}));
+  expectOk(graph.output(get(graph.op("mortise.add", {get(graph.op("mortise.neg", {x})), y}))));
+  EXPECT_NE(get(graph.text()).find("mortise.donated"), std::string::npos);
+  Program program = get(s.compile(graph));
+  const Json report = Json::parse(get(program.report()));
+  EXPECT_EQ(report["inputs"][0]["donated"], true);
+  EXPECT_EQ(report["inputs"][1]["donated"], false);
+  float in[] = {1, 2, 3, 4}, more[] = {10, 10, 10, 10}, out[4];
+  const Tensor tx(in, MORTISE_F32, {4}), ty(more, MORTISE_F32, {4}), to(out, MORTISE_F32, {4});
+  const MortiseTensor vx = tx.view(), vy = ty.view(), vo = to.view();
+  const MortiseTensor *inputs[] = {&vx, &vy}, *same[] = {&vy, &vy}, *outputs[] = {&vo};
+  expectOk(program.run(inputs, outputs));
+  EXPECT_EQ(out[3], 6);
+  EXPECT_EQ(more[3], 10);
+  const Result<void> refused = program.run(same, outputs);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("because it is donated"), std::string::npos) << refused.error().message;
+}
+
 TEST(Api, OutputsMayBeInputsLiteralsAndEachOther) {
   Session s = session();
   Builder graph = builder(s);
@@ -288,6 +311,9 @@ TEST(ApiErrors, BadTypesAreRefused) {
   }
   EXPECT_FALSE(graph.input("x", MORTISE_F32, {2}, 99));
   EXPECT_FALSE(graph.input("x", MORTISE_F32, {2}, MORTISE_VALUE_CONSTANT | MORTISE_VALUE_STATE));
+  EXPECT_FALSE(graph.input("x", MORTISE_F32, {2}, MORTISE_VALUE_DONATED | MORTISE_VALUE_STATE));
+  const uint32_t donated = get(graph.input("x", MORTISE_F32, {2}, MORTISE_VALUE_DONATED));
+  EXPECT_FALSE(graph.output(get(graph.op("mortise.neg", {donated})), 0)) << "nobody would know what is in it";
 }
 
 TEST(ApiErrors, BadOpsNameWhatIsWrong) {

@@ -172,6 +172,9 @@ TEST(Corrupt, EachCheckHasItsText) {
   EXPECT_ERROR((d.aliases = {{1, 0}}), "an alias joins input 1");
   EXPECT_ERROR((d.aliases = {{0, 0}, {0, 0}}), "aliased twice");
   EXPECT_ERROR((d.aliases = {{0, 0}}, d.flags = MORTISE_VALUE_CONSTANT), "constant");
+  EXPECT_ERROR((d.aliases = {{0, 0}}, d.flags = MORTISE_VALUE_DONATED, d.version = 2), "donated and yet written");
+  EXPECT_ERROR(d.flags = MORTISE_VALUE_DONATED, "or the format is of version 1");
+  EXPECT_ERROR((d.flags = MORTISE_VALUE_DONATED | MORTISE_VALUE_STATE, d.version = 2), "donated and also constant");
   EXPECT_ERROR(d.symbolMin = 5, "range 5 to 4");
   EXPECT_ERROR(d.divisor = 0, "divisor 0");
 }

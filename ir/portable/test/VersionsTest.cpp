@@ -245,6 +245,19 @@ TEST(Downgrade, TheFormatToo) {
   EXPECT_HAS(lower(bodies), "the bodies of the op are of format version 2, expected at most 1");
 }
 
+TEST(Downgrade, ADonatedInputIsAnOrdinaryOneInVersionOne) {
+  ViewBuilder b;
+  b.output(b.input(b.type(MORTISE_F32, {2}), MORTISE_VALUE_DONATED));
+  auto graph = Graph::copy(b.view());
+  ASSERT_TRUE(graph) << graph.error().message;
+  EXPECT_EQ((*graph)->view().inputs[0]->flags, uint32_t(MORTISE_VALUE_DONATED));
+  auto bytes = (*graph)->bytesFor(1, 1);
+  ASSERT_TRUE(bytes) << bytes.error().message;
+  auto older = Graph::load(*bytes);
+  ASSERT_TRUE(older) << older.error().message;
+  EXPECT_EQ((*older)->view().inputs[0]->flags, 0u);
+}
+
 TEST(Downgrade, VersionsBelowOneAreRefused) {
   Sample sample;
   auto graph = sample.make(M);

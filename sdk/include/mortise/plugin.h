@@ -204,7 +204,7 @@ typedef struct MortiseGraph MortiseGraph;
 typedef enum MortiseValueFlag {
   MORTISE_VALUE_CONSTANT = 1, /* a graph input bound once (a weight); see constants_bind */
   MORTISE_VALUE_STATE = 2,    /* a graph input that is updated in place; see MortiseGraph::aliases */
-  MORTISE_VALUE_DONATED = 4,  /* a graph input whose memory the caller gives up: once read for the last time it holds other values */
+  MORTISE_VALUE_DONATED = 4,  /* a graph input whose memory the caller gives up; the host decides who writes to it: MortiseInPlace */
   MORTISE_VALUE_FORCE_INT32 = 0x7fffffff
 } MortiseValueFlag;
 
@@ -391,7 +391,8 @@ typedef struct MortiseCandidate {
   double bytes;             /* memory traffic of one run */
   double flops;             /* arithmetic of one run */
   /* Revision 2. The region may write `output`, which it produces, into the memory of `input`, which it reads from outside and which has
-   * the same number of bytes for all values of the symbols: its kernel then gets one pointer for both, or two, as the host finds room. */
+   * the same number of bytes for all values of the symbols: its kernel then gets one pointer for both, or two, as the host finds room.
+   * The host may use any of the pairs together, each value once. Constants, states and what an alias joins are no part of a pair. */
   const MortiseInPlace *in_place;
   size_t in_place_count;
 } MortiseCandidate;

@@ -149,6 +149,7 @@ struct Candidate {
   const char *lowering = ""; // short, stable: "cpu.region"
   std::span<const uint32_t> nodes;
   double costNs = 0, bytes = 0, flops = 0; // of one warm run
+  std::span<const MortiseInPlace> inPlace = {};
 };
 
 // What `propose` reads and writes.
@@ -168,6 +169,8 @@ public:
     out.cost_ns = candidate.costNs;
     out.bytes = candidate.bytes;
     out.flops = candidate.flops;
+    out.in_place = candidate.inPlace.data();
+    out.in_place_count = candidate.inPlace.size();
     args.add(args.sink, &out);
   }
   void refuse(uint32_t node, MortiseReason reason, const std::string &detail) {

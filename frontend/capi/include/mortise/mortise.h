@@ -56,7 +56,9 @@ MORTISE_EXPORT MortiseStatus *mortise_builder_symbol(MortiseBuilder *builder, co
  * messages, may be NULL. */
 MORTISE_EXPORT MortiseStatus *mortise_builder_guard(MortiseBuilder *builder, const MortiseExpr *expr, int32_t relation,
                                                     const char *reason);
-/* `flags`: MortiseValueFlag bits. Extents that are MORTISE_DYNAMIC have programs in `dim_exprs`. */
+/* `flags`: 0 or one of MortiseValueFlag. MORTISE_VALUE_DONATED gives the input's memory up: after a run, also one that
+ * fails, its contents are unspecified, and in a checked run it must overlap no other input. Extents that are
+ * MORTISE_DYNAMIC have programs in `dim_exprs`. */
 MORTISE_EXPORT MortiseStatus *mortise_builder_input(MortiseBuilder *builder, const char *name, const MortiseType *type,
                                                     uint32_t flags, uint32_t *value);
 /* Appends an op; result types are inferred. `results` has room for `result_capacity` values. `location` may be NULL. */
@@ -109,7 +111,7 @@ MORTISE_EXPORT MortiseStatus *mortise_program_profile(MortiseProgram *program, c
  *  each set of symbol values), "symbols": [{"name","min","max","divisor","input","dimension"}], "guards":
  *  [{"expects","reason"}], "values": {"ready","limit","met","dropped","instances","kernels_specialised"},
  *  "refusals": [{"node","op","device","plugin","reason","detail"}] (node is null for a composite that was decomposed
- * since), "inputs": [{"name","type","constant","state"}], "outputs": [{"type","alias"}]}. */
+ * since), "inputs": [{"name","type","constant","state","donated"}], "outputs": [{"type","alias"}]}. */
 MORTISE_EXPORT MortiseStatus *mortise_program_report(MortiseProgram *program, char **json);
 
 #ifdef __cplusplus

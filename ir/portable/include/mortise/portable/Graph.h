@@ -43,7 +43,8 @@ public:
 };
 
 // A region cut out of a graph. `inputs[i]` is the index (MortiseGraph::values) in the whole graph of the
-// region's input i, likewise outputs; flags (constant, state) and names carry over, aliases too where both ends
+// region's input i, likewise outputs; flags (constant and state, but not donated, of which a region says nothing) and
+// names carry over, aliases too where both ends
 // are the region's.
 struct Region {
   std::shared_ptr<const Graph> graph;
