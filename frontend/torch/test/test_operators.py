@@ -358,6 +358,61 @@ def test_accumulating_writes(compile_for):
     check(compile_for(f), f, x, i)
 
 
+@pytest.mark.parametrize("dtype", FLOATS[:2], ids=str)
+def test_special_functions(compile_for, dtype):
+    edges = torch.tensor([0.0, -0.0, 1e-8, 19.99, 20.01, -3.0, 80.0], dtype=dtype)
+    x = torch.cat([edges, torch.linspace(-40, 40, 101, dtype=dtype)])
+    y = torch.cat([torch.tensor([0.0, 1e-12, 0.5, -0.5, 1.0, -1.0, 1 - 2**-20, 1.5]).to(dtype), torch.linspace(-1, 1, 101, dtype=dtype)])
+
+    def growing(x):  # e^40: relative errors
+        return torch.special.i0(x).log(), torch.special.i1(x).abs().log(), torch.special.i1(x).sign()
+
+    def bounded(x, y):
+        return torch.special.i0e(x), torch.special.i1e(x), torch.erfinv(y), torch.i0(torch.arange(4))
+
+    check(compile_for(growing), growing, x[2:])
+    check(compile_for(bounded), bounded, x, y)
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_antialiased_resizing(compile_for, mode):
+    def resize(x):
+        return (
+            F.interpolate(x, (5, 4), mode=mode, antialias=True),
+            F.interpolate(x, (20, 9), mode=mode, antialias=True, align_corners=True),
+            F.interpolate(x, scale_factor=(0.4, 1.7), mode=mode, antialias=True),
+        )
+
+    check(compile_for(resize), resize, tensor(2, 3, 13, 11))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float8_e4m3fn], ids=str)
+def test_scaled_products_of_f8(compile_for, dtype):
+    x, y = tensor(16, 32).to(torch.float8_e4m3fn), tensor(48, 32).to(torch.float8_e4m3fn).t()
+
+    def product(x, y, one, other):
+        return torch._scaled_mm(x, y, one, other, out_dtype=dtype).float()
+
+    # the second overflows f8
+    for one, other in ((torch.tensor(0.3), torch.tensor(0.7)), (torch.tensor(90.0), torch.tensor(7.0))):
+        check(compile_for(product), product, x, y, one, other, coverage=None)
+
+
+@pytest.mark.parametrize("replacement", [False, True])
+def test_multinomial(compile_for, replacement):
+    weights = torch.tensor([0.5, 0.0, 3.0, 1.5]).repeat(4000, 1)
+
+    def draw(weights):
+        return torch.multinomial(weights, 2, replacement)
+
+    drawn = compile_for(draw)(weights)
+    assert drawn.dtype == torch.int64 and drawn.shape == (4000, 2) and not bool((drawn == 1).any())
+    assert replacement or not bool((drawn[:, 0] == drawn[:, 1]).any())
+    for index, chance in ((0, 0.1), (2, 0.6), (3, 0.3)):
+        found = float((drawn[:, 0] == index).double().mean())
+        assert abs(found - chance) < 5 * (chance * (1 - chance) / 4000) ** 0.5
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int64], ids=str)
 def test_writes_under_masks(compile_for, dtype):
     x, rows = tensor(4, 3, 5, dtype=dtype), torch.tensor([True, False, True, True])

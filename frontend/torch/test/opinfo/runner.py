@@ -38,7 +38,6 @@ def judge_all(tasks, workers):
     if workers == 1:
         yield from map(work, tasks)
         return
-    database = samples.database()
     tasks = sorted(tasks, key=lambda t: LONGEST.index(t[0]) if t[0] in LONGEST else len(LONGEST))
     with multiprocessing.get_context("spawn").Pool(workers) as pool:
         yield from pool.imap_unordered(work, tasks)

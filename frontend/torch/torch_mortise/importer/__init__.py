@@ -15,6 +15,7 @@ from . import (
     reduction,
     shape,
     sorting,
+    special,
     window,
 )  # noqa: F401
 from .core import Emitter, HANDLERS, Value, handled, unsupported_reason  # noqa: F401

@@ -190,3 +190,16 @@ def cauchy(x, median=0.0, sigma=1.0, *, generator=None):
 @decomposes(aten.log_normal.default)
 def log_normal(x, mean=1.0, std=2.0, *, generator=None):
     return NotImplemented if generator is not None else torch.exp(drawn(x.shape, x.dtype, "normal") * std + mean)
+
+
+@decomposes(aten.multinomial.default)
+def multinomial(weights, count, replacement=False, *, generator=None):
+    """Without replacement: the largest of weight / exponential number. With: where uniform numbers fall in the running sum."""
+    if generator is not None:
+        return NotImplemented
+    weights = weights.to(torch.promote_types(weights.dtype, torch.float32))
+    if not replacement or count == 1:
+        return (weights / -inner(weights).log()).topk(count).indices
+    ends = weights.cumsum(-1)
+    place = drawn((*weights.shape[:-1], count), weights.dtype) * ends[..., -1:]
+    return torch.searchsorted(ends, place, right=True).clamp(max=weights.shape[-1] - 1)
