@@ -28,6 +28,7 @@ const std::vector<Key> coreKeys = {
     {"mode", "default", {"default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"}},
     {"plugin_path", "", {}},
     {"require", "", {}},
+    {"save_graphs", "", {}},
     {"specialize_limit", "64", {}},
     {"verify", "off", {"off"}},
 };
@@ -89,10 +90,10 @@ public:
     if (!table)
       return table.error();
     for (const auto &[key, value] : *table) {
-      if (key == "plugin_path" && project)
-        return wrong("'" + path.string() +
-                     "' sets plugin_path, which a project's file may not, because it can come with a clone; " +
-                     "set it in your own file '" + userFile.string() + "' or in MORTISE_PLUGIN_PATH");
+      if ((key == "plugin_path" || key == "save_graphs") && project)
+        return wrong("'" + path.string() + "' sets " + key +
+                     ", which a project's file may not, because it can come with a clone; set it in your own file '" +
+                     userFile.string() + "' or in MORTISE_" + upper(key));
       if (value.kind == TomlKind::Other || (value.kind == TomlKind::List && key != "plugin_path"))
         return wrong("'" + path.string() + "': expected one value for '" + key + "', found " +
                      (value.kind == TomlKind::List ? "a list" : "a date or a nested list"));

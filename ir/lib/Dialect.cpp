@@ -6,19 +6,38 @@
 
 #include <mlir/Dialect/Func/IR/FuncOps.h>
 
+#include <llvm/ADT/StringExtras.h>
+
 #include <mortise/ir/Dialect.cpp.inc>
 #include <mortise/ir/OpInterface.cpp.inc>
 
 namespace mortise::ir {
 namespace {
 
-// The table of symbols is named once at the top of a module's text.
+// [b, 4*s, n + 1] is b_4s_np1.
+std::string aliasOf(DimsAttr dims) {
+  std::string name;
+  for (const Dim &dim : dims.getDims()) {
+    name += name.empty() ? "" : "_";
+    for (char c : dim.text([&](uint32_t symbol) { return dims.getSymbols().getNames()[symbol].str(); }))
+      if (c == '+' || c == '-' || c == ',')
+        name += c == '+' ? 'p' : c == '-' ? 'm' : '_';
+      else if (llvm::isAlnum(c) || c == '_')
+        name += c;
+  }
+  return name.size() <= 40 ? name : "dims";
+}
+
+// The table of symbols, and each list of extents over it, is named once at the top of a module's text.
 struct AsmInterface : mlir::OpAsmDialectInterface {
   using OpAsmDialectInterface::OpAsmDialectInterface;
   AliasResult getAlias(mlir::Attribute attribute, llvm::raw_ostream &stream) const override {
-    if (!llvm::isa<SymbolsAttr>(attribute))
+    if (llvm::isa<SymbolsAttr>(attribute))
+      stream << "symbols";
+    else if (auto dims = llvm::dyn_cast<DimsAttr>(attribute); dims && !dims.isStatic())
+      stream << aliasOf(dims);
+    else
       return AliasResult::NoAlias;
-    stream << "symbols";
     return AliasResult::FinalAlias;
   }
 };

@@ -132,6 +132,11 @@ TEST_F(ConfigTest, AProjectFileMayNotSetPluginDirectories) {
                                HasSubstr("MORTISE_PLUGIN_PATH")));
 }
 
+TEST_F(ConfigTest, AProjectFileMayNotSayWhereFilesAreWritten) {
+  project.write("mortise.toml", "save_graphs = \"/tmp\"\n");
+  EXPECT_THAT(failure(), AllOf(HasSubstr("save_graphs"), HasSubstr("MORTISE_SAVE_GRAPHS")));
+}
+
 TEST_F(ConfigTest, AUsersFileMay) {
   user.write("mortise/mortise.toml", "plugin_path = [\"/a\", \"relative\"]\n");
   auto config = read();

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -71,11 +72,46 @@ def test_convert_says_what_is_wrong(tmp_path, content, expected):
     assert expected in mortise("convert", path, "-", status=2)
 
 
+def test_convert_for_older_readers(graph, tmp_path):
+    mortise("convert", graph, tmp_path / "chain.mrtg", "--opset", "1")
+    said = mortise("convert", graph, tmp_path / "old.mrtg", "--opset", "1", "--format", "1")
+    assert mortise("convert", tmp_path / "old.mrtg", "-") == mortise("convert", tmp_path / "chain.mrtg", "-") and not said
+    newer = tmp_path / "newer.mlir"
+    newer.write_text('func.func @f() -> tensor<2xi64> { %0 = mortise.extents {shape = #mortise.dims<[1, 2]>} : () -> tensor<2xi64>\n'
+                     "return %0 : tensor<2xi64> }")
+    assert "opset" in mortise("convert", newer, tmp_path / "newer.mrtg", "--opset", "1", status=2)
+    assert "portable format" in mortise("convert", graph, tmp_path / "old.mlir", "--opset", "1", status=2)
+
+
+SAVES = """
+import sys, torch, torch_mortise
+options = {"device": "reference", "save_graphs": sys.argv[1]}
+model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.GELU())
+with torch.no_grad():
+    for function in model, lambda x: torch.tanh(x) @ x.T:
+        torch.compile(function, backend="mortise", options=options)(torch.randn(3, 4))
+"""
+
+
+def test_graphs_of_pytorch(tmp_path):
+    folder = tmp_path / "new" / "graphs"
+    environment = ENVIRONMENT | {"PYTHONPATH": str(BUILD / "python")}
+    for _ in range(2):  # a second process overwrites nothing
+        subprocess.run([sys.executable, "-c", SAVES, folder], check=True, env=environment, timeout=300)
+    names = sorted(path.name for path in folder.iterdir())
+    assert names == ["graph_0.2.mrtg", "graph_0.mrtg", "graph_1.2.mrtg", "graph_1.mrtg"]
+    for name in names:
+        assert mortise("check", folder / name, "--plugins", CPU).strip() == "right"
+    assert "tanh" in mortise("convert", folder / "graph_1.mrtg", "-")
+
+
 def test_damaged_file(graph, tmp_path):
     mortise("convert", graph, tmp_path / "chain.mrtg")
     damaged = tmp_path / "damaged.mrtg"
     damaged.write_bytes((tmp_path / "chain.mrtg").read_bytes()[:-40])
     assert mortise("convert", damaged, "-", status=2).strip()
+    damaged.write_bytes(b"no graph at all")
+    assert "MRTG" in mortise("convert", damaged, "-", status=2)
 
 
 def test_check(graph):
@@ -94,6 +130,35 @@ def test_draw(graph, tmp_path):
     mortise("draw", graph, "-o", page, "--device", "")
     text = page.read_text()
     assert text.count('class="box"') == 8 and "predicted" not in text
+    assert text.count('class="io"') == 4 and "output 1" in text  # two inputs, two outputs
+    assert "flop" not in text  # no number for n, no cost
+    mortise("draw", graph, "-o", page, "--device", "", "--symbols", "n=5")
+    text = page.read_text()
+    assert "f32[5, 8]" in text and "40 flop" in text
+
+
+BODIES = """
+func.func @choose(%c: tensor<i1>, %x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = mortise.if %c, %x then {
+  ^bb0(%a: tensor<4xf32>):
+    %1 = mortise.sin %a : (tensor<4xf32>) -> tensor<4xf32>
+    mortise.yield %1 : tensor<4xf32>
+  } else {
+  ^bb0(%a: tensor<4xf32>):
+    %1 = mortise.cos %a : (tensor<4xf32>) -> tensor<4xf32>
+    mortise.yield %1 : tensor<4xf32>
+  } : (tensor<i1>, tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+"""
+
+
+def test_draw_shows_bodies(tmp_path):
+    (tmp_path / "if.mlir").write_text(BODIES)
+    mortise("draw", tmp_path / "if.mlir", "-o", tmp_path / "if.html", "--device", "")
+    text = (tmp_path / "if.html").read_text()
+    assert text.count('class="box"') == 3 and "sin" in text and "cos" in text
+    assert "mortise.if (node 0), body 0" in text and "mortise.if (node 0), body 1" in text
 
 
 def faulty_plugin(folder, right, wrong):

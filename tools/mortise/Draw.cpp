@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Layers by the longest path from an input; inside a layer nodes stand near the mean of what they read.
+// Each graph, and below it the bodies of its control flow ops, is a sheet of boxes in layers: nodes by the longest path
+// to them, inputs above their first reader. Inside a layer a box stands near the mean of what it reads.
 #include "Draw.h"
 
 #include <mortise/dim.hpp>
@@ -7,13 +8,15 @@
 #include <mortise/runtime/plan_generated.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
+#include <set>
 #include <sstream>
 
 namespace mortise::tool {
 namespace {
 
-constexpr int boxWidth = 190, boxHeight = 46, gapX = 24, gapY = 40;
+constexpr int boxWidth = 190, boxHeight = 58, gapX = 24, gapY = 40;
 constexpr const char *palette[] = {"#2a9d5c", "#3a6fc4", "#c7742c", "#8f4cc0", "#b0a02a"};
 
 std::string escaped(std::string_view text) {
@@ -85,16 +88,31 @@ std::string attributeText(const MortiseGraph &graph, const MortiseAttribute &att
   return text.str();
 }
 
+// "3.1 M": three figures and a prefix.
+std::string amount(double value) {
+  constexpr const char *prefixes[] = {"", "k", "M", "G", "T", "P"};
+  size_t prefix = 0;
+  for (; value >= 999.5 && prefix + 1 < std::size(prefixes); ++prefix)
+    value /= 1000;
+  std::ostringstream text;
+  text.precision(3);
+  text << value << " " << prefixes[prefix];
+  return text.str();
+}
+
 struct Box {
-  int layer = 0;
-  double order = 0;
-  int x = 0, y = 0;
+  std::string title, type, cost, about;
+  std::string kind = "box"; // its CSS class: a node's, or "io"
+  std::string colour = "#ddd";
+  std::vector<size_t> sources; // boxes that it reads
+  size_t layer = 0;
+  int64_t column = 0;
 };
 
-class Picture {
+// What the plan says of the nodes of the whole graph.
+class Devices {
 public:
-  Picture(const MortiseGraph &graph, const plan::PlanT *plan)
-      : graph(graph), plan(plan), boxes(graph.node_count), region(graph.node_count, -1) {
+  Devices(const MortiseGraph &graph, const plan::PlanT *plan) : plan(plan), region(graph.node_count, -1) {
     for (size_t r = 0; plan && r < plan->regions.size(); ++r) {
       for (uint32_t node : plan->regions[r]->nodes)
         region.at(node) = static_cast<int>(r);
@@ -102,67 +120,124 @@ public:
     }
   }
 
-  std::string page() {
-    arrange();
+  void describe(uint32_t node, Box &box) const {
+    if (!plan)
+      return;
+    std::ostringstream text;
+    if (region[node] >= 0) {
+      const plan::RegionT &entry = *plan->regions[static_cast<size_t>(region[node])];
+      box.colour = colours.at(entry.device);
+      text << "region " << region[node] << " on " << entry.device << " by " << entry.plugin << ", " << entry.lowering
+           << ", predicted " << entry.cost_ns / 1e3 << " us\n";
+    }
+    for (const auto &refusal : plan->refusals)
+      if (refusal->node == node)
+        text << "refused by " << refusal->plugin << ": " << refusal->reason << " " << refusal->detail << "\n";
+    box.about += text.str();
+  }
+
+  std::string table() const {
+    std::map<std::string, std::pair<size_t, double>> totals;
+    for (size_t r = 0; plan && r < plan->regions.size(); ++r) {
+      auto &[count, cost] = totals[plan->regions[r]->device];
+      count += plan->regions[r]->nodes.size();
+      cost += plan->regions[r]->cost_ns;
+    }
+    if (totals.empty())
+      return "";
     std::ostringstream out;
-    const std::string name = graph.name && *graph.name ? graph.name : "graph";
-    out << "<!doctype html><meta charset=\"utf-8\"><title>" << escaped(name) << "</title>\n<style>\n"
-        << "body{margin:0;font:13px sans-serif;display:flex;height:100vh}#side{width:22em;padding:1em;overflow:auto;"
-           "background:#f5f5f5;box-sizing:border-box}svg{flex:1;background:#fff;cursor:grab}"
-           ".box rect{rx:6;stroke:#333;stroke-width:.6}.box text{font:12px sans-serif;pointer-events:none}"
-           ".box .type{font-size:10px;fill:#333}.edge{fill:none;stroke:#999}.io rect{fill:#eee;stroke-dasharray:3}"
-           "td{padding:.15em .8em .15em 0;vertical-align:top}pre{white-space:pre-wrap}\n</style>\n"
-        << "<div id=\"side\"><h2>" << escaped(name) << "</h2>" << summary()
-        << "<h3>Node</h3><pre id=\"about\">point at a node</pre></div>\n<svg id=\"svg\" viewBox=\"" << -gapX << " "
-        << -gapY << " " << width + 2 * gapX << " " << height + 2 * gapY << "\">\n";
-    edges(out);
-    nodes(out);
-    out << "</svg>\n" << script;
+    out << "<h3>Devices</h3><table>";
+    for (const auto &[device, total] : totals)
+      out << "<tr><td style=\"color:" << colours.at(device) << "\">&#9632; " << escaped(device) << "<td>" << total.first
+          << " nodes<td>" << total.second / 1e3 << " us predicted";
+    out << "</table>";
     return out.str();
   }
 
 private:
-  void arrange() {
-    std::vector<std::vector<uint32_t>> layers;
+  const plan::PlanT *plan;
+  std::vector<int> region;                     // of a node; -1: none
+  std::map<std::string, const char *> colours; // of devices
+};
+
+// The boxes of one graph: its inputs, its nodes, its outputs.
+class Sheet {
+public:
+  Sheet(const MortiseGraph &graph, std::string title, const Devices *devices) : title(std::move(title)), graph(graph) {
+    for (size_t i = 0; i < graph.input_count; ++i)
+      boxes.push_back(inputBox(i));
     for (size_t n = 0; n < graph.node_count; ++n) {
-      const MortiseNode &node = *graph.nodes[n];
-      double sum = 0;
-      int count = 0;
-      for (size_t k = 0; k < node.operand_count; ++k)
-        if (node.operands[k] && node.operands[k]->producer) {
-          const Box &from = boxes[node.operands[k]->producer->index];
-          boxes[n].layer = std::max(boxes[n].layer, from.layer + 1);
-          sum += from.order;
-          ++count;
-        }
-      boxes[n].order = count ? sum / count : 0;
-      if (layers.size() <= static_cast<size_t>(boxes[n].layer))
-        layers.resize(static_cast<size_t>(boxes[n].layer) + 1);
-      // Order counts from the middle of the layer, so that a chain stays straight.
-      std::vector<uint32_t> &layer = layers[static_cast<size_t>(boxes[n].layer)];
-      while (std::any_of(layer.begin(), layer.end(),
-                         [&](uint32_t other) { return std::abs(boxes[other].order - boxes[n].order) < 1; }))
-        boxes[n].order += 1;
-      layer.push_back(static_cast<uint32_t>(n));
+      boxes.push_back(nodeBox(*graph.nodes[n]));
+      if (devices)
+        devices->describe(static_cast<uint32_t>(n), boxes.back());
     }
-    double least = 0, most = 0;
+    for (size_t o = 0; o < graph.output_count; ++o) {
+      Box box;
+      box.kind = "io";
+      box.title = "output " + std::to_string(o);
+      box.type = typeText(graph, *graph.outputs[o]->type);
+      box.about = box.title + ": " + box.type + "\n";
+      box.sources = {boxOf(*graph.outputs[o])};
+      boxes.push_back(std::move(box));
+    }
+    arrange();
+  }
+
+  int width() const { return static_cast<int>(columns) * (boxWidth + gapX); }
+  int height() const { return static_cast<int>(layers.size()) * (boxHeight + gapY) + gapY; }
+
+  void draw(std::ostringstream &out, int top) const {
+    out << "<text class=\"title\" x=\"0\" y=\"" << top + gapY / 2 << "\">" << escaped(title) << "</text>\n";
+    const auto x = [&](const Box &box) { return static_cast<int>(box.column) * (boxWidth + gapX); };
+    const auto y = [&](const Box &box) { return top + gapY + static_cast<int>(box.layer) * (boxHeight + gapY); };
+    for (const Box &to : boxes)
+      for (size_t source : to.sources) {
+        const Box &from = boxes[source];
+        const int x1 = x(from) + boxWidth / 2, y1 = y(from) + boxHeight, x2 = x(to) + boxWidth / 2, y2 = y(to);
+        const int bend = std::max(gapY, (y2 - y1) / 2);
+        out << "<path class=\"edge\" d=\"M" << x1 << " " << y1 << " C" << x1 << " " << y1 + bend << " " << x2 << " "
+            << y2 - bend << " " << x2 << " " << y2 << "\"/>\n";
+      }
     for (const Box &box : boxes) {
-      least = std::min(least, box.order);
-      most = std::max(most, box.order);
+      out << "<g class=\"" << box.kind << "\" data-about=\"" << escaped(box.about) << "\"><rect x=\"" << x(box)
+          << "\" y=\"" << y(box) << "\" width=\"" << boxWidth << "\" height=\"" << boxHeight << "\" fill=\""
+          << box.colour << "\" fill-opacity=\".35\"/>";
+      int line = y(box) + 19;
+      for (const std::string *text : {&box.title, &box.type, &box.cost}) {
+        out << "<text" << (text == &box.title ? "" : " class=\"type\"") << " x=\"" << x(box) + 8 << "\" y=\"" << line
+            << "\">" << escaped(*text) << "</text>";
+        line += 16;
+      }
+      out << "</g>\n";
     }
-    for (Box &box : boxes) {
-      box.x = static_cast<int>((box.order - least) * (boxWidth + gapX));
-      box.y = box.layer * (boxHeight + gapY);
-    }
-    width = static_cast<int>((most - least + 1) * (boxWidth + gapX));
-    height = static_cast<int>(std::max<size_t>(layers.size(), 1)) * (boxHeight + gapY);
   }
 
-  std::string colour(size_t node) const {
-    return region[node] < 0 ? "#ddd" : colours.at(plan->regions[static_cast<size_t>(region[node])]->device);
+private:
+  size_t boxOf(const MortiseValue &value) const {
+    return value.producer ? graph.input_count + value.producer->index : value.result_index;
   }
 
-  std::string about(const MortiseNode &node) const {
+  Box inputBox(size_t i) const {
+    const MortiseValue &value = *graph.inputs[i];
+    Box box;
+    box.kind = "io";
+    box.title = value.name && *value.name ? value.name : "input " + std::to_string(i);
+    box.type = typeText(graph, *value.type);
+    box.cost = value.flags & MORTISE_VALUE_CONSTANT  ? "constant"
+               : value.flags & MORTISE_VALUE_STATE   ? "state"
+               : value.flags & MORTISE_VALUE_DONATED ? "donated"
+                                                     : "";
+    box.about = "input " + std::to_string(i) + " " + (value.name ? value.name : "") + ": " + box.type + " " + box.cost;
+    return box;
+  }
+
+  Box nodeBox(const MortiseNode &node) const {
+    Box box;
+    std::string_view op = node.op;
+    if (op.starts_with("mortise."))
+      op.remove_prefix(8);
+    box.title = op;
+    box.type = node.result_count ? typeText(graph, *node.results[0]->type) : "";
     std::ostringstream text;
     text << "node " << node.index << ": " << node.op << "\n";
     if (node.location && *node.location)
@@ -174,6 +249,7 @@ private:
         text << "left out\n";
         continue;
       }
+      box.sources.push_back(boxOf(*operand));
       text << typeText(graph, *operand->type);
       if (operand->producer)
         text << " from node " << operand->producer->index << "\n";
@@ -185,79 +261,99 @@ private:
       text << "result " << k << ": " << typeText(graph, *node.results[k]->type) << "\n";
     for (size_t k = 0; k < node.attribute_count; ++k)
       text << attributeText(graph, *node.attributes[k]) << "\n";
+    if (node.body_count)
+      text << node.body_count << " bodies, drawn below\n";
     if (std::all_of(node.results, node.results + node.result_count,
                     [](const MortiseValue *value) { return isStatic(*value->type); }) &&
         !reference::refuse(node)) {
       const reference::Estimate cost = reference::estimate(node);
       text << cost.flops << " operations, " << cost.bytes << " bytes\n";
+      box.cost = amount(cost.flops) + "flop, " + amount(cost.bytes) + "B";
     }
-    if (region[node.index] >= 0) {
-      const plan::RegionT &entry = *plan->regions[static_cast<size_t>(region[node.index])];
-      text << "region " << region[node.index] << " on " << entry.device << " by " << entry.plugin << ", "
-           << entry.lowering << ", predicted " << entry.cost_ns / 1e3 << " us\n";
-    }
-    if (plan)
-      for (const auto &refusal : plan->refusals)
-        if (refusal->node == node.index)
-          text << "refused by " << refusal->plugin << ": " << refusal->reason << " " << refusal->detail << "\n";
-    return text.str();
+    box.about = text.str();
+    return box;
   }
 
-  std::string summary() const {
-    std::ostringstream out;
-    out << "<table><tr><td>nodes<td>" << graph.node_count << "<tr><td>inputs<td>" << graph.input_count
-        << "<tr><td>outputs<td>" << graph.output_count << "</table>";
-    for (size_t i = 0; i < graph.symbol_count; ++i)
-      out << "<p>" << escaped(graph.symbols[i]->name) << " in [" << graph.symbols[i]->min << ", "
-          << (graph.symbols[i]->max == INT64_MAX ? "*" : std::to_string(graph.symbols[i]->max)) << "], step "
-          << graph.symbols[i]->divisor;
-    std::map<std::string, std::pair<size_t, double>> totals;
-    if (plan)
-      for (const auto &entry : plan->regions) {
-        auto &[count, cost] = totals[entry->device];
-        count += entry->nodes.size();
-        cost += entry->cost_ns;
-      }
-    if (!totals.empty())
-      out << "<h3>Devices</h3><table>";
-    for (const auto &[device, total] : totals)
-      out << "<tr><td style=\"color:" << colours.at(device) << "\">&#9632; " << escaped(device) << "<td>" << total.first
-          << " nodes<td>" << total.second / 1e3 << " us predicted";
-    if (!totals.empty())
-      out << "</table>";
-    return out.str();
+  void place(Box &box, double column) {
+    if (layers.size() <= box.layer)
+      layers.resize(box.layer + 1);
+    // The nearest free column from there on.
+    box.column = std::llround(column);
+    while (!layers[box.layer].insert(box.column).second)
+      ++box.column;
   }
 
-  void edges(std::ostringstream &out) const {
-    for (size_t n = 0; n < graph.node_count; ++n)
-      for (size_t k = 0; k < graph.nodes[n]->operand_count; ++k) {
-        const MortiseValue *operand = graph.nodes[n]->operands[k];
-        if (!operand || !operand->producer)
+  void arrange() {
+    const size_t inputs = graph.input_count, outputs = inputs + graph.node_count;
+    std::vector<size_t> reader(inputs, boxes.size()); // the first box that reads an input
+    for (size_t b = inputs; b < boxes.size(); ++b) {
+      double sum = 0;
+      int count = 0;
+      boxes[b].layer = 1;
+      for (size_t source : boxes[b].sources) {
+        if (source < inputs) {
+          reader[source] = std::min(reader[source], b);
           continue;
-        const Box &from = boxes[operand->producer->index], &to = boxes[n];
-        const int x1 = from.x + boxWidth / 2, y1 = from.y + boxHeight, x2 = to.x + boxWidth / 2, y2 = to.y;
-        const int bend = std::max(gapY, (y2 - y1) / 2);
-        out << "<path class=\"edge\" d=\"M" << x1 << " " << y1 << " C" << x1 << " " << y1 + bend << " " << x2 << " "
-            << y2 - bend << " " << x2 << " " << y2 << "\"/>\n";
+        }
+        boxes[b].layer = std::max(boxes[b].layer, boxes[source].layer + 1);
+        sum += static_cast<double>(boxes[source].column);
+        ++count;
       }
+      if (b < outputs || count)
+        place(boxes[b], count ? sum / count : 0);
+    }
+    for (size_t i = 0; i < inputs; ++i) {
+      const Box *first = reader[i] < boxes.size() ? &boxes[reader[i]] : nullptr;
+      boxes[i].layer = first ? first->layer - 1 : 0;
+      place(boxes[i], first ? static_cast<double>(first->column) : 0);
+    }
+    for (size_t o = outputs; o < boxes.size(); ++o)
+      if (boxes[o].sources[0] < inputs) { // an input handed through
+        boxes[o].layer = boxes[boxes[o].sources[0]].layer + 1;
+        place(boxes[o], static_cast<double>(boxes[boxes[o].sources[0]].column));
+      }
+    int64_t least = 0, most = 0;
+    for (const Box &box : boxes) {
+      least = std::min(least, box.column);
+      most = std::max(most, box.column);
+    }
+    for (Box &box : boxes)
+      box.column -= least;
+    columns = most - least + 1;
   }
 
-  void nodes(std::ostringstream &out) const {
-    for (size_t n = 0; n < graph.node_count; ++n) {
-      const MortiseNode &node = *graph.nodes[n];
-      const Box &box = boxes[n];
-      std::string_view op = node.op;
-      if (op.starts_with("mortise."))
-        op.remove_prefix(8);
-      out << "<g class=\"box\" data-about=\"" << escaped(about(node)) << "\"><rect x=\"" << box.x << "\" y=\"" << box.y
-          << "\" width=\"" << boxWidth << "\" height=\"" << boxHeight << "\" fill=\"" << colour(n)
-          << "\" fill-opacity=\".35\"/><text x=\"" << box.x + 8 << "\" y=\"" << box.y + 19 << "\">" << escaped(op)
-          << "</text><text class=\"type\" x=\"" << box.x + 8 << "\" y=\"" << box.y + 36 << "\">"
-          << escaped(node.result_count ? typeText(graph, *node.results[0]->type) : "") << "</text></g>\n";
+  std::string title;
+  const MortiseGraph &graph;
+  std::vector<Box> boxes;                // inputs, then nodes, then outputs
+  std::vector<std::set<int64_t>> layers; // the columns that are taken
+  int64_t columns = 1;
+};
+
+// `where`: the nodes that the graph is inside of, for titles.
+void addBodies(const MortiseGraph &graph, const std::string &where, std::vector<Sheet> &sheets) {
+  for (size_t n = 0; n < graph.node_count; ++n) {
+    const std::span<const MortiseGraph *const> bodies = bodiesOf(*graph.nodes[n]);
+    for (size_t b = 0; b < bodies.size(); ++b) {
+      const std::string title =
+          where + graph.nodes[n]->op + " (node " + std::to_string(n) + "), body " + std::to_string(b);
+      sheets.emplace_back(*bodies[b], title, nullptr);
+      addBodies(*bodies[b], title + ": ", sheets);
     }
   }
+}
 
-  static constexpr const char *script = R"(<script>
+std::string summary(const MortiseGraph &graph) {
+  std::ostringstream out;
+  out << "<table><tr><td>nodes<td>" << graph.node_count << "<tr><td>inputs<td>" << graph.input_count
+      << "<tr><td>outputs<td>" << graph.output_count << "</table>";
+  for (size_t i = 0; i < graph.symbol_count; ++i)
+    out << "<p>" << escaped(graph.symbols[i]->name) << " in [" << graph.symbols[i]->min << ", "
+        << (graph.symbols[i]->max == INT64_MAX ? "*" : std::to_string(graph.symbols[i]->max)) << "], step "
+        << graph.symbols[i]->divisor;
+  return out.str();
+}
+
+constexpr const char *script = R"(<script>
 const svg = document.getElementById('svg'), about = document.getElementById('about');
 let [x, y, w, h] = svg.getAttribute('viewBox').split(' ').map(Number), drag = null;
 const show = () => svg.setAttribute('viewBox', `${x} ${y} ${w} ${h}`);
@@ -274,20 +370,39 @@ window.addEventListener('pointermove', e => {
   const box = svg.getBoundingClientRect(), scale = Math.max(w / box.width, h / box.height);
   x -= (e.clientX - drag[0]) * scale; y -= (e.clientY - drag[1]) * scale; drag = [e.clientX, e.clientY]; show();
 });
-for (const g of document.querySelectorAll('.box')) g.addEventListener('mouseenter', () => about.textContent = g.dataset.about);
+for (const g of document.querySelectorAll('.box, .io')) g.addEventListener('mouseenter', () => about.textContent = g.dataset.about);
 </script>
 )";
 
-  const MortiseGraph &graph;
-  const plan::PlanT *plan;
-  std::vector<Box> boxes;
-  std::vector<int> region;                     // of a node; -1: none
-  std::map<std::string, const char *> colours; // of devices
-  int width = 0, height = 0;
-};
-
 } // namespace
 
-std::string draw(const MortiseGraph &graph, const plan::PlanT *plan) { return Picture(graph, plan).page(); }
+std::string draw(const MortiseGraph &graph, const plan::PlanT *plan) {
+  const std::string name = graph.name && *graph.name ? graph.name : "graph";
+  const Devices devices(graph, plan);
+  std::vector<Sheet> sheets;
+  sheets.emplace_back(graph, name, &devices);
+  addBodies(graph, "", sheets);
+  int width = 0, height = 0;
+  std::ostringstream boxes;
+  for (const Sheet &sheet : sheets) {
+    sheet.draw(boxes, height);
+    width = std::max(width, sheet.width());
+    height += sheet.height();
+  }
+  std::ostringstream out;
+  out << "<!doctype html><meta charset=\"utf-8\"><title>" << escaped(name) << "</title>\n<style>\n"
+      << "body{margin:0;font:13px sans-serif;display:flex;height:100vh}#side{width:22em;padding:1em;overflow:auto;"
+         "background:#f5f5f5;box-sizing:border-box}svg{flex:1;background:#fff;cursor:grab}"
+         ".box rect{rx:6;stroke:#333;stroke-width:.6}svg text{font:12px sans-serif;pointer-events:none}"
+         "svg .type{font-size:10px;fill:#333}svg .title{font-weight:bold}.edge{fill:none;stroke:#999}"
+         ".io rect{fill:#fff;stroke:#777;stroke-dasharray:3}"
+         "td{padding:.15em .8em .15em 0;vertical-align:top}pre{white-space:pre-wrap}\n</style>\n"
+      << "<div id=\"side\"><h2>" << escaped(name) << "</h2>" << summary(graph) << devices.table()
+      << "<h3>Node</h3><pre id=\"about\">point at a box</pre></div>\n<svg id=\"svg\" viewBox=\"" << -gapX << " "
+      << -gapY << " " << width + 2 * gapX << " " << height + 2 * gapY << "\">\n"
+      << boxes.str() << "</svg>\n"
+      << script;
+  return out.str();
+}
 
 } // namespace mortise::tool

@@ -42,6 +42,9 @@ Result<std::shared_ptr<const Graph>> loadGraph(const std::string &path) {
   // FlatBuffers keep their identifier at byte 4.
   if (content->size() >= 8 && content->compare(4, 4, "MRTG") == 0)
     return Graph::load(std::as_bytes(std::span(content->data(), content->size())));
+  if (path.ends_with(".mrtg"))
+    return Error{MORTISE_CORRUPT, path + ": expected a graph in the portable format (MRTG at byte 4), found " +
+                                      std::to_string(content->size()) + " bytes of something else"};
   return parse(*content, path);
 }
 

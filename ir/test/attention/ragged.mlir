@@ -18,16 +18,16 @@
 func.func @ragged(%q: !q, %k: !k, %v: !v, %qo: !o, %ko: !o) -> !r {
   // CHECK: mortise.ragged_attention %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} {causal = true, scale = 2.500000e-01 : f64}
   // Each row's sequence is the number of offsets at most the row.
-  // PARTS: %[[BEGUN:.*]] = mortise.compare %{{.*}}, %{{.*}} {direction = "le"} : {{.*}}[t, n + 1]
+  // PARTS: %[[BEGUN:.*]] = mortise.compare %{{.*}}, %{{.*}} {direction = "le"} : {{.*}}#t_np1>
   // PARTS: mortise.reduce_sum
   // PARTS: mortise.take %arg3
   // PARTS: mortise.compare {{.*}} {direction = "lt"}
   // PARTS: mortise.take %arg4
-  // PARTS: mortise.compare {{.*}} {direction = "eq"} : {{.*}}[t, s]
-  // PARTS: mortise.compare {{.*}} {direction = "ge"} : {{.*}}[t, s]
-  // PARTS: %[[M:.*]] = mortise.reshape {{.*}}[1, 1, t, s]
-  // PARTS: mortise.attention %{{.*}}, %{{.*}}, %{{.*}}, %[[M]] {causal = false, scale = 2.500000e-01 : f64} : {{.*}}[1, 8, t, 16]
-  // PARTS: mortise.transpose {{.*}} {permutation = array<i64: 1, 0, 2>} : {{.*}}[8, t, 32]
+  // PARTS: mortise.compare {{.*}} {direction = "eq"} : {{.*}}#t_s>
+  // PARTS: mortise.compare {{.*}} {direction = "ge"} : {{.*}}#t_s>
+  // PARTS: %[[M:.*]] = mortise.reshape {{.*}}#_1_1_t_s>
+  // PARTS: mortise.attention %{{.*}}, %{{.*}}, %{{.*}}, %[[M]] {causal = false, scale = 2.500000e-01 : f64} : {{.*}}#_1_8_t_16>
+  // PARTS: mortise.transpose {{.*}} {permutation = array<i64: 1, 0, 2>} : {{.*}}#_8_t_32>
   %0 = mortise.ragged_attention %q, %k, %v, %qo, %ko {scale = 0.25 : f64, causal = true} : (!q, !k, !v, !o, !o) -> !r
   return %0 : !r
 }

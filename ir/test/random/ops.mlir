@@ -16,13 +16,13 @@ func.func @random(%k: tensor<i64>, %o: tensor<i64>, %x: !x) -> (tensor<2x3xui8>,
   %0 = mortise.random_bits %k, %o {shape = #mortise.dims<[2, 3]>, dtype = "ui8"} : (tensor<i64>, tensor<i64>) -> tensor<2x3xui8>
   // CHECK-NEXT: mortise.uniform %{{.*}}, %{{.*}} {dtype = "f64", shape = #mortise.dims<[4]>} : (tensor<i64>, tensor<i64>) -> tensor<4xf64>
   %1 = mortise.uniform %k, %o {shape = #mortise.dims<[4]>, dtype = "f64"} : (tensor<i64>, tensor<i64>) -> tensor<4xf64>
-  // CHECK-NEXT: mortise.normal %{{.*}}, %{{.*}} {dtype = "f16", shape = #mortise.dims<#symbols, [b, s]>}
+  // CHECK-NEXT: mortise.normal %{{.*}}, %{{.*}} {dtype = "f16", shape = #b_s}
   %2 = mortise.normal %k, %o {shape = #mortise.dims<#symbols, [b, s]>, dtype = "f16"} : (tensor<i64>, tensor<i64>) -> !x
   // CHECK-NEXT: mortise.bernoulli
   %3 = mortise.bernoulli %x, %k, %o : (!x, tensor<i64>, tensor<i64>) -> !p
   // CHECK-NEXT: %{{.*}}, %{{.*}} = mortise.dropout %{{.*}}, %{{.*}}, %{{.*}} {p = 2.500000e-01 : f64}
   %4, %5 = mortise.dropout %x, %k, %o {p = 0.25 : f64} : (!x, tensor<i64>, tensor<i64>) -> (!x, !p)
-  // CHECK-NEXT: mortise.random_permutation %{{.*}}, %{{.*}} {shape = #mortise.dims<#symbols, [b*s]>}
+  // CHECK-NEXT: mortise.random_permutation %{{.*}}, %{{.*}} {shape = #bs}
   %6 = mortise.random_permutation %k, %o {shape = #mortise.dims<#symbols, [b*s]>} : (tensor<i64>, tensor<i64>) -> !n
   return %0, %1, %2, %3, %4, %5, %6 : tensor<2x3xui8>, tensor<4xf64>, !x, !p, !x, !p, !n
 }

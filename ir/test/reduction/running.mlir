@@ -21,7 +21,7 @@ func.func @running(%x: !x) -> (!b, !x, !x, !i, !x, !i, !x, !i, !k, !ki) {
   %p = mortise.cumprod %x {axis = 1 : i64} : (!x) -> !x
   // CHECK-NEXT: mortise.cumlogsumexp %[[P]]
   %1 = mortise.cumlogsumexp %p {axis = 1 : i64} : (!x) -> !x
-  // CHECK-NEXT: %[[V:.*]], %[[I:.*]] = mortise.cummax %{{.*}} {axis = 0 : i64} : (tensor<?x?xf32, #mortise.dims<#symbols, [b, s]>>) -> (tensor<?x?xf32, #mortise.dims<#symbols, [b, s]>>, tensor<?x?xi64, #mortise.dims<#symbols, [b, s]>>)
+  // CHECK-NEXT: %[[V:.*]], %[[I:.*]] = mortise.cummax %{{.*}} {axis = 0 : i64} : (tensor<?x?xf32, #b_s>) -> (tensor<?x?xf32, #b_s>, tensor<?x?xi64, #b_s>)
   %2, %3 = mortise.cummax %x {axis = 0 : i64} : (!x) -> (!x, !i)
   // CHECK-NEXT: %{{.*}}, %{{.*}} = mortise.cummin %[[V]]
   %4, %5 = mortise.cummin %2 {axis = 1 : i64} : (!x) -> (!x, !i)
