@@ -43,7 +43,7 @@ COMPOSITES = {
 CORES = {
     "abs acos acosh asin asinh atan atanh ceil cos cosh cumsum erf exp expm1 floor log log10 log1p log2 "
     "neg round rsqrt sin sinh sort sqrt tan tanh": None,
-    "amax": "reduce_max", "amin": "reduce_min", "arange.start_step": "iota", "argmax": "argmax", "argmin": "argmax",
+    "amax": "reduce_max", "amin": "reduce_min", "arange.start_step": "iota", "argmax": "argmax", "argmin": "argmin",
     "as_strided": "reshape or take", "atan2": "atan2", "any": "reduce_max", "bmm": "dot", "cat": "concatenate",
     "constant_pad_nd": "pad", "convolution": "convolution", "expand": "broadcast", "flip": "reverse", "gather": "take_along",
     "index_select": "take", "isnan": "compare", "logical_not": "not", "bitwise_not": "not", "maximum": "max", "minimum": "min",

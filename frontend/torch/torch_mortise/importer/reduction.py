@@ -83,15 +83,14 @@ quantifier("reduce_min", aten.all.default, aten.all.dim, aten.all.dims)
 def arg_extreme(e, x, axis, keepdim, smallest):
     if x.dtype == I1:
         x = e.convert(x, dtypes.I32)
-    if smallest:  # reverses the order without overflow
-        x = e.op("neg" if is_float(x.dtype) else "not", x)
+    name = "argmin" if smallest else "argmax"
     if axis is None:
-        result = e.op("argmax", e.reshape(x, (x.elements,)), axis=0)
+        result = e.op(name, e.reshape(x, (x.elements,)), axis=0)
         return e.reshape(result, (1,) * x.rank) if keepdim else result
     if x.rank == 0:
         return e.constant(0, dtypes.I64)
     axis = axis_of(axis, x.rank)
-    return kept(e, e.op("argmax", x, axis=axis), x, (axis,), keepdim)
+    return kept(e, e.op(name, x, axis=axis), x, (axis,), keepdim)
 
 
 @handles(aten.argmax.default)
