@@ -55,7 +55,7 @@ void bench(const char *name, const std::function<void(TestGraph &)> &build, unsi
   const Group &group = fused->groups[0];
 
   Memory memory(graph);
-  memory.skew = 0;
+  memory.aligned = true;
   std::mt19937 engine(1);
   std::normal_distribution<float> normal;
   std::vector<const void *> inputs;

@@ -114,7 +114,7 @@ void compare(const char *name, const Recipe &recipe, const Shapes &shapes) {
     if (!special)
       return;
     Memory memory(fixed);
-    memory.skew = 0;
+    memory.aligned = true;
     std::mt19937 engine(1);
     std::normal_distribution<float> normal;
     for (size_t v = 0; v < fixed.value_count; ++v)

@@ -233,6 +233,8 @@ static std::pair<size_t, size_t> nextBlock(std::span<const Dim> from, size_t i, 
 std::vector<IndexId> IndexSpace::reshape(std::span<const IndexId> at, std::span<const Dim> from,
                                          std::span<const Dim> to) {
   std::vector<IndexId> result;
+  if (std::equal(from.begin(), from.end(), to.begin(), to.end()))
+    return {at.begin(), at.end()}; // also where there are no elements
   for (const Dim &dim : to)
     if (dim == 0)
       return std::vector<IndexId>(to.size(), constant(0));

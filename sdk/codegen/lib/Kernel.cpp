@@ -240,6 +240,8 @@ Value Emitter::wholeVectors(Value low, Value high, int64_t copies) {
 void Emitter::laneLoop(Value low, Value high, llvm::function_ref<void()> body) {
   Value outerTail = tailMask;
   const Dim extent = laneExtent();
+  if (extent == 0)
+    return;
   bool tail = plan.lanes > 1 && !extent.isNumber() && !plan.space.facts.isMultiple(extent, plan.lanes);
   uint64_t members = plan.loops.back().members;
   Value whole = tail ? wholeVectors(low, high, 1) : high;
@@ -266,6 +268,8 @@ void Emitter::serial(size_t from, Carried &carried, llvm::function_ref<void(Carr
   if (from == plan.loops.size())
     return body(carried);
   const Loop &level = plan.loops[from];
+  if (level.extent == 0) // its counter is a constant: what it reads would be read outside of it, from no memory at all
+    return;
   Value low = level.block ? blockStart : c.i64(0), high = extent(level.extent);
   if (level.block)
     high = c.two<arith::MinSIOp>(c.addI(low, c.i64(level.block)), high);

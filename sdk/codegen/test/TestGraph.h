@@ -6,8 +6,11 @@
 #include <mortise/graph.hpp>
 
 #include <algorithm>
+#include <cstdlib>
 #include <deque>
 #include <map>
+#include <sys/mman.h>
+#include <utility>
 
 namespace mortise::codegen::test {
 
@@ -171,33 +174,58 @@ private:
   MortiseGraph graph{};
 };
 
-// Memory for every value, with guard bytes around.
+// Memory for every value: guard bytes before it, a page that nobody may touch behind its last byte. Empty values have
+// none.
 class Memory {
 public:
   explicit Memory(const MortiseGraph &graph) : graph(graph) {}
+  Memory(Memory &&) = default;
   std::byte *at(uint32_t value) {
-    auto &buffer = buffers[value];
-    if (buffer.empty()) {
-      buffer.assign(byteSize(*graph.values[value]->type) + 4 * guard + extra, std::byte(0xa5));
-    }
-    auto start = reinterpret_cast<uintptr_t>(buffer.data()) + guard;
-    return reinterpret_cast<std::byte *>((start + guard - 1) / guard * guard) + skew;
+    const size_t bytes = size(value);
+    if (bytes == 0)
+      return nullptr;
+    Pages &pages = buffers[value];
+    if (!pages.start)
+      pages.map(bytes + 2 * guard);
+    return pages.end - (aligned ? (bytes + guard - 1) / guard * guard : bytes);
   }
   template <typename T> T *as(V value) { return reinterpret_cast<T *>(at(value->index)); }
   bool intact(uint32_t value) {
-    const std::byte *data = at(value), *end = data + byteSize(*graph.values[value]->type) + extra;
-    for (size_t i = 1; i <= guard; ++i)
-      if (data[-static_cast<ptrdiff_t>(i)] != std::byte(0xa5) || end[i - 1] != std::byte(0xa5))
+    const std::byte *data = at(value);
+    for (size_t i = 1; data && i <= guard; ++i)
+      if (data[-static_cast<ptrdiff_t>(i)] != std::byte(0xa5))
         return false;
     return true;
   }
-  size_t skew = 16; // bytes off 64-byte alignment
-  size_t extra = 0; // more memory per value, for strided inputs
+  bool aligned = false; // to cache lines, for clocks; else to elements
+  size_t extra = 0;     // more memory per value, for strided inputs
 
 private:
-  static constexpr size_t guard = 64;
+  static constexpr size_t guard = 64, page = 4096;
+  struct Pages {
+    std::byte *start = nullptr, *end = nullptr;
+    void map(size_t bytes) {
+      const size_t room = (bytes + page - 1) / page * page;
+      void *made = mmap(nullptr, room + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      if (made == MAP_FAILED)
+        std::abort();
+      start = static_cast<std::byte *>(made), end = start + room;
+      mprotect(end, page, PROT_NONE);
+      std::fill(start, end, std::byte(0xa5));
+    }
+    Pages() = default;
+    Pages(Pages &&other) : start(std::exchange(other.start, nullptr)), end(other.end) {}
+    ~Pages() {
+      if (start)
+        munmap(start, static_cast<size_t>(end - start) + page);
+    }
+  };
+  size_t size(uint32_t value) const {
+    const size_t bytes = byteSize(*graph.values[value]->type);
+    return bytes ? bytes + extra : 0;
+  }
   const MortiseGraph &graph;
-  std::map<uint32_t, std::vector<std::byte>> buffers;
+  std::map<uint32_t, Pages> buffers;
 };
 
 inline void runGroup(const Group &group, const Function &function, Memory &memory,
