@@ -131,9 +131,7 @@ static Result<Attribute> integersFrom(const MortiseAttribute &attribute, bool ex
   }
   if (!symbolic)
     return Attribute(DimsAttr::get(context, numbers));
-  // Written before revision 2, an attribute ends where `exprs` begins.
-  bool knows = attribute.struct_size >= offsetof(MortiseAttribute, exprs) + sizeof(attribute.exprs);
-  Result<Dims> dims = dimsFrom(numbers, knows ? attribute.exprs : nullptr, what, symbols);
+  Result<Dims> dims = dimsFrom(numbers, exprsOf(attribute), what, symbols);
   if (!dims)
     return dims.error();
   return Attribute(DimsAttr::get(context, *dims, symbols));

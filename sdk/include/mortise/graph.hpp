@@ -108,8 +108,7 @@ inline std::span<const MortiseGuard *const> guardsOf(const MortiseGraph &graph) 
 }
 // One program per entry of an integer array, or NULL when all entries are numbers.
 inline const MortiseExpr *exprsOf(const MortiseAttribute &attribute) {
-  return attribute.struct_size >= offsetof(MortiseAttribute, exprs) + sizeof(attribute.exprs) ? attribute.exprs
-                                                                                              : nullptr;
+  return attribute.struct_size > offsetof(MortiseAttribute, exprs) ? attribute.exprs : nullptr;
 }
 
 inline bool isOp(const MortiseNode &node, std::string_view op) { return op == node.op; }
