@@ -34,6 +34,8 @@ dev_lint() {
   dev_fmt --check || failed=1
   say "clang-tidy"
   [ -f build/dev/compile_commands.json ] || dev_build dev
+  # Precompiled and generated headers, as they are now: a stale one is an error in every file that includes it.
+  ninja -C build/dev $(ninja -C build/dev -t targets all | sed -n 's/^\(.*cmake_pch\.hxx\.pch\): .*/\1/p') >/dev/null || failed=1
   "$VENV/bin/python" tools/dev/tidy.py build/dev $files || failed=1
   say "ruff"
   grep '\.py$' <<<"$files" | xargs -r "$VENV/bin/ruff" check --quiet || failed=1
