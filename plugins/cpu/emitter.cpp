@@ -270,6 +270,41 @@ void Emitter::copyOutputs() {
             copy.bytes);
 }
 
+// Nothing is read, and no output handed out, that no step has written: whoever decided otherwise is wrong, and says so
+// here instead of computing with what happened to be in memory.
+Result<void> Emitter::checkWritten() {
+  std::vector<bool> written(schedule.buffers.size());
+  auto fail = [&](const std::string &what) {
+    return Error{MORTISE_INTERNAL,
+                 "the cpu plugin schedules no step that writes " + what + "; please report this graph"};
+  };
+  for (const std::vector<Step> *list : {&schedule.binding, &schedule.steps})
+    for (const Step &step : *list) {
+      for (const Operand &operand : step.operands) {
+        if (operand.buffer == none)
+          return fail("what \"" + step.name + "\" reads");
+        const Buffer &buffer = schedule.buffers[operand.buffer];
+        bool given = buffer.home == Home::Input || buffer.home == Home::Bound || buffer.home == Home::Literal;
+        if (!operand.written && !given && !written[operand.buffer] && buffer.bytes && buffer.sharing == none)
+          return fail("what \"" + step.name + "\" reads");
+      }
+      for (const Operand &operand : step.operands)
+        if (operand.written)
+          written[operand.buffer] = true;
+    }
+  std::vector<bool> done(graph.output_count);
+  for (size_t i = 0; i < schedule.buffers.size(); ++i)
+    if (schedule.buffers[i].home == Home::Output && written[i])
+      done[schedule.buffers[i].number] = true;
+  for (size_t i = 0; i < graph.alias_count; ++i)
+    done[graph.aliases[i]->output] = true; // may be updated in place, or have nothing to update
+  for (uint32_t i = 0; i < graph.output_count; ++i)
+    if (uint32_t index = graph.outputs[i]->index; !done[i] && bytes(index))
+      return fail("output " + std::to_string(i) + " of the region, " + typeText(index) + " of " +
+                  (value(index).producer ? value(index).producer->op : "an input"));
+  return {};
+}
+
 // Machine code of library calls, in parallel: it is what takes their time. Equal descriptions share theirs.
 Result<void> Emitter::makePrimitives() {
   std::map<const_dnnl_primitive_desc_t, size_t> known;
@@ -318,6 +353,8 @@ Result<Schedule> Emitter::run() {
     }
   }
   copyOutputs();
+  if (Result<void> result = checkWritten(); !result)
+    return result.error();
   if (Result<void> result = makePrimitives(); !result)
     return result.error();
   planMemory(schedule);

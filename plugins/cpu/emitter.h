@@ -63,6 +63,7 @@ public:
 
 private:
   void copyOutputs();
+  Result<void> checkWritten();
   Result<void> makePrimitives();
   BufferId addBuffer(Buffer buffer);
   BufferId inputBuffer(uint32_t value);

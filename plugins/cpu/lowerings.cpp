@@ -88,6 +88,8 @@ Support judge(const MortiseNode &node, std::span<const SymbolRange> symbols) {
     return judgeConvolution(node);
   if (isOp(node, "mortise.max_pool") || isOp(node, "mortise.sum_pool"))
     return judgePool(node);
+  if (isOp(node, "mortise.random_bits"))
+    return {};
   if (isOp(node, "mortise.attention"))
     return refuse(MORTISE_REASON_COST, "taken as its products and softmax, which read and write each other's layout");
   return codegen::supports(node);

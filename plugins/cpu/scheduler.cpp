@@ -15,7 +15,8 @@ Scheduler::Scheduler(const MortiseGraph &graph, const Options &options, Values s
 
 static bool isClaimable(const MortiseNode &node) {
   for (const char *op :
-       {"mortise.dot", "mortise.linear", "mortise.convolution", "mortise.max_pool", "mortise.sum_pool", "mortise.put"})
+       {"mortise.dot", "mortise.linear", "mortise.convolution", "mortise.max_pool", "mortise.sum_pool", "mortise.put",
+        "mortise.random_bits"})
     if (isOp(node, op))
       return true;
   return false;
@@ -117,7 +118,7 @@ static bool isView(const MortiseNode &node) {
 }
 
 Result<void> Scheduler::claim() {
-  for (auto *part : {claimMergedProducts, claimUpdates, claimConvolutions, claimPools, claimProducts})
+  for (auto *part : {claimMergedProducts, claimUpdates, claimRandom, claimConvolutions, claimPools, claimProducts})
     if (Result<void> result = part(*this); !result)
       return result;
   return {};

@@ -37,7 +37,8 @@ public:
   bool isOutput(uint32_t value) const { return !outputsOf[value].empty(); }
   // The node that uses a value, when that is its one use and it is not an output of the region.
   const MortiseNode *soleUser(uint32_t value) const;
-  bool isConstant(uint32_t value) const { return constant[value]; } // depends on constants, literals and symbols only
+  bool isRead(uint32_t value) const { return !users[value].empty(); } // by a node; outputs aside
+  bool isConstant(uint32_t value) const { return constant[value]; }   // depends on constants, literals and symbols only
   // Extents and strides in the value's own memory; dense unless setRoot said otherwise.
   View rootOf(uint32_t value) const;
   bool overwrites(uint32_t result, uint32_t input) const; // the region writes `result` to `input`'s memory
@@ -91,6 +92,9 @@ Result<void> claimProducts(Scheduler &scheduler);
 Result<void> claimConvolutions(Scheduler &scheduler);
 Result<void> claimPools(Scheduler &scheduler);
 Result<void> claimUpdates(Scheduler &scheduler);
+Result<void> claimRandom(Scheduler &scheduler);
+Result<void> claimSorts(Scheduler &scheduler);
+bool hasOrder(int32_t dtype); // elements that claimSorts can order
 
 // codegen.cpp: machine code for the generated groups; the target of this machine.
 Result<void> compileGroups(Scheduler &scheduler);

@@ -251,18 +251,21 @@ static void storeThroughViews(Scheduler &scheduler, Product &product) {
   }
   while (!chain.empty()) {
     uint32_t end = chain.back()->results[0]->index;
-    bool copy = scheduler.viewOf(end).base == end ||
-                (scheduler.isOutput(end) && scheduler.soleUser(end) == nullptr && transposed);
+    // An output that would be copied; but a transpose of extents of 1 copies nothing: that is all of the product's own
+    // memory. And who reads the output besides does so through its view of the result, which must then be written.
+    const View &view = scheduler.viewOf(end);
+    bool whole = isDense(view) && elementCount(scheduler.extents(end)) == elementCount(scheduler.extents(view.base));
+    bool copy = view.base == end || (scheduler.isOutput(end) && !scheduler.isRead(end) && transposed && !whole);
     if (copy) {
-      std::optional<View> view = scheduler.denseView(end);
-      for (size_t i = chain.size(); i-- > 0 && view;)
-        view = viewBack(*chain[i], *view, scheduler.extents(chain[i]->operands[0]->index));
-      if (view)
-        view = reshapeView(*view, product.c.dims);
+      std::optional<View> stored = scheduler.denseView(end);
+      for (size_t i = chain.size(); i-- > 0 && stored;)
+        stored = viewBack(*chain[i], *stored, scheduler.extents(chain[i]->operands[0]->index));
+      if (stored)
+        stored = reshapeView(*stored, product.c.dims);
       // The innermost result dimension stays contiguous, or the library would need a copy after all.
-      if (view && (view->strides.empty() || view->dims.back() == 1 || view->strides.back() == 1)) {
-        view->base = end;
-        product.c = *view;
+      if (stored && (stored->strides.empty() || stored->dims.back() == 1 || stored->strides.back() == 1)) {
+        stored->base = end;
+        product.c = *stored;
         product.target = end;
         for (const MortiseNode *node : chain)
           product.nodes.push_back(node->index);
