@@ -220,7 +220,7 @@ TEST(GoldenSums, NothingThatWasCommittedChanged) {
   }
   ASSERT_FALSE(known.empty());
   for (const auto &[name, sum] : known)
-    EXPECT_EQ(sha256(bytesOf(slurp(folder + "/" + name))), sum)
+    EXPECT_EQ(sha256(bytesOf(slurp((files::path(folder) / name).string()))), sum)
         << name << " changed; restore it: golden files never do";
   for (const auto &entry : files::directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();
@@ -242,9 +242,10 @@ TEST(GoldenSums, EveryOpOfEveryReleasedSetIsThere) {
       return;
     }
     std::set<std::string> ops;
+    const std::string prefix = "opset" + std::to_string(opset) + "-";
     for (const std::string &name : goldenNames())
-      if (name.starts_with("opset" + std::to_string(opset) + "-")) {
-        auto graph = Graph::read(bytesOf(slurp(folder + "/" + name + ".mrtg")));
+      if (name.starts_with(prefix)) {
+        auto graph = Graph::read(bytesOf(slurp((files::path(folder) / (name + ".mrtg")).string())));
         ASSERT_TRUE(graph) << name;
         EXPECT_EQ((*graph)->view().opset, opset) << name;
         collectOps((*graph)->view(), ops);

@@ -39,10 +39,7 @@ bool write(mlir::func::FuncOp function, const std::string &prefix) {
 
 int main(int count, char **arguments) {
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
-  context.loadDialect<mortise::ir::MortiseDialect>();
-  mlir::DialectRegistry registry;
-  mortise::ir::registerDialect(registry);
-  context.appendDialectRegistry(registry);
+  context.loadDialect<mortise::ir::MortiseDialect, mlir::func::FuncDialect>();
   context.getDiagEngine().registerHandler([](mlir::Diagnostic &) {});
   int failures = 0;
   for (int i = 3; i < count; ++i) {
