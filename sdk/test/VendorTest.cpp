@@ -9,6 +9,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 
 namespace {
 using mortise::Result;
@@ -115,6 +117,19 @@ TEST(Vendor, BothLoad) {
   EXPECT_TRUE(registry()->find("acme"));
   EXPECT_TRUE(registry()->find("pointwise"));
   EXPECT_FALSE(registry()->find("auto")); // neither is automatic
+}
+
+TEST(Vendor, ManifestsSayWhatTheTablesSpeak) {
+  for (const auto &plugin : registry()->plugins()) {
+    std::ifstream file(std::filesystem::path(plugin->path).replace_extension(".toml"));
+    const std::string manifest((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+    const MortisePlugin &table = *plugin->table;
+    const std::string abi =
+        "abi = [" + std::to_string(table.abi_oldest) + ", " + std::to_string(table.abi_newest) + "]";
+    EXPECT_NE(manifest.find(abi), std::string::npos) << plugin->path << ": expected " << abi;
+    const std::string opset = "opset = " + std::to_string(table.opset) + "\n";
+    EXPECT_NE(manifest.find(opset), std::string::npos) << plugin->path << ": expected " << opset;
+  }
 }
 
 TEST(Vendor, TemplateAddsAndMultiplies) {
