@@ -10,15 +10,24 @@ namespace {
 
 constexpr double unseen = -std::numeric_limits<double>::infinity();
 
-Refusal check(const Shapes &shapes) {
+// q, k and v, whose heads are dimension 1.
+Refusal checkHeads(const Shapes &shapes, int32_t rank) {
   for (size_t i = 0; i < 3; ++i)
-    if (shapes.rank(i) != 4 || shapes.dtype(i) != shapes.dtype(0))
-      return shapes.fail("expected q, k and v of rank 4 and one dtype, found " + typeString(shapes.type(i)),
-                         shapes.rank(i) != 4 ? MORTISE_REASON_RANK : MORTISE_REASON_DTYPE);
+    if (shapes.rank(i) != rank || shapes.dtype(i) != shapes.dtype(0))
+      return shapes.fail("expected q, k and v of rank " + std::to_string(rank) + " and one dtype, found " +
+                             typeString(shapes.type(i)),
+                         shapes.rank(i) != rank ? MORTISE_REASON_RANK : MORTISE_REASON_DTYPE);
+  int64_t queries = shapes.dims(0)[1], keys = shapes.dims(1)[1];
+  if (keys < 1 || queries % keys)
+    return shapes.fail("expected the query heads to be a multiple of the key heads, found " + std::to_string(queries) +
+                       " and " + std::to_string(keys));
+  return {};
+}
+
+Refusal check(const Shapes &shapes) {
+  if (Refusal refusal = checkHeads(shapes, 4))
+    return refusal;
   std::span<const int64_t> q = shapes.dims(0), k = shapes.dims(1), v = shapes.dims(2);
-  if (k[1] < 1 || q[1] % k[1])
-    return shapes.fail("expected the query heads to be a multiple of the key heads, found " + std::to_string(q[1]) +
-                       " and " + std::to_string(k[1]));
   Shape keys{q[0], k[1], k[2], q[3]}, values{q[0], k[1], k[2], v[3]}, scores{q[0], q[1], q[2], k[2]};
   if (Refusal refusal =
           firstOf(shapes.expectOperand(1, shapes.dtype(0), keys), shapes.expectOperand(2, shapes.dtype(0), values),
@@ -60,8 +69,31 @@ template <typename T> struct Mask {
   int64_t first, stride, last;
 };
 
-// One query: its scores, softmax and weighted sum. `scores` has room for K, `sums` for E. A weight of 0 counts like
-// others, so that 0 * infinity is NaN.
+struct Rows {
+  int64_t stride, length;
+};
+// The softmax of the scores, whose largest is known, times the values; weights of 0 when no key is seen. A weight of 0
+// counts like others, so that 0 * infinity is NaN. `sums` has room for a row.
+template <typename T>
+void weigh(std::span<double> scores, double largest, bool sees, const typename T::Storage *values, Rows rows,
+           double *sums, typename T::Storage *to) {
+  double total = 0;
+  for (double &score : scores) {
+    score = inRange<T>(std::exp(inRange<T>(score - largest)));
+    total += score;
+  }
+  std::fill_n(sums, rows.length, 0.0);
+  for (double score : scores) {
+    double weight = sees ? inRange<T>(score / total) : 0;
+    for (int64_t e = 0; e < rows.length; ++e)
+      sums[e] += weight * T::load(values[e]);
+    values += rows.stride;
+  }
+  for (int64_t e = 0; e < rows.length; ++e)
+    to[e] = T::store(sums[e]);
+}
+
+// One query. `scores` has room for K, `sums` for E.
 template <typename T>
 void attend(const Call &call, const Heads &n, std::span<const int64_t> maskStrides, int64_t row, double *scores,
             double *sums) {
@@ -69,7 +101,7 @@ void attend(const Call &call, const Heads &n, std::span<const int64_t> maskStrid
   const auto *query = call.operand(0).as<T>() + row * n.D;
   const auto *keys = call.operand(1).as<T>() + group * n.K * n.D, *values = call.operand(2).as<T>() + group * n.K * n.E;
   Mask<T> mask(call, maskStrides, b, h, i);
-  double scale = findAttribute(call.node, "scale")->f64, largest = unseen, total = 0;
+  double scale = findAttribute(call.node, "scale")->f64, largest = unseen;
   bool sees = !mask.tensor;
   for (int64_t j = 0; j < n.K; ++j) {
     double score = 0;
@@ -80,18 +112,8 @@ void attend(const Call &call, const Heads &n, std::span<const int64_t> maskStrid
     largest = maximum(largest, scores[j]);
     sees = sees || mask.lets(j);
   }
-  for (int64_t j = 0; j < n.K; ++j) {
-    scores[j] = inRange<T>(std::exp(inRange<T>(scores[j] - largest)));
-    total += scores[j];
-  }
-  std::fill_n(sums, n.E, 0.0);
-  for (int64_t j = 0; j < n.K; ++j) {
-    double weight = sees ? inRange<T>(scores[j] / total) : 0;
-    for (int64_t e = 0; e < n.E; ++e)
-      sums[e] += weight * T::load(values[j * n.E + e]);
-  }
-  for (int64_t e = 0; e < n.E; ++e)
-    call.result.as<T>()[row * n.E + e] = T::store(sums[e]);
+  weigh<T>({scores, static_cast<size_t>(n.K)}, largest, sees, values, {n.E, n.E}, sums,
+           call.result.as<T>() + row * n.E);
 }
 
 void run(const Call &call) {
@@ -116,14 +138,9 @@ void run(const Call &call) {
 }
 
 Refusal checkRagged(const Shapes &shapes) {
-  for (size_t i = 0; i < 3; ++i)
-    if (shapes.rank(i) != 3 || shapes.dtype(i) != shapes.dtype(0))
-      return shapes.fail("expected q, k and v of rank 3 and one dtype, found " + typeString(shapes.type(i)),
-                         shapes.rank(i) != 3 ? MORTISE_REASON_RANK : MORTISE_REASON_DTYPE);
+  if (Refusal refusal = checkHeads(shapes, 3))
+    return refusal;
   std::span<const int64_t> q = shapes.dims(0), k = shapes.dims(1), v = shapes.dims(2);
-  if (k[1] < 1 || q[1] % k[1])
-    return shapes.fail("expected the query heads to be a multiple of the key heads, found " + std::to_string(q[1]) +
-                       " and " + std::to_string(k[1]));
   if (shapes.rank(3) != 1 || shapes.dims(3)[0] < 1)
     return shapes.fail("expected offsets of rank 1, at least one, found " + typeString(shapes.type(3)));
   return firstOf(shapes.expectOperand(1, shapes.dtype(0), Shape{k[0], k[1], q[2]}),
@@ -155,7 +172,7 @@ void attendRagged(const Call &call, int64_t row, const std::vector<Place> &keyPl
   int64_t H = q[1], D = q[2], S = v[0], G = v[1], E = v[2], h = row % H, group = h / (H / G);
   Place place(call.operand(3), row / H);
   bool causal = call.integer("causal") != 0, any = false;
-  double scale = findAttribute(call.node, "scale")->f64, largest = unseen, total = 0;
+  double scale = findAttribute(call.node, "scale")->f64, largest = unseen;
   const auto *query = call.operand(0).as<T>() + row * D;
   for (int64_t j = 0; j < S; ++j) {
     const Place &key = keyPlaces[static_cast<size_t>(j)];
@@ -169,18 +186,8 @@ void attendRagged(const Call &call, int64_t row, const std::vector<Place> &keyPl
     largest = maximum(largest, scores[j]);
     any = true;
   }
-  for (int64_t j = 0; j < S; ++j) {
-    scores[j] = inRange<T>(std::exp(inRange<T>(scores[j] - largest)));
-    total += scores[j];
-  }
-  std::fill_n(sums, E, 0.0);
-  for (int64_t j = 0; j < S; ++j) {
-    double weight = any ? inRange<T>(scores[j] / total) : 0; // of a hidden key 0, which counts: 0 * NaN is NaN
-    for (int64_t e = 0; e < E; ++e)
-      sums[e] += weight * T::load(call.operand(2).as<T>()[(j * G + group) * E + e]);
-  }
-  for (int64_t e = 0; e < E; ++e)
-    call.result.as<T>()[row * E + e] = T::store(sums[e]);
+  weigh<T>({scores, static_cast<size_t>(S)}, largest, any, call.operand(2).as<T>() + group * E, {G * E, E}, sums,
+           call.result.as<T>() + row * E);
 }
 
 void runRagged(const Call &call) {

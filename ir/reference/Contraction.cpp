@@ -106,20 +106,10 @@ Refusal checkLinear(const Shapes &shapes) {
                  shapes.expect(shapes.dtype(0), expected));
 }
 void runLinear(const Call &call) {
-  int64_t K = call.operand(0).dims().back(), N = call.result.dims().back();
-  int64_t M = product(call.operand(0).dims().first(call.operand(0).dims().size() - 1));
-  int64_t strideK = call.integer("weight_transposed") ? N : 1, strideN = call.integer("weight_transposed") ? 1 : K;
-  std::vector<double> bias = toDoubles(call.operand(2), N, -0.0); // x + -0 is x
   visitFloat(call.result.dtype(), [&](auto type) {
     using T = decltype(type);
-    const auto *x = call.operand(0).as<T>(), *weight = call.operand(1).as<T>();
-    auto *to = call.result.as<T>();
-    product<double>(
-        call, 1, M, N, K, [&](int64_t, int64_t m, int64_t k) { return T::load(x[m * K + k]); },
-        [&](int64_t, int64_t k, int64_t n) { return T::load(weight[k * strideK + n * strideN]); },
-        [&](int64_t, int64_t m, int64_t n, double sum) {
-          to[m * N + n] = T::store(inRange<T>(sum) + bias[size_t(n)]);
-        });
+    const auto *weight = call.operand(1).as<T>();
+    linear<T>(call, call.operand(2), [&](int64_t i) { return T::load(weight[i]); });
   });
 }
 

@@ -61,19 +61,25 @@ void runTake(const Call &call) { // an embedding has no axis: 0
     }
 }
 
-Refusal checkTakeAlong(const Shapes &shapes) {
+// `indices` names a place along `axis` for each of its elements, which stand at the same place off the axis.
+Refusal checkAlong(const Shapes &shapes) {
   if (Refusal refusal = firstOf(shapes.axis("axis", shapes.rank(0)), indexOperand(shapes, 1)))
     return refusal;
   if (shapes.rank(1) != shapes.rank(0))
     return shapes.fail("expected indices of rank " + std::to_string(shapes.rank(0)) + ", found " +
                            typeString(shapes.type(1)),
                        MORTISE_REASON_RANK);
-  auto axis = static_cast<size_t>(shapes.integer("axis"));
   for (size_t i = 0; i < shapes.dims(0).size(); ++i)
-    if (i != axis && shapes.dims(1)[i] > shapes.dims(0)[i])
+    if (static_cast<int64_t>(i) != shapes.integer("axis") && shapes.dims(1)[i] > shapes.dims(0)[i])
       return shapes.fail("indices " + typeString(shapes.type(1)) + " reach beyond the operand " +
                          typeString(shapes.type(0)) + " in dimension " + std::to_string(i));
-  return firstOf(shapes.expect(shapes.dtype(0), shapes.dims(1)), notEmpty(shapes, shapes.dims(0)[axis]));
+  return {};
+}
+Refusal checkTakeAlong(const Shapes &shapes) {
+  if (Refusal refusal = checkAlong(shapes))
+    return refusal;
+  return firstOf(shapes.expect(shapes.dtype(0), shapes.dims(1)),
+                 notEmpty(shapes, shapes.dims(0)[static_cast<size_t>(shapes.integer("axis"))]));
 }
 void runTakeAlong(const Call &call) {
   auto axis = static_cast<size_t>(call.integer("axis"));
@@ -88,19 +94,26 @@ void runTakeAlong(const Call &call) {
   });
 }
 
-Refusal checkTakeNd(const Shapes &shapes) {
+// What coordinates of the last dimension of `indices` address: its other dimensions, then the operand's not addressed.
+Refusal checkCoordinates(const Shapes &shapes, Shape &addressed) {
   if (Refusal refusal = indexOperand(shapes, 1))
     return refusal;
-  if (shapes.rank(1) < 1 || shapes.dims(1).back() > shapes.rank(0))
+  std::span<const int64_t> indices = shapes.dims(1), dims = shapes.dims(0);
+  if (indices.empty() || indices.back() > shapes.rank(0))
     return shapes.fail("expected indices whose last extent is at most the operand's rank " +
                        std::to_string(shapes.rank(0)) + ", found " + typeString(shapes.type(1)));
-  size_t depth = static_cast<size_t>(shapes.dims(1).back());
-  Shape expected(shapes.dims(1).begin(), shapes.dims(1).end() - 1);
-  expected.insert(expected.end(), shapes.dims(0).begin() + static_cast<ptrdiff_t>(depth), shapes.dims(0).end());
+  addressed.assign(indices.begin(), indices.end() - 1);
+  addressed.insert(addressed.end(), dims.begin() + static_cast<ptrdiff_t>(indices.back()), dims.end());
+  return {};
+}
+Refusal checkTakeNd(const Shapes &shapes) {
+  Shape expected;
+  if (Refusal refusal = checkCoordinates(shapes, expected))
+    return refusal;
   if (Refusal refusal = shapes.expect(shapes.dtype(0), expected))
     return refusal;
-  for (size_t i = 0; i < depth; ++i)
-    if (Refusal refusal = notEmpty(shapes, shapes.dims(0)[i]))
+  for (int64_t extent : shapes.dims(0).first(static_cast<size_t>(shapes.dims(1).back())))
+    if (Refusal refusal = notEmpty(shapes, extent))
       return refusal;
   return {};
 }
@@ -120,11 +133,19 @@ void runTakeNd(const Call &call) {
   }
 }
 
-Refusal checkPut(const Shapes &shapes) {
+Refusal checkMode(const Shapes &shapes, std::initializer_list<std::string_view> known) {
   std::string_view mode = stringAttribute(shapes.node, "mode");
-  if (mode != "set" && mode != "add")
-    return shapes.fail("expected mode set or add, found '" + std::string(mode) + "'");
-  if (Refusal refusal = firstOf(shapes.axis("axis", shapes.rank(0)), indexOperand(shapes, 1)))
+  std::string names;
+  for (std::string_view name : known) {
+    if (mode == name)
+      return {};
+    names += (names.empty() ? "" : ", ") + std::string(name);
+  }
+  return shapes.fail("expected mode to be one of " + names + ", found '" + std::string(mode) + "'");
+}
+Refusal checkPut(const Shapes &shapes) {
+  if (Refusal refusal =
+          firstOf(checkMode(shapes, {"set", "add"}), shapes.axis("axis", shapes.rank(0)), indexOperand(shapes, 1)))
     return refusal;
   if (shapes.rank(1) != 1)
     return shapes.fail("expected indices of rank 1, found " + typeString(shapes.type(1)), MORTISE_REASON_RANK);
@@ -168,23 +189,11 @@ void runPut(const Call &call) {
   runUpdates(call, targets, view.inner);
 }
 
-Refusal checkMode(const Shapes &shapes) {
-  std::string_view mode = stringAttribute(shapes.node, "mode");
-  for (std::string_view known : {"set", "add", "mul", "max", "min"})
-    if (mode == known)
-      return {};
-  return shapes.fail("expected mode set, add, mul, max or min, found '" + std::string(mode) + "'");
-}
+constexpr auto scatterModes = {std::string_view("set"), std::string_view("add"), std::string_view("mul"),
+                               std::string_view("max"), std::string_view("min")};
 Refusal checkScatterAlong(const Shapes &shapes) {
-  if (Refusal refusal = firstOf(checkMode(shapes), shapes.axis("axis", shapes.rank(0)), indexOperand(shapes, 1)))
+  if (Refusal refusal = firstOf(checkMode(shapes, scatterModes), checkAlong(shapes)))
     return refusal;
-  if (shapes.rank(1) != shapes.rank(0))
-    return shapes.fail("expected indices of the operand's rank, found " + typeString(shapes.type(1)),
-                       MORTISE_REASON_RANK);
-  for (size_t i = 0; i < shapes.dims(0).size(); ++i)
-    if (static_cast<int64_t>(i) != shapes.integer("axis") && shapes.dims(1)[i] > shapes.dims(0)[i])
-      return shapes.fail("indices " + typeString(shapes.type(1)) + " reach beyond the operand " +
-                         typeString(shapes.type(0)) + " in dimension " + std::to_string(i));
   return firstOf(shapes.expectOperand(2, shapes.dtype(0), shapes.dims(1)),
                  shapes.expect(shapes.dtype(0), shapes.dims(0)));
 }
@@ -202,14 +211,9 @@ void runScatterAlong(const Call &call) {
 }
 
 Refusal checkScatterNd(const Shapes &shapes) {
-  if (Refusal refusal = firstOf(checkMode(shapes), indexOperand(shapes, 1)))
+  Shape updates;
+  if (Refusal refusal = firstOf(checkMode(shapes, scatterModes), checkCoordinates(shapes, updates)))
     return refusal;
-  if (shapes.rank(1) < 1 || shapes.dims(1).back() > shapes.rank(0))
-    return shapes.fail("expected indices whose last extent is at most the operand's rank " +
-                       std::to_string(shapes.rank(0)) + ", found " + typeString(shapes.type(1)));
-  Shape updates(shapes.dims(1).begin(), shapes.dims(1).end() - 1);
-  updates.insert(updates.end(), shapes.dims(0).begin() + static_cast<ptrdiff_t>(shapes.dims(1).back()),
-                 shapes.dims(0).end());
   return firstOf(shapes.expectOperand(2, shapes.dtype(0), updates), shapes.expect(shapes.dtype(0), shapes.dims(0)));
 }
 void runScatterNd(const Call &call) {

@@ -70,4 +70,22 @@ void product(const Call &call, int64_t batches, int64_t M, int64_t N, int64_t K,
     throw std::bad_alloc();
 }
 
+// x [..., K] times the weight plus the bias, rounded once to the element type T. weight(i) is the weight's element i;
+// it is stored [N, K], or [K, N] when `weight_transposed`.
+template <typename T, typename Weight> void linear(const Call &call, const Tensor &biasOperand, Weight weight) {
+  int64_t K = call.operand(0).dims().back(), N = call.result.dims().back();
+  int64_t M = product(call.operand(0).dims().first(call.operand(0).dims().size() - 1));
+  bool transposed = call.integer("weight_transposed") != 0;
+  int64_t strideK = transposed ? N : 1, strideN = transposed ? 1 : K;
+  std::vector<double> bias = toDoubles(biasOperand, N, -0.0); // x + -0 is x
+  const auto *x = call.operand(0).as<T>();
+  auto *to = call.result.as<T>();
+  product<double>(
+      call, 1, M, N, K, [&](int64_t, int64_t m, int64_t k) { return T::load(x[m * K + k]); },
+      [&](int64_t, int64_t k, int64_t n) { return weight(k * strideK + n * strideN); },
+      [&](int64_t, int64_t m, int64_t n, double sum) {
+        to[m * N + n] = T::store(inRange<T>(sum) + bias[static_cast<size_t>(n)]);
+      });
+}
+
 } // namespace mortise::reference

@@ -206,27 +206,14 @@ Refusal checkLinear(const Shapes &shapes) {
                  shapes.expect(shapes.dtype(0), expected));
 }
 void runLinear(const Call &call) {
-  bool transposed = call.integer("weight_transposed");
-  int64_t K = call.operand(0).dims().back(), N = call.result.dims().back();
-  int64_t M = product(call.operand(0).dims().first(call.operand(0).dims().size() - 1));
-  int64_t strideK = transposed ? N : 1, strideN = transposed ? 1 : K;
-  std::vector<int64_t> part = partOf(call.operand(1).dims(), scaleDims(call.operand(2).dims(), transposed));
-  std::vector<double> bias = toDoubles(call.operand(4), N, -0.0); // x + -0 is x
+  Shape scale = scaleDims(call.operand(2).dims(), call.integer("weight_transposed") != 0);
+  std::vector<int64_t> part = partOf(call.operand(1).dims(), scale);
   inComputeType({call.result.dtype()}, [&]<typename C>(C) {
     std::vector<C> weight =
         dequantised(call.operand(1), valuesOf<C>(call.operand(2)), valuesOf<C>(call.operand(3)), part);
     visitFloat(call.result.dtype(), [&](auto type) {
-      using T = decltype(type);
-      const auto *x = call.operand(0).as<T>();
-      auto *to = call.result.as<T>();
-      product<double>(
-          call, 1, M, N, K, [&](int64_t, int64_t m, int64_t k) { return T::load(x[m * K + k]); },
-          [&](int64_t, int64_t k, int64_t n) {
-            return static_cast<double>(weight[static_cast<size_t>(k * strideK + n * strideN)]);
-          },
-          [&](int64_t, int64_t m, int64_t n, double sum) {
-            to[m * N + n] = T::store(inRange<T>(sum) + bias[static_cast<size_t>(n)]);
-          });
+      linear<decltype(type)>(call, call.operand(4),
+                             [&](int64_t i) { return static_cast<double>(weight[static_cast<size_t>(i)]); });
     });
   });
 }

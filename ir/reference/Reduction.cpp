@@ -91,7 +91,12 @@ Refusal checkArg(const Shapes &shapes) {
   expected.erase(expected.begin() + static_cast<ptrdiff_t>(axis));
   return shapes.expect(MORTISE_I64, expected);
 }
-// sign 1: the first of the largest; -1: of the smallest. A NaN is above, and below, all numbers.
+bool isNaN(double x) { return std::isnan(x); }
+bool isNaN(int64_t) { return false; }
+// Whether x is strictly larger (sign 1) or smaller (-1) than y. A NaN is above, and below, all numbers.
+template <int sign, typename T> bool wins(T x, T y) { return isNaN(x) ? !isNaN(y) : sign > 0 ? x > y : x < y; }
+
+// sign 1: the first of the largest; -1: of the smallest.
 template <int sign> void runArg(const Call &call) {
   AxisView view(call.operand(0).dims(), call.integer("axis"));
   int64_t *to = call.result.as<I64>();
@@ -102,8 +107,7 @@ template <int sign> void runArg(const Call &call) {
         const auto *from = call.operand(0).as<T>() + o * view.extent * view.inner + i;
         int64_t best = 0;
         for (int64_t k = 1; k < view.extent; ++k) {
-          auto found = T::load(from[best * view.inner]), next = T::load(from[k * view.inner]);
-          if ((sign > 0 ? next > found : next < found) || (next != next && found == found))
+          if (wins<sign, typename T::Compute>(T::load(from[k * view.inner]), T::load(from[best * view.inner])))
             best = k;
         }
         to[o * view.inner + i] = best;
@@ -171,8 +175,7 @@ template <int sign> void runExtreme(const Call &call) {
         int64_t base = o * view.extent * view.inner + i, best = 0;
         const auto *from = call.operand(0).as<T>() + base;
         for (int64_t k = 0; k < view.extent; ++k) {
-          auto found = T::load(from[best * view.inner]), next = T::load(from[k * view.inner]);
-          if (next != next || (found == found && (sign > 0 ? next >= found : next <= found)))
+          if (!wins<sign, typename T::Compute>(T::load(from[best * view.inner]), T::load(from[k * view.inner])))
             best = k;
           call.result.as<T>()[base + k * view.inner] = from[best * view.inner];
           call.results[1].as<I64>()[base + k * view.inner] = best;

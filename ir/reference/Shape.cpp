@@ -193,8 +193,11 @@ void runPad(const Call &call) {
       }
       if (inside)
         out[target] = in[i];
-      for (size_t d = from.size(); d-- > 0 && ++index[d] == from[d];)
-        index[d] = 0;
+      for (size_t d = from.size(); d > 0; --d) {
+        if (++index[d - 1] < from[d - 1])
+          break;
+        index[d - 1] = 0;
+      }
     }
   });
 }

@@ -192,6 +192,26 @@ TEST(Elementwise, Refusals) {
   EXPECT_NE(opError("frobnicate", {vector(f32, {1})}, f32, {1}).find("no op of this name"), std::string::npos);
 }
 
+// The functions of the second opset, as their descriptions say.
+TEST(Elementwise, FunctionsAtZerosAndInfinities) {
+  expectValues(unary("tan", vector(f32, {0.0, -0.0, inf, -inf})), {0.0, -0.0, NaN, NaN});
+  expectValues(unary("asin", vector(f32, {0.0, -0.0, inf, 2, -2})), {0.0, -0.0, NaN, NaN, NaN});
+  expectValues(unary("acos", vector(f32, {1, inf, 2, -2})), {0.0, NaN, NaN, NaN});
+  expectValues(unary("atan", vector(f32, {0.0, -0.0, inf, -inf})),
+               {0.0, -0.0, rounded(f32, M_PI / 2), rounded(f32, -M_PI / 2)});
+  expectValues(unary("sinh", vector(f32, {0.0, -0.0, inf, -inf, 1000, -1000})), {0.0, -0.0, inf, -inf, inf, -inf});
+  expectValues(unary("cosh", vector(f32, {0.0, -0.0, inf, -inf, 1000})), {1, 1, inf, inf, inf});
+  expectValues(unary("asinh", vector(f32, {0.0, -0.0, inf, -inf})), {0.0, -0.0, inf, -inf});
+  expectValues(unary("acosh", vector(f32, {1, inf, 0.5, -1})), {0.0, inf, NaN, NaN});
+  expectValues(unary("atanh", vector(f32, {0.0, -0.0, 1, -1, 2, inf})), {0.0, -0.0, inf, -inf, NaN, NaN});
+  expectValues(unary("log2", vector(f32, {0.0, -0.0, inf, 1, -1})), {-inf, -inf, inf, 0.0, NaN});
+  expectValues(unary("log10", vector(f32, {0.0, -0.0, inf, 1, -1})), {-inf, -inf, inf, 0.0, NaN});
+  expectValues(unary("exp2", vector(f32, {0.0, -0.0, inf, -inf, 128})), {1, 1, inf, 0.0, inf});
+  for (const char *op :
+       {"tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "log2", "log10", "exp2"})
+    expectValues(unary(op, vector(f32, {NaN})), {NaN});
+}
+
 TEST(Elementwise, Shifts) {
   expectValues(binary("shift_left", vector(i8, {1, 1, 1, 1, -1, 3}), vector(i8, {0, 7, 8, -1, 1, 6})),
                {1, -128, 0, 0, -2, -64});

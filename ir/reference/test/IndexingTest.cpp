@@ -77,7 +77,8 @@ TEST(Indexing, ScatterAlong) {
   auto error = [&](Data indices, Data updates, const char *mode) {
     return opError("scatter_along", {x, indices, updates}, f32, {3, 2}, {integer("axis", 0), string("mode", mode)});
   };
-  EXPECT_NE(error(indices, updates, "sum").find("expected mode set, add, mul, max or min"), std::string::npos);
+  EXPECT_NE(error(indices, updates, "sum").find("expected mode to be one of set, add, mul, max, min"),
+            std::string::npos);
   EXPECT_NE(error({i64, {1, 3}, {0, 0, 0}}, {f32, {1, 3}, {0, 0, 0}}, "set").find("reach beyond"), std::string::npos);
   EXPECT_NE(error(indices, {f32, {1, 2}, {0, 0}}, "set"), "");
   EXPECT_NE(error(vector(i64, {0}), vector(f32, {0}), "set").find("rank"), std::string::npos);
