@@ -23,6 +23,8 @@ const std::vector<Case> &cases();
 
 // The composites that the dialect registers.
 std::vector<std::string> composites();
+// Element types that a composite takes in its cases' place of them, and that no case lists: "top_k of i1".
+std::vector<std::string> untried();
 
 struct Outcome {
   int passed = 0, failed = 0;

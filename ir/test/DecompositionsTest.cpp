@@ -22,6 +22,11 @@ TEST(Decompositions, EveryCompositeHasACase) {
     EXPECT_NE(std::ranges::find(names, test.composite), names.end()) << test.composite << " is no composite";
 }
 
+TEST(Decompositions, EveryElementTypeThatACompositeTakesIsTried) {
+  for (const std::string &what : untried())
+    ADD_FAILURE() << what << " has no case";
+}
+
 class Decompositions : public testing::TestWithParam<size_t> {};
 TEST_P(Decompositions, AreWhatTheOpComputes) {
   const Case &test = cases()[GetParam()];

@@ -329,8 +329,7 @@ Result<std::vector<Ranges>> exactly(const MortiseGraph &graph, const MortiseNode
   Result<Region> region = extractRegion(graph, index);
   if (!region)
     return region.error();
-  std::vector<std::vector<char>> buffers;
-  std::vector<const void *> inputs;
+  Buffers buffers;
   for (uint32_t input : region->inputs) {
     std::vector<long double> numbers;
     for (const Range &range : values[input]) {
@@ -340,20 +339,13 @@ Result<std::vector<Ranges>> exactly(const MortiseGraph &graph, const MortiseNode
     }
     buffers.push_back(encode(*graph.values[input]->type, numbers));
   }
-  for (auto &buffer : buffers)
-    inputs.push_back(buffer.data());
-  std::vector<std::vector<char>> results;
-  std::vector<void *> outputs;
-  for (uint32_t output : region->outputs)
-    results.emplace_back(byteSize(*graph.values[output]->type) + 8);
-  for (auto &result : results)
-    outputs.push_back(result.data());
-  if (Result<void> done = reference::interpret(region->graph->view(), inputs, outputs); !done)
-    return done.error();
+  Result<Buffers> results = interpret(region->graph->view(), buffers);
+  if (!results)
+    return results.error();
   std::vector<Ranges> ranges(node.result_count);
-  for (size_t i = 0; i < results.size(); ++i) {
+  for (size_t i = 0; i < results->size(); ++i) {
     const MortiseValue &value = *graph.values[region->outputs[i]];
-    for (long double number : decode(*value.type, results[i].data()))
+    for (long double number : decode(*value.type, (*results)[i].data()))
       ranges[value.result_index].push_back(Range::of(number));
   }
   return ranges;
@@ -429,6 +421,21 @@ std::vector<char> encode(const MortiseType &type, std::span<const long double> v
     }
   });
   return bytes;
+}
+
+Result<Buffers> interpret(const MortiseGraph &graph, const Buffers &inputs) {
+  std::vector<const void *> in;
+  std::vector<void *> out;
+  for (const auto &buffer : inputs)
+    in.push_back(buffer.data());
+  Buffers outputs;
+  for (size_t n = 0; n < graph.output_count; ++n)
+    outputs.emplace_back(byteSize(*graph.outputs[n]->type) + 8); // never empty
+  for (auto &buffer : outputs)
+    out.push_back(buffer.data());
+  if (Result<void> done = reference::interpret(graph, in, out); !done)
+    return done.error();
+  return outputs;
 }
 
 } // namespace mortise::test

@@ -37,4 +37,8 @@ Result<std::vector<Ranges>> enclose(const MortiseGraph &graph, const std::vector
 std::vector<long double> decode(const MortiseType &type, const void *bytes);
 std::vector<char> encode(const MortiseType &type, std::span<const long double> values);
 
+using Buffers = std::vector<std::vector<char>>;
+// The outputs, by the reference interpreter.
+Result<Buffers> interpret(const MortiseGraph &graph, const Buffers &inputs);
+
 } // namespace mortise::test

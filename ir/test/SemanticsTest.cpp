@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Folded constants are bit for bit what the interpreter computes. (Decompositions: DecompositionsTest.cpp.)
+#include "Ranges.h"
+
 #include <mortise/graph.hpp>
 #include <mortise/ir/Builder.h>
 #include <mortise/ir/Dialect.h>
 #include <mortise/ir/Portable.h>
 #include <mortise/reference/Formats.h>
-#include <mortise/reference/Interpreter.h>
 
+#include <mlir/Dialect/Func/IR/FuncOps.h>
 #include <mlir/IR/BuiltinOps.h>
 #include <mlir/IR/MLIRContext.h>
 #include <mlir/IR/OwningOpRef.h>
@@ -20,14 +22,9 @@
 namespace mortise::ir {
 namespace {
 
-using Buffers = std::vector<std::vector<char>>;
-
 mlir::MLIRContext &context() {
   static mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
-  context.loadDialect<MortiseDialect>();
-  mlir::DialectRegistry registry;
-  registerDialect(registry);
-  context.appendDialectRegistry(registry);
+  context.loadDialect<MortiseDialect, mlir::func::FuncDialect>();
   return context;
 }
 
@@ -43,21 +40,6 @@ void store(const MortiseType &type, std::vector<char> &bytes, size_t i, double v
     auto stored = T::store(static_cast<typename T::Compute>(value));
     std::memcpy(bytes.data() + i * sizeof stored, &stored, sizeof stored);
   });
-}
-
-Buffers interpret(const MortiseGraph &graph, const Buffers &inputs) {
-  std::vector<const void *> in;
-  std::vector<void *> out;
-  for (const auto &buffer : inputs)
-    in.push_back(buffer.data());
-  Buffers outputs;
-  for (size_t n = 0; n < graph.output_count; ++n)
-    outputs.emplace_back(byteSize(*graph.outputs[n]->type));
-  for (auto &buffer : outputs)
-    out.push_back(buffer.data());
-  Result<void> done = reference::interpret(graph, in, out);
-  EXPECT_TRUE(done) << done.error().message;
-  return outputs;
 }
 
 void canonicalise(mlir::ModuleOp module) {
@@ -135,9 +117,11 @@ protected:
     auto after = exportGraph(**module);
     ASSERT_TRUE(after);
     const MortiseType &type = *(*before)->view().outputs[0]->type;
-    std::vector<char> expected = interpret((*before)->view(), {})[0], found = interpret((*after)->view(), {})[0];
+    Result<test::Buffers> expected = test::interpret((*before)->view(), {}),
+                          found = test::interpret((*after)->view(), {});
+    ASSERT_TRUE(expected && found);
     for (size_t i = 0; i < lhs.size(); ++i) {
-      double x = load(type, expected, i), y = load(type, found, i);
+      double x = load(type, (*expected)[0], i), y = load(type, (*found)[0], i);
       ASSERT_TRUE((std::isnan(x) && std::isnan(y)) || (x == y && std::signbit(x) == std::signbit(y)))
           << "for " << lhs[i] << ", " << rhs[i] << ": folded to " << y << ", the interpreter says " << x;
     }

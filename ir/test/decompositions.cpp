@@ -32,6 +32,8 @@ int main(int count, char **arguments) {
   for (const std::string &name : composites())
     if (std::ranges::none_of(cases(), [&](const Case &test) { return test.composite == name; }))
       missing.push_back(name);
+  for (const std::string &what : untried())
+    missing.push_back(what);
   for (const Case &test : cases()) {
     if (!wanted.empty() && std::ranges::find(wanted, test.composite) == wanted.end())
       continue;
