@@ -3,7 +3,6 @@
 // sanitizers; the dialect is that of the build, and what it allocates is watched by ASan's allocator.
 #include "Consume.h"
 
-#include <mortise/ir/Dialect.h>
 #include <mortise/ir/Portable.h>
 
 #include <mlir/IR/BuiltinOps.h>
@@ -23,10 +22,7 @@ mlir::MLIRContext &context() {
   static std::optional<mlir::MLIRContext> current;
   static size_t uses = 0;
   if (uses++ % 2000 == 0) {
-    mlir::DialectRegistry registry;
-    ir::registerDialect(registry);
-    current.emplace(registry, mlir::MLIRContext::Threading::DISABLED);
-    current->loadAllAvailableDialects();
+    current.emplace(mlir::MLIRContext::Threading::DISABLED);
     current->getDiagEngine().registerHandler([](mlir::Diagnostic &) {});
   }
   return *current;
