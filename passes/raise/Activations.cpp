@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// relu, silu, gelu, swiglu. A composite of narrow floats rounds once, at the end, where the steps rounded each.
+// relu, silu, gelu, swiglu. A composite of narrow floats rounds once, at the end, where the steps rounded each;
+// products are reassociated, so that the steps overflow elsewhere when numbers reach 1e38.
 #include "Match.h"
 
+#include <array>
 #include <cmath>
 
 namespace mortise::passes::raise {
@@ -14,26 +16,171 @@ mlir::LogicalResult raiseRelu(Operation *op, PatternRewriter &rewriter) {
   return mlir::failure();
 }
 
-// Whether `value` is logistic(x): the op, or 1 / (1 + exp(-x)), which agrees at infinities and NaN too.
-bool isLogistic(Value value, Value x) {
-  if (Operation *logistic = producer(value, "mortise.logistic"))
-    return logistic->getOperand(0) == x;
-  Operation *div = producer(value, "mortise.div");
-  if (!div || !isSplat(div->getOperand(0), 1))
-    return false;
-  Operation *exp = producer(otherThan(div->getOperand(1), "mortise.add", 1), "mortise.exp");
-  Operation *neg = exp ? producer(exp->getOperand(0), "mortise.neg") : nullptr;
-  return neg && neg->getOperand(0) == x;
+// ---- Polynomials
+
+using Polynomial = std::array<double, 4>; // coefficients of 1, x, x^2, x^3
+
+std::optional<Polynomial> times(const Polynomial &a, const Polynomial &b) {
+  Polynomial product{};
+  for (size_t i = 0; i < 4; ++i)
+    for (size_t k = 0; k < 4; ++k) {
+      if (a[i] * b[k] == 0)
+        continue;
+      if (i + k > 3)
+        return std::nullopt;
+      product[i + k] += a[i] * b[k];
+    }
+  return product;
 }
 
-// x * logistic(x), and x / (1 + exp(-x)).
-mlir::LogicalResult raiseSilu(Operation *op, PatternRewriter &rewriter) {
-  for (unsigned i : {0u, 1u})
-    if (Value x = op->getOperand(1 - i); isLogistic(op->getOperand(i), x))
-      return replace(rewriter, op, "mortise.silu", x);
+// `value` as a polynomial in `x`, however it is written; `budget` limits the ops that are looked at.
+std::optional<Polynomial> polynomial(Value value, Value x, int &budget) {
+  if (value == x)
+    return Polynomial{0, 1, 0, 0};
+  if (const std::optional<double> number = splat(value))
+    return std::isfinite(*number) ? std::optional(Polynomial{*number, 0, 0, 0}) : std::nullopt;
+  Operation *op = value.getDefiningOp();
+  if (!op || --budget < 0)
+    return std::nullopt;
+  const StringRef name = op->getName().getStringRef();
+  const bool adds = name == "mortise.add", subtracts = name == "mortise.sub", divides = name == "mortise.div",
+             raises = name == "mortise.pow", negates = name == "mortise.neg", multiplies = name == "mortise.mul";
+  if (!adds && !subtracts && !divides && !raises && !negates && !multiplies)
+    return std::nullopt;
+  const std::optional<Polynomial> a = polynomial(op->getOperand(0), x, budget);
+  if (!a)
+    return std::nullopt;
+  if (negates)
+    return times(*a, {-1, 0, 0, 0});
+  if (divides || raises) {
+    const std::optional<double> number = splat(op->getOperand(1));
+    if (divides)
+      return number && *number != 0 ? times(*a, {1 / *number, 0, 0, 0}) : std::nullopt;
+    const std::optional<Polynomial> square = number && (*number == 2 || *number == 3) ? times(*a, *a) : std::nullopt;
+    return square && *number == 3 ? times(*square, *a) : square;
+  }
+  std::optional<Polynomial> b = polynomial(op->getOperand(1), x, budget);
+  if (!b || multiplies)
+    return b ? times(*a, *b) : b;
+  for (size_t i = 0; i < 4; ++i)
+    (*b)[i] = (*a)[i] + (subtracts ? -(*b)[i] : (*b)[i]);
+  return b;
+}
+
+bool isPolynomial(Value value, Value x, double sign, const Polynomial &wanted) {
+  int budget = 16;
+  const std::optional<Polynomial> found = polynomial(value, x, budget);
+  for (size_t i = 0; found && i < 4; ++i)
+    if (std::abs(sign * (*found)[i] - wanted[i]) > 1e-6 * std::abs(wanted[i])) // as written in f32
+      return false;
+  return found.has_value();
+}
+
+// ---- Gates
+
+// a + b * f(sign * argument) with f = erf or tanh.
+struct Gate {
+  bool isErf = false;
+  double a = 0, b = 1, sign = 1;
+  Value argument;
+};
+
+// erf, tanh, erfc(z) = 1 + erf(-z) or logistic(z) = (1 + tanh(z / 2)) / 2, which is also 1 / (1 + exp(-z)).
+std::optional<Gate> curve(Value value) {
+  if (Operation *erf = producer(value, "mortise.erf"))
+    return Gate{true, 0, 1, 1, erf->getOperand(0)};
+  if (Operation *erfc = producer(value, "mortise.erfc"))
+    return Gate{true, 1, 1, -1, erfc->getOperand(0)};
+  if (Operation *tanh = producer(value, "mortise.tanh"))
+    return Gate{false, 0, 1, 1, tanh->getOperand(0)};
+  if (Operation *logistic = producer(value, "mortise.logistic"))
+    return Gate{false, 0.5, 0.5, 0.5, logistic->getOperand(0)};
+  Operation *div = producer(value, "mortise.div");
+  Operation *exp = div && isSplat(div->getOperand(0), 1)
+                       ? producer(otherThan(div->getOperand(1), "mortise.add", 1), "mortise.exp")
+                       : nullptr;
+  return exp ? std::optional(Gate{false, 0.5, 0.5, -0.5, exp->getOperand(0)}) : std::nullopt;
+}
+
+// One of these times a number, plus a number.
+std::optional<Gate> gateOf(Value value) {
+  double a = 0, b = 1; // value = a + b * what is looked at
+  for (int steps = 0; steps < 4; ++steps) {
+    if (std::optional<Gate> found = curve(value)) {
+      found->a = a + b * found->a;
+      found->b *= b;
+      return found;
+    }
+    if (Value inner = scaledBy(value, b)) {
+      value = inner;
+      continue;
+    }
+    Operation *add = producer(value, "mortise.add"), *sub = add ? nullptr : producer(value, "mortise.sub");
+    Operation *sum = add ? add : sub;
+    const std::optional<double> left = sum ? splat(sum->getOperand(0)) : std::nullopt,
+                                right = sum ? splat(sum->getOperand(1)) : std::nullopt;
+    if (!left && !right)
+      return std::nullopt;
+    a += b * (left ? *left : sub ? -*right : *right);
+    b = sub && left ? -b : b;
+    value = sum->getOperand(left ? 1 : 0);
+  }
+  return std::nullopt;
+}
+
+bool isNear(double found, double wanted) { return std::abs(found - wanted) <= 1e-6 * std::abs(wanted); }
+
+enum class Activation { None, Gelu, GeluTanh, Silu };
+
+// What `number` * x * gate is: x (1 + f(z)) / 2, for a z that is a polynomial in x.
+Activation activationOf(const Gate &gate, Value x, double number) {
+  if (!isNear(number * gate.a, 0.5) || !isNear(std::abs(number * gate.b), 0.5))
+    return Activation::None;
+  const double sign = number * gate.b < 0 ? -gate.sign : gate.sign; // both curves are odd
+  const auto is = [&](const Polynomial &wanted) { return isPolynomial(gate.argument, x, sign, wanted); };
+  const double root = std::sqrt(2 / M_PI);
+  if (gate.isErf)
+    return is({0, M_SQRT1_2, 0, 0}) ? Activation::Gelu : Activation::None;
+  if (is({0, 0.5, 0, 0}))
+    return Activation::Silu;
+  return is({0, root, 0, 0.044715 * root}) ? Activation::GeluTanh : Activation::None;
+}
+
+// x * (1 + erf(x / sqrt(2))) / 2 is gelu; x * (1 + tanh(z)) / 2 is gelu too with z = sqrt(2 / pi) (x + 0.044715 x^3),
+// and silu with z = x / 2: as products of any order, times one more factor at most. Where the steps cancel (1 + erf of
+// a large negative number is 0) the composite gives the tiny value that is right; infinities and NaN agree.
+// x * logistic(1.702 x), the quick gelu, is another function.
+mlir::LogicalResult raiseGated(Operation *op, PatternRewriter &rewriter) {
+  const std::optional<Product> product = productOf(op->getResult(0));
+  const size_t count = product ? product->factors.size() : 0;
+  if (count != 2 && count != 3)
+    return mlir::failure();
+  for (size_t i = 0; i < count; ++i) {
+    const std::optional<Gate> gate = gateOf(product->factors[i]);
+    for (size_t k = 0; k < count && gate; ++k) {
+      if (k == i)
+        continue;
+      Value x = product->factors[k];
+      double number = product->constant;
+      Activation found = activationOf(*gate, x, number);
+      if (Value inner = scaledBy(x, number); found == Activation::None && inner) // x / 2, that is z as well
+        found = activationOf(*gate, x = inner, number);
+      if (found == Activation::None)
+        continue;
+      Value rest = count == 3 ? product->factors[3 - i - k] : Value();
+      if (found == Activation::Silu)
+        return rest ? replace(rewriter, op, "mortise.swiglu", {x, rest}) : replace(rewriter, op, "mortise.silu", x);
+      const Attributes attributes =
+          Attributes(rewriter).string("approximate", found == Activation::Gelu ? "none" : "tanh");
+      if (!rest)
+        return replace(rewriter, op, "mortise.gelu", x, attributes);
+      return replace(rewriter, op, "mortise.mul", {make(rewriter, op->getLoc(), "mortise.gelu", x, attributes), rest});
+    }
+  }
   return mlir::failure();
 }
-// The quotient's exp(-x) overflows for x below -88 (f32), and x over infinity is -0 where silu is a tiny number; at
+
+// x / (1 + exp(-x)). exp(-x) overflows for x below -88 (f32), and x over infinity is -0 where silu is a tiny number; at
 // -infinity both are NaN.
 mlir::LogicalResult raiseSiluQuotient(Operation *op, PatternRewriter &rewriter) {
   Operation *exp = producer(otherThan(op->getOperand(1), "mortise.add", 1), "mortise.exp");
@@ -51,99 +198,27 @@ mlir::LogicalResult raiseSwiglu(Operation *op, PatternRewriter &rewriter) {
   return mlir::failure();
 }
 
-// Whether `value` is x^3.
-bool isCube(Value value, Value x) {
-  if (Operation *pow = producer(value, "mortise.pow"))
-    return pow->getOperand(0) == x && isSplat(pow->getOperand(1), 3);
-  Operation *mul = producer(value, "mortise.mul");
-  for (unsigned k : {0u, 1u})
-    if (Operation *square = mul ? producer(mul->getOperand(k), "mortise.mul") : nullptr)
-      if (mul->getOperand(1 - k) == x && square->getOperand(0) == x && square->getOperand(1) == x)
-        return true;
-  Operation *power = nullptr; // x * pow(x, 2)
-  for (unsigned k : {0u, 1u})
-    if (mul && mul->getOperand(1 - k) == x && (power = producer(mul->getOperand(k), "mortise.pow")))
-      return power->getOperand(0) == x && isSplat(power->getOperand(1), 2);
-  return false;
-}
-
-// The x of x + 0.044715 x^3, or of x * (1 + 0.044715 x^2).
-Value geluPolynomial(Value value) {
-  if (Operation *add = producer(value, "mortise.add"))
-    for (unsigned i : {0u, 1u})
-      if (Value cube = otherThan(add->getOperand(1 - i), "mortise.mul", 0.044715))
-        if (isCube(cube, add->getOperand(i)))
-          return add->getOperand(i);
-  if (Operation *mul = producer(value, "mortise.mul"))
-    for (unsigned i : {0u, 1u}) {
-      Value x = mul->getOperand(i), inner = otherThan(mul->getOperand(1 - i), "mortise.add", 1);
-      Value square = inner ? otherThan(inner, "mortise.mul", 0.044715) : Value();
-      if (Operation *by = producer(square, "mortise.mul"); by && by->getOperand(0) == x && by->getOperand(1) == x)
-        return x;
-      if (Operation *pow = producer(square, "mortise.pow");
-          pow && pow->getOperand(0) == x && isSplat(pow->getOperand(1), 2))
-        return x;
-    }
-  return {};
-}
-
-// The x of 1 + erf(x / sqrt(2)), or of 1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)).
-Value geluFactor(Value value, StringRef &form) {
-  Value inner = otherThan(value, "mortise.add", 1);
-  if (!inner)
-    return {};
-  if (Operation *erf = producer(inner, "mortise.erf")) {
-    form = "none";
-    if (Value x = otherThan(erf->getOperand(0), "mortise.mul", M_SQRT1_2))
-      return x;
-    Operation *div = producer(erf->getOperand(0), "mortise.div");
-    return div && isSplat(div->getOperand(1), M_SQRT2) ? div->getOperand(0) : Value();
-  }
-  form = "tanh";
-  Operation *tanh = producer(inner, "mortise.tanh");
-  Value sum = tanh ? otherThan(tanh->getOperand(0), "mortise.mul", std::sqrt(2 / M_PI)) : Value();
-  return sum ? geluPolynomial(sum) : Value();
-}
-
-// 0.5 * x * factor, associated in any of the three ways. Where the steps cancel (1 + erf of a large negative number is
-// 0) the composite gives the tiny value that is right; infinities and NaN agree. x * logistic(1.702 x), the quick
-// gelu, is another function.
-mlir::LogicalResult raiseGelu(Operation *op, PatternRewriter &rewriter) {
-  StringRef form;
-  Value x;
-  const auto half = [](Value value) -> Value { // y when `value` is y / 2
-    if (Value found = otherThan(value, "mortise.mul", 0.5))
-      return found;
-    Operation *div = producer(value, "mortise.div");
-    return div && isSplat(div->getOperand(1), 2) ? div->getOperand(0) : Value();
-  };
-  for (unsigned i : {0u, 1u}) {
-    Value a = op->getOperand(i), b = op->getOperand(1 - i);
-    if (Value halved = half(a)) { // (0.5 x) factor, (0.5 factor) x
-      if (Value found = geluFactor(b, form); found && found == halved)
-        x = found;
-      else if (Value found = geluFactor(halved, form); found && found == b)
-        x = found;
-    }
-    if (Operation *mul = producer(a, "mortise.mul"); !x && mul && isSplat(b, 0.5)) // (x factor) 0.5
-      for (unsigned k : {0u, 1u})
-        if (Value found = geluFactor(mul->getOperand(k), form); found && found == mul->getOperand(1 - k))
-          x = found;
-    if (x)
-      break;
-  }
-  if (!x)
+// convert(activation(convert(x))) of a narrow x: the composite computes in f32 anyway.
+mlir::LogicalResult raiseWidened(Operation *op, PatternRewriter &rewriter) {
+  Operation *activation = op->getOperand(0).getDefiningOp();
+  const StringRef name = activation ? activation->getName().getStringRef() : StringRef();
+  if ((name != "mortise.silu" && name != "mortise.gelu") || !activation->hasOneUse() ||
+      !elementOf(op->getOperand(0)).isF32())
     return mlir::failure();
-  return replace(rewriter, op, "mortise.gelu", x, Attributes(rewriter).string("approximate", form));
+  Operation *widened = producer(activation->getOperand(0), "mortise.convert");
+  if (!widened || !llvm::isa<mlir::FloatType>(elementOf(op->getResult(0))) ||
+      widened->getOperand(0).getType() != op->getResult(0).getType())
+    return mlir::failure();
+  return replace(rewriter, op, name, widened->getOperand(0), Attributes(rewriter).all(activation));
 }
 
 } // namespace
 
 ArrayRef<Row> activations() {
   static const Row rows[] = {
-      {"mortise.max", "mortise.relu", raiseRelu},         {"mortise.mul", "mortise.silu", raiseSilu},
-      {"mortise.div", "mortise.silu", raiseSiluQuotient}, {"mortise.mul", "mortise.swiglu", raiseSwiglu},
-      {"mortise.mul", "mortise.gelu", raiseGelu},
+      {"mortise.max", "mortise.relu", raiseRelu},         {"mortise.mul", "mortise.gelu", raiseGated},
+      {"mortise.div", "mortise.silu", raiseSiluQuotient}, {"mortise.div", "mortise.gelu", raiseGated},
+      {"mortise.mul", "mortise.swiglu", raiseSwiglu},     {"mortise.convert", "mortise.silu", raiseWidened},
   };
   return rows;
 }

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// softmax(q k^T * scale + mask) v as matrix products of rank 3 or 4, and the masks of attention.
+// softmax(q k^T * scale + masks) v as matrix products of rank 3 or 4, and the masks of attention. The scores have no
+// other user: with one (need_weights) they are computed anyway.
 //
 // Where the composite and the steps would differ:
-//  - A query that sees no key is NaN as written and 0 in the composite. So such a row of an added mask that might have
-//    one is made NaN (once for all layers that share the mask), and of an i1 mask the result; no mask, a causal mask
-//    and finite masks have none.
-//  - A causal mask hides a key: its score can no longer turn a later sum into NaN by being infinite or NaN where the
-//    mask was added, and with a finite fill (-1e4 or below) it has weight 0 even where all scores that are seen are
-//    smaller than the fill, which takes infinite queries or keys.
+//  - A query that sees no key is 0 in the composite. As written it is NaN where the mask is -infinity: such a row of an
+//    added mask that might have one is made NaN (once for all layers that share the mask), and of an i1 mask the
+//    result. Where scores are replaced by one finite number it is the mean of the values: a choice after the composite.
+//    No mask, a causal mask and finite masks have none.
+//  - A mask with a finite fill (the lowest number of the scores' type, -1e9 or below; -1e4 when causal) hides a key: it
+//    has weight 0 even where all scores that are seen are smaller than fill + 104, where its weight in f32 would not
+//    be.
+//  - A hidden score no longer turns a later sum into NaN by being infinite or NaN where the mask was added. Of several
+//    masks the sum is added, so there it does: score + lowest is lowest for scores below 1e31.
 //  - A scale on q or k is applied to their product, which overflows elsewhere when scores reach 1e38; narrow floats
 //    round once, at the end.
 #include "Match.h"
@@ -117,13 +121,19 @@ struct Side { // an operand of a product, and the order of its dimensions that m
   Ints order;
 };
 
+struct Mask {
+  Value value;           // added to the scores, or a predicate that chooses between them and `fill`
+  double factor = 1;     // of what is added: the scale that follows
+  bool chooses = false;  // a predicate,
+  bool inverted = false; // true where a key is hidden
+  double fill = 0;
+  bool isLowest = false; // so is `fill` in the type of the scores
+};
+
 struct Match {
   Side q, k, v;
   double scale = 1;
-  Value added;           // a mask that is added
-  Value predicate;       // or one that chooses between the score and -infinity
-  bool inverted = false; // it is true where a key is hidden
-  bool causal = false;
+  llvm::SmallVector<Mask, 2> masks; // the last one first
 };
 
 bool keepsLastTwo(Operation *reshape) {
@@ -152,9 +162,19 @@ Side sideOf(Operation *dot, unsigned number, bool contractLast) {
   return side;
 }
 
-// What the softmax sees, from the outside in: the mask, the scale, the product.
+double lowest(mlir::Type element) {
+  return -llvm::APFloat::getLargest(llvm::cast<mlir::FloatType>(element).getFloatSemantics()).convertToDouble();
+}
+Causal causalityOf(const Mask &mask) {
+  return !mask.chooses ? Causal::No : mask.inverted ? opposite(causality(mask.value)) : causality(mask.value);
+}
+
+// What the softmax sees, from the outside in: masks, the scale, the product.
 bool matchLogits(Value value, Match &match) {
-  value = stripConverts(value);
+  if (!value.hasOneUse() || match.masks.size() > 3)
+    return false;
+  if (Value inner = stripConverts(value); inner != value)
+    return matchLogits(inner, match);
   if (Operation *reshape = producer(value, "mortise.reshape"))
     return keepsLastTwo(reshape) && matchLogits(reshape->getOperand(0), match);
   if (Operation *dot = producer(value, "mortise.dot")) {
@@ -166,33 +186,24 @@ bool matchLogits(Value value, Match &match) {
   }
   if (Value inner = scaledBy(value, match.scale))
     return matchLogits(inner, match);
-  if (match.added || match.predicate || match.scale != 1) // one mask, and none that is scaled
-    return false;
-  if (Operation *add = producer(value, "mortise.add")) {
-    for (unsigned i : {0u, 1u}) {
-      Match trial = match;
-      trial.added = add->getOperand(1 - i);
-      if (matchLogits(add->getOperand(i), trial)) {
-        match = trial;
-        return true;
-      }
-    }
-    return false;
-  }
+  const auto without = [&](Operation *op, unsigned scores, Mask mask) {
+    Match trial = match;
+    trial.masks.push_back(mask);
+    if (!matchLogits(op->getOperand(scores), trial))
+      return false;
+    match = trial;
+    return true;
+  };
+  if (Operation *add = producer(value, "mortise.add"))
+    return without(add, 0, Mask{add->getOperand(1), match.scale}) ||
+           without(add, 1, Mask{add->getOperand(0), match.scale});
   Operation *select = producer(value, "mortise.select");
   for (unsigned i : {1u, 2u}) { // which operand is the score
     const std::optional<double> fill = select ? splat(select->getOperand(3 - i)) : std::nullopt;
-    if (!fill || !(*fill <= -1e4))
-      continue;
-    Match trial = match;
-    trial.predicate = select->getOperand(0);
-    trial.inverted = i == 2;
-    trial.causal = causality(trial.predicate) == (trial.inverted ? Causal::Hidden : Causal::Seen);
-    // With a finite fill a query that sees no key is the mean of all values; the composite has no such case.
-    if ((trial.causal || std::isinf(*fill)) && matchLogits(select->getOperand(i), trial)) {
-      match = trial;
+    const bool hides = fill && (*fill == -infinity ? match.scale > 0 : match.scale == 1 && *fill <= -1e4);
+    if (hides &&
+        without(select, i, Mask{select->getOperand(0), 1, true, i == 2, *fill, *fill == lowest(elementOf(value))}))
       return true;
-    }
   }
   return false;
 }
@@ -220,9 +231,11 @@ bool isCausalPenalty(Value mask) {
   return seen && hidden && *seen == 0 && *hidden == -infinity;
 }
 
-// Whether some row of an added mask may be -infinity throughout.
-bool mayHideAll(Value mask) {
-  Operation *select = producer(innermost(mask), "mortise.select");
+// Whether some row of a mask may hide every key by -infinity.
+bool mayHideAll(const Mask &mask) {
+  if (mask.chooses)
+    return std::isinf(mask.fill);
+  Operation *select = producer(innermost(mask.value), "mortise.select");
   for (unsigned i : {1u, 2u}) {
     const std::optional<double> number = select ? splat(select->getOperand(i)) : std::nullopt;
     if (!number || !std::isfinite(*number))
@@ -241,31 +254,25 @@ public:
     Value q = operand(match.q), k = operand(match.k), v = operand(match.v);
     if (!q || !k || !v || elementOf(q) != elementOf(k) || elementOf(q) != elementOf(v))
       return {};
+    Value values = v; // one for each query head
     shareHeads(k, v);
-    if (match.added && isCausalPenalty(match.added)) {
-      match.added = {};
-      match.causal = true;
-    }
     llvm::SmallVector<Value> operands{q, k, v};
+    const bool causal = match.masks.size() == 1 && isCausal(match.masks[0]);
     Value seen;
-    if (match.added) {
-      if (elementOf(match.added) != elementOf(q))
+    if (!causal && match.masks.size() == 1 && match.masks[0].chooses) {
+      if (match.masks[0].fill > -1e9 && !match.masks[0].isLowest)
         return {};
-      const bool guard = mayHideAll(match.added);
-      Value mask = framedMask(match.added);
-      operands.push_back(guard && mask ? guarded(mask) : mask);
-    } else if (match.predicate && !match.causal) {
-      seen = framedMask(match.predicate);
-      if (seen && match.inverted)
-        seen = make(rewriter, op->getLoc(), "mortise.not", seen);
+      seen = predicate(match.masks[0]);
       operands.push_back(seen);
+    } else if (!causal && !match.masks.empty()) {
+      operands.push_back(sum());
     }
     if (llvm::is_contained(operands, Value()))
       return {};
     Value result = make(rewriter, op->getLoc(), "mortise.attention", operands,
-                        Attributes(rewriter).number("scale", match.scale).boolean("causal", match.causal));
+                        Attributes(rewriter).number("scale", match.scale).boolean("causal", causal));
     if (result && seen)
-      result = nanWhereNothingIsSeen(result, seen);
+      result = whereNothingIsSeen(result, seen, std::isinf(match.masks[0].fill) ? Value() : values);
     return reshapeTo(rewriter, result, dimsOf(op->getResult(0)));
   }
 
@@ -363,6 +370,69 @@ private:
     return reshapeTo(rewriter, small, shape);
   }
 
+  static bool isCausal(const Mask &mask) {
+    return mask.chooses ? causalityOf(mask) == Causal::Seen : mask.factor > 0 && isCausalPenalty(mask.value);
+  }
+
+  // An i1 mask, true where a key is seen.
+  Value predicate(const Mask &mask) {
+    Value framed = framedMask(mask.value);
+    return framed && mask.inverted ? make(rewriter, op->getLoc(), "mortise.not", framed) : framed;
+  }
+
+  // A mask as numbers to add: 0 where a predicate sees, its fill elsewhere.
+  Value penalty(const Mask &mask) {
+    if (!mask.chooses) {
+      Value framed = framedMask(mask.value);
+      if (!framed || mask.factor == 1)
+        return framed;
+      return make(rewriter, op->getLoc(), "mortise.mul", {framed, filled(rewriter, op->getLoc(), mask.factor, framed)});
+    }
+    // A score plus the lowest number is that number in f32, which attention computes in.
+    const mlir::Type element = elementOf(match.q.value);
+    if (!std::isinf(mask.fill) && (element.isF16() || mask.fill != lowest(element)))
+      return {};
+    Value framed = framedMask(mask.value);
+    if (!framed)
+      return {};
+    const Dims shape = dimsOf(framed);
+    const auto scalar = mlir::RankedTensorType::get({}, element);
+    const auto numbers = [&](double number) {
+      const auto literal =
+          mlir::DenseElementsAttr::get(scalar, mlir::Attribute(rewriter.getFloatAttr(element, number)));
+      return broadcastTo(
+          rewriter, make(rewriter, op->getLoc(), "mortise.constant", {}, Attributes(rewriter).add("value", literal)),
+          shape, {});
+    };
+    Value none = numbers(0), hidden = numbers(mask.fill);
+    return make(rewriter, op->getLoc(), "mortise.select",
+                {framed, mask.inverted ? hidden : none, mask.inverted ? none : hidden});
+  }
+
+  // All masks added, in their order.
+  Value sum() {
+    Value total;
+    bool guard = false;
+    for (const Mask &mask : llvm::reverse(match.masks)) {
+      Value next = penalty(mask);
+      if (!next || elementOf(next) != elementOf(match.q.value))
+        return {};
+      guard |= total || mayHideAll(mask); // two of the lowest number are -infinity
+      if (total) {
+        Dims shape = dimsOf(total);
+        for (auto [i, dim] : llvm::enumerate(dimsOf(next)))
+          if (shape[i] == Dim(1))
+            shape[i] = dim;
+        total = broadcastTo(rewriter, total, shape, range(0, 4));
+        next = broadcastTo(rewriter, next, shape, range(0, 4));
+      }
+      total = total ? make(rewriter, op->getLoc(), "mortise.add", {total, next}) : next;
+      if (!total)
+        return {};
+    }
+    return guard ? guarded(total) : total;
+  }
+
   // The mask with NaN in the rows that hide every key.
   Value guarded(Value mask) {
     const mlir::Location place = op->getLoc();
@@ -373,12 +443,20 @@ private:
     return make(rewriter, place, "mortise.select",
                 {none ? broadcastTo(rewriter, none, dimsOf(mask), {0, 1, 2}) : none, nan, mask});
   }
-  Value nanWhereNothingIsSeen(Value result, Value seen) {
+
+  // For queries that see no key: NaN, or the mean of `values`.
+  Value whereNothingIsSeen(Value result, Value seen, Value values) {
     const mlir::Location place = op->getLoc();
     Value any = make(rewriter, place, "mortise.reduce_max", seen, Attributes(rewriter).array("axes", 3));
-    Value nan = filled(rewriter, place, std::numeric_limits<double>::quiet_NaN(), result);
+    Value other;
+    if (values) {
+      Value mean = make(rewriter, place, "mortise.mean", values, Attributes(rewriter).array("axes", 2));
+      other = mean ? broadcastTo(rewriter, mean, dimsOf(result), {0, 1, 3}) : mean;
+    } else {
+      other = filled(rewriter, place, std::numeric_limits<double>::quiet_NaN(), result);
+    }
     return make(rewriter, place, "mortise.select",
-                {any ? broadcastTo(rewriter, any, dimsOf(result), {0, 1, 2}) : any, result, nan});
+                {any ? broadcastTo(rewriter, any, dimsOf(result), {0, 1, 2}) : any, result, other});
   }
 
   PatternRewriter &rewriter;
@@ -395,11 +473,15 @@ mlir::LogicalResult raiseAttention(Operation *op, PatternRewriter &rewriter) {
   const Side weights = sideOf(op, 0, true);
   if (ArrayRef<int64_t>(weights.order) != ArrayRef<int64_t>(range(0, rankOf(weights.value))))
     return mlir::failure();
-  Value value = stripConverts(weights.value);
-  while (Operation *reshape = producer(value, "mortise.reshape")) {
-    if (!keepsLastTwo(reshape))
+  Value value = weights.value;
+  for (;;) {
+    if (!value.hasOneUse())
       return mlir::failure();
-    value = stripConverts(reshape->getOperand(0));
+    Operation *reshape = producer(value, "mortise.reshape");
+    Value inner = reshape && keepsLastTwo(reshape) ? reshape->getOperand(0) : stripConverts(value);
+    if (inner == value)
+      break;
+    value = inner;
   }
   Operation *softmax = producer(value, "mortise.softmax");
   const int64_t rank = softmax ? rankOf(value) : 0;
@@ -410,6 +492,39 @@ mlir::LogicalResult raiseAttention(Operation *op, PatternRewriter &rewriter) {
     return mlir::failure();
   match.v = sideOf(op, 1, false);
   return replaceBy(rewriter, op, Builder(rewriter, op, match, softmax->getOperand(0)).build());
+}
+
+// ---- Products as torch.einsum writes them
+
+// A transpose of what a reshape gave extents of 1: transpose first, or only reshape when nothing else moves.
+mlir::LogicalResult raiseUnitTranspose(Operation *op, PatternRewriter &rewriter) {
+  Operation *reshape = producer(op->getOperand(0), "mortise.reshape");
+  if (!reshape)
+    return mlir::failure();
+  Value value = op->getOperand(0);
+  const Dims from = dimsOf(value), before = dimsOf(reshape->getOperand(0));
+  Ints number(from.size(), -1), order; // of each dimension in `before`; those that have none have extent 1
+  Ints longDims;
+  size_t next = 0;
+  for (auto [i, dim] : llvm::enumerate(from))
+    if (next < before.size() && dim == before[next])
+      number[i] = static_cast<int64_t>(next++);
+    else if (dim != Dim(1))
+      next = before.size() + 1;
+  for (int64_t axis : ints(op, "permutation")) {
+    const auto at = static_cast<size_t>(axis);
+    if (number[at] >= 0)
+      order.push_back(number[at]);
+    if (from[at] != Dim(1))
+      longDims.push_back(axis);
+  }
+  if (!llvm::is_sorted(longDims)) {
+    if (next != before.size() || before.size() == from.size())
+      return mlir::failure();
+    value = transposed(rewriter, reshape->getOperand(0), order);
+  }
+  const Dims to = dimsOf(op->getResult(0));
+  return replaceBy(rewriter, op, reshapeTo(rewriter, value, to));
 }
 
 // ---- Masks of attention that came as a composite
@@ -439,6 +554,7 @@ mlir::LogicalResult raiseMask(Operation *op, PatternRewriter &rewriter) {
 ArrayRef<Row> attentions() {
   static const Row rows[] = {
       {"mortise.dot", "mortise.attention", raiseAttention},
+      {"mortise.transpose", "mortise.attention", raiseUnitTranspose},
       {"mortise.attention", "mortise.attention", raiseMask},
   };
   return rows;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A convolution with what follows it per channel: act(convolution(x, weight) * scale + bias).
+// A convolution with what follows it per channel: act(convolution(x, weight) * scale + bias). Factors and shifts of
+// several steps become one of each, computed from the parameters alone: (y + b) * c is y * c + b * c, and y / c is
+// y * (1 / c). The same but for roundings of the size of those of the steps, unless c is infinite or 1 / c overflows.
 #include "Match.h"
 
 namespace mortise::passes::raise {
@@ -43,42 +45,64 @@ mlir::LogicalResult replaceByFused(Operation *op, PatternRewriter &rewriter, con
   return replace(rewriter, op, fusedName, operands, attributes, from.op);
 }
 
-// batch_norm(convolution): factor and shift per channel as batch_norm's decomposition computes them. Only when they
-// depend on parameters and f32: what is narrower rounds between the convolution and the norm.
+// batch_norm(convolution): factor and shift per channel as batch_norm's decomposition computes them, in f32 where the
+// parameters are bf16. Not in f16, where mean * factor overflows for a channel that hardly varies.
 mlir::LogicalResult raiseBatchNorm(Operation *op, PatternRewriter &rewriter) {
   std::optional<Fused> found = fusedFrom(op->getOperand(0));
   const auto sizes = llvm::dyn_cast_if_present<mlir::DenseI32ArrayAttr>(attribute(op, "operandSegmentSizes"));
-  if (!found || found->scale || found->activation != "none" || !sizes || !elementOf(op->getResult(0)).isF32())
-    return mlir::failure();
-  unsigned next = 1;
-  Value scale = sizes[1] ? op->getOperand(next++) : Value(), bias = sizes[2] ? op->getOperand(next++) : Value();
-  Value mean = op->getOperand(next++), variance = op->getOperand(next);
-  if (found->bias) // (convolution + b - mean) * factor: another rounding, so left as two ops
+  const mlir::Type element = elementOf(op->getResult(0));
+  if (!found || found->scale || found->activation != "none" || !sizes || (!element.isF32() && !element.isBF16()))
     return mlir::failure();
   const mlir::Location place = op->getLoc();
-  const double epsilon = llvm::cast<mlir::FloatAttr>(attribute(op, "epsilon")).getValueAsDouble();
+  const auto converted = [&](Value value, StringRef type) {
+    return value && element.isBF16()
+               ? make(rewriter, place, "mortise.convert", value, Attributes(rewriter).string("dtype", type))
+               : value;
+  };
   const auto both = [&](const char *name, Value a, Value b) { return make(rewriter, place, name, {a, b}); };
+  unsigned next = 1;
+  const auto parameter = [&](bool present) { return present ? converted(op->getOperand(next++), "f32") : Value(); };
+  Value scale = parameter(sizes[1]), bias = parameter(sizes[2]), mean = parameter(true), variance = parameter(true);
+  const double epsilon = llvm::cast<mlir::FloatAttr>(attribute(op, "epsilon")).getValueAsDouble();
   Value factor =
       make(rewriter, place, "mortise.rsqrt", both("mortise.add", variance, filled(rewriter, place, epsilon, variance)));
   if (scale)
     factor = both("mortise.mul", scale, factor);
+  if (found->bias) // of the convolution: it moves the mean
+    mean = both("mortise.sub", mean, converted(found->bias, "f32"));
   Value shift = both("mortise.mul", mean, factor);
   shift = bias ? both("mortise.sub", bias, shift) : make(rewriter, place, "mortise.neg", shift);
-  found->scale = factor;
-  found->bias = shift;
+  found->scale = converted(factor, "bf16");
+  found->bias = converted(shift, "bf16");
   return replaceByFused(op, rewriter, *found);
 }
 
-// convolution + bias, or * scale, per channel.
+// A convolution plus, minus, times or over a number for each channel.
 mlir::LogicalResult raiseChannels(Operation *op, PatternRewriter &rewriter) {
-  const bool adds = op->getName().getStringRef() == "mortise.add";
+  const StringRef name = op->getName().getStringRef();
+  const bool shifts = name == "mortise.add" || name == "mortise.sub",
+             inverse = name == "mortise.sub" || name == "mortise.div";
   for (unsigned i : {0u, 1u}) {
-    std::optional<Fused> found = fusedFrom(op->getOperand(i));
-    if (!found || found->activation != "none" || found->bias || (!adds && found->scale) || splat(op->getOperand(1 - i)))
+    std::optional<Fused> found = i && inverse ? std::nullopt : fusedFrom(op->getOperand(i));
+    if (!found || found->activation != "none" || splat(op->getOperand(1 - i)))
       continue;
-    (adds ? found->bias : found->scale) = along(rewriter, op->getOperand(1 - i), 1);
-    if (adds ? found->bias : found->scale)
-      return replaceByFused(op, rewriter, *found);
+    Value number = along(rewriter, op->getOperand(1 - i), 1);
+    if (!number)
+      continue;
+    const mlir::Location place = op->getLoc();
+    const auto combined = [&](Value before) { // with what an earlier step left
+      if (before)
+        return make(rewriter, place, name, {before, number});
+      if (!inverse)
+        return number;
+      return shifts ? make(rewriter, place, "mortise.neg", number)
+                    : make(rewriter, place, "mortise.div", {filled(rewriter, place, 1, number), number});
+    };
+    if (!shifts)
+      found->scale = combined(found->scale);
+    if (shifts || found->bias)
+      found->bias = combined(found->bias);
+    return replaceByFused(op, rewriter, *found);
   }
   return mlir::failure();
 }
@@ -100,7 +124,8 @@ mlir::LogicalResult raiseActivation(Operation *op, PatternRewriter &rewriter) {
 ArrayRef<Row> convolutions() {
   static const Row rows[] = {
       {"mortise.batch_norm", fusedName, raiseBatchNorm}, {"mortise.add", fusedName, raiseChannels},
-      {"mortise.mul", fusedName, raiseChannels},         {"mortise.relu", fusedName, raiseActivation},
+      {"mortise.mul", fusedName, raiseChannels},         {"mortise.sub", fusedName, raiseChannels},
+      {"mortise.div", fusedName, raiseChannels},         {"mortise.relu", fusedName, raiseActivation},
       {"mortise.silu", fusedName, raiseActivation},      {"mortise.gelu", fusedName, raiseActivation},
   };
   return rows;

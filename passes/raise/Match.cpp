@@ -58,7 +58,7 @@ Value stripConverts(Value value) {
   return value;
 }
 
-std::optional<double> splat(Value value) {
+static mlir::DenseElementsAttr splatLiteral(Value value) {
   while (Operation *op = value.getDefiningOp()) {
     const StringRef name = op->getName().getStringRef();
     if (name != "mortise.broadcast" && name != "mortise.reshape")
@@ -68,12 +68,26 @@ std::optional<double> splat(Value value) {
   Operation *op = producer(value, "mortise.constant");
   auto elements =
       op ? llvm::dyn_cast_if_present<mlir::DenseElementsAttr>(attribute(op, "value")) : mlir::DenseElementsAttr();
-  if (!elements || !elements.isSplat() || !llvm::isa<mlir::FloatType>(elements.getElementType()))
+  return elements && elements.isSplat() ? elements : mlir::DenseElementsAttr();
+}
+
+std::optional<double> splat(Value value) {
+  const mlir::DenseElementsAttr elements = splatLiteral(value);
+  if (!elements || !llvm::isa<mlir::FloatType>(elements.getElementType()))
     return std::nullopt;
   llvm::APFloat number = elements.getSplatValue<llvm::APFloat>();
   bool lost = false;
   number.convert(llvm::APFloat::IEEEdouble(), llvm::APFloat::rmNearestTiesToEven, &lost);
   return number.convertToDouble();
+}
+
+std::optional<int64_t> integerSplat(Value value) {
+  const mlir::DenseElementsAttr elements = splatLiteral(value);
+  auto type = elements ? llvm::dyn_cast<mlir::IntegerType>(elements.getElementType()) : mlir::IntegerType();
+  if (!type || type.getWidth() < 8)
+    return std::nullopt;
+  const auto number = elements.getSplatValue<llvm::APInt>();
+  return type.isUnsigned() ? static_cast<int64_t>(number.getZExtValue()) : number.getSExtValue();
 }
 
 bool isSplat(Value value, double number) {
@@ -112,6 +126,36 @@ Value scaledBy(Value value, double &factor) {
       return op->getOperand(0);
     }
   return {};
+}
+
+static bool takeApart(Value value, bool isWhole, Product &product) {
+  const auto number = [](Value of) -> std::optional<double> {
+    const std::optional<double> found = splat(of);
+    return found && std::isfinite(*found) && *found != 0 ? found : std::nullopt;
+  };
+  if (const std::optional<double> constant = number(value)) {
+    product.constant *= *constant;
+    return true;
+  }
+  if (isWhole || value.hasOneUse()) {
+    if (Operation *mul = producer(value, "mortise.mul"))
+      return takeApart(mul->getOperand(0), false, product) && takeApart(mul->getOperand(1), false, product);
+    if (Operation *neg = producer(value, "mortise.neg")) {
+      product.constant = -product.constant;
+      return takeApart(neg->getOperand(0), false, product);
+    }
+    Operation *div = producer(value, "mortise.div");
+    if (const std::optional<double> divisor = div ? number(div->getOperand(1)) : std::nullopt) {
+      product.constant /= *divisor;
+      return takeApart(div->getOperand(0), false, product);
+    }
+  }
+  product.factors.push_back(value);
+  return product.factors.size() <= 4;
+}
+std::optional<Product> productOf(Value value) {
+  Product product;
+  return takeApart(value, true, product) ? std::optional(product) : std::nullopt;
 }
 
 Ints range(int64_t first, int64_t last) {
@@ -172,6 +216,11 @@ Attributes &Attributes::segments(ArrayRef<int32_t> sizes) {
   return add("operandSegmentSizes", rewriter.getDenseI32ArrayAttr(sizes));
 }
 
+Attributes &Attributes::all(Operation *op) {
+  llvm::append_range(list, op->getAttrDictionary());
+  return *this;
+}
+
 bool isKnown(mlir::MLIRContext *context, StringRef op) {
   return mlir::RegisteredOperationName::lookup(op, context).has_value();
 }
@@ -196,6 +245,10 @@ Value make(PatternRewriter &rewriter, mlir::Location location, StringRef name, m
     return {};
   }
   op->getResult(0).setType(types[0]);
+  if (mlir::failed(registered->verifyInvariants(op))) { // element types that inference does not look at
+    op->destroy();
+    return {};
+  }
   return rewriter.insert(op)->getResult(0);
 }
 Value make(PatternRewriter &rewriter, mlir::Location location, StringRef name, mlir::ValueRange operands) {

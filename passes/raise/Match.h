@@ -35,15 +35,24 @@ bool boolOf(Operation *op, StringRef name);
 StringRef stringOf(Operation *op, StringRef name);
 
 Value stripReshapes(Value value);
-Value stripConverts(Value value);         // from float to float
-std::optional<double> splat(Value value); // the number that fills the whole of a float tensor
-bool isSplat(Value value, double number); // as written in f32 or narrower: equal to 1 part in 1e-6
+Value stripConverts(Value value);                 // from float to float
+std::optional<double> splat(Value value);         // the number that fills the whole of a float tensor
+std::optional<int64_t> integerSplat(Value value); // and of one of integers
+bool isSplat(Value value, double number);         // as written in f32 or narrower: equal to 1 part in 1e-6
 std::optional<int64_t> countAlong(Value value, ArrayRef<int64_t> axes); // elements; none when symbolic
 
 // The other operand of a commutative op when one is filled with `number`; null otherwise.
 Value otherThan(Value value, StringRef name, double number);
 // x when `value` is x * number or x / number; `factor` is multiplied by what x is.
 Value scaledBy(Value value, double &factor);
+
+// `constant` times all of `factors`: a product as it was associated, taken apart through products, quotients by numbers
+// and negations that have one user.
+struct Product {
+  double constant = 1;
+  llvm::SmallVector<Value, 4> factors;
+};
+std::optional<Product> productOf(Value value); // `value` itself may have more users; none with more than four factors
 
 // When `value` repeats along `axes` a tensor that has one element for each index of the other dimensions of `shape`,
 // that tensor (of any shape with those elements in row-major order); null otherwise.
@@ -70,6 +79,7 @@ public:
   Attributes &string(StringRef name, StringRef value);
   Attributes &array(StringRef name, ArrayRef<int64_t> value);
   Attributes &segments(ArrayRef<int32_t> sizes); // of ops with several optional operands
+  Attributes &all(Operation *op);                // that `op` has; one added later has precedence
   llvm::SmallVector<mlir::NamedAttribute> list;
 
 private:
@@ -77,7 +87,7 @@ private:
 };
 
 bool isKnown(mlir::MLIRContext *context, StringRef op);
-// Infers the type; null, with nothing made, when the op does not fit.
+// Infers the type and verifies the op; null, with nothing made, when it does not fit.
 Value make(PatternRewriter &rewriter, mlir::Location location, StringRef name, mlir::ValueRange operands,
            const Attributes &attributes);
 Value make(PatternRewriter &rewriter, mlir::Location location, StringRef name, mlir::ValueRange operands);

@@ -47,43 +47,69 @@ std::optional<Spread> reciprocalRootOf(Value value) {
   return div && isSplat(div->getOperand(0), 1) ? rootOf(div->getOperand(1)) : std::nullopt;
 }
 
-// x and its spread, when the op is x * (1 / spread) or x / spread over the trailing dimensions.
-std::optional<Spread> normalised(Operation *op) {
+// x over its spread along the trailing dimensions, times one more factor at most.
+struct Normalised {
+  Spread spread;
+  Value rest;
+};
+
+// `spread` when it is repeated to divide (or multiply) x.
+bool spreads(const std::optional<Spread> &spread, Value repeated, Value x) {
+  const int64_t rank = rankOf(x);
+  return spread && spread->of == x && !spread->axes.empty() &&
+         spread->axes == ArrayRef<int64_t>(range(rank - static_cast<int64_t>(spread->axes.size()), rank)) &&
+         repeatedAlong(repeated, spread->axes, dimsOf(x));
+}
+
+// x * (1 / spread), x / spread, and products of these with a factor in any order.
+std::optional<Normalised> normalised(Operation *op) {
   const bool divides = op->getName().getStringRef() == "mortise.div";
-  for (unsigned i : {0u, 1u}) {
-    if (divides && i == 1)
-      break;
-    Value x = op->getOperand(i), other = op->getOperand(1 - i);
-    Operation *broadcast = producer(other, "mortise.broadcast");
+  Value numerator = divides ? op->getOperand(0) : op->getResult(0);
+  std::optional<Product> product = divides && !numerator.hasOneUse() ? Product{1, {numerator}} : productOf(numerator);
+  if (!product || product->constant != 1)
+    return std::nullopt;
+  if (divides)
+    product->factors.push_back(op->getOperand(1));
+  const size_t count = product->factors.size();
+  if (count != 2 && count != 3)
+    return std::nullopt;
+  for (size_t i = divides ? count - 1 : 0; i < count; ++i) {
+    Operation *broadcast = producer(product->factors[i], "mortise.broadcast");
     if (!broadcast)
       continue;
-    const std::optional<Spread> spread =
-        divides ? rootOf(broadcast->getOperand(0)) : reciprocalRootOf(broadcast->getOperand(0));
-    const int64_t rank = rankOf(x);
-    if (spread && spread->of == x && !spread->axes.empty() &&
-        spread->axes == ArrayRef<int64_t>(range(rank - static_cast<int64_t>(spread->axes.size()), rank)) &&
-        repeatedAlong(other, spread->axes, dimsOf(x)))
-      return spread;
+    Value value = broadcast->getOperand(0);
+    const std::optional<Spread> spread = divides ? rootOf(value) : reciprocalRootOf(value);
+    for (size_t k = 0; k < count; ++k)
+      if (k != i && spreads(spread, product->factors[i], product->factors[k]))
+        return Normalised{*spread, count == 3 ? product->factors[3 - i - k] : Value()};
   }
   return std::nullopt;
 }
 
 // (y - mean(y)) over its own spread is layer_norm(y), any other x over its spread rms_norm(x).
 mlir::LogicalResult raiseNorm(Operation *op, PatternRewriter &rewriter) {
-  const std::optional<Spread> spread = normalised(op);
-  if (!spread)
+  const std::optional<Normalised> found = normalised(op);
+  if (!found)
     return mlir::failure();
+  const Spread &spread = found->spread;
   Attributes attributes(rewriter);
-  attributes.integer("axis", spread->axes.front()).number("epsilon", spread->epsilon);
-  if (Operation *sub = producer(spread->of, "mortise.sub")) {
+  attributes.integer("axis", spread.axes.front()).number("epsilon", spread.epsilon);
+  StringRef name = "mortise.rms_norm";
+  Value x = spread.of;
+  if (Operation *sub = producer(x, "mortise.sub")) {
     Value y = sub->getOperand(0);
     Operation *broadcast = producer(sub->getOperand(1), "mortise.broadcast");
     const std::optional<Mean> mean = broadcast ? meanOf(broadcast->getOperand(0)) : std::nullopt;
-    if (mean && mean->operand == y && mean->axes == spread->axes &&
-        repeatedAlong(sub->getOperand(1), spread->axes, dimsOf(y)))
-      return replace(rewriter, op, "mortise.layer_norm", y, attributes.segments({1, 0, 0}));
+    if (mean && mean->operand == y && mean->axes == spread.axes &&
+        repeatedAlong(sub->getOperand(1), spread.axes, dimsOf(y))) {
+      name = "mortise.layer_norm";
+      x = y;
+      attributes.segments({1, 0, 0});
+    }
   }
-  return replace(rewriter, op, "mortise.rms_norm", spread->of, attributes);
+  if (!found->rest)
+    return replace(rewriter, op, name, x, attributes);
+  return replace(rewriter, op, "mortise.mul", {make(rewriter, op->getLoc(), name, x, attributes), found->rest});
 }
 
 // norm(x) * scale

@@ -92,13 +92,14 @@ std::optional<Joined> joinedFrom(Value value) {
   return Joined{column(stack->getOperand(0)), column(stack->getOperand(1)), true};
 }
 
-// x when `value` is x with its pairs (a, b) turned to (-b, a).
-std::optional<Halves> turned(Value value) {
+// x when `value` is x with its pairs (a, b) turned to (-b, a), or back to (b, -a).
+std::optional<Halves> turned(Value value, bool back) {
   const std::optional<Joined> joined = joinedFrom(value);
-  Operation *neg = joined ? producer(stripReshapes(joined->first), "mortise.neg") : nullptr;
+  Operation *neg = joined ? producer(stripReshapes(back ? joined->second : joined->first), "mortise.neg") : nullptr;
   if (!neg)
     return std::nullopt;
-  const std::optional<Halves> halves = halvesOf(partOf(joined->second), partOf(neg->getOperand(0)));
+  const std::optional<Part> negated = partOf(neg->getOperand(0)), other = partOf(back ? joined->first : joined->second);
+  const std::optional<Halves> halves = back ? halvesOf(negated, other) : halvesOf(other, negated);
   return halves && halves->interleaved == joined->interleaved ? halves : std::nullopt;
 }
 
@@ -114,15 +115,18 @@ mlir::LogicalResult replaceByRope(Operation *op, PatternRewriter &rewriter, Valu
                  Attributes(rewriter).boolean("interleaved", interleaved));
 }
 
-// x * cos + turned(x) * sin
+// x * cos + turned(x) * sin, or x * cos - (turned back) * sin
 mlir::LogicalResult raiseSum(Operation *op, PatternRewriter &rewriter) {
+  const bool back = op->getName().getStringRef() == "mortise.sub";
   for (unsigned i : {0u, 1u}) {
+    if (back && i == 1)
+      break;
     Operation *straight = producer(op->getOperand(i), "mortise.mul");
     Operation *across = producer(op->getOperand(1 - i), "mortise.mul");
     if (!straight || !across)
       return mlir::failure();
     for (unsigned k : {0u, 1u}) {
-      const std::optional<Halves> halves = turned(across->getOperand(k));
+      const std::optional<Halves> halves = turned(across->getOperand(k), back);
       if (!halves)
         continue;
       for (unsigned j : {0u, 1u})
@@ -198,6 +202,7 @@ mlir::LogicalResult raisePair(Operation *op, PatternRewriter &rewriter) {
 ArrayRef<Row> ropes() {
   static const Row rows[] = {
       {"mortise.add", "mortise.rope", raiseSum},
+      {"mortise.sub", "mortise.rope", raiseSum},
       {"mortise.concatenate", "mortise.rope", raisePair},
       {"mortise.reshape", "mortise.rope", raisePair},
   };

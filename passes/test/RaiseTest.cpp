@@ -49,6 +49,21 @@ void store(const MortiseType &type, std::vector<char> &bytes, size_t i, double v
   case MORTISE_I8:
     reinterpret_cast<int8_t *>(bytes.data())[i] = static_cast<int8_t>(std::lround(value * 20));
     break;
+  case MORTISE_UI8:
+    reinterpret_cast<uint8_t *>(bytes.data())[i] = static_cast<uint8_t>(std::lround(value * 20) + 128);
+    break;
+  case MORTISE_I16:
+    reinterpret_cast<int16_t *>(bytes.data())[i] = static_cast<int16_t>(std::lround(value * 20));
+    break;
+  case MORTISE_I32:
+    reinterpret_cast<int32_t *>(bytes.data())[i] = static_cast<int32_t>(std::lround(value * 20));
+    break;
+  case MORTISE_I64:
+    reinterpret_cast<int64_t *>(bytes.data())[i] = std::lround(value * 20);
+    break;
+  case MORTISE_F8E4M3FN:
+    reinterpret_cast<uint8_t *>(bytes.data())[i] = reference::F8E4M3FN::store(value);
+    break;
   case MORTISE_I1:
     bytes[i] = value > -0.5;
     break;

@@ -374,9 +374,11 @@ func.func @symbolic_like(%arg0: tensor<2x3x1x8xf32>, %arg1: tensor<2x3x7x8xf32>,
 }
 
 // The mask is scaled with the scores.
-// CHECK-LABEL: func.func @not_scaled_mask(
-func.func @not_scaled_mask(%arg0: tensor<2x3x4x8xf32>, %arg1: tensor<2x3x5x8xf32>, %arg2: tensor<2x3x5x6xf32>, %arg3: tensor<2x1x4x5xf32>) -> tensor<2x3x4x6xf32> {
-  // CHECK-NOT: mortise.attention
+// CHECK-LABEL: func.func @scaled_mask(
+func.func @scaled_mask(%arg0: tensor<2x3x4x8xf32>, %arg1: tensor<2x3x5x8xf32>, %arg2: tensor<2x3x5x6xf32>, %arg3: tensor<2x1x4x5xf32>) -> tensor<2x3x4x6xf32> {
+  // CHECK: mortise.mul
+  // CHECK: mortise.attention
+  // CHECK-NOT: mortise.softmax
   %0 = mortise.dot %arg0, %arg1 {lhs_batch = array<i64: 0, 1>, rhs_batch = array<i64: 0, 1>, lhs_contract = array<i64: 3>, rhs_contract = array<i64: 3>} : (tensor<2x3x4x8xf32>, tensor<2x3x5x8xf32>) -> tensor<2x3x4x5xf32>
   %1 = mortise.broadcast %arg3 {shape = #mortise.dims<[2, 3, 4, 5]>, axes = array<i64: 0, 1, 2, 3>} : (tensor<2x1x4x5xf32>) -> tensor<2x3x4x5xf32>
   %2 = mortise.add %0, %1 : (tensor<2x3x4x5xf32>, tensor<2x3x4x5xf32>) -> tensor<2x3x4x5xf32>
@@ -397,7 +399,7 @@ func.func @not_rows(%arg0: tensor<2x3x4x8xf32>, %arg1: tensor<2x3x4x8xf32>, %arg
   return %2 : tensor<2x3x4x6xf32>
 }
 
-// With a finite fill a query without keys is the mean of all values.
+// A finite fill that scores may come near.
 // CHECK-LABEL: func.func @not_finite_boolean(
 func.func @not_finite_boolean(%arg0: tensor<2x3x4x8xf32>, %arg1: tensor<2x3x5x8xf32>, %arg2: tensor<2x3x5x6xf32>, %arg3: tensor<2x1x1x5xi1> {mortise.name = "seen"}) -> tensor<2x3x4x6xf32> {
   // CHECK-NOT: mortise.attention
@@ -405,7 +407,7 @@ func.func @not_finite_boolean(%arg0: tensor<2x3x4x8xf32>, %arg1: tensor<2x3x5x8x
   %1 = mortise.constant dense<0.353553391> : tensor<2x3x4x5xf32>
   %2 = mortise.mul %0, %1 : (tensor<2x3x4x5xf32>, tensor<2x3x4x5xf32>) -> tensor<2x3x4x5xf32>
   %3 = mortise.broadcast %arg3 {shape = #mortise.dims<[2, 3, 4, 5]>, axes = array<i64: 0, 1, 2, 3>} : (tensor<2x1x1x5xi1>) -> tensor<2x3x4x5xi1>
-  %4 = mortise.constant dense<-1.0e9> : tensor<2x3x4x5xf32>
+  %4 = mortise.constant dense<-1.0e5> : tensor<2x3x4x5xf32>
   %5 = mortise.select %3, %2, %4 : (tensor<2x3x4x5xi1>, tensor<2x3x4x5xf32>, tensor<2x3x4x5xf32>) -> tensor<2x3x4x5xf32>
   %6 = mortise.softmax %5 {axis = 3 : i64} : (tensor<2x3x4x5xf32>) -> tensor<2x3x4x5xf32>
   %7 = mortise.dot %6, %arg2 {lhs_batch = array<i64: 0, 1>, rhs_batch = array<i64: 0, 1>, lhs_contract = array<i64: 3>, rhs_contract = array<i64: 2>} : (tensor<2x3x4x5xf32>, tensor<2x3x5x6xf32>) -> tensor<2x3x4x6xf32>
@@ -431,10 +433,12 @@ func.func @not_causal_strict(%arg0: tensor<2x3x4x8xf32>, %arg1: tensor<2x3x4x8xf
   return %10 : tensor<2x3x4x6xf32>
 }
 
-// Two masks, one after the other, are one that the composite does not round alike.
-// CHECK-LABEL: func.func @not_two_masks(
-func.func @not_two_masks(%arg0: tensor<2x3x4x8xf32>, %arg1: tensor<2x3x5x8xf32>, %arg2: tensor<2x3x5x6xf32>, %arg3: tensor<4x5xf32>, %arg4: tensor<4x5xf32>) -> tensor<2x3x4x6xf32> {
-  // CHECK-NOT: mortise.attention
+// Two masks, one after the other.
+// CHECK-LABEL: func.func @two_masks(
+func.func @two_masks(%arg0: tensor<2x3x4x8xf32>, %arg1: tensor<2x3x5x8xf32>, %arg2: tensor<2x3x5x6xf32>, %arg3: tensor<4x5xf32>, %arg4: tensor<4x5xf32>) -> tensor<2x3x4x6xf32> {
+  // CHECK: mortise.add
+  // CHECK-NOT: mortise.add
+  // CHECK: mortise.attention
   %0 = mortise.dot %arg0, %arg1 {lhs_batch = array<i64: 0, 1>, rhs_batch = array<i64: 0, 1>, lhs_contract = array<i64: 3>, rhs_contract = array<i64: 3>} : (tensor<2x3x4x8xf32>, tensor<2x3x5x8xf32>) -> tensor<2x3x4x5xf32>
   %1 = mortise.broadcast %arg3 {shape = #mortise.dims<[2, 3, 4, 5]>, axes = array<i64: 2, 3>} : (tensor<4x5xf32>) -> tensor<2x3x4x5xf32>
   %2 = mortise.add %0, %1 : (tensor<2x3x4x5xf32>, tensor<2x3x4x5xf32>) -> tensor<2x3x4x5xf32>
@@ -466,4 +470,164 @@ func.func @penalty(%arg0: tensor<2x3x4x8xf32>, %arg1: tensor<2x1x4x4xi1> {mortis
   %2 = mortise.select %arg1, %0, %1 : (tensor<2x1x4x4xi1>, tensor<2x1x4x4xf32>, tensor<2x1x4x4xf32>) -> tensor<2x1x4x4xf32>
   %3 = mortise.attention %arg0, %arg0, %arg0, %2 {scale = 0.125 : f64, causal = false} : (tensor<2x3x4x8xf32>, tensor<2x3x4x8xf32>, tensor<2x3x4x8xf32>, tensor<2x1x4x4xf32>) -> tensor<2x3x4x8xf32>
   return %3 : tensor<2x3x4x8xf32>
+}
+
+// ---- Other spellings
+
+// GPT-2's: where(mask, scores, lowest). A query that sees no key is the mean of the values.
+// CHECK-LABEL: func.func @lowest_boolean(
+func.func @lowest_boolean(%arg0: tensor<2x3x4x8xf32>, %arg1: tensor<2x3x5x8xf32>, %arg2: tensor<2x3x5x6xf32>, %arg3: tensor<2x1x4x5xi1> {mortise.name = "seen"}) -> tensor<2x3x4x6xf32> attributes {mortise.differs} {
+  // CHECK: mortise.attention %arg0, %arg1, %arg2, %arg3
+  // CHECK: mortise.mean %arg2
+  // CHECK: mortise.select
+  %0 = mortise.dot %arg0, %arg1 {lhs_batch = array<i64: 0, 1>, rhs_batch = array<i64: 0, 1>, lhs_contract = array<i64: 3>, rhs_contract = array<i64: 3>} : (tensor<2x3x4x8xf32>, tensor<2x3x5x8xf32>) -> tensor<2x3x4x5xf32>
+  %1 = mortise.constant dense<0.353553391> : tensor<2x3x4x5xf32>
+  %2 = mortise.mul %0, %1 : (tensor<2x3x4x5xf32>, tensor<2x3x4x5xf32>) -> tensor<2x3x4x5xf32>
+  %3 = mortise.broadcast %arg3 {shape = #mortise.dims<[2, 3, 4, 5]>, axes = array<i64: 0, 1, 2, 3>} : (tensor<2x1x4x5xi1>) -> tensor<2x3x4x5xi1>
+  %4 = mortise.constant dense<-3.40282347E+38> : tensor<2x3x4x5xf32>
+  %5 = mortise.select %3, %2, %4 : (tensor<2x3x4x5xi1>, tensor<2x3x4x5xf32>, tensor<2x3x4x5xf32>) -> tensor<2x3x4x5xf32>
+  %6 = mortise.softmax %5 {axis = 3 : i64} : (tensor<2x3x4x5xf32>) -> tensor<2x3x4x5xf32>
+  %7 = mortise.dot %6, %arg2 {lhs_batch = array<i64: 0, 1>, rhs_batch = array<i64: 0, 1>, lhs_contract = array<i64: 3>, rhs_contract = array<i64: 2>} : (tensor<2x3x4x5xf32>, tensor<2x3x5x6xf32>) -> tensor<2x3x4x6xf32>
+  return %7 : tensor<2x3x4x6xf32>
+}
+
+// masked_fill(hidden, -1e9)
+// CHECK-LABEL: func.func @billion_hidden(
+func.func @billion_hidden(%arg0: tensor<2x3x4x8xf32>, %arg1: tensor<2x3x5x8xf32>, %arg2: tensor<2x3x5x6xf32>, %arg3: tensor<2x1x4x5xi1> {mortise.name = "seen"}) -> tensor<2x3x4x6xf32> attributes {mortise.differs} {
+  // CHECK: mortise.attention %arg0, %arg1, %arg2
+  // CHECK: mortise.mean
+  %0 = mortise.dot %arg0, %arg1 {lhs_batch = array<i64: 0, 1>, rhs_batch = array<i64: 0, 1>, lhs_contract = array<i64: 3>, rhs_contract = array<i64: 3>} : (tensor<2x3x4x8xf32>, tensor<2x3x5x8xf32>) -> tensor<2x3x4x5xf32>
+  %1 = mortise.constant dense<0.353553391> : tensor<2x3x4x5xf32>
+  %2 = mortise.mul %0, %1 : (tensor<2x3x4x5xf32>, tensor<2x3x4x5xf32>) -> tensor<2x3x4x5xf32>
+  %3 = mortise.broadcast %arg3 {shape = #mortise.dims<[2, 3, 4, 5]>, axes = array<i64: 0, 1, 2, 3>} : (tensor<2x1x4x5xi1>) -> tensor<2x3x4x5xi1>
+  %4 = mortise.constant dense<-1.0e+09> : tensor<2x3x4x5xf32>
+  %5 = mortise.select %3, %4, %2 : (tensor<2x3x4x5xi1>, tensor<2x3x4x5xf32>, tensor<2x3x4x5xf32>) -> tensor<2x3x4x5xf32>
+  %6 = mortise.softmax %5 {axis = 3 : i64} : (tensor<2x3x4x5xf32>) -> tensor<2x3x4x5xf32>
+  %7 = mortise.dot %6, %arg2 {lhs_batch = array<i64: 0, 1>, rhs_batch = array<i64: 0, 1>, lhs_contract = array<i64: 3>, rhs_contract = array<i64: 2>} : (tensor<2x3x4x5xf32>, tensor<2x3x5x6xf32>) -> tensor<2x3x4x6xf32>
+  return %7 : tensor<2x3x4x6xf32>
+}
+
+// A bias for each head and a mask: their sum is added.
+// CHECK-LABEL: func.func @bias_and_mask(
+func.func @bias_and_mask(%arg0: tensor<2x3x4x8xf32>, %arg1: tensor<2x3x5x8xf32>, %arg2: tensor<2x3x5x6xf32>, %arg3: tensor<1x3x4x5xf32>, %arg4: tensor<2x1x1x5xf32> {mortise.name = "holes"}) -> tensor<2x3x4x6xf32> {
+  // CHECK: mortise.add
+  // CHECK: mortise.attention
+  // CHECK-NOT: mortise.softmax
+  %0 = mortise.dot %arg0, %arg1 {lhs_batch = array<i64: 0, 1>, rhs_batch = array<i64: 0, 1>, lhs_contract = array<i64: 3>, rhs_contract = array<i64: 3>} : (tensor<2x3x4x8xf32>, tensor<2x3x5x8xf32>) -> tensor<2x3x4x5xf32>
+  %1 = mortise.constant dense<0.353553391> : tensor<2x3x4x5xf32>
+  %2 = mortise.mul %0, %1 : (tensor<2x3x4x5xf32>, tensor<2x3x4x5xf32>) -> tensor<2x3x4x5xf32>
+  %3 = mortise.broadcast %arg3 {shape = #mortise.dims<[2, 3, 4, 5]>, axes = array<i64: 0, 1, 2, 3>} : (tensor<1x3x4x5xf32>) -> tensor<2x3x4x5xf32>
+  %4 = mortise.add %2, %3 : (tensor<2x3x4x5xf32>, tensor<2x3x4x5xf32>) -> tensor<2x3x4x5xf32>
+  %5 = mortise.broadcast %arg4 {shape = #mortise.dims<[2, 3, 4, 5]>, axes = array<i64: 0, 1, 2, 3>} : (tensor<2x1x1x5xf32>) -> tensor<2x3x4x5xf32>
+  %6 = mortise.add %4, %5 : (tensor<2x3x4x5xf32>, tensor<2x3x4x5xf32>) -> tensor<2x3x4x5xf32>
+  %7 = mortise.softmax %6 {axis = 3 : i64} : (tensor<2x3x4x5xf32>) -> tensor<2x3x4x5xf32>
+  %8 = mortise.dot %7, %arg2 {lhs_batch = array<i64: 0, 1>, rhs_batch = array<i64: 0, 1>, lhs_contract = array<i64: 3>, rhs_contract = array<i64: 2>} : (tensor<2x3x4x5xf32>, tensor<2x3x5x6xf32>) -> tensor<2x3x4x6xf32>
+  return %8 : tensor<2x3x4x6xf32>
+}
+
+// ALiBi's: a bias, then masked_fill(-inf).
+// CHECK-LABEL: func.func @bias_and_choice(
+func.func @bias_and_choice(%arg0: tensor<2x3x4x8xf32>, %arg1: tensor<2x3x5x8xf32>, %arg2: tensor<2x3x5x6xf32>, %arg3: tensor<1x3x4x5xf32>, %arg4: tensor<2x1x4x5xi1> {mortise.name = "seen"}) -> tensor<2x3x4x6xf32> attributes {mortise.differs} {
+  // CHECK: mortise.attention
+  // CHECK-NOT: mortise.softmax
+  %0 = mortise.dot %arg0, %arg1 {lhs_batch = array<i64: 0, 1>, rhs_batch = array<i64: 0, 1>, lhs_contract = array<i64: 3>, rhs_contract = array<i64: 3>} : (tensor<2x3x4x8xf32>, tensor<2x3x5x8xf32>) -> tensor<2x3x4x5xf32>
+  %1 = mortise.constant dense<0.353553391> : tensor<2x3x4x5xf32>
+  %2 = mortise.mul %0, %1 : (tensor<2x3x4x5xf32>, tensor<2x3x4x5xf32>) -> tensor<2x3x4x5xf32>
+  %3 = mortise.broadcast %arg3 {shape = #mortise.dims<[2, 3, 4, 5]>, axes = array<i64: 0, 1, 2, 3>} : (tensor<1x3x4x5xf32>) -> tensor<2x3x4x5xf32>
+  %4 = mortise.add %2, %3 : (tensor<2x3x4x5xf32>, tensor<2x3x4x5xf32>) -> tensor<2x3x4x5xf32>
+  %5 = mortise.broadcast %arg4 {shape = #mortise.dims<[2, 3, 4, 5]>, axes = array<i64: 0, 1, 2, 3>} : (tensor<2x1x4x5xi1>) -> tensor<2x3x4x5xi1>
+  %6 = mortise.constant dense<0xFF800000> : tensor<2x3x4x5xf32>
+  %7 = mortise.select %5, %4, %6 : (tensor<2x3x4x5xi1>, tensor<2x3x4x5xf32>, tensor<2x3x4x5xf32>) -> tensor<2x3x4x5xf32>
+  %8 = mortise.softmax %7 {axis = 3 : i64} : (tensor<2x3x4x5xf32>) -> tensor<2x3x4x5xf32>
+  %9 = mortise.dot %8, %arg2 {lhs_batch = array<i64: 0, 1>, rhs_batch = array<i64: 0, 1>, lhs_contract = array<i64: 3>, rhs_contract = array<i64: 2>} : (tensor<2x3x4x5xf32>, tensor<2x3x5x6xf32>) -> tensor<2x3x4x6xf32>
+  return %9 : tensor<2x3x4x6xf32>
+}
+
+// A bias, then where(mask, scores, lowest).
+// CHECK-LABEL: func.func @bias_and_lowest(
+func.func @bias_and_lowest(%arg0: tensor<2x3x4x8xf32>, %arg1: tensor<2x3x5x8xf32>, %arg2: tensor<2x3x5x6xf32>, %arg3: tensor<1x3x4x5xf32>, %arg4: tensor<2x1x4x5xi1> {mortise.name = "seen"}) -> tensor<2x3x4x6xf32> attributes {mortise.differs} {
+  // CHECK: mortise.attention
+  // CHECK-NOT: mortise.softmax
+  %0 = mortise.dot %arg0, %arg1 {lhs_batch = array<i64: 0, 1>, rhs_batch = array<i64: 0, 1>, lhs_contract = array<i64: 3>, rhs_contract = array<i64: 3>} : (tensor<2x3x4x8xf32>, tensor<2x3x5x8xf32>) -> tensor<2x3x4x5xf32>
+  %1 = mortise.constant dense<0.353553391> : tensor<2x3x4x5xf32>
+  %2 = mortise.mul %0, %1 : (tensor<2x3x4x5xf32>, tensor<2x3x4x5xf32>) -> tensor<2x3x4x5xf32>
+  %3 = mortise.broadcast %arg3 {shape = #mortise.dims<[2, 3, 4, 5]>, axes = array<i64: 0, 1, 2, 3>} : (tensor<1x3x4x5xf32>) -> tensor<2x3x4x5xf32>
+  %4 = mortise.add %2, %3 : (tensor<2x3x4x5xf32>, tensor<2x3x4x5xf32>) -> tensor<2x3x4x5xf32>
+  %5 = mortise.broadcast %arg4 {shape = #mortise.dims<[2, 3, 4, 5]>, axes = array<i64: 0, 1, 2, 3>} : (tensor<2x1x4x5xi1>) -> tensor<2x3x4x5xi1>
+  %6 = mortise.constant dense<-3.40282347E+38> : tensor<2x3x4x5xf32>
+  %7 = mortise.select %5, %4, %6 : (tensor<2x3x4x5xi1>, tensor<2x3x4x5xf32>, tensor<2x3x4x5xf32>) -> tensor<2x3x4x5xf32>
+  %8 = mortise.softmax %7 {axis = 3 : i64} : (tensor<2x3x4x5xf32>) -> tensor<2x3x4x5xf32>
+  %9 = mortise.dot %8, %arg2 {lhs_batch = array<i64: 0, 1>, rhs_batch = array<i64: 0, 1>, lhs_contract = array<i64: 3>, rhs_contract = array<i64: 2>} : (tensor<2x3x4x5xf32>, tensor<2x3x5x6xf32>) -> tensor<2x3x4x6xf32>
+  return %9 : tensor<2x3x4x6xf32>
+}
+
+// A bias, then -1e9: added to a score it would not be -1e9.
+// CHECK-LABEL: func.func @not_bias_and_billion(
+func.func @not_bias_and_billion(%arg0: tensor<2x3x4x8xf32>, %arg1: tensor<2x3x5x8xf32>, %arg2: tensor<2x3x5x6xf32>, %arg3: tensor<1x3x4x5xf32>, %arg4: tensor<2x1x4x5xi1> {mortise.name = "seen"}) -> tensor<2x3x4x6xf32> {
+  // CHECK-NOT: mortise.attention
+  %0 = mortise.dot %arg0, %arg1 {lhs_batch = array<i64: 0, 1>, rhs_batch = array<i64: 0, 1>, lhs_contract = array<i64: 3>, rhs_contract = array<i64: 3>} : (tensor<2x3x4x8xf32>, tensor<2x3x5x8xf32>) -> tensor<2x3x4x5xf32>
+  %1 = mortise.constant dense<0.353553391> : tensor<2x3x4x5xf32>
+  %2 = mortise.mul %0, %1 : (tensor<2x3x4x5xf32>, tensor<2x3x4x5xf32>) -> tensor<2x3x4x5xf32>
+  %3 = mortise.broadcast %arg3 {shape = #mortise.dims<[2, 3, 4, 5]>, axes = array<i64: 0, 1, 2, 3>} : (tensor<1x3x4x5xf32>) -> tensor<2x3x4x5xf32>
+  %4 = mortise.add %2, %3 : (tensor<2x3x4x5xf32>, tensor<2x3x4x5xf32>) -> tensor<2x3x4x5xf32>
+  %5 = mortise.broadcast %arg4 {shape = #mortise.dims<[2, 3, 4, 5]>, axes = array<i64: 0, 1, 2, 3>} : (tensor<2x1x4x5xi1>) -> tensor<2x3x4x5xi1>
+  %6 = mortise.constant dense<-1.0e+09> : tensor<2x3x4x5xf32>
+  %7 = mortise.select %5, %4, %6 : (tensor<2x3x4x5xi1>, tensor<2x3x4x5xf32>, tensor<2x3x4x5xf32>) -> tensor<2x3x4x5xf32>
+  %8 = mortise.softmax %7 {axis = 3 : i64} : (tensor<2x3x4x5xf32>) -> tensor<2x3x4x5xf32>
+  %9 = mortise.dot %8, %arg2 {lhs_batch = array<i64: 0, 1>, rhs_batch = array<i64: 0, 1>, lhs_contract = array<i64: 3>, rhs_contract = array<i64: 2>} : (tensor<2x3x4x5xf32>, tensor<2x3x5x6xf32>) -> tensor<2x3x4x6xf32>
+  return %9 : tensor<2x3x4x6xf32>
+}
+
+// need_weights: the softmax has another user.
+// CHECK-LABEL: func.func @not_wanted_weights(
+func.func @not_wanted_weights(%arg0: tensor<2x3x4x8xf32>, %arg1: tensor<2x3x5x8xf32>, %arg2: tensor<2x3x5x6xf32>) -> tensor<2x3x4x6xf32> {
+  // CHECK-NOT: mortise.attention
+  %0 = mortise.dot %arg0, %arg1 {lhs_batch = array<i64: 0, 1>, rhs_batch = array<i64: 0, 1>, lhs_contract = array<i64: 3>, rhs_contract = array<i64: 3>} : (tensor<2x3x4x8xf32>, tensor<2x3x5x8xf32>) -> tensor<2x3x4x5xf32>
+  %1 = mortise.constant dense<0.353553391> : tensor<2x3x4x5xf32>
+  %2 = mortise.mul %0, %1 : (tensor<2x3x4x5xf32>, tensor<2x3x4x5xf32>) -> tensor<2x3x4x5xf32>
+  %3 = mortise.softmax %2 {axis = 3 : i64} : (tensor<2x3x4x5xf32>) -> tensor<2x3x4x5xf32>
+  %4 = mortise.dot %3, %arg2 {lhs_batch = array<i64: 0, 1>, rhs_batch = array<i64: 0, 1>, lhs_contract = array<i64: 3>, rhs_contract = array<i64: 2>} : (tensor<2x3x4x5xf32>, tensor<2x3x5x6xf32>) -> tensor<2x3x4x6xf32>
+  %5 = mortise.mean %3 {axes = array<i64: 3>} : (tensor<2x3x4x5xf32>) -> tensor<2x3x4xf32>
+  %6 = mortise.broadcast %5 {shape = #mortise.dims<[2, 3, 4, 6]>, axes = array<i64: 0, 1, 2>} : (tensor<2x3x4xf32>) -> tensor<2x3x4x6xf32>
+  %7 = mortise.add %4, %6 : (tensor<2x3x4x6xf32>, tensor<2x3x4x6xf32>) -> tensor<2x3x4x6xf32>
+  return %7 : tensor<2x3x4x6xf32>
+}
+
+// The scores have another user.
+// CHECK-LABEL: func.func @not_wanted_scores(
+func.func @not_wanted_scores(%arg0: tensor<2x3x4x8xf32>, %arg1: tensor<2x3x5x8xf32>, %arg2: tensor<2x3x5x6xf32>) -> tensor<2x3x4x6xf32> {
+  // CHECK-NOT: mortise.attention
+  %0 = mortise.dot %arg0, %arg1 {lhs_batch = array<i64: 0, 1>, rhs_batch = array<i64: 0, 1>, lhs_contract = array<i64: 3>, rhs_contract = array<i64: 3>} : (tensor<2x3x4x8xf32>, tensor<2x3x5x8xf32>) -> tensor<2x3x4x5xf32>
+  %1 = mortise.constant dense<0.353553391> : tensor<2x3x4x5xf32>
+  %2 = mortise.mul %0, %1 : (tensor<2x3x4x5xf32>, tensor<2x3x4x5xf32>) -> tensor<2x3x4x5xf32>
+  %3 = mortise.softmax %2 {axis = 3 : i64} : (tensor<2x3x4x5xf32>) -> tensor<2x3x4x5xf32>
+  %4 = mortise.dot %3, %arg2 {lhs_batch = array<i64: 0, 1>, rhs_batch = array<i64: 0, 1>, lhs_contract = array<i64: 3>, rhs_contract = array<i64: 2>} : (tensor<2x3x4x5xf32>, tensor<2x3x5x6xf32>) -> tensor<2x3x4x6xf32>
+  %5 = mortise.mean %2 {axes = array<i64: 3>} : (tensor<2x3x4x5xf32>) -> tensor<2x3x4xf32>
+  %6 = mortise.broadcast %5 {shape = #mortise.dims<[2, 3, 4, 6]>, axes = array<i64: 0, 1, 2>} : (tensor<2x3x4xf32>) -> tensor<2x3x4x6xf32>
+  %7 = mortise.add %4, %6 : (tensor<2x3x4x6xf32>, tensor<2x3x4x6xf32>) -> tensor<2x3x4x6xf32>
+  return %7 : tensor<2x3x4x6xf32>
+}
+
+// torch.einsum moves dimensions of extent 1 around batched products.
+// CHECK-LABEL: func.func @einsum_flattened(
+func.func @einsum_flattened(%arg0: tensor<2x3x4x8xf32>, %arg1: tensor<2x3x5x8xf32>, %arg2: tensor<2x3x5x6xf32>) -> tensor<2x3x4x6xf32> {
+  // CHECK-NOT: mortise.transpose
+  // CHECK: mortise.attention %arg0, %arg1, %arg2
+  // CHECK-NOT: mortise.transpose
+  %0 = mortise.reshape %arg0 {shape = #mortise.dims<[6, 4, 8]>} : (tensor<2x3x4x8xf32>) -> tensor<6x4x8xf32>
+  %1 = mortise.reshape %arg1 {shape = #mortise.dims<[2, 3, 5, 8, 1]>} : (tensor<2x3x5x8xf32>) -> tensor<2x3x5x8x1xf32>
+  %2 = mortise.transpose %1 {permutation = array<i64: 0, 1, 3, 2, 4>} : (tensor<2x3x5x8x1xf32>) -> tensor<2x3x8x5x1xf32>
+  %3 = mortise.reshape %2 {shape = #mortise.dims<[6, 8, 5]>} : (tensor<2x3x8x5x1xf32>) -> tensor<6x8x5xf32>
+  %4 = mortise.dot %0, %3 {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>, lhs_contract = array<i64: 2>, rhs_contract = array<i64: 1>} : (tensor<6x4x8xf32>, tensor<6x8x5xf32>) -> tensor<6x4x5xf32>
+  %5 = mortise.reshape %4 {shape = #mortise.dims<[2, 3, 4, 1, 5]>} : (tensor<6x4x5xf32>) -> tensor<2x3x4x1x5xf32>
+  %6 = mortise.transpose %5 {permutation = array<i64: 0, 1, 2, 4, 3>} : (tensor<2x3x4x1x5xf32>) -> tensor<2x3x4x5x1xf32>
+  %7 = mortise.reshape %6 {shape = #mortise.dims<[2, 3, 4, 5]>} : (tensor<2x3x4x5x1xf32>) -> tensor<2x3x4x5xf32>
+  %8 = mortise.softmax %7 {axis = 3 : i64} : (tensor<2x3x4x5xf32>) -> tensor<2x3x4x5xf32>
+  %9 = mortise.reshape %8 {shape = #mortise.dims<[6, 4, 5]>} : (tensor<2x3x4x5xf32>) -> tensor<6x4x5xf32>
+  %10 = mortise.reshape %arg2 {shape = #mortise.dims<[6, 5, 6]>} : (tensor<2x3x5x6xf32>) -> tensor<6x5x6xf32>
+  %11 = mortise.dot %9, %10 {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>, lhs_contract = array<i64: 2>, rhs_contract = array<i64: 1>} : (tensor<6x4x5xf32>, tensor<6x5x6xf32>) -> tensor<6x4x6xf32>
+  %12 = mortise.reshape %11 {shape = #mortise.dims<[2, 3, 4, 1, 6]>} : (tensor<6x4x6xf32>) -> tensor<2x3x4x1x6xf32>
+  %13 = mortise.transpose %12 {permutation = array<i64: 0, 1, 2, 4, 3>} : (tensor<2x3x4x1x6xf32>) -> tensor<2x3x4x6x1xf32>
+  %14 = mortise.reshape %13 {shape = #mortise.dims<[2, 3, 4, 6]>} : (tensor<2x3x4x6x1xf32>) -> tensor<2x3x4x6xf32>
+  return %14 : tensor<2x3x4x6xf32>
 }

@@ -137,3 +137,237 @@ func.func @not_quantised_columns(%arg0: tensor<4x8xf32>, %arg1: tensor<16x8xi8>,
   %3 = mortise.linear %arg0, %2 {weight_transposed = false} : (tensor<4x8xf32>, tensor<16x8xf32>) -> tensor<4x16xf32>
   return %3 : tensor<4x16xf32>
 }
+
+// ---- Other spellings
+
+// i32 weights: the composite takes 8 bits at most.
+// CHECK-LABEL: func.func @not_quantised_wide(
+func.func @not_quantised_wide(%arg0: tensor<4x8xf32>, %arg1: tensor<16x8xi32>, %arg2: tensor<16xf32>) -> tensor<4x16xf32> {
+  // CHECK-NOT: quantized_linear
+  %0 = mortise.convert %arg1 {dtype = "f32"} : (tensor<16x8xi32>) -> tensor<16x8xf32>
+  %1 = mortise.broadcast %arg2 {shape = #mortise.dims<[16, 8]>, axes = array<i64: 0>} : (tensor<16xf32>) -> tensor<16x8xf32>
+  %2 = mortise.mul %0, %1 : (tensor<16x8xf32>, tensor<16x8xf32>) -> tensor<16x8xf32>
+  %3 = mortise.linear %arg0, %2 {weight_transposed = false} : (tensor<4x8xf32>, tensor<16x8xf32>) -> tensor<4x16xf32>
+  return %3 : tensor<4x16xf32>
+}
+
+// i64 weights: the composite takes 8 bits at most.
+// CHECK-LABEL: func.func @not_quantised_wider(
+func.func @not_quantised_wider(%arg0: tensor<4x8xf32>, %arg1: tensor<16x8xi64>, %arg2: tensor<16xf32>) -> tensor<4x16xf32> {
+  // CHECK-NOT: quantized_linear
+  %0 = mortise.convert %arg1 {dtype = "f32"} : (tensor<16x8xi64>) -> tensor<16x8xf32>
+  %1 = mortise.broadcast %arg2 {shape = #mortise.dims<[16, 8]>, axes = array<i64: 0>} : (tensor<16xf32>) -> tensor<16x8xf32>
+  %2 = mortise.mul %0, %1 : (tensor<16x8xf32>, tensor<16x8xf32>) -> tensor<16x8xf32>
+  %3 = mortise.linear %arg0, %2 {weight_transposed = false} : (tensor<4x8xf32>, tensor<16x8xf32>) -> tensor<4x16xf32>
+  return %3 : tensor<4x16xf32>
+}
+
+// i16 weights: the composite takes 8 bits at most.
+// CHECK-LABEL: func.func @not_quantised_short(
+func.func @not_quantised_short(%arg0: tensor<4x8xf32>, %arg1: tensor<16x8xi16>, %arg2: tensor<16xf32>) -> tensor<4x16xf32> {
+  // CHECK-NOT: quantized_linear
+  %0 = mortise.convert %arg1 {dtype = "f32"} : (tensor<16x8xi16>) -> tensor<16x8xf32>
+  %1 = mortise.broadcast %arg2 {shape = #mortise.dims<[16, 8]>, axes = array<i64: 0>} : (tensor<16xf32>) -> tensor<16x8xf32>
+  %2 = mortise.mul %0, %1 : (tensor<16x8xf32>, tensor<16x8xf32>) -> tensor<16x8xf32>
+  %3 = mortise.linear %arg0, %2 {weight_transposed = false} : (tensor<4x8xf32>, tensor<16x8xf32>) -> tensor<4x16xf32>
+  return %3 : tensor<4x16xf32>
+}
+
+// Converted first, then seen in groups.
+// CHECK-LABEL: func.func @weights_groups_reshaped(
+func.func @weights_groups_reshaped(%arg0: tensor<4x8xf32>, %arg1: tensor<16x8xi8>, %arg2: tensor<16x2xf32>) -> tensor<4x16xf32> {
+  // CHECK: mortise.quantized_linear %arg0, %arg1 scale
+  %0 = mortise.convert %arg1 {dtype = "f32"} : (tensor<16x8xi8>) -> tensor<16x8xf32>
+  %1 = mortise.reshape %0 {shape = #mortise.dims<[16, 2, 4]>} : (tensor<16x8xf32>) -> tensor<16x2x4xf32>
+  %2 = mortise.reshape %arg2 {shape = #mortise.dims<[16, 2, 1]>} : (tensor<16x2xf32>) -> tensor<16x2x1xf32>
+  %3 = mortise.broadcast %2 {shape = #mortise.dims<[16, 2, 4]>, axes = array<i64: 0, 1, 2>} : (tensor<16x2x1xf32>) -> tensor<16x2x4xf32>
+  %4 = mortise.mul %1, %3 : (tensor<16x2x4xf32>, tensor<16x2x4xf32>) -> tensor<16x2x4xf32>
+  %5 = mortise.reshape %4 {shape = #mortise.dims<[16, 8]>} : (tensor<16x2x4xf32>) -> tensor<16x8xf32>
+  %6 = mortise.linear %arg0, %5 {weight_transposed = false} : (tensor<4x8xf32>, tensor<16x8xf32>) -> tensor<4x16xf32>
+  return %6 : tensor<4x16xf32>
+}
+
+// The scales of groups repeated to the weight's shape.
+// CHECK-LABEL: func.func @weights_groups_repeated(
+func.func @weights_groups_repeated(%arg0: tensor<4x8xf32>, %arg1: tensor<16x8xi8>, %arg2: tensor<16x2xf32>) -> tensor<4x16xf32> {
+  // CHECK: mortise.quantized_linear %arg0, %arg1 scale
+  %0 = mortise.convert %arg1 {dtype = "f32"} : (tensor<16x8xi8>) -> tensor<16x8xf32>
+  %1 = mortise.reshape %arg2 {shape = #mortise.dims<[16, 2, 1]>} : (tensor<16x2xf32>) -> tensor<16x2x1xf32>
+  %2 = mortise.broadcast %1 {shape = #mortise.dims<[16, 2, 4]>, axes = array<i64: 0, 1, 2>} : (tensor<16x2x1xf32>) -> tensor<16x2x4xf32>
+  %3 = mortise.reshape %2 {shape = #mortise.dims<[16, 8]>} : (tensor<16x2x4xf32>) -> tensor<16x8xf32>
+  %4 = mortise.mul %0, %3 : (tensor<16x8xf32>, tensor<16x8xf32>) -> tensor<16x8xf32>
+  %5 = mortise.linear %arg0, %4 {weight_transposed = false} : (tensor<4x8xf32>, tensor<16x8xf32>) -> tensor<4x16xf32>
+  return %5 : tensor<4x16xf32>
+}
+
+// The zero point subtracted in i32.
+// CHECK-LABEL: func.func @weights_integer_zero(
+func.func @weights_integer_zero(%arg0: tensor<4x8xf32>, %arg1: tensor<16x8xi8>, %arg2: tensor<16xf32>, %arg3: tensor<16xi8>) -> tensor<4x16xf32> {
+  // CHECK: mortise.quantized_linear %arg0, %arg1 scale
+  // CHECK-SAME: zero_point
+  %0 = mortise.convert %arg1 {dtype = "i32"} : (tensor<16x8xi8>) -> tensor<16x8xi32>
+  %1 = mortise.convert %arg3 {dtype = "i32"} : (tensor<16xi8>) -> tensor<16xi32>
+  %2 = mortise.broadcast %1 {shape = #mortise.dims<[16, 8]>, axes = array<i64: 0>} : (tensor<16xi32>) -> tensor<16x8xi32>
+  %3 = mortise.sub %0, %2 : (tensor<16x8xi32>, tensor<16x8xi32>) -> tensor<16x8xi32>
+  %4 = mortise.convert %3 {dtype = "f32"} : (tensor<16x8xi32>) -> tensor<16x8xf32>
+  %5 = mortise.broadcast %arg2 {shape = #mortise.dims<[16, 8]>, axes = array<i64: 0>} : (tensor<16xf32>) -> tensor<16x8xf32>
+  %6 = mortise.mul %4, %5 : (tensor<16x8xf32>, tensor<16x8xf32>) -> tensor<16x8xf32>
+  %7 = mortise.linear %arg0, %6 {weight_transposed = false} : (tensor<4x8xf32>, tensor<16x8xf32>) -> tensor<4x16xf32>
+  return %7 : tensor<4x16xf32>
+}
+
+// A difference in i8, which wraps.
+// CHECK-LABEL: func.func @not_weights_wrapping_zero(
+func.func @not_weights_wrapping_zero(%arg0: tensor<4x8xf32>, %arg1: tensor<16x8xi8>, %arg2: tensor<16xf32>, %arg3: tensor<16xi8>) -> tensor<4x16xf32> {
+  // CHECK: mortise.sub
+  // CHECK: mortise.quantized_linear
+  %0 = mortise.broadcast %arg3 {shape = #mortise.dims<[16, 8]>, axes = array<i64: 0>} : (tensor<16xi8>) -> tensor<16x8xi8>
+  %1 = mortise.sub %arg1, %0 : (tensor<16x8xi8>, tensor<16x8xi8>) -> tensor<16x8xi8>
+  %2 = mortise.convert %1 {dtype = "f32"} : (tensor<16x8xi8>) -> tensor<16x8xf32>
+  %3 = mortise.broadcast %arg2 {shape = #mortise.dims<[16, 8]>, axes = array<i64: 0>} : (tensor<16xf32>) -> tensor<16x8xf32>
+  %4 = mortise.mul %2, %3 : (tensor<16x8xf32>, tensor<16x8xf32>) -> tensor<16x8xf32>
+  %5 = mortise.linear %arg0, %4 {weight_transposed = false} : (tensor<4x8xf32>, tensor<16x8xf32>) -> tensor<4x16xf32>
+  return %5 : tensor<4x16xf32>
+}
+
+// One zero point for each output, scales for groups.
+// CHECK-LABEL: func.func @weights_zero_for_groups(
+func.func @weights_zero_for_groups(%arg0: tensor<4x8xf32>, %arg1: tensor<16x8xi8>, %arg2: tensor<16x2xf32>, %arg3: tensor<16xi8>) -> tensor<4x16xf32> {
+  // CHECK: mortise.quantized_linear %arg0, %arg1 scale
+  // CHECK-SAME: zero_point
+  %0 = mortise.convert %arg1 {dtype = "f32"} : (tensor<16x8xi8>) -> tensor<16x8xf32>
+  %1 = mortise.convert %arg3 {dtype = "f32"} : (tensor<16xi8>) -> tensor<16xf32>
+  %2 = mortise.broadcast %1 {shape = #mortise.dims<[16, 8]>, axes = array<i64: 0>} : (tensor<16xf32>) -> tensor<16x8xf32>
+  %3 = mortise.sub %0, %2 : (tensor<16x8xf32>, tensor<16x8xf32>) -> tensor<16x8xf32>
+  %4 = mortise.reshape %3 {shape = #mortise.dims<[16, 2, 4]>} : (tensor<16x8xf32>) -> tensor<16x2x4xf32>
+  %5 = mortise.reshape %arg2 {shape = #mortise.dims<[16, 2, 1]>} : (tensor<16x2xf32>) -> tensor<16x2x1xf32>
+  %6 = mortise.broadcast %5 {shape = #mortise.dims<[16, 2, 4]>, axes = array<i64: 0, 1, 2>} : (tensor<16x2x1xf32>) -> tensor<16x2x4xf32>
+  %7 = mortise.mul %4, %6 : (tensor<16x2x4xf32>, tensor<16x2x4xf32>) -> tensor<16x2x4xf32>
+  %8 = mortise.reshape %7 {shape = #mortise.dims<[16, 8]>} : (tensor<16x2x4xf32>) -> tensor<16x8xf32>
+  %9 = mortise.linear %arg0, %8 {weight_transposed = false} : (tensor<4x8xf32>, tensor<16x8xf32>) -> tensor<4x16xf32>
+  return %9 : tensor<4x16xf32>
+}
+
+// ui8 weights around 128.
+// CHECK-LABEL: func.func @weights_unsigned(
+func.func @weights_unsigned(%arg0: tensor<4x8xf32>, %arg1: tensor<16x8xui8>, %arg2: tensor<16xf32>) -> tensor<4x16xf32> {
+  // CHECK: mortise.quantized_linear %arg0, %arg1 scale
+  // CHECK-SAME: zero_point
+  %0 = mortise.convert %arg1 {dtype = "f32"} : (tensor<16x8xui8>) -> tensor<16x8xf32>
+  %1 = mortise.constant dense<1.28e+02> : tensor<16x8xf32>
+  %2 = mortise.sub %0, %1 : (tensor<16x8xf32>, tensor<16x8xf32>) -> tensor<16x8xf32>
+  %3 = mortise.broadcast %arg2 {shape = #mortise.dims<[16, 8]>, axes = array<i64: 0>} : (tensor<16xf32>) -> tensor<16x8xf32>
+  %4 = mortise.mul %2, %3 : (tensor<16x8xf32>, tensor<16x8xf32>) -> tensor<16x8xf32>
+  %5 = mortise.linear %arg0, %4 {weight_transposed = false} : (tensor<4x8xf32>, tensor<16x8xf32>) -> tensor<4x16xf32>
+  return %5 : tensor<4x16xf32>
+}
+
+// A zero point of 127.5.
+// CHECK-LABEL: func.func @not_weights_fraction(
+func.func @not_weights_fraction(%arg0: tensor<4x8xf32>, %arg1: tensor<16x8xui8>, %arg2: tensor<16xf32>) -> tensor<4x16xf32> {
+  // CHECK-NOT: quantized_linear
+  %0 = mortise.convert %arg1 {dtype = "f32"} : (tensor<16x8xui8>) -> tensor<16x8xf32>
+  %1 = mortise.constant dense<1.275e+02> : tensor<16x8xf32>
+  %2 = mortise.sub %0, %1 : (tensor<16x8xf32>, tensor<16x8xf32>) -> tensor<16x8xf32>
+  %3 = mortise.broadcast %arg2 {shape = #mortise.dims<[16, 8]>, axes = array<i64: 0>} : (tensor<16xf32>) -> tensor<16x8xf32>
+  %4 = mortise.mul %2, %3 : (tensor<16x8xf32>, tensor<16x8xf32>) -> tensor<16x8xf32>
+  %5 = mortise.linear %arg0, %4 {weight_transposed = false} : (tensor<4x8xf32>, tensor<16x8xf32>) -> tensor<4x16xf32>
+  return %5 : tensor<4x16xf32>
+}
+
+// Over a scale.
+// CHECK-LABEL: func.func @weights_divided(
+func.func @weights_divided(%arg0: tensor<4x8xf32>, %arg1: tensor<16x8xi8>, %arg2: tensor<16xf32>) -> tensor<4x16xf32> attributes {mortise.differs} {
+  // CHECK: mortise.quantized_linear %arg0, %arg1 scale
+  %0 = mortise.convert %arg1 {dtype = "f32"} : (tensor<16x8xi8>) -> tensor<16x8xf32>
+  %1 = mortise.broadcast %arg2 {shape = #mortise.dims<[16, 8]>, axes = array<i64: 0>} : (tensor<16xf32>) -> tensor<16x8xf32>
+  %2 = mortise.div %0, %1 : (tensor<16x8xf32>, tensor<16x8xf32>) -> tensor<16x8xf32>
+  %3 = mortise.linear %arg0, %2 {weight_transposed = false} : (tensor<4x8xf32>, tensor<16x8xf32>) -> tensor<4x16xf32>
+  return %3 : tensor<4x16xf32>
+}
+
+// A scale over the weight.
+// CHECK-LABEL: func.func @not_weights_divisor(
+func.func @not_weights_divisor(%arg0: tensor<4x8xf32>, %arg1: tensor<16x8xi8>, %arg2: tensor<16xf32>) -> tensor<4x16xf32> {
+  // CHECK-NOT: quantized_linear
+  %0 = mortise.broadcast %arg2 {shape = #mortise.dims<[16, 8]>, axes = array<i64: 0>} : (tensor<16xf32>) -> tensor<16x8xf32>
+  %1 = mortise.convert %arg1 {dtype = "f32"} : (tensor<16x8xi8>) -> tensor<16x8xf32>
+  %2 = mortise.div %0, %1 : (tensor<16x8xf32>, tensor<16x8xf32>) -> tensor<16x8xf32>
+  %3 = mortise.linear %arg0, %2 {weight_transposed = false} : (tensor<4x8xf32>, tensor<16x8xf32>) -> tensor<4x16xf32>
+  return %3 : tensor<4x16xf32>
+}
+
+// The scale after the product, then a bias.
+// CHECK-LABEL: func.func @scaled_after(
+func.func @scaled_after(%arg0: tensor<4x8xf32>, %arg1: tensor<16x8xi8>, %arg2: tensor<16xf32>, %arg3: tensor<16xf32>) -> tensor<4x16xf32> attributes {mortise.differs} {
+  // CHECK: mortise.quantized_linear %arg0, %arg1 scale
+  // CHECK-SAME: bias
+  // CHECK-NOT: mortise.mul
+  %0 = mortise.convert %arg1 {dtype = "f32"} : (tensor<16x8xi8>) -> tensor<16x8xf32>
+  %1 = mortise.linear %arg0, %0 {weight_transposed = false} : (tensor<4x8xf32>, tensor<16x8xf32>) -> tensor<4x16xf32>
+  %2 = mortise.broadcast %arg2 {shape = #mortise.dims<[4, 16]>, axes = array<i64: 1>} : (tensor<16xf32>) -> tensor<4x16xf32>
+  %3 = mortise.mul %1, %2 : (tensor<4x16xf32>, tensor<4x16xf32>) -> tensor<4x16xf32>
+  %4 = mortise.broadcast %arg3 {shape = #mortise.dims<[4, 16]>, axes = array<i64: 1>} : (tensor<16xf32>) -> tensor<4x16xf32>
+  %5 = mortise.add %3, %4 : (tensor<4x16xf32>, tensor<4x16xf32>) -> tensor<4x16xf32>
+  return %5 : tensor<4x16xf32>
+}
+
+// The bias is scaled as well.
+// CHECK-LABEL: func.func @not_scaled_after_bias(
+func.func @not_scaled_after_bias(%arg0: tensor<4x8xf32>, %arg1: tensor<16x8xi8>, %arg2: tensor<16xf32>, %arg3: tensor<16xf32>) -> tensor<4x16xf32> {
+  // CHECK-NOT: quantized_linear
+  %0 = mortise.convert %arg1 {dtype = "f32"} : (tensor<16x8xi8>) -> tensor<16x8xf32>
+  %1 = mortise.linear %arg0, %0, %arg3 {weight_transposed = false} : (tensor<4x8xf32>, tensor<16x8xf32>, tensor<16xf32>) -> tensor<4x16xf32>
+  %2 = mortise.broadcast %arg2 {shape = #mortise.dims<[4, 16]>, axes = array<i64: 1>} : (tensor<16xf32>) -> tensor<4x16xf32>
+  %3 = mortise.mul %1, %2 : (tensor<4x16xf32>, tensor<4x16xf32>) -> tensor<4x16xf32>
+  return %3 : tensor<4x16xf32>
+}
+
+// A scale for each row of x.
+// CHECK-LABEL: func.func @not_scaled_rows(
+func.func @not_scaled_rows(%arg0: tensor<4x8xf32>, %arg1: tensor<16x8xi8>, %arg2: tensor<4xf32>) -> tensor<4x16xf32> {
+  // CHECK-NOT: quantized_linear
+  %0 = mortise.convert %arg1 {dtype = "f32"} : (tensor<16x8xi8>) -> tensor<16x8xf32>
+  %1 = mortise.linear %arg0, %0 {weight_transposed = false} : (tensor<4x8xf32>, tensor<16x8xf32>) -> tensor<4x16xf32>
+  %2 = mortise.broadcast %arg2 {shape = #mortise.dims<[4, 16]>, axes = array<i64: 0>} : (tensor<4xf32>) -> tensor<4x16xf32>
+  %3 = mortise.mul %1, %2 : (tensor<4x16xf32>, tensor<4x16xf32>) -> tensor<4x16xf32>
+  return %3 : tensor<4x16xf32>
+}
+
+// Floats of 8 bits with one scale.
+// CHECK-LABEL: func.func @weights_f8(
+func.func @weights_f8(%arg0: tensor<4x8xf32>, %arg1: tensor<16x8xf8E4M3FN>, %arg2: tensor<f32>) -> tensor<4x16xf32> {
+  // CHECK: mortise.quantized_linear %arg0, %arg1 scale
+  %0 = mortise.convert %arg1 {dtype = "f32"} : (tensor<16x8xf8E4M3FN>) -> tensor<16x8xf32>
+  %1 = mortise.broadcast %arg2 {shape = #mortise.dims<[16, 8]>, axes = array<i64>} : (tensor<f32>) -> tensor<16x8xf32>
+  %2 = mortise.mul %0, %1 : (tensor<16x8xf32>, tensor<16x8xf32>) -> tensor<16x8xf32>
+  %3 = mortise.linear %arg0, %2 {weight_transposed = false} : (tensor<4x8xf32>, tensor<16x8xf32>) -> tensor<4x16xf32>
+  return %3 : tensor<4x16xf32>
+}
+
+// Dequantised in f32, then rounded to x's bf16.
+// CHECK-LABEL: func.func @weights_rounded(
+func.func @weights_rounded(%arg0: tensor<4x8xbf16>, %arg1: tensor<16x8xi8>, %arg2: tensor<16xf32>) -> tensor<4x16xbf16> {
+  // CHECK: mortise.quantized_linear %arg0, %arg1 scale
+  // CHECK-NOT: mortise.mul
+  %0 = mortise.convert %arg1 {dtype = "f32"} : (tensor<16x8xi8>) -> tensor<16x8xf32>
+  %1 = mortise.broadcast %arg2 {shape = #mortise.dims<[16, 8]>, axes = array<i64: 0>} : (tensor<16xf32>) -> tensor<16x8xf32>
+  %2 = mortise.mul %0, %1 : (tensor<16x8xf32>, tensor<16x8xf32>) -> tensor<16x8xf32>
+  %3 = mortise.convert %2 {dtype = "bf16"} : (tensor<16x8xf32>) -> tensor<16x8xbf16>
+  %4 = mortise.linear %arg0, %3 {weight_transposed = false} : (tensor<4x8xbf16>, tensor<16x8xbf16>) -> tensor<4x16xbf16>
+  return %4 : tensor<4x16xbf16>
+}
+
+// Flattened for the product.
+// CHECK-LABEL: func.func @quantised_flattened(
+func.func @quantised_flattened(%arg0: tensor<2x2x8xf32>, %arg1: tensor<16x8xi8>, %arg2: tensor<16xf32>) -> tensor<2x2x16xf32> {
+  // CHECK-NOT: mortise.reshape
+  // CHECK: mortise.quantized_linear %arg0
+  %0 = mortise.reshape %arg0 {shape = #mortise.dims<[4, 8]>} : (tensor<2x2x8xf32>) -> tensor<4x8xf32>
+  %1 = mortise.convert %arg1 {dtype = "f32"} : (tensor<16x8xi8>) -> tensor<16x8xf32>
+  %2 = mortise.broadcast %arg2 {shape = #mortise.dims<[16, 8]>, axes = array<i64: 0>} : (tensor<16xf32>) -> tensor<16x8xf32>
+  %3 = mortise.mul %1, %2 : (tensor<16x8xf32>, tensor<16x8xf32>) -> tensor<16x8xf32>
+  %4 = mortise.linear %0, %3 {weight_transposed = false} : (tensor<4x8xf32>, tensor<16x8xf32>) -> tensor<4x16xf32>
+  %5 = mortise.reshape %4 {shape = #mortise.dims<[2, 2, 16]>} : (tensor<4x16xf32>) -> tensor<2x2x16xf32>
+  return %5 : tensor<2x2x16xf32>
+}

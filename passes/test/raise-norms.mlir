@@ -277,3 +277,118 @@ func.func @not_layer_norm_other(%arg0: tensor<4x8xf32>, %arg1: tensor<4x8xf32>) 
   %9 = mortise.mul %2, %8 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
   return %9 : tensor<4x8xf32>
 }
+
+// ---- Other spellings
+
+// (x w) / rms(x)
+// CHECK-LABEL: func.func @rms_norm_scaled_first(
+func.func @rms_norm_scaled_first(%arg0: tensor<2x6x16xf32>, %arg1: tensor<16xf32>) -> tensor<2x6x16xf32> {
+  // CHECK: mortise.rms_norm %arg0, %arg1
+  // CHECK-NOT: mortise.mul
+  %0 = mortise.broadcast %arg1 {shape = #mortise.dims<[2, 6, 16]>, axes = array<i64: 2>} : (tensor<16xf32>) -> tensor<2x6x16xf32>
+  %1 = mortise.mul %arg0, %arg0 : (tensor<2x6x16xf32>, tensor<2x6x16xf32>) -> tensor<2x6x16xf32>
+  %2 = mortise.mean %1 {axes = array<i64: 2>} : (tensor<2x6x16xf32>) -> tensor<2x6xf32>
+  %3 = mortise.reshape %2 {shape = #mortise.dims<[2, 6, 1]>} : (tensor<2x6xf32>) -> tensor<2x6x1xf32>
+  %4 = mortise.constant dense<1.0e-05> : tensor<2x6x1xf32>
+  %5 = mortise.add %3, %4 : (tensor<2x6x1xf32>, tensor<2x6x1xf32>) -> tensor<2x6x1xf32>
+  %6 = mortise.rsqrt %5 : (tensor<2x6x1xf32>) -> tensor<2x6x1xf32>
+  %7 = mortise.broadcast %6 {shape = #mortise.dims<[2, 6, 16]>, axes = array<i64: 0, 1, 2>} : (tensor<2x6x1xf32>) -> tensor<2x6x16xf32>
+  %8 = mortise.mul %arg0, %0 : (tensor<2x6x16xf32>, tensor<2x6x16xf32>) -> tensor<2x6x16xf32>
+  %9 = mortise.mul %8, %7 : (tensor<2x6x16xf32>, tensor<2x6x16xf32>) -> tensor<2x6x16xf32>
+  return %9 : tensor<2x6x16xf32>
+}
+
+// x (w / rms(x))
+// CHECK-LABEL: func.func @rms_norm_weights_first(
+func.func @rms_norm_weights_first(%arg0: tensor<2x6x16xf32>, %arg1: tensor<16xf32>) -> tensor<2x6x16xf32> {
+  // CHECK: mortise.rms_norm %arg0, %arg1
+  // CHECK-NOT: mortise.mul
+  %0 = mortise.broadcast %arg1 {shape = #mortise.dims<[2, 6, 16]>, axes = array<i64: 2>} : (tensor<16xf32>) -> tensor<2x6x16xf32>
+  %1 = mortise.mul %arg0, %arg0 : (tensor<2x6x16xf32>, tensor<2x6x16xf32>) -> tensor<2x6x16xf32>
+  %2 = mortise.mean %1 {axes = array<i64: 2>} : (tensor<2x6x16xf32>) -> tensor<2x6xf32>
+  %3 = mortise.reshape %2 {shape = #mortise.dims<[2, 6, 1]>} : (tensor<2x6xf32>) -> tensor<2x6x1xf32>
+  %4 = mortise.constant dense<1.0e-05> : tensor<2x6x1xf32>
+  %5 = mortise.add %3, %4 : (tensor<2x6x1xf32>, tensor<2x6x1xf32>) -> tensor<2x6x1xf32>
+  %6 = mortise.rsqrt %5 : (tensor<2x6x1xf32>) -> tensor<2x6x1xf32>
+  %7 = mortise.broadcast %6 {shape = #mortise.dims<[2, 6, 16]>, axes = array<i64: 0, 1, 2>} : (tensor<2x6x1xf32>) -> tensor<2x6x16xf32>
+  %8 = mortise.mul %0, %7 : (tensor<2x6x16xf32>, tensor<2x6x16xf32>) -> tensor<2x6x16xf32>
+  %9 = mortise.mul %arg0, %8 : (tensor<2x6x16xf32>, tensor<2x6x16xf32>) -> tensor<2x6x16xf32>
+  return %9 : tensor<2x6x16xf32>
+}
+
+// (w x) / sqrt(..)
+// CHECK-LABEL: func.func @rms_norm_scaled_quotient(
+func.func @rms_norm_scaled_quotient(%arg0: tensor<2x6x16xf32>, %arg1: tensor<16xf32>) -> tensor<2x6x16xf32> {
+  // CHECK: mortise.rms_norm %arg0, %arg1
+  // CHECK-NOT: mortise.mul
+  %0 = mortise.broadcast %arg1 {shape = #mortise.dims<[2, 6, 16]>, axes = array<i64: 2>} : (tensor<16xf32>) -> tensor<2x6x16xf32>
+  %1 = mortise.mul %0, %arg0 : (tensor<2x6x16xf32>, tensor<2x6x16xf32>) -> tensor<2x6x16xf32>
+  %2 = mortise.mul %arg0, %arg0 : (tensor<2x6x16xf32>, tensor<2x6x16xf32>) -> tensor<2x6x16xf32>
+  %3 = mortise.mean %2 {axes = array<i64: 2>} : (tensor<2x6x16xf32>) -> tensor<2x6xf32>
+  %4 = mortise.reshape %3 {shape = #mortise.dims<[2, 6, 1]>} : (tensor<2x6xf32>) -> tensor<2x6x1xf32>
+  %5 = mortise.constant dense<1.0e-05> : tensor<2x6x1xf32>
+  %6 = mortise.add %4, %5 : (tensor<2x6x1xf32>, tensor<2x6x1xf32>) -> tensor<2x6x1xf32>
+  %7 = mortise.sqrt %6 : (tensor<2x6x1xf32>) -> tensor<2x6x1xf32>
+  %8 = mortise.broadcast %7 {shape = #mortise.dims<[2, 6, 16]>, axes = array<i64: 0, 1, 2>} : (tensor<2x6x1xf32>) -> tensor<2x6x16xf32>
+  %9 = mortise.div %1, %8 : (tensor<2x6x16xf32>, tensor<2x6x16xf32>) -> tensor<2x6x16xf32>
+  return %9 : tensor<2x6x16xf32>
+}
+
+// (x - mean) w / spread
+// CHECK-LABEL: func.func @layer_norm_scaled_first(
+func.func @layer_norm_scaled_first(%arg0: tensor<2x6x16xf32>, %arg1: tensor<16xf32>) -> tensor<2x6x16xf32> {
+  // CHECK: mortise.layer_norm %arg0 scale %arg1
+  // CHECK-NOT: mortise.mul
+  %0 = mortise.mean %arg0 {axes = array<i64: 2>} : (tensor<2x6x16xf32>) -> tensor<2x6xf32>
+  %1 = mortise.reshape %0 {shape = #mortise.dims<[2, 6, 1]>} : (tensor<2x6xf32>) -> tensor<2x6x1xf32>
+  %2 = mortise.broadcast %1 {shape = #mortise.dims<[2, 6, 16]>, axes = array<i64: 0, 1, 2>} : (tensor<2x6x1xf32>) -> tensor<2x6x16xf32>
+  %3 = mortise.sub %arg0, %2 : (tensor<2x6x16xf32>, tensor<2x6x16xf32>) -> tensor<2x6x16xf32>
+  %4 = mortise.broadcast %arg1 {shape = #mortise.dims<[2, 6, 16]>, axes = array<i64: 2>} : (tensor<16xf32>) -> tensor<2x6x16xf32>
+  %5 = mortise.mul %3, %3 : (tensor<2x6x16xf32>, tensor<2x6x16xf32>) -> tensor<2x6x16xf32>
+  %6 = mortise.mean %5 {axes = array<i64: 2>} : (tensor<2x6x16xf32>) -> tensor<2x6xf32>
+  %7 = mortise.reshape %6 {shape = #mortise.dims<[2, 6, 1]>} : (tensor<2x6xf32>) -> tensor<2x6x1xf32>
+  %8 = mortise.constant dense<1.0e-05> : tensor<2x6x1xf32>
+  %9 = mortise.add %7, %8 : (tensor<2x6x1xf32>, tensor<2x6x1xf32>) -> tensor<2x6x1xf32>
+  %10 = mortise.rsqrt %9 : (tensor<2x6x1xf32>) -> tensor<2x6x1xf32>
+  %11 = mortise.broadcast %10 {shape = #mortise.dims<[2, 6, 16]>, axes = array<i64: 0, 1, 2>} : (tensor<2x6x1xf32>) -> tensor<2x6x16xf32>
+  %12 = mortise.mul %3, %4 : (tensor<2x6x16xf32>, tensor<2x6x16xf32>) -> tensor<2x6x16xf32>
+  %13 = mortise.mul %12, %11 : (tensor<2x6x16xf32>, tensor<2x6x16xf32>) -> tensor<2x6x16xf32>
+  return %13 : tensor<2x6x16xf32>
+}
+
+// x w over the spread of another value
+// CHECK-LABEL: func.func @not_rms_norm_of_scaled(
+func.func @not_rms_norm_of_scaled(%arg0: tensor<2x6x16xf32>, %arg1: tensor<16xf32>) -> tensor<2x6x16xf32> {
+  // CHECK-NOT: mortise.rms_norm
+  %0 = mortise.broadcast %arg1 {shape = #mortise.dims<[2, 6, 16]>, axes = array<i64: 2>} : (tensor<16xf32>) -> tensor<2x6x16xf32>
+  %1 = mortise.mul %arg0, %0 : (tensor<2x6x16xf32>, tensor<2x6x16xf32>) -> tensor<2x6x16xf32>
+  %2 = mortise.broadcast %arg1 {shape = #mortise.dims<[2, 6, 16]>, axes = array<i64: 2>} : (tensor<16xf32>) -> tensor<2x6x16xf32>
+  %3 = mortise.add %1, %1 : (tensor<2x6x16xf32>, tensor<2x6x16xf32>) -> tensor<2x6x16xf32>
+  %4 = mortise.mul %3, %3 : (tensor<2x6x16xf32>, tensor<2x6x16xf32>) -> tensor<2x6x16xf32>
+  %5 = mortise.mean %4 {axes = array<i64: 2>} : (tensor<2x6x16xf32>) -> tensor<2x6xf32>
+  %6 = mortise.reshape %5 {shape = #mortise.dims<[2, 6, 1]>} : (tensor<2x6xf32>) -> tensor<2x6x1xf32>
+  %7 = mortise.constant dense<1.0e-05> : tensor<2x6x1xf32>
+  %8 = mortise.add %6, %7 : (tensor<2x6x1xf32>, tensor<2x6x1xf32>) -> tensor<2x6x1xf32>
+  %9 = mortise.rsqrt %8 : (tensor<2x6x1xf32>) -> tensor<2x6x1xf32>
+  %10 = mortise.broadcast %9 {shape = #mortise.dims<[2, 6, 16]>, axes = array<i64: 0, 1, 2>} : (tensor<2x6x1xf32>) -> tensor<2x6x16xf32>
+  %11 = mortise.mul %arg0, %2 : (tensor<2x6x16xf32>, tensor<2x6x16xf32>) -> tensor<2x6x16xf32>
+  %12 = mortise.mul %11, %10 : (tensor<2x6x16xf32>, tensor<2x6x16xf32>) -> tensor<2x6x16xf32>
+  return %12 : tensor<2x6x16xf32>
+}
+
+// Times a number, which the composite has not.
+// CHECK-LABEL: func.func @not_rms_norm_number(
+func.func @not_rms_norm_number(%arg0: tensor<2x6x16xf32>) -> tensor<2x6x16xf32> {
+  // CHECK-NOT: mortise.rms_norm
+  %0 = mortise.constant dense<2.0> : tensor<2x6x16xf32>
+  %1 = mortise.mul %arg0, %arg0 : (tensor<2x6x16xf32>, tensor<2x6x16xf32>) -> tensor<2x6x16xf32>
+  %2 = mortise.mean %1 {axes = array<i64: 2>} : (tensor<2x6x16xf32>) -> tensor<2x6xf32>
+  %3 = mortise.reshape %2 {shape = #mortise.dims<[2, 6, 1]>} : (tensor<2x6xf32>) -> tensor<2x6x1xf32>
+  %4 = mortise.constant dense<1.0e-05> : tensor<2x6x1xf32>
+  %5 = mortise.add %3, %4 : (tensor<2x6x1xf32>, tensor<2x6x1xf32>) -> tensor<2x6x1xf32>
+  %6 = mortise.rsqrt %5 : (tensor<2x6x1xf32>) -> tensor<2x6x1xf32>
+  %7 = mortise.broadcast %6 {shape = #mortise.dims<[2, 6, 16]>, axes = array<i64: 0, 1, 2>} : (tensor<2x6x1xf32>) -> tensor<2x6x16xf32>
+  %8 = mortise.mul %arg0, %0 : (tensor<2x6x16xf32>, tensor<2x6x16xf32>) -> tensor<2x6x16xf32>
+  %9 = mortise.mul %8, %7 : (tensor<2x6x16xf32>, tensor<2x6x16xf32>) -> tensor<2x6x16xf32>
+  return %9 : tensor<2x6x16xf32>
+}

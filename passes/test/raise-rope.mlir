@@ -157,3 +157,62 @@ func.func @not_halves(%arg0: tensor<4x6xf32>, %arg1: tensor<4x6xf32>, %arg2: ten
   %6 = mortise.add %4, %5 : (tensor<4x6xf32>, tensor<4x6xf32>) -> tensor<4x6xf32>
   return %6 : tensor<4x6xf32>
 }
+
+// ---- Other spellings
+
+// x cos - (b, -a) sin
+// CHECK-LABEL: func.func @minus(
+func.func @minus(%arg0: tensor<2x3x4x8xf32>, %arg1: tensor<2x3x4x8xf32>, %arg2: tensor<2x3x4x8xf32>) -> tensor<2x3x4x8xf32> {
+  // CHECK: mortise.rope %arg0, %arg1, %arg2 {interleaved = false}
+  // CHECK-NOT: mortise.sub
+  %0 = mortise.mul %arg0, %arg1 : (tensor<2x3x4x8xf32>, tensor<2x3x4x8xf32>) -> tensor<2x3x4x8xf32>
+  %1 = mortise.slice %arg0 {starts = #mortise.dims<[0, 0, 0, 4]>, limits = #mortise.dims<[2, 3, 4, 8]>, strides = array<i64: 1, 1, 1, 1>} : (tensor<2x3x4x8xf32>) -> tensor<2x3x4x4xf32>
+  %2 = mortise.slice %arg0 {starts = #mortise.dims<[0, 0, 0, 0]>, limits = #mortise.dims<[2, 3, 4, 4]>, strides = array<i64: 1, 1, 1, 1>} : (tensor<2x3x4x8xf32>) -> tensor<2x3x4x4xf32>
+  %3 = mortise.neg %2 : (tensor<2x3x4x4xf32>) -> tensor<2x3x4x4xf32>
+  %4 = mortise.concatenate %1, %3 {axis = 3 : i64} : (tensor<2x3x4x4xf32>, tensor<2x3x4x4xf32>) -> tensor<2x3x4x8xf32>
+  %5 = mortise.mul %4, %arg2 : (tensor<2x3x4x8xf32>, tensor<2x3x4x8xf32>) -> tensor<2x3x4x8xf32>
+  %6 = mortise.sub %0, %5 : (tensor<2x3x4x8xf32>, tensor<2x3x4x8xf32>) -> tensor<2x3x4x8xf32>
+  return %6 : tensor<2x3x4x8xf32>
+}
+
+// x cos - (-b, a) sin turns the other way.
+// CHECK-LABEL: func.func @not_minus(
+func.func @not_minus(%arg0: tensor<2x3x4x8xf32>, %arg1: tensor<2x3x4x8xf32>, %arg2: tensor<2x3x4x8xf32>) -> tensor<2x3x4x8xf32> {
+  // CHECK-NOT: mortise.rope
+  %0 = mortise.mul %arg0, %arg1 : (tensor<2x3x4x8xf32>, tensor<2x3x4x8xf32>) -> tensor<2x3x4x8xf32>
+  %1 = mortise.slice %arg0 {starts = #mortise.dims<[0, 0, 0, 4]>, limits = #mortise.dims<[2, 3, 4, 8]>, strides = array<i64: 1, 1, 1, 1>} : (tensor<2x3x4x8xf32>) -> tensor<2x3x4x4xf32>
+  %2 = mortise.neg %1 : (tensor<2x3x4x4xf32>) -> tensor<2x3x4x4xf32>
+  %3 = mortise.slice %arg0 {starts = #mortise.dims<[0, 0, 0, 0]>, limits = #mortise.dims<[2, 3, 4, 4]>, strides = array<i64: 1, 1, 1, 1>} : (tensor<2x3x4x8xf32>) -> tensor<2x3x4x4xf32>
+  %4 = mortise.concatenate %2, %3 {axis = 3 : i64} : (tensor<2x3x4x4xf32>, tensor<2x3x4x4xf32>) -> tensor<2x3x4x8xf32>
+  %5 = mortise.mul %4, %arg2 : (tensor<2x3x4x8xf32>, tensor<2x3x4x8xf32>) -> tensor<2x3x4x8xf32>
+  %6 = mortise.sub %0, %5 : (tensor<2x3x4x8xf32>, tensor<2x3x4x8xf32>) -> tensor<2x3x4x8xf32>
+  return %6 : tensor<2x3x4x8xf32>
+}
+
+// (b, -a) sin - x cos
+// CHECK-LABEL: func.func @not_minus_reversed(
+func.func @not_minus_reversed(%arg0: tensor<2x3x4x8xf32>, %arg1: tensor<2x3x4x8xf32>, %arg2: tensor<2x3x4x8xf32>) -> tensor<2x3x4x8xf32> {
+  // CHECK-NOT: mortise.rope
+  %0 = mortise.slice %arg0 {starts = #mortise.dims<[0, 0, 0, 4]>, limits = #mortise.dims<[2, 3, 4, 8]>, strides = array<i64: 1, 1, 1, 1>} : (tensor<2x3x4x8xf32>) -> tensor<2x3x4x4xf32>
+  %1 = mortise.slice %arg0 {starts = #mortise.dims<[0, 0, 0, 0]>, limits = #mortise.dims<[2, 3, 4, 4]>, strides = array<i64: 1, 1, 1, 1>} : (tensor<2x3x4x8xf32>) -> tensor<2x3x4x4xf32>
+  %2 = mortise.neg %1 : (tensor<2x3x4x4xf32>) -> tensor<2x3x4x4xf32>
+  %3 = mortise.concatenate %0, %2 {axis = 3 : i64} : (tensor<2x3x4x4xf32>, tensor<2x3x4x4xf32>) -> tensor<2x3x4x8xf32>
+  %4 = mortise.mul %3, %arg2 : (tensor<2x3x4x8xf32>, tensor<2x3x4x8xf32>) -> tensor<2x3x4x8xf32>
+  %5 = mortise.mul %arg0, %arg1 : (tensor<2x3x4x8xf32>, tensor<2x3x4x8xf32>) -> tensor<2x3x4x8xf32>
+  %6 = mortise.sub %4, %5 : (tensor<2x3x4x8xf32>, tensor<2x3x4x8xf32>) -> tensor<2x3x4x8xf32>
+  return %6 : tensor<2x3x4x8xf32>
+}
+
+// x cos + (b, -a) sin turns the other way.
+// CHECK-LABEL: func.func @not_plus_back(
+func.func @not_plus_back(%arg0: tensor<2x3x4x8xf32>, %arg1: tensor<2x3x4x8xf32>, %arg2: tensor<2x3x4x8xf32>) -> tensor<2x3x4x8xf32> {
+  // CHECK-NOT: mortise.rope
+  %0 = mortise.mul %arg0, %arg1 : (tensor<2x3x4x8xf32>, tensor<2x3x4x8xf32>) -> tensor<2x3x4x8xf32>
+  %1 = mortise.slice %arg0 {starts = #mortise.dims<[0, 0, 0, 4]>, limits = #mortise.dims<[2, 3, 4, 8]>, strides = array<i64: 1, 1, 1, 1>} : (tensor<2x3x4x8xf32>) -> tensor<2x3x4x4xf32>
+  %2 = mortise.slice %arg0 {starts = #mortise.dims<[0, 0, 0, 0]>, limits = #mortise.dims<[2, 3, 4, 4]>, strides = array<i64: 1, 1, 1, 1>} : (tensor<2x3x4x8xf32>) -> tensor<2x3x4x4xf32>
+  %3 = mortise.neg %2 : (tensor<2x3x4x4xf32>) -> tensor<2x3x4x4xf32>
+  %4 = mortise.concatenate %1, %3 {axis = 3 : i64} : (tensor<2x3x4x4xf32>, tensor<2x3x4x4xf32>) -> tensor<2x3x4x8xf32>
+  %5 = mortise.mul %4, %arg2 : (tensor<2x3x4x8xf32>, tensor<2x3x4x8xf32>) -> tensor<2x3x4x8xf32>
+  %6 = mortise.add %0, %5 : (tensor<2x3x4x8xf32>, tensor<2x3x4x8xf32>) -> tensor<2x3x4x8xf32>
+  return %6 : tensor<2x3x4x8xf32>
+}
