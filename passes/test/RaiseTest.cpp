@@ -26,14 +26,9 @@ namespace mortise::passes {
 namespace {
 
 mlir::MLIRContext &context() {
-  static mlir::MLIRContext *made = [] {
-    mlir::DialectRegistry registry;
-    ir::registerDialect(registry);
-    auto *context = new mlir::MLIRContext(registry, mlir::MLIRContext::Threading::DISABLED);
-    context->loadAllAvailableDialects();
-    return context;
-  }();
-  return *made;
+  static mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+  context.loadDialect<ir::MortiseDialect, mlir::func::FuncDialect>();
+  return context;
 }
 
 using Buffers = std::vector<std::vector<char>>;
