@@ -395,18 +395,25 @@ private:
     Value framed = framedMask(mask.value);
     if (!framed)
       return {};
-    const Dims shape = dimsOf(framed);
     const auto scalar = mlir::RankedTensorType::get({}, element);
     const auto numbers = [&](double number) {
       const auto literal =
           mlir::DenseElementsAttr::get(scalar, mlir::Attribute(rewriter.getFloatAttr(element, number)));
-      return broadcastTo(
-          rewriter, make(rewriter, op->getLoc(), "mortise.constant", {}, Attributes(rewriter).add("value", literal)),
-          shape, {});
+      Value made = make(rewriter, op->getLoc(), "mortise.constant", {}, Attributes(rewriter).add("value", literal));
+      return broadcastLike(rewriter, made, framed, {});
     };
     Value none = numbers(0), hidden = numbers(mask.fill);
     return make(rewriter, op->getLoc(), "mortise.select",
                 {framed, mask.inverted ? hidden : none, mask.inverted ? none : hidden});
+  }
+
+  // `value` with the other's extent where its own is 1.
+  Value joined(Value value, Value other) {
+    Dims shape = dimsOf(value);
+    for (auto [i, dim] : llvm::enumerate(dimsOf(other)))
+      if (shape[i] == Dim(1))
+        shape[i] = dim;
+    return broadcastTo(rewriter, value, shape, range(0, 4), typeOf(value).getEncoding() ? value : other);
   }
 
   // All masks added, in their order.
@@ -419,12 +426,8 @@ private:
         return {};
       guard |= total || mayHideAll(mask); // two of the lowest number are -infinity
       if (total) {
-        Dims shape = dimsOf(total);
-        for (auto [i, dim] : llvm::enumerate(dimsOf(next)))
-          if (shape[i] == Dim(1))
-            shape[i] = dim;
-        total = broadcastTo(rewriter, total, shape, range(0, 4));
-        next = broadcastTo(rewriter, next, shape, range(0, 4));
+        total = joined(total, next);
+        next = total ? joined(next, total) : total;
       }
       total = total ? make(rewriter, op->getLoc(), "mortise.add", {total, next}) : next;
       if (!total)
@@ -440,8 +443,7 @@ private:
     Value low = top ? filled(rewriter, place, -infinity, top) : Value();
     Value none = make(rewriter, place, "mortise.compare", {top, low}, Attributes(rewriter).string("direction", "eq"));
     Value nan = filled(rewriter, place, std::numeric_limits<double>::quiet_NaN(), mask);
-    return make(rewriter, place, "mortise.select",
-                {none ? broadcastTo(rewriter, none, dimsOf(mask), {0, 1, 2}) : none, nan, mask});
+    return make(rewriter, place, "mortise.select", {broadcastLike(rewriter, none, mask, {0, 1, 2}), nan, mask});
   }
 
   // For queries that see no key: NaN, or the mean of `values`.
@@ -451,12 +453,11 @@ private:
     Value other;
     if (values) {
       Value mean = make(rewriter, place, "mortise.mean", values, Attributes(rewriter).array("axes", 2));
-      other = mean ? broadcastTo(rewriter, mean, dimsOf(result), {0, 1, 3}) : mean;
+      other = broadcastLike(rewriter, mean, result, {0, 1, 3});
     } else {
       other = filled(rewriter, place, std::numeric_limits<double>::quiet_NaN(), result);
     }
-    return make(rewriter, place, "mortise.select",
-                {any ? broadcastTo(rewriter, any, dimsOf(result), {0, 1, 2}) : any, result, other});
+    return make(rewriter, place, "mortise.select", {broadcastLike(rewriter, any, result, {0, 1, 2}), result, other});
   }
 
   PatternRewriter &rewriter;

@@ -209,7 +209,7 @@ void unify(PatternRewriter &rewriter, Quantised &found, bool isTransposed) {
   const bool coarseZero = rankOf(found.zero) < rankOf(found.scale);
   Value &coarse = coarseZero ? found.zero : found.scale;
   const Ints axes = rankOf(coarse) == 0 ? Ints{} : Ints{isTransposed ? 1 : 0};
-  coarse = broadcastTo(rewriter, coarse, dimsOf(coarseZero ? found.scale : found.zero), axes);
+  coarse = broadcastLike(rewriter, coarse, coarseZero ? found.scale : found.zero, axes);
 }
 
 mlir::LogicalResult replaceByQuantised(PatternRewriter &rewriter, Operation *op, Operation *linear, Quantised found) {

@@ -286,11 +286,14 @@ Value transposed(PatternRewriter &rewriter, Value value, ArrayRef<int64_t> permu
   return make(rewriter, value.getLoc(), "mortise.transpose", value,
               Attributes(rewriter).array("permutation", permutation));
 }
-Value broadcastTo(PatternRewriter &rewriter, Value value, ArrayRef<Dim> shape, ArrayRef<int64_t> axes) {
+Value broadcastTo(PatternRewriter &rewriter, Value value, ArrayRef<Dim> shape, ArrayRef<int64_t> axes, Value of) {
   if (!value || ArrayRef<Dim>(dimsOf(value)) == shape)
     return value;
   return make(rewriter, value.getLoc(), "mortise.broadcast", value,
-              Attributes(rewriter).add("shape", extents(value, shape)).array("axes", axes));
+              Attributes(rewriter).add("shape", extents(of ? of : value, shape)).array("axes", axes));
+}
+Value broadcastLike(PatternRewriter &rewriter, Value value, Value like, ArrayRef<int64_t> axes) {
+  return broadcastTo(rewriter, value, dimsOf(like), axes, like);
 }
 Value filled(PatternRewriter &rewriter, mlir::Location location, double number, Value like) {
   const auto scalar = mlir::RankedTensorType::get({}, elementOf(like));
@@ -299,8 +302,7 @@ Value filled(PatternRewriter &rewriter, mlir::Location location, double number, 
   Value made = make(rewriter, location, "mortise.constant", {}, Attributes(rewriter).add("value", value));
   if (!made || rankOf(like) == 0)
     return made;
-  return make(rewriter, location, "mortise.broadcast", made,
-              Attributes(rewriter).add("shape", extents(like, dimsOf(like))).array("axes", {}));
+  return broadcastLike(rewriter, made, like, {});
 }
 
 Value trailing(PatternRewriter &rewriter, Value value, int64_t axis) {

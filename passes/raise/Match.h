@@ -100,7 +100,9 @@ mlir::LogicalResult replaceBy(PatternRewriter &rewriter, Operation *op, Value va
 
 Value reshapeTo(PatternRewriter &rewriter, Value value, ArrayRef<Dim> shape);
 Value transposed(PatternRewriter &rewriter, Value value, ArrayRef<int64_t> permutation);
-Value broadcastTo(PatternRewriter &rewriter, Value value, ArrayRef<Dim> shape, ArrayRef<int64_t> axes);
+// The symbols of `shape` are those of `of`, or of `value`.
+Value broadcastTo(PatternRewriter &rewriter, Value value, ArrayRef<Dim> shape, ArrayRef<int64_t> axes, Value of = {});
+Value broadcastLike(PatternRewriter &rewriter, Value value, Value like, ArrayRef<int64_t> axes);
 Value filled(PatternRewriter &rewriter, mlir::Location location, double number, Value like);
 
 // When `value` repeats along the leading dimensions a tensor of the shape of the dimensions from `axis` on: that
