@@ -170,6 +170,37 @@ TEST(Symbolic, ConvolutionsOfAnyBatch) {
       {{2, 2}, {3, 2}, {8, 2}, {17, 2}});
 }
 
+// Height and width are symbols too; the library's layouts go from convolution to convolution, normalisation into the
+// weights, residuals in place. (Strides, whose extents are quotients: frontend/torch/test/test_dynamic.py.)
+TEST(Symbolic, ConvolutionsOfAnySize) {
+  auto compiled = checkShapes(
+      [](Network &net, int64_t batch, int64_t height) {
+        ValueId x = net.input(MORTISE_F32, {batch, 3, height, height + 5});
+        auto block = [&](ValueId v, int64_t out, int64_t window, int64_t pad) {
+          ValueId y = net.convolution(v, net.weight({out, net.dims(v)[1], window, window}), {1, 1}, {pad, pad});
+          return net.op(
+              "batch_norm",
+              {y, net.weight({out}), net.weight({out}), net.weight({out}), net.op("exp", {net.weight({out})})},
+              {real("epsilon", 1e-5)});
+        };
+        ValueId y = net.op("relu", {block(x, 16, 5, 2)});
+        for (const char *pool : {"max_pool", "sum_pool"})
+          y = net.op(pool, {y},
+                     {ints("window", {3, 2}), ints("strides", {1, 1}), ints("low", {1, 0}), ints("high", {1, 1}),
+                      ints("dilations", {1, 1})});
+        for (int i = 0; i < 2; ++i)
+          y = net.op("relu", {net.op("add", {block(net.op("relu", {block(y, 16, 3, 1)}), 16, 1, 0), y})});
+        y = net.convolution(y, net.weight({16, 1, 3, 3}), {1, 1}, {0, 0}, 16);
+        net.output(net.linear(net.op("mean", {y}, {ints("axes", {2, 3})}), net.weight({10, 16}), net.weight({10})));
+        net.output(y);
+      },
+      {{2, 8}, {3, 33}, {1, 17}, {5, 9}, {2, 64}}, {}, 1);
+  ASSERT_TRUE(compiled);
+  EXPECT_EQ(compiled->instanceCount(), 5u);
+  EXPECT_TRUE(compiled->hasStep("+ residual")) << compiled->text();
+  EXPECT_FALSE(compiled->hasStep("plain")) << compiled->text();
+}
+
 TEST(Symbolic, OutputsOfEveryKind) {
   checkShapes(
       [](Network &net, int64_t batch, int64_t tokens) {

@@ -7,24 +7,32 @@
 
 namespace mortise::torch_door {
 
-// normalise(program, ranges) -> (number or program, low, high). `ranges`: minimum and maximum of each symbol, one after
-// the other; low and high are the least and greatest values that the extent can have.
-static PyObject *normalise(PyObject *, PyObject *arguments) {
+// A program and what is known of its symbols: minimum, maximum and divisor of each, one after the other.
+static bool read(PyObject *arguments, const char *format, Dim &dim, std::vector<SymbolRange> &ranges) {
   PyObject *tuple, *rangeTuple;
   std::vector<MortiseExprStep> steps;
   Integers numbers;
-  if (!PyArg_ParseTuple(arguments, "O!O!:normalise", &PyTuple_Type, &tuple, &PyTuple_Type, &rangeTuple) ||
+  if (!PyArg_ParseTuple(arguments, format, &PyTuple_Type, &tuple, &PyTuple_Type, &rangeTuple) ||
       !Extents::readProgram(tuple, steps) || !numbers.read(rangeTuple))
-    return nullptr;
-  std::vector<SymbolRange> ranges;
-  for (size_t i = 0; i + 1 < numbers.size(); i += 2)
-    ranges.push_back({numbers[i], numbers[i + 1], 1});
-  Result<Dim> dim = Dim::from(steps, ranges.size());
-  if (!dim) {
-    raise(dim.error().code, "%s", dim.error().message.c_str());
-    return nullptr;
+    return false;
+  for (size_t i = 0; i + 2 < numbers.size(); i += 3)
+    ranges.push_back({numbers[i], numbers[i + 1], numbers[i + 2]});
+  Result<Dim> found = Dim::from(steps, ranges.size());
+  if (!found) {
+    raise(found.error().code, "%s", found.error().message.c_str());
+    return false;
   }
-  const Dim simple = simplify(*dim, ranges);
+  dim = *found;
+  return true;
+}
+
+// normalise(program, ranges) -> (number or program, low, high): the least and greatest values that the extent can have.
+static PyObject *normalise(PyObject *, PyObject *arguments) {
+  Dim dim;
+  std::vector<SymbolRange> ranges;
+  if (!read(arguments, "O!O!:normalise", dim, ranges))
+    return nullptr;
+  const Dim simple = simplify(dim, ranges);
   const Interval interval = bounds(simple, ranges);
   const std::vector<MortiseExprStep> normal = simple.steps();
   PyObject *value =
@@ -32,6 +40,22 @@ static PyObject *normalise(PyObject *, PyObject *arguments) {
   return value
              ? Py_BuildValue("NLL", value, static_cast<long long>(interval.low), static_cast<long long>(interval.high))
              : nullptr;
+}
+
+// proved(program, ranges) -> (low, high): as normalise, and the sign of an extent whose terms differ in theirs.
+static PyObject *proved(PyObject *, PyObject *arguments) {
+  Dim dim;
+  std::vector<SymbolRange> ranges;
+  if (!read(arguments, "O!O!:proved", dim, ranges))
+    return nullptr;
+  Interval interval = bounds(dim, ranges);
+  for (int64_t number : {0, 1}) {
+    if (interval.low < number && isAtLeast(dim, number, ranges))
+      interval.low = number;
+    if (interval.high > -number && isAtLeast(-number, dim, ranges))
+      interval.high = -number;
+  }
+  return Py_BuildValue("LL", static_cast<long long>(interval.low), static_cast<long long>(interval.high));
 }
 
 // evaluate(program, values of the symbols) -> int
@@ -54,6 +78,7 @@ static PyObject *evaluate(PyObject *, PyObject *arguments) {
 PyObject *addExtents(PyObject *module) {
   static PyMethodDef functions[] = {
       {"normalise", normalise, METH_VARARGS, "normalise(program, ranges) -> (number or program, low, high)"},
+      {"proved", proved, METH_VARARGS, "proved(program, ranges) -> (low, high)"},
       {"evaluate", evaluate, METH_VARARGS, "evaluate(program, values) -> int"},
       {}};
   return PyModule_AddFunctions(module, functions) == 0 ? module : nullptr;

@@ -34,8 +34,8 @@ def read_options(mode, options):
                 INVALID_ARGUMENT, f"option {key}: expected text, a number or a bool, found {type(value).__name__}"
             )
         text = str(value).lower() if isinstance(value, bool) else str(value)
-        if key in OWN_OPTIONS:
-            values[key] = text
+        if key in OWN_OPTIONS:  # and the session's: of shapes that one program compiles parts for
+            values[key] = session[key] = text
         elif difflib.get_close_matches(key, OWN_OPTIONS, 1, 0.8):
             raise MortiseError(
                 INVALID_ARGUMENT,

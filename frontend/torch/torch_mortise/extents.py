@@ -6,9 +6,9 @@ import sympy
 from torch.utils._sympy import functions
 
 from . import _library
+from .facts import LARGEST
 
 CONST, SYMBOL, ADD, SUB, MUL, FLOORDIV, MOD, MIN, MAX = range(1, 10)  # MortiseExprOp
-LARGEST = 2**63 - 1
 
 
 class NeedsNumbers(TypeError):
@@ -16,12 +16,13 @@ class NeedsNumbers(TypeError):
 
 
 class Table:
-    """The symbols of one region, in order: sympy symbols with the least and greatest value of each."""
+    """The symbols of one region, in order: sympy symbols with the least and greatest value and the divisor of each."""
 
-    def __init__(self, symbols, ranges):
-        self.symbols = list(symbols)
+    def __init__(self, symbols, ranges, fixed=None):
+        self.symbols, self.fixed = list(symbols), fixed or {}  # those that are numbers
+        self.known = {*self.symbols, *self.fixed}
         self.number = {s: i for i, s in enumerate(self.symbols)}
-        self.ranges = tuple(r for pair in ranges for r in pair)
+        self.ranges = tuple(number for facts in ranges for number in facts)
 
     def normalised(self, program):
         value, low, high = _library.native().normalise(program, self.ranges)
@@ -134,7 +135,11 @@ class Extent:
         if isinstance(other, int) and other == LARGEST:  # how PyTorch writes "to the end"
             return -1, -1
         difference = self - other
-        return (difference, difference) if isinstance(difference, int) else (difference.low, difference.high)
+        if isinstance(difference, int):
+            return difference, difference
+        if difference.low <= 0 <= difference.high:
+            return _library.native().proved(difference.program, self.table.ranges)
+        return difference.low, difference.high
 
     def _decide(self, true, false, other):
         if not true and not false:

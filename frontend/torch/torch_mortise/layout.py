@@ -6,14 +6,21 @@ import operator
 
 import torch
 
+from .extents import NeedsNumbers
 from .importer.shape import VIEWS
 
 AS_STRIDED = torch.ops.aten.as_strided.default
 
 
 def _compare(strides, i, j):
-    """Larger strides first; equal ones in the dimensions' order. Symbolic strides compare where their ranges decide."""
-    return 0 if strides[i] == strides[j] else -1 if strides[i] >= strides[j] else 1
+    """Larger strides first; equal ones in the dimensions' order. Symbolic strides compare where their ranges decide: those that
+    may be equal belong to an extent that is then 1, and stand either way."""
+    if strides[i] == strides[j]:
+        return 0
+    try:
+        return -1 if strides[i] >= strides[j] else 1
+    except NeedsNumbers:
+        return 1 if strides[j] >= strides[i] else -1
 
 
 def memory_order(shape, strides):

@@ -222,8 +222,8 @@ class Specialisation:
         builder = _library.native().Builder(_library.session(region.options), region.name)
         numbers = region.key.numbers(key) if key is not None else region.key.symbols()
         if key is None:
-            for (symbol, _, _), (low, high) in zip(region.key.sources, region.key.ranges):
-                builder.symbol(str(symbol), low, high, 1)
+            for (symbol, _, _), facts in zip(region.key.sources, region.key.ranges):
+                builder.symbol(str(symbol), *facts)
         importer = Importer(region, numbers, builder)
         for node in region.inputs:
             importer.add_input(node)

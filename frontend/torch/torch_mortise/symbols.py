@@ -5,7 +5,8 @@ import sympy
 import torch
 import torch.fx
 
-from .extents import LARGEST, NeedsNumbers, Table
+from .extents import NeedsNumbers, Table
+from .facts import LARGEST, equalities, narrowed
 
 SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
@@ -45,7 +46,7 @@ class Symbols:
     def __call__(self, value):
         if not isinstance(value, SYMBOLIC):
             return value
-        expression = value.node.expr
+        expression = value.node.expr.xreplace(self.table.fixed)
         if isinstance(value, torch.SymInt):
             return self.table.extent(expression)
         if expression.free_symbols:
@@ -53,7 +54,7 @@ class Symbols:
         return float(expression) if isinstance(value, torch.SymFloat) else bool(expression)
 
     def known(self, values):
-        return all(not isinstance(v, SYMBOLIC) or v.node.expr.free_symbols <= self.table.number.keys() for v in values)
+        return all(not isinstance(v, SYMBOLIC) or v.node.expr.free_symbols <= self.table.known for v in values)
 
     def sizes(self, values):
         return tuple([self(v) for v in values])
@@ -80,21 +81,14 @@ class Numbers:
         return tuple([self(v) for v in values])
 
 
-def range_of(part, symbol):
-    """The values that the trace's guards leave a symbol."""
-    found = part.node.shape_env.var_to_range.get(symbol)
-    if found is None:
-        return 0, LARGEST
-    finite = [value.is_finite and -LARGEST < value < LARGEST for value in (found.lower, found.upper)]
-    return (max(int(found.lower), 0) if finite[0] else 0, int(found.upper) if finite[1] else LARGEST)
-
-
 class Key:
     """Which of a call's arguments tell the values of the symbols that are needed."""
 
     def __init__(self, placeholders, needed):
         self.sources = []  # (symbol, position, dimension or None for a number)
-        self.ranges = []  # of each: (least, greatest)
+        self.ranges = []  # of each: (least, greatest, divisor)
+        self.fixed = {}  # symbols that the guards let have one value only
+        self.environment = None
         known = set()
         for tensors in (False, True):
             for position, node in enumerate(placeholders):
@@ -102,6 +96,11 @@ class Key:
                 if isinstance(value, torch.Tensor) is tensors:
                     self._add(value, position, needed, known)
         self.unknown = needed - known  # they depend on data
+        if self.sources:
+            steps, fixed = equalities(self.environment)
+            self.fixed = {s: sympy.Integer(fixed[s]) for s, _, _ in self.sources if s in fixed}
+            self.sources = [source for source in self.sources if source[0] not in fixed]
+            self.ranges = [(*narrowed(self.environment, s), steps.get(s, 1)) for s, _, _ in self.sources]
 
     def _add(self, value, position, needed, known):
         parts = enumerate(value.shape) if isinstance(value, torch.Tensor) else [(None, value)]
@@ -111,7 +110,7 @@ class Key:
                 if symbol in needed and symbol not in known:
                     known.add(symbol)
                     self.sources.append((symbol, position, dimension))
-                    self.ranges.append(range_of(part, symbol))
+                    self.environment = part.node.shape_env
 
     def __bool__(self):
         return bool(self.sources)
@@ -122,11 +121,14 @@ class Key:
     def described(self, key):
         """Of each symbol by name its value, or the range that a program for all shapes serves (`key` is None)."""
         if key is None:
-            return {str(s): f"{low}..{high if high != LARGEST else ''}" for (s, _, _), (low, high) in zip(self.sources, self.ranges)}
+            return {
+                str(s): f"{low}..{high if high != LARGEST else ''}" + (f" step {step}" if step > 1 else "")
+                for (s, _, _), (low, high, step) in zip(self.sources, self.ranges)
+            }
         return {str(s): n for (s, _, _), n in zip(self.sources, key)}
 
     def symbols(self):
-        return Symbols(Table([s for s, _, _ in self.sources], self.ranges))
+        return Symbols(Table([s for s, _, _ in self.sources], self.ranges, self.fixed))
 
     def numbers(self, key):
-        return Numbers({s: sympy.sympify(n) for (s, _, _), n in zip(self.sources, key)})
+        return Numbers({**self.fixed, **{s: sympy.sympify(n) for (s, _, _), n in zip(self.sources, key)}})

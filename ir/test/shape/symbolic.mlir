@@ -28,6 +28,8 @@ func.func @all(%x: !x, %v: tensor<f32>) -> (!turned, !wide, !half, !both, !cut, 
   %9 = mortise.iota {shape = #mortise.dims<#symbols, [b*s]>, dtype = "i64", axis = 0 : i64} : () -> !count
   %10 = mortise.reverse %8 {axes = array<i64: 1>} : (!spaced) -> !spaced
   %11 = mortise.extents {shape = #mortise.dims<#symbols, [b, 4*s + 1]>} : () -> tensor<2xi64>
+  %12 = mortise.reshape %x {shape = #mortise.dims<#symbols, [b, floordiv(s, 8), 8]>} : (!x) -> !split
+  %13 = mortise.reshape %12 {shape = #mortise.dims<#symbols, [b, 8*floordiv(s, 8)]>} : (!split) -> !x
   return %2, %3, %4, %6, %7, %10, %9 : !turned, !wide, !half, !both, !cut, !spaced, !count
 }
 

@@ -20,6 +20,23 @@ func.func @all(%x: !x, %w: tensor<8x6x3xf32>, %v: tensor<8x6x2xf32>, %y: !channe
 
 // -----
 
+// Strides one after the other: one quotient.
+#symbols = #mortise.symbols<b in [2, 64], h in [32, *]>
+!x = tensor<?x6x?xf32, #mortise.dims<#symbols, [b, 6, h]>>
+!stem = tensor<?x6x?xf32, #mortise.dims<#symbols, [b, 6, floordiv(h + 1, 2)]>>
+!pooled = tensor<?x6x?xf32, #mortise.dims<#symbols, [b, 6, floordiv(h + 3, 4)]>>
+!stage = tensor<?x6x?xf32, #mortise.dims<#symbols, [b, 6, floordiv(h + 7, 8)]>>
+func.func @chain(%x: !x, %seven: tensor<6x6x7xf32>, %three: tensor<6x6x3xf32>, %one: tensor<6x6x1xf32>) -> !stage {
+  %0 = mortise.convolution %x, %seven {strides = array<i64: 2>, low = array<i64: 3>, high = array<i64: 3>, dilations = array<i64: 1>, groups = 1 : i64} : (!x, tensor<6x6x7xf32>) -> !stem
+  %1 = mortise.max_pool %0 {window = array<i64: 3>, strides = array<i64: 2>, low = array<i64: 1>, high = array<i64: 1>, dilations = array<i64: 1>} : (!stem) -> !pooled
+  %2 = mortise.convolution %1, %three {strides = array<i64: 2>, low = array<i64: 1>, high = array<i64: 1>, dilations = array<i64: 1>, groups = 1 : i64} : (!pooled, tensor<6x6x3xf32>) -> !stage
+  %3 = mortise.convolution %1, %one {strides = array<i64: 2>, low = array<i64: 0>, high = array<i64: 0>, dilations = array<i64: 1>, groups = 1 : i64} : (!pooled, tensor<6x6x1xf32>) -> !stage
+  %4 = mortise.add %2, %3 : (!stage, !stage) -> !stage
+  return %4 : !stage
+}
+
+// -----
+
 #symbols = #mortise.symbols<b in [2, 64], s in [8, *] step 8>
 !x = tensor<?x6x?xf32, #mortise.dims<#symbols, [b, 6, s]>>
 !y = tensor<?x6x?xf32, #mortise.dims<#symbols, [b, 6, s - 8]>>

@@ -7,6 +7,7 @@ import math
 import torch
 
 from ..dtypes import F32, is_float, is_narrow_float
+from ..extents import NeedsNumbers
 from .core import handles
 
 aten = torch.ops.aten
@@ -92,14 +93,18 @@ def pool_padding(x, window, stride, padding, dilation, ceil_mode):
     """(low, high): ceil mode lets the last window hang over, unless it would start in the padding on the right."""
     high = []
     for extent, k, s, p, d in zip(x.shape[2:], window, stride, padding, dilation):
-        span = extent + 2 * p - d * (k - 1) - 1
-        count = span // s + 1
-        if ceil_mode:
-            count = -(-span // s) + 1
+        if not ceil_mode:
+            high.append(p)
+        elif isinstance(extent, int):
+            count = -(-(extent + 2 * p - d * (k - 1) - 1) // s) + 1
             if (count - 1) * s >= extent + p:
                 count -= 1
-        high.append(max((count - 1) * s + d * (k - 1) + 1 - extent - p, p if not ceil_mode else -extent))
-    return tuple(padding), tuple(max(n, 0) for n in high)
+            high.append(max((count - 1) * s + d * (k - 1) + 1 - extent - p, 0))
+        elif p + s < d * (k - 1) + 2:  # no window starts there
+            high.append(p + s - 1)
+        else:
+            raise NeedsNumbers(f"whether the last of the windows over {extent} starts in the padding depends on the shape")
+    return tuple(padding), tuple(high)
 
 
 def with_batch(e, x, rank, function):
