@@ -3,6 +3,7 @@
 #include "Check.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <unordered_map>
 
 namespace mortise::reference {
@@ -82,7 +83,12 @@ Refusal checkAttributes(const MortiseNode &node, const OpSpec &spec) {
               "the attribute '" + std::string(wanted.name) + "' is missing or of another kind"};
   }
   for (size_t i = 0; i < node.attribute_count; ++i) {
-    std::string_view name = node.attributes[i]->name;
+    const MortiseAttribute &attribute = *node.attributes[i];
+    std::string_view name = attribute.name;
+    // An op without symbolic types may have one: of extents, or of what a slice starts at.
+    if (attribute.struct_size > offsetof(MortiseAttribute, exprs) && attribute.exprs)
+      return {MORTISE_REASON_NEEDS_STATIC,
+              "the reference runs static shapes, found an expression in the attribute '" + std::string(name) + "'"};
     if (std::ranges::find(spec.attributes, name, &AttributeSpec::name) == spec.attributes.end())
       return {MORTISE_REASON_ATTRIBUTE, "the attribute '" + std::string(name) + "' is not known"};
   }

@@ -136,6 +136,17 @@ TEST(Plugin, RefusesDynamicShapes) {
   EXPECT_EQ(found.refusals, (std::vector<std::pair<uint32_t, int32_t>>{{0, MORTISE_REASON_NEEDS_STATIC}}));
 }
 
+// All types are static; what the number of elements is, only the call tells.
+TEST(Plugin, RefusesDynamicAttributes) {
+  ViewBuilder b;
+  b.symbol("n", 1, 8);
+  b.output(b.op("extents", {}, MORTISE_I64, {1},
+                {extents("shape", {MORTISE_DYNAMIC}, {{MortiseExprStep{MORTISE_EXPR_SYMBOL, 0, 0}}})}));
+  Proposed found = propose(b.view());
+  EXPECT_TRUE(found.candidates.empty());
+  EXPECT_EQ(found.refusals, (std::vector<std::pair<uint32_t, int32_t>>{{0, MORTISE_REASON_NEEDS_STATIC}}));
+}
+
 TEST(Plugin, CompilesBindsAndRuns) {
   ViewBuilder b;
   const MortiseType *type = b.type(MORTISE_F32, {200, 100});
