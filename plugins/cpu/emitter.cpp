@@ -337,6 +337,7 @@ Result<void> Emitter::makePrimitives() {
 Result<Schedule> Emitter::run() {
   schedule.symbols = values.symbols;
   schedule.code = plan.code;
+  schedule.bindUnits = static_cast<uint32_t>(plan.bindUnits.size());
   for (uint32_t i = 0; i < graph.value_count; ++i)
     for (const Dim &dim : plan.extents(i))
       if (!dim.isNumber())
@@ -357,7 +358,6 @@ Result<Schedule> Emitter::run() {
     return result.error();
   if (Result<void> result = makePrimitives(); !result)
     return result.error();
-  planMemory(schedule);
   return std::move(schedule);
 }
 

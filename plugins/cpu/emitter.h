@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Makes a schedule from a Scheduler's decisions and the values of the region's symbols: steps, the library's
-// descriptions, and where everything is in memory. Generates no code. One use, one thread.
+// descriptions, and buffers; planMemory() then says where those are. Generates no code. One use, one thread.
 #pragma once
 
 #include "scheduler.h"

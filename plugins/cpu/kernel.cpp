@@ -168,10 +168,33 @@ Result<void> Program::run(const Bound &bound, const MortiseEnqueueArgs &args) co
   return result;
 }
 
-Result<std::unique_ptr<Program>> Program::make(const Scheduler &plan, Values values) {
-  Result<Schedule> schedule = Emitter(plan, std::move(values)).run();
+Result<std::unique_ptr<Plan>> Plan::make(const MortiseGraph &region, const Options &options, bool mayShorten) {
+  constexpr uint32_t kept = 4; // two that are compared, and one on either side, which meets something else
+  constexpr size_t most = 4;   // repetitions of different kinds
+  auto plan = std::make_unique<Plan>();
+  plan->region = &region;
+  const MortiseGraph *graph = &region;
+  while (mayShorten && plan->shorter.size() < most) {
+    std::optional<Repetition> found = findRepetition(*graph, kept);
+    if (!found)
+      break;
+    plan->shorter.push_back(std::make_unique<ShortGraph>(*graph, std::move(*found), kept));
+    graph = &plan->shorter.back()->view();
+  }
+  plan->scheduler = std::make_unique<Scheduler>(*graph, options, sampleOf(*graph));
+  if (Result<void> result = plan->scheduler->plan(); !result)
+    return result.error();
+  return plan;
+}
+
+Result<std::unique_ptr<Program>> Program::make(const Plan &plan, Values values) {
+  Result<Schedule> schedule = Emitter(*plan.scheduler, std::move(values)).run();
   if (!schedule)
     return schedule.error();
+  for (size_t i = plan.shorter.size(); i-- > 0;)
+    if (!stamp(*schedule, *plan.shorter[i]))
+      return std::unique_ptr<Program>();
+  planMemory(*schedule);
   auto program = std::make_unique<Program>();
   program->schedule = std::move(*schedule);
   program->threads = omp_get_max_threads();
@@ -224,7 +247,7 @@ Result<std::unique_ptr<Constants>> Kernel::bindConstants(const void *const *inpu
 }
 
 Result<std::unique_ptr<Instance>> Kernel::instantiate(const Constants *constants, const int64_t *symbols) const {
-  if (!plan)
+  if (!plan->scheduler)
     return Error{MORTISE_INVALID_ARGUMENT, "the region has no symbols and so no instances"};
   if (!constants)
     constants = empty.get();
@@ -232,7 +255,7 @@ Result<std::unique_ptr<Instance>> Kernel::instantiate(const Constants *constants
     return Error{MORTISE_INVALID_ARGUMENT, "the region has constant inputs: bind them before making an instance"};
   auto instance = std::make_unique<Instance>();
   Result<std::unique_ptr<Program>> made =
-      Program::make(*plan, Values{std::vector<int64_t>(symbols, symbols + plan->graph.symbol_count)});
+      makeProgram(Values{std::vector<int64_t>(symbols, symbols + region->symbol_count)});
   if (!made)
     return made.error();
   instance->program = std::move(*made);
@@ -247,7 +270,7 @@ Result<std::unique_ptr<Instance>> Kernel::instantiate(const Constants *constants
 Result<void> Kernel::run(const Constants *constants, const Instance *instance, const MortiseEnqueueArgs &args) const {
   if (instance)
     return instance->program->run(*instance->bound, args);
-  if (plan)
+  if (plan->scheduler)
     return Error{MORTISE_INVALID_ARGUMENT, "the region has symbols: make an instance for their values first"};
   if (!constants)
     constants = empty.get();
@@ -256,17 +279,37 @@ Result<void> Kernel::run(const Constants *constants, const Instance *instance, c
   return program->run(*constants->bound, args);
 }
 
+Result<std::unique_ptr<Program>> Kernel::makeProgram(const Values &values) const {
+  if (Result<std::unique_ptr<Program>> program = Program::make(*plan, values); !program || *program)
+    return program;
+  if (options.stamping == Options::Stamping::Required)
+    return Error{MORTISE_UNSUPPORTED, "stamp_layers = required: the region's equal layers were not scheduled alike"};
+  std::lock_guard lock(mutex);
+  if (!whole) {
+    Result<std::unique_ptr<Plan>> made = Plan::make(*region, options, false);
+    if (!made)
+      return made.error();
+    whole = std::move(*made);
+  }
+  return Program::make(*whole, values);
+}
+
 Result<std::unique_ptr<Kernel>> compileKernel(const MortiseGraph &region, const Options &options) {
   auto kernel = std::make_unique<Kernel>();
-  auto plan = std::make_unique<Scheduler>(region, options, sampleOf(region));
-  if (Result<void> result = plan->plan(); !result)
-    return result.error();
-  Result<std::unique_ptr<Program>> program = Program::make(*plan, plan->sample);
+  kernel->region = &region;
+  kernel->options = options;
+  Result<std::unique_ptr<Plan>> plan = Plan::make(region, options, options.stamping != Options::Stamping::No);
+  if (!plan)
+    return plan.error();
+  if (options.stamping == Options::Stamping::Required && (*plan)->shorter.empty())
+    return Error{MORTISE_UNSUPPORTED, "stamp_layers = required: the region has no equal layers, or too few"};
+  kernel->plan = std::move(*plan);
+  Result<std::unique_ptr<Program>> program = kernel->makeProgram(kernel->plan->scheduler->sample);
   if (!program)
     return program.error();
   kernel->program = std::move(*program);
-  if (region.symbol_count)
-    kernel->plan = std::move(plan);
+  if (!region.symbol_count)
+    kernel->dropSchedulers();
   for (size_t i = 0; i < region.input_count; ++i)
     kernel->hasConstants |= (region.inputs[i]->flags & MORTISE_VALUE_CONSTANT) != 0;
   if (!kernel->hasConstants) {

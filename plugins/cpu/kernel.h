@@ -4,6 +4,7 @@
 #pragma once
 
 #include "emitter.h"
+#include "repeat.h"
 
 #include <mortise/plugin.hpp>
 
@@ -25,6 +26,15 @@ struct CallState {
 
 struct Bound;
 
+// What decides a region's programs: a Scheduler of the region, or of one with fewer equal layers.
+struct Plan {
+  const MortiseGraph *region = nullptr;
+  std::vector<std::unique_ptr<ShortGraph>> shorter; // of the region, then each of the one before
+  std::unique_ptr<Scheduler> scheduler;
+
+  static Result<std::unique_ptr<Plan>> make(const MortiseGraph &region, const Options &options, bool mayShorten);
+};
+
 // A schedule, and what its callers are told.
 struct Program {
   Schedule schedule;
@@ -34,7 +44,8 @@ struct Program {
   std::vector<uint32_t> slots;     // per step: where its time goes, counted in another program's steps; empty: its own
   int threads = 1;                 // that the library's calls were made for: their scratch memory holds no more
 
-  static Result<std::unique_ptr<Program>> make(const Scheduler &plan, Values values);
+  // NULL when the plan is of a shorter graph whose layers were not scheduled alike.
+  static Result<std::unique_ptr<Program>> make(const Plan &plan, Values values);
   // Times go to the steps of `other`, for the same units.
   void timeAs(const Program &other);
   Result<void> run(const Bound &bound, const MortiseEnqueueArgs &args) const;
@@ -93,14 +104,22 @@ struct Instance {
 };
 
 struct Kernel {
-  std::unique_ptr<Scheduler> plan;  // kept where the region has symbols
+  std::unique_ptr<Plan> plan;       // without its Scheduler where the region has no symbols
   std::unique_ptr<Program> program; // where it has, for typical values: what it takes, and weights packed early
   std::unique_ptr<Constants> empty; // for regions without constants
   bool hasConstants = false;
+  const MortiseGraph *region = nullptr; // lives until the kernel is destroyed
+  Options options;
 
+  Result<std::unique_ptr<Program>> makeProgram(const Values &values) const;
+  void dropSchedulers() { plan->scheduler.reset(), whole.reset(); } // steps may point to nodes of a short graph
   Result<std::unique_ptr<Constants>> bindConstants(const void *const *inputs) const;
   Result<std::unique_ptr<Instance>> instantiate(const Constants *constants, const int64_t *symbols) const;
   Result<void> run(const Constants *constants, const Instance *instance, const MortiseEnqueueArgs &args) const;
+
+private:
+  mutable std::mutex mutex;
+  mutable std::unique_ptr<Plan> whole; // made when the shorter plan's layers turn out to differ
 };
 
 std::unique_ptr<CallState> makeState(const Schedule &schedule, const std::vector<Step> &steps);

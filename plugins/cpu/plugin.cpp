@@ -26,7 +26,18 @@ struct CpuPlugin : PluginAdaptor<CpuPlugin> {
     };
     if (Result<void> result = flag("fuse_activations", into.fuseActivations); !result)
       return result;
-    return flag("pack_weights", into.packWeights);
+    if (Result<void> result = flag("pack_weights", into.packWeights); !result)
+      return result;
+    using Stamping = cpu::Options::Stamping;
+    constexpr std::string_view names[] = {"false", "true", "required"};
+    std::string_view stamping = option(list, count, "stamp_layers", names[static_cast<size_t>(into.stamping)]);
+    for (Stamping choice : {Stamping::No, Stamping::Yes, Stamping::Required})
+      if (stamping == names[static_cast<size_t>(choice)]) {
+        into.stamping = choice;
+        return {};
+      }
+    return Error{MORTISE_INVALID_ARGUMENT,
+                 "option stamp_layers: expected true, false or required, found " + std::string(stamping)};
   }
 
   Result<void> initialize(const MortiseInitializeArgs &args) {

@@ -33,10 +33,9 @@ Search::Search(const MortiseGraph &graph) : graph(graph) {
       for (const Dim &dim : codegen::denseView(*graph.values[i]).dims)
         if (!dim.isNumber() && seen.insert(dim).second)
           conditions.push_back({dim - 1, MORTISE_RELATION_AT_LEAST}); // something, not nothing
-  if (graph.struct_size > offsetof(MortiseGraph, guards))
-    for (size_t i = 0; i < graph.guard_count; ++i)
-      if (Result<Dim> dim = Dim::from(graph.guards[i]->expr, graph.symbol_count))
-        conditions.push_back({*dim, graph.guards[i]->relation});
+  for (const MortiseGuard *guard : guardsOf(graph))
+    if (Result<Dim> dim = Dim::from(guard->expr, graph.symbol_count))
+      conditions.push_back({*dim, guard->relation});
 }
 
 int64_t Search::near(size_t number, int64_t target) const {

@@ -74,6 +74,7 @@ struct Step {
 struct Options {
   bool fuseActivations = true; // library calls may turn an infinity into NaN in a fused activation
   bool packWeights = true;
+  enum class Stamping { No, Yes, Required } stamping = Stamping::Yes; // equal layers are scheduled once
 };
 
 // Immutable once made.
@@ -81,6 +82,7 @@ struct Schedule {
   std::vector<int64_t> symbols; // values it was made for
   std::vector<Buffer> buffers;
   std::vector<Step> binding; // run once when constants are bound
+  uint32_t bindUnits = 0;    // the first units, all of whose steps are among those
   std::vector<Step> steps;   // run by each call
   std::vector<std::vector<std::byte>> literals;
   size_t workspaceBytes = 0;

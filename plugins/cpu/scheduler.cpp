@@ -187,8 +187,7 @@ static bool hasSymbols(const MortiseNode &node) {
     if (!isStatic(*node.results[i]->type))
       return true;
   for (size_t i = 0; i < node.attribute_count; ++i)
-    if (const MortiseAttribute &attribute = *node.attributes[i];
-        attribute.struct_size > offsetof(MortiseAttribute, exprs) && attribute.exprs)
+    if (exprsOf(*node.attributes[i]))
       return true;
   return false;
 }
