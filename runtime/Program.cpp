@@ -105,7 +105,8 @@ Result<void> Program::Impl::lease(std::optional<Lease> &place, std::span<const i
       return Error{MORTISE_INVALID_ARGUMENT,
                    "the program has constant inputs, and none are bound; bind them before the first run"};
     ++held->users;
-    if ((ready = find(*held, values)))
+    ready = find(*held, values);
+    if (ready)
       context = freeContext(ready->number);
   }
   if (!ready) {
