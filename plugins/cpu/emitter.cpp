@@ -53,7 +53,7 @@ const FixedView &Emitter::viewOf(uint32_t value) {
 }
 
 bool Emitter::diesAt(uint32_t index, const Unit &unit) const {
-  return value(index).producer && !plan.isConstant(index) && plan.outputHome[index] == none &&
+  return value(index).producer && !plan.isConstant(index) && !plan.held[index] && plan.outputHome[index] == none &&
          !readLater(index, unit) && !plan.copied[index];
 }
 
@@ -103,7 +103,11 @@ Operand Emitter::read(uint32_t index, int64_t offset) {
   Memory &found = memory[index];
   const MortiseNode *producer = value(index).producer;
   if (found.dense == none) {
-    if (!producer)
+    if (const std::optional<View> &view = plan.held[index]) {
+      Operand whole = read(view->base, values(view->offset));
+      found.dense = whole.buffer;
+      found.offset = whole.offset;
+    } else if (!producer)
       found.dense = inputBuffer(index);
     else if (isOp(*producer, "mortise.constant"))
       found.dense = literalBuffer(*producer);

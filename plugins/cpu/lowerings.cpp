@@ -4,7 +4,7 @@
 #include "lowerings.h"
 
 #include "device.h"
-#include "schedule.h"
+#include "scheduler.h"
 
 #include <algorithm>
 
@@ -79,6 +79,13 @@ static Support judgePool(const MortiseNode &node) {
   return judgeWindow(node);
 }
 
+static Support judgeSort(const MortiseNode &node) {
+  if (int32_t dtype = node.operands[0]->type->dtype; !hasOrder(dtype))
+    return refuse(MORTISE_REASON_DTYPE,
+                  std::string("no order of ") + dtypeName(dtype) + ": convert to f16 or i8 first");
+  return {};
+}
+
 Support judge(const MortiseNode &node, std::span<const SymbolRange> symbols) {
   if (isOp(node, "mortise.dot"))
     return judgeDot(node);
@@ -90,6 +97,9 @@ Support judge(const MortiseNode &node, std::span<const SymbolRange> symbols) {
     return judgePool(node);
   if (isOp(node, "mortise.random_bits"))
     return {};
+  for (const char *op : {"mortise.sort", "mortise.top_k", "mortise.cummax", "mortise.cummin"})
+    if (isOp(node, op))
+      return judgeSort(node);
   if (isOp(node, "mortise.attention"))
     return refuse(MORTISE_REASON_COST, "taken as its products and softmax, which read and write each other's layout");
   return codegen::supports(node);

@@ -16,7 +16,7 @@ Scheduler::Scheduler(const MortiseGraph &graph, const Options &options, Values s
 static bool isClaimable(const MortiseNode &node) {
   for (const char *op :
        {"mortise.dot", "mortise.linear", "mortise.convolution", "mortise.max_pool", "mortise.sum_pool", "mortise.put",
-        "mortise.random_bits"})
+        "mortise.random_bits", "mortise.sort", "mortise.top_k", "mortise.cummax", "mortise.cummin"})
     if (isOp(node, op))
       return true;
   return false;
@@ -30,6 +30,7 @@ Result<void> Scheduler::analyse() {
   roots.resize(graph.value_count);
   views.resize(graph.value_count);
   outputHome.assign(graph.value_count, none);
+  held.resize(graph.value_count);
   for (size_t i = 0; i < graph.symbol_count; ++i)
     ranges.push_back({graph.symbols[i]->min, graph.symbols[i]->max, graph.symbols[i]->divisor});
   for (size_t i = 0; i < graph.value_count; ++i) {
@@ -118,7 +119,8 @@ static bool isView(const MortiseNode &node) {
 }
 
 Result<void> Scheduler::claim() {
-  for (auto *part : {claimMergedProducts, claimUpdates, claimRandom, claimConvolutions, claimPools, claimProducts})
+  for (auto *part :
+       {claimMergedProducts, claimUpdates, claimRandom, claimSorts, claimConvolutions, claimPools, claimProducts})
     if (Result<void> result = part(*this); !result)
       return result;
   return {};
@@ -204,6 +206,10 @@ Result<void> Scheduler::addGroups(std::vector<bool> takenNodes, const std::vecto
   Result<codegen::FuseResult> fused = codegen::fuse(request, target());
   if (!fused)
     return fused.error();
+  // An output that became dense may make what was to be a copy of it a view.
+  for (uint32_t i = 0; i < graph.value_count; ++i)
+    if (materialise[i] && fused->views[i] && fused->views[i]->base != i)
+      held[i] = fused->views[i];
   for (codegen::Group &group : fused->groups) {
     size_t number = groups.size();
     bool symbolic = false;
@@ -297,7 +303,7 @@ void Scheduler::assignOutputs() {
     const MortiseNode *producer = value(view.base).producer;
     bool direct = producer && !isOp(*producer, "mortise.constant") && !constant[view.base] && !roots[view.base] &&
                   isDense(view) && elementCount(extents(index)) == elementCount(extents(view.base)) &&
-                  outputHome[view.base] == none;
+                  outputHome[view.base] == none && !held[view.base];
     for (size_t i = 0; i < graph.alias_count && direct; ++i)
       if (graph.aliases[i]->output == position) {
         uint32_t input = graph.inputs[graph.aliases[i]->input]->index;
@@ -353,6 +359,11 @@ Result<void> Scheduler::plan() {
   if (Result<void> result = addGroups(skip, runTime, units); !result)
     return result;
   for (std::vector<Unit> *list : {&bindUnits, &units})
+    for (Unit &unit : *list)
+      for (size_t i = 0, count = unit.reads.size(); i < count; ++i)
+        if (const std::optional<View> &view = held[unit.reads[i]])
+          unit.reads.push_back(view->base);
+  for (std::vector<Unit> *list : {&bindUnits, &units})
     if (Result<void> result = sortUnits(*list, graph.value_count); !result)
       return result;
   lastRead.assign(graph.value_count, -1);
@@ -361,8 +372,10 @@ Result<void> Scheduler::plan() {
       lastRead[read] = std::max(lastRead[read], unit.order);
   assignOutputs();
   copied.assign(graph.value_count, false);
-  for (auto [position, index] : copies)
-    copied[viewOf(index).base] = true;
+  for (auto [position, index] : copies) {
+    uint32_t base = viewOf(index).base;
+    copied[held[base] ? held[base]->base : base] = true;
+  }
   for (uint32_t i = 0; i < graph.value_count; ++i)
     viewOf(i);
   return compileGroups(*this);

@@ -65,7 +65,9 @@ public:
   std::vector<uint32_t> outputHome;                  // per value: the output whose memory it is written to, or none
   std::vector<std::pair<uint32_t, uint32_t>> copies; // output position, value
   std::vector<int32_t> lastRead;                     // per value: order of the last of `units` that reads it, or -1
-  std::vector<bool> copied;                          // per value: an output is copied from its memory at the end
+  // Per value that was to have memory of its own: the dense part of another's that it turned out to be.
+  std::vector<std::optional<View>> held;
+  std::vector<bool> copied; // per value: an output is copied from its memory at the end
   std::shared_ptr<codegen::Compiler> code;
 
 private:

@@ -107,7 +107,8 @@ ValueId Network::splat(double value, std::vector<int64_t> dims, int32_t dtype) {
   return broadcast(scalar(value, dtype), std::move(dims), {});
 }
 
-ValueId Network::op(const std::string &name, std::vector<ValueId> operands, std::vector<Attribute> attributes) {
+std::vector<ValueId> Network::ops(const std::string &name, std::vector<ValueId> operands,
+                                  std::vector<Attribute> attributes) {
   std::vector<const MortiseAttribute *> list;
   for (Attribute &attribute : attributes) {
     MortiseAttribute &view = attribute.view;
@@ -120,7 +121,11 @@ ValueId Network::op(const std::string &name, std::vector<ValueId> operands, std:
     view.tensor_data = attribute.bytes.data();
     list.push_back(&view);
   }
-  return must(impl->builder.addOp("mortise." + name, operands, list, ""))[0];
+  return must(impl->builder.addOp("mortise." + name, operands, list, ""));
+}
+
+ValueId Network::op(const std::string &name, std::vector<ValueId> operands, std::vector<Attribute> attributes) {
+  return ops(name, std::move(operands), std::move(attributes))[0];
 }
 
 std::vector<int64_t> Network::dims(ValueId value) const {

@@ -41,6 +41,8 @@ public:
   ValueId scalar(double value, int32_t dtype = MORTISE_F32);                           // a literal
   ValueId splat(double value, std::vector<int64_t> dims, int32_t dtype = MORTISE_F32); // a broadcast literal
   ValueId op(const std::string &name, std::vector<ValueId> operands, std::vector<Attribute> attributes = {});
+  std::vector<ValueId> ops(const std::string &name, std::vector<ValueId> operands,
+                           std::vector<Attribute> attributes = {}); // all its results
   std::vector<int64_t> dims(ValueId value) const;
   void output(ValueId value, int64_t alias = -1);
   std::shared_ptr<const Graph> finish();
