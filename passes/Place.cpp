@@ -199,13 +199,15 @@ void explainLosers(const std::vector<Candidate> &candidates, Placement &placemen
   }
 }
 
-// Nodes that have parts, that every target refused by number and that no candidate has.
+// Nodes that have parts, that every target refused by number and that no candidate has. What is refused only because it
+// has symbols is none of them: it is offered with numbers, whole, once the rest has its place.
 std::vector<uint32_t> hopeless(const MortiseGraph &graph, size_t targetCount, const Proposals &proposals,
                                const std::vector<bool> &hasParts) {
   std::vector<uint32_t> refusals(graph.node_count); // how many targets refused it; they answer one after the other
   std::vector<uint32_t> lastTarget(graph.node_count, UINT32_MAX);
   for (const Refusal &refusal : proposals.refusals)
-    if (hasParts[refusal.node] && lastTarget[refusal.node] != refusal.target) {
+    if (hasParts[refusal.node] && lastTarget[refusal.node] != refusal.target &&
+        (graph.symbol_count == 0 || refusal.reason != MORTISE_REASON_NEEDS_STATIC)) {
       lastTarget[refusal.node] = refusal.target;
       ++refusals[refusal.node];
     }

@@ -201,12 +201,16 @@ private:
 };
 
 // Why the plugin should be asked again, with numbers; "" when it should not.
-std::string wantsNumbers(const Proposals &result, size_t candidates, size_t refusals, const runtime::Plugin &plugin) {
+std::string wantsNumbers(const MortiseGraph &graph, const Proposals &result, size_t candidates, size_t refusals,
+                         const runtime::Plugin &plugin) {
   if (!plugin.seesSymbols())
     return "the plugin speaks ABI revision " + std::to_string(plugin.abiRevision) + " and opset " +
            std::to_string(plugin.table->opset) + ", which have no symbolic attributes";
-  if (result.candidates.size() != candidates)
-    return "";
+  // What it takes as it is stays so, and the rest is asked about alone. Literals are nothing to take.
+  for (size_t i = candidates; i < result.candidates.size(); ++i)
+    for (uint32_t node : result.candidates[i].nodes)
+      if (!isLiteral(*graph.nodes[node]))
+        return "";
   for (size_t i = refusals; i < result.refusals.size(); ++i)
     if (result.refusals[i].reason == MORTISE_REASON_NEEDS_STATIC)
       return "needs static" + (result.refusals[i].detail.empty() ? "" : ": " + result.refusals[i].detail);
@@ -233,7 +237,7 @@ Proposals propose(const MortiseGraph &graph, const std::vector<Target> &targets)
       ask(graph, graph, nodes, targets, t, "", result);
     if (graph.symbol_count == 0)
       continue;
-    const std::string reason = wantsNumbers(result, candidates, refusals, plugin);
+    const std::string reason = wantsNumbers(graph, result, candidates, refusals, plugin);
     if (reason.empty())
       continue;
     // What it refused for other reasons it will refuse again.

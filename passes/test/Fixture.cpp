@@ -59,11 +59,12 @@ uint32_t GraphMaker::literal() {
   zero.struct_size = sizeof zero;
   zero.name = "value";
   zero.kind = MORTISE_ATTRIBUTE_TENSOR;
-  zero.tensor_type = &type;
+  zero.tensor_type = &literalType;
   zero.tensor_data = zeros;
   zero.count = sizeof zeros;
   const uint32_t result = node("mortise.constant", {});
   nodes.back()->attributes.push_back(&zero);
+  retype(result, literalType);
   return result;
 }
 

@@ -20,7 +20,7 @@ public:
   void since(uint32_t opset) { nodes.back()->node.since = opset; }                      // of the last node
   uint32_t input(uint32_t flags = 0) { return value(nullptr, inputs.size(), flags, &inputs); }
   uint32_t node(const char *op, std::initializer_list<uint32_t> operands); // one result of type f32[16]
-  uint32_t literal();
+  uint32_t literal(); // f32[16], whatever symbolic() says
   void output(uint32_t value) { outputs.push_back(values[value].get()); }
   void alias(uint32_t input, uint32_t output);
   const MortiseGraph &view(); // call once all is added
@@ -38,6 +38,7 @@ private:
   const int64_t extents[1] = {16};
   const float zeros[16] = {};
   MortiseType type{sizeof(MortiseType), nullptr, MORTISE_F32, 1, extents, nullptr, nullptr};
+  const MortiseType literalType{sizeof(MortiseType), nullptr, MORTISE_F32, 1, extents, nullptr, nullptr};
   MortiseAttribute zero{};
   const int64_t dynamic[1] = {MORTISE_DYNAMIC};
   const MortiseExprStep program[1] = {{MORTISE_EXPR_SYMBOL, 0, 0}};

@@ -392,6 +392,47 @@ TEST(Place, OnlyWhatIsLeftOverIsSpecialised) {
   EXPECT_EQ(placement.regions[2].specialised, "");
 }
 
+TEST(Place, ALiteralTakenIsNoReasonNotToAskWithNumbers) {
+  GraphMaker maker;
+  maker.symbolic();
+  const uint32_t literal = maker.literal(), x = maker.input();
+  maker.output(maker.node("mortise.add", {x, literal}));
+  FakePlugin plugin("fake", [](const Offer &offer) -> MortiseStatus * {
+    if (offer.graph().symbol_count == 0)
+      return takesAll(10)(offer);
+    offer.add({0}, 0);
+    offer.refuse(1, MORTISE_REASON_NEEDS_STATIC, "");
+    return nullptr;
+  });
+  const Placement placement = place(maker.view(), {plugin.target()});
+  EXPECT_TRUE(placement.uncovered.empty());
+  ASSERT_EQ(placement.regions.size(), 1u);
+  EXPECT_EQ(placement.regions[0].specialised, "needs static");
+}
+
+// A composite beside a node that is taken for all values is not taken apart because of its symbols.
+TEST(Place, CompositesThatNeedNumbersStayWhole) {
+  for (const int32_t reason : {MORTISE_REASON_NEEDS_STATIC, MORTISE_REASON_OP}) {
+    GraphMaker maker;
+    maker.symbolic();
+    chain(maker, 3);
+    FakePlugin plugin("fake", [reason](const Offer &offer) -> MortiseStatus * {
+      const MortiseGraph &graph = offer.graph();
+      if (graph.symbol_count == 0)
+        return takesAll(10)(offer);
+      if (graph.node_count == 3) {
+        offer.add({0}, 10);
+        offer.add({2}, 10);
+      }
+      offer.refuse(graph.node_count == 3 ? 1 : 0, reason, "");
+      return nullptr;
+    });
+    const Placement placement = place(maker.view(), {plugin.target()}, {false, true, false});
+    EXPECT_EQ(placement.uncovered, reason == MORTISE_REASON_OP ? (Nodes{1}) : Nodes{});
+    EXPECT_EQ(placement.regions.size(), reason == MORTISE_REASON_OP ? 0u : 3u);
+  }
+}
+
 TEST(Place, NewerOpsDoNotGoToOlderPlugins) {
   GraphMaker maker;
   chain(maker, 2);

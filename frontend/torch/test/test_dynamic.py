@@ -253,12 +253,18 @@ def test_encoder_decoder(compile_for):
 @pytest.mark.skipif(set(DEVICES) < {"cpu", "reference"}, reason="needs both devices")
 def test_a_symbolic_graph_on_two_devices():
     """What one device refuses goes to another, which runs it per set of numbers, with a limit; the rest stays one program."""
-    weight = torch.randn(3, 1, 3, dtype=torch.float64)  # the cpu plugin has no convolution of f64
 
-    def f(x):
-        b, s = x.shape
-        y = F.conv1d(x.reshape(b, 1, s // 4, 4).sum(3), weight, padding=1)
-        return y.softmax(2) * 2 + x.mean(), y
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.convolution = nn.Conv1d(1, 3, 3, padding=1).double()  # which the cpu plugin does not have in f64
+
+        def forward(self, x):
+            b, s = x.shape
+            y = self.convolution(x.reshape(b, 1, s // 4, 4).sum(3))
+            return y.softmax(2) * 2 + x.mean(), y
+
+    f = Net().eval()
 
     options = {"device": "cpu,reference", "specialize_limit": 2}
     compiled = torch.compile(f, backend="mortise", dynamic=True, options=options)
@@ -271,8 +277,8 @@ def test_a_symbolic_graph_on_two_devices():
             assert part["specialised"].startswith("needs static: the reference runs static shapes")
         else:
             assert part["specialised"] is None
-    assert any("mortise.convolution" in p["ops"] for p in program["placement"] if p["device"] == "reference")
+    assert any("convolution" in op for p in program["placement"] if p["device"] == "reference" for op in p["ops"])
     assert program["values"]["limit"] == 2 and program["values"]["dropped"] >= 1
     assert any(s["divisor"] == 4 for s in program["symbols"])
-    refusal = next(r for r in program["refusals"] if r["op"] == "mortise.convolution" and r["device"] == "cpu")
+    refusal = next(r for r in program["refusals"] if "convolution" in r["op"] and r["device"] == "cpu")
     assert refusal["reason"] and refusal["detail"]
