@@ -10,7 +10,7 @@ def RaiseComposites : Pass<"raise-composites"> {
   let summary = "composite ops that a program spelled out";
   let description = [{
     Models write out norms, activations and masks in small steps; backends have one fast kernel for each. Runs after
-    canonicalize and cse because it recognises subexpressions by identity. What a step computes for other users stays.
+    canonicalize and merge-equal because it recognises subexpressions by identity. What a step computes for other users stays.
 
     Before:
     ```mlir
@@ -26,11 +26,27 @@ def RaiseComposites : Pass<"raise-composites"> {
   }];
 }
 
+def MergeEqual : Pass<"merge-equal"> {
+  let summary = "equal ops become one";
+  let description = [{
+    What MLIR's cse does for functions like ours, in a fifth of its time: one block, no effects, nothing above it to see.
+    Runs before raise-composites, which compares subexpressions by identity, and after it: one mask for all layers.
+
+    Before:
+    ```mlir
+    %0 = "mortise.exp"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+    %1 = "mortise.exp"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+    %2 = "mortise.mul"(%0, %1) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    ```
+    After: `mul` reads `%0` twice.
+  }];
+}
+
 def SinkConstants : Pass<"sink-constants"> {
   let summary = "a copy of each literal for each of its users";
   let description = [{
     Likewise of a broadcast of a literal. A region that takes a user then takes the literal too, and no literal ties two
-    regions together. Runs last because cse would undo it.
+    regions together. Runs last because merge-equal would undo it.
 
     Before:
     ```mlir

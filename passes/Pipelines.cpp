@@ -22,19 +22,20 @@ static std::unique_ptr<mlir::Pass> canonicalizer() {
 
 void buildPipeline(mlir::OpPassManager &manager) {
   manager.addPass(canonicalizer());         // folds shape ops, drops what nobody uses: fewer forms to recognise
-  manager.addPass(mlir::createCSEPass());   // equal subexpressions become one value, which raising compares by identity
+  manager.addPass(createMergeEqual());      // equal subexpressions become one value, which raising compares by identity
   manager.addPass(createRaiseComposites()); // backends have fast kernels for whole norms and activations
   buildCleanup(manager);
 }
 
 void buildCleanup(mlir::OpPassManager &manager) {
   manager.addPass(canonicalizer());       // raising and decomposing leave dead steps and reshapes of reshapes
-  manager.addPass(mlir::createCSEPass()); // one mask for all layers
+  manager.addPass(createMergeEqual());    // one mask for all layers
   manager.addPass(createSinkConstants()); // last: no literal ties two regions together
   manager.addPass(createVerifyStage("the passes"));
 }
 
 void registerPasses() {
+  mlir::registerPass([] { return createMergeEqual(); });
   mlir::registerPass([] { return createRaiseComposites(); });
   mlir::registerPass([] { return createSinkConstants(); });
   mlir::registerPass([] { return createVerifyStage("the frontend"); });

@@ -13,6 +13,7 @@ class Pass;
 
 namespace mortise::passes {
 
+std::unique_ptr<mlir::Pass> createMergeEqual();
 std::unique_ptr<mlir::Pass> createRaiseComposites();
 std::unique_ptr<mlir::Pass> createSinkConstants();
 std::unique_ptr<mlir::Pass> createVerifyStage(llvm::StringRef after);
