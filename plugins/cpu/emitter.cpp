@@ -221,6 +221,9 @@ void Emitter::addGroup(size_t number) {
     step.operands.push_back(read(input));
   for (uint32_t output : group.outputs)
     step.operands.push_back(write(output));
+  for (uint32_t output = 0; output < function.over.size(); ++output)
+    for (uint32_t input : function.over[output])
+      step.over.emplace_back(static_cast<uint32_t>(step.inputCount) + output, input);
   step.call = {function.entry, values(function.tasks), std::max<int64_t>(values(function.grain), 1),
                static_cast<size_t>(values(function.scratchBytes)), plan.groupHasSymbols[number]};
   step.bytes = static_cast<double>(values(function.bytes));

@@ -139,6 +139,10 @@ void Bound::release(CallState *state) const {
   delete state; // more calls in flight than slots
 }
 
+static char *aligned(void *pointer) {
+  return reinterpret_cast<char *>((reinterpret_cast<uintptr_t>(pointer) + 63) / 64 * 64);
+}
+
 Result<void> Program::run(const Bound &bound, const MortiseEnqueueArgs &args) const {
   CallState *state = bound.lease(*this);
   for (size_t i = 0; i < schedule.buffers.size(); ++i) {
@@ -152,6 +156,9 @@ Result<void> Program::run(const Bound &bound, const MortiseEnqueueArgs &args) co
       break;
     case Home::Output:
       state->pointers[i] = args.outputs[buffer.number];
+      break;
+    case Home::Before:
+      state->pointers[i] = aligned(args.outputs[buffer.number]) + buffer.offset;
       break;
     default:
       break;
@@ -194,7 +201,7 @@ Result<std::unique_ptr<Program>> Program::make(const Plan &plan, Values values) 
   for (size_t i = plan.shorter.size(); i-- > 0;)
     if (!stamp(*schedule, *plan.shorter[i]))
       return std::unique_ptr<Program>();
-  planMemory(*schedule);
+  planMemory(*schedule, *plan.region);
   auto program = std::make_unique<Program>();
   program->schedule = std::move(*schedule);
   program->threads = omp_get_max_threads();

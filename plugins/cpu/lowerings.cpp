@@ -7,6 +7,7 @@
 #include "scheduler.h"
 
 #include <algorithm>
+#include <map>
 
 namespace mortise::cpu {
 
@@ -189,6 +190,69 @@ Candidate Estimate::of(const std::vector<uint32_t> &nodes, const std::vector<uin
   return candidate;
 }
 
+static bool isElementwise(const MortiseNode &node) {
+  static constexpr std::string_view ops[] = {
+      "abs",         "neg",     "sign",  "exp",  "expm1", "log",  "log1p", "sqrt",     "rsqrt", "sin",     "cos",
+      "tan",         "asin",    "acos",  "atan", "sinh",  "cosh", "tanh",  "asinh",    "acosh", "atanh",   "erf",
+      "erfc",        "log2",    "log10", "exp2", "floor", "ceil", "round", "logistic", "not",   "relu",    "gelu",
+      "silu",        "add",     "sub",   "mul",  "div",   "rem",  "pow",   "max",      "min",   "convert", "shift_left",
+      "shift_right", "compare", "atan2", "and",  "or",    "xor",  "select"};
+  const std::string_view name = node.op;
+  return name.starts_with("mortise.") && std::find(std::begin(ops), std::end(ops), name.substr(8)) != std::end(ops);
+}
+
+// The one output of a region over its inputs, where all nodes are pointwise and all values of one shape, so that one
+// loop computes them; and of whole vectors, of which that loop computes none twice. An Emitter sees to it that the
+// promise holds whatever becomes of the loop.
+std::vector<MortiseInPlace> inPlacePairs(const MortiseGraph &graph, std::span<const uint32_t> nodes) {
+  constexpr int64_t vector = 16;
+  const auto isInside = [&](const MortiseNode *node) {
+    return node && std::binary_search(nodes.begin(), nodes.end(), node->index);
+  };
+  std::vector<const MortiseValue *> inputs;
+  std::map<const MortiseValue *, uint32_t> uses;
+  for (uint32_t n : nodes) {
+    const MortiseNode &node = *graph.nodes[n];
+    if (isOp(node, "mortise.constant"))
+      continue;
+    if (!isElementwise(node) || node.result_count != 1)
+      return {};
+    for (size_t i = 0; i < node.operand_count; ++i)
+      if (const MortiseValue *operand = node.operands[i];
+          operand && uses[operand]++ == 0 && !isInside(operand->producer))
+        inputs.push_back(operand);
+  }
+  const MortiseValue *output = nullptr;
+  for (uint32_t n : nodes)
+    if (const MortiseValue *result = graph.nodes[n]->results[0]; result->use_count > uses[result]) {
+      if (output || isOp(*graph.nodes[n], "mortise.constant"))
+        return {};
+      output = result;
+    }
+  if (!output)
+    return {};
+  const std::vector<Dim> shape = extents(*output);
+  for (uint32_t n : nodes)
+    if (!isOp(*graph.nodes[n], "mortise.constant") && extents(*graph.nodes[n]->results[0]) != shape)
+      return {};
+  const std::optional<int64_t> count = elementCount(shape).number();
+  if (count && (*count > vector && *count % vector != 0))
+    return {};
+  for (size_t a = 0; a < graph.alias_count; ++a)
+    if (graph.outputs[graph.aliases[a]->output] == output)
+      return {};
+  std::vector<MortiseInPlace> pairs;
+  for (const MortiseValue *input : inputs) {
+    bool isAliased = false;
+    for (size_t a = 0; a < graph.alias_count; ++a)
+      isAliased |= graph.inputs[graph.aliases[a]->input] == input;
+    if (!isAliased && !(input->flags & (MORTISE_VALUE_CONSTANT | MORTISE_VALUE_STATE)) && extents(*input) == shape &&
+        dtypeBits(input->type->dtype) == dtypeBits(output->type->dtype))
+      pairs.push_back({input->index, output->index});
+  }
+  return pairs;
+}
+
 Result<void> propose(Proposal &proposal) {
   const MortiseGraph &graph = proposal.graph();
   std::vector<SymbolRange> symbols;
@@ -209,8 +273,12 @@ Result<void> propose(Proposal &proposal) {
     for (uint32_t node : regions[number])
       inside[node] = number;
   Estimate estimate(graph);
-  for (uint32_t number = 0; number < regions.size(); ++number)
-    proposal.add(estimate.of(regions[number], inside, number));
+  for (uint32_t number = 0; number < regions.size(); ++number) {
+    Candidate candidate = estimate.of(regions[number], inside, number);
+    const std::vector<MortiseInPlace> pairs = inPlacePairs(graph, regions[number]);
+    candidate.inPlace = pairs;
+    proposal.add(candidate);
+  }
   return {};
 }
 

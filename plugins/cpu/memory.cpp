@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The workspace: largest buffers first, each at the lowest offset that is free while it lives.
+// The workspace: largest buffers first, each at the lowest offset that is free while it lives. An output's memory is
+// workspace, too, until the output is written.
+#include "lowerings.h"
 #include "schedule.h"
 
 #include <algorithm>
+#include <cstring>
+#include <numeric>
 
 namespace mortise::cpu {
 
@@ -11,46 +15,230 @@ static void extend(Buffer &buffer, int32_t step) {
   buffer.last = std::max(buffer.last, step);
 }
 
-void planMemory(Schedule &schedule) {
-  constexpr int64_t alignment = 64;
-  std::vector<Buffer> &buffers = schedule.buffers;
-  auto owner = [&](BufferId id) {
+// The steps before the one that first writes output `o` may read input `i`, and that one where it writes over it.
+static bool isKept(const Schedule &schedule, uint32_t i, uint32_t o) {
+  const auto is = [&](const Operand &operand, Home home, uint32_t number) {
+    return operand.buffer != none && schedule.buffers[operand.buffer].home == home &&
+           schedule.buffers[operand.buffer].number == number;
+  };
+  bool written = false;
+  for (const Step &step : schedule.steps) {
+    const bool before = written;
+    for (const Operand &operand : step.operands)
+      written |= is(operand, Home::Output, o);
+    for (uint32_t k = 0; k < step.operands.size() && written; ++k)
+      if (is(step.operands[k], Home::Input, i) &&
+          (before || std::none_of(step.over.begin(), step.over.end(), [&](auto over) {
+             return over.second == k && is(step.operands[over.first], Home::Output, o);
+           })))
+        return false;
+  }
+  return true;
+}
+
+static bool isEmpty(const Schedule &schedule, uint32_t output) {
+  return std::all_of(schedule.buffers.begin(), schedule.buffers.end(), [&](const Buffer &buffer) {
+    return buffer.home != Home::Output || buffer.number != output || buffer.bytes == 0;
+  });
+}
+
+static void copyAtEnd(Schedule &schedule, uint32_t output) {
+  Step step;
+  step.name = "copy to output " + std::to_string(output);
+  step.lowering = "cpu.copy";
+  step.unit = schedule.steps.back().unit;
+  step.operands.resize(2);
+  for (BufferId id = 0; id < schedule.buffers.size(); ++id)
+    if (Buffer &buffer = schedule.buffers[id]; buffer.home == Home::Output && buffer.number == output) {
+      buffer.home = Home::Workspace;
+      if (step.operands[0].buffer == none)
+        step.operands[0].buffer = id;
+      else
+        buffer.sharing = step.operands[0].buffer;
+    }
+  Buffer target = schedule.buffers[step.operands[0].buffer];
+  target.home = Home::Output;
+  schedule.buffers.push_back(target);
+  step.operands[1] = {static_cast<BufferId>(schedule.buffers.size() - 1), 0, true};
+  step.bytes = 2.0 * static_cast<double>(target.bytes);
+  step.native = [bytes = target.bytes](void *const *operands) { std::memcpy(operands[1], operands[0], bytes); };
+  schedule.steps.push_back(std::move(step));
+}
+
+static std::vector<MortiseInPlace> promisedPairs(const MortiseGraph &region) {
+  std::vector<uint32_t> nodes(region.node_count);
+  std::iota(nodes.begin(), nodes.end(), 0);
+  return inPlacePairs(region, nodes);
+}
+
+// Where the host may pass one pointer for an input and an output, and a step still reads the input once the output is
+// written, the output is made in the workspace and copied at the end.
+static void keepPromises(Schedule &schedule, const MortiseGraph &region) {
+  const auto position = [](const MortiseValue *const *list, size_t count, uint32_t value) {
+    return static_cast<uint32_t>(
+        std::find_if(list, list + count, [&](const MortiseValue *each) { return each->index == value; }) - list);
+  };
+  for (MortiseInPlace pair : promisedPairs(region)) {
+    const uint32_t input = position(region.inputs, region.input_count, pair.input),
+                   output = position(region.outputs, region.output_count, pair.output);
+    if (!isKept(schedule, input, output) && !isEmpty(schedule, output))
+      copyAtEnd(schedule, output);
+  }
+}
+
+// ---- Where everything lies
+
+namespace {
+
+constexpr int64_t alignment = 64;
+constexpr int64_t leastOutput = 64 << 10; // of an output whose memory is worth using before it is written
+
+int64_t rounded(size_t bytes) { return (static_cast<int64_t>(bytes) + alignment - 1) / alignment * alignment; }
+
+// A piece of memory that buffers share over time.
+struct Space {
+  uint32_t output = none; // the region's, until its value is written; none: the workspace
+  int64_t capacity = INT64_MAX;
+  int32_t until = INT32_MAX;    // the step that writes the output
+  std::vector<BufferId> placed; // by offset
+  int64_t end = 0;
+};
+
+class Planner {
+public:
+  Planner(Schedule &schedule, const MortiseGraph &region)
+      : schedule(schedule), region(region), buffers(schedule.buffers) {}
+  void plan();
+
+private:
+  BufferId owner(BufferId id) const {
     while (buffers[id].sharing != none)
       id = buffers[id].sharing;
     return id;
-  };
+  }
+  void findLifetimes();
+  void writeOver(int32_t number, uint32_t output, uint32_t input);
+  void findOutputs();
+  int64_t lowest(const Space &space, const Buffer &buffer) const;
+  void put(Space &space, BufferId id, int64_t at);
+  void place(BufferId id);
+
+  Schedule &schedule;
+  const MortiseGraph &region;
+  std::vector<Buffer> &buffers;
+  Space workspace;
+  std::vector<Space> outputs;
+};
+
+} // namespace
+
+void Planner::findLifetimes() {
   for (size_t i = 0; i < schedule.steps.size(); ++i)
     for (const Operand &operand : schedule.steps[i].operands)
       if (operand.buffer != none)
         extend(buffers[owner(operand.buffer)], static_cast<int32_t>(i));
+  for (size_t i = 0; i < schedule.steps.size(); ++i)
+    for (auto [output, input] : schedule.steps[i].over)
+      writeOver(static_cast<int32_t>(i), output, input);
+}
 
+// Puts the output of a pointwise step over an input that dies there.
+void Planner::writeOver(int32_t number, uint32_t output, uint32_t input) {
+  const std::vector<Operand> &operands = schedule.steps[static_cast<size_t>(number)].operands;
+  const BufferId from = owner(operands[input].buffer), to = owner(operands[output].buffer);
+  Buffer &old = buffers[from], &made = buffers[to];
+  if (from == to || old.home != Home::Workspace || made.home != Home::Workspace || old.last != number ||
+      made.first != number || made.last == number || old.bytes != made.bytes || operands[input].offset ||
+      operands[output].offset)
+    return;
+  for (uint32_t i = 0; i < operands.size(); ++i)
+    if (i != input && i != output && operands[i].buffer != none)
+      if (const BufferId other = owner(operands[i].buffer); other == from || other == to)
+        return;
+  made.sharing = from;
+  old.last = made.last;
+}
+
+// Those whose memory is nobody else's until they are written: no alias, and no pair for which the host may pass one
+// pointer.
+void Planner::findOutputs() {
+  std::vector<bool> free(region.output_count, true);
+  for (size_t a = 0; a < region.alias_count; ++a)
+    free[region.aliases[a]->output] = false;
+  if (!promisedPairs(region).empty())
+    return;
+  std::vector<Space> found(region.output_count);
+  for (BufferId id = 0; id < buffers.size(); ++id)
+    if (const Buffer &buffer = buffers[id]; buffer.home == Home::Output && buffer.first >= 0 && free[buffer.number]) {
+      Space &space = found[buffer.number];
+      space.output = buffer.number;
+      space.until = std::min(space.until, buffer.first);
+      space.capacity = std::min(space.capacity, static_cast<int64_t>(buffer.bytes) / alignment * alignment - alignment);
+    }
+  for (Space &space : found)
+    if (space.output != none && space.capacity >= leastOutput)
+      outputs.push_back(std::move(space));
+}
+
+// The lowest offset that is free while the buffer lives.
+int64_t Planner::lowest(const Space &space, const Buffer &buffer) const {
+  const int64_t size = rounded(buffer.bytes);
+  int64_t at = 0;
+  for (BufferId other : space.placed) {
+    const Buffer &taken = buffers[other];
+    if (taken.last < buffer.first || buffer.last < taken.first)
+      continue;
+    if (at + size <= taken.offset)
+      break;
+    at = std::max(at, taken.offset + rounded(taken.bytes));
+  }
+  return at;
+}
+
+void Planner::put(Space &space, BufferId id, int64_t at) {
+  Buffer &buffer = buffers[id];
+  buffer.offset = at;
+  if (space.output != none) {
+    buffer.home = Home::Before;
+    buffer.number = space.output;
+  }
+  space.end = std::max(space.end, at + rounded(buffer.bytes));
+  space.placed.insert(std::upper_bound(space.placed.begin(), space.placed.end(), id,
+                                       [&](BufferId x, BufferId y) { return buffers[x].offset < buffers[y].offset; }),
+                      id);
+}
+
+// In the workspace where it need not grow, else before an output, else where the workspace ends.
+void Planner::place(BufferId id) {
+  const Buffer &buffer = buffers[id];
+  const int64_t at = lowest(workspace, buffer);
+  if (at + rounded(buffer.bytes) > workspace.end)
+    for (Space &space : outputs)
+      if (buffer.last < space.until)
+        if (const int64_t there = lowest(space, buffer); there + rounded(buffer.bytes) <= space.capacity)
+          return put(space, id, there);
+  put(workspace, id, at);
+}
+
+// Largest first; but first of all those that live too long to lie before an output.
+void Planner::plan() {
+  findLifetimes();
+  findOutputs();
+  int32_t until = 0;
+  for (const Space &space : outputs)
+    until = std::max(until, space.until);
   std::vector<BufferId> order;
   for (BufferId id = 0; id < buffers.size(); ++id)
     if (buffers[id].home == Home::Workspace && buffers[id].sharing == none && buffers[id].first >= 0)
       order.push_back(id);
   std::sort(order.begin(), order.end(), [&](BufferId x, BufferId y) {
+    const bool late = buffers[x].last >= until;
+    if (late != (buffers[y].last >= until))
+      return late;
     return buffers[x].bytes != buffers[y].bytes ? buffers[x].bytes > buffers[y].bytes : x < y;
   });
-
-  std::vector<BufferId> placed; // by offset
-  int64_t end = 0;
-  for (BufferId id : order) {
-    Buffer &buffer = buffers[id];
-    int64_t size = (static_cast<int64_t>(buffer.bytes) + alignment - 1) / alignment * alignment, at = 0;
-    for (BufferId other : placed) {
-      const Buffer &taken = buffers[other];
-      if (taken.last < buffer.first || buffer.last < taken.first)
-        continue;
-      if (at + size <= taken.offset)
-        break;
-      at = std::max(at, taken.offset + (static_cast<int64_t>(taken.bytes) + alignment - 1) / alignment * alignment);
-    }
-    buffer.offset = at;
-    end = std::max(end, at + size);
-    placed.insert(std::upper_bound(placed.begin(), placed.end(), id,
-                                   [&](BufferId x, BufferId y) { return buffers[x].offset < buffers[y].offset; }),
-                  id);
-  }
+  for (BufferId id : order)
+    place(id);
   for (BufferId id = 0; id < buffers.size(); ++id)
     if (BufferId shared = owner(id); shared != id) {
       const Buffer &target = buffers[shared];
@@ -58,7 +246,12 @@ void planMemory(Schedule &schedule) {
       buffers[id].number = target.number;
       buffers[id].offset = target.offset;
     }
-  schedule.workspaceBytes = static_cast<size_t>(end);
+  schedule.workspaceBytes = static_cast<size_t>(workspace.end);
+}
+
+void planMemory(Schedule &schedule, const MortiseGraph &region) {
+  keepPromises(schedule, region);
+  Planner(schedule, region).plan();
 }
 
 } // namespace mortise::cpu

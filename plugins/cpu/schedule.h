@@ -17,6 +17,7 @@ enum class Home : uint8_t {
   Workspace, // in the call's workspace, at `offset`
   Input,     // the caller's region input `number`
   Output,    // the caller's region output `number`
+  Before,    // in the memory of region output `number` before that is written, at `offset` of its first aligned byte
   Bound,     // constant input `number`, read in place
   Kept,      // made while constants are bound and kept with them
   Literal,   // in the kernel
@@ -63,6 +64,8 @@ struct Step {
 
   GeneratedCall call; // set for a generated function
   size_t inputCount = 0;
+  std::vector<std::pair<uint32_t, uint32_t>>
+      over; // operands: an output, and an input whose memory it may be written to
 
   std::function<void(void *const *operands)> native; // set for a loop of our own
   std::string
@@ -93,8 +96,9 @@ dnnl::engine &engine();
 // f32 for MORTISE_F32 and so on; undef where the library has no such type.
 dnnl::memory::data_type libraryType(int32_t dtype);
 
-// Gives every workspace buffer an offset, so that buffers alive at the same time do not overlap.
-void planMemory(Schedule &schedule);
+// Gives every workspace buffer a place, so that buffers alive at the same time do not overlap. `region`: the
+// schedule's, whole. May append copies of outputs.
+void planMemory(Schedule &schedule, const MortiseGraph &region);
 
 // Loops of our own, for what the library lacks (f64, integers, empty sums). kernels/loops.cpp
 struct ProductLoop {

@@ -124,6 +124,7 @@ bool Stamper::pair(BufferId a, BufferId b) {
       return false;
     break;
   case Home::Workspace:
+  case Home::Before: // not before memory is planned
   case Home::Kept:
     break;
   }

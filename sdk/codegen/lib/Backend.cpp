@@ -110,6 +110,7 @@ Result<Object> Backend::compile(Plan &plan, const std::string &symbol) {
   EmittedKernel kernel = Emitter(plan, *module, builder, impl->vectorBits).emit(symbol);
   object.tasks = kernel.tasks;
   object.grain = kernel.grain;
+  object.over = std::move(kernel.over);
   if (dump("mlir"))
     module->dump();
 #ifndef NDEBUG

@@ -95,6 +95,7 @@ Result<Function> Compiler::Impl::compile(std::unique_ptr<Backend> &backend, Dag 
   function.entry = reinterpret_cast<Function::Entry>(*entry);
   function.tasks = object->tasks;
   function.grain = object->grain;
+  function.over = std::move(object->over);
   measure(**plan, function);
   std::lock_guard lock(mutex);
   ++statistics.functions;

@@ -12,6 +12,7 @@ namespace mortise::codegen {
 
 struct EmittedKernel {
   Dim tasks = 1, grain = 1;
+  std::vector<std::vector<uint32_t>> over; // Function::over
 };
 
 class Emitter {
@@ -43,7 +44,8 @@ private:
   size_t scopeOf(ExprId expr, TupleId at, GuardId guard);
   Value choose(ExprId expr, TupleId at, GuardId guard);
   Value constantValue(const Expr &expr, TupleId at, GuardId guard);
-  Value load(Value base, int32_t dtype, IndexId address, GuardId guard, bool invariant);
+  Value load(Value base, int32_t dtype, IndexId address, GuardId guard, bool invariant,
+             llvm::SmallVectorImpl<mlir::LLVM::LoadOp> *made = nullptr);
   void store(Value value, Value base, int32_t dtype, IndexId address, Value mask);
   Value scalarIndex(IndexId index, GuardId guard = 0);
   Value scalarAtom(AtomId atom, GuardId guard);
@@ -98,6 +100,7 @@ private:
   Value neutral(const Expr &expr, mlir::Type type);
   Dim laneExtent() const { return plan.loops.empty() ? Dim(1) : plan.loops.back().extent; }
   uint64_t shareOut(EmittedKernel &kernel);
+  std::vector<std::vector<uint32_t>> writableInputs();
   void setCounter(const Loop &loop, Value counter);
   void enterLanes(Value start);
 
@@ -111,6 +114,15 @@ private:
   static constexpr int64_t manyVectors = 8;
   uint64_t laneMask = 0;
   std::map<uint32_t, Value> counters; // by loop number
+  struct Read {
+    uint32_t slot;
+    int32_t dtype;
+    IndexId address;
+    GuardId guard;
+    llvm::SmallVector<mlir::LLVM::LoadOp, 1> loads; // without masks: those may say that nobody writes there
+  };
+  std::vector<Read> reads;         // all there are of inputs
+  bool lastVectorOverlaps = false; // and computes again what its neighbour has stored
   std::vector<Value> inputs, outputs;
   Value scratch, symbols;
   Value blockStart; // of the one loop that runs by blocks

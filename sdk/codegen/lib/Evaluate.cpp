@@ -82,9 +82,12 @@ Value Emitter::compute(ExprId id, TupleId at, GuardId guard) {
     }
     return load(place, dtype, position, 0, false);
   }
-  if (expr.op == Op::Input)
-    return load(inputs[expr.slot], expr.dtype, plan.space.dot(plan.space.tuple(at), expr.strides, expr.offset), guard,
-                !plan.isPut());
+  if (expr.op == Op::Input) {
+    Read read{expr.slot, expr.dtype, plan.space.dot(plan.space.tuple(at), expr.strides, expr.offset), guard, {}};
+    Value loaded = load(inputs[expr.slot], expr.dtype, read.address, guard, !plan.isPut(), &read.loads);
+    reads.push_back(std::move(read));
+    return loaded;
+  }
   if (expr.op == Op::Constant)
     return constantValue(expr, at, guard);
   if (expr.op == Op::Extent)
@@ -196,11 +199,15 @@ Value Emitter::pointer(Value base, Type element, Value index) {
   return LLVM::GEPOp::create(b, c.loc, type, element, base, ValueRange{index});
 }
 
-Value Emitter::load(Value base, int32_t dtype, IndexId address, GuardId guard, bool invariant) {
+Value Emitter::load(Value base, int32_t dtype, IndexId address, GuardId guard, bool invariant,
+                    SmallVectorImpl<LLVM::LoadOp> *made) {
   Type element = c.memoryType(dtype);
   unsigned alignment = dtypeBits(dtype) / 8;
   auto plain = [&](Type type, Value place) {
-    return LLVM::LoadOp::create(b, c.loc, type, place, alignment, false, false, invariant);
+    auto op = LLVM::LoadOp::create(b, c.loc, type, place, alignment, false, false, invariant);
+    if (made)
+      made->push_back(op);
+    return op;
   };
   if (!varies(plan.space.loops(address))) {
     Value index = scalarIndex(address, guard);

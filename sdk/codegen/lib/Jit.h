@@ -16,6 +16,7 @@ namespace mortise::codegen {
 struct Object {
   std::unique_ptr<llvm::MemoryBuffer> code;
   Dim tasks = 1, grain = 1;
+  std::vector<std::vector<uint32_t>> over;
   double mlirSeconds = 0, llvmSeconds = 0;
 };
 

@@ -110,7 +110,42 @@ EmittedKernel Emitter::emit(StringRef name) {
     run();
   }
   LLVM::ReturnOp::create(b, c.loc, ValueRange());
+  kernel.over = writableInputs();
   return kernel;
+}
+
+// Of pointwise kernels, where each step of the loops has its own elements. Loads from such inputs are then no longer
+// marked as of memory that nobody writes.
+std::vector<std::vector<uint32_t>> Emitter::writableInputs() {
+  std::vector<std::vector<uint32_t>> over(plan.roots.size());
+  if (plan.isPut() || plan.scan || plan.passes != 1 || !plan.reductions.empty() || !plan.cache.empty() ||
+      lastVectorOverlaps)
+    return over;
+  auto isOwn = [&](const Root &root) {
+    const uint64_t loops = plan.space.loops(root.address);
+    return !root.row && count(plan.dag.exprs[root.expr].dims) == count(plan.dims) &&
+           llvm::all_of(plan.loops, [&](const Loop &loop) {
+             return !loop.reduced && (loop.extent == 0 || loop.extent == 1 || loops & loop.members);
+           });
+  };
+  for (size_t i = 0; i < plan.roots.size(); ++i) {
+    const Root &root = plan.roots[i];
+    std::map<uint32_t, bool> fits;
+    for (const Read &read : reads) {
+      const bool same = read.address == root.address && read.guard == 0 &&
+                        dtypeBits(read.dtype) == dtypeBits(plan.dag.exprs[root.expr].dtype);
+      auto [entry, fresh] = fits.try_emplace(read.slot, same);
+      entry->second &= same;
+    }
+    for (auto [slot, same] : fits)
+      if (same && isOwn(root))
+        over[i].push_back(slot);
+  }
+  for (Read &read : reads)
+    if (llvm::any_of(over, [&](const auto &slots) { return llvm::is_contained(slots, read.slot); }))
+      for (LLVM::LoadOp load : read.loads)
+        load.setInvariant(false);
+  return over;
 }
 
 Emitter::Carried Emitter::loop(Value low, Value high, int64_t step, ValueRange inits, uint64_t members,
@@ -214,6 +249,7 @@ void Emitter::enterLanes(Value start) {
       tailMask = c.compareI(I::slt, c.steps(b.getI32Type(), 1), left);
     } else {
       Value clamped = c.two<arith::MinSIOp>(start, c.i64(extent - lanes));
+      lastVectorOverlaps = true;
       if (plan.laneReduced) {
         Value seen = c.resizeInt(c.subI(start, clamped), b.getI32Type(), true);
         freshMask = c.compareI(I::sge, c.steps(b.getI32Type(), 1), seen);
@@ -328,9 +364,12 @@ void Emitter::storePass(int number) {
   auto body = [&](Carried &carried) {
     for (size_t i = 0; i < plan.runs.size(); ++i)
       running[plan.runs[i]] = carried[i];
+    SmallVector<std::pair<size_t, Value>> values; // all reads before the first write: Function::over
     for (size_t i = 0; i < plan.roots.size(); ++i)
       if (const Root &root = plan.roots[i]; !root.row && root.pass == number)
-        store(value(root.expr, root.at, 0), outputs[i], plan.dag.exprs[root.expr].dtype, root.address, Value());
+        values.emplace_back(i, value(root.expr, root.at, 0));
+    for (auto [i, computed] : values)
+      store(computed, outputs[i], plan.dag.exprs[plan.roots[i].expr].dtype, plan.roots[i].address, Value());
     for (size_t i = 0; i < plan.runs.size(); ++i) {
       value(plan.runs[i].first, plan.runs[i].second, 0);
       carried[i] = running[plan.runs[i]];

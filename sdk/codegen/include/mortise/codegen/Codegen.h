@@ -83,7 +83,7 @@ Support supports(const MortiseNode &node);
 
 // entry(inputs, outputs, scratch, symbols, begin, end) computes tasks [begin, end) of `tasks` (0 when there is nothing
 // to compute). Tasks are independent. Pointers need the alignment of the element only, scratch 64 bytes. Constants of
-// the graph (mortise.constant) are part of the code. Outputs overlap nothing, except as Group::inPlace says.
+// the graph (mortise.constant) are part of the code. Outputs overlap nothing, except as Group::inPlace and `over` say.
 // One function serves all values of the graph's symbols: `symbols` points to them (NULL where the graph has none), and
 // the numbers below are extents over them, to be evaluated per set of values.
 struct Function {
@@ -94,6 +94,9 @@ struct Function {
   Dim grain = 1;        // tasks worth one hand-over to a thread
   Dim scratchBytes = 0; // per thread, 64-byte aligned
   Dim bytes, flops;     // of one run over all tasks
+  // Per output: the inputs (positions in Group::inputs) in whose memory it may be written, one output in each. All
+  // reads of an element are then at the place where the output's stands, in the same task and before it is written.
+  std::vector<std::vector<uint32_t>> over;
 };
 
 // Owns the machine code. Functions live as long as the compiler. Thread safe.

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Memory of the cpu plugin: pairs that it promises to run in place, steps that write over what they read, and outputs
+// that are workspace until they are written.
+#include "network.h"
+
+#include <mortise/ir/Builder.h>
+#include <mortise/reference/Interpreter.h>
+#include <mortise/runtime/Call.h>
+
+#include <gtest/gtest.h>
+
+namespace mortise::test {
+namespace {
+
+// The pairs of the plugin's only candidate for the graph.
+std::vector<MortiseInPlace> promised(const MortiseGraph &graph) {
+  std::vector<MortiseInPlace> pairs;
+  MortiseProposeArgs args{};
+  args.struct_size = sizeof args;
+  args.device = cpuDevice()->info.device;
+  args.graph = &graph;
+  args.sink = &pairs;
+  args.add = [](void *sink, const MortiseCandidate *candidate) {
+    static_cast<std::vector<MortiseInPlace> *>(sink)->assign(candidate->in_place,
+                                                             candidate->in_place + candidate->in_place_count);
+  };
+  args.refuse = [](void *, uint32_t node, int32_t, const char *detail) {
+    ADD_FAILURE() << "node " << node << " refused: " << detail;
+  };
+  if (Result<void> done = runtime::call("propose", cpuDevice()->plugin->table->propose, args); !done)
+    ADD_FAILURE() << done.error().message;
+  return pairs;
+}
+
+size_t inputOf(const MortiseGraph &graph, uint32_t value) {
+  return static_cast<size_t>(
+      std::find_if(graph.inputs, graph.inputs + graph.input_count, [&](auto *input) { return input->index == value; }) -
+      graph.inputs);
+}
+
+// For each pair runs the region with one pointer for both, against the interpreter. `symbols`: of `general`, where the
+// numbers of `graph` stand for them.
+void checkPairs(const std::shared_ptr<const Graph> &graph, Compiled &compiled,
+                const std::vector<MortiseInPlace> &pairs) {
+  const MortiseGraph &view = graph->view();
+  ASSERT_EQ(view.output_count, 1u);
+  for (const MortiseInPlace pair : pairs) {
+    const size_t over = inputOf(view, pair.input);
+    SCOPED_TRACE("over input " + std::to_string(over));
+    std::vector<std::vector<std::byte>> inputs(view.input_count);
+    std::vector<const void *> pointers;
+    for (size_t i = 0; i < view.input_count; ++i) {
+      inputs[i].resize(byteSize(*view.inputs[i]->type));
+      randomFill(*view.inputs[i], i, inputs[i]);
+      pointers.push_back(inputs[i].data());
+    }
+    std::vector<std::byte> expected(byteSize(*view.outputs[0]->type));
+    void *want[] = {expected.data()}, *out[] = {inputs[over].data()};
+    ASSERT_TRUE(reference::interpret(view, pointers, want));
+    Result<void> run = compiled.run(pointers, out);
+    ASSERT_TRUE(run) << run.error().message;
+    const auto *found = reinterpret_cast<const float *>(inputs[over].data());
+    const auto *wanted = reinterpret_cast<const float *>(expected.data());
+    ASSERT_EQ(view.outputs[0]->type->dtype, MORTISE_F32);
+    for (size_t i = 0; i < expected.size() / sizeof(float); ++i)
+      ASSERT_NEAR(found[i], wanted[i], 2e-5 * std::max(1.0f, std::abs(wanted[i]))) << "element " << i;
+  }
+}
+
+void pointwise(Network &net, const std::vector<int64_t> &dims) {
+  const ValueId x = net.input(MORTISE_F32, dims), y = net.input(MORTISE_F32, dims);
+  const ValueId z = net.op("mul", {net.op("exp", {x}), y});
+  net.output(net.op("sub", {net.op("add", {z, x}), net.op("tanh", {net.op("neg", {y})})}));
+}
+
+TEST(InPlace, PromisedPairsHold) {
+  for (const std::vector<int64_t> &dims : std::vector<std::vector<int64_t>>{
+           {5}, {16}, {3, 4}, {64}, {7, 48}, {2, 3, 1040}, {333, 1024}, {1 << 20}, {0, 16}, {}}) {
+    Network net;
+    pointwise(net, dims);
+    const std::shared_ptr<const Graph> graph = net.finish();
+    SCOPED_TRACE(typeString(*graph->view().outputs[0]->type));
+    const std::vector<MortiseInPlace> pairs = promised(graph->view());
+    EXPECT_EQ(pairs.size(), 2u);
+    auto compiled = Compiled::make(graph);
+    ASSERT_TRUE(compiled) << compiled.error().message;
+    EXPECT_FALSE((*compiled)->hasStep("copy to output")) << (*compiled)->text();
+    checkPairs(graph, **compiled, pairs);
+  }
+}
+
+TEST(InPlace, ForAllValuesOfSymbols) {
+  const auto build = [](Network &net, int64_t batch, int64_t tokens) { pointwise(net, {batch, tokens, 3}); };
+  auto compiled = compileForShapes(build);
+  ASSERT_TRUE(compiled) << compiled.error().message;
+  const std::vector<MortiseInPlace> pairs = promised((*compiled)->graph->view());
+  EXPECT_EQ(pairs.size(), 2u);
+  for (const auto &[batch, tokens] : Shapes{{2, 2}, {2, 5}, {3, 16}, {7, 33}, {5, 512}, {401, 97}}) {
+    SCOPED_TRACE(std::to_string(batch) + ", " + std::to_string(tokens));
+    Network net;
+    build(net, batch, tokens);
+    ASSERT_TRUE((*compiled)->prepare({batch, tokens}));
+    checkPairs(net.finish(), **compiled, pairs);
+  }
+}
+
+TEST(InPlace, NoPromiseWhereItWouldNotHold) {
+  const auto pairsOf = [](const std::function<void(Network &)> &build) {
+    Network net;
+    build(net);
+    return promised(net.finish()->view()).size();
+  };
+  const std::vector<int64_t> dims{4, 64};
+  EXPECT_EQ(pairsOf([&](Network &net) { pointwise(net, dims); }), 2u);
+  EXPECT_EQ(pairsOf([&](Network &net) { pointwise(net, {1000}); }), 0u) << "the last vector overlaps its neighbour";
+  EXPECT_EQ(pairsOf([&](Network &net) {
+              net.output(net.op("neg", {net.op("reverse", {net.input(MORTISE_F32, dims)}, {ints("axes", {0})})}));
+            }),
+            0u)
+      << "elements come from elsewhere";
+  EXPECT_EQ(pairsOf([&](Network &net) {
+              net.output(
+                  net.op("add", {net.input(MORTISE_F32, dims), net.input(MORTISE_F32, dims, MORTISE_VALUE_CONSTANT)}));
+            }),
+            1u);
+  EXPECT_EQ(pairsOf([&](Network &net) {
+              const ValueId state = net.input(MORTISE_F32, dims, MORTISE_VALUE_STATE);
+              net.output(net.op("neg", {state}), 0);
+            }),
+            0u)
+      << "aliased already";
+  EXPECT_EQ(pairsOf([&](Network &net) {
+              const ValueId x = net.input(MORTISE_F32, dims);
+              net.output(net.op("neg", {x}));
+              net.output(net.op("abs", {x}));
+            }),
+            0u)
+      << "the other output would read it";
+}
+
+// What one step writes over what it reads.
+TEST(Workspace, PointwiseStepsWriteOverWhatDies) {
+  for (const bool livesOn : {false, true}) {
+    Network net; // sin is no epilogue of the library's
+    const ValueId x = net.input(MORTISE_F32, {64, 1024}), y = net.linear(x, net.weight({1024, 1024})),
+                  z = net.linear(net.op("sin", {y}), net.weight({16, 1024}));
+    net.output(livesOn ? net.op("add", {z, net.linear(y, net.weight({16, 1024}))}) : z);
+    auto compiled = check(net);
+    ASSERT_TRUE(compiled);
+    const size_t block = 64 * 1024 * sizeof(float);
+    if (livesOn)
+      EXPECT_GE(compiled->workspaceBytes(), 2 * block) << compiled->text();
+    else
+      EXPECT_LT(compiled->workspaceBytes(), block + block / 2) << compiled->text();
+  }
+}
+
+TEST(Workspace, OutputsAreWorkspaceUntilTheyAreWritten) {
+  Network net;
+  ValueId x = net.input(MORTISE_F32, {16, 256});
+  for (int i = 0; i < 4; ++i) // of small numbers, so that no error grows on the way
+    x = net.op("sin", {net.op("mul", {net.linear(x, net.weight({256, 256})), net.splat(1.0 / 64, {16, 256})})});
+  net.output(net.linear(x, net.weight({4096, 256})));
+  auto compiled = check(net);
+  ASSERT_TRUE(compiled);
+  // What the last product reads, and what it needs itself.
+  EXPECT_LT(compiled->workspaceBytes(), 2 * 16 * 256 * sizeof(float)) << compiled->text();
+}
+
+TEST(Workspace, NotAnOutputThatOverwritesAState) {
+  Network net; // the state is read to the end
+  const ValueId state = net.input(MORTISE_F32, {16, 4096}, MORTISE_VALUE_STATE);
+  ValueId x = net.input(MORTISE_F32, {16, 256});
+  for (int i = 0; i < 3; ++i)
+    x = net.op("sin", {net.linear(x, net.weight({256, 256}))});
+  net.output(net.op("add", {net.linear(x, net.weight({4096, 256})), state}), 0);
+  net.output(net.op("neg", {state}));
+  ASSERT_TRUE(check(net));
+}
+
+TEST(Workspace, ForAllValuesOfSymbols) {
+  const auto build = [](Network &net, int64_t batch, int64_t tokens) {
+    ValueId x = net.input(MORTISE_F32, {batch, tokens, 32});
+    for (int i = 0; i < 3; ++i)
+      x = net.op("sin", {net.linear(x, net.weight({32, 32}))});
+    net.output(net.linear(x, net.weight({300, 32})));
+  };
+  auto compiled = checkShapes(build, {{2, 2}, {2, 64}, {3, 40}, {2, 65}, {5, 129}});
+  ASSERT_TRUE(compiled);
+  EXPECT_LT(compiled->workspaceBytes(), 3 * 64 * 64 * 32 * sizeof(float) / 2) << "one value's, for typical extents";
+}
+
+} // namespace
+} // namespace mortise::test
