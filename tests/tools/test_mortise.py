@@ -120,6 +120,42 @@ def test_check(graph):
     assert "65" in mortise("check", graph, "--plugins", CPU, "--symbols", "n=65", status=2)
 
 
+@pytest.mark.parametrize("text", [
+    "func.func @f() attributes {a = " + "[" * 100000 + "]" * 100000 + "} { return }",
+    "func.func @f(%x: " + "tuple<" * 100000 + "i32" + ">" * 100000 + ") { return }",
+    'module attributes {a = "' + "[" * 5000 + '"} // ' + "{" * 5000 + "\\n" + "{" * 100000,
+])
+def test_text_without_end(tmp_path, text):
+    path = tmp_path / "deep.mlir"
+    path.write_text(text)
+    assert "nested at most 1100 deep" in mortise("convert", path, "-", status=2)
+
+
+@pytest.mark.parametrize("symbols, expected", [
+    ("n=40000000000", "takes more than this machine's"),
+    ("n=9223372036854775807", "too large: f32[9223372036854775807, 8]"),
+    ("n=99999999999999999999", "expected a number of 64 bits in 'n=99999999999999999999'"),
+    ("n=-1", "expected 'n' to be at least 2, found -1"), ("n=", "expected a number of 64 bits"),
+    ("n=3.5", "expected a number of 64 bits"), ("m=3", "with a symbol of the graph"), ("n", "expected NAME=NUMBER"),
+])
+def test_numbers_that_no_run_can_have(tmp_path, symbols, expected):
+    path = tmp_path / "wide.mlir"
+    path.write_text(GRAPH.replace("[2, 64]", "[2, *]"))
+    assert expected in mortise("check", path, "--device", "reference", "--symbols", symbols, status=2)
+
+
+@pytest.mark.parametrize("range, expected", [
+    ("[9223372036854775806, *] step 5", "expected 'n' to be a multiple of 5"),
+    ("[3, 4] step 5", "expected 'n' to be a multiple of 5"), ("[5, 2]", "0 <= minimum <= maximum"),
+    ("[0, 9] step 0", "a step of 1 or more"), ("[0, 9] step -2", "a step of 1 or more"),
+    ("[99999999999999999999, *]", "integer value too large"),
+])
+def test_ranges_without_a_number(tmp_path, range, expected):
+    path = tmp_path / "empty.mlir"
+    path.write_text(GRAPH.replace("[2, 64]", range))
+    assert expected in mortise("check", path, "--device", "reference", status=2)
+
+
 def test_draw(graph, tmp_path):
     page = tmp_path / "chain.html"
     mortise("draw", graph, "-o", page, "--plugins", CPU)

@@ -5,7 +5,10 @@
 
 #include <mortise/reference/Formats.h>
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <charconv>
 #include <fstream>
 #include <iostream>
 #include <random>
@@ -67,8 +70,9 @@ Result<std::shared_ptr<const Graph>> withNumbers(std::shared_ptr<const Graph> gr
   std::vector<int64_t> values;
   for (size_t i = 0; i < view.symbol_count; ++i) {
     const MortiseSymbol &symbol = *view.symbols[i];
-    const int64_t step = symbol.divisor, least = (symbol.min + step - 1) / step * step;
-    values.push_back(std::clamp<int64_t>((4 + static_cast<int64_t>(i)) / step * step, least, symbol.max));
+    const int64_t step = symbol.divisor;
+    const int64_t least = symbol.min > INT64_MAX - step ? symbol.min : (symbol.min + step - 1) / step * step;
+    values.push_back(std::min(std::max((4 + static_cast<int64_t>(i)) / step * step, least), symbol.max));
   }
   std::istringstream list(assignments);
   for (std::string part; std::getline(list, part, ',');) {
@@ -78,12 +82,27 @@ Result<std::shared_ptr<const Graph>> withNumbers(std::shared_ptr<const Graph> gr
       ++number;
     if (equals == std::string::npos || number == view.symbol_count)
       return invalid("symbols: expected NAME=NUMBER with a symbol of the graph, found '" + part + "'");
-    char *end = nullptr;
-    values[number] = std::strtoll(part.c_str() + equals + 1, &end, 10);
-    if (*end != 0 || end == part.c_str() + equals + 1)
-      return invalid("symbols: expected a number in '" + part + "'");
+    const char *end = part.data() + part.size();
+    if (const auto read = std::from_chars(part.data() + equals + 1, end, values[number]);
+        read.ec != std::errc() || read.ptr != end)
+      return invalid("symbols: expected a number of 64 bits in '" + part + "'");
   }
   return view.symbol_count == 0 ? Result<std::shared_ptr<const Graph>>(graph) : specialise(view, values);
+}
+
+Result<void> fitsMemory(const MortiseGraph &graph) {
+  const uint64_t room = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  uint64_t all = 0;
+  for (size_t i = 0; i < graph.value_count; ++i) {
+    const uint64_t bytes = byteSize(*graph.values[i]->type);
+    if (bytes > room - all)
+      return Error{MORTISE_OUT_OF_MEMORY, "running it takes more than this machine's " + std::to_string(room >> 20) +
+                                              " MB of memory: value " + std::to_string(i) + " is " +
+                                              typeString(*graph.values[i]->type) +
+                                              "; choose smaller numbers with --symbols, or reduce it elsewhere"};
+    all += bytes;
+  }
+  return {};
 }
 
 Tensors makeInputs(const MortiseGraph &graph, uint64_t seed) {

@@ -27,6 +27,9 @@ Result<std::shared_ptr<const Graph>> withNumbers(std::shared_ptr<const Graph> gr
 // The bytes of dense tensors, one for each input or output of a graph.
 using Tensors = std::vector<std::vector<std::byte>>;
 
+// All values of a graph with numbers lie in memory at once when the interpreter runs it. Errors: MORTISE_OUT_OF_MEMORY.
+Result<void> fitsMemory(const MortiseGraph &graph);
+
 // Seeded: floats normal, with a share of exact zeros and large values; integers 0 to 7; booleans.
 Tensors makeInputs(const MortiseGraph &graph, uint64_t seed);
 // The inputs one after the other, dense, as `reduce` writes them.

@@ -12,6 +12,8 @@
 #include <mlir/IR/OwningOpRef.h>
 #include <mlir/Parser/Parser.h>
 
+#include <algorithm>
+
 namespace mortise::tool {
 namespace {
 
@@ -20,9 +22,35 @@ struct Context {
   mlir::MLIRContext mlir{mlir::MLIRContext::Threading::DISABLED};
 };
 
+// MLIR's parser calls itself for each bracket and has no limit of its own: what would exhaust the stack is told before.
+Result<void> checkNesting(const std::string &text, const std::string &name) {
+  constexpr int deepest = 1100; // more than an extent's 1024
+  int depth = 0, line = 1;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '\n')
+      ++line;
+    else if (c == '"') // a string ends before a quote that is not escaped, or with the line
+      for (++i; i < text.size() && text[i] != '"' && text[i] != '\n'; ++i)
+        i += text[i] == '\\';
+    else if (c == '/' && i + 1 < text.size() && text[i + 1] == '/')
+      i = std::min(text.find('\n', i), text.size()) - 1;
+    else if (c == '(' || c == '[' || c == '{' || c == '<')
+      ++depth;
+    else if (c == ')' || c == ']' || c == '}' || (c == '>' && text[i - (i > 0)] != '-'))
+      depth = std::max(depth - 1, 0);
+    if (depth > deepest)
+      return Error{MORTISE_INVALID_ARGUMENT, name + ":" + std::to_string(line) + ": expected brackets nested at most " +
+                                                 std::to_string(deepest) + " deep, found more"};
+  }
+  return {};
+}
+
 } // namespace
 
 Result<std::shared_ptr<const Graph>> parse(const std::string &text, const std::string &name) {
+  if (Result<void> nesting = checkNesting(text, name); !nesting)
+    return nesting.error();
   Context context;
   std::string messages;
   mlir::ScopedDiagnosticHandler handler(&context.mlir, [&](mlir::Diagnostic &diagnostic) {

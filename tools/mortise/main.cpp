@@ -55,6 +55,8 @@ Result<Case> load(const Arguments &arguments) {
   if (!graph)
     return graph.error();
   const MortiseGraph &view = (*graph)->view();
+  if (Result<void> fits = fitsMemory(view); !fits)
+    return fits.error();
   Result<Tensors> inputs =
       arguments.inputs.empty() ? Result<Tensors>(makeInputs(view, arguments.seed)) : loadInputs(view, arguments.inputs);
   if (!inputs)
