@@ -55,6 +55,7 @@ struct Program::Impl {
   std::unique_ptr<Context> freeContext(uint64_t ready);
   Result<std::shared_ptr<Ready>> makeReadyFor(Bound &held, std::span<const int64_t> values);
   void limitValues(Bound &held, std::vector<std::shared_ptr<Ready>> &gone);
+  void limitKernels();
 
   Result<void> readValues(std::span<const Tensor> tensors, std::span<int64_t> values) const;
   Result<void> checkNewValues(std::span<const Tensor> tensors, std::span<const int64_t> values) const;
@@ -154,17 +155,21 @@ Result<std::shared_ptr<Ready>> Program::Impl::makeReadyFor(Bound &held, std::spa
       return found;
   }
   auto made = makeReady(*layout, held, values, specialised);
-  if (!made)
+  std::unique_lock lock(mutex);
+  compiled = specialised.compiled;
+  compiledByRegion = specialised.compiledByRegion;
+  compiledByRegion.resize(layout->regions.size());
+  if (!made) {
+    lock.unlock();
+    limitKernels(); // of values that fail too
     return made;
-  const std::lock_guard lock(mutex);
+  }
   (*made)->number = ++readies;
   (*made)->lastUse = ++uses;
   uint64_t bytes = 0;
   for (uint64_t space : (*made)->spaceBytes)
     bytes += space;
   largestArena = std::max(largestArena, bytes);
-  compiled = specialised.compiled;
-  compiledByRegion = specialised.compiledByRegion;
   held.ready.push_back(*made);
   limitValues(held, gone);
   return made;
@@ -184,7 +189,11 @@ void Program::Impl::limitValues(Bound &held, std::vector<std::shared_ptr<Ready>>
     gone.push_back(std::move(*last));
     held.ready.erase(last);
   }
-  // Of constants bound before.
+  limitKernels();
+}
+
+// Sets that nothing is ready for: of constants bound before, or of values that failed. `making` is held.
+void Program::Impl::limitKernels() {
   while (specialised.setCount() > options.specializeLimit)
     specialised.forget(Values(specialised.oldest()));
 }

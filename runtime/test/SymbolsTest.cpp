@@ -196,6 +196,27 @@ TEST_P(Symbols, ThreadsRunDifferentShapesAtOnce) {
   EXPECT_EQ(bad, 0);
 }
 
+TEST_P(Symbols, ThreadsThatMeetValuesTogetherMakeThemOnce) {
+  auto program = make();
+  std::atomic<int> bad{0}, waiting{0};
+  std::vector<std::thread> threads;
+  constexpr int count = 4, rounds = 10;
+  for (int t = 0; t < count; ++t)
+    threads.emplace_back([&] {
+      for (int round = 0; round < rounds; ++round) {
+        ++waiting;
+        while (waiting < count * (round + 1))
+          std::this_thread::yield();
+        bad += !run(*program, round + 1, 8, 5).empty();
+        bad += program->valuesReport().ready == 0 || program->report().size() != 2;
+      }
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  EXPECT_EQ(bad, 0);
+  EXPECT_EQ(program->valuesReport().met, static_cast<uint64_t>(rounds));
+}
+
 TEST_P(Symbols, ProfilesNameTheStepsOfTheValues) {
   auto program = make();
   const std::vector<int64_t> dims{2, 8}, extra{16};
@@ -273,6 +294,26 @@ TEST(SymbolicPlan, AnInstanceWithoutASizeIsAnError) {
   ASSERT_FALSE(done);
   EXPECT_THAT(done.error().message, HasSubstr("region 0 (fixture.sum on fixture): instance_create: expected a "
                                               "workspace size"));
+}
+
+// The first region is specialised for the values before the second one fails.
+TEST(SymbolicPlan, KernelsOfValuesThatFailAreNotKeptWithoutEnd) {
+  Folder folder;
+  folder.add("garbage_instance");
+  auto registry = loadFrom(folder.path());
+  PlanMaker maker({b}, {{"b", {1, 64, 1}}});
+  const uint32_t x = maker.input(), between = maker.arena(), y = maker.output();
+  maker.enqueue(maker.region({x}, {between}));
+  maker.enqueue(maker.region({between}, {y}));
+  maker.plan->regions[0]->specialise = true;
+  auto program = Program::load(maker.plan, registry, {2});
+  ASSERT_TRUE(program) << program.error().message;
+  std::vector<float> in(64), out(64);
+  const void *inputs[] = {in.data()};
+  void *outputs[] = {out.data()};
+  for (int64_t value : {1, 2, 1, 3, 1}) // 3 drives out 1, which was made first
+    EXPECT_FALSE((*program)->runPointers(inputs, outputs, {&value, 1}));
+  EXPECT_EQ((*program)->valuesReport().specialised, 4u);
 }
 
 TEST(SymbolicPlan, DamageIsRefused) {
