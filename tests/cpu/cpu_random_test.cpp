@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+extern "C" int omp_get_max_threads();
 extern "C" void omp_set_num_threads(int count);
 
 namespace mortise::test {
@@ -38,9 +39,13 @@ ValueId uniform(Network &net, const State &state, std::vector<int64_t> shape) {
   return net.op("mul", {net.op("convert", {masked}, {text("dtype", "f32")}), net.splat(0x1p-24, shape)});
 }
 
-struct Threads {
-  explicit Threads(int count) { omp_set_num_threads(count); }
-  ~Threads() { omp_set_num_threads(2); }
+class Threads {
+public:
+  explicit Threads(int count) : before(omp_get_max_threads()) { omp_set_num_threads(count); }
+  ~Threads() { omp_set_num_threads(before); }
+
+private:
+  const int before;
 };
 
 TEST(Random, BitsOfEveryTypeSizeAndState) {
