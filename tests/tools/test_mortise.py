@@ -123,7 +123,7 @@ def test_check(graph):
 @pytest.mark.parametrize("text", [
     "func.func @f() attributes {a = " + "[" * 100000 + "]" * 100000 + "} { return }",
     "func.func @f(%x: " + "tuple<" * 100000 + "i32" + ">" * 100000 + ") { return }",
-    'module attributes {a = "' + "[" * 5000 + '"} // ' + "{" * 5000 + "\\n" + "{" * 100000,
+    'module attributes {a = "' + "[" * 5000 + '"} // ' + "{" * 5000 + "\n" + "{" * 100000,
 ])
 def test_text_without_end(tmp_path, text):
     path = tmp_path / "deep.mlir"
