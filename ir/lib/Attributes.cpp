@@ -184,6 +184,8 @@ private:
       return failure();
     if (word == "floordiv" || word == "mod" || word == "min" || word == "max") {
       Dim left, right;
+      if (++depth > Dim::maxSize) // nothing that is an extent is deeper, and the stack has an end
+        return parser.emitError(place, "extents are nested at most ") << Dim::maxSize << " deep";
       if (parser.parseLParen() || sum(left) || parser.parseComma() || sum(right) || parser.parseRParen())
         return failure();
       result = word == "floordiv" ? floorDiv(left, right)
@@ -202,6 +204,7 @@ private:
 
   AsmParser &parser;
   SymbolsAttr symbols;
+  size_t depth = 0;
 };
 
 } // namespace
@@ -223,7 +226,7 @@ Attribute DimsAttr::parse(AsmParser &parser, Type) {
   if (parser.parseGreater())
     return {};
   if (!llvm::all_of(dims, [](const Dim &dim) { return dim.isValid(); })) {
-    parser.emitError(place, "an extent overflows or divides by 0");
+    parser.emitError(place, "an extent overflows, divides by 0 or is too large an expression");
     return {};
   }
   return get(parser.getContext(), dims, symbols);

@@ -182,6 +182,27 @@ TEST(Dim, HostileProgramsCostLittle) {
   EXPECT_TRUE(simplify(nested, ranges).isValid());
 }
 
+// Each step of x := floordiv(x * (s + 1), b) writes x twice: 250 program steps would stand for 2^50 symbols.
+TEST(Dim, SharedPartsCountAsOftenAsTheyAreWritten) {
+  std::vector<MortiseExprStep> steps(1, {MORTISE_EXPR_SYMBOL, 0, 0});
+  for (int i = 0; i < 50; ++i)
+    steps.insert(steps.end(), {{MORTISE_EXPR_SYMBOL, 0, 1},
+                               {MORTISE_EXPR_CONST, 0, 1},
+                               {MORTISE_EXPR_ADD, 0, 0},
+                               {MORTISE_EXPR_MUL, 0, 0},
+                               {MORTISE_EXPR_SYMBOL, 0, 2},
+                               {MORTISE_EXPR_FLOORDIV, 0, 0}});
+  const Result<Dim> found = Dim::from(steps, 3);
+  ASSERT_FALSE(found);
+  EXPECT_NE(found.error().message.find("too large"), std::string::npos) << found.error().message;
+  for (size_t levels : {1, 4, 7}) { // what is not too large has as many symbols and operators as it says
+    const Result<Dim> small = Dim::from(std::span(steps).first(1 + 6 * levels), 3);
+    ASSERT_TRUE(small) << levels;
+    EXPECT_LE(small->steps().size(), 4 * Dim::maxSize);
+    EXPECT_EQ(*Dim::from(small->steps(), 3), *small);
+  }
+}
+
 TEST(Dim, ProgramsThatAreWrong) {
   const MortiseExprStep lacks[] = {{MORTISE_EXPR_SYMBOL, 0, 0}, {MORTISE_EXPR_ADD, 0, 0}};
   const MortiseExprStep names[] = {{MORTISE_EXPR_SYMBOL, 0, 2}};

@@ -76,6 +76,8 @@ public:
   // What an extent may be at most, so that no program from outside expands without end: more is invalid, as overflow
   // is.
   static constexpr size_t maxTerms = 256, maxDegree = 16;
+  // Symbols and operators written out. Products copy their factors, so a short program may stand for 2^n of them.
+  static constexpr size_t maxSize = 1024;
 
 private:
   struct Atom { // a symbol, or an operator that is no polynomial
@@ -121,6 +123,7 @@ private:
   friend class Multiples;
 
   bool valid = true;
+  uint32_t size = 0; // symbols and operators
   int64_t constant = 0;
   std::shared_ptr<const Terms> terms; // NULL: a number
 };
@@ -194,8 +197,16 @@ inline std::strong_ordering operator<=>(const Dim &a, const Dim &b) {
 
 inline Dim Dim::make(int64_t constant, Terms terms) {
   Dim result(constant);
-  if (!terms.empty())
-    result.terms = std::make_shared<const Terms>(std::move(terms));
+  if (terms.empty())
+    return result;
+  size_t size = 0;
+  for (const Term &term : terms)
+    for (const Atom &factor : term.factors)
+      size += 1 + (factor.operands ? factor.operands->first.size + factor.operands->second.size : 0);
+  if (size > maxSize)
+    return invalid();
+  result.size = static_cast<uint32_t>(size);
+  result.terms = std::make_shared<const Terms>(std::move(terms));
   return result;
 }
 inline Dim Dim::monomial(int64_t coefficient, Factors factors) {
@@ -546,7 +557,7 @@ inline Result<Dim> Dim::from(std::span<const MortiseExprStep> steps, size_t symb
       return wrong("holds the unknown operator " + std::to_string(step.op));
     }
     if (!left.isValid())
-      return wrong("overflows or divides by 0");
+      return wrong("overflows, divides by 0 or is too large");
   }
   if (stack.size() != 1)
     return wrong("leaves " + std::to_string(stack.size()) + " values, expected one");
