@@ -20,7 +20,7 @@ public:
   void since(uint32_t opset) { nodes.back()->node.since = opset; }                      // of the last node
   uint32_t input(uint32_t flags = 0) { return value(nullptr, inputs.size(), flags, &inputs); }
   uint32_t node(const char *op, std::initializer_list<uint32_t> operands); // one result of type f32[16]
-  uint32_t literal(); // f32[16], whatever symbolic() says
+  uint32_t literal();                                                      // f32[16], whatever symbolic() says
   void output(uint32_t value) { outputs.push_back(values[value].get()); }
   void alias(uint32_t input, uint32_t output);
   const MortiseGraph &view(); // call once all is added
