@@ -85,8 +85,20 @@ Key hashBytes(const void *data, size_t size) {
 } // namespace
 
 struct Block {
+  Block(std::shared_ptr<Slab> slab, void *memory, size_t bytes) : slab(std::move(slab)), memory(memory), bytes(bytes) {}
+  Block(const Block &) = delete;
+  Block &operator=(const Block &) = delete;
+  // The slab stays while one of its blocks is shared; the pages of the others go.
+  ~Block() {
+    constexpr uintptr_t page = 4096;
+    const auto start = (reinterpret_cast<uintptr_t>(memory) + page - 1) / page * page;
+    const auto end = (reinterpret_cast<uintptr_t>(memory) + bytes) / page * page;
+    if (start < end && slab.use_count() > 1)
+      madvise(reinterpret_cast<void *>(start), end - start, MADV_DONTNEED);
+  }
   std::shared_ptr<Slab> slab;
-  void *memory = nullptr;
+  void *memory;
+  size_t bytes;
 };
 
 // ---- Sharing
@@ -278,7 +290,7 @@ Result<std::unique_ptr<Bound>> bind(const Program &program, const Inputs &inputs
       at[stays] += rounded(schedule.buffers[i].bytes);
       if (!stays)
         continue;
-      auto block = std::make_shared<Block>(Block{slabs[1], pointers[i]});
+      auto block = std::make_shared<Block>(slabs[1], pointers[i], schedule.buffers[i].bytes);
       fresh.push_back({keys[i], block});
       made->blocks.push_back(std::move(block));
     }

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cmath>
+#include <fstream>
 #include <limits>
 #include <thread>
 
@@ -455,6 +456,94 @@ TEST(Kernels, EqualConstantsArePackedOnce) {
   EXPECT_EQ(y[0], 32.5f);
   ASSERT_TRUE(kernels[1]->run(passed, out));
   EXPECT_EQ(y[0], 32);
+}
+
+// Answers of the library and packed weights are kept for the process; each of these differs in one thing only from
+// another, with the same weights.
+TEST(Kernels, WhatIsKeptIsKeptForEqualQuestions) {
+  struct Question {
+    int32_t dtype = MORTISE_F32;
+    double scale = 2, shift = 1;
+    const char *activation = "gelu", *approximate = "none";
+    bool transposed = false, bias = true;
+    double epsilon = 1e-5;
+  };
+  const Question questions[] = {{},
+                                {.scale = 3},
+                                {.shift = -1},
+                                {.approximate = "tanh"},
+                                {.activation = "relu"},
+                                {.activation = "silu"},
+                                {.transposed = true},
+                                {.bias = false},
+                                {.dtype = MORTISE_BF16},
+                                {.epsilon = 0.5},
+                                {}};
+  for (const char *fuse : {"true", "false"})
+    for (const Question &question : questions) {
+      SCOPED_TRACE(&question - questions);
+      Network net;
+      const auto dtype = question.dtype;
+      ValueId y = net.linear(net.input(dtype, {8, 16}), net.weight({16, 16}, dtype),
+                             question.bias ? net.weight({16}, dtype) : ir::noValue, question.transposed);
+      y = net.op("mul", {y, net.splat(question.scale, {8, 16}, dtype)});
+      y = net.op("add", {y, net.splat(question.shift, {8, 16}, dtype)});
+      y = std::string(question.activation) == "gelu" ? net.op("gelu", {y}, {text("approximate", question.approximate)})
+                                                     : net.op(question.activation, {y});
+      net.output(y);
+      ValueId z = net.convolution(net.input(MORTISE_F32, {2, 4, 5, 5}), net.weight({6, 4, 3, 3}), {1, 1}, {1, 1});
+      ValueId positive = net.op("exp", {net.weight({6})});
+      net.output(net.op("batch_norm", {z, net.weight({6}), net.weight({6}), net.weight({6}), positive},
+                        {real("epsilon", question.epsilon)}));
+      Check how = dtype == MORTISE_BF16 ? brain() : Check{};
+      how.options = {{"fuse_activations", fuse}};
+      check(net, how);
+    }
+}
+
+size_t residentBytes() {
+  size_t pages = 0, resident = 0;
+  std::ifstream("/proc/self/statm") >> pages >> resident;
+  return resident * 4096;
+}
+
+// Blocks of one bind lie side by side; those that nobody else shares go with their kernel.
+TEST(Kernels, PackedMemoryGoesWithItsLastOwner) {
+  constexpr int64_t large = 3000, small = 64;
+  std::vector<float> big(large * large, 0.5f), shared(small * small, 0.25f), x(large, 1), u(small, 1), y(large),
+      v(small);
+  Network both, one;
+  both.output(both.linear(both.input(MORTISE_F32, {1, large}), both.weight({large, large})));
+  both.output(both.linear(both.input(MORTISE_F32, {1, small}), both.weight({small, small})));
+  one.output(one.linear(one.input(MORTISE_F32, {1, small}), one.weight({small, small})));
+  const void *all[] = {nullptr, big.data(), nullptr, shared.data()}, *part[] = {nullptr, shared.data()};
+  auto first = Compiled::make(both.finish()), second = Compiled::make(one.finish());
+  ASSERT_TRUE(first && second);
+  const size_t before = residentBytes();
+  ASSERT_TRUE((*first)->bind(all));
+  EXPECT_GT(residentBytes(), before + large * large * 4 * 9 / 10)
+      << "the test shows nothing: the weights are not packed";
+  ASSERT_TRUE((*second)->bind(part));
+  EXPECT_EQ((*second)->packedBytes, 0u) << "shared with the first";
+  first->reset();
+  EXPECT_LT(residentBytes(), before + large * large * 4 / 2);
+  const void *passed[] = {u.data(), nullptr};
+  void *out[] = {v.data()};
+  ASSERT_TRUE((*second)->run(passed, out));
+  EXPECT_EQ(v, std::vector<float>(small, 16));
+}
+
+TEST(Kernels, SumsOfNothing) {
+  for (const std::vector<int64_t> &dims : {std::vector<int64_t>{0, 4}, {4, 0}, {0, 100}, {3, 0, 20}, {0, 0}})
+    for (int64_t axis = 0; axis < static_cast<int64_t>(dims.size()); ++axis)
+      for (const char *op : {"reduce_sum", "reduce_prod", "reduce_max", "softmax", "cumsum"}) {
+        SCOPED_TRACE(op);
+        Network net;
+        const bool reduces = std::string(op).starts_with("reduce");
+        net.output(
+            net.op(op, {net.input(MORTISE_F32, dims)}, {reduces ? ints("axes", {axis}) : integer("axis", axis)}));
+        check(net);
+      }
 }
 
 TEST(Kernels, RefusalsSayWhy) {
