@@ -192,6 +192,7 @@ private:
                : word == "mod"    ? mod(left, right)
                : word == "min"    ? min(left, right)
                                   : max(left, right);
+      --depth;
       return success();
     }
     for (auto [i, name] : llvm::enumerate(symbols ? symbols.getNames() : ArrayRef<StringAttr>()))

@@ -45,7 +45,7 @@ def includes(root: Path):
         if path.parts[0] == "plugins" and path.suffix in CODE:
             yield from matches(root, path, HOST_INCLUDE, UPWARD)
         if path.parts[:2] == ("sdk", "include"):
-            yield from matches(root, path, re.compile(r'#\s*include(?!\s*<mortise/(plugin|result|graph)\.h|\s*<[a-z_]+(\.h)?>)'))
+            yield from matches(root, path, re.compile(r'#\s*include(?!\s*<mortise/(plugin|result|graph|dim)\.h|\s*<[a-z_]+(\.h)?>)'))
 
 
 def readmes(root: Path):
