@@ -9,12 +9,16 @@
 #include <mortise/passes/Passes.h>
 #include <mortise/runtime/plan_generated.h>
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "mlir/Pass/PassManager.h"
+
+#include "llvm/ADT/MapVector.h"
 
 #include <algorithm>
 #include <chrono>
@@ -79,6 +83,31 @@ Result<bool> decomposeAll(mlir::ModuleOp module, const MortiseGraph &graph, cons
   return changed;
 }
 
+using ByName = llvm::MapVector<llvm::StringRef, std::vector<mlir::Operation *>>;
+
+// A function of copies of the first op of each name, which read nothing but arguments.
+mlir::OwningOpRef<mlir::ModuleOp> firstOfEach(mlir::ModuleOp module, const ByName &ops) {
+  auto function = *module.getOps<mlir::func::FuncOp>().begin();
+  mlir::OwningOpRef<mlir::ModuleOp> result = mlir::ModuleOp::create(module.getLoc());
+  mlir::OpBuilder builder(result->getBodyRegion());
+  auto copy = mlir::func::FuncOp::create(builder, function.getLoc(), "composites", builder.getFunctionType({}, {}));
+  if (mlir::Attribute symbols = function->getAttr("mortise.symbols"))
+    copy->setAttr("mortise.symbols", symbols);
+  mlir::Block *block = copy.addEntryBlock();
+  builder.setInsertionPointToEnd(block);
+  llvm::SmallVector<mlir::Value> results;
+  for (const auto &[name, instances] : ops) {
+    mlir::IRMapping arguments;
+    for (mlir::Value operand : instances.front()->getOperands())
+      if (!arguments.contains(operand))
+        arguments.map(operand, block->addArgument(operand.getType(), operand.getLoc()));
+    llvm::append_range(results, builder.clone(*instances.front(), arguments)->getResults());
+  }
+  mlir::func::ReturnOp::create(builder, function.getLoc(), results);
+  copy.setFunctionType(builder.getFunctionType(block->getArgumentTypes(), mlir::ValueRange(results).getTypes()));
+  return result;
+}
+
 class Compilation {
 public:
   Compilation(const std::vector<Target> &targets, Timings *timings)
@@ -90,6 +119,39 @@ public:
     Placement placement;
     std::vector<Lost> lost;
   };
+
+  // Composites of which every plugin says by one instance that it has no lowering for the op (MORTISE_REASON_OP) are
+  // taken apart before anything is placed: else the whole program would be exported, proposed and cleaned up twice.
+  Result<void> takeApartUnknown(mlir::ModuleOp module, std::vector<Lost> &lost) {
+    std::vector<llvm::StringRef> asked;
+    for (;;) {
+      ByName composites;
+      for (mlir::Operation *op : nodesOf(module))
+        if (ir::isComposite(op) && !llvm::is_contained(asked, op->getName().getStringRef()))
+          composites[op->getName().getStringRef()].push_back(op);
+      if (composites.empty())
+        return {};
+      Result<std::shared_ptr<const Graph>> graph = ir::exportGraph(*firstOfEach(module, composites));
+      if (!graph)
+        return graph.error();
+      const Proposals answers = ask((*graph)->view());
+      mlir::IRRewriter rewriter(module.getContext());
+      uint32_t node = 0;
+      for (const auto &[name, instances] : composites) {
+        asked.push_back(name);
+        if (!hasNoLowering(answers, node++))
+          continue;
+        for (mlir::Operation *op : instances)
+          if (mlir::failed(ir::decompose(op, rewriter)))
+            return Error{MORTISE_INTERNAL, name.str() + " has no decomposition"};
+        for (const Refusal &refusal : answers.refusals)
+          if (refusal.node == node - 1) {
+            lost.push_back({name.str(), refusal});
+            lost.back().refusal.node = UINT32_MAX;
+          }
+      }
+    }
+  }
 
   // Places the module; decomposes what nobody takes, and asks again.
   Result<Form> settle(mlir::ModuleOp module, std::vector<Lost> lost) {
@@ -156,6 +218,22 @@ public:
 private:
   static constexpr size_t maxTrials = 8;
 
+  Proposals ask(const MortiseGraph &graph) {
+    Clock clock(placeSeconds);
+    return propose(graph, targets);
+  }
+
+  bool hasNoLowering(const Proposals &answers, uint32_t node) const {
+    std::vector<bool> refused(targets.size());
+    for (const Refusal &refusal : answers.refusals)
+      if (refusal.node == node && refusal.reason == MORTISE_REASON_OP)
+        refused[refusal.target] = true;
+    return llvm::all_of(refused, [](bool by) { return by; }) &&
+           llvm::none_of(answers.candidates, [&](const Candidate &candidate) {
+             return std::binary_search(candidate.nodes.begin(), candidate.nodes.end(), node);
+           });
+  }
+
   Result<Form> placed(mlir::ModuleOp module) {
     Form form;
     {
@@ -203,9 +281,15 @@ Result<std::shared_ptr<const plan::PlanT>> compile(mlir::ModuleOp module, const 
   if (!targets)
     return targets.error();
   Compilation compilation(*targets, timings);
-  if (Result<void> done = runPasses(module, buildPipeline, timings ? &timings->passes : nullptr); !done)
+  double *passSeconds = timings ? &timings->passes : nullptr;
+  std::vector<Lost> lost;
+  if (Result<void> done = runPasses(module, buildRecognition, passSeconds); !done)
     return done.error();
-  Result<Compilation::Form> form = compilation.settle(module, {});
+  if (Result<void> done = compilation.takeApartUnknown(module, lost); !done)
+    return done.error();
+  if (Result<void> done = runPasses(module, buildCleanup, passSeconds); !done)
+    return done.error();
+  Result<Compilation::Form> form = compilation.settle(module, std::move(lost));
   if (!form)
     return form.error();
   if (targets->size() > 1)

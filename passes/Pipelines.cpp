@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The compiler on one page. Three stages, each checked at its border: what comes in was verified op by op by the
 // builder; these passes end with verify-stage; the export to the portable format, which placement starts from, is read
-// back with the checks of a file. Then:
+// back with the checks of a file. Compile.cpp runs them, and then:
 //   Place.cpp       chooses the regions (decomposes what nobody takes, cleans up, and asks again),
 //   PlanWriter.cpp  says where values live, MemoryPlan.cpp at which offsets.
 #include <mortise/passes/Passes.h>
@@ -20,11 +20,10 @@ static std::unique_ptr<mlir::Pass> canonicalizer() {
       mlir::GreedyRewriteConfig().setRegionSimplificationLevel(mlir::GreedySimplifyRegionLevel::Disabled));
 }
 
-void buildPipeline(mlir::OpPassManager &manager) {
+void buildRecognition(mlir::OpPassManager &manager) {
   manager.addPass(canonicalizer());         // folds shape ops, drops what nobody uses: fewer forms to recognise
   manager.addPass(createMergeEqual());      // equal subexpressions become one value, which raising compares by identity
   manager.addPass(createRaiseComposites()); // backends have fast kernels for whole norms and activations
-  buildCleanup(manager);
 }
 
 void buildCleanup(mlir::OpPassManager &manager) {
@@ -32,6 +31,11 @@ void buildCleanup(mlir::OpPassManager &manager) {
   manager.addPass(createMergeEqual());    // one mask for all layers
   manager.addPass(createSinkConstants()); // last: no literal ties two regions together
   manager.addPass(createVerifyStage("the passes"));
+}
+
+void buildPipeline(mlir::OpPassManager &manager) {
+  buildRecognition(manager);
+  buildCleanup(manager); // Compile.cpp takes apart what no plugin has a lowering for in between
 }
 
 void registerPasses() {

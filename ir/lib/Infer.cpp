@@ -120,12 +120,18 @@ std::string text(llvm::ArrayRef<int64_t> numbers) {
 }
 
 Dim countOf(llvm::ArrayRef<Dim> dims) {
-  if (llvm::is_contained(dims, Dim(0)))
-    return 0;
   Dim count = 1;
+  int64_t numbers = 1; // apart: most extents are numbers, and every op's inference comes by here
+  bool fits = true;
   for (const Dim &dim : dims)
-    count *= dim;
-  return count;
+    if (const std::optional<int64_t> number = dim.number()) {
+      if (*number == 0)
+        return 0;
+      fits &= !llvm::MulOverflow(numbers, *number, numbers);
+    } else {
+      count *= dim;
+    }
+  return fits ? count * numbers : Dim::invalid();
 }
 int64_t countOf(llvm::ArrayRef<int64_t> shape) {
   if (llvm::is_contained(shape, 0))

@@ -239,12 +239,10 @@ void Program::timeAs(const Program &other) {
 }
 
 Result<std::unique_ptr<Constants>> Kernel::bindConstants(const void *const *inputs) const {
-  std::vector<const void *> pointers;
-  for (const Buffer &buffer : program->schedule.buffers)
-    if (buffer.home == Home::Bound)
-      pointers.resize(std::max<size_t>(pointers.size(), buffer.number + 1));
-  for (size_t i = 0; i < pointers.size(); ++i)
-    pointers[i] = inputs ? inputs[i] : nullptr;
+  // For all inputs: an instance may bind constants that the program of typical values does not.
+  std::vector<const void *> pointers(region->input_count);
+  if (inputs)
+    pointers.assign(inputs, inputs + region->input_count);
   auto constants = std::make_unique<Constants>(std::move(pointers));
   Result<std::unique_ptr<Bound>> bound = bind(*program, constants->inputs);
   if (!bound)

@@ -87,7 +87,7 @@ typedef enum MortiseCode {
 
 /* Why a plugin does not take a node. One table for everybody; `detail` strings say the rest. */
 typedef enum MortiseReason {
-  MORTISE_REASON_OP = 1,            /* no lowering for this op */
+  MORTISE_REASON_OP = 1,            /* no lowering for this op, whatever its attributes, its types and what stands around it */
   MORTISE_REASON_DTYPE = 2,
   MORTISE_REASON_RANK = 3,
   MORTISE_REASON_ATTRIBUTE = 4,     /* the op, but not with this attribute value */

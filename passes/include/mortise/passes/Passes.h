@@ -18,10 +18,12 @@ std::unique_ptr<mlir::Pass> createRaiseComposites();
 std::unique_ptr<mlir::Pass> createSinkConstants();
 std::unique_ptr<mlir::Pass> createVerifyStage(llvm::StringRef after);
 
-// The whole compiler up to placement, on a module.
-void buildPipeline(mlir::OpPassManager &manager);
-// What has to run again once placement has decomposed a composite.
+// Finds composites in what a frontend wrote.
+void buildRecognition(mlir::OpPassManager &manager);
+// What has to run once composites were made or decomposed.
 void buildCleanup(mlir::OpPassManager &manager);
+// Both: the whole compiler up to placement, on a module.
+void buildPipeline(mlir::OpPassManager &manager);
 
 // Every pass by its flag, and the pipeline as `mortise-pipeline`.
 void registerPasses();
