@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Clocks the compiler on made networks: mortise_passes_bench (--ops N | --layers N) [--towers N] [--kernels]
-// [--hidden N]. Prints one line of JSON. MORTISE_* choose the device and plugins, as everywhere.
+// [--hidden N] [--head N]. Prints one line of JSON. MORTISE_* choose the device and plugins, as everywhere.
 #include "Networks.h"
 
 #include <mortise/passes/Compile.h>
@@ -22,6 +22,7 @@ namespace {
 
 struct Arguments {
   size_t ops = 0, layers = 0, towers = 1;
+  int64_t head = 0; // outputs of a norm and a product behind the layers; 0: neither
   bench::Shape shape;
   bool kernels = false;
 };
@@ -54,11 +55,13 @@ Arguments parse(int count, char **words) {
       result.layers = static_cast<size_t>(number);
     else if (word == "--towers")
       result.towers = static_cast<size_t>(number);
+    else if (word == "--head")
+      result.head = number;
     else if (word == "--hidden") {
       result.shape.hidden = number;
       result.shape.inner = 2 * number;
     } else
-      fail("expected --ops, --layers, --towers, --hidden or --kernels, found " + std::string(word));
+      fail("expected --ops, --layers, --towers, --hidden, --head or --kernels, found " + std::string(word));
   }
   if ((result.ops == 0) == (result.layers == 0))
     fail("expected --ops N or --layers N");
@@ -85,6 +88,8 @@ size_t describe(ir::Builder &builder, const Arguments &arguments) {
   }
   for (size_t i = 1; i < towers.size(); ++i)
     towers[0] = maker.add(towers[0], towers[i]);
+  if (arguments.head)
+    towers[0] = maker.head(towers[0], arguments.head);
   if (Result<void> added = builder.addOutput(towers[0], -1); !added)
     fail(added.error().message);
   return maker.ops();

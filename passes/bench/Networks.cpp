@@ -146,19 +146,24 @@ void LayerMaker::prepare() {
   sines = input({shape.tokens, shape.hidden / shape.heads}, true);
 }
 
-LayerMaker::Value LayerMaker::layer(Value x) {
-  const std::vector<int64_t> full{shape.tokens, shape.hidden}, rows{shape.tokens, 1};
-  const auto repeated = [&](Value row) { return broadcast(row, full, {0, 1}); };
+LayerMaker::Value LayerMaker::rsqrtOfMean(Value squares) {
+  const Value root = op("mortise.rsqrt", {add(rowMean(squares), filled(1e-5f, {shape.tokens, 1}))});
+  return broadcast(root, {shape.tokens, shape.hidden}, {0, 1});
+}
+
+LayerMaker::Value LayerMaker::layerNorm(Value x) {
+  const std::vector<int64_t> full{shape.tokens, shape.hidden};
   const auto parameter = [&] { return broadcast(input({shape.hidden}, true), full, {1}); };
-  const auto rootOf = [&](Value square) { return op("mortise.rsqrt", {add(rowMean(square), filled(1e-5f, rows))}); };
-  // layer norm
-  const Value distance = op("mortise.sub", {x, repeated(rowMean(x))});
-  Value normed = op("mortise.mul", {distance, repeated(rootOf(op("mortise.mul", {distance, distance})))});
-  normed = add(op("mortise.mul", {normed, parameter()}), parameter());
-  x = add(x, attention(normed));
+  const Value distance = op("mortise.sub", {x, broadcast(rowMean(x), full, {0, 1})});
+  const Value normed = op("mortise.mul", {distance, rsqrtOfMean(op("mortise.mul", {distance, distance}))});
+  return add(op("mortise.mul", {normed, parameter()}), parameter());
+}
+
+LayerMaker::Value LayerMaker::layer(Value x) {
+  x = add(x, attention(layerNorm(x)));
   // rms norm
-  normed = op("mortise.mul", {x, repeated(rootOf(op("mortise.mul", {x, x})))});
-  normed = op("mortise.mul", {normed, parameter()});
+  Value normed = op("mortise.mul", {x, rsqrtOfMean(op("mortise.mul", {x, x}))});
+  normed = op("mortise.mul", {normed, broadcast(input({shape.hidden}, true), {shape.tokens, shape.hidden}, {1})});
   const Value gate = linear(normed, shape.hidden, shape.inner), up = linear(normed, shape.hidden, shape.inner);
   const Value active = op("mortise.mul", {op("mortise.mul", {gate, op("mortise.logistic", {gate})}), up});
   return add(x, linear(active, shape.inner, shape.hidden));

@@ -22,6 +22,9 @@ public:
   // Layer norm, attention with rotary embedding and a mask, rms norm, gated MLP, residuals: [tokens, hidden] to the
   // same, about 80 ops.
   Value layer(Value x);
+  // What stands behind the last layer of a language model: layer norm and a product, [tokens, hidden] to [tokens,
+  // outputs].
+  Value head(Value x, int64_t outputs) { return linear(layerNorm(x), shape.hidden, outputs); }
   Value add(Value a, Value b) { return op("mortise.add", {a, b}); }
   size_t ops() const { return opCount; }
   void prepare(); // what all layers share: mask and rotary tables
@@ -45,6 +48,8 @@ private:
   Value rowMean(Value x);
   Value rotate(Value x);
   Value attention(Value x);
+  Value layerNorm(Value x);
+  Value rsqrtOfMean(Value squares);
 
   ir::Builder &builder;
   Shape shape;

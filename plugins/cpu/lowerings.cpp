@@ -102,7 +102,8 @@ Support judge(const MortiseNode &node, std::span<const SymbolRange> symbols) {
     if (isOp(node, op))
       return judgeSort(node);
   if (isOp(node, "mortise.attention"))
-    return refuse(MORTISE_REASON_OP, "no kernel of its own: its products and softmax are taken, in each other's layouts");
+    return refuse(MORTISE_REASON_OP,
+                  "no kernel of its own: its products and softmax are taken, in each other's layouts");
   return codegen::supports(node);
 }
 
