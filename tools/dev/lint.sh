@@ -38,7 +38,7 @@ dev_lint() {
   ninja -C build/dev $(ninja -C build/dev -t targets all | sed -n 's/^\(.*cmake_pch\.hxx\.pch\): .*/\1/p') >/dev/null || failed=1
   "$VENV/bin/python" tools/dev/tidy.py build/dev $files || failed=1
   say "ruff"
-  grep '\.py$' <<<"$files" | xargs -r "$VENV/bin/ruff" check --quiet || failed=1
+  { grep '\.py$' <<<"$files" || true; } | xargs -r "$VENV/bin/ruff" check --quiet || failed=1
   say "generated pages"
   "$VENV/bin/python" tools/docs/generate.py --check || failed=1
   [ $failed = 0 ] || fail "lint: see above"
