@@ -433,3 +433,19 @@ def test_nothing_leaks(compile_for):
             compiled(x)
         gc.collect()
     assert len(gc.get_objects()) < before + 100
+
+
+def test_a_composite_that_no_plugin_lowers_is_asked_about_once():
+    def attentions(q, k, v):
+        for _ in range(3):
+            q = torch.nn.functional.scaled_dot_product_attention(q, k, v)
+        return q
+
+    arguments = [torch.randn(1, 2, 5, 8) for _ in range(3)]
+    with torch.no_grad():
+        result = torch.compile(attentions, backend="mortise", options={"device": "cpu"})(*arguments)
+        torch.testing.assert_close(result, attentions(*arguments))
+    program = torch_mortise.last_report()["graphs"][0]["program"]
+    refused = [(r["op"], r["reason"], r["node"]) for r in program["refusals"] if r["op"] == "mortise.attention"]
+    assert refused == [("mortise.attention", "op", None)]  # and not one for each of the three
+    assert "mortise.softmax" in program["placement"][0]["ops"]
