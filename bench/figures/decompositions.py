@@ -3,7 +3,7 @@
 canonicalised, in every element type that the op takes, for shapes empty, of one element and odd.
 
 Equal means: both results lie in the range that rounding explains, for each element by itself, computed in interval
-arithmetic over the decomposition (ir/test/Ranges.h); infinities are those that the range allows, and NaN stands in the
+arithmetic over the decomposition (ir/test/ranges.hpp); infinities are those that the range allows, and NaN stands in the
 same places unless rounding decides about it. `open` counts elements where it does, or decides between infinity and
 numbers; `differing` those of them where the two gave a number and none. `tight`: ranges of at most 8 last places. Ops
 that are exact by their description agree in every bit. `symbolic`: decomposed for all values of symbols, then

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What the portable format knows of the dialect: from its .td files to a table that needs no LLVM.
 
-ops.py: writes Ops.inc, which is committed so that building the format needs nothing else; run it after a change of an op.
-ops.py --check: says whether Ops.inc is as it would be written (a test).
+ops.py: writes ops.inc, which is committed so that building the format needs nothing else; run it after a change of an op.
+ops.py --check: says whether ops.inc is as it would be written (a test).
 ops.py --record: prints the same as plain text: what opset/N.txt holds.
 """
 
@@ -53,7 +53,7 @@ def as_record(op: dict) -> str:
 def main() -> None:
     ops = [op for family in sorted((HERE.parent / "families").glob("*.td")) for op in read(family)]
     lines = "".join(as_record(op) + "\n" for op in sorted(ops, key=lambda op: op["name"]))
-    table, wanted = HERE / "Ops.inc", f'R"({lines})"\n'
+    table, wanted = HERE / "ops.inc", f'R"({lines})"\n'
     if "--record" in sys.argv:
         print(lines, end="")
     elif "--check" not in sys.argv:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Every function is also interpreted before and after raising, on random and hostile inputs (RaiseTest.cpp). Where a
+// Every function is also interpreted before and after raising, on random and hostile inputs (raise_test.cpp). Where a
 // pattern says that hostile results differ, the function has mortise.differs.
 // RUN: mortise-opt --canonicalize --cse --raise-composites --canonicalize --cse %s | FileCheck %s
 

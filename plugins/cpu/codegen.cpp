@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Generated steps: one compiler for the process, so that equal groups of all regions are compiled once.
-#include "device.h"
-#include "scheduler.h"
+#include "device.hpp"
+#include "scheduler.hpp"
 
 #include <mortise/plugin.hpp>
 

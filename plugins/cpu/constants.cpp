@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Binding constants: what depends on them only is computed and packed, once in the process for equal contents. Programs
 // for other shapes of the same model share their packed weights that way.
-#include "kernel.h"
+#include "kernel.hpp"
 
 #include <bit>
 #include <map>

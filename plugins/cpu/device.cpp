@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // What the CPU is and roughly how fast: machines differ from day to day, so nothing is decided at build time.
-#include "device.h"
+#include "device.hpp"
 
 #include <mortise/plugin.hpp>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "emitter.h"
+#include "emitter.hpp"
 
 #include <mortise/plugin.hpp>
 

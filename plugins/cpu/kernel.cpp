@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "kernel.h"
+#include "kernel.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // What the plugin takes: products, convolutions and pools by library or loops of our own; all else that can be
 // generated.
-#include "lowerings.h"
+#include "lowerings.hpp"
 
-#include "device.h"
-#include "scheduler.h"
+#include "device.hpp"
+#include "scheduler.hpp"
 
 #include <algorithm>
 #include <map>

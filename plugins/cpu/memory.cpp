@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The workspace: largest buffers first, each at the lowest offset that is free while it lives. An output's memory is
 // workspace, too, until the output is written.
-#include "lowerings.h"
-#include "schedule.h"
+#include "lowerings.hpp"
+#include "schedule.hpp"
 
 #include <algorithm>
 #include <cstring>

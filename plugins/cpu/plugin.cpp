@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The cpu plugin's table: slots only; the work is in lowerings.cpp, schedule.cpp and kernel.cpp.
-#include "device.h"
-#include "kernel.h"
-#include "lowerings.h"
-#include "recycle.h"
+#include "device.hpp"
+#include "kernel.hpp"
+#include "lowerings.hpp"
+#include "recycle.hpp"
 
 namespace {
 using namespace mortise;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "recycle.h"
+#include "recycle.hpp"
 
 #include <oneapi/dnnl/dnnl.h>
 

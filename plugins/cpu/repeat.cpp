@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "repeat.h"
+#include "repeat.hpp"
 
 #include <mortise/graph.hpp>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Typical values of symbols: a search for some that break no guard and make every extent an extent.
-#include "views.h"
+#include "views.hpp"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "scheduler.h"
+#include "scheduler.hpp"
 
-#include "emitter.h"
+#include "emitter.hpp"
 
 #include <mortise/plugin.hpp>
 

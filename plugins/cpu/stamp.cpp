@@ -3,8 +3,8 @@
 // for their buffers; which buffer of one corresponds to which of the other chains buffers to rows: what each copy has
 // of its own. For every copy left out the steps of the first of the two are repeated, one place further in each row;
 // the steps behind them move to the end of their rows.
-#include "repeat.h"
-#include "schedule.h"
+#include "repeat.hpp"
+#include "schedule.hpp"
 
 #include <algorithm>
 #include <cstring>

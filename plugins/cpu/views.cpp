@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "views.h"
+#include "views.hpp"
 
 #include <algorithm>
 #include <array>

@@ -26,8 +26,8 @@ def tree(root: Path, files: dict[str, str]) -> Path:
 BAD = [
     ("vendors", "runtime/a.cpp", MARK + "if (name == \"cuda\")\n"),
     ("vendors", "ir/families/A.td", "// as cuDNN does\n"),
-    ("includes", "plugins/cpu/a.cpp", MARK + "#include <mortise/runtime/Registry.h>\n"),
-    ("includes", "plugins/cpu/a.cpp", MARK + '#include "../../runtime/Host.h"\n'),
+    ("includes", "plugins/cpu/a.cpp", MARK + "#include <mortise/runtime/registry.hpp>\n"),
+    ("includes", "plugins/cpu/a.cpp", MARK + '#include "../../runtime/host.hpp"\n'),
     ("includes", "plugins/cpu/a.cpp", MARK + "#include <mortise/mortise.h>\n"),
     ("includes", "sdk/include/mortise/a.hpp", MARK + "#include <llvm/ADT/STLExtras.h>\n"),
     ("readmes", "stuff/a.txt", ""),
@@ -39,8 +39,8 @@ GOOD = [
     ("vendors", "plugins/cpu/a.cpp", "// oneDNN's\n"),
     ("vendors", "runtime/test/a.cpp", "// cuda\n"),
     ("vendors", "runtime/a.cpp", "// chip, hipster\n"),
-    ("includes", "plugins/cpu/a.cpp", "#include <mortise/plugin.hpp>\n#include <mortise/codegen/Codegen.h>\n#include <vector>\n"),
-    ("includes", "runtime/a.cpp", "#include <mortise/runtime/Registry.h>\n"),
+    ("includes", "plugins/cpu/a.cpp", "#include <mortise/plugin.hpp>\n#include <mortise/codegen/codegen.hpp>\n#include <vector>\n"),
+    ("includes", "runtime/a.cpp", "#include <mortise/runtime/registry.hpp>\n"),
     ("readmes", "stuff/README.md", "stuff\n"),
     ("licences", "runtime/a.cpp", MARK),
 ]

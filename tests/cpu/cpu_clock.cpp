@@ -2,7 +2,7 @@
 // cpu_clock [minilm|bert|resnet50|llama]...: compile, bind and run times of whole networks in the cpu plugin alone, and
 // where the time goes. cpu_clock shapes: one kernel for all shapes against a kernel for each. cpu_clock layers: compile
 // times of 1 and 32 equal layers. For people at work on the plugin; published figures come from bench/.
-#include "network.h"
+#include "network.hpp"
 
 #include <algorithm>
 #include <chrono>

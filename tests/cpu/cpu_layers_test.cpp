@@ -2,9 +2,9 @@
 // Equal layers in the cpu plugin: found in the graph, scheduled once, stamped; and nearly equal ones are not confused.
 // Every network is computed against the reference interpreter; each input has numbers of its own, so that a step that
 // reads another layer's is found out.
-#include "network.h"
+#include "network.hpp"
 
-#include "repeat.h"
+#include "repeat.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Memory of the cpu plugin: pairs that it promises to run in place, steps that write over what they read, and outputs
 // that are workspace until they are written.
-#include "network.h"
+#include "network.hpp"
 
-#include <mortise/ir/Builder.h>
-#include <mortise/reference/Interpreter.h>
-#include <mortise/runtime/Call.h>
+#include <mortise/ir/builder.hpp>
+#include <mortise/reference/interpreter.hpp>
+#include <mortise/runtime/call.hpp>
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Random numbers by the cpu plugin: the reference interpreter's bits, whatever the type, the size, the threads and the
 // fusion; and outputs of products behind views, each of which has to be written by somebody.
-#include "network.h"
+#include "network.hpp"
 
 #include <gtest/gtest.h>
 

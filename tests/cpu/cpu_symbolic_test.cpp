@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Regions compiled once for symbolic extents, run at many sets of values, against the reference interpreter.
-#include "network.h"
+#include "network.hpp"
 
 #include <gtest/gtest.h>
 

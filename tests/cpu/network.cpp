@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "network.h"
+#include "network.hpp"
 
-#include <mortise/ir/Dialect.h>
-#include <mortise/ir/Portable.h>
-#include <mortise/reference/Formats.h>
-#include <mortise/reference/Interpreter.h>
-#include <mortise/runtime/Call.h>
+#include <mortise/ir/dialect.hpp>
+#include <mortise/ir/portable.hpp>
+#include <mortise/reference/formats.hpp>
+#include <mortise/reference/interpreter.hpp>
+#include <mortise/runtime/call.hpp>
 
 #include <mlir/IR/BuiltinOps.h>
 #include <mlir/IR/MLIRContext.h>

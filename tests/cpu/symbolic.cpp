@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // A graph of numbers made one of symbols.
-#include "network.h"
+#include "network.hpp"
 
 #include <mortise/dim.hpp>
 

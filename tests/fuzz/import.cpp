@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The fuzz target of a file's whole way: load, import into MLIR with all verifiers, export. Only the reader has
 // sanitizers; the dialect is that of the build, and what it allocates is watched by ASan's allocator.
-#include "Consume.h"
+#include "consume.hpp"
 
-#include <mortise/ir/Portable.h>
+#include <mortise/ir/portable.hpp>
 
 #include <mlir/IR/BuiltinOps.h>
 #include <mlir/IR/Diagnostics.h>

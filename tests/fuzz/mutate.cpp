@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The fuzz target of the portable format's reader. Half of the mutations are libFuzzer's, of bytes; the other half
 // change the graph that the bytes hold, and write it with right offsets, so that they come past the verifier.
-#include "Consume.h"
+#include "consume.hpp"
 #include <graph_objects_generated.h>
 
 #include <random>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The fuzz target of the portable format's reader.
-#include "Consume.h"
+#include "consume.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   mortise::fuzz::consume(std::as_bytes(std::span(data, size)));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // replay FOLDER...: gives each file of the folders to what the fuzz target calls. Needs no libFuzzer.
-#include "Consume.h"
+#include "consume.hpp"
 
 #include <filesystem>
 #include <fstream>

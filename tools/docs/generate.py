@@ -56,7 +56,7 @@ def slots(known: dict, arguments: dict, kinds: tuple[str, ...]) -> list[str]:
 
 def dialect_rules() -> str:
     """What holds for all ops: the dialect's description."""
-    known = records(ROOT / "ir/include/mortise/ir/Dialect.td")
+    known = records(ROOT / "ir/include/mortise/ir/dialect.td")
     paragraphs = known["Mortise_Dialect"]["description"].strip().split("\n\n")
     return "\n".join("\n" + " ".join(paragraph.split()) for paragraph in paragraphs) + "\n"
 
@@ -93,7 +93,7 @@ def family_page(family: Path) -> list[str]:
     known = records(family)
     ops = [record for name, record in known.items() if isinstance(record, dict) and "Mortise_Op" in record.get("!superclasses", [])
            and record["!locs"][0].startswith(family.name)]
-    lines = ["", f"## {family.stem}", *intro(family), "",
+    lines = ["", f"## {family.stem.replace('_', ' ').capitalize()}", *intro(family), "",
              "| op | operands | attributes | results | since | what |", "|---|---|---|---|---|---|"]
     details = []
     for op in sorted(ops, key=lambda op: int(op["!locs"][0].split(":")[1])):

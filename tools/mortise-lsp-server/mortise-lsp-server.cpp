@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // What an editor asks while somebody writes mortise IR: errors as one types, what a value is and who uses it.
-#include <mortise/ir/Dialect.h>
+#include <mortise/ir/dialect.hpp>
 
 #include <mlir/Tools/mlir-lsp-server/MlirLspServerMain.h>
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Reads a module, runs passes on it, prints it: what the IR's tests are written with.
-#include "TestPasses.h"
+#include "test_passes.hpp"
 
-#include <mortise/ir/Dialect.h>
-#include <mortise/passes/Passes.h>
+#include <mortise/ir/dialect.hpp>
+#include <mortise/passes/passes.hpp>
 
 #include <mlir/Tools/mlir-opt/MlirOptMain.h>
 #include <mlir/Transforms/Passes.h>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // mortise: what people do with graphs on a command line.
-#include "Check.h"
-#include "Draw.h"
-#include "Reduce.h"
-#include "Seam.h"
+#include "check.hpp"
+#include "draw.hpp"
+#include "reduce.hpp"
+#include "seam.hpp"
 
-#include <mortise/runtime/Config.h>
+#include <mortise/runtime/config.hpp>
 
 #include <CLI/CLI.hpp>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The reference interpreter as a plugin: asked for by name, never chosen by itself.
 #include <mortise/plugin.hpp>
-#include <mortise/reference/Interpreter.h>
+#include <mortise/reference/interpreter.hpp>
 
 namespace mortise::reference {
 namespace {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Convolutions by oneDNN, in its own layouts: values between convolutions stay blocked. Bias and batch normalisation go
 // into the weights when constants are bound; a residual is added in place and an activation applied before storing.
-#include "../device.h"
-#include "product.h"
+#include "../device.hpp"
+#include "product.hpp"
 
 #include <mortise/plugin.hpp>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // What can be fused behind a product: additions, multiplications and activations of its one user, and theirs.
-#include "product.h"
+#include "product.hpp"
 
 #include <algorithm>
 

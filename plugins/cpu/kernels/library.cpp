@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Products in oneDNN's terms: which layouts it computes on, what has to be copied first, which post ops it takes.
-#include "product.h"
+#include "product.hpp"
 
 #include <algorithm>
 #include <mutex>

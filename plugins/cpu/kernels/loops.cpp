@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Products in plain loops, for what oneDNN lacks: f64, integers, several summed dimensions that do not merge, empty
 // sums.
-#include "../schedule.h"
-#include "wide.h"
+#include "../schedule.hpp"
+#include "wide.hpp"
 
 #include <mortise/plugin.hpp>
 

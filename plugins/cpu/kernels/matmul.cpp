@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Products by oneDNN: operands are read and results written through strides, so that transposes around attention cost
 // nothing.
-#include "product.h"
+#include "product.hpp"
 
 #include <algorithm>
 #include <numeric>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Products of one lhs with several constant matrices become one product with the matrices side by side; each result is
 // a column slice of its result. Only the plain case: one row axis, at most a bias.
-#include "product.h"
+#include "product.hpp"
 
 #include <algorithm>
 #include <map>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // max_pool and sum_pool, in whatever layout the input has: row-major, or channels in blocks as oneDNN's convolutions
 // leave them. Loops of our own: oneDNN's maximum loses NaN.
-#include "../emitter.h"
-#include "wide.h"
+#include "../emitter.hpp"
+#include "wide.hpp"
 
 #include <mortise/plugin.hpp>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // random_bits: Philox4x32-10 of a key and a counter. Every block depends on its own counter only, so that any split of
 // the work, and any machine, gives the same bits. What is made of them (uniform, normal, dropout) is generated.
-#include "../emitter.h"
-#include "wide.h"
+#include "../emitter.hpp"
+#include "wide.hpp"
 
 #include <mortise/plugin.hpp>
 

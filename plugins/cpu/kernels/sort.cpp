@@ -2,8 +2,8 @@
 // sort, top_k, cummax and cummin: plain loops over the lines along an axis. Elements become unsigned keys in the order
 // that the language gives them (a NaN above all and equal to another, -0 equal to +0), so that all types share the
 // rest.
-#include "../device.h"
-#include "../emitter.h"
+#include "../device.hpp"
+#include "../emitter.hpp"
 
 #include <mortise/plugin.hpp>
 

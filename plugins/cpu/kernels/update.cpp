@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // put with mode "set": in place where the region says so (a KV cache) or where nobody reads the old contents again.
-#include "../emitter.h"
+#include "../emitter.hpp"
 
 #include <mortise/plugin.hpp>
 

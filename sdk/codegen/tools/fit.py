@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Fits the polynomials of lib/Math.cpp: near-minimax in relative error (Lawson's reweighted least squares on
+"""Fits the polynomials of lib/math.cpp: near-minimax in relative error (Lawson's reweighted least squares on
 Chebyshev nodes, references in 60 digits). Prints C++ arrays, highest power first, and the error reached.
 Run: .venv/bin/python sdk/codegen/tools/fit.py"""
 import mpmath as mp

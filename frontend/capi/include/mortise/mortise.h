@@ -35,7 +35,7 @@ MORTISE_EXPORT const char *mortise_status_message(const MortiseStatus *status);
 MORTISE_EXPORT void mortise_status_destroy(MortiseStatus *status);
 MORTISE_EXPORT void mortise_string_destroy(char *string);
 
-/* `options`: call options, the strongest configuration (runtime/Config.h lists the keys). Plugins are loaded here;
+/* `options`: call options, the strongest configuration (runtime/config.hpp lists the keys). Plugins are loaded here;
  * those that fail are listed in mortise_session_devices, not errors. */
 MORTISE_EXPORT MortiseStatus *mortise_session_create(const MortiseOption *options, size_t option_count,
                                                      MortiseSession **session);

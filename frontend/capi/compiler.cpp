@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "compiler.hpp"
+
+#include <mlir/IR/BuiltinOps.h>
+#include <mlir/IR/MLIRContext.h>
+#include <mlir/IR/OwningOpRef.h>
+
+#include <mortise/ir/portable.hpp>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+
+namespace mortise::capi {
+namespace {
+
+// Writes what came in to FOLDER/NAME.mrtg, or NAME.2.mrtg and so on: no file is ever overwritten, and several
+// processes may write to one folder.
+Result<void> save(const Graph &graph, const std::string &folder) {
+  std::string name = graph.view().name;
+  for (char &c : name)
+    c = std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-' ? c : '_';
+  const auto failed = [&](const std::string &path, const std::string &why) {
+    return Error{MORTISE_INVALID_ARGUMENT,
+                 "save_graphs: cannot write " + path + ": " + why + "; name a folder that is writable"};
+  };
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error)
+    return failed(folder, error.message());
+  for (unsigned number = 1;; ++number) {
+    const std::string path =
+        folder + "/" + name + (number > 1 ? "." + std::to_string(number) : std::string()) + ".mrtg";
+    std::FILE *file = std::fopen(path.c_str(), "wbx");
+    if (!file && errno == EEXIST)
+      continue;
+    if (!file)
+      return failed(path, std::strerror(errno));
+    const bool written = std::fwrite(graph.bytes().data(), 1, graph.bytes().size(), file) == graph.bytes().size();
+    if (std::fclose(file) != 0 || !written)
+      return failed(path, std::strerror(errno));
+    return {};
+  }
+}
+
+} // namespace
+
+struct Compiler::Impl {
+  // Without MLIR's threads: graphs are small, and several compile at once in threads of the caller.
+  mlir::MLIRContext context{mlir::MLIRContext::Threading::DISABLED};
+  ir::Builder builder;
+  explicit Impl(std::string_view name) : builder(context, name) {}
+};
+
+Compiler::Compiler(std::string_view name) : impl(std::make_unique<Impl>(name)) {}
+Compiler::~Compiler() = default;
+ir::Builder &Compiler::builder() { return impl->builder; }
+std::string Compiler::text() const { return impl->builder.text(); }
+
+Result<std::shared_ptr<const plan::PlanT>> Compiler::compile(const runtime::Registry &registry,
+                                                             const runtime::Config &config, passes::Timings &timings) {
+  Result<mlir::OwningOpRef<mlir::ModuleOp>> module = impl->builder.finish();
+  if (!module)
+    return module.error();
+  if (const std::string &folder = config.get("save_graphs"); !folder.empty()) {
+    Result<std::shared_ptr<const Graph>> graph = ir::exportGraph(**module);
+    Result<void> saved = graph ? save(**graph, folder) : Result<void>(graph.error());
+    if (!saved)
+      return saved.error();
+  }
+  return passes::compile(**module, registry, config, &timings);
+}
+
+} // namespace mortise::capi

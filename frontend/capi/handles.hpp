@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What stands behind the handles of mortise.h, and what every entry does first.
+#pragma once
+
+#include "compiler.hpp"
+
+#include <mortise/mortise.h>
+
+#include <atomic>
+#include <exception>
+#include <memory>
+#include <new>
+#include <string>
+#include <vector>
+
+namespace mortise::capi {
+
+struct SessionState { // shared by a session and what was made with it
+  std::vector<std::pair<std::string, std::string>> options;
+  runtime::Config config;
+  std::shared_ptr<runtime::Registry> registry;
+};
+
+MortiseStatus *statusOf(const Error &error);
+
+// Runs an entry's body; no exception leaves.
+template <typename Body> MortiseStatus *guarded(Body body) noexcept {
+  try {
+    Result<void> done = body();
+    return done ? nullptr : statusOf(done.error());
+  } catch (const std::bad_alloc &) {
+    return statusOf({MORTISE_OUT_OF_MEMORY, "out of memory"});
+  } catch (const std::exception &fault) {
+    return statusOf({MORTISE_INTERNAL, std::string("unexpected exception: ") + fault.what()});
+  } catch (...) {
+    return statusOf({MORTISE_INTERNAL, "unexpected exception"});
+  }
+}
+
+inline Error invalid(std::string message) { return {MORTISE_INVALID_ARGUMENT, std::move(message)}; }
+inline Error isNull(const char *what) { return invalid(std::string("expected a ") + what + ", found NULL"); }
+
+// checks.cpp: structs from outside, before anyone follows their pointers.
+Result<void> checkOptions(const MortiseOption *options, size_t count);
+Result<void> checkType(const MortiseType *type, const std::string &what);
+// Copies as this version knows them: a caller may have been built with the header of an earlier one.
+Result<std::vector<MortiseAttribute>> readAttributes(const MortiseAttribute *const *attributes, size_t count);
+Result<std::vector<runtime::Tensor>> readTensors(const MortiseTensor *const *tensors, size_t count, size_t expected,
+                                                 const char *what);
+
+// A copy that mortise_string_destroy frees.
+Result<char *> copyString(const std::string &text);
+
+std::string reportJson(const MortiseProgram &program);
+std::string describeJson(const SessionState &session);
+
+} // namespace mortise::capi
+
+struct MortiseSession {
+  std::shared_ptr<const mortise::capi::SessionState> state;
+};
+
+struct MortiseBuilder {
+  std::shared_ptr<const mortise::capi::SessionState> session;
+  std::string name;
+  std::unique_ptr<mortise::capi::Compiler> compiler; // NULL while empty
+
+  mortise::capi::Compiler &graph() {
+    if (!compiler)
+      compiler = std::make_unique<mortise::capi::Compiler>(name);
+    return *compiler;
+  }
+};
+
+struct MortiseProgram {
+  std::shared_ptr<const mortise::capi::SessionState> session;
+  std::shared_ptr<mortise::runtime::Program> program;
+  mortise::passes::Timings timings;
+  double kernelSeconds = 0;
+  std::atomic<double> bindSeconds{0};
+};

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The JSON that mortise.h documents.
+#include "handles.hpp"
+
+#include <mortise/graph.hpp>
+#include <mortise/runtime/plan_generated.h>
+
+#include <nlohmann/json.hpp>
+
+namespace mortise::capi {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+const char *codeName(MortiseCode code) {
+  constexpr const char *names[] = {"OK",        "INVALID_ARGUMENT", "UNSUPPORTED", "NEEDS_STATIC", "OUT_OF_MEMORY",
+                                   "NOT_FOUND", "VERSION_MISMATCH", "CANCELLED",   "DEVICE_LOST",  "CORRUPT",
+                                   "INTERNAL"};
+  return code >= MORTISE_OK && code <= MORTISE_INTERNAL ? names[code] : "UNKNOWN";
+}
+
+Json placement(const runtime::Program &program) {
+  const plan::PlanT &plan = program.plan();
+  Json list = Json::array();
+  for (const runtime::RegionReport &region : program.report()) {
+    Json ops = Json::object(), steps = Json::array();
+    for (uint32_t node : region.nodes)
+      if (node < plan.node_ops.size())
+        ops[plan.node_ops[node]] = ops.value(plan.node_ops[node], 0) + 1;
+    for (const runtime::StepReport &step : region.steps)
+      steps.push_back({{"name", step.name},
+                       {"lowering", step.lowering},
+                       {"ns", step.ns},
+                       {"bytes", step.bytes},
+                       {"flops", step.flops}});
+    list.push_back({{"device", region.device},
+                    {"plugin", region.plugin},
+                    {"lowering", region.lowering},
+                    {"nodes", region.nodes},
+                    {"ops", ops},
+                    {"predicted_ns", region.predictedNs},
+                    {"kernels", region.kernels},
+                    {"specialised", region.specialised.empty() ? Json() : Json(region.specialised)},
+                    {"steps", steps}});
+  }
+  return list;
+}
+
+// Plugins write strings into reports; bytes that are no UTF-8 must not cost the whole report.
+std::string dump(const Json &json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+} // namespace
+
+std::string reportJson(const MortiseProgram &handle) {
+  const runtime::Program &program = *handle.program;
+  const plan::PlanT &plan = program.plan();
+  Json refusals = Json::array(), inputs = Json::array(), outputs = Json::array();
+  for (const auto &refusal : plan.refusals)
+    refusals.push_back({{"node", refusal->node == UINT32_MAX ? Json() : Json(refusal->node)},
+                        {"op", refusal->op},
+                        {"device", refusal->device},
+                        {"plugin", refusal->plugin},
+                        {"reason", refusal->reason},
+                        {"detail", refusal->detail}});
+  for (const auto &input : plan.inputs)
+    inputs.push_back({{"name", input->name},
+                      {"type", runtime::typeText(plan, *input->type)},
+                      {"constant", input->constant},
+                      {"state", input->state},
+                      {"donated", input->donated}});
+  Json symbols = Json::array(), guards = Json::array();
+  for (const auto &symbol : plan.symbols)
+    symbols.push_back({{"name", symbol->name},
+                       {"min", symbol->min},
+                       {"max", symbol->max},
+                       {"divisor", symbol->divisor},
+                       {"input", symbol->input},
+                       {"dimension", symbol->dimension}});
+  for (const auto &guard : plan.guards)
+    guards.push_back({{"expects", runtime::guardText(plan, *guard)}, {"reason", guard->reason}});
+  const runtime::ValuesReport values = program.valuesReport();
+  for (const auto &output : plan.outputs)
+    outputs.push_back({{"type", runtime::typeText(plan, *output->type)}, {"alias", output->alias}});
+  return dump({{"name", plan.name},
+               {"nodes", plan.node_ops.size()},
+               {"compile_s",
+                {{"passes", handle.timings.passes},
+                 {"place", handle.timings.place},
+                 {"kernels", handle.kernelSeconds},
+                 {"bind", handle.bindSeconds.load()}}},
+               {"arena_bytes", program.arenaBytes()},
+               {"packed_bytes", program.packedBytes()},
+               {"placement", placement(program)},
+               {"symbols", symbols},
+               {"guards", guards},
+               {"values",
+                {{"ready", values.ready},
+                 {"limit", values.limit},
+                 {"met", values.met},
+                 {"dropped", values.dropped},
+                 {"instances", values.instances},
+                 {"kernels_specialised", values.specialised}}},
+               {"refusals", refusals},
+               {"inputs", inputs},
+               {"outputs", outputs}});
+}
+
+std::string describeJson(const SessionState &session) {
+  Json plugins = Json::array(), devices = Json::array(), rejected = Json::array(), config = Json::array();
+  for (const auto &plugin : session.registry->plugins())
+    plugins.push_back(
+        {{"name", plugin->name}, {"vendor", plugin->vendor}, {"version", plugin->version}, {"path", plugin->path}});
+  for (const auto &device : session.registry->devices()) {
+    const MortiseDeviceInfo &info = device->info;
+    devices.push_back({{"name", device->name()},
+                       {"plugin", device->plugin->name},
+                       {"kind", info.kind},
+                       {"hardware", info.name ? info.name : ""},
+                       {"ordinal", info.ordinal},
+                       {"automatic", info.automatic != 0},
+                       {"host_memory", info.host_memory != 0},
+                       {"threads", info.threads},
+                       {"peak_flops", info.peak_flops},
+                       {"bandwidth", info.bandwidth},
+                       {"memory_bytes", info.memory_bytes},
+                       {"features", info.features ? info.features : ""}});
+  }
+  for (const runtime::Rejected &plugin : session.registry->rejected())
+    rejected.push_back(
+        {{"path", plugin.path}, {"code", codeName(plugin.error.code)}, {"reason", plugin.error.message}});
+  for (const runtime::Setting &setting : session.config.settings())
+    config.push_back({{"key", setting.key}, {"value", setting.value}, {"source", setting.source}});
+  return dump({{"plugins", plugins}, {"devices", devices}, {"rejected", rejected}, {"config", config}});
+}
+
+} // namespace mortise::capi

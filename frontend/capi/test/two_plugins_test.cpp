@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The plugins `reference` and `pocket` (a folder here, for tests) in one session.
+#include "helpers.hpp"
+
+namespace mortise::api {
+namespace {
+
+Session both(const std::string &device) { return session({{"device", device}, {"plugin_path", ":" POCKET_PLUGIN}}); }
+
+// silu(-x) + softmax(x)
+void build(Builder &graph) {
+  const uint32_t x = get(graph.input("x", MORTISE_F32, {8}));
+  const uint32_t silu = get(graph.op("mortise.silu", {get(graph.op("mortise.neg", {x}))}, {}, "model.py:1"));
+  const uint32_t soft = get(graph.op("mortise.softmax", {x}, {{"axis", 0}}, "model.py:2"));
+  expectOk(graph.output(get(graph.op("mortise.add", {silu, soft}))));
+}
+
+TEST(TwoPlugins, ShareAGraph) {
+  Session s = both("pocket,reference");
+  Builder graph = builder(s);
+  build(graph);
+  Program program = get(s.compile(graph));
+  float x[8], y[8];
+  double total = 0;
+  for (int i = 0; i < 8; ++i)
+    total += std::exp(x[i] = 0.25f * static_cast<float>(i) - 1);
+  const void *in[] = {x};
+  void *out[] = {y};
+  expectOk(program.runPointers(in, out));
+  for (int i = 0; i < 8; ++i)
+    EXPECT_NEAR(y[i], -x[i] / (1 + std::exp(x[i])) + std::exp(x[i]) / total, 1e-6);
+  const Json report = Json::parse(get(program.report()));
+  std::set<std::string> plugins;
+  for (const Json &region : report["placement"])
+    plugins.insert(region["plugin"]);
+  EXPECT_EQ(plugins, (std::set<std::string>{"pocket", "reference"})) << report.dump(1);
+  bool explained = false;
+  for (const Json &refusal : report["refusals"])
+    explained =
+        explained || (refusal["op"] == "mortise.softmax" && refusal["plugin"] == "pocket" && refusal["reason"] == "op");
+  EXPECT_TRUE(explained) << report["refusals"].dump(1);
+}
+
+TEST(TwoPlugins, ACompositeThatNobodyTakesIsDecomposed) {
+  Session s = both("pocket");
+  Builder graph = builder(s);
+  const uint32_t x = get(graph.input("x", MORTISE_F32, {4}));
+  expectOk(graph.output(get(graph.op("mortise.silu", {x}, {}, "model.py:9"))));
+  Program program = get(s.compile(graph));
+  float in[] = {-1, 0, 1, 2}, out[4];
+  const void *inputs[] = {in};
+  void *outputs[] = {out};
+  expectOk(program.runPointers(inputs, outputs));
+  for (int i = 0; i < 4; ++i)
+    EXPECT_NEAR(out[i], in[i] / (1 + std::exp(-in[i])), 1e-6);
+  const Json report = Json::parse(get(program.report()));
+  EXPECT_EQ(report["nodes"], 2);
+  bool kept = false; // the composite's own refusal
+  for (const Json &refusal : report["refusals"])
+    kept = kept || (refusal["op"] == "mortise.silu" && refusal["node"].is_null());
+  EXPECT_TRUE(kept) << report["refusals"].dump(1);
+}
+
+TEST(TwoPlugins, ACompositeGivesWayToCheaperParts) {
+  Session s = both("pocket,reference");
+  Builder graph = builder(s);
+  const uint32_t x = get(graph.input("x", MORTISE_F32, {1 << 16}));
+  expectOk(graph.output(get(graph.op("mortise.silu", {x}, {}, "model.py:9"))));
+  Program program = get(s.compile(graph)); // whole on `reference`, or its two parts at 1 ns each on `pocket`
+  std::vector<float> in(1 << 16, 2), out(1 << 16);
+  const void *inputs[] = {in.data()};
+  void *outputs[] = {out.data()};
+  expectOk(program.runPointers(inputs, outputs));
+  EXPECT_NEAR(out.back(), 2 / (1 + std::exp(-2.0)), 1e-6);
+  const Json report = Json::parse(get(program.report()));
+  for (const Json &region : report["placement"])
+    EXPECT_EQ(region["plugin"], "pocket") << report.dump(1);
+  bool explained = false;
+  for (const Json &refusal : report["refusals"])
+    explained = explained ||
+                (refusal["op"] == "mortise.silu" && refusal["plugin"] == "reference" && refusal["reason"] == "cost");
+  EXPECT_TRUE(explained) << report["refusals"].dump(1);
+}
+
+TEST(TwoPlugins, WhatNobodyTakesIsAnErrorWithReasons) {
+  Session s = both("pocket");
+  Builder graph = builder(s);
+  build(graph);
+  const Result<Program> program = s.compile(graph);
+  ASSERT_FALSE(program);
+  EXPECT_EQ(program.error().code, MORTISE_UNSUPPORTED);
+  for (const char *part : {"model.py:2", "pocket: op: the pocket calculator has no such key"})
+    EXPECT_NE(program.error().message.find(part), std::string::npos) << program.error().message;
+}
+
+TEST(TwoPlugins, DevicesDoNotDisturbEachOther) {
+  Session s = both("reference");
+  for (const char *device : {"reference", "pocket", "reference"}) {
+    Builder graph = builder(s);
+    const uint32_t x = get(graph.input("x", MORTISE_F32, {4}));
+    const uint32_t w = get(graph.input("w", MORTISE_F32, {4}, MORTISE_VALUE_CONSTANT));
+    expectOk(graph.output(get(graph.op("mortise.mul", {x, w}))));
+    Program program = get(s.compile(graph, {{"device", device}}));
+    float in[] = {1, 2, 3, 4}, weight[] = {2, 2, 2, 2}, out[4];
+    const Tensor tw(weight, MORTISE_F32, {4});
+    const MortiseTensor view = tw.view();
+    const MortiseTensor *constants[] = {nullptr, &view};
+    expectOk(program.bind(constants));
+    const void *inputs[] = {in, nullptr};
+    void *outputs[] = {out};
+    expectOk(program.runPointers(inputs, outputs));
+    EXPECT_EQ(out[3], 8);
+    EXPECT_EQ(Json::parse(get(program.report()))["placement"][0]["device"], device);
+  }
+}
+
+TEST(TwoPlugins, RequirementsCountNodes) {
+  Session s = both("pocket,reference");
+  for (const auto &[require, met] : {std::pair("50% on pocket", true), std::pair("90% on pocket", false)}) {
+    Builder graph = builder(s);
+    build(graph);
+    const Result<Program> program = s.compile(graph, {{"require", require}});
+    EXPECT_EQ(static_cast<bool>(program), met) << require;
+  }
+}
+
+} // namespace
+} // namespace mortise::api

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "../lib/writer.hpp"
+
+#include <limits>
+
+#define GET_OP_CLASSES
+#include <mortise/ir/attention.cpp.inc>
+
+using namespace mlir;
+
+namespace mortise::ir {
+
+void MortiseDialect::addAttentionOps() {
+  addOperations<
+#define GET_OP_LIST
+#include <mortise/ir/attention.cpp.inc>
+      >();
+}
+
+Inferred AttentionOp::infer(Adaptor op, const Report &report) {
+  Dims q = dimsOf(op.getQ()), k = dimsOf(op.getK()), v = dimsOf(op.getV());
+  if (q.size() != 4 || k.size() != 4 || v.size() != 4)
+    return report.at("attention_c1")("q, k and v must have rank 4, found " + report.text(q) + ", " + report.text(k) +
+                                     " and " + report.text(v));
+  if (k[0] != q[0] || k[3] != q[3])
+    return report.at("attention_c2")("k " + report.text(k) + " must have the first and last extents of q " +
+                                     report.text(q));
+  if (v[0] != k[0] || v[1] != k[1] || v[2] != k[2])
+    return report.at("attention_c3")("v " + report.text(v) + " must have the first three extents of k " +
+                                     report.text(k));
+  if (k[1] == Dim(0) ? q[1] != Dim(0) : report.simplified(mod(q[1], k[1])) != Dim(0))
+    return report.at("attention_c4")("the heads of q (" + report.text(q[1]) + ") must be a multiple of those of k (" +
+                                     report.text(k[1]) + ")");
+  Type element = elementOf(op.getQ());
+  if (failed(checkElement("k", op.getK(), element, report.at("attention_c5"))) ||
+      failed(checkElement("v", op.getV(), element, report)))
+    return failure();
+  if (Value mask = op.getMask()) {
+    Dims shape = dimsOf(mask);
+    Dim full[] = {q[0], q[1], q[2], k[2]};
+    bool fits = shape.size() == 4;
+    for (size_t i = 0; fits && i < 4; ++i)
+      fits = shape[i] == Dim(1) || shape[i] == full[i];
+    if (!fits)
+      return report.at("attention_c6")("mask " + report.text(shape) + " must have rank 4 and broadcast to " +
+                                       report.text(full));
+    if (!elementOf(mask).isInteger(1) &&
+        failed(checkElement("a mask that is not i1", mask, element, report.at("attention_c6"))))
+      return failure();
+  }
+  return Shaped{element, {q[0], q[1], q[2], v[3]}};
+}
+
+Inferred RaggedAttentionOp::infer(Adaptor op, const Report &report) {
+  Dims q = dimsOf(op.getQ()), k = dimsOf(op.getK()), v = dimsOf(op.getV());
+  if (q.size() != 3 || k.size() != 3 || v.size() != 3)
+    return report.at("ragged_attention_c1")("q, k and v must have rank 3, found " + report.text(q) + ", " +
+                                            report.text(k) + " and " + report.text(v));
+  if (k[2] != q[2] || v[0] != k[0] || v[1] != k[1])
+    return report.at("ragged_attention_c2")("k " + report.text(k) + " must have the last extent of q " +
+                                            report.text(q) + ", and v " + report.text(v) + " the first two of k");
+  if (k[1] == Dim(0) || report.simplified(mod(q[1], k[1])) != Dim(0))
+    return report.at("ragged_attention_c3")("the heads of q (" + report.text(q[1]) +
+                                            ") must be a multiple of those of k (" + report.text(k[1]) + ")");
+  Type element = elementOf(op.getQ());
+  if (failed(checkElement("k", op.getK(), element, report.at("ragged_attention_c4"))) ||
+      failed(checkElement("v", op.getV(), element, report)))
+    return failure();
+  Dims starts = dimsOf(op.getQOffsets()), others = dimsOf(op.getKOffsets());
+  if (starts.size() != 1 || starts != others || !report.isAtLeast(starts[0], 1))
+    return report.at("ragged_attention_c5")("q_offsets " + report.text(starts) + " and k_offsets " +
+                                            report.text(others) + " must have rank 1 and one extent, at least 1");
+  return Shaped{element, {q[0], q[1], v[2]}};
+}
+
+Inferred RopeOp::infer(Adaptor op, const Report &report) {
+  Dims x = dimsOf(op.getX());
+  if (x.empty() || report.simplified(floorDiv(x.back(), 2) * 2) != report.simplified(x.back()))
+    return report.at("rope_c1")("x must have rank 1 or more and an even last extent, found " + report.text(x));
+  for (auto [name, value] : {std::pair(StringRef("cos"), op.getCos()), {"sin", op.getSin()}}) {
+    Dims found = dimsOf(value);
+    bool fits = found.size() == x.size() && found.back() == x.back();
+    for (size_t i = 0; fits && i < x.size(); ++i)
+      fits = found[i] == Dim(1) || found[i] == x[i];
+    if (!fits)
+      return report.at("rope_c2")(name + " " + report.text(found) + " must have the rank of x " + report.text(x) +
+                                  ", its last extent, and extents 1 or its elsewhere");
+    if (failed(checkElement(name, value, elementOf(op.getX()), report.at("rope_c2"))))
+      return failure();
+  }
+  return shapedAs(op.getX());
+}
+
+// ---- What the composites mean
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+// The mask with `causal` worked in: of rank 4, extents 1 or those of the scores. NULL when every key is seen.
+static Value effectiveMask(AttentionOp op, const Dim &queries, const Dim &keys, Writer &write) {
+  Value mask = op.getMask();
+  if (!op.getCausal())
+    return mask ? write.widened(mask) : mask;
+  Type index = write.rewriter.getI64Type();
+  Value query = write.iota({queries, keys}, index, 0), key = write.iota({queries, keys}, index, 1);
+  Value seen = write.make<CompareOp>(query, key, "ge");
+  Dims shape{1, 1, queries, keys};
+  Axes all{0, 1, 2, 3};
+  if (mask) {
+    shape[0] = dimsOf(mask)[0];
+    shape[1] = dimsOf(mask)[1];
+  }
+  seen = write.spread(seen, shape, {2, 3});
+  if (!mask)
+    return seen;
+  mask = write.spread(write.widened(mask), shape, all);
+  if (elementOf(mask).isInteger(1))
+    return write.make<AndOp>(mask, seen);
+  return write.make<SelectOp>(seen, mask, write.fill(-infinity, mask));
+}
+
+// A query that sees no key has softmax NaN; the mask alone, often one row for all queries, tells which.
+static Value zeroUnseen(Value weights, Value mask, Writer &write) {
+  Value seen = write.make<ReduceMaxOp>(mask, ArrayRef<int64_t>(3));
+  if (!elementOf(mask).isInteger(1))
+    seen = write.make<CompareOp>(seen, write.fill(-infinity, seen), "ne");
+  seen = write.broadcast(seen, dimsOf(weights), {0, 1, 2});
+  return write.make<SelectOp>(seen, weights, write.fill(0, weights));
+}
+
+Values AttentionOp::expand(Writer &write) {
+  Value q = write.widened(getQ()), k = write.widened(getK()), v = write.widened(getV());
+  Dims shape = dimsOf(q);
+  Dim groups = dimsOf(k)[1], keys = dimsOf(k)[2];
+  // The query heads that share a key head become rows of one product, so that k and v are not repeated.
+  Dim rows = groups == Dim(0) ? Dim(0) : floorDiv(shape[1], groups) * shape[2];
+  Dims full{shape[0], shape[1], shape[2], keys};
+  Axes batch{0, 1}, last{3}, inner{2}, all{0, 1, 2, 3};
+  Value scores = write.make<DotOp>(write.reshaped(q, {shape[0], groups, rows, shape[3]}), k, batch, batch, last, last);
+  scores = write.reshaped(scores, full);
+  double scale = getScale().convertToDouble();
+  if (scale != 1)
+    scores = write.times(scores, scale);
+  Value mask = effectiveMask(*this, shape[2], keys, write);
+  if (mask) {
+    Value whole = write.spread(mask, full, all);
+    scores = elementOf(mask).isInteger(1) ? write.make<SelectOp>(whole, scores, write.fill(-infinity, scores))
+                                          : write.make<AddOp>(scores, whole);
+  }
+  Value weights = write.make<SoftmaxOp>(scores, int64_t(3));
+  if (getMask()) // under `causal` alone every query sees key 0
+    weights = zeroUnseen(weights, mask, write);
+  weights = write.reshaped(weights, {shape[0], groups, rows, keys});
+  Value result = write.make<DotOp>(weights, v, batch, batch, last, inner);
+  return {write.reshaped(result, dimsOf(getType()))};
+}
+
+// The elements of x from `first` to below `limit` along the last dimension.
+static Value part(Value x, const Dim &first, const Dim &limit, Writer &write) {
+  Dims starts(rankOf(x), Dim(0)), limits = dimsOf(x);
+  Axes strides(rankOf(x), 1);
+  starts.back() = first;
+  limits.back() = limit;
+  return write.make<SliceOp>(x, write.extents(starts), write.extents(limits),
+                             write.rewriter.getDenseI64ArrayAttr(strides));
+}
+Values RopeOp::expand(Writer &write) {
+  Value x = write.widened(getX()), rotated;
+  Dims shape = dimsOf(x);
+  int64_t last = rankOf(x) - 1;
+  if (getInterleaved()) {
+    Dims pairs = shape;
+    pairs.back() = floorDiv(shape.back(), 2);
+    pairs.push_back(2);
+    Value both = write.reshaped(x, pairs);
+    Value other = write.make<NegOp>(part(both, 1, 2, write));
+    rotated = write.make<ConcatenateOp>(ValueRange{other, part(both, 0, 1, write)}, last + 1);
+    rotated = write.reshaped(rotated, shape);
+  } else {
+    Dim half = floorDiv(shape.back(), 2);
+    Value other = write.make<NegOp>(part(x, half, shape.back(), write));
+    rotated = write.make<ConcatenateOp>(ValueRange{other, part(x, 0, half, write)}, last);
+  }
+  auto times = [&](Value value, Value angle) {
+    return write.make<MulOp>(value, write.spread(write.widened(angle), shape, from(0, last + 1)));
+  };
+  return {write.make<AddOp>(times(x, getCos()), times(rotated, getSin()))};
+}
+
+namespace {
+struct Owners {   // per row
+  Value sequence; // i64: 1 + the number of the sequence
+  Value inside;   // i1: belongs to one
+  Value distance; // i64: to the end of the sequence, negative inside
+};
+} // namespace
+
+static Owners ownersOf(Value offsets, const Dim &rows, Writer &write) {
+  Dims grid{rows, dimsOf(offsets)[0]};
+  auto count = [&](ArrayRef<Dim> shape) {
+    return write.make<IotaOp>(write.extents(shape), write.rewriter.getStringAttr("i64"),
+                              write.rewriter.getI64IntegerAttr(0));
+  };
+  Value begun = write.make<CompareOp>(write.spread(offsets, grid, {1}), count(grid), "le");
+  Value sequence = write.make<ReduceSumOp>(write.converted(begun, write.rewriter.getI64Type()), ArrayRef<int64_t>(1));
+  Value row = count(rows), end = write.make<TakeOp>(offsets, sequence, int64_t(0));
+  Value inside = write.make<AndOp>(write.make<CompareOp>(sequence, write.fill(1, sequence), "ge"),
+                                   write.make<CompareOp>(row, end, "lt"));
+  return {sequence, inside, write.make<SubOp>(row, end)};
+}
+
+Values RaggedAttentionOp::expand(Writer &write) {
+  Dims q = dimsOf(getQ()), k = dimsOf(getK());
+  Owners queries = ownersOf(getQOffsets(), q[0], write), keys = ownersOf(getKOffsets(), k[0], write);
+  Dims grid{q[0], k[0]};
+  auto rows = [&](Value value) { return write.broadcast(value, grid, {0}); };
+  auto columns = [&](Value value) { return write.broadcast(value, grid, {1}); };
+  Value seen = write.make<CompareOp>(rows(queries.sequence), columns(keys.sequence), "eq");
+  seen = write.make<AndOp>(seen, write.make<AndOp>(rows(queries.inside), columns(keys.inside)));
+  if (getCausal())
+    seen = write.make<AndOp>(seen, write.make<CompareOp>(rows(queries.distance), columns(keys.distance), "ge"));
+  auto packed = [&](Value value) { // [rows, heads, size] to [1, heads, rows, size]
+    Dims dims = dimsOf(value);
+    return write.reshaped(write.make<TransposeOp>(value, Axes{1, 0, 2}), {1, dims[1], dims[0], dims[2]});
+  };
+  Value result =
+      write.make<AttentionOp>(packed(getQ()), packed(getK()), packed(getV()), write.reshaped(seen, {1, 1, q[0], k[0]}),
+                              getScaleAttr(), write.rewriter.getBoolAttr(false));
+  result = write.reshaped(result, {q[1], q[0], dimsOf(getV())[2]});
+  return {write.make<TransposeOp>(result, Axes{1, 0, 2})};
+}
+
+} // namespace mortise::ir

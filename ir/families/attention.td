@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Attention and what prepares its operands. f16, bf16 and f8 compute in f32 and round once at the end; what leaves the range of
+// f32 (f64 for f64) on the way becomes infinity or 0. Sums accumulate in at least that type, in any order. StableHLO has none
+// of these ops.
+include "mortise/ir/dialect.td"
+
+def Mortise_AttentionOp : Mortise_CompositeOp<"attention"> {
+  let summary = "softmax(scale * q k^T + mask) v";
+  let description = [{
+    q [B, H, Q, D], k [B, G, K, D], v [B, G, K, E] with H a multiple of G (query head h reads head h / (H / G)): [B, H, Q, E].
+    mask broadcasts to [B, H, Q, K]: i1, true where a key is seen, or of q's type and added. `causal` lets query i see keys 0 .. i; the others
+    are false in an i1 mask, and -inf in an added one.
+
+    A score of a key that an i1 mask hides is -inf, whatever q and k hold; an added mask is added, so that NaN stays NaN. A key with score -inf has
+    weight 0, and 0 times an infinite or NaN v is NaN, as it is in PyTorch's definition. (Kernels may leave such keys out; then v does not
+    count where no query sees it.) A query that sees no key, by mask and `causal` alone (with an added mask: -inf at every key), has weight 0
+    for each, as PyTorch's CPU kernels do; one whose scores are all -inf otherwise gives NaN, as softmax does. With K = 0 the result is 0.
+
+    Constraints:
+    * attention_c1: q, k and v have rank 4.
+    * attention_c2: k has B and D of q.
+    * attention_c3: v has B, G and K of k.
+    * attention_c4: H is a multiple of G, for all values of symbols.
+    * attention_c5: k and v have the element type of q, which is the result's.
+    * attention_c6: mask has rank 4 and extents 1 or those of [B, H, Q, K], and is i1 or of q's element type.
+  }];
+  let arguments = (ins Mortise_FloatTensor:$q, Mortise_FloatTensor:$k, Mortise_FloatTensor:$v,
+                       Optional<Mortise_Tensor>:$mask, F64Attr:$scale, BoolAttr:$causal);
+  let results = (outs Mortise_FloatTensor:$result);
+}
+def Mortise_RopeOp : Mortise_CompositeOp<"rope"> {
+  let summary = "rotary embedding: x * cos + rotated(x) * sin";
+  let description = [{
+    x [..., D], as a rule [batch, heads, sequence, D]. With `interleaved` false, rotated(x) is -x[D/2:] followed by x[:D/2]; with true, each pair (a, b) of
+    neighbours becomes (-b, a). cos and sin broadcast to x where an extent is 1, so that [1, 1, sequence, D] serves all heads. Both products
+    and their sum follow IEEE 754, so that an infinity or NaN reaches its partner as well.
+
+    Constraints:
+    * rope_c1: x has rank 1 or more, and D is even for all values of symbols.
+    * rope_c2: cos and sin have the rank and the element type of x, extents 1 or x's, and D as the last.
+  }];
+  let arguments = (ins Mortise_FloatTensor:$x, Mortise_FloatTensor:$cos, Mortise_FloatTensor:$sin, BoolAttr:$interleaved);
+  let results = (outs Mortise_FloatTensor:$result);
+  let since = 2;
+}
+def Mortise_RaggedAttentionOp : Mortise_CompositeOp<"ragged_attention"> {
+  let summary = "attention over sequences of different lengths, packed by rows";
+  let description = [{
+    q [T, H, D], k [S, G, D], v [S, G, E] with H a multiple of G: [T, H, E]. Row i of q belongs to sequence n = (number of q_offsets at most i) - 1,
+    when n >= 0 and i < q_offsets[n + 1] (an index beyond the last reads the last), else to none; rows of k and v likewise with k_offsets. So with
+    ascending offsets sequence n has the rows q_offsets[n] .. q_offsets[n + 1] - 1, and rows outside all are padding. A query sees the keys of its
+    sequence; `causal`: those at least as far from its sequence's end as the query is, so that the last query sees all keys (`attention` counts from
+    the start; the two are one when a sequence has as many queries as keys). A query that sees no key gives what attention gives: 0, if v is
+    finite. Otherwise this is `attention` with an i1 mask over the packed rows, its rules for infinities and NaN included.
+
+    Constraints:
+    * ragged_attention_c1: q, k and v have rank 3.
+    * ragged_attention_c2: k has D of q; v has S and G of k.
+    * ragged_attention_c3: H is a multiple of G, for all values of symbols.
+    * ragged_attention_c4: k and v have the element type of q, which is the result's.
+    * ragged_attention_c5: q_offsets and k_offsets have rank 1 and one extent, at least 1.
+  }];
+  let arguments = (ins Mortise_FloatTensor:$q, Mortise_FloatTensor:$k, Mortise_FloatTensor:$v, Mortise_TensorOf<[I64]>:$q_offsets,
+                       Mortise_TensorOf<[I64]>:$k_offsets, F64Attr:$scale, BoolAttr:$causal);
+  let results = (outs Mortise_FloatTensor:$result);
+  let since = 2;
+}

@@ -1,0 +1,470 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <mortise/ir/builder.hpp>
+
+#include "types.hpp"
+
+#define GET_OP_CLASSES
+#include <mortise/ir/control_flow.h.inc>
+
+#include <llvm/ADT/ScopeExit.h>
+#include <mlir/Dialect/Func/IR/FuncOps.h>
+#include <mlir/IR/BuiltinOps.h>
+#include <mlir/IR/Diagnostics.h>
+#include <mlir/IR/OwningOpRef.h>
+#include <mlir/IR/Verifier.h>
+
+#include <bit>
+#include <deque>
+
+using namespace mlir;
+
+namespace mortise::ir {
+namespace {
+
+Error invalid(std::string message) { return {MORTISE_INVALID_ARGUMENT, std::move(message)}; }
+
+// Collects errors that MLIR would print.
+struct Messages {
+  explicit Messages(MLIRContext *context)
+      : handler(context, [this](Diagnostic &diagnostic) {
+          if (diagnostic.getSeverity() == DiagnosticSeverity::Error && message.empty())
+            message = diagnostic.str();
+          return success();
+        }) {}
+  // The first error, without the op's name that MLIR puts in front.
+  std::string about(llvm::StringRef op) const {
+    llvm::StringRef rest = message;
+    (void)(rest.consume_front("'") && rest.consume_front(op) && rest.consume_front("' op "));
+    return rest.empty() ? "does not verify" : rest.str();
+  }
+  std::string message;
+  ScopedDiagnosticHandler handler;
+};
+
+template <typename Names> std::string nearest(llvm::StringRef name, const Names &names) {
+  std::string best;
+  unsigned least = UINT_MAX;
+  for (llvm::StringRef known : names)
+    if (unsigned distance = name.edit_distance(known); distance < least) {
+      least = distance;
+      best = known.str();
+    }
+  return best.empty() ? "" : "; the nearest known is '" + best + "'";
+}
+
+struct Request { // what addOp was asked for
+  llvm::StringRef op;
+  std::string place; // "mortise.add at model.py:3"
+  Error error(const std::string &message) const { return invalid(place + ": " + message); }
+};
+
+// How many operands each slot takes; at most one slot is variadic.
+Result<std::vector<int32_t>> segmentsOf(const Request &request, llvm::ArrayRef<OperandSlot> slots,
+                                        llvm::ArrayRef<Value> operands) {
+  size_t least = 0;
+  bool variadic = false;
+  std::string names;
+  for (const OperandSlot &slot : slots) {
+    least += !slot.optional && !slot.variadic;
+    variadic |= slot.variadic;
+    names += (names.empty() ? "" : ", ") + slot.name.str() +
+             (slot.optional   ? " (optional)"
+              : slot.variadic ? "..."
+                              : "");
+  }
+  if (operands.size() < least || (!variadic && operands.size() > slots.size()))
+    return request.error("expected operands " + (names.empty() ? "none" : names) + ", found " +
+                         std::to_string(operands.size()));
+  std::vector<int32_t> segments;
+  size_t next = 0;
+  for (const OperandSlot &slot : slots) {
+    if (slot.variadic) {
+      segments.push_back(static_cast<int32_t>(operands.size() - (slots.size() - 1)));
+      next += segments.back();
+      continue;
+    }
+    bool given = next < operands.size() && operands[next];
+    if (!given && !slot.optional)
+      return request.error("operand '" + slot.name.str() + "' is missing; expected " + names);
+    segments.push_back(given);
+    ++next;
+  }
+  return segments;
+}
+
+} // namespace
+
+struct Builder::Impl {
+  explicit Impl(MLIRContext &context) : context(&context) {}
+
+  Result<Value> value(ValueId id, const std::string &what) const {
+    if (id >= values.size())
+      return invalid(what + " " + std::to_string(id) + " is not a value of this builder, which has " +
+                     std::to_string(values.size()));
+    return values[id];
+  }
+  ValueId add(Value value) {
+    values.push_back(value);
+    types.push_back(std::make_unique<CType>(llvm::cast<RankedTensorType>(value.getType())));
+    return static_cast<ValueId>(values.size() - 1);
+  }
+  // The table of symbols, from now on fixed; NULL when there are none.
+  SymbolsAttr table();
+
+  Result<DictionaryAttr> attributes(const Request &request, const MortiseOp::Concept &op,
+                                    std::span<const MortiseAttribute *const> given);
+  // Appends to `block`; NULL operands are left out. `bodies` may be empty.
+  Result<Operation *> append(Block &block, std::string_view op, llvm::ArrayRef<Value> operands,
+                             std::span<const MortiseAttribute *const> attributes, std::string_view location,
+                             std::span<const MortiseGraph *const> bodies);
+  Result<Operation *> make(Block &block, const Request &request, RegisteredOperationName name,
+                           llvm::ArrayRef<Value> operands, DictionaryAttr attributes, Location location,
+                           std::span<const MortiseGraph *const> bodies);
+  Result<void> fill(Region &region, const MortiseGraph &body, const std::string &what);
+
+  MLIRContext *context;
+  OwningOpRef<ModuleOp> module;
+  func::FuncOp function;
+  std::vector<Value> values;
+  std::vector<std::unique_ptr<CType>> types;
+  std::vector<std::pair<Value, int64_t>> outputs;
+  std::vector<NamedAttrList> inputAttributes;
+  llvm::SmallVector<StringAttr> symbolNames;
+  llvm::SmallVector<int64_t> symbolFacts;
+  llvm::SmallVector<Attribute> guards;
+  SymbolsAttr symbols;
+  bool fixed = false; // no more symbols
+  unsigned depth = 0; // of bodies inside bodies
+  static constexpr unsigned maxDepth = 16;
+  static inline const Error finished{MORTISE_INVALID_ARGUMENT, "the builder is empty: finish() was called before"};
+};
+
+SymbolsAttr Builder::Impl::table() {
+  if (!fixed && !symbolNames.empty())
+    symbols = SymbolsAttr::get(context, symbolNames, symbolFacts);
+  fixed = true;
+  return symbols;
+}
+
+Builder::Builder(MLIRContext &context, std::string_view name) : impl(std::make_unique<Impl>(context)) {
+  context.loadDialect<MortiseDialect, func::FuncDialect>();
+  Location unknown = UnknownLoc::get(&context);
+  impl->module = ModuleOp::create(unknown);
+  impl->function =
+      func::FuncOp::create(unknown, name.empty() ? "main" : llvm::StringRef(name), FunctionType::get(&context, {}, {}));
+  impl->module->push_back(impl->function);
+  impl->function.addEntryBlock();
+}
+Builder::~Builder() = default;
+
+Result<uint32_t> Builder::addSymbol(std::string_view name, int64_t min, int64_t max, int64_t divisor) {
+  if (!impl->module)
+    return Impl::finished;
+  std::string what = "symbol '" + std::string(name) + "'";
+  if (impl->fixed)
+    return invalid(what + " comes after the first guard, input or op; declare all symbols before");
+  Messages messages(impl->context);
+  impl->symbolNames.push_back(StringAttr::get(impl->context, llvm::StringRef(name)));
+  impl->symbolFacts.append({min, max, divisor});
+  if (failed(SymbolsAttr::verify([&] { return emitError(UnknownLoc::get(impl->context)); }, impl->symbolNames,
+                                 impl->symbolFacts))) {
+    impl->symbolNames.pop_back();
+    impl->symbolFacts.truncate(impl->symbolFacts.size() - 3);
+    return invalid(messages.message);
+  }
+  return static_cast<uint32_t>(impl->symbolNames.size() - 1);
+}
+
+Result<void> Builder::addGuard(const MortiseExpr &expr, int32_t relation, std::string_view reason) {
+  if (!impl->module)
+    return Impl::finished;
+  if (relation != MORTISE_RELATION_ZERO && relation != MORTISE_RELATION_AT_LEAST)
+    return invalid("guard: relation " + std::to_string(relation) + " is none of MortiseRelation");
+  SymbolsAttr symbols = impl->table();
+  Result<Dim> dim = Dim::from(expr, symbols ? symbols.getNames().size() : 0);
+  if (!dim)
+    return invalid("guard: " + dim.error().message);
+  auto text = [&](llvm::StringRef value) { return StringAttr::get(impl->context, value); };
+  impl->guards.push_back(ArrayAttr::get(impl->context, {DimsAttr::get(impl->context, *dim, symbols),
+                                                        text(relation == MORTISE_RELATION_ZERO ? "zero" : "at_least"),
+                                                        text(llvm::StringRef(reason))}));
+  return {};
+}
+
+Result<ValueId> Builder::addInput(std::string_view name, const MortiseType &type, uint32_t flags) {
+  if (!impl->module)
+    return Impl::finished;
+  size_t number = impl->inputAttributes.size();
+  std::string what = "input " + std::to_string(number) + ", '" + std::string(name) + "'";
+  constexpr uint32_t known = MORTISE_VALUE_CONSTANT | MORTISE_VALUE_STATE | MORTISE_VALUE_DONATED;
+  if (flags & ~known)
+    return invalid(what + ": flags " + std::to_string(flags) + " has bits that are no MortiseValueFlag");
+  if (std::popcount(flags) > 1)
+    return invalid(what +
+                   ": expected one of constant (never written), state (written by an output) and donated "
+                   "(holds anything afterwards), found flags " +
+                   std::to_string(flags));
+  Result<RankedTensorType> tensor = typeFrom(type, what, impl->table(), impl->context);
+  if (!tensor)
+    return tensor.error();
+  NamedAttrList attributes;
+  Attribute unit = UnitAttr::get(impl->context);
+  if (!name.empty())
+    attributes.set("mortise.name", StringAttr::get(impl->context, llvm::StringRef(name)));
+  if (flags & MORTISE_VALUE_CONSTANT)
+    attributes.set("mortise.constant", unit);
+  if (flags & MORTISE_VALUE_STATE)
+    attributes.set("mortise.state", unit);
+  if (flags & MORTISE_VALUE_DONATED)
+    attributes.set("mortise.donated", unit);
+  impl->inputAttributes.push_back(attributes);
+  return impl->add(impl->function.front().addArgument(*tensor, UnknownLoc::get(impl->context)));
+}
+
+Result<DictionaryAttr> Builder::Impl::attributes(const Request &request, const MortiseOp::Concept &op,
+                                                 std::span<const MortiseAttribute *const> given) {
+  std::vector<AttributeSlot> slots = attributeSlots(op.getAttributeSlots());
+  auto names = llvm::map_range(slots, [](const AttributeSlot &slot) { return slot.name; });
+  NamedAttrList list;
+  for (const MortiseAttribute *attribute : given) {
+    if (!attribute || !attribute->name)
+      return request.error("an attribute is NULL or has no name");
+    const AttributeSlot *slot = llvm::find_if(slots, [&](auto &known) { return known.name == attribute->name; }).base();
+    if (slot == slots.data() + slots.size())
+      return request.error(std::string("unknown attribute '") + attribute->name + "'" +
+                           nearest(attribute->name, names));
+    if (list.get(attribute->name))
+      return request.error(std::string("attribute '") + attribute->name + "' is given twice");
+    Result<Attribute> value = attributeFrom(*attribute, slot->storage, table(), context);
+    if (!value)
+      return Error{value.error().code, request.place + ": " + value.error().message};
+    list.set(attribute->name, *value);
+  }
+  for (const AttributeSlot &slot : slots)
+    if (!list.get(slot.name))
+      return request.error("attribute '" + slot.name.str() + "' is missing");
+  return list.getDictionary(context);
+}
+
+// The region of a control flow op, from a graph that shares this builder's symbols.
+Result<void> Builder::Impl::fill(Region &region, const MortiseGraph &body, const std::string &what) {
+  if (body.symbol_count != symbolNames.size())
+    return invalid(what + " has " + std::to_string(body.symbol_count) + " symbols, expected the function's " +
+                   std::to_string(symbolNames.size()));
+  if (depth >= maxDepth)
+    return invalid(what + ": bodies are nested deeper than " + std::to_string(maxDepth));
+  ++depth;
+  llvm::scope_exit done([&] { --depth; });
+  Block &block = region.emplaceBlock();
+  std::vector<Value> known(body.value_count);
+  for (size_t i = 0; i < body.input_count; ++i) {
+    Result<RankedTensorType> type =
+        typeFrom(*body.inputs[i]->type, what + ", input " + std::to_string(i), table(), context);
+    if (!type)
+      return type.error();
+    known[body.inputs[i]->index] = block.addArgument(*type, UnknownLoc::get(context));
+  }
+  for (size_t i = 0; i < body.node_count; ++i) {
+    const MortiseNode &node = *body.nodes[i];
+    llvm::SmallVector<Value> operands;
+    for (size_t k = 0; k < node.operand_count; ++k)
+      operands.push_back(node.operands[k] ? known[node.operands[k]->index] : Value());
+    Result<Operation *> op = append(block, node.op, operands, {node.attributes, node.attribute_count},
+                                    node.location ? node.location : "", bodiesOf(node));
+    if (!op)
+      return op.error();
+    if ((*op)->getNumResults() != node.result_count)
+      return Error{MORTISE_CORRUPT, std::string(node.op) + " has " + std::to_string((*op)->getNumResults()) +
+                                        " results, the graph says " + std::to_string(node.result_count)};
+    for (size_t k = 0; k < node.result_count; ++k)
+      known[node.results[k]->index] = (*op)->getResult(static_cast<unsigned>(k));
+  }
+  llvm::SmallVector<Value> results;
+  for (size_t i = 0; i < body.output_count; ++i)
+    results.push_back(known[body.outputs[i]->index]);
+  OpBuilder builder = OpBuilder::atBlockEnd(&block);
+  YieldOp::create(builder, UnknownLoc::get(context), results);
+  return {};
+}
+
+// The op, verified, at the end of the block; erased again when it does not fit.
+Result<Operation *> Builder::Impl::make(Block &block, const Request &request, RegisteredOperationName name,
+                                        llvm::ArrayRef<Value> operands, DictionaryAttr attributes, Location location,
+                                        std::span<const MortiseGraph *const> bodies) {
+  Messages messages(context);
+  OperationState state(location, name);
+  state.addOperands(operands);
+  // Inference needs the properties, which live in an op: made with a type that inference then replaces.
+  state.addTypes(operands.empty() ? Type(RankedTensorType::get({}, Float32Type::get(context))) : operands[0].getType());
+  for (size_t i = 0; i < bodies.size(); ++i)
+    state.addRegion();
+  Operation *op = Operation::create(state);
+  auto refuse = [&]() {
+    Error error = request.error(messages.about(request.op));
+    op->destroy();
+    return error;
+  };
+  for (size_t i = 0; i < bodies.size(); ++i)
+    if (Result<void> filled =
+            fill(op->getRegion(static_cast<unsigned>(i)), *bodies[i], request.place + ": body " + std::to_string(i));
+        !filled) {
+      op->destroy();
+      return filled.error();
+    }
+  if (op->getPropertiesStorageSize() != 0 &&
+      failed(op->setPropertiesFromAttribute(attributes, [&] { return emitError(location); })))
+    return refuse();
+  llvm::SmallVector<Type> types;
+  auto *inference = name.getInterface<InferTypeOpInterface>();
+  if (failed(inference->inferReturnTypes(context, location, operands, DictionaryAttr(), op->getPropertiesStorage(),
+                                         op->getRegions(), types)))
+    return refuse();
+  if (types.size() == 1) {
+    op->getResult(0).setType(types[0]);
+  } else {
+    Operation *whole = Operation::create(location, name, types, operands, NamedAttrList(), op->getPropertiesStorage(),
+                                         BlockRange(), op->getNumRegions());
+    for (auto [from, to] : llvm::zip(op->getRegions(), whole->getRegions()))
+      to.takeBody(from);
+    op->destroy();
+    op = whole;
+  }
+  if (failed(verify(op)))
+    return refuse();
+  block.push_back(op);
+  return op;
+}
+
+Result<Operation *> Builder::Impl::append(Block &block, std::string_view opName, llvm::ArrayRef<Value> operands,
+                                          std::span<const MortiseAttribute *const> given, std::string_view location,
+                                          std::span<const MortiseGraph *const> bodies) {
+  Request request{opName, std::string(opName) + (location.empty() ? "" : " at ") + std::string(location)};
+  auto name = RegisteredOperationName::lookup(llvm::StringRef(opName), context);
+  auto *known = name ? name->getInterface<MortiseOp>() : nullptr;
+  if (!known) {
+    auto names = llvm::map_range(context->getRegisteredOperationsByDialect("mortise"),
+                                 [](RegisteredOperationName other) { return other.getStringRef(); });
+    return Error{MORTISE_UNSUPPORTED, request.place + ": unknown op" + nearest(opName, names)};
+  }
+  if (int32_t slots = known->getBodySlots(); slots >= 0 && static_cast<size_t>(slots) != bodies.size())
+    return request.error("expected " + std::to_string(slots) + " bodies, found " + std::to_string(bodies.size()));
+  Result<std::vector<int32_t>> segments = segmentsOf(request, operandSlots(known->getOperandSlots()), operands);
+  if (!segments)
+    return segments.error();
+  Result<DictionaryAttr> dictionary = attributes(request, *known, given);
+  if (!dictionary)
+    return dictionary.error();
+  if (name->hasTrait<OpTrait::AttrSizedOperandSegments>()) {
+    NamedAttrList list(*dictionary);
+    list.set("operandSegmentSizes", DenseI32ArrayAttr::get(context, *segments));
+    *dictionary = list.getDictionary(context);
+  }
+  Location where = UnknownLoc::get(context);
+  if (!location.empty())
+    where = NameLoc::get(StringAttr::get(context, llvm::StringRef(location)));
+  llvm::SmallVector<Value> present;
+  llvm::copy_if(operands, std::back_inserter(present), [](Value value) { return bool(value); });
+  return make(block, request, *name, present, *dictionary, where, bodies);
+}
+
+Result<std::vector<ValueId>> Builder::addOp(std::string_view opName, std::span<const ValueId> operands,
+                                            std::span<const MortiseAttribute *const> attributes,
+                                            std::string_view location, std::span<const MortiseGraph *const> bodies) {
+  if (!impl->module)
+    return Impl::finished;
+  llvm::SmallVector<Value> values;
+  for (ValueId id : operands) {
+    if (id == noValue) {
+      values.emplace_back();
+      continue;
+    }
+    Result<Value> value = impl->value(id, std::string(opName) + ": operand");
+    if (!value)
+      return value.error();
+    values.push_back(*value);
+  }
+  Result<Operation *> op = impl->append(impl->function.front(), opName, values, attributes, location, bodies);
+  if (!op)
+    return op.error();
+  std::vector<ValueId> results;
+  for (OpResult result : (*op)->getResults())
+    results.push_back(impl->add(result));
+  return results;
+}
+
+Result<const MortiseType *> Builder::typeOf(ValueId value) const {
+  if (Result<Value> known = impl->value(value, "value"); !known)
+    return known.error();
+  return &impl->types[value]->type;
+}
+
+Result<void> Builder::addOutput(ValueId id, int64_t aliasInput) {
+  if (!impl->module)
+    return Impl::finished;
+  std::string what = "output " + std::to_string(impl->outputs.size());
+  Result<Value> value = impl->value(id, what + ": value");
+  if (!value)
+    return value.error();
+  if (aliasInput != -1) {
+    if (aliasInput < 0 || aliasInput >= static_cast<int64_t>(impl->inputAttributes.size()))
+      return invalid(what + ": there is no input " + std::to_string(aliasInput) + " to be written to");
+    BlockArgument input = impl->function.getArgument(static_cast<unsigned>(aliasInput));
+    NamedAttrList &attributes = impl->inputAttributes[static_cast<size_t>(aliasInput)];
+    if (input.getType() != (*value).getType())
+      return invalid(what + " is written to input " + std::to_string(aliasInput) + ", but has type " +
+                     ir::text((*value).getType()) + ", not " + ir::text(input.getType()));
+    if (attributes.get("mortise.constant"))
+      return invalid(what + " is written to input " + std::to_string(aliasInput) + ", which is constant");
+    if (attributes.get("mortise.donated"))
+      return invalid(what + " is written to input " + std::to_string(aliasInput) +
+                     ", which is donated: its memory holds anything afterwards; make it state");
+    for (auto &other : impl->outputs)
+      if (other.second == aliasInput)
+        return invalid(what + " is written to input " + std::to_string(aliasInput) + ", as another output is");
+    attributes.set("mortise.state", UnitAttr::get(impl->context));
+  }
+  impl->outputs.emplace_back(*value, aliasInput);
+  return {};
+}
+
+std::string Builder::text() const {
+  std::string result;
+  llvm::raw_string_ostream stream(result);
+  if (impl->module) // generic form: the function has no return yet
+    impl->module->print(stream, OpPrintingFlags().assumeVerified());
+  return result;
+}
+
+Result<OwningOpRef<ModuleOp>> Builder::finish() {
+  if (!impl->module)
+    return Impl::finished;
+  OpBuilder builder(impl->context);
+  llvm::SmallVector<Value> results;
+  llvm::SmallVector<Type> types;
+  for (auto &output : impl->outputs) {
+    results.push_back(output.first);
+    types.push_back(output.first.getType());
+  }
+  func::FuncOp function = impl->function;
+  function.setFunctionType(builder.getFunctionType(function.front().getArgumentTypes(), types));
+  if (SymbolsAttr symbols = impl->table())
+    function->setAttr("mortise.symbols", symbols);
+  if (!impl->guards.empty())
+    function->setAttr("mortise.guards", ArrayAttr::get(impl->context, impl->guards));
+  llvm::SmallVector<DictionaryAttr> inputAttributes; // at once: setting them one by one is quadratic
+  for (const NamedAttrList &attributes : impl->inputAttributes)
+    inputAttributes.push_back(attributes.getDictionary(impl->context));
+  function.setAllArgAttrs(inputAttributes);
+  for (auto [i, output] : llvm::enumerate(impl->outputs))
+    if (output.second != -1)
+      function.setResultAttr(i, "mortise.alias", builder.getI64IntegerAttr(output.second));
+  builder.setInsertionPointToEnd(&function.front());
+  func::ReturnOp::create(builder, function.getLoc(), results);
+  Messages messages(impl->context);
+  OwningOpRef<ModuleOp> module = std::move(impl->module);
+  if (failed(verify(*module)))
+    return invalid("the function does not verify: " + messages.message);
+  return module;
+}
+
+} // namespace mortise::ir

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Types and attributes between MLIR and the C view.
+#pragma once
+
+#include "infer.hpp"
+
+#include <mortise/graph.hpp>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace mortise::ir {
+
+// `what` names the value in errors ("input 0, 'x'"). `symbols` may be NULL when there are none.
+Result<mlir::RankedTensorType> typeFrom(const MortiseType &type, const std::string &what, SymbolsAttr symbols,
+                                        mlir::MLIRContext *context);
+
+// `storage`: the C++ class that the op keeps the attribute in, from MortiseOp::getAttributeSlots.
+Result<mlir::Attribute> attributeFrom(const MortiseAttribute &attribute, llvm::StringRef storage, SymbolsAttr symbols,
+                                      mlir::MLIRContext *context);
+
+// Postfix programs, one for each extent, and what they point to; stays where it was made.
+struct CExprs {
+  explicit CExprs(llvm::ArrayRef<Dim> dims);
+  CExprs(const CExprs &) = delete;
+  CExprs &operator=(const CExprs &) = delete;
+
+  std::vector<std::vector<MortiseExprStep>> steps;
+  std::vector<MortiseExpr> exprs;
+};
+
+// A C type with the arrays it points to; stays where it was made.
+struct CType {
+  CType() = default;
+  explicit CType(mlir::RankedTensorType from);
+  CType(const CType &) = delete;
+  CType &operator=(const CType &) = delete;
+
+  std::vector<int64_t> dims;
+  std::unique_ptr<CExprs> exprs; // NULL when static
+  MortiseType type{};
+};
+
+// Likewise an attribute. `error` is "" unless the attribute has no C form.
+struct CAttribute {
+  CAttribute(llvm::StringRef name, mlir::Attribute from);
+  CAttribute(const CAttribute &) = delete;
+  CAttribute &operator=(const CAttribute &) = delete;
+
+  std::string name, string, error;
+  std::vector<int64_t> integers;
+  std::vector<double> reals;
+  std::vector<char> bytes;
+  std::unique_ptr<CType> tensor;
+  std::unique_ptr<CExprs> exprs;
+  MortiseAttribute attribute{};
+};
+
+// The slots of an op (MortiseOp), taken apart.
+struct OperandSlot {
+  llvm::StringRef name;
+  bool optional, variadic;
+};
+std::vector<OperandSlot> operandSlots(llvm::StringRef slots);
+struct AttributeSlot {
+  llvm::StringRef name, storage;
+};
+std::vector<AttributeSlot> attributeSlots(llvm::StringRef slots);
+
+} // namespace mortise::ir

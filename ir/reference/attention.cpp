@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "kernels.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <new>
+
+namespace mortise::reference {
+namespace {
+
+constexpr double unseen = -std::numeric_limits<double>::infinity();
+
+// q, k and v, whose heads are dimension 1.
+Refusal checkHeads(const Shapes &shapes, int32_t rank) {
+  for (size_t i = 0; i < 3; ++i)
+    if (shapes.rank(i) != rank || shapes.dtype(i) != shapes.dtype(0))
+      return shapes.fail("expected q, k and v of rank " + std::to_string(rank) + " and one dtype, found " +
+                             typeString(shapes.type(i)),
+                         shapes.rank(i) != rank ? MORTISE_REASON_RANK : MORTISE_REASON_DTYPE);
+  int64_t queries = shapes.dims(0)[1], keys = shapes.dims(1)[1];
+  if (keys < 1 || queries % keys)
+    return shapes.fail("expected the query heads to be a multiple of the key heads, found " + std::to_string(queries) +
+                       " and " + std::to_string(keys));
+  return {};
+}
+
+Refusal check(const Shapes &shapes) {
+  if (Refusal refusal = checkHeads(shapes, 4))
+    return refusal;
+  std::span<const int64_t> q = shapes.dims(0), k = shapes.dims(1), v = shapes.dims(2);
+  Shape keys{q[0], k[1], k[2], q[3]}, values{q[0], k[1], k[2], v[3]}, scores{q[0], q[1], q[2], k[2]};
+  if (Refusal refusal =
+          firstOf(shapes.expectOperand(1, shapes.dtype(0), keys), shapes.expectOperand(2, shapes.dtype(0), values),
+                  shapes.expect(shapes.dtype(0), Shape{q[0], q[1], q[2], v[3]})))
+    return refusal;
+  if (!shapes.has(3))
+    return {};
+  if (shapes.dtype(3) != MORTISE_I1 && shapes.dtype(3) != shapes.dtype(0))
+    return shapes.fail("expected a mask of i1 or of q's dtype, found " + typeString(shapes.type(3)),
+                       MORTISE_REASON_DTYPE);
+  bool fits = shapes.rank(3) == 4;
+  for (size_t d = 0; fits && d < 4; ++d)
+    fits = shapes.dims(3)[d] == 1 || shapes.dims(3)[d] == scores[d];
+  return fits ? Refusal() : shapes.fail("the mask " + typeString(shapes.type(3)) + " does not broadcast to the scores");
+}
+
+struct Heads {
+  int64_t H, G, Q, K, D, E;
+  explicit Heads(const Call &call) {
+    std::span<const int64_t> q = call.operand(0).dims();
+    H = q[1], Q = q[2], D = q[3];
+    G = call.operand(1).dims()[1], K = call.operand(1).dims()[2], E = call.operand(2).dims()[3];
+  }
+};
+
+// The mask, or none, at one query: what it does to the score of key j.
+template <typename T> struct Mask {
+  Mask(const Call &call, std::span<const int64_t> strides, int64_t b, int64_t h, int64_t i)
+      : tensor(call.operand(3)), added(tensor && tensor.dtype() != MORTISE_I1),
+        first(b * strides[0] + h * strides[1] + i * strides[2]), stride(strides[3]),
+        last(call.integer("causal") ? i : std::numeric_limits<int64_t>::max()) {}
+
+  double number(int64_t j) const { return j > last ? unseen : T::load(tensor.as<T>()[first + j * stride]); }
+  bool hides(int64_t j) const { return !added && (j > last || (tensor && !tensor.as<I1>()[first + j * stride])); }
+  bool lets(int64_t j) const { return added ? number(j) != unseen : !hides(j); }
+
+  Tensor tensor;
+  bool added;
+  int64_t first, stride, last;
+};
+
+struct Rows {
+  int64_t stride, length;
+};
+// The softmax of the scores, whose largest is known, times the values; weights of 0 when no key is seen. A weight of 0
+// counts like others, so that 0 * infinity is NaN. `sums` has room for a row.
+template <typename T>
+void weigh(std::span<double> scores, double largest, bool sees, const typename T::Storage *values, Rows rows,
+           double *sums, typename T::Storage *to) {
+  double total = 0;
+  for (double &score : scores) {
+    score = inRange<T>(std::exp(inRange<T>(score - largest)));
+    total += score;
+  }
+  std::fill_n(sums, rows.length, 0.0);
+  for (double score : scores) {
+    double weight = sees ? inRange<T>(score / total) : 0;
+    for (int64_t e = 0; e < rows.length; ++e)
+      sums[e] += weight * T::load(values[e]);
+    values += rows.stride;
+  }
+  for (int64_t e = 0; e < rows.length; ++e)
+    to[e] = T::store(sums[e]);
+}
+
+// One query. `scores` has room for K, `sums` for E.
+template <typename T>
+void attend(const Call &call, const Heads &n, std::span<const int64_t> maskStrides, int64_t row, double *scores,
+            double *sums) {
+  int64_t i = row % n.Q, h = row / n.Q % n.H, b = row / n.Q / n.H, group = b * n.G + h / (n.H / n.G);
+  const auto *query = call.operand(0).as<T>() + row * n.D;
+  const auto *keys = call.operand(1).as<T>() + group * n.K * n.D, *values = call.operand(2).as<T>() + group * n.K * n.E;
+  Mask<T> mask(call, maskStrides, b, h, i);
+  double scale = findAttribute(call.node, "scale")->f64, largest = unseen;
+  bool sees = !mask.tensor;
+  for (int64_t j = 0; j < n.K; ++j) {
+    double score = 0;
+    for (int64_t d = 0; !mask.hides(j) && d < n.D; ++d)
+      score += T::load(query[d]) * T::load(keys[j * n.D + d]);
+    score = inRange<T>(scale * inRange<T>(score));
+    scores[j] = mask.hides(j) ? unseen : mask.added ? inRange<T>(score + mask.number(j)) : score;
+    largest = maximum(largest, scores[j]);
+    sees = sees || mask.lets(j);
+  }
+  weigh<T>({scores, static_cast<size_t>(n.K)}, largest, sees, values, {n.E, n.E}, sums,
+           call.result.as<T>() + row * n.E);
+}
+
+void run(const Call &call) {
+  Heads n(call);
+  Shape maskStrides(4);
+  if (Tensor mask = call.operand(3)) {
+    maskStrides = denseStrides(mask.dims());
+    for (size_t d = 0; d < 4; ++d)
+      maskStrides[d] = mask.dims()[d] == 1 ? 0 : maskStrides[d];
+  }
+  std::atomic<bool> starved = false;
+  visitFloat(call.result.dtype(), [&](auto type) {
+    call.parallel(call.operand(0).dims()[0] * n.H * n.Q, 8, [&](int64_t begin, int64_t end) {
+      std::unique_ptr<double[]> scratch(new (std::nothrow) double[static_cast<size_t>(n.K + n.E)]);
+      starved = starved || !scratch;
+      for (int64_t row = begin; scratch && row < end; ++row)
+        attend<decltype(type)>(call, n, maskStrides, row, scratch.get(), scratch.get() + n.K);
+    });
+  });
+  if (starved)
+    throw std::bad_alloc();
+}
+
+Refusal checkRagged(const Shapes &shapes) {
+  if (Refusal refusal = checkHeads(shapes, 3))
+    return refusal;
+  std::span<const int64_t> q = shapes.dims(0), k = shapes.dims(1), v = shapes.dims(2);
+  if (shapes.rank(3) != 1 || shapes.dims(3)[0] < 1)
+    return shapes.fail("expected offsets of rank 1, at least one, found " + typeString(shapes.type(3)));
+  return firstOf(shapes.expectOperand(1, shapes.dtype(0), Shape{k[0], k[1], q[2]}),
+                 shapes.expectOperand(2, shapes.dtype(0), Shape{k[0], k[1], v[2]}),
+                 shapes.expectOperand(3, MORTISE_I64, shapes.dims(3)),
+                 shapes.expectOperand(4, MORTISE_I64, shapes.dims(3)),
+                 shapes.expect(shapes.dtype(0), Shape{q[0], q[1], v[2]}));
+}
+
+// Where a row of packed sequences stands.
+struct Place {
+  int64_t sequence = -1; // or none
+  uint64_t left = 0;     // rows to the end of the sequence, itself included
+  Place(const Tensor &offsets, int64_t row) {
+    std::span<const int64_t> all(offsets.as<I64>(), static_cast<size_t>(offsets.count()));
+    int64_t begun = std::ranges::count_if(all, [&](int64_t offset) { return offset <= row; });
+    int64_t end = all[static_cast<size_t>(std::min(begun, offsets.count() - 1))];
+    if (begun >= 1 && row < end) {
+      sequence = begun - 1;
+      left = static_cast<uint64_t>(end) - static_cast<uint64_t>(row);
+    }
+  }
+};
+
+// One query of one head. `scores` has room for all keys, `sums` for E.
+template <typename T>
+void attendRagged(const Call &call, int64_t row, const std::vector<Place> &keyPlaces, double *scores, double *sums) {
+  std::span<const int64_t> q = call.operand(0).dims(), v = call.operand(2).dims();
+  int64_t H = q[1], D = q[2], S = v[0], G = v[1], E = v[2], h = row % H, group = h / (H / G);
+  Place place(call.operand(3), row / H);
+  bool causal = call.integer("causal") != 0, any = false;
+  double scale = findAttribute(call.node, "scale")->f64, largest = unseen;
+  const auto *query = call.operand(0).as<T>() + row * D;
+  for (int64_t j = 0; j < S; ++j) {
+    const Place &key = keyPlaces[static_cast<size_t>(j)];
+    scores[j] = unseen;
+    if (place.sequence < 0 || key.sequence != place.sequence || (causal && key.left < place.left))
+      continue;
+    double score = 0;
+    for (int64_t d = 0; d < D; ++d)
+      score += T::load(query[d]) * T::load(call.operand(1).as<T>()[(j * G + group) * D + d]);
+    scores[j] = inRange<T>(scale * inRange<T>(score));
+    largest = maximum(largest, scores[j]);
+    any = true;
+  }
+  weigh<T>({scores, static_cast<size_t>(S)}, largest, any, call.operand(2).as<T>() + group * E, {G * E, E}, sums,
+           call.result.as<T>() + row * E);
+}
+
+void runRagged(const Call &call) {
+  int64_t S = call.operand(2).dims()[0], E = call.operand(2).dims()[2];
+  std::vector<Place> keyPlaces;
+  for (int64_t j = 0; j < S; ++j)
+    keyPlaces.emplace_back(call.operand(4), j);
+  std::vector<double> scores(static_cast<size_t>(S)), sums(static_cast<size_t>(E));
+  visitFloat(call.result.dtype(), [&](auto type) {
+    for (int64_t row = 0; row < call.operand(0).dims()[0] * call.operand(0).dims()[1]; ++row)
+      attendRagged<decltype(type)>(call, row, keyPlaces, scores.data(), sums.data());
+  });
+}
+
+Refusal checkRope(const Shapes &shapes) {
+  std::span<const int64_t> x = shapes.dims(0);
+  if (x.empty() || x.back() % 2)
+    return shapes.fail("expected x with an even last extent, found " + typeString(shapes.type(0)));
+  for (size_t i : {1, 2}) {
+    std::span<const int64_t> angle = shapes.dims(i);
+    bool fits = shapes.dtype(i) == shapes.dtype(0) && angle.size() == x.size() && angle.back() == x.back();
+    for (size_t d = 0; fits && d < x.size(); ++d)
+      fits = angle[d] == 1 || angle[d] == x[d];
+    if (!fits)
+      return shapes.fail("expected cos and sin that broadcast to " + typeString(shapes.type(0)) + ", found " +
+                         typeString(shapes.type(i)));
+  }
+  return shapes.expect(shapes.dtype(0), x);
+}
+void runRope(const Call &call) {
+  std::span<const int64_t> dims = call.result.dims();
+  int64_t D = dims.back(), half = D / 2;
+  bool interleaved = call.integer("interleaved");
+  auto angles = [&](size_t operand) { // where each element finds its own
+    Shape strides = denseStrides(call.operand(operand).dims());
+    for (size_t d = 0; d < strides.size(); ++d)
+      strides[d] = call.operand(operand).dims()[d] == 1 ? 0 : strides[d];
+    return offsets(dims, strides);
+  };
+  std::vector<int64_t> cosAt = angles(1), sinAt = angles(2);
+  visitFloat(call.result.dtype(), [&](auto type) {
+    using T = decltype(type);
+    const auto *x = call.operand(0).as<T>(), *cos = call.operand(1).as<T>(), *sin = call.operand(2).as<T>();
+    for (int64_t i = 0; i < call.result.count(); ++i) {
+      int64_t d = i % D, partner = interleaved ? d ^ 1 : (d < half ? d + half : d - half);
+      bool negated = interleaved ? d % 2 == 0 : d < half;
+      double other = T::load(x[i - d + partner]), rotated = negated ? -other : other;
+      call.result.as<T>()[i] = T::store(inRange<T>(T::load(x[i]) * T::load(cos[cosAt[size_t(i)]])) +
+                                        inRange<T>(rotated * T::load(sin[sinAt[size_t(i)]])));
+    }
+  });
+}
+
+} // namespace
+
+std::span<const OpSpec> attentionOps() {
+  static const std::vector<OpSpec> ops = {
+      {"attention",
+       3,
+       4,
+       1 << 3,
+       DTypes::floating,
+       {{"causal", MORTISE_ATTRIBUTE_BOOL}, {"scale", MORTISE_ATTRIBUTE_F64}},
+       check,
+       run},
+      {"ragged_attention",
+       5,
+       5,
+       0,
+       DTypes::floating,
+       {{"causal", MORTISE_ATTRIBUTE_BOOL}, {"scale", MORTISE_ATTRIBUTE_F64}},
+       checkRagged,
+       runRagged},
+      {"rope", 3, 3, 0, DTypes::floating, {{"interleaved", MORTISE_ATTRIBUTE_BOOL}}, checkRope, runRope},
+  };
+  return ops;
+}
+
+} // namespace mortise::reference

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "kernels.hpp"
+
+namespace mortise::reference {
+namespace {
+
+constexpr int64_t grain = 1 << 14;
+
+using FloatUnary = double (*)(double);
+using IntUnary = int64_t (*)(int64_t);
+using FloatBinary = double (*)(double, double);
+using IntBinary = int64_t (*)(int64_t, int64_t);
+
+template <typename T, typename Fn> void map(const Call &call, Fn fn) {
+  const auto *from = call.operand(0).as<T>();
+  auto *to = call.result.as<T>();
+  call.parallel(call.result.count(), grain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i)
+      to[i] = T::store(fn(T::load(from[i])));
+  });
+}
+template <typename T, typename Fn> void map2(const Call &call, Fn fn) {
+  const auto *left = call.operand(0).as<T>(), *right = call.operand(1).as<T>();
+  auto *to = call.result.as<T>();
+  call.parallel(call.result.count(), grain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i)
+      to[i] = T::store(fn(T::load(left[i]), T::load(right[i])));
+  });
+}
+
+// ---- Functions
+
+double sign(double x) { return std::isnan(x) || x == 0 ? x : (x > 0 ? 1.0 : -1.0); }
+double logistic(double x) {
+  if (x >= 0)
+    return 1 / (1 + std::exp(-x));
+  double e = std::exp(x);
+  return e / (1 + e);
+}
+double negate(double x) { return -x; }
+int64_t negateInt(int64_t x) { return static_cast<int64_t>(0 - static_cast<uint64_t>(x)); }
+int64_t absInt(int64_t x) { return x < 0 ? negateInt(x) : x; }
+int64_t signInt(int64_t x) { return (x > 0) - (x < 0); }
+
+double subtract(double x, double y) { return x - y; }
+double divide(double x, double y) { return x / y; }
+int64_t subtractInt(int64_t x, int64_t y) { return plus(x, negateInt(y)); }
+int64_t divideInt(int64_t x, int64_t y) { return y == 0 ? -1 : (y == -1 ? negateInt(x) : x / y); }
+int64_t remainderInt(int64_t x, int64_t y) { return y == 0 ? x : (y == -1 ? 0 : x % y); }
+int64_t powInt(int64_t x, int64_t y) {
+  if (y < 0)
+    return x == 1 ? 1 : (x == -1 ? (y % 2 ? -1 : 1) : 0);
+  int64_t result = 1;
+  for (; y > 0; y >>= 1, x = times(x, x))
+    if (y & 1)
+      result = times(result, x);
+  return result;
+}
+
+// ---- Tables
+
+Refusal sameTypes(const Shapes &shapes) {
+  const MortiseType &first = shapes.type(0);
+  return firstOf(shapes.node.operand_count > 1 ? shapes.expectOperand(1, first.dtype, dims(first)) : Refusal(),
+                 shapes.expect(first.dtype, dims(first)));
+}
+
+OpSpec unary(std::string_view op, FloatUnary floats, IntUnary ints = nullptr) {
+  return {op, 1, 1, 0, ints ? DTypes::number : DTypes::floating, {}, sameTypes, [floats, ints](const Call &call) {
+            if (isFloat(call.result.dtype()))
+              visitFloat(call.result.dtype(), [&](auto type) { map<decltype(type)>(call, floats); });
+            else
+              visitInt(call.result.dtype(), [&](auto type) { map<decltype(type)>(call, ints); });
+          }};
+}
+
+// i1 goes the way of the integers: storing makes 1 of what is not 0.
+OpSpec binary(std::string_view op, DTypes types, FloatBinary floats, IntBinary ints) {
+  return {op, 2, 2, 0, types, {}, sameTypes, [floats, ints](const Call &call) {
+            if (isFloat(call.result.dtype()))
+              visitFloat(call.result.dtype(), [&](auto type) { map2<decltype(type)>(call, floats); });
+            else
+              visitInt(call.result.dtype(), [&](auto type) { map2<decltype(type)>(call, ints); });
+          }};
+}
+
+void runNot(const Call &call) {
+  visitInt(call.result.dtype(), [&](auto type) {
+    map<decltype(type)>(call, [](int64_t x) { return decltype(type)::dtype == MORTISE_I1 ? int64_t(x == 0) : ~x; });
+  });
+}
+
+// By 0 ... 63: what leaves the element's width goes when it is stored.
+int64_t shiftLeft(int64_t x, int64_t y) { return static_cast<int64_t>(static_cast<uint64_t>(x) << y); }
+int64_t shiftRight(int64_t x, int64_t y) { return x >> y; }
+
+template <int64_t (*shift)(int64_t, int64_t)> void runShift(const Call &call) {
+  visitInt(call.result.dtype(), [&](auto type) {
+    using T = decltype(type);
+    constexpr int64_t width = T::dtype == MORTISE_I1   ? 1
+                              : T::dtype == MORTISE_I4 ? 4
+                                                       : 8 * sizeof(*call.result.as<T>());
+    constexpr bool left = shift == shiftLeft;
+    map2<T>(call, [](int64_t x, int64_t y) {
+      if (y < 0 || y >= width)
+        return left || x >= 0 ? int64_t(0) : int64_t(-1);
+      return shift(x, y);
+    });
+  });
+}
+
+Refusal checkCompare(const Shapes &shapes) {
+  std::string_view direction = stringAttribute(shapes.node, "direction");
+  bool known = false;
+  for (std::string_view name : {"eq", "ne", "lt", "le", "gt", "ge"})
+    known |= direction == name;
+  if (!known)
+    return shapes.fail("expected a direction among eq, ne, lt, le, gt, ge; found '" + std::string(direction) + "'");
+  return firstOf(shapes.expectOperand(1, shapes.dtype(0), shapes.dims(0)), shapes.expect(MORTISE_I1, shapes.dims(0)));
+}
+template <typename T, typename Fn> void compareWith(const Call &call, Fn fn) {
+  const auto *left = call.operand(0).as<T>(), *right = call.operand(1).as<T>();
+  uint8_t *to = call.result.as<I1>();
+  call.parallel(call.result.count(), grain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i)
+      to[i] = fn(T::load(left[i]), T::load(right[i]));
+  });
+}
+void runCompare(const Call &call) {
+  std::string_view direction = stringAttribute(call.node, "direction");
+  visitElement(call.operand(0).dtype(), [&](auto type) {
+    using T = decltype(type);
+    if (direction == "eq")
+      compareWith<T>(call, std::equal_to<>());
+    else if (direction == "ne")
+      compareWith<T>(call, std::not_equal_to<>());
+    else if (direction == "lt")
+      compareWith<T>(call, std::less<>());
+    else if (direction == "le")
+      compareWith<T>(call, std::less_equal<>());
+    else if (direction == "gt")
+      compareWith<T>(call, std::greater<>());
+    else
+      compareWith<T>(call, std::greater_equal<>());
+  });
+}
+
+Refusal checkSelect(const Shapes &shapes) {
+  const MortiseType &result = shapes.result();
+  return firstOf(shapes.expectOperand(0, MORTISE_I1, dims(result)), shapes.expectOperand(1, result.dtype, dims(result)),
+                 shapes.expectOperand(2, result.dtype, dims(result)));
+}
+void runSelect(const Call &call) {
+  const uint8_t *predicate = call.operand(0).as<I1>();
+  visitElement(call.result.dtype(), [&](auto type) {
+    using T = decltype(type);
+    const auto *onTrue = call.operand(1).as<T>(), *onFalse = call.operand(2).as<T>();
+    auto *to = call.result.as<T>();
+    call.parallel(call.result.count(), grain, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i)
+        to[i] = predicate[i] ? onTrue[i] : onFalse[i];
+    });
+  });
+}
+
+Refusal checkConvert(const Shapes &shapes) {
+  int32_t dtype = dtypeFromName(stringAttribute(shapes.node, "dtype"));
+  if (!dtype)
+    return shapes.fail("'" + std::string(stringAttribute(shapes.node, "dtype")) + "' is no dtype");
+  return shapes.expect(dtype, shapes.dims(0));
+}
+void runConvert(const Call &call) {
+  visitElement(call.operand(0).dtype(), [&](auto fromType) {
+    using From = decltype(fromType);
+    visitElement(call.result.dtype(), [&](auto toType) {
+      using To = decltype(toType);
+      const auto *from = call.operand(0).as<From>();
+      auto *to = call.result.as<To>();
+      call.parallel(call.result.count(), grain, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i)
+          to[i] = convertElement<To, From>(from[i]);
+      });
+    });
+  });
+}
+
+} // namespace
+
+std::span<const OpSpec> elementwiseOps() {
+  static const std::vector<OpSpec> ops = {
+      unary("abs", std::fabs, absInt),
+      unary("neg", negate, negateInt),
+      unary("sign", sign, signInt),
+      unary("exp", std::exp),
+      unary("expm1", std::expm1),
+      unary("log", std::log),
+      unary("log1p", std::log1p),
+      unary("sqrt", std::sqrt),
+      unary("rsqrt", [](double x) { return 1 / std::sqrt(x); }),
+      unary("sin", std::sin),
+      unary("cos", std::cos),
+      unary("tanh", std::tanh),
+      unary("erf", std::erf),
+      unary("erfc", std::erfc),
+      unary("logistic", logistic),
+      unary("tan", std::tan),
+      unary("asin", std::asin),
+      unary("acos", std::acos),
+      unary("atan", std::atan),
+      unary("sinh", std::sinh),
+      unary("cosh", std::cosh),
+      unary("asinh", std::asinh),
+      unary("acosh", std::acosh),
+      unary("atanh", std::atanh),
+      unary("log2", std::log2),
+      unary("log10", std::log10),
+      unary("exp2", std::exp2),
+      unary("floor", std::floor),
+      unary("ceil", std::ceil),
+      unary("round", std::nearbyint),
+      {"not", 1, 1, 0, DTypes::bits, {}, sameTypes, runNot},
+      binary("add", DTypes::any, plus, plus),
+      binary("sub", DTypes::number, subtract, subtractInt),
+      binary("mul", DTypes::any, times, times),
+      binary("div", DTypes::number, divide, divideInt),
+      binary("rem", DTypes::number, std::fmod, remainderInt),
+      binary("pow", DTypes::number, std::pow, powInt),
+      binary("max", DTypes::any, maximum, maximum),
+      binary("min", DTypes::any, minimum, minimum),
+      binary("atan2", DTypes::floating, std::atan2, nullptr),
+      binary("and", DTypes::bits, nullptr, [](int64_t x, int64_t y) { return x & y; }),
+      binary("or", DTypes::bits, nullptr, [](int64_t x, int64_t y) { return x | y; }),
+      binary("xor", DTypes::bits, nullptr, [](int64_t x, int64_t y) { return x ^ y; }),
+      {"shift_left", 2, 2, 0, DTypes::bits, {}, sameTypes, runShift<shiftLeft>},
+      {"shift_right", 2, 2, 0, DTypes::bits, {}, sameTypes, runShift<shiftRight>},
+      {"compare", 2, 2, 0, DTypes::any, {{"direction", MORTISE_ATTRIBUTE_STRING}}, checkCompare, runCompare},
+      {"select", 3, 3, 0, DTypes::bits, {}, checkSelect, runSelect},
+      {"convert", 1, 1, 0, DTypes::any, {{"dtype", MORTISE_ATTRIBUTE_STRING}}, checkConvert, runConvert},
+  };
+  return ops;
+}
+
+} // namespace mortise::reference

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What the op families share. Each family's .cpp has a table of OpSpec: what the op must look like, and its loops.
+#pragma once
+
+#include <mortise/graph.hpp>
+#include <mortise/reference/formats.hpp>
+#include <mortise/reference/interpreter.hpp>
+
+#include <functional>
+#include <vector>
+
+namespace mortise::reference {
+
+using Shape = std::vector<int64_t>;
+
+struct Tensor { // dense row-major; data is NULL when the operand is left out
+  const MortiseType *type = nullptr;
+  std::byte *data = nullptr;
+
+  explicit operator bool() const { return type != nullptr; }
+  int32_t dtype() const { return type->dtype; }
+  std::span<const int64_t> dims() const { return mortise::dims(*type); }
+  int64_t count() const { return elementCount(*type); }
+  template <typename T> typename T::Storage *as() const { return reinterpret_cast<typename T::Storage *>(data); }
+};
+
+// Bytes of an element inside the interpreter.
+inline size_t storageBytes(int32_t dtype) { return dtype == MORTISE_I4 ? 1 : dtypeBits(dtype) / 8; }
+
+// One op to run.
+struct Call {
+  const MortiseNode &node;
+  std::span<const Tensor> operands;
+  std::span<const Tensor> results;
+  Tensor result; // the first of them
+  ParallelFor parallelFor = nullptr;
+  std::span<const std::unique_ptr<Program>> bodies = {}; // of a control flow op
+
+  Tensor operand(size_t i) const { return i < operands.size() ? operands[i] : Tensor(); }
+  int64_t integer(std::string_view name) const { return intAttribute(node, name); }
+  std::span<const int64_t> integers(std::string_view name) const { return intsAttribute(node, name); }
+
+  // body(begin, end) over [0, count), on several threads if there are; must not throw.
+  template <typename Body> void parallel(int64_t count, int64_t grain, Body &&body) const {
+    if (!parallelFor || count <= grain)
+      return body(int64_t(0), count);
+    auto task = [](void *context, int64_t begin, int64_t end) noexcept {
+      (*static_cast<std::remove_reference_t<Body> *>(context))(begin, end);
+    };
+    parallelFor(count, grain, task, &body);
+  }
+};
+
+enum class DTypes { any, number, floating, bits }; // of the first operand
+
+struct AttributeSpec {
+  std::string_view name;
+  int32_t kind;
+};
+
+// What a check sees: the node's types. Valid only once operand counts, attributes and the first dtype have been
+// checked.
+class Shapes {
+public:
+  explicit Shapes(const MortiseNode &node) : node(node) {}
+  const MortiseNode &node;
+
+  bool has(size_t i) const { return i < node.operand_count && node.operands[i]; }
+  const MortiseType &type(size_t i) const { return *node.operands[i]->type; }
+  std::span<const int64_t> dims(size_t i) const { return mortise::dims(type(i)); }
+  int32_t rank(size_t i) const { return type(i).rank; }
+  int32_t dtype(size_t i) const { return type(i).dtype; }
+  const MortiseType &result(size_t i = 0) const { return *node.results[i]->type; }
+  int64_t integer(std::string_view name) const { return intAttribute(node, name); }
+  std::span<const int64_t> integers(std::string_view name) const { return intsAttribute(node, name); }
+
+  // The result, or result i of several, has to be of this type.
+  Refusal expect(int32_t dtype, std::span<const int64_t> dims) const { return expectResult(0, dtype, dims); }
+  Refusal expectResult(size_t i, int32_t dtype, std::span<const int64_t> dims) const;
+  // Operand i, where it is there, has to be of this type.
+  Refusal expectOperand(size_t i, int32_t dtype, std::span<const int64_t> dims) const;
+  Refusal expectFloatOperand(size_t i, std::span<const int64_t> dims) const; // of any float dtype
+  Refusal axis(std::string_view name, int64_t rank) const;                   // 0 <= axis < rank
+  Refusal ascendingAxes(std::string_view name, int64_t rank) const;          // strictly, each below rank
+  Refusal length(std::string_view name, size_t count) const;                 // of an integer array
+  Refusal atLeast(std::string_view name, int64_t least) const;               // each of an integer array
+  Refusal fail(std::string detail, MortiseReason reason = MORTISE_REASON_ATTRIBUTE) const {
+    return {reason, std::move(detail)};
+  }
+};
+
+// The first refusal among several.
+template <typename... Rest> Refusal firstOf(Refusal first, Rest... rest) {
+  if constexpr (sizeof...(rest) > 0)
+    return first ? first : firstOf(std::move(rest)...);
+  else
+    return first;
+}
+
+inline constexpr size_t anyNumber = SIZE_MAX;
+
+struct OpSpec {
+  std::string_view op; // without "mortise."
+  size_t minOperands, maxOperands;
+  uint32_t optional; // bit i: operand i may be left out
+  DTypes first;
+  std::vector<AttributeSpec> attributes; // sorted by name
+  std::function<Refusal(const Shapes &)> check;
+  std::function<void(const Call &)> run; // called unless all results are empty; an empty one may have no memory
+  size_t results = 1;                    // or anyNumber, at least one, which `check` then looks at
+  // A collective instead of `run`: the call of every rank at once, rank r's at r.
+  std::function<void(std::span<const Call>)> runRanks = nullptr;
+};
+
+std::span<const OpSpec> elementwiseOps();
+std::span<const OpSpec> shapeOps();
+std::span<const OpSpec> indexingOps();
+std::span<const OpSpec> contractionOps();
+std::span<const OpSpec> reductionOps();
+std::span<const OpSpec> windowOps();
+std::span<const OpSpec> normalisationOps();
+std::span<const OpSpec> attentionOps();
+std::span<const OpSpec> randomOps();
+std::span<const OpSpec> quantisationOps();
+std::span<const OpSpec> controlFlowOps();
+std::span<const OpSpec> collectiveOps();
+
+// ---- Indexing
+
+inline int64_t product(std::span<const int64_t> dims) {
+  int64_t count = 1;
+  for (int64_t dim : dims)
+    count *= dim;
+  return count;
+}
+inline Shape denseStrides(std::span<const int64_t> dims) {
+  Shape strides(dims.size());
+  int64_t stride = 1;
+  for (size_t i = dims.size(); i-- > 0; stride *= dims[i])
+    strides[i] = stride;
+  return strides;
+}
+
+// The offset of every index of `dims` in row-major order, under `strides`.
+std::vector<int64_t> offsets(std::span<const int64_t> dims, std::span<const int64_t> strides);
+
+// A shape seen along one axis: [outer, extent, inner].
+struct AxisView {
+  int64_t outer, extent, inner;
+  AxisView(std::span<const int64_t> dims, int64_t axis)
+      : outer(product(dims.first(static_cast<size_t>(axis)))), extent(dims[static_cast<size_t>(axis)]),
+        inner(product(dims.subspan(static_cast<size_t>(axis) + 1))) {}
+};
+
+// result[i...] = source[start + sum(i * stride)], whatever the element type.
+void copyStrided(const Call &call, const Tensor &source, int64_t start, std::span<const int64_t> strides);
+
+// All elements of a float tensor; `otherwise` times count when it is left out.
+std::vector<double> toDoubles(const Tensor &tensor, int64_t count, double otherwise);
+
+// Index `i` into `extent`, counting from the end when negative; in range or not.
+struct Position {
+  int64_t index;
+  bool inRange;
+};
+inline Position position(int64_t index, int64_t extent) {
+  bool inRange = index >= -extent && index < extent;
+  if (!inRange)
+    index = index < 0 ? 0 : extent - 1;
+  return {index < 0 ? index + extent : index, inRange};
+}
+
+// The larger: NaN if either is, +0 above -0; likewise the smaller.
+inline double maximum(double left, double right) {
+  if (std::isnan(left) || std::isnan(right))
+    return std::isnan(left) ? left : right;
+  return left == right ? (std::signbit(left) ? right : left) : (left > right ? left : right);
+}
+inline double minimum(double left, double right) {
+  if (std::isnan(left) || std::isnan(right))
+    return std::isnan(left) ? left : right;
+  return left == right ? (std::signbit(left) ? left : right) : (left < right ? left : right);
+}
+inline int64_t maximum(int64_t left, int64_t right) { return left > right ? left : right; }
+inline int64_t minimum(int64_t left, int64_t right) { return left < right ? left : right; }
+
+// The order of sort and its like: a NaN is above all numbers and equal to another, -0 equals +0.
+inline bool isBelow(double left, double right) { return std::isnan(right) ? !std::isnan(left) : left < right; }
+inline bool isBelow(int64_t left, int64_t right) { return left < right; }
+
+// What the maximum and the minimum of nothing are: the infinities, or the extremes of a type without.
+template <typename T> typename T::Compute lowestOf() {
+  if constexpr (!T::isFloat)
+    return T::lowest;
+  else
+    return T::dtype == MORTISE_F8E4M3FN ? -448.0 : -std::numeric_limits<double>::infinity();
+}
+template <typename T> typename T::Compute highestOf() {
+  if constexpr (!T::isFloat)
+    return T::highest;
+  else
+    return T::dtype == MORTISE_F8E4M3FN ? 448.0 : std::numeric_limits<double>::infinity();
+}
+
+// The range, though not the precision, of the type that composite ops compute in when the element type is T (f32; f64
+// for f64): what leaves it becomes infinity or 0, as it does where each op of a decomposition is rounded.
+template <typename T> double inRange(double value) {
+  if constexpr (T::dtype == MORTISE_F64)
+    return value;
+  if (std::abs(value) >= 0x1.ffffffp127)
+    return std::copysign(std::numeric_limits<double>::infinity(), value);
+  return std::abs(value) <= 0x1p-150 ? std::copysign(0.0, value) : value;
+}
+
+// Sums and products of integers wrap; those of floats are f64's.
+inline double plus(double left, double right) { return left + right; }
+inline double times(double left, double right) { return left * right; }
+inline int64_t plus(int64_t left, int64_t right) {
+  return static_cast<int64_t>(static_cast<uint64_t>(left) + static_cast<uint64_t>(right));
+}
+inline int64_t times(int64_t left, int64_t right) {
+  return static_cast<int64_t>(static_cast<uint64_t>(left) * static_cast<uint64_t>(right));
+}
+
+} // namespace mortise::reference

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "run_op.hpp"
+
+using namespace mortise;
+using namespace mortise::test;
+
+namespace {
+Data attention(const Data &q, const Data &k, const Data &v, const Data &mask, double scale, bool causal) {
+  return runOp("attention", {q, k, v, mask}, q.dtype, {q.dims[0], q.dims[1], q.dims[2], v.dims[3]},
+               {real("scale", scale), flag("causal", causal)});
+}
+
+// From the definition: scores, mask, softmax, sum, with whole matrices.
+std::vector<double> define(const Data &q, const Data &k, const Data &v, const Data &mask, double scale, bool causal) {
+  int64_t B = q.dims[0], H = q.dims[1], Q = q.dims[2], D = q.dims[3], G = k.dims[1], K = k.dims[2], E = v.dims[3];
+  std::vector<double> all;
+  for (int64_t b = 0; b < B; ++b)
+    for (int64_t h = 0; h < H; ++h)
+      for (int64_t i = 0; i < Q; ++i) {
+        int64_t group = b * G + h * G / H;
+        std::vector<double> weights;
+        double total = 0;
+        for (int64_t j = 0; j < K; ++j) {
+          double score = 0;
+          for (int64_t d = 0; d < D; ++d)
+            score += q.values[size_t(((b * H + h) * Q + i) * D + d)] * k.values[size_t((group * K + j) * D + d)];
+          score *= scale;
+          if (mask.given) {
+            auto at = [&](size_t d, int64_t x) { return mask.dims[d] == 1 ? 0 : x; };
+            double m = mask.values[size_t(
+                ((at(0, b) * mask.dims[1] + at(1, h)) * mask.dims[2] + at(2, i)) * mask.dims[3] + at(3, j))];
+            score = mask.dtype == i1 ? (m != 0 ? score : -inf) : score + m;
+          }
+          weights.push_back(causal && j > i ? 0 : std::exp(score));
+          total += weights.back();
+        }
+        for (int64_t e = 0; e < E; ++e) {
+          double sum = 0;
+          for (int64_t j = 0; j < K; ++j)
+            sum += weights[size_t(j)] * v.values[size_t((group * K + j) * E + e)];
+          all.push_back(total == 0 ? 0 : rounded(q.dtype, sum / total));
+        }
+      }
+  return all;
+}
+} // namespace
+
+TEST(Attention, AgainstTheDefinition) {
+  for (int32_t dtype : {f64, f32, f16, bf16})
+    for (int64_t groups : {1, 2, 4})
+      for (bool causal : {false, true}) {
+        Data q = noise(dtype, {2, 4, 3, 5}, 1), k = noise(dtype, {2, groups, 6, 5}, 2),
+             v = noise(dtype, {2, groups, 6, 7}, 3);
+        Data added = noise(dtype, {2, 1, 3, 6}, 4), seen{i1, {1, 4, 1, 6}, {}};
+        for (int i = 0; i < 24; ++i)
+          seen.values.push_back(i % 6 == 0 || i % 5 == 0);
+        double tolerance = dtype == f64 ? 1e-14 : (dtype == f32 ? 1e-7 : 1e-2);
+        for (const Data &mask : {absent(), added, seen})
+          expectNear(attention(q, k, v, mask, 0.5, causal), define(q, k, v, mask, 0.5, causal), tolerance);
+      }
+}
+
+TEST(Attention, AQueryThatSeesNoKeyGivesZero) {
+  Data q = noise(f32, {1, 1, 2, 3}, 1), k = noise(f32, {1, 1, 2, 3}, 2), v = noise(f32, {1, 1, 2, 2}, 3);
+  Data found = attention(q, k, v, {i1, {1, 1, 2, 2}, {0, 0, 0, 1}}, 1, false);
+  expectValues(found, {0, 0, v.values[2], v.values[3]});
+  found = attention(q, k, v, {f32, {1, 1, 2, 2}, {-inf, -inf, -inf, 0}}, 1, false);
+  expectValues(found, {0, 0, v.values[2], v.values[3]});
+  found = attention(q, k, v, {i1, {1, 1, 1, 2}, {0, 1}}, 1, true);
+  expectValues(found, {0, 0, v.values[2], v.values[3]}); // query 0 may see key 0 only
+  expectValues(attention(q, {f32, {1, 1, 0, 3}, {}}, {f32, {1, 1, 0, 2}, {}}, absent(), 1, false), {0, 0, 0, 0});
+}
+
+// Whatever its k; but 0 times a v that is no number is none.
+TEST(Attention, HiddenKeysHaveWeightZero) {
+  Data q{f32, {1, 1, 1, 1}, {1}}, k{f32, {1, 1, 2, 1}, {1, NaN}}, v{f32, {1, 1, 2, 1}, {5, 7}};
+  Data mask{i1, {1, 1, 1, 2}, {1, 0}}, wild{f32, {1, 1, 2, 1}, {5, NaN}};
+  expectValues(attention(q, k, v, mask, 1, false), {5});
+  expectValues(attention(q, k, v, absent(), 1, true), {5});
+  expectValues(attention(q, k, v, absent(), 1, false), {NaN});
+  expectValues(attention(q, k, wild, mask, 1, false), {NaN});
+  expectValues(attention(q, k, wild, absent(), 1, true), {NaN});
+}
+
+TEST(Attention, LargeScoresDoNotOverflow) {
+  Data q{f32, {1, 1, 1, 1}, {1000}}, k{f32, {1, 1, 2, 1}, {1000, -1000}}, v{f32, {1, 1, 2, 1}, {5, 7}};
+  expectValues(attention(q, k, v, absent(), 1, false), {5});
+}
+
+TEST(Attention, Refusals) {
+  Data q = counting(f32, {1, 3, 2, 4}), k = counting(f32, {1, 2, 2, 4});
+  EXPECT_NE(
+      opError("attention", {q, k, k}, f32, {1, 3, 2, 4}, {real("scale", 1), flag("causal", false)}).find("multiple"),
+      std::string::npos);
+  Data three = counting(f32, {1, 3, 2, 4}), mask = counting(f32, {1, 1, 2, 3});
+  EXPECT_NE(opError("attention", {q, three, three, mask}, f32, {1, 3, 2, 4}, {real("scale", 1), flag("causal", false)})
+                .find("broadcast"),
+            std::string::npos);
+  EXPECT_NE(opError("attention", {q, three, three, counting(i32, {1, 1, 2, 2})}, f32, {1, 3, 2, 4},
+                    {real("scale", 1), flag("causal", false)})
+                .find("mask"),
+            std::string::npos);
+}
+
+namespace {
+Data ragged(const Data &q, const Data &k, const Data &v, const Data &qOffsets, const Data &kOffsets, bool causal) {
+  return runOp("ragged_attention", {q, k, v, qOffsets, kOffsets}, q.dtype, {q.dims[0], q.dims[1], v.dims[2]},
+               {real("scale", 0.5), flag("causal", causal)});
+}
+// Rows first .. last - 1 of [rows, heads, size] as [1, heads, rows, size].
+Data sequence(const Data &packed, int64_t first, int64_t last) {
+  Data result{packed.dtype, {1, packed.dims[1], last - first, packed.dims[2]}, {}};
+  for (int64_t h = 0; h < packed.dims[1]; ++h)
+    for (int64_t row = first; row < last; ++row)
+      for (int64_t d = 0; d < packed.dims[2]; ++d)
+        result.values.push_back(packed.values[static_cast<size_t>((row * packed.dims[1] + h) * packed.dims[2] + d)]);
+  return result;
+}
+} // namespace
+
+// Each sequence as attention alone gives it; a mask of its own says what `causal` means from the end.
+TEST(RaggedAttention, IsAttentionPerSequence) {
+  Data q = noise(f32, {9, 4, 3}, 1), k = noise(f32, {12, 2, 3}, 2), v = noise(f32, {12, 2, 5}, 3);
+  Dims qo{1, 4, 4, 6, 8}, ko{0, 5, 7, 7, 11};
+  Data qOffsets = vector(i64, {1, 4, 4, 6, 8}), kOffsets = vector(i64, {0, 5, 7, 7, 11});
+  for (bool causal : {false, true}) {
+    Data all = ragged(q, k, v, qOffsets, kOffsets, causal);
+    for (size_t n = 0; n < 4; ++n) {
+      int64_t queries = qo[n + 1] - qo[n], keys = ko[n + 1] - ko[n];
+      Data mask{i1, {1, 1, queries, keys}, {}};
+      for (int64_t i = 0; i < queries; ++i)
+        for (int64_t j = 0; j < keys; ++j)
+          mask.values.push_back(!causal || keys - j >= queries - i);
+      if (queries == 0)
+        continue;
+      Data expected =
+          runOp("attention",
+                {sequence(q, qo[n], qo[n + 1]), sequence(k, ko[n], ko[n + 1]), sequence(v, ko[n], ko[n + 1]), mask},
+                f32, {1, 4, queries, 5}, {real("scale", 0.5), flag("causal", false)});
+      expectNear(sequence(all, qo[n], qo[n + 1]), expected.values, 1e-6);
+    }
+    for (int64_t row : {int64_t(0), int64_t(8)}) // padding
+      expectValues(sequence(all, row, row + 1), std::vector<double>(20, 0.0));
+  }
+}
+
+// Offsets of any content are safe.
+TEST(RaggedAttention, HostileOffsets) {
+  Data q = noise(f32, {4, 1, 2}), v = noise(f32, {4, 1, 2}, 2);
+  for (const std::vector<double> &offsets :
+       {std::vector<double>{5, 3, -1}, {0, 0, 0}, {-1e15, 1e15, 2}, {1e15, 1e15, 1e15}, {-3, -2, -1}}) {
+    Data result = ragged(q, q, v, vector(i64, offsets), vector(i64, offsets), true);
+    for (double value : result.values)
+      EXPECT_TRUE(std::isfinite(value));
+  }
+  EXPECT_NE(opError("ragged_attention", {q, q, v, vector(i64, {0}), vector(i32, {0})}, f32, {4, 1, 2},
+                    {real("scale", 1), flag("causal", false)}),
+            "");
+  EXPECT_NE(opError("ragged_attention", {q, q, v, {i64, {0}, {}}, {i64, {0}, {}}}, f32, {4, 1, 2},
+                    {real("scale", 1), flag("causal", false)})
+                .find("at least one"),
+            std::string::npos);
+}
+
+TEST(Rope, TurnsPairs) {
+  Data x{f32, {1, 2, 4}, {1, 2, 3, 4, 5, 6, 7, 8}}, cos = noise(f32, {1, 2, 4}, 1), sin = noise(f32, {1, 1, 4}, 2);
+  std::vector<double> halves, pairs;
+  for (size_t s = 0; s < 2; ++s)
+    for (size_t d = 0; d < 4; ++d) {
+      const double *row = &x.values[s * 4];
+      double half = d < 2 ? -row[d + 2] : row[d - 2], pair = d % 2 ? row[d - 1] : -row[d + 1];
+      halves.push_back(row[d] * cos.values[s * 4 + d] + half * sin.values[d]);
+      pairs.push_back(row[d] * cos.values[s * 4 + d] + pair * sin.values[d]);
+    }
+  expectNear(runOp("rope", {x, cos, sin}, f32, {1, 2, 4}, {flag("interleaved", false)}), halves, 1e-6);
+  expectNear(runOp("rope", {x, cos, sin}, f32, {1, 2, 4}, {flag("interleaved", true)}), pairs, 1e-6);
+  EXPECT_NE(opError("rope", {noise(f32, {3}), noise(f32, {3}), noise(f32, {3})}, f32, {3}, {flag("interleaved", true)})
+                .find("even"),
+            std::string::npos);
+}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Rounding error by analysis: runs a graph of core ops on ranges, each op widened by its rounding, so that the exact
+// result, and the result of any evaluation that rounds after none, some or all of the ops, lie in the range. What two
+// such evaluations may differ by is therefore a bound for every element by itself, cancellation and all, and no
+// tolerance is chosen.
+//
+// What a range allows for: each result rounded to its element type (or not rounded); sums in any order, in f64;
+// functions within 2^-50 of their value; float literals within a last place, since 1 / n and sqrt(2) are rounded.
+#pragma once
+
+#include <mortise/portable/graph.hpp>
+
+#include <span>
+#include <string>
+#include <vector>
+
+namespace mortise::test {
+
+struct Range {
+  enum Nan : uint8_t { never, maybe, always };
+  long double low = 0, high = 0; // holds every i64 exactly; meaningless when `nan` is always
+  Nan nan = never;
+
+  static Range of(long double value);
+  bool isPoint() const { return nan == always || (nan == never && low == high); }
+  // Whether an evaluation may give `value`.
+  bool allows(double value) const;
+  // Whether infinity and finite numbers are both allowed, or NaN and numbers.
+  bool isOpen() const;
+};
+using Ranges = std::vector<Range>; // of a tensor, row-major
+
+// The outputs. `inputs` are the graph's, exact. Errors: MORTISE_UNSUPPORTED (an op without a rule here).
+Result<std::vector<Ranges>> enclose(const MortiseGraph &graph, const std::vector<Ranges> &inputs);
+
+// Between the interpreter's buffers and numbers; packed i4 included.
+std::vector<long double> decode(const MortiseType &type, const void *bytes);
+std::vector<char> encode(const MortiseType &type, std::span<const long double> values);
+
+using Buffers = std::vector<std::vector<char>>;
+// The outputs, by the reference interpreter.
+Result<Buffers> interpret(const MortiseGraph &graph, const Buffers &inputs);
+
+} // namespace mortise::test

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <mortise/passes/compile.hpp>
+
+#include "devices.hpp"
+#include "plan_writer.hpp"
+
+#include <mortise/ir/decompose.hpp>
+#include <mortise/ir/portable.hpp>
+#include <mortise/passes/passes.hpp>
+#include <mortise/runtime/plan_generated.h>
+
+#include <mlir/Dialect/Func/IR/FuncOps.h>
+#include <mlir/IR/Builders.h>
+#include <mlir/IR/BuiltinOps.h>
+#include <mlir/IR/Diagnostics.h>
+#include <mlir/IR/IRMapping.h>
+#include <mlir/IR/OwningOpRef.h>
+#include <mlir/IR/PatternMatch.h>
+#include <mlir/Interfaces/FunctionInterfaces.h>
+#include <mlir/Pass/PassManager.h>
+
+#include <llvm/ADT/MapVector.h>
+
+#include <algorithm>
+#include <chrono>
+
+namespace mortise::passes {
+namespace {
+
+class Clock {
+public:
+  explicit Clock(double *total) : total(total) {}
+  ~Clock() {
+    if (total)
+      *total += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+
+private:
+  double *total;
+  std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
+};
+
+Result<void> runPasses(mlir::ModuleOp module, void (*build)(mlir::OpPassManager &), double *seconds) {
+  Clock clock(seconds);
+  std::string diagnostics;
+  mlir::ScopedDiagnosticHandler handler(module.getContext(), [&](mlir::Diagnostic &diagnostic) {
+    diagnostics += (diagnostics.empty() ? "" : "; ") + diagnostic.str();
+    return mlir::success();
+  });
+  mlir::PassManager manager(module.getContext());
+  manager.enableVerifier(false); // at the borders of stages instead: pipelines.cpp
+  build(manager);
+  if (mlir::failed(manager.run(module)))
+    return Error{MORTISE_INTERNAL, "the compiler's own passes failed: " + diagnostics};
+  return {};
+}
+
+// The ops that an exported graph has as nodes, in order.
+std::vector<mlir::Operation *> nodesOf(mlir::ModuleOp module) {
+  std::vector<mlir::Operation *> ops;
+  for (auto function : module.getOps<mlir::FunctionOpInterface>())
+    for (mlir::Operation &op : function.getFunctionBody().front())
+      if (op.getName().getDialectNamespace() == "mortise")
+        ops.push_back(&op);
+  return ops;
+}
+
+// Decomposes the composites among `nodes`.
+Result<bool> decomposeAll(mlir::ModuleOp module, const MortiseGraph &graph, const std::vector<uint32_t> &nodes) {
+  const std::vector<mlir::Operation *> ops = nodesOf(module);
+  if (ops.size() != graph.node_count)
+    return Error{MORTISE_INTERNAL, "the exported graph has " + std::to_string(graph.node_count) +
+                                       " nodes, the module " + std::to_string(ops.size()) + " ops"};
+  bool changed = false;
+  mlir::IRRewriter rewriter(module.getContext());
+  for (uint32_t node : nodes) {
+    if (ops[node]->getName().getStringRef() != graph.nodes[node]->op)
+      return Error{MORTISE_INTERNAL, "node " + std::to_string(node) + " is " + graph.nodes[node]->op +
+                                         " in the exported graph and " + ops[node]->getName().getStringRef().str() +
+                                         " in the module"};
+    if (ir::isComposite(ops[node]) && mlir::succeeded(ir::decompose(ops[node], rewriter)))
+      changed = true;
+  }
+  return changed;
+}
+
+using ByName = llvm::MapVector<llvm::StringRef, std::vector<mlir::Operation *>>;
+
+// A function of copies of the first op of each name, which read nothing but arguments.
+mlir::OwningOpRef<mlir::ModuleOp> firstOfEach(mlir::ModuleOp module, const ByName &ops) {
+  auto function = *module.getOps<mlir::func::FuncOp>().begin();
+  mlir::OwningOpRef<mlir::ModuleOp> result = mlir::ModuleOp::create(module.getLoc());
+  mlir::OpBuilder builder(result->getBodyRegion());
+  auto copy = mlir::func::FuncOp::create(builder, function.getLoc(), "composites", builder.getFunctionType({}, {}));
+  if (mlir::Attribute symbols = function->getAttr("mortise.symbols"))
+    copy->setAttr("mortise.symbols", symbols);
+  mlir::Block *block = copy.addEntryBlock();
+  builder.setInsertionPointToEnd(block);
+  llvm::SmallVector<mlir::Value> results;
+  for (const auto &[name, instances] : ops) {
+    mlir::IRMapping arguments;
+    for (mlir::Value operand : instances.front()->getOperands())
+      if (!arguments.contains(operand))
+        arguments.map(operand, block->addArgument(operand.getType(), operand.getLoc()));
+    llvm::append_range(results, builder.clone(*instances.front(), arguments)->getResults());
+  }
+  mlir::func::ReturnOp::create(builder, function.getLoc(), results);
+  copy.setFunctionType(builder.getFunctionType(block->getArgumentTypes(), mlir::ValueRange(results).getTypes()));
+  return result;
+}
+
+class Compilation {
+public:
+  Compilation(const std::vector<Target> &targets, Timings *timings)
+      : targets(targets), passSeconds(timings ? &timings->passes : nullptr),
+        placeSeconds(timings ? &timings->place : nullptr) {}
+
+  struct Form { // one way to write the program, and where it runs
+    std::shared_ptr<const Graph> graph;
+    Placement placement;
+    std::vector<Lost> lost;
+  };
+
+  // Composites of which every plugin says by one instance that it has no lowering for the op (MORTISE_REASON_OP) are
+  // taken apart before anything is placed: else the whole program would be exported, proposed and cleaned up twice.
+  Result<void> takeApartUnknown(mlir::ModuleOp module, std::vector<Lost> &lost) {
+    std::vector<llvm::StringRef> asked;
+    for (;;) {
+      ByName composites;
+      for (mlir::Operation *op : nodesOf(module))
+        if (ir::isComposite(op) && !llvm::is_contained(asked, op->getName().getStringRef()))
+          composites[op->getName().getStringRef()].push_back(op);
+      if (composites.empty())
+        return {};
+      Result<std::shared_ptr<const Graph>> graph = ir::exportGraph(*firstOfEach(module, composites));
+      if (!graph)
+        return graph.error();
+      const Proposals answers = ask((*graph)->view());
+      mlir::IRRewriter rewriter(module.getContext());
+      uint32_t node = 0;
+      for (const auto &[name, instances] : composites) {
+        asked.push_back(name);
+        if (!hasNoLowering(answers, node++))
+          continue;
+        for (mlir::Operation *op : instances)
+          if (mlir::failed(ir::decompose(op, rewriter)))
+            return Error{MORTISE_INTERNAL, name.str() + " has no decomposition"};
+        for (const Refusal &refusal : answers.refusals)
+          if (refusal.node == node - 1) {
+            lost.push_back({name.str(), refusal});
+            lost.back().refusal.node = UINT32_MAX;
+          }
+      }
+    }
+  }
+
+  // Places the module; decomposes what nobody takes, and asks again.
+  Result<Form> settle(mlir::ModuleOp module, std::vector<Lost> lost) {
+    for (;;) {
+      Result<Form> form = placed(module);
+      if (!form)
+        return form.error();
+      Placement &placement = form->placement;
+      if (placement.uncovered.empty()) {
+        form->lost = std::move(lost);
+        return form;
+      }
+      const MortiseGraph &graph = form->graph->view();
+      Result<bool> decomposed = decomposeAll(module, graph, placement.uncovered);
+      if (!decomposed)
+        return decomposed.error();
+      if (!*decomposed)
+        return uncoveredError(graph, placement, targets);
+      for (Refusal &refusal : placement.refusals)
+        if (std::binary_search(placement.uncovered.begin(), placement.uncovered.end(), refusal.node)) {
+          lost.push_back({graph.nodes[refusal.node]->op, std::move(refusal)});
+          lost.back().refusal.node = UINT32_MAX;
+        }
+      if (Result<void> done = runPasses(module, buildCleanup, passSeconds); !done)
+        return done.error();
+    }
+  }
+
+  // With several devices or plugins a composite that one takes may cost more than its parts on others: tries each kind
+  // of composite in parts, and keeps what is cheaper in total.
+  Result<void> tryParts(mlir::ModuleOp module, Form &best) {
+    std::vector<std::string> tried;
+    for (size_t next = 0; next < best.graph->view().node_count && tried.size() < maxTrials; ++next) {
+      const std::string op = best.graph->view().nodes[next]->op;
+      const std::vector<mlir::Operation *> ops = nodesOf(module);
+      if (!ir::isComposite(ops[next]) || std::find(tried.begin(), tried.end(), op) != tried.end())
+        continue;
+      tried.push_back(op);
+      mlir::OwningOpRef<mlir::ModuleOp> copy = module.clone();
+      mlir::IRRewriter rewriter(module.getContext());
+      for (mlir::Operation *other : nodesOf(*copy))
+        if (other->getName().getStringRef() == op && mlir::failed(ir::decompose(other, rewriter)))
+          return Error{MORTISE_INTERNAL, op + " has no decomposition"};
+      if (Result<void> done = runPasses(*copy, buildCleanup, passSeconds); !done)
+        return done.error();
+      Result<Form> parts = settle(*copy, best.lost);
+      if (!parts || !(parts->placement.costNs < best.placement.costNs * (1 - 1e-9)))
+        continue; // parts that nobody takes are no alternative
+      note(op, best, *parts);
+      module.getBodyRegion().takeBody(copy->getBodyRegion());
+      best = std::move(*parts);
+      next = static_cast<size_t>(-1); // other numbers now; what was tried stays tried
+    }
+    return {};
+  }
+
+  Result<std::shared_ptr<const plan::PlanT>> write(const Form &form, const std::string &require) {
+    Clock clock(placeSeconds);
+    if (Result<void> met = checkRequirement(require, form.graph->view(), form.placement, targets); !met)
+      return met.error();
+    return writePlan(form.graph->view(), form.placement, targets, form.lost);
+  }
+
+private:
+  static constexpr size_t maxTrials = 8;
+
+  Proposals ask(const MortiseGraph &graph) {
+    Clock clock(placeSeconds);
+    return propose(graph, targets);
+  }
+
+  bool hasNoLowering(const Proposals &answers, uint32_t node) const {
+    std::vector<bool> refused(targets.size());
+    for (const Refusal &refusal : answers.refusals)
+      if (refusal.node == node && refusal.reason == MORTISE_REASON_OP)
+        refused[refusal.target] = true;
+    return llvm::all_of(refused, [](bool by) { return by; }) &&
+           llvm::none_of(answers.candidates, [&](const Candidate &candidate) {
+             return std::binary_search(candidate.nodes.begin(), candidate.nodes.end(), node);
+           });
+  }
+
+  Result<Form> placed(mlir::ModuleOp module) {
+    Form form;
+    {
+      Clock clock(passSeconds);
+      Result<std::shared_ptr<const Graph>> exported = ir::exportGraph(module);
+      if (!exported)
+        return exported.error();
+      form.graph = std::move(*exported);
+    }
+    if (Result<void> checked = checkGraph(form.graph->view()); !checked)
+      return checked.error();
+    std::vector<bool> composite;
+    for (mlir::Operation *op : nodesOf(module))
+      composite.push_back(ir::isComposite(op));
+    composite.resize(form.graph->view().node_count);
+    Clock clock(placeSeconds);
+    form.placement = place(form.graph->view(), targets, composite);
+    return form;
+  }
+
+  // Why the composite `op` is not in the plan, for the report.
+  static void note(const std::string &op, const Form &whole, Form &parts) {
+    std::vector<bool> named(UINT8_MAX + 1);
+    for (const Candidate &region : whole.placement.regions)
+      for (uint32_t node : region.nodes)
+        if (whole.graph->view().nodes[node]->op == op && !named[region.target & UINT8_MAX]) {
+          named[region.target & UINT8_MAX] = true;
+          parts.lost.push_back(
+              {op,
+               {UINT32_MAX, region.target, MORTISE_REASON_COST,
+                "in parts the program costs " + std::to_string(static_cast<int64_t>(parts.placement.costNs)) +
+                    " ns, with it whole " + std::to_string(static_cast<int64_t>(whole.placement.costNs)) + " ns"}});
+        }
+  }
+
+  const std::vector<Target> &targets;
+  double *passSeconds, *placeSeconds;
+};
+
+} // namespace
+
+Result<std::shared_ptr<const plan::PlanT>> compile(mlir::ModuleOp module, const runtime::Registry &registry,
+                                                   const runtime::Config &config, Timings *timings) {
+  Result<std::vector<Target>> targets = chooseTargets(registry, config);
+  if (!targets)
+    return targets.error();
+  Compilation compilation(*targets, timings);
+  double *passSeconds = timings ? &timings->passes : nullptr;
+  std::vector<Lost> lost;
+  if (Result<void> done = runPasses(module, buildRecognition, passSeconds); !done)
+    return done.error();
+  if (Result<void> done = compilation.takeApartUnknown(module, lost); !done)
+    return done.error();
+  if (Result<void> done = runPasses(module, buildCleanup, passSeconds); !done)
+    return done.error();
+  Result<Compilation::Form> form = compilation.settle(module, std::move(lost));
+  if (!form)
+    return form.error();
+  if (targets->size() > 1)
+    if (Result<void> tried = compilation.tryParts(module, *form); !tried)
+      return tried.error();
+  return compilation.write(*form, config.get("require"));
+}
+
+} // namespace mortise::passes

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "cover.hpp"
+
+#include "symbols.hpp"
+
+#include <mortise/graph.hpp>
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+namespace mortise::passes {
+namespace {
+
+constexpr double infinite = std::numeric_limits<double>::infinity();
+constexpr int64_t searchWork = 10'000'000; // nodes visited by the search: some tens of milliseconds
+
+// A device's own memory, or the host's.
+uint32_t spaceOf(const std::vector<Target> &targets, uint32_t target) {
+  return targets[target].device->info.host_memory ? UINT32_MAX : target;
+}
+
+} // namespace
+
+double transferNs(double bytes) { return 10'000 + bytes / 12; } // 12 GB/s over a bus, until devices are measured
+
+CoverSearch::CoverSearch(const MortiseGraph &graph, const std::vector<Target> &targets,
+                         const std::vector<Candidate> &candidates)
+    : graph(graph), targets(targets), candidates(candidates), nodes(graph), byNode(graph.node_count),
+      cheapest(graph.node_count, infinite), covered(graph.node_count) {
+  for (uint32_t c = 0; c < candidates.size(); ++c) {
+    const Candidate &candidate = candidates[c];
+    sets.push_back(setOf(candidate.nodes, graph.node_count));
+    size_t needed = 0;
+    for (uint32_t node : candidate.nodes)
+      needed += !isLiteral(*graph.nodes[node]);
+    share.push_back(needed ? (candidate.costNs + regionNs) / static_cast<double>(needed) : infinite);
+    if (needed)
+      byShare.push_back(c);
+  }
+  std::sort(byShare.begin(), byShare.end(), [&](uint32_t a, uint32_t b) {
+    if (share[a] != share[b])
+      return share[a] < share[b];
+    if (candidates[a].nodes.size() != candidates[b].nodes.size())
+      return candidates[a].nodes.size() > candidates[b].nodes.size();
+    return a < b;
+  });
+  for (uint32_t c : byShare)
+    for (uint32_t node : candidates[c].nodes) {
+      byNode[node].push_back(c);
+      cheapest[node] = std::min(cheapest[node], share[c]);
+    }
+}
+
+bool CoverSearch::acyclic(const std::vector<uint32_t> &chosen, std::vector<uint32_t> *order) const {
+  std::vector<uint32_t> group(graph.node_count, UINT32_MAX);
+  for (uint32_t i = 0; i < chosen.size(); ++i)
+    for (uint32_t node : candidates[chosen[i]].nodes)
+      group[node] = i;
+  uint32_t count = static_cast<uint32_t>(chosen.size());
+  for (uint32_t &g : group)
+    if (g == UINT32_MAX)
+      g = count++;
+  const std::vector<uint32_t> sorted = nodes.order(group, count);
+  if (order) {
+    order->clear();
+    for (uint32_t g : sorted)
+      if (g < chosen.size())
+        order->push_back(chosen[g]);
+  }
+  return sorted.size() == count;
+}
+
+double CoverSearch::transfers(const std::vector<uint32_t> &chosen) const {
+  std::vector<uint32_t> space(graph.node_count, UINT32_MAX); // the host's, for literals and what is left over
+  bool host = true;
+  for (uint32_t c : chosen)
+    for (uint32_t node : candidates[c].nodes) {
+      space[node] = spaceOf(targets, candidates[c].target);
+      host = host && space[node] == UINT32_MAX;
+    }
+  if (host)
+    return 0;
+  const std::vector<int64_t> typical = representativeValues(graph);
+  double total = 0;
+  std::set<std::pair<uint32_t, uint32_t>> moved; // value, space
+  const auto use = [&](const MortiseValue *value, uint32_t to) {
+    const uint32_t from = value->producer ? space[value->producer->index] : UINT32_MAX;
+    if (from == to || (value->flags & MORTISE_VALUE_CONSTANT) || !moved.emplace(value->index, to).second)
+      return;
+    total += transferNs(bytesAt(*value->type, typical));
+  };
+  for (size_t n = 0; n < graph.node_count; ++n)
+    for (size_t i = 0; i < graph.nodes[n]->operand_count; ++i)
+      if (const MortiseValue *value = graph.nodes[n]->operands[i])
+        use(value, space[n]);
+  for (size_t i = 0; i < graph.output_count; ++i)
+    use(graph.outputs[i], UINT32_MAX);
+  return total;
+}
+
+double CoverSearch::cost(const std::vector<uint32_t> &chosen, std::vector<uint32_t> *order) const {
+  if (!acyclic(chosen, order))
+    return infinite;
+  double total = transfers(chosen);
+  for (uint32_t c : chosen)
+    total += candidates[c].costNs + regionNs;
+  return total;
+}
+
+// The newest of the stack makes no cycle with the others. Edges lead to higher nodes, so that only regions whose ranges
+// of nodes overlap can form one.
+bool CoverSearch::fits() {
+  steps -= static_cast<int64_t>(stack.size());
+  const std::vector<uint32_t> &last = candidates[stack.back()].nodes;
+  for (size_t i = 0; i + 1 < stack.size(); ++i) {
+    const std::vector<uint32_t> &other = candidates[stack[i]].nodes;
+    if (other.front() < last.back() && last.front() < other.back()) {
+      steps -= static_cast<int64_t>(graph.node_count) * 8;
+      return acyclic(stack, nullptr);
+    }
+  }
+  return true;
+}
+
+// `floor`: at least what covering the nodes from `node` on will cost.
+void CoverSearch::descend(uint32_t node, double floor) {
+  while (node < graph.node_count && (covered.contains(node) || isLiteral(*graph.nodes[node])))
+    ++node;
+  if (node == graph.node_count) {
+    std::vector<uint32_t> order;
+    steps -= static_cast<int64_t>(graph.node_count) * 8;
+    const double total = cost(stack, &order);
+    if (total < found.costNs)
+      found = {std::move(order), total, true};
+    return;
+  }
+  for (uint32_t c : byNode[node]) {
+    steps -= static_cast<int64_t>(candidates[c].nodes.size()) + 1;
+    if (steps < 0)
+      return;
+    if (sets[c].meets(covered))
+      continue;
+    const double price = candidates[c].costNs + regionNs;
+    double rest = floor;
+    for (uint32_t n : candidates[c].nodes)
+      if (!isLiteral(*graph.nodes[n]))
+        rest -= cheapest[n];
+    if (spent + price + rest * (1 - 1e-9) >= found.costNs)
+      continue;
+    stack.push_back(c);
+    if (fits()) {
+      covered.add(sets[c]);
+      spent += price;
+      descend(node + 1, rest);
+      spent -= price;
+      covered.remove(sets[c]);
+    }
+    stack.pop_back();
+  }
+}
+
+Cover CoverSearch::best() {
+  double floor = 0;
+  for (size_t n = 0; n < graph.node_count; ++n)
+    if (!isLiteral(*graph.nodes[n])) {
+      if (byNode[n].empty())
+        return {};
+      floor += cheapest[n];
+    }
+  found = {};
+  found.costNs = infinite;
+  steps = searchWork;
+  spent = 0;
+  descend(0, floor);
+  return found;
+}
+
+Cover CoverSearch::greedy(const std::vector<bool> &allowed) {
+  Cover result;
+  NodeSet taken(graph.node_count);
+  stack.clear();
+  const auto collect = [&](bool check) {
+    for (uint32_t c : byShare) {
+      if (!allowed[c] || sets[c].meets(taken))
+        continue;
+      stack.push_back(c);
+      if (!check || fits())
+        taken.add(sets[c]);
+      else
+        stack.pop_back();
+    }
+  };
+  collect(false); // regions of one plugin seldom form a cycle: one look at all of them instead of one at each
+  if (!acyclic(stack, nullptr)) {
+    stack.clear();
+    taken = NodeSet(graph.node_count);
+    collect(true);
+  }
+  result.chosen = std::move(stack);
+  stack.clear();
+  std::vector<uint32_t> order;
+  result.costNs = cost(result.chosen, &order);
+  result.chosen = std::move(order);
+  result.complete = true;
+  for (uint32_t n = 0; n < graph.node_count; ++n)
+    result.complete = result.complete && (taken.contains(n) || isLiteral(*graph.nodes[n]));
+  return result;
+}
+
+} // namespace mortise::passes

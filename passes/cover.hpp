@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Chooses among candidates by cost alone; place.cpp brings the candidates.
+#pragma once
+
+#include "propose.hpp"
+
+namespace mortise::passes {
+
+struct Cover {
+  std::vector<uint32_t> chosen; // indices into the candidates, in execution order
+  double costNs = 0;
+  bool complete = false; // every node but literals is in one of them
+};
+
+// Costs that the candidates do not know: starting a region, and moving a value to another memory space.
+inline constexpr double regionNs = 300;
+double transferNs(double bytes);
+
+class CoverSearch {
+public:
+  CoverSearch(const MortiseGraph &graph, const std::vector<Target> &targets, const std::vector<Candidate> &candidates);
+
+  // The cheapest complete cover, by branch and bound within a fixed number of steps; not `complete` when there is none
+  // or none was met.
+  Cover best();
+  // Takes candidates in the order of cost per node while they fit, only those for which `allowed` holds.
+  Cover greedy(const std::vector<bool> &allowed);
+  // Cost of disjoint candidates, with the transfers between them; infinite when they form a cycle.
+  double cost(const std::vector<uint32_t> &chosen, std::vector<uint32_t> *order = nullptr) const;
+
+private:
+  void descend(uint32_t node, double floor);
+  bool fits();
+  bool acyclic(const std::vector<uint32_t> &chosen, std::vector<uint32_t> *order) const;
+  double transfers(const std::vector<uint32_t> &chosen) const;
+
+  const MortiseGraph &graph;
+  const std::vector<Target> &targets;
+  const std::vector<Candidate> &candidates;
+  NodeGraph nodes;
+  std::vector<NodeSet> sets;                 // of each candidate
+  std::vector<double> share;                 // cost of each candidate per node that needs covering
+  std::vector<std::vector<uint32_t>> byNode; // candidates with the node, cheapest share first
+  std::vector<uint32_t> byShare;
+  std::vector<double> cheapest; // smallest share of each node: the bound
+
+  NodeSet covered;
+  std::vector<uint32_t> stack;
+  double spent = 0;
+  int64_t steps = 0;
+  Cover found;
+};
+
+} // namespace mortise::passes

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The configuration's `device`, as targets. Links no LLVM.
+#pragma once
+
+#include "propose.hpp"
+
+namespace mortise::passes {
+
+Result<std::vector<Target>> chooseTargets(const runtime::Registry &registry, const runtime::Config &config);
+
+} // namespace mortise::passes

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "place.hpp"
+
+#include "cover.hpp"
+
+#include <mortise/graph.hpp>
+#include <mortise/portable/graph.hpp>
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <map>
+#include <set>
+
+namespace mortise::passes {
+namespace {
+
+constexpr int maxDepth = 4;     // how often what is left over is proposed again
+constexpr size_t maxTrials = 8; // single candidates tried as the fixed part of an improvement
+
+struct Plan { // a placement under construction, in the numbers of one graph
+  std::vector<Candidate> regions;
+  std::vector<uint32_t> uncovered;
+  double costNs = 0;
+
+  bool betterThan(const Plan &other) const {
+    if (uncovered.size() != other.uncovered.size())
+      return uncovered.size() < other.uncovered.size();
+    return costNs < other.costNs * (1 - 1e-9);
+  }
+};
+
+// Cuts the nodes outside the fixed regions into levels, each of which is convex, and all of which, with the regions,
+// form no cycle: a level counts how often a path has gone into a region.
+std::vector<std::vector<uint32_t>> levels(const MortiseGraph &graph, const std::vector<Candidate> &fixed) {
+  std::vector<uint32_t> group(graph.node_count, UINT32_MAX);
+  for (uint32_t i = 0; i < fixed.size(); ++i)
+    for (uint32_t node : fixed[i].nodes)
+      group[node] = i;
+  uint32_t count = static_cast<uint32_t>(fixed.size());
+  for (uint32_t &g : group)
+    if (g == UINT32_MAX)
+      g = count++;
+  std::vector<std::vector<uint32_t>> members(count);
+  for (uint32_t node = 0; node < graph.node_count; ++node)
+    members[group[node]].push_back(node);
+  const NodeGraph nodes(graph);
+  std::vector<uint32_t> level(count, 0);
+  std::vector<std::vector<uint32_t>> result;
+  for (uint32_t g : nodes.order(group, count)) {
+    const bool region = g < fixed.size();
+    for (uint32_t node : members[g])
+      for (uint32_t producer : nodes.before(node)) {
+        const uint32_t from = group[producer];
+        if (from != g && !isLiteral(*graph.nodes[producer]))
+          level[g] = std::max(level[g], level[from] + (from < fixed.size() && !region ? 1 : 0));
+      }
+    if (region || isLiteral(*graph.nodes[members[g][0]]))
+      continue;
+    if (result.size() <= level[g])
+      result.resize(level[g] + 1);
+    result[level[g]].push_back(members[g][0]);
+  }
+  std::erase_if(result, [](const auto &nodes) { return nodes.empty(); });
+  for (auto &nodes : result)
+    std::sort(nodes.begin(), nodes.end());
+  return result;
+}
+
+// The index in the whole graph of value `v` of the region cut from `nodes`.
+uint32_t wholeValue(const MortiseGraph &graph, const std::vector<uint32_t> &nodes, const Region &region, uint32_t v) {
+  const MortiseValue &value = *region.graph->view().values[v];
+  return value.producer ? graph.nodes[nodes[value.producer->index]]->results[value.result_index]->index
+                        : region.inputs[value.result_index];
+}
+
+class Placer {
+public:
+  explicit Placer(const std::vector<Target> &targets) : targets(targets) {}
+
+  Plan solve(const MortiseGraph &graph, int depth, const std::vector<Candidate> &candidates) {
+    CoverSearch search(graph, targets, candidates);
+
+    Cover exact = search.best();
+    Plan plan =
+        exact.complete
+            ? pick(candidates, exact)
+            : complete(graph, pick(candidates, search.greedy(std::vector<bool>(candidates.size(), true))), depth);
+    if (candidates.size() > 1 && depth == 0) // not in parts: each trial asks again about all that is left
+      improve(graph, candidates, search, plan, depth);
+    return plan;
+  }
+
+private:
+  static Plan pick(const std::vector<Candidate> &candidates, const Cover &cover) {
+    Plan plan;
+    for (uint32_t c : cover.chosen)
+      plan.regions.push_back(candidates[c]);
+    plan.costNs = cover.costNs;
+    return plan;
+  }
+
+  // Proposes what `fixed` leaves over as graphs of their own, and adds what comes back.
+  Plan complete(const MortiseGraph &graph, Plan fixed, int depth) {
+    std::vector<Candidate> all = fixed.regions;
+    for (const std::vector<uint32_t> &rest : levels(graph, fixed.regions)) {
+      // With nothing fixed the rest is the whole graph, and asking again would give the same answer again.
+      Result<Region> region =
+          depth >= maxDepth || fixed.regions.empty() ? Result<Region>(Error{}) : extractRegion(graph, rest);
+      if (!region) {
+        fixed.uncovered.insert(fixed.uncovered.end(), rest.begin(), rest.end());
+        continue;
+      }
+      const MortiseGraph &left = region->graph->view();
+      Plan part = solve(left, depth + 1, propose(left, targets).candidates);
+      for (Candidate &candidate : part.regions) {
+        for (uint32_t &node : candidate.nodes)
+          node = rest[node];
+        for (MortiseInPlace &pair : candidate.inPlace)
+          pair = {wholeValue(graph, rest, *region, pair.input), wholeValue(graph, rest, *region, pair.output)};
+        all.push_back(std::move(candidate));
+      }
+      for (uint32_t node : part.uncovered)
+        fixed.uncovered.push_back(rest[node]);
+    }
+    return assemble(graph, std::move(all), std::move(fixed.uncovered));
+  }
+
+  // Orders regions and prices the whole.
+  Plan assemble(const MortiseGraph &graph, std::vector<Candidate> regions, std::vector<uint32_t> uncovered) {
+    CoverSearch whole(graph, targets, regions);
+    std::vector<uint32_t> every(regions.size()), order;
+    for (uint32_t i = 0; i < every.size(); ++i)
+      every[i] = i;
+    Plan plan;
+    plan.costNs = whole.cost(every, &order);
+    for (uint32_t i : order)
+      plan.regions.push_back(std::move(regions[i]));
+    plan.uncovered = std::move(uncovered);
+    std::sort(plan.uncovered.begin(), plan.uncovered.end());
+    return plan;
+  }
+
+  // A few small candidates, or all of one lowering, may beat their part of a large region: take them as given and ask
+  // again about the rest.
+  void improve(const MortiseGraph &graph, const std::vector<Candidate> &candidates, CoverSearch &search, Plan &plan,
+               int depth) {
+    std::set<std::pair<uint32_t, std::string>> chosen;
+    for (const Candidate &region : plan.regions)
+      chosen.emplace(region.target, region.lowering);
+    std::vector<std::vector<bool>> trials;
+    std::map<std::pair<uint32_t, std::string>, std::vector<bool>> byLowering;
+    size_t singles = 0;
+    for (uint32_t c = 0; c < candidates.size(); ++c) {
+      const auto key = std::make_pair(candidates[c].target, candidates[c].lowering);
+      if (chosen.count(key) || candidates[c].nodes.size() == graph.node_count)
+        continue;
+      byLowering.try_emplace(key, candidates.size(), false).first->second[c] = true;
+      if (singles++ < maxTrials) {
+        trials.emplace_back(candidates.size(), false);
+        trials.back()[c] = true;
+      }
+    }
+    for (auto &[key, allowed] : byLowering)
+      if (std::count(allowed.begin(), allowed.end(), true) > 1)
+        trials.push_back(std::move(allowed));
+    for (const std::vector<bool> &allowed : trials) {
+      Plan fixed = pick(candidates, search.greedy(allowed));
+      // What is fixed already costs more than the whole: asking about the rest cannot help.
+      if (fixed.regions.empty() || (plan.uncovered.empty() && fixed.costNs >= plan.costNs))
+        continue;
+      Plan trial = complete(graph, std::move(fixed), depth);
+      if (trial.betterThan(plan))
+        plan = std::move(trial);
+    }
+  }
+
+  const std::vector<Target> &targets;
+};
+
+void explainLosers(const std::vector<Candidate> &candidates, Placement &placement) {
+  std::multimap<uint32_t, const Candidate *> byFirst;
+  for (const Candidate &region : placement.regions)
+    byFirst.emplace(region.nodes.front(), &region);
+  for (const Candidate &candidate : candidates) {
+    const auto [begin, end] = byFirst.equal_range(candidate.nodes.front());
+    const bool won = std::any_of(begin, end, [&](const auto &entry) {
+      const Candidate &region = *entry.second;
+      return region.target == candidate.target && region.lowering == candidate.lowering &&
+             region.nodes == candidate.nodes;
+    });
+    if (won)
+      continue;
+    placement.refusals.push_back({candidate.nodes.front(), candidate.target, MORTISE_REASON_COST,
+                                  candidate.lowering + " of " + std::to_string(candidate.nodes.size()) + " nodes at " +
+                                      std::to_string(static_cast<int64_t>(candidate.costNs)) +
+                                      " ns is not in the cheapest cover of " +
+                                      std::to_string(static_cast<int64_t>(placement.costNs)) + " ns"});
+  }
+}
+
+// Nodes that have parts, that every target refused by number and that no candidate has. What is refused only because it
+// has symbols is none of them: it is offered with numbers, whole, once the rest has its place.
+std::vector<uint32_t> hopeless(const MortiseGraph &graph, size_t targetCount, const Proposals &proposals,
+                               const std::vector<bool> &hasParts) {
+  std::vector<uint32_t> refusals(graph.node_count); // how many targets refused it; they answer one after the other
+  std::vector<uint32_t> lastTarget(graph.node_count, UINT32_MAX);
+  for (const Refusal &refusal : proposals.refusals)
+    if (hasParts[refusal.node] && lastTarget[refusal.node] != refusal.target &&
+        (graph.symbol_count == 0 || refusal.reason != MORTISE_REASON_NEEDS_STATIC)) {
+      lastTarget[refusal.node] = refusal.target;
+      ++refusals[refusal.node];
+    }
+  for (const Candidate &candidate : proposals.candidates)
+    for (uint32_t node : candidate.nodes)
+      refusals[node] = 0;
+  std::vector<uint32_t> result;
+  for (uint32_t node = 0; node < graph.node_count; ++node)
+    if (refusals[node] == targetCount && targetCount != 0)
+      result.push_back(node);
+  return result;
+}
+
+} // namespace
+
+Placement place(const MortiseGraph &graph, const std::vector<Target> &targets, const std::vector<bool> &hasParts) {
+  Placement placement;
+  Proposals proposals = propose(graph, targets);
+  if (!hasParts.empty())
+    placement.uncovered = hopeless(graph, targets.size(), proposals, hasParts);
+  placement.refusals = std::move(proposals.refusals);
+  if (!placement.uncovered.empty())
+    return placement;
+  Plan plan = Placer(targets).solve(graph, 0, proposals.candidates);
+  placement.regions = std::move(plan.regions);
+  placement.uncovered = std::move(plan.uncovered);
+  placement.costNs = plan.costNs;
+  NodeSet inside(graph.node_count);
+  for (const Candidate &region : placement.regions)
+    inside.add(setOf(region.nodes, graph.node_count));
+  for (uint32_t node = 0; node < graph.node_count; ++node)
+    if (isLiteral(*graph.nodes[node]) && !inside.contains(node))
+      placement.literals.push_back(node);
+  explainLosers(proposals.candidates, placement);
+  return placement;
+}
+
+Result<void> checkRequirement(const std::string &require, const MortiseGraph &graph, const Placement &placement,
+                              const std::vector<Target> &targets) {
+  if (require.empty())
+    return {};
+  double percent = 0;
+  const auto [end, error] = std::from_chars(require.data(), require.data() + require.size(), percent);
+  const std::string_view tail(end, static_cast<size_t>(require.data() + require.size() - end));
+  if (error != std::errc() || tail.substr(0, 5) != "% on " || tail.size() == 5 || !(percent >= 0 && percent <= 100))
+    return Error{MORTISE_INVALID_ARGUMENT,
+                 "require: expected \"PERCENT% on DEVICE\" (\"95% on cpu\"), found \"" + require + "\""};
+  const std::string_view device = tail.substr(5);
+  size_t total = 0, there = 0;
+  for (const Candidate &region : placement.regions) {
+    const runtime::Device &on = *targets[region.target].device;
+    for (uint32_t node : region.nodes)
+      if (!isLiteral(*graph.nodes[node])) {
+        ++total;
+        there += on.name() == device || device == on.info.kind;
+      }
+  }
+  const double share = total ? 100.0 * static_cast<double>(there) / static_cast<double>(total) : 100;
+  if (share + 1e-9 >= percent)
+    return {};
+  return Error{MORTISE_UNSUPPORTED, "required " + require + ", found " + std::to_string(there) + " of " +
+                                        std::to_string(total) +
+                                        " nodes there; see the refusals in the report of a program "
+                                        "compiled without `require`, or ask for less"};
+}
+
+Error uncoveredError(const MortiseGraph &graph, const Placement &placement, const std::vector<Target> &targets) {
+  constexpr size_t shown = 8;
+  std::string message = std::to_string(placement.uncovered.size()) + " of " + std::to_string(graph.node_count) +
+                        " nodes run on no chosen device:";
+  for (size_t i = 0; i < placement.uncovered.size() && i < shown; ++i) {
+    const MortiseNode &node = *graph.nodes[placement.uncovered[i]];
+    message += std::string("\n  ") + node.op + "(";
+    for (size_t o = 0; o < node.operand_count; ++o)
+      message += (o ? ", " : "") + (node.operands[o] ? typeString(*node.operands[o]->type) : std::string("none"));
+    message += ")";
+    if (node.location && *node.location)
+      message += std::string(" at ") + node.location;
+    for (uint32_t t = 0; t < targets.size(); ++t) {
+      bool said = false;
+      for (const Refusal &refusal : placement.refusals)
+        if (refusal.node == node.index && refusal.target == t) {
+          said = true;
+          message += "\n    " + targets[t].device->name() + ": " + reasonName(refusal.reason) +
+                     (refusal.detail.empty() ? "" : ": " + refusal.detail);
+        }
+      if (!said)
+        message += "\n    " + targets[t].device->name() + ": the plugin proposed nothing for it and gave no reason";
+    }
+  }
+  if (placement.uncovered.size() > shown)
+    message += "\n  and " + std::to_string(placement.uncovered.size() - shown) + " more";
+  return {MORTISE_UNSUPPORTED, message + "\nchoose another device, or install a plugin that takes these"};
+}
+
+} // namespace mortise::passes

@@ -1,0 +1,531 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "plan_writer.hpp"
+
+#include "memory_plan.hpp"
+#include "symbols.hpp"
+
+#include <mortise/graph.hpp>
+#include <mortise/portable/graph.hpp>
+#include <mortise/runtime/plan_generated.h>
+
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+
+namespace mortise::passes {
+namespace {
+
+constexpr uint32_t none = UINT32_MAX;
+
+void addSteps(const MortiseExpr &expr, std::vector<plan::ExprStep> &into) {
+  for (size_t i = 0; i < expr.count; ++i)
+    into.emplace_back(expr.steps[i].op, 0, expr.steps[i].value);
+}
+
+std::unique_ptr<plan::TensorTypeT> typeOf(const MortiseType &type) {
+  auto result = std::make_unique<plan::TensorTypeT>();
+  result->dtype = type.dtype;
+  const std::span<const int64_t> extents = dims(type);
+  result->dims.assign(extents.begin(), extents.end());
+  if (std::find(extents.begin(), extents.end(), MORTISE_DYNAMIC) == extents.end())
+    return result;
+  for (size_t i = 0; i < extents.size(); ++i) {
+    const bool symbolic = extents[i] == MORTISE_DYNAMIC;
+    if (symbolic)
+      addSteps(type.dim_exprs[i], result->steps);
+    else
+      result->steps.emplace_back(MORTISE_EXPR_CONST, 0, extents[i]);
+    result->step_counts.push_back(symbolic ? static_cast<uint32_t>(type.dim_exprs[i].count) : 1);
+  }
+  return result;
+}
+
+bool sameBufferType(const plan::TensorTypeT &a, const plan::TensorTypeT &b) {
+  return a.dtype == b.dtype && a.dims == b.dims && a.step_counts == b.step_counts &&
+         std::ranges::equal(a.steps, b.steps, [](const plan::ExprStep &left, const plan::ExprStep &right) {
+           return left.op() == right.op() && left.value() == right.value();
+         });
+}
+
+class Writer {
+public:
+  Writer(const MortiseGraph &graph, const Placement &placement, const std::vector<Target> &targets,
+         const std::vector<Lost> &decomposed)
+      : graph(graph), placement(placement), targets(targets), decomposed(decomposed),
+        plan(std::make_shared<plan::PlanT>()), home(graph.value_count, none), lastReader(graph.value_count, -1),
+        overwritten(graph.input_count) {}
+
+  Result<std::shared_ptr<const plan::PlanT>> write() {
+    if (Result<void> checked = checkGraph(graph); !checked)
+      return checked.error();
+    signature();
+    if (Result<void> done = symbols(); !done)
+      return done.error();
+    if (Result<void> cut = cutRegions(); !cut)
+      return cut.error();
+    literals();
+    passThroughs();
+    for (uint32_t r = 0; r < regions.size(); ++r)
+      enqueue(r);
+    for (const auto &[source, target] : atEnd)
+      copy(source, target);
+    layOut();
+    report();
+    return std::shared_ptr<const plan::PlanT>(std::move(plan));
+  }
+
+private:
+  // ---- Buffers
+
+  uint32_t addBuffer(plan::BufferKind kind, uint32_t index, uint32_t space, const MortiseType &type) {
+    auto buffer = std::make_unique<plan::BufferT>();
+    buffer->kind = kind;
+    buffer->index = index;
+    buffer->space = space;
+    buffer->type = typeOf(type);
+    plan->buffers.push_back(std::move(buffer));
+    first.push_back(none);
+    last.push_back(0);
+    return static_cast<uint32_t>(plan->buffers.size() - 1);
+  }
+  uint32_t addArena(uint32_t space, const MortiseType &type) {
+    return addBuffer(plan::BufferKind::Arena, 0, space, type);
+  }
+
+  uint32_t spaceOf(const runtime::Device &device) {
+    if (device.info.host_memory)
+      return 0;
+    const std::string name = device.name();
+    for (uint32_t s = 1; s < plan->spaces.size(); ++s)
+      if (plan->spaces[s]->device == name)
+        return s;
+    plan->spaces.push_back(std::make_unique<plan::SpaceT>());
+    plan->spaces.back()->device = name;
+    return static_cast<uint32_t>(plan->spaces.size() - 1);
+  }
+
+  uint32_t now() const { return static_cast<uint32_t>(plan->steps.size()); }
+  // The buffer whose memory it is.
+  uint32_t rootOf(uint32_t buffer) const {
+    return plan->buffers[buffer]->shares == none ? buffer : plan->buffers[buffer]->shares;
+  }
+  void touch(uint32_t buffer) {
+    buffer = rootOf(buffer);
+    first[buffer] = std::min(first[buffer], now());
+    last[buffer] = std::max(last[buffer], now());
+  }
+
+  void copy(uint32_t source, uint32_t target) {
+    if (source == target)
+      return;
+    touch(source);
+    touch(target);
+    plan::CopyT instruction;
+    instruction.source = source;
+    instruction.target = target;
+    auto step = std::make_unique<plan::StepT>();
+    step->instruction.Set(instruction);
+    plan->steps.push_back(std::move(step));
+  }
+
+  // The buffer of value `v` in a space, copied there on the first demand.
+  uint32_t in(uint32_t v, uint32_t space) {
+    const uint32_t at = home[v];
+    if (plan->buffers[at]->space == space || (graph.values[v]->flags & MORTISE_VALUE_CONSTANT))
+      return at;
+    const auto [entry, fresh] = copies.try_emplace({v, space}, none);
+    if (fresh) {
+      entry->second = addArena(space, *graph.values[v]->type);
+      copy(at, entry->second);
+    }
+    return entry->second;
+  }
+
+  // ---- The graph's own inputs and outputs
+
+  void signature() {
+    plan->name = graph.name ? graph.name : "";
+    plan->spaces.push_back(std::make_unique<plan::SpaceT>());
+    for (uint32_t i = 0; i < graph.input_count; ++i) {
+      const MortiseValue &value = *graph.inputs[i];
+      auto input = std::make_unique<plan::InputT>();
+      input->name = value.name ? value.name : "";
+      input->type = typeOf(*value.type);
+      input->constant = value.flags & MORTISE_VALUE_CONSTANT;
+      input->state = value.flags & MORTISE_VALUE_STATE;
+      input->donated = value.flags & MORTISE_VALUE_DONATED;
+      if (input->donated) {
+        plan->version = 2;
+        donated.push_back(i);
+      }
+      plan->inputs.push_back(std::move(input));
+      home[value.index] = addBuffer(plan::BufferKind::Input, i, 0, *value.type);
+      inputBuffers.push_back(home[value.index]);
+    }
+    std::vector<int64_t> alias(graph.output_count, -1);
+    for (size_t a = 0; a < graph.alias_count; ++a)
+      alias[graph.aliases[a]->output] = graph.aliases[a]->input;
+    for (uint32_t o = 0; o < graph.output_count; ++o) {
+      const MortiseValue &value = *graph.outputs[o];
+      auto output = std::make_unique<plan::OutputT>();
+      output->type = typeOf(*value.type);
+      output->alias = alias[o];
+      plan->outputs.push_back(std::move(output));
+      outputsOf[value.index].push_back(o);
+      outputBuffers.push_back(alias[o] >= 0 ? inputBuffers[static_cast<size_t>(alias[o])]
+                                            : addBuffer(plan::BufferKind::Output, o, 0, *value.type));
+      if (alias[o] >= 0 && graph.inputs[alias[o]] != &value)
+        overwritten[static_cast<size_t>(alias[o])] = true;
+    }
+  }
+
+  Result<void> symbols() {
+    const Result<std::vector<SymbolSource>> sources = symbolSources(graph);
+    if (!sources)
+      return sources.error();
+    if (graph.symbol_count)
+      plan->version = 2;
+    for (size_t i = 0; i < graph.symbol_count; ++i) {
+      auto symbol = std::make_unique<plan::SymbolT>();
+      symbol->name = graph.symbols[i]->name;
+      symbol->min = graph.symbols[i]->min;
+      symbol->max = graph.symbols[i]->max;
+      symbol->divisor = graph.symbols[i]->divisor;
+      symbol->input = (*sources)[i].input;
+      symbol->dimension = (*sources)[i].dimension;
+      plan->symbols.push_back(std::move(symbol));
+    }
+    for (size_t i = 0; i < graph.guard_count; ++i) {
+      auto guard = std::make_unique<plan::GuardT>();
+      addSteps(graph.guards[i]->expr, guard->steps);
+      guard->relation = graph.guards[i]->relation;
+      guard->reason = graph.guards[i]->reason ? graph.guards[i]->reason : "";
+      plan->guards.push_back(std::move(guard));
+    }
+    return {};
+  }
+
+  Result<void> cutRegions() {
+    for (uint32_t r = 0; r < placement.regions.size(); ++r) {
+      Result<Region> region = extractRegion(graph, placement.regions[r].nodes);
+      if (!region)
+        return region.error();
+      for (uint32_t v : region->inputs)
+        lastReader[v] = r;
+      regions.push_back(std::move(*region));
+    }
+    for (uint32_t i = 0; i < graph.input_count; ++i) {
+      const uint32_t v = graph.inputs[i]->index;
+      neededUntil.push_back(outputsFrom(v).empty() ? lastReader[v] : INT64_MAX);
+    }
+    return {};
+  }
+
+  void literals() {
+    for (uint32_t n : placement.literals) {
+      const MortiseNode &node = *graph.nodes[n];
+      const MortiseAttribute *value = findAttribute(node, "value");
+      const uint32_t buffer = addBuffer(plan::BufferKind::Literal, 0, 0, *node.results[0]->type);
+      const auto *bytes = static_cast<const uint8_t *>(value->tensor_data);
+      plan->buffers[buffer]->literal.assign(bytes, bytes + value->count);
+      home[node.results[0]->index] = buffer;
+    }
+  }
+
+  // Outputs that are inputs or literals. Inputs that will be overwritten are read now, others at the end.
+  void passThroughs() {
+    for (uint32_t o = 0; o < graph.output_count; ++o) {
+      const MortiseValue &value = *graph.outputs[o];
+      uint32_t source = home[value.index];
+      if (source == none || source == outputBuffers[o])
+        continue;
+      if (!value.producer && overwritten[value.result_index]) {
+        if (plan->outputs[o]->alias < 0) {
+          copy(source, outputBuffers[o]);
+          continue;
+        }
+        const uint32_t saved = addArena(0, *value.type);
+        copy(source, saved);
+        source = saved;
+      }
+      atEnd.emplace_back(source, outputBuffers[o]);
+    }
+  }
+
+  // ---- Regions
+
+  // No region after r reads the input that output `o` overwrites.
+  bool mayOverwrite(uint32_t o, uint32_t r) const {
+    const int64_t alias = plan->outputs[o]->alias;
+    return lastReader[graph.inputs[alias]->index] <= static_cast<int64_t>(r);
+  }
+
+  std::span<const uint32_t> outputsFrom(uint32_t v) const {
+    const auto found = outputsOf.find(v);
+    return found == outputsOf.end() ? std::span<const uint32_t>() : std::span<const uint32_t>(found->second);
+  }
+
+  // The caller's own buffer where value `v` of region r can be written, or none.
+  uint32_t callersBuffer(uint32_t v, uint32_t r, uint32_t space) const {
+    if (space == 0)
+      for (const bool aliased : {true, false})
+        for (uint32_t o : outputsFrom(v))
+          if ((plan->outputs[o]->alias >= 0) == aliased && (!aliased || mayOverwrite(o, r)))
+            return outputBuffers[o];
+    return none;
+  }
+
+  // ---- Memory that is used again
+
+  // Value `v` in the memory of `buffer`, which has as many bytes.
+  uint32_t within(uint32_t buffer, uint32_t v, uint32_t space) {
+    const MortiseType &type = *graph.values[v]->type;
+    if (sameBufferType(*plan->buffers[buffer]->type, *typeOf(type)))
+      return buffer;
+    const uint32_t made = addArena(space, type);
+    plan->buffers[made]->shares = rootOf(buffer);
+    plan->version = 2;
+    return made;
+  }
+
+  // Donated memory is only as aligned as its own elements are.
+  bool isAlignedFor(const plan::BufferT &memory, uint32_t v) const {
+    return memory.kind == plan::BufferKind::Arena ||
+           dtypeBits(graph.values[v]->type->dtype) <= dtypeBits(memory.type->dtype);
+  }
+
+  // Region r is the last to need what `buffer` holds of value `v`, and its memory may hold something else then.
+  bool diesAt(uint32_t r, uint32_t v, uint32_t buffer) const {
+    if (lastReader[v] > static_cast<int64_t>(r) || (buffer == home[v] && !outputsFrom(v).empty()))
+      return false;
+    const plan::BufferT &memory = *plan->buffers[rootOf(buffer)];
+    return memory.kind == plan::BufferKind::Arena ||
+           (memory.kind == plan::BufferKind::Input && plan->inputs[memory.index]->donated);
+  }
+
+  // Region r's outputs that its plugin can write over inputs that die there: where, or none.
+  std::vector<uint32_t> inPlace(uint32_t r, const plan::RegionT &region, uint32_t space) {
+    const Region &cut = regions[r];
+    const MortiseGraph &view = cut.graph->view();
+    std::vector<uint32_t> chosen(cut.outputs.size(), none);
+    std::vector<bool> taken(cut.inputs.size());
+    for (size_t a = 0; a < view.alias_count; ++a)
+      taken[view.aliases[a]->input] = true;
+    const auto position = [](const std::vector<uint32_t> &list, uint32_t value) {
+      return static_cast<size_t>(std::lower_bound(list.begin(), list.end(), value) - list.begin());
+    };
+    for (const MortiseInPlace &pair : placement.regions[r].inPlace) {
+      const size_t from = position(cut.inputs, pair.input), to = position(cut.outputs, pair.output);
+      const uint32_t buffer = region.inputs[from];
+      if (taken[from] || chosen[to] != none || callersBuffer(pair.output, r, space) != none ||
+          !diesAt(r, pair.input, buffer) || !isAlignedFor(*plan->buffers[rootOf(buffer)], pair.output))
+        continue;
+      taken[from] = true;
+      chosen[to] = within(buffer, pair.output, space);
+      occupy(rootOf(buffer), pair.output);
+    }
+    return chosen;
+  }
+
+  // From region r on, donated memory of host space in which nothing lives any more can hold value `v`.
+  uint32_t donatedFor(uint32_t v, uint32_t r, uint32_t space) {
+    if (space != 0 || !outputsFrom(v).empty())
+      return none;
+    for (uint32_t i : donated)
+      if (neededUntil[i] < static_cast<int64_t>(r) && isAlignedFor(*plan->buffers[inputBuffers[i]], v) &&
+          equalBytes(*graph.inputs[i]->type, *graph.values[v]->type, graph.symbol_count)) {
+        occupy(inputBuffers[i], v);
+        return within(inputBuffers[i], v, space);
+      }
+    return none;
+  }
+  void occupy(uint32_t root, uint32_t v) {
+    if (plan->buffers[root]->kind == plan::BufferKind::Input)
+      neededUntil[plan->buffers[root]->index] = outputsFrom(v).empty() ? lastReader[v] : INT64_MAX;
+  }
+
+  // Where region r writes value `v`, which it produces.
+  uint32_t place(uint32_t v, uint32_t r, uint32_t space, uint32_t over) {
+    for (const uint32_t chosen : {callersBuffer(v, r, space), over})
+      if (chosen != none)
+        return chosen;
+    const uint32_t given = donatedFor(v, r, space);
+    return given != none ? given : addArena(space, *graph.values[v]->type);
+  }
+
+  void enqueue(uint32_t r) {
+    const Candidate &candidate = placement.regions[r];
+    const Target &target = targets[candidate.target];
+    const uint32_t space = spaceOf(*target.device);
+    const MortiseGraph &view = regions[r].graph->view();
+    auto region = std::make_unique<plan::RegionT>();
+    region->plugin = target.device->plugin->name;
+    region->device = target.device->name();
+    region->lowering = candidate.lowering;
+    region->nodes = candidate.nodes;
+    region->cost_ns = candidate.costNs;
+    region->specialise = !candidate.specialised.empty();
+    region->specialise_reason = candidate.specialised;
+    alignments.resize(std::max<size_t>(alignments.size(), space + 1), arenaAlignment);
+    alignments[space] = std::max<uint64_t>(alignments[space], target.device->info.alignment);
+    const std::span<const std::byte> bytes = regions[r].graph->bytes();
+    region->graph.resize(bytes.size());
+    std::transform(bytes.begin(), bytes.end(), region->graph.begin(),
+                   [](std::byte b) { return static_cast<uint8_t>(b); });
+    for (const runtime::Setting &setting : target.options) {
+      auto option = std::make_unique<plan::OptionT>();
+      option->key = setting.key;
+      option->value = setting.value;
+      region->options.push_back(std::move(option));
+    }
+    for (uint32_t v : regions[r].inputs)
+      region->inputs.push_back(in(v, space));
+    const std::vector<uint32_t> over = inPlace(r, *region, space);
+    for (size_t i = 0; i < over.size(); ++i) {
+      const uint32_t v = regions[r].outputs[i];
+      region->outputs.push_back(home[v] = place(v, r, space, over[i]));
+    }
+    for (size_t a = 0; a < view.alias_count; ++a)
+      unite(*region, *view.aliases[a], regions[r], r, space);
+
+    for (uint32_t buffer : region->inputs)
+      touch(buffer);
+    for (uint32_t buffer : region->outputs)
+      touch(buffer);
+    plan->regions.push_back(std::move(region));
+    plan::EnqueueT instruction;
+    instruction.region = r;
+    auto step = std::make_unique<plan::StepT>();
+    step->instruction.Set(instruction);
+    plan->steps.push_back(std::move(step));
+
+    std::vector<uint32_t> done; // a region lists an output value once, the graph perhaps more often
+    for (uint32_t v : regions[r].outputs)
+      if (std::find(done.begin(), done.end(), v) == done.end()) {
+        done.push_back(v);
+        for (uint32_t o : outputsFrom(v))
+          if (outputBuffers[o] != home[v])
+            atEnd.emplace_back(home[v], outputBuffers[o]);
+      }
+  }
+
+  // A region's aliased input and output are one buffer: the caller's where it may be overwritten; the device's own copy
+  // where this region is the last to read it; else a copy made for it.
+  void unite(plan::RegionT &region, const MortiseAlias &alias, const Region &cut, uint32_t r, uint32_t space) {
+    uint32_t &input = region.inputs[alias.input], &output = region.outputs[alias.output];
+    if (input == output)
+      return;
+    const uint32_t v = cut.outputs[alias.output], from = cut.inputs[alias.input];
+    const bool dies = plan->buffers[input]->kind == plan::BufferKind::Arena && home[from] != input &&
+                      lastReader[from] <= static_cast<int64_t>(r);
+    const uint32_t work = dies ? input : addArena(space, *graph.values[v]->type);
+    copy(input, work);
+    for (uint32_t o = 0; o < region.outputs.size(); ++o)
+      if (cut.outputs[o] == v)
+        region.outputs[o] = work;
+    input = work;
+    home[v] = work;
+  }
+
+  // ---- The rest
+
+  void layOut() {
+    alignments.resize(plan->spaces.size(), arenaAlignment);
+    std::vector<std::vector<Block>> blocks(plan->spaces.size());
+    std::vector<std::vector<uint32_t>> which(plan->spaces.size());
+    for (uint32_t b = 0; b < plan->buffers.size(); ++b) {
+      plan::BufferT &buffer = *plan->buffers[b];
+      if (buffer.kind != plan::BufferKind::Arena || first[b] == none)
+        continue; // what shares memory is never touched itself
+      buffer.first = first[b];
+      buffer.last = last[b];
+      if (graph.symbol_count)
+        continue; // at run time, when it has a size
+      uint64_t bits = dtypeBits(buffer.type->dtype);
+      for (int64_t extent : buffer.type->dims)
+        bits *= static_cast<uint64_t>(extent);
+      blocks[buffer.space].push_back({(bits + 7) / 8, first[b], last[b], 0});
+      which[buffer.space].push_back(b);
+    }
+    for (uint32_t s = 0; s < plan->spaces.size(); ++s) {
+      plan->spaces[s]->bytes = assignOffsets(blocks[s], alignments[s]);
+      for (size_t i = 0; i < blocks[s].size(); ++i)
+        plan->buffers[which[s][i]]->offset = blocks[s][i].offset;
+    }
+  }
+
+  void report() {
+    for (size_t n = 0; n < graph.node_count; ++n)
+      plan->node_ops.push_back(graph.nodes[n]->op);
+    for (const Lost &lost : decomposed)
+      refuse(lost.refusal, lost.op);
+    for (const Refusal &refusal : placement.refusals)
+      refuse(refusal, graph.nodes[refusal.node]->op);
+  }
+
+  void refuse(const Refusal &refusal, const std::string &op) {
+    auto entry = std::make_unique<plan::RefusalT>();
+    entry->node = refusal.node;
+    entry->op = op;
+    entry->device = targets[refusal.target].device->name();
+    entry->plugin = targets[refusal.target].device->plugin->name;
+    entry->reason = reasonName(refusal.reason);
+    entry->detail = refusal.detail;
+    plan->refusals.push_back(std::move(entry));
+  }
+
+  const MortiseGraph &graph;
+  const Placement &placement;
+  const std::vector<Target> &targets;
+  const std::vector<Lost> &decomposed;
+  std::shared_ptr<plan::PlanT> plan;
+  std::vector<Region> regions;
+  std::vector<uint32_t> home;       // of a value: the buffer that its producer writes
+  std::vector<int64_t> lastReader;  // of a value: the last region that reads it, or -1
+  std::vector<uint32_t> donated;    // inputs
+  std::vector<bool> overwritten;    // of an input: some output is written to it
+  std::vector<int64_t> neededUntil; // of an input: the last region that reads what its memory holds
+  std::vector<uint32_t> inputBuffers, outputBuffers;
+  std::unordered_map<uint32_t, std::vector<uint32_t>> outputsOf; // value to the graph's outputs that it is
+  std::map<std::pair<uint32_t, uint32_t>, uint32_t> copies;      // value and space to buffer
+  std::vector<std::pair<uint32_t, uint32_t>> atEnd;              // source and target buffers
+  std::vector<uint32_t> first, last;                             // steps that use a buffer
+  std::vector<uint64_t> alignments;                              // of memory spaces
+};
+
+} // namespace
+
+Result<void> checkGraph(const MortiseGraph &graph) {
+  if (const Result<std::vector<SymbolSource>> sources = symbolSources(graph); !sources)
+    return sources.error();
+  std::vector<bool> input(graph.input_count), output(graph.output_count);
+  for (size_t a = 0; a < graph.alias_count; ++a) {
+    const MortiseAlias &alias = *graph.aliases[a];
+    if (alias.input >= graph.input_count || alias.output >= graph.output_count)
+      return Error{MORTISE_INVALID_ARGUMENT, "alias of output " + std::to_string(alias.output) + " to input " +
+                                                 std::to_string(alias.input) + ": there are " +
+                                                 std::to_string(graph.output_count) + " outputs and " +
+                                                 std::to_string(graph.input_count) + " inputs"};
+    const MortiseValue &from = *graph.inputs[alias.input], &to = *graph.outputs[alias.output];
+    const std::string where =
+        "output " + std::to_string(alias.output) + " aliases input " + std::to_string(alias.input);
+    if (input[alias.input] || output[alias.output])
+      return Error{MORTISE_INVALID_ARGUMENT,
+                   where + ", and one of them is aliased already; expected at most one alias for each"};
+    if (from.flags & (MORTISE_VALUE_CONSTANT | MORTISE_VALUE_DONATED))
+      return Error{MORTISE_INVALID_ARGUMENT, where + ", which is constant or donated; expected a state input"};
+    if (!equalTypes(*from.type, *to.type, graph.symbol_count))
+      return Error{MORTISE_INVALID_ARGUMENT,
+                   where + ": expected equal types, found " + typeString(*to.type) + " and " + typeString(*from.type)};
+    input[alias.input] = output[alias.output] = true;
+  }
+  return {};
+}
+
+Result<std::shared_ptr<const plan::PlanT>> writePlan(const MortiseGraph &graph, const Placement &placement,
+                                                     const std::vector<Target> &targets,
+                                                     const std::vector<Lost> &decomposed) {
+  return Writer(graph, placement, targets, decomposed).write();
+}
+
+} // namespace mortise::passes

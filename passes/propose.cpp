@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "propose.hpp"
+
+#include "symbols.hpp"
+
+#include <mortise/graph.hpp>
+#include <mortise/portable/graph.hpp>
+#include <mortise/runtime/call.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <unordered_map>
+
+namespace mortise::passes {
+namespace {
+
+constexpr const char *reasonNames[] = {"unknown", "op",    "dtype",  "rank",   "attribute", "layout", "needs static",
+                                       "size",    "opset", "memory", "option", "hardware",  "error",  "cost"};
+
+// What one plugin says. A plugin may call from threads of its own.
+struct Sink {
+  const MortiseGraph &graph; // as the plugin sees it
+  const MortiseGraph &whole; // with its symbols
+  const NodeGraph &nodes;
+  uint32_t target;
+  uint32_t opset; // the plugin's
+  bool seesSymbols;
+  Proposals &out;
+  std::string specialised;
+  std::mutex mutex;
+
+  void refuse(uint32_t node, int32_t reason, std::string detail) {
+    out.refusals.push_back({node, target, reason, std::move(detail)});
+  }
+  // Blames the first node that can be blamed.
+  void reject(const std::vector<uint32_t> &set, const std::string &why) {
+    uint32_t node = 0;
+    for (uint32_t n : set)
+      if (n < graph.node_count) {
+        node = n;
+        break;
+      }
+    refuse(node, MORTISE_REASON_ERROR, "the plugin's candidate is ignored: " + why);
+  }
+
+  void add(const MortiseCandidate *candidate) {
+    std::lock_guard lock(mutex);
+    constexpr size_t least = offsetof(MortiseCandidate, in_place); // revision 1's
+    if (!candidate || candidate->struct_size < least)
+      return reject({}, "expected a MortiseCandidate of at least " + std::to_string(least) + " bytes");
+    if (!candidate->nodes || candidate->node_count == 0 || candidate->node_count > graph.node_count)
+      return reject({}, "expected 1 to " + std::to_string(graph.node_count) + " nodes, found " +
+                            std::to_string(candidate->nodes ? candidate->node_count : 0));
+    Candidate copy{target,
+                   candidate->lowering ? candidate->lowering : "",
+                   std::vector<uint32_t>(candidate->nodes, candidate->nodes + candidate->node_count),
+                   candidate->cost_ns,
+                   candidate->bytes,
+                   candidate->flops,
+                   specialised};
+    if (copy.lowering.empty())
+      return reject(copy.nodes, "it names no lowering");
+    for (size_t i = 0; i < copy.nodes.size(); ++i) {
+      if (copy.nodes[i] >= graph.node_count)
+        return reject(copy.nodes,
+                      "node " + std::to_string(copy.nodes[i]) + " of a graph of " + std::to_string(graph.node_count));
+      if (i && copy.nodes[i] <= copy.nodes[i - 1])
+        return reject(copy.nodes, "its nodes are not strictly ascending");
+    }
+    if (!std::isfinite(copy.costNs) || copy.costNs < 0)
+      return reject(copy.nodes, "expected a finite cost of at least 0 ns, found " + std::to_string(copy.costNs));
+    for (uint32_t node : copy.nodes)
+      if (graph.nodes[node]->body_count != 0 && !seesSymbols)
+        return refuse(node, MORTISE_REASON_OPSET, "the plugin took it, but its ABI revision has no bodies");
+    for (uint32_t node : copy.nodes)
+      if (graph.nodes[node]->since > opset)
+        return refuse(node, MORTISE_REASON_OPSET,
+                      "the plugin took it, but knows opset " + std::to_string(opset) + " and the op is of opset " +
+                          std::to_string(graph.nodes[node]->since));
+    if (!nodes.convex(copy.nodes))
+      return reject(copy.nodes, "its nodes are not convex: a path leaves the set and comes back");
+    if (candidate->struct_size >= offsetof(MortiseCandidate, in_place_count) + sizeof candidate->in_place_count)
+      if (const std::string wrong = takePairs(*candidate, copy); !wrong.empty())
+        return reject(copy.nodes, wrong);
+    out.candidates.push_back(std::move(copy));
+  }
+
+  // Says what is wrong with the candidate's pairs; "" when nothing is.
+  std::string takePairs(const MortiseCandidate &candidate, Candidate &into) const {
+    if (candidate.in_place_count == 0)
+      return "";
+    if (!candidate.in_place)
+      return "it counts pairs to run in place and has none";
+    if (candidate.in_place_count > size_t{graph.value_count} * 8)
+      return "it has " + std::to_string(candidate.in_place_count) + " pairs to run in place, more than 8 per value";
+    std::unordered_map<uint32_t, uint32_t> uses; // of a value, in the region
+    for (uint32_t node : into.nodes)
+      for (size_t i = 0; i < graph.nodes[node]->operand_count; ++i)
+        if (const MortiseValue *operand = graph.nodes[node]->operands[i])
+          ++uses[operand->index];
+    std::set<std::pair<uint32_t, uint32_t>> known;
+    for (size_t i = 0; i < candidate.in_place_count; ++i) {
+      const MortiseInPlace pair = candidate.in_place[i];
+      if (std::string wrong = checkPair(pair, into.nodes, uses); !wrong.empty())
+        return "its output " + std::to_string(pair.output) + " cannot be written over value " +
+               std::to_string(pair.input) + ": " + wrong;
+      if (!known.emplace(pair.input, pair.output).second)
+        return "it lists output " + std::to_string(pair.output) + " over value " + std::to_string(pair.input) +
+               " twice";
+      // Equal for the numbers that the plugin was shown need not be equal for all.
+      if (equalBytes(*whole.values[pair.input]->type, *whole.values[pair.output]->type, whole.symbol_count))
+        into.inPlace.push_back(pair);
+    }
+    return "";
+  }
+
+  std::string checkPair(MortiseInPlace pair, const std::vector<uint32_t> &region,
+                        const std::unordered_map<uint32_t, uint32_t> &uses) const {
+    if (pair.input >= graph.value_count || pair.output >= graph.value_count)
+      return "the graph has " + std::to_string(graph.value_count) + " values";
+    const MortiseValue &input = *graph.values[pair.input], &output = *graph.values[pair.output];
+    const auto isInside = [&](const MortiseValue &value) {
+      return value.producer && std::binary_search(region.begin(), region.end(), value.producer->index);
+    };
+    const auto usesInside = [&](uint32_t value) {
+      const auto found = uses.find(value);
+      return found == uses.end() ? 0 : found->second;
+    };
+    if (!usesInside(pair.input) || isInside(input))
+      return "expected a value that the region reads from outside";
+    if (!isInside(output) || output.use_count <= usesInside(pair.output))
+      return "expected a value that the region produces and others use";
+    if (input.flags & (MORTISE_VALUE_CONSTANT | MORTISE_VALUE_STATE))
+      return "the latter is constant or state; a state is overwritten through an alias";
+    for (size_t a = 0; a < graph.alias_count; ++a)
+      if (graph.outputs[graph.aliases[a]->output] == &output || graph.inputs[graph.aliases[a]->input] == &input)
+        return "one of them is aliased already";
+    if (!equalBytes(*input.type, *output.type, graph.symbol_count))
+      return "expected as many bytes for all values of the symbols, found " + typeString(*output.type) + " over " +
+             typeString(*input.type);
+    return "";
+  }
+
+  void refuseNode(uint32_t node, int32_t reason, const char *detail) {
+    std::lock_guard lock(mutex);
+    if (node < graph.node_count)
+      refuse(node, reason, detail ? detail : "");
+    else
+      refuse(0, MORTISE_REASON_ERROR,
+             "the plugin refused node " + std::to_string(node) + " of a graph of " + std::to_string(graph.node_count));
+  }
+};
+
+void ask(const MortiseGraph &graph, const MortiseGraph &whole, const NodeGraph &nodes,
+         const std::vector<Target> &targets, uint32_t t, const std::string &specialised, Proposals &result) {
+  const runtime::Plugin &plugin = *targets[t].device->plugin;
+  Sink sink{graph, whole, nodes, t, plugin.table->opset, plugin.seesSymbols(), result, specialised, {}};
+  std::vector<MortiseOption> options;
+  for (const runtime::Setting &setting : targets[t].options)
+    options.push_back({setting.key.c_str(), setting.value.c_str()});
+  MortiseProposeArgs args{};
+  args.struct_size = sizeof args;
+  args.device = targets[t].device->info.device;
+  args.graph = &graph;
+  args.options = options.data();
+  args.option_count = options.size();
+  args.sink = &sink;
+  args.add = [](void *context, const MortiseCandidate *candidate) { static_cast<Sink *>(context)->add(candidate); };
+  args.refuse = [](void *context, uint32_t node, int32_t reason, const char *detail) {
+    static_cast<Sink *>(context)->refuseNode(node, reason, detail);
+  };
+  if (Result<void> done = runtime::call("propose", plugin.table->propose, args); !done)
+    for (uint32_t node = 0; node < graph.node_count; ++node)
+      if (!isLiteral(*graph.nodes[node]))
+        result.refusals.push_back({node, t, MORTISE_REASON_ERROR, done.error().message});
+}
+
+// Shows target `t` the graph with typical numbers for its symbols.
+class Specialised {
+public:
+  Specialised(const MortiseGraph &graph, const NodeGraph &nodes) : graph(graph), nodes(nodes) {}
+
+  void ask(const std::vector<Target> &targets, uint32_t t, const std::string &reason, Proposals &result) {
+    if (!copy)
+      copy = specialise(graph, representativeValues(graph));
+    if (*copy)
+      return passes::ask((**copy)->view(), graph, nodes, targets, t, reason, result);
+    for (uint32_t node = 0; node < graph.node_count; ++node)
+      if (!isLiteral(*graph.nodes[node]))
+        result.refusals.push_back({node, t, MORTISE_REASON_NEEDS_STATIC,
+                                   reason + ", and there are no typical numbers: " + copy->error().message});
+  }
+
+private:
+  const MortiseGraph &graph;
+  const NodeGraph &nodes;
+  std::optional<Result<std::shared_ptr<const Graph>>> copy;
+};
+
+// Why the plugin should be asked again, with numbers; "" when it should not.
+std::string wantsNumbers(const MortiseGraph &graph, const Proposals &result, size_t candidates, size_t refusals,
+                         const runtime::Plugin &plugin) {
+  if (!plugin.seesSymbols())
+    return "the plugin speaks ABI revision " + std::to_string(plugin.abiRevision) + " and opset " +
+           std::to_string(plugin.table->opset) + ", which have no symbolic attributes";
+  // What it takes as it is stays so, and the rest is asked about alone. Literals are nothing to take.
+  for (size_t i = candidates; i < result.candidates.size(); ++i)
+    for (uint32_t node : result.candidates[i].nodes)
+      if (!isLiteral(*graph.nodes[node]))
+        return "";
+  for (size_t i = refusals; i < result.refusals.size(); ++i)
+    if (result.refusals[i].reason == MORTISE_REASON_NEEDS_STATIC)
+      return "needs static" + (result.refusals[i].detail.empty() ? "" : ": " + result.refusals[i].detail);
+  return "";
+}
+
+} // namespace
+
+const char *reasonName(int32_t reason) {
+  return reasonNames[reason >= MORTISE_REASON_OP && reason <= MORTISE_REASON_COST ? reason : 0];
+}
+
+Proposals propose(const MortiseGraph &graph, const std::vector<Target> &targets) {
+  Proposals result;
+  if (std::all_of(graph.nodes, graph.nodes + graph.node_count,
+                  [](const MortiseNode *node) { return isLiteral(*node); }))
+    return result; // nothing to compute: the host copies inputs and literals itself
+  const NodeGraph nodes(graph);
+  Specialised specialised(graph, nodes);
+  for (uint32_t t = 0; t < targets.size(); ++t) {
+    const runtime::Plugin &plugin = *targets[t].device->plugin;
+    const size_t candidates = result.candidates.size(), refusals = result.refusals.size();
+    if (graph.symbol_count == 0 || plugin.seesSymbols())
+      ask(graph, graph, nodes, targets, t, "", result);
+    if (graph.symbol_count == 0)
+      continue;
+    const std::string reason = wantsNumbers(graph, result, candidates, refusals, plugin);
+    if (reason.empty())
+      continue;
+    // What it refused for other reasons it will refuse again.
+    result.refusals.erase(
+        std::remove_if(result.refusals.begin() + static_cast<ptrdiff_t>(refusals), result.refusals.end(),
+                       [](const Refusal &refusal) { return refusal.reason != MORTISE_REASON_NEEDS_STATIC; }),
+        result.refusals.end());
+    specialised.ask(targets, t, reason, result);
+  }
+  return result;
+}
+
+} // namespace mortise::passes

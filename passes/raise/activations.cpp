@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// relu, silu, gelu, swiglu. A composite of narrow floats rounds once, at the end, where the steps rounded each;
+// products are reassociated, so that the steps overflow elsewhere when numbers reach 1e38.
+#include "match.hpp"
+
+#include <array>
+#include <cmath>
+
+namespace mortise::passes::raise {
+namespace {
+
+// max(x, 0). Not select(x > 0, x, 0), which turns NaN into 0.
+mlir::LogicalResult raiseRelu(Operation *op, PatternRewriter &rewriter) {
+  if (Value x = otherThan(op->getResult(0), "mortise.max", 0))
+    return replace(rewriter, op, "mortise.relu", x);
+  return mlir::failure();
+}
+
+// ---- Polynomials
+
+using Polynomial = std::array<double, 4>; // coefficients of 1, x, x^2, x^3
+
+std::optional<Polynomial> times(const Polynomial &a, const Polynomial &b) {
+  Polynomial product{};
+  for (size_t i = 0; i < 4; ++i)
+    for (size_t k = 0; k < 4; ++k) {
+      if (a[i] * b[k] == 0)
+        continue;
+      if (i + k > 3)
+        return std::nullopt;
+      product[i + k] += a[i] * b[k];
+    }
+  return product;
+}
+
+// `value` as a polynomial in `x`, however it is written; `budget` limits the ops that are looked at.
+std::optional<Polynomial> polynomial(Value value, Value x, int &budget) {
+  if (value == x)
+    return Polynomial{0, 1, 0, 0};
+  if (const std::optional<double> number = splat(value))
+    return std::isfinite(*number) ? std::optional(Polynomial{*number, 0, 0, 0}) : std::nullopt;
+  Operation *op = value.getDefiningOp();
+  if (!op || --budget < 0)
+    return std::nullopt;
+  const StringRef name = op->getName().getStringRef();
+  const bool adds = name == "mortise.add", subtracts = name == "mortise.sub", divides = name == "mortise.div",
+             raises = name == "mortise.pow", negates = name == "mortise.neg", multiplies = name == "mortise.mul";
+  if (!adds && !subtracts && !divides && !raises && !negates && !multiplies)
+    return std::nullopt;
+  const std::optional<Polynomial> a = polynomial(op->getOperand(0), x, budget);
+  if (!a)
+    return std::nullopt;
+  if (negates)
+    return times(*a, {-1, 0, 0, 0});
+  if (divides || raises) {
+    const std::optional<double> number = splat(op->getOperand(1));
+    if (divides)
+      return number && *number != 0 ? times(*a, {1 / *number, 0, 0, 0}) : std::nullopt;
+    const std::optional<Polynomial> square = number && (*number == 2 || *number == 3) ? times(*a, *a) : std::nullopt;
+    return square && *number == 3 ? times(*square, *a) : square;
+  }
+  std::optional<Polynomial> b = polynomial(op->getOperand(1), x, budget);
+  if (!b || multiplies)
+    return b ? times(*a, *b) : b;
+  for (size_t i = 0; i < 4; ++i)
+    (*b)[i] = (*a)[i] + (subtracts ? -(*b)[i] : (*b)[i]);
+  return b;
+}
+
+bool isPolynomial(Value value, Value x, double sign, const Polynomial &wanted) {
+  int budget = 16;
+  const std::optional<Polynomial> found = polynomial(value, x, budget);
+  for (size_t i = 0; found && i < 4; ++i)
+    if (std::abs(sign * (*found)[i] - wanted[i]) > 1e-6 * std::abs(wanted[i])) // as written in f32
+      return false;
+  return found.has_value();
+}
+
+// ---- Gates
+
+// a + b * f(sign * argument) with f = erf or tanh.
+struct Gate {
+  bool isErf = false;
+  double a = 0, b = 1, sign = 1;
+  Value argument;
+};
+
+// erf, tanh, erfc(z) = 1 + erf(-z) or logistic(z) = (1 + tanh(z / 2)) / 2, which is also 1 / (1 + exp(-z)).
+std::optional<Gate> curve(Value value) {
+  if (Operation *erf = producer(value, "mortise.erf"))
+    return Gate{true, 0, 1, 1, erf->getOperand(0)};
+  if (Operation *erfc = producer(value, "mortise.erfc"))
+    return Gate{true, 1, 1, -1, erfc->getOperand(0)};
+  if (Operation *tanh = producer(value, "mortise.tanh"))
+    return Gate{false, 0, 1, 1, tanh->getOperand(0)};
+  if (Operation *logistic = producer(value, "mortise.logistic"))
+    return Gate{false, 0.5, 0.5, 0.5, logistic->getOperand(0)};
+  Operation *div = producer(value, "mortise.div");
+  Operation *exp = div && isSplat(div->getOperand(0), 1)
+                       ? producer(otherThan(div->getOperand(1), "mortise.add", 1), "mortise.exp")
+                       : nullptr;
+  return exp ? std::optional(Gate{false, 0.5, 0.5, -0.5, exp->getOperand(0)}) : std::nullopt;
+}
+
+// One of these times a number, plus a number.
+std::optional<Gate> gateOf(Value value) {
+  double a = 0, b = 1; // value = a + b * what is looked at
+  for (int steps = 0; steps < 4; ++steps) {
+    if (std::optional<Gate> found = curve(value)) {
+      found->a = a + b * found->a;
+      found->b *= b;
+      return found;
+    }
+    if (Value inner = scaledBy(value, b)) {
+      value = inner;
+      continue;
+    }
+    Operation *add = producer(value, "mortise.add"), *sub = add ? nullptr : producer(value, "mortise.sub");
+    Operation *sum = add ? add : sub;
+    const std::optional<double> left = sum ? splat(sum->getOperand(0)) : std::nullopt,
+                                right = sum ? splat(sum->getOperand(1)) : std::nullopt;
+    if (!left && !right)
+      return std::nullopt;
+    a += b * (left ? *left : sub ? -*right : *right);
+    b = sub && left ? -b : b;
+    value = sum->getOperand(left ? 1 : 0);
+  }
+  return std::nullopt;
+}
+
+bool isNear(double found, double wanted) { return std::abs(found - wanted) <= 1e-6 * std::abs(wanted); }
+
+enum class Activation { None, Gelu, GeluTanh, Silu };
+
+// What `number` * x * gate is: x (1 + f(z)) / 2, for a z that is a polynomial in x.
+Activation activationOf(const Gate &gate, Value x, double number) {
+  if (!isNear(number * gate.a, 0.5) || !isNear(std::abs(number * gate.b), 0.5))
+    return Activation::None;
+  const double sign = number * gate.b < 0 ? -gate.sign : gate.sign; // both curves are odd
+  const auto is = [&](const Polynomial &wanted) { return isPolynomial(gate.argument, x, sign, wanted); };
+  const double root = std::sqrt(2 / M_PI);
+  if (gate.isErf)
+    return is({0, M_SQRT1_2, 0, 0}) ? Activation::Gelu : Activation::None;
+  if (is({0, 0.5, 0, 0}))
+    return Activation::Silu;
+  return is({0, root, 0, 0.044715 * root}) ? Activation::GeluTanh : Activation::None;
+}
+
+// x * (1 + erf(x / sqrt(2))) / 2 is gelu; x * (1 + tanh(z)) / 2 is gelu too with z = sqrt(2 / pi) (x + 0.044715 x^3),
+// and silu with z = x / 2: as products of any order, times one more factor at most. Where the steps cancel (1 + erf of
+// a large negative number is 0) the composite gives the tiny value that is right; infinities and NaN agree.
+// x * logistic(1.702 x), the quick gelu, is another function.
+mlir::LogicalResult raiseGated(Operation *op, PatternRewriter &rewriter) {
+  const std::optional<Product> product = productOf(op->getResult(0));
+  const size_t count = product ? product->factors.size() : 0;
+  if (count != 2 && count != 3)
+    return mlir::failure();
+  for (size_t i = 0; i < count; ++i) {
+    const std::optional<Gate> gate = gateOf(product->factors[i]);
+    for (size_t k = 0; k < count && gate; ++k) {
+      if (k == i)
+        continue;
+      Value x = product->factors[k];
+      double number = product->constant;
+      Activation found = activationOf(*gate, x, number);
+      if (Value inner = scaledBy(x, number); found == Activation::None && inner) // x / 2, that is z as well
+        found = activationOf(*gate, x = inner, number);
+      if (found == Activation::None)
+        continue;
+      Value rest = count == 3 ? product->factors[3 - i - k] : Value();
+      if (found == Activation::Silu)
+        return rest ? replace(rewriter, op, "mortise.swiglu", {x, rest}) : replace(rewriter, op, "mortise.silu", x);
+      const Attributes attributes =
+          Attributes(rewriter).string("approximate", found == Activation::Gelu ? "none" : "tanh");
+      if (!rest)
+        return replace(rewriter, op, "mortise.gelu", x, attributes);
+      return replace(rewriter, op, "mortise.mul", {make(rewriter, op->getLoc(), "mortise.gelu", x, attributes), rest});
+    }
+  }
+  return mlir::failure();
+}
+
+// x / (1 + exp(-x)). exp(-x) overflows for x below -88 (f32), and x over infinity is -0 where silu is a tiny number; at
+// -infinity both are NaN.
+mlir::LogicalResult raiseSiluQuotient(Operation *op, PatternRewriter &rewriter) {
+  Operation *exp = producer(otherThan(op->getOperand(1), "mortise.add", 1), "mortise.exp");
+  Operation *neg = exp ? producer(exp->getOperand(0), "mortise.neg") : nullptr;
+  if (!neg || neg->getOperand(0) != op->getOperand(0) || splat(op->getOperand(0)))
+    return mlir::failure();
+  return replace(rewriter, op, "mortise.silu", op->getOperand(0));
+}
+
+// silu(gate) * up
+mlir::LogicalResult raiseSwiglu(Operation *op, PatternRewriter &rewriter) {
+  for (unsigned i : {0u, 1u})
+    if (Operation *silu = producer(op->getOperand(i), "mortise.silu"); silu && silu->hasOneUse())
+      return replace(rewriter, op, "mortise.swiglu", {silu->getOperand(0), op->getOperand(1 - i)});
+  return mlir::failure();
+}
+
+// convert(activation(convert(x))) of a narrow x: the composite computes in f32 anyway.
+mlir::LogicalResult raiseWidened(Operation *op, PatternRewriter &rewriter) {
+  Operation *activation = op->getOperand(0).getDefiningOp();
+  const StringRef name = activation ? activation->getName().getStringRef() : StringRef();
+  if ((name != "mortise.silu" && name != "mortise.gelu") || !activation->hasOneUse() ||
+      !elementOf(op->getOperand(0)).isF32())
+    return mlir::failure();
+  Operation *widened = producer(activation->getOperand(0), "mortise.convert");
+  if (!widened || !llvm::isa<mlir::FloatType>(elementOf(op->getResult(0))) ||
+      widened->getOperand(0).getType() != op->getResult(0).getType())
+    return mlir::failure();
+  return replace(rewriter, op, name, widened->getOperand(0), Attributes(rewriter).all(activation));
+}
+
+} // namespace
+
+ArrayRef<Row> activations() {
+  static const Row rows[] = {
+      {"mortise.max", "mortise.relu", raiseRelu},         {"mortise.mul", "mortise.gelu", raiseGated},
+      {"mortise.div", "mortise.silu", raiseSiluQuotient}, {"mortise.div", "mortise.gelu", raiseGated},
+      {"mortise.mul", "mortise.swiglu", raiseSwiglu},     {"mortise.convert", "mortise.silu", raiseWidened},
+  };
+  return rows;
+}
+
+} // namespace mortise::passes::raise

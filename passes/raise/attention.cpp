@@ -1,0 +1,564 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// softmax(q k^T * scale + masks) v as matrix products of rank 3 or 4, and the masks of attention. The scores have no
+// other user: with one (need_weights) they are computed anyway.
+//
+// Where the composite and the steps would differ:
+//  - A query that sees no key is 0 in the composite. As written it is NaN where the mask is -infinity: such a row of an
+//    added mask that might have one is made NaN (once for all layers that share the mask), and of an i1 mask the
+//    result. Where scores are replaced by one finite number it is the mean of the values: a choice after the composite.
+//    No mask, a causal mask and finite masks have none.
+//  - A mask with a finite fill (the lowest number of the scores' type, -1e9 or below; -1e4 when causal) hides a key: it
+//    has weight 0 even where all scores that are seen are smaller than fill + 104, where its weight in f32 would not
+//    be.
+//  - A hidden score no longer turns a later sum into NaN by being infinite or NaN where the mask was added. Of several
+//    masks the sum is added, so there it does: score + lowest is lowest for scores below 1e31.
+//  - A scale on q or k is applied to their product, which overflows elsewhere when scores reach 1e38; narrow floats
+//    round once, at the end.
+#include "match.hpp"
+
+#include <cmath>
+#include <limits>
+
+namespace mortise::passes::raise {
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+// ---- Causal masks
+
+// The dimension d with value[i...] = i[d], for an iota however repeated.
+std::optional<int64_t> countsAlong(Value value) {
+  if (Operation *iota = producer(value, "mortise.iota"))
+    return intOf(iota, "axis");
+  if (Operation *convert = producer(value, "mortise.convert"))
+    return countsAlong(convert->getOperand(0));
+  if (Operation *broadcast = producer(value, "mortise.broadcast")) {
+    const std::optional<int64_t> from = countsAlong(broadcast->getOperand(0));
+    if (!from)
+      return std::nullopt;
+    const int64_t to = ints(broadcast, "axes")[static_cast<size_t>(*from)];
+    const bool whole =
+        dimsOf(broadcast->getOperand(0))[static_cast<size_t>(*from)] == dimsOf(value)[static_cast<size_t>(to)];
+    return whole ? std::optional(to) : std::nullopt;
+  }
+  Operation *reshape = producer(value, "mortise.reshape"); // [n] to [.., 1, n, 1, ..]
+  const std::optional<int64_t> from = reshape ? countsAlong(reshape->getOperand(0)) : std::nullopt;
+  if (!from)
+    return std::nullopt;
+  const auto longDims = [](Value of) {
+    Ints found;
+    for (auto [i, dim] : llvm::enumerate(dimsOf(of)))
+      if (dim != Dim(1))
+        found.push_back(static_cast<int64_t>(i));
+    return found;
+  };
+  const Ints before = longDims(reshape->getOperand(0)), after = longDims(value);
+  return before == Ints{*from} && after.size() == 1 ? std::optional(after[0]) : std::nullopt;
+}
+
+enum class Causal { No, Seen, Hidden }; // true where query >= key, or where query < key
+
+// An i1 literal [.., Q, K] that says so.
+Causal causalLiteral(Value value) {
+  Operation *op = producer(value, "mortise.constant");
+  const auto elements =
+      op ? llvm::dyn_cast_if_present<mlir::DenseElementsAttr>(attribute(op, "value")) : mlir::DenseElementsAttr();
+  const auto shape = typeOf(value).getShape();
+  if (!elements || shape.size() < 2 || !elementOf(value).isInteger(1))
+    return Causal::No;
+  const int64_t queries = shape[shape.size() - 2], keys = shape.back();
+  if (queries < 2 || keys < 2)
+    return Causal::No;
+  bool seen = true, hidden = true;
+  for (auto [i, element] : llvm::enumerate(elements.getValues<bool>())) {
+    const auto at = static_cast<int64_t>(i);
+    const bool before = at / keys % queries >= at % keys;
+    seen &= element == before;
+    hidden &= element != before;
+  }
+  return seen ? Causal::Seen : hidden ? Causal::Hidden : Causal::No;
+}
+
+Causal opposite(Causal kind) {
+  return kind == Causal::Seen ? Causal::Hidden : kind == Causal::Hidden ? Causal::Seen : Causal::No;
+}
+
+// Of a predicate whose last two dimensions are queries and keys; those before it are repeated.
+Causal causality(Value predicate) {
+  if (Operation *inverted = producer(predicate, "mortise.not"))
+    return opposite(causality(inverted->getOperand(0)));
+  if (Operation *compare = producer(predicate, "mortise.compare")) {
+    const std::optional<int64_t> left = countsAlong(compare->getOperand(0)),
+                                 right = countsAlong(compare->getOperand(1));
+    const int64_t query = rankOf(predicate) - 2, key = query + 1;
+    const StringRef direction = stringOf(compare, "direction");
+    if (left == query && right == key)
+      return direction == "ge" ? Causal::Seen : direction == "lt" ? Causal::Hidden : Causal::No;
+    if (left == key && right == query)
+      return direction == "le" ? Causal::Seen : direction == "gt" ? Causal::Hidden : Causal::No;
+    return Causal::No;
+  }
+  Operation *broadcast = producer(predicate, "mortise.broadcast");
+  Operation *reshape = producer(predicate, "mortise.reshape");
+  if (!broadcast && !reshape)
+    return causalLiteral(predicate);
+  Value from = (broadcast ? broadcast : reshape)->getOperand(0);
+  const Dims to = dimsOf(predicate), extents = dimsOf(from);
+  if (extents.size() < 2 || to.size() < 2 || ArrayRef<Dim>(extents).take_back(2) != ArrayRef<Dim>(to).take_back(2))
+    return Causal::No;
+  if (broadcast) {
+    const ArrayRef<int64_t> axes = ints(broadcast, "axes");
+    if (axes.take_back(2) != ArrayRef<int64_t>({rankOf(predicate) - 2, rankOf(predicate) - 1}))
+      return Causal::No;
+  }
+  return causality(from);
+}
+
+// ---- The whole
+
+struct Side { // an operand of a product, and the order of its dimensions that makes it [batches..., rows, columns]
+  Value value;
+  Ints order;
+};
+
+struct Mask {
+  Value value;           // added to the scores, or a predicate that chooses between them and `fill`
+  double factor = 1;     // of what is added: the scale that follows
+  bool chooses = false;  // a predicate,
+  bool inverted = false; // true where a key is hidden
+  double fill = 0;
+  bool isLowest = false; // so is `fill` in the type of the scores
+};
+
+struct Match {
+  Side q, k, v;
+  double scale = 1;
+  llvm::SmallVector<Mask, 2> masks; // the last one first
+};
+
+bool keepsLastTwo(Operation *reshape) {
+  const Dims from = dimsOf(reshape->getOperand(0)), to = dimsOf(reshape->getResult(0));
+  return from.size() >= 2 && to.size() >= 2 && ArrayRef<Dim>(from).take_back(2) == ArrayRef<Dim>(to).take_back(2);
+}
+
+// A dot of one or two batches with one row, one column and one contracted dimension.
+bool isBatchProduct(Operation *dot) {
+  const int64_t rank = dot ? rankOf(dot->getResult(0)) : 0;
+  return (rank == 3 || rank == 4) && rankOf(dot->getOperand(0)) == rank && rankOf(dot->getOperand(1)) == rank &&
+         static_cast<int64_t>(ints(dot, "lhs_batch").size()) == rank - 2 && ints(dot, "lhs_contract").size() == 1 &&
+         llvm::isa<mlir::FloatType>(elementOf(dot->getResult(0)));
+}
+
+// An operand with its contracted dimension as the last one, or the one before.
+Side sideOf(Operation *dot, unsigned number, bool contractLast) {
+  Side side{dot->getOperand(number), Ints(ints(dot, number ? "rhs_batch" : "lhs_batch"))};
+  const int64_t contract = ints(dot, number ? "rhs_contract" : "lhs_contract")[0];
+  for (int64_t i = 0; i < rankOf(side.value); ++i)
+    if (i != contract && !llvm::is_contained(side.order, i)) {
+      side.order.push_back(i);
+      break;
+    }
+  side.order.insert(side.order.end() - (contractLast ? 0 : 1), contract);
+  return side;
+}
+
+double lowest(mlir::Type element) {
+  return -llvm::APFloat::getLargest(llvm::cast<mlir::FloatType>(element).getFloatSemantics()).convertToDouble();
+}
+Causal causalityOf(const Mask &mask) {
+  return !mask.chooses ? Causal::No : mask.inverted ? opposite(causality(mask.value)) : causality(mask.value);
+}
+
+// What the softmax sees, from the outside in: masks, the scale, the product.
+bool matchLogits(Value value, Match &match) {
+  if (!value.hasOneUse() || match.masks.size() > 3)
+    return false;
+  if (Value inner = stripConverts(value); inner != value)
+    return matchLogits(inner, match);
+  if (Operation *reshape = producer(value, "mortise.reshape"))
+    return keepsLastTwo(reshape) && matchLogits(reshape->getOperand(0), match);
+  if (Operation *dot = producer(value, "mortise.dot")) {
+    if (!isBatchProduct(dot))
+      return false;
+    match.q = sideOf(dot, 0, true);
+    match.k = sideOf(dot, 1, true);
+    return true;
+  }
+  if (Value inner = scaledBy(value, match.scale))
+    return matchLogits(inner, match);
+  const auto without = [&](Operation *op, unsigned scores, Mask mask) {
+    Match trial = match;
+    trial.masks.push_back(mask);
+    if (!matchLogits(op->getOperand(scores), trial))
+      return false;
+    match = trial;
+    return true;
+  };
+  if (Operation *add = producer(value, "mortise.add"))
+    return without(add, 0, Mask{add->getOperand(1), match.scale}) ||
+           without(add, 1, Mask{add->getOperand(0), match.scale});
+  Operation *select = producer(value, "mortise.select");
+  for (unsigned i : {1u, 2u}) { // which operand is the score
+    const std::optional<double> fill = select ? splat(select->getOperand(3 - i)) : std::nullopt;
+    const bool hides = fill && (*fill == -infinity ? match.scale > 0 : match.scale == 1 && *fill <= -1e4);
+    if (hides &&
+        without(select, i, Mask{select->getOperand(0), 1, true, i == 2, *fill, *fill == lowest(elementOf(value))}))
+      return true;
+  }
+  return false;
+}
+
+// `mask` before broadcasts and reshapes of what stands before its last two dimensions.
+Value innermost(Value mask) {
+  for (;;) {
+    Operation *op = mask.getDefiningOp();
+    const StringRef name = op ? op->getName().getStringRef() : StringRef();
+    if ((name != "mortise.broadcast" && name != "mortise.reshape") || !keepsLastTwo(op))
+      return mask;
+    mask = op->getOperand(0);
+  }
+}
+
+// An added mask that is select(causal, 0, -infinity), or select(later, -infinity, 0).
+bool isCausalPenalty(Value mask) {
+  mask = innermost(mask);
+  Operation *select = producer(mask, "mortise.select");
+  const Causal kind = select && rankOf(mask) >= 2 ? causality(select->getOperand(0)) : Causal::No;
+  if (kind == Causal::No)
+    return false;
+  const std::optional<double> seen = splat(select->getOperand(kind == Causal::Seen ? 1 : 2)),
+                              hidden = splat(select->getOperand(kind == Causal::Seen ? 2 : 1));
+  return seen && hidden && *seen == 0 && *hidden == -infinity;
+}
+
+// Whether some row of a mask may hide every key by -infinity.
+bool mayHideAll(const Mask &mask) {
+  if (mask.chooses)
+    return std::isinf(mask.fill);
+  Operation *select = producer(innermost(mask.value), "mortise.select");
+  for (unsigned i : {1u, 2u}) {
+    const std::optional<double> number = select ? splat(select->getOperand(i)) : std::nullopt;
+    if (!number || !std::isfinite(*number))
+      return true;
+  }
+  return false;
+}
+
+class Builder {
+public:
+  Builder(PatternRewriter &rewriter, Operation *op, Match match, Value logits)
+      : rewriter(rewriter), op(op), match(std::move(match)), logits(logits) {}
+
+  Value build() {
+    findLead();
+    Value q = operand(match.q), k = operand(match.k), v = operand(match.v);
+    if (!q || !k || !v || elementOf(q) != elementOf(k) || elementOf(q) != elementOf(v))
+      return {};
+    Value values = v; // one for each query head
+    shareHeads(k, v);
+    llvm::SmallVector<Value> operands{q, k, v};
+    const bool causal = match.masks.size() == 1 && isCausal(match.masks[0]);
+    Value seen;
+    if (!causal && match.masks.size() == 1 && match.masks[0].chooses) {
+      if (match.masks[0].fill > -1e9 && !match.masks[0].isLowest)
+        return {};
+      seen = predicate(match.masks[0]);
+      operands.push_back(seen);
+    } else if (!causal && !match.masks.empty()) {
+      operands.push_back(sum());
+    }
+    if (llvm::is_contained(operands, Value()))
+      return {};
+    Value result = make(rewriter, op->getLoc(), "mortise.attention", operands,
+                        Attributes(rewriter).number("scale", match.scale).boolean("causal", causal));
+    if (result && seen)
+      result = whereNothingIsSeen(result, seen, std::isinf(match.masks[0].fill) ? Value() : values);
+    return reshapeTo(rewriter, result, dimsOf(op->getResult(0)));
+  }
+
+private:
+  // Batches and heads, from whatever has rank 4; heads alone otherwise.
+  void findLead() {
+    for (Value value : {Value(op->getResult(0)), logits, match.q.value})
+      if (const Dims dims = dimsOf(value); dims.size() == 4 && (value != match.q.value || isIdentity(match.q.order))) {
+        lead = {dims[0], dims[1]};
+        return;
+      }
+    const Dims dims = dimsOf(op->getResult(0));
+    lead = {Dim(1), dims[0]};
+    for (Value value = match.q.value; isIdentity(match.q.order);) {
+      if (const Dims found = dimsOf(value); found.size() == 4 && found[0] * found[1] == dims[0]) {
+        lead = {found[0], found[1]};
+        return;
+      }
+      Operation *reshape = producer(value, "mortise.reshape");
+      if (!reshape || !keepsLastTwo(reshape))
+        return;
+      value = reshape->getOperand(0);
+    }
+  }
+
+  static bool isIdentity(ArrayRef<int64_t> order) {
+    return order == ArrayRef<int64_t>(range(0, static_cast<int64_t>(order.size())));
+  }
+
+  // `value` [..., R, C] as [B, H, R, C].
+  Value framed(Value value) {
+    const Dims dims = dimsOf(value);
+    const Dims shape{lead[0], lead[1], dims[dims.size() - 2], dims.back()};
+    for (Value inner = value;;) { // it may have been so before
+      if (ArrayRef<Dim>(dimsOf(inner)) == ArrayRef<Dim>(shape))
+        return inner;
+      Operation *reshape = producer(inner, "mortise.reshape");
+      if (!reshape || !keepsLastTwo(reshape))
+        return reshapeTo(rewriter, value, shape);
+      inner = reshape->getOperand(0);
+    }
+  }
+
+  // The operand as [B, H, rows, columns], without scales, which go to the product.
+  Value operand(const Side &side) {
+    const bool scales = &side != &match.v;
+    const auto unscaled = [&](Value value) {
+      Value inner = scales && value ? scaledBy(value, match.scale) : Value();
+      return inner ? inner : value;
+    };
+    Ints swap = range(0, static_cast<int64_t>(side.order.size()));
+    std::swap(swap[swap.size() - 1], swap[swap.size() - 2]);
+    if (side.order != swap) {
+      Value value = unscaled(side.value);
+      return unscaled(framed(isIdentity(side.order) ? value : transposed(rewriter, value, side.order)));
+    }
+    Value value = unscaled(framed(unscaled(side.value)));
+    Operation *transpose = producer(value, "mortise.transpose");
+    if (transpose && ints(transpose, "permutation") == ArrayRef<int64_t>({0, 1, 3, 2}))
+      return unscaled(transpose->getOperand(0));
+    return transposed(rewriter, value, {0, 1, 3, 2});
+  }
+
+  // Key and value heads that were repeated for the query heads that share them.
+  void shareHeads(Value &k, Value &v) {
+    Value shared[2] = {unrepeatedHeads(k), unrepeatedHeads(v)};
+    if (shared[0] && shared[1] && dimsOf(shared[0])[1] == dimsOf(shared[1])[1]) {
+      k = shared[0];
+      v = shared[1];
+    }
+  }
+  Value unrepeatedHeads(Value value) { // [B, G, R, K, D] to [B, G * R, K, D]
+    for (Operation *reshape; rankOf(value) != 5; value = reshape->getOperand(0))
+      if (reshape = producer(value, "mortise.reshape"); !reshape || !keepsLastTwo(reshape))
+        return {};
+    Dims dims = dimsOf(value);
+    if (dims[0] != lead[0] || dims[1] * dims[2] != lead[1])
+      return {};
+    Value once = repeatedAlong(value, 2, dims);
+    dims.erase(dims.begin() + 2);
+    return once ? reshapeTo(rewriter, once, dims) : Value();
+  }
+
+  // A mask of rank 3 or 4, with extents of 1 where it is repeated.
+  Value framedMask(Value mask) {
+    const Dims whole = dimsOf(mask);
+    Value small = unrepeated(rewriter, mask);
+    Dims dims = small ? dimsOf(small) : Dims();
+    if (dims.size() == 4)
+      return whole[0] == lead[0] && whole[1] == lead[1] ? small : Value();
+    if (dims.size() != 3)
+      return {};
+    const bool alone = dims[0] == Dim(1);
+    const Dims shape{alone ? Dim(1) : lead[0], alone ? Dim(1) : lead[1], dims[1], dims[2]};
+    return reshapeTo(rewriter, small, shape);
+  }
+
+  static bool isCausal(const Mask &mask) {
+    return mask.chooses ? causalityOf(mask) == Causal::Seen : mask.factor > 0 && isCausalPenalty(mask.value);
+  }
+
+  // An i1 mask, true where a key is seen.
+  Value predicate(const Mask &mask) {
+    Value framed = framedMask(mask.value);
+    return framed && mask.inverted ? make(rewriter, op->getLoc(), "mortise.not", framed) : framed;
+  }
+
+  // A mask as numbers to add: 0 where a predicate sees, its fill elsewhere.
+  Value penalty(const Mask &mask) {
+    if (!mask.chooses) {
+      Value framed = framedMask(mask.value);
+      if (!framed || mask.factor == 1)
+        return framed;
+      return make(rewriter, op->getLoc(), "mortise.mul", {framed, filled(rewriter, op->getLoc(), mask.factor, framed)});
+    }
+    // A score plus the lowest number is that number in f32, which attention computes in.
+    const mlir::Type element = elementOf(match.q.value);
+    if (!std::isinf(mask.fill) && (element.isF16() || mask.fill != lowest(element)))
+      return {};
+    Value framed = framedMask(mask.value);
+    if (!framed)
+      return {};
+    const auto scalar = mlir::RankedTensorType::get({}, element);
+    const auto numbers = [&](double number) {
+      const auto literal =
+          mlir::DenseElementsAttr::get(scalar, mlir::Attribute(rewriter.getFloatAttr(element, number)));
+      Value made = make(rewriter, op->getLoc(), "mortise.constant", {}, Attributes(rewriter).add("value", literal));
+      return broadcastLike(rewriter, made, framed, {});
+    };
+    Value none = numbers(0), hidden = numbers(mask.fill);
+    return make(rewriter, op->getLoc(), "mortise.select",
+                {framed, mask.inverted ? hidden : none, mask.inverted ? none : hidden});
+  }
+
+  // `value` with the other's extent where its own is 1.
+  Value joined(Value value, Value other) {
+    Dims shape = dimsOf(value);
+    for (auto [i, dim] : llvm::enumerate(dimsOf(other)))
+      if (shape[i] == Dim(1))
+        shape[i] = dim;
+    return broadcastTo(rewriter, value, shape, range(0, 4), typeOf(value).getEncoding() ? value : other);
+  }
+
+  // All masks added, in their order.
+  Value sum() {
+    Value total;
+    bool guard = false;
+    for (const Mask &mask : llvm::reverse(match.masks)) {
+      Value next = penalty(mask);
+      if (!next || elementOf(next) != elementOf(match.q.value))
+        return {};
+      guard |= total || mayHideAll(mask); // two of the lowest number are -infinity
+      if (total) {
+        total = joined(total, next);
+        next = total ? joined(next, total) : total;
+      }
+      total = total ? make(rewriter, op->getLoc(), "mortise.add", {total, next}) : next;
+      if (!total)
+        return {};
+    }
+    return guard ? guarded(total) : total;
+  }
+
+  // The mask with NaN in the rows that hide every key.
+  Value guarded(Value mask) {
+    const mlir::Location place = op->getLoc();
+    Value top = make(rewriter, place, "mortise.reduce_max", mask, Attributes(rewriter).array("axes", 3));
+    Value low = top ? filled(rewriter, place, -infinity, top) : Value();
+    Value none = make(rewriter, place, "mortise.compare", {top, low}, Attributes(rewriter).string("direction", "eq"));
+    Value nan = filled(rewriter, place, std::numeric_limits<double>::quiet_NaN(), mask);
+    return make(rewriter, place, "mortise.select", {broadcastLike(rewriter, none, mask, {0, 1, 2}), nan, mask});
+  }
+
+  // For queries that see no key: NaN, or the mean of `values`.
+  Value whereNothingIsSeen(Value result, Value seen, Value values) {
+    const mlir::Location place = op->getLoc();
+    Value any = make(rewriter, place, "mortise.reduce_max", seen, Attributes(rewriter).array("axes", 3));
+    Value other;
+    if (values) {
+      Value mean = make(rewriter, place, "mortise.mean", values, Attributes(rewriter).array("axes", 2));
+      other = broadcastLike(rewriter, mean, result, {0, 1, 3});
+    } else {
+      other = filled(rewriter, place, std::numeric_limits<double>::quiet_NaN(), result);
+    }
+    return make(rewriter, place, "mortise.select", {broadcastLike(rewriter, any, result, {0, 1, 2}), result, other});
+  }
+
+  PatternRewriter &rewriter;
+  Operation *op;
+  Match match;
+  Value logits;
+  Dims lead;
+};
+
+// dot(softmax(...), v)
+mlir::LogicalResult raiseAttention(Operation *op, PatternRewriter &rewriter) {
+  if (!isBatchProduct(op))
+    return mlir::failure();
+  const Side weights = sideOf(op, 0, true);
+  if (ArrayRef<int64_t>(weights.order) != ArrayRef<int64_t>(range(0, rankOf(weights.value))))
+    return mlir::failure();
+  Value value = weights.value;
+  for (;;) {
+    if (!value.hasOneUse())
+      return mlir::failure();
+    Operation *reshape = producer(value, "mortise.reshape");
+    Value inner = reshape && keepsLastTwo(reshape) ? reshape->getOperand(0) : stripConverts(value);
+    if (inner == value)
+      break;
+    value = inner;
+  }
+  Operation *softmax = producer(value, "mortise.softmax");
+  const int64_t rank = softmax ? rankOf(value) : 0;
+  if ((rank != 3 && rank != 4) || intOf(softmax, "axis") != rank - 1)
+    return mlir::failure();
+  Match match;
+  if (!matchLogits(softmax->getOperand(0), match))
+    return mlir::failure();
+  match.v = sideOf(op, 1, false);
+  return replaceBy(rewriter, op, Builder(rewriter, op, match, softmax->getOperand(0)).build());
+}
+
+// ---- Products as torch.einsum writes them
+
+// A transpose of what a reshape gave extents of 1: transpose first, or only reshape when nothing else moves.
+mlir::LogicalResult raiseUnitTranspose(Operation *op, PatternRewriter &rewriter) {
+  Operation *reshape = producer(op->getOperand(0), "mortise.reshape");
+  if (!reshape)
+    return mlir::failure();
+  Value value = op->getOperand(0);
+  const Dims from = dimsOf(value), before = dimsOf(reshape->getOperand(0));
+  Ints number(from.size(), -1), order; // of each dimension in `before`; those that have none have extent 1
+  Ints longDims;
+  size_t next = 0;
+  for (auto [i, dim] : llvm::enumerate(from))
+    if (next < before.size() && dim == before[next])
+      number[i] = static_cast<int64_t>(next++);
+    else if (dim != Dim(1))
+      next = before.size() + 1;
+  for (int64_t axis : ints(op, "permutation")) {
+    const auto at = static_cast<size_t>(axis);
+    if (number[at] >= 0)
+      order.push_back(number[at]);
+    if (from[at] != Dim(1))
+      longDims.push_back(axis);
+  }
+  if (!llvm::is_sorted(longDims)) {
+    if (next != before.size() || before.size() == from.size())
+      return mlir::failure();
+    value = transposed(rewriter, reshape->getOperand(0), order);
+  }
+  const Dims to = dimsOf(op->getResult(0));
+  return replaceBy(rewriter, op, reshapeTo(rewriter, value, to));
+}
+
+// ---- Masks of attention that came as a composite
+
+// A mask that is select(seen, 0, -inf) is `seen`, and one that is repeated need not be: attention repeats it itself. A
+// key that is not seen no longer turns a query into NaN by holding one.
+mlir::LogicalResult raiseMask(Operation *op, PatternRewriter &rewriter) {
+  if (op->getNumOperands() != 4)
+    return mlir::failure();
+  Value mask = op->getOperand(3);
+  Value better;
+  if (Operation *select = producer(mask, "mortise.select")) {
+    const std::optional<double> hidden = splat(select->getOperand(2)), seen = splat(select->getOperand(1));
+    if (hidden && seen && *seen == 0 && *hidden == -infinity)
+      better = select->getOperand(0);
+  } else if (producer(mask, "mortise.broadcast")) {
+    better = unrepeated(rewriter, mask);
+  }
+  if (!better || better == mask)
+    return mlir::failure();
+  rewriter.modifyOpInPlace(op, [&] { op->setOperand(3, better); });
+  return mlir::success();
+}
+
+} // namespace
+
+ArrayRef<Row> attentions() {
+  static const Row rows[] = {
+      {"mortise.dot", "mortise.attention", raiseAttention},
+      {"mortise.transpose", "mortise.attention", raiseUnitTranspose},
+      {"mortise.attention", "mortise.attention", raiseMask},
+  };
+  return rows;
+}
+
+} // namespace mortise::passes::raise

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The patterns are in raise/, a file for each family.
+#include "raise/match.hpp"
+
+#include <mortise/passes/passes.hpp>
+
+#include <mlir/Interfaces/SideEffectInterfaces.h>
+#include <mlir/Pass/Pass.h>
+#include <mlir/Rewrite/PatternApplicator.h>
+
+#include <llvm/ADT/DenseSet.h>
+
+namespace mortise::passes {
+#define GEN_PASS_DEF_RAISECOMPOSITES
+#include "passes.h.inc"
+
+namespace {
+
+class Pattern : public mlir::RewritePattern {
+public:
+  Pattern(const raise::Row &row, mlir::MLIRContext *context) : RewritePattern(row.root, 1, context), raise(row.raise) {}
+  mlir::LogicalResult matchAndRewrite(mlir::Operation *op, mlir::PatternRewriter &rewriter) const override {
+    return raise(op, rewriter);
+  }
+
+private:
+  raise::Raise raise;
+};
+
+struct RaiseComposites : impl::RaiseCompositesBase<RaiseComposites> {
+  mlir::LogicalResult initialize(mlir::MLIRContext *context) override {
+    mlir::RewritePatternSet set(context);
+    for (auto *family : {raise::activations, raise::norms, raise::softmaxes, raise::attentions, raise::ropes,
+                         raise::linears, raise::convolutions})
+      for (const raise::Row &row : family())
+        if (raise::isKnown(context, row.makes))
+          set.add(std::make_unique<Pattern>(row, context));
+    patterns = mlir::FrozenRewritePatternSet(std::move(set));
+    return mlir::success();
+  }
+
+  // Sweeps until nothing changes, each op after what it reads. MLIR's greedy driver keeps a worklist of all ops and
+  // folds each of them, which has been done: it took twice as long. Folded here is only what is new or reads something
+  // new.
+  void runOnOperation() override {
+    mlir::PatternApplicator applicator(patterns);
+    applicator.applyDefaultCostModel();
+    fresh.clear();
+    bool changed = true;
+    for (int sweep = 0; changed && sweep < maxSweeps; ++sweep) {
+      changed = false;
+      getOperation()->walk([&](mlir::Block *block) { changed |= raise(*block, applicator); });
+    }
+  }
+
+private:
+  // Each makes larger composites of those of the last; patterns do not undo each other, so few are needed.
+  static constexpr int maxSweeps = 10;
+
+  bool raise(mlir::Block &block, mlir::PatternApplicator &applicator) {
+    mlir::PatternRewriter rewriter(block.getParentOp()->getContext());
+    bool changed = false;
+    for (auto next = block.begin(); next != block.end();) {
+      mlir::Operation *op = &*next++, *before = op->getPrevNode();
+      llvm::SmallVector<mlir::Value> unread(op->getOperands());
+      rewriter.setInsertionPoint(op);
+      const bool replaced = fold(op, rewriter) || mlir::succeeded(applicator.matchAndRewrite(op, rewriter));
+      if (!replaced && op->getPrevNode() == before)
+        continue; // nothing was made
+      changed |= replaced;
+      // Patterns ask whether a value has one user: neither what they made in vain nor what nobody reads any more
+      // counts.
+      for (mlir::Operation &made : llvm::make_range(before ? std::next(before->getIterator()) : block.begin(), next)) {
+        if (&made != op)
+          fresh.insert(&made);
+        llvm::append_range(unread, made.getResults());
+      }
+      dropUnread(unread, rewriter);
+    }
+    return changed;
+  }
+
+  // Whether the op, which is new or reads something new, became another, or other values.
+  bool fold(mlir::Operation *op, mlir::PatternRewriter &rewriter) {
+    if (!fresh.contains(op) &&
+        llvm::none_of(op->getOperands(), [&](mlir::Value value) { return fresh.contains(value.getDefiningOp()); }))
+      return false;
+    llvm::SmallVector<mlir::OpFoldResult> folded;
+    if (mlir::failed(op->fold(folded)))
+      return false;
+    llvm::SmallVector<mlir::Value> values;
+    for (mlir::OpFoldResult result : folded)
+      if (auto value = llvm::dyn_cast<mlir::Value>(result); value && value.getType() == op->getResult(0).getType())
+        values.push_back(value);
+    if (folded.empty()) { // in place: it may fold further
+      fresh.insert(op);
+      return true;
+    }
+    if (values.size() != op->getNumResults())
+      return false; // constants, which raising has no use for
+    rewriter.replaceOp(op, values);
+    return true;
+  }
+
+  // Erases the producers of `values` that nobody reads, the last first, and what those alone read.
+  static void dropUnread(llvm::SmallVector<mlir::Value> &values, mlir::PatternRewriter &rewriter) {
+    while (!values.empty()) {
+      mlir::Operation *op = values.pop_back_val().getDefiningOp();
+      if (!op || !mlir::isOpTriviallyDead(op))
+        continue;
+      for (mlir::Value result : op->getResults())
+        llvm::erase(values, result);
+      llvm::append_range(values, op->getOperands());
+      rewriter.eraseOp(op);
+    }
+  }
+
+  mlir::FrozenRewritePatternSet patterns;
+  // What patterns made. An address may be another op's by now: one fold in vain.
+  llvm::DenseSet<mlir::Operation *> fresh;
+};
+
+} // namespace
+} // namespace mortise::passes

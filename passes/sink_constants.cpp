@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <mortise/passes/passes.hpp>
+
+#include <mlir/IR/Builders.h>
+#include <mlir/Pass/Pass.h>
+
+namespace mortise::passes {
+#define GEN_PASS_DEF_SINKCONSTANTS
+#include "passes.h.inc"
+
+namespace {
+
+struct SinkConstants : impl::SinkConstantsBase<SinkConstants> {
+  void runOnOperation() override {
+    llvm::SmallVector<mlir::Operation *> literals, repeated;
+    getOperation()->walk([&](mlir::Operation *op) {
+      const llvm::StringRef name = op->getName().getStringRef();
+      if (name == "mortise.constant")
+        literals.push_back(op);
+      else if (name == "mortise.broadcast" && isLiteral(op->getOperand(0)))
+        repeated.push_back(op);
+    });
+    for (mlir::Operation *op : repeated) // first, for their copies are users of the literals
+      sink(op);
+    for (mlir::Operation *op : literals)
+      sink(op);
+  }
+
+  static bool isLiteral(mlir::Value value) {
+    mlir::Operation *op = value.getDefiningOp();
+    return op && op->getName().getStringRef() == "mortise.constant";
+  }
+
+  static void sink(mlir::Operation *literal) {
+    llvm::SmallVector<mlir::Operation *> users(literal->getUsers());
+    llvm::SmallPtrSet<mlir::Operation *, 8> served;
+    for (mlir::Operation *user : users) {
+      if (!served.insert(user).second) // uses it twice
+        continue;
+      if (served.size() == 1) {
+        literal->moveBefore(user);
+        continue;
+      }
+      mlir::Operation *copy = mlir::OpBuilder(user).clone(*literal);
+      user->replaceUsesOfWith(literal->getResult(0), copy->getResult(0));
+    }
+  }
+};
+
+} // namespace
+} // namespace mortise::passes

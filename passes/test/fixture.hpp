@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Graphs made by hand, and plugins that propose what a test says; no library is loaded.
+#pragma once
+
+#include "../place.hpp"
+
+#include <deque>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+
+namespace mortise::passes::test {
+
+class GraphMaker {
+public:
+  // From here on values are f32[n] for a symbol n, not f32[16].
+  void symbolic(int64_t min = 0, int64_t max = INT64_MAX, int64_t divisor = 1);
+  void guard(std::vector<MortiseExprStep> steps, MortiseRelation relation);
+  void retype(uint32_t value, const MortiseType &type) { values[value]->type = &type; } // which lives as long as this
+  void since(uint32_t opset) { nodes.back()->node.since = opset; }                      // of the last node
+  uint32_t input(uint32_t flags = 0) { return value(nullptr, inputs.size(), flags, &inputs); }
+  uint32_t node(const char *op, std::initializer_list<uint32_t> operands); // one result of type f32[16]
+  uint32_t literal();                                                      // f32[16], whatever symbolic() says
+  void output(uint32_t value) { outputs.push_back(values[value].get()); }
+  void alias(uint32_t input, uint32_t output);
+  const MortiseGraph &view(); // call once all is added
+
+private:
+  struct Node {
+    MortiseNode node{};
+    std::vector<const MortiseValue *> operands, results;
+    std::vector<const MortiseAttribute *> attributes;
+    std::string location;
+  };
+  uint32_t value(const MortiseNode *producer, size_t resultIndex, uint32_t flags,
+                 std::vector<const MortiseValue *> *list);
+
+  const int64_t extents[1] = {16};
+  const float zeros[16] = {};
+  MortiseType type{sizeof(MortiseType), nullptr, MORTISE_F32, 1, extents, nullptr, nullptr};
+  const MortiseType literalType{sizeof(MortiseType), nullptr, MORTISE_F32, 1, extents, nullptr, nullptr};
+  MortiseAttribute zero{};
+  const int64_t dynamic[1] = {MORTISE_DYNAMIC};
+  const MortiseExprStep program[1] = {{MORTISE_EXPR_SYMBOL, 0, 0}};
+  const MortiseExpr exprs[1] = {{program, 1}};
+  MortiseSymbol symbol{sizeof(MortiseSymbol), nullptr, "n", 0, INT64_MAX, 1};
+  const MortiseSymbol *symbols[1] = {&symbol};
+  bool hasSymbol = false;
+  std::deque<std::vector<MortiseExprStep>> guardSteps;
+  std::deque<MortiseGuard> guards;
+  std::vector<const MortiseGuard *> guardList;
+  std::deque<std::unique_ptr<MortiseValue>> values;
+  std::deque<std::unique_ptr<Node>> nodes;
+  std::vector<const MortiseValue *> valueList, inputs, outputs;
+  std::vector<const MortiseNode *> nodeList;
+  std::deque<MortiseAlias> aliases;
+  std::vector<const MortiseAlias *> aliasList;
+  MortiseGraph graph{};
+};
+
+struct Offer { // what a plugin hears and answers with
+  const MortiseProposeArgs &args;
+  void add(std::vector<uint32_t> nodes, double cost, const char *lowering = "fake.region",
+           std::vector<MortiseInPlace> inPlace = {}) const;
+  void refuse(uint32_t node, int32_t reason, const char *detail) const { args.refuse(args.sink, node, reason, detail); }
+  const MortiseGraph &graph() const { return *args.graph; }
+};
+
+class FakePlugin {
+public:
+  FakePlugin(const char *name, std::function<MortiseStatus *(const Offer &)> answer, bool hostMemory = true,
+             uint32_t revision = MORTISE_ABI_REVISION); // of the ABI, and its opset
+  Target target() const { return {&device, {}}; }
+
+private:
+  std::function<MortiseStatus *(const Offer &)> answer;
+  MortisePlugin table{};
+  runtime::Plugin plugin;
+  runtime::Device device;
+};
+
+// Takes the whole of any graph in one region.
+std::function<MortiseStatus *(const Offer &)> takesAll(double nsPerNode);
+
+} // namespace mortise::passes::test

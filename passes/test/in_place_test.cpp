@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Pairs that plugins can run in place, and donated inputs: what is believed, and what memory it saves.
+#include "../plan_writer.hpp"
+#include "fixture.hpp"
+
+#include <mortise/runtime/plan_generated.h>
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+namespace mortise::passes {
+namespace {
+
+using namespace test;
+using Lines = std::vector<std::string>;
+
+// Each node a region of its own that can be written over any of its operands, as far as plugin.h allows.
+MortiseStatus *inPlace(const Offer &offer) {
+  for (uint32_t n = 0; n < offer.graph().node_count; ++n) {
+    const MortiseNode &node = *offer.graph().nodes[n];
+    std::vector<MortiseInPlace> pairs;
+    for (size_t i = 0; i < node.operand_count; ++i)
+      if (!(node.operands[i]->flags & (MORTISE_VALUE_CONSTANT | MORTISE_VALUE_STATE)))
+        pairs.push_back({node.operands[i]->index, node.results[0]->index});
+    offer.add({n}, 10, "fake.one", pairs);
+  }
+  return nullptr;
+}
+MortiseStatus *apart(const Offer &offer) {
+  for (uint32_t n = 0; n < offer.graph().node_count; ++n)
+    offer.add({n}, 10);
+  return nullptr;
+}
+
+std::shared_ptr<const plan::PlanT> plan(GraphMaker &maker, MortiseStatus *(*answer)(const Offer &) = inPlace,
+                                        bool hostMemory = true) {
+  FakePlugin plugin("fake", answer, hostMemory);
+  const std::vector<Target> targets = {plugin.target()};
+  const MortiseGraph &graph = maker.view();
+  const Placement placement = place(graph, targets);
+  EXPECT_EQ(placement.regions.size(), graph.node_count)
+      << (placement.refusals.empty() ? "" : placement.refusals[0].detail);
+  auto written = writePlan(graph, placement, targets);
+  EXPECT_TRUE(written) << written.error().message;
+  return *written;
+}
+
+// "x0 -> a2": buffers by the number of the buffer whose memory it is; x, y and a for inputs, outputs and arenas.
+Lines runs(const plan::PlanT &plan) {
+  const auto name = [&](uint32_t buffer) {
+    const uint32_t root = plan.buffers[buffer]->shares == UINT32_MAX ? buffer : plan.buffers[buffer]->shares;
+    return "xyal"[static_cast<size_t>(plan.buffers[root]->kind)] + std::to_string(root);
+  };
+  Lines lines;
+  for (const auto &step : plan.steps) {
+    std::string line;
+    if (const plan::CopyT *copy = step->instruction.AsCopy()) {
+      lines.push_back("copy " + name(copy->source) + " " + name(copy->target));
+      continue;
+    }
+    const plan::RegionT &region = *plan.regions.at(step->instruction.AsEnqueue()->region);
+    for (uint32_t buffer : region.inputs)
+      line += name(buffer) + " ";
+    line += "->";
+    for (uint32_t buffer : region.outputs)
+      line += " " + name(buffer);
+    lines.push_back(line);
+  }
+  return lines;
+}
+
+TEST(InPlace, ADyingInputIsWrittenOver) {
+  GraphMaker maker;
+  uint32_t value = maker.input();
+  for (int i = 0; i < 4; ++i)
+    value = maker.node("mortise.neg", {value});
+  maker.output(value);
+  const auto written = plan(maker);
+  EXPECT_EQ(runs(*written), (Lines{"x0 -> a2", "a2 -> a2", "a2 -> a2", "a2 -> y1"}));
+  EXPECT_EQ(written->spaces[0]->bytes, 64u);
+  EXPECT_EQ(written->version, 1u) << "nothing in it is new";
+  EXPECT_EQ(plan(maker, apart)->spaces[0]->bytes, 128u);
+}
+
+TEST(InPlace, NotWhileTheInputIsReadOrReturned) {
+  GraphMaker maker;
+  const uint32_t x = maker.input(), a = maker.node("mortise.neg", {x}), b = maker.node("mortise.abs", {a}),
+                 c = maker.node("mortise.add", {a, b}), d = maker.node("mortise.neg", {c});
+  maker.output(c);
+  maker.output(d);
+  maker.output(c); // a copy of it at the end
+  const auto written = plan(maker);
+  EXPECT_EQ(runs(*written), (Lines{"x0 -> a4", "a4 -> a5", "a4 a5 -> y1", "y1 -> y2", "copy y1 y3"}));
+}
+
+TEST(InPlace, ACopyOnADeviceIsWrittenOver) {
+  GraphMaker maker; // x is the caller's, but not its copy
+  const uint32_t x = maker.input(), a = maker.node("mortise.neg", {x});
+  maker.output(maker.node("mortise.neg", {a}));
+  EXPECT_EQ(runs(*plan(maker, inPlace, /*hostMemory=*/false)),
+            (Lines{"copy x0 a2", "a2 -> a2", "a2 -> a2", "copy a2 y1"}));
+}
+
+TEST(InPlace, DonatedInputs) {
+  GraphMaker maker;
+  const uint32_t x = maker.input(MORTISE_VALUE_DONATED), a = maker.node("mortise.neg", {x});
+  maker.output(maker.node("mortise.neg", {maker.node("mortise.neg", {a})}));
+  const auto written = plan(maker);
+  EXPECT_EQ(runs(*written), (Lines{"x0 -> x0", "x0 -> x0", "x0 -> y1"}));
+  EXPECT_EQ(written->spaces[0]->bytes, 0u);
+  EXPECT_EQ(written->version, 2u);
+  EXPECT_TRUE(written->inputs[0]->donated);
+}
+
+TEST(InPlace, DonatedMemoryHoldsLaterValues) {
+  GraphMaker maker;
+  const uint32_t x = maker.input(MORTISE_VALUE_DONATED), a = maker.node("mortise.neg", {x}),
+                 b = maker.node("mortise.neg", {a}), c = maker.node("mortise.neg", {b});
+  maker.output(maker.node("mortise.add", {c, b}));
+  // b lives there until the end, so c cannot.
+  EXPECT_EQ(runs(*plan(maker, apart)), (Lines{"x0 -> a2", "a2 -> x0", "x0 -> a3", "x0 a3 -> y1"}));
+}
+
+TEST(InPlace, DonatedInputsThatAreReturnedStayAsTheyAre) {
+  GraphMaker maker;
+  const uint32_t x = maker.input(MORTISE_VALUE_DONATED), a = maker.node("mortise.neg", {x});
+  maker.output(maker.node("mortise.neg", {a}));
+  maker.output(x);
+  EXPECT_EQ(runs(*plan(maker)), (Lines{"x0 -> a3", "a3 -> y1", "copy x0 y2"}));
+}
+
+TEST(InPlace, AnotherTypeOfAsManyBytes) {
+  const int64_t wide[] = {8}, narrow[] = {32};
+  const MortiseType f64{sizeof f64, nullptr, MORTISE_F64, 1, wide, nullptr, nullptr},
+      f16{sizeof f16, nullptr, MORTISE_F16, 1, narrow, nullptr, nullptr};
+  for (const bool donated : {false, true}) {
+    GraphMaker maker;
+    const uint32_t x = maker.input(donated ? MORTISE_VALUE_DONATED : 0), a = maker.node("mortise.neg", {x}),
+                   b = maker.node("acme.bits", {a}), c = maker.node("acme.bits", {b});
+    maker.retype(b, f16);
+    maker.retype(c, f64);
+    maker.output(maker.node("acme.bits", {c}));
+    const auto written = plan(maker);
+    if (!donated) {
+      EXPECT_EQ(runs(*written), (Lines{"x0 -> a2", "a2 -> a2", "a2 -> a2", "a2 -> y1"}));
+      EXPECT_EQ(written->spaces[0]->bytes, 64u);
+    } else { // f64 wants to be aligned better than the caller's f32 may be
+      EXPECT_EQ(runs(*written), (Lines{"x0 -> x0", "x0 -> x0", "x0 -> a3", "a3 -> y1"}));
+    }
+    EXPECT_EQ(written->version, 2u);
+  }
+}
+
+TEST(InPlace, Symbols) {
+  const MortiseExprStep steps[] = {{MORTISE_EXPR_SYMBOL, 0, 0}}, twiceSteps[] = {{MORTISE_EXPR_CONST, 0, 2},
+                                                                                 {MORTISE_EXPR_SYMBOL, 0, 0},
+                                                                                 {MORTISE_EXPR_MUL, 0, 0}};
+  const MortiseExpr twice[] = {{twiceSteps, 3}}, once[] = {{steps, 1}};
+  const int64_t dynamic[] = {MORTISE_DYNAMIC};
+  const MortiseType halves{sizeof halves, nullptr, MORTISE_F16, 1, dynamic, twice, nullptr},
+      fewer{sizeof fewer, nullptr, MORTISE_F16, 1, dynamic, once, nullptr};
+  GraphMaker maker;
+  maker.symbolic();
+  const uint32_t x = maker.input(), a = maker.node("mortise.neg", {x}), b = maker.node("acme.bits", {a}),
+                 c = maker.node("acme.bits", {b});
+  maker.retype(b, halves); // 2n halves are n floats
+  maker.output(c);
+  const auto written = plan(maker);
+  EXPECT_EQ(runs(*written), (Lines{"x0 -> a2", "a2 -> a2", "a2 -> y1"}));
+  ASSERT_EQ(written->buffers.size(), 4u);
+  EXPECT_EQ(written->buffers[2]->first, 0u);
+  EXPECT_EQ(written->buffers[2]->last, 2u);
+  EXPECT_EQ(written->buffers[3]->shares, 2u);
+
+  // For the number 64 that the plugin is shown, f16[n] and f16[64] are equal; they are not for all.
+  const int64_t numbers[] = {64};
+  const MortiseType fixed{sizeof fixed, nullptr, MORTISE_F16, 1, numbers, nullptr, nullptr};
+  GraphMaker other;
+  other.symbolic();
+  const uint32_t p = other.input(), q = other.node("acme.bits", {p}), r = other.node("acme.bits", {q});
+  other.retype(q, fewer);
+  other.retype(r, fixed);
+  other.output(other.node("acme.bits", {r}));
+  FakePlugin old(
+      "old",
+      [](const Offer &offer) -> MortiseStatus * {
+        offer.add({0}, 1);
+        offer.add({1}, 1, "fake.one", {{1, 2}});
+        offer.add({2}, 1);
+        return nullptr;
+      },
+      true, 1);
+  const Placement placement = place(other.view(), {old.target()});
+  ASSERT_EQ(placement.regions.size(), 3u);
+  EXPECT_TRUE(placement.regions[1].inPlace.empty());
+}
+
+TEST(InPlace, WrongPairsAreRefused) {
+  // 0: x, 1: weight, 2: state, 3: a = neg(x), 4: b = abs(a), 5: c = add(b, weight), 6: s' = add(state, x), 7: cut(a)
+  const int64_t few[] = {4};
+  const MortiseType cut{sizeof cut, nullptr, MORTISE_F32, 1, few, nullptr, nullptr};
+  const struct {
+    std::vector<MortiseInPlace> pairs;
+    const char *reason;
+  } faults[] = {
+      {{{0, 99}}, "the graph has 8 values"},
+      {{{99, 3}}, "the graph has 8 values"},
+      {{{3, 4}}, "expected a value that the region reads from outside"},
+      {{{7, 4}}, "expected a value that the region reads from outside"},
+      {{{0, 3}}, "expected a value that the region produces and others use"},
+      {{{0, 0}}, "expected a value that the region produces and others use"},
+      {{{1, 5}}, "constant or state"},
+      {{{2, 5}}, "constant or state"},
+      {{{0, 6}}, "one of them is aliased already"},
+      {{{0, 7}}, "expected as many bytes for all values of the symbols, found f32[4] over f32[16]"},
+      {{{0, 5}, {0, 5}}, "twice"},
+  };
+  for (const auto &fault : faults) {
+    GraphMaker maker;
+    const uint32_t x = maker.input(), w = maker.input(MORTISE_VALUE_CONSTANT), s = maker.input(MORTISE_VALUE_STATE),
+                   a = maker.node("mortise.neg", {x}), b = maker.node("mortise.abs", {a});
+    maker.output(maker.node("mortise.add", {b, w}));
+    maker.output(maker.node("mortise.add", {s, x}));
+    const uint32_t small = maker.node("acme.cut", {a});
+    maker.retype(small, cut);
+    maker.output(small);
+    maker.alias(2, 1);
+    FakePlugin plugin("fake", [&](const Offer &offer) -> MortiseStatus * {
+      std::vector<uint32_t> all(offer.graph().node_count);
+      std::iota(all.begin(), all.end(), 0);
+      offer.add(all, 1, "fake.wrong", fault.pairs);
+      offer.add(all, 1, "fake.right", {{0, 5}});
+      return nullptr;
+    });
+    const Placement placement = place(maker.view(), {plugin.target()});
+    ASSERT_EQ(placement.regions.size(), 1u);
+    EXPECT_EQ(placement.regions[0].lowering, "fake.right") << fault.reason;
+    ASSERT_EQ(placement.refusals.size(), 1u) << fault.reason;
+    EXPECT_NE(placement.refusals[0].detail.find(fault.reason), std::string::npos) << placement.refusals[0].detail;
+  }
+}
+
+TEST(InPlace, AListThatIsNotThereIsRefused) {
+  GraphMaker maker;
+  maker.output(maker.node("mortise.neg", {maker.input()}));
+  FakePlugin plugin("fake", [](const Offer &offer) -> MortiseStatus * {
+    const uint32_t node = 0;
+    MortiseCandidate candidate{sizeof candidate, nullptr, "fake.one", &node, 1, 1, 0, 0, nullptr, 3};
+    offer.args.add(offer.args.sink, &candidate);
+    candidate.struct_size = offsetof(MortiseCandidate, in_place); // revision 1 has no list
+    offer.args.add(offer.args.sink, &candidate);
+    return nullptr;
+  });
+  const Placement placement = place(maker.view(), {plugin.target()});
+  EXPECT_EQ(placement.regions.size(), 1u);
+  ASSERT_EQ(placement.refusals.size(), 1u);
+  EXPECT_NE(placement.refusals[0].detail.find("counts pairs"), std::string::npos);
+}
+
+TEST(InPlace, PairsOfWhatIsLeftOverAreTheWholeGraphs) {
+  GraphMaker maker;
+  uint32_t value = maker.input();
+  for (int i = 0; i < 4; ++i)
+    value = maker.node("mortise.neg", {value});
+  maker.output(value);
+  FakePlugin front("front", [](const Offer &offer) -> MortiseStatus * {
+    if (offer.graph().node_count == 4)
+      offer.add({0, 1}, 10);
+    return nullptr;
+  });
+  FakePlugin back("back", [](const Offer &offer) -> MortiseStatus * {
+    if (offer.graph().node_count == 2) // values 0 (from outside), 1 and 2 there
+      offer.add({0}, 10, "back.one", {{0, 1}}), offer.add({1}, 10, "back.one", {{1, 2}});
+    return nullptr;
+  });
+  const Placement placement = place(maker.view(), {front.target(), back.target()});
+  ASSERT_EQ(placement.regions.size(), 3u);
+  ASSERT_EQ(placement.regions[1].inPlace.size(), 1u);
+  EXPECT_EQ(placement.regions[1].inPlace[0].input, 2u);
+  EXPECT_EQ(placement.regions[1].inPlace[0].output, 3u);
+  ASSERT_EQ(placement.regions[2].inPlace.size(), 1u);
+  EXPECT_EQ(placement.regions[2].inPlace[0].input, 3u);
+  EXPECT_EQ(placement.regions[2].inPlace[0].output, 4u);
+}
+
+} // namespace
+} // namespace mortise::passes

@@ -1,0 +1,447 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "fixture.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <stdexcept>
+
+namespace mortise::passes {
+namespace {
+
+using namespace test;
+using Nodes = std::vector<uint32_t>;
+
+// 0 -> 1 -> 2 -> ... -> n-1
+void chain(GraphMaker &maker, int length) {
+  uint32_t value = maker.input();
+  for (int i = 0; i < length; ++i)
+    value = maker.node("mortise.neg", {value});
+  maker.output(value);
+}
+
+bool refused(const Placement &placement, uint32_t node, int32_t reason, const std::string &part) {
+  for (const Refusal &refusal : placement.refusals)
+    if (refusal.node == node && refusal.reason == reason && refusal.detail.find(part) != std::string::npos)
+      return true;
+  return false;
+}
+
+TEST(Place, OneCandidateForAllWins) {
+  GraphMaker maker;
+  chain(maker, 4);
+  FakePlugin plugin("fake", takesAll(10));
+  const Placement placement = place(maker.view(), {plugin.target()});
+  ASSERT_EQ(placement.regions.size(), 1u);
+  EXPECT_EQ(placement.regions[0].nodes, (Nodes{0, 1, 2, 3}));
+  EXPECT_TRUE(placement.uncovered.empty());
+  EXPECT_TRUE(placement.refusals.empty());
+}
+
+TEST(Place, OverlappingCandidatesGiveTheCheapestPartition) {
+  GraphMaker maker;
+  chain(maker, 4);
+  FakePlugin plugin("fake", [](const Offer &offer) -> MortiseStatus * {
+    offer.add({0, 1, 2, 3}, 50'000, "fake.whole");
+    offer.add({0, 1, 2}, 9'000, "fake.front");
+    offer.add({0, 1}, 4'000, "fake.half");
+    offer.add({2, 3}, 5'000, "fake.half");
+    offer.add({3}, 3'000, "fake.last");
+    return nullptr;
+  });
+  const Placement placement = place(maker.view(), {plugin.target()});
+  ASSERT_EQ(placement.regions.size(), 2u);
+  EXPECT_EQ(placement.regions[0].nodes, (Nodes{0, 1}));
+  EXPECT_EQ(placement.regions[1].nodes, (Nodes{2, 3}));
+  EXPECT_DOUBLE_EQ(placement.costNs, 9'600);
+  EXPECT_TRUE(refused(placement, 0, MORTISE_REASON_COST, "fake.whole of 4 nodes at 50000 ns"));
+}
+
+TEST(Place, PicksTheCheaperOfTwoPlugins) {
+  GraphMaker maker;
+  chain(maker, 3);
+  FakePlugin slow("slow", takesAll(100)), fast("fast", takesAll(10));
+  const Placement placement = place(maker.view(), {slow.target(), fast.target()});
+  ASSERT_EQ(placement.regions.size(), 1u);
+  EXPECT_EQ(placement.regions[0].target, 1u);
+}
+
+TEST(Place, CoversAcrossTwoPlugins) {
+  GraphMaker maker;
+  chain(maker, 4);
+  FakePlugin front("front", [](const Offer &offer) -> MortiseStatus * {
+    offer.add({0, 1}, 100);
+    offer.refuse(2, MORTISE_REASON_OP, "no neg after two");
+    return nullptr;
+  });
+  FakePlugin back("back", [](const Offer &offer) -> MortiseStatus * {
+    if (offer.graph().node_count == 4)
+      offer.add({2, 3}, 100);
+    return nullptr;
+  });
+  const Placement placement = place(maker.view(), {front.target(), back.target()});
+  ASSERT_EQ(placement.regions.size(), 2u);
+  EXPECT_EQ(placement.regions[0].target, 0u);
+  EXPECT_EQ(placement.regions[1].target, 1u);
+  EXPECT_TRUE(refused(placement, 2, MORTISE_REASON_OP, "no neg after two"));
+}
+
+TEST(Place, AnOpPackTakesAPieceOutOfAnotherPluginsRegion) {
+  GraphMaker maker;
+  uint32_t value = maker.input();
+  for (const char *op : {"mortise.neg", "mortise.attention", "mortise.neg", "mortise.attention", "mortise.neg"})
+    value = maker.node(op, {value});
+  maker.output(value);
+  // Both take everything; attention is slow for one, and all that the other can do.
+  FakePlugin owner("owner", [](const Offer &offer) -> MortiseStatus * {
+    Nodes all;
+    double cost = 0;
+    for (uint32_t n = 0; n < offer.graph().node_count; ++n) {
+      all.push_back(n);
+      cost += std::string(offer.graph().nodes[n]->op) == "mortise.attention" ? 100'000 : 1'000;
+    }
+    offer.add(all, cost);
+    return nullptr;
+  });
+  FakePlugin pack("pack", [](const Offer &offer) -> MortiseStatus * {
+    for (uint32_t n = 0; n < offer.graph().node_count; ++n)
+      if (std::string(offer.graph().nodes[n]->op) == "mortise.attention")
+        offer.add({n}, 5'000, "pack.attention");
+    return nullptr;
+  });
+  const Placement placement = place(maker.view(), {owner.target(), pack.target()});
+  ASSERT_EQ(placement.regions.size(), 5u);
+  for (uint32_t r = 0; r < 5; ++r)
+    EXPECT_EQ(placement.regions[r].target, r % 2);
+  EXPECT_TRUE(placement.uncovered.empty());
+}
+
+TEST(Place, IgnoresWhatAPluginMayNotSay) {
+  GraphMaker maker;
+  chain(maker, 3);
+  FakePlugin plugin("liar", [](const Offer &offer) -> MortiseStatus * {
+    offer.add({0, 2}, 1);               // not convex
+    offer.add({0, 1, 7}, 1);            // out of range
+    offer.add({1, 0}, 1);               // not ascending
+    offer.add({1, 1}, 1);               // a repeat
+    offer.add({0, 1, 2}, std::nan("")); // no cost
+    offer.add({0, 1, 2}, -1);
+    offer.add({0, 1, 2}, INFINITY);
+    offer.add({}, 1);
+    offer.add({0, 1, 2}, 1, "");
+    offer.add({0, 1, 2}, 1, nullptr);
+    offer.args.add(offer.args.sink, nullptr);
+    offer.refuse(9, MORTISE_REASON_OP, nullptr);
+    offer.refuse(0, 77, nullptr);
+    return nullptr;
+  });
+  const Placement placement = place(maker.view(), {plugin.target()});
+  EXPECT_TRUE(placement.regions.empty());
+  EXPECT_EQ(placement.uncovered, (Nodes{0, 1, 2}));
+  EXPECT_TRUE(refused(placement, 0, MORTISE_REASON_ERROR, "not convex"));
+  EXPECT_TRUE(refused(placement, 0, MORTISE_REASON_ERROR, "node 7 of a graph of 3"));
+  EXPECT_TRUE(refused(placement, 1, MORTISE_REASON_ERROR, "not strictly ascending"));
+  EXPECT_TRUE(refused(placement, 0, MORTISE_REASON_ERROR, "expected a finite cost"));
+  EXPECT_TRUE(refused(placement, 0, MORTISE_REASON_ERROR, "names no lowering"));
+  EXPECT_TRUE(refused(placement, 0, MORTISE_REASON_ERROR, "refused node 9"));
+}
+
+TEST(Place, APluginThatFailsIsARefusal) {
+  GraphMaker maker;
+  chain(maker, 2);
+  FakePlugin broken("broken",
+                    [](const Offer &) { return runtime::host().status_create(MORTISE_INTERNAL, "out of luck"); });
+  FakePlugin throwing("throwing", [](const Offer &) -> MortiseStatus * { throw std::runtime_error("boom"); });
+  FakePlugin good("good", takesAll(1));
+  const Placement placement = place(maker.view(), {broken.target(), throwing.target(), good.target()});
+  ASSERT_EQ(placement.regions.size(), 1u);
+  EXPECT_EQ(placement.regions[0].target, 2u);
+  EXPECT_TRUE(refused(placement, 0, MORTISE_REASON_ERROR, "out of luck"));
+  EXPECT_TRUE(refused(placement, 1, MORTISE_REASON_ERROR, "boom"));
+}
+
+TEST(Place, RegionsNeverFormACycle) {
+  // 0 -> 2, 1 -> 3: {0, 3} and {1, 2} are convex each, but need each other's results.
+  GraphMaker maker;
+  const uint32_t input = maker.input();
+  const uint32_t a = maker.node("mortise.neg", {input}), b = maker.node("mortise.neg", {input});
+  maker.output(maker.node("mortise.abs", {a}));
+  maker.output(maker.node("mortise.abs", {b}));
+  FakePlugin plugin("fake", [](const Offer &offer) -> MortiseStatus * {
+    offer.add({0, 3}, 1);
+    offer.add({1, 2}, 1);
+    for (uint32_t n = 0; n < offer.graph().node_count; ++n)
+      offer.add({n}, 10'000);
+    return nullptr;
+  });
+  const Placement placement = place(maker.view(), {plugin.target()});
+  EXPECT_TRUE(placement.uncovered.empty());
+  EXPECT_EQ(placement.regions.size(), 3u); // one of the pairs, and two single nodes
+}
+
+TEST(Place, TransfersCount) {
+  GraphMaker maker;
+  chain(maker, 3);
+  // The far device is quicker at the middle node, but not by what two transfers cost.
+  FakePlugin near("near", [](const Offer &offer) -> MortiseStatus * {
+    for (uint32_t n = 0; n < offer.graph().node_count; ++n)
+      offer.add({n}, 2'000);
+    return nullptr;
+  });
+  FakePlugin far(
+      "far",
+      [](const Offer &offer) -> MortiseStatus * {
+        if (offer.graph().node_count == 3)
+          offer.add({1}, 10);
+        return nullptr;
+      },
+      /*hostMemory=*/false);
+  const Placement placement = place(maker.view(), {near.target(), far.target()});
+  ASSERT_EQ(placement.regions.size(), 3u);
+  for (const Candidate &region : placement.regions)
+    EXPECT_EQ(region.target, 0u);
+}
+
+TEST(Place, LiteralsThatNobodyTakesAreTheHosts) {
+  GraphMaker maker;
+  const uint32_t input = maker.input(), literal = maker.literal();
+  maker.output(maker.node("mortise.add", {input, literal}));
+  FakePlugin plugin("fake", [](const Offer &offer) -> MortiseStatus * {
+    offer.add({1}, 1);
+    return nullptr;
+  });
+  const Placement placement = place(maker.view(), {plugin.target()});
+  EXPECT_EQ(placement.literals, (Nodes{0}));
+  EXPECT_TRUE(placement.uncovered.empty());
+}
+
+TEST(Place, SameAnswersSamePlacement) {
+  GraphMaker maker;
+  chain(maker, 30);
+  const auto answer = [](const Offer &offer) -> MortiseStatus * {
+    for (uint32_t n = 0; n < offer.graph().node_count; ++n) {
+      offer.add({n}, 100);
+      if (n + 1 < offer.graph().node_count)
+        offer.add({n, n + 1}, 200);
+    }
+    return nullptr;
+  };
+  FakePlugin one("one", answer), two("two", answer);
+  const Placement first = place(maker.view(), {one.target(), two.target()});
+  const Placement second = place(maker.view(), {one.target(), two.target()});
+  EXPECT_EQ(first.regions.size(), 15u);
+  ASSERT_EQ(first.regions.size(), second.regions.size());
+  for (size_t r = 0; r < first.regions.size(); ++r) {
+    EXPECT_EQ(first.regions[r].nodes, second.regions[r].nodes);
+    EXPECT_EQ(first.regions[r].target, second.regions[r].target);
+  }
+}
+
+TEST(Place, AThousandSmallCandidatesTakeLittleTime) {
+  GraphMaker maker;
+  chain(maker, 2000);
+  FakePlugin plugin("fake", [](const Offer &offer) -> MortiseStatus * {
+    for (uint32_t n = 0; n < offer.graph().node_count; ++n) {
+      offer.add({n}, 100);
+      if (n + 2 < offer.graph().node_count)
+        offer.add({n, n + 1, n + 2}, 150);
+    }
+    return nullptr;
+  });
+  const Placement placement = place(maker.view(), {plugin.target()});
+  EXPECT_TRUE(placement.uncovered.empty());
+}
+
+TEST(Place, UncoveredNodesAreExplained) {
+  GraphMaker maker;
+  chain(maker, 2);
+  FakePlugin plugin("fake", [](const Offer &offer) -> MortiseStatus * {
+    if (offer.graph().node_count == 2)
+      offer.add({0}, 1);
+    offer.refuse(offer.graph().node_count - 1, MORTISE_REASON_DTYPE, "f32 is not for me");
+    return nullptr;
+  });
+  FakePlugin silent("silent", [](const Offer &) -> MortiseStatus * { return nullptr; });
+  const std::vector<Target> targets = {plugin.target(), silent.target()};
+  const Placement placement = place(maker.view(), targets);
+  EXPECT_EQ(placement.uncovered, (Nodes{1}));
+  const Error error = uncoveredError(maker.view(), placement, targets);
+  EXPECT_EQ(error.code, MORTISE_UNSUPPORTED);
+  for (const char *part :
+       {"mortise.neg(f32[16])", "model.py:2", "dtype: f32 is not for me", "silent: the plugin proposed nothing"})
+    EXPECT_NE(error.message.find(part), std::string::npos) << error.message;
+}
+
+TEST(Place, RequirementsAreChecked) {
+  GraphMaker maker;
+  chain(maker, 4);
+  FakePlugin plugin("fake", takesAll(10));
+  const std::vector<Target> targets = {plugin.target()};
+  const Placement placement = place(maker.view(), targets);
+  EXPECT_TRUE(checkRequirement("", maker.view(), placement, targets));
+  EXPECT_TRUE(checkRequirement("100% on fake", maker.view(), placement, targets));
+  EXPECT_TRUE(checkRequirement("0% on cpu", maker.view(), placement, targets));
+  EXPECT_EQ(checkRequirement("95% on cpu", maker.view(), placement, targets).error().code, MORTISE_UNSUPPORTED);
+  for (const char *bad : {"95", "95% of cpu", "% on cpu", "95% on ", "120% on cpu", "nan% on cpu", "-5% on cpu"})
+    EXPECT_EQ(checkRequirement(bad, maker.view(), placement, targets).error().code, MORTISE_INVALID_ARGUMENT) << bad;
+}
+
+// Refuses every node of a graph with symbols, and takes all of others.
+MortiseStatus *wantsNumbers(const Offer &offer) {
+  if (offer.graph().symbol_count == 0)
+    return takesAll(10)(offer);
+  for (uint32_t n = 0; n < offer.graph().node_count; ++n)
+    offer.refuse(n, MORTISE_REASON_NEEDS_STATIC, "loops have fixed bounds");
+  return nullptr;
+}
+
+TEST(Place, SymbolsReachPluginsThatSeeThem) {
+  GraphMaker maker;
+  maker.symbolic();
+  chain(maker, 3);
+  FakePlugin plugin("fake", takesAll(10));
+  const Placement placement = place(maker.view(), {plugin.target()});
+  ASSERT_EQ(placement.regions.size(), 1u);
+  EXPECT_EQ(placement.regions[0].specialised, "");
+}
+
+TEST(Place, APluginThatWantsNumbersGetsTypicalOnes) {
+  GraphMaker maker;
+  maker.symbolic(3, 1000, 7);
+  chain(maker, 3);
+  int64_t shown = 0;
+  FakePlugin plugin("fake", [&](const Offer &offer) {
+    if (offer.graph().symbol_count == 0)
+      shown = offer.graph().values[0]->type->dims[0];
+    return wantsNumbers(offer);
+  });
+  const Placement placement = place(maker.view(), {plugin.target()});
+  ASSERT_EQ(placement.regions.size(), 1u);
+  EXPECT_EQ(placement.regions[0].nodes, (Nodes{0, 1, 2}));
+  EXPECT_EQ(placement.regions[0].specialised, "needs static: loops have fixed bounds");
+  EXPECT_EQ(shown, 63) << "64, rounded to the divisor";
+  EXPECT_TRUE(refused(placement, 0, MORTISE_REASON_NEEDS_STATIC, "fixed bounds")) << "the report says why";
+}
+
+TEST(Place, TypicalNumbersMeetRangesAndGuards) {
+  const auto shown = [](int64_t min, int64_t max, int64_t divisor, int64_t atLeast) {
+    GraphMaker maker;
+    maker.symbolic(min, max, divisor);
+    chain(maker, 1);
+    maker.guard({{MORTISE_EXPR_SYMBOL, 0, 0}, {MORTISE_EXPR_CONST, 0, atLeast}, {MORTISE_EXPR_SUB, 0, 0}},
+                MORTISE_RELATION_AT_LEAST);
+    int64_t found = -1;
+    FakePlugin plugin(
+        "fake",
+        [&](const Offer &offer) -> MortiseStatus * {
+          found = offer.graph().values[0]->type->dims[0];
+          return nullptr;
+        },
+        true, 1);
+    place(maker.view(), {plugin.target()});
+    return found;
+  };
+  EXPECT_EQ(shown(0, INT64_MAX, 1, 0), 64);
+  EXPECT_EQ(shown(100, INT64_MAX, 1, 0), 100);
+  EXPECT_EQ(shown(0, 10, 1, 0), 10);
+  EXPECT_EQ(shown(0, 10, 4, 0), 8);
+  EXPECT_EQ(shown(0, INT64_MAX, 1, 300), 512);
+}
+
+TEST(Place, OldPluginsAreNotShownSymbols) {
+  GraphMaker maker;
+  maker.symbolic();
+  chain(maker, 2);
+  bool sawSymbols = false;
+  FakePlugin plugin(
+      "old",
+      [&](const Offer &offer) {
+        sawSymbols |= offer.graph().symbol_count != 0;
+        return takesAll(10)(offer);
+      },
+      true, 1);
+  const Placement placement = place(maker.view(), {plugin.target()});
+  EXPECT_FALSE(sawSymbols);
+  ASSERT_EQ(placement.regions.size(), 1u);
+  EXPECT_EQ(placement.regions[0].specialised,
+            "the plugin speaks ABI revision 1 and opset 1, which have no symbolic attributes");
+}
+
+TEST(Place, OnlyWhatIsLeftOverIsSpecialised) {
+  GraphMaker maker;
+  maker.symbolic();
+  chain(maker, 3);
+  // Takes the outer nodes for all values, and the middle one for numbers only.
+  FakePlugin plugin("fake", [](const Offer &offer) -> MortiseStatus * {
+    const MortiseGraph &graph = offer.graph();
+    if (graph.symbol_count == 0)
+      return takesAll(10)(offer);
+    if (graph.node_count == 3) {
+      offer.add({0}, 10);
+      offer.add({2}, 10);
+    }
+    offer.refuse(graph.node_count == 3 ? 1 : 0, MORTISE_REASON_NEEDS_STATIC, "");
+    return nullptr;
+  });
+  const Placement placement = place(maker.view(), {plugin.target()});
+  ASSERT_EQ(placement.regions.size(), 3u);
+  EXPECT_TRUE(placement.uncovered.empty());
+  EXPECT_EQ(placement.regions[0].specialised, "");
+  EXPECT_EQ(placement.regions[1].specialised, "needs static");
+  EXPECT_EQ(placement.regions[1].nodes, (Nodes{1}));
+  EXPECT_EQ(placement.regions[2].specialised, "");
+}
+
+TEST(Place, ALiteralTakenIsNoReasonNotToAskWithNumbers) {
+  GraphMaker maker;
+  maker.symbolic();
+  const uint32_t literal = maker.literal(), x = maker.input();
+  maker.output(maker.node("mortise.add", {x, literal}));
+  FakePlugin plugin("fake", [](const Offer &offer) -> MortiseStatus * {
+    if (offer.graph().symbol_count == 0)
+      return takesAll(10)(offer);
+    offer.add({0}, 0);
+    offer.refuse(1, MORTISE_REASON_NEEDS_STATIC, "");
+    return nullptr;
+  });
+  const Placement placement = place(maker.view(), {plugin.target()});
+  EXPECT_TRUE(placement.uncovered.empty());
+  ASSERT_EQ(placement.regions.size(), 1u);
+  EXPECT_EQ(placement.regions[0].specialised, "needs static");
+}
+
+// A composite beside a node that is taken for all values is not taken apart because of its symbols.
+TEST(Place, CompositesThatNeedNumbersStayWhole) {
+  for (const int32_t reason : {MORTISE_REASON_NEEDS_STATIC, MORTISE_REASON_OP}) {
+    GraphMaker maker;
+    maker.symbolic();
+    chain(maker, 3);
+    FakePlugin plugin("fake", [reason](const Offer &offer) -> MortiseStatus * {
+      const MortiseGraph &graph = offer.graph();
+      if (graph.symbol_count == 0)
+        return takesAll(10)(offer);
+      if (graph.node_count == 3) {
+        offer.add({0}, 10);
+        offer.add({2}, 10);
+      }
+      offer.refuse(graph.node_count == 3 ? 1 : 0, reason, "");
+      return nullptr;
+    });
+    const Placement placement = place(maker.view(), {plugin.target()}, {false, true, false});
+    EXPECT_EQ(placement.uncovered, reason == MORTISE_REASON_OP ? (Nodes{1}) : Nodes{});
+    EXPECT_EQ(placement.regions.size(), reason == MORTISE_REASON_OP ? 0u : 3u);
+  }
+}
+
+TEST(Place, NewerOpsDoNotGoToOlderPlugins) {
+  GraphMaker maker;
+  chain(maker, 2);
+  maker.since(2);
+  FakePlugin plugin("old", takesAll(10), true, 1);
+  const Placement placement = place(maker.view(), {plugin.target()});
+  EXPECT_TRUE(placement.regions.empty());
+  EXPECT_TRUE(refused(placement, 1, MORTISE_REASON_OPSET, "knows opset 1 and the op is of opset 2"));
+}
+
+} // namespace
+} // namespace mortise::passes

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A dot or linear node, what is fused into it, and how its operands lie in memory.
+#pragma once
+
+#include "../emitter.hpp"
+
+namespace mortise::cpu {
+
+// Something applied to the sums before they are stored.
+struct PostOp {
+  const MortiseNode *node = nullptr;
+  dnnl::algorithm algorithm = dnnl::algorithm::undef;
+  float alpha = 0, beta = 0; // eltwise
+  uint32_t other = none; // binary: the value that is the other operand, seen through `view` with the result's extents
+  View view;
+};
+
+struct Product {
+  const MortiseNode *node = nullptr;
+  std::vector<uint32_t> nodes; // ascending: the node, its post ops and the views between
+  uint32_t lhs = none, rhs = none, result = none;
+  View a, b, c; // over values with memory; c is the result's extents in the memory of `target`
+  std::vector<int64_t> lhsBatch, rhsBatch, lhsContract, rhsContract; // dimension numbers
+  std::vector<PostOp> post;
+  uint32_t target = none; // the value that is stored
+  int32_t dtype = 0;
+  bool weights = false; // rhs is constant and may be packed
+
+  std::vector<SymbolicAxis> batch, m, n, k;
+};
+
+// A product in numbers.
+struct FixedProduct {
+  int64_t a = 0, b = 0, c = 0; // offsets, elements
+  std::vector<Axis> batch, m, n, k;
+  std::vector<FixedView> post; // of the binary post ops, at their places
+  double flops = 0;
+};
+// `merge`: axes that are contiguous for these values become one.
+FixedProduct fix(const Product &product, const Values &values, bool merge);
+
+// Operands of a product in the library's terms: layouts of rank |batch| + 2, the copies that have to come first, and
+// whether the two sides are swapped (the transposed product).
+struct LibraryProduct {
+  dnnl::matmul::primitive_desc description;
+  dnnl::memory::desc a, b, c;                   // as computed on
+  dnnl::memory::desc sourceA, sourceB, targetC; // as they lie in memory; equal unless packed
+  bool packA = false, packB = false, packC = false, swapped = false, weights = false;
+  std::vector<dnnl::memory::desc> others; // of binary post ops
+  dnnl::memory::desc bias;                // where there is one
+  bool rowBias = false;                   // the first post op is passed as bias
+  bool ok = false;
+};
+
+// Post ops that follow `value` (with the extents of `result`), claimed only by the caller.
+struct Epilogue {
+  std::vector<PostOp> post;
+  std::vector<uint32_t> nodes; // post ops and reshapes between, in order
+  uint32_t target = none;
+};
+Epilogue findEpilogue(Scheduler &scheduler, uint32_t result, int32_t dtype, bool biasOnly);
+// The eltwise algorithm of an activation node; undef when the library has none that may be fused.
+PostOp activation(const Scheduler &scheduler, const MortiseNode &node);
+
+// What matmul.cpp and merged.cpp share, in the order in which a claim calls it.
+Product readProduct(const Scheduler &scheduler, const MortiseNode &node);
+// Elements repeated by a broadcast along a dimension that the library has to walk: read those from dense memory
+// instead.
+bool repeats(const View &view, const std::vector<int64_t> &batch);
+// Sorts the dimensions into batch, m, n and k, from the three views.
+void findAxes(Product &product, const Values &sample);
+// The sums have terms, whatever the values.
+bool hasTerms(const Scheduler &scheduler, const Product &product);
+
+// library.cpp: what oneDNN makes of a product. `packAll`: copies of all operands come first. `biased`: a bias is passed
+// besides the post ops.
+LibraryProduct askLibrary(const Product &product, const FixedProduct &fixed, dnnl::memory::data_type compute,
+                          bool packAll, bool biased = false);
+// The best way that it has; not `ok` when it has none, or, unless `anyHow`, when it were better without the post ops.
+LibraryProduct chooseLibrary(const Product &product, const FixedProduct &fixed, bool anyHow);
+// The axes are such that the library is asked the same whatever the values.
+bool suitsLibrary(const Product &product);
+
+std::string describe(const Product &product, const FixedProduct &fixed);
+// Weights in the library's own layout, made once.
+Operand packWeights(Emitter &emitter, const LibraryProduct &made, Operand source);
+
+} // namespace mortise::cpu

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What a region is once it is compiled and its symbols have values: a flat list of steps over buffers.
+#pragma once
+
+#include "views.hpp"
+
+#include <dnnl.hpp>
+
+#include <functional>
+
+namespace mortise::cpu {
+
+using BufferId = uint32_t;
+inline constexpr uint32_t none = UINT32_MAX;
+
+enum class Home : uint8_t {
+  Workspace, // in the call's workspace, at `offset`
+  Input,     // the caller's region input `number`
+  Output,    // the caller's region output `number`
+  Before,    // in the memory of region output `number` before that is written, at `offset` of its first aligned byte
+  Bound,     // constant input `number`, read in place
+  Kept,      // made while constants are bound and kept with them
+  Literal,   // in the kernel
+};
+
+struct Buffer {
+  Home home = Home::Workspace;
+  uint32_t number = 0;
+  size_t bytes = 0;
+  int64_t offset = 0;            // in the workspace
+  int32_t first = -1, last = -1; // steps that touch it; -1: none
+  const void *literal = nullptr;
+  BufferId sharing = none; // lies in another buffer's memory (a sum accumulated in place)
+};
+
+struct Operand {
+  BufferId buffer = none;
+  int64_t offset = 0; // bytes
+  bool written = false;
+};
+
+// A generated function, with what depends on the symbols' values in numbers.
+struct GeneratedCall {
+  codegen::Function::Entry entry = nullptr;
+  int64_t tasks = 0, grain = 1;
+  size_t scratchBytes = 0;
+  bool hasSymbols = false; // the code reads the symbols' values
+};
+
+// One library call, generated function or loop of our own.
+struct Step {
+  std::string name;
+  const char *lowering = "";
+  std::vector<uint32_t> nodes;
+  double bytes = 0, flops = 0;
+  std::vector<Operand> operands; // generated: inputs, then outputs
+
+  uint32_t unit = 0; // what it was made for: steps of equal units correspond between schedules of one region
+
+  dnnl::primitive_desc_base description; // set for a library call, whose operands have these arguments and layouts
+  dnnl::primitive primitive;             // at bind time made only when it runs
+  std::vector<int> arguments;
+  std::vector<dnnl::memory::desc> layouts;
+
+  GeneratedCall call; // set for a generated function
+  size_t inputCount = 0;
+  std::vector<std::pair<uint32_t, uint32_t>>
+      over; // operands: an output, and an input whose memory it may be written to
+
+  std::function<void(void *const *operands)> native; // set for a loop of our own
+  std::string
+      signature; // at bind time: says all that `native` does, so that equal results are shared; empty: not shared
+
+  bool isLibraryCall() const { return !arguments.empty(); }
+};
+
+struct Options {
+  bool fuseActivations = true; // library calls may turn an infinity into NaN in a fused activation
+  bool packWeights = true;
+  enum class Stamping { No, Yes, Required } stamping = Stamping::Yes; // equal layers are scheduled once
+};
+
+// Immutable once made.
+struct Schedule {
+  std::vector<int64_t> symbols; // values it was made for
+  std::vector<Buffer> buffers;
+  std::vector<Step> binding; // run once when constants are bound
+  uint32_t bindUnits = 0;    // the first units, all of whose steps are among those
+  std::vector<Step> steps;   // run by each call
+  std::vector<std::vector<std::byte>> literals;
+  size_t workspaceBytes = 0;
+  std::shared_ptr<codegen::Compiler> code;
+};
+
+dnnl::engine &engine();
+// f32 for MORTISE_F32 and so on; undef where the library has no such type.
+dnnl::memory::data_type libraryType(int32_t dtype);
+
+// Gives every workspace buffer a place, so that buffers alive at the same time do not overlap. `region`: the
+// schedule's, whole. May append copies of outputs.
+void planMemory(Schedule &schedule, const MortiseGraph &region);
+
+// Loops of our own, for what the library lacks (f64, integers, empty sums). kernels/loops.cpp
+struct ProductLoop {
+  int32_t dtype = 0;
+  std::vector<Axis> batch, m, n, k;
+  bool empty = false; // no terms: the sum is 0
+};
+std::function<void(void *const *)> productLoop(ProductLoop loop); // operands: a, b, c
+
+} // namespace mortise::cpu

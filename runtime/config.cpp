@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <mortise/runtime/config.hpp>
+
+#include "manifest.hpp"
+#include "toml.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <unistd.h>
+
+namespace fs = std::filesystem;
+
+namespace mortise::runtime {
+namespace {
+
+struct Key {
+  std::string name, fallback;
+  std::vector<std::string> values; // allowed ones; empty: any
+};
+
+const std::vector<Key> coreKeys = {
+    {"device", "auto", {}},
+    {"log_level", "warning", {"debug", "info", "warning", "error", "off"}},
+    {"mode", "default", {"default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"}},
+    {"plugin_path", "", {}},
+    {"require", "", {}},
+    {"save_graphs", "", {}},
+    {"specialize_limit", "64", {}},
+    {"verify", "off", {"off"}},
+};
+
+Error wrong(std::string message) { return {MORTISE_INVALID_ARGUMENT, std::move(message)}; }
+
+std::string upper(std::string text) {
+  for (char &c : text)
+    c = c == '.' || c == '-' ? '_' : c >= 'a' && c <= 'z' ? char(c - 'a' + 'A') : c;
+  return text;
+}
+
+std::optional<size_t> parseCount(const std::string &text) {
+  size_t count = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+  if (error != std::errc() || end != text.data() + text.size() || count < 1 || count > 1000000)
+    return std::nullopt;
+  return count;
+}
+
+std::optional<Requirement> parseRequirement(const std::string &text) {
+  Requirement requirement;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), requirement.percent);
+  const std::string rest(end, text.data() + text.size() - end);
+  const std::string middle = "% on ";
+  if (error != std::errc() || !rest.starts_with(middle) || !(requirement.percent >= 0 && requirement.percent <= 100))
+    return std::nullopt;
+  requirement.device = rest.substr(middle.size());
+  if (requirement.device.empty() || requirement.device.find_first_of(" \t%") != std::string::npos)
+    return std::nullopt;
+  return requirement;
+}
+
+// One layer's settings after another; the first that names a key wins.
+class Layers {
+public:
+  void add(Setting setting) { raw.push_back(std::move(setting)); }
+
+  Result<void> addEnvironment() {
+    for (char **entry = environ; entry && *entry; ++entry) {
+      const std::string text = *entry;
+      const size_t equals = text.find('=');
+      if (!text.starts_with("MORTISE_") || equals == std::string::npos || equals + 1 == text.size())
+        continue; // an empty variable counts as unset
+      const std::string name = text.substr(0, equals);
+      if (name.starts_with("MORTISE_TEST_") || name.starts_with("MORTISE_DEV_") || name.starts_with("MORTISE_BENCH_") ||
+          name == "MORTISE_LIBRARY")
+        continue;
+      add({"", text.substr(equals + 1), name}); // its key is known once the manifests are
+    }
+    return {};
+  }
+
+  Result<void> addFile(const fs::path &path, bool project, const fs::path &userFile) {
+    std::error_code ignored;
+    if (!fs::exists(path, ignored))
+      return {};
+    auto table = readToml(path.string());
+    if (!table)
+      return table.error();
+    for (const auto &[key, value] : *table) {
+      if ((key == "plugin_path" || key == "save_graphs") && project)
+        return wrong("'" + path.string() + "' sets " + key +
+                     ", which a project's file may not, because it can come with a clone; set it in your own file '" +
+                     userFile.string() + "' or in MORTISE_" + upper(key));
+      if (value.kind == TomlKind::Other || (value.kind == TomlKind::List && key != "plugin_path"))
+        return wrong("'" + path.string() + "': expected one value for '" + key + "', found " +
+                     (value.kind == TomlKind::List ? "a list" : "a date or a nested list"));
+      std::vector<std::string> texts = value.texts;
+      if (key == "plugin_path")
+        for (std::string &entry : texts)
+          entry = entry.empty() || entry[0] == '/' ? entry : (path.parent_path() / entry).string();
+      add({key, join(texts, ":"), path.string()});
+    }
+    return {};
+  }
+
+  std::string pluginPath() const {
+    for (const Setting &setting : raw)
+      if (setting.key == "plugin_path" || (setting.key.empty() && setting.source == "MORTISE_PLUGIN_PATH"))
+        return setting.value;
+    return "";
+  }
+
+  Result<std::vector<Setting>> resolve(const std::vector<Key> &keys);
+
+private:
+  Result<void> nameVariables(const std::vector<Key> &keys) {
+    for (Setting &setting : raw) {
+      if (!setting.key.empty())
+        continue;
+      std::vector<std::string> variables;
+      for (const Key &key : keys) {
+        variables.push_back("MORTISE_" + upper(key.name));
+        if (variables.back() == setting.source)
+          setting.key = key.name;
+      }
+      if (setting.key.empty())
+        return wrong("unknown environment variable " + setting.source + "; did you mean " +
+                     nearest(setting.source, variables) + "?");
+    }
+    return {};
+  }
+
+  std::vector<Setting> raw;
+};
+
+Result<void> check(const Setting &setting, const Key &key) {
+  const std::string where = "'" + setting.key + "' (from " + setting.source + ")";
+  if (!key.values.empty() && std::find(key.values.begin(), key.values.end(), setting.value) == key.values.end())
+    return wrong(where + ": expected one of " + join(key.values) + "; found '" + setting.value + "'");
+  if (key.name == "require" && !setting.value.empty() && !parseRequirement(setting.value))
+    return wrong(where + ": expected \"N% on DEVICE\" such as \"95% on cpu\"; found '" + setting.value + "'");
+  if (key.name == "specialize_limit" && !parseCount(setting.value))
+    return wrong(where + ": expected a number from 1 to 1000000; found '" + setting.value + "'");
+  if (key.name == "device" && setting.value.empty())
+    return wrong(where + ": expected auto, a device kind or KIND:ORDINAL; found nothing");
+  return {};
+}
+
+Result<std::vector<Setting>> Layers::resolve(const std::vector<Key> &keys) {
+  if (auto named = nameVariables(keys); !named)
+    return named.error();
+  std::map<std::string, Setting> chosen;
+  for (const Setting &setting : raw) {
+    auto key = std::find_if(keys.begin(), keys.end(), [&](const Key &key) { return key.name == setting.key; });
+    if (key == keys.end()) {
+      std::vector<std::string> names;
+      for (const Key &each : keys)
+        names.push_back(each.name);
+      return wrong("unknown key '" + setting.key + "' (from " + setting.source + "); did you mean '" +
+                   nearest(setting.key, names) + "'? known keys: " + join(names));
+    }
+    if (auto checked = check(setting, *key); !checked)
+      return checked.error();
+    chosen.emplace(setting.key, setting);
+  }
+  for (const Key &key : keys)
+    chosen.emplace(key.name, Setting{key.name, key.fallback, "default"});
+  std::vector<Setting> all;
+  for (auto &[key, setting] : chosen)
+    all.push_back(std::move(setting));
+  return all;
+}
+
+fs::path userFilePath() {
+  if (const char *home = std::getenv("XDG_CONFIG_HOME"); home && *home)
+    return fs::path(home) / "mortise" / "mortise.toml";
+  if (const char *home = std::getenv("HOME"); home && *home)
+    return fs::path(home) / ".config" / "mortise" / "mortise.toml";
+  return {};
+}
+
+} // namespace
+
+Result<Config> Config::read(std::span<const MortiseOption> callOptions) {
+  Layers layers;
+  for (const MortiseOption &option : callOptions) {
+    if (option.key == nullptr || option.value == nullptr || *option.key == 0)
+      return wrong(
+          std::string("expected an option with a key and a value, found ") +
+          (option.key && *option.key ? "'" + std::string(option.key) + "' without a value" : "one without a key"));
+    layers.add({option.key, option.value, "option"});
+  }
+  if (auto added = layers.addEnvironment(); !added)
+    return added.error();
+  std::error_code ignored;
+  const fs::path userFile = userFilePath(), projectFile = fs::current_path(ignored) / "mortise.toml";
+  if (auto added = layers.addFile(projectFile, true, userFile); !added)
+    return added.error();
+  if (!userFile.empty() && !fs::equivalent(userFile, projectFile, ignored))
+    if (auto added = layers.addFile(userFile, false, userFile); !added)
+      return added.error();
+
+  std::vector<Key> keys = coreKeys;
+  for (const PluginFiles &files : findPlugins(layers.pluginPath())) {
+    auto manifest = readManifest(files.manifest);
+    if (!manifest)
+      continue; // the registry reports it
+    for (const ManifestOption &option : manifest->options) {
+      const std::string name = manifest->name + "." + option.name;
+      if (std::none_of(keys.begin(), keys.end(), [&](const Key &key) { return key.name == name; }))
+        keys.push_back({name, option.fallback, option.values});
+    }
+  }
+  auto resolved = layers.resolve(keys);
+  if (!resolved)
+    return resolved.error();
+  Config config;
+  config.all = std::move(*resolved);
+  return config;
+}
+
+const std::string &Config::get(std::string_view key) const {
+  static const std::string none;
+  for (const Setting &setting : all)
+    if (setting.key == key)
+      return setting.value;
+  return none;
+}
+
+std::optional<Requirement> Config::requirement() const { return parseRequirement(get("require")); }
+
+size_t Config::specializeLimit() const { return parseCount(get("specialize_limit")).value_or(64); }
+
+std::span<const Setting> Config::settings() const { return all; }
+
+std::vector<Setting> Config::pluginOptions(std::string_view plugin) const {
+  const std::string prefix = std::string(plugin) + ".";
+  std::vector<Setting> options;
+  for (const Setting &setting : all)
+    if (setting.key.starts_with(prefix))
+      options.push_back({setting.key.substr(prefix.size()), setting.value, setting.source});
+  return options;
+}
+
+} // namespace mortise::runtime

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "elf.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <elf.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace mortise::runtime {
+namespace {
+
+#if defined(__x86_64__)
+constexpr unsigned machine = EM_X86_64;
+constexpr const char *machineName = "x86-64";
+#elif defined(__aarch64__)
+constexpr unsigned machine = EM_AARCH64;
+constexpr const char *machineName = "AArch64";
+#else
+#error "say which ELF machine this is"
+#endif
+
+Error corrupt(const std::string &what) { return {MORTISE_CORRUPT, what}; }
+Error truncated(const char *part, uint64_t end, uint64_t size) {
+  return corrupt("truncated: its " + std::string(part) + " reaches to byte " + std::to_string(end) + " of a file of " +
+                 std::to_string(size) + " bytes; copy or build it again");
+}
+
+struct File {
+  int descriptor;
+  uint64_t size;
+
+  bool holds(uint64_t offset, uint64_t bytes) const { return offset <= size && bytes <= size - offset; }
+
+  template <typename T> bool read(uint64_t offset, T *out, size_t count) const {
+    const size_t bytes = count * sizeof(T);
+    if (!holds(offset, bytes))
+      return false;
+    for (size_t done = 0; done < bytes;) {
+      const ssize_t got =
+          pread(descriptor, reinterpret_cast<char *>(out) + done, bytes - done, static_cast<off_t>(offset + done));
+      if (got <= 0)
+        return false;
+      done += static_cast<size_t>(got);
+    }
+    return true;
+  }
+
+  std::string string(uint64_t offset) const {
+    std::string text;
+    for (char c; text.size() < 4096 && read(offset + text.size(), &c, 1) && c;)
+      text += c;
+    return text;
+  }
+};
+
+Result<void> checkHeader(const File &file, const Elf64_Ehdr &header) {
+  if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB || header.e_machine != machine)
+    return Error{MORTISE_VERSION_MISMATCH, std::string("expected a 64-bit ") + machineName +
+                                               " library, found ELF machine " + std::to_string(header.e_machine) +
+                                               "; build the plugin for this machine"};
+  if (header.e_type != ET_DYN)
+    return corrupt("expected a shared library, found ELF type " + std::to_string(header.e_type) +
+                   "; link it with -shared");
+  if (header.e_phentsize != sizeof(Elf64_Phdr) || header.e_phnum == 0 || header.e_phnum > 512)
+    return corrupt("its ELF program headers are malformed; build it again");
+  const uint64_t programs = uint64_t{header.e_phnum} * sizeof(Elf64_Phdr);
+  if (!file.holds(header.e_phoff, programs))
+    return truncated("program headers", header.e_phoff + programs, file.size);
+  const uint64_t sections = uint64_t{header.e_shnum} * header.e_shentsize;
+  if (header.e_shoff != 0 && !file.holds(header.e_shoff, sections))
+    return truncated("section headers", header.e_shoff + sections, file.size);
+  return {};
+}
+
+} // namespace
+
+Result<ElfLibrary> readElf(int descriptor) {
+  struct stat info{};
+  if (fstat(descriptor, &info) != 0)
+    return corrupt(std::string("cannot be examined: ") + std::strerror(errno));
+  const File file{descriptor, static_cast<uint64_t>(info.st_size)};
+  Elf64_Ehdr header{};
+  unsigned char magic[SELFMAG] = {};
+  if (!file.read(0, magic, SELFMAG) || std::memcmp(magic, ELFMAG, SELFMAG) != 0)
+    return corrupt("expected a shared library (ELF), found something else; give the path of a plugin library");
+  if (!file.read(0, &header, 1))
+    return truncated("ELF header", sizeof header, file.size);
+  if (auto checked = checkHeader(file, header); !checked)
+    return checked.error();
+
+  std::vector<Elf64_Phdr> segments(header.e_phnum);
+  if (!file.read(header.e_phoff, segments.data(), segments.size()))
+    return corrupt("its program headers cannot be read");
+  const Elf64_Phdr *dynamic = nullptr;
+  for (const Elf64_Phdr &segment : segments) {
+    if ((segment.p_type == PT_LOAD || segment.p_type == PT_DYNAMIC) && !file.holds(segment.p_offset, segment.p_filesz))
+      return truncated("code or data", segment.p_offset + segment.p_filesz, file.size);
+    if (segment.p_type == PT_DYNAMIC)
+      dynamic = &segment;
+  }
+  if (dynamic == nullptr || dynamic->p_filesz > (1 << 20))
+    return corrupt("expected a dynamic section, found none that is sound; build it as a shared library");
+
+  std::vector<Elf64_Dyn> entries(dynamic->p_filesz / sizeof(Elf64_Dyn));
+  if (!file.read(dynamic->p_offset, entries.data(), entries.size()))
+    return corrupt("its dynamic section cannot be read");
+  uint64_t strings = 0;
+  std::vector<uint64_t> needed;
+  for (const Elf64_Dyn &entry : entries) {
+    if (entry.d_tag == DT_NULL)
+      break;
+    if (entry.d_tag == DT_NEEDED)
+      needed.push_back(entry.d_un.d_val);
+    if (entry.d_tag == DT_STRTAB)
+      for (const Elf64_Phdr &segment : segments)
+        if (segment.p_type == PT_LOAD && entry.d_un.d_ptr >= segment.p_vaddr &&
+            entry.d_un.d_ptr - segment.p_vaddr < segment.p_filesz)
+          strings = entry.d_un.d_ptr - segment.p_vaddr + segment.p_offset;
+  }
+  if (strings == 0)
+    return corrupt("its dynamic section names no string table; build it again");
+  ElfLibrary library;
+  for (uint64_t offset : needed)
+    library.needed.push_back(file.string(strings + offset));
+  return library;
+}
+
+Result<void> checkNeeded(const ElfLibrary &library) {
+  for (const std::string &name : library.needed)
+    if (name.starts_with("libLLVM") || name.starts_with("libMLIR"))
+      return Error{MORTISE_UNSUPPORTED, "needs " + name +
+                                            ", and two copies of LLVM in one process abort; link LLVM statically with "
+                                            "-Wl,--exclude-libs,ALL and a version script"};
+  return {};
+}
+
+} // namespace mortise::runtime

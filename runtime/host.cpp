@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "host.hpp"
+
+#include "guard.hpp"
+#include <mortise/portable/graph.hpp>
+#include <mortise/runtime/call.hpp>
+
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <pthread.h>
+
+// libgomp's entry points, which others in the process share with us. Declared here because clang emits no code for
+// libgomp.
+extern "C" {
+void GOMP_parallel(void (*function)(void *), void *data, unsigned threads, unsigned flags);
+int omp_get_max_threads(void);
+int omp_get_thread_num(void);
+int omp_get_num_threads(void);
+int omp_in_parallel(void);
+}
+
+struct MortiseStatus {
+  uint64_t mark;
+  int32_t code;
+  bool fixed; // preallocated: never freed; the message follows in memory
+  char *message() { return reinterpret_cast<char *>(this + 1); }
+  const char *message() const { return reinterpret_cast<const char *>(this + 1); }
+};
+
+namespace mortise::runtime {
+namespace {
+
+constexpr uint64_t statusMark = UINT64_C(0x737574617473726d);
+
+MortiseStatus *preallocatedStatus() {
+  static const char text[] = "out of memory while reporting an error; free memory and try again";
+  alignas(MortiseStatus) static char storage[sizeof(MortiseStatus) + sizeof text];
+  static MortiseStatus *status = [] {
+    auto *made = reinterpret_cast<MortiseStatus *>(storage);
+    made->mark = statusMark;
+    made->code = MORTISE_OUT_OF_MEMORY;
+    made->fixed = true;
+    std::memcpy(made->message(), text, sizeof text);
+    return made;
+  }();
+  return status;
+}
+
+MortiseStatus *statusCreate(int32_t code, const char *message) {
+  const char *text = message ? message : "";
+  const size_t length = std::strlen(text);
+  auto *status = static_cast<MortiseStatus *>(std::malloc(sizeof(MortiseStatus) + length + 1));
+  if (status == nullptr)
+    return preallocatedStatus();
+  status->mark = statusMark;
+  status->code = code;
+  status->fixed = false;
+  std::memcpy(status->message(), text, length + 1);
+  return status;
+}
+
+int32_t statusCode(const MortiseStatus *status) { return status ? status->code : MORTISE_OK; }
+const char *statusMessage(const MortiseStatus *status) { return status ? status->message() : ""; }
+
+void statusDestroy(MortiseStatus *status) {
+  if (status == nullptr || status->fixed)
+    return;
+  status->mark = 0;
+  std::free(status);
+}
+
+spdlog::logger &logger() {
+  // Leaked: plugins may log while the process ends.
+  static auto *made = [] {
+    auto *fresh = new spdlog::logger("mortise", std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
+    fresh->set_pattern("mortise: %^%l%$: %v");
+    fresh->set_level(spdlog::level::warn);
+    return fresh;
+  }();
+  return *made;
+}
+
+void hostLog(int32_t severity, const char *message) {
+  logMessage(static_cast<MortiseSeverity>(severity), message ? message : "");
+}
+
+struct Parallel {
+  MortiseTask task;
+  void *context;
+  int64_t count;
+};
+
+void runShare(void *data) {
+  const auto &parallel = *static_cast<const Parallel *>(data);
+  const int64_t threads = omp_get_num_threads(), number = omp_get_thread_num();
+  const int64_t share = parallel.count / threads, rest = parallel.count % threads;
+  const int64_t begin = number * share + std::min(number, rest);
+  const int64_t end = begin + share + (number < rest ? 1 : 0);
+  if (begin < end)
+    parallel.task(parallel.context, begin, end);
+}
+
+void parallelFor(int64_t count, int64_t grain, MortiseTask task, void *context) {
+  if (count <= 0)
+    return;
+  const int64_t ranges = count / std::max<int64_t>(grain, 1);
+  if (ranges <= 1 || omp_in_parallel() || isForkedChild())
+    return task(context, 0, count);
+  const int64_t threads = std::min<int64_t>(ranges, omp_get_max_threads());
+  if (threads <= 1)
+    return task(context, 0, count);
+  Parallel parallel{task, context, count};
+  GOMP_parallel(runShare, &parallel, static_cast<unsigned>(threads), 0);
+}
+
+int32_t threadCount() { return omp_in_parallel() || isForkedChild() ? 1 : omp_get_max_threads(); }
+
+thread_local const std::atomic<bool> *stopFlag = nullptr;
+int32_t hostCancelled() { return stopFlag && stopFlag->load(std::memory_order_relaxed) ? 1 : 0; }
+
+MortiseStatus *graphBytes(const MortiseGraph *graph, const void **bytes, size_t *size) {
+  if (graph == nullptr || bytes == nullptr || size == nullptr)
+    return statusCreate(MORTISE_INVALID_ARGUMENT, "graph_bytes: expected three pointers, found NULL");
+  const Graph *owner = Graph::owner(*graph);
+  if (owner == nullptr)
+    return statusCreate(
+        MORTISE_INVALID_ARGUMENT,
+        "graph_bytes: expected a graph that the host made, found another; pass the pointer that the host gave");
+  *bytes = owner->bytes().data();
+  *size = owner->bytes().size();
+  return nullptr;
+}
+
+std::atomic<bool> forkedChild{false};
+
+} // namespace
+
+void setLogLevel(const std::string &level) {
+  logger().set_level(level == "debug"     ? spdlog::level::debug
+                     : level == "info"    ? spdlog::level::info
+                     : level == "warning" ? spdlog::level::warn
+                     : level == "error"   ? spdlog::level::err
+                                          : spdlog::level::off);
+}
+
+void logMessage(MortiseSeverity severity, const std::string &message) {
+  const auto level = severity <= MORTISE_DEBUG     ? spdlog::level::debug
+                     : severity == MORTISE_INFO    ? spdlog::level::info
+                     : severity == MORTISE_WARNING ? spdlog::level::warn
+                                                   : spdlog::level::err;
+  logger().log(level, "{}", message);
+}
+
+void watchForks() {
+  static std::once_flag once;
+  std::call_once(once,
+                 [] { pthread_atfork(nullptr, nullptr, [] { forkedChild.store(true, std::memory_order_relaxed); }); });
+}
+bool isForkedChild() { return forkedChild.load(std::memory_order_relaxed); }
+Error forkedChildError() {
+  return {MORTISE_UNSUPPORTED,
+          "this process was forked from one that uses mortise, and threads and devices do not survive a "
+          "fork; start worker processes with the 'spawn' method, or load mortise only in the child"};
+}
+
+CancelScope::CancelScope(const std::atomic<bool> &stop) { stopFlag = &stop; }
+CancelScope::~CancelScope() { stopFlag = nullptr; }
+
+const MortiseHost &host() {
+  static const MortiseHost table = {
+      .struct_size = sizeof(MortiseHost),
+      .extension = nullptr,
+      .abi_revision = MORTISE_ABI_REVISION,
+      .opset = MORTISE_OPSET,
+      .status_create = statusCreate,
+      .status_code = statusCode,
+      .status_message = statusMessage,
+      .status_destroy = statusDestroy,
+      .log = hostLog,
+      .parallel_for = parallelFor,
+      .thread_count = threadCount,
+      .cancelled = hostCancelled,
+      .graph_bytes = graphBytes,
+  };
+  return table;
+}
+
+Result<void> take(MortiseStatus *status) {
+  if (status == nullptr)
+    return {};
+  if (reinterpret_cast<uintptr_t>(status) % alignof(MortiseStatus) != 0 || !isReadable(status, sizeof(MortiseStatus)) ||
+      status->mark != statusMark)
+    return Error{MORTISE_INTERNAL,
+                 "the plugin returned a status that status_create did not make; return NULL or the host's status"};
+  const int32_t code = status->code;
+  std::string message = status->message();
+  statusDestroy(status);
+  if (code <= MORTISE_OK || code > MORTISE_INTERNAL)
+    return Error{MORTISE_INTERNAL,
+                 "the plugin returned the unknown status code " + std::to_string(code) + ": " + message};
+  return Error{static_cast<MortiseCode>(code), std::move(message)};
+}
+
+Error thrown(const char *slot, const char *what) {
+  return {MORTISE_INTERNAL, std::string("the plugin threw ") +
+                                (what ? std::string("'") + what + "'" : "something unknown") + " from " + slot +
+                                "; it has to return a status instead"};
+}
+
+} // namespace mortise::runtime

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A plan made ready to run: kernels compiled, constants bound. Any number of threads may run one program at once; each
+// call in flight leases an execution context. After the first call of each context the host allocates nothing.
+//
+// A plan with symbols runs for all their values: what its regions need for a set of values is made ready at the first
+// call with them and kept for LoadOptions::specializeLimit sets, the least recently used goes.
+#pragma once
+
+#include <mortise/portable/graph.hpp>
+#include <mortise/runtime/registry.hpp>
+
+#include <memory>
+#include <span>
+
+namespace mortise::plan {
+struct GuardT;
+struct PlanT;
+struct TensorTypeT; // generated from runtime/plan.fbs (object API)
+} // namespace mortise::plan
+
+namespace mortise::runtime {
+
+struct Tensor { // a caller's buffer; not owned
+  void *data = nullptr;
+  int32_t dtype = 0;
+  int32_t rank = 0;
+  const int64_t *dims = nullptr;
+  const int64_t *strides = nullptr; // in elements; NULL is dense row-major
+};
+
+struct StepReport {
+  std::string name, lowering;
+  uint64_t ns = 0;
+  double bytes = 0, flops = 0;
+};
+struct RegionReport {
+  std::string device, plugin, lowering;
+  std::vector<uint32_t> nodes; // of the compiled graph
+  double predictedNs = 0;
+  std::vector<StepReport> steps; // of the symbol values that were run last, where the kernel tells steps by values
+  std::string specialised;       // why it is compiled for each set of values; "" when one kernel serves all
+  uint32_t kernels = 0;          // compiled so far; 0 when an equal region's serves
+};
+
+struct ValuesReport {
+  size_t ready = 0, limit = 0;   // sets of symbol values: kept, and at most
+  size_t instances = 0;          // made by plugins for the sets kept
+  uint64_t met = 0, dropped = 0; // sets made ready, and those that went because of the limit, since load
+  uint64_t specialised = 0;      // kernels compiled for numbers, since load
+};
+
+struct LoadOptions {
+  size_t specializeLimit = 64;
+};
+
+// For people: "f32[b, 2*s]", "4*s - 8 >= 0".
+std::string typeText(const plan::PlanT &plan, const plan::TensorTypeT &type);
+std::string guardText(const plan::PlanT &plan, const plan::GuardT &guard);
+
+class Program {
+public:
+  // Compiles every region's kernel (in parallel threads) on the devices that the plan names.
+  static Result<std::shared_ptr<Program>> load(std::shared_ptr<const plan::PlanT> plan,
+                                               std::shared_ptr<Registry> registry, const LoadOptions &options = {});
+
+  // Packs the constant inputs: `tensors` holds one entry per plan input, ignored where it is not constant. The memory
+  // must stay valid until the next bind or the program's end. Calling again rebinds (swapped weights); calls in flight
+  // finish with the old ones.
+  Result<void> bindConstants(std::span<const Tensor> tensors);
+
+  // Checks dtype and shape of every input and output, then runs. The symbols' values come from the inputs' extents;
+  // every other extent, and what the plan asks of the values, is checked against them. Inputs that are not dense are
+  // copied first; outputs have to be dense. Entries for constants are ignored. An aliased output's data is NULL or its
+  // input's.
+  Result<void> run(std::span<const Tensor> inputs, std::span<const Tensor> outputs);
+
+  // The unchecked fast path: one dense pointer per input and output, shapes known to be right for `values`, one per
+  // symbol of the plan.
+  Result<void> runPointers(const void *const *inputs, void *const *outputs, std::span<const int64_t> values = {});
+
+  // The symbols' values for these inputs, after all of run's checks of inputs but those of data. `values`: as many as
+  // the plan has symbols.
+  Result<void> symbolValues(std::span<const Tensor> inputs, std::span<int64_t> values) const;
+  // An output's extents for values that symbolValues gave.
+  Result<std::vector<int64_t>> outputShape(size_t output, std::span<const int64_t> values) const;
+
+  // Runs once with per-step clocks on, adding to the report's ns.
+  Result<void> runProfiled(std::span<const Tensor> inputs, std::span<const Tensor> outputs);
+
+  const plan::PlanT &plan() const;
+  uint64_t arenaBytes() const;  // of one execution context, workspaces included; of the largest values so far
+  uint64_t packedBytes() const; // constants held by plugins
+  ValuesReport valuesReport() const;
+  std::vector<RegionReport> report() const;
+
+  ~Program();
+
+private:
+  struct Impl;
+  explicit Program(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl;
+};
+
+} // namespace mortise::runtime

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "kernels.hpp"
+
+#include "guard.hpp"
+#include "host.hpp"
+#include "plan_check.hpp"
+#include "ready.hpp"
+#include <mortise/runtime/call.hpp>
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+#include <thread>
+#include <unordered_map>
+
+namespace mortise::runtime {
+namespace {
+
+constexpr int64_t mostBytes = INT64_C(1) << 47;
+
+// A region's device by plugin and by either form of its name.
+Result<const Device *> deviceOf(const plan::RegionT &region, const Registry &registry) {
+  for (const auto &device : registry.devices())
+    if (device->plugin->name == region.plugin &&
+        (device->name() == region.device ||
+         std::string(device->info.kind) + ":" + std::to_string(device->info.ordinal) == region.device))
+      return device.get();
+  auto found = registry.find(region.device);
+  if (!found)
+    return found.error();
+  return Error{MORTISE_NOT_FOUND, "expected plugin '" + region.plugin + "' to offer device '" + region.device +
+                                      "', found it only from others; install that plugin or compile again"};
+}
+
+Result<void> describe(Kernel &kernel) {
+  MortiseKernelInfo info{.struct_size = sizeof(MortiseKernelInfo), .kernel = kernel.kernel};
+  if (auto called = call("kernel_info", kernel.table().kernel_info, info); !called)
+    return called;
+  if (info.workspace.count != 0) {
+    if (info.workspace.count > 4096 ||
+        !isReadable(info.workspace.steps, info.workspace.count * sizeof(MortiseExprStep)))
+      return Error{MORTISE_INTERNAL, "kernel_info: expected a workspace expression, found memory that cannot be read"};
+    kernel.workspace.assign(info.workspace.steps, info.workspace.steps + info.workspace.count);
+  }
+  auto steps = readSteps("kernel_info", info.steps, info.step_count);
+  if (!steps)
+    return steps.error();
+  kernel.steps = std::move(*steps);
+  if (kernel.graph->view().symbol_count == 0)
+    if (auto known = workspaceOf(kernel, {}); !known)
+      return known.error();
+  return {};
+}
+
+Result<KernelPtr> compileKernel(const plan::RegionT &region, const Device &device, std::shared_ptr<const Graph> graph) {
+  auto kernel = std::make_shared<Kernel>();
+  kernel->device = &device;
+  kernel->graph = std::move(graph);
+  std::vector<MortiseOption> options;
+  for (const auto &option : region.options)
+    options.push_back({option->key.c_str(), option->value.c_str()});
+  MortiseCompileArgs args{.struct_size = sizeof(MortiseCompileArgs),
+                          .device = device.info.device,
+                          .region = &kernel->graph->view(),
+                          .lowering = region.lowering.c_str(),
+                          .options = options.data(),
+                          .option_count = options.size()};
+  if (auto called = call("kernel_compile", kernel->table().kernel_compile, args); !called)
+    return called.error();
+  if (args.kernel == nullptr)
+    return Error{MORTISE_INTERNAL, "kernel_compile: expected a kernel or a status, found neither"};
+  kernel->kernel = args.kernel;
+  if (auto described = describe(*kernel); !described)
+    return described.error();
+  return KernelPtr(std::move(kernel));
+}
+
+// Runs jobs in parallel threads; the first failure stops the others, as far as they listen.
+template <typename Answer>
+Result<std::vector<Answer>> inParallel(const plan::PlanT &plan, std::span<const uint32_t> regions,
+                                       const std::function<Result<Answer>(uint32_t)> &job) {
+  std::vector<std::optional<Result<Answer>>> answers(regions.size());
+  std::atomic<size_t> next{0};
+  std::atomic<bool> stop{false};
+  auto work = [&] {
+    const CancelScope scope(stop);
+    for (size_t i; !stop && (i = next.fetch_add(1)) < regions.size();) {
+      answers[i].emplace(job(regions[i]));
+      if (!*answers[i])
+        stop = true;
+    }
+  };
+  std::vector<std::thread> threads;
+  const size_t helpers = std::min<size_t>(regions.size(), static_cast<size_t>(std::max(1, host().thread_count())));
+  for (size_t i = 1; i < helpers; ++i)
+    threads.emplace_back(work);
+  work();
+  for (std::thread &thread : threads)
+    thread.join();
+
+  // A region that was told to stop is not the one to blame.
+  for (const bool cancelled : {false, true})
+    for (size_t i = 0; i < regions.size(); ++i)
+      if (answers[i] && !*answers[i] && (answers[i]->error().code == MORTISE_CANCELLED) == cancelled)
+        return inRegion(plan, regions[i], answers[i]->error());
+  std::vector<Answer> all;
+  for (auto &answer : answers)
+    all.push_back(std::move(**answer));
+  return all;
+}
+
+bool equalContent(const plan::RegionT &a, const plan::RegionT &b) {
+  return a.plugin == b.plugin && a.device == b.device && a.lowering == b.lowering && a.graph == b.graph &&
+         a.specialise == b.specialise &&
+         std::ranges::equal(a.options, b.options, [](const auto &left, const auto &right) {
+           return left->key == right->key && left->value == right->value;
+         });
+}
+
+// For each region the first one that is equal to it.
+std::vector<uint32_t> findEqual(const plan::PlanT &plan) {
+  std::vector<uint32_t> result;
+  std::unordered_multimap<size_t, uint32_t> firsts;
+  for (uint32_t i = 0; i < plan.regions.size(); ++i) {
+    const plan::RegionT &region = *plan.regions[i];
+    const size_t hash =
+        std::hash<std::string_view>()({reinterpret_cast<const char *>(region.graph.data()), region.graph.size()});
+    uint32_t first = i;
+    for (auto [at, end] = firsts.equal_range(hash); at != end; ++at)
+      if (equalContent(*plan.regions[at->second], region)) {
+        first = at->second;
+        break;
+      }
+    if (first == i)
+      firsts.emplace(hash, i);
+    result.push_back(first);
+  }
+  return result;
+}
+
+} // namespace
+
+Kernel::~Kernel() {
+  if (kernel == nullptr)
+    return;
+  MortiseKernelArgs args{.struct_size = sizeof(MortiseKernelArgs), .kernel = kernel};
+  if (auto called = call("kernel_destroy", table().kernel_destroy, args); !called)
+    logMessage(MORTISE_WARNING, "kernel_destroy failed: " + called.error().message);
+}
+
+Error inRegion(const plan::PlanT &plan, size_t region, const Error &error) {
+  return {error.code, regionText(plan, region) + ": " + error.message};
+}
+
+std::string regionText(const plan::PlanT &plan, size_t region) {
+  return "region " + std::to_string(region) + " (" + plan.regions[region]->lowering + " on " +
+         plan.regions[region]->device + ")";
+}
+
+Result<uint64_t> workspaceOf(const Kernel &kernel, std::span<const int64_t> values) {
+  if (kernel.workspace.empty())
+    return 0;
+  auto bytes = evaluate({kernel.workspace.data(), kernel.workspace.size()}, values);
+  if (!bytes)
+    return Error{MORTISE_INTERNAL, "kernel_info: its workspace expression does not evaluate: " + bytes.error().message};
+  if (*bytes < 0 || *bytes > mostBytes)
+    return Error{MORTISE_INTERNAL,
+                 "kernel_info: expected a workspace size, found " + std::to_string(*bytes) + " bytes"};
+  return static_cast<uint64_t>(*bytes);
+}
+
+Result<std::vector<StepInfo>> readSteps(const char *slot, const MortiseStep *const *steps, size_t count) {
+  constexpr size_t most = 1 << 20;
+  const std::string which = std::string(slot) + ": ";
+  if (count > most || (count && !isReadable(steps, count * sizeof(void *))))
+    return Error{MORTISE_INTERNAL, which + "expected a list of steps, found memory that cannot be read"};
+  std::vector<StepInfo> result;
+  for (size_t i = 0; i < count; ++i) {
+    const MortiseStep *step = steps[i];
+    if (step == nullptr || step->name == nullptr || step->lowering == nullptr)
+      return Error{MORTISE_INTERNAL,
+                   which + "expected step " + std::to_string(i) + " to have a name and a lowering, found NULL"};
+    result.push_back({step->name, step->lowering, step->bytes, step->flops});
+  }
+  return result;
+}
+
+Result<Regions> compileRegions(const plan::PlanT &plan, const Registry &registry) {
+  Regions regions(plan.regions.size());
+  const std::vector<uint32_t> first = findEqual(plan);
+  std::vector<uint32_t> fresh;
+  for (uint32_t i = 0; i < regions.size(); ++i)
+    if (first[i] == i)
+      fresh.push_back(i);
+  auto made = inParallel<CompiledRegion>(plan, fresh, [&](uint32_t i) -> Result<CompiledRegion> {
+    const plan::RegionT &region = *plan.regions[i];
+    auto device = deviceOf(region, registry);
+    if (!device)
+      return device.error();
+    auto graph = Graph::read(std::as_bytes(std::span(region.graph)));
+    if (!graph)
+      return graph.error();
+    if (auto checked = checkRegion(plan, i, (*graph)->view()); !checked)
+      return checked.error();
+    CompiledRegion compiled{*device, std::move(*graph), i, nullptr};
+    if (region.specialise)
+      return compiled;
+    auto kernel = compileKernel(region, *compiled.device, compiled.graph);
+    if (!kernel)
+      return kernel.error();
+    compiled.kernel = std::move(*kernel);
+    return compiled;
+  });
+  if (!made)
+    return made.error();
+  for (size_t i = 0; i < fresh.size(); ++i)
+    regions[fresh[i]] = std::move((*made)[i]);
+  for (uint32_t i = 0; i < regions.size(); ++i)
+    if (first[i] != i) {
+      regions[i] = regions[first[i]];
+      if (auto checked = checkRegion(plan, i, regions[i].graph->view()); !checked)
+        return inRegion(plan, i, checked.error());
+    }
+  return regions;
+}
+
+Result<std::vector<KernelPtr>> specialiseRegions(const plan::PlanT &plan, const Regions &regions,
+                                                 std::span<const uint32_t> which, std::span<const int64_t> values) {
+  return inParallel<KernelPtr>(plan, which, [&](uint32_t i) -> Result<KernelPtr> {
+    auto graph = specialise(regions[i].graph->view(), values);
+    if (!graph)
+      return graph.error();
+    return compileKernel(*plan.regions[i], *regions[i].device, std::move(*graph));
+  });
+}
+
+Bound::~Bound() {
+  ready.clear(); // instances go before the constants they were made of
+  for (size_t i = 0; i < packed.size(); ++i)
+    if (packed[i])
+      destroyConstants(*(*regions)[i].kernel, packed[i]);
+}
+
+void destroyConstants(const Kernel &kernel, MortiseConstants *constants) {
+  MortiseConstantsArgs args{
+      .struct_size = sizeof(MortiseConstantsArgs), .kernel = kernel.kernel, .constants = constants};
+  if (auto called = call("constants_destroy", kernel.table().constants_destroy, args); !called)
+    logMessage(MORTISE_WARNING, "constants_destroy failed: " + called.error().message);
+}
+
+Result<Packed> packConstants(const plan::PlanT &plan, std::span<const std::byte *const> literals, size_t region,
+                             const Kernel &kernel, const Bound &bound) {
+  const MortiseGraph &graph = kernel.graph->view();
+  std::vector<const void *> inputs(graph.input_count);
+  for (size_t j = 0; j < graph.input_count; ++j) {
+    const uint32_t number = plan.regions[region]->inputs[j];
+    const plan::BufferT &buffer = *plan.buffers[number];
+    if (graph.inputs[j]->flags & MORTISE_VALUE_CONSTANT)
+      inputs[j] = buffer.kind == plan::BufferKind::Literal ? literals[number] : bound.data[buffer.index];
+  }
+  MortiseConstantsBindArgs args{
+      .struct_size = sizeof(MortiseConstantsBindArgs), .kernel = kernel.kernel, .inputs = inputs.data()};
+  if (auto called = call("constants_bind", kernel.table().constants_bind, args); !called)
+    return inRegion(plan, region, called.error());
+  return Packed{args.constants, args.packed_bytes};
+}
+
+Result<void> packAll(const plan::PlanT &plan, std::span<const std::byte *const> literals, Bound &bound) {
+  bound.packed.reserve(bound.regions->size());
+  for (size_t i = 0; i < bound.regions->size(); ++i) {
+    const KernelPtr &kernel = (*bound.regions)[i].kernel;
+    auto packed = kernel ? packConstants(plan, literals, i, *kernel, bound) : Result<Packed>(Packed());
+    if (!packed)
+      return packed.error();
+    bound.packed.push_back(packed->constants);
+    bound.packedBytes += packed->bytes;
+  }
+  return {};
+}
+
+} // namespace mortise::runtime

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "loader.hpp"
+
+#include "elf.hpp"
+#include "host.hpp"
+#include <mortise/runtime/call.hpp>
+
+#include <boost/dll/shared_library.hpp>
+
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace fs = std::filesystem;
+
+namespace mortise::runtime {
+namespace {
+
+struct Descriptor {
+  int number = -1;
+  ~Descriptor() {
+    if (number >= 0)
+      close(number);
+  }
+};
+
+struct Identity { // what changes when somebody replaces or rewrites a file
+  dev_t device;
+  ino_t inode;
+  off_t size;
+  int64_t modified;
+  bool operator==(const Identity &) const = default;
+};
+Identity identityOf(const struct stat &info) {
+  return {info.st_dev, info.st_ino, info.st_size, info.st_mtim.tv_sec * INT64_C(1000000000) + info.st_mtim.tv_nsec};
+}
+
+Error refused(MortiseCode code, std::string message) { return {code, std::move(message)}; }
+
+// Whoever may write to the library or to a folder above it decides what runs in this process.
+Result<void> checkWriters(const fs::path &library, const struct stat &file) {
+  if (file.st_mode & S_IWOTH)
+    return refused(MORTISE_INVALID_ARGUMENT, "it is world-writable; run chmod o-w '" + library.string() + "'");
+  for (fs::path directory = library.parent_path();; directory = directory.parent_path()) {
+    struct stat info{};
+    if (stat(directory.c_str(), &info) != 0)
+      return refused(MORTISE_NOT_FOUND,
+                     "its directory '" + directory.string() + "' cannot be examined: " + std::strerror(errno));
+    const bool guarded = (info.st_mode & S_ISVTX) && directory != library.parent_path(); // sticky, like /tmp
+    if ((info.st_mode & S_IWOTH) && !guarded)
+      return refused(MORTISE_INVALID_ARGUMENT, "its directory '" + directory.string() +
+                                                   "' is world-writable; run chmod o-w '" + directory.string() +
+                                                   "', or move the plugin");
+    if (directory == directory.root_path())
+      return {};
+  }
+}
+
+Result<Identity> checkFile(const fs::path &library) {
+  Descriptor descriptor{open(library.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+  if (descriptor.number < 0)
+    return refused(errno == ENOENT ? MORTISE_NOT_FOUND : MORTISE_INVALID_ARGUMENT,
+                   std::string("cannot be opened: ") + std::strerror(errno));
+  struct stat info{};
+  if (fstat(descriptor.number, &info) != 0)
+    return refused(MORTISE_INVALID_ARGUMENT, std::string("cannot be examined: ") + std::strerror(errno));
+  if (!S_ISREG(info.st_mode))
+    return refused(MORTISE_INVALID_ARGUMENT, "expected a regular file, found a directory, device or pipe");
+  if (auto checked = checkWriters(library, info); !checked)
+    return checked.error();
+  auto elf = readElf(descriptor.number);
+  if (!elf)
+    return elf.error();
+  if (!MORTISE_ALLOW_SHARED_LLVM)
+    if (auto checked = checkNeeded(*elf); !checked)
+      return checked.error();
+  return identityOf(info);
+}
+
+// Libraries are never unloaded, and plugins keep pointers to what they were given.
+template <typename T> T *keepForever(std::unique_ptr<T> owned) {
+  static auto *kept = new std::vector<std::unique_ptr<T>>(); // loadPlugin's mutex guards it
+  return kept->emplace_back(std::move(owned)).get();
+}
+
+// Opens the library for good. Boost.DLL is a third party that throws.
+Result<MortisePluginFn> openLibrary(const fs::path &library) {
+  try {
+    const auto *opened = keepForever(std::make_unique<boost::dll::shared_library>(
+        library, boost::dll::load_mode::rtld_now | boost::dll::load_mode::rtld_local));
+    if (!opened->has(MORTISE_PLUGIN_SYMBOL))
+      return refused(MORTISE_INVALID_ARGUMENT,
+                     "expected it to export the function " MORTISE_PLUGIN_SYMBOL
+                     ", found none; it is a library but not a plugin, or its version script hides it");
+    return &opened->get<const MortisePlugin *()>(MORTISE_PLUGIN_SYMBOL);
+  } catch (const std::exception &exception) {
+    std::string text = exception.what();
+    const std::string mark = "dlerror system message: ";
+    if (const size_t at = text.find(mark); at != std::string::npos)
+      text = text.substr(at + mark.size(), text.rfind(')') - at - mark.size());
+    return refused(MORTISE_NOT_FOUND, "the dynamic loader refused it: " + text);
+  }
+}
+
+Result<const MortisePlugin *> askForTable(MortisePluginFn function) {
+  try {
+    return function();
+  } catch (const std::exception &exception) {
+    return thrown(MORTISE_PLUGIN_SYMBOL, exception.what());
+  } catch (...) {
+    return thrown(MORTISE_PLUGIN_SYMBOL, nullptr);
+  }
+}
+
+Result<void> initialise(LoadedPlugin &loaded, const LoadRequest &request) {
+  loaded.host = host();
+  loaded.host.abi_revision = loaded.plugin.abiRevision;
+  std::vector<MortiseOption> options;
+  for (const Setting &setting : request.options)
+    options.push_back({setting.key.c_str(), setting.value.c_str()});
+  MortiseInitializeArgs args{.struct_size = sizeof(MortiseInitializeArgs),
+                             .host = &loaded.host,
+                             .plugin_path = loaded.plugin.path.c_str(),
+                             .options = options.data(),
+                             .option_count = options.size()};
+  auto called = call("initialize", loaded.plugin.table->initialize, args);
+  if (!called)
+    return refused(called.error().code, "its initialize failed: " + called.error().message);
+  return {};
+}
+
+Result<const LoadedPlugin *> openPlugin(const Manifest &manifest, const LoadRequest &request, const fs::path &library,
+                                        const Identity &before) {
+  auto function = openLibrary(library);
+  if (!function)
+    return function.error();
+  struct stat info{};
+  if (stat(library.c_str(), &info) != 0 || identityOf(info) != before)
+    return refused(MORTISE_CORRUPT, "it was replaced while it was being loaded; start again");
+  auto table = askForTable(*function);
+  if (!table)
+    return table.error();
+  auto revision = checkTable(*table, manifest);
+  if (!revision)
+    return revision.error();
+  LoadedPlugin *loaded = keepForever(std::make_unique<LoadedPlugin>());
+  const MortisePlugin &checked = **table;
+  loaded->plugin = {checked.name,
+                    checked.vendor,
+                    checked.version,
+                    library.string(),
+                    &checked,
+                    *revision,
+                    checked.stream_create != nullptr,
+                    hasInstanceSlots(checked, *revision) && checked.instance_create != nullptr};
+  if (auto done = initialise(*loaded, request); !done)
+    return done.error();
+  MortiseDevicesArgs answer{.struct_size = sizeof(MortiseDevicesArgs)};
+  if (auto called = call("devices", checked.devices, answer); !called)
+    return refused(called.error().code, "its devices cannot be listed: " + called.error().message);
+  auto devices = checkDevices(answer, checked, manifest);
+  if (!devices)
+    return devices.error();
+  loaded->devices = std::move(*devices);
+  return loaded;
+}
+
+struct Known {
+  Identity identity;
+  std::optional<Result<const LoadedPlugin *>> answer;
+};
+
+} // namespace
+
+Result<void> checkLibrary(const std::string &library) {
+  std::error_code failed;
+  const fs::path path = fs::canonical(library, failed);
+  if (failed)
+    return refused(MORTISE_NOT_FOUND, "cannot be opened: " + failed.message());
+  auto identity = checkFile(path);
+  return identity ? Result<void>() : identity.error();
+}
+
+Result<const LoadedPlugin *> loadPlugin(const Manifest &manifest, const LoadRequest &request) {
+  static std::mutex mutex;
+  static auto *known = new std::map<std::string, Known>();
+  std::error_code failed;
+  const fs::path library = fs::canonical(request.files.library, failed);
+  if (failed)
+    return refused(MORTISE_NOT_FOUND, "cannot be opened: " + failed.message());
+  const std::lock_guard lock(mutex);
+  auto identity = checkFile(library);
+  if (!identity)
+    return identity.error();
+  auto found = known->find(library.string());
+  if (found == known->end())
+    found = known->emplace(library.string(), Known{*identity, openPlugin(manifest, request, library, *identity)}).first;
+  else if (found->second.identity != *identity)
+    return refused(MORTISE_CORRUPT,
+                   "it changed since this process loaded it, and libraries stay loaded; start a new process");
+  return *found->second.answer;
+}
+
+} // namespace mortise::runtime

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <mortise/runtime/registry.hpp>
+
+#include "host.hpp"
+#include "loader.hpp"
+
+#include <algorithm>
+
+namespace mortise::runtime {
+
+struct Registry::Impl {
+  std::vector<std::unique_ptr<Plugin>> plugins;
+  std::vector<std::unique_ptr<Device>> devices;
+  std::vector<Rejected> rejected;
+
+  void reject(const std::string &path, Error error, std::vector<std::string> kinds = {}) {
+    logMessage(MORTISE_WARNING, "plugin '" + path + "' is not used: " + error.message);
+    rejected.push_back({path, std::move(error), std::move(kinds)});
+  }
+  void add(const PluginFiles &files, const Config &config);
+  std::string listing() const;
+};
+
+namespace {
+
+std::string full(const Device &device) {
+  return std::string(device.info.kind) + ":" + std::to_string(device.info.ordinal);
+}
+
+} // namespace
+
+std::string Device::name() const { return several || info.ordinal != 0 ? full(*this) : std::string(info.kind); }
+
+void Registry::Impl::add(const PluginFiles &files, const Config &config) {
+  auto manifest = readManifest(files.manifest);
+  if (!manifest) {
+    // A library that is itself missing or broken says more than its manifest would.
+    if (manifest.error().code == MORTISE_NOT_FOUND)
+      if (auto library = checkLibrary(files.library); !library)
+        return reject(files.library, library.error());
+    return reject(files.library, manifest.error());
+  }
+  auto loaded = loadPlugin(*manifest, {files, config.pluginOptions(manifest->name)});
+  if (!loaded)
+    return reject(files.library, loaded.error(), manifest->devices);
+  const Plugin &plugin = (*loaded)->plugin;
+  for (const auto &other : plugins)
+    if (other->name == plugin.name)
+      return reject(files.library,
+                    {MORTISE_INVALID_ARGUMENT, "another plugin named '" + plugin.name + "' was found before it, '" +
+                                                   other->path + "'; remove one of them from plugin_path"});
+  plugins.push_back(std::make_unique<Plugin>(plugin));
+  for (const MortiseDeviceInfo &info : (*loaded)->devices)
+    devices.push_back(std::make_unique<Device>(Device{plugins.back().get(), info}));
+}
+
+std::string Registry::Impl::listing() const {
+  std::vector<std::string> names;
+  for (const auto &device : devices)
+    if (std::find(names.begin(), names.end(), device->name()) == names.end())
+      names.push_back(device->name());
+  return names.empty() ? "there is no device" : "the devices are " + join(names);
+}
+
+std::shared_ptr<Registry> Registry::load(const Config &config) {
+  watchForks();
+  setLogLevel(config.get("log_level"));
+  auto impl = std::make_unique<Impl>();
+  for (const PluginFiles &files : findPlugins(config.get("plugin_path")))
+    impl->add(files, config);
+  for (auto &device : impl->devices)
+    for (const auto &other : impl->devices)
+      if (std::string_view(device->info.kind) == other->info.kind && device->info.ordinal != other->info.ordinal)
+        device->several = true;
+  return std::shared_ptr<Registry>(new Registry(std::move(impl)));
+}
+
+std::span<const std::unique_ptr<Plugin>> Registry::plugins() const { return impl->plugins; }
+std::span<const std::unique_ptr<Device>> Registry::devices() const { return impl->devices; }
+std::span<const Rejected> Registry::rejected() const { return impl->rejected; }
+
+Result<std::vector<const Device *>> Registry::find(std::string_view name) const {
+  std::vector<const Device *> found;
+  for (const auto &device : impl->devices)
+    if (name == "auto" ? device->info.automatic != 0 : (name == full(*device) || name == device->info.kind))
+      found.push_back(device.get());
+  if (name == "auto")
+    std::sort(found.begin(), found.end(), [](const Device *a, const Device *b) {
+      const auto speedA = std::pair(a->info.peak_flops, a->info.bandwidth),
+                 speedB = std::pair(b->info.peak_flops, b->info.bandwidth);
+      return speedA != speedB ? speedA > speedB : full(*a) + a->plugin->name < full(*b) + b->plugin->name;
+    });
+  else if (!found.empty()) {
+    uint32_t first = UINT32_MAX; // a kind alone is its first ordinal
+    for (const Device *device : found)
+      first = std::min(first, device->info.ordinal);
+    std::erase_if(found, [&](const Device *device) { return device->info.ordinal != first; });
+  }
+  if (!found.empty())
+    return found;
+
+  const std::string_view kind = name.substr(0, name.find(':'));
+  std::string message =
+      name == "auto" ? "no device can be chosen automatically" : "there is no device '" + std::string(name) + "'";
+  message += "; " + impl->listing();
+  std::vector<std::string> names;
+  for (const auto &device : impl->devices)
+    names.push_back(device->name());
+  if (name != "auto" && !names.empty())
+    message += " (the nearest is '" + nearest(std::string(name), names) + "')";
+  bool explained = false;
+  for (const Rejected &rejected : impl->rejected)
+    if (name == "auto" || std::find(rejected.devices.begin(), rejected.devices.end(), kind) != rejected.devices.end()) {
+      message += "; plugin '" + rejected.path + "' was rejected: " + rejected.error.message;
+      explained = true;
+    }
+  if (!explained)
+    message += "; install a plugin that has it, and name its directory in plugin_path or MORTISE_PLUGIN_PATH";
+  return Error{MORTISE_NOT_FOUND, message};
+}
+
+Registry::Registry(std::unique_ptr<Impl> impl) : impl(std::move(impl)) {}
+Registry::~Registry() = default;
+
+} // namespace mortise::runtime

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A plan's symbols: what has to hold of their values, and the extents that follow from them.
+#pragma once
+
+#include <mortise/portable/graph.hpp>
+#include <mortise/runtime/plan_generated.h>
+
+#include <span>
+#include <string>
+#include <vector>
+
+namespace mortise::runtime {
+
+using Values = std::vector<int64_t>; // one per symbol of a plan
+
+// Ranges, divisors and guards. Errors: MORTISE_INVALID_ARGUMENT, naming the input and dimension that has the value.
+Result<void> checkValues(const plan::PlanT &plan, std::span<const int64_t> values);
+
+// The extents of a sound type. Errors: MORTISE_INVALID_ARGUMENT (overflow, division by 0, negative).
+Result<std::vector<int64_t>> extentsOf(const plan::TensorTypeT &type, std::span<const int64_t> values);
+
+// For people: "b = 2, s = 7"; "2*s" per extent, "" where it is a number.
+std::string valuesText(const plan::PlanT &plan, std::span<const int64_t> values);
+std::vector<std::string> formulasOf(const plan::PlanT &plan, const plan::TensorTypeT &type);
+
+std::string inputText(const plan::PlanT &plan, size_t input); // "input 2 'x'"
+
+} // namespace mortise::runtime

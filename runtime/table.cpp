@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What a plugin's table and its device list have to look like.
+#include "guard.hpp"
+#include "loader.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+
+namespace mortise::runtime {
+namespace {
+
+constexpr uint32_t oldestRevision = 1, newestRevision = MORTISE_ABI_REVISION; // the support window
+constexpr uint64_t layoutHashes[] = MORTISE_ABI_LAYOUT_HASHES;
+static_assert(std::size(layoutHashes) == newestRevision - oldestRevision + 1,
+              "one hash for each revision in the window");
+constexpr size_t tableSizeOfOldest = offsetof(MortisePlugin, copy_to_host) + sizeof(void *);
+constexpr size_t deviceSizeOfOldest = offsetof(MortiseDeviceInfo, features) + sizeof(void *);
+
+Error mismatch(std::string message) { return {MORTISE_VERSION_MISMATCH, std::move(message)}; }
+Error invalid(std::string message) { return {MORTISE_INVALID_ARGUMENT, std::move(message)}; }
+
+struct Slot {
+  const char *name;
+  size_t offset;
+};
+#define SLOT(name)                                                                                                     \
+  Slot { #name, offsetof(MortisePlugin, name) }
+constexpr Slot requiredSlots[] = {SLOT(initialize),     SLOT(devices),           SLOT(propose),
+                                  SLOT(kernel_compile), SLOT(kernel_info),       SLOT(kernel_destroy),
+                                  SLOT(constants_bind), SLOT(constants_destroy), SLOT(enqueue)};
+constexpr Slot streamSlots[] = {SLOT(stream_create), SLOT(stream_destroy), SLOT(stream_wait),  SLOT(stream_reset),
+                                SLOT(event_create),  SLOT(event_destroy),  SLOT(event_record), SLOT(event_wait)};
+constexpr Slot memorySlots[] = {SLOT(memory_allocate), SLOT(memory_free), SLOT(copy_to_device), SLOT(copy_to_host)};
+constexpr Slot instanceSlots[] = {SLOT(instance_create), SLOT(instance_destroy)}; // of revision 2
+#undef SLOT
+
+const void *slotValue(const MortisePlugin &table, const Slot &slot) {
+  const void *value;
+  std::memcpy(&value, reinterpret_cast<const char *>(&table) + slot.offset, sizeof value);
+  return value;
+}
+
+Result<void> checkSlots(const MortisePlugin &table, uint32_t revision) {
+  std::vector<std::string> missing;
+  for (const Slot &slot : requiredSlots)
+    if (slotValue(table, slot) == nullptr)
+      missing.push_back(slot.name);
+  if (!missing.empty())
+    return invalid("expected every required slot of its table to be set, found NULL in " + join(missing));
+  std::vector<std::span<const Slot>> groups = {streamSlots, memorySlots};
+  if (hasInstanceSlots(table, revision))
+    groups.push_back(instanceSlots);
+  for (std::span<const Slot> group : groups) {
+    for (const Slot &slot : group)
+      if (slotValue(table, slot) == nullptr)
+        missing.push_back(slot.name);
+    if (!missing.empty() && missing.size() != group.size())
+      return invalid("expected all or none of the optional slots that belong to " + std::string(group[0].name) +
+                     ", found NULL in " + join(missing));
+    missing.clear();
+  }
+  for (const Slot &slot : requiredSlots)
+    if (!isReadable(slotValue(table, slot), 1))
+      return invalid("expected slot " + std::string(slot.name) +
+                     " to point to a function, found an address where nothing is");
+  return {};
+}
+
+Result<uint32_t> negotiate(const MortisePlugin &table) {
+  const uint32_t oldest = table.abi_oldest, newest = table.abi_newest;
+  const std::string ours = std::to_string(oldestRevision) + " to " + std::to_string(newestRevision);
+  const std::string theirs = std::to_string(oldest) + " to " + std::to_string(newest);
+  if (oldest == 0 || oldest > newest || newest - oldest > 1000)
+    return mismatch("expected a range of ABI revisions, found " + theirs);
+  if (newest < oldestRevision)
+    return mismatch("expected a plugin that speaks one of the ABI revisions " + ours + ", found " + theirs +
+                    "; build it with a newer SDK");
+  if (oldest > newestRevision)
+    return mismatch("expected a plugin that speaks one of the ABI revisions " + ours + ", found " + theirs +
+                    "; install a newer Mortise, or build the plugin with an older SDK");
+  const uint32_t common = std::min(newest, newestRevision);
+  if (!isReadable(table.layout_hashes, sizeof(uint64_t) * (newest - oldest + 1)))
+    return invalid("expected layout_hashes to hold a hash for each of the revisions " + theirs +
+                   ", found memory that cannot be read");
+  const uint64_t expected = layoutHashes[common - oldestRevision], found = table.layout_hashes[common - oldest];
+  if (expected != found)
+    return mismatch(
+        "expected layout hash " + std::to_string(expected) + " for ABI revision " + std::to_string(common) +
+        ", found " + std::to_string(found) +
+        "; build the plugin with the released headers, unchanged, and a compiler for this platform's C ABI");
+  return common;
+}
+
+bool isFlag(uint32_t value) { return value <= 1; }
+bool isRate(double value) { return std::isfinite(value) && value >= 0; }
+
+Result<void> checkDevice(const MortiseDeviceInfo &info, const std::string &which, const MortisePlugin &table,
+                         const Manifest &manifest) {
+  const auto kind = info.kind ? readString(info.kind) : std::nullopt;
+  if (!kind || std::find(manifest.devices.begin(), manifest.devices.end(), *kind) == manifest.devices.end())
+    return invalid(which + ": expected one of the kinds that its manifest names (" + join(manifest.devices) +
+                   "), found " + (kind ? "'" + *kind + "'" : "none"));
+  if (!info.name || !readString(info.name))
+    return invalid(which + ": expected a name, found none");
+  if (info.features && !readString(info.features))
+    return invalid(which + ": expected features to be text or NULL, found memory that cannot be read");
+  const uint32_t alignment = info.alignment;
+  if (alignment == 0 || (alignment & (alignment - 1)) != 0 || alignment > (1u << 30))
+    return invalid(which + ": expected the alignment to be a power of two up to 2^30, found " +
+                   std::to_string(alignment));
+  if (!isFlag(info.host_memory) || !isFlag(info.automatic))
+    return invalid(which + ": expected host_memory and automatic to be 0 or 1, found " +
+                   std::to_string(info.host_memory) + " and " + std::to_string(info.automatic));
+  if (!isRate(info.peak_flops) || !isRate(info.bandwidth))
+    return invalid(which + ": expected peak_flops and bandwidth to be 0 or more, found " +
+                   std::to_string(info.peak_flops) + " and " + std::to_string(info.bandwidth));
+  if (info.host_memory == 0 && table.memory_allocate == nullptr)
+    return invalid(which + ": has memory of its own (host_memory is 0), but the memory and copy slots are NULL");
+  return {};
+}
+
+} // namespace
+
+bool hasInstanceSlots(const MortisePlugin &table, uint32_t revision) {
+  return revision >= 2 && table.struct_size >= offsetof(MortisePlugin, instance_destroy) + sizeof(void *);
+}
+
+Result<uint32_t> checkTable(const MortisePlugin *table, const Manifest &manifest) {
+  if (table == nullptr)
+    return invalid("expected mortise_plugin() to return a table, found NULL");
+  if (reinterpret_cast<uintptr_t>(table) % alignof(MortisePlugin) != 0 || !isReadable(table, tableSizeOfOldest))
+    return invalid("expected mortise_plugin() to return a table, found an address where none can be read");
+  if (table->magic != MORTISE_PLUGIN_MAGIC)
+    return invalid(
+        "expected MORTISE_PLUGIN_MAGIC in its table, found another number; set .magic = MORTISE_PLUGIN_MAGIC");
+  if (table->struct_size < tableSizeOfOldest || table->struct_size > (1 << 20) ||
+      !isReadable(table, table->struct_size))
+    return mismatch("expected a table of at least " + std::to_string(tableSizeOfOldest) + " bytes, found struct_size " +
+                    std::to_string(table->struct_size) + "; set .struct_size = sizeof(MortisePlugin)");
+  auto revision = negotiate(*table);
+  if (!revision)
+    return revision.error();
+  for (auto [field, text] : {std::pair{"name", table->name}, {"vendor", table->vendor}, {"version", table->version}})
+    if (!text || !readString(text))
+      return invalid("expected a " + std::string(field) + " in its table, found none");
+  if (manifest.name != table->name)
+    return invalid("expected the name '" + manifest.name + "' of its manifest, found '" + table->name +
+                   "' in its table; make them equal");
+  if (auto slots = checkSlots(*table, *revision); !slots)
+    return slots.error();
+  return *revision;
+}
+
+Result<std::vector<MortiseDeviceInfo>> checkDevices(const MortiseDevicesArgs &answer, const MortisePlugin &table,
+                                                    const Manifest &manifest) {
+  constexpr size_t most = 1024;
+  if (answer.device_count > most)
+    return invalid("expected at most " + std::to_string(most) + " devices, found " +
+                   std::to_string(answer.device_count));
+  if (answer.device_count > 0 && !isReadable(answer.devices, answer.device_count * sizeof(void *)))
+    return invalid("expected a list of " + std::to_string(answer.device_count) +
+                   " devices, found memory that cannot be read");
+  std::vector<MortiseDeviceInfo> devices;
+  for (size_t i = 0; i < answer.device_count; ++i) {
+    const MortiseDeviceInfo *info = answer.devices[i];
+    const std::string which = "device " + std::to_string(i);
+    if (info == nullptr)
+      return invalid(which + ": expected a description, found NULL");
+    if (reinterpret_cast<uintptr_t>(info) % alignof(MortiseDeviceInfo) != 0 || !isReadable(info, deviceSizeOfOldest))
+      return invalid(which + ": expected a description, found an address where none can be read");
+    if (info->struct_size < deviceSizeOfOldest)
+      return invalid(which + ": expected a struct_size of at least " + std::to_string(deviceSizeOfOldest) + ", found " +
+                     std::to_string(info->struct_size) + "; set it to sizeof(MortiseDeviceInfo)");
+    if (auto checked = checkDevice(*info, which, table, manifest); !checked)
+      return checked.error();
+    for (const MortiseDeviceInfo &other : devices)
+      if (std::strcmp(other.kind, info->kind) == 0 && other.ordinal == info->ordinal)
+        return invalid(which + ": expected another ordinal than an earlier device of kind '" + info->kind +
+                       "' has, found " + std::to_string(info->ordinal) + " again");
+    MortiseDeviceInfo copy{};
+    std::memcpy(&copy, info, std::min(sizeof copy, info->struct_size));
+    copy.struct_size = sizeof copy;
+    copy.features = copy.features ? copy.features : "";
+    devices.push_back(copy);
+  }
+  return devices;
+}
+
+} // namespace mortise::runtime

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Callers' tensors: checks with messages that say what to do, and copies of those that are not dense.
+#pragma once
+
+#include <mortise/runtime/program.hpp>
+
+#include <string>
+#include <vector>
+
+namespace mortise::runtime {
+
+struct TensorSpec {
+  std::string role; // "input 2 'x'"
+  int32_t dtype = 0;
+  std::vector<int64_t> dims;
+  uint64_t bytes = 0;
+  size_t elementBytes = 0;
+  std::vector<std::string> formulas; // of symbolic extents, "" for numbers; empty when all are numbers
+  std::string values;                // of the symbols, where formulas have been evaluated
+};
+
+// dtype, rank, dims, strides of a readable tensor; whether data is there is checkData's. Allocates only on error.
+Result<void> checkTensor(const Tensor &tensor, const TensorSpec &spec);
+Result<void> checkData(const Tensor &tensor, const TensorSpec &spec);
+
+// Dense row-major and aligned to its elements: usable where it lies.
+bool isDense(const Tensor &tensor, const TensorSpec &spec);
+
+// `tensor` has passed checkTensor. Writes spec.bytes bytes.
+void copyDense(const Tensor &tensor, const TensorSpec &spec, std::byte *target);
+
+bool overlaps(const void *a, uint64_t aBytes, const void *b, uint64_t bBytes);
+
+} // namespace mortise::runtime

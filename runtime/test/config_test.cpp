@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "fixtures.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+namespace mortise::runtime::test {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+
+// A project folder as working directory, a user's folder, and a clean environment.
+class ConfigTest : public testing::Test {
+protected:
+  void SetUp() override {
+    before = fs::current_path();
+    fs::current_path(project.path());
+    setenv("XDG_CONFIG_HOME", user.path().c_str(), 1);
+    fs::create_directory(user.path() + "/mortise");
+    for (const char *name : variables)
+      unsetenv(name);
+  }
+  void TearDown() override {
+    fs::current_path(before);
+    unsetenv("XDG_CONFIG_HOME");
+    for (const char *name : variables)
+      unsetenv(name);
+  }
+
+  static Result<Config> read(std::vector<MortiseOption> options = {}) { return Config::read(options); }
+  static std::string failure(std::vector<MortiseOption> options = {}) {
+    auto config = read(std::move(options));
+    EXPECT_FALSE(config);
+    if (config)
+      return "";
+    EXPECT_EQ(config.error().code, MORTISE_INVALID_ARGUMENT);
+    return config.error().message;
+  }
+  static Setting setting(const Config &config, const std::string &key) {
+    for (const Setting &each : config.settings())
+      if (each.key == key)
+        return each;
+    return {};
+  }
+
+  Folder project, user;
+  fs::path before;
+  static constexpr const char *variables[] = {"MORTISE_DEVICE",      "MORTISE_DEVISE",        "MORTISE_MODE",
+                                              "MORTISE_PLUGIN_PATH", "MORTISE_FIXTURE_SPEED", "MORTISE_TEST_ANYTHING"};
+};
+
+TEST_F(ConfigTest, HasDefaults) {
+  auto config = read();
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->get("device"), "auto");
+  EXPECT_EQ(config->get("mode"), "default");
+  EXPECT_EQ(setting(*config, "mode").source, "default");
+  EXPECT_EQ(config->get("nothing"), "");
+}
+
+TEST_F(ConfigTest, TheStrongestSourceWins) {
+  const std::string userFile =
+      user.write("mortise/mortise.toml", "device = \"from-user\"\nmode = \"max-autotune\"\nlog_level = \"error\"\n");
+  EXPECT_EQ(read()->get("device"), "from-user");
+  project.write("mortise.toml", "device = \"from-project\"\nmode = \"reduce-overhead\"\n");
+  EXPECT_EQ(read()->get("device"), "from-project");
+  setenv("MORTISE_DEVICE", "from-environment", 1);
+  EXPECT_EQ(read()->get("device"), "from-environment");
+  auto config = read({{"device", "from-option"}});
+  EXPECT_EQ(setting(*config, "device").value, "from-option");
+  EXPECT_EQ(setting(*config, "device").source, "option");
+  EXPECT_EQ(setting(*config, "mode").source, fs::canonical(project.path()) / "mortise.toml");
+  EXPECT_EQ(setting(*config, "log_level").source, userFile);
+}
+
+TEST_F(ConfigTest, UnknownKeysNameTheNearest) {
+  EXPECT_THAT(failure({{"devise", "cpu"}}),
+              AllOf(HasSubstr("unknown key 'devise' (from option)"), HasSubstr("did you mean 'device'")));
+  setenv("MORTISE_DEVISE", "cpu", 1);
+  EXPECT_THAT(failure(), AllOf(HasSubstr("MORTISE_DEVISE"), HasSubstr("did you mean MORTISE_DEVICE")));
+  unsetenv("MORTISE_DEVISE");
+  project.write("mortise.toml", "moed = \"default\"\n");
+  EXPECT_THAT(failure(), AllOf(HasSubstr("'moed'"), HasSubstr("mortise.toml"), HasSubstr("'mode'")));
+}
+
+TEST_F(ConfigTest, OthersVariablesAndEmptyOnesAreSkipped) {
+  setenv("MORTISE_TEST_ANYTHING", "x", 1);
+  setenv("MORTISE_DEVICE", "", 1);
+  auto config = read();
+  ASSERT_TRUE(config);
+  EXPECT_EQ(setting(*config, "device").source, "default");
+}
+
+TEST_F(ConfigTest, BadValuesNameTheAllowedOnes) {
+  EXPECT_THAT(failure({{"mode", "reduce-overheads"}}),
+              AllOf(HasSubstr("default, reduce-overhead, max-autotune, max-autotune-no-cudagraphs"),
+                    HasSubstr("'reduce-overheads'")));
+  EXPECT_THAT(failure({{"log_level", "loud"}}), HasSubstr("debug, info, warning, error, off"));
+  EXPECT_THAT(failure({{"device", ""}}), HasSubstr("expected auto"));
+  EXPECT_THAT(failure({{"verify", "first"}}), HasSubstr("expected one of off"));
+  for (const char *value : {"95 on cpu", "95%", "101% on cpu", "-1% on cpu", "95% on ", "x% on cpu", "nan% on cpu"})
+    EXPECT_THAT(failure({{"require", value}}), HasSubstr("\"95% on cpu\"")) << value;
+}
+
+TEST_F(ConfigTest, TheSpecializeLimitIsANumber) {
+  EXPECT_EQ(read()->specializeLimit(), 64u);
+  EXPECT_EQ(read({{"specialize_limit", "7"}})->specializeLimit(), 7u);
+  for (const char *bad : {"0", "-1", "7x", "", "1000001"})
+    EXPECT_THAT(failure({{"specialize_limit", bad}}), HasSubstr("expected a number from 1 to 1000000")) << bad;
+}
+
+TEST_F(ConfigTest, OptionsWithoutKeyOrValueAreErrors) {
+  EXPECT_THAT(failure({{nullptr, "x"}}), HasSubstr("without a key"));
+  EXPECT_THAT(failure({{"device", nullptr}}), HasSubstr("'device' without a value"));
+}
+
+TEST_F(ConfigTest, ParsesARequirement) {
+  EXPECT_FALSE(read()->requirement());
+  auto requirement = read({{"require", "99.5% on cpu:1"}})->requirement();
+  ASSERT_TRUE(requirement);
+  EXPECT_EQ(requirement->percent, 99.5);
+  EXPECT_EQ(requirement->device, "cpu:1");
+}
+
+TEST_F(ConfigTest, AProjectFileMayNotSetPluginDirectories) {
+  project.write("mortise.toml", "plugin_path = \"/tmp\"\n");
+  EXPECT_THAT(failure(), AllOf(HasSubstr("plugin_path"), HasSubstr(user.path() + "/mortise/mortise.toml"),
+                               HasSubstr("MORTISE_PLUGIN_PATH")));
+}
+
+TEST_F(ConfigTest, AProjectFileMayNotSayWhereFilesAreWritten) {
+  project.write("mortise.toml", "save_graphs = \"/tmp\"\n");
+  EXPECT_THAT(failure(), AllOf(HasSubstr("save_graphs"), HasSubstr("MORTISE_SAVE_GRAPHS")));
+}
+
+TEST_F(ConfigTest, AUsersFileMay) {
+  user.write("mortise/mortise.toml", "plugin_path = [\"/a\", \"relative\"]\n");
+  auto config = read();
+  ASSERT_TRUE(config);
+  EXPECT_EQ(config->get("plugin_path"), "/a:" + user.path() + "/mortise/relative");
+}
+
+TEST_F(ConfigTest, BadFilesNameTheLine) {
+  project.write("mortise.toml", "mode = \"default\"\ndevice = \n");
+  EXPECT_THAT(failure(), AllOf(HasSubstr("mortise.toml:2"), HasSubstr("not valid TOML")));
+  project.write("mortise.toml", "mode = [\"default\"]\n");
+  EXPECT_THAT(failure(), HasSubstr("expected one value for 'mode'"));
+}
+
+TEST_F(ConfigTest, PluginOptionsComeFromManifests) {
+  Folder plugins;
+  const std::string library = plugins.add("good");
+  setenv("MORTISE_PLUGIN_PATH", library.c_str(), 1);
+  auto config = read();
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->get("fixture.speed"), "slow");
+  user.write("mortise/mortise.toml", "[fixture]\nspeed = \"fast\"\n");
+  auto options = read()->pluginOptions("fixture");
+  ASSERT_EQ(options.size(), 1u);
+  EXPECT_EQ(options[0].key, "speed");
+  EXPECT_EQ(options[0].value, "fast");
+  setenv("MORTISE_FIXTURE_SPEED", "slow", 1);
+  EXPECT_EQ(read()->get("fixture.speed"), "slow");
+  EXPECT_THAT(failure({{"fixture.speed", "medium"}}), HasSubstr("expected one of slow, fast; found 'medium'"));
+  EXPECT_THAT(failure({{"fixture.sped", "fast"}}), HasSubstr("did you mean 'fixture.speed'"));
+}
+
+} // namespace
+} // namespace mortise::runtime::test

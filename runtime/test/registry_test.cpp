@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "fixtures.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+namespace mortise::runtime::test {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+
+TEST(Registry, LoadsAGoodPluginAndItsDevice) {
+  Folder folder;
+  const std::string path = folder.add("good");
+  auto registry = loadFrom(folder.path());
+  ASSERT_EQ(registry->plugins().size(), 1u);
+  EXPECT_TRUE(registry->rejected().empty());
+  const Plugin &plugin = *registry->plugins()[0];
+  EXPECT_EQ(plugin.name, "fixture");
+  EXPECT_EQ(plugin.path, fs::canonical(path));
+  EXPECT_EQ(plugin.abiRevision, 1u);
+  EXPECT_FALSE(plugin.hasStreams);
+  ASSERT_EQ(registry->devices().size(), 1u);
+  EXPECT_EQ(registry->devices()[0]->name(), "fixture");
+  for (const char *name : {"auto", "fixture", "fixture:0"}) {
+    auto found = registry->find(name);
+    ASSERT_TRUE(found) << name;
+    EXPECT_EQ(found->front(), registry->devices()[0].get());
+  }
+}
+
+TEST(Registry, InitializesAPluginOnceInAProcess) {
+  Folder folder;
+  folder.add("good");
+  auto first = loadFrom(folder.path()), second = loadFrom(folder.path());
+  EXPECT_TRUE(second->rejected().empty());
+  ASSERT_EQ(second->plugins().size(), 1u);
+  EXPECT_EQ(first->plugins()[0]->table, second->plugins()[0]->table);
+}
+
+TEST(Registry, RefusesAFileThatChangedSinceItWasLoaded) {
+  Folder folder;
+  const std::string path = folder.add("good");
+  loadFrom(path);
+  fs::rename(path, path + ".old");
+  fs::copy_file(fs::path(FIXTURES) / "libgood.so", path);
+  EXPECT_THAT(onlyRejection(*loadFrom(path)), HasSubstr("start a new process"));
+}
+
+TEST(Registry, ABadPluginDoesNotKeepAGoodOneOut) {
+  Folder folder;
+  folder.add("good");
+  folder.add("queued", Folder::manifestFor("queued", "\"queued\", \"far\""));
+  folder.add("wrong_magic");
+  auto registry = loadFrom(folder.path());
+  EXPECT_EQ(registry->plugins().size(), 2u);
+  EXPECT_EQ(registry->devices().size(), 3u);
+  EXPECT_THAT(onlyRejection(*registry), HasSubstr("MORTISE_PLUGIN_MAGIC"));
+}
+
+struct Fault {
+  const char *fixture, *reason;
+  MortiseCode code;
+};
+void PrintTo(const Fault &fault, std::ostream *out) { *out << fault.fixture; }
+
+class FaultyTable : public testing::TestWithParam<Fault> {};
+
+TEST_P(FaultyTable, IsRejectedWithAReason) {
+  Folder folder;
+  folder.add(GetParam().fixture);
+  auto registry = loadFrom(folder.path());
+  EXPECT_THAT(onlyRejection(*registry), HasSubstr(GetParam().reason));
+  ASSERT_FALSE(registry->rejected().empty());
+  EXPECT_EQ(registry->rejected()[0].error.code, GetParam().code);
+  EXPECT_TRUE(registry->plugins().empty());
+  EXPECT_TRUE(registry->devices().empty());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Registry, FaultyTable,
+    testing::Values(
+        Fault{"wrong_magic", "expected MORTISE_PLUGIN_MAGIC", MORTISE_INVALID_ARGUMENT},
+        Fault{"null_slot", "found NULL in propose, enqueue", MORTISE_INVALID_ARGUMENT},
+        Fault{"wrong_abi", "found 90 to 99; install a newer Mortise", MORTISE_VERSION_MISMATCH},
+        Fault{"wrong_layout", "layout hash", MORTISE_VERSION_MISMATCH},
+        Fault{"null_table", "to return a table, found NULL", MORTISE_INVALID_ARGUMENT},
+        Fault{"garbage_table", "where none can be read", MORTISE_INVALID_ARGUMENT},
+        Fault{"small_table", "found struct_size 40", MORTISE_VERSION_MISMATCH},
+        Fault{"fails_to_initialize", "initialize failed: expected a flux capacitor, found none",
+              MORTISE_INVALID_ARGUMENT},
+        Fault{"garbage_alignment", "alignment to be a power of two up to 2^30, found 7", MORTISE_INVALID_ARGUMENT},
+        Fault{"null_device", "device 0: expected a description, found NULL", MORTISE_INVALID_ARGUMENT},
+        Fault{"undeclared_kind", "manifest names (fixture), found 'surprise'", MORTISE_INVALID_ARGUMENT},
+        Fault{"garbage_devices", "list of 1 devices, found memory that cannot be read", MORTISE_INVALID_ARGUMENT},
+        Fault{"half_of_streams", "all or none of the optional slots", MORTISE_INVALID_ARGUMENT},
+        Fault{"half_of_instances", "slots that belong to instance_create, found NULL in instance_destroy",
+              MORTISE_INVALID_ARGUMENT},
+        Fault{"garbage_status", "a status that status_create did not make", MORTISE_INTERNAL},
+        Fault{"throws", "threw 'no initialize today' from initialize", MORTISE_INTERNAL},
+        Fault{"throws_at_entry", "threw 'no table today' from mortise_plugin", MORTISE_INTERNAL},
+        Fault{"unrelated", "export the function mortise_plugin, found none", MORTISE_INVALID_ARGUMENT}));
+
+TEST(Registry, RejectsATextFile) {
+  Folder folder;
+  const std::string path = folder.write("libtext.so", "this is no library\n");
+  folder.write("libtext.toml", Folder::manifestFor("fixture"));
+  EXPECT_THAT(onlyRejection(*loadFrom(path)), HasSubstr("expected a shared library (ELF)"));
+}
+
+TEST(Registry, RejectsATruncatedLibrary) {
+  const auto whole = fs::file_size(fs::path(FIXTURES) / "libgood.so");
+  for (const uintmax_t size : {uintmax_t{40}, uintmax_t{700}, whole / 2, whole - 1}) {
+    Folder folder;
+    const std::string path = folder.add("good");
+    fs::resize_file(path, size);
+    EXPECT_THAT(onlyRejection(*loadFrom(path)), HasSubstr("truncated")) << size;
+  }
+}
+
+TEST(Registry, RejectsAMissingFile) {
+  Folder folder;
+  EXPECT_THAT(onlyRejection(*loadFrom(folder.path() + "/libgone.so")), HasSubstr("No such file"));
+}
+
+TEST(Registry, RejectsAFolderNamedLikeALibrary) {
+  Folder folder;
+  fs::create_directory(folder.path() + "/libgood.so");
+  folder.write("libgood.toml", Folder::manifestFor("fixture"));
+  EXPECT_THAT(onlyRejection(*loadFrom(folder.path())), HasSubstr("expected a regular file"));
+}
+
+TEST(Registry, RejectsALibraryWithoutManifest) {
+  Folder folder;
+  folder.add("good", "");
+  EXPECT_THAT(onlyRejection(*loadFrom(folder.path())), AllOf(HasSubstr("no manifest"), HasSubstr("libgood.toml")));
+}
+
+TEST(Registry, RejectsAManifestWithoutLibrary) {
+  Folder folder;
+  folder.write("libalone.toml", Folder::manifestFor("fixture"));
+  EXPECT_THAT(onlyRejection(*loadFrom(folder.path())), HasSubstr("No such file"));
+}
+
+TEST(Registry, RejectsAManifestThatIsWrong) {
+  for (auto [text, reason] :
+       {std::pair{"name = ", "not valid TOML"},
+        {"vendor = \"x\"\n", "expected the key 'name'"},
+        {"name = \"fixture\"\nvendor = \"x\"\nversion = \"1\"\n", "expected abi = [oldest, newest]"}}) {
+    Folder folder;
+    folder.add("good", text);
+    EXPECT_THAT(onlyRejection(*loadFrom(folder.path())), HasSubstr(reason));
+  }
+}
+
+TEST(Registry, RejectsAnotherPluginsManifest) {
+  Folder folder;
+  folder.add("good", Folder::manifestFor("other"));
+  EXPECT_THAT(onlyRejection(*loadFrom(folder.path())),
+              HasSubstr("expected the name 'other' of its manifest, found 'fixture'"));
+}
+
+TEST(Registry, RejectsWorldWritableFoldersAndFiles) {
+  Folder folder;
+  const std::string path = folder.add("good");
+  fs::permissions(path, fs::perms::others_write, fs::perm_options::add);
+  EXPECT_THAT(onlyRejection(*loadFrom(path)), HasSubstr("world-writable; run chmod o-w"));
+  fs::permissions(path, fs::perms::others_write, fs::perm_options::remove);
+  fs::permissions(folder.path(), fs::perms::all);
+  EXPECT_THAT(onlyRejection(*loadFrom(path)),
+              HasSubstr("its directory '" + fs::canonical(folder.path()).string() + "' is world-writable"));
+  fs::permissions(folder.path(), fs::perms::owner_all);
+  EXPECT_TRUE(loadFrom(path)->rejected().empty());
+}
+
+TEST(Registry, RejectsTheSecondPluginOfAName) {
+  Folder first, second;
+  first.add("good");
+  second.add("good");
+  auto registry = loadFrom(first.path() + ":" + second.path());
+  EXPECT_EQ(registry->plugins().size(), 1u);
+  EXPECT_THAT(onlyRejection(*registry), HasSubstr("another plugin named 'fixture' was found before it"));
+}
+
+TEST(Registry, FindNamesTheDevicesThereAreAndWhyOneIsMissing) {
+  Folder folder;
+  folder.add("queued", Folder::manifestFor("queued", "\"queued\", \"far\""));
+  folder.add("wrong_abi", Folder::manifestFor("fixture", "\"fixture\""));
+  auto registry = loadFrom(folder.path());
+  auto missing = registry->find("queue");
+  ASSERT_FALSE(missing);
+  EXPECT_EQ(missing.error().code, MORTISE_NOT_FOUND);
+  EXPECT_THAT(missing.error().message,
+              AllOf(HasSubstr("no device 'queue'; the devices are queued, far"), HasSubstr("nearest is 'queued'")));
+  auto rejected = registry->find("fixture:0");
+  ASSERT_FALSE(rejected);
+  EXPECT_THAT(rejected.error().message, AllOf(HasSubstr("libwrong_abi.so"), HasSubstr("90 to 99")));
+  EXPECT_FALSE(registry->find("queued:1"));
+  auto automatic = registry->find("auto");
+  ASSERT_TRUE(automatic);
+  EXPECT_EQ(automatic->size(), 1u) << "the device 'far' is not automatic";
+}
+
+TEST(Registry, SaysSoWhenThereIsNoDeviceAtAll) {
+  Folder folder;
+  auto found = loadFrom(folder.path())->find("auto");
+  ASSERT_FALSE(found);
+  EXPECT_THAT(found.error().message, AllOf(HasSubstr("there is no device"), HasSubstr("MORTISE_PLUGIN_PATH")));
+}
+
+} // namespace
+} // namespace mortise::runtime::test

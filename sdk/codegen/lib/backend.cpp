@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "emitter.hpp"
+#include "jit.hpp"
+
+#include <llvm/IR/LegacyPassManager.h>
+#include <llvm/IR/Module.h>
+#include <llvm/MC/TargetRegistry.h>
+#include <llvm/Support/SmallVectorMemoryBuffer.h>
+#include <llvm/Support/TargetSelect.h>
+#include <llvm/Target/TargetMachine.h>
+#include <llvm/TargetParser/Host.h>
+#include <llvm/TargetParser/SubtargetFeature.h>
+#include <mlir/Conversion/ArithToLLVM/ArithToLLVM.h>
+#include <mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h>
+#include <mlir/Conversion/LLVMCommon/ConversionTarget.h>
+#include <mlir/Conversion/LLVMCommon/TypeConverter.h>
+#include <mlir/Conversion/MathToLLVM/MathToLLVM.h>
+#include <mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h>
+#include <mlir/Dialect/ControlFlow/IR/ControlFlow.h>
+#include <mlir/IR/Verifier.h>
+#include <mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h>
+#include <mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h>
+#include <mlir/Target/LLVMIR/Export.h>
+#include <mlir/Transforms/DialectConversion.h>
+
+#include <chrono>
+#include <mutex>
+
+namespace mortise::codegen {
+
+using namespace mlir;
+
+static double secondsSince(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+Target Target::host(unsigned threads) {
+  Target target;
+  target.triple = llvm::sys::getDefaultTargetTriple();
+  target.cpu = llvm::sys::getHostCPUName().str();
+  llvm::SubtargetFeatures features;
+  auto found = llvm::sys::getHostCPUFeatures();
+  for (auto &[name, has] : found)
+    features.AddFeature(name, has);
+  target.features = features.getString();
+  target.vectorBits = found.lookup("avx512f") ? 512 : found.lookup("avx2") ? 256 : 128;
+  target.threads = threads;
+  return target;
+}
+
+struct Backend::Impl {
+  MLIRContext context{MLIRContext::Threading::DISABLED};
+  std::unique_ptr<LLVMTypeConverter> types;
+  std::unique_ptr<ConversionTarget> legal;
+  FrozenRewritePatternSet patterns;
+  std::unique_ptr<llvm::TargetMachine> machine;
+  unsigned vectorBits = 0;
+};
+
+Backend::Backend(std::unique_ptr<Impl> impl) : impl(std::move(impl)) {}
+Backend::~Backend() = default;
+
+static bool dump(const char *what) {
+  static const char *wanted = std::getenv("MORTISE_CODEGEN_DUMP");
+  return wanted && std::strstr(wanted, what);
+}
+
+Result<std::unique_ptr<Backend>> Backend::create(const Target &target) {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    llvm::InitializeNativeTarget();
+    llvm::InitializeNativeTargetAsmPrinter();
+  });
+  auto impl = std::make_unique<Impl>();
+  DialectRegistry registry;
+  registerBuiltinDialectTranslation(registry);
+  registerLLVMDialectTranslation(registry);
+  impl->context.appendDialectRegistry(registry);
+  impl->context.loadDialect<arith::ArithDialect, cf::ControlFlowDialect, LLVM::LLVMDialect, math::MathDialect,
+                            scf::SCFDialect>();
+  impl->types = std::make_unique<LLVMTypeConverter>(&impl->context);
+  RewritePatternSet patterns(&impl->context);
+  populateSCFToControlFlowConversionPatterns(patterns);
+  arith::populateArithToLLVMConversionPatterns(*impl->types, patterns);
+  populateMathToLLVMConversionPatterns(*impl->types, patterns);
+  cf::populateControlFlowToLLVMConversionPatterns(*impl->types, patterns);
+  impl->patterns = FrozenRewritePatternSet(std::move(patterns));
+  impl->legal = std::make_unique<LLVMConversionTarget>(impl->context);
+  impl->legal->addLegalOp<ModuleOp>();
+
+  std::string message;
+  const llvm::Target *llvmTarget = llvm::TargetRegistry::lookupTarget(llvm::Triple(target.triple), message);
+  if (!llvmTarget)
+    return Error{MORTISE_UNSUPPORTED, "no code generator for " + target.triple + ": " + message};
+  llvm::TargetOptions options;
+  impl->machine.reset(llvmTarget->createTargetMachine(llvm::Triple(target.triple), target.cpu, target.features, options,
+                                                      llvm::Reloc::PIC_, llvm::CodeModel::Small,
+                                                      llvm::CodeGenOptLevel::Default, /*JIT=*/true));
+  if (!impl->machine)
+    return Error{MORTISE_UNSUPPORTED, "no code generator for " + target.triple + " " + target.cpu};
+  impl->vectorBits = target.vectorBits;
+  return std::unique_ptr<Backend>(new Backend(std::move(impl)));
+}
+
+Result<Object> Backend::compile(Plan &plan, const std::string &symbol) {
+  Object object;
+  auto start = std::chrono::steady_clock::now();
+  OpBuilder builder(&impl->context);
+  OwningOpRef<ModuleOp> module = ModuleOp::create(builder.getUnknownLoc());
+  EmittedKernel kernel = Emitter(plan, *module, builder, impl->vectorBits).emit(symbol);
+  object.tasks = kernel.tasks;
+  object.grain = kernel.grain;
+  object.over = std::move(kernel.over);
+  if (dump("mlir"))
+    module->dump();
+#ifndef NDEBUG
+  if (failed(verify(*module)))
+    return Error{MORTISE_INTERNAL, "generated code does not verify"};
+#endif
+  if (failed(applyFullConversion(*module, *impl->legal, impl->patterns)))
+    return Error{MORTISE_INTERNAL, "generated code does not lower to LLVM"};
+  llvm::LLVMContext llvmContext;
+  std::unique_ptr<llvm::Module> llvmModule =
+      translateModuleToLLVMIR(*module, llvmContext, symbol, /*disableVerification=*/true);
+  if (!llvmModule)
+    return Error{MORTISE_INTERNAL, "generated code does not translate to LLVM"};
+  object.mlirSeconds = secondsSince(start);
+
+  start = std::chrono::steady_clock::now();
+  llvmModule->setDataLayout(impl->machine->createDataLayout());
+  llvmModule->setTargetTriple(impl->machine->getTargetTriple());
+  if (dump("llvm"))
+    llvmModule->print(llvm::errs(), nullptr);
+  llvm::SmallVector<char, 0> bytes;
+  llvm::raw_svector_ostream stream(bytes);
+  llvm::legacy::PassManager passes;
+  if (impl->machine->addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::ObjectFile,
+                                         /*DisableVerify=*/true))
+    return Error{MORTISE_INTERNAL, "the code generator cannot write objects"};
+  passes.run(*llvmModule);
+  object.code =
+      std::make_unique<llvm::SmallVectorMemoryBuffer>(std::move(bytes), symbol, /*RequiresNullTerminator=*/false);
+  object.llvmSeconds = secondsSince(start);
+  return object;
+}
+
+} // namespace mortise::codegen

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "jit.hpp"
+
+#include <llvm/Support/MemoryBuffer.h>
+
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+
+namespace mortise::codegen {
+
+struct Compiler::Impl {
+  Target target;
+  std::unique_ptr<Session> session;
+  mutable std::mutex mutex;
+  std::vector<std::unique_ptr<Backend>> idle; // backends that no thread uses now
+  std::unordered_map<std::string, Function> known;
+  std::atomic<uint64_t> serial = 0;
+  Statistics statistics;
+
+  Result<Function> compile(std::unique_ptr<Backend> &backend, Dag dag, const std::string &name);
+};
+
+Compiler::Compiler(std::unique_ptr<Impl> impl) : impl(std::move(impl)) {}
+Compiler::~Compiler() = default;
+
+Result<std::unique_ptr<Compiler>> Compiler::create(const Target &target) {
+  auto impl = std::make_unique<Impl>();
+  impl->target = target;
+  auto session = Session::create();
+  if (!session)
+    return session.error();
+  impl->session = std::move(*session);
+  return std::unique_ptr<Compiler>(new Compiler(std::move(impl)));
+}
+
+Compiler::Statistics Compiler::statistics() const {
+  std::lock_guard lock(impl->mutex);
+  return impl->statistics;
+}
+
+// Letters and digits of a group's name, so that profilers show something readable.
+static std::string symbolName(const std::string &name, uint64_t number) {
+  std::string symbol = "mortise_" + std::to_string(number) + "_";
+  for (char letter : name.substr(0, 48))
+    symbol += std::isalnum(static_cast<unsigned char>(letter)) ? letter : '_';
+  return symbol;
+}
+
+static void measure(const Plan &plan, Function &function) {
+  auto bytes = [&](const Dim &elements, int32_t dtype) {
+    function.bytes += elements * static_cast<int64_t>(dtypeBits(dtype) / 8);
+  };
+  for (const Expr &expr : plan.dag.exprs) {
+    if (expr.op != Op::Input)
+      continue;
+    Dim elements = 1; // elements in memory: repeated ones count once
+    for (size_t i = 0; i < expr.dims.size(); ++i)
+      elements *= expr.strides[i] == 0 ? min(expr.dims[i], Dim(1)) : expr.dims[i];
+    bytes(elements, expr.dtype);
+  }
+  for (const Root &root : plan.roots)
+    bytes(count(plan.dag.exprs[root.expr].dims), plan.dag.exprs[root.expr].dtype);
+  function.flops = count(plan.dims) * std::llround(plan.costPerPoint);
+  function.scratchBytes = plan.scratchBytes;
+}
+
+Result<Function> Compiler::Impl::compile(std::unique_ptr<Backend> &backend, Dag dag, const std::string &name) {
+  auto now = [] { return std::chrono::steady_clock::now(); };
+  auto seconds = [](auto from, auto to) { return std::chrono::duration<double>(to - from).count(); };
+  auto start = now();
+  auto plan = Plan::make(std::move(dag), target.vectorBits / 32);
+  if (!plan)
+    return Error{plan.error().code, name + ": " + plan.error().message};
+  auto planned = now();
+  if (!backend) {
+    auto created = Backend::create(target);
+    if (!created)
+      return created.error();
+    backend = std::move(*created);
+  }
+  std::string symbol = symbolName(name, serial++);
+  auto object = backend->compile(**plan, symbol);
+  if (!object)
+    return Error{object.error().code, name + ": " + object.error().message};
+  size_t size = object->code->getBufferSize();
+  auto emitted = now();
+  auto entry = session->link(*object, symbol);
+  if (!entry)
+    return entry.error();
+  Function function;
+  function.entry = reinterpret_cast<Function::Entry>(*entry);
+  function.tasks = object->tasks;
+  function.grain = object->grain;
+  function.over = std::move(object->over);
+  measure(**plan, function);
+  std::lock_guard lock(mutex);
+  ++statistics.functions;
+  statistics.codeBytes += size;
+  statistics.planSeconds += seconds(start, planned);
+  statistics.mlirSeconds += object->mlirSeconds;
+  statistics.llvmSeconds += object->llvmSeconds;
+  statistics.linkSeconds += seconds(emitted, now());
+  return function;
+}
+
+Result<std::vector<Function>> Compiler::compile(const MortiseGraph &graph, std::span<const Group> groups) {
+  std::vector<std::string> keys;
+  std::vector<std::pair<std::string, size_t>> todo; // key, first group with it
+  std::vector<Dag> dags;
+  {
+    std::unordered_map<std::string, bool> queued;
+    for (size_t i = 0; i < groups.size(); ++i) {
+      auto dag = buildDag(graph, groups[i]);
+      if (!dag)
+        return dag.error();
+      keys.push_back(dag->key);
+      std::lock_guard lock(impl->mutex);
+      if (impl->known.count(dag->key) || !queued.emplace(dag->key, true).second) {
+        ++impl->statistics.reused;
+        continue;
+      }
+      todo.emplace_back(dag->key, i);
+      dags.push_back(std::move(*dag));
+    }
+  }
+  std::atomic<size_t> next = 0;
+  std::mutex errorMutex;
+  std::optional<Error> error;
+  auto work = [&] {
+    std::unique_ptr<Backend> backend;
+    {
+      std::lock_guard lock(impl->mutex);
+      if (!impl->idle.empty()) {
+        backend = std::move(impl->idle.back());
+        impl->idle.pop_back();
+      }
+    }
+    for (size_t i; (i = next++) < todo.size();) {
+      auto function = impl->compile(backend, std::move(dags[i]), groups[todo[i].second].name);
+      if (!function) {
+        std::lock_guard lock(errorMutex);
+        error = function.error();
+        break;
+      }
+      std::lock_guard lock(impl->mutex);
+      impl->known.emplace(todo[i].first, *function);
+    }
+    std::lock_guard lock(impl->mutex);
+    if (backend)
+      impl->idle.push_back(std::move(backend));
+  };
+  size_t workers = std::min<size_t>(std::max(1u, impl->target.threads), todo.size());
+  std::vector<std::thread> threads;
+  for (size_t i = 1; i < workers; ++i)
+    threads.emplace_back(work);
+  if (workers)
+    work();
+  for (std::thread &thread : threads)
+    thread.join();
+  if (error)
+    return *error;
+  std::vector<Function> functions;
+  std::lock_guard lock(impl->mutex);
+  for (const std::string &key : keys)
+    functions.push_back(impl->known.at(key));
+  return functions;
+}
+
+} // namespace mortise::codegen

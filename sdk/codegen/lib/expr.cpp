@@ -1,0 +1,586 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "expr.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+#include <unordered_map>
+
+namespace mortise::codegen {
+
+Dim count(const std::vector<Dim> &dims) {
+  Dim product = 1;
+  for (const Dim &dim : dims)
+    product *= dim;
+  return product;
+}
+
+int cost(const Expr &expr) {
+  switch (expr.op) {
+  case Op::Constant:
+  case Op::Extent:
+  case Op::Keep:
+  case Op::Reshape:
+  case Op::Transpose:
+  case Op::Broadcast:
+  case Op::Slice:
+  case Op::Reverse:
+  case Op::Iota:
+    return 0;
+  case Op::Div:
+  case Op::Sqrt:
+    return 4;
+  case Op::Rsqrt:
+  case Op::Concatenate:
+  case Op::Pad:
+  case Op::Take:
+  case Op::TakeAlong:
+  case Op::TakeNd:
+    return 5;
+  case Op::Exp:
+  case Op::Log:
+  case Op::Expm1:
+  case Op::Log1p:
+  case Op::Tanh:
+  case Op::Logistic:
+    return 16;
+  case Op::Erf:
+  case Op::Erfc:
+  case Op::Sin:
+  case Op::Cos:
+  case Op::Gelu:
+    return 30;
+  case Op::Tan:
+  case Op::Asin:
+  case Op::Acos:
+  case Op::Atan:
+  case Op::Sinh:
+  case Op::Cosh:
+  case Op::Asinh:
+  case Op::Acosh:
+  case Op::Atanh:
+  case Op::Log2:
+  case Op::Log10:
+  case Op::Exp2:
+  case Op::Pow:
+  case Op::Atan2:
+  case Op::Rem:
+    return 100;
+  default:
+    return 1;
+  }
+}
+
+namespace {
+
+const std::unordered_map<std::string_view, Op> simpleOps = {
+    {"abs", Op::Abs},
+    {"neg", Op::Neg},
+    {"sign", Op::Sign},
+    {"exp", Op::Exp},
+    {"expm1", Op::Expm1},
+    {"log", Op::Log},
+    {"log1p", Op::Log1p},
+    {"sqrt", Op::Sqrt},
+    {"rsqrt", Op::Rsqrt},
+    {"sin", Op::Sin},
+    {"cos", Op::Cos},
+    {"tanh", Op::Tanh},
+    {"erf", Op::Erf},
+    {"erfc", Op::Erfc},
+    {"logistic", Op::Logistic},
+    {"floor", Op::Floor},
+    {"ceil", Op::Ceil},
+    {"round", Op::Round},
+    {"not", Op::Not},
+    {"add", Op::Add},
+    {"sub", Op::Sub},
+    {"mul", Op::Mul},
+    {"div", Op::Div},
+    {"rem", Op::Rem},
+    {"pow", Op::Pow},
+    {"max", Op::Max},
+    {"min", Op::Min},
+    {"atan2", Op::Atan2},
+    {"and", Op::And},
+    {"or", Op::Or},
+    {"xor", Op::Xor},
+    {"select", Op::Select},
+    {"convert", Op::Convert},
+    {"relu", Op::Relu},
+    {"tan", Op::Tan},
+    {"asin", Op::Asin},
+    {"acos", Op::Acos},
+    {"atan", Op::Atan},
+    {"sinh", Op::Sinh},
+    {"cosh", Op::Cosh},
+    {"asinh", Op::Asinh},
+    {"acosh", Op::Acosh},
+    {"atanh", Op::Atanh},
+    {"log2", Op::Log2},
+    {"log10", Op::Log10},
+    {"exp2", Op::Exp2},
+    {"shift_left", Op::ShiftLeft},
+    {"shift_right", Op::ShiftRight},
+};
+
+const std::unordered_map<std::string_view, Op> reductionOps = {
+    {"reduce_sum", Op::ReduceSum}, {"reduce_prod", Op::ReduceProd}, {"reduce_max", Op::ReduceMax},
+    {"reduce_min", Op::ReduceMin}, {"argmax", Op::Argmax},          {"argmin", Op::Argmin},
+};
+
+std::vector<int64_t> ints(const MortiseNode &node, const char *name) {
+  auto span = intsAttribute(node, name);
+  return {span.begin(), span.end()};
+}
+
+// Expands one node. The helpers append an expression and return its id.
+class Expansion {
+public:
+  Expansion(Dag &dag, const MortiseNode &node, const std::vector<ExprId> &operands)
+      : dag(dag), node(node), operands(operands) {}
+
+  bool run(ExprId &result);
+
+private:
+  ExprId append(Expr expr) {
+    for (ExprId operand : expr.operands)
+      expr.reductions |= dag.exprs[operand].reductions;
+    expr.reductions |= isReduction(expr.op) || isRunning(expr.op);
+    for (std::vector<Dim> *list : {&expr.dims, &expr.starts})
+      for (Dim &dim : *list)
+        if (!dim.isNumber())
+          dim = simplify(dim, dag.symbols);
+    dag.exprs.push_back(std::move(expr));
+    return static_cast<ExprId>(dag.exprs.size() - 1);
+  }
+  const Expr &at(ExprId id) const { return dag.exprs[id]; }
+  // An elementwise op with its first operand's shape and dtype.
+  ExprId make(Op op, std::vector<ExprId> operands) {
+    Expr expr;
+    expr.op = op;
+    expr.dtype = at(operands[0]).dtype;
+    expr.dims = at(operands[0]).dims;
+    expr.operands = std::move(operands);
+    return append(std::move(expr));
+  }
+  ExprId literal(ExprId like, double value) {
+    Expr expr;
+    expr.op = Op::Constant;
+    expr.dtype = at(like).dtype;
+    expr.dims = at(like).dims;
+    expr.real = value;
+    expr.integer = static_cast<int64_t>(value);
+    return append(std::move(expr));
+  }
+  ExprId literal(ExprId like, const Dim &extent) {
+    if (extent.isNumber())
+      return literal(like, static_cast<double>(*extent.number()));
+    Expr expr;
+    expr.op = Op::Extent;
+    expr.dtype = at(like).dtype;
+    expr.dims = at(like).dims;
+    expr.extent = extent;
+    return append(std::move(expr));
+  }
+  ExprId broadcast(ExprId operand, std::vector<Dim> dims, std::vector<int64_t> axes) {
+    Expr expr;
+    expr.op = Op::Broadcast;
+    expr.dtype = at(operand).dtype;
+    expr.dims = std::move(dims);
+    expr.axes = std::move(axes);
+    expr.operands = {operand};
+    return append(std::move(expr));
+  }
+  ExprId reshape(ExprId operand, std::vector<Dim> dims) {
+    Expr expr;
+    expr.op = Op::Reshape;
+    expr.dtype = at(operand).dtype;
+    expr.dims = std::move(dims);
+    expr.operands = {operand};
+    return append(std::move(expr));
+  }
+  ExprId reduce(Op op, ExprId operand, const std::vector<int64_t> &axes, int32_t dtype = 0) {
+    Expr expr;
+    expr.op = op;
+    expr.dtype = dtype ? dtype : at(operand).dtype;
+    std::vector<bool> gone(at(operand).dims.size());
+    for (int64_t axis : axes)
+      gone[axis] = true;
+    for (size_t i = 0; i < gone.size(); ++i)
+      if (!gone[i])
+        expr.dims.push_back(at(operand).dims[i]);
+    expr.axes = axes;
+    expr.operands = {operand};
+    return append(std::move(expr));
+  }
+  // A reduction's result repeated along the axes that it reduced.
+  ExprId spread(ExprId reduced, const std::vector<Dim> &dims, const std::vector<int64_t> &axes) {
+    std::vector<int64_t> kept;
+    for (size_t i = 0, j = 0; i < dims.size(); ++i)
+      if (j < axes.size() && axes[j] == static_cast<int64_t>(i))
+        ++j;
+      else
+        kept.push_back(i);
+    return broadcast(reduced, dims, kept);
+  }
+  // f16 and bf16 composites compute in f32.
+  ExprId widened(ExprId operand) {
+    return keepAs(operand, at(operand).dtype == MORTISE_F64 ? MORTISE_F64 : MORTISE_F32);
+  }
+  ExprId keepAs(ExprId operand, int32_t dtype) {
+    if (at(operand).dtype == dtype)
+      return operand;
+    ExprId id = make(Op::Keep, {operand});
+    dag.exprs[id].dtype = dtype;
+    return id;
+  }
+  bool has(size_t i) const { return i < operands.size() && operands[i] != ~0u; }
+
+  ExprId softmax(bool log);
+  ExprId normalise(ExprId x, const std::vector<int64_t> &axes, bool centred);
+  ExprId affine(ExprId x, size_t scale, size_t bias, const std::vector<int64_t> &axes);
+  ExprId groupNorm();
+  ExprId batchNorm();
+  ExprId extents();
+  ExprId shaped(std::string_view name, bool &known);
+
+  Dag &dag;
+  const MortiseNode &node;
+  const std::vector<ExprId> &operands;
+};
+
+ExprId Expansion::softmax(bool log) {
+  ExprId x = widened(operands[0]);
+  std::vector<Dim> dims = at(x).dims;
+  std::vector<int64_t> axes{intAttribute(node, "axis")};
+  ExprId shifted = make(Op::Sub, {x, spread(reduce(Op::ReduceFastMax, x, axes), dims, axes)});
+  ExprId e = make(Op::Exp, {shifted});
+  ExprId sum = reduce(Op::ReduceSum, e, axes);
+  if (log)
+    return make(Op::Sub, {shifted, spread(make(Op::Log, {sum}), dims, axes)});
+  return make(Op::Mul, {e, spread(make(Op::Div, {literal(sum, 1.0), sum}), dims, axes)});
+}
+
+ExprId Expansion::normalise(ExprId x, const std::vector<int64_t> &axes, bool centred) {
+  std::vector<Dim> dims = at(x).dims;
+  Dim n = 1;
+  for (int64_t axis : axes)
+    n *= dims[axis];
+  if (centred) {
+    ExprId sum = reduce(Op::ReduceSum, x, axes);
+    x = make(Op::Sub, {x, spread(make(Op::Div, {sum, literal(sum, n)}), dims, axes)});
+  }
+  ExprId squares = reduce(Op::ReduceSum, make(Op::Mul, {x, x}), axes);
+  ExprId variance = make(Op::Div, {squares, literal(squares, n)});
+  ExprId inverse = make(Op::Rsqrt, {make(Op::Add, {variance, literal(variance, floatAttribute(node, "epsilon"))})});
+  return make(Op::Mul, {x, spread(inverse, dims, axes)});
+}
+
+// x * scale + bias, both with the shape of `axes` of x.
+ExprId Expansion::affine(ExprId x, size_t scale, size_t bias, const std::vector<int64_t> &axes) {
+  std::vector<Dim> dims = at(x).dims;
+  auto operand = [&](size_t i) { return broadcast(keepAs(operands[i], at(x).dtype), dims, axes); };
+  if (has(scale) && has(bias))
+    return make(Op::MulAdd, {x, operand(scale), operand(bias)});
+  if (has(scale))
+    return make(Op::Mul, {x, operand(scale)});
+  return has(bias) ? make(Op::Add, {x, operand(bias)}) : x;
+}
+
+ExprId Expansion::groupNorm() {
+  ExprId x = widened(operands[0]);
+  std::vector<Dim> dims = at(x).dims, split = dims;
+  std::vector<int64_t> axes;
+  int64_t groups = intAttribute(node, "groups");
+  split[1] = groups;
+  split.insert(split.begin() + 2, floorDiv(dims[1], groups));
+  for (size_t i = 2; i < split.size(); ++i)
+    axes.push_back(i);
+  return affine(reshape(normalise(reshape(x, split), axes, true), dims), 1, 2, {1});
+}
+
+ExprId Expansion::batchNorm() {
+  ExprId x = widened(operands[0]);
+  std::vector<Dim> dims = at(x).dims;
+  ExprId variance = widened(operands[4]), mean = widened(operands[3]);
+  ExprId factor = make(Op::Rsqrt, {make(Op::Add, {variance, literal(variance, floatAttribute(node, "epsilon"))})});
+  if (has(1))
+    factor = make(Op::Mul, {factor, widened(operands[1])});
+  ExprId centred = make(Op::Sub, {x, broadcast(mean, dims, {1})}), spreadFactor = broadcast(factor, dims, {1});
+  if (has(2))
+    return make(Op::MulAdd, {centred, spreadFactor, broadcast(widened(operands[2]), dims, {1})});
+  return make(Op::Mul, {centred, spreadFactor});
+}
+
+// Ops that are one expression with the result's type and some attributes.
+ExprId Expansion::shaped(std::string_view name, bool &known) {
+  Expr expr;
+  const MortiseType &type = *node.results[0]->type;
+  expr.dtype = type.dtype;
+  expr.dims = dimsOf(type);
+  expr.operands = operands;
+  if (auto simple = simpleOps.find(name); simple != simpleOps.end()) {
+    expr.op = simple->second;
+  } else if (name == "compare") {
+    static constexpr std::string_view names[] = {"eq", "ne", "lt", "le", "gt", "ge"};
+    expr.op = Op::Compare;
+    for (int i = 0; i < 6; ++i)
+      if (stringAttribute(node, "direction") == names[i])
+        expr.direction = static_cast<Direction>(i);
+  } else if (name == "iota") {
+    expr.op = Op::Iota;
+    expr.axes = {intAttribute(node, "axis")};
+  } else if (name == "reshape") {
+    expr.op = Op::Reshape;
+  } else if (name == "transpose") {
+    expr.op = Op::Transpose;
+    expr.axes = ints(node, "permutation");
+  } else if (name == "broadcast") {
+    expr.op = Op::Broadcast;
+    expr.axes = ints(node, "axes");
+  } else if (name == "slice") {
+    expr.op = Op::Slice;
+    expr.starts = dimsAttribute(node, "starts");
+    expr.steps = ints(node, "strides");
+  } else if (name == "reverse") {
+    expr.op = Op::Reverse;
+    expr.axes = ints(node, "axes");
+  } else if (name == "concatenate") {
+    expr.op = Op::Concatenate;
+    expr.axes = {intAttribute(node, "axis")};
+  } else if (name == "pad") {
+    expr.op = Op::Pad;
+    expr.starts = dimsAttribute(node, "low");
+    expr.steps = ints(node, "interior");
+  } else if (name == "take" || name == "embedding") {
+    expr.op = Op::Take;
+    expr.axes = {intAttribute(node, "axis")}; // 0 for embedding, which has none
+  } else if (name == "take_along") {
+    expr.op = Op::TakeAlong;
+    expr.axes = {intAttribute(node, "axis")};
+  } else if (name == "take_nd" && at(operands[1]).dims.back().isNumber()) {
+    expr.op = Op::TakeNd;
+  } else if (name == "cumsum" || name == "cumprod") {
+    expr.op = name == "cumsum" ? Op::Cumsum : Op::Cumprod;
+    expr.axes = {intAttribute(node, "axis")};
+  } else if (name == "put") {
+    expr.op = Op::Put;
+    expr.axes = {intAttribute(node, "axis")};
+    expr.add = stringAttribute(node, "mode") == "add";
+  } else {
+    known = false;
+    return 0;
+  }
+  return append(std::move(expr));
+}
+
+// i64[n] of extents: numbers side by side.
+ExprId Expansion::extents() {
+  Expr all;
+  all.op = Op::Concatenate;
+  all.dtype = MORTISE_I64;
+  all.axes = {0};
+  for (const Dim &dim : dimsAttribute(node, "shape")) {
+    Expr one;
+    one.op = Op::Extent;
+    one.dtype = MORTISE_I64;
+    one.dims = {1};
+    one.extent = dim.isNumber() ? dim : simplify(dim, dag.symbols);
+    all.operands.push_back(append(std::move(one)));
+  }
+  all.dims = {static_cast<int64_t>(all.operands.size())};
+  return append(std::move(all));
+}
+
+bool Expansion::run(ExprId &result) {
+  std::string_view name = node.op;
+  if (!name.starts_with("mortise."))
+    return false;
+  name.remove_prefix(8);
+  int32_t dtype = node.results[0]->type->dtype;
+  bool known = true;
+  auto lastAxes = [&] {
+    std::vector<int64_t> axes;
+    for (int64_t i = intAttribute(node, "axis"); i < static_cast<int64_t>(at(operands[0]).dims.size()); ++i)
+      axes.push_back(i);
+    return axes;
+  };
+  if (name == "constant") {
+    const MortiseAttribute *value = findAttribute(node, "value");
+    Expr expr;
+    expr.op = Op::Constant;
+    expr.dtype = dtype;
+    expr.dims = dimsOf(*node.results[0]->type);
+    expr.data = static_cast<const std::byte *>(value->tensor_data);
+    expr.bytes = value->count;
+    result = append(std::move(expr));
+  } else if (auto reduction = reductionOps.find(name); reduction != reductionOps.end()) {
+    std::vector<int64_t> axes = isArg(reduction->second) ? std::vector{intAttribute(node, "axis")} : ints(node, "axes");
+    result = axes.empty() ? make(Op::Keep, {operands[0]}) : reduce(reduction->second, operands[0], axes, dtype);
+  } else if (name == "mean") {
+    ExprId x = widened(operands[0]);
+    Dim n = 1;
+    for (int64_t axis : ints(node, "axes"))
+      n *= at(x).dims[axis];
+    ExprId sum = ints(node, "axes").empty() ? x : reduce(Op::ReduceSum, x, ints(node, "axes"));
+    result = keepAs(make(Op::Div, {sum, literal(sum, n)}), dtype);
+  } else if (name == "silu") {
+    ExprId x = widened(operands[0]);
+    result = keepAs(make(Op::Mul, {x, make(Op::Logistic, {x})}), dtype);
+  } else if (name == "gelu" && stringAttribute(node, "approximate") == "tanh") {
+    // x * (1 + tanh(u)) / 2 without its cancellation: x * logistic(2 u).
+    ExprId x = widened(operands[0]), square = make(Op::Mul, {x, x});
+    ExprId poly =
+        make(Op::MulAdd, {square, literal(x, 2 * 0.7978845608028654 * 0.044715), literal(x, 2 * 0.7978845608028654)});
+    result = keepAs(make(Op::Mul, {x, make(Op::Logistic, {make(Op::Mul, {x, poly})})}), dtype);
+  } else if (name == "gelu") {
+    result = keepAs(make(Op::Gelu, {widened(operands[0])}), dtype);
+  } else if (name == "softmax" || name == "log_softmax") {
+    result = keepAs(softmax(name == "log_softmax"), dtype);
+  } else if (name == "layer_norm") {
+    std::vector<int64_t> axes = lastAxes();
+    result = keepAs(affine(normalise(widened(operands[0]), axes, true), 1, 2, axes), dtype);
+  } else if (name == "rms_norm") {
+    std::vector<int64_t> axes = lastAxes();
+    result = keepAs(affine(normalise(widened(operands[0]), axes, false), 1, ~0u, axes), dtype);
+  } else if (name == "group_norm") {
+    result = keepAs(groupNorm(), dtype);
+  } else if (name == "batch_norm") {
+    result = keepAs(batchNorm(), dtype);
+  } else if (name == "extents") {
+    result = extents();
+  } else {
+    result = shaped(name, known);
+  }
+  return known;
+}
+
+void describe(std::string &key, const Dim &dim) {
+  auto raw = [&](const void *data, size_t size) { key.append(static_cast<const char *>(data), size); };
+  if (auto number = dim.number()) {
+    key += '#';
+    raw(&*number, 8);
+    return;
+  }
+  std::vector<MortiseExprStep> steps = dim.steps();
+  uint32_t size = steps.size();
+  key += '$';
+  raw(&size, 4);
+  for (const MortiseExprStep &step : steps)
+    raw(&step.op, 4), raw(&step.value, 8);
+}
+
+void describe(std::string &key, const Expr &expr) {
+  auto raw = [&](const void *data, size_t size) { key.append(static_cast<const char *>(data), size); };
+  auto list = [&](const auto &items) {
+    uint32_t size = items.size();
+    raw(&size, 4);
+    for (const auto &item : items)
+      describe(key, Dim(item));
+  };
+  key += static_cast<char>(expr.op);
+  key += static_cast<char>(expr.dtype);
+  key += static_cast<char>(expr.direction);
+  key += static_cast<char>(expr.add);
+  uint32_t size = expr.operands.size();
+  raw(&size, 4);
+  raw(expr.operands.data(), size * 4);
+  list(expr.dims), list(expr.axes), list(expr.starts), list(expr.steps), list(expr.strides);
+  raw(&expr.real, 8), raw(&expr.integer, 8), raw(&expr.slot, 4), raw(&expr.bytes, 8);
+  describe(key, expr.offset), describe(key, expr.extent);
+  if (expr.bytes)
+    raw(expr.data, expr.bytes);
+}
+
+} // namespace
+
+bool expandsAlways(std::string_view op) {
+  // Those of Expansion::shaped() and run() that graphs are full of; the tables hold the rest.
+  static constexpr std::string_view common[] = {"reshape", "transpose", "broadcast", "slice", "constant"};
+  if (!op.starts_with("mortise."))
+    return false;
+  op.remove_prefix(8);
+  return std::find(std::begin(common), std::end(common), op) != std::end(common) || simpleOps.count(op) ||
+         reductionOps.count(op);
+}
+
+bool expandNode(Dag &dag, const MortiseNode &node, const std::vector<ExprId> &operands, ExprId &result) {
+  return Expansion(dag, node, operands).run(result);
+}
+
+// The ranges of the symbols that occur: what a function may rely on is part of
+// what it is.
+static void describeSymbols(Dag &dag) {
+  if (dag.symbols.empty())
+    return;
+  std::set<uint32_t> used;
+  for (const Expr &expr : dag.exprs) {
+    for (const std::vector<Dim> *list : {&expr.dims, &expr.starts, &expr.strides})
+      for (const Dim &dim : *list)
+        dim.collectSymbols(used);
+    expr.offset.collectSymbols(used), expr.extent.collectSymbols(used);
+  }
+  for (uint32_t number : used)
+    if (number < dag.symbols.size()) {
+      const SymbolRange &range = dag.symbols[number];
+      for (int64_t item : {int64_t(number), range.min, range.max, range.divisor})
+        describe(dag.key, Dim(item));
+    }
+}
+
+Result<Dag> buildDag(const MortiseGraph &graph, const Group &group) {
+  Dag dag;
+  dag.symbols = symbolsOf(graph);
+  std::unordered_map<uint32_t, ExprId> known; // graph value -> expression
+  for (size_t i = 0; i < group.inputs.size(); ++i) {
+    const MortiseType &type = *graph.values[group.inputs[i]]->type;
+    View view = i < group.inputViews.size() ? group.inputViews[i] : denseView(*graph.values[group.inputs[i]]);
+    Expr expr;
+    expr.op = Op::Input;
+    expr.dtype = type.dtype;
+    auto reduced = [&](const Dim &dim) { return dim.isNumber() ? dim : simplify(dim, dag.symbols); };
+    for (const Dim &dim : view.dims)
+      expr.dims.push_back(reduced(dim));
+    for (const Dim &stride : view.strides)
+      expr.strides.push_back(reduced(stride));
+    expr.offset = reduced(view.offset);
+    expr.slot = i;
+    known[group.inputs[i]] = dag.exprs.size();
+    dag.exprs.push_back(std::move(expr));
+  }
+  for (uint32_t n : group.nodes) {
+    const MortiseNode &node = *graph.nodes[n];
+    if (known.count(node.results[0]->index)) // an input that is also recomputed nowhere
+      continue;
+    std::vector<ExprId> operands;
+    for (size_t i = 0; i < node.operand_count; ++i) {
+      if (!node.operands[i]) {
+        operands.push_back(~0u);
+        continue;
+      }
+      auto found = known.find(node.operands[i]->index);
+      if (found == known.end())
+        return Error{MORTISE_INVALID_ARGUMENT, "node " + std::to_string(n) + " (" + node.op +
+                                                   ") reads a value that is neither an input of its "
+                                                   "group nor computed in it"};
+      operands.push_back(found->second);
+    }
+    ExprId result;
+    if (Support support = supports(node); !support.yes || !expandNode(dag, node, operands, result))
+      return Error{MORTISE_UNSUPPORTED, std::string("groups cannot compute ") + node.op + ": " + support.detail};
+    known[node.results[0]->index] = result;
+  }
+  for (uint32_t output : group.outputs) {
+    if (!known.count(output))
+      return Error{MORTISE_INVALID_ARGUMENT, "a group does not compute its output value " + std::to_string(output)};
+    dag.roots.push_back(known[output]);
+  }
+  for (const Expr &expr : dag.exprs)
+    describe(dag.key, expr);
+  describeSymbols(dag);
+  dag.key.append(reinterpret_cast<const char *>(dag.roots.data()), dag.roots.size() * 4);
+  return dag;
+}
+
+} // namespace mortise::codegen

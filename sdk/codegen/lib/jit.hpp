@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// From a plan to machine code: one Backend per thread (contexts, patterns and target machine are reused), one Session
+// per compiler that owns what was linked.
+#pragma once
+
+#include "plan.hpp"
+
+#include <memory>
+
+namespace llvm {
+class MemoryBuffer;
+}
+
+namespace mortise::codegen {
+
+struct Object {
+  std::unique_ptr<llvm::MemoryBuffer> code;
+  Dim tasks = 1, grain = 1;
+  std::vector<std::vector<uint32_t>> over;
+  double mlirSeconds = 0, llvmSeconds = 0;
+};
+
+class Backend {
+public:
+  static Result<std::unique_ptr<Backend>> create(const Target &target);
+  ~Backend();
+  Result<Object> compile(Plan &plan, const std::string &symbol);
+
+private:
+  struct Impl;
+  explicit Backend(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl;
+};
+
+class Session {
+public:
+  static Result<std::unique_ptr<Session>> create();
+  ~Session();
+  // Thread safe. The code lives as long as the session.
+  Result<void *> link(Object &object, const std::string &symbol);
+
+private:
+  struct Impl;
+  explicit Session(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl;
+};
+
+} // namespace mortise::codegen

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Elementary functions of f32 scalars and vectors; f64 goes through the C library (runtime.cpp). The coefficients come
+// from tools/fit.py. NaN flows through every step: clamps compare so that NaN stays.
+#include "code.hpp"
+
+#include <limits>
+
+namespace mortise::codegen {
+
+using namespace mlir;
+using P = arith::CmpFPredicate;
+
+// expTail: [-0.34692, 0.34692], relative error 3.08e-09
+static constexpr double expTail[] = {1.38144667408037739e-03, 8.36878042906188079e-03, 4.16683942173985689e-02,
+                                     1.66665201076267477e-01, 4.99999934124697010e-01};
+// expm1Tail: [-0.34692, 0.34692], relative error 5.25e-12
+static constexpr double expm1Tail[] = {2.47963750019963688e-05, 1.99049728232487006e-04, 1.38889854689890047e-03,
+                                       8.33328896560452809e-03, 4.16666659507393053e-02, 1.66666667543957675e-01,
+                                       5.00000000010573209e-01};
+// logTail: [-0.293186, 0.414628], relative error 8.88e-10
+static constexpr double logTail[] = {6.74268965650696439e-02,  -1.16208570767589461e-01, 1.18581729118008128e-01,
+                                     -1.24137216711974793e-01, 1.42254417595692462e-01,  -1.66676820449918939e-01,
+                                     2.00017543193563074e-01,  -2.50000112932884211e-01, 3.33333195800882831e-01};
+// tanhTail: [0, 0.4], relative error 2.07e-10
+static constexpr double tanhTail[] = {2.13458360454395028e-03,  -8.17156151013963099e-03, 2.17001124326370726e-02,
+                                      -5.39471079890751493e-02, 1.33332142374494894e-01,  -3.33333312628302569e-01};
+// erfNear: [0, 1], relative error 3.32e-11
+static constexpr double erfNear[] = {-9.64151803206636515e-06, 1.12569485919630785e-04,  -8.48282893766091634e-04,
+                                     5.22094543884755753e-03,  -2.68654000440763999e-02, 1.12837819741323730e-01,
+                                     -3.76126384346520959e-01, 1.12837916705802233e+00};
+// erfcScaled: [-1, 0.77], relative error 5.36e-09
+static constexpr double erfcScaled[] = {8.08776606548299606e-05,  6.61081520745514901e-05,  -5.97684694146888534e-04,
+                                        -8.52070277515364874e-04, 3.06061116294419414e-03,  6.48293269515131700e-03,
+                                        -2.15045658948333773e-02, -3.64427223196964328e-02, 2.79471647752710162e-01,
+                                        -6.87160662622153029e-01, 1.02158271036201120e+00};
+// sinTail: [0, 0.618085], relative error 1.72e-10
+static constexpr double sinTail[] = {2.72487974073266289e-06, -1.98400772167909309e-04, 8.33333185482005613e-03,
+                                     -1.66666666637943411e-01};
+// cosTail: [0, 0.618085], relative error 5.72e-11
+static constexpr double cosTail[] = {-2.73001737404399970e-07, 2.48005938848329938e-05, -1.38888876587924958e-03,
+                                     4.16666666642820163e-02};
+static constexpr double log2e = 1.4426950408889634;
+static constexpr double ln2High = 0.693145751953125, ln2Low = 1.42860682030941723212e-6;
+static constexpr double infinity = std::numeric_limits<double>::infinity();
+
+static bool isDouble(Value x) { return Code::element(x).isF64(); }
+static Value atMost(Code &c, Value x, double bound) {
+  return c.select(c.compare(P::OGT, x, bound), c.constant(x.getType(), bound), x);
+}
+static Value atLeast(Code &c, Value x, double bound) {
+  return c.select(c.compare(P::OLT, x, bound), c.constant(x.getType(), bound), x);
+}
+
+// x = n ln 2 + r with |r| <= ln 2 / 2; `n` as an integer. Adding 1.5 * 2^23 rounds to an integer in the low bits.
+Value Code::expReduced(Value x, Value &n) {
+  static constexpr double magic = 12582912.0;
+  Value shifted = fma(x, constant(x.getType(), log2e), magic);
+  Value whole = add(shifted, -magic);
+  Value bits = intBits(shifted);
+  n = subI(bits, integer(bits.getType(), 0x4b400000));
+  Value r = fma(whole, constant(x.getType(), -ln2High), x);
+  return fma(whole, constant(x.getType(), -ln2Low), r);
+}
+
+static Value powerOf2(Code &c, Value n) {
+  Value biased = c.addI(n, c.integer(n.getType(), 127));
+  return c.bitcast(arith::ShLIOp::create(c.b, c.loc, biased, c.integer(n.getType(), 23)), c.b.getF32Type());
+}
+
+// In two steps, so that subnormal results round once and 2^128 does not overflow early.
+Value Code::scaleByPowerOf2(Value x, Value n) {
+  Value half = arith::ShRSIOp::create(b, loc, n, integer(n.getType(), 1));
+  return mul(mul(x, powerOf2(*this, half)), powerOf2(*this, subI(n, half)));
+}
+
+// e^x = m 2^n, for x where the result is finite.
+Value Code::expParts(Value x, Value &n) {
+  Value r = expReduced(atLeast(*this, x, -104.5), n);
+  return add(fma(polynomial(r, expTail), mul(r, r), r), 1.0);
+}
+
+Value Code::exp(Value x) {
+  if (isDouble(x))
+    return call("mortise_exp_f64", x);
+  Value n, m = expParts(atMost(*this, x, 89.0), n);
+  return scaleByPowerOf2(m, n);
+}
+
+Value Code::expm1(Value x) {
+  if (isDouble(x))
+    return call("mortise_expm1_f64", x);
+  Value n, r = expReduced(atLeast(*this, atMost(*this, x, 89.0), -20.0), n);
+  Value tail = fma(polynomial(r, expm1Tail), mul(r, r), r);
+  Value scale = powerOf2(*this, addI(n, integer(n.getType(), -1)));
+  Value half = fma(scale, tail, add(scale, -0.5));
+  return copySign(add(half, half), x);
+}
+
+Value Code::log(Value x) {
+  if (isDouble(x))
+    return call("mortise_log_f64", x);
+  // Subnormals are scaled up; then x = m 2^e with m in [sqrt(1/2), sqrt(2)).
+  Value tiny = compare(P::OLT, x, 1.1754943508222875e-38);
+  Value scaled = select(tiny, mul(x, 8388608.0), x);
+  Value bits = intBits(scaled);
+  auto lit = [&](int64_t v) { return integer(bits.getType(), v); };
+  Value exponent = arith::ShRSIOp::create(b, loc, subI(bits, lit(0x3f3504f3)), lit(23));
+  Value m = bitcast(subI(bits, arith::ShLIOp::create(b, loc, exponent, lit(23))), b.getF32Type());
+  exponent = subI(exponent, select(tiny, lit(23), lit(0)));
+  Value e = arith::SIToFPOp::create(b, loc, x.getType(), exponent);
+  Value f = add(m, -1.0), square = mul(f, f);
+  Value tail = mul(mul(square, f), polynomial(f, logTail));
+  tail = fma(e, constant(x.getType(), ln2Low), tail);
+  tail = fma(square, constant(x.getType(), -0.5), tail);
+  Value result = fma(e, constant(x.getType(), ln2High), add(f, tail));
+  result = select(compare(P::OEQ, x, infinity), x, result);
+  result = select(compare(P::OEQ, x, 0.0), constant(x.getType(), -infinity), result);
+  return select(compare(P::ULT, x, 0.0), constant(x.getType(), std::numeric_limits<double>::quiet_NaN()), result);
+}
+
+Value Code::log1p(Value x) {
+  if (isDouble(x))
+    return call("mortise_log1p_f64", x);
+  // log(u) + (what rounding 1 + x to u lost) / u
+  Value one = constant(x.getType(), 1), u = add(x, 1.0);
+  Value lost = select(compare(P::OGE, x, 1.0), sub(one, sub(u, x)), sub(x, add(u, -1.0)));
+  Value result = add(log(u), div(lost, u));
+  result = select(compare(P::OEQ, x, infinity), x, result);
+  result = select(compare(P::OEQ, x, -1.0), constant(x.getType(), -infinity), result);
+  return copySign(result, x);
+}
+
+Value Code::tanh(Value x) {
+  if (isDouble(x))
+    return call("mortise_tanh_f64", x);
+  Value a = abs(x), z = mul(x, x);
+  Value near = fma(mul(polynomial(z, tanhTail), z), a, a);
+  Value e = exp(add(a, a)), one = constant(x.getType(), 1);
+  Value far = sub(one, div(constant(x.getType(), 2), add(e, one)));
+  return copySign(select(compare(P::OLT, z, 0.4), near, far), x);
+}
+
+// factor e^(-square) s p(1 - 4 s) with s = 1 / (a + 2), where `lost` is what rounding a^2 to `square` lost. Scaling by
+// a power of 2 comes last, so that only the result is rounded where it is subnormal.
+Value Code::tailProbability(Value a, Value square, Value lost, Value factor) {
+  Value n, e = expParts(neg(square), n);
+  e = fma(e, neg(lost), e);
+  Value s = div(constant(a.getType(), 1), add(a, 2.0));
+  Value t = fma(s, constant(a.getType(), -4), 1.0);
+  return scaleByPowerOf2(mul(e, mul(mul(s, factor), polynomial(t, erfcScaled))), n);
+}
+
+static Value erfcOfSize(Code &c, Value x) {
+  Value a = atMost(c, c.abs(x), 10.5), square = c.mul(a, a);
+  return c.tailProbability(a, square, c.fma(a, a, c.neg(square)), c.constant(a.getType(), 1));
+}
+
+Value Code::erfc(Value x) {
+  if (isDouble(x))
+    return call("mortise_erfc_f64", x);
+  Value tail = erfcOfSize(*this, x);
+  return select(compare(P::OLT, x, 0.0), sub(constant(x.getType(), 2), tail), tail);
+}
+
+Value Code::erf(Value x) {
+  if (isDouble(x))
+    return call("mortise_erf_f64", x);
+  Value a = abs(x), z = mul(x, x);
+  Value near = mul(a, polynomial(z, erfNear));
+  Value far = sub(constant(x.getType(), 1), erfcOfSize(*this, x));
+  return copySign(select(compare(P::OLT, z, 1.0), near, far), x);
+}
+
+// x * Phi(x) with Phi(-|x|) = erfc(|x| / sqrt 2) / 2, which has no cancellation; for x > 0, x - x Phi(-x).
+Value Code::gelu(Value x) {
+  if (isDouble(x))
+    return call("mortise_gelu_f64", x);
+  Value a = atMost(*this, abs(x), 15.0), square = mul(a, a);
+  Value lost = fma(a, a, neg(square));
+  Value tail = tailProbability(mul(a, 0.70710678118654752), mul(square, 0.5), mul(lost, 0.5), mul(copySign(a, x), 0.5));
+  // The product with 0 gives NaN at -inf, as -inf * Phi(-inf) is.
+  return select(compare(P::OLE, x, 0.0), fma(x, constant(x.getType(), 0), tail), sub(x, tail));
+}
+
+Value Code::logistic(Value x) {
+  if (isDouble(x))
+    return call("mortise_logistic_f64", x);
+  Value e = exp(neg(abs(x))), one = constant(x.getType(), 1);
+  Value high = div(one, add(one, e));
+  return select(compare(P::OLT, x, 0.0), mul(e, high), high);
+}
+
+Value Code::rsqrt(Value x) { return div(constant(x.getType(), 1), one<math::SqrtOp>(x)); }
+
+// Reduced by multiples of pi / 2 in f64; beyond 2^30 the C library does it.
+Value Code::sinCos(Value x, bool cosine) {
+  if (isDouble(x))
+    return call(cosine ? "mortise_cos_f64" : "mortise_sin_f64", x);
+  static constexpr double magic = 6755399441055744.0; // 1.5 * 2^52
+  Value wide = arith::ExtFOp::create(b, loc, like(x, b.getF64Type()), x);
+  Value shifted = fma(wide, constant(wide.getType(), 0.63661977236758134), magic);
+  Value whole = add(shifted, -magic);
+  Value reduced = fma(whole, constant(wide.getType(), -1.5707963267948966), wide);
+  reduced = fma(whole, constant(wide.getType(), -6.123233995736766e-17), reduced);
+  Value r = arith::TruncFOp::create(b, loc, x.getType(), reduced), z = mul(r, r);
+  Value quadrant = resizeInt(intBits(shifted), b.getI32Type(), false);
+  if (cosine)
+    quadrant = addI(quadrant, integer(quadrant.getType(), 1));
+  Value sine = fma(mul(r, z), polynomial(z, sinTail), r);
+  Value cos = fma(mul(z, z), polynomial(z, cosTail), fma(z, constant(z.getType(), -0.5), 1.0));
+  auto bit = [&](int64_t mask) {
+    return compareI(arith::CmpIPredicate::ne, andI(quadrant, integer(quadrant.getType(), mask)),
+                    integer(quadrant.getType(), 0));
+  };
+  Value result = select(bit(1), cos, sine);
+  result = select(bit(2), neg(result), result);
+  if (!cosine)
+    result = select(compare(P::OEQ, x, 0.0), x, result);
+  Value huge = compare(P::OGE, abs(x), 1073741824.0);
+  return ifAny(
+      huge, [&] { return select(huge, call(cosine ? "mortise_cos_f32" : "mortise_sin_f32", x), result); }, result);
+}
+
+} // namespace mortise::codegen

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// How a group is computed, decided before any code is emitted: the loops, the passes over a row, what is kept between
+// passes. Works on symbolic indices only. `fuse` makes plans to see whether nodes can share a group.
+#pragma once
+
+#include "expr.hpp"
+#include "index.hpp"
+
+#include <set>
+
+namespace mortise::codegen {
+
+// One operand read: where, and under which condition that is inside the operand.
+struct Access {
+  ExprId expr;
+  TupleId at;
+  GuardId guard;
+};
+
+struct Loop {
+  Dim extent = 1;
+  bool reduced = false; // runs inside a task, one step after the other
+  uint32_t number = 0;  // whose counter the merged loop drives; the other
+                        // members' counters stay 0
+  uint64_t members = 0;
+  int64_t block = 0; // > 0: so many steps of it at a time, and as many tasks as that takes
+};
+
+struct Reduction {
+  ExprId expr;
+  TupleId at, operandAt;
+  int level = 0; // computed in pass level - 1
+};
+
+struct Root {
+  ExprId expr;
+  TupleId at;
+  bool row = false; // one element per row
+  int pass = 0;     // that stores it
+  IndexId address = 0;
+};
+
+// A value kept from pass `pass` for later ones, in an output or in scratch.
+struct Cached {
+  ExprId expr;
+  TupleId at;
+  int pass = 0;
+  int root = -1;  // >= 0: that output
+  Dim offset = 0; // bytes into scratch
+};
+
+class Plan {
+public:
+  explicit Plan(Dag graph) : dag(std::move(graph)), space({dag.symbols}) {}
+  // Errors: MORTISE_UNSUPPORTED when the roots do not fit one loop nest.
+  static Result<std::unique_ptr<Plan>> make(Dag dag, unsigned lanes);
+
+  std::vector<Access> accesses(ExprId expr, TupleId at, GuardId guard);
+  TupleId identity() const { return identityTuple; }
+  // The reduction that gives `expr` at `at`; -1 when not known.
+  int reduction(ExprId expr, TupleId at) const;
+  const Cached *cached(ExprId expr, TupleId at) const;
+  bool dependsOnRow(TupleId at, GuardId guard) const { return space.loops(at, guard) & reducedMask; }
+  double typical(const Dim &dim) const { return space.facts.typical(dim); }
+  bool isPut() const { return dag.exprs[dag.roots[0]].op == Op::Put; }
+
+  Dag dag;
+  IndexSpace space;
+  std::vector<Dim> dims; // of the iteration space
+  std::vector<bool> reduced;
+  uint64_t reducedMask = 0;
+  IndexId rowIndex = 0; // linear position within a row
+  Dim rowLength = 1;
+  std::vector<Loop> loops; // merged, outermost first
+  std::vector<Reduction> reductions;
+  std::vector<Root> roots;
+  std::vector<Cached> cache;
+  int passes = 1;
+  unsigned lanes = 1;
+  bool laneLoop = false; // the innermost loop runs over vectors
+  bool laneReduced = false, scan = false;
+  std::vector<std::pair<ExprId, TupleId>> runs; // running sums, operands first
+  Dim scratchBytes = 0;
+  double costPerPoint = 0;
+  IndexId putCopyIndex = 0,
+          putAddress = 0; // put: counter over the operand's axis, where an update goes
+  TupleId putCopyAt = 0;
+  IndexId putCopyAddress = 0;
+  Dim putExtent = 0;
+
+private:
+  Result<void> chooseSpace();
+  std::vector<Dim> apart(std::vector<Dim> shape, const std::vector<bool> &live) const;
+  Result<void> placeRoots();
+  Result<void> placePut();
+  // Registers the reductions below; the level of the expression, or an error.
+  int level(ExprId expr, TupleId at, GuardId guard);
+  int reductionLevel(ExprId expr, TupleId at, GuardId guard);
+  void walkPasses();
+  double visit(ExprId expr, TupleId at, GuardId guard, int pass);
+  std::vector<AtomId> atomsOf(IndexId index) const; // a copy: visiting makes new ones
+  void use(IndexId index);
+  void useTuple(TupleId at);
+  void useGuard(GuardId guard);
+  void merge();
+  void arrange();
+  Dim coefficient(IndexId index, uint32_t loop) const;
+
+  using Key = std::pair<ExprId, std::pair<TupleId, GuardId>>;
+  TupleId identityTuple = 0;
+  std::vector<IndexId> counters;
+  std::map<Key, int> levels;
+  std::map<std::pair<ExprId, TupleId>, int> reductionIds;
+  std::map<Key, std::pair<int, double>> visited; // first pass, cost of the subtree
+  std::set<Key> visitedNow;
+  std::set<IndexId> used, loads;
+  std::string failure;
+};
+
+} // namespace mortise::codegen

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Passes that reduce: several accumulators where a pass is short of work, combined in a fixed order.
+#include "emitter.hpp"
+
+#include <limits>
+
+namespace mortise::codegen {
+
+using namespace mlir;
+using P = arith::CmpFPredicate;
+using I = arith::CmpIPredicate;
+
+Value Emitter::neutral(const Expr &expr, Type type) {
+  int32_t dtype = plan.dag.exprs[expr.operands[0]].dtype;
+  bool largest = expr.op == Op::ReduceMax || expr.op == Op::ReduceFastMax || expr.op == Op::Argmax;
+  if (isFloat(dtype)) {
+    double infinity = std::numeric_limits<double>::infinity();
+    double start = expr.op == Op::ReduceSum ? 0 : expr.op == Op::ReduceProd ? 1 : largest ? -infinity : infinity;
+    return c.constant(type, start);
+  }
+  unsigned width = getElementTypeOrSelf(type).getIntOrFloatBitWidth();
+  bool natural = dtype == MORTISE_UI8 || dtype == MORTISE_I1;
+  int64_t least = natural ? 0 : std::numeric_limits<int64_t>::min() >> (64 - width);
+  if (expr.op == Op::ReduceSum)
+    return c.integer(type, 0);
+  if (expr.op == Op::ReduceProd)
+    return c.integer(type, 1);
+  return c.integer(type, largest ? least : natural ? -1 : ~least);
+}
+
+Emitter::Carried Emitter::initial(const Reduction &reduction, bool vector) {
+  const Expr &expr = plan.dag.exprs[reduction.expr];
+  Type element = c.registerType(plan.dag.exprs[expr.operands[0]].dtype);
+  auto shaped = [&](Type type) { return vector && plan.lanes > 1 ? c.vectorOf(type) : type; };
+  Carried parts{neutral(expr, shaped(element))};
+  if (isArg(expr.op))
+    parts.push_back(c.integer(shaped(plan.space.facts.isNarrow(plan.rowLength) ? b.getI32Type() : b.getI64Type()), 0));
+  return parts;
+}
+
+Emitter::Carried Emitter::combine(const Expr &expr, Carried x, Carried y) {
+  int32_t dtype = plan.dag.exprs[expr.operands[0]].dtype;
+  bool real = isFloat(dtype);
+  switch (expr.op) {
+  case Op::ReduceSum:
+    return {real ? c.add(x[0], y[0]) : c.addI(x[0], y[0])};
+  case Op::ReduceProd:
+    return {real ? c.mul(x[0], y[0]) : c.mulI(x[0], y[0])};
+  case Op::ReduceFastMax:
+    return {c.select(c.compare(P::OGT, x[0], y[0]), x[0], y[0])};
+  case Op::ReduceMax:
+  case Op::ReduceMin:
+    return {maximum(x[0], y[0], dtype, expr.op == Op::ReduceMax)};
+  default: {
+    // y wins where it is larger (smaller), or equal and earlier; NaN wins against numbers.
+    c.match(x[0], y[0]), c.match(x[1], y[1]);
+    Value larger = compare(expr.op == Op::Argmax ? Direction::Gt : Direction::Lt, y[0], x[0], dtype);
+    Value equal = compare(Direction::Eq, y[0], x[0], dtype);
+    if (real) {
+      Value xNan = c.isNan(x[0]), yNan = c.isNan(y[0]);
+      larger = c.orI(larger, c.andI(yNan, c.notI(xNan)));
+      equal = c.orI(equal, c.andI(yNan, xNan));
+    }
+    Value wins = c.orI(larger, c.andI(equal, c.compareI(I::slt, y[1], x[1])));
+    return {c.select(wins, y[0], x[0]), c.select(wins, y[1], x[1])};
+  }
+  }
+}
+
+// Combines the lanes, half against half.
+Emitter::Carried Emitter::across(const Expr &expr, Carried x) {
+  for (int64_t width = plan.lanes / 2; width >= 1; width /= 2) {
+    Carried low, high;
+    for (Value part : x) {
+      low.push_back(c.shuffle(part, 0, width));
+      high.push_back(c.shuffle(part, width, width));
+    }
+    x = combine(expr, low, high);
+  }
+  Carried result;
+  for (Value part : x)
+    result.push_back(c.extract(part, 0));
+  return result;
+}
+
+Emitter::Carried Emitter::accumulate(const Reduction &reduction, Carried sum) {
+  const Expr &expr = plan.dag.exprs[reduction.expr];
+  const Expr &operand = plan.dag.exprs[expr.operands[0]];
+  Carried next;
+  if (expr.op == Op::ReduceSum && operand.op == Op::Mul && isFloat(operand.dtype) &&
+      !plan.cached(expr.operands[0], reduction.operandAt)) {
+    Value x = value(operand.operands[0], reduction.operandAt, 0),
+          y = value(operand.operands[1], reduction.operandAt, 0);
+    next = {c.fma(x, y, sum[0])};
+  } else {
+    Carried element{value(expr.operands[0], reduction.operandAt, 0)};
+    if (isArg(expr.op)) {
+      bool narrow = Code::element(sum[1]).isInteger(32);
+      element.push_back(varies(plan.space.loops(plan.rowIndex))
+                            ? laneVector(plan.rowIndex, 0, narrow)
+                            : c.resizeInt(scalarIndex(plan.rowIndex), Code::element(sum[1]), true));
+    }
+    next = combine(expr, sum, element);
+  }
+  if (Value active = freshMask ? freshMask : plan.laneReduced ? tailMask : Value())
+    for (size_t i = 0; i < next.size(); ++i)
+      next[i] = c.select(active, next[i], sum[i]);
+  return next;
+}
+
+void Emitter::reducePass(ArrayRef<const Reduction *> all, int number) {
+  int64_t lanes = plan.lanes;
+  const Dim length = plan.laneReduced ? laneExtent() : Dim(0);
+  const bool symbolic = !length.isNumber();
+  int64_t vectors = plan.space.facts.bounds(length).high / lanes;
+  bool cheap = plan.costPerPoint < 10.0 * plan.passes;
+  int64_t unroll = shortRows ? 1 : vectors >= manyVectors && cheap ? 4 : vectors >= 4 && lanes > 1 ? 2 : 1;
+  Carried carried;
+  for (int64_t u = 0; u < unroll; ++u)
+    for (const Reduction *reduction : all)
+      carried.append(initial(*reduction, true));
+  size_t perCopy = carried.size() / unroll;
+  // One step of copy `u`: all reductions of the pass at the current counters.
+  auto step = [&](Carried &sums, size_t u) {
+    size_t at = u * perCopy;
+    for (const Reduction *reduction : all) {
+      size_t size = isArg(plan.dag.exprs[reduction->expr].op) ? 2 : 1;
+      Carried next = accumulate(*reduction, Carried(sums.begin() + at, sums.begin() + at + size));
+      std::copy(next.begin(), next.end(), sums.begin() + at);
+      at += size;
+    }
+  };
+  serial(0, carried, [&](Carried &sums) {
+    if (!plan.laneReduced) {
+      step(sums, 0);
+      return keep(number);
+    }
+    auto run = [&](Value low, Value high, int64_t copies, bool tail = false) {
+      Value outerTail = tailMask;
+      sums = loop(low, high, lanes * copies, sums, plan.loops.back().members, [&](Value i, ValueRange arguments) {
+        Carried inner(arguments.begin(), arguments.end());
+        const uint64_t known = scopes.back().loops;
+        Value &counter = counters[plan.loops.back().number];
+        std::vector<std::pair<Scope, Value>> done;
+        for (int64_t u = 0; u < copies; ++u) {
+          scopes.back() = Scope{known};
+          Value start = u ? c.addI(i, c.i64(u * lanes)) : i;
+          tail ? enterTail(start, high) : enterLanes(start);
+          step(inner, u);
+          done.emplace_back(std::move(scopes.back()), counter);
+        }
+        // Stores come last: LLVM moves no load of the next copy before them, and the copies would run one by one.
+        for (auto &[scope, start] : done) {
+          scopes.back() = std::move(scope);
+          counter = start;
+          keep(number);
+        }
+        return inner;
+      });
+      freshMask = Value();
+      tailMask = outerTail;
+    };
+    Value zero = c.i64(0), end = extent(length);
+    if (symbolic) {
+      Value unrolled = unroll > 1 ? wholeVectors(zero, end, unroll) : zero, whole = wholeVectors(zero, end, 1);
+      if (unroll > 1)
+        run(zero, unrolled, unroll);
+      run(unrolled, whole, 1);
+      if (!plan.space.facts.isMultiple(length, lanes))
+        run(whole, end, 1, true);
+      return;
+    }
+    int64_t number = *length.number(), whole = unroll > 1 ? number / (lanes * unroll) * (lanes * unroll) : 0;
+    if (whole)
+      run(zero, c.i64(whole), unroll);
+    if (whole < number)
+      run(c.i64(whole), end, 1);
+  });
+  size_t at = 0;
+  for (const Reduction *reduction : all) {
+    const Expr &expr = plan.dag.exprs[reduction->expr];
+    size_t size = isArg(expr.op) ? 2 : 1;
+    Carried total(carried.begin() + at, carried.begin() + at + size);
+    for (int64_t u = 1; u < unroll; ++u)
+      total =
+          combine(expr, total, Carried(carried.begin() + u * perCopy + at, carried.begin() + u * perCopy + at + size));
+    if (plan.laneReduced && lanes > 1)
+      total = across(expr, total);
+    at += size;
+    Value result = isArg(expr.op) ? c.resizeInt(total[1], b.getI64Type(), true) : total[0];
+    scopes[rowScope].values[{reduction->expr, {reduction->at, 0}}] = result;
+  }
+}
+
+} // namespace mortise::codegen

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "check.hpp"
+
+#include "seam.hpp"
+
+#include <mortise/reference/formats.hpp>
+#include <mortise/reference/interpreter.hpp>
+#include <mortise/runtime/program.hpp>
+
+#include <cmath>
+#include <cstring>
+#include <sstream>
+
+namespace mortise::tool {
+namespace {
+
+// Distance between neighbouring numbers just above 1.
+double epsilonOf(int32_t dtype) {
+  switch (dtype) {
+  case MORTISE_F64:
+    return 0x1p-52;
+  case MORTISE_F32:
+    return 0x1p-23;
+  case MORTISE_F16:
+    return 0x1p-10;
+  case MORTISE_BF16:
+    return 0x1p-7;
+  case MORTISE_F8E4M3FN:
+    return 0x1p-3;
+  default:
+    return 0x1p-2;
+  }
+}
+
+std::vector<double> numbers(const MortiseType &type, const std::vector<std::byte> &bytes) {
+  std::vector<double> all(static_cast<size_t>(elementCount(type)));
+  reference::visitFloat(type.dtype, [&](auto format) {
+    using Format = decltype(format);
+    for (size_t i = 0; i < all.size(); ++i)
+      all[i] = Format::load(reinterpret_cast<const typename Format::Storage *>(bytes.data())[i]);
+  });
+  return all;
+}
+
+Verdict wrong(size_t output, const MortiseType &type, size_t element, double expected, double found) {
+  std::ostringstream text;
+  text.precision(9);
+  text << "output " << output << ", " << typeString(type) << ", element " << element << ": expected " << expected
+       << ", found " << found;
+  return {false, text.str()};
+}
+
+Verdict compare(size_t output, const MortiseType &type, const std::vector<std::byte> &expected,
+                const std::vector<std::byte> &found, double tolerance) {
+  if (!isFloat(type.dtype)) {
+    const auto place = std::mismatch(expected.begin(), expected.end(), found.begin());
+    if (place.first == expected.end())
+      return {};
+    return wrong(output, type, static_cast<size_t>(place.first - expected.begin()) * 8 / dtypeBits(type.dtype),
+                 static_cast<double>(*place.first), static_cast<double>(*place.second));
+  }
+  const std::vector<double> want = numbers(type, expected), have = numbers(type, found);
+  double scale = 0;
+  for (double number : want)
+    if (std::isfinite(number))
+      scale = std::max(scale, std::fabs(number));
+  const double bound = std::max(tolerance, 256 * epsilonOf(type.dtype)) * scale;
+  Verdict worst;
+  double distance = bound;
+  for (size_t i = 0; i < want.size(); ++i) {
+    const bool finite = std::isfinite(want[i]) && std::isfinite(have[i]);
+    if (finite ? std::fabs(want[i] - have[i]) > distance
+               : !(want[i] == have[i] || (std::isnan(want[i]) && std::isnan(have[i])))) {
+      worst = wrong(output, type, i, want[i], have[i]);
+      if (!finite)
+        break;
+      distance = std::fabs(want[i] - have[i]);
+    }
+  }
+  return worst;
+}
+
+std::vector<const void *> pointers(const Tensors &tensors) {
+  std::vector<const void *> result;
+  for (const std::vector<std::byte> &tensor : tensors)
+    result.push_back(tensor.data());
+  return result;
+}
+
+Tensors outputsOf(const MortiseGraph &graph) {
+  Tensors tensors;
+  for (size_t i = 0; i < graph.output_count; ++i)
+    tensors.emplace_back(byteSize(*graph.outputs[i]->type));
+  return tensors;
+}
+
+Result<Tensors> interpreted(const MortiseGraph &graph, const Tensors &inputs) {
+  Tensors outputs = outputsOf(graph);
+  std::vector<void *> targets;
+  for (std::vector<std::byte> &output : outputs)
+    targets.push_back(output.data());
+  const std::vector<const void *> sources = pointers(inputs);
+  if (Result<void> done = reference::interpret(graph, sources, targets); !done)
+    return done.error();
+  return outputs;
+}
+
+runtime::Tensor tensor(const MortiseType &type, std::vector<std::byte> &bytes) {
+  return {bytes.data(), type.dtype, type.rank, type.dims, nullptr};
+}
+
+} // namespace
+
+Result<Tensors> allValues(const MortiseGraph &graph, const Tensors &inputs) {
+  MortiseGraph every = graph;
+  every.outputs = graph.values;
+  every.output_count = graph.value_count;
+  every.alias_count = 0;
+  return interpreted(every, inputs);
+}
+
+Result<Verdict> check(const Graph &graph, const Tensors &inputs, std::shared_ptr<runtime::Registry> registry,
+                      const runtime::Config &config, double tolerance) {
+  const MortiseGraph &view = graph.view();
+  MortiseGraph plain = view; // an alias would overwrite the inputs, which are compared with again
+  plain.alias_count = 0;
+  Result<std::shared_ptr<const Graph>> pure = Graph::copy(plain);
+  if (!pure)
+    return pure.error();
+  Result<Tensors> expected = interpreted((*pure)->view(), inputs);
+  if (!expected)
+    return expected.error();
+  Result<Placed> placed = compile(**pure, *registry, config);
+  if (!placed)
+    return placed.error();
+  auto program = runtime::Program::load(placed->plan, registry);
+  if (!program)
+    return program.error();
+  Tensors copies = inputs, outputs = outputsOf(view);
+  std::vector<runtime::Tensor> sources, targets;
+  for (size_t i = 0; i < view.input_count; ++i)
+    sources.push_back(tensor(*view.inputs[i]->type, copies[i]));
+  for (size_t i = 0; i < view.output_count; ++i)
+    targets.push_back(tensor(*view.outputs[i]->type, outputs[i]));
+  bool constants = false;
+  for (size_t i = 0; i < view.input_count; ++i)
+    constants |= (view.inputs[i]->flags & MORTISE_VALUE_CONSTANT) != 0;
+  if (constants)
+    if (Result<void> bound = (*program)->bindConstants(sources); !bound)
+      return bound.error();
+  if (Result<void> done = (*program)->run(sources, targets); !done)
+    return done.error();
+  for (size_t i = 0; i < view.output_count; ++i)
+    if (Verdict verdict = compare(i, *view.outputs[i]->type, (*expected)[i], outputs[i], tolerance); !verdict.good)
+      return verdict;
+  return Verdict{};
+}
+
+} // namespace mortise::tool
