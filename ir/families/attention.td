@@ -5,6 +5,7 @@
 include "mortise/ir/dialect.td"
 
 def Mortise_AttentionOp : Mortise_CompositeOp<"attention"> {
+  let opTraits = [MortiseTrait_Contraction];
   let summary = "softmax(scale * q k^T + mask) v";
   let description = [{
     q [B, H, Q, D], k [B, G, K, D], v [B, G, K, E] with H a multiple of G (query head h reads head h / (H / G)): [B, H, Q, E].
@@ -44,6 +45,7 @@ def Mortise_RopeOp : Mortise_CompositeOp<"rope"> {
   let since = 2;
 }
 def Mortise_RaggedAttentionOp : Mortise_CompositeOp<"ragged_attention"> {
+  let opTraits = [MortiseTrait_Contraction];
   let summary = "attention over sequences of different lengths, packed by rows";
   let description = [{
     q [T, H, D], k [S, G, D], v [S, G, E] with H a multiple of G: [T, H, E]. Row i of q belongs to sequence n = (number of q_offsets at most i) - 1,

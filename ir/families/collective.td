@@ -12,6 +12,7 @@ include "mortise/ir/dialect.td"
 // With the constraints collective_c1: `groups` names each rank from 0 to below its length once; collective_c2: `group_size` is at
 // least 1 and divides the number of ranks.
 class Mortise_CollectiveOp<string mnemonic> : Mortise_Op<mnemonic> {
+  let opTraits = [MortiseTrait_Collective];
   let since = 2;
 }
 def Mortise_ReductionName : Mortise_Choice<["sum", "prod", "max", "min"]>;

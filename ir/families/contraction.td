@@ -5,6 +5,7 @@
 include "mortise/ir/dialect.td"
 
 def Mortise_DotOp : Mortise_Op<"dot"> {
+  let opTraits = [MortiseTrait_Contraction];
   let summary = "StableHLO's dot_general";
   let description = [{
     Sums over the contracting dimensions for every index of the batch dimensions. Result dimensions: batch, the rest of lhs, the rest of rhs,
@@ -23,6 +24,7 @@ def Mortise_DotOp : Mortise_Op<"dot"> {
   let results = (outs Mortise_NumberTensor:$result);
 }
 def Mortise_LinearOp : Mortise_CompositeOp<"linear"> {
+  let opTraits = [MortiseTrait_Contraction];
   let summary = "x [..., K] times weight [N, K] transposed, plus bias [N]: [..., N]";
   let description = [{
     `weight_transposed` true: the weight is stored [K, N]. f16, bf16 and f8 compute in f32 and round once, after the bias.

@@ -13,6 +13,7 @@ def Mortise_YieldOp : Op<Mortise_Dialect, "yield", [Pure, Terminator, ReturnLike
 }
 
 class Mortise_ControlFlowOp<string mnemonic> : Mortise_Op<mnemonic, [IsolatedFromAbove, SingleBlock]> {
+  let opTraits = [MortiseTrait_ControlFlow];
   let since = 2;
 }
 

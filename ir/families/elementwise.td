@@ -8,6 +8,7 @@
 include "mortise/ir/dialect.td"
 
 class Mortise_Unary<string mnemonic, Type operand> : Mortise_SameTypeOp<mnemonic> {
+  let opTraits = [MortiseTrait_Elementwise];
   let arguments = (ins operand:$operand);
   let results = (outs operand:$result);
   let foldDefinition = [{
@@ -17,6 +18,7 @@ class Mortise_Unary<string mnemonic, Type operand> : Mortise_SameTypeOp<mnemonic
 }
 class Mortise_FloatUnary<string mnemonic> : Mortise_Unary<mnemonic, Mortise_FloatTensor>;
 class Mortise_Binary<string mnemonic, Type operand> : Mortise_SameTypeOp<mnemonic> {
+  let opTraits = [MortiseTrait_Elementwise];
   let arguments = (ins operand:$lhs, operand:$rhs);
   let results = (outs operand:$result);
   let foldDefinition = [{
@@ -206,6 +208,7 @@ def Mortise_ShiftRightOp : Mortise_Binary<"shift_right", Mortise_BitsTensor> {
 }
 
 def Mortise_CompareOp : Mortise_Op<"compare"> {
+  let opTraits = [MortiseTrait_Elementwise];
   let summary = "elementwise comparison to i1";
   let description = [{(same_type_c1) The operands have one type; the result is i1 of their shape. Floats compare as IEEE 754: with a NaN all are false but `ne`; -0 equals +0. (StableHLO can also order totally.) false is below true; ui8 is unsigned.}];
   let arguments = (ins Mortise_Tensor:$lhs, Mortise_Tensor:$rhs,
@@ -217,6 +220,7 @@ def Mortise_CompareOp : Mortise_Op<"compare"> {
   let hasFolder = 1;
 }
 def Mortise_SelectOp : Mortise_Op<"select"> {
+  let opTraits = [MortiseTrait_Elementwise];
   let summary = "on_true where the predicate holds, else on_false; all of one shape";
   let description = [{
     (same_type_c1) on_true and on_false have one type, the result's. (select_c1) The predicate has their shape (StableHLO also
@@ -230,6 +234,7 @@ def Mortise_SelectOp : Mortise_Op<"select"> {
   let hasFolder = 1;
 }
 def Mortise_ConvertOp : Mortise_Op<"convert"> {
+  let opTraits = [MortiseTrait_Elementwise];
   let summary = "to another element type";
   let description = [{
     To a float: rounds to nearest even, overflow gives infinity (NaN for f8E4M3FN). Float to integer truncates towards 0; NaN

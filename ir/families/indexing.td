@@ -13,6 +13,7 @@
 include "mortise/ir/dialect.td"
 
 def Mortise_TakeOp : Mortise_Op<"take"> {
+  let opTraits = [MortiseTrait_Indexing];
   let summary = "slices of `operand` along `axis`, chosen by `indices`";
   let description = [{
     Result shape: operand dimensions before `axis`, those of `indices` (any rank), operand dimensions after. (take_c1)
@@ -22,6 +23,7 @@ def Mortise_TakeOp : Mortise_Op<"take"> {
   let results = (outs Mortise_Tensor:$result);
 }
 def Mortise_TakeAlongOp : Mortise_Op<"take_along"> {
+  let opTraits = [MortiseTrait_Indexing];
   let summary = "result[.., i, ..] = operand[.., indices[.., i, ..], ..] along `axis`";
   let description = [{
     PyTorch's gather; the result has the shape of `indices`. (along_c1) `indices` has the rank of `operand`.
@@ -32,6 +34,7 @@ def Mortise_TakeAlongOp : Mortise_Op<"take_along"> {
   let results = (outs Mortise_Tensor:$result);
 }
 def Mortise_TakeNdOp : Mortise_Op<"take_nd"> {
+  let opTraits = [MortiseTrait_Indexing];
   let summary = "operand at the coordinates held in the last dimension of `indices`";
   let description = [{
     indices: [b..., k]. Coordinates address the leading k dimensions; the result has shape b... followed by the operand's
@@ -42,6 +45,7 @@ def Mortise_TakeNdOp : Mortise_Op<"take_nd"> {
   let results = (outs Mortise_Tensor:$result);
 }
 def Mortise_PutOp : Mortise_Op<"put"> {
+  let opTraits = [MortiseTrait_Indexing];
   let summary = "operand with slices along `axis` replaced, or added to, at one-dimensional `indices`";
   let description = [{
     (put_c1) 0 <= axis < rank. (put_c2) `indices` has rank 1. (put_c3) `updates` has the operand's shape with extent(indices)
@@ -52,6 +56,7 @@ def Mortise_PutOp : Mortise_Op<"put"> {
   let results = (outs Mortise_Tensor:$result);
 }
 def Mortise_EmbeddingOp : Mortise_CompositeOp<"embedding"> {
+  let opTraits = [MortiseTrait_Indexing];
   let summary = "rows of a table: take along axis 0";
   let description = [{
     (embedding_c1) The table has rank 1 or more. (embedding_c2) It has a row, unless there are no indices.
@@ -62,6 +67,7 @@ def Mortise_EmbeddingOp : Mortise_CompositeOp<"embedding"> {
 
 let since = 2 in {
 def Mortise_ScatterAlongOp : Mortise_Op<"scatter_along"> {
+  let opTraits = [MortiseTrait_Indexing];
   let summary = "operand written at [.., indices[.., i, ..], ..] along `axis` with updates[.., i, ..]";
   let description = [{
     PyTorch's scatter, scatter_add and scatter_reduce; ONNX's ScatterElements. along_c1, along_c2 and along_c3 as for
@@ -73,6 +79,7 @@ def Mortise_ScatterAlongOp : Mortise_Op<"scatter_along"> {
   let results = (outs Mortise_Tensor:$result);
 }
 def Mortise_ScatterNdOp : Mortise_Op<"scatter_nd"> {
+  let opTraits = [MortiseTrait_Indexing];
   let summary = "operand written at the coordinates held in the last dimension of `indices`";
   let description = [{
     indices: [b..., k], updates: b... followed by the operand's dimensions after the leading k, which coordinates address.
@@ -85,6 +92,7 @@ def Mortise_ScatterNdOp : Mortise_Op<"scatter_nd"> {
   let results = (outs Mortise_Tensor:$result);
 }
 def Mortise_SearchsortedOp : Mortise_Op<"searchsorted"> {
+  let opTraits = [MortiseTrait_Indexing];
   let summary = "where each value would be inserted into an ascending sequence";
   let description = [{
     The number of elements below the value, or, if `right`, not above it, in the order of `sort` (a NaN is above all numbers and

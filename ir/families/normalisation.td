@@ -5,10 +5,12 @@
 include "mortise/ir/dialect.td"
 
 class Mortise_Activation<string mnemonic> : Mortise_SameTypeCompositeOp<mnemonic> {
+  let opTraits = [MortiseTrait_Elementwise];
   let arguments = (ins Mortise_FloatTensor:$operand);
   let results = (outs Mortise_FloatTensor:$result);
 }
 def Mortise_ReluOp : Mortise_SameTypeCompositeOp<"relu"> {
+  let opTraits = [MortiseTrait_Elementwise];
   let summary = "max(x, 0)";
   let description = [{Keeps the type. NaN gives NaN; -0 gives +0.}];
   let arguments = (ins Mortise_NumberTensor:$operand);
@@ -19,6 +21,7 @@ def Mortise_SiluOp : Mortise_Activation<"silu"> {
   let description = [{Keeps the type. -inf gives NaN, +inf gives +inf.}];
 }
 def Mortise_SwigluOp : Mortise_SameTypeCompositeOp<"swiglu"> {
+  let opTraits = [MortiseTrait_Elementwise];
   let summary = "silu(gate) * up";
   let description = [{All of one type. Infinities as silu and the product give them: 0 times infinity is NaN.}];
   let arguments = (ins Mortise_FloatTensor:$gate, Mortise_FloatTensor:$up);
@@ -26,6 +29,7 @@ def Mortise_SwigluOp : Mortise_SameTypeCompositeOp<"swiglu"> {
   let since = 2;
 }
 def Mortise_GeluOp : Mortise_SameTypeCompositeOp<"gelu"> {
+  let opTraits = [MortiseTrait_Elementwise];
   let summary = "x * Phi(x); approximate \"none\" uses erfc, \"tanh\" the tanh form";
   let description = [{
     Keeps the type. Phi(x) = erfc(-x / sqrt 2) / 2; tanh: Phi(x) is about (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) / 2. Neither cancels in the
@@ -35,6 +39,7 @@ def Mortise_GeluOp : Mortise_SameTypeCompositeOp<"gelu"> {
   let results = (outs Mortise_FloatTensor:$result);
 }
 def Mortise_SoftmaxOp : Mortise_CompositeOp<"softmax"> {
+  let opTraits = [MortiseTrait_Normalisation];
   let summary = "exp(x - max) / sum along `axis`; a row of -inf gives NaN";
   let description = [{
     Keeps the type. +inf in a row gives NaN in all of it; -inf beside finite numbers gives 0. Constraint: softmax_c1: 0 <= axis < rank.
@@ -43,6 +48,7 @@ def Mortise_SoftmaxOp : Mortise_CompositeOp<"softmax"> {
   let results = (outs Mortise_FloatTensor:$result);
 }
 def Mortise_LogSoftmaxOp : Mortise_CompositeOp<"log_softmax"> {
+  let opTraits = [MortiseTrait_Normalisation];
   let summary = "x - max - log(sum(exp(x - max))) along `axis`";
   let description = [{
     Keeps the type. A row of -inf, or with +inf, gives NaN in all of it; -inf beside finite numbers gives -inf. Constraint: log_softmax_c1:
@@ -52,6 +58,7 @@ def Mortise_LogSoftmaxOp : Mortise_CompositeOp<"log_softmax"> {
   let results = (outs Mortise_FloatTensor:$result);
 }
 def Mortise_LayerNormOp : Mortise_CompositeOp<"layer_norm", [AttrSizedOperandSegments]> {
+  let opTraits = [MortiseTrait_Normalisation];
   let summary = "(x - mean) / sqrt(variance + epsilon) * scale + bias over the dimensions from `axis` on";
   let description = [{
     The variance is the mean of (x - mean)^2; dimensions of no elements give NaN, if there is anything to give. An infinity in a row makes the row NaN.
@@ -64,6 +71,7 @@ def Mortise_LayerNormOp : Mortise_CompositeOp<"layer_norm", [AttrSizedOperandSeg
   let assemblyFormat = "$x (`scale` $scale^)? (`bias` $bias^)? attr-dict `:` functional-type(operands, results)";
 }
 def Mortise_RmsNormOp : Mortise_CompositeOp<"rms_norm"> {
+  let opTraits = [MortiseTrait_Normalisation];
   let summary = "x / sqrt(mean(x^2) + epsilon) * scale over the dimensions from `axis` on";
   let description = [{
     An infinity in a row becomes NaN, and the row's finite numbers 0. Constraints: rms_norm_c1: 0 <= axis < rank; rms_norm_c2: scale has the
@@ -73,6 +81,7 @@ def Mortise_RmsNormOp : Mortise_CompositeOp<"rms_norm"> {
   let results = (outs Mortise_FloatTensor:$result);
 }
 def Mortise_GroupNormOp : Mortise_CompositeOp<"group_norm", [AttrSizedOperandSegments]> {
+  let opTraits = [MortiseTrait_Normalisation];
   let summary = "layer_norm over each group of channels of x [N, C, ...]; scale and bias [C]";
   let description = [{
     Each group is C / groups neighbouring channels with all that follows; instance norm is groups = C. Constraints: group_norm_c1: x has rank 2 or more; group_norm_c2:
@@ -95,6 +104,7 @@ def Mortise_BatchNormOp : Mortise_CompositeOp<"batch_norm", [AttrSizedOperandSeg
   let assemblyFormat = "$x (`scale` $scale^)? (`bias` $bias^)? `mean` $mean `variance` $variance attr-dict `:` functional-type(operands, results)";
 }
 def Mortise_CrossEntropyOp : Mortise_CompositeOp<"cross_entropy"> {
+  let opTraits = [MortiseTrait_Reduction];
   let summary = "-log_softmax(logits)[target], over the last dimension of logits [..., C]";
   let description = [{
     With p = log_softmax(logits): loss = -(1 - label_smoothing) * p[target] - label_smoothing * mean(p), the second part left out when

@@ -13,6 +13,7 @@ def Mortise_ZeroPointTensor : Mortise_TensorOf<[AnyTypeOf<[I8, UI8, I<4>, I32], 
 
 let since = 2 in {
 def Mortise_QuantizeOp : Mortise_CompositeOp<"quantize"> {
+  let opTraits = [MortiseTrait_Quantisation];
   let summary = "x as numbers of `dtype`: saturate(round(x / scale) + zero_point)";
   let description = [{
     To an integer: t = round(x / scale), ties to even; then t + zero_point; then `convert`, which saturates at the ends of
@@ -32,6 +33,7 @@ def Mortise_QuantizeOp : Mortise_CompositeOp<"quantize"> {
   let results = (outs Mortise_QuantisedTensor:$result);
 }
 def Mortise_DequantizeOp : Mortise_CompositeOp<"dequantize"> {
+  let opTraits = [MortiseTrait_Quantisation];
   let summary = "(q - zero_point) * scale, as floats of `dtype`";
   let description = [{
     q and zero_point are converted to C, subtracted and multiplied there, then rounded to `dtype`: exact but for the product while
@@ -50,6 +52,7 @@ def Mortise_DequantizeOp : Mortise_CompositeOp<"dequantize"> {
   let results = (outs Mortise_FloatTensor:$result);
 }
 def Mortise_DynamicQuantizeOp : Mortise_CompositeOp<"dynamic_quantize"> {
+  let opTraits = [MortiseTrait_Quantisation];
   let summary = "x quantised with a scale for each row of the last dimension: q, scale";
   let description = [{
     With M the largest finite number of `dtype` (127, 7, 448, 57344): scale = max |x| / M over the row, and 1 for a row of zeros or
@@ -65,6 +68,7 @@ def Mortise_DynamicQuantizeOp : Mortise_CompositeOp<"dynamic_quantize"> {
   let results = (outs Mortise_QuantisedTensor:$q, Mortise_FloatTensor:$scale);
 }
 def Mortise_QuantizedLinearOp : Mortise_CompositeOp<"quantized_linear", [AttrSizedOperandSegments]> {
+  let opTraits = [MortiseTrait_Contraction, MortiseTrait_Quantisation];
   let summary = "linear(x [..., K], (weight [N, K] - zero_point) * scale, bias [N]): [..., N]";
   let description = [{
     The weight is dequantised to C, x and bias are converted to C, products are summed in at least C in any order, and the result is

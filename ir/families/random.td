@@ -15,6 +15,7 @@ def Mortise_I64Tensor : Mortise_TensorOf<[I64]>;
 
 let since = 2 in {
 def Mortise_RandomBitsOp : Mortise_Op<"random_bits"> {
+  let opTraits = [MortiseTrait_Random];
   let summary = "random bits from `key` and `offset`";
   let description = [{
     Philox4x32-10. Element i in row-major order is word i, or its low bits; of i64 the words 2 i (low half) and 2 i + 1.
@@ -25,6 +26,7 @@ def Mortise_RandomBitsOp : Mortise_Op<"random_bits"> {
   let results = (outs Mortise_TensorOf<[I64, I32, I16, I8, UI8]>:$result);
 }
 def Mortise_UniformOp : Mortise_CompositeOp<"uniform"> {
+  let opTraits = [MortiseTrait_Random];
   let summary = "uniform numbers in [0, 1)";
   let description = [{
     The top p bits of element i of random_bits (i64 for f64, else i32), times 2^-p, exactly: p is 53 for f64, 24 for f32, 11 for
@@ -34,6 +36,7 @@ def Mortise_UniformOp : Mortise_CompositeOp<"uniform"> {
   let results = (outs Mortise_FloatTensor:$result);
 }
 def Mortise_NormalOp : Mortise_CompositeOp<"normal"> {
+  let opTraits = [MortiseTrait_Random];
   let summary = "normally distributed numbers, of mean 0 and variance 1";
   let description = [{
     Box and Muller's: sqrt(-2 log(1 - u)) cos(2 pi v) with u, v = uniform numbers of shape [2, shape...], in f64 for f64 and in
@@ -44,6 +47,7 @@ def Mortise_NormalOp : Mortise_CompositeOp<"normal"> {
   let results = (outs Mortise_FloatTensor:$result);
 }
 def Mortise_BernoulliOp : Mortise_CompositeOp<"bernoulli"> {
+  let opTraits = [MortiseTrait_Random];
   let summary = "true with probability p, per element";
   let description = [{
     u < p with u = uniform of p's shape in f32, compared exactly: p <= 0 and NaN give false, p >= 1 gives true.
@@ -52,6 +56,7 @@ def Mortise_BernoulliOp : Mortise_CompositeOp<"bernoulli"> {
   let results = (outs Mortise_BoolTensor:$result);
 }
 def Mortise_DropoutOp : Mortise_CompositeOp<"dropout"> {
+  let opTraits = [MortiseTrait_Random];
   let summary = "zeroes each element with probability p and scales the others by 1 / (1 - p); and which were kept";
   let description = [{
     kept = u >= p with u = uniform of x's shape in f32, compared exactly; result = kept ? x * (1 / (1 - p)) : 0. Factor and
@@ -62,6 +67,7 @@ def Mortise_DropoutOp : Mortise_CompositeOp<"dropout"> {
   let results = (outs Mortise_FloatTensor:$result, Mortise_BoolTensor:$kept);
 }
 def Mortise_RandomPermutationOp : Mortise_CompositeOp<"random_permutation"> {
+  let opTraits = [MortiseTrait_Random];
   let summary = "the numbers 0 .. n - 1 in random order";
   let description = [{
     The indices of a stable ascending sort of n elements of random_bits, i64. (random_permutation_c1) `shape` is [n], not negative.

@@ -7,6 +7,7 @@ include "mortise/ir/dialect.td"
 
 // StableHLO's reduce, with the body fixed.
 class Mortise_Reduce<string mnemonic, Type operand> : Mortise_Op<mnemonic> {
+  let opTraits = [MortiseTrait_Reduction];
   let arguments = (ins operand:$operand, DenseI64ArrayAttr:$axes);
   let results = (outs operand:$result);
   let inferDeclaration = [{
@@ -45,6 +46,7 @@ def Mortise_ReduceMinOp : Mortise_Reduce<"reduce_min", Mortise_Tensor> {
   }];
 }
 def Mortise_MeanOp : Mortise_CompositeOp<"mean"> {
+  let opTraits = [MortiseTrait_Reduction];
   let summary = "reduce_sum divided by the number of elements; of nothing, NaN";
   let description = [{(mean_c1) `axes` is strictly ascending and in range. Rounds once.}];
   let arguments = (ins Mortise_FloatTensor:$operand, DenseI64ArrayAttr:$axes);
@@ -52,6 +54,7 @@ def Mortise_MeanOp : Mortise_CompositeOp<"mean"> {
 }
 
 class Mortise_Arg<string mnemonic> : Mortise_Op<mnemonic> {
+  let opTraits = [MortiseTrait_Reduction];
   let arguments = (ins Mortise_NumberTensor:$operand, I64Attr:$axis);
   let results = (outs Mortise_TensorOf<[I64]>:$result);
   let inferDeclaration = [{
@@ -77,6 +80,7 @@ def Mortise_ArgminOp : Mortise_Arg<"argmin"> {
 
 // result[i] is made of the elements 0 .. i along `axis`. The operand may be empty.
 class Mortise_Running<string mnemonic, Type operand> : Mortise_Op<mnemonic> {
+  let opTraits = [MortiseTrait_Running];
   let arguments = (ins operand:$operand, I64Attr:$axis);
   let results = (outs operand:$result);
   let inferDeclaration = [{
@@ -108,6 +112,7 @@ def Mortise_CumlogsumexpOp : Mortise_Running<"cumlogsumexp", Mortise_FloatTensor
 }
 
 class Mortise_RunningExtreme<string mnemonic> : Mortise_Op<mnemonic> {
+  let opTraits = [MortiseTrait_Running];
   let arguments = (ins Mortise_Tensor:$operand, I64Attr:$axis);
   let results = (outs Mortise_Tensor:$values, Mortise_TensorOf<[I64]>:$indices);
   let inferDeclaration = [{
@@ -133,6 +138,7 @@ def Mortise_CumminOp : Mortise_RunningExtreme<"cummin"> {
 
 let since = 2 in {
 def Mortise_SortOp : Mortise_Op<"sort"> {
+  let opTraits = [MortiseTrait_Sort];
   let summary = "the elements along `axis` in ascending order, and where each was";
   let description = [{
     Constraints as cumsum. In the order of this family; `descending` turns it round, so that NaN comes first.
@@ -144,6 +150,7 @@ def Mortise_SortOp : Mortise_Op<"sort"> {
   let results = (outs Mortise_Tensor:$values, Mortise_TensorOf<[I64]>:$indices);
 }
 def Mortise_TopKOp : Mortise_CompositeOp<"top_k"> {
+  let opTraits = [MortiseTrait_Sort];
   let summary = "the k largest (or smallest) elements along `axis`, and where each was";
   let description = [{
     (top_k_c1) 0 <= axis < rank. (top_k_c2) 0 <= k <= the extent along it. The first k of a stable sort, descending if `largest`:

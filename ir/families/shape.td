@@ -4,6 +4,7 @@
 include "mortise/ir/dialect.td"
 
 def Mortise_ConstantOp : Mortise_Op<"constant", [ConstantLike]> {
+  let opTraits = [MortiseTrait_Creation];
   let summary = "a small literal; weights are function arguments, never literals";
   let description = [{(constant_c1) `value` is dense elements of a ranked tensor, static. Canonical form: a literal whose elements are all equal is a broadcast of a scalar constant.}];
   let arguments = (ins ElementsAttr:$value);
@@ -13,6 +14,7 @@ def Mortise_ConstantOp : Mortise_Op<"constant", [ConstantLike]> {
   let assemblyFormat = "$value attr-dict";
 }
 def Mortise_IotaOp : Mortise_Op<"iota"> {
+  let opTraits = [MortiseTrait_Creation];
   let summary = "counts 0, 1, 2, ... along `axis`";
   let description = [{
     Values wrap or round as `convert` from i64 would. (iota_c1) `dtype` is the name of a number type. (shape_c1) No extent is
@@ -23,6 +25,7 @@ def Mortise_IotaOp : Mortise_Op<"iota"> {
   let hasFolder = 1;
 }
 def Mortise_ExtentsOp : Mortise_Op<"extents"> {
+  let opTraits = [MortiseTrait_Creation];
   let summary = "extents as an i64 tensor of rank 1, to compute with";
   let description = [{
     What the expressions come to when the function runs; entries may be negative. StableHLO asks an operand instead
@@ -34,6 +37,7 @@ def Mortise_ExtentsOp : Mortise_Op<"extents"> {
   let since = 2;
 }
 def Mortise_ReshapeOp : Mortise_Op<"reshape"> {
+  let opTraits = [MortiseTrait_Movement, MortiseTrait_View];
   let summary = "the same elements in row-major order under another shape";
   let description = [{
     (shape_c1) No extent is negative. (reshape_c1) `shape` has as many elements as the operand: the products are equal as
@@ -44,6 +48,7 @@ def Mortise_ReshapeOp : Mortise_Op<"reshape"> {
   let hasFolder = 1;
 }
 def Mortise_TransposeOp : Mortise_Op<"transpose"> {
+  let opTraits = [MortiseTrait_Movement, MortiseTrait_View];
   let summary = "result dimension i is operand dimension permutation[i]";
   let description = [{(transpose_c1) `permutation` names each dimension once.}];
   let arguments = (ins Mortise_Tensor:$operand, DenseI64ArrayAttr:$permutation);
@@ -51,6 +56,7 @@ def Mortise_TransposeOp : Mortise_Op<"transpose"> {
   let hasFolder = 1;
 }
 def Mortise_BroadcastOp : Mortise_Op<"broadcast"> {
+  let opTraits = [MortiseTrait_Movement, MortiseTrait_View];
   let summary = "repeats elements: operand dimension i becomes result dimension axes[i]";
   let description = [{
     StableHLO's broadcast_in_dim. (shape_c1) No extent is negative. (broadcast_c1) `axes` has an entry for each operand
@@ -62,6 +68,7 @@ def Mortise_BroadcastOp : Mortise_Op<"broadcast"> {
   let hasFolder = 1;
 }
 def Mortise_SliceOp : Mortise_Op<"slice"> {
+  let opTraits = [MortiseTrait_Movement, MortiseTrait_View];
   let summary = "elements start, start + stride, ... below limit, per dimension";
   let description = [{
     (slice_c1) `starts`, `limits` and `strides` have an entry for each dimension. (slice_c2) stride >= 1. (slice_c3)
@@ -73,6 +80,7 @@ def Mortise_SliceOp : Mortise_Op<"slice"> {
   let hasFolder = 1;
 }
 def Mortise_ConcatenateOp : Mortise_Op<"concatenate"> {
+  let opTraits = [MortiseTrait_Movement];
   let summary = "operands one after the other along `axis`";
   let description = [{
     (concatenate_c1) There is an operand. (concatenate_c2) 0 <= axis < rank. (concatenate_c3) Operands have one element type, and
@@ -83,6 +91,7 @@ def Mortise_ConcatenateOp : Mortise_Op<"concatenate"> {
   let hasFolder = 1;
 }
 def Mortise_PadOp : Mortise_Op<"pad"> {
+  let opTraits = [MortiseTrait_Movement];
   let summary = "surrounds with a scalar; negative amounts remove";
   let description = [{
     `interior` counts padding between neighbours, which comes before `low` and `high` add or remove. (pad_c1) `value` is a
@@ -95,6 +104,7 @@ def Mortise_PadOp : Mortise_Op<"pad"> {
   let hasFolder = 1;
 }
 def Mortise_ReverseOp : Mortise_Op<"reverse"> {
+  let opTraits = [MortiseTrait_Movement];
   let summary = "turns the order round along `axes`";
   let description = [{(reverse_c1) `axes` is strictly ascending (StableHLO: any order) and in range.}];
   let arguments = (ins Mortise_Tensor:$operand, DenseI64ArrayAttr:$axes);

@@ -9,6 +9,7 @@
 include "mortise/ir/dialect.td"
 
 def Mortise_ConvolutionOp : Mortise_Op<"convolution"> {
+  let opTraits = [MortiseTrait_Contraction, MortiseTrait_Window];
   let summary = "x [N, C, s...] with weight [O, C / groups, k...]: [N, O, s'...]";
   let description = [{
     Cross-correlation; output channel o reads the input channels of its group, o / (O / groups). Padding counts as 0, and 0 times an infinite
@@ -26,6 +27,7 @@ def Mortise_ConvolutionOp : Mortise_Op<"convolution"> {
   let results = (outs Mortise_FloatTensor:$result);
 }
 def Mortise_FusedConvolutionOp : Mortise_CompositeOp<"fused_convolution", [AttrSizedOperandSegments]> {
+  let opTraits = [MortiseTrait_Contraction, MortiseTrait_Window];
   let summary = "activation(convolution(x, weight) * scale + bias), scale and bias [O]";
   let description = [{
     What convolution, normalisation by constants and activation make together. `activation` is "none", "relu", "silu", "gelu" (with erf) or "gelu_tanh".
@@ -42,6 +44,7 @@ def Mortise_FusedConvolutionOp : Mortise_CompositeOp<"fused_convolution", [AttrS
   let since = 2;
 }
 class Mortise_Pool<string mnemonic, Type operand> : Mortise_Op<mnemonic> {
+  let opTraits = [MortiseTrait_Window];
   let arguments = (ins operand:$x, DenseI64ArrayAttr:$window, DenseI64ArrayAttr:$strides,
                        DenseI64ArrayAttr:$low, DenseI64ArrayAttr:$high, DenseI64ArrayAttr:$dilations);
   let results = (outs operand:$result);

@@ -3,8 +3,11 @@
 
 #include "changes.hpp"
 
+#include <mortise/ops.h>
+
 #include <algorithm>
 #include <bit>
+#include <span>
 
 namespace mortise::portable {
 
@@ -98,13 +101,31 @@ std::vector<Op> parseOps(std::string_view lines) {
   return ops;
 }
 
+namespace {
+
+Op fromTable(const MortiseOpInfo &info) {
+  Op op;
+  op.name = info.name;
+  op.since = info.since;
+  for (const MortiseSlotInfo &slot : std::span(info.operands, info.operand_count)) {
+    op.operands += slot.name;
+    op.operands += slot.arity == MORTISE_ARITY_OPTIONAL ? "?," : slot.arity == MORTISE_ARITY_VARIADIC ? "*," : ",";
+  }
+  for (const MortiseAttributeInfo &attribute : std::span(info.attributes, info.attribute_count))
+    op.attributes.push_back(
+        {attribute.name, attribute.kind, {attribute.values, attribute.values + attribute.value_count}});
+  return op;
+}
+
+} // namespace
+
 const Opset &opset() {
   static const Opset ours = [] {
     Opset result;
     result.newest = MORTISE_OPSET;
-    result.ops = parseOps(
-#include "ops.inc"
-    );
+    for (int32_t op = 1; op < MORTISE_OP_COUNT; ++op)
+      result.ops.push_back(fromTable(*mortise_op_info(op)));
+    std::ranges::sort(result.ops, {}, &Op::name);
     result.attributesAdded = attributesAdded();
     result.valuesAdded = valuesAdded();
     result.opsRetired = opsRetired();

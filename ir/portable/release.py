@@ -23,7 +23,8 @@ def main() -> None:
     record = HERE / "opset" / f"{opset}.txt"
     if record.exists():
         raise SystemExit(f"opset {opset} is released: {record} exists; raise MORTISE_OPSET")
-    subprocess.run([HERE / "ops.py", "--check"], check=True)
+    generate = [sys.executable, HERE.parents[1] / "tools" / "generate"]
+    subprocess.run([*generate, "--check", "sdk/include/mortise/ops.h"], check=True)
     for file in sorted((HERE.parent / "test").glob("*/*.mlir")):
         if file.stem in OTHERS or file.parent.name == "portable":
             continue
@@ -31,7 +32,7 @@ def main() -> None:
         done = subprocess.run([programs / "mortise_golden_writer", HERE / "golden", f"opset{opset}-{name}", file], check=False,
                               capture_output=True, text=True)
         print(done.stderr, end="")
-    record.write_text(subprocess.run([HERE / "ops.py", "--record"], check=True, capture_output=True, text=True).stdout)
+    record.write_text(subprocess.run([*generate, "--record"], check=True, capture_output=True, text=True).stdout)
     for tests in ("-GoldenSums*", "GoldenSums*"):  # the sums last: of the results too
         subprocess.run([programs / "mortise_golden_test", f"--gtest_filter={tests}"], check=True,
                        env=os.environ | {"MORTISE_TEST_WRITE_GOLDEN": "1"})

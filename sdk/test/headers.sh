@@ -1,15 +1,19 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# headers.sh INCLUDE: the ABI header is C11 and C++, pedantic, and needs only two standard headers; the others are C++20.
+# headers.sh INCLUDE: the ABI header is C11 and C++, pedantic, and needs only two standard headers; the tables are C11, too; the others are C++20.
 set -euo pipefail
 include=$1
 warnings=(-Wall -Wextra -Wpedantic -pedantic-errors -Werror -fsyntax-only "-I$include")
-for c in gcc clang-22; do $c -std=c11 "${warnings[@]}" -Wno-pragma-once-outside-header -x c "$include/mortise/plugin.h"; done
+for c in gcc clang-22; do
+  for header in plugin dtypes ops; do
+    echo "#include <mortise/$header.h>" | $c -std=c11 "${warnings[@]}" -x c -
+  done
+done
 for cxx in g++ clang++-22; do
   for standard in c++11 c++20; do
     $cxx -std=$standard "${warnings[@]}" -Wno-long-long -x c++ "$include/mortise/plugin.h"
   done
-  for header in result graph plugin; do
+  for header in result ops graph plugin; do
     echo "#include <mortise/$header.hpp>" | $cxx -std=c++20 "${warnings[@]}" -x c++ -
   done
 done

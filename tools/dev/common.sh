@@ -105,7 +105,7 @@ dev_python() {
 
 dev_docs() {
   dev_setup
-  "$VENV/bin/python" tools/docs/generate.py "$@"
+  "$VENV/bin/python" tools/generate "$@"
 }
 
 dev_sdk() {

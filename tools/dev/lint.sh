@@ -39,8 +39,8 @@ dev_lint() {
   "$VENV/bin/python" tools/dev/tidy.py build/dev $files || failed=1
   say "ruff"
   { grep '\.py$' <<<"$files" || true; } | xargs -r "$VENV/bin/ruff" check --quiet || failed=1
-  say "generated pages"
-  "$VENV/bin/python" tools/docs/generate.py --check || failed=1
+  say "generated files"
+  "$VENV/bin/python" tools/generate --check || failed=1
   [ $failed = 0 ] || fail "lint: see above"
   say "lint: clean"
 }

@@ -3,6 +3,8 @@
 // returns strings or vectors. Static shapes only where it says so.
 #pragma once
 
+#include <mortise/dtypes.h>
+#include <mortise/ops.hpp>
 #include <mortise/result.hpp>
 
 #include <cstddef>
@@ -24,45 +26,32 @@ inline int64_t elementCount(const MortiseType &type) {
   return count;
 }
 
-// Bits that one element occupies; 0 for an unknown dtype. I1 occupies a byte.
-inline size_t dtypeBits(int32_t dtype) {
-  switch (dtype) {
-  case MORTISE_F64:
-  case MORTISE_I64:
-    return 64;
-  case MORTISE_F32:
-  case MORTISE_I32:
-    return 32;
-  case MORTISE_F16:
-  case MORTISE_BF16:
-  case MORTISE_I16:
-    return 16;
-  case MORTISE_F8E4M3FN:
-  case MORTISE_F8E5M2:
-  case MORTISE_I8:
-  case MORTISE_UI8:
-  case MORTISE_I1:
-    return 8;
-  case MORTISE_I4:
-    return 4;
-  default:
-    return 0;
-  }
-}
-
-inline constexpr const char *dtypeNames[] = {"?",   "f64", "f32", "f16", "bf16", "f8E4M3FN", "f8E5M2",
-                                             "i64", "i32", "i16", "i8",  "i4",   "ui8",      "i1"};
+// Bits that one element occupies; 0 for an unknown dtype. I1 occupies a byte, I4 half of one.
+inline size_t dtypeBits(int32_t dtype) { return mortise_dtype_bits(dtype); }
+// "?" when unknown.
 inline const char *dtypeName(int32_t dtype) {
-  return dtypeNames[dtype >= MORTISE_F64 && dtype <= MORTISE_I1 ? dtype : 0];
+  const MortiseDTypeInfo *info = mortise_dtype_info(dtype);
+  return info ? info->name : "?";
 }
 // 0 when unknown.
 inline int32_t dtypeFromName(std::string_view name) {
-  for (int32_t dtype = MORTISE_F64; dtype <= MORTISE_I1; ++dtype)
-    if (name == dtypeNames[dtype])
+  for (int32_t dtype = 1; dtype <= MORTISE_DTYPE_COUNT; ++dtype)
+    if (name == mortise_dtype_info(dtype)->name)
       return dtype;
   return 0;
 }
-inline bool isFloat(int32_t dtype) { return dtype >= MORTISE_F64 && dtype <= MORTISE_F8E5M2; }
+// False for an unknown dtype, as all that follow.
+inline bool isOfKind(int32_t dtype, MortiseDTypeKind kind) {
+  const MortiseDTypeInfo *info = mortise_dtype_info(dtype);
+  return info && info->kind == kind;
+}
+inline bool isFloat(int32_t dtype) { return isOfKind(dtype, MORTISE_KIND_FLOAT); }
+inline bool isBool(int32_t dtype) { return isOfKind(dtype, MORTISE_KIND_BOOL); }
+inline bool isUnsigned(int32_t dtype) { return isOfKind(dtype, MORTISE_KIND_UNSIGNED); }
+inline bool isSigned(int32_t dtype) { return isOfKind(dtype, MORTISE_KIND_SIGNED); }
+inline bool isInteger(int32_t dtype) { return isSigned(dtype) || isUnsigned(dtype); } // booleans are none
+// A float of fewer than 32 bits.
+inline bool isNarrowFloat(int32_t dtype) { return isFloat(dtype) && dtypeBits(dtype) < 32; }
 
 // Bytes of a dense tensor; static shapes only.
 inline size_t byteSize(const MortiseType &type) {

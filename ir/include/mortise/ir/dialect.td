@@ -57,7 +57,9 @@ def Mortise_Element : AnyTypeOf<[Mortise_Float, Mortise_Int, I1], "element">;
 
 // Every extent is a number, or has an expression in the encoding.
 class Mortise_TensorOf<list<Type> elements>
-    : RankedTensorOf<elements, [CPred<"::mortise::ir::hasKnownExtents($_self)">], "tensor of known extents">;
+    : RankedTensorOf<elements, [CPred<"::mortise::ir::hasKnownExtents($_self)">], "tensor of known extents"> {
+  list<Type> elementTypes = elements; // read by tools/generate
+}
 def Mortise_Tensor : Mortise_TensorOf<[Mortise_Element]>;
 def Mortise_FloatTensor : Mortise_TensorOf<[Mortise_Float]>;
 def Mortise_NumberTensor : Mortise_TensorOf<[Mortise_Number]>;
@@ -132,6 +134,26 @@ def Mortise_OpInterface : OpInterface<"MortiseOp"> {
   ];
 }
 
+// What ops of one kind have in common, for code that decides by kind and not by name. The SDK's op table
+// (mortise/ops.h, made by tools/generate) has a bit for each.
+class Mortise_OpTrait<string text> { string summary = text; }
+def MortiseTrait_Composite : Mortise_OpTrait<"has a decomposition into other ops">; // set by Mortise_CompositeOp
+def MortiseTrait_Elementwise : Mortise_OpTrait<"each result element depends on the operands' elements at its own position only">;
+def MortiseTrait_Creation : Mortise_OpTrait<"has no operands: attributes alone say what the result holds">;
+def MortiseTrait_Movement : Mortise_OpTrait<"moves or repeats elements; positions follow from attributes and shapes">;
+def MortiseTrait_View : Mortise_OpTrait<"where strides allow it, the result is the operand's memory under other extents, strides and offset">;
+def MortiseTrait_Indexing : Mortise_OpTrait<"reads or writes at positions that an operand holds, or finds such positions">;
+def MortiseTrait_Contraction : Mortise_OpTrait<"sums products of two operands' elements: matrix products, convolutions, attention">;
+def MortiseTrait_Window : Mortise_OpTrait<"slides a window over the spatial dimensions">;
+def MortiseTrait_Reduction : Mortise_OpTrait<"many elements become one; their axes disappear">;
+def MortiseTrait_Running : Mortise_OpTrait<"a result element depends on all elements up to its own position along one axis">;
+def MortiseTrait_Sort : Mortise_OpTrait<"orders the elements along one axis">;
+def MortiseTrait_Normalisation : Mortise_OpTrait<"reduces rows or groups, and computes each result element from its own row or group">;
+def MortiseTrait_Random : Mortise_OpTrait<"a function of a key and an offset that looks random">;
+def MortiseTrait_Quantisation : Mortise_OpTrait<"converts between numbers and their quantised form, or computes on the latter">;
+def MortiseTrait_ControlFlow : Mortise_OpTrait<"runs its bodies: graphs of their own">;
+def MortiseTrait_Collective : Mortise_OpTrait<"exchanges data between ranks, or depends on the rank">;
+
 // A core op: pure, with results whose types follow from operands, attributes and bodies: `infer` in the family's .cpp,
 // which is also the verifier of everything beyond operand and attribute kinds. `since` is the opset that introduced it.
 class Mortise_Op<string mnemonic, list<Trait> traits = []>
@@ -140,6 +162,7 @@ class Mortise_Op<string mnemonic, list<Trait> traits = []>
   int since = 1;
   bit composite = 0;
   int bodies = 0;
+  list<Mortise_OpTrait> opTraits = [];
   string operandSlots = !foldl("", !range(!size(arguments)), acc, i,
       acc # !if(!initialized(!getdagarg<Attr>(arguments, i)), "",
                 !getdagname(arguments, i) #

@@ -1,20 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""./dev docs: writes the pages that are made from code. --check: fails when one is stale, and writes nothing.
+"""The pages that are made from code.
 
 docs/ops.md: every op, from ir/families/*.td.
 docs/aten.md: every ATen overload tagged core, from the importer's table.
 """
 
-import json
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-TABLEGEN = "/usr/lib/llvm-22/bin/llvm-tblgen"
-INCLUDES = ["-I", ROOT / "ir/include", "-I", "/usr/lib/llvm-22/include"]
+from dialect import FAMILIES, ROOT, dtypes, op_records, records
+
 HEAD = """# Ops
 
 Generated from `ir/families/*.td` by `./dev docs`. A core op has a meaning of its own; a composite op stands for core ops that it
@@ -22,11 +20,6 @@ decomposes into, and a backend may take either. `since` is the operation set tha
 Behind each operand and result stand the element types that it may have: float is f64, f32, f16, bf16, f8E4M3FN and f8E5M2; integer i64,
 i32, i16, i8, i4 and ui8; number both; element those and i1. Which of several types go together the op says.
 """
-
-
-def records(family: Path) -> dict:
-    run = subprocess.run([TABLEGEN, "--dump-json", *INCLUDES, family], check=True, capture_output=True, text=True)
-    return json.loads(run.stdout)
 
 
 def cell(text: str) -> str:
@@ -91,12 +84,10 @@ def described(text: str) -> str:
 
 def family_page(family: Path) -> list[str]:
     known = records(family)
-    ops = [record for name, record in known.items() if isinstance(record, dict) and "Mortise_Op" in record.get("!superclasses", [])
-           and record["!locs"][0].startswith(family.name)]
     lines = ["", f"## {family.stem.replace('_', ' ').capitalize()}", *intro(family), "",
              "| op | operands | attributes | results | since | what |", "|---|---|---|---|---|---|"]
     details = []
-    for op in sorted(ops, key=lambda op: int(op["!locs"][0].split(":")[1])):
+    for op in op_records(family):
         tensors, named = ("Type", "TypeConstraint"), ("Attr",)
         columns = [f"`{op['opName']}`{' (composite)' if op['composite'] else ''}", "; ".join(slots(known, op["arguments"], tensors)),
                    "; ".join(slots(known, op["arguments"], named)), "; ".join(slots(known, op["results"], tensors)), str(op["since"]),
@@ -108,8 +99,7 @@ def family_page(family: Path) -> list[str]:
 
 
 def ops_page() -> str:
-    families = sorted((ROOT / "ir/families").glob("*.td"))
-    return HEAD + dialect_rules() + "\n".join(line for family in families for line in family_page(family)) + "\n"
+    return HEAD + dialect_rules() + "\n".join(line for family in FAMILIES for line in family_page(family)) + "\n"
 
 
 def aten_page() -> str:
@@ -117,21 +107,3 @@ def aten_page() -> str:
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "frontend/torch")}
     return subprocess.run(module, check=True, stdout=subprocess.PIPE, text=True, env=environment).stdout
 
-
-PAGES = {"docs/ops.md": ops_page, "docs/aten.md": aten_page}
-
-
-def main() -> int:
-    stale = 0
-    for name, make in PAGES.items():
-        page, text = ROOT / name, make()
-        if "--check" not in sys.argv:
-            page.write_text(text)
-            print(f"wrote {name}")
-        elif not page.exists() or page.read_text() != text:
-            print(f"{name} is stale: ./dev docs writes it anew")
-            stale = 1
-    return stale
-
-
-sys.exit(main())

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""./dev docs: writes every committed file that is made from other files. Nothing else generates what is committed.
+
+python tools/generate [--check] [FILE...]: all of them, or those named; --check fails when one is stale, and writes nothing.
+python tools/generate --record: prints the ops as ir/portable/opset/N.txt has them.
+python tools/generate --list: the names of the files.
+"""
+
+import sys
+
+import dialect
+import pages
+import tables
+
+GENERATED = {
+    "sdk/include/mortise/ops.h": tables.op_header,
+    "frontend/torch/torch_mortise/_tables.py": tables.python_tables,
+    "docs/ops.md": pages.ops_page,
+    "docs/aten.md": pages.aten_page,
+}
+
+
+def main() -> int:
+    options = {argument for argument in sys.argv[1:] if argument.startswith("--")}
+    names = [argument for argument in sys.argv[1:] if argument not in options] or list(GENERATED)
+    unknown = [*(options - {"--check", "--record", "--list"}), *(name for name in names if name not in GENERATED)]
+    if unknown:
+        print(f"expected --check, --record, --list or names among {', '.join(GENERATED)}; found {', '.join(unknown)}", file=sys.stderr)
+        return 2
+    if "--list" in options:
+        print("\n".join(GENERATED))
+        return 0
+    if "--record" in options:
+        print("\n".join(dialect.record_line(op) for op in sorted(dialect.ops(), key=lambda op: op["name"])))
+        return 0
+    stale = 0
+    for name in names:
+        path, text = dialect.ROOT / name, GENERATED[name]()
+        if "--check" not in options:
+            if not path.exists() or path.read_text() != text:  # an unchanged file keeps its time: headers rebuild much
+                path.write_text(text)
+                print(f"wrote {name}")
+        elif not path.exists() or path.read_text() != text:
+            print(f"{name} is stale: ./dev docs writes it anew")
+            stale = 1
+    return stale
+
+
+sys.exit(main())
