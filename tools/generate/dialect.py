@@ -53,7 +53,8 @@ def dtypes() -> list[dict]:
     enum = re.search(r"typedef enum MortiseDType \{(.*?)MORTISE_DTYPE_FORCE_INT32", (include / "plugin.h").read_text(), re.DOTALL)[1]
     wanted = [(name, int(number)) for name, number in re.findall(r"MORTISE_(\w+) = (\d+)", enum)]
     if [(row["NAME"], row["number"]) for row in rows] != wanted:
-        raise SystemExit(f"dtypes.h: expected a row for each enumerator of MortiseDType, in order: {wanted}; found {[r['NAME'] for r in rows]}")
+        found = [row["NAME"] for row in rows]
+        raise SystemExit(f"dtypes.h: expected a row for each enumerator of MortiseDType, in order: {wanted}; found {found}")
     return rows
 
 

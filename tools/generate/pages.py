@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from dialect import FAMILIES, ROOT, dtypes, op_records, records
+from dialect import FAMILIES, ROOT, op_records, records
 
 HEAD = """# Ops
 

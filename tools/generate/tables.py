@@ -164,7 +164,9 @@ def python_tables() -> str:
         most = repr(float.fromhex(row["max"])) if row["max"].startswith("0x") else repr(float(row["max"]))
         lines.append(f"    DType({row['number']}, \"{row['name']}\", \"{row['kind'].lower()}\", {row['bits']}, {row['exponent']}, "
                      f"{row['mantissa']}, {most}, \"{row['torch']}\"),\n")
-    text = PYTHON_HEAD + "DTYPES = (\n" + "".join(lines) + ")\n\n# Each op with its traits.\nOPS = {\n"
+    numbers = [row["NAME"] for row in dtypes()]
+    text = PYTHON_HEAD + "".join(f"{name} = {i}\n" for i, name in enumerate(numbers, 1)) + f"__all__ = {numbers!r}\n\n"
+    text = text.replace("'", '"') + "DTYPES = (\n" + "".join(lines) + ")\n\n# Each op with its traits.\nOPS = {\n"
     for op in sorted(ops(), key=lambda op: op["name"]):
         named = ", ".join(f'"{snake(t)}"' for t in op["traits"])
         text += f'    "{op["name"]}": ({named}{"," if len(op["traits"]) == 1 else ""}),\n'

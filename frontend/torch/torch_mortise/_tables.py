@@ -16,6 +16,21 @@ class DType(NamedTuple):
     torch: str  # the attribute of torch; "" where there is none
 
 
+F64 = 1
+F32 = 2
+F16 = 3
+BF16 = 4
+F8E4M3FN = 5
+F8E5M2 = 6
+I64 = 7
+I32 = 8
+I16 = 9
+I8 = 10
+I4 = 11
+UI8 = 12
+I1 = 13
+__all__ = ["F64", "F32", "F16", "BF16", "F8E4M3FN", "F8E5M2", "I64", "I32", "I16", "I8", "I4", "UI8", "I1"]
+
 DTYPES = (
     DType(1, "f64", "float", 64, 11, 52, 1.7976931348623157e+308, "float64"),
     DType(2, "f32", "float", 32, 8, 23, 3.4028234663852886e+38, "float32"),

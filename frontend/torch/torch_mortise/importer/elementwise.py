@@ -284,7 +284,7 @@ def masked_fill(e, x, mask, value):
 
 @handles(aten.abs.default)
 def absolute(e, x):
-    return x if x.dtype in (I1, dtypes.UI8) else e.op("abs", x)
+    return x if x.dtype == I1 or dtypes.is_unsigned(x.dtype) else e.op("abs", x)
 
 
 @handles(aten.neg.default)
@@ -462,10 +462,10 @@ def hypot(e, lhs, rhs):
 
 def euclid(e, x, y):
     """gcd by as many steps as the dtype's worst pair (neighbours of Fibonacci) takes."""
-    signed = x.dtype != dtypes.UI8
+    signed = not dtypes.is_unsigned(x.dtype)
     x, y = (e.op("abs", v) if signed else v for v in (x, y))
     zero = e.constant(0, x.dtype, x.shape)
-    for _ in range({dtypes.I64: 92, dtypes.I32: 46, dtypes.I16: 23}.get(x.dtype, 13)):
+    for _ in range({64: 92, 32: 46, 16: 23, 8: 13}[dtypes.bits(x.dtype)]):
         done = e.compare(y, zero, "eq")
         x, y = e.select(done, x, y), e.select(done, zero, e.op("rem", x, y))
     return e.op("abs", x) if signed else x
@@ -483,5 +483,5 @@ def lcm(e, x, y):
     zero, one = e.constant(0, x.dtype, x.shape), e.constant(1, x.dtype, x.shape)
     none = e.compare(common, zero, "eq")
     result = e.op("mul", e.op("div", x, e.select(none, one, common)), y)
-    result = e.op("abs", result) if x.dtype != dtypes.UI8 else result
+    result = result if dtypes.is_unsigned(x.dtype) else e.op("abs", result)
     return e.select(none, zero, result)
