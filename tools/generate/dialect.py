@@ -69,8 +69,8 @@ def dtype_mask(known: dict, constraint: str) -> int:
         mask |= dtype_mask(known, entry["def"])
     if inner:
         return mask
-    prefix = "UI" if is_of(record, "UI") else "I"
-    name = f"{prefix}{record['bitwidth']}" if "bitwidth" in record else constraint
+    sign = next((sign for sign in ("UI", "SI", "I") if is_of(record, sign)), None)
+    name = f"{sign}{record['bitwidth']}" if sign else constraint
     for row in dtypes():
         if row["NAME"] == name:
             return 1 << row["number"]
