@@ -14,28 +14,27 @@ def measure(arguments: list[str]) -> dict:
     from measure import ROOT, progress
 
     sys.path.insert(0, str(ROOT / "frontend" / "torch" / "test"))
-    from opinfo import overloads
-    from torch_mortise.importer import coverage
+    from opinfo import coverage, overloads
 
     decisions = coverage.decisions()
     if unknown := [name for name in arguments if name not in decisions]:
         raise ValueError(f"expected names of core overloads, found {', '.join(unknown)}")
     table, by_way = {}, collections.Counter()
     for name, found in decisions.items():
-        way, detail = found or ("undecided", "")
+        way, detail = found.way, found.text()
         by_way[way] += 1
         why = detail
-        if way not in (coverage.NEVER, "undecided") and (not arguments or name in arguments):
+        if way not in (coverage.NEVER, coverage.UNDECIDED) and (not arguments or name in arguments):
             why = overloads.run(name)
             if why:
                 progress(f"{name}: {why}")
-        table[name] = {"way": way, "detail": detail, "runs": way not in (coverage.NEVER, "undecided") and why is None}
-        if why and way not in (coverage.NEVER, "undecided"):
+        table[name] = {"way": way, "detail": detail, "runs": way not in (coverage.NEVER, coverage.UNDECIDED) and why is None}
+        if why and way not in (coverage.NEVER, coverage.UNDECIDED):
             table[name]["failure"] = why
     total = len(table)
     return {
         "overloads": total,
-        "decided": sum(row["way"] != "undecided" for row in table.values()) / total,
+        "decided": sum(row["way"] != coverage.UNDECIDED for row in table.values()) / total,
         "running": sum(row["runs"] for row in table.values()) / total,
         "by_way": dict(by_way),
         "never": {name: row["detail"] for name, row in table.items() if row["way"] == coverage.NEVER},

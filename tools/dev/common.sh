@@ -105,6 +105,7 @@ dev_python() {
 
 dev_docs() {
   dev_setup
+  compgen -G "build/*/python/torch_mortise/_native.abi3.so" >/dev/null || dev_build dev product # docs/aten.md is recorded
   "$VENV/bin/python" tools/generate "$@"
 }
 

@@ -2,11 +2,10 @@
 """One call of every core-tagged ATen overload that is said to run, through trace, import and the reference interpreter, against
 eager. OpInfo reaches most of them, but in composites; here each overload is called by its own name."""
 
-import re
+import functools
 
 import torch
-
-from torch_mortise.importer import coverage
+from torch.utils import _pytree as pytree
 
 from . import samples
 from .trace import compile_graph, trace
@@ -191,22 +190,43 @@ def split(case):
     return case if len(case) == 2 and isinstance(case[0], tuple) and isinstance(case[1], dict) else (case, {})
 
 
-def run_case(overload, case):
-    """(None or why it fails, the names of the ops in the program)."""
+@functools.cache
+def core_overloads():
+    """Every overload of torch.ops.aten that is tagged core, by name. From the schemas: the namespace lists only what was used before."""
+    found = {}
+    for schema in torch._C._jit_get_all_schemas():
+        namespace, _, name = schema.name.partition("::")
+        packet = getattr(aten, name, None) if namespace == "aten" else None
+        op = getattr(packet, schema.overload_name or "default", None)
+        if isinstance(op, torch._ops.OpOverload) and torch.Tag.core in op.tags:
+            found[str(op).removeprefix("aten.")] = op
+    return dict(sorted(found.items()))
+
+
+def cases(name):
+    """The calls of an overload: (arguments, keywords) each."""
+    return [split(case) for case in [*CASES.get(name, ()), *([RANDOM[name]] if name in RANDOM else [])]]
+
+
+def direct(overload, case):
     function = (lambda *a, **k: overload(*a, **k)[0]) if overload in ONE_RESULT else overload
-    call = Direct(function, *split(case))
+    return Direct(function, *pytree.tree_map_only(torch.Tensor, torch.clone, split(case)))  # resize_ writes to its operand
+
+
+def run_case(overload, case):
+    """None, or why it fails."""
+    call = direct(overload, case)
     kept = [t.clone() for t in call.tensors]
     module = trace(call, call.tensors)
-    names = set()
-    found = compile_graph(module, call.tensors, names=names).run(list(call.tensors))
+    found = compile_graph(module, call.tensors).run(list(call.tensors))
     eager = call(*call.tensors)
     unset = {i for i, node in enumerate(samples.outputs(module)) if node.target in samples.UNINITIALISED}
-    return samples.verdict(call, kept, module, found, eager, unset), names
+    return samples.verdict(call, kept, module, found, eager, unset)
 
 
 def run_size(name, arguments):
     """A graph that fills a tensor with the number."""
-    overload = coverage.core_overloads()[name]
+    overload = core_overloads()[name]
     tensor = values(3, 4)
     graph = torch.fx.Graph()
     source = graph.placeholder("x")
@@ -223,7 +243,7 @@ def run_size(name, arguments):
 
 def run_random(name):
     """Dtype, shape, range and moments as eager's, the same bits for the same seed, others for another."""
-    overload = coverage.core_overloads()[name]
+    overload = core_overloads()[name]
     call = Direct(overload, *RANDOM[name])
     module = trace(call, call.tensors)
     program = compile_graph(module, call.tensors)
@@ -252,23 +272,15 @@ def run_random(name):
     return None
 
 
-def claimed(detail):
-    return re.findall(r"mortise\.(\w+)", detail)
-
-
 def run(name):
     """None when the overload runs and is right, else why not."""
-    way, detail = coverage.decision(coverage.core_overloads()[name])
     try:
         with torch.no_grad():
             if name in SIZES:
                 return run_size(name, SIZES[name])
-            for number, case in enumerate(CASES.get(name, ())):
-                why, names = run_case(coverage.core_overloads()[name], case)
-                if why:
+            for case in CASES.get(name, ()):
+                if why := run_case(core_overloads()[name], case):
                     return why
-                if number == 0 and way in (coverage.CORE, coverage.COMPOSITE) and not set(claimed(detail)) <= names:
-                    return f"said to be {detail}, became {sorted(names)}"
             if name in RANDOM:
                 return run_random(name)
             return None if name in CASES else "no case for it in test/opinfo/overloads.py"
