@@ -29,7 +29,7 @@ Result<Block> Block::allocate(uint64_t bytes, size_t alignment) {
   void *mapping = mmap(nullptr, reserved, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapping == MAP_FAILED)
     return failed;
-  // Give back what lies before and after the aligned part.
+  // Unmap the parts before and after the aligned block.
   auto *base = static_cast<std::byte *>(mapping);
   const uint64_t skip = (step - reinterpret_cast<uintptr_t>(base) % step) % step;
   if (skip)
@@ -38,7 +38,7 @@ Result<Block> Block::allocate(uint64_t bytes, size_t alignment) {
     munmap(base + skip + block.bytes, rest);
   block.start = base + skip;
   block.mapped = block.bytes;
-  madvise(block.start, block.bytes, MADV_HUGEPAGE); // advice: works without
+  madvise(block.start, block.bytes, MADV_HUGEPAGE); // advice only: a failure does no harm
   return block;
 }
 

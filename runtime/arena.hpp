@@ -11,8 +11,8 @@ namespace mortise::runtime {
 
 class Block {
 public:
-  // Never NULL, also for 0 bytes. Large blocks ask for huge pages: most of the time of a first pass over fresh memory
-  // is page faults. Errors: MORTISE_OUT_OF_MEMORY.
+  // Never NULL, also for 0 bytes. Large blocks request huge pages, because page faults dominate the first pass over
+  // fresh memory. Errors: MORTISE_OUT_OF_MEMORY.
   static Result<Block> allocate(uint64_t bytes, size_t alignment);
 
   Block() = default;

@@ -62,7 +62,7 @@ std::optional<Requirement> parseRequirement(const std::string &text) {
   return requirement;
 }
 
-// One layer's settings after another; the first that names a key wins.
+// Layers are added strongest first; the first layer that names a key wins.
 class Layers {
 public:
   void add(Setting setting) { raw.push_back(std::move(setting)); }
@@ -77,7 +77,7 @@ public:
       if (name.starts_with("MORTISE_TEST_") || name.starts_with("MORTISE_DEV_") || name.starts_with("MORTISE_BENCH_") ||
           name == "MORTISE_LIBRARY")
         continue;
-      add({"", text.substr(equals + 1), name}); // its key is known once the manifests are
+      add({"", text.substr(equals + 1), name}); // manifests declare more keys, so that the name is resolved later
     }
     return {};
   }
@@ -207,7 +207,7 @@ Result<Config> Config::read(std::span<const MortiseOption> callOptions) {
   for (const PluginFiles &files : findPlugins(layers.pluginPath())) {
     auto manifest = readManifest(files.manifest);
     if (!manifest)
-      continue; // the registry reports it
+      continue; // the registry reports the broken manifest
     for (const ManifestOption &option : manifest->options) {
       const std::string name = manifest->name + "." + option.name;
       if (std::none_of(keys.begin(), keys.end(), [&](const Key &key) { return key.name == name; }))

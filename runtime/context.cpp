@@ -80,8 +80,8 @@ Result<void> Context::allocate(size_t number, uint64_t bytes) {
   return {};
 }
 
-// No work is under way, so the old memory can go first. Asks for a quarter more than there was, so that a sequence that
-// grows from call to call does not allocate in each of them.
+// Frees the old memory first: no work is in flight. Allocates at least a quarter more than before, so that a sequence
+// of growing calls does not allocate in each call.
 Result<void> Context::grow(size_t number, uint64_t bytes) {
   if (spaceMemory[number] != nullptr && bytes <= spaceBytes[number])
     return {};
@@ -92,45 +92,46 @@ Result<void> Context::grow(size_t number, uint64_t bytes) {
   return allocate(number, bytes);
 }
 
-// Sets everything that depends on the values and on the constants, but not on the call.
-Result<void> Context::take(const Bound &bound, const Ready &ready) {
+// Fills the lists that depend on the symbols' values and on the constants, but not on a call's pointers.
+Result<void> Context::take(const Binding &binding, const Specialisation &specialisation) {
   const plan::PlanT &plan = *layout.plan;
-  readyNumber = 0; // until all is set
+  specialisationNumber = 0; // no specialisation, should a step below fail
   for (size_t i = 0; i < layout.spaces.size(); ++i)
-    if (auto grown = grow(i, ready.spaceBytes[i]); !grown)
+    if (auto grown = grow(i, specialisation.spaceBytes[i]); !grown)
       return grown;
   for (size_t i = 0; i < plan.buffers.size(); ++i)
     if (plan.buffers[i]->kind == BufferKind::Arena)
-      address[i] = static_cast<std::byte *>(spaceMemory[plan.buffers[i]->space]) + ready.shape.offsets[i];
+      address[i] = static_cast<std::byte *>(spaceMemory[plan.buffers[i]->space]) + specialisation.shape.offsets[i];
     else if (plan.buffers[i]->kind == BufferKind::Literal)
-      address[i] = const_cast<std::byte *>(layout.literalData[i]); // checkPlan: nothing writes to it
+      address[i] =
+          const_cast<std::byte *>(layout.literalData[i]); // checkPlan has proved that no operation writes to a literal
   for (uint32_t number : layout.constantBuffers)
-    address[number] = const_cast<void *>(bound.data[plan.buffers[number]->index]);
+    address[number] = const_cast<void *>(binding.data[plan.buffers[number]->index]);
   for (const Patch &patch : layout.fixedInputs)
     inputSlots[patch.slot] = address[patch.buffer];
   for (const Patch &patch : layout.fixedOutputs)
     outputSlots[patch.slot] = address[patch.buffer];
-  if (nanoseconds.size() < ready.clockCount)
-    nanoseconds.resize(ready.clockCount);
+  if (nanoseconds.size() < specialisation.clockCount)
+    nanoseconds.resize(specialisation.clockCount);
   for (size_t i = 0; i < enqueues.size(); ++i) {
     const Operation &operation = layout.operations[i];
     if (operation.region == none)
       continue;
-    const Kernel &kernel = *ready.kernels[operation.region];
+    const Kernel &kernel = *specialisation.kernels[operation.region];
     const uint32_t space = layout.spaceOf(*kernel.device);
     MortiseEnqueueArgs &args = enqueues[i];
     args.kernel = kernel.kernel;
-    args.constants = ready.constants[operation.region];
-    args.instance = ready.instances[operation.region];
-    args.symbols = kernel.graph->view().symbol_count ? ready.shape.values.data() : nullptr;
+    args.constants = specialisation.constants[operation.region];
+    args.instance = specialisation.instances[operation.region];
+    args.symbols = kernel.graph->view().symbol_count ? specialisation.shape.values.data() : nullptr;
     args.stream = operation.stream == none ? nullptr : streams[operation.stream];
     args.inputs = inputSlots.data() + operation.inputSlots;
     args.outputs = outputSlots.data() + operation.outputSlots;
-    args.workspace = ready.needsWorkspace[operation.region]
-                         ? static_cast<std::byte *>(spaceMemory[space]) + ready.workspaces[space]
+    args.workspace = specialisation.needsWorkspace[operation.region]
+                         ? static_cast<std::byte *>(spaceMemory[space]) + specialisation.workspaces[space]
                          : nullptr;
   }
-  readyNumber = ready.number;
+  specialisationNumber = specialisation.number;
   return {};
 }
 
@@ -146,16 +147,16 @@ Context::~Context() {
     freeSpace(i);
 }
 
-Result<void> Context::execute(const Bound &bound, const Ready &ready, const void *const *inputs, void *const *outputs,
-                              bool profile) {
+Result<void> Context::execute(const Binding &binding, const Specialisation &specialisation, const void *const *inputs,
+                              void *const *outputs, bool profile) {
   const plan::PlanT &plan = *layout.plan;
-  if (ready.number != readyNumber)
-    if (auto taken = take(bound, ready); !taken)
+  if (specialisation.number != specialisationNumber)
+    if (auto taken = take(binding, specialisation); !taken)
       return taken;
   for (uint32_t number : layout.callBuffers) {
     const plan::BufferT &buffer = *plan.buffers[number];
     if (buffer.kind == BufferKind::Input)
-      address[number] = const_cast<void *>(inputs[buffer.index]); // written only as checkPlan allows
+      address[number] = const_cast<void *>(inputs[buffer.index]); // checkPlan has proved which inputs are written
     else if (const int64_t alias = plan.outputs[buffer.index]->alias; alias >= 0)
       address[number] = const_cast<void *>(inputs[alias]);
     else
@@ -167,32 +168,33 @@ Result<void> Context::execute(const Bound &bound, const Ready &ready, const void
     outputSlots[patch.slot] = address[patch.buffer];
   if (profile)
     std::fill(nanoseconds.begin(), nanoseconds.end(), 0);
-  auto done = executeAll(ready, profile);
+  auto done = executeAll(specialisation, profile);
   if (!done)
     abandon();
   return done;
 }
 
-Result<void> Context::executeAll(const Ready &ready, bool profile) {
+Result<void> Context::executeAll(const Specialisation &specialisation, bool profile) {
   for (size_t i = 0; i < layout.operations.size(); ++i) {
     const Operation &operation = layout.operations[i];
     if (operation.waitFirst != none)
       if (auto waited = wait(operation.waitFirst); !waited)
         return waited;
-    auto done =
-        operation.region != none ? enqueue(i, ready, profile) : copy(operation, ready.shape.bytes[operation.source]);
+    auto done = operation.region != none ? enqueue(i, specialisation, profile)
+                                         : copy(operation, specialisation.shape.bytes[operation.source]);
     if (!done) [[unlikely]]
       return done;
   }
   return layout.lastStream == none ? Result<void>() : wait(layout.lastStream);
 }
 
-Result<void> Context::enqueue(size_t number, const Ready &ready, bool profile) {
+Result<void> Context::enqueue(size_t number, const Specialisation &specialisation, bool profile) {
   const Operation &operation = layout.operations[number];
-  const Kernel &kernel = *ready.kernels[operation.region];
-  const uint32_t clock = ready.clocks[operation.region];
+  const Kernel &kernel = *specialisation.kernels[operation.region];
+  const uint32_t clock = specialisation.clocks[operation.region];
   MortiseEnqueueArgs &args = enqueues[number];
-  const bool whole = profile && ready.steps(operation.region).empty(); // a kernel without steps of its own is one step
+  const bool whole =
+      profile && specialisation.steps(operation.region).empty(); // a kernel that reports no steps counts as one step
   args.step_ns = profile && !whole ? nanoseconds.data() + clock : nullptr;
   const auto begin = whole ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
   auto called = call("enqueue", kernel.table().enqueue, args);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What one call in flight needs: arenas, streams and argument blocks that only change their pointers from call to call.
+// The execution context of one call in flight: arenas, streams and argument blocks. From call to call only pointers
+// change.
 #pragma once
 
-#include "ready.hpp"
+#include "specialisation.hpp"
 
 #include <atomic>
 #include <mutex>
@@ -14,17 +15,18 @@ public:
   static Result<std::unique_ptr<Context>> create(const Layout &layout);
   ~Context();
 
-  // One pointer per plan input and output. `ready` belongs to `bound`. On an error all work has ended. Allocates only
-  // for values that it has not run lately, and then only when they need more memory than those before.
-  Result<void> execute(const Bound &bound, const Ready &ready, const void *const *inputs, void *const *outputs,
-                       bool profile);
+  // `inputs` and `outputs` hold one pointer per plan input and output; `specialisation` belongs to `binding`. No work
+  // is in flight when the call returns an error. Allocates memory only when a specialisation differs from the context's
+  // last one and needs more memory than the context has.
+  Result<void> execute(const Binding &binding, const Specialisation &specialisation, const void *const *inputs,
+                       void *const *outputs, bool profile);
 
-  uint64_t lastReady() const { return readyNumber; }
+  uint64_t lastSpecialisation() const { return specialisationNumber; }
 
   // Nanoseconds per clock (Ready::clocks) of the last profiled run.
   std::span<const uint64_t> clocks() const { return nanoseconds; }
 
-  // For checked runs: pointers under way, and copies of inputs that are not dense.
+  // Scratch of checked runs: the pointers passed to execute(), and dense copies of strided inputs.
   std::vector<const void *> inputPointers;
   std::vector<void *> outputPointers;
   std::vector<Block> staging;
@@ -32,15 +34,15 @@ public:
 private:
   explicit Context(const Layout &layout);
   Result<void> createStreams();
-  Result<void> take(const Bound &bound, const Ready &ready);
+  Result<void> take(const Binding &binding, const Specialisation &specialisation);
   Result<void> allocate(size_t space, uint64_t bytes);
   Result<void> grow(size_t space, uint64_t bytes);
   void freeSpace(size_t space);
-  Result<void> executeAll(const Ready &ready, bool profile);
-  Result<void> enqueue(size_t number, const Ready &ready, bool profile);
+  Result<void> executeAll(const Specialisation &specialisation, bool profile);
+  Result<void> enqueue(size_t number, const Specialisation &specialisation, bool profile);
   Result<void> copy(const Operation &operation, uint64_t bytes);
   Result<void> wait(uint32_t stream);
-  void abandon(); // after an error: nothing may still run on the caller's memory
+  void abandon(); // waits for all streams after an error, so that no work touches the caller's memory any more
 
   const Layout &layout;
   std::vector<Block> hostMemory;
@@ -52,7 +54,7 @@ private:
   std::vector<MortiseStream *> streams;
   std::vector<MortiseEnqueueArgs> enqueues; // per operation; unused for copies
   std::vector<uint64_t> nanoseconds;
-  uint64_t readyNumber = 0; // of the values that the lists above are set for
+  uint64_t specialisationNumber = 0; // of the specialisation that the lists above were filled for
 };
 
 } // namespace mortise::runtime

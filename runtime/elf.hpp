@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Looks into a shared library without loading it: the dynamic loader trusts these headers and dies of bad ones.
+// Reads a shared library's headers without loading it: the dynamic loader trusts them, and crashes on malformed ones.
 #pragma once
 
 #include <mortise/result.hpp>

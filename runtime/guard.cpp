@@ -17,7 +17,7 @@ bool isReadable(const void *address, size_t bytes) {
     return true;
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0)
-    return true; // no descriptors left: cannot look
+    return true; // no file descriptors left, so that the test is impossible
   const auto start = reinterpret_cast<uintptr_t>(address);
   constexpr uintptr_t page = 4096;
   bool readable = bytes - 1 <= UINTPTR_MAX - start;

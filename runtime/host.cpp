@@ -14,8 +14,8 @@
 #include <mutex>
 #include <pthread.h>
 
-// libgomp's entry points, which others in the process share with us. Declared here because clang emits no code for
-// libgomp.
+// Entry points of libgomp, the OpenMP runtime that PyTorch and the CPU library already use in this process. They are
+// declared here because clang generates calls to another OpenMP runtime.
 extern "C" {
 void GOMP_parallel(void (*function)(void *), void *data, unsigned threads, unsigned flags);
 int omp_get_max_threads(void);
@@ -75,7 +75,7 @@ void statusDestroy(MortiseStatus *status) {
 }
 
 spdlog::logger &logger() {
-  // Leaked: plugins may log while the process ends.
+  // Never destroyed: plugins may log during process exit.
   static auto *made = [] {
     auto *fresh = new spdlog::logger("mortise", std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
     fresh->set_pattern("mortise: %^%l%$: %v");

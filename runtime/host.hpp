@@ -12,12 +12,12 @@ namespace mortise::runtime {
 void setLogLevel(const std::string &level); // debug, info, warning, error or off
 void logMessage(MortiseSeverity severity, const std::string &message);
 
-// Notes that this process uses plugins; forked children are told apart from then on.
+// Registers a fork handler once; isForkedChild() is true in every child that is forked afterwards.
 void watchForks();
 bool isForkedChild();
 Error forkedChildError();
 
-// While it lives, `cancelled` answers 1 on this thread once `stop` is set.
+// For the scope's lifetime, MortiseHost::cancelled returns 1 on this thread when `stop` is set.
 class CancelScope {
 public:
   explicit CancelScope(const std::atomic<bool> &stop);

@@ -4,7 +4,7 @@
 #include "guard.hpp"
 #include "host.hpp"
 #include "plan_check.hpp"
-#include "ready.hpp"
+#include "specialisation.hpp"
 #include <mortise/runtime/call.hpp>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr int64_t mostBytes = INT64_C(1) << 47;
 
-// A region's device by plugin and by either form of its name.
+// Finds a region's device by its plugin and by either form of the device's name ("kind" or "kind:0").
 Result<const Device *> deviceOf(const plan::RegionT &region, const Registry &registry) {
   for (const auto &device : registry.devices())
     if (device->plugin->name == region.plugin &&
@@ -75,7 +75,8 @@ Result<KernelPtr> compileKernel(const plan::RegionT &region, const Device &devic
   return KernelPtr(std::move(kernel));
 }
 
-// Runs jobs in parallel threads; the first failure stops the others, as far as they listen.
+// Runs jobs in parallel threads. The first failure raises the flag that MortiseHost::cancelled reads in the other
+// threads.
 template <typename Answer>
 Result<std::vector<Answer>> inParallel(const plan::PlanT &plan, std::span<const uint32_t> regions,
                                        const std::function<Result<Answer>(uint32_t)> &job) {
@@ -98,7 +99,7 @@ Result<std::vector<Answer>> inParallel(const plan::PlanT &plan, std::span<const 
   for (std::thread &thread : threads)
     thread.join();
 
-  // A region that was told to stop is not the one to blame.
+  // A cancelled region is a consequence: report the region that failed first.
   for (const bool cancelled : {false, true})
     for (size_t i = 0; i < regions.size(); ++i)
       if (answers[i] && !*answers[i] && (answers[i]->error().code == MORTISE_CANCELLED) == cancelled)
@@ -117,7 +118,7 @@ bool equalContent(const plan::RegionT &a, const plan::RegionT &b) {
          });
 }
 
-// For each region the first one that is equal to it.
+// For each region, the number of the first region with equal content.
 std::vector<uint32_t> findEqual(const plan::PlanT &plan) {
   std::vector<uint32_t> result;
   std::unordered_multimap<size_t, uint32_t> firsts;
@@ -234,8 +235,8 @@ Result<std::vector<KernelPtr>> specialiseRegions(const plan::PlanT &plan, const 
   });
 }
 
-Bound::~Bound() {
-  ready.clear(); // instances go before the constants they were made of
+Binding::~Binding() {
+  specialisations.clear(); // instances refer to packed constants, so that instances are destroyed first
   for (size_t i = 0; i < packed.size(); ++i)
     if (packed[i])
       destroyConstants(*(*regions)[i].kernel, packed[i]);
@@ -249,14 +250,14 @@ void destroyConstants(const Kernel &kernel, MortiseConstants *constants) {
 }
 
 Result<Packed> packConstants(const plan::PlanT &plan, std::span<const std::byte *const> literals, size_t region,
-                             const Kernel &kernel, const Bound &bound) {
+                             const Kernel &kernel, const Binding &binding) {
   const MortiseGraph &graph = kernel.graph->view();
   std::vector<const void *> inputs(graph.input_count);
   for (size_t j = 0; j < graph.input_count; ++j) {
     const uint32_t number = plan.regions[region]->inputs[j];
     const plan::BufferT &buffer = *plan.buffers[number];
     if (graph.inputs[j]->flags & MORTISE_VALUE_CONSTANT)
-      inputs[j] = buffer.kind == plan::BufferKind::Literal ? literals[number] : bound.data[buffer.index];
+      inputs[j] = buffer.kind == plan::BufferKind::Literal ? literals[number] : binding.data[buffer.index];
   }
   MortiseConstantsBindArgs args{
       .struct_size = sizeof(MortiseConstantsBindArgs), .kernel = kernel.kernel, .inputs = inputs.data()};
@@ -265,15 +266,15 @@ Result<Packed> packConstants(const plan::PlanT &plan, std::span<const std::byte 
   return Packed{args.constants, args.packed_bytes};
 }
 
-Result<void> packAll(const plan::PlanT &plan, std::span<const std::byte *const> literals, Bound &bound) {
-  bound.packed.reserve(bound.regions->size());
-  for (size_t i = 0; i < bound.regions->size(); ++i) {
-    const KernelPtr &kernel = (*bound.regions)[i].kernel;
-    auto packed = kernel ? packConstants(plan, literals, i, *kernel, bound) : Result<Packed>(Packed());
+Result<void> packAll(const plan::PlanT &plan, std::span<const std::byte *const> literals, Binding &binding) {
+  binding.packed.reserve(binding.regions->size());
+  for (size_t i = 0; i < binding.regions->size(); ++i) {
+    const KernelPtr &kernel = (*binding.regions)[i].kernel;
+    auto packed = kernel ? packConstants(plan, literals, i, *kernel, binding) : Result<Packed>(Packed());
     if (!packed)
       return packed.error();
-    bound.packed.push_back(packed->constants);
-    bound.packedBytes += packed->bytes;
+    binding.packed.push_back(packed->constants);
+    binding.packedBytes += packed->bytes;
   }
   return {};
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A plan's regions, compiled, and the constants bound to them.
+// The compiled regions of a plan, and one binding of the plan's constant inputs.
 #pragma once
 
 #include "arena.hpp"
@@ -25,7 +25,7 @@ struct Kernel {
   std::vector<StepInfo> steps;
 
   const MortisePlugin &table() const { return *device->plugin->table; }
-  // Wants to be made ready for each set of the symbols' values.
+  // The plugin makes an instance of this kernel for each set of symbol values.
   bool makesInstances() const { return device->plugin->hasInstances && graph->view().symbol_count != 0; }
 
   Kernel() = default;
@@ -39,54 +39,56 @@ struct CompiledRegion {
   const Device *device = nullptr;
   std::shared_ptr<const Graph> graph;
   uint32_t first = 0; // the first region with the same content: equal regions share one kernel
-  KernelPtr kernel;   // NULL where it is compiled for each set of values
+  KernelPtr kernel;   // NULL where the region is compiled again for each set of symbol values
 };
 using Regions = std::vector<CompiledRegion>;
 
-// One kernel for equal regions, in parallel threads. The first failure stops the others.
+// Compiles all regions in parallel threads; equal regions share one kernel. The first failure stops the other threads.
 Result<Regions> compileRegions(const plan::PlanT &plan, const Registry &registry);
 
-// Kernels of `which` regions for numbers in place of symbols.
+// Compiles the regions numbered in `which` with `values` in place of the plan's symbols.
 Result<std::vector<KernelPtr>> specialiseRegions(const plan::PlanT &plan, const Regions &regions,
                                                  std::span<const uint32_t> which, std::span<const int64_t> values);
 
-// Bytes that a kernel's calls need. Errors: MORTISE_INTERNAL (no size).
+// The workspace of a kernel in bytes. Errors: MORTISE_INTERNAL (the plugin's expression has no value).
 Result<uint64_t> workspaceOf(const Kernel &kernel, std::span<const int64_t> values);
 
-// What a plugin says of its steps, believed once it has been read. Errors: MORTISE_INTERNAL.
+// Copies the steps that a plugin reports, after checking every pointer. Errors: MORTISE_INTERNAL.
 Result<std::vector<StepInfo>> readSteps(const char *slot, const MortiseStep *const *steps, size_t count);
 
 Error inRegion(const plan::PlanT &plan, size_t region, const Error &error);
 std::string regionText(const plan::PlanT &plan, size_t region); // "region 3 (cpu.region on cpu)"
 
-struct Ready;
+struct Specialisation;
 
-// One binding of the constant inputs. `users` counts the calls in flight; it and `ready` are guarded by the program's
-// mutex.
-struct Bound {
+// One binding of the constant inputs. `users` counts the calls in flight. The program's mutex guards `users` and
+// `specialisations`.
+struct Binding {
   const Regions *regions = nullptr;
-  std::vector<const void *> data;         // per plan input; NULL where it is not constant
-  std::vector<Block> staged;              // dense copies of constants that were not
-  std::vector<MortiseConstants *> packed; // per region; NULL where it is specialised
+  std::vector<const void *> data;         // per plan input; NULL for an input that is not constant
+  std::vector<Block> staged;              // dense copies of strided constants
+  std::vector<MortiseConstants *> packed; // per region; NULL for a region that is compiled for each set of values
   uint64_t packedBytes = 0;
   unsigned users = 0;
-  std::vector<std::shared_ptr<Ready>> ready; // sets of values that calls have met
+  std::vector<std::shared_ptr<Specialisation>>
+      specialisations; // one for each set of symbol values that calls have used
 
-  Bound() = default;
-  Bound(const Bound &) = delete;
-  Bound &operator=(const Bound &) = delete;
-  ~Bound();
+  Binding() = default;
+  Binding(const Binding &) = delete;
+  Binding &operator=(const Binding &) = delete;
+  ~Binding();
 };
 
-// Has a kernel pack its constants from `bound.data` and from literals, which lie at `literals[buffer]`.
+// Asks the plugin to pack a kernel's constants. The sources are `binding.data` and the plan's literals, of which
+// `literals` has one pointer per buffer.
 struct Packed {
   MortiseConstants *constants = nullptr;
   uint64_t bytes = 0;
 };
 Result<Packed> packConstants(const plan::PlanT &plan, std::span<const std::byte *const> literals, size_t region,
-                             const Kernel &kernel, const Bound &bound);
-// For every region that has its kernel already.
-Result<void> packAll(const plan::PlanT &plan, std::span<const std::byte *const> literals, Bound &bound);
+                             const Kernel &kernel, const Binding &binding);
+// Packs the constants of every region that has a kernel.
+Result<void> packAll(const plan::PlanT &plan, std::span<const std::byte *const> literals, Binding &binding);
 
 void destroyConstants(const Kernel &kernel, MortiseConstants *constants);
 

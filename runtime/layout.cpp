@@ -100,7 +100,7 @@ private:
     return {};
   }
 
-  // The device whose memory a buffer lies in; NULL for the host's.
+  // The device in whose memory a buffer lies; NULL for host memory.
   const Device *home(uint32_t buffer) const {
     return plan.buffers[buffer]->kind == BufferKind::Arena ? layout.spaces[plan.buffers[buffer]->space].device
                                                            : nullptr;
@@ -117,7 +117,7 @@ private:
     for (size_t i = 0; i < buffers.size(); ++i) {
       const uint32_t slot = count++, buffer = memoryOf(plan, buffers[i]);
       if (!outputs && (graph.inputs[i]->flags & MORTISE_VALUE_CONSTANT))
-        continue; // bound, not passed
+        continue; // constants are bound, not passed with a call
       const plan::BufferT &described = *plan.buffers[buffer];
       const Device *expected = device.info.host_memory ? nullptr : &device;
       if (home(buffer) != expected)
@@ -166,7 +166,7 @@ private:
       operation.device = from ? from : to;
       operation.toDevice = to != nullptr;
     }
-    // Devices run on their own: whoever comes next on another device, or on the host, waits first.
+    // Devices run asynchronously: the next operation on another device or on the host waits for this one.
     operation.stream = streamOf(operation.device);
     if (operation.stream != layout.lastStream)
       operation.waitFirst = layout.lastStream;

@@ -43,7 +43,7 @@ Identity identityOf(const struct stat &info) {
 
 Error refused(MortiseCode code, std::string message) { return {code, std::move(message)}; }
 
-// Whoever may write to the library or to a folder above it decides what runs in this process.
+// A user who may write to the library, or to a folder above it, decides what code runs in this process.
 Result<void> checkWriters(const fs::path &library, const struct stat &file) {
   if (file.st_mode & S_IWOTH)
     return refused(MORTISE_INVALID_ARGUMENT, "it is world-writable; run chmod o-w '" + library.string() + "'");
@@ -83,13 +83,13 @@ Result<Identity> checkFile(const fs::path &library) {
   return identityOf(info);
 }
 
-// Libraries are never unloaded, and plugins keep pointers to what they were given.
+// Keeps objects until the process ends: libraries are never unloaded, and plugins keep pointers to their arguments.
 template <typename T> T *keepForever(std::unique_ptr<T> owned) {
   static auto *kept = new std::vector<std::unique_ptr<T>>(); // loadPlugin's mutex guards it
   return kept->emplace_back(std::move(owned)).get();
 }
 
-// Opens the library for good. Boost.DLL is a third party that throws.
+// Opens the library and never closes it. Boost.DLL reports errors by exceptions.
 Result<MortisePluginFn> openLibrary(const fs::path &library) {
   try {
     const auto *opened = keepForever(std::make_unique<boost::dll::shared_library>(

@@ -20,16 +20,18 @@ struct LoadRequest {
   std::vector<Setting> options; // of this plugin
 };
 
-// A library is opened and initialised once in a process; later calls give the same answer. The result lives until the
-// process ends.
+// Opens and initialises a library once per process; later calls return the same result, which lives until the process
+// ends.
 Result<const LoadedPlugin *> loadPlugin(const Manifest &manifest, const LoadRequest &request);
 
-// The checks of the file alone: there, regular, not open to writers, a sound ELF library for this machine.
+// Checks the file: it exists, is regular, nobody else may write to it, and it is a valid ELF library for this machine.
 Result<void> checkLibrary(const std::string &library);
 
-// The checks of a table, without side effects: pointer, size, magic, versions, layout, slots.
-Result<uint32_t> checkTable(const MortisePlugin *table, const Manifest &manifest); // the revision negotiated
-bool hasInstanceSlots(const MortisePlugin &table, uint32_t revision);              // may be read; they may be NULL
+// Checks a table without calling it: pointer, size, magic, versions, layout hash, slots. Returns the revision
+// negotiated.
+Result<uint32_t> checkTable(const MortisePlugin *table, const Manifest &manifest);
+bool hasInstanceSlots(const MortisePlugin &table,
+                      uint32_t revision); // the table is large enough; the slots may be NULL
 Result<std::vector<MortiseDeviceInfo>> checkDevices(const MortiseDevicesArgs &answer, const MortisePlugin &table,
                                                     const Manifest &manifest);
 

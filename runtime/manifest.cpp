@@ -178,7 +178,7 @@ std::vector<std::string> defaultPluginDirectories() {
   std::error_code ignored;
   fs::path self = fs::canonical(info.dli_fname, ignored);
   if (ignored)
-    self = fs::canonical("/proc/self/exe", ignored); // a program started by a relative name
+    self = fs::canonical("/proc/self/exe", ignored); // a program that was started by a relative path
   std::vector<std::string> directories;
   for (const char *relative : {"mortise/plugins", "../lib/mortise/plugins"}) {
     const std::string directory = (self.parent_path() / relative).lexically_normal().string();

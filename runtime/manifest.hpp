@@ -14,7 +14,7 @@ struct ManifestOption {
   std::vector<std::string> values; // allowed ones; empty: any
 };
 
-struct ManifestClaim {                  // what the conformance kit proves
+struct ManifestClaim {                  // a claim, which the conformance kit has to prove
   std::vector<std::string> ops, dtypes; // "mortise.add", "mortise.*"
   uint32_t maxRank = 0;
 };
@@ -28,11 +28,11 @@ struct Manifest {
   std::vector<ManifestClaim> claims;
 };
 
-// Errors say which key is missing or wrong. Keys that this version does not know are skipped: a newer SDK wrote them.
+// Errors name the key that is missing or wrong. Unknown keys are skipped, because a newer SDK may have written them.
 Result<Manifest> readManifest(const std::string &path);
 
 struct PluginFiles {
-  std::string library, manifest; // absolute; neither has to exist
+  std::string library, manifest; // absolute paths; the files may be missing
 };
 
 std::string manifestPath(const std::string &library);
@@ -41,10 +41,10 @@ std::string manifestPath(const std::string &library);
 // defaultPluginDirectories(). A directory's plugins are all *.so and *.toml in it, in pairs.
 std::vector<PluginFiles> findPlugins(const std::string &pluginPath);
 
-// Beside the library or program that the runtime is part of.
+// The folder mortise/plugins beside the library or program that contains the runtime.
 std::vector<std::string> defaultPluginDirectories();
 
-// The candidate nearest to `word` by edit distance; "" when there is none at all.
+// The candidate nearest to `word` by edit distance; "" when there are no candidates.
 std::string nearest(const std::string &word, const std::vector<std::string> &candidates);
 std::string join(const std::vector<std::string> &words, const std::string &separator = ", ");
 

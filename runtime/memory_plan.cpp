@@ -7,8 +7,8 @@
 namespace mortise::runtime {
 namespace {
 
-// Blocks by lifetime: a tree over the steps. A block is listed `here` at the largest nodes whose steps it covers, and
-// `below` at all nodes above those; what meets a range of steps is found at as few nodes.
+// An interval tree of blocks over steps. A block is listed `here` at the largest nodes whose steps it covers, and
+// `below` at all ancestors of those nodes, so that the blocks that overlap a range of steps are found at few nodes.
 class Lifetimes {
 public:
   explicit Lifetimes(std::span<const ArenaBlock> blocks) : blocks(blocks), seen(blocks.size()) {
@@ -28,7 +28,7 @@ public:
   }
 
   struct Met {
-    uint64_t end = 0;  // of the highest
+    uint64_t end = 0;  // of the block with the highest end
     size_t listed = 0; // how many entries collect() would read
   };
   Met measure(uint32_t block) {
@@ -98,7 +98,7 @@ private:
   }
 
   std::span<const ArenaBlock> blocks;
-  std::vector<uint32_t> times; // those at which something begins or ends, ascending
+  std::vector<uint32_t> times; // steps at which a block begins or ends, ascending
   size_t leaves = 1;
   std::vector<Node> nodes;
   std::vector<uint32_t> seen;

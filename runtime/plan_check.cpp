@@ -15,7 +15,7 @@ Error corrupt(std::string message) {
 }
 std::string numbered(const char *what, size_t number) { return std::string(what) + " " + std::to_string(number); }
 
-// Programs are compared step by step: the compiler writes equal extents in one way.
+// Compares expressions step by step: the compiler writes equal extents in one normal form.
 bool sameType(const plan::TensorTypeT &a, const plan::TensorTypeT &b) {
   return a.dtype == b.dtype && a.dims == b.dims && a.step_counts == b.step_counts &&
          std::ranges::equal(a.steps, b.steps, [](const plan::ExprStep &left, const plan::ExprStep &right) {
@@ -60,7 +60,7 @@ bool isSoundType(const PlanT &plan, const std::unique_ptr<plan::TensorTypeT> &ty
   return at == type->steps.size();
 }
 
-// Equal sizes of symbolic types are checked for the values of each call: Shape::make.
+// Sizes of symbolic types are compared for the values of each call, in Shape::make.
 Result<void> checkSharing(const PlanT &plan, const BufferT &buffer, const std::string &which) {
   const BufferT *root = buffer.shares < plan.buffers.size() ? plan.buffers[buffer.shares].get() : nullptr;
   if (!root || root->shares != ownMemory || !isSoundType(plan, root->type))
@@ -153,7 +153,8 @@ Result<void> checkSymbols(const PlanT &plan) {
   return {};
 }
 
-// Notes what a step writes; inputs may be written only where an output aliases them, or they are state or donated.
+// Records what an operation writes. An input may be written only when an output aliases it, or when it is state or
+// donated.
 struct Writes {
   const PlanT &plan;
   std::vector<bool> outputs = std::vector<bool>(plan.outputs.size());
@@ -172,7 +173,7 @@ struct Writes {
   }
 };
 
-// The runtime lays out the arenas of plans with symbols by lifetime.
+// For plans with symbols, the runtime computes arena offsets from these lifetimes.
 Result<void> checkLifetime(const PlanT &plan, uint32_t number, uint32_t step, const std::string &which) {
   const BufferT &buffer = *plan.buffers[memoryOf(plan, number)];
   if (!plan.symbols.empty() && buffer.kind == BufferKind::Arena && (step < buffer.first || step > buffer.last))

@@ -14,47 +14,47 @@ namespace mortise::runtime {
 struct Program::Impl {
   std::shared_ptr<Registry> registry;
   LoadOptions options;
-  std::unique_ptr<Layout> layout; // outlives what follows
+  std::unique_ptr<Layout> layout; // the members below refer to it
   bool hasConstants = false;
 
-  std::mutex making; // held while something is made ready for new values; taken before `mutex`. Guards:
+  std::mutex specialising; // held while a specialisation is made; locked before `mutex`. Guards:
   SpecialisedKernels specialised;
 
-  mutable std::mutex mutex; // guards what follows
+  mutable std::mutex mutex; // guards the members below
   std::condition_variable idle;
-  std::unique_ptr<Bound> bound;
+  std::unique_ptr<Binding> current;
   std::vector<std::unique_ptr<Context>> free;
   size_t contexts = 0;
   uint64_t readies = 0, uses = 0, dropped = 0, compiled = 0;
   uint64_t largestArena = 0;
   std::vector<uint32_t> compiledByRegion;
-  struct Clocks { // of profiled runs, per region: of the kernel that ran last
+  struct Clocks { // step times of profiled runs, per region, of the kernel that ran last
     KernelPtr kernel;
     std::vector<StepInfo> steps;
     std::vector<uint64_t> ns;
   };
   std::vector<Clocks> clocks;
 
-  // One call in flight: a context, and a hold on the constants of its time.
+  // One call in flight: a leased context, and the binding of constants that was current when the call began.
   struct Lease {
     Impl &impl;
-    Bound *bound;
-    std::shared_ptr<Ready> ready;
+    Binding *binding;
+    std::shared_ptr<Specialisation> specialisation;
     std::unique_ptr<Context> context;
     ~Lease() {
-      ready.reset(); // goes before the constants may
-      impl.release(bound, std::move(context));
+      specialisation.reset(); // instances are destroyed before the constants that they refer to
+      impl.release(binding, std::move(context));
     }
   };
-  // `tensors`, where there are any, are checked before anything is made for new values.
+  // `tensors` may be empty; otherwise they are checked before a specialisation is made for new values.
   Result<void> lease(std::optional<Lease> &place, std::span<const int64_t> values,
                      const std::span<const Tensor> *tensors);
-  void release(Bound *held, std::unique_ptr<Context> context);
-  Result<void> bind(std::unique_ptr<Bound> fresh);
-  std::shared_ptr<Ready> find(Bound &held, std::span<const int64_t> values);
-  std::unique_ptr<Context> freeContext(uint64_t ready);
-  Result<std::shared_ptr<Ready>> makeReadyFor(Bound &held, std::span<const int64_t> values);
-  void limitValues(Bound &held, std::vector<std::shared_ptr<Ready>> &gone);
+  void release(Binding *binding, std::unique_ptr<Context> context);
+  Result<void> bind(std::unique_ptr<Binding> fresh);
+  std::shared_ptr<Specialisation> find(Binding &binding, std::span<const int64_t> values);
+  std::unique_ptr<Context> freeContext(uint64_t specialisation);
+  Result<std::shared_ptr<Specialisation>> specialiseFor(Binding &binding, std::span<const int64_t> values);
+  void limitValues(Binding &binding, std::vector<std::shared_ptr<Specialisation>> &gone);
   void limitKernels();
 
   Result<void> readValues(std::span<const Tensor> tensors, std::span<int64_t> values) const;
@@ -64,26 +64,27 @@ struct Program::Impl {
   Result<void> checkOutputs(std::span<const Tensor> tensors, std::span<const Tensor> inputs, const Shape &shape,
                             Context &context) const;
   Result<void> runChecked(std::span<const Tensor> inputs, std::span<const Tensor> outputs, bool profile);
-  void addClocks(const Ready &ready, const Context &context);
+  void addClocks(const Specialisation &specialisation, const Context &context);
 };
 
-// The mutex is held.
-std::shared_ptr<Ready> Program::Impl::find(Bound &held, std::span<const int64_t> values) {
-  for (const auto &ready : held.ready)
-    if (std::ranges::equal(ready->shape.values, values)) {
-      ready->lastUse = ++uses;
-      return ready;
+// `mutex` is held.
+std::shared_ptr<Specialisation> Program::Impl::find(Binding &binding, std::span<const int64_t> values) {
+  for (const auto &specialisation : binding.specialisations)
+    if (std::ranges::equal(specialisation->shape.values, values)) {
+      specialisation->lastUse = ++uses;
+      return specialisation;
     }
   return nullptr;
 }
 
-// The mutex is held. Best one that ran these values last.
-std::unique_ptr<Context> Program::Impl::freeContext(uint64_t ready) {
+// `mutex` is held. Prefers a context whose last run was of this specialisation.
+std::unique_ptr<Context> Program::Impl::freeContext(uint64_t specialisation) {
   if (free.empty()) {
-    free.reserve(++contexts); // so that giving it back allocates nothing
+    free.reserve(++contexts); // so that returning a context to the list does not allocate
     return nullptr;
   }
-  auto best = std::ranges::find_if(free, [&](const auto &context) { return context->lastReady() == ready; });
+  auto best =
+      std::ranges::find_if(free, [&](const auto &context) { return context->lastSpecialisation() == specialisation; });
   if (best == free.end())
     --best;
   std::swap(*best, free.back());
@@ -96,72 +97,74 @@ Result<void> Program::Impl::lease(std::optional<Lease> &place, std::span<const i
                                   const std::span<const Tensor> *tensors) {
   if (isForkedChild())
     return forkedChildError();
-  Bound *held;
-  std::shared_ptr<Ready> ready;
+  Binding *binding;
+  std::shared_ptr<Specialisation> specialisation;
   std::unique_ptr<Context> context;
   {
     const std::lock_guard lock(mutex);
-    held = bound.get();
-    if (held == nullptr)
+    binding = current.get();
+    if (binding == nullptr)
       return Error{MORTISE_INVALID_ARGUMENT,
                    "the program has constant inputs, and none are bound; bind them before the first run"};
-    ++held->users;
-    ready = find(*held, values);
-    if (ready)
-      context = freeContext(ready->number);
+    ++binding->users;
+    specialisation = find(*binding, values);
+    if (specialisation)
+      context = freeContext(specialisation->number);
   }
-  if (!ready) {
+  if (!specialisation) {
     auto checked = tensors ? checkNewValues(*tensors, values) : checkValues(*layout->plan, values);
-    auto made = checked ? makeReadyFor(*held, values) : Result<std::shared_ptr<Ready>>(checked.error());
+    auto made = checked ? specialiseFor(*binding, values) : Result<std::shared_ptr<Specialisation>>(checked.error());
     const std::lock_guard lock(mutex);
     if (!made) {
-      if (--held->users == 0 && held != bound.get())
+      if (--binding->users == 0 && binding != current.get())
         idle.notify_all();
       return made.error();
     }
-    ready = std::move(*made);
-    context = freeContext(ready->number);
+    specialisation = std::move(*made);
+    context = freeContext(specialisation->number);
   }
   if (!context) {
     auto made = Context::create(*layout);
     if (!made) {
-      ready.reset();
-      release(held, nullptr);
+      specialisation.reset();
+      release(binding, nullptr);
       return made.error();
     }
     context = std::move(*made);
   }
-  place.emplace(*this, held, std::move(ready), std::move(context));
+  place.emplace(*this, binding, std::move(specialisation), std::move(context));
   return {};
 }
 
-void Program::Impl::release(Bound *held, std::unique_ptr<Context> context) {
+void Program::Impl::release(Binding *binding, std::unique_ptr<Context> context) {
   const std::lock_guard lock(mutex);
   if (context)
     free.push_back(std::move(context));
   else
     --contexts;
-  if (--held->users == 0 && held != bound.get())
+  if (--binding->users == 0 && binding != current.get())
     idle.notify_all();
 }
 
-// One at a time, so that threads that meet the same values at once make them ready once.
-Result<std::shared_ptr<Ready>> Program::Impl::makeReadyFor(Bound &held, std::span<const int64_t> values) {
-  std::vector<std::shared_ptr<Ready>> gone; // outlives the locks: plugins are called at its end
-  const std::lock_guard one(making);
+// Serialised, so that threads that meet the same new values at once make one specialisation.
+Result<std::shared_ptr<Specialisation>> Program::Impl::specialiseFor(Binding &binding,
+                                                                     std::span<const int64_t> values) {
+  std::vector<std::shared_ptr<Specialisation>>
+      gone; // destroyed after the locks are released, because destruction calls plugins
+  const std::lock_guard one(specialising);
   {
     const std::lock_guard lock(mutex);
-    if (auto found = find(held, values))
+    if (auto found = find(binding, values))
       return found;
   }
-  auto made = makeReady(*layout, held, values, specialised);
+  auto made = makeSpecialisation(*layout, binding, values, specialised);
   std::unique_lock lock(mutex);
   compiled = specialised.compiled;
   compiledByRegion = specialised.compiledByRegion;
   compiledByRegion.resize(layout->regions.size());
   if (!made) {
     lock.unlock();
-    limitKernels(); // of values that fail too
+    limitKernels(); // also counts the kernels of values that then failed
     return made;
   }
   (*made)->number = ++readies;
@@ -170,16 +173,16 @@ Result<std::shared_ptr<Ready>> Program::Impl::makeReadyFor(Bound &held, std::spa
   for (uint64_t space : (*made)->spaceBytes)
     bytes += space;
   largestArena = std::max(largestArena, bytes);
-  held.ready.push_back(*made);
-  limitValues(held, gone);
+  binding.specialisations.push_back(*made);
+  limitValues(binding, gone);
   return made;
 }
 
-// Both locks are held.
-void Program::Impl::limitValues(Bound &held, std::vector<std::shared_ptr<Ready>> &gone) {
+// `specialising` and `mutex` are held.
+void Program::Impl::limitValues(Binding &binding, std::vector<std::shared_ptr<Specialisation>> &gone) {
   const auto oldest = [](const auto &a, const auto &b) { return a->lastUse < b->lastUse; };
-  while (held.ready.size() > options.specializeLimit) {
-    const auto last = std::ranges::min_element(held.ready, oldest);
+  while (binding.specialisations.size() > options.specializeLimit) {
+    const auto last = std::ranges::min_element(binding.specialisations, oldest);
     if (dropped++ == 0)
       logMessage(MORTISE_WARNING, "program '" + layout->plan->name + "' met more than " +
                                       std::to_string(options.specializeLimit) +
@@ -187,34 +190,35 @@ void Program::Impl::limitValues(Bound &held, std::vector<std::shared_ptr<Ready>>
                                       "specialize_limit if they come back");
     specialised.forget((*last)->shape.values);
     gone.push_back(std::move(*last));
-    held.ready.erase(last);
+    binding.specialisations.erase(last);
   }
   limitKernels();
 }
 
-// Sets that nothing is ready for: of constants bound before, or of values that failed. `making` is held.
+// Drops kernels that no specialisation uses: those of earlier bindings, and of values that failed. `specialising` is
+// held.
 void Program::Impl::limitKernels() {
   while (specialised.setCount() > options.specializeLimit)
     specialised.forget(Values(specialised.oldest()));
 }
 
-// Returns once no call uses the old constants, so that their memory may go.
-Result<void> Program::Impl::bind(std::unique_ptr<Bound> fresh) {
+// Returns when no call uses the previous binding any more, so that the caller may free its constants' memory.
+Result<void> Program::Impl::bind(std::unique_ptr<Binding> fresh) {
   fresh->regions = &layout->regions;
   if (auto packed = packAll(*layout->plan, layout->literalData, *fresh); !packed)
     return packed;
   if (layout->plan->symbols.empty())
-    if (auto made = makeReadyFor(*fresh, {}); !made)
+    if (auto made = specialiseFor(*fresh, {}); !made)
       return made.error();
   std::unique_lock lock(mutex);
-  std::swap(bound, fresh);
+  std::swap(current, fresh);
   if (fresh)
     idle.wait(lock, [&] { return fresh->users == 0; });
   lock.unlock();
   return {};
 }
 
-// What the inputs' extents say the symbols are; nothing of them is checked yet.
+// Reads the symbols' values from the inputs' extents, without checking the values.
 Result<void> Program::Impl::readValues(std::span<const Tensor> tensors, std::span<int64_t> values) const {
   const auto &specs = layout->inputs;
   if (tensors.size() != specs.size())
@@ -230,7 +234,7 @@ Result<void> Program::Impl::readValues(std::span<const Tensor> tensors, std::spa
   return {};
 }
 
-// Before anything is made for them.
+// Checks ranges, divisors and guards before memory or kernels are made for the values.
 Result<void> Program::Impl::checkNewValues(std::span<const Tensor> tensors, std::span<const int64_t> values) const {
   if (auto checked = checkValues(*layout->plan, values); !checked)
     return checked;
@@ -277,7 +281,7 @@ Result<void> Program::Impl::checkInputs(std::span<const Tensor> tensors, const S
   return {};
 }
 
-// What a donated input's memory holds afterwards is nobody's, so nobody else may read it.
+// A donated input's memory may hold anything after the call, so no other input may overlap it.
 Result<void> Program::Impl::checkDonated(const Shape &shape, const Context &context) const {
   const auto &inputs = layout->plan->inputs;
   for (size_t i = 0; i < inputs.size(); ++i)
@@ -340,37 +344,37 @@ Result<void> Program::Impl::runChecked(std::span<const Tensor> inputs, std::span
   if (auto leased = lease(place, values, &inputs); !leased)
     return leased;
   Context &context = *place->context;
-  const Ready &ready = *place->ready;
-  if (auto checked = checkInputs(inputs, ready.shape, context); !checked)
+  const Specialisation &specialisation = *place->specialisation;
+  if (auto checked = checkInputs(inputs, specialisation.shape, context); !checked)
     return checked;
-  if (auto checked = checkDonated(ready.shape, context); !checked)
+  if (auto checked = checkDonated(specialisation.shape, context); !checked)
     return checked;
-  if (auto checked = checkOutputs(outputs, inputs, ready.shape, context); !checked)
+  if (auto checked = checkOutputs(outputs, inputs, specialisation.shape, context); !checked)
     return checked;
-  auto done =
-      context.execute(*place->bound, ready, context.inputPointers.data(), context.outputPointers.data(), profile);
+  auto done = context.execute(*place->binding, specialisation, context.inputPointers.data(),
+                              context.outputPointers.data(), profile);
   if (done && profile)
-    addClocks(ready, context);
+    addClocks(specialisation, context);
   return done;
 }
 
-void Program::Impl::addClocks(const Ready &ready, const Context &context) {
+void Program::Impl::addClocks(const Specialisation &specialisation, const Context &context) {
   const std::lock_guard lock(mutex);
   for (size_t i = 0; i < clocks.size(); ++i) {
     Clocks &sums = clocks[i];
-    if (sums.kernel != ready.kernels[i]) {
-      sums.kernel = ready.kernels[i];
-      sums.ns.assign(std::max<size_t>(ready.steps(i).size(), 1), 0);
+    if (sums.kernel != specialisation.kernels[i]) {
+      sums.kernel = specialisation.kernels[i];
+      sums.ns.assign(std::max<size_t>(specialisation.steps(i).size(), 1), 0);
     }
-    sums.steps = ready.steps(i);
+    sums.steps = specialisation.steps(i);
     for (size_t j = 0; j < sums.ns.size(); ++j)
-      sums.ns[j] += context.clocks()[ready.clocks[i] + j];
+      sums.ns[j] += context.clocks()[specialisation.clocks[i] + j];
   }
 }
 
 namespace {
 
-// Of a plan without symbols.
+// The fast path of a plan without symbols.
 Result<uint64_t> fixedArenaBytes(const Layout &layout) {
   std::vector<uint64_t> workspaces(layout.spaces.size());
   for (const CompiledRegion &region : layout.regions)
@@ -409,14 +413,14 @@ Result<std::shared_ptr<Program>> Program::load(std::shared_ptr<const plan::PlanT
   impl->compiledByRegion.resize(impl->layout->regions.size());
   for (const auto &input : impl->layout->plan->inputs)
     impl->hasConstants |= input->constant;
-  if (impl->layout->plan->symbols.empty()) { // else what it needs depends on the values
+  if (impl->layout->plan->symbols.empty()) { // with symbols, the memory depends on the values of each call
     auto bytes = fixedArenaBytes(*impl->layout);
     if (!bytes)
       return bytes.error();
     impl->largestArena = *bytes;
   }
   if (!impl->hasConstants) {
-    auto empty = std::make_unique<Bound>();
+    auto empty = std::make_unique<Binding>();
     empty->data.resize(impl->layout->inputs.size());
     if (auto bound = impl->bind(std::move(empty)); !bound)
       return bound.error();
@@ -433,7 +437,7 @@ Result<void> Program::bindConstants(std::span<const Tensor> tensors) {
                                                " entries, one per input and ignored where it is not "
                                                "constant, found " +
                                                std::to_string(tensors.size())};
-  auto fresh = std::make_unique<Bound>();
+  auto fresh = std::make_unique<Binding>();
   fresh->data.resize(specs.size());
   for (size_t i = 0; i < specs.size(); ++i) {
     if (!impl->layout->plan->inputs[i]->constant)
@@ -467,7 +471,7 @@ Result<void> Program::runPointers(const void *const *inputs, void *const *output
   std::optional<Impl::Lease> place;
   if (auto leased = impl->lease(place, values, nullptr); !leased)
     return leased;
-  return place->context->execute(*place->bound, *place->ready, inputs, outputs, false);
+  return place->context->execute(*place->binding, *place->specialisation, inputs, outputs, false);
 }
 
 Result<void> Program::symbolValues(std::span<const Tensor> inputs, std::span<int64_t> values) const {
@@ -479,8 +483,8 @@ Result<void> Program::symbolValues(std::span<const Tensor> inputs, std::span<int
     return read;
   {
     const std::lock_guard lock(impl->mutex);
-    // Let go of under the lock, which keeps another owner alive.
-    if (const std::shared_ptr<Ready> known = impl->bound ? impl->find(*impl->bound, values) : nullptr) {
+    // The reference is released under the lock, while the list still owns the specialisation.
+    if (const std::shared_ptr<Specialisation> known = impl->current ? impl->find(*impl->current, values) : nullptr) {
       for (size_t i = 0; i < inputs.size(); ++i)
         if (!impl->layout->plan->inputs[i]->constant)
           if (auto checked = checkTensor(inputs[i], known->shape.inputs[i]); !checked)
@@ -511,11 +515,11 @@ uint64_t Program::arenaBytes() const {
 
 uint64_t Program::packedBytes() const {
   const std::lock_guard lock(impl->mutex);
-  if (!impl->bound)
+  if (!impl->current)
     return 0;
-  uint64_t bytes = impl->bound->packedBytes;
-  for (const auto &ready : impl->bound->ready)
-    bytes += ready->packedBytes;
+  uint64_t bytes = impl->current->packedBytes;
+  for (const auto &specialisation : impl->current->specialisations)
+    bytes += specialisation->packedBytes;
   return bytes;
 }
 
@@ -525,10 +529,10 @@ ValuesReport Program::valuesReport() const {
                       .met = impl->readies,
                       .dropped = impl->dropped,
                       .specialised = impl->compiled};
-  if (impl->bound)
-    for (const auto &ready : impl->bound->ready) {
+  if (impl->current)
+    for (const auto &specialisation : impl->current->specialisations) {
       ++report.ready;
-      for (const MortiseInstance *instance : ready->instances)
+      for (const MortiseInstance *instance : specialisation->instances)
         report.instances += instance != nullptr;
     }
   return report;
@@ -537,11 +541,11 @@ ValuesReport Program::valuesReport() const {
 std::vector<RegionReport> Program::report() const {
   const Layout &layout = *impl->layout;
   const std::lock_guard lock(impl->mutex);
-  const Ready *latest = nullptr;
-  if (impl->bound)
-    for (const auto &ready : impl->bound->ready)
-      if (!latest || latest->lastUse < ready->lastUse)
-        latest = ready.get();
+  const Specialisation *latest = nullptr;
+  if (impl->current)
+    for (const auto &specialisation : impl->current->specialisations)
+      if (!latest || latest->lastUse < specialisation->lastUse)
+        latest = specialisation.get();
   std::vector<RegionReport> reports;
   for (size_t i = 0; i < layout.regions.size(); ++i) {
     const plan::RegionT &region = *layout.plan->regions[i];

@@ -34,7 +34,7 @@ std::string Device::name() const { return several || info.ordinal != 0 ? full(*t
 void Registry::Impl::add(const PluginFiles &files, const Config &config) {
   auto manifest = readManifest(files.manifest);
   if (!manifest) {
-    // A library that is itself missing or broken says more than its manifest would.
+    // The error about a missing or broken library is more useful than one about its manifest.
     if (manifest.error().code == MORTISE_NOT_FOUND)
       if (auto library = checkLibrary(files.library); !library)
         return reject(files.library, library.error());
@@ -91,7 +91,7 @@ Result<std::vector<const Device *>> Registry::find(std::string_view name) const 
       return speedA != speedB ? speedA > speedB : full(*a) + a->plugin->name < full(*b) + b->plugin->name;
     });
   else if (!found.empty()) {
-    uint32_t first = UINT32_MAX; // a kind alone is its first ordinal
+    uint32_t first = UINT32_MAX; // a kind without an ordinal means its first ordinal
     for (const Device *device : found)
       first = std::min(first, device->info.ordinal);
     std::erase_if(found, [&](const Device *device) { return device->info.ordinal != first; });

@@ -21,7 +21,7 @@ Result<int64_t> evaluateSteps(std::span<const plan::ExprStep> steps, std::span<c
 }
 
 std::string text(const plan::PlanT &plan, std::span<const plan::ExprStep> steps) {
-  constexpr size_t longest = 64; // normal forms of long products would not be readable
+  constexpr size_t longest = 64; // characters; normal forms of long products are not readable
   const std::vector<MortiseExprStep> copy = stepsOf(steps);
   const Result<Dim> dim =
       copy.size() > longest ? Result<Dim>(Error{}) : Dim::from(std::span(copy), plan.symbols.size());

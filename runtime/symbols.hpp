@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A plan's symbols: what has to hold of their values, and the extents that follow from them.
+// The symbols of a plan: checks of their values, and the extents computed from the values.
 #pragma once
 
 #include <mortise/portable/graph.hpp>
@@ -19,7 +19,7 @@ Result<void> checkValues(const plan::PlanT &plan, std::span<const int64_t> value
 // The extents of a sound type. Errors: MORTISE_INVALID_ARGUMENT (overflow, division by 0, negative).
 Result<std::vector<int64_t>> extentsOf(const plan::TensorTypeT &type, std::span<const int64_t> values);
 
-// For people: "b = 2, s = 7"; "2*s" per extent, "" where it is a number.
+// For messages: "b = 2, s = 7"; per extent "2*s", or "" for a number.
 std::string valuesText(const plan::PlanT &plan, std::span<const int64_t> values);
 std::vector<std::string> formulasOf(const plan::PlanT &plan, const plan::TensorTypeT &type);
 

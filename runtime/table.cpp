@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a plugin's table and its device list have to look like.
+// Checks of a plugin's table and of its device list.
 #include "guard.hpp"
 #include "loader.hpp"
 

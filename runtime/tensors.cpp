@@ -30,7 +30,7 @@ std::string expectedText(const TensorSpec &spec) {
   return text + "]" + (spec.values.empty() ? "" : " = " + typeText(spec.dtype, spec.dims) + " (" + spec.values + ")");
 }
 
-// Which extents of a symbolic shape differ.
+// Says which extents of a symbolic shape differ, and from what.
 std::string differenceText(const Tensor &tensor, const TensorSpec &spec) {
   std::string text;
   for (size_t i = 0; i < spec.formulas.size(); ++i)
@@ -53,7 +53,7 @@ bool stridesAreDense(const Tensor &tensor, const TensorSpec &spec) {
   return true;
 }
 
-// Copies along dimension `at` and those within it; `source` in bytes.
+// Copies along dimension `at` and all inner dimensions; strides of `source` are in bytes.
 std::byte *copyFrom(const std::byte *source, const Tensor &tensor, const TensorSpec &spec, size_t at,
                     std::byte *target) {
   const size_t element = spec.elementBytes;
@@ -80,7 +80,7 @@ Result<void> checkTensor(const Tensor &tensor, const TensorSpec &spec) {
   if (tensor.dtype != spec.dtype)
     return wrong(spec, "expected " + expectedText(spec) + ", found " + found(tensor) + "; convert it to " +
                            dtypeName(spec.dtype) + ", or compile again for " + dtypeName(tensor.dtype));
-  // Extents without a number yet are somebody else's to check.
+  // Symbolic extents without values are checked when the symbols' values are known.
   const auto fits = [](int64_t expected, int64_t extent) { return expected == extent || expected == MORTISE_DYNAMIC; };
   if (!rankFits || !std::equal(spec.dims.begin(), spec.dims.end(), tensor.dims, fits))
     return wrong(spec, "expected " + expectedText(spec) + ", found " + found(tensor) +

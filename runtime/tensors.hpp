@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Callers' tensors: checks with messages that say what to do, and copies of those that are not dense.
+// Tensors of callers: checks, and dense copies of strided tensors.
 #pragma once
 
 #include <mortise/runtime/program.hpp>
@@ -19,11 +19,11 @@ struct TensorSpec {
   std::string values;                // of the symbols, where formulas have been evaluated
 };
 
-// dtype, rank, dims, strides of a readable tensor; whether data is there is checkData's. Allocates only on error.
+// Checks dtype, rank, dims and strides of a readable tensor; checkData checks its data. Allocates only for an error.
 Result<void> checkTensor(const Tensor &tensor, const TensorSpec &spec);
 Result<void> checkData(const Tensor &tensor, const TensorSpec &spec);
 
-// Dense row-major and aligned to its elements: usable where it lies.
+// Dense row-major and aligned to the element size, so that kernels can use the memory directly.
 bool isDense(const Tensor &tensor, const TensorSpec &spec);
 
 // `tensor` has passed checkTensor. Writes spec.bytes bytes.

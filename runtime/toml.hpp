@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A TOML file as flat text: dotted keys and lists of values. What manifests and configuration need of the language.
+// A TOML file as a flat table of dotted keys and lists of texts, which is all that manifests and configuration use.
 #pragma once
 
 #include <mortise/result.hpp>
@@ -10,11 +10,11 @@
 
 namespace mortise::runtime {
 
-enum class TomlKind { Text, List, Other }; // Other: a date, or a list of lists, which no key of ours takes
+enum class TomlKind { Text, List, Other }; // Other: a date or a list of lists, which no key of ours accepts
 
 struct TomlValue {
   TomlKind kind = TomlKind::Text;
-  std::vector<std::string> texts; // one for a Text
+  std::vector<std::string> texts; // exactly one for a Text
 };
 using TomlTable = std::map<std::string, TomlValue>; // "options.threads.default" -> "0"; [[claims]] -> "claims.0.ops"
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """house.py CHECK [ROOT]: one rule of the house over the files that git knows; a line per breach.
 
-Checks: vendors, includes, readmes, licences. The rule about what plugins link and export is plugins.py's.
+Checks: vendors, includes, readmes, licences. The rule about what plugins link and export is libraries.py's.
 """
 
 import re

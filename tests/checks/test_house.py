@@ -72,20 +72,30 @@ def library(folder: Path, name: str, source: str, *flags: str) -> None:
     (folder / f"{name}.toml").write_text("")
 
 
-def test_plugins(tmp_path):
-    folder = tmp_path / "plugins"
+def test_libraries(tmp_path):
+    plugins, host = tmp_path / "lib" / "mortise" / "plugins", tmp_path / "lib"
+    hidden, shown = ["-fvisibility=hidden"], '__attribute__((visibility("default"))) '
 
     def look(*arguments):
-        return subprocess.run([sys.executable, HERE / "plugins.py", folder, *arguments], capture_output=True, text=True, check=False)
+        return subprocess.run([sys.executable, HERE / "libraries.py", tmp_path, *arguments], capture_output=True, text=True, check=False)
 
-    library(folder, "libmortise_a", "void mortise_plugin(void) {}")
-    assert look("a").returncode == 0
+    plugins.mkdir(parents=True)
+    library(host, "libmortise", "void mortise_run(void) {}")
+    library(plugins, "libmortise_a", "void mortise_plugin(void) {}")
+    assert look("a").returncode == 0, look("a").stdout
     assert "libmortise_b.so: expected" in look("a", "b").stdout
-    library(folder, "libmortise_b", "void mortise_plugin(void) {} int other;")
+    library(plugins, "libmortise_b", "void mortise_plugin(void) {} int other;")
     assert "one export" in look().stdout
-    library(tmp_path / "host", "libmortise_host", "int host(void) { return 0; }")
-    library(folder, "libmortise_b", "int host(void); __attribute__((visibility(\"default\"))) int mortise_plugin(void) { return host(); }",
-            f"-L{tmp_path / 'host'}", "-l:libmortise_host.so")
+    library(plugins, "libmortise_b", f"int mortise_run(void); {shown} int mortise_plugin(void) {{ return mortise_run(); }}", *hidden,
+            f"-L{host}", "-l:libmortise.so")
     assert "a plugin links nothing of ours" in look().stdout
-    (folder / "libmortise_b.toml").unlink()
+    (plugins / "libmortise_b.toml").unlink()
     assert "no manifest" in look().stdout
+    library(plugins, "libmortise_b", "void mortise_plugin(void) {}")
+    library(host, "libLLVM", "void LLVMInitialize(void) {}")
+    library(host, "libmortise", "void LLVMInitialize(void); void mortise_run(void) { LLVMInitialize(); }", f"-L{host}", "-l:libLLVM.so")
+    assert "LLVM is inside and hidden" in look().stdout and look("--shared-llvm").returncode == 0
+    library(host, "libmortise", "void mortise_run(void) {} void _ZN4llvm5errsEv(void) {}")
+    assert "1 others: _ZN4llvm5errsEv" in look().stdout
+    (host / "libmortise.so").unlink()
+    assert "expected, not found" in look().stdout

@@ -73,18 +73,20 @@ dev_setup() {
   echo "$wanted" >"$stamp"
 }
 
-# dev_build PRESET [TARGET]: everything, or one target.
+# dev_build PRESET [TARGET...]: everything, or some targets.
 dev_build() {
-  local preset=$1 target=${2:-all}
+  local preset=$1
+  shift
+  local targets=("${@:-all}")
   case "$preset" in dev | release | asan | tsan) ;; *) fail "build: expected dev, release, asan or tsan; found '$preset'" ;; esac
   [ -f "build/$preset/build.ninja" ] || step "configuring $preset" cmake --preset "$preset"
   say "building $preset"
   mkdir -p build/log
   # Ninja's own progress on a terminal; elsewhere a line now and then.
   if [ -t 1 ]; then
-    cmake --build "build/$preset" --target "$target" || fail "the $preset build failed"
+    cmake --build "build/$preset" --target "${targets[@]}" || fail "the $preset build failed"
   else
-    NINJA_STATUS='[%f/%t] ' cmake --build "build/$preset" --target "$target" 2>&1 | tee "build/log/build-$preset.txt" | sparse_progress ||
+    NINJA_STATUS='[%f/%t] ' cmake --build "build/$preset" --target "${targets[@]}" 2>&1 | tee "build/log/build-$preset.txt" | sparse_progress ||
       fail "the $preset build failed; the whole output is in build/log/build-$preset.txt"
   fi
   say "built $preset"

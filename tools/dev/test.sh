@@ -1,29 +1,102 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 # ./dev test: everything that can be run on this machine, and one line of totals.
+#
+#   dev, release  the whole suite: ctest, lit, pytest
+#   asan          the whole suite of C and C++ (ctest, lit), and the PyTorch door's tests of bad input and of whole calls
+#   tsan          what runs on several threads: runtime, SDK, C API and plugins (ctest)
 
 # lit suites: folders with a lit.cfg.py. Every other test is ctest's or pytest's.
 lit_suites() { git ls-files --cached --others --exclude-standard '*lit.cfg.py' | xargs -rn1 dirname; }
 
+# Folders of the build whose tests run under the thread sanitizer.
+TSAN_FOLDERS="sdk runtime frontend tests/cpu"
+
 dev_test() {
-  case "${1:-}" in '') ;; --full) export MORTISE_TEST_FULL=1 ;; *) fail "test: expected nothing or --full, found '$1'" ;; esac
+  local presets=() argument
+  for argument; do
+    case "$argument" in
+      --full) export MORTISE_TEST_FULL=1 ;;
+      dev | release | asan | tsan) presets+=("$argument") ;;
+      *) fail "test: expected --full or presets (dev, release, asan, tsan), found '$argument'" ;;
+    esac
+  done
+  [ ${#presets[@]} -gt 0 ] || presets=(dev)
   dev_setup
-  dev_build dev
-  local reports=$ROOT/build/dev/reports failed=0
+  local reports=$ROOT/build/reports failed=0 names=() preset
   rm -rf "$reports"
   mkdir -p "$reports"
-
-  say "GoogleTest and checks of the house (ctest)"
-  ctest --test-dir build/dev --output-on-failure --no-tests=error -j 2 --timeout 600 --output-junit "$reports/ctest.xml" |
-    quiet_passes || failed=1
-  say "IR (lit)"
-  MORTISE_BUILD=$ROOT/build/dev "$VENV/bin/lit" -q --xunit-xml-output "$reports/lit.xml" $(lit_suites) || failed=1
-  say "Python (pytest)"
-  # Two runs, because both have files of the same name.
-  dev_python dev -m pytest -q -ra --junitxml "$reports/pytest-torch.xml" frontend/torch/test || failed=1
-  dev_python dev -m pytest -q -ra --junitxml "$reports/pytest-tests.xml" tests || failed=1
-
-  "$VENV/bin/python" tools/dev/totals.py "$reports" ctest lit pytest-torch pytest-tests || failed=1
+  for preset in "${presets[@]}"; do
+    test_preset "$preset"
+  done
+  "$VENV/bin/python" tools/dev/totals.py "$reports" "${names[@]}" || failed=1
   return $failed
+}
+
+# Runs one preset's suites; adds to `names` and sets `failed` of dev_test.
+test_preset() {
+  local preset=$1 build=$ROOT/build/$1
+  case "$preset" in
+    tsan)
+      dev_build tsan $(printf '%s/all ' $TSAN_FOLDERS) plugin-cpu mortise_plugin_reference mortise_plugin_reference_manifest
+      local folder
+      for folder in $TSAN_FOLDERS; do
+        run_ctest "$preset" "$build/$folder" "tsan-${folder//\//-}"
+      done ;;
+    asan)
+      dev_build asan
+      run_ctest asan "$build" asan-ctest
+      run_lit asan "$build"
+      ASAN_PRELOAD=1 run_pytest asan torch frontend/torch/test/test_door.py
+      ASAN_PRELOAD=1 run_pytest asan tests tests/bad_input ;;
+    *)
+      dev_build "$preset"
+      run_ctest "$preset" "$build" "$preset-ctest"
+      run_lit "$preset" "$build"
+      # Two runs, because both have files of the same name.
+      run_pytest "$preset" torch frontend/torch/test
+      run_pytest "$preset" tests tests ;;
+  esac
+}
+
+run_ctest() {
+  local preset=$1 folder=$2 name=$3
+  say "$name: GoogleTest and checks of the house (ctest)"
+  names+=("$name")
+  sanitizer_settings "$preset" ctest --test-dir "$folder" --output-on-failure --no-tests=error -j 2 --timeout 900 \
+    --output-junit "$reports/$name.xml" | quiet_passes || failed=1
+}
+
+run_lit() {
+  local preset=$1 build=$2
+  say "$preset-lit: IR (lit)"
+  names+=("$preset-lit")
+  MORTISE_BUILD=$build sanitizer_settings "$preset" "$VENV/bin/lit" -q --xunit-xml-output "$reports/$preset-lit.xml" $(lit_suites) || failed=1
+}
+
+run_pytest() {
+  local preset=$1 name=$1-pytest-$2
+  shift 2
+  say "$name: Python (pytest)"
+  names+=("$name")
+  MORTISE_BUILD=$ROOT/build/$preset sanitizer_settings "$preset" dev_python "$preset" -m pytest -q -ra --junitxml "$reports/$name.xml" "$@" ||
+    failed=1
+}
+
+# sanitizer_settings PRESET COMMAND...: runs the command with what the sanitizers need.
+sanitizer_settings() {
+  local preset=$1 leaks=1 preload=
+  shift
+  if [ -n "${ASAN_PRELOAD:-}" ]; then # Python itself keeps memory for the length of the process
+    leaks=0
+    preload=$(clang-22 -print-file-name=libclang_rt.asan-x86_64.so)
+  fi
+  case "$preset" in
+    asan)
+      LD_PRELOAD=$preload UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 LSAN_OPTIONS=suppressions=$ROOT/tools/dev/leaks.supp:print_suppressions=0 \
+        ASAN_OPTIONS=detect_leaks=$leaks:detect_container_overflow=0:allocator_may_return_null=1 "$@" ;;
+    tsan) TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:suppressions=$ROOT/tools/dev/races.supp "$@" ;;
+    *) "$@" ;;
+  esac
 }
 
 # ctest's lines but those of tests that passed.

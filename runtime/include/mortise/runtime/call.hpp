@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The one place where the host calls into a plugin: statuses become Results, and what a plugin throws ends here.
+// All calls from the host into a plugin. Statuses become Results, and exceptions of a plugin become errors.
 #pragma once
 
 #include <mortise/result.hpp>
@@ -12,7 +12,7 @@ namespace mortise::runtime {
 // error.
 Result<void> take(MortiseStatus *status);
 
-Error thrown(const char *slot, const char *what); // what a plugin threw, as an error
+Error thrown(const char *slot, const char *what); // the error for an exception from a plugin's slot
 
 // `slot` is the slot's name, for messages.
 template <typename Args> Result<void> call(const char *slot, MortiseStatus *(*function)(Args *), Args &args) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Configuration, strongest first: call options, environment (MORTISE_*), ./mortise.toml, the user's file
 // ($XDG_CONFIG_HOME/mortise/mortise.toml), defaults. Unknown keys are errors that name the nearest known key. A
-// project's mortise.toml may not set plugin directories: it may come with a clone.
+// project's mortise.toml may not set plugin directories, because it may come with somebody else's repository.
 #pragma once
 
 #include <mortise/result.hpp>

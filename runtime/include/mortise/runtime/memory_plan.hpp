@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Offsets in an arena for values that live for a range of steps. The compiler lays out plans without symbols, the
-// runtime those with symbols, for each set of values.
+// Offsets in an arena for blocks that live for a range of steps. The compiler calls it for plans without symbols, the
+// runtime for each specialisation of a plan with symbols.
 #pragma once
 
 #include <cstdint>
@@ -8,17 +8,18 @@
 
 namespace mortise::runtime {
 
-inline constexpr uint64_t arenaAlignment = 64; // the least
+inline constexpr uint64_t arenaAlignment = 64; // bytes; the least alignment of a block
 
 struct ArenaBlock {
   uint64_t bytes = 0;
-  uint32_t first = 0, last = 0; // steps at which it is written first and used last, inclusive
+  uint32_t first = 0, last = 0; // steps of the first write and of the last use, inclusive
   uint64_t offset = 0;          // out
 };
 
-// Gives blocks that live at the same step disjoint places: largest first, each into the smallest gap that holds it.
-// Returns the arena's size, UINT64_MAX when it has no 64-bit size. Takes n log n steps plus one for each pair of blocks
-// that live at once, up to a limit beyond which a block goes on top of those it lives with.
+// Gives disjoint places to blocks that live at the same step: largest first, each in the smallest gap that holds it.
+// Returns the arena's size in bytes, or UINT64_MAX when the size does not fit in 64 bits. Time is O(n log n + pairs)
+// for n blocks and the pairs of blocks that live at once; beyond a limit of pairs a block is put above all that live
+// with it.
 uint64_t assignOffsets(std::span<ArenaBlock> blocks, uint64_t alignment = arenaAlignment);
 
 } // namespace mortise::runtime

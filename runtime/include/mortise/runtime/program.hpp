@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A plan made ready to run: kernels compiled, constants bound. Any number of threads may run one program at once; each
-// call in flight leases an execution context. After the first call of each context the host allocates nothing.
+// A loaded plan: kernels compiled, constants bound. Any number of threads may run one program at once; each call in
+// flight leases an execution context. After the first call of each context the host allocates nothing.
 //
-// A plan with symbols runs for all their values: what its regions need for a set of values is made ready at the first
-// call with them and kept for LoadOptions::specializeLimit sets, the least recently used goes.
+// A plan with symbols runs for all their values. The first call with a set of values makes a specialisation (extents,
+// arena offsets, instances); the program keeps LoadOptions::specializeLimit of them and drops the least recently used.
 #pragma once
 
 #include <mortise/portable/graph.hpp>
@@ -37,23 +37,23 @@ struct RegionReport {
   std::string device, plugin, lowering;
   std::vector<uint32_t> nodes; // of the compiled graph
   double predictedNs = 0;
-  std::vector<StepReport> steps; // of the symbol values that were run last, where the kernel tells steps by values
-  std::string specialised;       // why it is compiled for each set of values; "" when one kernel serves all
-  uint32_t kernels = 0;          // compiled so far; 0 when an equal region's serves
+  std::vector<StepReport> steps; // those of the last run's symbol values, where steps depend on values
+  std::string specialised; // why the region is compiled for each set of values; "" when one kernel serves all values
+  uint32_t kernels = 0;    // compiled so far; 0 for a region that shares an equal region's kernel
 };
 
 struct ValuesReport {
-  size_t ready = 0, limit = 0;   // sets of symbol values: kept, and at most
-  size_t instances = 0;          // made by plugins for the sets kept
-  uint64_t met = 0, dropped = 0; // sets made ready, and those that went because of the limit, since load
-  uint64_t specialised = 0;      // kernels compiled for numbers, since load
+  size_t ready = 0, limit = 0;   // specialisations kept, and how many may be kept
+  size_t instances = 0;          // made by plugins for the specialisations kept
+  uint64_t met = 0, dropped = 0; // specialisations made, and those dropped because of the limit, since load
+  uint64_t specialised = 0;      // kernels compiled for one set of values, since load
 };
 
 struct LoadOptions {
   size_t specializeLimit = 64;
 };
 
-// For people: "f32[b, 2*s]", "4*s - 8 >= 0".
+// For messages: "f32[b, 2*s]", "4*s - 8 >= 0".
 std::string typeText(const plan::PlanT &plan, const plan::TensorTypeT &type);
 std::string guardText(const plan::PlanT &plan, const plan::GuardT &guard);
 
@@ -74,14 +74,14 @@ public:
   // input's.
   Result<void> run(std::span<const Tensor> inputs, std::span<const Tensor> outputs);
 
-  // The unchecked fast path: one dense pointer per input and output, shapes known to be right for `values`, one per
-  // symbol of the plan.
+  // The unchecked fast path: one pointer to dense memory per input and output. The caller vouches that shapes agree
+  // with `values`, which has one entry per symbol of the plan.
   Result<void> runPointers(const void *const *inputs, void *const *outputs, std::span<const int64_t> values = {});
 
-  // The symbols' values for these inputs, after all of run's checks of inputs but those of data. `values`: as many as
-  // the plan has symbols.
+  // Computes the symbols' values from the inputs' extents, after run()'s checks of inputs except those of data.
+  // `values` has one entry per symbol of the plan.
   Result<void> symbolValues(std::span<const Tensor> inputs, std::span<int64_t> values) const;
-  // An output's extents for values that symbolValues gave.
+  // The extents of an output for `values`, which symbolValues() returned.
   Result<std::vector<int64_t>> outputShape(size_t output, std::span<const int64_t> values) const;
 
   // Runs once with per-step clocks on, adding to the report's ns.

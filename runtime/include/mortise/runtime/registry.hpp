@@ -18,10 +18,10 @@ struct Plugin {
   std::string name, vendor, version, path;
   const MortisePlugin *table = nullptr; // lives until the process ends: libraries are never unloaded
   uint32_t abiRevision = 0;             // negotiated: the newest that both sides speak
-  bool hasStreams = false;              // the stream and event slots are there; else devices are synchronous
-  bool hasInstances = false;            // the instance slots are there
+  bool hasStreams = false;              // the table has stream and event slots; otherwise its devices are synchronous
+  bool hasInstances = false;            // the table has instance slots
 
-  // Sees attributes with programs, guards and bodies. Others are shown graphs with numbers only.
+  // The plugin knows expressions in attributes, guards and bodies. Other plugins are shown graphs with numbers only.
   bool seesSymbols() const { return abiRevision >= 2 && table->opset >= 2; }
 };
 
@@ -35,7 +35,7 @@ struct Device {
 struct Rejected {
   std::string path;
   Error error;
-  std::vector<std::string> devices; // kinds that it would have offered, where its manifest could be read
+  std::vector<std::string> devices; // the kinds that its manifest declares; empty when the manifest is unreadable
 };
 
 class Registry {
@@ -48,8 +48,8 @@ public:
   std::span<const Rejected> rejected() const;
 
   // `name`: "auto" (every device with automatic set, fastest first), a kind (its first ordinal) or kind:ordinal.
-  // Several plugins may offer the same device. Errors name the devices there are, and why a plugin that would have it
-  // was rejected.
+  // Several plugins may offer the same device. Errors list the devices that exist, and why a plugin that declares this
+  // device was rejected.
   Result<std::vector<const Device *>> find(std::string_view name) const;
 
 private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "ready.hpp"
+#include "specialisation.hpp"
 
 #include "host.hpp"
 #include "plan_check.hpp"
@@ -20,33 +20,33 @@ Error tooLarge(const Layout &layout, std::span<const int64_t> values) {
                                      valuesText(*layout.plan, values) + "; use smaller shapes"};
 }
 
-class ReadyMaker {
+class SpecialisationMaker {
 public:
-  ReadyMaker(const Layout &layout, const Bound &bound, Ready &ready)
-      : layout(layout), plan(*layout.plan), bound(bound), ready(ready) {}
+  SpecialisationMaker(const Layout &layout, const Binding &binding, Specialisation &specialisation)
+      : layout(layout), plan(*layout.plan), binding(binding), specialisation(specialisation) {}
 
   Result<void> make(std::span<const int64_t> values, SpecialisedKernels &specialised) {
     auto shape = Shape::make(layout, values);
     if (!shape)
       return shape.error();
-    ready.shape = std::move(*shape);
+    specialisation.shape = std::move(*shape);
     if (auto done = findKernels(specialised); !done)
       return done;
     workspace.resize(layout.spaces.size());
     const size_t count = layout.regions.size();
-    ready.instances.resize(count);
-    ready.ownSteps.resize(count);
-    ready.needsWorkspace.resize(count);
+    specialisation.instances.resize(count);
+    specialisation.ownSteps.resize(count);
+    specialisation.needsWorkspace.resize(count);
     for (size_t i = 0; i < count; ++i) {
       if (auto done = prepareRegion(i); !done)
         return inRegion(plan, i, done.error());
-      ready.clocks.push_back(ready.clockCount);
-      ready.clockCount += static_cast<uint32_t>(std::max<size_t>(ready.steps(i).size(), 1));
+      specialisation.clocks.push_back(specialisation.clockCount);
+      specialisation.clockCount += static_cast<uint32_t>(std::max<size_t>(specialisation.steps(i).size(), 1));
     }
     for (size_t i = 0; i < layout.spaces.size(); ++i) {
       const uint64_t alignment = layout.spaces[i].alignment;
-      ready.workspaces.push_back((ready.shape.arenas[i] + alignment - 1) / alignment * alignment);
-      ready.spaceBytes.push_back(ready.workspaces[i] + workspace[i]);
+      specialisation.workspaces.push_back((specialisation.shape.arenas[i] + alignment - 1) / alignment * alignment);
+      specialisation.spaceBytes.push_back(specialisation.workspaces[i] + workspace[i]);
     }
     return {};
   }
@@ -57,68 +57,69 @@ private:
     for (uint32_t i = 0; i < layout.regions.size(); ++i)
       if (!layout.regions[i].kernel && layout.regions[i].first == i)
         missing.push_back(i);
-    auto made = specialised.get(layout, missing, ready.shape.values);
+    auto made = specialised.get(layout, missing, specialisation.shape.values);
     if (!made)
       return made.error();
     const size_t count = layout.regions.size();
-    ready.kernels.resize(count);
-    ready.constants.resize(count);
-    ready.ownsConstants.resize(count);
+    specialisation.kernels.resize(count);
+    specialisation.constants.resize(count);
+    specialisation.ownsConstants.resize(count);
     for (size_t i = 0; i < missing.size(); ++i)
-      ready.kernels[missing[i]] = std::move((*made)[i]);
+      specialisation.kernels[missing[i]] = std::move((*made)[i]);
     for (size_t i = 0; i < count; ++i) {
       const CompiledRegion &region = layout.regions[i];
       if (region.kernel) {
-        ready.kernels[i] = region.kernel;
-        ready.constants[i] = bound.packed[i];
+        specialisation.kernels[i] = region.kernel;
+        specialisation.constants[i] = binding.packed[i];
         continue;
       }
-      ready.kernels[i] = ready.kernels[region.first];
-      auto packed = packConstants(plan, layout.literalData, i, *ready.kernels[i], bound);
+      specialisation.kernels[i] = specialisation.kernels[region.first];
+      auto packed = packConstants(plan, layout.literalData, i, *specialisation.kernels[i], binding);
       if (!packed)
         return packed.error();
-      ready.constants[i] = packed->constants;
-      ready.ownsConstants[i] = true;
-      ready.packedBytes += packed->bytes;
+      specialisation.constants[i] = packed->constants;
+      specialisation.ownsConstants[i] = true;
+      specialisation.packedBytes += packed->bytes;
     }
     return {};
   }
 
   Result<void> prepareRegion(size_t number) {
-    const Kernel &kernel = *ready.kernels[number];
+    const Kernel &kernel = *specialisation.kernels[number];
     uint64_t bytes = 0;
     if (kernel.makesInstances()) {
       if (auto made = makeInstance(number, bytes); !made)
         return made;
     } else {
       const bool symbolic = kernel.graph->view().symbol_count != 0;
-      auto known = workspaceOf(kernel, symbolic ? std::span<const int64_t>(ready.shape.values) : std::span<int64_t>());
+      auto known =
+          workspaceOf(kernel, symbolic ? std::span<const int64_t>(specialisation.shape.values) : std::span<int64_t>());
       if (!known)
         return known.error();
       bytes = *known;
     }
     uint64_t &most = workspace[layout.spaceOf(*kernel.device)];
     most = std::max(most, bytes);
-    ready.needsWorkspace[number] = bytes != 0;
+    specialisation.needsWorkspace[number] = bytes != 0;
     return {};
   }
 
   Result<void> makeInstance(size_t number, uint64_t &bytes) {
-    const Kernel &kernel = *ready.kernels[number];
+    const Kernel &kernel = *specialisation.kernels[number];
     MortiseInstanceArgs args{.struct_size = sizeof(MortiseInstanceArgs),
                              .kernel = kernel.kernel,
-                             .constants = ready.constants[number],
-                             .symbols = ready.shape.values.data()};
+                             .constants = specialisation.constants[number],
+                             .symbols = specialisation.shape.values.data()};
     if (auto called = call("instance_create", kernel.table().instance_create, args); !called)
       return called;
     if (args.instance == nullptr)
       return Error{MORTISE_INTERNAL, "instance_create: expected an instance or a status, found neither"};
-    ready.instances[number] = args.instance;
+    specialisation.instances[number] = args.instance;
     if (args.workspace_bytes > mostBytes)
       return Error{MORTISE_INTERNAL, "instance_create: expected a workspace size, found " +
                                          std::to_string(args.workspace_bytes) + " bytes"};
     bytes = args.workspace_bytes;
-    ready.packedBytes += args.packed_bytes;
+    specialisation.packedBytes += args.packed_bytes;
     auto steps = readSteps("instance_create", args.steps, args.step_count);
     if (!steps)
       return steps.error();
@@ -126,18 +127,18 @@ private:
       return Error{MORTISE_INTERNAL, "instance_create: expected none or as many steps as the kernel has, " +
                                          std::to_string(kernel.steps.size()) + ", found " +
                                          std::to_string(steps->size())};
-    ready.ownSteps[number] = std::move(*steps);
+    specialisation.ownSteps[number] = std::move(*steps);
     return {};
   }
 
   const Layout &layout;
   const plan::PlanT &plan;
-  const Bound &bound;
-  Ready &ready;
-  std::vector<uint64_t> workspace; // per memory space: the largest
+  const Binding &binding;
+  Specialisation &specialisation;
+  std::vector<uint64_t> workspace; // per memory space: the largest workspace
 };
 
-// The specs of one side, with numbers for extents.
+// The tensor specs of all inputs or all outputs, with numbers for extents.
 Result<std::vector<TensorSpec>> fillSpecs(const std::vector<TensorSpec> &from, const plan::PlanT &plan, bool inputs,
                                           std::span<const int64_t> values) {
   std::vector<TensorSpec> specs = from;
@@ -213,7 +214,7 @@ Result<Shape> Shape::make(const Layout &layout, std::span<const int64_t> values)
   return shape;
 }
 
-Ready::~Ready() {
+Specialisation::~Specialisation() {
   for (size_t i = 0; i < instances.size(); ++i) {
     if (instances[i] == nullptr)
       continue;
@@ -259,12 +260,12 @@ void SpecialisedKernels::forget(std::span<const int64_t> values) {
   std::erase_if(sets, [&](const Set &set) { return std::ranges::equal(set.values, values); });
 }
 
-Result<std::shared_ptr<Ready>> makeReady(const Layout &layout, const Bound &bound, std::span<const int64_t> values,
-                                         SpecialisedKernels &specialised) {
-  auto ready = std::make_shared<Ready>();
-  if (auto made = ReadyMaker(layout, bound, *ready).make(values, specialised); !made)
+Result<std::shared_ptr<Specialisation>> makeSpecialisation(const Layout &layout, const Binding &binding,
+                                                   std::span<const int64_t> values, SpecialisedKernels &specialised) {
+  auto specialisation = std::make_shared<Specialisation>();
+  if (auto made = SpecialisationMaker(layout, binding, *specialisation).make(values, specialised); !made)
     return made.error();
-  return ready;
+  return specialisation;
 }
 
 } // namespace mortise::runtime

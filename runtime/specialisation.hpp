@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A plan with one set of values in place of its symbols: extents, arena offsets, kernels and instances. A plan without
+// symbols has one specialisation, of the empty set.
+#pragma once
+
+#include "layout.hpp"
+
+namespace mortise::runtime {
+
+// What follows from the symbols' values alone, without kernels.
+struct Shape {
+  Values values;
+  std::vector<TensorSpec> inputs, outputs;
+  std::vector<uint64_t> bytes, offsets; // per buffer; offsets of arena buffers
+  std::vector<uint64_t> arenas;         // per memory space, without workspaces
+
+  // `values` have passed checkValues. Errors: MORTISE_INVALID_ARGUMENT (an extent is negative or overflows),
+  // MORTISE_OUT_OF_MEMORY.
+  static Result<Shape> make(const Layout &layout, std::span<const int64_t> values);
+};
+
+struct Specialisation {
+  Shape shape;
+  uint64_t number = 0;                       // unique in the program: contexts compare it with that of their last run
+  uint64_t lastUse = 0;                      // guarded by the program's mutex
+  std::vector<KernelPtr> kernels;            // per region
+  std::vector<MortiseConstants *> constants; // per region
+  std::vector<bool> ownsConstants;           // per region: packed for a kernel of these values only
+  std::vector<MortiseInstance *> instances;  // per region, or NULL
+  std::vector<std::vector<StepInfo>>
+      ownSteps;                 // per region: the steps that its instance reports; empty without an instance
+  std::vector<uint32_t> clocks; // per region: position of its first step clock
+  uint32_t clockCount = 0;
+  std::vector<uint64_t> workspaces, spaceBytes; // per memory space: offset of the workspaces; total bytes
+  std::vector<bool> needsWorkspace;             // per region
+  uint64_t packedBytes = 0;                     // held by plugins for these values only
+
+  const std::vector<StepInfo> &steps(size_t region) const {
+    return ownSteps[region].empty() ? kernels[region]->steps : ownSteps[region];
+  }
+
+  Specialisation() = default;
+  Specialisation(const Specialisation &) = delete;
+  Specialisation &operator=(const Specialisation &) = delete;
+  ~Specialisation();
+};
+
+// Kernels compiled for sets of symbol values. The caller holds Program::Impl::specialising.
+class SpecialisedKernels {
+public:
+  // Returns one kernel per region of `which`; compiles the kernels that do not exist yet.
+  Result<std::vector<KernelPtr>> get(const Layout &layout, std::span<const uint32_t> which,
+                                     std::span<const int64_t> values);
+  void forget(std::span<const int64_t> values);
+  size_t setCount() const { return sets.size(); }
+  const Values &oldest() const { return sets.front().values; }
+  uint64_t compiled = 0;                  // since the program was loaded
+  std::vector<uint32_t> compiledByRegion; // ever; a kernel that regions share counts for the first of them
+
+private:
+  struct Set {
+    Values values;
+    std::vector<std::pair<uint32_t, KernelPtr>> kernels;
+  };
+  std::vector<Set> sets; // oldest first
+};
+
+Result<std::shared_ptr<Specialisation>> makeSpecialisation(const Layout &layout, const Binding &binding,
+                                                   std::span<const int64_t> values, SpecialisedKernels &specialised);
+
+} // namespace mortise::runtime
