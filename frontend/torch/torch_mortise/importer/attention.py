@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Scaled dot product attention, kept whole."""
+"""Scaled dot product attention, imported as one composite op."""
 
 import math
 

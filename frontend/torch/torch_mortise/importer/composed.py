@@ -87,7 +87,7 @@ def histogramdd_tensors(x, bins, *, weight=None, density=False):
 
 
 def reflected(place, extent, align_corners):
-    """Mirrored at the borders of [low, high] / 2 as often as it takes."""
+    """Coordinates mirrored at the borders low / 2 and high / 2 until they lie between them."""
     low, high = (0, 2 * (extent - 1)) if align_corners else (-1, 2 * extent - 1)
     if low == high:
         return torch.zeros_like(place)

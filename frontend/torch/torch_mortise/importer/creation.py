@@ -46,7 +46,7 @@ def filled(value, plain, like, new):
 
 filled(0, aten.zeros.default, aten.zeros_like.default, aten.new_zeros.default)
 filled(1, aten.ones.default, aten.ones_like.default, aten.new_ones.default)
-filled(0, aten.empty.memory_format, aten.empty_like.default, aten.new_empty.default)  # what `empty` holds is anything
+filled(0, aten.empty.memory_format, aten.empty_like.default, aten.new_empty.default)  # the elements of an `empty` are unspecified
 
 
 @handles(aten.new_empty_strided.default)
@@ -106,7 +106,8 @@ def fill(e, x, value):
 
 @decomposes(*(getattr(aten.linspace, name) for name in aten.linspace.overloads() if "out" not in name))
 def linspace(start, end, steps, *, dtype=None, **_):
-    """Counted from both ends, as eager; for integers the ends are truncated first, and f64 computes."""
+    """The first half is computed from the start and the second from the end, as in eager. Integer ends are truncated first; the steps are
+    computed in f64."""
     dtype = dtype or torch.get_default_dtype()
     if dtype.is_complex:
         return NotImplemented

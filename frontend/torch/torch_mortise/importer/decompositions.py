@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Which of PyTorch's decompositions run before the import: its core set, and those listed here, for what has no handler;
-and ours (`decomposes`)."""
+"""The decompositions that run before the import: PyTorch's core set, those of PyTorch's that are listed here, and ours (`decomposes`).
+Operators with a handler are never decomposed."""
 
 import functools
 
@@ -39,6 +39,6 @@ LISTED = (
 
 @functools.cache
 def table():
-    """overload -> function. An overload with a handler stays whole."""
+    """{overload: its decomposition}, without the overloads that have a handler."""
     theirs = {**core_aten_decompositions(), **get_decompositions(LISTED)}
     return {op: f for op, f in {**theirs, **DECOMPOSITIONS}.items() if op not in HANDLERS}

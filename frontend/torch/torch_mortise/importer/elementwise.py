@@ -13,7 +13,7 @@ aten = torch.ops.aten
 
 
 def compute_dtype(dtype, *operands):
-    """Where the arithmetic happens: PyTorch computes narrow floats in f32 when a scalar operand is not exact in them."""
+    """The dtype in which the arithmetic is done: f32 for a narrow float when a scalar operand is not exact in it, as in PyTorch."""
     if is_narrow_float(dtype) and any(isinstance(o, SCALAR) and not dtypes.is_exact(o, dtype) for o in operands):
         return F32
     return dtype
@@ -94,7 +94,7 @@ def div(e, lhs, rhs):
 
 
 def floor_divide_float(e, x, y):
-    """As PyTorch's div_floor: exact quotient of what fmod leaves, then rounded to an integer."""
+    """PyTorch's div_floor: (x - fmod(x, y)) / y, less one where the signs differ, then rounded to an integer."""
     zero, one = e.constant(0.0, x.dtype, x.shape), e.constant(1.0, x.dtype, x.shape)
     remainder = e.op("rem", x, y)
     quotient = e.op("div", e.op("sub", x, remainder), y)

@@ -40,7 +40,7 @@ def index_select(e, x, axis, indices):
 
 @handles(aten.gather.default)
 def gather(e, x, axis, indices, sparse_grad=False):
-    if x.rank == 0 or indices.rank == 0:  # a scalar stands for one element
+    if x.rank == 0 or indices.rank == 0:  # a scalar is treated as a tensor of one element
         x, indices = e.reshape(x, x.shape or (1,)), e.reshape(indices, indices.shape or (1,))
         return e.reshape(gather(e, x, axis, indices), tuple(e.value.shape))
     if indices.elements == 0:
@@ -88,7 +88,7 @@ def nonzero_static(e, x, size, fill_value=-1):
     count = x.elements
     there = e.reshape(e.convert(x, I1), (count,))
     place = e.op("sub", e.op("cumsum", e.convert(there, I64), axis=0), e.constant(1, I64, (count,)))
-    # what is zero, or comes too late, goes to a row that is cut off
+    # elements that are zero, or beyond `size`, are written to an extra row that is cut off
     kept = e.op("and", there, e.compare(place, e.constant(size, I64, (count,)), "lt"))
     place = e.select(kept, place, e.constant(size, I64, (count,)))
     grid = [e.reshape(e.iota(x.shape, I64, axis), (count, 1)) for axis in range(x.rank)]
@@ -144,8 +144,8 @@ def bucketize_scalar(e, value, boundaries, out_int32=False, right=False):
 
 
 def split_indices(e, x, indices):
-    """(axes indexed, index Values of one shape, the order of x's dimensions with those axes first, where the block of index
-    dimensions stands in the result)."""
+    """(axes indexed, index Values of one shape, the order of x's dimensions with those axes first, the position of the
+    index dimensions in the result)."""
     axes = [i for i, index in enumerate(indices) if index is not None]
     values = [as_index(e, indices[a], masks=True) for a in axes]
     shape = broadcast_shapes(*[v.shape for v in values])

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Small dense linear algebra, unrolled into elementwise ops and products: decompositions of ours for matrices up to `LARGEST` rows.
-Larger ones stay with eager and its LAPACK, which blocks them. Steps, pivots and signs are LAPACK's."""
+Larger matrices run in eager, whose LAPACK works in blocks. The order of steps, the pivots and the signs are LAPACK's."""
 
 import torch
 

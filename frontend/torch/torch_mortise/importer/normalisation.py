@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Softmax and the normalisations, kept whole."""
+"""Softmax and the normalisations, each imported as one composite op where one fits."""
 
 import math
 

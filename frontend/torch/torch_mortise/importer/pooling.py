@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Adaptive pools, the indices of max pools, and what pools hand back to their input."""
+"""Adaptive pools, the indices of max pools, and the gradients of pools."""
 
 import math
 
@@ -135,8 +135,8 @@ def max_pool_indices(e, x, windows):
 
 
 def largest_place(e, seen, places):
-    """Of the windows `seen` [lead..., o..., k], where each one's largest element stands; `places` [o..., k] says where each came
-    from, -1 for none. The first of equal ones, the last of NaN, as eager's loop chooses."""
+    """The index of the largest element of each window. `seen` [lead..., o..., k]: the elements of each window; `places` [o..., k]: their
+    indices in the input, -1 in the padding. Of equal elements the first is chosen, of several NaN the last, as eager's loop does."""
     axis = seen.rank - 1
     places = e.broadcast(places, seen.shape, tuple(range(seen.rank - places.rank, seen.rank)))
     inside = e.compare(places, e.constant(0, I64, places.shape), "ge")

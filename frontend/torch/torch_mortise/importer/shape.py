@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Operators that move elements without computing on them. `VIEWS` are those whose result shares memory in eager."""
+"""Operators that move elements without computing on them. `VIEWS`: the operators whose result shares memory with their operand in eager."""
 
 import torch
 
@@ -344,7 +344,7 @@ def diagonal_scatter(e, x, source, offset=0, first=0, second=1):
 
 @handles(aten.resize.default)
 def resize(e, x, shape, memory_format=None):
-    """The first elements in memory, under another shape; what is new is anything."""
+    """The first elements in memory, in another shape. Elements beyond the old ones are unspecified, as in eager."""
     if memory_format not in (None, torch.contiguous_format) or not e.node.args[0].meta["val"].is_contiguous():
         raise Unsupported("resize of a tensor that is not contiguous")
     shape = tuple(e.sizes(shape))

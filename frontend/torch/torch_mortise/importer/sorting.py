@@ -53,7 +53,7 @@ def topk(e, x, k, axis=-1, largest=True, sorted=True):
 
 
 def pick(e, ordered, place, axis, keepdim):
-    """Values and indices at `place` (a number, or a Value of extent 1 along the axis) of what `sorted_along` gave."""
+    """Values and indices at `place` (a number, or a Value of extent 1 along the axis) of the result of `sorted_along`."""
     results = []
     for value in ordered:
         one = e.slice(value, axis, place, place + 1) if isinstance(place, int) else e.op("take_along", value, place, axis=axis)
@@ -104,7 +104,7 @@ median(aten.nanmedian.dim, aten.nanmedian.default, True)
 
 @handles(aten.mode.default)
 def mode(e, x, axis=-1, keepdim=False):
-    """The most frequent value, the least of them when there are several, and where it last stands."""
+    """The most frequent value (the least one where several are equally frequent) and the last index at which it occurs."""
     if x.rank == 0:
         return x, e.constant(0, I64)
     axis = axis_of(axis, x.rank)

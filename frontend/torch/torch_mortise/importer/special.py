@@ -95,7 +95,7 @@ def erfinv(y):
 
 
 def zeta_less_one(k):
-    """zeta(k) - 1, by Euler and Maclaurin from 64 on; what is left out is below 1e-17."""
+    """zeta(k) - 1, by Euler and Maclaurin from 64 on; the terms left out are below 1e-17."""
     n = 64.0
     rest = n ** (1 - k) / (k - 1) + n**-k / 2 + k * n ** (-k - 1) / 12 - k * (k + 1) * (k + 2) * n ** (-k - 3) / 720
     rest += k * (k + 1) * (k + 2) * (k + 3) * (k + 4) * n ** (-k - 5) / 30240

@@ -133,7 +133,7 @@ def avg_pool(overload, rank):
                 return e.op(
                     "div", total, e.constant(float(divisor_override or math.prod(window)), x.dtype, total.shape)
                 )
-            # count what each window sees: the padding counts, what hangs over it does not
+            # count the elements of each window: those in the padding count, those beyond the padding do not
             ones_shape = (1, 1) + x.shape[2:]
             inside = e.constant(1.0, x.dtype, ones_shape)
             if count_include_pad:
