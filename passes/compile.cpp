@@ -154,8 +154,9 @@ public:
     }
   }
 
-  // Places the module; decomposes what nobody takes, and asks again.
-  Result<Form> settle(mlir::ModuleOp module, std::vector<Lost> lost) {
+  // Places the module; decomposes what nobody takes, and asks again. `uncovered`, unless NULL, receives what is left
+  // over when nothing decomposes any further.
+  Result<Form> settle(mlir::ModuleOp module, std::vector<Lost> lost, std::vector<Uncovered> *uncovered = nullptr) {
     for (;;) {
       Result<Form> form = placed(module);
       if (!form)
@@ -169,8 +170,13 @@ public:
       Result<bool> decomposed = decomposeAll(module, graph, placement.uncovered);
       if (!decomposed)
         return decomposed.error();
-      if (!*decomposed)
-        return uncoveredError(graph, placement, targets);
+      if (!*decomposed) {
+        std::vector<Uncovered> left = uncoveredNodes(graph, placement, targets);
+        Error error = uncoveredError(graph, left);
+        if (uncovered)
+          *uncovered = std::move(left);
+        return error;
+      }
       for (Refusal &refusal : placement.refusals)
         if (std::binary_search(placement.uncovered.begin(), placement.uncovered.end(), refusal.node)) {
           lost.push_back({graph.nodes[refusal.node]->op, std::move(refusal)});
@@ -277,7 +283,10 @@ private:
 } // namespace
 
 Result<std::shared_ptr<const plan::PlanT>> compile(mlir::ModuleOp module, const runtime::Registry &registry,
-                                                   const runtime::Config &config, Timings *timings) {
+                                                   const runtime::Config &config, Timings *timings,
+                                                   std::vector<Uncovered> *uncovered) {
+  if (uncovered)
+    uncovered->clear();
   Result<std::vector<Target>> targets = chooseTargets(registry, config);
   if (!targets)
     return targets.error();
@@ -290,7 +299,7 @@ Result<std::shared_ptr<const plan::PlanT>> compile(mlir::ModuleOp module, const 
     return done.error();
   if (Result<void> done = runPasses(module, buildCleanup, passSeconds); !done)
     return done.error();
-  Result<Compilation::Form> form = compilation.settle(module, std::move(lost));
+  Result<Compilation::Form> form = compilation.settle(module, std::move(lost), uncovered);
   if (!form)
     return form.error();
   if (targets->size() > 1)

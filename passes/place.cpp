@@ -274,33 +274,56 @@ Result<void> checkRequirement(const std::string &require, const MortiseGraph &gr
                                         "compiled without `require`, or ask for less"};
 }
 
-Error uncoveredError(const MortiseGraph &graph, const Placement &placement, const std::vector<Target> &targets) {
-  constexpr size_t shown = 8;
-  std::string message = std::to_string(placement.uncovered.size()) + " of " + std::to_string(graph.node_count) +
-                        " nodes run on no chosen device:";
-  for (size_t i = 0; i < placement.uncovered.size() && i < shown; ++i) {
-    const MortiseNode &node = *graph.nodes[placement.uncovered[i]];
-    message += std::string("\n  ") + node.op + "(";
-    for (size_t o = 0; o < node.operand_count; ++o)
-      message += (o ? ", " : "") + (node.operands[o] ? typeString(*node.operands[o]->type) : std::string("none"));
-    message += ")";
-    if (node.location && *node.location)
-      message += std::string(" at ") + node.location;
+std::vector<Uncovered> uncoveredNodes(const MortiseGraph &graph, const Placement &placement,
+                                      const std::vector<Target> &targets) {
+  std::vector<Uncovered> answers;
+  for (uint32_t number : placement.uncovered) {
+    const MortiseNode &node = *graph.nodes[number];
     for (uint32_t t = 0; t < targets.size(); ++t) {
-      bool said = false;
+      const runtime::Device &device = *targets[t].device;
+      const Uncovered answer{number, node.op, node.location ? node.location : "", device.name(), device.plugin->name,
+                             0,      ""};
+      const size_t before = answers.size();
       for (const Refusal &refusal : placement.refusals)
-        if (refusal.node == node.index && refusal.target == t) {
-          said = true;
-          message += "\n    " + targets[t].device->name() + ": " + reasonName(refusal.reason) +
-                     (refusal.detail.empty() ? "" : ": " + refusal.detail);
+        if (refusal.node == number && refusal.target == t) {
+          answers.push_back(answer);
+          answers.back().reason = refusal.reason;
+          answers.back().detail = refusal.detail;
         }
-      if (!said)
-        message += "\n    " + targets[t].device->name() + ": the plugin proposed nothing for it and gave no reason";
+      if (answers.size() == before) {
+        answers.push_back(answer);
+        answers.back().detail = "the plugin proposed nothing for it and gave no reason";
+      }
     }
   }
-  if (placement.uncovered.size() > shown)
-    message += "\n  and " + std::to_string(placement.uncovered.size() - shown) + " more";
-  return {MORTISE_UNSUPPORTED, message + "\nchoose another device, or install a plugin that takes these"};
+  return answers;
+}
+
+Error uncoveredError(const MortiseGraph &graph, const std::vector<Uncovered> &uncovered) {
+  constexpr size_t shown = 8;
+  size_t nodes = 0;
+  std::string listed;
+  for (size_t i = 0; i < uncovered.size(); ++i) {
+    const Uncovered &answer = uncovered[i];
+    const bool first = i == 0 || uncovered[i - 1].node != answer.node;
+    nodes += first;
+    if (nodes > shown)
+      continue;
+    if (first) {
+      const MortiseNode &node = *graph.nodes[answer.node];
+      listed += "\n  " + answer.op + "(";
+      for (size_t o = 0; o < node.operand_count; ++o)
+        listed += (o ? ", " : "") + (node.operands[o] ? typeString(*node.operands[o]->type) : std::string("none"));
+      listed += ")" + (answer.location.empty() ? "" : " at " + answer.location);
+    }
+    listed += "\n    " + answer.device + ": " + (answer.reason ? reasonName(answer.reason) : "") +
+              (answer.reason && !answer.detail.empty() ? ": " : "") + answer.detail;
+  }
+  if (nodes > shown)
+    listed += "\n  and " + std::to_string(nodes - shown) + " more";
+  return {MORTISE_UNSUPPORTED, std::to_string(nodes) + " of " + std::to_string(graph.node_count) +
+                                   " nodes run on no chosen device:" + listed +
+                                   "\nchoose another device, or install a plugin that takes these"};
 }
 
 } // namespace mortise::passes

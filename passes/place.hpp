@@ -32,7 +32,11 @@ Placement place(const MortiseGraph &graph, const std::vector<Target> &targets, c
 Result<void> checkRequirement(const std::string &require, const MortiseGraph &graph, const Placement &placement,
                               const std::vector<Target> &targets);
 
-// The message for a placement with uncovered nodes: op, location and every plugin's reason.
-Error uncoveredError(const MortiseGraph &graph, const Placement &placement, const std::vector<Target> &targets);
+// Every target's answer for every uncovered node, by node, then by target.
+std::vector<Uncovered> uncoveredNodes(const MortiseGraph &graph, const Placement &placement,
+                                      const std::vector<Target> &targets);
+
+// The message for these: the first nodes with op, operand types, location and every plugin's reason.
+Error uncoveredError(const MortiseGraph &graph, const std::vector<Uncovered> &uncovered);
 
 } // namespace mortise::passes

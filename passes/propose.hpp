@@ -4,6 +4,7 @@
 
 #include "node_set.hpp"
 
+#include <mortise/passes/compile.hpp> // reasonName
 #include <mortise/runtime/config.hpp>
 #include <mortise/runtime/registry.hpp>
 
@@ -32,8 +33,6 @@ struct Refusal {
   int32_t reason = 0; // MortiseReason
   std::string detail;
 };
-
-const char *reasonName(int32_t reason); // "op", "dtype", ...; "unknown" outside the table
 
 struct Proposals {
   std::vector<Candidate> candidates; // valid: in range, ascending, convex, cost finite and >= 0, pairs as plugin.h says

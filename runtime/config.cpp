@@ -26,6 +26,7 @@ const std::vector<Key> coreKeys = {
     {"device", "auto", {}},
     {"log_level", "warning", {"debug", "info", "warning", "error", "off"}},
     {"mode", "default", {"default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"}},
+    {"output_pool_bytes", "268435456", {}},
     {"plugin_path", "", {}},
     {"require", "", {}},
     {"save_graphs", "", {}},
@@ -41,13 +42,17 @@ std::string upper(std::string text) {
   return text;
 }
 
-std::optional<size_t> parseCount(const std::string &text) {
-  size_t count = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
-  if (error != std::errc() || end != text.data() + text.size() || count < 1 || count > 1000000)
+std::optional<size_t> parseNumber(const std::string &text, size_t least, size_t most) {
+  size_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size() || number < least || number > most)
     return std::nullopt;
-  return count;
+  return number;
 }
+
+std::optional<size_t> parseCount(const std::string &text) { return parseNumber(text, 1, 1000000); }
+
+constexpr size_t mostBytes = size_t(1) << 48;
 
 std::optional<Requirement> parseRequirement(const std::string &text) {
   Requirement requirement;
@@ -144,6 +149,9 @@ Result<void> check(const Setting &setting, const Key &key) {
     return wrong(where + ": expected \"N% on DEVICE\" such as \"95% on cpu\"; found '" + setting.value + "'");
   if (key.name == "specialize_limit" && !parseCount(setting.value))
     return wrong(where + ": expected a number from 1 to 1000000; found '" + setting.value + "'");
+  if (key.name == "output_pool_bytes" && !parseNumber(setting.value, 0, mostBytes))
+    return wrong(where + ": expected a number of bytes from 0 (no pool) to " + std::to_string(mostBytes) + "; found '" +
+                 setting.value + "'");
   if (key.name == "device" && setting.value.empty())
     return wrong(where + ": expected auto, a device kind or KIND:ORDINAL; found nothing");
   return {};

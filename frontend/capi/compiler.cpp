@@ -59,7 +59,8 @@ ir::Builder &Compiler::builder() { return impl->builder; }
 std::string Compiler::text() const { return impl->builder.text(); }
 
 Result<std::shared_ptr<const plan::PlanT>> Compiler::compile(const runtime::Registry &registry,
-                                                             const runtime::Config &config, passes::Timings &timings) {
+                                                             const runtime::Config &config, passes::Timings &timings,
+                                                             std::vector<passes::Uncovered> &uncovered) {
   Result<mlir::OwningOpRef<mlir::ModuleOp>> module = impl->builder.finish();
   if (!module)
     return module.error();
@@ -69,7 +70,7 @@ Result<std::shared_ptr<const plan::PlanT>> Compiler::compile(const runtime::Regi
     if (!saved)
       return saved.error();
   }
-  return passes::compile(**module, registry, config, &timings);
+  return passes::compile(**module, registry, config, &timings, &uncovered);
 }
 
 } // namespace mortise::capi

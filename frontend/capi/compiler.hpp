@@ -14,9 +14,10 @@ public:
   ~Compiler();
   ir::Builder &builder();
   std::string text() const;
-  // Spends the graph.
+  // Consumes the graph. `uncovered`: as passes::compile fills it.
   Result<std::shared_ptr<const plan::PlanT>> compile(const runtime::Registry &registry, const runtime::Config &config,
-                                                     passes::Timings &timings);
+                                                     passes::Timings &timings,
+                                                     std::vector<passes::Uncovered> &uncovered);
 
 private:
   struct Impl;

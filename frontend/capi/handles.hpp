@@ -21,6 +21,15 @@ struct SessionState { // shared by a session and what was made with it
   std::shared_ptr<runtime::Registry> registry;
 };
 
+// What mortise_builder_refusals shows. The views point into `answers`.
+struct Refusals {
+  std::vector<passes::Uncovered> answers;
+  std::vector<MortiseRefusal> views;
+  std::vector<const MortiseRefusal *> pointers;
+
+  void show();
+};
+
 MortiseStatus *statusOf(const Error &error);
 
 // Runs an entry's body; no exception leaves.
@@ -64,6 +73,7 @@ struct MortiseBuilder {
   std::shared_ptr<const mortise::capi::SessionState> session;
   std::string name;
   std::unique_ptr<mortise::capi::Compiler> compiler; // NULL while empty
+  mortise::capi::Refusals refusals;                  // of the last mortise_compile
 
   mortise::capi::Compiler &graph() {
     if (!compiler)

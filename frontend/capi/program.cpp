@@ -52,12 +52,21 @@ MortiseStatus *runChecked(Run run, MortiseProgram *program, const MortiseTensor 
 
 } // namespace
 
+void capi::Refusals::show() {
+  for (const passes::Uncovered &answer : answers)
+    views.push_back({sizeof(MortiseRefusal), answer.node, answer.reason, answer.op.c_str(), answer.location.c_str(),
+                     answer.device.c_str(), answer.plugin.c_str(), answer.detail.c_str()});
+  for (const MortiseRefusal &view : views)
+    pointers.push_back(&view);
+}
+
 MortiseStatus *mortise_compile(MortiseSession *session, MortiseBuilder *builder, const MortiseOption *options,
                                size_t option_count, MortiseProgram **program) {
   return guarded([&]() -> Result<void> {
     if (!builder)
       return isNull("builder");
     const std::unique_ptr<Compiler> compiler = std::move(builder->compiler); // the builder is empty from here on
+    builder->refusals = {};
     if (!session || !program)
       return isNull(session ? "place for the program" : "session");
     *program = nullptr;
@@ -69,9 +78,11 @@ MortiseStatus *mortise_compile(MortiseSession *session, MortiseBuilder *builder,
     auto made = std::make_unique<MortiseProgram>();
     made->session = session->state;
     Result<std::shared_ptr<const plan::PlanT>> plan =
-        compiler->compile(*session->state->registry, *config, made->timings);
-    if (!plan)
+        compiler->compile(*session->state->registry, *config, made->timings, builder->refusals.answers);
+    if (!plan) {
+      builder->refusals.show();
       return plan.error();
+    }
     const auto start = std::chrono::steady_clock::now();
     Result<std::shared_ptr<runtime::Program>> loaded =
         runtime::Program::load(*plan, session->state->registry, {.specializeLimit = config->specializeLimit()});
@@ -83,6 +94,19 @@ MortiseStatus *mortise_compile(MortiseSession *session, MortiseBuilder *builder,
     return {};
   });
 }
+
+MortiseStatus *mortise_builder_refusals(MortiseBuilder *builder, const MortiseRefusal *const **refusals,
+                                        size_t *count) {
+  return guarded([&]() -> Result<void> {
+    if (!builder || !refusals || !count)
+      return isNull(!builder ? "builder" : !refusals ? "place for the refusals" : "place for their count");
+    *refusals = builder->refusals.pointers.data();
+    *count = builder->refusals.pointers.size();
+    return {};
+  });
+}
+
+const char *mortise_reason_name(int32_t reason) { return passes::reasonName(reason); }
 
 void mortise_program_destroy(MortiseProgram *program) { delete program; }
 

@@ -265,7 +265,16 @@ TEST(Place, UncoveredNodesAreExplained) {
   const std::vector<Target> targets = {plugin.target(), silent.target()};
   const Placement placement = place(maker.view(), targets);
   EXPECT_EQ(placement.uncovered, (Nodes{1}));
-  const Error error = uncoveredError(maker.view(), placement, targets);
+  const std::vector<Uncovered> uncovered = uncoveredNodes(maker.view(), placement, targets);
+  ASSERT_EQ(uncovered.size(), 2u);
+  EXPECT_EQ(uncovered[0].node, 1u);
+  EXPECT_EQ(uncovered[0].op, "mortise.neg");
+  EXPECT_EQ(uncovered[0].location, "model.py:2");
+  EXPECT_EQ(uncovered[0].reason, MORTISE_REASON_DTYPE);
+  EXPECT_EQ(uncovered[0].detail, "f32 is not for me");
+  EXPECT_EQ(uncovered[1].plugin, "silent");
+  EXPECT_EQ(uncovered[1].reason, 0);
+  const Error error = uncoveredError(maker.view(), uncovered);
   EXPECT_EQ(error.code, MORTISE_UNSUPPORTED);
   for (const char *part :
        {"mortise.neg(f32[16])", "model.py:2", "dtype: f32 is not for me", "silent: the plugin proposed nothing"})

@@ -113,6 +113,13 @@ TEST_F(ConfigTest, TheSpecializeLimitIsANumber) {
     EXPECT_THAT(failure({{"specialize_limit", bad}}), HasSubstr("expected a number from 1 to 1000000")) << bad;
 }
 
+TEST_F(ConfigTest, ThePoolOfOutputsHasANumberOfBytes) {
+  EXPECT_EQ(read()->get("output_pool_bytes"), "268435456");
+  EXPECT_EQ(read({{"output_pool_bytes", "0"}})->get("output_pool_bytes"), "0");
+  for (const char *bad : {"-1", "256M", "", "1e9", "281474976710657"})
+    EXPECT_THAT(failure({{"output_pool_bytes", bad}}), HasSubstr("expected a number of bytes from 0")) << bad;
+}
+
 TEST_F(ConfigTest, OptionsWithoutKeyOrValueAreErrors) {
   EXPECT_THAT(failure({{nullptr, "x"}}), HasSubstr("without a key"));
   EXPECT_THAT(failure({{"device", nullptr}}), HasSubstr("'device' without a value"));

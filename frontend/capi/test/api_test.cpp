@@ -241,6 +241,8 @@ TEST(ApiErrors, NullsAreRefused) {
   const MortiseType *found = nullptr;
   MortiseBuilder *made = nullptr;
   MortiseProgram *compiled = nullptr;
+  const MortiseRefusal *const *refusals = nullptr;
+  size_t count = 0;
   char *text = nullptr;
   MortiseStatus *statuses[] = {
       mortise_session_create(nullptr, 0, nullptr),
@@ -264,6 +266,9 @@ TEST(ApiErrors, NullsAreRefused) {
       mortise_compile(s.get(), nullptr, nullptr, 0, &compiled),
       mortise_compile(s.get(), graph.get(), nullptr, 0, nullptr),
       mortise_compile(s.get(), graph.get(), nullptr, 3, &compiled),
+      mortise_builder_refusals(nullptr, &refusals, &count),
+      mortise_builder_refusals(graph.get(), nullptr, &count),
+      mortise_builder_refusals(graph.get(), &refusals, nullptr),
       mortise_program_bind(nullptr, nullptr, 0),
       mortise_program_run(nullptr, nullptr, 0, nullptr, 0),
       mortise_program_run(program.get(), nullptr, 2, nullptr, 1),

@@ -93,6 +93,59 @@ TEST(TwoPlugins, WhatNobodyTakesIsAnErrorWithReasons) {
     EXPECT_NE(program.error().message.find(part), std::string::npos) << program.error().message;
 }
 
+TEST(TwoPlugins, EveryRefusalIsData) {
+  constexpr size_t nodes = 20; // more than the message shows
+  Session s = both("pocket");
+  Builder graph = builder(s);
+  EXPECT_TRUE(get(graph.refusals()).empty());
+  uint32_t value = get(graph.input("x", MORTISE_F32, {4}));
+  for (size_t i = 0; i < nodes; ++i) {
+    value = get(graph.op("mortise.sin", {value}, {}, "model.py:" + std::to_string(i)));
+    value = get(graph.op("mortise.neg", {value})); // which the device takes
+  }
+  expectOk(graph.output(value));
+  ASSERT_FALSE(s.compile(graph));
+  const auto refusals = get(graph.refusals());
+  ASSERT_EQ(refusals.size(), nodes);
+  for (size_t i = 0; i < nodes; ++i) {
+    EXPECT_GE(refusals[i]->struct_size, sizeof(MortiseRefusal));
+    EXPECT_STREQ(refusals[i]->op, "mortise.sin");
+    EXPECT_EQ(refusals[i]->location, "model.py:" + std::to_string(i));
+    EXPECT_STREQ(refusals[i]->plugin, "pocket");
+    EXPECT_STREQ(refusals[i]->device, "pocket");
+    EXPECT_EQ(refusals[i]->reason, MORTISE_REASON_OP);
+    EXPECT_STREQ(refusals[i]->detail, "the pocket calculator has no such key");
+    EXPECT_TRUE(i == 0 || refusals[i]->node > refusals[i - 1]->node);
+  }
+  EXPECT_STREQ(mortise_reason_name(MORTISE_REASON_OP), "op");
+  EXPECT_STREQ(mortise_reason_name(0), "unknown");
+  EXPECT_STREQ(mortise_reason_name(-7), "unknown");
+}
+
+TEST(TwoPlugins, RefusalsAreOfTheLastCompilation) {
+  Session s = both("pocket");
+  Builder graph = builder(s);
+  build(graph);
+  ASSERT_FALSE(s.compile(graph));
+  EXPECT_FALSE(get(graph.refusals()).empty());
+  expectOk(graph.output(get(graph.op("mortise.neg", {get(graph.input("x", MORTISE_F32, {4}))}))));
+  get(s.compile(graph));
+  EXPECT_TRUE(get(graph.refusals()).empty());
+  build(graph);
+  ASSERT_FALSE(s.compile(graph, {{"device", "nowhere"}})); // an error that is not about nodes
+  EXPECT_TRUE(get(graph.refusals()).empty());
+}
+
+TEST(TwoPlugins, EveryDeviceAnswersForItself) {
+  Session s = both("pocket,reference");
+  Builder graph = builder(s);
+  const uint32_t x = get(graph.input("x", MORTISE_F32, {4}));
+  expectOk(graph.output(get(graph.op("mortise.neg", {x}))));
+  expectOk(graph.output(get(graph.op("mortise.sin", {x}, {}, "model.py:3"))));
+  get(s.compile(graph)); // `reference` takes what `pocket` refuses
+  EXPECT_TRUE(get(graph.refusals()).empty());
+}
+
 TEST(TwoPlugins, DevicesDoNotDisturbEachOther) {
   Session s = both("reference");
   for (const char *device : {"reference", "pocket", "reference"}) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Program: one compiled region and how PyTorch's tensors meet it. A Signature is a program with the numbers of one set
-// of shapes; all signatures of a program share its constants. `run` is the hot path: it reads the tensors through
+// Program: one compiled region, called with PyTorch's tensors. A signature is a program with the extents of one set of
+// shapes; all signatures of a program share its constants. `run` is the hot path: it reads the tensors through
 // DLPack, checks constants by address and version, allocates the outputs with eager's strides, and runs without the
 // GIL.
 #include "options.hpp"
@@ -28,7 +28,8 @@ struct Input {
 
 struct Output {
   int64_t aliasInput;      // -1, or the number of the input that it updates
-  Ref arguments, keywords; // for torch.empty_strided
+  Ref arguments, keywords; // for `allocate`: (size, stride), {"dtype": ...}
+  Ref allocate;            // torch.empty_strided, or the pool's (torch_mortise/pool.py) where the result is large
   std::vector<int64_t> programDims;
   int32_t dtypeNumber;
 };
@@ -41,7 +42,7 @@ struct Result {
   Ref size, strides, shift; // views
 };
 
-// What the signatures of one program share; owned by them and by the program.
+// The state that all signatures of one program share. The program and its signatures own it together.
 struct Shared {
   MortiseProgram *program;
   Ref session;
@@ -49,7 +50,7 @@ struct Shared {
     void *address = nullptr;
     int64_t version = -1; // -1: an inference tensor, which has none
   };
-  std::vector<Constant> constants; // per input, what was bound
+  std::vector<Constant> constants; // for each input: the tensor that was bound
   std::vector<Ref> keptAlive;
   bool bound = false;
   std::shared_mutex mutex; // shared by runs, exclusive for bind; taken only without the GIL
@@ -62,17 +63,18 @@ struct Binding {
   std::vector<Input> inputs;
   std::vector<Output> outputs;
   std::vector<Result> results;
-  std::vector<int64_t> symbols; // their values, in the builder's order
+  std::vector<int64_t> symbols; // the symbols' values, in the order in which the builder made them
   bool hasState = false;
 };
 
-// A program as compiled (no inputs, not to be run), or one of its signatures.
+// A program as compiled, which has no inputs and cannot run, or one of its signatures.
 struct ProgramObject {
   PyObject_HEAD Binding *binding;
 };
 
 constexpr size_t inlineCount = 512;
-// An array on the stack, on the heap only beyond `inlineCount`: a call allocates nothing of ours.
+// An array on the stack, and on the heap when it has more than `inlineCount` elements: an ordinary call allocates
+// nothing on the heap for these.
 template <typename T> class Scratch {
 public:
   explicit Scratch(size_t count) : count(count), values(count <= inlineCount ? local : new T[count]) {
@@ -93,7 +95,7 @@ private:
   T *values;
 };
 
-// Where a tensor without elements points: programs expect addresses.
+// The address of tensors without elements: programs expect one that is not NULL.
 alignas(64) char nowhere[64];
 
 dlpack::DataType dataType(int32_t dtype) {
@@ -214,7 +216,8 @@ public:
 private:
   PyObject *argument(Py_ssize_t i) { return PyList_GetItem(arguments, i); } // borrowed
 
-  // `stale`: an input whose bound constant is no longer what the caller passes.
+  // `stale`: the number of an input whose bound constant is not the tensor that the caller passes, or the number of
+  // inputs when nothing is bound; -1 otherwise.
   bool readInputs(Py_ssize_t &stale) {
     if (!shared.bound) {
       stale = static_cast<Py_ssize_t>(binding.inputs.size());
@@ -257,7 +260,7 @@ private:
         outputPointers[i] = const_cast<void *>(pointers[static_cast<size_t>(output.aliasInput)]);
         continue;
       }
-      outputs[i] = Ref(PyObject_Call(helpers.emptyStrided, output.arguments.get(), output.keywords.get()));
+      outputs[i] = Ref(PyObject_Call(output.allocate.get(), output.arguments.get(), output.keywords.get()));
       dlpack::Tensor tensor;
       if (!outputs[i] || !readTensor(outputs[i].get(), tensor))
         return false;
@@ -266,7 +269,7 @@ private:
     return true;
   }
 
-  // Copies state back that was not dense, and tells autograd that the tensors changed.
+  // Copies updated state back into tensors that were not dense, and tells autograd that the tensors changed.
   bool finishState() {
     if (!binding.hasState)
       return true;
@@ -400,14 +403,15 @@ bool configureOutputs(Binding &binding, PyObject *outputs) {
   for (Py_ssize_t i = 0; i < PyTuple_Size(outputs); ++i) {
     Output output;
     long long alias;
-    PyObject *positional, *keywords, *dims;
-    if (!PyArg_ParseTuple(PyTuple_GetItem(outputs, i), "LiOOO", &alias, &output.dtypeNumber, &dims, &positional,
-                          &keywords))
+    PyObject *positional, *keywords, *dims, *allocate = helpers.emptyStrided;
+    if (!PyArg_ParseTuple(PyTuple_GetItem(outputs, i), "LiOOO|O", &alias, &output.dtypeNumber, &dims, &positional,
+                          &keywords, &allocate))
       return false;
     output.aliasInput = alias;
     output.programDims = integers(dims);
     output.arguments = Ref::borrow(positional);
     output.keywords = Ref::borrow(keywords);
+    output.allocate = Ref::borrow(allocate);
     binding.outputs.push_back(std::move(output));
   }
   return true;

@@ -252,6 +252,24 @@ static PyObject *builderCompile(PyObject *self, PyObject *arguments) {
   return check(status) ? wrapProgram(program, object->session) : nullptr;
 }
 
+// refusals() -> ((node, op, location, device, plugin, reason, detail), ...) of the last compile.
+static PyObject *builderRefusals(PyObject *self, PyObject *) {
+  const MortiseRefusal *const *refusals;
+  size_t count;
+  if (!check(mortise_builder_refusals(as<BuilderObject>(self)->builder, &refusals, &count)))
+    return nullptr;
+  Ref tuple(PyTuple_New(static_cast<Py_ssize_t>(count)));
+  for (size_t i = 0; tuple && i < count; ++i) {
+    const MortiseRefusal &refusal = *refusals[i];
+    PyObject *entry = Py_BuildValue("Issssss", refusal.node, refusal.op, refusal.location, refusal.device,
+                                    refusal.plugin, mortise_reason_name(refusal.reason), refusal.detail);
+    if (!entry)
+      return nullptr;
+    PyTuple_SetItem(tuple.get(), static_cast<Py_ssize_t>(i), entry);
+  }
+  return tuple.release();
+}
+
 //===-- Types ----------------------------------------------------------------------------------===//
 
 static PyMethodDef sessionMethods[] = {
@@ -263,6 +281,9 @@ static PyMethodDef builderMethods[] = {
     {"output", builderOutput, METH_VARARGS, "output(value, alias_input)"},
     {"text", builderText, METH_NOARGS, "The graph so far as MLIR text."},
     {"compile", builderCompile, METH_VARARGS, "compile(options) -> Program; empties the builder"},
+    {"refusals", builderRefusals, METH_NOARGS,
+     "refusals() -> ((node, op, location, device, plugin, reason, detail), ...): why the last compile failed, by node; "
+     "empty when it succeeded or failed for another reason"},
     {}};
 
 static PyType_Slot sessionSlots[] = {

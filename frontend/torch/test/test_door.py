@@ -317,6 +317,87 @@ def test_training_runs_in_eager_with_a_reason(compile_for):
     assert "training" in torch_mortise.last_report()["graphs"][0]["eager"][0]["reason"]
 
 
+def fallback_lines(caplog):
+    return [r.getMessage() for r in caplog.records if r.name == "torch_mortise" and "runs in eager" in r.getMessage()]
+
+
+def test_each_fallback_is_logged_once(compile_for, caplog):
+    def f(x):
+        return torch.special.bessel_j0(x + 1) * 2
+
+    compiled = compile_for(f)
+    with torch.no_grad(), caplog.at_level("WARNING", "torch_mortise"):
+        for rows in (3, 3, 4, 4):  # the second shape is another graph, of the same line of code
+            compiled(torch.ones(rows, 4))
+        (line,) = fallback_lines(caplog)
+        for part in ("aten.special_bessel_j0.default", "test_door.py:", "no handler for this operator"):
+            assert part in line
+        assert "nothing in this graph" not in line
+        torch_mortise.reset()
+        torch._dynamo.reset()
+        compiled(torch.ones(3, 4))
+        assert len(fallback_lines(caplog)) == 2
+    (entry,) = torch_mortise.last_report()["graphs"][0]["eager"]
+    assert entry["op"] == "aten.special_bessel_j0.default" and "test_door.py:" in entry["site"] and entry["reason"] in line
+
+
+def test_two_reasons_are_two_lines(compile_for, caplog):
+    def f(x):
+        return torch.linalg.inv(x) + torch.special.bessel_j0(x)
+
+    with torch.no_grad(), caplog.at_level("WARNING", "torch_mortise"):
+        for _ in range(2):
+            compile_for(f)(torch.randn(20, 20) + 20 * torch.eye(20))
+    lines = fallback_lines(caplog)
+    reasons = {e["reason"] for g in torch_mortise.last_report()["graphs"] for e in g["eager"]}
+    assert len(lines) == len(reasons) == 2 and all(any(reason in line for line in lines) for reason in reasons)
+
+
+def test_a_whole_graph_in_eager_says_why(compile_for, caplog):
+    def f(x):
+        return torch.special.bessel_j0(x)
+
+    def g(x):
+        return x[x > 0] * 2
+
+    model, x = Small(), torch.randn(3, 8)
+    with caplog.at_level("WARNING", "torch_mortise"):
+        compile_for(model)(x).sum().backward()
+        (training,) = set(fallback_lines(caplog)[:1])
+        assert "the whole graph" in training and "training" in training and "test_door.py:" in training
+        caplog.clear()
+        with torch.no_grad():
+            compile_for(f)(x)
+        (line,) = fallback_lines(caplog)
+        assert "no handler" in line and "nothing in this graph is compiled" in line
+        caplog.clear()
+        with torch.no_grad(), torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+            assert_same(compile_for(g)(x), g(x))
+        (line,) = fallback_lines(caplog)
+        assert "the whole graph" in line and "depend on data" in line
+
+
+def test_random_numbers_are_no_fallback(compile_for, caplog):
+    with torch.no_grad(), caplog.at_level("WARNING", "torch_mortise"):
+        compile_for(lambda x: x + torch.rand(4))(torch.ones(4))
+    assert not [line for line in fallback_lines(caplog) if "seed" in line]
+
+
+def test_all_refusals_arrive_at_once(compile_for, device, monkeypatch):
+    from torch_mortise import graph
+
+    rounds = []
+    monkeypatch.setattr(graph, "Partition", lambda *a, whole=graph.Partition: rounds.append(1) or whole(*a))
+
+    def f(x, index):
+        return [(x * i).scatter_reduce(0, index, x, "prod") + i for i in range(12)]
+
+    report = check(compile_for(f), f, torch.rand(3, 4), torch.randint(3, (3, 4)), coverage=None)
+    eager = report["graphs"][0]["eager"]
+    assert len(eager) in (0, 12) and len(rounds) == (2 if eager else 1)
+    assert all(e["reason"].startswith(f"{device}") for e in eager)
+
+
 def test_graphs_that_compute_nothing(compile_for):
     def f(x):
         return x.t(), x

@@ -3,6 +3,7 @@
 
 from .backend import backend, describe, devices, refresh
 from .errors import MortiseError
+from .pool import release_memory
 from .report import Explanation, explain, last_report, profiling, reset
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "MortiseError",
     "profiling",
     "refresh",
+    "release_memory",
     "reset",
 ]
 __version__ = "0.1.0"

@@ -57,7 +57,7 @@ def native():
 
 
 def session(options=()):
-    """The session of these (key, value) pairs; equal options share one."""
+    """The session for these (key, value) pairs; equal options share a session."""
     module = native()
     with _lock:
         found = _sessions.get(options)
@@ -67,6 +67,6 @@ def session(options=()):
 
 
 def setting(options, key):
-    """What the configuration of the session of `options` says."""
+    """The value of `key` in the configuration of the session for `options`; "" for an unknown key."""
     config = json.loads(session(options).describe())["config"]
     return next((entry["value"] for entry in config if entry["key"] == key), "")

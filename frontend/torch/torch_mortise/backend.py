@@ -5,25 +5,23 @@ import difflib
 import functools
 import itertools
 import json
-import logging
 
 import torch
 from torch._dynamo.backends.common import aot_autograd
 
-from . import _library, region, report
+from . import _library, fallback, region, report
 from .errors import INVALID_ARGUMENT, MortiseError
 from .graph import CompiledGraph, is_tensor
 from .importer.decompositions import table as decompositions
 from .symbols import Key
 
-log = logging.getLogger("torch_mortise")
 OWN_OPTIONS = {"specialize_limit": "64"}
 TRAINING = "training: only inference is compiled; run it under torch.no_grad() or torch.inference_mode()"
 _names = itertools.count()
 
 
 def read_options(mode, options):
-    """((key, value), ...) for the session, and ours."""
+    """(((key, value), ...) for the session, specialize_limit)."""
     values = dict(OWN_OPTIONS)
     session = {}
     if mode is not None:
@@ -34,7 +32,7 @@ def read_options(mode, options):
                 INVALID_ARGUMENT, f"option {key}: expected text, a number or a bool, found {type(value).__name__}"
             )
         text = str(value).lower() if isinstance(value, bool) else str(value)
-        if key in OWN_OPTIONS:  # and the session's: of shapes that one program compiles parts for
+        if key in OWN_OPTIONS:  # the runtime has the same limit for kernels of one program
             values[key] = session[key] = text
         elif difflib.get_close_matches(key, OWN_OPTIONS, 1, 0.8):
             raise MortiseError(
@@ -51,19 +49,21 @@ def read_options(mode, options):
 
 
 class EagerGraph(CompiledGraph):
-    """A graph of a training step: runs as it is, and says so in the report."""
+    """A graph of a training step. It runs in eager, and the report lists its operators with the reason."""
 
     def __init__(self, module, name):
         self.module, self.name = module, name
-        self._boxed_call = True  # on the instance: torch's wrappers copy its dictionary, not the class's
+        self._boxed_call = True  # on the instance, because torch's wrappers copy the instance's dictionary
         self.nodes = list(module.graph.nodes)
         self.regions, self.key, self.whole, self.prepare_s = [], Key([], set()), None, 0.0
+        self.whole_reason = TRAINING
         self.reasons = {
             n: TRAINING
             for n in self.nodes
             if n.op == "call_function" and is_tensor(n) and n.target is not region.operator.getitem
         }
         report.compiled(self)
+        fallback.tell(self)
 
     def __call__(self, arguments):
         if report.collecting:
@@ -74,7 +74,6 @@ class EagerGraph(CompiledGraph):
 
 
 def compile_training(module, _):
-    log.warning("%s", TRAINING)
     return EagerGraph(module, f"graph_{next(_names)}")
 
 
@@ -88,7 +87,8 @@ def compile_inference(options, limit, module, _):
 
 
 def backend(module, inputs, *, mode=None, options=None):
-    """The entry of the group torch_dynamo_backends."""
+    """The backend itself, as the entry point group torch_dynamo_backends names it. Raises MortiseError for an unknown mode, option or
+    device; returns a callable with the boxed convention of AOTAutograd."""
     pairs, limit = read_options(mode, options)
     _library.session(pairs)  # an unknown mode, option or device is an error here, before any tracing
     compile_graph = functools.partial(compile_inference, pairs, limit)
@@ -102,19 +102,20 @@ def backend(module, inputs, *, mode=None, options=None):
 
 
 def describe(**options):
-    """What is installed and configured: {"plugins", "devices", "rejected": [{"path", "code", "reason"}], "config"}."""
+    """What is installed and configured, as mortise_session_describe (mortise.h) documents it: {"plugins", "devices", "rejected": [{"path",
+    "code", "reason"}], "config": [{"key", "value", "source"}]}. `options`: as for torch.compile."""
     pairs, _ = read_options(None, options)
     return json.loads(_library.session(pairs).describe())
 
 
 def devices(**options):
-    """The devices that are installed: [{"name", "kind", "plugin", ...}]."""
+    """The installed devices: [{"name", "kind", "plugin", ...}]. `options`: as for torch.compile."""
     return describe(**options)["devices"]
 
 
 def refresh(model=None):
-    """Binds the weights of `model` (of everything, without one) again at the next call. Needed only after writes that change
-    neither a tensor's address nor its version, as through `tensor.data`."""
+    """Makes the next call bind the weights of `model` (of all models, when None) again. Needed only after writes that change neither a
+    tensor's address nor its version, as writes through `tensor.data` do. May be called from any thread."""
     wanted = None
     if model is not None:
         tensors = itertools.chain(model.parameters(), model.buffers())

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The one error that this package raises, and the internal one that sends an operator to eager."""
+"""MortiseError, which users see, and Unsupported, with which the importer sends an operator to eager."""
+
+from typing import NamedTuple
 
 CODES = (
     "OK",
@@ -17,17 +19,34 @@ CODES = (
 INVALID_ARGUMENT, UNSUPPORTED, NOT_FOUND, INTERNAL = 1, 2, 5, 10
 
 
-class MortiseError(RuntimeError):
-    """`code`: a number of MortiseCode (plugin.h), `name` its name; `message`: what was expected, what was found, what to do."""
+class Refusal(NamedTuple):
+    """Why one device does not take one op: MortiseRefusal (mortise.h) with the reason's name."""
 
-    def __init__(self, code, message):
+    node: int  # number in the graph that was placed
+    op: str
+    location: str  # the FX node's name
+    device: str
+    plugin: str
+    reason: str
+    detail: str
+
+    def __str__(self):
+        return f"{self.device}: {self.reason}{': ' if self.detail else ''}{self.detail}"
+
+
+class MortiseError(RuntimeError):
+    """`code`: a number of MortiseCode (plugin.h), `name` its name; `message`: what was expected, what was found, what to do;
+    `refusals`: a tuple of Refusal where a compilation failed because no device takes some of the ops, else empty."""
+
+    def __init__(self, code, message, refusals=()):
         super().__init__(message)
+        self.refusals = tuple(refusals)
         self.code = code
         self.name = CODES[code] if 0 <= code < len(CODES) else str(code)
         self.message = message
 
     def __reduce__(self):
-        return MortiseError, (self.code, self.message)
+        return MortiseError, (self.code, self.message, self.refusals)
 
 
 class Unsupported(Exception):

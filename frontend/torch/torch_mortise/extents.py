@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Extents that are expressions over symbols, for the importer: they add, multiply and divide like numbers, and compare where
-the symbols' ranges decide. What needs a number fails with NeedsNumbers, and the region is compiled for each shape instead."""
+the symbols' ranges decide. An operation that needs a number raises NeedsNumbers, and the region is compiled for each shape instead."""
 
 import sympy
 from torch.utils._sympy import functions
@@ -12,14 +12,14 @@ CONST, SYMBOL, ADD, SUB, MUL, FLOORDIV, MOD, MIN, MAX = range(1, 10)  # MortiseE
 
 
 class NeedsNumbers(TypeError):
-    """The extent would have to be a number here."""
+    """An operation needs a number, and the extent is an expression."""
 
 
 class Table:
     """The symbols of one region, in order: sympy symbols with the least and greatest value and the divisor of each."""
 
     def __init__(self, symbols, ranges, fixed=None):
-        self.symbols, self.fixed = list(symbols), fixed or {}  # those that are numbers
+        self.symbols, self.fixed = list(symbols), fixed or {}  # fixed: {symbol: the only value that it can have}
         self.known = {*self.symbols, *self.fixed}
         self.number = {s: i for i, s in enumerate(self.symbols)}
         self.ranges = tuple(number for facts in ranges for number in facts)
@@ -73,7 +73,8 @@ class Table:
 
 
 class Extent:
-    """Immutable; equal when the expressions are."""
+    """An extent that is an expression over a Table's symbols: a program in normal form and its least and greatest value. Immutable; two
+    are equal when their expressions are."""
 
     __slots__ = ("table", "program", "low", "high")
 
@@ -131,7 +132,7 @@ class Extent:
         return hash(self.program)
 
     def _least(self, other):
-        """Of self - other: the least and the greatest value."""
+        """The least and the greatest value of self - other."""
         if isinstance(other, int) and other == LARGEST:  # how PyTorch writes "to the end"
             return -1, -1
         difference = self - other
@@ -183,7 +184,7 @@ class Extent:
 
 
 def at(value, values):
-    """`value` with numbers for its symbols: an extent, or a tuple of some."""
+    """`value` with every Extent in it replaced by its number for these values of the symbols. `value`: an extent, or nested tuples."""
     if isinstance(value, tuple):
         return tuple([at(v, values) for v in value])
     return value.at(values) if isinstance(value, Extent) else value

@@ -8,14 +8,14 @@ import sympy
 from torch.utils._sympy import functions
 
 LARGEST = 2**63 - 1
-TRIED = 1024  # values that guards are held against
+TRIED = 1024  # values for which guards are evaluated
 QUOTIENTS = (functions.FloorDiv, functions.CleanDiv)
 REMAINDERS = (functions.Mod, functions.PythonMod, sympy.Mod)
 
 
 def narrowed(environment, symbol):
-    """range_of, without the least values for which a guard about this symbol alone does not hold: PyTorch's ranges say little
-    about the extents behind a window."""
+    """range_of, raised to the least value for which all guards about this symbol alone hold: PyTorch's own ranges are loose for
+    extents that are computed from a window."""
     low, high = range_of(environment, symbol)
     guards = [guard.expr for guard in environment.guards if guard.expr.free_symbols == {symbol}]
 
@@ -41,12 +41,12 @@ def range_of(environment, symbol):
 
 
 def equalities(environment):
-    """({symbol: number} where the guards let only multiples of the number pass, likewise where they let only one number pass)."""
+    """(divisors, values): {symbol: number} where the guards permit only multiples of the number, and where they permit only the number."""
     zeros = [z for z in map(_zero, _conditions(environment)) if z is not None and z.has(*QUOTIENTS, *REMAINDERS)]
     zeros = [z for z in (*zeros, *environment.divisible) if all(range_of(environment, s)[0] > 0 for s in z.free_symbols)]
     found = {}
 
-    def counted():  # s stands for s / d, so that what is known says nothing new
+    def counted():  # each symbol s divided by its known divisor d, so that known facts are not found again
         multiples = {s: d * s for s, d in found.items()}
         return (zero.xreplace(multiples) for zero in zeros)
 
@@ -66,7 +66,7 @@ def _conditions(environment):
 
 
 def _zero(condition):
-    """What is 0 when the condition holds; None where that is nothing."""
+    """An expression that is 0 exactly when the condition holds; None when the condition is no equation."""
     return condition.args[0] - condition.args[1] if isinstance(condition, sympy.Eq) else None
 
 

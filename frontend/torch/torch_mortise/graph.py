@@ -9,7 +9,7 @@ import time
 import torch
 import torch.fx
 
-from . import _library, report
+from . import _library, fallback, report
 from .errors import INTERNAL, UNSUPPORTED, MortiseError
 from .importer import unsupported_reason
 from .importer.shape import VIEWS
@@ -17,9 +17,7 @@ from .region import NodeUnsupported, Region
 from .symbols import Key, needed_symbols
 
 aten = torch.ops.aten
-# Lines of the compiler's message: the location that the importer gave (a node's name), then what each device says.
-_UNCOVERED = re.compile(r"^  mortise\.\S+\(.*\) at (\S+)\n((?:    .*(?:\n|$))+)", re.MULTILINE)
-# Made anew wherever they are used, rather than passed between regions.
+# Their results are computed again in each region that reads them, rather than passed between regions.
 CREATION = {
     aten.scalar_tensor.default,
     aten.full.default,
@@ -37,7 +35,8 @@ def is_tensor(node):
 
 
 class Partition:
-    """Nodes in segments that run one after the other: even ones as programs, odd ones in eager."""
+    """Divides the nodes into segments that run one after the other: segments of even number as programs, those of odd number in eager.
+    Views and constants float: each segment that needs one computes it."""
 
     def __init__(self, graph, reasons):
         self.segments = {}
@@ -53,7 +52,7 @@ class Partition:
         if floats and all(n in self.floating for n in sources):
             self.floating.add(node)
             return
-        if node.target is operator.getitem:  # stays with what it takes apart
+        if node.target is operator.getitem:  # belongs to the segment of the node whose result it takes apart
             segment = self.segment_of[node.args[0]]
         else:
             segment = 1 if eager else 0
@@ -64,7 +63,7 @@ class Partition:
         self.segments.setdefault(segment, []).append(node)
 
     def with_floating(self, nodes, wanted):
-        """`nodes` and the floating ones that they or `wanted` need, in order."""
+        """`nodes` and the floating nodes that they or `wanted` need, in order."""
         needed, todo = set(), [n for node in nodes for n in node.all_input_nodes] + [w for w in wanted]
         while todo:
             node = todo.pop()
@@ -79,7 +78,7 @@ class CompiledGraph:
 
     def __init__(self, module, name, static_inputs, options, limit):
         self.module, self.name, self.options, self.limit = module, name, options, limit
-        self._boxed_call = True  # on the instance: torch's wrappers copy its dictionary, not the class's
+        self._boxed_call = True  # on the instance, because torch's wrappers copy the instance's dictionary
         nodes = self.nodes = list(module.graph.nodes)
         self.placeholders = [n for n in nodes if n.op == "placeholder"]
         output = next(n for n in nodes if n.op == "output").args[0]
@@ -92,7 +91,8 @@ class CompiledGraph:
         self.constants = {self.placeholders[i] for i in static_inputs if i < len(self.placeholders)} - mutated
         self.constants = {n for n in self.constants if isinstance(n.meta.get("val"), torch.Tensor)}
         self.key = Key(self.placeholders, needed_symbols(nodes, self.outputs))
-        self.reasons = {}
+        self.reasons = {}  # node -> why it runs in eager; "" for a part of another node's result
+        self.whole_reason = None  # why no operator of this graph can be compiled
         self.lock = threading.Lock()
         self.find_reasons()
         started = time.perf_counter()
@@ -102,13 +102,14 @@ class CompiledGraph:
     # ---- what runs where ------------------------------------------------------------------------
 
     def find_reasons(self):
-        data_dependent = ", ".join(sorted(map(str, self.key.unknown)))
+        if self.key.unknown:
+            self.whole_reason = f"shapes that depend on data ({', '.join(sorted(map(str, self.key.unknown)))})"
         for node in self.nodes:
             if node.op == "call_module" or node.op == "call_method":
                 self.reasons[node] = f"{node.op} is not expected in an aten graph"
             if node.op != "call_function" or node in self.mutations or not is_tensor(node):
                 continue
-            reason = f"shapes that depend on data ({data_dependent})" if data_dependent else unsupported_reason(node)
+            reason = self.whole_reason or unsupported_reason(node)
             if reason is None and any(isinstance(n.meta.get("val"), torch.Tensor) and unsupported_value(n) for n in node.all_input_nodes):
                 reason = next(unsupported_value(n) for n in node.all_input_nodes if unsupported_value(n))
             if reason:
@@ -118,10 +119,10 @@ class CompiledGraph:
     def spread_to_getitem(self):
         for node in self.nodes:
             if node.target is operator.getitem and node.args[0] in self.reasons:
-                self.reasons[node] = ""  # goes with its source, not listed
+                self.reasons[node] = ""  # runs where its source runs and is not listed
 
     def prepare(self):
-        """Partitions and compiles; what an importer or the compiler refuses moves to eager until the rest stands."""
+        """Partitions and compiles. Nodes that the importer or the compiler refuses move to eager, and the rest is partitioned again."""
         for _ in range(len(self.nodes) + 1):  # each round moves at least one node
             self.partition = Partition(self, self.reasons)
             self.steps, self.regions = [], []
@@ -136,7 +137,8 @@ class CompiledGraph:
                         region.compile_ahead()
                     else:
                         self.compile(region, ())
-                return self.check_requirement()
+                self.check_requirement()
+                return fallback.tell(self)
             except NodeUnsupported as error:
                 self.refuse(error.node, error.reason)
         raise MortiseError(INTERNAL, f"{self.name}: no partition stands; the last refusals: {list(self.reasons.items())[-3:]}")
@@ -148,17 +150,22 @@ class CompiledGraph:
             self.refuse_uncompiled(region, error)
 
     def refuse_uncompiled(self, region, error):
-        """Moves what no device takes to eager. Errors that are not about operators are the user's to see."""
-        if error.code != UNSUPPORTED or error.message.startswith("required "):
-            raise error
-        named = dict(_UNCOVERED.findall(error.message))
-        nodes = [n for n in region.nodes if n.name in named] or region.nodes
+        """Moves what no device takes to eager: the nodes that the error lists, or the whole region when a plugin could not
+        compile it. Other errors are raised again, as is every error under `require`, which forbids a silent fallback."""
+        refused = {}
+        for refusal in error.refusals:
+            refused.setdefault(refusal.location, {})[str(refusal)] = None  # one line, in order, although ops may share a location
+        nodes = [n for n in region.nodes if n.name in refused]
+        if not nodes:
+            if error.code != UNSUPPORTED or _library.setting(self.options, "require"):
+                raise error
+            nodes = region.nodes
         for node in nodes:
-            self.refuse(node, " ".join(named.get(node.name, error.message).split()))
+            self.refuse(node, "; ".join(refused.get(node.name, [" ".join(error.message.split())])))
         raise NodeUnsupported(nodes[-1], self.reasons.get(nodes[-1]) or error.message) from error
 
     def check_requirement(self):
-        """Holds the configuration's `require` against what runs in eager; each program was checked by the compiler."""
+        """Checks the configuration's `require` against what runs in eager; the compiler checked each program by itself."""
         if not self.eager_nodes():
             return
         require = _library.setting(self.options, "require")
@@ -182,7 +189,7 @@ class CompiledGraph:
         return made
 
     def prepare_whole(self, nodes):
-        """Everything is one program: a call is one call into it."""
+        """Makes one program of the whole graph: a call of the graph is one call of the program."""
         nodes = self.partition.with_floating(
             nodes,
             [n for n in self.outputs if isinstance(n, torch.fx.Node)]
@@ -193,7 +200,7 @@ class CompiledGraph:
         self.whole = self.region(self.name, nodes, self.placeholders, outputs, states)
 
     def prepare_steps(self):
-        """Programs and eager pieces in turns, over an environment of node -> value."""
+        """Makes the programs and eager pieces that take turns, over an environment of node -> value."""
         self.whole = None
         segments = self.partition.segments
         last_reader = {}
@@ -272,7 +279,7 @@ class CompiledGraph:
                 return self.call_again(arguments, refused)
 
     def call_again(self, arguments, error):
-        """A shape showed something that the first one did not: partition again."""
+        """Partitions again: these symbol values led to a refusal that earlier ones did not."""
         with self.lock:
             self.refuse(error.node, error.reason)
             with torch._subclasses.fake_tensor.unset_fake_temporarily():
@@ -307,6 +314,10 @@ class CompiledGraph:
 
     def eager_nodes(self):
         return [(n, r) for n, r in self.reasons.items() if r]
+
+    def has_programs(self):
+        """Whether any operator was compiled; views and constants alone do not count."""
+        return any(number % 2 == 0 for number in self.partition.segments)
 
     def operator_count(self):
         return sum(n.op == "call_function" and is_tensor(n) and n.target is not operator.getitem for n in self.nodes)

@@ -13,8 +13,8 @@ AS_STRIDED = torch.ops.aten.as_strided.default
 
 
 def _compare(strides, i, j):
-    """Larger strides first; equal ones in the dimensions' order. Symbolic strides compare where their ranges decide: those that
-    may be equal belong to an extent that is then 1, and stand either way."""
+    """Orders dimensions by falling stride, and dimensions of equal stride by number. Symbolic strides are compared by their ranges; where
+    two may be equal, the extent between them is then 1, and either order is right."""
     if strides[i] == strides[j]:
         return 0
     try:
@@ -27,7 +27,7 @@ def memory_order(shape, strides):
     """The dimensions from the outermost in memory to the innermost when the elements fill memory without gaps, else None."""
     if 0 in shape:
         return tuple(range(len(shape)))
-    # dimensions of extent 1 have any stride: they stay beside their right neighbour
+    # a dimension of extent 1 may have any stride, so it takes no part in the order
     order = sorted((i for i, n in enumerate(shape) if n != 1), key=functools.cmp_to_key(lambda i, j: _compare(strides, i, j)))
     expected = 1
     for i in reversed(order):
@@ -55,7 +55,8 @@ def inverse(order):
 
 
 def view_source(node, strided=False):
-    """The node whose memory this one shows, one step back; None when it has its own. `strided`: as_strided counts too."""
+    """The operand whose memory this node's result is a view of; None when the result has memory of its own. `strided`: results of
+    as_strided count as views."""
     if node.op != "call_function":
         return None
     if node.target is operator.getitem:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """A part of an FX graph that runs as one program: import, compile, bind, call. A region with symbols is compiled once for all
-shapes; where that cannot be, once for each."""
+shapes, and where that is impossible, once for each shape."""
 
 import collections
 import logging
+import math
 import operator
 import sys
 import threading
@@ -13,8 +14,8 @@ import weakref
 import torch
 import torch.fx
 
-from . import _library, dtypes
-from .errors import MortiseError, Unsupported
+from . import _library, dtypes, pool
+from .errors import MortiseError, Refusal, Unsupported
 from .extents import NeedsNumbers, at
 from .importer import HANDLERS, Emitter
 from .importer.core import programs
@@ -23,9 +24,9 @@ from .layout import AS_STRIDED, dense_strides, inverse, memory_order, view_sourc
 log = logging.getLogger("torch_mortise")
 aten = torch.ops.aten
 CONSTANT, STATE = 1, 2  # MortiseValueFlag
-LITERAL_ELEMENTS = 64  # tensors that a graph holds itself become literals up to this size
-SIGNATURES = 256  # sets of numbers that a program remembers
-REBINDS = 16  # a constant that changes more often becomes an ordinary input
+LITERAL_ELEMENTS = 64  # elements up to which a tensor that the graph itself holds becomes a literal
+SIGNATURES = 256  # sets of symbol values whose signatures a program keeps
+REBINDS = 16  # a constant that is bound more often than this becomes an ordinary input
 # where a result comes from: native/program.cpp, enum Source
 OUTPUT, ARGUMENT, OUTPUT_VIEW, ARGUMENT_VIEW, OBJECT = range(5)
 
@@ -47,7 +48,7 @@ class Importer(Emitter):
         super().__init__(builder, numbers, getattr(numbers, "table", None))
         self.region, self.numbers = region, numbers
         self.environment = {}
-        self.inputs = []  # tuples for Program.configure
+        self.inputs = []  # as Program.signature (native/program.cpp) reads them
         self.input_nodes = []
 
     def is_constant(self, node):
@@ -109,7 +110,7 @@ class Outputs:
         return sizes(fake.shape), sizes(fake.stride())
 
     def shift(self, node, source):
-        """How far into `source`'s memory `node` starts."""
+        """The offset of `node` from the start of `source`, in elements."""
         return self.importer.numbers(node.meta["val"].storage_offset() - source.meta["val"].storage_offset())
 
     def emit(self, node, shape, strides, order):
@@ -157,7 +158,7 @@ class Outputs:
 
     def add_view(self, node, shape, strides):
         source, found = view_source(node, strided=True), None
-        anywhere = node.target is AS_STRIDED  # which shows its operand's memory, also beside the operand
+        anywhere = node.target is AS_STRIDED  # as_strided reaches all of the storage, also outside its operand
         while source is not None:
             base_shape, base_strides = self.size_of(source.meta["val"])
             order = memory_order(base_shape, base_strides)
@@ -182,7 +183,7 @@ class Outputs:
 
 
 class NoProgram:
-    """What runs when a region computes nothing: every result is an argument, a view of one, or a number."""
+    """Stands in for a program where a region computes nothing: every result is an argument, a view of one, or a number."""
 
     handle = 0
 
@@ -211,12 +212,13 @@ class NoProgram:
 
 
 class Specialisation:
-    """A region compiled for one set of numbers, or for all (`key` is None)."""
+    """A region compiled for one set of symbol values, or for all of them (`key` is None)."""
 
     def __init__(self, region, key):
         self.key, self.storages, self.input_count, self.sources = key, set(), 0, None
+        self.options = region.options
         self.record = record = {"import_s": 0.0, "compile_s": 0.0, "bind_s": 0.0, "binds": 0, "late_s": 0.0}
-        self.signatures = collections.OrderedDict()  # numbers -> the program for them
+        self.signatures = collections.OrderedDict()  # symbol values -> the native program with the shapes that they give
         self.lock = threading.Lock()
         started = time.perf_counter()
         builder = _library.native().Builder(_library.session(region.options), region.name)
@@ -242,7 +244,11 @@ class Specialisation:
             self.program, self.constants = NoProgram(()), []
             return
         started = time.perf_counter()
-        self.program = builder.compile(())
+        try:
+            self.program = builder.compile(())
+        except MortiseError as error:
+            error.refusals = tuple([Refusal(*r) for r in builder.refusals()])
+            raise
         record["compile_s"] = time.perf_counter() - started
         self.input_count = len(importer.inputs)
         self.constants = [
@@ -252,7 +258,7 @@ class Specialisation:
             self.bind(region, None, key)
 
     def signature(self, key):
-        """The program for the numbers of one call."""
+        """The native program for the symbol values of one call."""
         found = self.signatures.get(key)
         if found is not None:
             return found
@@ -262,13 +268,20 @@ class Specialisation:
             found = NoProgram(results)
         else:
             inputs = tuple([at(i, values) for i in self.inputs])
-            outputs = tuple([at(o, values) for o in self.outputs])
+            outputs = tuple([self.allocated(at(o, values)) for o in self.outputs])
             found = self.program.signature(inputs, outputs, results, values)
         with self.lock:
             self.signatures[key] = found
             if len(self.signatures) > SIGNATURES:
                 self.signatures.popitem(last=False)
         return found
+
+    def allocated(self, output):
+        """The output with the function that allocates its tensor; an output that aliases an input needs none."""
+        alias, _, shape, _, keywords = output
+        if alias >= 0:
+            return output
+        return *output, pool.allocator(math.prod(shape) * keywords["dtype"].itemsize, self.options)
 
     def bind(self, region, arguments, key):
         """Packs the constants that the caller passes now."""
@@ -285,19 +298,20 @@ class Specialisation:
         self.record["binds"] += 1
 
     def identity(self, arguments):
-        """Which tensors a call passes for the constants; those bound are kept alive, so that no other has their id."""
+        """The ids of the tensors that a call passes for the constants. Bound tensors are kept alive, so no other tensor has their ids."""
         return self.key, tuple([id(arguments[position]) for _, _, position, *_ in self.constants if position >= 0])
 
     def replaced(self, stale, arguments):
-        """Whether the argument stands for a tensor that nobody else holds any more, or is the same tensor, changed."""
+        """Whether the constant may be bound again in place: the call passes the bound tensor itself, changed, or nobody else holds it
+        any more."""
         bound = self.sources[stale]
         given = arguments[next(position for number, _, position, *_ in self.constants if number == stale)]
-        return bound is given or sys.getrefcount(bound) <= 4  # our list, the extension's, `bound` and the argument
+        return bound is given or sys.getrefcount(bound) <= 4  # references: our list, the extension's list, `bound`, and the call's argument
 
 
 class Region:
-    """`nodes` in order; `arguments`: the nodes whose values a call passes; `wanted`: what it returns; `states`: argument ->
-    the node whose value is written into it."""
+    """`nodes`: what is computed, in order; `arguments`: the nodes whose values a call passes; `wanted`: the nodes whose values it returns;
+    `states`: {argument: the node whose value is written into its memory}."""
 
     def __init__(self, name, nodes, arguments, wanted, states, constants, key, attributes, options, limit):
         self.name, self.nodes, self.wanted, self.states = name, nodes, wanted, states
@@ -321,7 +335,7 @@ class Region:
         regions.add(self)
 
     def specialisation(self, key):
-        """What serves these numbers: the one for all shapes, or one of their own."""
+        """The specialisation that serves these symbol values: the one for all shapes, or one for these alone. Compiles it if need be."""
         wanted = None if self.for_all else key
         found = self.specialisations.get(wanted)
         if found is None:
@@ -338,7 +352,7 @@ class Region:
         return found
 
     def compile_for_all(self):
-        """The specialisation for all shapes; None, with a note that says why, when there is none."""
+        """The specialisation for all shapes, or None with a note that says why there is none."""
         try:
             return Specialisation(self, None)
         except (NeedsNumbers, NodeUnsupported, MortiseError) as error:
@@ -351,7 +365,7 @@ class Region:
         return (None if self.for_all else key) in self.specialisations
 
     def compile_ahead(self):
-        """Compiles for all shapes before the first call tells one."""
+        """Compiles for all shapes, before the first call gives any."""
         with self.lock, torch._subclasses.fake_tensor.unset_fake_temporarily():
             if self.for_all and (found := self.compile_for_all()) is not None:
                 self.specialisations[None] = found
@@ -364,7 +378,7 @@ class Region:
             if found is None:
                 wanted = key
                 found = Specialisation(self, key)
-        if self.key:  # not counted with the graph's preparation
+        if self.key:  # otherwise the time is a part of the graph's prepare_s
             found.record["late_s"] = time.perf_counter() - started
         self.specialisations[wanted] = found
         if len(self.specialisations) > self.limit:
@@ -388,8 +402,8 @@ class Region:
             found = self.rebind(found, arguments, result, binds, key)  # a constant, by number, that is not the one bound
 
     def rebind(self, found, arguments, stale, binds, key):
-        """A specialisation with the caller's weights bound. Layers that share one graph each get a program of their own; a
-        weight that changes gets bound again."""
+        """A specialisation that has the caller's weights bound. Each of several layers that share one graph gets a program of its own; a
+        weight that changed is bound again."""
         with self.lock:
             if found.record["binds"] != binds:  # another thread was faster
                 return found

@@ -9,9 +9,11 @@ import weakref
 
 import torch
 
+from .fallback import forget, site
+from .pool import pool
 from .region import NoProgram
 
-# Graphs that run while a `profiling` block is open are noted here; empty otherwise, which is all that a call checks.
+# One list for each open `profiling` block, of the (graph, key) pairs that ran. A call only checks whether any block is open.
 collecting = []
 _recent = collections.deque(maxlen=256)  # weak references to graphs, newest last
 _profiled = None  # [(graph, key)] of the last profiling block
@@ -30,15 +32,18 @@ def collect(graph, key):
 
 
 def reset():
-    """Forgets what was compiled so far: last_report() speaks of what comes after."""
+    """Forgets what was compiled so far: last_report() covers what is compiled afterwards, and reasons for running in eager are
+    logged again."""
     global _profiled
+    forget()
     _recent.clear()
     _profiled = None
 
 
 @contextlib.contextmanager
 def profiling():
-    """Programs that run inside clock each step; afterwards last_report() speaks of the graphs that ran inside."""
+    """Measures the time of each step of the programs that run inside the block; afterwards last_report() covers the graphs that ran in
+    it."""
     global _profiled
     seen = []
     collecting.append(seen)
@@ -61,7 +66,7 @@ def _entry(graph, key):
                 numbers[name] += found.record[name]
             programs.append(json.loads(found.program.report()))
             handles.append(found.program.handle)
-    eager = [{"node": n.name, "op": str(n.target), "reason": r} for n, r in graph.eager_nodes()]
+    eager = [{"node": n.name, "op": str(n.target), "site": site(n), "reason": r} for n, r in graph.eager_nodes()]
     total = graph.operator_count()
     return {
         "name": graph.name,
@@ -95,8 +100,9 @@ def _pairs():
 
 
 def last_report():
-    """A dictionary: {"coverage", "operators", "placement": {device: operators}, "time_share": {lowering: share},
-    "graphs": [...]}, one graph for each compiled specialisation; `program` in it is the C API's report."""
+    """A dictionary: {"coverage", "operators", "placement": {device: operators}, "time_share": {lowering: share}, "memory":
+    {"output_pool_bytes", ...}, "graphs": [...]}, one graph for each compiled specialisation; `program` in it is the C API's report.
+    "memory" describes the process: bytes that the pool of results keeps, those that are idle now, its blocks, hits and misses."""
     graphs = [_entry(graph, key) for graph, key in _pairs()]
     total = sum(g["operators"] for g in graphs)
     eager = sum(len(g["eager"]) for g in graphs)
@@ -114,6 +120,7 @@ def last_report():
         "coverage": (total - eager) / total if total else 1.0,
         "operators": total,
         "placement": dict(placement),
+        "memory": pool.report(),
         "time_share": {k: v / spent for k, v in times.most_common()} if spent else {},
         "graphs": graphs,
     }
@@ -141,7 +148,7 @@ class Explanation:
             )
             for program in graph["programs"]:
                 lines += self._program_lines(program)
-            lines += [f"  eager    {e['op']} ({e['node']}): {e['reason']}" for e in graph["eager"]]
+            lines += [f"  eager    {e['op']} ({e['node']}{e['site'] and ' at '}{e['site']}): {e['reason']}" for e in graph["eager"]]
             lines += [f"  note     {n}" for n in graph["notes"]]
         return "\n".join(lines)
 

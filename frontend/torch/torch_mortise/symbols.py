@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Dynamic shapes: which symbols a graph has, where a call tells their values, and what extents are with and without numbers."""
+"""Dynamic shapes: which symbols a graph has, which arguments of a call give their values, and how a symbolic size becomes a number
+or an Extent."""
 
 import sympy
 import torch
@@ -23,8 +24,8 @@ def shape_symbols(value):
 
 
 def needed_symbols(nodes, results):
-    """Those that what a graph computes depends on. The strides and offsets of inputs are not among them: an input that lies
-    elsewhere than expected is copied."""
+    """The symbols that a graph's results depend on. Symbols that occur only in the strides and offsets of inputs are left out: an input
+    whose layout differs from the expected one is copied."""
     needed = set()
     for node in nodes:
         value = node.meta.get("val")
@@ -38,7 +39,7 @@ def needed_symbols(nodes, results):
 
 
 class Symbols:
-    """Leaves symbolic numbers symbolic: what Numbers is for one shape, for all of them."""
+    """Turns symbolic sizes into Extents, for a program that serves all shapes; Numbers is its counterpart for one shape."""
 
     def __init__(self, table):
         self.table = table
@@ -61,7 +62,7 @@ class Symbols:
 
 
 class Numbers:
-    """Gives symbolic numbers their values."""
+    """Turns symbolic sizes into numbers, for a program that serves one shape."""
 
     def __init__(self, values):
         self.values = values
@@ -82,12 +83,12 @@ class Numbers:
 
 
 class Key:
-    """Which of a call's arguments tell the values of the symbols that are needed."""
+    """Where a call's arguments give the values of the needed symbols. `read` gives these values: the key of a specialisation."""
 
     def __init__(self, placeholders, needed):
         self.sources = []  # (symbol, position, dimension or None for a number)
-        self.ranges = []  # of each: (least, greatest, divisor)
-        self.fixed = {}  # symbols that the guards let have one value only
+        self.ranges = []  # for each source: (least, greatest, divisor)
+        self.fixed = {}  # symbols for which the guards permit one value only
         self.environment = None
         known = set()
         for tensors in (False, True):
@@ -95,7 +96,7 @@ class Key:
                 value = node.meta.get("val")
                 if isinstance(value, torch.Tensor) is tensors:
                     self._add(value, position, needed, known)
-        self.unknown = needed - known  # they depend on data
+        self.unknown = needed - known  # symbols whose values depend on data
         if self.sources:
             steps, fixed = equalities(self.environment)
             self.fixed = {s: sympy.Integer(fixed[s]) for s, _, _ in self.sources if s in fixed}
@@ -119,7 +120,7 @@ class Key:
         return tuple([arguments[p] if d is None else arguments[p].shape[d] for _, p, d in self.sources])
 
     def described(self, key):
-        """Of each symbol by name its value, or the range that a program for all shapes serves (`key` is None)."""
+        """{symbol's name: its value}; for `key` None, {name: the range of values that a program for all shapes serves}."""
         if key is None:
             return {
                 str(s): f"{low}..{high if high != LARGEST else ''}" + (f" step {step}" if step > 1 else "")

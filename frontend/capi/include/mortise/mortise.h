@@ -30,13 +30,25 @@ typedef struct MortiseTensor { /* a caller's buffer */
 
 #define MORTISE_NO_VALUE UINT32_MAX /* an optional operand left out */
 
+typedef struct MortiseRefusal { /* why one device does not take one node; strings are never NULL */
+  size_t struct_size;
+  uint32_t node;        /* its number in the graph as it was placed: after the compiler's passes and decompositions */
+  int32_t reason;       /* MortiseReason, or 0 where the plugin gave none */
+  const char *op;       /* "mortise.add" */
+  const char *location; /* as given to mortise_builder_op; "" without one */
+  const char *device;   /* "cpu:0" */
+  const char *plugin;   /* "cpu" */
+  const char *detail;   /* in words; may be "" */
+} MortiseRefusal;
+
 MORTISE_EXPORT int32_t mortise_status_code(const MortiseStatus *status);
 MORTISE_EXPORT const char *mortise_status_message(const MortiseStatus *status);
 MORTISE_EXPORT void mortise_status_destroy(MortiseStatus *status);
 MORTISE_EXPORT void mortise_string_destroy(char *string);
 
-/* `options`: call options, the strongest configuration (runtime/config.hpp lists the keys). Plugins are loaded here;
- * those that fail are listed in mortise_session_devices, not errors. */
+/* Reads the configuration and loads the plugins. `options`: call options, the strongest configuration;
+ * runtime/README.md lists the keys, and an unknown key or value is an error. A plugin that cannot be loaded is no
+ * error: mortise_session_describe lists it under "rejected". */
 MORTISE_EXPORT MortiseStatus *mortise_session_create(const MortiseOption *options, size_t option_count,
                                                      MortiseSession **session);
 MORTISE_EXPORT void mortise_session_destroy(MortiseSession *session);
@@ -47,60 +59,73 @@ MORTISE_EXPORT MortiseStatus *mortise_session_describe(MortiseSession *session, 
 MORTISE_EXPORT MortiseStatus *mortise_builder_create(MortiseSession *session, const char *name,
                                                      MortiseBuilder **builder);
 MORTISE_EXPORT void mortise_builder_destroy(MortiseBuilder *builder);
-/* A symbol that extents may name by `number` (0, 1, ...). All symbols come before the first use of one. `max` is
- * INT64_MAX when unbounded; every value is a multiple of `divisor`. Each needs an input with an extent that is just the
- * symbol: a call's values come from there. */
+/* Adds a symbol, which extents name by `number` (0, 1, ...). All symbols are added before the first extent names one.
+ * Values run from `min` to `max` (INT64_MAX: unbounded) and are multiples of `divisor`. Each symbol needs an input with
+ * an extent that is the symbol itself: calls take its value from there. */
 MORTISE_EXPORT MortiseStatus *mortise_builder_symbol(MortiseBuilder *builder, const char *name, int64_t min,
                                                      int64_t max, int64_t divisor, uint32_t *number);
-/* What is checked of the symbols' values before they are first used. `relation`: MortiseRelation. `reason`, for
- * messages, may be NULL. */
+/* Adds a condition on the symbols' values. It is checked before a set of values is first used; values that break it are
+ * an error of the call. `relation`: MortiseRelation. `reason` is quoted in messages and may be NULL. */
 MORTISE_EXPORT MortiseStatus *mortise_builder_guard(MortiseBuilder *builder, const MortiseExpr *expr, int32_t relation,
                                                     const char *reason);
-/* `flags`: 0 or one of MortiseValueFlag. MORTISE_VALUE_DONATED gives the input's memory up: after a run, also one that
- * fails, its contents are unspecified, and in a checked run it must overlap no other input. Extents that are
- * MORTISE_DYNAMIC have programs in `dim_exprs`. */
+/* Adds an input and gives its number in `value`. `flags`: 0 or one of MortiseValueFlag. With MORTISE_VALUE_DONATED the
+ * caller gives up the contents of the input's memory: they are unspecified after a run, also after one that fails, and
+ * in a checked run the memory must overlap no other input. For each extent that is MORTISE_DYNAMIC, `dim_exprs` has a
+ * program. `type` is copied. */
 MORTISE_EXPORT MortiseStatus *mortise_builder_input(MortiseBuilder *builder, const char *name, const MortiseType *type,
                                                     uint32_t flags, uint32_t *value);
-/* Appends an op; result types are inferred. `results` has room for `result_capacity` values. `location` may be NULL. */
+/* Appends an op; the types of its results are inferred. `operands`: numbers of values, MORTISE_NO_VALUE for an optional
+ * operand that is left out. `results` has room for `result_capacity` numbers; `result_count`, which may be NULL,
+ * receives how many there are, also when they are too many. `location`, quoted in messages and reports, may be NULL.
+ * Everything is copied. */
 MORTISE_EXPORT MortiseStatus *mortise_builder_op(MortiseBuilder *builder, const char *op, const uint32_t *operands,
                                                  size_t operand_count, const MortiseAttribute *const *attributes,
                                                  size_t attribute_count, const char *location, uint32_t *results,
                                                  size_t result_capacity, size_t *result_count);
-/* `type` belongs to the builder. */
+/* The type of a value. It belongs to the builder and is valid until mortise_compile or the builder's destruction. */
 MORTISE_EXPORT MortiseStatus *mortise_builder_type(MortiseBuilder *builder, uint32_t value, const MortiseType **type);
-/* `alias_input`: number of the input whose memory the output is written to, or -1. */
+/* Makes a value an output; outputs are numbered in the order of these calls. `alias_input`: the number of the input
+ * whose memory the output is written to, or -1. */
 MORTISE_EXPORT MortiseStatus *mortise_builder_output(MortiseBuilder *builder, uint32_t value, int64_t alias_input);
-/* The graph so far in MLIR text. */
+/* The graph so far, as MLIR text. Free it with mortise_string_destroy. */
 MORTISE_EXPORT MortiseStatus *mortise_builder_text(MortiseBuilder *builder, char **text);
 
-/* Compiles. The builder is empty afterwards, also on failure. `options` override the session's for this program. */
+/* Compiles. The builder is empty afterwards, also on failure. `options` override the session's for this program.
+ * Errors: MORTISE_UNSUPPORTED when no chosen device takes some of the nodes (mortise_builder_refusals lists all of
+ * them), when `require` is not met, or when a plugin cannot compile a region. */
 MORTISE_EXPORT MortiseStatus *mortise_compile(MortiseSession *session, MortiseBuilder *builder,
                                               const MortiseOption *options, size_t option_count,
                                               MortiseProgram **program);
 MORTISE_EXPORT void mortise_program_destroy(MortiseProgram *program);
-/* Packs constant inputs; one entry per input, ignored where not constant. The memory stays valid and unchanged until
- * the next bind or destroy. Required before the first run when there are constants. */
+/* Packs the constant inputs. `inputs` has one entry for each input, ignored where the input is not constant. The caller
+ * keeps the memory of constants valid and unchanged until the next bind or the program's destruction. Required before
+ * the first run when there are constants. Calls in flight finish with the constants bound before. */
 MORTISE_EXPORT MortiseStatus *mortise_program_bind(MortiseProgram *program, const MortiseTensor *const *inputs,
                                                    size_t count);
-/* Checked run. Entries for constants may be NULL. Non-dense inputs are copied first. */
+/* Runs the program after checking dtypes, shapes and pointers. `inputs`: one entry for each input, which may be NULL
+ * for constants; `outputs`: one for each output, dense, which may be NULL where the output aliases an input. Inputs
+ * that are not dense are copied first. Returns when the outputs are written. */
 MORTISE_EXPORT MortiseStatus *mortise_program_run(MortiseProgram *program, const MortiseTensor *const *inputs,
                                                   size_t input_count, const MortiseTensor *const *outputs,
                                                   size_t output_count);
-/* Unchecked run: dense pointers of the right sizes, one per input and output. `symbols`: the values of the symbols in
- * the order of their making, NULL when there are none; values not met before are checked against ranges and guards.
- * Allocates nothing, but for values that it has not run lately. */
+/* Runs the program without checking the buffers: one pointer for each input and output, to dense memory of the right
+ * size, aligned to its elements. `symbols`: the symbols' values in the order in which the builder added them, NULL when
+ * there are none; values that are new to the program are checked against ranges and guards. A run with values that were
+ * used lately allocates no memory. */
 MORTISE_EXPORT MortiseStatus *mortise_program_run_pointers(MortiseProgram *program, const void *const *inputs,
                                                            void *const *outputs, const int64_t *symbols);
-/* The symbols' values for these inputs, whose data may be NULL, after the checks of mortise_program_run. `values` has
- * room for `capacity`; `count` may be NULL. */
+/* The symbols' values that these inputs give, after the checks of mortise_program_run; the inputs' data may be NULL.
+ * `values` has room for `capacity` of them; `count`, which may be NULL, receives their number, also when there is no
+ * room. */
 MORTISE_EXPORT MortiseStatus *mortise_program_symbols(MortiseProgram *program, const MortiseTensor *const *inputs,
                                                       size_t input_count, int64_t *values, size_t capacity,
                                                       size_t *count);
-/* The extents of an output for the symbols' values. `dims` has room for `capacity`. */
+/* The extents of an output for these values of the symbols. `dims` has room for `capacity` of them; `rank` receives
+ * their number, also when there is no room. */
 MORTISE_EXPORT MortiseStatus *mortise_program_output_shape(MortiseProgram *program, const int64_t *symbols,
                                                            size_t symbol_count, size_t output, int64_t *dims,
                                                            size_t capacity, size_t *rank);
-/* A checked run with per-step clocks; times show in the report. */
+/* As mortise_program_run, and measures the time of each step, which the report then gives. */
 MORTISE_EXPORT MortiseStatus *mortise_program_profile(MortiseProgram *program, const MortiseTensor *const *inputs,
                                                       size_t input_count, const MortiseTensor *const *outputs,
                                                       size_t output_count);
@@ -113,6 +138,14 @@ MORTISE_EXPORT MortiseStatus *mortise_program_profile(MortiseProgram *program, c
  *  "refusals": [{"node","op","device","plugin","reason","detail"}] (node is null for a composite that was decomposed
  * since), "inputs": [{"name","type","constant","state","donated"}], "outputs": [{"type","alias"}]}. */
 MORTISE_EXPORT MortiseStatus *mortise_program_report(MortiseProgram *program, char **json);
+
+/* What every chosen device said of every node that none of them takes, ordered by node, then by device: the answer to
+ * the last mortise_compile of this builder. `count` is 0 when that succeeded, failed for another reason, or never ran.
+ * The list and its strings belong to the builder, until its next mortise_compile or its destruction. */
+MORTISE_EXPORT MortiseStatus *mortise_builder_refusals(MortiseBuilder *builder, const MortiseRefusal *const **refusals,
+                                                       size_t *count);
+/* "op", "dtype", ... for a MortiseReason, "unknown" for every other number. Static. */
+MORTISE_EXPORT const char *mortise_reason_name(int32_t reason);
 
 #ifdef __cplusplus
 }

@@ -266,6 +266,15 @@ public:
     char *text = nullptr;
     return takeString(mortise_builder_text(handle.get(), &text), text);
   }
+  // Empty unless the last Session::compile of this builder failed because no device takes some nodes. The entries
+  // belong to the builder, until its next compilation or its destruction.
+  Result<std::span<const MortiseRefusal *const>> refusals() const {
+    const MortiseRefusal *const *list = nullptr;
+    size_t count = 0;
+    if (Result<void> done = take(mortise_builder_refusals(handle.get(), &list, &count)); !done)
+      return done.error();
+    return std::span(list, count);
+  }
   MortiseBuilder *get() const { return handle.get(); }
 
 private:

@@ -18,4 +18,4 @@ from . import (
     special,
     window,
 )  # noqa: F401
-from .core import Emitter, HANDLERS, Value, handled, unsupported_reason  # noqa: F401
+from .core import EAGER, Emitter, HANDLERS, Value, handled, unsupported_reason  # noqa: F401

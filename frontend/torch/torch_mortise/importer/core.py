@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What handlers share: the table, values, and an emitter with the conversions that PyTorch does implicitly."""
+"""What all handlers share: the table of handlers, values, and an emitter with the conversions that PyTorch does implicitly."""
 
 import operator
 
@@ -10,6 +10,7 @@ from ..dtypes import NAMES, Unsupported
 from ..extents import Extent
 
 HANDLERS = {}
+EAGER = {}  # overload -> why it always runs in eager, by design and not for want of a handler
 SCALAR = (bool, int, float)
 
 
@@ -46,7 +47,7 @@ def unsupported_reason(node):
     if node.target is operator.getitem:
         return None
     if node.target not in HANDLERS:
-        return "no handler for this operator"
+        return EAGER.get(node.target, "no handler for this operator")
     values = node.meta.get("val")
     for value in values if isinstance(values, (tuple, list)) else (values,):
         if isinstance(value, torch.Tensor):
@@ -101,12 +102,11 @@ class Emitter:
         if self.table is not None:
             attributes = {key: programs(value) for key, value in attributes.items()}
         made = self.builder.op("mortise." + name, ids, attributes, self.location)
-        made = [made] if made and isinstance(made[0], int) else made  # TORCH: until every build has the new _native
         results = [self.described(*r) for r in made]
         return results[0] if len(results) == 1 else tuple(results)
 
     def described(self, id, dtype, shape):
-        """A Value from what the builder says of it."""
+        """The Value for a (number, dtype, dims) that the builder returned."""
         if self.table is not None:
             shape = tuple([self.table.normalised(n) if isinstance(n, tuple) else n for n in shape])
         return Value(id, dtype, shape)

@@ -1,19 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Random numbers. PyTorch's generator gives a key and an offset, in eager and once per operator; the program makes the numbers of
-them. So torch.manual_seed decides them, and they are not the bits that eager would give."""
+"""Random numbers. PyTorch's generator draws a key and an offset, in eager and once for each operator, and the program computes the
+numbers from them. torch.manual_seed therefore decides the numbers, although they are not the ones that eager would give."""
 
 import math
 
 import torch
 
 from ..dtypes import NAMES, number
-from .core import decomposes, handles
+from .core import EAGER, decomposes, handles
 
 aten = torch.ops.aten
 library = torch.library.Library("mortise", "FRAGMENT")
 library.define("seed() -> Tensor", tags=(torch.Tag.nondeterministic_seeded,))
 library.define("random(Tensor seed, SymInt[] shape, *, ScalarType dtype, str kind) -> Tensor")
 BITS = 1 << 62
+
+
+EAGER[torch.ops.mortise.seed.default] = "PyTorch's generator draws the key of the random numbers, which the program then makes"
 
 
 @torch.library.impl(library, "seed", "CompositeExplicitAutograd")
@@ -23,7 +26,7 @@ def seed():
 
 @torch.library.impl(library, "random", "CPU")
 def random(seed, shape, *, dtype, kind):
-    """Where no device takes the op: other bits, but as certain to be the same for the same seed."""
+    """Runs in eager where no device takes the op. The numbers differ from a device's; the same seed gives the same numbers."""
     generator = torch.Generator().manual_seed(int(seed[0]) ^ int(seed[1]))
     if kind == "permutation":
         return torch.randperm(shape[0], generator=generator)
@@ -86,7 +89,7 @@ def randn_like(x, *, dtype=None, **_):
 
 
 def integers(low, high, shape, dtype):
-    """low ... high - 1, as eager by the remainder of 63 bits."""
+    """Integers from low to high - 1: the remainder of a 63-bit number, as in eager."""
     bits = drawn(shape, torch.int64, "bits")
     return (torch.bitwise_and(bits, (1 << 63) - 1) % (high - low) + low).to(dtype)
 

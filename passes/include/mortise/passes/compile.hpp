@@ -16,11 +16,25 @@ struct Timings { // seconds
   double passes = 0, place = 0;
 };
 
+// "op", "dtype", ...: a MortiseReason; "unknown" outside the table.
+const char *reasonName(int32_t reason);
+
+// Why one device does not take one node of a program that could not be placed.
+struct Uncovered {
+  uint32_t node = 0;          // number in the graph that was placed: after the passes and all decompositions
+  std::string op, location;   // "mortise.add"; the location given to the builder, "" without one
+  std::string device, plugin; // "cpu:0", "cpu"
+  int32_t reason = 0;         // MortiseReason; 0 where the plugin gave none
+  std::string detail;         // may be empty
+};
+
 // Runs the pipeline of pipelines.cpp on `module` (which it changes), places it on the devices that config's `device`
 // selects (a name that Registry::find knows, or several with commas between), and writes the plan. Errors: a node that
 // no chosen device takes even after decomposition (the message lists the op, its location and every plugin's reason),
-// `require` not met, an unknown device. `timings` may be NULL.
+// `require` not met, an unknown device. `timings` may be NULL. `uncovered`, which may be NULL, receives every device's
+// answer for every node that no device takes; it is empty after success and after every other error.
 Result<std::shared_ptr<const plan::PlanT>> compile(mlir::ModuleOp module, const runtime::Registry &registry,
-                                                   const runtime::Config &config, Timings *timings = nullptr);
+                                                   const runtime::Config &config, Timings *timings = nullptr,
+                                                   std::vector<Uncovered> *uncovered = nullptr);
 
 } // namespace mortise::passes

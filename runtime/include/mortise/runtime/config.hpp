@@ -26,8 +26,9 @@ struct Requirement {  // require = "95% on cpu"
 class Config {
 public:
   // Keys: device, mode, require, plugin_path (colon separated directories and files), log_level, verify,
-  // specialize_limit (sets of symbol values that a program keeps ready, the least recently used goes), plus one
-  // "PLUGIN.OPTION" for each option that a plugin's manifest declares (MORTISE_PLUGIN_OPTION, or [PLUGIN] OPTION =
+  // specialize_limit (sets of symbol values that a program keeps ready, the least recently used goes),
+  // output_pool_bytes (what a frontend that allocates results may keep of their memory), plus one "PLUGIN.OPTION" for
+  // each option that a plugin's manifest declares (MORTISE_PLUGIN_OPTION, or [PLUGIN] OPTION =
   // ...). An empty entry in plugin_path stands for the default directories. Variables that start with MORTISE_TEST_,
   // MORTISE_DEV_ or MORTISE_BENCH_, and MORTISE_LIBRARY, are others' and skipped.
   static Result<Config> read(std::span<const MortiseOption> callOptions);

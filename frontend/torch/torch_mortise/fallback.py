@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Says once, in the log "torch_mortise", which operators run in eager PyTorch and why. `last_report()` lists all of them."""
+
+import logging
+import os
+import re
+
+import torch
+
+from .importer import EAGER
+
+log = logging.getLogger("torch_mortise")
+_FRAME = re.compile(r'^\s*File "(.+)", line (\d+)', re.MULTILINE)  # as Python prints a traceback
+_TORCH = os.path.dirname(torch.__file__) + os.sep
+_told = set()  # (site, operator, reason)
+
+
+def site(node):
+    """Where the user's code calls the operator, "model.py:12": the innermost frame outside PyTorch. "" when the trace says nothing."""
+    frames = _FRAME.findall(node.meta.get("stack_trace") or "")
+    frames = [f for f in frames if not f[0].startswith(_TORCH)] or frames
+    return f"{frames[-1][0]}:{frames[-1][1]}" if frames else ""
+
+
+def forget():
+    """Logs every reason again."""
+    _told.clear()
+
+
+def tell(graph):
+    """Logs a WARNING for each operator of `graph` that runs in eager: one for each site, operator and reason, however many graphs
+    and calls meet it. A graph that cannot be compiled at all, for one reason, gets one line."""
+    eager = [(node, reason) for node, reason in graph.eager_nodes() if node.target not in EAGER]
+    if not eager:
+        return
+    if graph.whole_reason:
+        first = eager[0][0]
+        _once(site(first) or graph.name, None, graph.whole_reason, "%s%s: the whole graph (%d operators) runs in eager: %s", graph.name,
+              _at(first), len(eager), graph.whole_reason)
+        return
+    rest = "" if graph.has_programs() else "; nothing in this graph is compiled"
+    for node, reason in eager:
+        _once(site(node) or graph.name, str(node.target), reason, "%s: %s%s runs in eager: %s%s", graph.name, node.target, _at(node),
+              reason, rest)
+
+
+def _at(node):
+    where = site(node)
+    return f" at {where}" if where else ""
+
+
+def _once(where, operator, reason, text, *arguments):
+    if (where, operator, reason) not in _told:
+        _told.add((where, operator, reason))
+        log.warning(text, *arguments)

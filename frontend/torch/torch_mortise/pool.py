@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Memory of large results, used again once PyTorch holds no reference to it: a fresh allocation costs a page fault for each 4 KiB
+that a program writes. Decision 0023 says why the pool keeps PyTorch's own storages.
+
+A block is a storage that PyTorch's allocator made. The pool hands it out again when nothing but the pool refers to it, so tensors,
+views and storages in a user's hands behave as if the pool did not exist. Only results of exactly as many bytes share a block."""
+
+import collections
+import functools
+import itertools
+import os
+import sys
+import threading
+import weakref
+
+import torch
+
+from . import _library
+
+SMALLEST = 1 << 20  # bytes of a result; smaller ones come straight from PyTorch
+TRIES = 8  # blocks of one size that a request looks at, the oldest first
+UNUSED = 512  # requests after which a block that was not handed out again is let go
+LOOK = 32  # requests between two looks at the system's memory
+
+
+class Block:
+    __slots__ = ("storage", "address", "bytes", "request")
+
+    def __init__(self, storage):
+        self.storage, self.address, self.bytes = storage, storage.data_ptr(), storage.nbytes()
+        self.request = 0  # number of the request that it was last handed out for
+
+    def references(self):
+        """Of the storage's Python object, of the storage itself, and weak ones that could become strong again."""
+        storage = self.storage
+        return sys.getrefcount(storage), torch._C._storage_Use_Count(storage._cdata), weakref.getweakrefcount(storage)
+
+    def is_idle(self):
+        return self.references() == idle_references()
+
+    def is_intact(self):
+        """Whether the memory is still the one that PyTorch's allocator gave: resize_ and share_memory_ replace it."""
+        storage = self.storage
+        return storage.data_ptr() == self.address and storage.nbytes() == self.bytes and not storage.is_shared()
+
+
+@functools.cache
+def idle_references():
+    """What Block.references says of a storage that only its block holds."""
+    return Block(torch.empty(1, device="cpu").untyped_storage()).references()
+
+
+def available_bytes():
+    """What the system, or the container, could still give; None where it does not say."""
+    found = []
+    try:
+        with open("/proc/meminfo") as file:
+            found += [int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable:")]
+    except OSError:
+        pass
+    for limit, used in (("memory.max", "memory.current"), ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes")):
+        try:
+            with open(f"/sys/fs/cgroup/{limit}") as most, open(f"/sys/fs/cgroup/{used}") as now:
+                found.append(int(most.read()) - int(now.read()))
+        except (OSError, ValueError):  # no such group, or no limit ("max")
+            pass
+    return min(found) if found else None
+
+
+class Pool:
+    """Safe from any thread. Never more than `limit` bytes in blocks, those that are in use included, nor more than a quarter of the
+    memory that the system still has."""
+
+    def __init__(self, available=available_bytes):
+        self.available = available
+        self.clear()
+
+    def clear(self):
+        self.lock = threading.RLock()  # reentrant: a finaliser may run a compiled function in here
+        self.blocks = collections.OrderedDict()  # id -> block, the longest unused first
+        self.sizes = {}  # bytes -> {id: block}, in the same order
+        self.bytes = self.hits = self.misses = 0
+        self.ceiling = None  # from the last look at the system's memory
+
+    def empty(self, bytes, limit, size, stride, dtype):
+        """As torch.empty_strided. `bytes`: what the result takes, without gaps; `limit`: output_pool_bytes."""
+        with self.lock:
+            block = self.take(bytes)
+        # The block, if any, is ours alone here: PyTorch may let other threads run while it makes a tensor.
+        if block is None:
+            tensor = torch.empty_strided(size, stride, dtype=dtype, device="cpu")
+            block = Block(tensor.untyped_storage())
+        else:
+            tensor = torch.empty(0, dtype=dtype, device="cpu").set_(block.storage, 0, size, stride)
+        with self.lock:
+            self.keep(block, limit)
+        return tensor
+
+    def take(self, bytes):
+        """Removes an idle block of this size from the pool, or None."""
+        for block in list(itertools.islice(self.sizes.get(bytes, {}).values(), TRIES)):
+            if not block.is_intact():
+                self.drop(block)
+            elif block.is_idle():
+                self.drop(block)
+                self.hits += 1
+                return block
+        self.misses += 1
+        return None
+
+    def keep(self, block, limit):
+        request = block.request = self.hits + self.misses
+        if self.ceiling is None or request % LOOK == 0:
+            available = self.available()
+            self.ceiling = sys.maxsize if available is None else max(0, available // 4)
+        self.blocks[id(block)] = block
+        self.sizes.setdefault(block.bytes, {})[id(block)] = block
+        self.bytes += block.bytes
+        while self.blocks:
+            oldest = next(iter(self.blocks.values()))
+            if self.bytes <= min(limit, self.ceiling) and request - oldest.request < UNUSED:
+                break
+            self.drop(oldest)
+
+    def drop(self, block):
+        """Lets go of a block: its memory is freed now when it is idle, else by its last user."""
+        del self.blocks[id(block)]
+        same = self.sizes[block.bytes]
+        del same[id(block)]
+        if not same:
+            del self.sizes[block.bytes]
+        self.bytes -= block.bytes
+
+    def idle(self):
+        return sum([block.bytes for block in list(self.blocks.values()) if block.is_idle()])
+
+    def release(self):
+        with self.lock:
+            released = self.idle()
+            while self.blocks:
+                self.drop(next(iter(self.blocks.values())))
+            return released
+
+    def report(self):
+        with self.lock:
+            return {
+                "output_pool_bytes": self.bytes,
+                "output_pool_idle_bytes": self.idle(),
+                "output_pool_blocks": len(self.blocks),
+                "output_pool_hits": self.hits,
+                "output_pool_misses": self.misses,
+            }
+
+
+pool = Pool()
+os.register_at_fork(after_in_child=pool.clear)  # another thread may have held the lock
+
+
+@functools.cache
+def limit(options):
+    """output_pool_bytes of the session of these options."""
+    return int(_library.setting(options, "output_pool_bytes"))
+
+
+def allocator(bytes, options):
+    """What makes the tensor for a result of so many bytes: called as torch.empty_strided."""
+    if bytes < SMALLEST or bytes > limit(options):
+        return torch.empty_strided
+    return functools.partial(pool.empty, bytes, limit(options))
+
+
+def release_memory():
+    """Gives back the memory that torch_mortise keeps for the results of later calls; returns how many bytes that was. Results in use
+    keep theirs. May be called from any thread at any time; later calls fill the pool again (option output_pool_bytes: how far)."""
+    return pool.release()
