@@ -1,16 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
  *
- * Preloaded into a measuring process: counts host allocations on all threads. PyTorch's CPU tensors are the only users
- * of posix_memalign in it, so that they can be told from Python's own small objects.
+ * Preloaded into a measuring process: counts host allocations on all threads, and the bytes that are allocated at one
+ * time. A heap block has the size that the heap gave it (malloc_usable_size), which is at least what was asked for; a
+ * mapping counts when it is anonymous and writable from the start, by whole pages. glibc's own mappings (large heap
+ * blocks, thread stacks) do not pass through here: the blocks are counted as blocks.
+ *
+ * PyTorch's CPU tensors are the only users of posix_memalign in such a process but for libraries' buffers, so that they
+ * can be told from Python's own small objects.
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <malloc.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -18,80 +28,234 @@ extern void *__libc_malloc(size_t);
 extern void *__libc_calloc(size_t, size_t);
 extern void *__libc_realloc(void *, size_t);
 extern void *__libc_memalign(size_t, size_t);
+extern void *__libc_valloc(size_t);
+extern void *__libc_pvalloc(size_t);
+extern void __libc_free(void *);
 
-static _Atomic uint64_t all, aligned;
+/* Bytes that every block is larger than asked for (ALLOC_COUNT_PADDING). Code that keeps freed blocks because it knows
+ * how glibc's heap rounds finds another heap here and keeps none, so that its temporary memory is counted. */
+static size_t padding;
 
-EXPORT void *malloc(size_t size) {
-  atomic_fetch_add_explicit(&all, 1, memory_order_relaxed);
-  return __libc_malloc(size);
+__attribute__((constructor)) static void readPadding(void) {
+  const char *text = getenv("ALLOC_COUNT_PADDING");
+  padding = text ? strtoul(text, NULL, 10) : 0;
 }
+
+static _Atomic uint64_t heap, aligned, maps; /* calls */
+static _Atomic int64_t live, peak;           /* bytes */
+
+static void grow(int64_t bytes) {
+  int64_t now = atomic_fetch_add_explicit(&live, bytes, memory_order_relaxed) + bytes;
+  int64_t seen = atomic_load_explicit(&peak, memory_order_relaxed);
+  while (now > seen &&
+         !atomic_compare_exchange_weak_explicit(&peak, &seen, now, memory_order_relaxed, memory_order_relaxed))
+    ;
+}
+
+/* Counts a block that the heap has made. */
+static void *made(void *memory) {
+  atomic_fetch_add_explicit(&heap, 1, memory_order_relaxed);
+  grow((int64_t)malloc_usable_size(memory));
+  return memory;
+}
+
+EXPORT void *malloc(size_t size) { return made(__libc_malloc(size + padding)); }
 EXPORT void *calloc(size_t count, size_t size) {
-  atomic_fetch_add_explicit(&all, 1, memory_order_relaxed);
-  return __libc_calloc(count, size);
+  size_t bytes;
+  if (__builtin_mul_overflow(count, size, &bytes)) {
+    errno = ENOMEM;
+    return NULL;
+  }
+  return made(__libc_calloc(1, bytes + padding));
+}
+EXPORT void *memalign(size_t alignment, size_t size) { return made(__libc_memalign(alignment, size + padding)); }
+EXPORT void *aligned_alloc(size_t alignment, size_t size) { return made(__libc_memalign(alignment, size + padding)); }
+EXPORT void *valloc(size_t size) { return made(__libc_valloc(size + padding)); }
+EXPORT void *pvalloc(size_t size) { return made(__libc_pvalloc(size + padding)); }
+EXPORT void free(void *memory) {
+  atomic_fetch_sub_explicit(&live, (int64_t)malloc_usable_size(memory), memory_order_relaxed);
+  __libc_free(memory);
 }
 EXPORT void *realloc(void *memory, size_t size) {
-  atomic_fetch_add_explicit(&all, 1, memory_order_relaxed);
-  return __libc_realloc(memory, size);
+  const int64_t before = (int64_t)malloc_usable_size(memory);
+  void *moved = __libc_realloc(memory, size ? size + padding : 0);
+  atomic_fetch_add_explicit(&heap, 1, memory_order_relaxed);
+  if (moved || !size) /* otherwise the old block is still there */
+    grow((int64_t)malloc_usable_size(moved) - before);
+  return moved;
 }
-EXPORT void *memalign(size_t alignment, size_t size) {
-  atomic_fetch_add_explicit(&all, 1, memory_order_relaxed);
-  return __libc_memalign(alignment, size);
-}
-EXPORT void *aligned_alloc(size_t alignment, size_t size) { return memalign(alignment, size); }
 EXPORT int posix_memalign(void **memory, size_t alignment, size_t size) {
+  if (alignment % sizeof(void *) || alignment & (alignment - 1) || !alignment)
+    return EINVAL;
   atomic_fetch_add_explicit(&aligned, 1, memory_order_relaxed);
-  *memory = memalign(alignment, size);
-  return *memory || !size ? 0 : ENOMEM;
+  void *block = memalign(alignment, size);
+  if (!block)
+    return ENOMEM;
+  *memory = block;
+  return 0;
 }
 
-EXPORT uint64_t alloc_count_aligned(void) { return atomic_load(&aligned); }
+/* Anonymous mappings, so that what unmaps a part of one, or a file, is counted for what it is. */
+typedef struct Range {
+  uintptr_t begin, end;
+} Range;
+enum { rangeLimit = 1 << 16 };
+static Range ranges[rangeLimit];
+static size_t rangeCount;
+static pthread_mutex_t rangesMutex = PTHREAD_MUTEX_INITIALIZER;
 
-typedef void *(*RunPointers)(void *program, const void *const *inputs, void *const *outputs);
+static uintptr_t pagesUp(size_t bytes) {
+  const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+  return (bytes + page - 1) / page * page;
+}
+
+static void addRange(uintptr_t begin, uintptr_t end) {
+  if (rangeCount == rangeLimit)
+    abort(); /* a count that leaves something out is worse than none */
+  ranges[rangeCount++] = (Range){begin, end};
+  grow((int64_t)(end - begin));
+}
+
+static void removeRange(uintptr_t begin, uintptr_t end) {
+  for (size_t i = 0; i < rangeCount;) {
+    const Range range = ranges[i];
+    const uintptr_t from = range.begin > begin ? range.begin : begin, to = range.end < end ? range.end : end;
+    if (from >= to) {
+      ++i;
+      continue;
+    }
+    ranges[i] = ranges[--rangeCount];
+    atomic_fetch_sub_explicit(&live, (int64_t)(range.end - range.begin), memory_order_relaxed);
+    if (range.begin < from)
+      addRange(range.begin, from);
+    if (to < range.end)
+      addRange(to, range.end);
+  }
+}
+
+EXPORT void *mmap(void *address, size_t length, int protection, int flags, int file, off_t offset) {
+  void *memory = (void *)syscall(SYS_mmap, address, length, protection, flags, file, offset);
+  if (memory == MAP_FAILED)
+    return memory;
+  atomic_fetch_add_explicit(&maps, 1, memory_order_relaxed);
+  const uintptr_t begin = (uintptr_t)memory, end = begin + pagesUp(length);
+  pthread_mutex_lock(&rangesMutex);
+  removeRange(begin, end); /* what MAP_FIXED replaces */
+  if ((flags & MAP_ANONYMOUS) && (protection & PROT_WRITE))
+    addRange(begin, end);
+  pthread_mutex_unlock(&rangesMutex);
+  return memory;
+}
+EXPORT void *mmap64(void *address, size_t length, int protection, int flags, int file, off64_t offset) {
+  return mmap(address, length, protection, flags, file, offset);
+}
+EXPORT int munmap(void *address, size_t length) {
+  /* Until the range is taken out, nobody else can be given its addresses. */
+  pthread_mutex_lock(&rangesMutex);
+  const int failed = (int)syscall(SYS_munmap, address, length);
+  if (!failed)
+    removeRange((uintptr_t)address, (uintptr_t)address + pagesUp(length));
+  pthread_mutex_unlock(&rangesMutex);
+  return failed;
+}
+EXPORT void *mremap(void *address, size_t length, size_t newLength, int flags, ...) {
+  va_list rest;
+  va_start(rest, flags);
+  void *wanted = flags & MREMAP_FIXED ? va_arg(rest, void *) : NULL;
+  va_end(rest);
+  pthread_mutex_lock(&rangesMutex);
+  void *moved = (void *)syscall(SYS_mremap, address, length, newLength, flags, wanted);
+  if (moved != MAP_FAILED) {
+    atomic_fetch_add_explicit(&maps, 1, memory_order_relaxed);
+    const int64_t before = atomic_load(&live);
+    removeRange((uintptr_t)address, (uintptr_t)address + pagesUp(length));
+    const int counted = atomic_load(&live) != before;
+    removeRange((uintptr_t)moved, (uintptr_t)moved + pagesUp(newLength));
+    if (counted)
+      addRange((uintptr_t)moved, (uintptr_t)moved + pagesUp(newLength));
+  }
+  pthread_mutex_unlock(&rangesMutex);
+  return moved;
+}
+
+EXPORT uint64_t alloc_count_heap(void) { return atomic_load(&heap); }
+EXPORT uint64_t alloc_count_aligned(void) { return atomic_load(&aligned); }
+EXPORT uint64_t alloc_count_maps(void) { return atomic_load(&maps); }
+EXPORT int64_t alloc_count_live(void) { return atomic_load(&live); }
+EXPORT int64_t alloc_count_peak(void) { return atomic_load(&peak); }
+EXPORT void alloc_count_reset_peak(void) { atomic_store(&peak, atomic_load(&live)); }
+
+typedef void *(*RunPointers)(void *program, const void *const *inputs, void *const *outputs, const int64_t *symbols);
+
+/* Memory that a call updates, and what stands in it before each call. */
+typedef struct State {
+  void *memory;
+  const void *initial;
+  size_t bytes;
+} State;
+
+/* What one thread passes. */
+typedef struct Arguments {
+  const void *const *inputs;
+  void *const *outputs;
+  const State *states;
+  size_t stateCount;
+} Arguments;
 
 typedef struct Caller {
   RunPointers run;
   void *program;
-  const void *const *inputs;
-  void *const *outputs;
+  Arguments arguments;
   int calls;
   int failures;
-  pthread_barrier_t *warm, *counted;
+  pthread_barrier_t *started, *warm, *counted;
 } Caller;
+
+enum { warmCalls = 50 };
+
+static void call(Caller *caller) {
+  const Arguments *arguments = &caller->arguments;
+  for (size_t i = 0; i < arguments->stateCount; ++i)
+    memcpy(arguments->states[i].memory, arguments->states[i].initial, arguments->states[i].bytes);
+  caller->failures += caller->run(caller->program, arguments->inputs, arguments->outputs, NULL) != NULL;
+}
 
 static void *callMany(void *context) {
   Caller *caller = context;
-  for (int i = 0; i < 10; ++i)
-    caller->failures += caller->run(caller->program, caller->inputs, caller->outputs) != NULL;
+  pthread_barrier_wait(caller->started); /* so that the warm-up meets the contention that is counted */
+  for (int i = 0; i < warmCalls; ++i)
+    call(caller);
   pthread_barrier_wait(caller->warm);
   pthread_barrier_wait(caller->warm); /* the count has been read */
   for (int i = 0; i < caller->calls; ++i)
-    caller->failures += caller->run(caller->program, caller->inputs, caller->outputs) != NULL;
+    call(caller);
   pthread_barrier_wait(caller->counted);
   pthread_barrier_wait(caller->counted);
   return NULL;
 }
 
-/* Runs `program` from `threads` threads, `calls` times each after a warm-up, thread t writing to outputs[t]. Returns
- * the allocations made by the whole process meanwhile, or -1 when a call failed or a thread could not start. */
-EXPORT int64_t alloc_count_program(RunPointers run, void *program, const void *const *inputs,
-                                   void *const *const *outputs, int threads, int calls) {
+/* Runs `program` (which has no symbols) from `threads` threads, `calls` times each after a warm-up, thread t with
+ * arguments[t]. Returns the heap blocks and mappings that the whole process made meanwhile, or -1 when a call failed or
+ * a thread could not start. */
+EXPORT int64_t alloc_count_program(RunPointers run, void *program, const Arguments *arguments, int threads, int calls) {
   pthread_t ids[16];
   Caller callers[16];
-  pthread_barrier_t warm, counted;
+  pthread_barrier_t started, warm, counted;
   if (threads < 1 || threads > 16)
     return -1;
+  pthread_barrier_init(&started, NULL, (unsigned)threads);
   pthread_barrier_init(&warm, NULL, (unsigned)threads + 1);
   pthread_barrier_init(&counted, NULL, (unsigned)threads + 1);
   for (int t = 0; t < threads; ++t) {
-    callers[t] = (Caller){run, program, inputs, outputs[t], calls, 0, &warm, &counted};
+    callers[t] = (Caller){run, program, arguments[t], calls, 0, &started, &warm, &counted};
     if (pthread_create(&ids[t], NULL, callMany, &callers[t]))
       abort(); /* a half-started measurement cannot be joined */
   }
   pthread_barrier_wait(&warm);
-  uint64_t before = atomic_load(&all);
+  const uint64_t before = alloc_count_heap() + alloc_count_maps();
   pthread_barrier_wait(&warm);
   pthread_barrier_wait(&counted);
-  uint64_t after = atomic_load(&all);
+  const uint64_t after = alloc_count_heap() + alloc_count_maps();
   pthread_barrier_wait(&counted);
   int failures = 0;
   for (int t = 0; t < threads; ++t) {

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """./dev figure NAME: makes one measurement afresh and ends with one line of JSON.
 
-A figure is a module in bench/figures/ with MEASURES, NEEDS and MINUTES, and `measure(arguments) -> dict`.
+A figure is a module in bench/figures/ with MEASURES, NEEDS and MINUTES, and `measure(arguments) -> dict`. Exit status: 0
+when the result states a pass that verdict.py can believe, 1 when it does not (its JSON is printed all the same), 2 for
+arguments that make no sense.
 """
 
 from __future__ import annotations
@@ -12,15 +14,51 @@ import importlib
 import json
 import pkgutil
 import sys
+import traceback
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import figures as package  # noqa: E402  (the folder beside this file)
+from verdict import printable, problems  # noqa: E402
+
+
+def names() -> dict[str, str]:
+    """The figures' names and their modules."""
+    return {name.replace("_", "-"): f"figures.{name}" for _, name, _ in pkgutil.iter_modules(package.__path__)}
+
+
+def make(name: str, arguments: list[str]) -> dict:
+    """Runs a figure. A measurement that breaks down is a result, too: one that did not pass."""
+    try:
+        result = importlib.import_module(names()[name]).measure(arguments)
+    except Exception as error:  # whatever it was, it goes into the result
+        if type(error) is ValueError:  # an argument that names no network; a reader's errors are subclasses
+            raise
+        traceback.print_exc()
+        return {"error": f"{type(error).__name__}: {error}", "passed": False}
+    return result if isinstance(result, dict) else {"error": f"expected a dict, found {result!r}", "passed": False}
+
+
+def save(name: str, arguments: list[str], result: dict, folder: Path) -> None:
+    """Keeps a run, also one that failed: an older file would be taken for this run's."""
+    from measure import machine
+
+    folder.mkdir(parents=True, exist_ok=True)
+    kept = {"figure": name, "date": datetime.date.today().isoformat(), "command": " ".join(["./dev figure", name, *arguments]),
+            "machine": machine(), "problems": problems(result), "result": printable(result)}
+    (folder / f"{name}.json").write_text(json.dumps(kept, indent=1, allow_nan=False) + "\n")
+
+
+def show(name: str, result: dict) -> int:
+    """Prints the verdict and, last, the JSON; returns the exit status."""
+    for problem in (found := problems(result)):
+        print(f"  FAILED {name}: {problem}", file=sys.stderr)
+    print(json.dumps(printable(result), allow_nan=False))
+    return 1 if found else 0
 
 
 def main() -> int:
-    names = {name.replace("_", "-"): name for _, name, _ in pkgutil.iter_modules(package.__path__)}
     parser = argparse.ArgumentParser(prog="./dev figure", description="Make one measurement afresh.")
     parser.add_argument("name", nargs="?", help="the figure")
     parser.add_argument("--list", action="store_true", help="say what each figure measures, needs and how long it takes")
@@ -28,32 +66,27 @@ def main() -> int:
     parser.add_argument("arguments", nargs="*", help="passed to the figure: names of networks, for most")
     options = parser.parse_args()
     if options.list or not options.name:
-        for name in sorted(names):
-            module = importlib.import_module(f"figures.{names[name]}")
+        for name, module in sorted(names().items()):
+            module = importlib.import_module(module)
             print(f"{name:16} {module.MEASURES} (needs {module.NEEDS}; about {module.MINUTES} min)")
         return 0
-    if options.name not in names:
-        print(f"figure: expected one of {', '.join(sorted(names))}; found {options.name!r}", file=sys.stderr)
+    if options.name not in names():
+        print(f"figure: expected one of {', '.join(sorted(names()))}; found {options.name!r}", file=sys.stderr)
         return 2
 
     import torch
-    from measure import ROOT, machine
+    from measure import ROOT
 
     torch.set_num_threads(2)
     try:
-        result = importlib.import_module(f"figures.{names[options.name]}").measure(options.arguments)
-    except ValueError as error:  # an argument that names no network
+        result = make(options.name, options.arguments)
+    except ValueError as error:
+        traceback.print_exc()
         print(f"figure: {error}", file=sys.stderr)
         return 2
     if options.save:
-        folder = ROOT / "bench" / "results"
-        folder.mkdir(parents=True, exist_ok=True)
-        command = " ".join(["./dev figure", options.name, *options.arguments])
-        kept = {"figure": options.name, "date": datetime.date.today().isoformat(), "command": command,
-                "machine": machine(), "result": result}
-        (folder / f"{options.name}.json").write_text(json.dumps(kept, indent=1) + "\n")
-    print(json.dumps(result))
-    return 0
+        save(options.name, options.arguments, result, ROOT / "bench" / "results")
+    return show(options.name, result)
 
 
 if __name__ == "__main__":

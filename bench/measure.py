@@ -6,6 +6,7 @@ from __future__ import annotations
 import gc
 import importlib.util
 import json
+import math
 import os
 import platform
 import shutil
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -69,27 +71,132 @@ def interleaved(calls: dict[str, Callable], rounds: int = 30, seconds: float = 2
     return times
 
 
-def scaled_error(found, expected) -> float:
-    """Largest absolute difference over all outputs, each relative to the largest magnitude of its expected output."""
-    worst = 0.0
-    for a, b in zip(found, expected, strict=True):
-        scale = b.abs().max().item() or 1.0
-        worst = max(worst, (a.to(torch.float64) - b.to(torch.float64)).abs().max().item() / scale)
-    return worst
+ERROR_LIMIT = 2e-5  # of an output's scale: what f32 networks may differ by, from f64 or from each other
 
 
-def min_cosine(found, expected) -> float:
-    """Smallest cosine between matching rows (the last dimension) over all outputs."""
-    worst = 1.0
-    for a, b in zip(found, expected, strict=True):
-        a, b = (x.to(torch.float64).reshape(-1, x.shape[-1]) for x in (a, b))
-        worst = min(worst, torch.nn.functional.cosine_similarity(a, b, dim=1).min().item())
-    return worst
+@dataclass(frozen=True)
+class Agreement:
+    """What `compare` found. `problem` is empty when the outputs can be compared; otherwise it says why they cannot, and
+    `error` is infinite and `cosine` -1, so that no bound is met by accident."""
+
+    error: float
+    cosine: float
+    problem: str = ""
+
+    def within(self, limit: float) -> bool:
+        return not self.problem and self.error <= limit
+
+    def why_not(self, limit: float) -> str:
+        """Empty when within the limit, else the reason in words."""
+        if self.problem or self.within(limit):
+            return self.problem
+        return f"differs by {self.error:.1e} of the output's scale, where {limit:.0e} is allowed"
+
+
+def compare(found, expected, like=None) -> Agreement:
+    """Compares all outputs: their count, shapes and dtypes (those of `like` when `expected` is a more exact answer), then
+    where numbers, infinities and NaN stand, then values. The error of an output is its largest absolute difference
+    relative to the largest finite magnitude expected in it; the cosine is the smallest between matching rows (the last
+    dimension). Integers and booleans have to be equal. A comparison of nothing is a problem, not an agreement."""
+    found, expected = _tensors(found), _tensors(expected)
+    like = expected if like is None else _tensors(like)
+    if not len(found) == len(expected) == len(like):
+        return _incomparable(f"expected {len(like)} outputs, found {len(found)}")
+    error, cosine, compared = 0.0, 1.0, 0
+    for number, (a, b, kind) in enumerate(zip(found, expected, like, strict=True)):
+        problem = _different_kind(a, kind) or _different_kind(b, kind, dtype=False) or _different_places(a, b)
+        if problem:
+            return _incomparable(f"output {number}: {problem}")
+        if b.is_floating_point() or b.is_complex():
+            a, b = _numbers(a), _numbers(b)
+            finite = b.isfinite()
+            compared += int(finite.sum())
+            if not finite.any():
+                continue
+            zero = torch.zeros((), dtype=b.dtype)
+            a, b = torch.where(finite, a, zero), torch.where(finite, b, zero)
+            error = max(error, (a - b).abs().max().item() / (b.abs().max().item() or 1.0))
+            cosine = min(cosine, _least_cosine(a, b))
+        else:
+            compared += b.numel()
+    if not compared:
+        return _incomparable("nothing to compare: no output has a finite value")
+    if not (math.isfinite(error) and math.isfinite(cosine)):
+        return _incomparable(f"the comparison gave error {error} and cosine {cosine}")
+    return Agreement(error, cosine)
+
+
+def _tensors(outputs) -> tuple:
+    return tuple(outputs) if isinstance(outputs, (tuple, list)) else (outputs,)
+
+
+def _incomparable(problem: str) -> Agreement:
+    return Agreement(math.inf, -1.0, problem)
+
+
+def _different_kind(found, expected, dtype: bool = True) -> str:
+    if not isinstance(found, torch.Tensor) or not isinstance(expected, torch.Tensor):
+        return f"expected {type(expected).__name__}, found {type(found).__name__}: only tensors can be compared"
+    if found.shape != expected.shape:
+        return f"expected shape {tuple(expected.shape)}, found {tuple(found.shape)}"
+    if dtype and found.dtype != expected.dtype:
+        return f"expected {expected.dtype}, found {found.dtype}"
+    return ""
+
+
+def _different_places(found: torch.Tensor, expected: torch.Tensor) -> str:
+    """Why the values cannot be subtracted: another place or sign of what is not finite, or integers that differ."""
+    if not (expected.is_floating_point() or expected.is_complex()):
+        differing = int((found != expected).sum())
+        return f"{differing} of {expected.numel()} integers differ" if differing else ""
+    found, expected = _numbers(found), _numbers(expected)
+    for what, here, there in (("NaN", found.isnan(), expected.isnan()), ("+inf", found == math.inf, expected == math.inf),
+                              ("-inf", found == -math.inf, expected == -math.inf)):
+        if differing := int((here != there).sum()):
+            return (f"{what} stands at {int(here.sum())} places of {expected.numel()}, expected at {int(there.sum())}; "
+                    f"{differing} places differ")
+    return ""
+
+
+def _numbers(tensor: torch.Tensor) -> torch.Tensor:
+    tensor = tensor.detach()
+    return torch.view_as_real(tensor.to(torch.complex128)) if tensor.is_complex() else tensor.to(torch.float64)
+
+
+def _least_cosine(a: torch.Tensor, b: torch.Tensor) -> float:
+    """Smallest cosine between matching rows; rows that are zero on both sides agree."""
+    a, b = (x.reshape(-1, x.shape[-1] if x.dim() else 1) for x in (a, b))
+    a, b = (x / x.abs().amax(1, keepdim=True).clamp(min=torch.finfo(x.dtype).tiny) for x in (a, b))  # no underflow
+    cosine = torch.nn.functional.cosine_similarity(a, b, dim=1)
+    both_zero = (a == 0).all(1) & (b == 0).all(1)
+    return torch.where(both_zero, 1.0, cosine).min().item()
 
 
 def has_compiler() -> bool:
     """Whether Inductor could build its kernels here."""
     return any(shutil.which(name) for name in (os.environ.get("CXX", "g++"), "clang++"))
+
+
+def rivals(network, compiled: dict[str, dict]) -> tuple[dict[str, Callable], dict[str, str]]:
+    """Eager and the compiled forms of a network ({name: options of torch.compile}) that give eager's answer, and why the
+    others do not: a rival that raises, or disagrees, must neither be clocked nor vanish."""
+    expected = network.run(network.module)
+    taken, left_out = {"eager": network.module}, {}
+    reference = compare(expected, expected)
+    if reference.problem:
+        raise RuntimeError(f"{network.name}: eager's own answer cannot be compared: {reference.problem}")
+    for name, options in compiled.items():
+        try:
+            function = torch.compile(network.module, **options)
+            agreement = compare(network.run(function, network.module), expected)
+        except Exception as error:  # also a compiler that is not there
+            left_out[name] = f"failed: {type(error).__name__}: {str(error).strip().splitlines()[0] if str(error) else ''}"
+            continue
+        if agreement.within(ERROR_LIMIT):
+            taken[name] = function
+        else:
+            left_out[name] = agreement.why_not(ERROR_LIMIT)
+    return taken, left_out
 
 
 def clear_compilers() -> None:
@@ -111,10 +218,13 @@ def machine() -> dict:
         if line.startswith("model name"):
             cpu = line.split(":", 1)[1].strip()
             break
-    commit = subprocess.run(["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"], capture_output=True, text=True,
-                            check=False).stdout.strip()
+    def git(*arguments: str) -> str:
+        return subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, check=False).stdout.strip()
+
+    # Results and the table that quotes them are what a run writes, so they do not make its sources differ.
+    changed = git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!bench/results", ":!README.md")
     return {"cpu": cpu, "cores": os.cpu_count(), "threads": torch.get_num_threads(), "system": platform.platform(),
-            "torch": torch.__version__, "commit": commit}
+            "torch": torch.__version__, "commit": git("rev-parse", "--short=12", "HEAD"), "clean": not changed}
 
 
 def in_fresh_process(code: str, *arguments: str, env: dict | None = None) -> dict:
@@ -125,4 +235,7 @@ def in_fresh_process(code: str, *arguments: str, env: dict | None = None) -> dic
                           check=False)
     if done.returncode:
         raise RuntimeError(f"a measuring process failed with code {done.returncode}:\n{done.stderr[-3000:]}")
-    return json.loads(done.stdout.strip().splitlines()[-1])
+    try:
+        return json.loads(done.stdout.strip().splitlines()[-1])
+    except (IndexError, json.JSONDecodeError) as error:
+        raise RuntimeError(f"a measuring process printed no JSON but {done.stdout[-200:]!r}") from error

@@ -169,10 +169,15 @@ def _llama() -> Network:
 MAKERS = {"minilm": _minilm, "bert": _bert, "resnet50": _resnet50, "vit": _vit, "gpt2": _gpt2, "llama": _llama}
 
 
-def make(name: str, seed: int = 0) -> Network:
-    """Builds a network with weights and inputs from `seed`; the caller's random state stays as it was."""
+def check(name: str) -> None:
+    """ValueError unless there is a network of this name."""
     if name not in MAKERS:
         raise ValueError(f"expected a network among {', '.join(MAKERS)}, found {name!r}")
+
+
+def make(name: str, seed: int = 0) -> Network:
+    """Builds a network with weights and inputs from `seed`; the caller's random state stays as it was."""
+    check(name)
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         network = MAKERS[name]()

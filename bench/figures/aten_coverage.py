@@ -32,12 +32,15 @@ def measure(arguments: list[str]) -> dict:
         if why and way not in (coverage.NEVER, coverage.UNDECIDED):
             table[name]["failure"] = why
     total = len(table)
+    failing = {name: row["failure"] for name, row in table.items() if "failure" in row}
     return {
+        "passed": sum(row["runs"] for row in table.values()),
+        "failed": len(failing) + by_way[coverage.UNDECIDED],
         "overloads": total,
         "decided": sum(row["way"] != coverage.UNDECIDED for row in table.values()) / total,
         "running": sum(row["runs"] for row in table.values()) / total,
         "by_way": dict(by_way),
         "never": {name: row["detail"] for name, row in table.items() if row["way"] == coverage.NEVER},
-        "failing": {name: row["failure"] for name, row in table.items() if "failure" in row},
+        "failing": failing,
         "table": table,
     }

@@ -22,6 +22,8 @@ def measure(arguments: list[str]) -> dict:
                               capture_output=True, text=True)
         if not report.exists():
             raise RuntimeError(f"pytest ended with code {done.returncode} and no report:\n{done.stdout[-3000:]}")
+        if done.returncode not in (0, 1):  # interrupted, broken, or no test found
+            raise RuntimeError(f"pytest ended with code {done.returncode}:\n{done.stdout[-3000:]}")
         cases = xml.parse(report).getroot().findall(".//testcase")
     failed = [f"{case.get('classname')}.{case.get('name')}" for case in cases
               if case.find("failure") is not None or case.find("error") is not None]

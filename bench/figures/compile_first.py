@@ -1,53 +1,88 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Compile time, caches empty: our backend's own share, the bare trace, and Inductor; each in a fresh process."""
+"""Compile time, caches empty: our backend's own share, the bare trace, and Inductor; each in a fresh process.
 
-MEASURES = "seconds inside our backend until kernels and packed weights are ready; bare trace; Inductor's first call"
+`ours_s` is wall clock (`reports.backend_seconds`): the backend's calls, from the arrival of a graph to the return, less
+PyTorch's own trace in between, and what the first calls of the compiled graphs added to bind weights. `stages_s` are
+clocks inside that time, and `not_in_stages_s` what none of them covers. `first_call_s` is the whole first use of the
+network, PyTorch's tracing and the run included, so that nothing can be left out of `ours_s` unseen."""
+
+MEASURES = "wall clock of our backend's calls until kernels and packed weights are ready; bare trace; Inductor's first call"
 NEEDS = "cpu; g++ for Inductor"
 MINUTES = 6
 
 GOALS = {"minilm": 0.5}  # seconds; the others:
 GOAL = 1.0
 
-OURS = """
-import json, sys, torch, networks, torch_mortise
-from reports import backend_seconds
-torch.set_num_threads(2)
-network = networks.make(sys.argv[1])
-with torch.no_grad():
-    network.run(torch.compile(network.module, backend="mortise"), network.module)
-print(json.dumps(backend_seconds(torch_mortise.last_report())))
-"""
-
 FIRST_CALL = """
 import json, sys, time, torch, networks
+from figures.compile_first import first_call
 torch.set_num_threads(2)
-network = networks.make(sys.argv[1])
-compiled = torch.compile(network.module, backend=sys.argv[2])
-with torch.no_grad():
-    network.run(network.module)
-    begin = time.perf_counter()
-    network.run(compiled, network.module)
-    print(json.dumps({"total": time.perf_counter() - begin}))
+print(json.dumps(first_call(networks.make(sys.argv[1]), sys.argv[2])))
 """
+
+
+def first_call(network, backend: str, options: dict | None = None) -> dict:
+    """Seconds of the first use of a network; of ours also the report's. The outputs have to be right."""
+    import time
+
+    import torch
+    from measure import ERROR_LIMIT, compare
+
+    with torch.no_grad():
+        expected = network.run(network.module)
+        compiled = torch.compile(network.module, backend=backend, options=options)
+        begin = time.perf_counter()
+        found = network.run(compiled, network.module)
+        seconds = time.perf_counter() - begin
+    result = {"seconds": seconds, "problem": compare(found, expected).why_not(ERROR_LIMIT)}
+    if backend == "mortise":
+        import torch_mortise
+        from reports import backend_seconds
+
+        result["backend"] = backend_seconds(torch_mortise.last_report())
+    return result
+
+
+def why_not(ours: dict, first: dict) -> str:
+    """What contradicts itself in our clocks."""
+    share = ours["total"]
+    if not 0 < share < first["seconds"]:
+        return f"our share of {share:.3f} s is not within the first call's {first['seconds']:.3f} s"
+    if not ours["stages"] or min(ours["stages"].values()) < 0 or ours["not_in_stages"] < -0.01 * share:
+        return f"the stages' clocks {ours['stages']} do not fit into {share:.3f} s"
+    return ""
+
+
+def measure_network(name: str) -> dict:
+    import os
+    import tempfile
+
+    from measure import has_compiler, in_fresh_process
+
+    with tempfile.TemporaryDirectory() as cache:
+        caches = {"TORCHINDUCTOR_CACHE_DIR": os.path.join(cache, "inductor"), "XDG_CACHE_HOME": cache}
+        calls = {"ours": "mortise", "trace": "aot_eager"} | ({"inductor": "inductor"} if has_compiler() else {})
+        runs = {side: in_fresh_process(FIRST_CALL, name, backend, env=caches) for side, backend in calls.items()}
+    ours = runs["ours"]["backend"]
+    row = {"ours_s": ours["total"], "parts_s": ours["parts"], "stages_s": ours["stages"],
+           "not_in_stages_s": ours["not_in_stages"], "first_call_s": runs["ours"]["seconds"],
+           "trace_s": runs["trace"]["seconds"]}
+    row |= {"inductor_s": runs["inductor"]["seconds"]} if "inductor" in runs else {}
+    problems = [f"{side}: {run['problem']}" for side, run in runs.items() if run["problem"]]
+    problems += [] if "inductor" in runs else ["inductor: no C++ compiler, so that it could not be measured"]
+    row["problem"] = "; ".join(filter(None, [*problems, why_not(ours, runs["ours"])]))
+    row["passed"] = not row["problem"] and row["ours_s"] < GOALS.get(name, GOAL)
+    return row
 
 
 def measure(arguments: list[str]) -> dict:
-    import tempfile
-
     import networks
-    from measure import has_compiler, in_fresh_process, progress
+    from measure import progress
 
     rows = {}
     for name in arguments or networks.MAKERS:
-        ours = in_fresh_process(OURS, name)
-        row = {"ours_s": ours["total"], "stages": ours["stages"],
-               "trace_s": in_fresh_process(FIRST_CALL, name, "aot_eager")["total"]}
-        if has_compiler():
-            with tempfile.TemporaryDirectory() as cache:
-                row["inductor_s"] = in_fresh_process(FIRST_CALL, name, "inductor",
-                                                     env={"TORCHINDUCTOR_CACHE_DIR": cache})["total"]
-        row["passed"] = row["ours_s"] < GOALS.get(name, GOAL)
-        rows[name] = row
-        progress(f"{name:9} ours {row['ours_s']:.2f} s  trace {row['trace_s']:.2f} s  "
-                 f"inductor {row.get('inductor_s', float('nan')):.1f} s")
-    return {"rows": rows, "passed": all(row["passed"] for row in rows.values())}
+        networks.check(name)
+        row = rows[name] = measure_network(name)
+        progress(f"{name:9} ours {row['ours_s']:.3f} s, {row['not_in_stages_s']:.3f} of it in no stage; first call "
+                 f"{row['first_call_s']:.2f} s; trace {row['trace_s']:.2f} s; inductor {row.get('inductor_s', 0):.1f} s")
+    return {"rows": rows, "passed": bool(rows) and all(row["passed"] for row in rows.values())}

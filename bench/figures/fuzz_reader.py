@@ -53,5 +53,7 @@ def measure(arguments: list[str]) -> dict:
             if rounds >= 10:
                 break
         size = sum(1 for _ in corpus.iterdir())
-    return {"executions": executions, "crashes": len(findings), "findings": findings, "seconds": seconds,
+    if not executions or not coverage:
+        raise RuntimeError(f"the fuzzer executed {executions} inputs and saw {coverage} edges: nothing was measured")
+    return {"passed": not findings, "executions": executions, "crashes": len(findings), "findings": findings, "seconds": seconds,
             "edges": coverage, "corpus": size, "limits": LIMITS}

@@ -58,14 +58,14 @@ def measure_here(name: str) -> dict:
     import resource
 
     import torch_mortise
-    from measure import interleaved, median, p95, scaled_error
+    from measure import compare, interleaved, median, p95
 
     functions, x = rivals(name)
     expected = functions["eager"](x)
     left_out = {}
     for rival, function in functions.items():
-        if (error := scaled_error((function(x),), (expected,))) > 1e-5:
-            left_out[rival] = f"disagrees with eager by {error:.1e} of the scale"
+        if why := compare(function(x), expected).why_not(1e-5):
+            left_out[rival] = why
     del expected
     kept = {rival: function for rival, function in functions.items() if rival not in left_out}
     times = interleaved({rival: lambda function=function: function(x) for rival, function in kept.items()})

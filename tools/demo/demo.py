@@ -76,45 +76,79 @@ def nearest_pairs(vectors, count: int = 5):
     return pairs
 
 
-def first_calls(network, options: dict) -> tuple[dict, object]:
-    """Seconds of first calls: the bare trace, cold, warm (in this process, after dynamo forgot the model)."""
-    import torch
-    from measure import clear_compilers, timed
+FIRST_CALL = """
+import json, sys, torch, networks
+from figures.compile_first import first_call
+torch.set_num_threads(int(sys.argv[4]))
+print(json.dumps(first_call(networks.make(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3]))))
+"""
+
+
+def first_calls(model: str, options: dict, threads: int) -> dict:
+    """Seconds of first calls, each in a process of its own: the bare trace, and ours with empty caches (cold) and with what
+    the cold process left in them (warm)."""
+    import tempfile
+
+    from measure import in_fresh_process
 
     seconds = {}
-    with torch.no_grad():
-        traced = torch.compile(network.module, backend="aot_eager")
-        seconds["trace"] = timed(lambda: network.run(traced, network.module))[1]
-        say(f"    bare trace (aot_eager): {seconds['trace']:.2f} s")
-        clear_compilers()
-        compiled = torch.compile(network.module, backend="mortise", options=options)
-        seconds["cold"] = timed(lambda: network.run(compiled, network.module))[1]
-        say(f"    mortise, cold: {seconds['cold']:.2f} s")
-        clear_compilers()
-        compiled = torch.compile(network.module, backend="mortise", options=options)
-        seconds["warm"] = timed(lambda: network.run(compiled, network.module))[1]
-        say(f"    mortise, warm: {seconds['warm']:.2f} s")
-    return seconds, compiled
+    with tempfile.TemporaryDirectory() as folder:
+        caches = {"XDG_CACHE_HOME": folder, "TORCHINDUCTOR_CACHE_DIR": os.path.join(folder, "inductor")}
+        for name, backend in (("trace", "aot_eager"), ("cold", "mortise"), ("warm", "mortise")):
+            run = in_fresh_process(FIRST_CALL, model, backend, json.dumps(options if backend == "mortise" else None),
+                                   str(threads), env=caches)
+            if run["problem"]:
+                raise RuntimeError(f"the first call ({name}) gave a wrong answer: {run['problem']}")
+            seconds[name] = run["seconds"]
+            say(f"    {name}: {run['seconds']:.2f} s in a fresh process")
+    return seconds
 
 
-def compare(network, compiled, rivals_wanted: bool, rounds: int) -> tuple[dict, dict]:
-    """Latency in ms by rival, and agreement of the compiled network with eager."""
+def compare_rivals(network, settings: dict, rivals_wanted: bool, rounds: int) -> tuple[dict, object]:
+    """Latency in ms by rival, with the reasons of those left out, and the compiled network."""
     import torch
-    from measure import has_compiler, interleaved, median, min_cosine, p95, scaled_error
+    from measure import interleaved, median, p95, rivals
 
-    rivals = {"mortise": compiled, "eager": network.module}
-    if rivals_wanted and has_compiler():
+    wanted = {"mortise": {"backend": "mortise", "options": settings}}
+    if rivals_wanted:
         say("    compiling with Inductor, for comparison ...")
-        rivals["inductor"] = torch.compile(network.module, backend="inductor")
+        wanted["inductor"] = {"backend": "inductor"}
     with torch.no_grad():
-        expected = network.run(network.module)
-        found = network.run(compiled, network.module)
-        parity = {"max_rel_err": scaled_error(found, expected), "min_cosine": min_cosine(found, expected)}
+        taken, left_out = rivals(network, wanted)
+        if "mortise" in left_out:
+            raise RuntimeError(f"the compiled network does not give eager's answer: {left_out['mortise']}")
         times = interleaved({name: lambda function=function: network.run(function, network.module)
-                             for name, function in rivals.items()}, rounds=rounds, seconds=8)
+                             for name, function in taken.items()}, rounds=rounds, seconds=8)
     latency = {name: median(values) for name, values in times.items()}
     latency["p95"] = {name: p95(values) for name, values in times.items()}
-    return latency, parity
+    return latency | {"left_out": left_out}, taken["mortise"]
+
+
+def corpus(network, compiled, rounds: int) -> tuple[dict, object, object]:
+    """All sentences: the nearest pairs, and seconds once both sides are warm; their vectors, ours and eager's."""
+    import torch
+    from measure import interleaved, median, timed
+
+    sentences, batches = load_batches()
+    with torch.no_grad():
+        expected = embed(network.module, batches, len(sentences))
+        vectors, first_s = timed(lambda: embed(compiled, batches, len(sentences), say))
+        times = interleaved({"eager": lambda: embed(network.module, batches, len(sentences)),
+                             "mortise": lambda: embed(compiled, batches, len(sentences))}, rounds=rounds, seconds=8)
+        vectors = embed(compiled, batches, len(sentences))
+    row = {"sentences": len(sentences), "shapes": sorted({tuple(ids.shape) for _, ids, _ in batches}),
+           "eager_s": median(times["eager"]) / 1e3, "again_s": median(times["mortise"]) / 1e3, "first_s": first_s,
+           "nearest": [(score, sentences[i], sentences[j]) for score, i, j in nearest_pairs(vectors)]}
+    return row, vectors, expected
+
+
+def agreement(*pairs) -> dict:
+    """The worst of several comparisons, (found, expected) each."""
+    from measure import ERROR_LIMIT, compare
+
+    found = [compare(*pair) for pair in pairs]
+    return {"max_rel_err": max(one.error for one in found), "min_cosine": min(one.cosine for one in found),
+            "problem": "; ".join(filter(None, (one.why_not(ERROR_LIMIT) for one in found)))}
 
 
 def run(options: argparse.Namespace) -> dict:
@@ -122,7 +156,8 @@ def run(options: argparse.Namespace) -> dict:
     import networks
     import torch
     import torch_mortise
-    from measure import machine, min_cosine, scaled_error, timed
+    from measure import machine
+    from verdict import printable
     from reports import backend_seconds, placement, time_share
 
     torch.set_num_threads(min(options.threads, os.cpu_count() or 1))
@@ -131,35 +166,27 @@ def run(options: argparse.Namespace) -> dict:
     result: dict = {"model": network.title, "device": options.device, "machine": machine()}
 
     say(f"[2/5] first calls of {network.title}")
-    result["compile_s"], compiled = first_calls(network, settings)
+    result["compile_s"] = first_calls(options.model, settings, torch.get_num_threads())
+
+    slow = options.device == "reference"
+    say("[3/5] latency and agreement, in interleaved rounds")
+    result["latency_ms"], compiled = compare_rivals(network, settings, options.inductor and not slow, 5 if slow else 30)
     with torch.no_grad(), torch_mortise.profiling():
-        network.run(compiled, network.module)
+        found = network.run(compiled, network.module)
     report = torch_mortise.last_report()
+    with torch.no_grad():
+        pairs = [(found, network.run(network.module))]
     result["backend_s"] = backend_seconds(report)
     result["coverage"] = 1.0 - placement(report).get("eager", 0) / sum(placement(report).values())
     result["placement"] = placement(report)
     result["time_share"] = time_share(report)
-
-    slow = options.device == "reference"
-    say("[3/5] latency and agreement, in interleaved rounds")
-    result["latency_ms"], result["parity"] = compare(network, compiled, options.inductor and not slow,
-                                                     rounds=3 if slow else 30)
     if options.model == "minilm":
         say("[4/5] embedding the sentences")
-        sentences, batches = load_batches()
-        with torch.no_grad():
-            expected, eager_s = timed(lambda: embed(network.module, batches, len(sentences)))
-            vectors, first_s = timed(lambda: embed(compiled, batches, len(sentences), say))
-            vectors, again_s = timed(lambda: embed(compiled, batches, len(sentences)))
-        result["corpus"] = {
-            "sentences": len(sentences), "shapes": sorted({tuple(ids.shape) for _, ids, _ in batches}),
-            "eager_s": eager_s, "first_s": first_s, "again_s": again_s,
-            "nearest": [(score, sentences[i], sentences[j]) for score, i, j in nearest_pairs(vectors)]}
-        parity = result["parity"]
-        parity["max_rel_err"] = max(parity["max_rel_err"], scaled_error((vectors,), (expected,)))
-        parity["min_cosine"] = min(parity["min_cosine"], min_cosine((vectors,), (expected,)))
+        result["corpus"], *vectors = corpus(network, compiled, 5)
+        pairs.append(vectors)
     else:
         say("[4/5] no sentences for this network")
+    result["parity"] = agreement(*pairs)
     result["peak_memory_mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     programs = [graph["program"] for graph in report["graphs"] if graph.get("program")]
     result["arena_mib"] = sum(program["arena_bytes"] for program in programs) / 2**20
@@ -171,7 +198,7 @@ def run(options: argparse.Namespace) -> dict:
     options.html.parent.mkdir(parents=True, exist_ok=True)
     options.html.write_text(page.render(result, report))
     if options.json:
-        options.json.write_text(json.dumps(result, indent=1) + "\n")
+        options.json.write_text(json.dumps(printable(result), indent=1, allow_nan=False) + "\n")
     return result
 
 
@@ -217,6 +244,9 @@ def main() -> int:
     begin = time.perf_counter()
     result = run(options)
     show(result, options.html)
+    if problem := result["parity"]["problem"]:
+        say(f"demo: the compiled network does not give eager's answer: {problem}")
+        return 1
     say(f"done in {time.perf_counter() - begin:.0f} s")
     return 0
 

@@ -17,6 +17,7 @@ GENERATED = {
     "frontend/torch/torch_mortise/_tables.py": tables.python_tables,
     "docs/ops.md": pages.ops_page,
     "docs/aten.md": pages.aten_page,
+    "README.md": pages.readme,
 }
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The pages that are made from code.
+"""The pages that are made from other files.
 
+README.md: the table of figures, from bench/results/; the rest of the page is written by hand.
 docs/ops.md: every op, from ir/families/*.td.
 docs/aten.md: every ATen overload tagged core, recorded from what the importer of a build emits (about 6 s).
 """
@@ -111,3 +112,11 @@ def aten_page() -> str:
     environment = {**os.environ, "PYTHONPATH": f"{built}{os.pathsep}{ROOT / 'frontend/torch/test'}"}
     return subprocess.run(module, check=True, stdout=subprocess.PIPE, text=True, env=environment).stdout
 
+
+
+def readme() -> str:
+    """README.md with the table that quotes the runs kept in bench/results/."""
+    sys.path.insert(0, str(ROOT / "bench"))
+    import kept
+
+    return kept.with_table((ROOT / "README.md").read_text(), ROOT)

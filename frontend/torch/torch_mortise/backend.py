@@ -5,6 +5,7 @@ import difflib
 import functools
 import itertools
 import json
+import time
 
 import torch
 from torch._dynamo.backends.common import aot_autograd
@@ -55,7 +56,7 @@ class EagerGraph(CompiledGraph):
         self.module, self.name = module, name
         self._boxed_call = True  # on the instance, because torch's wrappers copy the instance's dictionary
         self.nodes = list(module.graph.nodes)
-        self.regions, self.key, self.whole, self.prepare_s = [], Key([], set()), None, 0.0
+        self.regions, self.key, self.whole, self.wall_s = [], Key([], set()), None, 0.0
         self.whole_reason = TRAINING
         self.reasons = {
             n: TRAINING
@@ -77,11 +78,14 @@ def compile_training(module, _):
     return EagerGraph(module, f"graph_{next(_names)}")
 
 
-def compile_inference(options, limit, module, _):
+def compile_inference(options, limit, opened_s, module, _):
+    """`opened_s`: what the backend spent on this graph before PyTorch traced it."""
+    started = time.perf_counter()
     context = torch._guards.TracingContext.try_get()
     metadata = context.fw_metadata if context else None
     static = metadata.static_input_indices if metadata is not None else []
     graph = CompiledGraph(module, f"graph_{next(_names)}", static, options, limit)
+    graph.wall_s = opened_s + time.perf_counter() - started
     report.compiled(graph)
     return graph
 
@@ -89,14 +93,16 @@ def compile_inference(options, limit, module, _):
 def backend(module, inputs, *, mode=None, options=None):
     """The backend itself, as the entry point group torch_dynamo_backends names it. Raises MortiseError for an unknown mode, option or
     device; returns a callable with the boxed convention of AOTAutograd."""
+    started = time.perf_counter()
     pairs, limit = read_options(mode, options)
     _library.session(pairs)  # an unknown mode, option or device is an error here, before any tracing
-    compile_graph = functools.partial(compile_inference, pairs, limit)
+    table = decompositions()
+    compile_graph = functools.partial(compile_inference, pairs, limit, time.perf_counter() - started)
     return aot_autograd(
         fw_compiler=compile_training,
         bw_compiler=compile_training,
         inference_compiler=compile_graph,
-        decompositions=decompositions(),
+        decompositions=table,
         keep_inference_input_mutations=True,
     )(module, inputs)
 

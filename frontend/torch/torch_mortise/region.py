@@ -378,7 +378,7 @@ class Region:
             if found is None:
                 wanted = key
                 found = Specialisation(self, key)
-        if self.key:  # otherwise the time is a part of the graph's prepare_s
+        if self.key:  # otherwise the time is a part of the graph's wall_s
             found.record["late_s"] = time.perf_counter() - started
         self.specialisations[wanted] = found
         if len(self.specialisations) > self.limit:
