@@ -17,7 +17,7 @@ NodeSet setOf(std::span<const uint32_t> nodes, size_t size) {
   return set;
 }
 
-bool isLiteral(const MortiseNode &node) { return isOp(node, "mortise.constant"); }
+bool isLiteral(const MortiseNode &node) { return isOp(node, Op::Constant); }
 
 NodeGraph::NodeGraph(const MortiseGraph &graph) {
   starts.push_back(0);

@@ -33,8 +33,7 @@ Inferred ConvertOp::infer(Adaptor op, const Report &report) {
   Type element = elementNamed(op.getDtype(), op.getDtypeAttr().getContext());
   if (!element)
     return report.at("convert_c1")("dtype \"" + op.getDtype() +
-                                   "\" is unknown: expected one of f64, f32, f16, bf16, f8E4M3FN, f8E5M2, "
-                                   "i64, i32, i16, i8, i4, ui8, i1");
+                                   "\" is unknown: expected one of " + elementNames());
   return Shaped{element, dimsOf(op.getOperand())};
 }
 

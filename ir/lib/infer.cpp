@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "infer.hpp"
 
+#include <mortise/graph.hpp>
+
 #include <llvm/ADT/STLExtras.h>
 #include <llvm/ADT/StringSwitch.h>
 #include <llvm/ADT/TypeSwitch.h>
@@ -143,7 +145,7 @@ int64_t countOf(llvm::ArrayRef<int64_t> shape) {
   return count;
 }
 
-Type elementNamed(StringRef name, MLIRContext *context) {
+static Type floatNamed(StringRef name, MLIRContext *context) {
   Builder builder(context);
   return llvm::StringSwitch<Type>(name)
       .Case("f64", builder.getF64Type())
@@ -152,45 +154,31 @@ Type elementNamed(StringRef name, MLIRContext *context) {
       .Case("bf16", builder.getBF16Type())
       .Case("f8E4M3FN", Float8E4M3FNType::get(context))
       .Case("f8E5M2", Float8E5M2Type::get(context))
-      .Case("i64", builder.getI64Type())
-      .Case("i32", builder.getI32Type())
-      .Case("i16", builder.getI16Type())
-      .Case("i8", builder.getI8Type())
-      .Case("i4", builder.getIntegerType(4))
-      .Case("ui8", builder.getIntegerType(8, false))
-      .Case("i1", builder.getI1Type())
       .Default(Type());
 }
 
+Type elementNamed(StringRef name, MLIRContext *context) {
+  const MortiseDTypeInfo *info = mortise_dtype_info(dtypeFromName(std::string_view(name)));
+  if (!info)
+    return {};
+  if (info->kind == MORTISE_KIND_FLOAT)
+    return floatNamed(name, context);
+  return IntegerType::get(context, info->bits,
+                          info->kind == MORTISE_KIND_UNSIGNED ? IntegerType::Unsigned : IntegerType::Signless);
+}
+
 StringRef elementName(Type type) {
-  if (auto integer = llvm::dyn_cast<IntegerType>(type)) {
-    if (integer.isUnsigned())
-      return integer.getWidth() == 8 ? "ui8" : "";
-    switch (integer.getWidth()) {
-    case 64:
-      return "i64";
-    case 32:
-      return "i32";
-    case 16:
-      return "i16";
-    case 8:
-      return "i8";
-    case 4:
-      return "i4";
-    case 1:
-      return "i1";
-    default:
-      return "";
-    }
-  }
-  return llvm::TypeSwitch<Type, StringRef>(type)
-      .Case<Float64Type>([](auto) { return "f64"; })
-      .Case<Float32Type>([](auto) { return "f32"; })
-      .Case<Float16Type>([](auto) { return "f16"; })
-      .Case<BFloat16Type>([](auto) { return "bf16"; })
-      .Case<Float8E4M3FNType>([](auto) { return "f8E4M3FN"; })
-      .Case<Float8E5M2Type>([](auto) { return "f8E5M2"; })
-      .Default([](auto) { return ""; });
+  for (int32_t dtype = 1; dtype <= MORTISE_DTYPE_COUNT; ++dtype)
+    if (StringRef name = dtypeName(dtype); elementNamed(name, type.getContext()) == type)
+      return name;
+  return "";
+}
+
+std::string elementNames() {
+  std::string names;
+  for (int32_t dtype = 1; dtype <= MORTISE_DTYPE_COUNT; ++dtype)
+    names += (dtype > 1 ? ", " : "") + std::string(dtypeName(dtype));
+  return names;
 }
 
 LogicalResult checkAxis(int64_t axis, int64_t rank, const Report &report) {

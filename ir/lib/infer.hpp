@@ -42,6 +42,7 @@ bool isCollective(mlir::Operation *op);
 mlir::Type elementNamed(llvm::StringRef name, mlir::MLIRContext *context);
 // The name of an element type of ours.
 llvm::StringRef elementName(mlir::Type type);
+std::string elementNames(); // all of them, for messages
 
 // 0 <= axis < rank.
 mlir::LogicalResult checkAxis(int64_t axis, int64_t rank, const Report &report);

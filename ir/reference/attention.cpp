@@ -245,23 +245,9 @@ void runRope(const Call &call) {
 
 std::span<const OpSpec> attentionOps() {
   static const std::vector<OpSpec> ops = {
-      {"attention",
-       3,
-       4,
-       1 << 3,
-       DTypes::floating,
-       {{"causal", MORTISE_ATTRIBUTE_BOOL}, {"scale", MORTISE_ATTRIBUTE_F64}},
-       check,
-       run},
-      {"ragged_attention",
-       5,
-       5,
-       0,
-       DTypes::floating,
-       {{"causal", MORTISE_ATTRIBUTE_BOOL}, {"scale", MORTISE_ATTRIBUTE_F64}},
-       checkRagged,
-       runRagged},
-      {"rope", 3, 3, 0, DTypes::floating, {{"interleaved", MORTISE_ATTRIBUTE_BOOL}}, checkRope, runRope},
+      {Op::Attention, check, run},
+      {Op::RaggedAttention, checkRagged, runRagged},
+      {Op::Rope, checkRope, runRope},
   };
   return ops;
 }

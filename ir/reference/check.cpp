@@ -1,39 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Whether a node is one that the interpreter runs: the table entry of its op first, then the family's own check.
+// Whether a node is one that the interpreter runs: its signature by the SDK's op table first, then the family's own
+// check.
 #include "check.hpp"
 
 #include <algorithm>
 #include <cstddef>
-#include <unordered_map>
 
 namespace mortise::reference {
 namespace {
 
 constexpr int64_t maxElements = int64_t(1) << 48; // keeps byte counts and flops from overflowing
 
-const char *describe(DTypes types) {
-  switch (types) {
-  case DTypes::number:
-    return "numbers";
-  case DTypes::floating:
+// "floats", "dtype i64 or i32": the element types of a set of MortiseSlotInfo::dtypes.
+std::string describe(uint32_t dtypes) {
+  uint32_t every = 0, floats = 0, booleans = 0;
+  std::vector<std::string> names;
+  for (int32_t dtype = 1; dtype <= MORTISE_DTYPE_COUNT; ++dtype) {
+    const uint32_t bit = uint32_t(1) << dtype;
+    every |= bit;
+    floats |= isFloat(dtype) ? bit : 0;
+    booleans |= isBool(dtype) ? bit : 0;
+    if (dtypes & bit)
+      names.emplace_back(dtypeName(dtype));
+  }
+  if (dtypes == floats)
     return "floats";
-  case DTypes::bits:
+  if (dtypes == (every & ~booleans))
+    return "numbers";
+  if (dtypes == (every & ~floats))
     return "integers or booleans";
-  default:
-    return "elements of a known dtype";
-  }
-}
-bool belongs(int32_t dtype, DTypes types) {
-  switch (types) {
-  case DTypes::number:
-    return dtype != MORTISE_I1;
-  case DTypes::floating:
-    return isFloat(dtype);
-  case DTypes::bits:
-    return !isFloat(dtype);
-  default:
-    return true;
-  }
+  std::string text = "dtype ";
+  for (size_t i = 0; i < names.size(); ++i)
+    text += (i == 0 ? "" : i + 1 == names.size() ? " or " : ", ") + names[i];
+  return text;
 }
 
 Refusal checkType(const MortiseType &type) {
@@ -53,34 +52,76 @@ Refusal checkType(const MortiseType &type) {
   return {};
 }
 
-Refusal checkOperands(const MortiseNode &node, const OpSpec &spec) {
-  if (node.operand_count < spec.minOperands || node.operand_count > spec.maxOperands ||
-      (spec.results == anyNumber ? node.result_count == 0 : node.result_count != spec.results))
-    return {MORTISE_REASON_OP,
-            "expected " + std::to_string(spec.minOperands) + (spec.maxOperands != spec.minOperands ? " or more" : "") +
-                " operands and " + std::to_string(spec.results) + (spec.results == 1 ? " result" : " results") +
-                ", found " + std::to_string(node.operand_count) + " and " + std::to_string(node.result_count)};
-  for (size_t i = 0; i < node.operand_count; ++i) {
-    if (!node.operands[i] && (i >= 32 || !(spec.optional >> i & 1)))
-      return {MORTISE_REASON_OP, "operand " + std::to_string(i) + " is missing"};
-    if (Refusal refusal = node.operands[i] ? checkType(*node.operands[i]->type) : Refusal())
-      return refusal;
+using Slots = std::span<const MortiseSlotInfo>;
+
+// How many values the slots take: from `least` on, and at most `most`.
+struct Counts {
+  size_t least = 0, most = 0;
+  explicit Counts(Slots slots) : most(slots.size()) {
+    for (size_t i = 0; i < slots.size(); ++i) {
+      if (slots[i].arity == MORTISE_ARITY_ONE)
+        least = i + 1;
+      if (slots[i].arity == MORTISE_ARITY_VARIADIC)
+        most = SIZE_MAX;
+    }
   }
-  for (size_t i = 0; i < node.result_count; ++i)
-    if (Refusal refusal = checkType(*node.results[i]->type))
+  bool fit(size_t count) const { return count >= least && count <= most; }
+  std::string text() const {
+    return std::to_string(least) + (most == SIZE_MAX ? " or more" : most != least ? " to " + std::to_string(most) : "");
+  }
+};
+
+Refusal checkValues(const MortiseValue *const *values, size_t count, Slots slots, const std::string &what) {
+  for (size_t i = 0; i < count; ++i) {
+    const MortiseSlotInfo &slot = slots[std::min(i, slots.size() - 1)]; // a variadic one is the last
+    const std::string which = what + " " + std::to_string(i);
+    if (!values[i]) {
+      if (slot.arity == MORTISE_ARITY_OPTIONAL)
+        continue;
+      return {MORTISE_REASON_OP, which + " is missing; it is '" + slot.name + "'"};
+    }
+    const MortiseType &type = *values[i]->type;
+    if (Refusal refusal = checkType(type))
       return refusal;
-  if (node.operand_count && !belongs(node.operands[0]->type->dtype, spec.first))
-    return {MORTISE_REASON_DTYPE,
-            std::string("expected ") + describe(spec.first) + ", found " + typeString(*node.operands[0]->type)};
+    if (!(slot.dtypes >> type.dtype & 1))
+      return {MORTISE_REASON_DTYPE,
+              "expected " + describe(slot.dtypes) + " as " + which + ", found " + typeString(type)};
+  }
   return {};
 }
 
-Refusal checkAttributes(const MortiseNode &node, const OpSpec &spec) {
-  for (const AttributeSpec &wanted : spec.attributes) {
-    const MortiseAttribute *found = findAttribute(node, wanted.name);
-    if (!found || found->kind != wanted.kind)
-      return {MORTISE_REASON_ATTRIBUTE,
-              "the attribute '" + std::string(wanted.name) + "' is missing or of another kind"};
+Refusal checkSlots(const MortiseNode &node, const MortiseOpInfo &info) {
+  const Slots operands(info.operands, info.operand_count), results(info.results, info.result_count);
+  const bool anyResults = results[0].arity == MORTISE_ARITY_VARIADIC;
+  if (const Counts taken(operands), made(results);
+      !taken.fit(node.operand_count) || (anyResults ? node.result_count == 0 : !made.fit(node.result_count)))
+    return {MORTISE_REASON_OP, "expected " + taken.text() + " operands and " +
+                                   (anyResults ? "1 or more" : made.text()) + " results, found " +
+                                   std::to_string(node.operand_count) + " and " + std::to_string(node.result_count)};
+  Refusal refusal = checkValues(node.operands, node.operand_count, operands, "operand");
+  return refusal ? refusal : checkValues(node.results, node.result_count, results, "result");
+}
+
+Refusal checkAttributes(const MortiseNode &node, const MortiseOpInfo &info) {
+  const std::span wanted(info.attributes, info.attribute_count);
+  for (const MortiseAttributeInfo &attribute : wanted) {
+    const std::string what = "'" + std::string(attribute.name) + "'";
+    const MortiseAttribute *found = findAttribute(node, attribute.name);
+    if (!found)
+      return {MORTISE_REASON_ATTRIBUTE, "the attribute " + what + " is missing"};
+    if (found->kind != attribute.kind)
+      return {MORTISE_REASON_ATTRIBUTE, "the attribute " + what + " is of another kind"};
+    if (attribute.value_count == 0)
+      continue;
+    std::string names;
+    bool isLegal = false;
+    for (const char *value : std::span(attribute.values, attribute.value_count)) {
+      isLegal |= found->string && std::string_view(found->string) == value;
+      names += (names.empty() ? "" : ", ") + std::string(value);
+    }
+    if (!isLegal)
+      return {MORTISE_REASON_ATTRIBUTE, "expected " + std::string(attribute.name) + " to be one of " + names +
+                                            ", found '" + (found->string ? found->string : "") + "'"};
   }
   for (size_t i = 0; i < node.attribute_count; ++i) {
     const MortiseAttribute &attribute = *node.attributes[i];
@@ -89,7 +130,7 @@ Refusal checkAttributes(const MortiseNode &node, const OpSpec &spec) {
     if (attribute.struct_size > offsetof(MortiseAttribute, exprs) && attribute.exprs)
       return {MORTISE_REASON_NEEDS_STATIC,
               "the reference runs static shapes, found an expression in the attribute '" + std::string(name) + "'"};
-    if (std::ranges::find(spec.attributes, name, &AttributeSpec::name) == spec.attributes.end())
+    if (std::ranges::find(wanted, name, &MortiseAttributeInfo::name) == wanted.end())
       return {MORTISE_REASON_ATTRIBUTE, "the attribute '" + std::string(name) + "' is not known"};
   }
   return {};
@@ -98,43 +139,39 @@ Refusal checkAttributes(const MortiseNode &node, const OpSpec &spec) {
 double macs(const MortiseNode &node) {
   auto dim = [&](size_t operand, size_t d) { return static_cast<double>(node.operands[operand]->type->dims[d]); };
   auto results = static_cast<double>(elementCount(*node.results[0]->type));
-  if (isOp(node, "mortise.dot")) {
+  if (isOp(node, Op::Dot)) {
     double depth = 1;
     for (int64_t axis : intsAttribute(node, "lhs_contract"))
       depth *= dim(0, static_cast<size_t>(axis));
     return results * depth;
   }
-  if (isOp(node, "mortise.linear"))
+  if (isOp(node, Op::Linear))
     return results * dim(0, static_cast<size_t>(node.operands[0]->type->rank - 1));
-  if (isOp(node, "mortise.convolution"))
+  if (isOp(node, Op::Convolution))
     return dim(1, 0) == 0 ? 0 : results * static_cast<double>(elementCount(*node.operands[1]->type)) / dim(1, 0);
-  if (isOp(node, "mortise.attention"))
+  if (isOp(node, Op::Attention))
     return dim(0, 0) * dim(0, 1) * dim(0, 2) * dim(1, 2) * (dim(0, 3) + dim(2, 3));
-  if (isOp(node, "mortise.ragged_attention"))
+  if (isOp(node, Op::RaggedAttention))
     return dim(0, 0) * dim(0, 1) * dim(1, 0) * (dim(0, 2) + dim(2, 2));
   return 0;
 }
 
 } // namespace
 
-const OpSpec *findOp(std::string_view op) {
-  static const std::unordered_map<std::string_view, const OpSpec *> all = [] {
-    std::unordered_map<std::string_view, const OpSpec *> map;
+const OpSpec *findOp(const MortiseNode &node) {
+  static const std::vector<const OpSpec *> all = [] {
+    std::vector<const OpSpec *> byOp(opCount);
     for (auto family : {elementwiseOps, shapeOps, indexingOps, contractionOps, reductionOps, windowOps,
                         normalisationOps, attentionOps, randomOps, quantisationOps, controlFlowOps, collectiveOps})
       for (const OpSpec &spec : family())
-        map.emplace(spec.op, &spec);
-    return map;
+        byOp[static_cast<size_t>(spec.op)] = &spec;
+    return byOp;
   }();
-  constexpr std::string_view dialect = "mortise.";
-  if (!op.starts_with(dialect))
-    return nullptr;
-  auto found = all.find(op.substr(dialect.size()));
-  return found == all.end() ? nullptr : found->second;
+  return all[static_cast<size_t>(opOf(node))];
 }
 
 int64_t rankCount(const MortiseNode &node) {
-  const OpSpec *spec = findOp(node.op);
+  const OpSpec *spec = findOp(node);
   if (!spec || !spec->runRanks)
     return 0;
   const MortiseAttribute *groups = findAttribute(node, "groups");
@@ -151,15 +188,16 @@ Refusal refuse(const MortiseNode &node) {
 }
 
 Refusal checkNode(const MortiseNode &node) {
-  const OpSpec *spec = findOp(node.op);
+  const OpSpec *spec = findOp(node);
   if (!spec)
     return {MORTISE_REASON_OP, "the reference has no op of this name"};
   if (node.since > MORTISE_OPSET)
     return {MORTISE_REASON_OPSET, "expected an op of opset " + std::to_string(MORTISE_OPSET) + " or older, found " +
                                       std::to_string(node.since)};
-  if (Refusal refusal = checkOperands(node, *spec))
+  const MortiseOpInfo &info = *infoOf(spec->op);
+  if (Refusal refusal = checkSlots(node, info))
     return refusal;
-  if (Refusal refusal = checkAttributes(node, *spec))
+  if (Refusal refusal = checkAttributes(node, info))
     return refusal;
   return spec->check(Shapes(node));
 }

@@ -5,8 +5,8 @@
 
 namespace mortise::reference {
 
-// The table entry of "mortise.add" and the like; NULL for what is not ours.
-const OpSpec *findOp(std::string_view op);
+// NULL for an op that is not ours.
+const OpSpec *findOp(const MortiseNode &node);
 
 // Whether the interpreter has the op and the node is well formed; `refuse` also asks that one rank is enough.
 Refusal checkNode(const MortiseNode &node);

@@ -8,7 +8,6 @@
 namespace mortise::reference {
 namespace {
 
-constexpr int32_t number = MORTISE_ATTRIBUTE_I64, ints = MORTISE_ATTRIBUTE_I64_ARRAY, string = MORTISE_ATTRIBUTE_STRING;
 using Calls = std::span<const Call>;
 
 Refusal checkGroups(const Shapes &shapes) {
@@ -24,12 +23,6 @@ Refusal checkGroups(const Shapes &shapes) {
     return shapes.fail("expected a group_size that divides " + std::to_string(count) + " ranks, found " +
                        std::to_string(size));
   return {};
-}
-Refusal checkReduction(const Shapes &shapes) {
-  std::string_view name = stringAttribute(shapes.node, "reduction");
-  if (name == "sum" || name == "prod" || name == "max" || name == "min")
-    return {};
-  return shapes.fail("expected the reduction sum, prod, max or min, found '" + std::string(name) + "'");
 }
 Refusal sameType(const Shapes &shapes) { return shapes.expect(shapes.dtype(0), shapes.dims(0)); }
 
@@ -188,9 +181,8 @@ void runRank(Calls calls) {
     *calls[rank].result.as<I64>() = static_cast<int64_t>(rank);
 }
 
-OpSpec collective(std::string_view op, DTypes types, std::vector<AttributeSpec> attributes,
-                  std::function<Refusal(const Shapes &)> check, std::function<void(Calls)> run) {
-  return {op, 1, 1, 0, types, std::move(attributes), std::move(check), nullptr, 1, std::move(run)};
+OpSpec collective(Op op, std::function<Refusal(const Shapes &)> check, std::function<void(Calls)> run) {
+  return {op, std::move(check), nullptr, std::move(run)};
 }
 template <typename Rest> auto inGroups(Rest rest) {
   return [rest](const Shapes &shapes) {
@@ -202,30 +194,18 @@ template <typename Rest> auto inGroups(Rest rest) {
 } // namespace
 
 std::span<const OpSpec> collectiveOps() {
-  static const std::vector<OpSpec> ops = [] {
-    const AttributeSpec axis{"axis", number}, groups{"groups", ints}, size{"group_size", number},
-        reduction{"reduction", string}, count{"rank_count", number};
-    auto reduced = [](const Shapes &shapes) { return firstOf(checkReduction(shapes), sameType(shapes)); };
-    auto gathered = [](const Shapes &shapes) { return checkParts(shapes, nullptr, "axis"); };
-    auto scattered = [](const Shapes &shapes) {
-      Refusal refusal = checkReduction(shapes);
-      return refusal ? refusal : checkParts(shapes, "axis", nullptr);
-    };
-    auto exchanged = [](const Shapes &shapes) { return checkParts(shapes, "split_axis", "concat_axis"); };
-    std::vector<OpSpec> all = {
-        collective("all_reduce", DTypes::number, {size, groups, reduction}, inGroups(reduced), runAllReduce),
-        collective("all_gather", DTypes::any, {axis, size, groups}, inGroups(gathered), runAllGather),
-        collective("reduce_scatter", DTypes::number, {axis, size, groups, reduction}, inGroups(scattered),
-                   runReduceScatter),
-        collective("all_to_all", DTypes::any, {{"concat_axis", number}, size, groups, {"split_axis", number}},
-                   inGroups(exchanged), runAllToAll),
-        collective("collective_broadcast", DTypes::any, {size, groups}, inGroups(sameType), runBroadcast),
-        collective("collective_permute", DTypes::any, {{"pairs", ints}, count}, checkPermute, runPermute),
-        collective("rank", DTypes::any, {count}, checkRank, runRank),
-    };
-    all.back().minOperands = all.back().maxOperands = 0;
-    return all;
-  }();
+  auto gathered = [](const Shapes &shapes) { return checkParts(shapes, nullptr, "axis"); };
+  auto scattered = [](const Shapes &shapes) { return checkParts(shapes, "axis", nullptr); };
+  auto exchanged = [](const Shapes &shapes) { return checkParts(shapes, "split_axis", "concat_axis"); };
+  static const std::vector<OpSpec> ops = {
+      collective(Op::AllReduce, inGroups(sameType), runAllReduce),
+      collective(Op::AllGather, inGroups(gathered), runAllGather),
+      collective(Op::ReduceScatter, inGroups(scattered), runReduceScatter),
+      collective(Op::AllToAll, inGroups(exchanged), runAllToAll),
+      collective(Op::CollectiveBroadcast, inGroups(sameType), runBroadcast),
+      collective(Op::CollectivePermute, checkPermute, runPermute),
+      collective(Op::Rank, checkRank, runRank),
+  };
   return ops;
 }
 

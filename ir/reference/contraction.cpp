@@ -6,8 +6,6 @@
 namespace mortise::reference {
 namespace {
 
-constexpr int32_t ints = MORTISE_ATTRIBUTE_I64_ARRAY;
-
 // The dimensions of one side of a dot, in groups.
 struct Side {
   Shape batch, contract, rest;       // extents
@@ -117,22 +115,8 @@ void runLinear(const Call &call) {
 
 std::span<const OpSpec> contractionOps() {
   static const std::vector<OpSpec> ops = {
-      {"dot",
-       2,
-       2,
-       0,
-       DTypes::number,
-       {{"lhs_batch", ints}, {"lhs_contract", ints}, {"rhs_batch", ints}, {"rhs_contract", ints}},
-       checkDot,
-       runDot},
-      {"linear",
-       2,
-       3,
-       1 << 2,
-       DTypes::floating,
-       {{"weight_transposed", MORTISE_ATTRIBUTE_BOOL}},
-       checkLinear,
-       runLinear},
+      {Op::Dot, checkDot, runDot},
+      {Op::Linear, checkLinear, runLinear},
   };
   return ops;
 }

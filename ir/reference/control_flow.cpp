@@ -150,6 +150,8 @@ void runWhile(const Call &call) {
 Refusal checkScan(const Shapes &shapes) {
   std::span<const int64_t> trips = shapes.integers("trips");
   int64_t carried = shapes.integer("carried");
+  if (shapes.node.operand_count == 0)
+    return shapes.fail("expected at least one operand, found none");
   if (trips.size() != 1 || trips[0] < 0 || carried < 0 || carried > static_cast<int64_t>(shapes.node.operand_count))
     return shapes.fail("expected one number of trips, and no more carried operands than there are");
   if (Refusal refusal = checkCount(shapes, 1))
@@ -195,17 +197,9 @@ void runScan(const Call &call) {
 
 std::span<const OpSpec> controlFlowOps() {
   static const std::vector<OpSpec> ops = {
-      {"if", 1, anyNumber, 0, DTypes::any, {}, checkIf, runIf, anyNumber},
-      {"while", 1, anyNumber, 0, DTypes::any, {}, checkWhile, runWhile, anyNumber},
-      {"scan",
-       0,
-       anyNumber,
-       0,
-       DTypes::any,
-       {{"carried", MORTISE_ATTRIBUTE_I64}, {"trips", MORTISE_ATTRIBUTE_I64_ARRAY}},
-       checkScan,
-       runScan,
-       anyNumber},
+      {Op::If, checkIf, runIf},
+      {Op::While, checkWhile, runWhile},
+      {Op::Scan, checkScan, runScan},
   };
   return ops;
 }

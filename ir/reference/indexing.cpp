@@ -7,8 +7,6 @@
 namespace mortise::reference {
 namespace {
 
-constexpr int32_t number = MORTISE_ATTRIBUTE_I64;
-
 std::vector<int64_t> readIndices(const Tensor &indices) {
   std::vector<int64_t> all(static_cast<size_t>(indices.count()));
   for (size_t i = 0; i < all.size(); ++i)
@@ -133,19 +131,8 @@ void runTakeNd(const Call &call) {
   }
 }
 
-Refusal checkMode(const Shapes &shapes, std::initializer_list<std::string_view> known) {
-  std::string_view mode = stringAttribute(shapes.node, "mode");
-  std::string names;
-  for (std::string_view name : known) {
-    if (mode == name)
-      return {};
-    names += (names.empty() ? "" : ", ") + std::string(name);
-  }
-  return shapes.fail("expected mode to be one of " + names + ", found '" + std::string(mode) + "'");
-}
 Refusal checkPut(const Shapes &shapes) {
-  if (Refusal refusal =
-          firstOf(checkMode(shapes, {"set", "add"}), shapes.axis("axis", shapes.rank(0)), indexOperand(shapes, 1)))
+  if (Refusal refusal = firstOf(shapes.axis("axis", shapes.rank(0)), indexOperand(shapes, 1)))
     return refusal;
   if (shapes.rank(1) != 1)
     return shapes.fail("expected indices of rank 1, found " + typeString(shapes.type(1)), MORTISE_REASON_RANK);
@@ -189,10 +176,8 @@ void runPut(const Call &call) {
   runUpdates(call, targets, view.inner);
 }
 
-constexpr auto scatterModes = {std::string_view("set"), std::string_view("add"), std::string_view("mul"),
-                               std::string_view("max"), std::string_view("min")};
 Refusal checkScatterAlong(const Shapes &shapes) {
-  if (Refusal refusal = firstOf(checkMode(shapes, scatterModes), checkAlong(shapes)))
+  if (Refusal refusal = checkAlong(shapes))
     return refusal;
   return firstOf(shapes.expectOperand(2, shapes.dtype(0), shapes.dims(1)),
                  shapes.expect(shapes.dtype(0), shapes.dims(0)));
@@ -212,7 +197,7 @@ void runScatterAlong(const Call &call) {
 
 Refusal checkScatterNd(const Shapes &shapes) {
   Shape updates;
-  if (Refusal refusal = firstOf(checkMode(shapes, scatterModes), checkCoordinates(shapes, updates)))
+  if (Refusal refusal = checkCoordinates(shapes, updates))
     return refusal;
   return firstOf(shapes.expectOperand(2, shapes.dtype(0), updates), shapes.expect(shapes.dtype(0), shapes.dims(0)));
 }
@@ -268,28 +253,14 @@ void runSearchsorted(const Call &call) {
 
 std::span<const OpSpec> indexingOps() {
   static const std::vector<OpSpec> ops = {
-      {"take", 2, 2, 0, DTypes::any, {{"axis", number}}, checkTake, runTake},
-      {"take_along", 2, 2, 0, DTypes::any, {{"axis", number}}, checkTakeAlong, runTakeAlong},
-      {"take_nd", 2, 2, 0, DTypes::any, {}, checkTakeNd, runTakeNd},
-      {"put", 3, 3, 0, DTypes::any, {{"axis", number}, {"mode", MORTISE_ATTRIBUTE_STRING}}, checkPut, runPut},
-      {"scatter_along",
-       3,
-       3,
-       0,
-       DTypes::any,
-       {{"axis", number}, {"mode", MORTISE_ATTRIBUTE_STRING}},
-       checkScatterAlong,
-       runScatterAlong},
-      {"scatter_nd", 3, 3, 0, DTypes::any, {{"mode", MORTISE_ATTRIBUTE_STRING}}, checkScatterNd, runScatterNd},
-      {"searchsorted",
-       2,
-       2,
-       0,
-       DTypes::number,
-       {{"right", MORTISE_ATTRIBUTE_BOOL}},
-       checkSearchsorted,
-       runSearchsorted},
-      {"embedding", 2, 2, 0, DTypes::any, {}, checkEmbedding, runTake},
+      {Op::Take, checkTake, runTake},
+      {Op::TakeAlong, checkTakeAlong, runTakeAlong},
+      {Op::TakeNd, checkTakeNd, runTakeNd},
+      {Op::Put, checkPut, runPut},
+      {Op::ScatterAlong, checkScatterAlong, runScatterAlong},
+      {Op::ScatterNd, checkScatterNd, runScatterNd},
+      {Op::Searchsorted, checkSearchsorted, runSearchsorted},
+      {Op::Embedding, checkEmbedding, runTake},
   };
   return ops;
 }

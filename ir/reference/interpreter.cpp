@@ -120,7 +120,7 @@ struct Program::Impl {
                    "is for " + std::to_string(wanted) + " ranks, and " + std::to_string(ranks) + " are running"};
       if (refusal)
         return asError(node, refusal);
-      specs.push_back(findOp(node.op));
+      specs.push_back(findOp(node));
       bodies.emplace_back();
       for (const MortiseGraph *body : bodiesOf(node)) {
         if (depth == maxDepth)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the op families share. Each family's .cpp has a table of OpSpec: what the op must look like, and its loops.
+// What the op families share. Each family's .cpp has a table of OpSpec: what beyond its signature an op has to fulfil,
+// and its loops. The signature (operands, element types, attributes) is the SDK's op table, which checkNode() reads.
 #pragma once
 
 #include <mortise/graph.hpp>
@@ -51,15 +52,7 @@ struct Call {
   }
 };
 
-enum class DTypes { any, number, floating, bits }; // of the first operand
-
-struct AttributeSpec {
-  std::string_view name;
-  int32_t kind;
-};
-
-// What a check sees: the node's types. Valid only once operand counts, attributes and the first dtype have been
-// checked.
+// What a check sees: the node's types. Valid only once the node's signature has been checked.
 class Shapes {
 public:
   explicit Shapes(const MortiseNode &node) : node(node) {}
@@ -97,17 +90,10 @@ template <typename... Rest> Refusal firstOf(Refusal first, Rest... rest) {
     return first;
 }
 
-inline constexpr size_t anyNumber = SIZE_MAX;
-
 struct OpSpec {
-  std::string_view op; // without "mortise."
-  size_t minOperands, maxOperands;
-  uint32_t optional; // bit i: operand i may be left out
-  DTypes first;
-  std::vector<AttributeSpec> attributes; // sorted by name
-  std::function<Refusal(const Shapes &)> check;
-  std::function<void(const Call &)> run; // called unless all results are empty; an empty one may have no memory
-  size_t results = 1;                    // or anyNumber, at least one, which `check` then looks at
+  Op op;
+  std::function<Refusal(const Shapes &)> check; // what the signature does not say
+  std::function<void(const Call &)> run;        // called unless all results are empty; an empty one may have no memory
   // A collective instead of `run`: the call of every rank at once, rank r's at r.
   std::function<void(std::span<const Call>)> runRanks = nullptr;
 };

@@ -5,8 +5,6 @@
 namespace mortise::reference {
 namespace {
 
-constexpr int32_t text = MORTISE_ATTRIBUTE_STRING;
-
 bool isQuantised(int32_t dtype) {
   return dtype == MORTISE_I8 || dtype == MORTISE_UI8 || dtype == MORTISE_I4 || dtype == MORTISE_F8E4M3FN ||
          dtype == MORTISE_F8E5M2;
@@ -222,17 +220,10 @@ void runLinear(const Call &call) {
 
 std::span<const OpSpec> quantisationOps() {
   static const std::vector<OpSpec> ops = {
-      {"quantize", 2, 3, 1 << 2, DTypes::floating, {{"dtype", text}}, checkQuantize, runQuantize},
-      {"dequantize", 2, 3, 1 << 2, DTypes::number, {{"dtype", text}}, checkDequantize, runDequantize},
-      {"dynamic_quantize", 1, 1, 0, DTypes::floating, {{"dtype", text}}, checkDynamic, runDynamic, 2},
-      {"quantized_linear",
-       3,
-       5,
-       1 << 3 | 1 << 4,
-       DTypes::floating,
-       {{"weight_transposed", MORTISE_ATTRIBUTE_BOOL}},
-       checkLinear,
-       runLinear},
+      {Op::Quantize, checkQuantize, runQuantize},
+      {Op::Dequantize, checkDequantize, runDequantize},
+      {Op::DynamicQuantize, checkDynamic, runDynamic},
+      {Op::QuantizedLinear, checkLinear, runLinear},
   };
   return ops;
 }

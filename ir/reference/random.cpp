@@ -142,22 +142,10 @@ void runPermutation(const Call &call) {
 } // namespace
 
 std::span<const OpSpec> randomOps() {
-  static const std::vector<AttributeSpec> drawn = {{"dtype", MORTISE_ATTRIBUTE_STRING},
-                                                   {"shape", MORTISE_ATTRIBUTE_I64_ARRAY}};
   static const std::vector<OpSpec> ops = {
-      {"random_bits", 2, 2, 0, DTypes::bits, drawn, checkBits, runBits},
-      {"uniform", 2, 2, 0, DTypes::bits, drawn, checkFloats, runUniform},
-      {"normal", 2, 2, 0, DTypes::bits, drawn, checkFloats, runNormal},
-      {"bernoulli", 3, 3, 0, DTypes::floating, {}, checkBernoulli, runBernoulli},
-      {"dropout", 3, 3, 0, DTypes::floating, {{"p", MORTISE_ATTRIBUTE_F64}}, checkDropout, runDropout, 2},
-      {"random_permutation",
-       2,
-       2,
-       0,
-       DTypes::bits,
-       {{"shape", MORTISE_ATTRIBUTE_I64_ARRAY}},
-       checkPermutation,
-       runPermutation},
+      {Op::RandomBits, checkBits, runBits},    {Op::Uniform, checkFloats, runUniform},
+      {Op::Normal, checkFloats, runNormal},    {Op::Bernoulli, checkBernoulli, runBernoulli},
+      {Op::Dropout, checkDropout, runDropout}, {Op::RandomPermutation, checkPermutation, runPermutation},
   };
   return ops;
 }

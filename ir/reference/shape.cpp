@@ -7,8 +7,6 @@
 namespace mortise::reference {
 namespace {
 
-constexpr int32_t ints = MORTISE_ATTRIBUTE_I64_ARRAY;
-
 void copyAll(const Call &call, const void *from) {
   size_t bytes = static_cast<size_t>(call.result.count()) * storageBytes(call.result.dtype());
   if (bytes)
@@ -130,6 +128,8 @@ void runSlice(const Call &call) {
 }
 
 Refusal checkConcatenate(const Shapes &shapes) {
+  if (shapes.node.operand_count == 0)
+    return shapes.fail("expected at least one operand, found none");
   if (Refusal refusal = shapes.axis("axis", shapes.rank(0)))
     return refusal;
   auto axis = static_cast<size_t>(shapes.integer("axis"));
@@ -219,32 +219,17 @@ void runReverse(const Call &call) {
 } // namespace
 
 std::span<const OpSpec> shapeOps() {
-  constexpr size_t many = SIZE_MAX;
   static const std::vector<OpSpec> ops = {
-      {"constant", 0, 0, 0, DTypes::any, {{"value", MORTISE_ATTRIBUTE_TENSOR}}, checkConstant, runConstant},
-      {"iota",
-       0,
-       0,
-       0,
-       DTypes::any,
-       {{"axis", MORTISE_ATTRIBUTE_I64}, {"dtype", MORTISE_ATTRIBUTE_STRING}, {"shape", ints}},
-       checkIota,
-       runIota},
-      {"extents", 0, 0, 0, DTypes::any, {{"shape", ints}}, checkExtents, runExtents},
-      {"reshape",
-       1,
-       1,
-       0,
-       DTypes::any,
-       {{"shape", ints}},
-       checkReshape,
-       [](const Call &call) { copyAll(call, call.operand(0).data); }},
-      {"transpose", 1, 1, 0, DTypes::any, {{"permutation", ints}}, checkTranspose, runTranspose},
-      {"broadcast", 1, 1, 0, DTypes::any, {{"axes", ints}, {"shape", ints}}, checkBroadcast, runBroadcast},
-      {"slice", 1, 1, 0, DTypes::any, {{"limits", ints}, {"starts", ints}, {"strides", ints}}, checkSlice, runSlice},
-      {"concatenate", 1, many, 0, DTypes::any, {{"axis", MORTISE_ATTRIBUTE_I64}}, checkConcatenate, runConcatenate},
-      {"pad", 2, 2, 0, DTypes::any, {{"high", ints}, {"interior", ints}, {"low", ints}}, checkPad, runPad},
-      {"reverse", 1, 1, 0, DTypes::any, {{"axes", ints}}, checkReverse, runReverse},
+      {Op::Constant, checkConstant, runConstant},
+      {Op::Iota, checkIota, runIota},
+      {Op::Extents, checkExtents, runExtents},
+      {Op::Reshape, checkReshape, [](const Call &call) { copyAll(call, call.operand(0).data); }},
+      {Op::Transpose, checkTranspose, runTranspose},
+      {Op::Broadcast, checkBroadcast, runBroadcast},
+      {Op::Slice, checkSlice, runSlice},
+      {Op::Concatenate, checkConcatenate, runConcatenate},
+      {Op::Pad, checkPad, runPad},
+      {Op::Reverse, checkReverse, runReverse},
   };
   return ops;
 }

@@ -7,7 +7,6 @@
 namespace mortise::reference {
 namespace {
 
-constexpr int32_t ints = MORTISE_ATTRIBUTE_I64_ARRAY;
 constexpr size_t maxSpatial = 3;
 using Place = std::array<int64_t, maxSpatial>; // in the spatial dimensions; unused ones are 0
 
@@ -120,10 +119,6 @@ void runConvolution(const Call &call) {
 }
 
 Refusal checkFused(const Shapes &shapes) {
-  std::string_view name = stringAttribute(shapes.node, "activation");
-  if (name != "none" && name != "relu" && name != "silu" && name != "gelu" && name != "gelu_tanh")
-    return shapes.fail("expected the activation none, relu, silu, gelu or gelu_tanh, found '" + std::string(name) +
-                       "'");
   if (Refusal refusal = checkConvolution(shapes))
     return refusal;
   Shape channels{shapes.dims(1)[0]};
@@ -185,32 +180,11 @@ void runSumPool(const Call &call) {
 } // namespace
 
 std::span<const OpSpec> windowOps() {
-  static const std::vector<AttributeSpec> window = {
-      {"dilations", ints}, {"high", ints}, {"low", ints}, {"strides", ints}, {"window", ints}};
   static const std::vector<OpSpec> ops = {
-      {"convolution",
-       2,
-       2,
-       0,
-       DTypes::floating,
-       {{"dilations", ints}, {"groups", MORTISE_ATTRIBUTE_I64}, {"high", ints}, {"low", ints}, {"strides", ints}},
-       checkConvolution,
-       runConvolution},
-      {"fused_convolution",
-       2,
-       4,
-       1 << 2 | 1 << 3,
-       DTypes::floating,
-       {{"activation", MORTISE_ATTRIBUTE_STRING},
-        {"dilations", ints},
-        {"groups", MORTISE_ATTRIBUTE_I64},
-        {"high", ints},
-        {"low", ints},
-        {"strides", ints}},
-       checkFused,
-       runFused},
-      {"max_pool", 1, 1, 0, DTypes::number, window, checkPool, runMaxPool},
-      {"sum_pool", 1, 1, 0, DTypes::number, window, checkPool, runSumPool},
+      {Op::Convolution, checkConvolution, runConvolution},
+      {Op::FusedConvolution, checkFused, runFused},
+      {Op::MaxPool, checkPool, runMaxPool},
+      {Op::SumPool, checkPool, runSumPool},
   };
   return ops;
 }

@@ -20,21 +20,11 @@ static std::vector<Dim> extents(const MortiseValue &value) { return codegen::den
 static bool isEmpty(const MortiseValue &value) { return elementCount(extents(value)) == Dim(0); }
 
 static Support judgeDot(const MortiseNode &node) {
-  switch (int32_t dtype = node.results[0]->type->dtype) {
-  case MORTISE_F64:
-  case MORTISE_F32:
-  case MORTISE_F16:
-  case MORTISE_BF16:
-  case MORTISE_I64:
-  case MORTISE_I32:
-  case MORTISE_I16:
-  case MORTISE_I8:
-  case MORTISE_UI8:
+  const int32_t dtype = node.results[0]->type->dtype;
+  if (!isBool(dtype) && dtypeBits(dtype) >= (isFloat(dtype) ? 16U : 8U))
     return {};
-  default:
-    return refuse(MORTISE_REASON_DTYPE,
-                  std::string("no product of ") + dtypeName(dtype) + ": convert the operands to f16 or i8 first");
-  }
+  return refuse(MORTISE_REASON_DTYPE,
+                std::string("no product of ") + dtypeName(dtype) + ": convert the operands to f16 or i8 first");
 }
 
 static Support judgeLinear(const MortiseNode &node, std::span<const SymbolRange> symbols) {
@@ -75,7 +65,7 @@ static Support judgePool(const MortiseNode &node) {
   int32_t rank = node.operands[0]->type->rank, dtype = node.operands[0]->type->dtype;
   if (rank < 3 || rank > 5)
     return refuse(MORTISE_REASON_RANK, "one to three spatial dimensions, found rank " + std::to_string(rank));
-  if (dtypeBits(dtype) < 8 || dtype == MORTISE_F8E4M3FN || dtype == MORTISE_F8E5M2 || dtype == MORTISE_I1)
+  if (isBool(dtype) || dtypeBits(dtype) < (isFloat(dtype) ? 16U : 8U))
     return refuse(MORTISE_REASON_DTYPE, std::string("no pooling of ") + dtypeName(dtype));
   return judgeWindow(node);
 }
@@ -88,23 +78,29 @@ static Support judgeSort(const MortiseNode &node) {
 }
 
 Support judge(const MortiseNode &node, std::span<const SymbolRange> symbols) {
-  if (isOp(node, "mortise.dot"))
+  switch (opOf(node)) {
+  case Op::Dot:
     return judgeDot(node);
-  if (isOp(node, "mortise.linear"))
+  case Op::Linear:
     return judgeLinear(node, symbols);
-  if (isOp(node, "mortise.convolution"))
+  case Op::Convolution:
     return judgeConvolution(node);
-  if (isOp(node, "mortise.max_pool") || isOp(node, "mortise.sum_pool"))
+  case Op::MaxPool:
+  case Op::SumPool:
     return judgePool(node);
-  if (isOp(node, "mortise.random_bits"))
+  case Op::RandomBits:
     return {};
-  for (const char *op : {"mortise.sort", "mortise.top_k", "mortise.cummax", "mortise.cummin"})
-    if (isOp(node, op))
-      return judgeSort(node);
-  if (isOp(node, "mortise.attention"))
+  case Op::Sort:
+  case Op::TopK:
+  case Op::Cummax:
+  case Op::Cummin:
+    return judgeSort(node);
+  case Op::Attention:
     return refuse(MORTISE_REASON_OP,
                   "no kernel of its own: its products and softmax are taken, in each other's layouts");
-  return codegen::supports(node);
+  default:
+    return codegen::supports(node);
+  }
 }
 
 namespace {
@@ -141,10 +137,10 @@ private:
 
 double Estimate::terms(const MortiseNode &node) const {
   std::vector<Dim> lhs = extents(*node.operands[0]);
-  if (isOp(node, "mortise.linear"))
+  if (isOp(node, Op::Linear))
     return number(lhs.back());
   double terms = 1;
-  if (isOp(node, "mortise.dot"))
+  if (isOp(node, Op::Dot))
     for (int64_t axis : intsAttribute(node, "lhs_contract"))
       terms *= number(lhs[axis]);
   else
@@ -167,19 +163,19 @@ Candidate Estimate::of(const std::vector<uint32_t> &nodes, const std::vector<uin
     for (size_t i = 0; i < node.result_count; ++i)
       flops += elements[node.results[i]->index];
     double results = flops * static_cast<double>(dtypeBits(node.results[0]->type->dtype)) / 8;
-    if (isOp(node, "mortise.dot") || isOp(node, "mortise.linear") || isOp(node, "mortise.convolution")) {
+    if (isOp(node, Op::Dot, Op::Linear, Op::Convolution)) {
       flops *= 2 * terms(node);
       traffic += 2 * results;
       steps = 1;
-    } else if (isOp(node, "mortise.embedding") || isOp(node, "mortise.take")) {
+    } else if (isOp(node, Op::Embedding, Op::Take)) {
       traffic = 2 * results; // not the whole table
       flops = 0;
       steps = 0.5;
-    } else if (std::string_view(node.op).find("norm") != std::string_view::npos || isOp(node, "mortise.softmax")) {
+    } else if (has(node, Trait::Normalisation) || isOp(node, Op::BatchNorm)) {
       traffic += 2 * results;
       flops *= 10;
       steps = 1;
-    } else if (isOp(node, "mortise.reshape") || isOp(node, "mortise.broadcast") || isOp(node, "mortise.constant")) {
+    } else if (isOp(node, Op::Reshape, Op::Broadcast, Op::Constant)) {
       traffic = flops = 0;
     } else {
       traffic += results; // half of it fused away
@@ -189,17 +185,6 @@ Candidate Estimate::of(const std::vector<uint32_t> &nodes, const std::vector<uin
     candidate.costNs += std::max(traffic / device.bandwidth, flops / device.peak_flops) * 1e9 + steps * 2000;
   }
   return candidate;
-}
-
-static bool isElementwise(const MortiseNode &node) {
-  static constexpr std::string_view ops[] = {
-      "abs",         "neg",     "sign",  "exp",  "expm1", "log",  "log1p", "sqrt",     "rsqrt", "sin",     "cos",
-      "tan",         "asin",    "acos",  "atan", "sinh",  "cosh", "tanh",  "asinh",    "acosh", "atanh",   "erf",
-      "erfc",        "log2",    "log10", "exp2", "floor", "ceil", "round", "logistic", "not",   "relu",    "gelu",
-      "silu",        "add",     "sub",   "mul",  "div",   "rem",  "pow",   "max",      "min",   "convert", "shift_left",
-      "shift_right", "compare", "atan2", "and",  "or",    "xor",  "select"};
-  const std::string_view name = node.op;
-  return name.starts_with("mortise.") && std::find(std::begin(ops), std::end(ops), name.substr(8)) != std::end(ops);
 }
 
 // The one output of a region over its inputs, where all nodes are pointwise and all values of one shape, so that one
@@ -214,9 +199,9 @@ std::vector<MortiseInPlace> inPlacePairs(const MortiseGraph &graph, std::span<co
   std::map<const MortiseValue *, uint32_t> uses;
   for (uint32_t n : nodes) {
     const MortiseNode &node = *graph.nodes[n];
-    if (isOp(node, "mortise.constant"))
+    if (isOp(node, Op::Constant))
       continue;
-    if (!isElementwise(node) || node.result_count != 1)
+    if (!has(node, Trait::Elementwise) || node.result_count != 1)
       return {};
     for (size_t i = 0; i < node.operand_count; ++i)
       if (const MortiseValue *operand = node.operands[i];
@@ -226,7 +211,7 @@ std::vector<MortiseInPlace> inPlacePairs(const MortiseGraph &graph, std::span<co
   const MortiseValue *output = nullptr;
   for (uint32_t n : nodes)
     if (const MortiseValue *result = graph.nodes[n]->results[0]; result->use_count > uses[result]) {
-      if (output || isOp(*graph.nodes[n], "mortise.constant"))
+      if (output || isOp(*graph.nodes[n], Op::Constant))
         return {};
       output = result;
     }
@@ -234,7 +219,7 @@ std::vector<MortiseInPlace> inPlacePairs(const MortiseGraph &graph, std::span<co
     return {};
   const std::vector<Dim> shape = extents(*output);
   for (uint32_t n : nodes)
-    if (!isOp(*graph.nodes[n], "mortise.constant") && extents(*graph.nodes[n]->results[0]) != shape)
+    if (!isOp(*graph.nodes[n], Op::Constant) && extents(*graph.nodes[n]->results[0]) != shape)
       return {};
   const std::optional<int64_t> count = elementCount(shape).number();
   if (count && (*count > vector && *count % vector != 0))

@@ -13,13 +13,10 @@ namespace mortise::cpu {
 Scheduler::Scheduler(const MortiseGraph &graph, const Options &options, Values sample)
     : graph(graph), options(options), sample(std::move(sample)) {}
 
+// Ops that have kernels of their own here.
 static bool isClaimable(const MortiseNode &node) {
-  for (const char *op :
-       {"mortise.dot", "mortise.linear", "mortise.convolution", "mortise.max_pool", "mortise.sum_pool", "mortise.put",
-        "mortise.random_bits", "mortise.sort", "mortise.top_k", "mortise.cummax", "mortise.cummin"})
-    if (isOp(node, op))
-      return true;
-  return false;
+  return isOp(node, Op::Dot, Op::Linear, Op::Convolution, Op::MaxPool, Op::SumPool, Op::Put, Op::RandomBits, Op::Sort,
+              Op::TopK, Op::Cummax, Op::Cummin);
 }
 
 Result<void> Scheduler::analyse() {
@@ -113,10 +110,7 @@ int64_t Scheduler::sampleBytes(uint32_t value) const {
 
 // ---- From nodes to units
 
-static bool isView(const MortiseNode &node) {
-  return isOp(node, "mortise.reshape") || isOp(node, "mortise.transpose") || isOp(node, "mortise.broadcast") ||
-         isOp(node, "mortise.slice");
-}
+static bool isView(const MortiseNode &node) { return has(node, Trait::View); }
 
 Result<void> Scheduler::claim() {
   for (auto *part :

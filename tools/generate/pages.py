@@ -12,15 +12,20 @@ import subprocess
 import sys
 from pathlib import Path
 
-from dialect import FAMILIES, ROOT, op_records, records
+from dialect import FAMILIES, ROOT, dtypes, op_records, records
 
 HEAD = """# Ops
 
 Generated from `ir/families/*.td` by `./dev docs`. A core op has a meaning of its own; a composite op stands for core ops that it
 decomposes into, and a backend may take either. `since` is the operation set that introduced the op. `x?` is optional, `x*` any number.
-Behind each operand and result stand the element types that it may have: float is f64, f32, f16, bf16, f8E4M3FN and f8E5M2; integer i64,
-i32, i16, i8, i4 and ui8; number both; element those and i1. Which of several types go together the op says.
+Behind each operand and result stand the element types that it may have: float is {floats}; integer {integers};
+number both; element those and i1. Which of several types go together the op says.
 """
+
+
+def listed(*kinds: str) -> str:
+    names = [row["name"] for row in dtypes() if row["kind"] in kinds]
+    return ", ".join(names[:-1]) + " and " + names[-1]
 
 
 def cell(text: str) -> str:
@@ -100,7 +105,8 @@ def family_page(family: Path) -> list[str]:
 
 
 def ops_page() -> str:
-    return HEAD + dialect_rules() + "\n".join(line for family in FAMILIES for line in family_page(family)) + "\n"
+    head = HEAD.format(floats=listed("FLOAT"), integers=listed("SIGNED", "UNSIGNED"))
+    return head + dialect_rules() + "\n".join(line for family in FAMILIES for line in family_page(family)) + "\n"
 
 
 def aten_page() -> str:

@@ -15,22 +15,7 @@ namespace mortise::tool {
 namespace {
 
 // Distance between neighbouring numbers just above 1.
-double epsilonOf(int32_t dtype) {
-  switch (dtype) {
-  case MORTISE_F64:
-    return 0x1p-52;
-  case MORTISE_F32:
-    return 0x1p-23;
-  case MORTISE_F16:
-    return 0x1p-10;
-  case MORTISE_BF16:
-    return 0x1p-7;
-  case MORTISE_F8E4M3FN:
-    return 0x1p-3;
-  default:
-    return 0x1p-2;
-  }
-}
+double epsilonOf(int32_t dtype) { return std::ldexp(1.0, -static_cast<int>(mortise_dtype_info(dtype)->mantissa_bits)); }
 
 std::vector<double> numbers(const MortiseType &type, const std::vector<std::byte> &bytes) {
   std::vector<double> all(static_cast<size_t>(elementCount(type)));

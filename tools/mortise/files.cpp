@@ -117,7 +117,7 @@ Tensors makeInputs(const MortiseGraph &graph, uint64_t seed) {
         byte = std::byte{0};
       const size_t size = std::max<size_t>(dtypeBits(type.dtype) / 8, 1);
       for (size_t at = 0; at + size <= bytes.size(); at += size) // the low byte alone: the formats are little endian
-        bytes[at] = static_cast<std::byte>(random() % (type.dtype == MORTISE_I1 ? 2 : 8));
+        bytes[at] = static_cast<std::byte>(random() % (isBool(type.dtype) ? 2 : 8));
       continue;
     }
     reference::visitFloat(type.dtype, [&](auto format) {

@@ -6,6 +6,8 @@
 #include "options.hpp"
 #include "python.hpp"
 
+#include <mortise/dtypes.h>
+
 #include <memory>
 #include <mutex>
 #include <shared_mutex>
@@ -98,33 +100,12 @@ private:
 // The address of tensors without elements: programs expect one that is not NULL.
 alignas(64) char nowhere[64];
 
+// No tensor has a type of 0 lanes, which stands for a dtype that DLPack cannot hold.
 dlpack::DataType dataType(int32_t dtype) {
-  switch (dtype) {
-  case MORTISE_F64:
-    return {2, 64, 1};
-  case MORTISE_F32:
-    return {2, 32, 1};
-  case MORTISE_F16:
-    return {2, 16, 1};
-  case MORTISE_BF16:
-    return {4, 16, 1};
-  case MORTISE_F8E4M3FN:
-    return {10, 8, 1};
-  case MORTISE_F8E5M2:
-    return {12, 8, 1};
-  case MORTISE_I64:
-    return {0, 64, 1};
-  case MORTISE_I32:
-    return {0, 32, 1};
-  case MORTISE_I16:
-    return {0, 16, 1};
-  case MORTISE_I8:
-    return {0, 8, 1};
-  case MORTISE_UI8:
-    return {1, 8, 1};
-  default:
-    return {6, 8, 1};
-  }
+  const MortiseDTypeInfo *info = mortise_dtype_info(dtype);
+  if (!info || info->dlpack < 0)
+    return {0, 0, 0};
+  return {static_cast<uint8_t>(info->dlpack), static_cast<uint8_t>(mortise_dtype_bits(dtype)), 1};
 }
 
 bool readTensor(PyObject *object, dlpack::Tensor &tensor) {

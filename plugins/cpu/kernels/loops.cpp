@@ -133,18 +133,10 @@ std::function<void(void *const *)> productLoop(ProductLoop loop) {
     return bind(Half{});
   case MORTISE_BF16:
     return bind(Brain{});
-  case MORTISE_I64:
-    return bind(Plain<int64_t>{});
-  case MORTISE_I32:
-    return bind(Plain<int32_t>{});
-  case MORTISE_I16:
-    return bind(Plain<int16_t>{});
-  case MORTISE_I8:
-    return bind(Plain<int8_t>{});
-  case MORTISE_UI8:
-    return bind(Plain<uint8_t>{});
   default:
-    return nullptr;
+    return visitInteger(
+        loop.dtype, std::function<void(void *const *)>(),
+        [&](auto number) -> std::function<void(void *const *)> { return bind(Plain<decltype(number)>{}); });
   }
 }
 

@@ -146,18 +146,10 @@ static std::function<void(void *const *)> poolLoop(const Pool &pool) {
     return bind(HalfLane{});
   case MORTISE_BF16:
     return bind(BrainLane{});
-  case MORTISE_I64:
-    return bind(Lane<int64_t>{});
-  case MORTISE_I32:
-    return bind(Lane<int32_t>{});
-  case MORTISE_I16:
-    return bind(Lane<int16_t>{});
-  case MORTISE_I8:
-    return bind(Lane<int8_t>{});
-  case MORTISE_UI8:
-    return bind(Lane<uint8_t>{});
   default:
-    return nullptr;
+    return visitInteger(
+        pool.dtype, std::function<void(void *const *)>(),
+        [&](auto number) -> std::function<void(void *const *)> { return bind(Lane<decltype(number)>{}); });
   }
 }
 

@@ -122,19 +122,12 @@ std::function<void(void *const *)> loopOf(int32_t dtype, const Lines &lines) {
     return bind(FloatKey<uint16_t, 10>{});
   case MORTISE_BF16:
     return bind(FloatKey<uint16_t, 7>{});
-  case MORTISE_I64:
-    return bind(IntegerKey<int64_t>{});
-  case MORTISE_I32:
-    return bind(IntegerKey<int32_t>{});
-  case MORTISE_I16:
-    return bind(IntegerKey<int16_t>{});
-  case MORTISE_I8:
-    return bind(IntegerKey<int8_t>{});
-  case MORTISE_UI8:
   case MORTISE_I1:
     return bind(IntegerKey<uint8_t>{});
   default:
-    return nullptr;
+    return visitInteger(
+        dtype, std::function<void(void *const *)>(),
+        [&](auto number) -> std::function<void(void *const *)> { return bind(IntegerKey<decltype(number)>{}); });
   }
 }
 } // namespace

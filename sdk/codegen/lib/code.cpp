@@ -162,7 +162,7 @@ static Value roundToOdd(Code &c, Value x) {
 }
 
 Value Code::toMemory(Value x, int32_t dtype) {
-  if ((dtype == MORTISE_F16 || dtype == MORTISE_BF16) && element(x).isF64())
+  if (isNarrowFloat(dtype) && element(x).isF64())
     x = roundToOdd(*this, x);
   switch (dtype) {
   case MORTISE_F16:

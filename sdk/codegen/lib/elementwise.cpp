@@ -10,7 +10,8 @@ using namespace mlir;
 using P = arith::CmpFPredicate;
 using I = arith::CmpIPredicate;
 
-static bool isUnsigned(int32_t dtype) { return dtype == MORTISE_UI8 || dtype == MORTISE_I1; }
+// Integers that are never negative, booleans too.
+static bool isNatural(int32_t dtype) { return isUnsigned(dtype) || isBool(dtype); }
 
 Value Emitter::compare(Direction direction, Value x, Value y, int32_t dtype) {
   size_t which = static_cast<size_t>(direction);
@@ -19,15 +20,15 @@ Value Emitter::compare(Direction direction, Value x, Value y, int32_t dtype) {
   static constexpr I naturals[] = {I::eq, I::ne, I::ult, I::ule, I::ugt, I::uge};
   if (isFloat(dtype))
     return c.compare(floats[which], x, y);
-  return c.compareI(isUnsigned(dtype) ? naturals[which] : ints[which], x, y);
+  return c.compareI(isNatural(dtype) ? naturals[which] : ints[which], x, y);
 }
 
 Value Emitter::maximum(Value x, Value y, int32_t dtype, bool largest) {
   if (isFloat(dtype))
     return largest ? c.two<arith::MaximumFOp>(x, y) : c.two<arith::MinimumFOp>(x, y);
-  if (dtype == MORTISE_I1)
+  if (isBool(dtype))
     return largest ? c.orI(x, y) : c.andI(x, y);
-  if (isUnsigned(dtype))
+  if (isNatural(dtype))
     return largest ? c.two<arith::MaxUIOp>(x, y) : c.two<arith::MinUIOp>(x, y);
   return largest ? c.two<arith::MaxSIOp>(x, y) : c.two<arith::MinSIOp>(x, y);
 }
@@ -37,7 +38,7 @@ Value Emitter::intDivide(Value x, Value y, int32_t dtype, bool remainder) {
   c.match(x, y);
   Value zero = c.integer(y.getType(), 0), one = c.integer(y.getType(), 1), ones = c.integer(y.getType(), -1);
   Value byZero = c.compareI(I::eq, y, zero);
-  if (isUnsigned(dtype)) {
+  if (isNatural(dtype)) {
     Value safe = c.select(byZero, one, y);
     return remainder ? c.select(byZero, x, c.two<arith::RemUIOp>(x, safe))
                      : c.select(byZero, ones, c.two<arith::DivUIOp>(x, safe));
@@ -53,41 +54,41 @@ Value Emitter::intDivide(Value x, Value y, int32_t dtype, bool remainder) {
 Value Emitter::floatToInt(Value x, int32_t to) {
   Type type = c.registerType(to);
   unsigned width = type.getIntOrFloatBitWidth();
-  bool isSigned = to != MORTISE_UI8;
+  bool isSigned = !isUnsigned(to);
   double low = isSigned ? -std::ldexp(1.0, width - 1) : 0, above = std::ldexp(1.0, isSigned ? width - 1 : width);
   Value under = c.compare(P::OLT, x, low), over = c.compare(P::OGE, x, above);
   Value safe = c.select(c.orI(c.orI(under, over), c.isNan(x)), c.constant(x.getType(), 0), x);
   Value number = c.resizeInt(arith::FPToSIOp::create(b, c.loc, c.like(x, b.getIntegerType(std::max(width, 32u))), safe),
                              type, true);
   int64_t least = isSigned ? std::numeric_limits<int64_t>::min() >> (64 - width) : 0;
-  int64_t most = isSigned ? ~least : 255;
+  int64_t most = isSigned ? ~least : (int64_t(1) << width) - 1;
   number = c.select(under, c.integer(number.getType(), least), number);
   return c.select(over, c.integer(number.getType(), most), number);
 }
 
 Value Emitter::convert(Value x, int32_t from, int32_t to) {
   Type type = c.registerType(to), shaped = c.like(x, type);
-  if (to == MORTISE_I1) {
-    if (from == MORTISE_I1)
+  if (isBool(to)) {
+    if (isBool(from))
       return x;
     return isFloat(from) ? c.compare(P::UNE, x, 0.0) : c.compareI(I::ne, x, c.integer(x.getType(), 0));
   }
   if (!isFloat(to)) {
     if (isFloat(from))
       return floatToInt(x, to);
-    return c.resizeInt(x, type, !isUnsigned(from));
+    return c.resizeInt(x, type, !isNatural(from));
   }
   Value result = x;
   if (!isFloat(from)) {
     // Integers go to f64 first where f16 or bf16 follow: exact up to 2^53, and rounded once.
-    Type via = (to == MORTISE_F16 || to == MORTISE_BF16) ? Type(b.getF64Type()) : type;
-    if (isUnsigned(from))
+    Type via = isNarrowFloat(to) ? Type(b.getF64Type()) : type;
+    if (isNatural(from))
       result = arith::UIToFPOp::create(b, c.loc, c.like(x, via), x);
     else
       result = arith::SIToFPOp::create(b, c.loc, c.like(x, via), x);
     from = via.isF64() ? MORTISE_F64 : MORTISE_F32;
   }
-  if (to == MORTISE_F16 || to == MORTISE_BF16)
+  if (isNarrowFloat(to))
     return c.roundTo(result, to);
   if (Code::element(result) == type)
     return result;
@@ -98,142 +99,155 @@ Value Emitter::convert(Value x, int32_t from, int32_t to) {
 // By less than the width; else nothing is left but, to the right, the sign.
 Value Emitter::shift(Value x, Value y, int32_t dtype, bool left) {
   c.match(x, y);
-  if (dtype == MORTISE_I1)
+  if (isBool(dtype))
     return c.andI(x, c.notI(y));
   const int64_t width = static_cast<int64_t>(dtypeBits(dtype));
   Value zero = c.integer(x.getType(), 0);
   Value inside = c.compareI(I::ult, y, c.integer(y.getType(), width));
-  if (!left && !isUnsigned(dtype))
+  if (!left && !isNatural(dtype))
     return c.two<arith::ShRSIOp>(x, c.select(inside, y, c.integer(y.getType(), width - 1)));
   Value by = c.select(inside, y, zero);
   return c.select(inside, left ? c.two<arith::ShLIOp>(x, by) : c.two<arith::ShRUIOp>(x, by), zero);
 }
 
-static std::string suffixed(const char *name, int32_t dtype) {
-  return std::string("mortise_") + name + "_" +
-         (dtype == MORTISE_F16 || dtype == MORTISE_BF16 ? "f32" : dtypeName(dtype));
+// One op on registers: the node at work and what its row of the table needs.
+struct Emitter::Element {
+  Emitter &emitter;
+  Code &c;
+  const Expr &expr;
+  Value x, y, z;
+  int32_t dtype; // of x
+
+  bool isReal() const { return isFloat(dtype); }
+  Value zero() const { return isReal() ? c.constant(x.getType(), 0) : c.integer(x.getType(), 0); }
+  Value compare(Direction direction) const { return emitter.compare(direction, x, zero(), dtype); }
+};
+
+// A row for each elementwise op that has generated code: what one element costs (an addition is 1) and how it is
+// computed. An op without a row is refused by supports(), and taken apart where it is a composite.
+struct Emitter::Rule {
+  Op op;
+  int cost;
+  Value (*emit)(const Element &);
+};
+
+struct Emitter::Rules {
+  // By the function mortise_OP_DTYPE of runtime.cpp.
+  static Value byRuntime(const Element &e) {
+    const char *dtype = isNarrowFloat(e.dtype) ? "f32" : dtypeName(e.dtype);
+    std::string name = "mortise_" + std::string(nameOf(static_cast<mortise::Op>(e.expr.op)).substr(8)) + "_" + dtype;
+    return e.c.call(name, e.x, e.y);
+  }
+  static Value abs(const Element &e) {
+    if (e.isReal())
+      return e.c.abs(e.x);
+    return isNatural(e.dtype) ? e.x : e.c.two<arith::MaxSIOp>(e.x, e.c.subI(e.zero(), e.x));
+  }
+  static Value sign(const Element &e) {
+    if (e.isReal()) {
+      Value unit = e.c.copySign(e.c.constant(e.x.getType(), 1), e.x);
+      return e.c.select(e.c.compare(P::UEQ, e.x, 0.0), e.x, unit); // zeros and NaN stay
+    }
+    Type type = e.c.registerType(e.dtype);
+    Value above = e.c.resizeInt(e.compare(Direction::Gt), type, false);
+    return isNatural(e.dtype) ? above : e.c.subI(above, e.c.resizeInt(e.compare(Direction::Lt), type, false));
+  }
+  static Value relu(const Element &e) {
+    return e.isReal() ? e.c.select(e.c.compare(P::UGT, e.x, 0.0), e.x, e.zero())
+                      : e.emitter.maximum(e.x, e.zero(), e.dtype, true);
+  }
+  static Value add(const Element &e) {
+    return e.isReal() ? e.c.add(e.x, e.y) : isBool(e.dtype) ? e.c.orI(e.x, e.y) : e.c.addI(e.x, e.y);
+  }
+  static Value mul(const Element &e) {
+    return e.isReal() ? e.c.mul(e.x, e.y) : isBool(e.dtype) ? e.c.andI(e.x, e.y) : e.c.mulI(e.x, e.y);
+  }
+  static Value div(const Element &e) {
+    return e.isReal() ? e.c.div(e.x, e.y) : e.emitter.intDivide(e.x, e.y, e.dtype, false);
+  }
+  static Value rem(const Element &e) {
+    return e.isReal() ? byRuntime(e) : e.emitter.intDivide(e.x, e.y, e.dtype, true);
+  }
+
+  static const std::vector<Rule> &all() {
+    static const std::vector<Rule> rules = {
+        {Op::Keep, 0, [](const Element &e) { return e.x; }},
+        {Op::Abs, 1, abs},
+        {Op::Neg, 1, [](const Element &e) { return e.isReal() ? e.c.neg(e.x) : e.c.subI(e.zero(), e.x); }},
+        {Op::Sign, 1, sign},
+        {Op::Sqrt, 4, [](const Element &e) { return e.c.one<math::SqrtOp>(e.x); }},
+        {Op::Rsqrt, 5, [](const Element &e) { return e.c.rsqrt(e.x); }},
+        {Op::Exp, 16, [](const Element &e) { return e.c.exp(e.x); }},
+        {Op::Expm1, 16, [](const Element &e) { return e.c.expm1(e.x); }},
+        {Op::Log, 16, [](const Element &e) { return e.c.log(e.x); }},
+        {Op::Log1p, 16, [](const Element &e) { return e.c.log1p(e.x); }},
+        {Op::Tanh, 16, [](const Element &e) { return e.c.tanh(e.x); }},
+        {Op::Logistic, 16, [](const Element &e) { return e.c.logistic(e.x); }},
+        {Op::Sin, 30, [](const Element &e) { return e.c.sinCos(e.x, false); }},
+        {Op::Cos, 30, [](const Element &e) { return e.c.sinCos(e.x, true); }},
+        {Op::Erf, 30, [](const Element &e) { return e.c.erf(e.x); }},
+        {Op::Erfc, 30, [](const Element &e) { return e.c.erfc(e.x); }},
+        {Op::Gelu, 30, [](const Element &e) { return e.c.gelu(e.x); }},
+        {Op::Tan, 100, byRuntime},
+        {Op::Asin, 100, byRuntime},
+        {Op::Acos, 100, byRuntime},
+        {Op::Atan, 100, byRuntime},
+        {Op::Sinh, 100, byRuntime},
+        {Op::Cosh, 100, byRuntime},
+        {Op::Asinh, 100, byRuntime},
+        {Op::Acosh, 100, byRuntime},
+        {Op::Atanh, 100, byRuntime},
+        {Op::Log2, 100, byRuntime},
+        {Op::Log10, 100, byRuntime},
+        {Op::Exp2, 100, byRuntime},
+        {Op::Pow, 100, byRuntime},
+        {Op::Atan2, 100, byRuntime},
+        {Op::Rem, 100, rem},
+        {Op::Floor, 1, [](const Element &e) { return e.c.one<math::FloorOp>(e.x); }},
+        {Op::Ceil, 1, [](const Element &e) { return e.c.one<math::CeilOp>(e.x); }},
+        {Op::Round, 1, [](const Element &e) { return e.c.one<math::RoundEvenOp>(e.x); }},
+        {Op::Relu, 1, relu},
+        {Op::Convert, 1, [](const Element &e) { return e.emitter.convert(e.x, e.dtype, e.expr.dtype); }},
+        {Op::Add, 1, add},
+        {Op::Sub, 1, [](const Element &e) { return e.isReal() ? e.c.sub(e.x, e.y) : e.c.subI(e.x, e.y); }},
+        {Op::Mul, 1, mul},
+        {Op::MulAdd, 1, [](const Element &e) { return e.c.fma(e.x, e.y, e.z); }},
+        {Op::Div, 4, div},
+        {Op::Max, 1, [](const Element &e) { return e.emitter.maximum(e.x, e.y, e.dtype, true); }},
+        {Op::Min, 1, [](const Element &e) { return e.emitter.maximum(e.x, e.y, e.dtype, false); }},
+        {Op::Not, 1, [](const Element &e) { return e.c.notI(e.x); }},
+        {Op::And, 1, [](const Element &e) { return e.c.andI(e.x, e.y); }},
+        {Op::Or, 1, [](const Element &e) { return e.c.orI(e.x, e.y); }},
+        {Op::Xor, 1, [](const Element &e) { return e.c.two<arith::XOrIOp>(e.x, e.y); }},
+        {Op::ShiftLeft, 1, [](const Element &e) { return e.emitter.shift(e.x, e.y, e.dtype, true); }},
+        {Op::ShiftRight, 1, [](const Element &e) { return e.emitter.shift(e.x, e.y, e.dtype, false); }},
+        {Op::Compare, 1, [](const Element &e) { return e.emitter.compare(e.expr.direction, e.x, e.y, e.dtype); }},
+        {Op::Select, 1, [](const Element &e) { return e.c.select(e.x, e.y, e.z); }},
+    };
+    return rules;
+  }
+
+  static const Rule *find(Op op) {
+    static const std::vector<const Rule *> byOp = [] {
+      std::vector<const Rule *> found(static_cast<size_t>(Op::ReduceFastMax) + 1);
+      for (const Rule &rule : all())
+        found[static_cast<size_t>(rule.op)] = &rule;
+      return found;
+    }();
+    return byOp[static_cast<size_t>(op)];
+  }
+};
+
+std::optional<int> Emitter::costOf(Op op) {
+  const Rule *rule = Rules::find(op);
+  return rule ? std::optional(rule->cost) : std::nullopt;
 }
+std::optional<int> elementwiseCost(Op op) { return Emitter::costOf(op); }
 
 Value Emitter::elementwise(const Expr &expr, ArrayRef<Value> x) {
-  int32_t dtype = plan.dag.exprs[expr.operands[0]].dtype;
-  bool real = isFloat(dtype), truth = dtype == MORTISE_I1;
-  Value a = x[0], second = x.size() > 1 ? x[1] : Value();
-  auto zero = [&] { return real ? c.constant(a.getType(), 0) : c.integer(a.getType(), 0); };
-  switch (expr.op) {
-  case Op::Abs:
-    return real ? c.abs(a) : isUnsigned(dtype) ? a : c.two<arith::MaxSIOp>(a, c.subI(zero(), a));
-  case Op::Neg:
-    return real ? c.neg(a) : c.subI(zero(), a);
-  case Op::Sign: {
-    if (real) {
-      Value unit = c.copySign(c.constant(a.getType(), 1), a);
-      return c.select(c.compare(P::UEQ, a, 0.0), a, unit); // zeros and NaN stay
-    }
-    Value above = c.resizeInt(compare(Direction::Gt, a, zero(), dtype), c.registerType(dtype), false);
-    return isUnsigned(dtype)
-               ? above
-               : c.subI(above, c.resizeInt(compare(Direction::Lt, a, zero(), dtype), c.registerType(dtype), false));
-  }
-  case Op::Exp:
-    return c.exp(a);
-  case Op::Expm1:
-    return c.expm1(a);
-  case Op::Log:
-    return c.log(a);
-  case Op::Log1p:
-    return c.log1p(a);
-  case Op::Sqrt:
-    return c.one<math::SqrtOp>(a);
-  case Op::Rsqrt:
-    return c.rsqrt(a);
-  case Op::Sin:
-    return c.sinCos(a, false);
-  case Op::Cos:
-    return c.sinCos(a, true);
-  case Op::Tanh:
-    return c.tanh(a);
-  case Op::Erf:
-    return c.erf(a);
-  case Op::Erfc:
-    return c.erfc(a);
-  case Op::Logistic:
-    return c.logistic(a);
-  case Op::Gelu:
-    return c.gelu(a);
-  case Op::Floor:
-    return c.one<math::FloorOp>(a);
-  case Op::Ceil:
-    return c.one<math::CeilOp>(a);
-  case Op::Round:
-    return c.one<math::RoundEvenOp>(a);
-  case Op::Not:
-    return c.notI(a);
-  case Op::Relu:
-    return real ? c.select(c.compare(P::UGT, a, 0.0), a, zero()) : maximum(a, zero(), dtype, true);
-  case Op::Convert:
-    return convert(a, dtype, expr.dtype);
-  case Op::Keep:
-    return a;
-  case Op::Add:
-    return real ? c.add(a, second) : truth ? c.orI(a, second) : c.addI(a, second);
-  case Op::Sub:
-    return real ? c.sub(a, second) : c.subI(a, second);
-  case Op::Mul:
-    return real ? c.mul(a, second) : truth ? c.andI(a, second) : c.mulI(a, second);
-  case Op::MulAdd:
-    return c.fma(a, second, x[2]);
-  case Op::Div:
-    return real ? c.div(a, second) : intDivide(a, second, dtype, false);
-  case Op::Rem:
-    return real ? c.call(suffixed("rem", dtype), a, second) : intDivide(a, second, dtype, true);
-  case Op::Tan:
-    return c.call(suffixed("tan", dtype), a);
-  case Op::Asin:
-    return c.call(suffixed("asin", dtype), a);
-  case Op::Acos:
-    return c.call(suffixed("acos", dtype), a);
-  case Op::Atan:
-    return c.call(suffixed("atan", dtype), a);
-  case Op::Sinh:
-    return c.call(suffixed("sinh", dtype), a);
-  case Op::Cosh:
-    return c.call(suffixed("cosh", dtype), a);
-  case Op::Asinh:
-    return c.call(suffixed("asinh", dtype), a);
-  case Op::Acosh:
-    return c.call(suffixed("acosh", dtype), a);
-  case Op::Atanh:
-    return c.call(suffixed("atanh", dtype), a);
-  case Op::Log2:
-    return c.call(suffixed("log2", dtype), a);
-  case Op::Log10:
-    return c.call(suffixed("log10", dtype), a);
-  case Op::Exp2:
-    return c.call(suffixed("exp2", dtype), a);
-  case Op::ShiftLeft:
-  case Op::ShiftRight:
-    return shift(a, second, dtype, expr.op == Op::ShiftLeft);
-  case Op::Pow:
-    return c.call(suffixed("pow", dtype), a, second);
-  case Op::Atan2:
-    return c.call(suffixed("atan2", dtype), a, second);
-  case Op::Max:
-    return maximum(a, second, dtype, true);
-  case Op::Min:
-    return maximum(a, second, dtype, false);
-  case Op::And:
-    return c.andI(a, second);
-  case Op::Or:
-    return c.orI(a, second);
-  case Op::Xor:
-    return c.two<arith::XOrIOp>(a, second);
-  case Op::Compare:
-    return compare(expr.direction, a, second, dtype);
-  case Op::Select:
-    return c.select(a, second, x[2]);
-  default:
-    llvm_unreachable("not elementwise");
-  }
+  auto operand = [&](size_t i) { return i < x.size() ? x[i] : Value(); };
+  const Element element{*this, c, expr, x[0], operand(1), operand(2), plan.dag.exprs[expr.operands[0]].dtype};
+  return Rules::find(expr.op)->emit(element);
 }
 
 } // namespace mortise::codegen

@@ -19,6 +19,7 @@ class Emitter {
 public:
   Emitter(Plan &plan, mlir::ModuleOp module, mlir::OpBuilder &builder, unsigned vectorBits);
   EmittedKernel emit(llvm::StringRef name);
+  static std::optional<int> costOf(Op op); // elementwiseCost()
 
 private:
   // An index over the lanes: scalar + step * lane, or a vector.
@@ -70,6 +71,9 @@ private:
   Value combineExtents(int32_t op, const Dim &left, Value x, const Dim &right, Value y);
 
   // elementwise.cpp
+  struct Element;
+  struct Rule;
+  struct Rules;
   Value elementwise(const Expr &expr, llvm::ArrayRef<Value> x);
   Value convert(Value x, int32_t from, int32_t to);
   Value floatToInt(Value x, int32_t to);

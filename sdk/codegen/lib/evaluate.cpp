@@ -55,7 +55,7 @@ void Emitter::repeatScalars(const Expr &expr, TupleId at, GuardId guard, SmallVe
     ExprId id = expr.operands[i];
     TupleId where = at;
     GuardId condition = guard;
-    while (plan.dag.exprs[id].op >= Op::Reshape && plan.dag.exprs[id].op <= Op::Reverse) {
+    while (has(plan.dag.exprs[id].op, Trait::View) || plan.dag.exprs[id].op == Op::Reverse) {
       Access access = plan.accesses(id, where, condition)[0];
       id = access.expr, where = access.at, condition = access.guard;
     }
@@ -73,7 +73,7 @@ Value Emitter::compute(ExprId id, TupleId at, GuardId guard) {
   if (kept && kept->pass < currentPass) {
     if (kept->root >= 0)
       return load(outputs[kept->root], expr.dtype, plan.roots[kept->root].address, 0, false);
-    int32_t dtype = expr.dtype == MORTISE_F16 || expr.dtype == MORTISE_BF16 ? int32_t(MORTISE_F32) : expr.dtype;
+    int32_t dtype = isNarrowFloat(expr.dtype) ? int32_t(MORTISE_F32) : expr.dtype;
     Value place = pointer(scratch, b.getI8Type(), extent(kept->offset));
     IndexId position = plan.rowIndex;
     if (!plan.laneReduced && plan.lanes > 1) {

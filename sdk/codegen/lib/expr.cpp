@@ -19,7 +19,6 @@ int cost(const Expr &expr) {
   switch (expr.op) {
   case Op::Constant:
   case Op::Extent:
-  case Op::Keep:
   case Op::Reshape:
   case Op::Transpose:
   case Op::Broadcast:
@@ -27,107 +26,18 @@ int cost(const Expr &expr) {
   case Op::Reverse:
   case Op::Iota:
     return 0;
-  case Op::Div:
-  case Op::Sqrt:
-    return 4;
-  case Op::Rsqrt:
   case Op::Concatenate:
   case Op::Pad:
   case Op::Take:
   case Op::TakeAlong:
   case Op::TakeNd:
     return 5;
-  case Op::Exp:
-  case Op::Log:
-  case Op::Expm1:
-  case Op::Log1p:
-  case Op::Tanh:
-  case Op::Logistic:
-    return 16;
-  case Op::Erf:
-  case Op::Erfc:
-  case Op::Sin:
-  case Op::Cos:
-  case Op::Gelu:
-    return 30;
-  case Op::Tan:
-  case Op::Asin:
-  case Op::Acos:
-  case Op::Atan:
-  case Op::Sinh:
-  case Op::Cosh:
-  case Op::Asinh:
-  case Op::Acosh:
-  case Op::Atanh:
-  case Op::Log2:
-  case Op::Log10:
-  case Op::Exp2:
-  case Op::Pow:
-  case Op::Atan2:
-  case Op::Rem:
-    return 100;
   default:
-    return 1;
+    return elementwiseCost(expr.op).value_or(1);
   }
 }
 
 namespace {
-
-const std::unordered_map<std::string_view, Op> simpleOps = {
-    {"abs", Op::Abs},
-    {"neg", Op::Neg},
-    {"sign", Op::Sign},
-    {"exp", Op::Exp},
-    {"expm1", Op::Expm1},
-    {"log", Op::Log},
-    {"log1p", Op::Log1p},
-    {"sqrt", Op::Sqrt},
-    {"rsqrt", Op::Rsqrt},
-    {"sin", Op::Sin},
-    {"cos", Op::Cos},
-    {"tanh", Op::Tanh},
-    {"erf", Op::Erf},
-    {"erfc", Op::Erfc},
-    {"logistic", Op::Logistic},
-    {"floor", Op::Floor},
-    {"ceil", Op::Ceil},
-    {"round", Op::Round},
-    {"not", Op::Not},
-    {"add", Op::Add},
-    {"sub", Op::Sub},
-    {"mul", Op::Mul},
-    {"div", Op::Div},
-    {"rem", Op::Rem},
-    {"pow", Op::Pow},
-    {"max", Op::Max},
-    {"min", Op::Min},
-    {"atan2", Op::Atan2},
-    {"and", Op::And},
-    {"or", Op::Or},
-    {"xor", Op::Xor},
-    {"select", Op::Select},
-    {"convert", Op::Convert},
-    {"relu", Op::Relu},
-    {"tan", Op::Tan},
-    {"asin", Op::Asin},
-    {"acos", Op::Acos},
-    {"atan", Op::Atan},
-    {"sinh", Op::Sinh},
-    {"cosh", Op::Cosh},
-    {"asinh", Op::Asinh},
-    {"acosh", Op::Acosh},
-    {"atanh", Op::Atanh},
-    {"log2", Op::Log2},
-    {"log10", Op::Log10},
-    {"exp2", Op::Exp2},
-    {"shift_left", Op::ShiftLeft},
-    {"shift_right", Op::ShiftRight},
-};
-
-const std::unordered_map<std::string_view, Op> reductionOps = {
-    {"reduce_sum", Op::ReduceSum}, {"reduce_prod", Op::ReduceProd}, {"reduce_max", Op::ReduceMax},
-    {"reduce_min", Op::ReduceMin}, {"argmax", Op::Argmax},          {"argmin", Op::Argmin},
-};
 
 std::vector<int64_t> ints(const MortiseNode &node, const char *name) {
   auto span = intsAttribute(node, name);
@@ -235,15 +145,16 @@ private:
     dag.exprs[id].dtype = dtype;
     return id;
   }
-  bool has(size_t i) const { return i < operands.size() && operands[i] != ~0u; }
+  bool given(size_t i) const { return i < operands.size() && operands[i] != ~0u; }
 
+  ExprId gelu(ExprId x);
   ExprId softmax(bool log);
   ExprId normalise(ExprId x, const std::vector<int64_t> &axes, bool centred);
   ExprId affine(ExprId x, size_t scale, size_t bias, const std::vector<int64_t> &axes);
   ExprId groupNorm();
   ExprId batchNorm();
   ExprId extents();
-  ExprId shaped(std::string_view name, bool &known);
+  ExprId shaped(Op op, bool &known);
 
   Dag &dag;
   const MortiseNode &node;
@@ -281,11 +192,11 @@ ExprId Expansion::normalise(ExprId x, const std::vector<int64_t> &axes, bool cen
 ExprId Expansion::affine(ExprId x, size_t scale, size_t bias, const std::vector<int64_t> &axes) {
   std::vector<Dim> dims = at(x).dims;
   auto operand = [&](size_t i) { return broadcast(keepAs(operands[i], at(x).dtype), dims, axes); };
-  if (has(scale) && has(bias))
+  if (given(scale) && given(bias))
     return make(Op::MulAdd, {x, operand(scale), operand(bias)});
-  if (has(scale))
+  if (given(scale))
     return make(Op::Mul, {x, operand(scale)});
-  return has(bias) ? make(Op::Add, {x, operand(bias)}) : x;
+  return given(bias) ? make(Op::Add, {x, operand(bias)}) : x;
 }
 
 ExprId Expansion::groupNorm() {
@@ -305,74 +216,79 @@ ExprId Expansion::batchNorm() {
   std::vector<Dim> dims = at(x).dims;
   ExprId variance = widened(operands[4]), mean = widened(operands[3]);
   ExprId factor = make(Op::Rsqrt, {make(Op::Add, {variance, literal(variance, floatAttribute(node, "epsilon"))})});
-  if (has(1))
+  if (given(1))
     factor = make(Op::Mul, {factor, widened(operands[1])});
   ExprId centred = make(Op::Sub, {x, broadcast(mean, dims, {1})}), spreadFactor = broadcast(factor, dims, {1});
-  if (has(2))
+  if (given(2))
     return make(Op::MulAdd, {centred, spreadFactor, broadcast(widened(operands[2]), dims, {1})});
   return make(Op::Mul, {centred, spreadFactor});
 }
 
 // Ops that are one expression with the result's type and some attributes.
-ExprId Expansion::shaped(std::string_view name, bool &known) {
+ExprId Expansion::shaped(Op op, bool &known) {
   Expr expr;
   const MortiseType &type = *node.results[0]->type;
+  expr.op = op;
   expr.dtype = type.dtype;
   expr.dims = dimsOf(type);
   expr.operands = operands;
-  if (auto simple = simpleOps.find(name); simple != simpleOps.end()) {
-    expr.op = simple->second;
-  } else if (name == "compare") {
+  switch (op) {
+  case Op::Compare: {
     static constexpr std::string_view names[] = {"eq", "ne", "lt", "le", "gt", "ge"};
-    expr.op = Op::Compare;
     for (int i = 0; i < 6; ++i)
       if (stringAttribute(node, "direction") == names[i])
         expr.direction = static_cast<Direction>(i);
-  } else if (name == "iota") {
-    expr.op = Op::Iota;
-    expr.axes = {intAttribute(node, "axis")};
-  } else if (name == "reshape") {
-    expr.op = Op::Reshape;
-  } else if (name == "transpose") {
-    expr.op = Op::Transpose;
+    break;
+  }
+  case Op::Reshape:
+    break;
+  case Op::Transpose:
     expr.axes = ints(node, "permutation");
-  } else if (name == "broadcast") {
-    expr.op = Op::Broadcast;
+    break;
+  case Op::Broadcast:
+  case Op::Reverse:
     expr.axes = ints(node, "axes");
-  } else if (name == "slice") {
-    expr.op = Op::Slice;
+    break;
+  case Op::Slice:
     expr.starts = dimsAttribute(node, "starts");
     expr.steps = ints(node, "strides");
-  } else if (name == "reverse") {
-    expr.op = Op::Reverse;
-    expr.axes = ints(node, "axes");
-  } else if (name == "concatenate") {
-    expr.op = Op::Concatenate;
-    expr.axes = {intAttribute(node, "axis")};
-  } else if (name == "pad") {
-    expr.op = Op::Pad;
+    break;
+  case Op::Pad:
     expr.starts = dimsAttribute(node, "low");
     expr.steps = ints(node, "interior");
-  } else if (name == "take" || name == "embedding") {
+    break;
+  case Op::Take:
+  case Op::Embedding: // along axis 0: it has no such attribute
     expr.op = Op::Take;
-    expr.axes = {intAttribute(node, "axis")}; // 0 for embedding, which has none
-  } else if (name == "take_along") {
-    expr.op = Op::TakeAlong;
     expr.axes = {intAttribute(node, "axis")};
-  } else if (name == "take_nd" && at(operands[1]).dims.back().isNumber()) {
-    expr.op = Op::TakeNd;
-  } else if (name == "cumsum" || name == "cumprod") {
-    expr.op = name == "cumsum" ? Op::Cumsum : Op::Cumprod;
-    expr.axes = {intAttribute(node, "axis")};
-  } else if (name == "put") {
-    expr.op = Op::Put;
-    expr.axes = {intAttribute(node, "axis")};
+    break;
+  case Op::Put:
     expr.add = stringAttribute(node, "mode") == "add";
-  } else {
-    known = false;
-    return 0;
+    [[fallthrough]];
+  case Op::Iota:
+  case Op::Concatenate:
+  case Op::TakeAlong:
+  case Op::Cumsum:
+  case Op::Cumprod:
+    expr.axes = {intAttribute(node, "axis")};
+    break;
+  case Op::TakeNd:
+    known = at(operands[1]).dims.back().isNumber();
+    break;
+  default:
+    known = elementwiseCost(op).has_value();
   }
-  return append(std::move(expr));
+  return known ? append(std::move(expr)) : 0;
+}
+
+ExprId Expansion::gelu(ExprId x) {
+  if (stringAttribute(node, "approximate") != "tanh")
+    return make(Op::Gelu, {x});
+  // x * (1 + tanh(u)) / 2 without its cancellation: x * logistic(2 u).
+  ExprId square = make(Op::Mul, {x, x});
+  ExprId poly =
+      make(Op::MulAdd, {square, literal(x, 2 * 0.7978845608028654 * 0.044715), literal(x, 2 * 0.7978845608028654)});
+  return make(Op::Mul, {x, make(Op::Logistic, {make(Op::Mul, {x, poly})})});
 }
 
 // i64[n] of extents: numbers side by side.
@@ -394,10 +310,7 @@ ExprId Expansion::extents() {
 }
 
 bool Expansion::run(ExprId &result) {
-  std::string_view name = node.op;
-  if (!name.starts_with("mortise."))
-    return false;
-  name.remove_prefix(8);
+  const Op op = static_cast<Op>(opOf(node));
   int32_t dtype = node.results[0]->type->dtype;
   bool known = true;
   auto lastAxes = [&] {
@@ -406,7 +319,13 @@ bool Expansion::run(ExprId &result) {
       axes.push_back(i);
     return axes;
   };
-  if (name == "constant") {
+  if (isReduction(op) && !has(op, Trait::Composite)) {
+    std::vector<int64_t> axes = isArg(op) ? std::vector{intAttribute(node, "axis")} : ints(node, "axes");
+    result = axes.empty() ? make(Op::Keep, {operands[0]}) : reduce(op, operands[0], axes, dtype);
+    return true;
+  }
+  switch (op) {
+  case Op::Constant: {
     const MortiseAttribute *value = findAttribute(node, "value");
     Expr expr;
     expr.op = Op::Constant;
@@ -415,43 +334,50 @@ bool Expansion::run(ExprId &result) {
     expr.data = static_cast<const std::byte *>(value->tensor_data);
     expr.bytes = value->count;
     result = append(std::move(expr));
-  } else if (auto reduction = reductionOps.find(name); reduction != reductionOps.end()) {
-    std::vector<int64_t> axes = isArg(reduction->second) ? std::vector{intAttribute(node, "axis")} : ints(node, "axes");
-    result = axes.empty() ? make(Op::Keep, {operands[0]}) : reduce(reduction->second, operands[0], axes, dtype);
-  } else if (name == "mean") {
+    break;
+  }
+  case Op::Mean: {
     ExprId x = widened(operands[0]);
     Dim n = 1;
     for (int64_t axis : ints(node, "axes"))
       n *= at(x).dims[axis];
     ExprId sum = ints(node, "axes").empty() ? x : reduce(Op::ReduceSum, x, ints(node, "axes"));
     result = keepAs(make(Op::Div, {sum, literal(sum, n)}), dtype);
-  } else if (name == "silu") {
+    break;
+  }
+  case Op::Silu: {
     ExprId x = widened(operands[0]);
     result = keepAs(make(Op::Mul, {x, make(Op::Logistic, {x})}), dtype);
-  } else if (name == "gelu" && stringAttribute(node, "approximate") == "tanh") {
-    // x * (1 + tanh(u)) / 2 without its cancellation: x * logistic(2 u).
-    ExprId x = widened(operands[0]), square = make(Op::Mul, {x, x});
-    ExprId poly =
-        make(Op::MulAdd, {square, literal(x, 2 * 0.7978845608028654 * 0.044715), literal(x, 2 * 0.7978845608028654)});
-    result = keepAs(make(Op::Mul, {x, make(Op::Logistic, {make(Op::Mul, {x, poly})})}), dtype);
-  } else if (name == "gelu") {
-    result = keepAs(make(Op::Gelu, {widened(operands[0])}), dtype);
-  } else if (name == "softmax" || name == "log_softmax") {
-    result = keepAs(softmax(name == "log_softmax"), dtype);
-  } else if (name == "layer_norm") {
+    break;
+  }
+  case Op::Gelu:
+    result = keepAs(gelu(widened(operands[0])), dtype);
+    break;
+  case Op::Softmax:
+  case Op::LogSoftmax:
+    result = keepAs(softmax(op == Op::LogSoftmax), dtype);
+    break;
+  case Op::LayerNorm: {
     std::vector<int64_t> axes = lastAxes();
     result = keepAs(affine(normalise(widened(operands[0]), axes, true), 1, 2, axes), dtype);
-  } else if (name == "rms_norm") {
+    break;
+  }
+  case Op::RmsNorm: {
     std::vector<int64_t> axes = lastAxes();
     result = keepAs(affine(normalise(widened(operands[0]), axes, false), 1, ~0u, axes), dtype);
-  } else if (name == "group_norm") {
+    break;
+  }
+  case Op::GroupNorm:
     result = keepAs(groupNorm(), dtype);
-  } else if (name == "batch_norm") {
+    break;
+  case Op::BatchNorm:
     result = keepAs(batchNorm(), dtype);
-  } else if (name == "extents") {
+    break;
+  case Op::Extents:
     result = extents();
-  } else {
-    result = shaped(name, known);
+    break;
+  default:
+    result = shaped(op, known);
   }
   return known;
 }
@@ -479,7 +405,7 @@ void describe(std::string &key, const Expr &expr) {
     for (const auto &item : items)
       describe(key, Dim(item));
   };
-  key += static_cast<char>(expr.op);
+  raw(&expr.op, sizeof(expr.op));
   key += static_cast<char>(expr.dtype);
   key += static_cast<char>(expr.direction);
   key += static_cast<char>(expr.add);
@@ -495,14 +421,9 @@ void describe(std::string &key, const Expr &expr) {
 
 } // namespace
 
-bool expandsAlways(std::string_view op) {
-  // Those of Expansion::shaped() and run() that graphs are full of; the tables hold the rest.
-  static constexpr std::string_view common[] = {"reshape", "transpose", "broadcast", "slice", "constant"};
-  if (!op.starts_with("mortise."))
-    return false;
-  op.remove_prefix(8);
-  return std::find(std::begin(common), std::end(common), op) != std::end(common) || simpleOps.count(op) ||
-         reductionOps.count(op);
+bool expandsAlways(mortise::Op op) {
+  return op == mortise::Op::Constant || has(op, Trait::View) ||
+         (has(op, Trait::Reduction) && !has(op, Trait::Composite)) || elementwiseCost(static_cast<Op>(op));
 }
 
 bool expandNode(Dag &dag, const MortiseNode &node, const std::vector<ExprId> &operands, ExprId &result) {

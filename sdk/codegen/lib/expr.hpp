@@ -4,101 +4,34 @@
 
 #include <mortise/codegen/codegen.hpp>
 #include <mortise/graph.hpp>
+#include <mortise/ops.hpp>
 
 #include <map>
-#include <string_view>
+#include <optional>
 
 namespace mortise::codegen {
 
-enum class Op : uint8_t {
-  Input,
-  Constant,
+// The ops of the dialect under their numbers, and some that only expressions have.
+enum class Op : uint16_t {
+#define MORTISE_OP_ROW(NAME, Name, name) Name = MORTISE_OP_##NAME,
+  MORTISE_FOR_EACH_OP(MORTISE_OP_ROW)
+#undef MORTISE_OP_ROW
+      Input = MORTISE_OP_COUNT,
   Extent, // an extent of the graph as a number
-  Iota,
-  // one operand
-  Abs,
-  Neg,
-  Sign,
-  Exp,
-  Expm1,
-  Log,
-  Log1p,
-  Sqrt,
-  Rsqrt,
-  Sin,
-  Cos,
-  Tan,
-  Asin,
-  Acos,
-  Atan,
-  Sinh,
-  Cosh,
-  Tanh,
-  Asinh,
-  Acosh,
-  Atanh,
-  Log2,
-  Log10,
-  Exp2,
-  Erf,
-  Erfc,
-  Logistic,
-  Floor,
-  Ceil,
-  Round,
-  Not,
-  Relu,
-  Gelu,
-  Convert,
-  Keep, // the operand under another dtype of the same register type: a
-        // composite's one rounding is left to the store
-  // two and three operands
-  Add,
-  Sub,
-  Mul,
-  Div,
-  Rem,
-  Pow,
-  Max,
-  Min,
-  Atan2,
-  And,
-  Or,
-  Xor,
-  ShiftLeft,
-  ShiftRight,
-  Compare,
-  Select,
-  MulAdd,
-  // index maps
-  Reshape,
-  Transpose,
-  Broadcast,
-  Slice,
-  Reverse,
-  Concatenate,
-  Pad,
-  Take,
-  TakeAlong,
-  TakeNd,
-  // over many elements
-  ReduceSum,
-  ReduceProd,
-  ReduceMax,
-  ReduceMin,
-  ReduceFastMax /* may lose NaN */,
-  Argmax,
-  Argmin,
-  // along an axis
-  Cumsum,
-  Cumprod,
-  Put,
+  Keep,   // the operand under another dtype of the same register type: a composite's one rounding is left to the store
+  MulAdd, // x * y + z, rounded once
+  ReduceFastMax, // may lose NaN
 };
-inline bool isElementwise(Op op) { return op >= Op::Abs && op <= Op::MulAdd; }
-inline bool isIndexMap(Op op) { return op >= Op::Reshape && op <= Op::TakeNd; }
-inline bool isReduction(Op op) { return op >= Op::ReduceSum && op <= Op::Argmin; }
+template <typename... Traits> bool has(Op op, Trait trait, Traits... others) {
+  return has(static_cast<mortise::Op>(op), trait, others...);
+}
+inline bool isElementwise(Op op) { return op == Op::Keep || op == Op::MulAdd || has(op, Trait::Elementwise); }
+inline bool isIndexMap(Op op) {
+  return op == Op::Take || op == Op::TakeAlong || op == Op::TakeNd || has(op, Trait::Movement);
+}
+inline bool isReduction(Op op) { return op == Op::ReduceFastMax || has(op, Trait::Reduction); }
 inline bool isArg(Op op) { return op == Op::Argmax || op == Op::Argmin; }
-inline bool isRunning(Op op) { return op == Op::Cumsum || op == Op::Cumprod; }
+inline bool isRunning(Op op) { return has(op, Trait::Running); }
 
 enum class Direction : uint8_t { Eq, Ne, Lt, Le, Gt, Ge };
 
@@ -142,7 +75,10 @@ int cost(const Expr &expr);
 bool expandNode(Dag &dag, const MortiseNode &node, const std::vector<ExprId> &operands, ExprId &result);
 
 // expandNode() knows every node of this op: an answer that costs no expressions.
-bool expandsAlways(std::string_view op);
+bool expandsAlways(mortise::Op op);
+
+// What computing one element of an elementwise op costs; nothing where there is no generated code (elementwise.cpp).
+std::optional<int> elementwiseCost(Op op);
 
 Dim count(const std::vector<Dim> &dims);
 

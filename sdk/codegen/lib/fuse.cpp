@@ -16,16 +16,11 @@ constexpr double cheapCost = 4.5;     // computed again in every group that uses
 constexpr double expensiveCost = 16;  // not computed again for every repetition of a broadcast
 constexpr int64_t smallGroup = 32768; // elements that one thread may as well do alone
 
-bool isView(const MortiseNode &node) {
-  return isOp(node, "mortise.reshape") || isOp(node, "mortise.transpose") || isOp(node, "mortise.broadcast") ||
-         isOp(node, "mortise.slice");
-}
+bool isView(const MortiseNode &node) { return has(node, Trait::View); }
 
+// Reads many elements for a result, or writes all of another tensor first.
 bool isHeavy(const MortiseNode &node) {
-  static const std::set<std::string_view> names = {"reduce_sum",  "reduce_prod", "reduce_max", "reduce_min", "argmax",
-                                                   "argmin",      "cumprod",     "cumsum",     "mean",       "softmax",
-                                                   "log_softmax", "layer_norm",  "rms_norm",   "group_norm", "put"};
-  return names.count(std::string_view(node.op).substr(8)) != 0;
+  return has(node, Trait::Reduction, Trait::Running, Trait::Normalisation) || isOp(node, mortise::Op::Put);
 }
 
 GroupKind kindOf(const Plan &plan) {
@@ -152,7 +147,7 @@ Result<void> Fuser::findDemands() {
       return Error{MORTISE_UNSUPPORTED, "node " + std::to_string(n) +
                                             " is neither taken nor something that groups compute: " + support.detail};
     uint32_t value = resultOf(n);
-    demanded[value] = isOutput[value] || isOp(node, "mortise.put");
+    demanded[value] = isOutput[value] || isOp(node, mortise::Op::Put);
   }
   // Dense memory: a view will do where it is dense itself.
   for (size_t v = 0; v < graph.value_count; ++v) {
@@ -180,7 +175,7 @@ Result<void> Fuser::findDemands() {
       for (size_t i = 0; i < node.operand_count; ++i)
         if (node.operands[i])
           demandBase(node.operands[i]->index);
-    if (live[n] && isOp(node, "mortise.put") && node.operands[0]->producer && isHeavy(*node.operands[0]->producer))
+    if (live[n] && isOp(node, mortise::Op::Put) && node.operands[0]->producer && isHeavy(*node.operands[0]->producer))
       demandBase(node.operands[0]->index);
   }
   return {};
@@ -322,7 +317,7 @@ void Fuser::startGroup(uint32_t node) {
   fresh.nodes.insert(node);
   fresh.outputs.push_back(resultOf(node));
   fresh.earliest = node;
-  fresh.closed = isOp(*graph.nodes[node], "mortise.put");
+  fresh.closed = isOp(*graph.nodes[node], mortise::Op::Put);
   groupsOf[node] = {static_cast<uint32_t>(groups.size())};
   groups.push_back(std::move(fresh));
   demanded[resultOf(node)] = true;
@@ -347,7 +342,7 @@ void Fuser::place(uint32_t n) {
     for (uint32_t group : using_)
       repeated |= elements(*graph.values[groups[group].outputs[0]]) >= 4 * own && cone[n] >= expensiveCost;
     // What reads under a condition does not go everywhere.
-    bool conditional = isOp(node, "mortise.pad") || isOp(node, "mortise.concatenate");
+    bool conditional = isOp(node, mortise::Op::Pad, mortise::Op::Concatenate);
     for (uint32_t group : using_)
       repeated |= conditional && !fits(groups[group], n, false);
     if ((using_.size() == 1 && !repeated) || (cheap && !(conditional && repeated))) {
@@ -362,7 +357,7 @@ void Fuser::place(uint32_t n) {
     groups[using_[0]].nodes.insert(n);
     return;
   }
-  if (!isOp(node, "mortise.put") && !isView(node))
+  if (!isOp(node, mortise::Op::Put) && !isView(node))
     for (size_t i = using_.size(); i-- > 0;)
       if (joinsAsOutput(n, using_[i])) {
         groupsOf[n] = {using_[i]};
@@ -473,7 +468,7 @@ Result<void> Fuser::finish(FuseResult &result) {
     return Error{MORTISE_INTERNAL, "fused groups depend on each other in a cycle, report this:" + names};
   }
   for (Group &group : result.groups)
-    if (isOp(*graph.nodes[group.nodes.back()], "mortise.put") && group.outputs.size() == 1) {
+    if (isOp(*graph.nodes[group.nodes.back()], mortise::Op::Put) && group.outputs.size() == 1) {
       const MortiseNode &put = *graph.nodes[group.nodes.back()];
       size_t readers = 0;
       for (uint32_t n : group.nodes)

@@ -346,7 +346,7 @@ void Emitter::keep(int number) {
       store(kept, outputs[entry.root], dtype, plan.roots[entry.root].address, Value());
       continue;
     }
-    dtype = dtype == MORTISE_F16 || dtype == MORTISE_BF16 ? int32_t(MORTISE_F32) : dtype;
+    dtype = isNarrowFloat(dtype) ? int32_t(MORTISE_F32) : dtype;
     Value place = pointer(scratch, b.getI8Type(), extent(entry.offset));
     if (!plan.laneReduced && plan.lanes > 1) {
       Value element = pointer(place, c.memoryType(dtype), scalarIndex(plan.space.scale(plan.rowIndex, plan.lanes)));

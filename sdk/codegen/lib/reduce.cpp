@@ -19,7 +19,7 @@ Value Emitter::neutral(const Expr &expr, Type type) {
     return c.constant(type, start);
   }
   unsigned width = getElementTypeOrSelf(type).getIntOrFloatBitWidth();
-  bool natural = dtype == MORTISE_UI8 || dtype == MORTISE_I1;
+  bool natural = isUnsigned(dtype) || isBool(dtype);
   int64_t least = natural ? 0 : std::numeric_limits<int64_t>::min() >> (64 - width);
   if (expr.op == Op::ReduceSum)
     return c.integer(type, 0);

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "runtime.hpp"
 
+#include <mortise/dtypes.h>
+
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <vector>
 
 namespace mortise::codegen {
 
@@ -35,8 +38,13 @@ template <typename T> static T power(T base, T exponent) {
   return static_cast<T>(result);
 }
 
-std::span<const RuntimeFunction> runtimeFunctions() {
-  static const RuntimeFunction all[] = {
+template <typename T, int32_t kind> static void addPower(std::vector<RuntimeFunction> &all, const char *name) {
+  if constexpr (kind == MORTISE_KIND_SIGNED || kind == MORTISE_KIND_UNSIGNED)
+    all.push_back({name, reinterpret_cast<void *>(&eachPair<T, power<T>>)});
+}
+
+static std::vector<RuntimeFunction> makeFunctions() {
+  std::vector<RuntimeFunction> all = {
       {"mortise_exp_f64", reinterpret_cast<void *>(&each<double, std::exp>)},
       {"mortise_expm1_f64", reinterpret_cast<void *>(&each<double, std::expm1>)},
       {"mortise_log_f64", reinterpret_cast<void *>(&each<double, std::log>)},
@@ -80,15 +88,19 @@ std::span<const RuntimeFunction> runtimeFunctions() {
       {"mortise_atan2_f64", reinterpret_cast<void *>(&eachPair<double, std::atan2>)},
       {"mortise_rem_f32", reinterpret_cast<void *>(&eachPair<float, std::fmod>)},
       {"mortise_rem_f64", reinterpret_cast<void *>(&eachPair<double, std::fmod>)},
-      {"mortise_pow_i64", reinterpret_cast<void *>(&eachPair<int64_t, power<int64_t>>)},
-      {"mortise_pow_i32", reinterpret_cast<void *>(&eachPair<int32_t, power<int32_t>>)},
-      {"mortise_pow_i16", reinterpret_cast<void *>(&eachPair<int16_t, power<int16_t>>)},
-      {"mortise_pow_i8", reinterpret_cast<void *>(&eachPair<int8_t, power<int8_t>>)},
-      {"mortise_pow_ui8", reinterpret_cast<void *>(&eachPair<uint8_t, power<uint8_t>>)},
       {"memcpy", reinterpret_cast<void *>(&std::memcpy)},
       {"memmove", reinterpret_cast<void *>(&std::memmove)},
       {"memset", reinterpret_cast<void *>(&std::memset)},
   };
+#define MORTISE_DTYPE_ROW(NAME, name, kind, bits, exponent, mantissa, max, storage, torch, dlpack)                     \
+  addPower<storage, MORTISE_KIND_##kind>(all, "mortise_pow_" #name);
+  MORTISE_FOR_EACH_DTYPE(MORTISE_DTYPE_ROW)
+#undef MORTISE_DTYPE_ROW
+  return all;
+}
+
+std::span<const RuntimeFunction> runtimeFunctions() {
+  static const std::vector<RuntimeFunction> all = makeFunctions();
   return all;
 }
 

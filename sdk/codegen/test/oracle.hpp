@@ -15,69 +15,23 @@
 namespace mortise::codegen::test {
 
 inline double element(const std::byte *data, int32_t dtype, int64_t i) {
-  switch (dtype) {
-  case MORTISE_F64:
-    return reinterpret_cast<const double *>(data)[i];
-  case MORTISE_F32:
-    return reinterpret_cast<const float *>(data)[i];
-  case MORTISE_F16:
-    return static_cast<double>(reinterpret_cast<const _Float16 *>(data)[i]);
-  case MORTISE_BF16:
-    return std::bit_cast<float>(uint32_t(reinterpret_cast<const uint16_t *>(data)[i]) << 16);
-  case MORTISE_I64:
-    return static_cast<double>(reinterpret_cast<const int64_t *>(data)[i]);
-  case MORTISE_I32:
-    return reinterpret_cast<const int32_t *>(data)[i];
-  case MORTISE_I16:
-    return reinterpret_cast<const int16_t *>(data)[i];
-  case MORTISE_I8:
-    return reinterpret_cast<const int8_t *>(data)[i];
-  default:
-    return reinterpret_cast<const uint8_t *>(data)[i];
-  }
+  return reference::visitElement(dtype, [&]<typename T>(T) {
+    return static_cast<double>(T::load(reinterpret_cast<const typename T::Storage *>(data)[i]));
+  });
 }
 
 inline void setElement(std::byte *data, int32_t dtype, int64_t i, double value) {
-  switch (dtype) {
-  case MORTISE_F64:
-    reinterpret_cast<double *>(data)[i] = value;
-    return;
-  case MORTISE_F32:
-    reinterpret_cast<float *>(data)[i] = static_cast<float>(value);
-    return;
-  case MORTISE_F16:
-    reinterpret_cast<_Float16 *>(data)[i] = static_cast<_Float16>(value);
-    return;
-  case MORTISE_BF16:
-    reinterpret_cast<uint16_t *>(data)[i] = std::bit_cast<uint32_t>(static_cast<float>(value)) >> 16;
-    return;
-  case MORTISE_I64:
-    reinterpret_cast<int64_t *>(data)[i] = static_cast<int64_t>(value);
-    return;
-  case MORTISE_I32:
-    reinterpret_cast<int32_t *>(data)[i] = static_cast<int32_t>(value);
-    return;
-  case MORTISE_I16:
-    reinterpret_cast<int16_t *>(data)[i] = static_cast<int16_t>(value);
-    return;
-  case MORTISE_I8:
-    reinterpret_cast<int8_t *>(data)[i] = static_cast<int8_t>(value);
-    return;
-  case MORTISE_I1:
-    reinterpret_cast<uint8_t *>(data)[i] = value != 0;
-    return;
-  default:
-    reinterpret_cast<uint8_t *>(data)[i] = static_cast<uint8_t>(value);
-    return;
-  }
+  reference::visitElement(dtype, [&]<typename T>(T) {
+    reinterpret_cast<typename T::Storage *>(data)[i] = T::store(static_cast<typename T::Compute>(value));
+  });
 }
 
 inline double ulp(double expected, int32_t dtype) {
-  int bits = dtype == MORTISE_F64 ? 53 : dtype == MORTISE_F32 ? 24 : dtype == MORTISE_F16 ? 11 : 8;
-  int least = dtype == MORTISE_F64 ? -1021 : dtype == MORTISE_F16 ? -13 : -125;
+  const MortiseDTypeInfo &info = *mortise_dtype_info(dtype);
+  const int least = 3 - (1 << (info.exponent_bits - 1)); // frexp's exponent of the smallest normal number
   int exponent;
   std::frexp(expected, &exponent);
-  return std::ldexp(1.0, std::max(exponent, least) - bits);
+  return std::ldexp(1.0, std::max(exponent, least) - static_cast<int>(info.mantissa_bits) - 1);
 }
 
 enum class Fill { Plain, Hostile, Small /* integers 0 .. 3 */ };
@@ -95,16 +49,16 @@ public:
       special = {0.0,  -0.0,  INFINITY, -INFINITY, NAN,   1.0,  -1.0,  0.5,  2.5,
                  -2.5, 1e-42, -1e-42,   6e-8,      65504, 3e38, -3e38, 1e-30};
     } else {
-      double top = dtype == MORTISE_UI8 ? 255 : std::ldexp(1.0, std::min<int>(dtypeBits(dtype), 53) - 1) - 1;
+      double top = std::ldexp(1.0, std::min<int>(dtypeBits(dtype), 53) - (isUnsigned(dtype) ? 0 : 1)) - 1;
       special = {0, 1, top, 2, 3, 7};
-      if (dtype != MORTISE_UI8)
+      if (!isUnsigned(dtype))
         special.insert(special.end(), {-1, -top - 1, -2, -7});
     }
     for (int64_t i = 0; i < elementCount(*value->type); ++i) {
       double number = how == Fill::Small ? static_cast<double>(engine() % 4)
                       : isFloat(dtype)   ? normal(engine)
                                          : std::nearbyint(normal(engine) * 3);
-      if (dtype == MORTISE_UI8)
+      if (isUnsigned(dtype))
         number = std::fabs(number);
       if (dtype == MORTISE_I1)
         number = engine() % 2;

@@ -37,7 +37,7 @@ constexpr Op ops[] = {
 
 const Op *findOp(const MortiseNode &node) {
   for (const Op &op : ops)
-    if (mortise::isOp(node, op.name))
+    if (std::string_view(op.name) == node.op)
       return &op;
   return nullptr;
 }

@@ -53,6 +53,23 @@ inline bool isInteger(int32_t dtype) { return isSigned(dtype) || isUnsigned(dtyp
 // A float of fewer than 32 bits.
 inline bool isNarrowFloat(int32_t dtype) { return isFloat(dtype) && dtypeBits(dtype) < 32; }
 
+// body(T()) with the C type T of an integer dtype that fills whole bytes; `otherwise` for any other dtype.
+template <typename Result, typename Body> Result visitInteger(int32_t dtype, Result otherwise, Body &&body) {
+  switch (dtype) {
+#define MORTISE_DTYPE_ROW(NAME, name, kind, bits, exponent, mantissa, max, storage, torch, dlpack)                     \
+  case MORTISE_##NAME:                                                                                                 \
+    if constexpr ((MORTISE_KIND_##kind == MORTISE_KIND_SIGNED || MORTISE_KIND_##kind == MORTISE_KIND_UNSIGNED) &&      \
+                  (bits) == 8 * sizeof(storage))                                                                       \
+      return body(storage());                                                                                          \
+    break;
+    MORTISE_FOR_EACH_DTYPE(MORTISE_DTYPE_ROW)
+#undef MORTISE_DTYPE_ROW
+  default:
+    break;
+  }
+  return otherwise;
+}
+
 // Bytes of a dense tensor; static shapes only.
 inline size_t byteSize(const MortiseType &type) {
   return (static_cast<size_t>(elementCount(type)) * dtypeBits(type.dtype) + 7) / 8;
@@ -99,8 +116,6 @@ inline std::span<const MortiseGuard *const> guardsOf(const MortiseGraph &graph) 
 inline const MortiseExpr *exprsOf(const MortiseAttribute &attribute) {
   return attribute.struct_size > offsetof(MortiseAttribute, exprs) ? attribute.exprs : nullptr;
 }
-
-inline bool isOp(const MortiseNode &node, std::string_view op) { return op == node.op; }
 
 // "f32[2, 16]"; "?" for a symbolic extent.
 inline std::string typeString(const MortiseType &type) {

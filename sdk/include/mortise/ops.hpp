@@ -4,6 +4,7 @@
 
 #include <mortise/ops.h>
 
+#include <iterator>
 #include <string_view>
 
 namespace mortise {
@@ -48,5 +49,24 @@ template <typename... Traits> bool has(const MortiseNode &node, Trait trait, Tra
 template <typename... Ops> bool isOp(const MortiseNode &node, Op op, Ops... others) {
   return ((nameOf(op) == node.op) || ... || (nameOf(others) == node.op));
 }
+
+// An op by its name as a literal, which does not compile where no op has it: isOp(node, "mortise.put").
+struct OpName {
+  Op op = Op::Unknown;
+  template <size_t size> consteval OpName(const char (&name)[size]) { // NOLINT(google-explicit-constructor)
+    constexpr std::string_view names[] = {
+#define MORTISE_OP_ROW(NAME, Name, name) "mortise." #name,
+        MORTISE_FOR_EACH_OP(MORTISE_OP_ROW)
+#undef MORTISE_OP_ROW
+    };
+    for (size_t i = 0; i < std::size(names); ++i)
+      if (names[i] == std::string_view(name, size - 1))
+        op = static_cast<Op>(i + 1);
+    if (op == Op::Unknown)
+      noOpHasThisName();
+  }
+  static void noOpHasThisName() {} // no constant expression, and so an error
+};
+inline bool isOp(const MortiseNode &node, OpName name) { return isOp(node, name.op); }
 
 } // namespace mortise

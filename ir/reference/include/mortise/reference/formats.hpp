@@ -3,12 +3,13 @@
 // floats, int64_t for integers and booleans). Rounding is to nearest even, once.
 #pragma once
 
-#include <mortise/plugin.h>
+#include <mortise/dtypes.h>
 
 #include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 
 namespace mortise::reference {
 
@@ -57,19 +58,6 @@ template <typename Bits, int exponentBits, int mantissaBits, bool hasInfinity> s
   }
 };
 
-struct F16 : SmallFloat<uint16_t, 5, 10, true> {
-  static constexpr int32_t dtype = MORTISE_F16;
-};
-struct BF16 : SmallFloat<uint16_t, 8, 7, true> {
-  static constexpr int32_t dtype = MORTISE_BF16;
-};
-struct F8E4M3FN : SmallFloat<uint8_t, 4, 3, false> {
-  static constexpr int32_t dtype = MORTISE_F8E4M3FN;
-};
-struct F8E5M2 : SmallFloat<uint8_t, 5, 2, true> {
-  static constexpr int32_t dtype = MORTISE_F8E5M2;
-};
-
 template <typename T, int32_t code> struct NativeFloat {
   using Storage = T;
   using Compute = double;
@@ -78,8 +66,6 @@ template <typename T, int32_t code> struct NativeFloat {
   static double load(T stored) { return static_cast<double>(stored); }
   static T store(double value) { return static_cast<T>(value); }
 };
-using F64 = NativeFloat<double, MORTISE_F64>;
-using F32 = NativeFloat<float, MORTISE_F32>;
 
 template <typename T, int32_t code> struct NativeInt {
   using Storage = T;
@@ -91,64 +77,98 @@ template <typename T, int32_t code> struct NativeInt {
   static int64_t load(T stored) { return stored; }
   static T store(int64_t value) { return static_cast<T>(value); } // keeps the low bits
 };
-using I64 = NativeInt<int64_t, MORTISE_I64>;
-using I32 = NativeInt<int32_t, MORTISE_I32>;
-using I16 = NativeInt<int16_t, MORTISE_I16>;
-using I8 = NativeInt<int8_t, MORTISE_I8>;
-using UI8 = NativeInt<uint8_t, MORTISE_UI8>;
 
-// Inside the interpreter an i4 has a byte of its own; inputs, outputs and literals are packed two to a byte.
-struct I4 : NativeInt<int8_t, MORTISE_I4> {
-  static constexpr int64_t lowest = -8, highest = 7;
-  static int8_t store(int64_t value) { return static_cast<int8_t>(((value & 15) ^ 8) - 8); }
+// A signed integer of fewer bits than a byte. Inside the interpreter each has a byte of its own; inputs, outputs and
+// literals are packed.
+template <typename T, int32_t code, int bits> struct PackedInt : NativeInt<T, code> {
+  static constexpr int64_t lowest = -(int64_t(1) << (bits - 1)), highest = -lowest - 1;
+  static T store(int64_t value) { return static_cast<T>(((value & (2 * highest + 1)) ^ -lowest) + lowest); }
 };
-struct I1 : NativeInt<uint8_t, MORTISE_I1> {
+
+template <typename T, int32_t code> struct Boolean : NativeInt<T, code> {
   static constexpr int64_t lowest = 0, highest = 1;
-  static int64_t load(uint8_t stored) { return stored != 0; }
-  static uint8_t store(int64_t value) { return value != 0; }
+  static int64_t load(T stored) { return stored != 0; }
+  static T store(int64_t value) { return value != 0; }
 };
+
+namespace detail {
+// A format has no infinity when its largest number is one that IEEE 754 would give the exponent of infinity.
+constexpr bool hasInfinity(double max, int exponentBits, int mantissaBits) {
+  double unit = 1;
+  for (int i = 0; i < mantissaBits; ++i)
+    unit /= 2;
+  double largest = 2 - unit;
+  for (int i = 0; exponentBits > 0 && i < (1 << (exponentBits - 1)) - 1; ++i)
+    largest *= 2;
+  return max <= largest;
+}
+
+template <typename T, int32_t code, int exponentBits, int mantissaBits, bool hasInfinity>
+struct NumberedFloat : SmallFloat<T, exponentBits, mantissaBits, hasInfinity> {
+  static constexpr int32_t dtype = code;
+};
+
+template <typename T, int32_t code, int32_t kind, int bits, int exponentBits, int mantissaBits, bool hasInfinity>
+constexpr auto elementOf() {
+  if constexpr (kind == MORTISE_KIND_FLOAT && std::is_floating_point_v<T>)
+    return std::type_identity<NativeFloat<T, code>>();
+  else if constexpr (kind == MORTISE_KIND_FLOAT)
+    return std::type_identity<NumberedFloat<T, code, exponentBits, mantissaBits, hasInfinity>>();
+  else if constexpr (kind == MORTISE_KIND_BOOL)
+    return std::type_identity<Boolean<T, code>>();
+  else if constexpr (bits < 8)
+    return std::type_identity<PackedInt<T, code, bits>>();
+  else
+    return std::type_identity<NativeInt<T, code>>();
+}
+} // namespace detail
+
+// F64, F32, ..., I1: an element type for each row of mortise/dtypes.h.
+#define MORTISE_DTYPE_ROW(NAME, name, kind, bits, exponent, mantissa, max, storage, torch, dlpack)                     \
+  using NAME = decltype(detail::elementOf<storage, MORTISE_##NAME, MORTISE_KIND_##kind, bits, exponent, mantissa,      \
+                                          detail::hasInfinity(max, exponent, mantissa)>())::type;
+MORTISE_FOR_EACH_DTYPE(MORTISE_DTYPE_ROW)
+#undef MORTISE_DTYPE_ROW
 
 // Calls `body(T{})` with the element type T of `dtype`, which has to be a known one.
 template <typename Body> decltype(auto) visitFloat(int32_t dtype, Body &&body) {
   switch (dtype) {
-  case MORTISE_F64:
-    return body(F64{});
-  case MORTISE_F32:
-    return body(F32{});
-  case MORTISE_F16:
-    return body(F16{});
-  case MORTISE_BF16:
-    return body(BF16{});
-  case MORTISE_F8E4M3FN:
-    return body(F8E4M3FN{});
-  case MORTISE_F8E5M2:
-    return body(F8E5M2{});
+#define MORTISE_DTYPE_ROW(NAME, name, kind, bits, exponent, mantissa, max, storage, torch, dlpack)                     \
+  case MORTISE_##NAME:                                                                                                 \
+    if constexpr (NAME::isFloat)                                                                                       \
+      return body(NAME{});                                                                                             \
+    else                                                                                                               \
+      __builtin_unreachable();
+    MORTISE_FOR_EACH_DTYPE(MORTISE_DTYPE_ROW)
+#undef MORTISE_DTYPE_ROW
   default:
     __builtin_unreachable();
   }
 }
-template <typename Body> decltype(auto) visitInt(int32_t dtype, Body &&body) { // i1 too
+template <typename Body> decltype(auto) visitInt(int32_t dtype, Body &&body) { // booleans too
   switch (dtype) {
-  case MORTISE_I64:
-    return body(I64{});
-  case MORTISE_I32:
-    return body(I32{});
-  case MORTISE_I16:
-    return body(I16{});
-  case MORTISE_I8:
-    return body(I8{});
-  case MORTISE_I4:
-    return body(I4{});
-  case MORTISE_UI8:
-    return body(UI8{});
-  case MORTISE_I1:
-    return body(I1{});
+#define MORTISE_DTYPE_ROW(NAME, name, kind, bits, exponent, mantissa, max, storage, torch, dlpack)                     \
+  case MORTISE_##NAME:                                                                                                 \
+    if constexpr (!NAME::isFloat)                                                                                      \
+      return body(NAME{});                                                                                             \
+    else                                                                                                               \
+      __builtin_unreachable();
+    MORTISE_FOR_EACH_DTYPE(MORTISE_DTYPE_ROW)
+#undef MORTISE_DTYPE_ROW
   default:
     __builtin_unreachable();
   }
 }
 template <typename Body> decltype(auto) visitElement(int32_t dtype, Body &&body) {
-  return dtype <= MORTISE_F8E5M2 ? visitFloat(dtype, body) : visitInt(dtype, body);
+  switch (dtype) {
+#define MORTISE_DTYPE_ROW(NAME, name, kind, bits, exponent, mantissa, max, storage, torch, dlpack)                     \
+  case MORTISE_##NAME:                                                                                                 \
+    return body(NAME{});
+    MORTISE_FOR_EACH_DTYPE(MORTISE_DTYPE_ROW)
+#undef MORTISE_DTYPE_ROW
+  default:
+    __builtin_unreachable();
+  }
 }
 
 // The double nearest to `value` whose last bit is set when bits were lost: rounding it again, to at most 51 bits, gives
