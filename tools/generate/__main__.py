@@ -10,6 +10,7 @@ import sys
 
 import dialect
 import pages
+import round_trip
 import tables
 
 GENERATED = {
@@ -18,7 +19,8 @@ GENERATED = {
     "docs/ops.md": pages.ops_page,
     "docs/aten.md": pages.aten_page,
     "README.md": pages.readme,
-}
+} | round_trip.files()
+WRITTEN_BY_OTHERS = ["sdk/abi/revision-2.txt"]  # sdk/abi/layout.py --update
 
 
 def main() -> int:

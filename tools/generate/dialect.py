@@ -128,6 +128,10 @@ def ops() -> list[dict]:
     return sorted(found, key=lambda op: (op["since"], op["name"]))
 
 
+def newest_opset() -> int:
+    return int(re.search(r"#define MORTISE_OPSET (\d+)", (ROOT / "sdk/include/mortise/plugin.h").read_text())[1])
+
+
 def camel(name: str) -> str:
     return "".join(part.capitalize() for part in name.split("_"))
 

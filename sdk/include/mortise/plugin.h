@@ -51,7 +51,7 @@ extern "C" {
 #define MORTISE_ABI_LAYOUT_HASHES {MORTISE_ABI_LAYOUT_HASH_1, MORTISE_ABI_LAYOUT_HASH_2}
 
 /* The newest operation set this header knows. Ops and attributes carry the set that introduced them. */
-#define MORTISE_OPSET 2
+#define MORTISE_OPSET 3
 
 #if defined(_WIN32)
 #define MORTISE_EXPORT __declspec(dllexport)
