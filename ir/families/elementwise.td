@@ -190,6 +190,11 @@ def Mortise_Atan2Op : Mortise_Binary<"atan2", Mortise_FloatTensor> {
   let summary = "angle of (rhs, lhs) in radians, as C's atan2.";
   let description = [{lhs is y, rhs is x. atan2(+-0, -0) is +-pi, atan2(+-0, +0) is +-0, of infinities the multiples of pi / 4.}];
 }
+def Mortise_CopysignOp : Mortise_Binary<"copysign", Mortise_FloatTensor> {
+  let summary = "magnitude of lhs with the sign of rhs, as C's copysign.";
+  let description = [{Sign bits alone count: those of zeros and of NaN too. A NaN lhs stays NaN and takes the sign. StableHLO has no such op.}];
+  let since = 3;
+}
 def Mortise_AndOp : Mortise_Binary<"and", Mortise_BitsTensor> { let summary = "logical for i1, bitwise for integers."; }
 def Mortise_OrOp : Mortise_Binary<"or", Mortise_BitsTensor> { let summary = "logical for i1, bitwise for integers."; }
 def Mortise_XorOp : Mortise_Binary<"xor", Mortise_BitsTensor> { let summary = "logical for i1, bitwise for integers."; }

@@ -222,6 +222,7 @@ std::span<const OpSpec> elementwiseOps() {
       binary(Op::Max, maximum, maximum),
       binary(Op::Min, minimum, minimum),
       binary(Op::Atan2, std::atan2, nullptr),
+      binary(Op::Copysign, std::copysign, nullptr),
       binary(Op::And, nullptr, [](int64_t x, int64_t y) { return x & y; }),
       binary(Op::Or, nullptr, [](int64_t x, int64_t y) { return x | y; }),
       binary(Op::Xor, nullptr, [](int64_t x, int64_t y) { return x ^ y; }),

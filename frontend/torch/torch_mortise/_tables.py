@@ -76,6 +76,7 @@ OPS = {
     "constant": ("creation",),
     "convert": ("elementwise",),
     "convolution": ("contraction", "window"),
+    "copysign": ("elementwise",),
     "cos": ("elementwise",),
     "cosh": ("elementwise",),
     "cross_entropy": ("composite", "reduction"),

@@ -212,6 +212,18 @@ TEST(Elementwise, FunctionsAtZerosAndInfinities) {
     expectValues(unary(op, vector(f32, {NaN})), {NaN});
 }
 
+TEST(Elementwise, CopysignTakesTheSignBit) {
+  for (int32_t dtype : floatTypes) {
+    SCOPED_TRACE(dtypeName(dtype));
+    expectValues(binary("copysign", vector(dtype, {1, -1, 0.0, -0.0, 2}), vector(dtype, {-0.0, 0.0, -1, 1, -NaN})),
+                 {-1, 1, -0.0, 0.0, -2});
+    EXPECT_TRUE(std::isnan(binary("copysign", vector(dtype, {NaN}), vector(dtype, {-1})).values[0]));
+  }
+  expectValues(binary("copysign", vector(f32, {inf, -inf}), vector(f32, {-2, 2})), {-inf, inf});
+  EXPECT_NE(opError("copysign", {vector(i32, {1}), vector(i32, {1})}, i32, {1}).find("expected floats"),
+            std::string::npos);
+}
+
 TEST(Elementwise, Shifts) {
   expectValues(binary("shift_left", vector(i8, {1, 1, 1, 1, -1, 3}), vector(i8, {0, 7, 8, -1, 1, 6})),
                {1, -128, 0, 0, -2, -64});

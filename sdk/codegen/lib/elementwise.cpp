@@ -215,6 +215,7 @@ struct Emitter::Rules {
         {Op::Div, 4, div},
         {Op::Max, 1, [](const Element &e) { return e.emitter.maximum(e.x, e.y, e.dtype, true); }},
         {Op::Min, 1, [](const Element &e) { return e.emitter.maximum(e.x, e.y, e.dtype, false); }},
+        {Op::Copysign, 1, [](const Element &e) { return e.c.copySign(e.x, e.y); }},
         {Op::Not, 1, [](const Element &e) { return e.c.notI(e.x); }},
         {Op::And, 1, [](const Element &e) { return e.c.andI(e.x, e.y); }},
         {Op::Or, 1, [](const Element &e) { return e.c.orI(e.x, e.y); }},

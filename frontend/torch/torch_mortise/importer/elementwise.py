@@ -393,21 +393,12 @@ def convert_element_type(e, x, dtype):
 
 @handles(aten.signbit.default)
 def signbit(e, x):
-    """A NaN has none here."""
-    zero = e.constant(0, x.dtype, x.shape)
-    negative = e.compare(x, zero, "lt")
-    if not is_float(x.dtype):
-        return negative
-    below = e.compare(e.op("div", e.constant(1.0, x.dtype, x.shape), x), zero, "lt")  # 1 / -0 is -inf
-    return e.op("or", negative, below)
+    if is_float(x.dtype):  # of zeros and of NaN too
+        x = e.op("copysign", e.constant(1.0, x.dtype, x.shape), x)
+    return e.compare(x, e.constant(0, x.dtype, x.shape), "lt")
 
 
-@handles(aten.copysign.Tensor, aten.copysign.Scalar)
-def copysign(e, size, sign):
-    dtype = e.dtype
-    size, sign = e.pair(size, sign, dtype)
-    size = e.op("abs", size)
-    return e.select(signbit(e, sign), e.op("neg", size), size)
+binary_plain("copysign", aten.copysign.Tensor, aten.copysign.Scalar)
 
 
 def nan_aside(name, overload):
