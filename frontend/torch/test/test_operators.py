@@ -539,3 +539,15 @@ def test_random_numbers_follow_the_seed(compile_for):
     assert abs((dropped == 0).float().mean() - 0.3) < 0.08 and torch.allclose(dropped.max(), torch.tensor(1 / 0.7))
     assert torch.equal(order.sort().values, torch.arange(50))
     assert set(integers.tolist()) == set(range(3, 9))
+
+
+def test_tokens_of_sixteen_bits(compile_for):
+    """Token ids as data sets keep them: PyTorch has few operators for uint16, but all that reads, moves and converts them."""
+    table = torch.randn(70000, 4)
+    tokens = torch.tensor([[0, 1, 32767], [32768, 65534, 65535]], dtype=torch.int32).to(torch.uint16)
+
+    def model(tokens):
+        turned = tokens.t().contiguous()
+        return F.embedding(turned.long(), table), turned, tokens.float(), tokens.int().sub(32768).to(torch.uint16)
+
+    check(compile_for(model), model, tokens)

@@ -29,7 +29,8 @@ I8 = 10
 I4 = 11
 UI8 = 12
 I1 = 13
-__all__ = ["F64", "F32", "F16", "BF16", "F8E4M3FN", "F8E5M2", "I64", "I32", "I16", "I8", "I4", "UI8", "I1"]
+UI16 = 14
+__all__ = ["F64", "F32", "F16", "BF16", "F8E4M3FN", "F8E5M2", "I64", "I32", "I16", "I8", "I4", "UI8", "I1", "UI16"]
 
 DTYPES = (
     DType(1, "f64", "float", 64, 11, 52, 1.7976931348623157e+308, "float64"),
@@ -45,6 +46,7 @@ DTYPES = (
     DType(11, "i4", "signed", 4, 0, 0, 0.0, ""),
     DType(12, "ui8", "unsigned", 8, 0, 0, 0.0, "uint8"),
     DType(13, "i1", "bool", 1, 0, 0, 0.0, "bool"),
+    DType(14, "ui16", "unsigned", 16, 0, 0, 0.0, "uint16"),
 )
 
 # Each op with its traits.

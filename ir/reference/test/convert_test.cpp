@@ -32,6 +32,20 @@ TEST(Convert, IntegersKeepTheLowBits) {
   expectValues(convert(vector(ui8, {255, 128}), i8), {-1, -128});
 }
 
+TEST(Convert, UnsignedSixteenBits) {
+  constexpr int32_t ui16 = MORTISE_UI16;
+  expectValues(convert(vector(f64, {0.9, -0.9, -1.5, NaN, inf, -inf, 65535.9, 65536}), ui16),
+               {0, 0, 0, 0, 65535, 0, 65535, 65535});
+  expectValues(convert(vector(i32, {65536, -1, 32768, 65537}), ui16), {0, 65535, 32768, 1});
+  expectValues(convert(vector(ui16, {65535, 32768, 1}), i16), {-1, -32768, 1});
+  expectValues(convert(vector(ui16, {65535, 32768}), i64), {65535, 32768});
+  expectValues(convert(vector(ui16, {65535, 32767}), f32), {65535, 32767});
+  expectValues(convert(vector(ui16, {65535}), bf16), {65536});
+  expectValues(runOp("max", {vector(ui16, {65535, 1}), vector(ui16, {1, 2})}, ui16, {2}), {65535, 2});
+  expectValues(runOp("div", {vector(ui16, {7, 65534}), vector(ui16, {0, 2})}, ui16, {2}), {65535, 32767});
+  expectValues(runOp("reduce_sum", {vector(ui16, {65535, 3})}, ui16, {}, {integers("axes", {0})}), {2});
+}
+
 TEST(Convert, Booleans) {
   expectValues(convert(vector(f32, {0, -0.0, 1e-45, NaN, -3, inf}), i1), {0, 0, 1, 1, 1, 1});
   expectValues(convert(vector(i16, {0, 256, -1}), i1), {0, 1, 1});

@@ -40,7 +40,8 @@ typedef enum MortiseDTypeKind {
   X(I8,       i8,       SIGNED,    8,  0,  0, 0,                      int8_t,   "int8",          0) \
   X(I4,       i4,       SIGNED,    4,  0,  0, 0,                      int8_t,   "",              -1) \
   X(UI8,      ui8,      UNSIGNED,  8,  0,  0, 0,                      uint8_t,  "uint8",         1) \
-  X(I1,       i1,       BOOL,      1,  0,  0, 0,                      uint8_t,  "bool",          6)
+  X(I1,       i1,       BOOL,      1,  0,  0, 0,                      uint8_t,  "bool",          6) \
+  X(UI16,     ui16,     UNSIGNED, 16,  0,  0, 0,                      uint16_t, "uint16",        1)
 /* clang-format on */
 
 #ifdef __cplusplus

@@ -46,7 +46,7 @@ extern "C" {
 
 /* Hashes of every size, offset and enumerator of each revision; sdk/abi/ computes them and CI compares. */
 #define MORTISE_ABI_LAYOUT_HASH_1 UINT64_C(0xdcba382f495cd56b)
-#define MORTISE_ABI_LAYOUT_HASH_2 UINT64_C(0x54b5c3811bee158f)
+#define MORTISE_ABI_LAYOUT_HASH_2 UINT64_C(0xea638089e755cc24)
 /* From the oldest revision to the newest: what MortisePlugin::layout_hashes points to with abi_oldest 1. */
 #define MORTISE_ABI_LAYOUT_HASHES {MORTISE_ABI_LAYOUT_HASH_1, MORTISE_ABI_LAYOUT_HASH_2}
 
@@ -127,6 +127,7 @@ typedef enum MortiseDType {
   MORTISE_I4 = 11,
   MORTISE_UI8 = 12,
   MORTISE_I1 = 13,
+  MORTISE_UI16 = 14,
   MORTISE_DTYPE_FORCE_INT32 = 0x7fffffff
 } MortiseDType;
 

@@ -48,9 +48,9 @@ def Mortise_Dialect : Dialect {
   }];
 }
 
-// Floats, integers and booleans. i1 is a boolean; ui8 is the one unsigned type.
+// Floats, integers and booleans. i1 is a boolean.
 def Mortise_Float : AnyTypeOf<[F64, F32, F16, BF16, F8E4M3FN, F8E5M2], "float">;
-def Mortise_Int : AnyTypeOf<[I64, I32, I16, I8, I<4>, UI8], "integer">;
+def Mortise_Int : AnyTypeOf<[I64, I32, I16, I8, I<4>, UI8, UI16], "integer">;
 def Mortise_Index : AnyTypeOf<[I64, I32], "i64 or i32">;
 def Mortise_Number : AnyTypeOf<[Mortise_Float, Mortise_Int], "number">;
 def Mortise_Element : AnyTypeOf<[Mortise_Float, Mortise_Int, I1], "element">;
