@@ -32,8 +32,7 @@ Inferred SelectOp::infer(Adaptor op, const Report &report) {
 Inferred ConvertOp::infer(Adaptor op, const Report &report) {
   Type element = elementNamed(op.getDtype(), op.getDtypeAttr().getContext());
   if (!element)
-    return report.at("convert_c1")("dtype \"" + op.getDtype() +
-                                   "\" is unknown: expected one of " + elementNames());
+    return report.at("convert_c1")("dtype \"" + op.getDtype() + "\" is unknown: expected one of " + elementNames());
   return Shaped{element, dimsOf(op.getOperand())};
 }
 

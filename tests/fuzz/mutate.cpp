@@ -2,6 +2,9 @@
 // The fuzz target of the portable format's reader. Half of the mutations are libFuzzer's, of bytes; the other half
 // change the graph that the bytes hold, and write it with right offsets, so that they come past the verifier.
 #include "consume.hpp"
+
+#include <mortise/dtypes.h>
+
 #include <graph_objects_generated.h>
 
 #include <random>
@@ -119,7 +122,7 @@ private:
     if (!type)
       return;
     if (type->dtype == 0 || pick(3) == 0)
-      type->dtype = static_cast<int32_t>(1 + pick(pick(16) ? 13 : 15));
+      type->dtype = static_cast<int32_t>(1 + pick(pick(16) ? MORTISE_DTYPE_COUNT : MORTISE_DTYPE_COUNT + 2));
     if (coin())
       numbers(type->dims);
     else if (pick(3) == 0)

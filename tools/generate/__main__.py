@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""./dev docs: writes every committed file that is made from other files. Nothing else generates what is committed.
+"""./dev docs: writes every committed file that is made from other files. But for the dump of the ABI (sdk/abi/layout.py), nothing else
+generates what is committed.
 
 python tools/generate [--check] [FILE...]: all of them, or those named; --check fails when one is stale, and writes nothing.
 python tools/generate --record: prints the ops as ir/portable/opset/N.txt has them.
-python tools/generate --list: the names of the files.
+python tools/generate --list: the names of all committed files that no hand writes, those of other scripts too.
 """
 
 import sys
@@ -31,7 +32,7 @@ def main() -> int:
         print(f"expected --check, --record, --list or names among {', '.join(GENERATED)}; found {', '.join(unknown)}", file=sys.stderr)
         return 2
     if "--list" in options:
-        print("\n".join(GENERATED))
+        print("\n".join([*GENERATED, *WRITTEN_BY_OTHERS]))
         return 0
     if "--record" in options:
         print("\n".join(dialect.record_line(op) for op in sorted(dialect.ops(), key=lambda op: op["name"])))
