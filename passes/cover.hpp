@@ -38,6 +38,7 @@ private:
   const std::vector<Target> &targets;
   const std::vector<Candidate> &candidates;
   NodeGraph nodes;
+  const std::vector<int64_t> typical;        // values of the symbols
   std::vector<NodeSet> sets;                 // of each candidate
   std::vector<double> share;                 // cost of each candidate per node that needs covering
   std::vector<std::vector<uint32_t>> byNode; // candidates with the node, cheapest share first

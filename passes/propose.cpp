@@ -3,7 +3,6 @@
 
 #include "symbols.hpp"
 
-#include <mortise/graph.hpp>
 #include <mortise/portable/graph.hpp>
 #include <mortise/runtime/call.hpp>
 
@@ -185,7 +184,7 @@ public:
 
   void ask(const std::vector<Target> &targets, uint32_t t, const std::string &reason, Proposals &result) {
     if (!copy)
-      copy = specialise(graph, representativeValues(graph));
+      copy = specialise(graph, typicalValues(graph));
     if (*copy)
       return passes::ask((**copy)->view(), graph, nodes, targets, t, reason, result);
     for (uint32_t node = 0; node < graph.node_count; ++node)

@@ -10,10 +10,6 @@
 
 namespace mortise::passes {
 
-// Values that stand for all when costs are asked for, and when a plugin that wants numbers is asked at all: near 64,
-// inside the symbols' ranges, multiples of their divisors, and as the guards want them where some such values are.
-std::vector<int64_t> representativeValues(const MortiseGraph &graph);
-
 // Bytes of a dense tensor for these values; 0 where they give no size.
 double bytesAt(const MortiseType &type, std::span<const int64_t> values);
 

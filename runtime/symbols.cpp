@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "symbols.hpp"
 
-#include <mortise/dim.hpp>
-#include <mortise/graph.hpp>
 #include <mortise/runtime/program.hpp>
+#include <mortise/symbols.hpp>
 
 namespace mortise::runtime {
 namespace {
@@ -43,7 +42,7 @@ Result<void> checkValues(const plan::PlanT &plan, std::span<const int64_t> value
                    std::to_string(values.size()));
   for (size_t i = 0; i < values.size(); ++i) {
     const plan::SymbolT &symbol = *plan.symbols[i];
-    if (values[i] >= symbol.min && values[i] <= symbol.max && values[i] % symbol.divisor == 0)
+    if (SymbolRange{symbol.min, symbol.max, symbol.divisor}.contains(values[i]))
       continue;
     std::string range = symbol.max == INT64_MAX
                             ? std::to_string(symbol.min) + " or more"
@@ -56,8 +55,7 @@ Result<void> checkValues(const plan::PlanT &plan, std::span<const int64_t> value
   }
   for (const auto &guard : plan.guards) {
     const Result<int64_t> value = evaluateSteps(guard->steps, values);
-    const bool zero = guard->relation == MORTISE_RELATION_ZERO;
-    if (value && (zero ? *value == 0 : *value >= 0))
+    if (value && holds(guard->relation, *value))
       continue;
     return invalid("expected " + guardText(plan, *guard) + (guard->reason.empty() ? "" : " (" + guard->reason + ")") +
                    ", found " + (value ? std::to_string(*value) : value.error().message) + " for " +

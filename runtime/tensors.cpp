@@ -2,7 +2,7 @@
 #include "tensors.hpp"
 
 #include "plan_check.hpp"
-#include <mortise/graph.hpp>
+#include <mortise/views.hpp>
 
 #include <algorithm>
 #include <cstring>
@@ -42,15 +42,7 @@ std::string differenceText(const Tensor &tensor, const TensorSpec &spec) {
 }
 
 bool stridesAreDense(const Tensor &tensor, const TensorSpec &spec) {
-  if (tensor.strides == nullptr || spec.bytes == 0)
-    return true;
-  int64_t expected = 1;
-  for (size_t i = spec.dims.size(); i-- > 0;) {
-    if (spec.dims[i] != 1 && tensor.strides[i] != expected)
-      return false;
-    expected *= spec.dims[i];
-  }
-  return true;
+  return tensor.strides == nullptr || mortise::isDense(spec.dims, {tensor.strides, spec.dims.size()});
 }
 
 // Copies along dimension `at` and all inner dimensions; strides of `source` are in bytes.

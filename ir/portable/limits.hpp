@@ -13,8 +13,6 @@ inline constexpr int32_t maxRank = 32;
 inline constexpr int64_t maxElements = int64_t(1) << 56; // of a tensor; strides reach no further
 inline constexpr size_t maxName = 4096;                  // characters of a name, an op or a location
 inline constexpr size_t maxString = size_t(1) << 20;     // characters of a string attribute
-inline constexpr size_t maxSteps = 4096;                 // of one extent's program
-inline constexpr size_t maxNesting = 16;                 // of bodies in bodies
 inline constexpr uint32_t noValue = UINT32_MAX;          // an optional operand left out
 
 } // namespace mortise::portable

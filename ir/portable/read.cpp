@@ -2,11 +2,11 @@
 // Bytes to a Graph. Strings, extents, programs and literals are used in place, in the graph's own copy of the bytes;
 // the C structs stand in a few arrays whose sizes are summed up, and bounded by the bytes, before anything is
 // allocated.
-#include "expr.hpp"
 #include "limits.hpp"
 #include "reading.hpp"
 #include <graph_generated.h>
 #include <mortise/portable/graph.hpp>
+#include <mortise/rewrite.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -187,8 +187,8 @@ private:
         }
       if (whole)
         break;
-      if (depth > portable::maxNesting)
-        return corrupt("expected bodies nested at most " + num(portable::maxNesting) + " deep, found more");
+      if (depth > maxNesting)
+        return corrupt("expected bodies nested at most " + num(maxNesting) + " deep, found more");
       depths[i] = static_cast<uint8_t>(depth);
     }
     return true;
@@ -284,7 +284,7 @@ private:
       if (size > left)
         return corrupt("the programs of " + whose + " are cut short");
       out.exprs[nextExpr++] = {steps, size};
-      if (Result<void> checked = portable::checkExpr({steps, size}, out.symbols.size()); !checked)
+      if (Result<void> checked = checkExpr({steps, size}, out.symbols.size()); !checked)
         return corrupt(checked.error().message);
       if (numbers[i] != MORTISE_DYNAMIC && (size != 1 || steps->op != MORTISE_EXPR_CONST || steps->value != numbers[i]))
         return corrupt("a program of " + whose + " says otherwise than the number " + num(numbers[i]));
@@ -321,7 +321,7 @@ private:
       if (!stepArray(from->steps(), steps))
         return false;
       guard.expr = {steps, count(from->steps())};
-      if (Result<void> checked = portable::checkExpr({steps, guard.expr.count}, out.symbols.size()); !checked)
+      if (Result<void> checked = checkExpr({steps, guard.expr.count}, out.symbols.size()); !checked)
         return corrupt(checked.error().message);
       if (!text(from->reason(), portable::maxName, guard.reason))
         return false;

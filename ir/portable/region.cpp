@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "limits.hpp"
-#include "rebuild.hpp"
 #include <mortise/portable/graph.hpp>
+#include <mortise/rewrite.hpp>
 
 #include <algorithm>
 
@@ -55,7 +55,7 @@ public:
     findBorder();
     makeValues();
     makeNodes();
-    MortiseGraph view = portable::shallow(whole);
+    MortiseGraph view = copyStruct(whole);
     view.extension = nullptr;
     setList(view.values, view.value_count, valueList);
     setList(view.nodes, view.node_count, nodeList);
@@ -137,7 +137,7 @@ private:
     nodeValues.reserve(lists);
     nodes.reserve(members.size());
     for (uint32_t index : members) {
-      MortiseNode node = portable::shallow(*whole.nodes[index]);
+      MortiseNode node = copyStruct(*whole.nodes[index]);
       node.operands = append(node.operands, node.operand_count);
       node.results = append(node.results, node.result_count);
       nodes.push_back(node);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Between operation sets: what a graph of an older set means today, and how today's graph is said in an older one.
 #include "reading.hpp"
-#include "rebuild.hpp"
+#include <mortise/rewrite.hpp>
 
 #include <algorithm>
 #include <map>
@@ -142,7 +142,7 @@ private:
   const uint32_t graphOpset;
 };
 
-class Changer : public portable::Rebuild {
+class Changer : public GraphRewriter {
 protected:
   explicit Changer(const Opset &opset) : opset(opset) {}
 
@@ -155,16 +155,13 @@ protected:
     attribute->i64 = value.i64;
     attribute->f64 = value.f64;
     attribute->string = keep(value.string);
-    attribute->i64s = keep(numbers, value.i64s);
-    attribute->f64s = keep(reals, value.f64s);
+    attribute->i64s = keep(value.i64s);
+    attribute->f64s = keep(value.f64s);
     attribute->count = std::max(value.i64s.size(), value.f64s.size());
     return attribute;
   }
 
   const Opset &opset;
-
-private:
-  std::deque<std::vector<double>> reals;
 };
 
 class Upgrader : public Changer {
@@ -181,7 +178,10 @@ protected:
     drafts = std::move(result);
     return true;
   }
-  void changeGraph(MortiseGraph &graph) override { graph.opset = opset.newest; }
+  bool changeGraph(MortiseGraph &graph) override {
+    graph.opset = opset.newest;
+    return true;
+  }
 
 private:
   // `from`: the opset that the draft is right for.
@@ -262,7 +262,10 @@ protected:
   uint32_t changeFlags(uint32_t flags) override {
     return newestFormat < 2 ? flags & ~uint32_t(MORTISE_VALUE_DONATED) : flags;
   }
-  void changeGraph(MortiseGraph &graph) override { graph.opset = std::min(newestOpset, opset.newest); }
+  bool changeGraph(MortiseGraph &graph) override {
+    graph.opset = std::min(newestOpset, opset.newest);
+    return true;
+  }
 
 private:
   bool isImplied(const Op &op, const MortiseAttribute &attribute) const {
@@ -272,7 +275,7 @@ private:
 
   bool fits(const MortiseNode &node, const Op *op, const MortiseAttribute &attribute) {
     const std::string name = std::string("attribute '") + attribute.name + "'";
-    if (newestFormat < 2 && portable::shallow(attribute).exprs)
+    if (newestFormat < 2 && copyStruct(attribute).exprs)
       return tooNew(node, name + " is symbolic, which is of format version 2", newestFormat);
     if (!op)
       return true;
@@ -293,7 +296,7 @@ private:
   const uint32_t newestOpset, newestFormat;
 };
 
-bool isOfVersionTwo(const MortiseGraph &view) { return portable::shallow(view).guard_count != 0; }
+bool isOfVersionTwo(const MortiseGraph &view) { return copyStruct(view).guard_count != 0; }
 
 } // namespace
 
@@ -303,7 +306,7 @@ Result<std::shared_ptr<const Graph>> Graph::load(std::span<const std::byte> byte
   if (!graph)
     return graph;
   Upgrader upgrader(opset, (*graph)->view().opset);
-  Result<MortiseGraph> current = upgrader.rebuild((*graph)->view());
+  Result<MortiseGraph> current = upgrader.rewrite((*graph)->view());
   if (!current)
     return current.error();
   return (*graph)->view().opset == opset.newest ? graph : detail::copyView(*current, newest);
@@ -317,7 +320,7 @@ Result<std::vector<std::byte>> Graph::bytesFor(uint32_t newestOpset, uint32_t ne
     return Error{MORTISE_UNSUPPORTED, "the graph's guards are of format version 2, expected at most " +
                                           num(newestFormat) + "; specialise it, or update what reads it"};
   Downgrader downgrader(opset, newestOpset, newestFormat);
-  Result<MortiseGraph> older = downgrader.rebuild(view());
+  Result<MortiseGraph> older = downgrader.rewrite(view());
   if (!older)
     return older.error();
   Result<std::shared_ptr<const Graph>> written =

@@ -4,6 +4,7 @@
 #include "reading.hpp"
 #include <graph_generated.h>
 #include <mortise/portable/graph.hpp>
+#include <mortise/rewrite.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -84,8 +85,8 @@ private:
     ++nesting;
     if (!error.empty()) {
       // What was found first is said; a view of wrong bodies may go on for long.
-    } else if (nesting > portable::maxNesting) {
-      error = op + ": expected bodies nested at most " + std::to_string(portable::maxNesting) + " deep, found more";
+    } else if (nesting > maxNesting) {
+      error = op + ": expected bodies nested at most " + std::to_string(maxNesting) + " deep, found more";
     } else if (body.alias_count != 0 || (hasMember(body, &MortiseGraph::guard_count) && body.guard_count != 0)) {
       error = op + ": a body has no aliases and no guards of its own";
     } else if (!sameSymbols(body)) {

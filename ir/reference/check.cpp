@@ -46,8 +46,7 @@ Refusal checkType(const MortiseType &type) {
       return {MORTISE_REASON_SIZE, "the extents of " + typeString(type) + " are negative or too large"};
     elements *= std::max<int64_t>(dim, 1);
   }
-  if (type.strides &&
-      !std::ranges::equal(std::span(type.strides, static_cast<size_t>(type.rank)), denseStrides(dims(type))))
+  if (type.strides && !isDense(dims(type), {type.strides, static_cast<size_t>(type.rank)}))
     return {MORTISE_REASON_LAYOUT, "the reference runs dense row-major tensors, found strides"};
   return {};
 }

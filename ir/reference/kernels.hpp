@@ -3,9 +3,9 @@
 // and its loops. The signature (operands, element types, attributes) is the SDK's op table, which checkNode() reads.
 #pragma once
 
-#include <mortise/graph.hpp>
 #include <mortise/reference/formats.hpp>
 #include <mortise/reference/interpreter.hpp>
+#include <mortise/views.hpp>
 
 #include <functional>
 #include <vector>
@@ -118,13 +118,6 @@ inline int64_t product(std::span<const int64_t> dims) {
   for (int64_t dim : dims)
     count *= dim;
   return count;
-}
-inline Shape denseStrides(std::span<const int64_t> dims) {
-  Shape strides(dims.size());
-  int64_t stride = 1;
-  for (size_t i = dims.size(); i-- > 0; stride *= dims[i])
-    strides[i] = stride;
-  return strides;
 }
 
 // The offset of every index of `dims` in row-major order, under `strides`.

@@ -13,7 +13,7 @@ for cxx in g++ clang++-22; do
   for standard in c++11 c++20; do
     $cxx -std=$standard "${warnings[@]}" -Wno-long-long -x c++ "$include/mortise/plugin.h"
   done
-  for header in result ops graph plugin; do
+  for header in result ops graph plugin dim bounds symbols views rewrite; do
     echo "#include <mortise/$header.hpp>" | $cxx -std=c++20 "${warnings[@]}" -x c++ -
   done
 done

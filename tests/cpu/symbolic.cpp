@@ -3,38 +3,28 @@
 #include "network.hpp"
 
 #include <mortise/dim.hpp>
+#include <mortise/rewrite.hpp>
 
 #include <cstdlib>
 
 namespace mortise::test {
 
 namespace {
-// Deques do not move their elements.
-class Lifted {
+class Lifted : public GraphRewriter {
 public:
-  Lifted(const MortiseGraph &graph, const std::vector<StandIn> &standIns);
-  std::shared_ptr<const Graph> copy() const;
+  explicit Lifted(const std::vector<StandIn> &standIns);
+
+protected:
+  bool changeType(const MortiseType *&type) override;
+  bool changeNode(const MortiseNode &node, std::vector<Draft> &drafts) override;
+  bool changeGraph(MortiseGraph &graph) override;
 
 private:
-  const MortiseType *lift(const MortiseType &type);
-  const MortiseAttribute *lift(const MortiseAttribute &attribute);
   // NULL where all are numbers.
   const MortiseExpr *lift(const int64_t *&numbers, size_t count);
 
   const std::vector<StandIn> &standIns;
-  MortiseGraph graph;
-  std::deque<std::vector<MortiseExprStep>> programs;
-  std::deque<std::vector<MortiseExpr>> expressions;
-  std::deque<std::vector<int64_t>> numberLists;
-  std::deque<MortiseType> types;
-  std::deque<MortiseAttribute> attributes;
-  std::deque<std::vector<const MortiseAttribute *>> attributeLists;
-  std::deque<std::vector<const MortiseValue *>> valueLists;
-  std::deque<MortiseNode> nodes;
-  std::deque<MortiseValue> values;
-  std::deque<MortiseSymbol> symbols;
-  std::vector<const MortiseNode *> nodeList;
-  std::vector<const MortiseValue *> valueList, inputs, outputs;
+  std::deque<MortiseSymbol> symbols; // does not move its elements
   std::vector<const MortiseSymbol *> symbolList;
 };
 } // namespace
@@ -54,76 +44,56 @@ const MortiseExpr *Lifted::lift(const int64_t *&numbers, size_t count) {
       if (standIns[s].min != standIns[s].max && std::abs(numbers[i] - standIns[s].number) <= 200)
         dim = Dim::symbol(s) + (numbers[i] - standIns[s].number);
     symbolic |= !dim.isNumber();
-    programs.push_back(dim.steps());
-    list.push_back({programs.back().data(), programs.back().size()});
+    const std::vector<MortiseExprStep> steps = dim.steps();
+    list.push_back({keep(steps), steps.size()});
     known.push_back(dim.numberOrDynamic());
   }
   if (!symbolic)
     return nullptr;
-  numbers = numberLists.emplace_back(std::move(known)).data();
-  return expressions.emplace_back(std::move(list)).data();
+  numbers = keep(std::move(known));
+  return keep(std::move(list));
 }
 
-const MortiseType *Lifted::lift(const MortiseType &type) {
-  MortiseType &made = types.emplace_back(type);
+bool Lifted::changeType(const MortiseType *&type) {
+  MortiseType &made = *copyOf(*type);
   made.dim_exprs = lift(made.dims, static_cast<size_t>(made.rank));
-  return &made;
+  type = &made;
+  return true;
 }
 
-const MortiseAttribute *Lifted::lift(const MortiseAttribute &attribute) {
-  MortiseAttribute &made = attributes.emplace_back(attribute);
-  made.exprs = made.kind == MORTISE_ATTRIBUTE_I64_ARRAY ? lift(made.i64s, made.count) : nullptr;
-  return &made;
+bool Lifted::changeNode(const MortiseNode &, std::vector<Draft> &drafts) {
+  for (const MortiseAttribute *&attribute : drafts[0].attributes)
+    if (attribute->kind == MORTISE_ATTRIBUTE_I64_ARRAY) {
+      MortiseAttribute &made = *copyOf(*attribute);
+      made.exprs = lift(made.i64s, made.count);
+      attribute = &made;
+    }
+  return true;
 }
 
-Lifted::Lifted(const MortiseGraph &from, const std::vector<StandIn> &standIns) : standIns(standIns), graph(from) {
-  for (size_t i = 0; i < from.value_count; ++i) {
-    MortiseValue &value = values.emplace_back(*from.values[i]);
-    value.type = lift(*value.type);
-    valueList.push_back(&value);
-  }
-  auto moved = [&](const MortiseValue *const *list, size_t count) {
-    std::vector<const MortiseValue *> &made = valueLists.emplace_back();
-    for (size_t i = 0; i < count; ++i)
-      made.push_back(list[i] ? valueList[list[i]->index] : nullptr);
-    return made.data();
-  };
-  for (size_t i = 0; i < from.node_count; ++i) {
-    MortiseNode &node = nodes.emplace_back(*from.nodes[i]);
-    node.operands = moved(node.operands, node.operand_count);
-    node.results = moved(node.results, node.result_count);
-    for (size_t k = 0; k < node.result_count; ++k)
-      values[node.results[k]->index].producer = &node;
-    std::vector<const MortiseAttribute *> &list = attributeLists.emplace_back();
-    for (size_t k = 0; k < node.attribute_count; ++k)
-      list.push_back(lift(*node.attributes[k]));
-    node.attributes = list.data();
-    nodeList.push_back(&node);
-  }
+Lifted::Lifted(const std::vector<StandIn> &standIns) : standIns(standIns) {
   for (const StandIn &standIn : standIns) // those for numbers stand last
     if (standIn.min != standIn.max)
       symbols.push_back({sizeof(MortiseSymbol), nullptr, standIn.name, standIn.min, standIn.max, standIn.divisor});
   for (const MortiseSymbol &symbol : symbols)
     symbolList.push_back(&symbol);
-  graph.nodes = nodeList.data();
-  graph.values = valueList.data();
-  graph.inputs = moved(from.inputs, from.input_count);
-  graph.outputs = moved(from.outputs, from.output_count);
-  graph.symbols = symbolList.data();
-  graph.symbol_count = symbolList.size();
 }
 
-std::shared_ptr<const Graph> Lifted::copy() const {
-  Result<std::shared_ptr<const Graph>> made = Graph::copy(graph);
+bool Lifted::changeGraph(MortiseGraph &graph) {
+  graph.symbols = symbolList.data();
+  graph.symbol_count = symbolList.size();
+  return true;
+}
+
+std::shared_ptr<const Graph> withSymbols(const MortiseGraph &graph, const std::vector<StandIn> &standIns) {
+  Lifted lifted(standIns);
+  Result<MortiseGraph> view = lifted.rewrite(graph);
+  Result<std::shared_ptr<const Graph>> made = view ? Graph::copy(*view) : view.error();
   if (!made) {
     fprintf(stderr, "%s\n", made.error().message.c_str());
     abort(); // a fault of the test itself
   }
   return std::move(*made);
-}
-
-std::shared_ptr<const Graph> withSymbols(const MortiseGraph &graph, const std::vector<StandIn> &standIns) {
-  return Lifted(graph, standIns).copy();
 }
 
 } // namespace mortise::test

@@ -63,8 +63,8 @@ static void measure(const Plan &plan, Function &function) {
     bytes(elements, expr.dtype);
   }
   for (const Root &root : plan.roots)
-    bytes(count(plan.dag.exprs[root.expr].dims), plan.dag.exprs[root.expr].dtype);
-  function.flops = count(plan.dims) * std::llround(plan.costPerPoint);
+    bytes(elementCount(plan.dag.exprs[root.expr].dims), plan.dag.exprs[root.expr].dtype);
+  function.flops = elementCount(plan.dims) * std::llround(plan.costPerPoint);
   function.scratchBytes = plan.scratchBytes;
 }
 

@@ -129,7 +129,7 @@ Value Emitter::choose(ExprId id, TupleId at, GuardId guard) {
   Value result;
   for (size_t i = accesses.size(); i-- > 0;) {
     const Access &access = accesses[i];
-    if (expr.op == Op::Pad && i == 0 && count(plan.dag.exprs[access.expr].dims) == Dim(0))
+    if (expr.op == Op::Pad && i == 0 && elementCount(plan.dag.exprs[access.expr].dims) == Dim(0))
       continue;
     Value operand = value(access.expr, access.at, access.guard);
     if (!result || access.guard == guard) {

@@ -8,13 +8,6 @@
 
 namespace mortise::codegen {
 
-Dim count(const std::vector<Dim> &dims) {
-  Dim product = 1;
-  for (const Dim &dim : dims)
-    product *= dim;
-  return product;
-}
-
 int cost(const Expr &expr) {
   switch (expr.op) {
   case Op::Constant:
@@ -452,7 +445,7 @@ static void describeSymbols(Dag &dag) {
 
 Result<Dag> buildDag(const MortiseGraph &graph, const Group &group) {
   Dag dag;
-  dag.symbols = symbolsOf(graph);
+  dag.symbols = symbolRanges(graph);
   std::unordered_map<uint32_t, ExprId> known; // graph value -> expression
   for (size_t i = 0; i < group.inputs.size(); ++i) {
     const MortiseType &type = *graph.values[group.inputs[i]]->type;

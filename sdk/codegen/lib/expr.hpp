@@ -80,14 +80,4 @@ bool expandsAlways(mortise::Op op);
 // What computing one element of an elementwise op costs; nothing where there is no generated code (elementwise.cpp).
 std::optional<int> elementwiseCost(Op op);
 
-Dim count(const std::vector<Dim> &dims);
-
-// Extents and positions of the graph as Dims; not valid where the graph's program is not.
-std::vector<Dim> dimsOf(const MortiseType &type);
-std::vector<SymbolRange> symbolsOf(const MortiseGraph &graph);
-std::vector<Dim> dimsAttribute(const MortiseNode &node, std::string_view name);
-// What one step along a broadcast's result is along its operand: 0 for a repeated extent, else 1; both are possible
-// where an extent may be 1.
-Dim repetition(const Dim &from, const Dim &to);
-
 } // namespace mortise::codegen

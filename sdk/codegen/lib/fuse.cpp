@@ -71,14 +71,16 @@ private:
       return *request.layouts[value];
     return denseView(*graph.values[value]);
   }
-  double elements(const MortiseValue &value) const { return std::max(facts.typical(count(dimsOf(*value.type))), 1.0); }
+  double elements(const MortiseValue &value) const {
+    return std::max(facts.typical(elementCount(dimsOf(*value.type))), 1.0);
+  }
   bool taken(uint32_t node) const { return node < request.taken.size() && request.taken[node]; }
   uint32_t resultOf(uint32_t node) const { return graph.nodes[node]->results[0]->index; }
 
   const FuseRequest &request;
   const MortiseGraph &graph;
   const Target &target;
-  const Facts facts{symbolsOf(graph)};
+  const Facts facts{symbolRanges(graph)};
   std::vector<bool> live, demanded, isOutput;
   std::vector<double> cone;                    // per node: price of one element, computed from memory
   std::vector<std::vector<uint32_t>> users;    // per value
@@ -248,7 +250,7 @@ Result<const Fuser::Verdict *> Fuser::judge(const Group &group) {
       kept *= plan.dims[i];
   verdict.kind = kindOf(plan);
   verdict.narrow =
-      plan.passes > 1 && plan.typical(count(plan.dims)) > smallGroup && plan.typical(kept) < target.threads;
+      plan.passes > 1 && plan.typical(elementCount(plan.dims)) > smallGroup && plan.typical(kept) < target.threads;
   verdict.cost = plan.costPerPoint;
   return &verdict;
 }

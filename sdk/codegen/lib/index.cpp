@@ -30,10 +30,8 @@ double Facts::typical(const Dim &dim) const {
   if (dim.isNumber())
     return static_cast<double>(*dim.number());
   std::vector<int64_t> values;
-  for (const SymbolRange &symbol : symbols) {
-    int64_t usual = std::max<int64_t>(64 / symbol.divisor, 1) * symbol.divisor;
-    values.push_back(std::clamp(usual, symbol.min, std::max(symbol.min, symbol.max)));
-  }
+  for (const SymbolRange &symbol : symbols)
+    values.push_back(symbol.nearest(64));
   Result<int64_t> value = dim.evaluate(values);
   return value ? static_cast<double>(*value) : 0;
 }

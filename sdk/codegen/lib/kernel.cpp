@@ -123,7 +123,7 @@ std::vector<std::vector<uint32_t>> Emitter::writableInputs() {
     return over;
   auto isOwn = [&](const Root &root) {
     const uint64_t loops = plan.space.loops(root.address);
-    return !root.row && count(plan.dag.exprs[root.expr].dims) == count(plan.dims) &&
+    return !root.row && elementCount(plan.dag.exprs[root.expr].dims) == elementCount(plan.dims) &&
            llvm::all_of(plan.loops, [&](const Loop &loop) {
              return !loop.reduced && (loop.extent == 0 || loop.extent == 1 || loops & loop.members);
            });

@@ -74,8 +74,8 @@ Result<void> Plan::chooseSpace() {
       return Error{MORTISE_UNSUPPORTED, "a put stands alone at the end of its group"};
     scan |= isRunning(expr.op);
     if (isReduction(expr.op) || isRunning(expr.op))
-      if (anchor == ~0u || typical(count(dag.exprs[expr.operands[0]].dims)) >
-                               typical(count(dag.exprs[dag.exprs[anchor].operands[0]].dims)))
+      if (anchor == ~0u || typical(elementCount(dag.exprs[expr.operands[0]].dims)) >
+                               typical(elementCount(dag.exprs[dag.exprs[anchor].operands[0]].dims)))
         anchor = i;
   }
   const Expr &root = dag.exprs[dag.roots[0]];
@@ -116,14 +116,14 @@ Result<void> Plan::placeRoots() {
       keptAt.push_back(counters[i]);
       keptDims.push_back(dims[i]);
     }
-  Dim total = count(dims), kept = count(keptDims);
+  Dim total = elementCount(dims), kept = elementCount(keptDims);
   int top = 0;
   for (ExprId id : dag.roots) {
     const Expr &expr = dag.exprs[id];
     Root root{id, 0};
-    if (count(expr.dims) == total) {
+    if (elementCount(expr.dims) == total) {
       root.at = space.tuple(space.reshape(counters, dims, expr.dims));
-    } else if (count(expr.dims) == kept) {
+    } else if (elementCount(expr.dims) == kept) {
       root.at = space.tuple(space.reshape(keptAt, keptDims, expr.dims));
       root.row = true;
     } else {
@@ -336,7 +336,7 @@ int Plan::reductionLevel(ExprId id, TupleId at, GuardId guard) {
       rowAt.push_back(counters[i]);
       rowDims.push_back(dims[i]);
     }
-  if (!(count(mine) == rowLength)) {
+  if (!(elementCount(mine) == rowLength)) {
     failure = "reductions over different extents do not share a group";
     return -1;
   }

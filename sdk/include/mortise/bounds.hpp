@@ -14,6 +14,10 @@ struct SymbolRange {
   // The least and the greatest multiple of the divisor; the range itself where there is none, or no bound.
   int64_t least() const;
   int64_t greatest() const;
+  bool contains(int64_t value) const { return value >= min && value <= max && divisor >= 1 && value % divisor == 0; }
+  // The greatest multiple of the divisor that is at most `target`, moved into the range. Where the range holds no
+  // multiple, `target` moved into it.
+  int64_t nearest(int64_t target) const;
 };
 
 // An inclusive range; INT64_MIN and INT64_MAX stand for "unbounded".
@@ -35,7 +39,7 @@ inline bool isDifferent(const Dim &a, const Dim &b, std::span<const SymbolRange>
 
 namespace detail {
 
-inline int64_t saturate(__int128 value) {
+inline int64_t saturate(detail::Int128 value) {
   return value > INT64_MAX ? INT64_MAX : value < INT64_MIN ? INT64_MIN : static_cast<int64_t>(value);
 }
 inline bool isUnbounded(int64_t value) { return value == INT64_MAX || value == INT64_MIN; }
@@ -44,10 +48,10 @@ inline int64_t product(int64_t a, int64_t b) {
     return 0;
   if (isUnbounded(a) || isUnbounded(b))
     return (a < 0) == (b < 0) ? INT64_MAX : INT64_MIN;
-  return saturate(static_cast<__int128>(a) * b);
+  return saturate(static_cast<detail::Int128>(a) * b);
 }
 inline int64_t sum(int64_t a, int64_t b, int64_t unbounded) {
-  return isUnbounded(a) || isUnbounded(b) ? unbounded : saturate(static_cast<__int128>(a) + b);
+  return isUnbounded(a) || isUnbounded(b) ? unbounded : saturate(static_cast<detail::Int128>(a) + b);
 }
 inline Interval product(Interval a, Interval b) {
   const int64_t corners[] = {product(a.low, b.low), product(a.low, b.high), product(a.high, b.low),
@@ -68,6 +72,20 @@ inline int64_t SymbolRange::least() const {
 }
 inline int64_t SymbolRange::greatest() const {
   return divisor <= 1 || max == INT64_MAX || max / divisor * divisor < min ? max : max / divisor * divisor;
+}
+
+inline int64_t SymbolRange::nearest(int64_t target) const {
+  const auto within = [](detail::Int128 value, detail::Int128 low, detail::Int128 high) {
+    return static_cast<int64_t>(std::max(low, std::min(high, value)));
+  };
+  if (divisor <= 1)
+    return within(target, min, max);
+  const auto multiple = [&](detail::Int128 value) { // at most `value`
+    const detail::Int128 rest = value % divisor;
+    return value - (rest < 0 ? rest + divisor : rest);
+  };
+  const detail::Int128 low = multiple(static_cast<detail::Int128>(min) + divisor - 1), high = multiple(max);
+  return low > high ? within(target, min, max) : within(multiple(target), low, high);
 }
 
 inline Interval bounds(const Dim &dim, std::span<const SymbolRange> symbols) {

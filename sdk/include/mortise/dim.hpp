@@ -20,6 +20,10 @@
 
 namespace mortise {
 
+namespace detail {
+__extension__ typedef __int128 Int128;
+}
+
 struct SymbolRange;
 struct Interval;
 class Prover;
@@ -394,7 +398,7 @@ inline Dim Dim::remainderOfRest(int64_t divisor) const {
       const Atom &factor = term.factors[i];
       if (factor.op != MORTISE_EXPR_MOD || !factor.operands->second.isNumber() || factor.operands->second.constant <= 0)
         continue;
-      const __int128 scaled = static_cast<__int128>(term.coefficient) * factor.operands->second.constant;
+      const detail::Int128 scaled = static_cast<detail::Int128>(term.coefficient) * factor.operands->second.constant;
       if (scaled % divisor != 0)
         continue;
       Factors others = term.factors;
@@ -565,9 +569,11 @@ inline Result<Dim> Dim::from(std::span<const MortiseExprStep> steps, size_t symb
 }
 
 inline Result<int64_t> Dim::evaluate(std::span<const int64_t> symbols) const {
-  const Error wrong{MORTISE_INVALID_ARGUMENT, "an extent overflows, divides by 0 or lacks a symbol's value"};
+  const auto wrong = [] {
+    return Error{MORTISE_INVALID_ARGUMENT, "an extent overflows, divides by 0 or lacks a symbol's value"};
+  };
   if (!valid)
-    return wrong;
+    return wrong();
   int64_t sum = constant;
   for (const Term &term : parts()) {
     int64_t product = term.coefficient;
@@ -575,19 +581,19 @@ inline Result<int64_t> Dim::evaluate(std::span<const int64_t> symbols) const {
       int64_t value;
       if (factor.op == MORTISE_EXPR_SYMBOL) {
         if (factor.symbol >= symbols.size())
-          return wrong;
+          return wrong();
         value = symbols[factor.symbol];
       } else {
         const Result<int64_t> left = factor.operands->first.evaluate(symbols);
         const Result<int64_t> right = factor.operands->second.evaluate(symbols);
         if (!left || !right || !combine(factor.op, *left, *right, value))
-          return wrong;
+          return wrong();
       }
       if (__builtin_mul_overflow(product, value, &product))
-        return wrong;
+        return wrong();
     }
     if (__builtin_add_overflow(sum, product, &sum))
-      return wrong;
+      return wrong();
   }
   return sum;
 }

@@ -3,8 +3,8 @@
 // Links no LLVM. Immutable once made; any thread may read.
 #pragma once
 
-#include <mortise/graph.hpp>
 #include <mortise/portable/opset.hpp>
+#include <mortise/symbols.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -59,8 +59,5 @@ Result<Region> extractRegion(const MortiseGraph &graph, std::span<const uint32_t
 // Errors: MORTISE_INVALID_ARGUMENT (a number outside the symbol's range or no multiple of its divisor, a guard that
 // does not hold, an extent below 0, overflow).
 Result<std::shared_ptr<const Graph>> specialise(const MortiseGraph &graph, std::span<const int64_t> symbols);
-
-// Runs a postfix program. Errors: MORTISE_INVALID_ARGUMENT (malformed, overflow, division by 0).
-Result<int64_t> evaluate(const MortiseExpr &expr, std::span<const int64_t> symbols);
 
 } // namespace mortise

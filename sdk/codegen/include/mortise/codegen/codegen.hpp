@@ -4,8 +4,8 @@
 // functions.
 #pragma once
 
-#include <mortise/bounds.hpp>
 #include <mortise/result.hpp>
+#include <mortise/views.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -23,17 +23,9 @@ struct Target {
   static Target host(unsigned threads);
 };
 
-// How a value is laid out in the memory of another: element (i0, i1, ...) is at offset + sum(i * stride), in elements.
-struct View {
-  uint32_t base = 0; // MortiseGraph::values index of a value that has memory of its own
-  Dim offset;
-  std::vector<Dim> dims, strides;
-};
-
-// The view of a node's result on its first operand's, for reshape (where strides allow), transpose, slice and
-// broadcast; nullopt for other ops and for reshapes that need a copy.
-std::optional<View> viewThrough(const MortiseNode &node, const View &operand);
-View denseView(const MortiseValue &value);
+using mortise::denseView;
+using mortise::View;
+using mortise::viewThrough;
 
 enum class GroupKind {
   Pointwise,
