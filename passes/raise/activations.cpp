@@ -10,9 +10,9 @@ namespace mortise::passes::raise {
 namespace {
 
 // max(x, 0). Not select(x > 0, x, 0), which turns NaN into 0.
-mlir::LogicalResult raiseRelu(Operation *op, PatternRewriter &rewriter) {
-  if (Value x = otherThan(op->getResult(0), "mortise.max", 0))
-    return replace(rewriter, op, "mortise.relu", x);
+mlir::LogicalResult raiseRelu(ir::MaxOp op, PatternRewriter &rewriter) {
+  if (Value x = otherThan<ir::MaxOp>(op.getResult(), 0))
+    return replace<ir::ReluOp>(rewriter, op, x);
   return mlir::failure();
 }
 
@@ -42,9 +42,9 @@ std::optional<Polynomial> polynomial(Value value, Value x, int &budget) {
   Operation *op = value.getDefiningOp();
   if (!op || --budget < 0)
     return std::nullopt;
-  const StringRef name = op->getName().getStringRef();
-  const bool adds = name == "mortise.add", subtracts = name == "mortise.sub", divides = name == "mortise.div",
-             raises = name == "mortise.pow", negates = name == "mortise.neg", multiplies = name == "mortise.mul";
+  const bool adds = llvm::isa<ir::AddOp>(op), subtracts = llvm::isa<ir::SubOp>(op), divides = llvm::isa<ir::DivOp>(op),
+             raises = llvm::isa<ir::PowOp>(op), negates = llvm::isa<ir::NegOp>(op),
+             multiplies = llvm::isa<ir::MulOp>(op);
   if (!adds && !subtracts && !divides && !raises && !negates && !multiplies)
     return std::nullopt;
   const std::optional<Polynomial> a = polynomial(op->getOperand(0), x, budget);
@@ -87,19 +87,17 @@ struct Gate {
 
 // erf, tanh, erfc(z) = 1 + erf(-z) or logistic(z) = (1 + tanh(z / 2)) / 2, which is also 1 / (1 + exp(-z)).
 std::optional<Gate> curve(Value value) {
-  if (Operation *erf = producer(value, "mortise.erf"))
-    return Gate{true, 0, 1, 1, erf->getOperand(0)};
-  if (Operation *erfc = producer(value, "mortise.erfc"))
-    return Gate{true, 1, 1, -1, erfc->getOperand(0)};
-  if (Operation *tanh = producer(value, "mortise.tanh"))
-    return Gate{false, 0, 1, 1, tanh->getOperand(0)};
-  if (Operation *logistic = producer(value, "mortise.logistic"))
-    return Gate{false, 0.5, 0.5, 0.5, logistic->getOperand(0)};
-  Operation *div = producer(value, "mortise.div");
-  Operation *exp = div && isSplat(div->getOperand(0), 1)
-                       ? producer(otherThan(div->getOperand(1), "mortise.add", 1), "mortise.exp")
-                       : nullptr;
-  return exp ? std::optional(Gate{false, 0.5, 0.5, -0.5, exp->getOperand(0)}) : std::nullopt;
+  if (auto erf = producer<ir::ErfOp>(value))
+    return Gate{true, 0, 1, 1, erf.getOperand()};
+  if (auto erfc = producer<ir::ErfcOp>(value))
+    return Gate{true, 1, 1, -1, erfc.getOperand()};
+  if (auto tanh = producer<ir::TanhOp>(value))
+    return Gate{false, 0, 1, 1, tanh.getOperand()};
+  if (auto logistic = producer<ir::LogisticOp>(value))
+    return Gate{false, 0.5, 0.5, 0.5, logistic.getOperand()};
+  auto div = producer<ir::DivOp>(value);
+  auto exp = div && isSplat(div.getLhs(), 1) ? producer<ir::ExpOp>(otherThan<ir::AddOp>(div.getRhs(), 1)) : nullptr;
+  return exp ? std::optional(Gate{false, 0.5, 0.5, -0.5, exp.getOperand()}) : std::nullopt;
 }
 
 // One of these times a number, plus a number.
@@ -115,8 +113,8 @@ std::optional<Gate> gateOf(Value value) {
       value = inner;
       continue;
     }
-    Operation *add = producer(value, "mortise.add"), *sub = add ? nullptr : producer(value, "mortise.sub");
-    Operation *sum = add ? add : sub;
+    auto sub = producer<ir::SubOp>(value);
+    Operation *sum = sub ? sub.getOperation() : producer<ir::AddOp>(value).getOperation();
     const std::optional<double> left = sum ? splat(sum->getOperand(0)) : std::nullopt,
                                 right = sum ? splat(sum->getOperand(1)) : std::nullopt;
     if (!left && !right)
@@ -169,12 +167,12 @@ mlir::LogicalResult raiseGated(Operation *op, PatternRewriter &rewriter) {
         continue;
       Value rest = count == 3 ? product->factors[3 - i - k] : Value();
       if (found == Activation::Silu)
-        return rest ? replace(rewriter, op, "mortise.swiglu", {x, rest}) : replace(rewriter, op, "mortise.silu", x);
-      const Attributes attributes =
-          Attributes(rewriter).string("approximate", found == Activation::Gelu ? "none" : "tanh");
+        return rest ? replace<ir::SwigluOp>(rewriter, op, {x, rest}) : replace<ir::SiluOp>(rewriter, op, x);
+      const Properties<ir::GeluOp> attributes{.approximate =
+                                                  rewriter.getStringAttr(found == Activation::Gelu ? "none" : "tanh")};
       if (!rest)
-        return replace(rewriter, op, "mortise.gelu", x, attributes);
-      return replace(rewriter, op, "mortise.mul", {make(rewriter, op->getLoc(), "mortise.gelu", x, attributes), rest});
+        return replace<ir::GeluOp>(rewriter, op, x, attributes);
+      return replace<ir::MulOp>(rewriter, op, {make<ir::GeluOp>(rewriter, op->getLoc(), x, attributes), rest});
     }
   }
   return mlir::failure();
@@ -182,43 +180,45 @@ mlir::LogicalResult raiseGated(Operation *op, PatternRewriter &rewriter) {
 
 // x / (1 + exp(-x)). exp(-x) overflows for x below -88 (f32), and x over infinity is -0 where silu is a tiny number; at
 // -infinity both are NaN.
-mlir::LogicalResult raiseSiluQuotient(Operation *op, PatternRewriter &rewriter) {
-  Operation *exp = producer(otherThan(op->getOperand(1), "mortise.add", 1), "mortise.exp");
-  Operation *neg = exp ? producer(exp->getOperand(0), "mortise.neg") : nullptr;
-  if (!neg || neg->getOperand(0) != op->getOperand(0) || splat(op->getOperand(0)))
+mlir::LogicalResult raiseSiluQuotient(ir::DivOp op, PatternRewriter &rewriter) {
+  auto exp = producer<ir::ExpOp>(otherThan<ir::AddOp>(op.getRhs(), 1));
+  auto neg = exp ? producer<ir::NegOp>(exp.getOperand()) : nullptr;
+  if (!neg || neg.getOperand() != op.getLhs() || splat(op.getLhs()))
     return mlir::failure();
-  return replace(rewriter, op, "mortise.silu", op->getOperand(0));
+  return replace<ir::SiluOp>(rewriter, op, op.getLhs());
 }
 
 // silu(gate) * up
-mlir::LogicalResult raiseSwiglu(Operation *op, PatternRewriter &rewriter) {
+mlir::LogicalResult raiseSwiglu(ir::MulOp op, PatternRewriter &rewriter) {
   for (unsigned i : {0u, 1u})
-    if (Operation *silu = producer(op->getOperand(i), "mortise.silu"); silu && silu->hasOneUse())
-      return replace(rewriter, op, "mortise.swiglu", {silu->getOperand(0), op->getOperand(1 - i)});
+    if (auto silu = producer<ir::SiluOp>(op->getOperand(i)); silu && silu->hasOneUse())
+      return replace<ir::SwigluOp>(rewriter, op, {silu.getOperand(), op->getOperand(1 - i)});
   return mlir::failure();
 }
 
 // convert(activation(convert(x))) of a narrow x: the composite computes in f32 anyway.
-mlir::LogicalResult raiseWidened(Operation *op, PatternRewriter &rewriter) {
-  Operation *activation = op->getOperand(0).getDefiningOp();
-  const StringRef name = activation ? activation->getName().getStringRef() : StringRef();
-  if ((name != "mortise.silu" && name != "mortise.gelu") || !activation->hasOneUse() ||
-      !elementOf(op->getOperand(0)).isF32())
+template <typename Activation> mlir::LogicalResult widened(ir::ConvertOp op, PatternRewriter &rewriter) {
+  auto activation = producer<Activation>(op.getOperand());
+  if (!activation || !activation->hasOneUse() || !elementOf(activation.getResult()).isF32())
     return mlir::failure();
-  Operation *widened = producer(activation->getOperand(0), "mortise.convert");
-  if (!widened || !llvm::isa<mlir::FloatType>(elementOf(op->getResult(0))) ||
-      widened->getOperand(0).getType() != op->getResult(0).getType())
+  auto convert = producer<ir::ConvertOp>(activation.getOperand());
+  if (!convert || !llvm::isa<mlir::FloatType>(elementOf(op.getResult())) ||
+      convert.getOperand().getType() != op.getResult().getType())
     return mlir::failure();
-  return replace(rewriter, op, name, widened->getOperand(0), Attributes(rewriter).all(activation));
+  return replace<Activation>(rewriter, op, convert.getOperand(), activation.getProperties());
 }
 
 } // namespace
 
 ArrayRef<Row> activations() {
   static const Row rows[] = {
-      {"mortise.max", "mortise.relu", raiseRelu},         {"mortise.mul", "mortise.gelu", raiseGated},
-      {"mortise.div", "mortise.silu", raiseSiluQuotient}, {"mortise.div", "mortise.gelu", raiseGated},
-      {"mortise.mul", "mortise.swiglu", raiseSwiglu},     {"mortise.convert", "mortise.silu", raiseWidened},
+      row<ir::MaxOp, raiseRelu>(),
+      row<ir::MulOp, raiseGated>(),
+      row<ir::DivOp, raiseSiluQuotient>(),
+      row<ir::DivOp, raiseGated>(),
+      row<ir::MulOp, raiseSwiglu>(),
+      row<ir::ConvertOp, widened<ir::SiluOp>>(),
+      row<ir::ConvertOp, widened<ir::GeluOp>>(),
   };
   return rows;
 }

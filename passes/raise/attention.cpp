@@ -28,21 +28,21 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 
 // The dimension d with value[i...] = i[d], for an iota however repeated.
 std::optional<int64_t> countsAlong(Value value) {
-  if (Operation *iota = producer(value, "mortise.iota"))
-    return intOf(iota, "axis");
-  if (Operation *convert = producer(value, "mortise.convert"))
-    return countsAlong(convert->getOperand(0));
-  if (Operation *broadcast = producer(value, "mortise.broadcast")) {
-    const std::optional<int64_t> from = countsAlong(broadcast->getOperand(0));
+  if (auto iota = producer<ir::IotaOp>(value))
+    return axisOf(iota);
+  if (auto convert = producer<ir::ConvertOp>(value))
+    return countsAlong(convert.getOperand());
+  if (auto broadcast = producer<ir::BroadcastOp>(value)) {
+    const std::optional<int64_t> from = countsAlong(broadcast.getOperand());
     if (!from)
       return std::nullopt;
-    const int64_t to = ints(broadcast, "axes")[static_cast<size_t>(*from)];
+    const int64_t to = broadcast.getAxes()[static_cast<size_t>(*from)];
     const bool whole =
-        dimsOf(broadcast->getOperand(0))[static_cast<size_t>(*from)] == dimsOf(value)[static_cast<size_t>(to)];
+        dimsOf(broadcast.getOperand())[static_cast<size_t>(*from)] == dimsOf(value)[static_cast<size_t>(to)];
     return whole ? std::optional(to) : std::nullopt;
   }
-  Operation *reshape = producer(value, "mortise.reshape"); // [n] to [.., 1, n, 1, ..]
-  const std::optional<int64_t> from = reshape ? countsAlong(reshape->getOperand(0)) : std::nullopt;
+  auto reshape = producer<ir::ReshapeOp>(value); // [n] to [.., 1, n, 1, ..]
+  const std::optional<int64_t> from = reshape ? countsAlong(reshape.getOperand()) : std::nullopt;
   if (!from)
     return std::nullopt;
   const auto longDims = [](Value of) {
@@ -52,7 +52,7 @@ std::optional<int64_t> countsAlong(Value value) {
         found.push_back(static_cast<int64_t>(i));
     return found;
   };
-  const Ints before = longDims(reshape->getOperand(0)), after = longDims(value);
+  const Ints before = longDims(reshape.getOperand()), after = longDims(value);
   return before == Ints{*from} && after.size() == 1 ? std::optional(after[0]) : std::nullopt;
 }
 
@@ -60,9 +60,9 @@ enum class Causal { No, Seen, Hidden }; // true where query >= key, or where que
 
 // An i1 literal [.., Q, K] that says so.
 Causal causalLiteral(Value value) {
-  Operation *op = producer(value, "mortise.constant");
+  auto constant = producer<ir::ConstantOp>(value);
   const auto elements =
-      op ? llvm::dyn_cast_if_present<mlir::DenseElementsAttr>(attribute(op, "value")) : mlir::DenseElementsAttr();
+      constant ? llvm::dyn_cast<mlir::DenseElementsAttr>(constant.getValue()) : mlir::DenseElementsAttr();
   const auto shape = typeOf(value).getShape();
   if (!elements || shape.size() < 2 || !elementOf(value).isInteger(1))
     return Causal::No;
@@ -85,21 +85,20 @@ Causal opposite(Causal kind) {
 
 // Of a predicate whose last two dimensions are queries and keys; those before it are repeated.
 Causal causality(Value predicate) {
-  if (Operation *inverted = producer(predicate, "mortise.not"))
-    return opposite(causality(inverted->getOperand(0)));
-  if (Operation *compare = producer(predicate, "mortise.compare")) {
-    const std::optional<int64_t> left = countsAlong(compare->getOperand(0)),
-                                 right = countsAlong(compare->getOperand(1));
+  if (auto inverted = producer<ir::NotOp>(predicate))
+    return opposite(causality(inverted.getOperand()));
+  if (auto compare = producer<ir::CompareOp>(predicate)) {
+    const std::optional<int64_t> left = countsAlong(compare.getLhs()), right = countsAlong(compare.getRhs());
     const int64_t query = rankOf(predicate) - 2, key = query + 1;
-    const StringRef direction = stringOf(compare, "direction");
+    const StringRef direction = compare.getDirection();
     if (left == query && right == key)
       return direction == "ge" ? Causal::Seen : direction == "lt" ? Causal::Hidden : Causal::No;
     if (left == key && right == query)
       return direction == "le" ? Causal::Seen : direction == "gt" ? Causal::Hidden : Causal::No;
     return Causal::No;
   }
-  Operation *broadcast = producer(predicate, "mortise.broadcast");
-  Operation *reshape = producer(predicate, "mortise.reshape");
+  auto broadcast = producer<ir::BroadcastOp>(predicate);
+  auto reshape = producer<ir::ReshapeOp>(predicate);
   if (!broadcast && !reshape)
     return causalLiteral(predicate);
   Value from = (broadcast ? broadcast : reshape)->getOperand(0);
@@ -107,7 +106,7 @@ Causal causality(Value predicate) {
   if (extents.size() < 2 || to.size() < 2 || ArrayRef<Dim>(extents).take_back(2) != ArrayRef<Dim>(to).take_back(2))
     return Causal::No;
   if (broadcast) {
-    const ArrayRef<int64_t> axes = ints(broadcast, "axes");
+    const ArrayRef<int64_t> axes = broadcast.getAxes();
     if (axes.take_back(2) != ArrayRef<int64_t>({rankOf(predicate) - 2, rankOf(predicate) - 1}))
       return Causal::No;
   }
@@ -142,17 +141,17 @@ bool keepsLastTwo(Operation *reshape) {
 }
 
 // A dot of one or two batches with one row, one column and one contracted dimension.
-bool isBatchProduct(Operation *dot) {
-  const int64_t rank = dot ? rankOf(dot->getResult(0)) : 0;
-  return (rank == 3 || rank == 4) && rankOf(dot->getOperand(0)) == rank && rankOf(dot->getOperand(1)) == rank &&
-         static_cast<int64_t>(ints(dot, "lhs_batch").size()) == rank - 2 && ints(dot, "lhs_contract").size() == 1 &&
-         llvm::isa<mlir::FloatType>(elementOf(dot->getResult(0)));
+bool isBatchProduct(ir::DotOp dot) {
+  const int64_t rank = dot ? rankOf(dot.getResult()) : 0;
+  return (rank == 3 || rank == 4) && rankOf(dot.getLhs()) == rank && rankOf(dot.getRhs()) == rank &&
+         static_cast<int64_t>(dot.getLhsBatch().size()) == rank - 2 && dot.getLhsContract().size() == 1 &&
+         llvm::isa<mlir::FloatType>(elementOf(dot.getResult()));
 }
 
 // An operand with its contracted dimension as the last one, or the one before.
-Side sideOf(Operation *dot, unsigned number, bool contractLast) {
-  Side side{dot->getOperand(number), Ints(ints(dot, number ? "rhs_batch" : "lhs_batch"))};
-  const int64_t contract = ints(dot, number ? "rhs_contract" : "lhs_contract")[0];
+Side sideOf(ir::DotOp dot, unsigned number, bool contractLast) {
+  Side side{dot->getOperand(number), Ints(number ? dot.getRhsBatch() : dot.getLhsBatch())};
+  const int64_t contract = (number ? dot.getRhsContract() : dot.getLhsContract())[0];
   for (int64_t i = 0; i < rankOf(side.value); ++i)
     if (i != contract && !llvm::is_contained(side.order, i)) {
       side.order.push_back(i);
@@ -175,9 +174,9 @@ bool matchLogits(Value value, Match &match) {
     return false;
   if (Value inner = stripConverts(value); inner != value)
     return matchLogits(inner, match);
-  if (Operation *reshape = producer(value, "mortise.reshape"))
-    return keepsLastTwo(reshape) && matchLogits(reshape->getOperand(0), match);
-  if (Operation *dot = producer(value, "mortise.dot")) {
+  if (auto reshape = producer<ir::ReshapeOp>(value))
+    return keepsLastTwo(reshape) && matchLogits(reshape.getOperand(), match);
+  if (auto dot = producer<ir::DotOp>(value)) {
     if (!isBatchProduct(dot))
       return false;
     match.q = sideOf(dot, 0, true);
@@ -194,15 +193,14 @@ bool matchLogits(Value value, Match &match) {
     match = trial;
     return true;
   };
-  if (Operation *add = producer(value, "mortise.add"))
-    return without(add, 0, Mask{add->getOperand(1), match.scale}) ||
-           without(add, 1, Mask{add->getOperand(0), match.scale});
-  Operation *select = producer(value, "mortise.select");
+  if (auto add = producer<ir::AddOp>(value))
+    return without(add, 0, Mask{add.getRhs(), match.scale}) || without(add, 1, Mask{add.getLhs(), match.scale});
+  auto select = producer<ir::SelectOp>(value);
   for (unsigned i : {1u, 2u}) { // which operand is the score
     const std::optional<double> fill = select ? splat(select->getOperand(3 - i)) : std::nullopt;
     const bool hides = fill && (*fill == -infinity ? match.scale > 0 : match.scale == 1 && *fill <= -1e4);
     if (hides &&
-        without(select, i, Mask{select->getOperand(0), 1, true, i == 2, *fill, *fill == lowest(elementOf(value))}))
+        without(select, i, Mask{select.getPredicate(), 1, true, i == 2, *fill, *fill == lowest(elementOf(value))}))
       return true;
   }
   return false;
@@ -212,8 +210,7 @@ bool matchLogits(Value value, Match &match) {
 Value innermost(Value mask) {
   for (;;) {
     Operation *op = mask.getDefiningOp();
-    const StringRef name = op ? op->getName().getStringRef() : StringRef();
-    if ((name != "mortise.broadcast" && name != "mortise.reshape") || !keepsLastTwo(op))
+    if (!llvm::isa_and_present<ir::BroadcastOp, ir::ReshapeOp>(op) || !keepsLastTwo(op))
       return mask;
     mask = op->getOperand(0);
   }
@@ -222,8 +219,8 @@ Value innermost(Value mask) {
 // An added mask that is select(causal, 0, -infinity), or select(later, -infinity, 0).
 bool isCausalPenalty(Value mask) {
   mask = innermost(mask);
-  Operation *select = producer(mask, "mortise.select");
-  const Causal kind = select && rankOf(mask) >= 2 ? causality(select->getOperand(0)) : Causal::No;
+  auto select = producer<ir::SelectOp>(mask);
+  const Causal kind = select && rankOf(mask) >= 2 ? causality(select.getPredicate()) : Causal::No;
   if (kind == Causal::No)
     return false;
   const std::optional<double> seen = splat(select->getOperand(kind == Causal::Seen ? 1 : 2)),
@@ -235,7 +232,7 @@ bool isCausalPenalty(Value mask) {
 bool mayHideAll(const Mask &mask) {
   if (mask.chooses)
     return std::isinf(mask.fill);
-  Operation *select = producer(innermost(mask.value), "mortise.select");
+  auto select = producer<ir::SelectOp>(innermost(mask.value));
   for (unsigned i : {1u, 2u}) {
     const std::optional<double> number = select ? splat(select->getOperand(i)) : std::nullopt;
     if (!number || !std::isfinite(*number))
@@ -269,8 +266,9 @@ public:
     }
     if (llvm::is_contained(operands, Value()))
       return {};
-    Value result = make(rewriter, op->getLoc(), "mortise.attention", operands,
-                        Attributes(rewriter).number("scale", match.scale).boolean("causal", causal));
+    Value result =
+        make<ir::AttentionOp>(rewriter, op->getLoc(), operands,
+                              {.causal = rewriter.getBoolAttr(causal), .scale = rewriter.getF64FloatAttr(match.scale)});
     if (result && seen)
       result = whereNothingIsSeen(result, seen, std::isinf(match.masks[0].fill) ? Value() : values);
     return reshapeTo(rewriter, result, dimsOf(op->getResult(0)));
@@ -291,10 +289,10 @@ private:
         lead = {found[0], found[1]};
         return;
       }
-      Operation *reshape = producer(value, "mortise.reshape");
+      auto reshape = producer<ir::ReshapeOp>(value);
       if (!reshape || !keepsLastTwo(reshape))
         return;
-      value = reshape->getOperand(0);
+      value = reshape.getOperand();
     }
   }
 
@@ -309,10 +307,10 @@ private:
     for (Value inner = value;;) { // it may have been so before
       if (ArrayRef<Dim>(dimsOf(inner)) == ArrayRef<Dim>(shape))
         return inner;
-      Operation *reshape = producer(inner, "mortise.reshape");
+      auto reshape = producer<ir::ReshapeOp>(inner);
       if (!reshape || !keepsLastTwo(reshape))
         return reshapeTo(rewriter, value, shape);
-      inner = reshape->getOperand(0);
+      inner = reshape.getOperand();
     }
   }
 
@@ -330,9 +328,9 @@ private:
       return unscaled(framed(isIdentity(side.order) ? value : transposed(rewriter, value, side.order)));
     }
     Value value = unscaled(framed(unscaled(side.value)));
-    Operation *transpose = producer(value, "mortise.transpose");
-    if (transpose && ints(transpose, "permutation") == ArrayRef<int64_t>({0, 1, 3, 2}))
-      return unscaled(transpose->getOperand(0));
+    auto transpose = producer<ir::TransposeOp>(value);
+    if (transpose && transpose.getPermutation() == ArrayRef<int64_t>({0, 1, 3, 2}))
+      return unscaled(transpose.getOperand());
     return transposed(rewriter, value, {0, 1, 3, 2});
   }
 
@@ -345,8 +343,8 @@ private:
     }
   }
   Value unrepeatedHeads(Value value) { // [B, G, R, K, D] to [B, G * R, K, D]
-    for (Operation *reshape; rankOf(value) != 5; value = reshape->getOperand(0))
-      if (reshape = producer(value, "mortise.reshape"); !reshape || !keepsLastTwo(reshape))
+    for (ir::ReshapeOp reshape; rankOf(value) != 5; value = reshape.getOperand())
+      if (reshape = producer<ir::ReshapeOp>(value); !reshape || !keepsLastTwo(reshape))
         return {};
     Dims dims = dimsOf(value);
     if (dims[0] != lead[0] || dims[1] * dims[2] != lead[1])
@@ -377,7 +375,7 @@ private:
   // An i1 mask, true where a key is seen.
   Value predicate(const Mask &mask) {
     Value framed = framedMask(mask.value);
-    return framed && mask.inverted ? make(rewriter, op->getLoc(), "mortise.not", framed) : framed;
+    return framed && mask.inverted ? make<ir::NotOp>(rewriter, op->getLoc(), framed) : framed;
   }
 
   // A mask as numbers to add: 0 where a predicate sees, its fill elsewhere.
@@ -386,7 +384,7 @@ private:
       Value framed = framedMask(mask.value);
       if (!framed || mask.factor == 1)
         return framed;
-      return make(rewriter, op->getLoc(), "mortise.mul", {framed, filled(rewriter, op->getLoc(), mask.factor, framed)});
+      return make<ir::MulOp>(rewriter, op->getLoc(), {framed, filled(rewriter, op->getLoc(), mask.factor, framed)});
     }
     // A score plus the lowest number is that number in f32, which attention computes in.
     const mlir::Type element = elementOf(match.q.value);
@@ -399,12 +397,12 @@ private:
     const auto numbers = [&](double number) {
       const auto literal =
           mlir::DenseElementsAttr::get(scalar, mlir::Attribute(rewriter.getFloatAttr(element, number)));
-      Value made = make(rewriter, op->getLoc(), "mortise.constant", {}, Attributes(rewriter).add("value", literal));
+      Value made = make<ir::ConstantOp>(rewriter, op->getLoc(), {}, {.value = literal});
       return broadcastLike(rewriter, made, framed, {});
     };
     Value none = numbers(0), hidden = numbers(mask.fill);
-    return make(rewriter, op->getLoc(), "mortise.select",
-                {framed, mask.inverted ? hidden : none, mask.inverted ? none : hidden});
+    return make<ir::SelectOp>(rewriter, op->getLoc(),
+                              {framed, mask.inverted ? hidden : none, mask.inverted ? none : hidden});
   }
 
   // `value` with the other's extent where its own is 1.
@@ -429,7 +427,7 @@ private:
         total = joined(total, next);
         next = total ? joined(next, total) : total;
       }
-      total = total ? make(rewriter, op->getLoc(), "mortise.add", {total, next}) : next;
+      total = total ? make<ir::AddOp>(rewriter, op->getLoc(), {total, next}) : next;
       if (!total)
         return {};
     }
@@ -439,25 +437,25 @@ private:
   // The mask with NaN in the rows that hide every key.
   Value guarded(Value mask) {
     const mlir::Location place = op->getLoc();
-    Value top = make(rewriter, place, "mortise.reduce_max", mask, Attributes(rewriter).array("axes", 3));
+    Value top = make<ir::ReduceMaxOp>(rewriter, place, mask, {.axes = rewriter.getDenseI64ArrayAttr(3)});
     Value low = top ? filled(rewriter, place, -infinity, top) : Value();
-    Value none = make(rewriter, place, "mortise.compare", {top, low}, Attributes(rewriter).string("direction", "eq"));
+    Value none = make<ir::CompareOp>(rewriter, place, {top, low}, {.direction = rewriter.getStringAttr("eq")});
     Value nan = filled(rewriter, place, std::numeric_limits<double>::quiet_NaN(), mask);
-    return make(rewriter, place, "mortise.select", {broadcastLike(rewriter, none, mask, {0, 1, 2}), nan, mask});
+    return make<ir::SelectOp>(rewriter, place, {broadcastLike(rewriter, none, mask, {0, 1, 2}), nan, mask});
   }
 
   // For queries that see no key: NaN, or the mean of `values`.
   Value whereNothingIsSeen(Value result, Value seen, Value values) {
     const mlir::Location place = op->getLoc();
-    Value any = make(rewriter, place, "mortise.reduce_max", seen, Attributes(rewriter).array("axes", 3));
+    Value any = make<ir::ReduceMaxOp>(rewriter, place, seen, {.axes = rewriter.getDenseI64ArrayAttr(3)});
     Value other;
     if (values) {
-      Value mean = make(rewriter, place, "mortise.mean", values, Attributes(rewriter).array("axes", 2));
+      Value mean = make<ir::MeanOp>(rewriter, place, values, {.axes = rewriter.getDenseI64ArrayAttr(2)});
       other = broadcastLike(rewriter, mean, result, {0, 1, 3});
     } else {
       other = filled(rewriter, place, std::numeric_limits<double>::quiet_NaN(), result);
     }
-    return make(rewriter, place, "mortise.select", {broadcastLike(rewriter, any, result, {0, 1, 2}), result, other});
+    return make<ir::SelectOp>(rewriter, place, {broadcastLike(rewriter, any, result, {0, 1, 2}), result, other});
   }
 
   PatternRewriter &rewriter;
@@ -468,7 +466,7 @@ private:
 };
 
 // dot(softmax(...), v)
-mlir::LogicalResult raiseAttention(Operation *op, PatternRewriter &rewriter) {
+mlir::LogicalResult raiseAttention(ir::DotOp op, PatternRewriter &rewriter) {
   if (!isBatchProduct(op))
     return mlir::failure();
   const Side weights = sideOf(op, 0, true);
@@ -478,32 +476,32 @@ mlir::LogicalResult raiseAttention(Operation *op, PatternRewriter &rewriter) {
   for (;;) {
     if (!value.hasOneUse())
       return mlir::failure();
-    Operation *reshape = producer(value, "mortise.reshape");
-    Value inner = reshape && keepsLastTwo(reshape) ? reshape->getOperand(0) : stripConverts(value);
+    auto reshape = producer<ir::ReshapeOp>(value);
+    Value inner = reshape && keepsLastTwo(reshape) ? reshape.getOperand() : stripConverts(value);
     if (inner == value)
       break;
     value = inner;
   }
-  Operation *softmax = producer(value, "mortise.softmax");
+  auto softmax = producer<ir::SoftmaxOp>(value);
   const int64_t rank = softmax ? rankOf(value) : 0;
-  if ((rank != 3 && rank != 4) || intOf(softmax, "axis") != rank - 1)
+  if ((rank != 3 && rank != 4) || axisOf(softmax) != rank - 1)
     return mlir::failure();
   Match match;
-  if (!matchLogits(softmax->getOperand(0), match))
+  if (!matchLogits(softmax.getOperand(), match))
     return mlir::failure();
   match.v = sideOf(op, 1, false);
-  return replaceBy(rewriter, op, Builder(rewriter, op, match, softmax->getOperand(0)).build());
+  return replaceBy(rewriter, op, Builder(rewriter, op, match, softmax.getOperand()).build());
 }
 
 // ---- Products as torch.einsum writes them
 
 // A transpose of what a reshape gave extents of 1: transpose first, or only reshape when nothing else moves.
-mlir::LogicalResult raiseUnitTranspose(Operation *op, PatternRewriter &rewriter) {
-  Operation *reshape = producer(op->getOperand(0), "mortise.reshape");
+mlir::LogicalResult raiseUnitTranspose(ir::TransposeOp op, PatternRewriter &rewriter) {
+  auto reshape = producer<ir::ReshapeOp>(op.getOperand());
   if (!reshape)
     return mlir::failure();
-  Value value = op->getOperand(0);
-  const Dims from = dimsOf(value), before = dimsOf(reshape->getOperand(0));
+  Value value = op.getOperand();
+  const Dims from = dimsOf(value), before = dimsOf(reshape.getOperand());
   Ints number(from.size(), -1), order; // of each dimension in `before`; those that have none have extent 1
   Ints longDims;
   size_t next = 0;
@@ -512,7 +510,7 @@ mlir::LogicalResult raiseUnitTranspose(Operation *op, PatternRewriter &rewriter)
       number[i] = static_cast<int64_t>(next++);
     else if (dim != Dim(1))
       next = before.size() + 1;
-  for (int64_t axis : ints(op, "permutation")) {
+  for (int64_t axis : op.getPermutation()) {
     const auto at = static_cast<size_t>(axis);
     if (number[at] >= 0)
       order.push_back(number[at]);
@@ -522,9 +520,9 @@ mlir::LogicalResult raiseUnitTranspose(Operation *op, PatternRewriter &rewriter)
   if (!llvm::is_sorted(longDims)) {
     if (next != before.size() || before.size() == from.size())
       return mlir::failure();
-    value = transposed(rewriter, reshape->getOperand(0), order);
+    value = transposed(rewriter, reshape.getOperand(), order);
   }
-  const Dims to = dimsOf(op->getResult(0));
+  const Dims to = dimsOf(op.getResult());
   return replaceBy(rewriter, op, reshapeTo(rewriter, value, to));
 }
 
@@ -532,21 +530,21 @@ mlir::LogicalResult raiseUnitTranspose(Operation *op, PatternRewriter &rewriter)
 
 // A mask that is select(seen, 0, -inf) is `seen`, and one that is repeated need not be: attention repeats it itself. A
 // key that is not seen no longer turns a query into NaN by holding one.
-mlir::LogicalResult raiseMask(Operation *op, PatternRewriter &rewriter) {
-  if (op->getNumOperands() != 4)
+mlir::LogicalResult raiseMask(ir::AttentionOp op, PatternRewriter &rewriter) {
+  Value mask = op.getMask();
+  if (!mask)
     return mlir::failure();
-  Value mask = op->getOperand(3);
   Value better;
-  if (Operation *select = producer(mask, "mortise.select")) {
-    const std::optional<double> hidden = splat(select->getOperand(2)), seen = splat(select->getOperand(1));
+  if (auto select = producer<ir::SelectOp>(mask)) {
+    const std::optional<double> hidden = splat(select.getOnFalse()), seen = splat(select.getOnTrue());
     if (hidden && seen && *seen == 0 && *hidden == -infinity)
-      better = select->getOperand(0);
-  } else if (producer(mask, "mortise.broadcast")) {
+      better = select.getPredicate();
+  } else if (producer<ir::BroadcastOp>(mask)) {
     better = unrepeated(rewriter, mask);
   }
   if (!better || better == mask)
     return mlir::failure();
-  rewriter.modifyOpInPlace(op, [&] { op->setOperand(3, better); });
+  rewriter.modifyOpInPlace(op, [&] { op.getMaskMutable().assign(better); });
   return mlir::success();
 }
 
@@ -554,9 +552,9 @@ mlir::LogicalResult raiseMask(Operation *op, PatternRewriter &rewriter) {
 
 ArrayRef<Row> attentions() {
   static const Row rows[] = {
-      {"mortise.dot", "mortise.attention", raiseAttention},
-      {"mortise.transpose", "mortise.attention", raiseUnitTranspose},
-      {"mortise.attention", "mortise.attention", raiseMask},
+      row<ir::DotOp, raiseAttention>(),
+      row<ir::TransposeOp, raiseUnitTranspose>(),
+      row<ir::AttentionOp, raiseMask>(),
   };
   return rows;
 }

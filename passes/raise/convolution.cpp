@@ -7,84 +7,81 @@
 namespace mortise::passes::raise {
 namespace {
 
-constexpr const char *fusedName = "mortise.fused_convolution";
-
 struct Fused { // a convolution, fused already or not, that only the caller uses
   Operation *op = nullptr;
+  Value x, weight;
+  Properties<ir::FusedConvolutionOp> attributes;
   Value scale, bias;
-  StringRef activation = "none";
+
+  bool isActivated() const { return attributes.activation.getValue() != "none"; }
 };
 
-std::optional<Fused> fusedFrom(Value value) {
-  Fused found;
-  found.op = producer(value, "mortise.convolution");
-  if (Operation *op = found.op ? nullptr : producer(value, fusedName)) {
-    const auto sizes = llvm::dyn_cast_if_present<mlir::DenseI32ArrayAttr>(attribute(op, "operandSegmentSizes"));
-    if (!sizes)
-      return std::nullopt;
-    found.op = op;
-    unsigned next = 2;
-    if (sizes[2])
-      found.scale = op->getOperand(next++);
-    if (sizes[3])
-      found.bias = op->getOperand(next);
-    found.activation = stringOf(op, "activation");
-  }
-  return found.op && found.op->hasOneUse() ? std::optional(found) : std::nullopt;
+std::optional<Fused> fusedFrom(Value value, PatternRewriter &rewriter) {
+  if (!value.hasOneUse())
+    return std::nullopt;
+  if (auto fused = producer<ir::FusedConvolutionOp>(value))
+    return Fused{fused, fused.getX(), fused.getWeight(), fused.getProperties(), fused.getScale(), fused.getBias()};
+  auto plain = producer<ir::ConvolutionOp>(value);
+  if (!plain)
+    return std::nullopt;
+  return Fused{plain,
+               plain.getX(),
+               plain.getWeight(),
+               {.activation = rewriter.getStringAttr("none"),
+                .dilations = plain.getDilationsAttr(),
+                .groups = plain.getGroupsAttr(),
+                .high = plain.getHighAttr(),
+                .low = plain.getLowAttr(),
+                .strides = plain.getStridesAttr()},
+               {},
+               {}};
 }
 
-mlir::LogicalResult replaceByFused(Operation *op, PatternRewriter &rewriter, const Fused &from) {
-  Attributes attributes(rewriter);
-  for (const char *name : {"strides", "low", "high", "dilations", "groups"})
-    attributes.add(name, attribute(from.op, name));
-  attributes.string("activation", from.activation).segments({1, 1, from.scale ? 1 : 0, from.bias ? 1 : 0});
-  llvm::SmallVector<Value> operands{from.op->getOperand(0), from.op->getOperand(1)};
+mlir::LogicalResult replaceByFused(Operation *op, PatternRewriter &rewriter, Fused from) {
+  llvm::SmallVector<Value> operands{from.x, from.weight};
   for (Value value : {from.scale, from.bias})
     if (value)
       operands.push_back(value);
-  return replace(rewriter, op, fusedName, operands, attributes, from.op);
+  from.attributes.operandSegmentSizes = {1, 1, from.scale ? 1 : 0, from.bias ? 1 : 0};
+  return replace<ir::FusedConvolutionOp>(rewriter, op, operands, from.attributes, from.op);
 }
 
 // batch_norm(convolution): factor and shift per channel as batch_norm's decomposition computes them, in f32 where the
 // parameters are bf16. Not in f16, where mean * factor overflows for a channel that hardly varies.
-mlir::LogicalResult raiseBatchNorm(Operation *op, PatternRewriter &rewriter) {
-  std::optional<Fused> found = fusedFrom(op->getOperand(0));
-  const auto sizes = llvm::dyn_cast_if_present<mlir::DenseI32ArrayAttr>(attribute(op, "operandSegmentSizes"));
-  const mlir::Type element = elementOf(op->getResult(0));
-  if (!found || found->scale || found->activation != "none" || !sizes || (!element.isF32() && !element.isBF16()))
+mlir::LogicalResult raiseBatchNorm(ir::BatchNormOp op, PatternRewriter &rewriter) {
+  std::optional<Fused> found = fusedFrom(op.getX(), rewriter);
+  const mlir::Type element = elementOf(op.getResult());
+  if (!found || found->scale || found->isActivated() || (!element.isF32() && !element.isBF16()))
     return mlir::failure();
   const mlir::Location place = op->getLoc();
   const auto converted = [&](Value value, StringRef type) {
     return value && element.isBF16()
-               ? make(rewriter, place, "mortise.convert", value, Attributes(rewriter).string("dtype", type))
+               ? make<ir::ConvertOp>(rewriter, place, value, {.dtype = rewriter.getStringAttr(type)})
                : value;
   };
-  const auto both = [&](const char *name, Value a, Value b) { return make(rewriter, place, name, {a, b}); };
-  unsigned next = 1;
-  const auto parameter = [&](bool present) { return present ? converted(op->getOperand(next++), "f32") : Value(); };
-  Value scale = parameter(sizes[1]), bias = parameter(sizes[2]), mean = parameter(true), variance = parameter(true);
-  const double epsilon = llvm::cast<mlir::FloatAttr>(attribute(op, "epsilon")).getValueAsDouble();
-  Value factor =
-      make(rewriter, place, "mortise.rsqrt", both("mortise.add", variance, filled(rewriter, place, epsilon, variance)));
+  Value scale = converted(op.getScale(), "f32"), bias = converted(op.getBias(), "f32"),
+        mean = converted(op.getMean(), "f32"), variance = converted(op.getVariance(), "f32");
+  const double epsilon = op.getEpsilonAttr().getValueAsDouble();
+  Value factor = make<ir::RsqrtOp>(
+      rewriter, place, make<ir::AddOp>(rewriter, place, {variance, filled(rewriter, place, epsilon, variance)}));
   if (scale)
-    factor = both("mortise.mul", scale, factor);
+    factor = make<ir::MulOp>(rewriter, place, {scale, factor});
   if (found->bias) // of the convolution: it moves the mean
-    mean = both("mortise.sub", mean, converted(found->bias, "f32"));
-  Value shift = both("mortise.mul", mean, factor);
-  shift = bias ? both("mortise.sub", bias, shift) : make(rewriter, place, "mortise.neg", shift);
+    mean = make<ir::SubOp>(rewriter, place, {mean, converted(found->bias, "f32")});
+  Value shift = make<ir::MulOp>(rewriter, place, {mean, factor});
+  shift = bias ? make<ir::SubOp>(rewriter, place, {bias, shift}) : make<ir::NegOp>(rewriter, place, shift);
   found->scale = converted(factor, "bf16");
   found->bias = converted(shift, "bf16");
   return replaceByFused(op, rewriter, *found);
 }
 
 // A convolution plus, minus, times or over a number for each channel.
-mlir::LogicalResult raiseChannels(Operation *op, PatternRewriter &rewriter) {
-  const StringRef name = op->getName().getStringRef();
-  const bool shifts = name == "mortise.add" || name == "mortise.sub",
-             inverse = name == "mortise.sub" || name == "mortise.div";
+template <typename Op> mlir::LogicalResult raiseChannels(Op op, PatternRewriter &rewriter) {
+  constexpr bool shifts = std::is_same_v<Op, ir::AddOp> || std::is_same_v<Op, ir::SubOp>,
+                 inverse = std::is_same_v<Op, ir::SubOp> || std::is_same_v<Op, ir::DivOp>;
   for (unsigned i : {0u, 1u}) {
-    std::optional<Fused> found = i && inverse ? std::nullopt : fusedFrom(op->getOperand(i));
-    if (!found || found->activation != "none" || splat(op->getOperand(1 - i)))
+    std::optional<Fused> found = i && inverse ? std::nullopt : fusedFrom(op->getOperand(i), rewriter);
+    if (!found || found->isActivated() || splat(op->getOperand(1 - i)))
       continue;
     Value number = along(rewriter, op->getOperand(1 - i), 1);
     if (!number)
@@ -92,11 +89,11 @@ mlir::LogicalResult raiseChannels(Operation *op, PatternRewriter &rewriter) {
     const mlir::Location place = op->getLoc();
     const auto combined = [&](Value before) { // with what an earlier step left
       if (before)
-        return make(rewriter, place, name, {before, number});
+        return make<Op>(rewriter, place, {before, number});
       if (!inverse)
         return number;
-      return shifts ? make(rewriter, place, "mortise.neg", number)
-                    : make(rewriter, place, "mortise.div", {filled(rewriter, place, 1, number), number});
+      return shifts ? make<ir::NegOp>(rewriter, place, number)
+                    : make<ir::DivOp>(rewriter, place, {filled(rewriter, place, 1, number), number});
     };
     if (!shifts)
       found->scale = combined(found->scale);
@@ -107,26 +104,31 @@ mlir::LogicalResult raiseChannels(Operation *op, PatternRewriter &rewriter) {
   return mlir::failure();
 }
 
-mlir::LogicalResult raiseActivation(Operation *op, PatternRewriter &rewriter) {
-  std::optional<Fused> found = fusedFrom(op->getOperand(0));
-  if (!found || found->activation != "none")
+mlir::LogicalResult activated(Operation *op, PatternRewriter &rewriter, StringRef activation) {
+  std::optional<Fused> found = fusedFrom(op->getOperand(0), rewriter);
+  if (!found || found->isActivated())
     return mlir::failure();
-  const StringRef name = op->getName().getStringRef();
-  if (name == "mortise.gelu")
-    found->activation = stringOf(op, "approximate") == "tanh" ? "gelu_tanh" : "gelu";
-  else
-    found->activation = name.drop_front(StringRef("mortise.").size());
+  found->attributes.activation = rewriter.getStringAttr(activation);
   return replaceByFused(op, rewriter, *found);
+}
+mlir::LogicalResult raiseRelu(ir::ReluOp op, PatternRewriter &rewriter) { return activated(op, rewriter, "relu"); }
+mlir::LogicalResult raiseSilu(ir::SiluOp op, PatternRewriter &rewriter) { return activated(op, rewriter, "silu"); }
+mlir::LogicalResult raiseGelu(ir::GeluOp op, PatternRewriter &rewriter) {
+  return activated(op, rewriter, op.getApproximate() == "tanh" ? "gelu_tanh" : "gelu");
 }
 
 } // namespace
 
 ArrayRef<Row> convolutions() {
   static const Row rows[] = {
-      {"mortise.batch_norm", fusedName, raiseBatchNorm}, {"mortise.add", fusedName, raiseChannels},
-      {"mortise.mul", fusedName, raiseChannels},         {"mortise.sub", fusedName, raiseChannels},
-      {"mortise.div", fusedName, raiseChannels},         {"mortise.relu", fusedName, raiseActivation},
-      {"mortise.silu", fusedName, raiseActivation},      {"mortise.gelu", fusedName, raiseActivation},
+      row<ir::BatchNormOp, raiseBatchNorm>(),
+      row<ir::AddOp, raiseChannels<ir::AddOp>>(),
+      row<ir::MulOp, raiseChannels<ir::MulOp>>(),
+      row<ir::SubOp, raiseChannels<ir::SubOp>>(),
+      row<ir::DivOp, raiseChannels<ir::DivOp>>(),
+      row<ir::ReluOp, raiseRelu>(),
+      row<ir::SiluOp, raiseSilu>(),
+      row<ir::GeluOp, raiseGelu>(),
   };
   return rows;
 }

@@ -11,78 +11,64 @@
 namespace mortise::passes::raise {
 namespace {
 
-constexpr const char *quantised = "mortise.quantized_linear";
-
-mlir::LogicalResult replaceByLinear(PatternRewriter &rewriter, Operation *op, mlir::ValueRange operands,
-                                    bool isTransposed, Operation *heart = nullptr) {
-  return replace(rewriter, op, "mortise.linear", operands,
-                 Attributes(rewriter).boolean("weight_transposed", isTransposed), heart);
-}
-
 // dot(x [..., K], weight of rank 2)
-mlir::LogicalResult raiseDot(Operation *op, PatternRewriter &rewriter) {
-  const int64_t rank = rankOf(op->getOperand(0));
-  const ArrayRef<int64_t> left = ints(op, "lhs_contract"), right = ints(op, "rhs_contract");
-  if (rankOf(op->getOperand(1)) != 2 || rank < 1 || !ints(op, "lhs_batch").empty() || left.size() != 1 ||
-      left[0] != rank - 1 || !llvm::isa<mlir::FloatType>(elementOf(op->getOperand(0))))
+mlir::LogicalResult raiseDot(ir::DotOp op, PatternRewriter &rewriter) {
+  const int64_t rank = rankOf(op.getLhs());
+  if (rankOf(op.getRhs()) != 2 || rank < 1 || !op.getLhsBatch().empty() || op.getLhsContract().size() != 1 ||
+      op.getLhsContract()[0] != rank - 1 || !llvm::isa<mlir::FloatType>(elementOf(op.getLhs())))
     return mlir::failure();
-  return replaceByLinear(rewriter, op, op->getOperands(), right[0] == 0);
+  return replace<ir::LinearOp>(rewriter, op, op->getOperands(),
+                               {.weight_transposed = rewriter.getBoolAttr(op.getRhsContract()[0] == 0)});
 }
 
 // linear(x, transpose(weight)): the weight as it is stored, which can be packed once.
-mlir::LogicalResult raiseTransposedWeight(Operation *op, PatternRewriter &rewriter) {
-  Operation *transpose = producer(op->getOperand(1), "mortise.transpose");
+mlir::LogicalResult raiseTransposedWeight(ir::LinearOp op, PatternRewriter &rewriter) {
+  auto transpose = producer<ir::TransposeOp>(op.getWeight());
   // Of rank 2 only; the identity folds away earlier.
-  if (!transpose || ints(transpose, "permutation") != ArrayRef<int64_t>({1, 0}))
+  if (!transpose || transpose.getPermutation() != ArrayRef<int64_t>({1, 0}))
     return mlir::failure();
   llvm::SmallVector<Value> operands(op->getOperands());
-  operands[1] = transpose->getOperand(0);
-  return replaceByLinear(rewriter, op, operands, !boolOf(op, "weight_transposed"));
+  operands[1] = transpose.getOperand();
+  return replace<ir::LinearOp>(rewriter, op, operands,
+                               {.weight_transposed = rewriter.getBoolAttr(!op.getWeightTransposed())});
 }
 
-// linear or quantized_linear, when nobody else uses its result.
-Operation *linearFrom(Value value) {
-  Operation *op = producer(value, "mortise.linear");
-  op = op ? op : producer(value, quantised);
-  return op && op->hasOneUse() ? op : nullptr;
-}
-bool isBiased(Operation *linear) {
-  if (linear->getName().getStringRef() != quantised)
-    return linear->getNumOperands() == 3;
-  const auto sizes = llvm::dyn_cast_if_present<mlir::DenseI32ArrayAttr>(attribute(linear, "operandSegmentSizes"));
-  return !sizes || sizes[4] != 0;
+// A product of one of the two kinds, when nobody else uses its result.
+template <typename Linear> Linear linearFrom(Value value) {
+  auto linear = producer<Linear>(value);
+  return linear && linear->hasOneUse() ? linear : Linear();
 }
 
 // linear(x [M, K]) reshaped to [..., N]: linear takes any leading dimensions, and x was often flattened for it.
-mlir::LogicalResult raiseReshapedLinear(Operation *op, PatternRewriter &rewriter) {
-  Operation *linear = linearFrom(op->getOperand(0));
+template <typename Linear> mlir::LogicalResult raiseReshaped(ir::ReshapeOp op, PatternRewriter &rewriter) {
+  auto linear = linearFrom<Linear>(op.getOperand());
   if (!linear)
     return mlir::failure();
-  const Dims to = dimsOf(op->getResult(0)), from = dimsOf(linear->getResult(0));
+  const Dims to = dimsOf(op.getResult()), from = dimsOf(linear.getResult());
   if (to.empty() || to.back() != from.back() || to.back() == Dim(0))
     return mlir::failure();
   llvm::SmallVector<Value> operands(linear->getOperands());
   Dims shape(to);
-  shape.back() = dimsOf(operands[0]).back();
-  operands[0] = reshapeTo(rewriter, operands[0], shape);
-  return replace(rewriter, op, linear->getName().getStringRef(), operands, Attributes(rewriter).all(linear), linear);
+  shape.back() = dimsOf(linear.getX()).back();
+  operands[0] = reshapeTo(rewriter, linear.getX(), shape);
+  return replace<Linear>(rewriter, op, operands, linear.getProperties(), linear);
 }
 
 // linear(x, weight) + bias
-mlir::LogicalResult raiseBias(Operation *op, PatternRewriter &rewriter) {
+template <typename Linear> mlir::LogicalResult raiseBias(ir::AddOp op, PatternRewriter &rewriter) {
   for (unsigned i : {0u, 1u}) {
-    Operation *linear = linearFrom(op->getOperand(i));
-    if (!linear || isBiased(linear))
+    auto linear = linearFrom<Linear>(op->getOperand(i));
+    if (!linear || linear.getBias())
       continue;
-    Value bias = trailing(rewriter, op->getOperand(1 - i), rankOf(op->getResult(0)) - 1);
+    Value bias = trailing(rewriter, op->getOperand(1 - i), rankOf(op.getResult()) - 1);
     if (!bias)
       continue;
     llvm::SmallVector<Value> operands(linear->getOperands());
     operands.push_back(bias);
-    Attributes attributes = Attributes(rewriter).all(linear);
-    if (linear->getName().getStringRef() == quantised)
-      attributes.segments({1, 1, 1, operands.size() == 5 ? 1 : 0, 1});
-    return replace(rewriter, op, linear->getName().getStringRef(), operands, attributes, linear);
+    Properties<Linear> attributes = linear.getProperties();
+    if constexpr (std::is_same_v<Linear, ir::QuantizedLinearOp>)
+      attributes.operandSegmentSizes.back() = 1;
+    return replace<Linear>(rewriter, op, operands, attributes, linear);
   }
   return mlir::failure();
 }
@@ -107,9 +93,9 @@ bool holdsStorage(mlir::Type element) { // every number of 8 bits; converting to
 Value unconverted(Value value) {
   for (;;) {
     Operation *op = value.getDefiningOp();
-    const StringRef name = op ? op->getName().getStringRef() : StringRef();
-    if (name != "mortise.reshape" &&
-        (name != "mortise.convert" || !holdsStorage(elementOf(value)) || elementOf(op->getOperand(0)).isInteger(1)))
+    if (!llvm::isa_and_present<ir::ReshapeOp>(op) &&
+        (!llvm::isa_and_present<ir::ConvertOp>(op) || !holdsStorage(elementOf(value)) ||
+         elementOf(op->getOperand(0)).isInteger(1)))
       return value;
     value = op->getOperand(0);
   }
@@ -119,10 +105,10 @@ Value unconverted(Value value) {
 // the weight's elements in its order: [N], [] or [N, G] ([G, N] when the weight is stored [K, N]).
 Value perOutput(PatternRewriter &rewriter, Value value, const Dim &outputs, bool isTransposed) {
   value = stripReshapes(value);
-  Operation *broadcast = producer(value, "mortise.broadcast");
+  auto broadcast = producer<ir::BroadcastOp>(value);
   if (!broadcast)
     return {};
-  Value once = broadcast->getOperand(0);
+  Value once = broadcast.getOperand();
   if (llvm::all_of(dimsOf(once), [](const Dim &dim) { return dim == Dim(1); }))
     return reshapeTo(rewriter, once, {});
   const Dims shape = dimsOf(value); // [N, K], [N, G, g], [K, N], [G, g, N]
@@ -148,7 +134,7 @@ Value zeroPoint(PatternRewriter &rewriter, Value value, const Dim &outputs, bool
     const auto scalar = mlir::RankedTensorType::get({}, rewriter.getI32Type());
     const auto literal = mlir::DenseElementsAttr::get(
         scalar, mlir::Attribute(rewriter.getI32IntegerAttr(static_cast<int32_t>(*number))));
-    return make(rewriter, value.getLoc(), "mortise.constant", {}, Attributes(rewriter).add("value", literal));
+    return make<ir::ConstantOp>(rewriter, value.getLoc(), {}, {.value = literal});
   }
   Value shaped = perOutput(rewriter, unconverted(value), outputs, isTransposed);
   Value exact = shaped ? unconverted(shaped) : Value();
@@ -161,10 +147,10 @@ Value zeroPoint(PatternRewriter &rewriter, Value value, const Dim &outputs, bool
 std::optional<Quantised> stored(PatternRewriter &rewriter, Value value, Value linearWeight, bool isTransposed) {
   const Dims shape = dimsOf(linearWeight);
   Quantised found{unconverted(value), {}, {}};
-  Operation *sub = producer(found.weight, "mortise.sub");
+  auto sub = producer<ir::SubOp>(found.weight);
   if (sub && holdsStorage(elementOf(found.weight))) { // no difference of 8 bits, which wraps
-    found.zero = zeroPoint(rewriter, sub->getOperand(1), shape[isTransposed ? 1 : 0], isTransposed);
-    found.weight = unconverted(sub->getOperand(0));
+    found.zero = zeroPoint(rewriter, sub.getRhs(), shape[isTransposed ? 1 : 0], isTransposed);
+    found.weight = unconverted(sub.getLhs());
     if (!found.zero)
       return std::nullopt;
   }
@@ -179,18 +165,19 @@ std::optional<Quantised> dequantised(PatternRewriter &rewriter, Value linearWeig
   Value value = linearWeight;
   for (Value inner; (inner = stripConverts(stripReshapes(value))) != value;)
     value = inner;
-  Operation *mul = producer(value, "mortise.mul"), *div = mul ? nullptr : producer(value, "mortise.div");
+  auto mul = producer<ir::MulOp>(value);
+  auto div = producer<ir::DivOp>(value);
   for (unsigned i : {0u, 1u}) {
     if ((!mul && !div) || (div && i == 1))
       break;
-    Operation *op = mul ? mul : div;
+    Operation *op = value.getDefiningOp();
     std::optional<Quantised> found = stored(rewriter, op->getOperand(i), linearWeight, isTransposed);
     if (!found)
       continue;
     found->scale = perOutput(rewriter, op->getOperand(1 - i), dimsOf(linearWeight)[isTransposed ? 1 : 0], isTransposed);
     if (div && found->scale)
       found->scale =
-          make(rewriter, op->getLoc(), "mortise.div", {filled(rewriter, op->getLoc(), 1, found->scale), found->scale});
+          make<ir::DivOp>(rewriter, op->getLoc(), {filled(rewriter, op->getLoc(), 1, found->scale), found->scale});
     if (found->scale)
       return found;
   }
@@ -203,7 +190,7 @@ void unify(PatternRewriter &rewriter, Quantised &found, bool isTransposed) {
     return;
   if (!elementOf(found.zero).isInteger(32) && elementOf(found.zero) != elementOf(found.weight))
     found.zero =
-        make(rewriter, found.zero.getLoc(), "mortise.convert", found.zero, Attributes(rewriter).string("dtype", "i32"));
+        make<ir::ConvertOp>(rewriter, found.zero.getLoc(), found.zero, {.dtype = rewriter.getStringAttr("i32")});
   if (!found.zero || rankOf(found.zero) == rankOf(found.scale))
     return;
   const bool coarseZero = rankOf(found.zero) < rankOf(found.scale);
@@ -212,36 +199,34 @@ void unify(PatternRewriter &rewriter, Quantised &found, bool isTransposed) {
   coarse = broadcastLike(rewriter, coarse, coarseZero ? found.scale : found.zero, axes);
 }
 
-mlir::LogicalResult replaceByQuantised(PatternRewriter &rewriter, Operation *op, Operation *linear, Quantised found) {
-  const bool isTransposed = boolOf(linear, "weight_transposed"), isBiased = linear->getNumOperands() == 3;
-  const bool hasZero = static_cast<bool>(found.zero);
-  unify(rewriter, found, isTransposed);
-  llvm::SmallVector<Value> operands{linear->getOperand(0), found.weight, found.scale};
+mlir::LogicalResult replaceByQuantised(PatternRewriter &rewriter, Operation *op, ir::LinearOp linear, Quantised found) {
+  const bool hasZero = static_cast<bool>(found.zero), isBiased = static_cast<bool>(linear.getBias());
+  unify(rewriter, found, linear.getWeightTransposed());
+  llvm::SmallVector<Value> operands{linear.getX(), found.weight, found.scale};
   if (hasZero)
     operands.push_back(found.zero);
   if (isBiased)
-    operands.push_back(linear->getOperand(2));
-  return replace(rewriter, op, quantised, operands,
-                 Attributes(rewriter)
-                     .boolean("weight_transposed", isTransposed)
-                     .segments({1, 1, 1, hasZero ? 1 : 0, isBiased ? 1 : 0}),
-                 linear);
+    operands.push_back(linear.getBias());
+  return replace<ir::QuantizedLinearOp>(rewriter, op, operands,
+                                        {.weight_transposed = linear.getWeightTransposedAttr(),
+                                         .operandSegmentSizes = {1, 1, 1, hasZero ? 1 : 0, isBiased ? 1 : 0}},
+                                        linear);
 }
 
 // linear(x, (convert(weight) - zero) * scale, bias): the same sums of the same numbers.
-mlir::LogicalResult raiseQuantised(Operation *op, PatternRewriter &rewriter) {
-  const std::optional<Quantised> found = dequantised(rewriter, op->getOperand(1), boolOf(op, "weight_transposed"));
+mlir::LogicalResult raiseQuantised(ir::LinearOp op, PatternRewriter &rewriter) {
+  const std::optional<Quantised> found = dequantised(rewriter, op.getWeight(), op.getWeightTransposed());
   return found ? replaceByQuantised(rewriter, op, op, *found) : mlir::failure();
 }
 
 // linear(x, convert(weight) - zero) * scale
-mlir::LogicalResult raiseScaled(Operation *op, PatternRewriter &rewriter) {
+mlir::LogicalResult raiseScaled(ir::MulOp op, PatternRewriter &rewriter) {
   for (unsigned i : {0u, 1u}) {
-    Operation *linear = producer(op->getOperand(i), "mortise.linear");
-    if (!linear || linear->getNumOperands() != 2 || !linear->hasOneUse())
+    auto linear = linearFrom<ir::LinearOp>(op->getOperand(i));
+    if (!linear || linear.getBias())
       continue;
-    Value weight = linear->getOperand(1);
-    std::optional<Quantised> found = stored(rewriter, weight, weight, boolOf(linear, "weight_transposed"));
+    Value weight = linear.getWeight();
+    std::optional<Quantised> found = stored(rewriter, weight, weight, linear.getWeightTransposed());
     if (!found)
       continue;
     Value scale = op->getOperand(1 - i);
@@ -256,12 +241,14 @@ mlir::LogicalResult raiseScaled(Operation *op, PatternRewriter &rewriter) {
 
 ArrayRef<Row> linears() {
   static const Row rows[] = {
-      {"mortise.dot", "mortise.linear", raiseDot},
-      {"mortise.linear", "mortise.linear", raiseTransposedWeight},
-      {"mortise.reshape", "mortise.linear", raiseReshapedLinear},
-      {"mortise.add", "mortise.linear", raiseBias},
-      {"mortise.linear", quantised, raiseQuantised},
-      {"mortise.mul", quantised, raiseScaled},
+      row<ir::DotOp, raiseDot>(),
+      row<ir::LinearOp, raiseTransposedWeight>(),
+      row<ir::ReshapeOp, raiseReshaped<ir::LinearOp>>(),
+      row<ir::ReshapeOp, raiseReshaped<ir::QuantizedLinearOp>>(),
+      row<ir::AddOp, raiseBias<ir::LinearOp>>(),
+      row<ir::AddOp, raiseBias<ir::QuantizedLinearOp>>(),
+      row<ir::LinearOp, raiseQuantised>(),
+      row<ir::MulOp, raiseScaled>(),
   };
   return rows;
 }

@@ -10,11 +10,6 @@ namespace mortise::passes::raise {
 
 // ---- Reading
 
-Operation *producer(Value value, StringRef name) {
-  Operation *op = value ? value.getDefiningOp() : nullptr;
-  return op && op->getName().getStringRef() == name ? op : nullptr;
-}
-
 mlir::RankedTensorType typeOf(Value value) { return llvm::cast<mlir::RankedTensorType>(value.getType()); }
 mlir::Type elementOf(Value value) { return typeOf(value).getElementType(); }
 int64_t rankOf(Value value) { return typeOf(value).getRank(); }
@@ -26,48 +21,31 @@ Dims dimsOf(Value value) {
   return Dims(type.getShape());
 }
 
-mlir::Attribute attribute(Operation *op, StringRef name) {
-  return op->getInherentAttr(name).value_or(mlir::Attribute());
-}
-
-ArrayRef<int64_t> ints(Operation *op, StringRef name) {
-  const mlir::Attribute found = attribute(op, name);
-  if (auto extents = llvm::dyn_cast_if_present<ir::DimsAttr>(found))
-    return extents.isStatic() ? extents.getNumbers() : ArrayRef<int64_t>();
-  auto array = llvm::dyn_cast_if_present<mlir::DenseI64ArrayAttr>(found);
-  return array ? array.asArrayRef() : ArrayRef<int64_t>();
-}
-int64_t intOf(Operation *op, StringRef name) { return llvm::cast<mlir::IntegerAttr>(attribute(op, name)).getInt(); }
-bool boolOf(Operation *op, StringRef name) { return llvm::cast<mlir::BoolAttr>(attribute(op, name)).getValue(); }
-StringRef stringOf(Operation *op, StringRef name) {
-  return llvm::cast<mlir::StringAttr>(attribute(op, name)).getValue();
+ArrayRef<int64_t> numbersOf(ir::DimsAttr extents) {
+  return extents.isStatic() ? extents.getNumbers() : ArrayRef<int64_t>();
 }
 
 Value stripReshapes(Value value) {
-  while (Operation *op = producer(value, "mortise.reshape"))
-    value = op->getOperand(0);
+  while (auto reshape = producer<ir::ReshapeOp>(value))
+    value = reshape.getOperand();
   return value;
 }
 
 Value stripConverts(Value value) {
-  while (Operation *op = producer(value, "mortise.convert")) {
-    if (!llvm::isa<mlir::FloatType>(elementOf(op->getOperand(0))) || !llvm::isa<mlir::FloatType>(elementOf(value)))
+  while (auto convert = producer<ir::ConvertOp>(value)) {
+    if (!llvm::isa<mlir::FloatType>(elementOf(convert.getOperand())) || !llvm::isa<mlir::FloatType>(elementOf(value)))
       break;
-    value = op->getOperand(0);
+    value = convert.getOperand();
   }
   return value;
 }
 
 static mlir::DenseElementsAttr splatLiteral(Value value) {
-  while (Operation *op = value.getDefiningOp()) {
-    const StringRef name = op->getName().getStringRef();
-    if (name != "mortise.broadcast" && name != "mortise.reshape")
-      break;
-    value = op->getOperand(0);
-  }
-  Operation *op = producer(value, "mortise.constant");
-  auto elements =
-      op ? llvm::dyn_cast_if_present<mlir::DenseElementsAttr>(attribute(op, "value")) : mlir::DenseElementsAttr();
+  Operation *op = value.getDefiningOp();
+  while (llvm::isa_and_present<ir::BroadcastOp, ir::ReshapeOp>(op))
+    op = op->getOperand(0).getDefiningOp();
+  auto constant = llvm::dyn_cast_if_present<ir::ConstantOp>(op);
+  auto elements = constant ? llvm::dyn_cast<mlir::DenseElementsAttr>(constant.getValue()) : mlir::DenseElementsAttr();
   return elements && elements.isSplat() ? elements : mlir::DenseElementsAttr();
 }
 
@@ -103,27 +81,18 @@ std::optional<int64_t> countAlong(Value value, ArrayRef<int64_t> axes) {
   return count.number();
 }
 
-Value otherThan(Value value, StringRef name, double number) {
-  if (Operation *op = producer(value, name))
-    for (unsigned i : {0u, 1u})
-      if (isSplat(op->getOperand(i), number))
-        return op->getOperand(1 - i);
-  return {};
-}
-
 Value scaledBy(Value value, double &factor) {
-  if (Operation *op = producer(value, "mortise.mul"))
+  if (auto mul = producer<ir::MulOp>(value))
     for (unsigned i : {0u, 1u})
-      if (const std::optional<double> number = splat(op->getOperand(i));
+      if (const std::optional<double> number = splat(mul->getOperand(i));
           number && std::isfinite(*number) && *number != 0) {
         factor *= *number;
-        return op->getOperand(1 - i);
+        return mul->getOperand(1 - i);
       }
-  if (Operation *op = producer(value, "mortise.div"))
-    if (const std::optional<double> number = splat(op->getOperand(1));
-        number && std::isfinite(*number) && *number != 0) {
+  if (auto div = producer<ir::DivOp>(value))
+    if (const std::optional<double> number = splat(div.getRhs()); number && std::isfinite(*number) && *number != 0) {
       factor /= *number;
-      return op->getOperand(0);
+      return div.getLhs();
     }
   return {};
 }
@@ -138,16 +107,16 @@ static bool takeApart(Value value, bool isWhole, Product &product) {
     return true;
   }
   if (isWhole || value.hasOneUse()) {
-    if (Operation *mul = producer(value, "mortise.mul"))
-      return takeApart(mul->getOperand(0), false, product) && takeApart(mul->getOperand(1), false, product);
-    if (Operation *neg = producer(value, "mortise.neg")) {
+    if (auto mul = producer<ir::MulOp>(value))
+      return takeApart(mul.getLhs(), false, product) && takeApart(mul.getRhs(), false, product);
+    if (auto neg = producer<ir::NegOp>(value)) {
       product.constant = -product.constant;
-      return takeApart(neg->getOperand(0), false, product);
+      return takeApart(neg.getOperand(), false, product);
     }
-    Operation *div = producer(value, "mortise.div");
-    if (const std::optional<double> divisor = div ? number(div->getOperand(1)) : std::nullopt) {
+    auto div = producer<ir::DivOp>(value);
+    if (const std::optional<double> divisor = div ? number(div.getRhs()) : std::nullopt) {
       product.constant /= *divisor;
-      return takeApart(div->getOperand(0), false, product);
+      return takeApart(div.getLhs(), false, product);
     }
   }
   product.factors.push_back(value);
@@ -170,11 +139,11 @@ Ints allBut(int64_t rank, int64_t axis) {
 }
 
 Value repeatedAlong(Value value, ArrayRef<int64_t> axes, ArrayRef<Dim> shape) {
-  Operation *broadcast = producer(value, "mortise.broadcast");
+  auto broadcast = producer<ir::BroadcastOp>(value);
   if (!broadcast || ArrayRef<Dim>(dimsOf(value)) != shape)
     return {};
-  Value operand = broadcast->getOperand(0);
-  const ArrayRef<int64_t> to = ints(broadcast, "axes");
+  Value operand = broadcast.getOperand();
+  const ArrayRef<int64_t> to = broadcast.getAxes();
   const Dims extents = dimsOf(operand);
   Dims kept(shape), seen(shape.size(), Dim(1));
   for (int64_t axis : axes)
@@ -186,73 +155,39 @@ Value repeatedAlong(Value value, ArrayRef<int64_t> axes, ArrayRef<Dim> shape) {
 
 std::optional<Mean> meanOf(Value value) {
   value = stripReshapes(value);
-  if (Operation *mean = producer(value, "mortise.mean"))
-    return Mean{mean->getOperand(0), ints(mean, "axes")};
+  if (auto mean = producer<ir::MeanOp>(value))
+    return Mean{mean.getOperand(), mean.getAxes()};
   double factor = 1;
   Value inner = scaledBy(value, factor);
-  Operation *sum = inner ? producer(stripReshapes(inner), "mortise.reduce_sum") : nullptr;
+  auto sum = inner ? producer<ir::ReduceSumOp>(stripReshapes(inner)) : nullptr;
   if (!sum)
     return std::nullopt;
-  const std::optional<int64_t> count = countAlong(sum->getOperand(0), ints(sum, "axes"));
+  const std::optional<int64_t> count = countAlong(sum.getOperand(), sum.getAxes());
   if (!count || std::abs(factor * static_cast<double>(*count) - 1) > 1e-6)
     return std::nullopt;
-  return Mean{sum->getOperand(0), ints(sum, "axes")};
+  return Mean{sum.getOperand(), sum.getAxes()};
 }
 
 // ---- Writing
 
-Attributes &Attributes::add(StringRef name, mlir::Attribute value) {
-  list.emplace_back(rewriter.getStringAttr(name), value);
-  return *this;
-}
-Attributes &Attributes::integer(StringRef name, int64_t value) { return add(name, rewriter.getI64IntegerAttr(value)); }
-Attributes &Attributes::number(StringRef name, double value) { return add(name, rewriter.getF64FloatAttr(value)); }
-Attributes &Attributes::boolean(StringRef name, bool value) { return add(name, rewriter.getBoolAttr(value)); }
-Attributes &Attributes::string(StringRef name, StringRef value) { return add(name, rewriter.getStringAttr(value)); }
-Attributes &Attributes::array(StringRef name, ArrayRef<int64_t> value) {
-  return add(name, rewriter.getDenseI64ArrayAttr(value));
-}
-Attributes &Attributes::segments(ArrayRef<int32_t> sizes) {
-  return add("operandSegmentSizes", rewriter.getDenseI32ArrayAttr(sizes));
-}
-
-Attributes &Attributes::all(Operation *op) {
-  llvm::append_range(list, op->getAttrDictionary());
-  return *this;
-}
-
-bool isKnown(mlir::MLIRContext *context, StringRef op) {
-  return mlir::RegisteredOperationName::lookup(op, context).has_value();
-}
-
-Value make(PatternRewriter &rewriter, mlir::Location location, StringRef name, mlir::ValueRange operands,
-           const Attributes &attributes) {
-  const auto registered = mlir::RegisteredOperationName::lookup(name, rewriter.getContext());
-  if (!registered || llvm::is_contained(operands, Value()))
+Value makeOp(PatternRewriter &rewriter, mlir::Location location, mlir::RegisteredOperationName name,
+             mlir::ValueRange operands, mlir::OpaqueProperties properties) {
+  if (llvm::is_contained(operands, Value()))
     return {};
-  // Inference needs the properties, which live in an op.
-  mlir::OperationState state(location, name, operands, mlir::RankedTensorType::get({}, rewriter.getF32Type()),
-                             attributes.list);
-  Operation *op = Operation::create(state);
   llvm::SmallVector<mlir::Type> types;
   mlir::ScopedDiagnosticHandler quiet(rewriter.getContext(), [](mlir::Diagnostic &) { return mlir::success(); });
-  const auto *inference = registered->getInterface<mlir::InferTypeOpInterface>();
+  const auto *inference = name.getInterface<mlir::InferTypeOpInterface>();
   if (!inference ||
       mlir::failed(inference->inferReturnTypes(rewriter.getContext(), location, operands, mlir::DictionaryAttr(),
-                                               op->getPropertiesStorage(), {}, types)) ||
-      types.size() != 1) {
-    op->destroy();
+                                               properties, {}, types)) ||
+      types.size() != 1)
     return {};
-  }
-  op->getResult(0).setType(types[0]);
-  if (mlir::failed(registered->verifyInvariants(op))) { // element types that inference does not look at
+  Operation *op = Operation::create(location, name, types, operands, mlir::NamedAttrList(), properties);
+  if (mlir::failed(name.verifyInvariants(op))) { // element types that inference does not look at
     op->destroy();
     return {};
   }
   return rewriter.insert(op)->getResult(0);
-}
-Value make(PatternRewriter &rewriter, mlir::Location location, StringRef name, mlir::ValueRange operands) {
-  return make(rewriter, location, name, operands, Attributes(rewriter));
 }
 
 mlir::LogicalResult replaceBy(PatternRewriter &rewriter, Operation *op, Value value) {
@@ -261,14 +196,8 @@ mlir::LogicalResult replaceBy(PatternRewriter &rewriter, Operation *op, Value va
   rewriter.replaceOp(op, value);
   return mlir::success();
 }
-mlir::LogicalResult replace(PatternRewriter &rewriter, Operation *op, StringRef name, mlir::ValueRange operands,
-                            const Attributes &attributes, Operation *heart) {
-  const mlir::Location place =
-      heart ? mlir::FusedLoc::get(op->getContext(), {heart->getLoc(), op->getLoc()}) : op->getLoc();
-  return replaceBy(rewriter, op, make(rewriter, place, name, operands, attributes));
-}
-mlir::LogicalResult replace(PatternRewriter &rewriter, Operation *op, StringRef name, mlir::ValueRange operands) {
-  return replace(rewriter, op, name, operands, Attributes(rewriter));
+mlir::Location placeOf(Operation *op, Operation *heart) {
+  return heart ? mlir::FusedLoc::get(op->getContext(), {heart->getLoc(), op->getLoc()}) : op->getLoc();
 }
 
 static ir::DimsAttr extents(Value from, ArrayRef<Dim> shape) {
@@ -279,18 +208,17 @@ static ir::DimsAttr extents(Value from, ArrayRef<Dim> shape) {
 Value reshapeTo(PatternRewriter &rewriter, Value value, ArrayRef<Dim> shape) {
   if (!value || ArrayRef<Dim>(dimsOf(value)) == shape)
     return value;
-  return make(rewriter, value.getLoc(), "mortise.reshape", value,
-              Attributes(rewriter).add("shape", extents(value, shape)));
+  return make<ir::ReshapeOp>(rewriter, value.getLoc(), value, {.shape = extents(value, shape)});
 }
 Value transposed(PatternRewriter &rewriter, Value value, ArrayRef<int64_t> permutation) {
-  return make(rewriter, value.getLoc(), "mortise.transpose", value,
-              Attributes(rewriter).array("permutation", permutation));
+  return make<ir::TransposeOp>(rewriter, value.getLoc(), value,
+                               {.permutation = rewriter.getDenseI64ArrayAttr(permutation)});
 }
 Value broadcastTo(PatternRewriter &rewriter, Value value, ArrayRef<Dim> shape, ArrayRef<int64_t> axes, Value of) {
   if (!value || ArrayRef<Dim>(dimsOf(value)) == shape)
     return value;
-  return make(rewriter, value.getLoc(), "mortise.broadcast", value,
-              Attributes(rewriter).add("shape", extents(of ? of : value, shape)).array("axes", axes));
+  return make<ir::BroadcastOp>(rewriter, value.getLoc(), value,
+                               {.axes = rewriter.getDenseI64ArrayAttr(axes), .shape = extents(of ? of : value, shape)});
 }
 Value broadcastLike(PatternRewriter &rewriter, Value value, Value like, ArrayRef<int64_t> axes) {
   return broadcastTo(rewriter, value, dimsOf(like), axes, like);
@@ -299,7 +227,7 @@ Value filled(PatternRewriter &rewriter, mlir::Location location, double number, 
   const auto scalar = mlir::RankedTensorType::get({}, elementOf(like));
   const auto value =
       mlir::DenseElementsAttr::get(scalar, mlir::Attribute(rewriter.getFloatAttr(elementOf(like), number)));
-  Value made = make(rewriter, location, "mortise.constant", {}, Attributes(rewriter).add("value", value));
+  Value made = make<ir::ConstantOp>(rewriter, location, {}, {.value = value});
   if (!made || rankOf(like) == 0)
     return made;
   return broadcastLike(rewriter, made, like, {});
@@ -315,7 +243,7 @@ Value trailing(PatternRewriter &rewriter, Value value, int64_t axis) {
   // Nothing to repeat: all leading extents are 1.
   const bool alone = llvm::all_of(ArrayRef<Dim>(shape).take_front(static_cast<size_t>(axis)),
                                   [](const Dim &dim) { return dim == Dim(1); });
-  return alone && producer(value, "mortise.reshape") ? reshapeTo(rewriter, value, rest) : Value();
+  return alone && producer<ir::ReshapeOp>(value) ? reshapeTo(rewriter, value, rest) : Value();
 }
 
 Value along(PatternRewriter &rewriter, Value value, int64_t axis) {
@@ -325,15 +253,15 @@ Value along(PatternRewriter &rewriter, Value value, int64_t axis) {
 }
 
 Value unrepeated(PatternRewriter &rewriter, Value value) {
-  Operation *broadcast = producer(value, "mortise.broadcast");
+  auto broadcast = producer<ir::BroadcastOp>(value);
   if (!broadcast)
     return value;
-  const ArrayRef<int64_t> axes = ints(broadcast, "axes");
-  const Dims extents = dimsOf(broadcast->getOperand(0));
+  const ArrayRef<int64_t> axes = broadcast.getAxes();
+  const Dims extents = dimsOf(broadcast.getOperand());
   Dims shape(static_cast<size_t>(rankOf(value)), Dim(1));
   for (size_t i = 0; i < axes.size(); ++i)
     shape[static_cast<size_t>(axes[i])] = extents[i];
-  return reshapeTo(rewriter, broadcast->getOperand(0), shape);
+  return reshapeTo(rewriter, broadcast.getOperand(), shape);
 }
 
 } // namespace mortise::passes::raise

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the patterns of all families read and write with. Ops are met by name, so that these files need none of the
-// generated op classes; extents are compared as expressions, so that symbols raise like numbers.
+// What the patterns of all families read and write with. Ops are met and made by their generated classes, so that a
+// misspelt op, operand or attribute does not compile; extents are compared as expressions, so that symbols raise like
+// numbers.
 #pragma once
 
-#include <mortise/ir/dialect.hpp>
+#include <mortise/ir/ops.hpp>
 
 #include <mlir/IR/BuiltinAttributes.h>
 #include <mlir/IR/BuiltinTypes.h>
@@ -23,16 +24,14 @@ using Ints = llvm::SmallVector<int64_t>;
 
 // ---- Reading
 
-Operation *producer(Value value, StringRef name); // the op that makes `value` when it has this name
+// The op that makes `value` when it is one of these; null otherwise, and for no value.
+template <typename Op> Op producer(Value value) { return value ? value.getDefiningOp<Op>() : Op(); }
 mlir::RankedTensorType typeOf(Value value);
 mlir::Type elementOf(Value value);
 int64_t rankOf(Value value);
 Dims dimsOf(Value value);
-mlir::Attribute attribute(Operation *op, StringRef name);
-ArrayRef<int64_t> ints(Operation *op, StringRef name); // of a DenseI64ArrayAttr or static extents; else empty
-int64_t intOf(Operation *op, StringRef name);
-bool boolOf(Operation *op, StringRef name);
-StringRef stringOf(Operation *op, StringRef name);
+ArrayRef<int64_t> numbersOf(ir::DimsAttr extents); // empty where one is symbolic
+template <typename Op> int64_t axisOf(Op op) { return static_cast<int64_t>(op.getAxis()); }
 
 Value stripReshapes(Value value);
 Value stripConverts(Value value);                 // from float to float
@@ -42,7 +41,13 @@ bool isSplat(Value value, double number);         // as written in f32 or narrow
 std::optional<int64_t> countAlong(Value value, ArrayRef<int64_t> axes); // elements; none when symbolic
 
 // The other operand of a commutative op when one is filled with `number`; null otherwise.
-Value otherThan(Value value, StringRef name, double number);
+template <typename Op> Value otherThan(Value value, double number) {
+  if (Op op = producer<Op>(value))
+    for (unsigned i : {0u, 1u})
+      if (isSplat(op->getOperand(i), number))
+        return op->getOperand(1 - i);
+  return {};
+}
 // x when `value` is x * number or x / number; `factor` is multiplied by what x is.
 Value scaledBy(Value value, double &factor);
 
@@ -69,34 +74,29 @@ std::optional<Mean> meanOf(Value value);
 
 // ---- Writing
 
-class Attributes {
-public:
-  explicit Attributes(PatternRewriter &rewriter) : rewriter(rewriter) {}
-  Attributes &add(StringRef name, mlir::Attribute value);
-  Attributes &integer(StringRef name, int64_t value);
-  Attributes &number(StringRef name, double value);
-  Attributes &boolean(StringRef name, bool value);
-  Attributes &string(StringRef name, StringRef value);
-  Attributes &array(StringRef name, ArrayRef<int64_t> value);
-  Attributes &segments(ArrayRef<int32_t> sizes); // of ops with several optional operands
-  Attributes &all(Operation *op);                // that `op` has; one added later has precedence
-  llvm::SmallVector<mlir::NamedAttribute> list;
+// The attributes of an op, as its class has them: {.axis = ..., .epsilon = ...}.
+template <typename Op> using Properties = typename mlir::PropertiesSelector<Op>::type;
 
-private:
-  PatternRewriter &rewriter;
-};
+// Infers the type and verifies the op; null, with nothing made, when it does not fit or an operand is null.
+Value makeOp(PatternRewriter &rewriter, mlir::Location location, mlir::RegisteredOperationName name,
+             mlir::ValueRange operands, mlir::OpaqueProperties properties);
+template <typename Op>
+Value make(PatternRewriter &rewriter, mlir::Location location, mlir::ValueRange operands,
+           const Properties<Op> &properties = {}) {
+  const auto name = mlir::RegisteredOperationName::lookup(mlir::TypeID::get<Op>(), rewriter.getContext());
+  return makeOp(rewriter, location, *name, operands,
+                mlir::OpaqueProperties(const_cast<Properties<Op> *>(&properties))); // which are only read
+}
 
-bool isKnown(mlir::MLIRContext *context, StringRef op);
-// Infers the type and verifies the op; null, with nothing made, when it does not fit.
-Value make(PatternRewriter &rewriter, mlir::Location location, StringRef name, mlir::ValueRange operands,
-           const Attributes &attributes);
-Value make(PatternRewriter &rewriter, mlir::Location location, StringRef name, mlir::ValueRange operands);
-// False, with nothing replaced, when the op does not fit or has another type.
-// The location is that of `heart`, the op that does the work (a convolution under its activation), before that of `op`.
-mlir::LogicalResult replace(PatternRewriter &rewriter, Operation *op, StringRef name, mlir::ValueRange operands,
-                            const Attributes &attributes, Operation *heart = nullptr);
-mlir::LogicalResult replace(PatternRewriter &rewriter, Operation *op, StringRef name, mlir::ValueRange operands);
 mlir::LogicalResult replaceBy(PatternRewriter &rewriter, Operation *op, Value value); // null: fails
+// The location is that of `heart`, the op that does the work (a convolution under its activation), before that of `op`.
+mlir::Location placeOf(Operation *op, Operation *heart);
+// False, with nothing replaced, when the op does not fit or has another type.
+template <typename Op>
+mlir::LogicalResult replace(PatternRewriter &rewriter, Operation *op, mlir::ValueRange operands,
+                            const Properties<Op> &properties = {}, Operation *heart = nullptr) {
+  return replaceBy(rewriter, op, make<Op>(rewriter, placeOf(op, heart), operands, properties));
+}
 
 Value reshapeTo(PatternRewriter &rewriter, Value value, ArrayRef<Dim> shape);
 Value transposed(PatternRewriter &rewriter, Value value, ArrayRef<int64_t> permutation);
@@ -116,12 +116,16 @@ Value unrepeated(PatternRewriter &rewriter, Value value);
 
 // ---- Tables
 
-using Raise = mlir::LogicalResult (*)(Operation *, PatternRewriter &);
 struct Row {
-  StringRef root;  // the op at which the pattern starts
-  StringRef makes; // the op that it makes, for a dialect that lacks it
-  Raise raise;
+  StringRef root; // the op at which the pattern starts
+  mlir::LogicalResult (*raise)(Operation *, PatternRewriter &);
 };
+// Of a function that takes a Root, or an Operation * when it is for several.
+template <typename Root, auto raise> Row row() {
+  return {Root::getOperationName(), [](Operation *op, PatternRewriter &rewriter) -> mlir::LogicalResult {
+            return raise(llvm::cast<Root>(op), rewriter);
+          }};
+}
 ArrayRef<Row> activations();  // activations.cpp
 ArrayRef<Row> norms();        // norms.cpp
 ArrayRef<Row> softmaxes();    // softmax.cpp

@@ -8,10 +8,10 @@ namespace {
 
 // x when `value` is x^2.
 Value squareOf(Value value) {
-  if (Operation *mul = producer(value, "mortise.mul"))
-    return mul->getOperand(0) == mul->getOperand(1) ? mul->getOperand(0) : Value();
-  Operation *pow = producer(value, "mortise.pow");
-  return pow && isSplat(pow->getOperand(1), 2) ? pow->getOperand(0) : Value();
+  if (auto mul = producer<ir::MulOp>(value))
+    return mul.getLhs() == mul.getRhs() ? mul.getLhs() : Value();
+  auto pow = producer<ir::PowOp>(value);
+  return pow && isSplat(pow.getRhs(), 2) ? pow.getLhs() : Value();
 }
 
 struct Spread { // sqrt(mean(of^2) + epsilon)
@@ -21,7 +21,7 @@ struct Spread { // sqrt(mean(of^2) + epsilon)
 };
 
 std::optional<Spread> meanSquare(Value value) {
-  Operation *add = producer(stripReshapes(value), "mortise.add");
+  auto add = producer<ir::AddOp>(stripReshapes(value));
   for (unsigned i : {0u, 1u}) {
     const std::optional<double> epsilon = add ? splat(add->getOperand(i)) : std::nullopt;
     const std::optional<Mean> mean = epsilon && *epsilon >= 0 ? meanOf(add->getOperand(1 - i)) : std::nullopt;
@@ -32,19 +32,19 @@ std::optional<Spread> meanSquare(Value value) {
 }
 std::optional<Spread> rootOf(Value value) {
   value = stripReshapes(value);
-  if (Operation *sqrt = producer(value, "mortise.sqrt"))
-    return meanSquare(sqrt->getOperand(0));
-  Operation *pow = producer(value, "mortise.pow");
-  return pow && isSplat(pow->getOperand(1), 0.5) ? meanSquare(pow->getOperand(0)) : std::nullopt;
+  if (auto sqrt = producer<ir::SqrtOp>(value))
+    return meanSquare(sqrt.getOperand());
+  auto pow = producer<ir::PowOp>(value);
+  return pow && isSplat(pow.getRhs(), 0.5) ? meanSquare(pow.getLhs()) : std::nullopt;
 }
 std::optional<Spread> reciprocalRootOf(Value value) {
   value = stripReshapes(value);
-  if (Operation *rsqrt = producer(value, "mortise.rsqrt"))
-    return meanSquare(rsqrt->getOperand(0));
-  if (Operation *pow = producer(value, "mortise.pow"))
-    return isSplat(pow->getOperand(1), -0.5) ? meanSquare(pow->getOperand(0)) : std::nullopt;
-  Operation *div = producer(value, "mortise.div");
-  return div && isSplat(div->getOperand(0), 1) ? rootOf(div->getOperand(1)) : std::nullopt;
+  if (auto rsqrt = producer<ir::RsqrtOp>(value))
+    return meanSquare(rsqrt.getOperand());
+  if (auto pow = producer<ir::PowOp>(value))
+    return isSplat(pow.getRhs(), -0.5) ? meanSquare(pow.getLhs()) : std::nullopt;
+  auto div = producer<ir::DivOp>(value);
+  return div && isSplat(div.getLhs(), 1) ? rootOf(div.getRhs()) : std::nullopt;
 }
 
 // x over its spread along the trailing dimensions, times one more factor at most.
@@ -63,7 +63,7 @@ bool spreads(const std::optional<Spread> &spread, Value repeated, Value x) {
 
 // x * (1 / spread), x / spread, and products of these with a factor in any order.
 std::optional<Normalised> normalised(Operation *op) {
-  const bool divides = op->getName().getStringRef() == "mortise.div";
+  const bool divides = llvm::isa<ir::DivOp>(op);
   Value numerator = divides ? op->getOperand(0) : op->getResult(0);
   std::optional<Product> product = divides && !numerator.hasOneUse() ? Product{1, {numerator}} : productOf(numerator);
   if (!product || product->constant != 1)
@@ -74,10 +74,10 @@ std::optional<Normalised> normalised(Operation *op) {
   if (count != 2 && count != 3)
     return std::nullopt;
   for (size_t i = divides ? count - 1 : 0; i < count; ++i) {
-    Operation *broadcast = producer(product->factors[i], "mortise.broadcast");
+    auto broadcast = producer<ir::BroadcastOp>(product->factors[i]);
     if (!broadcast)
       continue;
-    Value value = broadcast->getOperand(0);
+    Value value = broadcast.getOperand();
     const std::optional<Spread> spread = divides ? rootOf(value) : reciprocalRootOf(value);
     for (size_t k = 0; k < count; ++k)
       if (k != i && spreads(spread, product->factors[i], product->factors[k]))
@@ -92,64 +92,56 @@ mlir::LogicalResult raiseNorm(Operation *op, PatternRewriter &rewriter) {
   if (!found)
     return mlir::failure();
   const Spread &spread = found->spread;
-  Attributes attributes(rewriter);
-  attributes.integer("axis", spread.axes.front()).number("epsilon", spread.epsilon);
-  StringRef name = "mortise.rms_norm";
-  Value x = spread.of;
-  if (Operation *sub = producer(x, "mortise.sub")) {
-    Value y = sub->getOperand(0);
-    Operation *broadcast = producer(sub->getOperand(1), "mortise.broadcast");
-    const std::optional<Mean> mean = broadcast ? meanOf(broadcast->getOperand(0)) : std::nullopt;
-    if (mean && mean->operand == y && mean->axes == spread.axes &&
-        repeatedAlong(sub->getOperand(1), spread.axes, dimsOf(y))) {
-      name = "mortise.layer_norm";
-      x = y;
-      attributes.segments({1, 0, 0});
-    }
+  const mlir::IntegerAttr axis = rewriter.getI64IntegerAttr(spread.axes.front());
+  const mlir::FloatAttr epsilon = rewriter.getF64FloatAttr(spread.epsilon);
+  Value x = spread.of, centred; // of layer_norm
+  if (auto sub = producer<ir::SubOp>(x)) {
+    auto broadcast = producer<ir::BroadcastOp>(sub.getRhs());
+    const std::optional<Mean> mean = broadcast ? meanOf(broadcast.getOperand()) : std::nullopt;
+    if (mean && mean->operand == sub.getLhs() && mean->axes == spread.axes &&
+        repeatedAlong(sub.getRhs(), spread.axes, dimsOf(sub.getLhs())))
+      centred = sub.getLhs();
   }
-  if (!found->rest)
-    return replace(rewriter, op, name, x, attributes);
-  return replace(rewriter, op, "mortise.mul", {make(rewriter, op->getLoc(), name, x, attributes), found->rest});
+  Value norm = centred ? make<ir::LayerNormOp>(rewriter, op->getLoc(), centred,
+                                               {.axis = axis, .epsilon = epsilon, .operandSegmentSizes = {1, 0, 0}})
+                       : make<ir::RmsNormOp>(rewriter, op->getLoc(), x, {.axis = axis, .epsilon = epsilon});
+  return found->rest ? replace<ir::MulOp>(rewriter, op, {norm, found->rest}) : replaceBy(rewriter, op, norm);
 }
 
 // norm(x) * scale
-mlir::LogicalResult raiseScale(Operation *op, PatternRewriter &rewriter) {
+mlir::LogicalResult raiseScale(ir::MulOp op, PatternRewriter &rewriter) {
   for (unsigned i : {0u, 1u}) {
-    Operation *norm = producer(op->getOperand(i), "mortise.rms_norm");
-    const bool centred = !norm;
-    if (centred)
-      norm = producer(op->getOperand(i), "mortise.layer_norm");
-    if (!norm || norm->getNumOperands() != 1 || !norm->hasOneUse() || splat(op->getOperand(1 - i)))
+    Value value = op->getOperand(i), other = op->getOperand(1 - i);
+    auto rms = producer<ir::RmsNormOp>(value);
+    auto layer = producer<ir::LayerNormOp>(value);
+    if ((!rms && !layer) || value.getDefiningOp()->getNumOperands() != 1 || !value.hasOneUse() || splat(other))
       continue;
-    Value scale = trailing(rewriter, op->getOperand(1 - i), intOf(norm, "axis"));
+    Value scale = trailing(rewriter, other, rms ? axisOf(rms) : axisOf(layer));
     if (!scale)
       continue;
-    Attributes attributes(rewriter);
-    attributes.integer("axis", intOf(norm, "axis")).add("epsilon", attribute(norm, "epsilon"));
-    if (centred)
-      attributes.segments({1, 1, 0});
-    return replace(rewriter, op, norm->getName().getStringRef(), {norm->getOperand(0), scale}, attributes, norm);
+    if (rms)
+      return replace<ir::RmsNormOp>(rewriter, op, {rms.getX(), scale}, rms.getProperties(), rms);
+    Properties<ir::LayerNormOp> attributes = layer.getProperties();
+    attributes.operandSegmentSizes = {1, 1, 0};
+    return replace<ir::LayerNormOp>(rewriter, op, {layer.getX(), scale}, attributes, layer);
   }
   return mlir::failure();
 }
 
 // layer_norm(x, scale) + bias
-mlir::LogicalResult raiseShift(Operation *op, PatternRewriter &rewriter) {
+mlir::LogicalResult raiseShift(ir::AddOp op, PatternRewriter &rewriter) {
   for (unsigned i : {0u, 1u}) {
-    Operation *norm = producer(op->getOperand(i), "mortise.layer_norm");
-    if (!norm || !norm->hasOneUse() || splat(op->getOperand(1 - i)))
+    auto norm = producer<ir::LayerNormOp>(op->getOperand(i));
+    if (!norm || norm.getBias() || !norm->hasOneUse() || splat(op->getOperand(1 - i)))
       continue;
-    const auto sizes = llvm::dyn_cast_if_present<mlir::DenseI32ArrayAttr>(attribute(norm, "operandSegmentSizes"));
-    if (!sizes || sizes[2] != 0)
-      continue;
-    Value bias = trailing(rewriter, op->getOperand(1 - i), intOf(norm, "axis"));
+    Value bias = trailing(rewriter, op->getOperand(1 - i), axisOf(norm));
     if (!bias)
       continue;
     llvm::SmallVector<Value> operands(norm->getOperands());
     operands.push_back(bias);
-    Attributes attributes(rewriter);
-    attributes.integer("axis", intOf(norm, "axis")).add("epsilon", attribute(norm, "epsilon"));
-    return replace(rewriter, op, "mortise.layer_norm", operands, attributes.segments({1, sizes[1], 1}), norm);
+    Properties<ir::LayerNormOp> attributes = norm.getProperties();
+    attributes.operandSegmentSizes.back() = 1;
+    return replace<ir::LayerNormOp>(rewriter, op, operands, attributes, norm);
   }
   return mlir::failure();
 }
@@ -158,10 +150,10 @@ mlir::LogicalResult raiseShift(Operation *op, PatternRewriter &rewriter) {
 
 ArrayRef<Row> norms() {
   static const Row rows[] = {
-      {"mortise.mul", "mortise.rms_norm", raiseNorm},
-      {"mortise.div", "mortise.rms_norm", raiseNorm},
-      {"mortise.mul", "mortise.rms_norm", raiseScale},
-      {"mortise.add", "mortise.layer_norm", raiseShift},
+      row<ir::MulOp, raiseNorm>(),
+      row<ir::DivOp, raiseNorm>(),
+      row<ir::MulOp, raiseScale>(),
+      row<ir::AddOp, raiseShift>(),
   };
   return rows;
 }

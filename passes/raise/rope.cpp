@@ -15,12 +15,12 @@ struct Part {
 // `value` as part of a larger last dimension: a slice, or one column of x reshaped to [..., D / 2, 2].
 std::optional<Part> partOf(Value value) {
   Value stripped = stripReshapes(value);
-  Operation *slice = producer(stripped, "mortise.slice");
+  auto slice = producer<ir::SliceOp>(stripped);
   if (!slice)
     return std::nullopt;
-  const ArrayRef<int64_t> starts = ints(slice, "starts"), limits = ints(slice, "limits"),
-                          strides = ints(slice, "strides");
-  Value from = slice->getOperand(0);
+  const ArrayRef<int64_t> starts = numbersOf(slice.getStartsAttr()), limits = numbersOf(slice.getLimitsAttr()),
+                          strides = slice.getStrides();
+  Value from = slice.getOperand();
   const Dims dims = dimsOf(from), kept = dimsOf(stripped);
   const size_t last = dims.size() - 1;
   if (dims.empty() || starts.empty() || limits.empty()) // symbolic positions
@@ -35,10 +35,10 @@ std::optional<Part> partOf(Value value) {
   if (stripped == value)
     return Part{from, starts[last], strides[last], *count};
   // [..., D / 2, 1] of [..., D / 2, 2], reshaped to [..., D / 2]
-  Operation *pairs = producer(from, "mortise.reshape");
+  auto pairs = producer<ir::ReshapeOp>(from);
   if (!pairs || *extent != 2 || *count != 1 || ArrayRef<Dim>(dims).drop_back() != ArrayRef<Dim>(shape))
     return std::nullopt;
-  Value whole = pairs->getOperand(0);
+  Value whole = pairs.getOperand();
   Dims joined(shape);
   joined.back() *= 2;
   if (ArrayRef<Dim>(dimsOf(whole)) != ArrayRef<Dim>(joined) || !shape.back().number())
@@ -71,22 +71,22 @@ struct Joined {
   bool interleaved = false;
 };
 std::optional<Joined> joinedFrom(Value value) {
-  if (Operation *join = producer(value, "mortise.concatenate"))
-    if (join->getNumOperands() == 2 && intOf(join, "axis") == rankOf(value) - 1)
+  if (auto join = producer<ir::ConcatenateOp>(value))
+    if (join->getNumOperands() == 2 && axisOf(join) == rankOf(value) - 1)
       return Joined{join->getOperand(0), join->getOperand(1), false};
-  Operation *flat = producer(value, "mortise.reshape");
-  Operation *stack = flat ? producer(flat->getOperand(0), "mortise.concatenate") : nullptr;
+  auto flat = producer<ir::ReshapeOp>(value);
+  auto stack = flat ? producer<ir::ConcatenateOp>(flat.getOperand()) : nullptr;
   if (!stack || stack->getNumOperands() != 2)
     return std::nullopt;
   const Dims shape = dimsOf(value), pairs = dimsOf(stack->getResult(0)); // [..., D] of [..., D / 2, 2]
   if (pairs.size() != shape.size() + 1 || pairs.back() != Dim(2) ||
-      intOf(stack, "axis") != static_cast<int64_t>(shape.size()) ||
+      axisOf(stack) != static_cast<int64_t>(shape.size()) ||
       ArrayRef<Dim>(pairs).drop_back(2) != ArrayRef<Dim>(shape).drop_back())
     return std::nullopt;
   const auto column = [&](Value side) { // [..., D / 2, 1] from [..., D / 2]
-    Operation *reshape = producer(side, "mortise.reshape");
-    return reshape && ArrayRef<Dim>(dimsOf(reshape->getOperand(0))) == ArrayRef<Dim>(pairs).drop_back()
-               ? reshape->getOperand(0)
+    auto reshape = producer<ir::ReshapeOp>(side);
+    return reshape && ArrayRef<Dim>(dimsOf(reshape.getOperand())) == ArrayRef<Dim>(pairs).drop_back()
+               ? reshape.getOperand()
                : side;
   };
   return Joined{column(stack->getOperand(0)), column(stack->getOperand(1)), true};
@@ -95,10 +95,10 @@ std::optional<Joined> joinedFrom(Value value) {
 // x when `value` is x with its pairs (a, b) turned to (-b, a), or back to (b, -a).
 std::optional<Halves> turned(Value value, bool back) {
   const std::optional<Joined> joined = joinedFrom(value);
-  Operation *neg = joined ? producer(stripReshapes(back ? joined->second : joined->first), "mortise.neg") : nullptr;
+  auto neg = joined ? producer<ir::NegOp>(stripReshapes(back ? joined->second : joined->first)) : nullptr;
   if (!neg)
     return std::nullopt;
-  const std::optional<Part> negated = partOf(neg->getOperand(0)), other = partOf(back ? joined->first : joined->second);
+  const std::optional<Part> negated = partOf(neg.getOperand()), other = partOf(back ? joined->first : joined->second);
   const std::optional<Halves> halves = back ? halvesOf(negated, other) : halvesOf(other, negated);
   return halves && halves->interleaved == joined->interleaved ? halves : std::nullopt;
 }
@@ -111,18 +111,17 @@ Value table(PatternRewriter &rewriter, Value value, const Dims &shape) {
 
 mlir::LogicalResult replaceByRope(Operation *op, PatternRewriter &rewriter, Value x, Value cosines, Value sines,
                                   bool interleaved) {
-  return replace(rewriter, op, "mortise.rope", {x, cosines, sines},
-                 Attributes(rewriter).boolean("interleaved", interleaved));
+  return replace<ir::RopeOp>(rewriter, op, {x, cosines, sines}, {.interleaved = rewriter.getBoolAttr(interleaved)});
 }
 
 // x * cos + turned(x) * sin, or x * cos - (turned back) * sin
 mlir::LogicalResult raiseSum(Operation *op, PatternRewriter &rewriter) {
-  const bool back = op->getName().getStringRef() == "mortise.sub";
+  const bool back = llvm::isa<ir::SubOp>(op);
   for (unsigned i : {0u, 1u}) {
     if (back && i == 1)
       break;
-    Operation *straight = producer(op->getOperand(i), "mortise.mul");
-    Operation *across = producer(op->getOperand(1 - i), "mortise.mul");
+    auto straight = producer<ir::MulOp>(op->getOperand(i));
+    auto across = producer<ir::MulOp>(op->getOperand(1 - i));
     if (!straight || !across)
       return mlir::failure();
     for (unsigned k : {0u, 1u}) {
@@ -142,7 +141,7 @@ mlir::LogicalResult raiseSum(Operation *op, PatternRewriter &rewriter) {
 
 // The factor other than `x` of a product.
 Value factorBeside(Value product, const std::optional<Part> &x) {
-  Operation *mul = producer(product, "mortise.mul");
+  auto mul = producer<ir::MulOp>(product);
   for (unsigned i : {0u, 1u})
     if (const std::optional<Part> part = mul ? partOf(mul->getOperand(i)) : std::nullopt;
         part && x && part->whole == x->whole && part->start == x->start && part->stride == x->stride)
@@ -150,7 +149,7 @@ Value factorBeside(Value product, const std::optional<Part> &x) {
   return {};
 }
 std::optional<Part> partIn(Value product, Value beside) {
-  Operation *mul = producer(product, "mortise.mul");
+  auto mul = producer<ir::MulOp>(product);
   for (unsigned i : {0u, 1u})
     if (mul && mul->getOperand(1 - i) == beside)
       if (std::optional<Part> part = partOf(mul->getOperand(i)))
@@ -161,9 +160,9 @@ std::optional<Part> partIn(Value product, Value beside) {
 // (a cos - b sin, b cos + a sin) joined again, for the halves a and b of x and tables of half the extent.
 mlir::LogicalResult raisePair(Operation *op, PatternRewriter &rewriter) {
   const std::optional<Joined> joined = joinedFrom(op->getResult(0));
-  Operation *sub = joined ? producer(stripReshapes(joined->first), "mortise.sub") : nullptr;
-  Operation *add = joined ? producer(stripReshapes(joined->second), "mortise.add") : nullptr;
-  Operation *cosProduct = sub ? producer(sub->getOperand(0), "mortise.mul") : nullptr;
+  auto sub = joined ? producer<ir::SubOp>(stripReshapes(joined->first)) : nullptr;
+  auto add = joined ? producer<ir::AddOp>(stripReshapes(joined->second)) : nullptr;
+  auto cosProduct = sub ? producer<ir::MulOp>(sub.getLhs()) : nullptr;
   if (!cosProduct || !add)
     return mlir::failure();
   for (unsigned i : {0u, 1u}) {
@@ -175,8 +174,7 @@ mlir::LogicalResult raisePair(Operation *op, PatternRewriter &rewriter) {
       const std::optional<Part> b = partIn(add->getOperand(k), cosines);
       Value sines = factorBeside(add->getOperand(1 - k), a);
       const std::optional<Halves> halves = halvesOf(a, b);
-      if (!halves || !sines || factorBeside(sub->getOperand(1), b) != sines ||
-          halves->interleaved != joined->interleaved)
+      if (!halves || !sines || factorBeside(sub.getRhs(), b) != sines || halves->interleaved != joined->interleaved)
         continue;
       const auto doubled = [&](Value half) -> Value { // each entry for both of a pair
         Value small = unrepeated(rewriter, half);
@@ -184,8 +182,8 @@ mlir::LogicalResult raisePair(Operation *op, PatternRewriter &rewriter) {
           small = half;
         const int64_t rank = rankOf(small);
         if (!halves->interleaved)
-          return make(rewriter, op->getLoc(), "mortise.concatenate", {small, small},
-                      Attributes(rewriter).integer("axis", rank - 1));
+          return make<ir::ConcatenateOp>(rewriter, op->getLoc(), {small, small},
+                                         {.axis = rewriter.getI64IntegerAttr(rank - 1)});
         Dims pairs = dimsOf(small), flat = pairs;
         pairs.push_back(2);
         flat.back() *= 2;
@@ -201,10 +199,10 @@ mlir::LogicalResult raisePair(Operation *op, PatternRewriter &rewriter) {
 
 ArrayRef<Row> ropes() {
   static const Row rows[] = {
-      {"mortise.add", "mortise.rope", raiseSum},
-      {"mortise.sub", "mortise.rope", raiseSum},
-      {"mortise.concatenate", "mortise.rope", raisePair},
-      {"mortise.reshape", "mortise.rope", raisePair},
+      row<ir::AddOp, raiseSum>(),
+      row<ir::SubOp, raiseSum>(),
+      row<ir::ConcatenateOp, raisePair>(),
+      row<ir::ReshapeOp, raisePair>(),
   };
   return rows;
 }

@@ -6,77 +6,76 @@
 namespace mortise::passes::raise {
 namespace {
 
-// The op `name` over one axis of `of`, when `repeated` is its result repeated along that axis.
-Operation *reduction(Value repeated, StringRef name, Value of) {
-  Operation *broadcast = producer(repeated, "mortise.broadcast");
-  Operation *reduce = broadcast ? producer(stripReshapes(broadcast->getOperand(0)), name) : nullptr;
-  if (!reduce || reduce->getOperand(0) != of || ints(reduce, "axes").size() != 1 ||
-      !repeatedAlong(repeated, ints(reduce, "axes"), dimsOf(of)))
+// The reduction over one axis of `of`, when `repeated` is its result repeated along that axis.
+template <typename Reduce> Reduce reduction(Value repeated, Value of) {
+  auto broadcast = producer<ir::BroadcastOp>(repeated);
+  auto reduce = broadcast ? producer<Reduce>(stripReshapes(broadcast.getOperand())) : nullptr;
+  if (!reduce || reduce.getOperand() != of || reduce.getAxes().size() != 1 ||
+      !repeatedAlong(repeated, reduce.getAxes(), dimsOf(of)))
     return nullptr;
   return reduce;
 }
 
 // The axis of x - max(x).
 std::optional<int64_t> centredAlong(Value value) {
-  Operation *sub = producer(value, "mortise.sub");
-  Operation *max = sub ? reduction(sub->getOperand(1), "mortise.reduce_max", sub->getOperand(0)) : nullptr;
-  return max ? std::optional(ints(max, "axes")[0]) : std::nullopt;
+  auto sub = producer<ir::SubOp>(value);
+  auto max = sub ? reduction<ir::ReduceMaxOp>(sub.getRhs(), sub.getLhs()) : nullptr;
+  return max ? std::optional(max.getAxes()[0]) : std::nullopt;
 }
 
-mlir::LogicalResult replaceRow(Operation *op, PatternRewriter &rewriter, StringRef name, Value centred, int64_t axis) {
-  return replace(rewriter, op, name, centred.getDefiningOp()->getOperand(0),
-                 Attributes(rewriter).integer("axis", axis));
+template <typename Softmax>
+mlir::LogicalResult replaceRow(Operation *op, PatternRewriter &rewriter, Value centred, int64_t axis) {
+  return replace<Softmax>(rewriter, op, producer<ir::SubOp>(centred).getLhs(),
+                          {.axis = rewriter.getI64IntegerAttr(axis)});
 }
 
 // exp(x - max(x)) / sum(exp(x - max(x)))
-mlir::LogicalResult raiseQuotient(Operation *op, PatternRewriter &rewriter) {
-  Operation *exp = producer(op->getOperand(0), "mortise.exp");
-  const std::optional<int64_t> axis = exp ? centredAlong(exp->getOperand(0)) : std::nullopt;
-  Operation *sum = axis ? reduction(op->getOperand(1), "mortise.reduce_sum", exp->getResult(0)) : nullptr;
-  if (!sum || ints(sum, "axes")[0] != *axis)
+mlir::LogicalResult raiseQuotient(ir::DivOp op, PatternRewriter &rewriter) {
+  auto exp = producer<ir::ExpOp>(op.getLhs());
+  const std::optional<int64_t> axis = exp ? centredAlong(exp.getOperand()) : std::nullopt;
+  auto sum = axis ? reduction<ir::ReduceSumOp>(op.getRhs(), exp.getResult()) : nullptr;
+  if (!sum || sum.getAxes()[0] != *axis)
     return mlir::failure();
-  return replaceRow(op, rewriter, "mortise.softmax", exp->getOperand(0), *axis);
+  return replaceRow<ir::SoftmaxOp>(op, rewriter, exp.getOperand(), *axis);
 }
 
 // exp(x - max(x)) * (1 / sum(exp(x - max(x)))): the sum is at least 1, or NaN in both.
-mlir::LogicalResult raiseProduct(Operation *op, PatternRewriter &rewriter) {
+mlir::LogicalResult raiseProduct(ir::MulOp op, PatternRewriter &rewriter) {
   for (unsigned i : {0u, 1u}) {
-    Operation *exp = producer(op->getOperand(i), "mortise.exp");
-    const std::optional<int64_t> axis = exp ? centredAlong(exp->getOperand(0)) : std::nullopt;
-    Operation *broadcast = axis ? producer(op->getOperand(1 - i), "mortise.broadcast") : nullptr;
-    Operation *div = broadcast ? producer(stripReshapes(broadcast->getOperand(0)), "mortise.div") : nullptr;
-    Operation *sum = div && isSplat(div->getOperand(0), 1)
-                         ? producer(stripReshapes(div->getOperand(1)), "mortise.reduce_sum")
-                         : nullptr;
-    if (!sum || sum->getOperand(0) != exp->getResult(0) || ints(sum, "axes") != ArrayRef<int64_t>(*axis) ||
-        !repeatedAlong(op->getOperand(1 - i), *axis, dimsOf(exp->getResult(0))))
+    auto exp = producer<ir::ExpOp>(op->getOperand(i));
+    const std::optional<int64_t> axis = exp ? centredAlong(exp.getOperand()) : std::nullopt;
+    auto broadcast = axis ? producer<ir::BroadcastOp>(op->getOperand(1 - i)) : nullptr;
+    auto div = broadcast ? producer<ir::DivOp>(stripReshapes(broadcast.getOperand())) : nullptr;
+    auto sum = div && isSplat(div.getLhs(), 1) ? producer<ir::ReduceSumOp>(stripReshapes(div.getRhs())) : nullptr;
+    if (!sum || sum.getOperand() != exp.getResult() || sum.getAxes() != ArrayRef<int64_t>(*axis) ||
+        !repeatedAlong(op->getOperand(1 - i), *axis, dimsOf(exp.getResult())))
       continue;
-    return replaceRow(op, rewriter, "mortise.softmax", exp->getOperand(0), *axis);
+    return replaceRow<ir::SoftmaxOp>(op, rewriter, exp.getOperand(), *axis);
   }
   return mlir::failure();
 }
 
 // (x - max(x)) - log(sum(exp(x - max(x))))
-mlir::LogicalResult raiseLogSoftmax(Operation *op, PatternRewriter &rewriter) {
-  Value centred = op->getOperand(0);
+mlir::LogicalResult raiseLogSoftmax(ir::SubOp op, PatternRewriter &rewriter) {
+  Value centred = op.getLhs();
   const std::optional<int64_t> axis = centredAlong(centred);
-  Operation *broadcast = axis ? producer(op->getOperand(1), "mortise.broadcast") : nullptr;
-  Operation *log = broadcast ? producer(stripReshapes(broadcast->getOperand(0)), "mortise.log") : nullptr;
-  Operation *sum = log ? producer(stripReshapes(log->getOperand(0)), "mortise.reduce_sum") : nullptr;
-  Operation *exp = sum ? producer(sum->getOperand(0), "mortise.exp") : nullptr;
-  if (!exp || exp->getOperand(0) != centred || ints(sum, "axes") != ArrayRef<int64_t>(*axis) ||
-      !repeatedAlong(op->getOperand(1), *axis, dimsOf(centred)))
+  auto broadcast = axis ? producer<ir::BroadcastOp>(op.getRhs()) : nullptr;
+  auto log = broadcast ? producer<ir::LogOp>(stripReshapes(broadcast.getOperand())) : nullptr;
+  auto sum = log ? producer<ir::ReduceSumOp>(stripReshapes(log.getOperand())) : nullptr;
+  auto exp = sum ? producer<ir::ExpOp>(sum.getOperand()) : nullptr;
+  if (!exp || exp.getOperand() != centred || sum.getAxes() != ArrayRef<int64_t>(*axis) ||
+      !repeatedAlong(op.getRhs(), *axis, dimsOf(centred)))
     return mlir::failure();
-  return replaceRow(op, rewriter, "mortise.log_softmax", centred, *axis);
+  return replaceRow<ir::LogSoftmaxOp>(op, rewriter, centred, *axis);
 }
 
 } // namespace
 
 ArrayRef<Row> softmaxes() {
   static const Row rows[] = {
-      {"mortise.div", "mortise.softmax", raiseQuotient},
-      {"mortise.mul", "mortise.softmax", raiseProduct},
-      {"mortise.sub", "mortise.log_softmax", raiseLogSoftmax},
+      row<ir::DivOp, raiseQuotient>(),
+      row<ir::MulOp, raiseProduct>(),
+      row<ir::SubOp, raiseLogSoftmax>(),
   };
   return rows;
 }
