@@ -9,6 +9,7 @@
 // nullopt, or an error.
 #pragma once
 
+#include <mortise/ops.hpp>
 #include <mortise/symbols.hpp>
 
 #include <algorithm>
@@ -204,9 +205,10 @@ inline std::optional<View> viewThrough(const MortiseNode &node, const View &oper
   const size_t rank = view.dims.size(), from = operand.dims.size();
   view.strides.assign(rank, Dim(0));
   const auto isAxis = [](int64_t axis, size_t rank) { return axis >= 0 && static_cast<size_t>(axis) < rank; };
-  if (isOp(node, "mortise.reshape"))
+  switch (opOf(node)) {
+  case Op::Reshape:
     return reshapeView(operand, view.dims);
-  if (isOp(node, "mortise.transpose")) {
+  case Op::Transpose: {
     const std::span<const int64_t> permutation = intsAttribute(node, "permutation");
     if (permutation.size() != rank || from != rank)
       return std::nullopt;
@@ -215,7 +217,9 @@ inline std::optional<View> viewThrough(const MortiseNode &node, const View &oper
         return std::nullopt;
       view.strides[i] = operand.strides[static_cast<size_t>(permutation[i])];
     }
-  } else if (isOp(node, "mortise.broadcast")) {
+    break;
+  }
+  case Op::Broadcast: {
     const std::span<const int64_t> axes = intsAttribute(node, "axes");
     if (axes.size() != from)
       return std::nullopt;
@@ -225,7 +229,9 @@ inline std::optional<View> viewThrough(const MortiseNode &node, const View &oper
       const auto axis = static_cast<size_t>(axes[i]);
       view.strides[axis] = operand.strides[i] * repetition(operand.dims[i], view.dims[axis]);
     }
-  } else if (isOp(node, "mortise.slice")) {
+    break;
+  }
+  case Op::Slice: {
     const std::vector<Dim> starts = dimsAttribute(node, "starts");
     const std::span<const int64_t> steps = intsAttribute(node, "strides");
     if (starts.size() != rank || steps.size() != rank || from != rank)
@@ -234,7 +240,9 @@ inline std::optional<View> viewThrough(const MortiseNode &node, const View &oper
       view.strides[i] = operand.strides[i] * steps[i];
       view.offset += operand.strides[i] * starts[i];
     }
-  } else {
+    break;
+  }
+  default:
     return std::nullopt;
   }
   const auto isValid = [](const Dim &dim) { return dim.isValid(); };
@@ -246,10 +254,10 @@ inline std::optional<View> viewThrough(const MortiseNode &node, const View &oper
 // The inverse, for transpose and reshape: where a node's operand, which has the extents `dims`, has to be written so
 // that its result is `result`.
 inline std::optional<View> viewBack(const MortiseNode &node, const View &result, std::span<const Dim> dims) {
-  if (isOp(node, "mortise.reshape"))
+  if (isOp(node, Op::Reshape))
     return reshapeView(result, dims);
   const std::span<const int64_t> permutation = intsAttribute(node, "permutation");
-  if (!isOp(node, "mortise.transpose") || permutation.size() != dims.size() || result.dims.size() != dims.size())
+  if (!isOp(node, Op::Transpose) || permutation.size() != dims.size() || result.dims.size() != dims.size())
     return std::nullopt;
   View view{result.base, result.offset, {dims.begin(), dims.end()}, std::vector<Dim>(dims.size(), Dim(0))};
   for (size_t i = 0; i < permutation.size(); ++i) {
