@@ -26,8 +26,8 @@ double transferNs(double bytes) { return 10'000 + bytes / 12; } // 12 GB/s over 
 
 CoverSearch::CoverSearch(const MortiseGraph &graph, const std::vector<Target> &targets,
                          const std::vector<Candidate> &candidates)
-    : graph(graph), targets(targets), candidates(candidates), nodes(graph), typical(typicalValues(graph)),
-      byNode(graph.node_count), cheapest(graph.node_count, infinite), covered(graph.node_count) {
+    : graph(graph), targets(targets), candidates(candidates), nodes(graph), byNode(graph.node_count),
+      cheapest(graph.node_count, infinite), covered(graph.node_count) {
   for (uint32_t c = 0; c < candidates.size(); ++c) {
     const Candidate &candidate = candidates[c];
     sets.push_back(setOf(candidate.nodes, graph.node_count));
@@ -81,13 +81,15 @@ double CoverSearch::transfers(const std::vector<uint32_t> &chosen) const {
     }
   if (host)
     return 0;
+  if (!typical)
+    typical = typicalValues(graph);
   double total = 0;
   std::set<std::pair<uint32_t, uint32_t>> moved; // value, space
   const auto use = [&](const MortiseValue *value, uint32_t to) {
     const uint32_t from = value->producer ? space[value->producer->index] : UINT32_MAX;
     if (from == to || (value->flags & MORTISE_VALUE_CONSTANT) || !moved.emplace(value->index, to).second)
       return;
-    total += transferNs(bytesAt(*value->type, typical));
+    total += transferNs(bytesAt(*value->type, *typical));
   };
   for (size_t n = 0; n < graph.node_count; ++n)
     for (size_t i = 0; i < graph.nodes[n]->operand_count; ++i)

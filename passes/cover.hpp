@@ -4,6 +4,8 @@
 
 #include "propose.hpp"
 
+#include <optional>
+
 namespace mortise::passes {
 
 struct Cover {
@@ -38,10 +40,10 @@ private:
   const std::vector<Target> &targets;
   const std::vector<Candidate> &candidates;
   NodeGraph nodes;
-  const std::vector<int64_t> typical;        // values of the symbols
-  std::vector<NodeSet> sets;                 // of each candidate
-  std::vector<double> share;                 // cost of each candidate per node that needs covering
-  std::vector<std::vector<uint32_t>> byNode; // candidates with the node, cheapest share first
+  mutable std::optional<std::vector<int64_t>> typical; // values of the symbols, once transfers ask for them
+  std::vector<NodeSet> sets;                           // of each candidate
+  std::vector<double> share;                           // cost of each candidate per node that needs covering
+  std::vector<std::vector<uint32_t>> byNode;           // candidates with the node, cheapest share first
   std::vector<uint32_t> byShare;
   std::vector<double> cheapest; // smallest share of each node: the bound
 
