@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Generated steps: one compiler for the process, so that equal groups of all regions are compiled once.
 #include "device.hpp"
-#include "scheduler.hpp"
+#include "units.hpp"
 
 #include <mortise/plugin.hpp>
 
@@ -27,18 +27,16 @@ static Result<std::shared_ptr<codegen::Compiler>> compiler() {
   return *made;
 }
 
-Result<void> compileGroups(Scheduler &scheduler) {
-  if (scheduler.groups.empty())
-    return {};
+Result<CompiledGroups> compileGroups(const MortiseGraph &graph, std::span<const codegen::Group> groups) {
+  if (groups.empty())
+    return CompiledGroups{};
   Result<std::shared_ptr<codegen::Compiler>> found = compiler();
   if (!found)
     return found.error();
-  Result<std::vector<codegen::Function>> functions = (*found)->compile(scheduler.graph, scheduler.groups);
+  Result<std::vector<codegen::Function>> functions = (*found)->compile(graph, groups);
   if (!functions)
     return functions.error();
-  scheduler.code = *found;
-  scheduler.functions = std::move(*functions);
-  return {};
+  return CompiledGroups{*found, std::move(*functions)};
 }
 
 } // namespace mortise::cpu

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Binding constants: what depends on them only is computed and packed, once in the process for equal contents. Programs
-// for other shapes of the same model share their packed weights that way.
+// Binding constants: what depends on them only is computed and packed, once in the process for equal contents.
+// Executables for other shapes of the same model share their packed weights that way.
 #include "kernel.hpp"
 
 #include <bit>
@@ -144,17 +144,19 @@ Key layoutKey(Key key, const dnnl::memory::desc &layout) {
 // What a step does, apart from its operands' contents. `unique` makes results that cannot be compared their own.
 Key stepKey(const Step &step, const std::vector<int64_t> &symbols, uint64_t unique) {
   Key key;
-  if (step.isLibraryCall()) { // at bind time only reorders
+  if (const LibraryCall *call = step.libraryCall()) { // at bind time only reorders
     key = mix(key, std::string_view("reorder"));
-    for (const dnnl::memory::desc &layout : step.layouts)
+    for (const dnnl::memory::desc &layout : call->layouts)
       key = layoutKey(key, layout);
-  } else if (step.native) {
-    key = step.signature.empty() ? mix(key, unique) : mix(key, std::string_view(step.signature));
-  } else {
-    key = mix(key, std::bit_cast<uint64_t>(step.call.entry)); // equal groups have one function
-    if (step.call.hasSymbols)
+  } else if (const auto *loop = std::get_if<NativeLoop>(&step.action)) {
+    key = loop->signature.empty() ? mix(key, unique) : mix(key, std::string_view(loop->signature));
+  } else if (const auto *generated = std::get_if<GeneratedCall>(&step.action)) {
+    key = mix(key, std::bit_cast<uint64_t>(generated->entry)); // equal groups have one function
+    if (generated->hasSymbols)
       for (int64_t symbol : symbols)
         key = mix(key, static_cast<uint64_t>(symbol));
+  } else {
+    key = mix(mix(key, std::string_view("copy")), std::get<Copy>(step.action).bytes);
   }
   return key;
 }
@@ -226,8 +228,8 @@ static Result<void> runBinding(const Schedule &schedule, const std::vector<bool>
   for (size_t i = 0; i < run.size(); ++i)
     if (run[i]) {
       Step &step = steps.emplace_back(schedule.binding[i]);
-      if (step.isLibraryCall())
-        step.primitive = dnnl::primitive(step.description.get());
+      if (auto *call = std::get_if<LibraryCall>(&step.action))
+        call->primitive = dnnl::primitive(call->description.get());
     }
   if (steps.empty())
     return {};
@@ -237,9 +239,9 @@ static Result<void> runBinding(const Schedule &schedule, const std::vector<bool>
   return runSteps(steps, *state, schedule.symbols.data(), nullptr, {});
 }
 
-Result<std::unique_ptr<Bound>> bind(const Program &program, const Inputs &inputs) {
-  const Schedule &schedule = program.schedule;
-  const std::vector<bool> &keptAtRunTime = program.keptAtRunTime;
+Result<std::unique_ptr<Bound>> bind(const Executable &executable, const Inputs &inputs) {
+  const Schedule &schedule = executable.schedule;
+  const std::vector<bool> &keptAtRunTime = executable.keptAtRunTime;
   auto made = std::make_unique<Bound>();
   std::vector<void *> &pointers = made->pointers;
   pointers.resize(schedule.buffers.size());

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "kernel.hpp"
 
+#include "claims.hpp"
+#include "stamp.hpp"
+
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 
 // oneDNN runs on OpenMP's threads, as many as the calling thread asks for.
 extern "C" int omp_get_max_threads(void);
@@ -51,10 +55,10 @@ std::unique_ptr<CallState> makeState(const Schedule &schedule, const std::vector
     std::vector<dnnl_exec_arg_t> &call = state->calls.emplace_back();
     for (size_t i = 0; i < step.operands.size(); ++i) {
       dnnl_memory_t memory = nullptr;
-      if (step.isLibraryCall()) {
-        if (dnnl_memory_create(&memory, step.layouts[i].get(), engine().get(), DNNL_MEMORY_NONE) != dnnl_success)
+      if (const LibraryCall *library = step.libraryCall()) {
+        if (dnnl_memory_create(&memory, library->layouts[i].get(), engine().get(), DNNL_MEMORY_NONE) != dnnl_success)
           throw std::bad_alloc();
-        call.push_back({step.arguments[i], memory});
+        call.push_back({library->arguments[i], memory});
       }
       state->memories.push_back(memory);
       state->operands.push_back(nullptr);
@@ -78,21 +82,51 @@ void resolve(const std::vector<Step> &steps, CallState &state) {
     }
 }
 
-static void runGenerated(const Step &step, const int64_t *symbols, void *const *operands) {
-  const GeneratedCall &function = step.call;
+// What one step needs of the call that it runs in.
+struct StepCall {
+  const Step &step;
+  const std::vector<dnnl_exec_arg_t> &arguments;
+  const int64_t *symbols;
+  void *const *operands;
+};
+
+static Result<void> run(const LibraryCall &library, const StepCall &call) {
+  dnnl_status_t status = dnnl_primitive_execute(library.primitive.get(), stream(),
+                                                static_cast<int>(call.arguments.size()), call.arguments.data());
+  if (status != dnnl_success)
+    return Error{status == dnnl_out_of_memory ? MORTISE_OUT_OF_MEMORY : MORTISE_INTERNAL,
+                 "oneDNN failed in \"" + call.step.name + "\" with status " + std::to_string(status)};
+  return {};
+}
+
+static Result<void> run(const GeneratedCall &function, const StepCall &call) {
   if (!function.entry || function.tasks == 0)
-    return;
-  auto inputs = const_cast<const void *const *>(operands);
-  void *const *outputs = operands + step.inputCount;
-  if (function.tasks <= function.grain) {
-    function.entry(inputs, outputs, function.scratchBytes ? scratch(function.scratchBytes) : nullptr, symbols, 0,
-                   function.tasks);
-    return;
-  }
-  parallelFor(function.tasks, function.grain, [&](int64_t begin, int64_t end) {
-    function.entry(inputs, outputs, function.scratchBytes ? scratch(function.scratchBytes) : nullptr, symbols, begin,
-                   end);
+    return {};
+  auto inputs = const_cast<const void *const *>(call.operands);
+  void *const *outputs = call.operands + function.inputCount;
+  auto range = [&](int64_t begin, int64_t end) {
+    function.entry(inputs, outputs, function.scratchBytes ? scratch(function.scratchBytes) : nullptr, call.symbols,
+                   begin, end);
+  };
+  if (function.tasks <= function.grain)
+    range(0, function.tasks);
+  else
+    parallelFor(function.tasks, function.grain, range);
+  return {};
+}
+
+static Result<void> run(const NativeLoop &loop, const StepCall &call) {
+  loop.run(call.operands);
+  return {};
+}
+
+static Result<void> run(const Copy &copy, const StepCall &call) {
+  const auto *source = static_cast<const char *>(call.operands[0]);
+  auto *target = static_cast<char *>(call.operands[1]);
+  parallelFor(static_cast<int64_t>(copy.bytes), 1 << 18, [&](int64_t begin, int64_t end) {
+    std::memcpy(target + begin, source + begin, static_cast<size_t>(end - begin));
   });
+  return {};
 }
 
 Result<void> runSteps(const std::vector<Step> &steps, CallState &state, const int64_t *symbols, uint64_t *stepTimes,
@@ -102,18 +136,9 @@ Result<void> runSteps(const std::vector<Step> &steps, CallState &state, const in
   for (size_t i = 0; i < steps.size(); ++i) {
     const Step &step = steps[i];
     clock::time_point start = stepTimes ? clock::now() : clock::time_point();
-    if (step.isLibraryCall()) {
-      const std::vector<dnnl_exec_arg_t> &call = state.calls[i];
-      dnnl_status_t status =
-          dnnl_primitive_execute(step.primitive.get(), stream(), static_cast<int>(call.size()), call.data());
-      if (status != dnnl_success)
-        return Error{status == dnnl_out_of_memory ? MORTISE_OUT_OF_MEMORY : MORTISE_INTERNAL,
-                     "oneDNN failed in \"" + step.name + "\" with status " + std::to_string(status)};
-    } else if (step.native) {
-      step.native(operands);
-    } else {
-      runGenerated(step, symbols, operands);
-    }
+    const StepCall call{step, state.calls[i], symbols, operands};
+    if (Result<void> result = std::visit([&](const auto &action) { return run(action, call); }, step.action); !result)
+      return result;
     if (stepTimes)
       stepTimes[slots.empty() ? i : slots[i]] +=
           static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(clock::now() - start).count());
@@ -122,12 +147,12 @@ Result<void> runSteps(const std::vector<Step> &steps, CallState &state, const in
   return {};
 }
 
-CallState *Bound::lease(const Program &program) const {
+CallState *Bound::lease(const Executable &executable) const {
   for (std::atomic<CallState *> &slot : idle)
     if (slot.load(std::memory_order_relaxed))
       if (CallState *state = slot.exchange(nullptr, std::memory_order_acquire))
         return state;
-  CallState *state = makeState(program.schedule, program.schedule.steps).release();
+  CallState *state = makeState(executable.schedule, executable.schedule.steps).release();
   state->pointers = pointers;
   return state;
 }
@@ -143,7 +168,7 @@ static char *aligned(void *pointer) {
   return reinterpret_cast<char *>((reinterpret_cast<uintptr_t>(pointer) + 63) / 64 * 64);
 }
 
-Result<void> Program::run(const Bound &bound, const MortiseEnqueueArgs &args) const {
+Result<void> Executable::run(const Bound &bound, const MortiseEnqueueArgs &args) const {
   CallState *state = bound.lease(*this);
   for (size_t i = 0; i < schedule.buffers.size(); ++i) {
     const Buffer &buffer = schedule.buffers[i];
@@ -175,51 +200,29 @@ Result<void> Program::run(const Bound &bound, const MortiseEnqueueArgs &args) co
   return result;
 }
 
-Result<std::unique_ptr<Plan>> Plan::make(const MortiseGraph &region, const Options &options, bool mayShorten) {
-  constexpr uint32_t kept = 4; // two that are compared, and one on either side, which meets something else
-  constexpr size_t most = 4;   // repetitions of different kinds
-  auto plan = std::make_unique<Plan>();
-  plan->region = &region;
-  const MortiseGraph *graph = &region;
-  while (mayShorten && plan->shorter.size() < most) {
-    std::optional<Repetition> found = findRepetition(*graph, kept);
-    if (!found)
-      break;
-    plan->shorter.push_back(std::make_unique<ShortGraph>(*graph, std::move(*found), kept));
-    graph = &plan->shorter.back()->view();
-  }
-  plan->scheduler = std::make_unique<Scheduler>(*graph, options, sampleOf(*graph));
-  if (Result<void> result = plan->scheduler->plan(); !result)
-    return result.error();
-  return plan;
-}
-
-Result<std::unique_ptr<Program>> Program::make(const Plan &plan, Values values) {
-  Result<Schedule> schedule = Emitter(*plan.scheduler, std::move(values)).run();
+Result<std::unique_ptr<Executable>> Executable::make(const Units &units, Values values) {
+  Result<Schedule> schedule = makeSchedule(units, std::move(values));
   if (!schedule)
     return schedule.error();
-  for (size_t i = plan.shorter.size(); i-- > 0;)
-    if (!stamp(*schedule, *plan.shorter[i]))
-      return std::unique_ptr<Program>();
-  planMemory(*schedule, *plan.region);
-  auto program = std::make_unique<Program>();
-  program->schedule = std::move(*schedule);
-  program->threads = omp_get_max_threads();
-  program->workspace = ConstantExpr(static_cast<int64_t>(program->schedule.workspaceBytes));
-  program->keptAtRunTime.resize(program->schedule.buffers.size());
-  for (const Step &step : program->schedule.steps) {
-    program->steps.add(step.name, step.lowering, step.nodes, step.bytes, step.flops);
+  planMemory(*schedule, *units.graph);
+  auto executable = std::make_unique<Executable>();
+  executable->schedule = std::move(*schedule);
+  executable->threads = omp_get_max_threads();
+  executable->workspace = ConstantExpr(static_cast<int64_t>(executable->schedule.workspaceBytes));
+  executable->keptAtRunTime.resize(executable->schedule.buffers.size());
+  for (const Step &step : executable->schedule.steps) {
+    executable->steps.add(step.name, step.lowering, step.nodes, step.bytes, step.flops);
     for (const Operand &operand : step.operands) {
-      if (operand.buffer >= program->keptAtRunTime.size())
+      if (operand.buffer >= executable->keptAtRunTime.size())
         return Error{MORTISE_INTERNAL, "step '" + step.name + "' reads or writes a value that has no memory"};
-      program->keptAtRunTime[operand.buffer] = true;
+      executable->keptAtRunTime[operand.buffer] = true;
     }
   }
-  return program;
+  return executable;
 }
 
-// Steps of a unit correspond in order; those that the other program lacks count to the one before.
-void Program::timeAs(const Program &other) {
+// Steps of a unit correspond in order; those that the other executable lacks count to the one before.
+void Executable::timeAs(const Executable &other) {
   const std::vector<Step> &own = schedule.steps, &theirs = other.schedule.steps;
   bool same = own.size() == theirs.size();
   for (size_t i = 0; i < own.size() && same; ++i)
@@ -239,12 +242,12 @@ void Program::timeAs(const Program &other) {
 }
 
 Result<std::unique_ptr<Constants>> Kernel::bindConstants(const void *const *inputs) const {
-  // For all inputs: an instance may bind constants that the program of typical values does not.
+  // For all inputs: an instance may bind constants that the executable of typical values does not.
   std::vector<const void *> pointers(region->input_count);
   if (inputs)
     pointers.assign(inputs, inputs + region->input_count);
   auto constants = std::make_unique<Constants>(std::move(pointers));
-  Result<std::unique_ptr<Bound>> bound = bind(*program, constants->inputs);
+  Result<std::unique_ptr<Bound>> bound = bind(*executable, constants->inputs);
   if (!bound)
     return bound.error();
   constants->bound = std::move(*bound);
@@ -252,20 +255,20 @@ Result<std::unique_ptr<Constants>> Kernel::bindConstants(const void *const *inpu
 }
 
 Result<std::unique_ptr<Instance>> Kernel::instantiate(const Constants *constants, const int64_t *symbols) const {
-  if (!plan->scheduler)
+  if (!units)
     return Error{MORTISE_INVALID_ARGUMENT, "the region has no symbols and so no instances"};
   if (!constants)
     constants = empty.get();
   if (!constants)
     return Error{MORTISE_INVALID_ARGUMENT, "the region has constant inputs: bind them before making an instance"};
   auto instance = std::make_unique<Instance>();
-  Result<std::unique_ptr<Program>> made =
-      makeProgram(Values{std::vector<int64_t>(symbols, symbols + region->symbol_count)});
+  Result<std::unique_ptr<Executable>> made =
+      Executable::make(*units, Values{std::vector<int64_t>(symbols, symbols + region->symbol_count)});
   if (!made)
     return made.error();
-  instance->program = std::move(*made);
-  instance->program->timeAs(*program);
-  Result<std::unique_ptr<Bound>> bound = bind(*instance->program, constants->inputs);
+  instance->executable = std::move(*made);
+  instance->executable->timeAs(*executable);
+  Result<std::unique_ptr<Bound>> bound = bind(*instance->executable, constants->inputs);
   if (!bound)
     return bound.error();
   instance->bound = std::move(*bound);
@@ -274,47 +277,86 @@ Result<std::unique_ptr<Instance>> Kernel::instantiate(const Constants *constants
 
 Result<void> Kernel::run(const Constants *constants, const Instance *instance, const MortiseEnqueueArgs &args) const {
   if (instance)
-    return instance->program->run(*instance->bound, args);
-  if (plan->scheduler)
+    return instance->executable->run(*instance->bound, args);
+  if (units)
     return Error{MORTISE_INVALID_ARGUMENT, "the region has symbols: make an instance for their values first"};
   if (!constants)
     constants = empty.get();
   if (!constants)
     return Error{MORTISE_INVALID_ARGUMENT, "the region has constant inputs: bind them before running it"};
-  return program->run(*constants->bound, args);
+  return executable->run(*constants->bound, args);
 }
 
-Result<std::unique_ptr<Program>> Kernel::makeProgram(const Values &values) const {
-  if (Result<std::unique_ptr<Program>> program = Program::make(*plan, values); !program || *program)
-    return program;
-  if (options.stamping == Options::Stamping::Required)
-    return Error{MORTISE_UNSUPPORTED, "stamp_layers = required: the region's equal layers were not scheduled alike"};
-  std::lock_guard lock(mutex);
-  if (!whole) {
-    Result<std::unique_ptr<Plan>> made = Plan::make(*region, options, false);
-    if (!made)
-      return made.error();
-    whole = std::move(*made);
+// The graph, or a shorter one in its place.
+static Result<Units> decide(const MortiseGraph &graph, const Options &options) {
+  Result<Analysis> facts = analyse(graph, options, sampleOf(graph));
+  if (!facts)
+    return facts.error();
+  Result<Claims> claims = claim(*facts);
+  if (!claims)
+    return claims.error();
+  return makeUnits(*facts, std::move(*claims));
+}
+
+// The units of a graph with equal layers: few of them are decided, and stamped for the others. nullopt when there are
+// none, too few, or when they were not decided alike; `found`: there were enough.
+static Result<std::optional<Units>> decideFewLayers(const MortiseGraph &region, const Options &options, bool &found) {
+  constexpr uint32_t kept = 4; // two that are compared, and one on either side, which meets something else
+  constexpr size_t most = 4;   // repetitions of different kinds
+  std::vector<std::unique_ptr<ShortGraph>> shorter; // of the region, then each of the one before
+  const MortiseGraph *graph = &region;
+  while (shorter.size() < most) {
+    std::optional<Repetition> repetition = findRepetition(*graph, kept);
+    if (!repetition)
+      break;
+    shorter.push_back(std::make_unique<ShortGraph>(*graph, std::move(*repetition), kept));
+    graph = &shorter.back()->view();
   }
-  return Program::make(*whole, values);
+  found = !shorter.empty();
+  if (!found)
+    return std::optional<Units>();
+  Result<Units> decided = decide(*graph, options);
+  if (!decided)
+    return decided.error();
+  std::optional<Units> units = std::move(*decided);
+  for (size_t i = shorter.size(); i-- > 0 && units;)
+    units = stamp(*units, *shorter[i], i > 0 ? shorter[i - 1]->view() : region);
+  return units;
+}
+
+// The pipeline up to where the symbols' values are needed (README.md).
+static Result<Units> makeUnits(const MortiseGraph &region, const Options &options) {
+  using Stamping = Options::Stamping;
+  if (options.stamping != Stamping::No) {
+    bool found = false;
+    Result<std::optional<Units>> units = decideFewLayers(region, options, found);
+    if (!units)
+      return units.error();
+    if (*units)
+      return assignOutputs(std::move(**units));
+    if (options.stamping == Stamping::Required)
+      return Error{MORTISE_UNSUPPORTED,
+                   found ? "stamp_layers = required: the region's equal layers were not decided alike"
+                         : "stamp_layers = required: the region has no equal layers, or too few"};
+  }
+  Result<Units> units = decide(region, options);
+  if (!units)
+    return units.error();
+  return assignOutputs(std::move(*units));
 }
 
 Result<std::unique_ptr<Kernel>> compileKernel(const MortiseGraph &region, const Options &options) {
   auto kernel = std::make_unique<Kernel>();
   kernel->region = &region;
-  kernel->options = options;
-  Result<std::unique_ptr<Plan>> plan = Plan::make(region, options, options.stamping != Options::Stamping::No);
-  if (!plan)
-    return plan.error();
-  if (options.stamping == Options::Stamping::Required && (*plan)->shorter.empty())
-    return Error{MORTISE_UNSUPPORTED, "stamp_layers = required: the region has no equal layers, or too few"};
-  kernel->plan = std::move(*plan);
-  Result<std::unique_ptr<Program>> program = kernel->makeProgram(kernel->plan->scheduler->sample);
-  if (!program)
-    return program.error();
-  kernel->program = std::move(*program);
-  if (!region.symbol_count)
-    kernel->dropSchedulers();
+  Result<Units> units = makeUnits(region, options);
+  if (!units)
+    return units.error();
+  Result<std::unique_ptr<Executable>> executable = Executable::make(*units, units->sample);
+  if (!executable)
+    return executable.error();
+  kernel->executable = std::move(*executable);
+  if (region.symbol_count)
+    kernel->units = std::make_unique<Units>(std::move(*units));
   for (size_t i = 0; i < region.input_count; ++i)
     kernel->hasConstants |= (region.inputs[i]->flags & MORTISE_VALUE_CONSTANT) != 0;
   if (!kernel->hasConstants) {

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A region made ready to run: its program, bound constants, and the state of calls in flight. Where a region has
-// symbols, its kernel keeps the decisions and the machine code, and an instance has the program for one set of values.
+// A region compiled: its executable, bound constants, and the state of calls in flight. Where a region has symbols, its
+// kernel keeps the units, and an instance has the executable for one set of values.
 #pragma once
 
-#include "emitter.hpp"
-#include "repeat.hpp"
+#include "schedule.hpp"
 
 #include <mortise/plugin.hpp>
 
@@ -26,28 +25,18 @@ struct CallState {
 
 struct Bound;
 
-// What decides a region's programs: a Scheduler of the region, or of one with fewer equal layers.
-struct Plan {
-  const MortiseGraph *region = nullptr;
-  std::vector<std::unique_ptr<ShortGraph>> shorter; // of the region, then each of the one before
-  std::unique_ptr<Scheduler> scheduler;
-
-  static Result<std::unique_ptr<Plan>> make(const MortiseGraph &region, const Options &options, bool mayShorten);
-};
-
 // A schedule, and what its callers are told.
-struct Program {
+struct Executable {
   Schedule schedule;
   StepList steps;
   ConstantExpr workspace;
   std::vector<bool> keptAtRunTime; // per buffer: a kept buffer that calls read
-  std::vector<uint32_t> slots;     // per step: where its time goes, counted in another program's steps; empty: its own
-  int threads = 1;                 // that the library's calls were made for: their scratch memory holds no more
+  std::vector<uint32_t> slots; // per step: where its time goes, counted in another executable's steps; empty: its own
+  int threads = 1;             // that the library's calls were made for: their scratch memory holds no more
 
-  // NULL when the plan is of a shorter graph whose layers were not scheduled alike.
-  static Result<std::unique_ptr<Program>> make(const Plan &plan, Values values);
+  static Result<std::unique_ptr<Executable>> make(const Units &units, Values values);
   // Times go to the steps of `other`, for the same units.
-  void timeAs(const Program &other);
+  void timeAs(const Executable &other);
   Result<void> run(const Bound &bound, const MortiseEnqueueArgs &args) const;
 };
 
@@ -76,12 +65,12 @@ private:
   mutable std::vector<std::optional<Known>> known;
 };
 
-// A program's constants: pointers to the host's, memory of our own for those packed, and idle call states.
+// A executable's constants: pointers to the host's, memory of our own for those packed, and idle call states.
 struct Bound {
   std::vector<void *> pointers; // per buffer; NULL for what a call provides
   std::vector<std::shared_ptr<Block>> blocks;
   uint64_t bytes = 0; // of blocks that nobody had before
-  CallState *lease(const Program &program) const;
+  CallState *lease(const Executable &executable) const;
   void release(CallState *state) const;
   ~Bound();
 
@@ -89,37 +78,30 @@ private:
   static constexpr size_t slots = 64;
   mutable std::atomic<CallState *> idle[slots] = {};
 };
-Result<std::unique_ptr<Bound>> bind(const Program &program, const Inputs &inputs);
+Result<std::unique_ptr<Bound>> bind(const Executable &executable, const Inputs &inputs);
 
 struct Constants {
   explicit Constants(std::vector<const void *> pointers) : inputs(std::move(pointers)) {}
   Inputs inputs;
-  std::unique_ptr<Bound> bound; // of the kernel's own program
+  std::unique_ptr<Bound> bound; // of the kernel's own executable
 };
 
-// The program of a region with symbols for one set of values.
+// The executable of a region with symbols for one set of values.
 struct Instance {
-  std::unique_ptr<Program> program;
+  std::unique_ptr<Executable> executable;
   std::unique_ptr<Bound> bound;
 };
 
 struct Kernel {
-  std::unique_ptr<Plan> plan;       // without its Scheduler where the region has no symbols
-  std::unique_ptr<Program> program; // where it has, for typical values: what it takes, and weights packed early
-  std::unique_ptr<Constants> empty; // for regions without constants
+  std::unique_ptr<Units> units;           // where the region has symbols
+  std::unique_ptr<Executable> executable; // where it has, for typical values: what it takes, and weights packed early
+  std::unique_ptr<Constants> empty;       // for regions without constants
   bool hasConstants = false;
   const MortiseGraph *region = nullptr; // lives until the kernel is destroyed
-  Options options;
 
-  Result<std::unique_ptr<Program>> makeProgram(const Values &values) const;
-  void dropSchedulers() { plan->scheduler.reset(), whole.reset(); } // steps may point to nodes of a short graph
   Result<std::unique_ptr<Constants>> bindConstants(const void *const *inputs) const;
   Result<std::unique_ptr<Instance>> instantiate(const Constants *constants, const int64_t *symbols) const;
   Result<void> run(const Constants *constants, const Instance *instance, const MortiseEnqueueArgs &args) const;
-
-private:
-  mutable std::mutex mutex;
-  mutable std::unique_ptr<Plan> whole; // made when the shorter plan's layers turn out to differ
 };
 
 std::unique_ptr<CallState> makeState(const Schedule &schedule, const std::vector<Step> &steps);

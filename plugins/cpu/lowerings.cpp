@@ -3,8 +3,8 @@
 // generated.
 #include "lowerings.hpp"
 
+#include "claims.hpp"
 #include "device.hpp"
-#include "scheduler.hpp"
 
 #include <algorithm>
 #include <map>

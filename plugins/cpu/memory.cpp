@@ -5,7 +5,6 @@
 #include "schedule.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 
 namespace mortise::cpu {
@@ -15,7 +14,14 @@ static void extend(Buffer &buffer, int32_t step) {
   buffer.last = std::max(buffer.last, step);
 }
 
-// The steps before the one that first writes output `o` may read input `i`, and that one where it writes over it.
+// Pairs of an output's and an input's operand: the step may write the one over the other.
+static std::span<const std::pair<uint32_t, uint32_t>> overOf(const Step &step) {
+  const auto *call = std::get_if<GeneratedCall>(&step.action);
+  return call ? std::span(call->over) : std::span<const std::pair<uint32_t, uint32_t>>();
+}
+
+// No step reads input `i` once output `o` is written. The step that writes it may read the input where it writes over
+// it.
 static bool isKept(const Schedule &schedule, uint32_t i, uint32_t o) {
   const auto is = [&](const Operand &operand, Home home, uint32_t number) {
     return operand.buffer != none && schedule.buffers[operand.buffer].home == home &&
@@ -27,10 +33,10 @@ static bool isKept(const Schedule &schedule, uint32_t i, uint32_t o) {
     for (const Operand &operand : step.operands)
       written |= is(operand, Home::Output, o);
     for (uint32_t k = 0; k < step.operands.size() && written; ++k)
-      if (is(step.operands[k], Home::Input, i) &&
-          (before || std::none_of(step.over.begin(), step.over.end(), [&](auto over) {
-             return over.second == k && is(step.operands[over.first], Home::Output, o);
-           })))
+      if (is(step.operands[k], Home::Input, i) && (before || std::ranges::none_of(overOf(step), [&](auto over) {
+                                                     return over.second == k &&
+                                                            is(step.operands[over.first], Home::Output, o);
+                                                   })))
         return false;
   }
   return true;
@@ -61,7 +67,7 @@ static void copyAtEnd(Schedule &schedule, uint32_t output) {
   schedule.buffers.push_back(target);
   step.operands[1] = {static_cast<BufferId>(schedule.buffers.size() - 1), 0, true};
   step.bytes = 2.0 * static_cast<double>(target.bytes);
-  step.native = [bytes = target.bytes](void *const *operands) { std::memcpy(operands[1], operands[0], bytes); };
+  step.action = Copy{target.bytes};
   schedule.steps.push_back(std::move(step));
 }
 
@@ -138,7 +144,7 @@ void Planner::findLifetimes() {
       if (operand.buffer != none)
         extend(buffers[owner(operand.buffer)], static_cast<int32_t>(i));
   for (size_t i = 0; i < schedule.steps.size(); ++i)
-    for (auto [output, input] : schedule.steps[i].over)
+    for (auto [output, input] : overOf(schedule.steps[i]))
       writeOver(static_cast<int32_t>(i), output, input);
 }
 

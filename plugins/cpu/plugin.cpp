@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The cpu plugin's table: slots only; the work is in lowerings.cpp, schedule.cpp and kernel.cpp.
+// The cpu plugin's table: slots only; the work is in lowerings.cpp and kernel.cpp.
 #include "device.hpp"
 #include "kernel.hpp"
 #include "lowerings.hpp"
@@ -60,11 +60,11 @@ struct CpuPlugin : PluginAdaptor<CpuPlugin> {
   }
 
   Result<void> describe(const Kernel &kernel, MortiseKernelInfo &info) {
-    info.workspace = kernel.program->workspace.expr();
+    info.workspace = kernel.executable->workspace.expr();
     // Kernels share the process's code: equal groups are compiled once.
-    const std::shared_ptr<codegen::Compiler> &code = kernel.program->schedule.code;
+    const std::shared_ptr<codegen::Compiler> &code = kernel.executable->schedule.code;
     info.code_bytes = code ? code->statistics().codeBytes : 0;
-    kernel.program->steps.fill(info);
+    kernel.executable->steps.fill(info);
     return {};
   }
 
@@ -83,10 +83,10 @@ struct CpuPlugin : PluginAdaptor<CpuPlugin> {
     Result<std::unique_ptr<Instance>> made = kernel.instantiate(constants, args.symbols);
     if (!made)
       return made.error();
-    args.workspace_bytes = (*made)->program->schedule.workspaceBytes;
+    args.workspace_bytes = (*made)->executable->schedule.workspaceBytes;
     args.packed_bytes = (*made)->bound->bytes;
-    if ((*made)->program->slots.empty()) // its steps are the kernel's, one by one
-      (*made)->program->steps.fill(args);
+    if ((*made)->executable->slots.empty()) // its steps are the kernel's, one by one
+      (*made)->executable->steps.fill(args);
     return std::move(*made);
   }
 

@@ -352,15 +352,17 @@ std::optional<Repetition> findRepetition(const MortiseGraph &graph, uint32_t kep
 }
 
 ShortGraph::ShortGraph(const MortiseGraph &whole, Repetition found, uint32_t kept)
-    : repetition(std::move(found)), kept(kept) {
-  const uint32_t cut = repetition.first + kept * repetition.period, gap = left() * repetition.period;
+    : repetition(std::move(found)), kept(kept), cut(repetition.first + kept * repetition.period) {
+  const uint32_t gap = left() * repetition.period;
   auto leftOut = [&](const MortiseNode *node) { return node && node->index >= cut && node->index < cut + gap; };
-  std::vector<uint32_t> local(whole.value_count, Repetition::none);
+  std::vector<uint32_t> &local = locals;
+  local.assign(whole.value_count, Repetition::none);
   values.reserve(whole.value_count);
   for (size_t i = 0; i < whole.value_count; ++i) {
     if (leftOut(whole.values[i]->producer))
       continue;
     local[i] = static_cast<uint32_t>(values.size());
+    originals.push_back(static_cast<uint32_t>(i));
     MortiseValue &value = values.emplace_back(shallow(*whole.values[i]));
     value.index = local[i];
     value.use_count = 0;
@@ -408,8 +410,7 @@ ShortGraph::ShortGraph(const MortiseGraph &whole, Repetition found, uint32_t kep
   for (uint32_t i = 0; i < whole.output_count; ++i) {
     if (leftOut(whole.outputs[i]->producer))
       continue;
-    position[i] = static_cast<uint32_t>(outputs.size());
-    outputs.push_back(i);
+    position[i] = static_cast<uint32_t>(outputList.size());
     MortiseValue &value = values[local[whole.outputs[i]->index]];
     ++value.use_count;
     outputList.push_back(&value);

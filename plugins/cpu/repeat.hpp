@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Equal layers. Where a graph repeats a run of nodes, a shorter graph with few copies of it is scheduled, and the steps
-// of one copy are stamped for those left out: the same steps over other buffers, which read other inputs. What stamping
-// rests on is checked twice: that the copies are equal in the graph (repeat.cpp), and that two of them were scheduled
-// alike (stamp.cpp). Where either fails, the whole graph is scheduled.
+// Equal layers, found in the graph. Where a graph repeats a run of nodes, a shorter graph with few copies of it is
+// analysed, claimed and made into units, and the units of one copy are repeated for those left out (stamp.hpp).
 #pragma once
 
 #include <mortise/result.hpp>
@@ -12,8 +10,6 @@
 #include <vector>
 
 namespace mortise::cpu {
-
-struct Schedule;
 
 // Nodes [first, first + copies * period). Node n + period does in copy t + 1 what node n does in copy t: equal op,
 // attributes and types; operands from outside the copies are the same, or inputs that belong to one copy each; others
@@ -38,11 +34,17 @@ public:
   const MortiseGraph &view() const { return graph; }
   uint32_t left() const { return repetition.copies - kept; } // copies left out
 
+  // Numbers in the whole graph. Its copies come first among equal ones, so that those kept are copies 0, 1, ... there.
+  uint32_t wholeNode(uint32_t node) const { return node < cut ? node : node + left() * repetition.period; }
+  uint32_t wholeValue(uint32_t value) const { return originals[value]; }
+  uint32_t shortValue(uint32_t value) const { return locals[value]; } // none: of a copy left out
+
   const Repetition repetition;
   const uint32_t kept;
-  std::vector<uint32_t> outputs; // per output: its position in the whole graph
+  const uint32_t cut; // first node behind the copies kept
 
 private:
+  std::vector<uint32_t> originals, locals;
   MortiseGraph graph{};
   std::vector<MortiseValue> values;
   std::vector<MortiseNode> nodes;
@@ -51,9 +53,5 @@ private:
   std::vector<const MortiseNode *> nodeList;
   std::vector<const MortiseAlias *> aliasList;
 };
-
-// Makes a schedule of the short graph, not yet laid out in memory, one of the whole graph. False, and nothing changed,
-// when its copies were not scheduled alike.
-bool stamp(Schedule &schedule, const ShortGraph &graph);
 
 } // namespace mortise::cpu

@@ -2,16 +2,13 @@
 // What a region is once it is compiled and its symbols have values: a flat list of steps over buffers.
 #pragma once
 
-#include "views.hpp"
-
-#include <dnnl.hpp>
+#include "units.hpp"
 
 #include <functional>
 
 namespace mortise::cpu {
 
 using BufferId = uint32_t;
-inline constexpr uint32_t none = UINT32_MAX;
 
 enum class Home : uint8_t {
   Workspace, // in the call's workspace, at `offset`
@@ -39,45 +36,46 @@ struct Operand {
   bool written = false;
 };
 
-// A generated function, with what depends on the symbols' values in numbers.
+// What a step does. Operands are the step's.
+struct LibraryCall {
+  dnnl::primitive_desc_base description;
+  dnnl::primitive primitive;  // of a bind-time step made only when it runs
+  std::vector<int> arguments; // per operand
+  std::vector<dnnl::memory::desc> layouts;
+};
+
+// A generated function, with what depends on the symbols' values in numbers. Operands: inputs, then outputs.
 struct GeneratedCall {
   codegen::Function::Entry entry = nullptr;
   int64_t tasks = 0, grain = 1;
   size_t scratchBytes = 0;
   bool hasSymbols = false; // the code reads the symbols' values
+  size_t inputCount = 0;
+  // Operands: an output, and an input whose memory it may be written to.
+  std::vector<std::pair<uint32_t, uint32_t>> over;
 };
 
-// One library call, generated function or loop of our own.
+// A loop of the plugin's own.
+struct NativeLoop {
+  std::function<void(void *const *operands)> run;
+  std::string signature; // at bind time: says all that `run` does, so that equal results are shared; empty: not shared
+};
+
+struct Copy { // operands: source, target
+  size_t bytes = 0;
+};
+
 struct Step {
   std::string name;
   const char *lowering = "";
   std::vector<uint32_t> nodes;
   double bytes = 0, flops = 0;
-  std::vector<Operand> operands; // generated: inputs, then outputs
+  std::vector<Operand> operands;
+  uint32_t unit =
+      0; // position of its unit among bindTime and then runTime ones: programs for other values have the same
+  std::variant<LibraryCall, GeneratedCall, NativeLoop, Copy> action;
 
-  uint32_t unit = 0; // what it was made for: steps of equal units correspond between schedules of one region
-
-  dnnl::primitive_desc_base description; // set for a library call, whose operands have these arguments and layouts
-  dnnl::primitive primitive;             // at bind time made only when it runs
-  std::vector<int> arguments;
-  std::vector<dnnl::memory::desc> layouts;
-
-  GeneratedCall call; // set for a generated function
-  size_t inputCount = 0;
-  std::vector<std::pair<uint32_t, uint32_t>>
-      over; // operands: an output, and an input whose memory it may be written to
-
-  std::function<void(void *const *operands)> native; // set for a loop of our own
-  std::string
-      signature; // at bind time: says all that `native` does, so that equal results are shared; empty: not shared
-
-  bool isLibraryCall() const { return !arguments.empty(); }
-};
-
-struct Options {
-  bool fuseActivations = true; // library calls may turn an infinity into NaN in a fused activation
-  bool packWeights = true;
-  enum class Stamping { No, Yes, Required } stamping = Stamping::Yes; // equal layers are scheduled once
+  const LibraryCall *libraryCall() const { return std::get_if<LibraryCall>(&action); }
 };
 
 // Immutable once made.
@@ -85,7 +83,6 @@ struct Schedule {
   std::vector<int64_t> symbols; // values it was made for
   std::vector<Buffer> buffers;
   std::vector<Step> binding; // run once when constants are bound
-  uint32_t bindUnits = 0;    // the first units, all of whose steps are among those
   std::vector<Step> steps;   // run by each call
   std::vector<std::vector<std::byte>> literals;
   size_t workspaceBytes = 0;
@@ -96,8 +93,12 @@ dnnl::engine &engine();
 // f32 for MORTISE_F32 and so on; undef where the library has no such type.
 dnnl::memory::data_type libraryType(int32_t dtype);
 
-// Gives every workspace buffer a place, so that buffers alive at the same time do not overlap. `region`: the
-// schedule's, whole. May append copies of outputs.
+// Makes steps of units for one set of values of the region's symbols: the library's descriptions, and buffers that have
+// no place in memory yet. Generates no code. step_builder.cpp
+Result<Schedule> makeSchedule(const Units &units, Values values);
+
+// Runs after makeSchedule(): gives every workspace buffer a place, so that buffers alive at the same time do not
+// overlap. `region`: the schedule's, whole. May append copies of outputs.
 void planMemory(Schedule &schedule, const MortiseGraph &region);
 
 // Loops of our own, for what the library lacks (f64, integers, empty sums). kernels/loops.cpp

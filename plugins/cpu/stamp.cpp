@@ -1,363 +1,255 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Lengthens the schedule of a short graph. In each list of steps two neighbouring copies are found that are equal but
-// for their buffers; which buffer of one corresponds to which of the other chains buffers to rows: what each copy has
-// of its own. For every copy left out the steps of the first of the two are repeated, one place further in each row;
-// the steps behind them move to the end of their rows.
-#include "repeat.hpp"
-#include "schedule.hpp"
+// Values and nodes of a unit are numbers, so that the unit of another copy is the same unit with other numbers. Copies
+// 1 and 2 of the short graph are compared; the units of copy 1 are then repeated for the copies left out, and those
+// behind them move to the last copies of the whole graph.
+#include "stamp.hpp"
 
 #include <algorithm>
-#include <cstring>
-#include <string_view>
 
 namespace mortise::cpu {
 
 namespace {
 
-// Steps [begin, end) of a vector. Those of [cut - length, cut) are repeated.
-struct List {
-  const std::vector<Step> *steps = nullptr;
-  size_t begin = 0, end = 0, cut = 0, length = 0;
-  uint32_t units = 0; // that a copy takes
-  bool early(size_t step) const { return step < cut; }
+// Numbers in the whole graph of what stands in the short one, moved on by a number of copies.
+struct Renumbering {
+  const ShortGraph &shorter;
+  const MortiseGraph &whole;
+  uint32_t copies = 0;
+
+  uint32_t node(uint32_t number) const {
+    const Repetition &repetition = shorter.repetition;
+    const bool inCopies = number >= repetition.first && number < shorter.cut;
+    return inCopies ? number + copies * repetition.period : shorter.wholeNode(number);
+  }
+  uint32_t value(uint32_t number) const {
+    if (number == none)
+      return none;
+    const Repetition &repetition = shorter.repetition;
+    const MortiseValue &value = *whole.values[shorter.wholeValue(number)];
+    if (const MortiseNode *producer = value.producer) {
+      if (producer->index < repetition.first || producer->index >= shorter.cut)
+        return value.index;
+      return whole.nodes[producer->index + copies * repetition.period]->results[value.result_index]->index;
+    }
+    uint32_t input = value.result_index;
+    if (repetition.copyOf[input] == Repetition::none)
+      return value.index;
+    for (uint32_t i = 0; i < copies && input != Repetition::none; ++i)
+      input = repetition.next[input];
+    return input == Repetition::none ? none : whole.inputs[input]->index;
+  }
+
+  void apply(uint32_t &number) const { number = value(number); }
+  void apply(View &view) const { view.base = value(view.base); }
+  void nodes(std::vector<uint32_t> &list) const {
+    for (uint32_t &number : list)
+      number = node(number);
+  }
+  template <typename T> void apply(std::vector<T> &list) const {
+    for (T &item : list)
+      apply(item);
+  }
+  void apply(PostOp &post) const {
+    post.node = post.node == none ? none : node(post.node);
+    apply(post.other);
+    if (post.other != none)
+      apply(post.view);
+  }
+  void apply(Product &product) const {
+    nodes(product.nodes);
+    for (uint32_t *number : {&product.lhs, &product.rhs, &product.result, &product.target})
+      apply(*number);
+    for (View *view : {&product.a, &product.b, &product.c})
+      apply(*view);
+    apply(product.post);
+  }
+  void apply(MergedProduct::Part &part) const {
+    apply(part.product);
+    apply(part.bias);
+  }
+  void apply(MergedProduct &merged) const {
+    apply(merged.parts);
+    apply(merged.whole);
+  }
+  void apply(Affine::Part &part) const {
+    apply(part.value);
+    if (part.value != none)
+      apply(part.view);
+  }
+  void apply(Affine &affine) const {
+    affine.node = node(affine.node);
+    apply(affine.operands);
+  }
+  void apply(Convolution &convolution) const {
+    nodes(convolution.nodes);
+    for (uint32_t *number :
+         {&convolution.x, &convolution.weight, &convolution.result, &convolution.target, &convolution.residual})
+      apply(*number);
+    apply(convolution.affine);
+    apply(convolution.activations);
+  }
+  void apply(Pool &pool) const { apply(pool.x), apply(pool.result); }
+  void apply(Update &update) const {
+    for (uint32_t *number : {&update.old, &update.indices, &update.updates, &update.result})
+      apply(*number);
+  }
+  void apply(RandomBits &bits) const { apply(bits.key), apply(bits.offset), apply(bits.result); }
+  void apply(Sort &sort) const { apply(sort.x), apply(sort.values), apply(sort.indices); }
+  void apply(Generated &generated) const { apply(generated.inputs), apply(generated.outputs); }
+
+  Unit operator()(const Unit &unit) const {
+    Unit moved = unit;
+    nodes(moved.nodes);
+    apply(moved.reads);
+    apply(moved.writes);
+    std::visit([&](auto &work) { apply(work); }, moved.work);
+    return moved;
+  }
+  std::optional<View> operator()(std::optional<View> view) const {
+    if (view)
+      apply(*view);
+    return view;
+  }
 };
+
+bool alike(const Unit &a, const Unit &b) {
+  return a.nodes == b.nodes && a.reads == b.reads && a.writes == b.writes && a.late == b.late && a.work == b.work;
+}
 
 class Stamper {
 public:
-  Stamper(Schedule &schedule, const ShortGraph &graph)
-      : schedule(schedule), graph(graph), repetition(graph.repetition), left(graph.left()),
-        next(schedule.buffers.size(), none), before(next), row(next), place(next), copyOfBuffer(next) {}
-  bool stamp();
+  Stamper(const Units &units, const ShortGraph &shorter, const MortiseGraph &whole)
+      : units(units), shorter(shorter), whole(whole), repetition(shorter.repetition), left(shorter.left()) {}
+  std::optional<Units> run() const;
 
 private:
-  uint32_t copyOf(const Step &step) const;
-  bool findCut(List &list);
-  bool alike(const Step &a, const Step &b);
-  bool pair(BufferId a, BufferId b);
-  uint32_t numberOf(const Buffer &buffer) const;
-  uint32_t advanced(const Buffer &buffer, uint32_t number, uint32_t copies) const;
-  bool ownedByCopy(const Buffer &buffer) const;
-  bool checkSides() const;
-  bool makeRows();
-  bool renumber();
-  BufferId at(BufferId buffer, uint32_t shift) const {
-    return row[buffer] == none ? buffer : rows[row[buffer]][place[buffer] + shift];
-  }
-  bool moves(BufferId buffer) const {
-    return (next[buffer] != none && next[buffer] != buffer) || (before[buffer] != none && before[buffer] != buffer);
-  }
-  Step shifted(const Step &step, uint32_t shift, uint32_t units) const;
-  void lengthen(const List &list, std::vector<Step> &into, uint32_t unitsBefore) const;
-  bool allOutputsWritten(const std::vector<Step> &steps) const;
+  uint32_t copyOfValue(uint32_t value) const; // of the short graph; none: of no copy
+  uint32_t copyOf(const Unit &unit) const;
+  std::optional<std::vector<Unit>> lengthen(const std::vector<Unit> &list, bool &any) const;
+  bool valuesAlike() const;
+  void addValues(Units &into) const;
+  Renumbering by(uint32_t copies) const { return {shorter, whole, copies}; }
 
-  Schedule &schedule;
-  const ShortGraph &graph;
+  const Units &units;
+  const ShortGraph &shorter;
+  const MortiseGraph &whole;
   const Repetition &repetition;
   const uint32_t left;
-  std::vector<List> lists;                 // bind units' steps, other steps of binding, steps
-  std::vector<BufferId> next, before;      // per buffer: its counterpart in the next copy, and in the one before
-  std::vector<uint32_t> row, place;        // per buffer that moves
-  std::vector<uint32_t> copyOfBuffer;      // per kept buffer: the copy that writes it
-  std::vector<std::vector<BufferId>> rows; // also those to be made
-  std::vector<Buffer> buffers;             // of the whole schedule
 };
 
-// ---- Finding two equal copies
+uint32_t Stamper::copyOfValue(uint32_t number) const {
+  const MortiseValue &value = *units.graph->values[number];
+  if (!value.producer)
+    return repetition.copyOf[value.result_index];
+  const uint32_t node = value.producer->index;
+  return node >= repetition.first && node < shorter.cut ? (node - repetition.first) / repetition.period : none;
+}
 
-// The first copy that the step has anything to do with.
-uint32_t Stamper::copyOf(const Step &step) const {
+// The first copy that the unit has anything to do with.
+uint32_t Stamper::copyOf(const Unit &unit) const {
   uint32_t copy = none;
-  const uint32_t end = repetition.first + graph.kept * repetition.period;
-  for (uint32_t node : step.nodes)
-    if (node >= repetition.first && node < end)
+  for (uint32_t node : unit.nodes)
+    if (node >= repetition.first && node < shorter.cut)
       copy = std::min(copy, (node - repetition.first) / repetition.period);
-  for (const Operand &operand : step.operands) {
-    const Buffer &buffer = schedule.buffers[operand.buffer];
-    if (buffer.home == Home::Bound || buffer.home == Home::Input)
-      copy = std::min(copy, repetition.copyOf[buffer.number]);
-    else if (buffer.home == Home::Kept)
-      copy = std::min(copy, copyOfBuffer[operand.buffer]);
-  }
+  for (uint32_t read : unit.reads)
+    if (!units.graph->values[read]->producer)
+      copy = std::min(copy, copyOfValue(read));
   return copy;
 }
 
-// Output positions in the whole graph's numbers.
-uint32_t Stamper::numberOf(const Buffer &buffer) const {
-  return buffer.home == Home::Output ? graph.outputs[buffer.number] : buffer.number;
-}
-
-// The number of the input or output that is so many copies further; none where there is no such copy.
-uint32_t Stamper::advanced(const Buffer &buffer, uint32_t number, uint32_t copies) const {
-  if (!ownedByCopy(buffer))
-    return number;
-  const std::vector<uint32_t> &chain = buffer.home == Home::Output ? repetition.nextOutput : repetition.next;
-  for (; copies > 0 && number != none; --copies)
-    number = chain[number];
-  return number;
-}
-
-// An input or output that the graph has one of for each copy.
-bool Stamper::ownedByCopy(const Buffer &buffer) const {
-  if (buffer.home == Home::Input || buffer.home == Home::Bound)
-    return repetition.copyOf[buffer.number] != none;
-  // The last copy's output is among those left out.
-  return buffer.home == Home::Output && repetition.nextOutput[graph.outputs[buffer.number]] != none;
-}
-
-// `b` is to a copy what `a` is to the copy before.
-bool Stamper::pair(BufferId a, BufferId b) {
-  if (next[a] == b && before[b] == a)
-    return true;
-  const Buffer &x = schedule.buffers[a], &y = schedule.buffers[b];
-  if (next[a] != none || before[b] != none || x.home != y.home || x.bytes != y.bytes ||
-      (x.sharing == none) != (y.sharing == none))
-    return false;
-  switch (x.home) {
-  case Home::Input:
-  case Home::Bound:
-  case Home::Output:
-    if (a == b ? ownedByCopy(x) : advanced(x, numberOf(x), 1) != numberOf(y))
-      return false;
-    break;
-  case Home::Literal:
-    if (x.bytes && std::memcmp(x.literal, y.literal, x.bytes) != 0)
-      return false;
-    break;
-  case Home::Workspace:
-  case Home::Before: // not before memory is planned
-  case Home::Kept:
-    break;
-  }
-  next[a] = b;
-  before[b] = a;
-  return x.sharing == none || pair(x.sharing, y.sharing);
-}
-
-bool Stamper::alike(const Step &a, const Step &b) {
-  if (a.name != b.name || std::string_view(a.lowering) != b.lowering || a.nodes.size() != b.nodes.size() ||
-      a.bytes != b.bytes || a.flops != b.flops || a.operands.size() != b.operands.size() ||
-      a.arguments != b.arguments || a.layouts != b.layouts || a.inputCount != b.inputCount ||
-      a.signature != b.signature || static_cast<bool>(a.native) != static_cast<bool>(b.native) ||
-      a.call.entry != b.call.entry || a.call.tasks != b.call.tasks || a.call.grain != b.call.grain ||
-      a.call.scratchBytes != b.call.scratchBytes || a.call.hasSymbols != b.call.hasSymbols)
-    return false;
-  // Equal nodes do the same; those before the copies may be computed again in each. A step without is a copy, a reorder
-  // or one that its signature describes.
-  const uint32_t end = repetition.first + graph.kept * repetition.period;
-  for (size_t i = 0; i < a.nodes.size(); ++i)
-    if (b.nodes[i] >= end || a.nodes[i] + (a.nodes[i] < repetition.first ? 0 : repetition.period) != b.nodes[i])
-      return false;
-  for (size_t i = 0; i < a.operands.size(); ++i) {
-    const Operand &x = a.operands[i], &y = b.operands[i];
-    if (x.offset != y.offset || x.written != y.written || !pair(x.buffer, y.buffer))
-      return false;
-    // Memory that all copies write one after the other: a sum or a state that is carried on in place.
-    Home home = schedule.buffers[x.buffer].home;
-    if (x.written && x.buffer == y.buffer && home != Home::Workspace && home != Home::Input)
-      return false;
-  }
-  return true;
-}
-
-// Behind the second copy's steps: the first has neighbours of another kind, and the last ones too.
-bool Stamper::findCut(List &list) {
-  size_t first = none, second = none;
-  bool any = false;
-  for (size_t i = list.begin; i < list.end; ++i) {
-    const Step &step = (*list.steps)[i];
-    uint32_t copy = copyOf(step);
-    for (const Operand &operand : step.operands)
-      if (operand.written && schedule.buffers[operand.buffer].home == Home::Kept)
-        copyOfBuffer[operand.buffer] = std::min(copyOfBuffer[operand.buffer], copy);
+// `any`: some of the units belong to copies.
+std::optional<std::vector<Unit>> Stamper::lengthen(const std::vector<Unit> &list, bool &any) const {
+  size_t first = list.size(), second = list.size();
+  any = false;
+  for (size_t i = list.size(); i-- > 0;) {
+    const uint32_t copy = copyOf(list[i]);
     any |= copy != none;
-    if (copy == 1 && first == none)
-      first = i;
-    if (copy == 2 && second == none)
-      second = i;
+    first = copy == 1 ? i : first;
+    second = copy == 2 ? i : second;
   }
-  list.cut = list.end;
-  if (!any)
-    return true;
-  if (first == none || second == none || second <= first || second + (second - first) > list.end)
-    return false;
-  list.cut = second;
-  list.length = second - first;
-  list.units = (*list.steps)[second].unit - (*list.steps)[first].unit;
-  for (size_t i = first; i < second; ++i) {
-    const Step &a = (*list.steps)[i], &b = (*list.steps)[i + list.length];
-    if (b.unit - a.unit != list.units || !alike(a, b))
+  const size_t length = second - first;
+  if (any && (second <= first || second + length > list.size()))
+    return std::nullopt;
+  std::vector<Unit> longer;
+  longer.reserve(list.size() + left * length);
+  const Renumbering same = by(0), next = by(1), last = by(left);
+  for (size_t i = first; i < second; ++i)
+    if (!alike(next(list[i]), same(list[i + length])))
+      return std::nullopt;
+  for (size_t i = 0; i < second; ++i)
+    longer.push_back(same(list[i]));
+  for (uint32_t copy = 1; copy <= left && any; ++copy)
+    for (size_t i = first; i < second; ++i)
+      longer.push_back(by(copy)(list[i]));
+  for (size_t i = second; i < list.size(); ++i)
+    longer.push_back(last(list[i]));
+  for (size_t i = 0; i < longer.size(); ++i)
+    longer[i].order = static_cast<int32_t>(i);
+  return longer;
+}
+
+// What was decided of the values of copies 1 and 2, the outputs aside.
+bool Stamper::valuesAlike() const {
+  const Renumbering same = by(0), next = by(1);
+  for (uint32_t value = 0; value < units.graph->value_count; ++value) {
+    if (copyOfValue(value) != 1)
+      continue;
+    const uint32_t other = shorter.shortValue(next.value(value));
+    if (other == none || units.constant[value] != units.constant[other] ||
+        next(units.views[value]) != same(units.views[other]) || next(units.roots[value]) != same(units.roots[other]) ||
+        next(units.partOf[value]) != same(units.partOf[other]))
       return false;
   }
   return true;
 }
 
-// ---- What else refers to what moves
-
-// A buffer on either side of the cut means the same copy's, in every list: it has a row, is no copy's, or is used on
-// one side only.
-bool Stamper::checkSides() const {
-  struct Use {
-    bool early = false, late = false, earlyInCopy = false;
+// What the whole graph's values are: those of copy 1 for the copies left out.
+void Stamper::addValues(Units &into) const {
+  into.views.resize(whole.value_count);
+  into.roots.resize(whole.value_count);
+  into.partOf.resize(whole.value_count);
+  into.constant.resize(whole.value_count);
+  auto add = [&](uint32_t from, const Renumbering &how) {
+    const uint32_t to = how.value(from);
+    into.views[to] = *how(units.views[from]);
+    into.roots[to] = how(units.roots[from]);
+    into.partOf[to] = how(units.partOf[from]);
+    into.constant[to] = units.constant[from];
   };
-  std::vector<Use> uses(schedule.buffers.size());
-  for (const List &list : lists) {
-    std::vector<bool> early(schedule.buffers.size());
-    for (size_t i = list.begin; i < list.end; ++i) {
-      const Step &step = (*list.steps)[i];
-      const bool inCopy = copyOf(step) != none;
-      for (const Operand &operand : step.operands) {
-        BufferId buffer = operand.buffer;
-        Use &use = uses[buffer];
-        if (list.early(i)) {
-          early[buffer] = use.early = true;
-          use.earlyInCopy |= inCopy;
-        } else {
-          use.late = true;
-        }
-        if (!moves(buffer))
-          continue;
-        // Behind both copies: what was in use before the cut may be the first copy's own, which stays.
-        if (list.length == 0 || (i >= list.cut + list.length && early[buffer]))
-          return false;
-      }
-    }
-  }
-  for (BufferId id = 0; id < uses.size(); ++id) {
-    const Buffer &buffer = schedule.buffers[id];
-    if (!uses[id].early || !uses[id].late || moves(id) || next[id] == id || buffer.home == Home::Literal)
+  for (uint32_t value = 0; value < units.graph->value_count; ++value) {
+    const MortiseValue &from = *units.graph->values[value];
+    const uint32_t copy = copyOfValue(value);
+    if (copy == none) { // what is behind the copies refers to the last ones
+      add(value, by(from.producer && from.producer->index >= shorter.cut ? left : 0));
       continue;
-    bool given = buffer.home == Home::Input || buffer.home == Home::Bound;
-    if (ownedByCopy(buffer) || (!given && uses[id].earlyInCopy))
-      return false;
-  }
-  return true;
-}
-
-// ---- The whole schedule
-
-bool Stamper::makeRows() {
-  buffers = schedule.buffers;
-  for (BufferId id = 0; id < schedule.buffers.size(); ++id) {
-    if (!moves(id) || before[id] != none)
-      continue;
-    std::vector<BufferId> members;
-    for (BufferId member = id; member != none; member = next[member]) {
-      row[member] = static_cast<uint32_t>(rows.size());
-      place[member] = static_cast<uint32_t>(members.size());
-      members.push_back(member);
     }
-    for (uint32_t i = 0; i < left; ++i) {
-      members.push_back(static_cast<BufferId>(buffers.size()));
-      buffers.push_back(schedule.buffers[members[0]]);
-    }
-    rows.push_back(std::move(members));
+    if (copy >= shorter.kept)
+      continue; // an input of a copy left out
+    add(value, by(copy < 2 ? 0 : left));
+    for (uint32_t shift = 1; copy == 1 && shift <= left; ++shift)
+      add(value, by(shift));
   }
-  for (BufferId id = 0; id < schedule.buffers.size(); ++id)
-    if (moves(id) && row[id] == none)
-      return false; // a circle
-  return true;
 }
 
-// Inputs and outputs of the whole graph.
-bool Stamper::renumber() {
-  for (const std::vector<BufferId> &members : rows)
-    for (uint32_t i = 0; i < members.size(); ++i) {
-      const Buffer &head = schedule.buffers[members[0]];
-      Buffer &buffer = buffers[members[i]];
-      buffer.number = head.number;
-      if (head.home == Home::Input || head.home == Home::Bound || head.home == Home::Output) {
-        buffer.number = advanced(head, numberOf(head), i);
-        if (buffer.number == none)
-          return false;
-      }
-      if (head.sharing != none)
-        buffer.sharing = at(head.sharing, i);
-    }
-  std::vector<bool> late(schedule.buffers.size());
-  for (const List &list : lists)
-    for (size_t i = list.cut; i < list.end; ++i)
-      for (const Operand &operand : (*list.steps)[i].operands)
-        late[operand.buffer] = true;
-  for (BufferId id = 0; id < schedule.buffers.size(); ++id) {
-    const Buffer &buffer = schedule.buffers[id];
-    if (row[id] != none || (buffer.home != Home::Input && buffer.home != Home::Bound && buffer.home != Home::Output))
-      continue;
-    buffers[id].number = advanced(buffer, numberOf(buffer), late[id] ? left : 0);
-    if (buffers[id].number == none)
-      return false;
-  }
-  return true;
-}
-
-Step Stamper::shifted(const Step &step, uint32_t shift, uint32_t units) const {
-  Step made = step;
-  const uint32_t end = repetition.first + graph.kept * repetition.period;
-  for (uint32_t &node : made.nodes)
-    if (node >= repetition.first)
-      node += (node < end ? shift : left) * repetition.period;
-  for (Operand &operand : made.operands)
-    operand.buffer = at(operand.buffer, shift);
-  made.unit += units;
-  return made;
-}
-
-void Stamper::lengthen(const List &list, std::vector<Step> &into, uint32_t unitsBefore) const {
-  for (size_t i = list.begin; i < list.cut; ++i)
-    into.push_back(shifted((*list.steps)[i], 0, unitsBefore));
-  for (uint32_t copy = 1; copy <= left && list.length; ++copy)
-    for (size_t i = list.cut - list.length; i < list.cut; ++i)
-      into.push_back(shifted((*list.steps)[i], copy, unitsBefore + copy * list.units));
-  for (size_t i = list.cut; i < list.end; ++i)
-    into.push_back(shifted((*list.steps)[i], left, unitsBefore + left * list.units));
-}
-
-bool Stamper::allOutputsWritten(const std::vector<Step> &steps) const {
-  std::vector<bool> outputs(repetition.nextOutput.size()), inputs(repetition.next.size());
-  for (const Step &step : steps)
-    for (const Operand &operand : step.operands)
-      if (const Buffer &buffer = buffers[operand.buffer]; operand.written && buffer.home == Home::Output)
-        outputs[buffer.number] = true;
-      else if (operand.written && buffer.home == Home::Input)
-        inputs[buffer.number] = true;
-  for (uint32_t output = 0; output < outputs.size(); ++output)
-    if (uint32_t following = repetition.nextOutput[output]; following != none)
-      for (uint32_t position : {output, following})
-        if (uint32_t alias = repetition.aliasOf[position]; !outputs[position] && (alias == none || !inputs[alias]))
-          return false;
-  return true;
-}
-
-bool Stamper::stamp() {
-  size_t own = 0;
-  while (own < schedule.binding.size() && schedule.binding[own].unit < schedule.bindUnits)
-    ++own;
-  lists = {{&schedule.binding, 0, own},
-           {&schedule.binding, own, schedule.binding.size()},
-           {&schedule.steps, 0, schedule.steps.size()}};
-  for (List &list : lists)
-    if (!findCut(list))
-      return false;
-  if (lists[2].length == 0 || (lists[1].length && lists[1].units != lists[2].units) || !checkSides() || !makeRows() ||
-      !renumber())
-    return false;
-  std::vector<Step> binding, steps;
-  binding.reserve(schedule.binding.size() + left * (lists[0].length + lists[1].length));
-  steps.reserve(schedule.steps.size() + left * lists[2].length);
-  const uint32_t bindUnits = left * lists[0].units;
-  lengthen(lists[0], binding, 0);
-  lengthen(lists[1], binding, bindUnits);
-  lengthen(lists[2], steps, bindUnits);
-  if (!allOutputsWritten(steps))
-    return false;
-  schedule.buffers = std::move(buffers);
-  schedule.binding = std::move(binding);
-  schedule.steps = std::move(steps);
-  schedule.bindUnits += bindUnits;
-  return true;
+std::optional<Units> Stamper::run() const {
+  bool bindTime = false, runTime = false;
+  std::optional<std::vector<Unit>> bound = lengthen(units.bindTime, bindTime), made = lengthen(units.runTime, runTime);
+  if (!bound || !made || !runTime || !valuesAlike())
+    return std::nullopt;
+  Units longer;
+  longer.graph = &whole;
+  longer.sample = units.sample;
+  longer.bindTime = std::move(*bound);
+  longer.runTime = std::move(*made);
+  longer.code = units.code;
+  addValues(longer);
+  return longer;
 }
 
 } // namespace
 
-bool stamp(Schedule &schedule, const ShortGraph &graph) { return Stamper(schedule, graph).stamp(); }
+std::optional<Units> stamp(const Units &units, const ShortGraph &shorter, const MortiseGraph &whole) {
+  return Stamper(units, shorter, whole).run();
+}
 
 } // namespace mortise::cpu

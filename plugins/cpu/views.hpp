@@ -5,6 +5,12 @@
 #include <mortise/codegen/codegen.hpp>
 #include <mortise/views.hpp>
 
+namespace mortise::codegen {
+inline bool operator==(const View &a, const View &b) {
+  return a.base == b.base && a.offset == b.offset && a.dims == b.dims && a.strides == b.strides;
+}
+} // namespace mortise::codegen
+
 namespace mortise::cpu {
 
 // One value per symbol. Throws where an expression has no value: the extents of a graph are checked before.
@@ -20,6 +26,7 @@ inline Values sampleOf(const MortiseGraph &graph) { return {typicalValues(graph)
 // One dimension of a product, with its strides in lhs (a), rhs (b) and result (c).
 template <typename Number> struct BasicAxis {
   Number extent = 1, a = 0, b = 0, c = 0;
+  bool operator==(const BasicAxis &) const = default;
 };
 using Axis = BasicAxis<int64_t>;
 using SymbolicAxis = BasicAxis<Dim>;

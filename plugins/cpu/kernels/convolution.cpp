@@ -15,27 +15,10 @@ namespace mortise::cpu {
 using memory = dnnl::memory;
 
 namespace {
-// One step of y = scale * x + shift per channel, from constants.
-struct Affine {
-  const MortiseNode *node = nullptr;
-  enum Kind { Add, Multiply, BatchNorm } kind = Add;
-  std::vector<std::pair<uint32_t, View>>
-      operands;                 // Add, Multiply: one; BatchNorm: scale, bias (or none), mean, variance
-  std::vector<int64_t> strides; // of the operands, in numbers
-};
-
-// What the claim decides, then what the symbols' values add to it.
-struct Convolution {
-  const MortiseNode *node = nullptr;
-  std::vector<uint32_t> nodes;
-  uint32_t x = none, weight = none, target = none;
-  std::vector<Affine> affine;
-  uint32_t residual = none;
-  std::vector<PostOp> activations; // none or one
-  memory::data_type type = memory::data_type::undef, compute = memory::data_type::undef;
-
+// A convolution with what the symbols' values add to it.
+struct FixedConvolution : Convolution {
   memory::dims xDims, resultDims, weightDims, weightStrides; // weights with the group dimension where there is one
-  memory::dims strides, low, high, dilations;
+  std::vector<std::vector<int64_t>> affineStrides;           // per affine step, of its operands
   double flops = 0;
 };
 } // namespace
@@ -49,44 +32,39 @@ static memory::dims attribute(const MortiseNode &node, const char *name, int64_t
 
 static Convolution readConvolution(const MortiseNode &node) {
   Convolution made;
-  made.node = &node;
   made.nodes = {node.index};
   made.x = node.operands[0]->index;
   made.weight = node.operands[1]->index;
-  made.target = node.results[0]->index;
+  made.result = made.target = node.results[0]->index;
   made.type = made.compute = libraryType(node.results[0]->type->dtype);
+  made.groups = intAttribute(node, "groups");
+  made.strides = attribute(node, "strides");
+  made.low = attribute(node, "low");
+  made.high = attribute(node, "high");
+  made.dilations = attribute(node, "dilations", 1);
   return made;
 }
 
 // `weight`: where the weights are.
-static Convolution inNumbers(Convolution made, const Scheduler &scheduler, const Values &values,
-                             const FixedView &weight) {
-  const MortiseNode &node = *made.node;
-  made.xDims = values(scheduler.extents(made.x));
-  made.resultDims = values(scheduler.extents(node.results[0]->index));
-  made.weightDims = weight.dims;
-  made.weightStrides = weight.strides;
-  made.flops = 2;
+static FixedConvolution fix(const Convolution &claimed, memory::dims xDims, memory::dims resultDims,
+                            const Values &values, const FixedView &weight) {
+  FixedConvolution made{claimed, std::move(xDims), std::move(resultDims), weight.dims, weight.strides, {}, 2};
   for (int64_t dim : made.resultDims)
     made.flops *= static_cast<double>(dim);
   for (size_t i = 1; i < weight.dims.size(); ++i)
     made.flops *= static_cast<double>(weight.dims[i]);
-  if (int64_t groups = intAttribute(node, "groups"); groups > 1) {
-    made.weightDims[0] /= groups;
-    made.weightDims.insert(made.weightDims.begin(), groups);
+  if (made.groups > 1) {
+    made.weightDims[0] /= made.groups;
+    made.weightDims.insert(made.weightDims.begin(), made.groups);
     made.weightStrides.insert(made.weightStrides.begin(), made.weightDims[1] * made.weightStrides[0]);
   }
   for (size_t i = 0; i < made.weightDims.size(); ++i)
     if (made.weightDims[i] == 1)
       made.weightStrides[i] = i + 1 < made.weightDims.size() ? made.weightStrides[i + 1] * made.weightDims[i + 1] : 1;
-  made.strides = attribute(node, "strides");
-  made.low = attribute(node, "low");
-  made.high = attribute(node, "high");
-  made.dilations = attribute(node, "dilations", 1);
-  for (Affine &affine : made.affine) {
-    affine.strides.clear();
-    for (auto &[value, view] : affine.operands)
-      affine.strides.push_back(value == none ? 0 : values(view.strides[0]));
+  for (const Affine &affine : made.affine) {
+    std::vector<int64_t> &strides = made.affineStrides.emplace_back();
+    for (const Affine::Part &part : affine.operands)
+      strides.push_back(part.value == none ? 0 : values(part.view.strides[0]));
   }
   return made;
 }
@@ -99,29 +77,31 @@ static bool perChannel(const View &view) {
   return true;
 }
 
-static bool takeAffine(Scheduler &scheduler, Convolution &made, const MortiseNode &user) {
+static bool takeAffine(Claims &claims, Convolution &made, const MortiseNode &user) {
   Affine affine;
-  affine.node = &user;
+  affine.node = user.index;
+  affine.op = opName(user);
   if (isOp(user, "mortise.batch_norm")) {
     if (user.operands[0]->index != made.target)
       return false;
     affine.kind = Affine::BatchNorm;
+    affine.epsilon = floatAttribute(user, "epsilon");
     for (size_t i = 1; i < 5; ++i) {
       if (!user.operands[i]) {
         affine.operands.push_back({none, {}});
         continue;
       }
       uint32_t operand = user.operands[i]->index;
-      if (!scheduler.isConstant(operand) || scheduler.type(operand).dtype != MORTISE_F32)
+      if (!claims.facts.isConstant(operand) || claims.facts.type(operand).dtype != MORTISE_F32)
         return false;
-      affine.operands.push_back({scheduler.viewOf(operand).base, scheduler.viewOf(operand)});
+      affine.operands.push_back({claims.viewOf(operand).base, claims.viewOf(operand)});
     }
   } else if (isOp(user, "mortise.add") || isOp(user, "mortise.mul")) {
     affine.kind = isOp(user, "mortise.add") ? Affine::Add : Affine::Multiply;
     uint32_t other = user.operands[user.operands[0]->index == made.target ? 1 : 0]->index;
-    if (other == made.target || !scheduler.isConstant(other))
+    if (other == made.target || !claims.facts.isConstant(other))
       return false;
-    View view = scheduler.viewOf(other);
+    View view = claims.viewOf(other);
     if (!perChannel(view))
       return false;
     view.dims = {view.dims[1]};
@@ -134,19 +114,19 @@ static bool takeAffine(Scheduler &scheduler, Convolution &made, const MortiseNod
   return true;
 }
 
-static bool takeResidual(Scheduler &scheduler, Convolution &made, const MortiseNode &user) {
+static bool takeResidual(Claims &claims, Convolution &made, const MortiseNode &user) {
   if (!isOp(user, "mortise.add") || made.residual != none || user.operands[0]->index == user.operands[1]->index)
     return false;
   uint32_t other = user.operands[user.operands[0]->index == made.target ? 1 : 0]->index;
-  const View &view = scheduler.viewOf(other);
-  if (!isDense(view) || !std::ranges::equal(scheduler.extents(view.base), scheduler.extents(made.target)) ||
-      !std::ranges::equal(scheduler.extents(other), scheduler.extents(made.target)))
+  const View &view = claims.viewOf(other);
+  if (!isDense(view) || !std::ranges::equal(claims.facts.extents(view.base), claims.facts.extents(made.target)) ||
+      !std::ranges::equal(claims.facts.extents(other), claims.facts.extents(made.target)))
     return false;
   made.residual = view.base;
   return true;
 }
 
-static dnnl::convolution_forward::primitive_desc describe(const Convolution &made, const memory::desc &x,
+static dnnl::convolution_forward::primitive_desc describe(const FixedConvolution &made, const memory::desc &x,
                                                           const memory::desc &result, bool biased) {
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
@@ -174,24 +154,26 @@ static memory::desc anyLayout(const memory::dims &extents, memory::data_type typ
 // ---- Weights
 
 // Scales and shifts, channel by channel: weights' = weights * scale, bias' = shift.
-static void foldAffine(const std::vector<Affine> &affine, int64_t channels, int64_t perChannel, void *const *operands) {
+static void foldAffine(const std::vector<Affine> &affine, const std::vector<std::vector<int64_t>> &strides,
+                       int64_t channels, int64_t perChannel, void *const *operands) {
   const auto *weights = static_cast<const float *>(operands[0]);
   auto *folded = static_cast<float *>(operands[1]), *bias = static_cast<float *>(operands[2]);
   for (int64_t channel = 0; channel < channels; ++channel) {
     double scale = 1, shift = 0;
     void *const *next = operands + 3;
-    for (const Affine &step : affine) {
+    for (size_t s = 0; s < affine.size(); ++s) {
+      const Affine &step = affine[s];
       double values[4] = {1, 0, 0, 1};
       for (size_t i = 0; i < step.operands.size(); ++i)
-        if (step.operands[i].first != none)
-          values[i] = static_cast<const float *>(*next++)[channel * step.strides[i]];
+        if (step.operands[i].value != none)
+          values[i] = static_cast<const float *>(*next++)[channel * strides[s][i]];
       if (step.kind == Affine::Add) {
         shift += values[0];
       } else if (step.kind == Affine::Multiply) {
         scale *= values[0];
         shift *= values[0];
       } else {
-        double factor = values[0] / std::sqrt(values[3] + floatAttribute(*step.node, "epsilon"));
+        double factor = values[0] / std::sqrt(values[3] + step.epsilon);
         scale *= factor;
         shift = (shift - values[2]) * factor + values[1];
       }
@@ -202,12 +184,27 @@ static void foldAffine(const std::vector<Affine> &affine, int64_t channels, int6
   }
 }
 
+// All that foldAffine() does.
+static std::string foldSignature(const FixedConvolution &made, int64_t channels, int64_t perChannel) {
+  std::string text = "fold " + std::to_string(channels) + " " + std::to_string(perChannel);
+  for (size_t s = 0; s < made.affine.size(); ++s) {
+    const Affine &affine = made.affine[s];
+    text += " " + std::to_string(affine.kind);
+    if (affine.kind == Affine::BatchNorm)
+      text += " " + std::to_string(std::bit_cast<uint64_t>(affine.epsilon));
+    for (size_t i = 0; i < affine.operands.size(); ++i)
+      text += affine.operands[i].value == none ? " -" : " " + std::to_string(made.affineStrides[s][i]);
+  }
+  return text;
+}
+
 // Weights in the library's layout and the bias; made when constants are bound if the weights are constant.
-static std::pair<Operand, Operand> makeWeights(Emitter &emitter, const Convolution &made, const memory::desc &wanted) {
-  bool bind = emitter.isConstant(made.weight), before = emitter.binding;
-  emitter.binding = bind || before;
-  const FixedView &view = emitter.viewOf(made.weight);
-  Operand weights = emitter.read(view.base, view.offset), bias;
+static std::pair<Operand, Operand> makeWeights(StepBuilder &builder, const FixedConvolution &made,
+                                               const memory::desc &wanted) {
+  bool bind = builder.isConstant(made.weight), before = builder.binding;
+  builder.binding = bind || before;
+  const FixedView &view = builder.viewOf(made.weight);
+  Operand weights = builder.read(view.base, view.offset), bias;
   memory::desc layout(made.weightDims, made.type, made.weightStrides);
   if (!made.affine.empty()) {
     memory::desc dense(made.weightDims, made.type, denseStrides(made.weightDims));
@@ -216,48 +213,42 @@ static std::pair<Operand, Operand> makeWeights(Emitter &emitter, const Convoluti
     step.name = "fold " + std::to_string(made.affine.size()) + " channel scales and shifts into weights";
     step.lowering = "cpu.fold";
     if (layout != dense) {
-      Operand packed{emitter.keep(dense.get_size()), 0, true};
-      emitter.reorder("weights", layout, weights, dense, packed);
+      Operand packed{builder.keep(dense.get_size()), 0, true};
+      builder.reorder("weights", layout, weights, dense, packed);
       weights = packed;
       weights.written = false;
     }
-    Operand folded{emitter.keep(dense.get_size()), 0, true};
-    bias = {emitter.keep(static_cast<size_t>(channels) * 4), 0, true};
+    Operand folded{builder.keep(dense.get_size()), 0, true};
+    bias = {builder.keep(static_cast<size_t>(channels) * 4), 0, true};
     step.operands = {weights, folded, bias};
     for (const Affine &affine : made.affine)
-      for (auto &[value, operandView] : affine.operands)
-        if (value != none)
-          step.operands.push_back(emitter.read(value, emitter.values(operandView.offset)));
+      for (const Affine::Part &part : affine.operands)
+        if (part.value != none)
+          step.operands.push_back(builder.read(part.value, builder.values(part.view.offset)));
     int64_t perChannel = static_cast<int64_t>(dense.get_size()) / 4 / std::max<int64_t>(channels, 1);
-    step.native = [affine = made.affine, channels, perChannel](void *const *operands) {
-      foldAffine(affine, channels, perChannel, operands);
-    };
-    step.signature = "fold " + std::to_string(channels) + " " + std::to_string(perChannel);
-    for (const Affine &affine : made.affine) {
-      step.signature += " " + std::to_string(affine.kind);
-      if (affine.kind == Affine::BatchNorm)
-        step.signature += " " + std::to_string(std::bit_cast<uint64_t>(floatAttribute(*affine.node, "epsilon")));
-      for (size_t i = 0; i < affine.operands.size(); ++i)
-        step.signature += affine.operands[i].first == none ? " -" : " " + std::to_string(affine.strides[i]);
-    }
-    emitter.addStep(std::move(step));
+    step.action =
+        NativeLoop{[affine = made.affine, strides = made.affineStrides, channels, perChannel](void *const *operands) {
+                     foldAffine(affine, strides, channels, perChannel, operands);
+                   },
+                   foldSignature(made, channels, perChannel)};
+    builder.addStep(std::move(step));
     weights = folded;
     layout = dense;
     weights.written = bias.written = false;
   }
   if (layout != wanted) {
-    Operand packed{bind ? emitter.keep(wanted.get_size()) : emitter.allocate(wanted.get_size()), 0, true};
-    emitter.reorder("weights", layout, weights, wanted, packed);
+    Operand packed{bind ? builder.keep(wanted.get_size()) : builder.allocate(wanted.get_size()), 0, true};
+    builder.reorder("weights", layout, weights, wanted, packed);
     weights = packed;
     weights.written = false;
   }
-  emitter.binding = before;
+  builder.binding = before;
   return {weights, bias};
 }
 
 // ---- Steps
 
-static std::string title(const Convolution &made) {
+static std::string title(const FixedConvolution &made) {
   auto list = [](const memory::dims &extents, size_t from) {
     std::string text;
     for (size_t i = from; i < extents.size(); ++i)
@@ -267,19 +258,19 @@ static std::string title(const Convolution &made) {
   std::string name =
       "convolution " + list(made.xDims, 0) + " to " + list(made.resultDims, 1) + " by " + list(made.weightDims, 2);
   for (const Affine &affine : made.affine)
-    name += std::string(" + ") + (std::string_view(affine.node->op).substr(8) == "add" ? "bias" : affine.node->op + 8);
+    name += " + " + std::string(affine.op == "add" ? "bias" : affine.op);
   if (made.residual != none)
     name += " + residual";
   for (const PostOp &post : made.activations)
-    name += std::string(" + ") + (post.node->op + 8);
+    name += " + " + std::string(post.op);
   return name;
 }
 
 // A value in the layout wanted: as it is, or reordered.
-static Operand inLayout(Emitter &emitter, uint32_t index, const memory::desc &wanted) {
-  const FixedView &view = emitter.viewOf(index);
-  Memory &found = emitter.memoryOf(view.base);
-  bool whole = isDense(view) && std::ranges::equal(emitter.extents(view.base), view.dims);
+static Operand inLayout(StepBuilder &builder, uint32_t index, const memory::desc &wanted) {
+  const FixedView &view = builder.viewOf(index);
+  Memory &found = builder.memoryOf(view.base);
+  bool whole = isDense(view) && std::ranges::equal(builder.extents(view.base), view.dims);
   if (whole && found.blocked != none && found.layout == wanted)
     return {found.blocked, 0, false};
   memory::desc layout;
@@ -292,22 +283,22 @@ static Operand inLayout(Emitter &emitter, uint32_t index, const memory::desc &wa
     for (size_t i = strides.size(); i-- > 0;)
       if (view.dims[i] == 1)
         strides[i] = i + 1 < strides.size() ? strides[i + 1] * view.dims[i + 1] : 1;
-    layout = memory::desc(view.dims, libraryType(emitter.type(index).dtype), strides);
-    source = emitter.read(view.base, view.offset);
+    layout = memory::desc(view.dims, libraryType(builder.type(index).dtype), strides);
+    source = builder.read(view.base, view.offset);
   }
   if (layout == wanted)
     return source;
-  Operand target{emitter.allocate(wanted.get_size()), 0, true};
-  emitter.reorder("to the convolution's layout", layout, source, wanted, target);
+  Operand target{builder.allocate(wanted.get_size()), 0, true};
+  builder.reorder("to the convolution's layout", layout, source, wanted, target);
   target.written = false;
   return target;
 }
 
 // The layout that x has, when converting it would cost more than the convolution may lose by reading it so.
-static memory::desc inputLayout(Emitter &emitter, const Convolution &made) {
+static memory::desc inputLayout(StepBuilder &builder, const FixedConvolution &made) {
   memory::desc any = anyLayout(made.xDims, made.compute);
-  const FixedView &view = emitter.viewOf(made.x);
-  const Memory &found = emitter.memoryOf(view.base);
+  const FixedView &view = builder.viewOf(made.x);
+  const Memory &found = builder.memoryOf(view.base);
   if (found.blocked == none || found.layout.get_dims() != made.xDims || !isDense(view) || made.type != made.compute)
     return any;
   const MortiseDeviceInfo &device = deviceInfo();
@@ -319,19 +310,21 @@ static bool isPlain(const dnnl::convolution_forward::primitive_desc &description
   return !description || std::string_view(description.impl_info_str()).starts_with("ref");
 }
 
-static Result<void> emitConvolution(Emitter &emitter, const Convolution &claimed, const Unit &unit) {
-  if (emitter.elements(claimed.target) == 0) {
-    emitter.write(claimed.target);
+Result<void> addSteps(StepBuilder &builder, const Unit &unit, const Convolution &claimed) {
+  if (builder.elements(claimed.target) == 0) {
+    builder.write(claimed.target);
     return {};
   }
-  const Convolution made = inNumbers(claimed, emitter.plan, emitter.values, emitter.viewOf(claimed.weight));
+  const std::span<const int64_t> xDims = builder.extents(claimed.x), resultDims = builder.extents(claimed.result);
+  const FixedConvolution made = fix(claimed, {xDims.begin(), xDims.end()}, {resultDims.begin(), resultDims.end()},
+                                    builder.values, builder.viewOf(claimed.weight));
   memory::desc result = anyLayout(made.resultDims, made.compute);
   bool biased = !made.affine.empty(), sameType = made.type == made.compute;
-  Memory residual = made.residual == none ? Memory{} : emitter.memoryOf(made.residual);
-  bool inPlace = residual.blocked != none && sameType && emitter.viewOf(made.x).base != made.residual &&
-                 emitter.diesAt(made.residual, unit);
+  Memory residual = made.residual == none ? Memory{} : builder.memoryOf(made.residual);
+  bool inPlace = residual.blocked != none && sameType && builder.viewOf(made.x).base != made.residual &&
+                 builder.diesAt(made.residual, unit);
   dnnl::convolution_forward::primitive_desc description;
-  memory::desc any = anyLayout(made.xDims, made.compute), given = inputLayout(emitter, made);
+  memory::desc any = anyLayout(made.xDims, made.compute), given = inputLayout(builder, made);
   if (inPlace)
     description = describe(made, given, residual.layout, biased);
   if (inPlace && isPlain(description))
@@ -344,23 +337,23 @@ static Result<void> emitConvolution(Emitter &emitter, const Convolution &claimed
     description = describe(made, any, result, biased);
   if (!description)
     return Error{MORTISE_INTERNAL, "oneDNN takes no " + title(made) + " on this machine; please report it"};
-  Operand x = inLayout(emitter, made.x, description.src_desc());
-  auto [weights, bias] = makeWeights(emitter, made, description.weights_desc());
+  Operand x = inLayout(builder, made.x, description.src_desc());
+  auto [weights, bias] = makeWeights(builder, made, description.weights_desc());
   result = description.dst_desc();
   Operand target;
   if (inPlace) {
     target = {residual.blocked, 0, true};
   } else if (made.residual != none) {
-    target = inLayout(emitter, made.residual, result);
+    target = inLayout(builder, made.residual, result);
     if (residual.blocked == target.buffer || residual.dense == target.buffer ||
-        emitter.memoryOf(made.residual).dense == target.buffer) { // still needed there
-      Operand copy{emitter.allocate(result.get_size()), 0, true};
-      emitter.reorder("residual", result, target, result, copy);
+        builder.memoryOf(made.residual).dense == target.buffer) { // still needed there
+      Operand copy{builder.allocate(result.get_size()), 0, true};
+      builder.reorder("residual", result, target, result, copy);
       target = copy;
     }
     target.written = true;
   } else {
-    target = {emitter.allocate(result.get_size()), 0, true};
+    target = {builder.allocate(result.get_size()), 0, true};
   }
   std::vector<int> arguments = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST};
   std::vector<memory::desc> layouts = {description.src_desc(), description.weights_desc(), result};
@@ -371,33 +364,33 @@ static Result<void> emitConvolution(Emitter &emitter, const Convolution &claimed
     operands.push_back(bias);
   }
   Step &step =
-      emitter.addLibraryStep(title(made), isPlain(description) ? "onednn.convolution.plain" : "onednn.convolution",
+      builder.addLibraryStep(title(made), isPlain(description) ? "onednn.convolution.plain" : "onednn.convolution",
                              description, arguments, layouts, operands);
   step.nodes = made.nodes;
   step.flops = made.flops;
   if (sameType) {
-    emitter.memoryOf(made.target).blocked = target.buffer;
-    emitter.memoryOf(made.target).layout = result;
+    builder.memoryOf(made.target).blocked = target.buffer;
+    builder.memoryOf(made.target).layout = result;
   } else {
     target.written = false;
-    emitter.reorder("result", result, target, memory::desc(made.resultDims, made.type, denseStrides(made.resultDims)),
-                    emitter.write(made.target));
+    builder.reorder("result", result, target, memory::desc(made.resultDims, made.type, denseStrides(made.resultDims)),
+                    builder.write(made.target));
   }
   return {};
 }
 
 // ---- Claims
 
-static void findFusions(Scheduler &scheduler, Convolution &made) {
-  bool affine = scheduler.isConstant(made.weight) && made.type == memory::data_type::f32;
-  while (const MortiseNode *user = scheduler.soleUser(made.target)) {
-    if (scheduler.isTaken(*user))
+static void findFusions(Claims &claims, Convolution &made) {
+  bool affine = claims.facts.isConstant(made.weight) && made.type == memory::data_type::f32;
+  while (const MortiseNode *user = claims.facts.soleUser(made.target)) {
+    if (claims.isTaken(*user))
       break;
-    if (affine && made.residual == none && takeAffine(scheduler, made, *user)) {
-    } else if (made.type == made.compute && takeResidual(scheduler, made, *user)) {
+    if (affine && made.residual == none && takeAffine(claims, made, *user)) {
+    } else if (made.type == made.compute && takeResidual(claims, made, *user)) {
       affine = false;
     } else {
-      PostOp post = activation(scheduler, *user);
+      PostOp post = activation(claims.facts.options, *user);
       if (post.algorithm == dnnl::algorithm::undef)
         break;
       made.activations.push_back(post);
@@ -409,45 +402,48 @@ static void findFusions(Scheduler &scheduler, Convolution &made) {
   }
 }
 
-Result<void> claimConvolutions(Scheduler &scheduler) {
-  for (size_t i = 0; i < scheduler.graph.node_count; ++i) {
-    const MortiseNode &node = *scheduler.graph.nodes[i];
-    if (!isOp(node, "mortise.convolution") || scheduler.isTaken(node))
+Result<void> claimConvolutions(Claims &claims) {
+  for (size_t i = 0; i < claims.facts.graph.node_count; ++i) {
+    const MortiseNode &node = *claims.facts.graph.nodes[i];
+    if (!isOp(node, "mortise.convolution") || claims.isTaken(node))
       continue;
     Convolution made = readConvolution(node);
-    FixedView weight = scheduler.sample(scheduler.viewOf(made.weight));
+    FixedView weight = claims.facts.sample(claims.viewOf(made.weight));
+    auto inNumbers = [&] {
+      const Values &sample = claims.facts.sample;
+      return fix(made, sample(claims.facts.extents(made.x)), sample(claims.facts.extents(made.result)), sample, weight);
+    };
     auto possible = [&] {
-      Convolution tried = inNumbers(made, scheduler, scheduler.sample, weight);
+      FixedConvolution tried = inNumbers();
       return static_cast<bool>(describe(tried, anyLayout(tried.xDims, tried.compute),
                                         anyLayout(tried.resultDims, tried.compute), !tried.affine.empty()));
     };
-    if (elementCount(scheduler.sample(scheduler.extents(made.target))) != 0) {
+    if (elementCount(claims.facts.sample(claims.facts.extents(made.target))) != 0) {
       if (!possible())
         made.compute = memory::data_type::f32;
       Convolution plain = made;
-      findFusions(scheduler, made);
+      findFusions(claims, made);
       if (!possible())
         made = std::move(plain);
       if (!possible())
-        return Error{MORTISE_UNSUPPORTED, "oneDNN takes no " +
-                                              title(inNumbers(made, scheduler, scheduler.sample, weight)) + " of " +
-                                              dtypeName(node.results[0]->type->dtype)};
+        return Error{MORTISE_UNSUPPORTED,
+                     "oneDNN takes no " + title(inNumbers()) + " of " + dtypeName(node.results[0]->type->dtype)};
     }
     for (uint32_t taken : made.nodes)
-      scheduler.take(*scheduler.graph.nodes[taken]);
+      claims.take(*claims.facts.graph.nodes[taken]);
     std::sort(made.nodes.begin(), made.nodes.end());
     Unit unit;
     unit.nodes = made.nodes;
-    unit.reads = {scheduler.viewOf(made.x).base, scheduler.viewOf(made.weight).base};
+    unit.reads = {claims.viewOf(made.x).base, claims.viewOf(made.weight).base};
     for (const Affine &affine : made.affine)
-      for (auto &[value, view] : affine.operands)
-        if (value != none)
-          unit.reads.push_back(value);
+      for (const Affine::Part &part : affine.operands)
+        if (part.value != none)
+          unit.reads.push_back(part.value);
     if (made.residual != none)
       unit.reads.push_back(made.residual);
     unit.writes = {made.target};
-    unit.emit = [made](Emitter &emitter, const Unit &self) { return emitConvolution(emitter, made, self); };
-    scheduler.addUnit(std::move(unit));
+    unit.work = std::move(made);
+    claims.units.push_back(std::move(unit));
   }
   return {};
 }

@@ -6,10 +6,11 @@
 
 namespace mortise::cpu {
 
-PostOp activation(const Scheduler &scheduler, const MortiseNode &node) {
+PostOp activation(const Options &options, const MortiseNode &node) {
   PostOp post;
-  post.node = &node;
-  bool any = scheduler.options.fuseActivations;
+  post.node = node.index;
+  post.op = opName(node);
+  bool any = options.fuseActivations;
   if (isOp(node, "mortise.tanh")) {
     post.algorithm = dnnl::algorithm::eltwise_tanh;
   } else if (isOp(node, "mortise.logistic")) {
@@ -29,14 +30,14 @@ PostOp activation(const Scheduler &scheduler, const MortiseNode &node) {
 }
 
 // The other operand of a binary node as a view with the result's extents.
-static bool otherOperand(Scheduler &scheduler, const MortiseNode &node, uint32_t current, std::span<const Dim> extents,
+static bool otherOperand(Claims &claims, const MortiseNode &node, uint32_t current, std::span<const Dim> extents,
                          int32_t dtype, PostOp &post) {
   if (node.operands[0]->index == node.operands[1]->index)
     return false;
   uint32_t other = node.operands[0]->index == current ? node.operands[1]->index : node.operands[0]->index;
-  if (scheduler.type(other).dtype != dtype)
+  if (claims.facts.type(other).dtype != dtype)
     return false;
-  std::optional<View> view = reshapeView(scheduler.viewOf(other), extents);
+  std::optional<View> view = reshapeView(claims.viewOf(other), extents);
   if (!view)
     return false;
   post.other = view->base;
@@ -44,15 +45,15 @@ static bool otherOperand(Scheduler &scheduler, const MortiseNode &node, uint32_t
   return true;
 }
 
-Epilogue findEpilogue(Scheduler &scheduler, uint32_t result, int32_t dtype, bool biasOnly) {
+Epilogue findEpilogue(Claims &claims, uint32_t result, int32_t dtype, bool biasOnly) {
   Epilogue found;
   found.target = result;
-  std::span<const Dim> extents = scheduler.extents(result);
+  std::span<const Dim> extents = claims.facts.extents(result);
   std::vector<uint32_t> pending; // reshapes not yet followed by a post op
   uint32_t current = result;
   size_t binaries = 0;
-  while (const MortiseNode *user = scheduler.soleUser(current)) {
-    if (scheduler.isTaken(*user) || user->result_count != 1)
+  while (const MortiseNode *user = claims.facts.soleUser(current)) {
+    if (claims.isTaken(*user) || user->result_count != 1)
       break;
     if (isOp(*user, "mortise.reshape")) {
       pending.push_back(user->index);
@@ -60,23 +61,24 @@ Epilogue findEpilogue(Scheduler &scheduler, uint32_t result, int32_t dtype, bool
       continue;
     }
     PostOp post;
-    post.node = user;
+    post.node = user->index;
+    post.op = opName(*user);
     bool add = isOp(*user, "mortise.add"), multiply = isOp(*user, "mortise.mul"), subtract = isOp(*user, "mortise.sub");
     if (subtract && user->operands[0]->index != current)
       break;
     if (add || multiply || subtract) {
-      if (!otherOperand(scheduler, *user, current, extents, dtype, post))
+      if (!otherOperand(claims, *user, current, extents, dtype, post))
         break;
       post.algorithm = add        ? dnnl::algorithm::binary_add
                        : multiply ? dnnl::algorithm::binary_mul
                                   : dnnl::algorithm::binary_sub;
-      bool bias = add && scheduler.isConstant(post.other);
+      bool bias = add && claims.facts.isConstant(post.other);
       for (size_t i = 0; i + 1 < extents.size(); ++i)
         bias &= extents[i] == 1 || post.view.strides[i] == 0;
       if (biasOnly && (!bias || !found.post.empty()))
         break;
       uint32_t other = user->operands[0]->index == current ? user->operands[1]->index : user->operands[0]->index;
-      if (std::optional<double> scalar = scheduler.splat(other); scalar && !biasOnly) {
+      if (std::optional<double> scalar = claims.splat(other); scalar && !biasOnly) {
         post.algorithm = dnnl::algorithm::eltwise_linear;
         post.alpha = multiply ? static_cast<float>(*scalar) : 1;
         post.beta = multiply ? 0 : static_cast<float>(add ? *scalar : -*scalar);
@@ -85,7 +87,7 @@ Epilogue findEpilogue(Scheduler &scheduler, uint32_t result, int32_t dtype, bool
         break;
       }
     } else {
-      post = activation(scheduler, *user);
+      post = activation(claims.facts.options, *user);
       if (post.algorithm == dnnl::algorithm::undef || biasOnly)
         break;
     }

@@ -244,7 +244,7 @@ static std::string choiceKey(const Product &product, const FixedProduct &fixed, 
   return key;
 }
 
-// A claim asks several times and its emitter again, and the layers of a network ask the same.
+// A claim asks several times and its builder again, and the layers of a network ask the same.
 LibraryProduct chooseLibrary(const Product &product, const FixedProduct &fixed, bool anyHow) {
   static std::mutex mutex;
   static auto *known = new std::unordered_map<std::string, LibraryProduct>; // outlives every kernel

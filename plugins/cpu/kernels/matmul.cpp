@@ -12,14 +12,13 @@ using memory = dnnl::memory;
 
 // ---- Reading the node
 
-Product readProduct(const Scheduler &scheduler, const MortiseNode &node) {
+Product readProduct(const Claims &claims, const MortiseNode &node) {
   Product product;
-  product.node = &node;
   product.lhs = node.operands[0]->index;
   product.rhs = node.operands[1]->index;
   product.result = product.target = node.results[0]->index;
   product.dtype = node.results[0]->type->dtype;
-  product.weights = scheduler.isConstant(product.rhs) && scheduler.options.packWeights;
+  product.weights = claims.facts.isConstant(product.rhs) && claims.facts.options.packWeights;
   if (isOp(node, "mortise.linear")) {
     product.lhsContract = {node.operands[0]->type->rank - 1};
     product.rhsContract = {intAttribute(node, "weight_transposed") ? 0 : 1};
@@ -81,9 +80,9 @@ FixedProduct fix(const Product &product, const Values &values, bool merge) {
   return fixed;
 }
 
-bool hasTerms(const Scheduler &scheduler, const Product &product) {
+bool hasTerms(const Claims &claims, const Product &product) {
   for (const SymbolicAxis &axis : product.k)
-    if (!scheduler.isPositive(axis.extent))
+    if (!claims.facts.isPositive(axis.extent))
       return false;
   return true;
 }
@@ -109,37 +108,37 @@ std::string describe(const Product &product, const FixedProduct &fixed) {
     name += extent(fixed.batch) + "x";
   name += extent(fixed.m) + "x" + extent(fixed.k) + "x" + extent(fixed.n);
   for (const PostOp &post : product.post)
-    name += " + " + std::string(std::string_view(post.node->op).substr(8));
+    name += " + " + std::string(post.op);
   return name;
 }
 
-Operand packWeights(Emitter &emitter, const LibraryProduct &made, Operand source) {
-  Operand packed{emitter.keep(made.b.get_size()), 0, false};
-  bool before = std::exchange(emitter.binding, true);
-  emitter.reorder("weights", made.sourceB, source, made.b, packed);
-  emitter.binding = before;
+Operand packWeights(StepBuilder &builder, const LibraryProduct &made, Operand source) {
+  Operand packed{builder.keep(made.b.get_size()), 0, false};
+  bool before = std::exchange(builder.binding, true);
+  builder.reorder("weights", made.sourceB, source, made.b, packed);
+  builder.binding = before;
   return packed;
 }
 
-static Operand copied(Emitter &emitter, const char *what, const memory::desc &from, Operand source,
+static Operand copied(StepBuilder &builder, const char *what, const memory::desc &from, Operand source,
                       const memory::desc &to) {
-  Operand target{emitter.allocate(to.get_size()), 0, true};
-  emitter.reorder(what, from, source, to, target);
+  Operand target{builder.allocate(to.get_size()), 0, true};
+  builder.reorder(what, from, source, to, target);
   target.written = false;
   return target;
 }
 
-static void emitLibrary(Emitter &emitter, const Product &product, const FixedProduct &fixed,
-                        const LibraryProduct &made) {
-  Operand a = emitter.read(product.a.base, fixed.a), b = emitter.read(product.b.base, fixed.b);
+static void addLibrarySteps(StepBuilder &builder, const Product &product, const FixedProduct &fixed,
+                            const LibraryProduct &made) {
+  Operand a = builder.read(product.a.base, fixed.a), b = builder.read(product.b.base, fixed.b);
   if (made.swapped)
     std::swap(a, b);
   if (made.packA)
-    a = copied(emitter, "operand", made.sourceA, a, made.a);
+    a = copied(builder, "operand", made.sourceA, a, made.a);
   if (made.weights && made.packB)
-    b = packWeights(emitter, made, b);
+    b = packWeights(builder, made, b);
   else if (made.packB)
-    b = copied(emitter, "operand", made.sourceB, b, made.b);
+    b = copied(builder, "operand", made.sourceB, b, made.b);
   std::vector<int> arguments = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST};
   std::vector<memory::desc> layouts = {made.a, made.b, made.c};
   std::vector<Operand> operands = {a, b, {}};
@@ -148,28 +147,28 @@ static void emitLibrary(Emitter &emitter, const Product &product, const FixedPro
     if (const PostOp &post = product.post[i]; post.other != none && i == 0 && made.rowBias) {
       arguments.push_back(DNNL_ARG_BIAS);
       layouts.push_back(made.bias);
-      operands.push_back(emitter.read(post.other, fixed.post[i].offset));
+      operands.push_back(builder.read(post.other, fixed.post[i].offset));
     } else if (post.other != none) {
       int position = static_cast<int>(i) - (made.rowBias ? 1 : 0);
       arguments.push_back(DNNL_ARG_ATTR_MULTIPLE_POST_OP(position) | DNNL_ARG_SRC_1);
       layouts.push_back(made.others[binary++]);
-      operands.push_back(emitter.read(post.other, fixed.post[i].offset));
+      operands.push_back(builder.read(post.other, fixed.post[i].offset));
     }
-  Operand target = emitter.write(product.target);
+  Operand target = builder.write(product.target);
   target.offset = fixed.c * static_cast<int64_t>(dtypeBits(product.dtype) / 8);
-  operands[2] = made.packC ? Operand{emitter.allocate(made.c.get_size()), 0, true} : target;
+  operands[2] = made.packC ? Operand{builder.allocate(made.c.get_size()), 0, true} : target;
   bool reference = std::string_view(made.description.impl_info_str()).starts_with("ref");
-  Step &step = emitter.addLibraryStep(describe(product, fixed), reference ? "onednn.matmul.plain" : "onednn.matmul",
+  Step &step = builder.addLibraryStep(describe(product, fixed), reference ? "onednn.matmul.plain" : "onednn.matmul",
                                       made.description, arguments, layouts, operands);
   step.nodes = product.nodes;
   step.flops = fixed.flops;
   if (made.packC) {
     operands[2].written = false;
-    emitter.reorder("result", made.c, operands[2], made.targetC, target);
+    builder.reorder("result", made.c, operands[2], made.targetC, target);
   }
 }
 
-static void emitLoop(Emitter &emitter, const Product &product, const FixedProduct &fixed) {
+static void addLoop(StepBuilder &builder, const Product &product, const FixedProduct &fixed) {
   ProductLoop loop{product.dtype, fixed.batch, fixed.m, fixed.n, fixed.k, false};
   for (const Axis &axis : fixed.k)
     loop.empty |= axis.extent == 0;
@@ -178,48 +177,48 @@ static void emitLoop(Emitter &emitter, const Product &product, const FixedProduc
   step.lowering = "cpu.product_loop";
   step.nodes = product.nodes;
   step.flops = fixed.flops;
-  Operand target = emitter.write(product.target);
+  Operand target = builder.write(product.target);
   target.offset = fixed.c * static_cast<int64_t>(dtypeBits(product.dtype) / 8);
-  step.operands = {emitter.read(product.a.base, fixed.a), emitter.read(product.b.base, fixed.b), target};
-  step.native = productLoop(std::move(loop));
-  emitter.addStep(std::move(step));
+  step.operands = {builder.read(product.a.base, fixed.a), builder.read(product.b.base, fixed.b), target};
+  step.action = NativeLoop{productLoop(std::move(loop)), {}};
+  builder.addStep(std::move(step));
 }
 
-static Result<void> emitProduct(Emitter &emitter, const Product &product, bool byLibrary) {
-  if (emitter.elements(product.result) == 0) {
-    emitter.write(product.target);
+Result<void> addSteps(StepBuilder &builder, const Unit &, const Product &product) {
+  if (builder.elements(product.result) == 0) {
+    builder.write(product.target);
     return {};
   }
   // With the axes merged that happen to be contiguous now; if that is not to the library's liking, as they were
   // claimed.
   for (bool merge : {true, false}) {
-    FixedProduct fixed = fix(product, emitter.values, merge);
-    if (fixed.flops == 0 || !byLibrary)
+    FixedProduct fixed = fix(product, builder.values, merge);
+    if (fixed.flops == 0 || !product.byLibrary)
       break;
     if (LibraryProduct made = chooseLibrary(product, fixed, !merge); made.ok) {
-      emitLibrary(emitter, product, fixed, made);
+      addLibrarySteps(builder, product, fixed, made);
       return {};
     }
   }
-  FixedProduct fixed = fix(product, emitter.values, true);
+  FixedProduct fixed = fix(product, builder.values, true);
   if (!product.post.empty())
     return Error{MORTISE_NEEDS_STATIC, "oneDNN takes no \"" + describe(product, fixed) +
                                            "\" on this machine, though it took others of its kind"};
-  emitLoop(emitter, product, fixed);
+  addLoop(builder, product, fixed);
   return {};
 }
 
 // The library takes it for the sample's values, and will be asked the same for others.
-static bool fitsLibrary(const Scheduler &scheduler, const Product &product) {
+static bool fitsLibrary(const Claims &claims, const Product &product) {
   if (!suitsLibrary(product))
     return false;
-  FixedProduct fixed = fix(product, scheduler.sample, true);
+  FixedProduct fixed = fix(product, claims.facts.sample, true);
   return fixed.flops != 0 && chooseLibrary(product, fixed, false).ok;
 }
 
-static void addProduct(Scheduler &scheduler, Product product) {
+static void addProduct(Claims &claims, Product product) {
   for (uint32_t node : product.nodes)
-    scheduler.take(*scheduler.graph.nodes[node]);
+    claims.take(*claims.facts.graph.nodes[node]);
   std::sort(product.nodes.begin(), product.nodes.end());
   Unit unit;
   unit.nodes = product.nodes;
@@ -228,22 +227,20 @@ static void addProduct(Scheduler &scheduler, Product product) {
     if (post.other != none)
       unit.reads.push_back(post.other);
   unit.writes = {product.target};
-  bool byLibrary = fitsLibrary(scheduler, product);
-  unit.emit = [product = std::move(product), byLibrary](Emitter &emitter, const Unit &) {
-    return emitProduct(emitter, product, byLibrary);
-  };
-  scheduler.addUnit(std::move(unit));
+  product.byLibrary = fitsLibrary(claims, product);
+  unit.work = std::move(product);
+  claims.units.push_back(std::move(unit));
 }
 
 // ---- Claims
 
 // Views after the product that end where a copy would be needed: the product stores through their strides instead.
-static void storeThroughViews(Scheduler &scheduler, Product &product) {
+static void storeThroughViews(Claims &claims, Product &product) {
   std::vector<const MortiseNode *> chain;
   uint32_t current = product.target;
   bool transposed = false;
-  while (const MortiseNode *user = scheduler.soleUser(current)) {
-    if (scheduler.isTaken(*user) || !(isOp(*user, "mortise.transpose") || isOp(*user, "mortise.reshape")))
+  while (const MortiseNode *user = claims.facts.soleUser(current)) {
+    if (claims.isTaken(*user) || !(isOp(*user, "mortise.transpose") || isOp(*user, "mortise.reshape")))
       break;
     transposed |= isOp(*user, "mortise.transpose");
     chain.push_back(user);
@@ -253,13 +250,14 @@ static void storeThroughViews(Scheduler &scheduler, Product &product) {
     uint32_t end = chain.back()->results[0]->index;
     // An output that would be copied; but a transpose of extents of 1 copies nothing: that is all of the product's own
     // memory. And who reads the output besides does so through its view of the result, which must then be written.
-    const View &view = scheduler.viewOf(end);
-    bool whole = isDense(view) && elementCount(scheduler.extents(end)) == elementCount(scheduler.extents(view.base));
-    bool copy = view.base == end || (scheduler.isOutput(end) && !scheduler.isRead(end) && transposed && !whole);
+    const View &view = claims.viewOf(end);
+    bool whole =
+        isDense(view) && elementCount(claims.facts.extents(end)) == elementCount(claims.facts.extents(view.base));
+    bool copy = view.base == end || (claims.facts.isOutput(end) && !claims.facts.isRead(end) && transposed && !whole);
     if (copy) {
-      std::optional<View> stored = scheduler.denseView(end);
+      std::optional<View> stored = claims.facts.denseView(end);
       for (size_t i = chain.size(); i-- > 0 && stored;)
-        stored = viewBack(*chain[i], *stored, scheduler.extents(chain[i]->operands[0]->index));
+        stored = viewBack(*chain[i], *stored, claims.facts.extents(chain[i]->operands[0]->index));
       if (stored)
         stored = reshapeView(*stored, product.c.dims);
       // The innermost result dimension stays contiguous, or the library would need a copy after all.
@@ -277,84 +275,85 @@ static void storeThroughViews(Scheduler &scheduler, Product &product) {
 }
 
 // The product alone, with linear's own bias, which comes first and cannot be left out.
-static Result<Product> readOne(Scheduler &scheduler, const MortiseNode &node) {
-  Product product = readProduct(scheduler, node);
+static Result<Product> readOne(Claims &claims, const MortiseNode &node) {
+  Product product = readProduct(claims, node);
   product.nodes = {node.index};
-  product.a = scheduler.viewOf(product.lhs);
-  product.b = scheduler.viewOf(product.rhs);
+  product.a = claims.viewOf(product.lhs);
+  product.b = claims.viewOf(product.rhs);
   if (repeats(product.a, product.lhsBatch))
-    product.a = scheduler.denseView(product.lhs);
+    product.a = claims.facts.denseView(product.lhs);
   if (repeats(product.b, product.rhsBatch))
-    product.b = scheduler.denseView(product.rhs);
-  product.c = scheduler.denseView(product.result);
-  findAxes(product, scheduler.sample);
+    product.b = claims.facts.denseView(product.rhs);
+  product.c = claims.facts.denseView(product.result);
+  findAxes(product, claims.facts.sample);
   if (node.operand_count < 3 || !node.operands[2])
     return product;
   PostOp bias;
-  bias.node = &node;
+  bias.node = node.index;
+  bias.op = opName(node);
   bias.algorithm = dnnl::algorithm::binary_add;
-  const View &view = scheduler.viewOf(node.operands[2]->index);
+  const View &view = claims.viewOf(node.operands[2]->index);
   bias.other = view.base;
   bias.view = {view.base, view.offset, product.c.dims, std::vector<Dim>(product.c.dims.size(), 0)};
   bias.view.strides.back() = view.strides[0];
   product.post.push_back(std::move(bias));
-  if (fitsLibrary(scheduler, product))
+  if (fitsLibrary(claims, product))
     return product;
   // Rows that do not merge: have them made dense.
-  product.a = scheduler.denseView(product.lhs);
-  product.b = scheduler.denseView(product.rhs);
-  findAxes(product, scheduler.sample);
-  if (fitsLibrary(scheduler, product))
+  product.a = claims.facts.denseView(product.lhs);
+  product.b = claims.facts.denseView(product.rhs);
+  findAxes(product, claims.facts.sample);
+  if (fitsLibrary(claims, product))
     return product;
-  return Error{MORTISE_INTERNAL, "oneDNN takes no linear of " + typeString(scheduler.type(product.lhs)) + " by " +
-                                     typeString(scheduler.type(product.rhs)) + " on this machine; please report it"};
+  return Error{MORTISE_INTERNAL, "oneDNN takes no linear of " + typeString(claims.facts.type(product.lhs)) + " by " +
+                                     typeString(claims.facts.type(product.rhs)) + " on this machine; please report it"};
 }
 
-static Result<void> claimOne(Scheduler &scheduler, const MortiseNode &node) {
-  Result<Product> read = readOne(scheduler, node);
+static Result<void> claimOne(Claims &claims, const MortiseNode &node) {
+  Result<Product> read = readOne(claims, node);
   if (!read)
     return read.error();
   Product product = std::move(*read);
   Epilogue epilogue;
   epilogue.target = product.result;
-  if (libraryType(product.dtype) != memory::data_type::undef && hasTerms(scheduler, product) &&
-      fix(product, scheduler.sample, false).flops > 0)
-    epilogue = findEpilogue(scheduler, product.result, product.dtype, false);
+  if (libraryType(product.dtype) != memory::data_type::undef && hasTerms(claims, product) &&
+      fix(product, claims.facts.sample, false).flops > 0)
+    epilogue = findEpilogue(claims, product.result, product.dtype, false);
   size_t own = product.post.size();
   product.post.insert(product.post.end(), epilogue.post.begin(), epilogue.post.end());
   // As much of the epilogue as the library takes.
   for (size_t fused = epilogue.post.size();; --fused) {
     product.post.resize(own + fused);
-    if (fused == 0 || fitsLibrary(scheduler, product))
+    if (fused == 0 || fitsLibrary(claims, product))
       break;
   }
   if (product.post.size() > own) {
-    const MortiseNode *last = product.post.back().node;
+    const uint32_t last = product.post.back().node;
     for (uint32_t fused : epilogue.nodes) {
       product.nodes.push_back(fused);
-      if (fused == last->index)
+      if (fused == last)
         break;
     }
-    product.target = last->results[0]->index;
+    product.target = claims.facts.graph.nodes[last]->results[0]->index;
     product.c.base = product.target;
   }
   Product plain = product;
-  storeThroughViews(scheduler, product);
+  storeThroughViews(claims, product);
   if (product.target != plain.target) {
-    findAxes(product, scheduler.sample);
-    bool empty = fix(product, scheduler.sample, false).flops == 0;
-    if (!empty && !fitsLibrary(scheduler, product))
+    findAxes(product, claims.facts.sample);
+    bool empty = fix(product, claims.facts.sample, false).flops == 0;
+    if (!empty && !fitsLibrary(claims, product))
       product = std::move(plain);
   }
-  addProduct(scheduler, std::move(product));
+  addProduct(claims, std::move(product));
   return {};
 }
 
-Result<void> claimProducts(Scheduler &scheduler) {
-  for (size_t i = 0; i < scheduler.graph.node_count; ++i) {
-    const MortiseNode &node = *scheduler.graph.nodes[i];
-    if (!scheduler.isTaken(node) && (isOp(node, "mortise.dot") || isOp(node, "mortise.linear")))
-      if (Result<void> result = claimOne(scheduler, node); !result)
+Result<void> claimProducts(Claims &claims) {
+  for (size_t i = 0; i < claims.facts.graph.node_count; ++i) {
+    const MortiseNode &node = *claims.facts.graph.nodes[i];
+    if (!claims.isTaken(node) && (isOp(node, "mortise.dot") || isOp(node, "mortise.linear")))
+      if (Result<void> result = claimOne(claims, node); !result)
         return result;
   }
   return {};

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // max_pool and sum_pool, in whatever layout the input has: row-major, or channels in blocks as oneDNN's convolutions
 // leave them. Loops of our own: oneDNN's maximum loses NaN.
-#include "../emitter.hpp"
+#include "../claims.hpp"
+#include "../step_builder.hpp"
 #include "wide.hpp"
 
 #include <mortise/plugin.hpp>
@@ -14,7 +15,7 @@ namespace mortise::cpu {
 using memory = dnnl::memory;
 
 namespace {
-struct Pool {
+struct PoolLoop {
   bool maximum = false;
   int32_t dtype = 0;
   // Three spatial dimensions, leading ones of extent 1.
@@ -66,7 +67,7 @@ template <bool maximum, typename Sum> MORTISE_INLINE Sum combine(Sum sum, Sum x)
 
 // `size` neighbouring channels of one output position.
 template <typename Kind, bool maximum>
-MORTISE_INLINE void position(const Pool &pool, const typename Kind::Stored *from, typename Kind::Stored *to,
+MORTISE_INLINE void position(const PoolLoop &pool, const typename Kind::Stored *from, typename Kind::Stored *to,
                              const int64_t *at, int64_t size) {
   using Sum = typename Kind::Sum;
   constexpr int64_t width = 16;
@@ -103,7 +104,7 @@ MORTISE_INLINE void position(const Pool &pool, const typename Kind::Stored *from
 
 // A task is one row of output positions in one block of channels.
 template <typename Kind, bool maximum>
-MORTISE_INLINE void rows(const Pool &pool, void *const *operands, int64_t begin, int64_t end) {
+MORTISE_INLINE void rows(const PoolLoop &pool, void *const *operands, int64_t begin, int64_t end) {
   using Stored = typename Kind::Stored;
   int64_t block = pool.from.block, blocks = (pool.channels + block - 1) / block;
   for (int64_t task = begin; task < end; ++task) {
@@ -122,7 +123,7 @@ MORTISE_INLINE void rows(const Pool &pool, void *const *operands, int64_t begin,
   }
 }
 
-template <typename Kind, bool maximum> void run(const Pool &pool, void *const *operands) {
+template <typename Kind, bool maximum> void run(const PoolLoop &pool, void *const *operands) {
   int64_t block = pool.from.block, blocks = (pool.channels + block - 1) / block;
   forEachOnBest(pool.batch * blocks * pool.out[0] * pool.out[1], std::max<int64_t>(1, 2048 / (pool.out[2] * block + 1)),
                 [&](int64_t begin, int64_t end)
@@ -130,7 +131,7 @@ template <typename Kind, bool maximum> void run(const Pool &pool, void *const *o
 }
 } // namespace
 
-static std::function<void(void *const *)> poolLoop(const Pool &pool) {
+static std::function<void(void *const *)> poolLoop(const PoolLoop &pool) {
   auto bind = [&](auto kind) -> std::function<void(void *const *)> {
     using Kind = decltype(kind);
     if (pool.maximum)
@@ -166,8 +167,8 @@ static std::optional<memory::desc> alike(const memory::desc &layout, const memor
   return std::nullopt;
 }
 
-static Pool::Layout readLayout(const memory::desc &layout) {
-  Pool::Layout made;
+static PoolLoop::Layout readLayout(const memory::desc &layout) {
+  PoolLoop::Layout made;
   memory::dims strides = layout.get_strides(), extents = layout.get_dims();
   made.n = strides[0];
   made.c = strides[1];
@@ -183,83 +184,91 @@ static Pool::Layout readLayout(const memory::desc &layout) {
   return made;
 }
 
-static Pool readPool(Emitter &emitter, const MortiseNode &node) {
-  std::span<const int64_t> x = emitter.extents(node.operands[0]->index),
-                           result = emitter.extents(node.results[0]->index);
-  Pool pool;
-  pool.maximum = isOp(node, "mortise.max_pool");
-  pool.dtype = node.operands[0]->type->dtype;
-  pool.batch = x[0];
-  pool.channels = x[1];
+static PoolLoop readLoop(StepBuilder &builder, const Pool &pool) {
+  std::span<const int64_t> x = builder.extents(pool.x), result = builder.extents(pool.result);
+  PoolLoop loop;
+  loop.maximum = pool.maximum;
+  loop.dtype = builder.type(pool.x).dtype;
+  loop.batch = x[0];
+  loop.channels = x[1];
   size_t spatial = x.size() - 2;
   for (size_t d = 0; d < 3; ++d) {
     bool there = d + spatial >= 3;
     size_t from = d + spatial - 3;
-    pool.in[d] = there ? x[2 + from] : 1;
-    pool.out[d] = there ? result[2 + from] : 1;
-    pool.window[d] = there ? intsAttribute(node, "window")[from] : 1;
-    pool.stride[d] = there ? intsAttribute(node, "strides")[from] : 1;
-    pool.low[d] = there ? intsAttribute(node, "low")[from] : 0;
-    pool.dilation[d] = there ? intsAttribute(node, "dilations")[from] : 1;
+    loop.in[d] = there ? x[2 + from] : 1;
+    loop.out[d] = there ? result[2 + from] : 1;
+    loop.window[d] = there ? pool.window[from] : 1;
+    loop.stride[d] = there ? pool.strides[from] : 1;
+    loop.low[d] = there ? pool.low[from] : 0;
+    loop.dilation[d] = there ? pool.dilations[from] : 1;
   }
-  return pool;
+  return loop;
 }
 
-static Result<void> emitPool(Emitter &emitter, const MortiseNode &node) {
-  uint32_t x = node.operands[0]->index, result = node.results[0]->index;
-  if (emitter.elements(result) == 0) {
-    emitter.write(result);
+Result<void> addSteps(StepBuilder &builder, const Unit &unit, const Pool &pool) {
+  if (builder.elements(pool.result) == 0) {
+    builder.write(pool.result);
     return {};
   }
-  Pool pool = readPool(emitter, node);
-  memory::dims extents(emitter.extents(result).begin(), emitter.extents(result).end());
-  const FixedView &view = emitter.viewOf(x);
-  Memory &source = emitter.memoryOf(view.base);
+  PoolLoop loop = readLoop(builder, pool);
+  memory::dims extents(builder.extents(pool.result).begin(), builder.extents(pool.result).end());
+  const FixedView &view = builder.viewOf(pool.x);
+  Memory &source = builder.memoryOf(view.base);
   Step step;
-  step.name = std::string(node.op + 8) + " " + emitter.typeText(x);
+  step.name = (pool.maximum ? "max_pool " : "sum_pool ") + builder.typeText(pool.x);
   step.lowering = "cpu.pool";
-  step.nodes = {node.index};
-  step.bytes = static_cast<double>(emitter.bytes(x) + emitter.bytes(result));
-  bool whole = isDense(view) && std::ranges::equal(emitter.extents(view.base), view.dims);
+  step.nodes = unit.nodes;
+  step.bytes = static_cast<double>(builder.bytes(pool.x) + builder.bytes(pool.result));
+  bool whole = isDense(view) && std::ranges::equal(builder.extents(view.base), view.dims);
   std::optional<memory::desc> to;
   if (whole && source.blocked != none)
     to = alike(source.layout, extents);
   if (to) {
-    pool.from = readLayout(source.layout);
-    pool.to = readLayout(*to);
-    Operand target{emitter.allocate(to->get_size()), 0, true};
+    loop.from = readLayout(source.layout);
+    loop.to = readLayout(*to);
+    Operand target{builder.allocate(to->get_size()), 0, true};
     step.operands = {{source.blocked, 0, false}, target};
-    emitter.memoryOf(result).blocked = target.buffer;
-    emitter.memoryOf(result).layout = *to;
+    builder.memoryOf(pool.result).blocked = target.buffer;
+    builder.memoryOf(pool.result).layout = *to;
   } else {
     size_t spatial = view.dims.size() - 2;
     std::vector<int64_t> strides = denseStrides(extents);
-    for (auto [layout, list] : {std::pair{&pool.from, static_cast<const std::vector<int64_t> *>(&view.strides)},
-                                std::pair{&pool.to, static_cast<const std::vector<int64_t> *>(&strides)}}) {
+    for (auto [layout, list] : {std::pair{&loop.from, static_cast<const std::vector<int64_t> *>(&view.strides)},
+                                std::pair{&loop.to, static_cast<const std::vector<int64_t> *>(&strides)}}) {
       layout->n = (*list)[0];
       layout->c = (*list)[1];
       for (size_t i = 0; i < spatial; ++i)
         layout->s[3 - spatial + i] = (*list)[2 + i];
     }
-    step.operands = {emitter.read(view.base, view.offset), emitter.write(result)};
+    step.operands = {builder.read(view.base, view.offset), builder.write(pool.result)};
   }
-  step.native = poolLoop(pool);
-  emitter.addStep(std::move(step));
+  step.action = NativeLoop{poolLoop(loop), {}};
+  builder.addStep(std::move(step));
   return {};
 }
 
-Result<void> claimPools(Scheduler &scheduler) {
-  for (size_t i = 0; i < scheduler.graph.node_count; ++i) {
-    const MortiseNode &node = *scheduler.graph.nodes[i];
-    if ((!isOp(node, "mortise.max_pool") && !isOp(node, "mortise.sum_pool")) || scheduler.isTaken(node))
+static Pool readPool(const MortiseNode &node) {
+  auto list = [&](const char *name) {
+    std::span<const int64_t> found = intsAttribute(node, name);
+    return std::vector<int64_t>(found.begin(), found.end());
+  };
+  return {node.operands[0]->index, node.results[0]->index, isOp(node, "mortise.max_pool"),
+          list("window"),          list("strides"),        list("low"),
+          list("dilations")};
+}
+
+Result<void> claimPools(Claims &claims) {
+  for (size_t i = 0; i < claims.facts.graph.node_count; ++i) {
+    const MortiseNode &node = *claims.facts.graph.nodes[i];
+    if ((!isOp(node, "mortise.max_pool") && !isOp(node, "mortise.sum_pool")) || claims.isTaken(node))
       continue;
-    scheduler.take(node);
+    claims.take(node);
     Unit unit;
     unit.nodes = {node.index};
-    unit.reads = {scheduler.viewOf(node.operands[0]->index).base};
+    unit.reads = {claims.viewOf(node.operands[0]->index).base};
     unit.writes = {node.results[0]->index};
-    unit.emit = [&node](Emitter &emitter, const Unit &) { return emitPool(emitter, node); };
-    scheduler.addUnit(std::move(unit));
+    unit.work = readPool(node);
+    claims.units.push_back(std::move(unit));
   }
   return {};
 }

@@ -1,33 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A dot or linear node, what is fused into it, and how its operands lie in memory.
+// What the files of products share: a product in numbers, what the library makes of it, and what can be fused.
 #pragma once
 
-#include "../emitter.hpp"
+#include "../claims.hpp"
+#include "../step_builder.hpp"
 
 namespace mortise::cpu {
-
-// Something applied to the sums before they are stored.
-struct PostOp {
-  const MortiseNode *node = nullptr;
-  dnnl::algorithm algorithm = dnnl::algorithm::undef;
-  float alpha = 0, beta = 0; // eltwise
-  uint32_t other = none; // binary: the value that is the other operand, seen through `view` with the result's extents
-  View view;
-};
-
-struct Product {
-  const MortiseNode *node = nullptr;
-  std::vector<uint32_t> nodes; // ascending: the node, its post ops and the views between
-  uint32_t lhs = none, rhs = none, result = none;
-  View a, b, c; // over values with memory; c is the result's extents in the memory of `target`
-  std::vector<int64_t> lhsBatch, rhsBatch, lhsContract, rhsContract; // dimension numbers
-  std::vector<PostOp> post;
-  uint32_t target = none; // the value that is stored
-  int32_t dtype = 0;
-  bool weights = false; // rhs is constant and may be packed
-
-  std::vector<SymbolicAxis> batch, m, n, k;
-};
 
 // A product in numbers.
 struct FixedProduct {
@@ -58,19 +36,19 @@ struct Epilogue {
   std::vector<uint32_t> nodes; // post ops and reshapes between, in order
   uint32_t target = none;
 };
-Epilogue findEpilogue(Scheduler &scheduler, uint32_t result, int32_t dtype, bool biasOnly);
+Epilogue findEpilogue(Claims &claims, uint32_t result, int32_t dtype, bool biasOnly);
 // The eltwise algorithm of an activation node; undef when the library has none that may be fused.
-PostOp activation(const Scheduler &scheduler, const MortiseNode &node);
+PostOp activation(const Options &options, const MortiseNode &node);
 
 // What matmul.cpp and merged.cpp share, in the order in which a claim calls it.
-Product readProduct(const Scheduler &scheduler, const MortiseNode &node);
+Product readProduct(const Claims &claims, const MortiseNode &node);
 // Elements repeated by a broadcast along a dimension that the library has to walk: read those from dense memory
 // instead.
 bool repeats(const View &view, const std::vector<int64_t> &batch);
 // Sorts the dimensions into batch, m, n and k, from the three views.
 void findAxes(Product &product, const Values &sample);
 // The sums have terms, whatever the values.
-bool hasTerms(const Scheduler &scheduler, const Product &product);
+bool hasTerms(const Claims &claims, const Product &product);
 
 // library.cpp: what oneDNN makes of a product. `packAll`: copies of all operands come first. `biased`: a bias is passed
 // besides the post ops.
@@ -83,6 +61,6 @@ bool suitsLibrary(const Product &product);
 
 std::string describe(const Product &product, const FixedProduct &fixed);
 // Weights in the library's own layout, made once.
-Operand packWeights(Emitter &emitter, const LibraryProduct &made, Operand source);
+Operand packWeights(StepBuilder &builder, const LibraryProduct &made, Operand source);
 
 } // namespace mortise::cpu

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // random_bits: Philox4x32-10 of a key and a counter. Every block depends on its own counter only, so that any split of
 // the work, and any machine, gives the same bits. What is made of them (uniform, normal, dropout) is generated.
-#include "../emitter.hpp"
+#include "../claims.hpp"
+#include "../step_builder.hpp"
 #include "wide.hpp"
 
 #include <mortise/plugin.hpp>
@@ -66,23 +67,23 @@ template <typename Element> void run(int64_t count, void *const *operands) {
 }
 } // namespace
 
-static Result<void> emitBits(Emitter &emitter, const MortiseNode &node) {
-  uint32_t result = node.results[0]->index;
-  int64_t count = emitter.elements(result);
-  const FixedView &key = emitter.viewOf(node.operands[0]->index), &offset = emitter.viewOf(node.operands[1]->index);
-  Operand target = emitter.write(result);
+Result<void> addSteps(StepBuilder &builder, const Unit &unit, const RandomBits &bits) {
+  const uint32_t result = bits.result;
+  int64_t count = builder.elements(result);
+  const FixedView &key = builder.viewOf(bits.key), &offset = builder.viewOf(bits.offset);
+  Operand target = builder.write(result);
   if (count == 0)
     return {};
   Step step;
-  step.name = "random_bits " + emitter.typeText(result);
+  step.name = "random_bits " + builder.typeText(result);
   step.lowering = "cpu.random_bits";
-  step.nodes = {node.index};
-  step.bytes = static_cast<double>(emitter.bytes(result));
-  step.operands = {emitter.read(key.base, key.offset), emitter.read(offset.base, offset.offset), target};
+  step.nodes = unit.nodes;
+  step.bytes = static_cast<double>(builder.bytes(result));
+  step.operands = {builder.read(key.base, key.offset), builder.read(offset.base, offset.offset), target};
   auto bind = [&](auto element) {
-    step.native = [count](void *const *operands) { run<decltype(element)>(count, operands); };
+    step.action = NativeLoop{[count](void *const *operands) { run<decltype(element)>(count, operands); }, {}};
   };
-  switch (dtypeBits(node.results[0]->type->dtype)) {
+  switch (dtypeBits(builder.type(result).dtype)) {
   case 8:
     bind(uint8_t{});
     break;
@@ -96,25 +97,25 @@ static Result<void> emitBits(Emitter &emitter, const MortiseNode &node) {
     bind(uint64_t{});
     break;
   default:
-    return Error{MORTISE_INTERNAL, "expected random bits of 8, 16, 32 or 64 bits an element, found " +
-                                       typeString(*node.results[0]->type)};
+    return Error{MORTISE_INTERNAL,
+                 "expected random bits of 8, 16, 32 or 64 bits an element, found " + typeString(builder.type(result))};
   }
-  emitter.addStep(std::move(step));
+  builder.addStep(std::move(step));
   return {};
 }
 
-Result<void> claimRandom(Scheduler &scheduler) {
-  for (size_t i = 0; i < scheduler.graph.node_count; ++i) {
-    const MortiseNode &node = *scheduler.graph.nodes[i];
+Result<void> claimRandom(Claims &claims) {
+  for (size_t i = 0; i < claims.facts.graph.node_count; ++i) {
+    const MortiseNode &node = *claims.facts.graph.nodes[i];
     if (!isOp(node, "mortise.random_bits"))
       continue;
-    scheduler.take(node);
+    claims.take(node);
     Unit unit;
     unit.nodes = {node.index};
-    unit.reads = {scheduler.viewOf(node.operands[0]->index).base, scheduler.viewOf(node.operands[1]->index).base};
+    unit.reads = {claims.viewOf(node.operands[0]->index).base, claims.viewOf(node.operands[1]->index).base};
     unit.writes = {node.results[0]->index};
-    unit.emit = [&node](Emitter &emitter, const Unit &) { return emitBits(emitter, node); };
-    scheduler.addUnit(std::move(unit));
+    unit.work = RandomBits{node.operands[0]->index, node.operands[1]->index, node.results[0]->index};
+    claims.units.push_back(std::move(unit));
   }
   return {};
 }

@@ -2,8 +2,9 @@
 // sort, top_k, cummax and cummin: plain loops over the lines along an axis. Elements become unsigned keys in the order
 // that the language gives them (a NaN above all and equal to another, -0 equal to +0), so that all types share the
 // rest.
+#include "../claims.hpp"
 #include "../device.hpp"
-#include "../emitter.hpp"
+#include "../step_builder.hpp"
 
 #include <mortise/plugin.hpp>
 
@@ -136,15 +137,15 @@ bool hasOrder(int32_t dtype) { return loopOf(dtype, {}) != nullptr; }
 
 static bool sorts(const MortiseNode &node) { return isOp(node, "mortise.sort") || isOp(node, "mortise.top_k"); }
 
-static Lines readLines(Emitter &emitter, const MortiseNode &node) {
-  const FixedView &view = emitter.viewOf(node.operands[0]->index);
-  auto axis = static_cast<size_t>(intAttribute(node, "axis"));
+static Lines readLines(StepBuilder &builder, const Sort &sort) {
+  const FixedView &view = builder.viewOf(sort.x);
+  const auto axis = static_cast<size_t>(sort.axis);
   Lines lines;
-  lines.kind = sorts(node) ? Kind::Sort : isOp(node, "mortise.cummax") ? Kind::Largest : Kind::Smallest;
-  lines.descending = intAttribute(node, isOp(node, "mortise.top_k") ? "largest" : "descending") != 0;
+  lines.kind = sort.op == "cummax" ? Kind::Largest : sort.op == "cummin" ? Kind::Smallest : Kind::Sort;
+  lines.descending = sort.descending;
   lines.extent = view.dims[axis];
   lines.stride = view.strides[axis];
-  lines.taken = emitter.extents(node.results[0]->index)[axis];
+  lines.taken = builder.extents(sort.values)[axis];
   lines.count = 1;
   for (size_t d = 0; d < view.dims.size(); ++d) {
     if (d == axis)
@@ -159,39 +160,43 @@ static Lines readLines(Emitter &emitter, const MortiseNode &node) {
   return lines;
 }
 
-static Result<void> emitLines(Emitter &emitter, const MortiseNode &node) {
-  const FixedView &view = emitter.viewOf(node.operands[0]->index);
-  Operand values = emitter.write(node.results[0]->index), indices = emitter.write(node.results[1]->index);
-  if (emitter.elements(node.results[0]->index) == 0)
+Result<void> addSteps(StepBuilder &builder, const Unit &unit, const Sort &sort) {
+  const FixedView &view = builder.viewOf(sort.x);
+  Operand values = builder.write(sort.values), indices = builder.write(sort.indices);
+  if (builder.elements(sort.values) == 0)
     return {};
-  Lines lines = readLines(emitter, node);
+  Lines lines = readLines(builder, sort);
   Step step;
-  step.name = std::string(std::string_view(node.op).substr(8)) + " " + emitter.typeText(node.operands[0]->index);
+  step.name = std::string(sort.op) + " " + builder.typeText(sort.x);
   step.lowering = "cpu.sort";
-  step.nodes = {node.index};
-  step.bytes = static_cast<double>(emitter.bytes(node.operands[0]->index)) +
-               10.0 * static_cast<double>(lines.count * lines.taken);
-  step.operands = {emitter.read(view.base, view.offset), values, indices};
+  step.nodes = unit.nodes;
+  step.bytes = static_cast<double>(builder.bytes(sort.x)) + 10.0 * static_cast<double>(lines.count * lines.taken);
+  step.operands = {builder.read(view.base, view.offset), values, indices};
   if (lines.kind == Kind::Sort)
     step.operands.push_back(
-        {emitter.allocate(static_cast<size_t>(lines.parts * lines.extent) * sizeof(Entry)), 0, true});
-  step.native = loopOf(node.operands[0]->type->dtype, lines);
-  emitter.addStep(std::move(step));
+        {builder.allocate(static_cast<size_t>(lines.parts * lines.extent) * sizeof(Entry)), 0, true});
+  step.action = NativeLoop{loopOf(builder.type(sort.x).dtype, lines), {}};
+  builder.addStep(std::move(step));
   return {};
 }
 
-Result<void> claimSorts(Scheduler &scheduler) {
-  for (size_t i = 0; i < scheduler.graph.node_count; ++i) {
-    const MortiseNode &node = *scheduler.graph.nodes[i];
+Result<void> claimSorts(Claims &claims) {
+  for (size_t i = 0; i < claims.facts.graph.node_count; ++i) {
+    const MortiseNode &node = *claims.facts.graph.nodes[i];
     if (!sorts(node) && !isOp(node, "mortise.cummax") && !isOp(node, "mortise.cummin"))
       continue;
-    scheduler.take(node);
+    claims.take(node);
     Unit unit;
     unit.nodes = {node.index};
-    unit.reads = {scheduler.viewOf(node.operands[0]->index).base};
+    unit.reads = {claims.viewOf(node.operands[0]->index).base};
     unit.writes = {node.results[0]->index, node.results[1]->index};
-    unit.emit = [&node](Emitter &emitter, const Unit &) { return emitLines(emitter, node); };
-    scheduler.addUnit(std::move(unit));
+    unit.work = Sort{opName(node),
+                     node.operands[0]->index,
+                     node.results[0]->index,
+                     node.results[1]->index,
+                     intAttribute(node, "axis"),
+                     intAttribute(node, isOp(node, "mortise.top_k") ? "largest" : "descending") != 0};
+    claims.units.push_back(std::move(unit));
   }
   return {};
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // put with mode "set": in place where the region says so (a KV cache) or where nobody reads the old contents again.
-#include "../emitter.hpp"
+#include "../claims.hpp"
+#include "../step_builder.hpp"
 
 #include <mortise/plugin.hpp>
 
@@ -9,7 +10,7 @@
 namespace mortise::cpu {
 
 namespace {
-struct Update {
+struct UpdateLoop {
   size_t size = 0; // bytes of an element
   int64_t extent = 0, count = 0, outer = 0, inner = 0, indexStride = 0, axisStride = 0;
   bool wide = false;                               // i64 indices, else i32
@@ -30,7 +31,7 @@ static void listOffsets(const FixedView &view, size_t from, size_t to, std::vect
 }
 
 // operands: indices, updates, the memory updated.
-static void runUpdate(const Update &update, void *const *operands) {
+static void runUpdate(const UpdateLoop &update, void *const *operands) {
   const auto *updates = static_cast<const char *>(operands[1]);
   auto *target = static_cast<char *>(operands[2]);
   parallelFor(update.outer, std::max<int64_t>(1, 65536 / (update.count * update.inner + 1)),
@@ -56,101 +57,106 @@ static void runUpdate(const Update &update, void *const *operands) {
               });
 }
 
-// The region writes `result`, or what further updates make of it, to the memory of `input`.
-static bool endsIn(const Scheduler &scheduler, uint32_t result, uint32_t input) {
-  while (!scheduler.overwrites(result, input)) {
-    const MortiseNode *user = scheduler.soleUser(result);
-    if (!user || !isOp(*user, "mortise.put") || user->operands[0]->index != result || !scheduler.isTaken(*user))
+// The old contents of `input` are an output as well.
+static bool copiedToOthers(StepBuilder &builder, uint32_t input, uint32_t result) {
+  for (size_t i = 0; i < builder.graph.output_count; ++i)
+    if (uint32_t output = builder.graph.outputs[i]->index; output != result && builder.viewOf(output).base == input)
+      return true;
+  return false;
+}
+
+static UpdateLoop readLoop(StepBuilder &builder, const Update &update) {
+  const size_t axis = static_cast<size_t>(update.axis);
+  const FixedView &indices = builder.viewOf(update.indices), &updates = builder.viewOf(update.updates);
+  UpdateLoop loop;
+  loop.size = dtypeBits(builder.type(update.old).dtype) / 8;
+  loop.extent = builder.extents(update.old)[axis];
+  loop.count = updates.dims[axis];
+  loop.axisStride = updates.strides[axis];
+  loop.wide = builder.type(update.indices).dtype == MORTISE_I64;
+  loop.indexStride = indices.strides.empty() ? 0 : indices.strides[0];
+  listOffsets(updates, 0, axis, loop.outerOffsets);
+  listOffsets(updates, axis + 1, updates.dims.size(), loop.innerOffsets);
+  loop.outer = static_cast<int64_t>(loop.outerOffsets.size());
+  loop.inner = static_cast<int64_t>(loop.innerOffsets.size());
+  loop.rows = true;
+  for (int64_t k = 0; k < loop.inner; ++k)
+    loop.rows &= loop.innerOffsets[k] == k;
+  return loop;
+}
+
+// Nobody needs the old contents afterwards, and the result may lie where they are.
+static bool canUpdateInPlace(StepBuilder &builder, const Unit &unit, const Update &update) {
+  const FixedView &view = builder.viewOf(update.old);
+  const uint32_t base = view.base;
+  const bool whole = isDense(view) && builder.elements(base) == builder.elements(update.result);
+  if (!whole || builder.viewOf(update.updates).base == base || builder.viewOf(update.indices).base == base ||
+      builder.hasOutputMemory(update.result))
+    return false;
+  if (!builder.value(base).producer) // an input
+    return update.overwritesInput && !builder.readLater(base, unit) && !copiedToOthers(builder, base, update.result);
+  return builder.diesAt(base, unit) && builder.memoryOf(base).offset == 0;
+}
+
+Result<void> addSteps(StepBuilder &builder, const Unit &unit, const Update &update) {
+  const FixedView &view = builder.viewOf(update.old), &indices = builder.viewOf(update.indices),
+                  &updates = builder.viewOf(update.updates);
+  Operand old = builder.read(view.base, view.offset);
+  const bool inPlace = canUpdateInPlace(builder, unit, update);
+  Operand target;
+  if (inPlace) {
+    builder.memoryOf(update.result).dense = old.buffer;
+    target = {old.buffer, 0, true};
+  } else {
+    target = builder.write(update.result);
+    builder.addCopy("copy before put " + builder.typeText(update.result), old, target, builder.bytes(update.result));
+  }
+  UpdateLoop loop = readLoop(builder, update);
+  if (loop.outer * loop.count * loop.inner == 0)
+    return {};
+  Step step;
+  step.name = "put " + builder.typeText(update.updates) + (inPlace ? " in place" : "");
+  step.lowering = "cpu.put";
+  step.nodes = unit.nodes;
+  step.bytes = 2.0 * static_cast<double>(builder.bytes(update.updates));
+  step.operands = {builder.read(indices.base, indices.offset), builder.read(updates.base, updates.offset), target};
+  step.action = NativeLoop{[loop = std::move(loop)](void *const *operands) { runUpdate(loop, operands); }, {}};
+  builder.addStep(std::move(step));
+  return {};
+}
+
+// The region writes `result`, or what further claimed updates make of it, to the memory of `input`.
+static bool endsIn(const Claims &claims, uint32_t result, uint32_t input) {
+  while (!claims.facts.overwrites(result, input)) {
+    const MortiseNode *user = claims.facts.soleUser(result);
+    if (!user || !isOp(*user, "mortise.put") || user->operands[0]->index != result || !claims.isTaken(*user))
       return false;
     result = user->results[0]->index;
   }
   return true;
 }
 
-// The old contents of `input` are an output as well.
-static bool copiedToOthers(Emitter &emitter, uint32_t input, uint32_t result) {
-  for (size_t i = 0; i < emitter.graph.output_count; ++i)
-    if (uint32_t output = emitter.graph.outputs[i]->index; output != result && emitter.viewOf(output).base == input)
-      return true;
-  return false;
-}
-
-static Update readUpdate(Emitter &emitter, const MortiseNode &node) {
-  size_t axis = static_cast<size_t>(intAttribute(node, "axis"));
-  const FixedView &indices = emitter.viewOf(node.operands[1]->index),
-                  &updates = emitter.viewOf(node.operands[2]->index);
-  Update update;
-  update.size = dtypeBits(node.operands[0]->type->dtype) / 8;
-  update.extent = emitter.extents(node.operands[0]->index)[axis];
-  update.count = updates.dims[axis];
-  update.axisStride = updates.strides[axis];
-  update.wide = node.operands[1]->type->dtype == MORTISE_I64;
-  update.indexStride = indices.strides.empty() ? 0 : indices.strides[0];
-  listOffsets(updates, 0, axis, update.outerOffsets);
-  listOffsets(updates, axis + 1, updates.dims.size(), update.innerOffsets);
-  update.outer = static_cast<int64_t>(update.outerOffsets.size());
-  update.inner = static_cast<int64_t>(update.innerOffsets.size());
-  update.rows = true;
-  for (int64_t k = 0; k < update.inner; ++k)
-    update.rows &= update.innerOffsets[k] == k;
-  return update;
-}
-
-static Result<void> emitUpdate(Emitter &emitter, const MortiseNode &node, const Unit &unit) {
-  const FixedView &view = emitter.viewOf(node.operands[0]->index), &indices = emitter.viewOf(node.operands[1]->index),
-                  &updates = emitter.viewOf(node.operands[2]->index);
-  uint32_t base = view.base, result = node.results[0]->index;
-  size_t bytes = emitter.bytes(result);
-  bool whole = isDense(view) && emitter.elements(base) == emitter.elements(result);
-  Operand old = emitter.read(base, view.offset);
-  bool input = !emitter.value(base).producer;
-  bool inPlace = whole && updates.base != base && indices.base != base;
-  if (input)
-    inPlace = inPlace && endsIn(emitter.plan, result, base) && !emitter.hasOutputMemory(result) &&
-              !emitter.readLater(base, unit) && !copiedToOthers(emitter, base, result);
-  else
-    inPlace =
-        inPlace && emitter.diesAt(base, unit) && emitter.memoryOf(base).offset == 0 && !emitter.hasOutputMemory(result);
-  Operand target;
-  if (inPlace) {
-    emitter.memoryOf(result).dense = old.buffer;
-    target = {old.buffer, 0, true};
-  } else {
-    target = emitter.write(result);
-    emitter.addCopy("copy before put " + emitter.typeText(result), old, target, bytes);
-  }
-  Update update = readUpdate(emitter, node);
-  if (update.outer * update.count * update.inner == 0)
-    return {};
-  Step step;
-  step.name = "put " + emitter.typeText(node.operands[2]->index) + (inPlace ? " in place" : "");
-  step.lowering = "cpu.put";
-  step.nodes = {node.index};
-  step.bytes = 2.0 * static_cast<double>(emitter.bytes(node.operands[2]->index));
-  step.operands = {emitter.read(indices.base, indices.offset), emitter.read(updates.base, updates.offset), target};
-  step.native = [update = std::move(update)](void *const *operands) { runUpdate(update, operands); };
-  emitter.addStep(std::move(step));
-  return {};
-}
-
-Result<void> claimUpdates(Scheduler &scheduler) {
-  for (size_t i = 0; i < scheduler.graph.node_count; ++i) {
-    const MortiseNode &node = *scheduler.graph.nodes[i];
-    if (!isOp(node, "mortise.put") || stringAttribute(node, "mode") != "set" || scheduler.isTaken(node))
+Result<void> claimUpdates(Claims &claims) {
+  for (size_t i = 0; i < claims.facts.graph.node_count; ++i) {
+    const MortiseNode &node = *claims.facts.graph.nodes[i];
+    if (!isOp(node, "mortise.put") || stringAttribute(node, "mode") != "set" || claims.isTaken(node))
       continue;
-    const View &old = scheduler.viewOf(node.operands[0]->index);
+    const View &old = claims.viewOf(node.operands[0]->index);
     if (!isDense(old) || dtypeBits(node.operands[0]->type->dtype) < 8)
       continue; // a group reads it through its view
-    scheduler.take(node);
+    claims.take(node);
     Unit unit;
     unit.nodes = {node.index};
-    unit.reads = {old.base, scheduler.viewOf(node.operands[1]->index).base,
-                  scheduler.viewOf(node.operands[2]->index).base};
+    unit.reads = {old.base, claims.viewOf(node.operands[1]->index).base, claims.viewOf(node.operands[2]->index).base};
     unit.writes = {node.results[0]->index};
     unit.late = true;
-    unit.emit = [&node](Emitter &emitter, const Unit &self) { return emitUpdate(emitter, node, self); };
-    scheduler.addUnit(std::move(unit));
+    unit.work = Update{node.operands[0]->index, node.operands[1]->index,    node.operands[2]->index,
+                       node.results[0]->index,  intAttribute(node, "axis"), false};
+    claims.units.push_back(std::move(unit));
   }
+  for (Unit &unit : claims.units) // when all updates are claimed
+    if (auto *update = std::get_if<Update>(&unit.work))
+      update->overwritesInput = endsIn(claims, update->result, claims.viewOf(update->old).base);
   return {};
 }
 

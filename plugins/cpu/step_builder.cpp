@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "emitter.hpp"
+#include "step_builder.hpp"
 
 #include <mortise/plugin.hpp>
 
@@ -27,44 +27,46 @@ dnnl::memory::data_type libraryType(int32_t dtype) {
   }
 }
 
-Emitter::Emitter(const Scheduler &plan, Values given)
-    : plan(plan), graph(plan.graph), options(plan.options), values(std::move(given)), memory(graph.value_count),
+StepBuilder::StepBuilder(const Units &units, Values given)
+    : units(units), graph(*units.graph), values(std::move(given)), memory(graph.value_count),
       extentsOf(graph.value_count), views(graph.value_count) {}
 
-std::span<const int64_t> Emitter::extents(uint32_t value) {
+std::span<const int64_t> StepBuilder::extents(uint32_t value) {
+  if (isStatic(type(value)))
+    return dims(type(value));
   std::optional<std::vector<int64_t>> &found = extentsOf[value];
   if (!found)
-    found = values(plan.extents(value));
+    found = values(codegen::denseView(*graph.values[value]).dims);
   return *found;
 }
 
-std::string Emitter::typeText(uint32_t value) {
+std::string StepBuilder::typeText(uint32_t value) {
   std::string text = std::string(dtypeName(type(value).dtype)) + "[";
   for (int64_t extent : extents(value))
     text += (text.back() == '[' ? "" : ", ") + std::to_string(extent);
   return text + "]";
 }
 
-const FixedView &Emitter::viewOf(uint32_t value) {
+const FixedView &StepBuilder::viewOf(uint32_t value) {
   std::optional<FixedView> &view = views[value];
   if (!view)
-    view = values(plan.finalView(value));
+    view = values(units.views[value]);
   return *view;
 }
 
-bool Emitter::diesAt(uint32_t index, const Unit &unit) const {
-  return value(index).producer && !plan.isConstant(index) && !plan.held[index] && plan.outputHome[index] == none &&
-         !readLater(index, unit) && !plan.copied[index];
+bool StepBuilder::diesAt(uint32_t index, const Unit &unit) const {
+  return value(index).producer && !units.constant[index] && !units.partOf[index] && units.outputHome[index] == none &&
+         !readLater(index, unit) && !units.copied[index];
 }
 
 // ---- Memory
 
-BufferId Emitter::addBuffer(Buffer buffer) {
+BufferId StepBuilder::addBuffer(Buffer buffer) {
   schedule.buffers.push_back(buffer);
   return static_cast<BufferId>(schedule.buffers.size() - 1);
 }
 
-BufferId Emitter::allocate(size_t bytes) {
+BufferId StepBuilder::allocate(size_t bytes) {
   if (binding)
     return keep(bytes);
   Buffer buffer;
@@ -72,14 +74,14 @@ BufferId Emitter::allocate(size_t bytes) {
   return addBuffer(buffer);
 }
 
-BufferId Emitter::keep(size_t bytes) {
+BufferId StepBuilder::keep(size_t bytes) {
   Buffer buffer;
   buffer.home = Home::Kept;
   buffer.bytes = bytes;
   return addBuffer(buffer);
 }
 
-BufferId Emitter::inputBuffer(uint32_t index) {
+BufferId StepBuilder::inputBuffer(uint32_t index) {
   const MortiseValue &input = value(index);
   Buffer buffer;
   buffer.home = input.flags & MORTISE_VALUE_CONSTANT ? Home::Bound : Home::Input;
@@ -88,7 +90,7 @@ BufferId Emitter::inputBuffer(uint32_t index) {
   return addBuffer(buffer);
 }
 
-BufferId Emitter::literalBuffer(const MortiseNode &node) {
+BufferId StepBuilder::literalBuffer(const MortiseNode &node) {
   const MortiseAttribute *literal = findAttribute(node, "value");
   const auto *data = static_cast<const std::byte *>(literal->tensor_data);
   schedule.literals.emplace_back(data, data + literal->count);
@@ -99,11 +101,11 @@ BufferId Emitter::literalBuffer(const MortiseNode &node) {
   return addBuffer(buffer);
 }
 
-Operand Emitter::read(uint32_t index, int64_t offset) {
+Operand StepBuilder::read(uint32_t index, int64_t offset) {
   Memory &found = memory[index];
   const MortiseNode *producer = value(index).producer;
   if (found.dense == none) {
-    if (const std::optional<View> &view = plan.held[index]) {
+    if (const std::optional<View> &view = units.partOf[index]) {
       Operand whole = read(view->base, values(view->offset));
       found.dense = whole.buffer;
       found.offset = whole.offset;
@@ -123,18 +125,21 @@ Operand Emitter::read(uint32_t index, int64_t offset) {
           false};
 }
 
-Operand Emitter::write(uint32_t index) {
+Operand StepBuilder::write(uint32_t index) {
   Memory &found = memory[index];
   if (found.dense == none) {
-    FixedView root = values(plan.rootOf(index));
-    int64_t last = 0;
-    for (size_t i = 0; i < root.dims.size(); ++i)
-      last += (root.dims[i] - 1) * root.strides[i];
-    size_t size = elements(index) == 0 ? 0 : static_cast<size_t>(last + 1) * dtypeBits(type(index).dtype) / 8;
+    size_t size = bytes(index);
+    if (const std::optional<View> &root = units.roots[index]; root && size != 0) {
+      FixedView view = values(*root);
+      int64_t last = 0;
+      for (size_t i = 0; i < view.dims.size(); ++i)
+        last += (view.dims[i] - 1) * view.strides[i];
+      size = static_cast<size_t>(last + 1) * dtypeBits(type(index).dtype) / 8;
+    }
     found.dense = allocate(size);
-    if (plan.outputHome[index] != none && !binding) {
+    if (units.outputHome[index] != none && !binding) {
       schedule.buffers[found.dense].home = Home::Output;
-      schedule.buffers[found.dense].number = plan.outputHome[index];
+      schedule.buffers[found.dense].number = units.outputHome[index];
     }
   }
   return {found.dense, 0, true};
@@ -142,16 +147,16 @@ Operand Emitter::write(uint32_t index) {
 
 // ---- Steps
 
-Step &Emitter::addStep(Step step) {
+Step &StepBuilder::addStep(Step step) {
   std::vector<Step> &list = binding ? schedule.binding : schedule.steps;
-  step.unit = unit;
+  step.unit = unitNumber;
   list.push_back(std::move(step));
   return list.back();
 }
 
-Step &Emitter::addLibraryStep(std::string name, const char *lowering, dnnl::primitive_desc_base description,
-                              std::vector<int> arguments, std::vector<dnnl::memory::desc> layouts,
-                              std::vector<Operand> operands) {
+Step &StepBuilder::addLibraryStep(std::string name, const char *lowering, dnnl::primitive_desc_base description,
+                                  std::vector<int> arguments, std::vector<dnnl::memory::desc> layouts,
+                                  std::vector<Operand> operands) {
   Step step;
   step.name = std::move(name);
   step.lowering = lowering;
@@ -163,15 +168,13 @@ Step &Emitter::addLibraryStep(std::string name, const char *lowering, dnnl::prim
     layouts.push_back(scratch);
     operands.push_back({allocate(scratch.get_size()), 0, true});
   }
-  step.description = std::move(description);
-  step.arguments = std::move(arguments);
-  step.layouts = std::move(layouts);
   step.operands = std::move(operands);
+  step.action = LibraryCall{std::move(description), {}, std::move(arguments), std::move(layouts)};
   return addStep(std::move(step));
 }
 
-void Emitter::reorder(const char *what, const dnnl::memory::desc &from, Operand source, const dnnl::memory::desc &to,
-                      Operand target) {
+void StepBuilder::reorder(const char *what, const dnnl::memory::desc &from, Operand source,
+                          const dnnl::memory::desc &to, Operand target) {
   auto found =
       std::find_if(reorders.begin(), reorders.end(), [&](const Reorder &x) { return x.from == from && x.to == to; });
   if (found == reorders.end()) {
@@ -185,64 +188,65 @@ void Emitter::reorder(const char *what, const dnnl::memory::desc &from, Operand 
                  {from, to}, {source, target});
 }
 
-void Emitter::addCopy(std::string name, Operand source, Operand target, size_t bytes) {
+void StepBuilder::addCopy(std::string name, Operand source, Operand target, size_t bytes) {
   Step step;
   step.name = std::move(name);
   step.lowering = "cpu.copy";
   step.bytes = 2.0 * static_cast<double>(bytes);
   target.written = true;
   step.operands = {source, target};
-  step.native = [bytes](void *const *operands) {
-    parallelFor(static_cast<int64_t>(bytes), 1 << 18, [&](int64_t begin, int64_t end) {
-      std::memcpy(static_cast<char *>(operands[1]) + begin, static_cast<const char *>(operands[0]) + begin,
-                  static_cast<size_t>(end - begin));
-    });
-  };
+  step.action = Copy{bytes};
   if (bytes)
     addStep(std::move(step));
 }
 
-void Emitter::addGroup(size_t number) {
-  const codegen::Group &group = plan.groups[number];
-  const codegen::Function &function = plan.functions[number];
+Result<void> addSteps(StepBuilder &builder, const Unit &unit, const Generated &generated) {
+  const codegen::Function &function = *generated.function;
+  const Values &values = builder.values;
   Step step;
-  step.name = group.name;
-  if (plan.groupHasSymbols[number]) { // its name has no numbers
+  step.name = generated.name;
+  if (generated.hasSymbols) { // its name has no numbers
     step.name = step.name.substr(0, step.name.find(' '));
-    for (int64_t extent : extents(group.outputs[0]))
+    for (int64_t extent : builder.extents(generated.outputs[0]))
       step.name += (step.name.find(' ') == std::string::npos ? " " : "x") + std::to_string(extent);
   }
   static constexpr const char *lowerings[] = {"generated.pointwise", "generated.rows", "generated.columns",
                                               "generated.scan"};
-  step.lowering = lowerings[static_cast<size_t>(group.kind)];
-  step.nodes = group.nodes;
-  step.inputCount = group.inputs.size();
-  for (uint32_t input : group.inputs)
-    step.operands.push_back(read(input));
-  for (uint32_t output : group.outputs)
-    step.operands.push_back(write(output));
+  step.lowering = lowerings[static_cast<size_t>(generated.kind)];
+  step.nodes = unit.nodes;
+  for (uint32_t input : generated.inputs)
+    step.operands.push_back(builder.read(input));
+  for (uint32_t output : generated.outputs)
+    step.operands.push_back(builder.write(output));
+  GeneratedCall call{function.entry,
+                     values(function.tasks),
+                     std::max<int64_t>(values(function.grain), 1),
+                     static_cast<size_t>(values(function.scratchBytes)),
+                     generated.hasSymbols,
+                     generated.inputs.size(),
+                     {}};
   for (uint32_t output = 0; output < function.over.size(); ++output)
     for (uint32_t input : function.over[output])
-      step.over.emplace_back(static_cast<uint32_t>(step.inputCount) + output, input);
-  step.call = {function.entry, values(function.tasks), std::max<int64_t>(values(function.grain), 1),
-               static_cast<size_t>(values(function.scratchBytes)), plan.groupHasSymbols[number]};
+      call.over.emplace_back(static_cast<uint32_t>(call.inputCount) + output, input);
+  step.action = std::move(call);
   step.bytes = static_cast<double>(values(function.bytes));
   step.flops = static_cast<double>(values(function.flops));
-  addStep(std::move(step));
+  builder.addStep(std::move(step));
+  return {};
 }
 
 // Outputs with memory of their own first, then those that overwrite an input, whose old contents may be wanted until
 // then.
-void Emitter::copyOutputs() {
+void StepBuilder::copyOutputs() {
   for (uint32_t index = 0; index < graph.value_count; ++index)
-    if (plan.outputHome[index] != none)
+    if (units.outputHome[index] != none)
       read(index); // from the library's layout, if it is nowhere else
   struct Late {
     Operand source, target;
     size_t bytes;
   };
   std::vector<Late> late;
-  for (auto [position, index] : plan.copies) {
+  for (auto [position, index] : units.copies) {
     const FixedView &view = viewOf(index);
     size_t size = bytes(index);
     Operand source = read(view.base, view.offset);
@@ -279,7 +283,7 @@ void Emitter::copyOutputs() {
 
 // Nothing is read, and no output handed out, that no step has written: whoever decided otherwise is wrong, and says so
 // here instead of computing with what happened to be in memory.
-Result<void> Emitter::checkWritten() {
+Result<void> StepBuilder::checkWritten() {
   std::vector<bool> written(schedule.buffers.size());
   auto fail = [&](const std::string &what) {
     return Error{MORTISE_INTERNAL,
@@ -313,13 +317,14 @@ Result<void> Emitter::checkWritten() {
 }
 
 // Machine code of library calls, in parallel: it is what takes their time. Equal descriptions share theirs.
-Result<void> Emitter::makePrimitives() {
+Result<void> StepBuilder::makePrimitives() {
   std::map<const_dnnl_primitive_desc_t, size_t> known;
   std::vector<const dnnl::primitive_desc_base *> descriptions;
   std::vector<const Step *> firsts;
   for (const Step &step : schedule.steps)
-    if (step.isLibraryCall() && known.emplace(step.description.get(), descriptions.size()).second) {
-      descriptions.push_back(&step.description);
+    if (const LibraryCall *call = step.libraryCall();
+        call && known.emplace(call->description.get(), descriptions.size()).second) {
+      descriptions.push_back(&call->description);
       firsts.push_back(&step);
     }
   std::vector<dnnl::primitive> primitives(descriptions.size());
@@ -336,28 +341,36 @@ Result<void> Emitter::makePrimitives() {
     if (!failures[i].empty())
       return Error{MORTISE_INTERNAL, "oneDNN could not make \"" + firsts[i]->name + "\": " + failures[i]};
   for (Step &step : schedule.steps)
-    if (step.isLibraryCall())
-      step.primitive = primitives[known[step.description.get()]];
+    if (auto *call = std::get_if<LibraryCall>(&step.action))
+      call->primitive = primitives[known[call->description.get()]];
   return {};
 }
 
-Result<Schedule> Emitter::run() {
+Result<void> StepBuilder::checkExtents() {
+  for (uint32_t i = 0; i < graph.value_count; ++i) {
+    if (isStatic(type(i)))
+      continue;
+    for (const Dim &dim : codegen::denseView(*graph.values[i]).dims)
+      if (Result<int64_t> found = dim.evaluate(values.symbols); !found || *found < 0)
+        return found ? Error{MORTISE_INVALID_ARGUMENT, "an extent of value " + std::to_string(i) + " is " +
+                                                           std::to_string(*found) + " for these symbols' values"}
+                     : found.error();
+  }
+  return {};
+}
+
+Result<Schedule> StepBuilder::build() {
   schedule.symbols = values.symbols;
-  schedule.code = plan.code;
-  schedule.bindUnits = static_cast<uint32_t>(plan.bindUnits.size());
-  for (uint32_t i = 0; i < graph.value_count; ++i)
-    for (const Dim &dim : plan.extents(i))
-      if (!dim.isNumber())
-        if (Result<int64_t> found = dim.evaluate(values.symbols); !found || *found < 0)
-          return found ? Error{MORTISE_INVALID_ARGUMENT, "an extent of value " + std::to_string(i) + " is " +
-                                                             std::to_string(*found) + " for these symbols' values"}
-                       : found.error();
-  for (const std::vector<Unit> *list : {&plan.bindUnits, &plan.units}) {
-    binding = list == &plan.bindUnits;
-    for (const Unit &next : *list) {
-      if (Result<void> result = next.emit(*this, next); !result)
+  schedule.code = units.code;
+  if (Result<void> result = checkExtents(); !result)
+    return result.error();
+  for (const std::vector<Unit> *list : {&units.bindTime, &units.runTime}) {
+    binding = list == &units.bindTime;
+    for (const Unit &unit : *list) {
+      if (Result<void> result = std::visit([&](const auto &work) { return addSteps(*this, unit, work); }, unit.work);
+          !result)
         return result.error();
-      ++unit;
+      ++unitNumber;
     }
   }
   copyOutputs();
@@ -366,6 +379,10 @@ Result<Schedule> Emitter::run() {
   if (Result<void> result = makePrimitives(); !result)
     return result.error();
   return std::move(schedule);
+}
+
+Result<Schedule> makeSchedule(const Units &units, Values values) {
+  return StepBuilder(units, std::move(values)).build();
 }
 
 } // namespace mortise::cpu

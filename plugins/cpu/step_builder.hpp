@@ -1,29 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Makes a schedule from a Scheduler's decisions and the values of the region's symbols: steps, the library's
-// descriptions, and buffers; planMemory() then says where those are. Generates no code. One use, one thread.
+// What kernels/ and step_builder.cpp share while makeSchedule() turns units into steps. One use, one thread.
 #pragma once
 
-#include "scheduler.hpp"
+#include "schedule.hpp"
 
 namespace mortise::cpu {
 
 // Where a value's elements are.
 struct Memory {
-  BufferId dense = none;     // laid out as the Scheduler's rootOf() says
+  BufferId dense = none;     // laid out as Units::roots says
   int64_t offset = 0;        // bytes, of `dense`
   BufferId blocked = none;   // in the library's own layout
   dnnl::memory::desc layout; // of `blocked`
 };
 
-class Emitter {
+class StepBuilder {
 public:
-  Emitter(const Scheduler &plan, Values values);
-  Result<Schedule> run();
+  StepBuilder(const Units &units, Values values);
+  Result<Schedule> build();
 
-  const Scheduler &plan;
+  const Units &units;
   const MortiseGraph &graph;
-  const Options &options;
-  const Values values;
+  const Values values; // of the symbols
 
   // ---- Questions about the graph, in numbers
   const MortiseValue &value(uint32_t index) const { return *graph.values[index]; }
@@ -33,7 +31,7 @@ public:
   size_t bytes(uint32_t value) { return (static_cast<size_t>(elements(value)) * dtypeBits(type(value).dtype) + 7) / 8; }
   std::string typeText(uint32_t value); // "f32[2, 16]"
   const FixedView &viewOf(uint32_t value);
-  bool isConstant(uint32_t value) const { return plan.isConstant(value); }
+  bool isConstant(uint32_t value) const { return units.constant[value]; }
 
   // ---- Memory and steps
   // Dense memory of a value, made from the library's layout if that is all there is. `offset` in elements.
@@ -49,19 +47,21 @@ public:
   void reorder(const char *what, const dnnl::memory::desc &from, Operand source, const dnnl::memory::desc &to,
                Operand target);
   void addCopy(std::string name, Operand source, Operand target, size_t bytes);
-  void addGroup(size_t number);
   bool binding = false; // steps made now run once, at bind time
-  // By a unit not yet emitted, `unit` aside.
+  // By a unit that comes after this one.
   bool readLater(uint32_t value, const Unit &unit) const {
-    return binding ? plan.lastRead[value] >= 0 : plan.lastRead[value] > unit.order;
+    return binding ? units.lastRead[value] >= 0 : units.lastRead[value] > unit.order;
   }
   // Nobody reads the value's memory after `unit`, and it is in the workspace.
   bool diesAt(uint32_t value, const Unit &unit) const;
-  bool hasOutputMemory(uint32_t value) const { return plan.outputHome[value] != none; } // written to an output directly
+  bool hasOutputMemory(uint32_t value) const {
+    return units.outputHome[value] != none;
+  } // written to an output directly
 
   Schedule schedule;
 
 private:
+  Result<void> checkExtents();
   void copyOutputs();
   Result<void> checkWritten();
   Result<void> makePrimitives();
@@ -75,9 +75,19 @@ private:
   };
   std::vector<Reorder> reorders; // those made, to be used again
   std::vector<Memory> memory;
-  std::vector<std::optional<std::vector<int64_t>>> extentsOf;
+  std::vector<std::optional<std::vector<int64_t>>> extentsOf; // of values whose type is not static
   std::vector<std::optional<FixedView>> views;
-  uint32_t unit = 0; // under way, over bindUnits and units; steps remember it
+  uint32_t unitNumber = 0; // of the unit under way, over bindTime and then runTime; steps remember it
 };
+
+// The steps of one unit, by what it is; kernels/ has one for each, but for Generated.
+Result<void> addSteps(StepBuilder &builder, const Unit &unit, const Product &product);
+Result<void> addSteps(StepBuilder &builder, const Unit &unit, const MergedProduct &merged);
+Result<void> addSteps(StepBuilder &builder, const Unit &unit, const Convolution &convolution);
+Result<void> addSteps(StepBuilder &builder, const Unit &unit, const Pool &pool);
+Result<void> addSteps(StepBuilder &builder, const Unit &unit, const Update &update);
+Result<void> addSteps(StepBuilder &builder, const Unit &unit, const RandomBits &bits);
+Result<void> addSteps(StepBuilder &builder, const Unit &unit, const Sort &sort);
+Result<void> addSteps(StepBuilder &builder, const Unit &unit, const Generated &generated);
 
 } // namespace mortise::cpu

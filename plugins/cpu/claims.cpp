@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "claims.hpp"
+
+namespace mortise::cpu {
+
+View Layout::rootOf(uint32_t value) const {
+  return roots[value] ? *roots[value] : codegen::denseView(*graph->values[value]);
+}
+
+const View &Layout::viewOf(uint32_t value) {
+  std::optional<View> &view = views[value];
+  if (view)
+    return *view;
+  const MortiseNode *producer = graph->values[value]->producer;
+  if (producer && !roots[value] && producer->operand_count == 1)
+    if (const MortiseValue *operand = producer->operands[0]) {
+      View through = viewOf(operand->index);
+      if (std::optional<View> found = codegen::viewThrough(*producer, through))
+        return *(view = std::move(found));
+    }
+  return *(view = rootOf(value));
+}
+
+void Layout::makeDense(uint32_t value) {
+  roots[value].reset();
+  views[value] = codegen::denseView(*graph->values[value]);
+}
+
+std::optional<double> Claims::splat(uint32_t index) {
+  const View &view = viewOf(index);
+  const MortiseNode *producer = facts.value(view.base).producer;
+  if (!producer || !isOp(*producer, "mortise.constant"))
+    return std::nullopt;
+  for (size_t i = 0; i < view.dims.size(); ++i)
+    if (!(view.dims[i] == 1) && !(view.strides[i] == 0))
+      return std::nullopt;
+  std::optional<int64_t> offset = view.offset.number();
+  const MortiseAttribute *literal = findAttribute(*producer, "value");
+  const char *at = static_cast<const char *>(literal->tensor_data);
+  if (facts.type(view.base).dtype == MORTISE_F32 && offset)
+    return reinterpret_cast<const float *>(at)[*offset];
+  return std::nullopt;
+}
+
+Result<Claims> claim(const Analysis &facts) {
+  Claims claims(facts);
+  for (auto *part :
+       {claimMergedProducts, claimUpdates, claimRandom, claimSorts, claimConvolutions, claimPools, claimProducts})
+    if (Result<void> result = part(claims); !result)
+      return result.error();
+  return claims;
+}
+
+} // namespace mortise::cpu

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The second value of the pipeline: the nodes that library calls and loops of the plugin's own compute, with what they
+// can fuse. Each family of ops has a claim function in kernels/, which reads the facts and adds units.
+#pragma once
+
+#include "units.hpp"
+
+namespace mortise::cpu {
+
+// Where values are: each is a view of one that has memory.
+class Layout {
+public:
+  explicit Layout(const MortiseGraph &graph) : graph(&graph), roots(graph.value_count), views(graph.value_count) {}
+  const View &viewOf(uint32_t value);
+  // Extents and strides in the value's own memory; dense unless setRoot said otherwise.
+  View rootOf(uint32_t value) const;
+  bool hasRoot(uint32_t value) const { return roots[value].has_value(); }
+  // Before anyone asks for the view of a value behind this one.
+  void setRoot(uint32_t value, View view) { roots[value] = std::move(view); }
+  void makeDense(uint32_t value); // with memory of its own, whatever it was a view of
+  const std::vector<std::optional<View>> &allRoots() const { return roots; }
+
+private:
+  const MortiseGraph *graph;
+  std::vector<std::optional<View>> roots, views;
+};
+
+// Filled by the claim functions, in the order that claim() gives; not changed afterwards.
+struct Claims {
+  explicit Claims(const Analysis &facts) : facts(facts), layout(facts.graph), taken(facts.graph.node_count) {}
+  const Analysis &facts;
+  Layout layout;
+  std::vector<bool> taken; // per node
+  std::vector<Unit> units;
+
+  const View &viewOf(uint32_t value) { return layout.viewOf(value); }
+  bool isTaken(const MortiseNode &node) const { return taken[node.index]; }
+  void take(const MortiseNode &node) { taken[node.index] = true; }
+  // The one element of an f32 literal that is the same everywhere.
+  std::optional<double> splat(uint32_t value);
+};
+
+// Runs the claim functions below. `facts` has to outlive the result.
+Result<Claims> claim(const Analysis &facts);
+
+// Merged products come first, because where they store decides how others read.
+Result<void> claimMergedProducts(Claims &claims);
+Result<void> claimProducts(Claims &claims);
+Result<void> claimConvolutions(Claims &claims);
+Result<void> claimPools(Claims &claims);
+Result<void> claimUpdates(Claims &claims);
+Result<void> claimRandom(Claims &claims);
+Result<void> claimSorts(Claims &claims);
+bool hasOrder(int32_t dtype); // elements that claimSorts can order
+
+} // namespace mortise::cpu
