@@ -16,7 +16,8 @@ inline std::string_view opName(const MortiseNode &node) { return std::string_vie
 struct Options {
   bool fuseActivations = true; // library calls may turn an infinity into NaN in a fused activation
   bool packWeights = true;
-  enum class Stamping { No, Yes, Required } stamping = Stamping::Yes; // equal layers are scheduled once
+  enum class Stamping { No, Yes, Required } stamping = Stamping::Yes; // equal layers are decided once
+  uint32_t hashBits = 128;                                            // of the hash by which packed constants are found
 };
 
 // Values are indices into MortiseGraph::values. Made by analyse() and not changed afterwards.

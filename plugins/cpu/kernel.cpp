@@ -246,7 +246,7 @@ Result<std::unique_ptr<Constants>> Kernel::bindConstants(const void *const *inpu
   std::vector<const void *> pointers(region->input_count);
   if (inputs)
     pointers.assign(inputs, inputs + region->input_count);
-  auto constants = std::make_unique<Constants>(std::move(pointers));
+  auto constants = std::make_unique<Constants>(std::move(pointers), hashBits);
   Result<std::unique_ptr<Bound>> bound = bind(*executable, constants->inputs);
   if (!bound)
     return bound.error();
@@ -348,6 +348,7 @@ static Result<Units> makeUnits(const MortiseGraph &region, const Options &option
 Result<std::unique_ptr<Kernel>> compileKernel(const MortiseGraph &region, const Options &options) {
   auto kernel = std::make_unique<Kernel>();
   kernel->region = &region;
+  kernel->hashBits = options.hashBits;
   Result<Units> units = makeUnits(region, options);
   if (!units)
     return units.error();

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "schedule.hpp"
+#include "sharing.hpp"
 
 #include <mortise/plugin.hpp>
 
@@ -40,32 +41,23 @@ struct Executable {
   Result<void> run(const Bound &bound, const MortiseEnqueueArgs &args) const;
 };
 
-struct Block; // packed memory, shared by all constants whose contents and packing are equal
-
-// 128 bits that stand for contents.
-struct Key {
-  uint64_t a = 0, b = 0;
-  auto operator<=>(const Key &) const = default;
-};
-
 // The constant inputs of a region as the host gave them.
 class Inputs {
 public:
-  explicit Inputs(std::vector<const void *> pointers) : pointers(std::move(pointers)), known(this->pointers.size()) {}
+  Inputs(std::vector<const void *> pointers, uint32_t hashBits)
+      : hashBits(hashBits), pointers(std::move(pointers)), known(this->pointers.size()) {}
   const void *operator[](size_t number) const { return pointers[number]; }
-  Key contents(size_t number, size_t bytes) const; // read once
+  std::shared_ptr<const Recipe> contents(size_t number, size_t bytes) const; // read once
+  const uint32_t hashBits;
 
 private:
   std::vector<const void *> pointers;
-  struct Known {
-    size_t bytes;
-    Key key;
-  };
+  const std::shared_ptr<const void> lent = std::make_shared<char>(); // goes when the host may take its tensors back
   mutable std::mutex mutex;
-  mutable std::vector<std::optional<Known>> known;
+  mutable std::vector<std::shared_ptr<const Recipe>> known;
 };
 
-// A executable's constants: pointers to the host's, memory of our own for those packed, and idle call states.
+// An executable's constants: pointers to the host's, memory of our own for those packed, and idle call states.
 struct Bound {
   std::vector<void *> pointers; // per buffer; NULL for what a call provides
   std::vector<std::shared_ptr<Block>> blocks;
@@ -81,7 +73,7 @@ private:
 Result<std::unique_ptr<Bound>> bind(const Executable &executable, const Inputs &inputs);
 
 struct Constants {
-  explicit Constants(std::vector<const void *> pointers) : inputs(std::move(pointers)) {}
+  Constants(std::vector<const void *> pointers, uint32_t hashBits) : inputs(std::move(pointers), hashBits) {}
   Inputs inputs;
   std::unique_ptr<Bound> bound; // of the kernel's own executable
 };
@@ -97,6 +89,7 @@ struct Kernel {
   std::unique_ptr<Executable> executable; // where it has, for typical values: what it takes, and weights packed early
   std::unique_ptr<Constants> empty;       // for regions without constants
   bool hasConstants = false;
+  uint32_t hashBits = 128;
   const MortiseGraph *region = nullptr; // lives until the kernel is destroyed
 
   Result<std::unique_ptr<Constants>> bindConstants(const void *const *inputs) const;

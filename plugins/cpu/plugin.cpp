@@ -28,6 +28,11 @@ struct CpuPlugin : PluginAdaptor<CpuPlugin> {
       return result;
     if (Result<void> result = flag("pack_weights", into.packWeights); !result)
       return result;
+    const std::string usual = std::to_string(into.hashBits);
+    const std::string_view bits = option(list, count, "weight_hash_bits", usual);
+    if (bits != "128" && bits != "0")
+      return Error{MORTISE_INVALID_ARGUMENT, "option weight_hash_bits: expected 128 or 0, found " + std::string(bits)};
+    into.hashBits = bits == "0" ? 0 : 128;
     using Stamping = cpu::Options::Stamping;
     constexpr std::string_view names[] = {"false", "true", "required"};
     std::string_view stamping = option(list, count, "stamp_layers", names[static_cast<size_t>(into.stamping)]);

@@ -190,5 +190,72 @@ TEST(Workspace, ForAllValuesOfSymbols) {
   EXPECT_LT(compiled->workspaceBytes(), 3 * 64 * 64 * 32 * sizeof(float) / 2) << "one value's, for typical extents";
 }
 
+// A product by constants, with `weights` bound; its first result is the sum of their first row (or column) and the
+// bias.
+std::unique_ptr<Compiled> rowSum(const std::vector<float> &weights, bool transposed = false) {
+  constexpr int64_t width = 64;
+  Network net;
+  net.output(net.linear(net.input(MORTISE_F32, {1, width}), net.weight({width, width}), ir::noValue, transposed));
+  Result<std::unique_ptr<Compiled>> made = Compiled::make(net.finish(), {{"weight_hash_bits", "0"}});
+  if (!made) {
+    ADD_FAILURE() << made.error().message;
+    return nullptr;
+  }
+  const void *bound[] = {nullptr, weights.data()};
+  const Result<void> result = (*made)->bind(bound);
+  EXPECT_TRUE(result) << result.error().message;
+  return std::move(*made);
+}
+
+float firstResult(Compiled &compiled) {
+  std::vector<float> x(64, 1), y(64);
+  const void *passed[] = {x.data(), nullptr};
+  void *out[] = {y.data()};
+  const Result<void> result = compiled.run(passed, out);
+  EXPECT_TRUE(result) << result.error().message;
+  return y[0];
+}
+
+// With a hash of no bits, all packed constants collide: what is shared, and what is not, rests on comparing them.
+TEST(PackedConstants, AreComparedWhenTheirHashesCollide) {
+  std::vector<float> a(64 * 64, 0.5f), b(64 * 64, 0.5f);
+  b[1] = 2; // in the first row, and not in the first column
+  auto first = rowSum(a), second = rowSum(b);
+  ASSERT_TRUE(first && second);
+  EXPECT_GT(first->packedBytes, 0u) << "the test shows nothing: the weights are not packed";
+  EXPECT_GT(second->packedBytes, 0u) << "other contents were shared";
+  EXPECT_EQ(firstResult(*first), 32);
+  EXPECT_EQ(firstResult(*second), 33.5f);
+
+  auto turned = rowSum(b, true); // other steps over the same tensor
+  ASSERT_TRUE(turned);
+  EXPECT_GT(turned->packedBytes, 0u);
+  EXPECT_EQ(firstResult(*turned), 32);
+
+  auto again = rowSum(b); // the same tensor
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->packedBytes, 0u);
+  EXPECT_EQ(firstResult(*again), 33.5f);
+
+  // Equal contents elsewhere, also when those they were packed from first are gone and their memory has others.
+  auto equal = std::make_unique<std::vector<float>>(a);
+  auto third = rowSum(*equal);
+  ASSERT_TRUE(third);
+  EXPECT_EQ(third->packedBytes, 0u) << "equal contents were not shared";
+  first.reset();
+  a.assign(a.size(), 3);
+  auto other = rowSum(a);
+  ASSERT_TRUE(other);
+  EXPECT_GT(other->packedBytes, 0u) << "other contents at an address that was used before were shared";
+  EXPECT_EQ(firstResult(*other), 192);
+  const std::vector<float> later(64 * 64, 0.5f);
+  auto fourth = rowSum(later);
+  ASSERT_TRUE(fourth);
+  EXPECT_EQ(fourth->packedBytes, 0u);
+  third.reset();
+  equal.reset();
+  EXPECT_EQ(firstResult(*fourth), 32);
+}
+
 } // namespace
 } // namespace mortise::test
