@@ -204,7 +204,7 @@ static bool isPlain(const LibraryProduct &made) {
   return std::string_view(made.description.impl_info_str()).starts_with("ref");
 }
 
-static LibraryProduct choose(const Product &product, const FixedProduct &fixed, bool anyHow) {
+static LibraryProduct choose(const Product &product, const FixedProduct &fixed, bool keepPostOps) {
   memory::data_type type = libraryType(product.dtype);
   LibraryProduct made = askLibrary(product, fixed, type, false);
   if (!made.ok && product.dtype != MORTISE_F32)
@@ -214,14 +214,14 @@ static LibraryProduct choose(const Product &product, const FixedProduct &fixed, 
     LibraryProduct packed = askLibrary(product, fixed, made.a.get_data_type(), true);
     if (packed.ok && !isPlain(packed))
       return packed;
-    if (!product.post.empty() && !anyHow)
+    if (!product.post.empty() && !keepPostOps)
       made.ok = false; // without them there may be a fast way
   }
   return made;
 }
 
 // All that the choice depends on: values' numbers and offsets into them are no part of it.
-static std::string choiceKey(const Product &product, const FixedProduct &fixed, bool anyHow) {
+static std::string choiceKey(const Product &product, const FixedProduct &fixed, bool keepPostOps) {
   std::string key;
   auto add = [&](const auto &item) { key.append(reinterpret_cast<const char *>(&item), sizeof item); };
   auto list = [&](const std::vector<int64_t> &numbers) {
@@ -229,7 +229,7 @@ static std::string choiceKey(const Product &product, const FixedProduct &fixed, 
     for (int64_t number : numbers)
       add(number);
   };
-  add(product.dtype), add(product.weights), add(anyHow), add(fixed.flops), add(omp_get_max_threads());
+  add(product.dtype), add(product.weights), add(keepPostOps), add(fixed.flops), add(omp_get_max_threads());
   for (const std::vector<Axis> *axes : {&fixed.batch, &fixed.m, &fixed.n, &fixed.k}) {
     add(axes->size());
     for (const Axis &axis : *axes)
@@ -245,17 +245,17 @@ static std::string choiceKey(const Product &product, const FixedProduct &fixed, 
 }
 
 // A claim asks several times and its builder again, and the layers of a network ask the same.
-LibraryProduct chooseLibrary(const Product &product, const FixedProduct &fixed, bool anyHow) {
+LibraryProduct chooseLibrary(const Product &product, const FixedProduct &fixed, bool keepPostOps) {
   static std::mutex mutex;
   static auto *known = new std::unordered_map<std::string, LibraryProduct>; // outlives every kernel
   constexpr size_t most = 4096;
-  std::string key = choiceKey(product, fixed, anyHow);
+  std::string key = choiceKey(product, fixed, keepPostOps);
   {
     std::lock_guard lock(mutex);
     if (auto found = known->find(key); found != known->end())
       return found->second;
   }
-  LibraryProduct made = choose(product, fixed, anyHow);
+  LibraryProduct made = choose(product, fixed, keepPostOps);
   std::lock_guard lock(mutex);
   if (known->size() >= most)
     known->clear();

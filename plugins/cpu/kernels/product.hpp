@@ -54,8 +54,9 @@ bool hasTerms(const Claims &claims, const Product &product);
 // besides the post ops.
 LibraryProduct askLibrary(const Product &product, const FixedProduct &fixed, dnnl::memory::data_type compute,
                           bool packAll, bool biased = false);
-// The best way that it has; not `ok` when it has none, or, unless `anyHow`, when it were better without the post ops.
-LibraryProduct chooseLibrary(const Product &product, const FixedProduct &fixed, bool anyHow);
+// The fastest way that the library has; not `ok` when it has none. Where only a slow one takes the post ops, it is `ok`
+// with `keepPostOps` alone, so that a claim tries fewer of them first.
+LibraryProduct chooseLibrary(const Product &product, const FixedProduct &fixed, bool keepPostOps);
 // The axes are such that the library is asked the same whatever the values.
 bool suitsLibrary(const Product &product);
 
