@@ -3,6 +3,7 @@
 // into the weights when constants are bound; a residual is added in place and an activation applied before storing.
 #include "../device.hpp"
 #include "product.hpp"
+#include "question.hpp"
 
 #include <mortise/plugin.hpp>
 
@@ -131,20 +132,36 @@ static dnnl::convolution_forward::primitive_desc describe(const FixedConvolution
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   dnnl::post_ops operations;
+  Question<dnnl::convolution_forward::primitive_desc> question;
   if (made.residual != none)
     operations.append_sum(1);
-  for (const PostOp &post : made.activations)
+  question.add(int64_t(made.residual != none));
+  question.add(static_cast<int64_t>(made.activations.size()));
+  for (const PostOp &post : made.activations) {
     operations.append_eltwise(post.algorithm, post.alpha, post.beta);
+    question.add(static_cast<int64_t>(post.algorithm));
+    question.add(post.alpha);
+    question.add(post.beta);
+  }
   attributes.set_post_ops(operations);
-  memory::desc weights(made.weightDims, made.compute, memory::format_tag::any);
-  auto kind = dnnl::prop_kind::forward_inference;
-  auto algorithm = dnnl::algorithm::convolution_direct;
-  if (!biased)
-    return {engine(),     kind,           algorithm, x,         weights,    result,
+  memory::desc weights(made.weightDims, made.compute, memory::format_tag::any), bias;
+  if (biased)
+    bias = memory::desc({made.resultDims[1]}, memory::data_type::f32, memory::format_tag::a);
+  question.add(x);
+  question.add(weights);
+  question.add(result);
+  for (const memory::dims *list : {&made.strides, &made.dilations, &made.low, &made.high})
+    question.add(*list);
+  question.add(int64_t(biased));
+  return question.answer([&]() -> dnnl::convolution_forward::primitive_desc {
+    constexpr auto kind = dnnl::prop_kind::forward_inference;
+    constexpr auto algorithm = dnnl::algorithm::convolution_direct;
+    if (!biased)
+      return {engine(),     kind,           algorithm, x,         weights,    result,
+              made.strides, made.dilations, made.low,  made.high, attributes, true};
+    return {engine(),     kind,           algorithm, x,         weights,    bias, result,
             made.strides, made.dilations, made.low,  made.high, attributes, true};
-  memory::desc bias({made.resultDims[1]}, memory::data_type::f32, memory::format_tag::a);
-  return {engine(),     kind,           algorithm, x,         weights,    bias, result,
-          made.strides, made.dilations, made.low,  made.high, attributes, true};
+  });
 }
 
 static memory::desc anyLayout(const memory::dims &extents, memory::data_type type) {

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Products in oneDNN's terms: which layouts it computes on, what has to be copied first, which post ops it takes.
 #include "product.hpp"
+#include "question.hpp"
 
 #include <algorithm>
-#include <mutex>
-#include <unordered_map>
-
-extern "C" int omp_get_max_threads(void);
 
 namespace mortise::cpu {
 
@@ -45,46 +42,6 @@ static memory::desc packedLayout(const memory::desc &from, memory::data_type typ
 static bool unitStride(const Axis &x, const Axis &y, int64_t Axis::*stride) {
   return x.*stride == 1 || y.*stride == 1 || x.extent == 1 || y.extent == 1;
 }
-
-// What the library was asked for: all that its answer depends on. Layouts are strided, or the library's choice.
-class Question {
-public:
-  void add(int64_t number) { key.append(reinterpret_cast<const char *>(&number), sizeof number); }
-  void add(const memory::dims &list) {
-    add(static_cast<int64_t>(list.size()));
-    for (int64_t number : list)
-      add(number);
-  }
-  void add(const memory::desc &layout) {
-    add(static_cast<int64_t>(layout.get_data_type()));
-    add(static_cast<int64_t>(layout.get_format_kind()));
-    add(layout.get_dims());
-    if (layout.get_format_kind() == memory::format_kind::blocked)
-      add(layout.get_strides());
-  }
-  void add(float number) { key.append(reinterpret_cast<const char *>(&number), sizeof number); }
-
-  // The answer given before to the same question by any region, else `ask`'s. The library takes some 50 us to answer,
-  // and the layers of a network ask the same.
-  template <typename Ask> dnnl::matmul::primitive_desc answer(Ask ask) {
-    static std::mutex mutex;
-    static auto *known = new std::unordered_map<std::string, dnnl::matmul::primitive_desc>; // outlives every kernel
-    constexpr size_t most = 4096;
-    {
-      std::lock_guard lock(mutex);
-      if (auto found = known->find(key); found != known->end())
-        return found->second;
-    }
-    dnnl::matmul::primitive_desc made = ask();
-    std::lock_guard lock(mutex);
-    if (known->size() >= most)
-      known->clear();
-    return known->emplace(std::move(key), std::move(made)).first->second;
-  }
-
-private:
-  std::string key;
-};
 
 LibraryProduct askLibrary(const Product &product, const FixedProduct &fixed, memory::data_type compute, bool packAll,
                           bool biased) {
@@ -127,8 +84,7 @@ LibraryProduct askLibrary(const Product &product, const FixedProduct &fixed, mem
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   dnnl::post_ops operations;
-  Question question;
-  question.add(int64_t(omp_get_max_threads()));
+  Question<dnnl::matmul::primitive_desc> question;
   for (size_t p = 0; p < product.post.size(); ++p) {
     const PostOp &post = product.post[p];
     question.add(static_cast<int64_t>(post.algorithm));
