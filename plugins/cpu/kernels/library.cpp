@@ -43,27 +43,39 @@ static bool unitStride(const Axis &x, const Axis &y, int64_t Axis::*stride) {
   return x.*stride == 1 || y.*stride == 1 || x.extent == 1 || y.extent == 1;
 }
 
-LibraryProduct askLibrary(const Product &product, const FixedProduct &fixed, memory::data_type compute, bool packAll,
-                          bool biased) {
-  LibraryProduct made;
-  memory::data_type type = libraryType(product.dtype);
-  std::vector<Axis> batch = fixed.batch;
-  if (fixed.k.size() > 1 || type == memory::data_type::undef)
-    return made;
+namespace {
+// A product's axes as the library has them: any number in the batch, one each of the others.
+struct LibraryAxes {
+  std::vector<Axis> batch;
   Axis m, n, k;
+};
+using MatmulQuestion = Question<dnnl::matmul::primitive_desc>;
+} // namespace
+
+// nullopt when the library has no such product.
+static std::optional<LibraryAxes> libraryAxes(const FixedProduct &fixed) {
+  LibraryAxes axes{fixed.batch, {}, {}, {}};
+  if (fixed.k.size() > 1)
+    return std::nullopt;
   if (!fixed.k.empty())
-    k = fixed.k[0];
-  for (auto [list, axis] : {std::pair{&fixed.m, &m}, std::pair{&fixed.n, &n}}) {
+    axes.k = fixed.k[0];
+  for (auto [list, axis] : {std::pair{&fixed.m, &axes.m}, std::pair{&fixed.n, &axes.n}}) {
     if (!list->empty())
       *axis = list->back();
     for (size_t i = 0; i + 1 < list->size(); ++i)
-      batch.push_back((*list)[i]);
+      axes.batch.push_back((*list)[i]);
   }
-  if (batch.size() > 8)
-    return made;
-  made.weights = product.weights && batch.empty();
+  if (axes.batch.size() > 8)
+    return std::nullopt;
+  return axes;
+}
+
+// Which operands are copied first, and all layouts but the library's own of the weights. Turns the axes of a result
+// that is stored column by column, for which the transposed product is computed.
+static void chooseLayouts(LibraryProduct &made, LibraryAxes &axes, memory::data_type type, memory::data_type compute,
+                          bool packAll) {
+  auto &[batch, m, n, k] = axes;
   if (n.c != 1 && n.extent > 1 && (m.c == 1 || m.extent == 1) && !made.weights) {
-    // The result is stored column by column: compute the transposed product.
     made.swapped = true;
     std::swap(m, n);
     for (Axis *axis : {&m, &n, &k})
@@ -80,11 +92,25 @@ LibraryProduct askLibrary(const Product &product, const FixedProduct &fixed, mem
   made.a = made.packA ? packedLayout(made.sourceA, compute) : made.sourceA;
   made.b = made.packB ? packedLayout(made.sourceB, compute) : made.sourceB;
   made.c = made.packC ? packedLayout(made.targetC, compute) : made.targetC;
+}
 
-  dnnl::primitive_attr attributes;
-  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  dnnl::post_ops operations;
-  Question<dnnl::matmul::primitive_desc> question;
+// The other operand of a binary post op, whose view along the library's axes has the extents `wanted`.
+static memory::desc otherLayout(const FixedView &view, const std::vector<int64_t> &wanted, memory::data_type type) {
+  memory::dims dims, strides;
+  int64_t last = 1;
+  for (size_t i = wanted.size(); i-- > 0;) {
+    bool repeated = view.strides[i] == 0 || wanted[i] == 1;
+    dims.insert(dims.begin(), repeated ? 1 : wanted[i]);
+    strides.insert(strides.begin(), repeated ? last : view.strides[i]);
+    last = std::max(last, strides.front() * dims.front());
+  }
+  return {dims, type, strides};
+}
+
+// `mayBias`: the first of them may be passed as a bias. False when one has an operand that the library cannot read.
+static bool addPostOps(const Product &product, const FixedProduct &fixed, const LibraryAxes &axes, bool mayBias,
+                       LibraryProduct &made, dnnl::post_ops &operations, MatmulQuestion &question) {
+  const memory::data_type type = libraryType(product.dtype);
   for (size_t p = 0; p < product.post.size(); ++p) {
     const PostOp &post = product.post[p];
     question.add(static_cast<int64_t>(post.algorithm));
@@ -96,36 +122,47 @@ LibraryProduct askLibrary(const Product &product, const FixedProduct &fixed, mem
     }
     // Its view along the library's axes; they are the result's own dimensions, merged, unless m or n were split.
     std::vector<int64_t> wanted;
-    for (const Axis &axis : batch)
+    for (const Axis &axis : axes.batch)
       wanted.push_back(axis.extent);
-    wanted.push_back(m.extent);
-    wanted.push_back(n.extent);
+    wanted.push_back(axes.m.extent);
+    wanted.push_back(axes.n.extent);
     std::optional<FixedView> view;
     if (fixed.m.size() <= 1 && fixed.n.size() <= 1)
       view = reshapeView(fixed.post[p], wanted);
     if (!view)
-      return made;
-    bool row = p == 0 && post.algorithm == dnnl::algorithm::binary_add && type == memory::data_type::f32 &&
-               compute == type && !biased;
+      return false;
+    bool row = p == 0 && post.algorithm == dnnl::algorithm::binary_add && mayBias;
     for (size_t i = 0; i + 1 < wanted.size(); ++i)
       row &= wanted[i] == 1 || view->strides[i] == 0;
-    if (row && (view->strides.back() == 1 || n.extent == 1)) {
+    if (row && (view->strides.back() == 1 || axes.n.extent == 1)) {
       made.rowBias = true;
       question.add(int64_t(-1));
       continue;
     }
-    memory::dims otherDims, otherStrides;
-    int64_t last = 1;
-    for (size_t i = wanted.size(); i-- > 0;) {
-      bool repeated = view->strides[i] == 0 || wanted[i] == 1;
-      otherDims.insert(otherDims.begin(), repeated ? 1 : wanted[i]);
-      otherStrides.insert(otherStrides.begin(), repeated ? last : view->strides[i]);
-      last = std::max(last, otherStrides.front() * otherDims.front());
-    }
-    made.others.emplace_back(otherDims, type, otherStrides);
+    made.others.push_back(otherLayout(*view, wanted, type));
     operations.append_binary(post.algorithm, made.others.back());
     question.add(made.others.back());
   }
+  return true;
+}
+
+LibraryProduct askLibrary(const Product &product, const FixedProduct &fixed, memory::data_type compute, bool packAll,
+                          bool biased) {
+  LibraryProduct made;
+  const memory::data_type type = libraryType(product.dtype);
+  std::optional<LibraryAxes> axes = libraryAxes(fixed);
+  if (!axes || type == memory::data_type::undef)
+    return made;
+  made.weights = product.weights && axes->batch.empty();
+  chooseLayouts(made, *axes, type, compute, packAll);
+
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  dnnl::post_ops operations;
+  MatmulQuestion question;
+  const bool mayBias = type == memory::data_type::f32 && compute == type && !biased;
+  if (!addPostOps(product, fixed, *axes, mayBias, made, operations, question))
+    return made;
   attributes.set_post_ops(operations);
   memory::desc weights = made.b;
   if (made.weights) {
@@ -136,8 +173,8 @@ LibraryProduct askLibrary(const Product &product, const FixedProduct &fixed, mem
   question.add(weights);
   question.add(made.c);
   if (biased || made.rowBias) {
-    memory::dims extents(batch.size() + 1, 1);
-    extents.push_back(n.extent);
+    memory::dims extents(axes->batch.size() + 1, 1);
+    extents.push_back(axes->n.extent);
     made.bias = memory::desc(extents, memory::data_type::f32, denseStrides(extents));
     question.add(made.bias);
     made.description = question.answer(
