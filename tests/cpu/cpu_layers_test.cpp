@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Equal layers in the cpu plugin: found in the graph, scheduled once, stamped; and nearly equal ones are not confused.
+// Equal layers in the cpu plugin: found in the graph, decided once, stamped; and nearly equal ones are not confused.
 // Every network is computed against the reference interpreter; each input has numbers of its own, so that a step that
 // reads another layer's is found out.
 #include "network.hpp"
@@ -236,8 +236,8 @@ TEST(Layers, WithWeightsSharedInPairs) {
       false);
 }
 
-// The layers' first input is read again behind them, so that no other layer's may take its memory's place; or one
-// layer's weight is, which that layer then does not own.
+// The layers' first input is read again behind them, which has to stay that input and not become another layer's; or one
+// layer's weight is read there, which that layer then does not own.
 TEST(Layers, WithSomethingReadBehindThem) {
   for (bool weight : {false, true})
     compare(
@@ -250,7 +250,7 @@ TEST(Layers, WithSomethingReadBehindThem) {
           }
           net.output(weight ? net.linear(x, used) : net.op("mul", {x, start}));
         },
-        false);
+        !weight);
 }
 
 TEST(Layers, WithEveryLayersResultAsOutput) {
