@@ -7,12 +7,8 @@ namespace mortise::cpu {
 
 // Ops that a claim may take. They run with each call: a constant result of one is not computed at bind time.
 static bool isClaimable(const MortiseNode &node) {
-  for (const char *op :
-       {"mortise.dot", "mortise.linear", "mortise.convolution", "mortise.max_pool", "mortise.sum_pool", "mortise.put",
-        "mortise.random_bits", "mortise.sort", "mortise.top_k", "mortise.cummax", "mortise.cummin"})
-    if (isOp(node, op))
-      return true;
-  return false;
+  return isOp(node, Op::Dot, Op::Linear, Op::Convolution, Op::MaxPool, Op::SumPool, Op::Put, Op::RandomBits, Op::Sort,
+              Op::TopK, Op::Cummax, Op::Cummin);
 }
 
 static Result<void> findExtents(Analysis &facts) {

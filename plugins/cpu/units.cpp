@@ -8,10 +8,7 @@
 
 namespace mortise::cpu {
 
-static bool isView(const MortiseNode &node) {
-  return isOp(node, "mortise.reshape") || isOp(node, "mortise.transpose") || isOp(node, "mortise.broadcast") ||
-         isOp(node, "mortise.slice");
-}
+static bool isView(const MortiseNode &node) { return has(node, Trait::View); }
 
 // ---- What runs when constants are bound
 
