@@ -166,6 +166,35 @@ def _llama() -> Network:
                    (ids,), steps, lambda module: module.prepare())
 
 
+def _gpt2_of(layers: int) -> tuple[nn.Module, int]:
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    config = GPT2Config(n_layer=layers, n_embd=256, n_head=4, n_positions=128, vocab_size=1024, bos_token_id=0,
+                        eos_token_id=0)
+    return Output(GPT2LMHeadModel(config), "logits", use_cache=False), 64
+
+
+def _llama_of(layers: int) -> tuple[nn.Module, int]:
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    config = LlamaConfig(hidden_size=256, intermediate_size=688, num_hidden_layers=layers, num_attention_heads=4,
+                         num_key_value_heads=2, vocab_size=1024, max_position_embeddings=256)
+    return CachedDecoder(LlamaForCausalLM(config), cache_length=128), 16
+
+
+LAYERED = {"gpt2": _gpt2_of, "llama": _llama_of}
+
+
+def layered(name: str, layers: int, seed: int = 0) -> Network:
+    """A network of `layers` layers of 256 features: what compile time is measured on as networks grow. One call each."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        module, tokens = LAYERED[name](layers)
+        ids = torch.randint(0, 1024, (1, tokens))
+    module.eval().requires_grad_(False)
+    return Network(name, f"{name}, {layers} layers of 256, 1 x {tokens} tokens", module, (ids,))
+
+
 MAKERS = {"minilm": _minilm, "bert": _bert, "resnet50": _resnet50, "vit": _vit, "gpt2": _gpt2, "llama": _llama}
 
 

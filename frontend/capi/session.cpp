@@ -136,6 +136,27 @@ MortiseStatus *mortise_builder_op(MortiseBuilder *builder, const char *op, const
   });
 }
 
+MortiseStatus *mortise_builder_repeat(MortiseBuilder *builder, uint32_t first, uint32_t count, uint32_t copies,
+                                      const uint32_t *own, size_t own_count, const char *const *locations,
+                                      size_t location_count, int32_t *repeated) {
+  return guarded([&]() -> Result<void> {
+    if (!builder || !repeated || (own_count && !own) || (location_count && !locations))
+      return isNull(!builder            ? "builder"
+                    : !repeated         ? "place for whether it was repeated"
+                    : own_count && !own ? "list of own values"
+                                        : "list of locations");
+    const size_t lists = size_t{copies} + 1;
+    if (own_count > SIZE_MAX / (lists + 1) || location_count > SIZE_MAX / lists)
+      return invalid("repeat: more own values or locations than memory can hold");
+    Result<bool> done = builder->graph().builder().repeat(
+        {first, count, copies, {own, own_count * (lists + 1)}, {locations, location_count * lists}});
+    if (!done)
+      return done.error();
+    *repeated = *done;
+    return {};
+  });
+}
+
 MortiseStatus *mortise_builder_type(MortiseBuilder *builder, uint32_t value, const MortiseType **type) {
   return guarded([&]() -> Result<void> {
     if (!builder || !type)

@@ -15,6 +15,7 @@
 
 #include <bit>
 #include <deque>
+#include <optional>
 
 using namespace mlir;
 
@@ -92,6 +93,151 @@ Result<std::vector<int32_t>> segmentsOf(const Request &request, llvm::ArrayRef<O
   return segments;
 }
 
+// Builder::repeat.
+class Repeater {
+public:
+  Repeater(MLIRContext *context, std::vector<Value> &values, const Builder::Repetition &wanted)
+      : context(context), values(values), wanted(wanted), ownCount(wanted.own.size() / (wanted.copies + 2)),
+        locationCount(wanted.locations.size() / (wanted.copies + 1)) {}
+
+  // Compares the two copies. False where they differ.
+  bool read() {
+    llvm::SmallVector<Operation *> before, after;
+    if (!opsOf(wanted.first, before) || !opsOf(wanted.first + wanted.count, after) || before.size() != after.size() ||
+        !readOwn())
+      return false;
+    for (uint32_t i = 0; i < 2 * wanted.count; ++i)
+      numbers[values[wanted.first + i]] = wanted.first + i;
+    llvm::StringMap<size_t> byLocation;
+    for (size_t i = 0; i < locationCount; ++i)
+      byLocation[wanted.locations[i]] = i;
+    for (auto [a, b] : llvm::zip_equal(before, after)) {
+      if (!equal(*a, *b))
+        return false;
+      Entry &entry = entries.emplace_back(Entry{b, {}, locationCount});
+      for (auto [x, y] : llvm::zip_equal(a->getOperands(), b->getOperands())) {
+        std::optional<Operand> operand = operandOf(x, y);
+        if (!operand)
+          return false;
+        entry.operands.push_back(*operand);
+      }
+      if (auto named = llvm::dyn_cast<NameLoc>(b->getLoc()))
+        if (auto found = byLocation.find(named.getName().getValue()); found != byLocation.end())
+          entry.location = found->second;
+    }
+    return true;
+  }
+
+  // Appends the new copies to the block. False, with everything as before, where an own value does not fit.
+  bool append(Block &block) {
+    const size_t valuesBefore = values.size();
+    Operation *last = &block.back();
+    for (uint32_t copy = 0; copy < wanted.copies; ++copy)
+      if (!append(block, copy)) {
+        while (&block.back() != last)
+          block.back().erase();
+        values.resize(valuesBefore);
+        return false;
+      }
+    return true;
+  }
+
+private:
+  struct Operand {
+    enum { Same, Own, Inside } kind;
+    Value value;     // Same
+    uint32_t number; // the place among own values, or among the results of a copy
+  };
+  struct Entry {
+    Operation *op;
+    llvm::SmallVector<Operand, 4> operands;
+    size_t location; // the place among the locations, or their count
+  };
+
+  // The ops whose results are the `count` values from `first` on, one directly behind the other.
+  bool opsOf(ValueId first, llvm::SmallVector<Operation *> &ops) const {
+    for (ValueId id = first; id < first + wanted.count;) {
+      Operation *op = values[id].getDefiningOp();
+      if (!op || op->getNumRegions() != 0 || (!ops.empty() && op->getPrevNode() != ops.back()) ||
+          id + op->getNumResults() > first + wanted.count)
+        return false;
+      for (OpResult result : op->getResults())
+        if (values[id++] != result)
+          return false;
+      ops.push_back(op);
+    }
+    return true;
+  }
+
+  // An own value has one place, whose copies all have one type.
+  bool readOwn() {
+    for (size_t place = 0; place < ownCount; ++place) {
+      const ValueId before = wanted.own[place], after = wanted.own[ownCount + place];
+      if (before >= values.size() || after >= values.size() || values[before].getType() != values[after].getType() ||
+          !ownPlaces.try_emplace(values[after], static_cast<uint32_t>(place)).second)
+        return false;
+    }
+    return true;
+  }
+
+  static bool equal(Operation &a, Operation &b) {
+    return a.getName() == b.getName() && a.getNumOperands() == b.getNumOperands() &&
+           a.getResultTypes() == b.getResultTypes() &&
+           a.getDiscardableAttrDictionary() == b.getDiscardableAttrDictionary() &&
+           a.getName().compareOpProperties(a.getPropertiesStorage(), b.getPropertiesStorage());
+  }
+
+  // What the operand is that the first copy reads as `before` and the second as `after`.
+  std::optional<Operand> operandOf(Value before, Value after) const {
+    if (auto place = ownPlaces.find(after); place != ownPlaces.end()) {
+      if (values[wanted.own[place->second]] != before)
+        return std::nullopt;
+      return Operand{Operand::Own, {}, place->second};
+    }
+    if (before == after)
+      return Operand{Operand::Same, after, 0};
+    const auto number = numbers.find(after);
+    if (number == numbers.end() || number->second < wanted.first + wanted.count ||
+        values[number->second - wanted.count] != before)
+      return std::nullopt;
+    return Operand{Operand::Inside, {}, number->second - wanted.first - wanted.count};
+  }
+
+  bool append(Block &block, uint32_t copy) {
+    const size_t start = values.size();
+    const std::span<const ValueId> own = wanted.own.subspan((copy + 2) * ownCount, ownCount);
+    for (size_t place = 0; place < ownCount; ++place)
+      if (own[place] >= start || values[own[place]].getType() != values[wanted.own[place]].getType())
+        return false;
+    llvm::SmallVector<Location> locations;
+    for (size_t i = 0; i < locationCount; ++i)
+      locations.push_back(
+          NameLoc::get(StringAttr::get(context, wanted.locations[(copy + 1) * locationCount + i])));
+    llvm::SmallVector<Value> operands;
+    for (const Entry &entry : entries) {
+      operands.clear();
+      for (const Operand &operand : entry.operands)
+        operands.push_back(operand.kind == Operand::Same  ? operand.value
+                           : operand.kind == Operand::Own ? values[own[operand.number]]
+                                                          : values[start + operand.number]);
+      Operation &op = *entry.op;
+      Operation *made = Operation::create(entry.location < locationCount ? locations[entry.location] : op.getLoc(),
+                                          op.getName(), op.getResultTypes(), operands, op.getDiscardableAttrDictionary(),
+                                          op.getPropertiesStorage(), BlockRange(), 0);
+      block.push_back(made);
+      llvm::append_range(values, made->getResults());
+    }
+    return true;
+  }
+
+  MLIRContext *context;
+  std::vector<Value> &values;
+  const Builder::Repetition &wanted;
+  size_t ownCount, locationCount;
+  llvm::DenseMap<Value, uint32_t> numbers, ownPlaces; // of the values of both copies; of the second copy's own values
+  std::vector<Entry> entries;
+};
+
 } // namespace
 
 struct Builder::Impl {
@@ -105,8 +251,13 @@ struct Builder::Impl {
   }
   ValueId add(Value value) {
     values.push_back(value);
-    types.push_back(std::make_unique<CType>(llvm::cast<RankedTensorType>(value.getType())));
     return static_cast<ValueId>(values.size() - 1);
+  }
+  const MortiseType *typeOf(ValueId id) {
+    types.resize(values.size());
+    if (!types[id])
+      types[id] = std::make_unique<CType>(llvm::cast<RankedTensorType>(values[id].getType()));
+    return &types[id]->type;
   }
   // The table of symbols, from now on fixed; NULL when there are none.
   SymbolsAttr table();
@@ -126,7 +277,7 @@ struct Builder::Impl {
   OwningOpRef<ModuleOp> module;
   func::FuncOp function;
   std::vector<Value> values;
-  std::vector<std::unique_ptr<CType>> types;
+  std::vector<std::unique_ptr<CType>> types; // of the values that were asked for
   std::vector<std::pair<Value, int64_t>> outputs;
   std::vector<NamedAttrList> inputAttributes;
   llvm::SmallVector<StringAttr> symbolNames;
@@ -392,10 +543,30 @@ Result<std::vector<ValueId>> Builder::addOp(std::string_view opName, std::span<c
   return results;
 }
 
+Result<bool> Builder::repeat(const Repetition &repetition) {
+  if (!impl->module)
+    return Impl::finished;
+  const size_t lists = size_t{repetition.copies} + 1; // the second copy and the new ones
+  if (repetition.count == 0 || repetition.own.size() % (lists + 1) != 0 || repetition.locations.size() % lists != 0)
+    return invalid("repeat: expected at least one value, own values for " + std::to_string(lists + 1) +
+                   " copies and locations for " + std::to_string(lists) + ", found " +
+                   std::to_string(repetition.count) + ", " + std::to_string(repetition.own.size()) + " and " +
+                   std::to_string(repetition.locations.size()));
+  if (size_t{repetition.first} + 2 * size_t{repetition.count} > impl->values.size())
+    return invalid("repeat: values " + std::to_string(repetition.first) + " to " +
+                   std::to_string(size_t{repetition.first} + 2 * size_t{repetition.count}) +
+                   " are expected in this builder, which has " + std::to_string(impl->values.size()));
+  for (const char *location : repetition.locations)
+    if (!location)
+      return invalid("repeat: a location is NULL");
+  Repeater repeater(impl->context, impl->values, repetition);
+  return repeater.read() && repeater.append(impl->function.front());
+}
+
 Result<const MortiseType *> Builder::typeOf(ValueId value) const {
   if (Result<Value> known = impl->value(value, "value"); !known)
     return known.error();
-  return &impl->types[value]->type;
+  return impl->typeOf(value);
 }
 
 Result<void> Builder::addOutput(ValueId id, int64_t aliasInput) {

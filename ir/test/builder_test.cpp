@@ -10,6 +10,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace mortise::ir {
 namespace {
 
@@ -238,6 +240,125 @@ TEST_F(BuilderTest, LiteralsKeepTheirBytes) {
   ASSERT_EQ(read.count, sizeof numbers);
   EXPECT_EQ(std::string_view(static_cast<const char *>(read.tensor_data), read.count),
             std::string_view(reinterpret_cast<const char *>(numbers), sizeof numbers));
+}
+
+// Two layers x -> relu(x * w) + x by hand, and `copies` more by repetition.
+class RepeatTest : public BuilderTest {
+protected:
+  static constexpr uint32_t copies = 3, perLayer = 3;
+
+  ValueId layer(ValueId x, ValueId weight, const std::string &number, bool swapped = false) {
+    const ValueId product = made("mortise.mul", {x, weight}, "mul_" + number);
+    const ValueId positive = made("mortise.maximum", {product, zero}, "relu_" + number);
+    return made("mortise.add", swapped ? std::vector<ValueId>{x, positive} : std::vector<ValueId>{positive, x},
+                "add_" + number);
+  }
+  ValueId made(std::string_view op, std::vector<ValueId> operands, const std::string &location) {
+    auto result = add(op, std::move(operands), {}, location);
+    EXPECT_TRUE(result) << result.error().message;
+    return (*result)[0];
+  }
+  // Own values: the weight, and what the layer before made.
+  Result<bool> repeat(ValueId first, std::vector<ValueId> own, std::vector<std::string> names) {
+    std::vector<const char *> locations;
+    for (const std::string &name : names)
+      locations.push_back(name.c_str());
+    return builder.repeat({first, perLayer, copies, own, locations});
+  }
+  static std::vector<std::string> names() {
+    std::vector<std::string> result;
+    for (int i = 1; i < 5; ++i)
+      for (const char *op : {"mul_", "relu_", "add_"})
+        result.push_back(op + std::to_string(i));
+    return result;
+  }
+  std::vector<ValueId> weights(int64_t lastRows = 2) {
+    std::vector<ValueId> result;
+    for (int i = 0; i < 5; ++i)
+      result.push_back(input({i == 4 ? lastRows : 2, 3}));
+    return result;
+  }
+  std::vector<ValueId> own(const std::vector<ValueId> &weights, ValueId x, ValueId first) const {
+    std::vector<ValueId> result;
+    for (uint32_t i = 0; i < 5; ++i)
+      result.insert(result.end(), {weights[i], i == 0 ? x : first + i * perLayer - 1});
+    return result;
+  }
+  ValueId zero = input({2, 3});
+};
+
+TEST_F(RepeatTest, MakesWhatTheOpsWouldMake) {
+  const ValueId x = input({2, 3});
+  const std::vector<ValueId> w = weights();
+  ValueId y = layer(x, w[0], "0");
+  const ValueId first = y - perLayer + 1;
+  y = layer(y, w[1], "1");
+  const Result<bool> repeated = repeat(first, own(w, x, first), names());
+  ASSERT_TRUE(repeated) << repeated.error().message;
+  ASSERT_TRUE(*repeated);
+  ASSERT_TRUE(builder.addOutput(first + 5 * perLayer - 1, -1));
+  auto module = builder.finish();
+  ASSERT_TRUE(module);
+  auto graph = exportGraph(**module);
+  ASSERT_TRUE(graph) << graph.error().message;
+
+  std::destroy_at(&builder); // a new one in its place
+  std::construct_at(&builder, context, "test");
+  zero = input({2, 3});
+  y = input({2, 3});
+  const std::vector<ValueId> same = weights();
+  for (int i = 0; i < 5; ++i)
+    y = layer(y, same[i], std::to_string(i));
+  ASSERT_TRUE(builder.addOutput(y, -1));
+  auto expectedModule = builder.finish();
+  ASSERT_TRUE(expectedModule);
+  auto expected = exportGraph(**expectedModule);
+  ASSERT_TRUE(expected);
+  EXPECT_TRUE(std::ranges::equal((*graph)->bytes(), (*expected)->bytes())); // locations too
+  EXPECT_STREQ((*graph)->view().nodes[10]->location, "relu_3");
+}
+
+TEST_F(RepeatTest, RefusesWhatDiffers) {
+  const ValueId x = input({2, 3});
+  const std::vector<ValueId> w = weights();
+  ValueId y = layer(x, w[0], "0");
+  const ValueId first = y - perLayer + 1;
+  y = layer(y, w[1], "1", true); // operands the other way round
+  Result<bool> repeated = repeat(first, own(w, x, first), names());
+  ASSERT_TRUE(repeated);
+  EXPECT_FALSE(*repeated);
+}
+
+TEST_F(RepeatTest, RefusesOwnValuesThatDoNotFit) {
+  const ValueId x = input({2, 3});
+  const std::vector<ValueId> w = weights(1);
+  ValueId y = layer(x, w[0], "0");
+  const ValueId first = y - perLayer + 1;
+  y = layer(y, w[1], "1");
+  std::string before = builder.text();
+  Result<bool> repeated = repeat(first, own(w, x, first), names()); // the last weight has another type
+  ASSERT_TRUE(repeated);
+  EXPECT_FALSE(*repeated);
+  EXPECT_EQ(builder.text(), before);
+  std::vector<ValueId> unknown = own(w, x, first);
+  unknown[4] = 1000;
+  repeated = repeat(first, unknown, names());
+  ASSERT_TRUE(repeated);
+  EXPECT_FALSE(*repeated);
+  EXPECT_EQ(builder.text(), before);
+}
+
+TEST_F(RepeatTest, RefusesPartsThatAreNotThere) {
+  const ValueId x = input({2, 3});
+  EXPECT_FALSE(builder.repeat({x, 1, 2, {}, {}}));
+  EXPECT_FALSE(builder.repeat({0, 0, 2, {}, {}}));
+  const std::vector<ValueId> three{0, 0, 0};
+  EXPECT_FALSE(builder.repeat({0, 1, 2, three, {}})); // own values for four copies
+  const std::vector<const char *> none{nullptr, nullptr, nullptr};
+  EXPECT_FALSE(builder.repeat({0, 1, 2, {}, none}));
+  Result<bool> inputs = builder.repeat({0, 1, 2, {}, {}});
+  ASSERT_TRUE(inputs);
+  EXPECT_FALSE(*inputs); // inputs are no results
 }
 
 TEST_F(BuilderTest, TextShowsWhatIsThere) {

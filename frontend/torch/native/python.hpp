@@ -54,6 +54,7 @@ struct SessionObject {
 struct BuilderObject {
   PyObject_HEAD MortiseBuilder *builder;
   PyObject *session;
+  uint32_t values; // how many it has
 };
 
 // Sets a MortiseError and destroys `status`. False, so that callers can return it.
@@ -65,6 +66,7 @@ PyObject *addSessionType(PyObject *module);
 PyObject *addBuilderType(PyObject *module);
 PyObject *addProgramType(PyObject *module);
 PyObject *addExtents(PyObject *module);
+PyObject *addRepeats(PyObject *module);
 PyObject *wrapProgram(MortiseProgram *program, PyObject *session);
 
 template <typename T> T *as(PyObject *object) { return reinterpret_cast<T *>(object); }

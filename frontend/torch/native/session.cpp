@@ -112,7 +112,10 @@ static PyObject *builderInput(PyObject *self, PyObject *arguments) {
   type.dim_exprs = extents.exprs();
   uint32_t value;
   MortiseBuilder *builder = as<BuilderObject>(self)->builder;
-  return check(mortise_builder_input(builder, name, &type, flags, &value)) ? describe(builder, value) : nullptr;
+  if (!check(mortise_builder_input(builder, name, &type, flags, &value)))
+    return nullptr;
+  as<BuilderObject>(self)->values = value + 1;
+  return describe(builder, value);
 }
 
 // Attributes of one op, from a dictionary: bool, int, float, str, tuple of extents, or (dtype, dims, bytes) for a
@@ -214,6 +217,8 @@ static PyObject *builderOp(PyObject *self, PyObject *arguments) {
   if (!check(mortise_builder_op(builder, name, operands.data(), operands.size(), attributes.data(), attributes.size(),
                                 location, results, maxResults, &count)))
     return nullptr;
+  if (count)
+    as<BuilderObject>(self)->values = results[count - 1] + 1;
   Ref tuple(PyTuple_New(static_cast<Py_ssize_t>(count)));
   for (size_t i = 0; tuple && i < count; ++i) {
     PyObject *described = describe(builder, results[i]);
@@ -222,6 +227,41 @@ static PyObject *builderOp(PyObject *self, PyObject *arguments) {
     PyTuple_SetItem(tuple.get(), static_cast<Py_ssize_t>(i), described);
   }
   return tuple.release();
+}
+
+static PyObject *builderValueCount(PyObject *self, PyObject *) {
+  return PyLong_FromUnsignedLong(as<BuilderObject>(self)->values);
+}
+
+static PyObject *builderRepeat(PyObject *self, PyObject *arguments) {
+  unsigned first, count, copies;
+  PyObject *ownTuple, *locationTuple;
+  if (!PyArg_ParseTuple(arguments, "IIIO!O!:repeat", &first, &count, &copies, &PyTuple_Type, &ownTuple, &PyTuple_Type,
+                        &locationTuple))
+    return nullptr;
+  std::vector<uint32_t> own(static_cast<size_t>(PyTuple_Size(ownTuple)));
+  for (size_t i = 0; i < own.size(); ++i)
+    own[i] = static_cast<uint32_t>(PyLong_AsUnsignedLong(PyTuple_GetItem(ownTuple, static_cast<Py_ssize_t>(i))));
+  std::vector<const char *> locations(static_cast<size_t>(PyTuple_Size(locationTuple)));
+  for (size_t i = 0; i < locations.size(); ++i)
+    if (!(locations[i] =
+              PyUnicode_AsUTF8AndSize(PyTuple_GetItem(locationTuple, static_cast<Py_ssize_t>(i)), nullptr)))
+      return nullptr;
+  if (PyErr_Occurred())
+    return nullptr;
+  const size_t lists = size_t{copies} + 1;
+  if (own.size() % (lists + 1) != 0 || locations.size() % lists != 0) {
+    PyErr_Format(PyExc_ValueError, "repeat: expected own values for %zu copies and locations for %zu, found %zu and %zu",
+                 lists + 1, lists, own.size(), locations.size());
+    return nullptr;
+  }
+  int32_t repeated = 0;
+  if (!check(mortise_builder_repeat(as<BuilderObject>(self)->builder, first, count, copies, own.data(),
+                                    own.size() / (lists + 1), locations.data(), locations.size() / lists, &repeated)))
+    return nullptr;
+  if (repeated)
+    as<BuilderObject>(self)->values += count * copies;
+  return PyBool_FromLong(repeated);
 }
 
 static PyObject *builderOutput(PyObject *self, PyObject *arguments) {
@@ -278,6 +318,8 @@ static PyMethodDef builderMethods[] = {
     {"symbol", builderSymbol, METH_VARARGS, "symbol(name, min, max, divisor) -> its number; before any input"},
     {"input", builderInput, METH_VARARGS, "input(name, dtype, dims, flags) -> (value, dtype, dims)"},
     {"op", builderOp, METH_VARARGS, "op(name, operands, attributes, location) -> ((value, dtype, dims), ...)"},
+    {"value_count", builderValueCount, METH_NOARGS, "How many values there are: the number of the next."},
+    {"repeat", builderRepeat, METH_VARARGS, "repeat(first, count, copies, own, locations) -> whether it could"},
     {"output", builderOutput, METH_VARARGS, "output(value, alias_input)"},
     {"text", builderText, METH_NOARGS, "The graph so far as MLIR text."},
     {"compile", builderCompile, METH_VARARGS, "compile(options) -> Program; empties the builder"},

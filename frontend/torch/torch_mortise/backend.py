@@ -16,13 +16,14 @@ from .graph import CompiledGraph, is_tensor
 from .importer.decompositions import table as decompositions
 from .symbols import Key
 
-OWN_OPTIONS = {"specialize_limit": "64"}
+# repeat_layers: whether equal layers are imported once (repeats.py); false is for finding faults in it
+OWN_OPTIONS = {"specialize_limit": "64", "repeat_layers": "true"}
 TRAINING = "training: only inference is compiled; run it under torch.no_grad() or torch.inference_mode()"
 _names = itertools.count()
 
 
 def read_options(mode, options):
-    """(((key, value), ...) for the session, specialize_limit)."""
+    """(((key, value), ...) for the session, specialize_limit, repeat_layers)."""
     values = dict(OWN_OPTIONS)
     session = {}
     if mode is not None:
@@ -33,8 +34,10 @@ def read_options(mode, options):
                 INVALID_ARGUMENT, f"option {key}: expected text, a number or a bool, found {type(value).__name__}"
             )
         text = str(value).lower() if isinstance(value, bool) else str(value)
-        if key in OWN_OPTIONS:  # the runtime has the same limit for kernels of one program
-            values[key] = session[key] = text
+        if key in OWN_OPTIONS:
+            values[key] = text
+            if key == "specialize_limit":  # the runtime has the same limit for kernels of one program
+                session[key] = text
         elif difflib.get_close_matches(key, OWN_OPTIONS, 1, 0.8):
             raise MortiseError(
                 INVALID_ARGUMENT,
@@ -46,7 +49,10 @@ def read_options(mode, options):
     limit = values["specialize_limit"]
     if not limit.isdigit() or int(limit) < 1:
         raise MortiseError(INVALID_ARGUMENT, f'option specialize_limit: expected a positive number, found "{limit}"')
-    return tuple(sorted(session.items())), int(limit)
+    repeat = values["repeat_layers"]
+    if repeat not in ("true", "false"):
+        raise MortiseError(INVALID_ARGUMENT, f'option repeat_layers: expected true or false, found "{repeat}"')
+    return tuple(sorted(session.items())), int(limit), repeat == "true"
 
 
 class EagerGraph(CompiledGraph):
@@ -78,13 +84,13 @@ def compile_training(module, _):
     return EagerGraph(module, f"graph_{next(_names)}")
 
 
-def compile_inference(options, limit, opened_s, module, _):
+def compile_inference(options, limit, repeat, opened_s, module, _):
     """`opened_s`: what the backend spent on this graph before PyTorch traced it."""
     started = time.perf_counter()
     context = torch._guards.TracingContext.try_get()
     metadata = context.fw_metadata if context else None
     static = metadata.static_input_indices if metadata is not None else []
-    graph = CompiledGraph(module, f"graph_{next(_names)}", static, options, limit)
+    graph = CompiledGraph(module, f"graph_{next(_names)}", static, options, limit, repeat)
     graph.wall_s = opened_s + time.perf_counter() - started
     report.compiled(graph)
     return graph
@@ -94,10 +100,10 @@ def backend(module, inputs, *, mode=None, options=None):
     """The backend itself, as the entry point group torch_dynamo_backends names it. Raises MortiseError for an unknown mode, option or
     device; returns a callable with the boxed convention of AOTAutograd."""
     started = time.perf_counter()
-    pairs, limit = read_options(mode, options)
+    pairs, limit, repeat = read_options(mode, options)
     _library.session(pairs)  # an unknown mode, option or device is an error here, before any tracing
     table = decompositions()
-    compile_graph = functools.partial(compile_inference, pairs, limit, time.perf_counter() - started)
+    compile_graph = functools.partial(compile_inference, pairs, limit, repeat, time.perf_counter() - started)
     return aot_autograd(
         fw_compiler=compile_training,
         bw_compiler=compile_training,
@@ -110,7 +116,7 @@ def backend(module, inputs, *, mode=None, options=None):
 def describe(**options):
     """What is installed and configured, as mortise_session_describe (mortise.h) documents it: {"plugins", "devices", "rejected": [{"path",
     "code", "reason"}], "config": [{"key", "value", "source"}]}. `options`: as for torch.compile."""
-    pairs, _ = read_options(None, options)
+    pairs, *_ = read_options(None, options)
     return json.loads(_library.session(pairs).describe())
 
 

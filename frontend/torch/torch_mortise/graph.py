@@ -8,14 +8,15 @@ import threading
 import torch
 import torch.fx
 
-from . import _library, fallback, report
+from . import _library, dtypes, fallback, report
 from .errors import INTERNAL, UNSUPPORTED, MortiseError
-from .importer import unsupported_reason
+from .importer import HANDLERS, unsupported_reason
 from .importer.shape import VIEWS
 from .region import NodeUnsupported, Region
 from .symbols import Key, needed_symbols
 
 aten = torch.ops.aten
+DTYPES = frozenset(dtypes.TO_TORCH.values())
 # Their results are computed again in each region that reads them, rather than passed between regions.
 CREATION = {
     aten.scalar_tensor.default,
@@ -46,17 +47,24 @@ class Partition:
                 self.place(node, node in reasons)
 
     def place(self, node, eager):
-        sources = [n for n in node.all_input_nodes if n.op == "call_function" and is_tensor(n)]
-        floats = (node.target in VIEWS or node.target in CREATION or node.target is operator.getitem) and not eager
-        if floats and all(n in self.floating for n in sources):
+        below = []  # the segments of what it reads; -1 for what has none
+        for source in node.all_input_nodes:
+            if source in self.floating:
+                continue
+            at = self.segment_of.get(source)
+            if at is not None:
+                below.append(at)
+            elif source.op == "call_function" and is_tensor(source):
+                below.append(-1)
+        target = node.target
+        if not below and not eager and (target in VIEWS or target in CREATION or target is operator.getitem):
             self.floating.add(node)
             return
-        if node.target is operator.getitem:  # belongs to the segment of the node whose result it takes apart
+        if target is operator.getitem:  # belongs to the segment of the node whose result it takes apart
             segment = self.segment_of[node.args[0]]
         else:
             segment = 1 if eager else 0
-            for source in sources:
-                at = self.segment_of.get(source, -1)
+            for at in below:
                 segment = max(segment, at if at % 2 == segment % 2 else at + 1)
         self.segment_of[node] = segment
         self.segments.setdefault(segment, []).append(node)
@@ -75,8 +83,8 @@ class Partition:
 class CompiledGraph:
     """Callable with the boxed convention of AOTAutograd."""
 
-    def __init__(self, module, name, static_inputs, options, limit):
-        self.module, self.name, self.options, self.limit = module, name, options, limit
+    def __init__(self, module, name, static_inputs, options, limit, repeat=True):
+        self.module, self.name, self.options, self.limit, self.repeat = module, name, options, limit, repeat
         self._boxed_call = True  # on the instance, because torch's wrappers copy the instance's dictionary
         nodes = self.nodes = list(module.graph.nodes)
         self.placeholders = [n for n in nodes if n.op == "placeholder"]
@@ -102,10 +110,19 @@ class CompiledGraph:
     def find_reasons(self):
         if self.key.unknown:
             self.whole_reason = f"shapes that depend on data ({', '.join(sorted(map(str, self.key.unknown)))})"
+        handled = {}
+        plain = {}  # node -> whether its value is of a kind that programs know
         for node in self.nodes:
+            plain[node] = is_plain(node.meta.get("val"))
             if node.op == "call_module" or node.op == "call_method":
                 self.reasons[node] = f"{node.op} is not expected in an aten graph"
             if node.op != "call_function" or node in self.mutations or not is_tensor(node):
+                continue
+            target = node.target
+            known = handled.get(id(target))  # an operator's own hash is computed in Python
+            if known is None:
+                known = handled[id(target)] = target in HANDLERS or target is operator.getitem
+            if known and not self.whole_reason and plain[node] and all(map(plain.__getitem__, node.all_input_nodes)):
                 continue
             reason = self.whole_reason or unsupported_reason(node)
             if reason is None and any(isinstance(n.meta.get("val"), torch.Tensor) and unsupported_value(n) for n in node.all_input_nodes):
@@ -182,7 +199,8 @@ class CompiledGraph:
         self.spread_to_getitem()
 
     def region(self, name, nodes, arguments, wanted, states):
-        made = Region(name, nodes, arguments, wanted, states, self.constants, self.key, self.attributes, self.options, self.limit)
+        own = self.constants, self.key, self.attributes, self.options, self.limit, self.repeat
+        made = Region(name, nodes, arguments, wanted, states, *own)
         self.regions.append(made)
         return made
 
@@ -321,6 +339,13 @@ class CompiledGraph:
         return sum(n.op == "call_function" and is_tensor(n) and n.target is not operator.getitem for n in self.nodes)
 
 
+def is_plain(value):
+    """False for tensors on other devices, of other layouts or dtypes: unsupported_reason and unsupported_value say which."""
+    if isinstance(value, torch.Tensor):
+        return value.dtype in DTYPES and value.layout is torch.strided and value.device.type == "cpu"
+    return all(map(is_plain, value)) if isinstance(value, (tuple, list)) else True
+
+
 def unsupported_value(node):
     value = node.meta.get("val")
     if not isinstance(value, torch.Tensor):
@@ -329,9 +354,7 @@ def unsupported_value(node):
         return f"an operand on device {value.device.type}"
     if value.layout is not torch.strided:
         return f"an operand of layout {value.layout}"
-    from . import dtypes
-
-    if value.dtype not in dtypes.TO_TORCH.values():
+    if value.dtype not in DTYPES:
         return f"an operand of dtype {str(value.dtype).removeprefix('torch.')}"
     return None
 

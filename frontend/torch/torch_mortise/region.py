@@ -14,11 +14,11 @@ import weakref
 import torch
 import torch.fx
 
-from . import _library, dtypes, pool
+from . import _library, dtypes, pool, repeats
 from .errors import MortiseError, Refusal, Unsupported
 from .extents import NeedsNumbers, at
 from .importer import HANDLERS, Emitter
-from .importer.core import programs
+from .importer.core import Value, programs
 from .layout import AS_STRIDED, dense_strides, inverse, memory_order, view_source
 
 log = logging.getLogger("torch_mortise")
@@ -48,6 +48,8 @@ class Importer(Emitter):
         super().__init__(builder, numbers, getattr(numbers, "table", None))
         self.region, self.numbers = region, numbers
         self.environment = {}
+        self.memories = {}  # of static inputs that are alike
+        self.repeated = 0  # nodes that the builder made from equal ones
         self.inputs = []  # as Program.signature (native/program.cpp) reads them
         self.input_nodes = []
 
@@ -64,21 +66,32 @@ class Importer(Emitter):
         return value
 
     def add_input(self, node):
-        fake = node.meta["val"]
-        shape = self.numbers.sizes(fake.shape)
-        strides = self.numbers.sizes(fake.stride()) if self.numbers.known(fake.stride()) else dense_strides(shape)
-        order = memory_order(shape, strides)
-        if order is None:
-            order, strides = tuple(range(len(shape))), dense_strides(shape)
-        dtype = dtypes.number(fake.dtype)
+        dtype, shape, strides, order = self.memory_of(node.meta["val"])
         position = self.region.position.get(node, -1)
         flags = STATE if node in self.region.states else CONSTANT if node in self.region.constants else 0
-        memory_shape = tuple([shape[i] for i in order])
+        memory_shape = shape if order is None else tuple([shape[i] for i in order])
         value = self.described(*self.builder.input(node.name, dtype, programs(memory_shape), flags))
         role = 2 if flags == STATE else 1 if flags == CONSTANT else 0
         self.inputs.append((position, role, dtype, shape, strides, memory_shape))
         self.input_nodes.append(node)
-        self.environment[node] = self.transpose(value, inverse(order))
+        self.environment[node] = value if order is None else self.transpose(value, inverse(order))
+
+    def memory_of(self, fake):
+        """dtype, shape, strides, and the order of the dimensions in memory where it is not theirs."""
+        key = None if fake._has_symbolic_sizes_strides else (fake.dtype, fake.shape, fake.stride())
+        found = self.memories.get(key) if key else None
+        if found is None:
+            shape = self.numbers.sizes(fake.shape)
+            strides = self.numbers.sizes(fake.stride()) if self.numbers.known(fake.stride()) else dense_strides(shape)
+            order = memory_order(shape, strides)
+            if order is None:
+                strides = dense_strides(shape)
+            elif order == tuple(range(len(shape))):
+                order = None
+            found = dtypes.number(fake.dtype), shape, strides, order
+            if key:
+                self.memories[key] = found
+        return found
 
     def import_node(self, node):
         self.node, self.location = node, node.name
@@ -94,6 +107,93 @@ class Importer(Emitter):
             raise NodeUnsupported(node, str(error)) from None
         except MortiseError as error:
             raise NodeUnsupported(node, error.message) from error
+
+
+    def import_nodes(self, nodes):
+        at = 0
+        for run in repeats.find(nodes, self.region.roles()) if self.region.repeat else ():
+            for node in nodes[at : run.start]:
+                self.import_node(node)
+            at = run.start + self.import_run(nodes, run)
+        for node in nodes[at:]:
+            self.import_node(node)
+
+    def import_run(self, nodes, run):
+        """Imports the first copies of a run, and has the builder repeat the rest. Gives how many nodes are imported then."""
+        starts = []
+        for copy in range(repeats.IMPORTED):
+            starts.append(self.builder.value_count())
+            for node in nodes[run.start + copy * run.period : run.start + (copy + 1) * run.period]:
+                self.import_node(node)
+        first, second = starts[1:]
+        count = self.builder.value_count() - second
+        if count and second - first == count and (copied := RepeatedCopies(self, nodes, run, second, count)).made:
+            copied.note()
+            return run.copies * run.period
+        return repeats.IMPORTED * run.period
+
+
+class RepeatedCopies:
+    """The copies of a run behind those that were imported. `start`, `count`: the values of the last one imported."""
+
+    def __init__(self, importer, nodes, run, start, count):
+        self.importer, self.nodes, self.run, self.start, self.count = importer, nodes, run, start, count
+        base = run.start + (repeats.IMPORTED - 1) * run.period
+        self.model = [importer.environment[node] for node in nodes[base : base + run.period]]
+        self.index = {node: i for i, node in enumerate(nodes[run.start : run.start + run.copies * run.period])}
+        self.own = []  # of each copy but the first: the values' numbers
+        self.made = self.repeat()
+
+    def repeat(self):
+        run, copies = self.run, self.run.copies - repeats.IMPORTED
+        for copy, row in enumerate(run.own, 1):
+            ids = [self.number(node) for node in row]
+            if None in ids:
+                return False
+            self.own.append(ids)
+            if copy == repeats.IMPORTED - 1:
+                self.places = {value: place for place, value in enumerate(ids)}
+        base = run.start + (repeats.IMPORTED - 1) * run.period
+        names = [node.name for node in self.nodes[base : base + (copies + 1) * run.period]]
+        own = [value for row in self.own for value in row]
+        return self.importer.builder.repeat(self.start - self.count, self.count, copies, tuple(own), tuple(names))
+
+    def number(self, node):
+        """The number of the value that a node outside the copy at work stands for; None where it is no single value."""
+        value = self.importer.environment.get(node)
+        if value is None and (at := self.index.get(node)) is not None:  # of a copy that is not made yet
+            copy, place = divmod(at, self.run.period)
+            value = self.model[place]
+            return self.counterpart(value.id, copy) if isinstance(value, Value) else None
+        return value.id if isinstance(value, Value) else None
+
+    def counterpart(self, number, copy):
+        """What value `number`, which the last imported copy made or read, is in another."""
+        if self.start <= number < self.start + self.count:
+            return number + (copy - repeats.IMPORTED + 1) * self.count
+        place = self.places.get(number)
+        return number if place is None else self.own[copy - 1][place]
+
+    def copied(self, value, copy):
+        if isinstance(value, Value):
+            return Value(self.counterpart(value.id, copy), value.dtype, value.shape)
+        return tuple([self.copied(v, copy) for v in value]) if isinstance(value, tuple) else value
+
+    def note(self):
+        """Tells the importer of the new values, as if it had imported them."""
+        e, run = self.importer, self.run
+        made = range(self.start, self.start + self.count)
+        broadcasts = [(key, value) for key, value in e.broadcasts.items() if value.id in made]
+        masks = [(number, value) for number, value in e.boolean_masks.items() if number in made]
+        for copy in range(repeats.IMPORTED, run.copies):
+            base = run.start + copy * run.period
+            for node, value in zip(self.nodes[base : base + run.period], self.model):
+                e.environment[node] = self.copied(value, copy)
+            for (number, *rest), value in broadcasts:
+                e.broadcasts[self.counterpart(number, copy), *rest] = self.copied(value, copy)
+            for number, value in masks:
+                e.boolean_masks[self.counterpart(number, copy)] = self.copied(value, copy)
+        self.importer.repeated += (run.copies - repeats.IMPORTED) * run.period
 
 
 class Outputs:
@@ -231,8 +331,8 @@ class Specialisation:
             importer.add_input(node)
         for node in region.literals:
             importer.environment[node] = importer.tensor_literal(region.attributes[node])
-        for node in region.nodes:
-            importer.import_node(node)
+        importer.import_nodes(region.nodes)
+        record["repeated"] = importer.repeated
         outputs = Outputs(importer)
         for node in region.wanted:
             outputs.add(node)
@@ -313,7 +413,8 @@ class Region:
     """`nodes`: what is computed, in order; `arguments`: the nodes whose values a call passes; `wanted`: the nodes whose values it returns;
     `states`: {argument: the node whose value is written into its memory}."""
 
-    def __init__(self, name, nodes, arguments, wanted, states, constants, key, attributes, options, limit):
+    def __init__(self, name, nodes, arguments, wanted, states, constants, key, attributes, options, limit, repeat=True):
+        self.repeat = repeat  # import equal layers once
         self.name, self.nodes, self.wanted, self.states = name, nodes, wanted, states
         self.position = {node: i for i, node in enumerate(arguments)}
         self.key, self.options, self.limit = key, options, limit
@@ -333,6 +434,12 @@ class Region:
         self.inputs = [n for n in outside if n not in self.literals]
         self.constants = {n for n in self.inputs if n in constants and n not in states} | {n for n in self.inputs if n in attributes}
         regions.add(self)
+
+    def roles(self):
+        """What the nodes from outside are held for."""
+        roles = dict.fromkeys(self.constants, CONSTANT)
+        roles.update(dict.fromkeys(self.states, STATE))
+        return roles
 
     def specialisation(self, key):
         """The specialisation that serves these symbol values: the one for all shapes, or one for these alone. Compiles it if need be."""

@@ -9,6 +9,7 @@ import torch.fx
 from .extents import NeedsNumbers, Table
 from .facts import LARGEST, equalities, narrowed
 
+NONE = frozenset()
 SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
@@ -18,6 +19,8 @@ def symbols_of(parts):
 
 def shape_symbols(value):
     """The symbols in a number, or in a fake tensor's shape."""
+    if isinstance(value, torch.Tensor) and not value._has_symbolic_sizes_strides:
+        return NONE
     if isinstance(value, (tuple, list)):
         return set().union(*map(shape_symbols, value))
     return symbols_of(value.shape if isinstance(value, torch.Tensor) else (value,))

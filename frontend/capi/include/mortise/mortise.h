@@ -82,6 +82,16 @@ MORTISE_EXPORT MortiseStatus *mortise_builder_op(MortiseBuilder *builder, const 
                                                  size_t operand_count, const MortiseAttribute *const *attributes,
                                                  size_t attribute_count, const char *location, uint32_t *results,
                                                  size_t result_capacity, size_t *result_count);
+/* Appends `copies` more of a part that stands in the graph twice, one copy directly behind the other: values are
+ * numbered in the order of their making, the first copy's results are [first, first + count), the second's the next
+ * `count`, and those of the new copies follow. `own`: own_count values for the two and then for each new copy, which
+ * that copy alone reads, as its weights; they may be results of the copy before. `locations`: location_count texts for
+ * the second copy and then for each new one. `*repeated` is 0, and nothing was appended, unless the two copies are
+ * equal but for these. */
+MORTISE_EXPORT MortiseStatus *mortise_builder_repeat(MortiseBuilder *builder, uint32_t first, uint32_t count,
+                                                     uint32_t copies, const uint32_t *own, size_t own_count,
+                                                     const char *const *locations, size_t location_count,
+                                                     int32_t *repeated);
 /* The type of a value. It belongs to the builder and is valid until mortise_compile or the builder's destruction. */
 MORTISE_EXPORT MortiseStatus *mortise_builder_type(MortiseBuilder *builder, uint32_t value, const MortiseType **type);
 /* Makes a value an output; outputs are numbered in the order of these calls. `alias_input`: the number of the input

@@ -46,6 +46,22 @@ public:
                                      std::span<const MortiseAttribute *const> attributes, std::string_view location,
                                      std::span<const MortiseGraph *const> bodies = {});
 
+  // A part of the function that stands there twice, one copy directly behind the other: the results of the first are
+  // the values [first, first + count), those of the second the next `count`. `own` lists, for these two copies and then
+  // for each of `copies` more, the values that this copy alone reads (its weights, what the copy before made);
+  // `locations` lists, for the second copy and then for each of the new ones, the locations of its ops. All lists of
+  // one kind have one length.
+  struct Repetition {
+    ValueId first;
+    uint32_t count, copies;
+    std::span<const ValueId> own;
+    std::span<const char *const> locations;
+  };
+  // Appends the new copies, whose results are numbered on. False, with nothing appended, unless the two copies are
+  // equal: ops, attributes, types, and each operand an own value in the same place of both lists, a result of the same
+  // place in its copy, or the same value. An own value of a new copy may be a result of a copy before it.
+  Result<bool> repeat(const Repetition &repetition);
+
   // The type inferred for a value; owned by the builder.
   Result<const MortiseType *> typeOf(ValueId value) const;
 
