@@ -211,8 +211,7 @@ private:
         return false;
     llvm::SmallVector<Location> locations;
     for (size_t i = 0; i < locationCount; ++i)
-      locations.push_back(
-          NameLoc::get(StringAttr::get(context, wanted.locations[(copy + 1) * locationCount + i])));
+      locations.push_back(NameLoc::get(StringAttr::get(context, wanted.locations[(copy + 1) * locationCount + i])));
     llvm::SmallVector<Value> operands;
     for (const Entry &entry : entries) {
       operands.clear();
@@ -221,9 +220,9 @@ private:
                            : operand.kind == Operand::Own ? values[own[operand.number]]
                                                           : values[start + operand.number]);
       Operation &op = *entry.op;
-      Operation *made = Operation::create(entry.location < locationCount ? locations[entry.location] : op.getLoc(),
-                                          op.getName(), op.getResultTypes(), operands, op.getDiscardableAttrDictionary(),
-                                          op.getPropertiesStorage(), BlockRange(), 0);
+      Operation *made = Operation::create(
+          entry.location < locationCount ? locations[entry.location] : op.getLoc(), op.getName(), op.getResultTypes(),
+          operands, op.getDiscardableAttrDictionary(), op.getPropertiesStorage(), BlockRange(), 0);
       block.push_back(made);
       llvm::append_range(values, made->getResults());
     }

@@ -21,7 +21,8 @@ public:
       Ref a(PyObject_GetAttrString(model, name)), b(PyObject_GetAttrString(other, name));
       if (!a || !b)
         return Answer::Failed;
-      const Answer answer = name[0] == 't' ? (a.get() == b.get() ? Answer::Yes : Answer::No) : arguments(a.get(), b.get());
+      const Answer answer =
+          name[0] == 't' ? (a.get() == b.get() ? Answer::Yes : Answer::No) : arguments(a.get(), b.get());
       if (answer != Answer::Yes)
         return answer;
     }

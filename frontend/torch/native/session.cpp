@@ -244,15 +244,15 @@ static PyObject *builderRepeat(PyObject *self, PyObject *arguments) {
     own[i] = static_cast<uint32_t>(PyLong_AsUnsignedLong(PyTuple_GetItem(ownTuple, static_cast<Py_ssize_t>(i))));
   std::vector<const char *> locations(static_cast<size_t>(PyTuple_Size(locationTuple)));
   for (size_t i = 0; i < locations.size(); ++i)
-    if (!(locations[i] =
-              PyUnicode_AsUTF8AndSize(PyTuple_GetItem(locationTuple, static_cast<Py_ssize_t>(i)), nullptr)))
+    if (!(locations[i] = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(locationTuple, static_cast<Py_ssize_t>(i)), nullptr)))
       return nullptr;
   if (PyErr_Occurred())
     return nullptr;
   const size_t lists = size_t{copies} + 1;
   if (own.size() % (lists + 1) != 0 || locations.size() % lists != 0) {
-    PyErr_Format(PyExc_ValueError, "repeat: expected own values for %zu copies and locations for %zu, found %zu and %zu",
-                 lists + 1, lists, own.size(), locations.size());
+    PyErr_Format(PyExc_ValueError,
+                 "repeat: expected own values for %zu copies and locations for %zu, found %zu and %zu", lists + 1,
+                 lists, own.size(), locations.size());
     return nullptr;
   }
   int32_t repeated = 0;

@@ -190,7 +190,7 @@ class RepeatedCopies:
             for node, value in zip(self.nodes[base : base + run.period], self.model):
                 e.environment[node] = self.copied(value, copy)
             for (number, *rest), value in broadcasts:
-                e.broadcasts[self.counterpart(number, copy), *rest] = self.copied(value, copy)
+                e.broadcasts[(self.counterpart(number, copy), *rest)] = self.copied(value, copy)
             for number, value in masks:
                 e.boolean_masks[self.counterpart(number, copy)] = self.copied(value, copy)
         self.importer.repeated += (run.copies - repeats.IMPORTED) * run.period

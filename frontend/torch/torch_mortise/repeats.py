@@ -43,7 +43,7 @@ def described(value):
         if not value._has_symbolic_sizes_strides:
             return value.dtype, value.shape, value.stride(), value.storage_offset()
         parts = (*value.shape, *value.stride(), value.storage_offset())
-        return value.dtype, len(value.shape), *[p.node.expr if isinstance(p, SYMBOLIC) else p for p in parts]
+        return (value.dtype, len(value.shape), *[p.node.expr if isinstance(p, SYMBOLIC) else p for p in parts])
     if isinstance(value, (tuple, list)):
         return tuple([described(v) for v in value])
     return type(value), value.node.expr if isinstance(value, SYMBOLIC) else repr(value)
