@@ -11,7 +11,7 @@ extern "C" void omp_set_num_threads(int count);
 namespace mortise::test {
 namespace {
 
-const Check exactly{.relative = 0, .absolute = 0};
+const Check exactly{.exact = true};
 
 // Keys and counters of all sizes; the second network input is near the end of the counters, which wrap.
 Check seeded(uint64_t key, uint64_t offset) {

@@ -13,8 +13,6 @@
 namespace mortise::test {
 namespace {
 
-Check brain() { return {.relative = 1.0 / 64, .absolute = 1.0 / 128}; }
-
 TEST(Products, LinearOfManyShapes) {
   for (int64_t m : {1, 2, 7, 32, 129})
     for (int64_t k : {1, 3, 64, 257})
@@ -38,7 +36,7 @@ TEST(Products, DotOfEveryType) {
     Network net;
     ValueId x = net.input(dtype, {3, 17, 33}), y = net.input(dtype, {3, 33, 9});
     net.output(net.dot(x, y, {0}, {0}, {2}, {1}));
-    check(net, dtype == MORTISE_BF16 || dtype == MORTISE_F16 ? brain() : Check{});
+    check(net);
   }
 }
 
@@ -249,7 +247,7 @@ TEST(Convolutions, Shapes) {
       ValueId x = net.input(dtype, c.x);
       net.output(net.convolution(x, net.weight(c.w, dtype), c.strides, c.pad, c.groups, c.dilations));
       net.output(net.convolution(x, net.input(dtype, c.w), c.strides, c.pad, c.groups, c.dilations));
-      check(net, dtype == MORTISE_F32 ? Check{} : brain());
+      check(net);
     }
   }
 }
@@ -305,7 +303,7 @@ TEST(Pools, EveryTypeAndHostileValues) {
       net.output(net.op(name, {x},
                         {ints("window", {3, 2}), ints("strides", {2, 1}), ints("low", {1, 0}), ints("high", {1, 1}),
                          ints("dilations", {1, 2})}));
-      Check how = dtype == MORTISE_BF16 || dtype == MORTISE_F16 ? brain() : Check{};
+      Check how;
       how.fill = [](const MortiseValue &value, size_t position, std::vector<std::byte> &bytes) {
         randomFill(value, position, bytes);
         if (value.type->dtype == MORTISE_F32) {
@@ -316,6 +314,121 @@ TEST(Pools, EveryTypeAndHostileValues) {
       check(net, how);
     }
 }
+
+// Every float type of the plugin through the kinds of step that models are made of, held to what that type's rounding
+// explains.
+class Floats : public testing::TestWithParam<int32_t> {
+protected:
+  const int32_t dtype = GetParam();
+  Network net;
+
+  ValueId input(std::vector<int64_t> dims) { return net.input(dtype, std::move(dims)); }
+  ValueId weight(std::vector<int64_t> dims) { return net.weight(std::move(dims), dtype); }
+  // What the plugin gets for the type: it takes `linear` of f32 and bf16, and its decomposition otherwise.
+  ValueId linear(ValueId x, int64_t width) {
+    const int64_t rank = static_cast<int64_t>(net.dims(x).size()), depth = net.dims(x).back();
+    if (dtype == MORTISE_F32 || dtype == MORTISE_BF16)
+      return net.linear(x, weight({width, depth}), weight({width}));
+    return net.addRow(net.dot(x, weight({width, depth}), {}, {}, {rank - 1}, {1}), weight({width}));
+  }
+  ValueId attention(ValueId q, ValueId k, ValueId v, double scale) {
+    ValueId scores = net.dot(q, k, {0, 1}, {0, 1}, {3}, {3});
+    scores = net.op("mul", {scores, net.splat(scale, net.dims(scores), dtype)});
+    return net.dot(net.op("softmax", {scores}, {integer("axis", 3)}), v, {0, 1}, {0, 1}, {3}, {2});
+  }
+};
+
+TEST_P(Floats, Linear) {
+  for (int64_t rows : {1, 3, 32})
+    for (int64_t depth : {1, 10, 64, 257, 2048})
+      for (int64_t width : {1, 17, 40})
+        net.output(linear(input({rows, depth}), width));
+  check(net);
+}
+
+TEST_P(Floats, Epilogues) {
+  for (const char *activation : {"relu", "gelu", "silu", "tanh", "logistic"}) {
+    ValueId y = linear(input({2, 16, 48}), 40);
+    y = std::string(activation) == "gelu" ? net.op("gelu", {y}, {text("approximate", "none")})
+                                          : net.op(activation, {y});
+    net.output(net.op("add", {input({2, 16, 40}), y}));
+  }
+  check(net);
+}
+
+TEST_P(Floats, Norms) {
+  ValueId x = input({4, 6, 40});
+  Attribute axis = integer("axis", 2), epsilon = real("epsilon", 1e-5);
+  net.output(net.op("layer_norm", {x, weight({40}), weight({40})}, {axis, epsilon}));
+  net.output(net.op("rms_norm", {x, weight({40})}, {axis, epsilon}));
+  net.output(net.op("group_norm", {x, weight({6}), weight({6})}, {epsilon, integer("groups", 3)}));
+  ValueId positive = net.op("exp", {weight({6})});
+  net.output(net.op("batch_norm", {x, weight({6}), weight({6}), weight({6}), positive}, {epsilon}));
+  ValueId y = net.op("add", {x, input({4, 6, 40})});
+  net.output(net.op("layer_norm", {y, weight({40}), weight({40})}, {axis, epsilon}));
+  net.output(y);
+  check(net);
+}
+
+TEST_P(Floats, Softmax) {
+  for (int64_t width : {1, 7, 64, 1000}) {
+    SCOPED_TRACE(width);
+    Network rows;
+    ValueId x = rows.input(dtype, {5, width});
+    ValueId steep = rows.op("mul", {x, rows.splat(20, {5, width}, dtype)});
+    for (int64_t axis : {0, 1})
+      for (const char *op : {"softmax", "log_softmax"}) {
+        rows.output(rows.op(op, {x}, {integer("axis", axis)}));
+        rows.output(rows.op(op, {steep}, {integer("axis", axis)}));
+      }
+    check(rows);
+  }
+}
+
+TEST_P(Floats, Reductions) {
+  ValueId x = input({3, 130, 33});
+  for (std::vector<int64_t> axes : {std::vector<int64_t>{0}, {1}, {2}, {1, 2}, {0, 1, 2}})
+    for (const char *op : {"reduce_sum", "reduce_max", "mean"})
+      net.output(net.op(op, {x}, {ints("axes", axes)}));
+  net.output(net.op("cumsum", {x}, {integer("axis", 1)}));
+  check(net);
+}
+
+TEST_P(Floats, Attention) {
+  for (int64_t tokens : {1, 7, 32}) {
+    ValueId q = input({2, 4, tokens, 16}), k = input({2, 4, 50, 16}), v = input({2, 4, 50, 16});
+    net.output(attention(q, k, v, 0.25));
+    ValueId x = input({2, tokens, 64});
+    auto heads = [&] {
+      return net.transpose(net.reshape(linear(x, 64), {2, tokens, 4, 16}), {0, 2, 1, 3});
+    };
+    q = heads(), k = heads(), v = heads();
+    ValueId y = net.reshape(net.transpose(attention(q, k, v, 0.25), {0, 2, 1, 3}), {2, tokens, 64});
+    net.output(net.op("add", {x, linear(y, 64)}));
+  }
+  check(net);
+}
+
+TEST_P(Floats, Windows) {
+  ValueId x = input({2, 8, 13, 12});
+  if (dtype != MORTISE_F64) { // the plugin leaves those to others
+    net.output(net.convolution(x, weight({12, 8, 3, 3}), {1, 1}, {1, 1}));
+    net.output(net.convolution(x, weight({12, 8, 1, 1}), {2, 2}, {0, 0}));
+    net.output(net.convolution(x, weight({8, 1, 3, 3}), {1, 1}, {1, 1}, 8));
+    net.output(net.convolution(x, input({12, 4, 3, 2}), {2, 1}, {2, 0}, 2, {2, 1}));
+    ValueId y = net.convolution(x, weight({10, 8, 3, 3}), {1, 1}, {1, 1});
+    y = net.op("add", {y, net.broadcast(weight({10}), net.dims(y), {1})});
+    net.output(net.op("relu", {y}));
+  }
+  for (const char *pool : {"max_pool", "sum_pool"})
+    net.output(net.op(pool, {x},
+                      {ints("window", {3, 2}), ints("strides", {2, 1}), ints("low", {1, 0}), ints("high", {1, 1}),
+                       ints("dilations", {1, 2})}));
+  check(net);
+}
+
+INSTANTIATE_TEST_SUITE_P(Cpu, Floats, testing::Values(MORTISE_F64, MORTISE_F32, MORTISE_F16, MORTISE_BF16),
+                         [](const auto &info) { return std::string(dtypeName(info.param)); });
 
 TEST(Updates, CacheIsUpdatedInPlace) {
   Network net;
@@ -495,7 +608,7 @@ TEST(Kernels, WhatIsKeptIsKeptForEqualQuestions) {
       ValueId positive = net.op("exp", {net.weight({6})});
       net.output(net.op("batch_norm", {z, net.weight({6}), net.weight({6}), net.weight({6}), positive},
                         {real("epsilon", question.epsilon)}));
-      Check how = dtype == MORTISE_BF16 ? brain() : Check{};
+      Check how;
       how.options = {{"fuse_activations", fuse}};
       check(net, how);
     }

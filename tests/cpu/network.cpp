@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "network.hpp"
 
+#include <mortise/conformance/error_bounds.hpp>
 #include <mortise/ir/dialect.hpp>
 #include <mortise/ir/portable.hpp>
 #include <mortise/reference/formats.hpp>
@@ -375,26 +376,25 @@ Compiled::~Compiled() {
   }
 }
 
+// `errors`: the standard error of each element; empty where elements have to be equal.
 static std::string compare(const MortiseType &type, const std::vector<std::byte> &got,
-                           const std::vector<std::byte> &want, const Check &how) {
+                           const std::vector<std::byte> &want, const std::vector<double> &errors) {
   std::string text;
   reference::visitElement(type.dtype, [&](auto kind) {
     using Kind = decltype(kind);
     auto *x = reinterpret_cast<const typename Kind::Storage *>(got.data());
     auto *y = reinterpret_cast<const typename Kind::Storage *>(want.data());
     size_t count = got.size() / sizeof(*x), bad = 0;
-    double largest = 0;
-    for (size_t i = 0; i < count; ++i)
-      if (double value = static_cast<double>(Kind::load(y[i])); std::isfinite(value))
-        largest = std::max(largest, std::abs(value));
     for (size_t i = 0; i < count; ++i) {
       double a = static_cast<double>(Kind::load(x[i])), b = static_cast<double>(Kind::load(y[i]));
-      bool same = std::isnan(b)   ? std::isnan(a)
-                  : std::isinf(b) ? a == b
-                                  : std::abs(a - b) <= how.relative * std::abs(b) + how.absolute * largest;
-      if (!same && ++bad <= 3)
-        text +=
-            "element " + std::to_string(i) + ": expected " + std::to_string(b) + ", found " + std::to_string(a) + "\n";
+      double bound = errors.empty() || !std::isfinite(b) ? 0 : conformance::allowed(errors[i], b, type.dtype);
+      bool same = std::isnan(b) ? std::isnan(a) : a == b || std::abs(a - b) <= bound;
+      if (!same && ++bad <= 3) {
+        char line[160];
+        snprintf(line, sizeof line, "element %zu: expected %.9g, found %.9g, which is %.3g away; at most %.3g\n", i, b, a,
+                 std::abs(a - b), bound);
+        text += line;
+      }
     }
     if (bad)
       text += std::to_string(bad) + " of " + std::to_string(count) + " elements of " + typeString(type) + " differ\n";
@@ -437,10 +437,33 @@ Buffers::Buffers(const MortiseGraph &view, const Fill &fill)
   }
 }
 
+// What differs, output by output; measures standard errors only when something is not equal.
+static void compareOutputs(const Compiled &compiled, const MortiseGraph &view, const Buffers &buffers,
+                           std::span<const void *const> inputs, const Check &how, int round) {
+  auto copy = [](void *from, size_t size) {
+    return std::vector<std::byte>(static_cast<std::byte *>(from), static_cast<std::byte *>(from) + size);
+  };
+  std::vector<std::vector<double>> errors;
+  for (size_t i = 0; i < view.output_count; ++i) {
+    const MortiseType &type = *view.outputs[i]->type;
+    const size_t size = buffers.outputs[i].size();
+    const std::vector<std::byte> got = copy(buffers.out[i], size), want = copy(buffers.want[i], size);
+    std::string text = compare(type, got, want, {});
+    if (!text.empty() && !how.exact && isFloat(type.dtype)) {
+      if (errors.empty())
+        errors = must(conformance::standardErrors(view, inputs));
+      text = compare(type, got, want, errors[i]);
+    }
+    if (!text.empty())
+      ADD_FAILURE() << "output " << i << ", round " << round << ":\n" << text << "steps:\n" << compiled.text();
+  }
+}
+
 // False after a failure that ends the test.
 static bool runAndCompare(Compiled &compiled, const MortiseGraph &view, Buffers &buffers, const Check &how) {
   for (int round = 0; round < 2; ++round) { // state carries over to the second
     std::vector<uint64_t> times(compiled.steps().size() + 1);
+    const std::vector<std::vector<std::byte>> before = buffers.expectedState;
     Result<void> run = compiled.run(buffers.passed, buffers.out, round ? times.data() : nullptr);
     EXPECT_EQ(times.back(), 0u) << "a time for a step that is none";
     Result<void> interpreted = reference::interpret(view, buffers.reference, buffers.want);
@@ -448,15 +471,10 @@ static bool runAndCompare(Compiled &compiled, const MortiseGraph &view, Buffers 
       ADD_FAILURE() << (run ? interpreted : run).error().message;
       return false;
     }
-    for (size_t i = 0; i < view.output_count; ++i) {
-      size_t size = buffers.outputs[i].size();
-      auto copy = [&](void *from) {
-        return std::vector<std::byte>(static_cast<std::byte *>(from), static_cast<std::byte *>(from) + size);
-      };
-      if (std::string text = compare(*view.outputs[i]->type, copy(buffers.out[i]), copy(buffers.want[i]), how);
-          !text.empty())
-        ADD_FAILURE() << "output " << i << ", round " << round << ":\n" << text << "steps:\n" << compiled.text();
-    }
+    std::vector<const void *> inputs;
+    for (const std::vector<std::byte> &input : before)
+      inputs.push_back(input.data());
+    compareOutputs(compiled, view, buffers, inputs, how, round);
   }
   return true;
 }

@@ -134,7 +134,7 @@ struct StandIn {
 std::shared_ptr<const Graph> withSymbols(const MortiseGraph &graph, const std::vector<StandIn> &standIns);
 
 struct Check {
-  double relative = 2e-5, absolute = 2e-5; // of the largest expected magnitude
+  bool exact = false; // bit for bit; otherwise within what rounding explains (conformance/error_bounds.hpp)
   Fill fill = randomFill;
   std::vector<MortiseOption> options;
 };

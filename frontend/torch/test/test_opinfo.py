@@ -4,6 +4,7 @@ One of them: python -m opinfo --only NAME:DTYPE:INDEX, in this folder with PYTHO
 
 import os
 import random
+import time
 
 import pytest
 from opinfo import runner, samples
@@ -21,7 +22,7 @@ def test_slice(record_property):
     seed = int(os.environ.get("MORTISE_OPINFO_SEED") or random.SystemRandom().randrange(1 << 32))
     record_property("seed", seed)
     print(f"MORTISE_OPINFO_SEED={seed}")
-    records, tried = [], 0
+    started, records, tried = time.perf_counter(), [], 0
     chance = random.Random(seed)
     database = samples.database()
     while tried < SLICE:
@@ -29,6 +30,9 @@ def test_slice(record_property):
         record = samples.judge_operator(name, database[name], some=chance)
         records.append(record)
         tried += record["passed"] + len(record["failed"])
+    seconds = round(time.perf_counter() - started, 1)
+    record_property("seconds", seconds)
+    print(f"{tried} samples of {len(records)} operators in {seconds} s")
     assert not failures(records), f"MORTISE_OPINFO_SEED={seed}"
 
 
@@ -37,5 +41,4 @@ def test_all():
     records = list(runner.judge_all([(name, None, None) for name in samples.database()], 2))
     assert not failures(records)
     result = runner.summary(records)
-    assert not result["mapped_excluded_whole"]
-    assert result["excluded"] <= 0.05 * result["samples"], result["by_reason"]
+    assert result["holds"], {k: result[k] for k in ("mapped_excluded_whole", "excluded_share", "by_reason")}

@@ -4,6 +4,7 @@
 
 #include "test_graph.hpp"
 
+#include <mortise/conformance/error_bounds.hpp>
 #include <mortise/reference/formats.hpp>
 #include <mortise/reference/interpreter.hpp>
 
@@ -26,13 +27,14 @@ inline void setElement(std::byte *data, int32_t dtype, int64_t i, double value) 
   });
 }
 
-inline double ulp(double expected, int32_t dtype) {
-  const MortiseDTypeInfo &info = *mortise_dtype_info(dtype);
-  const int least = 3 - (1 << (info.exponent_bits - 1)); // frexp's exponent of the smallest normal number
-  int exponent;
-  std::frexp(expected, &exponent);
-  return std::ldexp(1.0, std::max(exponent, least) - static_cast<int>(info.mantissa_bits) - 1);
-}
+// How far a result may be from the reference's: some units in the last place (0: it is equal, signs of zeros included),
+// or what the roundings of the whole graph explain.
+struct Bound {
+  double ulps = 0;
+  bool measured = false;
+};
+inline constexpr Bound equal{};
+inline constexpr Bound roundings{.ulps = conformance::comparisonUlps, .measured = true};
 
 enum class Fill { Plain, Hostile, Small /* integers 0 .. 3 */ };
 
@@ -68,8 +70,8 @@ public:
     }
   }
 
-  // Computes both ways. `ulps` for floats; `absolute` is added to the bound.
-  void check(double ulps, double absolute = 0, const std::string &what = "") {
+  // Computes both ways.
+  void check(Bound bound, const std::string &what = "") {
     static auto compiler = std::move(*Compiler::create(Target::host(2)));
     auto fused = fuse({&graph, {}, {}, {}}, Target::host(2));
     if (!fused)
@@ -83,7 +85,7 @@ public:
     auto functions = compiler->compile(graph, fused->groups);
     ASSERT_TRUE(functions) << what << functions.error().message;
     interpret(what);
-    run(fused->groups, *functions, {}, ulps, absolute, what);
+    run(fused->groups, *functions, {}, bound, what);
   }
 
   void interpret(const std::string &what) {
@@ -91,6 +93,10 @@ public:
     std::vector<void *> outputs;
     for (size_t i = 0; i < graph.input_count; ++i)
       inputs.push_back(memory.at(graph.inputs[i]->index));
+    for (size_t i = 0; i < graph.input_count; ++i) { // groups may write over them
+      const std::byte *from = memory.at(graph.inputs[i]->index);
+      before.emplace_back(from, from + byteSize(*graph.inputs[i]->type));
+    }
     for (size_t i = 0; i < graph.output_count; ++i)
       outputs.push_back(expected.at(graph.outputs[i]->index));
     auto interpreted = reference::interpret(graph, inputs, outputs);
@@ -99,7 +105,7 @@ public:
 
   // Against what `interpret` found. The groups may be those of the same graph with symbols.
   void run(const std::vector<Group> &made, const std::vector<Function> &functions, std::span<const int64_t> symbols,
-           double ulps, double absolute, const std::string &what) {
+           Bound bound, const std::string &what) {
     groups = made;
     for (size_t g = 0; g < groups.size(); ++g) {
       runGroup(groups[g], functions[g], memory, symbols);
@@ -107,26 +113,57 @@ public:
         EXPECT_TRUE(memory.intact(output)) << what << groups[g].name << " wrote outside its output";
     }
     for (size_t i = 0; i < graph.output_count; ++i)
-      compare(graph.outputs[i], ulps, absolute, what);
+      compare(i, bound, what);
   }
 
-  void compare(V value, double ulps, double absolute, const std::string &what) {
+  void compare(size_t output, Bound bound, const std::string &what) {
+    V value = graph.outputs[output];
     int32_t dtype = value->type->dtype;
     for (int64_t i = 0; i < elementCount(*value->type); ++i) {
       double found = element(memory.at(value->index), dtype, i), want = element(expected.at(value->index), dtype, i);
       if (std::isnan(want) ? std::isnan(found)
                            : found == want && (!isFloat(dtype) || std::signbit(found) == std::signbit(want)))
         continue;
-      bool close = isFloat(dtype) && !std::isnan(want) && !std::isnan(found) && ulps > 0 &&
-                   ((std::isinf(want) && std::fabs(found) > 0.99 * (dtype == MORTISE_F16 ? 65504 : 3.4e38) &&
-                     std::signbit(want) == std::signbit(found)) ||
-                    std::fabs(found - want) <= ulps * ulp(want, dtype) + absolute);
-      ASSERT_TRUE(close) << what << " " << value->producer->op << " " << typeString(*value->type) << " element " << i
-                         << ": found " << found << ", expected " << want << ", "
-                         << std::fabs(found - want) / ulp(want, dtype) << " ulp";
+      double allowed = isFloat(dtype) ? bound.ulps * conformance::ulp(want, dtype) : 0;
+      if (bound.measured && isFloat(dtype))
+        allowed = conformance::allowed(standardError(output, i), want, dtype);
+      ASSERT_TRUE(isClose(found, want, dtype, allowed, bound))
+          << what << " " << value->producer->op << " " << typeString(*value->type) << " element " << i << ": found "
+          << found << ", expected " << want << " within " << allowed << ", "
+          << std::fabs(found - want) / conformance::ulp(want, dtype) << " ulp";
     }
   }
 
+private:
+  static bool isClose(double found, double want, int32_t dtype, double allowed, Bound bound) {
+    if (std::isnan(found) || std::isnan(want) || allowed == 0)
+      return false;
+    double top = conformance::largestFinite(dtype); // just below it one side may overflow
+    if (std::isinf(want))
+      return bound.ulps > 0 && std::signbit(want) == std::signbit(found) &&
+             std::fabs(found) >= top - bound.ulps * conformance::ulp(top, dtype);
+    return std::fabs(found - want) <= allowed;
+  }
+
+  double standardError(size_t output, int64_t i) {
+    if (errors.empty()) {
+      std::vector<const void *> inputs;
+      for (const std::vector<std::byte> &input : before)
+        inputs.push_back(input.data());
+      auto measured = conformance::standardErrors(graph, inputs);
+      if (!measured) {
+        ADD_FAILURE() << measured.error().message;
+        return 0;
+      }
+      errors = std::move(*measured);
+    }
+    return errors[output][static_cast<size_t>(i)];
+  }
+
+  std::vector<std::vector<std::byte>> before; // the inputs
+  std::vector<std::vector<double>> errors;    // by output, once measured
+
+public:
   const MortiseGraph &graph;
   Memory memory, expected;
   std::vector<Group> groups;

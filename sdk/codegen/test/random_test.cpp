@@ -237,7 +237,7 @@ TEST(Random, GraphsAgreeWithTheReference) {
     Oracle oracle(maker.b);
     for (V input : maker.inputs)
       oracle.fill(input, Fill::Plain, seed);
-    oracle.check(64, 2e-5, "MORTISE_SEED=" + std::to_string(seed));
+    oracle.check(roundings, "MORTISE_SEED=" + std::to_string(seed));
   });
 }
 
@@ -266,7 +266,7 @@ TEST(Random, SymbolicGraphsAgreeWithTheReferenceAtAllShapes) {
       std::string here = what + " at " + std::to_string(shape[0]) + ", " + std::to_string(shape[1]) + ", " +
                          std::to_string(shape[2]) + " ";
       oracle.interpret(here);
-      oracle.run(fused->groups, *functions, shape, 64, 2e-5, here);
+      oracle.run(fused->groups, *functions, shape, roundings, here);
     }
   });
 }

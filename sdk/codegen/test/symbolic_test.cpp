@@ -16,7 +16,7 @@ struct Case {
   const char *name;
   Recipe recipe;
   int64_t least = 2; // that s may be
-  double ulps = 0, absolute = 0;
+  Bound bound = equal;
   size_t groups = 1;
 };
 void PrintTo(const Case &test, std::ostream *out) { *out << test.name; }
@@ -177,13 +177,13 @@ void narrow(TestGraph &g, const Dim &b, const Dim &s) {
 }
 
 const Case cases[] = {
-    {"gelu", gelu, 0, 20},
+    {"gelu", gelu, 0, roundings},
     {"oddWidth", oddWidth, 0},
-    {"layerNorm", layerNorm, 0, 60, 1e-6},
-    {"rmsNormOfSymbolicRows", rmsNormOfSymbolicRows, 1, 20, 1e-6},
-    {"maskedSoftmax", maskedSoftmax, 0, 60},
-    {"softmaxOfColumns", softmaxOfColumns, 0, 60},
-    {"softmaxAcrossSymbolicColumns", softmaxAcrossSymbolicColumns, 0, 60, 1e-6},
+    {"layerNorm", layerNorm, 0, roundings},
+    {"rmsNormOfSymbolicRows", rmsNormOfSymbolicRows, 1, roundings},
+    {"maskedSoftmax", maskedSoftmax, 0, roundings},
+    {"softmaxOfColumns", softmaxOfColumns, 0, roundings},
+    {"softmaxAcrossSymbolicColumns", softmaxAcrossSymbolicColumns, 0, roundings},
     {"heads", heads, 0},
     {"turnedHeads", turnedHeads, 0},
     {"headsBack", headsBack, 0},
@@ -191,17 +191,17 @@ const Case cases[] = {
     {"divided", divided, 0},
     {"embedding", embedding, 0},
     {"takeOfSymbolic", takeOfSymbolic, 1},
-    {"lastRow", lastRow, 1, 4},
-    {"rope", rope, 0, 2, 1e-6},
+    {"lastRow", lastRow, 1, roundings},
+    {"rope", rope, 0, roundings},
     {"appended", appended, 0},
     {"padded", padded, 0},
     {"causalMask", causalMask, 0},
-    {"meanOfAll", meanOfAll, 1, 20, 1e-6},
+    {"meanOfAll", meanOfAll, 1, roundings},
     {"largest", largest, 1},
     {"runningSum", runningSum, 0},
     {"reversed", reversed, 0},
-    {"put", put, 1, 4, 1e-6},
-    {"narrow", narrow, 0, 2, 0, 2},
+    {"put", put, 1, roundings},
+    {"narrow", narrow, 0, roundings, 2},
 };
 
 class SymbolicTest : public testing::TestWithParam<Case> {
@@ -235,7 +235,7 @@ TEST_P(SymbolicTest, OneCompileServesAllShapes) {
         oracle.fill(oracle.graph.inputs[i], isFloat(graph.inputs[i]->type->dtype) ? Fill::Plain : Fill::Small);
       std::string what = "b " + std::to_string(b) + " s " + std::to_string(s) + " ";
       oracle.interpret(what);
-      oracle.run(fused->groups, *functions, std::vector<int64_t>{b, s}, test.ulps, test.absolute, what);
+      oracle.run(fused->groups, *functions, std::vector<int64_t>{b, s}, test.bound, what);
       if (HasFailure())
         return;
     }
@@ -296,7 +296,7 @@ TEST(Symbolic, AnExtentThatMayBeOneRepeatsWhereItIs) {
     for (size_t i = 0; i < 2; ++i)
       oracle.fill(oracle.graph.inputs[i], Fill::Plain);
     oracle.interpret("");
-    oracle.run(groups, functions, std::vector<int64_t>{u, s}, 0, 0, std::to_string(u) + " of " + std::to_string(s));
+    oracle.run(groups, functions, std::vector<int64_t>{u, s}, equal, std::to_string(u) + " of " + std::to_string(s));
   }
 }
 

@@ -221,7 +221,7 @@ def run_case(overload, case):
     found = compile_graph(module, call.tensors).run(list(call.tensors))
     eager = call(*call.tensors)
     unset = {i for i, node in enumerate(samples.outputs(module)) if node.target in samples.UNINITIALISED}
-    return samples.verdict(call, kept, module, found, eager, unset)
+    return samples.verdict(call, kept, module, found, eager, unset).why
 
 
 def run_size(name, arguments):

@@ -6,13 +6,15 @@ import logging
 import multiprocessing
 import time
 
-from . import samples
+from . import distribution, judge, samples
 
 # These take a minute or so each and begin, so that no worker is left alone with one at the end.
 LONGEST = ("nn.functional.max_pool2d", "grid_sampler_3d", "nn.functional.max_pool3d", "max_pool2d_with_indices_backward",
            "logspace.tensor_overload", "nn.functional.multi_head_attention_forward", "unique", "nn.functional.max_pool1d",
            "nn.functional.linear_cross_entropy.chunked", "nn.functional.interpolate.bicubic", "nn.functional.grid_sample",
            "logspace", "histogramdd", "masked.norm", "nn.functional.unfold")
+# Two results a sample, at most, for all that are random: distribution.py's false alarms are for that many comparisons.
+MOST_RANDOM = distribution.TESTS // (2 * len(distribution.NAMES))
 # Why none of an operator's samples can be judged, though the importer refuses nothing: there is nothing to compare.
 NOT_OURS = {"complex numbers", "sparse tensors", "a dtype that the language has not", "no tensor among the results",
             "an operator of PyTorch's other devices, which raises on CPU", "OpInfo cannot make its samples",
@@ -49,36 +51,83 @@ def task(text):
     return tuple((text.split(":") + [None, None])[:3])
 
 
+def places(names):
+    """Of NAME:DTYPE:INDEX strings, {"NAME:DTYPE": "0-3, 7, n0"}: short, and every sample is named."""
+    groups = collections.defaultdict(list)
+    for name in names:
+        entry, _, index = name.rpartition(":")
+        groups[entry].append(index)
+    return {entry: ranges(indices) for entry, indices in sorted(groups.items())}
+
+
+def ranges(indices):
+    numbers = sorted(int(i) for i in indices if i.isdigit())
+    runs = []
+    for number in numbers:
+        if runs and runs[-1][1] == number - 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ", ".join([str(a) if a == b else f"{a}-{b}" for a, b in runs] + sorted(i for i in indices if not i.isdigit()))
+
+
+def is_tried(record):
+    return bool(record["passed"] or record["failed"])
+
+
+def reasons_of(record):
+    return list(dict.fromkeys(kind for _, kind, _ in record["excluded"]))
+
+
 def summary(records):
-    """The figure's keys. An operator is tried when one of its samples was judged; then every sample of its counts. Others are listed
-    in `not_tried` when an overload is not mapped or for a reason of NOT_OURS, else in `mapped_excluded_whole`, which has to be empty."""
+    """The figure's keys. An operator is mapped when one of its samples was judged, and then every sample of its counts: what is not
+    judged among them is excluded, and `excluded_share` is its share. The others are unmapped, `unmapped_share` is the share of their
+    samples in the whole database; each has an overload without a handler or a reason of NOT_OURS, or else stands in
+    `mapped_excluded_whole`, which has to be empty. `exclusions` and `unmapped` name every sample."""
     result = {k: 0 for k in ("operators", "samples", "passed", "failed", "excluded")}
-    reasons, unmapped, untried, whole = collections.Counter(), collections.Counter(), {}, []
+    reasons, rules, unmapped, whole = collections.defaultdict(list), collections.Counter(), {}, []
     dtypes = collections.defaultdict(lambda: [0, 0])
     for record in records:
-        whys = collections.Counter(record["unmapped"]) or collections.Counter(kind for _, kind, _ in record["excluded"])
-        if not record["passed"] and not record["failed"]:
-            if record["unmapped"] or set(whys) <= NOT_OURS:
-                untried[record["name"]] = {"samples": record["samples"], "why": [why for why, _ in whys.most_common()]}
-                unmapped.update(record["unmapped"])
+        if not is_tried(record):
+            if record["unmapped"] or set(reasons_of(record)) <= NOT_OURS:
+                unmapped[record["name"]] = record
                 continue
             whole.append(record["name"])
+        for key in ("samples", "passed"):
+            result[key] += record[key]
+        for key in ("failed", "excluded"):
+            result[key] += len(record[key])
         result["operators"] += 1
-        result["samples"] += record["samples"]
-        result["passed"] += record["passed"]
-        result["failed"] += len(record["failed"])
-        result["excluded"] += len(record["excluded"])
-        reasons.update(kind if kind != samples.UNMAPPED else f"{kind}: {detail}" for _, kind, detail in record["excluded"])
+        rules.update(record["rules"])
+        for place, kind, detail in record["excluded"]:
+            reasons[f"{kind}: {detail}" if kind == samples.UNMAPPED else kind].append((place, detail))
         for dtype, (tried, passed) in record["dtypes"].items():
             dtypes[dtype][0] += tried
             dtypes[dtype][1] += passed
+    database = {"operators": len(records), "samples": sum(r["samples"] for r in records)}
+    left_out = sum(r["samples"] for r in unmapped.values())
+    overloads = collections.defaultdict(list)
+    for record in unmapped.values():
+        for overload in record["unmapped"]:
+            overloads[overload].append(record["name"])
     result["excluded_share"] = round(result["excluded"] / max(result["samples"], 1), 4)
-    result["by_reason"] = dict(reasons.most_common())
+    result["unmapped_share"] = round(left_out / max(database["samples"], 1), 4)
+    result["passed_share"] = round(result["passed"] / max(database["samples"], 1), 4)
+    result["by_rule"] = {rule: rules[rule] for rule in judge.RULES}
+    result["by_reason"] = {why: len(found) for why, found in sorted(reasons.items(), key=lambda item: -len(item[1]))}
     result["mapped_excluded_whole"] = whole
-    result["holds"] = not result["failed"] and not whole and result["excluded_share"] <= 0.05
+    result["holds"] = (not result["failed"] and not whole and result["excluded_share"] <= 0.05
+                       and rules[judge.DISTRIBUTION] <= MOST_RANDOM)
     result["dtypes"] = {d: {"samples": a, "passed": b} for d, (a, b) in dtypes.items()}
-    result["database"] = {"operators": len(records), "samples": sum(r["samples"] for r in records)}
-    result["not_tried"] = {"operators": len(untried), "samples": sum(u["samples"] for u in untried.values()),
-                           "by_operator": untried}
-    result["unmapped"] = dict(unmapped.most_common())
+    result["database"] = database
+    result["exclusions"] = {why: places(place for place, _ in found) for why, found in reasons.items()}
+    result["exclusions_in_detail"] = {place: detail for why, found in reasons.items() if not why.startswith(samples.UNMAPPED)
+                                      for place, detail in found if detail}
+    result["unmapped"] = {
+        "operators": len(unmapped), "samples": left_out,
+        "by_operator": {name: {"samples": r["samples"], "overloads": sorted(r["unmapped"]),
+                               "why": [k for k in reasons_of(r) if k != samples.UNMAPPED] or
+                               ([] if r["samples"] else ["OpInfo has no samples of it for these dtypes on CPU"])}
+                        for name, r in sorted(unmapped.items())},
+        "by_overload": {o: names for o, names in sorted(overloads.items(), key=lambda item: (-len(item[1]), item[0]))}}
     return result

@@ -16,7 +16,8 @@ from torch_mortise import dtypes
 from torch_mortise.backend import decompositions
 from torch_mortise.importer.core import DECOMPOSITIONS
 
-from . import judge
+from . import distribution, judge
+from .judge import Verdict
 from .trace import Excluded, MortiseError, Unmapped, Unsupported, called, compile_graph, trace
 
 DTYPES = [d for d in dtypes.TO_TORCH.values()]
@@ -173,7 +174,7 @@ class Memory:
 
 
 def run(op, sample, record, memory):
-    """None when the sample passes, text when it fails; raises Excluded or Unmapped."""
+    """A Verdict; raises Excluded or Unmapped."""
     if op.name.startswith("jiterator"):
         raise Excluded("an operator of PyTorch's other devices, which raises on CPU")
     call = Sample(op, sample)
@@ -203,16 +204,16 @@ def run(op, sample, record, memory):
     if isinstance(traced, Unsupported):
         raise Excluded("refused by the importer", traced)
     if isinstance(traced, MortiseError):
-        return f"import: {traced.message}"
+        return Verdict(f"import: {traced.message}")
     if traced is not None:
         raise traced
     if program.seeds:
-        return random_verdict(found, eager, lambda: program.run(inputs))
+        return random_verdict(call, program, kept, inputs, found, eager)
     unset = {output for output, node in enumerate(outputs(module)) if node.target in UNINITIALISED}
-    why = verdict(call, kept, module, found, eager, unset, memory)
-    if why and theirs_agrees(call, kept, found):
-        raise Excluded("PyTorch's kernel differs from its own decomposition, which the result equals", why)
-    return why
+    judged = verdict(call, kept, module, found, eager, unset, memory)
+    if judged.why and theirs_agrees(call, kept, found):
+        raise Excluded("PyTorch's kernel differs from its own decomposition, which the result equals", judged.why)
+    return judged
 
 
 def theirs_agrees(call, tensors, found):
@@ -228,15 +229,19 @@ def outputs(module):
     return next(n for n in module.graph.nodes if n.op == "output").args[0]
 
 
-def random_verdict(found, eager, draw):
-    """Other bits than eager's: the same types, and the seed decides the bits. test/opinfo/overloads.py judges the distributions."""
-    seeded()
-    for f, e, again in zip(found, eager, draw()):
+def random_verdict(call, program, kept, inputs, found, eager):
+    """Other bits than eager's: the same types, the seed decides the bits, and many draws are distributed as eager's."""
+    for f, e in zip(found, eager):
         if why := judge.mismatch(f, e):
-            return why
+            return Verdict(why)
+    seeded()
+    for f, again in zip(found, program.run(inputs)):
         if not torch.equal(f.nan_to_num() if f.is_floating_point() else f, again.nan_to_num() if f.is_floating_point() else again):
-            return "the same seed gave other bits"
-    return None
+            return Verdict("the same seed gave other bits")
+    seeded()
+    ours = lambda: program.run(inputs)  # noqa: E731
+    theirs = lambda: call(*[t.clone() for t in kept])  # noqa: E731
+    return Verdict(distribution.differs(ours, theirs), judge.DISTRIBUTION)
 
 
 def same_elements(x, found, expected):
@@ -252,40 +257,46 @@ def same_elements(x, found, expected):
 
 
 def verdict(call, tensors, module, found, eager, unset, memory=None):
+    """A Verdict on results that are not random. `unset`: the numbers of those that hold anything."""
     if len(found) != len(eager):
-        return f"{len(found)} results, expected {len(eager)}"
+        return Verdict(f"{len(found)} results, expected {len(eager)}")
     for f, e, node in zip(found, eager, outputs(module)):
         why = judge.mismatch(f, e)
         fake = node.meta.get("val")
         if why and isinstance(fake, torch.Tensor) and judge.mismatch(f, fake) is None:
             raise Excluded("PyTorch's fake tensors and its CPU kernel disagree on the result's type", why)
         if why:
-            return why
+            return Verdict(why)
     judged = [i for i in range(len(eager)) if i not in unset]
     found, eager = [found[i] for i in judged], [eager[i] for i in judged]
-    if all(judge.close(f, e) for f, e in zip(found, eager)):
-        return None
+    rules = [judge.close(f, e) for f, e in zip(found, eager)]
+    if None not in rules:
+        return Verdict(None, judge.weakest(rules))
     ordered = TIES & {getattr(n.target, "overloadpacket", None) for n in module.graph.nodes}
-    for f, e in zip(found, eager):
-        if not e.is_floating_point() and not torch.equal(f, e):
+    for i, (f, e) in enumerate(zip(found, eager)):
+        if not e.is_floating_point() and rules[i] is None:
             if not (ordered and e.dtype == torch.int64 and same_elements(tensors[0], f, e)):
-                return describe(f, e, f != e)
+                return Verdict(describe(f, e, f != e))
+            rules[i] = judge.TIES
     wide, wide_tensors = call.widened(tensors)
     exact = wide(*[t.clone() for t in wide_tensors])
     exact = [exact[i] for i in judged]
     if [tuple(e.shape) for e in exact] != [tuple(e.shape) for e in eager]:
-        return "eager gives another shape in f64"
-    pairs = [(f, e, x) for f, e, x in zip(found, eager, exact) if e.is_floating_point()]
-    if all(bool(judge.within(*pair).all()) for pair in pairs):
-        return None
-    narrow = {e.dtype for e in [*eager, *tensors] if e.is_floating_point()}
-    floats = [judged[i] for i, e in enumerate(eager) if e.is_floating_point()]
-    moved = roundings(wide, wide_tensors, [x for _, _, x in pairs], narrow, floats, memory or Memory())
-    for (f, e, x), a in zip(pairs, moved):
-        good = judge.within(f, e, x, a)
-        if not bool(good.all()):
-            return describe(f, e, ~good, x)
-    return None
+        return Verdict("eager gives another shape in f64")
+    left = [i for i, rule in enumerate(rules) if rule is None]
+    for i in list(left):
+        if bool(judge.within(found[i], eager[i], exact[i]).all()):
+            rules[i] = judge.AS_EAGER
+            left.remove(i)
+    if left:
+        narrow = {e.dtype for e in [*eager, *tensors] if e.is_floating_point()}
+        moved = roundings(wide, wide_tensors, [exact[i] for i in left], narrow, [judged[i] for i in left], memory or Memory())
+        for i, allowed in zip(left, moved):
+            good = judge.within(found[i], eager[i], exact[i], allowed)
+            if not bool(good.all()):
+                return Verdict(describe(found[i], eager[i], ~good, exact[i]))
+            rules[i] = judge.ROUNDINGS
+    return Verdict(None, judge.weakest(rules))
 
 
 def roundings(wide, tensors, exact, narrow, wanted, memory):
@@ -311,7 +322,8 @@ def describe(found, expected, wrong, exact=None):
 def judge_operator(name, op, wanted_dtypes=None, only=None, some=None, limit=None):
     """A record of everything tried for one OpInfo entry. `some`, a random.Random, takes one dtype and at most five samples; `limit`
     that many samples of each dtype."""
-    record = {"name": name, "samples": 0, "passed": 0, "failed": [], "excluded": [], "unmapped": {}, "dtypes": {}, "overloads": set()}
+    record = {"name": name, "samples": 0, "passed": 0, "failed": [], "excluded": [], "unmapped": {}, "dtypes": {}, "rules": {},
+              "overloads": set()}
     supported = [d for d in wanted_dtypes or DTYPES if d in op.supported_dtypes("cpu")]
     if some is not None:
         supported = some.sample(supported, min(1, len(supported)))
@@ -344,7 +356,7 @@ def judge_sample(record, op, sample, dtype, place, memory):
     count = record["dtypes"].setdefault(dtype, [0, 0])
     count[0] += 1
     try:
-        why = guarded(op, sample, record["overloads"], memory)
+        why, rule = guarded(op, sample, record["overloads"], memory)
     except Unmapped as error:
         for overload in error.overloads:
             record["unmapped"][overload] = record["unmapped"].get(overload, 0) + 1
@@ -354,6 +366,7 @@ def judge_sample(record, op, sample, dtype, place, memory):
     else:
         if why is None:
             record["passed"] += 1
+            record["rules"][rule] = record["rules"].get(rule, 0) + 1
             count[1] += 1
         else:
             record["failed"].append((place, why))
@@ -368,4 +381,4 @@ def guarded(op, sample, record, memory):
         except (Excluded, Unmapped):
             raise
         except Exception as error:
-            return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+            return Verdict(f"{type(error).__name__}: {' '.join(str(error).split())[:300]}")

@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <mortise/conformance/error_bounds.hpp>
+
+#include <mortise/reference/formats.hpp>
+#include <mortise/reference/interpreter.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <memory>
+#include <random>
+#include <string_view>
+
+namespace mortise::conformance {
+namespace {
+
+int64_t product(std::span<const int64_t> values) {
+  int64_t made = 1;
+  for (int64_t value : values)
+    made *= value;
+  return made;
+}
+
+int64_t extents(const MortiseNode &node, size_t operand, std::string_view axes) {
+  int64_t made = 1;
+  for (int64_t axis : intsAttribute(node, axes))
+    made *= node.operands[operand]->type->dims[axis];
+  return made;
+}
+
+// Where an op adds, and how far its accumulator's roundings move a result: sqrt(length) of them, relative to
+// `sum`: the same op on its operands' magnitudes, which is the sum of |terms|;
+// `operand`: its first operand, as gelu is x / 2 (1 + erf) and the sum in brackets is computed;
+// `logarithm`: 1 + |result|, as the logarithm of a sum with a relative error has that as an absolute one;
+// `normal`: its operands, which move instead of the result: sums are inside, as in norms.
+enum class Sums { none, sum, operand, logarithm, normal };
+struct Kind {
+  Sums sums = Sums::none;
+  int64_t length = 1;
+};
+
+Kind kindOf(const MortiseNode &node) {
+  std::string_view op = node.op;
+  op.remove_prefix(std::min(op.find('.') + 1, op.size()));
+  const MortiseType &type = *node.operands[0]->type;
+  auto extent = [&](int64_t axis) { return type.rank ? type.dims[axis] : 1; };
+  auto operand = [&](size_t i) -> const MortiseType & { return *node.operands[i]->type; };
+  auto from = [&](int64_t axis) { return product(dims(type).subspan(static_cast<size_t>(axis))); };
+  if (op == "dot")
+    return {Sums::sum, extents(node, 0, "lhs_contract")};
+  if (op == "linear")
+    return {Sums::sum, extent(type.rank - 1) + 1};
+  if (op == "convolution")
+    return {Sums::sum, product(dims(operand(1)).subspan(1))};
+  if (op == "reduce_sum" || op == "mean")
+    return {Sums::sum, extents(node, 0, "axes")};
+  if (op == "sum_pool")
+    return {Sums::sum, product(intsAttribute(node, "window"))};
+  if (op == "cumsum")
+    return {Sums::sum, extent(intAttribute(node, "axis"))};
+  if ((op == "put" || op.starts_with("scatter_")) && stringAttribute(node, "mode") == "add")
+    return {Sums::sum, 1 + elementCount(operand(1))};
+  if (op == "reduce_prod")
+    return {Sums::normal, extents(node, 0, "axes")};
+  if (op == "gelu")
+    return {Sums::operand, 1};
+  if (op == "log_softmax" || op == "cumlogsumexp")
+    return {Sums::logarithm, extent(intAttribute(node, "axis"))};
+  if (op == "batch_norm") // (x - mean) * scale / deviation + bias, however it is arranged
+    return {Sums::normal, 4};
+  if (op == "softmax" || op == "cumprod")
+    return {Sums::normal, extent(intAttribute(node, "axis"))};
+  if (op == "layer_norm" || op == "rms_norm")
+    return {Sums::normal, from(intAttribute(node, "axis"))};
+  if (op == "group_norm")
+    return {Sums::normal, from(1) / std::max<int64_t>(intAttribute(node, "groups"), 1)};
+  if (op == "attention")
+    return {Sums::normal, std::max(operand(0).dims[operand(0).rank - 1], operand(1).dims[operand(1).rank - 2])};
+  return {};
+}
+
+double load(int32_t dtype, const std::byte *data, size_t i) {
+  return reference::visitElement(dtype, [&](auto kind) {
+    using Storage = typename decltype(kind)::Storage;
+    return static_cast<double>(decltype(kind)::load(reinterpret_cast<const Storage *>(data)[i]));
+  });
+}
+void store(int32_t dtype, std::byte *data, size_t i, double value) {
+  reference::visitElement(dtype, [&](auto kind) {
+    using Kind = decltype(kind);
+    reinterpret_cast<typename Kind::Storage *>(data)[i] = Kind::store(static_cast<typename Kind::Compute>(value));
+  });
+}
+
+using Bytes = std::vector<std::byte>;
+
+// One node as a graph of its own, as it is or with f64 for every float.
+class OneNode {
+public:
+  static Result<std::unique_ptr<OneNode>> make(const MortiseGraph &whole, const MortiseNode &of, bool wide) {
+    std::unique_ptr<OneNode> made(new OneNode(whole, of, wide));
+    Result<std::unique_ptr<reference::Program>> program = reference::Program::compile(made->graph);
+    if (!program)
+      return program.error();
+    made->program = std::move(*program);
+    made->workspace.resize(made->program->workspaceBytes() + 64);
+    return made;
+  }
+
+  // Of the operands that differ, in their order.
+  std::vector<uint32_t> operandValues; // their indices in the whole graph
+
+  void run(std::span<const void *const> operands, std::span<void *const> results) {
+    auto start = (reinterpret_cast<uintptr_t>(workspace.data()) + 63) / 64 * 64;
+    program->run(operands, results, reinterpret_cast<void *>(start), nullptr, nullptr);
+  }
+
+private:
+  OneNode(const MortiseGraph &whole, const MortiseNode &of, bool wide) : graph(whole), node(of) {
+    std::map<uint32_t, const MortiseValue *> copies;
+    auto copy = [&](const MortiseValue *value) {
+      if (!value)
+        return value;
+      auto [found, isNew] = copies.try_emplace(value->index);
+      if (isNew) {
+        MortiseType &type = types.emplace_back(*value->type);
+        if (wide && isFloat(type.dtype))
+          type.dtype = MORTISE_F64;
+        MortiseValue &made = values.emplace_back(*value);
+        made.type = &type;
+        found->second = &made;
+      }
+      return found->second;
+    };
+    for (size_t i = 0; i < of.operand_count; ++i) {
+      operands.push_back(copy(of.operands[i]));
+      if (operands.back() && std::ranges::find(inputs, operands.back()) == inputs.end()) {
+        inputs.push_back(operands.back());
+        operandValues.push_back(operands.back()->index);
+      }
+    }
+    for (MortiseValue &value : values)
+      value.producer = nullptr;
+    for (size_t i = 0; i < of.result_count; ++i)
+      outputs.push_back(copy(of.results[i]));
+    for (const MortiseValue *output : outputs)
+      const_cast<MortiseValue *>(output)->producer = &node;
+    node.operands = operands.data();
+    node.results = outputs.data();
+    nodes[0] = &node;
+    graph.nodes = nodes;
+    graph.node_count = 1;
+    graph.inputs = inputs.data();
+    graph.input_count = inputs.size();
+    graph.outputs = outputs.data();
+    graph.output_count = outputs.size();
+    graph.alias_count = 0;
+  }
+
+  MortiseGraph graph;
+  MortiseNode node;
+  const MortiseNode *nodes[1] = {};
+  std::deque<MortiseType> types;
+  std::deque<MortiseValue> values;
+  std::vector<const MortiseValue *> operands, inputs, outputs;
+  std::unique_ptr<reference::Program> program;
+  Bytes workspace;
+};
+
+// A graph run node by node, so that results can be moved in between.
+class Runs {
+public:
+  explicit Runs(const MortiseGraph &graph)
+      : graph(graph), byIndex(graph.value_count), exact(graph.value_count), moved(graph.value_count) {
+    for (size_t v = 0; v < graph.value_count; ++v)
+      byIndex[graph.values[v]->index] = graph.values[v];
+  }
+
+  Result<void> prepare(std::span<const void *const> inputs);
+  void perturb(std::mt19937_64 &random);
+  // Of output o: how far each element is from where it was without noise.
+  void shifts(size_t o, std::vector<double> &squares) const;
+
+private:
+  struct Step {
+    const MortiseNode *node;
+    Kind kind;
+    std::unique_ptr<OneNode> narrow, wide = nullptr;   // wide: NULL where the op's attributes fix its dtype
+    std::vector<std::vector<double>> accumulated = {}; // how far sums move each result's elements
+    std::vector<std::vector<bool>> rounds = {};        // elements that the dtype does not hold exactly
+  };
+  Result<void> addStep(const MortiseNode &node);
+  void findRoundings(Step &step);
+  void accumulate(Step &step);
+  static double accumulatorShare(const Step &step);
+  std::vector<std::vector<double>> wideOperands(const Step &step, const std::vector<Bytes> &from) const;
+  void runNarrow(Step &step, std::vector<Bytes> &values);
+  void runWide(Step &step, const std::vector<std::vector<double>> &operands, std::vector<std::vector<double>> &results);
+  std::vector<double> loaded(const MortiseValue &value, const std::vector<Bytes> &from) const;
+
+  const MortiseGraph &graph;
+  std::vector<const MortiseValue *> byIndex;
+  std::vector<Bytes> exact, moved; // by value
+  std::vector<Step> steps;
+};
+
+std::vector<double> Runs::loaded(const MortiseValue &value, const std::vector<Bytes> &from) const {
+  std::vector<double> made(static_cast<size_t>(elementCount(*value.type)));
+  for (size_t i = 0; i < made.size(); ++i)
+    made[i] = load(value.type->dtype, from[value.index].data(), i);
+  return made;
+}
+
+void Runs::runNarrow(Step &step, std::vector<Bytes> &values) {
+  std::vector<const void *> operands;
+  std::vector<void *> results;
+  for (uint32_t value : step.narrow->operandValues)
+    operands.push_back(values[value].data());
+  for (size_t i = 0; i < step.node->result_count; ++i)
+    results.push_back(values[step.node->results[i]->index].data());
+  step.narrow->run(operands, results);
+}
+
+// Floats are f64 in `operands` and `results`; other operands are those of the run without noise.
+void Runs::runWide(Step &step, const std::vector<std::vector<double>> &operands,
+                   std::vector<std::vector<double>> &results) {
+  std::vector<const void *> from;
+  std::vector<void *> to;
+  std::vector<Bytes> others;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const MortiseValue &value = *byIndex[step.wide->operandValues[i]];
+    from.push_back(isFloat(value.type->dtype) ? static_cast<const void *>(operands[i].data()) : exact[value.index].data());
+  }
+  others.resize(step.node->result_count);
+  results.resize(step.node->result_count);
+  for (size_t i = 0; i < results.size(); ++i) {
+    const MortiseType &type = *step.node->results[i]->type;
+    results[i].resize(static_cast<size_t>(elementCount(type)));
+    others[i].resize(byteSize(type));
+    to.push_back(isFloat(type.dtype) ? static_cast<void *>(results[i].data()) : others[i].data());
+  }
+  step.wide->run(from, to);
+}
+
+Result<void> Runs::addStep(const MortiseNode &node) {
+  const bool hasFloats = node.operand_count && node.operands[0] && isFloat(node.operands[0]->type->dtype) &&
+                         isFloat(node.results[0]->type->dtype);
+  Result<std::unique_ptr<OneNode>> narrow = OneNode::make(graph, node, false);
+  if (!narrow)
+    return narrow.error();
+  Step &step = steps.emplace_back(Step{&node, hasFloats ? kindOf(node) : Kind{}, std::move(*narrow)});
+  runNarrow(step, exact);
+  if (hasFloats)
+    if (Result<std::unique_ptr<OneNode>> wide = OneNode::make(graph, node, true); wide)
+      step.wide = std::move(*wide);
+  findRoundings(step);
+  if (step.wide && step.kind.sums != Sums::none && step.kind.sums != Sums::normal)
+    accumulate(step);
+  return {};
+}
+
+// An op rounds where the same op in f64 gives another number: so what moves or chooses values rounds nothing. (In f64
+// the two are one, and every result counts as rounded, as it does where there is no wide form.)
+void Runs::findRoundings(Step &step) {
+  std::vector<std::vector<double>> wide;
+  if (step.wide)
+    runWide(step, wideOperands(step, exact), wide);
+  step.rounds.resize(step.node->result_count);
+  for (size_t r = 0; r < step.node->result_count; ++r) {
+    const MortiseValue &value = *step.node->results[r];
+    if (!isFloat(value.type->dtype))
+      continue;
+    const std::vector<double> stored = loaded(value, exact);
+    std::vector<bool> &rounds = step.rounds[r];
+    rounds.assign(stored.size(), true);
+    if (step.wide && value.type->dtype != MORTISE_F64)
+      for (size_t i = 0; i < stored.size(); ++i)
+        rounds[i] = stored[i] != wide[r][i];
+  }
+}
+
+void Runs::accumulate(Step &step) {
+  std::vector<std::vector<double>> operands = wideOperands(step, exact);
+  if (step.kind.sums == Sums::sum)
+    for (std::vector<double> &operand : operands)
+      for (double &element : operand)
+        element = std::abs(element);
+  if (step.kind.sums == Sums::operand)
+    step.accumulated.push_back(std::move(operands.front()));
+  else
+    runWide(step, operands, step.accumulated);
+  const double share = accumulatorShare(step), least = step.kind.sums == Sums::logarithm ? 1 : 0;
+  for (std::vector<double> &result : step.accumulated)
+    for (double &element : result)
+      element = std::isfinite(element) ? (least + std::abs(element)) * share : 0;
+}
+
+double Runs::accumulatorShare(const Step &step) {
+  return std::sqrt(static_cast<double>(step.kind.length)) * accumulatorRoundoff(step.node->results[0]->type->dtype);
+}
+
+std::vector<std::vector<double>> Runs::wideOperands(const Step &step, const std::vector<Bytes> &from) const {
+  std::vector<std::vector<double>> operands;
+  for (uint32_t value : step.wide->operandValues)
+    operands.push_back(loaded(*byIndex[value], from));
+  return operands;
+}
+
+Result<void> Runs::prepare(std::span<const void *const> inputs) {
+  for (size_t v = 0; v < graph.value_count; ++v)
+    exact[graph.values[v]->index].resize(byteSize(*graph.values[v]->type) + 8);
+  for (size_t i = 0; i < graph.input_count; ++i)
+    std::memcpy(exact[graph.inputs[i]->index].data(), inputs[i], byteSize(*graph.inputs[i]->type));
+  for (size_t i = 0; i < graph.node_count; ++i)
+    if (Result<void> added = addStep(*graph.nodes[i]); !added)
+      return added;
+  return {};
+}
+
+void Runs::perturb(std::mt19937_64 &random) {
+  std::normal_distribution<double> normal;
+  moved = exact;
+  for (Step &step : steps) {
+    std::vector<std::vector<double>> results;
+    if (step.kind.sums == Sums::normal && step.wide) {
+      std::vector<std::vector<double>> operands = wideOperands(step, moved);
+      for (std::vector<double> &operand : operands)
+        for (double &element : operand)
+          element *= 1 + accumulatorShare(step) * normal(random);
+      runWide(step, operands, results);
+    } else {
+      runNarrow(step, moved);
+    }
+    const bool fromWide = !results.empty();
+    results.resize(step.node->result_count);
+    for (size_t r = 0; r < step.rounds.size(); ++r) {
+      const MortiseValue &value = *step.node->results[r];
+      if (step.rounds[r].empty()) // not floats, or nothing at all
+        continue;
+      if (!fromWide)
+        results[r] = loaded(value, moved);
+      const double unit = unitRoundoff(value.type->dtype);
+      for (size_t i = 0; i < results[r].size(); ++i) {
+        double shift = step.accumulated.empty() ? 0 : step.accumulated[r][i] * normal(random);
+        shift += step.rounds[r][i] ? results[r][i] * unit * normal(random) : 0;
+        if (shift != 0 || fromWide)
+          store(value.type->dtype, moved[value.index].data(), i, results[r][i] + shift);
+      }
+    }
+  }
+}
+
+void Runs::shifts(size_t o, std::vector<double> &squares) const {
+  const MortiseValue &value = *graph.outputs[o];
+  const std::vector<double> from = loaded(value, exact), to = loaded(value, moved);
+  for (size_t i = 0; i < squares.size(); ++i) {
+    double shift = from[i] == to[i] || (std::isnan(from[i]) && std::isnan(to[i])) ? 0 : from[i] - to[i];
+    squares[i] += std::isnan(shift) ? INFINITY : shift * shift;
+  }
+}
+
+} // namespace
+
+int64_t sumLength(const MortiseNode &node) {
+  return node.operand_count && node.operands[0] ? std::max<int64_t>(kindOf(node).length, 1) : 1;
+}
+
+Result<std::vector<std::vector<double>>> standardErrors(const MortiseGraph &graph, std::span<const void *const> inputs) {
+  Runs runs(graph);
+  if (Result<void> prepared = runs.prepare(inputs); !prepared)
+    return prepared.error();
+  std::vector<std::vector<double>> errors(graph.output_count);
+  for (size_t o = 0; o < graph.output_count; ++o)
+    if (isFloat(graph.outputs[o]->type->dtype))
+      errors[o].resize(static_cast<size_t>(elementCount(*graph.outputs[o]->type)));
+  std::mt19937_64 random(20);
+  for (int run = 0; run < measuredRuns; ++run) {
+    runs.perturb(random);
+    for (size_t o = 0; o < errors.size(); ++o)
+      runs.shifts(o, errors[o]);
+  }
+  for (std::vector<double> &output : errors)
+    for (double &element : output)
+      element = std::sqrt(element / measuredRuns);
+  return errors;
+}
+
+} // namespace mortise::conformance

@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""How far rounding may move a result: the one place of Python's error bounds. docs/conformance/error-bounds.md derives them.
+
+An op rounds its result once, to the dtype's unit roundoff u. A sum of k terms also rounds in its accumulator, whose unit roundoff is
+w: by Higham and Mary (2019, theorem 2.4) it is the exact sum of the terms times 1 + t, each |t| at most CONFIDENCE * sqrt(k) * w, with
+probability at least 1 - 2 k exp(-CONFIDENCE^2 / 2); k * w would be the bound for the worst case. How such errors grow on their way
+through the other ops is measured: `Noise` makes them at random (Vignes' CESTAC method), `RUNS` times, and `CONFIDENCE` times the root
+mean square of the results' shifts is allowed, plus two units in the last place for the comparison itself.
+"""
+
+import math
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map
+
+CONFIDENCE, RUNS = 8.0, 6
+PRECISION = {torch.float64: 53, torch.float32: 24, torch.float16: 11, torch.bfloat16: 8,
+             torch.float8_e4m3fn: 4, torch.float8_e5m2: 3}
+_LOWEST = {torch.float64: -1022, torch.float32: -126, torch.float16: -14, torch.bfloat16: -126,
+           torch.float8_e4m3fn: -6, torch.float8_e5m2: -14}
+
+
+def unit_roundoff(dtype):
+    return 2.0 ** -PRECISION[dtype]
+
+
+def ulp(values, dtype):
+    """The distance of neighbours in `dtype` at the magnitude of f64 `values`."""
+    _, exponent = torch.frexp(values.abs())
+    exponent = torch.where(values == 0, torch.full_like(exponent, _LOWEST[dtype]), exponent - 1)
+    exponent = exponent.clamp(min=_LOWEST[dtype])
+    return torch.ldexp(torch.ones_like(values), exponent - (PRECISION[dtype] - 1))
+
+
+def error_of(found, expected):
+    """|found - expected| where both are finite; 0 for equal infinities and NaNs, inf for others."""
+    difference = (found - expected).abs()
+    difference = torch.where((found == expected) | (found.isnan() & expected.isnan()), 0.0, difference)
+    return torch.where(difference.isnan(), math.inf, difference)
+
+
+# Ops that give values of their operands, or exact ones.
+EXACT = set(
+    """abs alias amax amin arange argmax argmin as_strided broadcast_in_dim cat ceil clamp clamp_max clamp_min clone collapse_view
+    constant_pad_nd convert_element_type copy cummax cummin detach diagonal diagonal_scatter embedding expand fill flip floor fmax fmin
+    full full_like gather index index_copy index_select iota kthvalue lift_fresh_copy masked_fill masked_scatter max max_pool2d_with_indices
+    max_pool3d_with_indices maximum median min minimum neg new_full new_zeros new_ones ones ones_like permute put reflection_pad1d
+    reflection_pad2d reflection_pad3d relu repeat replication_pad1d replication_pad2d replication_pad3d reshape roll round
+    scalar_tensor select select_scatter sign slice slice_scatter sort split split_dim split_with_sizes squeeze stack t take topk
+    transpose transpose_copy tril triu trunc unbind unfold unsqueeze upsample_nearest1d upsample_nearest2d upsample_nearest3d view
+    view_of where zeros zeros_like _reshape_alias _to_copy _unsafe_index _unsafe_view""".split()
+)
+
+
+def name_of(op):
+    return op._schema.name.split("::")[1] if isinstance(op, torch._ops.OpOverload) else None
+
+
+def accumulates(op):
+    """Whether results are sums: all ops but those of single elements."""
+    return (torch.Tag.pointwise not in op.tags or name_of(op) in INSIDE) and name_of(op) not in EXACT
+
+
+def _window(weight, transposed, groups):
+    """The terms of one result of a convolution: the weight's elements for each channel that it makes."""
+    return weight.numel() // max(weight.shape[1] * groups if transposed else weight.shape[0], 1)
+
+
+def _convolution_backward(a):
+    gradient, x, weight, transposed, groups = *a[:3], a[7], a[9]
+    per_channel = [t.numel() // max(t.shape[1], 1) for t in (gradient, x)]  # the gradients of the weight and the bias
+    return max(*per_channel, _window(weight, not transposed, groups))
+
+
+# How many terms make one result: of the operands' sizes, by the op's name. `a` are the positional arguments.
+LENGTHS = {
+    **dict.fromkeys(("mm", "bmm", "mv", "dot", "vdot"), lambda a: a[0].shape[-1]),
+    **dict.fromkeys(("addmm", "addmv", "addbmm", "baddbmm", "_addmm_activation"), lambda a: a[1].shape[-1]),
+    "addr": lambda a: 2,
+    "_int_mm": lambda a: a[0].shape[-1],
+    "_scaled_mm": lambda a: a[0].shape[-1],
+    "convolution": lambda a: _window(a[1], a[6], a[8]),
+    "convolution_backward": _convolution_backward,
+    **dict.fromkeys(("_cdist_forward", "_euclidean_dist", "_pdist_forward"), lambda a: a[0].shape[-1]),
+    "_softmax": lambda a: a[0].shape[a[1]] if a[0].dim() else 1,
+    "_log_softmax": lambda a: a[0].shape[a[1]] if a[0].dim() else 1,
+    **dict.fromkeys(("cumsum", "cumprod", "logcumsumexp"), lambda a: a[0].shape[a[1]] if a[0].dim() else 1),
+    "gelu": lambda a: 1,
+    "native_layer_norm": lambda a: math.prod(a[1]),
+    "_fused_rms_norm": lambda a: math.prod(a[1]),
+    "native_layer_norm_backward": lambda a: max(math.prod(a[2]), a[1].numel() // max(math.prod(a[2]), 1)),
+    "native_group_norm": lambda a: a[0].numel() // max(a[0].shape[0] * a[6], 1),
+    **dict.fromkeys(("native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_functional", "_batch_norm_with_update",
+                     "_native_batch_norm_legit_no_training", "cudnn_batch_norm"), lambda a: a[0].numel() // max(a[0].shape[1], 1)),
+    # scores are sums over the head's size, their products with the values over the keys
+    **dict.fromkeys(("_scaled_dot_product_flash_attention_for_cpu", "_scaled_dot_product_attention_math"),
+                    lambda a: max(a[0].shape[-1], a[1].shape[-2])),
+}
+REDUCTIONS = {"sum", "mean", "prod", "var", "var_mean", "std", "std_mean", "norm", "linalg_vector_norm", "logsumexp", "nansum",
+              "_adaptive_avg_pool2d", "_adaptive_avg_pool3d", "dist"}
+POOLS = {"avg_pool1d", "avg_pool2d", "avg_pool3d"}
+
+
+# Sums of products of operands: the same call on magnitudes gives the sum of |terms|.
+SUMS = {"mm", "bmm", "mv", "dot", "vdot", "addmm", "addmv", "addbmm", "baddbmm", "addr", "convolution", "sum", "mean", "cumsum", *POOLS,
+        "_adaptive_avg_pool2d", "_adaptive_avg_pool3d"}
+
+
+# What else a result's sums are relative to: gelu is x / 2 (1 + erf), whose brackets are computed; a logarithm turns a relative error of
+# its sum into an absolute one.
+INSIDE = {"gelu": lambda a, value: a[0].abs(), "_log_softmax": lambda a, value: 1 + value.abs(),
+          "logsumexp": lambda a, value: 1 + value.abs()}
+WITH_ADDEND = {"addmm", "addmv", "addbmm", "baddbmm", "addr"}
+
+
+def magnitudes(arguments):
+    return tree_map(lambda a: a.abs() if isinstance(a, torch.Tensor) else abs(a) if isinstance(a, float) else a, arguments)
+
+
+def length(op, arguments, results):
+    """The contraction length: how many terms an accumulating op sums for one element of its result, from the operands of this call.
+    Where the op's name does not say, as many as its largest operand has elements, which no sum of distinct terms exceeds."""
+    name = name_of(op)
+    tensors = [t for t in tree_leaves(arguments) if isinstance(t, torch.Tensor)]
+    if name in LENGTHS:
+        return max(int(LENGTHS[name](arguments)), 1)
+    if name in POOLS:
+        return max(math.prod(arguments[1]), 1)
+    largest = max((t.numel() for t in tensors), default=1)
+    if name in REDUCTIONS:
+        made = min((r.numel() for r in results if isinstance(r, torch.Tensor)), default=1)
+        return max(-(-largest // max(made, 1)), 1)
+    return max(largest, 1)
+
+
+class Noise:
+    """Calls ops in f64 and moves what they give as rounding to their own dtype would. `unit` is the unit roundoff of results, or None
+    for that of the dtype that eager gives; `accumulator` is that of sums, or None for f32's (f64's for f64). `share` 0: no noise, so
+    that each op is exact up to one rounding, whatever eager's kernel for a narrow dtype does inside."""
+
+    def __init__(self, seed=0, unit=None, accumulator=None, share=1.0):
+        self.generator = torch.Generator().manual_seed(seed)
+        self.unit, self.accumulator, self.share = unit, accumulator, share
+
+    def moved(self, value, shift):
+        return value + self.share * shift * torch.randn(value.shape, generator=self.generator, dtype=torch.float64)
+
+    def operand(self, value, unit):
+        if isinstance(value, (tuple, list)):
+            return type(value)([self.operand(v, unit) for v in value])
+        return self.moved(value, unit * value) if isinstance(value, torch.Tensor) and value.is_floating_point() else value
+
+    def result(self, value, dtype):
+        """An f64 result, rounded. In f64, a whole number is what exact arithmetic gave, and a narrower dtype gives it too."""
+        if dtype == torch.float64 and self.unit is not None:
+            return torch.where(value == value.round(), value, self.moved(value, self.unit * value))
+        return self.moved(value, unit_roundoff(dtype) * value).to(dtype)
+
+    def call(self, op, arguments, keywords):
+        own = op(*arguments, **keywords)  # for the dtypes; and what only moves values is right
+        floats = [t for t in tree_leaves((arguments, keywords)) if isinstance(t, torch.Tensor) and t.is_floating_point()]
+        made = [t for t in tree_leaves(own) if isinstance(t, torch.Tensor) and t.is_floating_point()]
+        if name_of(op) is None or name_of(op) in EXACT or not floats or not made:
+            return own
+        if any(t.dtype != torch.float64 for t in floats):
+            arguments, keywords = tree_map(lambda t: t.double() if isinstance(t, torch.Tensor) and t.is_floating_point() else t,
+                                           (arguments, keywords))
+            if keywords.get("dtype") is not None:
+                keywords = {**keywords, "dtype": torch.float64}
+        if keywords.get("alpha", 1) != 1 and name_of(op) not in SUMS:  # x + alpha * y, of which y has its own rounding
+            x, y = arguments
+            y = self.result((y if isinstance(y, torch.Tensor) else x.new_tensor(y)) * keywords["alpha"], own.dtype).double()
+            arguments, keywords = (x, y), {}
+        if name_of(op) in WITH_ADDEND:
+            return self.result(self.added(op, arguments, keywords, own.dtype, floats), own.dtype)
+        value = self.summed(op, arguments, keywords, self.accumulated(op, arguments, own, floats))
+        return tree_map(lambda w, o: self.result(w, o.dtype) if isinstance(o, torch.Tensor) and o.is_floating_point() else o, value, own)
+
+    def accumulated(self, op, arguments, own, floats):
+        """How far each term may move, relative to its size; None where nothing is added."""
+        if not accumulates(op):
+            return None
+        wide = self.accumulator or unit_roundoff(torch.float64 if any(t.dtype == torch.float64 for t in floats) else torch.float32)
+        return wide * length(op, arguments, tree_leaves(own)) ** 0.5
+
+    def summed(self, op, arguments, keywords, share):
+        """The op with its sums moved: where they are nothing but sums, by the sum of the terms' sizes, else by its operands."""
+        if share is None:
+            return op(*arguments, **keywords)
+        if name_of(op) in SUMS or name_of(op) in INSIDE:
+            value = op(*arguments, **keywords)
+            inside = INSIDE.get(name_of(op))
+            sizes = inside(arguments, value) if inside else op(*magnitudes(arguments), **magnitudes(keywords))
+            return self.moved(value, share * sizes.nan_to_num(0, 0, 0))
+        return op(*(self.operand(a, share) for a in arguments), **keywords)
+
+    def added(self, op, arguments, keywords, dtype, floats):
+        """beta * x + alpha * product: the language rounds the product, each factor's effect and the sum, one after the other."""
+        x, *factors = arguments
+        beta, alpha = keywords.get("beta", 1), keywords.get("alpha", 1)
+        product = self.summed(op, (x.new_zeros(()).expand(x.shape), *factors), {"beta": 1, "alpha": 1},
+                              self.accumulated(op, arguments, (), floats))
+        product = self.result(product, dtype).double()
+        terms = [t if scale == 1 else self.result(scale * t, dtype).double() for scale, t in ((alpha, product), (beta, x))]
+        return terms[0] + terms[1] if beta != 0 else terms[0]
+
+
+class NoisyCalls(TorchDispatchMode):
+    """Every ATen call inside gives what `noise` makes of it. `table`: the decompositions that a compiler runs instead of an op."""
+
+    def __init__(self, noise, table=None):
+        super().__init__()
+        self.noise, self.table = noise, table or {}
+
+    def __torch_dispatch__(self, op, types, arguments=(), keywords=None):
+        keywords = keywords or {}
+        if op in self.table:
+            with self:
+                value = self.table[op](*arguments, **keywords)
+            if value is not NotImplemented:
+                return value
+        if op._schema.is_mutable:
+            return op(*arguments, **keywords)
+        return self.noise.call(op, arguments, keywords)
+
+
+def root_mean_square(shifts):
+    """Of a list of tensors; squares of small numbers would be 0."""
+    total = torch.zeros_like(shifts[0])
+    for shift in shifts:
+        total = total.hypot(shift)
+    return total / len(shifts) ** 0.5

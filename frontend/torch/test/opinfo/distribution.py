@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Do random results have eager's distribution? `DRAWS` calls of each are compared by four numbers of every result: the mean, the mean
+square, a sum with fixed signs, and one element (so first and second moments, the elements' order and their correlation count). The
+calls are independent, so that each number is a sample of its own distribution, whatever that is: the two empirical distribution
+functions differ by more than t with a probability of at most e * exp(-DRAWS * t^2) when the distributions are equal (Wei and Dudley
+2012, the two-sample Dvoretzky-Kiefer-Wolfowitz inequality; the elements of one result may depend on each other). `LIMIT` is the t at
+which all `TESTS` comparisons of a run together raise a false alarm with a probability of at most `FALSE_ALARM`. Seeds are fixed."""
+
+import math
+from unittest import mock
+
+import torch
+
+from error_bounds import unit_roundoff
+
+FALSE_ALARM, TESTS, DRAWS = 1e-9, 100_000, 400
+LIMIT = math.sqrt(math.log(math.e * TESTS / FALSE_ALARM) / DRAWS)
+SEED = 20_000
+
+
+NAMES = "means", "mean squares", "signed sums", "middle elements"
+
+
+def numbers(result):
+    """The four numbers of one result, and the size of what was added up for each. NaN counts as the largest."""
+    x = result.detach().double().flatten().nan_to_num(nan=1e300, posinf=1e290, neginf=-1e290)
+    signs = torch.randint(0, 2, x.shape, generator=torch.Generator().manual_seed(1)) * 2 - 1
+    square, middle = (x / max(float(x.abs().max()), 1e140) * 1e140).square().mean(), x[x.numel() // 2]
+    return torch.stack([torch.stack([x.mean(), square, (x * signs).sum(), middle]),
+                        torch.stack([x.abs().mean(), square, x.abs().sum(), middle.abs()])])
+
+
+def distance(one, other, shift=0.0):
+    """How far two empirical distribution functions lie apart (Kolmogorov-Smirnov), after a shift of at most `shift`."""
+
+    def above(x, y):
+        x, y = x.sort().values, y.sort().values
+        share = torch.searchsorted(y, x + shift, right=True).double() / y.numel()
+        return float((torch.arange(1, x.numel() + 1) / x.numel() - share).max())
+
+    return max(above(one, other), above(other, one))
+
+
+def drawn(call):
+    """Of DRAWS calls, per result: its dtype, the numbers (4, DRAWS) and their sizes. OpInfo's functions set a fixed seed: here not."""
+    state = torch.default_generator.get_state()
+    torch.default_generator.manual_seed(SEED)
+    with mock.patch("torch.testing._internal.common_methods_invocations.wrapper_set_seed", lambda op, *a, **k: op(*a, **k)):
+        made = [[(r.dtype, numbers(r)) for r in call() if r.numel()] for _ in range(DRAWS)]
+    torch.default_generator.set_state(state)
+    return [(results[0][0], *torch.stack([n for _, n in results], -1)) for results in zip(*made)]
+
+
+def differs(ours, theirs):
+    """Why the results of the two calls are not distributed alike, or None."""
+    for number, (found, expected) in enumerate(zip(drawn(ours), drawn(theirs))):
+        (dtype, values, _), (_, wanted, sizes) = found, expected
+        # the arithmetic on random numbers rounds otherwise: a few units of the size of what is added up
+        share = 4 * unit_roundoff(dtype) if dtype.is_floating_point else 0.0
+        for name, x, y, size in zip(NAMES, values, wanted, sizes):
+            if (apart := distance(x, y, share * float(size.median()))) > LIMIT:
+                return (f"result {number}: the {name} of {DRAWS} draws are distributed otherwise (Kolmogorov-Smirnov distance "
+                        f"{apart:.3f}, at most {LIMIT:.3f}; medians {float(x.median()):.5g} and eager's {float(y.median()):.5g}; "
+                        f"seed {SEED})")
+    return None

@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The judge itself: honest results pass, and each fault planted in one of them is found."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from error_bounds import length, ulp, unit_roundoff
+from opinfo import distribution, judge, runner, samples
+from opinfo.overloads import Direct
+from opinfo.trace import compile_graph, trace
+
+aten = torch.ops.aten
+FLOATS = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
+
+
+def normal(*shape, seed=0):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed + sum(shape)), dtype=torch.float64)
+
+
+def chain(x, w, b, u):
+    return F.gelu(x @ w + b) @ u
+
+
+CALLS = {
+    "mm": (aten.mm.default, [normal(6, 10), normal(10, 7)]),
+    "long mm": (aten.mm.default, [normal(3, 700), normal(700, 5)]),
+    "bmm": (aten.bmm.default, [normal(2, 6, 10), normal(2, 10, 7)]),
+    "convolution": (lambda x, w, b: F.conv2d(x, w, b, padding=1), [normal(2, 3, 6, 5), normal(4, 3, 3, 3), normal(4)]),
+    "sum": (lambda x: x.sum(1), [normal(6, 50, 3)]),
+    "cumsum": (lambda x: x.cumsum(1), [normal(3, 20)]),
+    "softmax": (lambda x: x.softmax(1), [normal(4, 12)]),
+    "layer_norm": (lambda x, w, b: F.layer_norm(x, (16,), w, b), [normal(4, 16), normal(16), normal(16, seed=1)]),
+    "exp": (torch.exp, [normal(5, 6)]),
+    "mul": (torch.mul, [normal(5, 6), normal(5, 6, seed=1)]),
+    "chain": (chain, [normal(4, 8), normal(8, 16), normal(16), normal(16, 5)]),
+}
+
+
+class Case:
+    """A call, what the interpreter and eager give for it, and the judge's answer to any results."""
+
+    def __init__(self, name, dtype):
+        function, inputs = CALLS[name]
+        self.call = Direct(function, [x.to(dtype) for x in inputs], {})
+        with torch.no_grad():
+            self.module = trace(self.call, self.call.tensors)
+            self.found = compile_graph(self.module, self.call.tensors).run(list(self.call.tensors))
+            self.eager = self.call(*self.call.tensors)
+
+    def judged(self, found):
+        with torch.no_grad():
+            return samples.verdict(self.call, self.call.tensors, self.module, found, self.eager, set())
+
+    def limits(self):
+        """The least and the largest number that the judge lets pass, by element."""
+        with torch.no_grad():
+            wide, tensors = self.call.widened(self.call.tensors)
+            exact = wide(*tensors)
+            dtype = self.eager[0].dtype
+            allowed = samples.roundings(wide, tensors, exact, {dtype}, [0], samples.Memory())[0]
+            bound = judge.bound(self.eager[0], exact[0], allowed)
+        near = 2 * ulp(self.eager[0].double(), dtype)
+        target, theirs = judge.rounded(exact[0], dtype), self.eager[0].double()
+        return torch.minimum(target - bound, theirs - near), torch.maximum(target + bound, theirs + near)
+
+
+def changed(found, position, value):
+    made = found.clone()
+    made.view(-1)[position] = value
+    return made
+
+
+def typical(x):
+    """An element of middling size."""
+    return int(x.abs().flatten().argsort()[x.numel() // 2])
+
+
+def swapped(x):
+    return changed(changed(x, int(x.argmax()), x.min()), int(x.argmin()), x.max())
+
+
+NARROWER = {torch.float64: torch.float32, torch.float32: torch.bfloat16, torch.float16: torch.float8_e4m3fn,
+            torch.bfloat16: torch.float8_e5m2}
+FAULTS = {
+    "a sign": lambda x: changed(x, typical(x), -x.view(-1)[typical(x)]),
+    "a NaN": lambda x: changed(x, 1, math.nan),
+    "an infinity": lambda x: changed(x, 1, math.inf),
+    "a zero": lambda x: changed(x, typical(x), 0.0),
+    "all zero": torch.zeros_like,
+    "all NaN": lambda x: torch.full_like(x, math.nan),
+    "swapped": swapped,
+    "reversed": lambda x: x.flip(-1),
+    "another dtype": lambda x: x.to(torch.float32 if x.dtype != torch.float32 else torch.float64),
+    "another shape": lambda x: x[None],
+    "flattened": torch.flatten,
+    "a row less": lambda x: x[:-1],
+    "a narrower dtype's precision": lambda x: x.to(NARROWER[x.dtype]).to(x.dtype),
+    "half too large": lambda x: x * 1.5,
+    "four roundoffs of a narrower dtype": lambda x: (x.double() * (1 + 4 * unit_roundoff(NARROWER[x.dtype]))).to(x.dtype),
+}
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("name", CALLS)
+def test_faults_are_found(name, dtype):
+    case = Case(name, dtype)
+    honest = case.judged(case.found)
+    assert honest.why is None and honest.rule in judge.RULES
+    missed = [fault for fault, plant in FAULTS.items() if case.judged([plant(case.found[0])]).why is None]
+    assert not missed
+    assert case.judged([]).why and case.judged(case.found * 2).why
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("name", CALLS)
+def test_one_place_more_than_allowed(name, dtype):
+    """The largest number that may pass does, and its neighbour does not."""
+    case = Case(name, dtype)
+    least, most = case.limits()
+    for position in (0, typical(case.found[0])):
+        for limit, side in ((most, 1), (least, -1)):
+            exact, beyond = float(limit.view(-1)[position]), torch.tensor(side * math.inf, dtype=dtype)
+            inside = torch.tensor(exact, dtype=torch.float64).to(dtype)
+            if (float(inside) - exact) * side > 0 or dtype == torch.float64:  # whose limit is rounded itself
+                inside = torch.nextafter(inside, -beyond)
+            assert case.judged([changed(case.found[0], position, inside)]).why is None
+            outside = torch.nextafter(inside, beyond)
+            if dtype == torch.float64:
+                outside = torch.nextafter(torch.nextafter(outside, beyond), beyond)
+            assert case.judged([changed(case.found[0], position, outside)]).why
+
+
+def test_what_the_length_of_a_sum_allows():
+    """At k = 10 in bf16, k roundoffs an operand let 44 % pass; now one rounding's eight standard errors are 3 %."""
+    case = Case("mm", torch.bfloat16)
+    least, most = case.limits()
+    sizes = case.call.tensors[0].double().abs() @ case.call.tensors[1].double().abs()
+    assert float(((most - least) / 2 / sizes).max()) < 0.07
+    assert case.judged([(case.found[0].double() * 1.1).to(torch.bfloat16)]).why
+
+
+def test_lengths():
+    x, w = torch.zeros(4, 10), torch.zeros(10, 6)
+    image, weight = torch.zeros(2, 8, 9, 9), torch.zeros(12, 4, 3, 3)
+    places = [1, 1], [0, 0], [1, 1]
+    assert length(aten.mm.default, (x, w), ()) == 10
+    assert length(aten.addmm.default, (torch.zeros(6), x, w), ()) == 10
+    assert length(aten.bmm.default, (x[None], w[None]), ()) == 10
+    assert length(aten.convolution.default, (image, weight, None, *places, False, [0, 0], 2), ()) == 4 * 9
+    assert length(aten.convolution.default, (image, torch.zeros(8, 3, 3, 3), None, *places, True, [0, 0], 2), ()) == 4 * 9
+    gradient = torch.zeros(2, 12, 7, 7)
+    assert length(aten.convolution_backward.default, (gradient, image, weight, None, *places, False, [0, 0], 2, [True] * 3), ()) == 2 * 81
+    assert length(aten.sum.dim_IntList, (x, [1]), (torch.zeros(4),)) == 10
+    assert length(aten.mean.default, (x,), (torch.zeros(()),)) == 40
+    assert length(aten._softmax.default, (x, 1, False), ()) == 10
+    assert length(aten.native_layer_norm.default, (x, [10], None, None, 1e-5), ()) == 10
+    assert length(aten.native_group_norm.default, (image, None, None, 2, 8, 81, 4, 1e-5), ()) == 2 * 81
+    assert length(aten.avg_pool2d.default, (image, [3, 2]), ()) == 6
+    assert length(aten.index_put.default, (x, [torch.zeros(9).long()], torch.zeros(9, 10), True), ()) == 90  # any number of them
+
+
+# ---- random numbers ------------------------------------------------------------------------------------
+
+PROBABILITIES = torch.tensor([0.5, 0.0, 3.0, 1.5])
+HONEST = {
+    "rand": lambda: torch.rand(60),
+    "randn": lambda: torch.randn(60, dtype=torch.bfloat16),
+    "randint": lambda: torch.randint(3, 9, (60,)),
+    "bernoulli": lambda: torch.bernoulli(torch.full((60,), 0.3)),
+    "dropout": lambda: F.dropout(torch.ones(60), 0.3),
+    "exponential": lambda: torch.empty(60).exponential_(2.0),
+    "cauchy": lambda: torch.empty(60).cauchy_(),
+    "multinomial": lambda: torch.multinomial(PROBABILITIES, 3),
+    "randperm": lambda: torch.randperm(30),
+}
+DISTORTED = {
+    "rand": [lambda: torch.rand(60) * 1.2, lambda: torch.rand(60) * 0.5 + 0.25, lambda: torch.rand(1).expand(60),
+             lambda: torch.full((60,), 0.5), lambda: torch.rand(60).sort().values, lambda: torch.full((60,), math.nan)],
+    "randn": [lambda: torch.randn(60, dtype=torch.bfloat16) + 0.2, lambda: torch.randn(60, dtype=torch.bfloat16) * 1.2,
+              lambda: torch.randn(60, dtype=torch.bfloat16).abs()],
+    "randint": [lambda: torch.randint(3, 10, (60,)), lambda: torch.randint(2, 9, (60,)), lambda: torch.randint(3, 8, (60,))],
+    "bernoulli": [lambda: torch.bernoulli(torch.full((60,), 0.7)), lambda: torch.bernoulli(torch.full((60,), 0.4)),
+                  lambda: torch.ones(60)],
+    "dropout": [lambda: F.dropout(torch.ones(60), 0.3) * 0.7, lambda: F.dropout(torch.ones(60), 0.4), lambda: torch.ones(60)],
+    "exponential": [lambda: torch.empty(60).exponential_(1.6), lambda: torch.rand(60)],
+    "cauchy": [lambda: torch.empty(60).cauchy_(1.0), lambda: torch.randn(60)],
+    "multinomial": [lambda: torch.multinomial(torch.ones(4), 3), lambda: torch.multinomial(PROBABILITIES, 3, True)],
+    "randperm": [lambda: torch.arange(30), lambda: torch.arange(30).roll(int(torch.randint(3, ()))), lambda: torch.randint(30, (30,))],
+}
+
+
+@pytest.mark.parametrize("name", HONEST)
+def test_distributions(name):
+    honest = HONEST[name]
+
+    def again():  # the same distribution by other numbers
+        torch.rand(3)
+        return [honest()]
+
+    assert distribution.differs(again, lambda: [honest()]) is None
+    for number, distorted in enumerate(DISTORTED[name]):
+        assert distribution.differs(lambda: [distorted()], lambda: [honest()]), number  # noqa: B023
+
+
+def test_the_limit_of_distributions():
+    one = math.e * math.exp(-distribution.DRAWS * distribution.LIMIT**2)
+    assert one * distribution.TESTS == pytest.approx(distribution.FALSE_ALARM)
+    assert distribution.distance(torch.arange(4.0), torch.arange(4.0) + 1) == 0.25
+    assert distribution.distance(torch.arange(4.0), torch.arange(4.0) + 1, shift=1.0) == 0
+    assert distribution.distance(torch.zeros(5), torch.ones(5)) == 1
+
+
+# ---- counting --------------------------------------------------------------------------------------------
+
+
+def test_shares_are_of_everything():
+    blank = {"passed": 0, "failed": [], "excluded": [], "unmapped": {}, "dtypes": {}, "rules": {}, "overloads": []}
+    records = [
+        {**blank, "name": "a", "samples": 10, "passed": 8, "rules": {judge.EQUAL: 5, judge.ROUNDINGS: 3},
+         "excluded": [("a:float32:3", "eager itself raises on this input", "no"), ("a:float32:4", samples.UNMAPPED, "aten.x")]},
+        {**blank, "name": "b", "samples": 30, "unmapped": {"aten.y": 30}, "excluded": [("b:float32:0", samples.UNMAPPED, "aten.y")] * 30},
+        {**blank, "name": "c", "samples": 1, "excluded": [("c:float32:0", "refused by the importer", "why")]},
+    ]
+    result = runner.summary(records)
+    assert (result["operators"], result["samples"], result["passed"], result["failed"]) == (2, 11, 8, 0)
+    assert result["excluded_share"] == round(3 / 11, 4) and result["unmapped_share"] == round(30 / 41, 4)
+    assert result["mapped_excluded_whole"] == ["c"] and not result["holds"]
+    assert result["by_rule"][judge.EQUAL] == 5 and sum(result["by_rule"].values()) == result["passed"]
+    assert result["exclusions"]["eager itself raises on this input"] == {"a:float32": "3"}
+    assert result["unmapped"]["by_operator"]["b"]["overloads"] == ["aten.y"] and result["unmapped"]["by_overload"] == {"aten.y": ["b"]}
+    assert runner.ranges(["1", "2", "3", "7", "n0"]) == "1-3, 7, n0"
