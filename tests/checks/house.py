@@ -12,8 +12,9 @@ from pathlib import Path
 SHARED = ("frontend", "ir", "passes", "runtime", "sdk", "conformance")
 EXEMPT = {"example", "examples", "test", "tests", "template", "codegen"}  # may name a vendor to explain or to target it
 # Names of vendors, their libraries, and the prefixes of their functions (cuMemAlloc, vkCmdDispatch, ncclAllReduce).
-VENDORS = {"amdgpu", "apple", "cublas", "cu", "cuda", "cudnn", "cutlass", "dnnl", "hip", "hipblas", "intel", "miopen", "mkl", "nccl", "nvidia",
-           "nvrtc", "nvvm", "onednn", "openvino", "qualcomm", "rccl", "rocblas", "rocm", "vk", "vulkan"}
+VENDORS = {"amdgpu", "apple", "cu", "cublas", "cuda", "cudnn", "cutlass", "dnnl", "hip", "hipblas", "intel", "miopen",
+           "mkl", "nccl", "nvidia", "nvrtc", "nvvm", "onednn", "openvino", "qualcomm", "rccl", "rocblas", "rocm", "vk",
+           "vulkan"}
 # The parts of an identifier: cudaMalloc is cuda and Malloc, use_CUDNN_v8 is use, CUDNN and v. oneDNN is one name.
 PARTS = re.compile(r"oneDNN|[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 CODE = {".c", ".cpp", ".h", ".hpp", ".td", ".fbs"}

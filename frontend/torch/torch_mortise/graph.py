@@ -4,6 +4,7 @@
 import operator
 import re
 import threading
+import time
 
 import torch
 import torch.fx

@@ -4,7 +4,7 @@
 //
 //   struct WithoutCopies : mortise::GraphRewriter {
 //     bool changeNode(const MortiseNode &node, std::vector<Draft> &drafts) override {
-//       if (mortise::isOp(node, "acme.copy")) {
+//       if (std::string_view(node.op) == "acme.copy") {
 //         replaceUses(node.results[0], node.operands[0]);
 //         drafts.clear();
 //       }
