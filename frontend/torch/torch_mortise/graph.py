@@ -4,7 +4,6 @@
 import operator
 import re
 import threading
-import time
 
 import torch
 import torch.fx
