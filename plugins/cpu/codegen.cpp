@@ -9,11 +9,6 @@
 
 namespace mortise::cpu {
 
-const codegen::Target &target() {
-  static const codegen::Target *made = new codegen::Target(codegen::Target::host(threadCount()));
-  return *made;
-}
-
 static Result<std::shared_ptr<codegen::Compiler>> compiler() {
   static std::mutex mutex;
   static auto *made = new std::shared_ptr<codegen::Compiler>; // never destroyed: the process's exit frees it

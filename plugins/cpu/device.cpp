@@ -9,11 +9,73 @@
 #include <chrono>
 #include <fstream>
 #include <immintrin.h>
+#include <mutex>
 #include <sys/sysinfo.h>
 
 namespace mortise::cpu {
 
 uint32_t threadCount() { return static_cast<uint32_t>(std::max(1, host().thread_count())); }
+
+namespace {
+struct Isa {
+  std::string level;
+  codegen::Target target;
+};
+} // namespace
+
+static std::mutex isaMutex;
+static const Isa *chosenIsa = nullptr; // never freed: threads of the process's exit may read it
+
+Result<void> setIsa(std::string_view level) {
+  std::lock_guard lock(isaMutex);
+  if (chosenIsa && chosenIsa->level == level)
+    return {};
+  if (chosenIsa)
+    return Error{MORTISE_INVALID_ARGUMENT, "option isa: expected " + chosenIsa->level +
+                                               ", which this process was started with, found " + std::string(level) +
+                                               "; one process runs one level"};
+  Result<codegen::Target> target = codegen::Target::ofLevel(level, threadCount());
+  if (!target)
+    return Error{target.error().code, "option isa: " + target.error().message};
+  if (level != "native") {
+    const dnnl::cpu_isa limit = target->vectorBits == 512   ? dnnl::cpu_isa::avx512_core
+                                : target->vectorBits == 256 ? dnnl::cpu_isa::avx2
+                                                            : dnnl::cpu_isa::sse41;
+    if (dnnl::set_max_cpu_isa(limit) != dnnl::status::success)
+      return Error{MORTISE_INVALID_ARGUMENT, "option isa: oneDNN already runs with another limit than " +
+                                                 std::string(level) + " in this process"};
+  }
+  chosenIsa = new Isa{std::string(level), std::move(*target)};
+  return {};
+}
+
+static const Isa &currentIsa() {
+  std::lock_guard lock(isaMutex);
+  if (!chosenIsa)
+    chosenIsa = new Isa{"native", codegen::Target::host(threadCount())};
+  return *chosenIsa;
+}
+
+std::string_view isa() { return currentIsa().level; }
+
+const codegen::Target &target() { return currentIsa().target; }
+
+Vectors vectors() {
+#if defined(__x86_64__)
+  static const Vectors found = [] {
+    const unsigned bits = target().vectorBits;
+    if (bits >= 512 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
+      return Vectors::Avx512;
+    if (bits >= 256 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c"))
+      return Vectors::Avx2;
+    return Vectors::Baseline;
+  }();
+  return found;
+#else
+  return Vectors::Baseline;
+#endif
+}
 
 bool hasBrainProducts() { return dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core; }
 
@@ -59,6 +121,22 @@ __attribute__((target("avx2,fma"))) static double measureNarrow() {
     total += sum[0];
   return total == 0 ? 0 : rounds * 10.0 * 16 / time.count();
 }
+static double measureBaseline() {
+  __m128 sums[10];
+  for (__m128 &sum : sums)
+    sum = _mm_set1_ps(1.0f);
+  __m128 factor = _mm_set1_ps(0.999f);
+  auto start = std::chrono::steady_clock::now();
+  constexpr int rounds = 60000;
+  for (int i = 0; i < rounds; ++i)
+    for (__m128 &sum : sums)
+      sum = _mm_add_ps(_mm_mul_ps(sum, factor), factor);
+  std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
+  float total = 0;
+  for (__m128 sum : sums)
+    total += sum[0];
+  return total == 0 ? 0 : rounds * 10.0 * 8 / time.count();
+}
 #endif
 
 const MortiseDeviceInfo &deviceInfo() {
@@ -68,8 +146,10 @@ const MortiseDeviceInfo &deviceInfo() {
     auto *info = new MortiseDeviceInfo(sized<MortiseDeviceInfo>());
     double perThread = 1e9;
 #if defined(__x86_64__)
+    const Vectors widest = vectors();
     auto feature = [&](bool there, const char *what) {
-      if (there)
+      const Vectors needed = std::string_view(what).starts_with("avx512") ? Vectors::Avx512 : Vectors::Avx2;
+      if (there && widest >= needed)
         *features += (features->empty() ? "" : ",") + std::string(what);
     };
     feature(__builtin_cpu_supports("avx2"), "avx2");
@@ -78,10 +158,12 @@ const MortiseDeviceInfo &deviceInfo() {
     feature(__builtin_cpu_supports("avx512bw"), "avx512bw");
     feature(__builtin_cpu_supports("avx512vnni"), "avx512_vnni");
     feature(__builtin_cpu_supports("avx512bf16"), "avx512_bf16");
-    if (__builtin_cpu_supports("avx512f"))
+    if (widest == Vectors::Avx512)
       perThread = measureWide();
-    else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    else if (widest == Vectors::Avx2)
       perThread = measureNarrow();
+    else
+      perThread = measureBaseline();
 #endif
     struct sysinfo memory{};
     sysinfo(&memory);

@@ -191,7 +191,7 @@ Candidate Estimate::of(const std::vector<uint32_t> &nodes, const std::vector<uin
 // loop computes them; and of whole vectors, of which that loop computes none twice. An Emitter sees to it that the
 // promise holds whatever becomes of the loop.
 std::vector<MortiseInPlace> inPlacePairs(const MortiseGraph &graph, std::span<const uint32_t> nodes) {
-  constexpr int64_t vector = 16;
+  const int64_t vector = target().vectorBits / 32;
   const auto isInside = [&](const MortiseNode *node) {
     return node && std::binary_search(nodes.begin(), nodes.end(), node->index);
   };

@@ -24,6 +24,9 @@ struct CpuPlugin : PluginAdaptor<CpuPlugin> {
       value = found == "true";
       return {};
     };
+    if (std::string_view level = option(list, count, "isa", cpu::isa()); level != cpu::isa())
+      if (Result<void> result = cpu::setIsa(level); !result) // refuses: the process has its level
+        return result;
     if (Result<void> result = flag("fuse_activations", into.fuseActivations); !result)
       return result;
     if (Result<void> result = flag("pack_weights", into.packWeights); !result)
@@ -46,6 +49,8 @@ struct CpuPlugin : PluginAdaptor<CpuPlugin> {
   }
 
   Result<void> initialize(const MortiseInitializeArgs &args) {
+    if (Result<void> result = cpu::setIsa(option(args.options, args.option_count, "isa", "native")); !result)
+      return result;
     cpu::recycleLibraryMemory();
     return readOptions(args.options, args.option_count, options);
   }

@@ -39,6 +39,14 @@ static memory::desc packedLayout(const memory::desc &from, memory::data_type typ
   return memory::desc(extents, type, denseStrides(extents));
 }
 
+static bool isDenseLayout(const memory::desc &layout) {
+  const memory::dims extents = layout.get_dims(), strides = layout.get_strides(), dense = denseStrides(extents);
+  for (size_t i = 0; i < extents.size(); ++i)
+    if (extents[i] != 1 && strides[i] != dense[i])
+      return false;
+  return true;
+}
+
 static bool unitStride(const Axis &x, const Axis &y, int64_t Axis::*stride) {
   return x.*stride == 1 || y.*stride == 1 || x.extent == 1 || y.extent == 1;
 }
@@ -184,6 +192,11 @@ LibraryProduct askLibrary(const Product &product, const FixedProduct &fixed, mem
         [&] { return dnnl::matmul::primitive_desc(engine(), made.a, weights, made.c, attributes, true); });
   }
   if (!made.description)
+    return made;
+  // The implementation by gemm ("gemm:jit", at every instruction set) finds the elements of a binary post op's operand by
+  // the distance from the result's start, as if the result were dense; where it is not, it reads wild memory.
+  if (!made.others.empty() && !isDenseLayout(made.c) &&
+      std::string_view(made.description.impl_info_str()).starts_with("gemm"))
     return made;
   if (made.weights) {
     made.b = made.description.weights_desc();

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Loops of our own are compiled twice, once with AVX-512; the machine decides at run time.
+// Loops of our own are compiled three times: for the baseline, with AVX2 and with AVX-512. The machine, and the option
+// isa, decide at run time.
 #pragma once
+
+#include "../device.hpp"
 
 #include <mortise/plugin.hpp>
 
@@ -12,12 +15,13 @@ namespace mortise::cpu {
 // Runs body(begin, end) over [0, count) on the pool. `body` has to be inlined all the way down to gain from it.
 template <typename Body> void forEachOnBest(int64_t count, int64_t grain, Body &&body) {
 #if defined(__x86_64__)
-  static const bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
-  if (wide)
+  if (vectors() == Vectors::Avx512)
     return parallelFor(count, grain,
                        [&](int64_t begin, int64_t end) __attribute__((
                            target("avx512f,avx512bw,avx512vl,avx512dq,fma,f16c"))) { body(begin, end); });
+  if (vectors() == Vectors::Avx2)
+    return parallelFor(
+        count, grain, [&](int64_t begin, int64_t end) __attribute__((target("avx2,fma,f16c"))) { body(begin, end); });
 #endif
   parallelFor(count, grain, [&](int64_t begin, int64_t end) { body(begin, end); });
 }

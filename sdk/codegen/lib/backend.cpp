@@ -4,6 +4,7 @@
 
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/Module.h>
+#include <llvm/MC/MCSubtargetInfo.h>
 #include <llvm/MC/TargetRegistry.h>
 #include <llvm/Support/SmallVectorMemoryBuffer.h>
 #include <llvm/Support/TargetSelect.h>
@@ -48,13 +49,56 @@ Target Target::host(unsigned threads) {
   return target;
 }
 
+namespace {
+struct Level {
+  const char *name;
+  unsigned vectorBits;
+  std::vector<const char *> needs; // what generated code and the library use of it, by LLVM's names
+};
+} // namespace
+
+static const std::vector<Level> &levels() {
+  static const auto *all = new std::vector<Level>{
+      {"x86-64-v2", 128, {"sse4.2", "popcnt"}},
+      {"x86-64-v3", 256, {"avx2", "fma", "f16c", "bmi2", "lzcnt", "movbe"}},
+      {"x86-64-v4", 512, {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}},
+  };
+  return *all;
+}
+
+Result<Target> Target::ofLevel(std::string_view level, unsigned threads) {
+  Target target = host(threads);
+  if (level == "native")
+    return target;
+  std::string known = "native";
+  for (const Level &candidate : levels()) {
+    known += std::string(", ") + candidate.name;
+    if (level != candidate.name)
+      continue;
+    auto found = llvm::sys::getHostCPUFeatures();
+    std::string missing;
+    for (const char *feature : candidate.needs)
+      if (!found.lookup(feature))
+        missing += std::string(missing.empty() ? "" : ", ") + feature;
+    if (!missing.empty())
+      return Error{MORTISE_UNSUPPORTED, "instruction set " + std::string(level) + ": this machine (" + target.cpu +
+                                            ") lacks " + missing + "; choose a lower one, or native"};
+    target.cpu = candidate.name;
+    target.features.clear();
+    target.vectorBits = candidate.vectorBits;
+    return target;
+  }
+  return Error{MORTISE_INVALID_ARGUMENT,
+               "instruction set: expected one of " + known + ", found " + std::string(level)};
+}
+
 struct Backend::Impl {
   MLIRContext context{MLIRContext::Threading::DISABLED};
   std::unique_ptr<LLVMTypeConverter> types;
   std::unique_ptr<ConversionTarget> legal;
   FrozenRewritePatternSet patterns;
   std::unique_ptr<llvm::TargetMachine> machine;
-  unsigned vectorBits = 0;
+  Instructions instructions;
 };
 
 Backend::Backend(std::unique_ptr<Impl> impl) : impl(std::move(impl)) {}
@@ -98,7 +142,11 @@ Result<std::unique_ptr<Backend>> Backend::create(const Target &target) {
                                                       llvm::CodeGenOptLevel::Default, /*JIT=*/true));
   if (!impl->machine)
     return Error{MORTISE_UNSUPPORTED, "no code generator for " + target.triple + " " + target.cpu};
-  impl->vectorBits = target.vectorBits;
+  // Other architectures than x86-64 have both.
+  const bool isX86 = impl->machine->getTargetTriple().isX86();
+  const llvm::MCSubtargetInfo &subtarget = *impl->machine->getMCSubtargetInfo();
+  impl->instructions.fma = !isX86 || subtarget.checkFeatures("+fma");
+  impl->instructions.half = !isX86 || subtarget.checkFeatures("+f16c");
   return std::unique_ptr<Backend>(new Backend(std::move(impl)));
 }
 
@@ -107,7 +155,7 @@ Result<Object> Backend::compile(Plan &plan, const std::string &symbol) {
   auto start = std::chrono::steady_clock::now();
   OpBuilder builder(&impl->context);
   OwningOpRef<ModuleOp> module = ModuleOp::create(builder.getUnknownLoc());
-  EmittedKernel kernel = Emitter(plan, *module, builder, impl->vectorBits).emit(symbol);
+  EmittedKernel kernel = Emitter(plan, *module, builder, impl->instructions).emit(symbol);
   object.tasks = kernel.tasks;
   object.grain = kernel.grain;
   object.over = std::move(kernel.over);

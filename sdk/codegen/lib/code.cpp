@@ -21,8 +21,10 @@ Type Code::registerType(int32_t dtype) {
 }
 
 Type Code::memoryType(int32_t dtype) {
-  if (dtype == MORTISE_F16)
+  if (dtype == MORTISE_F16 && instructions.half)
     return b.getF16Type();
+  if (dtype == MORTISE_F16)
+    return b.getI16Type();
   if (dtype == MORTISE_BF16)
     return b.getI16Type();
   return dtype == MORTISE_I1 ? b.getI8Type() : registerType(dtype);
@@ -85,6 +87,8 @@ void Code::match(Value &x, Value &y) {
 
 Value Code::fma(Value x, Value y, Value z) {
   match(x, y), match(x, z), match(x, y);
+  if (!instructions.fma)
+    return add(mul(x, y), z);
   return math::FmaOp::create(b, loc, x, y, z);
 }
 
@@ -124,9 +128,50 @@ Value Code::resizeInt(Value x, Type target, bool isSigned) {
   return isSigned ? Value(arith::ExtSIOp::create(b, loc, type, x)) : Value(arith::ExtUIOp::create(b, loc, type, x));
 }
 
+// The exponent moves by a multiplication, which also normalises subnormals; infinity and NaN get the largest one.
+Value Code::halfToFloat(Value bits) {
+  Value wide = resizeInt(bits, b.getI32Type(), false);
+  auto lit = [&](int64_t v) { return integer(wide.getType(), v); };
+  Value size = andI(wide, lit(0x7fff));
+  Value shifted = arith::ShLIOp::create(b, loc, size, lit(13));
+  Value finite = intBits(mul(bitcast(shifted, b.getF32Type()), 0x1p112));
+  Value isFinite = compareI(arith::CmpIPredicate::ult, size, lit(0x7c00));
+  Value sign = arith::ShLIOp::create(b, loc, andI(wide, lit(0x8000)), lit(16));
+  return bitcast(orI(select(isFinite, finite, orI(shifted, lit(0x7f800000))), sign), b.getF32Type());
+}
+
+// Rounds to nearest even. Normal results: the bits are rounded and carry into the exponent, up to infinity. Subnormal
+// ones: adding 0.5, whose last place is f16's smallest number, makes the processor round there.
+Value Code::floatToHalf(Value x) {
+  Value bits = intBits(x);
+  auto lit = [&](int64_t v) { return integer(bits.getType(), v); };
+  auto right = [&](Value value, int64_t by) -> Value { return arith::ShRUIOp::create(b, loc, value, lit(by)); };
+  Value size = andI(bits, lit(0x7fffffff));
+  Value odd = andI(right(size, 13), lit(1));
+  Value normal = right(addI(addI(size, lit(0xfff - (INT64_C(112) << 23))), odd), 13);
+  Value small = subI(intBits(add(bitcast(size, b.getF32Type()), 0.5)), lit(0x3f000000));
+  Value half = select(compareI(arith::CmpIPredicate::ult, size, lit(0x38800000)), small, normal);
+  half = select(compareI(arith::CmpIPredicate::uge, size, lit(0x47800000)), lit(0x7c00), half);
+  Value quiet = orI(lit(0x7e00), andI(right(size, 13), lit(0x3ff)));
+  half = select(compareI(arith::CmpIPredicate::ugt, size, lit(0x7f800000)), quiet, half);
+  return resizeInt(orI(half, right(andI(bits, lit(0x80000000)), 16)), b.getI16Type(), false);
+}
+
+// x * x - square, exactly, for `square` the product rounded: in one instruction, else from halves of 12 bits whose
+// products are exact.
+Value Code::squareError(Value x, Value square) {
+  if (instructions.fma)
+    return fma(x, x, neg(square));
+  Value scaled = mul(x, 4097.0), high = sub(scaled, sub(scaled, x)), low = sub(x, high);
+  Value cross = mul(high, low);
+  return add(add(sub(mul(high, high), square), add(cross, cross)), mul(low, low));
+}
+
 Value Code::fromMemory(Value x, int32_t dtype) {
   switch (dtype) {
   case MORTISE_F16:
+    if (!instructions.half)
+      return halfToFloat(x);
     return arith::ExtFOp::create(b, loc, like(x, b.getF32Type()), x);
   case MORTISE_BF16: {
     Value wide = resizeInt(x, b.getI32Type(), false);
@@ -166,6 +211,8 @@ Value Code::toMemory(Value x, int32_t dtype) {
     x = roundToOdd(*this, x);
   switch (dtype) {
   case MORTISE_F16:
+    if (!instructions.half)
+      return floatToHalf(x);
     return arith::TruncFOp::create(b, loc, like(x, b.getF16Type()), x);
   case MORTISE_BF16:
     return resizeInt(bf16Bits(x), b.getI16Type(), false);

@@ -18,9 +18,16 @@ namespace mortise::codegen {
 using mlir::Type;
 using mlir::Value;
 
+// What the target computes in one instruction; without it LLVM would call library functions that nothing links.
+struct Instructions {
+  bool fma = true;  // x * y + z, rounded once
+  bool half = true; // f16 to and from f32
+};
+
 class Code {
 public:
-  Code(mlir::OpBuilder &builder, mlir::Location loc, unsigned lanes) : b(builder), loc(loc), lanes(lanes) {}
+  Code(mlir::OpBuilder &builder, mlir::Location loc, unsigned lanes, const Instructions &instructions)
+      : b(builder), loc(loc), lanes(lanes), instructions(instructions) {}
 
   // Types.
   Type registerType(int32_t dtype);
@@ -53,7 +60,7 @@ public:
   Value div(Value x, Value y) { return two<mlir::arith::DivFOp>(x, y); }
   Value add(Value x, double y) { return add(x, constant(x.getType(), y)); }
   Value mul(Value x, double y) { return mul(x, constant(x.getType(), y)); }
-  Value fma(Value x, Value y, Value z);
+  Value fma(Value x, Value y, Value z); // rounded twice where the target has no such instruction
   Value fma(Value x, Value y, double z) { return fma(x, y, constant(x.getType(), z)); }
   Value abs(Value x) { return one<mlir::math::AbsFOp>(x); }
   Value neg(Value x) { return one<mlir::arith::NegFOp>(x); }
@@ -97,6 +104,7 @@ public:
   Value sinCos(Value x, bool cosine);
   Value rsqrt(Value x);
   Value tailProbability(Value a, Value square, Value lost, Value factor);
+  Value squareError(Value x, Value square);
   // Calls void name(x, y, count) of runtime.cpp, which overwrites x.
   Value call(llvm::StringRef name, Value x, Value y = {});
   Value ifAny(Value condition, llvm::function_ref<Value()> then, Value otherwise);
@@ -108,9 +116,12 @@ public:
   mlir::OpBuilder &b;
   mlir::Location loc;
   unsigned lanes;
+  const Instructions instructions;
 
 private:
   Value bf16Bits(Value x);
+  Value halfToFloat(Value bits);
+  Value floatToHalf(Value x);
   Value scaleByPowerOf2(Value x, Value n);
   Value expReduced(Value x, Value &n);
   Value expParts(Value x, Value &n);

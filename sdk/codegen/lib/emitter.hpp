@@ -17,7 +17,7 @@ struct EmittedKernel {
 
 class Emitter {
 public:
-  Emitter(Plan &plan, mlir::ModuleOp module, mlir::OpBuilder &builder, unsigned vectorBits);
+  Emitter(Plan &plan, mlir::ModuleOp module, mlir::OpBuilder &builder, const Instructions &instructions);
   EmittedKernel emit(llvm::StringRef name);
   static std::optional<int> costOf(Op op); // elementwiseCost()
 

@@ -7,8 +7,8 @@ namespace mortise::codegen {
 using namespace mlir;
 using I = arith::CmpIPredicate;
 
-Emitter::Emitter(Plan &plan, ModuleOp module, OpBuilder &builder, unsigned vectorBits)
-    : plan(plan), module(module), b(builder), c(builder, builder.getUnknownLoc(), plan.lanes) {
+Emitter::Emitter(Plan &plan, ModuleOp module, OpBuilder &builder, const Instructions &instructions)
+    : plan(plan), module(module), b(builder), c(builder, builder.getUnknownLoc(), plan.lanes, instructions) {
   if (plan.laneLoop && plan.lanes > 1)
     laneMask = plan.loops.back().members;
 }

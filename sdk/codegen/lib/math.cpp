@@ -152,7 +152,7 @@ Value Code::tailProbability(Value a, Value square, Value lost, Value factor) {
 
 static Value erfcOfSize(Code &c, Value x) {
   Value a = atMost(c, c.abs(x), 10.5), square = c.mul(a, a);
-  return c.tailProbability(a, square, c.fma(a, a, c.neg(square)), c.constant(a.getType(), 1));
+  return c.tailProbability(a, square, c.squareError(a, square), c.constant(a.getType(), 1));
 }
 
 Value Code::erfc(Value x) {
@@ -176,7 +176,7 @@ Value Code::gelu(Value x) {
   if (isDouble(x))
     return call("mortise_gelu_f64", x);
   Value a = atMost(*this, abs(x), 15.0), square = mul(a, a);
-  Value lost = fma(a, a, neg(square));
+  Value lost = squareError(a, square);
   Value tail = tailProbability(mul(a, 0.70710678118654752), mul(square, 0.5), mul(lost, 0.5), mul(copySign(a, x), 0.5));
   // The product with 0 gives NaN at -inf, as -inf * Phi(-inf) is.
   return select(compare(P::OLE, x, 0.0), fma(x, constant(x.getType(), 0), tail), sub(x, tail));
@@ -192,7 +192,8 @@ Value Code::logistic(Value x) {
 
 Value Code::rsqrt(Value x) { return div(constant(x.getType(), 1), one<math::SqrtOp>(x)); }
 
-// Reduced by multiples of pi / 2 in f64; beyond 2^30 the C library does it.
+// Reduced by multiples of pi / 2 in f64: without fma, by a first part of pi / 2 of 33 bits, so that its product with a
+// multiple of 20 bits is exact. Beyond that the C library does it.
 Value Code::sinCos(Value x, bool cosine) {
   if (isDouble(x))
     return call(cosine ? "mortise_cos_f64" : "mortise_sin_f64", x);
@@ -200,8 +201,11 @@ Value Code::sinCos(Value x, bool cosine) {
   Value wide = arith::ExtFOp::create(b, loc, like(x, b.getF64Type()), x);
   Value shifted = fma(wide, constant(wide.getType(), 0.63661977236758134), magic);
   Value whole = add(shifted, -magic);
-  Value reduced = fma(whole, constant(wide.getType(), -1.5707963267948966), wide);
-  reduced = fma(whole, constant(wide.getType(), -6.123233995736766e-17), reduced);
+  const bool once = instructions.fma;
+  const double high = once ? 1.5707963267948966 : 0x1.921fb544p+0;
+  const double low = once ? 6.123233995736766e-17 : 0x1.0b4611a626331p-34;
+  Value reduced = fma(whole, constant(wide.getType(), -high), wide);
+  reduced = fma(whole, constant(wide.getType(), -low), reduced);
   Value r = arith::TruncFOp::create(b, loc, x.getType(), reduced), z = mul(r, r);
   Value quadrant = resizeInt(intBits(shifted), b.getI32Type(), false);
   if (cosine)
@@ -216,7 +220,7 @@ Value Code::sinCos(Value x, bool cosine) {
   result = select(bit(2), neg(result), result);
   if (!cosine)
     result = select(compare(P::OEQ, x, 0.0), x, result);
-  Value huge = compare(P::OGE, abs(x), 1073741824.0);
+  Value huge = compare(P::OGE, abs(x), once ? 0x1p30 : 0x1p20);
   return ifAny(
       huge, [&] { return select(huge, call(cosine ? "mortise_cos_f32" : "mortise_sin_f32", x), result); }, result);
 }

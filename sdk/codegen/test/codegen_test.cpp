@@ -16,8 +16,8 @@ namespace {
 struct Graph {
   explicit Graph(TestGraph &builder) : graph(builder.view()), memory(graph) {}
   void go() {
-    static auto compiler = std::move(*Compiler::create(Target::host(2)));
-    auto fused = fuse({&graph, {}, {}, {}}, Target::host(2));
+    static auto compiler = std::move(*Compiler::create(testTarget(2)));
+    auto fused = fuse({&graph, {}, {}, {}}, testTarget(2));
     ASSERT_TRUE(fused) << fused.error().message;
     auto functions = compiler->compile(graph, fused->groups);
     ASSERT_TRUE(functions) << functions.error().message;

@@ -15,7 +15,7 @@ TEST(Fuse, ResidualAndNormShareAGroup) {
   V norm = b.op("layer_norm", {sum, s, t}, MORTISE_F32, {32, 64}, {{"axis", 1}, {"epsilon", 1e-5}});
   b.output(sum), b.output(norm);
   const MortiseGraph &graph = b.view();
-  auto result = fuse({&graph, {}, {}, {}}, Target::host(2));
+  auto result = fuse({&graph, {}, {}, {}}, testTarget(2));
   ASSERT_TRUE(result) << result.error().message;
   ASSERT_EQ(result->groups.size(), 1u);
   EXPECT_EQ(result->groups[0].outputs.size(), 2u);
@@ -31,7 +31,7 @@ TEST(Fuse, NoCycleAroundATakenNode) {
   V sum = b.op("add", {d, e}, MORTISE_F32, {32, 64});
   b.output(sum);
   const MortiseGraph &graph = b.view();
-  auto result = fuse({&graph, {false, true, false}, {}, {}}, Target::host(2));
+  auto result = fuse({&graph, {false, true, false}, {}, {}}, testTarget(2));
   ASSERT_TRUE(result) << result.error().message;
   ASSERT_EQ(result->groups.size(), 2u);
   EXPECT_EQ(result->groups[0].outputs[0], e->index);
@@ -46,7 +46,7 @@ TEST(Fuse, LibraryReadsThroughViews) {
   V d = b.op("dot", {turned, w}, MORTISE_F32, {2, 4, 16, 16});
   b.output(d);
   const MortiseGraph &graph = b.view();
-  auto result = fuse({&graph, {false, false, false, true}, {}, {}}, Target::host(2));
+  auto result = fuse({&graph, {false, false, false, true}, {}, {}}, testTarget(2));
   ASSERT_TRUE(result) << result.error().message;
   ASSERT_EQ(result->groups.size(), 1u);
   ASSERT_TRUE(result->views[turned->index]);
@@ -59,7 +59,7 @@ TEST(Fuse, UnsupportedNodeIsNamed) {
   V x = b.input(MORTISE_F8E5M2, {4});
   b.output(b.op("exp", {x}, MORTISE_F8E5M2, {4}));
   const MortiseGraph &graph = b.view();
-  auto result = fuse({&graph, {}, {}, {}}, Target::host(2));
+  auto result = fuse({&graph, {}, {}, {}}, testTarget(2));
   ASSERT_FALSE(result);
   EXPECT_NE(result.error().message.find("f8E5M2"), std::string::npos);
 }

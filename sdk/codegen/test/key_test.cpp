@@ -108,7 +108,7 @@ class KeyTest : public testing::TestWithParam<Pair> {};
 TEST_P(KeyTest, OneAttributeMakesAnotherFunction) {
   const Pair &pair = GetParam();
   const std::string what = pair.what, op = what.substr(0, what.find('.'));
-  auto compiler = std::move(*Compiler::create(Target::host(1)));
+  auto compiler = std::move(*Compiler::create(testTarget(1)));
   std::vector<std::vector<double>> results;
   for (const std::vector<Attr> *attributes : {&pair.one, &pair.other, &pair.one}) {
     TestGraph b;
@@ -121,7 +121,7 @@ TEST_P(KeyTest, OneAttributeMakesAnotherFunction) {
     Oracle oracle(b);
     for (V operand : operands)
       oracle.fill(operand, Fill::Small, operand->index + 1);
-    auto fused = fuse({&oracle.graph, {}, {}, {}}, Target::host(1));
+    auto fused = fuse({&oracle.graph, {}, {}, {}}, testTarget(1));
     ASSERT_TRUE(fused) << fused.error().message;
     auto functions = compiler->compile(oracle.graph, fused->groups);
     ASSERT_TRUE(functions) << functions.error().message;
@@ -145,7 +145,7 @@ INSTANTIATE_TEST_SUITE_P(Attributes, KeyTest, testing::ValuesIn(pairs), [](const
 
 // Strides, offsets, constants and element types are part of it too.
 TEST(Key, LayoutsConstantsAndTypes) {
-  auto compiler = std::move(*Compiler::create(Target::host(1)));
+  auto compiler = std::move(*Compiler::create(testTarget(1)));
   const auto add = [&](int32_t dtype, float constant, int64_t start) {
     TestGraph b;
     V x = b.input(dtype, {8});
@@ -156,7 +156,7 @@ TEST(Key, LayoutsConstantsAndTypes) {
                   {{"shape", Dims{4}}, {"axes", Dims{}}});
     b.output(b.op("mul", {part, wide}, dtype, {4}));
     const MortiseGraph &graph = b.view();
-    auto fused = fuse({&graph, {}, {}, {}}, Target::host(1));
+    auto fused = fuse({&graph, {}, {}, {}}, testTarget(1));
     ASSERT_TRUE(fused && compiler->compile(graph, fused->groups));
   };
   size_t functions = 0;

@@ -64,7 +64,7 @@ TEST_P(MathTest, F32IsWithinItsBound) {
   V y = builder.op(GetParam().op, {x}, MORTISE_F32, dims, attributes);
   builder.output(y);
   const MortiseGraph &graph = builder.view();
-  Target target = Target::host(1);
+  Target target = testTarget(1);
   auto fused = fuse({&graph, std::vector<bool>(1), {}, {}}, target);
   ASSERT_TRUE(fused) << fused.error().message;
   auto compiler = Compiler::create(target);
@@ -83,7 +83,9 @@ TEST_P(MathTest, F32IsWithinItsBound) {
   }
   RecordProperty("ulps", std::to_string(worst));
   std::printf("%s: %.2f ulp at %.9g\n", GetParam().op, worst, static_cast<double>(where));
-  EXPECT_LE(worst, GetParam().ulps) << "at " << where;
+  // The last steps of gelu's polynomial, of coefficients 0.69 and 0.28 beside 1.02, round their products as well.
+  const double more = !roundsOnce() && std::string(GetParam().op) == "gelu" ? 0.6 : 0;
+  EXPECT_LE(worst, GetParam().ulps + more) << "at " << where;
   // Zeros keep their sign where the function is odd.
   if (GetParam().expected(0.0) == 0)
     EXPECT_EQ(std::signbit(memory.as<float>(y)[1]), std::signbit(GetParam().expected(-0.0)));

@@ -72,8 +72,8 @@ public:
 
   // Computes both ways.
   void check(Bound bound, const std::string &what = "") {
-    static auto compiler = std::move(*Compiler::create(Target::host(2)));
-    auto fused = fuse({&graph, {}, {}, {}}, Target::host(2));
+    static auto compiler = std::move(*Compiler::create(testTarget(2)));
+    auto fused = fuse({&graph, {}, {}, {}}, testTarget(2));
     if (!fused)
       for (size_t n = 0; n < graph.node_count; ++n) {
         std::printf("%%%u = %s", graph.nodes[n]->results[0]->index, graph.nodes[n]->op);

@@ -242,7 +242,7 @@ TEST(Random, GraphsAgreeWithTheReference) {
 }
 
 TEST(Random, SymbolicGraphsAgreeWithTheReferenceAtAllShapes) {
-  auto compiler = std::move(*Compiler::create(Target::host(2)));
+  auto compiler = std::move(*Compiler::create(testTarget(2)));
   eachSeed([&](unsigned seed) {
     std::string what = "MORTISE_SEED=" + std::to_string(seed);
     Maker symbolic(seed, Maker::Kind::Symbols);
@@ -250,7 +250,7 @@ TEST(Random, SymbolicGraphsAgreeWithTheReferenceAtAllShapes) {
     if (!symbolic.values.back()->producer)
       return;
     const MortiseGraph &graph = symbolic.b.view();
-    auto fused = fuse({&graph, {}, {}, {}}, Target::host(2));
+    auto fused = fuse({&graph, {}, {}, {}}, testTarget(2));
     ASSERT_TRUE(fused) << what << fused.error().message;
     auto functions = compiler->compile(graph, fused->groups);
     ASSERT_TRUE(functions) << what << functions.error().message;

@@ -207,7 +207,7 @@ const Case cases[] = {
 class SymbolicTest : public testing::TestWithParam<Case> {
 protected:
   static Compiler &compiler() {
-    static auto instance = std::move(*Compiler::create(Target::host(2)));
+    static auto instance = std::move(*Compiler::create(testTarget(2)));
     return *instance;
   }
 };
@@ -217,7 +217,7 @@ TEST_P(SymbolicTest, OneCompileServesAllShapes) {
   TestGraph symbolic;
   test.recipe(symbolic, symbolic.symbol("b", test.least), symbolic.symbol("s", test.least));
   const MortiseGraph &graph = symbolic.view();
-  auto fused = fuse({&graph, {}, {}, {}}, Target::host(2));
+  auto fused = fuse({&graph, {}, {}, {}}, testTarget(2));
   ASSERT_TRUE(fused) << fused.error().message;
   EXPECT_LE(fused->groups.size(), test.groups);
   const size_t before = compiler().statistics().functions;
@@ -246,7 +246,7 @@ TEST_P(SymbolicTest, OneCompileServesAllShapes) {
 
 std::vector<Function> compileAll(Compiler &compiler, TestGraph &graph, std::vector<Group> &groups) {
   const MortiseGraph &view = graph.view();
-  auto fused = fuse({&view, {}, {}, {}}, Target::host(2));
+  auto fused = fuse({&view, {}, {}, {}}, testTarget(2));
   EXPECT_TRUE(fused) << fused.error().message;
   groups = fused->groups;
   auto functions = compiler.compile(view, groups);
@@ -255,7 +255,7 @@ std::vector<Function> compileAll(Compiler &compiler, TestGraph &graph, std::vect
 }
 
 TEST(Symbolic, EqualLayersShareCode) {
-  auto compiler = std::move(*Compiler::create(Target::host(2)));
+  auto compiler = std::move(*Compiler::create(testTarget(2)));
   TestGraph g;
   Dim b = g.symbol("b", 1), s = g.symbol("s", 2);
   for (int layer = 0; layer < 3; ++layer)
@@ -267,7 +267,7 @@ TEST(Symbolic, EqualLayersShareCode) {
 
 // A range that says more may have other code: what is known of the symbols is part of what a function is.
 TEST(Symbolic, RangesArePartOfAGroup) {
-  auto compiler = std::move(*Compiler::create(Target::host(2)));
+  auto compiler = std::move(*Compiler::create(testTarget(2)));
   for (int64_t divisor : {1, 16, 1}) {
     TestGraph g;
     maskedSoftmax(g, g.symbol("b", 1), g.symbol("s", 16, 512, divisor));
@@ -279,7 +279,7 @@ TEST(Symbolic, RangesArePartOfAGroup) {
 
 // u may be 1, and then its row repeats, or s.
 TEST(Symbolic, AnExtentThatMayBeOneRepeatsWhereItIs) {
-  auto compiler = std::move(*Compiler::create(Target::host(2)));
+  auto compiler = std::move(*Compiler::create(testTarget(2)));
   auto recipe = [](TestGraph &g, const Dim &u, const Dim &s) {
     Extents dims{s, 8};
     V x = g.symbolicInput(MORTISE_F32, {u, 8}), y = g.symbolicInput(MORTISE_F32, dims);

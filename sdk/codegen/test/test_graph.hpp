@@ -6,6 +6,7 @@
 #include <mortise/graph.hpp>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <deque>
 #include <map>
@@ -31,6 +32,20 @@ struct Attr {
   Attr(std::string name, std::vector<Dim> value)
       : name(std::move(name)), kind(MORTISE_ATTRIBUTE_I64_ARRAY), extents(std::move(value)) {}
 };
+
+// The level that the environment names for the cpu plugin, so that one variable restricts all tests; else the host.
+inline Target testTarget(unsigned threads) {
+  const char *level = std::getenv("MORTISE_CPU_ISA");
+  Result<Target> target = Target::ofLevel(level && *level ? level : "native", threads);
+  if (!target) {
+    std::fprintf(stderr, "%s\n", target.error().message.c_str());
+    std::abort();
+  }
+  return *target;
+}
+
+// Where x * y + z rounds twice, bounds are wider.
+inline bool roundsOnce() { return testTarget(1).vectorBits > 128; }
 
 using Dims = std::vector<int64_t>;
 using Extents = std::vector<Dim>; // over the graph's symbols

@@ -18,9 +18,12 @@ namespace mortise::codegen {
 
 struct Target {
   std::string triple, cpu, features;
-  unsigned vectorBits = 0; // 512 where the CPU has AVX-512
+  unsigned vectorBits = 0; // 512 where the target has AVX-512, 256 where it has AVX2, else 128
   unsigned threads = 1;
   static Target host(unsigned threads);
+  // The host restricted to an x86-64 level ("x86-64-v2", "x86-64-v3", "x86-64-v4"), or all of it ("native"). An error
+  // names the instructions that the host lacks.
+  static Result<Target> ofLevel(std::string_view level, unsigned threads);
 };
 
 using mortise::denseView;
