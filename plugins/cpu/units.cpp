@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "claims.hpp"
+#include "device.hpp"
 
 #include <mortise/plugin.hpp>
 

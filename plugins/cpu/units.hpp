@@ -168,8 +168,6 @@ Result<Units> makeUnits(const Analysis &facts, Claims claims);
 // there directly; the others are copied at the end.
 Units assignOutputs(Units units);
 
-// The target of this machine. codegen.cpp
-const codegen::Target &target();
 // Machine code for groups of the graph, one function each. codegen.cpp
 struct CompiledGroups {
   std::shared_ptr<codegen::Compiler> code; // NULL when there are no groups
