@@ -36,8 +36,9 @@ public:
     return list;
   }
 
-  void attributes(const OpSpec &spec, size_t rank) {
-    for (const AttributeSpec &attribute : spec.attributes) {
+  void attributes(const MortiseOpInfo &info, size_t rank) {
+    for (size_t i = 0; i < info.attribute_count; ++i) {
+      const MortiseAttributeInfo &attribute = info.attributes[i];
       std::string name(attribute.name);
       switch (attribute.kind) {
       case MORTISE_ATTRIBUTE_BOOL:
@@ -60,7 +61,7 @@ public:
             test::tensor(name, builder.type(static_cast<int32_t>(pick(1, 13)), {2}), std::vector<uint8_t>(8)));
         break;
       default: {
-        bool spatial = rank > 2 && (spec.op.ends_with("pool") || spec.op == "convolution");
+        bool spatial = rank > 2 && has(static_cast<Op>(info.op), Trait::Window);
         list.push_back(
             test::integers(name, numbers(chance(90) ? static_cast<int64_t>(rank - (spatial ? 2 : 0)) : pick(0, 5))));
       }
@@ -69,23 +70,30 @@ public:
   }
 
   // The refusal; runs the node when there is none.
-  Refusal tryOne(const OpSpec &spec) {
+  Refusal tryOne(const MortiseOpInfo &info) {
     auto dtype = static_cast<int32_t>(pick(1, 13));
     std::vector<int64_t> first = dims();
     std::vector<const MortiseValue *> operands;
-    auto most = static_cast<int64_t>(std::min<size_t>(spec.maxOperands, 6));
-    for (int64_t i = 0, n = pick(static_cast<int64_t>(spec.minOperands), most); i < n; ++i)
+    int64_t least = 0, most = 0;
+    for (size_t i = 0; i < info.operand_count; ++i) {
+      least += info.operands[i].arity == MORTISE_ARITY_ONE;
+      most += info.operands[i].arity == MORTISE_ARITY_VARIADIC ? 4 : 1;
+    }
+    for (int64_t i = 0, n = pick(least, most); i < n; ++i)
       operands.push_back(i > 0 && chance(10)
                              ? nullptr
                              : builder.input(i > 0 && chance(30)
                                                  ? static_cast<int32_t>(chance(80) ? MORTISE_I64 : pick(1, 13))
                                                  : dtype,
                                              i > 0 && chance(30) ? dims() : first));
-    attributes(spec, first.size());
+    attributes(info, first.size());
     std::vector<const MortiseType *> types;
-    for (int64_t n = spec.results == anyNumber ? pick(1, 3) : static_cast<int64_t>(spec.results); n > 0; --n)
+    int64_t results = 0;
+    for (size_t i = 0; i < info.result_count; ++i)
+      results += info.results[i].arity == MORTISE_ARITY_VARIADIC ? pick(1, 3) : 1;
+    for (int64_t n = results; n > 0; --n)
       types.push_back(builder.type(chance(80) ? dtype : MORTISE_I64, chance(70) ? first : dims()));
-    for (MortiseValue *result : builder.ops(std::string(spec.op), operands, types, list))
+    for (MortiseValue *result : builder.ops(std::string(info.name), operands, types, list))
       builder.output(result);
     const MortiseGraph &view = builder.view();
     Refusal refusal = refuse(*view.nodes[0]);
@@ -131,15 +139,15 @@ private:
 
 TEST(Hostile, RandomNodesAreRefusedOrRun) {
   uint32_t seed = std::random_device()();
-  std::map<std::string_view, int> ran;
+  std::map<Op, int> ran;
   for (auto family : {elementwiseOps, shapeOps, indexingOps, contractionOps, reductionOps, windowOps, normalisationOps,
                       attentionOps, quantisationOps, controlFlowOps, collectiveOps})
     for (const OpSpec &spec : family())
       for (int round = 0; round < 400; ++round) {
-        SCOPED_TRACE(std::string(spec.op) + ", seed " + std::to_string(seed));
-        ran[spec.op] += !Generator(seed++).tryOne(spec);
+        SCOPED_TRACE(std::string(nameOf(spec.op)) + ", seed " + std::to_string(seed));
+        ran[spec.op] += !Generator(seed++).tryOne(*infoOf(spec.op));
       }
   // Ops whose types follow from few attributes run often; that the others are reached is up to their own tests.
-  for (const char *op : {"exp", "add", "reverse", "relu", "cumsum"})
-    EXPECT_GT(ran[op], 5) << op;
+  for (Op op : {Op::Exp, Op::Add, Op::Reverse, Op::Relu, Op::Cumsum})
+    EXPECT_GT(ran[op], 5) << nameOf(op);
 }
