@@ -9,19 +9,28 @@ MEASURES = "files touched by hand in the commits that added an elementwise op an
 NEEDS = "cpu, git"
 MINUTES = 1
 
-# What each commit added, and how many files it may touch. docs/add-an-op.md walks through both.
-COMMITS = {"op": ("2bbd04b", "copysign", 5), "dtype": ("980ea1e", "ui16", 8)}
+# How each commit's subject begins (a rebase changes hashes, not subjects), what it added, and how many files it may touch by
+# hand. docs/add-an-op.md walks through both.
+COMMITS = {"op": ("copysign: the sign bit of another", "copysign", 5), "dtype": ("ui16: unsigned integers of 16 bits", "ui16", 8)}
+
+
+def git(*arguments: str) -> str:
+    from measure import ROOT
+
+    return subprocess.run(["git", "-C", ROOT, *arguments], check=True, capture_output=True, text=True).stdout
+
+
+def commit_of(subject: str) -> str:
+    found = git("log", "--format=%h", f"--grep=^{subject}").split()
+    if len(found) != 1:
+        raise ValueError(f"expected one commit whose subject begins with '{subject}', found {len(found)}; fetch the whole history")
+    return found[0]
 
 
 def touched(commit: str, generated: set[str]) -> list[str]:
     """Files of a commit that a hand wrote."""
-    from measure import ROOT
-
-    run = subprocess.run(["git", "-C", ROOT, "show", "--format=", "--name-only", "--no-renames", commit], check=False,
-                         capture_output=True, text=True)
-    if run.returncode:
-        raise ValueError(f"expected the commit {commit} in this clone, found: {run.stderr.strip()}; fetch the whole history")
-    return sorted(name for name in run.stdout.splitlines() if name and name not in generated)
+    names = git("show", "--format=", "--name-only", "--no-renames", commit).splitlines()
+    return sorted(name for name in names if name and name not in generated)
 
 
 def measure(arguments: list[str]) -> dict:
@@ -32,7 +41,8 @@ def measure(arguments: list[str]) -> dict:
     listed = subprocess.run([sys.executable, ROOT / "tools" / "generate", "--list"], check=True, capture_output=True, text=True)
     generated = set(listed.stdout.split())
     result = {}
-    for kind, (commit, name, limit) in COMMITS.items():
+    for kind, (subject, name, limit) in COMMITS.items():
+        commit = commit_of(subject)
         files = touched(commit, generated)
         if not files:
             raise ValueError(f"expected files in the commit {commit}, found none")
