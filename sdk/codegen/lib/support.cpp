@@ -7,21 +7,19 @@ namespace mortise::codegen {
 static Support refuse(MortiseReason reason, std::string detail) { return {false, reason, std::move(detail)}; }
 
 Support supports(const MortiseNode &node) {
-  std::string_view op = node.op;
-  static constexpr std::string_view elsewhere[] = {"attention", "linear", "dot", "convolution", "max_pool", "sum_pool"};
-  if (!op.starts_with("mortise."))
-    return refuse(MORTISE_REASON_OP, "generated groups know the mortise ops only, found " + std::string(op));
-  for (std::string_view name : elsewhere)
-    if (op.substr(8) == name)
-      return refuse(MORTISE_REASON_OP,
-                    "no generated loop for " + std::string(name) + ": use a library call or its decomposition");
+  const mortise::Op op = opOf(node);
+  if (op == mortise::Op::Unknown)
+    return refuse(MORTISE_REASON_OP, std::string("generated groups know the mortise ops only, found ") + node.op);
+  if (has(op, Trait::Contraction, Trait::Window))
+    return refuse(MORTISE_REASON_OP,
+                  std::string("no generated loop for ") + node.op + ": use a library call or its decomposition");
   if (node.result_count != 1)
     return refuse(MORTISE_REASON_OP, "expected one result, found " + std::to_string(node.result_count));
   auto check = [&](const MortiseValue *value) -> Support {
     if (!value)
       return {};
     int32_t dtype = value->type->dtype;
-    if (dtype == MORTISE_F8E4M3FN || dtype == MORTISE_F8E5M2 || dtype == MORTISE_I4 || !dtypeBits(dtype))
+    if (dtypeBits(dtype) < (isFloat(dtype) ? 16U : 8U)) // unknown ones too
       return refuse(MORTISE_REASON_DTYPE,
                     std::string("generated loops have no ") + dtypeName(dtype) + ": convert to f16 or i8 first");
     if (value->type->rank > 16)
@@ -54,7 +52,7 @@ Support supports(const MortiseNode &node) {
   }
   ExprId result;
   if (!expandNode(dag, node, operands, result))
-    return refuse(MORTISE_REASON_OP, "no generated loop for " + std::string(op));
+    return refuse(MORTISE_REASON_OP, std::string("no generated loop for ") + node.op);
   return {};
 }
 
