@@ -188,7 +188,7 @@ Candidate Estimate::of(const std::vector<uint32_t> &nodes, const std::vector<uin
 }
 
 // The one output of a region over its inputs, where all nodes are pointwise and all values of one shape, so that one
-// loop computes them; and of whole vectors, of which that loop computes none twice. An Emitter sees to it that the
+// loop computes them; and of whole vectors, of which that loop computes none twice. planMemory() sees to it that the
 // promise holds whatever becomes of the loop.
 std::vector<MortiseInPlace> inPlacePairs(const MortiseGraph &graph, std::span<const uint32_t> nodes) {
   const int64_t vector = target().vectorBits / 32;

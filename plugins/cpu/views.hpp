@@ -5,12 +5,6 @@
 #include <mortise/codegen/codegen.hpp>
 #include <mortise/views.hpp>
 
-namespace mortise::codegen {
-inline bool operator==(const View &a, const View &b) {
-  return a.base == b.base && a.offset == b.offset && a.dims == b.dims && a.strides == b.strides;
-}
-} // namespace mortise::codegen
-
 namespace mortise::cpu {
 
 // One value per symbol. Throws where an expression has no value: the extents of a graph are checked before.

@@ -82,7 +82,8 @@ Epilogue findEpilogue(Claims &claims, uint32_t result, int32_t dtype, bool biasO
         post.algorithm = dnnl::algorithm::eltwise_linear;
         post.alpha = multiply ? static_cast<float>(*scalar) : 1;
         post.beta = multiply ? 0 : static_cast<float>(add ? *scalar : -*scalar);
-        post.other = none;
+        post.other = none; // alpha and beta hold the literal
+        post.view = {};
       } else if (++binaries > 3) {
         break;
       }
