@@ -230,7 +230,8 @@ void Runs::runWide(Step &step, const std::vector<std::vector<double>> &operands,
   std::vector<Bytes> others;
   for (size_t i = 0; i < operands.size(); ++i) {
     const MortiseValue &value = *byIndex[step.wide->operandValues[i]];
-    from.push_back(isFloat(value.type->dtype) ? static_cast<const void *>(operands[i].data()) : exact[value.index].data());
+    from.push_back(isFloat(value.type->dtype) ? static_cast<const void *>(operands[i].data())
+                                              : exact[value.index].data());
   }
   others.resize(step.node->result_count);
   results.resize(step.node->result_count);
@@ -366,7 +367,8 @@ int64_t sumLength(const MortiseNode &node) {
   return node.operand_count && node.operands[0] ? std::max<int64_t>(kindOf(node).length, 1) : 1;
 }
 
-Result<std::vector<std::vector<double>>> standardErrors(const MortiseGraph &graph, std::span<const void *const> inputs) {
+Result<std::vector<std::vector<double>>> standardErrors(const MortiseGraph &graph,
+                                                        std::span<const void *const> inputs) {
   Runs runs(graph);
   if (Result<void> prepared = runs.prepare(inputs); !prepared)
     return prepared.error();

@@ -315,6 +315,12 @@ TEST(Pools, EveryTypeAndHostileValues) {
     }
 }
 
+bool takesLinear(int32_t dtype) {
+  Network net;
+  net.output(net.linear(net.input(dtype, {8, 16}), net.weight({16, 16}, dtype)));
+  return static_cast<bool>(Compiled::make(net.finish()));
+}
+
 // Every float type of the plugin through the kinds of step that models are made of, held to what that type's rounding
 // explains.
 class Floats : public testing::TestWithParam<int32_t> {
@@ -324,10 +330,10 @@ protected:
 
   ValueId input(std::vector<int64_t> dims) { return net.input(dtype, std::move(dims)); }
   ValueId weight(std::vector<int64_t> dims) { return net.weight(std::move(dims), dtype); }
-  // What the plugin gets for the type: it takes `linear` of f32 and bf16, and its decomposition otherwise.
+  // What the plugin gets for the type: `linear`, or its decomposition where the plugin refuses that.
   ValueId linear(ValueId x, int64_t width) {
     const int64_t rank = static_cast<int64_t>(net.dims(x).size()), depth = net.dims(x).back();
-    if (dtype == MORTISE_F32 || dtype == MORTISE_BF16)
+    if (takesLinear(dtype))
       return net.linear(x, weight({width, depth}), weight({width}));
     return net.addRow(net.dot(x, weight({width, depth}), {}, {}, {rank - 1}, {1}), weight({width}));
   }
@@ -399,9 +405,7 @@ TEST_P(Floats, Attention) {
     ValueId q = input({2, 4, tokens, 16}), k = input({2, 4, 50, 16}), v = input({2, 4, 50, 16});
     net.output(attention(q, k, v, 0.25));
     ValueId x = input({2, tokens, 64});
-    auto heads = [&] {
-      return net.transpose(net.reshape(linear(x, 64), {2, tokens, 4, 16}), {0, 2, 1, 3});
-    };
+    auto heads = [&] { return net.transpose(net.reshape(linear(x, 64), {2, tokens, 4, 16}), {0, 2, 1, 3}); };
     q = heads(), k = heads(), v = heads();
     ValueId y = net.reshape(net.transpose(attention(q, k, v, 0.25), {0, 2, 1, 3}), {2, tokens, 64});
     net.output(net.op("add", {x, linear(y, 64)}));
@@ -578,12 +582,6 @@ TEST(Products, BiasOfBatchedProductStoredTransposed) {
   y = net.op("add", {y, net.broadcast(net.reshape(net.weight({4, 1, 16}), {4, 16}), {4, 32, 16}, {0, 2})});
   net.output(net.transpose(y, {1, 0, 2}));
   check(net);
-}
-
-bool takesLinear(int32_t dtype) {
-  Network net;
-  net.output(net.linear(net.input(dtype, {8, 16}), net.weight({16, 16}, dtype)));
-  return static_cast<bool>(Compiled::make(net.finish()));
 }
 
 // Answers of the library and packed weights are kept for the process; each of these differs in one thing only from

@@ -163,18 +163,20 @@ class Noise:
         made = [t for t in tree_leaves(own) if isinstance(t, torch.Tensor) and t.is_floating_point()]
         if name_of(op) is None or name_of(op) in EXACT or not floats or not made:
             return own
+        value = own  # where all is f64 already
         if any(t.dtype != torch.float64 for t in floats):
+            value = None
             arguments, keywords = tree_map(lambda t: t.double() if isinstance(t, torch.Tensor) and t.is_floating_point() else t,
                                            (arguments, keywords))
             if keywords.get("dtype") is not None:
                 keywords = {**keywords, "dtype": torch.float64}
-        if keywords.get("alpha", 1) != 1 and name_of(op) not in SUMS:  # x + alpha * y, of which y has its own rounding
+        if keywords.get("alpha", 1) != 1 and name_of(op) in ("add", "sub"):  # of which alpha * y has a rounding of its own
             x, y = arguments
             y = self.result((y if isinstance(y, torch.Tensor) else x.new_tensor(y)) * keywords["alpha"], own.dtype).double()
-            arguments, keywords = (x, y), {}
+            arguments, keywords, value = (x, y), {}, None
         if name_of(op) in WITH_ADDEND:
             return self.result(self.added(op, arguments, keywords, own.dtype, floats), own.dtype)
-        value = self.summed(op, arguments, keywords, self.accumulated(op, arguments, own, floats))
+        value = self.summed(op, arguments, keywords, self.accumulated(op, arguments, own, floats), value)
         return tree_map(lambda w, o: self.result(w, o.dtype) if isinstance(o, torch.Tensor) and o.is_floating_point() else o, value, own)
 
     def accumulated(self, op, arguments, own, floats):
@@ -184,12 +186,13 @@ class Noise:
         wide = self.accumulator or unit_roundoff(torch.float64 if any(t.dtype == torch.float64 for t in floats) else torch.float32)
         return wide * length(op, arguments, tree_leaves(own)) ** 0.5
 
-    def summed(self, op, arguments, keywords, share):
-        """The op with its sums moved: where they are nothing but sums, by the sum of the terms' sizes, else by its operands."""
+    def summed(self, op, arguments, keywords, share, value=None):
+        """The op with its sums moved: where they are nothing but sums, by the sum of the terms' sizes, else by its operands. `value`: what
+        it gives without noise, where that is known."""
         if share is None:
-            return op(*arguments, **keywords)
+            return op(*arguments, **keywords) if value is None else value
         if name_of(op) in SUMS or name_of(op) in INSIDE:
-            value = op(*arguments, **keywords)
+            value = op(*arguments, **keywords) if value is None else value
             inside = INSIDE.get(name_of(op))
             sizes = inside(arguments, value) if inside else op(*magnitudes(arguments), **magnitudes(keywords))
             return self.moved(value, share * sizes.nan_to_num(0, 0, 0))

@@ -208,12 +208,13 @@ Result<void> addSteps(StepBuilder &builder, const Unit &, const Product &product
   return {};
 }
 
-// The library takes it for the sample's values, and will be asked the same for others.
-static bool fitsLibrary(const Claims &claims, const Product &product) {
+// The library takes the product for the sample's values, and addProduct will ask it the same for others. keepPostOps:
+// its plain loops count as well, because the product has post-ops that cannot be left out.
+static bool fitsLibrary(const Claims &claims, const Product &product, bool keepPostOps = false) {
   if (!suitsLibrary(product))
     return false;
-  FixedProduct fixed = fix(product, claims.facts.sample, true);
-  return fixed.flops != 0 && chooseLibrary(product, fixed, false).ok;
+  FixedProduct fixed = fix(product, claims.facts.sample, !keepPostOps);
+  return fixed.flops != 0 && chooseLibrary(product, fixed, keepPostOps).ok;
 }
 
 static void addProduct(Claims &claims, Product product) {
@@ -227,7 +228,8 @@ static void addProduct(Claims &claims, Product product) {
     if (post.other != none)
       unit.reads.push_back(post.other);
   unit.writes = {product.target};
-  product.byLibrary = fitsLibrary(claims, product);
+  product.byLibrary =
+      fitsLibrary(claims, product) || (!product.post.empty() && fitsLibrary(claims, product, /*keepPostOps=*/true));
   unit.work = std::move(product);
   claims.units.push_back(std::move(unit));
 }
@@ -303,7 +305,7 @@ static Result<Product> readOne(Claims &claims, const MortiseNode &node) {
   product.a = claims.facts.denseView(product.lhs);
   product.b = claims.facts.denseView(product.rhs);
   findAxes(product, claims.facts.sample);
-  if (fitsLibrary(claims, product))
+  if (fitsLibrary(claims, product) || fitsLibrary(claims, product, /*keepPostOps=*/true))
     return product;
   return Error{MORTISE_INTERNAL, "oneDNN takes no linear of " + typeString(claims.facts.type(product.lhs)) + " by " +
                                      typeString(claims.facts.type(product.rhs)) + " on this machine; please report it"};

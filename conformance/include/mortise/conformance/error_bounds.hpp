@@ -53,7 +53,9 @@ inline double largestFinite(int32_t dtype) {
   return std::ldexp(2 - std::ldexp(1.0, 1 - precision.bits), 1 - precision.lowest);
 }
 // Sums of this dtype add in f32, or wider.
-inline double accumulatorRoundoff(int32_t dtype) { return unitRoundoff(dtype == MORTISE_F64 ? MORTISE_F64 : MORTISE_F32); }
+inline double accumulatorRoundoff(int32_t dtype) {
+  return unitRoundoff(dtype == MORTISE_F64 ? MORTISE_F64 : MORTISE_F32);
+}
 
 // How many terms a device adds for one element of the node's results; 1 for an op that adds nothing. Static shapes.
 int64_t sumLength(const MortiseNode &node);
