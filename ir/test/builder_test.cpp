@@ -250,7 +250,7 @@ protected:
 
   ValueId layer(ValueId x, ValueId weight, const std::string &number, bool swapped = false) {
     const ValueId product = made("mortise.mul", {x, weight}, "mul_" + number);
-    const ValueId positive = made("mortise.maximum", {product, zero}, "relu_" + number);
+    const ValueId positive = made("mortise.max", {product, zero}, "relu_" + number);
     return made("mortise.add", swapped ? std::vector<ValueId>{x, positive} : std::vector<ValueId>{positive, x},
                 "add_" + number);
   }

@@ -131,7 +131,7 @@ TEST(Corrupt, EachCheckHasItsText) {
   EXPECT_ERROR(d.identifier = "ABCD", "MRTG");
   EXPECT_ERROR(d.version = 0, "version is missing");
   EXPECT_ERROR(d.opset = 0, "opset is missing");
-  EXPECT_ERROR(d.dtype = 14, "unknown dtype 14");
+  EXPECT_ERROR(d.dtype = MORTISE_DTYPE_COUNT + 1, "unknown dtype " + std::to_string(MORTISE_DTYPE_COUNT + 1));
   EXPECT_ERROR(d.dims = std::vector<int64_t>(33, 1), "rank 33");
   EXPECT_ERROR((d.dims = {-1, 3}), "negative");
   EXPECT_ERROR((d.dims = {int64_t(1) << 40, int64_t(1) << 40}), "too large");
@@ -229,7 +229,8 @@ TEST(Corrupt, EachCheckOfVersionTwoHasItsText) {
 
 TEST(Corrupt, NewerVersionsSaySo) {
   EXPECT_NE(error([](Damage &d) { d.version = 3; }, MORTISE_VERSION_MISMATCH).find("found 3"), std::string::npos);
-  EXPECT_NE(error([](Damage &d) { d.opset = 3; }, MORTISE_VERSION_MISMATCH).find("opset"), std::string::npos);
+  EXPECT_NE(error([](Damage &d) { d.opset = MORTISE_OPSET + 1; }, MORTISE_VERSION_MISMATCH).find("opset"),
+            std::string::npos);
 }
 
 TEST(Corrupt, SharedTablesDoNotMultiply) {
