@@ -261,7 +261,8 @@ void SpecialisedKernels::forget(std::span<const int64_t> values) {
 }
 
 Result<std::shared_ptr<Specialisation>> makeSpecialisation(const Layout &layout, const Binding &binding,
-                                                   std::span<const int64_t> values, SpecialisedKernels &specialised) {
+                                                           std::span<const int64_t> values,
+                                                           SpecialisedKernels &specialised) {
   auto specialisation = std::make_shared<Specialisation>();
   if (auto made = SpecialisationMaker(layout, binding, *specialisation).make(values, specialised); !made)
     return made.error();

@@ -66,6 +66,7 @@ private:
 };
 
 Result<std::shared_ptr<Specialisation>> makeSpecialisation(const Layout &layout, const Binding &binding,
-                                                   std::span<const int64_t> values, SpecialisedKernels &specialised);
+                                                           std::span<const int64_t> values,
+                                                           SpecialisedKernels &specialised);
 
 } // namespace mortise::runtime

@@ -88,8 +88,7 @@ Result<Target> Target::ofLevel(std::string_view level, unsigned threads) {
     target.vectorBits = candidate.vectorBits;
     return target;
   }
-  return Error{MORTISE_INVALID_ARGUMENT,
-               "instruction set: expected one of " + known + ", found " + std::string(level)};
+  return Error{MORTISE_INVALID_ARGUMENT, "instruction set: expected one of " + known + ", found " + std::string(level)};
 }
 
 struct Backend::Impl {

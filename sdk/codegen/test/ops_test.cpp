@@ -90,8 +90,8 @@ TEST(Ops, Gelu) {
         b.output(b.op("gelu", {x}, dtype, {3, 50}, {{"approximate", form}}));
         Oracle oracle(b);
         oracle.fill(x, how);
-        // Far out, rounding the argument of the exponential shows as many times as it is large: one more rounding of half
-        // a unit, of an argument of 32, is 16 units of the result.
+        // Far out, rounding the argument of the exponential shows as many times as it is large: one more rounding of
+        // half a unit, of an argument of 32, is 16 units of the result.
         const double single = roundsOnce() ? 20 : 36;
         oracle.check({dtype == MORTISE_F64 ? 80.0 : dtype == MORTISE_F32 ? single : 1.0}, form);
       }
