@@ -111,6 +111,9 @@ SUMS = {"mm", "bmm", "mv", "dot", "vdot", "addmm", "addmv", "addbmm", "baddbmm",
 # its sum into an absolute one.
 INSIDE = {"gelu": lambda a, value: a[0].abs(), "_log_softmax": lambda a, value: 1 + value.abs(),
           "logsumexp": lambda a, value: 1 + value.abs()}
+# Norms with the batch's own statistics, which the language has not: the importer computes the mean, the deviation and what follows as ops
+# of their own, each of which rounds to the dtype. Such a rounding moves the result as one of the operands does.
+EXPANDED = {"native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_functional", "_batch_norm_with_update"}
 WITH_ADDEND = {"addmm", "addmv", "addbmm", "baddbmm", "addr"}
 
 
@@ -184,7 +187,10 @@ class Noise:
         if not accumulates(op):
             return None
         wide = self.accumulator or unit_roundoff(torch.float64 if any(t.dtype == torch.float64 for t in floats) else torch.float32)
-        return wide * length(op, arguments, tree_leaves(own)) ** 0.5
+        share = wide * length(op, arguments, tree_leaves(own)) ** 0.5
+        if name_of(op) in EXPANDED:
+            share = max(share, self.unit or max(unit_roundoff(t.dtype) for t in floats))
+        return share
 
     def summed(self, op, arguments, keywords, share, value=None):
         """The op with its sums moved: where they are nothing but sums, by the sum of the terms' sizes, else by its operands. `value`: what
