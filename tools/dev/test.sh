@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 # ./dev test: everything that can be run on this machine, and one line of totals.
 #
-#   dev, release  the whole suite: ctest, lit, pytest
+#   dev           the whole suite: ctest, lit, pytest
+#   release       the same but for what does not depend on the build: lower instruction sets (label isa), and of the door's tests
+#                 all but those of operators, one by one
 #   asan          the whole suite of C and C++ (ctest, lit), and the PyTorch door's tests of bad input and of whole calls
 #   tsan          what runs on several threads: runtime, SDK, C API and plugins (ctest)
 
@@ -48,22 +50,29 @@ test_preset() {
       run_lit asan "$build"
       ASAN_PRELOAD=1 run_pytest asan torch frontend/torch/test/test_door.py
       ASAN_PRELOAD=1 run_pytest asan tests tests/bad_input ;;
-    *)
-      dev_build "$preset"
-      run_ctest "$preset" "$build" "$preset-ctest"
-      run_lit "$preset" "$build"
+    release)
+      dev_build release
+      run_ctest release "$build" release-ctest -LE isa
+      run_lit release "$build"
+      run_pytest release torch frontend/torch/test/test_door.py frontend/torch/test/test_networks.py frontend/torch/test/test_dynamic.py
+      run_pytest release tests tests ;;
+    dev)
+      dev_build dev
+      run_ctest dev "$build" dev-ctest
+      run_lit dev "$build"
       # Two runs, because both have files of the same name.
-      run_pytest "$preset" torch frontend/torch/test
-      run_pytest "$preset" tests tests ;;
+      run_pytest dev torch frontend/torch/test
+      run_pytest dev tests tests ;;
   esac
 }
 
 run_ctest() {
   local preset=$1 folder=$2 name=$3
+  shift 3
   say "$name: GoogleTest and checks of the house (ctest)"
   names+=("$name")
   sanitizer_settings "$preset" ctest --test-dir "$folder" --output-on-failure --no-tests=error -j 2 --timeout 900 \
-    --output-junit "$reports/$name.xml" | quiet_passes || failed=1
+    --output-junit "$reports/$name.xml" "$@" | quiet_passes || failed=1
 }
 
 run_lit() {
