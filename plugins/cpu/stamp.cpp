@@ -170,6 +170,13 @@ std::optional<std::vector<Unit>> Stamper::lengthen(const std::vector<Unit> &list
   const size_t length = second - first;
   if (any && (second <= first || second + length > list.size()))
     return std::nullopt;
+  // Units stand copy by copy. A unit of an early copy behind `second` (an update in place may run late) would be moved
+  // to another copy with those around it.
+  for (size_t i = 0; i < list.size() && any; ++i)
+    if (const uint32_t copy = copyOf(list[i]); i < first    ? copy != none && copy != 0
+                                               : i < second ? copy != 1
+                                                            : copy < 2)
+      return std::nullopt;
   std::vector<Unit> longer;
   longer.reserve(list.size() + left * length);
   const Renumbering same = by(0), next = by(1), last = by(left);
