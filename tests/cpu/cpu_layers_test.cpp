@@ -236,8 +236,8 @@ TEST(Layers, WithWeightsSharedInPairs) {
       false);
 }
 
-// The layers' first input is read again behind them, which has to stay that input and not become another layer's; or one
-// layer's weight is read there, which that layer then does not own.
+// The layers' first input is read again behind them, which has to stay that input and not become another layer's; or
+// one layer's weight is read there, which that layer then does not own.
 TEST(Layers, WithSomethingReadBehindThem) {
   for (bool weight : {false, true})
     compare(

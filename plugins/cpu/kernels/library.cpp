@@ -193,8 +193,8 @@ LibraryProduct askLibrary(const Product &product, const FixedProduct &fixed, mem
   }
   if (!made.description)
     return made;
-  // The implementation by gemm ("gemm:jit", at every instruction set) finds the elements of a binary post op's operand by
-  // the distance from the result's start, as if the result were dense; where it is not, it reads wild memory.
+  // The implementation by gemm ("gemm:jit", at every instruction set) finds the elements of a binary post op's operand
+  // by the distance from the result's start, as if the result were dense; where it is not, it reads wild memory.
   if (!made.others.empty() && !isDenseLayout(made.c) &&
       std::string_view(made.description.impl_info_str()).starts_with("gemm"))
     return made;

@@ -20,8 +20,8 @@ template <typename Body> void forEachOnBest(int64_t count, int64_t grain, Body &
                        [&](int64_t begin, int64_t end) __attribute__((
                            target("avx512f,avx512bw,avx512vl,avx512dq,fma,f16c"))) { body(begin, end); });
   if (vectors() == Vectors::Avx2)
-    return parallelFor(
-        count, grain, [&](int64_t begin, int64_t end) __attribute__((target("avx2,fma,f16c"))) { body(begin, end); });
+    return parallelFor(count, grain,
+                       [&](int64_t begin, int64_t end) __attribute__((target("avx2,fma,f16c"))) { body(begin, end); });
 #endif
   parallelFor(count, grain, [&](int64_t begin, int64_t end) { body(begin, end); });
 }
