@@ -148,6 +148,6 @@ def test_random_programs(compile_for, device, seed):
                 compiled = compile_for(program)
                 for _ in range(2):
                     assert_same(compiled(source.clone()), expected, lambda p=program, x=source: p(x))
-            except Exception as error:  # noqa: BLE001: whatever it is, with the program that does it
+            except Exception as error:  # noqa: BLE001 (whatever it is, with the program that does it)
                 wrong.append(f"number {number}: {text}: {str(error)[:300]}")
     assert not wrong, f"MORTISE_TEST_SEED={seed}: " + "\n".join(wrong)
