@@ -102,6 +102,7 @@ struct Renumbering {
     nodes(moved.nodes);
     apply(moved.reads);
     apply(moved.writes);
+    apply(moved.overwrites);
     std::visit([&](auto &work) { apply(work); }, moved.work);
     return moved;
   }
@@ -113,7 +114,7 @@ struct Renumbering {
 };
 
 bool alike(const Unit &a, const Unit &b) {
-  return a.nodes == b.nodes && a.reads == b.reads && a.writes == b.writes && a.late == b.late && a.work == b.work;
+  return a.nodes == b.nodes && a.reads == b.reads && a.writes == b.writes && a.overwrites == b.overwrites && a.work == b.work;
 }
 
 class Stamper {
@@ -170,8 +171,8 @@ std::optional<std::vector<Unit>> Stamper::lengthen(const std::vector<Unit> &list
   const size_t length = second - first;
   if (any && (second <= first || second + length > list.size()))
     return std::nullopt;
-  // Units stand copy by copy. A unit of an early copy behind `second` (an update in place may run late) would be moved
-  // to another copy with those around it.
+  // Units stand copy by copy. A unit of an early copy behind `second` would be moved to another copy with those around
+  // it.
   for (size_t i = 0; i < list.size() && any; ++i)
     if (const uint32_t copy = copyOf(list[i]); i < first    ? copy != none && copy != 0
                                                : i < second ? copy != 1

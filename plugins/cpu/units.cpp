@@ -203,7 +203,24 @@ static Result<void> groupTheRest(const Analysis &facts, Claims &claims, Layout &
 
 // ---- Order
 
-// An order in which what is read comes before; ties by first node, updates in place last.
+// Where each unit stands in the graph: at its last node. An update in place stands behind the readers of what it
+// overwrites, so that none of them needs a copy of the old contents.
+static std::vector<std::pair<uint32_t, bool>> positions(const std::vector<Unit> &list, size_t valueCount) {
+  std::vector<uint32_t> lastReader(valueCount); // per value: the position of its last reader
+  std::vector<std::pair<uint32_t, bool>> found;
+  for (const Unit &unit : list) {
+    found.push_back({unit.nodes.empty() ? 0 : unit.nodes.back(), unit.overwrites != none});
+    if (unit.overwrites == none)
+      for (uint32_t read : unit.reads)
+        lastReader[read] = std::max(lastReader[read], found.back().first);
+  }
+  for (size_t i = 0; i < list.size(); ++i)
+    if (list[i].overwrites != none)
+      found[i].first = std::max(found[i].first, lastReader[list[i].overwrites]);
+  return found;
+}
+
+// A topological order; of the units that are ready the first one in the graph comes next.
 static Result<void> sortUnits(std::vector<Unit> &list, size_t valueCount) {
   std::vector<uint32_t> writer(valueCount, none);
   for (uint32_t i = 0; i < list.size(); ++i)
@@ -221,15 +238,16 @@ static Result<void> sortUnits(std::vector<Unit> &list, size_t valueCount) {
     for (uint32_t source : sources)
       after[source].push_back(i), ++waiting[i];
   }
-  using Entry = std::tuple<bool, uint32_t, uint32_t>;
+  const std::vector<std::pair<uint32_t, bool>> position = positions(list, valueCount);
+  using Entry = std::pair<std::pair<uint32_t, bool>, uint32_t>;
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
-  auto push = [&](uint32_t i) { ready.push({list[i].late, list[i].nodes.empty() ? 0 : list[i].nodes.back(), i}); };
+  auto push = [&](uint32_t i) { ready.push({position[i], i}); };
   for (uint32_t i = 0; i < list.size(); ++i)
     if (waiting[i] == 0)
       push(i);
   int32_t order = 0;
   while (!ready.empty()) {
-    uint32_t i = std::get<2>(ready.top());
+    const uint32_t i = ready.top().second;
     ready.pop();
     list[i].order = order++;
     for (uint32_t next : after[i])

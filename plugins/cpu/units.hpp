@@ -130,7 +130,7 @@ struct Generated {
 struct Unit {
   std::vector<uint32_t> nodes;         // ascending
   std::vector<uint32_t> reads, writes; // values that have memory
-  bool late = false;                   // an update in place: after every other reader of what it overwrites
+  uint32_t overwrites = none;          // a value that an update may change in place, so that other readers come first
   int32_t order = -1;                  // position in its list, once sorted
   std::variant<Product, MergedProduct, Convolution, Pool, Update, RandomBits, Sort, Generated> work;
 };

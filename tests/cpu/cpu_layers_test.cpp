@@ -168,8 +168,11 @@ TEST(Layers, OfTwoKindsInTurns) {
       true);
 }
 
-// Caches that are updated in place: outputs that overwrite inputs, one of each a layer.
-void decoder(Network &net, int layers) {
+// What a layer's attention reads of its caches.
+enum class Reads { Updated, Old, Nothing };
+
+// Caches that are updated in place: outputs that overwrite inputs, two a layer.
+void decoder(Network &net, int layers, Reads reads) {
   ValueId x = net.input(MORTISE_F32, {1, 1, width}), at = net.input(MORTISE_I64, {1});
   int64_t position = 2;
   std::vector<std::pair<ValueId, int64_t>> states;
@@ -180,7 +183,7 @@ void decoder(Network &net, int layers) {
       ValueId updated = net.op("put", {cache, at, y}, {integer("axis", 1), text("mode", "set")});
       states.push_back({updated, position + 1});
       position += 2;
-      return updated;
+      return reads == Reads::Updated ? updated : reads == Reads::Old ? cache : y;
     };
     ValueId k = cached(), v = cached();
     ValueId scores = net.dot(x, k, {0}, {0}, {2}, {2});
@@ -193,7 +196,25 @@ void decoder(Network &net, int layers) {
     net.output(state, input);
 }
 TEST(Layers, WithCaches) {
-  compare([](Network &net) { decoder(net, 10); }, true);
+  for (Reads reads : {Reads::Updated, Reads::Old, Reads::Nothing})
+    compare([&](Network &net) { decoder(net, 10, reads); }, true);
+}
+
+// The old contents are read before they are overwritten, so that no update needs a copy of its cache.
+TEST(Layers, UpdateTheirCachesInPlace) {
+  for (Reads reads : {Reads::Updated, Reads::Old, Reads::Nothing}) {
+    Network net;
+    decoder(net, 10, reads);
+    auto compiled = check(net);
+    ASSERT_TRUE(compiled);
+    size_t inPlace = 0;
+    for (const MortiseStep *step : compiled->steps()) {
+      const std::string_view name = step->name;
+      inPlace += name.ends_with("in place");
+      EXPECT_FALSE(name.starts_with("copy before put")) << compiled->text();
+    }
+    EXPECT_EQ(inPlace, 20u);
+  }
 }
 
 TEST(Layers, WithOneThatDiffers) {

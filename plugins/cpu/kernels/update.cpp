@@ -149,7 +149,7 @@ Result<void> claimUpdates(Claims &claims) {
     unit.nodes = {node.index};
     unit.reads = {old.base, claims.viewOf(node.operands[1]->index).base, claims.viewOf(node.operands[2]->index).base};
     unit.writes = {node.results[0]->index};
-    unit.late = true;
+    unit.overwrites = old.base;
     unit.work = Update{node.operands[0]->index, node.operands[1]->index,    node.operands[2]->index,
                        node.results[0]->index,  intAttribute(node, "axis"), false};
     claims.units.push_back(std::move(unit));
