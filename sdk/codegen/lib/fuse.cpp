@@ -336,6 +336,12 @@ void Fuser::place(uint32_t n) {
   bool heavy = isHeavy(node), memory = demanded[value];
   if (!memory && using_.empty())
     return; // a view that only library calls read
+  if (!memory && isView(node)) { // if anything is worth keeping, it is the operand: a view of memory costs nothing
+    groupsOf[n] = using_;
+    for (uint32_t group : using_)
+      groups[group].nodes.insert(n);
+    return;
+  }
   if (!memory && !heavy) {
     bool cheap = cone[n] <= cheapCost;
     // An expensive value that its only group would compute many times over is better kept.
