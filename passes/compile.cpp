@@ -48,14 +48,14 @@ Result<void> runPasses(mlir::ModuleOp module, void (*build)(mlir::OpPassManager 
     return mlir::success();
   });
   mlir::PassManager manager(module.getContext());
-  manager.enableVerifier(false); // at the borders of stages instead: pipelines.cpp
+  manager.enableVerifier(false); // the IR is verified between stages instead, see pipelines.cpp
   build(manager);
   if (mlir::failed(manager.run(module)))
     return Error{MORTISE_INTERNAL, "the compiler's own passes failed: " + diagnostics};
   return {};
 }
 
-// The ops that an exported graph has as nodes, in order.
+// The ops that become nodes of the exported graph, in the order of the nodes.
 std::vector<mlir::Operation *> nodesOf(mlir::ModuleOp module) {
   std::vector<mlir::Operation *> ops;
   for (auto function : module.getOps<mlir::FunctionOpInterface>())
@@ -86,7 +86,7 @@ Result<bool> decomposeAll(mlir::ModuleOp module, const MortiseGraph &graph, cons
 
 using ByName = llvm::MapVector<llvm::StringRef, std::vector<mlir::Operation *>>;
 
-// A function of copies of the first op of each name, which read nothing but arguments.
+// Builds a function that holds a copy of the first op of each name; every operand of a copy is an argument.
 mlir::OwningOpRef<mlir::ModuleOp> firstOfEach(mlir::ModuleOp module, const ByName &ops) {
   auto function = *module.getOps<mlir::func::FuncOp>().begin();
   mlir::OwningOpRef<mlir::ModuleOp> result = mlir::ModuleOp::create(module.getLoc());
@@ -115,14 +115,15 @@ public:
       : targets(targets), passSeconds(timings ? &timings->passes : nullptr),
         placeSeconds(timings ? &timings->place : nullptr) {}
 
-  struct Form { // one way to write the program, and where it runs
+  struct Form { // one form of the program, and its placement
     std::shared_ptr<const Graph> graph;
     Placement placement;
     std::vector<Lost> lost;
   };
 
-  // Composites of which every plugin says by one instance that it has no lowering for the op (MORTISE_REASON_OP) are
-  // taken apart before anything is placed: else the whole program would be exported, proposed and cleaned up twice.
+  // Decomposes, before placement, every composite op for which all plugins answer MORTISE_REASON_OP (no lowering for
+  // the op). One instance of each op is enough to ask. Without this step the whole program would be exported, proposed
+  // and cleaned up twice.
   Result<void> takeApartUnknown(mlir::ModuleOp module, std::vector<Lost> &lost) {
     std::vector<llvm::StringRef> asked;
     for (;;) {
@@ -154,8 +155,8 @@ public:
     }
   }
 
-  // Places the module; decomposes what nobody takes, and asks again. `uncovered`, unless NULL, receives what is left
-  // over when nothing decomposes any further.
+  // Places the module. Composites that no plugin takes are decomposed, and placement runs again. When nothing
+  // decomposes any further, `uncovered` (unless NULL) receives the nodes that are still uncovered.
   Result<Form> settle(mlir::ModuleOp module, std::vector<Lost> lost, std::vector<Uncovered> *uncovered = nullptr) {
     for (;;) {
       Result<Form> form = placed(module);
@@ -187,8 +188,8 @@ public:
     }
   }
 
-  // With several devices or plugins a composite that one takes may cost more than its parts on others: tries each kind
-  // of composite in parts, and keeps what is cheaper in total.
+  // With several targets, one device may take a composite although its parts would be cheaper on others. Tries the
+  // decomposition of each kind of composite and keeps the form with the lower total cost.
   Result<void> tryParts(mlir::ModuleOp module, Form &best) {
     std::vector<std::string> tried;
     for (size_t next = 0; next < best.graph->view().node_count && tried.size() < maxTrials; ++next) {
@@ -206,11 +207,11 @@ public:
         return done.error();
       Result<Form> parts = settle(*copy, best.lost);
       if (!parts || !(parts->placement.costNs < best.placement.costNs * (1 - 1e-9)))
-        continue; // parts that nobody takes are no alternative
+        continue; // the parts are not taken by any plugin, or cost as much
       note(op, best, *parts);
       module.getBodyRegion().takeBody(copy->getBodyRegion());
       best = std::move(*parts);
-      next = static_cast<size_t>(-1); // other numbers now; what was tried stays tried
+      next = static_cast<size_t>(-1); // nodes have new numbers: start again; `tried` keeps each op from a second trial
     }
     return {};
   }
@@ -261,7 +262,7 @@ private:
     return form;
   }
 
-  // Why the composite `op` is not in the plan, for the report.
+  // Records for the report why the composite `op` was decomposed.
   static void note(const std::string &op, const Form &whole, Form &parts) {
     std::vector<bool> named(UINT8_MAX + 1);
     for (const Candidate &region : whole.placement.regions)

@@ -13,9 +13,9 @@ namespace mortise::passes {
 namespace {
 
 constexpr double infinite = std::numeric_limits<double>::infinity();
-constexpr int64_t searchWork = 10'000'000; // nodes visited by the search: some tens of milliseconds
+constexpr int64_t searchWork = 10'000'000; // nodes that the search may visit: some tens of milliseconds
 
-// A device's own memory, or the host's.
+// The memory space of a target: its own number, or UINT32_MAX for host memory.
 uint32_t spaceOf(const std::vector<Target> &targets, uint32_t target) {
   return targets[target].device->info.host_memory ? UINT32_MAX : target;
 }
@@ -72,7 +72,7 @@ bool CoverSearch::acyclic(const std::vector<uint32_t> &chosen, std::vector<uint3
 }
 
 double CoverSearch::transfers(const std::vector<uint32_t> &chosen) const {
-  std::vector<uint32_t> space(graph.node_count, UINT32_MAX); // the host's, for literals and what is left over
+  std::vector<uint32_t> space(graph.node_count, UINT32_MAX); // literals and uncovered nodes are in host memory
   bool host = true;
   for (uint32_t c : chosen)
     for (uint32_t node : candidates[c].nodes) {
@@ -109,8 +109,8 @@ double CoverSearch::cost(const std::vector<uint32_t> &chosen, std::vector<uint32
   return total;
 }
 
-// The newest of the stack makes no cycle with the others. Edges lead to higher nodes, so that only regions whose ranges
-// of nodes overlap can form one.
+// Whether the last candidate on the stack forms no cycle with the others. Edges lead to nodes with higher numbers, so
+// only regions whose ranges of nodes overlap can form a cycle.
 bool CoverSearch::fits() {
   steps -= static_cast<int64_t>(stack.size());
   const std::vector<uint32_t> &last = candidates[stack.back()].nodes;
@@ -124,7 +124,7 @@ bool CoverSearch::fits() {
   return true;
 }
 
-// `floor`: at least what covering the nodes from `node` on will cost.
+// `floor` is a lower bound for the cost of covering the nodes from `node` on.
 void CoverSearch::descend(uint32_t node, double floor) {
   while (node < graph.node_count && (covered.contains(node) || isLiteral(*graph.nodes[node])))
     ++node;
@@ -192,7 +192,7 @@ Cover CoverSearch::greedy(const std::vector<bool> &allowed) {
         stack.pop_back();
     }
   };
-  collect(false); // regions of one plugin seldom form a cycle: one look at all of them instead of one at each
+  collect(false); // regions of one plugin seldom form a cycle: check once for all, not for each
   if (!acyclic(stack, nullptr)) {
     stack.clear();
     taken = NodeSet(graph.node_count);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Chooses among candidates by cost alone; place.cpp brings the candidates.
+// Chooses among candidates by cost alone. place.cpp supplies the candidates.
 #pragma once
 
 #include "propose.hpp"
@@ -11,10 +11,10 @@ namespace mortise::passes {
 struct Cover {
   std::vector<uint32_t> chosen; // indices into the candidates, in execution order
   double costNs = 0;
-  bool complete = false; // every node but literals is in one of them
+  bool complete = false; // every node that is no literal is in a chosen candidate
 };
 
-// Costs that the candidates do not know: starting a region, and moving a value to another memory space.
+// Costs that candidates do not include, in ns: starting a region, and copying a value to another memory space.
 inline constexpr double regionNs = 300;
 double transferNs(double bytes);
 
@@ -22,12 +22,14 @@ class CoverSearch {
 public:
   CoverSearch(const MortiseGraph &graph, const std::vector<Target> &targets, const std::vector<Candidate> &candidates);
 
-  // The cheapest complete cover, by branch and bound within a fixed number of steps; not `complete` when there is none
-  // or none was met.
+  // The cheapest complete cover, found by branch and bound within a fixed number of steps. The result is not `complete`
+  // when no complete cover exists or the steps ran out before one was found.
   Cover best();
-  // Takes candidates in the order of cost per node while they fit, only those for which `allowed` holds.
+  // Takes each candidate for which `allowed` holds, in the order of cost per node, when it is disjoint from those taken
+  // and forms no cycle with them.
   Cover greedy(const std::vector<bool> &allowed);
-  // Cost of disjoint candidates, with the transfers between them; infinite when they form a cycle.
+  // Cost in ns of disjoint candidates, transfers between them included; infinite when they form a cycle. `order`,
+  // unless NULL, receives them in execution order.
   double cost(const std::vector<uint32_t> &chosen, std::vector<uint32_t> *order = nullptr) const;
 
 private:
@@ -40,7 +42,7 @@ private:
   const std::vector<Target> &targets;
   const std::vector<Candidate> &candidates;
   NodeGraph nodes;
-  mutable std::optional<std::vector<int64_t>> typical; // values of the symbols, once transfers ask for them
+  mutable std::optional<std::vector<int64_t>> typical; // values of the symbols; computed on first use
   std::vector<NodeSet> sets;                           // of each candidate
   std::vector<double> share;                           // cost of each candidate per node that needs covering
   std::vector<std::vector<uint32_t>> byNode;           // candidates with the node, cheapest share first

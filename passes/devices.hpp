@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The configuration's `device`, as targets. Links no LLVM.
+// Resolves the configuration's `device` to targets. Links no LLVM.
 #pragma once
 
 #include "propose.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The layout of arenas lives with the runtime, which repeats it for the values of symbols.
+// The arena layout is implemented in the runtime, which computes it again when the values of symbols are known.
 #pragma once
 
 #include <mortise/runtime/memory_plan.hpp>

@@ -35,9 +35,9 @@ struct MergeEqual : impl::MergeEqualBase<MergeEqual> {
            a.getName().compareOpProperties(a.getPropertiesStorage(), b.getPropertiesStorage());
   }
 
-  // The first op of each kind stays.
+  // Replaces each op by the first equal one of the block.
   static void merge(mlir::Block &block) {
-    llvm::DenseMap<size_t, mlir::Operation *> known; // the last of those with this hash
+    llvm::DenseMap<size_t, mlir::Operation *> known; // the last op with this hash
     llvm::SmallVector<mlir::Operation *> dead;
     for (mlir::Operation &op : block) {
       if (!merges(op))

@@ -36,7 +36,8 @@ NodeGraph::NodeGraph(const MortiseGraph &graph) {
 bool NodeGraph::convex(std::span<const uint32_t> set) const {
   if (set.size() < 2)
     return true;
-  // Edges lead to higher nodes: a path that comes back stays between the first and the last.
+  // Edges lead to nodes with higher numbers, so a path that leaves the set and returns stays between its first and last
+  // node.
   enum Place : uint8_t { Outside, After, Inside }; // After: outside, but reached from the set
   const uint32_t first = set.front(), last = set.back();
   std::vector<Place> place(last - first + 1, Outside);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Sets of nodes, and the two questions asked of them: is one convex, and do several form an acyclic graph.
+// Sets of nodes, and two checks: whether a set is convex, and whether several sets form an acyclic graph.
 #pragma once
 
 #include <mortise/plugin.h>
@@ -36,7 +36,7 @@ private:
 
 NodeSet setOf(std::span<const uint32_t> nodes, size_t size);
 
-// Predecessors of every node, without repeats; the order of a MortiseGraph's nodes is topological.
+// The predecessors of every node, each listed once. Relies on the topological order of a MortiseGraph's nodes.
 class NodeGraph {
 public:
   explicit NodeGraph(const MortiseGraph &graph);
@@ -45,18 +45,18 @@ public:
     return {edges.data() + starts[node], edges.data() + starts[node + 1]};
   }
 
-  // No path leaves the set, given by its nodes in ascending order, and comes back.
+  // Whether no path leaves the set and returns to it. `set` lists the nodes in ascending order.
   bool convex(std::span<const uint32_t> set) const;
 
-  // `group[n]` numbers the group that node n is in. The groups in an order in which producers come before users, ties
-  // by the smallest node; empty when they form a cycle.
+  // Sorts groups of nodes so that producers come before users; ties go to the group with the smallest node. `group[n]`
+  // is the number of node n's group. Returns an empty list when the groups form a cycle.
   std::vector<uint32_t> order(std::span<const uint32_t> group, uint32_t groupCount) const;
 
 private:
   std::vector<uint32_t> starts, edges;
 };
 
-// A literal that the host itself can hand to a region.
+// Whether the node is a literal, whose value the host can pass to a region without running anything.
 bool isLiteral(const MortiseNode &node);
 
 } // namespace mortise::passes

@@ -7,10 +7,10 @@
 include "mlir/Pass/PassBase.td"
 
 def RaiseComposites : Pass<"raise-composites"> {
-  let summary = "composite ops that a program spelled out";
+  let summary = "raises ops that spell out a composite op to that op";
   let description = [{
     Models write out norms, activations and masks in small steps; backends have one fast kernel for each. Runs after
-    canonicalize and merge-equal because it recognises subexpressions by identity. What a step computes for other users stays.
+    canonicalize and merge-equal because it recognises subexpressions by identity. A matched op that has other users stays.
 
     Before:
     ```mlir
@@ -29,8 +29,9 @@ def RaiseComposites : Pass<"raise-composites"> {
 def MergeEqual : Pass<"merge-equal"> {
   let summary = "equal ops become one";
   let description = [{
-    What MLIR's cse does for functions like ours, in a fifth of its time: one block, no effects, nothing above it to see.
-    Runs before raise-composites, which compares subexpressions by identity, and after it: one mask for all layers.
+    Does what MLIR's cse does, in a fifth of the time, for functions of one block whose ops have no effects.
+    Runs before raise-composites because that pass compares subexpressions by identity, and after it so that all layers
+    share one mask.
 
     Before:
     ```mlir
@@ -45,8 +46,8 @@ def MergeEqual : Pass<"merge-equal"> {
 def SinkConstants : Pass<"sink-constants"> {
   let summary = "a copy of each literal for each of its users";
   let description = [{
-    Likewise of a broadcast of a literal. A region that takes a user then takes the literal too, and no literal ties two
-    regions together. Runs last because merge-equal would undo it.
+    A broadcast of a literal is copied in the same way. A region that contains a user can then contain the literal too, and
+    no literal is shared by two regions. Runs last because merge-equal would undo it.
 
     Before:
     ```mlir
@@ -61,8 +62,8 @@ def SinkConstants : Pass<"sink-constants"> {
 def VerifyStage : Pass<"verify-stage"> {
   let summary = "the check at the border of two stages";
   let description = [{
-    MLIR's verifier, and that nothing but mortise ops is left. Runs at the borders instead of after every pass, for it
-    costs as much as a pass; `mortise-opt` runs MLIR's verifier after each.
+    Runs MLIR's verifier and checks that only mortise ops are left. It runs between stages and not after every pass
+    because it takes as long as a pass does; `mortise-opt` runs MLIR's verifier after every pass.
   }];
   let options = [Option<"after", "after", "std::string", "\"the frontend\"", "the stage that ended, for messages">];
 }

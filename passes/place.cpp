@@ -15,10 +15,10 @@
 namespace mortise::passes {
 namespace {
 
-constexpr int maxDepth = 4;     // how often what is left over is proposed again
-constexpr size_t maxTrials = 8; // single candidates tried as the fixed part of an improvement
+constexpr int maxDepth = 4;     // how often uncovered nodes are proposed again
+constexpr size_t maxTrials = 8; // single candidates that `improve` tries as fixed regions
 
-struct Plan { // a placement under construction, in the numbers of one graph
+struct Plan { // a placement under construction; node numbers are those of one graph
   std::vector<Candidate> regions;
   std::vector<uint32_t> uncovered;
   double costNs = 0;
@@ -30,8 +30,8 @@ struct Plan { // a placement under construction, in the numbers of one graph
   }
 };
 
-// Cuts the nodes outside the fixed regions into levels, each of which is convex, and all of which, with the regions,
-// form no cycle: a level counts how often a path has gone into a region.
+// Divides the nodes outside the fixed regions into levels. A node's level is the largest number of times that a path to
+// it leaves a fixed region. Each level is convex, and levels and fixed regions together form no cycle.
 std::vector<std::vector<uint32_t>> levels(const MortiseGraph &graph, const std::vector<Candidate> &fixed) {
   std::vector<uint32_t> group(graph.node_count, UINT32_MAX);
   for (uint32_t i = 0; i < fixed.size(); ++i)
@@ -67,7 +67,7 @@ std::vector<std::vector<uint32_t>> levels(const MortiseGraph &graph, const std::
   return result;
 }
 
-// The index in the whole graph of value `v` of the region cut from `nodes`.
+// The index, in `graph`, of value `v` of `region`, which was extracted from `nodes`.
 uint32_t wholeValue(const MortiseGraph &graph, const std::vector<uint32_t> &nodes, const Region &region, uint32_t v) {
   const MortiseValue &value = *region.graph->view().values[v];
   return value.producer ? graph.nodes[nodes[value.producer->index]]->results[value.result_index]->index
@@ -86,7 +86,8 @@ public:
         exact.complete
             ? pick(candidates, exact)
             : complete(graph, pick(candidates, search.greedy(std::vector<bool>(candidates.size(), true))), depth);
-    if (candidates.size() > 1 && depth == 0) // not in parts: each trial asks again about all that is left
+    // At the outermost level only, because every trial proposes all remaining nodes again.
+    if (candidates.size() > 1 && depth == 0)
       improve(graph, candidates, search, plan, depth);
     return plan;
   }
@@ -100,11 +101,11 @@ private:
     return plan;
   }
 
-  // Proposes what `fixed` leaves over as graphs of their own, and adds what comes back.
+  // Proposes the nodes that `fixed` leaves uncovered, each level as a graph of its own, and adds the resulting regions.
   Plan complete(const MortiseGraph &graph, Plan fixed, int depth) {
     std::vector<Candidate> all = fixed.regions;
     for (const std::vector<uint32_t> &rest : levels(graph, fixed.regions)) {
-      // With nothing fixed the rest is the whole graph, and asking again would give the same answer again.
+      // Without fixed regions the rest is the whole graph, for which the plugins would give the same answers.
       Result<Region> region =
           depth >= maxDepth || fixed.regions.empty() ? Result<Region>(Error{}) : extractRegion(graph, rest);
       if (!region) {
@@ -126,7 +127,7 @@ private:
     return assemble(graph, std::move(all), std::move(fixed.uncovered));
   }
 
-  // Orders regions and prices the whole.
+  // Puts the regions into execution order and computes the total cost.
   Plan assemble(const MortiseGraph &graph, std::vector<Candidate> regions, std::vector<uint32_t> uncovered) {
     CoverSearch whole(graph, targets, regions);
     std::vector<uint32_t> every(regions.size()), order;
@@ -141,8 +142,8 @@ private:
     return plan;
   }
 
-  // A few small candidates, or all of one lowering, may beat their part of a large region: take them as given and ask
-  // again about the rest.
+  // One small candidate, or all candidates of one lowering, may be cheaper than the part of a large region that they
+  // replace. Each trial fixes such candidates and proposes the rest again.
   void improve(const MortiseGraph &graph, const std::vector<Candidate> &candidates, CoverSearch &search, Plan &plan,
                int depth) {
     std::set<std::pair<uint32_t, std::string>> chosen;
@@ -166,7 +167,7 @@ private:
         trials.push_back(std::move(allowed));
     for (const std::vector<bool> &allowed : trials) {
       Plan fixed = pick(candidates, search.greedy(allowed));
-      // What is fixed already costs more than the whole: asking about the rest cannot help.
+      // The fixed regions alone cost as much as the current plan, so the rest cannot make it cheaper.
       if (fixed.regions.empty() || (plan.uncovered.empty() && fixed.costNs >= plan.costNs))
         continue;
       Plan trial = complete(graph, std::move(fixed), depth);
@@ -199,11 +200,12 @@ void explainLosers(const std::vector<Candidate> &candidates, Placement &placemen
   }
 }
 
-// Nodes that have parts, that every target refused by number and that no candidate has. What is refused only because it
-// has symbols is none of them: it is offered with numbers, whole, once the rest has its place.
+// The nodes of `hasParts` that every target refused and no candidate contains. In a graph with symbols, a refusal for
+// MORTISE_REASON_NEEDS_STATIC does not count: such a node is proposed again, undecomposed and with numbers for the
+// symbols, when the other nodes have been placed.
 std::vector<uint32_t> hopeless(const MortiseGraph &graph, size_t targetCount, const Proposals &proposals,
                                const std::vector<bool> &hasParts) {
-  std::vector<uint32_t> refusals(graph.node_count); // how many targets refused it; they answer one after the other
+  std::vector<uint32_t> refusals(graph.node_count); // targets that refused the node; the refusals are ordered by target
   std::vector<uint32_t> lastTarget(graph.node_count, UINT32_MAX);
   for (const Refusal &refusal : proposals.refusals)
     if (hasParts[refusal.node] && lastTarget[refusal.node] != refusal.target &&

@@ -8,27 +8,29 @@
 
 namespace mortise::passes {
 
-struct Lost { // a refusal of a composite that was decomposed since
+struct Lost { // a refusal of a composite that was then decomposed
   std::string op;
-  Refusal refusal; // its node is UINT32_MAX
+  Refusal refusal; // refusal.node is UINT32_MAX
 };
 
 struct Placement {
   std::vector<Candidate> regions;  // disjoint; producers before users
-  std::vector<uint32_t> literals;  // constants in no region: the host hands them out
-  std::vector<uint32_t> uncovered; // nodes that nobody takes; empty is success
-  std::vector<Refusal> refusals;   // the plugins', and MORTISE_REASON_COST for what was not chosen
-  double costNs = 0;               // regions, transfers and the fixed cost of each region
+  std::vector<uint32_t> literals;  // constants outside all regions, which the host supplies
+  std::vector<uint32_t> uncovered; // nodes that no plugin takes; empty on success
+  std::vector<Refusal> refusals; // those of the plugins, and MORTISE_REASON_COST for each candidate that was not chosen
+  double costNs = 0;             // regions, transfers and the fixed cost of each region
 };
 
 // The cheapest set of disjoint candidates that covers the graph and whose regions form no cycle: exact while the search
-// is small, else greedy with improvements. What is left over is proposed again as graphs of their own. The same
-// answers of the plugins give the same placement.
-// `hasParts`, one for each node unless it is empty: nodes that the caller can replace by others. Where every target
-// refuses some of them by number, those are answered as uncovered at once: placing the rest would be for nothing.
+// is small, else greedy with improvements. Uncovered nodes are proposed again as graphs of their own. The placement is
+// deterministic: it depends only on the answers of the plugins.
+// `hasParts` is empty or has one element for each node, true where the caller can decompose it. When every target
+// refuses some of those nodes, place returns at once with these as `uncovered`, since a placement of the rest would be
+// discarded.
 Placement place(const MortiseGraph &graph, const std::vector<Target> &targets, const std::vector<bool> &hasParts = {});
 
-// "95% on cpu": at least that share of the nodes. "" asks for nothing.
+// "95% on cpu": at least that share of the nodes runs on that device. "" is always met. Errors: INVALID_ARGUMENT for
+// another form of `require`, UNSUPPORTED when it is not met.
 Result<void> checkRequirement(const std::string &require, const MortiseGraph &graph, const Placement &placement,
                               const std::vector<Target> &targets);
 
@@ -36,7 +38,8 @@ Result<void> checkRequirement(const std::string &require, const MortiseGraph &gr
 std::vector<Uncovered> uncoveredNodes(const MortiseGraph &graph, const Placement &placement,
                                       const std::vector<Target> &targets);
 
-// The message for these: the first nodes with op, operand types, location and every plugin's reason.
+// The error for these nodes. Its message lists the first ones with op, operand types, location and every plugin's
+// reason.
 Error uncoveredError(const MortiseGraph &graph, const std::vector<Uncovered> &uncovered);
 
 } // namespace mortise::passes

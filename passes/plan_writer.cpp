@@ -105,7 +105,7 @@ private:
   }
 
   uint32_t now() const { return static_cast<uint32_t>(plan->steps.size()); }
-  // The buffer whose memory it is.
+  // The buffer that owns the memory of `buffer`: itself, or the one that it shares memory with.
   uint32_t rootOf(uint32_t buffer) const {
     return plan->buffers[buffer]->shares == none ? buffer : plan->buffers[buffer]->shares;
   }
@@ -128,7 +128,7 @@ private:
     plan->steps.push_back(std::move(step));
   }
 
-  // The buffer of value `v` in a space, copied there on the first demand.
+  // The buffer that holds value `v` in `space`. The first request adds a copy when the value was produced elsewhere.
   uint32_t in(uint32_t v, uint32_t space) {
     const uint32_t at = home[v];
     if (plan->buffers[at]->space == space || (graph.values[v]->flags & MORTISE_VALUE_CONSTANT))
@@ -232,7 +232,8 @@ private:
     }
   }
 
-  // Outputs that are inputs or literals. Inputs that will be overwritten are read now, others at the end.
+  // Copies graph outputs that are themselves inputs or literals. An input that an aliased output overwrites is copied
+  // first, all others after the regions.
   void passThroughs() {
     for (uint32_t o = 0; o < graph.output_count; ++o) {
       const MortiseValue &value = *graph.outputs[o];
@@ -254,7 +255,7 @@ private:
 
   // ---- Regions
 
-  // No region after r reads the input that output `o` overwrites.
+  // Whether no region after r reads the input that the aliased output `o` overwrites.
   bool mayOverwrite(uint32_t o, uint32_t r) const {
     const int64_t alias = plan->outputs[o]->alias;
     return lastReader[graph.inputs[alias]->index] <= static_cast<int64_t>(r);
@@ -265,7 +266,7 @@ private:
     return found == outputsOf.end() ? std::span<const uint32_t>() : std::span<const uint32_t>(found->second);
   }
 
-  // The caller's own buffer where value `v` of region r can be written, or none.
+  // The caller's buffer (an output, or the input that an output aliases) that region r can write value `v` to, or none.
   uint32_t callersBuffer(uint32_t v, uint32_t r, uint32_t space) const {
     if (space == 0)
       for (const bool aliased : {true, false})
@@ -275,9 +276,9 @@ private:
     return none;
   }
 
-  // ---- Memory that is used again
+  // ---- Reuse of memory
 
-  // Value `v` in the memory of `buffer`, which has as many bytes.
+  // A buffer for value `v` in the memory of `buffer`, which has the same size in bytes.
   uint32_t within(uint32_t buffer, uint32_t v, uint32_t space) {
     const MortiseType &type = *graph.values[v]->type;
     if (sameBufferType(*plan->buffers[buffer]->type, *typeOf(type)))
@@ -288,13 +289,14 @@ private:
     return made;
   }
 
-  // Donated memory is only as aligned as its own elements are.
+  // Donated memory is guaranteed to be aligned for its own element type only.
   bool isAlignedFor(const plan::BufferT &memory, uint32_t v) const {
     return memory.kind == plan::BufferKind::Arena ||
            dtypeBits(graph.values[v]->type->dtype) <= dtypeBits(memory.type->dtype);
   }
 
-  // Region r is the last to need what `buffer` holds of value `v`, and its memory may hold something else then.
+  // Whether value `v` in `buffer` is last read by region r and the memory may be reused: it belongs to an arena or to a
+  // donated input.
   bool diesAt(uint32_t r, uint32_t v, uint32_t buffer) const {
     if (lastReader[v] > static_cast<int64_t>(r) || (buffer == home[v] && !outputsFrom(v).empty()))
       return false;
@@ -303,7 +305,7 @@ private:
            (memory.kind == plan::BufferKind::Input && plan->inputs[memory.index]->donated);
   }
 
-  // Region r's outputs that its plugin can write over inputs that die there: where, or none.
+  // For each output of region r, the buffer of a dying input that the plugin promised to overwrite in place, or none.
   std::vector<uint32_t> inPlace(uint32_t r, const plan::RegionT &region, uint32_t space) {
     const Region &cut = regions[r];
     const MortiseGraph &view = cut.graph->view();
@@ -327,7 +329,8 @@ private:
     return chosen;
   }
 
-  // From region r on, donated memory of host space in which nothing lives any more can hold value `v`.
+  // A buffer for value `v` in the memory of a donated input that no region from r on reads and that has the same size
+  // in bytes, or none. Host space only.
   uint32_t donatedFor(uint32_t v, uint32_t r, uint32_t space) {
     if (space != 0 || !outputsFrom(v).empty())
       return none;
@@ -344,7 +347,8 @@ private:
       neededUntil[plan->buffers[root]->index] = outputsFrom(v).empty() ? lastReader[v] : INT64_MAX;
   }
 
-  // Where region r writes value `v`, which it produces.
+  // The buffer that region r writes value `v` to: the caller's, `over` (in place), donated memory, or a new arena
+  // buffer.
   uint32_t place(uint32_t v, uint32_t r, uint32_t space, uint32_t over) {
     for (const uint32_t chosen : {callersBuffer(v, r, space), over})
       if (chosen != none)
@@ -399,7 +403,7 @@ private:
     step->instruction.Set(instruction);
     plan->steps.push_back(std::move(step));
 
-    std::vector<uint32_t> done; // a region lists an output value once, the graph perhaps more often
+    std::vector<uint32_t> done; // a region lists each output value once; the graph may return it several times
     for (uint32_t v : regions[r].outputs)
       if (std::find(done.begin(), done.end(), v) == done.end()) {
         done.push_back(v);
@@ -409,8 +413,8 @@ private:
       }
   }
 
-  // A region's aliased input and output are one buffer: the caller's where it may be overwritten; the device's own copy
-  // where this region is the last to read it; else a copy made for it.
+  // Gives a region's aliased input and output one buffer: the caller's when it may be overwritten; the copy in the
+  // device's space when this region is the last to read it; otherwise a new copy.
   void unite(plan::RegionT &region, const MortiseAlias &alias, const Region &cut, uint32_t r, uint32_t space) {
     uint32_t &input = region.inputs[alias.input], &output = region.outputs[alias.output];
     if (input == output)
@@ -436,11 +440,11 @@ private:
     for (uint32_t b = 0; b < plan->buffers.size(); ++b) {
       plan::BufferT &buffer = *plan->buffers[b];
       if (buffer.kind != plan::BufferKind::Arena || first[b] == none)
-        continue; // what shares memory is never touched itself
+        continue; // a buffer that shares memory has no range of its own: `touch` extends its root's
       buffer.first = first[b];
       buffer.last = last[b];
       if (graph.symbol_count)
-        continue; // at run time, when it has a size
+        continue; // sizes, and with them offsets, are known at run time only
       uint64_t bits = dtypeBits(buffer.type->dtype);
       for (int64_t extent : buffer.type->dims)
         bits *= static_cast<uint64_t>(extent);
@@ -480,17 +484,17 @@ private:
   const std::vector<Lost> &decomposed;
   std::shared_ptr<plan::PlanT> plan;
   std::vector<Region> regions;
-  std::vector<uint32_t> home;       // of a value: the buffer that its producer writes
-  std::vector<int64_t> lastReader;  // of a value: the last region that reads it, or -1
+  std::vector<uint32_t> home;       // by value: the buffer that its producer writes
+  std::vector<int64_t> lastReader;  // by value: the last region that reads it, or -1
   std::vector<uint32_t> donated;    // inputs
-  std::vector<bool> overwritten;    // of an input: some output is written to it
-  std::vector<int64_t> neededUntil; // of an input: the last region that reads what its memory holds
+  std::vector<bool> overwritten;    // by input: whether an output is written to its buffer
+  std::vector<int64_t> neededUntil; // by input: the last region that reads what its memory holds
   std::vector<uint32_t> inputBuffers, outputBuffers;
-  std::unordered_map<uint32_t, std::vector<uint32_t>> outputsOf; // value to the graph's outputs that it is
+  std::unordered_map<uint32_t, std::vector<uint32_t>> outputsOf; // value to the graph outputs that return it
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> copies;      // value and space to buffer
   std::vector<std::pair<uint32_t, uint32_t>> atEnd;              // source and target buffers
-  std::vector<uint32_t> first, last;                             // steps that use a buffer
-  std::vector<uint64_t> alignments;                              // of memory spaces
+  std::vector<uint32_t> first, last;                             // by buffer: the first and last step that use it
+  std::vector<uint64_t> alignments;                              // by memory space
 };
 
 } // namespace

@@ -8,20 +8,19 @@
 
 namespace mortise::passes {
 
-// What no plan can express. Errors (INVALID_ARGUMENT): a symbol that no call would know the value of, constants with
-// symbolic extents, aliases that contradict each other.
+// Refuses graphs that no plan can express. Errors (INVALID_ARGUMENT): a symbol whose value cannot be read from the
+// inputs of a call, constants with symbolic extents, aliases that contradict each other.
 Result<void> checkGraph(const MortiseGraph &graph);
 
-// Where values live:
-//  - An output that a region computes is written to the caller's buffer by that region.
-//  - An aliased output is written to its input's buffer. When that input is still read by a later region, the region
-//  works on a
-//    copy, and the copy goes back at the end.
-//  - An output that is an input, a literal or another output's value is a copy.
-//  - An output that the region's plugin can write over one of its inputs takes that input's memory, where nobody reads
-//  it later and it is the arena's or
-//    a donated input's. What else has as many bytes as a donated input lies there once the input is read.
-//  - Everything else lies in the arena of its memory space, and crosses spaces by copies.
+// Buffers of values:
+//  - A graph output that a region computes: the region writes it to the caller's buffer.
+//  - An aliased output: its input's buffer. When a later region still reads that input, the region works on a copy,
+//    which is copied back at the end.
+//  - A graph output that is an input, a literal or the value of another output: the caller's buffer, by a copy.
+//  - A region's output that the plugin can write over one of the region's inputs: that input's memory, when
+//    nothing reads the input later and the memory is an arena's or a donated input's. Other values of the same size in
+//    bytes as a donated input take its memory after the last read of the input.
+//  - Everything else: the arena of its memory space, with copies between spaces.
 // Errors: those of checkGraph, and of cutting out regions.
 Result<std::shared_ptr<const plan::PlanT>> writePlan(const MortiseGraph &graph, const Placement &placement,
                                                      const std::vector<Target> &targets,

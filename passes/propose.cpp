@@ -19,9 +19,9 @@ namespace {
 constexpr const char *reasonNames[] = {"unknown", "op",    "dtype",  "rank",   "attribute", "layout", "needs static",
                                        "size",    "opset", "memory", "option", "hardware",  "error",  "cost"};
 
-// What one plugin says. A plugin may call from threads of its own.
+// Receives the answers of one plugin and validates them. A plugin may call from threads of its own.
 struct Sink {
-  const MortiseGraph &graph; // as the plugin sees it
+  const MortiseGraph &graph; // as the plugin sees it: perhaps with numbers for the symbols
   const MortiseGraph &whole; // with its symbols
   const NodeGraph &nodes;
   uint32_t target;
@@ -34,7 +34,7 @@ struct Sink {
   void refuse(uint32_t node, int32_t reason, std::string detail) {
     out.refusals.push_back({node, target, reason, std::move(detail)});
   }
-  // Blames the first node that can be blamed.
+  // Reports the refusal at the first node of `set` that exists, or at node 0.
   void reject(const std::vector<uint32_t> &set, const std::string &why) {
     uint32_t node = 0;
     for (uint32_t n : set)
@@ -47,7 +47,7 @@ struct Sink {
 
   void add(const MortiseCandidate *candidate) {
     std::lock_guard lock(mutex);
-    constexpr size_t least = offsetof(MortiseCandidate, in_place); // revision 1's
+    constexpr size_t least = offsetof(MortiseCandidate, in_place); // the size in ABI revision 1
     if (!candidate || candidate->struct_size < least)
       return reject({}, "expected a MortiseCandidate of at least " + std::to_string(least) + " bytes");
     if (!candidate->nodes || candidate->node_count == 0 || candidate->node_count > graph.node_count)
@@ -87,7 +87,7 @@ struct Sink {
     out.candidates.push_back(std::move(copy));
   }
 
-  // Says what is wrong with the candidate's pairs; "" when nothing is.
+  // Validates the candidate's pairs of values to run in place and adds them to `into`. Returns what is wrong, or "".
   std::string takePairs(const MortiseCandidate &candidate, Candidate &into) const {
     if (candidate.in_place_count == 0)
       return "";
@@ -95,7 +95,7 @@ struct Sink {
       return "it counts pairs to run in place and has none";
     if (candidate.in_place_count > size_t{graph.value_count} * 8)
       return "it has " + std::to_string(candidate.in_place_count) + " pairs to run in place, more than 8 per value";
-    std::unordered_map<uint32_t, uint32_t> uses; // of a value, in the region
+    std::unordered_map<uint32_t, uint32_t> uses; // by value: its uses in the region
     for (uint32_t node : into.nodes)
       for (size_t i = 0; i < graph.nodes[node]->operand_count; ++i)
         if (const MortiseValue *operand = graph.nodes[node]->operands[i])
@@ -109,7 +109,7 @@ struct Sink {
       if (!known.emplace(pair.input, pair.output).second)
         return "it lists output " + std::to_string(pair.output) + " over value " + std::to_string(pair.input) +
                " twice";
-      // Equal for the numbers that the plugin was shown need not be equal for all.
+      // Types that are equal for the numbers that the plugin saw may differ for other values of the symbols.
       if (equalBytes(*whole.values[pair.input]->type, *whole.values[pair.output]->type, whole.symbol_count))
         into.inPlace.push_back(pair);
     }
@@ -199,13 +199,14 @@ private:
   std::optional<Result<std::shared_ptr<const Graph>>> copy;
 };
 
-// Why the plugin should be asked again, with numbers; "" when it should not.
+// Why the plugin should be asked again with numbers for the symbols; "" when it should not.
 std::string wantsNumbers(const MortiseGraph &graph, const Proposals &result, size_t candidates, size_t refusals,
                          const runtime::Plugin &plugin) {
   if (!plugin.seesSymbols())
     return "the plugin speaks ABI revision " + std::to_string(plugin.abiRevision) + " and opset " +
            std::to_string(plugin.table->opset) + ", which have no symbolic attributes";
-  // What it takes as it is stays so, and the rest is asked about alone. Literals are nothing to take.
+  // Symbolic candidates are kept; place.cpp proposes the other nodes again as graphs of their own. A candidate of
+  // literals alone does not count.
   for (size_t i = candidates; i < result.candidates.size(); ++i)
     for (uint32_t node : result.candidates[i].nodes)
       if (!isLiteral(*graph.nodes[node]))
@@ -226,7 +227,7 @@ Proposals propose(const MortiseGraph &graph, const std::vector<Target> &targets)
   Proposals result;
   if (std::all_of(graph.nodes, graph.nodes + graph.node_count,
                   [](const MortiseNode *node) { return isLiteral(*node); }))
-    return result; // nothing to compute: the host copies inputs and literals itself
+    return result; // the host copies inputs and literals itself
   const NodeGraph nodes(graph);
   Specialised specialised(graph, nodes);
   for (uint32_t t = 0; t < targets.size(); ++t) {
@@ -239,7 +240,7 @@ Proposals propose(const MortiseGraph &graph, const std::vector<Target> &targets)
     const std::string reason = wantsNumbers(graph, result, candidates, refusals, plugin);
     if (reason.empty())
       continue;
-    // What it refused for other reasons it will refuse again.
+    // The plugin will give its other refusals again for the graph with numbers.
     result.refusals.erase(
         std::remove_if(result.refusals.begin() + static_cast<ptrdiff_t>(refusals), result.refusals.end(),
                        [](const Refusal &refusal) { return refusal.reason != MORTISE_REASON_NEEDS_STATIC; }),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Asks plugins what they would take, and believes only what can be checked.
+// Asks plugins for candidates and validates every answer.
 #pragma once
 
 #include "node_set.hpp"
@@ -23,8 +23,8 @@ struct Candidate {
   std::string lowering;
   std::vector<uint32_t> nodes; // ascending
   double costNs = 0, bytes = 0, flops = 0;
-  std::string specialised;               // why its kernel wants numbers for the symbols; "" when it does not
-  std::vector<MortiseInPlace> inPlace{}; // as the plugin promised, in values of the graph
+  std::string specialised;               // why the kernel needs numbers for the symbols; "" when it does not
+  std::vector<MortiseInPlace> inPlace{}; // pairs that the plugin can run in place, as value indices of the graph
 };
 
 struct Refusal {
@@ -36,12 +36,13 @@ struct Refusal {
 
 struct Proposals {
   std::vector<Candidate> candidates; // valid: in range, ascending, convex, cost finite and >= 0, pairs as plugin.h says
-  std::vector<Refusal> refusals;     // the plugins' own, and ours of what did not validate
+  std::vector<Refusal> refusals;     // those of the plugins, and ours for candidates that did not validate
 };
 
-// Never fails: a plugin that does becomes refusals with MORTISE_REASON_ERROR. A graph with symbols is shown to a plugin
-// that cannot see them, or takes nothing of it and refuses nodes for them, with numbers in their place; what it then
-// takes is compiled for each set of values.
+// Never fails: when a plugin's propose fails, every node gets a refusal with MORTISE_REASON_ERROR. A graph with symbols
+// is proposed with numbers for them to a plugin that cannot see symbols, or that takes no node of the symbolic graph
+// and refuses some with MORTISE_REASON_NEEDS_STATIC. Candidates that come from numbers are compiled for each set of
+// values.
 Proposals propose(const MortiseGraph &graph, const std::vector<Target> &targets);
 
 } // namespace mortise::passes

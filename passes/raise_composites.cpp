@@ -38,9 +38,9 @@ struct RaiseComposites : impl::RaiseCompositesBase<RaiseComposites> {
     return mlir::success();
   }
 
-  // Sweeps until nothing changes, each op after what it reads. MLIR's greedy driver keeps a worklist of all ops and
-  // folds each of them, which has been done: it took twice as long. Folded here is only what is new or reads something
-  // new.
+  // Sweeps over the block until nothing changes, each op after its operands. MLIR's greedy driver takes twice as long:
+  // it keeps a worklist of all ops and folds each of them, which the canonicalizer has done already. Here only ops that
+  // are new, or that read a new op, are folded.
   void runOnOperation() override {
     mlir::PatternApplicator applicator(patterns);
     applicator.applyDefaultCostModel();
@@ -53,7 +53,7 @@ struct RaiseComposites : impl::RaiseCompositesBase<RaiseComposites> {
   }
 
 private:
-  // Each makes larger composites of those of the last; patterns do not undo each other, so few are needed.
+  // Each sweep can match composites of the one before. Few are needed, because no pattern undoes another.
   static constexpr int maxSweeps = 10;
 
   bool raise(mlir::Block &block, mlir::PatternApplicator &applicator) {
@@ -65,10 +65,10 @@ private:
       rewriter.setInsertionPoint(op);
       const bool replaced = fold(op, rewriter) || mlir::succeeded(applicator.matchAndRewrite(op, rewriter));
       if (!replaced && op->getPrevNode() == before)
-        continue; // nothing was made
+        continue; // no op was created
       changed |= replaced;
-      // Patterns ask whether a value has one user: neither what they made in vain nor what nobody reads any more
-      // counts.
+      // Patterns check whether a value has one user. Ops of failed matches and ops that lost their users must not
+      // count, so they are erased at once.
       for (mlir::Operation &made : llvm::make_range(before ? std::next(before->getIterator()) : block.begin(), next)) {
         if (&made != op)
           fresh.insert(&made);
@@ -79,7 +79,7 @@ private:
     return changed;
   }
 
-  // Whether the op, which is new or reads something new, became another, or other values.
+  // Folds the op when it is new or reads a new op. Returns whether it changed or was replaced.
   bool fold(mlir::Operation *op, mlir::PatternRewriter &rewriter) {
     if (!fresh.contains(op) &&
         llvm::none_of(op->getOperands(), [&](mlir::Value value) { return fresh.contains(value.getDefiningOp()); }))
@@ -91,17 +91,17 @@ private:
     for (mlir::OpFoldResult result : folded)
       if (auto value = llvm::dyn_cast<mlir::Value>(result); value && value.getType() == op->getResult(0).getType())
         values.push_back(value);
-    if (folded.empty()) { // in place: it may fold further
+    if (folded.empty()) { // folded in place: it may fold further
       fresh.insert(op);
       return true;
     }
     if (values.size() != op->getNumResults())
-      return false; // constants, which raising has no use for
+      return false; // folded to constants, which no pattern needs
     rewriter.replaceOp(op, values);
     return true;
   }
 
-  // Erases the producers of `values` that nobody reads, the last first, and what those alone read.
+  // Erases the producers of `values` that have no users, the last first, and then ops that only those read.
   static void dropUnread(llvm::SmallVector<mlir::Value> &values, mlir::PatternRewriter &rewriter) {
     while (!values.empty()) {
       mlir::Operation *op = values.pop_back_val().getDefiningOp();
@@ -115,7 +115,8 @@ private:
   }
 
   mlir::FrozenRewritePatternSet patterns;
-  // What patterns made. An address may be another op's by now: one fold in vain.
+  // Ops that patterns created. The address of an erased op may belong to another op later, which costs one needless
+  // fold.
   llvm::DenseSet<mlir::Operation *> fresh;
 };
 

@@ -20,7 +20,7 @@ struct SinkConstants : impl::SinkConstantsBase<SinkConstants> {
       else if (name == "mortise.broadcast" && isLiteral(op->getOperand(0)))
         repeated.push_back(op);
     });
-    for (mlir::Operation *op : repeated) // first, for their copies are users of the literals
+    for (mlir::Operation *op : repeated) // first, because their copies are users of the literals
       sink(op);
     for (mlir::Operation *op : literals)
       sink(op);
@@ -35,7 +35,7 @@ struct SinkConstants : impl::SinkConstantsBase<SinkConstants> {
     llvm::SmallVector<mlir::Operation *> users(literal->getUsers());
     llvm::SmallPtrSet<mlir::Operation *, 8> served;
     for (mlir::Operation *user : users) {
-      if (!served.insert(user).second) // uses it twice
+      if (!served.insert(user).second) // the user reads the literal twice
         continue;
       if (served.size() == 1) {
         literal->moveBefore(user);

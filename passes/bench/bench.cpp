@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Clocks the compiler on made networks: mortise_passes_bench (--ops N | --layers N) [--towers N] [--kernels]
+// Measures the compiler on generated networks: mortise_passes_bench (--ops N | --layers N) [--towers N] [--kernels]
 // [--hidden N] [--head N]. Prints one line of JSON. MORTISE_* choose the device and plugins, as everywhere.
 #include "networks.hpp"
 
@@ -22,7 +22,7 @@ namespace {
 
 struct Arguments {
   size_t ops = 0, layers = 0, towers = 1;
-  int64_t head = 0; // outputs of a norm and a product behind the layers; 0: neither
+  int64_t head = 0; // output features of a norm and a linear after the layers; 0: neither
   bench::Shape shape;
   bool kernels = false;
 };
@@ -72,7 +72,8 @@ double since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// Towers of layers side by side over one input; every fourth layer neighbours exchange, at the end all are added.
+// Parallel towers of layers over one input. Neighbouring towers exchange values at every fourth layer; all towers are
+// added at the end.
 size_t describe(ir::Builder &builder, const Arguments &arguments) {
   bench::LayerMaker maker(builder, arguments.shape);
   const ir::ValueId x = maker.input({arguments.shape.tokens, arguments.shape.hidden}, false);

@@ -12,7 +12,7 @@ struct Shape {
   int64_t tokens = 16, hidden = 64, heads = 4, inner = 128;
 };
 
-// Every value is f32. Throws on a graph that the builder refuses: a mistake of this file.
+// Every value is f32. Throws when the builder refuses an op, which is a bug in this class.
 class LayerMaker {
 public:
   LayerMaker(ir::Builder &builder, Shape shape) : builder(builder), shape(shape) {}
@@ -22,12 +22,11 @@ public:
   // Layer norm, attention with rotary embedding and a mask, rms norm, gated MLP, residuals: [tokens, hidden] to the
   // same, about 80 ops.
   Value layer(Value x);
-  // What stands behind the last layer of a language model: layer norm and a product, [tokens, hidden] to [tokens,
-  // outputs].
+  // The head of a language model: layer norm and a linear, [tokens, hidden] to [tokens, outputs].
   Value head(Value x, int64_t outputs) { return linear(layerNorm(x), shape.hidden, outputs); }
   Value add(Value a, Value b) { return op("mortise.add", {a, b}); }
   size_t ops() const { return opCount; }
-  void prepare(); // what all layers share: mask and rotary tables
+  void prepare(); // makes what all layers share: the mask and rotary tables
 
 private:
   struct Attributes {

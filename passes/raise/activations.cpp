@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// relu, silu, gelu, swiglu. A composite of narrow floats rounds once, at the end, where the steps rounded each;
-// products are reassociated, so that the steps overflow elsewhere when numbers reach 1e38.
+// relu, silu, gelu, swiglu. For narrow floats the composite rounds once, at the end, while each of the single ops
+// rounds. Raising reassociates products, so intermediate results near 1e38 may overflow in one form and not in the
+// other.
 #include "match.hpp"
 
 #include <array>
@@ -33,7 +34,7 @@ std::optional<Polynomial> times(const Polynomial &a, const Polynomial &b) {
   return product;
 }
 
-// `value` as a polynomial in `x`, however it is written; `budget` limits the ops that are looked at.
+// `value` as a polynomial in `x`, in any spelling. `budget` limits the number of ops visited.
 std::optional<Polynomial> polynomial(Value value, Value x, int &budget) {
   if (value == x)
     return Polynomial{0, 1, 0, 0};
@@ -71,7 +72,8 @@ bool isPolynomial(Value value, Value x, double sign, const Polynomial &wanted) {
   int budget = 16;
   const std::optional<Polynomial> found = polynomial(value, x, budget);
   for (size_t i = 0; found && i < 4; ++i)
-    if (std::abs(sign * (*found)[i] - wanted[i]) > 1e-6 * std::abs(wanted[i])) // as written in f32
+    // tolerance for coefficients written in f32
+    if (std::abs(sign * (*found)[i] - wanted[i]) > 1e-6 * std::abs(wanted[i]))
       return false;
   return found.has_value();
 }
@@ -100,9 +102,9 @@ std::optional<Gate> curve(Value value) {
   return exp ? std::optional(Gate{false, 0.5, 0.5, -0.5, exp.getOperand()}) : std::nullopt;
 }
 
-// One of these times a number, plus a number.
+// A curve times a number, plus a number.
 std::optional<Gate> gateOf(Value value) {
-  double a = 0, b = 1; // value = a + b * what is looked at
+  double a = 0, b = 1; // the gate is a + b * `value` as `value` moves inwards
   for (int steps = 0; steps < 4; ++steps) {
     if (std::optional<Gate> found = curve(value)) {
       found->a = a + b * found->a;
@@ -130,7 +132,7 @@ bool isNear(double found, double wanted) { return std::abs(found - wanted) <= 1e
 
 enum class Activation { None, Gelu, GeluTanh, Silu };
 
-// What `number` * x * gate is: x (1 + f(z)) / 2, for a z that is a polynomial in x.
+// Which activation `number` * x * gate is. It must have the form x (1 + f(z)) / 2 with z a polynomial in x.
 Activation activationOf(const Gate &gate, Value x, double number) {
   if (!isNear(number * gate.a, 0.5) || !isNear(std::abs(number * gate.b), 0.5))
     return Activation::None;
@@ -144,10 +146,12 @@ Activation activationOf(const Gate &gate, Value x, double number) {
   return is({0, root, 0, 0.044715 * root}) ? Activation::GeluTanh : Activation::None;
 }
 
-// x * (1 + erf(x / sqrt(2))) / 2 is gelu; x * (1 + tanh(z)) / 2 is gelu too with z = sqrt(2 / pi) (x + 0.044715 x^3),
-// and silu with z = x / 2: as products of any order, times one more factor at most. Where the steps cancel (1 + erf of
-// a large negative number is 0) the composite gives the tiny value that is right; infinities and NaN agree.
-// x * logistic(1.702 x), the quick gelu, is another function.
+// Matches, as products in any order with at most one more factor:
+// - gelu: x * (1 + erf(x / sqrt(2))) / 2
+// - gelu, tanh form: x * (1 + tanh(z)) / 2 with z = sqrt(2 / pi) (x + 0.044715 x^3)
+// - silu: x * (1 + tanh(x / 2)) / 2
+// Where the single ops cancel (1 + erf of a large negative number is 0) the composite returns the correct tiny value;
+// infinities and NaN agree. x * logistic(1.702 x), the quick gelu, is another function and is not matched.
 mlir::LogicalResult raiseGated(Operation *op, PatternRewriter &rewriter) {
   const std::optional<Product> product = productOf(op->getResult(0));
   const size_t count = product ? product->factors.size() : 0;
@@ -161,7 +165,7 @@ mlir::LogicalResult raiseGated(Operation *op, PatternRewriter &rewriter) {
       Value x = product->factors[k];
       double number = product->constant;
       Activation found = activationOf(*gate, x, number);
-      if (Value inner = scaledBy(x, number); found == Activation::None && inner) // x / 2, that is z as well
+      if (Value inner = scaledBy(x, number); found == Activation::None && inner) // x / 2, which may serve as z too
         found = activationOf(*gate, x = inner, number);
       if (found == Activation::None)
         continue;
@@ -178,7 +182,7 @@ mlir::LogicalResult raiseGated(Operation *op, PatternRewriter &rewriter) {
   return mlir::failure();
 }
 
-// x / (1 + exp(-x)). exp(-x) overflows for x below -88 (f32), and x over infinity is -0 where silu is a tiny number; at
+// x / (1 + exp(-x)). In f32, exp(-x) overflows for x below -88 and the quotient is -0, where silu is a tiny number; at
 // -infinity both are NaN.
 mlir::LogicalResult raiseSiluQuotient(ir::DivOp op, PatternRewriter &rewriter) {
   auto exp = producer<ir::ExpOp>(otherThan<ir::AddOp>(op.getRhs(), 1));
@@ -196,7 +200,7 @@ mlir::LogicalResult raiseSwiglu(ir::MulOp op, PatternRewriter &rewriter) {
   return mlir::failure();
 }
 
-// convert(activation(convert(x))) of a narrow x: the composite computes in f32 anyway.
+// convert(activation(convert(x))) for a narrow x. The composite computes in f32 anyway.
 template <typename Activation> mlir::LogicalResult widened(ir::ConvertOp op, PatternRewriter &rewriter) {
   auto activation = producer<Activation>(op.getOperand());
   if (!activation || !activation->hasOneUse() || !elementOf(activation.getResult()).isF32())

@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// softmax(q k^T * scale + masks) v as matrix products of rank 3 or 4, and the masks of attention. The scores have no
-// other user: with one (need_weights) they are computed anyway.
+// softmax(q k^T * scale + masks) v as matrix products of rank 3 or 4, and the masks of attention. Not raised when the
+// scores have another user (need_weights), because they must then be computed anyway.
 //
-// Where the composite and the steps would differ:
-//  - A query that sees no key is 0 in the composite. As written it is NaN where the mask is -infinity: such a row of an
-//    added mask that might have one is made NaN (once for all layers that share the mask), and of an i1 mask the
-//    result. Where scores are replaced by one finite number it is the mean of the values: a choice after the composite.
-//    No mask, a causal mask and finite masks have none.
-//  - A mask with a finite fill (the lowest number of the scores' type, -1e9 or below; -1e4 when causal) hides a key: it
-//    has weight 0 even where all scores that are seen are smaller than fill + 104, where its weight in f32 would not
-//    be.
-//  - A hidden score no longer turns a later sum into NaN by being infinite or NaN where the mask was added. Of several
-//    masks the sum is added, so there it does: score + lowest is lowest for scores below 1e31.
-//  - A scale on q or k is applied to their product, which overflows elsewhere when scores reach 1e38; narrow floats
-//    round once, at the end.
+// Differences between the composite and the single ops, and how each is handled:
+//  - A query that sees no key gives 0 in the composite. The single ops give NaN when the mask hides by -infinity. For
+//  an
+//    added mask that may contain such a row, the row is set to NaN (once for all layers that share the mask); for an i1
+//    mask, the result of the query is. When the single ops replace scores by a finite fill value, they give the mean of
+//    the values, which a select after the composite restores. Without a mask, and with causal or finite added masks,
+//    every query sees a key.
+//  - A mask with a finite fill value (the lowest number of the scores' type, or at most -1e9; at most -1e4 when causal)
+//    hides a key: its weight is 0. The single ops give it a nonzero weight in f32 when all visible scores are smaller
+//    than fill + 104.
+//  - In the single ops, an infinite or NaN score that an added mask hides makes the softmax NaN. In a composite with an
+//    i1 or causal mask it does not. Several masks become one added mask, where it still does; there, score + lowest is
+//    lowest for scores below 1e31.
+//  - A scale on q or k is applied to their product, so scores near 1e38 may overflow in one form and not in the other;
+//    narrow floats round once, at the end.
 #include "match.hpp"
 
 #include <cmath>
@@ -26,7 +29,7 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 
 // ---- Causal masks
 
-// The dimension d with value[i...] = i[d], for an iota however repeated.
+// The dimension d for which value[i...] = i[d], when `value` is an iota behind conversions, broadcasts and reshapes.
 std::optional<int64_t> countsAlong(Value value) {
   if (auto iota = producer<ir::IotaOp>(value))
     return axisOf(iota);
@@ -56,9 +59,9 @@ std::optional<int64_t> countsAlong(Value value) {
   return before == Ints{*from} && after.size() == 1 ? std::optional(after[0]) : std::nullopt;
 }
 
-enum class Causal { No, Seen, Hidden }; // true where query >= key, or where query < key
+enum class Causal { No, Seen, Hidden }; // Seen: true where query >= key; Hidden: true where query < key
 
-// An i1 literal [.., Q, K] that says so.
+// The kind of a causal mask that is an i1 literal [..., Q, K].
 Causal causalLiteral(Value value) {
   auto constant = producer<ir::ConstantOp>(value);
   const auto elements =
@@ -83,7 +86,8 @@ Causal opposite(Causal kind) {
   return kind == Causal::Seen ? Causal::Hidden : kind == Causal::Hidden ? Causal::Seen : Causal::No;
 }
 
-// Of a predicate whose last two dimensions are queries and keys; those before it are repeated.
+// The kind of causal mask that an i1 predicate [..., Q, K] is. The dimensions before the last two may only repeat the
+// mask.
 Causal causality(Value predicate) {
   if (auto inverted = producer<ir::NotOp>(predicate))
     return opposite(causality(inverted.getOperand()));
@@ -115,24 +119,24 @@ Causal causality(Value predicate) {
 
 // ---- The whole
 
-struct Side { // an operand of a product, and the order of its dimensions that makes it [batches..., rows, columns]
+struct Side { // an operand of a dot, and the permutation that makes it [batches..., rows, columns]
   Value value;
   Ints order;
 };
 
 struct Mask {
-  Value value;           // added to the scores, or a predicate that chooses between them and `fill`
-  double factor = 1;     // of what is added: the scale that follows
-  bool chooses = false;  // a predicate,
-  bool inverted = false; // true where a key is hidden
+  Value value;           // added to the scores, or a predicate that selects between them and `fill`
+  double factor = 1;     // scale of an added mask: the program scales after adding
+  bool chooses = false;  // `value` is a predicate
+  bool inverted = false; // the predicate is true where a key is hidden
   double fill = 0;
-  bool isLowest = false; // so is `fill` in the type of the scores
+  bool isLowest = false; // `fill` is the lowest number of the scores' type
 };
 
 struct Match {
   Side q, k, v;
   double scale = 1;
-  llvm::SmallVector<Mask, 2> masks; // the last one first
+  llvm::SmallVector<Mask, 2> masks; // outermost first
 };
 
 bool keepsLastTwo(Operation *reshape) {
@@ -140,7 +144,7 @@ bool keepsLastTwo(Operation *reshape) {
   return from.size() >= 2 && to.size() >= 2 && ArrayRef<Dim>(from).take_back(2) == ArrayRef<Dim>(to).take_back(2);
 }
 
-// A dot of one or two batches with one row, one column and one contracted dimension.
+// Whether the dot has one or two batch dimensions and one row, one column and one contracted dimension.
 bool isBatchProduct(ir::DotOp dot) {
   const int64_t rank = dot ? rankOf(dot.getResult()) : 0;
   return (rank == 3 || rank == 4) && rankOf(dot.getLhs()) == rank && rankOf(dot.getRhs()) == rank &&
@@ -148,7 +152,7 @@ bool isBatchProduct(ir::DotOp dot) {
          llvm::isa<mlir::FloatType>(elementOf(dot.getResult()));
 }
 
-// An operand with its contracted dimension as the last one, or the one before.
+// An operand of the dot, with its contracted dimension last (`contractLast`) or last but one.
 Side sideOf(ir::DotOp dot, unsigned number, bool contractLast) {
   Side side{dot->getOperand(number), Ints(number ? dot.getRhsBatch() : dot.getLhsBatch())};
   const int64_t contract = (number ? dot.getRhsContract() : dot.getLhsContract())[0];
@@ -168,7 +172,7 @@ Causal causalityOf(const Mask &mask) {
   return !mask.chooses ? Causal::No : mask.inverted ? opposite(causality(mask.value)) : causality(mask.value);
 }
 
-// What the softmax sees, from the outside in: masks, the scale, the product.
+// Matches the operand of the softmax from the outside in: masks, the scale, the product.
 bool matchLogits(Value value, Match &match) {
   if (!value.hasOneUse() || match.masks.size() > 3)
     return false;
@@ -196,7 +200,7 @@ bool matchLogits(Value value, Match &match) {
   if (auto add = producer<ir::AddOp>(value))
     return without(add, 0, Mask{add.getRhs(), match.scale}) || without(add, 1, Mask{add.getLhs(), match.scale});
   auto select = producer<ir::SelectOp>(value);
-  for (unsigned i : {1u, 2u}) { // which operand is the score
+  for (unsigned i : {1u, 2u}) { // the operand that holds the scores
     const std::optional<double> fill = select ? splat(select->getOperand(3 - i)) : std::nullopt;
     const bool hides = fill && (*fill == -infinity ? match.scale > 0 : match.scale == 1 && *fill <= -1e4);
     if (hides &&
@@ -206,7 +210,7 @@ bool matchLogits(Value value, Match &match) {
   return false;
 }
 
-// `mask` before broadcasts and reshapes of what stands before its last two dimensions.
+// `mask` before broadcasts and reshapes that keep its last two dimensions.
 Value innermost(Value mask) {
   for (;;) {
     Operation *op = mask.getDefiningOp();
@@ -216,7 +220,7 @@ Value innermost(Value mask) {
   }
 }
 
-// An added mask that is select(causal, 0, -infinity), or select(later, -infinity, 0).
+// Whether an added mask is select(query >= key, 0, -infinity) or select(query < key, -infinity, 0).
 bool isCausalPenalty(Value mask) {
   mask = innermost(mask);
   auto select = producer<ir::SelectOp>(mask);
@@ -228,7 +232,7 @@ bool isCausalPenalty(Value mask) {
   return seen && hidden && *seen == 0 && *hidden == -infinity;
 }
 
-// Whether some row of a mask may hide every key by -infinity.
+// Whether a row of the mask may hide every key by -infinity.
 bool mayHideAll(const Mask &mask) {
   if (mask.chooses)
     return std::isinf(mask.fill);
@@ -251,7 +255,7 @@ public:
     Value q = operand(match.q), k = operand(match.k), v = operand(match.v);
     if (!q || !k || !v || elementOf(q) != elementOf(k) || elementOf(q) != elementOf(v))
       return {};
-    Value values = v; // one for each query head
+    Value values = v; // before shareHeads: one head for each query head
     shareHeads(k, v);
     llvm::SmallVector<Value> operands{q, k, v};
     const bool causal = match.masks.size() == 1 && isCausal(match.masks[0]);
@@ -275,7 +279,7 @@ public:
   }
 
 private:
-  // Batches and heads, from whatever has rank 4; heads alone otherwise.
+  // Finds the extents of batch and heads in a value of rank 4; without one, the batch is 1.
   void findLead() {
     for (Value value : {Value(op->getResult(0)), logits, match.q.value})
       if (const Dims dims = dimsOf(value); dims.size() == 4 && (value != match.q.value || isIdentity(match.q.order))) {
@@ -304,7 +308,7 @@ private:
   Value framed(Value value) {
     const Dims dims = dimsOf(value);
     const Dims shape{lead[0], lead[1], dims[dims.size() - 2], dims.back()};
-    for (Value inner = value;;) { // it may have been so before
+    for (Value inner = value;;) { // a reshape may have taken it from this shape
       if (ArrayRef<Dim>(dimsOf(inner)) == ArrayRef<Dim>(shape))
         return inner;
       auto reshape = producer<ir::ReshapeOp>(inner);
@@ -314,7 +318,7 @@ private:
     }
   }
 
-  // The operand as [B, H, rows, columns], without scales, which go to the product.
+  // The operand as [B, H, rows, columns]. Scales on q and k move into `match.scale`.
   Value operand(const Side &side) {
     const bool scales = &side != &match.v;
     const auto unscaled = [&](Value value) {
@@ -334,7 +338,7 @@ private:
     return transposed(rewriter, value, {0, 1, 3, 2});
   }
 
-  // Key and value heads that were repeated for the query heads that share them.
+  // Replaces key and value heads that were repeated for groups of query heads by the heads before the repetition.
   void shareHeads(Value &k, Value &v) {
     Value shared[2] = {unrepeatedHeads(k), unrepeatedHeads(v)};
     if (shared[0] && shared[1] && dimsOf(shared[0])[1] == dimsOf(shared[1])[1]) {
@@ -354,7 +358,7 @@ private:
     return once ? reshapeTo(rewriter, once, dims) : Value();
   }
 
-  // A mask of rank 3 or 4, with extents of 1 where it is repeated.
+  // The mask in rank 4, with extents of 1 where it is broadcast; null when its shape does not fit.
   Value framedMask(Value mask) {
     const Dims whole = dimsOf(mask);
     Value small = unrepeated(rewriter, mask);
@@ -372,13 +376,13 @@ private:
     return mask.chooses ? causalityOf(mask) == Causal::Seen : mask.factor > 0 && isCausalPenalty(mask.value);
   }
 
-  // An i1 mask, true where a key is seen.
+  // The mask as an i1 tensor, true where a key is seen.
   Value predicate(const Mask &mask) {
     Value framed = framedMask(mask.value);
     return framed && mask.inverted ? make<ir::NotOp>(rewriter, op->getLoc(), framed) : framed;
   }
 
-  // A mask as numbers to add: 0 where a predicate sees, its fill elsewhere.
+  // The mask as numbers to add: for a predicate, 0 where a key is seen and the fill value elsewhere.
   Value penalty(const Mask &mask) {
     if (!mask.chooses) {
       Value framed = framedMask(mask.value);
@@ -386,7 +390,8 @@ private:
         return framed;
       return make<ir::MulOp>(rewriter, op->getLoc(), {framed, filled(rewriter, op->getLoc(), mask.factor, framed)});
     }
-    // A score plus the lowest number is that number in f32, which attention computes in.
+    // Attention computes in f32, where a score plus the lowest number is the lowest number. The score would change any
+    // other fill value, f16's lowest number included.
     const mlir::Type element = elementOf(match.q.value);
     if (!std::isinf(mask.fill) && (element.isF16() || mask.fill != lowest(element)))
       return {};
@@ -405,7 +410,7 @@ private:
                               {framed, mask.inverted ? hidden : none, mask.inverted ? none : hidden});
   }
 
-  // `value` with the other's extent where its own is 1.
+  // `value` broadcast to the extents of `other` where its own are 1.
   Value joined(Value value, Value other) {
     Dims shape = dimsOf(value);
     for (auto [i, dim] : llvm::enumerate(dimsOf(other)))
@@ -414,7 +419,7 @@ private:
     return broadcastTo(rewriter, value, shape, range(0, 4), typeOf(value).getEncoding() ? value : other);
   }
 
-  // All masks added, in their order.
+  // The sum of all masks, innermost first.
   Value sum() {
     Value total;
     bool guard = false;
@@ -422,7 +427,7 @@ private:
       Value next = penalty(mask);
       if (!next || elementOf(next) != elementOf(match.q.value))
         return {};
-      guard |= total || mayHideAll(mask); // two of the lowest number are -infinity
+      guard |= total || mayHideAll(mask); // the sum of two lowest numbers is -infinity
       if (total) {
         total = joined(total, next);
         next = total ? joined(next, total) : total;
@@ -444,7 +449,7 @@ private:
     return make<ir::SelectOp>(rewriter, place, {broadcastLike(rewriter, none, mask, {0, 1, 2}), nan, mask});
   }
 
-  // For queries that see no key: NaN, or the mean of `values`.
+  // `result` with the rows of queries that see no key set to the mean of `values`, or to NaN when `values` is null.
   Value whereNothingIsSeen(Value result, Value seen, Value values) {
     const mlir::Location place = op->getLoc();
     Value any = make<ir::ReduceMaxOp>(rewriter, place, seen, {.axes = rewriter.getDenseI64ArrayAttr(3)});
@@ -495,14 +500,16 @@ mlir::LogicalResult raiseAttention(ir::DotOp op, PatternRewriter &rewriter) {
 
 // ---- Products as torch.einsum writes them
 
-// A transpose of what a reshape gave extents of 1: transpose first, or only reshape when nothing else moves.
+// A transpose of a reshape that inserted extents of 1. Transposes before the reshape, or only reshapes when the
+// dimensions other than 1 keep their order.
 mlir::LogicalResult raiseUnitTranspose(ir::TransposeOp op, PatternRewriter &rewriter) {
   auto reshape = producer<ir::ReshapeOp>(op.getOperand());
   if (!reshape)
     return mlir::failure();
   Value value = op.getOperand();
   const Dims from = dimsOf(value), before = dimsOf(reshape.getOperand());
-  Ints number(from.size(), -1), order; // of each dimension in `before`; those that have none have extent 1
+  // `number` is each dimension's index in `before`, or -1 for an inserted extent of 1
+  Ints number(from.size(), -1), order;
   Ints longDims;
   size_t next = 0;
   for (auto [i, dim] : llvm::enumerate(from))
@@ -528,8 +535,8 @@ mlir::LogicalResult raiseUnitTranspose(ir::TransposeOp op, PatternRewriter &rewr
 
 // ---- Masks of attention that came as a composite
 
-// A mask that is select(seen, 0, -inf) is `seen`, and one that is repeated need not be: attention repeats it itself. A
-// key that is not seen no longer turns a query into NaN by holding one.
+// Replaces a mask select(seen, 0, -inf) by `seen`, and drops the broadcast of a mask, because attention broadcasts it
+// itself. With an i1 mask, a NaN in a hidden key no longer makes the query NaN.
 mlir::LogicalResult raiseMask(ir::AttentionOp op, PatternRewriter &rewriter) {
   Value mask = op.getMask();
   if (!mask)

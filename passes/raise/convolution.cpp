@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A convolution with what follows it per channel: act(convolution(x, weight) * scale + bias). Factors and shifts of
-// several steps become one of each, computed from the parameters alone: (y + b) * c is y * c + b * c, and y / c is
-// y * (1 / c). The same but for roundings of the size of those of the steps, unless c is infinite or 1 / c overflows.
+// A convolution and the ops per channel that follow it: act(convolution(x, weight) * scale + bias). Several factors and
+// shifts become one scale and one bias, computed from the parameters alone: (y + b) * c is y * c + b * c, and y / c is
+// y * (1 / c). Results differ by rounding only, unless c is infinite or 1 / c overflows.
 #include "match.hpp"
 
 namespace mortise::passes::raise {
 namespace {
 
-struct Fused { // a convolution, fused already or not, that only the caller uses
+struct Fused { // a convolution, plain or fused, whose result has one user
   Operation *op = nullptr;
   Value x, weight;
   Properties<ir::FusedConvolutionOp> attributes;
@@ -46,8 +46,8 @@ mlir::LogicalResult replaceByFused(Operation *op, PatternRewriter &rewriter, Fus
   return replace<ir::FusedConvolutionOp>(rewriter, op, operands, from.attributes, from.op);
 }
 
-// batch_norm(convolution): factor and shift per channel as batch_norm's decomposition computes them, in f32 where the
-// parameters are bf16. Not in f16, where mean * factor overflows for a channel that hardly varies.
+// batch_norm(convolution). Factor and shift per channel are computed as in batch_norm's decomposition, in f32 for bf16
+// parameters. Not raised for f16, where mean * factor overflows for a channel with a small variance.
 mlir::LogicalResult raiseBatchNorm(ir::BatchNormOp op, PatternRewriter &rewriter) {
   std::optional<Fused> found = fusedFrom(op.getX(), rewriter);
   const mlir::Type element = elementOf(op.getResult());
@@ -66,7 +66,7 @@ mlir::LogicalResult raiseBatchNorm(ir::BatchNormOp op, PatternRewriter &rewriter
       rewriter, place, make<ir::AddOp>(rewriter, place, {variance, filled(rewriter, place, epsilon, variance)}));
   if (scale)
     factor = make<ir::MulOp>(rewriter, place, {scale, factor});
-  if (found->bias) // of the convolution: it moves the mean
+  if (found->bias) // the convolution's bias shifts the mean
     mean = make<ir::SubOp>(rewriter, place, {mean, converted(found->bias, "f32")});
   Value shift = make<ir::MulOp>(rewriter, place, {mean, factor});
   shift = bias ? make<ir::SubOp>(rewriter, place, {bias, shift}) : make<ir::NegOp>(rewriter, place, shift);
@@ -75,7 +75,7 @@ mlir::LogicalResult raiseBatchNorm(ir::BatchNormOp op, PatternRewriter &rewriter
   return replaceByFused(op, rewriter, *found);
 }
 
-// A convolution plus, minus, times or over a number for each channel.
+// A convolution plus, minus, times or divided by one number for each channel.
 template <typename Op> mlir::LogicalResult raiseChannels(Op op, PatternRewriter &rewriter) {
   constexpr bool shifts = std::is_same_v<Op, ir::AddOp> || std::is_same_v<Op, ir::SubOp>,
                  inverse = std::is_same_v<Op, ir::SubOp> || std::is_same_v<Op, ir::DivOp>;
@@ -87,7 +87,7 @@ template <typename Op> mlir::LogicalResult raiseChannels(Op op, PatternRewriter 
     if (!number)
       continue;
     const mlir::Location place = op->getLoc();
-    const auto combined = [&](Value before) { // with what an earlier step left
+    const auto combined = [&](Value before) { // `number` combined with an earlier scale or bias
       if (before)
         return make<Op>(rewriter, place, {before, number});
       if (!inverse)

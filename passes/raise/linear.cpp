@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // linear and quantized_linear.
 //
-// quantized_linear dequantises exactly (but for the product with the scale) and rounds once. Where the steps differ: in
-// narrow floats they round each time; a scale after the product is infinite times a sum, not times each term; w / s
-// overflows where w * (1 / s) does, and 1 / s before them when s is below 1e-38.
+// quantized_linear dequantises exactly except for the product with the scale, and rounds once. The single ops differ:
+// in narrow floats each of them rounds; an infinite scale after the product multiplies the sum and not each term;
+// 1 / s overflows when s is below 1e-38, where w / s need not.
 #include "match.hpp"
 
 #include <cmath>
@@ -21,10 +21,10 @@ mlir::LogicalResult raiseDot(ir::DotOp op, PatternRewriter &rewriter) {
                                {.weight_transposed = rewriter.getBoolAttr(op.getRhsContract()[0] == 0)});
 }
 
-// linear(x, transpose(weight)): the weight as it is stored, which can be packed once.
+// linear(x, transpose(weight)): uses the weight as stored, which can be packed once.
 mlir::LogicalResult raiseTransposedWeight(ir::LinearOp op, PatternRewriter &rewriter) {
   auto transpose = producer<ir::TransposeOp>(op.getWeight());
-  // Of rank 2 only; the identity folds away earlier.
+  // Rank 2 only. The canonicalizer has folded the identity permutation.
   if (!transpose || transpose.getPermutation() != ArrayRef<int64_t>({1, 0}))
     return mlir::failure();
   llvm::SmallVector<Value> operands(op->getOperands());
@@ -33,13 +33,14 @@ mlir::LogicalResult raiseTransposedWeight(ir::LinearOp op, PatternRewriter &rewr
                                {.weight_transposed = rewriter.getBoolAttr(!op.getWeightTransposed())});
 }
 
-// A product of one of the two kinds, when nobody else uses its result.
+// The linear or quantized_linear that produces `value`, when its result has one user.
 template <typename Linear> Linear linearFrom(Value value) {
   auto linear = producer<Linear>(value);
   return linear && linear->hasOneUse() ? linear : Linear();
 }
 
-// linear(x [M, K]) reshaped to [..., N]: linear takes any leading dimensions, and x was often flattened for it.
+// linear(x [M, K]) reshaped to [..., N]: linear takes any leading dimensions, so the flattening of x that many programs
+// contain is not needed.
 template <typename Linear> mlir::LogicalResult raiseReshaped(ir::ReshapeOp op, PatternRewriter &rewriter) {
   auto linear = linearFrom<Linear>(op.getOperand());
   if (!linear)
@@ -77,19 +78,19 @@ template <typename Linear> mlir::LogicalResult raiseBias(ir::AddOp op, PatternRe
 
 // (weight - zero) * scale, for a weight [N, K] (or [K, N]).
 struct Quantised {
-  Value weight, zero, scale; // the latter two may be NULL
+  Value weight, zero, scale; // zero and scale may be null
 };
 
 bool isStorage(mlir::Type element) {
   return element.isInteger(8) || element.isInteger(4) ||
          llvm::isa<mlir::Float8E4M3FNType, mlir::Float8E5M2Type>(element);
 }
-bool holdsStorage(mlir::Type element) { // every number of 8 bits; converting to it changes none
+bool holdsStorage(mlir::Type element) { // whether the type holds all 8-bit numbers exactly
   return element.isSignlessInteger() ? element.getIntOrFloatBitWidth() >= 16
                                      : llvm::isa<mlir::FloatType>(element) && element.getIntOrFloatBitWidth() >= 16;
 }
 
-// `value` before reshapes, and before conversions to types that hold all numbers of 8 bits.
+// `value` before reshapes and before conversions to types that hold all 8-bit numbers.
 Value unconverted(Value value) {
   for (;;) {
     Operation *op = value.getDefiningOp();
@@ -101,8 +102,9 @@ Value unconverted(Value value) {
   }
 }
 
-// What varies along the outputs of a weight only, or not at all, or is the same in groups along K, of any shape with
-// the weight's elements in its order: [N], [] or [N, G] ([G, N] when the weight is stored [K, N]).
+// The parameters behind `value`, which has the weight's elements in order, in any shape: [N] when they vary along the
+// outputs only, [] when there is one, [N, G] ([G, N] for a weight stored as [K, N]) when there is one for each group
+// along K. Null otherwise.
 Value perOutput(PatternRewriter &rewriter, Value value, const Dim &outputs, bool isTransposed) {
   value = stripReshapes(value);
   auto broadcast = producer<ir::BroadcastOp>(value);
@@ -122,7 +124,8 @@ Value perOutput(PatternRewriter &rewriter, Value value, const Dim &outputs, bool
                  : Value();
 }
 
-// A zero point: integers like a scale, converted before or after they are repeated, or an integral number.
+// The zero point: integers in one of perOutput's shapes, converted before or after their broadcast, or one integral
+// number. Null otherwise.
 Value zeroPoint(PatternRewriter &rewriter, Value value, const Dim &outputs, bool isTransposed) {
   std::optional<int64_t> number = integerSplat(value);
   const std::optional<double> real = splat(value);
@@ -143,12 +146,12 @@ Value zeroPoint(PatternRewriter &rewriter, Value value, const Dim &outputs, bool
   return reshapeTo(rewriter, exact, dimsOf(shaped));
 }
 
-// weight, or weight - zero.
+// Matches weight, or weight - zero.
 std::optional<Quantised> stored(PatternRewriter &rewriter, Value value, Value linearWeight, bool isTransposed) {
   const Dims shape = dimsOf(linearWeight);
   Quantised found{unconverted(value), {}, {}};
   auto sub = producer<ir::SubOp>(found.weight);
-  if (sub && holdsStorage(elementOf(found.weight))) { // no difference of 8 bits, which wraps
+  if (sub && holdsStorage(elementOf(found.weight))) { // a difference in 8 bits would wrap
     found.zero = zeroPoint(rewriter, sub.getRhs(), shape[isTransposed ? 1 : 0], isTransposed);
     found.weight = unconverted(sub.getLhs());
     if (!found.zero)
@@ -160,7 +163,7 @@ std::optional<Quantised> stored(PatternRewriter &rewriter, Value value, Value li
   return found.weight ? std::optional(found) : std::nullopt;
 }
 
-// What is stored, times or over a scale, reshaped and converted at will.
+// Matches the stored weight times or divided by a scale, with any reshapes and conversions.
 std::optional<Quantised> dequantised(PatternRewriter &rewriter, Value linearWeight, bool isTransposed) {
   Value value = linearWeight;
   for (Value inner; (inner = stripConverts(stripReshapes(value))) != value;)
@@ -184,7 +187,7 @@ std::optional<Quantised> dequantised(PatternRewriter &rewriter, Value linearWeig
   return std::nullopt;
 }
 
-// Scale and zero point in the shape of the finer of the two.
+// Broadcasts the scale or the zero point to the shape of the finer of the two.
 void unify(PatternRewriter &rewriter, Quantised &found, bool isTransposed) {
   if (!found.zero)
     return;
@@ -213,7 +216,7 @@ mlir::LogicalResult replaceByQuantised(PatternRewriter &rewriter, Operation *op,
                                         linear);
 }
 
-// linear(x, (convert(weight) - zero) * scale, bias): the same sums of the same numbers.
+// linear(x, (convert(weight) - zero) * scale, bias). quantized_linear adds the same terms.
 mlir::LogicalResult raiseQuantised(ir::LinearOp op, PatternRewriter &rewriter) {
   const std::optional<Quantised> found = dequantised(rewriter, op.getWeight(), op.getWeightTransposed());
   return found ? replaceByQuantised(rewriter, op, op, *found) : mlir::failure();
@@ -230,7 +233,8 @@ mlir::LogicalResult raiseScaled(ir::MulOp op, PatternRewriter &rewriter) {
     if (!found)
       continue;
     Value scale = op->getOperand(1 - i);
-    found->scale = perOutput(rewriter, scale, dimsOf(scale).back(), true); // [] or [N], as if x W were a weight [K, N]
+    // [] or [N]: x W, [..., N], is treated as a weight [K, N]
+    found->scale = perOutput(rewriter, scale, dimsOf(scale).back(), true);
     if (found->scale && rankOf(found->scale) < 2)
       return replaceByQuantised(rewriter, op, linear, *found);
   }

@@ -183,7 +183,7 @@ Value makeOp(PatternRewriter &rewriter, mlir::Location location, mlir::Registere
       types.size() != 1)
     return {};
   Operation *op = Operation::create(location, name, types, operands, mlir::NamedAttrList(), properties);
-  if (mlir::failed(name.verifyInvariants(op))) { // element types that inference does not look at
+  if (mlir::failed(name.verifyInvariants(op))) { // type inference does not check element types
     op->destroy();
     return {};
   }
@@ -192,7 +192,7 @@ Value makeOp(PatternRewriter &rewriter, mlir::Location location, mlir::Registere
 
 mlir::LogicalResult replaceBy(PatternRewriter &rewriter, Operation *op, Value value) {
   if (!value || value.getType() != op->getResult(0).getType())
-    return mlir::failure(); // what was made for it has no user and is dropped
+    return mlir::failure(); // the ops made for it have no user and are erased later
   rewriter.replaceOp(op, value);
   return mlir::success();
 }
@@ -240,7 +240,7 @@ Value trailing(PatternRewriter &rewriter, Value value, int64_t axis) {
     return value;
   if (Value operand = repeatedAlong(value, range(0, axis), shape))
     return reshapeTo(rewriter, operand, rest);
-  // Nothing to repeat: all leading extents are 1.
+  // All leading extents are 1, so there is no broadcast.
   const bool alone = llvm::all_of(ArrayRef<Dim>(shape).take_front(static_cast<size_t>(axis)),
                                   [](const Dim &dim) { return dim == Dim(1); });
   return alone && producer<ir::ReshapeOp>(value) ? reshapeTo(rewriter, value, rest) : Value();

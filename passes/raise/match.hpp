@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the patterns of all families read and write with. Ops are met and made by their generated classes, so that a
-// misspelt op, operand or attribute does not compile; extents are compared as expressions, so that symbols raise like
-// numbers.
+// Helpers for the patterns of all families. Patterns match and create ops through their generated classes, so a
+// misspelt op, operand or attribute does not compile. Extents are compared as expressions, so patterns match symbolic
+// shapes as well.
 #pragma once
 
 #include <mortise/ir/ops.hpp>
@@ -24,21 +24,21 @@ using Ints = llvm::SmallVector<int64_t>;
 
 // ---- Reading
 
-// The op that makes `value` when it is one of these; null otherwise, and for no value.
+// The op that produces `value` when it is an Op; null otherwise and for a null value.
 template <typename Op> Op producer(Value value) { return value ? value.getDefiningOp<Op>() : Op(); }
 mlir::RankedTensorType typeOf(Value value);
 mlir::Type elementOf(Value value);
 int64_t rankOf(Value value);
 Dims dimsOf(Value value);
-ArrayRef<int64_t> numbersOf(ir::DimsAttr extents); // empty where one is symbolic
+ArrayRef<int64_t> numbersOf(ir::DimsAttr extents); // empty when an extent is symbolic
 template <typename Op> int64_t axisOf(Op op) { return static_cast<int64_t>(op.getAxis()); }
 
 Value stripReshapes(Value value);
-Value stripConverts(Value value);                 // from float to float
+Value stripConverts(Value value);                 // strips conversions between floats only
 std::optional<double> splat(Value value);         // the number that fills the whole of a float tensor
-std::optional<int64_t> integerSplat(Value value); // and of one of integers
-bool isSplat(Value value, double number);         // as written in f32 or narrower: equal to 1 part in 1e-6
-std::optional<int64_t> countAlong(Value value, ArrayRef<int64_t> axes); // elements; none when symbolic
+std::optional<int64_t> integerSplat(Value value); // the same for a tensor of integers of 8 bits or more
+bool isSplat(Value value, double number);         // relative tolerance 1e-6, for numbers written in f32
+std::optional<int64_t> countAlong(Value value, ArrayRef<int64_t> axes); // number of elements; none when symbolic
 
 // The other operand of a commutative op when one is filled with `number`; null otherwise.
 template <typename Op> Value otherThan(Value value, double number) {
@@ -48,24 +48,27 @@ template <typename Op> Value otherThan(Value value, double number) {
         return op->getOperand(1 - i);
   return {};
 }
-// x when `value` is x * number or x / number; `factor` is multiplied by what x is.
+// x when `value` is x * number or x / number, and null otherwise. `factor` is multiplied by the number, or divided by
+// it.
 Value scaledBy(Value value, double &factor);
 
-// `constant` times all of `factors`: a product as it was associated, taken apart through products, quotients by numbers
-// and negations that have one user.
+// `constant` times all of `factors`: a product flattened through multiplications, divisions by numbers and negations
+// that have one user.
 struct Product {
   double constant = 1;
   llvm::SmallVector<Value, 4> factors;
 };
-std::optional<Product> productOf(Value value); // `value` itself may have more users; none with more than four factors
+// `value` itself may have several users; none when there are more than four factors
+std::optional<Product> productOf(Value value);
 
-// When `value` repeats along `axes` a tensor that has one element for each index of the other dimensions of `shape`,
-// that tensor (of any shape with those elements in row-major order); null otherwise.
+// When `value` has the extents `shape` and is a broadcast along `axes` of a tensor with one element for each index of
+// the other dimensions: that tensor, in whatever shape it has. Null otherwise.
 Value repeatedAlong(Value value, ArrayRef<int64_t> axes, ArrayRef<Dim> shape);
 Ints range(int64_t first, int64_t last);
 Ints allBut(int64_t rank, int64_t axis);
 
-// What is averaged, when `value` (reshaped at will) is a mean: the composite, or a sum times 1/count or over count.
+// The operand and axes when `value`, behind any reshapes, is a mean: the composite, a sum times 1 / count, or a sum
+// divided by count.
 struct Mean {
   Value operand;
   ArrayRef<int64_t> axes;
@@ -74,10 +77,11 @@ std::optional<Mean> meanOf(Value value);
 
 // ---- Writing
 
-// The attributes of an op, as its class has them: {.axis = ..., .epsilon = ...}.
+// The attributes of an op: {.axis = ..., .epsilon = ...}.
 template <typename Op> using Properties = typename mlir::PropertiesSelector<Op>::type;
 
-// Infers the type and verifies the op; null, with nothing made, when it does not fit or an operand is null.
+// Infers the result type, verifies the op and inserts it. Returns null and creates nothing when verification fails or
+// an operand is null.
 Value makeOp(PatternRewriter &rewriter, mlir::Location location, mlir::RegisteredOperationName name,
              mlir::ValueRange operands, mlir::OpaqueProperties properties);
 template <typename Op>
@@ -85,13 +89,15 @@ Value make(PatternRewriter &rewriter, mlir::Location location, mlir::ValueRange 
            const Properties<Op> &properties = {}) {
   const auto name = mlir::RegisteredOperationName::lookup(mlir::TypeID::get<Op>(), rewriter.getContext());
   return makeOp(rewriter, location, *name, operands,
-                mlir::OpaqueProperties(const_cast<Properties<Op> *>(&properties))); // which are only read
+                mlir::OpaqueProperties(const_cast<Properties<Op> *>(&properties))); // makeOp only reads them
 }
 
-mlir::LogicalResult replaceBy(PatternRewriter &rewriter, Operation *op, Value value); // null: fails
-// The location is that of `heart`, the op that does the work (a convolution under its activation), before that of `op`.
+// fails when `value` is null or has another type
+mlir::LogicalResult replaceBy(PatternRewriter &rewriter, Operation *op, Value value);
+// The location of `heart`, the op that does the work (a convolution before its activation), fused with that of `op`;
+// that of `op` when `heart` is null.
 mlir::Location placeOf(Operation *op, Operation *heart);
-// False, with nothing replaced, when the op does not fit or has another type.
+// Fails and replaces nothing when the new op does not verify or has another type than `op`.
 template <typename Op>
 mlir::LogicalResult replace(PatternRewriter &rewriter, Operation *op, mlir::ValueRange operands,
                             const Properties<Op> &properties = {}, Operation *heart = nullptr) {
@@ -100,18 +106,19 @@ mlir::LogicalResult replace(PatternRewriter &rewriter, Operation *op, mlir::Valu
 
 Value reshapeTo(PatternRewriter &rewriter, Value value, ArrayRef<Dim> shape);
 Value transposed(PatternRewriter &rewriter, Value value, ArrayRef<int64_t> permutation);
-// The symbols of `shape` are those of `of`, or of `value`.
+// The symbols in `shape` are those of `of`, or of `value` when `of` is null.
 Value broadcastTo(PatternRewriter &rewriter, Value value, ArrayRef<Dim> shape, ArrayRef<int64_t> axes, Value of = {});
 Value broadcastLike(PatternRewriter &rewriter, Value value, Value like, ArrayRef<int64_t> axes);
 Value filled(PatternRewriter &rewriter, mlir::Location location, double number, Value like);
 
-// When `value` repeats along the leading dimensions a tensor of the shape of the dimensions from `axis` on: that
-// tensor, reshaped.
+// When `value` is a broadcast, along all dimensions before `axis`, of a tensor with the remaining extents: that tensor,
+// reshaped to those extents. Null otherwise.
 Value trailing(PatternRewriter &rewriter, Value value, int64_t axis);
-// When `value` repeats a tensor with one element for each index of `axis`: that tensor, of rank 1.
+// When `value` is a broadcast of a tensor with one element for each index of `axis`: that tensor, reshaped to rank 1.
+// Null otherwise.
 Value along(PatternRewriter &rewriter, Value value, int64_t axis);
-// `value` before a broadcast that keeps its rank or adds leading dimensions, as a tensor of its rank whose repeated
-// extents are 1.
+// `value` before its broadcast, reshaped to the rank of `value` with extents of 1 where it was repeated; `value` itself
+// when it is no broadcast.
 Value unrepeated(PatternRewriter &rewriter, Value value);
 
 // ---- Tables
@@ -120,7 +127,7 @@ struct Row {
   StringRef root; // the op at which the pattern starts
   mlir::LogicalResult (*raise)(Operation *, PatternRewriter &);
 };
-// Of a function that takes a Root, or an Operation * when it is for several.
+// The row of a function that takes a Root, or an Operation * when it serves several ops.
 template <typename Root, auto raise> Row row() {
   return {Root::getOperationName(), [](Operation *op, PatternRewriter &rewriter) -> mlir::LogicalResult {
             return raise(llvm::cast<Root>(op), rewriter);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// rms_norm and layer_norm: the core first, then scale and bias. The variance is the mean of squared distances; one
-// computed as mean(x^2) - mean(x)^2 cancels and may be negative, so that such a program means something else.
+// rms_norm and layer_norm: the core first, then scale and bias. The variance must be written as the mean of squared
+// distances. mean(x^2) - mean(x)^2 cancels and may be negative, so a program that computes it has other results and is
+// not raised.
 #include "match.hpp"
 
 namespace mortise::passes::raise {
@@ -47,13 +48,13 @@ std::optional<Spread> reciprocalRootOf(Value value) {
   return div && isSplat(div.getLhs(), 1) ? rootOf(div.getRhs()) : std::nullopt;
 }
 
-// x over its spread along the trailing dimensions, times one more factor at most.
+// x divided by its spread along the trailing dimensions, times at most one more factor (`rest`, may be null).
 struct Normalised {
   Spread spread;
   Value rest;
 };
 
-// `spread` when it is repeated to divide (or multiply) x.
+// Whether `repeated` is `spread` of x along x's trailing dimensions, broadcast to x's shape.
 bool spreads(const std::optional<Spread> &spread, Value repeated, Value x) {
   const int64_t rank = rankOf(x);
   return spread && spread->of == x && !spread->axes.empty() &&
@@ -61,7 +62,7 @@ bool spreads(const std::optional<Spread> &spread, Value repeated, Value x) {
          repeatedAlong(repeated, spread->axes, dimsOf(x));
 }
 
-// x * (1 / spread), x / spread, and products of these with a factor in any order.
+// Matches x * (1 / spread), x / spread, and products of these with one factor, in any order.
 std::optional<Normalised> normalised(Operation *op) {
   const bool divides = llvm::isa<ir::DivOp>(op);
   Value numerator = divides ? op->getOperand(0) : op->getResult(0);
@@ -86,7 +87,7 @@ std::optional<Normalised> normalised(Operation *op) {
   return std::nullopt;
 }
 
-// (y - mean(y)) over its own spread is layer_norm(y), any other x over its spread rms_norm(x).
+// (y - mean(y)) divided by its own spread is layer_norm(y); any other x divided by its spread is rms_norm(x).
 mlir::LogicalResult raiseNorm(Operation *op, PatternRewriter &rewriter) {
   const std::optional<Normalised> found = normalised(op);
   if (!found)
@@ -94,7 +95,7 @@ mlir::LogicalResult raiseNorm(Operation *op, PatternRewriter &rewriter) {
   const Spread &spread = found->spread;
   const mlir::IntegerAttr axis = rewriter.getI64IntegerAttr(spread.axes.front());
   const mlir::FloatAttr epsilon = rewriter.getF64FloatAttr(spread.epsilon);
-  Value x = spread.of, centred; // of layer_norm
+  Value x = spread.of, centred; // y, when x is y - mean(y)
   if (auto sub = producer<ir::SubOp>(x)) {
     auto broadcast = producer<ir::BroadcastOp>(sub.getRhs());
     const std::optional<Mean> mean = broadcast ? meanOf(broadcast.getOperand()) : std::nullopt;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Rotary embedding: x * cos + rotate(x) * sin, where rotate turns pairs of elements by a quarter. The pairs are
-// (i, i + D / 2), or (2 i, 2 i + 1) when interleaved. Same products and sums as written, so the same numbers.
+// Rotary embedding: x * cos + rotate(x) * sin, where rotate turns pairs of elements by a quarter turn. The pairs are
+// (i, i + D / 2), or (2 i, 2 i + 1) when interleaved. rope computes the same products and sums, so results are equal
+// bit by bit.
 #include "match.hpp"
 
 namespace mortise::passes::raise {
@@ -23,7 +24,7 @@ std::optional<Part> partOf(Value value) {
   Value from = slice.getOperand();
   const Dims dims = dimsOf(from), kept = dimsOf(stripped);
   const size_t last = dims.size() - 1;
-  if (dims.empty() || starts.empty() || limits.empty()) // symbolic positions
+  if (dims.empty() || starts.empty() || limits.empty()) // starts or limits are symbolic
     return std::nullopt;
   for (size_t i = 0; i < last; ++i)
     if (kept[i] != dims[i])
@@ -103,7 +104,7 @@ std::optional<Halves> turned(Value value, bool back) {
   return halves && halves->interleaved == joined->interleaved ? halves : std::nullopt;
 }
 
-// A table as `rope` takes it: of x's rank, each extent 1 or x's, the last one x's.
+// A table in the form that `rope` takes: of x's rank, each extent 1 or that of x, the last one that of x.
 Value table(PatternRewriter &rewriter, Value value, const Dims &shape) {
   Value small = unrepeated(rewriter, value);
   return small && dimsOf(small).back() == shape.back() ? small : value;
@@ -139,7 +140,7 @@ mlir::LogicalResult raiseSum(Operation *op, PatternRewriter &rewriter) {
   return mlir::failure();
 }
 
-// The factor other than `x` of a product.
+// The other factor of `product`, when one factor is the part `x`; null otherwise.
 Value factorBeside(Value product, const std::optional<Part> &x) {
   auto mul = producer<ir::MulOp>(product);
   for (unsigned i : {0u, 1u})
@@ -157,7 +158,8 @@ std::optional<Part> partIn(Value product, Value beside) {
   return std::nullopt;
 }
 
-// (a cos - b sin, b cos + a sin) joined again, for the halves a and b of x and tables of half the extent.
+// (a cos - b sin, b cos + a sin) joined along the last dimension, for the halves a and b of x and tables of half the
+// extent.
 mlir::LogicalResult raisePair(Operation *op, PatternRewriter &rewriter) {
   const std::optional<Joined> joined = joinedFrom(op->getResult(0));
   auto sub = joined ? producer<ir::SubOp>(stripReshapes(joined->first)) : nullptr;
@@ -176,7 +178,7 @@ mlir::LogicalResult raisePair(Operation *op, PatternRewriter &rewriter) {
       const std::optional<Halves> halves = halvesOf(a, b);
       if (!halves || !sines || factorBeside(sub.getRhs(), b) != sines || halves->interleaved != joined->interleaved)
         continue;
-      const auto doubled = [&](Value half) -> Value { // each entry for both of a pair
+      const auto doubled = [&](Value half) -> Value { // each entry serves both elements of a pair
         Value small = unrepeated(rewriter, half);
         if (!small || dimsOf(small).back() != dimsOf(half).back())
           small = half;

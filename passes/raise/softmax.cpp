@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// softmax and log_softmax, written with the maximum subtracted; without it a program overflows where the composite does
-// not, and stays as it is.
+// softmax and log_softmax, written with the maximum subtracted. Programs that do not subtract it are not raised: they
+// overflow where the composite does not.
 #include "match.hpp"
 
 namespace mortise::passes::raise {
 namespace {
 
-// The reduction over one axis of `of`, when `repeated` is its result repeated along that axis.
+// The reduction of `of` over one axis whose result, broadcast along that axis, is `repeated`; null otherwise.
 template <typename Reduce> Reduce reduction(Value repeated, Value of) {
   auto broadcast = producer<ir::BroadcastOp>(repeated);
   auto reduce = broadcast ? producer<Reduce>(stripReshapes(broadcast.getOperand())) : nullptr;
@@ -39,7 +39,7 @@ mlir::LogicalResult raiseQuotient(ir::DivOp op, PatternRewriter &rewriter) {
   return replaceRow<ir::SoftmaxOp>(op, rewriter, exp.getOperand(), *axis);
 }
 
-// exp(x - max(x)) * (1 / sum(exp(x - max(x)))): the sum is at least 1, or NaN in both.
+// exp(x - max(x)) * (1 / sum(exp(x - max(x)))). The reciprocal cannot overflow: the sum is at least 1, or NaN.
 mlir::LogicalResult raiseProduct(ir::MulOp op, PatternRewriter &rewriter) {
   for (unsigned i : {0u, 1u}) {
     auto exp = producer<ir::ExpOp>(op->getOperand(i));

@@ -16,14 +16,15 @@ public:
   // From here on values are f32[n] for a symbol n, not f32[16].
   void symbolic(int64_t min = 0, int64_t max = INT64_MAX, int64_t divisor = 1);
   void guard(std::vector<MortiseExprStep> steps, MortiseRelation relation);
-  void retype(uint32_t value, const MortiseType &type) { values[value]->type = &type; } // which lives as long as this
-  void since(uint32_t opset) { nodes.back()->node.since = opset; }                      // of the last node
+  // `type` must outlive this object
+  void retype(uint32_t value, const MortiseType &type) { values[value]->type = &type; }
+  void since(uint32_t opset) { nodes.back()->node.since = opset; } // of the node added last
   uint32_t input(uint32_t flags = 0) { return value(nullptr, inputs.size(), flags, &inputs); }
   uint32_t node(const char *op, std::initializer_list<uint32_t> operands); // one result of type f32[16]
   uint32_t literal();                                                      // f32[16], whatever symbolic() says
   void output(uint32_t value) { outputs.push_back(values[value].get()); }
   void alias(uint32_t input, uint32_t output);
-  const MortiseGraph &view(); // call once all is added
+  const MortiseGraph &view(); // call after everything was added
 
 private:
   struct Node {
@@ -58,7 +59,7 @@ private:
   MortiseGraph graph{};
 };
 
-struct Offer { // what a plugin hears and answers with
+struct Offer { // the arguments of a plugin's propose, and its way to answer
   const MortiseProposeArgs &args;
   void add(std::vector<uint32_t> nodes, double cost, const char *lowering = "fake.region",
            std::vector<MortiseInPlace> inPlace = {}) const;
@@ -69,7 +70,7 @@ struct Offer { // what a plugin hears and answers with
 class FakePlugin {
 public:
   FakePlugin(const char *name, std::function<MortiseStatus *(const Offer &)> answer, bool hostMemory = true,
-             uint32_t revision = MORTISE_ABI_REVISION); // of the ABI, and its opset
+             uint32_t revision = MORTISE_ABI_REVISION); // `revision`: of the ABI; selects the opset too
   Target target() const { return {&device, {}}; }
 
 private:

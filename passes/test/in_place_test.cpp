@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Pairs that plugins can run in place, and donated inputs: what is believed, and what memory it saves.
+// Pairs that plugins can run in place, and donated inputs: how they are validated, and how memory is reused.
 #include "../plan_writer.hpp"
 #include "fixture.hpp"
 
@@ -15,7 +15,7 @@ namespace {
 using namespace test;
 using Lines = std::vector<std::string>;
 
-// Each node a region of its own that can be written over any of its operands, as far as plugin.h allows.
+// Proposes each node as a region whose result can be written over any of its operands that plugin.h allows.
 MortiseStatus *inPlace(const Offer &offer) {
   for (uint32_t n = 0; n < offer.graph().node_count; ++n) {
     const MortiseNode &node = *offer.graph().nodes[n];
@@ -46,7 +46,7 @@ std::shared_ptr<const plan::PlanT> plan(GraphMaker &maker, MortiseStatus *(*answ
   return *written;
 }
 
-// "x0 -> a2": buffers by the number of the buffer whose memory it is; x, y and a for inputs, outputs and arenas.
+// "x0 -> a2": each buffer by the number of the buffer that owns its memory, with x, y or a for input, output or arena.
 Lines runs(const plan::PlanT &plan) {
   const auto name = [&](uint32_t buffer) {
     const uint32_t root = plan.buffers[buffer]->shares == UINT32_MAX ? buffer : plan.buffers[buffer]->shares;
@@ -89,13 +89,13 @@ TEST(InPlace, NotWhileTheInputIsReadOrReturned) {
                  c = maker.node("mortise.add", {a, b}), d = maker.node("mortise.neg", {c});
   maker.output(c);
   maker.output(d);
-  maker.output(c); // a copy of it at the end
+  maker.output(c); // copied at the end
   const auto written = plan(maker);
   EXPECT_EQ(runs(*written), (Lines{"x0 -> a4", "a4 -> a5", "a4 a5 -> y1", "y1 -> y2", "copy y1 y3"}));
 }
 
 TEST(InPlace, ACopyOnADeviceIsWrittenOver) {
-  GraphMaker maker; // x is the caller's, but not its copy
+  GraphMaker maker; // x belongs to the caller, its copy does not
   const uint32_t x = maker.input(), a = maker.node("mortise.neg", {x});
   maker.output(maker.node("mortise.neg", {a}));
   EXPECT_EQ(runs(*plan(maker, inPlace, /*hostMemory=*/false)),
@@ -118,7 +118,7 @@ TEST(InPlace, DonatedMemoryHoldsLaterValues) {
   const uint32_t x = maker.input(MORTISE_VALUE_DONATED), a = maker.node("mortise.neg", {x}),
                  b = maker.node("mortise.neg", {a}), c = maker.node("mortise.neg", {b});
   maker.output(maker.node("mortise.add", {c, b}));
-  // b lives there until the end, so c cannot.
+  // b occupies that memory until the end, so c cannot.
   EXPECT_EQ(runs(*plan(maker, apart)), (Lines{"x0 -> a2", "a2 -> x0", "x0 -> a3", "x0 a3 -> y1"}));
 }
 
@@ -145,7 +145,7 @@ TEST(InPlace, AnotherTypeOfAsManyBytes) {
     if (!donated) {
       EXPECT_EQ(runs(*written), (Lines{"x0 -> a2", "a2 -> a2", "a2 -> a2", "a2 -> y1"}));
       EXPECT_EQ(written->spaces[0]->bytes, 64u);
-    } else { // f64 wants to be aligned better than the caller's f32 may be
+    } else { // f64 needs a larger alignment than the caller's f32 memory may have
       EXPECT_EQ(runs(*written), (Lines{"x0 -> x0", "x0 -> x0", "x0 -> a3", "a3 -> y1"}));
     }
     EXPECT_EQ(written->version, 2u);
@@ -173,7 +173,7 @@ TEST(InPlace, Symbols) {
   EXPECT_EQ(written->buffers[2]->last, 2u);
   EXPECT_EQ(written->buffers[3]->shares, 2u);
 
-  // For the number 64 that the plugin is shown, f16[n] and f16[64] are equal; they are not for all.
+  // For the number 64 that the plugin is shown, f16[n] and f16[64] are equal; they differ for other values.
   const int64_t numbers[] = {64};
   const MortiseType fixed{sizeof fixed, nullptr, MORTISE_F16, 1, numbers, nullptr, nullptr};
   GraphMaker other;

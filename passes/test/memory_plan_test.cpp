@@ -51,7 +51,7 @@ TEST(MemoryPlan, NeverOverlapsAndAlwaysAligns) {
 }
 
 TEST(MemoryPlan, LargePlansTakeNoQuadraticTime) {
-  // 200000 values that all live at once: too many to compare each with each, and still disjoint.
+  // 200000 values that are all live at once: too many for pairwise comparison, and their blocks are still disjoint.
   std::vector<Block> blocks(200000);
   for (uint32_t i = 0; i < blocks.size(); ++i)
     blocks[i] = {64 + i % 7 * 64, i / 2, i / 2 + 300000, 0};

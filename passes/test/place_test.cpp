@@ -161,7 +161,7 @@ TEST(Place, APluginThatFailsIsARefusal) {
 }
 
 TEST(Place, RegionsNeverFormACycle) {
-  // 0 -> 2, 1 -> 3: {0, 3} and {1, 2} are convex each, but need each other's results.
+  // 0 -> 2, 1 -> 3: {0, 3} and {1, 2} are each convex, but need each other's results.
   GraphMaker maker;
   const uint32_t input = maker.input();
   const uint32_t a = maker.node("mortise.neg", {input}), b = maker.node("mortise.neg", {input});
@@ -182,7 +182,7 @@ TEST(Place, RegionsNeverFormACycle) {
 TEST(Place, TransfersCount) {
   GraphMaker maker;
   chain(maker, 3);
-  // The far device is quicker at the middle node, but not by what two transfers cost.
+  // The far device is faster at the middle node, but by less than two transfers cost.
   FakePlugin near("near", [](const Offer &offer) -> MortiseStatus * {
     for (uint32_t n = 0; n < offer.graph().node_count; ++n)
       offer.add({n}, 2'000);
@@ -295,7 +295,7 @@ TEST(Place, RequirementsAreChecked) {
     EXPECT_EQ(checkRequirement(bad, maker.view(), placement, targets).error().code, MORTISE_INVALID_ARGUMENT) << bad;
 }
 
-// Refuses every node of a graph with symbols, and takes all of others.
+// Refuses every node of a graph with symbols, and takes all nodes of other graphs.
 MortiseStatus *wantsNumbers(const Offer &offer) {
   if (offer.graph().symbol_count == 0)
     return takesAll(10)(offer);
@@ -419,7 +419,7 @@ TEST(Place, ALiteralTakenIsNoReasonNotToAskWithNumbers) {
   EXPECT_EQ(placement.regions[0].specialised, "needs static");
 }
 
-// A composite beside a node that is taken for all values is not taken apart because of its symbols.
+// A composite that needs numbers for its symbols is not decomposed, even when another node is taken for all values.
 TEST(Place, CompositesThatNeedNumbersStayWhole) {
   for (const int32_t reason : {MORTISE_REASON_NEEDS_STATIC, MORTISE_REASON_OP}) {
     GraphMaker maker;

@@ -11,7 +11,7 @@ namespace {
 
 using namespace test;
 
-// Each node a region of its own.
+// Proposes each node as a region of its own.
 MortiseStatus *oneByOne(const Offer &offer) {
   for (uint32_t n = 0; n < offer.graph().node_count; ++n)
     offer.add({n}, 10);
@@ -106,7 +106,7 @@ TEST(PlanWriter, StateThatIsReadLaterIsCopied) {
   GraphMaker maker;
   const uint32_t state = maker.input(MORTISE_VALUE_STATE), next = maker.node("mortise.neg", {state});
   maker.output(next);
-  maker.output(maker.node("mortise.add", {next, state})); // reads the old state after the new one is there
+  maker.output(maker.node("mortise.add", {next, state})); // reads the old state after the new one was written
   maker.alias(0, 0);
   EXPECT_EQ(steps(*plan(maker)), (Lines{"copy input0 arena@0", "run arena@0 -> arena@0",
                                         "run input0 arena@0 -> output1", "copy arena@0 input0"}));
@@ -218,7 +218,8 @@ TEST(PlanWriter, ConstantsHaveNumbersForExtents) {
 }
 
 TEST(PlanWriter, AStateOnADeviceIsUpdatedInItsCopyThere) {
-  // far: y = x + s into s; nobody reads s afterwards, so its copy on the device is worked on in place.
+  // On the far device, y = x + s is written to s. Nothing reads s afterwards, so its copy on the device is updated in
+  // place.
   GraphMaker maker;
   const uint32_t x = maker.input(), s = maker.input(MORTISE_VALUE_STATE);
   maker.output(maker.node("mortise.add", {x, s}));

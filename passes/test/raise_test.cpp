@@ -71,10 +71,11 @@ double load(const MortiseType &type, const std::vector<char> &bytes, size_t i) {
                                     : static_cast<double>(reinterpret_cast<const float *>(bytes.data())[i]);
 }
 
-// Inputs by name: "positive", and masks "holes" (-infinity here and there, whole rows of it) and "seen" (whole rows
-// false).
-// The large numbers are such that a product of two and its sums stay well inside f32: the interpreter computes a
-// composite in f64 and so overflows later than steps that round to f32, which says nothing about the pattern.
+// An input's name selects its values: "positive"; "holes", a mask with -infinity in some elements and some whole rows;
+// "seen", a mask with some rows all false.
+// The large numbers are chosen so that sums of products of two stay well inside f32. The interpreter computes a
+// composite in f64, so it overflows later than ops that round to f32; such a difference would say nothing about the
+// pattern.
 Buffers inputsOf(const MortiseGraph &graph, unsigned seed, bool hostile) {
   static const double strange[] = {INFINITY, -INFINITY, NAN, 0.0, -0.0, 1e8, -1e8, 1e-40};
   std::mt19937 random(seed);
@@ -129,8 +130,8 @@ void raise(mlir::ModuleOp module) {
   ASSERT_TRUE(mlir::succeeded(manager.run(module)));
 }
 
-// Sums of at most some hundred terms, a dozen roundings each: 2^-20 of the largest number for f32. A narrow float is
-// rounded up to a dozen times in steps, once in a composite.
+// Sums of at most some hundred terms, a dozen roundings each: 2^-20 of the largest number for f32. The single ops round
+// a narrow float up to a dozen times, a composite once.
 double toleranceOf(const MortiseType &type) { return type.dtype == MORTISE_F32 ? 0x1p-20 : 0x1p-5; }
 
 void compare(const MortiseGraph &before, const MortiseGraph &after, unsigned seed, bool hostile) {

@@ -16,12 +16,12 @@ struct Timings { // seconds
   double passes = 0, place = 0;
 };
 
-// "op", "dtype", ...: a MortiseReason; "unknown" outside the table.
+// The name of a MortiseReason: "op", "dtype", ...; "unknown" for any other number.
 const char *reasonName(int32_t reason);
 
 // Why one device does not take one node of a program that could not be placed.
 struct Uncovered {
-  uint32_t node = 0;          // number in the graph that was placed: after the passes and all decompositions
+  uint32_t node = 0;          // index in the graph that was placed, that is, after the passes and all decompositions
   std::string op, location;   // "mortise.add"; the location given to the builder, "" without one
   std::string device, plugin; // "cpu:0", "cpu"
   int32_t reason = 0;         // MortiseReason; 0 where the plugin gave none

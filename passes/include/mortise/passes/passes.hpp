@@ -18,11 +18,11 @@ std::unique_ptr<mlir::Pass> createRaiseComposites();
 std::unique_ptr<mlir::Pass> createSinkConstants();
 std::unique_ptr<mlir::Pass> createVerifyStage(llvm::StringRef after);
 
-// Finds composites in what a frontend wrote.
+// The passes that raise the frontend's ops to composites.
 void buildRecognition(mlir::OpPassManager &manager);
-// What has to run once composites were made or decomposed.
+// The passes that must run after composites were raised or decomposed.
 void buildCleanup(mlir::OpPassManager &manager);
-// Both: the whole compiler up to placement, on a module.
+// Recognition and cleanup: the whole compiler up to placement, on a module.
 void buildPipeline(mlir::OpPassManager &manager);
 
 // Every pass by its flag, and the pipeline as `mortise-pipeline`.
