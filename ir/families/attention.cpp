@@ -91,11 +91,12 @@ Inferred RopeOp::infer(Adaptor op, const Report &report) {
   return shapedAs(op.getX());
 }
 
-// ---- What the composites mean
+// ---- Decompositions
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-// The mask with `causal` worked in: of rank 4, extents 1 or those of the scores. NULL when every key is seen.
+// The mask combined with `causal`, of rank 4 with extents 1 or those of the scores. NULL when every query sees every
+// key.
 static Value effectiveMask(AttentionOp op, const Dim &queries, const Dim &keys, Writer &write) {
   Value mask = op.getMask();
   if (!op.getCausal())
@@ -118,7 +119,8 @@ static Value effectiveMask(AttentionOp op, const Dim &queries, const Dim &keys, 
   return write.make<SelectOp>(seen, mask, write.fill(-infinity, mask));
 }
 
-// A query that sees no key has softmax NaN; the mask alone, often one row for all queries, tells which.
+// Sets the weights of queries that see no key to 0; softmax gives NaN for them. Those queries are found from the mask,
+// which is often smaller than the scores.
 static Value zeroUnseen(Value weights, Value mask, Writer &write) {
   Value seen = write.make<ReduceMaxOp>(mask, ArrayRef<int64_t>(3));
   if (!elementOf(mask).isInteger(1))
@@ -147,14 +149,14 @@ Values AttentionOp::expand(Writer &write) {
                                           : write.make<AddOp>(scores, whole);
   }
   Value weights = write.make<SoftmaxOp>(scores, int64_t(3));
-  if (getMask()) // under `causal` alone every query sees key 0
+  if (getMask()) // with `causal` alone every query sees key 0
     weights = zeroUnseen(weights, mask, write);
   weights = write.reshaped(weights, {shape[0], groups, rows, keys});
   Value result = write.make<DotOp>(weights, v, batch, batch, last, inner);
   return {write.reshaped(result, dimsOf(getType()))};
 }
 
-// The elements of x from `first` to below `limit` along the last dimension.
+// The slice [first, limit) of x along the last dimension.
 static Value part(Value x, const Dim &first, const Dim &limit, Writer &write) {
   Dims starts(rankOf(x), Dim(0)), limits = dimsOf(x);
   Axes strides(rankOf(x), 1);
@@ -187,10 +189,10 @@ Values RopeOp::expand(Writer &write) {
 }
 
 namespace {
-struct Owners {   // per row
-  Value sequence; // i64: 1 + the number of the sequence
-  Value inside;   // i1: belongs to one
-  Value distance; // i64: to the end of the sequence, negative inside
+struct Owners {   // the sequence that each row belongs to
+  Value sequence; // i64: 1 + the index of the sequence
+  Value inside;   // i1: the row belongs to a sequence
+  Value distance; // i64: row - end of the sequence, negative inside
 };
 } // namespace
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Attention and what prepares its operands. f16, bf16 and f8 compute in f32 and round once at the end; what leaves the range of
-// f32 (f64 for f64) on the way becomes infinity or 0. Sums accumulate in at least that type, in any order. StableHLO has none
-// of these ops.
+// Attention and the ops that prepare its operands. f16, bf16 and f8 compute in f32 and round once at the end; an intermediate
+// result outside the range of f32 (f64 for f64) becomes infinity or 0. Sums accumulate in at least that type, in any order.
+// StableHLO has none of these ops.
 include "mortise/ir/dialect.td"
 
 def Mortise_AttentionOp : Mortise_CompositeOp<"attention"> {
@@ -10,12 +10,13 @@ def Mortise_AttentionOp : Mortise_CompositeOp<"attention"> {
   let description = [{
     q [B, H, Q, D], k [B, G, K, D], v [B, G, K, E] with H a multiple of G (query head h reads head h / (H / G)): [B, H, Q, E].
     mask broadcasts to [B, H, Q, K]: i1, true where a key is seen, or of q's type and added. `causal` lets query i see keys 0 .. i; the others
-    are false in an i1 mask, and -inf in an added one.
+    are treated as false in an i1 mask and as -inf in an added one.
 
-    A score of a key that an i1 mask hides is -inf, whatever q and k hold; an added mask is added, so that NaN stays NaN. A key with score -inf has
-    weight 0, and 0 times an infinite or NaN v is NaN, as it is in PyTorch's definition. (Kernels may leave such keys out; then v does not
-    count where no query sees it.) A query that sees no key, by mask and `causal` alone (with an added mask: -inf at every key), has weight 0
-    for each, as PyTorch's CPU kernels do; one whose scores are all -inf otherwise gives NaN, as softmax does. With K = 0 the result is 0.
+    The score of a key that an i1 mask hides is -inf, whatever q and k hold; an added mask is added, so a NaN score stays NaN. A key with score
+    -inf has weight 0, and 0 times an infinite or NaN v is NaN, as in PyTorch's definition. (Kernels may leave such keys out; then a v that no
+    query sees has no effect.) A query that sees no key because of mask and `causal` alone (an added mask: -inf at every key) has weight 0 for
+    every key, as in PyTorch's CPU kernels. A query whose scores are all -inf for another reason gives NaN, as softmax does. With K = 0 the
+    result is 0.
 
     Constraints:
     * attention_c1: q, k and v have rank 4.
@@ -34,7 +35,7 @@ def Mortise_RopeOp : Mortise_CompositeOp<"rope"> {
   let description = [{
     x [..., D], as a rule [batch, heads, sequence, D]. With `interleaved` false, rotated(x) is -x[D/2:] followed by x[:D/2]; with true, each pair (a, b) of
     neighbours becomes (-b, a). cos and sin broadcast to x where an extent is 1, so that [1, 1, sequence, D] serves all heads. Both products
-    and their sum follow IEEE 754, so that an infinity or NaN reaches its partner as well.
+    and their sum follow IEEE 754, so an infinity or NaN reaches the other element of its pair as well.
 
     Constraints:
     * rope_c1: x has rank 1 or more, and D is even for all values of symbols.
@@ -49,11 +50,12 @@ def Mortise_RaggedAttentionOp : Mortise_CompositeOp<"ragged_attention"> {
   let summary = "attention over sequences of different lengths, packed by rows";
   let description = [{
     q [T, H, D], k [S, G, D], v [S, G, E] with H a multiple of G: [T, H, E]. Row i of q belongs to sequence n = (number of q_offsets at most i) - 1,
-    when n >= 0 and i < q_offsets[n + 1] (an index beyond the last reads the last), else to none; rows of k and v likewise with k_offsets. So with
-    ascending offsets sequence n has the rows q_offsets[n] .. q_offsets[n + 1] - 1, and rows outside all are padding. A query sees the keys of its
-    sequence; `causal`: those at least as far from its sequence's end as the query is, so that the last query sees all keys (`attention` counts from
-    the start; the two are one when a sequence has as many queries as keys). A query that sees no key gives what attention gives: 0, if v is
-    finite. Otherwise this is `attention` with an i1 mask over the packed rows, its rules for infinities and NaN included.
+    when n >= 0 and i < q_offsets[n + 1] (an index beyond the last reads the last), else to no sequence; rows of k and v follow the same rule with
+    k_offsets. So with ascending offsets, sequence n has the rows q_offsets[n] .. q_offsets[n + 1] - 1, and rows outside all sequences are padding.
+    A query sees the keys of its sequence; with `causal`, only keys at least as far from the end of the sequence as the query is, so the last query
+    sees all keys. (`attention` counts from the start; both agree when a sequence has as many queries as keys.) A query that sees no key gives
+    what attention gives: 0 if v is finite. In all else this op is `attention` with an i1 mask over the packed rows, including the rules for
+    infinities and NaN.
 
     Constraints:
     * ragged_attention_c1: q, k and v have rank 3.

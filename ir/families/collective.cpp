@@ -40,7 +40,7 @@ template <typename Adaptor> static LogicalResult checkGroups(Adaptor op, const R
   return success();
 }
 
-// The extent in `size` equal parts; NULL, reported, when that cannot be shown.
+// `extent` / `size`; reports an error when divisibility cannot be proved.
 static FailureOr<Dim> partOf(StringRef axis, const Dim &extent, int64_t size, const Report &report) {
   Dim part = floorDiv(extent, size);
   if (report.simplified(part * size) == report.simplified(extent))

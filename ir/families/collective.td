@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ops in which several ranks, each running this same program on data of its own, take part. `groups` lists the ranks,
-// `group_size` at a time: [0, 1, 2, 3] with size 2 are the groups {0, 1} and {2, 3}; a collective works inside each
-// group, and the order in a group counts. All collectives of a function are of the same number of ranks.
+// Ops in which several ranks take part. Each rank runs the same program on its own data. `groups` lists the ranks,
+// `group_size` at a time: [0, 1, 2, 3] with size 2 gives the groups {0, 1} and {2, 3}. A collective works inside each
+// group, and the order within a group matters. All collectives of a function have the same number of ranks.
 //
-// Every rank reaches the same collectives in the same order: none stands in a body of control flow. Sums and products
-// run over the group in its order, accumulating as reductions do (f64 in the interpreter), rounded once, so that all
-// members get the same bits. StableHLO has groups of different sizes and channels; here sizes are equal, and the
-// order of ops is the channel.
+// Every rank reaches the same collectives in the same order, so bodies of control flow contain none. Sums and products
+// combine the members in the group's order, accumulate as reductions do (f64 in the interpreter) and round once, so all
+// members get the same bits. StableHLO has groups of different sizes, and channels; here sizes are equal, and the order
+// of ops takes the place of channels.
 include "mortise/ir/dialect.td"
 
-// With the constraints collective_c1: `groups` names each rank from 0 to below its length once; collective_c2: `group_size` is at
-// least 1 and divides the number of ranks.
+// Constraints: collective_c1: `groups` names each rank from 0 to below its length once; collective_c2: `group_size` is at least 1
+// and divides the number of ranks.
 class Mortise_CollectiveOp<string mnemonic> : Mortise_Op<mnemonic> {
   let opTraits = [MortiseTrait_Collective];
   let since = 2;
@@ -38,7 +38,7 @@ def Mortise_AllGatherOp : Mortise_CollectiveOp<"all_gather"> {
 def Mortise_ReduceScatterOp : Mortise_CollectiveOp<"reduce_scatter"> {
   let summary = "all_reduce, of which member i of the group keeps part i along `axis`";
   let description = [{
-    Each element as all_reduce has it. Constraints: collective_c1, collective_c2; reduce_scatter_c1: 0 <= axis < rank; reduce_scatter_c2:
+    Each element has the value that all_reduce gives. Constraints: collective_c1, collective_c2; reduce_scatter_c1: 0 <= axis < rank; reduce_scatter_c2:
     the extent along `axis` is a multiple of `group_size`, for all values of symbols. The result's extent is the quotient.
   }];
   let arguments = (ins Mortise_NumberTensor:$x, Mortise_ReductionName:$reduction, I64Attr:$axis, DenseI64ArrayAttr:$groups,
@@ -65,7 +65,7 @@ def Mortise_CollectiveBroadcastOp : Mortise_CollectiveOp<"collective_broadcast">
 def Mortise_CollectivePermuteOp : Mortise_CollectiveOp<"collective_permute"> {
   let summary = "x of another rank: `pairs` is source, target, source, target, ...";
   let description = [{
-    A rank that is nobody's target gets zeros (false for i1). Bits are kept. Constraints: collective_permute_c1: `pairs` has an even number
+    A rank that is no target gets zeros (false for i1). Bits are kept. Constraints: collective_permute_c1: `pairs` has an even number
     of entries, each from 0 to below `rank_count`, no rank twice as source and none twice as target. The result has the type of x.
   }];
   let arguments = (ins Mortise_Tensor:$x, DenseI64ArrayAttr:$pairs, I64Attr:$rank_count);

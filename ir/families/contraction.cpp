@@ -15,7 +15,7 @@ void MortiseDialect::addContractionOps() {
       >();
 }
 
-// The dimensions of one side in the order batch, contracted; each in range and named once.
+// Checks that batch and contracting dimensions of one side are in range and distinct; marks them in `used`.
 static LogicalResult checkSide(StringRef side, Value value, ArrayRef<int64_t> batch, ArrayRef<int64_t> contract,
                                SmallVectorImpl<bool> &used, const Report &report) {
   used.assign(rankOf(value), false);
@@ -81,11 +81,11 @@ Inferred LinearOp::infer(Adaptor op, const Report &report) {
   return Shaped{element, x};
 }
 
-// ---- What the composites mean
+// ---- Decompositions
 
 Values LinearOp::expand(Writer &write) {
   int64_t last = rankOf(getX()) - 1;
-  // A product alone rounds once whatever its type; with a bias it must not round before.
+  // A dot alone rounds once in any type. With a bias it must not round before the sum, so it computes in f32.
   Value x = getBias() ? write.widened(getX()) : getX(), weight = getBias() ? write.widened(getWeight()) : getWeight();
   Value y = write.make<DotOp>(x, weight, ArrayRef<int64_t>{}, ArrayRef<int64_t>{}, ArrayRef<int64_t>(last),
                               ArrayRef<int64_t>(getWeightTransposed() ? 0 : 1));

@@ -9,8 +9,8 @@ def Mortise_DotOp : Mortise_Op<"dot"> {
   let summary = "StableHLO's dot_general";
   let description = [{
     Sums over the contracting dimensions for every index of the batch dimensions. Result dimensions: batch, the rest of lhs, the rest of rhs,
-    each in order. A sum of no terms is +0. Of StableHLO's options (precision, algorithm, mixed and quantised types) there are none: convert
-    first.
+    each in order. A sum of no terms is +0. StableHLO's options (precision, algorithm, mixed and quantised types) do not exist here; convert
+    the operands first.
 
     Constraints:
     * dot_c1: lhs and rhs have one element type, which is the result's.

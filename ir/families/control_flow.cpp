@@ -24,7 +24,7 @@ static std::string text(TypeRange types) {
   return "(" + result + ")";
 }
 
-// The body's last op; NULL, reported, when it is not one block that ends in mortise.yield.
+// The yield of a body; reports an error and returns null when the body is not one block that ends in mortise.yield.
 static YieldOp yieldOf(StringRef what, Region *body, const Report &report) {
   if (!body || !body->hasOneBlock() || body->front().empty() || !isa<YieldOp>(body->front().back())) {
     (void)report(what + " must be one block that ends in mortise.yield");

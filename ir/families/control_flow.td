@@ -20,8 +20,8 @@ class Mortise_ControlFlowOp<string mnemonic> : Mortise_Op<mnemonic, [IsolatedFro
 def Mortise_IfOp : Mortise_ControlFlowOp<"if"> {
   let summary = "runs one of two bodies on `inputs`";
   let description = [{
-    The first body where the predicate is true, else the second; the other is not run, so that its cost and its NaNs do not count. Results
-    are what the body yields. (StableHLO's bodies take no arguments and see values from outside.)
+    Runs the first body when the predicate is true, else the second. The other body is not run, so its cost and its NaNs have no effect. The
+    results are the values that the body yields. (StableHLO's bodies take no arguments and see values from outside.)
 
     Constraints:
     * if_c1: the predicate is an i1 of rank 0.
@@ -39,8 +39,8 @@ def Mortise_WhileOp : Mortise_ControlFlowOp<"while"> {
   let summary = "repeats `step` while `condition` is true";
   let description = [{
     The state starts as `inputs`. `condition` takes the state and yields an i1; while it is true, `step` takes the state and yields the
-    next. Results are the last state, and `inputs` when the condition is false at once. A condition that is never false does not end.
-    Extents do not change from step to step. (StableHLO's while likewise, but its bodies see values from outside.)
+    next. The results are the last state, which is `inputs` when the condition is false at once. The loop does not end when the condition is
+    never false. Extents do not change from step to step. (StableHLO's while is the same, but its bodies see values from outside.)
 
     Constraints:
     * while_c1: at least one input.
@@ -59,8 +59,9 @@ def Mortise_ScanOp : Mortise_ControlFlowOp<"scan"> {
   let summary = "runs `step` `trips` times over stacked inputs";
   let description = [{
     The first `carried` inputs are the state; each of the others holds one slice per trip along dimension 0. Trip t takes the state and slice
-    t of every stacked input (one dimension less), and yields the next state, then what is stacked up. Results: the last state, then each
-    of the rest with a new dimension 0 of extent `trips`. No trips: the state as it came, and empty results. StableHLO has no scan.
+    t of every stacked input (one dimension less), and yields the next state, then the values to stack. The results are the last state, then
+    the stacked values, each with a new dimension 0 of extent `trips`. With 0 trips the results are the initial state and empty tensors.
+    StableHLO has no scan.
 
     Constraints:
     * scan_c1: `trips` has one entry, which is not negative; 0 <= carried <= the number of inputs.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Elementwise ops: every operand and the result have one shape; (same_type_c1) unless an op says otherwise, one type. There is
-// no implicit broadcast, as in StableHLO.
+// Elementwise ops. All operands and the result have one shape and, unless an op says otherwise, one type (same_type_c1). As in
+// StableHLO, there is no implicit broadcast.
 //
-// Floats: an op is what f64 gives, rounded once to the element type, or within the error bound of the conformance kit;
-// add, sub, mul, div, sqrt, rem, floor, ceil, round, neg, abs and all that only chooses are exact. A NaN operand gives a NaN,
-// of any payload, but for neg, select and shuffling ops, which keep bits. Integers wrap. Booleans (i1) take the ops of logic.
+// Floats: the result is that of f64, rounded once to the element type, or within the error bound of the conformance kit. add,
+// sub, mul, div, sqrt, rem, floor, ceil, round, neg, abs and ops that only select are exact. A NaN operand gives a NaN with any
+// payload, except that neg, select and ops that move elements keep bits. Integers wrap. Booleans (i1) take the logical ops.
 include "mortise/ir/dialect.td"
 
 class Mortise_Unary<string mnemonic, Type operand> : Mortise_SameTypeOp<mnemonic> {
@@ -77,7 +77,7 @@ def Mortise_TanhOp : Mortise_FloatUnary<"tanh"> {
 }
 def Mortise_ErfOp : Mortise_FloatUnary<"erf"> {
   let summary = "error function.";
-  let description = [{+-1 at infinities; keeps the sign of zero. StableHLO has it in CHLO, as erfc and most of the inverse functions here.}];
+  let description = [{+-1 at infinities; keeps the sign of zero. In CHLO, not in StableHLO; so are erfc and most of the inverse functions here.}];
 }
 def Mortise_ErfcOp : Mortise_FloatUnary<"erfc"> {
   let summary = "1 - erf(x), exact where erf is near 1.";
@@ -143,11 +143,11 @@ def Mortise_FloorOp : Mortise_FloatUnary<"floor"> {
 }
 def Mortise_CeilOp : Mortise_FloatUnary<"ceil"> {
   let summary = "smallest integer not below x.";
-  let description = [{Keeps infinities; of -1 < x < 0 it gives -0.}];
+  let description = [{Keeps infinities; gives -0 for -1 < x < 0.}];
 }
 def Mortise_RoundOp : Mortise_FloatUnary<"round"> {
   let summary = "nearest integer, ties to even.";
-  let description = [{StableHLO's round_nearest_even. Keeps the sign of zero, and of what rounds to it.}];
+  let description = [{StableHLO's round_nearest_even. Keeps the sign, also of zero and of numbers that round to zero.}];
 }
 def Mortise_NotOp : Mortise_Unary<"not", Mortise_BitsTensor> {
   let summary = "logical for i1, bitwise for integers.";
@@ -176,23 +176,23 @@ def Mortise_RemOp : Mortise_Binary<"rem", Mortise_NumberTensor> {
 }
 def Mortise_PowOp : Mortise_Binary<"pow", Mortise_NumberTensor> {
   let summary = "x ^ y";
-  let description = [{Floats as C's pow: pow(x, 0) and pow(1, y) are 1, of NaN too. Integers wrap; a negative exponent gives 0, except for bases 1 and -1 (StableHLO leaves it open), and 0 to a negative power gives 0.}];
+  let description = [{Floats as C's pow: pow(x, 0) and pow(1, y) are 1, for NaN too. Integers wrap; a negative exponent gives 0, except for bases 1 and -1 (StableHLO leaves it open), and 0 to a negative power gives 0.}];
 }
 def Mortise_MaxOp : Mortise_Binary<"max", Mortise_Tensor> {
   let summary = "larger; NaN if either is NaN; +0 is above -0; for i1, or.";
-  let description = [{Of two NaNs either. (StableHLO says the same, by IEEE 754-2019 maximum.)}];
+  let description = [{For two NaNs, the result is either of them. (StableHLO has the same rule, from IEEE 754-2019 maximum.)}];
 }
 def Mortise_MinOp : Mortise_Binary<"min", Mortise_Tensor> {
   let summary = "smaller; NaN if either is NaN; -0 is below +0; for i1, and.";
-  let description = [{Of two NaNs either. (IEEE 754-2019 minimum.)}];
+  let description = [{For two NaNs, the result is either of them. (IEEE 754-2019 minimum.)}];
 }
 def Mortise_Atan2Op : Mortise_Binary<"atan2", Mortise_FloatTensor> {
   let summary = "angle of (rhs, lhs) in radians, as C's atan2.";
-  let description = [{lhs is y, rhs is x. atan2(+-0, -0) is +-pi, atan2(+-0, +0) is +-0, of infinities the multiples of pi / 4.}];
+  let description = [{lhs is y, rhs is x. atan2(+-0, -0) is +-pi, atan2(+-0, +0) is +-0; two infinities give odd multiples of pi / 4.}];
 }
 def Mortise_CopysignOp : Mortise_Binary<"copysign", Mortise_FloatTensor> {
   let summary = "magnitude of lhs with the sign of rhs, as C's copysign.";
-  let description = [{Sign bits alone count: those of zeros and of NaN too. A NaN lhs stays NaN and takes the sign. StableHLO has no such op.}];
+  let description = [{Uses the sign bit of rhs, of zeros and NaN too. A NaN lhs stays NaN and takes the sign. StableHLO has no such op.}];
   let since = 3;
 }
 def Mortise_AndOp : Mortise_Binary<"and", Mortise_BitsTensor> { let summary = "logical for i1, bitwise for integers."; }
@@ -207,7 +207,7 @@ def Mortise_ShiftLeftOp : Mortise_Binary<"shift_left", Mortise_BitsTensor> {
 def Mortise_ShiftRightOp : Mortise_Binary<"shift_right", Mortise_BitsTensor> {
   let summary = "floor(x / 2^y): arithmetic for signed types; y < 0 or y >= the width leaves the sign only, -1 or 0";
   let description = [{
-    ui8 and i1 have no sign, so that 0 is left. StableHLO's shift_right_arithmetic; for shift_right_logical `and` the result with a mask.
+    ui8 and i1 have no sign, so the result is then 0. StableHLO's shift_right_arithmetic; for shift_right_logical, mask the result with `and`.
   }];
 }
 }
@@ -229,7 +229,7 @@ def Mortise_SelectOp : Mortise_Op<"select"> {
   let summary = "on_true where the predicate holds, else on_false; all of one shape";
   let description = [{
     (same_type_c1) on_true and on_false have one type, the result's. (select_c1) The predicate has their shape (StableHLO also
-    takes a scalar). Bits are kept; what is not chosen has no influence, NaN included.
+    takes a scalar). Bits are kept; elements that are not selected have no effect, NaN included.
   }];
   let arguments = (ins Mortise_BoolTensor:$predicate, Mortise_Tensor:$on_true, Mortise_Tensor:$on_false);
   let results = (outs Mortise_Tensor:$result);

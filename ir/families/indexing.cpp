@@ -15,7 +15,7 @@ void MortiseDialect::addIndexingOps() {
       >();
 }
 
-// Reads clamp, so that something has to be there when `count` elements are read.
+// Reads clamp their indices, so the extents must be at least 1 when any element is read.
 static LogicalResult checkFilled(ArrayRef<Dim> extents, ArrayRef<Dim> count, const Report &report) {
   if (countOf(count) == Dim(0))
     return success();
@@ -38,7 +38,7 @@ Inferred TakeOp::infer(Adaptor op, const Report &report) {
   return Shaped{elementOf(op.getOperand()), shape};
 }
 
-// `indices` names a place along `axis` for each of its elements, which stand at the same place off the axis.
+// Checks `indices` of take_along and scatter_along, whose elements are positions along `axis`.
 static LogicalResult checkAlong(ArrayRef<Dim> operand, ArrayRef<Dim> indices, int64_t axis, const Report &report) {
   if (operand.size() != indices.size())
     return report.at("along_c1")("indices " + report.text(indices) + " must have the rank of operand " +
@@ -60,7 +60,7 @@ Inferred TakeAlongOp::infer(Adaptor op, const Report &report) {
   return Shaped{elementOf(op.getOperand()), indices};
 }
 
-// How many coordinates the last dimension of `indices` holds.
+// The number of coordinates in the last dimension of `indices`.
 static FailureOr<int64_t> depthOf(ArrayRef<Dim> operand, ArrayRef<Dim> indices, const Report &report) {
   std::optional<int64_t> depth = indices.empty() ? std::nullopt : indices.back().number();
   if (depth && *depth <= static_cast<int64_t>(operand.size()))
@@ -142,7 +142,7 @@ Inferred SearchsortedOp::infer(Adaptor op, const Report &report) {
   return Shaped{IntegerType::get(op.getValues().getContext(), 64), values};
 }
 
-// ---- What the composites mean
+// ---- Decompositions
 
 Values EmbeddingOp::expand(Writer &write) { return {write.make<TakeOp>(getTable(), getIndices(), int64_t(0))}; }
 

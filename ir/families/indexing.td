@@ -2,14 +2,14 @@
 // Ops that read or write at computed positions.
 //
 // Negative indices count from the end. An index below -extent or not below extent is out of range: reads clamp it to the
-// nearest valid index, writes drop it. (StableHLO: gather clamps and scatter drops too, but -1 is out of range. For other
-// modes compute on the index first: `rem` wraps it; a `select` by a comparison of it fills what a read gave.) Reads keep
-// bits, and so does what is not written to.
+// nearest valid index, writes drop it. (StableHLO's gather clamps and its scatter drops too, but there -1 is out of range. For
+// other modes, compute on the index first: `rem` wraps it; a `select` on a comparison of it replaces what was read.) Reads and
+// elements without a write keep bits.
 //
-// Writes go in row-major order of `updates`. Modes, elementwise ops by their meaning: "set", where the last write to a place
-// wins; "add", "mul", "max", "min", which combine with the operand's element. Floats add and multiply in at least f32 (f64
-// for f64), in the backend's order, and round once; integers wrap. max and min: NaN wins, +0 is above -0. Of i1 add and max
-// are or, mul and min are and.
+// Writes follow the row-major order of `updates`. Modes have the meaning of elementwise ops: "set", where the last write to an
+// element wins; "add", "mul", "max", "min", which combine with the operand's element. Floats add and multiply in at least f32
+// (f64 for f64), in the backend's order, and round once; integers wrap. max and min: NaN wins, +0 is above -0. For i1, add and
+// max are or, mul and min are and.
 include "mortise/ir/dialect.td"
 
 def Mortise_TakeOp : Mortise_Op<"take"> {
@@ -26,7 +26,7 @@ def Mortise_TakeAlongOp : Mortise_Op<"take_along"> {
   let opTraits = [MortiseTrait_Indexing];
   let summary = "result[.., i, ..] = operand[.., indices[.., i, ..], ..] along `axis`";
   let description = [{
-    PyTorch's gather; the result has the shape of `indices`. (along_c1) `indices` has the rank of `operand`.
+    PyTorch's gather. The result has the shape of `indices`. (along_c1) `indices` has the rank of `operand`.
     (along_c2) 0 <= axis < rank. (along_c3) Off the axis each extent of `indices` is at most that of `operand`.
     (take_along_c1) The extent along `axis` is at least 1, unless there are no indices.
   }];
@@ -96,9 +96,9 @@ def Mortise_SearchsortedOp : Mortise_Op<"searchsorted"> {
   let summary = "where each value would be inserted into an ascending sequence";
   let description = [{
     The number of elements below the value, or, if `right`, not above it, in the order of `sort` (a NaN is above all numbers and
-    equal to another, -0 equals +0). The sequence may be empty. StableHLO has no such op.
+    equal to another NaN, -0 equals +0). The sequence may be empty. StableHLO has no such op.
     (searchsorted_c1) `sequence` has rank 1, or the rank of `values` and the same extents but for the last.
-    (searchsorted_c2) One element type. Where the sequence does not ascend the result is some number from 0 to its extent.
+    (searchsorted_c2) Both have one element type. When the sequence is not ascending, the result is some number from 0 to its extent.
   }];
   let arguments = (ins Mortise_NumberTensor:$sequence, Mortise_NumberTensor:$values, BoolAttr:$right);
   let results = (outs Mortise_TensorOf<[I64]>:$result);

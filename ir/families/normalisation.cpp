@@ -29,7 +29,7 @@ Inferred LogSoftmaxOp::infer(Adaptor op, const Report &report) {
   return alongAxis(op.getOperand(), op.getAxis(), report.at("log_softmax_c1"));
 }
 
-// Checks parameters of a normalisation of `x`, NULL ones left out, and gives the type of `x`.
+// Checks the parameters of a normalisation of `x` (null ones are absent) and returns the type of `x`.
 static Inferred normalised(Value x, ArrayRef<std::pair<StringRef, Value>> parameters, ArrayRef<Dim> shape,
                            const Report &report) {
   for (auto [name, value] : parameters)
@@ -96,7 +96,7 @@ Inferred CrossEntropyOp::infer(Adaptor op, const Report &report) {
   return Shaped{elementOf(op.getLogits()), shape};
 }
 
-// ---- What the composites mean
+// ---- Decompositions
 
 Values ReluOp::expand(Writer &write) { return {write.make<MaxOp>(getOperand(), write.fill(0, getOperand()))}; }
 Values SiluOp::expand(Writer &write) {
@@ -108,9 +108,9 @@ Values SwigluOp::expand(Writer &write) {
 }
 Values GeluOp::expand(Writer &write) {
   Value x = write.widened(getOperand());
-  if (getApproximate() == "none") // 1 + erf(x) would cancel in the negative tail
+  if (getApproximate() == "none") // erfc, because 1 + erf(x) would cancel in the negative tail
     return {write.make<MulOp>(write.times(x, 0.5), write.make<ErfcOp>(write.times(x, -std::sqrt(0.5))))};
-  // 0.5 * (1 + tanh(u)) is logistic(2 u), which does not cancel either.
+  // 0.5 * (1 + tanh(u)) is logistic(2 u), which does not cancel.
   Value cube = write.make<MulOp>(write.make<MulOp>(x, x), x);
   Value inner = write.make<AddOp>(x, write.times(cube, 0.044715));
   return {write.make<MulOp>(x, write.make<LogisticOp>(write.times(inner, 2 * std::sqrt(2 / M_PI))))};
@@ -147,7 +147,7 @@ static Value normalise(Value x, ArrayRef<int64_t> axes, double epsilon, Writer &
   Value root = rootOfVariance(write.make<MulOp>(distance, distance), axes, epsilon, write);
   return write.make<MulOp>(distance, write.spread(root, dimsOf(x), rest));
 }
-// x * scale + bias, whose dimensions are those of x at `axes`.
+// x * scale + bias; the dimensions of scale and bias are the dimensions `axes` of x.
 static Value scaled(Value x, Value scale, Value bias, ArrayRef<int64_t> axes, Writer &write) {
   if (scale)
     x = write.make<MulOp>(x, write.spread(write.widened(scale), dimsOf(x), axes));
@@ -177,7 +177,7 @@ Values GroupNormOp::expand(Writer &write) {
   Value y = write.reshaped(normalise(grouped, {2}, getEpsilon().convertToDouble(), write), shape);
   return {scaled(y, getScale(), getBias(), {1}, write)};
 }
-// One factor and one summand per channel, which depend on constants only and so are computed once.
+// One factor and one shift per channel. They depend on constants only, so they are computed once.
 Values BatchNormOp::expand(Writer &write) {
   Value x = write.widened(getX());
   Value factor = write.make<RsqrtOp>(write.plus(write.widened(getVariance()), getEpsilon().convertToDouble()));
@@ -188,7 +188,7 @@ Values BatchNormOp::expand(Writer &write) {
   return {scaled(x, factor, shift, {1}, write)};
 }
 
-// The losses of all targets, 0 where `ignored` holds.
+// The loss of each target, 0 where `ignored` is true.
 static Value losses(Value logits, Value targets, Value ignored, double smoothing, Writer &write) {
   Dims shape = dimsOf(logits), rows = dimsOf(targets);
   int64_t last = rankOf(logits) - 1;
@@ -196,7 +196,7 @@ static Value losses(Value logits, Value targets, Value ignored, double smoothing
   Value p = write.make<LogSoftmaxOp>(logits, last);
   Value number = write.iota(shape, elementOf(targets), last);
   Value chosen = write.make<CompareOp>(number, write.spread(targets, shape, outer), "eq");
-  // A sum of one number and of zeros; a choice, so that infinities elsewhere do not count.
+  // Sums one number and zeros. A select and not a product, so infinities of other classes have no effect.
   Value picked = write.make<NegOp>(write.make<ReduceSumOp>(write.make<SelectOp>(chosen, p, write.fill(0, p)), last));
   if (smoothing != 0) {
     Value rest = write.times(write.mean(p, last), -smoothing);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Composite activations, normalisations and losses. f16, bf16 and f8 compute in f32 and round once at the end; what
-// leaves the range of that type on the way (f32; f64 for f64) becomes infinity or 0 there, as in the decomposition.
-// Sums accumulate in at least that type, in any order. NaN in a row makes the whole row NaN.
+// Composite activations, normalisations and losses. f16, bf16 and f8 compute in f32 and round once at the end; an
+// intermediate result outside the range of the compute type (f32; f64 for f64) becomes infinity or 0, as in the
+// decomposition. Sums accumulate in at least that type, in any order. A NaN in a row makes the whole row NaN.
 include "mortise/ir/dialect.td"
 
 class Mortise_Activation<string mnemonic> : Mortise_SameTypeCompositeOp<mnemonic> {
@@ -23,7 +23,7 @@ def Mortise_SiluOp : Mortise_Activation<"silu"> {
 def Mortise_SwigluOp : Mortise_SameTypeCompositeOp<"swiglu"> {
   let opTraits = [MortiseTrait_Elementwise];
   let summary = "silu(gate) * up";
-  let description = [{All of one type. Infinities as silu and the product give them: 0 times infinity is NaN.}];
+  let description = [{Operands and result have one type. Infinities follow from silu and the product: 0 times infinity is NaN.}];
   let arguments = (ins Mortise_FloatTensor:$gate, Mortise_FloatTensor:$up);
   let results = (outs Mortise_FloatTensor:$result);
   let since = 2;
@@ -42,7 +42,7 @@ def Mortise_SoftmaxOp : Mortise_CompositeOp<"softmax"> {
   let opTraits = [MortiseTrait_Normalisation];
   let summary = "exp(x - max) / sum along `axis`; a row of -inf gives NaN";
   let description = [{
-    Keeps the type. +inf in a row gives NaN in all of it; -inf beside finite numbers gives 0. Constraint: softmax_c1: 0 <= axis < rank.
+    Keeps the type. A row with +inf becomes NaN; -inf beside finite numbers gives 0. Constraint: softmax_c1: 0 <= axis < rank.
   }];
   let arguments = (ins Mortise_FloatTensor:$operand, I64Attr:$axis);
   let results = (outs Mortise_FloatTensor:$result);
@@ -51,7 +51,7 @@ def Mortise_LogSoftmaxOp : Mortise_CompositeOp<"log_softmax"> {
   let opTraits = [MortiseTrait_Normalisation];
   let summary = "x - max - log(sum(exp(x - max))) along `axis`";
   let description = [{
-    Keeps the type. A row of -inf, or with +inf, gives NaN in all of it; -inf beside finite numbers gives -inf. Constraint: log_softmax_c1:
+    Keeps the type. A row of -inf, or with +inf, becomes NaN; -inf beside finite numbers gives -inf. Constraint: log_softmax_c1:
     0 <= axis < rank.
   }];
   let arguments = (ins Mortise_FloatTensor:$operand, I64Attr:$axis);
@@ -84,7 +84,7 @@ def Mortise_GroupNormOp : Mortise_CompositeOp<"group_norm", [AttrSizedOperandSeg
   let opTraits = [MortiseTrait_Normalisation];
   let summary = "layer_norm over each group of channels of x [N, C, ...]; scale and bias [C]";
   let description = [{
-    Each group is C / groups neighbouring channels with all that follows; instance norm is groups = C. Constraints: group_norm_c1: x has rank 2 or more; group_norm_c2:
+    A group is C / groups neighbouring channels with all spatial dimensions; instance norm is groups = C. Constraints: group_norm_c1: x has rank 2 or more; group_norm_c2:
     C is a multiple of groups, which is at least 1; group_norm_c3: scale and bias have shape [C] and x's element type.
   }];
   let arguments = (ins Mortise_FloatTensor:$x, Optional<Mortise_FloatTensor>:$scale, Optional<Mortise_FloatTensor>:$bias,
@@ -95,8 +95,8 @@ def Mortise_GroupNormOp : Mortise_CompositeOp<"group_norm", [AttrSizedOperandSeg
 def Mortise_BatchNormOp : Mortise_CompositeOp<"batch_norm", [AttrSizedOperandSegments]> {
   let summary = "(x - mean[c]) / sqrt(variance[c] + epsilon) * scale[c] + bias[c] for x [N, C, ...], inference";
   let description = [{
-    Computed as x * f + (bias - mean * f) with f = scale / sqrt(variance + epsilon), which says what infinities give. Constraints: batch_norm_c1: x has
-    rank 2 or more; batch_norm_c2: the others have shape [C] and x's element type.
+    Computed as x * f + (bias - mean * f) with f = scale / sqrt(variance + epsilon), which determines the results for infinities. Constraints: batch_norm_c1: x has
+    rank 2 or more; batch_norm_c2: the other operands have shape [C] and x's element type.
   }];
   let arguments = (ins Mortise_FloatTensor:$x, Optional<Mortise_FloatTensor>:$scale, Optional<Mortise_FloatTensor>:$bias,
                        Mortise_FloatTensor:$mean, Mortise_FloatTensor:$variance, F64Attr:$epsilon);
@@ -107,9 +107,9 @@ def Mortise_CrossEntropyOp : Mortise_CompositeOp<"cross_entropy"> {
   let opTraits = [MortiseTrait_Reduction];
   let summary = "-log_softmax(logits)[target], over the last dimension of logits [..., C]";
   let description = [{
-    With p = log_softmax(logits): loss = -(1 - label_smoothing) * p[target] - label_smoothing * mean(p), the second part left out when
-    label_smoothing is 0. A target equal to `ignore_index` has loss 0, and is not counted; any other that is below 0 or not below C gives NaN (negative targets do
-    not count from the end). `reduction`: "none", the losses; "sum", their sum; "mean", the sum divided by the number of those counted, NaN
+    With p = log_softmax(logits): loss = -(1 - label_smoothing) * p[target] - label_smoothing * mean(p); the second term is left out when
+    label_smoothing is 0. A target equal to `ignore_index` has loss 0 and is not counted. Any other target below 0 or not below C gives NaN (negative targets do
+    not count from the end). `reduction`: "none" gives the losses, "sum" their sum, "mean" the sum divided by the number of counted targets, NaN
     when there are none. Sums are rounded to the compute type.
 
     Constraints:

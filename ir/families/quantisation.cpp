@@ -28,14 +28,14 @@ static bool isQuantised(Type element) {
   return element.isInteger(8) || element.isInteger(4) ||
          (isa<FloatType>(element) && element.getIntOrFloatBitWidth() == 8);
 }
-// f64 when one of the types is, else f32.
+// f64 when one of the types is f64, else f32.
 static Type computeType(ArrayRef<Type> elements) {
   Builder builder(elements.front().getContext());
   return llvm::any_of(elements, [](Type type) { return type.isF64(); }) ? Type(builder.getF64Type())
                                                                         : Type(builder.getF32Type());
 }
 
-// scale has the rank of `tensor`, and its extents divide.
+// Checks that scale has the rank of `tensor` and that its extents divide those of `tensor`.
 static LogicalResult checkGranularity(StringRef name, Value tensor, Value scale, const Report &report) {
   Dims whole = dimsOf(tensor), parts = dimsOf(scale);
   bool fits = whole.size() == parts.size();
@@ -48,7 +48,7 @@ static LogicalResult checkGranularity(StringRef name, Value tensor, Value scale,
   return report("scale " + report.text(parts) + " must have the rank of " + name + " " + report.text(whole) +
                 ", and each extent must divide its, for all values of symbols");
 }
-// `element` is that of the quantised tensor.
+// `element` is the element type of the quantised tensor.
 static LogicalResult checkZeroPoint(Value zeroPoint, Value scale, Type element, const Report &report) {
   if (!zeroPoint)
     return success();
@@ -124,9 +124,10 @@ Inferred QuantizedLinearOp::infer(Adaptor op, const Report &report) {
   return Shaped{element, x};
 }
 
-// ---- What the composites mean
+// ---- Decompositions
 
-// `part`, whose extents divide `shape`, repeated to it: each extent s beside the s' it goes into as [s, s' / s].
+// Repeats `part`, whose extents divide `shape`, to `shape`: an extent s that becomes s' is broadcast to [s, s' / s] and
+// then reshaped.
 static Value repeated(Value part, ArrayRef<Dim> shape, Writer &write) {
   Dims split;
   Axes axes;
@@ -169,7 +170,7 @@ Values DynamicQuantizeOp::expand(Writer &write) {
   Dims rows = dimsOf(getScale());
   Value top = write.make<ReduceMaxOp>(write.make<AbsOp>(x), ArrayRef<int64_t>(rankOf(x) - 1));
   top = write.reshaped(top, rows);
-  top = write.make<MaxOp>(top, write.fill(0, top)); // of a row of nothing
+  top = write.make<MaxOp>(top, write.fill(0, top)); // a row of no elements gives 0, not -inf
   Value zero = write.make<CompareOp>(top, write.fill(0, top), "eq");
   Value scale = write.make<DivOp>(top, write.fill(largest(elementOf(getQ())), top));
   scale = write.make<SelectOp>(zero, write.fill(1, scale), scale);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Numbers as scale * (q - zero_point). Shapes alone say the granularity: `scale` has the rank of the quantised tensor,
-// and each of its extents divides the tensor's: 1 everywhere is per tensor, [C, 1] per channel, [C, K / g] per group.
+// Quantised numbers, scale * (q - zero_point). The shape of `scale` determines the granularity: it has the rank of the
+// quantised tensor, and each of its extents divides the tensor's. All extents 1 is per tensor, [C, 1] per channel,
+// [C, K / g] per group.
 //
-// The compute type C is f64 when one of the float types that take part is f64, else f32. Each formula below is computed
-// in C, op by op, each rounded to nearest even, so that every backend gives the same bits. StableHLO has quantised
-// element types instead; here scales and zero points are values, and the ops below are all that knows of them.
+// The compute type C is f64 when one of the float types involved is f64, else f32. Each formula below is computed in C, op
+// by op, each rounded to nearest even, so every backend gives the same bits. StableHLO has quantised element types; here
+// scales and zero points are values, and only the ops below interpret them.
 include "mortise/ir/dialect.td"
 
 def Mortise_Quantised : AnyTypeOf<[I8, UI8, I<4>, F8E4M3FN, F8E5M2], "i8, ui8, i4, f8E4M3FN or f8E5M2">;
@@ -19,7 +20,7 @@ def Mortise_QuantizeOp : Mortise_CompositeOp<"quantize"> {
     To an integer: t = round(x / scale), ties to even; then t + zero_point; then `convert`, which saturates at the ends of
     the type. Infinities saturate; NaN gives 0 (StableHLO leaves it open). To a float of 8 bits: x / scale, limited to the largest finite
     number of either sign (448 for f8E4M3FN, 57344 for f8E5M2), then rounded to nearest even; NaN stays NaN, and there is no zero point. A
-    scale of 0 divides as IEEE 754 does. Both the quotient and the sum round in C, whose range they may leave.
+    scale of 0 divides as in IEEE 754. Both the quotient and the sum are rounded to C and may overflow there.
 
     Constraints:
     * quantize_c1: `dtype` is i8, ui8, i4, f8E4M3FN or f8E5M2.
@@ -37,8 +38,8 @@ def Mortise_DequantizeOp : Mortise_CompositeOp<"dequantize"> {
   let summary = "(q - zero_point) * scale, as floats of `dtype`";
   let description = [{
     q and zero_point are converted to C, subtracted and multiplied there, then rounded to `dtype`: exact but for the product while
-    |zero_point| <= 2^24. A zero point left out is 0, and then -0 of a float q keeps its sign. NaN gives NaN; what leaves the range of
-    `dtype` becomes what `convert` makes of it.
+    |zero_point| <= 2^24. Without zero_point nothing is subtracted, so -0 of a float q keeps its sign. NaN gives NaN; a result outside the
+    range of `dtype` becomes what `convert` gives for it.
 
     Constraints:
     * dequantize_c1: `dtype` is a float type.
@@ -56,8 +57,8 @@ def Mortise_DynamicQuantizeOp : Mortise_CompositeOp<"dynamic_quantize"> {
   let summary = "x quantised with a scale for each row of the last dimension: q, scale";
   let description = [{
     With M the largest finite number of `dtype` (127, 7, 448, 57344): scale = max |x| / M over the row, and 1 for a row of zeros or
-    of nothing; q = quantize(x, scale). Symmetric, so ui8 is not a choice. A row with NaN has scale NaN, one with an infinity and no NaN
-    has scale infinity, one where max |x| / M rounds to 0 has scale 0; q follows from quantize in each case. scale has element type C
+    without elements; q = quantize(x, scale). It is symmetric, so ui8 is not permitted. A row with NaN has scale NaN, a row with an infinity
+    and no NaN has scale infinity, a row where max |x| / M rounds to 0 has scale 0; q follows from quantize in each case. scale has element type C
     and x's shape with 1 as the last extent.
 
     Constraints:

@@ -24,7 +24,7 @@ static LogicalResult checkState(Value key, Value offset, const Report &report) {
   return success(succeeded(checkShape("key", key, {}, report)) && succeeded(checkShape("offset", offset, {}, report)));
 }
 
-// What `shape` and `dtype` ask for; `names` are the dtypes that there are.
+// The type given by `shape` and `dtype`; `names` are the permitted dtypes.
 static Inferred drawn(DimsAttr shape, StringRef dtype, ArrayRef<StringRef> names, const Report &report) {
   if (!llvm::is_contained(names, dtype))
     return report.at("random_c2")("dtype \"" + dtype + "\" must be one of " + llvm::join(names, ", "));
@@ -72,15 +72,15 @@ Inferred RandomPermutationOp::infer(Adaptor op, const Report &report) {
   return drawn(op.getShapeAttr(), "i64", {"i64"}, report);
 }
 
-// ---- What the composites mean
+// ---- Decompositions
 
-// Uniform numbers, exactly: the top bits of as many words as needed.
+// Uniform numbers, exact: the top bits of random words, scaled by a power of two.
 static Value uniform(Value key, Value offset, ArrayRef<Dim> shape, Type element, Writer &write) {
   bool wide = element.isF64();
   int64_t width = wide ? 64 : 32, precision = llvm::cast<FloatType>(element).getFPMantissaWidth();
   Value bits =
       write.make<RandomBitsOp>(key, offset, write.extents(shape), write.rewriter.getStringAttr(wide ? "i64" : "i32"));
-  // An arithmetic shift, whose copies of the sign are masked away.
+  // The shift is arithmetic; the mask clears the copies of the sign bit.
   Value high = write.make<ShiftRightOp>(bits, write.fill(static_cast<double>(width - precision), bits));
   Value masked = write.make<AndOp>(high, write.fill(std::ldexp(1, static_cast<int>(precision)) - 1, bits));
   return write.times(write.converted(masked, element), std::ldexp(1, static_cast<int>(-precision)));
@@ -119,7 +119,7 @@ Values DropoutOp::expand(Writer &write) {
   Value x = write.widened(getX());
   double p = getP().convertToDouble();
   Value u = uniform(getKey(), getOffset(), dimsOf(x), write.rewriter.getF32Type(), write);
-  // u is a multiple of 2^-24, so that u >= p just when u is at least p rounded up to one, which f32 holds.
+  // u is a multiple of 2^-24, so u >= p exactly when u >= p rounded up to such a multiple, which f32 represents.
   Value kept = write.make<CompareOp>(u, write.fill(std::ceil(std::ldexp(p, 24)) / 0x1p24, u), "ge");
   Value scaled = p == 1 ? x : write.times(x, 1 / (1 - p));
   return {write.make<SelectOp>(kept, scaled, write.fill(0, x)), kept};

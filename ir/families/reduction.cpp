@@ -35,7 +35,7 @@ Inferred TopKOp::infer(Adaptor op, const Report &report) {
   return {Shaped{elementOf(op.getOperand()), shape}, Shaped{IntegerType::get(op.getOperand().getContext(), 64), shape}};
 }
 
-// ---- What the composites mean
+// ---- Decompositions
 
 Values MeanOp::expand(Writer &write) { return {write.mean(write.widened(getOperand()), getAxes())}; }
 

@@ -27,7 +27,7 @@ Inferred ConstantOp::infer(Adaptor op, const Report &report) {
 }
 OpFoldResult ConstantOp::fold(FoldAdaptor) { return getValueAttr(); }
 
-// Backends read a literal element by element; a repeated one is cheaper said as such.
+// A literal of equal elements becomes a broadcast of a scalar, because backends read literals element by element.
 LogicalResult ConstantOp::canonicalize(ConstantOp op, PatternRewriter &rewriter) {
   auto splat = dyn_cast<SplatElementsAttr>(op.getValue());
   auto type = op.getType();
@@ -40,7 +40,8 @@ LogicalResult ConstantOp::canonicalize(ConstantOp op, PatternRewriter &rewriter)
   return success();
 }
 
-// Extents that an attribute gives: in one table with the operands, and none negative.
+// The extents that an attribute gives. Reports an error when they use another symbol table than the operands or may be
+// negative.
 static FailureOr<Dims> extentsFrom(DimsAttr shape, const Report &report) {
   if (failed(report.unite(shape)))
     return failure();
@@ -60,7 +61,7 @@ Inferred IotaOp::infer(Adaptor op, const Report &report) {
     return failure();
   return Shaped{element, *dims};
 }
-// Only a count that never leaves 0: counting is cheaper than a literal.
+// Folds only when every element is 0; otherwise an iota is cheaper than a literal.
 OpFoldResult IotaOp::fold(FoldAdaptor) {
   if (getShape()[getAxis()] != 1 || !getType().hasStaticShape() || getType().getNumElements() == 0)
     return {};
@@ -161,7 +162,8 @@ OpFoldResult BroadcastOp::fold(FoldAdaptor) {
   }
   if (!getType().hasStaticShape())
     return {};
-  // A literal that is not repeated; a broadcast of a scalar is the canonical splat and stays.
+  // Folds a literal that is only reshaped, or a splat. A broadcast of a scalar is the canonical form of a splat and
+  // stays.
   DenseElementsAttr literal = literalOf(getOperand());
   if (literal && literal.getNumElements() == getType().getNumElements())
     return literal.reshape(getType());

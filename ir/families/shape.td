@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ops that move or make elements without computing on them: bits are kept, NaN payloads and signs of zero too.
+// Ops that move or create elements without computing on them. Bits are kept, NaN payloads and signs of zero included.
 // Extents that an attribute gives are at least 0, for all values of the symbols (shape_c1).
 include "mortise/ir/dialect.td"
 
@@ -28,7 +28,7 @@ def Mortise_ExtentsOp : Mortise_Op<"extents"> {
   let opTraits = [MortiseTrait_Creation];
   let summary = "extents as an i64 tensor of rank 1, to compute with";
   let description = [{
-    What the expressions come to when the function runs; entries may be negative. StableHLO asks an operand instead
+    The values of the expressions when the function runs; entries may be negative. StableHLO queries an operand instead
     (get_dimension_size).
   }];
   let arguments = (ins Mortise_Dims:$shape);

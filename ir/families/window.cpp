@@ -56,7 +56,7 @@ Inferred pooled(Value x, ArrayRef<int64_t> window, ArrayRef<int64_t> strides, Ar
   return Shaped{elementOf(x), dims};
 }
 
-// Of convolution and what is built on it.
+// The type of convolution and fused_convolution.
 template <typename Adaptor> static Inferred convolved(Adaptor op, const Report &report) {
   Dims x = dimsOf(op.getX()), weight = dimsOf(op.getWeight());
   int64_t groups = op.getGroups();
@@ -98,7 +98,7 @@ Inferred FusedConvolutionOp::infer(Adaptor op, const Report &report) {
   return result;
 }
 
-// ---- What the composites mean
+// ---- Decompositions
 
 Values FusedConvolutionOp::expand(Writer &write) {
   Value y = write.make<ConvolutionOp>(write.widened(getX()), write.widened(getWeight()), getStrides(), getLow(),

@@ -12,8 +12,8 @@ def Mortise_ConvolutionOp : Mortise_Op<"convolution"> {
   let opTraits = [MortiseTrait_Contraction, MortiseTrait_Window];
   let summary = "x [N, C, s...] with weight [O, C / groups, k...]: [N, O, s'...]";
   let description = [{
-    Cross-correlation; output channel o reads the input channels of its group, o / (O / groups). Padding counts as 0, and 0 times an infinite
-    weight is NaN (kernels may leave padding out). Sums accumulate in at least f32 (f64 for f64) in any order and round once. StableHLO also has
+    Cross-correlation. Output channel o reads the input channels of its group, o / (O / groups). Padding counts as 0, and 0 times an infinite
+    weight is NaN (kernels may skip padding). Sums accumulate in at least f32 (f64 for f64) in any order and round once. StableHLO also has
     dilated inputs, batch groups and other layouts; here these are written with pad, reshape and transpose.
 
     Constraints, beside window_c1 to window_c4:
@@ -30,7 +30,7 @@ def Mortise_FusedConvolutionOp : Mortise_CompositeOp<"fused_convolution", [AttrS
   let opTraits = [MortiseTrait_Contraction, MortiseTrait_Window];
   let summary = "activation(convolution(x, weight) * scale + bias), scale and bias [O]";
   let description = [{
-    What convolution, normalisation by constants and activation make together. `activation` is "none", "relu", "silu", "gelu" (with erf) or "gelu_tanh".
+    A convolution, a normalisation by constants and an activation in one op. `activation` is "none", "relu", "silu", "gelu" (with erf) or "gelu_tanh".
     f16, bf16 and f8 compute in f32 throughout and round once at the end.
 
     Constraints, beside those of convolution: fused_convolution_c1: scale and bias have shape [O] and the element type of x.
@@ -58,7 +58,7 @@ class Mortise_Pool<string mnemonic, Type operand> : Mortise_Op<mnemonic> {
 def Mortise_MaxPoolOp : Mortise_Pool<"max_pool", Mortise_NumberTensor> {
   let summary = "largest of each window; padding is never chosen; NaN wins";
   let description = [{
-    +0 is above -0. A window that holds padding only gives -infinity (-448 for f8E4M3FN), or the smallest integer. Constraints: window_c1 to
+    +0 is above -0. A window of padding only gives -infinity (-448 for f8E4M3FN), or the smallest integer. Constraints: window_c1 to
     window_c4.
   }];
 }

@@ -184,7 +184,7 @@ private:
       return failure();
     if (word == "floordiv" || word == "mod" || word == "min" || word == "max") {
       Dim left, right;
-      if (++depth > Dim::maxSize) // nothing that is an extent is deeper, and the stack has an end
+      if (++depth > Dim::maxSize) // bounds the recursion; no valid extent is nested deeper
         return parser.emitError(place, "extents are nested at most ") << Dim::maxSize << " deep";
       if (parser.parseLParen() || sum(left) || parser.parseComma() || sum(right) || parser.parseRParen())
         return failure();
@@ -216,7 +216,7 @@ Attribute DimsAttr::parse(AsmParser &parser, Type) {
   if (parser.parseLess())
     return {};
   SMLoc place = parser.getCurrentLocation();
-  // Tried first: what starts with a bracket would be read as an attribute of MLIR's own.
+  // The bracket is tried first, because parseAttribute would read it as MLIR's array attribute.
   bool open = succeeded(parser.parseOptionalLSquare());
   if (!open && (parser.parseAttribute(symbols) || parser.parseComma() || parser.parseLSquare()))
     return {};

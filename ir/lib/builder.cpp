@@ -24,7 +24,7 @@ namespace {
 
 Error invalid(std::string message) { return {MORTISE_INVALID_ARGUMENT, std::move(message)}; }
 
-// Collects errors that MLIR would print.
+// Captures the first error that MLIR would print.
 struct Messages {
   explicit Messages(MLIRContext *context)
       : handler(context, [this](Diagnostic &diagnostic) {
@@ -32,7 +32,7 @@ struct Messages {
             message = diagnostic.str();
           return success();
         }) {}
-  // The first error, without the op's name that MLIR puts in front.
+  // The first error, without the prefix "'OP' op ".
   std::string about(llvm::StringRef op) const {
     llvm::StringRef rest = message;
     (void)(rest.consume_front("'") && rest.consume_front(op) && rest.consume_front("' op "));
@@ -53,13 +53,13 @@ template <typename Names> std::string nearest(llvm::StringRef name, const Names 
   return best.empty() ? "" : "; the nearest known is '" + best + "'";
 }
 
-struct Request { // what addOp was asked for
+struct Request { // op and location of an addOp call, for its errors
   llvm::StringRef op;
   std::string place; // "mortise.add at model.py:3"
   Error error(const std::string &message) const { return invalid(place + ": " + message); }
 };
 
-// How many operands each slot takes; at most one slot is variadic.
+// The number of operands of each slot. At most one slot is variadic.
 Result<std::vector<int32_t>> segmentsOf(const Request &request, llvm::ArrayRef<OperandSlot> slots,
                                         llvm::ArrayRef<Value> operands) {
   size_t least = 0;
@@ -93,14 +93,14 @@ Result<std::vector<int32_t>> segmentsOf(const Request &request, llvm::ArrayRef<O
   return segments;
 }
 
-// Builder::repeat.
+// Implements Builder::repeat.
 class Repeater {
 public:
   Repeater(MLIRContext *context, std::vector<Value> &values, const Builder::Repetition &wanted)
       : context(context), values(values), wanted(wanted), ownCount(wanted.own.size() / (wanted.copies + 2)),
         locationCount(wanted.locations.size() / (wanted.copies + 1)) {}
 
-  // Compares the two copies. False where they differ.
+  // Compares the two copies and records their structure. False when they differ.
   bool read() {
     llvm::SmallVector<Operation *> before, after;
     if (!opsOf(wanted.first, before) || !opsOf(wanted.first + wanted.count, after) || before.size() != after.size() ||
@@ -128,7 +128,8 @@ public:
     return true;
   }
 
-  // Appends the new copies to the block. False, with everything as before, where an own value does not fit.
+  // Appends the new copies to the block. False, with the block unchanged, when an own value does not exist or has the
+  // wrong type.
   bool append(Block &block) {
     const size_t valuesBefore = values.size();
     Operation *last = &block.back();
@@ -146,15 +147,15 @@ private:
   struct Operand {
     enum { Same, Own, Inside } kind;
     Value value;     // Same
-    uint32_t number; // the place among own values, or among the results of a copy
+    uint32_t number; // position among own values (Own) or among the results of a copy (Inside)
   };
   struct Entry {
     Operation *op;
     llvm::SmallVector<Operand, 4> operands;
-    size_t location; // the place among the locations, or their count
+    size_t location; // index into the locations of a copy; their count when the op keeps its own location
   };
 
-  // The ops whose results are the `count` values from `first` on, one directly behind the other.
+  // Collects the ops whose results are the `count` values from `first` on. False unless they are adjacent in the block.
   bool opsOf(ValueId first, llvm::SmallVector<Operation *> &ops) const {
     for (ValueId id = first; id < first + wanted.count;) {
       Operation *op = values[id].getDefiningOp();
@@ -169,7 +170,7 @@ private:
     return true;
   }
 
-  // An own value has one place, whose copies all have one type.
+  // Records the position of each own value. False when types differ between the copies, or a value occurs twice.
   bool readOwn() {
     for (size_t place = 0; place < ownCount; ++place) {
       const ValueId before = wanted.own[place], after = wanted.own[ownCount + place];
@@ -187,7 +188,8 @@ private:
            a.getName().compareOpProperties(a.getPropertiesStorage(), b.getPropertiesStorage());
   }
 
-  // What the operand is that the first copy reads as `before` and the second as `after`.
+  // Classifies an operand that is `before` in the first copy and `after` in the second; none when the copies differ
+  // there.
   std::optional<Operand> operandOf(Value before, Value after) const {
     if (auto place = ownPlaces.find(after); place != ownPlaces.end()) {
       if (values[wanted.own[place->second]] != before)
@@ -233,7 +235,8 @@ private:
   std::vector<Value> &values;
   const Builder::Repetition &wanted;
   size_t ownCount, locationCount;
-  llvm::DenseMap<Value, uint32_t> numbers, ownPlaces; // of the values of both copies; of the second copy's own values
+  // the values of both copies; positions of the second copy's own values
+  llvm::DenseMap<Value, uint32_t> numbers, ownPlaces;
   std::vector<Entry> entries;
 };
 
@@ -258,12 +261,12 @@ struct Builder::Impl {
       types[id] = std::make_unique<CType>(llvm::cast<RankedTensorType>(values[id].getType()));
     return &types[id]->type;
   }
-  // The table of symbols, from now on fixed; NULL when there are none.
+  // The symbol table; NULL when there are no symbols. Symbols cannot be added afterwards.
   SymbolsAttr table();
 
   Result<DictionaryAttr> attributes(const Request &request, const MortiseOp::Concept &op,
                                     std::span<const MortiseAttribute *const> given);
-  // Appends to `block`; NULL operands are left out. `bodies` may be empty.
+  // Appends an op to `block`. NULL operands stand for optional ones left out. `bodies` may be empty.
   Result<Operation *> append(Block &block, std::string_view op, llvm::ArrayRef<Value> operands,
                              std::span<const MortiseAttribute *const> attributes, std::string_view location,
                              std::span<const MortiseGraph *const> bodies);
@@ -276,15 +279,15 @@ struct Builder::Impl {
   OwningOpRef<ModuleOp> module;
   func::FuncOp function;
   std::vector<Value> values;
-  std::vector<std::unique_ptr<CType>> types; // of the values that were asked for
+  std::vector<std::unique_ptr<CType>> types; // C types that typeOf returned; NULL for other values
   std::vector<std::pair<Value, int64_t>> outputs;
   std::vector<NamedAttrList> inputAttributes;
   llvm::SmallVector<StringAttr> symbolNames;
   llvm::SmallVector<int64_t> symbolFacts;
   llvm::SmallVector<Attribute> guards;
   SymbolsAttr symbols;
-  bool fixed = false; // no more symbols
-  unsigned depth = 0; // of bodies inside bodies
+  bool fixed = false; // symbols can no longer be added
+  unsigned depth = 0; // nesting depth of bodies
   static constexpr unsigned maxDepth = 16;
   static inline const Error finished{MORTISE_INVALID_ARGUMENT, "the builder is empty: finish() was called before"};
 };
@@ -396,7 +399,7 @@ Result<DictionaryAttr> Builder::Impl::attributes(const Request &request, const M
   return list.getDictionary(context);
 }
 
-// The region of a control flow op, from a graph that shares this builder's symbols.
+// Fills a region of a control flow op from a graph that has this builder's symbols.
 Result<void> Builder::Impl::fill(Region &region, const MortiseGraph &body, const std::string &what) {
   if (body.symbol_count != symbolNames.size())
     return invalid(what + " has " + std::to_string(body.symbol_count) + " symbols, expected the function's " +
@@ -437,14 +440,15 @@ Result<void> Builder::Impl::fill(Region &region, const MortiseGraph &body, const
   return {};
 }
 
-// The op, verified, at the end of the block; erased again when it does not fit.
+// Creates the op at the end of the block and verifies it; destroys it when inference or verification fails.
 Result<Operation *> Builder::Impl::make(Block &block, const Request &request, RegisteredOperationName name,
                                         llvm::ArrayRef<Value> operands, DictionaryAttr attributes, Location location,
                                         std::span<const MortiseGraph *const> bodies) {
   Messages messages(context);
   OperationState state(location, name);
   state.addOperands(operands);
-  // Inference needs the properties, which live in an op: made with a type that inference then replaces.
+  // Inference reads the properties, which only an op has. So the op is created with a placeholder type, which inference
+  // replaces.
   state.addTypes(operands.empty() ? Type(RankedTensorType::get({}, Float32Type::get(context))) : operands[0].getType());
   for (size_t i = 0; i < bodies.size(); ++i)
     state.addRegion();
@@ -545,7 +549,7 @@ Result<std::vector<ValueId>> Builder::addOp(std::string_view opName, std::span<c
 Result<bool> Builder::repeat(const Repetition &repetition) {
   if (!impl->module)
     return Impl::finished;
-  const size_t lists = size_t{repetition.copies} + 1; // the second copy and the new ones
+  const size_t lists = size_t{repetition.copies} + 1; // location lists: the second copy's and one for each new copy
   if (repetition.count == 0 || repetition.own.size() % (lists + 1) != 0 || repetition.locations.size() % lists != 0)
     return invalid("repeat: expected at least one value, own values for " + std::to_string(lists + 1) +
                    " copies and locations for " + std::to_string(lists) + ", found " +
@@ -621,7 +625,7 @@ Result<OwningOpRef<ModuleOp>> Builder::finish() {
     function->setAttr("mortise.symbols", symbols);
   if (!impl->guards.empty())
     function->setAttr("mortise.guards", ArrayAttr::get(impl->context, impl->guards));
-  llvm::SmallVector<DictionaryAttr> inputAttributes; // at once: setting them one by one is quadratic
+  llvm::SmallVector<DictionaryAttr> inputAttributes; // set all at once: setting them one by one is quadratic
   for (const NamedAttrList &attributes : impl->inputAttributes)
     inputAttributes.push_back(attributes.getDictionary(impl->context));
   function.setAllArgAttrs(inputAttributes);

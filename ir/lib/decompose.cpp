@@ -7,7 +7,7 @@ using namespace mlir;
 
 namespace mortise::ir {
 
-// The one table that the op's types name; NULL when they are static.
+// The symbol table in the op's types; NULL when all are static.
 static SymbolsAttr symbolsOf(Operation *op) {
   for (TypeRange types : {TypeRange(op->getOperandTypes()), TypeRange(op->getResultTypes())})
     for (Type type : types)

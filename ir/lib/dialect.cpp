@@ -14,7 +14,7 @@
 namespace mortise::ir {
 namespace {
 
-// [b, 4*s, n + 1] is b_4s_np1.
+// The alias of a list of extents: b_4s_np1 for [b, 4*s, n + 1].
 std::string aliasOf(DimsAttr dims) {
   std::string name;
   for (const Dim &dim : dims.getDims()) {
@@ -28,7 +28,7 @@ std::string aliasOf(DimsAttr dims) {
   return name.size() <= 40 ? name : "dims";
 }
 
-// The table of symbols, and each list of extents over it, is named once at the top of a module's text.
+// Makes the printer define the symbol table, and each symbolic list of extents, once at the top of a module's text.
 struct AsmInterface : mlir::OpAsmDialectInterface {
   using OpAsmDialectInterface::OpAsmDialectInterface;
   AliasResult getAlias(mlir::Attribute attribute, llvm::raw_ostream &stream) const override {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Constant folding. Literals are few and small: it computes in f64 (exact for every narrower type's + - * / and sqrt)
-// or 64-bit integers, and rounds once.
+// Constant folding. Computes in f64 or 64-bit integers and rounds once, which is correct for + - * / and sqrt of every
+// narrower float.
 #include "infer.hpp"
 
 #define GET_OP_CLASSES
@@ -126,7 +126,7 @@ std::optional<int64_t> integerUnary(StringRef op, int64_t x) {
   return std::nullopt;
 }
 
-// Integers of `type`; the caller keeps the low bits.
+// Applies `op` to integers of `type`. The caller truncates the result to the width of `type`.
 std::optional<int64_t> integerBinary(StringRef op, int64_t x, int64_t y, Type type) {
   auto ux = static_cast<uint64_t>(x), uy = static_cast<uint64_t>(y);
   bool boolean = type.isInteger(1);
@@ -156,7 +156,7 @@ std::optional<int64_t> integerBinary(StringRef op, int64_t x, int64_t y, Type ty
     return y == 0 ? -1 : y == -1 ? static_cast<int64_t>(-ux) : x / y;
   if (op == "rem")
     return y == 0 ? x : y == -1 ? 0 : x % y;
-  return std::nullopt; // pow is left to the backends
+  return std::nullopt; // pow is not folded
 }
 
 bool compares(StringRef direction, Number x, Number y) {
@@ -177,7 +177,8 @@ Number converted(Number x, Type from, Type to) {
   const double *real = std::get_if<double>(&x);
   if (to.isInteger(1))
     return static_cast<int64_t>(real ? *real != 0 : std::get<int64_t>(x) != 0);
-  if (llvm::isa<FloatType>(to)) // i64 to f64 rounds once; narrower floats take a second rounding, as f32(f64(x))
+  // i64 to f64 rounds once; for a narrower float, storing rounds a second time: f32(f64(x))
+  if (llvm::isa<FloatType>(to))
     return real ? *real : static_cast<double>(std::get<int64_t>(x));
   if (!real)
     return x;
@@ -225,7 +226,7 @@ bool isLiteralNegative(Value value) {
   return std::signbit(std::get<double>(load(literalOf(value).getSplatValue<Attribute>())));
 }
 
-// Identities that hold for every bit of every value of the type.
+// Applies identities that keep every bit of every value of the type.
 Value simplified(Operation *op) {
   StringRef name = op->getName().stripDialect();
   if (auto convert = llvm::dyn_cast<ConvertOp>(op))
@@ -267,7 +268,7 @@ Value simplified(Operation *op) {
 
 bool isLiteral(Value value, double number) {
   if (auto broadcast = value.getDefiningOp<BroadcastOp>(); broadcast && rankOf(broadcast.getOperand()) == 0)
-    return isLiteral(broadcast.getOperand(), number); // whatever its extents
+    return isLiteral(broadcast.getOperand(), number); // for any extents of the broadcast
   Attribute element;
   if (auto constant = value.getDefiningOp<ConstantOp>()) {
     auto literal = llvm::dyn_cast<DenseElementsAttr>(constant.getValue());

@@ -34,7 +34,7 @@ LogicalResult Report::unite(SymbolsAttr other) const {
 }
 
 LogicalResult Report::operator()(const llvm::Twine &message) const {
-  if (conflict) // said already, and all that follows is a consequence
+  if (conflict) // the conflict was reported; any further error follows from it
     return failure();
   return emitOptionalError(location, "'", op, "' op ", message.str(), label.empty() ? "" : " (", label,
                            label.empty() ? "" : ")");
@@ -123,7 +123,7 @@ std::string text(llvm::ArrayRef<int64_t> numbers) {
 
 Dim countOf(llvm::ArrayRef<Dim> dims) {
   Dim count = 1;
-  int64_t numbers = 1; // apart: most extents are numbers, and every op's inference comes by here
+  int64_t numbers = 1; // multiplied separately, which is fast: most extents are numbers, and every inference calls this
   bool fits = true;
   for (const Dim &dim : dims)
     if (const std::optional<int64_t> number = dim.number()) {

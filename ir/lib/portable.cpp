@@ -40,7 +40,7 @@ std::string locationText(Location location) {
   return "";
 }
 
-// What the C views of a function and of the bodies inside it share.
+// The C form of the symbols, shared by the views of a function and of its bodies.
 struct SymbolList {
   explicit SymbolList(SymbolsAttr table) : table(table) {
     for (size_t i = 0; table && i < table.getNames().size(); ++i) {
@@ -56,7 +56,7 @@ struct SymbolList {
   std::vector<const MortiseSymbol *> pointers;
 };
 
-// C forms of what MLIR keeps once: types, attributes, locations and op names, each made once for all nodes.
+// C forms of types, attributes, locations and op names. MLIR uniques these, so each is converted once for all nodes.
 class Pool {
 public:
   const CType &type(RankedTensorType from) {
@@ -66,7 +66,8 @@ public:
     return *made;
   }
   const CAttribute &attribute(const AttributeSlot &slot, Attribute from) {
-    std::unique_ptr<CAttribute> &made = attributes[{slot.name.data(), from}]; // names are literals of the op's class
+    // slot names are string literals, so their addresses identify them
+    std::unique_ptr<CAttribute> &made = attributes[{slot.name.data(), from}];
     if (!made)
       made = std::make_unique<CAttribute>(slot.name, from);
     return *made;
@@ -97,7 +98,7 @@ private:
   llvm::DenseMap<OperationName, std::unique_ptr<Op>> ops;
 };
 
-// A C view of a function, or of a body (`function` is NULL then), and what it points to.
+// A C view of a function or of a body (then `function` is NULL), with the data that it points to.
 class View {
 public:
   View(Block &block, func::FuncOp function, const SymbolList &symbols, Pool &pool)
@@ -206,7 +207,7 @@ Result<void> View::addNode(Operation &op) {
   node.op = known.name.c_str();
   node.location = pool.location(op.getLoc()).c_str();
 
-  // Optional operands that were left out are NULL in the view.
+  // Optional operands that are left out become NULL in the view.
   const std::vector<OperandSlot> &slots = known.operands;
   auto sizes = op.getAttrOfType<DenseI32ArrayAttr>("operandSegmentSizes");
   size_t next = 0, spare = op.getNumOperands() - llvm::count_if(slots, [](auto &slot) { return !slot.optional; });
@@ -344,7 +345,7 @@ Result<void> View::build() {
 
 } // namespace
 
-// The function's table: declared, or that of the first symbolic argument.
+// The function's symbol table: the declared one, else that of the first symbolic argument.
 static SymbolsAttr tableOf(func::FuncOp function) {
   if (auto declared = function->getAttrOfType<SymbolsAttr>("mortise.symbols"))
     return declared;

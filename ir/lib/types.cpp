@@ -16,7 +16,7 @@ const char *kindName(int32_t kind) {
   return names[kind >= MORTISE_ATTRIBUTE_BOOL && kind <= MORTISE_ATTRIBUTE_TENSOR ? kind : 0];
 }
 
-bool takesBytes(int64_t bits) { return bits >= 8; } // i1 and i4 are stored differently here and there
+bool takesBytes(int64_t bits) { return bits >= 8; } // MLIR and the C view store i1 and i4 differently
 
 Result<Attribute> tensorFrom(const MortiseAttribute &attribute, MLIRContext *context) {
   std::string what = std::string("attribute '") + attribute.name + "'";
@@ -69,7 +69,7 @@ std::vector<char> bytesOf(DenseElementsAttr elements) {
 
 } // namespace
 
-// The entries of an array, those that are MORTISE_DYNAMIC from their programs.
+// The entries of an array: numbers, or expressions from `exprs` where the number is MORTISE_DYNAMIC.
 static Result<Dims> dimsFrom(llvm::ArrayRef<int64_t> numbers, const MortiseExpr *exprs, const std::string &what,
                              SymbolsAttr symbols) {
   Dims dims;
@@ -118,7 +118,7 @@ Result<RankedTensorType> typeFrom(const MortiseType &type, const std::string &wh
   return tensorType(*shape, element, symbols);
 }
 
-// `extents`: entries may be symbolic.
+// `extents`: the attribute holds extents, whose entries may be symbolic.
 static Result<Attribute> integersFrom(const MortiseAttribute &attribute, bool extents, SymbolsAttr symbols,
                                       MLIRContext *context) {
   llvm::ArrayRef<int64_t> numbers(attribute.i64s, attribute.count);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Types and attributes between MLIR and the C view.
+// Converts types and attributes between MLIR and the C view.
 #pragma once
 
 #include "infer.hpp"
@@ -16,11 +16,12 @@ namespace mortise::ir {
 Result<mlir::RankedTensorType> typeFrom(const MortiseType &type, const std::string &what, SymbolsAttr symbols,
                                         mlir::MLIRContext *context);
 
-// `storage`: the C++ class that the op keeps the attribute in, from MortiseOp::getAttributeSlots.
+// `storage`: the C++ class of the attribute in the op's properties, from MortiseOp::getAttributeSlots.
 Result<mlir::Attribute> attributeFrom(const MortiseAttribute &attribute, llvm::StringRef storage, SymbolsAttr symbols,
                                       mlir::MLIRContext *context);
 
-// Postfix programs, one for each extent, and what they point to; stays where it was made.
+// The postfix programs of a list of extents, with the arrays that they point to. Not movable, because of those
+// pointers.
 struct CExprs {
   explicit CExprs(llvm::ArrayRef<Dim> dims);
   CExprs(const CExprs &) = delete;
@@ -30,7 +31,7 @@ struct CExprs {
   std::vector<MortiseExpr> exprs;
 };
 
-// A C type with the arrays it points to; stays where it was made.
+// A C type with the arrays that it points to. Not movable.
 struct CType {
   CType() = default;
   explicit CType(mlir::RankedTensorType from);
@@ -42,7 +43,8 @@ struct CType {
   MortiseType type{};
 };
 
-// Likewise an attribute. `error` is "" unless the attribute has no C form.
+// A C attribute with the data that it points to. Not movable. `error` says why the attribute has no C form; "" when it
+// has one.
 struct CAttribute {
   CAttribute(llvm::StringRef name, mlir::Attribute from);
   CAttribute(const CAttribute &) = delete;
@@ -57,7 +59,7 @@ struct CAttribute {
   MortiseAttribute attribute{};
 };
 
-// The slots of an op (MortiseOp), taken apart.
+// The slot strings of an op (MortiseOp), parsed.
 struct OperandSlot {
   llvm::StringRef name;
   bool optional, variadic;

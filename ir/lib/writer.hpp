@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What decompositions are written with. A family's .cpp that has composites includes this instead of its own .h.inc.
+// Helpers for writing decompositions. The .cpp of a family with composites includes this instead of the family's
+// .h.inc.
 #pragma once
 
 #include "infer.hpp"
@@ -10,11 +11,11 @@
 
 namespace mortise::ir {
 
-// Writes core ops in front of the op that is decomposed.
+// Inserts ops before the op that is decomposed.
 struct Writer {
   mlir::RewriterBase &rewriter;
   mlir::Location location;
-  SymbolsAttr symbols; // of the function; NULL when the op is static
+  SymbolsAttr symbols; // the function's table; NULL when the op is static
 
   template <typename OpT, typename... Args> mlir::Value make(Args &&...args) {
     return OpT::create(rewriter, location, std::forward<Args>(args)...);
@@ -31,7 +32,7 @@ struct Writer {
   mlir::Value broadcast(mlir::Value operand, llvm::ArrayRef<Dim> shape, llvm::ArrayRef<int64_t> axes) {
     return make<BroadcastOp>(operand, extents(shape), rewriter.getDenseI64ArrayAttr(axes));
   }
-  // `operand` with extents `shape`, its dimensions at `axes`.
+  // `operand` broadcast to `shape`, with its dimensions at `axes`; `operand` itself when it has that shape.
   mlir::Value spread(mlir::Value operand, llvm::ArrayRef<Dim> shape, llvm::ArrayRef<int64_t> axes) {
     return llvm::equal(dimsOf(operand), shape) ? operand : broadcast(operand, shape, axes);
   }
@@ -49,7 +50,7 @@ struct Writer {
   mlir::Value converted(mlir::Value x, mlir::Type element) {
     return elementOf(x) == element ? x : make<ConvertOp>(x, elementName(element));
   }
-  // Narrow floats compute in f32.
+  // Converts floats narrower than 32 bits to f32, in which composites compute.
   mlir::Value widened(mlir::Value x) {
     mlir::Type element = elementOf(x);
     bool narrow = llvm::isa<mlir::FloatType>(element) && element.getIntOrFloatBitWidth() < 32;
@@ -60,7 +61,7 @@ struct Writer {
     for (int64_t axis : axes)
       count *= dimsOf(x)[axis];
     mlir::Value sum = make<ReduceSumOp>(x, axes);
-    if (count.isNumber()) // 0 * inf is NaN for a mean of nothing
+    if (count.isNumber()) // for 0 elements, 0 * inf gives the NaN that a mean of nothing has
       return times(sum, 1 / static_cast<double>(*count.number()));
     mlir::Value number = reshaped(make<ExtentsOp>(extents(count)), {});
     return make<DivOp>(sum, spread(converted(number, elementOf(x)), dimsOf(sum), {}));

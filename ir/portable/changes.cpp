@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What changed in ops after the set that introduced them; new ops say `since` in their .td. OpsetTest holds this
-// against opset/N.txt, what each released set was.
+// Changes of ops after the opset that introduced them. New ops are not listed here; their .td entry has `since`.
+// OpsetTest compares this list with opset/N.txt, the record of each released opset.
 #include "changes.hpp"
 
 namespace mortise::portable {

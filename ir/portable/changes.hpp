@@ -5,7 +5,7 @@
 
 namespace mortise::portable {
 
-// One op a line: "mortise.put 1 (operand,indices,updates,) axis=I64 mode=STRING:set|add". Sorted by name.
+// Parses one op per line: "mortise.put 1 (operand,indices,updates,) axis=I64 mode=STRING:set|add". Sorted by name.
 std::vector<Op> parseOps(std::string_view lines);
 
 std::vector<AttributeAdded> attributesAdded();

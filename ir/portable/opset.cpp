@@ -67,7 +67,7 @@ int32_t kindNamed(std::string_view name) {
   return found == std::end(kinds) ? 0 : static_cast<int32_t>(found - std::begin(kinds)) + MORTISE_ATTRIBUTE_BOOL;
 }
 
-// What stands before `end`, which goes too; everything where there is none.
+// Removes and returns the text before `end`, and removes `end`; all of the text when it has no `end`.
 std::string_view take(std::string_view &text, char end) {
   const size_t at = text.find(end);
   const std::string_view result = text.substr(0, at);

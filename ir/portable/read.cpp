@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Bytes to a Graph. Strings, extents, programs and literals are used in place, in the graph's own copy of the bytes;
-// the C structs stand in a few arrays whose sizes are summed up, and bounded by the bytes, before anything is
-// allocated.
+// Reads bytes into a Graph. Strings, extents, programs and literals are used in place, in the graph's own copy of the
+// bytes. The C structs are in a few arrays; their sizes are computed, and bounded by the size of the bytes, before
+// anything is allocated.
 #include "limits.hpp"
 #include "reading.hpp"
 #include <graph_generated.h>
@@ -20,7 +20,7 @@ using portable::noValue;
 static_assert(std::endian::native == std::endian::little, "the format's arrays are used in place");
 static_assert(sizeof(portable::ExprStep) == sizeof(MortiseExprStep) && sizeof(portable::Alias) == 8);
 
-const char ownerTag = 0; // its address tells views of this library from those of another copy of it
+const char ownerTag = 0; // its address distinguishes views of this library from those of another copy of it
 constexpr uint32_t ownerKind = 0x7f01;
 
 struct OwnerExtension {
@@ -45,7 +45,7 @@ public:
   std::vector<MortiseAlias> aliases;
   std::vector<MortiseGuard> guards;
   std::vector<MortiseGraph> bodies;
-  // Of the bodies, then the graph: values, inputs, each node's operands and results, outputs.
+  // Values, inputs, each node's operands and results, outputs; first those of the bodies, then those of the graph.
   std::vector<const MortiseValue *> valueLists;
   std::vector<const MortiseNode *> nodeList;
   std::vector<const MortiseAttribute *> attributeList;
@@ -64,7 +64,7 @@ class Reader {
 public:
   Reader(ReadGraph &graph, detail::Newest newest) : out(graph), newest(newest) {}
 
-  // On false `error` says what was found.
+  // Returns false on failure and sets `error`.
   bool read() {
     if (!verify() || !sizes() || !readSymbols() || !readTypes() || !readGuards())
       return false;
@@ -86,8 +86,8 @@ private:
     if (out.size < 16 || !fb::BufferHasIdentifier(bytes, portable::GraphIdentifier()))
       return corrupt("expected a portable graph (\"MRTG\" at byte 4), found something else of " + num(out.size) +
                      " bytes");
-    // A table needs 4 bytes and a reference to it 4 more, so tables that are shared to make much of few bytes exceed
-    // this.
+    // A table takes 4 bytes and a reference to it 4 more. Bytes that refer to shared tables many times, to make a small
+    // file expand, exceed this limit.
     fb::Verifier verifier(bytes, out.size, /*max_depth=*/8, static_cast<fb::uoffset_t>(out.size / 8 + 16));
     if (!portable::VerifyGraphBuffer(verifier))
       return corrupt("an offset or a length points outside of them");
@@ -110,7 +110,7 @@ private:
     return false;
   }
 
-  // What the arrays will hold; for the graph and each of its bodies.
+  // The sizes of the arrays, summed over the graph and its bodies.
   struct Sizes {
     size_t values = 0, nodes = 0, lists = 0, attributes = 0, exprs = 0, bodies = 0;
   };
@@ -167,9 +167,10 @@ private:
     return true;
   }
 
-  // A body's own bodies come before it, so nothing is nested in itself; each belongs to one node.
+  // Checks that bodies come before the body around them, which excludes cycles, and that each belongs to one node.
   bool checkNesting() {
-    std::vector<uint8_t> depths(count(in->bodies())); // 0: not yet claimed; bounded by the bytes
+    // The nesting depth of each body, 0 before a node claims it. The bytes bound the size.
+    std::vector<uint8_t> depths(count(in->bodies()));
     std::vector<bool> claimed(depths.size());
     for (size_t i = 0; i <= depths.size(); ++i) {
       const bool whole = i == depths.size();
@@ -194,7 +195,7 @@ private:
     return true;
   }
 
-  // NULL becomes "".
+  // The text of `string`, "" for NULL; an error when it is longer than `limit`.
   bool text(const fb::String *string, size_t limit, const char *&result) {
     result = string ? string->c_str() : "";
     if (string && string->size() > limit)
@@ -204,7 +205,8 @@ private:
     return true;
   }
 
-  // An array that is used in place. Some FlatBuffers verifiers leave the alignment of elements unchecked.
+  // Whether an array that is used in place is aligned. Some FlatBuffers verifiers do not check the alignment of
+  // elements.
   template <typename T> static bool aligned(const T *array) {
     return reinterpret_cast<uintptr_t>(array) % alignof(T) == 0;
   }
@@ -272,7 +274,7 @@ private:
     return programs(from, type.dims, rank, "the extents of " + typeString(type));
   }
 
-  // One program per number, appended to `exprs`: a single CONST where the number is not MORTISE_DYNAMIC.
+  // Appends one program per number to `exprs`; it must be a single CONST where the number is not MORTISE_DYNAMIC.
   template <typename From>
   bool programs(const From &from, const int64_t *numbers, size_t length, const std::string &whose) {
     const MortiseExprStep *steps = nullptr;
@@ -332,7 +334,7 @@ private:
     return true;
   }
 
-  // The part that a graph and a body share. Values and nodes are numbered from 0 in each.
+  // Reads the part that graphs and bodies have in common. Values and nodes are numbered from 0 in each.
   template <typename From> bool readBody(const From &from, MortiseGraph &graph) {
     graph.struct_size = sizeof(MortiseGraph);
     graph.opset = in->opset();
@@ -360,7 +362,7 @@ private:
       MortiseValue &value = values[i];
       value.struct_size = sizeof(MortiseValue);
       value.index = static_cast<uint32_t>(i);
-      value.result_index = noValue; // until an input or a node claims it
+      value.result_index = noValue; // until an input or a node is found to define the value
       value.flags = from->flags();
       if (from->type() >= out.types.size())
         return corrupt("value " + num(i) + " has type " + num(from->type()) + " of " + num(out.types.size()));
@@ -398,7 +400,7 @@ private:
     return true;
   }
 
-  // Appends to valueLists what `from` names, after `check(index, position)` of each.
+  // Appends the values that `from` lists to valueLists, after `check(index, position)` of each.
   template <typename Check>
   bool list(const fb::Vector<uint32_t> *from, const MortiseValue *const *&result, size_t &length, Check check) {
     result = out.valueLists.data() + nextList;
@@ -438,7 +440,7 @@ private:
       node.bodies = out.bodyList.data() + nextBody;
       node.body_count = count(from->bodies());
       for (uint32_t j = 0; j < node.body_count; ++j)
-        out.bodyList[nextBody++] = &out.bodies[from->bodies()->Get(j)]; // in range: checkNesting
+        out.bodyList[nextBody++] = &out.bodies[from->bodies()->Get(j)]; // checkNesting checked the range
       out.nodeList[nextNode++] = &node;
     }
     return true;
@@ -537,7 +539,7 @@ private:
       if (out.graph.inputs[from->input()]->flags & MORTISE_VALUE_DONATED)
         return corrupt("input " + num(from->input()) + " is donated and yet written by an output");
       inputs[from->input()] = outputs[from->output()] = true;
-      // Types stand once each, so that equal ones have one address.
+      // Types are distinct, so equal types have equal addresses.
       if (out.graph.inputs[from->input()]->type != out.graph.outputs[from->output()]->type)
         return corrupt("an alias joins " + typeString(*out.graph.inputs[from->input()]->type) + " and " +
                        typeString(*out.graph.outputs[from->output()]->type));
@@ -550,7 +552,7 @@ private:
   ReadGraph &out;
   const detail::Newest newest;
   const portable::Graph *in = nullptr;
-  std::span<MortiseValue> values; // of the graph or body that is being read
+  std::span<MortiseValue> values; // those of the graph or body that is being read
   size_t nextValue = 0, nextNode = 0, nextList = 0, nextAttribute = 0, nextExpr = 0, nextBody = 0;
 };
 
@@ -581,7 +583,7 @@ const Graph *Graph::owner(const MortiseGraph &view) {
     if (extension->kind != ownerKind || extension->struct_size < sizeof(OwnerExtension))
       continue;
     const auto *found = reinterpret_cast<const OwnerExtension *>(extension);
-    if (found->tag == &ownerTag && &found->graph->view() == &view) // a copied view has other lists, maybe
+    if (found->tag == &ownerTag && &found->graph->view() == &view) // a copy of a view may have other lists
       return found->graph;
   }
   return nullptr;

@@ -7,7 +7,7 @@
 
 namespace mortise::detail {
 
-struct Newest { // what a reader knows
+struct Newest { // the newest versions that a reader knows
   uint32_t format = portable::formatVersion, opset = MORTISE_OPSET;
 };
 Result<std::shared_ptr<const Graph>> readBytes(std::span<const std::byte> bytes, Newest newest);

@@ -27,9 +27,9 @@ Result<std::vector<bool>> membership(const MortiseGraph &graph, std::span<const 
   return inside;
 }
 
-// A path that leaves the region must not come back.
+// Checks that no path leaves the region and returns to it.
 Result<void> checkConvex(const MortiseGraph &graph, const std::vector<bool> &inside) {
-  std::vector<bool> left(graph.node_count); // outside, and computed from the region
+  std::vector<bool> left(graph.node_count); // nodes outside that depend on the region
   for (size_t i = 0; i < graph.node_count; ++i) {
     const MortiseNode &node = *graph.nodes[i];
     for (size_t j = 0; j < node.operand_count; ++j) {
@@ -158,7 +158,7 @@ private:
   }
 
   void makeAliases() {
-    std::vector<bool> taken(region.outputs.size()); // a value may be several outputs of the whole graph
+    std::vector<bool> taken(region.outputs.size()); // the whole graph may return a value several times
     aliases.reserve(whole.alias_count);
     for (size_t i = 0; i < whole.alias_count; ++i) {
       uint32_t input = position(region.inputs, whole.inputs[whole.aliases[i]->input]->index);
@@ -174,7 +174,7 @@ private:
   const MortiseGraph &whole;
   std::span<const uint32_t> members;
   std::vector<bool> inside;
-  std::vector<uint32_t> local; // whole value index to the region's
+  std::vector<uint32_t> local; // value index in the whole graph to the index in the region
   std::vector<MortiseValue> values;
   std::vector<MortiseNode> nodes;
   std::vector<MortiseAlias> aliases;

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""release.py BUILD: what this build's opset is becomes a record that later versions are held to. Once for each opset.
+"""release.py BUILD: records this build's opset; later versions must stay compatible with the record. Run once for each opset.
 
-Writes opset/N.txt, golden/opsetN-*.mrtg from the lit tests of all families, what they compute, and the sums. BUILD holds the
-programs mortise_golden_writer and mortise_golden_test.
+Writes opset/N.txt, golden/opsetN-*.mrtg from the lit tests of all families, their results, and the checksums. BUILD must contain
+the programs mortise_golden_writer and mortise_golden_test.
 """
 
 import os
@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-OTHERS = ("invalid", "canonicalize", "labels")  # files of tests that hold no ops to keep
+OTHERS = ("invalid", "canonicalize", "labels")  # test files whose ops are not recorded
 
 
 def main() -> None:
@@ -33,7 +33,7 @@ def main() -> None:
                               capture_output=True, text=True)
         print(done.stderr, end="")
     record.write_text(subprocess.run([*generate, "--record"], check=True, capture_output=True, text=True).stdout)
-    for tests in ("-GoldenSums*", "GoldenSums*"):  # the sums last: of the results too
+    for tests in ("-GoldenSums*", "GoldenSums*"):  # the sums last, because they cover the results too
         subprocess.run([programs / "mortise_golden_test", f"--gtest_filter={tests}"], check=True,
                        env=os.environ | {"MORTISE_TEST_WRITE_GOLDEN": "1"})
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Between operation sets: what a graph of an older set means today, and how today's graph is said in an older one.
+// Upgrades graphs of older opsets, and rewrites graphs for readers of older opsets.
 #include "reading.hpp"
 #include <mortise/rewrite.hpp>
 
@@ -21,7 +21,7 @@ using portable::Replacement;
 constexpr std::string_view ours = "mortise.";
 constexpr const char *kindNames[] = {"?",        "a boolean",          "an integer",       "a float",
                                      "a string", "a list of integers", "a list of floats", "a tensor"};
-constexpr size_t longestCompared = 64; // characters of a name that is looked up for what was meant
+constexpr size_t longestCompared = 64; // longer names get no suggestion
 
 std::string num(size_t value) { return std::to_string(value); }
 
@@ -38,7 +38,7 @@ size_t distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-// "; did you mean 'x'?", or what there is.
+// The suggestion for an unknown name: "; did you mean 'x'?", or the list of known names.
 template <typename List> std::string nearest(std::string_view name, const List &known) {
   std::string_view best;
   size_t least = SIZE_MAX;
@@ -67,7 +67,7 @@ OperandCounts operandCounts(const Op &op) {
 
 std::string describe(const MortiseNode &node) { return "node " + num(node.index) + " (" + node.op + ")"; }
 
-// Says whether a node is as `graphOpset` has it. An empty text: it is.
+// Checks a node against the ops of `graphOpset`. The error's message is empty when the node is valid.
 class Checker {
 public:
   Checker(const Opset &opset, uint32_t graphOpset) : opset(opset), graphOpset(graphOpset) {}
@@ -75,7 +75,7 @@ public:
   Error check(const MortiseNode &node) const {
     const std::string_view name = node.op;
     if (!name.starts_with(ours))
-      return {}; // a vendor's
+      return {}; // an op of a vendor
     const Op *op = opset.find(name);
     const OpRetired *retired = op ? nullptr : opset.findRetired(name);
     if (retired && graphOpset >= retired->retired)
@@ -184,7 +184,7 @@ protected:
   }
 
 private:
-  // `from`: the opset that the draft is right for.
+  // Upgrades a draft that is valid in opset `from`, and appends the result.
   bool bringUp(Draft &draft, const MortiseNode &node, uint32_t from, std::vector<Draft> &result) {
     if (const OpRetired *retired = opset.findRetired(draft.op); retired && retired->retired > from)
       return replace(*retired, draft, node, result);
@@ -201,7 +201,7 @@ private:
   }
 
   bool replace(const OpRetired &retired, const Draft &draft, const MortiseNode &node, std::vector<Draft> &result) {
-    MortiseNode old = node; // as the draft has it, which an earlier replacement may have made
+    MortiseNode old = node; // the draft as a node; an earlier replacement may have produced it
     old.op = draft.op.c_str();
     old.operands = draft.operands.data();
     old.operand_count = draft.operands.size();
@@ -248,7 +248,7 @@ protected:
     }
     Draft &draft = drafts[0];
     if (op)
-      draft.since = op->since; // it may have been that of an attribute which goes
+      draft.since = op->since; // may have been raised by an attribute that is dropped here
     if (draft.since > newestOpset)
       return tooNew(node, "the op is of opset " + num(draft.since), newestOpset);
     std::erase_if(draft.attributes,
@@ -258,7 +258,7 @@ protected:
         return false;
     return true;
   }
-  // A permission, so that nothing is lost without it.
+  // The flag donated only permits an optimisation, so dropping it keeps the meaning.
   uint32_t changeFlags(uint32_t flags) override {
     return newestFormat < 2 ? flags & ~uint32_t(MORTISE_VALUE_DONATED) : flags;
   }

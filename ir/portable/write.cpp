@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A view to bytes, then to a Graph of its own: what was written is read back and so checked by the same code as a file.
+// Writes a view to bytes and reads them back into a Graph, so the same code checks written graphs and files.
 #include "limits.hpp"
 #include "reading.hpp"
 #include <graph_generated.h>
@@ -23,7 +23,8 @@ public:
   explicit Writer(const MortiseGraph &graph) : root(graph), builder(4096 + graph.node_count * 256) {}
 
   Result<std::span<const std::byte>> write() {
-    // Views of older plugins end before what revision 2 added; values and the other small structs have not grown.
+    // Views of older plugins end before the members that ABI revision 2 added. Values and the other small structs have
+    // not grown.
     if (root.struct_size < offsetof(MortiseGraph, guards))
       return Error{MORTISE_INVALID_ARGUMENT, "expected a graph of struct_size " +
                                                  std::to_string(offsetof(MortiseGraph, guards)) + " or more, found " +
@@ -80,11 +81,11 @@ private:
     return parts;
   }
 
-  // Appends the body, after its own bodies, and gives its index.
+  // Appends a body, after the bodies nested in it, and returns its index.
   uint32_t writeBody(const MortiseGraph &body, const std::string &op) {
     ++nesting;
     if (!error.empty()) {
-      // What was found first is said; a view of wrong bodies may go on for long.
+      // The first error is reported. Stopping also bounds the work on views whose bodies are wrong.
     } else if (nesting > maxNesting) {
       error = op + ": expected bodies nested at most " + std::to_string(maxNesting) + " deep, found more";
     } else if (body.alias_count != 0 || (hasMember(body, &MortiseGraph::guard_count) && body.guard_count != 0)) {
@@ -121,7 +122,7 @@ private:
     return portable::CreateGuard(builder, stepVector, guard.relation, text(guard.reason));
   }
 
-  // Whether the view's writer knew the member.
+  // Whether struct_size covers the member, that is, whether the maker of the view knew it.
   template <typename Struct, typename Member> static bool hasMember(const Struct &object, Member Struct::*member) {
     const auto end = reinterpret_cast<const std::byte *>(&(object.*member)) + sizeof(Member);
     return object.struct_size >= static_cast<size_t>(end - reinterpret_cast<const std::byte *>(&object));
@@ -137,7 +138,7 @@ private:
     return string && *string ? shared(string) : fb::Offset<fb::String>();
   }
 
-  // Each string once. As the builder's CreateSharedString, which searches a tree by comparing strings.
+  // Writes each string once. The builder's CreateSharedString does the same, but searches a tree and is slower.
   fb::Offset<fb::String> shared(const char *string) {
     const auto [entry, fresh] = strings.try_emplace(string);
     if (fresh)
@@ -235,7 +236,7 @@ private:
       data = builder.CreateVector(static_cast<const uint8_t *>(attribute.tensor_data), attribute.count);
       break;
     default:
-      break; // the reader names the unknown kind
+      break; // the reader reports the unknown kind
     }
     return portable::CreateAttribute(builder, name, attribute.kind, i64, f64, string, i64s, f64s, type, data, counts,
                                      steps);
@@ -286,13 +287,13 @@ private:
   const MortiseGraph &root;
   fb::FlatBufferBuilder builder;
   std::vector<fb::Offset<portable::Type>> typeOffsets;
-  std::unordered_map<std::string_view, fb::Offset<fb::String>> strings; // keys lie in the view
+  std::unordered_map<std::string_view, fb::Offset<fb::String>> strings; // the keys point into the view
   std::unordered_map<const MortiseType *, uint32_t> typesByAddress;
   std::map<std::vector<int64_t>, uint32_t> typesByContent;
   std::vector<uint32_t> scratch;
   std::vector<fb::Offset<portable::Body>> bodies;
   size_t nesting = 0;
-  bool newer = false; // something of version 2 is used
+  bool newer = false; // the graph needs format version 2
   std::string error;
 };
 
@@ -304,7 +305,7 @@ Result<std::shared_ptr<const Graph>> detail::copyView(const MortiseGraph &view, 
   if (!bytes)
     return bytes.error();
   Result<std::shared_ptr<const Graph>> graph = readBytes(*bytes, newest);
-  // Bytes that we have just written are not corrupt: the view was wrong.
+  // The bytes were just written, so the view was wrong.
   if (!graph && graph.error().code == MORTISE_CORRUPT)
     graph.error().code = MORTISE_INVALID_ARGUMENT;
   return graph;

@@ -10,7 +10,7 @@ namespace {
 
 constexpr double unseen = -std::numeric_limits<double>::infinity();
 
-// q, k and v, whose heads are dimension 1.
+// Checks q, k and v: rank, dtype and head counts. Heads are dimension 1.
 Refusal checkHeads(const Shapes &shapes, int32_t rank) {
   for (size_t i = 0; i < 3; ++i)
     if (shapes.rank(i) != rank || shapes.dtype(i) != shapes.dtype(0))
@@ -53,7 +53,7 @@ struct Heads {
   }
 };
 
-// The mask, or none, at one query: what it does to the score of key j.
+// The mask's row for one query, applied to the score of key j. The mask may be absent.
 template <typename T> struct Mask {
   Mask(const Call &call, std::span<const int64_t> strides, int64_t b, int64_t h, int64_t i)
       : tensor(call.operand(3)), added(tensor && tensor.dtype() != MORTISE_I1),
@@ -72,8 +72,8 @@ template <typename T> struct Mask {
 struct Rows {
   int64_t stride, length;
 };
-// The softmax of the scores, whose largest is known, times the values; weights of 0 when no key is seen. A weight of 0
-// counts like others, so that 0 * infinity is NaN. `sums` has room for a row.
+// Computes softmax(scores) times the values; all weights are 0 when no key is seen (`sees` false). `largest` is the
+// largest score. Zero weights are multiplied too, so 0 * infinity gives NaN. `sums` has room for a row.
 template <typename T>
 void weigh(std::span<double> scores, double largest, bool sees, const typename T::Storage *values, Rows rows,
            double *sums, typename T::Storage *to) {
@@ -93,7 +93,7 @@ void weigh(std::span<double> scores, double largest, bool sees, const typename T
     to[e] = T::store(sums[e]);
 }
 
-// One query. `scores` has room for K, `sums` for E.
+// Computes one query. `scores` has room for K numbers, `sums` for E.
 template <typename T>
 void attend(const Call &call, const Heads &n, std::span<const int64_t> maskStrides, int64_t row, double *scores,
             double *sums) {
@@ -150,10 +150,10 @@ Refusal checkRagged(const Shapes &shapes) {
                  shapes.expect(shapes.dtype(0), Shape{q[0], q[1], v[2]}));
 }
 
-// Where a row of packed sequences stands.
+// The position of a row within packed sequences.
 struct Place {
-  int64_t sequence = -1; // or none
-  uint64_t left = 0;     // rows to the end of the sequence, itself included
+  int64_t sequence = -1; // -1: the row is padding
+  uint64_t left = 0;     // rows from this one to the end of its sequence, both included
   Place(const Tensor &offsets, int64_t row) {
     std::span<const int64_t> all(offsets.as<I64>(), static_cast<size_t>(offsets.count()));
     int64_t begun = std::ranges::count_if(all, [&](int64_t offset) { return offset <= row; });
@@ -165,7 +165,7 @@ struct Place {
   }
 };
 
-// One query of one head. `scores` has room for all keys, `sums` for E.
+// Computes one query of one head. `scores` has room for all keys, `sums` for E numbers.
 template <typename T>
 void attendRagged(const Call &call, int64_t row, const std::vector<Place> &keyPlaces, double *scores, double *sums) {
   std::span<const int64_t> q = call.operand(0).dims(), v = call.operand(2).dims();
@@ -221,7 +221,7 @@ void runRope(const Call &call) {
   std::span<const int64_t> dims = call.result.dims();
   int64_t D = dims.back(), half = D / 2;
   bool interleaved = call.integer("interleaved");
-  auto angles = [&](size_t operand) { // where each element finds its own
+  auto angles = [&](size_t operand) { // for each element of x, the offset of its angle
     Shape strides = denseStrides(call.operand(operand).dims());
     for (size_t d = 0; d < strides.size(); ++d)
       strides[d] = call.operand(operand).dims()[d] == 1 ? 0 : strides[d];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Whether a node is one that the interpreter runs: its signature by the SDK's op table first, then the family's own
+// Whether the interpreter can run a node: checks its signature against the SDK's op table, then calls the family's own
 // check.
 #include "check.hpp"
 
@@ -53,7 +53,7 @@ Refusal checkType(const MortiseType &type) {
 
 using Slots = std::span<const MortiseSlotInfo>;
 
-// How many values the slots take: from `least` on, and at most `most`.
+// The number of values that the slots take: `least` to `most`.
 struct Counts {
   size_t least = 0, most = 0;
   explicit Counts(Slots slots) : most(slots.size()) {
@@ -72,7 +72,7 @@ struct Counts {
 
 Refusal checkValues(const MortiseValue *const *values, size_t count, Slots slots, const std::string &what) {
   for (size_t i = 0; i < count; ++i) {
-    const MortiseSlotInfo &slot = slots[std::min(i, slots.size() - 1)]; // a variadic one is the last
+    const MortiseSlotInfo &slot = slots[std::min(i, slots.size() - 1)]; // a variadic slot is the last one
     const std::string which = what + " " + std::to_string(i);
     if (!values[i]) {
       if (slot.arity == MORTISE_ARITY_OPTIONAL)
@@ -125,7 +125,7 @@ Refusal checkAttributes(const MortiseNode &node, const MortiseOpInfo &info) {
   for (size_t i = 0; i < node.attribute_count; ++i) {
     const MortiseAttribute &attribute = *node.attributes[i];
     std::string_view name = attribute.name;
-    // An op without symbolic types may have one: of extents, or of what a slice starts at.
+    // An op whose types are static may still have a symbolic attribute: extents, or the start of a slice.
     if (attribute.struct_size > offsetof(MortiseAttribute, exprs) && attribute.exprs)
       return {MORTISE_REASON_NEEDS_STATIC,
               "the reference runs static shapes, found an expression in the attribute '" + std::string(name) + "'"};

@@ -5,14 +5,14 @@
 
 namespace mortise::reference {
 
-// NULL for an op that is not ours.
+// NULL for an op of a vendor.
 const OpSpec *findOp(const MortiseNode &node);
 
-// Whether the interpreter has the op and the node is well formed; `refuse` also asks that one rank is enough.
+// Whether the interpreter has the op and the node is well formed; `refuse` also refuses collectives of several ranks.
 Refusal checkNode(const MortiseNode &node);
-// How many ranks a collective is for; 0 for other ops.
+// The number of ranks of a collective; 0 for other ops.
 int64_t rankCount(const MortiseNode &node);
 
-inline constexpr int maxDepth = 16; // of bodies inside bodies
+inline constexpr int maxDepth = 16; // nesting depth of bodies
 
 } // namespace mortise::reference

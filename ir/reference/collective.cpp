@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What ranks do together: each run sees the calls of all ranks, rank r's at r. Reductions go through a group in its
-// order.
+// Collectives. Each run gets the calls of all ranks, indexed by rank. Reductions combine the members of a group in the
+// group's order.
 #include "kernels.hpp"
 
 #include <cstring>
@@ -26,7 +26,8 @@ Refusal checkGroups(const Shapes &shapes) {
 }
 Refusal sameType(const Shapes &shapes) { return shapes.expect(shapes.dtype(0), shapes.dims(0)); }
 
-// The result has x's extents, divided along `split` and multiplied along `concat`, where there is such an axis.
+// Checks that the result has the extents of x, divided by group_size along `split` and multiplied by it along `concat`.
+// Either axis may be NULL.
 Refusal checkParts(const Shapes &shapes, const char *split, const char *concat) {
   int64_t size = shapes.integer("group_size");
   Shape expected(shapes.dims(0).begin(), shapes.dims(0).end());
@@ -47,7 +48,7 @@ Refusal checkParts(const Shapes &shapes, const char *split, const char *concat) 
   return shapes.expect(shapes.dtype(0), expected);
 }
 
-// body(calls of the group in its order).
+// Calls body(calls of a group, in the group's order) for each group.
 template <typename Body> void forGroups(Calls calls, Body body) {
   std::span<const int64_t> groups = calls[0].integers("groups");
   auto size = static_cast<size_t>(calls[0].integer("group_size"));
@@ -59,7 +60,7 @@ template <typename Body> void forGroups(Calls calls, Body body) {
   }
 }
 
-// Element `i` of every member's x, combined.
+// The reduction of element `i` of every member's x.
 template <typename T>
 typename T::Storage combine(std::span<const Call *const> members, std::string_view how, int64_t i) {
   auto total = T::load(members[0]->operand(0).as<T>()[i]);
@@ -73,7 +74,7 @@ typename T::Storage combine(std::span<const Call *const> members, std::string_vi
   return T::store(total);
 }
 
-// Copies a block of x with extents `dims` at `from` to `to`, each an offset into its tensor's first element.
+// Copies a block with extents `dims`. `from` and `to` are the offsets of its first element in the two tensors.
 void copyBlock(const Tensor &source, int64_t from, const Tensor &target, int64_t to, std::span<const int64_t> dims) {
   size_t bytes = storageBytes(source.dtype());
   std::vector<int64_t> read = offsets(dims, denseStrides(source.dims())),
@@ -82,7 +83,7 @@ void copyBlock(const Tensor &source, int64_t from, const Tensor &target, int64_t
     std::memcpy(target.data + static_cast<size_t>(to + write[i]) * bytes,
                 source.data + static_cast<size_t>(from + read[i]) * bytes, bytes);
 }
-// Where part `i` along `axis` starts, when a part has the extent `part`.
+// The offset at which part `i` along `axis` starts, for parts of extent `part`.
 int64_t startOf(const Tensor &tensor, size_t axis, int64_t i, int64_t part) {
   return denseStrides(tensor.dims())[axis] * i * part;
 }

@@ -6,7 +6,7 @@
 namespace mortise::reference {
 namespace {
 
-// The dimensions of one side of a dot, in groups.
+// The dimensions of one operand of a dot, by kind.
 struct Side {
   Shape batch, contract, rest;       // extents
   Shape batchAt, contractAt, restAt; // strides

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Bodies are programs of their own, whose inputs and outputs are tensors as the interpreter keeps them inside.
+// Bodies are compiled to programs whose inputs and outputs have the interpreter's internal layout (i4 not packed).
 #include "check.hpp"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ bool sameType(const MortiseType &left, const MortiseType &right) {
 }
 size_t bytesOf(const MortiseType &type) { return static_cast<size_t>(elementCount(type)) * storageBytes(type.dtype); }
 
-// The body takes `inputs`, all of its nodes are ours, and none is a collective.
+// Checks that the body takes `inputs` and that the interpreter runs all of its nodes, none of them a collective.
 Refusal checkBody(const Shapes &shapes, size_t number, std::span<const MortiseType> inputs) {
   const MortiseGraph &body = *bodiesOf(shapes.node)[number];
   std::string what = "body " + std::to_string(number);
@@ -68,7 +68,7 @@ struct Block { // memory of one tensor, or a workspace
   std::byte *data;
 };
 
-// A body with its workspace.
+// A body's program with its workspace.
 struct Runner {
   Runner(const Call &call, size_t number)
       : program(*call.bodies[number]), parallelFor(call.parallelFor), workspace(program.workspaceBytes()) {}
@@ -82,7 +82,7 @@ struct Runner {
 
 std::vector<const void *> readable(const std::vector<void *> &pointers) { return {pointers.begin(), pointers.end()}; }
 
-// A value that changes from step to step: two blocks for each tensor, read and written in turn.
+// The state of a loop: two blocks for each tensor; each step reads one and writes the other.
 struct State {
   explicit State(std::span<const Tensor> start) : start(start) {
     for (auto *pointers : {&now, &next})

@@ -74,7 +74,7 @@ OpSpec unary(Op op, FloatUnary floats, IntUnary ints = nullptr) {
           }};
 }
 
-// i1 goes the way of the integers: storing makes 1 of what is not 0.
+// i1 is computed as an integer; storing turns every number but 0 into 1.
 OpSpec binary(Op op, FloatBinary floats, IntBinary ints) {
   return {op, sameTypes, [floats, ints](const Call &call) {
             if (isFloat(call.result.dtype()))
@@ -90,7 +90,7 @@ void runNot(const Call &call) {
   });
 }
 
-// By 0 ... 63: what leaves the element's width goes when it is stored.
+// Shifts by 0 to 63. Storing drops the bits beyond the element's width.
 int64_t shiftLeft(int64_t x, int64_t y) { return static_cast<int64_t>(static_cast<uint64_t>(x) << y); }
 int64_t shiftRight(int64_t x, int64_t y) { return x >> y; }
 

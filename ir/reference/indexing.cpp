@@ -20,7 +20,7 @@ Refusal indexOperand(const Shapes &shapes, size_t i) {
   return shapes.fail("expected i64 or i32 indices, found " + typeString(shapes.type(i)), MORTISE_REASON_DTYPE);
 }
 
-// Reads clamp, so that something has to be there.
+// Reads clamp their indices, so the extent must be at least 1 when any element is read.
 Refusal notEmpty(const Shapes &shapes, int64_t extent) {
   if (extent == 0 && elementCount(shapes.result()) != 0)
     return shapes.fail("nothing can be taken from a dimension of extent 0: " + typeString(shapes.type(0)));
@@ -44,7 +44,7 @@ Refusal checkEmbedding(const Shapes &shapes) {
     return shapes.fail("expected a table of rank 1 or more, found " + typeString(shapes.type(0)), MORTISE_REASON_RANK);
   return checkTakeAt(shapes, 0);
 }
-void runTake(const Call &call) { // an embedding has no axis: 0
+void runTake(const Call &call) { // embedding has no attribute 'axis', which reads as 0
   AxisView view(call.operand(0).dims(), call.integer("axis"));
   std::vector<int64_t> indices = readIndices(call.operand(1));
   size_t slice = static_cast<size_t>(view.inner) * storageBytes(call.result.dtype());
@@ -59,7 +59,7 @@ void runTake(const Call &call) { // an embedding has no axis: 0
     }
 }
 
-// `indices` names a place along `axis` for each of its elements, which stand at the same place off the axis.
+// Checks take_along and scatter_along, whose indices are positions along `axis`.
 Refusal checkAlong(const Shapes &shapes) {
   if (Refusal refusal = firstOf(shapes.axis("axis", shapes.rank(0)), indexOperand(shapes, 1)))
     return refusal;
@@ -92,7 +92,8 @@ void runTakeAlong(const Call &call) {
   });
 }
 
-// What coordinates of the last dimension of `indices` address: its other dimensions, then the operand's not addressed.
+// Sets `addressed` to the shape of the addressed slices: the dimensions of `indices` but the last, then the operand's
+// dimensions that coordinates do not address.
 Refusal checkCoordinates(const Shapes &shapes, Shape &addressed) {
   if (Refusal refusal = indexOperand(shapes, 1))
     return refusal;
@@ -140,7 +141,7 @@ Refusal checkPut(const Shapes &shapes) {
   updates[static_cast<size_t>(shapes.integer("axis"))] = shapes.dims(1)[0];
   return firstOf(shapes.expectOperand(2, shapes.dtype(0), updates), shapes.expect(shapes.dtype(0), shapes.dims(0)));
 }
-// The operand with each update combined at its target; updates whose target is -1 are dropped.
+// Combines each update into the operand at its target. A target of -1 drops the update.
 void runUpdates(const Call &call, const std::vector<int64_t> &targets, int64_t slice) {
   std::string_view mode = stringAttribute(call.node, "mode");
   visitElement(call.result.dtype(), [&](auto type) {
@@ -161,7 +162,7 @@ void runUpdates(const Call &call, const std::vector<int64_t> &targets, int64_t s
                                   : update;
         touched[at] = true;
       }
-    for (size_t i = 0; i < all.size(); ++i) // what is not written to keeps its bits
+    for (size_t i = 0; i < all.size(); ++i) // elements without an update keep their bits
       call.result.as<T>()[i] = touched[i] ? T::store(all[i]) : operand[i];
   });
 }

@@ -16,7 +16,8 @@ namespace {
 constexpr size_t alignment = 64;
 constexpr uint32_t none = UINT32_MAX;
 
-// Rounding to nearest and subnormals kept, whatever the caller's thread was set to.
+// Sets rounding to nearest and keeps subnormals, independently of the caller's floating-point environment, which it
+// restores.
 class DefaultFloats {
 public:
   DefaultFloats() {
@@ -55,7 +56,7 @@ void pack(const MortiseType &type, bool packed, const std::byte *from, void *to)
   }
 }
 
-// First fit over the values alive.
+// Allocates workspace by first fit among the live values.
 class Arena {
 public:
   size_t allocate(uint32_t value, size_t bytes) {
@@ -78,7 +79,7 @@ private:
     size_t offset, bytes;
     uint32_t value;
   };
-  std::vector<Block> live; // by offset
+  std::vector<Block> live; // sorted by offset
 };
 
 Error asError(const MortiseNode &node, const Refusal &refusal) {
@@ -94,13 +95,13 @@ Error asError(const MortiseNode &node, const Refusal &refusal) {
 } // namespace
 
 struct Program::Impl {
-  // Where a value lives while the graph runs.
+  // The memory of a value while the graph runs.
   struct Home {
     enum { input, output, workspace } kind = workspace;
     size_t at = 0; // number of the input or output, or offset
   };
   const MortiseGraph &graph;
-  const bool packed;                 // inputs and outputs are as the ABI has them; a body's are as values inside
+  const bool packed;                 // inputs and outputs have the ABI's layout; those of a body have the internal one
   std::vector<const OpSpec *> specs; // per node
   std::vector<std::vector<std::unique_ptr<Program>>> bodies; // per node
   std::vector<Home> homes;                                   // per value
@@ -154,7 +155,7 @@ struct Program::Impl {
     std::vector<bool> placed(graph.value_count), stage(graph.value_count);
     for (size_t o = 0; o < graph.output_count; ++o) {
       const MortiseValue &value = *graph.outputs[o];
-      lastUse[value.index] = none; // kept to the end
+      lastUse[value.index] = none; // outputs are live to the end
       bool direct = alias[o] == none && value.producer && !isUnpacked(value.type->dtype) && !placed[value.index];
       if (direct) {
         homes[value.index] = {Home::output, o};
@@ -162,7 +163,7 @@ struct Program::Impl {
         continue;
       }
       copies.push_back(static_cast<uint32_t>(o));
-      // An input handed through to memory that another input owns: that one, in turn, may be handed through elsewhere.
+      // This input is copied to memory that another input owns. That input may be an output too, so this one is staged.
       if (alias[o] != none && !value.producer && value.result_index != alias[o])
         stage[value.index] = true;
     }
@@ -195,7 +196,7 @@ struct Program::Impl {
 
   static Result<std::unique_ptr<Program>> compile(const MortiseGraph &graph, bool packed, int64_t ranks, int depth);
 
-  // One run under way: the caller's buffers, the workspace, and the tensors of the node that is next.
+  // The state of one run: the caller's buffers, the workspace, and the tensors of the current node.
   struct Frame {
     const Impl &impl;
     std::span<const void *const> inputs;
@@ -213,7 +214,7 @@ struct Program::Impl {
       for (uint32_t i : impl.staged)
         unpack(*impl.graph.inputs[i]->type, impl.packed, inputs[i], at(*impl.graph.inputs[i]));
     }
-    // False when there is nothing to do: all results are empty, and maybe without memory at all.
+    // Sets up the tensors of a node. False when all results are empty; these may have no memory.
     bool prepare(const MortiseNode &node) {
       results.clear();
       for (size_t k = 0; k < node.result_count; ++k)

@@ -76,7 +76,7 @@ std::vector<int64_t> offsets(std::span<const int64_t> dims, std::span<const int6
   std::vector<int64_t> all(static_cast<size_t>(product(dims)));
   if (all.empty())
     return all;
-  size_t filled = 1; // all[0] is 0; each dimension, from the last, repeats what stands
+  size_t filled = 1; // all[0] is 0; each dimension, from the last, repeats the entries so far
   for (size_t d = dims.size(); d-- > 0;) {
     size_t block = filled;
     for (int64_t i = 1; i < dims[d]; ++i)

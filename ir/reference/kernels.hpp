@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the op families share. Each family's .cpp has a table of OpSpec: what beyond its signature an op has to fulfil,
-// and its loops. The signature (operands, element types, attributes) is the SDK's op table, which checkNode() reads.
+// Helpers for all op families. Each family's .cpp has a table of OpSpec: the checks of an op beyond its signature, and
+// its loops. checkNode() checks the signature (operands, element types, attributes) against the SDK's op table.
 #pragma once
 
 #include <mortise/reference/formats.hpp>
@@ -14,7 +14,7 @@ namespace mortise::reference {
 
 using Shape = std::vector<int64_t>;
 
-struct Tensor { // dense row-major; data is NULL when the operand is left out
+struct Tensor { // dense row-major; type and data are NULL for an operand that is left out
   const MortiseType *type = nullptr;
   std::byte *data = nullptr;
 
@@ -25,7 +25,7 @@ struct Tensor { // dense row-major; data is NULL when the operand is left out
   template <typename T> typename T::Storage *as() const { return reinterpret_cast<typename T::Storage *>(data); }
 };
 
-// Bytes of an element inside the interpreter.
+// The size in bytes of an element inside the interpreter, which does not pack i4.
 inline size_t storageBytes(int32_t dtype) { return dtype == MORTISE_I4 ? 1 : dtypeBits(dtype) / 8; }
 
 // One op to run.
@@ -33,15 +33,16 @@ struct Call {
   const MortiseNode &node;
   std::span<const Tensor> operands;
   std::span<const Tensor> results;
-  Tensor result; // the first of them
+  Tensor result; // the first result
   ParallelFor parallelFor = nullptr;
-  std::span<const std::unique_ptr<Program>> bodies = {}; // of a control flow op
+  std::span<const std::unique_ptr<Program>> bodies = {}; // those of a control flow op
 
   Tensor operand(size_t i) const { return i < operands.size() ? operands[i] : Tensor(); }
   int64_t integer(std::string_view name) const { return intAttribute(node, name); }
   std::span<const int64_t> integers(std::string_view name) const { return intsAttribute(node, name); }
 
-  // body(begin, end) over [0, count), on several threads if there are; must not throw.
+  // Calls body(begin, end) for ranges that cover [0, count), on several threads when there are any. `body` must not
+  // throw.
   template <typename Body> void parallel(int64_t count, int64_t grain, Body &&body) const {
     if (!parallelFor || count <= grain)
       return body(int64_t(0), count);
@@ -52,7 +53,7 @@ struct Call {
   }
 };
 
-// What a check sees: the node's types. Valid only once the node's signature has been checked.
+// A node's types and attributes, for checks. Use only after the node's signature has been checked.
 class Shapes {
 public:
   explicit Shapes(const MortiseNode &node) : node(node) {}
@@ -67,16 +68,16 @@ public:
   int64_t integer(std::string_view name) const { return intAttribute(node, name); }
   std::span<const int64_t> integers(std::string_view name) const { return intsAttribute(node, name); }
 
-  // The result, or result i of several, has to be of this type.
+  // The result, or result i of several, must have this type.
   Refusal expect(int32_t dtype, std::span<const int64_t> dims) const { return expectResult(0, dtype, dims); }
   Refusal expectResult(size_t i, int32_t dtype, std::span<const int64_t> dims) const;
-  // Operand i, where it is there, has to be of this type.
+  // Operand i must have this type or be left out.
   Refusal expectOperand(size_t i, int32_t dtype, std::span<const int64_t> dims) const;
   Refusal expectFloatOperand(size_t i, std::span<const int64_t> dims) const; // of any float dtype
   Refusal axis(std::string_view name, int64_t rank) const;                   // 0 <= axis < rank
-  Refusal ascendingAxes(std::string_view name, int64_t rank) const;          // strictly, each below rank
+  Refusal ascendingAxes(std::string_view name, int64_t rank) const;          // strictly ascending, each below rank
   Refusal length(std::string_view name, size_t count) const;                 // of an integer array
-  Refusal atLeast(std::string_view name, int64_t least) const;               // each of an integer array
+  Refusal atLeast(std::string_view name, int64_t least) const;               // each element of an integer array
   Refusal fail(std::string detail, MortiseReason reason = MORTISE_REASON_ATTRIBUTE) const {
     return {reason, std::move(detail)};
   }
@@ -92,9 +93,9 @@ template <typename... Rest> Refusal firstOf(Refusal first, Rest... rest) {
 
 struct OpSpec {
   Op op;
-  std::function<Refusal(const Shapes &)> check; // what the signature does not say
-  std::function<void(const Call &)> run;        // called unless all results are empty; an empty one may have no memory
-  // A collective instead of `run`: the call of every rank at once, rank r's at r.
+  std::function<Refusal(const Shapes &)> check; // checks beyond the signature
+  std::function<void(const Call &)> run; // not called when all results are empty; an empty result may have no memory
+  // For a collective, instead of `run`: gets the calls of all ranks, indexed by rank.
   std::function<void(std::span<const Call>)> runRanks = nullptr;
 };
 
@@ -120,10 +121,10 @@ inline int64_t product(std::span<const int64_t> dims) {
   return count;
 }
 
-// The offset of every index of `dims` in row-major order, under `strides`.
+// The offsets, by `strides`, of all indices of `dims` in row-major order.
 std::vector<int64_t> offsets(std::span<const int64_t> dims, std::span<const int64_t> strides);
 
-// A shape seen along one axis: [outer, extent, inner].
+// A shape split at one axis: [outer, extent, inner].
 struct AxisView {
   int64_t outer, extent, inner;
   AxisView(std::span<const int64_t> dims, int64_t axis)
@@ -131,13 +132,13 @@ struct AxisView {
         inner(product(dims.subspan(static_cast<size_t>(axis) + 1))) {}
 };
 
-// result[i...] = source[start + sum(i * stride)], whatever the element type.
+// result[i...] = source[start + sum(i * stride)], for any element type.
 void copyStrided(const Call &call, const Tensor &source, int64_t start, std::span<const int64_t> strides);
 
-// All elements of a float tensor; `otherwise` times count when it is left out.
+// The elements of a float tensor; `count` times `otherwise` when the tensor is left out.
 std::vector<double> toDoubles(const Tensor &tensor, int64_t count, double otherwise);
 
-// Index `i` into `extent`, counting from the end when negative; in range or not.
+// An index, counted from the end when negative, and whether it is in range.
 struct Position {
   int64_t index;
   bool inRange;
@@ -149,7 +150,7 @@ inline Position position(int64_t index, int64_t extent) {
   return {index < 0 ? index + extent : index, inRange};
 }
 
-// The larger: NaN if either is, +0 above -0; likewise the smaller.
+// The larger and the smaller of two numbers: NaN if either is NaN; +0 is above -0.
 inline double maximum(double left, double right) {
   if (std::isnan(left) || std::isnan(right))
     return std::isnan(left) ? left : right;
@@ -163,11 +164,11 @@ inline double minimum(double left, double right) {
 inline int64_t maximum(int64_t left, int64_t right) { return left > right ? left : right; }
 inline int64_t minimum(int64_t left, int64_t right) { return left < right ? left : right; }
 
-// The order of sort and its like: a NaN is above all numbers and equal to another, -0 equals +0.
+// The order of sort, argmax and similar ops: a NaN is above all numbers and equal to another NaN, -0 equals +0.
 inline bool isBelow(double left, double right) { return std::isnan(right) ? !std::isnan(left) : left < right; }
 inline bool isBelow(int64_t left, int64_t right) { return left < right; }
 
-// What the maximum and the minimum of nothing are: the infinities, or the extremes of a type without.
+// The maximum and the minimum of no elements: infinities, or the extreme numbers of a type without infinities.
 template <typename T> typename T::Compute lowestOf() {
   if constexpr (!T::isFloat)
     return T::lowest;
@@ -181,8 +182,8 @@ template <typename T> typename T::Compute highestOf() {
     return T::dtype == MORTISE_F8E4M3FN ? 448.0 : std::numeric_limits<double>::infinity();
 }
 
-// The range, though not the precision, of the type that composite ops compute in when the element type is T (f32; f64
-// for f64): what leaves it becomes infinity or 0, as it does where each op of a decomposition is rounded.
+// Limits `value` to the range, not the precision, of the type in which composite ops compute for element type T (f64
+// for f64, else f32). Numbers outside become infinity or 0, as in a decomposition, which rounds after each op.
 template <typename T> double inRange(double value) {
   if constexpr (T::dtype == MORTISE_F64)
     return value;
@@ -191,7 +192,7 @@ template <typename T> double inRange(double value) {
   return std::abs(value) <= 0x1p-150 ? std::copysign(0.0, value) : value;
 }
 
-// Sums and products of integers wrap; those of floats are f64's.
+// Sums and products: integers wrap, floats are computed in f64.
 inline double plus(double left, double right) { return left + right; }
 inline double times(double left, double right) { return left * right; }
 inline int64_t plus(int64_t left, int64_t right) {

@@ -169,7 +169,7 @@ Refusal checkCrossEntropy(const Shapes &shapes) {
   return firstOf(shapes.expectOperand(1, shapes.dtype(1), rows),
                  shapes.expect(shapes.dtype(0), reduction == "none" ? rows : std::span<const int64_t>()));
 }
-// Of one row; `target` is one of its classes.
+// The loss of one row. `target` is a valid class.
 template <typename T> double loss(const typename T::Storage *row, int64_t classes, int64_t target, double smoothing) {
   double largest = -std::numeric_limits<double>::infinity(), sum = 0, all = 0;
   for (int64_t c = 0; c < classes; ++c)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The matrix product behind dot, linear and convolution: blocked for the cache, each sum in order of k.
+// The matrix product that dot, linear and convolution use: blocked for the cache; each sum is in the order of k.
 #pragma once
 
 #include "kernels.hpp"
@@ -12,8 +12,8 @@ namespace mortise::reference {
 
 inline constexpr int64_t blockM = 64, blockN = 128, blockK = 256, tile = 4;
 
-// One block: packs panels of both sides, in tiles of 4 rows or columns, and sums. Edges are padded with 0 and not
-// stored.
+// Computes one block: packs panels of both operands in tiles of 4 rows or columns, and sums. Partial tiles are padded
+// with 0; the padding is not stored.
 template <typename Acc, typename Left, typename Right, typename Store>
 void productBlock(int64_t batch, int64_t m0, int64_t m1, int64_t n0, int64_t n1, int64_t K, Left &left, Right &right,
                   Store &store, Acc *panelA, Acc *panelB, Acc *sums) {
@@ -47,7 +47,8 @@ void productBlock(int64_t batch, int64_t m0, int64_t m1, int64_t n0, int64_t n1,
     }
 }
 
-// store(b, m, n, sum over k of left(b, m, k) * right(b, k, n)). Acc is double, or uint64_t so that integers wrap.
+// Calls store(b, m, n, sum over k of left(b, m, k) * right(b, k, n)). Acc is double for floats and uint64_t for
+// integers, which wrap.
 template <typename Acc, typename Left, typename Right, typename Store>
 void product(const Call &call, int64_t batches, int64_t M, int64_t N, int64_t K, Left left, Right right, Store store) {
   int64_t blocksM = (M + blockM - 1) / blockM, blocksN = (N + blockN - 1) / blockN;
@@ -70,8 +71,8 @@ void product(const Call &call, int64_t batches, int64_t M, int64_t N, int64_t K,
     throw std::bad_alloc();
 }
 
-// x [..., K] times the weight plus the bias, rounded once to the element type T. weight(i) is the weight's element i;
-// it is stored [N, K], or [K, N] when `weight_transposed`.
+// x [..., K] times the weight plus the bias, rounded once to the element type T. weight(i) returns element i of the
+// weight, which is stored as [N, K], or as [K, N] when `weight_transposed` is true.
 template <typename T, typename Weight> void linear(const Call &call, const Tensor &biasOperand, Weight weight) {
   int64_t K = call.operand(0).dims().back(), N = call.result.dims().back();
   int64_t M = product(call.operand(0).dims().first(call.operand(0).dims().size() - 1));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Quantising is exact: op by op in the compute type C, as the ops are described, so that all backends give equal bits.
+// Computes op by op in the compute type C, as the descriptions of the ops require, because all backends must give equal
+// bits.
 #include "product.hpp"
 
 namespace mortise::reference {
@@ -14,14 +15,14 @@ double largest(int32_t dtype) {
          : dtype == MORTISE_F8E5M2 ? 57344.0
                                    : visitInt(dtype, [](auto type) { return double(decltype(type)::highest); });
 }
-// body(C{}): double when f64 takes part, else float.
+// Calls body(C{}), with C double when one of `dtypes` is f64, else float.
 template <typename Body> void inComputeType(std::initializer_list<int32_t> dtypes, Body body) {
   for (int32_t dtype : dtypes)
     if (dtype == MORTISE_F64)
       return body(double());
   body(float());
 }
-template <typename C> std::vector<C> valuesOf(const Tensor &tensor) { // each converted to C
+template <typename C> std::vector<C> valuesOf(const Tensor &tensor) { // the elements converted to C
   std::vector<C> values(tensor ? static_cast<size_t>(tensor.count()) : 0);
   if (tensor)
     visitElement(tensor.dtype(), [&](auto type) {
@@ -32,7 +33,8 @@ template <typename C> std::vector<C> valuesOf(const Tensor &tensor) { // each co
   return values;
 }
 
-// For each element of `dims`, the one of `parts` that it belongs to, where each extent of parts divides that of dims.
+// For each element of `dims`, the index of the element of `parts` that covers it. Each extent of `parts` divides that
+// of `dims`.
 std::vector<int64_t> partOf(std::span<const int64_t> dims, std::span<const int64_t> parts) {
   std::vector<int64_t> all{0};
   for (size_t d = 0; d < dims.size(); ++d) {
@@ -55,7 +57,7 @@ Refusal checkGranularity(const Shapes &shapes, size_t scale, std::span<const int
               : shapes.fail("expected a float scale whose extents divide the tensor's, found " +
                             typeString(shapes.type(scale)));
 }
-// Operand `i` has the shape of operand `scale` and a type that goes with `quantised`.
+// Checks that operand `i`, a zero point, has the shape of operand `scale` and an element type that `quantised` permits.
 Refusal checkZeroPoint(const Shapes &shapes, size_t i, size_t scale, int32_t quantised) {
   if (!shapes.has(i))
     return {};
@@ -177,7 +179,7 @@ void runDynamic(const Call &call) {
   });
 }
 
-// scale's shape as one of rank 2 that goes with the weight's.
+// The shape of the scale in rank 2, so that its extents divide those of the weight.
 Shape scaleDims(std::span<const int64_t> scale, bool transposed) {
   if (scale.size() == 2)
     return {scale[0], scale[1]};

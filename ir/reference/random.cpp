@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Philox4x32-10, as ir/families/random.td has it, and what is made of its words.
+// Philox4x32-10 as described in ir/families/random.td, and the distributions.
 #include "kernels.hpp"
 #include "philox.hpp"
 
@@ -15,7 +15,7 @@ public:
   Words(const Call &call, size_t first)
       : key(static_cast<uint64_t>(*call.operand(first).as<I64>())),
         offset(static_cast<uint64_t>(*call.operand(first + 1).as<I64>())) {}
-  uint64_t word(int64_t w) { // quick for ascending ones
+  uint64_t word(int64_t w) { // fast for ascending w
     if (uint64_t counter = offset + static_cast<uint64_t>(w) / 4; !filled || counter != at) {
       lanes = philox4x32({static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32), 0, 0},
                          {static_cast<uint32_t>(key), static_cast<uint32_t>(key >> 32)});
@@ -28,7 +28,7 @@ public:
     uint64_t low = word(2 * i);
     return word(2 * i + 1) << 32 | low;
   }
-  // Uniform in [0, 1), of the precision of `dtype`.
+  // Uniform in [0, 1), with the precision of `dtype`.
   double uniform(int32_t dtype, int64_t i) {
     if (dtype == MORTISE_F64)
       return static_cast<double>(doubleWord(i) >> 11) * 0x1p-53;
@@ -46,7 +46,7 @@ Refusal checkState(const Shapes &shapes, size_t first) {
   return firstOf(shapes.expectOperand(first, MORTISE_I64, Shape()),
                  shapes.expectOperand(first + 1, MORTISE_I64, Shape()));
 }
-// A result of the attributes `shape` and `dtype`, the latter one of `known`.
+// Checks that the result has the `shape` and `dtype` of the attributes, and that `dtype` is one of `known`.
 Refusal checkDrawn(const Shapes &shapes, std::initializer_list<int32_t> known) {
   std::string_view name = stringAttribute(shapes.node, "dtype");
   const auto *found = std::ranges::find_if(known, [&](int32_t dtype) { return name == dtypeName(dtype); });

@@ -96,7 +96,7 @@ bool isNaN(int64_t) { return false; }
 // Whether x is strictly larger (sign 1) or smaller (-1) than y. A NaN is above, and below, all numbers.
 template <int sign, typename T> bool wins(T x, T y) { return isNaN(x) ? !isNaN(y) : sign > 0 ? x > y : x < y; }
 
-// sign 1: the first of the largest; -1: of the smallest.
+// sign 1: argmax, the first of the largest; -1: argmin.
 template <int sign> void runArg(const Call &call) {
   AxisView view(call.operand(0).dims(), call.integer("axis"));
   int64_t *to = call.result.as<I64>();
@@ -118,7 +118,7 @@ template <int sign> void runArg(const Call &call) {
 Refusal checkRunning(const Shapes &shapes) {
   return firstOf(shapes.axis("axis", shapes.rank(0)), shapes.expect(shapes.dtype(0), shapes.dims(0)));
 }
-// result[k] = finish(state after the elements 0 .. k), each line along the axis from a new State.
+// result[k] = step(state, element k), called for k = 0, 1, ...; each line along the axis starts with a copy of `start`.
 template <typename T, typename State, typename Step> void running(const Call &call, State start, Step step) {
   AxisView view(call.operand(0).dims(), call.integer("axis"));
   for (int64_t o = 0; o < view.outer; ++o)
@@ -153,7 +153,7 @@ void runCumlogsumexp(const Call &call) {
       } else if (x > state.top) {
         state.sum = state.sum * std::exp(state.top - x) + 1;
         state.top = x;
-      } else if (std::isfinite(x)) { // -inf adds nothing, and a second +inf changes nothing
+      } else if (std::isfinite(x)) { // -inf and a further +inf change nothing
         state.sum += std::exp(x - state.top);
       }
       return state.top + std::log(state.sum);
@@ -165,7 +165,7 @@ Refusal checkValuesAndIndices(const Shapes &shapes) {
   return firstOf(shapes.axis("axis", shapes.rank(0)), shapes.expect(shapes.dtype(0), shapes.dims(0)),
                  shapes.expectResult(1, MORTISE_I64, shapes.dims(0)));
 }
-// sign 1: the last of the largest so far; -1: of the smallest.
+// sign 1: cummax, the last of the largest so far; -1: cummin.
 template <int sign> void runExtreme(const Call &call) {
   AxisView view(call.operand(0).dims(), call.integer("axis"));
   visitElement(call.result.dtype(), [&](auto type) {
@@ -184,7 +184,7 @@ template <int sign> void runExtreme(const Call &call) {
   });
 }
 
-// The first `count` of each line along the axis, sorted.
+// Sorts each line along the axis and stores its first `count` elements.
 void sortLines(const Call &call, int64_t count, bool descending) {
   AxisView view(call.operand(0).dims(), call.integer("axis"));
   visitElement(call.result.dtype(), [&](auto type) {
@@ -194,7 +194,8 @@ void sortLines(const Call &call, int64_t count, bool descending) {
       for (int64_t i = 0; i < view.inner; ++i) {
         const auto *from = call.operand(0).as<T>() + o * view.extent * view.inner + i;
         std::iota(order.begin(), order.end(), 0);
-        std::ranges::sort(order, [&](int64_t left, int64_t right) { // stable: of equal ones the lower index is first
+        // stable: among equal elements the lower index is first
+        std::ranges::sort(order, [&](int64_t left, int64_t right) {
           auto x = T::load(from[left * view.inner]), y = T::load(from[right * view.inner]);
           bool below = isBelow(x, y), above = isBelow(y, x);
           return below == above ? left < right : (descending ? above : below);

@@ -8,13 +8,13 @@ namespace mortise::reference {
 namespace {
 
 constexpr size_t maxSpatial = 3;
-using Place = std::array<int64_t, maxSpatial>; // in the spatial dimensions; unused ones are 0
+using Place = std::array<int64_t, maxSpatial>; // a position in the spatial dimensions; unused ones are 0
 
-// The windows over one input image, filled up to three spatial dimensions.
+// The windows over one input image, extended to three spatial dimensions.
 struct Windows {
   Place in{1, 1, 1}, out{1, 1, 1}, kernel{1, 1, 1};
-  std::vector<Place> starts; // of each output element: may be negative, in the padding
-  std::vector<Place> taps;   // of each kernel element, relative to the start
+  std::vector<Place> starts; // by output element; negative in the padding
+  std::vector<Place> taps;   // by kernel element, relative to the start
 
   Windows(const Call &call, std::span<const int64_t> window) {
     Place stride{1, 1, 1}, low{}, dilation{1, 1, 1};
@@ -36,7 +36,7 @@ struct Windows {
         for (int64_t z = 0; z < extents[2]; ++z)
           list.push_back({at(x, 0), at(y, 1), at(z, 2)});
   }
-  // Offset in the image, or -1 in the padding.
+  // The offset in the image; -1 in the padding.
   int64_t at(const Place &start, const Place &tap) const {
     int64_t offset = 0;
     for (size_t d = 0; d < maxSpatial; ++d) {
@@ -91,7 +91,7 @@ Refusal checkConvolution(const Shapes &shapes) {
     return refusal;
   return shapes.expect(shapes.dtype(0), expected);
 }
-// `finish` makes the result of an output channel's sum.
+// `finish` computes a result element from its sum and output channel.
 template <typename Finish> void convolve(const Call &call, Finish finish) {
   Windows windows(call, call.operand(1).dims().subspan(2));
   int64_t groups = call.integer("groups"), images = call.operand(0).dims()[0];

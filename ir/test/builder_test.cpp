@@ -243,7 +243,7 @@ TEST_F(BuilderTest, LiteralsKeepTheirBytes) {
             std::string_view(reinterpret_cast<const char *>(numbers), sizeof numbers));
 }
 
-// Two layers x -> relu(x * w) + x by hand, and `copies` more by repetition.
+// Two layers x -> relu(x * w) + x added op by op, and `copies` more by Builder::repeat.
 class RepeatTest : public BuilderTest {
 protected:
   static constexpr uint32_t copies = 3, perLayer = 3;
@@ -259,7 +259,7 @@ protected:
     EXPECT_TRUE(result) << result.error().message;
     return (*result)[0];
   }
-  // Own values: the weight, and what the layer before made.
+  // The own values are the weight and the result of the previous layer.
   Result<bool> repeat(ValueId first, std::vector<ValueId> own, std::vector<std::string> names) {
     std::vector<const char *> locations;
     for (const std::string &name : names)
@@ -324,7 +324,7 @@ TEST_F(RepeatTest, RefusesWhatDiffers) {
   const std::vector<ValueId> w = weights();
   ValueId y = layer(x, w[0], "0");
   const ValueId first = y - perLayer + 1;
-  y = layer(y, w[1], "1", true); // operands the other way round
+  y = layer(y, w[1], "1", true); // with swapped operands
   Result<bool> repeated = repeat(first, own(w, x, first), names());
   ASSERT_TRUE(repeated);
   EXPECT_FALSE(*repeated);
@@ -359,7 +359,7 @@ TEST_F(RepeatTest, RefusesPartsThatAreNotThere) {
   EXPECT_FALSE(builder.repeat({0, 1, 2, {}, none}));
   Result<bool> inputs = builder.repeat({0, 1, 2, {}, {}});
   ASSERT_TRUE(inputs);
-  EXPECT_FALSE(*inputs); // inputs are no results
+  EXPECT_FALSE(*inputs); // inputs are not results of ops
 }
 
 TEST_F(BuilderTest, TextShowsWhatIsThere) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What each composite is tried with. A composite without a case fails the test.
+// The test cases of each composite. A composite without a case fails the test.
 #include "decompositions.hpp"
 
 namespace mortise::test {

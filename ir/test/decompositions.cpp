@@ -53,7 +53,7 @@ std::vector<std::string> split(const std::string &list) {
   }
   return parts;
 }
-// "2*b" for numbers of the symbols.
+// The value of an extent such as "2*b" for these values of the symbols.
 long valueOf(const std::string &extent, std::pair<int, int> values) {
   long product = 1;
   for (size_t from = 0; from < extent.size();) {
@@ -99,7 +99,7 @@ struct Spelling {
         size_t end = text.find('}', i);
         result += tensor(text.substr(i + 1, end - i - 1));
         i = end + 1;
-      } else if (text.compare(i, 2, "{{") == 0 || text.compare(i, 2, "}}") == 0) { // a dictionary's
+      } else if (text.compare(i, 2, "{{") == 0 || text.compare(i, 2, "}}") == 0) { // braces of a dictionary
         result += text[i];
         i += 2;
       } else if (text.compare(i, 2, "[[") == 0) {
@@ -185,7 +185,7 @@ bool canonicalise(mlir::ModuleOp module) {
 
 // ---- Values
 
-// Numbers that the type holds, of one kind.
+// Numbers of one kind that the type represents.
 std::vector<double> specials(int32_t dtype, const std::string &kind) {
   double largest = dtype == MORTISE_F64 ? std::numeric_limits<double>::max() : 3.3895313892515355e38, tiny = 0x1p-133;
   if (dtype == MORTISE_F32)
@@ -227,7 +227,7 @@ std::vector<char> fill(const MortiseType &type, std::string_view name, const std
   size_t row = type.rank ? static_cast<size_t>(type.dims[type.rank - 1]) : 1;
   std::vector<double> special = isFloat(type.dtype) ? specials(type.dtype, kind) : std::vector<double>();
   std::vector<long double> values(count);
-  // Few, or all: half of the runs of a kind put one in four, the others in every place.
+  // Special values are in one of four elements, or in every element.
   bool everywhere = !special.empty() && random() % 4 == 0;
   for (size_t i = 0; i < count; ++i) {
     double value = normal(random);
@@ -286,7 +286,8 @@ struct Comparison {
     if (outcome.failures.size() < 40)
       outcome.failures.push_back(where + ": " + message);
   }
-  // Both in the range, NaN in the same places unless rounding decides about it.
+  // Checks that both results lie in the range, with NaN in the same places unless rounding decides whether there is
+  // one.
   void check(const MortiseType &type, const std::vector<char> &expected, const std::vector<char> &found,
              const Ranges &ranges, const char *what) {
     std::vector<long double> x = decode(type, expected.data()), y = decode(type, found.data());
@@ -321,8 +322,8 @@ struct Comparison {
   }
 };
 
-// The op's own evaluation in f64 is one of those that the range speaks of, but for the forms that it uses instead of
-// the decomposition's (x / (1 + e^-x) for x * logistic(x)): 8 roundings in f64, each by at most 2^-53.
+// The range covers the op's own evaluation in f64, except that the interpreter uses other formulas than the
+// decomposition (x / (1 + e^-x) for x * logistic(x)). Widens the range by 8 roundings in f64, each of at most 2^-53.
 void allowForms(Ranges &ranges, int32_t dtype) {
   if (dtype != MORTISE_F64)
     return;
@@ -368,7 +369,7 @@ Result<Program> compile(const std::string &text, Outcome &outcome) {
   return program;
 }
 
-// All levels of `program` on one set of values, against the op `expected`.
+// Compares all levels of decomposition with the op `expected` on one set of values.
 void compare(const Case &test, const std::string &where, const MortiseGraph &expected,
              const std::vector<std::pair<const char *, GraphPtr>> &levels, const GraphPtr &full,
              const std::string &kind, uint64_t seed, Outcome &outcome) {

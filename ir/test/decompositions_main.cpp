@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// mortise-decompositions [COMPOSITE...]: every case, element type and kind of values; prints JSON.
+// mortise-decompositions [COMPOSITE...]: runs every case, element type and kind of values; prints JSON.
 #include "decompositions.hpp"
 
 #include <algorithm>

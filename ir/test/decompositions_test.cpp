@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A slice of what `./dev figure decompositions` runs whole: two kinds of values for each case and element type.
+// Part of what `./dev figure decompositions` runs: two kinds of values for each case and element type.
 #include "decompositions.hpp"
 
 #include <algorithm>
@@ -41,7 +41,7 @@ TEST_P(Decompositions, HoldForSymbols) {
 INSTANTIATE_TEST_SUITE_P(Cases, Decompositions, testing::Range(size_t(0), cases().size()),
                          [](const auto &info) { return cases()[info.param].composite + std::to_string(info.param); });
 
-// The check can fail: forms that differ by less than most tolerances would notice.
+// Shows that the check can fail, on pairs of ops whose difference most tolerances would not detect.
 TEST(Decompositions, TellApart) {
   auto find = [](const std::string &op) {
     return *std::ranges::find_if(cases(), [&](const Case &test) { return test.op.starts_with(op); });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Arithmetic of ranges: what each op on numbers may give, and its rounding to an element type.
+// Interval arithmetic: the possible results of each op on numbers, and of rounding to an element type.
 #pragma once
 
 #include "ranges.hpp"
@@ -23,7 +23,7 @@ inline double nearest(int32_t dtype, double value) {
     return static_cast<double>(T::load(T::store(value)));
   });
 }
-// The number of the type above `value`, one of its own.
+// The next larger number of the type above `value`, which the type represents.
 inline double next(int32_t dtype, double value) {
   if (dtype == MORTISE_F64)
     return std::nextafter(value, infinite);
@@ -46,7 +46,7 @@ inline double next(int32_t dtype, double value) {
 }
 inline double up(int32_t dtype, double value) {
   double rounded = nearest(dtype, value);
-  if (std::isnan(rounded) || rounded >= value) // f8E4M3FN has no infinity: too large is NaN
+  if (std::isnan(rounded) || rounded >= value) // f8E4M3FN has no infinity: overflow gives NaN
     return std::isnan(rounded) && value < 0 ? -infinite : std::isnan(rounded) ? infinite : rounded;
   return next(dtype, rounded);
 }
@@ -57,7 +57,7 @@ inline bool overflows(int32_t dtype, double value) {
   return std::isfinite(value) && !std::isfinite(rounded);
 }
 
-// The range, and all that rounding its numbers to the type may give.
+// The range extended by every number that rounding to the type may give.
 inline Range rounded(int32_t dtype, Range range) {
   if (!isFloat(dtype) || range.nan == Range::always)
     return range;
@@ -68,7 +68,7 @@ inline Range rounded(int32_t dtype, Range range) {
   if (overflows(dtype, high))
     result.high = high > 0 ? infinite : -infinite;
   else if (std::isfinite(high) && !std::isfinite(static_cast<double>(result.high)))
-    result.high = high; // beyond the largest number, but rounded to it
+    result.high = high; // beyond the largest number, but rounds to it
   if (std::isfinite(low) && !overflows(dtype, low) && !std::isfinite(static_cast<double>(result.low)))
     result.low = low;
   if (nearest(dtype, low) == 0 && nearest(dtype, high) == 0)
@@ -97,14 +97,14 @@ inline Range::Nan either(const Range &a, const Range &b) { return std::max(a.nan
 inline constexpr Range everything{-static_cast<long double>(infinite), infinite, Range::maybe};
 inline const Range notANumber{0, 0, Range::always};
 
-// a + b in f64, whatever the rounding of its last place.
+// Bounds for a + b in f64, one unit in the last place below and above unless the sum is exact.
 inline double below(double sum, double error) {
   return error == 0 || !std::isfinite(sum) ? sum : std::nextafter(sum, -infinite);
 }
 inline double above(double sum, double error) {
   return error == 0 || !std::isfinite(sum) ? sum : std::nextafter(sum, infinite);
 }
-inline double residual(double a, double b, double sum) { // exact: sum + residual is a + b
+inline double residual(double a, double b, double sum) { // exact: a + b == sum + residual
   if (!std::isfinite(sum))
     return std::isfinite(a) && std::isfinite(b) ? 1 : 0;
   double part = sum - a;
@@ -128,7 +128,7 @@ inline Range add(const Range &a, const Range &b) {
 }
 inline Range negated(const Range &a) { return {-a.high, -a.low, a.nan}; }
 
-struct Ends { // of candidates, each with a bound for its error
+struct Ends { // smallest and largest of candidates, widened by the error of each
   double low = infinite, high = -infinite;
   void take(double value, bool exact) {
     low = std::min(low, exact ? value : below(value, 1));
@@ -144,7 +144,7 @@ inline Range mul(const Range &a, const Range &b) {
     for (long double y : {b.low, b.high}) {
       auto p = static_cast<double>(x), q = static_cast<double>(y);
       double product = p * q;
-      if (std::isnan(product)) // 0 * infinity; its neighbours are other corners
+      if (std::isnan(product)) // 0 * infinity; the other corners give the numbers near it
         ends.take(0, true);
       else
         ends.take(product, !std::isfinite(product)
@@ -187,7 +187,8 @@ inline Range div(const Range &a, const Range &b) {
   return {ends.low, ends.high, nan};
 }
 
-// A function that does not fall, in f64 within 2^-50; NaN outside [from, to]. `exact` where its value is.
+// The range of a nondecreasing function whose f64 value is within 2^-50; NaN outside [from, to]. `exact(x)`: the value
+// at x is exact.
 inline Range rising(
     const Range &a, double (*function)(double), double from = -infinite, double to = infinite,
     bool (*exact)(double) = [](double) { return false; }, double least = -infinite, double most = infinite) {
@@ -226,7 +227,7 @@ inline Range squareRoot(const Range &a) {
 inline Range reciprocalRoot(const Range &a) {
   return falling(a, [](double x) { return 1 / std::sqrt(std::abs(x)); }, 0, infinite, isOneOrEnd, 0, infinite);
 }
-inline Range cosine(const Range &a) { // moves at most as far as its argument
+inline Range cosine(const Range &a) { // |cos x - cos y| <= |x - y|
   if (a.nan == Range::always || a.isPoint())
     return a.nan == Range::always || !std::isfinite(static_cast<double>(a.low))
                ? notANumber
@@ -284,7 +285,7 @@ inline Range converted(const Range &a, int32_t from, int32_t to) {
   if (to == MORTISE_I1)
     return a.nan == Range::always ? truth(false, true) : compared(a, Range::of(0), "ne");
   if (isFloat(to) || !isFloat(from))
-    return a; // rounded by the caller; integers here stay in range
+    return a; // the caller rounds; integers that reach this stay in range
   Range result = reference::visitInt(to, [&](auto type) {
     using T = decltype(type);
     auto end = [](long double value) {
@@ -297,7 +298,7 @@ inline Range converted(const Range &a, int32_t from, int32_t to) {
   return a.nan == Range::maybe ? hull(result, Range::of(0)) : result;
 }
 
-// A sum in f64, in any order.
+// The range of a sum in f64, in any order.
 struct Sum {
   Range range = Range::of(0);
   long double magnitude = 0;

@@ -30,7 +30,7 @@ Dims stridesOf(std::span<const int64_t> dims) {
     strides[i] = stride;
   return strides;
 }
-// body(index, number) for every index of `dims` in row-major order.
+// Calls body(index, number) for every index of `dims` in row-major order.
 template <typename Body> void forEach(std::span<const int64_t> dims, Body body) {
   Dims index(dims.size());
   for (int64_t n = 0; n < product(dims); ++n) {
@@ -43,7 +43,7 @@ template <typename Body> void forEach(std::span<const int64_t> dims, Body body) 
   }
 }
 
-struct Node { // being evaluated
+struct Node { // the node that is evaluated
   const MortiseNode &node;
   std::vector<const Ranges *> operands;
   const MortiseType &type(size_t i) const { return *node.operands[i]->type; }
@@ -322,7 +322,7 @@ const std::unordered_map<std::string_view, Rule> &rules() {
   return all;
 }
 
-// An op on exact numbers, by the interpreter: for ops of integers and bits, and those that only move elements.
+// Runs an op on exact numbers in the interpreter: for ops on integers and bits, and ops that only move elements.
 Result<std::vector<Ranges>> exactly(const MortiseGraph &graph, const MortiseNode &node,
                                     const std::vector<Ranges> &values) {
   uint32_t index[] = {node.index};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Folded constants are bit for bit what the interpreter computes. (Decompositions: decompositions_test.cpp.)
+// Constant folding gives bit for bit what the interpreter computes. (Decompositions: decompositions_test.cpp.)
 #include "ranges.hpp"
 
 #include <mortise/graph.hpp>
@@ -87,7 +87,7 @@ protected:
     return (*builder.addOp("mortise.constant", {}, attributes, ""))[0];
   }
 
-  // Every pair of special values through `op`; ops that do not take the type are skipped.
+  // Applies `op` to every pair of special values; skips ops that do not take the type.
   void check(const char *op, size_t operands, const char *name = nullptr, const char *text = nullptr) {
     SCOPED_TRACE(std::string(op) + " " + dtypeName(GetParam()) + " " + (text ? text : ""));
     std::vector<double> values = specials(GetParam()), lhs, rhs;
@@ -140,7 +140,7 @@ TEST_P(Folded, IsWhatTheInterpreterComputes) {
   for (const char *direction : {"eq", "ne", "lt", "le", "gt", "ge"})
     check("mortise.compare", 2, "direction", direction);
   for (int32_t to = 1; to <= MORTISE_DTYPE_COUNT; ++to)
-    if (dtypeBits(to) >= 8) // the test's loads are of whole bytes
+    if (dtypeBits(to) >= 8) // the test loads whole bytes
       check("mortise.convert", 1, "dtype", dtypeName(to));
   EXPECT_GE(folded, 20);
 }

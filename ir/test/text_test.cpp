@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Text from outside: what is too deep or too large is refused with a message, before the stack or the memory ends.
+// Untrusted text: nesting that is too deep and expressions that are too large are refused with a message, before the
+// stack overflows or memory runs out.
 #include <mortise/dim.hpp>
 #include <mortise/ir/dialect.hpp>
 
@@ -20,7 +21,7 @@ std::string repeated(const std::string &text, size_t count) {
   return result;
 }
 
-// The first message about a function whose argument has this extent; "" when there is none.
+// The first diagnostic for a function whose argument has this extent; "" when there is none.
 std::string messageAbout(const std::string &extent) {
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
   mlir::DialectRegistry registry;
@@ -45,7 +46,7 @@ TEST(Text, NestedExtents) {
     EXPECT_EQ(messageAbout(repeated("floordiv(", deep) + "a" + repeated(", b)", deep)),
               "extents are nested at most 1024 deep")
         << deep;
-  // One beside the other is no nesting.
+  // Adjacent calls are not nested.
   EXPECT_EQ(messageAbout(repeated("floordiv(a, 7) + ", 5000) + "b"), "");
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Damaged bytes are errors, never crashes: by mutation, and one by one for what the reader checks.
+// Damaged bytes give errors and never crash: random mutations, and one case for each check of the reader.
 #include "samples.hpp"
 #include <graph_generated.h>
 #include <mortise/portable/graph.hpp>
@@ -21,7 +21,7 @@ std::vector<std::byte> sample(int version) {
   return {(*graph)->bytes().begin(), (*graph)->bytes().end()};
 }
 
-// What is read from damaged bytes has to be usable: walk all of it.
+// Walks all of a graph that was read from damaged bytes; it must be usable.
 void walk(const MortiseGraph &view) {
   auto again = Graph::copy(view);
   EXPECT_TRUE(again) << again.error().message;
@@ -33,7 +33,7 @@ void tryRead(std::span<const std::byte> bytes) {
     EXPECT_TRUE(graph.error().code == MORTISE_CORRUPT || graph.error().code == MORTISE_VERSION_MISMATCH);
 }
 
-// The smallest graphs, with one thing wrong.
+// Makes a minimal graph with one error.
 struct Damage {
   fb::FlatBufferBuilder builder;
   uint32_t version = 1, opset = 1, since = 1, operand = 0, result = 1, output = 1, valueType = 0, flags = 0;
@@ -48,13 +48,13 @@ struct Damage {
   int64_t symbolMin = 1, symbolMax = 4, divisor = 1;
   const char *identifier = "MRTG";
   size_t nodes = 1;
-  // Of version 2.
+  // Fields of version 2.
   std::vector<int64_t> i64s;
   std::vector<uint32_t> attributeCounts;
   std::vector<portable::ExprStep> attributeSteps, guardSteps;
   int32_t relation = 0;          // 0: no guard
-  size_t bodies = 0, copies = 1; // each in the next one; of each reference
-  uint32_t bodyOffset = 0;       // added to the index of each body's own
+  size_t bodies = 0, copies = 1; // `bodies` are nested in each other; each is referenced `copies` times
+  uint32_t bodyOffset = 0;       // added to the indices of nested bodies
   uint32_t bodyFlags = 0, bodyOutput = 1;
 
   std::vector<uint32_t> bodiesOf(size_t position) const {
@@ -249,7 +249,8 @@ TEST_P(CorruptSample, EveryTruncation) {
   std::vector<std::byte> bytes = sample(version());
   for (size_t size = 0; size < bytes.size(); ++size) {
     std::vector<std::byte> cut(bytes.begin(),
-                               bytes.begin() + static_cast<ptrdiff_t>(size)); // so that sanitizers see the end
+                               // an exact allocation, so sanitizers detect reads past the end
+                               bytes.begin() + static_cast<ptrdiff_t>(size));
     tryRead(cut);
   }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// golden/: what earlier versions wrote. Every file is read today, and means what it meant: golden/NAME.results holds a
-// line per node, the hash of what the reference interpreter computes for it on inputs that are numbered out, not drawn.
-// golden/SHA256SUMS says what every file was when it was committed. MORTISE_TEST_WRITE_GOLDEN=1 writes what is missing
-// and adds its sum; what exists is never rewritten.
+// golden/ holds files of earlier versions. Every file must be readable, and must compute the recorded results:
+// golden/NAME.results has a line per node, the hash of the reference interpreter's results on fixed inputs.
+// golden/SHA256SUMS has the checksum of every file. MORTISE_TEST_WRITE_GOLDEN=1 writes missing files and adds their
+// checksums; it never rewrites a file.
 #include "../changes.hpp"
 #include "samples.hpp"
 #include "sha256.hpp"
@@ -51,7 +51,7 @@ uint64_t mix(uint64_t value) { // splitmix64
 
 // Multiples of 1/8 from -2 to 2, integers from 0 to 2.
 std::vector<char> numbered(const MortiseType &type, size_t operand) {
-  std::vector<char> bytes(byteSize(type) + 8); // never without an address
+  std::vector<char> bytes(byteSize(type) + 8); // data() is never NULL
   if (type.dtype == MORTISE_I4) {
     for (size_t i = 0; i < bytes.size(); ++i)
       bytes[i] = static_cast<char>(mix(operand << 32 | i) & 0x11);
@@ -68,7 +68,7 @@ std::vector<char> numbered(const MortiseType &type, size_t operand) {
   return bytes;
 }
 
-// FNV-1a; all NaNs are one.
+// FNV-1a; all NaNs hash alike.
 uint64_t hash(const MortiseType &type, const char *bytes, uint64_t seed) {
   std::vector<char> plain(bytes, bytes + byteSize(type));
   for (size_t i = 0; isFloat(type.dtype) && i < static_cast<size_t>(elementCount(type)); ++i)
@@ -84,13 +84,13 @@ uint64_t hash(const MortiseType &type, const char *bytes, uint64_t seed) {
   return seed;
 }
 
-// How many ranks a collective is for.
+// The number of ranks of a collective; 1 for other ops.
 size_t rankCount(const MortiseNode &node) {
   const size_t groups = intsAttribute(node, "groups").size();
   return std::max({groups, static_cast<size_t>(intAttribute(node, "rank_count")), size_t(1)});
 }
 
-// What one node computes by itself, or "-" and why the interpreter does not run it.
+// The hash of one node's results, or "-" and the reason why the interpreter does not run it.
 std::string result(const MortiseGraph &graph, uint32_t node) {
   auto region = extractRegion(graph, std::span(&node, 1));
   if (!region)
@@ -99,7 +99,7 @@ std::string result(const MortiseGraph &graph, uint32_t node) {
   view.outputs = view.nodes[0]->results; // also those that nothing uses
   view.output_count = view.nodes[0]->result_count;
   const size_t ranks = rankCount(*view.nodes[0]);
-  std::vector<std::vector<char>> buffers; // keep the memory that the pointers below name
+  std::vector<std::vector<char>> buffers; // own the memory that the pointers below refer to
   std::vector<std::vector<const void *>> inputs(ranks);
   std::vector<std::vector<void *>> outputs(ranks);
   for (size_t rank = 0; rank < ranks; ++rank) {
@@ -119,7 +119,7 @@ std::string result(const MortiseGraph &graph, uint32_t node) {
   return text.str();
 }
 
-// The least value that each symbol may have and that is 4 or more, so that guards of sizes hold.
+// Specialises the graph: each symbol gets its smallest value of at least 4, for which guards of sizes hold.
 std::shared_ptr<const Graph> withoutSymbols(const std::shared_ptr<const Graph> &graph) {
   const MortiseGraph &view = graph->view();
   std::vector<int64_t> symbols;
@@ -161,7 +161,7 @@ void collectOps(const MortiseGraph &graph, std::set<std::string> &ops) {
   }
 }
 
-// v1 and v2 hold one of everything that the format can say; their ops are not all real.
+// v1 and v2 contain every construct of the format; not all of their ops exist.
 bool isOfTheFormat(const std::string &name) { return name[0] == 'v'; }
 
 class Golden : public testing::TestWithParam<std::string> {};
@@ -177,7 +177,7 @@ TEST_P(Golden, IsReadAndMeansWhatItMeant) {
   const std::string bytes = slurp(folder + "/" + GetParam() + ".mrtg");
   auto graph = isOfTheFormat(GetParam()) ? Graph::read(bytesOf(bytes)) : Graph::load(bytesOf(bytes));
   ASSERT_TRUE(graph) << graph.error().message;
-  // Written and read again it is the same.
+  // Writing and reading it again gives the same graph.
   auto again = Graph::copy((*graph)->view());
   ASSERT_TRUE(again) << again.error().message;
   auto third = Graph::read((*again)->bytes());
@@ -192,7 +192,7 @@ TEST_P(Golden, IsReadAndMeansWhatItMeant) {
   EXPECT_EQ(now, slurp(path)) << "an op computes something else than when " << GetParam() << " was written";
 }
 
-// What a version of the format can say is still written as that version, byte for byte.
+// A graph that an older format version can express is still written in that version, byte for byte.
 TEST(GoldenFormat, IsStillWritten) {
   ViewBuilder b;
   everything(b);
@@ -233,7 +233,7 @@ TEST(GoldenSums, TheHashIsSha256) {
   EXPECT_EQ(sha256({}), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
 }
 
-// Each op of a set that was released stands in a file of that set.
+// Each op of a released opset occurs in a golden file of that opset.
 TEST(GoldenSums, EveryOpOfEveryReleasedSetIsThere) {
   for (uint32_t opset = 1;; ++opset) {
     const std::string record = portableFolder + "/opset/" + std::to_string(opset) + ".txt";

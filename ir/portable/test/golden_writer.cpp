@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// golden-writer FOLDER PREFIX FILE.mlir...: writes each function of the files, FOLDER/PREFIX-FUNCTION.mrtg. Run once
-// for each opset, by hand, with the build that is released with it; what exists is left alone.
+// golden-writer FOLDER PREFIX FILE.mlir...: writes each function of the files to FOLDER/PREFIX-FUNCTION.mrtg. Run by
+// hand, once for each opset, with the build that is released with it. Existing files are not changed.
 #include <mortise/ir/dialect.hpp>
 #include <mortise/ir/portable.hpp>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What version 2 added: programs in attributes, guards, bodies; and specialise, which resolves them.
+// The additions of format version 2 (programs in attributes, guards, bodies), and specialise, which resolves them.
 #include "samples.hpp"
 #include <mortise/portable/graph.hpp>
 
@@ -81,7 +81,7 @@ TEST(NewFields, VersionOneIsWrittenWhereItSuffices) {
   const auto version = [](const MortiseGraph &view) {
     auto copied = Graph::copy(view);
     const std::span<const std::byte> bytes = (*copied)->bytes();
-    // The first field of the root table; flatc's accessors are not for tests of what stands in the bytes.
+    // Reads the first field of the root table from the bytes, independently of flatc's accessors.
     uint32_t root = 0, value = 0;
     int32_t back = 0;
     uint16_t field = 0;
@@ -102,7 +102,7 @@ TEST(NewFields, ViewsOfRevisionOneEndEarlier) {
   auto expected = Graph::copy(b.view());
   MortiseGraph old = b.view();
   old.struct_size = offsetof(MortiseGraph, guards);
-  old.guard_count = 7; // beyond the end: not read
+  old.guard_count = 7; // beyond struct_size, so it must not be read
   std::vector<MortiseNode> nodes;
   std::vector<const MortiseNode *> list;
   for (size_t i = 0; i < old.node_count; ++i)
@@ -130,7 +130,7 @@ TEST(NewFields, WritingRefusesBodiesThatDoNotFit) {
   EXPECT_HAS(refused([](auto &s) { s.bodyView.symbol_count = 1; }), "symbols of the graph around it");
   EXPECT_HAS(refused([](auto &s) { s.bodyView.guard_count = 1; }), "no guards");
   EXPECT_HAS(refused([](auto &s) { s.bodyView.alias_count = 1; }), "no aliases");
-  EXPECT_HAS(refused([](auto &s) { s.innerView = s.bodyView; }), // a body of itself
+  EXPECT_HAS(refused([](auto &s) { s.innerView = s.bodyView; }), // a body that contains itself
              "nested at most 16");
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// opset/N.txt is what the set N was when it was released. Today's dialect and changes.cpp have to agree with it, so
-// that nothing of a released set is renamed, goes, or comes to mean something else without anybody saying so.
+// opset/N.txt records opset N as released. Today's dialect and changes.cpp must agree with it, so nothing of a released
+// opset is renamed, removed or changed unless changes.cpp lists it.
 #include "../changes.hpp"
 
 #include <algorithm>
@@ -36,7 +36,7 @@ bool isAdded(const Opset &now, const Op &op, const std::string &attribute, const
   return false;
 }
 
-// What differs between an op of the set `opset` and today's, and is not listed as a change.
+// The differences between an op of `opset` and today's op that are not listed as changes.
 std::vector<std::string> differences(const Op &then, const Op &today, const Opset &now, uint32_t opset) {
   std::vector<std::string> found;
   if (then.since != today.since)

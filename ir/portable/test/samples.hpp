@@ -5,7 +5,7 @@
 
 namespace mortise::test {
 
-// A graph with one of everything that version 1 of the format can say. Never change it: golden/v1.mrtg is its bytes.
+// A graph with every construct of format version 1. Never change it: golden/v1.mrtg has its bytes.
 inline void everything(ViewBuilder &b) {
   b.symbol("batch", 1, 64, 2);
   b.symbol("length", 0, INT64_MAX);
@@ -38,8 +38,8 @@ inline MortiseExprStep constant(int64_t value) { return {MORTISE_EXPR_CONST, 0, 
 inline MortiseExprStep symbol(int64_t number) { return {MORTISE_EXPR_SYMBOL, 0, number}; }
 inline MortiseExprStep apply(int32_t op) { return {op, 0, 0}; }
 
-// What version 2 of the format added: programs in attributes, guards, bodies (two, one in the other). Never change it:
-// golden/v2.mrtg is its bytes.
+// A graph with the additions of format version 2: programs in attributes, guards, two nested bodies. Never change it:
+// golden/v2.mrtg has its bytes.
 struct EverythingNew {
   ViewBuilder b, body, inner;
   MortiseGraph bodyView{}, innerView{};

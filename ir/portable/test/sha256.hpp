@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// SHA-256 (FIPS 180-4), so that the sums beside the golden files are those of `sha256sum`.
+// SHA-256 (FIPS 180-4): `sha256sum` can verify the checksums of the golden files.
 #pragma once
 
 #include <array>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Upgrade and downgrade, shown on revisions that were made up for it: opset M adds to the real sets' successor N the op
-// `mend`, the attribute `edge` of `warp`, the value "wide" of `warp.mode`, and retires `twist`.
+// Upgrade and downgrade, tested on two invented opsets. Opset M adds the op `mend`, the attribute `edge` of `warp` and
+// the value "wide" of `warp.mode` to opset N, and retires `twist`.
 #include "../changes.hpp"
 #include "../reading.hpp"
 #include "samples.hpp"
@@ -17,7 +17,7 @@ namespace {
 
 constexpr uint32_t N = 7, M = 8;
 
-Opset older() { // what a reader of the set N has
+Opset older() { // the opset of a reader of opset N
   Opset opset;
   opset.newest = N;
   opset.ops = portable::parseOps("mortise.scale 1 (operand,) by=F64\n"
@@ -25,7 +25,7 @@ Opset older() { // what a reader of the set N has
                                  "mortise.warp 3 (operand,map?,) axes=I64_ARRAY mode=STRING:near|far\n");
   return opset;
 }
-Opset newer() { // what one of the set M has
+Opset newer() { // the opset of a reader of opset M
   Opset opset;
   opset.newest = M;
   opset.ops = portable::parseOps("mortise.mend 8 (operand,)\n"

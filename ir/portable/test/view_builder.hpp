@@ -23,7 +23,7 @@ struct Attribute {
   std::vector<double> f64s;
   const MortiseType *type = nullptr;
   std::vector<uint8_t> bytes;
-  std::vector<std::vector<MortiseExprStep>> programs; // one per entry of i64s; none: all are numbers
+  std::vector<std::vector<MortiseExprStep>> programs; // one per entry of i64s; empty when all entries are numbers
 };
 inline Attribute flag(std::string name, bool value) { return {std::move(name), MORTISE_ATTRIBUTE_BOOL, value}; }
 inline Attribute integer(std::string name, int64_t value) { return {std::move(name), MORTISE_ATTRIBUTE_I64, value}; }
@@ -51,7 +51,7 @@ public:
   using Dims = std::vector<int64_t>;
   using Program = std::vector<MortiseExprStep>;
 
-  // `programs`: one per extent, for those types that have dynamic ones.
+  // `programs`: one per extent; empty for static types.
   const MortiseType *type(int32_t dtype, Dims dims, std::vector<Program> programs = {}, Dims strides = {}) {
     MortiseType &type = types.emplace_back();
     type = {sizeof(MortiseType), nullptr, dtype, static_cast<int32_t>(dims.size()), keep(dims), nullptr, keep(strides)};
@@ -74,12 +74,12 @@ public:
   }
   MortiseValue *input(int32_t dtype, Dims dims) { return input(type(dtype, std::move(dims))); }
 
-  // `name` without a dot is one of ours.
+  // A `name` without a dot gets the prefix "mortise.".
   MortiseValue *op(const std::string &name, const std::vector<const MortiseValue *> &operands, const MortiseType *type,
                    std::vector<Attribute> attributes = {}) {
     return ops(name, operands, {type}, std::move(attributes))[0];
   }
-  // With several results.
+  // Adds an op with several results.
   std::vector<MortiseValue *> ops(const std::string &name, const std::vector<const MortiseValue *> &operands,
                                   const std::vector<const MortiseType *> &resultTypes,
                                   std::vector<Attribute> attributes = {}) {
@@ -132,7 +132,7 @@ public:
     guards.push_back({sizeof(MortiseGuard), nullptr, {kept.data(), kept.size()}, relation, 0, reason});
     guardList.push_back(&guards.back());
   }
-  // To the last node; the view has to live as long.
+  // Adds a body to the last node. `graph` must outlive this object.
   void body(const MortiseGraph &graph) {
     MortiseNode &node = nodes.back();
     std::vector<const MortiseGraph *> list(node.bodies, node.bodies + node.body_count);
@@ -203,7 +203,7 @@ private:
     return &to;
   }
 
-  // Deques do not move their elements.
+  // Deques, because they do not move their elements.
   std::deque<MortiseType> types;
   std::deque<std::vector<MortiseExpr>> exprs;
   std::deque<Program> steps;

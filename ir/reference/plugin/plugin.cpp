@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The reference interpreter as a plugin: asked for by name, never chosen by itself.
+// The reference interpreter as a plugin. It is used only when requested by name, never chosen automatically.
 #include <mortise/plugin.hpp>
 #include <mortise/reference/interpreter.hpp>
 

@@ -10,7 +10,7 @@ Data attention(const Data &q, const Data &k, const Data &v, const Data &mask, do
                {real("scale", scale), flag("causal", causal)});
 }
 
-// From the definition: scores, mask, softmax, sum, with whole matrices.
+// Attention by its definition: scores, mask, softmax, sum, with whole matrices.
 std::vector<double> define(const Data &q, const Data &k, const Data &v, const Data &mask, double scale, bool causal) {
   int64_t B = q.dims[0], H = q.dims[1], Q = q.dims[2], D = q.dims[3], G = k.dims[1], K = k.dims[2], E = v.dims[3];
   std::vector<double> all;
@@ -71,7 +71,7 @@ TEST(Attention, AQueryThatSeesNoKeyGivesZero) {
   expectValues(attention(q, {f32, {1, 1, 0, 3}, {}}, {f32, {1, 1, 0, 2}, {}}, absent(), 1, false), {0, 0, 0, 0});
 }
 
-// Whatever its k; but 0 times a v that is no number is none.
+// A hidden key has weight 0 for any k, but 0 times a NaN or infinite v is NaN.
 TEST(Attention, HiddenKeysHaveWeightZero) {
   Data q{f32, {1, 1, 1, 1}, {1}}, k{f32, {1, 1, 2, 1}, {1, NaN}}, v{f32, {1, 1, 2, 1}, {5, 7}};
   Data mask{i1, {1, 1, 1, 2}, {1, 0}}, wild{f32, {1, 1, 2, 1}, {5, NaN}};
@@ -118,7 +118,8 @@ Data sequence(const Data &packed, int64_t first, int64_t last) {
 }
 } // namespace
 
-// Each sequence as attention alone gives it; a mask of its own says what `causal` means from the end.
+// Each sequence gives what `attention` gives for it alone. For `causal`, which counts from the end here, `attention`
+// gets an explicit mask.
 TEST(RaggedAttention, IsAttentionPerSequence) {
   Data q = noise(f32, {9, 4, 3}, 1), k = noise(f32, {12, 2, 3}, 2), v = noise(f32, {12, 2, 5}, 3);
   Dims qo{1, 4, 4, 6, 8}, ko{0, 5, 7, 7, 11};
@@ -144,7 +145,7 @@ TEST(RaggedAttention, IsAttentionPerSequence) {
   }
 }
 
-// Offsets of any content are safe.
+// Offsets may hold any numbers.
 TEST(RaggedAttention, HostileOffsets) {
   Data q = noise(f32, {4, 1, 2}), v = noise(f32, {4, 1, 2}, 2);
   for (const std::vector<double> &offsets :

@@ -4,7 +4,7 @@
 namespace mortise::test {
 namespace {
 
-// One collective on every rank's x; the results by rank, or the error's text.
+// Runs one collective on all ranks: the results by rank, or the error's text.
 struct Ranks {
   std::vector<std::vector<double>> values;
   std::string error;
@@ -62,7 +62,7 @@ TEST(Collective, AllReduce) {
             Values({{16}, {16}}));
 }
 
-// The group's order, not the rank's, so that rounding is the same everywhere: 2^24 + 1 + 1 is exact in f64.
+// All members sum in the group's order, so all round alike. 2^24 + 1 + 1 is exact in f64.
 TEST(Collective, SumsAccumulateWide) {
   std::vector<Data> xs{vector(f32, {16777216}), vector(f32, {1}), vector(f32, {1})};
   Ranks found = runRanks("all_reduce", xs, {1}, grouped({0, 1, 2}, 3, {string("reduction", "sum")}));

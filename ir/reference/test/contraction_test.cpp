@@ -27,7 +27,8 @@ TEST(Dot, SumsOfNothingAreZero) {
   expectValues(dot(vector(f32, {2, 3}), vector(f32, {5, 7}), {2, 2}, {}, {}, {}, {}), {10, 14, 15, 21});
 }
 
-// Blocks of 64, 128 and 256 and tiles of 4: shapes on both sides of each, with batches and several dimensions summed.
+// Shapes just below and above the block sizes (64, 128, 256) and the tile size (4), with batches and several contracted
+// dimensions.
 TEST(Dot, AgainstThreeLoops) {
   for (int64_t M : {1, 3, 65, 130})
     for (int64_t N : {1, 5, 129})

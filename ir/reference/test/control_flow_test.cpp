@@ -4,13 +4,13 @@
 namespace mortise::test {
 namespace {
 
-// The graph's outputs; what does not run is a failure.
+// Runs the graph and returns its outputs; fails the test when it does not run.
 std::vector<std::vector<double>> run(ViewBuilder &builder, const std::vector<Data> &inputs) {
   const MortiseGraph &graph = builder.view();
   std::vector<std::vector<uint8_t>> buffers, results;
   std::vector<const void *> in;
   std::vector<void *> out;
-  for (const Data &input : inputs) // a vector that moves keeps its elements where they are
+  for (const Data &input : inputs) // moving a vector does not move its elements
     in.push_back(buffers.emplace_back(encode(input)).data());
   for (size_t i = 0; i < graph.output_count; ++i)
     results.emplace_back(byteSize(*graph.outputs[i]->type) + 8);
@@ -72,7 +72,7 @@ TEST(If, NestedAndPacked) {
   EXPECT_EQ(run(outer, {scalar(i1, 0), vector(i4, {1, -8, 7})}), Values({{1, -8, 7}}));
 }
 
-// Fibonacci's numbers: the state changes places from step to step.
+// Fibonacci numbers: each step swaps the two parts of the state.
 TEST(While, StateIsReadBeforeItIsWritten) {
   for (int steps : {0, 1, 10}) {
     ViewBuilder condition, step, outer;

@@ -56,7 +56,7 @@ TEST(Convert, Booleans) {
 }
 
 TEST(Convert, WideIntegersRoundOnce) {
-  // Through a double 2^62 + 2^54 + 1 would become a tie, and go down.
+  // By way of a double, 2^62 + 2^54 + 1 would become a tie and round down.
   ViewBuilder b;
   MortiseValue *x = b.input(MORTISE_I64, {2});
   b.output(b.op("convert", {x}, MORTISE_BF16, {2}, {string("dtype", "bf16")}));

@@ -192,7 +192,7 @@ TEST(Elementwise, Refusals) {
   EXPECT_NE(opError("frobnicate", {vector(f32, {1})}, f32, {1}).find("no op of this name"), std::string::npos);
 }
 
-// The functions of the second opset, as their descriptions say.
+// The functions of opset 2, as described in families/elementwise.td.
 TEST(Elementwise, FunctionsAtZerosAndInfinities) {
   expectValues(unary("tan", vector(f32, {0.0, -0.0, inf, -inf})), {0.0, -0.0, NaN, NaN});
   expectValues(unary("asin", vector(f32, {0.0, -0.0, inf, 2, -2})), {0.0, -0.0, NaN, NaN, NaN});
@@ -234,7 +234,7 @@ TEST(Elementwise, Shifts) {
                {4611686018427387904.0, -9223372036854775808.0, 0});
 }
 
-// What the descriptions in families/elementwise.td say beside IEEE 754.
+// Edge cases that families/elementwise.td defines in addition to IEEE 754.
 TEST(Elementwise, EdgesAsDescribed) {
   expectValues(unary("abs", vector(f32, {-0.0, -inf})), {0.0, inf});
   expectValues(unary("expm1", vector(f32, {-inf, -0.0})), {-1, -0.0});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The small float formats, every pattern, against their definition: sign * significand * 2^exponent.
+// Every bit pattern of the small float formats, against the definition: sign * significand * 2^exponent.
 #include "run_op.hpp"
 
 using namespace mortise::reference;
@@ -18,7 +18,7 @@ template <> Layout layoutOf<BF16>() { return {8, 7, true}; }
 template <> Layout layoutOf<F8E5M2>() { return {5, 2, true}; }
 template <> Layout layoutOf<F8E4M3FN>() { return {4, 3, false}; }
 
-// By the book, in exact arithmetic.
+// The definition, in exact arithmetic.
 double define(Layout layout, unsigned code) {
   int bias = (1 << (layout.exponentBits - 1)) - 1, ones = (1 << layout.exponentBits) - 1;
   int mantissa = static_cast<int>(code & ((1u << layout.mantissaBits) - 1));
@@ -38,7 +38,7 @@ using Formats = testing::Types<F16, BF16, F8E5M2, F8E4M3FN>;
 TYPED_TEST_SUITE(SmallFormat, Formats);
 
 template <typename T> unsigned patterns() { return 1u << (8 * sizeof(typename T::Storage)); }
-template <typename T> unsigned largestFinite() { // code
+template <typename T> unsigned largestFinite() { // the bit pattern of the largest finite number
   unsigned code = patterns<T>() / 2 - 1;
   while (!std::isfinite(define(layoutOf<T>(), code)))
     --code;
@@ -80,7 +80,7 @@ TYPED_TEST(SmallFormat, OverflowBeginsHalfAStepAboveTheLargest) {
   Layout layout = layoutOf<TypeParam>();
   unsigned code = largestFinite<TypeParam>();
   double largest = define(layout, code), step = largest - define(layout, code - 1);
-  double limit = largest + step / 2; // ties go to even: over for formats whose largest pattern is odd
+  double limit = largest + step / 2; // a tie rounds to even, which overflows for formats whose largest pattern is odd
   EXPECT_EQ(TypeParam::store(std::nextafter(limit, 0)), code);
   double overflow = layout.infinity ? inf : std::nan("");
   double atLimit = TypeParam::load(TypeParam::store(limit));

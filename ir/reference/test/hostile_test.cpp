@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Nodes with random operands, types and attributes: each is refused or runs; run under sanitizers.
+// Nodes with random operands, types and attributes. Each must be refused or run without errors under sanitizers.
 #include "../check.hpp"
 #include "view_builder.hpp"
 
@@ -69,7 +69,7 @@ public:
     }
   }
 
-  // The refusal; runs the node when there is none.
+  // Checks a random node and runs it unless it is refused. Returns the refusal.
   Refusal tryOne(const MortiseOpInfo &info) {
     auto dtype = static_cast<int32_t>(pick(1, 13));
     std::vector<int64_t> first = dims();
@@ -117,7 +117,7 @@ public:
     return refusal;
   }
 
-  // Well formed but endless is not what this looks for.
+  // Excludes nodes that are well formed but take too long.
   bool small(const MortiseGraph &view) {
     for (size_t i = 0; i < view.value_count; ++i)
       if (elementCount(*view.values[i]->type) > 100000)
@@ -147,7 +147,7 @@ TEST(Hostile, RandomNodesAreRefusedOrRun) {
         SCOPED_TRACE(std::string(nameOf(spec.op)) + ", seed " + std::to_string(seed));
         ran[spec.op] += !Generator(seed++).tryOne(*infoOf(spec.op));
       }
-  // Ops whose types follow from few attributes run often; that the others are reached is up to their own tests.
+  // Ops whose types depend on few attributes must have run several times. The others are covered by their own tests.
   for (Op op : {Op::Exp, Op::Add, Op::Reverse, Op::Relu, Op::Cumsum})
     EXPECT_GT(ran[op], 5) << nameOf(op);
 }

@@ -47,7 +47,7 @@ TEST(Interpreter, UnusedResultsAndOutputsOfAllKinds) {
   ViewBuilder b;
   const MortiseType *type = b.type(MORTISE_F32, {2});
   MortiseValue *x = b.input(type), *y = b.op("neg", {x}, type);
-  b.op("exp", {x}, type); // nobody uses it
+  b.op("exp", {x}, type); // has no users
   b.output(y);
   b.output(x);
   b.output(y);
@@ -63,7 +63,7 @@ TEST(Interpreter, StateIsUpdatedInPlace) {
   const MortiseType *type = b.type(MORTISE_F32, {3});
   MortiseValue *state = b.input(type, MORTISE_VALUE_STATE), *update = b.input(type);
   MortiseValue *next = b.op("add", {state, update}, type);
-  MortiseValue *seen = b.op("mul", {state, state}, type); // of the old state, though it comes later
+  MortiseValue *seen = b.op("mul", {state, state}, type); // must read the old state, although it runs after the update
   b.output(next);
   b.output(seen);
   b.alias(0, 0);

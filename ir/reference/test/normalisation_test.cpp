@@ -170,7 +170,7 @@ TEST(CrossEntropy, ChoosesIgnoresAndSmooths) {
   expectValues(run(vector(i64, {3, -1, -100, -100}), "none", 0), {NaN, NaN, 0, 0});
 }
 
-// What leaves the range of f32 on the way does as in the decomposition: the square of 1e30 is infinite.
+// Intermediate results overflow as in the decomposition: in f32, the square of 1e30 is infinite.
 TEST(RmsNorm, OverflowsInTheComputeType) {
   std::vector<Attribute> attributes{integer("axis", 0), real("epsilon", 1e-5)};
   expectValues(runOp("rms_norm", {vector(f32, {1e30, 0})}, f32, {2}, attributes), {0, 0});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The reference as a plugin, through the C ABI and a host of a few lines.
+// The reference plugin, called through the C ABI by a minimal host.
 #include "view_builder.hpp"
 
 #include <cstdlib>
@@ -136,7 +136,7 @@ TEST(Plugin, RefusesDynamicShapes) {
   EXPECT_EQ(found.refusals, (std::vector<std::pair<uint32_t, int32_t>>{{0, MORTISE_REASON_NEEDS_STATIC}}));
 }
 
-// All types are static; what the number of elements is, only the call tells.
+// All types are static, but an attribute is symbolic.
 TEST(Plugin, RefusesDynamicAttributes) {
   ViewBuilder b;
   b.symbol("n", 1, 8);

@@ -9,7 +9,7 @@ namespace {
 
 constexpr int64_t key = 0x299f31d0a4093822, offset = 0x0123456789abcdef;
 
-Data number(int64_t value) { // Data holds doubles, which these numbers do not fit
+Data number(int64_t value) { // Data holds doubles, which cannot represent all of these numbers
   return {i64, {}, {static_cast<double>(value)}};
 }
 
@@ -34,7 +34,7 @@ template <typename T> T at(const std::vector<uint8_t> &bytes, size_t i) {
 
 } // namespace
 
-// The vectors that come with Random123, the authors' library (kat_vectors, philox 4x32 of 10 rounds).
+// The known answers from Random123, the authors' library (kat_vectors, philox4x32 with 10 rounds).
 TEST(Random, PhiloxKnownAnswers) {
   using Block = std::array<uint32_t, 4>;
   EXPECT_EQ(reference::philox4x32({0, 0, 0, 0}, {0, 0}), (Block{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
@@ -63,7 +63,7 @@ TEST(Random, BitsAreLanesOfBlocks) {
     EXPECT_EQ(bytes[i], at<uint32_t>(words, i) & 0xff);
     EXPECT_EQ(at<uint16_t>(halves, i), at<uint32_t>(words, i) & 0xffff);
   }
-  auto later = bits(key, offset + 1, i32, {4}); // what is drawn next
+  auto later = bits(key, offset + 1, i32, {4}); // the offset of the next draw
   EXPECT_EQ(at<uint32_t>(later, 0), at<uint32_t>(words, 4));
   auto wrapped = bits(key, -1, i32, {8}); // the counter wraps at 64 bits
   EXPECT_EQ(at<uint32_t>(wrapped, 4), at<uint32_t>(bits(key, 0, i32, {4}), 0));
@@ -108,7 +108,7 @@ TEST(Random, Normal) {
     fourths += value * value * value * value;
   }
   EXPECT_NEAR(sum / n, 0, 5 / std::sqrt(n));
-  EXPECT_NEAR(squares / n, 1, 5 * std::sqrt(2.0 / n)); // variances of x^2 and x^4 are 2 and 96
+  EXPECT_NEAR(squares / n, 1, 5 * std::sqrt(2.0 / n)); // x^2 and x^4 have the variances 2 and 96
   EXPECT_NEAR(fourths / n, 3, 5 * std::sqrt(96.0 / n));
 }
 

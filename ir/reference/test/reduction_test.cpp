@@ -146,7 +146,7 @@ TEST(Reduction, Sort) {
   expectValues(columns[1], {1, 2, 0, 0, 2, 1});
   expectValues(sort(vector(i1, {1, 0, 1, 0}), 0, false)[1], {1, 3, 0, 2});
   EXPECT_TRUE(sort({f32, {0, 2}, {}}, 0, false)[0].values.empty());
-  for (int32_t dtype : floatTypes) { // against the definition: in order, and a permutation
+  for (int32_t dtype : floatTypes) { // the result must be sorted, and a permutation
     Data wild = noise(dtype, {257});
     auto sorted = sort(wild, 0, false);
     std::vector<bool> seen(257);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// One op through the interpreter: elements go in and come out as double or int64_t.
+// Runs one op in the interpreter. Elements are passed as double or int64_t.
 #pragma once
 
 #include "view_builder.hpp"
@@ -23,7 +23,7 @@ inline constexpr int32_t f64 = MORTISE_F64, f32 = MORTISE_F32, f16 = MORTISE_F16
 inline const std::vector<int32_t> floatTypes{f64, f32, f16, bf16, f8e4, f8e5};
 inline const std::vector<int32_t> intTypes{i64, i32, i16, i8, i4, ui8};
 
-// Integers have 62 bits here at most, or are exact as a double.
+// Elements are doubles, so integers must be exact as a double.
 struct Data {
   int32_t dtype = 0;
   Dims dims;
@@ -36,7 +36,7 @@ inline Data vector(int32_t dtype, std::vector<double> values) {
   auto count = static_cast<int64_t>(values.size());
   return {dtype, {count}, std::move(values)};
 }
-// 0, 1, 2, ... plus `first`.
+// The numbers first, first + 1, first + 2, ...
 inline Data counting(int32_t dtype, Dims dims, double first = 0) {
   int64_t count = 1;
   for (int64_t dim : dims)
@@ -45,7 +45,7 @@ inline Data counting(int32_t dtype, Dims dims, double first = 0) {
   std::iota(data.values.begin(), data.values.end(), first);
   return data;
 }
-// Numbers without pattern in [-2, 2), the same in every run.
+// Pseudorandom numbers in [-2, 2), the same in every run.
 inline Data noise(int32_t dtype, Dims dims, uint32_t seed = 1) {
   Data data = counting(dtype, std::move(dims));
   for (double &value : data.values) {
@@ -88,7 +88,7 @@ inline std::vector<double> decode(int32_t dtype, const std::vector<uint8_t> &byt
   return values;
 }
 
-struct Slot { // what a result has to be
+struct Slot { // the type of a result
   int32_t dtype = 0;
   Dims dims;
 };
@@ -155,7 +155,7 @@ inline std::string opError(const std::string &op, const std::vector<Data> &opera
   return opsError(op, operands, {{dtype, std::move(dims)}}, std::move(attributes));
 }
 
-// Equal as bits are: NaN equals NaN, -0 does not equal +0.
+// Equality by meaning of bits: NaN equals NaN, -0 does not equal +0.
 inline bool same(double left, double right) {
   return std::isnan(left) ? std::isnan(right) : left == right && std::signbit(left) == std::signbit(right);
 }
@@ -172,7 +172,7 @@ inline void expectNear(const Data &found, const std::vector<double> &expected, d
                 std::abs(found.values[i] - expected[i]) <= tolerance * std::max(1.0, std::abs(expected[i])))
         << "element " << i << ": expected " << expected[i] << ", found " << found.values[i];
 }
-// What storing `value` as dtype leaves of it.
+// `value` after rounding to the dtype.
 inline double rounded(int32_t dtype, double value) {
   return reference::visitFloat(dtype, [&](auto type) {
     using T = decltype(type);

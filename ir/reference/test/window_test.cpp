@@ -16,7 +16,7 @@ int64_t extent(int64_t in, int64_t k, const Geometry &g, size_t d) {
   return (in + g.low[d] + g.high[d] - g.dilations[d] * (k - 1) - 1) / g.strides[d] + 1;
 }
 
-// Two spatial dimensions, from the formula.
+// Convolution with two spatial dimensions, by the formula.
 std::vector<double> direct(const Data &x, const Data &w, const Geometry &g, int64_t groups) {
   int64_t N = x.dims[0], C = x.dims[1], H = x.dims[2], W = x.dims[3], O = w.dims[0], c = w.dims[1], kh = w.dims[2],
           kw = w.dims[3];

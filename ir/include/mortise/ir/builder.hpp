@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Builds a function op by op, by op name; the Python door (through the C API) and C++ users both call this.
-// Not thread safe: one builder, one thread.
+// Builds a function op by op, by op name. Called by the Python frontend (through the C API) and by C++ users. Not
+// thread safe: a builder may be used by one thread at a time.
 #pragma once
 
 #include <mortise/plugin.h>
@@ -20,46 +20,48 @@ template <typename T> class OwningOpRef;
 
 namespace mortise::ir {
 
-using ValueId = uint32_t;                      // numbered by this builder
-inline constexpr ValueId noValue = UINT32_MAX; // an optional operand left out
+using ValueId = uint32_t;                      // numbers values of one builder
+inline constexpr ValueId noValue = UINT32_MAX; // an optional operand that is left out
 
 class Builder {
 public:
   Builder(mlir::MLIRContext &context, std::string_view name);
   ~Builder();
 
-  // A symbol that extents may name by the number that this gives (0, 1, ...). All symbols come before the first use of
-  // one. `max` INT64_MAX: unbounded.
+  // Adds a symbol and returns its number (0, 1, ...), by which extents refer to it. All symbols must be added before
+  // the first use of one. `max` INT64_MAX: unbounded.
   Result<uint32_t> addSymbol(std::string_view name, int64_t min, int64_t max, int64_t divisor);
 
-  // What every call checks: `expr` is 0, or at least 0 (MortiseRelation). `reason` may be "".
+  // Adds a condition that every call checks: `expr` equals 0, or is at least 0 (`relation`, a MortiseRelation).
+  // `reason` may be "".
   Result<void> addGuard(const MortiseExpr &expr, int32_t relation, std::string_view reason);
 
   // `flags`: MortiseValueFlag bits. The type is dense; its extents may be symbolic.
   Result<ValueId> addInput(std::string_view name, const MortiseType &type, uint32_t flags);
 
-  // Appends `op` ("mortise.add"). Result types are inferred and the op is verified at once, so that an error names the
-  // op, `location`, what was expected and what was found. Attributes not given take no default: all are required,
-  // and unknown ones are errors naming the nearest known. `bodies`: what a control flow op runs, over the same symbols.
-  // Gives the op's results, one or several.
+  // Appends `op` ("mortise.add"). Result types are inferred and the op is verified at once, so an error names the op,
+  // `location`, what was expected and what was found. All attributes are required, there are no defaults; an unknown
+  // one is an error that names the nearest known. `bodies` are those of a control flow op and use the same symbols.
+  // Returns the results of the op, at least one.
   Result<std::vector<ValueId>> addOp(std::string_view op, std::span<const ValueId> operands,
                                      std::span<const MortiseAttribute *const> attributes, std::string_view location,
                                      std::span<const MortiseGraph *const> bodies = {});
 
-  // A part of the function that stands there twice, one copy directly behind the other: the results of the first are
-  // the values [first, first + count), those of the second the next `count`. `own` lists, for these two copies and then
-  // for each of `copies` more, the values that this copy alone reads (its weights, what the copy before made);
-  // `locations` lists, for the second copy and then for each of the new ones, the locations of its ops. All lists of
-  // one kind have one length.
+  // A part of the function that was added twice, one copy directly after the other. The results of the first copy are
+  // the values [first, first + count), those of the second the next `count` values. `own` concatenates one list for
+  // each of these two copies and of the `copies` new ones: the values that only that copy reads (its weights, results
+  // of the previous copy). `locations` concatenates one list for the second copy and each new one: the locations of its
+  // ops. The lists within `own`, and those within `locations`, have equal lengths.
   struct Repetition {
     ValueId first;
     uint32_t count, copies;
     std::span<const ValueId> own;
     std::span<const char *const> locations;
   };
-  // Appends the new copies, whose results are numbered on. False, with nothing appended, unless the two copies are
-  // equal: ops, attributes, types, and each operand an own value in the same place of both lists, a result of the same
-  // place in its copy, or the same value. An own value of a new copy may be a result of a copy before it.
+  // Appends the new copies; their results get the next numbers. Returns false and appends nothing unless the two copies
+  // are equal in ops, attributes and types, and each operand is an own value at the same position of both lists, a
+  // result at the same position of its own copy, or the same value in both. An own value of a new copy may be a result
+  // of an earlier copy.
   Result<bool> repeat(const Repetition &repetition);
 
   // The type inferred for a value; owned by the builder.
@@ -69,10 +71,11 @@ public:
   // output's type, is not constant, and counts as state.
   Result<void> addOutput(ValueId value, int64_t aliasInput);
 
-  // The function so far as MLIR text, for people.
+  // The unfinished function as MLIR text, for display.
   std::string text() const;
 
-  // Verifies and hands over the module, whose one public function has the given name. The builder is empty afterwards.
+  // Verifies the module and moves it to the caller. Its one public function has the name given to the constructor. The
+  // builder is empty afterwards.
   Result<mlir::OwningOpRef<mlir::ModuleOp>> finish();
 
 private:

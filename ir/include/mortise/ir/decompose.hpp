@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The meaning of composite ops in terms of others.
+// Replaces composite ops by other ops.
 #pragma once
 
 #include <llvm/Support/LogicalResult.h>
@@ -13,8 +13,8 @@ namespace mortise::ir {
 
 bool isComposite(mlir::Operation *op);
 
-// Replaces a composite op by its decomposition, one level: attention leaves a softmax, which decomposes in its turn.
-// Fails, with nothing changed, on any other op.
+// Replaces a composite op by its decomposition, one level deep: that of attention contains a softmax, which is
+// composite itself. Fails and changes nothing for any other op.
 llvm::LogicalResult decompose(mlir::Operation *op, mlir::RewriterBase &rewriter);
 
 } // namespace mortise::ir

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The dialect class, the interface of its ops, and what the generated code of every family calls.
+// The dialect class, the interface of its ops, and helpers that the generated code of every family calls.
 #pragma once
 
 #include <mlir/Bytecode/BytecodeOpInterface.h>
@@ -32,24 +32,24 @@ class PatternRewriter;
 
 namespace mortise::ir {
 
-// `mortise` and `func`, the dialects that modules of ours are made of.
+// Registers `mortise` and `func`, the dialects that our modules consist of.
 void registerDialect(mlir::DialectRegistry &registry);
 
 using Dims = llvm::SmallVector<Dim, 4>;
 
-// Static, or with an expression for every extent.
+// Whether the type is static or has an expression for every extent.
 bool hasKnownExtents(mlir::Type type);
 
-// What is inferred of one result.
+// The inferred type of one result.
 struct Shaped {
   mlir::Type element;
   Dims dims;
 };
 
-// What is inferred of an op: a Shaped, several, or failure().
+// The inferred types of an op's results (one Shaped for each), or failure().
 class Inferred {
 public:
-  Inferred(llvm::LogicalResult) {} // NOLINT(google-explicit-constructor): only ever a failure, already reported
+  Inferred(llvm::LogicalResult) {} // NOLINT(google-explicit-constructor): only for failures, already reported
   Inferred(Shaped result) : good(true), results{std::move(result)} {} // NOLINT(google-explicit-constructor)
   Inferred(std::initializer_list<Shaped> all) : good(true), results(all) {}
   explicit Inferred(llvm::SmallVector<Shaped, 1> all) : good(true), results(std::move(all)) {}
@@ -63,24 +63,25 @@ private:
   llvm::SmallVector<Shaped, 1> results;
 };
 
-// Where shape inference reports what does not fit, and the symbols that its extents are made of.
+// Reports errors of shape inference, and holds the symbols that occur in the op's extents.
 class Report {
 public:
   Report(std::optional<mlir::Location> location, llvm::StringRef op, mlir::ValueRange operands);
 
-  // All that an op sees has one table of symbols; an attribute may be the only one to name it.
+  // Merges in the symbol table of an attribute. All extents of an op must use one table; an attribute may be the only
+  // place that names it.
   mlir::LogicalResult unite(SymbolsAttr other) const;
   mlir::LogicalResult unite(DimsAttr dims) const { return unite(dims.getSymbols()); }
 
   mlir::LogicalResult operator()(const llvm::Twine &message) const;
-  // The label of the constraint ("dot_c1", as in the op's description) that is checked next; stands behind the message.
+  // Sets the label of the constraint that is checked next ("dot_c1", as in the op's description). Messages end with it.
   const Report &at(llvm::StringRef constraint) const {
     label = constraint;
     return *this;
   }
   mlir::LogicalResult accept(const Inferred &inferred, llvm::SmallVectorImpl<mlir::Type> &types) const;
 
-  // For all values of the symbols.
+  // Whether the relation holds for all values of the symbols.
   bool isAtLeast(const Dim &a, const Dim &b) const { return mortise::isAtLeast(a, b, ranges); }
   bool isDifferent(const Dim &a, const Dim &b) const { return mortise::isDifferent(a, b, ranges); }
   Dim simplified(const Dim &dim) const { return dim.isNumber() ? dim : simplify(dim, ranges); }
@@ -94,7 +95,7 @@ private:
   mutable llvm::StringRef label;
   mutable SymbolsAttr symbols;
   mutable llvm::SmallVector<SymbolRange> ranges;
-  mutable bool conflict = false; // operands of two tables
+  mutable bool conflict = false; // operands use different tables
 };
 
 // The common type of all operands.
@@ -103,14 +104,14 @@ Inferred sameType(mlir::ValueRange operands, const Report &report);
 // The operand's type without `axes`.
 Inferred reduced(mlir::Value operand, llvm::ArrayRef<int64_t> axes, const Report &report);
 
-// The i64 index of an element along `axis`, which disappears and is not empty.
+// The type of an argmax or argmin: i64, without `axis`, whose extent must be at least 1.
 Inferred argument(mlir::Value operand, int64_t axis, const Report &report);
 
-// The operand's type, for what runs along `axis`; with an i64 index for each element.
+// The types of ops that run along `axis`: the operand's type; for runningExtreme also an i64 index for each element.
 Inferred running(mlir::Value operand, int64_t axis, const Report &report);
 Inferred runningExtreme(mlir::Value operand, int64_t axis, const Report &report);
 
-// What a window sliding over the spatial dimensions of `x` leaves.
+// The type of a pooling op: that of `x`, with the spatial extents after the window was applied.
 Inferred pooled(mlir::Value x, llvm::ArrayRef<int64_t> window, llvm::ArrayRef<int64_t> strides,
                 llvm::ArrayRef<int64_t> low, llvm::ArrayRef<int64_t> high, llvm::ArrayRef<int64_t> dilations,
                 const Report &report);

@@ -26,8 +26,8 @@ def Mortise_Dialect : Dialect {
 
     An extent is a number or an expression over named symbols: `?` in the type, and the expression in its encoding,
     `tensor<?x64xf32, #mortise.dims<#symbols, [b*s, 64]>>`. `#symbols` is the one table of the function's symbols, with
-    the range of each and a number that it is a multiple of. Two extents are equal when their expressions are; what a
-    verifier cannot prove for all values of the symbols it refuses.
+    the range of each symbol and a number that it is a multiple of. Two extents are equal when their expressions are
+    equal. A verifier refuses what it cannot prove for all values of the symbols.
   }];
   let hasConstantMaterializer = 1;
   let useDefaultAttributePrinterParser = 1;
@@ -55,7 +55,7 @@ def Mortise_Index : AnyTypeOf<[I64, I32], "i64 or i32">;
 def Mortise_Number : AnyTypeOf<[Mortise_Float, Mortise_Int], "number">;
 def Mortise_Element : AnyTypeOf<[Mortise_Float, Mortise_Int, I1], "element">;
 
-// Every extent is a number, or has an expression in the encoding.
+// A ranked tensor, each extent of which is a number or has an expression in the encoding.
 class Mortise_TensorOf<list<Type> elements>
     : RankedTensorOf<elements, [CPred<"::mortise::ir::hasKnownExtents($_self)">], "tensor of known extents"> {
   list<Type> elementTypes = elements; // read by tools/generate
@@ -75,8 +75,8 @@ class Mortise_AttrDef<string name, string mnemonicName, list<Trait> traits = []>
 def Mortise_SymbolsAttr : Mortise_AttrDef<"Symbols", "symbols"> {
   let summary = "the symbols of a function: `#mortise.symbols<b in [2, 64], s in [8, *] step 8>`";
   let description = [{
-    `*` is no upper bound; every value is a multiple of the step, which is 1 when it is not written. A symbol's
-    number is its position.
+    `*` means that there is no upper bound. Every value is a multiple of the step, which is 1 when it is not written. A
+    symbol's number is its position.
   }];
   let parameters = (ins ArrayRefParameter<"::mlir::StringAttr">:$names,
                         ArrayRefParameter<"int64_t", "min, max and divisor of each">:$facts);
@@ -92,8 +92,8 @@ def Mortise_DimsAttr : Mortise_AttrDef<"Dims", "dims", [DeclareAttrInterfaceMeth
     Expressions are sums of products of symbols, and of `floordiv`, `mod`, `min` and `max` of two expressions, in the one
     normal form of mortise/dim.hpp.
   }];
-  // `symbols` is NULL and `program` empty when all are numbers. `program`: for each entry its number of steps, then op
-  // and value of each step.
+  // `symbols` is NULL and `program` empty when all entries are numbers. `program` holds, for each entry, its number of
+  // steps, then op and value of each step.
   let parameters = (ins "::mortise::ir::SymbolsAttr":$symbols, ArrayRefParameter<"int64_t">:$numbers,
                         ArrayRefParameter<"int64_t">:$program);
   let builders = [AttrBuilder<(ins "::llvm::ArrayRef<int64_t>":$numbers)>,
@@ -104,7 +104,7 @@ def Mortise_DimsAttr : Mortise_AttrDef<"Dims", "dims", [DeclareAttrInterfaceMeth
     size_t size() const { return getNumbers().size(); }
   }];
 }
-// An attribute of extents or positions, which may be symbolic. The getter gives numbers, kDynamic where there is none.
+// An attribute of extents or positions, which may be symbolic. The getter returns numbers, kDynamic for a symbolic entry.
 def Mortise_Dims : Attr<CPred<"::llvm::isa<::mortise::ir::DimsAttr>($_self)">, "extents (#mortise.dims)"> {
   let storageType = "::mortise::ir::DimsAttr";
   let returnType = "::llvm::ArrayRef<int64_t>";
@@ -118,7 +118,7 @@ class Mortise_Choice<list<string> names>
           Or<!foreach(n, names, CPred<"::llvm::cast<::mlir::StringAttr>($_self).getValue() == \"" # n # "\"">)>,
           "that is one of: " # !interleave(names, ", ")>]>;
 
-// What the host knows about any op without naming it. All methods are static.
+// What the host can ask any op without knowing its name. All methods but `expand` are static.
 def Mortise_OpInterface : OpInterface<"MortiseOp"> {
   let cppNamespace = "::mortise::ir";
   let methods = [
@@ -134,7 +134,7 @@ def Mortise_OpInterface : OpInterface<"MortiseOp"> {
   ];
 }
 
-// What ops of one kind have in common, for code that decides by kind and not by name. The SDK's op table
+// A property that ops of one kind share, for code that decides by kind and not by name. The SDK's op table
 // (mortise/ops.h, made by tools/generate) has a bit for each.
 class Mortise_OpTrait<string text> { string summary = text; }
 def MortiseTrait_Composite : Mortise_OpTrait<"has a decomposition into other ops">; // set by Mortise_CompositeOp
@@ -154,8 +154,8 @@ def MortiseTrait_Quantisation : Mortise_OpTrait<"converts between numbers and th
 def MortiseTrait_ControlFlow : Mortise_OpTrait<"runs its bodies: graphs of their own">;
 def MortiseTrait_Collective : Mortise_OpTrait<"exchanges data between ranks, or depends on the rank">;
 
-// A core op: pure, with results whose types follow from operands, attributes and bodies: `infer` in the family's .cpp,
-// which is also the verifier of everything beyond operand and attribute kinds. `since` is the opset that introduced it.
+// A core op. It is pure, and the types of its results follow from operands, attributes and bodies: `infer` in the family's
+// .cpp computes them, and verifies everything beyond operand and attribute kinds. `since` is the opset that introduced it.
 class Mortise_Op<string mnemonic, list<Trait> traits = []>
     : Op<Mortise_Dialect, mnemonic,
          !listconcat([Pure, Mortise_OpInterface, DeclareOpInterfaceMethods<InferTypeOpInterface>], traits)> {
@@ -171,7 +171,7 @@ class Mortise_Op<string mnemonic, list<Trait> traits = []>
   string attributeSlots = !foldl("", !range(!size(arguments)), acc, i,
       acc # !if(!initialized(!getdagarg<Attr>(arguments, i)),
                 !getdagname(arguments, i) # "=" # !cast<string>(!getdagarg<Attr>(arguments, i).storageType) # ",", ""));
-  // Overridden where a whole class of ops infers alike.
+  // Overridden by classes whose ops share one `infer`.
   code inferDeclaration = [{
     static ::mortise::ir::Inferred infer(Adaptor op, const ::mortise::ir::Report &report);
   }];
@@ -196,7 +196,7 @@ class Mortise_Op<string mnemonic, list<Trait> traits = []>
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
 }
 
-// An op whose operands and result have one type; what all elementwise ops share, constant folding included.
+// An op whose operands and result have one type.
 class Mortise_SameTypeOp<string mnemonic, list<Trait> traits = []> : Mortise_Op<mnemonic, traits> {
   let inferDeclaration = [{
     static ::mortise::ir::Inferred infer(Adaptor op, const ::mortise::ir::Report &report) {
@@ -205,7 +205,7 @@ class Mortise_SameTypeOp<string mnemonic, list<Trait> traits = []> : Mortise_Op<
   }];
 }
 
-// An op that has a decomposition: `expand` in the family's .cpp.
+// An op with a decomposition, which is `expand` in the family's .cpp.
 class Mortise_CompositeOp<string mnemonic, list<Trait> traits = []> : Mortise_Op<mnemonic, traits> {
   let composite = 1;
   let expandDeclaration = [{ ::mortise::ir::Values expand(::mortise::ir::Writer &write); }];

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The C++ classes of all ops. Heavy: a file that needs one family includes dialect.hpp and that family's .h.inc.
+// The C++ classes of all ops. Slow to compile: a file that needs one family includes dialect.hpp and that family's
+// .h.inc instead.
 #pragma once
 
 #include <mortise/ir/dialect.hpp>

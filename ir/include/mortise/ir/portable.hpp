@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Between MLIR and the portable format.
+// Converts between MLIR and the portable format.
 #pragma once
 
 #include <mortise/portable/graph.hpp>
@@ -14,7 +14,7 @@ template <typename T> class OwningOpRef;
 
 namespace mortise::ir {
 
-// `module` holds one public function of mortise ops. Errors name the op that does not fit.
+// `module` must hold one public function of mortise ops. Errors name the op that cannot be converted.
 Result<std::shared_ptr<const Graph>> exportGraph(mlir::ModuleOp module);
 Result<mlir::OwningOpRef<mlir::ModuleOp>> importGraph(const Graph &graph, mlir::MLIRContext &context);
 

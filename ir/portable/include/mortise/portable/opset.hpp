@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What each operation set holds, and what changed between them: so that a graph of an older set is brought up to date
-// when it is read, and one of today's can be written for an older reader. Links no LLVM; immutable.
+// The ops of each operation set (opset) and the changes between opsets. They serve to upgrade a graph of an older opset
+// and to write a graph for an older reader. Links no LLVM; immutable.
 #pragma once
 
 #include <mortise/plugin.h>
@@ -29,14 +29,14 @@ struct AttributeValue {
   static AttributeValue of(std::vector<int64_t> value) {
     return {MORTISE_ATTRIBUTE_I64_ARRAY, 0, 0, "", std::move(value)};
   }
-  // Bit for bit; a symbolic attribute equals none.
+  // Compares bit by bit. A symbolic attribute never equals.
   bool equals(const MortiseAttribute &attribute) const;
 };
 
 struct OpAttribute {
   std::string name;
   int32_t kind = 0;
-  std::vector<std::string> values; // of an enumeration; else empty
+  std::vector<std::string> values; // the permitted strings of an enumeration; else empty
 };
 
 struct Op {
@@ -50,7 +50,7 @@ struct Op {
 struct AttributeAdded {
   std::string op, attribute;
   uint32_t since;
-  AttributeValue implied; // what sets before `since` meant
+  AttributeValue implied; // the value that opsets before `since` implied
 };
 
 struct ValueAdded { // of an enumeration
@@ -58,23 +58,23 @@ struct ValueAdded { // of an enumeration
   uint32_t since;
 };
 
-// One of the ops that stand for a retired one.
+// One of the ops that replace a retired one.
 struct Replacement {
   struct Operand {
-    const MortiseValue *value = nullptr; // of the graph, or NULL: left out
-    int32_t earlier = -1;                // else the result of this replacement
+    const MortiseValue *value = nullptr; // a value of the graph; NULL when left out
+    int32_t earlier = -1;                // if not negative, the result of this replacement instead
   };
   std::string op;
   std::vector<Operand> operands;
-  std::vector<std::pair<std::string, AttributeValue>> attributes; // beside those kept
+  std::vector<std::pair<std::string, AttributeValue>> attributes; // in addition to `kept`
   std::vector<const MortiseAttribute *> kept;                     // of the retired op
-  const MortiseType *type = nullptr;                              // of its result; the last one has the op's results
+  const MortiseType *type = nullptr;                              // the last replacement has the retired op's results
 };
 
 struct OpRetired {
-  Op op;            // as it was
-  uint32_t retired; // the first set without it; the replacements are of this set
-  std::function<std::vector<Replacement>(const MortiseNode &)> replace; // not empty
+  Op op;            // the op before it was retired
+  uint32_t retired; // the first opset without it, to which the replacements belong
+  std::function<std::vector<Replacement>(const MortiseNode &)> replace; // never returns an empty list
 };
 
 struct Opset {
@@ -86,11 +86,11 @@ struct Opset {
 
   const Op *find(std::string_view op) const;
   const OpRetired *findRetired(std::string_view op) const;
-  // The set that introduced an attribute; NULL: as old as its op.
+  // The entry for an attribute that was added after its op; NULL for other attributes.
   const AttributeAdded *added(std::string_view op, std::string_view attribute) const;
 };
 
-// This build's: the ops from the .td files, the changes from changes.cpp.
+// The opset of this build: ops from the .td files, changes from changes.cpp.
 const Opset &opset();
 
 } // namespace mortise::portable

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Element types: how each is stored, and its conversions to and from what the interpreter computes in (double for
-// floats, int64_t for integers and booleans). Rounding is to nearest even, once.
+// Element types: how each is stored, and conversions to and from the type that the interpreter computes in (double for
+// floats, int64_t for integers and booleans). Conversions round once, to nearest even.
 #pragma once
 
 #include <mortise/dtypes.h>
@@ -13,8 +13,8 @@
 
 namespace mortise::reference {
 
-// A float of 16 bits or fewer in IEEE 754's arrangement. `hasInfinity` false: the one pattern of all ones is NaN and
-// overflow gives it (f8E4M3FN).
+// A float of at most 16 bits in an IEEE 754 layout. `hasInfinity` false (f8E4M3FN): the only NaN has all bits but the
+// sign set, and overflow gives NaN.
 template <typename Bits, int exponentBits, int mantissaBits, bool hasInfinity> struct SmallFloat {
   using Storage = Bits;
   using Compute = double;
@@ -22,7 +22,7 @@ template <typename Bits, int exponentBits, int mantissaBits, bool hasInfinity> s
   static constexpr int bias = (1 << (exponentBits - 1)) - 1;
   static constexpr uint64_t signBit = uint64_t(1) << (exponentBits + mantissaBits);
   static constexpr uint64_t exponentOnes = (signBit - 1) & ~((uint64_t(1) << mantissaBits) - 1);
-  static constexpr uint64_t infinity = hasInfinity ? exponentOnes : signBit - 1; // what overflow gives
+  static constexpr uint64_t infinity = hasInfinity ? exponentOnes : signBit - 1; // the result of overflow
   static constexpr uint64_t nan = hasInfinity ? exponentOnes | (uint64_t(1) << (mantissaBits - 1)) : signBit - 1;
 
   static constexpr double powerOfTwo(int exponent) { return std::bit_cast<double>(uint64_t(1023 + exponent) << 52); }
@@ -34,7 +34,7 @@ template <typename Bits, int exponentBits, int mantissaBits, bool hasInfinity> s
       value = std::bit_cast<double>(uint64_t(0x7ff) << 52 | (magnitude & ~exponentOnes) << (52 - mantissaBits));
     else if (!hasInfinity && magnitude == nan)
       value = std::numeric_limits<double>::quiet_NaN();
-    else // as a double the exponent is too small by the difference of the biases; right for subnormals too
+    else // read as a double, the exponent is too small by the difference of the biases; also exact for subnormals
       value = std::bit_cast<double>(magnitude << (52 - mantissaBits)) * powerOfTwo(1023 - bias);
     return std::bit_cast<double>(std::bit_cast<uint64_t>(value) | sign);
   }
@@ -78,8 +78,7 @@ template <typename T, int32_t code> struct NativeInt {
   static T store(int64_t value) { return static_cast<T>(value); } // keeps the low bits
 };
 
-// A signed integer of fewer bits than a byte. Inside the interpreter each has a byte of its own; inputs, outputs and
-// literals are packed.
+// A signed integer of less than a byte. The interpreter stores one per byte; inputs, outputs and literals are packed.
 template <typename T, int32_t code, int bits> struct PackedInt : NativeInt<T, code> {
   static constexpr int64_t lowest = -(int64_t(1) << (bits - 1)), highest = -lowest - 1;
   static T store(int64_t value) { return static_cast<T>(((value & (2 * highest + 1)) ^ -lowest) + lowest); }
@@ -92,7 +91,8 @@ template <typename T, int32_t code> struct Boolean : NativeInt<T, code> {
 };
 
 namespace detail {
-// A format has no infinity when its largest number is one that IEEE 754 would give the exponent of infinity.
+// Whether a format has infinities. It has none when its largest number uses the exponent that IEEE 754 reserves for
+// them.
 constexpr bool hasInfinity(double max, int exponentBits, int mantissaBits) {
   double unit = 1;
   for (int i = 0; i < mantissaBits; ++i)
