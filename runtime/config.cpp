@@ -82,7 +82,7 @@ public:
       if (name.starts_with("MORTISE_TEST_") || name.starts_with("MORTISE_DEV_") || name.starts_with("MORTISE_BENCH_") ||
           name == "MORTISE_LIBRARY")
         continue;
-      add({"", text.substr(equals + 1), name}); // manifests declare more keys, so that the name is resolved later
+      add({"", text.substr(equals + 1), name}); // resolved later, because manifests declare more keys
     }
     return {};
   }

@@ -23,7 +23,7 @@ public:
 
   uint64_t lastSpecialisation() const { return specialisationNumber; }
 
-  // Nanoseconds per clock (Ready::clocks) of the last profiled run.
+  // Nanoseconds per clock (Specialisation::clocks) of the last profiled run.
   std::span<const uint64_t> clocks() const { return nanoseconds; }
 
   // Scratch of checked runs: the pointers passed to execute(), and dense copies of strided inputs.
@@ -54,7 +54,7 @@ private:
   std::vector<MortiseStream *> streams;
   std::vector<MortiseEnqueueArgs> enqueues; // per operation; unused for copies
   std::vector<uint64_t> nanoseconds;
-  uint64_t specialisationNumber = 0; // of the specialisation that the lists above were filled for
+  uint64_t specialisationNumber = 0; // number of the specialisation for which the lists above were filled
 };
 
 } // namespace mortise::runtime

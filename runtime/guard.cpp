@@ -9,7 +9,8 @@
 
 namespace mortise::runtime {
 
-// The kernel checks addresses: writing a byte from bad memory into a pipe fails with EFAULT instead of a signal.
+// Lets the operating system check the address: writing a byte from bad memory to a pipe fails with EFAULT and raises no
+// signal.
 bool isReadable(const void *address, size_t bytes) {
   if (address == nullptr)
     return false;
@@ -17,7 +18,7 @@ bool isReadable(const void *address, size_t bytes) {
     return true;
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0)
-    return true; // no file descriptors left, so that the test is impossible
+    return true; // no file descriptors left, so the memory cannot be tested
   const auto start = reinterpret_cast<uintptr_t>(address);
   constexpr uintptr_t page = 4096;
   bool readable = bytes - 1 <= UINTPTR_MAX - start;

@@ -236,7 +236,7 @@ Result<std::vector<KernelPtr>> specialiseRegions(const plan::PlanT &plan, const 
 }
 
 Binding::~Binding() {
-  specialisations.clear(); // instances refer to packed constants, so that instances are destroyed first
+  specialisations.clear(); // instances refer to packed constants, so they are destroyed first
   for (size_t i = 0; i < packed.size(); ++i)
     if (packed[i])
       destroyConstants(*(*regions)[i].kernel, packed[i]);

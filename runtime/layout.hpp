@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What all runs of a plan share, whatever the call's pointers, the constants and the symbols' values are.
+// The part of a loaded plan that depends neither on a call's pointers nor on the constants nor on the symbols' values.
 #pragma once
 
 #include "kernels.hpp"

@@ -30,7 +30,7 @@ struct Descriptor {
   }
 };
 
-struct Identity { // what changes when somebody replaces or rewrites a file
+struct Identity { // changes when a file is replaced or rewritten
   dev_t device;
   ino_t inode;
   off_t size;

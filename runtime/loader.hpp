@@ -24,7 +24,8 @@ struct LoadRequest {
 // ends.
 Result<const LoadedPlugin *> loadPlugin(const Manifest &manifest, const LoadRequest &request);
 
-// Checks the file: it exists, is regular, nobody else may write to it, and it is a valid ELF library for this machine.
+// Checks the file: it exists and is regular, no other user may write to it, and it is a valid ELF library for this
+// machine.
 Result<void> checkLibrary(const std::string &library);
 
 // Checks a table without calling it: pointer, size, magic, versions, layout hash, slots. Returns the revision

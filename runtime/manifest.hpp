@@ -14,7 +14,7 @@ struct ManifestOption {
   std::vector<std::string> values; // allowed ones; empty: any
 };
 
-struct ManifestClaim {                  // a claim, which the conformance kit has to prove
+struct ManifestClaim {                  // a claim, which the conformance kit must prove
   std::vector<std::string> ops, dtypes; // "mortise.add", "mortise.*"
   uint32_t maxRank = 0;
 };

@@ -17,7 +17,7 @@ struct Program::Impl {
   std::unique_ptr<Layout> layout; // the members below refer to it
   bool hasConstants = false;
 
-  std::mutex specialising; // held while a specialisation is made; locked before `mutex`. Guards:
+  std::mutex specialising; // held while a specialisation is made; locked before `mutex`; guards `specialised`
   SpecialisedKernels specialised;
 
   mutable std::mutex mutex; // guards the members below
@@ -28,7 +28,7 @@ struct Program::Impl {
   uint64_t readies = 0, uses = 0, dropped = 0, compiled = 0;
   uint64_t largestArena = 0;
   std::vector<uint32_t> compiledByRegion;
-  struct Clocks { // step times of profiled runs, per region, of the kernel that ran last
+  struct Clocks { // per region: step times of profiled runs of the kernel that ran last
     KernelPtr kernel;
     std::vector<StepInfo> steps;
     std::vector<uint64_t> ns;
@@ -202,7 +202,7 @@ void Program::Impl::limitKernels() {
     specialised.forget(Values(specialised.oldest()));
 }
 
-// Returns when no call uses the previous binding any more, so that the caller may free its constants' memory.
+// Returns when no call uses the previous binding any more, so the caller may then free the memory of its constants.
 Result<void> Program::Impl::bind(std::unique_ptr<Binding> fresh) {
   fresh->regions = &layout->regions;
   if (auto packed = packAll(*layout->plan, layout->literalData, *fresh); !packed)

@@ -7,7 +7,7 @@
 
 namespace mortise::runtime {
 
-// What follows from the symbols' values alone, without kernels.
+// The sizes that follow from the symbols' values alone, without kernels.
 struct Shape {
   Values values;
   std::vector<TensorSpec> inputs, outputs;
@@ -54,8 +54,9 @@ public:
   void forget(std::span<const int64_t> values);
   size_t setCount() const { return sets.size(); }
   const Values &oldest() const { return sets.front().values; }
-  uint64_t compiled = 0;                  // since the program was loaded
-  std::vector<uint32_t> compiledByRegion; // ever; a kernel that regions share counts for the first of them
+  uint64_t compiled = 0; // since the program was loaded
+  // by region, since load; a kernel that regions share counts for the first of them
+  std::vector<uint32_t> compiledByRegion;
 
 private:
   struct Set {

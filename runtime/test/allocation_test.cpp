@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The steady state allocates nothing. malloc and its kin are replaced for the whole process, plugins and C++ library
-// included, by ones that count.
+// The steady state allocates nothing. Functions that count replace malloc and related functions in the whole process,
+// plugins and the C++ library included.
 #include "fixtures.hpp"
 
 #include <gtest/gtest.h>
@@ -62,7 +62,7 @@ protected:
     folder.add("queued", Folder::manifestFor("queued", "\"queued\", \"far\""));
     registry = loadFrom(folder.path());
   }
-  // x + w on two devices, through arenas, with the pool at work.
+  // x + w on two devices, through arenas, with the thread pool in use.
   std::shared_ptr<Program> make() {
     PlanMaker maker(dims);
     const uint32_t x = maker.input(), w = maker.input(true), y = maker.output(), between = maker.arena();
@@ -83,7 +83,7 @@ protected:
 
 TEST_F(AllocationTest, CounterCounts) {
   const uint64_t before = allocations;
-  void *volatile kept = ::operator new(100); // volatile: else the compiler leaves both calls out
+  void *volatile kept = ::operator new(100); // volatile, because the compiler would remove both calls otherwise
   const uint64_t after = allocations;
   ::operator delete(kept);
   EXPECT_GT(after, before);
@@ -161,7 +161,7 @@ TEST_F(AllocationTest, NoneInTwoThreads) {
         bad += !program->runPointers(inputs, outputs);
       meet.arrive_and_wait();
     }
-    meet.arrive_and_wait(); // the end of a thread allocates, after main has read the counter
+    meet.arrive_and_wait(); // ending a thread allocates, so it waits until main has read the counter
   };
   std::thread first(work), second(work);
   uint64_t last = 0;
@@ -169,7 +169,8 @@ TEST_F(AllocationTest, NoneInTwoThreads) {
     const uint64_t before = allocations;
     meet.arrive_and_wait();
     meet.arrive_and_wait();
-    last = allocations - before; // earlier rounds make each thread's pool, and a second context when calls first meet
+    // earlier rounds allocate the threads' pools, and a second context when two calls first overlap
+    last = allocations - before;
   }
   meet.arrive_and_wait();
   first.join();

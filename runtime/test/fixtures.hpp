@@ -33,20 +33,21 @@ private:
 };
 
 std::shared_ptr<Registry> loadFrom(const std::string &pluginPath);
-std::string onlyRejection(const Registry &registry); // its message; fails the test unless there is exactly one
+// the rejection's message; fails the test unless there is exactly one
+std::string onlyRejection(const Registry &registry);
 
 // A plan of sums over f32[dims] as the fixture plugins compute them.
 class PlanMaker {
 public:
   explicit PlanMaker(std::vector<int64_t> dims) : PlanMaker(std::vector<Dim>(dims.begin(), dims.end()), {}) {}
-  // Over symbols, whose values come from input 0; constants are f32[4096] then.
+  // A plan over symbols, whose values come from input 0. Constants are then f32[4096].
   explicit PlanMaker(std::vector<Dim> extents, const std::vector<std::pair<std::string, SymbolRange>> &symbols);
 
   uint32_t input(bool constant = false, bool state = false);
   uint32_t donated(); // an input that may be overwritten
   uint32_t within(uint32_t buffer, int32_t dtype,
-                  std::vector<Dim> extents);       // an arena buffer that shares another's memory
-  uint32_t input(const std::vector<Dim> &extents); // of its own shape, for nobody to use
+                  std::vector<Dim> extents);       // an arena buffer that shares the memory of `buffer`
+  uint32_t input(const std::vector<Dim> &extents); // an input with another shape, which no region reads
   void guard(const Dim &dim, MortiseRelation relation, const std::string &reason);
   uint32_t output(int64_t alias = -1);
   uint32_t arena(uint32_t space = 0);
@@ -64,7 +65,7 @@ private:
   static std::unique_ptr<plan::TensorTypeT> type(std::span<const Dim> extents);
   std::unique_ptr<plan::SpaceT> space(const std::string &device) const;
   uint32_t buffer(plan::BufferKind kind, uint32_t index, std::span<const Dim> extents);
-  uint64_t elements() const; // of static extents
+  uint64_t elements() const; // for static extents
   std::vector<Dim> constantExtents() const { return plan->symbols.empty() ? extents : std::vector<Dim>{4096}; }
   std::vector<uint8_t> graph(const std::vector<uint32_t> &inputs, size_t outputs) const;
 

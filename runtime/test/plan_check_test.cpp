@@ -60,7 +60,7 @@ TEST(PlanCheck, RefusesDamage) {
   }
 }
 
-// y = x + 1 over x, which is donated; z from an arena buffer whose memory a third buffer shares.
+// y = x + 1 is written over x, which is donated; z comes from an arena buffer whose memory a third buffer shares.
 PlanMaker inPlace() {
   PlanMaker maker({4, 4});
   const uint32_t x = maker.donated(), y = maker.output(), between = maker.arena(),

@@ -165,14 +165,14 @@ TEST_F(ProgramTest, DonatedInputsAreOverwritten) {
   EXPECT_THAT(out, Each(21.0f));
   EXPECT_THAT(in, Each(11.0f)) << "the caller's memory was used";
 
-  // What would be read after it was overwritten.
+  // An overlapping input would be read after the donated one was overwritten.
   const Tensor twice[] = {inputs[1], inputs[1]};
   auto refused = program->run(twice, {&output, 1});
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().message,
               HasSubstr("input 0 'x0': expected memory of its own, because it is donated, found it "
                         "to overlap input 1 'x1'"));
-  // A copy is made of what is not dense, and that is overwritten.
+  // An input that is not dense is copied, and the copy is overwritten.
   std::vector<float> columns(12, 1);
   const int64_t strides[] = {1, dims[0]};
   const Tensor strided[] = {{columns.data(), MORTISE_F32, 2, dims.data(), strides}, inputs[1]};
@@ -327,7 +327,7 @@ TEST_F(ProgramTest, StreamsAreWaitedForWhereDevicesMeet) {
                  d = maker.arena(far), e = maker.arena();
   maker.enqueue(maker.region({x}, {a}, "queued", "queued")); // x + 1, in a stream
   maker.enqueue(maker.region({a}, {b}));                     // + 1, synchronous
-  maker.copy(b, c);                                          // to memory of its own
+  maker.copy(b, c);                                          // to the device's own memory
   maker.enqueue(maker.region({c}, {d}, "far", "queued"));    // + 1
   maker.copy(d, e);
   maker.enqueue(maker.region({e}, {y}, "queued:0", "queued")); // + 1

@@ -28,7 +28,8 @@ protected:
     registry = loadFrom(folder.path());
   }
 
-  // y = (x + w + 1): two regions with an arena between, b rows of s; `extra` is f32[2*s] and only checked.
+  // y = x + w + 1 for x of shape [b, s]: two regions with an arena buffer between them. `extra` is f32[2*s] and is only
+  // checked.
   PlanMaker maker() const {
     PlanMaker maker({b, s}, {{"b", {1, 64, 1}}, {"s", {2, 512, 2}}});
     const uint32_t x = maker.input(), w = maker.input(true), between = maker.arena(), y = maker.output();
@@ -55,7 +56,7 @@ protected:
     EXPECT_TRUE(done) << (done ? "" : done.error().message);
   }
 
-  // Runs with x all 1; the message, or "" when every result is as expected.
+  // Runs with every element of x 1. Returns the error's message, or "" when every result is as expected.
   static std::string run(Program &program, int64_t rows, int64_t columns, float expected,
                          std::vector<int64_t> extra = {}, std::vector<int64_t> out = {}) {
     const std::vector<int64_t> dims{rows, columns};
@@ -162,7 +163,7 @@ TEST_P(Symbols, TheLeastRecentlyUsedValuesGo) {
   EXPECT_EQ(report.met, 4u);
   EXPECT_EQ(report.dropped, 1u);
   const uint64_t specialised = report.specialised;
-  EXPECT_EQ(run(*program, 1, 4, 5), ""); // made again
+  EXPECT_EQ(run(*program, 1, 4, 5), ""); // specialised again
   report = program->valuesReport();
   EXPECT_EQ(report.met, 5u);
   EXPECT_EQ(report.dropped, 2u);
@@ -181,7 +182,7 @@ TEST_P(Symbols, SwappedWeightsServeEveryShape) {
 }
 
 TEST_P(Symbols, ThreadsRunDifferentShapesAtOnce) {
-  auto program = make(4); // fewer than there are shapes: sets go while others use them
+  auto program = make(4); // the limit is below the number of shapes: sets are dropped while other threads use them
   std::atomic<int> bad{0};
   std::vector<std::thread> threads;
   for (int64_t t = 0; t < 4; ++t)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
  *
- * A plugin for the tests of loaders, here and in tests/bad_input: FAULT plants one fault, 0 none. Its kernels add:
- * every output is the sum of a region's f32 inputs, or input 0 plus 1 when there is no other. QUEUED gives it devices
- * with streams: work waits in the stream until stream_wait, so that a missing wait shows as a wrong result; its device
- * "far" has memory of its own as well. It speaks revision 1 of the ABI, unless REVISION is 2: then it takes regions
- * with symbols, and makes instances unless PLAIN is defined too.
+ * A plugin for tests of the loader, here and in tests/bad_input. FAULT plants one fault; 0 is none. Its kernels add:
+ * every output is the sum of a region's f32 inputs, or input 0 plus 1 when there is no other. With QUEUED it has
+ * devices with streams: work waits in the stream until stream_wait, so a missing wait gives a wrong result; its device
+ * "far" also has memory of its own. It implements revision 1 of the ABI, or revision 2 when REVISION is 2: then it
+ * takes regions with symbols, and makes instances unless PLAIN is defined.
  */
 #include <mortise/plugin.h>
 
@@ -116,7 +116,7 @@ static MortiseStatus *propose(MortiseProposeArgs *args) {
 
 typedef struct Kernel {
   size_t inputs, outputs, count;
-  int far;                 /* its pointers have to lie in the device's memory */
+  int far;                 /* its pointers must lie in the device's memory */
   int broken;              /* option "fail" */
   const MortiseType *type; /* of every output */
   char name[32];
@@ -125,7 +125,7 @@ typedef struct Kernel {
   MortiseExprStep workspace;
 } Kernel;
 
-/* Sums and products are all that the tests' extents have. */
+/* Evaluates sums and products, the only operations in the extents of the tests. */
 static int64_t evaluate(const MortiseExpr *expr, const int64_t *symbols) {
   int64_t stack[16];
   size_t depth = 0;
@@ -205,7 +205,7 @@ static MortiseStatus *kernel_destroy(MortiseKernelArgs *args) {
   return NULL;
 }
 
-/* Constants are read in place: the list of pointers is all there is to keep. */
+/* Constants are read in place, so only the list of pointers is kept. */
 static MortiseStatus *constants_bind(MortiseConstantsBindArgs *args) {
   const size_t bytes = ((Kernel *)args->kernel)->inputs * sizeof(void *);
   args->constants = malloc(bytes + 1);
@@ -312,7 +312,7 @@ static MortiseStatus *enqueue(MortiseEnqueueArgs *args) {
 
 #else
 
-/* ---- Streams: tasks wait until somebody waits for the stream */
+/* ---- Streams: tasks run when stream_wait is called */
 
 typedef struct Task {
   const Kernel *kernel;
@@ -435,7 +435,7 @@ static MortiseStatus *copy_to_host(MortiseMemoryArgs *args) { return copy(args, 
 MORTISE_EXPORT const MortisePlugin *mortise_plugin(void) {
   static const uint64_t hashes[] = MORTISE_ABI_LAYOUT_HASHES, bad[] = {~MORTISE_ABI_LAYOUT_HASH_1};
   static const MortisePlugin table = {
-      /* a table of revision 1 ended before the instance slots */
+      /* a table of revision 1 ends before the instance slots */
       .struct_size = FAULT == SMALL_TABLE ? 40
                      : REVISION == 1      ? offsetof(MortisePlugin, instance_create)
                                           : sizeof table,

@@ -68,13 +68,12 @@ public:
   // finish with the old ones.
   Result<void> bindConstants(std::span<const Tensor> tensors);
 
-  // Checks dtype and shape of every input and output, then runs. The symbols' values come from the inputs' extents;
-  // every other extent, and what the plan asks of the values, is checked against them. Inputs that are not dense are
-  // copied first; outputs have to be dense. Entries for constants are ignored. An aliased output's data is NULL or its
-  // input's.
+  // Checks dtype and shape of every input and output, then runs. The symbols' values are read from the inputs' extents;
+  // all other extents and the plan's guards are checked against these values. Inputs that are not dense are copied
+  // first; outputs must be dense. Entries for constants are ignored. An aliased output's data is NULL or its input's.
   Result<void> run(std::span<const Tensor> inputs, std::span<const Tensor> outputs);
 
-  // The unchecked fast path: one pointer to dense memory per input and output. The caller vouches that shapes agree
+  // The unchecked fast path: one pointer to dense memory per input and output. The caller guarantees that shapes agree
   // with `values`, which has one entry per symbol of the plan.
   Result<void> runPointers(const void *const *inputs, void *const *outputs, std::span<const int64_t> values = {});
 
