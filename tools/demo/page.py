@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The demo's self-contained HTML page: the table, and the placement drawn as bars along the time of one call."""
+"""The demo's self-contained HTML page: the table, and the placement as bars over the time of one call."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _region(region: dict, colours: dict[str, str]) -> str:
 
 
 def render(result: dict, report: dict) -> str:
-    """The page; `report` is torch_mortise.last_report() after a profiled run."""
+    """The page's HTML; `report` is torch_mortise.last_report() after a profiled run."""
     programs = [graph["program"] for graph in report["graphs"] if graph.get("program")]
     regions = [region for program in programs for region in program["placement"]]
     lowerings = dict.fromkeys(step["lowering"] for region in regions for step in region["steps"])

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# at_isa.sh LEVEL COMMAND...: runs COMMAND with generated code, loops of our own and oneDNN restricted to an x86-64 level.
-# Ends with 77, which ctest counts as skipped, where the machine lacks the level.
+# at_isa.sh LEVEL COMMAND...: runs COMMAND with generated code, our own loops and oneDNN restricted to an x86-64 level.
+# Exits with 77, which ctest counts as skipped, when the machine lacks the level.
 level=$1
 shift
 case "$level" in

@@ -9,7 +9,7 @@ STARTED=$SECONDS
 say() { printf '[%4ss] %s\n' $((SECONDS - STARTED)) "$*" >&3; }
 fail() { printf 'dev: %s\n' "$*" >&2; exit 1; }
 
-# step TEXT COMMAND...: runs it quietly and says how long it took; on failure shows the end of what it printed.
+# step TEXT COMMAND...: runs the command without output and prints its time; on failure prints the end of its output.
 step() {
   local text=$1 log=$ROOT/build/log/${1//[^a-z0-9]/-}.txt begin=$SECONDS
   shift
@@ -36,14 +36,14 @@ install_packages() {
   if [ "$(id -u)" != 0 ]; then
     command -v sudo >/dev/null || fail "setup: not root, and there is no sudo; as root run: apt-get install ${missing[*]}"
     sudo=(sudo)
-    sudo true # asks for the password before output is hidden
+    sudo true # asks for the password while output is still visible
   fi
   step "apt-get update" "${sudo[@]}" apt-get -q update
   step "installing ${#missing[@]} Debian packages" \
     "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${missing[@]}"
 }
 
-# The CPU build: PyPI's own wheel brings gigabytes of GPU libraries, so it comes last.
+# Installs the CPU build. PyPI's wheel comes last, because it brings gigabytes of GPU libraries.
 install_torch() {
   local version=$1
   "$VENV/bin/pip" install "torch==$version+cpu" && return 0
@@ -73,7 +73,7 @@ dev_setup() {
   echo "$wanted" >"$stamp"
 }
 
-# dev_build PRESET [TARGET...]: everything, or some targets.
+# dev_build PRESET [TARGET...]: builds everything, or these targets.
 dev_build() {
   local preset=$1
   shift
@@ -82,7 +82,7 @@ dev_build() {
   [ -f "build/$preset/build.ninja" ] || step "configuring $preset" cmake --preset "$preset"
   say "building $preset"
   mkdir -p build/log
-  # Ninja's own progress on a terminal; elsewhere a line now and then.
+  # On a terminal, Ninja shows its progress; elsewhere, print some of its lines.
   if [ -t 1 ]; then
     cmake --build "build/$preset" --target "${targets[@]}" || fail "the $preset build failed"
   else
@@ -92,12 +92,12 @@ dev_build() {
   say "built $preset"
 }
 
-# Of Ninja's status lines every 25th; every other line (warnings, errors) as it is.
+# Passes every 25th status line of Ninja, and all other lines (warnings, errors).
 sparse_progress() {
   awk '/^\[[0-9]+\/[0-9]+\]/ { if (++n % 25 == 0) { print; fflush() } next } { print; fflush() }' >&2
 }
 
-# dev_python PRESET FILE...: Python with that build's package, whose entry point PyTorch finds.
+# dev_python PRESET FILE...: runs Python with that build's package, registered so that PyTorch finds its entry point.
 dev_python() {
   local preset=$1
   shift
@@ -107,7 +107,8 @@ dev_python() {
 
 dev_docs() {
   dev_setup
-  compgen -G "build/*/python/torch_mortise/_native.abi3.so" >/dev/null || dev_build dev product # docs/aten.md is recorded
+  # docs/aten.md is recorded from a build
+  compgen -G "build/*/python/torch_mortise/_native.abi3.so" >/dev/null || dev_build dev product
   "$VENV/bin/python" tools/generate "$@"
 }
 

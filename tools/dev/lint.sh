@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 # ./dev fmt and ./dev lint.
 
-# Tables and generated code keep their own shape.
+# Files that clang-format formats. Tables and generated code keep their own layout.
 formatted_files() {
   git ls-files --cached --others --exclude-standard '*.c' '*.cpp' '*.h' '*.hpp' | grep -vxFf tools/dev/unformatted.txt
 }
@@ -16,7 +16,7 @@ dev_fmt() {
   esac
 }
 
-# The files to lint: all, or those that differ from the main branch or are not committed.
+# Prints the files to lint: all, or those that differ from the main branch or are not committed.
 lint_files() {
   if [ "${1:-}" = --all ]; then
     git ls-files --cached --others --exclude-standard
@@ -34,7 +34,7 @@ dev_lint() {
   dev_fmt --check || failed=1
   say "clang-tidy"
   [ -f build/dev/compile_commands.json ] || dev_build dev
-  # Precompiled and generated headers, as they are now: a stale one is an error in every file that includes it.
+  # Update precompiled and generated headers: a stale one causes errors in every file that includes it.
   ninja -C build/dev $(ninja -C build/dev -t targets all | sed -n 's/^\(.*cmake_pch\.hxx\.pch\): .*/\1/p') >/dev/null || failed=1
   "$VENV/bin/python" tools/dev/tidy.py build/dev $files || failed=1
   say "ruff"

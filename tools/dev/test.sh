@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# ./dev test: everything that can be run on this machine, and one line of totals.
+# ./dev test: runs the tests of the given presets and prints one line of totals.
 #
 #   dev           the whole suite: ctest, lit, pytest
-#   release       the same but for what does not depend on the build: lower instruction sets (label isa), and of the door's tests
-#                 all but those of operators, one by one
-#   asan          the whole suite of C and C++ (ctest, lit), and the PyTorch door's tests of bad input and of whole calls
-#   tsan          what runs on several threads: runtime, SDK, C API and plugins (ctest)
+#   release       the whole suite without tests that do not depend on the build: those of lower instruction sets (label isa), and
+#                 the tests of single operators in frontend/torch
+#   asan          all C and C++ tests (ctest, lit), and the tests of frontend/torch for bad input and for whole calls
+#   tsan          tests of code that runs on several threads: runtime, SDK, C API and plugins (ctest)
 
-# lit suites: folders with a lit.cfg.py. Every other test is ctest's or pytest's.
+# lit suites are the folders with a lit.cfg.py. ctest or pytest run all other tests.
 lit_suites() { git ls-files --cached --others --exclude-standard '*lit.cfg.py' | xargs -rn1 dirname; }
 
-# Folders of the build whose tests run under the thread sanitizer.
+# Build folders whose tests run under the thread sanitizer.
 TSAN_FOLDERS="sdk runtime frontend tests/cpu"
 
 dev_test() {
@@ -60,7 +60,7 @@ test_preset() {
       dev_build dev
       run_ctest dev "$build" dev-ctest
       run_lit dev "$build"
-      # Two runs, because both have files of the same name.
+      # Two runs, because the two folders have files of the same name.
       run_pytest dev torch frontend/torch/test
       run_pytest dev tests tests ;;
   esac
@@ -87,16 +87,17 @@ run_pytest() {
   shift 2
   say "$name: Python (pytest)"
   names+=("$name")
-  # The door's tests look for their build by this variable, and drop it; for the others it would be an unknown configuration key.
+  # The tests of frontend/torch read this variable to find their build, and unset it. In other tests it would be an
+  # unknown configuration key.
   [ "$suite" != torch ] || local -x MORTISE_BUILD=$ROOT/build/$preset
   sanitizer_settings "$preset" dev_python "$preset" -m pytest -q -ra --junitxml "$reports/$name.xml" "$@" || failed=1
 }
 
-# sanitizer_settings PRESET COMMAND...: runs the command with what the sanitizers need.
+# sanitizer_settings PRESET COMMAND...: runs the command with the sanitizers' environment.
 sanitizer_settings() {
   local preset=$1 leaks=1 preload=
   shift
-  if [ -n "${ASAN_PRELOAD:-}" ]; then # Python itself keeps memory for the length of the process
+  if [ -n "${ASAN_PRELOAD:-}" ]; then # Python keeps memory until the process ends
     leaks=0
     preload=$(clang-22 -print-file-name=libclang_rt.asan-x86_64.so)
   fi
@@ -109,7 +110,7 @@ sanitizer_settings() {
   esac
 }
 
-# ctest's lines but those of tests that passed.
+# Removes the lines of passed tests from ctest's output.
 quiet_passes() {
   grep -vE '^ *Start +[0-9]+:|Passed +[0-9.]+ sec$' || true
 }

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""tidy.py BUILD FILE...: clang-tidy-22 over those of FILE that BUILD (or a plugin's build inside it) compiles.
+"""tidy.py BUILD FILE...: runs clang-tidy-22 on those of FILE that BUILD (or a plugin's build inside it) compiles.
 
-What passed is not checked again until the file, a header that it includes (the system's aside), its options or the checks change:
-BUILD/tidy holds an empty file for each state that passed.
+A file that passed is checked again only when the file, a header that it includes (system headers aside), its options or the checks
+change. BUILD/tidy holds an empty file for each state that passed.
 """
 
 import functools
@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-# A precompiled header was made by the compiler, with other options than clang-tidy's: the sources include what they need.
+# clang-tidy cannot read the compiler's precompiled headers; the sources include what they need.
 PRECOMPILED = re.compile(r"(-Xclang -emit-pch|-Xclang -include-pch -Xclang \S+|-Xclang -include -Xclang \S+cmake_pch\S*"
                          r"|-include \S+cmake_pch\S*|-Xclang -fno-pch-timestamp|-Winvalid-pch)")
 
@@ -26,13 +26,13 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.M)
 
 @functools.cache
 def content(file: Path) -> tuple[bytes, list[str]]:
-    """What is in a file, and the names that it includes."""
+    """The hash of a file, and the names that it includes."""
     data = file.read_bytes()
     return hashlib.sha256(data).digest(), INCLUDE.findall(data.decode(errors="replace"))
 
 
 def state(entry: dict, version: str) -> str:
-    """A hash of all that the findings in a file depend on."""
+    """A hash of everything that the findings in a file depend on."""
     folders = [Path(folder) for folder in re.findall(r"-I\s*(\S+)", entry["command"])]
     source = Path(entry["file"])
     pending, seen = [source, *(folder / ".clang-tidy" for folder in source.parents if (folder / ".clang-tidy").is_file())], set()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """totals.py FOLDER NAME...: adds up the JUnit reports FOLDER/NAME.xml. A runner without a report is a failure, and so is
-one that ran no test, be it that its report is empty or that all were skipped."""
+a runner that ran no test, because its report is empty or all tests were skipped."""
 
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def count(report: Path) -> tuple[int, int, int]:
-    """Passed, failed, skipped."""
+    """The numbers of passed, failed and skipped tests."""
     passed = failed = skipped = 0
     for case in ElementTree.parse(report).iter("testcase"):
         children = {child.tag for child in case}
@@ -22,7 +22,7 @@ def count(report: Path) -> tuple[int, int, int]:
 
 
 def could_not_run(case: ElementTree.Element) -> bool:
-    """ctest's "notrun" is a test that skipped itself, or one whose program or files are missing."""
+    """Whether the test's program or files are missing. ctest says "notrun" for these and for tests that skip themselves."""
     reason = case.find("skipped")
     return case.get("status") == "notrun" and (reason is None or not (reason.get("message") or "").startswith("SKIP_"))
 

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""./dev docs: writes every committed file that is made from other files. But for the dump of the ABI (sdk/abi/layout.py), nothing else
-generates what is committed.
+"""./dev docs: writes every committed file that is generated from other files, except the dump of the ABI (sdk/abi/layout.py).
 
-python tools/generate [--check] [FILE...]: all of them, or those named; --check fails when one is stale, and writes nothing.
-python tools/generate --record: prints the ops as ir/portable/opset/N.txt has them.
-python tools/generate --list: the names of all committed files that no hand writes, those of other scripts too.
+python tools/generate [--check] [FILE...]: writes all of them, or those named; --check writes nothing and fails when one is stale.
+python tools/generate --record: prints the ops in the form of ir/portable/opset/N.txt.
+python tools/generate --list: prints the names of all generated files that are committed, those of other scripts included.
 """
 
 import sys
@@ -41,7 +40,7 @@ def main() -> int:
     for name in names:
         path, text = dialect.ROOT / name, GENERATED[name]()
         if "--check" not in options:
-            if not path.exists() or path.read_text() != text:  # an unchanged file keeps its time: headers rebuild much
+            if not path.exists() or path.read_text() != text:  # an unchanged file keeps its time, because a newer header causes a long rebuild
                 path.write_text(text)
                 print(f"wrote {name}")
         elif not path.exists() or path.read_text() != text:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What the .td files and the SDK's headers say: the ops with their signatures, and the element types."""
+"""Reads the .td files and the SDK's headers: the ops with their signatures, and the element types."""
 
 import functools
 import json
@@ -10,12 +10,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 LLVM = Path("/usr/lib/llvm-22")
 FAMILIES = sorted((ROOT / "ir/families").glob("*.td"))
-# C++ storage class of an attribute: the kind in the portable format and across the ABI, and whether entries may be symbolic.
+# By the C++ storage class of an attribute: its kind in the portable format and the ABI, and whether entries may be symbolic.
 STORAGE = {"::mlir::BoolAttr": ("BOOL", False), "::mlir::IntegerAttr": ("I64", False), "::mlir::FloatAttr": ("F64", False),
            "::mlir::StringAttr": ("STRING", False), "::mlir::DenseI64ArrayAttr": ("I64_ARRAY", False),
            "::mortise::ir::DimsAttr": ("I64_ARRAY", True), "::mlir::DenseF64ArrayAttr": ("F64_ARRAY", False),
            "::mlir::ElementsAttr": ("TENSOR", False)}
-CHOICE = "is one of: "  # of Mortise_Choice's summary
+CHOICE = "is one of: "  # the prefix of Mortise_Choice's summary
 
 
 @functools.cache
@@ -25,7 +25,7 @@ def records(file: Path) -> dict:
 
 
 def position(record: dict) -> int:
-    """The line of a definition. (Defs inside `let ... in` have a list of places, the first is the definition.)"""
+    """The line of a definition. (Defs inside `let ... in` have several locations; the first is the definition.)"""
     return int(record["!locs"][0].split(":")[1])
 
 
@@ -34,14 +34,14 @@ def is_of(record, name: str) -> bool:
 
 
 def op_records(family: Path) -> list[dict]:
-    """The ops that a family's file defines, in its order."""
+    """The ops that a family's file defines, in the order of the file."""
     found = [r for r in records(family).values() if is_of(r, "Mortise_Op") and r["!locs"][0].startswith(family.name)]
     return sorted(found, key=position)
 
 
 @functools.cache
 def dtypes() -> list[dict]:
-    """The rows of mortise/dtypes.h; an error where they are not the enumerators of MortiseDType."""
+    """The rows of mortise/dtypes.h; an error when they differ from the enumerators of MortiseDType."""
     include = ROOT / "sdk/include/mortise"
     fields = ("NAME", "name", "kind", "bits", "exponent", "mantissa", "max", "storage", "torch", "dlpack")
     rows = []
@@ -59,7 +59,7 @@ def dtypes() -> list[dict]:
 
 
 def dtype_mask(known: dict, constraint: str) -> int:
-    """One bit, 1 << number, for each element type that a constraint allows."""
+    """The element types that a constraint allows, as bits 1 << number."""
     record = known[constraint]
     inner = record.get("elementTypes") or record.get("allowedTypes") or []
     if "baseType" in record:
@@ -78,7 +78,7 @@ def dtype_mask(known: dict, constraint: str) -> int:
 
 
 def tensors(known: dict, arguments: dict) -> list[dict]:
-    """Operands or results, in order."""
+    """The operands or results of an op, in order."""
     slots = []
     for argument, name in arguments["args"]:
         record = known[argument["def"]]
@@ -89,7 +89,7 @@ def tensors(known: dict, arguments: dict) -> list[dict]:
 
 
 def attributes(known: dict, op: dict) -> list[dict]:
-    """Sorted by name, as nodes have them."""
+    """The attributes of an op, sorted by name, as in nodes."""
     found = []
     for argument, name in op["arguments"]["args"]:
         record = known[argument["def"]]
@@ -108,7 +108,7 @@ def attributes(known: dict, op: dict) -> list[dict]:
 
 @functools.cache
 def traits() -> list[dict]:
-    """In the order of dialect.td."""
+    """The op traits, in the order of dialect.td."""
     known = records(ROOT / "ir/include/mortise/ir/dialect.td")
     found = [r for r in known.values() if is_of(r, "Mortise_OpTrait")]
     return [{"name": r["!name"].removeprefix("MortiseTrait_"), "summary": r["summary"]} for r in sorted(found, key=position)]
@@ -116,7 +116,7 @@ def traits() -> list[dict]:
 
 @functools.cache
 def ops() -> list[dict]:
-    """By opset, then by name: what is added in a new opset comes after all that was there."""
+    """All ops, sorted by opset, then by name, so ops of a new opset come after all others."""
     found = []
     for family in FAMILIES:
         known = records(family)
@@ -137,7 +137,7 @@ def camel(name: str) -> str:
 
 
 def record_line(op: dict) -> str:
-    """An op as ir/portable/opset/N.txt has it."""
+    """An op's line in ir/portable/opset/N.txt."""
     marks = {"ONE": "", "OPTIONAL": "?", "VARIADIC": "*"}
     operands = "".join(f"{slot['name']}{marks[slot['arity']]}," for slot in op["operands"])
     named = "".join(f" {a['name']}={a['kind']}" + (":" + "|".join(a["values"]) if a["values"] else "") for a in op["attributes"])

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The pages that are made from other files.
+"""The pages that are generated from other files.
 
-README.md: the table of figures, from bench/results/; the rest of the page is written by hand.
+README.md: the table of figures, from bench/results/; all other text is written by hand.
 docs/ops.md: every op, from ir/families/*.td.
 docs/aten.md: every ATen overload tagged core, recorded from what the importer of a build emits (about 6 s).
 """
@@ -32,14 +32,14 @@ def cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
-# What a constraint's summary says at greater length than a reader needs.
+# Shortens the summaries of constraints for readers.
 PLAIN = ((r"tensor of known extents of | values$|variadic of ", ""), (r" attribute( that is)?\b", ""), (r"string one of", "one of"),
          (r"(\d+)-bit signless integer", r"i\1"), (r"(\d+)-bit unsigned integer", r"ui\1"), (r"64-bit float", "f64"),
          (r"i64 dense array", "i64s"), (r"constant vector/tensor", "literal"))
 
 
 def slots(known: dict, arguments: dict, kinds: tuple[str, ...]) -> list[str]:
-    """`name: what it may be`, for the arguments whose constraint is of one of these classes."""
+    """`name: permitted types or values`, for the arguments whose constraint has one of these classes."""
     named = []
     for argument, name in arguments["args"]:
         constraint = known[argument["def"]]
@@ -54,14 +54,14 @@ def slots(known: dict, arguments: dict, kinds: tuple[str, ...]) -> list[str]:
 
 
 def dialect_rules() -> str:
-    """What holds for all ops: the dialect's description."""
+    """The rules for all ops: the dialect's description."""
     known = records(ROOT / "ir/include/mortise/ir/dialect.td")
     paragraphs = known["Mortise_Dialect"]["description"].strip().split("\n\n")
     return "\n".join("\n" + " ".join(paragraph.split()) for paragraph in paragraphs) + "\n"
 
 
 def intro(family: Path) -> list[str]:
-    """What holds for the family: the comment that heads its file. Indented lines are code."""
+    """The rules for a family: the comment at the head of its file. Indented lines are code."""
     lines = []
     for line in family.read_text().splitlines()[1:]:
         if not line.startswith("//"):
@@ -80,7 +80,7 @@ def intro(family: Path) -> list[str]:
 
 
 def described(text: str) -> str:
-    """Paragraphs, and lists whose entries begin with a star."""
+    """The text as Markdown: paragraphs, and lists whose entries begin with a star."""
     paragraphs = []
     for paragraph in text.strip().split("\n\n"):
         entries = re.split(r"\n\s*\* ", paragraph)
@@ -121,7 +121,7 @@ def aten_page() -> str:
 
 
 def readme() -> str:
-    """README.md with the table that quotes the runs kept in bench/results/."""
+    """README.md with the table of the runs that are kept in bench/results/."""
     sys.path.insert(0, str(ROOT / "bench"))
     import kept
 

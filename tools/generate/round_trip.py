@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The lit test of the elementwise ops that the opset under work adds: text, generic text, bytecode and portable format.
+"""The lit test of the elementwise ops that the unreleased opset adds: text, generic text, bytecode and portable format.
 
-Once an opset is released (ir/portable/opset/N.txt) its test is not written any more, and stays as it was."""
+When an opset was released (ir/portable/opset/N.txt), its test is no longer generated and does not change."""
 
 from dialect import ROOT, dtypes, newest_opset, ops
 
@@ -18,7 +18,7 @@ HEAD = """// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 
 def new_ops() -> list[dict]:
-    """Those without attributes whose operands and results have one type."""
+    """The new elementwise ops without attributes whose operands and results have one type."""
     return [op for op in ops() if op["since"] == newest_opset() and "Elementwise" in op["traits"] and not op["attributes"]
             and len({slot["dtypes"] for slot in op["operands"] + op["results"]}) == 1]
 
@@ -34,7 +34,7 @@ def test() -> str:
     arguments, lines, results, types = [], [], [], []
     for number, op in enumerate(new_ops()):
         allowed = op["results"][0]["dtypes"]
-        element = next(row["name"] for row in dtypes()[1:] if allowed >> row["number"] & 1)  # f32 where it may be
+        element = next(row["name"] for row in dtypes()[1:] if allowed >> row["number"] & 1)  # f32 when the op takes it
         tensor = f"tensor<2x3x{element}>"
         names = [f"%x{number}_{i}" for i in range(len(op["operands"]))]
         arguments += [f"{name}: {tensor}" for name in names]

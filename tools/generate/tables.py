@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The op table of the SDK (C), and the tables of the PyTorch door (Python)."""
+"""The op table of the SDK (C), and the tables of the PyTorch frontend (Python)."""
 
 from dialect import camel, dtypes, ops, traits
 
@@ -76,7 +76,7 @@ MORTISE_TABLE_FUNCTION int32_t mortise_op_find(const char *name) {
 
 
 class Pool:
-    """Rows of one array; equal runs of rows stand once."""
+    """The rows of one C array; equal runs of rows are stored once."""
 
     def __init__(self, name: str):
         self.name, self.rows = name, []

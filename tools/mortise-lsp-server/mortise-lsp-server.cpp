@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What an editor asks while somebody writes mortise IR: errors as one types, what a value is and who uses it.
+// Language server for mortise IR: shows errors while typing, and definitions and uses of values.
 #include <mortise/ir/dialect.hpp>
 
 #include <mlir/Tools/mlir-lsp-server/MlirLspServerMain.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Reads a module, runs passes on it, prints it: what the IR's tests are written with.
+// Reads a module, runs passes on it and prints it. The lit tests use it.
 #include "test_passes.hpp"
 
 #include <mortise/ir/dialect.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Passes that only tests use.
+// Passes for tests.
 #include "test_passes.hpp"
 
 #include <mortise/ir/decompose.hpp>
@@ -14,7 +14,7 @@
 
 namespace {
 
-// Every composite once, or until none is left.
+// Decomposes every composite op once, or until none is left.
 struct Decompose : mlir::PassWrapper<Decompose, mlir::OperationPass<>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(Decompose)
   Decompose() = default;
@@ -40,7 +40,7 @@ struct Decompose : mlir::PassWrapper<Decompose, mlir::OperationPass<>> {
   }
 };
 
-// Through the portable format's bytes and back.
+// Writes the module in the portable format and reads it back.
 struct RoundTrip : mlir::PassWrapper<RoundTrip, mlir::OperationPass<mlir::ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(RoundTrip)
   llvm::StringRef getArgument() const override { return "test-portable-round-trip"; }

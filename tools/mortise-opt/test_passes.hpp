@@ -3,7 +3,7 @@
 
 namespace mortise {
 
-// --test-decompose, --test-portable-round-trip
+// Registers --test-decompose and --test-portable-round-trip.
 void registerTestPasses();
 
 } // namespace mortise

@@ -14,7 +14,7 @@
 namespace mortise::tool {
 namespace {
 
-// Distance between neighbouring numbers just above 1.
+// The distance from 1 to the next larger number.
 double epsilonOf(int32_t dtype) { return std::ldexp(1.0, -static_cast<int>(mortise_dtype_info(dtype)->mantissa_bits)); }
 
 std::vector<double> numbers(const MortiseType &type, const std::vector<std::byte> &bytes) {
@@ -107,7 +107,7 @@ Result<Tensors> allValues(const MortiseGraph &graph, const Tensors &inputs) {
 Result<Verdict> check(const Graph &graph, const Tensors &inputs, std::shared_ptr<runtime::Registry> registry,
                       const runtime::Config &config, double tolerance) {
   const MortiseGraph &view = graph.view();
-  MortiseGraph plain = view; // an alias would overwrite the inputs, which are compared with again
+  MortiseGraph plain = view; // an alias would overwrite inputs that are needed for the second run
   plain.alias_count = 0;
   Result<std::shared_ptr<const Graph>> pure = Graph::copy(plain);
   if (!pure)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Does a graph compute on a device what the reference interpreter says?
+// Compares a graph's results on a device with those of the reference interpreter.
 #pragma once
 
 #include "files.hpp"
@@ -8,12 +8,12 @@
 
 namespace mortise::tool {
 
-// How far a result may lie from the reference's, relative to the largest finite magnitude of its output: `tolerance`,
-// or 256 units in the last place of its dtype where that is more. Not-a-numbers and infinities have to be in the same
-// places, integers and booleans are exact.
+// The outcome of a comparison. A result may differ from the reference's, relative to the largest finite magnitude of
+// its output, by `tolerance` or 256 units in the last place of its dtype, whichever is larger. NaN and infinities must
+// be in the same places; integers and booleans must be equal.
 struct Verdict {
   bool good = true;
-  std::string detail; // what failed: the output, the worst element, expected and found
+  std::string detail; // the failure: output, worst element, expected and found
 };
 
 // Compiles and runs a static graph. Errors: it does not compile, or the run fails.

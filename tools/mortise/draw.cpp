@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Each graph, and below it the bodies of its control flow ops, is a sheet of boxes in layers: nodes by the longest path
-// to them, inputs above their first reader. Inside a layer a box stands near the mean of what it reads.
+// Each graph and each body of its control flow ops is a sheet of boxes in layers. A node's layer is the length of the
+// longest path to it; an input is in the layer above its first reader. Within a layer, a box is near the mean column of
+// its sources.
 #include "draw.hpp"
 
 #include <mortise/dim.hpp>
@@ -104,12 +105,12 @@ struct Box {
   std::string title, type, cost, about;
   std::string kind = "box"; // its CSS class: a node's, or "io"
   std::string colour = "#ddd";
-  std::vector<size_t> sources; // boxes that it reads
+  std::vector<size_t> sources; // the boxes that this one reads
   size_t layer = 0;
   int64_t column = 0;
 };
 
-// What the plan says of the nodes of the whole graph.
+// The plan's devices, regions and costs for the nodes of the graph.
 class Devices {
 public:
   Devices(const MortiseGraph &graph, const plan::PlanT *plan) : plan(plan), region(graph.node_count, -1) {
@@ -156,8 +157,8 @@ public:
 
 private:
   const plan::PlanT *plan;
-  std::vector<int> region;                     // of a node; -1: none
-  std::map<std::string, const char *> colours; // of devices
+  std::vector<int> region;                     // by node; -1: none
+  std::map<std::string, const char *> colours; // by device
 };
 
 // The boxes of one graph: its inputs, its nodes, its outputs.
@@ -308,7 +309,7 @@ private:
       place(boxes[i], first ? static_cast<double>(first->column) : 0);
     }
     for (size_t o = outputs; o < boxes.size(); ++o)
-      if (boxes[o].sources[0] < inputs) { // an input handed through
+      if (boxes[o].sources[0] < inputs) { // an output that is an input
         boxes[o].layer = boxes[boxes[o].sources[0]].layer + 1;
         place(boxes[o], static_cast<double>(boxes[boxes[o].sources[0]].column));
       }
@@ -325,11 +326,11 @@ private:
   std::string title;
   const MortiseGraph &graph;
   std::vector<Box> boxes;                // inputs, then nodes, then outputs
-  std::vector<std::set<int64_t>> layers; // the columns that are taken
+  std::vector<std::set<int64_t>> layers; // the occupied columns of each layer
   int64_t columns = 1;
 };
 
-// `where`: the nodes that the graph is inside of, for titles.
+// Appends sheets for all bodies. `where` names the nodes around the graph, for titles.
 void addBodies(const MortiseGraph &graph, const std::string &where, std::vector<Sheet> &sheets) {
   for (size_t n = 0; n < graph.node_count; ++n) {
     const std::span<const MortiseGraph *const> bodies = bodiesOf(*graph.nodes[n]);

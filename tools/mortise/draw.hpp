@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A graph as a page that stands alone: ops, shapes, devices, costs.
+// Draws a graph as a self-contained HTML page: ops, shapes, devices, costs.
 #pragma once
 
 #include <mortise/portable/graph.hpp>
@@ -12,7 +12,7 @@ struct PlanT;
 
 namespace mortise::tool {
 
-// `plan`, whose node numbers are the graph's, colours devices and says costs; NULL: the graph alone.
+// `plan` must be a plan of `graph`; it adds colours for devices, and costs. NULL draws the graph alone.
 std::string draw(const MortiseGraph &graph, const plan::PlanT *plan);
 
 } // namespace mortise::tool

@@ -15,24 +15,26 @@ namespace mortise::tool {
 Result<std::string> readFile(const std::string &path);
 Result<void> writeFile(const std::string &path, std::span<const std::byte> bytes);
 
-// By content: the portable format, or MLIR text.
+// Reads the portable format or MLIR text, distinguished by content.
 Result<std::shared_ptr<const Graph>> loadGraph(const std::string &path);
-// By the name's end: .mrtg, or .mlir; "-" is text to standard output.
+// Writes the format of the file name's extension, .mrtg or .mlir; "-" writes text to standard output.
 Result<void> saveGraph(const Graph &graph, const std::string &path);
 
-// The graph with numbers for its symbols ("b=2,s=16"); itself when it has none. Symbols that are not named get a small
-// value of their range.
+// The graph with numbers for its symbols ("b=2,s=16"); the graph itself when it has no symbols. Symbols that are not
+// named get a small value of their range.
 Result<std::shared_ptr<const Graph>> withNumbers(std::shared_ptr<const Graph> graph, const std::string &assignments);
 
 // The bytes of dense tensors, one for each input or output of a graph.
 using Tensors = std::vector<std::vector<std::byte>>;
 
-// All values of a graph with numbers lie in memory at once when the interpreter runs it. Errors: MORTISE_OUT_OF_MEMORY.
+// Checks that all values of a static graph fit into memory at once, as the interpreter needs. Errors:
+// MORTISE_OUT_OF_MEMORY.
 Result<void> fitsMemory(const MortiseGraph &graph);
 
-// Seeded: floats normal, with a share of exact zeros and large values; integers 0 to 7; booleans.
+// Random inputs from a seed: floats normally distributed, with some exact zeros and large values; integers 0 to 7;
+// booleans.
 Tensors makeInputs(const MortiseGraph &graph, uint64_t seed);
-// The inputs one after the other, dense, as `reduce` writes them.
+// Reads or writes a file of all inputs, dense, one after the other. `reduce` writes such files.
 Result<Tensors> loadInputs(const MortiseGraph &graph, const std::string &path);
 Result<void> saveInputs(const Tensors &tensors, const std::string &path);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// mortise: what people do with graphs on a command line.
+// The command `mortise`: converts, draws, checks and reduces graphs.
 #include "check.hpp"
 #include "draw.hpp"
 #include "reduce.hpp"
@@ -43,7 +43,7 @@ Result<Host> host(const Arguments &arguments) {
   return Host{*config, runtime::Registry::load(*config)};
 }
 
-// A graph with numbers for its symbols, and what it is run on.
+// A graph with numbers for its symbols, and its inputs.
 struct Case {
   std::shared_ptr<const Graph> graph;
   Tensors inputs;
@@ -107,7 +107,7 @@ int drawPage(const Arguments &arguments) {
   return 0;
 }
 
-// Exit status 0: right; 1: wrong, or it does not compile or run.
+// Exit status 0: results agree; 1: they differ, or the graph does not compile or run.
 int checkGraph(const Arguments &arguments) {
   Result<Case> given = load(arguments);
   if (!given)
@@ -122,7 +122,7 @@ int checkGraph(const Arguments &arguments) {
   return verdict->good ? 0 : 1;
 }
 
-// A region on disk for a command to look at, removed afterwards.
+// A temporary folder for the region that a command checks.
 struct Scratch {
   Scratch() {
     std::string pattern = (std::filesystem::temp_directory_path() / "mortise-reduce-XXXXXX").string();
@@ -136,7 +136,7 @@ struct Scratch {
   std::string folder;
 };
 
-// The command that is asked whether the region fails: `check` of this program, or the command given.
+// The command that decides whether the region fails: `check` of this program, or the command given by the user.
 std::vector<std::string> question(const Arguments &arguments, const std::string &self, const std::string &region,
                                   const std::string &values) {
   if (!arguments.command.empty()) {
@@ -166,7 +166,7 @@ int reduceGraph(const Arguments &arguments) {
   const std::string region = scratch.folder + "/region.mrtg", values = scratch.folder + "/region.bin";
   const std::vector<std::string> command = question(arguments, self, region, values);
   std::string how;
-  // In a process of its own: a crash or a hang is a failure like any other.
+  // Runs in a separate process, so a crash or a hang counts as a failure.
   const auto fails = [&](const Graph &candidate, const Tensors &inputs) -> Result<bool> {
     if (Result<void> saved = saveGraph(candidate, region); !saved)
       return saved.error();
@@ -175,7 +175,7 @@ int reduceGraph(const Arguments &arguments) {
     Result<Ended> ended = runCommand(command, arguments.seconds);
     if (!ended)
       return ended.error();
-    if (arguments.command.empty() && ended->how == "exit status 2") // `check` said why
+    if (arguments.command.empty() && ended->how == "exit status 2") // `check` has printed the reason
       return Error{MORTISE_INVALID_ARGUMENT, "a region cannot be checked"};
     how = ended->good ? how : ended->how;
     return !ended->good;

@@ -27,7 +27,7 @@ public:
           const std::function<Result<bool>(const Graph &, const Tensors &)> &fails)
       : graph(graph), values(values), fails(fails) {}
 
-  // Windows of the nodes in their order: any such window is convex.
+  // Tries windows of consecutive nodes, which are always convex.
   Result<void> narrow(Nodes &nodes) {
     for (size_t length = (nodes.size() + 1) / 2; length >= 1 && nodes.size() > 1;) {
       bool found = false;
@@ -47,7 +47,7 @@ public:
         length = (nodes.size() + 1) / 2;
       else if (length == 1)
         break;
-      else // smaller windows fail less often; trimming goes on from here
+      else // no window of this length fails: try a smaller one
         length = length > 8 ? length - length / 4 : length - 1;
       if (length >= nodes.size())
         length = nodes.size() - 1;
@@ -57,7 +57,7 @@ public:
     return {};
   }
 
-  // Leaves out chunks, then single nodes, until every node is needed.
+  // Removes chunks of nodes, then single nodes, until every node is needed.
   Result<void> thin(Nodes &nodes) {
     for (size_t chunk = std::max<size_t>(nodes.size() / 2, 1); nodes.size() > 1;) {
       bool smaller = false;
@@ -82,7 +82,7 @@ public:
     return {};
   }
 
-  // False for what is no region: not convex, or without a result that anybody uses.
+  // Whether the region fails. False when `nodes` are no valid region: not convex, or without a used result.
   Result<bool> test(const Nodes &nodes) {
     Result<Region> region = extractRegion(graph, nodes);
     if (!region || region->outputs.empty())
@@ -129,7 +129,7 @@ Result<Reduced> reduce(const Graph &graph, const Tensors &inputs,
   Result<bool> asRegion = reducer.test(nodes);
   if (!asRegion)
     return asRegion.error();
-  if (!*asRegion) // only with its aliases or its unused results
+  if (!*asRegion) // the graph fails only with its aliases or unused results, so it cannot be cut
     return Reduced{*Graph::copy(view), inputs, reducer.tried};
   if (Result<void> done = reducer.narrow(nodes); !done)
     return done.error();

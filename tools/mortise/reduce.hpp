@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Shrinks a failing graph to a small region that still fails, with the inputs that it had.
+// Shrinks a failing graph to a small region that still fails, with the inputs that the region has in the graph.
 #pragma once
 
 #include "files.hpp"
@@ -14,13 +14,13 @@ struct Reduced {
   size_t tried = 0; // regions
 };
 
-// `fails` is asked about regions with the values that the reference interpreter gives their inputs. Errors: the whole
-// graph does not fail, or cannot be interpreted.
+// `fails` is called with regions and the values that the reference interpreter computes for their inputs. Errors: the
+// whole graph does not fail, or cannot be interpreted.
 Result<Reduced> reduce(const Graph &graph, const Tensors &inputs,
                        const std::function<Result<bool>(const Graph &, const Tensors &)> &fails);
 
-// Runs a command with a limit in seconds. 0: success; anything else, a signal or the limit reached: failure, said in
-// words.
+// Runs a command with a limit in seconds. `good` is true for exit status 0; any other status, a signal or reaching the
+// limit is a failure, which `how` describes.
 struct Ended {
   bool good;
   std::string how; // "exit status 1", "signal 11", "no end within 60 s"

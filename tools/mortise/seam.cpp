@@ -22,15 +22,16 @@ struct Context {
   mlir::MLIRContext mlir{mlir::MLIRContext::Threading::DISABLED};
 };
 
-// MLIR's parser calls itself for each bracket and has no limit of its own: what would exhaust the stack is told before.
+// Refuses text whose brackets are nested so deeply that MLIR's recursive parser, which has no limit, would exhaust the
+// stack.
 Result<void> checkNesting(const std::string &text, const std::string &name) {
-  constexpr int deepest = 1100; // more than an extent's 1024
+  constexpr int deepest = 1100; // above the limit of an extent, 1024
   int depth = 0, line = 1;
   for (size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
     if (c == '\n')
       ++line;
-    else if (c == '"') // a string ends before a quote that is not escaped, or with the line
+    else if (c == '"') // skips a string, which ends at an unescaped quote or with the line
       for (++i; i < text.size() && text[i] != '"' && text[i] != '\n'; ++i)
         i += text[i] == '\\';
     else if (c == '/' && i + 1 < text.size() && text[i + 1] == '/')
@@ -73,7 +74,7 @@ Result<std::string> print(const Graph &graph) {
     return module.error();
   std::string text;
   llvm::raw_string_ostream stream(text);
-  (*module)->print(stream); // with the table of symbols named at the top, as `<<` would not
+  (*module)->print(stream); // print() defines the table of symbols at the top; `<<` does not
   return text;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The one seam to MLIR: everything else in this folder sees no LLVM header.
+// The only part of this folder that uses MLIR; all other files include no LLVM header.
 #pragma once
 
 #include <mortise/portable/graph.hpp>
@@ -14,11 +14,11 @@ struct PlanT;
 
 namespace mortise::tool {
 
-// The module's one public function. `name` stands for the text in messages.
+// Reads the one public function of a module. `name` stands for the text in messages.
 Result<std::shared_ptr<const Graph>> parse(const std::string &text, const std::string &name);
 Result<std::string> print(const Graph &graph);
 
-// The graph as the compiler left it, and its plan, whose node numbers are that graph's.
+// The graph after the compiler's passes, and its plan, which refers to the nodes of this graph.
 struct Placed {
   std::shared_ptr<const Graph> graph;
   std::shared_ptr<const plan::PlanT> plan;

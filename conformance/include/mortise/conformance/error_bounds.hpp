@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How far rounding may move what a device computes from what the reference interpreter gives: the one place of C++'s
-// error bounds. docs/conformance/error-bounds.md derives them; frontend/torch/test/error_bounds.py is Python's copy of
-// the method.
+// Error bounds: how far rounding may move a device's result from that of the reference interpreter. All C++ tests take
+// their bounds from here. docs/conformance/error-bounds.md derives them; frontend/torch/test/error_bounds.py implements
+// the same method in Python.
 #pragma once
 
 #include <mortise/graph.hpp>
@@ -12,13 +12,13 @@
 
 namespace mortise::conformance {
 
-// A result is within `confidence` standard errors, of `measuredRuns` measurements, and `comparisonUlps` units in the
-// last place: half of one for each side's last rounding, and as much again for a tie that falls the other way.
+// A result must be within `confidence` standard errors, estimated from `measuredRuns` runs, plus `comparisonUlps` units
+// in the last place (ULP): half a ULP for each side's last rounding, doubled for ties that round differently.
 inline constexpr double confidence = 8;
 inline constexpr int measuredRuns = 16;
 inline constexpr double comparisonUlps = 2;
 
-// Bits of the significand and the exponent of the smallest normal number; float dtypes only.
+// Of a float dtype: bits of the significand, exponent of the smallest normal number.
 struct Precision {
   int bits, lowest;
 };
@@ -38,35 +38,37 @@ constexpr Precision precisionOf(int32_t dtype) {
     return {3, -14}; // f8E5M2
   }
 }
-// Half the distance of 1 to the next larger number.
+// Half the distance from 1 to the next larger number.
 inline double unitRoundoff(int32_t dtype) { return std::ldexp(1.0, -precisionOf(dtype).bits); }
-// The distance of neighbours in `dtype` at `value`.
+// The distance between neighbouring numbers of `dtype` at `value`.
 inline double ulp(double value, int32_t dtype) {
   const Precision precision = precisionOf(dtype);
   int exponent = 0;
   std::frexp(value, &exponent);
   return std::ldexp(1.0, std::max(exponent - 1, precision.lowest) - (precision.bits - 1));
 }
-// Of an IEEE 754 dtype.
+// The largest finite number of an IEEE 754 dtype.
 inline double largestFinite(int32_t dtype) {
   const Precision precision = precisionOf(dtype);
   return std::ldexp(2 - std::ldexp(1.0, 1 - precision.bits), 1 - precision.lowest);
 }
-// Sums of this dtype add in f32, or wider.
+// The unit roundoff of the accumulator for sums of this dtype: f32, or f64 for f64.
 inline double accumulatorRoundoff(int32_t dtype) {
   return unitRoundoff(dtype == MORTISE_F64 ? MORTISE_F64 : MORTISE_F32);
 }
 
-// How many terms a device adds for one element of the node's results; 1 for an op that adds nothing. Static shapes.
+// The number of terms that a device adds for one element of the node's results; 1 for an op that does not add. Static
+// shapes only.
 int64_t sumLength(const MortiseNode &node);
 
-// The standard error of each element of each output: empty for outputs that are not floats. The graph runs once as it
-// is and `measuredRuns` times with each op's results moved at random, as much as one rounding of the dtype and the sums
-// of an accumulator may move them. An element that is not finite in all runs has an infinite one where the kind
-// differs between them. Deterministic. Errors are the interpreter's.
+// The standard error of each element of each output; empty for outputs that are not floats. The graph runs once
+// unchanged and `measuredRuns` times with random noise added to each op's results: as much as one rounding to the dtype
+// and the roundings of an accumulator may cause. The standard error is infinite for an element that is finite in some
+// runs and not in others, or whose NaN or infinity differs between runs. Deterministic. Errors are those of the
+// interpreter.
 Result<std::vector<std::vector<double>>> standardErrors(const MortiseGraph &graph, std::span<const void *const> inputs);
 
-// How far `found` may be from `expected`.
+// The largest permitted distance of a result from `expected`.
 inline double allowed(double standardError, double expected, int32_t dtype) {
   return confidence * standardError + comparisonUlps * ulp(expected, dtype);
 }
