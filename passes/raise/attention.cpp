@@ -4,10 +4,9 @@
 //
 // Differences between the composite and the single ops, and how each is handled:
 //  - A query that sees no key gives 0 in the composite. The single ops give NaN when the mask hides by -infinity. For
-//  an
-//    added mask that may contain such a row, the row is set to NaN (once for all layers that share the mask); for an i1
-//    mask, the result of the query is. When the single ops replace scores by a finite fill value, they give the mean of
-//    the values, which a select after the composite restores. Without a mask, and with causal or finite added masks,
+//    an added mask that may contain such a row, the row is set to NaN (once for all layers that share the mask); for an
+//    i1 mask, the result of the query is. When the single ops replace scores by a finite fill value, they give the mean
+//    of the values, which a select after the composite restores. Without a mask, and with causal or finite added masks,
 //    every query sees a key.
 //  - A mask with a finite fill value (the lowest number of the scores' type, or at most -1e9; at most -1e4 when causal)
 //    hides a key: its weight is 0. The single ops give it a nonzero weight in f32 when all visible scores are smaller
