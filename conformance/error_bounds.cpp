@@ -108,8 +108,8 @@ public:
     return made;
   }
 
-  // Of the operands that differ, in their order.
-  std::vector<uint32_t> operandValues; // their indices in the whole graph
+  // Indices, in the whole graph, of the node's distinct operands in order of first use.
+  std::vector<uint32_t> operandValues;
 
   void run(std::span<const void *const> operands, std::span<void *const> results) {
     auto start = (reinterpret_cast<uintptr_t>(workspace.data()) + 63) / 64 * 64;

@@ -55,7 +55,7 @@ public:
   size_t setCount() const { return sets.size(); }
   const Values &oldest() const { return sets.front().values; }
   uint64_t compiled = 0; // since the program was loaded
-  // by region, since load; a kernel that regions share counts for the first of them
+  // By region, since load; a kernel that regions share counts for the first of them.
   std::vector<uint32_t> compiledByRegion;
 
 private:

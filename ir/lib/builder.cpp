@@ -235,7 +235,7 @@ private:
   std::vector<Value> &values;
   const Builder::Repetition &wanted;
   size_t ownCount, locationCount;
-  // the values of both copies; positions of the second copy's own values
+  // The values of both copies; the positions of the second copy's own values.
   llvm::DenseMap<Value, uint32_t> numbers, ownPlaces;
   std::vector<Entry> entries;
 };

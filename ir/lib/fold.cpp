@@ -177,7 +177,7 @@ Number converted(Number x, Type from, Type to) {
   const double *real = std::get_if<double>(&x);
   if (to.isInteger(1))
     return static_cast<int64_t>(real ? *real != 0 : std::get<int64_t>(x) != 0);
-  // i64 to f64 rounds once; for a narrower float, storing rounds a second time: f32(f64(x))
+  // i64 to f64 rounds once; for a narrower float, storing rounds a second time: f32(f64(x)).
   if (llvm::isa<FloatType>(to))
     return real ? *real : static_cast<double>(std::get<int64_t>(x));
   if (!real)

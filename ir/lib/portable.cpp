@@ -66,7 +66,7 @@ public:
     return *made;
   }
   const CAttribute &attribute(const AttributeSlot &slot, Attribute from) {
-    // slot names are string literals, so their addresses identify them
+    // Slot names are string literals, so their addresses identify them.
     std::unique_ptr<CAttribute> &made = attributes[{slot.name.data(), from}];
     if (!made)
       made = std::make_unique<CAttribute>(slot.name, from);

@@ -194,7 +194,7 @@ void sortLines(const Call &call, int64_t count, bool descending) {
       for (int64_t i = 0; i < view.inner; ++i) {
         const auto *from = call.operand(0).as<T>() + o * view.extent * view.inner + i;
         std::iota(order.begin(), order.end(), 0);
-        // stable: among equal elements the lower index is first
+        // Stable: among equal elements the lower index is first.
         std::ranges::sort(order, [&](int64_t left, int64_t right) {
           auto x = T::load(from[left * view.inner]), y = T::load(from[right * view.inner]);
           bool below = isBelow(x, y), above = isBelow(y, x);

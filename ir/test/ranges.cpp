@@ -82,7 +82,8 @@ void constant(const Node &node, Ranges &result) {
   for (size_t i = 0; i < result.size(); ++i) {
     result[i] = Range::of(numbers[i]);
     auto x = static_cast<double>(numbers[i]);
-    bool few = !isFloat(dtype) || !std::isfinite(x) || nearest(MORTISE_BF16, x) == x; // exact as it stands
+    // A literal that bf16 represents is taken as exact.
+    bool few = !isFloat(dtype) || !std::isfinite(x) || nearest(MORTISE_BF16, x) == x;
     if (!few)
       result[i] = {-next(dtype, -x), next(dtype, x), Range::never};
   }

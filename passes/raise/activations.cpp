@@ -72,7 +72,7 @@ bool isPolynomial(Value value, Value x, double sign, const Polynomial &wanted) {
   int budget = 16;
   const std::optional<Polynomial> found = polynomial(value, x, budget);
   for (size_t i = 0; found && i < 4; ++i)
-    // tolerance for coefficients written in f32
+    // The tolerance allows for coefficients written in f32.
     if (std::abs(sign * (*found)[i] - wanted[i]) > 1e-6 * std::abs(wanted[i]))
       return false;
   return found.has_value();

@@ -507,7 +507,7 @@ mlir::LogicalResult raiseUnitTranspose(ir::TransposeOp op, PatternRewriter &rewr
     return mlir::failure();
   Value value = op.getOperand();
   const Dims from = dimsOf(value), before = dimsOf(reshape.getOperand());
-  // `number` is each dimension's index in `before`, or -1 for an inserted extent of 1
+  // `number` is each dimension's index in `before`, or -1 for an inserted extent of 1.
   Ints number(from.size(), -1), order;
   Ints longDims;
   size_t next = 0;

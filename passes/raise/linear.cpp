@@ -233,7 +233,7 @@ mlir::LogicalResult raiseScaled(ir::MulOp op, PatternRewriter &rewriter) {
     if (!found)
       continue;
     Value scale = op->getOperand(1 - i);
-    // [] or [N]: x W, [..., N], is treated as a weight [K, N]
+    // [] or [N]: x W, [..., N], is treated as a weight [K, N].
     found->scale = perOutput(rewriter, scale, dimsOf(scale).back(), true);
     if (found->scale && rankOf(found->scale) < 2)
       return replaceByQuantised(rewriter, op, linear, *found);

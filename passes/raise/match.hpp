@@ -58,7 +58,7 @@ struct Product {
   double constant = 1;
   llvm::SmallVector<Value, 4> factors;
 };
-// `value` itself may have several users; none when there are more than four factors
+// `value` itself may have several users; none when there are more than four factors.
 std::optional<Product> productOf(Value value);
 
 // When `value` has the extents `shape` and is a broadcast along `axes` of a tensor with one element for each index of
@@ -92,7 +92,7 @@ Value make(PatternRewriter &rewriter, mlir::Location location, mlir::ValueRange 
                 mlir::OpaqueProperties(const_cast<Properties<Op> *>(&properties))); // makeOp only reads them
 }
 
-// fails when `value` is null or has another type
+// Fails when `value` is null or has another type than `op`.
 mlir::LogicalResult replaceBy(PatternRewriter &rewriter, Operation *op, Value value);
 // The location of `heart`, the op that does the work (a convolution before its activation), fused with that of `op`;
 // that of `op` when `heart` is null.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Graphs made by hand, and plugins that propose what a test says; no library is loaded.
+// Hand-made graphs, and plugins whose proposals a test defines. No library is loaded.
 #pragma once
 
 #include "../place.hpp"
@@ -16,12 +16,12 @@ public:
   // From here on values are f32[n] for a symbol n, not f32[16].
   void symbolic(int64_t min = 0, int64_t max = INT64_MAX, int64_t divisor = 1);
   void guard(std::vector<MortiseExprStep> steps, MortiseRelation relation);
-  // `type` must outlive this object
+  // `type` must outlive this object.
   void retype(uint32_t value, const MortiseType &type) { values[value]->type = &type; }
   void since(uint32_t opset) { nodes.back()->node.since = opset; } // of the node added last
   uint32_t input(uint32_t flags = 0) { return value(nullptr, inputs.size(), flags, &inputs); }
   uint32_t node(const char *op, std::initializer_list<uint32_t> operands); // one result of type f32[16]
-  uint32_t literal();                                                      // f32[16], whatever symbolic() says
+  uint32_t literal();                                                      // f32[16], also after symbolic()
   void output(uint32_t value) { outputs.push_back(values[value].get()); }
   void alias(uint32_t input, uint32_t output);
   const MortiseGraph &view(); // call after everything was added

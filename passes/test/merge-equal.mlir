@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: mortise-opt --merge-equal %s | FileCheck %s
 
-// What became equal by merging merges, too.
+// Ops that become equal by merging their operands are merged too.
 // CHECK-LABEL: func.func @chains
 func.func @chains(%x: tensor<4xf32>) -> tensor<4xf32> {
   // CHECK-NEXT: %[[EXP:.*]] = mortise.exp %arg0
@@ -16,7 +16,7 @@ func.func @chains(%x: tensor<4xf32>) -> tensor<4xf32> {
   return %4 : tensor<4xf32>
 }
 
-// Another attribute, literal or order of operands is another op.
+// Ops with different attributes, literals or operand order are not equal.
 // CHECK-LABEL: func.func @different
 func.func @different(%x: tensor<4x4xf32>, %y: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<f32>, tensor<f32>) {
   // CHECK-COUNT-2: mortise.sub

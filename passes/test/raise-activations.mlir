@@ -106,7 +106,7 @@ func.func @not_swiglu(%arg0: tensor<8xf32>, %arg1: tensor<8xf32>) -> tensor<8xf3
   return %3 : tensor<8xf32>
 }
 
-// GPT-2's gelu_new, as it writes it.
+// GPT-2's gelu_new.
 // CHECK-LABEL: func.func @gelu_tanh(
 func.func @gelu_tanh(%arg0: tensor<2x8xf32>) -> tensor<2x8xf32> {
   // CHECK: mortise.gelu %arg0 {approximate = "tanh"}
@@ -196,7 +196,7 @@ func.func @gelu_erf_product(%arg0: tensor<8xf32>) -> tensor<8xf32> {
   return %7 : tensor<8xf32>
 }
 
-// Another number in it is another function.
+// Another constant: a different function.
 // CHECK-LABEL: func.func @not_gelu(
 func.func @not_gelu(%arg0: tensor<8xf32>) -> tensor<8xf32> {
   // CHECK-NOT: gelu
@@ -462,7 +462,7 @@ func.func @silu_tanh(%arg0: tensor<3x8xf32>) -> tensor<3x8xf32> {
   return %7 : tensor<3x8xf32>
 }
 
-// The product is wanted as well.
+// The product has another user.
 // CHECK-LABEL: func.func @not_swiglu_shared(
 func.func @not_swiglu_shared(%arg0: tensor<3x8xf32>, %arg1: tensor<3x8xf32>) -> tensor<3x8xf32> {
   // CHECK-NOT: mortise.swiglu
@@ -496,7 +496,7 @@ func.func @silu_widened(%arg0: tensor<3x8xbf16>, %arg1: tensor<3x8xbf16>) -> ten
   return %3 : tensor<3x8xbf16>
 }
 
-// The f32 result is wanted.
+// The f32 result is used.
 // CHECK-LABEL: func.func @not_silu_widened(
 func.func @not_silu_widened(%arg0: tensor<3x8xbf16>) -> tensor<3x8xf32> {
   // CHECK: mortise.convert

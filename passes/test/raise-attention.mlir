@@ -172,7 +172,7 @@ func.func @grouped_bmm(%arg0: tensor<1x4x4x8xf32>, %arg1: tensor<1x2x5x8xf32>, %
   return %16 : tensor<1x4x4x6xf32>
 }
 
-// A mask that hides with the smallest number: no query is without keys.
+// A mask that hides keys by the lowest number: every query sees a key.
 // CHECK-LABEL: func.func @added_mask(
 func.func @added_mask(%arg0: tensor<2x3x4x8xf32>, %arg1: tensor<2x3x5x8xf32>, %arg2: tensor<2x3x5x6xf32>, %arg3: tensor<2x1x4x5xi1> {mortise.name = "seen"}) -> tensor<2x3x4x6xf32> {
   // CHECK: %[[M:.*]] = mortise.select
@@ -191,7 +191,7 @@ func.func @added_mask(%arg0: tensor<2x3x4x8xf32>, %arg1: tensor<2x3x5x8xf32>, %a
   return %9 : tensor<2x3x4x6xf32>
 }
 
-// A mask of unknown content: a query that it leaves without keys stays NaN.
+// A mask of unknown content: a query for which it hides all keys stays NaN.
 // CHECK-LABEL: func.func @added_input(
 func.func @added_input(%arg0: tensor<2x3x4x8xf32>, %arg1: tensor<2x3x5x8xf32>, %arg2: tensor<2x3x5x6xf32>, %arg3: tensor<2x1x4x5xf32> {mortise.name = "holes"}) -> tensor<2x3x4x6xf32> {
   // CHECK: %[[M:.*]] = mortise.select %{{.*}}, %{{.*}}, %arg3
@@ -219,7 +219,7 @@ func.func @added_rank_3(%arg0: tensor<6x4x8xf32>, %arg1: tensor<6x5x8xf32>, %arg
   return %4 : tensor<6x4x6xf32>
 }
 
-// Scores replaced by -infinity where a key is hidden; without keys a query is NaN.
+// Scores replaced by -infinity where a key is hidden; a query that sees no key is NaN.
 // CHECK-LABEL: func.func @boolean(
 func.func @boolean(%arg0: tensor<2x3x4x8xf32>, %arg1: tensor<2x3x5x8xf32>, %arg2: tensor<2x3x5x6xf32>, %arg3: tensor<2x1x1x5xi1> {mortise.name = "seen"}) -> tensor<2x3x4x6xf32> {
   // CHECK: mortise.attention %arg0, %arg1, %arg2, %arg3 {causal = false
@@ -251,7 +251,7 @@ func.func @boolean_hidden(%arg0: tensor<2x3x4x8xf32>, %arg1: tensor<2x3x5x8xf32>
   return %7 : tensor<2x3x4x6xf32>
 }
 
-// tril by comparing counts.
+// tril by comparing iotas.
 // CHECK-LABEL: func.func @causal(
 func.func @causal(%arg0: tensor<2x3x4x8xf32>, %arg1: tensor<2x3x4x8xf32>, %arg2: tensor<2x3x4x6xf32>) -> tensor<2x3x4x6xf32> {
   // CHECK: mortise.attention %arg0, %arg1, %arg2 {causal = true
@@ -270,7 +270,7 @@ func.func @causal(%arg0: tensor<2x3x4x8xf32>, %arg1: tensor<2x3x4x8xf32>, %arg2:
   return %10 : tensor<2x3x4x6xf32>
 }
 
-// triu(1) of counts of one dimension, hidden where true.
+// triu(1) from iotas of rank 1, true where a key is hidden.
 // CHECK-LABEL: func.func @causal_hidden(
 func.func @causal_hidden(%arg0: tensor<2x3x4x8xf32>, %arg1: tensor<2x3x4x8xf32>, %arg2: tensor<2x3x4x6xf32>) -> tensor<2x3x4x6xf32> {
   // CHECK: mortise.attention %arg0, %arg1, %arg2 {causal = true
@@ -399,7 +399,7 @@ func.func @not_rows(%arg0: tensor<2x3x4x8xf32>, %arg1: tensor<2x3x4x8xf32>, %arg
   return %2 : tensor<2x3x4x6xf32>
 }
 
-// A finite fill that scores may come near.
+// A finite fill value that is too close to possible scores.
 // CHECK-LABEL: func.func @not_finite_boolean(
 func.func @not_finite_boolean(%arg0: tensor<2x3x4x8xf32>, %arg1: tensor<2x3x5x8xf32>, %arg2: tensor<2x3x5x6xf32>, %arg3: tensor<2x1x1x5xi1> {mortise.name = "seen"}) -> tensor<2x3x4x6xf32> {
   // CHECK-NOT: mortise.attention
@@ -474,7 +474,7 @@ func.func @penalty(%arg0: tensor<2x3x4x8xf32>, %arg1: tensor<2x1x4x4xi1> {mortis
 
 // ---- Other spellings
 
-// GPT-2's: where(mask, scores, lowest). A query that sees no key is the mean of the values.
+// GPT-2: where(mask, scores, lowest). A query that sees no key gives the mean of the values.
 // CHECK-LABEL: func.func @lowest_boolean(
 func.func @lowest_boolean(%arg0: tensor<2x3x4x8xf32>, %arg1: tensor<2x3x5x8xf32>, %arg2: tensor<2x3x5x6xf32>, %arg3: tensor<2x1x4x5xi1> {mortise.name = "seen"}) -> tensor<2x3x4x6xf32> attributes {mortise.differs} {
   // CHECK: mortise.attention %arg0, %arg1, %arg2, %arg3
@@ -525,7 +525,7 @@ func.func @bias_and_mask(%arg0: tensor<2x3x4x8xf32>, %arg1: tensor<2x3x5x8xf32>,
   return %8 : tensor<2x3x4x6xf32>
 }
 
-// ALiBi's: a bias, then masked_fill(-inf).
+// ALiBi: a bias, then masked_fill(-inf).
 // CHECK-LABEL: func.func @bias_and_choice(
 func.func @bias_and_choice(%arg0: tensor<2x3x4x8xf32>, %arg1: tensor<2x3x5x8xf32>, %arg2: tensor<2x3x5x6xf32>, %arg3: tensor<1x3x4x5xf32>, %arg4: tensor<2x1x4x5xi1> {mortise.name = "seen"}) -> tensor<2x3x4x6xf32> attributes {mortise.differs} {
   // CHECK: mortise.attention
@@ -561,7 +561,7 @@ func.func @bias_and_lowest(%arg0: tensor<2x3x4x8xf32>, %arg1: tensor<2x3x5x8xf32
   return %9 : tensor<2x3x4x6xf32>
 }
 
-// A bias, then -1e9: added to a score it would not be -1e9.
+// A bias, then a fill of -1e9, which a sum with a score would change.
 // CHECK-LABEL: func.func @not_bias_and_billion(
 func.func @not_bias_and_billion(%arg0: tensor<2x3x4x8xf32>, %arg1: tensor<2x3x5x8xf32>, %arg2: tensor<2x3x5x6xf32>, %arg3: tensor<1x3x4x5xf32>, %arg4: tensor<2x1x4x5xi1> {mortise.name = "seen"}) -> tensor<2x3x4x6xf32> {
   // CHECK-NOT: mortise.attention

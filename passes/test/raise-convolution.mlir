@@ -55,7 +55,7 @@ func.func @not_channels(%arg0: tensor<2x3x6x6xf32>, %arg1: tensor<4x3x3x3xf32>, 
   return %2 : tensor<2x4x4x4xf32>
 }
 
-// The convolution itself is wanted, too.
+// The convolution's result has another user.
 // CHECK-LABEL: func.func @not_alone(
 func.func @not_alone(%arg0: tensor<2x3x6x6xf32>, %arg1: tensor<4x3x3x3xf32>, %arg2: tensor<4xf32>) -> tensor<2x4x4x4xf32> {
   // CHECK-NOT: fused_convolution
@@ -96,7 +96,7 @@ func.func @bias_batch_norm_relu(%arg0: tensor<2x3x6x6xf32>, %arg1: tensor<4x3x3x
   return %4 : tensor<2x4x4x4xf32>
 }
 
-// bf16: factor and shift are made in f32.
+// bf16: factor and shift are computed in f32.
 // CHECK-LABEL: func.func @narrow_batch_norm(
 func.func @narrow_batch_norm(%arg0: tensor<2x3x6x6xbf16>, %arg1: tensor<4x3x3x3xbf16>, %arg2: tensor<4xbf16>, %arg3: tensor<4xbf16>, %arg4: tensor<4xbf16>, %arg5: tensor<4xbf16> {mortise.name = "positive"}) -> tensor<2x4x4x4xbf16> {
   // CHECK: mortise.fused_convolution %arg0

@@ -35,7 +35,7 @@ func.func @heads(%arg0: tensor<8x8xf32>, %arg1: tensor<16x8xf32>) -> tensor<2x4x
   return %1 : tensor<2x4x4x4xf32>
 }
 
-// A product with batches is none.
+// A product with batch dimensions is not a linear.
 // CHECK-LABEL: func.func @batched(
 func.func @batched(%arg0: tensor<2x4x8xf32>, %arg1: tensor<2x8x4xf32>) -> tensor<2x4x4xf32> {
   // CHECK-NOT: mortise.linear
@@ -55,7 +55,7 @@ func.func @weights_int8(%arg0: tensor<4x8xf32>, %arg1: tensor<16x8xi8>, %arg2: t
   return %3 : tensor<4x16xf32>
 }
 
-// A zero point that is no integer: the composite has none.
+// A zero point of floats, which the composite does not support.
 // CHECK-LABEL: func.func @weights_zero(
 func.func @weights_zero(%arg0: tensor<4x8xf32>, %arg1: tensor<16x8xi8>, %arg2: tensor<16xf32>, %arg3: tensor<16xf32>, %arg4: tensor<16xf32>) -> tensor<4x16xf32> {
   // CHECK: mortise.linear
@@ -117,7 +117,7 @@ func.func @weights_one_scale(%arg0: tensor<4x8xf32>, %arg1: tensor<16x8xi8>, %ar
   return %3 : tensor<4x16xf32>
 }
 
-// A scaled weight of floats is just that.
+// A scaled weight of floats is not quantised.
 // CHECK-LABEL: func.func @not_quantised_floats(
 func.func @not_quantised_floats(%arg0: tensor<4x8xf32>, %arg1: tensor<16x8xf32>, %arg2: tensor<16xf32>) -> tensor<4x16xf32> {
   // CHECK-NOT: quantized_linear
@@ -275,7 +275,7 @@ func.func @not_weights_fraction(%arg0: tensor<4x8xf32>, %arg1: tensor<16x8xui8>,
   return %5 : tensor<4x16xf32>
 }
 
-// Over a scale.
+// Divided by a scale.
 // CHECK-LABEL: func.func @weights_divided(
 func.func @weights_divided(%arg0: tensor<4x8xf32>, %arg1: tensor<16x8xi8>, %arg2: tensor<16xf32>) -> tensor<4x16xf32> attributes {mortise.differs} {
   // CHECK: mortise.quantized_linear %arg0, %arg1 scale
@@ -286,7 +286,7 @@ func.func @weights_divided(%arg0: tensor<4x8xf32>, %arg1: tensor<16x8xi8>, %arg2
   return %3 : tensor<4x16xf32>
 }
 
-// A scale over the weight.
+// A scale divided by the weight.
 // CHECK-LABEL: func.func @not_weights_divisor(
 func.func @not_weights_divisor(%arg0: tensor<4x8xf32>, %arg1: tensor<16x8xi8>, %arg2: tensor<16xf32>) -> tensor<4x16xf32> {
   // CHECK-NOT: quantized_linear

@@ -3,7 +3,7 @@
 // pattern says that hostile results differ, the function has mortise.differs.
 // RUN: mortise-opt --canonicalize --cse --raise-composites --canonicalize --cse %s | FileCheck %s
 
-// Llama's, as it writes it: keepdim mean, then a scale.
+// Llama: keepdim mean, then a scale.
 // CHECK-LABEL: func.func @rms_norm(
 func.func @rms_norm(%arg0: tensor<1x4x8xf32>, %arg1: tensor<8xf32>) -> tensor<1x4x8xf32> {
   // CHECK: mortise.rms_norm %arg0, %arg1 {axis = 2 : i64
@@ -376,7 +376,7 @@ func.func @not_rms_norm_of_scaled(%arg0: tensor<2x6x16xf32>, %arg1: tensor<16xf3
   return %12 : tensor<2x6x16xf32>
 }
 
-// Times a number, which the composite has not.
+// Times a number, which the composite does not support.
 // CHECK-LABEL: func.func @not_rms_norm_number(
 func.func @not_rms_norm_number(%arg0: tensor<2x6x16xf32>) -> tensor<2x6x16xf32> {
   // CHECK-NOT: mortise.rms_norm

@@ -3,7 +3,7 @@
 // pattern says that hostile results differ, the function has mortise.differs.
 // RUN: mortise-opt --canonicalize --cse --raise-composites --canonicalize --cse %s | FileCheck %s
 
-// Llama's, with tables for all heads.
+// Llama, with tables for all heads.
 // CHECK-LABEL: func.func @rotate_half(
 func.func @rotate_half(%arg0: tensor<2x3x4x8xf32>, %arg1: tensor<2x1x4x8xf32>, %arg2: tensor<2x1x4x8xf32>) -> tensor<2x3x4x8xf32> {
   // CHECK: mortise.rope %arg0, %arg1, %arg2 {interleaved = false}
@@ -130,7 +130,7 @@ func.func @not_negated(%arg0: tensor<2x3x4x8xf32>, %arg1: tensor<2x3x4x8xf32>, %
   return %5 : tensor<2x3x4x8xf32>
 }
 
-// The turned value is another one.
+// The turned value is not x.
 // CHECK-LABEL: func.func @not_same(
 func.func @not_same(%arg0: tensor<2x3x4x8xf32>, %arg1: tensor<2x3x4x8xf32>, %arg2: tensor<2x3x4x8xf32>, %arg3: tensor<2x3x4x8xf32>) -> tensor<2x3x4x8xf32> {
   // CHECK-NOT: mortise.rope

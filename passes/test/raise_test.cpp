@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Raising keeps what a program computes: every function of raise-*.mlir, the ones that must not be raised included, is
-// interpreted as written and after the pipeline's first half, on random inputs and, unless it has mortise.differs (its
-// pattern says where and why), on hostile ones: infinities, NaN, zeros, huge and tiny numbers.
+// Raising keeps the results of a program. Every function of raise-*.mlir, including those that must not be raised, is
+// interpreted as written and after the first half of the pipeline, on random inputs. Functions without mortise.differs
+// (the pattern says where and why results differ) are also run on hostile inputs: infinities, NaN, zeros, huge and tiny
+// numbers.
 #include <mortise/graph.hpp>
 #include <mortise/ir/dialect.hpp>
 #include <mortise/ir/portable.hpp>

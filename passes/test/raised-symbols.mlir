@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Extents are compared as expressions: what has symbols raises like what has numbers.
+// Extents are compared as expressions, so symbolic shapes are raised like static ones.
 // RUN: mortise-opt --canonicalize --cse --raise-composites --canonicalize --cse %s | FileCheck %s
 
 #symbols = #mortise.symbols<b in [1, 64], s in [2, 128]>

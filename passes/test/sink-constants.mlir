@@ -30,7 +30,7 @@ func.func @broadcasts(%x: tensor<4xf32>) -> tensor<4xf32> {
   return %1 : tensor<4xf32>
 }
 
-// A user that reads it twice has one copy.
+// A user that reads a literal twice gets one copy.
 // CHECK-LABEL: func.func @twice
 func.func @twice() -> tensor<f32> {
   // CHECK-COUNT-1: constant

@@ -169,7 +169,7 @@ TEST_F(AllocationTest, NoneInTwoThreads) {
     const uint64_t before = allocations;
     meet.arrive_and_wait();
     meet.arrive_and_wait();
-    // earlier rounds allocate the threads' pools, and a second context when two calls first overlap
+    // Earlier rounds allocate the threads' pools, and a second context when two calls first overlap.
     last = allocations - before;
   }
   meet.arrive_and_wait();

@@ -107,7 +107,7 @@ dev_python() {
 
 dev_docs() {
   dev_setup
-  # docs/aten.md is recorded from a build
+  # docs/aten.md is recorded from a build.
   compgen -G "build/*/python/torch_mortise/_native.abi3.so" >/dev/null || dev_build dev product
   "$VENV/bin/python" tools/generate "$@"
 }

@@ -116,7 +116,7 @@ Tensors makeInputs(const MortiseGraph &graph, uint64_t seed) {
       for (std::byte &byte : bytes)
         byte = std::byte{0};
       const size_t size = std::max<size_t>(dtypeBits(type.dtype) / 8, 1);
-      // sets the low byte only; the formats are little endian
+      // Sets the low byte only; the formats are little endian.
       for (size_t at = 0; at + size <= bytes.size(); at += size)
         bytes[at] = static_cast<std::byte>(random() % (isBool(type.dtype) ? 2 : 8));
       continue;

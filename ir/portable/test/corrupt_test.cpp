@@ -249,7 +249,7 @@ TEST_P(CorruptSample, EveryTruncation) {
   std::vector<std::byte> bytes = sample(version());
   for (size_t size = 0; size < bytes.size(); ++size) {
     std::vector<std::byte> cut(bytes.begin(),
-                               // an exact allocation, so sanitizers detect reads past the end
+                               // An exact allocation, so sanitizers detect reads past the end.
                                bytes.begin() + static_cast<ptrdiff_t>(size));
     tryRead(cut);
   }

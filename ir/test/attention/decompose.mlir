@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: mortise-opt %s --test-decompose=once -cse -split-input-file | FileCheck %s
 
-// Heads that share keys become rows; a mask with one row for all queries says by itself which see nothing.
+// Heads that share keys become rows. Queries without visible keys are found from the mask, which here has one row for all queries.
 // CHECK-LABEL: @grouped
 func.func @grouped(%q: tensor<2x8x5x16xf32>, %k: tensor<2x2x7x16xf32>, %v: tensor<2x2x7x32xf32>, %m: tensor<2x1x1x7xi1>)
     -> tensor<2x8x5x32xf32> {
@@ -25,7 +25,7 @@ func.func @grouped(%q: tensor<2x8x5x16xf32>, %k: tensor<2x2x7x16xf32>, %v: tenso
 
 // -----
 
-// Every query sees key 0: nothing to zero. A scale of 1 costs nothing.
+// Every query sees key 0, so no weights are zeroed. A scale of 1 adds no op.
 // CHECK-LABEL: @causal
 func.func @causal(%q: tensor<1x2x5x4xf32>, %k: tensor<1x2x5x4xf32>) -> tensor<1x2x5x4xf32> {
   // CHECK-NOT: mortise.mul

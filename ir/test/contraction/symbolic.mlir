@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: mortise-opt %s -split-input-file -verify-diagnostics
 //
-// The declared result types are those that inference gives, or the verifier would say so.
+// The verifier compares the declared result types with those that inference gives.
 
 #symbols = #mortise.symbols<b in [2, 64], s in [8, *] step 8>
 !q = tensor<?x?x16xf32, #mortise.dims<#symbols, [b, s, 16]>>

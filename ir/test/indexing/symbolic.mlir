@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: mortise-opt %s -split-input-file -verify-diagnostics
 //
-// The declared result types are those that inference gives, or the verifier would say so.
+// The verifier compares the declared result types with those that inference gives.
 
 #symbols = #mortise.symbols<n in [1, *], t in [0, 32], z in [0, *]>
 !x = tensor<?x6xf32, #mortise.dims<#symbols, [n, 6]>>

@@ -16,7 +16,7 @@ func.func @swiglu(%g: tensor<4xbf16>, %u: tensor<4xbf16>) -> tensor<4xbf16> {
 
 // -----
 
-// A choice of the target's number, so that infinities of other classes do not count; NaN for a target out of range.
+// A select of the target's number, so infinities of other classes have no effect; NaN for a target out of range.
 // CHECK-LABEL: func.func @entropy
 func.func @entropy(%x: tensor<3x7xf32>, %t: tensor<3xi64>) -> tensor<f32> {
   // CHECK-NEXT: %[[V0:.*]] = mortise.constant dense<-100> : tensor<i64>

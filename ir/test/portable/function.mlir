@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: mortise-opt %s --test-portable-round-trip --mlir-print-debuginfo | FileCheck %s
 
-// What a function carries besides its ops.
+// A function's properties besides its ops.
 // CHECK-LABEL: func.func @step
 // CHECK-SAME: tensor<4x2xf32> {mortise.name = "cache", mortise.state}
 // CHECK-SAME: tensor<2x2xf32> {mortise.constant, mortise.name = "weight"}

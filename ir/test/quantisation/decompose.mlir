@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: mortise-opt %s --test-decompose=once -split-input-file | FileCheck %s
 
-// A scale for each group of three: its own dimension, then one with the group's members.
+// A scale for each group of three: the extent is split into groups and group members.
 // CHECK-LABEL: func.func @quantize
 func.func @quantize(%x: tensor<4x6xf16>, %s: tensor<4x2xf16>, %z: tensor<4x2xi8>) -> tensor<4x6xi8> {
   // CHECK-NEXT: %[[V0:.*]] = mortise.convert %arg1 {dtype = "f32"} : {{.*}} -> tensor<4x2xf32>
@@ -60,7 +60,7 @@ func.func @dynamic(%x: tensor<4x6xf32>) -> (tensor<4x6xi8>, tensor<4x1xf32>) {
 
 // -----
 
-// One level on linear, which plugins take.
+// One level gives a linear, which plugins take.
 // CHECK-LABEL: func.func @linear
 func.func @linear(%x: tensor<2x8xbf16>, %w: tensor<5x8xi8>, %s: tensor<5xbf16>, %b: tensor<5xbf16>) -> tensor<2x5xbf16> {
   // CHECK-NEXT: %[[V0:.*]] = mortise.convert %arg0 {dtype = "f32"} : {{.*}} -> tensor<2x8xf32>

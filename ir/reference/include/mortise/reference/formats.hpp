@@ -130,7 +130,7 @@ constexpr auto elementOf() {
 MORTISE_FOR_EACH_DTYPE(MORTISE_DTYPE_ROW)
 #undef MORTISE_DTYPE_ROW
 
-// Calls `body(T{})` with the element type T of `dtype`, which has to be a known one.
+// Calls `body(T{})` with the element type T of `dtype`, which must be a known dtype.
 template <typename Body> decltype(auto) visitFloat(int32_t dtype, Body &&body) {
   switch (dtype) {
 #define MORTISE_DTYPE_ROW(NAME, name, kind, bits, exponent, mantissa, max, storage, torch, dlpack)                     \
