@@ -42,7 +42,7 @@ def declarations(text: str):
 
 
 def dump(header: Path, compiler: str) -> str:
-    """What the compiler says about each declaration, a line each."""
+    """The compiler's description of each declaration, one line each."""
     lines = []
     for kind, name, members in declarations(header.read_text()):
         if kind == "enum":
@@ -68,7 +68,7 @@ def fnv1a(text: str) -> int:
 
 
 def differences(revision: int, current: int, committed: str, found: str):
-    """Lines of an older revision must all be there still, sizes aside; the current revision's must be equal."""
+    """Differences as lines. The current revision must be equal; all lines of an older revision must still be there, except for sizes."""
     then, now = committed.splitlines(), found.splitlines()
     if revision == current:
         yield from (f"- {line}" for line in then if line not in now)
