@@ -235,7 +235,7 @@ public:
 private:
   static constexpr int64_t targets[] = {64, 128, 256, 32, 512, 16, 1024, 8, 4, 2, 1, 0, 4096, 65536, 1 << 20};
   struct Faults {
-    size_t broken = 0, empty = 0; // guards and extents that cannot be evaluated or do not hold; extents of 0
+    size_t broken = 0, empty = 0; // broken guards and invalid extents; extents of 0
     auto operator<=>(const Faults &) const = default;
   };
 
