@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Keeps the ABI still: compares plugin.h with the committed dump of its layout, revision-N.txt.
+"""Keeps the ABI stable: compares plugin.h with the committed dump of its layout, revision-N.txt.
 
 layout.py [--cc CC]            check: the dump is what a C compiler says today, and its hash stands in plugin.h
 layout.py [--cc CC] --update   write both, after a change to a revision that nobody has released yet
 
-A later revision gets a file of its own. Whatever an earlier file says must still hold, but for the sizes of what has grown.
+A later revision gets a file of its own. Every line of an earlier file must still hold, except for the sizes of structs that have grown.
 """
 
 import argparse

@@ -68,7 +68,7 @@ static MortiseStatus *devices(MortiseDevicesArgs *args) {
 
 /* ---- Proposals ------------------------------------------------------------------------------ */
 
-/* 0 when we can run the node, else the reason; `detail` says the rest to a person. */
+/* Returns 0 when the kernel can run the node, else the reason; `detail` explains it to a person. */
 static int32_t supports(const MortiseNode *node, const char **detail) {
   if (strcmp(node->op, "mortise.add") != 0 && strcmp(node->op, "mortise.mul") != 0) {
     *detail = "expected mortise.add or mortise.mul";

@@ -106,8 +106,8 @@ SUMS = {"mm", "bmm", "mv", "dot", "vdot", "addmm", "addmv", "addbmm", "baddbmm",
         "_adaptive_avg_pool2d", "_adaptive_avg_pool3d"}
 
 
-# What the sums inside an op's result are relative to: gelu is x / 2 (1 + erf), whose parenthesis is computed as a sum, and a logarithm
-# turns a relative error of its sum into an absolute one.
+# The magnitude that the sums inside an op's result are relative to: gelu is x / 2 (1 + erf), whose parenthesis is computed as a sum, and a
+# logarithm turns a relative error of its sum into an absolute one.
 INSIDE = {"gelu": lambda a, value: a[0].abs(), "_log_softmax": lambda a, value: 1 + value.abs(),
           "logsumexp": lambda a, value: 1 + value.abs()}
 # Norms with the batch's own statistics, for which the language has no op. The importer computes the mean, the deviation and the rest as

@@ -252,7 +252,7 @@ def test_encoder_decoder(compile_for):
 
 @pytest.mark.skipif(set(DEVICES) < {"cpu", "reference"}, reason="needs both devices")
 def test_a_symbolic_graph_on_two_devices():
-    """What one device refuses runs on another, which compiles it for each set of numbers, up to a limit; the rest stays one program."""
+    """A node that one device refuses runs on another, which compiles it per set of numbers, up to a limit; the rest stays one program."""
 
     class Net(nn.Module):
         def __init__(self):

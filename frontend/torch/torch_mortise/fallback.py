@@ -10,7 +10,7 @@ import torch
 from .importer import EAGER
 
 log = logging.getLogger("torch_mortise")
-_FRAME = re.compile(r'^\s*File "(.+)", line (\d+)', re.MULTILINE)  # as Python prints a traceback
+_FRAME = re.compile(r'^\s*File "(.+)", line (\d+)', re.MULTILINE)  # the format of Python's tracebacks
 _TORCH = os.path.dirname(torch.__file__) + os.sep
 _told = set()  # (site, operator, reason)
 

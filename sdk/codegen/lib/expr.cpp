@@ -277,7 +277,7 @@ ExprId Expansion::shaped(Op op, bool &known) {
 ExprId Expansion::gelu(ExprId x) {
   if (stringAttribute(node, "approximate") != "tanh")
     return make(Op::Gelu, {x});
-  // x * (1 + tanh(u)) / 2 cancels for negative u; the equal x * logistic(2 u) does not.
+  // Computed as x * logistic(2 u), because the equal x * (1 + tanh(u)) / 2 cancels for negative u.
   ExprId square = make(Op::Mul, {x, x});
   ExprId poly =
       make(Op::MulAdd, {square, literal(x, 2 * 0.7978845608028654 * 0.044715), literal(x, 2 * 0.7978845608028654)});

@@ -44,7 +44,7 @@ private:
     bool closed = false;     // accepts no further node that needs a plan
   };
 
-  // What fusion needs to know of a plan, memoised because the layers of a network ask for equal ones.
+  // The facts about a plan that fusion needs, memoised because the layers of a network need equal plans.
   struct Verdict {
     std::optional<Error> error; // why the group does not fit one loop nest
     GroupKind kind = GroupKind::Pointwise;

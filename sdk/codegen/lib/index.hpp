@@ -24,7 +24,7 @@ struct Range {
   Dim low, high; // inclusive; invalid when nothing is known
 };
 
-// What the ranges of the symbols prove about extents.
+// Answers questions about extents from the ranges of the symbols.
 class Facts {
 public:
   std::vector<SymbolRange> symbols;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Every op in every dtype that groups compute, against the reference interpreter, with ordinary and hostile values.
+// Every op in every dtype that groups compute, with ordinary and special values, compared with the reference
+// interpreter.
 #include "oracle.hpp"
 
 using namespace mortise;

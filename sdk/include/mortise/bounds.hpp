@@ -7,7 +7,7 @@
 
 namespace mortise {
 
-// What is known of a symbol: its inclusive range, and a number that divides every value.
+// The known facts about a symbol: its inclusive range, and a number that divides every value.
 struct SymbolRange {
   int64_t min = 0, max = INT64_MAX, divisor = 1;
   bool operator==(const SymbolRange &) const = default;

@@ -85,7 +85,7 @@ typedef enum MortiseCode {
   MORTISE_CODE_FORCE_INT32 = 0x7fffffff
 } MortiseCode;
 
-/* Why a plugin does not take a node. One table for everybody; `detail` strings say the rest. */
+/* Why a plugin does not take a node. All plugins use this table; `detail` strings give the particulars. */
 typedef enum MortiseReason {
   MORTISE_REASON_OP = 1,            /* no lowering for this op, whatever its attributes, types and neighbours */
   MORTISE_REASON_DTYPE = 2,
@@ -270,7 +270,7 @@ typedef struct MortiseGuard {
   const char *reason; /* the origin of the condition, for messages; may be "" */
 } MortiseGuard;
 
-/* A read-only graph, or a region of one. Nodes stand in an order in which operands come before uses. */
+/* A read-only graph, or a region of one. Nodes are ordered so that operands come before their uses. */
 struct MortiseGraph {
   size_t struct_size;
   const MortiseExtension *extension;
@@ -283,7 +283,7 @@ struct MortiseGraph {
   size_t value_count;
   const MortiseValue *const *inputs;
   size_t input_count;
-  const MortiseValue *const *outputs; /* a value may stand here more than once, or be an input */
+  const MortiseValue *const *outputs; /* a value may be listed more than once, or be an input */
   size_t output_count;
   const MortiseAlias *const *aliases;
   size_t alias_count;
@@ -364,7 +364,7 @@ typedef struct MortiseInitializeArgs {
   const MortiseExtension *extension;
   const MortiseHost *host;
   const char *plugin_path;        /* the library's absolute path */
-  const MortiseOption *options;   /* those that the manifest declares, with their values */
+  const MortiseOption *options;   /* the options that the manifest declares, with their values */
   size_t option_count;
 } MortiseInitializeArgs;
 
@@ -535,7 +535,7 @@ typedef struct MortisePlugin {
   MortiseStatus *(*initialize)(MortiseInitializeArgs *args);
   MortiseStatus *(*devices)(MortiseDevicesArgs *args);
 
-  /* Says which parts of `graph` the plugin would take, and why it does not take the others. Compiles nothing. */
+  /* Proposes the parts of `graph` that the plugin would run, and refuses the other nodes with reasons. Compiles nothing. */
   MortiseStatus *(*propose)(MortiseProposeArgs *args);
 
   MortiseStatus *(*kernel_compile)(MortiseCompileArgs *args);

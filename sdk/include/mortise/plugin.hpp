@@ -12,7 +12,7 @@
 //     Result<void> describe(const Kernel &kernel, MortiseKernelInfo &info);
 //     Result<mortise::Packed<Constants>> bind(const Kernel &kernel, const void *const *inputs);
 //     Result<void> enqueue(const Kernel &kernel, const Constants *constants, const MortiseEnqueueArgs &args);
-//     // (optional) what is made once for each set of symbol values; enqueue then finds it by instanceOf<Acme>(args)
+//     // (optional) made once for each set of symbol values; enqueue gets it from instanceOf<Acme>(args)
 //     struct Instance { ... };
 //     Result<std::unique_ptr<Instance>> instantiate(const Kernel &kernel, const Constants *constants,
 //                                                   MortiseInstanceArgs &args);
@@ -153,7 +153,7 @@ struct Candidate {
   std::span<const MortiseInPlace> inPlace = {};
 };
 
-// What `propose` reads and writes.
+// The arguments of `propose`, and the functions that answer it.
 class Proposal {
 public:
   explicit Proposal(const MortiseProposeArgs &args) : args(args) {}

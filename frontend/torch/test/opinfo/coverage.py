@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What becomes of every aten overload that PyTorch tags `core`: each overload's calls (overloads.py) are traced and imported, and the ops
-that the importer emits are recorded. This is the source of docs/aten.md and of the figure aten-coverage. `python -m opinfo.coverage` prints
-the page."""
+"""Records what becomes of every aten overload that PyTorch tags `core`: each overload's calls (overloads.py) are traced and imported, and
+the ops that the importer emits are counted. This is the source of docs/aten.md and of the figure aten-coverage. `python -m opinfo.coverage`
+prints the page."""
 
 import collections
 import functools
@@ -20,7 +20,7 @@ from .trace import DEVICE, SEED, GraphImporter, called, trace
 aten = torch.ops.aten
 CORE, COMPOSITE, OURS, THEIRS, SHAPE, NEVER, UNDECIDED = (
     "core op", "composite", "decomposition (ours)", "decomposition (PyTorch's)", "shape", "never", "undecided")
-# What PyTorch does implicitly. An operator that emits one other op beside these stands for that op.
+# Ops for what PyTorch does implicitly. An operator that emits one other op beside these stands for that op.
 IMPLICIT = {"constant", "convert", "broadcast", "reshape", "transpose"}
 # These overloads emit nothing, so their reasons are written by hand.
 NEVER_REASONS = {

@@ -41,7 +41,7 @@ def database():
 
 
 def seeded(seed=SEED):
-    """What torch.manual_seed does for CPU. The original also keeps a stack trace for every absent device."""
+    """Does what torch.manual_seed does for CPU, without keeping a stack trace for every absent device."""
     torch.default_generator.manual_seed(seed)
 
 

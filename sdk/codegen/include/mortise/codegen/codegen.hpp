@@ -18,7 +18,7 @@ namespace mortise::codegen {
 
 struct Target {
   std::string triple, cpu, features;
-  unsigned vectorBits = 0; // 512 where the target has AVX-512, 256 where it has AVX2, else 128
+  unsigned vectorBits = 0; // 512 with AVX-512, 256 with AVX2, else 128
   unsigned threads = 1;
   static Target host(unsigned threads);
   // The host restricted to one x86-64 level ("x86-64-v2", "x86-64-v3", "x86-64-v4"), or unrestricted ("native").
