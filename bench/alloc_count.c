@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
  *
- * Preloaded into a measuring process: counts host allocations on all threads, and the bytes that are allocated at one
- * time. A heap block has the size that the heap gave it (malloc_usable_size), which is at least what was asked for; a
- * mapping counts when it is anonymous and writable from the start, by whole pages. glibc's own mappings (large heap
- * blocks, thread stacks) do not pass through here: the blocks are counted as blocks.
+ * Preloaded into a measuring process: counts host allocations on all threads, and the bytes allocated at one time. A
+ * heap block counts with the size that the heap gave it (malloc_usable_size), which is at least the requested size. A
+ * mapping counts, in whole pages, if it is anonymous and writable from the start. glibc's own mappings (large heap
+ * blocks, thread stacks) do not pass through here; such blocks are counted as heap blocks.
  *
- * PyTorch's CPU tensors are the only users of posix_memalign in such a process but for libraries' buffers, so that they
- * can be told from Python's own small objects.
+ * In such a process only PyTorch's CPU tensors and buffers of libraries use posix_memalign, which distinguishes them
+ * from Python's own small objects.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -32,8 +32,8 @@ extern void *__libc_valloc(size_t);
 extern void *__libc_pvalloc(size_t);
 extern void __libc_free(void *);
 
-/* Bytes that every block is larger than asked for (ALLOC_COUNT_PADDING). Code that keeps freed blocks because it knows
- * how glibc's heap rounds finds another heap here and keeps none, so that its temporary memory is counted. */
+/* Bytes added to every requested size (ALLOC_COUNT_PADDING). Code that caches freed blocks if it recognises the
+ * rounding of glibc's heap does not recognise this one and caches none, so that its temporary memory is counted. */
 static size_t padding;
 
 __attribute__((constructor)) static void readPadding(void) {
@@ -52,7 +52,7 @@ static void grow(int64_t bytes) {
     ;
 }
 
-/* Counts a block that the heap has made. */
+/* Counts a block that the heap has allocated. */
 static void *made(void *memory) {
   atomic_fetch_add_explicit(&heap, 1, memory_order_relaxed);
   grow((int64_t)malloc_usable_size(memory));
@@ -95,7 +95,7 @@ EXPORT int posix_memalign(void **memory, size_t alignment, size_t size) {
   return 0;
 }
 
-/* Anonymous mappings, so that what unmaps a part of one, or a file, is counted for what it is. */
+/* The anonymous mappings, so that unmapping a part of one, or a file, is counted correctly. */
 typedef struct Range {
   uintptr_t begin, end;
 } Range;
@@ -111,7 +111,7 @@ static uintptr_t pagesUp(size_t bytes) {
 
 static void addRange(uintptr_t begin, uintptr_t end) {
   if (rangeCount == rangeLimit)
-    abort(); /* a count that leaves something out is worse than none */
+    abort(); /* an incomplete count is worse than none */
   ranges[rangeCount++] = (Range){begin, end};
   grow((int64_t)(end - begin));
 }
@@ -140,7 +140,7 @@ EXPORT void *mmap(void *address, size_t length, int protection, int flags, int f
   atomic_fetch_add_explicit(&maps, 1, memory_order_relaxed);
   const uintptr_t begin = (uintptr_t)memory, end = begin + pagesUp(length);
   pthread_mutex_lock(&rangesMutex);
-  removeRange(begin, end); /* what MAP_FIXED replaces */
+  removeRange(begin, end); /* MAP_FIXED replaces mappings */
   if ((flags & MAP_ANONYMOUS) && (protection & PROT_WRITE))
     addRange(begin, end);
   pthread_mutex_unlock(&rangesMutex);
@@ -150,7 +150,7 @@ EXPORT void *mmap64(void *address, size_t length, int protection, int flags, int
   return mmap(address, length, protection, flags, file, offset);
 }
 EXPORT int munmap(void *address, size_t length) {
-  /* Until the range is taken out, nobody else can be given its addresses. */
+  /* Under the lock, no other thread can map these addresses before the range is removed. */
   pthread_mutex_lock(&rangesMutex);
   const int failed = (int)syscall(SYS_munmap, address, length);
   if (!failed)
@@ -187,14 +187,14 @@ EXPORT void alloc_count_reset_peak(void) { atomic_store(&peak, atomic_load(&live
 
 typedef void *(*RunPointers)(void *program, const void *const *inputs, void *const *outputs, const int64_t *symbols);
 
-/* Memory that a call updates, and what stands in it before each call. */
+/* Memory that a call updates, and its contents before each call. */
 typedef struct State {
   void *memory;
   const void *initial;
   size_t bytes;
 } State;
 
-/* What one thread passes. */
+/* The arguments of one thread's calls. */
 typedef struct Arguments {
   const void *const *inputs;
   void *const *outputs;
@@ -222,7 +222,7 @@ static void call(Caller *caller) {
 
 static void *callMany(void *context) {
   Caller *caller = context;
-  pthread_barrier_wait(caller->started); /* so that the warm-up meets the contention that is counted */
+  pthread_barrier_wait(caller->started); /* so that the warm-up has the same contention as the counted calls */
   for (int i = 0; i < warmCalls; ++i)
     call(caller);
   pthread_barrier_wait(caller->warm);
@@ -234,9 +234,9 @@ static void *callMany(void *context) {
   return NULL;
 }
 
-/* Runs `program` (which has no symbols) from `threads` threads, `calls` times each after a warm-up, thread t with
- * arguments[t]. Returns the heap blocks and mappings that the whole process made meanwhile, or -1 when a call failed or
- * a thread could not start. */
+/* Runs `program`, which has no symbols, from `threads` threads, `calls` times each after a warm-up; thread t passes
+ * arguments[t]. Returns the number of heap blocks and mappings that the whole process made meanwhile, or -1 when a call
+ * failed or `threads` is not in 1 .. 16. */
 EXPORT int64_t alloc_count_program(RunPointers run, void *program, const Arguments *arguments, int threads, int calls) {
   pthread_t ids[16];
   Caller callers[16];

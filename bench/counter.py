@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The preloaded allocator (alloc_count.c) from Python: which of its counts are calls, which are bytes."""
+"""Python access to the preloaded allocator (alloc_count.c)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Arguments(ctypes.Structure):
 
 @dataclass(frozen=True)
 class Counts:
-    """Calls since the process began: of the heap, of them posix_memalign, of mmap and mremap."""
+    """Calls since the process began: of the heap, of posix_memalign (also counted in `heap`), and of mmap and mremap."""
 
     heap: int
     aligned: int
@@ -30,11 +30,11 @@ class Counts:
 
 
 class Counter:
-    """In a process into which the library at `path` was preloaded."""
+    """The counter of a process into which the library at `path` was preloaded."""
 
     def __init__(self, path: str):
         self.library = ctypes.CDLL(path)
-        # The same, called with the interpreter's lock held: threads of Python's (a timer of some package) would allocate.
+        # The same library, called with the interpreter's lock held, because other Python threads (a package's timer) would allocate.
         self.holding = ctypes.PyDLL(path)
         self.holding.alloc_count_program.restype = ctypes.c_int64
         for name in ("heap", "aligned", "maps"):
@@ -44,7 +44,7 @@ class Counter:
         self.check()
 
     def check(self) -> None:
-        """A library that was loaded but not preloaded counts nothing, and zero looks like success."""
+        """Raises unless the library counts: if it was loaded but not preloaded it counts nothing, and zero looks like success."""
         import torch
 
         size, before, live = 3 << 20, self.counts(), self.live()
@@ -59,18 +59,18 @@ class Counter:
         return Counts(*(getattr(self.library, f"alloc_count_{name}")() for name in ("heap", "aligned", "maps")))
 
     def live(self) -> int:
-        """Bytes allocated now."""
+        """The bytes allocated at the moment."""
         return self.library.alloc_count_live()
 
     def growth(self, run: Callable) -> int:
-        """How many bytes more than before were allocated at one time while `run` ran."""
+        """The most bytes allocated at one time while `run` ran, beyond those allocated before."""
         self.library.alloc_count_reset_peak()
         before = self.live()
         run()
         return self.library.alloc_count_peak() - before
 
     def calls_of(self, program: int, run_pointers, arguments: list[Arguments], calls: int) -> int:
-        """Allocations, mappings included, of `calls` warm calls from each of len(arguments) threads."""
+        """The allocations, including mappings, of `calls` warm calls from each of len(arguments) threads."""
         made = self.holding.alloc_count_program(
             ctypes.cast(run_pointers, ctypes.c_void_p), ctypes.c_void_p(program), (Arguments * len(arguments))(*arguments),
             len(arguments), calls)

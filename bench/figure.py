@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""./dev figure NAME: makes one measurement afresh and ends with one line of JSON.
+"""./dev figure NAME: makes one measurement anew and ends with one line of JSON.
 
-A figure is a module in bench/figures/ with MEASURES, NEEDS and MINUTES, and `measure(arguments) -> dict`. Exit status: 0
-when the result states a pass that verdict.py can believe, 1 when it does not (its JSON is printed all the same), 2 for
-arguments that make no sense.
-"""
+A figure is a module in bench/figures/ with MEASURES, NEEDS and MINUTES, and `measure(arguments) -> dict`. Exit status: 0 if the result
+states a pass that verdict.py accepts, 1 if it does not (the JSON is printed all the same), 2 for invalid arguments. """
 
 from __future__ import annotations
 
@@ -24,16 +22,16 @@ from verdict import printable, problems  # noqa: E402
 
 
 def names() -> dict[str, str]:
-    """The figures' names and their modules."""
+    """{name of a figure: its module}."""
     return {name.replace("_", "-"): f"figures.{name}" for _, name, _ in pkgutil.iter_modules(package.__path__)}
 
 
 def make(name: str, arguments: list[str]) -> dict:
-    """Runs a figure. A measurement that breaks down is a result, too: one that did not pass."""
+    """Runs a figure. A measurement that raises also has a result, one that did not pass."""
     try:
         result = importlib.import_module(names()[name]).measure(arguments)
-    except Exception as error:  # whatever it was, it goes into the result
-        if type(error) is ValueError:  # an argument that names no network; a reader's errors are subclasses
+    except Exception as error:  # every exception goes into the result
+        if type(error) is ValueError:  # an argument that names no network; the errors of readers are subclasses
             raise
         traceback.print_exc()
         return {"error": f"{type(error).__name__}: {error}", "passed": False}
@@ -41,7 +39,7 @@ def make(name: str, arguments: list[str]) -> dict:
 
 
 def save(name: str, arguments: list[str], result: dict, folder: Path) -> None:
-    """Keeps a run, also one that failed: an older file would be taken for this run's."""
+    """Keeps a run, even one that failed, because an older file would be taken for this run's result."""
     from measure import machine
 
     folder.mkdir(parents=True, exist_ok=True)

@@ -20,12 +20,12 @@ def git(root: Path, *arguments: str) -> subprocess.CompletedProcess:
 
 
 def whole_history(root: Path) -> bool:
-    """Whether this copy can tell which commits came before: not in a shallow clone, nor in an archive."""
+    """Whether this copy knows which commits came before: false in a shallow clone or an archive."""
     return git(root, "rev-parse", "--is-shallow-repository").stdout.strip() == "false"
 
 
 def file_problems(file: Path, figures: set[str], root: Path) -> list[str]:
-    """Why one kept run may not be quoted."""
+    """Why one kept run cannot be quoted."""
     try:
         kept = json.loads(file.read_text(), parse_constant=lambda text: (_ for _ in ()).throw(ValueError(f"{text} is no JSON")))
         name, command, commit, result = kept["figure"], kept["command"], kept["machine"]["commit"], kept["result"]
@@ -40,7 +40,7 @@ def file_problems(file: Path, figures: set[str], root: Path) -> list[str]:
         found.append(f"was made at commit {commit!r}, which is no ancestor of this one")
     if kept["machine"].get("clean") is False:
         found.append(f"was made from sources that differed from commit {commit}")
-    # Older files do not say what was wrong with them.
+    # Older files do not record their problems.
     if "problems" in kept and kept["problems"] != problems_of(result):
         found.append(f"says that its problems are {kept['problems']}, but they are {problems_of(result)}")
     return found
@@ -80,13 +80,13 @@ def table(root: Path) -> str:
 
 
 def one(row: dict | None, key: str, digits: str) -> str:
-    """A number, or a dash for what was not measured."""
+    """A number, or a dash if it was not measured."""
     value = (row or {}).get(key)
     return "–" if value is None else format(value, digits)
 
 
 def with_table(readme: str, root: Path) -> str:
-    """README.md's text with the table that bench/results gives."""
+    """README.md's text with the table made from bench/results."""
     if readme.count(BEGIN) != 1 or readme.count(END) != 1:
         raise ValueError(f"expected one line {BEGIN.strip()!r} and one {END.strip()!r} in README.md")
     head, rest = readme.split(BEGIN)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Measuring side by side: clocks, medians, agreement, and what the compiled model reports about itself."""
+"""Measuring side by side: clocks, medians, agreement, and the comparison of outputs."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ def progress(text: str) -> None:
 
 
 def build_folder() -> Path:
-    """The build whose torch_mortise this Python finds: build/PRESET, of build/PRESET/python/torch_mortise."""
+    """The build that this Python imports torch_mortise from: build/PRESET for build/PRESET/python/torch_mortise."""
     found = importlib.util.find_spec("torch_mortise")
     if found is None:
         raise RuntimeError("expected torch_mortise of a build (PYTHONPATH=build/release/python); run ./dev build release")
-    return Path(found.origin).absolute().parents[2]  # its files are links into the sources, so do not resolve them
+    return Path(found.origin).absolute().parents[2]  # not resolved, because its files are links into the sources
 
 
 def built(name: str) -> Path:
-    """A program or library that the build has made: "bin/mortise-decompositions"."""
+    """A program or library of the build, such as "bin/mortise-decompositions"."""
     if not (path := build_folder() / name).exists():
         raise RuntimeError(f"expected {path}, which the build makes; run ./dev build")
     return path
@@ -53,8 +53,8 @@ def p95(values: list[float]) -> float:
 
 
 def interleaved(calls: dict[str, Callable], rounds: int = 30, seconds: float = 20.0) -> dict[str, list[float]]:
-    """Milliseconds of each call, in rounds that take turns, so that a slow minute of the machine hits all alike.
-    Stops after `rounds`, or when `seconds` are spent and five rounds are done."""
+    """Milliseconds of each call, in rounds in which the calls take turns, so that a slow minute of the machine affects all alike. Stops
+    after `rounds`, or when `seconds` are spent and five rounds are done."""
     times: dict[str, list[float]] = {name: [] for name in calls}
     for call in calls.values():
         for _ in range(3):
@@ -71,13 +71,13 @@ def interleaved(calls: dict[str, Callable], rounds: int = 30, seconds: float = 2
     return times
 
 
-ERROR_LIMIT = 2e-5  # of an output's scale: what f32 networks may differ by, from f64 or from each other
+ERROR_LIMIT = 2e-5  # relative to an output's scale: how far f32 networks may differ from f64 or from each other
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """What `compare` found. `problem` is empty when the outputs can be compared; otherwise it says why they cannot, and
-    `error` is infinite and `cosine` -1, so that no bound is met by accident."""
+    """The result of `compare`. `problem` is empty if the outputs can be compared; otherwise it gives the reason, `error` is infinite and
+    `cosine` is -1, so that no bound is met by accident."""
 
     error: float
     cosine: float
@@ -94,10 +94,10 @@ class Agreement:
 
 
 def compare(found, expected, like=None) -> Agreement:
-    """Compares all outputs: their count, shapes and dtypes (those of `like` when `expected` is a more exact answer), then
-    where numbers, infinities and NaN stand, then values. The error of an output is its largest absolute difference
-    relative to the largest finite magnitude expected in it; the cosine is the smallest between matching rows (the last
-    dimension). Integers and booleans have to be equal. A comparison of nothing is a problem, not an agreement."""
+    """Compares all outputs: their count, shapes and dtypes (with those of `like`, when `expected` is a more exact answer), then the
+    positions of numbers, infinities and NaN, then values. The error of an output is its largest absolute difference relative to the largest
+    finite magnitude expected in it; the cosine is the smallest between matching rows (along the last dimension). Integers and booleans must
+    be equal. A comparison of no outputs is a problem, not an agreement."""
     found, expected = _tensors(found), _tensors(expected)
     like = expected if like is None else _tensors(like)
     if not len(found) == len(expected) == len(like):
@@ -145,7 +145,7 @@ def _different_kind(found, expected, dtype: bool = True) -> str:
 
 
 def _different_places(found: torch.Tensor, expected: torch.Tensor) -> str:
-    """Why the values cannot be subtracted: another place or sign of what is not finite, or integers that differ."""
+    """Why the values cannot be subtracted: infinities and NaN differ in position or sign, or integers differ."""
     if not (expected.is_floating_point() or expected.is_complex()):
         differing = int((found != expected).sum())
         return f"{differing} of {expected.numel()} integers differ" if differing else ""
@@ -164,22 +164,22 @@ def _numbers(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _least_cosine(a: torch.Tensor, b: torch.Tensor) -> float:
-    """Smallest cosine between matching rows; rows that are zero on both sides agree."""
+    """The smallest cosine between matching rows. Rows that are zero on both sides agree."""
     a, b = (x.reshape(-1, x.shape[-1] if x.dim() else 1) for x in (a, b))
-    a, b = (x / x.abs().amax(1, keepdim=True).clamp(min=torch.finfo(x.dtype).tiny) for x in (a, b))  # no underflow
+    a, b = (x / x.abs().amax(1, keepdim=True).clamp(min=torch.finfo(x.dtype).tiny) for x in (a, b))  # scaled to avoid underflow
     cosine = torch.nn.functional.cosine_similarity(a, b, dim=1)
     both_zero = (a == 0).all(1) & (b == 0).all(1)
     return torch.where(both_zero, 1.0, cosine).min().item()
 
 
 def has_compiler() -> bool:
-    """Whether Inductor could build its kernels here."""
+    """Whether a C++ compiler exists, which Inductor needs for its kernels."""
     return any(shutil.which(name) for name in (os.environ.get("CXX", "g++"), "clang++"))
 
 
 def rivals(network, compiled: dict[str, dict]) -> tuple[dict[str, Callable], dict[str, str]]:
-    """Eager and the compiled forms of a network ({name: options of torch.compile}) that give eager's answer, and why the
-    others do not: a rival that raises, or disagrees, must neither be clocked nor vanish."""
+    """Eager and the compiled forms of a network ({name: options of torch.compile}) that agree with eager, and the reasons why the others do
+    not. A rival that raises or disagrees must neither be clocked nor be dropped silently."""
     expected = network.run(network.module)
     taken, left_out = {"eager": network.module}, {}
     reference = compare(expected, expected)
@@ -189,7 +189,7 @@ def rivals(network, compiled: dict[str, dict]) -> tuple[dict[str, Callable], dic
         try:
             function = torch.compile(network.module, **options)
             agreement = compare(network.run(function, network.module), expected)
-        except Exception as error:  # also a compiler that is not there
+        except Exception as error:  # including a missing compiler
             left_out[name] = f"failed: {type(error).__name__}: {str(error).strip().splitlines()[0] if str(error) else ''}"
             continue
         if agreement.within(ERROR_LIMIT):
@@ -200,7 +200,7 @@ def rivals(network, compiled: dict[str, dict]) -> tuple[dict[str, Callable], dic
 
 
 def clear_compilers() -> None:
-    """Forgets what torch.compile compiled in this process."""
+    """Drops everything that torch.compile compiled in this process."""
     torch._dynamo.reset()
     gc.collect()
 
@@ -212,7 +212,7 @@ def timed(function: Callable):
 
 
 def machine() -> dict:
-    """What a quoted figure has to name."""
+    """The facts that a quoted figure must name."""
     cpu = "unknown"
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):
@@ -221,14 +221,14 @@ def machine() -> dict:
     def git(*arguments: str) -> str:
         return subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, check=False).stdout.strip()
 
-    # Results and the table that quotes them are what a run writes, so they do not make its sources differ.
+    # A run writes results and the table that quotes them, so changes of these do not mean that its sources differ.
     changed = git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!bench/results", ":!README.md")
     return {"cpu": cpu, "cores": os.cpu_count(), "threads": torch.get_num_threads(), "system": platform.platform(),
             "torch": torch.__version__, "commit": git("rev-parse", "--short=12", "HEAD"), "clean": not changed}
 
 
 def in_fresh_process(code: str, *arguments: str, env: dict | None = None) -> dict:
-    """Runs Python code in a new process with bench/ on its path; the last line it prints is JSON."""
+    """Runs Python code in a new process with bench/ on its path. Returns the JSON in the last line that it prints."""
     environment = dict(os.environ, **(env or {}))
     environment["PYTHONPATH"] = f"{ROOT / 'bench'}{os.pathsep}{environment.get('PYTHONPATH', '')}"
     done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, env=environment,

@@ -35,7 +35,7 @@ class Network:
     reset: Callable[[nn.Module], None] = field(default=lambda module: None)  # forget the state of earlier runs
 
     def run(self, function, module: nn.Module | None = None) -> tuple:
-        """Runs `function` (the module or a compiled form of it; then `module` is what holds its state)."""
+        """Runs `function`, the module or a compiled form of it; in the latter case `module` is the one that holds its state."""
         self.reset(module if module is not None else self.module)
         if self.steps is not None:
             return self.steps(function, self.inputs)
@@ -84,7 +84,7 @@ class CachedDecoder(nn.Module):
         self.prepare()
 
     def prepare(self):
-        """Forgets what the cache holds; allocates it when the model's dtype has changed."""
+        """Clears the cache. Allocates it anew when the model's dtype has changed."""
         from transformers import StaticCache
 
         config, weight = self.model.config, next(self.model.parameters())
@@ -186,7 +186,7 @@ LAYERED = {"gpt2": _gpt2_of, "llama": _llama_of}
 
 
 def layered(name: str, layers: int, seed: int = 0) -> Network:
-    """A network of `layers` layers of 256 features: what compile time is measured on as networks grow. One call each."""
+    """A network of `layers` layers of 256 features, to measure how compile time grows with the network. A use is one call."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         module, tokens = LAYERED[name](layers)
@@ -199,13 +199,13 @@ MAKERS = {"minilm": _minilm, "bert": _bert, "resnet50": _resnet50, "vit": _vit, 
 
 
 def check(name: str) -> None:
-    """ValueError unless there is a network of this name."""
+    """Raises ValueError unless a network of this name exists."""
     if name not in MAKERS:
         raise ValueError(f"expected a network among {', '.join(MAKERS)}, found {name!r}")
 
 
 def make(name: str, seed: int = 0) -> Network:
-    """Builds a network with weights and inputs from `seed`; the caller's random state stays as it was."""
+    """Builds a network with weights and inputs from `seed`. The caller's random state is not changed."""
     check(name)
     with torch.random.fork_rng():
         torch.manual_seed(seed)

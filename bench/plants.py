@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Faults for the figure `honest`: what each one spoils while a figure runs, and the network that they run on.
+"""The faults for the figure `honest`: what each one changes while a figure runs, and the network that they run on.
 
-A fault wraps what a figure calls (a compiled function, a count, a clock); no file is edited. Figures that measure in
-processes of their own get the same wrapping there (`in_children`)."""
+A fault wraps something that a figure calls (a compiled function, a count, a clock); no file is edited. Figures that measure in separate
+processes get the same wrapping there (`in_children`)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from torch import nn
 
 
 class Tiny(nn.Module):
-    """Ids [batch, tokens] to hidden states and their mean."""
+    """Maps ids [batch, tokens] to hidden states and their mean."""
 
     def __init__(self):
         super().__init__()
@@ -34,7 +34,7 @@ def tiny():
 
 
 def register() -> None:
-    """Makes the network known by name in this process."""
+    """Registers the network by name in this process."""
     import networks
 
     networks.MAKERS["tiny"] = tiny
@@ -63,7 +63,7 @@ CHANGES = {
 
 
 def spoil(backend: str, change: Callable, after: int = 0, before: Callable | None = None):
-    """torch.compile for `backend` gives a function whose outputs are changed from call number `after` on."""
+    """Makes torch.compile for `backend` return a function whose outputs are changed from call number `after` on."""
     original = torch.compile
 
     def compile(model, **options):
@@ -115,7 +115,7 @@ def unequal_rounds():
 
 
 def call_through(allocate: bool, zero: bool):
-    """Every call through the C API goes through a function that allocates, or zeroes the first output."""
+    """Makes every call through the C API go through a function that allocates, or zeroes the first output."""
     import ctypes
 
     import counter
@@ -183,8 +183,8 @@ CHILD_FAULTS = {
 
 @contextlib.contextmanager
 def in_children(fault: str, drop: str = "", printed: str | None = None):
-    """Plants a fault of CHILD_FAULTS in every fresh process; `drop`: an environment variable that gets lost on the way;
-    `printed`: what the process prints in place of its result."""
+    """Plants a fault of CHILD_FAULTS in every fresh process. `drop`: an environment variable that gets lost; `printed`: what the process
+    prints instead of its result."""
     import measure
 
     original = measure.in_fresh_process

@@ -7,12 +7,12 @@ from collections import Counter
 
 
 def programs(report: dict) -> list[dict]:
-    """The report of every compiled program in a model's report."""
+    """The reports of all compiled programs in a model's report."""
     return [graph["program"] for graph in report["graphs"] if graph.get("program")]
 
 
 def coverage(report: dict, device: str) -> float:
-    """Share of all operators that run on `device`; those run in eager count as not covered."""
+    """The share of all operators that run on `device`. Operators that run in eager count as not covered."""
     placed = total = 0
     for graph in report["graphs"]:
         total += len(graph["eager"])
@@ -23,7 +23,7 @@ def coverage(report: dict, device: str) -> float:
 
 
 def placement(report: dict) -> dict[str, int]:
-    """Operators by device; "eager" for those left to PyTorch."""
+    """The number of operators by device; "eager" for those left to PyTorch."""
     counts: Counter = Counter()
     for graph in report["graphs"]:
         counts["eager"] += len(graph["eager"])
@@ -33,7 +33,7 @@ def placement(report: dict) -> dict[str, int]:
 
 
 def steps(report: dict) -> list[dict]:
-    """Every step of every region, with the device it ran on."""
+    """Every step of every region, with the device that it ran on."""
     return [dict(step, device=region["device"]) for program in programs(report) for region in program["placement"]
             for step in region["steps"]]
 
@@ -48,9 +48,9 @@ def time_share(report: dict) -> dict[str, float]:
 
 
 def backend_seconds(report: dict) -> dict:
-    """Wall clock of our backend's calls: from the arrival of Dynamo's graph to the backend's return, PyTorch's own trace
-    between them left out (`call`), and what first calls of the compiled graphs added, shapes that came late and packing
-    of weights (`late`, `bind`). `stages` are clocks inside; `not_in_stages` is what none of them covers."""
+    """Wall clock of our backend's calls: `call` runs from the arrival of Dynamo's graph to the backend's return, without PyTorch's own
+    trace in between; `late` and `bind` are what first calls of the compiled graphs added, for shapes that came late and for packing
+    weights. `stages` are clocks inside; `not_in_stages` is the rest."""
     graphs = {graph["name"]: graph["wall_s"] for graph in report["graphs"]}  # one entry for each set of shapes
     parts = {"call": sum(graphs.values()), "late": sum(graph["late_s"] for graph in report["graphs"]),
              "bind": sum(graph["bind_s"] for graph in report["graphs"])}

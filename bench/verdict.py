@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Whether a figure's result may be believed: it has to state a verdict, hold something, and contradict itself nowhere."""
+"""Whether a figure's result can be believed: it must state a verdict, contain something, and not contradict itself."""
 
 from __future__ import annotations
 
 import math
 
-# Parts of a result that hold what was measured: an empty one means that nothing was.
+# The parts of a result that contain measurements; an empty one means that nothing was measured.
 MEASURED = ("rows", "networks", "levels", "ratio", "groups", "table", "by_composite")
 
 
 def problems(result) -> list[str]:
-    """Why a result is not a pass; empty for a pass. A result says `passed` as a bool, or counts `passed` and `failed`;
-    it may say `holds` besides."""
+    """Why a result is not a pass; empty for a pass. A result has `passed` as a bool, or counts `passed` and `failed`; it may also have
+    `holds`."""
     if not isinstance(result, dict) or not result:
         return ["the result is empty"]
     found = []
@@ -48,7 +48,7 @@ def _is_count(value) -> bool:
 
 
 def _inside(value, place: str) -> list[str]:
-    """Numbers that are none, and parts that say that they did not pass, wherever they stand."""
+    """Numbers that are not finite, and parts that say that they did not pass, anywhere in the value."""
     found = []
     if isinstance(value, float) and not math.isfinite(value):
         found.append(f"{place} is {value}")
@@ -66,7 +66,7 @@ def _inside(value, place: str) -> list[str]:
 
 
 def printable(value):
-    """The same without numbers that JSON lacks: NaN and infinities become null."""
+    """The same value without numbers that JSON lacks: NaN and infinities become null."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, dict):

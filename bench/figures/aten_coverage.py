@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What becomes of every ATen overload tagged core, and whether it runs: each is called by name, imported, executed by the reference
-interpreter and compared with eager. Arguments: names of overloads to run alone."""
+interpreter and compared with eager. Arguments: names of overloads, to run only these."""
 
 import collections
 import sys

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Bad input gets a clear error: runs the tests that say so, and counts them."""
+"""Bad input gives clear errors: runs the tests for this and counts them."""
 
 MEASURES = "tests of bad plugins, options, operators and inputs: each a clear error, never a crash"
 NEEDS = "cpu, the test build"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""How many files a hand touches to add an elementwise op, and to add a dtype: counted from the two commits that
-docs/add-an-op.md follows. Fails above the limits."""
+"""How many files are edited by hand to add an elementwise op, and to add a dtype, counted from the two commits that docs/add-an-op.md
+follows. Fails above the limits."""
 
 import subprocess
 import sys
@@ -9,8 +9,8 @@ MEASURES = "files touched by hand in the commits that added an elementwise op an
 NEEDS = "cpu, git"
 MINUTES = 1
 
-# How each commit's subject begins (a rebase changes hashes, not subjects), what it added, and how many files it may touch by
-# hand. docs/add-an-op.md walks through both.
+# The beginning of each commit's subject (a rebase changes hashes, not subjects), what it added, and how many files it may change by hand.
+# docs/add-an-op.md explains both.
 COMMITS = {"op": ("copysign: the sign bit of another", "copysign", 5), "dtype": ("ui16: unsigned integers of 16 bits", "ui16", 8)}
 
 
@@ -28,7 +28,7 @@ def commit_of(subject: str) -> str:
 
 
 def touched(commit: str, generated: set[str]) -> list[str]:
-    """Files of a commit that a hand wrote."""
+    """The files of a commit that were edited by hand."""
     names = git("show", "--format=", "--name-only", "--no-renames", commit).splitlines()
     return sorted(name for name in names if name and name not in generated)
 

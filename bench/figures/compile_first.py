@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Compile time, caches empty: our backend's own share, the bare trace, and Inductor; each in a fresh process.
+"""Compile time with empty caches: our backend's own share, the bare trace, and Inductor, each in a fresh process.
 
-`ours_s` is wall clock (`reports.backend_seconds`): the backend's calls, from the arrival of a graph to the return, less
-PyTorch's own trace in between, and what the first calls of the compiled graphs added to bind weights. `stages_s` are
-clocks inside that time, and `not_in_stages_s` what none of them covers. `first_call_s` is the whole first use of the
-network, PyTorch's tracing and the run included, so that nothing can be left out of `ours_s` unseen."""
+`ours_s` is wall clock (`reports.backend_seconds`): the backend's calls, from the arrival of a graph to the return, without PyTorch's own
+trace in between, plus the time that the first calls of the compiled graphs spend on binding weights. `stages_s` are clocks inside that
+time, and `not_in_stages_s` is the rest. `first_call_s` is the whole first use of the network, including PyTorch's tracing and the run, so
+that nothing can be missing from `ours_s` unnoticed."""
 
 MEASURES = "wall clock of our backend's calls until kernels and packed weights are ready; bare trace; Inductor's first call"
 NEEDS = "cpu; g++ for Inductor"
 MINUTES = 6
 
-GOALS = {"minilm": 0.5}  # seconds; the others:
+GOALS = {"minilm": 0.5}  # seconds; GOAL is for the other networks
 GOAL = 1.0
 
 FIRST_CALL = """
@@ -22,7 +22,7 @@ print(json.dumps(first_call(networks.make(sys.argv[1]), sys.argv[2])))
 
 
 def first_call(network, backend: str, options: dict | None = None) -> dict:
-    """Seconds of the first use of a network; of ours also the report's. The outputs have to be right."""
+    """Seconds of the first use of a network and, for ours, also the report's. The outputs must be right."""
     import time
 
     import torch
@@ -44,7 +44,7 @@ def first_call(network, backend: str, options: dict | None = None) -> dict:
 
 
 def why_not(ours: dict, first: dict) -> str:
-    """What contradicts itself in our clocks."""
+    """Contradictions in our clocks."""
     share = ours["total"]
     if not 0 < share < first["seconds"]:
         return f"our share of {share:.3f} s is not within the first call's {first['seconds']:.3f} s"

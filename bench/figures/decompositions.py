@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""interpret(op) == interpret(decompose(op)) for every composite op, on hostile values too: one level, whole, and
-canonicalised, in every element type that the op takes, for shapes empty, of one element and odd.
+"""interpret(op) == interpret(decompose(op)) for every composite op, also on special values: one level, whole, and canonicalised, in every
+element type that the op takes, for shapes that are empty, of one element, and odd.
 
-Equal means: both results lie in the range that rounding explains, for each element by itself, computed in interval
-arithmetic over the decomposition (ir/test/ranges.hpp); infinities are those that the range allows, and NaN stands in the
-same places unless rounding decides about it. `open` counts elements where it does, or decides between infinity and
-numbers; `differing` those of them where the two gave a number and none. `tight`: ranges of at most 8 last places. Ops
-that are exact by their description agree in every bit. `symbolic`: decomposed for all values of symbols, then
-specialised."""
+Equal means: for each element, both results lie in the range that rounding explains, computed in interval arithmetic over the decomposition
+(ir/test/ranges.hpp). Infinities must be in the range, and NaN must be in the same positions unless rounding decides about it. `open` counts
+elements where rounding decides about NaN, or between infinity and numbers; `differing` counts those of them where one result was a number
+and the other was not. `tight`: ranges of at most 8 units in the last place. Ops that are exact by their description must agree in every
+bit. `symbolic`: decomposed for all values of symbols, then specialised."""
 
 MEASURES = "composites x dtypes x shapes x hostile values whose decomposition computes what the op does"
 NEEDS = "the product build"

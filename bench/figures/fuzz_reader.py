@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The reader of the portable format against bytes from anywhere: libFuzzer with ASan and UBSan. Arguments: seconds."""
+"""Fuzzes the reader of the portable format with arbitrary bytes: libFuzzer with ASan and UBSan. Arguments: seconds."""
 
 MEASURES = "bytes given to the reader and to what works on a graph that was read; crashes, hangs, allocations above the cap"
 NEEDS = "a build; clang with libFuzzer"
@@ -30,13 +30,13 @@ def measure(arguments: list[str]) -> dict:
         for file in (ROOT / "ir" / "portable" / "golden").glob("*.mrtg"):
             shutil.copy(file, corpus)
         coverage = 0
-        while (left := round(ends - time.monotonic())) > 0:  # a finding ends one run, and the time is used up by the next
+        while (left := round(ends - time.monotonic())) > 0:  # a finding ends a run; the next run uses the remaining time
             rounds += 1
             done = subprocess.run([str(build / "bin" / "mortise_fuzz_read"), str(corpus), f"-max_total_time={left}",
                                    f"-artifact_prefix={folder}/", "-print_final_stats=1",
                                    *(f"-{name}={value}" for name, value in LIMITS.items())],
                                   check=False, capture_output=True, text=True, errors="replace")
-            # A run that ends with a finding prints no statistics, only how far it had come.
+            # A run that ends with a finding prints no statistics, only its progress.
             counts = (re.findall(r"stat::number_of_executed_units: (\d+)", done.stderr)
                       or re.findall(r"^#(\d+)\t", done.stderr, re.M))
             executions += int(counts[-1]) if counts else 0

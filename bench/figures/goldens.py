@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Whether what was written stays readable: runs the tests of golden files and of versions, and counts them."""
+"""Whether files of released versions stay readable: runs the tests of golden files and versions, and counts them."""
 
 MEASURES = ("files of every declared version read and computed today, released opsets still there, "
             "synthetic older and newer revisions")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Whether the measuring code notices what is wrong: faults are planted while figures, the demo, the totals of the test
-suites and the check of kept results run, by wrapping what they call (plants.py), and each has to turn them red.
+"""Whether the measuring code detects errors. Faults are planted while figures, the demo, the totals of the test suites and the check of
+kept results run, by wrapping what they call (plants.py), and each must make the verdict red.
 
-A fault counts as caught when the verdict is red and its reason names the fault (`by`), and when the same code without the
-fault gives no such reason (`controls`). Arguments: words; only faults whose name holds one of them are planted."""
+A fault counts as caught if the verdict is red and its reason names the fault (`by`), and if the same code without the fault does not give
+such a reason (`controls`). Arguments: words; only faults whose name contains one of them are planted."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ MINUTES = 5
 @dataclass(frozen=True)
 class Plant:
     name: str
-    of: str  # the code it is planted in: a key of RUNS
-    expected: str  # what the reason has to say
+    of: str  # a key of RUNS: the code that the fault is planted in
+    expected: str  # part of the expected reason
     fault: Callable  # () -> context manager, or the argument of RUNS[of]
 
 
 def figure_problems(name: str, *arguments: str) -> Callable:
-    """Runs a figure as ./dev figure does, up to the exit status."""
+    """Runs a figure like ./dev figure, including the exit status."""
 
     def run(_=None) -> list[str]:
         import contextlib
@@ -46,14 +46,14 @@ def figure_problems(name: str, *arguments: str) -> Callable:
             status = figure.show(name, result)
         found = problems(result)
         if bool(status) != bool(found):
-            return []  # the exit status contradicts the verdict: nothing was caught
+            return []  # the exit status contradicts the verdict, so nothing was caught
         return found
 
     return run
 
 
 def planted_figure(result) -> list[str]:
-    """A figure that gives `result`, or raises it; its run is kept where a green one of earlier lies."""
+    """Runs a figure that returns or raises `result`, and keeps the run over an earlier passed one."""
     import json
     import sys
     import tempfile
@@ -79,7 +79,7 @@ def planted_figure(result) -> list[str]:
         with open("/dev/null", "w") as nowhere, contextlib.redirect_stderr(nowhere):
             figure.save("planted", [], figure.make("planted", []), Path(folder))
         now = json.loads(kept.read_text())
-    return found if now["problems"] == found else []  # an older green file must not stand for a red run
+    return found if now["problems"] == found else []  # an older passed file must not stand for a failed run
 
 
 def demo_problems(_=None) -> list[str]:
@@ -104,7 +104,7 @@ def demo_problems(_=None) -> list[str]:
 
 
 def totals_problems(report: str | None) -> list[str]:
-    """tools/dev/totals.py over a report of a good suite and this one; None: there is none."""
+    """Runs tools/dev/totals.py over the report of a good suite and this report; None: the report is missing."""
     import subprocess
     import sys
     import tempfile
@@ -122,7 +122,7 @@ def totals_problems(report: str | None) -> list[str]:
 
 
 def kept_problems(change: Callable) -> list[str]:
-    """The check of kept results over a copy of the repository with one change: change(folder of the copy)."""
+    """Runs the check of kept results on a copy of the repository with one change: change(folder of the copy)."""
     import shutil
     import subprocess
     import tempfile
@@ -142,7 +142,7 @@ def kept_problems(change: Callable) -> list[str]:
 
 
 def edited(name: str, change: Callable) -> Callable:
-    """A change of one kept run: change(its dictionary)."""
+    """Returns a change of one kept run: change(its dictionary)."""
 
     def apply(folder):
         import json
@@ -156,7 +156,7 @@ def edited(name: str, change: Callable) -> Callable:
 
 
 def with_fault(run: Callable) -> Callable:
-    """A run whose faults are context managers."""
+    """Returns a run whose faults are context managers."""
 
     def under(fault: Callable) -> list[str]:
         with fault():
@@ -312,7 +312,7 @@ def kept_plants() -> list[Plant]:
 
 
 def controls() -> dict[str, Callable]:
-    """The same code without a fault."""
+    """The runs of the same code without a fault."""
     from plants import in_children
 
     child = ("compile-first", "plan-memory", "steady-state")

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""One trace with a symbolic batch and sequence: twenty shapes, each equal to eager's answer and about as fast as a compilation for
-that shape alone.
+"""One trace with a symbolic batch and sequence, called with twenty shapes: each result equals eager's, in about the time of a compilation
+for that shape alone.
 
-`recompiles` counts everything that the first shape's compilation did and a later shape did again: graphs that Dynamo traced,
-programs that were imported and compiled, and kernels that the host had compiled for numbers. The cpu plugin generates no code for a
-further shape (tests/cpu holds it to that); the library's primitives are made for each shape by their nature, and `first_ms` is what a
-shape's first call costs with them."""
+`recompiles` counts all compilations repeated for a later shape: graphs traced by Dynamo, programs imported and compiled, and kernels that
+the host had compiled for numbers. The cpu plugin generates no code for further shapes, which tests/cpu checks. The library's primitives
+must be made for each shape; `first_ms` is the time of a shape's first call, which includes them."""
 
 MEASURES = "one trace of MiniLM (others by name: bert gpt2) on 20 shapes: recompiles, agreement with eager, time beside a static compile"
 NEEDS = "cpu"
@@ -29,13 +28,13 @@ def arguments_for(network, shape):
 
 
 def compilations(report) -> dict:
-    """What has been compiled so far, by kind."""
+    """The number of compilations so far, by kind."""
     programs = [p for g in report["graphs"] for p in g["programs"]]
     return {"programs": len(programs), "specialised": sum(p["values"]["kernels_specialised"] for p in programs)}
 
 
 def compiled_for_all(network):
-    """The network, compiled by a first call of another shape."""
+    """The network, compiled by a first call with another shape."""
     import torch
 
     function = torch.compile(network.module, backend="mortise", options={"device": "cpu"})
@@ -48,7 +47,7 @@ def compiled_for_all(network):
 
 
 def agreement(network) -> dict:
-    """All shapes through one trace: errors, what a shape's first call costs, and what was compiled more than once."""
+    """All shapes through one trace: errors, times of the shapes' first calls, and repeated compilations."""
     import time
 
     import torch
@@ -82,7 +81,7 @@ def time_beside_static(network, row) -> None:
     from measure import ERROR_LIMIT, clear_compilers, compare, interleaved, median
 
     arguments = arguments_for(network, tuple(row["shape"]))
-    clear_compilers()  # two entries in Dynamo's cache at a time: its lookup is part of a call
+    clear_compilers()  # keeps two entries in Dynamo's cache, because its lookup is part of a call
     dynamic = compiled_for_all(network)
     static = torch.compile(network.module, backend="mortise", options={"device": "cpu"}, dynamic=False)
     static(*arguments)
@@ -90,7 +89,7 @@ def time_beside_static(network, row) -> None:
     row["dynamic_ms"], row["static_ms"] = median(times["dynamic"]), median(times["static"])
     row["ratio"] = row["dynamic_ms"] / row["static_ms"]
     expected = network.module(*arguments)
-    for side, function in (("dynamic", dynamic), ("static", static)):  # what was timed has to be right as well
+    for side, function in (("dynamic", dynamic), ("static", static)):  # the timed functions must be right as well
         if why := compare(function(*arguments), expected).why_not(ERROR_LIMIT):
             row["problem"] = "; ".join(filter(None, [row["problem"], f"{side}, after timing: {why}"]))
 

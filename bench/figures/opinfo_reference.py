@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The reference interpreter against PyTorch's OpInfo database: every operator's sample inputs in every dtype of the language, through
-the importer, judged by frontend/torch/test/opinfo/judge.py. All of the database's samples run, and each operator's first ones again
-with inputs that are not contiguous. `excluded_share` is of the samples of mapped operators, `unmapped_share` of the whole database;
+"""The reference interpreter on PyTorch's OpInfo database: every operator's sample inputs in every dtype of the language, through the
+importer, judged by frontend/torch/test/opinfo/judge.py. Runs all of the database's samples, and each operator's first ones again with
+inputs that are not contiguous. `excluded_share` is relative to the samples of mapped operators, `unmapped_share` to the whole database.
 `exclusions` and `unmapped` name every sample that is not judged; `by_rule` counts passes by the judge's rule. `holds`: none failed, no
-mapped operator is excluded whole, at most 5 % of the samples of mapped operators are excluded, within 15 minutes. Arguments:
+mapped operator is excluded whole, and at most 5 % of the samples of mapped operators are excluded, within 15 minutes. Arguments:
 NAME[:DTYPE[:INDEX]], to repeat a part of it."""
 
 import sys

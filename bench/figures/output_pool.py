@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What the pool of results saves: memory-bound ops whose result is 64 MiB, with a fresh result at each call.
+"""What the pool of results saves: memory-bound ops whose result is 64 MiB, with a fresh result in each call.
 
-    eager            PyTorch; its result is allocated afresh
+    eager            PyTorch; allocates its result in each call
     eager_out        PyTorch, writing into a tensor that the caller keeps (out=)
-    mortise          ours, with the pool as it is configured by default
-    mortise_no_pool  ours, with output_pool_bytes = 0: results come from PyTorch's allocator
+    mortise          ours, with the default pool
+    mortise_no_pool  ours, with output_pool_bytes = 0, so that results come from PyTorch's allocator
 
-Each once with glibc's default allocator settings and once with its thresholds raised (RAISED), which keeps freed memory in the
-process for all rivals alike: what is left of a difference there is not the pool's. The four take turns in one process. `faults` are
-the minor page faults of a call (getrusage), which do not depend on how busy the machine is: 16,384 when every page is fresh.
+Each runs once with glibc's default allocator settings and once with raised thresholds (RAISED), with which every rival's freed memory stays
+in the process: a difference that remains is not the pool's. The four take turns in one process. `faults` are the minor page faults of a
+call (getrusage), which do not depend on how busy the machine is: 16,384 if every page is fresh.
 """
 
 MEASURES = "milliseconds and page faults of softmax and layer_norm over 8192 x 2048 f32, with and without the pool of results"
@@ -16,7 +16,7 @@ NEEDS = "cpu, Linux with glibc"
 MINUTES = 1
 
 RAISED = {"MALLOC_MMAP_THRESHOLD_": "1073741824", "MALLOC_TRIM_THRESHOLD_": "2147483648"}
-FAULTS = 200  # a call that reuses its memory has a few of other causes; a fresh result has 16,384
+FAULTS = 200  # a call that reuses its memory has a few from other causes; a fresh result has 16,384
 
 CHILD = """
 import json, sys, torch

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""How exact compiled networks are: their error and eager's, both against the same network in f64.
+"""How exact compiled networks are: their error beside eager's, both relative to the same network in f64.
 
-The first call of a compiled network and a later one are judged alike: the later one finds memory that was used before.
-Shapes and dtypes have to be eager's; NaN and infinities have to stand where f64 has them (`measure.compare`)."""
+The first call of a compiled network and a later one are judged by the same bound; the later one runs in used memory. Shapes and dtypes must
+be eager's, and NaN and infinities must be where f64 has them (`measure.compare`)."""
 
 MEASURES = "error of six f32 networks against f64 beside eager's own, coverage, share of time per lowering"
 NEEDS = "cpu"
@@ -12,7 +12,7 @@ EAGER_FACTOR = 2.0
 
 
 def judge(found: dict, eager: tuple, exact: tuple) -> dict:
-    """One network's row; `found`: outputs of our calls, by name."""
+    """The row of one network. `found`: outputs of our calls, by name."""
     from measure import ERROR_LIMIT, compare
 
     reference = compare(eager, exact, like=eager)

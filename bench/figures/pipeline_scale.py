@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""How compile time grows with the network: made transformer layers in four towers side by side, written out in small
-steps (passes/bench), each size in fresh processes, medians.
+"""How compile time grows with the network: synthetic transformer layers in four parallel towers, written out in small steps (passes/bench).
+Each size runs in fresh processes; medians are reported.
 
-`seconds` is the whole pipeline: from the module that a frontend built to the plan (passes, export, proposals of the cpu
-plugin, placement, plan writing). `slope` is that of the line fitted to the three sizes, logarithm over logarithm; from 10k to
-100k ops (`slope_large`) the module also outgrows the caches.
-`layers` compares real networks of 32 layers (transformers' GPT-2, and Llama with a KV cache, 256 features wide) with the same
-of one layer, through torch.compile, from the FX graph's arrival at our backend until its kernels are ready, in processes that
-have opened the devices and loaded the table of decompositions before. Weights are packed
-at the first call: `packing_s`. What PyTorch does inside our call before the graph is there, tracing it with decompositions, is
-`trace_s`; `aot_eager_s` is what it takes for the backend aot_eager, which compiles nothing.
-`made` are the made layers of the first part, 1 and 32 of them with a language model's head, without Python."""
+`seconds` is the whole pipeline: from a frontend's module to the plan (passes, export, proposals of the cpu plugin, placement, plan
+writing). `slope` is the slope of the line fitted to the logarithms at the three sizes; from 10k to 100k ops (`slope_large`) the module also
+outgrows the caches.
+`layers` compares real networks of 32 layers (transformers' GPT-2, and Llama with a KV cache, 256 features wide) with the same networks of
+one layer, through torch.compile, from the FX graph's arrival at our backend until its kernels are ready, in processes that have opened the
+devices and loaded the table of decompositions before. The first call packs weights: `packing_s`. `trace_s` is the time that PyTorch spends
+inside our call on tracing with decompositions, before the graph exists; `aot_eager_s` is its time for the backend aot_eager, which compiles
+nothing.
+`made` are the synthetic layers of the first part, 1 and 32 of them with a language model's head, without Python."""
 
 MEASURES = "seconds of the pipeline at 1k, 10k and 100k ops and their slope; compile time of 32 layers over that of one"
 NEEDS = "cpu, the product build, transformers"
@@ -19,7 +19,7 @@ MINUTES = 12
 SIZES = (1_000, 10_000, 100_000)
 ROUNDS, MADE_ROUNDS, LAYER_ROUNDS = 5, 15, 5
 COUNTS = (1, 32)
-RATIO, COMPILER_RATIO = 2.0, 1.5  # at most: with the import, and of passes, placement and kernels alone
+RATIO, COMPILER_RATIO = 2.0, 1.5  # limits: with the import; and of passes, placement and kernels alone
 
 # argv: network, layers, backend
 LAYERED = """
@@ -56,7 +56,7 @@ print(json.dumps(row))
 
 
 def clock(rounds: int, *cases: list[str]) -> list[dict]:
-    """For each case medians over fresh processes, in turns, of what the tool prints, and `compile_s`, the pipeline and kernels."""
+    """For each case the medians, over fresh processes in turns, of the tool's output, and `compile_s`, the pipeline plus the kernels."""
     import json
     import os
     import subprocess

@@ -1,43 +1,42 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Memory of a warm call, ours beside eager's, by exact accounting.
 
-Each side runs in a process of its own, two threads, weights loaded, with a preloaded allocator (alloc_count.c) that
-knows at each moment how many bytes are allocated, whoever asked for them. A whole use of the network runs (Llama: prefill
-and decoding, whose cache both sides keep in the module); outputs are let go once a call has returned them.
+Each side runs in its own process, with two threads, weights loaded, and a preloaded allocator (alloc_count.c) that knows at each moment how
+many bytes are allocated, whoever asked for them. A whole use of the network runs (Llama: prefill and decoding, whose cache both sides keep
+in the module); outputs are released once a call has returned them.
 
-    call    the most bytes that are allocated at one time during a use, beyond those allocated before it: outputs and
-            everything temporary, that of libraries included
-    held    what our programs keep between calls and a call works in: their arenas, workspaces included, as reported by
-            the runtime, one execution context for each program. The pool of large results (decision 0023) gives its memory
-            back before each round, so that what a use takes from it counts in `call`
+    call    the most bytes allocated at one time during a use, beyond those allocated before it: outputs and everything
+            temporary, including that of libraries
+    held    memory that our programs keep between calls to work in: their arenas, workspaces included, as reported by the
+            runtime, one execution context for each program. The pool of large results (decision 0023) releases its memory
+            before each round, so that memory which a use takes from it counts in `call`
     eager   eager's `call`
 
-`ratio` is (call + held) / eager. Copies of weights in a library's layout (`packed`), machine code and what compiling took
-are not the plan's; packed bytes are reported beside it.
+`ratio` is (call + held) / eager. Copies of weights in a library's layout (`packed`), machine code and memory for compilation do not belong
+to the plan; packed bytes are reported beside it.
 
-Libraries keep freed temporary buffers for the next call: MKL by itself, oneDNN's through our cpu plugin (decision 0005).
-What is kept is allocated before a use and would count on neither side, so both are told to keep nothing: MKL by
-MKL_DISABLE_FAST_MM, the plugin because it finds a heap that it does not know (ALLOC_COUNT_PADDING). `outside_libraries`
-is the same comparison with both keeping what they keep, so that temporary buffers count on neither side.
+Libraries cache freed temporary buffers for the next call: MKL by itself, oneDNN through our cpu plugin (decision 0005). Cached memory is
+allocated before a use and would count on neither side, so both are told to cache nothing: MKL by MKL_DISABLE_FAST_MM, the plugin because it
+finds a heap that it does not recognise (ALLOC_COUNT_PADDING). `outside_libraries` is the same comparison with both caching, so that
+temporary buffers count on neither side.
 
-Resolution: blocks of the heap, as the heap rounds them (16 bytes; whole pages from 128 KiB on), and Python's own objects,
-some KB on both sides. Three checks are part of the result: the counter sees a block of known size; a call takes at least
-the bytes of the outputs that it returns; rounds repeat within 5 %, or 128 KiB where that is more: a pool of small objects
-that Python maps in between.
+Resolution: blocks of the heap, as the heap rounds them (16 bytes; whole pages from 128 KiB on), and Python's own objects, some KB on both
+sides. Three checks are part of the result: the counter sees a block of known size; a call takes at least the bytes of the outputs that it
+returns; rounds repeat within 5 %, or within 128 KiB if that is more, because Python maps a pool of small objects now and then.
 
-Why the ratio used to differ between machines (Llama: 1.45 on one with AVX2, 0.98 on one with AVX-512). The figure was made
-from resident pages (high-water mark less what was resident after malloc_trim). Held to AVX2 on a machine with AVX-512
-(ONEDNN_MAX_CPU_ISA=AVX2 and the like) our use of Llama again raised resident pages by 3.08 to 3.23 MB in each of nine rounds, of
-which 1.27 MB stayed resident afterwards, where the outputs are 2.05 MB. Counted exactly, the bytes allocated at one time do not
-depend on the instruction set: 2,052,008 beside arenas of 35,840 (AVX2) and 38,144 (AVX-512). So the difference is
-no memory that a use holds at one time: most likely pages of small blocks that malloc_trim had given back and the
-use touched again. Resident pages are batched counters besides: MiniLM's call came out as 0 bytes, ViT's as 2 pages."""
+Why the ratio used to differ between machines (Llama: 1.45 on one with AVX2, 0.98 on one with AVX-512): the figure was made from resident
+pages (high-water mark minus what was resident after malloc_trim). When a machine with AVX-512 was restricted to AVX2
+(ONEDNN_MAX_CPU_ISA=AVX2 and similar settings), our use of Llama again raised resident pages by 3.08 to 3.23 MB in each of nine rounds, of
+which 1.27 MB stayed resident afterwards, although the outputs are 2.05 MB. Counted exactly, the bytes allocated at one time do not depend
+on the instruction set: 2,052,008 beside arenas of 35,840 (AVX2) and 38,144 (AVX-512). So the difference is not memory that a use holds at
+one time; most likely it is pages of small blocks that malloc_trim had released and the use touched again. Resident pages are also batched
+counters: MiniLM's call was measured as 0 bytes, ViT's as 2 pages."""
 
 MEASURES = "bytes that warm calls allocate, ours (arenas and workspaces included, packed weights beside) over eager's"
 NEEDS = "cpu, Linux"
 MINUTES = 4
 
-# Libraries return what they free; or keep what they like, as in ordinary runs.
+# Libraries either return the memory that they free, or cache it as in ordinary runs.
 RETURNING = {"ALLOC_COUNT_PADDING": "32", "MKL_DISABLE_FAST_MM": "1"}
 KEEPING = {"ALLOC_COUNT_PADDING": "0"}
 WARM, ROUNDS = 5, 7
@@ -53,7 +52,7 @@ print(json.dumps(use(networks.make(sys.argv[1]), sys.argv[2], Counter(sys.argv[3
 
 
 def use(network, side: str, counter) -> dict:
-    """Bytes that a use of the network takes, in a process with the counting allocator."""
+    """The bytes that a use of the network takes, in a process with the counting allocator."""
     import gc
 
     import torch
@@ -67,7 +66,7 @@ def use(network, side: str, counter) -> dict:
         function = torch.compile(network.module, backend="mortise", options={"device": "cpu"})
 
     def letting_go(*inputs):
-        # Nothing in place of each output: what uses of several calls concatenate.
+        # Returns nothing in place of each output, because uses of several calls concatenate the outputs.
         nonlocal outputs_bytes
         outputs = function(*inputs)
         outputs = outputs if isinstance(outputs, tuple) else (outputs,)
@@ -88,7 +87,7 @@ def use(network, side: str, counter) -> dict:
 
 
 def held(report: dict) -> dict:
-    """Bytes that our programs keep: arenas (with workspaces) and packed weights."""
+    """The bytes that our programs keep: arenas (with workspaces) and packed weights."""
     programs = [program for graph in report["graphs"] for program in graph["programs"]]
     if not programs:
         raise RuntimeError("nothing was compiled: expected a program in the report")
@@ -97,7 +96,7 @@ def held(report: dict) -> dict:
 
 
 def call_bytes(side: str, run: dict) -> tuple[int, list[str]]:
-    """What a use takes, and why that cannot be believed."""
+    """The bytes that a use takes, and reasons not to believe them."""
     from measure import median
 
     call, problems = int(median(run["rounds"])), []
@@ -112,7 +111,7 @@ def call_bytes(side: str, run: dict) -> tuple[int, list[str]]:
 
 
 def compared(name: str, environment: dict) -> tuple[dict, list[str]]:
-    """Bytes of one network under one setting of the libraries."""
+    """The bytes of one network under one setting of the libraries."""
     from measure import built, in_fresh_process
 
     counter = str(built("lib/liballoc_count.so"))

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Latency of whole networks beside eager PyTorch and Inductor, in interleaved rounds of one process.
 
-Every rival's outputs are compared with eager's before the clock starts and after it has stopped. A rival that cannot be
-compiled, or disagrees, has no time: it stands under `left_out` with the reason, and the figure fails, because then the
-comparison that it promises has not been made."""
+Every rival's outputs are compared with eager's before the clock starts and after it stops. A rival that cannot be compiled, or disagrees,
+has no time: it is listed under `left_out` with the reason, and the figure fails, because the promised comparison has not been made."""
 
 MEASURES = "median latency of networks on 2 threads beside eager and Inductor"
 NEEDS = "cpu; g++ for Inductor"

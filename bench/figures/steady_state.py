@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Allocations of a call once everything is warm, counted by a preloaded allocator over all threads, in each network.
+"""Allocations of a warm call, counted by a preloaded allocator over all threads, in each network.
 
-    allocations       heap blocks and mappings per call of the network's compiled programs through the C API, outputs
+    allocations       heap blocks and mappings per call of the network's compiled programs through the C API, with outputs
                       given by the caller: the larger count of one thread and of two threads that share the program.
-                      Llama has two programs, prefill and decoding; its cache is put back before each call
-    torch_beyond_outputs  tensors (posix_memalign) and mappings per call through torch, less one for each output
+                      Llama has two programs, prefill and decoding; its cache is restored before each call
+    torch_beyond_outputs  tensors (posix_memalign) and mappings per call through torch, minus one for each output
 
-Large results come from PyTorch's allocator here, not from the pool (decision 0023), so that one allocation stands for each
-output. Python's own small objects are not counted in the second: the interpreter makes some with every call."""
+Large results come from PyTorch's allocator here, not from the pool (decision 0023), so that each output is one allocation. The second count
+leaves out Python's own small objects, because the interpreter makes some in every call."""
 
 MEASURES = "host allocations per warm call of six networks: through the C API (two threads sharing a plan), and tensors through torch"
 NEEDS = "cpu"
@@ -25,7 +25,7 @@ print(json.dumps(count(networks.make(sys.argv[1]), Counter(sys.argv[2]))))
 
 
 class Watch:
-    """Notes what the regions of a compiled model are called with: each program once, with its arguments as they were."""
+    """Records the calls of the regions of a compiled model: each program once, with the contents of its arguments before the call."""
 
     def __init__(self):
         self.seen = {}
@@ -41,7 +41,7 @@ class Watch:
             fixed = {position for position, role, *_ in found.inputs if role == 1}
             before = [a if i in fixed or not hasattr(a, "clone") else a.clone() for i, a in enumerate(arguments)]
             result = original(one, arguments, key, profile)
-            # A call may have bound other weights, or specialised: this is the program that ran.
+            # A call may have bound other weights, or specialised; this is the program that ran.
             found = one.specialisation(key)
             if handle := found.program.handle:
                 seen.setdefault(handle, (found, before, result, key))
@@ -57,7 +57,7 @@ class Watch:
 
 
 class Thread:
-    """What one thread passes to a program: memory of its own for outputs and state."""
+    """One thread's arguments for a program, with memory of its own for outputs and state."""
 
     def __init__(self, found, before, result):
         import torch
@@ -65,7 +65,7 @@ class Thread:
 
         self.inputs, states = [], []
         for position, role, *_ in found.inputs:
-            if role == 1:  # bound
+            if role == 1:  # a bound constant
                 self.inputs.append(None)
                 continue
             initial = before[position]
@@ -74,7 +74,7 @@ class Thread:
             if role == 2:
                 states.append(State(tensor.data_ptr(), initial.data_ptr(), tensor.nbytes))
         self.kept = [tensor for tensor in before if isinstance(tensor, torch.Tensor)]
-        # Results that are outputs, dense in the order of the memory: same bytes, whatever their strides.
+        # The results that are outputs, dense in memory order: the same bytes, whatever their strides.
         results = {index: tensor for (source, index, *_), tensor in zip(found.results, result, strict=True) if source == 0}
         self.expected = {}
         self.outputs = []
@@ -91,7 +91,7 @@ class Thread:
         self.arguments = Arguments(*self.pointers, self.states, len(states))
 
     def disagreement(self) -> str:
-        """Why what the program wrote is not what the same program gave through torch; empty when it is, bit for bit."""
+        """How the program's outputs differ from the same program's results through torch; empty if all bits are equal."""
         from measure import compare
 
         if not self.expected:
@@ -119,7 +119,7 @@ def count_program(counter, library, handle, found, before, result, key) -> dict:
 
 
 def count_torch(counter, network, compiled) -> float:
-    """Tensors and mappings of a use of the network through torch, beyond the outputs, per call."""
+    """Tensors and mappings, per call, of a use of the network through torch, beyond the outputs."""
     made, calls = 0, 0
 
     def counted(*inputs):
@@ -141,7 +141,7 @@ def count_torch(counter, network, compiled) -> float:
 
 
 def count(network, counter) -> dict:
-    """One network, in a process with the counting allocator."""
+    """The counts of one network, in a process with the counting allocator."""
     import ctypes
 
     import torch

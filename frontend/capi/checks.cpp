@@ -11,7 +11,7 @@
 namespace mortise::capi {
 namespace {
 
-constexpr int32_t maxRank = 64; // far beyond any op; stops a garbage rank before its dims are read
+constexpr int32_t maxRank = 64; // far beyond any op; refuses a garbage rank before its dims are read
 
 Error tooSmall(const std::string &what, size_t found, size_t expected) {
   return invalid(what + ": expected a struct_size of at least " + std::to_string(expected) + ", found " +
@@ -111,7 +111,7 @@ Result<std::vector<runtime::Tensor>> readTensors(const MortiseTensor *const *ten
     return invalid(std::string("expected ") + std::to_string(count) + " " + what + "s, found NULL");
   std::vector<runtime::Tensor> result(count);
   for (size_t i = 0; i < count; ++i) {
-    if (!tensors[i]) // constants and aliased outputs; the runtime says where one may not be missing
+    if (!tensors[i]) // a constant or an aliased output; the runtime refuses NULL elsewhere
       continue;
     const MortiseTensor &tensor = *tensors[i];
     const std::string name = std::string(what) + " " + std::to_string(i);

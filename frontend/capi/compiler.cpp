@@ -15,8 +15,8 @@
 namespace mortise::capi {
 namespace {
 
-// Writes what came in to FOLDER/NAME.mrtg, or NAME.2.mrtg and so on: no file is ever overwritten, and several
-// processes may write to one folder.
+// Writes the graph to FOLDER/NAME.mrtg, or NAME.2.mrtg and so on. Never overwrites a file, so several processes may
+// write to one folder.
 Result<void> save(const Graph &graph, const std::string &folder) {
   std::string name = graph.view().name;
   for (char &c : name)
@@ -47,7 +47,7 @@ Result<void> save(const Graph &graph, const std::string &folder) {
 } // namespace
 
 struct Compiler::Impl {
-  // Without MLIR's threads: graphs are small, and several compile at once in threads of the caller.
+  // Threading is disabled because graphs are small, and callers compile several at once in their own threads.
   mlir::MLIRContext context{mlir::MLIRContext::Threading::DISABLED};
   ir::Builder builder;
   explicit Impl(std::string_view name) : builder(context, name) {}

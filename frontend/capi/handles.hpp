@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What stands behind the handles of mortise.h, and what every entry does first.
+// The structs behind the handles of mortise.h, and the checks that every entry does first.
 #pragma once
 
 #include "compiler.hpp"
@@ -15,13 +15,13 @@
 
 namespace mortise::capi {
 
-struct SessionState { // shared by a session and what was made with it
+struct SessionState { // shared by a session and the objects made with it
   std::vector<std::pair<std::string, std::string>> options;
   runtime::Config config;
   std::shared_ptr<runtime::Registry> registry;
 };
 
-// What mortise_builder_refusals shows. The views point into `answers`.
+// The list that mortise_builder_refusals returns. The views point into `answers`.
 struct Refusals {
   std::vector<passes::Uncovered> answers;
   std::vector<MortiseRefusal> views;
@@ -32,7 +32,7 @@ struct Refusals {
 
 MortiseStatus *statusOf(const Error &error);
 
-// Runs an entry's body; no exception leaves.
+// Runs the body of an entry. An exception becomes a status.
 template <typename Body> MortiseStatus *guarded(Body body) noexcept {
   try {
     Result<void> done = body();
@@ -49,15 +49,15 @@ template <typename Body> MortiseStatus *guarded(Body body) noexcept {
 inline Error invalid(std::string message) { return {MORTISE_INVALID_ARGUMENT, std::move(message)}; }
 inline Error isNull(const char *what) { return invalid(std::string("expected a ") + what + ", found NULL"); }
 
-// checks.cpp: structs from outside, before anyone follows their pointers.
+// checks.cpp: checks structs from the caller before their pointers are followed.
 Result<void> checkOptions(const MortiseOption *options, size_t count);
 Result<void> checkType(const MortiseType *type, const std::string &what);
-// Copies as this version knows them: a caller may have been built with the header of an earlier one.
+// Copies in this version's structs, because the caller may have been built with an earlier header.
 Result<std::vector<MortiseAttribute>> readAttributes(const MortiseAttribute *const *attributes, size_t count);
 Result<std::vector<runtime::Tensor>> readTensors(const MortiseTensor *const *tensors, size_t count, size_t expected,
                                                  const char *what);
 
-// A copy that mortise_string_destroy frees.
+// A copy to be freed by mortise_string_destroy.
 Result<char *> copyString(const std::string &text);
 
 std::string reportJson(const MortiseProgram &program);

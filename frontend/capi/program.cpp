@@ -14,7 +14,7 @@ double secondsSince(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// The session's options with those of this call over them.
+// The session's configuration, overridden by this call's options.
 Result<runtime::Config> configFor(const SessionState &session, const MortiseOption *options, size_t count) {
   if (Result<void> checked = checkOptions(options, count); !checked)
     return checked.error();

@@ -46,7 +46,7 @@ Json placement(const runtime::Program &program) {
   return list;
 }
 
-// Plugins write strings into reports; bytes that are no UTF-8 must not cost the whole report.
+// Plugins write strings into reports, and bytes that are not UTF-8 must not make the whole report fail.
 std::string dump(const Json &json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 } // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Status, sessions, and builders.
+// Status, sessions and builders.
 #include "handles.hpp"
 
 #include <bit>

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""register.py FOLDER: puts FOLDER (a build's python/, or an installed lib/python) on this Python's path and
-registers the backend "mortise", by a .pth file and a dist-info in site-packages. `register.py --remove` undoes it."""
+"""register.py FOLDER: puts FOLDER (a build's python/, or an installed lib/python) on the path of the Python that runs it and registers the
+backend "mortise", through a .pth file and a dist-info in site-packages. `register.py --remove` undoes it."""
 
 import pathlib
 import sys

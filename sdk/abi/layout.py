@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Keeps the ABI still: compares plugin.h with the committed dump of its layout, revision-N.txt.
+"""Keeps the ABI stable: compares plugin.h with the committed dump of its layout, revision-N.txt.
 
 layout.py [--cc CC]            check: the dump is what a C compiler says today, and its hash stands in plugin.h
 layout.py [--cc CC] --update   write both, after a change to a revision that nobody has released yet
 
-A later revision gets a file of its own. Whatever an earlier file says must still hold, but for the sizes of what has grown.
+A later revision gets a file of its own. Every line of an earlier file must still hold, except for the sizes of structs that have grown.
 """
 
 import argparse
@@ -42,7 +42,7 @@ def declarations(text: str):
 
 
 def dump(header: Path, compiler: str) -> str:
-    """What the compiler says about each declaration, a line each."""
+    """The compiler's description of each declaration, one line each."""
     lines = []
     for kind, name, members in declarations(header.read_text()):
         if kind == "enum":
@@ -68,7 +68,7 @@ def fnv1a(text: str) -> int:
 
 
 def differences(revision: int, current: int, committed: str, found: str):
-    """Lines of an older revision must all be there still, sizes aside; the current revision's must be equal."""
+    """Differences as lines. The current revision must be equal; all lines of an older revision must still be there, except for sizes."""
     then, now = committed.splitlines(), found.splitlines()
     if revision == current:
         yield from (f"- {line}" for line in then if line not in now)

@@ -1,4 +1,4 @@
-# mortise_add_plugin: builds one plugin the way the loader wants it.
+# mortise_add_plugin: builds one plugin as the loader expects it.
 set(MORTISE_PLUGIN_EXPORTS "${CMAKE_CURRENT_LIST_DIR}/plugin.exports" CACHE INTERNAL "what a plugin exports")
 set(MORTISE_PLUGIN_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/lib/mortise/plugins" CACHE PATH "Where plugins are put")
 
@@ -32,7 +32,7 @@ function(mortise_add_plugin name)
   target_link_options(${target} PRIVATE "-Wl,--version-script=${MORTISE_PLUGIN_EXPORTS}" -Wl,--exclude-libs,ALL -Wl,-z,now
                       -Wl,--as-needed)
   if(NOT MORTISE_SANITIZE AND NOT "${CMAKE_CXX_FLAGS} ${CMAKE_C_FLAGS}" MATCHES "-fsanitize=")
-    target_link_options(${target} PRIVATE -Wl,--no-undefined) # a sanitizer's run time stays in the program
+    target_link_options(${target} PRIVATE -Wl,--no-undefined) # a sanitizer's run time is linked into the program, not the plugin
   endif()
   if("Mortise::codegen" IN_LIST arg_LINK)
     mortise_link_codegen(${target})

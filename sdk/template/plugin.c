@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
  *
  * A complete Mortise plugin in C: the device "acme" runs mortise.add and mortise.mul on dense f32 tensors of static
- * shape. Start here: rename it, enumerate your devices, then replace `supports` and `run` by what your hardware does.
+ * shape. To start from it, rename it, enumerate your devices, then replace `supports` and `run` by your hardware's own.
  */
 #include <mortise/plugin.h>
 
@@ -11,7 +11,7 @@
 
 static const MortiseHost *host; /* set by initialize; valid until the process ends */
 
-/* What `kernel_compile` makes. A region that this plugin proposes has one node. */
+/* The result of `kernel_compile`. Every region that this plugin proposes has one node. */
 struct MortiseKernel {
   void (*run)(const float *a, const float *b, float *out, int64_t begin, int64_t end);
   uint32_t operands[2]; /* which region input each operand is */
@@ -21,7 +21,7 @@ struct MortiseKernel {
   const MortiseStep *steps[1];
 };
 
-/* What `constants_bind` makes: the host keeps the memory behind these pointers. */
+/* The result of `constants_bind`. The host keeps the memory behind these pointers. */
 struct MortiseConstants {
   const float *operands[2]; /* NULL for an operand that is not constant */
 };
@@ -66,15 +66,15 @@ static MortiseStatus *devices(MortiseDevicesArgs *args) {
   return NULL;
 }
 
-/* ---- What we would take --------------------------------------------------------------------- */
+/* ---- Proposals ------------------------------------------------------------------------------ */
 
-/* 0 when we can run the node, else the reason; `detail` says the rest to a person. */
+/* Returns 0 when the kernel can run the node, else the reason; `detail` explains it to a person. */
 static int32_t supports(const MortiseNode *node, const char **detail) {
   if (strcmp(node->op, "mortise.add") != 0 && strcmp(node->op, "mortise.mul") != 0) {
     *detail = "expected mortise.add or mortise.mul";
     return MORTISE_REASON_OP;
   }
-  const MortiseType *type = node->results[0]->type; /* both operands have the same */
+  const MortiseType *type = node->results[0]->type; /* the operands have the same type */
   if (type->dtype != MORTISE_F32) {
     *detail = "expected f32";
     return MORTISE_REASON_DTYPE;
@@ -131,7 +131,7 @@ static MortiseStatus *kernel_compile(MortiseCompileArgs *args) {
   if (!kernel)
     return host->status_create(MORTISE_OUT_OF_MEMORY, "no memory for a kernel");
   kernel->run = strcmp(node->op, "mortise.add") == 0 ? add : mul;
-  kernel->operands[0] = node->operands[0]->result_index; /* for a region's input: which one it is */
+  kernel->operands[0] = node->operands[0]->result_index; /* the number of the region input */
   kernel->operands[1] = node->operands[1]->result_index;
   kernel->count = element_count(node->results[0]->type);
   kernel->step.struct_size = sizeof kernel->step;
@@ -166,7 +166,7 @@ static MortiseStatus *constants_bind(MortiseConstantsBindArgs *args) {
   for (int i = 0; i < 2; ++i)
     constants->operands[i] = args->inputs[args->kernel->operands[i]];
   args->constants = constants;
-  args->packed_bytes = 0; /* we read them where they are */
+  args->packed_bytes = 0; /* the kernel reads the constants in place */
   return NULL;
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# build_plugin.sh SDK SOURCE BUILD OUTPUT: builds a plugin as a vendor would, and looks at what it exports and links.
+# build_plugin.sh SDK SOURCE BUILD OUTPUT: builds a plugin as a vendor would, and checks its exports and links.
 set -euo pipefail
 sdk=$1 source=$2 build=$3 output=$4
 rm -rf "$build"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Extents as expressions: the normal form, what ranges prove, and a random program against plain arithmetic.
+// Extents as expressions: the normal form, proofs from ranges, and random programs compared with plain arithmetic.
 #include <mortise/bounds.hpp>
 
 #include <gtest/gtest.h>
@@ -49,7 +49,7 @@ TEST(Dim, QuotientsOfQuotientsAreOne) {
   EXPECT_EQ(ceilDiv(ceilDiv(s, 4), 2), ceilDiv(s, 8));
   EXPECT_EQ(text(floorDiv(floorDiv(s, 3) + floorDiv(b, 2), 5)), "floordiv(floordiv(b, 2) + floordiv(s, 3), 5)");
   EXPECT_EQ(text(floorDiv(2 * floorDiv(s, 3), 5)), "floordiv(2*floordiv(s, 3), 5)");
-  // Their numbers would leave 63 bits.
+  // The combined numbers would overflow 63 bits.
   const Dim far = floorDiv(floorDiv(s, INT64_MAX), 2);
   EXPECT_TRUE(far.isValid());
   EXPECT_EQ(*far.evaluate(std::vector<int64_t>{0, INT64_MIN}), -1);
@@ -62,10 +62,10 @@ TEST(Dim, RemaindersOfRemaindersAreOne) {
   EXPECT_EQ(mod(2 * mod(s, 6) + b, 4), mod(2 * s + b, 4));
   EXPECT_EQ(mod(b * mod(s, 6) + 1, 3), mod(b * s + 1, 3));
   EXPECT_EQ(mod(2 * s + 1, 4), 2 * mod(s, 2) + 1);
-  EXPECT_EQ(text(mod(mod(s, 4), 6)), "mod(mod(s, 4), 6)"); // not a multiple
+  EXPECT_EQ(text(mod(mod(s, 4), 6)), "mod(mod(s, 4), 6)"); // 6 is not a multiple of 4
 }
 
-// What they mean, for positive and negative numbers and at the limits.
+// Checks values for positive and negative numbers and at the limits.
 TEST(Dim, NestedQuotientsAndRemaindersAreExact) {
   const auto check = [](const Dim &dim, std::span<const int64_t> at, int64_t expected) {
     const Result<int64_t> value = dim.evaluate(at);
@@ -95,7 +95,7 @@ TEST(Dim, NestedQuotientsAndRemaindersAreExact) {
         }
 }
 
-// Extents behind strided windows, as a residual network has them: one quotient, however long the chain.
+// Extents behind strided windows, as in a residual network: the chain has one quotient, whatever its length.
 TEST(Dim, ChainsOfWindowsStaySmall) {
   const auto slide = [](const Dim &extent, int64_t window, int64_t stride, int64_t padding) {
     return floorDiv(extent + 2 * padding - window, stride) + 1;
@@ -112,7 +112,7 @@ TEST(Dim, ChainsOfWindowsStaySmall) {
   EXPECT_EQ(*height.evaluate(std::vector<int64_t>{0, 225}), 8);
   const SymbolRange images[] = {{1, 64, 1}, {32, 4096, 1}};
   EXPECT_TRUE(isAtLeast(height, 1, images));
-  EXPECT_EQ(slide(slide(s, 3, 2, 0), 3, 2, 0), floorDiv(s - 3, 4)); // (s - 3) / 2 + 1, then (that - 3) / 2 + 1
+  EXPECT_EQ(slide(slide(s, 3, 2, 0), 3, 2, 0), floorDiv(s - 3, 4)); // the second is ((s - 3) / 2 + 1 - 3) / 2 + 1
 }
 
 TEST(Dim, OverflowIsNoExtent) {
@@ -127,7 +127,7 @@ TEST(Dim, TheLeastNumberHasNoQuotientByMinusOne) {
   const Dim s = Dim::symbol(0);
   for (const Dim &dividend : {Dim(INT64_MIN), s * INT64_MIN})
     for (const Dim &divisor : {Dim(-1), Dim(0) - s}) {
-      const Dim quotient = floorDiv(dividend, divisor); // an extent or none, but no undefined behaviour
+      const Dim quotient = floorDiv(dividend, divisor); // a valid extent or not, but no undefined behaviour
       (void)mod(dividend, divisor);
       if (quotient.isValid()) {
         const int64_t one[] = {1};
@@ -153,7 +153,7 @@ TEST(Dim, ProgramsThatExpandWithoutEndAreNoExtents) {
   EXPECT_FALSE((power * Dim::symbol(0)).isValid());
 }
 
-// (s0 + s1) * (s2 + s3) * ... would have 2^20 terms.
+// Expanded, (s0 + s1) * (s2 + s3) * ... would have 2^20 terms.
 TEST(Dim, HostileProgramsCostLittle) {
   std::vector<MortiseExprStep> steps;
   for (int64_t i = 0; i < 20; ++i) {
@@ -171,7 +171,7 @@ TEST(Dim, HostileProgramsCostLittle) {
     power.push_back({MORTISE_EXPR_MUL, 0, 0});
   }
   EXPECT_FALSE(Dim::from(power, 1));
-  Dim nested = Dim::symbol(0), sum = 0; // many atoms: what cannot be decided soon is given up
+  Dim nested = Dim::symbol(0), sum = 0; // many atoms: proofs that take too long are given up
   for (uint32_t i = 0; i < 200; ++i) {
     if (i < 30) // the depth of a program from outside is bounded too
       nested = min(floorDiv(nested + Dim::symbol(i % 2), 2), mod(Dim::symbol(1) + i, 7) + 1);
@@ -182,7 +182,7 @@ TEST(Dim, HostileProgramsCostLittle) {
   EXPECT_TRUE(simplify(nested, ranges).isValid());
 }
 
-// Each step of x := floordiv(x * (s + 1), b) writes x twice: 250 program steps would stand for 2^50 symbols.
+// Each step of x := floordiv(x * (s + 1), b) writes x twice, so 250 program steps would stand for 2^50 symbols.
 TEST(Dim, SharedPartsCountAsOftenAsTheyAreWritten) {
   std::vector<MortiseExprStep> steps(1, {MORTISE_EXPR_SYMBOL, 0, 0});
   for (int i = 0; i < 50; ++i)
@@ -195,7 +195,7 @@ TEST(Dim, SharedPartsCountAsOftenAsTheyAreWritten) {
   const Result<Dim> found = Dim::from(steps, 3);
   ASSERT_FALSE(found);
   EXPECT_NE(found.error().message.find("too large"), std::string::npos) << found.error().message;
-  for (size_t levels : {1, 4, 7}) { // what is not too large has as many symbols and operators as it says
+  for (size_t levels : {1, 4, 7}) { // smaller ones have as many symbols and operators as they report
     const Result<Dim> small = Dim::from(std::span(steps).first(1 + 6 * levels), 3);
     ASSERT_TRUE(small) << levels;
     EXPECT_LE(small->steps().size(), 4 * Dim::maxSize);
@@ -230,14 +230,14 @@ TEST(Dim, RangesAndDivisorsSimplify) {
   EXPECT_EQ(simplify(b + 1, fixed), Dim(4));
 }
 
-// s is a multiple of 8.
+// The range of s has the divisor 8.
 TEST(Dim, DivisorsAreArithmetic) {
   const Dim eighth = floorDiv(s, 8);
   EXPECT_EQ(simplify(8 * eighth, ranges), s);
   EXPECT_EQ(simplify(b * eighth * 8 * 64, ranges), 64 * b * s);
   EXPECT_EQ(simplify(64 * eighth * eighth, ranges), s * s);
   EXPECT_EQ(simplify(4 * eighth, ranges), floorDiv(s, 2));
-  EXPECT_EQ(simplify(floorDiv(s, eighth), ranges), Dim(8)); // how a trace writes it
+  EXPECT_EQ(simplify(floorDiv(s, eighth), ranges), Dim(8)); // as a trace writes it
   EXPECT_EQ(simplify(mod(s, eighth), ranges), Dim(0));
   EXPECT_EQ(simplify(floorDiv(s + 7, 8), ranges), eighth);
   EXPECT_EQ(simplify(mod(s + 3, 8), ranges), Dim(3));
@@ -245,7 +245,7 @@ TEST(Dim, DivisorsAreArithmetic) {
   EXPECT_EQ(simplify(floorDiv(s + 3, 5), ranges), floorDiv(s + 3, 5));
   EXPECT_EQ(simplify(min(s, 512), ranges), min(s, 512));
   EXPECT_EQ(simplify(8 * floorDiv(s + 16, 8), ranges), s + 16);
-  EXPECT_EQ(simplify(8 * floorDiv(b, 8), ranges), 8 * floorDiv(b, 8)); // of b nothing is known
+  EXPECT_EQ(simplify(8 * floorDiv(b, 8), ranges), 8 * floorDiv(b, 8)); // b has no divisor
   EXPECT_TRUE(isAtLeast(8 * eighth, s, ranges));
   EXPECT_TRUE(isAtLeast(eighth, 1, ranges));
   EXPECT_TRUE(isDifferent(s, 12, ranges));
@@ -253,7 +253,7 @@ TEST(Dim, DivisorsAreArithmetic) {
   const SymbolRange rounded[] = {{2, 100, 8}};
   EXPECT_EQ(bounds(Dim::symbol(0), rounded).low, 8);
   EXPECT_EQ(bounds(Dim::symbol(0), rounded).high, 96);
-  const SymbolRange none[] = {{9, 15, 8}}; // no value at all: nothing goes wrong
+  const SymbolRange none[] = {{9, 15, 8}}; // a range without values must do no harm
   EXPECT_TRUE(simplify(floorDiv(Dim::symbol(0), 8), none).isValid());
   const SymbolRange wide[] = {{0, INT64_MAX, INT64_MAX}};
   EXPECT_TRUE(simplify(floorDiv(Dim::symbol(0) * 3, 8), wide).isValid());
@@ -299,11 +299,11 @@ TEST(Dim, Different) {
   EXPECT_FALSE(isDifferent(b, b, ranges));
 }
 
-// A random postfix program over two symbols, and what plain arithmetic makes of it.
+// A random postfix program over two symbols, and its value by plain arithmetic.
 class RandomProgram {
 public:
-  // Symbols are multiples of `step`, below 20.
-  // `limits`: symbols and numbers may be negative, and as far from 0 as they go.
+  // Symbols are multiples of `step` below 20. With `limits`, symbols and numbers may be negative and as large as
+  // int64_t allows.
   RandomProgram(std::mt19937 &random, int64_t step, bool limits = false) : random(random), limits(limits) {
     for (int64_t &value : values)
       value = limits ? number() : static_cast<int64_t>(random() % 20) / step * step;
@@ -315,7 +315,7 @@ public:
   std::vector<MortiseExprStep> steps;
   std::vector<int64_t> stack;
   int64_t values[2];
-  bool defined = true; // no overflow, no quotient by 0
+  bool defined = true; // no overflow and no division by 0
 
 private:
   int64_t number() {
@@ -352,14 +352,14 @@ TEST(Dim, RandomProgramsAtTheLimitsMeanWhatArithmeticSays) {
     if (!dim || !program.defined)
       continue;
     const Result<int64_t> value = dim->evaluate(program.values);
-    if (!value) // what it comes from does not fit
+    if (!value) // an intermediate value overflows
       continue;
     ++checked;
     ASSERT_EQ(*value, program.stack[0]) << text(*dim);
     const Result<Dim> again = Dim::from(dim->steps(), 2);
     ASSERT_TRUE(again && *again == *dim) << text(*dim);
     const SymbolRange all[] = {{0, INT64_MAX, 1 + round % 7}, {INT64_MAX - round % 9, INT64_MAX, 1 + round % 5}};
-    (void)simplify(*dim, all); // nothing is undefined
+    (void)simplify(*dim, all); // must not be undefined behaviour
     (void)knownDivisor(*dim, all);
     (void)isAtLeast(*dim, 0, all);
   }
@@ -377,7 +377,7 @@ TEST(Dim, RandomProgramsMeanWhatArithmeticSays) {
     if (!dim || !program.defined)
       continue;
     const Result<int64_t> value = dim->evaluate(program.values);
-    if (!value) // a quotient by 0 that arithmetic multiplied by 0
+    if (!value) // the program multiplied a quotient by 0 with 0
       continue;
     ++checked;
     ASSERT_EQ(*value, program.stack[0]) << text(*dim);
@@ -391,7 +391,7 @@ TEST(Dim, RandomProgramsMeanWhatArithmeticSays) {
     }
     const int64_t divisor = knownDivisor(*dim, known);
     ASSERT_TRUE(divisor == 0 ? *value == 0 : *value % divisor == 0) << text(*dim);
-    for (int64_t other : {int64_t(-3), int64_t(0), int64_t(5)}) { // what is proved is true
+    for (int64_t other : {int64_t(-3), int64_t(0), int64_t(5)}) { // what is proved must be true
       const bool above = isAtLeast(*dim, other, known), below = isAtLeast(other, *dim, known);
       proved += above + below;
       ASSERT_TRUE(!above || *value >= other) << text(*dim) << " >= " << other;

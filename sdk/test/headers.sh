@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# headers.sh INCLUDE: the ABI header is C11 and C++, pedantic, and needs only two standard headers; the tables are C11, too; the others are C++20.
+# headers.sh INCLUDE: checks that the ABI header is pedantic C11 and C++ and needs only two standard headers, that the tables are C11, and
+# that the other headers are C++20.
 set -euo pipefail
 include=$1
 warnings=(-Wall -Wextra -Wpedantic -pedantic-errors -Werror -fsyntax-only "-I$include")

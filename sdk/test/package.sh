@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# package.sh SDK BUILD: the package offers both components, and a plugin without an entry point does not link.
+# package.sh SDK BUILD: checks that the package offers both components, and that a plugin without an entry point does not link.
 set -euo pipefail
 sdk=$1 build=$2
 rm -rf "$build"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Changed copies of graphs: what is changed, what is shared, and what is refused.
+// Changed copies of graphs: what changes, what is shared, and what is refused.
 #include "view_builder.hpp"
 
 #include <mortise/rewrite.hpp>
@@ -13,7 +13,7 @@ namespace {
 
 using test::ViewBuilder;
 
-// Whose nodes a function changes.
+// A rewriter that changes nodes by a function.
 struct Changer : GraphRewriter {
   using GraphRewriter::copyOf, GraphRewriter::Draft, GraphRewriter::fail, GraphRewriter::keep, GraphRewriter::newValue,
       GraphRewriter::replaceUses;
@@ -88,7 +88,7 @@ TEST_F(Rewrite, ANodeLeftOut) {
   changer.node = [](Changer &self, const MortiseNode &node, auto &drafts) {
     if (std::string_view(node.op) == "mortise.copy") {
       self.replaceUses(node.results[0], node.operands[0]);
-      self.replaceUses(node.operands[0], node.results[0]); // a circle: nothing to do
+      self.replaceUses(node.operands[0], node.results[0]); // a cycle, which replaces nothing
       drafts.clear();
     }
     return true;
@@ -98,7 +98,7 @@ TEST_F(Rewrite, ANodeLeftOut) {
   EXPECT_EQ(to.value_count, 3u);
   EXPECT_EQ(to.outputs[1], to.inputs[0]);
   EXPECT_EQ(to.inputs[0]->use_count, 3u);
-  EXPECT_EQ(to.inputs[1]->use_count, 0u); // an input stays though nobody reads it
+  EXPECT_EQ(to.inputs[1]->use_count, 0u); // an input stays even when nothing reads it
 }
 
 TEST_F(Rewrite, ANodeBecomesSeveral) {
@@ -148,7 +148,7 @@ TEST_F(Rewrite, TypesFlagsAndOutputs) {
   const Result<MortiseGraph> to = wider.rewrite(builder.view());
   ASSERT_TRUE(to);
   EXPECT_EQ(to->values[0]->type->dims[0], 8);
-  EXPECT_EQ(x->type->dims[0], 4); // the original is as it was
+  EXPECT_EQ(x->type->dims[0], 4); // the original is unchanged
   EXPECT_EQ(to->values[1]->flags, uint32_t(MORTISE_VALUE_STATE));
   EXPECT_EQ(to->outputs[0]->use_count, 1u);
 }
@@ -200,7 +200,7 @@ TEST_F(Rewrite, WhatIsReadHasToBeMade) {
   };
   EXPECT_NE(refusal().find("output 0 reads value 3"), std::string::npos) << refusal();
   changer.node = [](Changer &, const MortiseNode &node, std::vector<Changer::Draft> &drafts) {
-    drafts[0].operands[0] = node.results[0]; // made by itself
+    drafts[0].operands[0] = node.results[0]; // its own result
     return true;
   };
   EXPECT_NE(refusal(), "");
@@ -210,7 +210,7 @@ TEST_F(Rewrite, ForeignValuesAreRefused) {
   ViewBuilder other;
   const MortiseValue *foreign = other.input(MORTISE_F32, {4});
   for (int i = 0; i < 9; ++i)
-    foreign = other.input(MORTISE_F32, {4}); // one with an index that this graph does not have, too
+    foreign = other.input(MORTISE_F32, {4}); // the last has an index that this graph does not have
   builder.output(op("add", {x, y}));
   for (const MortiseValue *value : {foreign, other.view().inputs[0]}) {
     changer.node = [&](Changer &, const MortiseNode &, std::vector<Changer::Draft> &drafts) {
@@ -238,11 +238,11 @@ TEST_F(Rewrite, AHooksErrorIsReturned) {
   ASSERT_FALSE(made);
   EXPECT_EQ(made.error().code, MORTISE_UNSUPPORTED);
   EXPECT_EQ(made.error().message, "no");
-  changer.node = nullptr; // the rewriter is good for another graph
+  changer.node = nullptr; // the rewriter can be used for another graph
   EXPECT_TRUE(changer.rewrite(builder.view()));
 }
 
-// A struct of revision 1 ends before `bodies`: what stands behind it is not read.
+// A struct of revision 1 ends before `bodies`; nothing behind it is read.
 TEST_F(Rewrite, OlderStructs) {
   builder.output(op("add", {x, y}));
   builder.lastNode().struct_size = offsetof(MortiseNode, bodies);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Symbols of a graph: what values they may have, and which stand for all.
+// Symbols of a graph: which values are permitted, and which are typical.
 #include "view_builder.hpp"
 
 #include <mortise/symbols.hpp>
@@ -38,7 +38,7 @@ TEST(Ranges, NearestIsAMultipleInTheRange) {
   EXPECT_EQ((SymbolRange{65, INT64_MAX, 48}.nearest(64)), 96);
   EXPECT_EQ((SymbolRange{0, 60, 8}.nearest(64)), 56);
   EXPECT_EQ((SymbolRange{100, 200, 1}.nearest(64)), 100);
-  EXPECT_EQ((SymbolRange{3, 5, 8}.nearest(64)), 5); // no multiple there
+  EXPECT_EQ((SymbolRange{3, 5, 8}.nearest(64)), 5); // the range has no multiple
   EXPECT_EQ((SymbolRange{-5, -3, 4}.nearest(64)), -4);
   EXPECT_EQ((SymbolRange{-5, 5, 4}.nearest(-1)), -4);
   EXPECT_EQ((SymbolRange{INT64_MAX - 1, INT64_MAX, 8}.nearest(64)), INT64_MAX - 1);
@@ -55,7 +55,7 @@ TEST(Ranges, NearestIsAMultipleInTheRange) {
           EXPECT_TRUE(found >= min && found <= max);
           EXPECT_EQ(range.contains(found), any) << min << " " << max << " " << divisor << " " << target;
         }
-  EXPECT_FALSE((SymbolRange{0, 8, 0}.contains(4))); // no divisor at all
+  EXPECT_FALSE((SymbolRange{0, 8, 0}.contains(4))); // the divisor is 0
 }
 
 TEST_F(Symbols, ReadsExtents) {
@@ -63,7 +63,7 @@ TEST_F(Symbols, ReadsExtents) {
   builder.symbol("s", 1, 8);
   const MortiseValue *x = value({b, Dim(3), b * s + 1});
   EXPECT_EQ(dimsOf(*x->type), (std::vector<Dim>{b, Dim(3), b * s + 1}));
-  EXPECT_FALSE(dimsOf(*x->type, 1)[2].isValid()); // of a graph with one symbol
+  EXPECT_FALSE(dimsOf(*x->type, 1)[2].isValid()); // the graph has one symbol
   EXPECT_FALSE(dimOf(MORTISE_DYNAMIC, nullptr).isValid());
   EXPECT_EQ(elementCount(dimsOf(*x->type)), 3 * b * (b * s + 1));
   const MortiseNode &node =
@@ -73,11 +73,11 @@ TEST_F(Symbols, ReadsExtents) {
            ->producer;
   EXPECT_EQ(dimsAttribute(node, "starts"), (std::vector<Dim>{s, Dim(5)}));
   EXPECT_TRUE(dimsAttribute(node, "limits").empty());
-  EXPECT_TRUE(dimsAttribute(node, "axis").empty()); // of another kind
+  EXPECT_TRUE(dimsAttribute(node, "axis").empty()); // an attribute of another kind
   EXPECT_EQ(symbolRanges(builder.view()), (std::vector<SymbolRange>{{1, 8, 1}, {1, 8, 1}}));
 }
 
-// A host of revision 1 wrote a struct that ends before `exprs`: what stands behind it is not looked at.
+// A host of revision 1 wrote a struct that ends before `exprs`; nothing behind it is read.
 TEST_F(Symbols, OlderAttributesHaveNoPrograms) {
   MortiseAttribute attribute =
       *builder.op("slice", {value({Dim(4)})}, MORTISE_F32, {2}, {test::integers("starts", {7})})
@@ -128,7 +128,7 @@ TEST_F(Symbols, TypicalValuesHoldGuards) {
   builder.symbol("w", 1, 4096);
   builder.symbol("c", 1, 4096);
   value({Dim::symbol(0), Dim::symbol(1), Dim::symbol(2)});
-  guard(Dim::symbol(0) - 2 * Dim::symbol(1)); // no one number for both
+  guard(Dim::symbol(0) - 2 * Dim::symbol(1)); // one number for both symbols does not satisfy it
   guard(Dim::symbol(2) - 300, MORTISE_RELATION_AT_LEAST);
   const Numbers found = typical();
   EXPECT_EQ(refusal(found), "") << found[0] << " " << found[1] << " " << found[2];
@@ -153,13 +153,13 @@ TEST_F(Symbols, TypicalExtentsOfBodiesAreExtents) {
   EXPECT_GE(typical()[0], 1000);
 }
 
-// A guard before an extent that would rather not be empty; and an answer where there is none.
+// Guards come before extents that should not be empty; values are given even if none satisfy all guards.
 TEST_F(Symbols, TypicalValuesWhereNoneServe) {
   builder.symbol("b", 0, 10);
   value({b - 10});
-  EXPECT_EQ(typical(), Numbers{10}); // empty, but an extent
+  EXPECT_EQ(typical(), Numbers{10}); // an empty extent is still valid
   guard(b - 3);
-  const Numbers found = typical(); // either is broken
+  const Numbers found = typical(); // one of the two guards is broken
   ASSERT_EQ(found.size(), 1u);
   EXPECT_TRUE(found[0] >= 0 && found[0] <= 10);
 }

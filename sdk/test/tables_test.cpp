@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The tables of ops and element types, as plugins read them.
+// The tables of ops and element types as plugins read them.
 #include <mortise/graph.hpp>
 #include <mortise/ops.hpp>
 
@@ -30,7 +30,7 @@ TEST(OpTable, WhatIsNoOpOfOursIsUnknown) {
     EXPECT_EQ(mortise_op_info(number), nullptr);
 }
 
-// A later opset's ops come after all others, so that what is released keeps its number.
+// Ops of a later opset come after all others, so that released ops keep their numbers.
 TEST(OpTable, NumbersFollowTheOpsets) {
   for (int32_t op = 2; op < MORTISE_OP_COUNT; ++op) {
     const MortiseOpInfo &before = *mortise_op_info(op - 1), &info = *mortise_op_info(op);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The template and the example, built out of tree, as the runtime's registry loads them, and what they compute.
+// Builds the template and the example out of tree, loads them with the runtime's registry, and checks their results.
 #include "view_builder.hpp"
 
 #include <mortise/plugin.hpp>
@@ -51,7 +51,7 @@ Proposed propose(const mortise::runtime::Device &device, const MortiseGraph &gra
   return found;
 }
 
-// Compiles a region and runs it once; inputs marked constant are bound first.
+// Compiles a region and runs it once, after binding the inputs that are marked constant.
 std::vector<float> run(const mortise::runtime::Device &device, const mortise::Region &region,
                        const std::vector<std::vector<float>> &inputs, size_t count) {
   const MortisePlugin &table = *device.plugin->table;
@@ -135,7 +135,7 @@ TEST(Vendor, ManifestsSayWhatTheTablesSpeak) {
 TEST(Vendor, TemplateAddsAndMultiplies) {
   const auto *acme = device("acme");
   ASSERT_TRUE(acme);
-  constexpr int64_t count = 100'003; // no multiple of any grain
+  constexpr int64_t count = 100'003; // not a multiple of any grain
   mortise::test::ViewBuilder builder;
   const MortiseType *type = builder.type(MORTISE_F32, {count});
   auto *x = builder.input(type), *weight = builder.input(type, MORTISE_VALUE_CONSTANT);
@@ -165,7 +165,7 @@ TEST(Vendor, TemplateAddsAndMultiplies) {
   for (size_t i = 0; i < count; ++i)
     ASSERT_EQ(squares[i], values[2][i] * values[2][i]) << i;
 
-  // A region that was never proposed is refused, not run wrongly.
+  // A region that was not proposed is refused.
   auto compile = mortise::sized<MortiseCompileArgs>();
   compile.region = &(*whole)->view();
   auto result = mortise::runtime::take(acme->plugin->table->kernel_compile(&compile));

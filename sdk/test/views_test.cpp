@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Views against what they mean: the places of all elements, listed one by one. A reshape is found exactly where some
-// strides serve, whatever the strides are: negative, 0, overlapping.
+// Checks views against the listed positions of all their elements. reshapeView must find strides exactly when some
+// exist, whether the view's strides are negative, 0 or overlapping.
 #include "view_builder.hpp"
 
 #include <mortise/views.hpp>
@@ -39,7 +39,7 @@ FixedView dense(Numbers dims) {
   return {0, 0, std::move(dims), std::move(strides)};
 }
 
-// By trying: the strides that the places of the first steps leave, if they serve for all elements.
+// Brute force: takes strides from the positions of the first steps, if they are right for all elements.
 std::optional<Numbers> stridesByForce(const FixedView &view, const Numbers &to) {
   const Numbers all = places(view);
   Numbers strides(to.size());
@@ -49,7 +49,7 @@ std::optional<Numbers> stridesByForce(const FixedView &view, const Numbers &to) 
   return places({0, view.offset, to, strides}) == all ? std::optional(strides) : std::nullopt;
 }
 
-Numbers randomSplit(std::mt19937_64 &random, int64_t count) { // extents with this product
+Numbers randomSplit(std::mt19937_64 &random, int64_t count) { // extents with the product `count`
   Numbers dims;
   while (count > 1) {
     Numbers divisors;
@@ -70,7 +70,7 @@ TEST(Views, ReshapesAreFoundExactlyWhereStridesServe) {
     const int64_t count = counts[random() % counts.size()];
     FixedView view = dense(randomSplit(random, count));
     view.offset = static_cast<int64_t>(random() % 5);
-    for (int64_t &stride : view.strides) { // some dense, some not, some reversed, repeated or overlapping
+    for (int64_t &stride : view.strides) { // dense, not dense, reversed, repeated or overlapping
       const int kind = static_cast<int>(random() % 8);
       stride = kind == 0 ? -stride : kind == 1 ? 0 : kind == 2 ? static_cast<int64_t>(random() % 5) - 2 : stride;
     }
@@ -96,9 +96,9 @@ TEST(Views, ReshapesThatAreNone) {
   EXPECT_FALSE(reshapeView(dense({}), Numbers{2}));
   EXPECT_TRUE(reshapeView(dense({}), Numbers{1, 1}));
   EXPECT_TRUE(reshapeView(dense({1, 1}), Numbers{}));
-  // A sliding window: 3 windows of 2 over 4 elements are no line of 6.
+  // A sliding window: 3 windows of 2 over 4 elements are not one dimension of 6.
   EXPECT_FALSE(reshapeView(FixedView{0, 0, {3, 2}, {1, 1}}, Numbers{6}));
-  EXPECT_TRUE(reshapeView(FixedView{0, 0, {3, 2}, {0, 0}}, Numbers{6})); // one element, six times
+  EXPECT_TRUE(reshapeView(FixedView{0, 0, {3, 2}, {0, 0}}, Numbers{6})); // one element, repeated six times
   const FixedView reversed{0, 5, {2, 3}, {-3, -1}};
   ASSERT_TRUE(reshapeView(reversed, Numbers{6}));
   EXPECT_EQ(reshapeView(reversed, Numbers{6})->strides, Numbers{-1});
@@ -113,7 +113,7 @@ TEST(Views, WithoutElements) {
   EXPECT_TRUE(isDense(FixedView{0, 7, {0, 3}, {5, 2}}));
   EXPECT_TRUE(isDense(View{0, s, {Dim(0), s}, {Dim(7), Dim(2)}}));
   EXPECT_EQ(elementCount(Numbers{INT64_MAX, 3, 0}), 0);
-  // Dense for all values of the symbols, so for s = 0 too.
+  // Dense for all values of the symbols, which includes s = 0.
   const View view{0, 0, {Dim(3), s}, {s, Dim(1)}};
   EXPECT_TRUE(isDense(view));
   EXPECT_TRUE(isDense(fixed(view, {1, 0})));
@@ -141,7 +141,7 @@ TEST(Views, NumbersThatLeave63Bits) {
   // The product of stride and extent is 2^63, not INT64_MIN.
   EXPECT_FALSE(reshapeView(FixedView{0, 0, {2, 2}, {INT64_MIN, half}}, Numbers{4}));
   EXPECT_FALSE(reshapeView(FixedView{0, 0, {half, 4}, {4, 1}}, Numbers{4, half}));
-  EXPECT_FALSE(reshapeView(FixedView{0, 0, {8}, {half}}, Numbers{2, 2, 2})); // steps of 2^63
+  EXPECT_FALSE(reshapeView(FixedView{0, 0, {8}, {half}}, Numbers{2, 2, 2})); // a stride of 2^63
   EXPECT_TRUE(reshapeView(FixedView{0, 0, {8}, {half}}, Numbers{8, 1}));
   EXPECT_FALSE(reshapeView(FixedView{0, 0, {2, 2}, {1, 3}}, Numbers{INT64_MIN, -1}));
   const View view{0, 0, {b, s}, {s, Dim(1)}};
@@ -166,7 +166,7 @@ TEST(Views, ReshapesForAllValues) {
       {{b, s, Dim(768)}, heads, true},
       {heads, {b * s, Dim(768)}, true},
       {{b * s, Dim(768)}, heads, true},
-      {{b, s}, {s, b}, true}, // dense, so any extents with as many elements
+      {{b, s}, {s, b}, true}, // dense, so any extents with as many elements are possible
       {{b, s}, {b, s, Dim(1)}, true},
       {{b + 1, s}, {b * s + s}, true},
       {{floorDiv(s, 2) * 2}, {floorDiv(s, 2), Dim(2)}, true},
@@ -187,7 +187,7 @@ TEST(Views, ReshapesForAllValues) {
           EXPECT_EQ(places(fixed(*view, {x, y})), places(fixed(from, {x, y}))) << &c - cases << " " << x << " " << y;
         }
   }
-  // Through a transpose: heads in front, no longer one row each.
+  // After a transpose that moves the heads to the front, rows are no longer contiguous.
   View view = *reshaped({b, s, Dim(768)}, heads);
   std::swap(view.dims[1], view.dims[2]);
   std::swap(view.strides[1], view.strides[2]);
@@ -195,7 +195,7 @@ TEST(Views, ReshapesForAllValues) {
   EXPECT_TRUE(reshapeView(view, Dims{b, Dim(12), s, Dim(8), Dim(8)}));
 }
 
-// One op over a dense input; the places by what the op is defined to do.
+// One op over a dense input, checked against the positions that the op's definition gives.
 struct ViewOps : testing::Test {
   test::ViewBuilder builder;
   const MortiseNode &op(const char *name, Numbers from, Numbers to, std::vector<test::Attribute> attributes) {
@@ -252,7 +252,7 @@ TEST_F(ViewOps, BackIsTheInverse) {
   const Dims operand{Dim(2), Dim(3), Dim(4)};
   const std::optional<View> back = viewBack(transpose, denseView(*transpose.results[0]), operand);
   ASSERT_TRUE(back);
-  // Written there, the operand reads as the result again.
+  // The operand, written through `back`, gives the result's strides again.
   EXPECT_EQ(viewThrough(transpose, *back)->strides, denseView(*transpose.results[0]).strides);
   const MortiseNode &reshape = op("reshape", {2, 6}, {3, 4}, {integers("shape", {3, 4})});
   EXPECT_EQ(viewBack(reshape, denseView(*reshape.results[0]), Dims{Dim(2), Dim(6)})->strides, (Dims{Dim(6), Dim(1)}));
@@ -267,7 +267,7 @@ TEST(Views, RepeatedExtents) {
   EXPECT_EQ(repetition(Dim(1), s), Dim(0));
   EXPECT_EQ(repetition(s, s), Dim(1));
   EXPECT_EQ(repetition(Dim(5), Dim(5)), Dim(1));
-  const Dim either = repetition(b, s); // b is 1, or s
+  const Dim either = repetition(b, s); // b is 1 or s
   EXPECT_EQ(*either.evaluate(Numbers{1, 7}), 0);
   EXPECT_EQ(*either.evaluate(Numbers{7, 7}), 1);
 }

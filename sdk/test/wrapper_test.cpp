@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// plugin.hpp against a host of this file: every slot, every way to fail.
+// plugin.hpp against a host implemented in this file: every slot and every way to fail.
 #include "view_builder.hpp"
 
 #include <mortise/plugin.hpp>
@@ -115,7 +115,7 @@ TEST_F(Wrapper, FillsTheTable) {
   EXPECT_EQ(table.magic, MORTISE_PLUGIN_MAGIC);
   EXPECT_STREQ(table.name, "test");
   EXPECT_EQ(table.layout_hashes[0], MORTISE_ABI_LAYOUT_HASH_1);
-  EXPECT_EQ(table.stream_create, nullptr); // none offered
+  EXPECT_EQ(table.stream_create, nullptr); // the plugin has no streams
   EXPECT_EQ(table.memory_allocate, nullptr);
 }
 
@@ -161,7 +161,7 @@ TEST_F(Wrapper, ErrorsAndExceptionsBecomeStatuses) {
     EXPECT_EQ(status.code(), row.code);
     EXPECT_STREQ(status.message(), row.message);
     EXPECT_EQ(compile.kernel, nullptr);
-    EXPECT_EQ(liveObjects, 0); // the kernel half made is gone
+    EXPECT_EQ(liveObjects, 0); // the unfinished kernel is destroyed
   }
 }
 
@@ -200,14 +200,14 @@ TEST(ConvexRegions, BesideAnUnsupportedBranchStaysWhole) {
   mortise::test::ViewBuilder builder;
   auto *x = builder.input(MORTISE_F32, {4});
   auto *a = builder.op("a", {x}, MORTISE_F32, {4});         // 0
-  auto *other = builder.op("other", {a}, MORTISE_F32, {4}); // 1, unsupported, and d uses it
-  auto *b = builder.op("b", {a}, MORTISE_F32, {4});         // 2: beside it, so with a
-  auto *d = builder.op("d", {b, other}, MORTISE_F32, {4});  // 3: after it
+  auto *other = builder.op("other", {a}, MORTISE_F32, {4}); // 1, unsupported, and an operand of d
+  auto *b = builder.op("b", {a}, MORTISE_F32, {4});         // 2: independent of it, so in the region of a
+  auto *d = builder.op("d", {b, other}, MORTISE_F32, {4});  // 3: depends on it
   builder.output(d);
   EXPECT_EQ(mortise::convexRegions(builder.view(), {true, false, true, true}), (Regions{{0, 2}, {3}}));
 }
 
-// Every region of every choice of supported nodes is convex, over random graphs.
+// Every region is convex, for random graphs and random choices of supported nodes.
 TEST(ConvexRegions, AreConvex) {
   uint32_t state = 1;
   auto random = [&](uint32_t below) {
@@ -231,7 +231,7 @@ TEST(ConvexRegions, AreConvex) {
       for (uint32_t node : regions[r])
         region[node] = int(r);
     for (size_t r = 0; r < regions.size(); ++r) {
-      std::vector<bool> left(graph.node_count); // a path from the region has left it
+      std::vector<bool> left(graph.node_count); // a path from the region that has left it
       for (size_t i = 0; i < graph.node_count; ++i)
         for (size_t k = 0; k < 2; ++k)
           if (const MortiseNode *producer = graph.nodes[i]->operands[k]->producer) {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Bad options are errors that name what was expected; odd inputs and operators work, in eager where need be."""
+"""Bad options raise errors that name what was expected. Unusual inputs and operators work, in eager if necessary."""
 
 import os
 import subprocess

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""A plugin file that is missing or broken is refused with a reason that can be acted on; the good ones still load."""
+"""A missing or broken plugin file is refused with an actionable reason, and the good plugins still load."""
 
 import os
 import shutil
@@ -31,7 +31,7 @@ def build(folder: Path, fault: str) -> Path:
 
 
 def reason(path: Path) -> str:
-    """Why the plugin at `path` was refused. The installed plugins must be there all the same."""
+    """Why the plugin at `path` was refused. Also checks that the installed plugins are still there."""
     described = torch_mortise.describe(plugin_path=f":{path}")
     assert {"cpu", "reference"} <= {device["name"] for device in described["devices"]}
     refused = [entry for entry in described["rejected"] if entry["path"] == str(path)]
@@ -109,7 +109,7 @@ def test_garbage_candidates_are_dropped_with_a_reason(tmp_path):
     compiled = torch.compile(lambda x: x + 1, backend="mortise",
                              options={"device": "faulty", "plugin_path": f":{library}"})
     x = torch.arange(4.0)
-    torch.testing.assert_close(compiled(x), x + 1)  # nothing took it, so eager did, and says why
+    torch.testing.assert_close(compiled(x), x + 1)  # no device took it, so eager ran it and gives the reason
     eager = torch_mortise.last_report()["graphs"][-1]["eager"]
     assert eager and "faulty" in str(eager)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The comparison that figures, demo and tests share: each way in which an answer can be wrong is seen."""
+"""The comparison shared by figures, demo and tests detects every way in which an answer can be wrong."""
 
 import math
 import re
@@ -17,7 +17,7 @@ EXPECTED = (torch.linspace(-2, 3, 24).reshape(4, 6), torch.tensor([[1.0, -4.0]])
 
 
 def changed(output, change):
-    """EXPECTED with one output replaced by change(its copy)."""
+    """EXPECTED, with one output replaced by change(a copy of it)."""
     outputs = [tensor.clone() for tensor in EXPECTED]
     outputs[output] = change(outputs[output])
     return tuple(outputs)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The runs kept in bench/results/ and the table of README.md that quotes them."""
+"""The results kept in bench/results/ and the table in README.md that quotes them."""
 
 import re
 import sys

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""house.py CHECK [ROOT]: one rule of the house over the files that git knows; a line per breach.
+"""house.py CHECK [ROOT]: checks one rule of the repository in the files that git tracks, and prints one line per breach.
 
-Checks: vendors, includes, readmes, licences. The rule about what plugins link and export is libraries.py's.
-"""
+Checks: vendors, includes, readmes, licences. libraries.py checks what plugins link and export. """
 
 import re
 import subprocess
@@ -10,17 +9,17 @@ import sys
 from pathlib import Path
 
 SHARED = ("frontend", "ir", "passes", "runtime", "sdk", "conformance")
-EXEMPT = {"example", "examples", "test", "tests", "template", "codegen"}  # may name a vendor to explain or to target it
+EXEMPT = {"example", "examples", "test", "tests", "template", "codegen"}  # folders that may name a vendor, to explain or to target it
 # Names of vendors, their libraries, and the prefixes of their functions (cuMemAlloc, vkCmdDispatch, ncclAllReduce).
 VENDORS = {"amdgpu", "apple", "cu", "cublas", "cuda", "cudnn", "cutlass", "dnnl", "hip", "hipblas", "intel", "miopen",
            "mkl", "nccl", "nvidia", "nvrtc", "nvvm", "onednn", "openvino", "qualcomm", "rccl", "rocblas", "rocm", "vk",
            "vulkan"}
-# The parts of an identifier: cudaMalloc is cuda and Malloc, use_CUDNN_v8 is use, CUDNN and v. oneDNN is one name.
+# The parts of an identifier: cudaMalloc gives cuda and Malloc; use_CUDNN_v8 gives use, CUDNN and v. oneDNN is one name.
 PARTS = re.compile(r"oneDNN|[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 CODE = {".c", ".cpp", ".h", ".hpp", ".td", ".fbs"}
-# A plugin sees the SDK. The code generation toolkit and the SDK's own headers are all that `mortise/` may mean there.
+# A plugin may include only the SDK: in `mortise/`, its headers and those of the code generation toolkit.
 HOST_INCLUDE = re.compile(r'#\s*include\s*[<"](?:mortise/)?(runtime|passes|frontend|ir|portable)/|#\s*include\s*[<"]mortise/mortise\.')
-# sdk/include sees its own headers and those of the C and C++ standards.
+# sdk/include may include only its own headers and those of the C and C++ standards.
 FOREIGN_INCLUDE = re.compile(r"#\s*include(?!\s*<mortise/\w+\.hp{0,2}>|\s*<[a-z_]+(\.h)?>)")
 UPWARD = re.compile(r'#\s*include\s*"(?:\.\./){2,}')
 LICENSED = CODE | {".py", ".sh", ".mlir"}

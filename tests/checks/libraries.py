@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""libraries.py BUILD [--shared-llvm] PLUGIN...: what the shared libraries of a build link and export.
+"""libraries.py BUILD [--shared-llvm] PLUGIN...: checks what the shared libraries of a build link and export.
 
-A plugin (BUILD/lib/mortise/plugins) links nothing of ours, exports one function and has a manifest beside it; each PLUGIN must be there.
-libmortise.so exports the C API, the Python extension its module's entry point. LLVM is inside all of them, hidden; --shared-llvm allows
-libLLVM and libMLIR, as development builds have them.
-"""
+A plugin (BUILD/lib/mortise/plugins) links no library of ours, exports one function and has a manifest beside it; each PLUGIN must exist.
+libmortise.so exports the C API, and the Python extension exports its module's entry point. LLVM is hidden inside all of them; --shared-llvm
+allows libLLVM and libMLIR, which development builds link. """
 
 import re
 import subprocess
@@ -23,7 +22,7 @@ def exported(library: Path) -> list[str]:
 
 
 def breaches(library: Path, exports: str, shared_llvm: bool, plugin: bool):
-    """`exports`: a pattern that every exported name has to match; a plugin has that one alone."""
+    """`exports`: a pattern that every exported name must match; a plugin must export exactly one name."""
     for name in needed(library):
         if plugin and name.startswith("libmortise"):
             yield f"{library.name}: links {name}; a plugin links nothing of ours"

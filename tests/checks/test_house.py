@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The checks find what they are there to find: small trees with one breach each."""
+"""The checks find what they are for, in small trees with one breach each."""
 
 import subprocess
 import sys

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// cpu_clock [minilm|bert|resnet50|llama]...: compile, bind and run times of whole networks in the cpu plugin alone, and
-// where the time goes. cpu_clock shapes: one kernel for all shapes against a kernel for each. cpu_clock layers: compile
-// times of 1 and 32 equal layers. For people at work on the plugin; published figures come from bench/.
+// cpu_clock [minilm|bert|resnet50|llama]...: compile, bind and run times of whole networks in the cpu plugin alone,
+// with a profile. cpu_clock shapes: one kernel for all shapes beside a kernel for each shape. cpu_clock layers: compile
+// times of 1 and 32 equal layers. This is a tool for work on the plugin; published figures come from bench/.
 #include "network.hpp"
 
 #include <algorithm>
@@ -15,8 +15,8 @@
 using namespace mortise;
 using namespace mortise::test;
 
-// On a busy machine, with one thread: MORTISE_BENCH_CPU=1 OMP_NUM_THREADS=1 taskset -c 0 cpu_clock ... counts the
-// processor's time.
+// Measures processor time, for a busy machine and one thread, when MORTISE_BENCH_CPU is set: MORTISE_BENCH_CPU=1
+// OMP_NUM_THREADS=1 taskset -c 0 cpu_clock ...
 static double seconds() {
   static const bool busy = getenv("MORTISE_BENCH_CPU") != nullptr;
   if (busy) {
@@ -81,17 +81,17 @@ static void resnet(Network &net) {
   net.output(net.linear(x, net.weight({1000, 2048}), net.weight({1000})));
 }
 
-// One decoded token with a cache of `context` positions.
+// Decodes one token with a cache of `context` positions.
 static void decoder(Network &net, int64_t layers, int64_t width, int64_t heads, int64_t groups, int64_t inner,
                     int64_t context) {
   int64_t size = width / heads;
   ValueId x = net.input(MORTISE_F32, {1, 1, width}), at = net.input(MORTISE_I64, {1});
-  int64_t position = 2; // inputs so far
+  int64_t position = 2; // the number of inputs so far
   auto rms = [&](ValueId v) {
     ++position;
     return net.op("rms_norm", {v, net.weight({width})}, {integer("axis", 2), real("epsilon", 1e-6)});
   };
-  std::vector<std::pair<ValueId, int64_t>> states; // and the input that each overwrites
+  std::vector<std::pair<ValueId, int64_t>> states; // each with the input that it overwrites
   for (int64_t i = 0; i < layers; ++i) {
     ValueId h = rms(x);
     auto project = [&](int64_t out) {
@@ -121,7 +121,8 @@ static void decoder(Network &net, int64_t layers, int64_t width, int64_t heads, 
     net.output(state, input);
 }
 
-// Memory for one graph of numbers. `constants`: memory to use for the constant inputs, or null to make it.
+// Memory for a graph with static shapes. `constants`: buffers whose constant inputs are reused, or null to make new
+// ones.
 struct Buffers {
   explicit Buffers(const MortiseGraph &view, const Buffers *constants = nullptr);
   std::vector<std::vector<std::byte>> inputs, outputs;
@@ -166,7 +167,7 @@ static void must(Result<void> result) {
   }
 }
 
-// Where the time goes: the fastest of several runs, step by step.
+// Prints the time of each step, the fastest of several runs.
 static void profile(Compiled &compiled, const Buffers &buffers) {
   std::vector<const MortiseStep *> steps = compiled.steps();
   std::vector<uint64_t> ns(steps.size(), UINT64_MAX);
@@ -231,7 +232,7 @@ static void clock(const std::string &name) {
   profile(*compiled, buffers);
 }
 
-// One kernel for all shapes against a kernel for each: how long an instance takes to make, and how much slower it runs.
+// One kernel for all shapes beside a kernel for each: how long an instance takes to make, and how much slower it runs.
 static void clockShapes(const char *name, int64_t layers, int64_t width, int64_t heads, int64_t inner) {
   Build build = [=](Network &net, int64_t batch, int64_t tokens) {
     encoder(net, layers, width, heads, inner, tokens, batch);
@@ -270,7 +271,7 @@ static void clockShapes(const char *name, int64_t layers, int64_t width, int64_t
     if (general->codeBytes() != code)
       must(Error{MORTISE_INTERNAL, "an instance made machine code"});
     auto single = must(Compiled::make(graph));
-    code = general->codeBytes(); // kernels share the process's code
+    code = general->codeBytes(); // kernels share the code of the process
     must(single->bind(buffers.bound));
     double best[2] = {1e9, 1e9}, until = seconds() + 1.5;
     for (int round = 0; round < 6 || seconds() < until; ++round)
@@ -287,18 +288,18 @@ static void clockShapes(const char *name, int64_t layers, int64_t width, int64_t
   printf("  worst ratio %.3f\n", worst);
 }
 
-// Equal layers should cost one compile. Nothing is bound.
+// Equal layers should cost as much as compiling one. Nothing is bound.
 static void clockLayers() {
   double first = 0;
   for (int64_t layers : {0, 1, 2, 8, 32}) {
     Network net;
-    encoder(net, layers, 256 + 16 * layers, 4, 512, 48); // widths that no cache has seen
+    encoder(net, layers, 256 + 16 * layers, 4, 512, 48); // other widths each time, so that no cache applies
     auto graph = net.finish();
     double start = seconds();
     auto compiled = must(Compiled::make(graph));
     double time = seconds() - start;
     if (layers == 0)
-      continue; // what a process does once
+      continue; // warms up what a process does once
     first = first == 0 ? time : first;
     printf("%2ld layers: compile %.1f ms, %.2f times that of one\n", long(layers), time * 1e3, time / first);
   }

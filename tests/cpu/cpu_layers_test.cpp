@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Equal layers in the cpu plugin: found in the graph, decided once, stamped; and nearly equal ones are not confused.
-// Every network is computed against the reference interpreter; each input has numbers of its own, so that a step that
-// reads another layer's is found out.
+// Equal layers in the cpu plugin are found in the graph, decided once and stamped; nearly equal ones are not confused.
+// Every network is compared with the reference interpreter. Each input has different numbers, so that a step that reads
+// another layer's input gives a wrong result.
 #include "network.hpp"
 
 #include "repeat.hpp"
@@ -25,7 +25,7 @@ ValueId norm(Network &net, ValueId x, double epsilon = 1e-5) {
                 {integer("axis", static_cast<int64_t>(net.dims(x).size()) - 1), real("epsilon", epsilon)});
 }
 
-// What may differ between layers.
+// The properties in which layers may differ.
 struct Kind {
   double scale = 0.25, epsilon = 1e-5;
   int64_t inner = 48;
@@ -61,7 +61,7 @@ Check stamping(const char *how) {
 }
 
 // The network computes the same whether its layers are stamped or not, by the same steps in the same order. `stamped`:
-// they can be.
+// whether they can be.
 void compare(const std::function<void(Network &)> &build, bool stamped) {
   std::string steps[2];
   for (bool whole : {false, true}) {
@@ -143,7 +143,7 @@ TEST(Layers, OfAResidualNetwork) {
       true);
 }
 
-// Two stacks of different layers: both are found.
+// Two stacks of different layers are both found.
 TEST(Layers, OfTwoKindsOneAfterTheOther) {
   compare(
       [](Network &net) {
@@ -168,10 +168,10 @@ TEST(Layers, OfTwoKindsInTurns) {
       true);
 }
 
-// What a layer's attention reads of its caches.
+// The caches that a layer's attention reads: as updated, as they were before, or not at all.
 enum class Reads { Updated, Old, Nothing };
 
-// Caches that are updated in place: outputs that overwrite inputs, two a layer.
+// Caches updated in place: outputs that overwrite inputs, two per layer.
 void decoder(Network &net, int layers, Reads reads) {
   ValueId x = net.input(MORTISE_F32, {1, 1, width}), at = net.input(MORTISE_I64, {1});
   int64_t position = 2;
@@ -242,7 +242,7 @@ TEST(Layers, WithASharedWeight) {
       true);
 }
 
-// Layers i and i + 1 share a weight: copies do not own it alone.
+// Layers i and i + 1 share a weight, so neither owns it alone.
 TEST(Layers, WithWeightsSharedInPairs) {
   compare(
       [](Network &net) {
@@ -257,8 +257,8 @@ TEST(Layers, WithWeightsSharedInPairs) {
       false);
 }
 
-// The layers' first input is read again behind them, which has to stay that input and not become another layer's; or
-// one layer's weight is read there, which that layer then does not own.
+// The layers' first input is read again after them, and must not become another layer's input. Or one layer's weight is
+// read there, so that the layer does not own it.
 TEST(Layers, WithSomethingReadBehindThem) {
   for (bool weight : {false, true})
     compare(
@@ -298,7 +298,7 @@ TEST(Layers, WithOneLayersResultAsOutput) {
       false);
 }
 
-// Each layer reads the results of the two before it.
+// Each layer reads the results of the two layers before it.
 TEST(Layers, ThatReadTwoBack) {
   compare(
       [](Network &net) {

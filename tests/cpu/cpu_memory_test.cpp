@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Memory of the cpu plugin: pairs that it promises to run in place, steps that write over what they read, and outputs
-// that are workspace until they are written.
+// Memory of the cpu plugin: pairs that it promises to run in place, steps that write over their operands, and outputs
+// that serve as workspace until they are written.
 #include "network.hpp"
 
 #include <mortise/ir/builder.hpp>
@@ -12,7 +12,7 @@
 namespace mortise::test {
 namespace {
 
-// The pairs of the plugin's only candidate for the graph.
+// The pairs in the plugin's only candidate for the graph.
 std::vector<MortiseInPlace> promised(const MortiseGraph &graph) {
   std::vector<MortiseInPlace> pairs;
   MortiseProposeArgs args{};
@@ -38,8 +38,8 @@ size_t inputOf(const MortiseGraph &graph, uint32_t value) {
       graph.inputs);
 }
 
-// For each pair runs the region with one pointer for both, against the interpreter. `symbols`: of `general`, where the
-// numbers of `graph` stand for them.
+// Runs the region once for each pair, with one pointer for both values, and compares with the interpreter. `graph` has
+// numbers for the symbols of the compiled graph.
 void checkPairs(const std::shared_ptr<const Graph> &graph, Compiled &compiled,
                 const std::vector<MortiseInPlace> &pairs) {
   const MortiseGraph &view = graph->view();
@@ -81,7 +81,7 @@ TEST(InPlace, PromisedPairsHold) {
     const std::shared_ptr<const Graph> graph = net.finish();
     SCOPED_TRACE(typeString(*graph->view().outputs[0]->type));
     const std::vector<MortiseInPlace> pairs = promised(graph->view());
-    // Whole vectors of every width; what is shorter than some vector is promised where it is shorter than this one.
+    // Whole vectors of every width are promised; fewer elements only if they are fewer than this machine's vector has.
     const int64_t count = elementCount(*graph->view().outputs[0]->type);
     if (count == 1 || count % 16 == 0)
       EXPECT_EQ(pairs.size(), 2u);
@@ -142,10 +142,10 @@ TEST(InPlace, NoPromiseWhereItWouldNotHold) {
       << "the other output would read it";
 }
 
-// What one step writes over what it reads.
+// A pointwise step writes over an operand that dies.
 TEST(Workspace, PointwiseStepsWriteOverWhatDies) {
   for (const bool livesOn : {false, true}) {
-    Network net; // sin is no epilogue of the library's
+    Network net; // the library has no epilogue for sin
     const ValueId x = net.input(MORTISE_F32, {64, 1024}), y = net.linear(x, net.weight({1024, 1024})),
                   z = net.linear(net.op("sin", {y}), net.weight({16, 1024}));
     net.output(livesOn ? net.op("add", {z, net.linear(y, net.weight({16, 1024}))}) : z);
@@ -162,17 +162,17 @@ TEST(Workspace, PointwiseStepsWriteOverWhatDies) {
 TEST(Workspace, OutputsAreWorkspaceUntilTheyAreWritten) {
   Network net;
   ValueId x = net.input(MORTISE_F32, {16, 256});
-  for (int i = 0; i < 4; ++i) // of small numbers, so that no error grows on the way
+  for (int i = 0; i < 4; ++i) // scaled down, so that errors do not grow
     x = net.op("sin", {net.op("mul", {net.linear(x, net.weight({256, 256})), net.splat(1.0 / 64, {16, 256})})});
   net.output(net.linear(x, net.weight({4096, 256})));
   auto compiled = check(net);
   ASSERT_TRUE(compiled);
-  // What the last product reads, and what it needs itself.
+  // The operand of the last product and the workspace of the product itself.
   EXPECT_LT(compiled->workspaceBytes(), 2 * 16 * 256 * sizeof(float)) << compiled->text();
 }
 
 TEST(Workspace, NotAnOutputThatOverwritesAState) {
-  Network net; // the state is read to the end
+  Network net; // the state is read by the last op
   const ValueId state = net.input(MORTISE_F32, {16, 4096}, MORTISE_VALUE_STATE);
   ValueId x = net.input(MORTISE_F32, {16, 256});
   for (int i = 0; i < 3; ++i)
@@ -194,8 +194,8 @@ TEST(Workspace, ForAllValuesOfSymbols) {
   EXPECT_LT(compiled->workspaceBytes(), 3 * 64 * 64 * 32 * sizeof(float) / 2) << "one value's, for typical extents";
 }
 
-// A product by constants, with `weights` bound; its first result is the sum of their first row (or column) and the
-// bias.
+// A product with constant weights, bound to `weights`. Its first result is the sum of their first row (or column) and
+// the bias.
 std::unique_ptr<Compiled> rowSum(const std::vector<float> &weights, bool transposed = false) {
   constexpr int64_t width = 64;
   Network net;
@@ -220,10 +220,10 @@ float firstResult(Compiled &compiled) {
   return y[0];
 }
 
-// With a hash of no bits, all packed constants collide: what is shared, and what is not, rests on comparing them.
+// With a hash of no bits all packed constants collide, so that only their comparison decides which are shared.
 TEST(PackedConstants, AreComparedWhenTheirHashesCollide) {
   std::vector<float> a(64 * 64, 0.5f), b(64 * 64, 0.5f);
-  b[1] = 2; // in the first row, and not in the first column
+  b[1] = 2; // in the first row but not in the first column
   auto first = rowSum(a), second = rowSum(b);
   ASSERT_TRUE(first && second);
   EXPECT_GT(first->packedBytes, 0u) << "the test shows nothing: the weights are not packed";
@@ -231,8 +231,8 @@ TEST(PackedConstants, AreComparedWhenTheirHashesCollide) {
   EXPECT_EQ(firstResult(*first), 32);
   EXPECT_EQ(firstResult(*second), 33.5f);
 
-  // Other steps over the same tensor. The result tells whether the block was shared; below AVX-512 the library reads
-  // this layout in place and packs nothing.
+  // Other steps read the same tensor. The result tells whether the block was shared, because below AVX-512 the library
+  // reads this layout in place and packs nothing.
   auto turned = rowSum(b, true);
   ASSERT_TRUE(turned);
   EXPECT_EQ(firstResult(*turned), 32);
@@ -242,7 +242,7 @@ TEST(PackedConstants, AreComparedWhenTheirHashesCollide) {
   EXPECT_EQ(again->packedBytes, 0u);
   EXPECT_EQ(firstResult(*again), 33.5f);
 
-  // Equal contents elsewhere, also when those they were packed from first are gone and their memory has others.
+  // Equal contents elsewhere are shared, even if the tensor they were first packed from is gone and its memory reused.
   auto equal = std::make_unique<std::vector<float>>(a);
   auto third = rowSum(*equal);
   ASSERT_TRUE(third);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Random numbers by the cpu plugin: the reference interpreter's bits, whatever the type, the size, the threads and the
-// fusion; and outputs of products behind views, each of which has to be written by somebody.
+// Random numbers of the cpu plugin are the reference interpreter's bits, for every type, size, number of threads and
+// fusion. Outputs of products behind views must each be written.
 #include "network.hpp"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,8 @@ namespace {
 
 const Check exactly{.exact = true};
 
-// Keys and counters of all sizes; the second network input is near the end of the counters, which wrap.
+// Fills keys and counters of all sizes; the second network input is near the largest counter, after which counters
+// wrap.
 Check seeded(uint64_t key, uint64_t offset) {
   Check how = exactly;
   how.fill = [=](const MortiseValue &value, size_t position, std::vector<std::byte> &bytes) {
@@ -32,7 +33,7 @@ struct State {
 ValueId bits(Network &net, const State &state, std::vector<int64_t> shape, const char *dtype) {
   return net.op("random_bits", {state.key, state.offset}, {ints("shape", std::move(shape)), text("dtype", dtype)});
 }
-// As uniform of f32 is decomposed.
+// The decomposition of uniform f32 numbers.
 ValueId uniform(Network &net, const State &state, std::vector<int64_t> shape) {
   ValueId high = net.op("shift_right", {bits(net, state, shape, "i32"), net.splat(8, shape, MORTISE_I32)});
   ValueId masked = net.op("and", {high, net.splat(0xffffff, shape, MORTISE_I32)});
@@ -62,7 +63,7 @@ TEST(Random, BitsOfEveryTypeSizeAndState) {
           net.output(bits(net, state, shape, dtype));
       for (std::vector<int64_t> shape : {std::vector<int64_t>{}, {31}, {33}, {5, 13}, {20483}}) {
         ValueId wide = bits(net, state, shape, "i64"), half = net.splat(32, shape, MORTISE_I64);
-        net.output(net.op("shift_right", {wide, half})); // halves, which the comparison in f64 holds
+        net.output(net.op("shift_right", {wide, half})); // halves, which f64 represents exactly in the comparison
         net.output(net.op("shift_left", {wide, half}));
       }
       auto compiled = check(net, seeded(key, offset));
@@ -112,7 +113,7 @@ TEST(Random, SymbolicSizes) {
   EXPECT_TRUE(compiled->hasStep("cpu.random_bits"));
 }
 
-// Few different numbers, so that many are equal; NaN, infinities and both zeros.
+// Few different numbers, so that many are equal, with NaN, infinities and both zeros.
 void fillWithTies(const MortiseValue &value, size_t position, std::vector<std::byte> &bytes) {
   randomFill(value, position, bytes);
   auto set = [&](auto nan, auto infinity, auto zero) {
@@ -194,7 +195,7 @@ TEST(Sorting, SymbolicSizes) {
   ASSERT_TRUE(checkShapes(build, {{2, 3}, {5, 2}, {3, 17}, {4, 64}, {16, 200}}, how));
 }
 
-// A product of every kind and the views behind it that are outputs, alone or besides what others make of them.
+// A product of every kind and the views behind it as outputs, alone or together with others.
 TEST(Outputs, ProductsBehindViews) {
   struct Case {
     std::vector<int64_t> first, permutation, last; // reshape, transpose, reshape
@@ -203,7 +204,7 @@ TEST(Outputs, ProductsBehindViews) {
                             Case{{8, 36}, {1, 0}, {1, 36, 8}}, Case{{2, 4, 6, 6}, {0, 2, 1, 3}, {2, 6, 24}},
                             Case{{24, 12}, {1, 0}, {12, 24}}, Case{{1, 8, 36}, {1, 0, 2}, {288}}})
     for (int kind = 0; kind < 3; ++kind)
-      for (int outputs = 1; outputs < 16; ++outputs) { // a bit for each of result, reshape, transpose, reshape
+      for (int outputs = 1; outputs < 16; ++outputs) { // one bit each for the result, reshape, transpose, reshape
         SCOPED_TRACE(std::to_string(views.first.size()) + ": kind " + std::to_string(kind) + ", outputs " +
                      std::to_string(outputs));
         Network net;
@@ -223,7 +224,7 @@ TEST(Outputs, ProductsBehindViews) {
       }
 }
 
-// The transposed product is an output, and read by another product and an update through views as well.
+// The transposed product is an output, and another product and an update read it through views.
 TEST(Outputs, ViewsReadByOthersAsWell) {
   for (int64_t rows : {1, 5}) {
     Network net;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Regions compiled once for symbolic extents, run at many sets of values, against the reference interpreter.
+// Regions compiled once for symbolic extents, run at many sets of values, and compared with the reference interpreter.
 #include "network.hpp"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ ValueId norm(Network &net, ValueId x, int64_t width) {
                 {integer("axis", static_cast<int64_t>(net.dims(x).size()) - 1), real("epsilon", 1e-5)});
 }
 
-// Token ids to states, as BERT does it: embeddings, merged projections, attention with a mask, gelu.
+// An encoder from token ids to states, as in BERT: embeddings, merged projections, attention with a mask, gelu.
 void encoder(Network &net, int64_t batch, int64_t tokens) {
   constexpr int64_t width = 32, heads = 4, size = width / heads, inner = 80;
   ValueId ids = net.input(MORTISE_I64, {batch, tokens}), mask = net.input(MORTISE_I1, {batch, tokens});
@@ -61,7 +61,7 @@ TEST(Symbolic, EncoderAtTwentyShapesWithoutNewCode) {
   Check how;
   how.fill = [](const MortiseValue &value, size_t position, std::vector<std::byte> &bytes) {
     randomFill(value, position, bytes);
-    if (value.type->dtype == MORTISE_I1) // the first token of each sequence is seen
+    if (value.type->dtype == MORTISE_I1) // the first token of each sequence is unmasked
       for (size_t i = 0; i < bytes.size(); i += static_cast<size_t>(value.type->dims[1]))
         bytes[i] = std::byte(1);
   };
@@ -76,7 +76,7 @@ TEST(Symbolic, EncoderAtTwentyShapesWithoutNewCode) {
 }
 
 TEST(Symbolic, ProductsOfEveryArrangement) {
-  // Batch and contracted dimensions that are symbols, anywhere; epilogues; results stored transposed.
+  // Batch and contracted dimensions that are symbols, in any position; epilogues; results stored transposed.
   checkShapes(
       [](Network &net, int64_t batch, int64_t tokens) {
         ValueId x = net.input(MORTISE_F32, {batch, tokens, 24}), y = net.input(MORTISE_F32, {batch, 24, tokens});
@@ -122,7 +122,7 @@ TEST(Symbolic, SymbolsThatMayBeOneOrNothing) {
 }
 
 TEST(Symbolic, ExtentsThatTypicalValuesDoNotSuit) {
-  checkShapes( // 64 tokens would leave less than nothing
+  checkShapes( // 64 tokens, the typical value, would give a negative extent
       [](Network &net, int64_t batch, int64_t tokens) {
         ValueId x = net.input(MORTISE_F32, {batch, tokens, 8});
         ValueId y =
@@ -170,8 +170,9 @@ TEST(Symbolic, ConvolutionsOfAnyBatch) {
       {{2, 2}, {3, 2}, {8, 2}, {17, 2}});
 }
 
-// Height and width are symbols too; the library's layouts go from convolution to convolution, normalisation into the
-// weights, residuals in place. (Strides, whose extents are quotients: frontend/torch/test/test_dynamic.py.)
+// Height and width are symbols too. The library's layouts are kept between convolutions, normalisations are folded into
+// the weights, and residuals run in place. (frontend/torch/test/test_dynamic.py tests strides, whose extents are
+// quotients.)
 TEST(Symbolic, ConvolutionsOfAnySize) {
   auto compiled = checkShapes(
       [](Network &net, int64_t batch, int64_t height) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Regions computed by the cpu plugin against the reference interpreter.
+// Regions computed by the cpu plugin, compared with the reference interpreter.
 #include "network.hpp"
 
 #include <gtest/gtest.h>
@@ -41,7 +41,7 @@ TEST(Products, DotOfEveryType) {
 }
 
 TEST(Products, DotOfEveryArrangement) {
-  // The contracted and batch dimensions anywhere; constant operands on either side.
+  // Contracted and batch dimensions in any position; constant operands on either side.
   for (int64_t xSum = 0; xSum < 3; ++xSum)
     for (int64_t ySum = 0; ySum < 3; ++ySum)
       for (int64_t batch : {-1, 0, 1}) {
@@ -102,7 +102,7 @@ TEST(Products, EpiloguesAreFused) {
 }
 
 TEST(Products, EpilogueThroughReshapes) {
-  Network net; // as addmm is imported: a product of two dimensions between reshapes
+  Network net; // the form in which addmm is imported: a product of two dimensions between reshapes
   ValueId x = net.input(MORTISE_F32, {2, 8, 24});
   ValueId y = net.dot(net.reshape(x, {16, 24}), net.transpose(net.weight({32, 24}), {1, 0}), {}, {}, {1}, {0});
   y = net.addRow(y, net.weight({32}));
@@ -203,8 +203,7 @@ TEST(Products, DerivedWeightsAreMadeOnce) {
 }
 
 TEST(Products, ConstantsOnly) {
-  Network
-      net; // products of constants run with each call; what is much larger than its inputs is still there for a product
+  Network net; // products of constants run in each call; a much larger derived constant gets memory for its product
   ValueId w = net.linear(net.weight({6, 8}), net.weight({5, 8}), net.weight({5}));
   ValueId x = net.input(MORTISE_F32, {2, 3, 6});
   net.output(net.dot(x, net.broadcast(w, {2, 6, 5}, {1, 2}), {0}, {0}, {2}, {1}));
@@ -216,7 +215,7 @@ TEST(Products, ConstantsOnly) {
 }
 
 TEST(Products, ConstantsSharedByBindAndRun) {
-  Network net; // positions feed a small table (made once) and a large one (made with each call)
+  Network net; // positions feed a small table (made once) and a large one (made in each call)
   ValueId ids = net.op("take_along",
                        {net.broadcast(net.input(MORTISE_I64, {1, 64}, MORTISE_VALUE_CONSTANT), {1, 64}, {0, 1}),
                         net.op("slice", {net.input(MORTISE_I64, {1, 64}, MORTISE_VALUE_CONSTANT)},
@@ -321,8 +320,8 @@ bool takesLinear(int32_t dtype) {
   return static_cast<bool>(Compiled::make(net.finish()));
 }
 
-// Every float type of the plugin through the kinds of step that models are made of, held to what that type's rounding
-// explains.
+// Every float type of the plugin in the kinds of steps that models consist of, within the bounds of the type's
+// rounding.
 class Floats : public testing::TestWithParam<int32_t> {
 protected:
   const int32_t dtype = GetParam();
@@ -330,7 +329,7 @@ protected:
 
   ValueId input(std::vector<int64_t> dims) { return net.input(dtype, std::move(dims)); }
   ValueId weight(std::vector<int64_t> dims) { return net.weight(std::move(dims), dtype); }
-  // What the plugin gets for the type: `linear`, or its decomposition where the plugin refuses that.
+  // `linear`, or its decomposition if the plugin refuses linear of the type.
   ValueId linear(ValueId x, int64_t width) {
     const int64_t rank = static_cast<int64_t>(net.dims(x).size()), depth = net.dims(x).back();
     if (takesLinear(dtype))
@@ -415,7 +414,7 @@ TEST_P(Floats, Attention) {
 
 TEST_P(Floats, Windows) {
   ValueId x = input({2, 8, 13, 12});
-  if (dtype != MORTISE_F64) { // the plugin leaves those to others
+  if (dtype != MORTISE_F64) { // the plugin refuses f64 convolutions
     net.output(net.convolution(x, weight({12, 8, 3, 3}), {1, 1}, {1, 1}));
     net.output(net.convolution(x, weight({12, 8, 1, 1}), {2, 2}, {0, 0}));
     net.output(net.convolution(x, weight({8, 1, 3, 3}), {1, 1}, {1, 1}, 8));
@@ -487,7 +486,7 @@ TEST(Updates, ChainOfUpdatesStaysInPlace) {
 }
 
 TEST(Updates, StateAdvancedByArithmetic) {
-  Network net; // the old value is read by another output
+  Network net; // another output reads the old value
   ValueId state = net.input(MORTISE_F32, {33}, MORTISE_VALUE_STATE), x = net.input(MORTISE_F32, {33});
   net.output(net.op("add", {net.op("mul", {state, net.splat(0.5, {33})}), x}), 0);
   net.output(net.op("reverse", {state}, {ints("axes", {0})}));
@@ -499,13 +498,13 @@ TEST(Outputs, EveryKind) {
   ValueId x = net.input(MORTISE_F32, {4, 6}), w = net.weight({5, 6});
   ValueId y = net.linear(x, w);
   net.output(y);
-  net.output(y);                        // twice
-  net.output(net.reshape(y, {20}));     // all of its memory
-  net.output(net.transpose(y, {1, 0})); // strided
+  net.output(y);                        // the same output twice
+  net.output(net.reshape(y, {20}));     // a view of all of its memory
+  net.output(net.transpose(y, {1, 0})); // a strided view
   net.output(x);                        // an input
   net.output(w);                        // a constant
   net.output(net.transpose(w, {1, 0}));
-  net.output(net.op("exp", {w})); // made when constants are bound
+  net.output(net.op("exp", {w})); // computed when constants are bound
   net.output(net.splat(3, {2, 2}));
   net.output(net.op("slice", {y}, {ints("starts", {1, 2}), ints("limits", {3, 5}), ints("strides", {1, 2})}));
   check(net);
@@ -554,7 +553,7 @@ TEST(Kernels, EqualConstantsArePackedOnce) {
   std::vector<std::unique_ptr<Compiled>> kernels;
   const void *bound[] = {nullptr, w.data()}, *passed[] = {x.data(), nullptr};
   void *out[] = {y.data()};
-  for (int64_t rows : {1, 2, 2}) { // two shapes, and one of them again
+  for (int64_t rows : {1, 2, 2}) { // two shapes, the second of them twice
     Network net;
     net.output(net.linear(net.input(MORTISE_F32, {rows, 64}), net.weight({64, 64})));
     auto made = Compiled::make(net.finish());
@@ -575,7 +574,7 @@ TEST(Kernels, EqualConstantsArePackedOnce) {
   EXPECT_EQ(y[0], 32);
 }
 
-// What `mortise reduce` left of RecurrentGemma: oneDNN read the bias as if the result were dense.
+// Reduced from RecurrentGemma by `mortise reduce`: oneDNN read the bias as if the result were dense.
 TEST(Products, BiasOfBatchedProductStoredTransposed) {
   Network net;
   ValueId y = net.dot(net.input(MORTISE_F32, {4, 32, 16}), net.weight({4, 16, 16}), {0}, {0}, {2}, {1});
@@ -584,8 +583,8 @@ TEST(Products, BiasOfBatchedProductStoredTransposed) {
   check(net);
 }
 
-// Answers of the library and packed weights are kept for the process; each of these differs in one thing only from
-// another, with the same weights.
+// The library's answers and packed weights are cached for the process. Each case differs from another in only one
+// thing, with the same weights.
 TEST(Kernels, WhatIsKeptIsKeptForEqualQuestions) {
   struct Question {
     int32_t dtype = MORTISE_F32;
@@ -639,7 +638,7 @@ size_t residentBytes() {
   return resident * 4096;
 }
 
-// Blocks of one bind lie side by side; those that nobody else shares go with their kernel.
+// The blocks of one bind are adjacent; a block that nobody shares is freed with its kernel.
 TEST(Kernels, PackedMemoryGoesWithItsLastOwner) {
   constexpr int64_t large = 3000, small = 64;
   std::vector<float> big(large * large, 0.5f), shared(small * small, 0.25f), x(large, 1), u(small, 1), y(large),

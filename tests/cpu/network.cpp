@@ -71,7 +71,7 @@ struct Network::Impl {
 template <typename T> static T must(Result<T> result) {
   if (!result) {
     fprintf(stderr, "%s\n", result.error().message.c_str());
-    abort(); // a fault of the test itself
+    abort(); // the test itself is faulty
   }
   return std::move(*result);
 }
@@ -376,7 +376,7 @@ Compiled::~Compiled() {
   }
 }
 
-// `errors`: the standard error of each element; empty where elements have to be equal.
+// `errors`: the standard error of each element; empty if elements must be equal.
 static std::string compare(const MortiseType &type, const std::vector<std::byte> &got,
                            const std::vector<std::byte> &want, const std::vector<double> &errors) {
   std::string text;
@@ -403,7 +403,7 @@ static std::string compare(const MortiseType &type, const std::vector<std::byte>
 }
 
 namespace {
-// Inputs and outputs of a graph with numbers, twice: for the kernel and for the interpreter.
+// Inputs and outputs of a graph with static shapes, once for the kernel and once for the interpreter.
 struct Buffers {
   Buffers(const MortiseGraph &view, const Fill &fill);
   std::vector<std::vector<std::byte>> inputs, expectedState, outputs, expected;
@@ -437,7 +437,7 @@ Buffers::Buffers(const MortiseGraph &view, const Fill &fill)
   }
 }
 
-// What differs, output by output; measures standard errors only when something is not equal.
+// Compares output by output. Measures standard errors only when outputs differ.
 static void compareOutputs(const Compiled &compiled, const MortiseGraph &view, const Buffers &buffers,
                            std::span<const void *const> inputs, const Check &how, int round) {
   auto copy = [](void *from, size_t size) {
@@ -459,7 +459,7 @@ static void compareOutputs(const Compiled &compiled, const MortiseGraph &view, c
   }
 }
 
-// The next round starts for both from what the kernel made of the state, so that each round is judged alone.
+// Continues both sides from the state that the kernel made, so that each round is judged by itself.
 static void continueFromKernelState(const MortiseGraph &view, Buffers &buffers) {
   for (size_t k = 0; k < view.alias_count; ++k) {
     const uint32_t input = view.aliases[k]->input;
@@ -469,7 +469,7 @@ static void continueFromKernelState(const MortiseGraph &view, Buffers &buffers) 
 
 // False after a failure that ends the test.
 static bool runAndCompare(Compiled &compiled, const MortiseGraph &view, Buffers &buffers, const Check &how) {
-  for (int round = 0; round < 2; ++round) { // state carries over to the second
+  for (int round = 0; round < 2; ++round) { // the second round uses the state of the first
     std::vector<uint64_t> times(compiled.steps().size() + 1);
     const std::vector<std::vector<std::byte>> before = buffers.expectedState;
     Result<void> run = compiled.run(buffers.passed, buffers.out, round ? times.data() : nullptr);
@@ -526,7 +526,7 @@ std::unique_ptr<Compiled> checkShapes(const Build &build, const Shapes &shapes, 
     ADD_FAILURE() << compiled.error().message;
     return nullptr;
   }
-  std::unique_ptr<Buffers> constants; // the first shape's, which are every shape's
+  std::unique_ptr<Buffers> constants; // the first shape's, which all shapes use
   for (auto [batch, tokens] : shapes) {
     SCOPED_TRACE(std::to_string(batch) + ", " + std::to_string(tokens));
     Network network;

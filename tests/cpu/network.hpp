@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Small networks for tests: built op by op, computed by the cpu plugin as one region and by the reference interpreter.
+// Small networks for tests, built op by op, computed by the cpu plugin as one region and by the reference interpreter.
 #pragma once
 
 #include <mortise/ir/builder.hpp>
@@ -15,7 +15,7 @@ namespace mortise::test {
 
 using ir::ValueId;
 
-// An attribute that owns what it points to.
+// An attribute that owns its data.
 struct Attribute {
   std::string name, text;
   std::vector<int64_t> ints;
@@ -42,12 +42,12 @@ public:
   ValueId splat(double value, std::vector<int64_t> dims, int32_t dtype = MORTISE_F32); // a broadcast literal
   ValueId op(const std::string &name, std::vector<ValueId> operands, std::vector<Attribute> attributes = {});
   std::vector<ValueId> ops(const std::string &name, std::vector<ValueId> operands,
-                           std::vector<Attribute> attributes = {}); // all its results
+                           std::vector<Attribute> attributes = {}); // returns all results
   std::vector<int64_t> dims(ValueId value) const;
   void output(ValueId value, int64_t alias = -1);
   std::shared_ptr<const Graph> finish();
 
-  // Conveniences of the kind that frontends write.
+  // Conveniences like those of frontends.
   ValueId reshape(ValueId x, std::vector<int64_t> shape) {
     return op("reshape", {x}, {ints("shape", std::move(shape))});
   }
@@ -76,12 +76,12 @@ private:
   std::unique_ptr<Impl> impl;
 };
 
-// Values for one buffer.
+// Fills one buffer with values.
 using Fill = std::function<void(const MortiseValue &value, size_t position, std::vector<std::byte> &bytes)>;
 void randomFill(const MortiseValue &value, size_t position,
                 std::vector<std::byte> &bytes); // about -1 .. 1; integers 0 .. 7
 
-// The plugin's device, loaded once; null with the reason on stderr when it cannot be.
+// The plugin's device, loaded once. If it cannot be loaded, null, with the reason on stderr.
 const runtime::Device *cpuDevice();
 
 // One region compiled by the plugin.
@@ -91,21 +91,21 @@ public:
                                                 std::vector<MortiseOption> options = {});
   Result<void> bind(std::span<const void *const> inputs);
   Result<void> run(std::span<const void *const> inputs, std::span<void *const> outputs, uint64_t *stepTimes = nullptr,
-                   std::span<std::byte> workspace = {}); // threads that share a kernel bring a workspace each
+                   std::span<std::byte> workspace = {}); // threads that share a kernel pass a workspace each
   std::vector<const MortiseStep *> steps() const;
-  bool hasStep(std::string_view name) const; // part of a step's name or lowering
-  std::string text() const;                  // the steps, one a line
+  bool hasStep(std::string_view name) const; // compares with a part of a step's name or lowering
+  std::string text() const;                  // the steps, one per line
   size_t workspaceBytes() const { return workspace.size(); }
-  // For a graph with symbols, once bound: the values that run() is for from now on. Those met before cost nothing.
+  // For a graph with symbols, once bound: sets the values for the following runs. Values set before cost nothing.
   Result<void> prepare(const std::vector<int64_t> &symbols);
-  // With an instance of its own, from any thread.
+  // Runs with an instance of its own; may be called from any thread.
   Result<void> runOnce(const std::vector<int64_t> &symbols, std::span<const void *const> inputs,
                        std::span<void *const> outputs) const;
-  uint64_t codeBytes() const; // machine code in the plugin
+  uint64_t codeBytes() const; // machine code held by the plugin
   size_t instanceCount() const { return instances.size(); }
   ~Compiled();
   std::shared_ptr<const Graph> graph;
-  uint64_t packedBytes = 0;   // by the last bind
+  uint64_t packedBytes = 0;   // of the last bind
   uint64_t instanceBytes = 0; // packed for single sets of symbol values
 
 private:
@@ -122,31 +122,31 @@ private:
   std::vector<std::byte> workspace;
 };
 
-// A number in a graph that stands for a symbol, or for a smaller number where min and max are that: a large prime that
-// occurs nowhere else. Those for symbols come first.
+// A large prime in a graph, found nowhere else, that stands for a symbol, or for a smaller number if min and max both
+// equal that. Stand-ins for symbols come first.
 struct StandIn {
   int64_t number;
   const char *name;
   int64_t min = 2, max = INT64_MAX, divisor = 1;
 };
-// The graph with an expression over the symbols for every extent, and every entry of an attribute, that is a multiple
-// of stand-ins, or within 200 of one.
+// The graph with extents and entries of attributes replaced by expressions over the symbols, where they are multiples
+// of stand-ins or within 200 of one.
 std::shared_ptr<const Graph> withSymbols(const MortiseGraph &graph, const std::vector<StandIn> &standIns);
 
 struct Check {
-  bool exact = false; // bit for bit; otherwise within what rounding explains (conformance/error_bounds.hpp)
+  bool exact = false; // compares bits; otherwise within what rounding explains (conformance/error_bounds.hpp)
   Fill fill = randomFill;
   std::vector<MortiseOption> options;
 };
-// Runs both, twice, and reports differences to GoogleTest. Returns the kernel for further questions; null after a
+// Runs both, twice, and reports differences to GoogleTest. Returns the kernel for further checks, or null after a
 // failure.
 std::unique_ptr<Compiled> check(Network &network, const Check &how = {});
 
-// Compiles the network once, for symbols, and runs it at every one of these sets of values against the interpreter on
+// Compiles the network once, for symbols, runs it at each of these sets of values, and compares with the interpreter on
 // the same network built with the numbers. Null after a failure.
 using Build = std::function<void(Network &network, int64_t batch, int64_t tokens)>;
 using Shapes = std::vector<std::pair<int64_t, int64_t>>; // batch, tokens
-// Rows of a table of positions, of which `tokens` are used.
+// The number of rows of a table of positions, of which `tokens` are used.
 int64_t tableRows(int64_t tokens);
 inline constexpr int64_t mostTokens = 512;
 std::unique_ptr<Compiled> checkShapes(const Build &build, const Shapes &shapes, const Check &how = {},

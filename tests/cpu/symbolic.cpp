@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A graph of numbers made one of symbols.
+// Turns a graph with static shapes into one with symbols.
 #include "network.hpp"
 
 #include <mortise/dim.hpp>
@@ -20,7 +20,7 @@ protected:
   bool changeGraph(MortiseGraph &graph) override;
 
 private:
-  // NULL where all are numbers.
+  // NULL when all entries are numbers.
   const MortiseExpr *lift(const int64_t *&numbers, size_t count);
 
   const std::vector<StandIn> &standIns;
@@ -40,7 +40,7 @@ const MortiseExpr *Lifted::lift(const int64_t *&numbers, size_t count) {
       for (; rest != 0 && rest % standIns[s].number == 0; rest /= standIns[s].number)
         dim *= standIns[s].min == standIns[s].max ? Dim(standIns[s].min) : Dim::symbol(s);
     dim *= Dim(rest);
-    for (uint32_t s = 0; s < standIns.size() && dim.isNumber(); ++s) // a little more or less
+    for (uint32_t s = 0; s < standIns.size() && dim.isNumber(); ++s) // a little more or less than a stand-in
       if (standIns[s].min != standIns[s].max && std::abs(numbers[i] - standIns[s].number) <= 200)
         dim = Dim::symbol(s) + (numbers[i] - standIns[s].number);
     symbolic |= !dim.isNumber();
@@ -72,7 +72,7 @@ bool Lifted::changeNode(const MortiseNode &, std::vector<Draft> &drafts) {
 }
 
 Lifted::Lifted(const std::vector<StandIn> &standIns) : standIns(standIns) {
-  for (const StandIn &standIn : standIns) // those for numbers stand last
+  for (const StandIn &standIn : standIns) // stand-ins for numbers come last
     if (standIn.min != standIn.max)
       symbols.push_back({sizeof(MortiseSymbol), nullptr, standIn.name, standIn.min, standIn.max, standIn.divisor});
   for (const MortiseSymbol &symbol : symbols)
@@ -91,7 +91,7 @@ std::shared_ptr<const Graph> withSymbols(const MortiseGraph &graph, const std::v
   Result<std::shared_ptr<const Graph>> made = view ? Graph::copy(*view) : view.error();
   if (!made) {
     fprintf(stderr, "%s\n", made.error().message.c_str());
-    abort(); // a fault of the test itself
+    abort(); // the test itself is faulty
   }
   return std::move(*made);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Everything that the parts of Mortise do with a graph that was read. What cannot be must not happen: it aborts.
+// Everything that the parts of Mortise do with a graph that was read. A broken rule of the format aborts.
 #pragma once
 
 #include <mortise/bounds.hpp>
@@ -18,7 +18,7 @@ inline void require(bool condition, const char *what, const std::string &detail 
   std::abort();
 }
 
-// Reads all that a view points to, so that a sanitizer sees what points astray.
+// Reads everything that a view points to, so that a sanitizer finds wrong pointers.
 class Walk {
 public:
   explicit Walk(const MortiseGraph &graph) : symbols(graph.symbol_count) {
@@ -44,7 +44,8 @@ private:
     const Result<Dim> dim = Dim::from(program, symbols);
     if (!dim)
       return;
-    const Result<int64_t> exact = dim->evaluate(values); // may do without a step that overflows, or need one that does
+    const Result<int64_t> exact = dim->evaluate(values); // the polynomial may avoid a step that overflows, or need one
+                                                         // that does
     require(!value || !exact || *value == *exact, "a program and its polynomial agree", std::to_string(program.count));
     sum += static_cast<uint64_t>(simplify(*dim, std::vector<SymbolRange>(symbols)).isValid());
   }
@@ -144,7 +145,7 @@ inline void specialised(const MortiseGraph &graph) {
   }
 }
 
-// Of other opsets and formats; what is lowered is read by who asked for it.
+// Writes the graph for other opsets and formats, and reads the result.
 inline void versions(const Graph &graph) {
   for (const uint32_t opset : {1, MORTISE_OPSET})
     for (const uint32_t format : {1, 2})
@@ -171,7 +172,7 @@ inline void consume(std::span<const std::byte> bytes) {
     all[i] = i;
   half.assign(all.begin() + static_cast<ptrdiff_t>(all.size() / 2), all.end());
   region(view, all, true);
-  region(view, half, true); // the later half needs the earlier, never the other way round
+  region(view, half, true); // the later half depends on the earlier, not the reverse
   if (all.size() > 1)
     region(view, {all.front(), all.back()}, all.size() == 2);
   specialised(view);

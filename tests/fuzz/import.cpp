@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The fuzz target of a file's whole way: load, import into MLIR with all verifiers, export. Only the reader has
-// sanitizers; the dialect is that of the build, and what it allocates is watched by ASan's allocator.
+// The fuzz target for the whole path of a file: load, import into MLIR with all verifiers, export. Only the reader is
+// built with sanitizers; the dialect is the build's, but ASan's allocator serves its allocations.
 #include "consume.hpp"
 
 #include <mortise/ir/portable.hpp>
@@ -17,7 +17,7 @@ using namespace mortise;
 
 namespace {
 
-// A context keeps every type and attribute it ever saw, so it is made anew at times.
+// Replaced from time to time, because a context keeps every type and attribute that it has seen.
 mlir::MLIRContext &context() {
   static std::optional<mlir::MLIRContext> current;
   static size_t uses = 0;

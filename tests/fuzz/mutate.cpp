@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The fuzz target of the portable format's reader. Half of the mutations are libFuzzer's, of bytes; the other half
-// change the graph that the bytes hold, and write it with right offsets, so that they come past the verifier.
+// The mutator of the portable format's reader. Half of the mutations are libFuzzer's, of bytes. The other half change
+// the graph that the bytes contain and write it with valid offsets, so that it passes the verifier.
 #include "consume.hpp"
 
 #include <mortise/dtypes.h>
@@ -56,7 +56,7 @@ private:
   }
   uint32_t index(size_t count) { return pick(16) ? pick(count + 1) : pick(2) ? UINT32_MAX : pick(100000); }
 
-  // One of the list's, after removing, doubling or adding one at times; NULL when there is none.
+  // An element of the list, after sometimes removing, duplicating or adding one; NULL if the list is empty.
   template <typename T> T *some(List<T> &list) {
     const uint32_t at = pick(list.size());
     if (list.empty() || pick(8) == 0)
@@ -84,7 +84,7 @@ private:
       list[pick(list.size())] = number();
   }
 
-  // A program that is right, mostly.
+  // A program that is mostly valid.
   std::vector<portable::ExprStep> program(int64_t fixed) {
     if (fixed != MORTISE_DYNAMIC && pick(16))
       return {{MORTISE_EXPR_CONST, 0, fixed}};
@@ -164,7 +164,7 @@ private:
     graph.opset = pick(8) ? 1 + pick(2) : index(4);
   }
 
-  // The nodes of the graph, or of one of its bodies.
+  // The nodes of the graph or of one of its bodies.
   List<portable::NodeT> &nodes(std::vector<std::unique_ptr<portable::ValueT>> *&values) {
     if (!graph.bodies.empty() && coin()) {
       portable::BodyT &body = *graph.bodies[pick(graph.bodies.size())];
@@ -178,7 +178,7 @@ private:
   void node() {
     List<portable::ValueT> *values = nullptr;
     List<portable::NodeT> &list = nodes(values);
-    if (coin()) { // one that is right: an operand and a value of its own
+    if (coin()) { // a valid node, with an operand and a value of its own
       auto added = std::make_unique<portable::NodeT>();
       added->since = 1;
       added->operands.push_back(pick(values->size()));
@@ -251,7 +251,7 @@ private:
     std::ranges::sort(node.attributes, {}, [](const auto &each) { return each->name; });
   }
 
-  // A body that is right goes to the last node of the graph, or inside the one before.
+  // Adds a valid body to the last node of the graph, or nested in the previous body.
   void body() {
     auto body = std::make_unique<portable::BodyT>();
     auto value = std::make_unique<portable::ValueT>();
@@ -268,7 +268,7 @@ private:
         graph.nodes.back()->bodies = {number};
       return;
     }
-    auto inner = std::make_unique<portable::NodeT>(); // the chain grows downwards: the new one holds the former last
+    auto inner = std::make_unique<portable::NodeT>(); // the chain grows inwards: the new body contains the previous one
     inner->op = "acme.call";
     inner->since = 1;
     inner->operands = {0};
@@ -287,7 +287,7 @@ private:
   std::minstd_rand random;
 };
 
-// The verifier leaves the alignment of elements unchecked, and unpacking needs it.
+// The verifier does not check the alignment of elements, but unpacking requires it.
 template <typename T> bool isAligned(const T *vector) {
   return !vector || vector->size() == 0 || reinterpret_cast<uintptr_t>(vector->Data()) % 8 == 0;
 }
@@ -318,7 +318,7 @@ bool isAligned(const portable::Graph &graph) {
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned seed) {
   if (seed % 2 == 0)
     return LLVMFuzzerMutate(data, size, most);
-  const std::vector<uint8_t> copy(data, data + size); // aligned, which `data` need not be
+  const std::vector<uint8_t> copy(data, data + size); // a copy, because `data` need not be aligned
   fb::Verifier verifier(copy.data(), size, 8, static_cast<fb::uoffset_t>(size / 8 + 16));
   if (size < 16 || !portable::VerifyGraphBuffer(verifier) || !isAligned(*portable::GetGraph(copy.data())))
     return LLVMFuzzerMutate(data, size, most);

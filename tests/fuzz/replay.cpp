@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// replay FOLDER...: gives each file of the folders to what the fuzz target calls. Needs no libFuzzer.
+// replay FOLDER...: passes each file of the folders to the fuzz target's function. Needs no libFuzzer.
 #include "consume.hpp"
 
 #include <filesystem>
@@ -11,7 +11,7 @@ int main(int count, char **arguments) {
     for (const auto &entry : std::filesystem::directory_iterator(arguments[i])) {
       std::ifstream file(entry.path(), std::ios::binary);
       const std::string bytes{std::istreambuf_iterator<char>(file), {}};
-      std::fprintf(stderr, "%s\n", entry.path().c_str()); // the last one named is the one that fails
+      std::fprintf(stderr, "%s\n", entry.path().c_str()); // printed first, so that the last name is the file that fails
       mortise::fuzz::consume(std::as_bytes(std::span(bytes)));
       ++files;
     }

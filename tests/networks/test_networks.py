@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Whole networks through torch.compile: exact on cpu to the bounds of the `parity` figure, every operator compiled, and the
-same answer from the reference interpreter."""
+"""Whole networks through torch.compile: on cpu within the bounds of the `parity` figure, with every operator compiled, and with the same
+answer from the reference interpreter."""
 
 import sys
 from pathlib import Path
@@ -60,5 +60,5 @@ def test_decoding_updates_the_cache_in_place():
 def test_the_steady_state_allocates_nothing():
     from figures import steady_state
 
-    result = steady_state.measure(["minilm"])  # the figure has all six
+    result = steady_state.measure(["minilm"])  # the figure runs all six
     assert not problems(result), result

@@ -62,7 +62,7 @@ def test_convert_there_and_back(graph, tmp_path):
     assert "#symbols = #mortise.symbols<n in [2, 64]>" in text and "#mortise.dims<#symbols, [n, 8]>" in text
     (tmp_path / "again.mlir").write_text(text)
     mortise("convert", tmp_path / "again.mlir", tmp_path / "again.mrtg")
-    assert mortise("convert", tmp_path / "again.mrtg", "-") == text  # the bytes also hold where each op stood
+    assert mortise("convert", tmp_path / "again.mrtg", "-") == text  # the bytes keep the location of each op
 
 
 @pytest.mark.parametrize("content, expected", [("func.func @f(", "expected"), ("", "public function")])
@@ -96,7 +96,7 @@ with torch.no_grad():
 def test_graphs_of_pytorch(tmp_path):
     folder = tmp_path / "new" / "graphs"
     environment = ENVIRONMENT | {"PYTHONPATH": str(BUILD / "python")}
-    for _ in range(2):  # a second process overwrites nothing
+    for _ in range(2):  # the second process must not overwrite files
         subprocess.run([sys.executable, "-c", SAVES, folder], check=True, env=environment, timeout=300)
     names = sorted(path.name for path in folder.iterdir())
     assert names == ["graph_0.2.mrtg", "graph_0.mrtg", "graph_1.2.mrtg", "graph_1.mrtg"]
@@ -162,12 +162,12 @@ def test_draw(graph, tmp_path):
     text = page.read_text()
     assert text.count('class="box"') == 8 and "f32[n, 8]" in text and "tanh" in text
     assert "on cpu by cpu" in text and "us predicted" in text
-    assert "http" not in text.replace("http://www.w3.org", "")  # stands alone
+    assert "http" not in text.replace("http://www.w3.org", "")  # self-contained
     mortise("draw", graph, "-o", page, "--device", "")
     text = page.read_text()
     assert text.count('class="box"') == 8 and "predicted" not in text
     assert text.count('class="io"') == 4 and "output 1" in text  # two inputs, two outputs
-    assert "flop" not in text  # no number for n, no cost
+    assert "flop" not in text  # n has no value, so there is no cost
     mortise("draw", graph, "-o", page, "--device", "", "--symbols", "n=5")
     text = page.read_text()
     assert "f32[5, 8]" in text and "40 flop" in text
@@ -198,7 +198,7 @@ def test_draw_shows_bodies(tmp_path):
 
 
 def faulty_plugin(folder, right, wrong):
-    """The example plugin with one expression replaced."""
+    """Builds the example plugin with one expression replaced."""
     source = (POINTWISE / "plugin.cpp").read_text()
     assert source.count(right) == 1
     (folder / "plugin.cpp").write_text(source.replace(right, wrong))
@@ -236,7 +236,7 @@ def test_reduce_needs_a_failure(graph, tmp_path):
 
 
 def test_language_server_answers():
-    """The server starts, offers what editors ask for, and reports an error in a text as it is opened."""
+    """The server starts, offers what editors need, and reports an error in a text when it is opened."""
 
     def message(method, number=None, **parameters):
         content = {"jsonrpc": "2.0", "method": method, "params": parameters}

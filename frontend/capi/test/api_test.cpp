@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Through the shared library, on the plugin `reference`.
+// The API through the shared library, on the plugin `reference`.
 #include "helpers.hpp"
 
 #include <thread>
@@ -201,7 +201,7 @@ TEST(Api, EmptyTensorsAndScalarsRun) {
   const void *inputs[] = {&nothing, &scalar};
   void *outputs[] = {&out[0], &out[1], &out[2]};
   expectOk(program.runPointers(inputs, outputs));
-  EXPECT_EQ(out[0], 1); // not touched
+  EXPECT_EQ(out[0], 1); // not written
   EXPECT_EQ(out[1], 0);
   EXPECT_EQ(out[2], -3);
 }
@@ -375,9 +375,9 @@ TEST(ApiErrors, EmptyGraphsAndSpentBuildersAreRefused) {
   const uint32_t x = get(graph.input("x", MORTISE_F32, {2}));
   expectOk(graph.output(get(graph.op("mortise.neg", {x}))));
   get(s.compile(graph));
-  EXPECT_FALSE(s.compile(graph));                         // spent
-  EXPECT_FALSE(graph.op("mortise.neg", {x}));             // its values are gone
-  EXPECT_EQ(get(graph.input("x", MORTISE_F32, {2})), 0u); // and it starts anew
+  EXPECT_FALSE(s.compile(graph));                         // the builder is empty
+  EXPECT_FALSE(graph.op("mortise.neg", {x}));             // its values no longer exist
+  EXPECT_EQ(get(graph.input("x", MORTISE_F32, {2})), 0u); // a new graph begins
 }
 
 TEST(ApiErrors, BadTensorsAreRefused) {

@@ -15,7 +15,7 @@ namespace mortise::api {
 
 using Json = nlohmann::json;
 
-// A test ends where something that must work does not.
+// Throws, which ends the test, when something that must work fails.
 template <typename T> T get(Result<T> result) {
   if (!result)
     throw std::runtime_error(result.error().message);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Graphs over symbols through the shared library. `reference` runs static shapes and `pocket` speaks revision 1 of the
-// ABI: both get numbers for the symbols' values.
+// Graphs over symbols through the shared library. `reference` runs static shapes, and `pocket` supports revision 1 of
+// the ABI, so both are given numbers for the symbols' values.
 #include "helpers.hpp"
 
 #include <gmock/gmock.h>
@@ -10,7 +10,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// f32[b*s] = softmax(x + x) over the rows of x: f32[b, s], b*s at most 1000.
+// softmax(x + x) over the rows of x: f32[b, s], flattened to f32[b*s], with b*s at most 1000.
 Program rows(Session &session, const Options &options = {}) {
   Builder graph = builder(session);
   const Dim b = get(graph.symbol("b", 1, 64)), s = get(graph.symbol("s", 2, INT64_MAX, 2));
@@ -24,7 +24,7 @@ Program rows(Session &session, const Options &options = {}) {
   return get(session.compile(graph, options));
 }
 
-// The message, or "" when the results are right.
+// The error message, or "" when the results are right.
 std::string run(Program &program, int64_t b, int64_t s, int64_t found = -1) {
   const size_t count = static_cast<size_t>(b * s);
   std::vector<float> x(count), y(count);

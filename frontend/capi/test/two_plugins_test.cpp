@@ -55,7 +55,7 @@ TEST(TwoPlugins, ACompositeThatNobodyTakesIsDecomposed) {
     EXPECT_NEAR(out[i], in[i] / (1 + std::exp(-in[i])), 1e-6);
   const Json report = Json::parse(get(program.report()));
   EXPECT_EQ(report["nodes"], 2);
-  bool kept = false; // the composite's own refusal
+  bool kept = false; // the refusal of the composite itself
   for (const Json &refusal : report["refusals"])
     kept = kept || (refusal["op"] == "mortise.silu" && refusal["node"].is_null());
   EXPECT_TRUE(kept) << report["refusals"].dump(1);
@@ -66,7 +66,7 @@ TEST(TwoPlugins, ACompositeGivesWayToCheaperParts) {
   Builder graph = builder(s);
   const uint32_t x = get(graph.input("x", MORTISE_F32, {1 << 16}));
   expectOk(graph.output(get(graph.op("mortise.silu", {x}, {}, "model.py:9"))));
-  Program program = get(s.compile(graph)); // whole on `reference`, or its two parts at 1 ns each on `pocket`
+  Program program = get(s.compile(graph)); // `reference` would take it whole, `pocket` its two parts at 1 ns each
   std::vector<float> in(1 << 16, 2), out(1 << 16);
   const void *inputs[] = {in.data()};
   void *outputs[] = {out.data()};
@@ -94,14 +94,14 @@ TEST(TwoPlugins, WhatNobodyTakesIsAnErrorWithReasons) {
 }
 
 TEST(TwoPlugins, EveryRefusalIsData) {
-  constexpr size_t nodes = 20; // more than the message shows
+  constexpr size_t nodes = 20; // more than the message lists
   Session s = both("pocket");
   Builder graph = builder(s);
   EXPECT_TRUE(get(graph.refusals()).empty());
   uint32_t value = get(graph.input("x", MORTISE_F32, {4}));
   for (size_t i = 0; i < nodes; ++i) {
     value = get(graph.op("mortise.sin", {value}, {}, "model.py:" + std::to_string(i)));
-    value = get(graph.op("mortise.neg", {value})); // which the device takes
+    value = get(graph.op("mortise.neg", {value})); // the device takes this op
   }
   expectOk(graph.output(value));
   ASSERT_FALSE(s.compile(graph));
@@ -132,7 +132,7 @@ TEST(TwoPlugins, RefusalsAreOfTheLastCompilation) {
   get(s.compile(graph));
   EXPECT_TRUE(get(graph.refusals()).empty());
   build(graph);
-  ASSERT_FALSE(s.compile(graph, {{"device", "nowhere"}})); // an error that is not about nodes
+  ASSERT_FALSE(s.compile(graph, {{"device", "nowhere"}})); // an error that does not concern nodes
   EXPECT_TRUE(get(graph.refusals()).empty());
 }
 

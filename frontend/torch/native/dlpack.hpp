@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The part of the DLPack 1.x binary interface that this extension reads: how a tensor describes itself, and the table
-// that `torch.Tensor.__dlpack_c_exchange_api__` points to. Declared here so that nothing of PyTorch is needed to build.
+// The part of the DLPack 1.x binary interface that this extension reads: the description of a tensor, and the table
+// that `torch.Tensor.__dlpack_c_exchange_api__` points to. Declared here so that the build does not need PyTorch.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Arithmetic on symbolic extents for torch_mortise/extents.py: programs in the normal form of mortise/dim.hpp.
+// Arithmetic on symbolic extents for torch_mortise/extents.py, on programs in the normal form of mortise/dim.hpp.
 #include "options.hpp"
 #include "python.hpp"
 
@@ -7,7 +7,7 @@
 
 namespace mortise::torch_door {
 
-// A program and what is known of its symbols: minimum, maximum and divisor of each, one after the other.
+// Reads a program and the minimum, maximum and divisor of each of its symbols, in one flat tuple.
 static bool read(PyObject *arguments, const char *format, Dim &dim, std::vector<SymbolRange> &ranges) {
   PyObject *tuple, *rangeTuple;
   std::vector<MortiseExprStep> steps;
@@ -26,7 +26,7 @@ static bool read(PyObject *arguments, const char *format, Dim &dim, std::vector<
   return true;
 }
 
-// normalise(program, ranges) -> (number or program, low, high): the least and greatest values that the extent can have.
+// normalise(program, ranges) -> (number or program, low, high): the normal form and the bounds of its values.
 static PyObject *normalise(PyObject *, PyObject *arguments) {
   Dim dim;
   std::vector<SymbolRange> ranges;
@@ -42,7 +42,8 @@ static PyObject *normalise(PyObject *, PyObject *arguments) {
              : nullptr;
 }
 
-// proved(program, ranges) -> (low, high): as normalise, and the sign of an extent whose terms differ in theirs.
+// proved(program, ranges) -> (low, high): bounds as from normalise, and the sign where a proof finds it although the
+// bounds do not show it.
 static PyObject *proved(PyObject *, PyObject *arguments) {
   Dim dim;
   std::vector<SymbolRange> ranges;

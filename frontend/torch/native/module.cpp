@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The module: what Python hands over at import, errors, and the types.
+// The module: the objects that Python hands over at import, errors, and the types.
 #include "python.hpp"
 
 #include <cstdarg>

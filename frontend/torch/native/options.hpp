@@ -8,7 +8,7 @@
 
 namespace mortise::torch_door {
 
-// A tuple of (key, value) strings; points into the Python strings, which outlive the call.
+// A tuple of (key, value) strings. Points into the Python strings, which outlive the call.
 class Options {
 public:
   bool read(PyObject *pairs) {
@@ -51,7 +51,7 @@ private:
   std::vector<int64_t> numbers;
 };
 
-// A tuple whose entries are numbers, or postfix programs over symbols: tuples op, value, op, value, ...
+// A tuple of numbers and of postfix programs over symbols, which are tuples op, value, op, value, ...
 class Extents {
 public:
   bool read(PyObject *tuple) {
@@ -90,7 +90,7 @@ public:
   }
   const int64_t *data() const { return numbers.data(); }
   size_t size() const { return numbers.size(); }
-  const MortiseExpr *exprs() const { return programs.empty() ? nullptr : programs.data(); } // NULL: all are numbers
+  const MortiseExpr *exprs() const { return programs.empty() ? nullptr : programs.data(); } // NULL when all are numbers
 
 private:
   std::vector<int64_t> numbers;
@@ -98,7 +98,7 @@ private:
   std::vector<MortiseExpr> programs;
 };
 
-// A program as Extents reads it.
+// A program as a tuple, in the form that Extents reads.
 inline PyObject *programTuple(const MortiseExprStep *steps, size_t count) {
   PyObject *tuple = PyTuple_New(static_cast<Py_ssize_t>(2 * count));
   for (size_t i = 0; tuple && i < count; ++i) {

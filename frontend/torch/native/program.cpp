@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Program: one compiled region, called with PyTorch's tensors. A signature is a program with the extents of one set of
-// shapes; all signatures of a program share its constants. `run` is the hot path: it reads the tensors through
-// DLPack, checks constants by address and version, allocates the outputs with eager's strides, and runs without the
-// GIL.
+// Program: one compiled region, called with PyTorch's tensors. A signature is a program with the extents for one set of
+// shapes; all signatures of a program share its constants. `run` is the hot path: it reads the tensors through DLPack,
+// checks constants by address and version, allocates the outputs with eager's strides, and runs without the GIL.
 #include "options.hpp"
 #include "python.hpp"
 
@@ -19,19 +18,19 @@ namespace {
 enum class Role : int { Plain = 0, Constant = 1, State = 2 };
 
 struct Input {
-  Py_ssize_t argument; // position in the call's list; -1 for a tensor that the graph itself holds
+  Py_ssize_t argument; // position in the call's list; -1 for a tensor that the graph holds
   Role role;
   dlpack::DataType dtype;
   int32_t dtypeNumber;
-  std::vector<int64_t> dims, strides; // as the caller's tensor has them
-  std::vector<int64_t> programDims;   // in order of memory, as the program sees them
+  std::vector<int64_t> dims, strides; // those of the caller's tensor
+  std::vector<int64_t> programDims;   // in memory order, as the program sees them
   Ref dimsTuple, stridesTuple;
 };
 
 struct Output {
   int64_t aliasInput;      // -1, or the number of the input that it updates
   Ref arguments, keywords; // for `allocate`: (size, stride), {"dtype": ...}
-  Ref allocate;            // torch.empty_strided, or the pool's (torch_mortise/pool.py) where the result is large
+  Ref allocate;            // torch.empty_strided, or the pool's for a large result (torch_mortise/pool.py)
   std::vector<int64_t> programDims;
   int32_t dtypeNumber;
 };
@@ -44,15 +43,15 @@ struct Result {
   Ref size, strides, shift; // views
 };
 
-// The state that all signatures of one program share. The program and its signatures own it together.
+// The state that all signatures of a program share. The program and its signatures own it together.
 struct Shared {
   MortiseProgram *program;
   Ref session;
   struct Constant {
     void *address = nullptr;
-    int64_t version = -1; // -1: an inference tensor, which has none
+    int64_t version = -1; // -1 for an inference tensor, which has no version
   };
-  std::vector<Constant> constants; // for each input: the tensor that was bound
+  std::vector<Constant> constants; // per input: the tensor that was bound
   std::vector<Ref> keptAlive;
   bool bound = false;
   std::shared_mutex mutex; // shared by runs, exclusive for bind; taken only without the GIL
@@ -65,18 +64,18 @@ struct Binding {
   std::vector<Input> inputs;
   std::vector<Output> outputs;
   std::vector<Result> results;
-  std::vector<int64_t> symbols; // the symbols' values, in the order in which the builder made them
+  std::vector<int64_t> symbols; // in the order in which the builder made the symbols
   bool hasState = false;
 };
 
-// A program as compiled, which has no inputs and cannot run, or one of its signatures.
+// A compiled program, which has no inputs and cannot run, or one of its signatures.
 struct ProgramObject {
   PyObject_HEAD Binding *binding;
 };
 
 constexpr size_t inlineCount = 512;
-// An array on the stack, and on the heap when it has more than `inlineCount` elements: an ordinary call allocates
-// nothing on the heap for these.
+// An array on the stack, or on the heap when it has more than `inlineCount` elements, so that an ordinary call does not
+// allocate heap memory for it.
 template <typename T> class Scratch {
 public:
   explicit Scratch(size_t count) : count(count), values(count <= inlineCount ? local : new T[count]) {
@@ -97,10 +96,10 @@ private:
   T *values;
 };
 
-// The address of tensors without elements: programs expect one that is not NULL.
+// The address of tensors without elements, because programs expect a pointer that is not NULL.
 alignas(64) char nowhere[64];
 
-// No tensor has a type of 0 lanes, which stands for a dtype that DLPack cannot hold.
+// DLPack's type. A type of 0 lanes, which no tensor has, stands for a dtype that DLPack cannot represent.
 dlpack::DataType dataType(int32_t dtype) {
   const MortiseDTypeInfo *info = mortise_dtype_info(dtype);
   if (!info || info->dlpack < 0)
@@ -398,7 +397,7 @@ bool configureOutputs(Binding &binding, PyObject *outputs) {
   return true;
 }
 
-// signature(inputs, outputs, results, symbols): see torch_mortise/region.py for what the tuples hold.
+// signature(inputs, outputs, results, symbols): torch_mortise/region.py documents the tuples.
 PyObject *programSignature(PyObject *self, PyObject *arguments) {
   PyObject *inputs, *outputs, *results, *symbols;
   if (!PyArg_ParseTuple(arguments, "O!O!O!O!:signature", &PyTuple_Type, &inputs, &PyTuple_Type, &outputs, &PyTuple_Type,
@@ -428,8 +427,8 @@ PyObject *programSignature(PyObject *self, PyObject *arguments) {
   return PyErr_Occurred() ? nullptr : made.release();
 }
 
-// bind(sources, tensors): per input the caller's tensor and the dense one to read (often the same), None where not
-// constant.
+// bind(sources, tensors): per input, the caller's tensor and the dense tensor to read (often the same); None for an
+// input that is not constant.
 PyObject *programBind(PyObject *self, PyObject *arguments) {
   Binding &binding = *as<ProgramObject>(self)->binding;
   Shared &shared = *binding.shared;

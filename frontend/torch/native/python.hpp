@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the files of this extension share: owned references, the objects handed over by the Python side, and errors.
+// Shared by the files of this extension: owned references, the objects that the Python side hands over, and errors.
 #pragma once
 
 #include "dlpack.hpp"
@@ -32,14 +32,14 @@ private:
   PyObject *object = nullptr;
 };
 
-// Set once by `setup`, from torch_mortise/_library.py; alive until the process ends.
+// Set once by `setup`, called from torch_mortise/_library.py. Valid until the process ends.
 struct Helpers {
   PyObject *errorClass = nullptr;        // MortiseError(code, message)
   PyObject *tensorType = nullptr;        // torch.Tensor
   PyObject *versionDescriptor = nullptr; // of the attribute `_version`
   descrgetfunc readVersion = nullptr;
   PyObject *emptyStrided = nullptr;
-  PyObject *asStrided = nullptr;        // (tensor, size, stride, offset from the tensor's own)
+  PyObject *asStrided = nullptr;        // (tensor, size, stride, offset from the tensor's own offset)
   PyObject *dense = nullptr;            // (tensor, size, stride) -> a copy with these strides
   PyObject *copyBack = nullptr;         // (tensor, copy)
   PyObject *incrementVersion = nullptr; // (tuple of tensors)
@@ -54,10 +54,10 @@ struct SessionObject {
 struct BuilderObject {
   PyObject_HEAD MortiseBuilder *builder;
   PyObject *session;
-  uint32_t values; // how many it has
+  uint32_t values; // the number of its values
 };
 
-// Sets a MortiseError and destroys `status`. False, so that callers can return it.
+// Sets a MortiseError and destroys `status`. Returns false, so that callers can return it.
 bool raise(MortiseStatus *status);
 bool raise(int32_t code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 inline bool check(MortiseStatus *status) { return !status || raise(status); }
@@ -71,7 +71,7 @@ PyObject *wrapProgram(MortiseProgram *program, PyObject *session);
 
 template <typename T> T *as(PyObject *object) { return reinterpret_cast<T *>(object); }
 template <typename F> void *slot(F *function) { return reinterpret_cast<void *>(function); }
-// Other Python threads run meanwhile.
+// Runs `function` while other Python threads may run.
 template <typename F> auto withoutGil(F function) {
   PyThreadState *state = PyEval_SaveThread();
   auto result = function();

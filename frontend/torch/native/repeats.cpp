@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Comparison of FX nodes for torch_mortise/repeats.py: a network of many layers has thousands of nodes.
+// Compares FX nodes for torch_mortise/repeats.py, in C++ because a network of many layers has thousands of nodes.
 #include "python.hpp"
 
 #include <cstring>
@@ -9,7 +9,7 @@ namespace {
 
 enum class Answer { Yes, No, Failed };
 
-// Compares the nodes of one copy of a layer with those of another.
+// Compares the nodes of one copy of a layer with the nodes of another copy.
 class Comparison {
 public:
   Comparison(PyObject *index, PyTypeObject *nodeType, PyObject *same, Py_ssize_t modelBase, Py_ssize_t base,
@@ -41,7 +41,7 @@ private:
       return sequences(a, b);
     if (PyDict_Check(a))
       return dictionaries(a, b);
-    if (PyFloat_Check(a)) { // by bits: the two zeros differ
+    if (PyFloat_Check(a)) { // compared by bits, because 0.0 and -0.0 differ
       const double x = PyFloat_AsDouble(a), y = PyFloat_AsDouble(b);
       return std::memcmp(&x, &y, sizeof x) == 0 ? Answer::Yes : Answer::No;
     }
@@ -67,7 +67,7 @@ private:
     return Answer::Yes;
   }
 
-  // Keywords in one order, as a graph of equal layers has them.
+  // Keywords must be in the same order, as they are in a graph of equal layers.
   Answer dictionaries(PyObject *a, PyObject *b) {
     PyObject *keyA, *keyB, *x, *y;
     Py_ssize_t atA = 0, atB = 0;
@@ -82,7 +82,7 @@ private:
     return Answer::Yes;
   }
 
-  // Both of the same place in their copies, or both from outside.
+  // Both nodes must be at the same position in their copies, or both outside.
   Answer readNode(PyObject *a, PyObject *b) {
     const Py_ssize_t x = place(a) - modelBase, y = place(b) - base;
     if (PyErr_Occurred())
@@ -98,15 +98,15 @@ private:
 
   static Answer fromC(int answer) { return answer < 0 ? Answer::Failed : answer ? Answer::Yes : Answer::No; }
 
-  PyObject *index; // node -> its number among the nodes of the region
+  PyObject *index; // node -> its number among the region's nodes
   PyTypeObject *nodeType;
-  PyObject *same; // for values of other types
+  PyObject *same; // compares values of other types
   Py_ssize_t modelBase, base;
   PyObject *outside;
 };
 
-// alike(nodes, index, node type, same, model, start, period): what the `period` nodes from `start` on read from before
-// them, in the order of reading, or None where they are not alike those from `model` on.
+// alike(nodes, index, node type, same, model, start, period): the nodes before `start` that the `period` nodes from
+// `start` on read, in the order of reading; None if those nodes are not like the ones from `model` on.
 PyObject *alike(PyObject *, PyObject *arguments) {
   PyObject *nodes, *index, *nodeType, *same;
   Py_ssize_t model, start, period;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Session(options) and Builder(session, name): graphs go op by op through the C API, without text or JSON between.
+// Session(options) and Builder(session, name): graphs go through the C API op by op, without text or JSON in between.
 #include "options.hpp"
 #include "python.hpp"
 
@@ -74,7 +74,7 @@ static void builderDealloc(PyObject *self) {
   Py_DECREF(type);
 }
 
-// (value, dtype, dims) of a value just made; a symbolic extent is a program.
+// (value, dtype, dims) of a value just made. A symbolic extent is a program.
 static PyObject *describe(MortiseBuilder *builder, uint32_t value) {
   const MortiseType *type;
   if (!check(mortise_builder_type(builder, value, &type)))
@@ -118,8 +118,8 @@ static PyObject *builderInput(PyObject *self, PyObject *arguments) {
   return describe(builder, value);
 }
 
-// Attributes of one op, from a dictionary: bool, int, float, str, tuple of extents, or (dtype, dims, bytes) for a
-// literal.
+// The attributes of one op, from a dictionary whose values are bool, int, float, str, a tuple of extents, or (dtype,
+// dims, bytes) for a literal.
 namespace {
 class Attributes {
 public:
@@ -188,15 +188,15 @@ private:
     return !PyErr_Occurred();
   }
 
-  std::deque<MortiseAttribute> attributes; // deques: addresses stay
+  std::deque<MortiseAttribute> attributes; // deques, because they do not move their elements
   std::deque<Extents> extents;
   std::deque<MortiseType> types;
   std::vector<const MortiseAttribute *> pointers;
 };
 } // namespace
 
-// op(name, operands, attributes, location): operands are value numbers, None for one left out. A tuple of results.
-constexpr size_t maxResults = 16; // of one op; no op without bodies has more than three
+// op(name, operands, attributes, location) -> tuple of results. Operands are value numbers, None for one left out.
+constexpr size_t maxResults = 16; // results of one op; no op without bodies has more than three
 static PyObject *builderOp(PyObject *self, PyObject *arguments) {
   const char *name, *location;
   PyObject *operandTuple, *dictionary;
@@ -292,7 +292,7 @@ static PyObject *builderCompile(PyObject *self, PyObject *arguments) {
   return check(status) ? wrapProgram(program, object->session) : nullptr;
 }
 
-// refusals() -> ((node, op, location, device, plugin, reason, detail), ...) of the last compile.
+// refusals() -> ((node, op, location, device, plugin, reason, detail), ...) of the last compilation.
 static PyObject *builderRefusals(PyObject *self, PyObject *) {
   const MortiseRefusal *const *refusals;
   size_t count;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Finds the package in a build: MORTISE_BUILD, else build/dev. MORTISE_TEST_DEVICES: which devices to test on."""
+"""Finds the package in a build: MORTISE_BUILD, by default build/dev. MORTISE_TEST_DEVICES names the devices to test on."""
 
 import os
 import pathlib
@@ -55,8 +55,8 @@ def flat(value):
 
 
 def rounding_once(run):
-    """(what run() gives when each op rounds once, how far such roundings move each floating result): two lists. Eager's own kernels may
-    round oftener: convolutions of f16 add in f16."""
+    """Two lists: the results of run() with one rounding per op, and how far such roundings move each floating result. Eager's own kernels
+    may round more often: convolutions of f16 add in f16."""
     from torch_mortise.backend import decompositions
 
     def called(noise):
@@ -72,8 +72,9 @@ def rounding_once(run):
 
 
 def assert_same(found, expected, run=None, strides=True):
-    """Equal types and integers, and floats within what roundings explain (error_bounds.py). `run()` computes the expected values again
-    and changes nothing; without it, the bound is 64 unit roundoffs of the largest expected number: sums of up to 64 terms, in f32."""
+    """Checks that types and integers are equal and that floats are within what roundings explain (error_bounds.py). `run()` computes the
+    expected values again without side effects. Without `run` the bound is 64 unit roundoffs of the largest expected number, which is enough
+    for sums of up to 64 terms in f32."""
     found, expected = flat(found), flat(expected)
     assert len(found) == len(expected)
     for f, e in zip(found, expected):
@@ -108,7 +109,7 @@ def assert_same(found, expected, run=None, strides=True):
 
 
 def check(compiled, model, *inputs, coverage=1.0, **options):
-    """Runs both, compares values, dtypes and strides, and asks for full coverage."""
+    """Runs both, compares values, dtypes and strides, and requires full coverage."""
     import torch_mortise
 
     with torch.no_grad():

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""How far rounding may move a result: the one place of Python's error bounds. docs/conformance/error-bounds.md derives them.
+"""How far rounding may move a result: the only place for Python's error bounds. docs/conformance/error-bounds.md derives them.
 
-An op rounds its result once, to the dtype's unit roundoff u. A sum of k terms also rounds in its accumulator, whose unit roundoff is
-w: by Higham and Mary (2019, theorem 2.4) it is the exact sum of the terms times 1 + t, each |t| at most CONFIDENCE * sqrt(k) * w, with
-probability at least 1 - 2 k exp(-CONFIDENCE^2 / 2); k * w would be the bound for the worst case. How such errors grow on their way
-through the other ops is measured: `Noise` makes them at random (Vignes' CESTAC method), `RUNS` times, and `CONFIDENCE` times the root
-mean square of the results' shifts is allowed, plus two units in the last place for the comparison itself.
-"""
+An op rounds its result once, to the dtype's unit roundoff u. A sum of k terms also rounds in its accumulator, whose unit roundoff is w: by
+Higham and Mary (2019, theorem 2.4) it is the exact sum of the terms times 1 + t, each |t| at most CONFIDENCE * sqrt(k) * w, with
+probability at least 1 - 2 k exp(-CONFIDENCE^2 / 2); the worst case would be k * w. How such errors grow through the other ops is measured:
+`Noise` makes them at random (Vignes' CESTAC method), `RUNS` times. The bound is `CONFIDENCE` times the root mean square of the results'
+shifts, plus two units in the last place for the comparison itself."""
 
 import math
 
@@ -26,7 +25,7 @@ def unit_roundoff(dtype):
 
 
 def ulp(values, dtype):
-    """The distance of neighbours in `dtype` at the magnitude of f64 `values`."""
+    """The distance between neighbouring numbers of `dtype` at the magnitude of the f64 `values`."""
     _, exponent = torch.frexp(values.abs())
     exponent = torch.where(values == 0, torch.full_like(exponent, _LOWEST[dtype]), exponent - 1)
     exponent = exponent.clamp(min=_LOWEST[dtype])
@@ -34,13 +33,13 @@ def ulp(values, dtype):
 
 
 def error_of(found, expected):
-    """|found - expected| where both are finite; 0 for equal infinities and NaNs, inf for others."""
+    """|found - expected| where both are finite; 0 for equal infinities and for two NaNs, inf for everything else."""
     difference = (found - expected).abs()
     difference = torch.where((found == expected) | (found.isnan() & expected.isnan()), 0.0, difference)
     return torch.where(difference.isnan(), math.inf, difference)
 
 
-# Ops that give values of their operands, or exact ones.
+# Ops whose results are values of their operands, or are exact.
 EXACT = set(
     """abs alias amax amin arange argmax argmin as_strided broadcast_in_dim cat ceil clamp clamp_max clamp_min clone collapse_view
     constant_pad_nd convert_element_type copy cummax cummin detach diagonal diagonal_scatter embedding expand fill flip floor fmax fmin
@@ -58,22 +57,22 @@ def name_of(op):
 
 
 def accumulates(op):
-    """Whether results are sums: all ops but those of single elements."""
+    """Whether results are sums, which is so for all ops except those of single elements."""
     return (torch.Tag.pointwise not in op.tags or name_of(op) in INSIDE) and name_of(op) not in EXACT
 
 
 def _window(weight, transposed, groups):
-    """The terms of one result of a convolution: the weight's elements for each channel that it makes."""
+    """The number of terms in one result of a convolution: the elements of the weight for each output channel."""
     return weight.numel() // max(weight.shape[1] * groups if transposed else weight.shape[0], 1)
 
 
 def _convolution_backward(a):
     gradient, x, weight, transposed, groups = *a[:3], a[7], a[9]
-    per_channel = [t.numel() // max(t.shape[1], 1) for t in (gradient, x)]  # the gradients of the weight and the bias
+    per_channel = [t.numel() // max(t.shape[1], 1) for t in (gradient, x)]  # for the gradients of the weight and the bias
     return max(*per_channel, _window(weight, not transposed, groups))
 
 
-# How many terms make one result: of the operands' sizes, by the op's name. `a` are the positional arguments.
+# The number of terms in one result, by the op's name, from the operands' sizes. `a` are the positional arguments.
 LENGTHS = {
     **dict.fromkeys(("mm", "bmm", "mv", "dot", "vdot"), lambda a: a[0].shape[-1]),
     **dict.fromkeys(("addmm", "addmv", "addbmm", "baddbmm", "_addmm_activation"), lambda a: a[1].shape[-1]),
@@ -93,7 +92,7 @@ LENGTHS = {
     "native_group_norm": lambda a: a[0].numel() // max(a[0].shape[0] * a[6], 1),
     **dict.fromkeys(("native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_functional", "_batch_norm_with_update",
                      "_native_batch_norm_legit_no_training", "cudnn_batch_norm"), lambda a: a[0].numel() // max(a[0].shape[1], 1)),
-    # scores are sums over the head's size, their products with the values over the keys
+    # scores are sums over the head's size, their products with the values are sums over the keys
     **dict.fromkeys(("_scaled_dot_product_flash_attention_for_cpu", "_scaled_dot_product_attention_math"),
                     lambda a: max(a[0].shape[-1], a[1].shape[-2])),
 }
@@ -107,12 +106,12 @@ SUMS = {"mm", "bmm", "mv", "dot", "vdot", "addmm", "addmv", "addbmm", "baddbmm",
         "_adaptive_avg_pool2d", "_adaptive_avg_pool3d"}
 
 
-# What else a result's sums are relative to: gelu is x / 2 (1 + erf), whose brackets are computed; a logarithm turns a relative error of
-# its sum into an absolute one.
+# The magnitude that the sums inside an op's result are relative to: gelu is x / 2 (1 + erf), whose parenthesis is computed as a sum, and a
+# logarithm turns a relative error of its sum into an absolute one.
 INSIDE = {"gelu": lambda a, value: a[0].abs(), "_log_softmax": lambda a, value: 1 + value.abs(),
           "logsumexp": lambda a, value: 1 + value.abs()}
-# Norms with the batch's own statistics, which the language has not: the importer computes the mean, the deviation and what follows as ops
-# of their own, each of which rounds to the dtype. Such a rounding moves the result as one of the operands does.
+# Norms with the batch's own statistics, for which the language has no op. The importer computes the mean, the deviation and the rest as
+# separate ops, each of which rounds to the dtype. Such a rounding moves the result like a rounding of an operand.
 EXPANDED = {"native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_functional", "_batch_norm_with_update"}
 WITH_ADDEND = {"addmm", "addmv", "addbmm", "baddbmm", "addr"}
 
@@ -122,8 +121,8 @@ def magnitudes(arguments):
 
 
 def length(op, arguments, results):
-    """The contraction length: how many terms an accumulating op sums for one element of its result, from the operands of this call.
-    Where the op's name does not say, as many as its largest operand has elements, which no sum of distinct terms exceeds."""
+    """The contraction length: how many terms an accumulating op sums for one element of its result, from the operands of this call. If the
+    op's name does not tell, it is the element count of the largest operand, which no sum of distinct terms exceeds."""
     name = name_of(op)
     tensors = [t for t in tree_leaves(arguments) if isinstance(t, torch.Tensor)]
     if name in LENGTHS:
@@ -138,9 +137,9 @@ def length(op, arguments, results):
 
 
 class Noise:
-    """Calls ops in f64 and moves what they give as rounding to their own dtype would. `unit` is the unit roundoff of results, or None
-    for that of the dtype that eager gives; `accumulator` is that of sums, or None for f32's (f64's for f64). `share` 0: no noise, so
-    that each op is exact up to one rounding, whatever eager's kernel for a narrow dtype does inside."""
+    """Calls ops in f64 and moves their results as rounding to their own dtype would. `unit` is the unit roundoff of results, or None for
+    that of the dtype that eager gives; `accumulator` is that of sums, or None for f32's (f64's for f64). With `share` 0 there is no noise,
+    so that each op is exact up to one rounding, whatever eager's kernel for a narrow dtype does inside."""
 
     def __init__(self, seed=0, unit=None, accumulator=None, share=1.0):
         self.generator = torch.Generator().manual_seed(seed)
@@ -155,25 +154,25 @@ class Noise:
         return self.moved(value, unit * value) if isinstance(value, torch.Tensor) and value.is_floating_point() else value
 
     def result(self, value, dtype):
-        """An f64 result, rounded. In f64, a whole number is what exact arithmetic gave, and a narrower dtype gives it too."""
+        """An f64 result, rounded. A whole number in f64 is taken as exact, because a narrower dtype gives it too."""
         if dtype == torch.float64 and self.unit is not None:
             return torch.where(value == value.round(), value, self.moved(value, self.unit * value))
         return self.moved(value, unit_roundoff(dtype) * value).to(dtype)
 
     def call(self, op, arguments, keywords):
-        own = op(*arguments, **keywords)  # for the dtypes; and what only moves values is right
+        own = op(*arguments, **keywords)  # gives the dtypes, and the results of ops that only move values
         floats = [t for t in tree_leaves((arguments, keywords)) if isinstance(t, torch.Tensor) and t.is_floating_point()]
         made = [t for t in tree_leaves(own) if isinstance(t, torch.Tensor) and t.is_floating_point()]
         if name_of(op) is None or name_of(op) in EXACT or not floats or not made:
             return own
-        value = own  # where all is f64 already
+        value = own  # if everything is f64 already
         if any(t.dtype != torch.float64 for t in floats):
             value = None
             arguments, keywords = tree_map(lambda t: t.double() if isinstance(t, torch.Tensor) and t.is_floating_point() else t,
                                            (arguments, keywords))
             if keywords.get("dtype") is not None:
                 keywords = {**keywords, "dtype": torch.float64}
-        if keywords.get("alpha", 1) != 1 and name_of(op) in ("add", "sub"):  # of which alpha * y has a rounding of its own
+        if keywords.get("alpha", 1) != 1 and name_of(op) in ("add", "sub"):  # alpha * y is rounded by itself
             x, y = arguments
             y = self.result((y if isinstance(y, torch.Tensor) else x.new_tensor(y)) * keywords["alpha"], own.dtype).double()
             arguments, keywords, value = (x, y), {}, None
@@ -183,7 +182,7 @@ class Noise:
         return tree_map(lambda w, o: self.result(w, o.dtype) if isinstance(o, torch.Tensor) and o.is_floating_point() else o, value, own)
 
     def accumulated(self, op, arguments, own, floats):
-        """How far each term may move, relative to its size; None where nothing is added."""
+        """How far each term may move, relative to its size; None if the op adds nothing."""
         if not accumulates(op):
             return None
         wide = self.accumulator or unit_roundoff(torch.float64 if any(t.dtype == torch.float64 for t in floats) else torch.float32)
@@ -193,8 +192,8 @@ class Noise:
         return share
 
     def summed(self, op, arguments, keywords, share, value=None):
-        """The op with its sums moved: where they are nothing but sums, by the sum of the terms' sizes, else by its operands. `value`: what
-        it gives without noise, where that is known."""
+        """The op with its sums moved: by the sum of the terms' sizes if the op is nothing but a sum, else by moving its operands. `value`:
+        its result without noise, if known."""
         if share is None:
             return op(*arguments, **keywords) if value is None else value
         if name_of(op) in SUMS or name_of(op) in INSIDE:
@@ -205,7 +204,8 @@ class Noise:
         return op(*(self.operand(a, share) for a in arguments), **keywords)
 
     def added(self, op, arguments, keywords, dtype, floats):
-        """beta * x + alpha * product: the language rounds the product, each factor's effect and the sum, one after the other."""
+        """beta * x + alpha * product, where the language rounds the product, the scaling by each factor, and the sum, one after the
+        other."""
         x, *factors = arguments
         beta, alpha = keywords.get("beta", 1), keywords.get("alpha", 1)
         product = self.summed(op, (x.new_zeros(()).expand(x.shape), *factors), {"beta": 1, "alpha": 1},
@@ -216,7 +216,7 @@ class Noise:
 
 
 class NoisyCalls(TorchDispatchMode):
-    """Every ATen call inside gives what `noise` makes of it. `table`: the decompositions that a compiler runs instead of an op."""
+    """Passes every ATen call inside through `noise`. `table`: the decompositions that a compiler runs instead of an op."""
 
     def __init__(self, noise, table=None):
         super().__init__()
@@ -235,7 +235,7 @@ class NoisyCalls(TorchDispatchMode):
 
 
 def root_mean_square(shifts):
-    """Of a list of tensors; squares of small numbers would be 0."""
+    """The root mean square of a list of tensors. Uses hypot, because the squares of small numbers would be 0."""
     total = torch.zeros_like(shifts[0])
     for shift in shifts:
         total = total.hypot(shift)

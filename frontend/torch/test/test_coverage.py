@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Every ATen overload tagged core is decided, those said to run do, and docs/aten.md says what the importer emits for them."""
+"""Every ATen overload tagged core is decided, those that are said to run do run, and docs/aten.md lists what the importer emits."""
 
 import pathlib
 
@@ -30,7 +30,7 @@ def test_page_is_fresh():
 
 
 def test_what_is_recorded_is_what_was_emitted(monkeypatch):
-    """A handler that emits something else gives another record."""
+    """A handler that emits other ops changes the record."""
     aten = coverage.aten
     assert coverage.record("sin.default") == coverage.Decision(coverage.CORE, "", ("sin",))
     monkeypatch.setitem(coverage.HANDLERS, aten.sin.default, lambda e, x: e.op("cos", e.op("tan", x)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What the door promises: strides, weights, state, dynamic shapes, eager beside programs, errors, threads."""
+"""The promises of torch.compile(backend="mortise"): strides, weights, state, dynamic shapes, eager beside programs, errors, threads."""
 
 import copy
 import gc
@@ -40,7 +40,7 @@ def test_strides_equal_eager(compile_for):
     check(compiled, f, x)
     with torch.no_grad():
         results = compiled(x)
-    assert results[4].untyped_storage().data_ptr() == x.untyped_storage().data_ptr()  # a view, as in eager
+    assert results[4].untyped_storage().data_ptr() == x.untyped_storage().data_ptr()  # it is a view, as in eager
 
 
 def test_channels_last(compile_for):
@@ -224,7 +224,7 @@ def test_offsets_and_strides_of_inputs_do_not_specialise(compile_for):
 
 
 def test_specialisations_are_limited(compile_for):
-    def f(x):  # that n * m is even is a guard of the trace, but neither n nor m has a divisor
+    def f(x):  # the trace has the guard that n * m is even, but neither n nor m has a divisor
         return x.reshape(-1, 2).sum(0)
 
     compiled = compile_for(f, dynamic=True, specialize_limit=2)
@@ -271,7 +271,7 @@ def test_eager_piece_with_state_and_weights(compile_for):
 
 def test_attribute_that_no_handler_takes(compile_for):
     def f(x):
-        return torch.linalg.inv(x) + 1  # unrolled only where it is small
+        return torch.linalg.inv(x) + 1  # unrolled only for small matrices
 
     report = check(compile_for(f), f, torch.randn(20, 20) + 20 * torch.eye(20), coverage=None, strides=False)
     assert report["graphs"][0]["eager"][0]["reason"]
@@ -286,7 +286,7 @@ def test_what_no_device_takes_runs_in_eager_alone(compile_for, device):
     eager = report["graphs"][0]["eager"]
     if device == "reference":
         assert not eager
-    else:  # a device that lacks this convolution says so for it alone
+    else:  # a device that lacks this convolution refuses only this node
         assert [e["op"] for e in eager] in ([], ["aten.convolution.default"])
 
 
@@ -312,7 +312,8 @@ def test_training_runs_in_eager_with_a_reason(compile_for):
     model, x = Small(), torch.randn(3, 8)
     twin = copy.deepcopy(model)
     for y in (compile_for(model)(x), twin(x)):
-        (y * torch.linspace(-1, 1, y.numel()).view_as(y)).sum().backward()  # a plain sum's gradient is 0, and all of it rounding
+        (y * torch.linspace(-1, 1, y.numel()).view_as(y)).sum().backward()  # the gradient of a plain sum would be 0, and all of it rounding
+                                                                            # error
     assert_same(model.first.weight.grad, twin.first.weight.grad)
     assert "training" in torch_mortise.last_report()["graphs"][0]["eager"][0]["reason"]
 
@@ -327,7 +328,7 @@ def test_each_fallback_is_logged_once(compile_for, caplog):
 
     compiled = compile_for(f)
     with torch.no_grad(), caplog.at_level("WARNING", "torch_mortise"):
-        for rows in (3, 3, 4, 4):  # the second shape is another graph, of the same line of code
+        for rows in (3, 3, 4, 4):  # the second shape is another graph from the same line of code
             compiled(torch.ones(rows, 4))
         (line,) = fallback_lines(caplog)
         for part in ("aten.special_bessel_j0.default", "test_door.py:", "no handler for this operator"):
@@ -343,7 +344,7 @@ def test_each_fallback_is_logged_once(compile_for, caplog):
 
 def test_two_reasons_are_two_lines(compile_for, caplog):
     def f(x):
-        return torch.fft.rfft(x).abs() + 1  # no handler for the first; the second has a complex operand
+        return torch.fft.rfft(x).abs() + 1  # rfft has no handler; abs has a complex operand
 
     with torch.no_grad(), caplog.at_level("WARNING", "torch_mortise"):
         for _ in range(2):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Dynamic shapes: one trace and one program for all shapes; what the trace's guards say about symbols is used."""
+"""Dynamic shapes: one trace and one program serve all shapes, and the guards of the trace are used."""
 
 import pytest
 import torch
@@ -10,7 +10,7 @@ from conftest import DEVICES, check
 
 
 def serves(compiled, model, *calls, programs=1, **options):
-    """Runs each call, against eager; one trace and one program, without a fallback, must serve them all. The graph's report."""
+    """Checks each call against eager, and that one trace and one program serve them all without a fallback. Returns the graph's report."""
     torch._dynamo.utils.counters.clear()
     for inputs in calls:
         check(compiled, model, *(inputs if isinstance(inputs, tuple) else (inputs,)), **options)
@@ -23,7 +23,7 @@ def serves(compiled, model, *calls, programs=1, **options):
 
 
 def steps_of(graph):
-    """The symbols' divisors, as the report says them."""
+    """The symbols' divisors, from the report."""
     return sorted(int(text.partition(" step ")[2] or 1) for text in graph["symbols"].values())
 
 
@@ -57,7 +57,7 @@ def test_image_patches(compile_for):
 
 
 class Windows(nn.Module):
-    """Attention inside windows of 7 x 7 over patches of 2 x 2: every quotient's extent is divided again."""
+    """Attention inside windows of 7 x 7 over patches of 2 x 2: the extent of every quotient is divided again."""
 
     def __init__(self, channels=8):
         super().__init__()
@@ -116,7 +116,7 @@ def test_ranges_of_marked_dimensions(compile_for):
     torch._dynamo.mark_dynamic(calls[0], 1, min=8, max=512)
     graph = serves(compiled, f, *calls)
     assert list(graph["symbols"].values()) == ["8..512"]
-    check(compiled, f, torch.randn(3, 600))  # outside: another trace
+    check(compiled, f, torch.randn(3, 600))  # outside the range: another trace
 
 
 def test_ranges_of_comparisons(compile_for):
@@ -186,7 +186,7 @@ def test_residual_networks(compile_for, device, bottleneck):
     model = randomise(ResNet(depths, widths, bottleneck))
     images = IMAGES if device == "cpu" else IMAGES[:2]
     compiled = compile_for(model, dynamic=True)
-    x = torch.randn(IMAGES[-1][0], 3, *IMAGES[-1][1:])  # PyTorch takes equal sizes of the first call for one symbol
+    x = torch.randn(IMAGES[-1][0], 3, *IMAGES[-1][1:])  # PyTorch makes equal sizes of the first call one symbol
     graph = serves(compiled, model, x, *(torch.randn(b, 3, h, w) for b, h, w in images))
     assert len(graph["symbols"]) == 3
     if device == "cpu":
@@ -220,7 +220,7 @@ def test_pools_and_groups(compile_for):
 
 
 def test_encoder_decoder(compile_for):
-    """Down by strides, up by nearest neighbours, and across: extents that come back have to be seen as equal."""
+    """Downsampling by strides, upsampling by nearest neighbours, and skip connections: extents that return must be found equal."""
 
     class Net(nn.Module):
         def __init__(self):
@@ -252,12 +252,12 @@ def test_encoder_decoder(compile_for):
 
 @pytest.mark.skipif(set(DEVICES) < {"cpu", "reference"}, reason="needs both devices")
 def test_a_symbolic_graph_on_two_devices():
-    """What one device refuses goes to another, which runs it per set of numbers, with a limit; the rest stays one program."""
+    """A node that one device refuses runs on another, which compiles it per set of numbers, up to a limit; the rest stays one program."""
 
     class Net(nn.Module):
         def __init__(self):
             super().__init__()
-            self.convolution = nn.Conv1d(1, 3, 3, padding=1).double()  # which the cpu plugin does not have in f64
+            self.convolution = nn.Conv1d(1, 3, 3, padding=1).double()  # the cpu plugin has no f64 convolution
 
         def forward(self, x):
             b, s = x.shape

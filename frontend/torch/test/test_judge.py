@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The judge itself: honest results pass, and each fault planted in one of them is found."""
+"""The judge itself: right results pass, and each fault planted in one of them is found."""
 
 import math
 
@@ -39,7 +39,7 @@ CALLS = {
 
 
 class Case:
-    """A call, what the interpreter and eager give for it, and the judge's answer to any results."""
+    """A call, the interpreter's and eager's results for it, and the judge's answer to any results."""
 
     def __init__(self, name, dtype):
         function, inputs = CALLS[name]
@@ -54,7 +54,7 @@ class Case:
             return samples.verdict(self.call, self.call.tensors, self.module, found, self.eager, set())
 
     def limits(self):
-        """The least and the largest number that the judge lets pass, by element."""
+        """The least and the largest number that the judge accepts, per element."""
         with torch.no_grad():
             wide, tensors = self.call.widened(self.call.tensors)
             exact = wide(*tensors)
@@ -73,7 +73,7 @@ def changed(found, position, value):
 
 
 def typical(x):
-    """An element of middling size."""
+    """The position of an element of median magnitude."""
     return int(x.abs().flatten().argsort()[x.numel() // 2])
 
 
@@ -116,14 +116,14 @@ def test_faults_are_found(name, dtype):
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("name", CALLS)
 def test_one_place_more_than_allowed(name, dtype):
-    """The largest number that may pass does, and its neighbour does not."""
+    """The largest number within the limit passes, and its neighbour does not."""
     case = Case(name, dtype)
     least, most = case.limits()
     for position in (0, typical(case.found[0])):
         for limit, side in ((most, 1), (least, -1)):
             exact, beyond = float(limit.view(-1)[position]), torch.tensor(side * math.inf, dtype=dtype)
             inside = torch.tensor(exact, dtype=torch.float64).to(dtype)
-            if (float(inside) - exact) * side > 0 or dtype == torch.float64:  # whose limit is rounded itself
+            if (float(inside) - exact) * side > 0 or dtype == torch.float64:  # the limit itself is rounded in f64
                 inside = torch.nextafter(inside, -beyond)
             assert case.judged([changed(case.found[0], position, inside)]).why is None
             outside = torch.nextafter(inside, beyond)
@@ -133,7 +133,7 @@ def test_one_place_more_than_allowed(name, dtype):
 
 
 def test_what_the_length_of_a_sum_allows():
-    """At k = 10 in bf16, k roundoffs an operand let 44 % pass; now one rounding's eight standard errors are 3 %."""
+    """At k = 10 in bf16, k roundoffs per operand accepted an error of 44 %; eight standard errors of one rounding are 3 %."""
     case = Case("mm", torch.bfloat16)
     least, most = case.limits()
     sizes = case.call.tensors[0].double().abs() @ case.call.tensors[1].double().abs()
@@ -158,7 +158,8 @@ def test_lengths():
     assert length(aten.native_layer_norm.default, (x, [10], None, None, 1e-5), ()) == 10
     assert length(aten.native_group_norm.default, (image, None, None, 2, 8, 81, 4, 1e-5), ()) == 2 * 81
     assert length(aten.avg_pool2d.default, (image, [3, 2]), ()) == 6
-    assert length(aten.index_put.default, (x, [torch.zeros(9).long()], torch.zeros(9, 10), True), ()) == 90  # any number of them
+    assert length(aten.index_put.default, (x, [torch.zeros(9).long()], torch.zeros(9, 10), True), ()) == 90  # every value may be added to
+                                                                                                             # one element
 
 
 # ---- random numbers ------------------------------------------------------------------------------------
@@ -195,7 +196,7 @@ DISTORTED = {
 def test_distributions(name):
     honest = HONEST[name]
 
-    def again():  # the same distribution by other numbers
+    def again():  # the same distribution from other numbers
         torch.rand(3)
         return [honest()]
 

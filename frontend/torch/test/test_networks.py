@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Small configurations of the six networks: same results as eager, everything in programs."""
+"""Small configurations of the six networks give eager's results, with every operator in a program."""
 
 import pytest
 import torch

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Every operator of the importer against eager, in one compiled function per case, on each device."""
+"""Every operator of the importer, compared with eager, in one compiled function per case, on each device."""
 
 import math
 
@@ -269,7 +269,7 @@ def test_norms(compile_for, dtype):
 def test_attention(compile_for, dtype):
     q, k, v = tensor(2, 4, 5, 8, dtype=dtype), tensor(2, 4, 9, 8, dtype=dtype), tensor(2, 4, 9, 8, dtype=dtype)
     mask = tensor(2, 1, 5, 9, dtype=torch.bool)
-    mask[0, 0, 0] = False  # sees no key
+    mask[0, 0, 0] = False  # this query sees no key
 
     def f(q, k, v, mask):
         attend = F.scaled_dot_product_attention
@@ -364,7 +364,7 @@ def test_special_functions(compile_for, dtype):
     x = torch.cat([edges, torch.linspace(-40, 40, 101, dtype=dtype)])
     y = torch.cat([torch.tensor([0.0, 1e-12, 0.5, -0.5, 1.0, -1.0, 1 - 2**-20, 1.5]).to(dtype), torch.linspace(-1, 1, 101, dtype=dtype)])
 
-    def growing(x):  # e^40: relative errors
+    def growing(x):  # up to e^40, so errors are relative
         return torch.special.i0(x).log(), torch.special.i1(x).abs().log(), torch.special.i1(x).sign()
 
     def bounded(x, y):
@@ -393,7 +393,7 @@ def test_scaled_products_of_f8(compile_for, dtype):
     def product(x, y, one, other):
         return torch._scaled_mm(x, y, one, other, out_dtype=dtype).float()
 
-    # the second overflows f8
+    # the second pair overflows f8
     for one, other in ((torch.tensor(0.3), torch.tensor(0.7)), (torch.tensor(90.0), torch.tensor(7.0))):
         check(compile_for(product), product, x, y, one, other, coverage=None)
 
@@ -435,7 +435,7 @@ def test_writes_under_masks(compile_for, dtype):
 
 
 def test_strides_over_views(compile_for):
-    """as_strided reads the memory that its operand is a part of."""
+    """as_strided reads the memory behind its operand, which may be part of a larger tensor."""
 
     def run(x):
         y = x + 1
@@ -542,7 +542,7 @@ def test_random_numbers_follow_the_seed(compile_for):
 
 
 def test_tokens_of_sixteen_bits(compile_for):
-    """Token ids as data sets keep them: PyTorch has few operators for uint16, but all that reads, moves and converts them."""
+    """Token ids as data sets store them. PyTorch has few operators for uint16, but can read, move and convert them."""
     table = torch.randn(70000, 4)
     tokens = torch.tensor([[0, 1, 32767], [32768, 65534, 65535]], dtype=torch.int32).to(torch.uint16)
 

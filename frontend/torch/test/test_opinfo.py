@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""OpInfo's samples on the reference interpreter: a slice by a seed, or all of them with MORTISE_TEST_FULL (./dev test --full).
-One of them: python -m opinfo --only NAME:DTYPE:INDEX, in this folder with PYTHONPATH=build/dev/python."""
+"""OpInfo's samples on the reference interpreter: a slice chosen by a seed, or all of them with MORTISE_TEST_FULL (./dev test --full). To
+run one: python -m opinfo --only NAME:DTYPE:INDEX, in this folder with PYTHONPATH=build/dev/python."""
 
 import os
 import random

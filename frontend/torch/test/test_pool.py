@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The pool of results: memory is used again only when nobody holds it, and results behave as those of PyTorch's allocator."""
+"""The pool of results: memory is reused only when nobody holds it, and results behave like those of PyTorch's allocator."""
 
 import copy
 import gc
@@ -49,7 +49,7 @@ def test_memory_is_used_again(pool):
     assert pool.report()["output_pool_blocks"] == pool.report()["output_pool_misses"] == 2
 
 
-# Ways to hold a result's memory without holding the result.
+# Ways to keep a result's memory alive without the result.
 HOLDERS = {
     "view": lambda t: t[3:5],
     "transpose": lambda t: t.t(),
@@ -135,7 +135,7 @@ def test_memory_pressure_empties_the_pool():
     for _ in range(40):
         make(pool)
     assert pool.report()["output_pool_bytes"] == 0 and len(held) == 8
-    make(Pool(lambda: None))  # a system that does not say
+    make(Pool(lambda: None))  # a system that does not report its memory
 
 
 def test_what_is_not_asked_for_again_goes(pool):
@@ -169,7 +169,7 @@ def test_threads_never_share_a_block(pool):
 
 def test_a_forked_child_has_a_pool_of_its_own():
     kept = make(shared)
-    with shared.lock:  # as another thread might
+    with shared.lock:  # as another thread might hold it
         child = os.fork()
         if child == 0:
             done = shared.report()["output_pool_blocks"] == 0 and make(shared).shape == SHAPE
@@ -233,7 +233,7 @@ def test_bad_values_are_refused(device):
 
 
 def test_the_process_ends_with_blocks_in_use():
-    # Not a thread that is still inside PyTorch when the interpreter ends: that aborts without a pool as well.
+    # No thread is still inside PyTorch when the interpreter ends, because that aborts without a pool too.
     code = """
 import atexit, threading, torch, torch_mortise
 from torch_mortise.pool import pool

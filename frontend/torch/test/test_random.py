@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Random numbers: one seed gives one tensor, on whatever device, and numbers of the distribution that is asked for."""
+"""Random numbers: one seed gives one tensor on every device, and the numbers have the requested distribution."""
 
 import math
 
@@ -13,7 +13,7 @@ FLOATS = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
 
 
 def test_random_numbers_are_the_same_on_every_device(device):
-    """One seed, one tensor: bits and what is computed exactly of them; normal numbers within the last places of log and cos."""
+    """One seed, one tensor: bits and exact functions of them are equal, normal numbers agree within the last places of log and cos."""
 
     def f(x):
         exact = (
@@ -41,7 +41,7 @@ def test_random_numbers_are_the_same_on_every_device(device):
     for found, want in zip(exact, expected):
         assert torch.equal(found, want)
     for found, want in zip(normal, numbers):
-        # A few last places of the radius, at most 8.6, and of the cosine's argument.
+        # A few units in the last place of the radius, which is at most 8.6, and of the cosine's argument.
         torch.testing.assert_close(found, want, rtol=0, atol=100 * torch.finfo(want.dtype).eps)
 
 
@@ -61,10 +61,10 @@ def test_random_numbers_of_dynamic_shapes(device):
 # ---- distributions -------------------------------------------------------------------------------------
 
 SEED, COUNT = 7, 100_000
-FALSE_ALARM, TESTS = 1e-9, 1000  # of all of these tests together, if the seed were not fixed; there are fewer comparisons
-# Massart 1990: a sample's distribution function is further than this from the true one with a probability of 2 exp(-2 n t^2).
+FALSE_ALARM, TESTS = 1e-9, 1000  # for all of these tests together, if the seed were not fixed; there are fewer comparisons
+# Massart 1990: a sample's distribution function differs from the true one by more than t with a probability of 2 exp(-2 n t^2).
 APART = math.sqrt(math.log(2 * TESTS / FALSE_ALARM) / (2 * COUNT))
-DEVIATIONS = math.sqrt(2 * math.log(2 * TESTS / FALSE_ALARM))  # a normal mean's, by its Chernoff bound
+DEVIATIONS = math.sqrt(2 * math.log(2 * TESTS / FALSE_ALARM))  # of a normal mean, by its Chernoff bound
 
 
 def normal_below(x):
@@ -79,7 +79,7 @@ def bernoulli_below(p):
     return lambda x: torch.where(x < 0, 0.0, torch.where(x < 1, 1 - p, 1.0))
 
 
-# name: (draw, the share of numbers up to x, least, largest, mean, variance, kurtosis; None where there are no moments)
+# name: (draw, distribution function, least, largest, mean, variance, kurtosis); None for moments that do not exist
 DISTRIBUTIONS = {
     **{f"rand {dtype}": (lambda dtype=dtype: torch.rand(COUNT, dtype=dtype), lambda x: x.clamp(0, 1), 0, 1, 0.5, 1 / 12, 1.8)
        for dtype in FLOATS},
@@ -110,7 +110,7 @@ DISTRIBUTIONS = {
 
 
 def wrong_with(x, below, least, largest, mean, variance, kurtosis):
-    """Why the numbers are not of this distribution, or None. Rounding to a dtype moves each by 2 unit roundoffs."""
+    """Why the numbers do not have this distribution, or None. Rounding to a dtype moves each by up to 2 unit roundoffs."""
     slack = 2 * unit_roundoff(x.dtype) if x.is_floating_point() else 0.0
     x = x.double()
     if not bool(((x >= least) & (x <= largest)).all()):
@@ -140,7 +140,7 @@ def test_distribution(compile_for, name):
 
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
 def test_what_is_not_of_the_distribution_is_found(name):
-    """Numbers off by 5 % of a deviation, too wide by 10 %, one NaN, and one number for all."""
+    """Finds numbers shifted by 5 % of a deviation, too wide by 10 %, one NaN, and all numbers equal."""
     draw, *expected = DISTRIBUTIONS[name]
     torch.manual_seed(SEED)
     x = draw()

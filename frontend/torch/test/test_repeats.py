@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Equal layers are imported once (torch_mortise/repeats.py): the graph is the same, op by op, as without, and a layer that
-differs in one thing is not taken for its neighbours."""
+"""Equal layers are imported once (torch_mortise/repeats.py): the graph is equal, op by op, to the graph without repeats, and a layer that
+differs in one thing is not treated like its neighbours."""
 
 import contextlib
 import importlib
@@ -19,7 +19,7 @@ LAYERS, WIDTH = 9, 16
 
 
 class Layer(nn.Module):
-    """A made layer with a norm, products, a residual and numbers that a test changes."""
+    """A small layer with a norm, products, a residual, and numbers that a test changes."""
 
     def __init__(self, width=WIDTH, inner=2 * WIDTH, scale=0.5):
         super().__init__()
@@ -43,7 +43,7 @@ class Stack(nn.Module):
 
 
 class Recorder:
-    """A builder that keeps its text."""
+    """A builder that records the text of its graph."""
 
     texts = []
 
@@ -69,7 +69,7 @@ def recorded(monkeypatch):
 
 
 def run(model, inputs, monkeypatch, repeat, dynamic=False):
-    """Outputs, the built graphs and how many nodes were made from equal ones."""
+    """The outputs, the built graphs, and the number of nodes copied from equal ones."""
     torch._dynamo.reset()
     torch_mortise.reset()
     known = set(region.regions)
@@ -83,12 +83,12 @@ def run(model, inputs, monkeypatch, repeat, dynamic=False):
 
 
 def assert_equal(found, expected):
-    """The same bits, NaN aside."""
+    """Compares bits, except for NaN."""
     torch.testing.assert_close(flat(found), flat(expected), rtol=0, atol=0, equal_nan=True)
 
 
 def check(model, inputs, monkeypatch, dynamic=False, eager=True):
-    """Compares both ways with each other and with eager; gives the number of repeated nodes."""
+    """Compares both ways with each other and with eager. Returns the number of repeated nodes."""
     model = model.eval().requires_grad_(False)
     with_repeats, texts, repeated = run(model, inputs, monkeypatch, True, dynamic)
     without, plain_texts, none = run(model, inputs, monkeypatch, False, dynamic)
@@ -105,7 +105,7 @@ X = torch.randn(4, WIDTH)
 
 
 def stack(**other):
-    """Equal layers; `other`: the number of a layer, "at", and what is different there."""
+    """A stack of equal layers, except that layer number "at" gets the other arguments in `other`."""
     at = other.pop("at", None)
     return Stack([Layer(**other) if i == at else Layer() for i in range(LAYERS)])
 
@@ -113,7 +113,7 @@ def stack(**other):
 def test_equal_layers_are_repeated(monkeypatch):
     model = stack()
     repeated = check(model, (X,), monkeypatch)
-    per_layer = repeated / (LAYERS - 3)  # three are imported, but for nodes at the ends of the run
+    per_layer = repeated / (LAYERS - 3)  # three layers are imported, and a few nodes at the ends of the run
     assert repeated > 0 and per_layer > 5
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Products, norms and pools with views before, between and behind them: where a result is stored through the strides of a view,
-every output still has to be written."""
+"""Products, norms and pools with views before, between and after them. When a result is stored through the strides of a view, every output
+must still be written."""
 
 import os
 import random
@@ -12,7 +12,7 @@ from conftest import assert_same, check
 
 
 def batched(x):
-    return torch.bmm(x, x.mT)  # [8, 6, 6] of [8, 6, 5]
+    return torch.bmm(x, x.mT)  # [8, 6, 6] from [8, 6, 5]
 
 
 BEHIND = {
@@ -38,7 +38,7 @@ def test_views_behind_products(compile_for, name):
 
 
 class Programs:
-    """Random programs, as lists of (name, function, text)."""
+    """Makes random programs, as lists of (name, function, text)."""
 
     def __init__(self, seed):
         self.random = random.Random(seed)
@@ -50,7 +50,7 @@ class Programs:
     def view(self, x):
         pick = self.random
         match pick.randrange(6):
-            case 0:  # the prime factors of the element count, anywhere
+            case 0:  # distributes the prime factors of the element count over the dimensions
                 dims, left, factor = [1] * pick.randint(1, 4), x.numel(), 2
                 while left > 1:
                     while left % factor == 0:
@@ -109,7 +109,7 @@ class Programs:
         return "sigmoid()", torch.sigmoid
 
     def make(self):
-        """A program, its text, and its input."""
+        """Returns a program, its text, and its input."""
         pick = self.random
         source = x = self.randn([pick.choice([1, 2, 3, 4, 6, 8]) for _ in range(pick.randint(2, 4))])
         steps, text = [], str(list(x.shape))

@@ -16,14 +16,14 @@ from .graph import CompiledGraph, is_tensor
 from .importer.decompositions import table as decompositions
 from .symbols import Key
 
-# repeat_layers: whether equal layers are imported once (repeats.py); false is for finding faults in it
+# repeat_layers: whether equal layers are imported once (repeats.py); false helps to find faults in that
 OWN_OPTIONS = {"specialize_limit": "64", "repeat_layers": "true"}
 TRAINING = "training: only inference is compiled; run it under torch.no_grad() or torch.inference_mode()"
 _names = itertools.count()
 
 
 def read_options(mode, options):
-    """(((key, value), ...) for the session, specialize_limit, repeat_layers)."""
+    """Returns ((key, value), ...) for the session, specialize_limit and repeat_layers."""
     values = dict(OWN_OPTIONS)
     session = {}
     if mode is not None:
@@ -36,7 +36,7 @@ def read_options(mode, options):
         text = str(value).lower() if isinstance(value, bool) else str(value)
         if key in OWN_OPTIONS:
             values[key] = text
-            if key == "specialize_limit":  # the runtime has the same limit for kernels of one program
+            if key == "specialize_limit":  # the runtime has the same limit for the kernels of one program
                 session[key] = text
         elif difflib.get_close_matches(key, OWN_OPTIONS, 1, 0.8):
             raise MortiseError(
@@ -85,7 +85,7 @@ def compile_training(module, _):
 
 
 def compile_inference(options, limit, repeat, opened_s, module, _):
-    """`opened_s`: what the backend spent on this graph before PyTorch traced it."""
+    """`opened_s`: the time that the backend spent on this graph before PyTorch traced it."""
     started = time.perf_counter()
     context = torch._guards.TracingContext.try_get()
     metadata = context.fw_metadata if context else None
@@ -97,8 +97,8 @@ def compile_inference(options, limit, repeat, opened_s, module, _):
 
 
 def backend(module, inputs, *, mode=None, options=None):
-    """The backend itself, as the entry point group torch_dynamo_backends names it. Raises MortiseError for an unknown mode, option or
-    device; returns a callable with the boxed convention of AOTAutograd."""
+    """The backend, registered through the entry point group torch_dynamo_backends. Raises MortiseError for an unknown mode, option or
+    device. Returns a callable with the boxed convention of AOTAutograd."""
     started = time.perf_counter()
     pairs, limit, repeat = read_options(mode, options)
     _library.session(pairs)  # an unknown mode, option or device is an error here, before any tracing
@@ -127,7 +127,7 @@ def devices(**options):
 
 def refresh(model=None):
     """Makes the next call bind the weights of `model` (of all models, when None) again. Needed only after writes that change neither a
-    tensor's address nor its version, as writes through `tensor.data` do. May be called from any thread."""
+    tensor's address nor its version, such as writes through `tensor.data`. May be called from any thread."""
     wanted = None
     if model is not None:
         tensors = itertools.chain(model.parameters(), model.buffers())

@@ -13,7 +13,7 @@ from .errors import Unsupported
 _INFO = {row.number: row for row in DTYPES}
 NUMBERS = {row.name: row.number for row in DTYPES}
 NAMES = {row.number: row.name for row in DTYPES}
-# A dtype that this PyTorch does not have is one that no tensor has.
+# No tensor has a dtype that this PyTorch lacks, so it is left out.
 TO_TORCH = {row.number: getattr(torch, row.torch) for row in DTYPES if row.torch and hasattr(torch, row.torch)}
 _FROM_TORCH = {dtype: number for number, dtype in TO_TORCH.items()}
 
@@ -56,7 +56,7 @@ def int_range(dtype):
 
 
 def _struct_code(dtype):
-    """Of Python's struct; None for the floats that it has not."""
+    """The format character of Python's struct module; None for a float that struct lacks."""
     info = _INFO[dtype]
     if info.kind == "float":
         return {(11, 52): "d", (8, 23): "f", (5, 10): "e"}.get((info.exponent, info.mantissa))
@@ -84,7 +84,7 @@ def literal(value, dtype):
 
 
 def is_exact(value, dtype):
-    """Whether the scalar has this very value in `dtype`."""
+    """Whether the scalar is exactly representable in `dtype`."""
     if not is_narrow_float(dtype) or isinstance(value, bool) or value != value:
         return True
     return float(torch.tensor(value, dtype=TO_TORCH[dtype])) == float(value)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""MortiseError, which users see, and Unsupported, with which the importer sends an operator to eager."""
+"""MortiseError, which users see, and Unsupported, by which the importer sends an operator to eager."""
 
 from typing import NamedTuple
 
@@ -22,7 +22,7 @@ INVALID_ARGUMENT, UNSUPPORTED, NOT_FOUND, INTERNAL = 1, 2, 5, 10
 class Refusal(NamedTuple):
     """Why one device does not take one op: MortiseRefusal (mortise.h) with the reason's name."""
 
-    node: int  # number in the graph that was placed
+    node: int  # the number in the graph that was placed
     op: str
     location: str  # the FX node's name
     device: str
@@ -35,8 +35,8 @@ class Refusal(NamedTuple):
 
 
 class MortiseError(RuntimeError):
-    """`code`: a number of MortiseCode (plugin.h), `name` its name; `message`: what was expected, what was found, what to do;
-    `refusals`: a tuple of Refusal where a compilation failed because no device takes some of the ops, else empty."""
+    """`code`: a number of MortiseCode (plugin.h), and `name` its name. `message`: what was expected, what was found, what to do.
+    `refusals`: a tuple of Refusal if a compilation failed because no device takes some of the ops, else empty."""
 
     def __init__(self, code, message, refusals=()):
         super().__init__(message)

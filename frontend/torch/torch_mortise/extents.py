@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Extents that are expressions over symbols, for the importer: they add, multiply and divide like numbers, and compare where
-the symbols' ranges decide. An operation that needs a number raises NeedsNumbers, and the region is compiled for each shape instead."""
+"""Extents that are expressions over symbols, for the importer. They add, multiply and divide like numbers, and compare if the symbols'
+ranges decide the comparison. An operation that needs a number raises NeedsNumbers, and the region is then compiled for each shape."""
 
 import sympy
 from torch.utils._sympy import functions
@@ -12,11 +12,11 @@ CONST, SYMBOL, ADD, SUB, MUL, FLOORDIV, MOD, MIN, MAX = range(1, 10)  # MortiseE
 
 
 class NeedsNumbers(TypeError):
-    """An operation needs a number, and the extent is an expression."""
+    """An operation needs a number, but the extent is an expression."""
 
 
 class Table:
-    """The symbols of one region, in order: sympy symbols with the least and greatest value and the divisor of each."""
+    """The symbols of one region, in order: sympy symbols with their least value, greatest value and divisor."""
 
     def __init__(self, symbols, ranges, fixed=None):
         self.symbols, self.fixed = list(symbols), fixed or {}  # fixed: {symbol: the only value that it can have}
@@ -29,7 +29,7 @@ class Table:
         return Extent(self, value, low, high) if isinstance(value, tuple) else value
 
     def extent(self, expression):
-        """An int or an Extent, from a sympy expression over the symbols."""
+        """Returns an int or an Extent for a sympy expression over the symbols."""
         if expression.is_Integer:
             return int(expression)
         return self.normalised(self._program(expression))
@@ -73,8 +73,8 @@ class Table:
 
 
 class Extent:
-    """An extent that is an expression over a Table's symbols: a program in normal form and its least and greatest value. Immutable; two
-    are equal when their expressions are."""
+    """An extent that is an expression over a Table's symbols: a program in normal form with its least and greatest value. Immutable.
+    Extents are equal when their expressions are."""
 
     __slots__ = ("table", "program", "low", "high")
 
@@ -133,7 +133,7 @@ class Extent:
 
     def _least(self, other):
         """The least and the greatest value of self - other."""
-        if isinstance(other, int) and other == LARGEST:  # how PyTorch writes "to the end"
+        if isinstance(other, int) and other == LARGEST:  # PyTorch writes LARGEST for "to the end"
             return -1, -1
         difference = self - other
         if isinstance(difference, int):
@@ -184,7 +184,7 @@ class Extent:
 
 
 def at(value, values):
-    """`value` with every Extent in it replaced by its number for these values of the symbols. `value`: an extent, or nested tuples."""
+    """`value`, an extent or nested tuples, with every Extent replaced by its number for these values of the symbols."""
     if isinstance(value, tuple):
         return tuple([at(v, values) for v in value])
     return value.at(values) if isinstance(value, Extent) else value

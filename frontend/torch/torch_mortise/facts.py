@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What the guards of a trace say about its symbols: the least and greatest value of each, and a number that divides it.
-PyTorch calls a compiled graph only where its guards hold, and traces again where they do not."""
+"""What the guards of a trace prove about its symbols: the least and greatest value of each, and a number that divides it. PyTorch calls a
+compiled graph only if its guards hold, and traces again otherwise."""
 
 import math
 
@@ -14,8 +14,8 @@ REMAINDERS = (functions.Mod, functions.PythonMod, sympy.Mod)
 
 
 def narrowed(environment, symbol):
-    """range_of, raised to the least value for which all guards about this symbol alone hold: PyTorch's own ranges are loose for
-    extents that are computed from a window."""
+    """range_of, with the least value raised until all guards about this symbol alone hold: PyTorch's own ranges are loose for extents that
+    are computed from a window."""
     low, high = range_of(environment, symbol)
     guards = [guard.expr for guard in environment.guards if guard.expr.free_symbols == {symbol}]
 
@@ -32,7 +32,7 @@ def narrowed(environment, symbol):
 
 
 def range_of(environment, symbol):
-    """(least, greatest): `mark_dynamic(min=, max=)` and comparisons that the trace went through."""
+    """(least, greatest), from `mark_dynamic(min=, max=)` and the comparisons in the trace."""
     found = environment.var_to_range.get(symbol)
     if found is None:
         return 0, LARGEST
@@ -41,12 +41,12 @@ def range_of(environment, symbol):
 
 
 def equalities(environment):
-    """(divisors, values): {symbol: number} where the guards permit only multiples of the number, and where they permit only the number."""
+    """(divisors, values): {symbol: number} for symbols that the guards restrict to multiples of the number, or to the number itself."""
     zeros = [z for z in map(_zero, _conditions(environment)) if z is not None and z.has(*QUOTIENTS, *REMAINDERS)]
     zeros = [z for z in (*zeros, *environment.divisible) if all(range_of(environment, s)[0] > 0 for s in z.free_symbols)]
     found = {}
 
-    def counted():  # each symbol s divided by its known divisor d, so that known facts are not found again
+    def counted():  # each symbol s over its known divisor d, so that known facts are not found again
         multiples = {s: d * s for s, d in found.items()}
         return (zero.xreplace(multiples) for zero in zeros)
 
@@ -66,28 +66,28 @@ def _conditions(environment):
 
 
 def _zero(condition):
-    """An expression that is 0 exactly when the condition holds; None when the condition is no equation."""
+    """An expression that is 0 exactly when the condition holds; None when the condition is not an equation."""
     return condition.args[0] - condition.args[1] if isinstance(condition, sympy.Eq) else None
 
 
 def _linear(expression):
-    """(c, s) of c*s, None for others."""
+    """(c, s) for c*s, None for other expressions."""
     coefficient, rest = expression.as_coeff_Mul()
     return (int(coefficient), rest) if rest.is_Symbol and coefficient.is_Integer and coefficient > 0 else None
 
 
 def _divided(atom):
-    """(c, s, k) of floordiv(c*s, k) and mod(c*s, k), None for others."""
+    """(c, s, k) for floordiv(c*s, k) and mod(c*s, k), None for others."""
     dividend, divisor = atom.args
     linear = _linear(dividend)
     return (*linear, int(divisor)) if linear and divisor.is_Integer and divisor > 0 else None
 
 
 def _facts(zero):
-    """{symbol: number that divides it} because `zero` is 0, all symbols being positive.
+    """{symbol: a number that divides it}, derived from `zero` being 0. All symbols are positive.
 
-    In a polynomial of symbols and quotients q = floordiv(c*s, k), each q is at most c*s/k. Where the polynomial is 0 with
-    c*s/k for each of them, and grows with all of them or falls with all, it is 0 nowhere else."""
+    In a polynomial of symbols and quotients q = floordiv(c*s, k), each q is at most c*s/k. If the polynomial is 0 with c*s/k in place of
+    each q, and is increasing in all of them or decreasing in all, it is 0 only when each q equals c*s/k."""
     if isinstance(zero, REMAINDERS):
         found = _divided(zero)
         return _multiple(*found) if found else {}
@@ -112,7 +112,7 @@ def _facts(zero):
 
 
 def _solution(zero):
-    """(symbol, number) when `zero`, which is 0, is linear in the one symbol that it has."""
+    """(symbol, number) when `zero`, which is 0, is linear in its only symbol."""
     polynomial = sympy.expand(zero)
     if len(polynomial.free_symbols) != 1 or polynomial.atoms(sympy.Function):
         return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Says once, in the log "torch_mortise", which operators run in eager PyTorch and why. `last_report()` lists all of them."""
+"""Logs once, as "torch_mortise", which operators run in eager PyTorch and why. `last_report()` lists all of them."""
 
 import logging
 import os
@@ -10,26 +10,26 @@ import torch
 from .importer import EAGER
 
 log = logging.getLogger("torch_mortise")
-_FRAME = re.compile(r'^\s*File "(.+)", line (\d+)', re.MULTILINE)  # as Python prints a traceback
+_FRAME = re.compile(r'^\s*File "(.+)", line (\d+)', re.MULTILINE)  # the format of Python's tracebacks
 _TORCH = os.path.dirname(torch.__file__) + os.sep
 _told = set()  # (site, operator, reason)
 
 
 def site(node):
-    """Where the user's code calls the operator, "model.py:12": the innermost frame outside PyTorch. "" when the trace says nothing."""
+    """The place in the user's code that calls the operator, "model.py:12": the innermost frame outside PyTorch. "" without a traceback."""
     frames = _FRAME.findall(node.meta.get("stack_trace") or "")
     frames = [f for f in frames if not f[0].startswith(_TORCH)] or frames
     return f"{frames[-1][0]}:{frames[-1][1]}" if frames else ""
 
 
 def forget():
-    """Logs every reason again."""
+    """Makes `tell` log every reason again."""
     _told.clear()
 
 
 def tell(graph):
-    """Logs a WARNING for each operator of `graph` that runs in eager: one for each site, operator and reason, however many graphs
-    and calls meet it. A graph that cannot be compiled at all, for one reason, gets one line."""
+    """Logs a WARNING for each operator of `graph` that runs in eager, once for each site, operator and reason, however many graphs and
+    calls meet it. A graph that cannot be compiled at all gets one line."""
     eager = [(node, reason) for node, reason in graph.eager_nodes() if node.target not in EAGER]
     if not eager:
         return

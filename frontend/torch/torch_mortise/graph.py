@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""One FX graph as AOTAutograd hands it over: what runs as programs, what runs in eager and why, and the call."""
+"""One FX graph from AOTAutograd: which nodes become programs, which run in eager and why, and the call."""
 
 import operator
 import re
@@ -17,7 +17,7 @@ from .symbols import Key, needed_symbols
 
 aten = torch.ops.aten
 DTYPES = frozenset(dtypes.TO_TORCH.values())
-# Their results are computed again in each region that reads them, rather than passed between regions.
+# The results of these operators are computed again in each region that reads them, instead of being passed between regions.
 CREATION = {
     aten.scalar_tensor.default,
     aten.full.default,
@@ -35,8 +35,8 @@ def is_tensor(node):
 
 
 class Partition:
-    """Divides the nodes into segments that run one after the other: segments of even number as programs, those of odd number in eager.
-    Views and constants float: each segment that needs one computes it."""
+    """Divides the nodes into segments that run one after the other: even segments are programs, odd segments run in eager. Views and
+    constants float: each segment that needs one computes it."""
 
     def __init__(self, graph, reasons):
         self.segments = {}
@@ -47,7 +47,7 @@ class Partition:
                 self.place(node, node in reasons)
 
     def place(self, node, eager):
-        below = []  # the segments of what it reads; -1 for what has none
+        below = []  # the segments of its operands; -1 for an operand without a segment
         for source in node.all_input_nodes:
             if source in self.floating:
                 continue
@@ -60,7 +60,7 @@ class Partition:
         if not below and not eager and (target in VIEWS or target in CREATION or target is operator.getitem):
             self.floating.add(node)
             return
-        if target is operator.getitem:  # belongs to the segment of the node whose result it takes apart
+        if target is operator.getitem:  # it belongs to the segment of the node whose result it indexes
             segment = self.segment_of[node.args[0]]
         else:
             segment = 1 if eager else 0
@@ -81,7 +81,7 @@ class Partition:
 
 
 class CompiledGraph:
-    """Callable with the boxed convention of AOTAutograd."""
+    """A callable with the boxed convention of AOTAutograd."""
 
     def __init__(self, module, name, static_inputs, options, limit, repeat=True):
         self.module, self.name, self.options, self.limit, self.repeat = module, name, options, limit, repeat
@@ -103,7 +103,7 @@ class CompiledGraph:
         self.lock = threading.Lock()
         self.find_reasons()
         self.prepare()
-        self.wall_s = 0.0  # of the backend's call; whoever makes the graph has the clock
+        self.wall_s = 0.0  # of the backend's call, measured by the code that makes the graph
 
     # ---- what runs where ------------------------------------------------------------------------
 
@@ -111,7 +111,7 @@ class CompiledGraph:
         if self.key.unknown:
             self.whole_reason = f"shapes that depend on data ({', '.join(sorted(map(str, self.key.unknown)))})"
         handled = {}
-        plain = {}  # node -> whether its value is of a kind that programs know
+        plain = {}  # node -> whether programs support the kind of its value
         for node in self.nodes:
             plain[node] = is_plain(node.meta.get("val"))
             if node.op == "call_module" or node.op == "call_method":
@@ -134,10 +134,10 @@ class CompiledGraph:
     def spread_to_getitem(self):
         for node in self.nodes:
             if node.target is operator.getitem and node.args[0] in self.reasons:
-                self.reasons[node] = ""  # runs where its source runs and is not listed
+                self.reasons[node] = ""  # it runs with its source and is not listed
 
     def prepare(self):
-        """Partitions and compiles. Nodes that the importer or the compiler refuses move to eager, and the rest is partitioned again."""
+        """Partitions and compiles. Nodes that the importer or the compiler refuses move to eager, and the graph is partitioned again."""
         for _ in range(len(self.nodes) + 1):  # each round moves at least one node
             self.partition = Partition(self, self.reasons)
             self.steps, self.regions = [], []
@@ -165,11 +165,11 @@ class CompiledGraph:
             self.refuse_uncompiled(region, error)
 
     def refuse_uncompiled(self, region, error):
-        """Moves what no device takes to eager: the nodes that the error lists, or the whole region when a plugin could not
-        compile it. Other errors are raised again, as is every error under `require`, which forbids a silent fallback."""
+        """Moves nodes that no device takes to eager: the nodes that the error lists, or the whole region when a plugin could not compile
+        it. Re-raises other errors, and every error under `require`, which forbids a silent fallback."""
         refused = {}
         for refusal in error.refusals:
-            refused.setdefault(refusal.location, {})[str(refusal)] = None  # one line, in order, although ops may share a location
+            refused.setdefault(refusal.location, {})[str(refusal)] = None  # a set in order, because ops may share a location
         nodes = [n for n in region.nodes if n.name in refused]
         if not nodes:
             if error.code != UNSUPPORTED or _library.setting(self.options, "require"):
@@ -180,7 +180,7 @@ class CompiledGraph:
         raise NodeUnsupported(nodes[-1], self.reasons.get(nodes[-1]) or error.message) from error
 
     def check_requirement(self):
-        """Checks the configuration's `require` against what runs in eager; the compiler checked each program by itself."""
+        """Checks the configuration's `require` against the nodes that run in eager. The compiler has checked each program by itself."""
         if not self.eager_nodes():
             return
         require = _library.setting(self.options, "require")
@@ -205,7 +205,7 @@ class CompiledGraph:
         return made
 
     def prepare_whole(self, nodes):
-        """Makes one program of the whole graph: a call of the graph is one call of the program."""
+        """Makes one program of the whole graph, so that a call of the graph is one call of the program."""
         nodes = self.partition.with_floating(
             nodes,
             [n for n in self.outputs if isinstance(n, torch.fx.Node)]
@@ -216,7 +216,7 @@ class CompiledGraph:
         self.whole = self.region(self.name, nodes, self.placeholders, outputs, states)
 
     def prepare_steps(self):
-        """Makes the programs and eager pieces that take turns, over an environment of node -> value."""
+        """Makes the alternating programs and eager pieces, which exchange values through an environment of node -> value."""
         self.whole = None
         segments = self.partition.segments
         last_reader = {}
@@ -295,7 +295,7 @@ class CompiledGraph:
                 return self.call_again(arguments, refused)
 
     def call_again(self, arguments, error):
-        """Partitions again: these symbol values led to a refusal that earlier ones did not."""
+        """Partitions again, because these symbol values led to a refusal that earlier ones did not."""
         with self.lock:
             self.refuse(error.node, error.reason)
             with torch._subclasses.fake_tensor.unset_fake_temporarily():
@@ -340,7 +340,7 @@ class CompiledGraph:
 
 
 def is_plain(value):
-    """False for tensors on other devices, of other layouts or dtypes: unsupported_reason and unsupported_value say which."""
+    """False for tensors on other devices, or with other layouts or dtypes; unsupported_reason and unsupported_value give the reason."""
     if isinstance(value, torch.Tensor):
         return value.dtype in DTYPES and value.layout is torch.strided and value.device.type == "cpu"
     return all(map(is_plain, value)) if isinstance(value, (tuple, list)) else True

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""How a tensor's elements lie in memory, and which tensors are views of others."""
+"""The layout of a tensor's elements in memory, and which tensors are views of others."""
 
 import functools
 import operator
@@ -13,7 +13,7 @@ AS_STRIDED = torch.ops.aten.as_strided.default
 
 
 def _compare(strides, i, j):
-    """Orders dimensions by falling stride, and dimensions of equal stride by number. Symbolic strides are compared by their ranges; where
+    """Orders dimensions by decreasing stride, and dimensions of equal stride by number. Symbolic strides are compared by their ranges. If
     two may be equal, the extent between them is then 1, and either order is right."""
     if strides[i] == strides[j]:
         return 0
@@ -24,7 +24,7 @@ def _compare(strides, i, j):
 
 
 def memory_order(shape, strides):
-    """The dimensions from the outermost in memory to the innermost when the elements fill memory without gaps, else None."""
+    """The dimensions from the outermost in memory to the innermost if the elements fill memory without gaps, else None."""
     if 0 in shape:
         return tuple(range(len(shape)))
     # a dimension of extent 1 may have any stride, so it takes no part in the order
@@ -55,8 +55,8 @@ def inverse(order):
 
 
 def view_source(node, strided=False):
-    """The operand whose memory this node's result is a view of; None when the result has memory of its own. `strided`: results of
-    as_strided count as views."""
+    """The operand whose memory this node's result is a view of; None if the result has memory of its own. `strided`: results of as_strided
+    count as views."""
     if node.op != "call_function":
         return None
     if node.target is operator.getitem:

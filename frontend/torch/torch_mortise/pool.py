@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Memory of large results, used again once PyTorch holds no reference to it: a fresh allocation costs a page fault for each 4 KiB
-that a program writes. Decision 0023 says why the pool keeps PyTorch's own storages.
+"""A pool for the memory of large results, which reuses it once PyTorch holds no reference to it: a fresh allocation costs a page fault for
+each 4 KiB that a program writes. Decision 0023 says why the pool keeps PyTorch's own storages.
 
-A block is a storage that PyTorch's allocator made. The pool hands it out again when nothing but the pool refers to it, so tensors,
-views and storages in a user's hands behave as if the pool did not exist. Only results of exactly as many bytes share a block."""
+A block is a storage that PyTorch's allocator made. The pool hands it out again when only the pool refers to it, so tensors, views and
+storages in a user's hands behave as if the pool did not exist. Only results of exactly the same size share a block."""
 
 import collections
 import functools
@@ -17,10 +17,10 @@ import torch
 
 from . import _library
 
-SMALLEST = 1 << 20  # bytes of a result; smaller ones come straight from PyTorch
-TRIES = 8  # blocks of one size that a request looks at, the oldest first
-UNUSED = 512  # requests after which a block that was not handed out again is let go
-LOOK = 32  # requests between two looks at the system's memory
+SMALLEST = 1 << 20  # bytes of the smallest pooled result; smaller ones come straight from PyTorch
+TRIES = 8  # blocks of one size that a request checks, the oldest first
+UNUSED = 512  # requests after which a block that was not handed out again is dropped
+LOOK = 32  # requests between two checks of the system's memory
 
 
 class Block:
@@ -31,7 +31,7 @@ class Block:
         self.request = 0  # number of the request that it was last handed out for
 
     def references(self):
-        """Of the storage's Python object, of the storage itself, and weak ones that could become strong again."""
+        """Counts of references: to the storage's Python object, to the storage itself, and weak ones that could become strong again."""
         storage = self.storage
         return sys.getrefcount(storage), torch._C._storage_Use_Count(storage._cdata), weakref.getweakrefcount(storage)
 
@@ -39,19 +39,19 @@ class Block:
         return self.references() == idle_references()
 
     def is_intact(self):
-        """Whether the memory is still the one that PyTorch's allocator gave: resize_ and share_memory_ replace it."""
+        """Whether the block still has the memory that PyTorch's allocator gave it; resize_ and share_memory_ replace the memory."""
         storage = self.storage
         return storage.data_ptr() == self.address and storage.nbytes() == self.bytes and not storage.is_shared()
 
 
 @functools.cache
 def idle_references():
-    """What Block.references says of a storage that only its block holds."""
+    """The result of Block.references for a storage that only its block holds."""
     return Block(torch.empty(1, device="cpu").untyped_storage()).references()
 
 
 def available_bytes():
-    """What the system, or the container, could still give; None where it does not say."""
+    """The memory that the system, or the container, can still give; None if it does not say."""
     found = []
     try:
         with open("/proc/meminfo") as file:
@@ -68,25 +68,25 @@ def available_bytes():
 
 
 class Pool:
-    """Safe from any thread. Never more than `limit` bytes in blocks, those that are in use included, nor more than a quarter of the
-    memory that the system still has."""
+    """Safe from any thread. Blocks, including those in use, never exceed `limit` bytes, nor a quarter of the memory that the system still
+    has."""
 
     def __init__(self, available=available_bytes):
         self.available = available
         self.clear()
 
     def clear(self):
-        self.lock = threading.RLock()  # reentrant: a finaliser may run a compiled function in here
-        self.blocks = collections.OrderedDict()  # id -> block, the longest unused first
+        self.lock = threading.RLock()  # reentrant, because a finaliser may run a compiled function in here
+        self.blocks = collections.OrderedDict()  # id -> block, in order of last use, the oldest first
         self.sizes = {}  # bytes -> {id: block}, in the same order
         self.bytes = self.hits = self.misses = 0
-        self.ceiling = None  # from the last look at the system's memory
+        self.ceiling = None  # from the last check of the system's memory
 
     def empty(self, bytes, limit, size, stride, dtype):
-        """As torch.empty_strided. `bytes`: what the result takes, without gaps; `limit`: output_pool_bytes."""
+        """Like torch.empty_strided. `bytes`: the size of the result without gaps; `limit`: output_pool_bytes."""
         with self.lock:
             block = self.take(bytes)
-        # The block, if any, is ours alone here: PyTorch may let other threads run while it makes a tensor.
+        # The block, if any, belongs to this call alone, because PyTorch may let other threads run while it makes a tensor.
         if block is None:
             tensor = torch.empty_strided(size, stride, dtype=dtype, device="cpu")
             block = Block(tensor.untyped_storage())
@@ -97,7 +97,7 @@ class Pool:
         return tensor
 
     def take(self, bytes):
-        """Removes an idle block of this size from the pool, or None."""
+        """Removes an idle block of this size from the pool and returns it, or None."""
         for block in list(itertools.islice(self.sizes.get(bytes, {}).values(), TRIES)):
             if not block.is_intact():
                 self.drop(block)
@@ -123,7 +123,7 @@ class Pool:
             self.drop(oldest)
 
     def drop(self, block):
-        """Lets go of a block: its memory is freed now when it is idle, else by its last user."""
+        """Drops a block. Its memory is freed now if it is idle, else by its last user."""
         del self.blocks[id(block)]
         same = self.sizes[block.bytes]
         del same[id(block)]
@@ -158,18 +158,18 @@ os.register_at_fork(after_in_child=pool.clear)  # another thread may have held t
 
 @functools.cache
 def limit(options):
-    """output_pool_bytes of the session of these options."""
+    """The value of output_pool_bytes for the session of these options."""
     return int(_library.setting(options, "output_pool_bytes"))
 
 
 def allocator(bytes, options):
-    """What makes the tensor for a result of so many bytes: called as torch.empty_strided."""
+    """The function that makes the tensor for a result of so many bytes; called like torch.empty_strided."""
     if bytes < SMALLEST or bytes > limit(options):
         return torch.empty_strided
     return functools.partial(pool.empty, bytes, limit(options))
 
 
 def release_memory():
-    """Gives back the memory that torch_mortise keeps for the results of later calls; returns how many bytes that was. Results in use
-    keep theirs. May be called from any thread at any time; later calls fill the pool again (option output_pool_bytes: how far)."""
+    """Frees the memory that torch_mortise keeps for the results of later calls, and returns how many bytes that was. Results in use keep
+    their memory. May be called from any thread at any time. Later calls fill the pool again, up to the option output_pool_bytes."""
     return pool.release()

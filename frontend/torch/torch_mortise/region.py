@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""A part of an FX graph that runs as one program: import, compile, bind, call. A region with symbols is compiled once for all
-shapes, and where that is impossible, once for each shape."""
+"""A part of an FX graph that runs as one program: import, compile, bind, call. A region with symbols is compiled once for all shapes or, if
+that is impossible, once for each shape."""
 
 import collections
 import logging
@@ -24,17 +24,17 @@ from .layout import AS_STRIDED, dense_strides, inverse, memory_order, view_sourc
 log = logging.getLogger("torch_mortise")
 aten = torch.ops.aten
 CONSTANT, STATE = 1, 2  # MortiseValueFlag
-LITERAL_ELEMENTS = 64  # elements up to which a tensor that the graph itself holds becomes a literal
-SIGNATURES = 256  # sets of symbol values whose signatures a program keeps
+LITERAL_ELEMENTS = 64  # a tensor that the graph holds becomes a literal up to this size
+SIGNATURES = 256  # sets of symbol values for which a program keeps signatures
 REBINDS = 16  # a constant that is bound more often than this becomes an ordinary input
-# where a result comes from: native/program.cpp, enum Source
+# the source of a result: native/program.cpp, enum Source
 OUTPUT, ARGUMENT, OUTPUT_VIEW, ARGUMENT_VIEW, OBJECT = range(5)
 
 regions = weakref.WeakSet()
 
 
 class NodeUnsupported(Exception):
-    """`node` cannot be imported: the graph is partitioned again without it."""
+    """`node` cannot be imported, so the graph is partitioned again without it."""
 
     def __init__(self, node, reason):
         super().__init__(f"{node}: {reason}")
@@ -48,9 +48,9 @@ class Importer(Emitter):
         super().__init__(builder, numbers, getattr(numbers, "table", None))
         self.region, self.numbers = region, numbers
         self.environment = {}
-        self.memories = {}  # of static inputs that are alike
-        self.repeated = 0  # nodes that the builder made from equal ones
-        self.inputs = []  # as Program.signature (native/program.cpp) reads them
+        self.memories = {}  # of static inputs that have equal dtype, shape and strides
+        self.repeated = 0  # nodes that the builder copied from equal ones
+        self.inputs = []  # tuples as Program.signature (native/program.cpp) reads them
         self.input_nodes = []
 
     def is_constant(self, node):
@@ -77,7 +77,7 @@ class Importer(Emitter):
         self.environment[node] = value if order is None else self.transpose(value, inverse(order))
 
     def memory_of(self, fake):
-        """dtype, shape, strides, and the order of the dimensions in memory where it is not theirs."""
+        """dtype, shape, strides and, if the dimensions are in another order in memory, that order."""
         key = None if fake._has_symbolic_sizes_strides else (fake.dtype, fake.shape, fake.stride())
         found = self.memories.get(key) if key else None
         if found is None:
@@ -119,7 +119,7 @@ class Importer(Emitter):
             self.import_node(node)
 
     def import_run(self, nodes, run):
-        """Imports the first copies of a run, and has the builder repeat the rest. Gives how many nodes are imported then."""
+        """Imports the first copies of a run and lets the builder repeat the rest. Returns the number of nodes imported then."""
         starts = []
         for copy in range(repeats.IMPORTED):
             starts.append(self.builder.value_count())
@@ -134,14 +134,14 @@ class Importer(Emitter):
 
 
 class RepeatedCopies:
-    """The copies of a run behind those that were imported. `start`, `count`: the values of the last one imported."""
+    """The copies of a run after the imported ones. `start`, `count`: the values of the last imported copy."""
 
     def __init__(self, importer, nodes, run, start, count):
         self.importer, self.nodes, self.run, self.start, self.count = importer, nodes, run, start, count
         base = run.start + (repeats.IMPORTED - 1) * run.period
         self.model = [importer.environment[node] for node in nodes[base : base + run.period]]
         self.index = {node: i for i, node in enumerate(nodes[run.start : run.start + run.copies * run.period])}
-        self.own = []  # of each copy but the first: the values' numbers
+        self.own = []  # for each copy but the first: the numbers of its own values
         self.made = self.repeat()
 
     def repeat(self):
@@ -159,16 +159,16 @@ class RepeatedCopies:
         return self.importer.builder.repeat(self.start - self.count, self.count, copies, tuple(own), tuple(names))
 
     def number(self, node):
-        """The number of the value that a node outside the copy at work stands for; None where it is no single value."""
+        """The number of the value of a node outside the current copy; None if the node does not have a single value."""
         value = self.importer.environment.get(node)
-        if value is None and (at := self.index.get(node)) is not None:  # of a copy that is not made yet
+        if value is None and (at := self.index.get(node)) is not None:  # it belongs to a copy that is not made yet
             copy, place = divmod(at, self.run.period)
             value = self.model[place]
             return self.counterpart(value.id, copy) if isinstance(value, Value) else None
         return value.id if isinstance(value, Value) else None
 
     def counterpart(self, number, copy):
-        """What value `number`, which the last imported copy made or read, is in another."""
+        """The number in copy `copy` of the value `number` that the last imported copy made or read."""
         if self.start <= number < self.start + self.count:
             return number + (copy - repeats.IMPORTED + 1) * self.count
         place = self.places.get(number)
@@ -180,7 +180,7 @@ class RepeatedCopies:
         return tuple([self.copied(v, copy) for v in value]) if isinstance(value, tuple) else value
 
     def note(self):
-        """Tells the importer of the new values, as if it had imported them."""
+        """Records the new values in the importer as if it had imported them."""
         e, run = self.importer, self.run
         made = range(self.start, self.start + self.count)
         broadcasts = [(key, value) for key, value in e.broadcasts.items() if value.id in made]
@@ -197,8 +197,8 @@ class RepeatedCopies:
 
 
 class Outputs:
-    """Chooses how each result of a region is made with eager's strides: the program writes the memory, and views are
-    taken where eager returns views."""
+    """Decides how each result of a region gets eager's strides: the program writes the memory, or the result is a view where eager returns
+    a view."""
 
     def __init__(self, importer):
         self.importer, self.region = importer, importer.region
@@ -283,7 +283,7 @@ class Outputs:
 
 
 class NoProgram:
-    """Stands in for a program where a region computes nothing: every result is an argument, a view of one, or a number."""
+    """Stands in for the program of a region that computes nothing: every result is an argument, a view of one, or a number."""
 
     handle = 0
 
@@ -377,14 +377,14 @@ class Specialisation:
         return found
 
     def allocated(self, output):
-        """The output with the function that allocates its tensor; an output that aliases an input needs none."""
+        """The output with the function that allocates its tensor. An output that aliases an input needs none."""
         alias, _, shape, _, keywords = output
         if alias >= 0:
             return output
         return *output, pool.allocator(math.prod(shape) * keywords["dtype"].itemsize, self.options)
 
     def bind(self, region, arguments, key):
-        """Packs the constants that the caller passes now."""
+        """Packs the constants that this call passes."""
         started = time.perf_counter()
         sources, tensors = [None] * self.input_count, [None] * self.input_count
         for number, node, position, _, _, shape, strides, _ in self.constants:
@@ -398,12 +398,12 @@ class Specialisation:
         self.record["binds"] += 1
 
     def identity(self, arguments):
-        """The ids of the tensors that a call passes for the constants. Bound tensors are kept alive, so no other tensor has their ids."""
+        """The ids of the tensors that a call passes as constants. Bound tensors are kept alive, so no other tensor has their ids."""
         return self.key, tuple([id(arguments[position]) for _, _, position, *_ in self.constants if position >= 0])
 
     def replaced(self, stale, arguments):
-        """Whether the constant may be bound again in place: the call passes the bound tensor itself, changed, or nobody else holds it
-        any more."""
+        """Whether the constant may be bound again in place: the call passes the bound tensor itself, changed, or nobody else holds the
+        bound tensor any more."""
         bound = self.sources[stale]
         given = arguments[next(position for number, _, position, *_ in self.constants if number == stale)]
         return bound is given or sys.getrefcount(bound) <= 4  # references: our list, the extension's list, `bound`, and the call's argument
@@ -436,13 +436,13 @@ class Region:
         regions.add(self)
 
     def roles(self):
-        """What the nodes from outside are held for."""
+        """The role of each node from outside the region."""
         roles = dict.fromkeys(self.constants, CONSTANT)
         roles.update(dict.fromkeys(self.states, STATE))
         return roles
 
     def specialisation(self, key):
-        """The specialisation that serves these symbol values: the one for all shapes, or one for these alone. Compiles it if need be."""
+        """The specialisation that serves these symbol values: the one for all shapes, or one for these values. Compiles it if needed."""
         wanted = None if self.for_all else key
         found = self.specialisations.get(wanted)
         if found is None:
@@ -459,7 +459,7 @@ class Region:
         return found
 
     def compile_for_all(self):
-        """The specialisation for all shapes, or None with a note that says why there is none."""
+        """The specialisation for all shapes, or None with a note that gives the reason."""
         try:
             return Specialisation(self, None)
         except (NeedsNumbers, NodeUnsupported, MortiseError) as error:
@@ -468,11 +468,11 @@ class Region:
             return None
 
     def serves(self, key):
-        """Whether a call with these numbers finds a program."""
+        """Whether a program for these numbers exists."""
         return (None if self.for_all else key) in self.specialisations
 
     def compile_ahead(self):
-        """Compiles for all shapes, before the first call gives any."""
+        """Compiles for all shapes, before the first call gives shapes."""
         with self.lock, torch._subclasses.fake_tensor.unset_fake_temporarily():
             if self.for_all and (found := self.compile_for_all()) is not None:
                 self.specialisations[None] = found
@@ -485,7 +485,7 @@ class Region:
             if found is None:
                 wanted = key
                 found = Specialisation(self, key)
-        if self.key:  # otherwise the time is a part of the graph's wall_s
+        if self.key:  # otherwise the time is part of the graph's wall_s
             found.record["late_s"] = time.perf_counter() - started
         self.specialisations[wanted] = found
         if len(self.specialisations) > self.limit:
@@ -509,8 +509,8 @@ class Region:
             found = self.rebind(found, arguments, result, binds, key)  # a constant, by number, that is not the one bound
 
     def rebind(self, found, arguments, stale, binds, key):
-        """A specialisation that has the caller's weights bound. Each of several layers that share one graph gets a program of its own; a
-        weight that changed is bound again."""
+        """Returns a specialisation to which the caller's weights are bound. Each of several layers that share one graph gets a program of
+        its own; a weight that changed is bound again."""
         with self.lock:
             if found.record["binds"] != binds:  # another thread was faster
                 return found
@@ -541,7 +541,7 @@ class Region:
 
     def programs(self, key):
         """Every specialisation for these numbers, the one in use first."""
-        key = key if key in self.specialisations else None  # the one for all shapes
+        key = key if key in self.specialisations else None  # None: the one for all shapes
         found = self.specialisations.get(key)
         others = [v for (k, _), v in list(self.variants.items()) if k == key and v is not found]
         return [found, *others] if found is not None else others
@@ -550,7 +550,7 @@ class Region:
         return {*self.specialisations.values(), *self.variants.values()}
 
     def reads_any(self, addresses):
-        """Whether a bound constant lies in one of these storages."""
+        """Whether a bound constant is in one of these storages."""
         return any(found.storages & addresses for found in self.all_programs())
 
     def invalidate(self):

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Finds layers that are equal in a list of FX nodes, so that the import of one serves for all (region.Importer).
+"""Finds equal layers in a list of FX nodes, so that the import of a few serves for all (region.Importer).
 
-A run is a list of copies, one directly behind the other. Place by place their nodes have one target and equal arguments; what
-they read is a node of the same place in their own copy, one node that all copies read, or a node that the copy alone reads in
-that place (its weights, what the copy before made). Only nodes from outside the run are compared by their values: what the
-others compute follows from their arguments."""
+A run is a list of consecutive copies. Corresponding nodes of the copies have the same target and equal arguments. Each operand is the
+corresponding node of the same copy, one node that all copies read, or a node that only this copy reads there (its weights, results of the
+copy before). Only nodes from outside the run are compared by their values, because the values of the others follow from their arguments."""
 
 import operator
 
@@ -13,16 +12,16 @@ import torch.fx
 
 from . import _library
 
-WINDOW = 8  # targets that must come again before a period is tried
-IMPORTED = 3  # copies of a run that are imported: constants come with the first, the second and the third are compared
-FEWEST = IMPORTED + 2  # copies of a run: fewer are not worth the comparison
-MULTIPLES = 6  # layers of several kinds that have the same targets may take turns
+WINDOW = 8  # consecutive targets that must recur before a period is tried
+IMPORTED = 3  # copies of a run that are imported: constants come with the first, and the second and third are compared
+FEWEST = IMPORTED + 2  # copies of a run; for fewer the comparison does not pay
+MULTIPLES = 6  # layers of several kinds with the same targets may alternate
 SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
 class Run:
-    """`copies` times `period` nodes from `start` on. `own`: for each copy but the first, the nodes that it alone reads, in the
-    same order for all."""
+    """`copies` times `period` nodes from `start` on. `own`: for each copy but the first, the nodes that only this copy reads, in the same
+    order for all copies."""
 
     __slots__ = ("start", "period", "copies", "own")
 
@@ -38,7 +37,7 @@ def same(a, b):
 
 
 def described(value):
-    """A form of what a node from outside a run holds, to be compared."""
+    """A comparable form of the value of a node from outside a run."""
     if isinstance(value, torch.Tensor):
         if not value._has_symbolic_sizes_strides:
             return value.dtype, value.shape, value.stride(), value.storage_offset()
@@ -50,13 +49,13 @@ def described(value):
 
 
 def used(node):
-    """Which results of a node with several are used: handlers ask (Emitter.uses)."""
+    """Which results of a node with several results are used; handlers ask for this (Emitter.uses)."""
     return {u.args[1] for u in node.users if u.target is operator.getitem and u.users}
 
 
 class Search:
     def __init__(self, nodes, roles):
-        self.nodes, self.roles = nodes, roles  # roles: node from outside -> what the region holds it for
+        self.nodes, self.roles = nodes, roles  # roles: node from outside -> its role in the region
         self.index = {node: i for i, node in enumerate(nodes)}
         self.alike = _library.native().alike
         self.forms = {}
@@ -68,14 +67,14 @@ class Search:
         return found
 
     def stretches(self):
-        """(start, period, end) of parts in which each target comes again `period` nodes later, from left to right."""
+        """(start, period, end) of the parts in which each target recurs `period` nodes later, from left to right."""
         targets = [id(node.target) for node in self.nodes]  # an operator's own hash is computed in Python
         following, last = [0] * len(targets), {}
         for i in range(len(targets) - WINDOW, -1, -1):
             window = tuple(targets[i : i + WINDOW])
             following[i] = last.get(window, 0)
             last[window] = i
-        at, ends = 0, {}  # of a period: where it was seen to end
+        at, ends = 0, {}  # ends: period -> where it was seen to end
         while at < len(targets):
             period = following[at] - at
             if period > 0 and ends.get(period, 0) <= at:
@@ -105,7 +104,7 @@ class Search:
             at += period * (run.copies if run is not None else 1)
 
     def run_at(self, start, period, most):
-        """The longest run that starts there."""
+        """The longest run that starts at `start`."""
         model = start + (IMPORTED - 1) * period
         several = [i for i in range(period) if isinstance(self.nodes[model + i].meta.get("val"), (tuple, list))]
         read = []
@@ -119,13 +118,13 @@ class Search:
         return self.checked(start, period, read)
 
     def checked(self, start, period, read):
-        """Tells what all copies read from what each has for its own, and ends the run where own nodes are not alike."""
+        """Separates the nodes that all copies read from each copy's own, and ends the run where own nodes are not alike."""
         places, common = {}, set()
         for column in zip(*read):
             if all(node is column[0] for node in column):
                 common.add(column[0])
             else:
-                places[column] = None  # what is read in several places is listed once
+                places[column] = None  # a node read in several places is listed once
         own = list(zip(*places)) if places else [() for _ in read]
         forms = list(map(self.form, own[IMPORTED - 2]))
         copies = 1
@@ -138,5 +137,5 @@ class Search:
 
 
 def find(nodes, roles):
-    """The runs in `nodes`, which are in the order of their import, from left to right."""
+    """The runs in `nodes`, from left to right. `nodes` are in the order of their import."""
     return list(Search(nodes, roles).runs()) if len(nodes) >= FEWEST * 2 else []

@@ -13,7 +13,7 @@ from .fallback import forget, site
 from .pool import pool
 from .region import NoProgram
 
-# One list for each open `profiling` block, of the (graph, key) pairs that ran. A call only checks whether any block is open.
+# One list of the (graph, key) pairs that ran for each open `profiling` block. A call only checks whether any block is open.
 collecting = []
 _recent = collections.deque(maxlen=256)  # weak references to graphs, newest last
 _profiled = None  # [(graph, key)] of the last profiling block
@@ -32,8 +32,8 @@ def collect(graph, key):
 
 
 def reset():
-    """Forgets what was compiled so far: last_report() covers what is compiled afterwards, and reasons for running in eager are
-    logged again."""
+    """Forgets everything compiled so far: last_report() then covers later compilations, and reasons for running in eager are logged
+    again."""
     global _profiled
     forget()
     _recent.clear()
@@ -42,7 +42,7 @@ def reset():
 
 @contextlib.contextmanager
 def profiling():
-    """Measures the time of each step of the programs that run inside the block; afterwards last_report() covers the graphs that ran in
+    """Measures the time of each step of the programs that run inside the block. Afterwards last_report() covers the graphs that ran in
     it."""
     global _profiled
     seen = []
@@ -129,7 +129,7 @@ def last_report():
 
 
 class Explanation:
-    """Where each region of a model ran and why. `report` is last_report()'s dictionary; str(), json() and html() show it."""
+    """Where each region of a model ran and why. `report` is the dictionary of last_report(); str(), json() and html() show it."""
 
     def __init__(self, report):
         self.report = report
@@ -194,8 +194,8 @@ pre{{background:#f4f4f4;padding:1em;overflow:auto}}td{{padding:.2em 1em .2em 0}}
 
 
 def explain(model, *args, mode=None, options=None, **kwargs):
-    """Runs `model` (compiled for "mortise" unless it already is) on the arguments and says where every region ran, how long
-    each step took, what was refused and why. Runs under no_grad, twice: once to compile, once with clocks."""
+    """Runs `model` (compiled for "mortise" unless it already is) on the arguments and reports where every region ran, how long each step
+    took, and what was refused and why. Runs twice under no_grad: once to compile, once with profiling."""
     already = hasattr(model, "_torchdynamo_orig_callable") or isinstance(model, torch._dynamo.eval_frame.OptimizedModule)
     run = model if already else torch.compile(model, backend="mortise", mode=mode, options=options)
     with torch.no_grad():

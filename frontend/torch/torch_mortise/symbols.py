@@ -27,8 +27,8 @@ def shape_symbols(value):
 
 
 def needed_symbols(nodes, results):
-    """The symbols that a graph's results depend on. Symbols that occur only in the strides and offsets of inputs are left out: an input
-    whose layout differs from the expected one is copied."""
+    """The symbols that a graph's results depend on. Symbols that occur only in the strides and offsets of inputs are left out, because an
+    input whose layout differs from the expected one is copied."""
     needed = set()
     for node in nodes:
         value = node.meta.get("val")
@@ -42,7 +42,7 @@ def needed_symbols(nodes, results):
 
 
 class Symbols:
-    """Turns symbolic sizes into Extents, for a program that serves all shapes; Numbers is its counterpart for one shape."""
+    """Converts symbolic sizes to Extents, for a program that serves all shapes. Numbers is its counterpart for one shape."""
 
     def __init__(self, table):
         self.table = table
@@ -65,7 +65,7 @@ class Symbols:
 
 
 class Numbers:
-    """Turns symbolic sizes into numbers, for a program that serves one shape."""
+    """Converts symbolic sizes to numbers, for a program that serves one shape."""
 
     def __init__(self, values):
         self.values = values
@@ -86,12 +86,12 @@ class Numbers:
 
 
 class Key:
-    """Where a call's arguments give the values of the needed symbols. `read` gives these values: the key of a specialisation."""
+    """Where a call's arguments give the values of the needed symbols. `read` returns these values, the key of a specialisation."""
 
     def __init__(self, placeholders, needed):
-        self.sources = []  # (symbol, position, dimension or None for a number)
+        self.sources = []  # (symbol, position, dimension; or None if the argument is a number)
         self.ranges = []  # for each source: (least, greatest, divisor)
-        self.fixed = {}  # symbols for which the guards permit one value only
+        self.fixed = {}  # symbols for which the guards permit only one value
         self.environment = None
         known = set()
         for tensors in (False, True):
@@ -123,7 +123,7 @@ class Key:
         return tuple([arguments[p] if d is None else arguments[p].shape[d] for _, p, d in self.sources])
 
     def described(self, key):
-        """{symbol's name: its value}; for `key` None, {name: the range of values that a program for all shapes serves}."""
+        """{symbol's name: its value}. For `key` None, {name: the range of values that a program for all shapes serves}."""
         if key is None:
             return {
                 str(s): f"{low}..{high if high != LARGEST else ''}" + (f" step {step}" if step > 1 else "")

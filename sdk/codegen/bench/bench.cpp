@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Speed of generated code (8192 x 2048 f32 unless named otherwise) and of making it. One line per kernel:
+// Speed of generated code (on 8192 x 2048 f32 unless named otherwise) and of code generation. Prints one line per
+// kernel:
 //   name, compile ms (plan, mlir, llvm, link), run ms (CPU time of the slowest thread, best of 25), GB/s
-// mortise_codegen_bench [threads]
+// Usage: mortise_codegen_bench [threads]
 #include "test_graph.hpp"
 
 #include <chrono>
@@ -17,7 +18,7 @@ using namespace mortise::codegen::test;
 
 namespace {
 
-// CPU time: on a busy machine, what the code takes and not what the neighbours do.
+// CPU time, so that other processes on a busy machine do not count.
 double cpu(clockid_t clock) {
   timespec time;
   clock_gettime(clock, &time);

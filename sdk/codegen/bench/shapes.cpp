@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Groups compiled once for all shapes beside the same groups compiled for each shape: time at each shape, on one
-// thread, medians of interleaved rounds. Prints the ratio; ends with 1 when one is above the limit given (default:
-// none).
+// Compares groups compiled once for all shapes with the same groups compiled for each shape: time at each shape, on one
+// thread, medians of interleaved rounds. Prints the ratios. Exits with 1 when a ratio is above the limit given
+// (default: no limit).
 #include "test_graph.hpp"
 
 #include <chrono>
@@ -43,7 +43,7 @@ std::optional<Compiled> compile(Compiler &compiler, const MortiseGraph &graph) {
   return Compiled{std::move(fused->groups), std::move(*functions)};
 }
 
-// One way to compute a graph at one shape: pointers and sizes found beforehand.
+// One way to compute a graph at one shape. Pointers and sizes are found beforehand.
 class Run {
 public:
   Run(const Compiled &compiled, Memory &memory, std::vector<int64_t> symbols) : symbols(std::move(symbols)) {
@@ -79,7 +79,7 @@ private:
   };
   std::vector<Call> calls;
   std::vector<int64_t> symbols;
-  static inline std::vector<std::byte> scratch; // shared: where it lies decides about conflicts in the cache
+  static inline std::vector<std::byte> scratch; // shared, because its address decides about cache conflicts
 };
 
 double median(std::vector<double> values) {
@@ -87,7 +87,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// Shorter than a hand-over to a function: there the nanoseconds of a division before the loops show.
+// Shorter kernels take less time than a hand-over to a thread, and there a division before the loops is visible.
 constexpr double noticeable = 0.1;
 double worst = 0;
 const char *only = nullptr;

@@ -53,7 +53,7 @@ namespace {
 struct Level {
   const char *name;
   unsigned vectorBits;
-  std::vector<const char *> needs; // what generated code and the library use of it, by LLVM's names
+  std::vector<const char *> needs; // features that generated code and the library use at this level, by LLVM's names
 };
 } // namespace
 
@@ -141,7 +141,7 @@ Result<std::unique_ptr<Backend>> Backend::create(const Target &target) {
                                                       llvm::CodeGenOptLevel::Default, /*JIT=*/true));
   if (!impl->machine)
     return Error{MORTISE_UNSUPPORTED, "no code generator for " + target.triple + " " + target.cpu};
-  // Other architectures than x86-64 have both.
+  // All other architectures have both.
   const bool isX86 = impl->machine->getTargetTriple().isX86();
   const llvm::MCSubtargetInfo &subtarget = *impl->machine->getMCSubtargetInfo();
   impl->instructions.fma = !isX86 || subtarget.checkFeatures("+fma");

@@ -128,7 +128,7 @@ Value Code::resizeInt(Value x, Type target, bool isSigned) {
   return isSigned ? Value(arith::ExtSIOp::create(b, loc, type, x)) : Value(arith::ExtUIOp::create(b, loc, type, x));
 }
 
-// The exponent moves by a multiplication, which also normalises subnormals; infinity and NaN get the largest one.
+// A multiplication moves the exponent and normalises subnormals; infinity and NaN get the largest exponent.
 Value Code::halfToFloat(Value bits) {
   Value wide = resizeInt(bits, b.getI32Type(), false);
   auto lit = [&](int64_t v) { return integer(wide.getType(), v); };
@@ -140,8 +140,8 @@ Value Code::halfToFloat(Value bits) {
   return bitcast(orI(select(isFinite, finite, orI(shifted, lit(0x7f800000))), sign), b.getF32Type());
 }
 
-// Rounds to nearest even. Normal results: the bits are rounded and carry into the exponent, up to infinity. Subnormal
-// ones: adding 0.5, whose last place is f16's smallest number, makes the processor round there.
+// Rounds to nearest even. For normal results the bits are rounded and carry into the exponent, up to infinity. For
+// subnormal results 0.5 is added, whose unit in the last place is the smallest f16, so that the addition rounds.
 Value Code::floatToHalf(Value x) {
   Value bits = intBits(x);
   auto lit = [&](int64_t v) { return integer(bits.getType(), v); };
@@ -157,7 +157,7 @@ Value Code::floatToHalf(Value x) {
   return resizeInt(orI(half, right(andI(bits, lit(0x80000000)), 16)), b.getI16Type(), false);
 }
 
-// x * x - square, exactly, for `square` the product rounded: in one instruction, else from halves of 12 bits whose
+// x * x - square, exactly, where `square` is the rounded product: with one fma, or else from halves of 12 bits, whose
 // products are exact.
 Value Code::squareError(Value x, Value square) {
   if (instructions.fma)
@@ -184,7 +184,7 @@ Value Code::fromMemory(Value x, int32_t dtype) {
   }
 }
 
-// Round to nearest even by hand: the CPU's own instruction flushes subnormals.
+// Rounds to nearest even in integer arithmetic, because the CPU's own instruction flushes subnormals.
 Value Code::bf16Bits(Value x) {
   Value bits = intBits(x);
   auto lit = [&](int64_t v) { return integer(bits.getType(), v); };
@@ -194,7 +194,7 @@ Value Code::bf16Bits(Value x) {
   return arith::ShRUIOp::create(b, loc, select(isNan(x), quiet, rounded), lit(16));
 }
 
-// f64 to f32 rounding to odd, so that the rounding that follows is the only one.
+// Rounds f64 to f32 towards odd, so that the rounding to f16 or bf16 that follows is the only one.
 static Value roundToOdd(Code &c, Value x) {
   Value narrow = arith::TruncFOp::create(c.b, c.loc, c.like(x, c.b.getF32Type()), x);
   Value back = arith::ExtFOp::create(c.b, c.loc, x.getType(), narrow);

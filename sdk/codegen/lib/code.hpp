@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Emits arithmetic on scalars and on vectors of `lanes` elements alike. Where one operand is a vector and the other a
-// scalar, the scalar is repeated. Floats are f32 or f64 in registers: f16 and bf16 widen when loaded, round when
+// Emits arithmetic on scalars and on vectors of `lanes` elements. When one operand is a vector and the other a scalar,
+// the scalar is splat. Floats are f32 or f64 in registers: f16 and bf16 are widened when loaded and rounded when
 // stored.
 #pragma once
 
@@ -18,10 +18,11 @@ namespace mortise::codegen {
 using mlir::Type;
 using mlir::Value;
 
-// What the target computes in one instruction; without it LLVM would call library functions that nothing links.
+// Operations that the target has as one instruction. Without them LLVM would call library functions that are not
+// linked.
 struct Instructions {
   bool fma = true;  // x * y + z, rounded once
-  bool half = true; // f16 to and from f32
+  bool half = true; // conversions between f16 and f32
 };
 
 class Code {
@@ -34,7 +35,7 @@ public:
   Type memoryType(int32_t dtype);
   static bool isVector(Value value) { return llvm::isa<mlir::VectorType>(value.getType()); }
   static Type element(Value value) { return mlir::getElementTypeOrSelf(value.getType()); }
-  Type like(Value shape, Type element); // a vector of as many elements, or the scalar
+  Type like(Value shape, Type element); // a vector of `element` as wide as `shape`, or the scalar
   Type vectorOf(Type element) { return mlir::VectorType::get({static_cast<int64_t>(lanes)}, element); }
 
   // Constants; `constant` matches the type, scalar or vector.
@@ -43,7 +44,7 @@ public:
   Value i64(int64_t value) { return integer(b.getI64Type(), value); }
   Value bits(Value likeFloat, uint64_t pattern); // of the integer type as wide as the float
   Value truth(bool value) { return integer(b.getI1Type(), value); }
-  Value steps(Type element, int64_t step); // 0, step, 2 step, ...
+  Value steps(Type element, int64_t step); // the vector 0, step, 2 * step, ...
   Value splat(Value scalar);
 
   template <typename OpT> Value two(Value x, Value y) {
@@ -91,7 +92,7 @@ public:
   Value roundTo(Value x, int32_t dtype); // to f16 or bf16 and back
   Value resizeInt(Value x, Type element, bool isSigned);
 
-  // Functions of math.cpp: floats, f32 inline, f64 through the C library.
+  // The functions of math.cpp, on floats: f32 is computed inline, f64 calls the C library.
   Value exp(Value x);
   Value expm1(Value x);
   Value log(Value x);
@@ -105,7 +106,7 @@ public:
   Value rsqrt(Value x);
   Value tailProbability(Value a, Value square, Value lost, Value factor);
   Value squareError(Value x, Value square);
-  // Calls void name(x, y, count) of runtime.cpp, which overwrites x.
+  // Calls `void name(x, y, count)` of runtime.cpp, which overwrites x.
   Value call(llvm::StringRef name, Value x, Value y = {});
   Value ifAny(Value condition, llvm::function_ref<Value()> then, Value otherwise);
 

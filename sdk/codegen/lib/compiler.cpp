@@ -16,7 +16,7 @@ struct Compiler::Impl {
   Target target;
   std::unique_ptr<Session> session;
   mutable std::mutex mutex;
-  std::vector<std::unique_ptr<Backend>> idle; // backends that no thread uses now
+  std::vector<std::unique_ptr<Backend>> idle; // backends that no thread uses at the moment
   std::unordered_map<std::string, Function> known;
   std::atomic<uint64_t> serial = 0;
   Statistics statistics;
@@ -42,7 +42,7 @@ Compiler::Statistics Compiler::statistics() const {
   return impl->statistics;
 }
 
-// Letters and digits of a group's name, so that profilers show something readable.
+// Keeps the letters and digits of a group's name, so that profilers show a readable symbol.
 static std::string symbolName(const std::string &name, uint64_t number) {
   std::string symbol = "mortise_" + std::to_string(number) + "_";
   for (char letter : name.substr(0, 48))
@@ -57,7 +57,7 @@ static void measure(const Plan &plan, Function &function) {
   for (const Expr &expr : plan.dag.exprs) {
     if (expr.op != Op::Input)
       continue;
-    Dim elements = 1; // elements in memory: repeated ones count once
+    Dim elements = 1; // elements in memory: a repeated element counts once
     for (size_t i = 0; i < expr.dims.size(); ++i)
       elements *= expr.strides[i] == 0 ? min(expr.dims[i], Dim(1)) : expr.dims[i];
     bytes(elements, expr.dtype);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Elementwise ops on registers, as ir/families/elementwise.td defines them.
+// Elementwise ops on registers, with the semantics of ir/families/elementwise.td.
 #include "emitter.hpp"
 
 #include <limits>
@@ -10,7 +10,7 @@ using namespace mlir;
 using P = arith::CmpFPredicate;
 using I = arith::CmpIPredicate;
 
-// Integers that are never negative, booleans too.
+// Unsigned integers and booleans.
 static bool isNatural(int32_t dtype) { return isUnsigned(dtype) || isBool(dtype); }
 
 Value Emitter::compare(Direction direction, Value x, Value y, int32_t dtype) {
@@ -33,7 +33,8 @@ Value Emitter::maximum(Value x, Value y, int32_t dtype, bool largest) {
   return largest ? c.two<arith::MaxSIOp>(x, y) : c.two<arith::MinSIOp>(x, y);
 }
 
-// Division by 0 gives all bits set, the minimum by -1 itself; the CPU would trap, so divide by something safe.
+// x / 0 has all bits set and x % 0 is x; MIN / -1 is MIN and MIN % -1 is 0. The CPU would trap, so it divides by 1
+// there.
 Value Emitter::intDivide(Value x, Value y, int32_t dtype, bool remainder) {
   c.match(x, y);
   Value zero = c.integer(y.getType(), 0), one = c.integer(y.getType(), 1), ones = c.integer(y.getType(), -1);
@@ -50,7 +51,7 @@ Value Emitter::intDivide(Value x, Value y, int32_t dtype, bool remainder) {
   return c.select(byZero, ones, c.select(byMinus, c.subI(zero, x), c.two<arith::DivSIOp>(x, safe)));
 }
 
-// Truncates; NaN gives 0, values out of range saturate.
+// Truncates. NaN gives 0, and values out of range saturate.
 Value Emitter::floatToInt(Value x, int32_t to) {
   Type type = c.registerType(to);
   unsigned width = type.getIntOrFloatBitWidth();
@@ -80,7 +81,7 @@ Value Emitter::convert(Value x, int32_t from, int32_t to) {
   }
   Value result = x;
   if (!isFloat(from)) {
-    // Integers go to f64 first where f16 or bf16 follow: exact up to 2^53, and rounded once.
+    // Integers convert to f64 before f16 or bf16: f64 is exact up to 2^53, so the result is rounded once.
     Type via = isNarrowFloat(to) ? Type(b.getF64Type()) : type;
     if (isNatural(from))
       result = arith::UIToFPOp::create(b, c.loc, c.like(x, via), x);
@@ -96,7 +97,7 @@ Value Emitter::convert(Value x, int32_t from, int32_t to) {
                       : Value(arith::TruncFOp::create(b, c.loc, shaped, result));
 }
 
-// By less than the width; else nothing is left but, to the right, the sign.
+// A shift by the width or more gives 0, or the sign when a signed value is shifted right.
 Value Emitter::shift(Value x, Value y, int32_t dtype, bool left) {
   c.match(x, y);
   if (isBool(dtype))
@@ -110,7 +111,7 @@ Value Emitter::shift(Value x, Value y, int32_t dtype, bool left) {
   return c.select(inside, left ? c.two<arith::ShLIOp>(x, by) : c.two<arith::ShRUIOp>(x, by), zero);
 }
 
-// One op on registers: the node at work and what its row of the table needs.
+// The operands of one elementwise op in registers.
 struct Emitter::Element {
   Emitter &emitter;
   Code &c;
@@ -123,8 +124,8 @@ struct Emitter::Element {
   Value compare(Direction direction) const { return emitter.compare(direction, x, zero(), dtype); }
 };
 
-// A row for each elementwise op that has generated code: what one element costs (an addition is 1) and how it is
-// computed. An op without a row is refused by supports(), and taken apart where it is a composite.
+// One row per elementwise op that has generated code: the cost of one element (an addition is 1) and the code for it.
+// supports() refuses an op without a row, unless it is a composite, which is expanded.
 struct Emitter::Rule {
   Op op;
   int cost;
@@ -132,7 +133,7 @@ struct Emitter::Rule {
 };
 
 struct Emitter::Rules {
-  // By the function mortise_OP_DTYPE of runtime.cpp.
+  // Calls mortise_OP_DTYPE of runtime.cpp.
   static Value byRuntime(const Element &e) {
     const char *dtype = isNarrowFloat(e.dtype) ? "f32" : dtypeName(e.dtype);
     std::string name = "mortise_" + std::string(nameOf(static_cast<mortise::Op>(e.expr.op)).substr(8)) + "_" + dtype;
@@ -146,7 +147,7 @@ struct Emitter::Rules {
   static Value sign(const Element &e) {
     if (e.isReal()) {
       Value unit = e.c.copySign(e.c.constant(e.x.getType(), 1), e.x);
-      return e.c.select(e.c.compare(P::UEQ, e.x, 0.0), e.x, unit); // zeros and NaN stay
+      return e.c.select(e.c.compare(P::UEQ, e.x, 0.0), e.x, unit); // zeros and NaN are kept
     }
     Type type = e.c.registerType(e.dtype);
     Value above = e.c.resizeInt(e.compare(Direction::Gt), type, false);

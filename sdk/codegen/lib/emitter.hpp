@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Turns a plan into one function of scf, arith, math and llvm memory ops. Values are computed on demand and remembered
-// in the outermost scope (function, task, row, lane loop) where everything they depend on is known.
+// Turns a plan into one function of scf, arith, math and llvm memory ops. Values are computed on demand and memoised in
+// the outermost scope (function, task, row, lane loop) in which everything they depend on is known.
 #pragma once
 
 #include "code.hpp"
@@ -29,7 +29,7 @@ private:
     Value vector;
   };
   struct Scope {
-    uint64_t loops = 0;              // counters known here
+    uint64_t loops = 0;              // loop counters known in this scope, as a bit set
     mlir::Operation *next = nullptr; // the op that opens the inner scope
     std::map<std::pair<ExprId, std::pair<TupleId, GuardId>>, Value> values, splats;
     std::map<std::pair<IndexId, GuardId>, Value> indices;
@@ -62,7 +62,7 @@ private:
   Value pointer(Value base, mlir::Type element, Value index);
 
   // extents.cpp
-  Value extent(const Dim &dim); // an i64 that the whole function knows
+  Value extent(const Dim &dim); // an i64 in the function's outermost scope
   Value positive(const Dim &dim);
   Value extentLike(Value shape, const Dim &dim);
   Value repeatedExtent(const Dim &dim, Type element);
@@ -114,7 +114,7 @@ private:
   Code c;
   std::vector<Scope> scopes;
   size_t rowScope = 0;
-  bool shortRows = false; // of fewer than manyVectors vectors
+  bool shortRows = false; // rows of fewer than manyVectors vectors
   static constexpr int64_t manyVectors = 8;
   uint64_t laneMask = 0;
   std::map<uint32_t, Value> counters; // by loop number
@@ -123,22 +123,22 @@ private:
     int32_t dtype;
     IndexId address;
     GuardId guard;
-    llvm::SmallVector<mlir::LLVM::LoadOp, 1> loads; // without masks: those may say that nobody writes there
+    llvm::SmallVector<mlir::LLVM::LoadOp, 1> loads; // unmasked ones, which may be marked invariant
   };
-  std::vector<Read> reads;         // all there are of inputs
-  bool lastVectorOverlaps = false; // and computes again what its neighbour has stored
+  std::vector<Read> reads;         // all reads of inputs
+  bool lastVectorOverlaps = false; // and recomputes elements that its neighbour has stored
   std::vector<Value> inputs, outputs;
   Value scratch, symbols;
-  Value blockStart; // of the one loop that runs by blocks
+  Value blockStart; // the start of the block, for the one loop that runs by blocks
   std::map<Dim, Value> extents;
   std::map<std::pair<Dim, const void *>, Value> repeatedExtents, extentSteps, inverses;
-  Value tailMask;                                      // lanes that exist, where the row is shorter than a vector
-  Value freshMask;                                     // lanes not seen before, where the last vector overlaps its
+  Value tailMask;                                      // lanes that exist, when the row is shorter than a vector
+  Value freshMask;                                     // lanes not yet counted, when the last vector overlaps its
                                                        // neighbour
-  std::map<std::pair<ExprId, TupleId>, Value> running; // cumsum so far
+  std::map<std::pair<ExprId, TupleId>, Value> running; // cumulative sum or product so far
   std::vector<std::pair<ExprId, TupleId>> runningOrder;
   int currentPass = 0;
-  int64_t chunk = 1; // of the lane loop, where that is parallel
+  int64_t chunk = 1; // steps of the lane loop per task, when tasks share it
   Dim chunks = 1;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The value of an expression at symbolic indices: loads, constants, index maps.
+// Computes expressions at symbolic indices: loads, constants, index maps.
 #include "emitter.hpp"
 
 namespace mortise::codegen {
@@ -7,7 +7,7 @@ namespace mortise::codegen {
 using namespace mlir;
 using I = arith::CmpIPredicate;
 
-// The outermost scope that knows these counters (and, where asked, the results of earlier passes).
+// The outermost scope that knows these counters and, if `reductions`, the results of earlier passes.
 size_t Emitter::scopeFor(uint64_t loops, bool reductions) const {
   for (size_t i = reductions ? rowScope : 0; i < scopes.size(); ++i)
     if (!(loops & ~scopes[i].loops))
@@ -44,14 +44,14 @@ Value Emitter::value(ExprId id, TupleId at, GuardId guard) {
   return result;
 }
 
-// Repeats scalars that meet vectors where the scalar is made, outside the loop over lanes.
+// Splats scalars that meet vectors in the scope where the scalar is computed, outside the loop over lanes.
 void Emitter::repeatScalars(const Expr &expr, TupleId at, GuardId guard, SmallVectorImpl<Value> &operands) {
   if (llvm::none_of(operands, Code::isVector))
     return;
   for (size_t i = 0; i < operands.size(); ++i) {
     if (Code::isVector(operands[i]))
       continue;
-    // Through index maps to where the value comes from: those see through to the same scalar.
+    // Follows index maps to the expression that computes the value, so that all of them share one splat.
     ExprId id = expr.operands[i];
     TupleId where = at;
     GuardId condition = guard;
@@ -99,7 +99,7 @@ Value Emitter::compute(ExprId id, TupleId at, GuardId guard) {
     return convert(number, Code::element(number).isInteger(32) ? MORTISE_I32 : MORTISE_I64, expr.dtype);
   }
   if (isRunning(expr.op)) {
-    // `serial` carries the sum so far.
+    // `storePass` carries the cumulative value from step to step.
     Value element = value(expr.operands[0], at, guard), &sum = running[{id, at}];
     if (expr.op == Op::Cumsum)
       sum = isFloat(expr.dtype) ? c.add(sum, element) : c.addI(sum, element);
@@ -120,11 +120,11 @@ Value Emitter::compute(ExprId id, TupleId at, GuardId guard) {
   return value(accesses[0].expr, accesses[0].at, accesses[0].guard);
 }
 
-// Pad and concatenate: each operand where its condition holds.
+// Pad and concatenate: selects the operand whose condition holds.
 Value Emitter::choose(ExprId id, TupleId at, GuardId guard) {
   const Expr &expr = plan.dag.exprs[id];
   std::vector<Access> accesses = plan.accesses(id, at, guard);
-  if (accesses.empty()) // of nothing: never stored
+  if (accesses.empty()) // an empty concatenation: the value is never stored
     return isFloat(expr.dtype) ? c.constant(c.registerType(expr.dtype), 0) : c.integer(c.registerType(expr.dtype), 0);
   Value result;
   for (size_t i = accesses.size(); i-- > 0;) {
@@ -178,7 +178,7 @@ Value Emitter::constantValue(const Expr &expr, TupleId at, GuardId guard) {
       return c.integer(type, raw);
     }
   }
-  // A table in the module.
+  // Other constants become a table in the module.
   std::string name = "table" + std::to_string(&expr - plan.dag.exprs.data());
   if (!module.lookupSymbol(name)) {
     OpBuilder::InsertionGuard keep(b);
@@ -273,7 +273,7 @@ void Emitter::store(Value value, Value base, int32_t dtype, IndexId address, Val
                                b.getI32IntegerAttr(alignment));
 }
 
-// The index with the lane counter at the vector's first lane.
+// The index at the vector's first lane.
 Value Emitter::scalarIndex(IndexId id, GuardId guard) {
   if (!plan.space.reads(id))
     guard = 0;
@@ -300,7 +300,7 @@ Value Emitter::scalarIndex(IndexId id, GuardId guard) {
   return result;
 }
 
-// Null for a counter that another one stands for.
+// Null for a counter that stays 0, because a merged loop drives another one.
 Value Emitter::scalarAtom(AtomId id, GuardId guard) {
   Atom atom = plan.space.atom(id);
   switch (atom.kind) {
@@ -322,7 +322,7 @@ Value Emitter::scalarAtom(AtomId id, GuardId guard) {
   }
 }
 
-// Negative indices count from the end; then clamped.
+// Negative indices count from the end. The result is clamped to the extent.
 Value Emitter::wrapIndex(Value raw, const Dim &dim) {
   if (Code::element(raw).getIntOrFloatBitWidth() == 32 && !plan.space.facts.isNarrow(dim))
     raw = c.resizeInt(raw, b.getI64Type(), true);
@@ -419,7 +419,8 @@ Value Emitter::condition(const Condition &check, GuardId outer) {
   return result;
 }
 
-// Null when nothing needs checking. `lanes`: a vector over all conditions; else a scalar over those that are uniform.
+// The conjunction of the guard's conditions; null when nothing needs checking. With `lanes` it is a vector over all
+// conditions, else a scalar over the uniform ones.
 Value Emitter::mask(GuardId guard, bool lanes) {
   Value all;
   for (const Condition &check : std::vector<Condition>(plan.space.guard(guard))) {

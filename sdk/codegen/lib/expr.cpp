@@ -58,7 +58,7 @@ private:
     return static_cast<ExprId>(dag.exprs.size() - 1);
   }
   const Expr &at(ExprId id) const { return dag.exprs[id]; }
-  // An elementwise op with its first operand's shape and dtype.
+  // An elementwise op with the shape and dtype of its first operand.
   ExprId make(Op op, std::vector<ExprId> operands) {
     Expr expr;
     expr.op = op;
@@ -117,7 +117,7 @@ private:
     expr.operands = {operand};
     return append(std::move(expr));
   }
-  // A reduction's result repeated along the axes that it reduced.
+  // A reduction's result broadcast along the axes that were reduced.
   ExprId spread(ExprId reduced, const std::vector<Dim> &dims, const std::vector<int64_t> &axes) {
     std::vector<int64_t> kept;
     for (size_t i = 0, j = 0; i < dims.size(); ++i)
@@ -127,7 +127,7 @@ private:
         kept.push_back(i);
     return broadcast(reduced, dims, kept);
   }
-  // f16 and bf16 composites compute in f32.
+  // Composites of f16 and bf16 operands compute in f32.
   ExprId widened(ExprId operand) {
     return keepAs(operand, at(operand).dtype == MORTISE_F64 ? MORTISE_F64 : MORTISE_F32);
   }
@@ -181,7 +181,7 @@ ExprId Expansion::normalise(ExprId x, const std::vector<int64_t> &axes, bool cen
   return make(Op::Mul, {x, spread(inverse, dims, axes)});
 }
 
-// x * scale + bias, both with the shape of `axes` of x.
+// x * scale + bias, where both have the extents of `axes` in x.
 ExprId Expansion::affine(ExprId x, size_t scale, size_t bias, const std::vector<int64_t> &axes) {
   std::vector<Dim> dims = at(x).dims;
   auto operand = [&](size_t i) { return broadcast(keepAs(operands[i], at(x).dtype), dims, axes); };
@@ -217,7 +217,7 @@ ExprId Expansion::batchNorm() {
   return make(Op::Mul, {centred, spreadFactor});
 }
 
-// Ops that are one expression with the result's type and some attributes.
+// Ops that become one expression with the result's type and the op's attributes.
 ExprId Expansion::shaped(Op op, bool &known) {
   Expr expr;
   const MortiseType &type = *node.results[0]->type;
@@ -251,7 +251,7 @@ ExprId Expansion::shaped(Op op, bool &known) {
     expr.steps = ints(node, "interior");
     break;
   case Op::Take:
-  case Op::Embedding: // along axis 0: it has no such attribute
+  case Op::Embedding: // embedding has no axis attribute, which reads as 0
     expr.op = Op::Take;
     expr.axes = {intAttribute(node, "axis")};
     break;
@@ -277,14 +277,14 @@ ExprId Expansion::shaped(Op op, bool &known) {
 ExprId Expansion::gelu(ExprId x) {
   if (stringAttribute(node, "approximate") != "tanh")
     return make(Op::Gelu, {x});
-  // x * (1 + tanh(u)) / 2 without its cancellation: x * logistic(2 u).
+  // Computed as x * logistic(2 u), because the equal x * (1 + tanh(u)) / 2 cancels for negative u.
   ExprId square = make(Op::Mul, {x, x});
   ExprId poly =
       make(Op::MulAdd, {square, literal(x, 2 * 0.7978845608028654 * 0.044715), literal(x, 2 * 0.7978845608028654)});
   return make(Op::Mul, {x, make(Op::Logistic, {make(Op::Mul, {x, poly})})});
 }
 
-// i64[n] of extents: numbers side by side.
+// The i64[n] tensor of extents, as a concatenation of n numbers.
 ExprId Expansion::extents() {
   Expr all;
   all.op = Op::Concatenate;
@@ -423,8 +423,7 @@ bool expandNode(Dag &dag, const MortiseNode &node, const std::vector<ExprId> &op
   return Expansion(dag, node, operands).run(result);
 }
 
-// The ranges of the symbols that occur: what a function may rely on is part of
-// what it is.
+// Appends the ranges of the symbols that occur: the code relies on them, so they are part of the key.
 static void describeSymbols(Dag &dag) {
   if (dag.symbols.empty())
     return;
@@ -465,7 +464,7 @@ Result<Dag> buildDag(const MortiseGraph &graph, const Group &group) {
   }
   for (uint32_t n : group.nodes) {
     const MortiseNode &node = *graph.nodes[n];
-    if (known.count(node.results[0]->index)) // an input that is also recomputed nowhere
+    if (known.count(node.results[0]->index)) // an input that one of the group's nodes also computes
       continue;
     std::vector<ExprId> operands;
     for (size_t i = 0; i < node.operand_count; ++i) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The expressions of one group: graph nodes with composites expanded, as data. Knows nothing of MLIR.
+// The expressions of one group as data: graph nodes with composites expanded. Independent of MLIR.
 #pragma once
 
 #include <mortise/codegen/codegen.hpp>
@@ -11,16 +11,17 @@
 
 namespace mortise::codegen {
 
-// The ops of the dialect under their numbers, and some that only expressions have.
+// The ops of the dialect under their numbers, and ops that only expressions have.
 enum class Op : uint16_t {
 #define MORTISE_OP_ROW(NAME, Name, name) Name = MORTISE_OP_##NAME,
   MORTISE_FOR_EACH_OP(MORTISE_OP_ROW)
 #undef MORTISE_OP_ROW
       Input = MORTISE_OP_COUNT,
-  Extent, // an extent of the graph as a number
-  Keep,   // the operand under another dtype of the same register type: a composite's one rounding is left to the store
+  Extent, // a symbolic extent of the graph, as a number
+  Keep,   // the operand with another dtype of the same register type; used inside composites, which round only when
+          // stored
   MulAdd, // x * y + z, rounded once
-  ReduceFastMax, // may lose NaN
+  ReduceFastMax, // a maximum that may drop NaN
 };
 template <typename... Traits> bool has(Op op, Trait trait, Traits... others) {
   return has(static_cast<mortise::Op>(op), trait, others...);
@@ -42,42 +43,44 @@ struct Expr {
   int32_t dtype = 0;
   std::vector<Dim> dims;
   std::vector<ExprId> operands;
-  // Attributes: axes, permutation, shape; starts or low; strides or interior.
+  // Attributes: `axes` also holds permutations; `starts` also holds `low`; `steps` holds strides or `interior`.
   std::vector<int64_t> axes, steps;
   std::vector<Dim> starts;
   Direction direction = Direction::Eq;
   bool add = false;                // Put: mode
   double real = 0;                 // Constant: splat of a float
   int64_t integer = 0;             // Constant: splat of an integer
-  const std::byte *data = nullptr; // Constant: dense elements where not a splat
+  const std::byte *data = nullptr; // Constant: dense elements, when it is not a splat
   size_t bytes = 0;
   Dim extent;               // Extent
   uint32_t slot = 0;        // Input: position in Group::inputs
-  Dim offset = 0;           // Input: where element (0, ...) stands
+  Dim offset = 0;           // Input: position of element (0, ...)
   std::vector<Dim> strides; // Input
-  bool reductions = false;  // a reduction is below
+  bool reductions = false;  // it depends on a reduction
 };
 
 struct Dag {
-  std::vector<Expr> exprs;   // operands first
+  std::vector<Expr> exprs;   // operands come before their users
   std::vector<ExprId> roots; // one per Group::outputs
-  std::string key;           // equal keys: equal functions
+  std::string key;           // equal keys compile to equal functions
   std::vector<SymbolRange> symbols;
 };
 
-// Errors: MORTISE_UNSUPPORTED naming the node that groups cannot compute.
+// Errors: MORTISE_UNSUPPORTED, naming a node that groups cannot compute; MORTISE_INVALID_ARGUMENT when the group reads
+// a value that is neither an input nor computed in it, or does not compute one of its outputs.
 Result<Dag> buildDag(const MortiseGraph &graph, const Group &group);
 
 // Relative cost of computing one element of this expression from its operands (an add is 1).
 int cost(const Expr &expr);
 
-// Appends the expressions of one node; `map` finds operands by graph value. False when the op is not known.
+// Appends the expressions of one node and sets `result` to the last one. `operands` has one expression per operand, ~0u
+// for an optional one left out. False when the op has no expansion.
 bool expandNode(Dag &dag, const MortiseNode &node, const std::vector<ExprId> &operands, ExprId &result);
 
-// expandNode() knows every node of this op: an answer that costs no expressions.
+// True when expandNode() expands every node of this op, so that supports() need not try.
 bool expandsAlways(mortise::Op op);
 
-// What computing one element of an elementwise op costs; nothing where there is no generated code (elementwise.cpp).
+// The relative cost of one element of an elementwise op; nullopt when the op has no generated code (elementwise.cpp).
 std::optional<int> elementwiseCost(Op op);
 
 } // namespace mortise::codegen

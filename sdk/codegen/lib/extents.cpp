@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Extents over the graph's symbols at run time: computed once, before the
-// loops.
+// Evaluates extents over the graph's symbols at run time, once, before the loops.
 #include "emitter.hpp"
 
 namespace mortise::codegen {
@@ -8,8 +7,8 @@ namespace mortise::codegen {
 using namespace mlir;
 using I = arith::CmpIPredicate;
 
-// Quotients round down and their divisors are positive wherever something is
-// computed; an extent of 0, where nothing is, must not trap.
+// Quotients round down. Divisors are positive wherever something is computed, but a divisor that is an extent of 0,
+// where nothing is computed, must not trap.
 Value Emitter::combineExtents(int32_t op, const Dim &left, Value x, const Dim &right, Value y) {
   switch (op) {
   case MORTISE_EXPR_ADD:
@@ -82,7 +81,7 @@ Value Emitter::positive(const Dim &dim) {
   return plan.space.facts.atLeast(dim, 1) ? extent(dim) : extent(max(dim, Dim(1)));
 }
 
-// As wide as `shape`: a scalar or a vector.
+// The extent with the integer type of `shape`: a scalar or a vector.
 Value Emitter::extentLike(Value shape, const Dim &dim) {
   if (auto number = dim.number())
     return c.integer(shape.getType(), *number);
@@ -99,7 +98,7 @@ Value Emitter::repeatedExtent(const Dim &dim, Type element) {
   return known;
 }
 
-// 0, step, 2 step, ...
+// The vector 0, step, 2 * step, ...
 Value Emitter::stepsOf(Type element, const Dim &step) {
   if (auto number = step.number())
     return c.steps(element, *number);
@@ -111,9 +110,8 @@ Value Emitter::stepsOf(Type element, const Dim &step) {
   return known;
 }
 
-// floor(a / d) as floor((a + 1/2) (1 / d)): the exact value is at least 1 / (2
-// d) from an integer, which is more than the three roundings of f64 move it as
-// long as a + d is below 2^50, and no memory is that large.
+// floor(a / d), computed as floor((a + 1/2) * (1 / d)). The exact value is at least 1 / (2 d) away from an integer,
+// which is more than the three roundings of f64 can move it while a + d is below 2^50. No memory is that large.
 Value Emitter::laneQuotient(Value argument, const Dim &divisor) {
   Type real = b.getF64Type();
   Value &inverse = inverses[{divisor, real.getAsOpaquePointer()}];

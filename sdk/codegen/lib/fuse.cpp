@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Producer/consumer fusion. Nodes are met in reverse order: a node joins the groups that use its result, or its result
-// gets memory and starts a group of its own. Plans decide what fits one loop nest.
+// Producer/consumer fusion. Nodes are visited in reverse order. A node joins the groups that use its result, or its
+// result gets memory and starts a group of its own. Plans decide which nodes fit one loop nest.
 #include "plan.hpp"
 
 #include <algorithm>
@@ -12,13 +12,13 @@ namespace mortise::codegen {
 
 namespace {
 
-constexpr double cheapCost = 4.5;     // computed again in every group that uses it
-constexpr double expensiveCost = 16;  // not computed again for every repetition of a broadcast
-constexpr int64_t smallGroup = 32768; // elements that one thread may as well do alone
+constexpr double cheapCost = 4.5;     // up to this cost a value is recomputed in every group that uses it
+constexpr double expensiveCost = 16;  // from this cost on a value is not recomputed for every repetition of a broadcast
+constexpr int64_t smallGroup = 32768; // elements up to which one thread is enough
 
 bool isView(const MortiseNode &node) { return has(node, Trait::View); }
 
-// Reads many elements for a result, or writes all of another tensor first.
+// Each result reads many elements, or the node first copies a whole tensor.
 bool isHeavy(const MortiseNode &node) {
   return has(node, Trait::Reduction, Trait::Running, Trait::Normalisation) || isOp(node, mortise::Op::Put);
 }
@@ -40,15 +40,15 @@ private:
   struct Building {
     std::set<uint32_t> nodes;
     std::vector<uint32_t> outputs;
-    uint32_t earliest = ~0u; // node of an output
-    bool closed = false;     // takes no further nodes that need a plan
+    uint32_t earliest = ~0u; // the first node that makes one of the outputs
+    bool closed = false;     // accepts no further node that needs a plan
   };
 
-  // What fusion asks of a plan. Layers of a network ask for the same ones.
+  // The facts about a plan that fusion needs, memoised because the layers of a network need equal plans.
   struct Verdict {
-    std::optional<Error> error; // does not fit one loop nest
+    std::optional<Error> error; // why the group does not fit one loop nest
     GroupKind kind = GroupKind::Pointwise;
-    bool narrow = false; // several passes over a large space whose rows are too few for the threads
+    bool narrow = false; // several passes over a large space with fewer rows than threads
     double cost = 0;     // per point
   };
 
@@ -82,13 +82,13 @@ private:
   const Target &target;
   const Facts facts{symbolRanges(graph)};
   std::vector<bool> live, demanded, isOutput;
-  std::vector<double> cone;                    // per node: price of one element, computed from memory
+  std::vector<double> cone;                    // per node: cost of one element, computed from values in memory
   std::vector<std::vector<uint32_t>> users;    // per value
   std::vector<std::vector<uint32_t>> groupsOf; // per node
   std::vector<std::optional<View>> views;
   std::vector<Building> groups;
-  std::unordered_map<std::string, Verdict> verdicts; // by Dag::key, which holds all that a plan depends on
-  // reaches(): the last search that met a group, a node.
+  std::unordered_map<std::string, Verdict> verdicts; // by Dag::key, which covers everything that a plan depends on
+  // reaches(): the number of the last search that visited each group and each node.
   std::vector<uint32_t> metGroup, metNode;
   uint32_t search = 0;
 };
@@ -121,7 +121,7 @@ void Fuser::markLive() {
   }
 }
 
-// The value that `value` is a view of needs memory; what lies between becomes a view.
+// Gives memory to the value that `value` is a view of, and makes the nodes between them views.
 void Fuser::demandBase(uint32_t value) {
   const MortiseNode *producer = graph.values[value]->producer;
   if (!producer || taken(producer->index) || demanded[value] || views[value])
@@ -151,7 +151,7 @@ Result<void> Fuser::findDemands() {
     uint32_t value = resultOf(n);
     demanded[value] = isOutput[value] || isOp(node, mortise::Op::Put);
   }
-  // Dense memory: a view will do where it is dense itself.
+  // A value that needs dense memory may stay a view if that view is dense.
   for (size_t v = 0; v < graph.value_count; ++v) {
     const MortiseNode *producer = graph.values[v]->producer;
     if (v >= request.materialise.size() || !request.materialise[v] || demanded[v] || !producer ||
@@ -255,7 +255,7 @@ Result<const Fuser::Verdict *> Fuser::judge(const Group &group) {
   return &verdict;
 }
 
-// What one point of the group's loops costs; nothing when it does not fit one loop nest, or would run on too few
+// The cost of one point of the group's loops; nullopt when the nodes do not fit one loop nest, or would run on too few
 // threads.
 std::optional<double> Fuser::price(const Building &building) {
   Result<const Verdict *> verdict = judge(describe(building));
@@ -275,11 +275,11 @@ bool Fuser::fits(const Building &group, uint32_t node, bool output) {
     return inlined.has_value();
   trial.outputs.push_back(resultOf(node));
   std::optional<double> both = price(trial);
-  return both && *both <= *inlined + 1.5; // computed once for both uses
+  return both && *both <= *inlined + 1.5; // it is computed once for both uses
 }
 
-// A path from a user of the value outside the group back into it: the value must then exist before the group runs.
-// Steps are groups as wholes, taken nodes, and views between them.
+// Whether a path leads from a user of the value outside the group back into the group, so that the value must exist
+// before the group runs. A path runs through whole groups, taken nodes, and views between them.
 bool Fuser::reaches(uint32_t value, uint32_t group) {
   uint32_t last = *groups[group].nodes.rbegin();
   metGroup.resize(groups.size());
@@ -295,7 +295,7 @@ bool Fuser::reaches(uint32_t value, uint32_t group) {
       for (uint32_t other : groupsOf[user]) {
         if (other == group && !first)
           return true;
-        // A group whose outputs all come later leads nowhere.
+        // A group whose outputs all come after this group cannot lead back into it.
         if (other != group && groups[other].earliest <= last && meet(metGroup[other]))
           values.insert(values.end(), groups[other].outputs.begin(), groups[other].outputs.end());
       }
@@ -344,12 +344,12 @@ void Fuser::place(uint32_t n) {
   }
   if (!memory && !heavy) {
     bool cheap = cone[n] <= cheapCost;
-    // An expensive value that its only group would compute many times over is better kept.
+    // An expensive value that its only group would recompute for each repetition is better kept.
     double own = elements(*node.results[0]);
     bool repeated = false;
     for (uint32_t group : using_)
       repeated |= elements(*graph.values[groups[group].outputs[0]]) >= 4 * own && cone[n] >= expensiveCost;
-    // What reads under a condition does not go everywhere.
+    // A conditional read (pad, concatenate) does not fit every loop nest.
     bool conditional = isOp(node, mortise::Op::Pad, mortise::Op::Concatenate);
     for (uint32_t group : using_)
       repeated |= conditional && !fits(groups[group], n, false);
@@ -385,7 +385,7 @@ std::string nameOf(const MortiseGraph &graph, const Group &group) {
     if (!isView(*graph.nodes[n]) && op != "constant" && std::find(ops.begin(), ops.end(), op) == ops.end())
       ops.push_back(op);
   }
-  // Heavy ones first: they say what the group is.
+  // Names the heavy ops first, because they tell what the group is.
   auto heavy = [](const std::string &op) {
     return op.find("norm") != op.npos || op.find("softmax") != op.npos || op.find("reduce") != op.npos;
   };
@@ -408,10 +408,10 @@ std::string nameOf(const MortiseGraph &graph, const Group &group) {
   return name;
 }
 
-// Groups in an order in which each follows the groups and taken nodes whose values it reads.
+// Orders the groups so that each follows the groups and taken nodes whose values it reads.
 Result<void> Fuser::finish(FuseResult &result) {
   std::vector<Group> all;
-  std::unordered_map<uint32_t, uint32_t> madeBy; // value -> unit; groups first, then taken nodes
+  std::unordered_map<uint32_t, uint32_t> madeBy; // value -> unit; groups come first, then taken nodes
   for (const Building &building : groups) {
     Group group = describe(building);
     Result<const Verdict *> verdict = judge(group);
@@ -425,7 +425,7 @@ Result<void> Fuser::finish(FuseResult &result) {
       madeBy[output] = all.size();
     all.push_back(std::move(group));
   }
-  std::vector<uint32_t> position; // per unit, where it stands in the program
+  std::vector<uint32_t> position; // per unit: its place in the graph's order
   for (const Group &group : all)
     position.push_back(group.nodes.back());
   std::vector<uint32_t> takenUnits;

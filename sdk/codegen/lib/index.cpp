@@ -130,7 +130,7 @@ IndexId IndexSpace::divided(Atom::Kind kind, IndexId a, const Dim &divisor) {
     Range r = range(a);
     Atom atom{kind, {0, divisor - 1}};
     if (kind == Atom::Quotient) {
-      const Dim above = r.high + 1; // exact where the extent is a product with the divisor
+      const Dim above = r.high + 1; // the quotient is exact where the extent is a multiple of the divisor
       atom.range = {r.low == 0 ? Dim(0) : floorDiv(r.low, divisor),
                     mod(above, divisor) == 0 ? floorDiv(above, divisor) - 1 : floorDiv(r.high, divisor)};
     }
@@ -159,7 +159,7 @@ std::pair<IndexId, IndexId> IndexSpace::split(IndexId a, const Dim &divisor) {
   return {w, intern(std::move(rest))};
 }
 
-// When rest is known to lie in [0, divisor) no division is left.
+// No division is left when `rest` is known to lie in [0, divisor).
 IndexId IndexSpace::quotient(IndexId a, const Dim &divisor) {
   if (divisor.isNumber() && *divisor.number() <= 1)
     return a;
@@ -205,8 +205,8 @@ std::vector<IndexId> IndexSpace::delinearise(IndexId linear, std::span<const Dim
   return at;
 }
 
-// The next pair of blocks from (i, j) on whose products are the same
-// expression; both to the end where there is none.
+// The end of the next pair of blocks from (i, j) on whose products are the same expression; the end of both lists if
+// there is none.
 static std::pair<size_t, size_t> nextBlock(std::span<const Dim> from, size_t i, std::span<const Dim> to, size_t j) {
   Dim a = i < from.size() ? from[i++] : Dim(1), b = j < to.size() ? to[j++] : Dim(1);
   if (a == b)
@@ -232,7 +232,7 @@ std::vector<IndexId> IndexSpace::reshape(std::span<const IndexId> at, std::span<
                                          std::span<const Dim> to) {
   std::vector<IndexId> result;
   if (std::equal(from.begin(), from.end(), to.begin(), to.end()))
-    return {at.begin(), at.end()}; // also where there are no elements
+    return {at.begin(), at.end()}; // also for tensors without elements
   for (const Dim &dim : to)
     if (dim == 0)
       return std::vector<IndexId>(to.size(), constant(0));

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Symbolic integer index arithmetic: sums of atoms with coefficients that are
-// the same for a whole run (numbers, or extents over the graph's symbols).
-// Atoms are loop counters, quotients and remainders that do not simplify, and
-// indices read from memory. Everything is interned: equal things have equal
-// ids.
+// Symbolic integer index arithmetic: sums of atoms with coefficients that are constant during a run (numbers, or
+// extents over the graph's symbols). Atoms are loop counters, quotients and remainders that do not simplify, and
+// indices read from memory. Everything is interned: equal objects have equal ids.
 #pragma once
 
 #include <mortise/bounds.hpp>
@@ -23,10 +21,10 @@ using GuardId = uint32_t; // conjunction of range conditions; 0 is "always"
 using AtomId = uint32_t;
 
 struct Range {
-  Dim low, high; // inclusive; not valid where nothing is known
+  Dim low, high; // inclusive; invalid when nothing is known
 };
 
-// What is known of extents.
+// Answers questions about extents from the ranges of the symbols.
 class Facts {
 public:
   std::vector<SymbolRange> symbols;
@@ -34,8 +32,8 @@ public:
   bool isMultiple(const Dim &dim, int64_t divisor) const;
   Interval bounds(const Dim &dim) const;
   bool isNarrow(const Dim &dim) const; // fits an i32
-  // For choices between right answers: the value for ordinary values of the
-  // symbols, never those of a run.
+  // The value for typical values of the symbols. Only for choices among correct alternatives: the values of a run
+  // differ.
   double typical(const Dim &dim) const;
 };
 
@@ -79,13 +77,13 @@ public:
   IndexId dot(std::span<const IndexId> at, std::span<const Dim> strides, const Dim &offset = 0);
   IndexId linearise(std::span<const IndexId> at, std::span<const Dim> dims);
   std::vector<IndexId> delinearise(IndexId linear, std::span<const Dim> dims);
-  // Where the element `at` of shape `from` stands in the row-major equal shape `to`.
+  // The position in shape `to` of the element at `at` in shape `from`; both have the same elements in row-major order.
   std::vector<IndexId> reshape(std::span<const IndexId> at, std::span<const Dim> from, std::span<const Dim> to);
 
   TupleId tuple(std::vector<IndexId> at);
   const std::vector<IndexId> &tuple(TupleId id) const { return *tuples[id]; }
   GuardId guard(GuardId outer, IndexId index, const Dim &low,
-                const Dim &high); // drops what always holds
+                const Dim &high); // leaves out conditions that always hold
   const std::vector<Condition> &guard(GuardId id) const { return *guards[id]; }
 
   const Index &index(IndexId id) const { return *indices[id]; }
@@ -101,7 +99,7 @@ public:
   bool reductions(IndexId id) const;
   bool reads(IndexId id) const;
 
-  // An extent or a position left 63 bits, or the terms that a Dim may have: nothing made from it may run.
+  // An extent or a position overflowed 63 bits or the size limits of Dim: code made from this space must not run.
   bool overflows() const { return overflow; }
 
   const Facts facts;
@@ -110,8 +108,7 @@ private:
   bool inside(const Range &range, const Dim &low, const Dim &high) const {
     return facts.atLeast(range.low, low) && facts.atLeast(high, range.high);
   }
-  // a = divisor * whole + rest with the constant and the terms that divide
-  // exactly in `whole`.
+  // Splits a into divisor * whole + rest; `whole` takes the constant and the terms that divide exactly.
   std::pair<IndexId, IndexId> split(IndexId a, const Dim &divisor);
   IndexId intern(Index index);
   AtomId addAtom(Atom atom);

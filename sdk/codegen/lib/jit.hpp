@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// From a plan to machine code: one Backend per thread (contexts, patterns and target machine are reused), one Session
-// per compiler that owns what was linked.
+// From a plan to machine code: one Backend per thread, which reuses contexts, patterns and the target machine, and one
+// Session per compiler, which owns the linked code.
 #pragma once
 
 #include "plan.hpp"

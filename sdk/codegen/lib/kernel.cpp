@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Loops: tasks, lanes, passes over rows.
+// The loops of a function: tasks, lanes, passes over rows.
 #include "emitter.hpp"
 
 namespace mortise::codegen {
@@ -15,13 +15,12 @@ Emitter::Emitter(Plan &plan, ModuleOp module, OpBuilder &builder, const Instruct
 
 static constexpr double chunkCost = 32768, grainCost = 65536;
 
-// Which loops are tasks (as a set of counters), how many of them, and how many
-// are worth a hand-over.
+// Decides which loops are shared out as tasks (returned as a set of counters), the number of tasks, and the grain.
 uint64_t Emitter::shareOut(EmittedKernel &kernel) {
   bool lanesKept = plan.laneLoop && !plan.laneReduced;
   uint64_t members = 0;
   double cost = std::max(1.0, plan.costPerPoint);
-  Dim points = 1; // of a task
+  Dim points = 1; // points per task
   for (const Loop &loop : plan.loops) {
     if (loop.block) {
       cost *= static_cast<double>(loop.block);
@@ -36,7 +35,7 @@ uint64_t Emitter::shareOut(EmittedKernel &kernel) {
     }
   }
   Dim extent = laneExtent();
-  // A long lane loop is several tasks.
+  // A long lane loop is split into several tasks.
   double length = std::max(plan.typical(extent), 1.0), perLane = cost / length;
   if (lanesKept && (cost > chunkCost || !extent.isNumber())) {
     chunk = std::max<int64_t>(plan.lanes, static_cast<int64_t>(chunkCost / perLane) / plan.lanes * plan.lanes);
@@ -91,7 +90,7 @@ EmittedKernel Emitter::emit(StringRef name) {
     rowScope = scopes.size() + (lanesKept ? 1 : 0);
     runTasks(entry->getArgument(4), entry->getArgument(5), members);
   };
-  // Rows of symbolic length: short ones have no use for many accumulators.
+  // Rows of symbolic length get a second version, because several accumulators do not pay for short rows.
   const int64_t least = manyVectors * static_cast<int64_t>(plan.lanes);
   const Interval length = plan.space.facts.bounds(laneExtent());
   if (plan.laneReduced && !plan.reductions.empty() && length.low < least && length.high >= least) {
@@ -114,8 +113,8 @@ EmittedKernel Emitter::emit(StringRef name) {
   return kernel;
 }
 
-// Of pointwise kernels, where each step of the loops has its own elements. Loads from such inputs are then no longer
-// marked as of memory that nobody writes.
+// Only pointwise kernels qualify, in which each step of the loops has elements of its own. Loads from such inputs are
+// no longer marked invariant.
 std::vector<std::vector<uint32_t>> Emitter::writableInputs() {
   std::vector<std::vector<uint32_t>> over(plan.roots.size());
   if (plan.isPut() || plan.scan || plan.passes != 1 || !plan.reductions.empty() || !plan.cache.empty() ||
@@ -165,7 +164,7 @@ Emitter::Carried Emitter::loop(Value low, Value high, int64_t step, ValueRange i
 
 void Emitter::setCounter(const Loop &loop, Value counter) { counters[loop.number] = counter; }
 
-// The loops that tasks are numbered by, outermost first.
+// The loops that enumerate tasks, outermost first.
 SmallVector<const Loop *> Emitter::taskLoops() const {
   bool lanesKept = plan.laneLoop && !plan.laneReduced;
   SmallVector<const Loop *> kept;
@@ -175,8 +174,8 @@ SmallVector<const Loop *> Emitter::taskLoops() const {
   return kept;
 }
 
-// A task's number as counters, innermost first: chunk of the lane loop, then loops. Symbolic extents count along from
-// task to task, because dividing by them takes longer than a short task.
+// Splits a task's number into counters, innermost first: the chunk of the lane loop, then the loops. With symbolic
+// extents the counters are incremented from task to task, because the divisions would take longer than a short task.
 void Emitter::runTasks(Value begin, Value end, uint64_t members) {
   SmallVector<const Loop *> kept = taskLoops();
   SmallVector<Dim> radices;
@@ -236,9 +235,8 @@ void Emitter::task(ArrayRef<Value> digits) {
   laneLoop(low, high, [&] { row(); });
 }
 
-// Sets the lane counter, for a number of lanes. A last partial vector overlaps
-// its neighbour, so that no loads need masks; sums then leave the lanes out
-// that were seen before. Puts and rows shorter than a vector mask instead.
+// Sets the lane counter when the number of lanes is static. The last partial vector overlaps its neighbour, so that
+// loads need no mask; reductions then exclude the lanes already counted. Puts and rows shorter than a vector use masks.
 void Emitter::enterLanes(Value start) {
   freshMask = Value();
   int64_t lanes = plan.lanes;
@@ -260,7 +258,7 @@ void Emitter::enterLanes(Value start) {
   setCounter(plan.loops.back(), start);
 }
 
-// The last vector of a symbolic number of lanes, which may be partial.
+// Sets the lane counter for the last vector of a symbolic number of lanes, which may be partial.
 void Emitter::enterTail(Value start, Value high) {
   Value left = c.resizeInt(c.subI(high, start), b.getI32Type(), true);
   tailMask = c.compareI(I::slt, c.steps(b.getI32Type(), 1), left);
@@ -268,7 +266,7 @@ void Emitter::enterTail(Value start, Value high) {
   setCounter(plan.loops.back(), start);
 }
 
-// The end of as many whole steps of `copies` vectors as fit.
+// The end of the steps of `copies` whole vectors that fit into [low, high).
 Value Emitter::wholeVectors(Value low, Value high, int64_t copies) {
   return c.addI(low, c.andI(c.subI(high, low), c.i64(-copies * int64_t(plan.lanes))));
 }
@@ -297,14 +295,15 @@ void Emitter::laneLoop(Value low, Value high, llvm::function_ref<void()> body) {
   freshMask = Value();
 }
 
-// The reduced loops that are not the lane loop, outermost first.
+// Runs the reduced loops other than the lane loop, outermost first.
 void Emitter::serial(size_t from, Carried &carried, llvm::function_ref<void(Carried &)> body) {
   while (from < plan.loops.size() && (!plan.loops[from].reduced || (plan.laneReduced && from + 1 == plan.loops.size())))
     ++from;
   if (from == plan.loops.size())
     return body(carried);
   const Loop &level = plan.loops[from];
-  if (level.extent == 0) // its counter is a constant: what it reads would be read outside of it, from no memory at all
+  if (level.extent == 0) // its counter is the constant 0, so a load could be hoisted out of the loop, and an empty
+                         // tensor has no memory
     return;
   Value low = level.block ? blockStart : c.i64(0), high = extent(level.extent);
   if (level.block)
@@ -335,7 +334,7 @@ void Emitter::row() {
   currentPass = 0;
 }
 
-// Stores what later passes read again.
+// Stores the values that later passes read again.
 void Emitter::keep(int number) {
   for (const Cached &entry : plan.cache) {
     if (entry.pass != number)
@@ -364,7 +363,7 @@ void Emitter::storePass(int number) {
   auto body = [&](Carried &carried) {
     for (size_t i = 0; i < plan.runs.size(); ++i)
       running[plan.runs[i]] = carried[i];
-    SmallVector<std::pair<size_t, Value>> values; // all reads before the first write: Function::over
+    SmallVector<std::pair<size_t, Value>> values; // all reads before the first write, as Function::over requires
     for (size_t i = 0; i < plan.roots.size(); ++i)
       if (const Root &root = plan.roots[i]; !root.row && root.pass == number)
         values.emplace_back(i, value(root.expr, root.at, 0));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Elementary functions of f32 scalars and vectors; f64 goes through the C library (runtime.cpp). The coefficients come
-// from tools/fit.py. NaN flows through every step: clamps compare so that NaN stays.
+// Elementary functions of f32 scalars and vectors; f64 calls the C library (runtime.cpp). The coefficients come from
+// tools/fit.py. NaN propagates through every step: clamps compare so that NaN passes.
 #include "code.hpp"
 
 #include <limits>
@@ -51,7 +51,8 @@ static Value atLeast(Code &c, Value x, double bound) {
   return c.select(c.compare(P::OLT, x, bound), c.constant(x.getType(), bound), x);
 }
 
-// x = n ln 2 + r with |r| <= ln 2 / 2; `n` as an integer. Adding 1.5 * 2^23 rounds to an integer in the low bits.
+// x = n ln 2 + r with |r| <= ln 2 / 2, and n as an integer. Adding 1.5 * 2^23 leaves the rounded integer in the low
+// bits.
 Value Code::expReduced(Value x, Value &n) {
   static constexpr double magic = 12582912.0;
   Value shifted = fma(x, constant(x.getType(), log2e), magic);
@@ -67,13 +68,13 @@ static Value powerOf2(Code &c, Value n) {
   return c.bitcast(arith::ShLIOp::create(c.b, c.loc, biased, c.integer(n.getType(), 23)), c.b.getF32Type());
 }
 
-// In two steps, so that subnormal results round once and 2^128 does not overflow early.
+// Scales in two steps, so that subnormal results are rounded once and 2^128 does not overflow early.
 Value Code::scaleByPowerOf2(Value x, Value n) {
   Value half = arith::ShRSIOp::create(b, loc, n, integer(n.getType(), 1));
   return mul(mul(x, powerOf2(*this, half)), powerOf2(*this, subI(n, half)));
 }
 
-// e^x = m 2^n, for x where the result is finite.
+// e^x = m 2^n, for those x whose result is finite.
 Value Code::expParts(Value x, Value &n) {
   Value r = expReduced(atLeast(*this, x, -104.5), n);
   return add(fma(polynomial(r, expTail), mul(r, r), r), 1.0);
@@ -99,7 +100,7 @@ Value Code::expm1(Value x) {
 Value Code::log(Value x) {
   if (isDouble(x))
     return call("mortise_log_f64", x);
-  // Subnormals are scaled up; then x = m 2^e with m in [sqrt(1/2), sqrt(2)).
+  // Subnormals are scaled up first. Then x = m 2^e with m in [sqrt(1/2), sqrt(2)).
   Value tiny = compare(P::OLT, x, 1.1754943508222875e-38);
   Value scaled = select(tiny, mul(x, 8388608.0), x);
   Value bits = intBits(scaled);
@@ -121,7 +122,7 @@ Value Code::log(Value x) {
 Value Code::log1p(Value x) {
   if (isDouble(x))
     return call("mortise_log1p_f64", x);
-  // log(u) + (what rounding 1 + x to u lost) / u
+  // log(u) + lost / u, where u is the rounded 1 + x and `lost` its rounding error.
   Value one = constant(x.getType(), 1), u = add(x, 1.0);
   Value lost = select(compare(P::OGE, x, 1.0), sub(one, sub(u, x)), sub(x, add(u, -1.0)));
   Value result = add(log(u), div(lost, u));
@@ -140,8 +141,8 @@ Value Code::tanh(Value x) {
   return copySign(select(compare(P::OLT, z, 0.4), near, far), x);
 }
 
-// factor e^(-square) s p(1 - 4 s) with s = 1 / (a + 2), where `lost` is what rounding a^2 to `square` lost. Scaling by
-// a power of 2 comes last, so that only the result is rounded where it is subnormal.
+// factor * e^(-square) * s * p(1 - 4 s) with s = 1 / (a + 2), where `lost` is a^2 - square, the rounding error of
+// `square`. The scaling by a power of 2 comes last, so that a subnormal result is rounded once.
 Value Code::tailProbability(Value a, Value square, Value lost, Value factor) {
   Value n, e = expParts(neg(square), n);
   e = fma(e, neg(lost), e);
@@ -171,14 +172,14 @@ Value Code::erf(Value x) {
   return copySign(select(compare(P::OLT, z, 1.0), near, far), x);
 }
 
-// x * Phi(x) with Phi(-|x|) = erfc(|x| / sqrt 2) / 2, which has no cancellation; for x > 0, x - x Phi(-x).
+// x * Phi(x), with Phi(-|x|) = erfc(|x| / sqrt 2) / 2, which does not cancel; for x > 0 it is x - x * Phi(-x).
 Value Code::gelu(Value x) {
   if (isDouble(x))
     return call("mortise_gelu_f64", x);
   Value a = atMost(*this, abs(x), 15.0), square = mul(a, a);
   Value lost = squareError(a, square);
   Value tail = tailProbability(mul(a, 0.70710678118654752), mul(square, 0.5), mul(lost, 0.5), mul(copySign(a, x), 0.5));
-  // The product with 0 gives NaN at -inf, as -inf * Phi(-inf) is.
+  // The product with 0 makes the result at -inf NaN, as -inf * Phi(-inf) is.
   return select(compare(P::OLE, x, 0.0), fma(x, constant(x.getType(), 0), tail), sub(x, tail));
 }
 
@@ -192,8 +193,8 @@ Value Code::logistic(Value x) {
 
 Value Code::rsqrt(Value x) { return div(constant(x.getType(), 1), one<math::SqrtOp>(x)); }
 
-// Reduced by multiples of pi / 2 in f64: without fma, by a first part of pi / 2 of 33 bits, so that its product with a
-// multiple of 20 bits is exact. Beyond that the C library does it.
+// Reduces x by multiples of pi / 2 in f64. Without fma, the first part of pi / 2 has 33 bits, so that its product with
+// a multiple of up to 20 bits is exact. Larger arguments call the C library.
 Value Code::sinCos(Value x, bool cosine) {
   if (isDouble(x))
     return call(cosine ? "mortise_cos_f64" : "mortise_sin_f64", x);

@@ -5,7 +5,7 @@
 
 namespace mortise::codegen {
 
-// A row value that costs more than this to compute again is kept for the passes that follow.
+// A value of the row that costs more than this to recompute is kept for the later passes.
 static constexpr double keepAbove = 2.5;
 
 std::vector<AtomId> Plan::atomsOf(IndexId index) const {
@@ -46,8 +46,8 @@ static bool refines(const std::vector<Dim> &fine, const std::vector<Dim> &coarse
   return next == fine.size() && fine.size() > coarse.size();
 }
 
-// Dimensions that a reshape below merges, apart: what is read there then needs no division, and no gathers as long as
-// the innermost is long enough for vectors.
+// Keeps the dimensions apart that a reshape below merges, if the innermost is long enough for vectors: reads below the
+// reshape then need no division and no gather.
 std::vector<Dim> Plan::apart(std::vector<Dim> shape, const std::vector<bool> &live) const {
   for (size_t i = dag.exprs.size(); i-- > 0;) {
     if (!live[i] || dag.exprs[i].op != Op::Reshape || dag.exprs[i].dims != shape)
@@ -375,8 +375,8 @@ void Plan::useGuard(GuardId guard) {
     use(condition.index);
 }
 
-// Price of the subtree; adds to costPerPoint, notes what indices are needed and which row values come up again in a
-// later pass.
+// Returns the cost of the subtree. Adds to costPerPoint, and records the indices in use and the row values that a later
+// pass needs again.
 double Plan::visit(ExprId id, TupleId at, GuardId guard, int pass) {
   Key key{id, {at, guard}};
   const Expr &expr = dag.exprs[id];
@@ -448,8 +448,7 @@ void Plan::walkPasses() {
         visit(root.expr, root.at, 0, pass);
       }
   }
-  // A kept value that is an output lives there; f16 and bf16 outputs are rounded, and i1 outputs are bytes, so those do
-  // not.
+  // A kept value that is also an output is read back from there, except in f16 and bf16, where the output is rounded.
   for (Cached &entry : cache)
     for (size_t i = 0; i < roots.size(); ++i)
       if (int32_t dtype = dag.exprs[entry.expr].dtype;
@@ -466,7 +465,7 @@ Dim Plan::coefficient(IndexId index, uint32_t loop) const {
   return 0;
 }
 
-// Neighbouring loops become one where every index needed treats them as one.
+// Merges neighbouring loops if every index in use treats them as one.
 void Plan::merge() {
   for (size_t i = 0; i < dims.size(); ++i) {
     uint64_t bit = uint64_t(1) << i;
@@ -500,7 +499,7 @@ void Plan::merge() {
     }
 }
 
-// Which loops run inside a task, where there is a choice.
+// Chooses which loops run inside a task.
 void Plan::arrange() {
   Loop &last = loops.back();
   if (!reductions.empty()) {
@@ -509,7 +508,7 @@ void Plan::arrange() {
       lanes *= 2;
     return;
   }
-  // A transposed read: step inside the task along what is contiguous there, so that its cache lines are used up.
+  // A transposed read: the loop that is contiguous in the operand runs inside the task, to use whole cache lines.
   for (IndexId address : loads) {
     Dim step = coefficient(address, last.number);
     if (step == 0 || step == 1)
@@ -530,7 +529,7 @@ void Plan::arrange() {
       return;
     inside *= extent;
     loop.reduced = last.reduced = laneReduced = true;
-    if (!loop.extent.isNumber()) { // may be long: a block at a time
+    if (!loop.extent.isNumber()) { // it may be long, so a task takes a block of it
       loop.block = std::max<int64_t>(2, static_cast<int64_t>(16384 / (inside / extent)));
       return;
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How a group is computed, decided before any code is emitted: the loops, the passes over a row, what is kept between
-// passes. Works on symbolic indices only. `fuse` makes plans to see whether nodes can share a group.
+// How a group is computed, decided before any code is emitted: the loops, the passes over a row, and the values kept
+// between passes. Works on symbolic indices only. `fuse` makes plans to find out whether nodes can share a group.
 #pragma once
 
 #include "expr.hpp"
@@ -10,7 +10,7 @@
 
 namespace mortise::codegen {
 
-// One operand read: where, and under which condition that is inside the operand.
+// One read of an operand: its indices, and the condition under which they are inside the operand.
 struct Access {
   ExprId expr;
   TupleId at;
@@ -19,11 +19,10 @@ struct Access {
 
 struct Loop {
   Dim extent = 1;
-  bool reduced = false; // runs inside a task, one step after the other
-  uint32_t number = 0;  // whose counter the merged loop drives; the other
-                        // members' counters stay 0
+  bool reduced = false; // runs sequentially inside a task
+  uint32_t number = 0;  // the member whose counter the merged loop drives; those of the other members stay 0
   uint64_t members = 0;
-  int64_t block = 0; // > 0: so many steps of it at a time, and as many tasks as that takes
+  int64_t block = 0; // > 0: a task runs so many steps of the loop
 };
 
 struct Reduction {
@@ -36,16 +35,16 @@ struct Root {
   ExprId expr;
   TupleId at;
   bool row = false; // one element per row
-  int pass = 0;     // that stores it
+  int pass = 0;     // the pass that stores it
   IndexId address = 0;
 };
 
-// A value kept from pass `pass` for later ones, in an output or in scratch.
+// A value that pass `pass` keeps for later ones, in an output or in scratch.
 struct Cached {
   ExprId expr;
   TupleId at;
   int pass = 0;
-  int root = -1;  // >= 0: that output
+  int root = -1;  // >= 0: it is kept in this output
   Dim offset = 0; // bytes into scratch
 };
 
@@ -57,7 +56,7 @@ public:
 
   std::vector<Access> accesses(ExprId expr, TupleId at, GuardId guard);
   TupleId identity() const { return identityTuple; }
-  // The reduction that gives `expr` at `at`; -1 when not known.
+  // The reduction that computes `expr` at `at`; -1 when it is not registered.
   int reduction(ExprId expr, TupleId at) const;
   const Cached *cached(ExprId expr, TupleId at) const;
   bool dependsOnRow(TupleId at, GuardId guard) const { return space.loops(at, guard) & reducedMask; }
@@ -83,7 +82,7 @@ public:
   Dim scratchBytes = 0;
   double costPerPoint = 0;
   IndexId putCopyIndex = 0,
-          putAddress = 0; // put: counter over the operand's axis, where an update goes
+          putAddress = 0; // put: counter over the operand's axis; position of an update
   TupleId putCopyAt = 0;
   IndexId putCopyAddress = 0;
   Dim putExtent = 0;
@@ -93,12 +92,13 @@ private:
   std::vector<Dim> apart(std::vector<Dim> shape, const std::vector<bool> &live) const;
   Result<void> placeRoots();
   Result<void> placePut();
-  // Registers the reductions below; the level of the expression, or an error.
+  // Registers the reductions that the expression depends on. Returns its level (the first pass that can compute
+  // it), or -1 and sets `failure`.
   int level(ExprId expr, TupleId at, GuardId guard);
   int reductionLevel(ExprId expr, TupleId at, GuardId guard);
   void walkPasses();
   double visit(ExprId expr, TupleId at, GuardId guard, int pass);
-  std::vector<AtomId> atomsOf(IndexId index) const; // a copy: visiting makes new ones
+  std::vector<AtomId> atomsOf(IndexId index) const; // a copy, because visiting interns new indices
   void use(IndexId index);
   void useTuple(TupleId at);
   void useGuard(GuardId guard);

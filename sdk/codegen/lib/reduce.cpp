@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Passes that reduce: several accumulators where a pass is short of work, combined in a fixed order.
+// Passes that reduce. A pass that does little work per element uses several accumulators, combined in a fixed order.
 #include "emitter.hpp"
 
 #include <limits>
@@ -52,7 +52,7 @@ Emitter::Carried Emitter::combine(const Expr &expr, Carried x, Carried y) {
   case Op::ReduceMin:
     return {maximum(x[0], y[0], dtype, expr.op == Op::ReduceMax)};
   default: {
-    // y wins where it is larger (smaller), or equal and earlier; NaN wins against numbers.
+    // y wins where it is larger (argmin: smaller), or equal and earlier. NaN wins against numbers.
     c.match(x[0], y[0]), c.match(x[1], y[1]);
     Value larger = compare(expr.op == Op::Argmax ? Direction::Gt : Direction::Lt, y[0], x[0], dtype);
     Value equal = compare(Direction::Eq, y[0], x[0], dtype);
@@ -67,7 +67,7 @@ Emitter::Carried Emitter::combine(const Expr &expr, Carried x, Carried y) {
   }
 }
 
-// Combines the lanes, half against half.
+// Combines the lanes by halves.
 Emitter::Carried Emitter::across(const Expr &expr, Carried x) {
   for (int64_t width = plan.lanes / 2; width >= 1; width /= 2) {
     Carried low, high;
@@ -120,7 +120,7 @@ void Emitter::reducePass(ArrayRef<const Reduction *> all, int number) {
     for (const Reduction *reduction : all)
       carried.append(initial(*reduction, true));
   size_t perCopy = carried.size() / unroll;
-  // One step of copy `u`: all reductions of the pass at the current counters.
+  // One step of copy `u`: accumulates all reductions of the pass at the current counters.
   auto step = [&](Carried &sums, size_t u) {
     size_t at = u * perCopy;
     for (const Reduction *reduction : all) {
@@ -149,7 +149,8 @@ void Emitter::reducePass(ArrayRef<const Reduction *> all, int number) {
           step(inner, u);
           done.emplace_back(std::move(scopes.back()), counter);
         }
-        // Stores come last: LLVM moves no load of the next copy before them, and the copies would run one by one.
+        // Stores come last: LLVM does not move the loads of the next copy above them, and the copies would run one
+        // after another.
         for (auto &[scope, start] : done) {
           scopes.back() = std::move(scope);
           counter = start;

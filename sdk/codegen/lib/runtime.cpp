@@ -25,7 +25,7 @@ static double logistic(double x) {
 }
 static double gelu(double x) { return 0.5 * x * std::erfc(-x * 0.70710678118654752440); }
 
-// Wraps; a negative exponent gives 0, except for bases 1 and -1.
+// Wraps on overflow. A negative exponent gives 0, except for the bases 1 and -1.
 template <typename T> static T power(T base, T exponent) {
   if (exponent < 0)
     return base == T(1) ? T(1) : base == T(-1) ? (exponent & 1 ? T(-1) : T(1)) : T(0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What generated code calls: void f(x, y, count) overwrites x[0 .. count).
+// The functions that generated code calls: void f(x, y, count) overwrites x[0 .. count).
 #pragma once
 
 #include <span>

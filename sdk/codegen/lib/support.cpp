@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What groups can compute.
+// Which nodes groups can compute.
 #include "expr.hpp"
 
 namespace mortise::codegen {
@@ -19,7 +19,7 @@ Support supports(const MortiseNode &node) {
     if (!value)
       return {};
     int32_t dtype = value->type->dtype;
-    if (dtypeBits(dtype) < (isFloat(dtype) ? 16U : 8U)) // unknown ones too
+    if (dtypeBits(dtype) < (isFloat(dtype) ? 16U : 8U)) // also refuses unknown dtypes, which have 0 bits
       return refuse(MORTISE_REASON_DTYPE,
                     std::string("generated loops have no ") + dtypeName(dtype) + ": convert to f16 or i8 first");
     if (value->type->rank > 16)
@@ -36,7 +36,7 @@ Support supports(const MortiseNode &node) {
     return support;
   if (expandsAlways(op))
     return {};
-  // What `expandNode` knows, by asking it.
+  // Tries the expansion in a scratch Dag.
   Dag dag;
   std::vector<ExprId> operands;
   for (size_t i = 0; i < node.operand_count; ++i) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Whole groups against plain loops.
+// Whole groups compared with plain loops.
 #include "test_graph.hpp"
 
 #include <gtest/gtest.h>

@@ -10,7 +10,7 @@ namespace {
 
 struct Pair {
   const char *what;
-  std::vector<Attr> one, other; // of the op whose name comes first in `what`
+  std::vector<Attr> one, other; // attributes of the op that `what` begins with
   std::vector<Dims> operands;
   Dims result;
   int32_t resultType = MORTISE_F32;
@@ -143,7 +143,7 @@ INSTANTIATE_TEST_SUITE_P(Attributes, KeyTest, testing::ValuesIn(pairs), [](const
   return name;
 });
 
-// Strides, offsets, constants and element types are part of it too.
+// Strides, offsets, constants and element types are part of the key too.
 TEST(Key, LayoutsConstantsAndTypes) {
   auto compiler = std::move(*Compiler::create(testTarget(1)));
   const auto add = [&](int32_t dtype, float constant, int64_t start) {
@@ -170,7 +170,7 @@ TEST(Key, LayoutsConstantsAndTypes) {
   EXPECT_EQ(compiler->statistics().functions, functions);
 }
 
-// Empty tensors have no memory at all: nothing may be read for loops that never run.
+// Empty tensors have no memory, so loops that never run must not read any.
 TEST(Key, NothingIsReadOfEmptyTensors) {
   for (const Dims &dims :
        {Dims{0, 4}, Dims{4, 0}, Dims{0, 40}, Dims{40, 0}, Dims{0, 0}, Dims{3, 0, 20}, Dims{0, 3, 20}})

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Errors of the f32 functions against libm in f64, over all magnitudes and hostile values.
+// Errors of the f32 functions against libm in f64, over all magnitudes and special values.
 #include "test_graph.hpp"
 
 #include <gtest/gtest.h>
@@ -83,7 +83,7 @@ TEST_P(MathTest, F32IsWithinItsBound) {
   }
   RecordProperty("ulps", std::to_string(worst));
   std::printf("%s: %.2f ulp at %.9g\n", GetParam().op, worst, static_cast<double>(where));
-  // The last steps of gelu's polynomial, of coefficients 0.69 and 0.28 beside 1.02, round their products as well.
+  // Without fma the last steps of gelu's polynomial (coefficients 0.69 and 0.28 beside 1.02) round their products too.
   const double more = !roundsOnce() && std::string(GetParam().op) == "gelu" ? 0.6 : 0;
   EXPECT_LE(worst, GetParam().ulps + more) << "at " << where;
   // Zeros keep their sign where the function is odd.

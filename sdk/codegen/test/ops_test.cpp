@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Every op in every dtype that groups compute, against the reference interpreter, with ordinary and hostile values.
+// Every op in every dtype that groups compute, with ordinary and special values, compared with the reference
+// interpreter.
 #include "oracle.hpp"
 
 using namespace mortise;
@@ -11,7 +12,7 @@ namespace {
 template <typename Wanted> std::vector<int32_t> dtypesThat(Wanted wanted) {
   std::vector<int32_t> found;
   for (int32_t dtype = 1; dtype <= MORTISE_DTYPE_COUNT; ++dtype)
-    if (wanted(dtype) && dtypeBits(dtype) >= (isFloat(dtype) ? 16U : 8U)) // generated loops have no others
+    if (wanted(dtype) && dtypeBits(dtype) >= (isFloat(dtype) ? 16U : 8U)) // generated loops support no others
       found.push_back(dtype);
   return found;
 }
@@ -19,8 +20,8 @@ const std::vector<int32_t> floats = dtypesThat(isFloat), ints = dtypesThat(isInt
                            numbers = dtypesThat([](int32_t dtype) { return !isBool(dtype); }),
                            everything = dtypesThat([](int32_t) { return true; });
 
-// What generated code may err by in f32, in units in the last place; f64 gets the same, f16 and bf16 one (they compute
-// in f32). Every other op is exact.
+// Error bounds of generated code in f32, in units in the last place. f64 has the same bounds, f16 and bf16 have one
+// unit (they compute in f32). Every other op is exact.
 const std::map<mortise::Op, double> errors = {
     {mortise::Op::Exp, 2},    {mortise::Op::Expm1, 3}, {mortise::Op::Log, 2},   {mortise::Op::Log1p, 3},
     {mortise::Op::Sqrt, 0.5}, {mortise::Op::Rsqrt, 2}, {mortise::Op::Sin, 2},   {mortise::Op::Cos, 2},
@@ -38,8 +39,8 @@ struct Elementwise {
   double ulps;
 };
 
-// Every elementwise op of the dialect whose operands and result have one type, without attributes; but for those that
-// are taken apart instead.
+// Every elementwise op of the dialect without attributes whose operands and result have one type, except for the ops
+// that are expanded.
 std::vector<Elementwise> elementwiseOps() {
   std::vector<Elementwise> found;
   for (int32_t number = 1; number < MORTISE_OP_COUNT; ++number) {
@@ -90,8 +91,8 @@ TEST(Ops, Gelu) {
         b.output(b.op("gelu", {x}, dtype, {3, 50}, {{"approximate", form}}));
         Oracle oracle(b);
         oracle.fill(x, how);
-        // Far out, rounding the argument of the exponential shows as many times as it is large: one more rounding of
-        // half a unit, of an argument of 32, is 16 units of the result.
+        // Far from 0 the result multiplies the rounding error of the exponential's argument by that argument: half a
+        // unit more in an argument of 32 is 16 units in the result.
         const double single = roundsOnce() ? 20 : 36;
         oracle.check({dtype == MORTISE_F64 ? 80.0 : dtype == MORTISE_F32 ? single : 1.0}, form);
       }
@@ -261,7 +262,7 @@ TEST(Ops, Reductions) {
               (argmax && (shape.axes.size() != 1 || shape.dims[shape.axes[0]] == 0)))
             continue;
           if (how == Fill::Hostile && (name == "reduce_sum" || name == "reduce_prod" || mean) && isFloat(dtype))
-            continue; // the order decides where infinities and cancellation meet
+            continue; // the order of evaluation decides where infinities and cancellation meet
           Dims kept;
           for (size_t i = 0; i < shape.dims.size(); ++i)
             if (std::find(shape.axes.begin(), shape.axes.end(), static_cast<int64_t>(i)) == shape.axes.end())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Runs a graph through groups and through the reference interpreter, and compares.
+// Runs a graph through generated groups and through the reference interpreter, and compares the results.
 #pragma once
 
 #include "test_graph.hpp"
@@ -27,8 +27,8 @@ inline void setElement(std::byte *data, int32_t dtype, int64_t i, double value) 
   });
 }
 
-// How far a result may be from the reference's: some units in the last place (0: it is equal, signs of zeros included),
-// or what the roundings of the whole graph explain.
+// How far a result may be from the reference's: a number of units in the last place (0: equal, signs of zeros
+// included), or, if `measured`, the bound that follows from the roundings of the whole graph.
 struct Bound {
   double ulps = 0;
   bool measured = false;
@@ -70,7 +70,7 @@ public:
     }
   }
 
-  // Computes both ways.
+  // Computes both ways and compares.
   void check(Bound bound, const std::string &what = "") {
     static auto compiler = std::move(*Compiler::create(testTarget(2)));
     auto fused = fuse({&graph, {}, {}, {}}, testTarget(2));
@@ -93,7 +93,7 @@ public:
     std::vector<void *> outputs;
     for (size_t i = 0; i < graph.input_count; ++i)
       inputs.push_back(memory.at(graph.inputs[i]->index));
-    for (size_t i = 0; i < graph.input_count; ++i) { // groups may write over them
+    for (size_t i = 0; i < graph.input_count; ++i) { // groups may write over the inputs
       const std::byte *from = memory.at(graph.inputs[i]->index);
       before.emplace_back(from, from + byteSize(*graph.inputs[i]->type));
     }
@@ -103,7 +103,7 @@ public:
     ASSERT_TRUE(interpreted) << what << interpreted.error().message;
   }
 
-  // Against what `interpret` found. The groups may be those of the same graph with symbols.
+  // Compares with the results of `interpret`. The groups may be those of the same graph with symbols.
   void run(const std::vector<Group> &made, const std::vector<Function> &functions, std::span<const int64_t> symbols,
            Bound bound, const std::string &what) {
     groups = made;
@@ -161,7 +161,7 @@ private:
   }
 
   std::vector<std::vector<std::byte>> before; // the inputs
-  std::vector<std::vector<double>> errors;    // by output, once measured
+  std::vector<std::vector<double>> errors;    // per output, once measured
 
 public:
   const MortiseGraph &graph;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Random small graphs: views, elementwise ops, gathers, reductions and norms in any order, against the reference; with
-// numbers for extents, and with symbols whose one compile must serve many values.
+// Random small graphs against the reference: views, elementwise ops, gathers, reductions and norms in any order.
+// Extents are numbers, or symbols, where one compiled function must serve many values.
 #include "index.hpp"
 #include "oracle.hpp"
 
@@ -10,7 +10,7 @@ using namespace mortise::codegen::test;
 
 namespace {
 
-// Makes the same choices for the same seed: with the symbols' values or, where there are none, with symbols.
+// Makes the same choices for the same seed, whether extents are numbers, symbols, or the symbols' values.
 class Maker {
 public:
   enum class Kind { Numbers, Symbols, Values };
@@ -65,7 +65,7 @@ private:
     return remember(value, std::move(dims));
   }
   int64_t least(const Dim &dim) const { return facts.bounds(dim).low; }
-  // Something of the same shape: an earlier value, or a broadcast of its sum.
+  // A value of the same shape: an earlier one, or a broadcast of the sum.
   V partner(V x) {
     std::vector<V> same;
     for (V v : values)
@@ -102,7 +102,7 @@ private:
         Extents parts{1, rank ? to[i] : Dim(1)};
         if (rank && facts.isMultiple(to[i], 2))
           parts = {2, floorDiv(to[i], 2)};
-        for (const auto &[outer, inner] : merged) // apart again, in either order
+        for (const auto &[outer, inner] : merged) // split a merged dimension again, in either order
           if (rank && outer * inner == to[i])
             parts = pick(2) ? Extents{outer, inner} : Extents{inner, outer};
         if (rank)
@@ -159,7 +159,7 @@ private:
           to.push_back(dims[i]);
       static const char *ops[] = {"reduce_max", "reduce_min", "mean"};
       V r = add(ops[pick(3)], {x}, to, {{"axes", axes}});
-      if (pick(2)) { // and back
+      if (pick(2)) { // broadcast back
         Dims kept;
         for (int64_t i = 0; i < rank; ++i)
           if (std::find(axes.begin(), axes.end(), i) == axes.end())

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Groups compiled once for a range of shapes, at many shapes: against the reference, and beside the same groups
-// compiled for each shape alone.
+// Groups compiled once for a range of shapes, run at many shapes: compared with the reference, and with the same groups
+// compiled for each shape.
 #include "oracle.hpp"
 
 using namespace mortise;
@@ -9,13 +9,13 @@ using namespace mortise::codegen::test;
 
 namespace {
 
-// Builds the graph with the extents b and s, which are symbols or numbers.
+// Builds the graph with the extents b and s, which may be symbols or numbers.
 using Recipe = std::function<void(TestGraph &, const Dim &b, const Dim &s)>;
 
 struct Case {
   const char *name;
   Recipe recipe;
-  int64_t least = 2; // that s may be
+  int64_t least = 2; // the least value of s
   Bound bound = equal;
   size_t groups = 1;
 };
@@ -265,7 +265,7 @@ TEST(Symbolic, EqualLayersShareCode) {
   EXPECT_EQ(compiler->statistics().functions, 1u);
 }
 
-// A range that says more may have other code: what is known of the symbols is part of what a function is.
+// What is known of the symbols is part of the key, because a narrower range may have other code.
 TEST(Symbolic, RangesArePartOfAGroup) {
   auto compiler = std::move(*Compiler::create(testTarget(2)));
   for (int64_t divisor : {1, 16, 1}) {
@@ -277,7 +277,7 @@ TEST(Symbolic, RangesArePartOfAGroup) {
   EXPECT_EQ(compiler->statistics().functions, 2u);
 }
 
-// u may be 1, and then its row repeats, or s.
+// u is 1, in which case its row repeats, or s.
 TEST(Symbolic, AnExtentThatMayBeOneRepeatsWhereItIs) {
   auto compiler = std::move(*Compiler::create(testTarget(2)));
   auto recipe = [](TestGraph &g, const Dim &u, const Dim &s) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Builds graphs for tests, without the IR; computes groups on one thread in uneven pieces.
+// Builds graphs for tests without the IR, and runs groups on one thread in uneven ranges of tasks.
 #pragma once
 
 #include <mortise/codegen/codegen.hpp>
@@ -22,7 +22,7 @@ struct Attr {
   double f64 = 0;
   std::string string;
   std::vector<int64_t> i64s;
-  std::vector<Dim> extents; // instead, where not empty
+  std::vector<Dim> extents; // used instead, when not empty
   Attr(std::string name, int64_t value) : name(std::move(name)), i64(value) {}
   Attr(std::string name, int value) : name(std::move(name)), i64(value) {}
   Attr(std::string name, double value) : name(std::move(name)), kind(MORTISE_ATTRIBUTE_F64), f64(value) {}
@@ -33,7 +33,8 @@ struct Attr {
       : name(std::move(name)), kind(MORTISE_ATTRIBUTE_I64_ARRAY), extents(std::move(value)) {}
 };
 
-// The level that the environment names for the cpu plugin, so that one variable restricts all tests; else the host.
+// The instruction set that the environment names for the cpu plugin, so that one variable restricts all tests; by
+// default the host's.
 inline Target testTarget(unsigned threads) {
   const char *level = std::getenv("MORTISE_CPU_ISA");
   Result<Target> target = Target::ofLevel(level && *level ? level : "native", threads);
@@ -44,7 +45,7 @@ inline Target testTarget(unsigned threads) {
   return *target;
 }
 
-// Where x * y + z rounds twice, bounds are wider.
+// False where x * y + z is rounded twice, which needs wider bounds.
 inline bool roundsOnce() { return testTarget(1).vectorBits > 128; }
 
 using Dims = std::vector<int64_t>;
@@ -134,7 +135,7 @@ private:
       dims.push_back(extent.numberOrDynamic());
     return dims;
   }
-  // NULL where all are numbers.
+  // NULL when all extents are numbers.
   const MortiseExpr *programs(const Extents &extents) {
     if (std::all_of(extents.begin(), extents.end(), [](const Dim &extent) { return extent.isNumber(); }))
       return nullptr;
@@ -189,7 +190,7 @@ private:
   MortiseGraph graph{};
 };
 
-// Memory for every value: guard bytes before it, a page that nobody may touch behind its last byte. Empty values have
+// Memory for every value, with guard bytes before it and an inaccessible page behind its last byte. Empty values have
 // none.
 class Memory {
 public:
@@ -212,7 +213,7 @@ public:
         return false;
     return true;
   }
-  bool aligned = false; // to cache lines, for clocks; else to elements
+  bool aligned = false; // to cache lines, for benchmarks; otherwise to elements
   size_t extra = 0;     // more memory per value, for strided inputs
 
 private:

@@ -9,7 +9,7 @@ mp.mp.dps = 60
 
 
 def fit(name, function, low, high, degree, scale=None):
-    """Polynomial p with p(x) ~ function(x); `scale(x)` is what the error is relative to, function by default."""
+    """Fits a polynomial p(x) ~ function(x). The error is relative to `scale(x)`, by default to the function itself."""
     n = 400
     nodes = [(low + high) / 2 + (high - low) / 2 * float(mp.cos(mp.pi * (i + 0.5) / n)) for i in range(n)]
     values = np.array([float(function(mp.mpf(x))) for x in nodes])

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A plugin in C++: whole regions of f32 elementwise ops in one pass, block by block, so that values between the ops
-// never leave the cache. Shows convex regions, a workspace, steps and parallel loops with mortise/plugin.hpp.
+// A plugin in C++. It runs whole regions of f32 elementwise ops in one pass, block by block, so that intermediate
+// values stay in the cache. Shows convex regions, a workspace, steps and parallel loops with mortise/plugin.hpp.
 #include <mortise/plugin.hpp>
 
 #include <cmath>
@@ -8,7 +8,7 @@
 namespace {
 using mortise::Result;
 
-constexpr int64_t block = 256; // elements of each value that are in work at once
+constexpr int64_t block = 256; // elements of each value processed at once
 
 using Loop = void (*)(const float *a, const float *b, float *out, int64_t count);
 template <auto F> void unary(const float *a, const float *, float *out, int64_t count) {
@@ -49,7 +49,7 @@ bool dense(const MortiseValue *value) {
 struct Pointwise : mortise::PluginAdaptor<Pointwise> {
   static constexpr mortise::PluginIdentity identity{"pointwise", "Mortise examples", "1.0.0"};
 
-  // One op over a block: where its operands are, and where its result goes.
+  // One op over a block: the places of its operands and of its result.
   struct Instruction {
     Loop loop;
     uint32_t operands[2], result; // indices into `places`
@@ -97,7 +97,7 @@ struct Pointwise : mortise::PluginAdaptor<Pointwise> {
       else
         supported[i] = true;
     }
-    // A kernel has one loop, so the nodes of a region must agree in their number of elements.
+    // A kernel has one loop, so all nodes of a region must have the same number of elements.
     for (const std::vector<uint32_t> &region : mortise::convexRegions(graph, supported)) {
       double elements = static_cast<double>(mortise::elementCount(*graph.nodes[region[0]]->results[0]->type));
       bool agree = std::all_of(region.begin(), region.end(), [&](uint32_t node) {
@@ -138,7 +138,7 @@ struct Pointwise : mortise::PluginAdaptor<Pointwise> {
       kernel->count = mortise::elementCount(*node.results[0]->type);
       nodes.push_back(static_cast<uint32_t>(i));
     }
-    // Blocks run at the same time, so each has temporaries of its own.
+    // Blocks run at the same time, so each has its own temporaries.
     kernel->workspace = mortise::ConstantExpr(int64_t(temporaries) * blocks(*kernel) * block * int64_t(sizeof(float)));
     double elements = static_cast<double>(kernel->count), count = static_cast<double>(nodes.size());
     std::string name = std::to_string(nodes.size()) + " elementwise ops";
@@ -181,7 +181,7 @@ private:
       switch (where.kind) {
       case Place::Input: {
         const void *input = args.inputs[where.index] ? args.inputs[where.index] : constants->inputs[where.index];
-        return static_cast<float *>(const_cast<void *>(input)) + begin; // only ever read
+        return static_cast<float *>(const_cast<void *>(input)) + begin; // never written through
       }
       case Place::Output:
         return static_cast<float *>(args.outputs[where.index]) + begin;

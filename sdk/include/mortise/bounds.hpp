@@ -1,39 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What is known of an extent (Dim) from the ranges and divisors of its symbols: bounds, divisors, a simpler form, and
-// comparisons that hold for all values. Header only; an answer that cannot be proved is "no".
+// What the ranges and divisors of the symbols prove about an extent (Dim): bounds, divisors, a simpler form, and
+// comparisons that hold for all values. Header only. Functions answer "no" when they find no proof.
 #pragma once
 
 #include <mortise/dim.hpp>
 
 namespace mortise {
 
-// What is known of a symbol: its range, inclusive, and that it is a multiple of `divisor`.
+// The known facts about a symbol: its inclusive range, and a number that divides every value.
 struct SymbolRange {
   int64_t min = 0, max = INT64_MAX, divisor = 1;
   bool operator==(const SymbolRange &) const = default;
-  // The least and the greatest multiple of the divisor; the range itself where there is none, or no bound.
+  // The least and the greatest multiple of the divisor in the range. The bound itself when the range holds no multiple,
+  // or has no such bound.
   int64_t least() const;
   int64_t greatest() const;
   bool contains(int64_t value) const { return value >= min && value <= max && divisor >= 1 && value % divisor == 0; }
-  // The greatest multiple of the divisor that is at most `target`, moved into the range. Where the range holds no
-  // multiple, `target` moved into it.
+  // The greatest multiple of the divisor that is at most `target`, clamped to the range's multiples; `target` clamped
+  // to the range when it holds no multiple.
   int64_t nearest(int64_t target) const;
 };
 
-// An inclusive range; INT64_MIN and INT64_MAX stand for "unbounded".
+// An inclusive range. INT64_MIN and INT64_MAX mean "unbounded".
 struct Interval {
   int64_t low = INT64_MIN, high = INT64_MAX;
 };
 
-// The values that an extent can have.
+// The range of the values that an extent can have.
 Interval bounds(const Dim &dim, std::span<const SymbolRange> symbols);
-// A number that every value of the extent is a multiple of; 0 for the extent 0.
+// A number that divides every value of the extent; 0 for the extent 0.
 int64_t knownDivisor(const Dim &dim, std::span<const SymbolRange> symbols);
-// Drops quotients, remainders, minima and maxima that ranges and divisors decide. Extents that divisors make equal have
-// one form where they are polynomials in the quotients of symbols by their divisors.
+// Drops quotients, remainders, minima and maxima that ranges and divisors decide. Extents that are equal because of
+// divisors get one form if they are polynomials in the quotients of symbols by their divisors.
 Dim simplify(const Dim &dim, std::span<const SymbolRange> symbols);
 
-// a >= b, a != b for all values of the symbols, as far as it can be proved.
+// Whether a >= b, or a != b, is proved for all values of the symbols.
 inline bool isAtLeast(const Dim &a, const Dim &b, std::span<const SymbolRange> symbols);
 inline bool isDifferent(const Dim &a, const Dim &b, std::span<const SymbolRange> symbols);
 
@@ -58,7 +59,7 @@ inline Interval product(Interval a, Interval b) {
                              product(a.high, b.high)};
   return {*std::min_element(corners, corners + 4), *std::max_element(corners, corners + 4)};
 }
-inline int64_t floorDivide(int64_t a, int64_t b) { // b > 0; unbounded stays so
+inline int64_t floorDivide(int64_t a, int64_t b) { // b > 0; an unbounded a stays unbounded
   return isUnbounded(a) ? a : a / b - (a % b < 0);
 }
 
@@ -80,7 +81,7 @@ inline int64_t SymbolRange::nearest(int64_t target) const {
   };
   if (divisor <= 1)
     return within(target, min, max);
-  const auto multiple = [&](detail::Int128 value) { // at most `value`
+  const auto multiple = [&](detail::Int128 value) { // the greatest multiple that is at most `value`
     const detail::Int128 rest = value % divisor;
     return value - (rest < 0 ? rest + divisor : rest);
   };
@@ -138,7 +139,7 @@ inline int64_t knownDivisor(const Dim &dim, std::span<const SymbolRange> symbols
         divisor =
             detail::gcd(knownDivisor(factor.operands->first, symbols), knownDivisor(factor.operands->second, symbols));
       if (divisor == 0 || __builtin_mul_overflow(part, divisor, &part))
-        part = term.coefficient; // a divisor all the same
+        part = term.coefficient; // overflow: the coefficient is a divisor too
     }
     total = detail::gcd(total, part);
   }
@@ -147,7 +148,7 @@ inline int64_t knownDivisor(const Dim &dim, std::span<const SymbolRange> symbols
 
 namespace detail {
 
-// Parts that are known multiples of the divisor leave a quotient; what is left may be less than the divisor.
+// floorDiv(dividend, divisor). When the divisor divides everything but the dividend's constant, it divides both apart.
 inline Dim quotient(const Dim &dividend, const Dim &divisor, std::span<const SymbolRange> symbols) {
   const std::optional<int64_t> number = divisor.number();
   const Dim constant = dividend.substitute([](uint32_t) { return Dim(0); });
@@ -159,8 +160,8 @@ inline Dim quotient(const Dim &dividend, const Dim &divisor, std::span<const Sym
 
 } // namespace detail
 
-// Symbols counted in their divisors: s, a multiple of d, as d*t. What a divisor decides about quotients and remainders
-// is then plain arithmetic of polynomials.
+// Substitutes d*t for each symbol s that is a multiple of d. Quotients and remainders that divisors decide then follow
+// from the arithmetic of polynomials.
 class Multiples {
 public:
   explicit Multiples(std::span<const SymbolRange> symbols) : symbols(symbols) {
@@ -169,7 +170,7 @@ public:
                                                       range.max == INT64_MAX ? range.max : range.max / range.divisor, 1}
                                         : SymbolRange{range.min, range.max, 1});
   }
-  // Whether a symbol of the extent has a divisor.
+  // Whether the extent has a symbol with a divisor.
   static bool concern(const Dim &dim, std::span<const SymbolRange> symbols) {
     if (std::none_of(symbols.begin(), symbols.end(), isCounted))
       return false;
@@ -184,10 +185,10 @@ public:
                                                                    : Dim::symbol(symbol);
     });
   }
-  // The inverse: 6*t is floordiv(3*s, 4) where s is a multiple of 8.
+  // The inverse: 6*t becomes floordiv(3*s, 4) if s is a multiple of 8.
   Dim restored(const Dim &dim) const;
 
-  std::vector<SymbolRange> ranges; // of what is counted
+  std::vector<SymbolRange> ranges; // of the symbols after the substitution
 
 private:
   static bool isCounted(const SymbolRange &range) {
@@ -267,9 +268,9 @@ inline Dim simplify(const Dim &dim, std::span<const SymbolRange> symbols) {
   return result;
 }
 
-// Proves that an extent is never negative. Bounds of each term alone do not see that b*s >= b: symbols are counted from
-// their minimum first, so that (b0 + 1) * (s0 + 8) - (b0 + 1) is a sum of terms that are not negative. Quotients,
-// remainders, minima and maxima are then replaced, one at a time, by what they are between.
+// Proves that an extent is never negative. The bounds of single terms do not prove that b*s >= b, so symbols are first
+// counted from their minimum: (b0 + 1) * (s0 + 8) - (b0 + 1) is a sum of terms that are not negative. Quotients,
+// remainders, minima and maxima are then replaced by their bounds, one at a time.
 class Prover {
 public:
   explicit Prover(std::span<const SymbolRange> symbols) : symbols(symbols) {
@@ -308,7 +309,7 @@ private:
     const Interval sign = bounds(others, symbols);
     const auto with = [&](const Dim &value) { return neverNegative(rest + others * value, depth); };
     if (atom.op == MORTISE_EXPR_MIN || atom.op == MORTISE_EXPR_MAX) {
-      // It is one of the two; and when it pulls in the right direction, either will do.
+      // It equals one of the two; where a bound in the right direction is enough, either will do.
       const bool helps = atom.op == MORTISE_EXPR_MIN ? sign.high <= 0 : sign.low >= 0;
       return helps ? with(left) || with(right) : with(left) && with(right);
     }
@@ -327,7 +328,7 @@ private:
 
   std::span<const SymbolRange> symbols;
   std::vector<SymbolRange> fromMinimum;
-  mutable int budget = 64; // replacements
+  mutable int budget = 64; // replacements left
 };
 
 inline bool isAtLeast(const Dim &a, const Dim &b, std::span<const SymbolRange> symbols) {
@@ -346,7 +347,7 @@ inline bool isAtLeast(const Dim &a, const Dim &b, std::span<const SymbolRange> s
 inline bool isDifferent(const Dim &a, const Dim &b, std::span<const SymbolRange> symbols) {
   if (isAtLeast(a, b + 1, symbols) || isAtLeast(b, a + 1, symbols))
     return true;
-  // 2 a + 1 is never 0: a constant that the rest's divisor does not divide.
+  // 2 a + 1 is never 0: the divisor of all other terms does not divide the constant.
   const Dim difference = simplify(a - b, symbols),
             rest = difference - difference.substitute([](uint32_t) { return Dim(0); });
   const std::optional<int64_t> constant = (difference - rest).number();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Extents as expressions over symbols: exact integer polynomials whose factors are symbols, quotients, remainders,
-// minima and maxima, kept in one normal form, so that equal polynomials are equal objects. Header only; values are
-// immutable and may be shared between threads. Arithmetic that leaves 63 bits gives an extent that isValid() says is
-// none.
+// minima and maxima. They are kept in one normal form, so that equal polynomials are equal objects. Header only. Values
+// are immutable and may be shared between threads. Arithmetic that overflows 63 bits gives an extent for which
+// isValid() is false.
 #pragma once
 
 #include <mortise/plugin.h>
@@ -30,7 +30,9 @@ class Prover;
 
 class Dim {
 public:
-  Dim(int64_t number = 0) : constant(number) {} // NOLINT(google-explicit-constructor): an extent is a number first
+  Dim(int64_t number = 0)
+      : constant(number) {} // NOLINT(google-explicit-constructor): numbers are the commonest
+                            // extents
   static Dim symbol(uint32_t number) { return monomial(1, {{MORTISE_EXPR_SYMBOL, number, nullptr}}); }
   static Dim invalid() {
     Dim result;
@@ -43,7 +45,7 @@ public:
   std::optional<int64_t> number() const { return isNumber() ? std::optional(constant) : std::nullopt; }
   // The number, or MORTISE_DYNAMIC.
   int64_t numberOrDynamic() const { return isNumber() ? constant : MORTISE_DYNAMIC; }
-  // The symbol's number, when the extent is just that.
+  // The symbol's number, when the extent is a single symbol.
   std::optional<uint32_t> asSymbol() const;
   void collectSymbols(std::set<uint32_t> &into) const;
 
@@ -53,18 +55,18 @@ public:
   Dim &operator+=(const Dim &other) { return *this = *this + other; }
   Dim &operator-=(const Dim &other) { return *this = *this - other; }
   Dim &operator*=(const Dim &other) { return *this = *this * other; }
-  // Rounds towards minus infinity; exact quotients of polynomials come out as polynomials.
+  // Rounds towards minus infinity. An exact quotient of polynomials is a polynomial.
   friend Dim floorDiv(const Dim &a, const Dim &b) { return a.divided(b); }
   friend Dim ceilDiv(const Dim &a, const Dim &b) { return a.divided(b, /*up=*/true); }
   friend Dim mod(const Dim &a, const Dim &b) { return a.remainder(b); }
   friend Dim min(const Dim &a, const Dim &b) { return extreme(MORTISE_EXPR_MIN, a, b); }
   friend Dim max(const Dim &a, const Dim &b) { return extreme(MORTISE_EXPR_MAX, a, b); }
 
-  // Equal for all values of the symbols. Extents that are not provably equal may still be so for some.
+  // Whether the extents are equal for all values of the symbols. Unequal ones may still be equal for some values.
   friend bool operator==(const Dim &a, const Dim &b) { return (a <=> b) == 0; }
   friend std::strong_ordering operator<=>(const Dim &a, const Dim &b); // of the form, not of the value
 
-  // The postfix program that the ABI carries, and back. Errors: MORTISE_INVALID_ARGUMENT.
+  // Writes and reads the postfix program that the ABI carries. Errors: MORTISE_INVALID_ARGUMENT.
   std::vector<MortiseExprStep> steps() const;
   static Result<Dim> from(std::span<const MortiseExprStep> steps, size_t symbolCount);
   static Result<Dim> from(const MortiseExpr &expr, size_t symbolCount) {
@@ -77,14 +79,14 @@ public:
   // "4*b*s + 1"; names come from `name`.
   std::string text(const std::function<std::string(uint32_t)> &name) const;
 
-  // What an extent may be at most, so that no program from outside expands without end: more is invalid, as overflow
-  // is.
+  // Limits, so that a program from outside cannot expand without end. An extent beyond them is invalid, as after
+  // overflow.
   static constexpr size_t maxTerms = 256, maxDegree = 16;
-  // Symbols and operators written out. Products copy their factors, so a short program may stand for 2^n of them.
+  // The limit on symbols and operators written out. Products copy their factors, so n steps can stand for 2^n of them.
   static constexpr size_t maxSize = 1024;
 
 private:
-  struct Atom { // a symbol, or an operator that is no polynomial
+  struct Atom { // a symbol, or an operator that is not polynomial
     int32_t op = MORTISE_EXPR_SYMBOL;
     uint32_t symbol = 0;
     std::shared_ptr<const std::pair<Dim, Dim>> operands;
@@ -111,11 +113,12 @@ private:
   Dim divided(const Dim &other, bool up = false) const;
   Dim remainder(const Dim &other) const;
   std::optional<Dim> exactQuotient(const Dim &other) const;
-  // The parts of the polynomial that are multiples of a positive number, divided by it; and what is left.
+  // The terms that are multiples of a positive number, divided by it; and the remaining terms.
   std::pair<Dim, Dim> split(int64_t divisor) const;
-  // Of what split() leaves: the greatest number that divides the divisor and every coefficient but the constant's.
+  // For what split() leaves: the greatest common divisor of `divisor` and every coefficient except the constant.
   int64_t content(int64_t divisor) const;
-  // The place of the one term floordiv(x, a), with a number a > 0 and a coefficient of 1; -1: none, or several.
+  // The position of the only term floordiv(x, a) with a number a > 0 and coefficient 1; -1 when there is none or
+  // several.
   int64_t loneQuotient() const;
   Dim quotientOfRest(int64_t divisor) const;
   Dim remainderOfRest(int64_t divisor) const;
@@ -129,7 +132,7 @@ private:
   bool valid = true;
   uint32_t size = 0; // symbols and operators
   int64_t constant = 0;
-  std::shared_ptr<const Terms> terms; // NULL: a number
+  std::shared_ptr<const Terms> terms; // NULL when the extent is a number
 };
 
 // ---- Checked arithmetic of numbers, with the ABI's rules for quotients
@@ -286,11 +289,11 @@ inline Dim Dim::times(const Dim &other) const {
 }
 
 namespace detail {
-// The least number has no quotient by -1.
+// INT64_MIN / -1 overflows.
 inline bool divides(int64_t divisor, int64_t number) {
   return divisor != 0 && !(divisor == -1 && number == INT64_MIN) && number % divisor == 0;
 }
-inline int64_t gcd(int64_t a, int64_t b) { // 1 where it is 2^63
+inline int64_t gcd(int64_t a, int64_t b) { // 1 when the divisor is 2^63, which overflows
   uint64_t x = a < 0 ? 0 - static_cast<uint64_t>(a) : static_cast<uint64_t>(a);
   uint64_t y = b < 0 ? 0 - static_cast<uint64_t>(b) : static_cast<uint64_t>(b);
   while (y != 0) {
@@ -302,7 +305,7 @@ inline int64_t gcd(int64_t a, int64_t b) { // 1 where it is 2^63
 }
 } // namespace detail
 
-// Long division by the leading term; the quotient only when nothing is left.
+// Long division by the leading term. Gives the quotient only if the remainder is 0.
 inline std::optional<Dim> Dim::exactQuotient(const Dim &other) const {
   if (!other.terms) {
     if (!detail::divides(other.constant, constant))
@@ -413,7 +416,7 @@ inline Dim Dim::remainderOfRest(int64_t divisor) const {
 inline Dim Dim::divided(const Dim &other, bool up) const {
   if (!valid || !other.valid || other == Dim(0))
     return invalid();
-  if (constant != INT64_MIN) // whose quotient by -1 is none
+  if (constant != INT64_MIN) // INT64_MIN / -1 overflows
     if (const std::optional<Dim> exact = exactQuotient(other))
       return *exact;
   if (up && other.isNumber() && other.constant > 0)
@@ -449,12 +452,12 @@ inline Dim Dim::remainder(const Dim &other) const {
 inline Dim Dim::extreme(int32_t op, const Dim &a, const Dim &b) {
   if (!a.valid || !b.valid)
     return invalid();
-  if (a.isNumber() && b.isNumber()) // their difference may be none
+  if (a.isNumber() && b.isNumber()) // their difference may overflow
     return (a.constant < b.constant) == (op == MORTISE_EXPR_MIN) ? a : b;
   const Dim difference = a - b;
   if (difference.isNumber())
     return (difference.constant < 0) == (op == MORTISE_EXPR_MIN) ? a : b;
-  if (!difference.valid && (b - a).isNumber()) // 2^63
+  if (!difference.valid && (b - a).isNumber()) // a - b is 2^63
     return op == MORTISE_EXPR_MIN ? b : a;
   return (a <=> b) < 0 ? atom(op, a, b) : atom(op, b, a);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
  *
- * What every element type is, once: one row for each enumerator of MortiseDType, in its order. C, C++ (mortise/graph.hpp)
- * and, through tools/generate, Python read this table; nothing else lists the element types. C11; no library behind it.
+ * The properties of every element type: one row for each enumerator of MortiseDType, in its order. C, C++
+ * (mortise/graph.hpp) and, through tools/generate, Python read this table; nothing else lists the element types. C11,
+ * header only.
  */
 #ifndef MORTISE_DTYPES_H
 #define MORTISE_DTYPES_H
@@ -18,12 +19,12 @@ typedef enum MortiseDTypeKind {
 
 /* X(NAME, name, kind, bits, exponent, mantissa, max, storage, torch, dlpack)
  *   NAME      MORTISE_NAME is its number.
- *   name      in the IR's text, and as MLIR's builtin types are written.
+ *   name      in the IR's text; written as MLIR's builtin types are.
  *   kind      MORTISE_KIND_kind.
- *   bits      that hold the value; a boolean has 1. What an element occupies in memory is mortise_dtype_bits().
- *   exponent, mantissa  of floats, in bits; the leading one is not stored. IEEE 754's arrangement; 0 for others.
- *   max       the largest finite number of a float; 0 for others, whose bits say it.
- *   storage   the C type of one element in memory; of I4, which is packed, the type that holds it unpacked.
+ *   bits      bits that hold the value; 1 for a boolean. mortise_dtype_bits() gives the size in memory.
+ *   exponent, mantissa  bits of a float in IEEE 754's arrangement, without the leading 1; 0 for others.
+ *   max       the largest finite number of a float; 0 for others, whose `bits` determine it.
+ *   storage   the C type of one element in memory; for I4, which is packed, the type of an unpacked element.
  *   torch     the attribute of Python's torch; "" when PyTorch has no such type.
  *   dlpack    DLPack's type code (with `bits` as its bits; 8 for a boolean); -1 when DLPack cannot hold it densely. */
 /* clang-format off */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Readers over the C view of a graph (plugin.h) that hosts and plugins share. Header only; allocates only where it
-// returns strings or vectors. Static shapes only where it says so.
+// Functions, shared by hosts and plugins, that read the C structs of a graph (plugin.h). Header only. They allocate
+// only where they return strings or vectors, and need static shapes only where they say so.
 #pragma once
 
 #include <mortise/dtypes.h>
@@ -40,7 +40,7 @@ inline int32_t dtypeFromName(std::string_view name) {
       return dtype;
   return 0;
 }
-// False for an unknown dtype, as all that follow.
+// False for an unknown dtype, as for all functions that follow.
 inline bool isOfKind(int32_t dtype, MortiseDTypeKind kind) {
   const MortiseDTypeInfo *info = mortise_dtype_info(dtype);
   return info && info->kind == kind;
@@ -49,7 +49,7 @@ inline bool isFloat(int32_t dtype) { return isOfKind(dtype, MORTISE_KIND_FLOAT);
 inline bool isBool(int32_t dtype) { return isOfKind(dtype, MORTISE_KIND_BOOL); }
 inline bool isUnsigned(int32_t dtype) { return isOfKind(dtype, MORTISE_KIND_UNSIGNED); }
 inline bool isSigned(int32_t dtype) { return isOfKind(dtype, MORTISE_KIND_SIGNED); }
-inline bool isInteger(int32_t dtype) { return isSigned(dtype) || isUnsigned(dtype); } // booleans are none
+inline bool isInteger(int32_t dtype) { return isSigned(dtype) || isUnsigned(dtype); } // not booleans
 // A float of fewer than 32 bits.
 inline bool isNarrowFloat(int32_t dtype) { return isFloat(dtype) && dtypeBits(dtype) < 32; }
 
@@ -82,7 +82,7 @@ inline const MortiseAttribute *findAttribute(const MortiseNode &node, std::strin
       return node.attributes[i];
   return nullptr;
 }
-// Attributes that the op is known to have: 0, "" or empty when absent.
+// Readers of attributes that the op defines; 0, "" or empty when absent.
 inline int64_t intAttribute(const MortiseNode &node, std::string_view name) {
   const MortiseAttribute *found = findAttribute(node, name);
   return found ? found->i64 : 0;
@@ -100,13 +100,13 @@ inline std::span<const int64_t> intsAttribute(const MortiseNode &node, std::stri
   return found ? std::span<const int64_t>(found->i64s, found->count) : std::span<const int64_t>();
 }
 
-// The graphs that a control flow op runs; none for a node of a revision that had no such.
+// The graphs that a control flow op runs; none for a node written by a revision 1 host.
 inline std::span<const MortiseGraph *const> bodiesOf(const MortiseNode &node) {
   if (node.struct_size < offsetof(MortiseNode, body_count) + sizeof(node.body_count))
     return {};
   return {node.bodies, node.body_count};
 }
-// What the symbols' values fulfil; none for a graph of a revision that had no such.
+// The conditions on the symbols' values; none for a graph written by a revision 1 host.
 inline std::span<const MortiseGuard *const> guardsOf(const MortiseGraph &graph) {
   if (graph.struct_size < offsetof(MortiseGraph, guard_count) + sizeof(graph.guard_count))
     return {};

@@ -16,7 +16,7 @@ enum class Op : uint16_t {
 #undef MORTISE_OP_ROW
 };
 
-// mortise/ops.h says what each means.
+// The traits; mortise/ops.h describes each.
 enum class Trait : uint32_t {
 #define MORTISE_TRAIT_ROW(NAME, Name) Name = MORTISE_TRAIT_##NAME,
   MORTISE_FOR_EACH_TRAIT(MORTISE_TRAIT_ROW)
@@ -50,7 +50,7 @@ template <typename... Ops> bool isOp(const MortiseNode &node, Op op, Ops... othe
   return ((nameOf(op) == node.op) || ... || (nameOf(others) == node.op));
 }
 
-// An op by its name as a literal, which does not compile where no op has it: isOp(node, "mortise.put").
+// An op named by a literal: isOp(node, "mortise.put"). A name that no op has does not compile.
 struct OpName {
   Op op = Op::Unknown;
   template <size_t size> consteval OpName(const char (&name)[size]) { // NOLINT(google-explicit-constructor)
@@ -65,7 +65,7 @@ struct OpName {
     if (op == Op::Unknown)
       noOpHasThisName();
   }
-  static void noOpHasThisName() {} // no constant expression, and so an error
+  static void noOpHasThisName() {} // not a constant expression, so a call is an error
 };
 inline bool isOp(const MortiseNode &node, OpName name) { return isOp(node, name.op); }
 

@@ -10,12 +10,12 @@
  *
  *  - Call shape. Every slot is `MortiseStatus *slot(Args *)`. NULL is success. A non-NULL status is
  *    owned by the caller, who reads it and destroys it. No exception, longjmp or signal crosses.
- *  - Growth. Every struct starts with `struct_size`, the size that its writer's header knew; a reader
- *    never looks past it. Tables and structs grow only at their end. Arrays of structs are arrays
+ *  - Growth. Every struct starts with `struct_size`, its size in the writer's header; a reader
+ *    never reads past it. Tables and structs grow only at their end. Arrays of structs are arrays
  *    of pointers, so that an element can grow too. The exceptions are MortiseExpr, MortiseExprStep and
  *    MortiseOption, which are frozen.
- *  - `extension` heads a chain of optional structs, NULL when there is none. A reader skips
- *    those whose `kind` it does not know.
+ *  - `extension` is the head of a chain of optional structs, NULL when there is none. A reader skips
+ *    structs of an unknown `kind`.
  *  - A slot marked (optional) may be NULL; its comment says what the host then does. The others must
  *    be there, or the plugin is refused.
  *  - Ownership. What a pointer argument points to belongs to the caller and lives for the length of
@@ -85,9 +85,9 @@ typedef enum MortiseCode {
   MORTISE_CODE_FORCE_INT32 = 0x7fffffff
 } MortiseCode;
 
-/* Why a plugin does not take a node. One table for everybody; `detail` strings say the rest. */
+/* Why a plugin does not take a node. All plugins use this table; `detail` strings give the particulars. */
 typedef enum MortiseReason {
-  MORTISE_REASON_OP = 1,            /* no lowering for this op, whatever its attributes, its types and what stands around it */
+  MORTISE_REASON_OP = 1,            /* no lowering for this op, whatever its attributes, types and neighbours */
   MORTISE_REASON_DTYPE = 2,
   MORTISE_REASON_RANK = 3,
   MORTISE_REASON_ATTRIBUTE = 4,     /* the op, but not with this attribute value */
@@ -205,7 +205,7 @@ typedef struct MortiseGraph MortiseGraph;
 typedef enum MortiseValueFlag {
   MORTISE_VALUE_CONSTANT = 1, /* a graph input bound once (a weight); see constants_bind */
   MORTISE_VALUE_STATE = 2,    /* a graph input that is updated in place; see MortiseGraph::aliases */
-  MORTISE_VALUE_DONATED = 4,  /* a graph input whose memory the caller gives up; the host decides who writes to it: MortiseInPlace */
+  MORTISE_VALUE_DONATED = 4,  /* a graph input whose memory the caller gives up; the host decides which output reuses it: MortiseInPlace */
   MORTISE_VALUE_FORCE_INT32 = 0x7fffffff
 } MortiseValueFlag;
 
@@ -234,8 +234,8 @@ struct MortiseNode {
   const MortiseAttribute *const *attributes; /* sorted by name; every attribute of the op is present */
   size_t attribute_count;
   const char *location; /* where in the user's program, for messages; may be "" */
-  /* Revision 2. What a control flow op runs: graphs of their own, which see nothing of this one but its symbols (the same, in the same
-   * order). The op says how operands and results meet their inputs and outputs. */
+  /* Revision 2. The graphs that a control flow op runs. They have the same symbols in the same order and share nothing else with this
+   * graph. The op's definition maps operands and results to their inputs and outputs. */
   const MortiseGraph *const *bodies;
   size_t body_count;
 };
@@ -260,17 +260,17 @@ typedef enum MortiseRelation {
   MORTISE_RELATION_FORCE_INT32 = 0x7fffffff
 } MortiseRelation;
 
-/* What the host checks of the symbols' values before each call, and everybody may rely on. */
+/* A condition on the symbols' values. The host checks it before each call, so plugins may rely on it. */
 typedef struct MortiseGuard {
   size_t struct_size;
   const MortiseExtension *extension;
   MortiseExpr expr;
   int32_t relation; /* MortiseRelation */
   int32_t reserved;
-  const char *reason; /* where it comes from, for messages; may be "" */
+  const char *reason; /* the origin of the condition, for messages; may be "" */
 } MortiseGuard;
 
-/* A read-only graph, or a region of one. Nodes stand in an order in which operands come before uses. */
+/* A read-only graph, or a region of one. Nodes are ordered so that operands come before their uses. */
 struct MortiseGraph {
   size_t struct_size;
   const MortiseExtension *extension;
@@ -283,7 +283,7 @@ struct MortiseGraph {
   size_t value_count;
   const MortiseValue *const *inputs;
   size_t input_count;
-  const MortiseValue *const *outputs; /* a value may stand here more than once, or be an input */
+  const MortiseValue *const *outputs; /* a value may be listed more than once, or be an input */
   size_t output_count;
   const MortiseAlias *const *aliases;
   size_t alias_count;
@@ -364,7 +364,7 @@ typedef struct MortiseInitializeArgs {
   const MortiseExtension *extension;
   const MortiseHost *host;
   const char *plugin_path;        /* the library's absolute path */
-  const MortiseOption *options;   /* those that the manifest declares, with their values */
+  const MortiseOption *options;   /* the options that the manifest declares, with their values */
   size_t option_count;
 } MortiseInitializeArgs;
 
@@ -391,9 +391,10 @@ typedef struct MortiseCandidate {
   double cost_ns;           /* time of one run, once compiled and warm */
   double bytes;             /* memory traffic of one run */
   double flops;             /* arithmetic of one run */
-  /* Revision 2. The region may write `output`, which it produces, into the memory of `input`, which it reads from outside and which has
-   * the same number of bytes for all values of the symbols: its kernel then gets one pointer for both, or two, as the host finds room.
-   * The host may use any of the pairs together, each value once. Constants, states and what an alias joins are no part of a pair. */
+  /* Revision 2. Pairs for which the region can write `output`, which it produces, into the memory of `input`, which it reads from
+   * outside. Both have the same number of bytes for all values of the symbols. The kernel gets one pointer for both values or two,
+   * as the host decides. The host may use several pairs together, but each value only once. Constants, states and aliased values are
+   * not in any pair. */
   const MortiseInPlace *in_place;
   size_t in_place_count;
 } MortiseCandidate;
@@ -442,9 +443,9 @@ typedef struct MortiseKernelInfo {
   uint64_t code_bytes;             /* out: machine code held by the kernel; 0 when unknown */
 } MortiseKernelInfo;
 
-/* Revision 2. Makes a kernel with its bound constants ready for one set of symbol values: whatever depends on the numbers, as
- * library handles and offsets in the workspace, but no machine code, which serves all values. The host keeps the instances of the
- * sets that it met last. `kernel` and `constants` outlive the instance. */
+/* Revision 2. Prepares a kernel and its bound constants for one set of symbol values: everything that depends on the numbers, such as
+ * library handles and workspace offsets, but not machine code, which serves all values. The host keeps the instances of the sets
+ * that it used last. `kernel` and `constants` outlive the instance. */
 typedef struct MortiseInstanceArgs {
   size_t struct_size;
   const MortiseExtension *extension;
@@ -452,9 +453,9 @@ typedef struct MortiseInstanceArgs {
   MortiseConstants *constants;
   const int64_t *symbols;          /* one per symbol of the region */
   MortiseInstance *instance;       /* out of instance_create, in of instance_destroy */
-  uint64_t workspace_bytes;        /* out: what `enqueue` needs for these values; counts instead of MortiseKernelInfo::workspace */
-  uint64_t packed_bytes;           /* out: memory that the plugin holds for constants packed for these values only */
-  const MortiseStep *const *steps; /* out: lives as long as the instance; as many as MortiseKernelInfo says, or none */
+  uint64_t workspace_bytes;        /* out: what `enqueue` needs for these values; replaces MortiseKernelInfo::workspace */
+  uint64_t packed_bytes;           /* out: memory that the plugin holds for constants packed only for these values */
+  const MortiseStep *const *steps; /* out: lives as long as the instance; as many as in MortiseKernelInfo, or none */
   size_t step_count;               /* out */
 } MortiseInstanceArgs;
 
@@ -483,7 +484,7 @@ typedef struct MortiseConstantsArgs {
 } MortiseConstantsArgs;
 
 /* The steady state allocates nothing: the host keeps one of these per call in flight and changes the
- * pointers. Aliased outputs have the pointer of their input, and those of MortiseCandidate::in_place may have it;
+ * pointers. An aliased output has its input's pointer, and an output of MortiseCandidate::in_place may have it;
  * otherwise no two buffers overlap. */
 typedef struct MortiseEnqueueArgs {
   size_t struct_size;
@@ -496,7 +497,7 @@ typedef struct MortiseEnqueueArgs {
   void *workspace;             /* as many bytes as MortiseKernelInfo::workspace says */
   const int64_t *symbols;      /* values of the region's symbols */
   uint64_t *step_ns;           /* NULL, or one slot per step: add the nanoseconds it took */
-  MortiseInstance *instance;   /* revision 2: for these symbol values, where the plugin makes instances, else NULL */
+  MortiseInstance *instance;   /* revision 2: the instance for these symbol values; NULL when the plugin makes none */
 } MortiseEnqueueArgs;
 
 typedef struct MortiseStreamArgs {
@@ -527,14 +528,14 @@ typedef struct MortisePlugin {
   const char *name;              /* "cpu"; equal to the manifest's */
   const char *vendor;
   const char *version;           /* of the plugin */
-  uint32_t opset;                /* newest it knows; regions are written for it or refused */
+  uint32_t opset;                /* the newest that it knows; the host writes regions for it or refuses them */
   uint32_t reserved;
 
   /* Called once, before any other slot. */
   MortiseStatus *(*initialize)(MortiseInitializeArgs *args);
   MortiseStatus *(*devices)(MortiseDevicesArgs *args);
 
-  /* Says which parts of `graph` the plugin would take, and why it does not take the others. Compiles nothing. */
+  /* Proposes the parts of `graph` that the plugin would run, and refuses the other nodes with reasons. Compiles nothing. */
   MortiseStatus *(*propose)(MortiseProposeArgs *args);
 
   MortiseStatus *(*kernel_compile)(MortiseCompileArgs *args);
@@ -564,8 +565,8 @@ typedef struct MortisePlugin {
   MortiseStatus *(*copy_to_device)(MortiseMemoryArgs *args);
   MortiseStatus *(*copy_to_host)(MortiseMemoryArgs *args);
 
-  /* Revision 2 (optional, both or none). Called for kernels of regions with symbols only. Without them a kernel gets the symbols'
-   * values in each `enqueue` and nothing before. */
+  /* Revision 2 (optional, both or none). Called only for kernels of regions with symbols. Without them a kernel learns the symbols'
+   * values in each `enqueue`, not earlier. */
   MortiseStatus *(*instance_create)(MortiseInstanceArgs *args);
   MortiseStatus *(*instance_destroy)(MortiseInstanceArgs *args);
 } MortisePlugin;

@@ -12,14 +12,15 @@
 //     Result<void> describe(const Kernel &kernel, MortiseKernelInfo &info);
 //     Result<mortise::Packed<Constants>> bind(const Kernel &kernel, const void *const *inputs);
 //     Result<void> enqueue(const Kernel &kernel, const Constants *constants, const MortiseEnqueueArgs &args);
-//     // (optional) what is made once for each set of symbol values; enqueue then finds it by instanceOf<Acme>(args)
+//     // (optional) made once for each set of symbol values; enqueue gets it from instanceOf<Acme>(args)
 //     struct Instance { ... };
 //     Result<std::unique_ptr<Instance>> instantiate(const Kernel &kernel, const Constants *constants,
 //                                                   MortiseInstanceArgs &args);
 //   };
 //   MORTISE_DEFINE_PLUGIN(Acme)
 //
-// An exception that leaves one of these becomes a status. One object of the class is made, and never destroyed.
+// An exception that leaves one of these functions becomes a status. One object of the class is made and never
+// destroyed.
 #pragma once
 
 #include <mortise/graph.hpp>
@@ -51,7 +52,7 @@ template <typename T> T sized() {
 namespace detail {
 inline const MortiseHost *hostTable = nullptr; // one per plugin library: its symbols are hidden
 }
-// Valid once `initialize` has been entered. A slot called before that is a fault of the host that no status can report.
+// Valid once `initialize` has been entered. A host that calls a slot before that cannot be given a status, so we abort.
 inline const MortiseHost &host() {
   if (!detail::hostTable)
     std::abort();
@@ -61,7 +62,7 @@ inline void log(MortiseSeverity severity, const std::string &message) { host().l
 inline bool cancelled() { return host().cancelled() != 0; }
 inline Error cancelledError() { return {MORTISE_CANCELLED, "the compilation was cancelled"}; }
 
-// Runs body(begin, end) over [0, count) on the process's pool. `body` must not throw: that ends the process.
+// Runs body(begin, end) over [0, count) on the process's pool. An exception from `body` ends the process.
 template <typename Body> void parallelFor(int64_t count, int64_t grain, Body &&body) {
   auto task = [](void *context, int64_t begin, int64_t end) noexcept {
     (*static_cast<std::remove_reference_t<Body> *>(context))(begin, end);
@@ -69,7 +70,7 @@ template <typename Body> void parallelFor(int64_t count, int64_t grain, Body &&b
   host().parallel_for(count, grain, task, const_cast<void *>(static_cast<const void *>(std::addressof(body))));
 }
 
-// Owns a status that a call returned.
+// Owns the status that a call returned.
 class Status {
 public:
   explicit Status(MortiseStatus *status) : status(status) {}
@@ -109,7 +110,7 @@ inline Result<std::span<const std::byte>> graphBytes(const MortiseGraph &graph) 
   return std::span(static_cast<const std::byte *>(bytes), size);
 }
 
-// The value of a call option or a manifest option; `otherwise` when absent.
+// The value of a call option or a manifest option; `otherwise` when it is absent.
 inline std::string_view option(const MortiseOption *options, size_t count, std::string_view key,
                                std::string_view otherwise = {}) {
   for (size_t i = 0; i < count; ++i)
@@ -120,9 +121,9 @@ inline std::string_view option(const MortiseOption *options, size_t count, std::
 
 // ---- Proposals
 
-// The largest convex sets that the supported nodes fall into, each ascending. A node's level counts how often the paths
-// to it change between supported and not; along a path it never falls, so the supported nodes of one level are convex,
-// and no two whole levels could be joined. `supported[i]` speaks of graph.nodes[i].
+// Splits the supported nodes into the largest convex sets, each ascending. `supported[i]` is about graph.nodes[i]. A
+// node's level is the greatest number of changes between supported and not on a path to it. It never falls along a
+// path, so the supported nodes of one level are convex, and no two levels could be merged.
 inline std::vector<std::vector<uint32_t>> convexRegions(const MortiseGraph &graph, const std::vector<bool> &supported) {
   std::vector<int64_t> level(graph.node_count);
   std::vector<std::vector<uint32_t>> regions;
@@ -152,7 +153,7 @@ struct Candidate {
   std::span<const MortiseInPlace> inPlace = {};
 };
 
-// What `propose` reads and writes.
+// The arguments of `propose`, and the functions that answer it.
 class Proposal {
 public:
   explicit Proposal(const MortiseProposeArgs &args) : args(args) {}
@@ -183,7 +184,7 @@ private:
 
 // ---- Kernels
 
-// A workspace size known at compile time. Keep it in the kernel: expr() points into it.
+// A constant workspace size. Keep it in the kernel, because expr() points into it.
 class ConstantExpr {
 public:
   explicit ConstantExpr(int64_t value = 0) : step{MORTISE_EXPR_CONST, 0, value} {}
@@ -193,13 +194,13 @@ private:
   MortiseExprStep step;
 };
 
-// The steps of a kernel. Keep it in the kernel: what fill() hands out points into it.
+// The steps of a kernel. Keep the list in the kernel, because fill() hands out pointers into it.
 class StepList {
 public:
   void add(std::string name, const char *lowering, std::vector<uint32_t> nodes, double bytes, double flops) {
     Entry &entry = entries.emplace_back(Entry{std::move(name), std::move(nodes), sized<MortiseStep>()});
     entry.step.name = entry.name.c_str();
-    entry.step.lowering = lowering; // a literal: it outlives the kernel
+    entry.step.lowering = lowering; // a literal, so it outlives the kernel
     entry.step.nodes = entry.nodes.data();
     entry.step.node_count = entry.nodes.size();
     entry.step.bytes = bytes;
@@ -224,7 +225,7 @@ private:
 
 // Constants that a plugin packed, and the memory it holds for them.
 template <typename Constants> struct Packed {
-  std::unique_ptr<Constants> constants; // may be null: nothing to keep
+  std::unique_ptr<Constants> constants; // null when there is nothing to keep
   uint64_t bytes = 0;
 };
 
@@ -234,8 +235,8 @@ struct PluginIdentity {
   const char *name, *vendor, *version;
 };
 
-// A class with these eight also has streams and events; with these four, device memory. They take the C structs as they
-// are.
+// HasStreams: the class has streams and events (all eight functions). HasMemory: it has device memory (all four). They
+// take the C structs unchanged.
 template <typename P>
 concept HasStreams = requires(P &p, MortiseStreamArgs &a) {
   p.streamCreate(a), p.streamDestroy(a), p.streamWait(a), p.streamReset(a);
@@ -245,15 +246,15 @@ template <typename P>
 concept HasMemory =
     requires(P &p, MortiseMemoryArgs &a) { p.memoryAllocate(a), p.memoryFree(a), p.copyToDevice(a), p.copyToHost(a); };
 
-// A class that makes something ready for each set of symbol values.
+// HasInstances: the class prepares an instance for each set of symbol values.
 template <typename P>
 concept HasInstances = requires { typename P::Instance; };
 
-// The size of a struct in ABI revision 1, for those that have grown since.
+// The size in ABI revision 1 of the structs that have grown since.
 template <typename Args> inline constexpr size_t oldestSize = sizeof(Args);
 template <> inline constexpr size_t oldestSize<MortiseEnqueueArgs> = offsetof(MortiseEnqueueArgs, instance);
 
-// What `instantiate` made for this call's symbol values; NULL for a region without symbols.
+// The instance that `instantiate` made for this call's symbol values; NULL for a region without symbols.
 template <typename P> typename P::Instance *instanceOf(const MortiseEnqueueArgs &args) {
   return args.struct_size > offsetof(MortiseEnqueueArgs, instance)
              ? reinterpret_cast<typename P::Instance *>(args.instance)
@@ -275,7 +276,7 @@ private:
   static auto &kernel(MortiseKernel *handle) { return *reinterpret_cast<typename P::Kernel *>(handle); }
   static auto *constants(MortiseConstants *handle) { return reinterpret_cast<typename P::Constants *>(handle); }
 
-  // Runs `body`, and turns its error or exception into a status.
+  // Runs `body` and turns its error or exception into a status.
   template <typename Args, typename Body> static MortiseStatus *guard(Args *args, Body &&body) noexcept {
 #ifdef __cpp_exceptions
     try {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Result<T>: a value or an Error. What LLVM-free C++ of ours returns where something can fail.
+// Result<T>: a value or an Error. Functions of Mortise that can fail and do not use LLVM return it.
 #pragma once
 
 #include <mortise/plugin.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A changed copy of a graph that may only be read: nodes replaced, split or left out, types and attributes exchanged.
-// Header only. A plugin derives from GraphRewriter, overrides what it changes, and calls rewrite():
+// Makes a changed copy of a read-only graph: nodes replaced, split or removed, types and attributes exchanged. Header
+// only. A plugin derives from GraphRewriter, overrides what it changes, and calls rewrite():
 //
 //   struct WithoutCopies : mortise::GraphRewriter {
 //     bool changeNode(const MortiseNode &node, std::vector<Draft> &drafts) override {
@@ -14,9 +14,9 @@
 //   WithoutCopies rewriter;
 //   Result<MortiseGraph> changed = rewriter.rewrite(graph);
 //
-// Ownership: the copy and all that is made for it live as long as the rewriter; what is not changed is shared with the
-// original, which has to live as long. Threads: one rewriter belongs to one thread at a time; the copy, once made, may
-// be read by any.
+// Ownership: the copy and everything made for it live as long as the rewriter. Unchanged parts are shared with the
+// original, which must live as long. Threads: one thread at a time may use a rewriter; any thread may read a finished
+// copy.
 #pragma once
 
 #include <mortise/graph.hpp>
@@ -32,9 +32,9 @@
 
 namespace mortise {
 
-inline constexpr size_t maxNesting = 16; // of bodies in bodies
+inline constexpr size_t maxNesting = 16; // levels of bodies within bodies
 
-// The struct as this header knows it: what its writer knew, and 0 for what it did not.
+// The struct as this header knows it: members that the writer did not know are 0.
 template <typename T> T copyStruct(const T &from) {
   T to{};
   std::memcpy(static_cast<void *>(&to), &from, std::min(from.struct_size, sizeof(T)));
@@ -49,10 +49,10 @@ public:
   GraphRewriter &operator=(const GraphRewriter &) = delete;
   virtual ~GraphRewriter() = default;
 
-  // The changed copy. Bodies are copied too. Nodes keep their order; nodes and values are numbered anew, uses counted
-  // anew, and values that no node makes any more are left out. Extensions of graphs and nodes are not copied. Errors:
-  // what fail() said; MORTISE_INVALID_ARGUMENT where something still reads a value that no node makes any more, and
-  // where bodies are nested deeper than maxNesting.
+  // The changed copy, bodies included. Nodes keep their order. Nodes and values are renumbered, uses recounted, and
+  // values that no node produces any more are left out. Extensions of graphs and nodes are not copied. Errors: the
+  // error given to fail(); MORTISE_INVALID_ARGUMENT when something still reads a value that no node produces, or when
+  // bodies are nested deeper than maxNesting.
   Result<MortiseGraph> rewrite(const MortiseGraph &from) {
     MortiseGraph to{};
     if (!copyGraph(from, to, 0))
@@ -61,7 +61,7 @@ public:
   }
 
 protected:
-  // A node of the copy to be. Values are the original's, or made by newValue(); bodies are the original's.
+  // A node of the copy under construction. Values are the original's or made by newValue(); bodies are the original's.
   struct Draft {
     std::string op;
     uint32_t since = 1;
@@ -70,25 +70,25 @@ protected:
     std::vector<const MortiseGraph *> bodies;
   };
 
-  // What to change; each is called for the graph and its bodies. One that returns false calls fail() before.
+  // The hooks. Each is called for the graph and for its bodies. A hook that returns false has called fail() before.
 
-  virtual bool changeType(const MortiseType *& /*type*/) { return true; } // of each value
-  virtual uint32_t changeFlags(uint32_t flags) { return flags; }          // of each value
-  // `drafts` holds one, which is as `node`: change it, add more before or after it, or clear the list to leave the node
-  // out. The node's results have to be made by one of them, or to be replaced. Nodes come in their order, and those of
-  // a body after its node.
+  virtual bool changeType(const MortiseType *& /*type*/) { return true; } // called for each value
+  virtual uint32_t changeFlags(uint32_t flags) { return flags; }          // called for each value
+  // `drafts` holds one draft equal to `node`. Change it, add drafts before or after it, or clear the list to remove the
+  // node. One of the drafts must produce the node's results, unless they are replaced. Nodes come in order, and those
+  // of a body after its node.
   virtual bool changeNode(const MortiseNode & /*node*/, std::vector<Draft> & /*drafts*/) { return true; }
-  // The copy of the graph or of a body: its nodes, inputs and outputs are the copy's; outputs, aliases, symbols, guards
-  // and the opset may be exchanged.
+  // Called with the copy of the graph or of a body. Its nodes, inputs and outputs are the copy's; outputs, aliases,
+  // symbols, guards and the opset may be exchanged.
   virtual bool changeGraph(MortiseGraph & /*graph*/) { return true; }
 
-  // For the hooks.
+  // Functions for the hooks.
 
   bool fail(MortiseCode code, std::string message) {
     error = {code, std::move(message)};
     return false;
   }
-  // A value for a draft's results; in changeNode() only.
+  // A new value for a draft's results. Only in changeNode().
   const MortiseValue *newValue(const MortiseType *type) {
     MortiseValue &value = values.emplace_back();
     value.struct_size = sizeof(MortiseValue);
@@ -98,19 +98,19 @@ protected:
     scope->values.push_back(&value);
     return &value;
   }
-  // The drafts of this node and of later ones, and the graph's outputs, read `by` where they read `value`. `by` is made
-  // earlier, or an input. In changeNode() only.
+  // From now on, drafts of this and later nodes and the graph's outputs read `by` where they read `value`. `by` must be
+  // an input or be produced earlier. Only in changeNode().
   void replaceUses(const MortiseValue *value, const MortiseValue *by) {
     by = replacementOf(by);
-    if (by != value) // else it reads what is to read it
+    if (by != value) // otherwise `by` already reads `value`, so nothing is to be replaced
       scope->replaced[value] = by;
   }
-  // A copy to change, which lives as long as the rewriter.
+  // A copy to be changed. It lives as long as the rewriter.
   MortiseType *copyOf(const MortiseType &type) { return &types.emplace_back(copyStruct(type)); }
   MortiseAttribute *copyOf(const MortiseAttribute &attribute) {
     return &attributes.emplace_back(copyStruct(attribute));
   }
-  // Data that lives as long as the rewriter.
+  // Stores data that lives as long as the rewriter.
   const int64_t *keep(std::vector<int64_t> list) { return numbers.emplace_back(std::move(list)).data(); }
   const double *keep(std::vector<double> list) { return reals.emplace_back(std::move(list)).data(); }
   const MortiseExpr *keep(std::vector<MortiseExpr> list) { return exprs.emplace_back(std::move(list)).data(); }
@@ -120,7 +120,7 @@ protected:
 private:
   struct Scope { // a graph or a body under construction
     const MortiseGraph *from;
-    std::vector<MortiseValue *> values; // by the original's index, then the new ones
+    std::vector<MortiseValue *> values; // by the original's index, followed by the new ones
     std::unordered_map<const MortiseValue *, const MortiseValue *> replaced;
   };
 
@@ -136,7 +136,7 @@ private:
 
   bool fillGraph(const MortiseGraph &from, MortiseGraph &to, size_t depth) {
     to = copyStruct(from);
-    to.extension = nullptr; // the owner's
+    to.extension = nullptr; // extensions belong to the original's owner
     for (size_t i = 0; i < from.value_count; ++i) {
       MortiseValue &value = values.emplace_back(copyStruct(*from.values[i]));
       value.producer = nullptr;
@@ -211,7 +211,7 @@ private:
     return true;
   }
 
-  // Numbers values and counts their uses.
+  // Numbers the values and counts their uses.
   bool number(MortiseGraph &graph) {
     std::vector<bool> made(scope->values.size());
     for (MortiseValue *value : scope->values)
@@ -264,7 +264,7 @@ private:
       value = found->second;
     return value;
   }
-  // The copy of a value of the original, or a new value; NULL for any other.
+  // The copy of one of the original's values, or a new value; NULL for any other.
   MortiseValue *copyIn(const MortiseValue *value) const {
     const bool known = value->index < scope->from->value_count
                            ? scope->from->values[value->index] == value
@@ -277,12 +277,12 @@ private:
     result.reserve(count);
     for (size_t i = 0; i < count; ++i) {
       const MortiseValue *value = replacementOf(list[i]), *copy = value ? copyIn(value) : nullptr;
-      result.push_back(copy ? copy : value); // number() refuses what is neither
+      result.push_back(copy ? copy : value); // number() refuses a value that is neither
     }
     return valueLists.emplace_back(std::move(result)).data();
   }
 
-  // Deques do not move their elements.
+  // Deques, because they do not move their elements.
   Error error{};
   Scope *scope = nullptr;
   std::deque<MortiseGraph> graphs;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The symbols of a graph: its extents as expressions (Dim), its postfix programs run, values of the symbols checked
-// against ranges and guards, and typical values for decisions that need numbers. Header only. All functions are pure:
-// they keep nothing, and any thread may call them. A graph that a revision 1 host wrote has no guards and no symbolic
-// attributes, and is read as such.
+// The symbols of a graph: extents as expressions (Dim), evaluation of postfix programs, checks of symbol values against
+// ranges and guards, and typical values for decisions that need numbers. Header only. All functions are pure and may be
+// called from any thread. A graph written by a revision 1 host has no guards and no symbolic attributes, and is read
+// accordingly.
 #pragma once
 
 #include <mortise/bounds.hpp>
@@ -19,7 +19,7 @@ namespace mortise {
 
 // ---- Extents as expressions
 
-// `number`, or the expression where `number` is MORTISE_DYNAMIC. Not valid where that program is missing or malformed.
+// `number`, or the expression if `number` is MORTISE_DYNAMIC. Invalid if that program is missing or malformed.
 inline Dim dimOf(int64_t number, const MortiseExpr *expr, size_t symbolCount = SIZE_MAX) {
   if (number != MORTISE_DYNAMIC)
     return number;
@@ -50,8 +50,8 @@ inline std::vector<Dim> dimsAttribute(const MortiseNode &node, std::string_view 
   return result;
 }
 
-// The product. Extents of numbers whose product leaves 63 bits count INT64_MAX; a product of expressions is then not
-// valid.
+// The product of the extents. A product of numbers that overflows 63 bits is INT64_MAX; a product of expressions is
+// then invalid.
 inline int64_t elementCount(std::span<const int64_t> dims) {
   int64_t count = 1;
   bool saturated = false;
@@ -69,7 +69,7 @@ inline Dim elementCount(std::span<const Dim> dims) {
   return count;
 }
 
-// What is known of each symbol, for the functions of bounds.hpp.
+// The range of each symbol, for the functions of bounds.hpp.
 inline SymbolRange rangeOf(const MortiseSymbol &symbol) { return {symbol.min, symbol.max, symbol.divisor}; }
 inline std::vector<SymbolRange> symbolRanges(const MortiseGraph &graph) {
   std::vector<SymbolRange> ranges;
@@ -84,7 +84,7 @@ inline std::vector<SymbolRange> symbolRanges(const MortiseGraph &graph) {
 inline constexpr size_t maxExprSteps = 4096; // of one program
 inline constexpr size_t maxExprDepth = 64;   // values on its stack
 
-// Whether every run of the program stays on the stack and within `symbolCount`, whatever the symbols' values. Errors:
+// Checks that every run of the program stays within the stack and `symbolCount`, for all values of the symbols. Errors:
 // MORTISE_INVALID_ARGUMENT.
 inline Result<void> checkExpr(std::span<const MortiseExprStep> steps, size_t symbolCount) {
   const auto invalid = [](std::string message) { return Error{MORTISE_INVALID_ARGUMENT, std::move(message)}; };
@@ -153,14 +153,14 @@ inline Result<std::vector<int64_t>> evaluate(std::span<const Dim> dims, std::spa
   return numbers;
 }
 
-// Whether the value of a guard's expression is as its relation (MortiseRelation) says. A relation that this header does
-// not know does not hold.
+// Whether the value of a guard's expression satisfies its relation (MortiseRelation). An unknown relation is not
+// satisfied.
 inline bool holds(int32_t relation, int64_t value) {
   return relation == MORTISE_RELATION_ZERO ? value == 0 : relation == MORTISE_RELATION_AT_LEAST && value >= 0;
 }
 
-// Whether a call may have these values: one per symbol, in its range, a multiple of its divisor, and every guard holds.
-// Errors: MORTISE_INVALID_ARGUMENT, naming the symbol or the guard.
+// Checks the values for a call: one per symbol, in its range, a multiple of its divisor, and every guard holds. Errors:
+// MORTISE_INVALID_ARGUMENT, naming the symbol or the guard.
 inline Result<void> checkSymbols(const MortiseGraph &graph, std::span<const int64_t> symbols) {
   const auto invalid = [](std::string message) { return Error{MORTISE_INVALID_ARGUMENT, std::move(message)}; };
   if (symbols.size() != graph.symbol_count)
@@ -193,10 +193,10 @@ inline Result<void> checkSymbols(const MortiseGraph &graph, std::span<const int6
 
 // ---- Typical values
 
-// Values that stand for all where a decision needs numbers and every decision is right: costs, orders, a question to a
-// library. Near 64 where the ranges allow, multiples of the divisors, such that the guards hold and every extent of the
-// graph and its bodies is 1 or more. Where the search finds none, the values that break fewest guards, and then have
-// the fewest empty extents: a caller that needs more asks checkSymbols. The same graph gives the same values.
+// Representative values, for decisions that need numbers but are correct for all values: costs, orders, a query to a
+// library. The values are near 64 where the ranges allow it, multiples of the divisors, satisfy the guards, and make
+// every extent of the graph and its bodies at least 1. If the search finds none, they break the fewest guards and,
+// among those, have the fewest empty extents; checkSymbols() tells. The same graph gives the same values.
 inline std::vector<int64_t> typicalValues(const MortiseGraph &graph);
 
 namespace detail {
@@ -218,7 +218,7 @@ public:
       if (fewest == Faults{})
         return best;
     }
-    // One symbol at a time, to what breaks least.
+    // Changes one symbol at a time as long as fewer guards break or fewer extents are empty.
     for (bool better = true; better && fewest != Faults{};) {
       better = false;
       const std::vector<int64_t> from = best;
@@ -235,7 +235,7 @@ public:
 private:
   static constexpr int64_t targets[] = {64, 128, 256, 32, 512, 16, 1024, 8, 4, 2, 1, 0, 4096, 65536, 1 << 20};
   struct Faults {
-    size_t broken = 0, empty = 0; // guards and extents that are none; extents of 0
+    size_t broken = 0, empty = 0; // broken guards and invalid extents; extents of 0
     auto operator<=>(const Faults &) const = default;
   };
 
@@ -274,7 +274,7 @@ private:
   }
 
   const std::vector<SymbolRange> ranges;
-  std::set<Dim> extents; // not numbers
+  std::set<Dim> extents; // those that are not numbers
   std::vector<const MortiseGuard *> guards;
   std::vector<int64_t> best;
   Faults fewest{SIZE_MAX, SIZE_MAX};

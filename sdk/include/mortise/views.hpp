@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The algebra of strided views: how a value is laid out in the memory of another, through reshapes, transposes,
+// The algebra of strided views: the layout of one value in the memory of another, through reshapes, transposes,
 // broadcasts and slices, so that a kernel reads and writes in place instead of copying. Extents and strides are
-// expressions over the graph's symbols (View), so that a decision holds for all their values, or numbers (FixedView),
-// for a call. Header only. All functions are pure: they keep nothing, and any thread may call them.
+// expressions over the graph's symbols (View), for decisions that hold for all values, or numbers (FixedView), for one
+// call. Header only. All functions are pure and may be called from any thread.
 //
-// Strides count elements. They may be 0 or negative, and elements may overlap (a broadcast, a sliding window); a
-// function that needs a stricter layout says so. Arithmetic that leaves 63 bits never gives a view: the answer is
-// nullopt, or an error.
+// Strides count elements. They may be 0 or negative, and elements may overlap (a broadcast, a sliding window);
+// functions that need a stricter layout say so. Arithmetic that overflows 63 bits never gives a view: the result is
+// nullopt or an error.
 #pragma once
 
 #include <mortise/ops.hpp>
@@ -20,7 +20,7 @@
 
 namespace mortise {
 
-// Element (i0, i1, ...) is at offset + sum(i * stride) of the memory of `base`. `dims` and `strides` have one entry per
+// Element (i0, i1, ...) is at offset + sum(i * stride) in the memory of `base`. `dims` and `strides` have one entry per
 // dimension.
 template <typename Number> struct BasicView {
   uint32_t base = 0; // MortiseValue::index of a value that has memory of its own
@@ -31,8 +31,8 @@ template <typename Number> struct BasicView {
 using View = BasicView<Dim>;
 using FixedView = BasicView<int64_t>;
 
-// Row-major strides of `dims`. An extent of 0 counts as 1, so that the strides of a tensor without elements look like
-// those of its neighbours. A tensor whose elements 63 bits cannot count has strides of 0 from there on.
+// Row-major strides of `dims`. An extent of 0 counts as 1, so that the strides of an empty tensor look like those of
+// its neighbours. Strides that overflow 63 bits are 0.
 inline std::vector<int64_t> denseStrides(std::span<const int64_t> dims) {
   std::vector<int64_t> strides(dims.size());
   int64_t stride = 1;
@@ -54,7 +54,7 @@ inline std::vector<Dim> denseStrides(std::span<const Dim> dims) {
   return strides;
 }
 
-// A value in memory of its own, as its type lays it out: with the type's strides, or dense.
+// The view of a value in its own memory: with the strides of its type, or dense.
 inline View denseView(const MortiseValue &value) {
   View view{value.index, 0, dimsOf(*value.type), {}};
   if (value.type->strides)
@@ -89,7 +89,7 @@ inline std::optional<Dim> times(const Dim &a, const Dim &b) {
   Dim product = a * b;
   return product.isValid() ? std::optional(std::move(product)) : std::nullopt;
 }
-// a / b where that is exact for all values of the symbols.
+// a / b, if it is exact for all values of the symbols.
 inline std::optional<int64_t> quotient(int64_t a, int64_t b) {
   return b > 0 && a % b == 0 ? std::optional(a / b) : std::nullopt;
 }
@@ -100,7 +100,7 @@ inline std::optional<Dim> quotient(const Dim &a, const Dim &b) {
 template <typename Number> bool isDense(std::span<const Number> dims, std::span<const Number> strides) {
   if (std::find(dims.begin(), dims.end(), Number(0)) != dims.end())
     return true;
-  std::optional<Number> stride = Number(1); // nullopt: no stride is that large
+  std::optional<Number> stride = Number(1); // nullopt: larger than any stride
   for (size_t i = dims.size(); i-- > 0;) {
     if (dims[i] == Number(1))
       continue;
@@ -111,8 +111,8 @@ template <typename Number> bool isDense(std::span<const Number> dims, std::span<
   return true;
 }
 
-// Splits and merges dimensions, block by block: `blocks` are the dimensions of the view other than those of extent 1,
-// merged where they are contiguous, that is where the outer stride is the inner stride times the inner extent.
+// Splits and merges dimensions block by block. `blocks` are the view's dimensions without those of extent 1, merged
+// where they are contiguous, that is, where the outer stride is the inner stride times the inner extent.
 template <typename Number>
 std::optional<BasicView<Number>> reshape(const BasicView<Number> &view, std::span<const Number> to) {
   if (std::equal(view.dims.begin(), view.dims.end(), to.begin(), to.end()))
@@ -134,7 +134,7 @@ std::optional<BasicView<Number>> reshape(const BasicView<Number> &view, std::spa
       blocks.push_back({view.dims[i], view.strides[i]});
   }
   BasicView<Number> result{view.base, view.offset, {to.begin(), to.end()}, std::vector<Number>(to.size(), Number(0))};
-  Number left(1), stride(0); // of the block at hand
+  Number left(1), stride(0); // of the current block
   for (size_t j = to.size(); j-- > 0;) {
     if (to[j] == one)
       continue;
@@ -164,12 +164,12 @@ std::optional<BasicView<Number>> reshape(const BasicView<Number> &view, std::spa
 
 } // namespace detail
 
-// Row-major without gaps: element number n of the whole is at n. Strides of extents of 1 do not matter, and a tensor
-// without elements is dense.
+// Whether the elements are in row-major order without gaps: element n is at position n. Strides of extents of 1 do not
+// matter, and an empty tensor is dense.
 inline bool isDense(std::span<const int64_t> dims, std::span<const int64_t> strides) {
   return detail::isDense(dims, strides);
 }
-// Likewise, and from offset 0, where the view has elements. Of expressions: for all values of the symbols.
+// The same for a view, which must also start at offset 0 unless it is empty. A View must be dense for all values.
 inline bool isDense(const FixedView &view) {
   return detail::isDense<int64_t>(view.dims, view.strides) &&
          (view.offset == 0 || std::find(view.dims.begin(), view.dims.end(), 0) != view.dims.end());
@@ -179,9 +179,8 @@ inline bool isDense(const View &view) {
          (view.offset == Dim(0) || std::find(view.dims.begin(), view.dims.end(), Dim(0)) != view.dims.end());
 }
 
-// The same elements in the same row-major order under other extents; nullopt where that needs a copy, where the number
-// of elements differs, and, of expressions, where either cannot be proved. A view without elements keeps its extents or
-// gives nullopt.
+// The same elements in the same row-major order, with other extents. nullopt when that needs a copy, when the number of
+// elements differs or, for a View, when either cannot be proved. An empty view keeps its extents or gives nullopt.
 inline std::optional<FixedView> reshapeView(const FixedView &view, std::span<const int64_t> dims) {
   return detail::reshape(view, dims);
 }
@@ -189,15 +188,15 @@ inline std::optional<View> reshapeView(const View &view, std::span<const Dim> di
   return detail::reshape(view, dims);
 }
 
-// What one step along a broadcast's result is along its operand: 0 for a repeated extent, else 1; min(extent - 1, 1)
-// where the operand's extent may be 1 or that of the result.
+// The step along a broadcast's operand for one step along the result: 0 for a repeated extent, else 1; min(extent - 1,
+// 1) if the operand's extent may be either 1 or the result's.
 inline Dim repetition(const Dim &from, const Dim &to) {
   return from == Dim(1) ? Dim(0) : from == to || from.isNumber() ? Dim(1) : min(from - 1, Dim(1));
 }
 
-// The view of a node's result in the memory in which `operand` is that of its first operand, for transpose, broadcast,
-// slice and, where strides allow, reshape. nullopt for other ops, reshapes that need a copy, and attributes that do not
-// fit the types.
+// The view of a node's result in the memory that `operand`, the view of its first operand, refers to: for transpose,
+// broadcast, slice and, where strides allow it, reshape. nullopt for other ops, for reshapes that need a copy, and for
+// attributes that do not fit the types.
 inline std::optional<View> viewThrough(const MortiseNode &node, const View &operand) {
   if (node.operand_count != 1 || node.result_count != 1)
     return std::nullopt;
@@ -251,8 +250,8 @@ inline std::optional<View> viewThrough(const MortiseNode &node, const View &oper
   return view;
 }
 
-// The inverse, for transpose and reshape: where a node's operand, which has the extents `dims`, has to be written so
-// that its result is `result`.
+// The inverse of viewThrough, for transpose and reshape: the view through which the node's operand, which has the
+// extents `dims`, must be written so that the node's result has the view `result`.
 inline std::optional<View> viewBack(const MortiseNode &node, const View &result, std::span<const Dim> dims) {
   if (isOp(node, Op::Reshape))
     return reshapeView(result, dims);

@@ -2,9 +2,10 @@
  *
  * The embedding API: build a graph, compile it for the installed devices, run it.
  *
- * Every call returns NULL on success or a status that the caller reads and destroys. No call throws, and bad
- * arguments give MORTISE_INVALID_ARGUMENT with a message, never a crash. Sessions and programs may be used from any
- * thread; a builder from one thread at a time. Handles are destroyed with their own function, NULL allowed.
+ * Every call that can fail returns NULL on success, or else a status that the caller reads and destroys. No call
+ * throws, and bad arguments give MORTISE_INVALID_ARGUMENT with a message, never a crash. Sessions and programs may be
+ * used from any thread, a builder from one thread at a time. Each kind of handle has its own destroy function, which
+ * accepts NULL.
  */
 #ifndef MORTISE_MORTISE_H
 #define MORTISE_MORTISE_H
@@ -32,8 +33,8 @@ typedef struct MortiseTensor { /* a caller's buffer */
 
 typedef struct MortiseRefusal { /* why one device does not take one node; strings are never NULL */
   size_t struct_size;
-  uint32_t node;        /* its number in the graph as it was placed: after the compiler's passes and decompositions */
-  int32_t reason;       /* MortiseReason, or 0 where the plugin gave none */
+  uint32_t node;        /* its number in the graph that was placed, after the compiler's passes and decompositions */
+  int32_t reason;       /* MortiseReason, or 0 when the plugin gave none */
   const char *op;       /* "mortise.add" */
   const char *location; /* as given to mortise_builder_op; "" without one */
   const char *device;   /* "cpu:0" */
@@ -46,8 +47,8 @@ MORTISE_EXPORT const char *mortise_status_message(const MortiseStatus *status);
 MORTISE_EXPORT void mortise_status_destroy(MortiseStatus *status);
 MORTISE_EXPORT void mortise_string_destroy(char *string);
 
-/* Reads the configuration and loads the plugins. `options`: call options, the strongest configuration;
- * runtime/README.md lists the keys, and an unknown key or value is an error. A plugin that cannot be loaded is no
+/* Reads the configuration and loads the plugins. `options`: call options, which override all other configuration;
+ * runtime/README.md lists the keys, and an unknown key or value is an error. A plugin that cannot be loaded is not an
  * error: mortise_session_describe lists it under "rejected". */
 MORTISE_EXPORT MortiseStatus *mortise_session_create(const MortiseOption *options, size_t option_count,
                                                      MortiseSession **session);
@@ -60,34 +61,34 @@ MORTISE_EXPORT MortiseStatus *mortise_builder_create(MortiseSession *session, co
                                                      MortiseBuilder **builder);
 MORTISE_EXPORT void mortise_builder_destroy(MortiseBuilder *builder);
 /* Adds a symbol, which extents name by `number` (0, 1, ...). All symbols are added before the first extent names one.
- * Values run from `min` to `max` (INT64_MAX: unbounded) and are multiples of `divisor`. Each symbol needs an input with
- * an extent that is the symbol itself: calls take its value from there. */
+ * Values are between `min` and `max` (INT64_MAX: unbounded) and are multiples of `divisor`. For each symbol an input
+ * must have the symbol itself as an extent, from which calls take its value. */
 MORTISE_EXPORT MortiseStatus *mortise_builder_symbol(MortiseBuilder *builder, const char *name, int64_t min,
                                                      int64_t max, int64_t divisor, uint32_t *number);
-/* Adds a condition on the symbols' values. It is checked before a set of values is first used; values that break it are
- * an error of the call. `relation`: MortiseRelation. `reason` is quoted in messages and may be NULL. */
+/* Adds a condition on the symbols' values. It is checked before a set of values is first used; a call whose values
+ * break it fails. `relation`: MortiseRelation. `reason` is quoted in messages and may be NULL. */
 MORTISE_EXPORT MortiseStatus *mortise_builder_guard(MortiseBuilder *builder, const MortiseExpr *expr, int32_t relation,
                                                     const char *reason);
 /* Adds an input and gives its number in `value`. `flags`: 0 or one of MortiseValueFlag. With MORTISE_VALUE_DONATED the
  * caller gives up the contents of the input's memory: they are unspecified after a run, also after one that fails, and
- * in a checked run the memory must overlap no other input. For each extent that is MORTISE_DYNAMIC, `dim_exprs` has a
- * program. `type` is copied. */
+ * in a checked run the memory must not overlap another input. For each extent that is MORTISE_DYNAMIC, `dim_exprs` has
+ * a program. `type` is copied. */
 MORTISE_EXPORT MortiseStatus *mortise_builder_input(MortiseBuilder *builder, const char *name, const MortiseType *type,
                                                     uint32_t flags, uint32_t *value);
 /* Appends an op; the types of its results are inferred. `operands`: numbers of values, MORTISE_NO_VALUE for an optional
  * operand that is left out. `results` has room for `result_capacity` numbers; `result_count`, which may be NULL,
- * receives how many there are, also when they are too many. `location`, quoted in messages and reports, may be NULL.
- * Everything is copied. */
+ * receives the number of results, also when they do not fit. `location` is quoted in messages and reports and may be
+ * NULL. Everything is copied. */
 MORTISE_EXPORT MortiseStatus *mortise_builder_op(MortiseBuilder *builder, const char *op, const uint32_t *operands,
                                                  size_t operand_count, const MortiseAttribute *const *attributes,
                                                  size_t attribute_count, const char *location, uint32_t *results,
                                                  size_t result_capacity, size_t *result_count);
-/* Appends `copies` more of a part that stands in the graph twice, one copy directly behind the other: values are
- * numbered in the order of their making, the first copy's results are [first, first + count), the second's the next
- * `count`, and those of the new copies follow. `own`: own_count values for the two and then for each new copy, which
- * that copy alone reads, as its weights; they may be results of the copy before. `locations`: location_count texts for
- * the second copy and then for each new one. `*repeated` is 0, and nothing was appended, unless the two copies are
- * equal but for these. */
+/* Appends `copies` more copies of a part of which the graph already has two consecutive ones. Values are numbered in
+ * the order of their creation: the results of the first copy are [first, first + count), those of the second the next
+ * `count`, and those of the new copies follow. `own`: own_count values per copy, first for the two existing copies and
+ * then for each new one, that only this copy reads, such as its weights; they may be results of the copy before.
+ * `locations`: location_count texts for the second copy and then for each new one. If the two existing copies differ in
+ * anything else, `*repeated` is 0 and nothing is appended. */
 MORTISE_EXPORT MortiseStatus *mortise_builder_repeat(MortiseBuilder *builder, uint32_t first, uint32_t count,
                                                      uint32_t copies, const uint32_t *own, size_t own_count,
                                                      const char *const *locations, size_t location_count,
@@ -97,12 +98,12 @@ MORTISE_EXPORT MortiseStatus *mortise_builder_type(MortiseBuilder *builder, uint
 /* Makes a value an output; outputs are numbered in the order of these calls. `alias_input`: the number of the input
  * whose memory the output is written to, or -1. */
 MORTISE_EXPORT MortiseStatus *mortise_builder_output(MortiseBuilder *builder, uint32_t value, int64_t alias_input);
-/* The graph so far, as MLIR text. Free it with mortise_string_destroy. */
+/* The graph under construction as MLIR text. Free it with mortise_string_destroy. */
 MORTISE_EXPORT MortiseStatus *mortise_builder_text(MortiseBuilder *builder, char **text);
 
-/* Compiles. The builder is empty afterwards, also on failure. `options` override the session's for this program.
- * Errors: MORTISE_UNSUPPORTED when no chosen device takes some of the nodes (mortise_builder_refusals lists all of
- * them), when `require` is not met, or when a plugin cannot compile a region. */
+/* Compiles the graph. The builder is empty afterwards, also on failure. `options` override the session's for this
+ * program. Errors: MORTISE_UNSUPPORTED when no chosen device takes some of the nodes (mortise_builder_refusals lists
+ * all of them), when `require` is not met, or when a plugin cannot compile a region. */
 MORTISE_EXPORT MortiseStatus *mortise_compile(MortiseSession *session, MortiseBuilder *builder,
                                               const MortiseOption *options, size_t option_count,
                                               MortiseProgram **program);
@@ -120,11 +121,11 @@ MORTISE_EXPORT MortiseStatus *mortise_program_run(MortiseProgram *program, const
                                                   size_t output_count);
 /* Runs the program without checking the buffers: one pointer for each input and output, to dense memory of the right
  * size, aligned to its elements. `symbols`: the symbols' values in the order in which the builder added them, NULL when
- * there are none; values that are new to the program are checked against ranges and guards. A run with values that were
- * used lately allocates no memory. */
+ * there are none; values that are new to the program are checked against ranges and guards. A run with recently used
+ * values allocates no memory. */
 MORTISE_EXPORT MortiseStatus *mortise_program_run_pointers(MortiseProgram *program, const void *const *inputs,
                                                            void *const *outputs, const int64_t *symbols);
-/* The symbols' values that these inputs give, after the checks of mortise_program_run; the inputs' data may be NULL.
+/* The symbols' values that these inputs give, after the checks of mortise_program_run. The inputs' data may be NULL.
  * `values` has room for `capacity` of them; `count`, which may be NULL, receives their number, also when there is no
  * room. */
 MORTISE_EXPORT MortiseStatus *mortise_program_symbols(MortiseProgram *program, const MortiseTensor *const *inputs,
@@ -135,26 +136,27 @@ MORTISE_EXPORT MortiseStatus *mortise_program_symbols(MortiseProgram *program, c
 MORTISE_EXPORT MortiseStatus *mortise_program_output_shape(MortiseProgram *program, const int64_t *symbols,
                                                            size_t symbol_count, size_t output, int64_t *dims,
                                                            size_t capacity, size_t *rank);
-/* As mortise_program_run, and measures the time of each step, which the report then gives. */
+/* Does the same as mortise_program_run and measures the time of each step for the report. */
 MORTISE_EXPORT MortiseStatus *mortise_program_profile(MortiseProgram *program, const MortiseTensor *const *inputs,
                                                       size_t input_count, const MortiseTensor *const *outputs,
                                                       size_t output_count);
 /* JSON: {"name", "nodes": N, "compile_s": {"passes","place","kernels","bind"}, "arena_bytes", "packed_bytes",
  *  "placement":
  * [{"device","plugin","lowering","nodes":[..],"ops":{"mortise.add":3},"predicted_ns","kernels","specialised","steps":[{"name","lowering","ns","bytes","flops"}]}],
- *  ("kernels": compiled so far, 0 where an equal region's serves; "specialised": null, or why a kernel is compiled for
- *  each set of symbol values), "symbols": [{"name","min","max","divisor","input","dimension"}], "guards":
+ *  ("kernels": the number compiled so far, 0 if an equal region's kernels are used; "specialised": null, or why a
+ * kernel is compiled for each set of symbol values), "symbols": [{"name","min","max","divisor","input","dimension"}],
+ * "guards":
  *  [{"expects","reason"}], "values": {"ready","limit","met","dropped","instances","kernels_specialised"},
- *  "refusals": [{"node","op","device","plugin","reason","detail"}] (node is null for a composite that was decomposed
- * since), "inputs": [{"name","type","constant","state","donated"}], "outputs": [{"type","alias"}]}. */
+ *  "refusals": [{"node","op","device","plugin","reason","detail"}] (node is null for a composite that has been
+ *  decomposed), "inputs": [{"name","type","constant","state","donated"}], "outputs": [{"type","alias"}]}. */
 MORTISE_EXPORT MortiseStatus *mortise_program_report(MortiseProgram *program, char **json);
 
-/* What every chosen device said of every node that none of them takes, ordered by node, then by device: the answer to
- * the last mortise_compile of this builder. `count` is 0 when that succeeded, failed for another reason, or never ran.
- * The list and its strings belong to the builder, until its next mortise_compile or its destruction. */
+/* The refusals of the last mortise_compile of this builder: for every node that no chosen device takes, the answer of
+ * each device, ordered by node, then by device. `count` is 0 if the compilation succeeded, failed for another reason,
+ * or never ran. The list and its strings belong to the builder, until its next mortise_compile or its destruction. */
 MORTISE_EXPORT MortiseStatus *mortise_builder_refusals(MortiseBuilder *builder, const MortiseRefusal *const **refusals,
                                                        size_t *count);
-/* "op", "dtype", ... for a MortiseReason, "unknown" for every other number. Static. */
+/* "op", "dtype", ... for a MortiseReason, "unknown" for every other number. The string is static. */
 MORTISE_EXPORT const char *mortise_reason_name(int32_t reason);
 
 #ifdef __cplusplus

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// mortise.h in C++20: handles that free themselves, and Result instead of status. Header only; throws nothing of its
-// own.
+// mortise.h for C++20: handles that free themselves, and Result instead of status. Header only. The wrapper itself
+// throws nothing.
 #pragma once
 
 #include <mortise/dim.hpp>
@@ -49,7 +49,7 @@ template <auto destroy> struct Destroy {
 };
 } // namespace detail
 
-// A dense caller's buffer.
+// A dense buffer of the caller.
 class Tensor {
 public:
   Tensor(void *data, int32_t dtype, std::vector<int64_t> dims) : extents(std::move(dims)), data(data), dtype(dtype) {}
@@ -76,7 +76,7 @@ public:
   Attribute(std::string name, std::vector<int64_t> value) : Attribute(std::move(name), MORTISE_ATTRIBUTE_I64_ARRAY) {
     integers = std::move(value);
   }
-  // Extents or positions over the builder's symbols.
+  // An array of extents or positions, expressions over the builder's symbols.
   static Attribute extents(std::string name, std::span<const Dim> value) {
     Attribute made(std::move(name), MORTISE_ATTRIBUTE_I64_ARRAY);
     for (const Dim &dim : value) {
@@ -93,7 +93,7 @@ public:
     type.struct_size = sizeof type;
     type.dtype = dtype;
   }
-  // Valid while this is neither moved nor destroyed.
+  // Valid until this object is moved or destroyed.
   const MortiseAttribute *get() {
     view.name = name.c_str();
     view.string = text.c_str();
@@ -165,7 +165,7 @@ public:
   Result<void> runPointers(const void *const *inputs, void *const *outputs, const int64_t *symbols = nullptr) {
     return take(mortise_program_run_pointers(handle.get(), inputs, outputs, symbols));
   }
-  // The symbols' values for these inputs, whose data may be NULL.
+  // The symbols' values that these inputs give. The inputs' data may be NULL.
   Result<std::vector<int64_t>> symbols(std::span<const MortiseTensor *const> inputs) {
     size_t count = 0;
     std::vector<int64_t> values;
@@ -218,7 +218,7 @@ public:
       return done.error();
     return value;
   }
-  // The symbol as an extent.
+  // Adds a symbol and returns it as an extent.
   Result<Dim> symbol(const std::string &name, int64_t min = 0, int64_t max = INT64_MAX, int64_t divisor = 1) {
     uint32_t number = 0;
     if (Result<void> done = take(mortise_builder_symbol(handle.get(), name.c_str(), min, max, divisor, &number)); !done)

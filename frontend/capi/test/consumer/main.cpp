@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// mortise.hpp as a user includes it.
+// A program that includes mortise.hpp as a user does.
 #include <mortise/mortise.hpp>
 
 #include <cstdio>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
- * A second plugin for tests: knows add, mul, neg and logistic on f32, one node at a time, and no composite op. */
+ * A second plugin for tests. It runs add, mul, neg and logistic on f32, one node at a time, and no composite op. */
 #include <mortise/plugin.h>
 
 #include <math.h>
@@ -10,7 +10,7 @@ static const MortiseHost *host;
 
 struct MortiseKernel {
   int op;
-  size_t inputs; /* one where both operands are the same value */
+  size_t inputs; /* 1 if both operands are the same value */
   int64_t count;
 };
 static const char *const ops[] = {"mortise.add", "mortise.mul", "mortise.neg", "mortise.logistic"};
@@ -84,7 +84,7 @@ static MortiseStatus *kernel_destroy(MortiseKernelArgs *args) {
   free(args->kernel);
   return NULL;
 }
-/* A constant operand: the packed form is the caller's own memory, which stays valid. */
+/* The packed form of a constant operand is the caller's own memory, which stays valid. */
 static MortiseStatus *constants_bind(MortiseConstantsBindArgs *args) {
   const float **kept = calloc(2, sizeof *kept);
   if (!kept)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""python -m opinfo [--only NAME[:DTYPE[:INDEX]]] [--workers 2]: everything, or what the argument names; see ../README.md."""
+"""python -m opinfo [--only NAME[:DTYPE[:INDEX]]] [--workers 2]: judges everything, or what the argument names; see ../README.md."""
 
 import argparse
 import json

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What becomes of every aten overload that PyTorch tags `core`, recorded: each overload's calls (overloads.py) go through trace and
-importer, and the ops that the importer emits are written down. The one table behind docs/aten.md and the figure aten-coverage.
-`python -m opinfo.coverage` prints the page."""
+"""Records what becomes of every aten overload that PyTorch tags `core`: each overload's calls (overloads.py) are traced and imported, and
+the ops that the importer emits are counted. This is the source of docs/aten.md and of the figure aten-coverage. `python -m opinfo.coverage`
+prints the page."""
 
 import collections
 import functools
@@ -20,9 +20,9 @@ from .trace import DEVICE, SEED, GraphImporter, called, trace
 aten = torch.ops.aten
 CORE, COMPOSITE, OURS, THEIRS, SHAPE, NEVER, UNDECIDED = (
     "core op", "composite", "decomposition (ours)", "decomposition (PyTorch's)", "shape", "never", "undecided")
-# What PyTorch does implicitly: an operator that emits one other op beside these stands for that op.
+# Ops for what PyTorch does implicitly. An operator that emits one other op beside these stands for that op.
 IMPLICIT = {"constant", "convert", "broadcast", "reshape", "transpose"}
-# Not recorded: nothing is emitted for these, and a reader wants to know why.
+# These overloads emit nothing, so their reasons are written by hand.
 NEVER_REASONS = {
     aten._fft_c2r.default: "complex numbers: no element type of the language is complex; runs in eager",
     aten._fft_r2c.default: "complex numbers: no element type of the language is complex; runs in eager",
@@ -45,7 +45,7 @@ class Recorder(GraphImporter):
 
 class Decision(NamedTuple):
     way: str
-    detail: str  # why never, or which functions and overloads lie between the overload and the ops
+    detail: str  # why never, or the functions and overloads between the overload and the ops
     ops: tuple = ()  # names of the ops that its calls became, without "mortise."
 
     def text(self):
@@ -54,7 +54,7 @@ class Decision(NamedTuple):
 
 
 def emitted(op, case):
-    """(overloads of the traced graph, ops that the importer made of it)."""
+    """(overloads of the traced graph, ops that the importer emitted for it)."""
     call = overloads.direct(op, case)
     module = trace(call, call.tensors)
     recorder = Recorder(_library.native().Builder(_library.session((("device", DEVICE),)), "recorded"))
@@ -67,7 +67,7 @@ def short(op):
 
 
 def record(name):
-    """The Decision that the calls of one overload show."""
+    """The Decision that follows from the calls of one overload."""
     op = overloads.core_overloads()[name]
     if op in NEVER_REASONS:
         return Decision(NEVER, NEVER_REASONS[op])
@@ -80,7 +80,7 @@ def record(name):
         ops |= made
     if not graph:
         return Decision(UNDECIDED, "no case for it in test/opinfo/overloads.py")
-    named = tuple(sorted(ops - {"constant"} or ops))  # a literal is worth naming only where it is all
+    named = tuple(sorted(ops - {"constant"} or ops))  # a constant is named only if it is the only op
     if op in graph:
         between = sorted(map(short, graph - {op}))
         principal = ops - IMPLICIT
@@ -101,7 +101,7 @@ def decisions():
 
 
 def page():
-    """docs/aten.md."""
+    """The text of docs/aten.md."""
     found = decisions()
     ways = collections.Counter(decision.way for decision in found.values())
     lines = [

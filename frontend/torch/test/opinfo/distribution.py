@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Do random results have eager's distribution? `DRAWS` calls of each are compared by four numbers of every result: the mean, the mean
-square, a sum with fixed signs, and one element (so first and second moments, the elements' order and their correlation count). The
-calls are independent, so that each number is a sample of its own distribution, whatever that is: the two empirical distribution
-functions differ by more than t with a probability of at most e * exp(-DRAWS * t^2) when the distributions are equal (Wei and Dudley
-2012, the two-sample Dvoretzky-Kiefer-Wolfowitz inequality; the elements of one result may depend on each other). `LIMIT` is the t at
-which all `TESTS` comparisons of a run together raise a false alarm with a probability of at most `FALSE_ALARM`. Seeds are fixed."""
+square, a sum with fixed signs, and one element, which cover first and second moments, the elements' order and their correlation. The calls
+are independent, so each number is a sample of its own distribution. If the distributions are equal, the two empirical distribution
+functions differ by more than t with a probability of at most e * exp(-DRAWS * t^2) (Wei and Dudley 2012, the two-sample
+Dvoretzky-Kiefer-Wolfowitz inequality), even if the elements of one result depend on each other. `LIMIT` is the t at which all `TESTS`
+comparisons of a run together raise a false alarm with a probability of at most `FALSE_ALARM`. Seeds are fixed."""
 
 import math
 from unittest import mock
@@ -22,7 +22,7 @@ NAMES = "means", "mean squares", "signed sums", "middle elements"
 
 
 def numbers(result):
-    """The four numbers of one result, and the size of what was added up for each. NaN counts as the largest."""
+    """The four numbers of one result, and for each the size of what was added up. NaN counts as the largest number."""
     x = result.detach().double().flatten().nan_to_num(nan=1e300, posinf=1e290, neginf=-1e290)
     signs = torch.randint(0, 2, x.shape, generator=torch.Generator().manual_seed(1)) * 2 - 1
     square, middle = (x / max(float(x.abs().max()), 1e140) * 1e140).square().mean(), x[x.numel() // 2]
@@ -31,7 +31,7 @@ def numbers(result):
 
 
 def distance(one, other, shift=0.0):
-    """How far two empirical distribution functions lie apart (Kolmogorov-Smirnov), after a shift of at most `shift`."""
+    """The distance of two empirical distribution functions (Kolmogorov-Smirnov), after a shift of at most `shift`."""
 
     def above(x, y):
         x, y = x.sort().values, y.sort().values
@@ -42,7 +42,7 @@ def distance(one, other, shift=0.0):
 
 
 def drawn(call):
-    """Of DRAWS calls, per result: its dtype, the numbers (4, DRAWS) and their sizes. OpInfo's functions set a fixed seed: here not."""
+    """For DRAWS calls, per result: its dtype, the numbers (4, DRAWS) and their sizes. Prevents OpInfo's functions from fixing the seed."""
     state = torch.default_generator.get_state()
     torch.default_generator.manual_seed(SEED)
     with mock.patch("torch.testing._internal.common_methods_invocations.wrapper_set_seed", lambda op, *a, **k: op(*a, **k)):
@@ -52,10 +52,10 @@ def drawn(call):
 
 
 def differs(ours, theirs):
-    """Why the results of the two calls are not distributed alike, or None."""
+    """Why the results of the two calls have different distributions, or None."""
     for number, (found, expected) in enumerate(zip(drawn(ours), drawn(theirs))):
         (dtype, values, _), (_, wanted, sizes) = found, expected
-        # the arithmetic on random numbers rounds otherwise: a few units of the size of what is added up
+        # the arithmetic on random numbers may round differently: a few units relative to the size of what is added up
         share = 4 * unit_roundoff(dtype) if dtype.is_floating_point else 0.0
         for name, x, y, size in zip(NAMES, values, wanted, sizes):
             if (apart := distance(x, y, share * float(size.median()))) > LIMIT:

@@ -1,22 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""When is the interpreter right? Against eager PyTorch, elementwise, by the first of these that holds:
+"""When is the interpreter right? It is compared with eager PyTorch elementwise, by the first of these rules that holds:
 
 1. Integers and booleans: equal. Floats: NaN where eager has NaN, the same infinities, else within 2 ULP of the dtype. The
-   interpreter rounds once per op; eager, whose library functions are good to about 1 ULP, stands within 2 ULP of it on single ops.
+   interpreter rounds once per op; eager, whose library functions are good to about 1 ULP, is within 2 ULP of it on single ops.
 2. Against eager on the same inputs in f64 ("exact"): the interpreter errs by at most 2 ULP, or at most twice as much as eager in
-   this dtype errs at the worst element of the tensor, relative to the tensor's scale. A dtype whose eager kernel overflows inside
-   (f16 sums) or accumulates in bf16 is judged so; a NaN or infinity must be that of eager or the one that rounding the exact
-   result gives.
-3. What rounding once per op must cost: the graph runs in f64 with the result of each op multiplied by 1 + u * normal (u: the
-   dtype's unit roundoff; the CESTAC method of Vignes), which measures the graph's condition and does not count ops. The interpreter
-   adds in f64, so the operands of a sum of k terms move by sqrt(k) * 2^-53 only, whatever the dtype (Higham and Mary's probabilistic
+   this dtype errs at the worst element of the tensor, relative to the tensor's scale. This serves dtypes whose eager kernel overflows
+   inside (f16 sums) or accumulates in bf16. A NaN or infinity must be eager's, or the one that the rounded exact result has.
+3. What rounding once per op costs: the graph runs in f64 with the result of each op multiplied by 1 + u * normal (u: the dtype's
+   unit roundoff; the CESTAC method of Vignes), which measures the graph's condition instead of counting ops. The interpreter
+   adds in f64, so the operands of a sum of k terms move only by sqrt(k) * 2^-53, whatever the dtype (Higham and Mary's probabilistic
    bound; ../error_bounds.py has both rules and takes k from the operands of the call). The root mean square of the runs' shifts is
-   each element's standard error; the interpreter may be CONFIDENCE of them and 2 ULP away. Ops that only move or choose values round
-   nothing, nor do results that are integers. In f64, where eager itself is what the interpreter is held against, the graph is
-   PyTorch's own full decomposition, because eager's kernels round inside as that does.
+   each element's standard error; the interpreter may be off by CONFIDENCE standard errors and 2 ULP. Ops that only move or choose
+   values do not round, nor do results that are integers. In f64, where eager itself is the measure for the interpreter, the graph is
+   PyTorch's own full decomposition, because eager's kernels round inside as the decomposition does.
 
-Two more rules hold where these cannot. Ties: indices of equal elements, whose order eager leaves open. Distribution: random numbers
-are other bits than eager's, and ./distribution.py holds many draws against eager's draws. What is uninitialised is judged by its type.
+Two more rules serve where these cannot. Ties: indices of equal elements, whose order eager leaves open. Distribution: random numbers differ
+from eager's in their bits, and ./distribution.py compares many draws with eager's. Uninitialised results are judged by their type.
 """
 
 import typing
@@ -25,15 +24,15 @@ import torch
 
 from error_bounds import CONFIDENCE, RUNS, Noise, error_of, root_mean_square, ulp, unit_roundoff
 
-# Why results pass, the strongest first: a sample counts for the weakest that one of its results needs.
+# Why results pass, the strongest reason first. A sample counts for the weakest that one of its results needs.
 RULES = EQUAL, NEAR_EAGER, AS_EAGER, ROUNDINGS, TIES, DISTRIBUTION, TYPES = (
     "equal to eager's", "1: within 2 ULP of eager", "2: errs as eager does", "3: what roundings cost", "ties", "distribution",
     "uninitialised: dtype and shape alone")
 
 
 class Verdict(typing.NamedTuple):
-    why: str | None  # the results are wrong; None when they are right
-    rule: str | None = None  # by which they are right
+    why: str | None  # why the results are wrong; None when they are right
+    rule: str | None = None  # the rule by which they are right
 
 
 def weakest(rules):
@@ -45,7 +44,7 @@ def rounded(exact, dtype):
 
 
 def mismatch(found, expected):
-    """Why the two differ before any tolerance: dtype, shape; None when they do not."""
+    """Why the two differ before any tolerance, in dtype or shape; None when they do not."""
     if not isinstance(expected, torch.Tensor):
         return "eager gives no tensor here"
     if found.dtype != expected.dtype:
@@ -68,13 +67,13 @@ def close(found, expected):
 
 
 def bound(eager, exact, allowed=None):
-    """Rule 2, and rule 3 with the standard errors `allowed`: how far from `exact`, rounded, each element may be."""
+    """How far each element may be from the rounded `exact`, by rule 2 and, with the standard errors `allowed`, rule 3."""
     dtype = eager.dtype
     theirs, target = eager.double(), rounded(exact, dtype)
     other = error_of(theirs, target)
     size = target.abs().nan_to_num(0, 0, 0)
     least = 2 * ulp(size, dtype)
-    # eager's worst error, absolute and relative: small elements keep small errors
+    # eager's worst error, absolute and relative, so that small elements keep small errors
     floor = size.max() * torch.finfo(dtype).eps + ulp(torch.zeros((), dtype=torch.float64), dtype)
     absolute = other[other.isfinite()].max() if bool(other.isfinite().any()) else 0.0
     share = other / torch.maximum(size, floor)
@@ -85,7 +84,7 @@ def bound(eager, exact, allowed=None):
 
 
 def within(found, eager, exact, allowed=None):
-    """A boolean per element: inside `bound`, or within 2 ULP of eager."""
+    """A boolean per element: within `bound`, or within 2 ULP of eager."""
     dtype = eager.dtype
     if not eager.numel():
         return torch.ones(eager.shape, dtype=torch.bool)
@@ -95,7 +94,7 @@ def within(found, eager, exact, allowed=None):
 
 
 def perturbed(module, tensors, noise):
-    """The graph's results with every op's floating results off by one rounding."""
+    """The graph's results with every op's floating results moved by one rounding."""
     environment = {}
     inputs = iter(tensors)
     for node in module.graph.nodes:
@@ -112,7 +111,7 @@ def perturbed(module, tensors, noise):
 
 
 def spread(module, tensors, exact, dtypes, wanted):
-    """How far one rounding per op moves each result: a list beside `exact`."""
+    """How far one rounding per op moves each result: a list parallel to `exact`."""
     unit = max((unit_roundoff(d) for d in dtypes), default=unit_roundoff(torch.float64))
     noise = Noise(unit=unit, accumulator=unit_roundoff(torch.float64))
     shifts = [[torch.zeros(e.shape, dtype=torch.float64)] for e in exact]

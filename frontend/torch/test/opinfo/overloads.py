@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""One call of every core-tagged ATen overload that is said to run, through trace, import and the reference interpreter, against
-eager. OpInfo reaches most of them, but in composites; here each overload is called by its own name."""
+"""Calls every core-tagged ATen overload that is said to run, through trace, import and the reference interpreter, and compares with eager.
+OpInfo reaches most of them only inside composites; here each overload is called by its own name."""
 
 import functools
 
@@ -84,7 +84,7 @@ CASES = {
     "squeeze.dims": [(VOLUME, [0, 1])],
     "unsqueeze.default": [(X, 1)],
     "view.default": [(X, [2, -1])],
-    # made of numbers
+    # made from numbers
     "arange.start_step": [((1, 10, 2), {"dtype": torch.float32})],
     "empty.memory_format": [((3, 4),)],
     "empty_strided.default": [((3, 4), (4, 1))],
@@ -166,10 +166,10 @@ CASES = {
     "replication_pad3d.default": [(VOLUME, [1, 0, 2, 1, 0, 1])],
     "upsample_bilinear2d.vec": [(IMAGE, [11, 5], False, None)],
     "upsample_nearest2d.vec": [(IMAGE, [11, 5], None)],
-    # random: their own judge
+    # random; judged separately
     "native_dropout.default": [(X, 0.25, False)],
 }
-# The others, which only training reads, are not imported.
+# The other results, which only training reads, are not imported.
 ONE_RESULT = {aten._embedding_bag.default}
 SIZES = {"sym_size.int": (1,), "sym_numel.default": (), "sym_stride.int": (0,), "sym_storage_offset.default": (),
          "sym_is_contiguous.default": ()}
@@ -192,7 +192,7 @@ def split(case):
 
 @functools.cache
 def core_overloads():
-    """Every overload of torch.ops.aten that is tagged core, by name. From the schemas: the namespace lists only what was used before."""
+    """Every overload of torch.ops.aten tagged core, by name. Read from the schemas, because the namespace lists only what was used."""
     found = {}
     for schema in torch._C._jit_get_all_schemas():
         namespace, _, name = schema.name.partition("::")
@@ -204,7 +204,7 @@ def core_overloads():
 
 
 def cases(name):
-    """The calls of an overload: (arguments, keywords) each."""
+    """The calls of an overload, as (arguments, keywords)."""
     return [split(case) for case in [*CASES.get(name, ()), *([RANDOM[name]] if name in RANDOM else [])]]
 
 
@@ -214,7 +214,7 @@ def direct(overload, case):
 
 
 def run_case(overload, case):
-    """None, or why it fails."""
+    """Why the case fails, or None."""
     call = direct(overload, case)
     kept = [t.clone() for t in call.tensors]
     module = trace(call, call.tensors)
@@ -225,7 +225,7 @@ def run_case(overload, case):
 
 
 def run_size(name, arguments):
-    """A graph that fills a tensor with the number."""
+    """Runs a graph that fills a tensor with the number."""
     overload = core_overloads()[name]
     tensor = values(3, 4)
     graph = torch.fx.Graph()
@@ -242,7 +242,7 @@ def run_size(name, arguments):
 
 
 def run_random(name):
-    """Dtype, shape, range and moments as eager's, the same bits for the same seed, others for another."""
+    """Checks dtype, shape, range and moments against eager, and that bits are equal for equal seeds and differ for others."""
     overload = core_overloads()[name]
     call = Direct(overload, *RANDOM[name])
     module = trace(call, call.tensors)
@@ -273,7 +273,7 @@ def run_random(name):
 
 
 def run(name):
-    """None when the overload runs and is right, else why not."""
+    """None if the overload runs and is right, else the reason."""
     try:
         with torch.no_grad():
             if name in SIZES:

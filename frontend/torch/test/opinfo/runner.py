@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Judging many operators in worker processes, and counting."""
+"""Judges many operators in worker processes, and counts the results."""
 
 import collections
 import logging
@@ -8,14 +8,14 @@ import time
 
 from . import distribution, judge, samples
 
-# These take a minute or so each and begin, so that no worker is left alone with one at the end.
+# These take about a minute each and run first, so that no worker is left with one at the end.
 LONGEST = ("nn.functional.max_pool2d", "grid_sampler_3d", "nn.functional.max_pool3d", "max_pool2d_with_indices_backward",
            "logspace.tensor_overload", "nn.functional.multi_head_attention_forward", "unique", "nn.functional.max_pool1d",
            "nn.functional.linear_cross_entropy.chunked", "nn.functional.interpolate.bicubic", "nn.functional.grid_sample",
            "logspace", "histogramdd", "masked.norm", "nn.functional.unfold")
-# Two results a sample, at most, for all that are random: distribution.py's false alarms are for that many comparisons.
+# At most two results per sample for all random operators: distribution.py's rate of false alarms is for that many comparisons.
 MOST_RANDOM = distribution.TESTS // (2 * len(distribution.NAMES))
-# Why none of an operator's samples can be judged, though the importer refuses nothing: there is nothing to compare.
+# Reasons for which none of an operator's samples can be judged although the importer refuses nothing: there is nothing to compare.
 NOT_OURS = {"complex numbers", "sparse tensors", "a dtype that the language has not", "no tensor among the results",
             "an operator of PyTorch's other devices, which raises on CPU", "OpInfo cannot make its samples",
             "eager itself raises on this input"}
@@ -26,7 +26,7 @@ def work(arguments):
     import torch
 
     torch.set_num_threads(1)
-    logging.getLogger("torch._subclasses.fake_tensor").setLevel(logging.CRITICAL)  # what a kernel refuses, it raises too
+    logging.getLogger("torch._subclasses.fake_tensor").setLevel(logging.CRITICAL)  # a kernel's refusal is also raised
     started = time.perf_counter()
     wanted = [getattr(torch, dtype)] if dtype else None
     only = (lambda _, i: str(i) == index) if index else None
@@ -37,7 +37,7 @@ def work(arguments):
 
 
 def judge_all(tasks, workers):
-    """Records as they come. An operator's samples share what was traced, so it is one task; the long ones begin."""
+    """Yields records as they come. An operator is one task, because its samples share traces; the long tasks run first."""
     if workers == 1:
         yield from map(work, tasks)
         return
@@ -47,12 +47,12 @@ def judge_all(tasks, workers):
 
 
 def task(text):
-    """(name, dtype, index) of NAME[:DTYPE[:INDEX]]."""
+    """(name, dtype, index) from NAME[:DTYPE[:INDEX]]."""
     return tuple((text.split(":") + [None, None])[:3])
 
 
 def places(names):
-    """Of NAME:DTYPE:INDEX strings, {"NAME:DTYPE": "0-3, 7, n0"}: short, and every sample is named."""
+    """{"NAME:DTYPE": "0-3, 7, n0"} for NAME:DTYPE:INDEX strings: short, and it names every sample."""
     groups = collections.defaultdict(list)
     for name in names:
         entry, _, index = name.rpartition(":")
@@ -80,10 +80,10 @@ def reasons_of(record):
 
 
 def summary(records):
-    """The figure's keys. An operator is mapped when one of its samples was judged, and then every sample of its counts: what is not
-    judged among them is excluded, and `excluded_share` is its share. The others are unmapped, `unmapped_share` is the share of their
-    samples in the whole database; each has an overload without a handler or a reason of NOT_OURS, or else stands in
-    `mapped_excluded_whole`, which has to be empty. `exclusions` and `unmapped` name every sample."""
+    """The figure's keys. An operator is mapped when one of its samples was judged. Then all its samples count: those not judged are
+    excluded, and `excluded_share` is their share. The other operators are unmapped, and `unmapped_share` is the share of their samples in
+    the whole database. Each of these has an overload without a handler or a reason of NOT_OURS, or else is in `mapped_excluded_whole`,
+    which must be empty. `exclusions` and `unmapped` name every sample."""
     result = {k: 0 for k in ("operators", "samples", "passed", "failed", "excluded")}
     reasons, rules, unmapped, whole = collections.defaultdict(list), collections.Counter(), {}, []
     dtypes = collections.defaultdict(lambda: [0, 0])

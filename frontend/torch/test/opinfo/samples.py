@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""OpInfo's samples, run and judged one by one."""
+"""Runs and judges OpInfo's samples one by one."""
 
 import copy
 import itertools
@@ -24,13 +24,13 @@ DTYPES = [d for d in dtypes.TO_TORCH.values()]
 SEED = 1234
 UNMAPPED = "an overload that is not mapped"
 aten = torch.ops.aten
-# What they hold is anything: shape and dtype are judged.
+# Their elements may have any value, so only shape and dtype are judged.
 UNINITIALISED = {aten.empty.memory_format, aten.empty_like.default, aten.new_empty.default, aten.new_empty_strided.default,
                  aten.empty_strided.default, aten.empty_permuted.default}
 
-# The types of arguments whose repr says all of them.
+# The types of arguments whose repr identifies their value.
 VALUES = {type(None), bool, int, float, str, torch.dtype, torch.device, torch.layout, torch.memory_format}
-KEPT = 1024  # programs
+KEPT = 1024  # programs kept
 TIES = {aten.sort, aten.topk, aten.kthvalue, aten.median, aten.nanmedian, aten.mode}
 
 
@@ -41,7 +41,7 @@ def database():
 
 
 def seeded(seed=SEED):
-    """What torch.manual_seed does for CPU: it also keeps a stack trace for every device that is not there."""
+    """Does what torch.manual_seed does for CPU, without keeping a stack trace for every absent device."""
     torch.default_generator.manual_seed(seed)
 
 
@@ -52,8 +52,8 @@ def all_seeded(seed=SEED):
 
 
 def samples(op, dtype):
-    """(index, sample): OpInfo's own, then the first ones again with inputs that are not contiguous."""
-    common_utils.set_rng_seed = all_seeded  # before each sample
+    """(index, sample): OpInfo's own samples, then the first ones again with inputs that are not contiguous."""
+    common_utils.set_rng_seed = all_seeded  # called before each sample
     all_seeded()
     made = []
     for index, sample in enumerate(op.sample_inputs("cpu", dtype, requires_grad=False)):
@@ -63,13 +63,13 @@ def samples(op, dtype):
     for offset, sample in enumerate(made):
         try:
             changed = sample.noncontiguous()
-        except Exception:  # not every sample has such a form
+        except Exception:  # not every sample has a noncontiguous form
             continue
         yield f"n{offset}", changed
 
 
 class Sample:
-    """A call of an operator with its tensors taken out."""
+    """A call of an operator, with its tensors extracted."""
 
     def __init__(self, op, sample):
         self.take(op.op, ((sample.input, *sample.args), sample.kwargs))
@@ -97,7 +97,7 @@ class Sample:
             raise Excluded("a dtype that the language has not", f"{what} of {tensor.dtype}")
 
     def __call__(self, *tensors):
-        """The tensors among the results."""
+        """The tensors among the results of a call with these tensors."""
         leaves = list(self.leaves)
         for position, tensor, view in zip(self.positions, tensors, self.views or itertools.repeat(None)):
             leaves[position] = tensor if view is None else tensor.as_strided(*view)
@@ -105,29 +105,29 @@ class Sample:
         return [v for v in pytree.tree_leaves(self.op(*arguments, **keywords)) if isinstance(v, torch.Tensor)]
 
     def on_memory(self):
-        """The same call with all of the memory that each tensor is a part of: as_strided reads more of it than the tensor."""
+        """The same call on the whole memory behind each tensor, because as_strided reads beyond the tensor."""
         other = copy.copy(self)
         other.views = [(t.shape, t.stride(), t.storage_offset()) for t in self.tensors]
         other.tensors = [t.new_empty(0).set_(t.untyped_storage()) for t in self.tensors]
         return other
 
     def widened(self, tensors):
-        """The same call with f64 for every float, its dtype arguments included."""
+        """The same call with f64 for every float, including its dtype arguments."""
         other = copy.copy(self)
         other.leaves = [torch.float64 if isinstance(v, torch.dtype) and v.is_floating_point else v for v in self.leaves]
         return other, [t.double() if t.is_floating_point() else t for t in tensors]
 
 
 class Memory:
-    """What was traced for one operator, by all that a trace can depend on: samples that differ in the tensors' numbers alone share
-    their program, and f16, bf16 and f32 their graph in f64."""
+    """Traces of one operator, by everything that a trace can depend on: samples that differ only in the tensors' numbers share their
+    program, and f16, bf16 and f32 share their graph in f64."""
 
     def __init__(self):
         self.traces = {}
 
     @staticmethod
     def key(call, tensors):
-        """None where an argument's value does not tell it from others."""
+        """A hashable key for the call, or None if the value of an argument cannot be compared."""
         storages, parts = {}, [call.spec, call.views and tuple(call.views)]
         for tensor in tensors:
             storage = storages.setdefault(tensor.untyped_storage()._cdata, len(storages))
@@ -142,7 +142,7 @@ class Memory:
         return tuple(parts)
 
     def traced(self, kind, call, tensors, make):
-        """What make() gives or raises, as a value."""
+        """The result of make(), or the exception that it raises, as a value."""
         key = self.key(call, tensors)
         made = self.traces.get((kind, key)) if key is not None else None
         if made is None:
@@ -157,7 +157,7 @@ class Memory:
         return made
 
     def program(self, call, tensors):
-        """(graph, program), or what was raised on the way to them."""
+        """(graph, program), or the exception raised while making them."""
 
         def make():
             module = trace(call, tensors)
@@ -166,7 +166,7 @@ class Memory:
         return self.traced("program", call, tensors, make)
 
     def graph(self, call, tensors, table=None):
-        """The graph alone, with `table` for the backend's decompositions."""
+        """Only the graph, with `table` instead of the backend's decompositions."""
         made = self.traced("theirs" if table else "graph", call, tensors, lambda: trace(call, tensors, table))
         if isinstance(made, Exception):
             raise made
@@ -174,7 +174,7 @@ class Memory:
 
 
 def run(op, sample, record, memory):
-    """A Verdict; raises Excluded or Unmapped."""
+    """Returns a Verdict, or raises Excluded or Unmapped."""
     if op.name.startswith("jiterator"):
         raise Excluded("an operator of PyTorch's other devices, which raises on CPU")
     call = Sample(op, sample)
@@ -191,7 +191,7 @@ def run(op, sample, record, memory):
             record |= {str(t) for t in called(module)}
             seeded()
             found = program.run(inputs)
-    except Exception as error:  # counts after eager has had its say
+    except Exception as error:  # counts only if eager does not raise too
         traced = error
     try:
         eager = call(*call.tensors)
@@ -217,7 +217,7 @@ def run(op, sample, record, memory):
 
 
 def theirs_agrees(call, tensors, found):
-    """Whether PyTorch's decompositions, without ours, run in eager give what was found."""
+    """Whether eager agrees with `found` when it runs PyTorch's decompositions without ours."""
     module = trace(call, tensors, {op: f for op, f in decompositions().items() if not f.__module__.startswith("torch_mortise")})
     if any(n.target in DECOMPOSITIONS for n in module.graph.nodes):
         return False
@@ -230,7 +230,7 @@ def outputs(module):
 
 
 def random_verdict(call, program, kept, inputs, found, eager):
-    """Other bits than eager's: the same types, the seed decides the bits, and many draws are distributed as eager's."""
+    """Judges random results, whose bits differ from eager's: equal types, bits determined by the seed, and eager's distribution."""
     for f, e in zip(found, eager):
         if why := judge.mismatch(f, e):
             return Verdict(why)
@@ -245,7 +245,7 @@ def random_verdict(call, program, kept, inputs, found, eager):
 
 
 def same_elements(x, found, expected):
-    """Whether two tensors of indices along some axis of x choose equal elements: eager leaves the order of equal ones open."""
+    """Whether two tensors of indices along some axis of x choose equal elements; eager leaves the order of equal elements open."""
     for axis in range(x.dim()):
         places = [i.unsqueeze(axis) if i.dim() == x.dim() - 1 else i for i in (found, expected)]
         fits = all(i.dim() == x.dim() and all(n <= m for k, (n, m) in enumerate(zip(i.shape, x.shape)) if k != axis) for i in places)
@@ -257,7 +257,7 @@ def same_elements(x, found, expected):
 
 
 def verdict(call, tensors, module, found, eager, unset, memory=None):
-    """A Verdict on results that are not random. `unset`: the numbers of those that hold anything."""
+    """A Verdict on results that are not random. `unset`: the numbers of the uninitialised results."""
     if len(found) != len(eager):
         return Verdict(f"{len(found)} results, expected {len(eager)}")
     for f, e, node in zip(found, eager, outputs(module)):
@@ -300,11 +300,11 @@ def verdict(call, tensors, module, found, eager, unset, memory=None):
 
 
 def roundings(wide, tensors, exact, narrow, wanted, memory):
-    """Rule 3's standard errors."""
+    """The standard errors of rule 3."""
     if narrow == {torch.float64}:
         try:
             return judge.spread(memory.graph(wide, tensors, decomposition_table), tensors, exact, narrow, wanted)
-        except Exception:  # a decomposition that writes in place, or that this call is not made for: the backend's serves
+        except Exception:  # the decomposition writes in place, or does not support this call: use the backend's
             pass
     return judge.spread(memory.graph(wide, tensors), tensors, exact, narrow, wanted)
 
@@ -320,8 +320,8 @@ def describe(found, expected, wrong, exact=None):
 
 
 def judge_operator(name, op, wanted_dtypes=None, only=None, some=None, limit=None):
-    """A record of everything tried for one OpInfo entry. `some`, a random.Random, takes one dtype and at most five samples; `limit`
-    that many samples of each dtype."""
+    """A record of everything tried for one OpInfo entry. `some`, a random.Random, chooses one dtype and at most five samples; `limit` is
+    the number of samples for each dtype."""
     record = {"name": name, "samples": 0, "passed": 0, "failed": [], "excluded": [], "unmapped": {}, "dtypes": {}, "rules": {},
               "overloads": set()}
     supported = [d for d in wanted_dtypes or DTYPES if d in op.supported_dtypes("cpu")]

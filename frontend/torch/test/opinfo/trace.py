@@ -32,7 +32,7 @@ class Excluded(Exception):
 
 
 class Unmapped(Exception):
-    """The trace holds overloads without a handler."""
+    """The trace contains overloads without a handler."""
 
     def __init__(self, overloads):
         super().__init__(", ".join(sorted(overloads)))
@@ -40,7 +40,7 @@ class Unmapped(Exception):
 
 
 class Traced:
-    """An FX graph and, as attributes, the constants that it reads."""
+    """An FX graph with the constants that it reads as attributes."""
 
     def __init__(self, root, graph):
         self.root, self.graph = root, graph
@@ -53,16 +53,16 @@ class Traced:
 
 
 class Unchecked(TorchDispatchMode):
-    """Leaves out LAPACK's error checks, which have no result: what they say of a sample, eager says."""
+    """Leaves out LAPACK's error checks, which have no result; eager reports their errors for a sample."""
 
     def __torch_dispatch__(self, overload, types, arguments=(), keywords=None):
         return None if overload is CHECK else overload(*arguments, **(keywords or {}))
 
 
 def capture(function, tensors, table, mode=None):
-    """What make_fx(tracing_mode="fake") records, without the parts that take most of its time and matter only for modules that are
+    """Records what make_fx(tracing_mode="fake") records, without the parts that take most of its time and matter only for modules that are
     traced or printed: patched nn.Module methods, names of torch functions, generated Python code."""
-    fake = FakeTensorMode(allow_fallback_kernels=True, static_shapes=True)  # no symbols: a shape that depends on data ends it
+    fake = FakeTensorMode(allow_fallback_kernels=True, static_shapes=True)  # no symbols: a shape that depends on data raises
     tracer = PythonKeyTracer()
     tracer.root, tracer.graph, tracer.tensor_attrs = torch.nn.Module(), torch.fx.Graph(), {}
     inputs = [fake.from_tensor(t) for t in tensors]
@@ -78,12 +78,12 @@ def capture(function, tensors, table, mode=None):
 
 
 def trace(function, tensors, decomposed=None):
-    """The graph of function(*tensors) -> list of tensors, as AOTAutograd would hand it over."""
+    """The graph of function(*tensors) -> list of tensors, in the form that AOTAutograd would hand over."""
     table = decompositions() if decomposed is None else decomposed
     try:
         try:
             module = capture(function, tensors, table)
-        except AssertionError as error:  # of ops with effects, of which CHECK is the one that tensor functions call
+        except AssertionError as error:  # from ops with effects; CHECK is the only one that tensor functions call
             if "Could not find a token for effect" not in str(error):
                 raise
             module = capture(function, tensors, table, Unchecked())
@@ -92,7 +92,7 @@ def trace(function, tensors, decomposed=None):
     except GuardOnDataDependentSymNode:
         raise Unmapped({"aten._local_scalar_dense.default"}) from None
     except RuntimeError as error:
-        if "its data is not allocated yet" in str(error):  # C++ that reads a tensor's numbers
+        if "its data is not allocated yet" in str(error):  # C++ code read a tensor's numbers
             raise Unmapped({"aten._local_scalar_dense.default"}) from None
         raise
     remove_unused(module.graph)
@@ -104,9 +104,9 @@ def writes(target):
 
 
 def remove_unused(graph):
-    """Without mutations, what no result depends on need not run; placeholders stay."""
+    """Removes nodes that no result depends on, which is correct without mutations. Placeholders stay."""
     mutating = {str(n.target) for n in graph.nodes if n.op == "call_function" and writes(n.target)}
-    if mutating:  # of a decomposition's own
+    if mutating:  # made by a decomposition
         raise Unmapped(mutating)
     for node in reversed(graph.nodes):
         if node.op in ("call_function", "get_attr") and not node.users:
@@ -114,17 +114,17 @@ def remove_unused(graph):
 
 
 def called(module):
-    """The overloads of a graph."""
+    """The overloads that a graph calls."""
     return {n.target for n in module.graph.nodes if n.op == "call_function" and n.target is not operator.getitem}
 
 
 class GraphImporter(Emitter):
-    """Imports a whole FX graph with numbers for shapes."""
+    """Imports a whole FX graph with static shapes."""
 
     def __init__(self, builder, names=None):
         super().__init__(builder, lambda value: value)
         self.environment = {}
-        self.names = set() if names is None else names  # of the ops emitted
+        self.names = set() if names is None else names  # of the emitted ops
         self.seeds = 0
 
     def op(self, name, *operands, **attributes):
@@ -138,7 +138,7 @@ class GraphImporter(Emitter):
         return self.environment[node]
 
     def run(self, module, tensors):
-        """The output Values and the program's inputs."""
+        """Returns the output Values and the program's inputs."""
         inputs, tensors = [], iter(tensors)
         for node in module.graph.nodes:
             if node.op == "placeholder":
@@ -150,7 +150,7 @@ class GraphImporter(Emitter):
                 tensor = getattr(module, node.target)
                 node.meta.setdefault("val", tensor)
                 self.environment[node] = self.tensor_literal(tensor)
-            elif node.target is SEED:  # runs in eager: an input of the program
+            elif node.target is SEED:  # it runs in eager and becomes an input of the program
                 self.environment[node] = Value(*self.builder.input(node.name, dtypes.I64, (2,), 0))
                 inputs.append((len(inputs), 0, dtypes.I64, (2,), (1,), (2,)))
                 self.seeds += 1
@@ -171,7 +171,7 @@ class GraphImporter(Emitter):
 
 
 class Compiled:
-    """A program with the seeds that its random numbers are made of, drawn anew at each run."""
+    """A program and the seeds of its random numbers, which are drawn anew at each run."""
 
     def __init__(self, program, seeds):
         self.program, self.seeds = program, seeds
@@ -181,7 +181,7 @@ class Compiled:
 
 
 def compile_graph(module, tensors, device=DEVICE, names=None):
-    """A Compiled; Unmapped, Unsupported or MortiseError say why not. `names` collects the names of the ops."""
+    """Returns a Compiled, or raises Unmapped, Unsupported or MortiseError. `names` collects the names of the ops."""
     missing = {str(t) for t in called(module) if t not in HANDLERS and t is not SEED}
     if missing:
         raise Unmapped(missing)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""FX -> mortise graph: one table from aten overload to handler, filled by the modules of this folder, one per op family."""
+"""FX -> mortise graph: a table from aten overload to handler, filled by the modules of this folder, one per op family."""
 
 from . import (
     attention,

@@ -12,7 +12,7 @@ aten = torch.ops.aten
 
 
 def repeated_heads(node):
-    """x [B, G, S, D] when `node` repeats each of its heads side by side (grouped queries), else None."""
+    """x [B, G, S, D] if `node` repeats each of its heads consecutively (grouped-query attention), else None."""
     shape = node.meta["val"].shape
     while is_node(node, aten.view.default, aten._unsafe_view.default, aten.clone.default, aten.reshape.default):
         node = node.args[0]
@@ -27,7 +27,7 @@ def repeated_heads(node):
 
 
 def mask_operand(e, mask, q, k):
-    """The mask in four dimensions; the boolean one where the float one was made from it."""
+    """The mask in four dimensions. A float mask made from a boolean mask gives the boolean one."""
     if mask is None:
         return None
     mask = e.boolean_masks.get(mask.id) or mask

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Operators written in terms of others, in PyTorch's own language: decompositions of ours."""
+"""Operators written in terms of others, in PyTorch's own language: decompositions that PyTorch does not have."""
 
 import itertools
 import math
@@ -16,8 +16,8 @@ builtin_range = range  # some operators have an argument of this name
 
 
 def counted(columns, edges, weight, density):
-    """Counts of the points with the given columns in the cells between `edges`, one sorted tensor per column. Every cell holds its
-    lower edge, the last its upper one too."""
+    """Counts the points with the given columns in the cells between `edges`, one sorted tensor per column. Every cell includes its lower
+    edge; the last cell also includes its upper edge."""
     dtype = columns[0].dtype
     shape = [len(e) - 1 for e in edges]
     inside, place = None, None
@@ -27,7 +27,7 @@ def counted(columns, edges, weight, density):
         inside = good if inside is None else inside & good
         place = cell if place is None else place * extent + cell
     total = math.prod(shape)
-    place = torch.where(inside, place, total)  # one cell more, cut off
+    place = torch.where(inside, place, total)  # points outside are counted in one extra cell, which is cut off
     weight = torch.ones_like(columns[0]) if weight is None else weight.reshape(-1).to(dtype)
     result = torch.zeros(total + 1, dtype=dtype).index_add(0, place, weight)[:-1].reshape(shape)
     if density:
@@ -39,7 +39,7 @@ def counted(columns, edges, weight, density):
 
 
 def even_edges(column, bins, bounds):
-    """bins + 1 edges from bounds, or of the data's own range."""
+    """bins + 1 equally spaced edges, over `bounds` or over the range of the data."""
     if bounds is not None:
         low, high = (torch.tensor(v, dtype=column.dtype) for v in bounds)
     elif column.numel():
@@ -87,7 +87,7 @@ def histogramdd_tensors(x, bins, *, weight=None, density=False):
 
 
 def reflected(place, extent, align_corners):
-    """Coordinates mirrored at the borders low / 2 and high / 2 until they lie between them."""
+    """Coordinates reflected at the borders low / 2 and high / 2 until they lie between them."""
     low, high = (0, 2 * (extent - 1)) if align_corners else (-1, 2 * extent - 1)
     if low == high:
         return torch.zeros_like(place)
@@ -135,7 +135,7 @@ def grid_sampler_3d(x, grid, interpolation, padding, align_corners):
 
 
 def fractional_pool(x, window, shape, samples):
-    """Windows that begin at pseudo-random places, from one number per batch, channel and axis."""
+    """Max pooling over windows at pseudo-random places, from one number per batch, channel and axis."""
     rank = len(window)
     single = x.dim() == rank + 1
     x = x.unsqueeze(0) if single else x
@@ -172,7 +172,7 @@ decomposes(aten.fractional_max_pool2d.default, aten.fractional_max_pool3d.defaul
 
 @decomposes(aten.embedding_renorm.default)
 def embedding_renorm(table, indices, max_norm, norm_type):
-    """Rows that are read and longer than max_norm, made that long."""
+    """The table with the rows that are read and longer than max_norm scaled to that norm."""
     used = torch.zeros(table.shape[0], dtype=torch.int64).index_fill(0, indices.reshape(-1), 1)
     norms = torch.linalg.vector_norm(table, norm_type, 1)
     long = (used == 1) & (norms > max_norm)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Matrix products. A product with a weight becomes `linear`, which plugins pack for."""
+"""Matrix products. A product with a weight becomes `linear`, whose weight plugins can pack."""
 
 import torch
 
@@ -11,7 +11,7 @@ aten = torch.ops.aten
 
 
 def transposed(node):
-    """x for a node that is x's transpose, of rank 2; else None."""
+    """x if `node` is the transpose of x, of rank 2; else None."""
     if is_node(node, aten.t.default):
         source = node.args[0]
     elif is_node(node, aten.transpose.int) and sorted(a % 2 for a in node.args[1:3]) == [0, 1]:
@@ -24,7 +24,7 @@ def transposed(node):
 
 
 def product(e, x, weight, weight_node, bias=None):
-    """x [M, K] times weight [K, N], plus bias [N]."""
+    """x [M, K] @ weight [K, N], plus bias [N]."""
     source = transposed(weight_node)
     if is_float(x.dtype):
         if source is not None:
@@ -90,7 +90,7 @@ def addbmm(e, bias, x, y, beta=1, alpha=1):
 
 @handles(aten._trilinear.default)
 def trilinear(e, x, y, z, expand_x, expand_y, expand_z, summed, unroll_dim=1):
-    """The sum over `summed` of the product of all three, each with dimensions of 1 put where it says."""
+    """The product of all three, each with dimensions of extent 1 inserted at its `expand` axes, summed over `summed`."""
     dtype = e.dtype
     rank = len(expand_x) + x.rank
 

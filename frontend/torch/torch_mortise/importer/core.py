@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What all handlers share: the table of handlers, values, and an emitter with the conversions that PyTorch does implicitly."""
+"""Shared by all handlers: the table of handlers, values, and an emitter with the conversions that PyTorch does implicitly."""
 
 import operator
 
@@ -10,7 +10,7 @@ from ..dtypes import NAMES, Unsupported
 from ..extents import Extent
 
 HANDLERS = {}
-EAGER = {}  # overload -> why it always runs in eager, by design and not for want of a handler
+EAGER = {}  # overload -> why it always runs in eager by design, rather than for lack of a handler
 SCALAR = (bool, int, float)
 
 
@@ -29,7 +29,7 @@ DECOMPOSITIONS = {}
 
 
 def decomposes(*overloads):
-    """Registers a decomposition of ours, which PyTorch traces instead of the overload."""
+    """Registers a decomposition that PyTorch traces instead of the overload."""
 
     def register(function):
         DECOMPOSITIONS.update(dict.fromkeys(overloads, function))
@@ -43,7 +43,7 @@ def handled():
 
 
 def unsupported_reason(node):
-    """None when `node` may be imported, as far as its op and dtypes tell."""
+    """None if the operator and dtypes of `node` allow its import, else the reason."""
     if node.target is operator.getitem:
         return None
     if node.target not in HANDLERS:
@@ -81,8 +81,8 @@ class Value:
 
 
 class Emitter:
-    """Emits ops into a builder. `node` is the FX node at work; `size(x)` makes a number of a symbolic one, or an Extent where
-    `table`, the symbols of a region that is compiled for all shapes at once, is given."""
+    """Emits ops into a builder. `node` is the current FX node. `size(x)` converts a symbolic size to a number, or to an Extent if `table`,
+    the symbols of a region that is compiled for all shapes at once, is given."""
 
     def __init__(self, builder, size, table=None):
         self.table = table
@@ -112,7 +112,7 @@ class Emitter:
         return Value(id, dtype, shape)
 
     def constant(self, value, dtype, shape=()):
-        key = (value, type(value), dtype, str(value))  # 0.0 and -0.0 differ
+        key = (value, type(value), dtype, str(value))  # str, because 0.0 and -0.0 are equal
         scalar = self.constants.get(key)
         if scalar is None:
             scalar = self.op("constant", value=(dtype, (), dtypes.literal(value, dtype)))
@@ -138,7 +138,7 @@ class Emitter:
         return self.op("transpose", value, permutation=permutation)
 
     def broadcast(self, value, shape, axes=None):
-        """To `shape` by PyTorch's rules: trailing dimensions meet. `axes` says otherwise."""
+        """Broadcasts to `shape` by PyTorch's rules, which align trailing dimensions, or along `axes`."""
         shape = tuple(shape)
         if axes is None:
             if value.shape == shape:
@@ -185,7 +185,7 @@ class Emitter:
         return [self.size(v) for v in values]
 
     def tensor(self, value, dtype, shape=()):
-        """A Value or a Python number, in `dtype`, broadcast to at least `shape`."""
+        """A Value or a Python number as a Value in `dtype`, broadcast to at least `shape`."""
         if isinstance(value, Value):
             value = self.convert(value, dtype)
             return self.broadcast(value, shape) if shape != () else value
@@ -203,7 +203,7 @@ class Emitter:
 
 
 def programs(value):
-    """An attribute as the builder takes it."""
+    """An attribute in the builder's form."""
     if isinstance(value, tuple) and any(isinstance(v, Extent) for v in value):
         return tuple([v.program if isinstance(v, Extent) else v for v in value])
     return value
@@ -224,7 +224,7 @@ def axis_of(axis, rank):
 
 
 def axes_of(axes, rank):
-    """Sorted; None and () stand for all."""
+    """The axes, sorted. None and () mean all axes."""
     if axes is None:
         return tuple(range(rank))
     if isinstance(axes, int):

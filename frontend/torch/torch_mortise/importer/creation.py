@@ -106,8 +106,8 @@ def fill(e, x, value):
 
 @decomposes(*(getattr(aten.linspace, name) for name in aten.linspace.overloads() if "out" not in name))
 def linspace(start, end, steps, *, dtype=None, **_):
-    """The first half is computed from the start and the second from the end, as in eager. Integer ends are truncated first; the steps are
-    computed in f64."""
+    """As in eager, the first half is computed from the start and the second from the end. Integer ends are truncated first, and the steps
+    are computed in f64."""
     dtype = dtype or torch.get_default_dtype()
     if dtype.is_complex:
         return NotImplemented

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The decompositions that run before the import: PyTorch's core set, those of PyTorch's that are listed here, and ours (`decomposes`).
+"""The decompositions that run before the import: PyTorch's core set, the ones of PyTorch that are listed here, and our own (`decomposes`).
 Operators with a handler are never decomposed."""
 
 import functools

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Elementwise operators, with PyTorch's type promotion written out."""
+"""Elementwise operators, with PyTorch's type promotion made explicit."""
 
 import math
 
@@ -13,7 +13,7 @@ aten = torch.ops.aten
 
 
 def compute_dtype(dtype, *operands):
-    """The dtype in which the arithmetic is done: f32 for a narrow float when a scalar operand is not exact in it, as in PyTorch."""
+    """The dtype of the arithmetic: f32 for a narrow float if a scalar operand is not exact in it, as in PyTorch."""
     if is_narrow_float(dtype) and any(isinstance(o, SCALAR) and not dtypes.is_exact(o, dtype) for o in operands):
         return F32
     return dtype
@@ -94,7 +94,7 @@ def div(e, lhs, rhs):
 
 
 def floor_divide_float(e, x, y):
-    """PyTorch's div_floor: (x - fmod(x, y)) / y, less one where the signs differ, then rounded to an integer."""
+    """PyTorch's div_floor: (x - fmod(x, y)) / y, minus one where the signs differ, then rounded to an integer."""
     zero, one = e.constant(0.0, x.dtype, x.shape), e.constant(1.0, x.dtype, x.shape)
     remainder = e.op("rem", x, y)
     quotient = e.op("div", e.op("sub", x, remainder), y)
@@ -197,7 +197,7 @@ def reciprocal(e, x):
 
 
 def promoted(e, lhs, rhs):
-    """The dtype in which two operands meet."""
+    """The dtype to which both operands are promoted."""
 
     def stand_in(node_argument, value):
         return node_argument.meta["val"] if isinstance(node_argument, torch.fx.Node) else value
@@ -262,7 +262,7 @@ def where(e, predicate, on_true, on_false):
 
 
 def scalar_of(argument):
-    """The number that an argument of a node holds in every element, or None."""
+    """The number that every element of a node's argument has, or None."""
     if isinstance(argument, SCALAR):
         return argument
     if isinstance(argument, torch.fx.Node) and argument.op == "call_function":
@@ -296,7 +296,7 @@ def neg(e, x):
 def sign(e, x):
     if not is_float(x.dtype):
         return x if x.dtype == I1 else e.op("sign", x)
-    return e.select(isnan(e, x), e.constant(0.0, x.dtype, x.shape), e.op("sign", x))  # PyTorch has 0 for NaN
+    return e.select(isnan(e, x), e.constant(0.0, x.dtype, x.shape), e.op("sign", x))  # PyTorch gives 0 for NaN
 
 
 def truncate(e, x):
@@ -393,7 +393,7 @@ def convert_element_type(e, x, dtype):
 
 @handles(aten.signbit.default)
 def signbit(e, x):
-    if is_float(x.dtype):  # of zeros and of NaN too
+    if is_float(x.dtype):  # the sign of zeros and NaN counts too
         x = e.op("copysign", e.constant(1.0, x.dtype, x.shape), x)
     return e.compare(x, e.constant(0, x.dtype, x.shape), "lt")
 
@@ -439,7 +439,7 @@ def angle(e, x):
 
 @handles(aten.hypot.default)
 def hypot(e, lhs, rhs):
-    """Scaled by the larger side, so that no square overflows or vanishes."""
+    """Scaled by the larger operand, so that squares neither overflow nor underflow."""
     dtype = e.dtype
     lhs, rhs = (e.op("abs", v) for v in e.pair(lhs, rhs, through_f32(dtype)))
     large, small = e.op("max", lhs, rhs), e.op("min", lhs, rhs)
@@ -452,7 +452,7 @@ def hypot(e, lhs, rhs):
 
 
 def euclid(e, x, y):
-    """gcd by as many steps as the dtype's worst pair (neighbours of Fibonacci) takes."""
+    """gcd, by as many steps as the dtype's worst pair (consecutive Fibonacci numbers) takes."""
     signed = not dtypes.is_unsigned(x.dtype)
     x, y = (e.op("abs", v) if signed else v for v in (x, y))
     zero = e.constant(0, x.dtype, x.shape)

@@ -19,7 +19,7 @@ def as_index(e, index, masks=False):
 
 
 def counted_from_zero(e, index, extent):
-    """Negative indices made positive."""
+    """The index as i64, with the extent added to negative indices."""
     index = e.convert(index, I64)
     negative = e.compare(index, e.constant(0, I64, index.shape), "lt")
     return e.select(negative, e.op("add", index, e.constant(extent, I64, index.shape)), index)
@@ -63,7 +63,7 @@ def put(e, x, indices, source, accumulate=False):
 
 @handles(aten.masked_scatter.default)
 def masked_scatter(e, x, mask, source):
-    """The i-th element under the mask becomes the i-th of the source."""
+    """Replaces the i-th element under the mask by the i-th element of the source."""
     shape = broadcast_shapes(x.shape, mask.shape)
     x, mask = e.broadcast(x, shape), e.broadcast(e.convert(mask, I1), shape)
     if 0 in shape or source.elements == 0:
@@ -80,7 +80,7 @@ def masked_scatter(e, x, mask, source):
 
 @handles(aten.nonzero_static.default)
 def nonzero_static(e, x, size, fill_value=-1):
-    """Coordinates of the first `size` elements that are not zero, then `fill_value`."""
+    """The coordinates of the first `size` elements that are not zero, followed by `fill_value`."""
     if size == 0 or x.elements == 0 or x.rank == 0:
         shape = (size, x.rank)
         if x.elements == 0 or 0 in shape:
@@ -98,7 +98,7 @@ def nonzero_static(e, x, size, fill_value=-1):
 
 
 def count_below(e, boundaries, values, right, sorter=None):
-    """How many of the sorted boundaries [..., n] lie below each of values [..., m] (not above, with `right`); n at most."""
+    """For each of values [..., m], the number of the sorted boundaries [..., n] below it (with `right`: not above it)."""
     dtype = dtypes.number(torch.promote_types(dtypes.TO_TORCH[boundaries.dtype], dtypes.TO_TORCH[values.dtype]))
     if sorter is not None:
         boundaries = e.op("take_along", boundaries, as_index(e, sorter), axis=boundaries.rank - 1)
@@ -110,7 +110,7 @@ def count_below(e, boundaries, values, right, sorter=None):
     lead = boundaries.rank - 1
     edges = e.broadcast(boundaries, shape, tuple(range(lead)) + (len(shape) - 1,))
     values = e.broadcast(values, shape, tuple(range(len(shape) - 1)))
-    # as a binary search for the first edge that is not below: NaN goes behind every edge
+    # counts as a binary search for the first edge that is not below would: NaN is placed after every edge
     beyond = e.compare(edges, values, "gt" if right else "ge")
     below = e.op("not", beyond)
     if dtypes.is_float(dtype):
@@ -144,8 +144,8 @@ def bucketize_scalar(e, value, boundaries, out_int32=False, right=False):
 
 
 def split_indices(e, x, indices):
-    """(axes indexed, index Values of one shape, the order of x's dimensions with those axes first, the position of the
-    index dimensions in the result)."""
+    """Returns the indexed axes, the index Values in one shape, the order of x's dimensions with those axes first, and the position of the
+    index dimensions in the result."""
     axes = [i for i, index in enumerate(indices) if index is not None]
     values = [as_index(e, indices[a], masks=True) for a in axes]
     shape = broadcast_shapes(*[v.shape for v in values])
@@ -156,7 +156,7 @@ def split_indices(e, x, indices):
 
 
 def move_block(e, value, length, position):
-    """The first `length` dimensions moved to stand at `position`."""
+    """Moves the first `length` dimensions to `position`."""
     rest = list(range(length, value.rank))
     return e.transpose(value, rest[:position] + list(range(length)) + rest[position:])
 
@@ -201,8 +201,8 @@ def index_add(e, x, axis, indices, source, alpha=1):
 
 
 def put_where(e, x, first, mask, values, accumulate):
-    """x[..., mask, ...] = values, the mask standing for the dimensions from `first` on. Which elements are written depends on data, the
-    result's shape does not."""
+    """x[..., mask, ...] = values, where the mask covers the dimensions from `first` on. The data decides which elements are written, but
+    not the result's shape."""
     last = first + mask.rank
     if mask.shape != x.shape[first:last]:
         raise Unsupported(f"expected a mask of shape {x.shape[first:last]}, found {mask.shape}")
@@ -214,7 +214,7 @@ def put_where(e, x, first, mask, values, accumulate):
     values = e.reshape(values, (1,) * (first + 1 + len(rest) - values.rank) + values.shape)
     if values.shape[first] == 1:
         chosen = e.broadcast(e.reshape(values, values.shape[:first] + places + values.shape[first + 1 :]), x.shape)
-    else:  # the i-th place under the mask takes the i-th of the values
+    else:  # the i-th position under the mask takes the i-th value
         count = values.shape[first]
         place = e.op("cumsum", e.convert(e.reshape(mask, (mask.elements,)), I64), axis=0)
         place = e.op("sub", place, e.constant(1, I64, place.shape))
@@ -240,7 +240,7 @@ def index_put(e, x, indices, values, accumulate=False, unsafe=False):
         if linear is not None:
             part = e.op("add", e.op("mul", linear, e.constant(extent, I64, shape)), part)
         linear = part
-    # the values stand as the result of x[indices] would
+    # the values have the shape that x[indices] would have
     wanted = rest[:position] + shape + rest[position:]
     values = e.broadcast(e.convert(values, x.dtype), wanted)
     back = list(range(position, position + len(shape))) + [
@@ -260,7 +260,7 @@ def index_put(e, x, indices, values, accumulate=False, unsafe=False):
 
 
 def scatter_into(e, x, axis, indices, source, mode):
-    """Writes source[p] at p with its coordinate along `axis` replaced by indices[p], in row-major order of p."""
+    """For each p, in row-major order, writes source[p] to the position p whose coordinate along `axis` is replaced by indices[p]."""
     if x.rank == 0 or indices.rank == 0 or source.rank == 0:
         shape = x.shape
         x, indices, source = (e.reshape(v, v.shape or (1,)) for v in (x, indices, source))
@@ -312,7 +312,7 @@ def masked_rows(e, rows, keep, fill):
 @handles(aten._embedding_bag.default, aten._embedding_bag_forward_only.default)
 def embedding_bag(e, table, indices, offsets, scale_grad_by_freq=False, mode=0, sparse=False, weights=None,
                   include_last_offset=False, padding=-1):
-    """Sums (0), means (1) or maxima (2) over runs of rows that begin at `offsets`."""
+    """Sums (mode 0), means (1) or maxima (2) over runs of rows that begin at `offsets`."""
     if any(e.uses(i) for i in (1, 2, 3)):
         raise Unsupported("embedding_bag's saved offsets and sizes")
     count, bags = indices.elements, offsets.shape[0] - bool(include_last_offset)
@@ -321,7 +321,7 @@ def embedding_bag(e, table, indices, offsets, scale_grad_by_freq=False, mode=0, 
         return e.constant(0, dtype, (bags, width)), None, None, None
     indices = counted_from_zero(e, e.reshape(indices, (count,)), table.shape[0])
     starts = e.convert(e.slice(offsets, 0, 0, bags), I64)
-    # a row lies in bag b when b is the last that starts at it or before
+    # a row belongs to the last bag that starts at or before it
     shape = (count, bags)
     begun = e.compare(e.broadcast(starts, shape, (1,)), e.iota(shape, I64, 0), "le")
     bag = e.op("sub", e.op("reduce_sum", e.convert(begun, I64), axes=(1,)), e.constant(1, I64, (count,)))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Small dense linear algebra, unrolled into elementwise ops and products: decompositions of ours for matrices up to `LARGEST` rows.
-Larger matrices run in eager, whose LAPACK works in blocks. The order of steps, the pivots and the signs are LAPACK's."""
+"""Small dense linear algebra, unrolled into elementwise ops and products: decompositions for matrices of up to `LARGEST` rows. Larger
+matrices run in eager, where LAPACK works on blocks. The order of steps, the pivots and the signs are LAPACK's."""
 
 import torch
 
@@ -15,7 +15,7 @@ def too_large(*matrices):
 
 
 def substituted(a, b, upper, unit):
-    """x of a x = b, for a triangular [..., n, n] and b [..., n, k]."""
+    """Solves a x = b by substitution, for a triangular [..., n, n] and b [..., n, k]."""
     n = a.shape[-1]
     batch = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     a, b = a.expand(*batch, n, n), b.expand(*batch, *b.shape[-2:])
@@ -52,7 +52,7 @@ def triangular_solve(b, a, upper=True, transpose=False, unitriangular=False):
 
 
 def cholesky_columns(a):
-    """The lower factor, and the order of the first minor that is not positive, or 0."""
+    """The lower factor, and the order of the first leading minor that is not positive, or 0."""
     n = a.shape[-1]
     rows = torch.arange(n)
     info = torch.zeros(a.shape[:-2], dtype=torch.int32)
@@ -103,7 +103,7 @@ def cholesky_inverse(factor, upper=False):
 
 
 def eliminated(a, pivot=True):
-    """(LU, pivots counted from 1, info) by rows, the largest of each column on top."""
+    """(LU, pivots counted from 1, info), row by row, with the largest element of each column as the pivot."""
     m, n = a.shape[-2:]
     rows, columns = torch.arange(m), torch.arange(n)
     pivots, info = [], torch.zeros(a.shape[:-2], dtype=torch.int32)
@@ -125,7 +125,7 @@ def eliminated(a, pivot=True):
 
 
 def swapped(order, k, other):
-    """`order` [..., m] with its elements at k and `other` [..., 1] exchanged."""
+    """`order` [..., m] with the elements at k and at `other` [..., 1] exchanged."""
     place = torch.arange(order.shape[-1])
     first, second = order[..., k : k + 1], order.gather(-1, other)
     return torch.where(place == k, second, torch.where(place == other, first, order))
@@ -159,7 +159,7 @@ def lu(a, *, pivot=True):
 
 
 def matrix_of(order, dtype):
-    """P with P[order[i], i] = 1."""
+    """The matrix P with P[order[i], i] = 1."""
     m = order.shape[-1]
     return (torch.arange(m).unsqueeze(-1) == order.unsqueeze(-2)).to(dtype)
 
@@ -239,7 +239,7 @@ def slogdet(a):
 
 @decomposes(aten.geqrf.default)
 def geqrf(a):
-    """R above, the reflectors I - tau v v^T below: v starts with a 1 on the diagonal that is not stored."""
+    """R in the upper triangle, the reflectors I - tau v v^T below: the first element of v, a 1 on the diagonal, is not stored."""
     if too_large(a):
         return NotImplemented
     m, n = a.shape[-2:]
@@ -263,7 +263,7 @@ def geqrf(a):
 
 
 def reflect(packed, taus, value, order):
-    """`value` after the reflectors in `order`, from the left."""
+    """Applies the reflectors in `order` to `value` from the left."""
     rows = torch.arange(packed.shape[-2])
     for k in order:
         v = torch.where(rows == k, 1, torch.where(rows > k, packed[..., :, k], 0)).unsqueeze(-1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Softmax and the normalisations, each imported as one composite op where one fits."""
+"""Softmax and the normalisations, each imported as one composite op if one fits."""
 
 import math
 
@@ -30,7 +30,7 @@ def parameter(e, value, dtype):
 
 
 def statistics(e, x, axes, epsilon, shape):
-    """Mean and 1 / sqrt(variance + epsilon), for the results that training saves."""
+    """The mean and 1 / sqrt(variance + epsilon), which training saves."""
     mean = e.op("mean", x, axes=axes)
     centred = e.op("sub", x, e.broadcast(mean, x.shape, tuple(i for i in range(x.rank) if i not in axes)))
     variance = e.op("mean", e.op("mul", centred, centred), axes=axes)
@@ -84,14 +84,14 @@ def group_norm(e, x, scale, bias, n, c, hw, groups, epsilon):
 def batch_norm(e, x, scale, bias, mean, variance, momentum, epsilon):
     empty = [e.constant(0.0, dtypes.number(e.value[i].dtype), (0,)) if e.uses(i) else None for i in (1, 2)]
     if any(v is not None and v.dtype != x.dtype for v in (scale, bias, mean, variance)):
-        dtype = x.dtype  # narrow input, wide statistics: computed wide, rounded once
+        dtype = x.dtype  # narrow input and wide statistics are computed wide and rounded once
         wide = [parameter(e, v, F32) for v in (x, scale, bias, mean, variance)]
         return e.convert(e.op("batch_norm", *wide, epsilon=float(epsilon)), dtype), *empty
     return e.op("batch_norm", x, scale, bias, mean, variance, epsilon=float(epsilon)), *empty
 
 
 def by_batch(e, x, scale, bias, epsilon):
-    """x normalised, each channel by its own statistics; the wide input, its mean, variance and 1 / deviation."""
+    """x with each channel normalised by its own statistics, and the wide input's mean, variance and 1 / deviation."""
     dtype = x.dtype
     x = e.convert(x, F32 if is_narrow_float(dtype) else dtype)
     axes = tuple(i for i in range(x.rank) if i != 1)
@@ -113,14 +113,14 @@ def saved(e, *values):
 
 @handles(aten._native_batch_norm_legit.no_stats)
 def batch_norm_without_statistics(e, x, scale, bias, training, momentum, epsilon):
-    """Instance norm arrives so."""
+    """Batch norm without running statistics; instance norm arrives in this form."""
     result, mean, _, rstd = by_batch(e, x, scale, bias, epsilon)
     return (result, *saved(e, mean, rstd))
 
 
 @handles(aten._native_batch_norm_legit_functional.default)
 def batch_norm_functional(e, x, scale, bias, running_mean, running_variance, training, momentum, epsilon):
-    """Also gives the running statistics after this batch."""
+    """Also returns the running statistics after this batch."""
     if not training:
         results = batch_norm(e, x, scale, bias, running_mean, running_variance, momentum, epsilon)
         return (*results, running_mean, running_variance)

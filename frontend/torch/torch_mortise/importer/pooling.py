@@ -18,7 +18,7 @@ def wide(e, x):
 
 
 def ranges(begins, ends):
-    """Windows begin .. end along one axis as positions [count, longest] and whether each lies in its window."""
+    """The positions [count, longest] of the windows begin .. end along one axis, and whether each position lies in its window."""
     longest = max(b - a for a, b in zip(begins, ends))
     positions = [[max(min(a + i, b - 1), 0) for i in range(longest)] for a, b in zip(begins, ends)]
     inside = [[a + i < b for i in range(longest)] for a, b in zip(begins, ends)]
@@ -26,7 +26,7 @@ def ranges(begins, ends):
 
 
 def window_sums(e, x, axis, begins, ends):
-    """Sums of x over begin .. end along `axis`, for windows of any sizes."""
+    """Sums of x over the windows begin .. end along `axis`, which may have different lengths."""
     count, extent = len(begins), x.shape[axis]
     lengths = {b - a for a, b in zip(begins, ends)}
     tail = x.shape[axis + 1 :]
@@ -83,7 +83,7 @@ def adaptive_avg_pool1d(e, x, shape):
 
 
 def adaptive_avg_pool_backward(overload, rank):
-    """Each input element gets its share of the windows that it lies in: a run of neighbours."""
+    """Each input element gets its share of the gradients of the windows that it lies in, which are consecutive."""
 
     @handles(overload)
     def handler(e, grad, x):
@@ -106,8 +106,8 @@ adaptive_avg_pool_backward(aten._adaptive_avg_pool3d_backward.default, 3)
 
 
 def padded_windows(e, x, fill, lead, windows):
-    """x [lead, s...] as [lead, o..., elements of a window], by one gather per axis; `windows` gives (window, stride, low, high,
-    dilation) for each axis. Padding holds `fill`."""
+    """x [lead, s...] as [lead, o..., elements of a window], by one gather per axis. `windows` has (window, stride, low, high, dilation) for
+    each axis. Padding has the value `fill`."""
     rank = x.rank - lead
     low, high = [w[2] for w in windows], [w[3] for w in windows]
     if any(low) or any(high):
@@ -127,7 +127,7 @@ def padded_windows(e, x, fill, lead, windows):
 
 
 def max_pool_indices(e, x, windows):
-    """The place in x's spatial dimensions of each window's largest element."""
+    """The position in x's spatial dimensions of the largest element of each window."""
     seen = padded_windows(e, x, lowest(x.dtype), 2, windows)
     space = x.shape[2:]
     places = e.reshape(e.iota((math.prod(space),), I64), space)
@@ -136,7 +136,7 @@ def max_pool_indices(e, x, windows):
 
 def largest_place(e, seen, places):
     """The index of the largest element of each window. `seen` [lead..., o..., k]: the elements of each window; `places` [o..., k]: their
-    indices in the input, -1 in the padding. Of equal elements the first is chosen, of several NaN the last, as eager's loop does."""
+    indices in the input, -1 in the padding. Of equal elements the first is chosen, of several NaN the last, as in eager's loop."""
     axis = seen.rank - 1
     places = e.broadcast(places, seen.shape, tuple(range(seen.rank - places.rank, seen.rank)))
     inside = e.compare(places, e.constant(0, I64, places.shape), "ge")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Random numbers. PyTorch's generator draws a key and an offset, in eager and once for each operator, and the program computes the
-numbers from them. torch.manual_seed therefore decides the numbers, although they are not the ones that eager would give."""
+"""Random numbers. PyTorch's generator draws a key and an offset in eager, once for each operator, and the program computes the numbers from
+them. torch.manual_seed therefore determines the numbers, but they are not the ones that eager would give."""
 
 import math
 
@@ -26,7 +26,7 @@ def seed():
 
 @torch.library.impl(library, "random", "CPU")
 def random(seed, shape, *, dtype, kind):
-    """Runs in eager where no device takes the op. The numbers differ from a device's; the same seed gives the same numbers."""
+    """Runs in eager if no device takes the op. The numbers differ from those of a device; the same seed gives the same numbers."""
     generator = torch.Generator().manual_seed(int(seed[0]) ^ int(seed[1]))
     if kind == "permutation":
         return torch.randperm(shape[0], generator=generator)
@@ -89,7 +89,7 @@ def randn_like(x, *, dtype=None, **_):
 
 
 def integers(low, high, shape, dtype):
-    """Integers from low to high - 1: the remainder of a 63-bit number, as in eager."""
+    """Integers in [low, high): the remainder of a 63-bit number, as in eager."""
     bits = drawn(shape, torch.int64, "bits")
     return (torch.bitwise_and(bits, (1 << 63) - 1) % (high - low) + low).to(dtype)
 
@@ -166,7 +166,7 @@ def normal_tensors(mean=0.0, std=1.0, *, generator=None):
 
 
 def inner(x):
-    """Uniform in (0, 1), in f32 at least."""
+    """Uniform in the open interval (0, 1), in f32 or wider."""
     wide = torch.float64 if x.dtype == torch.float64 else torch.float32
     return drawn(x.shape, wide).clamp(min=torch.finfo(wide).eps / 4)
 
@@ -197,7 +197,7 @@ def log_normal(x, mean=1.0, std=2.0, *, generator=None):
 
 @decomposes(aten.multinomial.default)
 def multinomial(weights, count, replacement=False, *, generator=None):
-    """Without replacement: the largest of weight / exponential number. With: where uniform numbers fall in the running sum."""
+    """Without replacement, the largest of weight / exponential number; with it, where uniform numbers fall in the cumulative sum."""
     if generator is not None:
         return NotImplemented
     weights = weights.to(torch.promote_types(weights.dtype, torch.float32))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Reductions and running sums."""
+"""Reductions and cumulative sums."""
 
 import math
 
@@ -13,7 +13,7 @@ aten = torch.ops.aten
 
 
 def kept(e, value, x, axes, keepdim):
-    """With the reduced dimensions back as 1."""
+    """The result, with the reduced dimensions restored as extents of 1 if `keepdim`."""
     return e.reshape(value, [1 if i in axes else n for i, n in enumerate(x.shape)]) if keepdim else value
 
 
@@ -117,7 +117,7 @@ extreme_with_index("reduce_min", True, aten.min.dim)
 
 
 def moments(e, x, axes, correction, keepdim, dtype):
-    """(mean, variance), in `dtype`; narrow floats are computed wide."""
+    """(mean, variance) in `dtype`, computed in f32 for narrow floats."""
     correction = 1 if correction is None else correction
     axes = axes_of(axes, x.rank)
     x = e.convert(x, F32 if is_narrow_float(dtype) else dtype)
@@ -169,7 +169,7 @@ def vector_norm(e, x, order=2, axes=None, keepdim=False, dtype=None):
 
 
 def p_norm(e, x, order, axis):
-    """Of the differences that a distance takes: their p-norm along one axis."""
+    """The p-norm of the differences `x` along one axis."""
     size = e.op("abs", x)
     if order == 0:
         return e.op("reduce_sum", e.convert(e.compare(x, e.constant(0.0, x.dtype, x.shape), "ne"), x.dtype), axes=(axis,))
@@ -185,7 +185,7 @@ def p_norm(e, x, order, axis):
 
 @handles(aten._cdist_forward.default)
 def cdist(e, x, y, order, mode=None):
-    """[..., p, m] and [..., r, m]: the distance of each row to each row."""
+    """The distance of each row of x [..., p, m] to each row of y [..., r, m]."""
     shape = tuple(e.value.shape)
     rank, m = len(shape), x.shape[-1]
     if m == 0 or 0 in shape:
@@ -218,7 +218,7 @@ def dist(e, x, y, order=2):
 
 @handles(aten.logcumsumexp.default)
 def logcumsumexp(e, x, axis):
-    """Each from its own prefix, with that prefix's largest element taken out."""
+    """Computes each element from its own prefix, after subtracting the prefix's largest element."""
     if x.rank == 0 or x.elements == 0:
         return x
     axis, dtype, rank = axis_of(axis, x.rank), x.dtype, x.rank
@@ -229,7 +229,7 @@ def logcumsumexp(e, x, axis):
     inside = e.compare(e.iota(shape, dtypes.I64, rank), e.iota(shape, dtypes.I64, rank - 1), "le")
     prefix = e.select(inside, prefix, e.constant(-math.inf, x.dtype, shape))
     largest = e.op("reduce_max", prefix, axes=(rank,))
-    bounded = e.op("abs", largest)  # an infinite largest element must not make NaN
+    bounded = e.op("abs", largest)  # an infinite largest element must not give NaN
     infinite = e.compare(bounded, e.constant(math.inf, x.dtype, x.shape), "eq")
     shift = e.select(infinite, e.constant(0.0, x.dtype, x.shape), largest)
     terms = e.op("exp", e.op("sub", prefix, e.broadcast(shift, shape, tuple(range(rank)))))
@@ -244,7 +244,7 @@ NEUTRAL = {"sum": 0, "mean": 0, "prod": 1, "max": -math.inf, "min": math.inf}
 
 @handles(aten.segment_reduce.default)
 def segment_reduce(e, data, kind, *, lengths=None, indices=None, offsets=None, axis=0, unsafe=False, initial=None):
-    """Over runs of `data` along `axis`, the last dimension of lengths or offsets, whose other dimensions are data's."""
+    """Reduces runs of `data` along `axis`, the last dimension of lengths or offsets; their other dimensions are those of data."""
     if indices is not None:
         raise Unsupported("segment_reduce by indices")
     bounds = e.convert(lengths if offsets is None else offsets, dtypes.I64)
@@ -283,7 +283,7 @@ def segment_reduce(e, data, kind, *, lengths=None, indices=None, offsets=None, a
 
 @handles(aten.histc.default)
 def histc(e, x, bins=100, minimum=0, maximum=0):
-    """Counts in bins of equal width; of minimum == maximum, the data's own range."""
+    """Counts in bins of equal width; over the data's own range if minimum == maximum."""
     dtype = e.dtype
     x = e.reshape(x, (x.elements,))
     if x.elements == 0:
@@ -301,6 +301,7 @@ def histc(e, x, bins=100, minimum=0, maximum=0):
     place = e.convert(e.op("floor", e.op("div", share, e.op("sub", highs, lows))), dtypes.I64)
     place = e.op("min", place, e.constant(bins - 1, dtypes.I64, x.shape))
     inside = e.op("and", e.compare(x, lows, "ge"), e.compare(x, highs, "le"))
-    place = e.select(inside, place, e.constant(bins, dtypes.I64, x.shape))  # one bin more, cut off
+    place = e.select(inside, place, e.constant(bins, dtypes.I64, x.shape))  # elements outside are counted in one extra bin, which is cut
+                                                                            # off
     counts = e.op("put", e.constant(0, dtypes.I64, (bins + 1,)), place, e.constant(1, dtypes.I64, x.shape), axis=0, mode="add")
     return e.convert(e.slice(counts, 0, 0, bins), dtype)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Operators that move elements without computing on them. `VIEWS`: the operators whose result shares memory with their operand in eager."""
+"""Operators that move elements without computing. `VIEWS`: the operators whose result shares memory with their operand in eager."""
 
 import torch
 
@@ -31,7 +31,7 @@ VIEWS = {
 
 
 def resolve(shape, elements):
-    """Replaces -1."""
+    """The shape with -1 replaced by the extent that gives `elements` elements."""
     shape = list(shape)
     if -1 in shape:
         known = 1
@@ -208,8 +208,9 @@ def select_scatter(e, x, source, axis, index):
 
 
 def whole_memory(e, node):
-    """The Value whose elements are all of the memory that `node` shows, and their order there: a chain of views ends in it."""
-    from ..layout import memory_order  # which imports VIEWS from here
+    """(value, order): the last Value in the chain of views from `node` whose elements fill the memory, and the order of its dimensions
+    there; None if there is no such Value."""
+    from ..layout import memory_order  # layout imports VIEWS from here
 
     fake, found = node.meta["val"], None
     while isinstance(node.meta.get("val"), torch.Tensor) and torch._C._is_alias_of(node.meta["val"], fake):
@@ -219,7 +220,7 @@ def whole_memory(e, node):
             found = found if order is None else (value, order)
         node = node.args[0] if node.op == "call_function" else None
         if isinstance(node, torch.fx.Node) and isinstance(node.meta.get("val"), (tuple, list)):
-            node = node.args[0]  # split and its like
+            node = node.args[0]  # split and similar operators
         if not isinstance(node, torch.fx.Node):
             break
     return found
@@ -236,10 +237,10 @@ def as_strided(e, x, size, stride, offset=None):
         offset = fake.storage_offset() if offset is None else offset
     else:
         order = memory_order(x.shape, tuple(e.sizes(fake.stride())))
-        # an offset counts from where the memory begins, which a call may change; without one it is the tensor's own beginning
+        # the offset counts from the start of the memory, which a call may change; without one it is the tensor's own start
         if order is None or offset is not None:
             raise Unsupported("as_strided of a tensor that is a part of another's memory")
-    x = e.transpose(x, order)  # as it lies in memory
+    x = e.transpose(x, order)  # in memory order
     shape, strides = tuple(e.sizes(size)), e.sizes(stride)
     offset = 0 if offset is None else e.size(offset)
     dense = 1
@@ -258,7 +259,7 @@ def as_strided(e, x, size, stride, offset=None):
 
 
 def positions(e, shape, strides, offset):
-    """offset + the sum of coordinate * stride, as i64."""
+    """offset + the sum of coordinate * stride, in i64."""
     place = e.constant(offset, dtypes.I64, shape)
     for axis, step in enumerate(strides):
         if shape[axis] > 1 and step:
@@ -297,7 +298,7 @@ def as_strided_scatter(e, x, source, size, stride, offset=None):
 
 @handles(aten.unfold.default)
 def unfold(e, x, axis, size, step):
-    """Windows of `size` along `axis`, `step` apart, as a last dimension."""
+    """Windows of `size` along `axis`, `step` apart, as a new last dimension."""
     if x.rank == 0:
         return e.reshape(x, (1,) * size)
     axis = axis_of(axis, x.rank)
@@ -344,7 +345,7 @@ def diagonal_scatter(e, x, source, offset=0, first=0, second=1):
 
 @handles(aten.resize.default)
 def resize(e, x, shape, memory_format=None):
-    """The first elements in memory, in another shape. Elements beyond the old ones are unspecified, as in eager."""
+    """The first elements in memory, with another shape. Additional elements are unspecified, as in eager."""
     if memory_format not in (None, torch.contiguous_format) or not e.node.args[0].meta["val"].is_contiguous():
         raise Unsupported("resize of a tensor that is not contiguous")
     shape = tuple(e.sizes(shape))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Sorting and what follows from it, running products and extremes, scattered reductions."""
+"""Sorting and operators based on it, cumulative products and extremes, scattered reductions."""
 
 import math
 
@@ -15,7 +15,7 @@ aten = torch.ops.aten
 
 
 def on_axis(function):
-    """Scalars are tensors of one element; function(e, x, axis, ...) gives Values of x's rank."""
+    """Lets function(e, x, axis, ...), which returns Values of x's rank, treat a scalar as a tensor of one element."""
 
     def handler(e, x, *arguments, **keywords):
         if x.rank:
@@ -27,7 +27,7 @@ def on_axis(function):
 
 
 def sorted_along(e, x, axis, descending=False):
-    """(values, indices); eager's sort on CPU is stable whatever is asked."""
+    """(values, indices). The sort is always stable, as eager's is on CPU."""
     return e.op("sort", x, axis=axis_of(axis, x.rank), descending=bool(descending), stable=True)
 
 
@@ -53,7 +53,7 @@ def topk(e, x, k, axis=-1, largest=True, sorted=True):
 
 
 def pick(e, ordered, place, axis, keepdim):
-    """Values and indices at `place` (a number, or a Value of extent 1 along the axis) of the result of `sorted_along`."""
+    """The values and indices at `place` (a number, or a Value of extent 1 along the axis) in a result of `sorted_along`."""
     results = []
     for value in ordered:
         one = e.slice(value, axis, place, place + 1) if isinstance(place, int) else e.op("take_along", value, place, axis=axis)
@@ -78,10 +78,10 @@ def median_along(e, x, axis, keepdim, skip_nan):
     if not is_float(x.dtype):
         return pick(e, ordered, (extent - 1) // 2, axis, keepdim)
     number = e.convert(e.compare(x, x, "eq"), I64)
-    count = kept(e, e.op("reduce_sum", number, axes=(axis,)), x, (axis,), True)  # NaN is last
+    count = kept(e, e.op("reduce_sum", number, axes=(axis,)), x, (axis,), True)  # NaN is sorted last
     one, zero, two = (e.constant(n, I64, count.shape) for n in (1, 0, 2))
     place = e.op("max", e.op("div", e.op("sub", count, one), two), zero)
-    if not skip_nan:  # the first NaN, where there is one
+    if not skip_nan:  # the position of the first NaN, if there is one
         place = e.select(e.compare(count, e.constant(extent, I64, count.shape), "lt"), count, place)
     return pick(e, ordered, place, axis, keepdim)
 
@@ -104,7 +104,7 @@ median(aten.nanmedian.dim, aten.nanmedian.default, True)
 
 @handles(aten.mode.default)
 def mode(e, x, axis=-1, keepdim=False):
-    """The most frequent value (the least one where several are equally frequent) and the last index at which it occurs."""
+    """The most frequent value (the least of several equally frequent ones) and the last index at which it occurs."""
     if x.rank == 0:
         return x, e.constant(0, I64)
     axis = axis_of(axis, x.rank)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Special functions and products without an op of their own, written in PyTorch's language: decompositions of ours."""
+"""Special functions and products without an op of their own, written in PyTorch's language as decompositions."""
 
 import math
 
@@ -12,7 +12,7 @@ aten = torch.ops.aten
 
 
 def computed(x):
-    """`x` in the dtype that PyTorch computes in, and the dtype of the result."""
+    """`x` in the dtype in which PyTorch computes, and the dtype of the result."""
     result = x.dtype if x.is_floating_point() else torch.get_default_dtype()
     wide = torch.promote_types(result, torch.float32)
     return x.to(wide), result
@@ -20,13 +20,13 @@ def computed(x):
 
 # ---- modified Bessel functions of the first kind ---------------------------------------------------------
 
-# Below NEAR the power series, whose terms are all positive: TERMS of them, as 100^k / k!^2 at k = 36 is 2e-19 of the sum at NEAR.
-# Above it Hankel's expansion, whose terms shrink until k = 2 x: at NEAR and k = 34 below 1e-16.
+# Below NEAR, TERMS terms of the power series, which are all positive: 100^k / k!^2 at k = 36 is 2e-19 of the sum at NEAR. Above it,
+# Hankel's expansion, whose terms decrease until k = 2 x: at NEAR, the term k = 34 is below 1e-16.
 NEAR, TERMS, FAR_TERMS = 20.0, 36, 34
 
 
 def bessel(x, order, scaled):
-    """I_order(x), times exp(-|x|) if `scaled`."""
+    """I_order(x), multiplied by exp(-|x|) if `scaled`."""
     x, dtype = computed(x)
     size = x.abs()
     near, far = size.clamp(max=NEAR), size.clamp(min=NEAR)
@@ -41,7 +41,7 @@ def bessel(x, order, scaled):
     tail = tail * (far * (2 * math.pi)).rsqrt()
     if scaled:
         series = series * torch.exp(-near)
-    else:  # exp(far) alone is infinite before the result is
+    else:  # exp(far) alone overflows before the result does
         half = torch.exp(far * 0.5)
         tail = tail * half * half
     result = torch.where(size <= NEAR, series, tail)
@@ -73,8 +73,8 @@ def i1e(x):
 
 @decomposes(aten.erfinv.default)
 def erfinv(y):
-    """A start good to 1 % (y sqrt(pi)/2 near 0, elsewhere Winitzki's formula), then Halley's iteration, which takes an error e to
-    about e^3: three steps. Beyond 1/2 it solves erfc(x) = 1 - |y|, as 1 - |y| is exact there."""
+    """A first estimate within 1 % (y sqrt(pi)/2 near 0, elsewhere Winitzki's formula), then three steps of Halley's iteration, each of
+    which reduces an error e to about e^3. Beyond 1/2 it solves erfc(x) = 1 - |y|, because 1 - |y| is exact there."""
     y, dtype = computed(y)
     size = y.abs()
     left = 1.0 - size  # exact from 1/2 on
@@ -95,7 +95,7 @@ def erfinv(y):
 
 
 def zeta_less_one(k):
-    """zeta(k) - 1, by Euler and Maclaurin from 64 on; the terms left out are below 1e-17."""
+    """zeta(k) - 1, by the Euler-Maclaurin formula from 64 on; the omitted terms are below 1e-17."""
     n = 64.0
     rest = n ** (1 - k) / (k - 1) + n**-k / 2 + k * n ** (-k - 1) / 12 - k * (k + 1) * (k + 2) * n ** (-k - 3) / 720
     rest += k * (k + 1) * (k + 2) * (k + 3) * (k + 4) * n ** (-k - 5) / 30240
@@ -103,9 +103,9 @@ def zeta_less_one(k):
 
 
 EULER = 0.57721566490153286
-# lgamma(2 + z) = (1 - EULER) z + sum of (-1)^k (zeta(k) - 1) / k z^k, whose terms shrink as 4^-k where |z| <= 1/2.
+# lgamma(2 + z) = (1 - EULER) z + sum of (-1)^k (zeta(k) - 1) / k z^k, whose terms decrease like 4^-k for |z| <= 1/2.
 AROUND_TWO = [0.0, 1.0 - EULER, *((-1) ** k * zeta_less_one(k) / k for k in range(2, 28))]
-# Stirling's: B_2k / (2k (2k - 1)) for x^-(2k-1); at 8.5 what follows the last is below 1e-17.
+# Stirling's series: B_2k / (2k (2k - 1)) for x^-(2k-1); at 8.5 the omitted terms are below 1e-17.
 STIRLING = [1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156, -3617 / 122400, 43867 / 244188]
 
 
@@ -117,7 +117,7 @@ def polynomial(x, coefficients):
 
 
 def lgamma_of_positive(x):
-    """Nowhere the difference of large numbers: around 1 and 2, its zeros, a series; up to 8.5 a product times gamma near 2."""
+    """Avoids differences of large numbers: a series around the zeros 1 and 2, and up to 8.5 a product times gamma near 2."""
     product, y = torch.ones_like(x), x.clamp(max=8.5)
     for _ in range(6):
         above = y > 2.5
@@ -140,7 +140,7 @@ def lgamma(x):
     x, dtype = computed(x)
     size = x.abs()
     positive = lgamma_of_positive(size)
-    # gamma(x) gamma(-x) = -pi / (x sin(pi x)); the nearest integer is taken off first, exactly
+    # gamma(x) gamma(-x) = -pi / (x sin(pi x)); the nearest integer is subtracted first, which is exact
     sine = torch.sin((size - torch.round(size)).abs() * math.pi)
     reflected = math.log(math.pi) - torch.log(size * sine) - positive
     result = torch.where(x > 0, positive, reflected)
@@ -152,7 +152,7 @@ def lgamma(x):
 
 @decomposes(aten._scaled_mm.default)
 def scaled_mm(x, y, scale_x, scale_y, bias=None, scale_result=None, out_dtype=None, use_fast_accum=False):
-    """(x * scale_x) @ (y * scale_y) with one scale, or one for each row of x and column of y; accumulated in f32."""
+    """(x * scale_x) @ (y * scale_y), with one scale or one for each row of x and column of y; accumulates in f32."""
     dtype = out_dtype or x.dtype
     ones = scale_x.numel() == 1 and scale_y.numel() == 1
     lines = scale_x.shape == (x.shape[0], 1) and scale_y.shape == (1, y.shape[1])
@@ -163,7 +163,7 @@ def scaled_mm(x, y, scale_x, scale_y, bias=None, scale_result=None, out_dtype=No
     result = torch.mm(x.float(), y.float()) * scale_x * scale_y
     if bias is not None:
         result = result + bias.float()
-    if dtype == torch.float8_e4m3fn:  # which has no infinity: eager saturates
+    if dtype == torch.float8_e4m3fn:  # it has no infinity, so eager saturates
         largest = torch.finfo(dtype).max
         result = result.clamp(-largest, largest)
     return result.to(dtype)
@@ -184,7 +184,7 @@ def cubic(x, a=-0.5):
 
 
 def resize_weights(extent, wanted, align_corners, factor, reach, filter):
-    """[wanted, extent]: what each input adds to each output along one axis. Downscaling stretches the filter."""
+    """[wanted, extent]: the weight of each input for each output along one axis. Downscaling widens the filter."""
     if align_corners:
         scale = (extent - 1) / (wanted - 1) if wanted > 1 else 0.0
     else:
@@ -202,11 +202,11 @@ def resize_weights(extent, wanted, align_corners, factor, reach, filter):
 
 
 def resized(x, size, align_corners, factors, reach, filter):
-    """As one product along each axis; the weights are constants."""
+    """Resizes by one product along each axis; the weights are constants."""
     if not x.is_floating_point() or not all(type(n) is int for n in (*size, *x.shape)):
-        return NotImplemented  # 8-bit images are resized in integers
+        return NotImplemented  # eager resizes 8-bit images in integers
     wide, dtype = computed(x)
-    with _disable_current_modes():  # numbers, not a recorded torch.tensor
+    with _disable_current_modes():  # real numbers instead of a recorded torch.tensor
         made = [
             torch.tensor(resize_weights(x.shape[axis], size[axis + 2], align_corners, factors[axis + 2], reach, filter), dtype=wide.dtype)
             for axis in (-2, -1)

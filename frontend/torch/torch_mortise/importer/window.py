@@ -21,7 +21,7 @@ def each(values, rank):
 @handles(aten.convolution.default)
 def convolution(e, x, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
     rank = weight.rank - 2
-    if x.rank == weight.rank - 1:  # no batch
+    if x.rank == weight.rank - 1:  # no batch dimension
         whole = (bias, stride, padding, dilation, transposed, output_padding, groups)
         result = convolution(e, e.reshape(x, (1,) + x.shape), weight, *whole)
         return e.reshape(result, result.shape[1:])
@@ -44,7 +44,7 @@ def correlate(e, x, weight, stride, low, high, dilation, groups):
 
 
 def integer_correlate(e, x, weight, stride, low, high, dilation, groups):
-    """One integer product per kernel position: sums wrap as eager's do."""
+    """One integer product per kernel position, because sums must wrap as eager's do."""
     kernel, (outputs, per_group) = weight.shape[2:], weight.shape[:2]
     rank, batch = len(kernel), x.shape[0]
     zeros = (0,) * (rank + 2)
@@ -66,7 +66,7 @@ def integer_correlate(e, x, weight, stride, low, high, dilation, groups):
 
 
 def as_forward(e, x, weight, stride, padding, dilation, output_padding, groups):
-    """A transposed convolution as a convolution of the input with gaps and the kernel turned round."""
+    """A transposed convolution as a convolution of the interior-padded input with the reversed kernel."""
     rank = x.rank - 2
     kernel = weight.shape[2:]
     low = [d * (k - 1) - p for d, k, p in zip(dilation, kernel, padding)]
@@ -90,7 +90,7 @@ def as_forward(e, x, weight, stride, padding, dilation, output_padding, groups):
 
 
 def pool_padding(x, window, stride, padding, dilation, ceil_mode):
-    """(low, high): ceil mode lets the last window hang over, unless it would start in the padding on the right."""
+    """(low, high). In ceil mode the last window may extend beyond the padding, unless it would start in the padding at the end."""
     high = []
     for extent, k, s, p, d in zip(x.shape[2:], window, stride, padding, dilation):
         if not ceil_mode:
@@ -108,7 +108,7 @@ def pool_padding(x, window, stride, padding, dilation, ceil_mode):
 
 
 def with_batch(e, x, rank, function):
-    """Pools also take tensors without a batch dimension."""
+    """Adds a batch dimension for tensors without one, which pools also take."""
     if x.rank == rank + 2:
         return function(x)
     result = function(e.reshape(x, (1,) + x.shape))
@@ -133,7 +133,7 @@ def avg_pool(overload, rank):
                 return e.op(
                     "div", total, e.constant(float(divisor_override or math.prod(window)), x.dtype, total.shape)
                 )
-            # count the elements of each window: those in the padding count, those beyond the padding do not
+            # count the elements of each window: those in the padding count, those beyond it do not
             ones_shape = (1, 1) + x.shape[2:]
             inside = e.constant(1.0, x.dtype, ones_shape)
             if count_include_pad:
@@ -161,21 +161,21 @@ avg_pool(aten.avg_pool3d.default, 3)
 
 
 def spread_padding(x, kernel, stride, padding, dilation, result):
-    """output_padding: how much longer the input was than a transposed convolution of its result gives."""
+    """output_padding: the difference between the input's extents and those that a transposed convolution of the result gives."""
     return [n - ((o - 1) * s - 2 * p + d * (k - 1) + 1)
             for n, o, s, p, d, k in zip(x, result, stride, padding, dilation, kernel)]
 
 
 def weight_gradient(e, x, grad, kernel, stride, padding, dilation, groups):
-    """w[o, i, k] = sum over n, p of grad[n, o, p] * x[n, i, p * stride + k * dilation - padding]: a convolution of x, channels as
-    its batch, with grad as the kernel."""
+    """w[o, i, k] = sum over n, p of grad[n, o, p] * x[n, i, p * stride + k * dilation - padding]: a convolution of x, with the channels as
+    its batch, by the kernel grad."""
     rank, batch = len(kernel), x.shape[0]
     inputs, outputs = x.shape[1] // groups, grad.shape[1] // groups
     tail = tuple(range(3, 3 + rank))
     x = e.transpose(e.reshape(x, (batch, groups, inputs, *x.shape[2:])), (2, 1, 0, *tail))
     x = e.reshape(x, (inputs, groups * batch, *x.shape[3:]))
     taps = e.reshape(e.transpose(grad, (1, 0, *range(2, 2 + rank))), (groups * outputs, batch, *grad.shape[2:]))
-    # as much padding behind as the kernel's last element needs; more is cut off below
+    # the kernel's last element decides the padding at the end; what is too much is cut off below
     high = [max((g - 1) * s + (k - 1) * d + 1 - n - p, 0)
             for g, s, k, d, n, p in zip(grad.shape[2:], stride, kernel, dilation, x.shape[2:], padding)]
     result = correlate(e, x, taps, dilation, padding, tuple(high), stride, groups)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The code generation toolkit that a plugin may link: region -> fused groups -> structured loops -> machine code.
-// A plugin marks the nodes it computes with library calls; `fuse` groups the rest; `Compiler` turns groups into
-// functions.
+// The code generation toolkit, which a plugin may link: region -> fused groups -> structured loops -> machine code. A
+// plugin marks the nodes that it computes with library calls, `fuse` groups the remaining nodes, and `Compiler` turns
+// the groups into functions.
 #pragma once
 
 #include <mortise/result.hpp>
@@ -18,11 +18,12 @@ namespace mortise::codegen {
 
 struct Target {
   std::string triple, cpu, features;
-  unsigned vectorBits = 0; // 512 where the target has AVX-512, 256 where it has AVX2, else 128
+  unsigned vectorBits = 0; // 512 with AVX-512, 256 with AVX2, else 128
   unsigned threads = 1;
   static Target host(unsigned threads);
-  // The host restricted to an x86-64 level ("x86-64-v2", "x86-64-v3", "x86-64-v4"), or all of it ("native"). An error
-  // names the instructions that the host lacks.
+  // The host restricted to one x86-64 level ("x86-64-v2", "x86-64-v3", "x86-64-v4"), or unrestricted ("native").
+  // Errors: MORTISE_UNSUPPORTED, naming the instruction sets that the host lacks; MORTISE_INVALID_ARGUMENT for another
+  // name.
   static Result<Target> ofLevel(std::string_view level, unsigned threads);
 };
 
@@ -30,45 +31,44 @@ using mortise::denseView;
 using mortise::View;
 using mortise::viewThrough;
 
-enum class GroupKind {
-  Pointwise,
-  Rows,
-  Columns,
-  Scan
-}; // Rows: reductions over trailing dimensions, with producers and consumers
+// Rows: reductions over trailing dimensions, vectorised along them. Columns: reductions over outer dimensions,
+// vectorised along those that are kept. Scan: running sums or products. Rows and Columns include producers and
+// consumers.
+enum class GroupKind { Pointwise, Rows, Columns, Scan };
 
-// Nodes computed by one generated function. `inputs` and `outputs` are values with memory at the border; an input's
-// memory is described by `inputViews[i]`, and outputs are written densely.
+// The nodes that one generated function computes. `inputs` and `outputs` are the values in memory at its border:
+// `inputViews[i]` describes the memory of inputs[i], and outputs are written dense.
 struct Group {
   GroupKind kind = GroupKind::Pointwise;
   std::vector<uint32_t> nodes; // ascending
   std::vector<uint32_t> inputs, outputs;
   std::vector<View> inputViews;
-  // A put that may work in place: outputs[0] of the function may be the memory of inputs[inPlace], and then nothing but
-  // the updates is written. -1: no output may overlap an input.
+  // The position of the input that a put may update in place: outputs[0] may then be the memory of inputs[inPlace], and
+  // only the updated elements are written. -1: no output may overlap an input.
   int inPlace = -1;
   std::string name; // for people: "layer_norm+add 128x768"
 };
 
 struct FuseRequest {
   const MortiseGraph *graph = nullptr;
-  std::vector<bool> taken;       // per node: computed by the plugin itself, or folded away by it
-  std::vector<bool> materialise; // per value: must have dense memory of its own (a library call reads it so)
-  // Values that a library call reads in place through these views need no materialising of the view ops between.
+  std::vector<bool> taken;       // per node: the plugin computes it, or has folded it away
+  std::vector<bool> materialise; // per value: it needs dense memory of its own, because a library call reads it so
+  // View ops between a value and a library call that reads it in place through these views are not materialised.
 
-  // Per value, or empty: the memory of a taken node's result that is not dense (base is the value itself).
+  // Per value, or empty: the layout of a taken node's result that is not dense (`base` is the value itself).
   std::vector<std::optional<View>> layouts;
 };
 
-// `views[v]` says, for every value that needs no memory of its own, what it is a view of. Groups come in a valid order.
-// Every node is in exactly one of: taken, a group, a pure view, dead. A cheap node may be recomputed in several groups.
+// `views[v]` is the view through which a value without memory of its own is read. Groups are ordered so that each comes
+// after those it reads from. Every node is taken, in a group, a pure view, or dead. A cheap node may be recomputed in
+// several groups.
 struct FuseResult {
   std::vector<Group> groups;
   std::vector<std::optional<View>> views; // per value
 };
 Result<FuseResult> fuse(const FuseRequest &request, const Target &target);
 
-// True when groups can compute this node; else the reason, for a refusal. Extents may be symbolic.
+// `yes` when groups can compute the node, with static or symbolic extents; otherwise the reason for a refusal.
 struct Support {
   bool yes = true;
   MortiseReason reason = MORTISE_REASON_OP;
@@ -76,21 +76,22 @@ struct Support {
 };
 Support supports(const MortiseNode &node);
 
-// entry(inputs, outputs, scratch, symbols, begin, end) computes tasks [begin, end) of `tasks` (0 when there is nothing
-// to compute). Tasks are independent. Pointers need the alignment of the element only, scratch 64 bytes. Constants of
-// the graph (mortise.constant) are part of the code. Outputs overlap nothing, except as Group::inPlace and `over` say.
-// One function serves all values of the graph's symbols: `symbols` points to them (NULL where the graph has none), and
-// the numbers below are extents over them, to be evaluated per set of values.
+// entry(inputs, outputs, scratch, symbols, begin, end) computes the tasks [begin, end) out of `tasks`, which is 0 when
+// there is nothing to compute. Tasks are independent. Pointers need the alignment of the element type, `scratch` 64
+// bytes. Constants of the graph (mortise.constant) are part of the code. Outputs overlap nothing else, except as
+// Group::inPlace and `over` allow. One function serves all values of the graph's symbols: `symbols` points to the
+// values (NULL when the graph has no symbols), and the members below are expressions to evaluate for each set of
+// values.
 struct Function {
   using Entry = void (*)(const void *const *inputs, void *const *outputs, void *scratch, const int64_t *symbols,
                          int64_t begin, int64_t end);
   Entry entry = nullptr;
   Dim tasks = 1;
-  Dim grain = 1;        // tasks worth one hand-over to a thread
+  Dim grain = 1;        // tasks that are worth handing to a thread together
   Dim scratchBytes = 0; // per thread, 64-byte aligned
   Dim bytes, flops;     // of one run over all tasks
-  // Per output: the inputs (positions in Group::inputs) in whose memory it may be written, one output in each. All
-  // reads of an element are then at the place where the output's stands, in the same task and before it is written.
+  // Per output: the inputs, as positions in Group::inputs, whose memory it may reuse; at most one output may reuse an
+  // input. Every read of such an input is at the element that the output writes, in the same task and before the write.
   std::vector<std::vector<uint32_t>> over;
 };
 
@@ -98,12 +99,12 @@ struct Function {
 class Compiler {
 public:
   static Result<std::unique_ptr<Compiler>> create(const Target &target);
-  // Equal groups (same ops, shapes, strides, and ranges of the symbols in them) compile once, also across calls.
-  // Compiles in parallel threads.
+  // Groups with the same ops, shapes, strides and symbol ranges are compiled once, also across calls. Compilation uses
+  // up to Target::threads threads.
   Result<std::vector<Function>> compile(const MortiseGraph &graph, std::span<const Group> groups);
   ~Compiler();
 
-  // Functions made so far (equal groups count once) and the time each took, summed over threads.
+  // Functions compiled so far (equal groups count once), and the time of each stage, summed over threads.
   struct Statistics {
     size_t functions = 0, reused = 0, codeBytes = 0;
     double planSeconds = 0, mlirSeconds = 0, llvmSeconds = 0, linkSeconds = 0;
