@@ -100,7 +100,7 @@ class OneNode {
 public:
   static Result<std::unique_ptr<OneNode>> make(const MortiseGraph &whole, const MortiseNode &of, bool wide) {
     std::unique_ptr<OneNode> made(new OneNode(whole, of, wide));
-    Result<std::unique_ptr<reference::Program>> program = reference::Program::compile(made->graph);
+    Result<std::unique_ptr<reference::Interpreter>> program = reference::Interpreter::compile(made->graph);
     if (!program)
       return program.error();
     made->program = std::move(*program);
@@ -164,7 +164,7 @@ private:
   std::deque<MortiseType> types;
   std::deque<MortiseValue> values;
   std::vector<const MortiseValue *> operands, inputs, outputs;
-  std::unique_ptr<reference::Program> program;
+  std::unique_ptr<reference::Interpreter> program;
   Bytes workspace;
 };
 

@@ -118,13 +118,13 @@ public:
   struct Form { // one form of the program, and its placement
     std::shared_ptr<const Graph> graph;
     Placement placement;
-    std::vector<Lost> lost;
+    std::vector<DecomposedRefusal> lost;
   };
 
   // Decomposes, before placement, every composite op for which all plugins answer MORTISE_REASON_OP (no lowering for
   // the op). One instance of each op is enough to ask. Without this step the whole program would be exported, proposed
   // and cleaned up twice.
-  Result<void> takeApartUnknown(mlir::ModuleOp module, std::vector<Lost> &lost) {
+  Result<void> decomposeUnsupported(mlir::ModuleOp module, std::vector<DecomposedRefusal> &lost) {
     std::vector<llvm::StringRef> asked;
     for (;;) {
       ByName composites;
@@ -157,7 +157,8 @@ public:
 
   // Places the module. Composites that no plugin takes are decomposed, and placement runs again. When nothing
   // decomposes any further, `uncovered` (unless NULL) receives the nodes that are still uncovered.
-  Result<Form> settle(mlir::ModuleOp module, std::vector<Lost> lost, std::vector<Uncovered> *uncovered = nullptr) {
+  Result<Form> placeAndDecompose(mlir::ModuleOp module, std::vector<DecomposedRefusal> lost,
+                                 std::vector<Uncovered> *uncovered = nullptr) {
     for (;;) {
       Result<Form> form = placed(module);
       if (!form)
@@ -190,7 +191,7 @@ public:
 
   // With several targets, one device may take a composite although its parts would be cheaper on others. Tries the
   // decomposition of each kind of composite and keeps the form with the lower total cost.
-  Result<void> tryParts(mlir::ModuleOp module, Form &best) {
+  Result<void> tryDecompositions(mlir::ModuleOp module, Form &best) {
     std::vector<std::string> tried;
     for (size_t next = 0; next < best.graph->view().node_count && tried.size() < maxTrials; ++next) {
       const std::string op = best.graph->view().nodes[next]->op;
@@ -205,7 +206,7 @@ public:
           return Error{MORTISE_INTERNAL, op + " has no decomposition"};
       if (Result<void> done = runPasses(*copy, buildCleanup, passSeconds); !done)
         return done.error();
-      Result<Form> parts = settle(*copy, best.lost);
+      Result<Form> parts = placeAndDecompose(*copy, best.lost);
       if (!parts || !(parts->placement.costNs < best.placement.costNs * (1 - 1e-9)))
         continue; // the parts are not taken by any plugin, or cost as much
       note(op, best, *parts);
@@ -293,18 +294,18 @@ Result<std::shared_ptr<const plan::PlanT>> compile(mlir::ModuleOp module, const 
     return targets.error();
   Compilation compilation(*targets, timings);
   double *passSeconds = timings ? &timings->passes : nullptr;
-  std::vector<Lost> lost;
+  std::vector<DecomposedRefusal> lost;
   if (Result<void> done = runPasses(module, buildRecognition, passSeconds); !done)
     return done.error();
-  if (Result<void> done = compilation.takeApartUnknown(module, lost); !done)
+  if (Result<void> done = compilation.decomposeUnsupported(module, lost); !done)
     return done.error();
   if (Result<void> done = runPasses(module, buildCleanup, passSeconds); !done)
     return done.error();
-  Result<Compilation::Form> form = compilation.settle(module, std::move(lost), uncovered);
+  Result<Compilation::Form> form = compilation.placeAndDecompose(module, std::move(lost), uncovered);
   if (!form)
     return form.error();
   if (targets->size() > 1)
-    if (Result<void> tried = compilation.tryParts(module, *form); !tried)
+    if (Result<void> tried = compilation.tryDecompositions(module, *form); !tried)
       return tried.error();
   return compilation.write(*form, config.get("require"));
 }

@@ -140,7 +140,7 @@ void CoverSearch::descend(uint32_t node, double floor) {
     steps -= static_cast<int64_t>(candidates[c].nodes.size()) + 1;
     if (steps < 0)
       return;
-    if (sets[c].meets(covered))
+    if (sets[c].intersects(covered))
       continue;
     const double price = candidates[c].costNs + regionNs;
     double rest = floor;
@@ -183,7 +183,7 @@ Cover CoverSearch::greedy(const std::vector<bool> &allowed) {
   stack.clear();
   const auto collect = [&](bool check) {
     for (uint32_t c : byShare) {
-      if (!allowed[c] || sets[c].meets(taken))
+      if (!allowed[c] || sets[c].intersects(taken))
         continue;
       stack.push_back(c);
       if (!check || fits())

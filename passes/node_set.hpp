@@ -23,7 +23,7 @@ public:
     for (size_t i = 0; i < words.size(); ++i)
       words[i] &= ~other.words[i];
   }
-  bool meets(const NodeSet &other) const {
+  bool intersects(const NodeSet &other) const {
     for (size_t i = 0; i < words.size(); ++i)
       if (words[i] & other.words[i])
         return true;

@@ -18,12 +18,12 @@ namespace {
 constexpr int maxDepth = 4;     // how often uncovered nodes are proposed again
 constexpr size_t maxTrials = 8; // single candidates that `improve` tries as fixed regions
 
-struct Plan { // a placement under construction; node numbers are those of one graph
+struct PartialPlacement { // a placement under construction; node numbers are those of one graph
   std::vector<Candidate> regions;
   std::vector<uint32_t> uncovered;
   double costNs = 0;
 
-  bool betterThan(const Plan &other) const {
+  bool betterThan(const PartialPlacement &other) const {
     if (uncovered.size() != other.uncovered.size())
       return uncovered.size() < other.uncovered.size();
     return costNs < other.costNs * (1 - 1e-9);
@@ -68,7 +68,7 @@ std::vector<std::vector<uint32_t>> levels(const MortiseGraph &graph, const std::
 }
 
 // The index, in `graph`, of value `v` of `region`, which was extracted from `nodes`.
-uint32_t wholeValue(const MortiseGraph &graph, const std::vector<uint32_t> &nodes, const Region &region, uint32_t v) {
+uint32_t valueInWhole(const MortiseGraph &graph, const std::vector<uint32_t> &nodes, const Region &region, uint32_t v) {
   const MortiseValue &value = *region.graph->view().values[v];
   return value.producer ? graph.nodes[nodes[value.producer->index]]->results[value.result_index]->index
                         : region.inputs[value.result_index];
@@ -78,11 +78,11 @@ class Placer {
 public:
   explicit Placer(const std::vector<Target> &targets) : targets(targets) {}
 
-  Plan solve(const MortiseGraph &graph, int depth, const std::vector<Candidate> &candidates) {
+  PartialPlacement solve(const MortiseGraph &graph, int depth, const std::vector<Candidate> &candidates) {
     CoverSearch search(graph, targets, candidates);
 
     Cover exact = search.best();
-    Plan plan =
+    PartialPlacement plan =
         exact.complete
             ? pick(candidates, exact)
             : complete(graph, pick(candidates, search.greedy(std::vector<bool>(candidates.size(), true))), depth);
@@ -93,8 +93,8 @@ public:
   }
 
 private:
-  static Plan pick(const std::vector<Candidate> &candidates, const Cover &cover) {
-    Plan plan;
+  static PartialPlacement pick(const std::vector<Candidate> &candidates, const Cover &cover) {
+    PartialPlacement plan;
     for (uint32_t c : cover.chosen)
       plan.regions.push_back(candidates[c]);
     plan.costNs = cover.costNs;
@@ -102,7 +102,7 @@ private:
   }
 
   // Proposes the nodes that `fixed` leaves uncovered, each level as a graph of its own, and adds the resulting regions.
-  Plan complete(const MortiseGraph &graph, Plan fixed, int depth) {
+  PartialPlacement complete(const MortiseGraph &graph, PartialPlacement fixed, int depth) {
     std::vector<Candidate> all = fixed.regions;
     for (const std::vector<uint32_t> &rest : levels(graph, fixed.regions)) {
       // Without fixed regions the rest is the whole graph, for which the plugins would give the same answers.
@@ -113,12 +113,12 @@ private:
         continue;
       }
       const MortiseGraph &left = region->graph->view();
-      Plan part = solve(left, depth + 1, propose(left, targets).candidates);
+      PartialPlacement part = solve(left, depth + 1, propose(left, targets).candidates);
       for (Candidate &candidate : part.regions) {
         for (uint32_t &node : candidate.nodes)
           node = rest[node];
         for (MortiseInPlace &pair : candidate.inPlace)
-          pair = {wholeValue(graph, rest, *region, pair.input), wholeValue(graph, rest, *region, pair.output)};
+          pair = {valueInWhole(graph, rest, *region, pair.input), valueInWhole(graph, rest, *region, pair.output)};
         all.push_back(std::move(candidate));
       }
       for (uint32_t node : part.uncovered)
@@ -128,12 +128,13 @@ private:
   }
 
   // Puts the regions into execution order and computes the total cost.
-  Plan assemble(const MortiseGraph &graph, std::vector<Candidate> regions, std::vector<uint32_t> uncovered) {
+  PartialPlacement assemble(const MortiseGraph &graph, std::vector<Candidate> regions,
+                            std::vector<uint32_t> uncovered) {
     CoverSearch whole(graph, targets, regions);
     std::vector<uint32_t> every(regions.size()), order;
     for (uint32_t i = 0; i < every.size(); ++i)
       every[i] = i;
-    Plan plan;
+    PartialPlacement plan;
     plan.costNs = whole.cost(every, &order);
     for (uint32_t i : order)
       plan.regions.push_back(std::move(regions[i]));
@@ -144,8 +145,8 @@ private:
 
   // One small candidate, or all candidates of one lowering, may be cheaper than the part of a large region that they
   // replace. Each trial fixes such candidates and proposes the rest again.
-  void improve(const MortiseGraph &graph, const std::vector<Candidate> &candidates, CoverSearch &search, Plan &plan,
-               int depth) {
+  void improve(const MortiseGraph &graph, const std::vector<Candidate> &candidates, CoverSearch &search,
+               PartialPlacement &plan, int depth) {
     std::set<std::pair<uint32_t, std::string>> chosen;
     for (const Candidate &region : plan.regions)
       chosen.emplace(region.target, region.lowering);
@@ -166,11 +167,11 @@ private:
       if (std::count(allowed.begin(), allowed.end(), true) > 1)
         trials.push_back(std::move(allowed));
     for (const std::vector<bool> &allowed : trials) {
-      Plan fixed = pick(candidates, search.greedy(allowed));
+      PartialPlacement fixed = pick(candidates, search.greedy(allowed));
       // The fixed regions alone cost as much as the current plan, so the rest cannot make it cheaper.
       if (fixed.regions.empty() || (plan.uncovered.empty() && fixed.costNs >= plan.costNs))
         continue;
-      Plan trial = complete(graph, std::move(fixed), depth);
+      PartialPlacement trial = complete(graph, std::move(fixed), depth);
       if (trial.betterThan(plan))
         plan = std::move(trial);
     }
@@ -200,15 +201,15 @@ void explainLosers(const std::vector<Candidate> &candidates, Placement &placemen
   }
 }
 
-// The nodes of `hasParts` that every target refused and no candidate contains. In a graph with symbols, a refusal for
-// MORTISE_REASON_NEEDS_STATIC does not count: such a node is proposed again, undecomposed and with numbers for the
+// The nodes of `canDecompose` that every target refused and no candidate contains. In a graph with symbols, a refusal
+// for MORTISE_REASON_NEEDS_STATIC does not count: such a node is proposed again, undecomposed and with numbers for the
 // symbols, when the other nodes have been placed.
-std::vector<uint32_t> hopeless(const MortiseGraph &graph, size_t targetCount, const Proposals &proposals,
-                               const std::vector<bool> &hasParts) {
+std::vector<uint32_t> refusedByAll(const MortiseGraph &graph, size_t targetCount, const Proposals &proposals,
+                                   const std::vector<bool> &canDecompose) {
   std::vector<uint32_t> refusals(graph.node_count); // targets that refused the node; the refusals are ordered by target
   std::vector<uint32_t> lastTarget(graph.node_count, UINT32_MAX);
   for (const Refusal &refusal : proposals.refusals)
-    if (hasParts[refusal.node] && lastTarget[refusal.node] != refusal.target &&
+    if (canDecompose[refusal.node] && lastTarget[refusal.node] != refusal.target &&
         (graph.symbol_count == 0 || refusal.reason != MORTISE_REASON_NEEDS_STATIC)) {
       lastTarget[refusal.node] = refusal.target;
       ++refusals[refusal.node];
@@ -225,15 +226,15 @@ std::vector<uint32_t> hopeless(const MortiseGraph &graph, size_t targetCount, co
 
 } // namespace
 
-Placement place(const MortiseGraph &graph, const std::vector<Target> &targets, const std::vector<bool> &hasParts) {
+Placement place(const MortiseGraph &graph, const std::vector<Target> &targets, const std::vector<bool> &canDecompose) {
   Placement placement;
   Proposals proposals = propose(graph, targets);
-  if (!hasParts.empty())
-    placement.uncovered = hopeless(graph, targets.size(), proposals, hasParts);
+  if (!canDecompose.empty())
+    placement.uncovered = refusedByAll(graph, targets.size(), proposals, canDecompose);
   placement.refusals = std::move(proposals.refusals);
   if (!placement.uncovered.empty())
     return placement;
-  Plan plan = Placer(targets).solve(graph, 0, proposals.candidates);
+  PartialPlacement plan = Placer(targets).solve(graph, 0, proposals.candidates);
   placement.regions = std::move(plan.regions);
   placement.uncovered = std::move(plan.uncovered);
   placement.costNs = plan.costNs;

@@ -8,7 +8,7 @@
 
 namespace mortise::passes {
 
-struct Lost { // a refusal of a composite that was then decomposed
+struct DecomposedRefusal { // a refusal of a composite that was then decomposed
   std::string op;
   Refusal refusal; // refusal.node is UINT32_MAX
 };
@@ -24,10 +24,11 @@ struct Placement {
 // The cheapest set of disjoint candidates that covers the graph and whose regions form no cycle: exact while the search
 // is small, else greedy with improvements. Uncovered nodes are proposed again as graphs of their own. The placement is
 // deterministic: it depends only on the answers of the plugins.
-// `hasParts` is empty or has one element for each node, true where the caller can decompose it. When every target
+// `canDecompose` is empty or has one element for each node, true where the caller can decompose it. When every target
 // refuses some of those nodes, place returns at once with these as `uncovered`, since a placement of the rest would be
 // discarded.
-Placement place(const MortiseGraph &graph, const std::vector<Target> &targets, const std::vector<bool> &hasParts = {});
+Placement place(const MortiseGraph &graph, const std::vector<Target> &targets,
+                const std::vector<bool> &canDecompose = {});
 
 // "95% on cpu": at least that share of the nodes runs on that device. "" is always met. Errors: INVALID_ARGUMENT for
 // another form of `require`, UNSUPPORTED when it is not met.

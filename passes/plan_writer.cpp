@@ -50,7 +50,7 @@ bool sameBufferType(const plan::TensorTypeT &a, const plan::TensorTypeT &b) {
 class Writer {
 public:
   Writer(const MortiseGraph &graph, const Placement &placement, const std::vector<Target> &targets,
-         const std::vector<Lost> &decomposed)
+         const std::vector<DecomposedRefusal> &decomposed)
       : graph(graph), placement(placement), targets(targets), decomposed(decomposed),
         plan(std::make_shared<plan::PlanT>()), home(graph.value_count, none), lastReader(graph.value_count, -1),
         overwritten(graph.input_count) {}
@@ -461,7 +461,7 @@ private:
   void report() {
     for (size_t n = 0; n < graph.node_count; ++n)
       plan->node_ops.push_back(graph.nodes[n]->op);
-    for (const Lost &lost : decomposed)
+    for (const DecomposedRefusal &lost : decomposed)
       refuse(lost.refusal, lost.op);
     for (const Refusal &refusal : placement.refusals)
       refuse(refusal, graph.nodes[refusal.node]->op);
@@ -481,7 +481,7 @@ private:
   const MortiseGraph &graph;
   const Placement &placement;
   const std::vector<Target> &targets;
-  const std::vector<Lost> &decomposed;
+  const std::vector<DecomposedRefusal> &decomposed;
   std::shared_ptr<plan::PlanT> plan;
   std::vector<Region> regions;
   std::vector<uint32_t> home;       // by value: the buffer that its producer writes
@@ -528,7 +528,7 @@ Result<void> checkGraph(const MortiseGraph &graph) {
 
 Result<std::shared_ptr<const plan::PlanT>> writePlan(const MortiseGraph &graph, const Placement &placement,
                                                      const std::vector<Target> &targets,
-                                                     const std::vector<Lost> &decomposed) {
+                                                     const std::vector<DecomposedRefusal> &decomposed) {
   return Writer(graph, placement, targets, decomposed).write();
 }
 

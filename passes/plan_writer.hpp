@@ -24,6 +24,6 @@ Result<void> checkGraph(const MortiseGraph &graph);
 // Errors: those of checkGraph, and of cutting out regions.
 Result<std::shared_ptr<const plan::PlanT>> writePlan(const MortiseGraph &graph, const Placement &placement,
                                                      const std::vector<Target> &targets,
-                                                     const std::vector<Lost> &decomposed = {});
+                                                     const std::vector<DecomposedRefusal> &decomposed = {});
 
 } // namespace mortise::passes

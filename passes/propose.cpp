@@ -20,7 +20,7 @@ constexpr const char *reasonNames[] = {"unknown", "op",    "dtype",  "rank",   "
                                        "size",    "opset", "memory", "option", "hardware",  "error",  "cost"};
 
 // Receives the answers of one plugin and validates them. A plugin may call from threads of its own.
-struct Sink {
+struct ProposalSink {
   const MortiseGraph &graph; // as the plugin sees it: perhaps with numbers for the symbols
   const MortiseGraph &whole; // with its symbols
   const NodeGraph &nodes;
@@ -156,7 +156,7 @@ struct Sink {
 void ask(const MortiseGraph &graph, const MortiseGraph &whole, const NodeGraph &nodes,
          const std::vector<Target> &targets, uint32_t t, const std::string &specialised, Proposals &result) {
   const runtime::Plugin &plugin = *targets[t].device->plugin;
-  Sink sink{graph, whole, nodes, t, plugin.table->opset, plugin.seesSymbols(), result, specialised, {}};
+  ProposalSink sink{graph, whole, nodes, t, plugin.table->opset, plugin.seesSymbols(), result, specialised, {}};
   std::vector<MortiseOption> options;
   for (const runtime::Setting &setting : targets[t].options)
     options.push_back({setting.key.c_str(), setting.value.c_str()});
@@ -167,9 +167,11 @@ void ask(const MortiseGraph &graph, const MortiseGraph &whole, const NodeGraph &
   args.options = options.data();
   args.option_count = options.size();
   args.sink = &sink;
-  args.add = [](void *context, const MortiseCandidate *candidate) { static_cast<Sink *>(context)->add(candidate); };
+  args.add = [](void *context, const MortiseCandidate *candidate) {
+    static_cast<ProposalSink *>(context)->add(candidate);
+  };
   args.refuse = [](void *context, uint32_t node, int32_t reason, const char *detail) {
-    static_cast<Sink *>(context)->refuseNode(node, reason, detail);
+    static_cast<ProposalSink *>(context)->refuseNode(node, reason, detail);
   };
   if (Result<void> done = runtime::call("propose", plugin.table->propose, args); !done)
     for (uint32_t node = 0; node < graph.node_count; ++node)
@@ -200,8 +202,8 @@ private:
 };
 
 // Why the plugin should be asked again with numbers for the symbols; "" when it should not.
-std::string wantsNumbers(const MortiseGraph &graph, const Proposals &result, size_t candidates, size_t refusals,
-                         const runtime::Plugin &plugin) {
+std::string reasonToSpecialise(const MortiseGraph &graph, const Proposals &result, size_t candidates, size_t refusals,
+                               const runtime::Plugin &plugin) {
   if (!plugin.seesSymbols())
     return "the plugin speaks ABI revision " + std::to_string(plugin.abiRevision) + " and opset " +
            std::to_string(plugin.table->opset) + ", which have no symbolic attributes";
@@ -237,7 +239,7 @@ Proposals propose(const MortiseGraph &graph, const std::vector<Target> &targets)
       ask(graph, graph, nodes, targets, t, "", result);
     if (graph.symbol_count == 0)
       continue;
-    const std::string reason = wantsNumbers(graph, result, candidates, refusals, plugin);
+    const std::string reason = reasonToSpecialise(graph, result, candidates, refusals, plugin);
     if (reason.empty())
       continue;
     // The plugin will give its other refusals again for the graph with numbers.

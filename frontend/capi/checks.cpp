@@ -48,7 +48,7 @@ Result<void> checkAttribute(const MortiseAttribute &attribute, const std::string
 
 Result<void> checkOptions(const MortiseOption *options, size_t count) {
   if (count && !options)
-    return isNull("list of options");
+    return nullError("list of options");
   for (size_t i = 0; i < count; ++i)
     if (!options[i].key || !options[i].value)
       return invalid("option " + std::to_string(i) + ": expected a key and a value, found NULL");
@@ -84,7 +84,7 @@ Result<void> checkType(const MortiseType *type, const std::string &what) {
 Result<std::vector<MortiseAttribute>> readAttributes(const MortiseAttribute *const *attributes, size_t count) {
   constexpr size_t sizeOfOldest = offsetof(MortiseAttribute, exprs);
   if (count && !attributes)
-    return isNull("list of attributes");
+    return nullError("list of attributes");
   std::vector<MortiseAttribute> copies(count);
   for (size_t i = 0; i < count; ++i) {
     std::string what = "attribute " + std::to_string(i);

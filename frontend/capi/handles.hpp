@@ -47,7 +47,7 @@ template <typename Body> MortiseStatus *guarded(Body body) noexcept {
 }
 
 inline Error invalid(std::string message) { return {MORTISE_INVALID_ARGUMENT, std::move(message)}; }
-inline Error isNull(const char *what) { return invalid(std::string("expected a ") + what + ", found NULL"); }
+inline Error nullError(const char *what) { return invalid(std::string("expected a ") + what + ", found NULL"); }
 
 // checks.cpp: checks structs from the caller before their pointers are followed.
 Result<void> checkOptions(const MortiseOption *options, size_t count);

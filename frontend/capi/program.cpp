@@ -38,7 +38,7 @@ MortiseStatus *runChecked(Run run, MortiseProgram *program, const MortiseTensor 
                           const MortiseTensor *const *outputs, size_t output_count) {
   return guarded([&]() -> Result<void> {
     if (!program)
-      return isNull("program");
+      return nullError("program");
     const plan::PlanT &plan = program->program->plan();
     Result<std::vector<runtime::Tensor>> in = readTensors(inputs, input_count, plan.inputs.size(), "input");
     if (!in)
@@ -64,11 +64,11 @@ MortiseStatus *mortise_compile(MortiseSession *session, MortiseBuilder *builder,
                                size_t option_count, MortiseProgram **program) {
   return guarded([&]() -> Result<void> {
     if (!builder)
-      return isNull("builder");
+      return nullError("builder");
     const std::unique_ptr<Compiler> compiler = std::move(builder->compiler); // the builder is empty from here on
     builder->refusals = {};
     if (!session || !program)
-      return isNull(session ? "place for the program" : "session");
+      return nullError(session ? "place for the program" : "session");
     *program = nullptr;
     if (!compiler)
       return invalid("the graph has no outputs; add inputs, ops and at least one output first");
@@ -99,7 +99,7 @@ MortiseStatus *mortise_builder_refusals(MortiseBuilder *builder, const MortiseRe
                                         size_t *count) {
   return guarded([&]() -> Result<void> {
     if (!builder || !refusals || !count)
-      return isNull(!builder ? "builder" : !refusals ? "place for the refusals" : "place for their count");
+      return nullError(!builder ? "builder" : !refusals ? "place for the refusals" : "place for their count");
     *refusals = builder->refusals.pointers.data();
     *count = builder->refusals.pointers.size();
     return {};
@@ -113,7 +113,7 @@ void mortise_program_destroy(MortiseProgram *program) { delete program; }
 MortiseStatus *mortise_program_bind(MortiseProgram *program, const MortiseTensor *const *inputs, size_t count) {
   return guarded([&]() -> Result<void> {
     if (!program)
-      return isNull("program");
+      return nullError("program");
     Result<std::vector<runtime::Tensor>> tensors =
         readTensors(inputs, count, program->program->plan().inputs.size(), "input");
     if (!tensors)
@@ -139,12 +139,12 @@ MortiseStatus *mortise_program_run_pointers(MortiseProgram *program, const void 
                                             const int64_t *symbols) {
   return guarded([&]() -> Result<void> {
     if (!program)
-      return isNull("program");
+      return nullError("program");
     const plan::PlanT &plan = program->program->plan();
     if ((!inputs && !plan.inputs.empty()) || (!outputs && !plan.outputs.empty()))
-      return isNull(inputs || plan.inputs.empty() ? "list of outputs" : "list of inputs");
+      return nullError(inputs || plan.inputs.empty() ? "list of outputs" : "list of inputs");
     if (!symbols && !plan.symbols.empty())
-      return isNull("list of symbol values");
+      return nullError("list of symbol values");
     return program->program->runPointers(inputs, outputs, {symbols, plan.symbols.size()});
   });
 }
@@ -153,7 +153,7 @@ MortiseStatus *mortise_program_symbols(MortiseProgram *program, const MortiseTen
                                        int64_t *values, size_t capacity, size_t *count) {
   return guarded([&]() -> Result<void> {
     if (!program || (capacity && !values))
-      return isNull(program ? "place for the values" : "program");
+      return nullError(program ? "place for the values" : "program");
     const plan::PlanT &plan = program->program->plan();
     if (count)
       *count = plan.symbols.size();
@@ -171,10 +171,10 @@ MortiseStatus *mortise_program_output_shape(MortiseProgram *program, const int64
                                             size_t output, int64_t *dims, size_t capacity, size_t *rank) {
   return guarded([&]() -> Result<void> {
     if (!program || (symbol_count && !symbols) || (capacity && !dims) || !rank)
-      return isNull(!program                   ? "program"
-                    : symbol_count && !symbols ? "list of symbol values"
-                    : capacity && !dims        ? "place for the extents"
-                                               : "place for the rank");
+      return nullError(!program                   ? "program"
+                       : symbol_count && !symbols ? "list of symbol values"
+                       : capacity && !dims        ? "place for the extents"
+                                                  : "place for the rank");
     Result<std::vector<int64_t>> extents = program->program->outputShape(output, {symbols, symbol_count});
     if (!extents)
       return extents.error();
@@ -190,7 +190,7 @@ MortiseStatus *mortise_program_output_shape(MortiseProgram *program, const int64
 MortiseStatus *mortise_program_report(MortiseProgram *program, char **json) {
   return guarded([&]() -> Result<void> {
     if (!program || !json)
-      return isNull(program ? "place for the text" : "program");
+      return nullError(program ? "place for the text" : "program");
     Result<char *> copy = copyString(reportJson(*program));
     if (!copy)
       return copy.error();

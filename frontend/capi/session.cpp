@@ -20,7 +20,7 @@ void mortise_string_destroy(char *string) { std::free(string); }
 MortiseStatus *mortise_session_create(const MortiseOption *options, size_t option_count, MortiseSession **session) {
   return guarded([&]() -> Result<void> {
     if (!session)
-      return isNull("place for the session");
+      return nullError("place for the session");
     *session = nullptr;
     if (Result<void> checked = checkOptions(options, option_count); !checked)
       return checked;
@@ -42,7 +42,7 @@ void mortise_session_destroy(MortiseSession *session) { delete session; }
 MortiseStatus *mortise_session_describe(MortiseSession *session, char **json) {
   return guarded([&]() -> Result<void> {
     if (!session || !json)
-      return isNull(session ? "place for the text" : "session");
+      return nullError(session ? "place for the text" : "session");
     Result<char *> copy = copyString(describeJson(*session->state));
     if (!copy)
       return copy.error();
@@ -54,7 +54,7 @@ MortiseStatus *mortise_session_describe(MortiseSession *session, char **json) {
 MortiseStatus *mortise_builder_create(MortiseSession *session, const char *name, MortiseBuilder **builder) {
   return guarded([&]() -> Result<void> {
     if (!session || !builder)
-      return isNull(session ? "place for the builder" : "session");
+      return nullError(session ? "place for the builder" : "session");
     *builder = new MortiseBuilder{session->state, name && *name ? name : "main", nullptr};
     return {};
   });
@@ -66,7 +66,7 @@ MortiseStatus *mortise_builder_symbol(MortiseBuilder *builder, const char *name,
                                       int64_t divisor, uint32_t *number) {
   return guarded([&]() -> Result<void> {
     if (!builder || !name || !number)
-      return isNull(!builder ? "builder" : !name ? "name of a symbol" : "place for the symbol's number");
+      return nullError(!builder ? "builder" : !name ? "name of a symbol" : "place for the symbol's number");
     Result<uint32_t> added = builder->graph().builder().addSymbol(name, min, max, divisor);
     if (!added)
       return added.error();
@@ -79,7 +79,7 @@ MortiseStatus *mortise_builder_guard(MortiseBuilder *builder, const MortiseExpr 
                                      const char *reason) {
   return guarded([&]() -> Result<void> {
     if (!builder || !expr || !expr->steps)
-      return isNull(builder ? "guard's expression" : "builder");
+      return nullError(builder ? "guard's expression" : "builder");
     return builder->graph().builder().addGuard(*expr, relation, reason ? reason : "");
   });
 }
@@ -88,7 +88,7 @@ MortiseStatus *mortise_builder_input(MortiseBuilder *builder, const char *name, 
                                      uint32_t *value) {
   return guarded([&]() -> Result<void> {
     if (!builder || !value)
-      return isNull(builder ? "place for the value" : "builder");
+      return nullError(builder ? "place for the value" : "builder");
     const std::string label = name ? name : "";
     if (Result<void> checked = checkType(type, "input " + label); !checked)
       return checked;
@@ -112,10 +112,10 @@ MortiseStatus *mortise_builder_op(MortiseBuilder *builder, const char *op, const
                                   size_t result_capacity, size_t *result_count) {
   return guarded([&]() -> Result<void> {
     if (!builder || !op || (operand_count && !operands) || (result_capacity && !results))
-      return isNull(!builder                     ? "builder"
-                    : !op                        ? "name of an op"
-                    : operand_count && !operands ? "list of operands"
-                                                 : "place for results");
+      return nullError(!builder                     ? "builder"
+                       : !op                        ? "name of an op"
+                       : operand_count && !operands ? "list of operands"
+                                                    : "place for results");
     Result<std::vector<MortiseAttribute>> known = readAttributes(attributes, attribute_count);
     if (!known)
       return known.error();
@@ -141,10 +141,10 @@ MortiseStatus *mortise_builder_repeat(MortiseBuilder *builder, uint32_t first, u
                                       size_t location_count, int32_t *repeated) {
   return guarded([&]() -> Result<void> {
     if (!builder || !repeated || (own_count && !own) || (location_count && !locations))
-      return isNull(!builder            ? "builder"
-                    : !repeated         ? "place for whether it was repeated"
-                    : own_count && !own ? "list of own values"
-                                        : "list of locations");
+      return nullError(!builder            ? "builder"
+                       : !repeated         ? "place for whether it was repeated"
+                       : own_count && !own ? "list of own values"
+                                           : "list of locations");
     const size_t lists = size_t{copies} + 1;
     if (own_count > SIZE_MAX / (lists + 1) || location_count > SIZE_MAX / lists)
       return invalid("repeat: more own values or locations than memory can hold");
@@ -160,7 +160,7 @@ MortiseStatus *mortise_builder_repeat(MortiseBuilder *builder, uint32_t first, u
 MortiseStatus *mortise_builder_type(MortiseBuilder *builder, uint32_t value, const MortiseType **type) {
   return guarded([&]() -> Result<void> {
     if (!builder || !type)
-      return isNull(builder ? "place for the type" : "builder");
+      return nullError(builder ? "place for the type" : "builder");
     Result<const MortiseType *> found = builder->graph().builder().typeOf(value);
     if (!found)
       return found.error();
@@ -171,14 +171,14 @@ MortiseStatus *mortise_builder_type(MortiseBuilder *builder, uint32_t value, con
 
 MortiseStatus *mortise_builder_output(MortiseBuilder *builder, uint32_t value, int64_t alias_input) {
   return guarded([&]() -> Result<void> {
-    return builder ? builder->graph().builder().addOutput(value, alias_input) : Result<void>(isNull("builder"));
+    return builder ? builder->graph().builder().addOutput(value, alias_input) : Result<void>(nullError("builder"));
   });
 }
 
 MortiseStatus *mortise_builder_text(MortiseBuilder *builder, char **text) {
   return guarded([&]() -> Result<void> {
     if (!builder || !text)
-      return isNull(builder ? "place for the text" : "builder");
+      return nullError(builder ? "place for the text" : "builder");
     Result<char *> copy = copyString(builder->graph().text());
     if (!copy)
       return copy.error();

@@ -75,7 +75,7 @@ struct Runner {
   void operator()(std::span<const void *const> inputs, std::span<void *const> outputs) {
     program.run(inputs, outputs, workspace.data, parallelFor, nullptr);
   }
-  const Program &program;
+  const Interpreter &program;
   ParallelFor parallelFor;
   Block workspace;
 };

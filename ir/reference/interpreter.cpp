@@ -94,7 +94,7 @@ Error asError(const MortiseNode &node, const Refusal &refusal) {
 
 } // namespace
 
-struct Program::Impl {
+struct Interpreter::Impl {
   // The memory of a value while the graph runs.
   struct Home {
     enum { input, output, workspace } kind = workspace;
@@ -103,8 +103,8 @@ struct Program::Impl {
   const MortiseGraph &graph;
   const bool packed;                 // inputs and outputs have the ABI's layout; those of a body have the internal one
   std::vector<const OpSpec *> specs; // per node
-  std::vector<std::vector<std::unique_ptr<Program>>> bodies; // per node
-  std::vector<Home> homes;                                   // per value
+  std::vector<std::vector<std::unique_ptr<Interpreter>>> bodies; // per node
+  std::vector<Home> homes;                                       // per value
   std::vector<uint32_t> staged; // inputs that are copied into the workspace before anything runs
   std::vector<uint32_t> copies; // outputs that are copied at the end, those of aliased memory last
   size_t workspace = 0;
@@ -126,7 +126,7 @@ struct Program::Impl {
       for (const MortiseGraph *body : bodiesOf(node)) {
         if (depth == maxDepth)
           return asError(node, {MORTISE_REASON_SIZE, "bodies are nested deeper than " + std::to_string(maxDepth)});
-        Result<std::unique_ptr<Program>> program = compile(*body, false, 1, depth + 1);
+        Result<std::unique_ptr<Interpreter>> program = compile(*body, false, 1, depth + 1);
         if (!program)
           return program.error();
         bodies.back().push_back(std::move(*program));
@@ -194,7 +194,7 @@ struct Program::Impl {
     workspace = arena.peak;
   }
 
-  static Result<std::unique_ptr<Program>> compile(const MortiseGraph &graph, bool packed, int64_t ranks, int depth);
+  static Result<std::unique_ptr<Interpreter>> compile(const MortiseGraph &graph, bool packed, int64_t ranks, int depth);
 
   // The state of one run: the caller's buffers, the workspace, and the tensors of the current node.
   struct Frame {
@@ -235,24 +235,24 @@ struct Program::Impl {
   };
 };
 
-Program::Program(std::unique_ptr<Impl> impl) : impl(std::move(impl)) {}
-Program::~Program() = default;
-size_t Program::workspaceBytes() const { return impl->workspace; }
+Interpreter::Interpreter(std::unique_ptr<Impl> impl) : impl(std::move(impl)) {}
+Interpreter::~Interpreter() = default;
+size_t Interpreter::workspaceBytes() const { return impl->workspace; }
 
-Result<std::unique_ptr<Program>> Program::Impl::compile(const MortiseGraph &graph, bool packed, int64_t ranks,
-                                                        int depth) {
+Result<std::unique_ptr<Interpreter>> Interpreter::Impl::compile(const MortiseGraph &graph, bool packed, int64_t ranks,
+                                                                int depth) {
   auto impl = std::make_unique<Impl>(graph, packed);
   if (Result<void> checked = impl->check(ranks, depth); !checked)
     return checked.error();
   impl->plan();
-  return std::unique_ptr<Program>(new Program(std::move(impl)));
+  return std::unique_ptr<Interpreter>(new Interpreter(std::move(impl)));
 }
-Result<std::unique_ptr<Program>> Program::compile(const MortiseGraph &graph) {
+Result<std::unique_ptr<Interpreter>> Interpreter::compile(const MortiseGraph &graph) {
   return Impl::compile(graph, true, 1, 0);
 }
 
-void Program::run(std::span<const void *const> inputs, std::span<void *const> outputs, void *workspace,
-                  ParallelFor parallelFor, uint64_t *nodeNs) const {
+void Interpreter::run(std::span<const void *const> inputs, std::span<void *const> outputs, void *workspace,
+                      ParallelFor parallelFor, uint64_t *nodeNs) const {
   DefaultFloats floats;
   Impl::Frame frame{*impl, inputs, outputs, static_cast<std::byte *>(workspace)};
   frame.begin();
@@ -295,7 +295,7 @@ Error outOfMemory(const MortiseGraph &graph) {
 Result<void> interpret(const MortiseGraph &graph, std::span<const void *const> inputs, std::span<void *const> outputs) {
   if (Result<void> fits = checkBuffers(graph, inputs.size(), outputs.size()); !fits)
     return fits;
-  Result<std::unique_ptr<Program>> program = Program::compile(graph);
+  Result<std::unique_ptr<Interpreter>> program = Interpreter::compile(graph);
   if (!program)
     return program.error();
   try {
@@ -316,15 +316,15 @@ Result<void> interpretRanks(const MortiseGraph &graph, std::span<const std::vect
   for (size_t r = 0; r < inputs.size(); ++r)
     if (Result<void> fits = checkBuffers(graph, inputs[r].size(), outputs[r].size()); !fits)
       return fits;
-  Result<std::unique_ptr<Program>> program =
-      Program::Impl::compile(graph, true, static_cast<int64_t>(inputs.size()), 0);
+  Result<std::unique_ptr<Interpreter>> program =
+      Interpreter::Impl::compile(graph, true, static_cast<int64_t>(inputs.size()), 0);
   if (!program)
     return program.error();
-  const Program::Impl &impl = *(*program)->impl;
+  const Interpreter::Impl &impl = *(*program)->impl;
   DefaultFloats floats;
   try {
     std::vector<Memory> workspaces;
-    std::vector<Program::Impl::Frame> frames;
+    std::vector<Interpreter::Impl::Frame> frames;
     for (size_t r = 0; r < inputs.size(); ++r) {
       workspaces.push_back(allocate(impl.workspace));
       frames.push_back({impl, inputs[r], outputs[r], static_cast<std::byte *>(workspaces[r].get())});

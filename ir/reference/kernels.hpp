@@ -35,7 +35,7 @@ struct Call {
   std::span<const Tensor> results;
   Tensor result; // the first result
   ParallelFor parallelFor = nullptr;
-  std::span<const std::unique_ptr<Program>> bodies = {}; // those of a control flow op
+  std::span<const std::unique_ptr<Interpreter>> bodies = {}; // those of a control flow op
 
   Tensor operand(size_t i) const { return i < operands.size() ? operands[i] : Tensor(); }
   int64_t integer(std::string_view name) const { return intAttribute(node, name); }

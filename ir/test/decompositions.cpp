@@ -336,15 +336,15 @@ void allowForms(Ranges &ranges, int32_t dtype) {
   }
 }
 
-struct Program {
+struct RandomProgram {
   GraphPtr whole, once, full, small;
 };
-Result<Program> compile(const std::string &text, Outcome &outcome) {
+Result<RandomProgram> compile(const std::string &text, Outcome &outcome) {
   Error bad{MORTISE_INTERNAL, "does not decompose or verify"};
   Module module = parse(text, outcome);
   if (!module)
     return bad;
-  Program program;
+  RandomProgram program;
   auto keep = [&](GraphPtr &to) -> Result<void> {
     auto exported = ir::exportGraph(*module);
     if (!exported)
@@ -457,7 +457,7 @@ Outcome runCase(const Case &test, const std::string &element, const std::vector<
   Outcome outcome;
   for (auto values : test.extents.empty() ? allExtents : test.extents) {
     std::string text = functionText(test, {element, values, false});
-    Result<Program> program = compile(text, outcome);
+    Result<RandomProgram> program = compile(text, outcome);
     if (!program) {
       outcome.failures.push_back(program.error().message + "\n" + text);
       ++outcome.failed;
@@ -481,14 +481,14 @@ Outcome runSymbolic(const Case &test, const std::string &element) {
   if (test.arguments.find('b') == std::string::npos && test.op.find("[[") == std::string::npos)
     return outcome;
   std::string text = functionText(test, {element, {3, 5}, true});
-  Result<Program> symbolic = compile(text, outcome);
+  Result<RandomProgram> symbolic = compile(text, outcome);
   std::vector<std::pair<int, int>> list = test.extents.empty() ? allExtents : test.extents;
   for (auto values : list) {
     if (values.first < 1 || values.second < 1)
       continue;
     std::string where = "symbolic " + test.op + " " + element + " b=" + std::to_string(values.first) +
                         " s=" + std::to_string(values.second);
-    Result<Program> numbers = compile(functionText(test, {element, values, false}), outcome);
+    Result<RandomProgram> numbers = compile(functionText(test, {element, values, false}), outcome);
     int64_t symbols[] = {values.first, values.second};
     std::vector<std::pair<const char *, GraphPtr>> levels;
     for (auto &[what, graph] : {std::pair("whole", symbolic ? symbolic->whole : nullptr),
@@ -515,8 +515,8 @@ Outcome runSymbolic(const Case &test, const std::string &element) {
 
 Outcome runAgainst(const Case &test, const Case &other, const std::string &element) {
   Outcome outcome;
-  Result<Program> program = compile(functionText(test, {element, {3, 5}, false}), outcome);
-  Result<Program> wrong = compile(functionText(other, {element, {3, 5}, false}), outcome);
+  Result<RandomProgram> program = compile(functionText(test, {element, {3, 5}, false}), outcome);
+  Result<RandomProgram> wrong = compile(functionText(other, {element, {3, 5}, false}), outcome);
   if (program && wrong)
     compare(test, "planted", program->whole->view(), {{"decomposed", wrong->full}}, wrong->full, "random", 1, outcome);
   return outcome;

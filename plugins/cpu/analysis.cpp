@@ -13,7 +13,7 @@ static bool isClaimable(const MortiseNode &node) {
 
 static Result<void> findExtents(Analysis &facts) {
   for (size_t i = 0; i < facts.graph.value_count; ++i) {
-    facts.extentsOf.push_back(codegen::denseView(*facts.graph.values[i]).dims);
+    facts.extentsOf.push_back(denseView(*facts.graph.values[i]).dims);
     for (const Dim &dim : facts.extentsOf.back())
       if (Result<int64_t> found = dim.evaluate(facts.sample.symbols); !found || *found < 0)
         return Error{MORTISE_NEEDS_STATIC, "found no values of the symbols for which every extent is one: value " +

@@ -34,7 +34,7 @@ struct Analysis {
   const MortiseValue &value(uint32_t index) const { return *graph.values[index]; }
   const MortiseType &type(uint32_t index) const { return *graph.values[index]->type; }
   std::span<const Dim> extents(uint32_t value) const { return extentsOf[value]; }
-  View denseView(uint32_t value) const { return codegen::denseView(*graph.values[value]); }
+  View denseView(uint32_t value) const { return mortise::denseView(*graph.values[value]); }
   bool isConstant(uint32_t value) const { return constant[value]; }
   bool isOutput(uint32_t value) const { return !outputsOf[value].empty(); }
   bool isRead(uint32_t value) const { return !users[value].empty(); } // by a node; outputs aside

@@ -3,9 +3,7 @@
 
 namespace mortise::cpu {
 
-View Layout::rootOf(uint32_t value) const {
-  return roots[value] ? *roots[value] : codegen::denseView(*graph->values[value]);
-}
+View Layout::rootOf(uint32_t value) const { return roots[value] ? *roots[value] : denseView(*graph->values[value]); }
 
 const View &Layout::viewOf(uint32_t value) {
   std::optional<View> &view = views[value];
@@ -15,7 +13,7 @@ const View &Layout::viewOf(uint32_t value) {
   if (producer && !roots[value] && producer->operand_count == 1)
     if (const MortiseValue *operand = producer->operands[0]) {
       View through = viewOf(operand->index);
-      if (std::optional<View> found = codegen::viewThrough(*producer, through))
+      if (std::optional<View> found = viewThrough(*producer, through))
         return *(view = std::move(found));
     }
   return *(view = rootOf(value));
@@ -23,7 +21,7 @@ const View &Layout::viewOf(uint32_t value) {
 
 void Layout::makeDense(uint32_t value) {
   roots[value].reset();
-  views[value] = codegen::denseView(*graph->values[value]);
+  views[value] = denseView(*graph->values[value]);
 }
 
 std::optional<double> Claims::splat(uint32_t index) {

@@ -16,7 +16,7 @@ using codegen::Support;
 static Support refuse(MortiseReason reason, std::string detail) { return {false, reason, std::move(detail)}; }
 
 // The extents of a value; not valid where an expression is none.
-static std::vector<Dim> extents(const MortiseValue &value) { return codegen::denseView(value).dims; }
+static std::vector<Dim> extents(const MortiseValue &value) { return denseView(value).dims; }
 static bool isEmpty(const MortiseValue &value) { return elementCount(extents(value)) == Dim(0); }
 
 static Support judgeDot(const MortiseNode &node) {

@@ -114,7 +114,8 @@ struct Renumbering {
 };
 
 bool alike(const Unit &a, const Unit &b) {
-  return a.nodes == b.nodes && a.reads == b.reads && a.writes == b.writes && a.overwrites == b.overwrites && a.work == b.work;
+  return a.nodes == b.nodes && a.reads == b.reads && a.writes == b.writes && a.overwrites == b.overwrites &&
+         a.work == b.work;
 }
 
 class Stamper {

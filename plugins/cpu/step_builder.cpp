@@ -36,7 +36,7 @@ std::span<const int64_t> StepBuilder::extents(uint32_t value) {
     return dims(type(value));
   std::optional<std::vector<int64_t>> &found = extentsOf[value];
   if (!found)
-    found = values(codegen::denseView(*graph.values[value]).dims);
+    found = values(denseView(*graph.values[value]).dims);
   return *found;
 }
 
@@ -350,7 +350,7 @@ Result<void> StepBuilder::checkExtents() {
   for (uint32_t i = 0; i < graph.value_count; ++i) {
     if (isStatic(type(i)))
       continue;
-    for (const Dim &dim : codegen::denseView(*graph.values[i]).dims)
+    for (const Dim &dim : denseView(*graph.values[i]).dims)
       if (Result<int64_t> found = dim.evaluate(values.symbols); !found || *found < 0)
         return found ? Error{MORTISE_INVALID_ARGUMENT, "an extent of value " + std::to_string(i) + " is " +
                                                            std::to_string(*found) + " for these symbols' values"}

@@ -293,8 +293,8 @@ static bool isWhole(const Units &units, uint32_t output) {
   const MortiseNode *producer = units.graph->values[view.base]->producer;
   return producer && !isOp(*producer, "mortise.constant") && !units.constant[view.base] && !units.roots[view.base] &&
          isDense(view) && !units.partOf[view.base] &&
-         elementCount(codegen::denseView(*units.graph->values[output]).dims) ==
-             elementCount(codegen::denseView(*units.graph->values[view.base]).dims);
+         elementCount(denseView(*units.graph->values[output]).dims) ==
+             elementCount(denseView(*units.graph->values[view.base]).dims);
 }
 
 Units assignOutputs(Units units) {

@@ -97,7 +97,7 @@ private:
 };
 
 // The address of tensors without elements, because programs expect a pointer that is not NULL.
-alignas(64) char nowhere[64];
+alignas(64) char emptyTensorAddress[64];
 
 // DLPack's type. A type of 0 lanes, which no tensor has, stands for a dtype that DLPack cannot represent.
 dlpack::DataType dataType(int32_t dtype) {
@@ -123,7 +123,7 @@ bool readTensor(PyObject *object, dlpack::Tensor &tensor) {
 
 void *address(const dlpack::Tensor &tensor) {
   auto *data = static_cast<char *>(tensor.data);
-  return data ? data + tensor.byteOffset : nowhere;
+  return data ? data + tensor.byteOffset : emptyTensorAddress;
 }
 
 // The version counter, or -1 for a tensor without one (made in torch.inference_mode).

@@ -10,7 +10,7 @@ struct Reference : PluginAdaptor<Reference> {
   static constexpr PluginIdentity identity{"reference", "Mortise", "0.1.0"};
 
   struct Kernel {
-    std::unique_ptr<Program> program;
+    std::unique_ptr<Interpreter> program;
     size_t inputs, outputs;
     ConstantExpr workspace;
     StepList steps;
@@ -63,7 +63,7 @@ struct Reference : PluginAdaptor<Reference> {
       return cancelledError();
     if (std::string_view(args.lowering) != "reference.region")
       return Error{MORTISE_NOT_FOUND, std::string("expected the lowering reference.region, found ") + args.lowering};
-    Result<std::unique_ptr<Program>> program = Program::compile(*args.region);
+    Result<std::unique_ptr<Interpreter>> program = Interpreter::compile(*args.region);
     if (!program)
       return program.error();
     const MortiseGraph &graph = *args.region;

@@ -38,7 +38,7 @@ TEST(Interpreter, WorkspaceIsReused) {
   for (int i = 0; i < 50; ++i)
     x = b.op("neg", {x}, type);
   b.output(x);
-  auto program = reference::Program::compile(b.view());
+  auto program = reference::Interpreter::compile(b.view());
   ASSERT_TRUE(program);
   EXPECT_EQ((*program)->workspaceBytes(), 2 * 4096u);
 }

@@ -149,7 +149,7 @@ Result<std::unique_ptr<Backend>> Backend::create(const Target &target) {
   return std::unique_ptr<Backend>(new Backend(std::move(impl)));
 }
 
-Result<Object> Backend::compile(Plan &plan, const std::string &symbol) {
+Result<Object> Backend::compile(LoopPlan &plan, const std::string &symbol) {
   Object object;
   auto start = std::chrono::steady_clock::now();
   OpBuilder builder(&impl->context);

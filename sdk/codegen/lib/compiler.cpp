@@ -50,7 +50,7 @@ static std::string symbolName(const std::string &name, uint64_t number) {
   return symbol;
 }
 
-static void measure(const Plan &plan, Function &function) {
+static void measure(const LoopPlan &plan, Function &function) {
   auto bytes = [&](const Dim &elements, int32_t dtype) {
     function.bytes += elements * static_cast<int64_t>(dtypeBits(dtype) / 8);
   };
@@ -72,7 +72,7 @@ Result<Function> Compiler::Impl::compile(std::unique_ptr<Backend> &backend, Dag 
   auto now = [] { return std::chrono::steady_clock::now(); };
   auto seconds = [](auto from, auto to) { return std::chrono::duration<double>(to - from).count(); };
   auto start = now();
-  auto plan = Plan::make(std::move(dag), target.vectorBits / 32);
+  auto plan = LoopPlan::make(std::move(dag), target.vectorBits / 32);
   if (!plan)
     return Error{plan.error().code, name + ": " + plan.error().message};
   auto planned = now();

@@ -17,7 +17,7 @@ struct EmittedKernel {
 
 class Emitter {
 public:
-  Emitter(Plan &plan, mlir::ModuleOp module, mlir::OpBuilder &builder, const Instructions &instructions);
+  Emitter(LoopPlan &plan, mlir::ModuleOp module, mlir::OpBuilder &builder, const Instructions &instructions);
   EmittedKernel emit(llvm::StringRef name);
   static std::optional<int> costOf(Op op); // elementwiseCost()
 
@@ -103,12 +103,12 @@ private:
   Carried across(const Expr &expr, Carried x);
   Value neutral(const Expr &expr, mlir::Type type);
   Dim laneExtent() const { return plan.loops.empty() ? Dim(1) : plan.loops.back().extent; }
-  uint64_t shareOut(EmittedKernel &kernel);
+  uint64_t chooseTasks(EmittedKernel &kernel);
   std::vector<std::vector<uint32_t>> writableInputs();
   void setCounter(const Loop &loop, Value counter);
   void enterLanes(Value start);
 
-  Plan &plan;
+  LoopPlan &plan;
   mlir::ModuleOp module;
   mlir::OpBuilder &b;
   Code c;
@@ -133,10 +133,9 @@ private:
   std::map<Dim, Value> extents;
   std::map<std::pair<Dim, const void *>, Value> repeatedExtents, extentSteps, inverses;
   Value tailMask;                                      // lanes that exist, when the row is shorter than a vector
-  Value freshMask;                                     // lanes not yet counted, when the last vector overlaps its
+  Value uncountedLanes;                                // lanes not yet counted, when the last vector overlaps its
                                                        // neighbour
   std::map<std::pair<ExprId, TupleId>, Value> running; // cumulative sum or product so far
-  std::vector<std::pair<ExprId, TupleId>> runningOrder;
   int currentPass = 0;
   int64_t chunk = 1; // steps of the lane loop per task, when tasks share it
   Dim chunks = 1;

@@ -23,7 +23,7 @@ bool isHeavy(const MortiseNode &node) {
   return has(node, Trait::Reduction, Trait::Running, Trait::Normalisation) || isOp(node, mortise::Op::Put);
 }
 
-GroupKind kindOf(const Plan &plan) {
+GroupKind kindOf(const LoopPlan &plan) {
   if (plan.scan)
     return GroupKind::Scan;
   if (plan.reductions.empty())
@@ -37,7 +37,7 @@ public:
   Result<FuseResult> run();
 
 private:
-  struct Building {
+  struct PendingGroup {
     std::set<uint32_t> nodes;
     std::vector<uint32_t> outputs;
     uint32_t earliest = ~0u; // the first node that makes one of the outputs
@@ -45,7 +45,7 @@ private:
   };
 
   // The facts about a plan that fusion needs, memoised because the layers of a network need equal plans.
-  struct Verdict {
+  struct PlanFacts {
     std::optional<Error> error; // why the group does not fit one loop nest
     GroupKind kind = GroupKind::Pointwise;
     bool narrow = false; // several passes over a large space with fewer rows than threads
@@ -55,15 +55,15 @@ private:
   void markLive();
   Result<void> findDemands();
   void demandBase(uint32_t value);
-  void priceCones();
+  void priceRecomputation();
   void place(uint32_t node);
   void startGroup(uint32_t node);
-  bool fits(const Building &group, uint32_t node, bool output);
+  bool fits(const PendingGroup &group, uint32_t node, bool output);
   bool joinsAsOutput(uint32_t node, uint32_t group);
   bool reaches(uint32_t value, uint32_t group);
-  Result<const Verdict *> judge(const Group &group);
-  std::optional<double> price(const Building &group);
-  Group describe(const Building &building) const;
+  Result<const PlanFacts *> planFacts(const Group &group);
+  std::optional<double> price(const PendingGroup &group);
+  Group describe(const PendingGroup &building) const;
   Result<void> finish(FuseResult &result);
 
   View layout(uint32_t value) const {
@@ -82,12 +82,12 @@ private:
   const Target &target;
   const Facts facts{symbolRanges(graph)};
   std::vector<bool> live, demanded, isOutput;
-  std::vector<double> cone;                    // per node: cost of one element, computed from values in memory
+  std::vector<double> recomputeCost;           // per node: cost of one element, computed from values in memory
   std::vector<std::vector<uint32_t>> users;    // per value
   std::vector<std::vector<uint32_t>> groupsOf; // per node
   std::vector<std::optional<View>> views;
-  std::vector<Building> groups;
-  std::unordered_map<std::string, Verdict> verdicts; // by Dag::key, which covers everything that a plan depends on
+  std::vector<PendingGroup> groups;
+  std::unordered_map<std::string, PlanFacts> knownPlans; // by Dag::key, which covers everything that a plan depends on
   // reaches(): the number of the last search that visited each group and each node.
   std::vector<uint32_t> metGroup, metNode;
   uint32_t search = 0;
@@ -183,8 +183,8 @@ Result<void> Fuser::findDemands() {
   return {};
 }
 
-void Fuser::priceCones() {
-  cone.assign(graph.node_count, 0);
+void Fuser::priceRecomputation() {
+  recomputeCost.assign(graph.node_count, 0);
   for (size_t n = 0; n < graph.node_count; ++n) {
     const MortiseNode &node = *graph.nodes[n];
     if (!live[n] || taken(n))
@@ -203,17 +203,17 @@ void Fuser::priceCones() {
       dag.exprs.push_back(std::move(expr));
       bool memory = !operand->producer || taken(operand->producer->index) || demanded[operand->index] ||
                     isHeavy(*operand->producer);
-      cone[n] += memory ? 1 : cone[operand->producer->index];
+      recomputeCost[n] += memory ? 1 : recomputeCost[operand->producer->index];
     }
     size_t first = dag.exprs.size();
     ExprId result;
     expandNode(dag, node, operands, result);
     for (size_t i = first; i < dag.exprs.size(); ++i)
-      cone[n] += cost(dag.exprs[i]);
+      recomputeCost[n] += cost(dag.exprs[i]);
   }
 }
 
-Group Fuser::describe(const Building &building) const {
+Group Fuser::describe(const PendingGroup &building) const {
   Group group;
   group.nodes.assign(building.nodes.begin(), building.nodes.end());
   group.outputs = building.outputs;
@@ -230,20 +230,20 @@ Group Fuser::describe(const Building &building) const {
   return group;
 }
 
-Result<const Fuser::Verdict *> Fuser::judge(const Group &group) {
+Result<const Fuser::PlanFacts *> Fuser::planFacts(const Group &group) {
   auto dag = buildDag(graph, group);
   if (!dag)
     return dag.error();
-  auto [found, fresh] = verdicts.try_emplace(dag->key);
-  Verdict &verdict = found->second;
+  auto [found, fresh] = knownPlans.try_emplace(dag->key);
+  PlanFacts &verdict = found->second;
   if (!fresh)
     return &verdict;
-  auto made = Plan::make(std::move(*dag), std::max(1u, target.vectorBits / 32));
+  auto made = LoopPlan::make(std::move(*dag), std::max(1u, target.vectorBits / 32));
   if (!made) {
     verdict.error = made.error();
     return &verdict;
   }
-  const Plan &plan = **made;
+  const LoopPlan &plan = **made;
   Dim kept = 1;
   for (size_t i = 0; i < plan.dims.size(); ++i)
     if (!plan.reduced[i])
@@ -257,8 +257,8 @@ Result<const Fuser::Verdict *> Fuser::judge(const Group &group) {
 
 // The cost of one point of the group's loops; nullopt when the nodes do not fit one loop nest, or would run on too few
 // threads.
-std::optional<double> Fuser::price(const Building &building) {
-  Result<const Verdict *> verdict = judge(describe(building));
+std::optional<double> Fuser::price(const PendingGroup &building) {
+  Result<const PlanFacts *> verdict = planFacts(describe(building));
   if (!verdict || (*verdict)->error)
     return std::nullopt;
   bool shared = building.outputs.size() > 1 || building.nodes.size() > 1;
@@ -267,8 +267,8 @@ std::optional<double> Fuser::price(const Building &building) {
   return (*verdict)->cost;
 }
 
-bool Fuser::fits(const Building &group, uint32_t node, bool output) {
-  Building trial = group;
+bool Fuser::fits(const PendingGroup &group, uint32_t node, bool output) {
+  PendingGroup trial = group;
   trial.nodes.insert(node);
   std::optional<double> inlined = price(trial);
   if (!output || !inlined)
@@ -315,7 +315,7 @@ bool Fuser::joinsAsOutput(uint32_t node, uint32_t group) {
 }
 
 void Fuser::startGroup(uint32_t node) {
-  Building fresh;
+  PendingGroup fresh;
   fresh.nodes.insert(node);
   fresh.outputs.push_back(resultOf(node));
   fresh.earliest = node;
@@ -328,50 +328,51 @@ void Fuser::startGroup(uint32_t node) {
 void Fuser::place(uint32_t n) {
   const MortiseNode &node = *graph.nodes[n];
   uint32_t value = resultOf(n);
-  std::vector<uint32_t> using_;
+  std::vector<uint32_t> userGroups;
   for (uint32_t user : users[value])
     for (uint32_t group : groupsOf[user])
-      if (std::find(using_.begin(), using_.end(), group) == using_.end())
-        using_.push_back(group);
+      if (std::find(userGroups.begin(), userGroups.end(), group) == userGroups.end())
+        userGroups.push_back(group);
   bool heavy = isHeavy(node), memory = demanded[value];
-  if (!memory && using_.empty())
-    return; // a view that only library calls read
+  if (!memory && userGroups.empty())
+    return;                      // a view that only library calls read
   if (!memory && isView(node)) { // if anything is worth keeping, it is the operand: a view of memory costs nothing
-    groupsOf[n] = using_;
-    for (uint32_t group : using_)
+    groupsOf[n] = userGroups;
+    for (uint32_t group : userGroups)
       groups[group].nodes.insert(n);
     return;
   }
   if (!memory && !heavy) {
-    bool cheap = cone[n] <= cheapCost;
+    bool cheap = recomputeCost[n] <= cheapCost;
     // An expensive value that its only group would recompute for each repetition is better kept.
     double own = elements(*node.results[0]);
     bool repeated = false;
-    for (uint32_t group : using_)
-      repeated |= elements(*graph.values[groups[group].outputs[0]]) >= 4 * own && cone[n] >= expensiveCost;
+    for (uint32_t group : userGroups)
+      repeated |= elements(*graph.values[groups[group].outputs[0]]) >= 4 * own && recomputeCost[n] >= expensiveCost;
     // A conditional read (pad, concatenate) does not fit every loop nest.
     bool conditional = isOp(node, mortise::Op::Pad, mortise::Op::Concatenate);
-    for (uint32_t group : using_)
+    for (uint32_t group : userGroups)
       repeated |= conditional && !fits(groups[group], n, false);
-    if ((using_.size() == 1 && !repeated) || (cheap && !(conditional && repeated))) {
-      groupsOf[n] = using_;
-      for (uint32_t group : using_)
+    if ((userGroups.size() == 1 && !repeated) || (cheap && !(conditional && repeated))) {
+      groupsOf[n] = userGroups;
+      for (uint32_t group : userGroups)
         groups[group].nodes.insert(n);
       return;
     }
   }
-  if (!memory && heavy && using_.size() == 1 && !groups[using_[0]].closed && fits(groups[using_[0]], n, false)) {
-    groupsOf[n] = using_;
-    groups[using_[0]].nodes.insert(n);
+  if (!memory && heavy && userGroups.size() == 1 && !groups[userGroups[0]].closed &&
+      fits(groups[userGroups[0]], n, false)) {
+    groupsOf[n] = userGroups;
+    groups[userGroups[0]].nodes.insert(n);
     return;
   }
   if (!isOp(node, mortise::Op::Put) && !isView(node))
-    for (size_t i = using_.size(); i-- > 0;)
-      if (joinsAsOutput(n, using_[i])) {
-        groupsOf[n] = {using_[i]};
-        groups[using_[i]].nodes.insert(n);
-        groups[using_[i]].outputs.push_back(value);
-        groups[using_[i]].earliest = std::min(groups[using_[i]].earliest, n);
+    for (size_t i = userGroups.size(); i-- > 0;)
+      if (joinsAsOutput(n, userGroups[i])) {
+        groupsOf[n] = {userGroups[i]};
+        groups[userGroups[i]].nodes.insert(n);
+        groups[userGroups[i]].outputs.push_back(value);
+        groups[userGroups[i]].earliest = std::min(groups[userGroups[i]].earliest, n);
         demanded[value] = true;
         return;
       }
@@ -412,9 +413,9 @@ std::string nameOf(const MortiseGraph &graph, const Group &group) {
 Result<void> Fuser::finish(FuseResult &result) {
   std::vector<Group> all;
   std::unordered_map<uint32_t, uint32_t> madeBy; // value -> unit; groups come first, then taken nodes
-  for (const Building &building : groups) {
+  for (const PendingGroup &building : groups) {
     Group group = describe(building);
-    Result<const Verdict *> verdict = judge(group);
+    Result<const PlanFacts *> verdict = planFacts(group);
     if (!verdict)
       return verdict.error();
     if ((*verdict)->error)
@@ -497,7 +498,7 @@ Result<FuseResult> Fuser::run() {
   markLive();
   if (auto found = findDemands(); !found)
     return found.error();
-  priceCones();
+  priceRecomputation();
   groupsOf.assign(graph.node_count, {});
   for (size_t n = graph.node_count; n-- > 0;)
     if (live[n] && !taken(n))

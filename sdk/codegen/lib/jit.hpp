@@ -24,7 +24,7 @@ class Backend {
 public:
   static Result<std::unique_ptr<Backend>> create(const Target &target);
   ~Backend();
-  Result<Object> compile(Plan &plan, const std::string &symbol);
+  Result<Object> compile(LoopPlan &plan, const std::string &symbol);
 
 private:
   struct Impl;

@@ -7,7 +7,7 @@ namespace mortise::codegen {
 using namespace mlir;
 using I = arith::CmpIPredicate;
 
-Emitter::Emitter(Plan &plan, ModuleOp module, OpBuilder &builder, const Instructions &instructions)
+Emitter::Emitter(LoopPlan &plan, ModuleOp module, OpBuilder &builder, const Instructions &instructions)
     : plan(plan), module(module), b(builder), c(builder, builder.getUnknownLoc(), plan.lanes, instructions) {
   if (plan.laneLoop && plan.lanes > 1)
     laneMask = plan.loops.back().members;
@@ -16,7 +16,7 @@ Emitter::Emitter(Plan &plan, ModuleOp module, OpBuilder &builder, const Instruct
 static constexpr double chunkCost = 32768, grainCost = 65536;
 
 // Decides which loops are shared out as tasks (returned as a set of counters), the number of tasks, and the grain.
-uint64_t Emitter::shareOut(EmittedKernel &kernel) {
+uint64_t Emitter::chooseTasks(EmittedKernel &kernel) {
   bool lanesKept = plan.laneLoop && !plan.laneReduced;
   uint64_t members = 0;
   double cost = std::max(1.0, plan.costPerPoint);
@@ -84,7 +84,7 @@ EmittedKernel Emitter::emit(StringRef name) {
   if (auto extent = laneExtent().number(); laneMask && extent && *extent < plan.lanes)
     tailMask = c.compareI(I::slt, c.steps(b.getI32Type(), 1), c.integer(b.getI32Type(), *extent));
 
-  uint64_t members = shareOut(kernel);
+  uint64_t members = chooseTasks(kernel);
   scopes.push_back({0});
   auto run = [&] {
     rowScope = scopes.size() + (lanesKept ? 1 : 0);
@@ -238,7 +238,7 @@ void Emitter::task(ArrayRef<Value> digits) {
 // Sets the lane counter when the number of lanes is static. The last partial vector overlaps its neighbour, so that
 // loads need no mask; reductions then exclude the lanes already counted. Puts and rows shorter than a vector use masks.
 void Emitter::enterLanes(Value start) {
-  freshMask = Value();
+  uncountedLanes = Value();
   int64_t lanes = plan.lanes;
   if (auto number = laneExtent().number(); number && lanes > 1 && *number > lanes && *number % lanes) {
     int64_t extent = *number;
@@ -250,7 +250,7 @@ void Emitter::enterLanes(Value start) {
       lastVectorOverlaps = true;
       if (plan.laneReduced) {
         Value seen = c.resizeInt(c.subI(start, clamped), b.getI32Type(), true);
-        freshMask = c.compareI(I::sge, c.steps(b.getI32Type(), 1), seen);
+        uncountedLanes = c.compareI(I::sge, c.steps(b.getI32Type(), 1), seen);
       }
       start = clamped;
     }
@@ -262,7 +262,7 @@ void Emitter::enterLanes(Value start) {
 void Emitter::enterTail(Value start, Value high) {
   Value left = c.resizeInt(c.subI(high, start), b.getI32Type(), true);
   tailMask = c.compareI(I::slt, c.steps(b.getI32Type(), 1), left);
-  freshMask = Value();
+  uncountedLanes = Value();
   setCounter(plan.loops.back(), start);
 }
 
@@ -292,7 +292,7 @@ void Emitter::laneLoop(Value low, Value high, llvm::function_ref<void()> body) {
       return Carried();
     });
   tailMask = outerTail;
-  freshMask = Value();
+  uncountedLanes = Value();
 }
 
 // Runs the reduced loops other than the lane loop, outermost first.

@@ -8,15 +8,15 @@ namespace mortise::codegen {
 // A value of the row that costs more than this to recompute is kept for the later passes.
 static constexpr double keepAbove = 2.5;
 
-std::vector<AtomId> Plan::atomsOf(IndexId index) const {
+std::vector<AtomId> LoopPlan::atomsOf(IndexId index) const {
   std::vector<AtomId> atoms;
   for (const auto &[atom, factor] : space.index(index).terms)
     atoms.push_back(atom);
   return atoms;
 }
 
-Result<std::unique_ptr<Plan>> Plan::make(Dag dag, unsigned lanes) {
-  auto plan = std::make_unique<Plan>(std::move(dag));
+Result<std::unique_ptr<LoopPlan>> LoopPlan::make(Dag dag, unsigned lanes) {
+  auto plan = std::make_unique<LoopPlan>(std::move(dag));
   plan->lanes = std::max(1u, lanes);
   if (auto done = plan->chooseSpace(); !done)
     return done.error();
@@ -48,7 +48,7 @@ static bool refines(const std::vector<Dim> &fine, const std::vector<Dim> &coarse
 
 // Keeps the dimensions apart that a reshape below merges, if the innermost is long enough for vectors: reads below the
 // reshape then need no division and no gather.
-std::vector<Dim> Plan::apart(std::vector<Dim> shape, const std::vector<bool> &live) const {
+std::vector<Dim> LoopPlan::apart(std::vector<Dim> shape, const std::vector<bool> &live) const {
   for (size_t i = dag.exprs.size(); i-- > 0;) {
     if (!live[i] || dag.exprs[i].op != Op::Reshape || dag.exprs[i].dims != shape)
       continue;
@@ -59,7 +59,7 @@ std::vector<Dim> Plan::apart(std::vector<Dim> shape, const std::vector<bool> &li
   return shape;
 }
 
-Result<void> Plan::chooseSpace() {
+Result<void> LoopPlan::chooseSpace() {
   std::vector<bool> live(dag.exprs.size());
   for (ExprId root : dag.roots)
     live[root] = true;
@@ -108,7 +108,7 @@ Result<void> Plan::chooseSpace() {
   return {};
 }
 
-Result<void> Plan::placeRoots() {
+Result<void> LoopPlan::placeRoots() {
   std::vector<IndexId> keptAt;
   std::vector<Dim> keptDims;
   for (size_t i = 0; i < dims.size(); ++i)
@@ -142,7 +142,7 @@ Result<void> Plan::placeRoots() {
   return {};
 }
 
-Result<void> Plan::placePut() {
+Result<void> LoopPlan::placePut() {
   const Expr &put = dag.exprs[dag.roots[0]];
   int64_t axis = put.axes[0];
   putExtent = put.dims[axis];
@@ -161,19 +161,19 @@ Result<void> Plan::placePut() {
   return {};
 }
 
-int Plan::reduction(ExprId expr, TupleId at) const {
+int LoopPlan::reduction(ExprId expr, TupleId at) const {
   auto found = reductionIds.find({expr, at});
   return found == reductionIds.end() ? -1 : found->second;
 }
 
-const Cached *Plan::cached(ExprId expr, TupleId at) const {
+const Cached *LoopPlan::cached(ExprId expr, TupleId at) const {
   for (const Cached &entry : cache)
     if (entry.expr == expr && entry.at == at)
       return &entry;
   return nullptr;
 }
 
-std::vector<Access> Plan::accesses(ExprId id, TupleId atId, GuardId guard) {
+std::vector<Access> LoopPlan::accesses(ExprId id, TupleId atId, GuardId guard) {
   const Expr &expr = dag.exprs[id];
   if (isElementwise(expr.op)) {
     std::vector<Access> all;
@@ -272,7 +272,7 @@ std::vector<Access> Plan::accesses(ExprId id, TupleId atId, GuardId guard) {
   }
 }
 
-int Plan::level(ExprId id, TupleId at, GuardId guard) {
+int LoopPlan::level(ExprId id, TupleId at, GuardId guard) {
   Key key{id, {at, guard}};
   if (auto found = levels.find(key); found != levels.end())
     return found->second;
@@ -320,7 +320,7 @@ int Plan::level(ExprId id, TupleId at, GuardId guard) {
   return levels[key] = result;
 }
 
-int Plan::reductionLevel(ExprId id, TupleId at, GuardId guard) {
+int LoopPlan::reductionLevel(ExprId id, TupleId at, GuardId guard) {
   const Expr &expr = dag.exprs[id];
   const std::vector<Dim> &from = dag.exprs[expr.operands[0]].dims;
   if (guard != 0 || (space.loops(at, 0) & reducedMask) || scan) {
@@ -353,7 +353,7 @@ int Plan::reductionLevel(ExprId id, TupleId at, GuardId guard) {
   return reduction.level;
 }
 
-void Plan::use(IndexId index) {
+void LoopPlan::use(IndexId index) {
   if (!used.insert(index).second)
     return;
   for (AtomId atomId : atomsOf(index)) {
@@ -365,19 +365,19 @@ void Plan::use(IndexId index) {
   }
 }
 
-void Plan::useTuple(TupleId at) {
+void LoopPlan::useTuple(TupleId at) {
   for (IndexId index : std::vector<IndexId>(space.tuple(at)))
     use(index);
 }
 
-void Plan::useGuard(GuardId guard) {
+void LoopPlan::useGuard(GuardId guard) {
   for (const Condition &condition : std::vector<Condition>(space.guard(guard)))
     use(condition.index);
 }
 
 // Returns the cost of the subtree. Adds to costPerPoint, and records the indices in use and the row values that a later
 // pass needs again.
-double Plan::visit(ExprId id, TupleId at, GuardId guard, int pass) {
+double LoopPlan::visit(ExprId id, TupleId at, GuardId guard, int pass) {
   Key key{id, {at, guard}};
   const Expr &expr = dag.exprs[id];
   bool row = dependsOnRow(at, guard);
@@ -423,7 +423,7 @@ double Plan::visit(ExprId id, TupleId at, GuardId guard, int pass) {
   return price;
 }
 
-void Plan::walkPasses() {
+void LoopPlan::walkPasses() {
   use(rowIndex);
   if (isPut()) {
     const Expr &put = dag.exprs[dag.roots[0]];
@@ -458,7 +458,7 @@ void Plan::walkPasses() {
       }
 }
 
-Dim Plan::coefficient(IndexId index, uint32_t loop) const {
+Dim LoopPlan::coefficient(IndexId index, uint32_t loop) const {
   for (const auto &[atom, factor] : space.index(index).terms)
     if (space.atom(atom).kind == Atom::Loop && space.atom(atom).loop == loop)
       return factor;
@@ -466,7 +466,7 @@ Dim Plan::coefficient(IndexId index, uint32_t loop) const {
 }
 
 // Merges neighbouring loops if every index in use treats them as one.
-void Plan::merge() {
+void LoopPlan::merge() {
   for (size_t i = 0; i < dims.size(); ++i) {
     uint64_t bit = uint64_t(1) << i;
     if (dims[i] == 1)
@@ -500,7 +500,7 @@ void Plan::merge() {
 }
 
 // Chooses which loops run inside a task.
-void Plan::arrange() {
+void LoopPlan::arrange() {
   Loop &last = loops.back();
   if (!reductions.empty()) {
     // Columns: several vectors side by side, so that memory is read in longer pieces.

@@ -48,11 +48,11 @@ struct Cached {
   Dim offset = 0; // bytes into scratch
 };
 
-class Plan {
+class LoopPlan {
 public:
-  explicit Plan(Dag graph) : dag(std::move(graph)), space({dag.symbols}) {}
+  explicit LoopPlan(Dag graph) : dag(std::move(graph)), space({dag.symbols}) {}
   // Errors: MORTISE_UNSUPPORTED when the roots do not fit one loop nest.
-  static Result<std::unique_ptr<Plan>> make(Dag dag, unsigned lanes);
+  static Result<std::unique_ptr<LoopPlan>> make(Dag dag, unsigned lanes);
 
   std::vector<Access> accesses(ExprId expr, TupleId at, GuardId guard);
   TupleId identity() const { return identityTuple; }

@@ -102,7 +102,7 @@ Emitter::Carried Emitter::accumulate(const Reduction &reduction, Carried sum) {
     }
     next = combine(expr, sum, element);
   }
-  if (Value active = freshMask ? freshMask : plan.laneReduced ? tailMask : Value())
+  if (Value active = uncountedLanes ? uncountedLanes : plan.laneReduced ? tailMask : Value())
     for (size_t i = 0; i < next.size(); ++i)
       next[i] = c.select(active, next[i], sum[i]);
   return next;
@@ -158,7 +158,7 @@ void Emitter::reducePass(ArrayRef<const Reduction *> all, int number) {
         }
         return inner;
       });
-      freshMask = Value();
+      uncountedLanes = Value();
       tailMask = outerTail;
     };
     Value zero = c.i64(0), end = extent(length);

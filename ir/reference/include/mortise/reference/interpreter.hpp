@@ -40,22 +40,22 @@ Estimate estimate(const MortiseNode &node);
 using ParallelFor = void (*)(int64_t count, int64_t grain, MortiseTask task, void *context);
 
 // A checked graph with planned memory, to be run many times. Immutable; threads may share it.
-class Program {
+class Interpreter {
 public:
   // `graph` must outlive the program.
-  static Result<std::unique_ptr<Program>> compile(const MortiseGraph &graph);
+  static Result<std::unique_ptr<Interpreter>> compile(const MortiseGraph &graph);
   size_t workspaceBytes() const;
   // `parallelFor` may be NULL. `nodeNs` is NULL or has one element per node, to which the node's time in ns is added.
   // Throws std::bad_alloc only. Bodies of control flow allocate memory of their own in addition to the workspace.
   void run(std::span<const void *const> inputs, std::span<void *const> outputs, void *workspace,
            ParallelFor parallelFor, uint64_t *nodeNs) const;
-  ~Program();
+  ~Interpreter();
 
 private:
   friend Result<void> interpretRanks(const MortiseGraph &graph, std::span<const std::vector<const void *>> inputs,
                                      std::span<const std::vector<void *>> outputs);
   struct Impl;
-  explicit Program(std::unique_ptr<Impl> impl);
+  explicit Interpreter(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl;
 };
 

@@ -27,10 +27,6 @@ struct Target {
   static Result<Target> ofLevel(std::string_view level, unsigned threads);
 };
 
-using mortise::denseView;
-using mortise::View;
-using mortise::viewThrough;
-
 // Rows: reductions over trailing dimensions, vectorised along them. Columns: reductions over outer dimensions,
 // vectorised along those that are kept. Scan: running sums or products. Rows and Columns include producers and
 // consumers.
