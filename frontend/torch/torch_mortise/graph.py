@@ -39,22 +39,20 @@ class Partition:
     constants float: each segment that needs one computes it."""
 
     def __init__(self, graph, reasons):
+        self.sources, self.computed = graph.sources, graph.computed
         self.segments = {}
         self.segment_of = {}
         self.floating = set()
-        for node in graph.nodes:
-            if node.op == "call_function" and is_tensor(node) and node not in graph.mutations:
-                self.place(node, node in reasons)
+        for node in graph.computed:
+            self.place(node, node in reasons)
 
     def place(self, node, eager):
         below = []  # the segments of its operands; -1 for an operand without a segment
-        for source in node.all_input_nodes:
-            if source in self.floating:
-                continue
+        for source in self.sources[node]:
             at = self.segment_of.get(source)
             if at is not None:
                 below.append(at)
-            elif source.op == "call_function" and is_tensor(source):
+            elif source in self.computed and source not in self.floating:
                 below.append(-1)
         target = node.target
         if not below and not eager and (target in VIEWS or target in CREATION or target is operator.getitem):
@@ -71,13 +69,15 @@ class Partition:
 
     def with_floating(self, nodes, wanted):
         """`nodes` and the floating nodes that they or `wanted` need, in order."""
-        needed, todo = set(), [n for node in nodes for n in node.all_input_nodes] + [w for w in wanted]
+        if not self.floating:
+            return nodes
+        needed, todo = set(), [n for node in nodes for n in self.sources[node]] + [w for w in wanted]
         while todo:
             node = todo.pop()
             if node in self.floating and node not in needed:
                 needed.add(node)
-                todo.extend(node.all_input_nodes)
-        return sorted([*nodes, *needed])
+                todo.extend(self.sources[node])
+        return sorted([*nodes, *needed]) if needed else nodes
 
 
 class CompiledGraph:
@@ -97,6 +97,9 @@ class CompiledGraph:
         mutated = {target for target, _ in self.mutations.values()}
         self.constants = {self.placeholders[i] for i in static_inputs if i < len(self.placeholders)} - mutated
         self.constants = {n for n in self.constants if isinstance(n.meta.get("val"), torch.Tensor)}
+        self.sources = {n: n.all_input_nodes for n in nodes}
+        # The nodes that programs or eager compute, in order.
+        self.computed = dict.fromkeys(n for n in nodes if n.op == "call_function" and n not in self.mutations and is_tensor(n))
         self.key = Key(self.placeholders, needed_symbols(nodes, self.outputs))
         self.reasons = {}  # node -> why it runs in eager; "" for a part of another node's result
         self.whole_reason = None  # why no operator of this graph can be compiled
@@ -116,17 +119,17 @@ class CompiledGraph:
             plain[node] = is_plain(node.meta.get("val"))
             if node.op == "call_module" or node.op == "call_method":
                 self.reasons[node] = f"{node.op} is not expected in an aten graph"
-            if node.op != "call_function" or node in self.mutations or not is_tensor(node):
+            if node not in self.computed:
                 continue
             target = node.target
             known = handled.get(id(target))  # an operator's own hash is computed in Python
             if known is None:
                 known = handled[id(target)] = target in HANDLERS or target is operator.getitem
-            if known and not self.whole_reason and plain[node] and all(map(plain.__getitem__, node.all_input_nodes)):
+            if known and not self.whole_reason and plain[node] and all(map(plain.__getitem__, self.sources[node])):
                 continue
             reason = self.whole_reason or unsupported_reason(node)
-            if reason is None and any(isinstance(n.meta.get("val"), torch.Tensor) and unsupported_value(n) for n in node.all_input_nodes):
-                reason = next(unsupported_value(n) for n in node.all_input_nodes if unsupported_value(n))
+            if reason is None and any(isinstance(n.meta.get("val"), torch.Tensor) and unsupported_value(n) for n in self.sources[node]):
+                reason = next(unsupported_value(n) for n in self.sources[node] if unsupported_value(n))
             if reason:
                 self.reasons[node] = reason
         self.spread_to_getitem()
@@ -222,7 +225,7 @@ class CompiledGraph:
         last_reader = {}
         for number, nodes in segments.items():
             for node in nodes:
-                for source in node.all_input_nodes:
+                for source in self.sources[node]:
                     last_reader[source] = max(last_reader.get(source, -1), number)
         final = {n for n in self.outputs if isinstance(n, torch.fx.Node)}
         handled = {}  # placeholder -> segment that updates it in place
@@ -239,7 +242,7 @@ class CompiledGraph:
                 for n, later in segments.items()
                 if n > number
                 for node in self.partition.with_floating(later, [])
-                for s in node.all_input_nodes
+                for s in self.sources[node]
             }
             wanted = [n for n in nodes if isinstance(n.meta.get("val"), torch.Tensor) and (n in readers or n in needed_later)]
             if number % 2 == 0:
@@ -253,7 +256,7 @@ class CompiledGraph:
 
     def outside(self, nodes, extra=()):
         mine = set(nodes)
-        used = dict.fromkeys(s for node in nodes for s in node.all_input_nodes if s not in mine)
+        used = dict.fromkeys(s for node in nodes for s in self.sources[node] if s not in mine)
         used.update(dict.fromkeys(extra))
         return list(used)
 
@@ -342,7 +345,8 @@ class CompiledGraph:
 def is_plain(value):
     """False for tensors on other devices, or with other layouts or dtypes; unsupported_reason and unsupported_value give the reason."""
     if isinstance(value, torch.Tensor):
-        return value.dtype in DTYPES and value.layout is torch.strided and value.device.type == "cpu"
+        device = getattr(value, "fake_device", None) or value.device  # the property of fake tensors is slow
+        return value.dtype in DTYPES and value.layout is torch.strided and device.type == "cpu"
     return all(map(is_plain, value)) if isinstance(value, (tuple, list)) else True
 
 

@@ -3,12 +3,14 @@
 
 #include <llvm/Support/MemoryBuffer.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cmath>
 #include <mutex>
 #include <thread>
 #include <unordered_map>
+#include <utility>
 
 namespace mortise::codegen {
 
@@ -108,9 +110,12 @@ Result<Function> Compiler::Impl::compile(std::unique_ptr<Backend> &backend, Dag 
 }
 
 Result<std::vector<Function>> Compiler::compile(const MortiseGraph &graph, std::span<const Group> groups) {
+  struct Job {
+    size_t group; // the first one with its key
+    Dag dag;
+  };
   std::vector<std::string> keys;
-  std::vector<std::pair<std::string, size_t>> todo; // key, first group with it
-  std::vector<Dag> dags;
+  std::vector<Job> todo;
   {
     std::unordered_map<std::string, bool> queued;
     for (size_t i = 0; i < groups.size(); ++i) {
@@ -123,10 +128,13 @@ Result<std::vector<Function>> Compiler::compile(const MortiseGraph &graph, std::
         ++impl->statistics.reused;
         continue;
       }
-      todo.emplace_back(dag->key, i);
-      dags.push_back(std::move(*dag));
+      todo.push_back({i, std::move(*dag)});
     }
   }
+  // The largest first, so that no thread is left alone with one at the end.
+  std::sort(todo.begin(), todo.end(), [](const Job &a, const Job &b) {
+    return std::pair(b.dag.exprs.size(), a.group) < std::pair(a.dag.exprs.size(), b.group);
+  });
   std::atomic<size_t> next = 0;
   std::mutex errorMutex;
   std::optional<Error> error;
@@ -140,14 +148,14 @@ Result<std::vector<Function>> Compiler::compile(const MortiseGraph &graph, std::
       }
     }
     for (size_t i; (i = next++) < todo.size();) {
-      auto function = impl->compile(backend, std::move(dags[i]), groups[todo[i].second].name);
+      auto function = impl->compile(backend, std::move(todo[i].dag), groups[todo[i].group].name);
       if (!function) {
         std::lock_guard lock(errorMutex);
         error = function.error();
         break;
       }
       std::lock_guard lock(impl->mutex);
-      impl->known.emplace(todo[i].first, *function);
+      impl->known.emplace(keys[todo[i].group], *function);
     }
     std::lock_guard lock(impl->mutex);
     if (backend)

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 
 namespace mortise::codegen {
 
@@ -442,6 +443,34 @@ static void describeSymbols(Dag &dag) {
     }
 }
 
+std::vector<uint32_t> depthFirst(const MortiseGraph &graph, std::span<const uint32_t> nodes,
+                                 std::span<const uint32_t> outputs) {
+  std::unordered_map<uint32_t, bool> met; // of `nodes`
+  for (uint32_t node : nodes)
+    met.emplace(node, false);
+  std::vector<uint32_t> order;
+  std::vector<std::pair<uint32_t, size_t>> path; // node, the operand to visit next
+  auto visit = [&](const MortiseValue *value) {
+    if (!value || !value->producer)
+      return;
+    if (auto found = met.find(value->producer->index); found != met.end() && !std::exchange(found->second, true))
+      path.emplace_back(found->first, 0);
+  };
+  for (uint32_t output : outputs) {
+    visit(graph.values[output]);
+    while (!path.empty()) {
+      auto &[number, next] = path.back();
+      if (const MortiseNode &node = *graph.nodes[number]; next < node.operand_count) {
+        visit(node.operands[next++]);
+      } else {
+        order.push_back(number);
+        path.pop_back();
+      }
+    }
+  }
+  return order;
+}
+
 Result<Dag> buildDag(const MortiseGraph &graph, const Group &group) {
   Dag dag;
   dag.symbols = symbolRanges(graph);
@@ -462,7 +491,7 @@ Result<Dag> buildDag(const MortiseGraph &graph, const Group &group) {
     known[group.inputs[i]] = dag.exprs.size();
     dag.exprs.push_back(std::move(expr));
   }
-  for (uint32_t n : group.nodes) {
+  for (uint32_t n : depthFirst(graph, group.nodes, group.outputs)) {
     const MortiseNode &node = *graph.nodes[n];
     if (known.count(node.results[0]->index)) // an input that one of the group's nodes also computes
       continue;

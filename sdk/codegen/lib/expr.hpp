@@ -66,6 +66,11 @@ struct Dag {
   std::vector<SymbolRange> symbols;
 };
 
+// `nodes` in depth-first order from `outputs`, operands first. Equal computations come in equal order, wherever their
+// nodes stand in the graph, so that they compile once.
+std::vector<uint32_t> depthFirst(const MortiseGraph &graph, std::span<const uint32_t> nodes,
+                                 std::span<const uint32_t> outputs);
+
 // Errors: MORTISE_UNSUPPORTED, naming a node that groups cannot compute; MORTISE_INVALID_ARGUMENT when the group reads
 // a value that is neither an input nor computed in it, or does not compute one of its outputs.
 Result<Dag> buildDag(const MortiseGraph &graph, const Group &group);

@@ -220,7 +220,7 @@ Group Fuser::describe(const PendingGroup &building) const {
   std::set<uint32_t> made, seen;
   for (uint32_t n : group.nodes)
     made.insert(resultOf(n));
-  for (uint32_t n : group.nodes)
+  for (uint32_t n : depthFirst(graph, group.nodes, group.outputs))
     for (size_t i = 0; i < graph.nodes[n]->operand_count; ++i)
       if (const MortiseValue *operand = graph.nodes[n]->operands[i]; operand && !made.count(operand->index))
         if (seen.insert(operand->index).second) {
