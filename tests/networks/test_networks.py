@@ -17,7 +17,7 @@ from reports import coverage
 from verdict import problems
 
 
-@pytest.mark.parametrize("name", networks.MAKERS)
+@pytest.mark.parametrize("name", [*networks.MAKERS, *networks.MORE])
 def test_parity_on_cpu(name):
     result = parity.measure([name])
     row = result["networks"][name]
