@@ -9,6 +9,7 @@ namespace mortise::cpu {
 
 using memory = dnnl::memory;
 
+// Empty where the library has no such layout: every second element of an odd number, say.
 static memory::desc makeLayout(const std::vector<Axis> &batch, const Axis &row, const Axis &column,
                                int64_t Axis::*stride, memory::data_type type) {
   memory::dims extents, strides;
@@ -30,7 +31,7 @@ static memory::desc makeLayout(const std::vector<Axis> &batch, const Axis &row, 
     r = c = 1;
   strides.push_back(r);
   strides.push_back(c);
-  return memory::desc(extents, type, strides);
+  return memory::desc(extents, type, strides, /*allow_empty=*/true);
 }
 
 // A dense layout with the same extents.
@@ -79,8 +80,9 @@ static std::optional<LibraryAxes> libraryAxes(const FixedProduct &fixed) {
 }
 
 // Which operands are copied first, and all layouts but the library's own of the weights. Turns the axes of a result
-// that is stored column by column, for which the transposed product is computed.
-static void chooseLayouts(LibraryProduct &made, LibraryAxes &axes, memory::data_type type, memory::data_type compute,
+// that is stored column by column, for which the transposed product is computed. False when the library cannot describe
+// an operand.
+static bool chooseLayouts(LibraryProduct &made, LibraryAxes &axes, memory::data_type type, memory::data_type compute,
                           bool packAll) {
   auto &[batch, m, n, k] = axes;
   if (n.c != 1 && n.extent > 1 && (m.c == 1 || m.extent == 1) && !made.weights) {
@@ -94,12 +96,16 @@ static void chooseLayouts(LibraryProduct &made, LibraryAxes &axes, memory::data_
   made.sourceA = makeLayout(batch, m, k, &Axis::a, type);
   made.sourceB = makeLayout(batch, k, n, &Axis::b, type);
   made.targetC = makeLayout(batch, m, n, &Axis::c, type);
+  for (const memory::desc *layout : {&made.sourceA, &made.sourceB, &made.targetC})
+    if (!*layout)
+      return false;
   made.packA = packAll || compute != type || !unitStride(m, k, &Axis::a);
   made.packB = packAll || compute != type || !unitStride(k, n, &Axis::b);
   made.packC = compute != type || !(n.c == 1 || n.extent == 1);
   made.a = made.packA ? packedLayout(made.sourceA, compute) : made.sourceA;
   made.b = made.packB ? packedLayout(made.sourceB, compute) : made.sourceB;
   made.c = made.packC ? packedLayout(made.targetC, compute) : made.targetC;
+  return true;
 }
 
 // The other operand of a binary post op, whose view along the library's axes has the extents `wanted`.
@@ -112,7 +118,7 @@ static memory::desc otherLayout(const FixedView &view, const std::vector<int64_t
     strides.insert(strides.begin(), repeated ? last : view.strides[i]);
     last = std::max(last, strides.front() * dims.front());
   }
-  return {dims, type, strides};
+  return memory::desc(dims, type, strides, /*allow_empty=*/true);
 }
 
 // `mayBias`: the first of them may be passed as a bias. False when one has an operand that the library cannot read.
@@ -134,9 +140,16 @@ static bool addPostOps(const Product &product, const FixedProduct &fixed, const 
       wanted.push_back(axis.extent);
     wanted.push_back(axes.m.extent);
     wanted.push_back(axes.n.extent);
+    const FixedView &other = fixed.post[p];
+    bool inOrder = fixed.inOrder;
+    if (!inOrder) { // whatever is repeated along all dimensions but the last is so in any order of them
+      inOrder = true;
+      for (size_t i = 0; i + 1 < other.dims.size(); ++i)
+        inOrder &= other.dims[i] == 1 || other.strides[i] == 0;
+    }
     std::optional<FixedView> view;
-    if (fixed.m.size() <= 1 && fixed.n.size() <= 1)
-      view = reshapeView(fixed.post[p], wanted);
+    if (inOrder && fixed.m.size() <= 1 && fixed.n.size() <= 1)
+      view = reshapeView(other, wanted);
     if (!view)
       return false;
     bool row = p == 0 && post.algorithm == dnnl::algorithm::binary_add && mayBias;
@@ -147,7 +160,11 @@ static bool addPostOps(const Product &product, const FixedProduct &fixed, const 
       question.add(int64_t(-1));
       continue;
     }
-    made.others.push_back(otherLayout(*view, wanted, type));
+    // oneDNN finds the operand's elements as if it were dense, whatever its description says.
+    memory::desc layout = otherLayout(*view, wanted, type);
+    if (!layout || !isDenseLayout(layout))
+      return false;
+    made.others.push_back(std::move(layout));
     operations.append_binary(post.algorithm, made.others.back());
     question.add(made.others.back());
   }
@@ -162,7 +179,8 @@ LibraryProduct askLibrary(const Product &product, const FixedProduct &fixed, mem
   if (!axes || type == memory::data_type::undef)
     return made;
   made.weights = product.weights && axes->batch.empty();
-  chooseLayouts(made, *axes, type, compute, packAll);
+  if (!chooseLayouts(made, *axes, type, compute, packAll))
+    return made;
 
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
@@ -235,7 +253,8 @@ static std::string choiceKey(const Product &product, const FixedProduct &fixed, 
     for (int64_t number : numbers)
       add(number);
   };
-  add(product.dtype), add(product.weights), add(keepPostOps), add(fixed.flops), add(omp_get_max_threads());
+  add(product.dtype), add(product.weights), add(keepPostOps), add(fixed.inOrder), add(fixed.flops),
+      add(omp_get_max_threads());
   for (const std::vector<Axis> *axes : {&fixed.batch, &fixed.m, &fixed.n, &fixed.k}) {
     add(axes->size());
     for (const Axis &axis : *axes)
