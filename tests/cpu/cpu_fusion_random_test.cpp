@@ -322,8 +322,14 @@ TEST(Fusion, ClipsAndHardSwishOfConvolutions) {
       Check how;
       how.fill = [](const MortiseValue &value, size_t position, std::vector<std::byte> &bytes) {
         randomFill(value, position, bytes);
-        if (position == 0)
-          reinterpret_cast<float *>(bytes.data())[40] = std::numeric_limits<float>::quiet_NaN();
+        auto *data = reinterpret_cast<float *>(bytes.data());
+        for (size_t i = 0; i < bytes.size() / sizeof *data && position != 0; ++i)
+          data[i] = std::abs(data[i]); // weights, so that infinity stays infinity
+        if (position == 0) {
+          data[40] = std::numeric_limits<float>::quiet_NaN();
+          data[81] = std::numeric_limits<float>::infinity();
+          data[162] = -0.0f;
+        }
       };
       auto compiled = check(net, how);
       ASSERT_TRUE(compiled);

@@ -171,6 +171,24 @@ static bool addPostOps(const Product &product, const FixedProduct &fixed, const 
   return true;
 }
 
+static bool isGemm(const LibraryProduct &made) {
+  return std::string_view(made.description.impl_info_str()).starts_with("gemm");
+}
+
+// Weights for gemm, which takes them row by row: rows that stand an even number of cache lines apart fall into few sets
+// of the caches, of which gemm reads several rows at once. 128 x 768 x 3072 at AVX2: 130 GFLOP/s, 215 with padding.
+// Nullopt where padding gains nothing, or too little to copy (`copied`: they are copied anyway).
+static std::optional<memory::desc> padRows(const memory::desc &weights, bool copied) {
+  constexpr int64_t lineBytes = 64, fewSets = 2048; // between rows: at 2048 bytes a third was lost or more
+  const memory::dims dims = weights.get_dims(), strides = weights.get_strides();
+  const int64_t elementBytes = static_cast<int64_t>(memory::data_type_size(weights.get_data_type()));
+  const int64_t rowBytes = strides[0] * elementBytes, lines = (rowBytes + lineBytes - 1) / lineBytes;
+  if (dims.size() != 2 || weights.get_inner_nblks() != 0 || strides[1] != 1 || lines % 2 == 1 || lines < 4 ||
+      (!copied && rowBytes % fewSets != 0))
+    return std::nullopt;
+  return memory::desc(dims, weights.get_data_type(), {(lines + 1) * lineBytes / elementBytes, 1});
+}
+
 LibraryProduct askLibrary(const Product &product, const FixedProduct &fixed, memory::data_type compute, bool packAll,
                           bool biased) {
   LibraryProduct made;
@@ -195,30 +213,40 @@ LibraryProduct askLibrary(const Product &product, const FixedProduct &fixed, mem
     made.packB = true;
     weights = memory::desc(made.b.get_dims(), compute, memory::format_tag::any);
   }
-  question.add(made.a);
-  question.add(weights);
-  question.add(made.c);
   if (biased || made.rowBias) {
     memory::dims extents(axes->batch.size() + 1, 1);
     extents.push_back(axes->n.extent);
     made.bias = memory::desc(extents, memory::data_type::f32, denseStrides(extents));
-    question.add(made.bias);
-    made.description = question.answer(
-        [&] { return dnnl::matmul::primitive_desc(engine(), made.a, weights, made.bias, made.c, attributes, true); });
-  } else {
-    made.description = question.answer(
-        [&] { return dnnl::matmul::primitive_desc(engine(), made.a, weights, made.c, attributes, true); });
   }
+  auto ask = [&](const memory::desc &weights) {
+    MatmulQuestion asked = question;
+    asked.add(made.a);
+    asked.add(weights);
+    asked.add(made.c);
+    if (!made.bias)
+      return asked.answer(
+          [&] { return dnnl::matmul::primitive_desc(engine(), made.a, weights, made.c, attributes, true); });
+    asked.add(made.bias);
+    return asked.answer(
+        [&] { return dnnl::matmul::primitive_desc(engine(), made.a, weights, made.bias, made.c, attributes, true); });
+  };
+  made.description = ask(weights);
   if (!made.description)
     return made;
   // The implementation by gemm ("gemm:jit", at every instruction set) finds the elements of a binary post op's operand
   // by the distance from the result's start, as if the result were dense; where it is not, it reads wild memory.
-  if (!made.others.empty() && !isDenseLayout(made.c) &&
-      std::string_view(made.description.impl_info_str()).starts_with("gemm"))
+  if (!made.others.empty() && !isDenseLayout(made.c) && isGemm(made))
     return made;
   if (made.weights) {
     made.b = made.description.weights_desc();
     made.packB = made.b != made.sourceB;
+    if (isGemm(made))
+      if (std::optional<memory::desc> padded = padRows(made.b, made.packB))
+        if (auto found = ask(*padded); found && isGemm({.description = found})) {
+          made.description = std::move(found);
+          made.b = *padded;
+          made.packB = true;
+        }
   }
   made.ok = true;
   return made;
