@@ -199,6 +199,10 @@ Result<void> addSteps(StepBuilder &builder, const Unit &, const Product &product
     builder.write(product.target);
     return {};
   }
+  if (FixedProduct fixed = fix(product, builder.values, true); fixed.flops != 0 && hasFewRows(product, fixed)) {
+    addFewRows(builder, product, fixed);
+    return {};
+  }
   // With the axes merged that happen to be contiguous now; if that is not to the library's liking, as they were
   // claimed.
   for (bool merge : {true, false}) {
@@ -339,7 +343,8 @@ static Result<void> claimOne(Claims &claims, const MortiseNode &node) {
   Epilogue epilogue;
   epilogue.target = product.result;
   if (libraryType(product.dtype) != memory::data_type::undef && hasTerms(claims, product) &&
-      fix(product, claims.facts.sample, false).flops > 0)
+      fix(product, claims.facts.sample, false).flops > 0 &&
+      !hasFewRows(product, fix(product, claims.facts.sample, true)))
     epilogue = findEpilogue(claims, product.result, product.dtype, false);
   size_t own = product.post.size();
   product.post.insert(product.post.end(), epilogue.post.begin(), epilogue.post.end());

@@ -70,6 +70,10 @@ LibraryProduct chooseLibrary(const Product &product, const FixedProduct &fixed, 
 bool suitsLibrary(const Product &product);
 
 std::string describe(const Product &product, const FixedProduct &fixed);
+
+// few_rows.cpp: bf16 by a loop of our own where oneDNN has no bf16, without post ops.
+bool hasFewRows(const Product &product, const FixedProduct &fixed);
+void addFewRows(StepBuilder &builder, const Product &product, const FixedProduct &fixed);
 // Weights in the library's own layout, made once.
 Operand packWeights(StepBuilder &builder, const LibraryProduct &made, Operand source);
 
