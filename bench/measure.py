@@ -52,9 +52,11 @@ def p95(values: list[float]) -> float:
     return ordered[min(len(ordered) - 1, round(0.95 * (len(ordered) - 1)))]
 
 
-def interleaved(calls: dict[str, Callable], rounds: int = 30, seconds: float = 20.0) -> dict[str, list[float]]:
+def interleaved(calls: dict[str, Callable], rounds: int = 30, seconds: float = 20.0,
+                pause: float = 0.0) -> dict[str, list[float]]:
     """Milliseconds of each call, in rounds in which the calls take turns, so that a slow minute of the machine affects all alike. Stops
-    after `rounds`, or when `seconds` are spent and five rounds are done."""
+    after `rounds`, or when `seconds` are spent and five rounds are done. `pause`: seconds before each call, where rivals have threads of
+    their own, which may spin for a while after a call and take the next one's cores."""
     times: dict[str, list[float]] = {name: [] for name in calls}
     for call in calls.values():
         for _ in range(3):
@@ -63,6 +65,8 @@ def interleaved(calls: dict[str, Callable], rounds: int = 30, seconds: float = 2
     started = time.perf_counter()
     for done in range(rounds):
         for name, call in calls.items():
+            if pause:
+                time.sleep(pause)
             begin = time.perf_counter()
             call()
             times[name].append((time.perf_counter() - begin) * 1e3)
@@ -177,9 +181,10 @@ def has_compiler() -> bool:
     return any(shutil.which(name) for name in (os.environ.get("CXX", "g++"), "clang++"))
 
 
-def rivals(network, compiled: dict[str, dict]) -> tuple[dict[str, Callable], dict[str, str]]:
-    """Eager and the compiled forms of a network ({name: options of torch.compile}) that agree with eager, and the reasons why the others do
-    not. A rival that raises or disagrees must neither be clocked nor be dropped silently."""
+def rivals(network, compiled: dict[str, dict | Callable]) -> tuple[dict[str, Callable], dict[str, str]]:
+    """Eager and the compiled forms of a network that agree with eager, and the reasons why the others do not. A rival that raises or
+    disagrees must neither be clocked nor be dropped silently. A form is given by options of torch.compile, or by a function that takes the
+    network and returns what is called in place of its module."""
     expected = network.run(network.module)
     taken, left_out = {"eager": network.module}, {}
     reference = compare(expected, expected)
@@ -187,7 +192,7 @@ def rivals(network, compiled: dict[str, dict]) -> tuple[dict[str, Callable], dic
         raise RuntimeError(f"{network.name}: eager's own answer cannot be compared: {reference.problem}")
     for name, options in compiled.items():
         try:
-            function = torch.compile(network.module, **options)
+            function = options(network) if callable(options) else torch.compile(network.module, **options)
             agreement = compare(network.run(function, network.module), expected)
         except Exception as error:  # including a missing compiler
             left_out[name] = f"failed: {type(error).__name__}: {str(error).strip().splitlines()[0] if str(error) else ''}"

@@ -119,15 +119,72 @@ def _bert() -> Network:
     return Network("bert", "BERT-base, 1 x 128 tokens", module, (ids, torch.ones_like(ids)))
 
 
+def _trained_statistics(model: nn.Module) -> None:
+    """Statistics as after training, so that batch norm is not the identity."""
+    for module in model.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            module.running_mean.normal_(0, 0.1)
+            module.running_var.uniform_(0.5, 1.5)
+
+
 def _resnet50() -> Network:
     from transformers import ResNetConfig, ResNetForImageClassification
 
     model = ResNetForImageClassification(ResNetConfig(num_labels=1000))
-    for module in model.modules():  # statistics as after training, so that batch norm is not the identity
-        if isinstance(module, nn.BatchNorm2d):
-            module.running_mean.normal_(0, 0.1)
-            module.running_var.uniform_(0.5, 1.5)
+    _trained_statistics(model)
     return Network("resnet50", "ResNet-50, 1 x 3 x 224 x 224", Output(model, "logits"), (torch.randn(1, 3, 224, 224),))
+
+
+class InvertedResidual(nn.Sequential):
+    """A block of MobileNetV2: widened by 1x1, depthwise 3x3, narrowed by 1x1 without an activation."""
+
+    def __init__(self, narrow: int, channels: int, stride: int, widening: int, activation: type[nn.Module]):
+        wide = narrow * widening
+        layers = [] if widening == 1 else [nn.Conv2d(narrow, wide, 1, bias=False), nn.BatchNorm2d(wide), activation()]
+        layers += [nn.Conv2d(wide, wide, 3, stride, 1, groups=wide, bias=False), nn.BatchNorm2d(wide), activation(),
+                   nn.Conv2d(wide, channels, 1, bias=False), nn.BatchNorm2d(channels)]
+        super().__init__(*layers)
+        self.residual = stride == 1 and narrow == channels
+
+    def forward(self, x):
+        return x + super().forward(x) if self.residual else super().forward(x)
+
+
+# Widening, channels, blocks and the first block's stride, as in table 2 of the paper (Sandler et al., 2018).
+MOBILENET_V2 = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
+
+
+class MobileNetV2(nn.Module):
+    def __init__(self, activation: type[nn.Module]):
+        super().__init__()
+        channels = 32
+        layers = [nn.Conv2d(3, channels, 3, 2, 1, bias=False), nn.BatchNorm2d(channels), activation()]
+        for widening, width, blocks, stride in MOBILENET_V2:
+            for block in range(blocks):
+                layers.append(InvertedResidual(channels, width, stride if block == 0 else 1, widening, activation))
+                channels = width
+        layers += [nn.Conv2d(channels, 1280, 1, bias=False), nn.BatchNorm2d(1280), activation()]
+        self.features, self.classifier = nn.Sequential(*layers), nn.Linear(1280, 1000)
+
+    def forward(self, x):
+        return self.classifier(self.features(x).mean((2, 3)))
+
+
+def _mobilenet(activation: type[nn.Module], name: str, title: str) -> Network:
+    model = MobileNetV2(activation)
+    for module in model.modules():
+        if isinstance(module, nn.Conv2d):
+            nn.init.kaiming_normal_(module.weight, mode="fan_out")
+    _trained_statistics(model)
+    return Network(name, title, model, (torch.randn(1, 3, 224, 224),))
+
+
+def _mobilenetv2() -> Network:
+    return _mobilenet(nn.ReLU6, "mobilenetv2", "MobileNetV2, 1 x 3 x 224 x 224")
+
+
+def _mobilenetv2_hswish() -> Network:
+    return _mobilenet(nn.Hardswish, "mobilenetv2-hswish", "MobileNetV2 with hard-swish, 1 x 3 x 224 x 224")
 
 
 def _vit() -> Network:
@@ -196,12 +253,14 @@ def layered(name: str, layers: int, seed: int = 0) -> Network:
 
 
 MAKERS = {"minilm": _minilm, "bert": _bert, "resnet50": _resnet50, "vit": _vit, "gpt2": _gpt2, "llama": _llama}
+# Known by name only: figures that name no network run the six above.
+MORE = {"mobilenetv2": _mobilenetv2, "mobilenetv2-hswish": _mobilenetv2_hswish}
 
 
 def check(name: str) -> None:
     """Raises ValueError unless a network of this name exists."""
-    if name not in MAKERS:
-        raise ValueError(f"expected a network among {', '.join(MAKERS)}, found {name!r}")
+    if name not in MAKERS and name not in MORE:
+        raise ValueError(f"expected a network among {', '.join([*MAKERS, *MORE])}, found {name!r}")
 
 
 def make(name: str, seed: int = 0) -> Network:
@@ -209,7 +268,7 @@ def make(name: str, seed: int = 0) -> Network:
     check(name)
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        network = MAKERS[name]()
+        network = (MAKERS | MORE)[name]()
     network.module.eval()
     for parameter in network.module.parameters():
         parameter.requires_grad_(False)

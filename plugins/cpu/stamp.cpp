@@ -85,6 +85,8 @@ struct Renumbering {
     for (uint32_t *number :
          {&convolution.x, &convolution.weight, &convolution.result, &convolution.target, &convolution.residual})
       apply(*number);
+    apply(convolution.xView);
+    apply(convolution.weightView);
     apply(convolution.affine);
     apply(convolution.activations);
   }

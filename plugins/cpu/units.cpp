@@ -38,8 +38,7 @@ static BindTime chooseBindTime(const Analysis &facts, Claims &claims) {
   const MortiseGraph &graph = facts.graph;
   BindTime bind{std::vector<bool>(graph.node_count), std::vector<bool>(graph.value_count)};
   std::vector<uint32_t> todo;
-  auto want = [&](uint32_t index, bool always) {
-    uint32_t base = claims.viewOf(index).base;
+  auto want = [&](uint32_t base, bool always) {
     const MortiseNode *producer = facts.value(base).producer;
     if (!facts.constant[base] || !producer || isOp(*producer, "mortise.constant") || claims.taken[producer->index] ||
         bind.values[base])
@@ -57,15 +56,15 @@ static BindTime chooseBindTime(const Analysis &facts, Claims &claims) {
   };
   for (const Unit &unit : claims.units)
     for (uint32_t read : unit.reads)
-      want(read, true); // weights are packed when constants are bound
+      want(read, true); // in memory of its own; weights are packed when constants are bound
   for (size_t i = 0; i < graph.node_count; ++i)
     if (const MortiseNode &node = *graph.nodes[i];
         !claims.taken[i] && !isView(node) && !facts.constant[node.results[0]->index])
       for (size_t k = 0; k < node.operand_count; ++k)
         if (node.operands[k])
-          want(node.operands[k]->index, false);
+          want(claims.viewOf(node.operands[k]->index).base, false);
   for (size_t i = 0; i < graph.output_count; ++i)
-    want(graph.outputs[i]->index, false);
+    want(claims.viewOf(graph.outputs[i]->index).base, false);
   while (!todo.empty()) {
     const MortiseNode *node = facts.value(todo.back()).producer;
     todo.pop_back();

@@ -18,6 +18,7 @@ struct PostOp {
   std::string_view op; // of the node
   dnnl::algorithm algorithm = dnnl::algorithm::undef;
   float alpha = 0, beta = 0; // eltwise
+  bool continues = false;    // part of an activation that the next post op completes: neither is applied alone
   uint32_t other = none; // binary: the value that is the other operand, seen through `view` with the result's extents
   View view;
   bool operator==(const PostOp &) const = default;
@@ -71,10 +72,11 @@ struct Affine {
 struct Convolution {
   std::vector<uint32_t> nodes;
   uint32_t x = none, weight = none, result = none; // of the convolution's own node
+  View xView, weightView;                          // where x and the weights lie
   uint32_t target = none;                          // the value that is stored
   std::vector<Affine> affine;                      // folded into the weights
   uint32_t residual = none;                        // added to the result
-  std::vector<PostOp> activations;                 // none or one
+  std::vector<PostOp> activations;                 // of one activation, or none
   dnnl::memory::data_type type = dnnl::memory::data_type::undef, compute = dnnl::memory::data_type::undef;
   int64_t groups = 1;
   dnnl::memory::dims strides, low, high, dilations; // dilations as the library counts them, from 0

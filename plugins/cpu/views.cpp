@@ -53,4 +53,23 @@ std::vector<SymbolicAxis> mergeAxes(std::vector<SymbolicAxis> axes, const Values
   return merge(sorted);
 }
 
+bool nests(const View &view, const Values &sample, std::span<const SymbolRange> ranges) {
+  const std::vector<int64_t> strides = sample(view.strides);
+  std::vector<size_t> order;
+  for (size_t i = 0; i < view.dims.size(); ++i)
+    if (!(view.dims[i] == 1))
+      order.push_back(i);
+  std::sort(order.begin(), order.end(), [&](size_t x, size_t y) { return strides[x] < strides[y]; });
+  Dim least = 1;
+  for (size_t i : order) {
+    if (!(view.strides[i] == least) && bounds(view.strides[i] - least, ranges).low < 0)
+      return false;
+    std::optional<Dim> next = detail::times(view.strides[i], view.dims[i]);
+    if (!next)
+      return false;
+    least = std::move(*next);
+  }
+  return true;
+}
+
 } // namespace mortise::cpu

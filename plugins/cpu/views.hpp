@@ -30,4 +30,8 @@ using SymbolicAxis = BasicAxis<Dim>;
 std::vector<Axis> mergeAxes(std::vector<Axis> axes);
 std::vector<SymbolicAxis> mergeAxes(std::vector<SymbolicAxis> axes, const Values &sample);
 
+// Whether the library can describe the view: sorted by stride, each stride is at least the one before times its extent,
+// for all values of the symbols. Not so where elements are repeated, or every second one of an odd number is taken.
+bool nests(const View &view, const Values &sample, std::span<const SymbolRange> ranges);
+
 } // namespace mortise::cpu

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// cpu_clock [minilm|bert|resnet50|llama]...: compile, bind and run times of whole networks in the cpu plugin alone,
-// with a profile. cpu_clock shapes: one kernel for all shapes beside a kernel for each shape. cpu_clock layers: compile
-// times of 1 and 32 equal layers. This is a tool for work on the plugin; published figures come from bench/.
+// cpu_clock [minilm|bert|resnet50|mobilenet|mobilenet-hswish|llama]...: compile, bind and run times of whole networks
+// in the cpu plugin alone, with a profile. cpu_clock shapes: one kernel for all shapes beside a kernel for each shape.
+// cpu_clock layers: compile times of 1 and 32 equal layers. This is a tool for work on the plugin; published figures
+// come from bench/.
 #include "network.hpp"
 
 #include <algorithm>
@@ -56,8 +57,9 @@ static void encoder(Network &net, int64_t layers, int64_t width, int64_t heads, 
   net.output(x);
 }
 
-static ValueId convolve(Network &net, ValueId x, int64_t out, int64_t size, int64_t stride) {
-  ValueId y = net.convolution(x, net.weight({out, net.dims(x)[1], size, size}), {stride, stride}, {size / 2, size / 2});
+static ValueId convolve(Network &net, ValueId x, int64_t out, int64_t size, int64_t stride, int64_t groups = 1) {
+  ValueId y = net.convolution(x, net.weight({out, net.dims(x)[1] / groups, size, size}), {stride, stride},
+                              {size / 2, size / 2}, groups);
   return net.op("batch_norm",
                 {y, net.weight({out}), net.weight({out}), net.weight({out}), net.op("exp", {net.weight({out})})},
                 {real("epsilon", 1e-5)});
@@ -79,6 +81,35 @@ static void resnet(Network &net) {
     }
   x = net.op("mean", {x}, {ints("axes", {2, 3})});
   net.output(net.linear(x, net.weight({1000, 2048}), net.weight({1000})));
+}
+
+// MobileNetV2 (table 2 of the paper), with activations as PyTorch's decompositions write them.
+static void mobilenet(Network &net, bool swish) {
+  auto literal = [&](double value, ValueId like) { return net.splat(value, net.dims(like)); };
+  auto clip = [&](ValueId x) { return net.op("min", {net.op("max", {x, literal(0, x)}), literal(6, x)}); };
+  auto activate = [&](ValueId x) {
+    if (!swish)
+      return clip(x);
+    return net.op("div", {net.op("mul", {x, clip(net.op("add", {x, literal(3, x)}))}), literal(6, x)});
+  };
+  auto block = [&](ValueId x, int64_t out, int64_t size, int64_t stride, bool depthwise) {
+    return convolve(net, x, out, size, stride, depthwise ? out : 1);
+  };
+  struct {
+    int64_t widening, width, blocks, stride;
+  } stages[] = {{1, 16, 1, 1}, {6, 24, 2, 2},  {6, 32, 3, 2}, {6, 64, 4, 2},
+                {6, 96, 3, 1}, {6, 160, 3, 2}, {6, 320, 1, 1}};
+  ValueId x = activate(block(net.input(MORTISE_F32, {1, 3, 224, 224}), 32, 3, 2, false));
+  for (auto [widening, width, blocks, stride] : stages)
+    for (int64_t i = 0; i < blocks; ++i) {
+      const int64_t narrow = net.dims(x)[1], step = i ? 1 : stride;
+      ValueId y = widening == 1 ? x : activate(block(x, narrow * widening, 1, 1, false));
+      y = activate(block(y, narrow * widening, 3, step, true));
+      y = block(y, width, 1, 1, false);
+      x = step == 1 && narrow == width ? net.op("add", {x, y}) : y;
+    }
+  x = net.op("mean", {activate(block(x, 1280, 1, 1, false))}, {ints("axes", {2, 3})});
+  net.output(net.linear(x, net.weight({1000, 1280}), net.weight({1000})));
 }
 
 // Decodes one token with a cache of `context` positions.
@@ -204,6 +235,8 @@ static void clock(const std::string &name) {
     encoder(net, 12, 768, 12, 3072, 128);
   else if (name == "resnet50")
     resnet(net);
+  else if (name == "mobilenet" || name == "mobilenet-hswish")
+    mobilenet(net, name != "mobilenet");
   else if (name == "llama")
     decoder(net, 8, 1024, 16, 8, 2816, 512);
   else

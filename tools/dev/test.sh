@@ -104,7 +104,7 @@ sanitizer_settings() {
   case "$preset" in
     asan)
       LD_PRELOAD=$preload UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 LSAN_OPTIONS=suppressions=$ROOT/tools/dev/leaks.supp:print_suppressions=0 \
-        ASAN_OPTIONS=detect_leaks=$leaks:detect_container_overflow=0:allocator_may_return_null=1 "$@" ;;
+        ASAN_OPTIONS=detect_leaks=$leaks:detect_container_overflow=0:allow_user_poisoning=0:allocator_may_return_null=1 "$@" ;;
     tsan) TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:suppressions=$ROOT/tools/dev/races.supp "$@" ;;
     *) "$@" ;;
   esac

@@ -31,12 +31,20 @@ static memory::dims attribute(const MortiseNode &node, const char *name, int64_t
   return list;
 }
 
-static Convolution readConvolution(const MortiseNode &node) {
+// The view of an operand that the library can read; in memory of the value's own where it could not.
+static View readable(Claims &claims, uint32_t value) {
+  const View &view = claims.viewOf(value);
+  return nests(view, claims.facts.sample, claims.facts.ranges) ? view : claims.facts.denseView(value);
+}
+
+static Convolution readConvolution(Claims &claims, const MortiseNode &node) {
   Convolution made;
   made.nodes = {node.index};
   made.x = node.operands[0]->index;
   made.weight = node.operands[1]->index;
   made.result = made.target = node.results[0]->index;
+  made.xView = readable(claims, made.x);
+  made.weightView = readable(claims, made.weight);
   made.type = made.compute = libraryType(node.results[0]->type->dtype);
   made.groups = intAttribute(node, "groups");
   made.strides = attribute(node, "strides");
@@ -46,9 +54,9 @@ static Convolution readConvolution(const MortiseNode &node) {
   return made;
 }
 
-// `weight`: where the weights are.
 static FixedConvolution fix(const Convolution &claimed, memory::dims xDims, memory::dims resultDims,
-                            const Values &values, const FixedView &weight) {
+                            const Values &values) {
+  const FixedView weight = values(claimed.weightView);
   FixedConvolution made{claimed, std::move(xDims), std::move(resultDims), weight.dims, weight.strides, {}, 2};
   for (int64_t dim : made.resultDims)
     made.flops *= static_cast<double>(dim);
@@ -220,7 +228,7 @@ static std::pair<Operand, Operand> makeWeights(StepBuilder &builder, const Fixed
                                                const memory::desc &wanted) {
   bool bind = builder.isConstant(made.weight), before = builder.binding;
   builder.binding = bind || before;
-  const FixedView &view = builder.viewOf(made.weight);
+  const FixedView view = builder.values(made.weightView);
   Operand weights = builder.read(view.base, view.offset), bias;
   memory::desc layout(made.weightDims, made.type, made.weightStrides);
   if (!made.affine.empty()) {
@@ -283,9 +291,8 @@ static std::string title(const FixedConvolution &made) {
   return name;
 }
 
-// A value in the layout wanted: as it is, or reordered.
-static Operand inLayout(StepBuilder &builder, uint32_t index, const memory::desc &wanted) {
-  const FixedView &view = builder.viewOf(index);
+// A value, seen through `view`, in the layout wanted: as it is, or reordered.
+static Operand inLayout(StepBuilder &builder, uint32_t index, const FixedView &view, const memory::desc &wanted) {
   Memory &found = builder.memoryOf(view.base);
   bool whole = isDense(view) && std::ranges::equal(builder.extents(view.base), view.dims);
   if (whole && found.blocked != none && found.layout == wanted)
@@ -314,7 +321,7 @@ static Operand inLayout(StepBuilder &builder, uint32_t index, const memory::desc
 // The layout that x has, when converting it would cost more than the convolution may lose by reading it so.
 static memory::desc inputLayout(StepBuilder &builder, const FixedConvolution &made) {
   memory::desc any = anyLayout(made.xDims, made.compute);
-  const FixedView &view = builder.viewOf(made.x);
+  const FixedView view = builder.values(made.xView);
   const Memory &found = builder.memoryOf(view.base);
   if (found.blocked == none || found.layout.get_dims() != made.xDims || !isDense(view) || made.type != made.compute)
     return any;
@@ -333,13 +340,13 @@ Result<void> addSteps(StepBuilder &builder, const Unit &unit, const Convolution 
     return {};
   }
   const std::span<const int64_t> xDims = builder.extents(claimed.x), resultDims = builder.extents(claimed.result);
-  const FixedConvolution made = fix(claimed, {xDims.begin(), xDims.end()}, {resultDims.begin(), resultDims.end()},
-                                    builder.values, builder.viewOf(claimed.weight));
+  const FixedConvolution made =
+      fix(claimed, {xDims.begin(), xDims.end()}, {resultDims.begin(), resultDims.end()}, builder.values);
   memory::desc result = anyLayout(made.resultDims, made.compute);
   bool biased = !made.affine.empty(), sameType = made.type == made.compute;
   Memory residual = made.residual == none ? Memory{} : builder.memoryOf(made.residual);
-  bool inPlace = residual.blocked != none && sameType && builder.viewOf(made.x).base != made.residual &&
-                 builder.diesAt(made.residual, unit);
+  bool inPlace =
+      residual.blocked != none && sameType && made.xView.base != made.residual && builder.diesAt(made.residual, unit);
   dnnl::convolution_forward::primitive_desc description;
   memory::desc any = anyLayout(made.xDims, made.compute), given = inputLayout(builder, made);
   if (inPlace)
@@ -354,14 +361,14 @@ Result<void> addSteps(StepBuilder &builder, const Unit &unit, const Convolution 
     description = describe(made, any, result, biased);
   if (!description)
     return Error{MORTISE_INTERNAL, "oneDNN takes no " + title(made) + " on this machine; please report it"};
-  Operand x = inLayout(builder, made.x, description.src_desc());
+  Operand x = inLayout(builder, made.x, builder.values(made.xView), description.src_desc());
   auto [weights, bias] = makeWeights(builder, made, description.weights_desc());
   result = description.dst_desc();
   Operand target;
   if (inPlace) {
     target = {residual.blocked, 0, true};
   } else if (made.residual != none) {
-    target = inLayout(builder, made.residual, result);
+    target = inLayout(builder, made.residual, builder.viewOf(made.residual), result);
     if (residual.blocked == target.buffer || residual.dense == target.buffer ||
         builder.memoryOf(made.residual).dense == target.buffer) { // still needed there
       Operand copy{builder.allocate(result.get_size()), 0, true};
@@ -400,22 +407,24 @@ Result<void> addSteps(StepBuilder &builder, const Unit &unit, const Convolution 
 
 static void findFusions(Claims &claims, Convolution &made) {
   bool affine = claims.facts.isConstant(made.weight) && made.type == memory::data_type::f32;
-  while (const MortiseNode *user = claims.facts.soleUser(made.target)) {
-    if (claims.isTaken(*user))
+  for (;;) {
+    if (Activation activation = findActivation(claims, made.target); !activation.post.empty()) {
+      made.activations = std::move(activation.post);
+      made.nodes.insert(made.nodes.end(), activation.nodes.begin(), activation.nodes.end());
+      made.target = activation.target;
+      break;
+    }
+    const MortiseNode *user = claims.facts.soleUser(made.target);
+    if (!user || claims.isTaken(*user))
       break;
     if (affine && made.residual == none && takeAffine(claims, made, *user)) {
     } else if (made.type == made.compute && takeResidual(claims, made, *user)) {
       affine = false;
     } else {
-      PostOp post = activation(claims.facts.options, *user);
-      if (post.algorithm == dnnl::algorithm::undef)
-        break;
-      made.activations.push_back(post);
+      break;
     }
     made.nodes.push_back(user->index);
     made.target = user->results[0]->index;
-    if (!made.activations.empty())
-      break;
   }
 }
 
@@ -424,25 +433,26 @@ Result<void> claimConvolutions(Claims &claims) {
     const MortiseNode &node = *claims.facts.graph.nodes[i];
     if (!isOp(node, "mortise.convolution") || claims.isTaken(node))
       continue;
-    Convolution made = readConvolution(node);
-    FixedView weight = claims.facts.sample(claims.viewOf(made.weight));
+    Convolution made = readConvolution(claims, node);
     auto inNumbers = [&] {
       const Values &sample = claims.facts.sample;
-      return fix(made, sample(claims.facts.extents(made.x)), sample(claims.facts.extents(made.result)), sample, weight);
+      return fix(made, sample(claims.facts.extents(made.x)), sample(claims.facts.extents(made.result)), sample);
     };
-    auto possible = [&] {
+    auto ask = [&] {
       FixedConvolution tried = inNumbers();
-      return static_cast<bool>(describe(tried, anyLayout(tried.xDims, tried.compute),
-                                        anyLayout(tried.resultDims, tried.compute), !tried.affine.empty()));
+      return describe(tried, anyLayout(tried.xDims, tried.compute), anyLayout(tried.resultDims, tried.compute),
+                      !tried.affine.empty());
     };
     if (elementCount(claims.facts.sample(claims.facts.extents(made.target))) != 0) {
-      if (!possible())
+      if (!ask())
         made.compute = memory::data_type::f32;
+      const auto alone = ask();
       Convolution plain = made;
       findFusions(claims, made);
-      if (!possible())
+      // Its plain loops take every post op, and are a hundred times slower than what may refuse one.
+      if (const auto fused = ask(); !fused || (isPlain(fused) && !isPlain(alone)))
         made = std::move(plain);
-      if (!possible())
+      if (!alone)
         return Error{MORTISE_UNSUPPORTED,
                      "oneDNN takes no " + title(inNumbers()) + " of " + dtypeName(node.results[0]->type->dtype)};
     }
@@ -451,7 +461,7 @@ Result<void> claimConvolutions(Claims &claims) {
     std::sort(made.nodes.begin(), made.nodes.end());
     Unit unit;
     unit.nodes = made.nodes;
-    unit.reads = {claims.viewOf(made.x).base, claims.viewOf(made.weight).base};
+    unit.reads = {made.xView.base, made.weightView.base};
     for (const Affine &affine : made.affine)
       for (const Affine::Part &part : affine.operands)
         if (part.value != none)

@@ -6,29 +6,6 @@
 
 namespace mortise::cpu {
 
-PostOp activation(const Options &options, const MortiseNode &node) {
-  PostOp post;
-  post.node = node.index;
-  post.op = opName(node);
-  bool any = options.fuseActivations;
-  if (isOp(node, "mortise.tanh")) {
-    post.algorithm = dnnl::algorithm::eltwise_tanh;
-  } else if (isOp(node, "mortise.logistic")) {
-    post.algorithm = dnnl::algorithm::eltwise_logistic;
-  } else if (isOp(node, "mortise.silu") && any) {
-    post.algorithm = dnnl::algorithm::eltwise_swish;
-    post.alpha = 1;
-  } else if (isOp(node, "mortise.gelu") && any) {
-    post.algorithm = stringAttribute(node, "approximate") == "tanh" ? dnnl::algorithm::eltwise_gelu_tanh
-                                                                    : dnnl::algorithm::eltwise_gelu_erf;
-  } else if (isOp(node, "mortise.relu") && any) {
-    // oneDNN's relu turns NaN into 0 and so hides it. x * clip(huge * x, 0, 1) keeps it; -inf becomes NaN.
-    post.algorithm = dnnl::algorithm::eltwise_hardswish;
-    post.alpha = 3e38f;
-  }
-  return post;
-}
-
 // The other operand of a binary node as a view with the result's extents.
 static bool otherOperand(Claims &claims, const MortiseNode &node, uint32_t current, std::span<const Dim> extents,
                          int32_t dtype, PostOp &post) {
@@ -52,8 +29,20 @@ Epilogue findEpilogue(Claims &claims, uint32_t result, int32_t dtype, bool biasO
   std::vector<uint32_t> pending; // reshapes not yet followed by a post op
   uint32_t current = result;
   size_t binaries = 0;
-  while (const MortiseNode *user = claims.facts.soleUser(current)) {
-    if (claims.isTaken(*user) || user->result_count != 1)
+  auto accept = [&](std::span<const uint32_t> nodes, uint32_t target) {
+    found.nodes.insert(found.nodes.end(), pending.begin(), pending.end());
+    pending.clear();
+    found.nodes.insert(found.nodes.end(), nodes.begin(), nodes.end());
+    current = found.target = target;
+  };
+  for (;;) {
+    if (Activation next = biasOnly ? Activation() : findActivation(claims, current); !next.post.empty()) {
+      found.post.insert(found.post.end(), next.post.begin(), next.post.end());
+      accept(next.nodes, next.target);
+      continue;
+    }
+    const MortiseNode *user = claims.facts.soleUser(current);
+    if (!user || claims.isTaken(*user) || user->result_count != 1)
       break;
     if (isOp(*user, "mortise.reshape")) {
       pending.push_back(user->index);
@@ -88,16 +77,10 @@ Epilogue findEpilogue(Claims &claims, uint32_t result, int32_t dtype, bool biasO
         break;
       }
     } else {
-      post = activation(claims.facts.options, *user);
-      if (post.algorithm == dnnl::algorithm::undef || biasOnly)
-        break;
+      break;
     }
-    found.nodes.insert(found.nodes.end(), pending.begin(), pending.end());
-    pending.clear();
-    found.nodes.push_back(user->index);
     found.post.push_back(std::move(post));
-    current = user->results[0]->index;
-    found.target = current;
+    accept(std::span(&user->index, 1), user->results[0]->index);
   }
   return found;
 }

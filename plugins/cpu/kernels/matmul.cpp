@@ -75,6 +75,16 @@ FixedProduct fix(const Product &product, const Values &values, bool merge) {
     if (merge)
       *to = mergeAxes(std::move(*to));
   }
+  const std::vector<int64_t> dims = values(product.c.dims), strides = values(product.c.strides);
+  const size_t m = product.lhsBatch.size(), n = product.a.dims.size() - product.lhsContract.size();
+  for (auto [first, end] : {std::pair{size_t(0), m}, std::pair{m, n}, std::pair{n, dims.size()}}) {
+    int64_t outer = INT64_MAX;
+    for (size_t i = first; i < std::min(end, dims.size()); ++i)
+      if (dims[i] != 1) {
+        fixed.inOrder &= strides[i] <= outer;
+        outer = strides[i];
+      }
+  }
   for (const PostOp &post : product.post)
     fixed.post.push_back(post.other == none ? FixedView{} : values(post.view));
   return fixed;
@@ -189,6 +199,10 @@ Result<void> addSteps(StepBuilder &builder, const Unit &, const Product &product
     builder.write(product.target);
     return {};
   }
+  if (FixedProduct fixed = fix(product, builder.values, true); fixed.flops != 0 && hasFewRows(product, fixed)) {
+    addFewRows(builder, product, fixed);
+    return {};
+  }
   // With the axes merged that happen to be contiguous now; if that is not to the library's liking, as they were
   // claimed.
   for (bool merge : {true, false}) {
@@ -288,13 +302,23 @@ static Result<Product> readOne(Claims &claims, const MortiseNode &node) {
     product.b = claims.facts.denseView(product.rhs);
   product.c = claims.facts.denseView(product.result);
   findAxes(product, claims.facts.sample);
+  for (auto [view, value] : {std::pair{&product.a, product.lhs}, std::pair{&product.b, product.rhs}})
+    if (!fitsLibrary(claims, product) && view->base != value) {
+      Product dense = product;
+      (view == &product.a ? dense.a : dense.b) = claims.facts.denseView(value);
+      findAxes(dense, claims.facts.sample);
+      if (fitsLibrary(claims, dense))
+        product = std::move(dense);
+    }
   if (node.operand_count < 3 || !node.operands[2])
     return product;
   PostOp bias;
   bias.node = node.index;
   bias.op = opName(node);
   bias.algorithm = dnnl::algorithm::binary_add;
-  const View &view = claims.viewOf(node.operands[2]->index);
+  View view = claims.viewOf(node.operands[2]->index);
+  if (!(view.strides[0] == 1) && !(view.dims[0] == 1))
+    view = claims.facts.denseView(node.operands[2]->index);
   bias.other = view.base;
   bias.view = {view.base, view.offset, product.c.dims, std::vector<Dim>(product.c.dims.size(), 0)};
   bias.view.strides.back() = view.strides[0];
@@ -319,13 +343,16 @@ static Result<void> claimOne(Claims &claims, const MortiseNode &node) {
   Epilogue epilogue;
   epilogue.target = product.result;
   if (libraryType(product.dtype) != memory::data_type::undef && hasTerms(claims, product) &&
-      fix(product, claims.facts.sample, false).flops > 0)
+      fix(product, claims.facts.sample, false).flops > 0 &&
+      !hasFewRows(product, fix(product, claims.facts.sample, true)))
     epilogue = findEpilogue(claims, product.result, product.dtype, false);
   size_t own = product.post.size();
   product.post.insert(product.post.end(), epilogue.post.begin(), epilogue.post.end());
   // As much of the epilogue as the library takes.
   for (size_t fused = epilogue.post.size();; --fused) {
     product.post.resize(own + fused);
+    if (fused != 0 && product.post.back().continues)
+      continue;
     if (fused == 0 || fitsLibrary(claims, product))
       break;
   }

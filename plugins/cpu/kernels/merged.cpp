@@ -31,7 +31,7 @@ static std::optional<Sibling> readSibling(Claims &claims, const MortiseNode &nod
   product.a = claims.viewOf(product.lhs);
   product.b = claims.viewOf(product.rhs);
   product.c = claims.facts.denseView(product.result);
-  if (repeats(product.a, {}) || repeats(product.b, {}))
+  if (repeats(product.a, {}) || !nests(product.b, claims.facts.sample, claims.facts.ranges))
     return std::nullopt;
   findAxes(product, claims.facts.sample);
   if (product.m.size() > 1 || product.n.size() != 1 || product.k.size() != 1 || product.k[0].a != 1)
@@ -52,8 +52,7 @@ static std::optional<Sibling> readSibling(Claims &claims, const MortiseNode &nod
   // What could be fused behind it is worth more than the merge.
   if (claims.facts.isOutput(product.target))
     return std::nullopt;
-  if (const MortiseNode *user = claims.facts.soleUser(product.target);
-      user && activation(claims.facts.options, *user).algorithm != dnnl::algorithm::undef)
+  if (!findActivation(claims, product.target).post.empty())
     return std::nullopt;
   return sibling;
 }

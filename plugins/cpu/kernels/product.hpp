@@ -12,6 +12,8 @@ struct FixedProduct {
   int64_t a = 0, b = 0, c = 0; // offsets, elements
   std::vector<Axis> batch, m, n, k;
   std::vector<FixedView> post; // of the binary post ops, at their places
+  // Axes are sorted by the strides of the result. Whether the result's dimensions are so, too, within batch, m and n.
+  bool inOrder = true;
   double flops = 0;
 };
 // `merge`: axes that are contiguous for these values become one.
@@ -37,8 +39,15 @@ struct Epilogue {
   uint32_t target = none;
 };
 Epilogue findEpilogue(Claims &claims, uint32_t result, int32_t dtype, bool biasOnly);
-// The eltwise algorithm of an activation node; undef when the library has none that may be fused.
-PostOp activation(const Options &options, const MortiseNode &node);
+
+// An activation of one node or several, as post ops in order. activation.cpp
+struct Activation {
+  std::vector<PostOp> post;    // empty: there is none that may be fused
+  std::vector<uint32_t> nodes; // the last one's is the last post op's
+  uint32_t target = none;
+};
+// The activation that is all that uses `value`.
+Activation findActivation(Claims &claims, uint32_t value);
 
 // What matmul.cpp and merged.cpp share, in the order in which a claim calls it.
 Product readProduct(const Claims &claims, const MortiseNode &node);
@@ -61,6 +70,10 @@ LibraryProduct chooseLibrary(const Product &product, const FixedProduct &fixed, 
 bool suitsLibrary(const Product &product);
 
 std::string describe(const Product &product, const FixedProduct &fixed);
+
+// few_rows.cpp: bf16 by a loop of our own where oneDNN has no bf16, without post ops.
+bool hasFewRows(const Product &product, const FixedProduct &fixed);
+void addFewRows(StepBuilder &builder, const Product &product, const FixedProduct &fixed);
 // Weights in the library's own layout, made once.
 Operand packWeights(StepBuilder &builder, const LibraryProduct &made, Operand source);
 
