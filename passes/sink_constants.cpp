@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <mortise/ir/ops.hpp>
 #include <mortise/passes/passes.hpp>
 
 #include <mlir/IR/Builders.h>
@@ -14,21 +15,15 @@ struct SinkConstants : impl::SinkConstantsBase<SinkConstants> {
   void runOnOperation() override {
     llvm::SmallVector<mlir::Operation *> literals, repeated;
     getOperation()->walk([&](mlir::Operation *op) {
-      const llvm::StringRef name = op->getName().getStringRef();
-      if (name == "mortise.constant")
+      if (llvm::isa<ir::ConstantOp>(op))
         literals.push_back(op);
-      else if (name == "mortise.broadcast" && isLiteral(op->getOperand(0)))
+      else if (llvm::isa<ir::BroadcastOp>(op) && op->getOperand(0).getDefiningOp<ir::ConstantOp>())
         repeated.push_back(op);
     });
     for (mlir::Operation *op : repeated) // first, because their copies are users of the literals
       sink(op);
     for (mlir::Operation *op : literals)
       sink(op);
-  }
-
-  static bool isLiteral(mlir::Value value) {
-    mlir::Operation *op = value.getDefiningOp();
-    return op && op->getName().getStringRef() == "mortise.constant";
   }
 
   static void sink(mlir::Operation *literal) {
