@@ -46,7 +46,7 @@ test_preset() {
       done ;;
     asan)
       dev_build asan
-      run_ctest asan "$build" asan-ctest
+      run_ctest asan "$build" asan-ctest -LE isa
       run_lit asan "$build"
       ASAN_PRELOAD=1 run_pytest asan torch frontend/torch/test/test_door.py
       ASAN_PRELOAD=1 run_pytest asan tests tests/bad_input ;;
