@@ -116,17 +116,20 @@ class CompiledGraph:
         handled = {}
         plain = {}  # node -> whether programs support the kind of its value
         for node in self.nodes:
-            plain[node] = is_plain(node.meta.get("val"))
-            if node.op == "call_module" or node.op == "call_method":
-                self.reasons[node] = f"{node.op} is not expected in an aten graph"
+            ok = plain[node] = is_plain(node.meta.get("val"))
             if node not in self.computed:
+                if node.op == "call_module" or node.op == "call_method":
+                    self.reasons[node] = f"{node.op} is not expected in an aten graph"
                 continue
             target = node.target
             known = handled.get(id(target))  # an operator's own hash is computed in Python
             if known is None:
                 known = handled[id(target)] = target in HANDLERS or target is operator.getitem
-            if known and not self.whole_reason and plain[node] and all(map(plain.__getitem__, self.sources[node])):
-                continue
+            if ok and known and not self.whole_reason:
+                for source in self.sources[node]:
+                    ok = ok and plain[source]
+                if ok:
+                    continue
             reason = self.whole_reason or unsupported_reason(node)
             if reason is None and any(isinstance(n.meta.get("val"), torch.Tensor) and unsupported_value(n) for n in self.sources[node]):
                 reason = next(unsupported_value(n) for n in self.sources[node] if unsupported_value(n))
@@ -202,7 +205,7 @@ class CompiledGraph:
         self.spread_to_getitem()
 
     def region(self, name, nodes, arguments, wanted, states):
-        own = self.constants, self.key, self.attributes, self.options, self.limit, self.repeat
+        own = self.sources, self.constants, self.key, self.attributes, self.options, self.limit, self.repeat
         made = Region(name, nodes, arguments, wanted, states, *own)
         self.regions.append(made)
         return made

@@ -411,9 +411,9 @@ class Specialisation:
 
 class Region:
     """`nodes`: what is computed, in order; `arguments`: the nodes whose values a call passes; `wanted`: the nodes whose values it returns;
-    `states`: {argument: the node whose value is written into its memory}."""
+    `states`: {argument: the node whose value is written into its memory}; `sources`: {node: the nodes that it reads}."""
 
-    def __init__(self, name, nodes, arguments, wanted, states, constants, key, attributes, options, limit, repeat=True):
+    def __init__(self, name, nodes, arguments, wanted, states, sources, constants, key, attributes, options, limit, repeat=True):
         self.repeat = repeat  # import equal layers once
         self.name, self.nodes, self.wanted, self.states = name, nodes, wanted, states
         self.position = {node: i for i, node in enumerate(arguments)}
@@ -426,7 +426,8 @@ class Region:
         self.notes = []
         used = {}
         for node in nodes:
-            used.update(dict.fromkeys(node.all_input_nodes))
+            for source in sources[node]:
+                used[source] = None
         used.update(dict.fromkeys(n for n in [*states, *states.values()] if isinstance(n, torch.fx.Node)))
         mine = set(nodes)
         outside = [n for n in used if n not in mine and isinstance(n.meta.get("val"), torch.Tensor)]
