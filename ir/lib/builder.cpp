@@ -625,13 +625,18 @@ Result<OwningOpRef<ModuleOp>> Builder::finish() {
     function->setAttr("mortise.symbols", symbols);
   if (!impl->guards.empty())
     function->setAttr("mortise.guards", ArrayAttr::get(impl->context, impl->guards));
-  llvm::SmallVector<DictionaryAttr> inputAttributes; // set all at once: setting them one by one is quadratic
+  llvm::SmallVector<DictionaryAttr> inputAttributes; // all at once, because setting them one by one is quadratic
   for (const NamedAttrList &attributes : impl->inputAttributes)
     inputAttributes.push_back(attributes.getDictionary(impl->context));
   function.setAllArgAttrs(inputAttributes);
-  for (auto [i, output] : llvm::enumerate(impl->outputs))
+  llvm::SmallVector<DictionaryAttr> resultAttributes;
+  for (const auto &output : impl->outputs) {
+    NamedAttrList attributes;
     if (output.second != -1)
-      function.setResultAttr(i, "mortise.alias", builder.getI64IntegerAttr(output.second));
+      attributes.set("mortise.alias", builder.getI64IntegerAttr(output.second));
+    resultAttributes.push_back(attributes.getDictionary(impl->context));
+  }
+  function.setAllResultAttrs(resultAttributes);
   builder.setInsertionPointToEnd(&function.front());
   func::ReturnOp::create(builder, function.getLoc(), results);
   Messages messages(impl->context);
