@@ -313,7 +313,8 @@ Result<void> Runs::prepare(std::span<const void *const> inputs) {
   for (size_t v = 0; v < graph.value_count; ++v)
     exact[graph.values[v]->index].resize(byteSize(*graph.values[v]->type) + 8);
   for (size_t i = 0; i < graph.input_count; ++i)
-    std::memcpy(exact[graph.inputs[i]->index].data(), inputs[i], byteSize(*graph.inputs[i]->type));
+    if (const size_t bytes = byteSize(*graph.inputs[i]->type)) // an empty tensor may have no memory
+      std::memcpy(exact[graph.inputs[i]->index].data(), inputs[i], bytes);
   for (size_t i = 0; i < graph.node_count; ++i)
     if (Result<void> added = addStep(*graph.nodes[i]); !added)
       return added;

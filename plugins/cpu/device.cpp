@@ -140,18 +140,25 @@ static double measureBaseline() {
 }
 #endif
 
+namespace {
+struct Processor {
+  std::string name = processorName(), features;
+  MortiseDeviceInfo info = sized<MortiseDeviceInfo>(); // points to the strings
+};
+} // namespace
+
 const MortiseDeviceInfo &deviceInfo() {
-  static const MortiseDeviceInfo *made = [] {
-    auto *name = new std::string(processorName());
-    auto *features = new std::string;
-    auto *info = new MortiseDeviceInfo(sized<MortiseDeviceInfo>());
+  static const Processor *made = [] { // never destroyed: the host may read it until the process ends
+    auto *processor = new Processor;
+    MortiseDeviceInfo &info = processor->info;
+    std::string &features = processor->features;
     double perThread = 1e9;
 #if defined(__x86_64__)
     const Vectors widest = vectors();
     auto feature = [&](bool there, const char *what) {
       const Vectors needed = std::string_view(what).starts_with("avx512") ? Vectors::Avx512 : Vectors::Avx2;
       if (there && widest >= needed)
-        *features += (features->empty() ? "" : ",") + std::string(what);
+        features += (features.empty() ? "" : ",") + std::string(what);
     };
     feature(__builtin_cpu_supports("avx2"), "avx2");
     feature(__builtin_cpu_supports("fma"), "fma");
@@ -168,21 +175,21 @@ const MortiseDeviceInfo &deviceInfo() {
 #endif
     struct sysinfo memory{};
     sysinfo(&memory);
-    info->device = reinterpret_cast<MortiseDevice *>(info);
-    info->kind = "cpu";
-    info->name = name->c_str();
-    info->host_memory = 1;
-    info->threads = threadCount();
-    info->alignment = 64;
-    info->peak_flops = perThread * info->threads;
+    info.device = reinterpret_cast<MortiseDevice *>(&info);
+    info.kind = "cpu";
+    info.name = processor->name.c_str();
+    info.host_memory = 1;
+    info.threads = threadCount();
+    info.alignment = 64;
+    info.peak_flops = perThread * info.threads;
     // A server core draws 20 to 30 GB/s; a socket stops at its channels.
-    info->bandwidth = 25e9 * std::min<uint32_t>(info->threads, 12);
-    info->memory_bytes = static_cast<uint64_t>(memory.totalram) * memory.mem_unit;
-    info->automatic = 1;
-    info->features = features->c_str();
-    return info;
+    info.bandwidth = 25e9 * std::min<uint32_t>(info.threads, 12);
+    info.memory_bytes = static_cast<uint64_t>(memory.totalram) * memory.mem_unit;
+    info.automatic = 1;
+    info.features = features.c_str();
+    return processor;
   }();
-  return *made;
+  return made->info;
 }
 
 } // namespace mortise::cpu
