@@ -4,7 +4,8 @@
 #   dev           the whole suite: ctest, lit, pytest
 #   release       the whole suite without tests that do not depend on the build: those of lower instruction sets (label isa), and
 #                 the tests of single operators in frontend/torch
-#   asan          all C and C++ tests (ctest, lit), and the tests of frontend/torch for bad input and for whole calls
+#   asan          C and C++ at the machine's own instruction set (ctest, lit), the PyTorch door's tests of bad input and of whole calls
+#   asan-1/2, asan-2/2   every second test of ctest, and lit or the door's tests: what asan runs, in two parts
 #   tsan          tests of code that runs on several threads: runtime, SDK, C API and plugins (ctest)
 
 # lit suites are the folders with a lit.cfg.py. ctest or pytest run all other tests.
@@ -18,8 +19,8 @@ dev_test() {
   for argument; do
     case "$argument" in
       --full) export MORTISE_TEST_FULL=1 ;;
-      dev | release | asan | tsan) presets+=("$argument") ;;
-      *) fail "test: expected --full or presets (dev, release, asan, tsan), found '$argument'" ;;
+      dev | release | asan | asan-1/2 | asan-2/2 | tsan) presets+=("$argument") ;;
+      *) fail "test: expected --full or presets (dev, release, asan, asan-1/2, asan-2/2, tsan), found '$argument'" ;;
     esac
   done
   [ ${#presets[@]} -gt 0 ] || presets=(dev)
@@ -45,9 +46,15 @@ test_preset() {
         run_ctest "$preset" "$build/$folder" "tsan-${folder//\//-}"
       done ;;
     asan)
+      test_preset asan-1/2
+      test_preset asan-2/2 ;;
+    asan-1/2)
       dev_build asan
-      run_ctest asan "$build" asan-ctest -LE isa
-      run_lit asan "$build"
+      run_ctest asan "$ROOT/build/asan" asan-ctest-1 -LE isa -I 1,,2
+      run_lit asan "$ROOT/build/asan" ;;
+    asan-2/2)
+      dev_build asan
+      run_ctest asan "$ROOT/build/asan" asan-ctest-2 -LE isa -I 2,,2
       ASAN_PRELOAD=1 run_pytest asan torch frontend/torch/test/test_door.py
       ASAN_PRELOAD=1 run_pytest asan tests tests/bad_input ;;
     release)
