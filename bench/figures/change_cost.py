@@ -47,6 +47,5 @@ def measure(arguments: list[str]) -> dict:
         if not files:
             raise ValueError(f"expected files in the commit {commit}, found none")
         result |= {kind: len(files), f"{kind}_added": name, f"{kind}_commit": commit, f"{kind}_files": files}
-        if len(files) > limit:
-            raise ValueError(f"expected at most {limit} files by hand for {kind} ({name}), found {len(files)}: {', '.join(files)}")
+        result["passed"] = result.get("passed", True) and len(files) <= limit
     return result
