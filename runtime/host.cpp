@@ -14,6 +14,13 @@
 #include <mutex>
 #include <pthread.h>
 
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define THREAD_SANITIZED 1
+#include <sanitizer/tsan_interface.h>
+#endif
+#endif
+
 // Entry points of libgomp, the OpenMP runtime that PyTorch and the CPU library already use in this process. They are
 // declared here because clang generates calls to another OpenMP runtime.
 extern "C" {
@@ -89,6 +96,19 @@ void hostLog(int32_t severity, const char *message) {
   logMessage(static_cast<MortiseSeverity>(severity), message ? message : "");
 }
 
+// libgomp is not instrumented. These two tell the thread sanitizer what a parallel region orders: what comes before it,
+// in its threads and behind it.
+void publish([[maybe_unused]] void *region) {
+#ifdef THREAD_SANITIZED
+  __tsan_release(region);
+#endif
+}
+void observe([[maybe_unused]] void *region) {
+#ifdef THREAD_SANITIZED
+  __tsan_acquire(region);
+#endif
+}
+
 struct Parallel {
   MortiseTask task;
   void *context;
@@ -96,6 +116,7 @@ struct Parallel {
 };
 
 void runShare(void *data) {
+  observe(data);
   const auto &parallel = *static_cast<const Parallel *>(data);
   const int64_t threads = omp_get_num_threads(), number = omp_get_thread_num();
   const int64_t share = parallel.count / threads, rest = parallel.count % threads;
@@ -103,6 +124,7 @@ void runShare(void *data) {
   const int64_t end = begin + share + (number < rest ? 1 : 0);
   if (begin < end)
     parallel.task(parallel.context, begin, end);
+  publish(data);
 }
 
 void parallelFor(int64_t count, int64_t grain, MortiseTask task, void *context) {
@@ -115,7 +137,9 @@ void parallelFor(int64_t count, int64_t grain, MortiseTask task, void *context) 
   if (threads <= 1)
     return task(context, 0, count);
   Parallel parallel{task, context, count};
+  publish(&parallel);
   GOMP_parallel(runShare, &parallel, static_cast<unsigned>(threads), 0);
+  observe(&parallel);
 }
 
 int32_t threadCount() { return omp_in_parallel() || isForkedChild() ? 1 : omp_get_max_threads(); }

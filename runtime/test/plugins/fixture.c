@@ -68,31 +68,26 @@ static MortiseStatus *initialize(MortiseInitializeArgs *args) {
 
 static MortiseStatus *devices(MortiseDevicesArgs *args) {
   static int first, second;
-  static MortiseDeviceInfo near = {.struct_size = sizeof near,
-                                   .kind = NAME,
-                                   .name = "a test device",
-                                   .host_memory = 1,
-                                   .threads = 1,
-                                   .alignment = 64,
-                                   .peak_flops = 1e9,
-                                   .bandwidth = 1e9,
-                                   .automatic = 1,
-                                   .features = ""};
-  static MortiseDeviceInfo far = {.struct_size = sizeof far,
-                                  .kind = "far",
-                                  .name = "a test device with memory of its own",
-                                  .threads = 1,
-                                  .alignment = 256,
-                                  .features = ""};
-  static const MortiseDeviceInfo *list[] = {&near, &far};
-  near.device = (MortiseDevice *)&first;
-  far.device = (MortiseDevice *)&second;
-  if (FAULT == GARBAGE_ALIGNMENT)
-    near.alignment = 7;
-  if (FAULT == UNDECLARED_KIND)
-    near.kind = "surprise";
-  if (FAULT == NULL_DEVICE)
-    list[0] = NULL;
+  // Constant, because several threads may compile at once.
+  static const MortiseDeviceInfo near = {.struct_size = sizeof near,
+                                         .device = (MortiseDevice *)&first,
+                                         .kind = FAULT == UNDECLARED_KIND ? "surprise" : NAME,
+                                         .name = "a test device",
+                                         .host_memory = 1,
+                                         .threads = 1,
+                                         .alignment = FAULT == GARBAGE_ALIGNMENT ? 7 : 64,
+                                         .peak_flops = 1e9,
+                                         .bandwidth = 1e9,
+                                         .automatic = 1,
+                                         .features = ""};
+  static const MortiseDeviceInfo far = {.struct_size = sizeof far,
+                                        .device = (MortiseDevice *)&second,
+                                        .kind = "far",
+                                        .name = "a test device with memory of its own",
+                                        .threads = 1,
+                                        .alignment = 256,
+                                        .features = ""};
+  static const MortiseDeviceInfo *const list[] = {FAULT == NULL_DEVICE ? NULL : &near, &far};
   args->devices = FAULT == GARBAGE_DEVICES ? (const MortiseDeviceInfo *const *)(uintptr_t)0x1230 : list;
 #ifdef QUEUED
   args->device_count = 2;
