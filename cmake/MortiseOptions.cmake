@@ -27,6 +27,10 @@ endif()
 if(MORTISE_SANITIZE)
   add_compile_options(-fsanitize=${MORTISE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
   add_link_options(-fsanitize=${MORTISE_SANITIZE} -Wl,--undefined-version -Wl,-z,undefs)
+  add_compile_definitions(MORTISE_SANITIZED)
+  if(MORTISE_SANITIZE STREQUAL "thread")
+    add_compile_definitions(MORTISE_THREAD_SANITIZED)
+  endif()
 endif()
 
 # LLVM_DIR and MLIR_DIR come from the presets (Debian's /usr/lib/llvm-22).

@@ -14,11 +14,8 @@
 #include <mutex>
 #include <pthread.h>
 
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define THREAD_SANITIZED 1
+#ifdef MORTISE_THREAD_SANITIZED
 #include <sanitizer/tsan_interface.h>
-#endif
 #endif
 
 // Entry points of libgomp, the OpenMP runtime that PyTorch and the CPU library already use in this process. They are
@@ -99,12 +96,12 @@ void hostLog(int32_t severity, const char *message) {
 // libgomp is not instrumented. These two tell the thread sanitizer what a parallel region orders: what comes before it,
 // in its threads and behind it.
 void publish([[maybe_unused]] void *region) {
-#ifdef THREAD_SANITIZED
+#ifdef MORTISE_THREAD_SANITIZED
   __tsan_release(region);
 #endif
 }
 void observe([[maybe_unused]] void *region) {
-#ifdef THREAD_SANITIZED
+#ifdef MORTISE_THREAD_SANITIZED
   __tsan_acquire(region);
 #endif
 }

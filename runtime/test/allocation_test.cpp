@@ -11,13 +11,7 @@
 #include <cstdlib>
 #include <thread>
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
-
-#ifndef SANITIZED
+#ifndef MORTISE_SANITIZED
 namespace {
 std::atomic<uint64_t> allocations{0};
 }

@@ -6,17 +6,11 @@
 
 #include <random>
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
-
 namespace mortise {
 namespace {
 
 // The share of the random programs that run: with a sanitizer each of them takes about 30 times as long.
-#ifdef SANITIZED
+#ifdef MORTISE_SANITIZED
 constexpr int share = 20;
 #else
 constexpr int share = 1;

@@ -2,6 +2,7 @@
 """The results kept in bench/results/ and the table in README.md that quotes them."""
 
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -30,3 +31,15 @@ def test_a_planted_fault_is_seen(plant):
 @pytest.mark.parametrize("of", ["figure", "totals", "kept results"])
 def test_without_a_fault_nothing_is_red(of):
     assert honest.controls()[of]() == []
+
+
+@pytest.mark.parametrize("script, bad", [("bench/figure.py", ["nope"]), ("tools/demo/demo.py", ["--model", "nope"])])
+def test_arguments_are_refused_before_anything_is_built(script, bad):
+    def check(*arguments):
+        command = [sys.executable, ROOT / script, *arguments, "--check-arguments"]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    refused = check(*bad)
+    assert refused.returncode == 2 and "nope" in refused.stderr
+    accepted = check(*(["parity", "minilm"] if "figure" in script else ["--model", "minilm"]))
+    assert (accepted.returncode, accepted.stdout) == (0, "")

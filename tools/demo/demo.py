@@ -231,11 +231,14 @@ def main() -> int:
     parser.add_argument("--html", type=Path, metavar="FILE", default=ROOT / "build" / "demo.html")
     parser.add_argument("--threads", type=int, default=2, help="threads for everybody (default: 2)")
     parser.add_argument("--no-inductor", dest="inductor", action="store_false", help="do not compare with Inductor")
+    parser.add_argument("--check-arguments", action="store_true", help=argparse.SUPPRESS)  # ./dev does so before it builds
     options = parser.parse_args()
     if options.threads < 1:
         parser.error(f"argument --threads: expected 1 or more; found {options.threads}")
     if options.json and not options.json.resolve().parent.is_dir():
         parser.error(f"argument --json: expected a file in a folder that exists; found {options.json}")
+    if options.check_arguments:
+        return 0
     import torch_mortise
 
     installed = [device["name"] for device in torch_mortise.devices()]

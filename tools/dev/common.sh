@@ -97,6 +97,16 @@ sparse_progress() {
   awk '/^\[[0-9]+\/[0-9]+\]/ { if (++n % 25 == 0) { print; fflush() } next } { print; fflush() }' >&2
 }
 
+# dev_check_arguments SCRIPT ARGUMENT...: fails when the script refuses its arguments, which it says before anything is built.
+# Ends here when they ask for no more than text.
+dev_check_arguments() {
+  local argument
+  for argument in "${@:2}"; do
+    case "$argument" in -h | --help | --list) exec "$VENV/bin/python" "$@" ;; esac
+  done
+  "$VENV/bin/python" "$@" --check-arguments
+}
+
 # dev_python PRESET FILE...: runs Python with that build's package, registered so that PyTorch finds its entry point.
 dev_python() {
   local preset=$1

@@ -5,6 +5,7 @@ import difflib
 import functools
 import itertools
 import json
+import operator
 import time
 
 import torch
@@ -64,11 +65,8 @@ class EagerGraph(CompiledGraph):
         self.nodes = list(module.graph.nodes)
         self.regions, self.key, self.whole, self.wall_s = [], Key([], set()), None, 0.0
         self.whole_reason = TRAINING
-        self.reasons = {
-            n: TRAINING
-            for n in self.nodes
-            if n.op == "call_function" and is_tensor(n) and n.target is not region.operator.getitem
-        }
+        self.computed = [n for n in self.nodes if n.op == "call_function" and is_tensor(n)]
+        self.reasons = {n: TRAINING for n in self.computed if n.target is not operator.getitem}
         report.compiled(self)
         fallback.tell(self)
 

@@ -69,8 +69,6 @@ class Partition:
 
     def with_floating(self, nodes, wanted):
         """`nodes` and the floating nodes that they or `wanted` need, in order."""
-        if not self.floating:
-            return nodes
         needed, todo = set(), [n for node in nodes for n in self.sources[node]] + [w for w in wanted]
         while todo:
             node = todo.pop()
@@ -116,7 +114,7 @@ class CompiledGraph:
         handled = {}
         plain = {}  # node -> whether programs support the kind of its value
         for node in self.nodes:
-            ok = plain[node] = is_plain(node.meta.get("val"))
+            plain[node] = is_plain(node.meta.get("val"))
             if node not in self.computed:
                 if node.op == "call_module" or node.op == "call_method":
                     self.reasons[node] = f"{node.op} is not expected in an aten graph"
@@ -125,11 +123,8 @@ class CompiledGraph:
             known = handled.get(id(target))  # an operator's own hash is computed in Python
             if known is None:
                 known = handled[id(target)] = target in HANDLERS or target is operator.getitem
-            if ok and known and not self.whole_reason:
-                for source in self.sources[node]:
-                    ok = ok and plain[source]
-                if ok:
-                    continue
+            if known and not self.whole_reason and plain[node] and all(map(plain.__getitem__, self.sources[node])):
+                continue
             reason = self.whole_reason or unsupported_reason(node)
             if reason is None and any(isinstance(n.meta.get("val"), torch.Tensor) and unsupported_value(n) for n in self.sources[node]):
                 reason = next(unsupported_value(n) for n in self.sources[node] if unsupported_value(n))
@@ -342,14 +337,13 @@ class CompiledGraph:
         return any(number % 2 == 0 for number in self.partition.segments)
 
     def operator_count(self):
-        return sum(n.op == "call_function" and is_tensor(n) and n.target is not operator.getitem for n in self.nodes)
+        return sum(n.target is not operator.getitem for n in self.computed)
 
 
 def is_plain(value):
     """False for tensors on other devices, or with other layouts or dtypes; unsupported_reason and unsupported_value give the reason."""
     if isinstance(value, torch.Tensor):
-        device = getattr(value, "fake_device", None) or value.device  # the property of fake tensors is slow
-        return value.dtype in DTYPES and value.layout is torch.strided and device.type == "cpu"
+        return value.dtype in DTYPES and value.layout is torch.strided and value.device.type == "cpu"
     return all(map(is_plain, value)) if isinstance(value, (tuple, list)) else True
 
 

@@ -3,27 +3,17 @@
 // The matrix is read once, as it lies in memory, and widened in registers. oneDNN would read it as f32, twice the
 // bytes, and such products cost what reading costs.
 #include "../device.hpp"
+#include "bf16.hpp"
 #include "product.hpp"
-#include "wide.hpp"
 
 #include <mortise/plugin.hpp>
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 
 namespace mortise::cpu {
 
 static constexpr int64_t mostRows = 4; // so many rows' sums stay in registers
-
-static MORTISE_INLINE float widen(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
-// To the nearest, ties to even; NaN stays NaN.
-static uint16_t narrow(float value) {
-  const uint32_t bits = std::bit_cast<uint32_t>(value);
-  if (value != value)
-    return static_cast<uint16_t>(bits >> 16 | 0x40);
-  return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
 
 namespace {
 struct FewRows {
@@ -71,8 +61,8 @@ MORTISE_INLINE void columns(const FewRows &product, const float *x, const uint16
       for (int lane = 0; lane < lanes; ++lane)
         sum += sums[r][0][lane];
       for (int64_t k = whole; k < depth; ++k)
-        sum += x[r * depth + k] * widen(row[k]);
-      result[r * product.m.c + column * product.n.c] = narrow(sum);
+        sum += x[r * depth + k] * fromBrain(row[k]);
+      result[r * product.m.c + column * product.n.c] = toBrain(sum);
     }
   }
 }
@@ -83,7 +73,7 @@ template <int rows> void run(const FewRows &product, void *const *operands) {
   auto *x = static_cast<float *>(operands[3]);
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t k = 0; k < product.k.extent; ++k)
-      x[r * product.k.extent + k] = widen(a[r * product.m.a + k * product.k.a]);
+      x[r * product.k.extent + k] = fromBrain(a[r * product.m.a + k * product.k.a]);
   const int64_t grain = std::max<int64_t>(1, 65536 / (product.k.extent * rows));
   forEachOnBest(product.n.extent, grain, [&](int64_t begin, int64_t end) MORTISE_INLINE_LAMBDA {
     columns<rows>(product, x, matrix, result, begin, end);
@@ -106,15 +96,9 @@ bool hasFewRows(const Product &product, const FixedProduct &fixed) { return read
 
 void addFewRows(StepBuilder &builder, const Product &product, const FixedProduct &fixed) {
   const FewRows few = *readFewRows(product, fixed);
-  Step step;
-  step.name = describe(product, fixed);
-  step.lowering = "cpu.few_rows";
-  step.nodes = product.nodes;
-  step.flops = fixed.flops;
-  Operand target = builder.write(product.target);
-  target.offset = fixed.c * 2;
-  const Operand rows{builder.allocate(static_cast<size_t>(few.m.extent * few.k.extent) * sizeof(float)), 0, true};
-  step.operands = {builder.read(product.a.base, fixed.a), builder.read(product.b.base, fixed.b), target, rows};
+  Step step = productStep(builder, product, fixed, "cpu.few_rows");
+  step.operands.push_back(
+      {builder.allocate(static_cast<size_t>(few.m.extent * few.k.extent) * sizeof(float)), 0, true});
   step.action = NativeLoop{[few](void *const *operands) {
                              switch (few.m.extent) {
                              case 1:

@@ -2,7 +2,7 @@
 // Products in plain loops, for what oneDNN lacks: f64, integers, several summed dimensions that do not merge, empty
 // sums.
 #include "../schedule.hpp"
-#include "wide.hpp"
+#include "bf16.hpp"
 
 #include <mortise/plugin.hpp>
 
@@ -21,13 +21,6 @@ static float fromHalf(uint16_t bits) {
 static uint16_t toHalf(float value) {
   _Float16 half = static_cast<_Float16>(value); // rounds to nearest even
   return std::bit_cast<uint16_t>(half);
-}
-static float fromBrain(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
-static uint16_t toBrain(float value) {
-  uint32_t bits = std::bit_cast<uint32_t>(value);
-  if (value != value)
-    return static_cast<uint16_t>(bits >> 16 | 0x40);
-  return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
 namespace {

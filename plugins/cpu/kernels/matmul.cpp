@@ -178,18 +178,23 @@ static void addLibrarySteps(StepBuilder &builder, const Product &product, const 
   }
 }
 
-static void addLoop(StepBuilder &builder, const Product &product, const FixedProduct &fixed) {
-  ProductLoop loop{product.dtype, fixed.batch, fixed.m, fixed.n, fixed.k, false};
-  for (const Axis &axis : fixed.k)
-    loop.empty |= axis.extent == 0;
+Step productStep(StepBuilder &builder, const Product &product, const FixedProduct &fixed, const char *lowering) {
   Step step;
   step.name = describe(product, fixed);
-  step.lowering = "cpu.product_loop";
+  step.lowering = lowering;
   step.nodes = product.nodes;
   step.flops = fixed.flops;
   Operand target = builder.write(product.target);
   target.offset = fixed.c * static_cast<int64_t>(dtypeBits(product.dtype) / 8);
   step.operands = {builder.read(product.a.base, fixed.a), builder.read(product.b.base, fixed.b), target};
+  return step;
+}
+
+static void addLoop(StepBuilder &builder, const Product &product, const FixedProduct &fixed) {
+  ProductLoop loop{product.dtype, fixed.batch, fixed.m, fixed.n, fixed.k, false};
+  for (const Axis &axis : fixed.k)
+    loop.empty |= axis.extent == 0;
+  Step step = productStep(builder, product, fixed, "cpu.product_loop");
   step.action = NativeLoop{productLoop(std::move(loop)), {}};
   builder.addStep(std::move(step));
 }

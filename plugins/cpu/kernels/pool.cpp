@@ -3,7 +3,7 @@
 // leave them. Loops of our own: oneDNN's maximum loses NaN.
 #include "../claims.hpp"
 #include "../step_builder.hpp"
-#include "wide.hpp"
+#include "bf16.hpp"
 
 #include <mortise/plugin.hpp>
 
@@ -35,11 +35,8 @@ struct HalfLane {
 struct BrainLane {
   using Stored = uint16_t;
   using Sum = float;
-  static float load(uint16_t value) { return __builtin_bit_cast(float, static_cast<uint32_t>(value) << 16); }
-  static uint16_t store(float value) {
-    uint32_t bits = __builtin_bit_cast(uint32_t, value);
-    return static_cast<uint16_t>(value != value ? (bits >> 16 | 0x40) : (bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-  }
+  static float load(uint16_t value) { return fromBrain(value); }
+  static uint16_t store(float value) { return toBrain(value); }
 };
 template <typename T> struct Lane {
   using Stored = T;

@@ -70,6 +70,8 @@ LibraryProduct chooseLibrary(const Product &product, const FixedProduct &fixed, 
 bool suitsLibrary(const Product &product);
 
 std::string describe(const Product &product, const FixedProduct &fixed);
+// A step that reads a and b and writes c, in this order and where they lie; its action is still to be set.
+Step productStep(StepBuilder &builder, const Product &product, const FixedProduct &fixed, const char *lowering);
 
 // few_rows.cpp: bf16 by a loop of our own where oneDNN has no bf16, without post ops.
 bool hasFewRows(const Product &product, const FixedProduct &fixed);

@@ -235,36 +235,36 @@ Result<const Fuser::PlanFacts *> Fuser::planFacts(const Group &group) {
   if (!dag)
     return dag.error();
   auto [found, fresh] = knownPlans.try_emplace(dag->key);
-  PlanFacts &verdict = found->second;
+  PlanFacts &summary = found->second;
   if (!fresh)
-    return &verdict;
+    return &summary;
   auto made = LoopPlan::make(std::move(*dag), std::max(1u, target.vectorBits / 32));
   if (!made) {
-    verdict.error = made.error();
-    return &verdict;
+    summary.error = made.error();
+    return &summary;
   }
   const LoopPlan &plan = **made;
   Dim kept = 1;
   for (size_t i = 0; i < plan.dims.size(); ++i)
     if (!plan.reduced[i])
       kept *= plan.dims[i];
-  verdict.kind = kindOf(plan);
-  verdict.narrow =
+  summary.kind = kindOf(plan);
+  summary.narrow =
       plan.passes > 1 && plan.typical(elementCount(plan.dims)) > smallGroup && plan.typical(kept) < target.threads;
-  verdict.cost = plan.costPerPoint;
-  return &verdict;
+  summary.cost = plan.costPerPoint;
+  return &summary;
 }
 
 // The cost of one point of the group's loops; nullopt when the nodes do not fit one loop nest, or would run on too few
 // threads.
 std::optional<double> Fuser::price(const PendingGroup &building) {
-  Result<const PlanFacts *> verdict = planFacts(describe(building));
-  if (!verdict || (*verdict)->error)
+  Result<const PlanFacts *> summary = planFacts(describe(building));
+  if (!summary || (*summary)->error)
     return std::nullopt;
   bool shared = building.outputs.size() > 1 || building.nodes.size() > 1;
-  if (shared && (*verdict)->narrow)
+  if (shared && (*summary)->narrow)
     return std::nullopt;
-  return (*verdict)->cost;
+  return (*summary)->cost;
 }
 
 bool Fuser::fits(const PendingGroup &group, uint32_t node, bool output) {
@@ -415,12 +415,12 @@ Result<void> Fuser::finish(FuseResult &result) {
   std::unordered_map<uint32_t, uint32_t> madeBy; // value -> unit; groups come first, then taken nodes
   for (const PendingGroup &building : groups) {
     Group group = describe(building);
-    Result<const PlanFacts *> verdict = planFacts(group);
-    if (!verdict)
-      return verdict.error();
-    if ((*verdict)->error)
-      return *(*verdict)->error;
-    group.kind = (*verdict)->kind;
+    Result<const PlanFacts *> summary = planFacts(group);
+    if (!summary)
+      return summary.error();
+    if ((*summary)->error)
+      return *(*summary)->error;
+    group.kind = (*summary)->kind;
     group.name = nameOf(graph, group);
     for (uint32_t output : group.outputs)
       madeBy[output] = all.size();

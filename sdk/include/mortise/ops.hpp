@@ -55,7 +55,7 @@ struct OpName {
   Op op = Op::Unknown;
   template <size_t size> consteval OpName(const char (&name)[size]) { // NOLINT(google-explicit-constructor)
     constexpr std::string_view names[] = {
-#define MORTISE_OP_ROW(NAME, Name, name) "mortise." #name,
+#define MORTISE_OP_ROW(NAME, Name, name) "mortise." #name, // NOLINT(bugprone-suspicious-missing-comma): one name
         MORTISE_FOR_EACH_OP(MORTISE_OP_ROW)
 #undef MORTISE_OP_ROW
     };

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// bf16 in loops of our own, which compute in f32.
+#pragma once
+
+#include "wide.hpp"
+
+#include <bit>
+
+namespace mortise::cpu {
+
+MORTISE_INLINE float fromBrain(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
+// To the nearest, ties to even; NaN stays NaN.
+MORTISE_INLINE uint16_t toBrain(float value) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  return static_cast<uint16_t>(value != value ? (bits >> 16 | 0x40) : (bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+} // namespace mortise::cpu
