@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """One FX graph from AOTAutograd: which nodes become programs, which run in eager and why, and the call."""
 
+import functools
 import operator
 import re
 import threading
@@ -8,11 +9,11 @@ import threading
 import torch
 import torch.fx
 
-from . import _library, dtypes, fallback, report
+from . import _library, dtypes, fallback, repeats, report
 from .errors import INTERNAL, UNSUPPORTED, MortiseError
 from .importer import HANDLERS, unsupported_reason
 from .importer.shape import VIEWS
-from .region import NodeUnsupported, Region
+from .region import NodeUnsupported, Region, roles
 from .symbols import Key, needed_symbols
 
 aten = torch.ops.aten
@@ -36,15 +37,19 @@ def is_tensor(node):
 
 class Partition:
     """Divides the nodes into segments that run one after the other: even segments are programs, odd segments run in eager. Views and
-    constants float: each segment that needs one computes it."""
+    constants float: each segment that needs one computes it. A graph without reasons to run in eager is one program."""
 
-    def __init__(self, graph, reasons):
-        self.sources, self.computed = graph.sources, graph.computed
+    def __init__(self, graph):
+        self.computed = graph.computed
         self.segments = {}
         self.segment_of = {}
         self.floating = set()
+        if not graph.reasons:
+            self.segments[0] = list(graph.computed)
+            return
+        self.sources = graph.sources
         for node in graph.computed:
-            self.place(node, node in reasons)
+            self.place(node, node in graph.reasons)
 
     def place(self, node, eager):
         below = []  # the segments of its operands; -1 for an operand without a segment
@@ -69,6 +74,8 @@ class Partition:
 
     def with_floating(self, nodes, wanted):
         """`nodes` and the floating nodes that they or `wanted` need, in order."""
+        if not self.floating:
+            return nodes
         needed, todo = set(), [n for node in nodes for n in self.sources[node]] + [w for w in wanted]
         while todo:
             node = todo.pop()
@@ -95,16 +102,24 @@ class CompiledGraph:
         mutated = {target for target, _ in self.mutations.values()}
         self.constants = {self.placeholders[i] for i in static_inputs if i < len(self.placeholders)} - mutated
         self.constants = {n for n in self.constants if isinstance(n.meta.get("val"), torch.Tensor)}
-        self.sources = {n: n.all_input_nodes for n in nodes}
         # The nodes that programs or eager compute, in order.
         self.computed = dict.fromkeys(n for n in nodes if n.op == "call_function" and n not in self.mutations and is_tensor(n))
-        self.key = Key(self.placeholders, needed_symbols(nodes, self.outputs))
+        self.runs = repeats.find(list(self.computed), roles(self.constants, self.attributes, mutated)) if repeat else []
+        # Nodes of further copies of equal layers -> the node that stands for each.
+        self.models = repeats.models(list(self.computed), self.runs)
+        self.surveyed = [n for n in nodes if n not in self.models]
+        self.key = Key(self.placeholders, needed_symbols(self.surveyed, self.outputs))
         self.reasons = {}  # node -> why it runs in eager; "" for a part of another node's result
         self.whole_reason = None  # why no operator of this graph can be compiled
         self.lock = threading.Lock()
         self.find_reasons()
         self.prepare()
         self.wall_s = 0.0  # of the backend's call, measured by the code that makes the graph
+
+    @functools.cached_property
+    def sources(self):
+        """{node: the nodes that it reads}"""
+        return {n: n.all_input_nodes for n in self.nodes}
 
     # ---- what runs where ------------------------------------------------------------------------
 
@@ -113,7 +128,7 @@ class CompiledGraph:
             self.whole_reason = f"shapes that depend on data ({', '.join(sorted(map(str, self.key.unknown)))})"
         handled = {}
         plain = {}  # node -> whether programs support the kind of its value
-        for node in self.nodes:
+        for node in self.surveyed:
             plain[node] = is_plain(node.meta.get("val"))
             if node not in self.computed:
                 if node.op == "call_module" or node.op == "call_method":
@@ -123,14 +138,15 @@ class CompiledGraph:
             known = handled.get(id(target))  # an operator's own hash is computed in Python
             if known is None:
                 known = handled[id(target)] = target in HANDLERS or target is operator.getitem
-            if known and not self.whole_reason and plain[node] and all(map(plain.__getitem__, self.sources[node])):
+            sources = node.all_input_nodes
+            if known and not self.whole_reason and plain[node] and all([plain[self.models.get(n, n)] for n in sources]):
                 continue
-            reason = self.whole_reason or unsupported_reason(node)
-            if reason is None and any(isinstance(n.meta.get("val"), torch.Tensor) and unsupported_value(n) for n in self.sources[node]):
-                reason = next(unsupported_value(n) for n in self.sources[node] if unsupported_value(n))
+            reason = self.whole_reason or unsupported_reason(node) or next(filter(None, map(unsupported_value, sources)), None)
             if reason:
                 self.reasons[node] = reason
-        self.spread_to_getitem()
+        if self.reasons:
+            self.reasons.update({node: self.reasons[model] for node, model in self.models.items() if model in self.reasons})
+            self.spread_to_getitem()
 
     def spread_to_getitem(self):
         for node in self.nodes:
@@ -140,7 +156,7 @@ class CompiledGraph:
     def prepare(self):
         """Partitions and compiles. Nodes that the importer or the compiler refuses move to eager, and the graph is partitioned again."""
         for _ in range(len(self.nodes) + 1):  # each round moves at least one node
-            self.partition = Partition(self, self.reasons)
+            self.partition = Partition(self)
             self.steps, self.regions = [], []
             segments = self.partition.segments
             try:
@@ -199,9 +215,10 @@ class CompiledGraph:
         self.reasons[source] = reason
         self.spread_to_getitem()
 
-    def region(self, name, nodes, arguments, wanted, states):
-        own = self.sources, self.constants, self.key, self.attributes, self.options, self.limit, self.repeat
-        made = Region(name, nodes, arguments, wanted, states, *own)
+    def region(self, name, nodes, arguments, read, wanted, states):
+        own = self.constants, self.key, self.attributes, self.options, self.limit
+        runs = [] if not self.repeat else self.runs if len(nodes) == len(self.computed) else None
+        made = Region(name, nodes, arguments, read, wanted, states, *own, runs)
         self.regions.append(made)
         return made
 
@@ -214,7 +231,8 @@ class CompiledGraph:
         )
         outputs = [self.mutations[n][0] if n in self.mutations else n for n in self.outputs]
         states = dict(self.mutations.values())
-        self.whole = self.region(self.name, nodes, self.placeholders, outputs, states)
+        read = [n for n in [*self.placeholders, *self.attributes] if any(u in self.computed or u in self.mutations for u in n.users)]
+        self.whole = self.region(self.name, nodes, self.placeholders, read, outputs, states)
 
     def prepare_steps(self):
         """Makes the alternating programs and eager pieces, which exchange values through an environment of node -> value."""
@@ -259,8 +277,9 @@ class CompiledGraph:
         return list(used)
 
     def add_program(self, number, nodes, wanted, states):
-        arguments = [n for n in self.outside(nodes, states) if n not in self.attributes]
-        region = self.region(f"{self.name}_{number // 2}", nodes, arguments, wanted, states)
+        read = self.outside(nodes, states)
+        arguments = [n for n in read if n not in self.attributes]
+        region = self.region(f"{self.name}_{number // 2}", nodes, arguments, read, wanted, states)
         self.steps.append((region, arguments, wanted))
 
     def add_eager(self, nodes, wanted):

@@ -51,7 +51,7 @@ class Importer(Emitter):
         self.memories = {}  # of static inputs that have equal dtype, shape and strides
         self.repeated = 0  # nodes that the builder copied from equal ones
         self.inputs = []  # tuples as Program.signature (native/program.cpp) reads them
-        self.input_nodes = []
+        self.input_numbers = {}  # node -> its number among the inputs
 
     def is_constant(self, node):
         return node in self.region.constants
@@ -73,7 +73,7 @@ class Importer(Emitter):
         value = self.described(*self.builder.input(node.name, dtype, programs(memory_shape), flags))
         role = 2 if flags == STATE else 1 if flags == CONSTANT else 0
         self.inputs.append((position, role, dtype, shape, strides, memory_shape))
-        self.input_nodes.append(node)
+        self.input_numbers[node] = len(self.input_numbers)
         self.environment[node] = value if order is None else self.transpose(value, inverse(order))
 
     def memory_of(self, fake):
@@ -108,10 +108,9 @@ class Importer(Emitter):
         except MortiseError as error:
             raise NodeUnsupported(node, error.message) from error
 
-
     def import_nodes(self, nodes):
         at = 0
-        for run in repeats.find(nodes, self.region.roles()) if self.region.repeat else ():
+        for run in self.region.equal_layers():
             for node in nodes[at : run.start]:
                 self.import_node(node)
             at = run.start + self.import_run(nodes, run)
@@ -274,7 +273,7 @@ class Outputs:
 
     def add_state(self, node, source):
         e = self.importer
-        number = e.input_nodes.index(node)
+        number = e.input_numbers[node]
         _, _, dtype, shape, strides, memory_shape = e.inputs[number]
         value = e.tensor(e.lookup(source) if isinstance(source, torch.fx.Node) else source, dtype, shape)
         value = e.transpose(value, memory_order(shape, strides))
@@ -352,7 +351,7 @@ class Specialisation:
         record["compile_s"] = time.perf_counter() - started
         self.input_count = len(importer.inputs)
         self.constants = [
-            (number, node, *importer.inputs[number]) for number, node in enumerate(importer.input_nodes) if importer.inputs[number][1] == 1
+            (number, node, *importer.inputs[number]) for node, number in importer.input_numbers.items() if importer.inputs[number][1] == 1
         ]
         if not self.constants and key is not None:
             self.bind(region, None, key)
@@ -409,12 +408,18 @@ class Specialisation:
         return bound is given or sys.getrefcount(bound) <= 4  # references: our list, the extension's list, `bound`, and the call's argument
 
 
-class Region:
-    """`nodes`: what is computed, in order; `arguments`: the nodes whose values a call passes; `wanted`: the nodes whose values it returns;
-    `states`: {argument: the node whose value is written into its memory}; `sources`: {node: the nodes that it reads}."""
+def roles(constants, attributes, states):
+    """{node: its role}, of the nodes from outside that a region or a graph reads; ordinary inputs have none."""
+    return dict.fromkeys([*constants, *attributes], CONSTANT) | dict.fromkeys(states, STATE)
 
-    def __init__(self, name, nodes, arguments, wanted, states, sources, constants, key, attributes, options, limit, repeat=True):
-        self.repeat = repeat  # import equal layers once
+
+class Region:
+    """`nodes`: what is computed, in order; `arguments`: the nodes whose values a call passes; `read`: the nodes from outside that `nodes` or
+    `states` read; `wanted`: the nodes whose values it returns; `states`: {argument: the node whose value is written into its memory};
+    `runs`: the equal layers among `nodes` (repeats.find), None when they are not known yet."""
+
+    def __init__(self, name, nodes, arguments, read, wanted, states, constants, key, attributes, options, limit, runs=None):
+        self.runs = runs
         self.name, self.nodes, self.wanted, self.states = name, nodes, wanted, states
         self.position = {node: i for i, node in enumerate(arguments)}
         self.key, self.options, self.limit = key, options, limit
@@ -424,23 +429,16 @@ class Region:
         self.specialisations = collections.OrderedDict()  # numbers -> the program in use
         self.variants = {}  # (numbers, identities of the constants) -> the program they are bound to
         self.notes = []
-        used = {}
-        for node in nodes:
-            for source in sources[node]:
-                used[source] = None
-        used.update(dict.fromkeys(n for n in [*states, *states.values()] if isinstance(n, torch.fx.Node)))
-        mine = set(nodes)
-        outside = [n for n in used if n not in mine and isinstance(n.meta.get("val"), torch.Tensor)]
-        self.literals = [n for n in outside if n in attributes and attributes[n].numel() <= LITERAL_ELEMENTS]
-        self.inputs = [n for n in outside if n not in self.literals]
+        tensors = [n for n in read if isinstance(n.meta.get("val"), torch.Tensor)]
+        self.literals = [n for n in tensors if n in attributes and attributes[n].numel() <= LITERAL_ELEMENTS]
+        self.inputs = [n for n in tensors if n not in self.literals]
         self.constants = {n for n in self.inputs if n in constants and n not in states} | {n for n in self.inputs if n in attributes}
         regions.add(self)
 
-    def roles(self):
-        """The role of each node from outside the region."""
-        roles = dict.fromkeys(self.constants, CONSTANT)
-        roles.update(dict.fromkeys(self.states, STATE))
-        return roles
+    def equal_layers(self):
+        if self.runs is None:
+            self.runs = repeats.find(self.nodes, roles(self.constants, (), self.states))
+        return self.runs
 
     def specialisation(self, key):
         """The specialisation that serves these symbol values: the one for all shapes, or one for these values. Compiles it if needed."""
@@ -536,6 +534,7 @@ class Region:
         node = next((node for number, node, *_ in found.constants if number == stale), None)
         self.note(f"{node.name} {why}: it is an ordinary input from now on")
         self.constants.discard(node)
+        self.runs = self.runs and None  # layers are equal only if their inputs have equal roles
         self.specialisations.clear()
         self.variants.clear()
         return self.specialise(found.key, key)

@@ -39,10 +39,12 @@ def same(a, b):
 def described(value):
     """A comparable form of the value of a node from outside a run."""
     if isinstance(value, torch.Tensor):
+        if value.layout is not torch.strided:
+            return value.layout, id(value)  # like no other; no program takes it
         if not value._has_symbolic_sizes_strides:
-            return value.dtype, value.shape, value.stride(), value.storage_offset()
+            return value.dtype, value.device, value.shape, value.stride(), value.storage_offset()
         parts = (*value.shape, *value.stride(), value.storage_offset())
-        return (value.dtype, len(value.shape), *[p.node.expr if isinstance(p, SYMBOLIC) else p for p in parts])
+        return (value.dtype, value.device, len(value.shape), *[p.node.expr if isinstance(p, SYMBOLIC) else p for p in parts])
     if isinstance(value, (tuple, list)):
         return tuple([described(v) for v in value])
     return type(value), value.node.expr if isinstance(value, SYMBOLIC) else repr(value)
@@ -68,10 +70,14 @@ class Search:
 
     def stretches(self):
         """(start, period, end) of the parts in which each target recurs `period` nodes later, from left to right."""
-        targets = [id(node.target) for node in self.nodes]  # an operator's own hash is computed in Python
+        numbers = {}  # by id, because an operator's own hash is computed in Python
+        for node in self.nodes:
+            numbers.setdefault(id(node.target), len(numbers))
+        # A string with a character for each target: its parts are quick to make and to hash.
+        targets = "".join([chr(numbers[id(node.target)]) for node in self.nodes])
         following, last = [0] * len(targets), {}
         for i in range(len(targets) - WINDOW, -1, -1):
-            window = tuple(targets[i : i + WINDOW])
+            window = targets[i : i + WINDOW]
             following[i] = last.get(window, 0)
             last[window] = i
         at, ends = 0, {}  # ends: period -> where it was seen to end
@@ -137,5 +143,15 @@ class Search:
 
 
 def find(nodes, roles):
-    """The runs in `nodes`, from left to right. `nodes` are in the order of their import."""
+    """The runs in `nodes`, from left to right. `nodes` are in the order of their import; `roles`: {node from outside: its role}."""
     return list(Search(nodes, roles).runs()) if len(nodes) >= FEWEST * 2 else []
+
+
+def models(nodes, runs):
+    """{node of a copy that is not imported: its counterpart in the last imported copy}"""
+    found = {}
+    for run in runs:
+        model = run.start + (IMPORTED - 1) * run.period
+        for start in range(model + run.period, run.start + run.copies * run.period, run.period):
+            found.update(zip(nodes[start : start + run.period], nodes[model : model + run.period]))
+    return found
