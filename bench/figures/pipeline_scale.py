@@ -17,7 +17,7 @@ NEEDS = "cpu, the product build, transformers"
 MINUTES = 12
 
 SIZES = (1_000, 10_000, 100_000)
-ROUNDS, MADE_ROUNDS, LAYER_ROUNDS = 5, 15, 5
+ROUNDS, MADE_ROUNDS, LAYER_ROUNDS = 5, 15, 9
 COUNTS = (1, 32)
 RATIO, COMPILER_RATIO = 2.0, 1.5  # limits: with the import; and of passes, placement and kernels alone
 

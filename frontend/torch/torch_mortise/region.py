@@ -49,15 +49,25 @@ class Importer(Emitter):
         self.region, self.numbers = region, numbers
         self.environment = {}
         self.memories = {}  # of static inputs that have equal dtype, shape and strides
-        self.repeated = 0  # nodes that the builder copied from equal ones
+        self.repetitions = []  # RepeatedCopies
         self.inputs = []  # tuples as Program.signature (native/program.cpp) reads them
         self.input_numbers = {}  # node -> its number among the inputs
 
     def is_constant(self, node):
         return node in self.region.constants
 
+    def value_of(self, node):
+        """The value of `node`; None if it has none. The value of a node that the builder repeated is made here, because few are read."""
+        value = self.environment.get(node)
+        if value is None:
+            values = (repetition.value_of(node) for repetition in self.repetitions)
+            value = next((v for v in values if v is not None), None)
+        return value
+
     def lookup(self, node):
         value = self.environment.get(node)
+        if value is None:
+            value = self.value_of(node)
         if value is None:
             symbolic = node.meta.get("val")
             if not isinstance(symbolic, (int, float, torch.SymInt, torch.SymFloat, torch.SymBool)):
@@ -96,7 +106,7 @@ class Importer(Emitter):
     def import_node(self, node):
         self.node, self.location = node, node.name
         if node.target is operator.getitem:
-            self.environment[node] = self.environment[node.args[0]][node.args[1]]
+            self.environment[node] = self.value_of(node.args[0])[node.args[1]]
             return
         handler = HANDLERS[node.target]
         arguments = torch.fx.node.map_arg(node.args, self.lookup)
@@ -128,6 +138,7 @@ class Importer(Emitter):
         count = self.builder.value_count() - second
         if count and second - first == count and (copied := RepeatedCopies(self, nodes, run, second, count)).made:
             copied.note()
+            self.repetitions.append(copied)
             return run.copies * run.period
         return repeats.IMPORTED * run.period
 
@@ -159,11 +170,9 @@ class RepeatedCopies:
 
     def number(self, node):
         """The number of the value of a node outside the current copy; None if the node does not have a single value."""
-        value = self.importer.environment.get(node)
-        if value is None and (at := self.index.get(node)) is not None:  # it belongs to a copy that is not made yet
-            copy, place = divmod(at, self.run.period)
-            value = self.model[place]
-            return self.counterpart(value.id, copy) if isinstance(value, Value) else None
+        value = self.importer.value_of(node)
+        if value is None:  # perhaps it belongs to a copy that is not made yet
+            value = self.value_of(node)
         return value.id if isinstance(value, Value) else None
 
     def counterpart(self, number, copy):
@@ -178,21 +187,29 @@ class RepeatedCopies:
             return Value(self.counterpart(value.id, copy), value.dtype, value.shape)
         return tuple([self.copied(v, copy) for v in value]) if isinstance(value, tuple) else value
 
+    def value_of(self, node):
+        """The value of a node of a repeated copy, otherwise None."""
+        at = self.index.get(node)
+        if at is None:
+            return None
+        copy, place = divmod(at, self.run.period)
+        return self.copied(self.model[place], copy)
+
+    @property
+    def node_count(self):
+        return (self.run.copies - repeats.IMPORTED) * self.run.period
+
     def note(self):
-        """Records the new values in the importer as if it had imported them."""
+        """Records what the importer would have cached, had it imported the copies."""
         e, run = self.importer, self.run
         made = range(self.start, self.start + self.count)
         broadcasts = [(key, value) for key, value in e.broadcasts.items() if value.id in made]
         masks = [(number, value) for number, value in e.boolean_masks.items() if number in made]
         for copy in range(repeats.IMPORTED, run.copies):
-            base = run.start + copy * run.period
-            for node, value in zip(self.nodes[base : base + run.period], self.model):
-                e.environment[node] = self.copied(value, copy)
             for (number, *rest), value in broadcasts:
                 e.broadcasts[(self.counterpart(number, copy), *rest)] = self.copied(value, copy)
             for number, value in masks:
                 e.boolean_masks[self.counterpart(number, copy)] = self.copied(value, copy)
-        self.importer.repeated += (run.copies - repeats.IMPORTED) * run.period
 
 
 class Outputs:
@@ -215,7 +232,7 @@ class Outputs:
     def emit(self, node, shape, strides, order):
         number = self.by_node.get(node)
         if number is None:
-            value = self.importer.environment[node]
+            value = self.importer.value_of(node)
             e = self.importer
             e.location = node.name
             if value.shape != shape:
@@ -261,7 +278,7 @@ class Outputs:
         while source is not None:
             base_shape, base_strides = self.size_of(source.meta["val"])
             order = memory_order(base_shape, base_strides)
-            if order is not None and source in self.importer.environment:
+            if order is not None and self.importer.value_of(source) is not None:
                 found = source, base_shape, base_strides, order
                 if not anywhere:
                     break
@@ -331,7 +348,7 @@ class Specialisation:
         for node in region.literals:
             importer.environment[node] = importer.tensor_literal(region.attributes[node])
         importer.import_nodes(region.nodes)
-        record["repeated"] = importer.repeated
+        record["repeated"] = sum(repetition.node_count for repetition in importer.repetitions)
         outputs = Outputs(importer)
         for node in region.wanted:
             outputs.add(node)

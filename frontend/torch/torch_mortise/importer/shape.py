@@ -214,7 +214,7 @@ def whole_memory(e, node):
 
     fake, found = node.meta["val"], None
     while isinstance(node.meta.get("val"), torch.Tensor) and torch._C._is_alias_of(node.meta["val"], fake):
-        value, shown = e.environment.get(node), node.meta["val"]
+        value, shown = e.value_of(node), node.meta["val"]
         if isinstance(value, Value) and not e.size(shown.storage_offset()):
             order = memory_order(value.shape, tuple(e.sizes(shown.stride())))
             found = found if order is None else (value, order)
