@@ -47,7 +47,6 @@ class Importer(Emitter):
     def __init__(self, region, numbers, builder):
         super().__init__(builder, numbers, getattr(numbers, "table", None))
         self.region, self.numbers = region, numbers
-        self.environment = {}
         self.memories = {}  # of static inputs that have equal dtype, shape and strides
         self.repetitions = []  # RepeatedCopies
         self.inputs = []  # tuples as Program.signature (native/program.cpp) reads them
@@ -57,9 +56,8 @@ class Importer(Emitter):
         return node in self.region.constants
 
     def value_of(self, node):
-        """The value of `node`; None if it has none. The value of a node that the builder repeated is made here, because few are read."""
-        value = self.environment.get(node)
-        if value is None:
+        value = super().value_of(node)
+        if value is None:  # the values of nodes that the builder repeated are made here, because few are read
             values = (repetition.value_of(node) for repetition in self.repetitions)
             value = next((v for v in values if v is not None), None)
         return value

@@ -123,7 +123,6 @@ class GraphImporter(Emitter):
 
     def __init__(self, builder, names=None):
         super().__init__(builder, lambda value: value)
-        self.environment = {}
         self.names = set() if names is None else names  # of the emitted ops
         self.seeds = 0
 

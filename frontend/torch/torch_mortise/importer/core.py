@@ -89,10 +89,15 @@ class Emitter:
         self.builder = builder
         self.size = size
         self.node = None
+        self.environment = {}  # FX node -> its Value, tuple of Values, or number
         self.location = ""
         self.constants = {}
         self.broadcasts = {}
         self.boolean_masks = {}  # value id of where(m, 0, -inf) -> m
+
+    def value_of(self, node):
+        """The value of an FX node; None if it has none."""
+        return self.environment.get(node)
 
     # ---- ops --------------------------------------------------------------------------------
 
