@@ -429,8 +429,8 @@ def roles(constants, attributes, states):
 
 
 class Region:
-    """`nodes`: what is computed, in order; `arguments`: the nodes whose values a call passes; `read`: the nodes from outside that `nodes` or
-    `states` read; `wanted`: the nodes whose values it returns; `states`: {argument: the node whose value is written into its memory};
+    """`nodes`: what is computed, in order; `arguments`: the nodes whose values a call passes; `read`: the nodes from outside that `nodes`
+    or `states` read; `wanted`: the nodes whose values it returns; `states`: {argument: the node whose value is written into its memory};
     `runs`: the equal layers among `nodes` (repeats.find), None when they are not known yet."""
 
     def __init__(self, name, nodes, arguments, read, wanted, states, constants, key, attributes, options, limit, runs=None):
