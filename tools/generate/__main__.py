@@ -40,7 +40,8 @@ def main() -> int:
     for name in names:
         path, text = dialect.ROOT / name, GENERATED[name]()
         if "--check" not in options:
-            if not path.exists() or path.read_text() != text:  # an unchanged file keeps its time, because a newer header causes a long rebuild
+            # An unchanged file keeps its time, because a newer header causes a long rebuild.
+            if not path.exists() or path.read_text() != text:
                 path.write_text(text)
                 print(f"wrote {name}")
         elif not path.exists() or path.read_text() != text:
