@@ -13,7 +13,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
-CONFIDENCE, RUNS = 8.0, 6
+CONFIDENCE, RUNS, MORE_RUNS = 8.0, 6, 60
 PRECISION = {torch.float64: 53, torch.float32: 24, torch.float16: 11, torch.bfloat16: 8,
              torch.float8_e4m3fn: 4, torch.float8_e5m2: 3}
 _LOWEST = {torch.float64: -1022, torch.float32: -126, torch.float16: -14, torch.bfloat16: -126,

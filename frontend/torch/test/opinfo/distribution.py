@@ -30,15 +30,16 @@ def numbers(result):
                         torch.stack([x.abs().mean(), square, x.abs().sum(), middle.abs()])])
 
 
-def distance(one, other, shift=0.0):
-    """The distance of two empirical distribution functions (Kolmogorov-Smirnov), after a shift of at most `shift`."""
+def distance(one, other, shifts=(0.0, 0.0)):
+    """The distance of two empirical distribution functions (Kolmogorov-Smirnov), after each number of `one` and of `other` was shifted by
+    at most its entry in `shifts`."""
 
-    def above(x, y):
-        x, y = x.sort().values, y.sort().values
-        share = torch.searchsorted(y, x + shift, right=True).double() / y.numel()
+    def above(x, y, shift):
+        x, order = x.sort()
+        share = torch.searchsorted(y.sort().values, x + torch.as_tensor(shift).expand_as(x)[order], right=True).double() / y.numel()
         return float((torch.arange(1, x.numel() + 1) / x.numel() - share).max())
 
-    return max(above(one, other), above(other, one))
+    return max(above(one, other, shifts[0]), above(other, one, shifts[1]))
 
 
 def drawn(call):
@@ -54,11 +55,11 @@ def drawn(call):
 def differs(ours, theirs):
     """Why the results of the two calls have different distributions, or None."""
     for number, (found, expected) in enumerate(zip(drawn(ours), drawn(theirs))):
-        (dtype, values, _), (_, wanted, sizes) = found, expected
-        # the arithmetic on random numbers may round differently: a few units relative to the size of what is added up
+        (dtype, *ours_drawn), (_, *theirs_drawn) = found, expected
+        # The arithmetic on random numbers may round differently: a few units relative to the size of what is added up in the same draw.
         share = 4 * unit_roundoff(dtype) if dtype.is_floating_point else 0.0
-        for name, x, y, size in zip(NAMES, values, wanted, sizes):
-            if (apart := distance(x, y, share * float(size.median()))) > LIMIT:
+        for name, x, x_size, y, y_size in zip(NAMES, *ours_drawn, *theirs_drawn):
+            if (apart := distance(x, y, (share * x_size, share * y_size))) > LIMIT:
                 return (f"result {number}: the {name} of {DRAWS} draws are distributed otherwise (Kolmogorov-Smirnov distance "
                         f"{apart:.3f}, at most {LIMIT:.3f}; medians {float(x.median()):.5g} and eager's {float(y.median()):.5g}; "
                         f"seed {SEED})")

@@ -10,8 +10,9 @@
    unit roundoff; the CESTAC method of Vignes), which measures the graph's condition instead of counting ops. The interpreter
    adds in f64, so the operands of a sum of k terms move only by sqrt(k) * 2^-53, whatever the dtype (Higham and Mary's probabilistic
    bound; ../error_bounds.py has both rules and takes k from the operands of the call). The root mean square of the runs' shifts is
-   each element's standard error; the interpreter may be off by CONFIDENCE standard errors and 2 ULP. Ops that only move or choose
-   values do not round, nor do results that are integers. In f64, where eager itself is the measure for the interpreter, the graph is
+   each element's standard error; the interpreter may be off by CONFIDENCE standard errors and 2 ULP. A result that is further off
+   is measured again in MORE_RUNS runs, because few runs may make one element's standard error too small by chance. Ops that only
+   move or choose values do not round, nor do results that are integers. In f64, where eager itself is the measure, the graph is
    PyTorch's own full decomposition, because eager's kernels round inside as the decomposition does.
 
 Two more rules serve where these cannot. Ties: indices of equal elements, whose order eager leaves open. Distribution: random numbers differ
@@ -110,12 +111,12 @@ def perturbed(module, tensors, noise):
     raise AssertionError("a graph without an output")
 
 
-def spread(module, tensors, exact, dtypes, wanted):
-    """How far one rounding per op moves each result: a list parallel to `exact`."""
+def spread(module, tensors, exact, dtypes, wanted, runs=RUNS):
+    """How far one rounding per op moves each result, measured in `runs` runs: a list parallel to `exact`."""
     unit = max((unit_roundoff(d) for d in dtypes), default=unit_roundoff(torch.float64))
     noise = Noise(unit=unit, accumulator=unit_roundoff(torch.float64))
     shifts = [[torch.zeros(e.shape, dtype=torch.float64)] for e in exact]
-    for _ in range(RUNS):
+    for _ in range(runs):
         values = perturbed(module, tensors, noise)
         for i, value in enumerate(values[w] for w in wanted):
             if value.shape == exact[i].shape:
