@@ -57,8 +57,12 @@ def name_of(op):
 
 
 def accumulates(op):
-    """Whether results are sums, which is so for all ops except those of single elements."""
-    return (torch.Tag.pointwise not in op.tags or name_of(op) in INSIDE) and name_of(op) not in EXACT
+    """Whether results are sums, which is so for all ops except those of single elements. PyTorch tags those among its ATen ops; its prims
+    have no tags, and only the reductions among them are sums."""
+    name = name_of(op)
+    if op.namespace == "prims":
+        return name in REDUCTIONS
+    return (torch.Tag.pointwise not in op.tags or name in INSIDE) and name not in EXACT
 
 
 def _window(weight, transposed, groups):
@@ -110,9 +114,11 @@ SUMS = {"mm", "bmm", "mv", "dot", "vdot", "addmm", "addmv", "addbmm", "baddbmm",
 # logarithm turns a relative error of its sum into an absolute one.
 INSIDE = {"gelu": lambda a, value: a[0].abs(), "_log_softmax": lambda a, value: 1 + value.abs(),
           "logsumexp": lambda a, value: 1 + value.abs()}
-# Norms with the batch's own statistics, for which the language has no op. The importer computes the mean, the deviation and the rest as
-# separate ops, each of which rounds to the dtype. Such a rounding moves the result like a rounding of an operand.
-EXPANDED = {"native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_functional", "_batch_norm_with_update"}
+# The language has no op for these, and the importer computes them as several: norms with the batch's own statistics from the mean, the
+# deviation and the rest; sums of products of three factors from products of two; adaptive pools axis by axis; bags of embeddings from
+# scaled rows. Each rounds to the dtype, which moves the result like a rounding of an operand.
+EXPANDED = {"native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_functional", "_batch_norm_with_update",
+            "_trilinear", "_adaptive_avg_pool2d", "_adaptive_avg_pool3d", "_embedding_bag", "_embedding_bag_forward_only"}
 WITH_ADDEND = {"addmm", "addmv", "addbmm", "baddbmm", "addr"}
 
 
@@ -146,7 +152,8 @@ class Noise:
         self.unit, self.accumulator, self.share = unit, accumulator, share
 
     def moved(self, value, shift):
-        return value + self.share * shift * torch.randn(value.shape, generator=self.generator, dtype=torch.float64)
+        moved = value + self.share * shift * torch.randn(value.shape, generator=self.generator, dtype=torch.float64)
+        return torch.where(value.isfinite(), moved, value)  # an infinity would become NaN
 
     def operand(self, value, unit):
         if isinstance(value, (tuple, list)):
