@@ -29,6 +29,12 @@ std::string full(const Device &device) {
 
 } // namespace
 
+bool Device::sharesMemory(const Device &other) const {
+  if (info.host_memory || other.info.host_memory)
+    return info.host_memory && other.info.host_memory;
+  return info.ordinal == other.info.ordinal && std::string_view(info.kind) == other.info.kind;
+}
+
 std::string Device::name() const { return several || info.ordinal != 0 ? full(*this) : std::string(info.kind); }
 
 void Registry::Impl::add(const PluginFiles &files, const Config &config) {

@@ -30,6 +30,8 @@ struct Device {
   MortiseDeviceInfo info{}; // info.device is what the slots take
   bool several = false;     // the registry has more than one ordinal of this kind
   std::string name() const; // "kind", or "kind:1" where a kind has several
+  // Whether both compute in host memory, or are one device that two plugins offer.
+  bool sharesMemory(const Device &other) const;
 };
 
 struct Rejected {
