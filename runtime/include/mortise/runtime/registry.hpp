@@ -49,9 +49,9 @@ public:
   std::span<const std::unique_ptr<Device>> devices() const;
   std::span<const Rejected> rejected() const;
 
-  // `name`: "auto" (every device with automatic set, fastest first), a kind (its first ordinal) or kind:ordinal.
-  // Several plugins may offer the same device. Errors list the devices that exist, and why a plugin that declares this
-  // device was rejected.
+  // `name`: "auto" (of every kind the first ordinal that has automatic set, fastest first), a kind (its first ordinal)
+  // or kind:ordinal. Several plugins may offer the same device. Errors list the devices that exist, and why a plugin
+  // that declares this device was rejected.
   Result<std::vector<const Device *>> find(std::string_view name) const;
 
 private:
