@@ -15,9 +15,16 @@ namespace {
 constexpr double infinite = std::numeric_limits<double>::infinity();
 constexpr int64_t searchWork = 10'000'000; // nodes that the search may visit: some tens of milliseconds
 
-// The memory space of a target: its own number, or UINT32_MAX for host memory.
+constexpr uint32_t hostSpace = UINT32_MAX;
+
+// The memory space of a target: `hostSpace`, or the number of the first target with the same memory.
 uint32_t spaceOf(const std::vector<Target> &targets, uint32_t target) {
-  return targets[target].device->info.host_memory ? UINT32_MAX : target;
+  const runtime::Device &device = *targets[target].device;
+  if (device.info.host_memory)
+    return hostSpace;
+  return static_cast<uint32_t>(
+      std::ranges::find_if(targets, [&](const Target &other) { return other.device->sharesMemory(device); }) -
+      targets.begin());
 }
 
 } // namespace
@@ -28,6 +35,8 @@ CoverSearch::CoverSearch(const MortiseGraph &graph, const std::vector<Target> &t
                          const std::vector<Candidate> &candidates)
     : graph(graph), targets(targets), candidates(candidates), nodes(graph), byNode(graph.node_count),
       cheapest(graph.node_count, infinite), covered(graph.node_count) {
+  for (uint32_t target = 0; target < targets.size(); ++target)
+    spaces.push_back(spaceOf(targets, target));
   for (uint32_t c = 0; c < candidates.size(); ++c) {
     const Candidate &candidate = candidates[c];
     sets.push_back(setOf(candidate.nodes, graph.node_count));
@@ -72,12 +81,12 @@ bool CoverSearch::acyclic(const std::vector<uint32_t> &chosen, std::vector<uint3
 }
 
 double CoverSearch::transfers(const std::vector<uint32_t> &chosen) const {
-  std::vector<uint32_t> space(graph.node_count, UINT32_MAX); // literals and uncovered nodes are in host memory
+  std::vector<uint32_t> space(graph.node_count, hostSpace); // literals and uncovered nodes are in host memory
   bool host = true;
   for (uint32_t c : chosen)
     for (uint32_t node : candidates[c].nodes) {
-      space[node] = spaceOf(targets, candidates[c].target);
-      host = host && space[node] == UINT32_MAX;
+      space[node] = spaces[candidates[c].target];
+      host = host && space[node] == hostSpace;
     }
   if (host)
     return 0;
@@ -85,18 +94,25 @@ double CoverSearch::transfers(const std::vector<uint32_t> &chosen) const {
     typical = typicalValues(graph);
   double total = 0;
   std::set<std::pair<uint32_t, uint32_t>> moved; // value, space
+  const auto move = [&](const MortiseValue *value, uint32_t to) {
+    if (moved.emplace(value->index, to).second)
+      total += transferNs(bytesAt(*value->type, *typical));
+  };
   const auto use = [&](const MortiseValue *value, uint32_t to) {
-    const uint32_t from = value->producer ? space[value->producer->index] : UINT32_MAX;
-    if (from == to || (value->flags & MORTISE_VALUE_CONSTANT) || !moved.emplace(value->index, to).second)
+    const uint32_t from = value->producer ? space[value->producer->index] : hostSpace;
+    if (from == to || (value->flags & MORTISE_VALUE_CONSTANT))
       return;
-    total += transferNs(bytesAt(*value->type, *typical));
+    if (from != hostSpace) // from one device to another through the host, as the plan has it
+      move(value, hostSpace);
+    if (to != hostSpace)
+      move(value, to);
   };
   for (size_t n = 0; n < graph.node_count; ++n)
     for (size_t i = 0; i < graph.nodes[n]->operand_count; ++i)
       if (const MortiseValue *value = graph.nodes[n]->operands[i])
         use(value, space[n]);
   for (size_t i = 0; i < graph.output_count; ++i)
-    use(graph.outputs[i], UINT32_MAX);
+    use(graph.outputs[i], hostSpace);
   return total;
 }
 

@@ -128,11 +128,14 @@ private:
     plan->steps.push_back(std::move(step));
   }
 
-  // The buffer that holds value `v` in `space`. The first request adds a copy when the value was produced elsewhere.
+  // The buffer that holds value `v` in `space`. The first request adds a copy when the value was produced elsewhere. No
+  // device reads another device's memory, so a value passes from one to the other through the host's.
   uint32_t in(uint32_t v, uint32_t space) {
-    const uint32_t at = home[v];
+    uint32_t at = home[v];
     if (plan->buffers[at]->space == space || (graph.values[v]->flags & MORTISE_VALUE_CONSTANT))
       return at;
+    if (plan->buffers[at]->space != 0 && space != 0)
+      at = in(v, 0);
     const auto [entry, fresh] = copies.try_emplace({v, space}, none);
     if (fresh) {
       entry->second = addArena(space, *graph.values[v]->type);

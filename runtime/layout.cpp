@@ -100,10 +100,9 @@ private:
     return {};
   }
 
-  // The device in whose memory a buffer lies; NULL for host memory.
-  const Device *home(uint32_t buffer) const {
-    return plan.buffers[buffer]->kind == BufferKind::Arena ? layout.spaces[plan.buffers[buffer]->space].device
-                                                           : nullptr;
+  // The memory space in which a buffer lies; 0 is the host's.
+  uint32_t home(uint32_t buffer) const {
+    return plan.buffers[buffer]->kind == BufferKind::Arena ? plan.buffers[buffer]->space : 0;
   }
 
   bool fromCaller(uint32_t buffer) const {
@@ -119,8 +118,7 @@ private:
       if (!outputs && (graph.inputs[i]->flags & MORTISE_VALUE_CONSTANT))
         continue; // constants are bound, not passed with a call
       const plan::BufferT &described = *plan.buffers[buffer];
-      const Device *expected = device.info.host_memory ? nullptr : &device;
-      if (home(buffer) != expected)
+      if (home(buffer) != layout.spaceOf(device))
         return corrupt(regionText(plan, region) + " uses buffer " + std::to_string(buffer) +
                        ", which lies in other memory than its device's");
       if (described.kind == BufferKind::Arena && plan.symbols.empty() && described.offset % device.info.alignment != 0)
@@ -157,7 +155,7 @@ private:
         return added;
     } else if (const auto *copy = step.instruction.AsCopy()) {
       const uint32_t source = memoryOf(plan, copy->source), target = memoryOf(plan, copy->target);
-      const Device *from = home(source), *to = home(target);
+      const Device *from = layout.spaces[home(source)].device, *to = layout.spaces[home(target)].device;
       if (from && to)
         return Error{MORTISE_UNSUPPORTED,
                      "plan: a copy from one device's memory to another's has to go through the host; compile again"};
@@ -186,7 +184,7 @@ uint32_t Layout::spaceOf(const Device &device) const {
   if (device.info.host_memory)
     return 0;
   for (size_t i = 0; i < spaces.size(); ++i)
-    if (spaces[i].device == &device)
+    if (spaces[i].device && spaces[i].device->sharesMemory(device))
       return static_cast<uint32_t>(i);
   return none;
 }

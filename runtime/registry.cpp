@@ -5,6 +5,7 @@
 #include "loader.hpp"
 
 #include <algorithm>
+#include <map>
 
 namespace mortise::runtime {
 
@@ -28,6 +29,12 @@ std::string full(const Device &device) {
 }
 
 } // namespace
+
+bool Device::sharesMemory(const Device &other) const {
+  if (info.host_memory || other.info.host_memory)
+    return info.host_memory && other.info.host_memory;
+  return info.ordinal == other.info.ordinal && std::string_view(info.kind) == other.info.kind;
+}
 
 std::string Device::name() const { return several || info.ordinal != 0 ? full(*this) : std::string(info.kind); }
 
@@ -84,18 +91,19 @@ Result<std::vector<const Device *>> Registry::find(std::string_view name) const 
   for (const auto &device : impl->devices)
     if (name == "auto" ? device->info.automatic != 0 : (name == full(*device) || name == device->info.kind))
       found.push_back(device.get());
+  // A kind without an ordinal means its first ordinal, and so does "auto": equal devices are one choice, not several.
+  std::map<std::string_view, uint32_t> first;
+  for (const Device *device : found) {
+    uint32_t &ordinal = first.try_emplace(device->info.kind, device->info.ordinal).first->second;
+    ordinal = std::min(ordinal, device->info.ordinal);
+  }
+  std::erase_if(found, [&](const Device *device) { return device->info.ordinal != first[device->info.kind]; });
   if (name == "auto")
     std::sort(found.begin(), found.end(), [](const Device *a, const Device *b) {
       const auto speedA = std::pair(a->info.peak_flops, a->info.bandwidth),
                  speedB = std::pair(b->info.peak_flops, b->info.bandwidth);
       return speedA != speedB ? speedA > speedB : full(*a) + a->plugin->name < full(*b) + b->plugin->name;
     });
-  else if (!found.empty()) {
-    uint32_t first = UINT32_MAX; // a kind without an ordinal means its first ordinal
-    for (const Device *device : found)
-      first = std::min(first, device->info.ordinal);
-    std::erase_if(found, [&](const Device *device) { return device->info.ordinal != first; });
-  }
   if (!found.empty())
     return found;
 

@@ -121,7 +121,7 @@ void Offer::add(std::vector<uint32_t> nodes, double cost, const char *lowering,
 }
 
 FakePlugin::FakePlugin(const char *name, std::function<MortiseStatus *(const Offer &)> answer, bool hostMemory,
-                       uint32_t revision)
+                       uint32_t revision, const char *kind)
     : answer(std::move(answer)) {
   table.struct_size = sizeof table;
   table.name = name;
@@ -135,7 +135,7 @@ FakePlugin::FakePlugin(const char *name, std::function<MortiseStatus *(const Off
   device.plugin = &plugin;
   device.info.struct_size = sizeof device.info;
   device.info.device = reinterpret_cast<MortiseDevice *>(this);
-  device.info.kind = table.name;
+  device.info.kind = kind ? kind : name;
   device.info.name = name;
   device.info.host_memory = hostMemory;
   device.info.alignment = 64;

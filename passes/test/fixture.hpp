@@ -69,8 +69,9 @@ struct Offer { // the arguments of a plugin's propose, and its way to answer
 
 class FakePlugin {
 public:
+  // `revision`: of the ABI; selects the opset too. `kind`: of its device; NULL for one called like the plugin.
   FakePlugin(const char *name, std::function<MortiseStatus *(const Offer &)> answer, bool hostMemory = true,
-             uint32_t revision = MORTISE_ABI_REVISION); // `revision`: of the ABI; selects the opset too
+             uint32_t revision = MORTISE_ABI_REVISION, const char *kind = nullptr);
   Target target() const { return {&device, {}}; }
 
 private:

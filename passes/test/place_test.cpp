@@ -93,7 +93,7 @@ TEST(Place, AnOpPackTakesAPieceOutOfAnotherPluginsRegion) {
     value = maker.node(op, {value});
   maker.output(value);
   // Both take everything; attention is slow for one, and all that the other can do.
-  FakePlugin owner("owner", [](const Offer &offer) -> MortiseStatus * {
+  const auto ownersAnswer = [](const Offer &offer) -> MortiseStatus * {
     Nodes all;
     double cost = 0;
     for (uint32_t n = 0; n < offer.graph().node_count; ++n) {
@@ -102,18 +102,40 @@ TEST(Place, AnOpPackTakesAPieceOutOfAnotherPluginsRegion) {
     }
     offer.add(all, cost);
     return nullptr;
-  });
-  FakePlugin pack("pack", [](const Offer &offer) -> MortiseStatus * {
+  };
+  const auto packsAnswer = [](const Offer &offer) -> MortiseStatus * {
     for (uint32_t n = 0; n < offer.graph().node_count; ++n)
       if (std::string(offer.graph().nodes[n]->op) == "mortise.attention")
         offer.add({n}, 5'000, "pack.attention");
     return nullptr;
-  });
-  const Placement placement = place(maker.view(), {owner.target(), pack.target()});
-  ASSERT_EQ(placement.regions.size(), 5u);
-  for (uint32_t r = 0; r < 5; ++r)
-    EXPECT_EQ(placement.regions[r].target, r % 2);
-  EXPECT_TRUE(placement.uncovered.empty());
+  };
+  for (const bool hostMemory : {true, false}) {
+    FakePlugin owner("owner", ownersAnswer, hostMemory, MORTISE_ABI_REVISION, "acme");
+    FakePlugin pack("pack", packsAnswer, hostMemory, MORTISE_ABI_REVISION, "acme");
+    const Placement placement = place(maker.view(), {owner.target(), pack.target()});
+    ASSERT_EQ(placement.regions.size(), 5u);
+    for (uint32_t r = 0; r < 5; ++r)
+      EXPECT_EQ(placement.regions[r].target, r % 2);
+    EXPECT_TRUE(placement.uncovered.empty());
+    const double moved = hostMemory ? 0 : 2 * transferNs(16 * 4); // the input and the output, and nothing in between
+    EXPECT_DOUBLE_EQ(placement.costNs, 3 * 1'000 + 2 * 5'000 + 5 * regionNs + moved);
+  }
+}
+
+TEST(Place, ValuesGoFromOneDeviceToAnotherThroughTheHost) {
+  GraphMaker maker;
+  chain(maker, 2);
+  const auto takes = [](uint32_t node) {
+    return [node](const Offer &offer) -> MortiseStatus * {
+      if (node < offer.graph().node_count)
+        offer.add({node}, 10);
+      return nullptr;
+    };
+  };
+  FakePlugin first("first", takes(0), /*hostMemory=*/false), second("second", takes(1), /*hostMemory=*/false);
+  const Placement placement = place(maker.view(), {first.target(), second.target()});
+  ASSERT_EQ(placement.regions.size(), 2u);
+  EXPECT_DOUBLE_EQ(placement.costNs, 2 * (10 + regionNs) + 4 * transferNs(16 * 4));
 }
 
 TEST(Place, IgnoresWhatAPluginMayNotSay) {

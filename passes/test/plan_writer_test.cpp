@@ -154,6 +154,41 @@ TEST(PlanWriter, ValuesCrossMemorySpacesByCopies) {
                                     "copy fake@0 output0"}));
 }
 
+TEST(PlanWriter, ValuesGoFromOneDeviceToAnotherThroughTheHost) {
+  GraphMaker maker;
+  const uint32_t sum = maker.node("mortise.add", {maker.input(), maker.input()});
+  maker.output(maker.node("mortise.neg", {sum}));
+  maker.output(maker.node("mortise.exp", {sum}));
+  FakePlugin near(
+      "near", [](const Offer &offer) -> MortiseStatus * { return offer.add({0}, 10), nullptr; },
+      /*hostMemory=*/false);
+  FakePlugin far(
+      "far", [](const Offer &offer) -> MortiseStatus * { return offer.add({1}, 10), offer.add({2}, 10), nullptr; },
+      /*hostMemory=*/false);
+  const std::vector<Target> targets{near.target(), far.target()};
+  const auto plan = writePlan(maker.view(), place(maker.view(), targets), targets);
+  ASSERT_TRUE(plan) << plan.error().message;
+  EXPECT_EQ(steps(**plan), (Lines{"copy input0 near@0", "copy input1 near@64", "run near@0 near@64 -> near@128",
+                                  "copy near@128 arena@0", "copy arena@0 far@0", "run far@0 -> far@64",
+                                  "run far@0 -> far@128", "copy far@64 output0", "copy far@128 output1"}));
+}
+
+TEST(PlanWriter, OpPacksShareTheMemoryOfTheirDevice) {
+  GraphMaker maker;
+  maker.output(maker.node("mortise.neg", {maker.node("mortise.add", {maker.input(), maker.input()})}));
+  FakePlugin owner(
+      "owner", [](const Offer &offer) -> MortiseStatus * { return offer.add({0}, 10), nullptr; },
+      /*hostMemory=*/false, MORTISE_ABI_REVISION, "acme");
+  FakePlugin pack(
+      "pack", [](const Offer &offer) -> MortiseStatus * { return offer.add({1}, 10), nullptr; },
+      /*hostMemory=*/false, MORTISE_ABI_REVISION, "acme");
+  const std::vector<Target> targets{owner.target(), pack.target()};
+  const auto plan = writePlan(maker.view(), place(maker.view(), targets), targets);
+  ASSERT_TRUE(plan) << plan.error().message;
+  EXPECT_EQ(steps(**plan), (Lines{"copy input0 acme@0", "copy input1 acme@64", "run acme@0 acme@64 -> acme@128",
+                                  "run acme@128 -> acme@0", "copy acme@0 output0"}));
+}
+
 TEST(PlanWriter, ContradictingAliasesAreErrors) {
   for (int fault = 0; fault < 3; ++fault) {
     GraphMaker maker;

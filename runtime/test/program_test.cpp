@@ -23,6 +23,7 @@ protected:
   void SetUp() override {
     folder.add("good");
     folder.add("queued", Folder::manifestFor("queued", "\"queued\", \"far\""));
+    folder.add("pack", Folder::manifestFor("pack", "\"pack\", \"far\""));
     registry = loadFrom(folder.path());
     ASSERT_TRUE(registry->rejected().empty());
   }
@@ -339,6 +340,23 @@ TEST_F(ProgramTest, StreamsAreWaitedForWhereDevicesMeet) {
     ASSERT_TRUE(done) << done.error().message;
     EXPECT_THAT(out, Each(static_cast<float>(round) + 4));
   }
+}
+
+TEST_F(ProgramTest, AnOpPackComputesInTheMemoryOfAnotherPluginsDevice) {
+  PlanMaker maker(dims);
+  const uint32_t far = maker.addSpace("far");
+  const uint32_t x = maker.input(), y = maker.output(), a = maker.arena(far), b = maker.arena(far),
+                 c = maker.arena(far);
+  maker.copy(x, a);
+  maker.enqueue(maker.region({a}, {b}, "far", "queued")); // x + 1
+  maker.enqueue(maker.region({b}, {c}, "far", "pack"));   // + 1, in a stream of its own
+  maker.copy(c, y);
+  auto program = load(maker);
+  std::vector<float> in(12, 3), out(12);
+  const Tensor input = tensorOf(in, dims), output = tensorOf(out, dims);
+  auto done = program->run({&input, 1}, {&output, 1});
+  ASSERT_TRUE(done) << done.error().message;
+  EXPECT_THAT(out, Each(5));
 }
 
 TEST_F(ProgramTest, AFailedStreamIsReportedAndReset) {

@@ -205,6 +205,19 @@ TEST(Registry, FindNamesTheDevicesThereAreAndWhyOneIsMissing) {
   EXPECT_EQ(automatic->size(), 1u) << "the device 'far' is not automatic";
 }
 
+TEST(Registry, EqualDevicesAreOneChoice) {
+  Folder folder;
+  folder.add("twins", Folder::manifestFor("twins", "\"twins\""));
+  auto registry = loadFrom(folder.path());
+  ASSERT_EQ(registry->devices().size(), 2u);
+  for (const auto &[name, expected] : {std::pair{"auto", "twins:0"}, {"twins", "twins:0"}, {"twins:1", "twins:1"}}) {
+    auto found = registry->find(name);
+    ASSERT_TRUE(found) << name;
+    ASSERT_EQ(found->size(), 1u) << name;
+    EXPECT_EQ(found->front()->name(), expected);
+  }
+}
+
 TEST(Registry, SaysSoWhenThereIsNoDeviceAtAll) {
   Folder folder;
   auto found = loadFrom(folder.path())->find("auto");

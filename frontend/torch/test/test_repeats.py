@@ -255,6 +255,31 @@ def test_results_of_layers_are_returned(monkeypatch):
     assert check(Model([Layer() for _ in range(LAYERS)]), (X,), monkeypatch) > 0
 
 
+@pytest.mark.parametrize("at", [None, 0, 5])
+def test_operators_of_every_layer_that_run_in_eager(monkeypatch, at):
+    """What the copies that stand for all cannot run, no copy can; `at`: the layer that has one more such operator."""
+
+    class Odd(Layer):
+        def forward(self, x):
+            return torch.digamma(super().forward(x).sigmoid() + 1)
+
+    class Odder(Odd):
+        def forward(self, x):
+            return torch.digamma(super().forward(x).abs() + 1)
+
+    model = Stack([Odder() if i == at else Odd() for i in range(LAYERS)]).eval().requires_grad_(False)
+    counts, outputs = [], []
+    for repeat in (True, False):
+        found, _, _ = run(model, (X,), monkeypatch, repeat)
+        outputs.append(found)
+        eager = torch_mortise.last_report()["graphs"][0]["eager"]
+        counts.append([entry["reason"] for entry in eager])
+    assert counts[0] == counts[1] and len(counts[0]) == LAYERS + (at is not None)
+    assert_equal(*outputs)
+    with torch.no_grad():
+        assert_same(outputs[0], model(X))
+
+
 def test_for_all_shapes_at_once(monkeypatch):
     assert check(stack(), (X,), monkeypatch, dynamic=True) > 0
 

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
  *
  * A plugin for tests of the loader, here and in tests/bad_input. FAULT plants one fault; 0 is none. Its kernels add:
- * every output is the sum of a region's f32 inputs, or input 0 plus 1 when there is no other. With QUEUED it has
- * devices with streams: work waits in the stream until stream_wait, so a missing wait gives a wrong result; its device
- * "far" also has memory of its own. It implements revision 1 of the ABI, or revision 2 when REVISION is 2: then it
- * takes regions with symbols, and makes instances unless PLAIN is defined.
+ * every output is the sum of a region's f32 inputs, or input 0 plus 1 when there is no other.
+ *
+ * QUEUED: its devices have streams: work waits in the stream until stream_wait, so a missing wait gives a wrong result.
+ * The device "far" also has memory of its own, and its kernels refuse any other. OP_PACK: they take memory that another
+ * plugin allocated for the same device. TWINS: it has two equal devices.
+ *
+ * It implements revision 1 of the ABI, or revision 2 when REVISION is 2: then it takes regions with symbols, and makes
+ * instances unless PLAIN is defined.
  */
 #include <mortise/plugin.h>
 
@@ -39,6 +43,9 @@ enum {
 #ifndef REVISION
 #define REVISION 1
 #endif
+#ifndef TWINS
+#define TWINS 0
+#endif
 #if REVISION == 2 && !defined(PLAIN)
 #define INSTANCES 1
 #else
@@ -67,7 +74,7 @@ static MortiseStatus *initialize(MortiseInitializeArgs *args) {
 }
 
 static MortiseStatus *devices(MortiseDevicesArgs *args) {
-  static int first, second;
+  static int first, second, third;
   // Constant, because several threads may compile at once.
   static const MortiseDeviceInfo near = {.struct_size = sizeof near,
                                          .device = (MortiseDevice *)&first,
@@ -87,12 +94,24 @@ static MortiseStatus *devices(MortiseDevicesArgs *args) {
                                         .threads = 1,
                                         .alignment = 256,
                                         .features = ""};
-  static const MortiseDeviceInfo *const list[] = {FAULT == NULL_DEVICE ? NULL : &near, &far};
+  static const MortiseDeviceInfo twin = {.struct_size = sizeof twin,
+                                         .device = (MortiseDevice *)&third,
+                                         .kind = NAME,
+                                         .name = "another of the same kind",
+                                         .ordinal = 1,
+                                         .host_memory = 1,
+                                         .threads = 1,
+                                         .alignment = 64,
+                                         .peak_flops = 1e9,
+                                         .bandwidth = 1e9,
+                                         .automatic = 1,
+                                         .features = ""};
+  static const MortiseDeviceInfo *const list[] = {FAULT == NULL_DEVICE ? NULL : &near, TWINS ? &twin : &far};
   args->devices = FAULT == GARBAGE_DEVICES ? (const MortiseDeviceInfo *const *)(uintptr_t)0x1230 : list;
 #ifdef QUEUED
   args->device_count = 2;
 #else
-  args->device_count = 1;
+  args->device_count = TWINS ? 2 : 1;
 #endif
   return NULL;
 }
@@ -354,12 +373,14 @@ static MortiseStatus *enqueue(MortiseEnqueueArgs *args) {
     task->inputs[i] = args->inputs[i];
   for (size_t i = 0; i < kernel->outputs; ++i)
     task->outputs[i] = args->outputs[i];
+#ifndef OP_PACK
   for (size_t i = 0; i < kernel->inputs; ++i)
     if (args->inputs[i] && is_far(args->inputs[i]) != kernel->far)
       return invalid("an input lies in the wrong memory");
   for (size_t i = 0; i < kernel->outputs; ++i)
     if (is_far(args->outputs[i]) != kernel->far)
       return invalid("an output lies in the wrong memory");
+#endif
   return NULL;
 }
 

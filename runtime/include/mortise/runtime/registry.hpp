@@ -30,6 +30,8 @@ struct Device {
   MortiseDeviceInfo info{}; // info.device is what the slots take
   bool several = false;     // the registry has more than one ordinal of this kind
   std::string name() const; // "kind", or "kind:1" where a kind has several
+  // Whether both compute in host memory, or are one device that two plugins offer.
+  bool sharesMemory(const Device &other) const;
 };
 
 struct Rejected {
@@ -47,9 +49,9 @@ public:
   std::span<const std::unique_ptr<Device>> devices() const;
   std::span<const Rejected> rejected() const;
 
-  // `name`: "auto" (every device with automatic set, fastest first), a kind (its first ordinal) or kind:ordinal.
-  // Several plugins may offer the same device. Errors list the devices that exist, and why a plugin that declares this
-  // device was rejected.
+  // `name`: "auto" (of every kind the first ordinal that has automatic set, fastest first), a kind (its first ordinal)
+  // or kind:ordinal. Several plugins may offer the same device. Errors list the devices that exist, and why a plugin
+  // that declares this device was rejected.
   Result<std::vector<const Device *>> find(std::string_view name) const;
 
 private:
