@@ -33,7 +33,7 @@ double transferNs(double bytes) { return 10'000 + bytes / 12; } // 12 GB/s over 
 
 CoverSearch::CoverSearch(const MortiseGraph &graph, const std::vector<Target> &targets,
                          const std::vector<Candidate> &candidates)
-    : graph(graph), targets(targets), candidates(candidates), nodes(graph), byNode(graph.node_count),
+    : graph(graph), candidates(candidates), nodes(graph), byNode(graph.node_count),
       cheapest(graph.node_count, infinite), covered(graph.node_count) {
   for (uint32_t target = 0; target < targets.size(); ++target)
     spaces.push_back(spaceOf(targets, target));

@@ -39,7 +39,6 @@ private:
   double transfers(const std::vector<uint32_t> &chosen) const;
 
   const MortiseGraph &graph;
-  const std::vector<Target> &targets;
   const std::vector<Candidate> &candidates;
   NodeGraph nodes;
   std::vector<uint32_t> spaces; // of each target: its memory space

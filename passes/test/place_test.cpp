@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "../cover.hpp"
 #include "fixture.hpp"
 
 #include <gtest/gtest.h>
@@ -117,7 +118,7 @@ TEST(Place, AnOpPackTakesAPieceOutOfAnotherPluginsRegion) {
     for (uint32_t r = 0; r < 5; ++r)
       EXPECT_EQ(placement.regions[r].target, r % 2);
     EXPECT_TRUE(placement.uncovered.empty());
-    const double moved = hostMemory ? 0 : 2 * transferNs(16 * 4); // the input and the output, and nothing in between
+    const double moved = hostMemory ? 0 : 2 * transferNs(16.0 * 4); // the input and the output, and nothing in between
     EXPECT_DOUBLE_EQ(placement.costNs, 3 * 1'000 + 2 * 5'000 + 5 * regionNs + moved);
   }
 }
@@ -135,7 +136,7 @@ TEST(Place, ValuesGoFromOneDeviceToAnotherThroughTheHost) {
   FakePlugin first("first", takes(0), /*hostMemory=*/false), second("second", takes(1), /*hostMemory=*/false);
   const Placement placement = place(maker.view(), {first.target(), second.target()});
   ASSERT_EQ(placement.regions.size(), 2u);
-  EXPECT_DOUBLE_EQ(placement.costNs, 2 * (10 + regionNs) + 4 * transferNs(16 * 4));
+  EXPECT_DOUBLE_EQ(placement.costNs, 2 * (10 + regionNs) + 4 * transferNs(16.0 * 4));
 }
 
 TEST(Place, IgnoresWhatAPluginMayNotSay) {
