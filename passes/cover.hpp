@@ -41,7 +41,7 @@ private:
   const MortiseGraph &graph;
   const std::vector<Candidate> &candidates;
   NodeGraph nodes;
-  std::vector<uint32_t> spaces; // of each target: its memory space
+  std::vector<uint32_t> spaces;                        // of each target: its memory space
   mutable std::optional<std::vector<int64_t>> typical; // values of the symbols; computed on first use
   std::vector<NodeSet> sets;                           // of each candidate
   std::vector<double> share;                           // cost of each candidate per node that needs covering

@@ -261,11 +261,11 @@ def test_operators_of_every_layer_that_run_in_eager(monkeypatch, at):
 
     class Odd(Layer):
         def forward(self, x):
-            return torch.digamma(super().forward(x).sigmoid() + 1)
+            return torch.digamma(super().forward(x).sigmoid() + 2)
 
     class Odder(Odd):
         def forward(self, x):
-            return torch.digamma(super().forward(x).abs() + 1)
+            return torch.digamma(super().forward(x).abs() + 2)
 
     model = Stack([Odder() if i == at else Odd() for i in range(LAYERS)]).eval().requires_grad_(False)
     counts, outputs = [], []
