@@ -4,15 +4,15 @@
     levels      tests passed and failed with the cpu plugin restricted to a level (`cpu.isa`); a level that the machine lacks is
                 not run, says why, and counts as nothing
     rows        ms at the machine's own level; passed: ours is not slower than eager and has at least 0.8 of ONNX Runtime's speed
-    restricted  ms of ours and eager, both restricted to AVX2 by switches of their own. ONNX Runtime has no such switch, so
-                that on a machine with more it has no place in these rows. A newer core that is restricted is no older core:
-                these rows tell how two programs compare, not how fast a machine with AVX2 is
+    restricted  the same for all three restricted to AVX2: ours and eager by switches of their own, ONNX Runtime by a copy of its
+                library that sees no AVX-512 (ort_avx2.py). A newer core that is restricted is no older core: these rows tell how
+                programs compare, not how fast a machine with AVX2 is
 
 Each network has a process of its own. Outputs are compared with eager's before and after timing; who disagrees has no time.
 `passed` and `failed` count tests and rows together."""
 
-MEASURES = "tests at each x86-64 level; ms of networks beside eager and ONNX Runtime, and beside eager at AVX2"
-NEEDS = "cpu; onnxruntime, onnx, onnxscript"
+MEASURES = "tests at each x86-64 level; ms of networks beside eager and ONNX Runtime, at the machine's own level and at AVX2"
+NEEDS = "cpu; onnxruntime, onnx, onnxscript; objdump"
 MINUTES = 12
 
 LEVELS = ("x86-64-v2", "x86-64-v3", "x86-64-v4", "native")
@@ -28,7 +28,7 @@ CHILD = """
 import json, sys, torch
 from figures.isa import THREADS, measure_here
 torch.set_num_threads(THREADS)
-print(json.dumps(measure_here(sys.argv[1], sys.argv[2] == "ort")))
+print(json.dumps(measure_here(sys.argv[1])))
 """
 
 
@@ -105,15 +105,20 @@ def add_report(counts: dict, suite: str, report, done) -> None:
 
 def row(name: str, level: str, environment: dict) -> dict:
     """One network at one level, in a process of its own, with the verdict."""
-    from measure import in_fresh_process, progress
+    import os
 
+    import ort_avx2
+    from measure import ROOT, in_fresh_process, progress
+
+    if environment:
+        paths = [str(ort_avx2.folder(ROOT / "build")), os.environ.get("PYTHONPATH", "")]
+        environment = environment | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
     try:
-        found = in_fresh_process(CHILD, name, "alone" if environment else "ort", env=environment)
+        found = in_fresh_process(CHILD, name, env=environment)
     except RuntimeError as error:
         found = {"left_out": {"all": str(error)[-500:]}}
     problems = [f"{rival} {why}" for rival, why in found["left_out"].items()]
-    wanted = {"eager": 1.0} if environment else {"eager": 1.0, "ort": ORT_SHARE}
-    for rival, share in wanted.items():
+    for rival, share in {"eager": 1.0, "ort": ORT_SHARE}.items():
         if "mortise_ms" not in found or f"{rival}_ms" not in found:
             problems.append(f"no times of both mortise and {rival}")
         elif found[f"{rival}_ms"] / found["mortise_ms"] < share:
@@ -124,7 +129,7 @@ def row(name: str, level: str, environment: dict) -> dict:
     return found
 
 
-def measure_here(name: str, with_ort: bool) -> dict:
+def measure_here(name: str) -> dict:
     """Median ms in interleaved rounds, of those whose answer is eager's before and after."""
     import networks
     import torch
@@ -132,8 +137,7 @@ def measure_here(name: str, with_ort: bool) -> dict:
 
     network = networks.make(name)
     with torch.no_grad():
-        forms: dict = {"mortise": {"backend": "mortise"}}
-        taken, left_out = rivals(network, forms | ({"ort": onnx_runtime} if with_ort else {}))
+        taken, left_out = rivals(network, {"mortise": {"backend": "mortise"}, "ort": onnx_runtime})
         expected = network.run(network.module)
         times = interleaved({rival: lambda function=function: network.run(function, network.module)
                              for rival, function in taken.items()}, rounds=40, seconds=30.0, pause=PAUSE)
