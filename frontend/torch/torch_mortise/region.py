@@ -63,9 +63,7 @@ class Importer(Emitter):
         return value
 
     def lookup(self, node):
-        value = self.environment.get(node)
-        if value is None:
-            value = self.value_of(node)
+        value = self.value_of(node)
         if value is None:
             symbolic = node.meta.get("val")
             if not isinstance(symbolic, (int, float, torch.SymInt, torch.SymFloat, torch.SymBool)):
@@ -451,6 +449,7 @@ class Region:
         regions.add(self)
 
     def equal_layers(self):
+        """The runs of equal layers among the nodes, as repeats.find has them."""
         if self.runs is None:
             self.runs = repeats.find(self.nodes, roles(self.constants, (), self.states))
         return self.runs
