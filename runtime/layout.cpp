@@ -100,9 +100,10 @@ private:
     return {};
   }
 
-  // The memory space in which a buffer lies; 0 is the host's.
-  uint32_t home(uint32_t buffer) const {
-    return plan.buffers[buffer]->kind == BufferKind::Arena ? plan.buffers[buffer]->space : 0;
+  // The device in whose memory a buffer lies; NULL for host memory.
+  const Device *home(uint32_t buffer) const {
+    return plan.buffers[buffer]->kind == BufferKind::Arena ? layout.spaces[plan.buffers[buffer]->space].device
+                                                           : nullptr;
   }
 
   bool fromCaller(uint32_t buffer) const {
@@ -118,7 +119,7 @@ private:
       if (!outputs && (graph.inputs[i]->flags & MORTISE_VALUE_CONSTANT))
         continue; // constants are bound, not passed with a call
       const plan::BufferT &described = *plan.buffers[buffer];
-      if (home(buffer) != layout.spaceOf(device))
+      if (home(buffer) != layout.spaces[layout.spaceOf(device)].device)
         return corrupt(regionText(plan, region) + " uses buffer " + std::to_string(buffer) +
                        ", which lies in other memory than its device's");
       if (described.kind == BufferKind::Arena && plan.symbols.empty() && described.offset % device.info.alignment != 0)
@@ -155,7 +156,7 @@ private:
         return added;
     } else if (const auto *copy = step.instruction.AsCopy()) {
       const uint32_t source = memoryOf(plan, copy->source), target = memoryOf(plan, copy->target);
-      const Device *from = layout.spaces[home(source)].device, *to = layout.spaces[home(target)].device;
+      const Device *from = home(source), *to = home(target);
       if (from && to)
         return Error{MORTISE_UNSUPPORTED,
                      "plan: a copy from one device's memory to another's has to go through the host; compile again"};
