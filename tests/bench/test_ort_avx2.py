@@ -21,8 +21,7 @@ def test_xgetbv_is_overwritten_and_equal_bytes_are_not(tmp_path):
     (tmp_path / "asks.c").write_text(SOURCE)
     subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, tmp_path / "asks.c"], check=True)
     assert ort_avx2.XGETBV in library.read_bytes()
-    assert ort_avx2.patch(library) == 1
+    assert [ort_avx2.patch(library), ort_avx2.patch(library)] == [1, 0]  # before it is loaded: a mapped file must not change
     asks = ctypes.CDLL(str(library))
     assert asks.saved() & 0xFF == 7
     assert asks.same_bytes() == 0xD0010F
-    assert ort_avx2.patch(library) == 0
