@@ -7,10 +7,10 @@ those of SSE and AVX. Intel's manual (volume 1, 13.3 and 15.2) has the bits and 
 
 import importlib.metadata
 import importlib.util
-import os
 import re
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 XGETBV, REPLACEMENT = b"\x0f\x01\xd0", b"\xb0\x07\x90"
@@ -46,15 +46,18 @@ def patch(library: Path) -> int:
 
 
 def folder(build: Path) -> Path:
-    """The folder with the copy, for PYTHONPATH; it is made when it is not there."""
+    """The folder with the copy, for PYTHONPATH; it is made when it is not there. RuntimeError when that is impossible."""
     package = Path(importlib.util.find_spec("onnxruntime").origin).parent
-    version = importlib.metadata.version("onnxruntime")
-    made = build / "peers" / f"onnxruntime-{version}-avx2"
-    if not made.exists():
-        unfinished = made.parent / f"{made.name}.{os.getpid()}"
-        shutil.copytree(package, unfinished / "onnxruntime", ignore=shutil.ignore_patterns("tools", "transformers", "quantization"))
-        counts = {library.name: patch(library) for library in unfinished.rglob("*.so*")}
+    made = build / "peers" / f"onnxruntime-{importlib.metadata.version('onnxruntime')}-avx2"
+    if made.exists():
+        return made
+    if shutil.which("objdump") is None:
+        raise RuntimeError("expected objdump, to find instructions of ONNX Runtime's library; install Debian's binutils")
+    made.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=made.parent) as scratch:
+        shutil.copytree(package, Path(scratch, "copy", "onnxruntime"))
+        counts = {library.name: patch(library) for library in Path(scratch).rglob("*.so*")}
         if not any("pybind11_state" in name and count for name, count in counts.items()):
-            raise RuntimeError(f"expected xgetbv in ONNX Runtime's library, found {counts}")
-        unfinished.rename(made)
+            raise RuntimeError(f"expected xgetbv in the library of ONNX Runtime that Python loads, found it {counts} times")
+        Path(scratch, "copy").rename(made)
     return made

@@ -95,12 +95,12 @@ private:
   uint32_t spaceOf(const runtime::Device &device) {
     if (device.info.host_memory)
       return 0;
-    const std::string name = device.name();
     for (uint32_t s = 1; s < plan->spaces.size(); ++s)
-      if (plan->spaces[s]->device == name)
+      if (spaceDevices[s]->sharesMemory(device))
         return s;
     plan->spaces.push_back(std::make_unique<plan::SpaceT>());
-    plan->spaces.back()->device = name;
+    plan->spaces.back()->device = device.name();
+    spaceDevices.push_back(&device);
     return static_cast<uint32_t>(plan->spaces.size() - 1);
   }
 
@@ -497,6 +497,7 @@ private:
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> copies;      // value and space to buffer
   std::vector<std::pair<uint32_t, uint32_t>> atEnd;              // source and target buffers
   std::vector<uint32_t> first, last;                             // by buffer: the first and last step that use it
+  std::vector<const runtime::Device *> spaceDevices{nullptr};    // by memory space; NULL for the host's
   std::vector<uint64_t> alignments;                              // by memory space
 };
 

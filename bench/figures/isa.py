@@ -110,10 +110,10 @@ def row(name: str, level: str, environment: dict) -> dict:
     import ort_avx2
     from measure import ROOT, in_fresh_process, progress
 
-    if environment:
-        paths = [str(ort_avx2.folder(ROOT / "build")), os.environ.get("PYTHONPATH", "")]
-        environment = environment | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
     try:
+        if environment:
+            paths = [str(ort_avx2.folder(ROOT / "build")), os.environ.get("PYTHONPATH", "")]
+            environment = environment | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
         found = in_fresh_process(CHILD, name, env=environment)
     except RuntimeError as error:
         found = {"left_out": {"all": str(error)[-500:]}}
