@@ -82,13 +82,15 @@ struct Renumbering {
   }
   void apply(Convolution &convolution) const {
     nodes(convolution.nodes);
-    for (uint32_t *number :
-         {&convolution.x, &convolution.weight, &convolution.result, &convolution.target, &convolution.residual})
+    nodes(convolution.activationNodes);
+    for (uint32_t *number : {&convolution.x, &convolution.weight, &convolution.result, &convolution.target,
+                             &convolution.residual, &convolution.beforeActivation})
       apply(*number);
     apply(convolution.xView);
     apply(convolution.weightView);
     apply(convolution.affine);
     apply(convolution.activations);
+    apply(convolution.inputActivations);
   }
   void apply(Pool &pool) const { apply(pool.x), apply(pool.result); }
   void apply(Update &update) const {

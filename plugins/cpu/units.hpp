@@ -77,6 +77,10 @@ struct Convolution {
   std::vector<Affine> affine;                      // folded into the weights
   uint32_t residual = none;                        // added to the result
   std::vector<PostOp> activations;                 // of one activation, or none
+  std::vector<uint32_t> activationNodes;           // its nodes
+  uint32_t beforeActivation = none;                // the value that it is applied to
+  bool byLoop = false;                             // a loop of the plugin's own computes it (kernels/depthwise.cpp)
+  std::vector<PostOp> inputActivations;            // that the loop applies to x
   dnnl::memory::data_type type = dnnl::memory::data_type::undef, compute = dnnl::memory::data_type::undef;
   int64_t groups = 1;
   dnnl::memory::dims strides, low, high, dilations; // dilations as the library counts them, from 0

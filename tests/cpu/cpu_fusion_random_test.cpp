@@ -258,10 +258,13 @@ void Program::convolution() {
                    {real("epsilon", 1e-5)});
   }
   if (chance(30) && !isWhole()) { // a second one, in the first one's layout
-    value = net.op("relu", {value});
-    Dims point{out, out};
-    point.resize(2 + spatial, 1);
-    value = net.convolution(value, net.weight(point, dtype), Dims(spatial, 1), Dims(spatial, 0));
+    value = chance(50) ? net.op("relu", {value}) : clip(value, chance(50));
+    const bool depthwise = chance(50);
+    const int64_t window = depthwise ? 3 : 1;
+    Dims second{out, depthwise ? 1 : out};
+    second.resize(2 + spatial, window);
+    value = net.convolution(value, net.weight(second, dtype), Dims(spatial, 1 + below(2)), Dims(spatial, window / 2),
+                            depthwise ? out : 1);
   }
   value = epilogue(value);
   if (chance(15))
@@ -329,6 +332,14 @@ TEST(Fusion, FewRowsOfBrainFloats) {
     }
 }
 
+ValueId activate(Network &net, ValueId x, bool swish) {
+  const auto constant = [&](double value) { return net.splat(value, net.dims(x)); };
+  if (!swish)
+    return net.op("min", {net.op("max", {x, constant(0)}), constant(0.5)});
+  ValueId gate = net.op("min", {net.op("relu", {net.op("add", {x, constant(3)})}), constant(6)});
+  return net.op("div", {net.op("mul", {x, gate}), constant(6)});
+}
+
 // Clips and hard-swish are fused, in blocked layouts, and hide no NaN.
 TEST(Fusion, ClipsAndHardSwishOfConvolutions) {
   for (bool depthwise : {false, true})
@@ -337,13 +348,7 @@ TEST(Fusion, ClipsAndHardSwishOfConvolutions) {
       ValueId x = net.input(MORTISE_F32, {1, 32, 9, 9});
       ValueId w = net.weight({32, depthwise ? 1 : 32, 3, 3});
       ValueId y = net.convolution(x, w, {1, 1}, {1, 1}, depthwise ? 32 : 1);
-      auto constant = [&](double value) { return net.splat(value, net.dims(y)); };
-      if (swish) {
-        ValueId gate = net.op("min", {net.op("relu", {net.op("add", {y, constant(3)})}), constant(6)});
-        y = net.op("div", {net.op("mul", {y, gate}), constant(6)});
-      } else {
-        y = net.op("min", {net.op("max", {y, constant(0)}), constant(0.5)});
-      }
+      y = activate(net, y, swish);
       net.output(y);
       Check how;
       how.fill = [](const MortiseValue &value, size_t position, std::vector<std::byte> &bytes) {
@@ -360,8 +365,46 @@ TEST(Fusion, ClipsAndHardSwishOfConvolutions) {
       auto compiled = check(net, how);
       ASSERT_TRUE(compiled);
       for (const MortiseStep *step : compiled->steps())
-        EXPECT_TRUE(std::string_view(step->lowering).starts_with("onednn.")) << compiled->text();
+        EXPECT_TRUE(std::string_view(step->lowering) == "onednn.reorder" ||
+                    std::string_view(step->lowering) == (depthwise ? "cpu.depthwise" : "onednn.convolution"))
+            << compiled->text();
     }
+}
+
+// The loop applies the activation before it as well: to rows in parts, at borders, and to channels that fill no vector.
+TEST(Fusion, DepthwiseConvolutionsWithTheActivationOfTheirInput) {
+  struct Case {
+    int64_t channels, height, width, windowHeight, windowWidth, stride, low;
+  };
+  for (const Case &c : {Case{8, 9, 9, 3, 3, 1, 1}, Case{12, 9, 9, 3, 3, 2, 1}, Case{16, 3, 180, 3, 3, 1, 1},
+                        Case{40, 33, 3, 5, 5, 2, 2}, Case{17, 5, 110, 5, 5, 2, 2}, Case{3, 6, 11, 1, 7, 1, 0},
+                        Case{24, 11, 6, 7, 1, 1, 0}, Case{48, 3, 3, 3, 3, 1, 0}, Case{2, 7, 7, 3, 3, 1, 2}})
+    for (bool swish : {false, true})
+      for (bool activated : {false, true}) {
+        SCOPED_TRACE(std::to_string(c.channels) + " channels, " + std::to_string(c.windowHeight) + "x" +
+                     std::to_string(c.windowWidth) + (swish ? ", hard-swish" : ", clip"));
+        Network net;
+        ValueId x = net.input(MORTISE_F32, {2, 3, c.height, c.width});
+        ValueId y = net.convolution(x, net.weight({c.channels, 3, 1, 1}), {1, 1}, {0, 0});
+        y = activate(net, y, swish);
+        y = net.convolution(y, net.weight({c.channels, 1, c.windowHeight, c.windowWidth}), {c.stride, c.stride},
+                            {c.low, c.low}, c.channels);
+        y = net.op("add", {y, net.broadcast(net.weight({c.channels}), net.dims(y), {1})});
+        if (activated)
+          y = activate(net, y, swish);
+        net.output(y);
+        Check how;
+        how.fill = [](const MortiseValue &value, size_t position, std::vector<std::byte> &bytes) {
+          randomFill(value, position, bytes);
+          if (position == 0) // in the last image alone
+            reinterpret_cast<float *>(bytes.data())[bytes.size() / sizeof(float) - 3] =
+                std::numeric_limits<float>::quiet_NaN();
+        };
+        auto compiled = check(net, how);
+        ASSERT_TRUE(compiled);
+        EXPECT_TRUE(compiled->hasStep("cpu.depthwise")) << compiled->text();
+        EXPECT_FALSE(compiled->hasStep("generated")) << compiled->text();
+      }
 }
 
 } // namespace

@@ -79,7 +79,8 @@ dev_build() {
   shift
   local targets=("${@:-all}")
   case "$preset" in dev | release | asan | tsan) ;; *) fail "build: expected dev, release, asan or tsan; found '$preset'" ;; esac
-  [ -f "build/$preset/build.ninja" ] || step "configuring $preset" cmake --preset "$preset"
+  # Not from the cache of a configuration that failed: what it did not find may be installed by now.
+  [ -f "build/$preset/build.ninja" ] || step "configuring $preset" cmake --fresh --preset "$preset"
   say "building $preset"
   mkdir -p build/log
   # On a terminal, Ninja shows its progress; elsewhere, print some of its lines.

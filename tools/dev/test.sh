@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 # ./dev test: runs the tests of the given presets and prints one line of totals.
 #
-#   dev           the whole suite: ctest, lit, pytest
-#   release       the whole suite without tests that do not depend on the build: those of lower instruction sets (label isa), and
-#                 the tests of single operators in frontend/torch
+#   dev           the suite: ctest, lit, pytest
+#   isa           the C++ tests of the cpu plugin and of the code generator at lower instruction sets, on the dev build (ctest, label isa)
+#   release       the suite without tests that do not depend on the build: those of single operators in frontend/torch
 #   asan          C and C++ at the machine's own instruction set (ctest, lit), the PyTorch door's tests of bad input and of whole calls
 #   asan-1/2, asan-2/2   every second test of ctest, and lit or the door's tests: what asan runs, in two parts
 #   tsan          tests of code that runs on several threads: runtime, SDK, C API and plugins (ctest)
@@ -19,11 +19,11 @@ dev_test() {
   for argument; do
     case "$argument" in
       --full) export MORTISE_TEST_FULL=1 ;;
-      dev | release | asan | asan-1/2 | asan-2/2 | tsan) presets+=("$argument") ;;
-      *) fail "test: expected --full or presets (dev, release, asan, asan-1/2, asan-2/2, tsan), found '$argument'" ;;
+      dev | isa | release | asan | asan-1/2 | asan-2/2 | tsan) presets+=("$argument") ;;
+      *) fail "test: expected --full or presets (dev, isa, release, asan, asan-1/2, asan-2/2, tsan), found '$argument'" ;;
     esac
   done
-  [ ${#presets[@]} -gt 0 ] || presets=(dev)
+  [ ${#presets[@]} -gt 0 ] || presets=(dev isa)
   dev_setup
   local reports=$ROOT/build/reports failed=0 names=() preset
   rm -rf "$reports"
@@ -63,9 +63,12 @@ test_preset() {
       run_lit release "$build"
       run_pytest release torch frontend/torch/test/test_door.py frontend/torch/test/test_networks.py frontend/torch/test/test_dynamic.py
       run_pytest release tests tests ;;
+    isa)
+      dev_build dev
+      run_ctest dev "$ROOT/build/dev" isa-ctest -L isa ;;
     dev)
       dev_build dev
-      run_ctest dev "$build" dev-ctest
+      run_ctest dev "$build" dev-ctest -LE isa
       run_lit dev "$build"
       # Two runs, because the two folders have files of the same name.
       run_pytest dev torch frontend/torch/test

@@ -144,4 +144,22 @@ Activation findActivation(Claims &claims, uint32_t value) {
   return found;
 }
 
+std::optional<LoopActivation> loopActivation(std::span<const PostOp> post) {
+  if (post.empty())
+    return LoopActivation{};
+  const PostOp &last = post.back();
+  if (last.algorithm != dnnl::algorithm::eltwise_hardswish)
+    return std::nullopt;
+  LoopActivation made;
+  if (last.alpha == reluSlope) { // as ofOneNode() and findActivation() write relu and clips
+    made.kind = LoopActivation::Clip;
+    made.high = post.size() == 2 ? post[0].beta : std::numeric_limits<float>::infinity();
+  } else {
+    made.kind = LoopActivation::HardSwish;
+    made.slope = last.alpha;
+    made.shift = last.beta;
+  }
+  return made;
+}
+
 } // namespace mortise::cpu

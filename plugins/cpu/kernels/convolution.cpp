@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Convolutions by oneDNN, in its own layouts: values between convolutions stay blocked. Bias and batch normalisation go
 // into the weights when constants are bound; a residual is added in place and an activation applied before storing.
+#include "convolution.hpp"
 #include "../device.hpp"
 #include "product.hpp"
 #include "question.hpp"
@@ -14,15 +15,6 @@
 namespace mortise::cpu {
 
 using memory = dnnl::memory;
-
-namespace {
-// A convolution with what the symbols' values add to it.
-struct FixedConvolution : Convolution {
-  memory::dims xDims, resultDims, weightDims, weightStrides; // weights with the group dimension where there is one
-  std::vector<std::vector<int64_t>> affineStrides;           // per affine step, of its operands
-  double flops = 0;
-};
-} // namespace
 
 static memory::dims attribute(const MortiseNode &node, const char *name, int64_t less = 0) {
   memory::dims list;
@@ -223,9 +215,8 @@ static std::string foldSignature(const FixedConvolution &made, int64_t channels,
   return text;
 }
 
-// Weights in the library's layout and the bias; made when constants are bound if the weights are constant.
-static std::pair<Operand, Operand> makeWeights(StepBuilder &builder, const FixedConvolution &made,
-                                               const memory::desc &wanted) {
+std::pair<Operand, Operand> makeWeights(StepBuilder &builder, const FixedConvolution &made,
+                                        const memory::desc &wanted) {
   bool bind = builder.isConstant(made.weight), before = builder.binding;
   builder.binding = bind || before;
   const FixedView view = builder.values(made.weightView);
@@ -273,7 +264,7 @@ static std::pair<Operand, Operand> makeWeights(StepBuilder &builder, const Fixed
 
 // ---- Steps
 
-static std::string title(const FixedConvolution &made) {
+std::string title(const FixedConvolution &made) {
   auto list = [](const memory::dims &extents, size_t from) {
     std::string text;
     for (size_t i = from; i < extents.size(); ++i)
@@ -288,11 +279,12 @@ static std::string title(const FixedConvolution &made) {
     name += " + residual";
   for (const PostOp &post : made.activations)
     name += " + " + std::string(post.op);
+  for (size_t i = made.inputActivations.size(); i-- > 0;)
+    name.insert(0, std::string(made.inputActivations[i].op) + " + ");
   return name;
 }
 
-// A value, seen through `view`, in the layout wanted: as it is, or reordered.
-static Operand inLayout(StepBuilder &builder, uint32_t index, const FixedView &view, const memory::desc &wanted) {
+Operand inLayout(StepBuilder &builder, uint32_t index, const FixedView &view, const memory::desc &wanted) {
   Memory &found = builder.memoryOf(view.base);
   bool whole = isDense(view) && std::ranges::equal(builder.extents(view.base), view.dims);
   if (whole && found.blocked != none && found.layout == wanted)
@@ -342,6 +334,10 @@ Result<void> addSteps(StepBuilder &builder, const Unit &unit, const Convolution 
   const std::span<const int64_t> xDims = builder.extents(claimed.x), resultDims = builder.extents(claimed.result);
   const FixedConvolution made =
       fix(claimed, {xDims.begin(), xDims.end()}, {resultDims.begin(), resultDims.end()}, builder.values);
+  if (made.byLoop) {
+    addDepthwiseLoop(builder, made);
+    return {};
+  }
   memory::desc result = anyLayout(made.resultDims, made.compute);
   bool biased = !made.affine.empty(), sameType = made.type == made.compute;
   Memory residual = made.residual == none ? Memory{} : builder.memoryOf(made.residual);
@@ -410,7 +406,9 @@ static void findFusions(Claims &claims, Convolution &made) {
   for (;;) {
     if (Activation activation = findActivation(claims, made.target); !activation.post.empty()) {
       made.activations = std::move(activation.post);
-      made.nodes.insert(made.nodes.end(), activation.nodes.begin(), activation.nodes.end());
+      made.activationNodes = std::move(activation.nodes);
+      made.nodes.insert(made.nodes.end(), made.activationNodes.begin(), made.activationNodes.end());
+      made.beforeActivation = made.target;
       made.target = activation.target;
       break;
     }
@@ -458,6 +456,7 @@ Result<void> claimConvolutions(Claims &claims) {
     }
     for (uint32_t taken : made.nodes)
       claims.take(*claims.facts.graph.nodes[taken]);
+    claimDepthwiseLoop(claims, made);
     std::sort(made.nodes.begin(), made.nodes.end());
     Unit unit;
     unit.nodes = made.nodes;

@@ -4,6 +4,7 @@
 #include "../claims.hpp"
 #include "../step_builder.hpp"
 #include "bf16.hpp"
+#include "channels.hpp"
 
 #include <mortise/plugin.hpp>
 
@@ -20,10 +21,7 @@ struct PoolLoop {
   int32_t dtype = 0;
   // Three spatial dimensions, leading ones of extent 1.
   int64_t batch = 0, channels = 0, in[3], out[3], window[3], stride[3], low[3], dilation[3];
-  // Where an element is: batch * n + (channel / block) * c + channel % block + sum(position * s).
-  struct Layout {
-    int64_t n = 0, c = 0, s[3] = {0, 0, 0}, block = 1;
-  } from, to;
+  ChannelLayout from, to;
 };
 
 struct HalfLane {
@@ -151,36 +149,6 @@ static std::function<void(void *const *)> poolLoop(const PoolLoop &pool) {
   }
 }
 
-// The same kind of layout for other extents; nullopt for one that the loops do not know.
-static std::optional<memory::desc> alike(const memory::desc &layout, const memory::dims &extents) {
-  using tag = memory::format_tag;
-  static constexpr tag tags[3][4] = {{tag::ncw, tag::nwc, tag::nCw16c, tag::nCw8c},
-                                     {tag::nchw, tag::nhwc, tag::nChw16c, tag::nChw8c},
-                                     {tag::ncdhw, tag::ndhwc, tag::nCdhw16c, tag::nCdhw8c}};
-  memory::dims from = layout.get_dims();
-  for (tag name : tags[from.size() - 3])
-    if (memory::desc(from, layout.get_data_type(), name) == layout)
-      return memory::desc(extents, layout.get_data_type(), name);
-  return std::nullopt;
-}
-
-static PoolLoop::Layout readLayout(const memory::desc &layout) {
-  PoolLoop::Layout made;
-  memory::dims strides = layout.get_strides(), extents = layout.get_dims();
-  made.n = strides[0];
-  made.c = strides[1];
-  size_t spatial = strides.size() - 2;
-  for (size_t i = 0; i < spatial; ++i)
-    made.s[3 - spatial + i] = strides[2 + i];
-  if (layout.get_inner_nblks() == 1) {
-    made.block = layout.get_inner_blks()[0];
-  } else if (strides[1] == 1 && extents[1] > 1) { // channels last: one block of them all
-    made.block = extents[1];
-    made.c = 0;
-  }
-  return made;
-}
-
 static PoolLoop readLoop(StepBuilder &builder, const Pool &pool) {
   std::span<const int64_t> x = builder.extents(pool.x), result = builder.extents(pool.result);
   PoolLoop loop;
@@ -219,10 +187,10 @@ Result<void> addSteps(StepBuilder &builder, const Unit &unit, const Pool &pool) 
   bool whole = isDense(view) && std::ranges::equal(builder.extents(view.base), view.dims);
   std::optional<memory::desc> to;
   if (whole && source.blocked != none)
-    to = alike(source.layout, extents);
+    to = sameKind(source.layout, extents);
   if (to) {
-    loop.from = readLayout(source.layout);
-    loop.to = readLayout(*to);
+    loop.from = channelLayout(source.layout);
+    loop.to = channelLayout(*to);
     Operand target{builder.allocate(to->get_size()), 0, true};
     step.operands = {{source.blocked, 0, false}, target};
     builder.memoryOf(pool.result).blocked = target.buffer;

@@ -49,6 +49,14 @@ struct Activation {
 // The activation that is all that uses `value`.
 Activation findActivation(Claims &claims, uint32_t value);
 
+// An activation as loops of our own apply it. It is exact, NaN and infinities included.
+struct LoopActivation {
+  enum Kind { None, Clip, HardSwish } kind = None; // clip(x, low, high), or x * clip(slope * x + shift, 0, 1)
+  float low = 0, high = 0, slope = 0, shift = 0;
+};
+// nullopt for one that the loops do not know.
+std::optional<LoopActivation> loopActivation(std::span<const PostOp> post);
+
 // What matmul.cpp and merged.cpp share, in the order in which a claim calls it.
 Product readProduct(const Claims &claims, const MortiseNode &node);
 // Elements repeated by a broadcast along a dimension that the library has to walk: read those from dense memory
