@@ -61,7 +61,6 @@ Result<std::vector<runtime::Tensor>> readTensors(const MortiseTensor *const *ten
 Result<char *> copyString(const std::string &text);
 
 std::string reportJson(const MortiseProgram &program);
-std::string describeJson(const SessionState &session);
 
 } // namespace mortise::capi
 

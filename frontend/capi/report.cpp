@@ -12,13 +12,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-const char *codeName(MortiseCode code) {
-  constexpr const char *names[] = {"OK",        "INVALID_ARGUMENT", "UNSUPPORTED", "NEEDS_STATIC", "OUT_OF_MEMORY",
-                                   "NOT_FOUND", "VERSION_MISMATCH", "CANCELLED",   "DEVICE_LOST",  "CORRUPT",
-                                   "INTERNAL"};
-  return code >= MORTISE_OK && code <= MORTISE_INTERNAL ? names[code] : "UNKNOWN";
-}
-
 Json placement(const runtime::Program &program) {
   const plan::PlanT &plan = program.plan();
   Json list = Json::array();
@@ -103,34 +96,6 @@ std::string reportJson(const MortiseProgram &handle) {
                {"refusals", refusals},
                {"inputs", inputs},
                {"outputs", outputs}});
-}
-
-std::string describeJson(const SessionState &session) {
-  Json plugins = Json::array(), devices = Json::array(), rejected = Json::array(), config = Json::array();
-  for (const auto &plugin : session.registry->plugins())
-    plugins.push_back(
-        {{"name", plugin->name}, {"vendor", plugin->vendor}, {"version", plugin->version}, {"path", plugin->path}});
-  for (const auto &device : session.registry->devices()) {
-    const MortiseDeviceInfo &info = device->info;
-    devices.push_back({{"name", device->name()},
-                       {"plugin", device->plugin->name},
-                       {"kind", info.kind},
-                       {"hardware", info.name ? info.name : ""},
-                       {"ordinal", info.ordinal},
-                       {"automatic", info.automatic != 0},
-                       {"host_memory", info.host_memory != 0},
-                       {"threads", info.threads},
-                       {"peak_flops", info.peak_flops},
-                       {"bandwidth", info.bandwidth},
-                       {"memory_bytes", info.memory_bytes},
-                       {"features", info.features ? info.features : ""}});
-  }
-  for (const runtime::Rejected &plugin : session.registry->rejected())
-    rejected.push_back(
-        {{"path", plugin.path}, {"code", codeName(plugin.error.code)}, {"reason", plugin.error.message}});
-  for (const runtime::Setting &setting : session.config.settings())
-    config.push_back({{"key", setting.key}, {"value", setting.value}, {"source", setting.source}});
-  return dump({{"plugins", plugins}, {"devices", devices}, {"rejected", rejected}, {"config", config}});
 }
 
 } // namespace mortise::capi

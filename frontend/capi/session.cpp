@@ -2,6 +2,8 @@
 // Status, sessions and builders.
 #include "handles.hpp"
 
+#include <mortise/runtime/describe.hpp>
+
 #include <bit>
 #include <cstdlib>
 
@@ -43,7 +45,7 @@ MortiseStatus *mortise_session_describe(MortiseSession *session, char **json) {
   return guarded([&]() -> Result<void> {
     if (!session || !json)
       return nullError(session ? "place for the text" : "session");
-    Result<char *> copy = copyString(describeJson(*session->state));
+    Result<char *> copy = copyString(runtime::describe(*session->state->registry, session->state->config));
     if (!copy)
       return copy.error();
     *json = *copy;

@@ -115,7 +115,7 @@ struct Spelling {
 };
 
 std::string functionText(const Case &test, const Spelling &spell) {
-  std::string arguments, types, values, results = spell(test.results), named;
+  std::string arguments, types, results = spell(test.results);
   for (const std::string &argument : [&] {
          std::vector<std::string> list;
          int depth = 0;

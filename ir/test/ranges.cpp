@@ -222,7 +222,7 @@ void dot(const Node &node, Ranges &result) {
 void convolution(const Node &node, Ranges &result) {
   auto x = dims(node.type(0)), weight = dims(node.type(1));
   Dims xs = stridesOf(x), ws = stridesOf(weight);
-  auto groups = intAttribute(node.node, "groups");
+  const int64_t groups = std::max<int64_t>(1, intAttribute(node.node, "groups"));
   int64_t outputs = weight[0] / groups;
   forEach(dims(node.resultType()), [&](const Dims &index, size_t n) {
     Sum sum;

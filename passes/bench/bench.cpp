@@ -10,9 +10,11 @@
 #include <mlir/IR/MLIRContext.h>
 #include <mlir/IR/OwningOpRef.h>
 
+#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <string_view>
 
 using namespace mortise;
@@ -46,7 +48,9 @@ Arguments parse(int count, char **words) {
       result.kernels = true;
       continue;
     }
-    const long long number = i + 1 < count ? std::atoll(words[++i]) : 0;
+    int64_t number = 0;
+    if (++i < count)
+      std::from_chars(words[i], words[i] + std::strlen(words[i]), number);
     if (number < 1)
       fail("expected a number of at least 1 after " + std::string(word));
     if (word == "--ops")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The command `mortise`: convert, draw, check, and reduce, which finds planted faults."""
+"""The command `mortise`: what is installed, run, bench, convert, draw, check, and reduce, which finds planted faults."""
 
 import json
 import os
@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -37,8 +38,8 @@ func.func @chain(%x: {T} {{mortise.name = "x"}}, %y: {T}) -> ({T}, {T}) attribut
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("MORTISE_")}
 
 
-def mortise(*arguments, status=0):
-    ran = subprocess.run([MORTISE, *map(str, arguments)], capture_output=True, text=True, timeout=300, env=ENVIRONMENT)
+def mortise(*arguments, status=0, **environment):
+    ran = subprocess.run([MORTISE, *map(str, arguments)], capture_output=True, text=True, timeout=300, env=ENVIRONMENT | environment)
     assert ran.returncode == status, ran.stdout + ran.stderr
     return ran.stdout if status == 0 else ran.stdout + ran.stderr
 
@@ -221,6 +222,81 @@ def test_reduce_finds_the_fault(graph, tmp_path, wrong, how):
     again = re.search(r"^repeat: (.*)$", said, re.M)[1].split()
     if how != "no end":
         assert subprocess.run(again, capture_output=True, timeout=60, env=ENVIRONMENT).returncode not in (0, 2)
+
+
+def test_devices(tmp_path):
+    said = mortise("devices", "--plugins", CPU)
+    assert re.search(r"^cpu: .*thread", said) and str(CPU) in said and "rejected" not in said
+    broken = tmp_path / "libbroken.so"
+    broken.write_bytes(b"no library")
+    said = mortise("devices", "--plugins", f"{CPU}:{broken}")
+    assert re.search(rf"^rejected: {broken}: .+", said, re.M)
+    found = json.loads(mortise("devices", "--json", "--plugins", f"{CPU}:{broken}"))
+    assert [device["name"] for device in found["devices"]] == ["cpu"] and found["rejected"][0]["path"] == str(broken)
+    assert "no device" in mortise("devices", "--plugins", broken, status=1)
+
+
+def test_config_show():
+    said = mortise("config", "show", MORTISE_MODE="max-autotune", MORTISE_PLUGIN_PATH=str(CPU))
+    assert re.search(r'^mode +  *= "max-autotune"  \(MORTISE_MODE\)$', said, re.M)
+    assert re.search(r'^cpu\.isa +  *= "native"  \(default\)$', said, re.M)
+    settings = json.loads(mortise("config", "show", "--json", MORTISE_MODE="max-autotune"))
+    assert {"key": "mode", "value": "max-autotune", "source": "MORTISE_MODE"} in settings
+    assert "did you mean MORTISE_MODE?" in mortise("config", "show", status=2, MORTISE_MODES="default")
+
+
+def test_doctor():
+    said = mortise("doctor", "--plugins", CPU)
+    assert "right: sum, product, softmax" in said and said.endswith("all is well\n")
+    said = mortise("doctor", "--plugins", CPU, "--device", "gpu", status=1)
+    assert re.search(r'^BAD   device "gpu"', said, re.M) and "1 wrong" in said
+
+
+@pytest.mark.parametrize("wrong, expected", [("a + b", "right: sum; not taken: product, softmax"),
+                                             ("a + b * 1.01f", "BAD   device pointwise: a sum: exit status 1: output 0"),
+                                             ("*(volatile float *)8 = a", "BAD   device pointwise: a sum: signal 11")])
+def test_doctor_finds_a_wrong_device(tmp_path, wrong, expected):
+    plugin = faulty_plugin(tmp_path, "a + b", wrong)
+    assert expected in mortise("doctor", "--plugins", plugin, "--device", "pointwise", status=int("BAD" in expected))
+
+
+def test_run(graph, tmp_path):
+    said = mortise("run", graph, "--plugins", CPU, "--symbols", "n=7", "-o", tmp_path / "outputs.bin")
+    assert re.search(r"^output 0, f32\[7, 8\]: from \S+ to \S+, mean", said, re.M) and len(said.splitlines()) == 2
+    assert (tmp_path / "outputs.bin").stat().st_size == 2 * 7 * 8 * 4
+    mortise("run", graph, "--plugins", BUILD / "lib/mortise/plugins", "--device", "reference", "--symbols", "n=7", "-o", tmp_path / "right.bin")
+    outputs, right = (np.fromfile(tmp_path / name, np.float32) for name in ("outputs.bin", "right.bin"))
+    assert np.allclose(outputs, right, rtol=1e-5, atol=1e-6) and outputs.std() > 0
+    inputs = np.ones(2 * 2 * 8, np.float32)
+    inputs[3] = np.nan  # of x
+    inputs.tofile(tmp_path / "inputs.bin")
+    said = mortise("run", graph, "--plugins", CPU, "--symbols", "n=2", "--inputs", tmp_path / "inputs.bin")
+    assert said.count("1 elements are not finite") == 2
+    assert "there is no device 'gpu'" in mortise("run", graph, "--plugins", CPU, "--device", "gpu", status=2)
+
+
+UPDATES = """
+func.func @f(%cache: tensor<4xf32> {mortise.state}, %x: tensor<4xf32>) -> (tensor<4xf32> {mortise.alias = 0 : i64}) {
+  %0 = mortise.add %cache, %x : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+"""
+
+
+def test_run_updates_state(tmp_path):
+    (tmp_path / "f.mlir").write_text(UPDATES)
+    np.array([1, 2, 3, 4, 10, 20, 30, 40], np.float32).tofile(tmp_path / "in.bin")
+    mortise("run", tmp_path / "f.mlir", "--plugins", CPU, "--inputs", tmp_path / "in.bin", "-o", tmp_path / "out.bin")
+    assert np.fromfile(tmp_path / "out.bin", np.float32).tolist() == [11, 22, 33, 44]
+
+
+def test_bench(graph):
+    found = json.loads(mortise("bench", graph, "--plugins", CPU, "--symbols", "n=7", "--seconds", "0.2", "--json"))
+    assert found["calls"] >= 3 and 0 < found["least_ms"] <= found["median_ms"] <= found["p95_ms"]
+    assert found["steps"] and all(step["us"] > 0 for step in found["steps"])
+    said = mortise("bench", graph, "--plugins", CPU, "--symbols", "n=7", "--seconds", "0.2")
+    assert re.search(r"^\d+ calls: median", said, re.M) and " % " in said
+    mortise("bench", graph, "--plugins", CPU, "--seconds", "0", status=105)
 
 
 def test_reduce_by_a_command(graph, tmp_path):

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "check.hpp"
 
-#include "seam.hpp"
+#include "execution.hpp"
 
 #include <mortise/reference/formats.hpp>
 #include <mortise/reference/interpreter.hpp>
-#include <mortise/runtime/program.hpp>
 
 #include <cmath>
 #include <cstring>
@@ -17,7 +16,7 @@ namespace {
 // The distance from 1 to the next larger number.
 double epsilonOf(int32_t dtype) { return std::ldexp(1.0, -static_cast<int>(mortise_dtype_info(dtype)->mantissa_bits)); }
 
-std::vector<double> numbers(const MortiseType &type, const std::vector<std::byte> &bytes) {
+std::vector<double> numbers(const MortiseType &type, std::span<const std::byte> bytes) {
   std::vector<double> all(static_cast<size_t>(elementCount(type)));
   reference::visitFloat(type.dtype, [&](auto format) {
     using Format = decltype(format);
@@ -36,7 +35,7 @@ Verdict wrong(size_t output, const MortiseType &type, size_t element, double exp
 }
 
 Verdict compare(size_t output, const MortiseType &type, const std::vector<std::byte> &expected,
-                const std::vector<std::byte> &found, double tolerance) {
+                std::span<const std::byte> found, double tolerance) {
   if (!isFloat(type.dtype)) {
     const auto place = std::mismatch(expected.begin(), expected.end(), found.begin());
     if (place.first == expected.end())
@@ -90,10 +89,6 @@ Result<Tensors> interpreted(const MortiseGraph &graph, const Tensors &inputs) {
   return outputs;
 }
 
-runtime::Tensor tensor(const MortiseType &type, std::vector<std::byte> &bytes) {
-  return {bytes.data(), type.dtype, type.rank, type.dims, nullptr};
-}
-
 } // namespace
 
 Result<Tensors> allValues(const MortiseGraph &graph, const Tensors &inputs) {
@@ -115,28 +110,14 @@ Result<Verdict> check(const Graph &graph, const Tensors &inputs, std::shared_ptr
   Result<Tensors> expected = interpreted((*pure)->view(), inputs);
   if (!expected)
     return expected.error();
-  Result<Placed> placed = compile(**pure, *registry, config);
-  if (!placed)
-    return placed.error();
-  auto program = runtime::Program::load(placed->plan, registry);
-  if (!program)
-    return program.error();
-  Tensors copies = inputs, outputs = outputsOf(view);
-  std::vector<runtime::Tensor> sources, targets;
-  for (size_t i = 0; i < view.input_count; ++i)
-    sources.push_back(tensor(*view.inputs[i]->type, copies[i]));
-  for (size_t i = 0; i < view.output_count; ++i)
-    targets.push_back(tensor(*view.outputs[i]->type, outputs[i]));
-  bool constants = false;
-  for (size_t i = 0; i < view.input_count; ++i)
-    constants |= (view.inputs[i]->flags & MORTISE_VALUE_CONSTANT) != 0;
-  if (constants)
-    if (Result<void> bound = (*program)->bindConstants(sources); !bound)
-      return bound.error();
-  if (Result<void> done = (*program)->run(sources, targets); !done)
+  Result<Execution> execution = Execution::make(**pure, inputs, std::move(registry), config);
+  if (!execution)
+    return execution.error();
+  if (Result<void> done = execution->run(); !done)
     return done.error();
   for (size_t i = 0; i < view.output_count; ++i)
-    if (Verdict verdict = compare(i, *view.outputs[i]->type, (*expected)[i], outputs[i], tolerance); !verdict.good)
+    if (Verdict verdict = compare(i, *view.outputs[i]->type, (*expected)[i], execution->output(i), tolerance);
+        !verdict.good)
       return verdict;
   return Verdict{};
 }

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The command `mortise`: converts, draws, checks and reduces graphs.
+// The command `mortise`: runs, converts, draws, checks and reduces graphs, and says what is installed.
 #include "check.hpp"
+#include "command.hpp"
+#include "devices.hpp"
 #include "draw.hpp"
+#include "host.hpp"
 #include "reduce.hpp"
+#include "run.hpp"
 #include "seam.hpp"
-
-#include <mortise/runtime/config.hpp>
 
 #include <CLI/CLI.hpp>
 
 #include <filesystem>
 #include <iostream>
+#include <optional>
 #include <sstream>
 
 namespace {
@@ -18,29 +21,17 @@ using namespace mortise;
 using namespace mortise::tool;
 
 struct Arguments {
-  std::string graph, output, device = "cpu", plugins, symbols, inputs, command;
+  std::string graph, output, plugins, symbols, inputs, command;
+  std::optional<std::string> device; // as configured without one
   uint64_t seed = 0;
-  double tolerance = 1e-4, seconds = 60;
+  double tolerance = 1e-4, limit = 60, duration = 3; // seconds
+  bool json = false;
   uint32_t opset = 0, format = 0; // 0: the newest
 };
 
 int failed(const Error &error) {
   std::cerr << "mortise: " << error.message << "\n";
   return 2;
-}
-
-struct Host {
-  runtime::Config config;
-  std::shared_ptr<runtime::Registry> registry;
-};
-Result<Host> host(const Arguments &arguments) {
-  std::vector<MortiseOption> options{{"device", arguments.device.c_str()}};
-  if (!arguments.plugins.empty())
-    options.push_back({"plugin_path", arguments.plugins.c_str()});
-  Result<runtime::Config> config = runtime::Config::read(options);
-  if (!config)
-    return config.error();
-  return Host{*config, runtime::Registry::load(*config)};
 }
 
 // A graph with numbers for its symbols, and its inputs.
@@ -90,8 +81,8 @@ int drawPage(const Arguments &arguments) {
   if (!graph)
     return failed(graph.error());
   Placed placed{*graph, nullptr};
-  if (!arguments.device.empty()) {
-    Result<Host> made = host(arguments);
+  if (arguments.device != "") {
+    Result<Host> made = Host::open(arguments.device.value_or(""), arguments.plugins);
     if (!made)
       return failed(made.error());
     Result<Placed> compiled = compile(**graph, *made->registry, made->config);
@@ -112,7 +103,7 @@ int checkGraph(const Arguments &arguments) {
   Result<Case> given = load(arguments);
   if (!given)
     return failed(given.error());
-  Result<Host> made = host(arguments);
+  Result<Host> made = Host::open(arguments.device.value_or(""), arguments.plugins);
   if (!made)
     return failed(made.error());
   Result<Verdict> verdict = check(*given->graph, given->inputs, made->registry, made->config, arguments.tolerance);
@@ -122,23 +113,8 @@ int checkGraph(const Arguments &arguments) {
   return verdict->good ? 0 : 1;
 }
 
-// A temporary folder for the region that a command checks.
-struct Scratch {
-  Scratch() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "mortise-reduce-XXXXXX").string();
-    folder = mkdtemp(pattern.data()) ? pattern : "";
-  }
-  ~Scratch() {
-    std::error_code ignored;
-    if (!folder.empty())
-      std::filesystem::remove_all(folder, ignored);
-  }
-  std::string folder;
-};
-
 // The command that decides whether the region fails: `check` of this program, or the command given by the user.
-std::vector<std::string> question(const Arguments &arguments, const std::string &self, const std::string &region,
-                                  const std::string &values) {
+std::vector<std::string> question(const Arguments &arguments, const std::string &region, const std::string &values) {
   if (!arguments.command.empty()) {
     std::string text = arguments.command;
     for (size_t at = 0; (at = text.find("{}", at)) != std::string::npos; at += region.size())
@@ -148,8 +124,9 @@ std::vector<std::string> question(const Arguments &arguments, const std::string 
   std::ostringstream tolerance;
   tolerance.precision(17);
   tolerance << arguments.tolerance;
-  std::vector<std::string> command{self,       "check",          region,        "--inputs",     values,
-                                   "--device", arguments.device, "--tolerance", tolerance.str()};
+  std::vector<std::string> command{self(), "check", region, "--inputs", values, "--tolerance", tolerance.str()};
+  if (arguments.device)
+    command.insert(command.end(), {"--device", *arguments.device});
   if (!arguments.plugins.empty())
     command.insert(command.end(), {"--plugins", arguments.plugins});
   return command;
@@ -162,9 +139,8 @@ int reduceGraph(const Arguments &arguments) {
   const Scratch scratch;
   if (scratch.folder.empty())
     return failed({MORTISE_INTERNAL, "no temporary folder can be made; is TMPDIR writable?"});
-  const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
   const std::string region = scratch.folder + "/region.mrtg", values = scratch.folder + "/region.bin";
-  const std::vector<std::string> command = question(arguments, self, region, values);
+  const std::vector<std::string> command = question(arguments, region, values);
   std::string how;
   // Runs in a separate process, so a crash or a hang counts as a failure.
   const auto fails = [&](const Graph &candidate, const Tensors &inputs) -> Result<bool> {
@@ -172,7 +148,7 @@ int reduceGraph(const Arguments &arguments) {
       return saved.error();
     if (Result<void> saved = saveInputs(inputs, values); !saved)
       return saved.error();
-    Result<Ended> ended = runCommand(command, arguments.seconds);
+    Result<Ended> ended = runCommand(command, arguments.limit);
     if (!ended)
       return ended.error();
     if (arguments.command.empty() && ended->how == "exit status 2") // `check` has printed the reason
@@ -195,10 +171,47 @@ int reduceGraph(const Arguments &arguments) {
   if (!arguments.command.empty())
     return 0;
   std::cout << "repeat:";
-  for (const std::string &word : question(arguments, self, arguments.output, bytes))
+  for (const std::string &word : question(arguments, arguments.output, bytes))
     std::cout << " " << word;
   std::cout << "\n";
   return 0;
+}
+
+int runOnce(const Arguments &arguments) {
+  Result<Case> given = load(arguments);
+  if (!given)
+    return failed(given.error());
+  Result<Host> made = Host::open(arguments.device.value_or(""), arguments.plugins);
+  if (!made)
+    return failed(made.error());
+  Result<void> done = runGraph(*given->graph, std::move(given->inputs), *made, arguments.output);
+  return done ? 0 : failed(done.error());
+}
+
+int bench(const Arguments &arguments) {
+  Result<Case> given = load(arguments);
+  if (!given)
+    return failed(given.error());
+  Result<Host> made = Host::open(arguments.device.value_or(""), arguments.plugins);
+  if (!made)
+    return failed(made.error());
+  Result<void> done = benchGraph(*given->graph, std::move(given->inputs), *made, arguments.duration, arguments.json);
+  return done ? 0 : failed(done.error());
+}
+
+// A command about what is installed.
+template <typename Command> int withHost(const Arguments &arguments, Command command) {
+  Result<Host> made = Host::open(arguments.device.value_or(""), arguments.plugins);
+  return made ? command(*made) : failed(made.error());
+}
+int listDevices(const Arguments &arguments) {
+  return withHost(arguments, [&](const Host &host) { return showDevices(host, arguments.json); });
+}
+int listConfig(const Arguments &arguments) {
+  return withHost(arguments, [&](const Host &host) { return showConfig(host, arguments.json); });
+}
+int examine(const Arguments &arguments) {
+  return withHost(arguments, [&](const Host &host) { return doctor(host, arguments.plugins); });
 }
 
 } // namespace
@@ -207,17 +220,23 @@ int main(int argc, char **argv) {
   Arguments arguments;
   CLI::App app("Mortise: one compiler, any backend.");
   app.require_subcommand(1);
+  const auto calls = [&](CLI::App *made, int (*run)(const Arguments &)) {
+    made->callback([&arguments, run] { throw CLI::RuntimeError(run(arguments)); });
+  };
   const auto command = [&](const char *name, const char *help, int (*run)(const Arguments &)) {
     CLI::App *made = app.add_subcommand(name, help);
     made->add_option("graph", arguments.graph, "a graph: .mrtg or .mlir")->required();
-    made->callback([&arguments, run] { throw CLI::RuntimeError(run(arguments)); });
+    calls(made, run);
     return made;
   };
-  const auto onDevice = [&](CLI::App *made, const std::string &rest = "") {
-    made->add_option("--device", arguments.device, "a device, or several with commas between" + rest)
-        ->capture_default_str();
+  const auto withPlugins = [&](CLI::App *made) {
     made->add_option("--plugins", arguments.plugins, "plugin_path: directories and files, colon separated");
   };
+  const auto onDevice = [&](CLI::App *made, const std::string &rest = "; default: as configured") {
+    made->add_option("--device", arguments.device, "a device, or several with commas between" + rest);
+    withPlugins(made);
+  };
+  const auto asJson = [&](CLI::App *made) { made->add_flag("--json", arguments.json, "JSON"); };
   const auto withSymbols = [&](CLI::App *made) {
     made->add_option("--symbols", arguments.symbols, "numbers for symbols: b=2,s=16");
   };
@@ -226,29 +245,55 @@ int main(int argc, char **argv) {
     made->add_option("--inputs", arguments.inputs,
                      "the inputs' bytes, dense, one after the other; else made by --seed");
     made->add_option("--seed", arguments.seed, "of made inputs")->capture_default_str();
+  };
+  const auto withTolerance = [&](CLI::App *made) {
     made->add_option("--tolerance", arguments.tolerance, "relative to an output's largest magnitude")
         ->capture_default_str();
   };
-  CLI::App *made = command("convert", "text to the portable format and back, by the names' ends", convert);
+  CLI::App *made =
+      app.add_subcommand("devices", "the installed devices, and plugins that were rejected, with the reason");
+  calls(made, listDevices);
+  withPlugins(made);
+  asJson(made);
+  made = app.add_subcommand("doctor", "checks plugins, configuration and, by a small graph, every device");
+  calls(made, examine);
+  onDevice(made);
+  CLI::App *config = app.add_subcommand("config", "the configuration")->require_subcommand(1);
+  made = config->add_subcommand("show", "every setting, and where its value comes from");
+  calls(made, listConfig);
+  withPlugins(made);
+  asJson(made);
+  made = command("run", "runs a graph once and summarises its outputs", runOnce);
+  onDevice(made);
+  withInputs(made);
+  made->add_option("-o,--output", arguments.output, "a file for the outputs' bytes, dense, one after the other");
+  made = command("bench", "runs a graph many times: time of calls, of compilation, and of each step", bench);
+  onDevice(made);
+  withInputs(made);
+  asJson(made);
+  made->add_option("--seconds", arguments.duration, "of calls")->capture_default_str()->check(CLI::PositiveNumber);
+  made = command("convert", "text to the portable format and back, by the names' ends", convert);
   made->add_option("output", arguments.output, ".mrtg or .mlir; - is text to standard output")->required();
   made->add_option("--opset", arguments.opset, "for readers that know no newer one; default: the newest");
   made->add_option("--format", arguments.format, "version of the format, likewise");
   made = command("draw", "a graph as an HTML page: ops, shapes, devices, costs", drawPage);
   made->add_option("-o,--output", arguments.output, "the page")->required();
-  onDevice(made, "; none (\"\"): the graph alone, as it was loaded");
+  onDevice(made, "; \"\": the graph alone, as it was loaded");
   withSymbols(made);
   made = command("check", "runs a graph on a device and beside the reference interpreter", checkGraph);
   onDevice(made);
   withInputs(made);
+  withTolerance(made);
   made = command("reduce", "shrinks a failing graph to its smallest failing region", reduceGraph);
   onDevice(made);
   withInputs(made);
+  withTolerance(made);
   made->add_option("-o,--output", arguments.output, "the region: .mrtg or .mlir; its inputs go beside it as .bin")
       ->required();
   made->add_option("--command", arguments.command,
                    "asks this instead of a device: {} is the region's file; exit status "
                    "0 is right, anything else fails");
-  made->add_option("--seconds", arguments.seconds, "limit of one try")->capture_default_str();
+  made->add_option("--seconds", arguments.limit, "limit of one try")->capture_default_str();
   CLI11_PARSE(app, argc, argv);
   return 0;
 }

@@ -4,17 +4,9 @@
 #include "check.hpp"
 
 #include <algorithm>
-#include <chrono>
-#include <csignal>
 #include <cstring>
 #include <iostream>
 #include <numeric>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <thread>
-#include <unistd.h>
-
-extern char **environ;
 
 namespace mortise::tool {
 namespace {
@@ -140,30 +132,6 @@ Result<Reduced> reduce(const Graph &graph, const Tensors &inputs,
     return region.error();
   Tensors smallest = reducer.inputsOf(*region);
   return Reduced{std::move(region->graph), std::move(smallest), reducer.tried};
-}
-
-Result<Ended> runCommand(const std::vector<std::string> &arguments, double seconds) {
-  std::vector<char *> pointers;
-  for (const std::string &argument : arguments)
-    pointers.push_back(const_cast<char *>(argument.c_str()));
-  pointers.push_back(nullptr);
-  pid_t child;
-  if (int code = posix_spawnp(&child, pointers[0], nullptr, nullptr, pointers.data(), environ); code != 0)
-    return Error{MORTISE_NOT_FOUND, arguments[0] + " cannot be started: " + std::strerror(code)};
-  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
-  int status = 0;
-  while (waitpid(child, &status, WNOHANG) == 0) {
-    if (std::chrono::steady_clock::now() > end) {
-      kill(child, SIGKILL);
-      waitpid(child, &status, 0);
-      return Ended{false, "no end within " + std::to_string(static_cast<int>(seconds)) + " s"};
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
-  if (WIFSIGNALED(status))
-    return Ended{false, "signal " + std::to_string(WTERMSIG(status))};
-  const int code = WEXITSTATUS(status);
-  return Ended{code == 0, "exit status " + std::to_string(code)};
 }
 
 } // namespace mortise::tool

@@ -19,12 +19,4 @@ struct Reduced {
 Result<Reduced> reduce(const Graph &graph, const Tensors &inputs,
                        const std::function<Result<bool>(const Graph &, const Tensors &)> &fails);
 
-// Runs a command with a limit in seconds. `good` is true for exit status 0; any other status, a signal or reaching the
-// limit is a failure, which `how` describes.
-struct Ended {
-  bool good;
-  std::string how; // "exit status 1", "signal 11", "no end within 60 s"
-};
-Result<Ended> runCommand(const std::vector<std::string> &arguments, double seconds);
-
 } // namespace mortise::tool

@@ -2,7 +2,7 @@
 // Compares FX nodes for torch_mortise/repeats.py, in C++ because a network of many layers has thousands of nodes.
 #include "python.hpp"
 
-#include <cstring>
+#include <bit>
 
 namespace mortise::torch_door {
 namespace {
@@ -43,7 +43,7 @@ private:
       return dictionaries(a, b);
     if (PyFloat_Check(a)) { // compared by bits, because 0.0 and -0.0 differ
       const double x = PyFloat_AsDouble(a), y = PyFloat_AsDouble(b);
-      return std::memcmp(&x, &y, sizeof x) == 0 ? Answer::Yes : Answer::No;
+      return std::bit_cast<uint64_t>(x) == std::bit_cast<uint64_t>(y) ? Answer::Yes : Answer::No;
     }
     if (PyLong_Check(a) || PyUnicode_Check(a))
       return fromC(PyObject_RichCompareBool(a, b, Py_EQ));

@@ -243,9 +243,11 @@ static PyObject *builderRepeat(PyObject *self, PyObject *arguments) {
   for (size_t i = 0; i < own.size(); ++i)
     own[i] = static_cast<uint32_t>(PyLong_AsUnsignedLong(PyTuple_GetItem(ownTuple, static_cast<Py_ssize_t>(i))));
   std::vector<const char *> locations(static_cast<size_t>(PyTuple_Size(locationTuple)));
-  for (size_t i = 0; i < locations.size(); ++i)
-    if (!(locations[i] = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(locationTuple, static_cast<Py_ssize_t>(i)), nullptr)))
+  for (size_t i = 0; i < locations.size(); ++i) {
+    locations[i] = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(locationTuple, static_cast<Py_ssize_t>(i)), nullptr);
+    if (!locations[i])
       return nullptr;
+  }
   if (PyErr_Occurred())
     return nullptr;
   const size_t lists = size_t{copies} + 1;

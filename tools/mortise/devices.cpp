@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "devices.hpp"
+
+#include "command.hpp"
+#include "files.hpp"
+#include "seam.hpp"
+
+#include <mortise/runtime/describe.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstdio>
+#include <iostream>
+#include <sstream>
+
+namespace mortise::tool {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json described(const Host &host) { return Json::parse(runtime::describe(*host.registry, host.config)); }
+
+std::string number(double value, const char *unit) {
+  char text[48];
+  std::snprintf(text, sizeof text, "%.4g %s", value, unit);
+  return text;
+}
+
+// "AMD EPYC, 2 threads, 231 GFLOP/s, 40 GB/s"; what is unknown is left out.
+std::string properties(const runtime::Device &device) {
+  const MortiseDeviceInfo &info = device.info;
+  std::string text = info.name && *info.name ? info.name : "no name";
+  if (info.threads)
+    text += ", " + std::to_string(info.threads) + (info.threads == 1 ? " thread" : " threads");
+  if (info.peak_flops > 0)
+    text += ", " + number(info.peak_flops / 1e9, "GFLOP/s");
+  if (info.bandwidth > 0)
+    text += ", " + number(info.bandwidth / 1e9, "GB/s");
+  if (info.memory_bytes)
+    text += ", " + number(static_cast<double>(info.memory_bytes) / (1 << 30), "GiB");
+  return text + (info.host_memory ? ", computes in host memory" : ", memory of its own");
+}
+
+std::string pluginText(const runtime::Plugin &plugin) {
+  std::ostringstream text;
+  text << plugin.name << " " << plugin.version << " of " << plugin.vendor << ", ABI revision " << plugin.abiRevision
+       << ", " << plugin.path;
+  return text.str();
+}
+
+// A small graph that doctor() has every device compute.
+struct Probe {
+  const char *what, *text;
+};
+constexpr Probe probes[] = {
+    {"sum", "func.func @probe(%x: tensor<8x32xf32>, %y: tensor<8x32xf32>) -> tensor<8x32xf32> {\n"
+            "  %0 = mortise.add %x, %y : (tensor<8x32xf32>, tensor<8x32xf32>) -> tensor<8x32xf32>\n"
+            "  return %0 : tensor<8x32xf32>\n}\n"},
+    {"product",
+     "func.func @probe(%x: tensor<8x16xf32>, %w: tensor<16x32xf32>) -> tensor<8x32xf32> {\n"
+     "  %0 = mortise.dot %x, %w {lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contract = array<i64: 1>, "
+     "rhs_contract = array<i64: 0>} : (tensor<8x16xf32>, tensor<16x32xf32>) -> tensor<8x32xf32>\n"
+     "  return %0 : tensor<8x32xf32>\n}\n"},
+    {"softmax", "func.func @probe(%x: tensor<8x32xf32>) -> tensor<8x32xf32> {\n"
+                "  %0 = mortise.softmax %x {axis = 1 : i64} : (tensor<8x32xf32>) -> tensor<8x32xf32>\n"
+                "  return %0 : tensor<8x32xf32>\n}\n"},
+};
+constexpr double probeSeconds = 60;
+
+enum class Outcome { Right, Refused, Failed };
+
+// Compares the device with the interpreter in another process. `why`: receives what failed.
+Outcome tryDevice(const Probe &probe, const Scratch &scratch, const std::string &device, const std::string &plugins,
+                  std::string &why) {
+  Result<std::shared_ptr<const Graph>> graph = parse(probe.text, probe.what);
+  Result<Host> host = Host::open(device, plugins);
+  const std::string file = scratch.folder + "/" + probe.what + ".mrtg";
+  Result<void> saved = !graph  ? Result<void>(graph.error())
+                       : !host ? Result<void>(host.error())
+                               : saveGraph(**graph, file);
+  if (!saved) {
+    why = saved.error().message;
+    return Outcome::Failed;
+  }
+  if (auto placed = compile(**graph, *host->registry, host->config);
+      !placed && placed.error().code == MORTISE_UNSUPPORTED)
+    return Outcome::Refused;
+  std::vector<std::string> command{self(), "check", file, "--device", device};
+  if (!plugins.empty())
+    command.insert(command.end(), {"--plugins", plugins});
+  std::string said;
+  Result<Ended> ended = runCommand(command, probeSeconds, &said);
+  if (ended && ended->good)
+    return Outcome::Right;
+  std::ranges::replace(said, '\n', ' ');
+  why = ended ? ended->how + (said.empty() ? "" : ": " + said) : ended.error().message;
+  return Outcome::Failed;
+}
+
+// What doctor() finds, a line each.
+struct Report {
+  int faults = 0;
+  void good(const std::string &text) { std::cout << "ok    " << text << std::endl; }
+  void bad(const std::string &text) {
+    std::cout << "BAD   " << text << std::endl;
+    ++faults;
+  }
+};
+
+void examine(const runtime::Device &device, const Scratch &scratch, const std::string &plugins, Report &report) {
+  std::string right, refused;
+  for (const Probe &probe : probes) {
+    std::string why;
+    const Outcome outcome = tryDevice(probe, scratch, device.name(), plugins, why);
+    if (outcome == Outcome::Failed)
+      return report.bad("device " + device.name() + ": a " + probe.what + ": " + why);
+    std::string &list = outcome == Outcome::Right ? right : refused;
+    list += (list.empty() ? "" : ", ") + std::string(probe.what);
+  }
+  report.good("device " + device.name() + ": " + properties(device) + "; right: " + (right.empty() ? "-" : right) +
+              (refused.empty() ? "" : "; not taken: " + refused));
+}
+
+} // namespace
+
+int showDevices(const Host &host, bool json) {
+  if (json) {
+    Json whole = described(host);
+    whole.erase("config");
+    std::cout << whole.dump(2) << "\n";
+  } else {
+    for (const auto &device : host.registry->devices()) {
+      std::cout << device->name() << ": " << properties(*device)
+                << (device->info.automatic ? "" : "; used only when asked for by name") << "\n";
+      if (device->info.features && *device->info.features)
+        std::cout << "    features " << device->info.features << "\n";
+      std::cout << "    plugin " << pluginText(*device->plugin) << "\n";
+    }
+    for (const runtime::Rejected &plugin : host.registry->rejected())
+      std::cout << "rejected: " << plugin.path << ": " << plugin.error.message << "\n";
+  }
+  if (!host.registry->devices().empty())
+    return 0;
+  std::cerr << "mortise: no device; plugin_path is \"" << host.config.get("plugin_path")
+            << "\"; set it to the folder of your plugins (MORTISE_PLUGIN_PATH)\n";
+  return 1;
+}
+
+int showConfig(const Host &host, bool json) {
+  if (json) {
+    std::cout << described(host)["config"].dump(2) << "\n";
+    return 0;
+  }
+  size_t width = 0;
+  for (const runtime::Setting &setting : host.config.settings())
+    width = std::max(width, setting.key.size());
+  for (const runtime::Setting &setting : host.config.settings())
+    std::cout << setting.key << std::string(width - setting.key.size(), ' ') << " = \"" << setting.value << "\"  ("
+              << setting.source << ")\n";
+  return 0;
+}
+
+int doctor(const Host &host, const std::string &plugins) {
+  Report report;
+  report.good("configuration: " + std::to_string(host.config.settings().size()) +
+              " settings; `mortise config show` lists them");
+  for (const auto &plugin : host.registry->plugins())
+    report.good("plugin " + pluginText(*plugin));
+  for (const runtime::Rejected &plugin : host.registry->rejected())
+    report.bad("plugin " + plugin.path + ": " + plugin.error.message);
+  std::istringstream chosen(host.config.get("device"));
+  for (std::string name; std::getline(chosen, name, ',');)
+    if (auto found = host.registry->find(name); !found)
+      report.bad("device \"" + name + "\" of the configuration: " + found.error().message);
+  const Scratch scratch;
+  if (scratch.folder.empty())
+    report.bad("no temporary folder can be made, so no device was tried; is TMPDIR writable?");
+  else
+    for (const auto &device : host.registry->devices())
+      examine(*device, scratch, plugins, report);
+  std::cout << (report.faults ? std::to_string(report.faults) + " wrong" : "all is well") << "\n";
+  return report.faults ? 1 : 0;
+}
+
+} // namespace mortise::tool
