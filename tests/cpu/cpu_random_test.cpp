@@ -59,9 +59,10 @@ TEST(Random, BitsOfEveryTypeSizeAndState) {
       Network net;
       State state(net);
       for (const char *dtype : {"i32", "i16", "i8", "ui8"})
-        for (std::vector<int64_t> shape : {std::vector<int64_t>{}, {1}, {3}, {64}, {65}, {7, 11, 3}, {0, 5}, {40961}})
+        for (const std::vector<int64_t> &shape :
+             {std::vector<int64_t>{}, {1}, {3}, {64}, {65}, {7, 11, 3}, {0, 5}, {40961}})
           net.output(bits(net, state, shape, dtype));
-      for (std::vector<int64_t> shape : {std::vector<int64_t>{}, {31}, {33}, {5, 13}, {20483}}) {
+      for (const std::vector<int64_t> &shape : {std::vector<int64_t>{}, {31}, {33}, {5, 13}, {20483}}) {
         ValueId wide = bits(net, state, shape, "i64"), half = net.splat(32, shape, MORTISE_I64);
         net.output(net.op("shift_right", {wide, half})); // halves, which f64 represents exactly in the comparison
         net.output(net.op("shift_left", {wide, half}));

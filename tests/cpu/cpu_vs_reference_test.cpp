@@ -392,7 +392,7 @@ TEST_P(Floats, Softmax) {
 
 TEST_P(Floats, Reductions) {
   ValueId x = input({3, 130, 33});
-  for (std::vector<int64_t> axes : {std::vector<int64_t>{0}, {1}, {2}, {1, 2}, {0, 1, 2}})
+  for (const std::vector<int64_t> &axes : {std::vector<int64_t>{0}, {1}, {2}, {1, 2}, {0, 1, 2}})
     for (const char *op : {"reduce_sum", "reduce_max", "mean"})
       net.output(net.op(op, {x}, {ints("axes", axes)}));
   net.output(net.op("cumsum", {x}, {integer("axis", 1)}));

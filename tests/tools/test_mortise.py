@@ -264,7 +264,7 @@ def test_run(graph, tmp_path):
     said = mortise("run", graph, "--plugins", CPU, "--symbols", "n=7", "-o", tmp_path / "outputs.bin")
     assert re.search(r"^output 0, f32\[7, 8\]: from \S+ to \S+, mean", said, re.M) and len(said.splitlines()) == 2
     assert (tmp_path / "outputs.bin").stat().st_size == 2 * 7 * 8 * 4
-    mortise("run", graph, "--plugins", BUILD / "lib/mortise/plugins", "--device", "reference", "--symbols", "n=7", "-o", tmp_path / "right.bin")
+    mortise("run", graph, "--plugins", CPU.parent, "--device", "reference", "--symbols", "n=7", "-o", tmp_path / "right.bin")
     outputs, right = (np.fromfile(tmp_path / name, np.float32) for name in ("outputs.bin", "right.bin"))
     assert np.allclose(outputs, right, rtol=1e-5, atol=1e-6) and outputs.std() > 0
     inputs = np.ones(2 * 2 * 8, np.float32)

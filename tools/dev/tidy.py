@@ -21,6 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PRECOMPILED = re.compile(r"(-Xclang -emit-pch|-Xclang -include-pch -Xclang \S+|-Xclang -include -Xclang \S+cmake_pch\S*"
                          r"|-include \S+cmake_pch\S*|-Xclang -fno-pch-timestamp|-Winvalid-pch)")
 
+PROGRESS = 25  # files between two lines of progress
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.M)
 
 
@@ -84,7 +85,11 @@ def main() -> int:
             return run.returncode == 0
 
         with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-            results = list(pool.map(tidy, files))
+            results = []
+            for good in pool.map(tidy, files):
+                results.append(good)
+                if len(results) % PROGRESS == 0:
+                    print(f"clang-tidy: {len(results)} of {len(files)} files", file=sys.stderr, flush=True)
     print(f"clang-tidy: {len(files)} files, {results.count(False)} with findings", file=sys.stderr)
     return 0 if all(results) else 1
 

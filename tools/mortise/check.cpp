@@ -6,6 +6,7 @@
 #include <mortise/reference/formats.hpp>
 #include <mortise/reference/interpreter.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <sstream>
@@ -40,7 +41,8 @@ Verdict compare(size_t output, const MortiseType &type, const std::vector<std::b
     const auto place = std::mismatch(expected.begin(), expected.end(), found.begin());
     if (place.first == expected.end())
       return {};
-    return wrong(output, type, static_cast<size_t>(place.first - expected.begin()) * 8 / dtypeBits(type.dtype),
+    return wrong(output, type,
+                 static_cast<size_t>(place.first - expected.begin()) * 8 / std::max<size_t>(1, dtypeBits(type.dtype)),
                  static_cast<double>(*place.first), static_cast<double>(*place.second));
   }
   const std::vector<double> want = numbers(type, expected), have = numbers(type, found);

@@ -141,7 +141,7 @@ typedef struct Kernel {
 
 /* Evaluates sums and products, the only operations in the extents of the tests. */
 static int64_t evaluate(const MortiseExpr *expr, const int64_t *symbols) {
-  int64_t stack[16];
+  int64_t stack[16] = {0};
   size_t depth = 0;
   for (size_t i = 0; i < expr->count; ++i) {
     const MortiseExprStep *step = &expr->steps[i];
@@ -178,13 +178,14 @@ static MortiseStatus *kernel_compile(MortiseCompileArgs *args) {
   MortiseStatus *status = host->graph_bytes(graph, &bytes, &size);
   if (status)
     return status;
+  if (graph->symbol_count && REVISION == 1)
+    return invalid("expected a region without symbols");
   Kernel *kernel = calloc(1, sizeof *kernel);
   kernel->inputs = graph->input_count;
   kernel->outputs = graph->output_count;
   kernel->type = graph->outputs[0]->type;
-  if (graph->symbol_count && REVISION == 1)
-    return invalid("expected a region without symbols");
-  kernel->count = graph->symbol_count ? 0 : count_of(kernel->type, NULL);
+  const int64_t no_symbols[1] = {0};
+  kernel->count = graph->symbol_count ? 0 : count_of(kernel->type, no_symbols);
   static int compiled;
   if (REVISION == 2)
     snprintf(kernel->name, sizeof kernel->name, "sum %d", __atomic_add_fetch(&compiled, 1, __ATOMIC_RELAXED));
