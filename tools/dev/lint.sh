@@ -21,7 +21,7 @@ lint_files() {
   if [ "${1:-}" = --all ]; then
     git ls-files --cached --others --exclude-standard
   else
-    { git diff --name-only --diff-filter=d "$(git merge-base HEAD "${MORTISE_LINT_BASE:-HEAD~1}")" && git ls-files --others --exclude-standard; } | sort -u
+    { git diff --name-only --diff-filter=d "$(git merge-base HEAD "${MORTISE_DEV_LINT_BASE:-HEAD~1}")" && git ls-files --others --exclude-standard; } | sort -u
   fi
 }
 
