@@ -371,14 +371,29 @@ TEST(Fusion, ClipsAndHardSwishOfConvolutions) {
     }
 }
 
+// An image of one element is row-major and channels last at once; its padded pool is not.
+TEST(Fusion, PoolsOfOneElement) {
+  for (int64_t channels : {8, 16, 24, 40}) {
+    SCOPED_TRACE(std::to_string(channels) + " channels");
+    Network net;
+    ValueId x = net.input(MORTISE_F32, {2, 8, 3, 3});
+    ValueId y = net.convolution(x, net.weight({channels, 8, 3, 3}), {1, 1}, {0, 0});
+    net.output(net.op("sum_pool", {y},
+                      {ints("window", {2, 2}), ints("strides", {1, 1}), ints("low", {1, 1}), ints("high", {1, 1}),
+                       ints("dilations", {1, 1})}));
+    ASSERT_TRUE(check(net));
+  }
+}
+
 // The loop applies the activation before it as well: to rows in parts, at borders, and to channels that fill no vector.
 TEST(Fusion, DepthwiseConvolutionsWithTheActivationOfTheirInput) {
   struct Case {
     int64_t channels, height, width, windowHeight, windowWidth, stride, low;
   };
-  for (const Case &c : {Case{8, 9, 9, 3, 3, 1, 1}, Case{12, 9, 9, 3, 3, 2, 1}, Case{16, 3, 180, 3, 3, 1, 1},
-                        Case{40, 33, 3, 5, 5, 2, 2}, Case{17, 5, 110, 5, 5, 2, 2}, Case{3, 6, 11, 1, 7, 1, 0},
-                        Case{24, 11, 6, 7, 1, 1, 0}, Case{48, 3, 3, 3, 3, 1, 0}, Case{2, 7, 7, 3, 3, 1, 2}})
+  for (const Case &c :
+       {Case{8, 9, 9, 3, 3, 1, 1}, Case{12, 9, 9, 3, 3, 2, 1}, Case{16, 3, 180, 3, 3, 1, 1},
+        Case{40, 33, 3, 5, 5, 2, 2}, Case{17, 5, 110, 5, 5, 2, 2}, Case{3, 6, 11, 1, 7, 1, 0},
+        Case{24, 11, 6, 7, 1, 1, 0}, Case{48, 3, 3, 3, 3, 1, 0}, Case{2, 7, 7, 3, 3, 1, 2}, Case{24, 1, 1, 3, 3, 1, 2}})
     for (bool swish : {false, true})
       for (bool activated : {false, true}) {
         SCOPED_TRACE(std::to_string(c.channels) + " channels, " + std::to_string(c.windowHeight) + "x" +

@@ -7,9 +7,10 @@ using memory = dnnl::memory;
 
 std::optional<memory::desc> sameKind(const memory::desc &layout, const memory::dims &extents) {
   using tag = memory::format_tag;
-  static constexpr tag tags[3][4] = {{tag::ncw, tag::nwc, tag::nCw16c, tag::nCw8c},
-                                     {tag::nchw, tag::nhwc, tag::nChw16c, tag::nChw8c},
-                                     {tag::ncdhw, tag::ndhwc, tag::nCdhw16c, tag::nCdhw8c}};
+  // Channels last come first: an image of one element is row-major as well, and channelLayout() sees channels last.
+  static constexpr tag tags[3][4] = {{tag::nwc, tag::ncw, tag::nCw16c, tag::nCw8c},
+                                     {tag::nhwc, tag::nchw, tag::nChw16c, tag::nChw8c},
+                                     {tag::ndhwc, tag::ncdhw, tag::nCdhw16c, tag::nCdhw8c}};
   memory::dims from = layout.get_dims();
   for (tag name : tags[from.size() - 3])
     if (memory::desc(from, layout.get_data_type(), name) == layout)
