@@ -5,14 +5,17 @@
 #   isa           the C++ tests of the cpu plugin and of the code generator at lower instruction sets, on the dev build (ctest, label isa)
 #   release       the suite without tests that do not depend on the build: those of single operators in frontend/torch
 #   asan          C and C++ at the machine's own instruction set (ctest, lit), the PyTorch door's tests of bad input and of whole calls
-#   asan-1/2, asan-2/2   every second test of ctest, and lit or the door's tests: what asan runs, in two parts
-#   tsan          tests of code that runs on several threads: runtime, SDK, C API and plugins (ctest)
+#   asan-1/2      of these, the language and the compiler (COMPILER_FOLDERS, lit)
+#   asan-2/2      of these, code that runs on several threads (THREADED_FOLDERS) and the door
+#   tsan          tests of code that runs on several threads (ctest)
 
 # lit suites are the folders with a lit.cfg.py. ctest or pytest run all other tests.
 lit_suites() { git ls-files --cached --others --exclude-standard '*lit.cfg.py' | xargs -rn1 dirname; }
 
-# Build folders whose tests run under the thread sanitizer.
-TSAN_FOLDERS="sdk runtime frontend tests/cpu"
+# Build folders with tests, in two parts, each of which builds only its own programs: the language and the compiler, and what runs on
+# several threads.
+COMPILER_FOLDERS="ir/portable ir conformance passes tests/fuzz tests/checks"
+THREADED_FOLDERS="sdk runtime frontend tests/cpu"
 
 dev_test() {
   local presets=() argument
@@ -40,21 +43,16 @@ test_preset() {
   local preset=$1 build=$ROOT/build/$1
   case "$preset" in
     tsan)
-      dev_build tsan $(printf '%s/all ' $TSAN_FOLDERS) plugin-cpu mortise_plugin_reference mortise_plugin_reference_manifest
-      local folder
-      for folder in $TSAN_FOLDERS; do
-        run_ctest "$preset" "$build/$folder" "tsan-${folder//\//-}" -LE isa
-      done ;;
+      run_folders tsan $THREADED_FOLDERS ;;
     asan)
       test_preset asan-1/2
       test_preset asan-2/2 ;;
     asan-1/2)
-      dev_build asan
-      run_ctest asan "$ROOT/build/asan" asan-ctest-1 -LE isa -I 1,,2
+      run_folders asan $COMPILER_FOLDERS
+      dev_build asan mortise-opt
       run_lit asan "$ROOT/build/asan" ;;
     asan-2/2)
-      dev_build asan
-      run_ctest asan "$ROOT/build/asan" asan-ctest-2 -LE isa -I 2,,2
+      run_folders asan $THREADED_FOLDERS
       ASAN_PRELOAD=1 run_pytest asan torch frontend/torch/test/test_door.py
       ASAN_PRELOAD=1 run_pytest asan tests tests/bad_input ;;
     release)
@@ -74,6 +72,16 @@ test_preset() {
       run_pytest dev torch frontend/torch/test
       run_pytest dev tests tests ;;
   esac
+}
+
+# run_folders PRESET FOLDER...: builds these folders of the build and runs their tests, lower instruction sets aside.
+run_folders() {
+  local preset=$1 folder
+  shift
+  dev_build "$preset" $(printf '%s/all ' "$@")
+  for folder; do
+    run_ctest "$preset" "$ROOT/build/$preset/$folder" "$preset-${folder//\//-}" -LE isa
+  done
 }
 
 run_ctest() {
