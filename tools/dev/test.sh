@@ -14,7 +14,7 @@ lit_suites() { git ls-files --cached --others --exclude-standard '*lit.cfg.py' |
 
 # Build folders with tests, in two parts, each of which builds only its own programs: the language and the compiler, and what runs on
 # several threads.
-COMPILER_FOLDERS="ir/portable ir conformance passes tests/fuzz tests/checks"
+COMPILER_FOLDERS="ir/portable ir passes tests/fuzz tests/checks"
 THREADED_FOLDERS="sdk runtime frontend tests/cpu"
 
 dev_test() {
