@@ -71,20 +71,19 @@ constexpr double probeSeconds = 60;
 enum class Outcome { Right, Refused, Failed };
 
 // Compares the device with the interpreter in another process. `why`: receives what failed.
-Outcome tryDevice(const Probe &probe, const Scratch &scratch, const std::string &device, const std::string &plugins,
-                  std::string &why) {
+Outcome tryDevice(const Host &host, const Probe &probe, const Scratch &scratch, const std::string &device,
+                  const std::string &plugins, std::string &why) {
   Result<std::shared_ptr<const Graph>> graph = parse(probe.text, probe.what);
-  Result<Host> host = Host::open(device, plugins);
+  Result<runtime::Config> config = Host::configure(device, plugins);
   const std::string file = scratch.folder + "/" + probe.what + ".mrtg";
-  Result<void> saved = !graph  ? Result<void>(graph.error())
-                       : !host ? Result<void>(host.error())
-                               : saveGraph(**graph, file);
+  Result<void> saved = !graph    ? Result<void>(graph.error())
+                       : !config ? Result<void>(config.error())
+                                 : saveGraph(**graph, file);
   if (!saved) {
     why = saved.error().message;
     return Outcome::Failed;
   }
-  if (auto placed = compile(**graph, *host->registry, host->config);
-      !placed && placed.error().code == MORTISE_UNSUPPORTED)
+  if (auto placed = compile(**graph, *host.registry, *config); !placed && placed.error().code == MORTISE_UNSUPPORTED)
     return Outcome::Refused;
   std::vector<std::string> command{self(), "check", file, "--device", device};
   if (!plugins.empty())
@@ -108,11 +107,12 @@ struct Report {
   }
 };
 
-void examine(const runtime::Device &device, const Scratch &scratch, const std::string &plugins, Report &report) {
+void examine(const Host &host, const runtime::Device &device, const Scratch &scratch, const std::string &plugins,
+             Report &report) {
   std::string right, refused;
   for (const Probe &probe : probes) {
     std::string why;
-    const Outcome outcome = tryDevice(probe, scratch, device.name(), plugins, why);
+    const Outcome outcome = tryDevice(host, probe, scratch, device.name(), plugins, why);
     if (outcome == Outcome::Failed)
       return report.bad("device " + device.name() + ": a " + probe.what + ": " + why);
     std::string &list = outcome == Outcome::Right ? right : refused;
@@ -178,7 +178,7 @@ int doctor(const Host &host, const std::string &plugins) {
     report.bad("no temporary folder can be made, so no device was tried; is TMPDIR writable?");
   else
     for (const auto &device : host.registry->devices())
-      examine(*device, scratch, plugins, report);
+      examine(host, *device, scratch, plugins, report);
   std::cout << (report.faults ? std::to_string(report.faults) + " wrong" : "all is well") << "\n";
   return report.faults ? 1 : 0;
 }

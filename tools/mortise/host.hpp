@@ -10,14 +10,19 @@ struct Host {
   runtime::Config config;
   std::shared_ptr<runtime::Registry> registry;
 
-  // Reads the configuration and loads the plugins. `device` and `plugins` (plugin_path) override it unless empty.
-  static Result<Host> open(const std::string &device, const std::string &plugins) {
+  // The configuration; `device` and `plugins` (plugin_path) override it unless empty.
+  static Result<runtime::Config> configure(const std::string &device, const std::string &plugins) {
     std::vector<MortiseOption> options;
     if (!device.empty())
       options.push_back({"device", device.c_str()});
     if (!plugins.empty())
       options.push_back({"plugin_path", plugins.c_str()});
-    Result<runtime::Config> config = runtime::Config::read(options);
+    return runtime::Config::read(options);
+  }
+
+  // Reads the configuration and loads the plugins.
+  static Result<Host> open(const std::string &device, const std::string &plugins) {
+    Result<runtime::Config> config = configure(device, plugins);
     if (!config)
       return config.error();
     std::shared_ptr<runtime::Registry> registry = runtime::Registry::load(*config);

@@ -55,6 +55,19 @@ Result<Case> load(const Arguments &arguments) {
   return Case{std::move(*graph), std::move(*inputs)};
 }
 
+// command(host) with the host that the arguments name; its exit status.
+template <typename Command> int withHost(const Arguments &arguments, Command command) {
+  Result<Host> host = Host::open(arguments.device.value_or(""), arguments.plugins);
+  return host ? command(*host) : failed(host.error());
+}
+// command(host, case), likewise with the graph and its inputs.
+template <typename Command> int withCase(const Arguments &arguments, Command command) {
+  Result<Case> given = load(arguments);
+  if (!given)
+    return failed(given.error());
+  return withHost(arguments, [&](const Host &host) { return command(host, *given); });
+}
+
 int convert(const Arguments &arguments) {
   auto graph = loadGraph(arguments.graph);
   if (!graph)
@@ -100,17 +113,13 @@ int drawPage(const Arguments &arguments) {
 
 // Exit status 0: results agree; 1: they differ, or the graph does not compile or run.
 int checkGraph(const Arguments &arguments) {
-  Result<Case> given = load(arguments);
-  if (!given)
-    return failed(given.error());
-  Result<Host> made = Host::open(arguments.device.value_or(""), arguments.plugins);
-  if (!made)
-    return failed(made.error());
-  Result<Verdict> verdict = check(*given->graph, given->inputs, made->registry, made->config, arguments.tolerance);
-  if (!verdict)
-    verdict = Verdict{false, verdict.error().message};
-  std::cout << (verdict->good ? "right" : verdict->detail) << "\n";
-  return verdict->good ? 0 : 1;
+  return withCase(arguments, [&](const Host &host, const Case &given) {
+    Result<Verdict> verdict = check(*given.graph, given.inputs, host.registry, host.config, arguments.tolerance);
+    if (!verdict)
+      verdict = Verdict{false, verdict.error().message};
+    std::cout << (verdict->good ? "right" : verdict->detail) << "\n";
+    return verdict->good ? 0 : 1;
+  });
 }
 
 // The command that decides whether the region fails: `check` of this program, or the command given by the user.
@@ -177,32 +186,17 @@ int reduceGraph(const Arguments &arguments) {
   return 0;
 }
 
+int finished(const Result<void> &done) { return done ? 0 : failed(done.error()); }
+
 int runOnce(const Arguments &arguments) {
-  Result<Case> given = load(arguments);
-  if (!given)
-    return failed(given.error());
-  Result<Host> made = Host::open(arguments.device.value_or(""), arguments.plugins);
-  if (!made)
-    return failed(made.error());
-  Result<void> done = runGraph(*given->graph, std::move(given->inputs), *made, arguments.output);
-  return done ? 0 : failed(done.error());
+  return withCase(arguments, [&](const Host &host, Case &given) {
+    return finished(runGraph(*given.graph, std::move(given.inputs), host, arguments.output));
+  });
 }
-
 int bench(const Arguments &arguments) {
-  Result<Case> given = load(arguments);
-  if (!given)
-    return failed(given.error());
-  Result<Host> made = Host::open(arguments.device.value_or(""), arguments.plugins);
-  if (!made)
-    return failed(made.error());
-  Result<void> done = benchGraph(*given->graph, std::move(given->inputs), *made, arguments.duration, arguments.json);
-  return done ? 0 : failed(done.error());
-}
-
-// A command about what is installed.
-template <typename Command> int withHost(const Arguments &arguments, Command command) {
-  Result<Host> made = Host::open(arguments.device.value_or(""), arguments.plugins);
-  return made ? command(*made) : failed(made.error());
+  return withCase(arguments, [&](const Host &host, Case &given) {
+    return finished(benchGraph(*given.graph, std::move(given.inputs), host, arguments.duration, arguments.json));
+  });
 }
 int listDevices(const Arguments &arguments) {
   return withHost(arguments, [&](const Host &host) { return showDevices(host, arguments.json); });

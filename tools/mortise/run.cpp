@@ -42,7 +42,7 @@ std::string summary(const MortiseType &type, std::span<const std::byte> bytes) {
     return "no element is finite";
   char text[160];
   std::snprintf(text, sizeof text, "from %.6g to %.6g, mean %.6g", least, greatest, sum / static_cast<double>(finite));
-  return text + (finite == count ? "" : ", " + std::to_string(count - finite) + " elements are not finite");
+  return text + (finite == count ? "" : ", not finite: " + std::to_string(count - finite));
 }
 
 struct Line {

@@ -11,8 +11,8 @@ namespace mortise::tool {
 // `output`: a file for the outputs' bytes, dense, one after the other; none when empty.
 Result<void> runGraph(const Graph &graph, Tensors inputs, const Host &host, const std::string &output);
 
-// Runs a static graph for about `seconds` after a tenth of that as warm-up; prints how long compilation, binding of
-// constants and calls took, and the steps that take most of the time.
+// Runs a static graph for about `seconds`, of which the first tenth is not counted; prints how long compilation,
+// binding of constants and calls took, and the steps that take most of the time.
 Result<void> benchGraph(const Graph &graph, Tensors inputs, const Host &host, double seconds, bool json);
 
 } // namespace mortise::tool

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Depthwise convolutions (each channel has a window of its own) of f32 images, with an activation of the input as well
-// as of the result. oneDNN applies an activation that keeps NaN in twice as many instructions as the loop, and as the
-// widening 1x1 convolution before a depthwise one computes little for each element, the activation would be a fifth of
-// its time. Here it is applied once to each row of the input, when the row is copied to a buffer in the first-level
-// cache; the buffer is padded, so that the sums need no test for the border.
+// as of the result. oneDNN needs more instructions than the loop for an activation that keeps NaN, which costs most
+// behind a 1x1 convolution of few channels, because that computes little for each element. Here the activation is
+// applied once to each row of the input, when the row is copied to a buffer in the first-level cache; the buffer is
+// padded, so that the sums need no test for the border.
 #include "../device.hpp"
 #include "channels.hpp"
 #include "convolution.hpp"
@@ -209,7 +209,7 @@ static int64_t columnsOf(int64_t lanes, int64_t windowRows, int64_t windowColumn
 // The vectors that blocks of channels have: those of the layout, or as wide as is best for channels last.
 static int64_t lanesOf(const ChannelLayout &layout) { return layout.block == 8 ? 8 : 16; }
 
-static bool suitsLoop(Claims &claims, const Convolution &made) {
+static bool suitsLoop(const Claims &claims, const Convolution &made) {
   constexpr auto f32 = memory::data_type::f32;
   if (made.type != f32 || made.compute != f32 || made.residual != none || made.strides.size() != 2 ||
       made.strides[0] != made.strides[1] || made.strides[0] > 2 || made.dilations != memory::dims{0, 0})
