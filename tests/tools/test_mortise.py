@@ -250,6 +250,7 @@ def test_doctor():
     assert "right: sum, product, softmax" in said and said.endswith("all is well\n")
     said = mortise("doctor", "--plugins", CPU, "--device", "gpu", status=1)
     assert re.search(r'^BAD   device "gpu"', said, re.M) and "1 wrong" in said
+    assert "is TMPDIR writable?" in mortise("doctor", "--plugins", CPU, status=1, TMPDIR="/nonexistent")
 
 
 @pytest.mark.parametrize("wrong, expected", [("a + b", "right: sum; not taken: product, softmax"),
@@ -296,7 +297,8 @@ def test_bench(graph):
     assert found["steps"] and all(step["us"] > 0 for step in found["steps"])
     said = mortise("bench", graph, "--plugins", CPU, "--symbols", "n=7", "--seconds", "0.2")
     assert re.search(r"^\d+ calls: median", said, re.M) and " % " in said
-    mortise("bench", graph, "--plugins", CPU, "--seconds", "0", status=105)
+    for seconds in "0", "abc", "inf":
+        assert "expected a number of seconds above 0" in mortise("bench", graph, "--plugins", CPU, "--seconds", seconds, status=105)
 
 
 def test_reduce_by_a_command(graph, tmp_path):

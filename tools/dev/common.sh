@@ -73,12 +73,16 @@ dev_setup() {
   echo "$wanted" >"$stamp"
 }
 
+dev_check_preset() {
+  case "$1" in dev | release | asan | tsan) ;; *) fail "build: expected dev, release, asan or tsan; found '$1'" ;; esac
+}
+
 # dev_build PRESET [TARGET...]: builds everything, or these targets.
 dev_build() {
   local preset=$1
   shift
   local targets=("${@:-all}")
-  case "$preset" in dev | release | asan | tsan) ;; *) fail "build: expected dev, release, asan or tsan; found '$preset'" ;; esac
+  dev_check_preset "$preset"
   # Not from the cache of a configuration that failed: what it did not find may be installed by now.
   [ -f "build/$preset/build.ninja" ] || step "configuring $preset" cmake --fresh --preset "$preset"
   say "building $preset"

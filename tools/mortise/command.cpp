@@ -74,8 +74,11 @@ Result<Ended> runCommand(const std::vector<std::string> &arguments, double secon
 std::string self() { return std::filesystem::read_symlink("/proc/self/exe").string(); }
 
 Scratch::Scratch() {
-  std::error_code ignored;
-  std::string pattern = (std::filesystem::temp_directory_path(ignored) / "mortise-XXXXXX").string();
+  std::error_code error;
+  const std::filesystem::path parent = std::filesystem::temp_directory_path(error);
+  if (error)
+    return;
+  std::string pattern = (parent / "mortise-XXXXXX").string();
   folder = mkdtemp(pattern.data()) ? pattern : "";
 }
 

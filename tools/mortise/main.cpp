@@ -11,6 +11,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <cmath>
 #include <filesystem>
 #include <iostream>
 #include <optional>
@@ -265,7 +266,13 @@ int main(int argc, char **argv) {
   onDevice(made);
   withInputs(made);
   asJson(made);
-  made->add_option("--seconds", arguments.duration, "of calls")->capture_default_str()->check(CLI::PositiveNumber);
+  const auto positive = [](const std::string &text) -> std::string {
+    double number = 0;
+    return CLI::detail::lexical_cast(text, number) && number > 0 && std::isfinite(number)
+               ? ""
+               : "expected a number of seconds above 0, found '" + text + "'";
+  };
+  made->add_option("--seconds", arguments.duration, "of calls")->capture_default_str()->check(positive);
   made = command("convert", "text to the portable format and back, by the names' ends", convert);
   made->add_option("output", arguments.output, ".mrtg or .mlir; - is text to standard output")->required();
   made->add_option("--opset", arguments.opset, "for readers that know no newer one; default: the newest");
