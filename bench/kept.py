@@ -65,7 +65,8 @@ def table(root: Path) -> str:
     exact, latency, compiled = (runs[name]["result"].get("networks") or runs[name]["result"]["rows"] for name in QUOTED)
     machine = runs["speed-first"]["machine"]
     commits = ", ".join(f"`{name}` at {run['machine']['commit']}" for name, run in runs.items())
-    lines = [f"On {machine['threads']} threads of {machine['cpu']} ({commits}; absolute times vary from machine to machine, ratios hold",
+    lines = [f"On {machine['threads']} threads of {machine['cpu']} with {machine['vectors']} ({commits}; "
+             "absolute times vary from machine to machine, ratios hold",
              "better):", "",
              "| network, f32 | error against f64: ours / eager | latency, ms: ours / eager / Inductor | "
              "compile, s: our share / bare trace / Inductor |", "|---|---|---|---|"]

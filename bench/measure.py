@@ -228,8 +228,9 @@ def machine() -> dict:
 
     # A run writes results and the table that quotes them, so changes of these do not mean that its sources differ.
     changed = git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!bench/results", ":!README.md")
-    return {"cpu": cpu, "cores": os.cpu_count(), "threads": torch.get_num_threads(), "system": platform.platform(),
-            "torch": torch.__version__, "commit": git("rev-parse", "--short=12", "HEAD"), "clean": not changed}
+    return {"cpu": cpu, "vectors": torch.backends.cpu.get_cpu_capability(), "cores": os.cpu_count(),
+            "threads": torch.get_num_threads(), "system": platform.platform(), "torch": torch.__version__,
+            "commit": git("rev-parse", "--short=12", "HEAD"), "clean": not changed}
 
 
 def in_fresh_process(code: str, *arguments: str, env: dict | None = None) -> dict:

