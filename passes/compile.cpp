@@ -111,8 +111,8 @@ mlir::OwningOpRef<mlir::ModuleOp> firstOfEach(mlir::ModuleOp module, const ByNam
 
 class Compilation {
 public:
-  Compilation(const std::vector<Target> &targets, Timings *timings)
-      : targets(targets), passSeconds(timings ? &timings->passes : nullptr),
+  Compilation(const std::vector<Target> &targets, const Homes &homes, Timings *timings)
+      : targets(targets), homes(homes), passSeconds(timings ? &timings->passes : nullptr),
         placeSeconds(timings ? &timings->place : nullptr) {}
 
   struct Form { // one form of the program, and its placement
@@ -221,7 +221,7 @@ public:
     Clock clock(placeSeconds);
     if (Result<void> met = checkRequirement(require, form.graph->view(), form.placement, targets); !met)
       return met.error();
-    return writePlan(form.graph->view(), form.placement, targets, form.lost);
+    return writePlan(form.graph->view(), form.placement, targets, form.lost, homes);
   }
 
 private:
@@ -259,7 +259,7 @@ private:
       composite.push_back(ir::isComposite(op));
     composite.resize(form.graph->view().node_count);
     Clock clock(placeSeconds);
-    form.placement = place(form.graph->view(), targets, composite);
+    form.placement = place(form.graph->view(), targets, composite, homes);
     return form;
   }
 
@@ -279,6 +279,7 @@ private:
   }
 
   const std::vector<Target> &targets;
+  const Homes &homes;
   double *passSeconds, *placeSeconds;
 };
 
@@ -286,13 +287,13 @@ private:
 
 Result<std::shared_ptr<const plan::PlanT>> compile(mlir::ModuleOp module, const runtime::Registry &registry,
                                                    const runtime::Config &config, Timings *timings,
-                                                   std::vector<Uncovered> *uncovered) {
+                                                   std::vector<Uncovered> *uncovered, const Homes &homes) {
   if (uncovered)
     uncovered->clear();
   Result<std::vector<Target>> targets = chooseTargets(registry, config);
   if (!targets)
     return targets.error();
-  Compilation compilation(*targets, timings);
+  Compilation compilation(*targets, homes, timings);
   double *passSeconds = timings ? &timings->passes : nullptr;
   std::vector<DecomposedRefusal> lost;
   if (Result<void> done = runPasses(module, buildRecognition, passSeconds); !done)

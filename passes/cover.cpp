@@ -17,33 +17,57 @@ constexpr int64_t searchWork = 10'000'000; // nodes that the search may visit: s
 
 constexpr uint32_t hostSpace = UINT32_MAX;
 
-// The memory space of a target: `hostSpace`, or the number of the first target with the same memory.
-uint32_t spaceOf(const std::vector<Target> &targets, uint32_t target) {
-  const runtime::Device &device = *targets[target].device;
-  if (device.info.host_memory)
-    return hostSpace;
-  return static_cast<uint32_t>(
-      std::ranges::find_if(targets, [&](const Target &other) { return other.device->sharesMemory(device); }) -
-      targets.begin());
+// The memory space of a device: the number of the first target with the same memory. `hostSpace` stands for the host's,
+// and for that of a device that is no target, from which values pass through the host in most cases.
+uint32_t spaceOf(const std::vector<Target> &targets, const runtime::Device *device) {
+  if (device && !device->inHostMemory())
+    for (uint32_t target = 0; target < targets.size(); ++target)
+      if (targets[target].device->sharesMemory(*device))
+        return target;
+  return hostSpace;
 }
 
 } // namespace
 
-double transferNs(double bytes) { return 10'000 + bytes / 12; } // 12 GB/s over a bus, until devices are measured
+double launchNs(const runtime::Device &device) { return device.info.launch_ns > 0 ? device.info.launch_ns : regionNs; }
+
+namespace {
+
+// A bus of 12 GB/s stands for what is not known.
+double copyNs(double latencyNs, double bytesPerSecond, double bytes) {
+  return (latencyNs > 0 ? latencyNs : 10'000) + bytes / (bytesPerSecond > 0 ? bytesPerSecond : 12e9) * 1e9;
+}
+
+} // namespace
+
+double transferNs(const runtime::Device &device, double bytes) {
+  const MortiseDeviceInfo &info = device.owner().info;
+  return copyNs(info.copy_ns, info.copy_bandwidth, bytes);
+}
 
 CoverSearch::CoverSearch(const MortiseGraph &graph, const std::vector<Target> &targets,
-                         const std::vector<Candidate> &candidates)
-    : graph(graph), candidates(candidates), nodes(graph), byNode(graph.node_count),
+                         const std::vector<Candidate> &candidates, const Homes &homes)
+    : graph(graph), targets(targets), candidates(candidates), nodes(graph), byNode(graph.node_count),
       cheapest(graph.node_count, infinite), covered(graph.node_count) {
-  for (uint32_t target = 0; target < targets.size(); ++target)
-    spaces.push_back(spaceOf(targets, target));
+  for (const Target &target : targets)
+    spaces.push_back(spaceOf(targets, target.device));
+  inputSpaces.assign(graph.input_count, hostSpace);
+  outputSpaces.assign(graph.output_count, hostSpace);
+  for (size_t i = 0; i < homes.inputs.size() && i < graph.input_count; ++i)
+    inputSpaces[i] = spaceOf(targets, homes.inputs[i]);
+  for (size_t i = 0; i < homes.outputs.size() && i < graph.output_count; ++i)
+    outputSpaces[i] = spaceOf(targets, homes.outputs[i]);
+  for (const Target &from : targets)
+    for (const Target &to : targets)
+      links.push_back(runtime::linkBetween(from.device->owner(), to.device->owner()));
   for (uint32_t c = 0; c < candidates.size(); ++c) {
     const Candidate &candidate = candidates[c];
     sets.push_back(setOf(candidate.nodes, graph.node_count));
     size_t needed = 0;
     for (uint32_t node : candidate.nodes)
       needed += !isLiteral(*graph.nodes[node]);
-    share.push_back(needed ? (candidate.costNs + regionNs) / static_cast<double>(needed) : infinite);
+    price.push_back(candidate.costNs + launchNs(*targets[candidate.target].device));
+    share.push_back(needed ? price.back() / static_cast<double>(needed) : infinite);
     if (needed)
       byShare.push_back(c);
   }
@@ -82,7 +106,8 @@ bool CoverSearch::acyclic(const std::vector<uint32_t> &chosen, std::vector<uint3
 
 double CoverSearch::transfers(const std::vector<uint32_t> &chosen) const {
   std::vector<uint32_t> space(graph.node_count, hostSpace); // literals and uncovered nodes are in host memory
-  bool host = true;
+  const auto isHosts = [](uint32_t space) { return space == hostSpace; };
+  bool host = std::ranges::all_of(inputSpaces, isHosts) && std::ranges::all_of(outputSpaces, isHosts);
   for (uint32_t c : chosen)
     for (uint32_t node : candidates[c].nodes) {
       space[node] = spaces[candidates[c].target];
@@ -94,25 +119,30 @@ double CoverSearch::transfers(const std::vector<uint32_t> &chosen) const {
     typical = typicalValues(graph);
   double total = 0;
   std::set<std::pair<uint32_t, uint32_t>> moved; // value, space
-  const auto move = [&](const MortiseValue *value, uint32_t to) {
-    if (moved.emplace(value->index, to).second)
-      total += transferNs(bytesAt(*value->type, *typical));
+  const auto move = [&](const MortiseValue *value, uint32_t from, uint32_t to) {
+    if (!moved.emplace(value->index, to).second)
+      return;
+    const double bytes = bytesAt(*value->type, *typical);
+    if (from == hostSpace || to == hostSpace)
+      total += transferNs(*targets[from == hostSpace ? to : from].device, bytes);
+    else
+      total += copyNs(link(from, to)->copyNs, link(from, to)->bandwidth, bytes);
   };
   const auto use = [&](const MortiseValue *value, uint32_t to) {
-    const uint32_t from = value->producer ? space[value->producer->index] : hostSpace;
+    const uint32_t from = value->producer ? space[value->producer->index] : inputSpaces[value->result_index];
     if (from == to || (value->flags & MORTISE_VALUE_CONSTANT))
       return;
-    if (from != hostSpace) // from one device to another through the host, as the plan has it
-      move(value, hostSpace);
-    if (to != hostSpace)
-      move(value, to);
+    if (from == hostSpace || to == hostSpace || link(from, to))
+      return move(value, from, to);
+    move(value, from, hostSpace); // as the plan has it
+    move(value, hostSpace, to);
   };
   for (size_t n = 0; n < graph.node_count; ++n)
     for (size_t i = 0; i < graph.nodes[n]->operand_count; ++i)
       if (const MortiseValue *value = graph.nodes[n]->operands[i])
         use(value, space[n]);
   for (size_t i = 0; i < graph.output_count; ++i)
-    use(graph.outputs[i], hostSpace);
+    use(graph.outputs[i], outputSpaces[i]);
   return total;
 }
 
@@ -121,7 +151,7 @@ double CoverSearch::cost(const std::vector<uint32_t> &chosen, std::vector<uint32
     return infinite;
   double total = transfers(chosen);
   for (uint32_t c : chosen)
-    total += candidates[c].costNs + regionNs;
+    total += price[c];
   return total;
 }
 
@@ -158,19 +188,18 @@ void CoverSearch::descend(uint32_t node, double floor) {
       return;
     if (sets[c].intersects(covered))
       continue;
-    const double price = candidates[c].costNs + regionNs;
     double rest = floor;
     for (uint32_t n : candidates[c].nodes)
       if (!isLiteral(*graph.nodes[n]))
         rest -= cheapest[n];
-    if (spent + price + rest * (1 - 1e-9) >= found.costNs)
+    if (spent + price[c] + rest * (1 - 1e-9) >= found.costNs)
       continue;
     stack.push_back(c);
     if (fits()) {
       covered.add(sets[c]);
-      spent += price;
+      spent += price[c];
       descend(node + 1, rest);
-      spent -= price;
+      spent -= price[c];
       covered.remove(sets[c]);
     }
     stack.pop_back();

@@ -4,6 +4,8 @@
 
 #include "propose.hpp"
 
+#include <mortise/passes/compile.hpp>
+
 #include <optional>
 
 namespace mortise::passes {
@@ -14,13 +16,16 @@ struct Cover {
   bool complete = false; // every node that is no literal is in a chosen candidate
 };
 
-// Costs that candidates do not include, in ns: starting a region, and copying a value to another memory space.
+// Costs that candidates do not include, in ns, from what the device says of itself: starting a region, and copying
+// between its memory and the host's. The constants stand for what a device does not know.
 inline constexpr double regionNs = 300;
-double transferNs(double bytes);
+double launchNs(const runtime::Device &device);
+double transferNs(const runtime::Device &device, double bytes);
 
 class CoverSearch {
 public:
-  CoverSearch(const MortiseGraph &graph, const std::vector<Target> &targets, const std::vector<Candidate> &candidates);
+  CoverSearch(const MortiseGraph &graph, const std::vector<Target> &targets, const std::vector<Candidate> &candidates,
+              const Homes &homes);
 
   // The cheapest complete cover, found by branch and bound within a fixed number of steps. The result is not `complete`
   // when no complete cover exists or the steps ran out before one was found.
@@ -37,14 +42,21 @@ private:
   bool fits();
   bool acyclic(const std::vector<uint32_t> &chosen, std::vector<uint32_t> *order) const;
   double transfers(const std::vector<uint32_t> &chosen) const;
+  const std::optional<runtime::Link> &link(uint32_t from, uint32_t to) const {
+    return links[from * targets.size() + to];
+  }
 
   const MortiseGraph &graph;
+  const std::vector<Target> &targets;
   const std::vector<Candidate> &candidates;
   NodeGraph nodes;
   std::vector<uint32_t> spaces;                        // of each target: its memory space
+  std::vector<uint32_t> inputSpaces, outputSpaces;     // of each graph input and output
   mutable std::optional<std::vector<int64_t>> typical; // values of the symbols; computed on first use
   std::vector<NodeSet> sets;                           // of each candidate
-  std::vector<double> share;                           // cost of each candidate per node that needs covering
+  std::vector<std::optional<runtime::Link>> links;     // between the memory spaces of any two targets
+  std::vector<double> price;                           // cost of each candidate and of starting it
+  std::vector<double> share;                           // its price per node that needs covering
   std::vector<std::vector<uint32_t>> byNode;           // candidates with the node, cheapest share first
   std::vector<uint32_t> byShare;
   std::vector<double> cheapest; // smallest share of each node: the bound

@@ -23,7 +23,7 @@ Result<std::vector<Target>> chooseTargets(const runtime::Registry &registry, con
       return found.error();
     for (const runtime::Device *device : *found)
       if (std::none_of(targets.begin(), targets.end(), [&](const Target &target) { return target.device == device; }))
-        targets.push_back({device, config.pluginOptions(device->plugin->name)});
+        targets.push_back({device, config.pluginOptions(device->plugin->name), config.compileOptions()});
   }
   return targets;
 }

@@ -76,10 +76,11 @@ uint32_t valueInWhole(const MortiseGraph &graph, const std::vector<uint32_t> &no
 
 class Placer {
 public:
-  explicit Placer(const std::vector<Target> &targets) : targets(targets) {}
+  Placer(const MortiseGraph &whole, const std::vector<Target> &targets, const Homes &homes)
+      : whole(whole), targets(targets), homes(homes) {}
 
   PartialPlacement solve(const MortiseGraph &graph, int depth, const std::vector<Candidate> &candidates) {
-    CoverSearch search(graph, targets, candidates);
+    CoverSearch search(graph, targets, candidates, homesOf(graph));
 
     Cover exact = search.best();
     PartialPlacement plan =
@@ -93,6 +94,12 @@ public:
   }
 
 private:
+  // What is left of a graph counts as the host's: its values come from, and go to, regions that are not known yet.
+  const Homes &homesOf(const MortiseGraph &graph) const {
+    static const Homes host;
+    return &graph == &whole ? homes : host;
+  }
+
   static PartialPlacement pick(const std::vector<Candidate> &candidates, const Cover &cover) {
     PartialPlacement plan;
     for (uint32_t c : cover.chosen)
@@ -130,12 +137,12 @@ private:
   // Puts the regions into execution order and computes the total cost.
   PartialPlacement assemble(const MortiseGraph &graph, std::vector<Candidate> regions,
                             std::vector<uint32_t> uncovered) {
-    CoverSearch whole(graph, targets, regions);
+    CoverSearch search(graph, targets, regions, homesOf(graph));
     std::vector<uint32_t> every(regions.size()), order;
     for (uint32_t i = 0; i < every.size(); ++i)
       every[i] = i;
     PartialPlacement plan;
-    plan.costNs = whole.cost(every, &order);
+    plan.costNs = search.cost(every, &order);
     for (uint32_t i : order)
       plan.regions.push_back(std::move(regions[i]));
     plan.uncovered = std::move(uncovered);
@@ -177,7 +184,9 @@ private:
     }
   }
 
+  const MortiseGraph &whole;
   const std::vector<Target> &targets;
+  const Homes &homes;
 };
 
 void explainLosers(const std::vector<Candidate> &candidates, Placement &placement) {
@@ -226,7 +235,8 @@ std::vector<uint32_t> refusedByAll(const MortiseGraph &graph, size_t targetCount
 
 } // namespace
 
-Placement place(const MortiseGraph &graph, const std::vector<Target> &targets, const std::vector<bool> &canDecompose) {
+Placement place(const MortiseGraph &graph, const std::vector<Target> &targets, const std::vector<bool> &canDecompose,
+                const Homes &homes) {
   Placement placement;
   Proposals proposals = propose(graph, targets);
   if (!canDecompose.empty())
@@ -234,7 +244,7 @@ Placement place(const MortiseGraph &graph, const std::vector<Target> &targets, c
   placement.refusals = std::move(proposals.refusals);
   if (!placement.uncovered.empty())
     return placement;
-  PartialPlacement plan = Placer(targets).solve(graph, 0, proposals.candidates);
+  PartialPlacement plan = Placer(graph, targets, homes).solve(graph, 0, proposals.candidates);
   placement.regions = std::move(plan.regions);
   placement.uncovered = std::move(plan.uncovered);
   placement.costNs = plan.costNs;

@@ -4,6 +4,8 @@
 
 #include "propose.hpp"
 
+#include <mortise/passes/compile.hpp>
+
 #include <memory>
 
 namespace mortise::passes {
@@ -28,7 +30,7 @@ struct Placement {
 // refuses some of those nodes, place returns at once with these as `uncovered`, since a placement of the rest would be
 // discarded.
 Placement place(const MortiseGraph &graph, const std::vector<Target> &targets,
-                const std::vector<bool> &canDecompose = {});
+                const std::vector<bool> &canDecompose = {}, const Homes &homes = {});
 
 // "95% on cpu": at least that share of the nodes runs on that device. "" is always met. Errors: INVALID_ARGUMENT for
 // another form of `require`, UNSUPPORTED when it is not met.

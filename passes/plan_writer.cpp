@@ -50,8 +50,8 @@ bool sameBufferType(const plan::TensorTypeT &a, const plan::TensorTypeT &b) {
 class Writer {
 public:
   Writer(const MortiseGraph &graph, const Placement &placement, const std::vector<Target> &targets,
-         const std::vector<DecomposedRefusal> &decomposed)
-      : graph(graph), placement(placement), targets(targets), decomposed(decomposed),
+         const std::vector<DecomposedRefusal> &decomposed, const Homes &homes)
+      : graph(graph), placement(placement), targets(targets), decomposed(decomposed), homes(homes),
         plan(std::make_shared<plan::PlanT>()), home(graph.value_count, none), lastReader(graph.value_count, -1),
         overwritten(graph.input_count) {}
 
@@ -71,6 +71,11 @@ public:
       copy(source, target);
     layOut();
     report();
+    if (!targets.empty()) { // all are asked for the same
+      plan->mode = targets[0].asked.mode;
+      plan->precision = targets[0].asked.precision;
+      plan->deterministic = targets[0].asked.deterministic;
+    }
     return std::shared_ptr<const plan::PlanT>(std::move(plan));
   }
 
@@ -83,6 +88,9 @@ private:
     buffer->index = index;
     buffer->space = space;
     buffer->type = typeOf(type);
+    return add(std::move(buffer));
+  }
+  uint32_t add(std::unique_ptr<plan::BufferT> buffer) {
     plan->buffers.push_back(std::move(buffer));
     first.push_back(none);
     last.push_back(0);
@@ -93,14 +101,14 @@ private:
   }
 
   uint32_t spaceOf(const runtime::Device &device) {
-    if (device.info.host_memory)
+    if (device.inHostMemory())
       return 0;
     for (uint32_t s = 1; s < plan->spaces.size(); ++s)
       if (spaceDevices[s]->sharesMemory(device))
         return s;
     plan->spaces.push_back(std::make_unique<plan::SpaceT>());
-    plan->spaces.back()->device = device.name();
-    spaceDevices.push_back(&device);
+    plan->spaces.back()->device = device.owner().name();
+    spaceDevices.push_back(&device.owner());
     return static_cast<uint32_t>(plan->spaces.size() - 1);
   }
 
@@ -115,9 +123,23 @@ private:
     last[buffer] = std::max(last[buffer], now());
   }
 
+  bool reach(uint32_t from, uint32_t to) const {
+    return runtime::linkBetween(*spaceDevices[from], *spaceDevices[to]).has_value();
+  }
+
+  // Between devices that do not reach each other, through the host's memory.
   void copy(uint32_t source, uint32_t target) {
     if (source == target)
       return;
+    const uint32_t from = plan->buffers[source]->space, to = plan->buffers[target]->space;
+    if (from != 0 && to != 0 && from != to && !reach(from, to)) {
+      auto between = std::make_unique<plan::BufferT>();
+      between->kind = plan::BufferKind::Arena;
+      between->type = std::make_unique<plan::TensorTypeT>(*plan->buffers[source]->type);
+      const uint32_t middle = add(std::move(between));
+      copy(source, middle);
+      return copy(middle, target);
+    }
     touch(source);
     touch(target);
     plan::CopyT instruction;
@@ -128,13 +150,13 @@ private:
     plan->steps.push_back(std::move(step));
   }
 
-  // The buffer that holds value `v` in `space`. The first request adds a copy when the value was produced elsewhere. No
-  // device reads another device's memory, so a value passes from one to the other through the host's.
+  // The buffer that holds value `v` in `space`. The first request adds a copy when the value was produced elsewhere.
+  // Between devices that do not reach each other, the value passes through the host's memory.
   uint32_t in(uint32_t v, uint32_t space) {
     uint32_t at = home[v];
     if (plan->buffers[at]->space == space || (graph.values[v]->flags & MORTISE_VALUE_CONSTANT))
       return at;
-    if (plan->buffers[at]->space != 0 && space != 0)
+    if (const uint32_t from = plan->buffers[at]->space; from != 0 && space != 0 && !reach(from, space))
       at = in(v, 0);
     const auto [entry, fresh] = copies.try_emplace({v, space}, none);
     if (fresh) {
@@ -145,6 +167,10 @@ private:
   }
 
   // ---- The graph's own inputs and outputs
+
+  uint32_t homeSpace(const std::vector<const runtime::Device *> &list, size_t number) {
+    return number < list.size() && list[number] ? spaceOf(*list[number]) : 0;
+  }
 
   void signature() {
     plan->name = graph.name ? graph.name : "";
@@ -161,8 +187,10 @@ private:
         plan->version = 2;
         donated.push_back(i);
       }
+      input->space = input->constant ? 0 : homeSpace(homes.inputs, i);
+      const uint32_t space = input->space;
       plan->inputs.push_back(std::move(input));
-      home[value.index] = addBuffer(plan::BufferKind::Input, i, 0, *value.type);
+      home[value.index] = addBuffer(plan::BufferKind::Input, i, space, *value.type);
       inputBuffers.push_back(home[value.index]);
     }
     std::vector<int64_t> alias(graph.output_count, -1);
@@ -173,10 +201,12 @@ private:
       auto output = std::make_unique<plan::OutputT>();
       output->type = typeOf(*value.type);
       output->alias = alias[o];
+      output->space = alias[o] >= 0 ? plan->inputs[static_cast<size_t>(alias[o])]->space : homeSpace(homes.outputs, o);
+      const uint32_t space = output->space;
       plan->outputs.push_back(std::move(output));
       outputsOf[value.index].push_back(o);
       outputBuffers.push_back(alias[o] >= 0 ? inputBuffers[static_cast<size_t>(alias[o])]
-                                            : addBuffer(plan::BufferKind::Output, o, 0, *value.type));
+                                            : addBuffer(plan::BufferKind::Output, o, space, *value.type));
       if (alias[o] >= 0 && graph.inputs[alias[o]] != &value)
         overwritten[static_cast<size_t>(alias[o])] = true;
     }
@@ -248,7 +278,7 @@ private:
           copy(source, outputBuffers[o]);
           continue;
         }
-        const uint32_t saved = addArena(0, *value.type);
+        const uint32_t saved = addArena(plan->buffers[source]->space, *value.type);
         copy(source, saved);
         source = saved;
       }
@@ -271,11 +301,11 @@ private:
 
   // The caller's buffer (an output, or the input that an output aliases) that region r can write value `v` to, or none.
   uint32_t callersBuffer(uint32_t v, uint32_t r, uint32_t space) const {
-    if (space == 0)
-      for (const bool aliased : {true, false})
-        for (uint32_t o : outputsFrom(v))
-          if ((plan->outputs[o]->alias >= 0) == aliased && (!aliased || mayOverwrite(o, r)))
-            return outputBuffers[o];
+    for (const bool aliased : {true, false})
+      for (uint32_t o : outputsFrom(v))
+        if (plan->outputs[o]->space == space && (plan->outputs[o]->alias >= 0) == aliased &&
+            (!aliased || mayOverwrite(o, r)))
+          return outputBuffers[o];
     return none;
   }
 
@@ -333,12 +363,13 @@ private:
   }
 
   // A buffer for value `v` in the memory of a donated input that no region from r on reads and that has the same size
-  // in bytes, or none. Host space only.
+  // in bytes, or none.
   uint32_t donatedFor(uint32_t v, uint32_t r, uint32_t space) {
-    if (space != 0 || !outputsFrom(v).empty())
+    if (!outputsFrom(v).empty())
       return none;
     for (uint32_t i : donated)
-      if (neededUntil[i] < static_cast<int64_t>(r) && isAlignedFor(*plan->buffers[inputBuffers[i]], v) &&
+      if (plan->inputs[i]->space == space && neededUntil[i] < static_cast<int64_t>(r) &&
+          isAlignedFor(*plan->buffers[inputBuffers[i]], v) &&
           equalBytes(*graph.inputs[i]->type, *graph.values[v]->type, graph.symbol_count)) {
         occupy(inputBuffers[i], v);
         return within(inputBuffers[i], v, space);
@@ -374,7 +405,7 @@ private:
     region->specialise = !candidate.specialised.empty();
     region->specialise_reason = candidate.specialised;
     alignments.resize(std::max<size_t>(alignments.size(), space + 1), arenaAlignment);
-    alignments[space] = std::max<uint64_t>(alignments[space], target.device->info.alignment);
+    alignments[space] = std::max<uint64_t>(alignments[space], target.device->home().alignment);
     const std::span<const std::byte> bytes = regions[r].graph->bytes();
     region->graph.resize(bytes.size());
     std::transform(bytes.begin(), bytes.end(), region->graph.begin(),
@@ -485,6 +516,7 @@ private:
   const Placement &placement;
   const std::vector<Target> &targets;
   const std::vector<DecomposedRefusal> &decomposed;
+  const Homes &homes;
   std::shared_ptr<plan::PlanT> plan;
   std::vector<Region> regions;
   std::vector<uint32_t> home;       // by value: the buffer that its producer writes
@@ -532,8 +564,9 @@ Result<void> checkGraph(const MortiseGraph &graph) {
 
 Result<std::shared_ptr<const plan::PlanT>> writePlan(const MortiseGraph &graph, const Placement &placement,
                                                      const std::vector<Target> &targets,
-                                                     const std::vector<DecomposedRefusal> &decomposed) {
-  return Writer(graph, placement, targets, decomposed).write();
+                                                     const std::vector<DecomposedRefusal> &decomposed,
+                                                     const Homes &homes) {
+  return Writer(graph, placement, targets, decomposed, homes).write();
 }
 
 } // namespace mortise::passes

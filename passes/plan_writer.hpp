@@ -20,10 +20,13 @@ Result<void> checkGraph(const MortiseGraph &graph);
 //  - A region's output that the plugin can write over one of the region's inputs: that input's memory, when
 //    nothing reads the input later and the memory is an arena's or a donated input's. Other values of the same size in
 //    bytes as a donated input take its memory after the last read of the input.
+// The caller's buffers lie where `homes` says. A device writes to a caller's buffer in its own memory only, else to an
+// arena, from which the value is copied at the end.
 //  - Everything else: the arena of its memory space, with copies between spaces.
 // Errors: those of checkGraph, and of cutting out regions.
 Result<std::shared_ptr<const plan::PlanT>> writePlan(const MortiseGraph &graph, const Placement &placement,
                                                      const std::vector<Target> &targets,
-                                                     const std::vector<DecomposedRefusal> &decomposed = {});
+                                                     const std::vector<DecomposedRefusal> &decomposed = {},
+                                                     const Homes &homes = {});
 
 } // namespace mortise::passes

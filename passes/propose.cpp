@@ -47,7 +47,7 @@ struct ProposalSink {
 
   void add(const MortiseCandidate *candidate) {
     std::lock_guard lock(mutex);
-    constexpr size_t least = offsetof(MortiseCandidate, in_place); // the size in ABI revision 1
+    constexpr size_t least = sizeof(MortiseCandidate); // the size in the oldest ABI revision
     if (!candidate || candidate->struct_size < least)
       return reject({}, "expected a MortiseCandidate of at least " + std::to_string(least) + " bytes");
     if (!candidate->nodes || candidate->node_count == 0 || candidate->node_count > graph.node_count)
@@ -73,7 +73,7 @@ struct ProposalSink {
       return reject(copy.nodes, "expected a finite cost of at least 0 ns, found " + std::to_string(copy.costNs));
     for (uint32_t node : copy.nodes)
       if (graph.nodes[node]->body_count != 0 && !seesSymbols)
-        return refuse(node, MORTISE_REASON_OPSET, "the plugin took it, but its ABI revision has no bodies");
+        return refuse(node, MORTISE_REASON_OPSET, "the plugin took it, but its opset has no bodies");
     for (uint32_t node : copy.nodes)
       if (graph.nodes[node]->since > opset)
         return refuse(node, MORTISE_REASON_OPSET,
@@ -81,9 +81,8 @@ struct ProposalSink {
                           std::to_string(graph.nodes[node]->since));
     if (!nodes.convex(copy.nodes))
       return reject(copy.nodes, "its nodes are not convex: a path leaves the set and comes back");
-    if (candidate->struct_size >= offsetof(MortiseCandidate, in_place_count) + sizeof candidate->in_place_count)
-      if (const std::string wrong = takePairs(*candidate, copy); !wrong.empty())
-        return reject(copy.nodes, wrong);
+    if (const std::string wrong = takePairs(*candidate, copy); !wrong.empty())
+      return reject(copy.nodes, wrong);
     out.candidates.push_back(std::move(copy));
   }
 
@@ -166,6 +165,7 @@ void ask(const MortiseGraph &graph, const MortiseGraph &whole, const NodeGraph &
   args.graph = &graph;
   args.options = options.data();
   args.option_count = options.size();
+  args.compile_options = &targets[t].asked;
   args.sink = &sink;
   args.add = [](void *context, const MortiseCandidate *candidate) {
     static_cast<ProposalSink *>(context)->add(candidate);
@@ -205,8 +205,7 @@ private:
 std::string reasonToSpecialise(const MortiseGraph &graph, const Proposals &result, size_t candidates, size_t refusals,
                                const runtime::Plugin &plugin) {
   if (!plugin.seesSymbols())
-    return "the plugin speaks ABI revision " + std::to_string(plugin.abiRevision) + " and opset " +
-           std::to_string(plugin.table->opset) + ", which have no symbolic attributes";
+    return "the plugin knows opset " + std::to_string(plugin.table->opset) + ", which has no symbolic attributes";
   // Symbolic candidates are kept; place.cpp proposes the other nodes again as graphs of their own. A candidate of
   // literals alone does not count.
   for (size_t i = candidates; i < result.candidates.size(); ++i)

@@ -13,9 +13,10 @@
 
 namespace mortise::passes {
 
-struct Target { // a device to place on, with its plugin's options for this compilation
+struct Target { // a device to place on, with what it is told about this compilation
   const runtime::Device *device = nullptr;
-  std::vector<runtime::Setting> options;
+  std::vector<runtime::Setting> options; // the plugin's own
+  MortiseCompileOptions asked{.struct_size = sizeof(MortiseCompileOptions)};
 };
 
 struct Candidate {

@@ -22,12 +22,18 @@ struct Key {
   std::vector<std::string> values; // allowed ones; empty: any
 };
 
+const std::vector<std::string> modes = {"default", "reduce-overhead", "max-autotune",
+                                        "max-autotune-no-cudagraphs"};     // in the order of MortiseMode
+const std::vector<std::string> precisions = {"highest", "high", "medium"}; // in the order of MortisePrecision
+
 const std::vector<Key> coreKeys = {
+    {"deterministic", "false", {"false", "true"}},
     {"device", "auto", {}},
     {"log_level", "warning", {"debug", "info", "warning", "error", "off"}},
-    {"mode", "default", {"default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"}},
+    {"mode", "default", modes},
     {"output_pool_bytes", "268435456", {}},
     {"plugin_path", "", {}},
+    {"precision", "highest", precisions},
     {"require", "", {}},
     {"save_graphs", "", {}},
     {"specialize_limit", "64", {}},
@@ -239,6 +245,16 @@ const std::string &Config::get(std::string_view key) const {
 }
 
 std::optional<Requirement> Config::requirement() const { return parseRequirement(get("require")); }
+
+MortiseCompileOptions Config::compileOptions() const {
+  const auto position = [](const std::vector<std::string> &names, const std::string &name) {
+    return static_cast<int32_t>(std::ranges::find(names, name) - names.begin());
+  };
+  return {.struct_size = sizeof(MortiseCompileOptions),
+          .mode = position(modes, get("mode")),
+          .precision = position(precisions, get("precision")),
+          .deterministic = get("deterministic") == "true"};
+}
 
 size_t Config::specializeLimit() const { return parseCount(get("specialize_limit")).value_or(64); }
 

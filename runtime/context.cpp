@@ -4,6 +4,7 @@
 #include "host.hpp"
 #include <mortise/runtime/call.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <utility>
@@ -12,6 +13,15 @@ namespace mortise::runtime {
 
 using plan::BufferKind;
 
+namespace {
+
+template <typename Args, typename Slot> void callAndLog(const Device &device, const char *name, Slot slot, Args &args) {
+  if (auto called = callOn(device, name, slot, args); !called)
+    logMessage(MORTISE_WARNING, called.error().message);
+}
+
+} // namespace
+
 Context::Context(const Layout &layout) : layout(layout) {}
 
 Result<std::unique_ptr<Context>> Context::create(const Layout &layout) {
@@ -19,7 +29,8 @@ Result<std::unique_ptr<Context>> Context::create(const Layout &layout) {
   const plan::PlanT &plan = *layout.plan;
   const size_t spaces = layout.spaces.size();
   context->hostMemory.resize(spaces);
-  context->spaceMemory.resize(spaces);
+  context->deviceMemory.resize(spaces);
+  context->spaceStart.resize(spaces);
   context->spaceBytes.resize(spaces);
   context->inputPointers.resize(plan.inputs.size());
   context->outputPointers.resize(plan.outputs.size());
@@ -28,33 +39,104 @@ Result<std::unique_ptr<Context>> Context::create(const Layout &layout) {
   context->inputSlots.resize(layout.inputSlots);
   context->outputSlots.resize(layout.outputSlots);
   context->enqueues.resize(layout.operations.size(), MortiseEnqueueArgs{.struct_size = sizeof(MortiseEnqueueArgs)});
+  context->frames.resize(layout.operations.size());
+  context->events.resize(layout.timelines.size());
   if (auto done = context->createStreams(); !done)
     return done.error();
   return context;
 }
 
 Result<void> Context::createStreams() {
-  for (const Device *device : layout.streams) {
-    MortiseStreamArgs args{.struct_size = sizeof(MortiseStreamArgs), .device = device->info.device};
-    if (auto called = call("stream_create", device->plugin->table->stream_create, args); !called)
-      return called;
-    if (args.stream == nullptr)
-      return Error{MORTISE_INTERNAL, "stream_create: expected a stream or a status, found neither"};
-    streams.push_back(args.stream);
+  for (const StreamPlace &place : layout.streams) {
+    auto made = createStream(place);
+    if (!made)
+      return made.error();
+    streams.push_back(*made);
   }
   return {};
 }
 
-void Context::freeSpace(size_t number) {
-  const Device *device = layout.spaces[number].device;
-  spaceBytes[number] = 0;
-  hostMemory[number] = Block();
-  void *memory = std::exchange(spaceMemory[number], nullptr);
-  if (device == nullptr || memory == nullptr)
-    return;
-  MortiseMemoryArgs args{.struct_size = sizeof(MortiseMemoryArgs), .device = device->info.device, .memory = memory};
-  if (auto called = call("memory_free", device->plugin->table->memory_free, args); !called)
-    logMessage(MORTISE_WARNING, "memory_free failed: " + called.error().message);
+// A stream of the device's own, or an import of the stream that its timeline begins with.
+Result<MortiseStream *> Context::createStream(const StreamPlace &place) {
+  const Device &device = *place.device;
+  MortiseStreamArgs args{};
+  const char *slot = "stream_create";
+  if (const uint32_t first = layout.timelines[place.timeline]; layout.streams[first].device != &device) {
+    MortiseStreamArgs owners{.stream = streams[first]};
+    const Device &owner = *layout.streams[first].device;
+    if (auto called = callOn(owner, "stream_export", owner.plugin->table->stream_export, owners); !called)
+      return called.error();
+    slot = "stream_import";
+    args.native = owners.native;
+    if (auto called = callOn(device, slot, device.plugin->table->stream_import, args); !called)
+      return called.error();
+  } else if (auto called = callOn(device, slot, device.plugin->table->stream_create, args); !called) {
+    return called.error();
+  }
+  if (args.stream == nullptr)
+    return onDevice(device, slot, {MORTISE_INTERNAL, "expected a stream or a status, found neither"});
+  return args.stream;
+}
+
+Result<void> Context::createEvents(const Schedule &schedule) {
+  for (const Event &event : schedule.events) {
+    std::vector<MortiseEvent *> &list = events[event.timeline];
+    while (list.size() <= event.number) {
+      const Device &device = *layout.streams[layout.timelines[event.timeline]].device;
+      MortiseEventArgs args{};
+      if (auto called = callOn(device, "event_create", device.plugin->table->event_create, args); !called)
+        return called;
+      if (args.event == nullptr)
+        return onDevice(device, "event_create", {MORTISE_INTERNAL, "expected an event or a status, found neither"});
+      list.push_back(args.event);
+    }
+  }
+  return {};
+}
+
+Result<void> Context::createFrame(size_t number) {
+  const Kernel &kernel = *current->kernels[layout.operations[number].region];
+  if (!kernel.device->plugin->hasFrames())
+    return {};
+  MortiseEnqueueArgs &enqueue = enqueues[number];
+  MortiseFrameArgs args{.struct_size = sizeof(MortiseFrameArgs),
+                        .kernel = enqueue.kernel,
+                        .constants = enqueue.constants,
+                        .instance = enqueue.instance};
+  if (auto called = call("frame_create", kernel.table().frame_create, args); !called)
+    return onDevice(*kernel.device, "frame_create", called.error());
+  if (args.frame == nullptr)
+    return onDevice(*kernel.device, "frame_create", {MORTISE_INTERNAL, "expected a frame or a status, found neither"});
+  const MortiseGraph &graph = kernel.graph->view();
+  const size_t addresses = graph.input_count + graph.output_count + 1;
+  frames[number].frame = enqueue.frame = args.frame;
+  frames[number].last.assign(addresses, 0);
+  frames[number].unchanged.assign((addresses + 63) / 64, 0);
+  enqueue.unchanged = frames[number].unchanged.data();
+  return {};
+}
+
+void Context::destroyFrames() {
+  for (size_t i = 0; i < frames.size(); ++i) {
+    enqueues[i].frame = nullptr;
+    enqueues[i].unchanged = nullptr;
+    MortiseFrame *frame = std::exchange(frames[i].frame, nullptr);
+    if (frame == nullptr)
+      continue;
+    const Device &device = *layout.operations[i].device;
+    MortiseFrameArgs args{.struct_size = sizeof(MortiseFrameArgs),
+                          .kernel = enqueues[i].kernel,
+                          .constants = enqueues[i].constants,
+                          .instance = enqueues[i].instance,
+                          .frame = frame};
+    if (auto called = call("frame_destroy", device.plugin->table->frame_destroy, args); !called)
+      logMessage(MORTISE_WARNING, onDevice(device, "frame_destroy", called.error()).message);
+  }
+}
+
+void Context::forget() {
+  destroyFrames();
+  current.reset();
 }
 
 Result<void> Context::allocate(size_t number, uint64_t bytes) {
@@ -64,18 +146,14 @@ Result<void> Context::allocate(size_t number, uint64_t bytes) {
     if (!block)
       return block.error();
     hostMemory[number] = std::move(*block);
-    spaceMemory[number] = hostMemory[number].data();
-    spaceBytes[number] = bytes;
-    return {};
+    spaceStart[number] = addressOf(hostMemory[number].data());
+  } else {
+    auto memory = DeviceMemory::allocate(*space.device, 0, bytes);
+    if (!memory)
+      return memory.error();
+    deviceMemory[number] = std::move(*memory);
+    spaceStart[number] = deviceMemory[number].address();
   }
-  MortiseMemoryArgs args{.struct_size = sizeof(MortiseMemoryArgs),
-                         .device = space.device->info.device,
-                         .bytes = std::max<uint64_t>(bytes, 1)};
-  if (auto called = call("memory_allocate", space.device->plugin->table->memory_allocate, args); !called)
-    return called;
-  if (args.memory == nullptr)
-    return Error{MORTISE_INTERNAL, "memory_allocate: expected memory or a status, found neither"};
-  spaceMemory[number] = args.memory;
   spaceBytes[number] = bytes;
   return {};
 }
@@ -83,30 +161,49 @@ Result<void> Context::allocate(size_t number, uint64_t bytes) {
 // Frees the old memory first: no work is in flight. Allocates at least a quarter more than before, so that a sequence
 // of growing calls does not allocate in each call.
 Result<void> Context::grow(size_t number, uint64_t bytes) {
-  if (spaceMemory[number] != nullptr && bytes <= spaceBytes[number])
+  if (spaceStart[number] != 0 && bytes <= spaceBytes[number])
     return {};
   const uint64_t generous = spaceBytes[number] + spaceBytes[number] / 4;
-  freeSpace(number);
+  hostMemory[number] = Block();
+  deviceMemory[number] = DeviceMemory();
+  spaceStart[number] = spaceBytes[number] = 0;
   if (generous > bytes && allocate(number, generous))
     return {};
   return allocate(number, bytes);
 }
 
 // Fills the lists that depend on the symbols' values and on the constants, but not on a call's pointers.
-Result<void> Context::take(const Binding &binding, const Specialisation &specialisation) {
-  const plan::PlanT &plan = *layout.plan;
-  specialisationNumber = 0; // no specialisation, should a step below fail
+Result<void> Context::take(const Binding &binding, const std::shared_ptr<Specialisation> &specialisation) {
+  forget(); // should a step below fail, there is no specialisation
   for (size_t i = 0; i < layout.spaces.size(); ++i)
-    if (auto grown = grow(i, specialisation.spaceBytes[i]); !grown)
+    if (auto grown = grow(i, specialisation->spaceBytes[i]); !grown)
       return grown;
+  if (auto made = createEvents(specialisation->schedule); !made)
+    return made;
+  for (const Schedule &schedule : specialisation->queued)
+    if (auto made = createEvents(schedule); !made)
+      return made;
+  current = specialisation;
+  fill(binding);
+  for (size_t i = 0; i < enqueues.size(); ++i)
+    if (layout.operations[i].region != none)
+      if (auto made = createFrame(i); !made) {
+        forget();
+        return inOperation(i, made.error());
+      }
+  return {};
+}
+
+void Context::fill(const Binding &binding) {
+  const plan::PlanT &plan = *layout.plan;
+  const Specialisation &specialisation = *current;
   for (size_t i = 0; i < plan.buffers.size(); ++i)
     if (plan.buffers[i]->kind == BufferKind::Arena)
-      address[i] = static_cast<std::byte *>(spaceMemory[plan.buffers[i]->space]) + specialisation.shape.offsets[i];
+      address[i] = spaceStart[plan.buffers[i]->space] + specialisation.shape.offsets[i];
     else if (plan.buffers[i]->kind == BufferKind::Literal)
-      address[i] =
-          const_cast<std::byte *>(layout.literalData[i]); // checkPlan has proved that no operation writes to a literal
+      address[i] = addressOf(layout.literalData[i]); // checkPlan has proved that no operation writes to a literal
   for (uint32_t number : layout.constantBuffers)
-    address[number] = const_cast<void *>(binding.data[plan.buffers[number]->index]);
+    address[number] = binding.data[plan.buffers[number]->index].address;
   for (const Patch &patch : layout.fixedInputs)
     inputSlots[patch.slot] = address[patch.buffer];
   for (const Patch &patch : layout.fixedOutputs)
@@ -124,82 +221,194 @@ Result<void> Context::take(const Binding &binding, const Specialisation &special
     args.constants = specialisation.constants[operation.region];
     args.instance = specialisation.instances[operation.region];
     args.symbols = kernel.graph->view().symbol_count ? specialisation.shape.values.data() : nullptr;
-    args.stream = operation.stream == none ? nullptr : streams[operation.stream];
     args.inputs = inputSlots.data() + operation.inputSlots;
     args.outputs = outputSlots.data() + operation.outputSlots;
-    args.workspace = specialisation.needsWorkspace[operation.region]
-                         ? static_cast<std::byte *>(spaceMemory[space]) + specialisation.workspaces[space]
-                         : nullptr;
+    args.workspace =
+        specialisation.workspaceBytes[operation.region] ? spaceStart[space] + specialisation.workspaces[space] : 0;
   }
-  specialisationNumber = specialisation.number;
-  return {};
 }
 
 Context::~Context() {
-  for (size_t i = 0; i < streams.size(); ++i) {
-    const Device &device = *layout.streams[i];
-    MortiseStreamArgs args{
-        .struct_size = sizeof(MortiseStreamArgs), .device = device.info.device, .stream = streams[i]};
-    if (auto called = call("stream_destroy", device.plugin->table->stream_destroy, args); !called)
-      logMessage(MORTISE_WARNING, "stream_destroy failed: " + called.error().message);
+  if (auto finished = finish(); !finished)
+    logMessage(MORTISE_WARNING, finished.error().message);
+  forget();
+  for (size_t t = 0; t < events.size(); ++t)
+    for (MortiseEvent *event : events[t]) {
+      const Device &device = *layout.streams[layout.timelines[t]].device;
+      MortiseEventArgs args{.event = event};
+      callAndLog(device, "event_destroy", device.plugin->table->event_destroy, args);
+    }
+  for (size_t i = streams.size(); i-- > 0;) { // imports before what they import
+    const Device &device = *layout.streams[i].device;
+    MortiseStreamArgs args{.stream = streams[i]};
+    callAndLog(device, "stream_destroy", device.plugin->table->stream_destroy, args);
   }
-  for (size_t i = 0; i < spaceMemory.size(); ++i)
-    freeSpace(i);
 }
 
-Result<void> Context::execute(const Binding &binding, const Specialisation &specialisation, const void *const *inputs,
-                              void *const *outputs, bool profile) {
+void Context::setAddresses(const void *const *inputs, void *const *outputs) {
   const plan::PlanT &plan = *layout.plan;
-  if (specialisation.number != specialisationNumber)
-    if (auto taken = take(binding, specialisation); !taken)
-      return taken;
   for (uint32_t number : layout.callBuffers) {
     const plan::BufferT &buffer = *plan.buffers[number];
     if (buffer.kind == BufferKind::Input)
-      address[number] = const_cast<void *>(inputs[buffer.index]); // checkPlan has proved which inputs are written
+      address[number] = addressOf(inputs[buffer.index]); // checkPlan has proved which inputs are written
     else if (const int64_t alias = plan.outputs[buffer.index]->alias; alias >= 0)
-      address[number] = const_cast<void *>(inputs[alias]);
+      address[number] = addressOf(inputs[alias]);
     else
-      address[number] = outputs[buffer.index];
+      address[number] = addressOf(outputs[buffer.index]);
   }
   for (const Patch &patch : layout.inputPatches)
     inputSlots[patch.slot] = address[patch.buffer];
   for (const Patch &patch : layout.outputPatches)
     outputSlots[patch.slot] = address[patch.buffer];
+}
+
+Result<void> Context::execute(const Binding &binding, const std::shared_ptr<Specialisation> &specialisation,
+                              const void *const *inputs, void *const *outputs, bool profile) {
+  if (specialisation != current)
+    if (auto taken = take(binding, specialisation); !taken)
+      return taken;
+  setAddresses(inputs, outputs);
   if (profile)
     std::fill(nanoseconds.begin(), nanoseconds.end(), 0);
-  auto done = executeAll(specialisation, profile);
+  active = streams;
+  auto done = executeAll(specialisation->schedule, 0, profile);
+  for (uint32_t stream : specialisation->schedule.atEnd)
+    if (done)
+      done = wait(stream);
   if (!done)
     abandon();
   return done;
 }
 
-Result<void> Context::executeAll(const Specialisation &specialisation, bool profile) {
-  for (size_t i = 0; i < layout.operations.size(); ++i) {
-    const Operation &operation = layout.operations[i];
-    if (operation.waitFirst != none)
-      if (auto waited = wait(operation.waitFirst); !waited)
-        return waited;
-    auto done = operation.region != none ? enqueue(i, specialisation, profile)
-                                         : copy(operation, specialisation.shape.bytes[operation.source]);
-    if (!done) [[unlikely]]
-      return done;
+Result<void> Context::enqueueOn(uint32_t timeline, MortiseStream *stream, const Binding &binding,
+                                const std::shared_ptr<Specialisation> &specialisation, const void *const *inputs,
+                                void *const *outputs) {
+  if (specialisation != current) {
+    if (auto finished = finish(); !finished)
+      return finished;
+    if (auto taken = take(binding, specialisation); !taken)
+      return taken;
   }
-  return layout.lastStream == none ? Result<void>() : wait(layout.lastStream);
+  setAddresses(inputs, outputs);
+  active = streams;
+  active[layout.timelines[timeline]] = stream;
+  const Schedule &schedule = specialisation->queued[timeline];
+  const size_t count = layout.operations.size();
+  auto done = recordBehind(schedule, 0); // item 0 is the begin of the call: nothing comes before it
+  if (done)
+    done = executeAll(schedule, 1, false);
+  if (done)
+    done = waitFor(schedule, count + 1, none);
+  if (done)
+    done = waitFor(schedule, count + 2, timeline);
+  if (done)
+    done = recordBehind(schedule, count + 2);
+  if (!done) {
+    abandon();
+    flight.reset();
+    return done;
+  }
+  flight = Flight{timeline, stream};
+  return {};
 }
 
-Result<void> Context::enqueue(size_t number, const Specialisation &specialisation, bool profile) {
+// The event behind the end of the last enqueueOn().
+MortiseEventArgs Context::lastMark() const {
+  const Schedule &schedule = current->queued[flight->timeline];
+  const Event &event = schedule.events[schedule.steps.back().record];
+  return {.event = events[event.timeline][event.number]};
+}
+
+Result<bool> Context::hasHappened() {
+  if (!flight)
+    return true;
+  const Device &device = *layout.streams[layout.timelines[flight->timeline]].device;
+  MortiseEventArgs args = lastMark();
+  if (auto asked = callOn(device, "event_query", device.plugin->table->event_query, args); !asked) {
+    usable = false;
+    return asked.error();
+  }
+  if (args.happened)
+    flight.reset();
+  return args.happened != 0;
+}
+
+Result<void> Context::finish() {
+  if (!flight)
+    return {};
+  const Device &device = *layout.streams[layout.timelines[flight->timeline]].device;
+  MortiseEventArgs args = lastMark();
+  flight.reset();
+  auto waited = callOn(device, "event_synchronize", device.plugin->table->event_synchronize, args);
+  if (!waited)
+    usable = false;
+  return waited;
+}
+
+bool Context::hasFrames() const {
+  return std::ranges::any_of(frames, [](const Frame &frame) { return frame.frame != nullptr; });
+}
+
+// `first` is the item of operation 0.
+Result<void> Context::executeAll(const Schedule &schedule, size_t first, bool profile) {
+  for (size_t i = 0; i < layout.operations.size(); ++i) {
+    const Operation &operation = layout.operations[i];
+    auto done = waitFor(schedule, first + i, layout.timelineOf(operation));
+    if (done)
+      done = operation.region != none ? enqueue(i, profile) : copy(operation, current->shape.bytes[operation.source]);
+    if (done)
+      done = recordBehind(schedule, first + i);
+    if (!done) [[unlikely]]
+      return inOperation(i, done.error());
+  }
+  return {};
+}
+
+// Has the item's timeline, or the host, wait for what the item comes behind.
+Result<void> Context::waitFor(const Schedule &schedule, size_t item, uint32_t timeline) {
+  if (schedule.steps.empty())
+    return {};
+  const Schedule::Step &step = schedule.steps[item];
+  for (uint32_t i = 0; i < step.waitCount; ++i) {
+    const Schedule::Wait &wait = schedule.waits[step.firstWait + i];
+    const Event &event = schedule.events[wait.event];
+    const Device &device = *layout.streams[layout.timelines[event.timeline]].device;
+    const MortisePlugin &table = *device.plugin->table;
+    MortiseEventArgs args{.event = events[event.timeline][event.number]};
+    args.stream = wait.byHost ? nullptr : active[layout.timelines[timeline]];
+    auto waited = wait.byHost ? callOn(device, "event_synchronize", table.event_synchronize, args)
+                              : callOn(device, "event_wait", table.event_wait, args);
+    if (!waited) [[unlikely]]
+      return waited;
+  }
+  return {};
+}
+
+Result<void> Context::recordBehind(const Schedule &schedule, size_t item) {
+  if (schedule.steps.empty() || schedule.steps[item].record == none)
+    return {};
+  const Event &event = schedule.events[schedule.steps[item].record];
+  const uint32_t stream = layout.timelines[event.timeline];
+  const Device &device = *layout.streams[stream].device;
+  MortiseEventArgs args{.event = events[event.timeline][event.number], .stream = active[stream]};
+  return callOn(device, "event_record", device.plugin->table->event_record, args);
+}
+
+Result<void> Context::enqueue(size_t number, bool profile) {
   const Operation &operation = layout.operations[number];
-  const Kernel &kernel = *specialisation.kernels[operation.region];
-  const uint32_t clock = specialisation.clocks[operation.region];
+  const Kernel &kernel = *current->kernels[operation.region];
+  const uint32_t clock = current->clocks[operation.region];
   MortiseEnqueueArgs &args = enqueues[number];
   const bool whole =
-      profile && specialisation.steps(operation.region).empty(); // a kernel that reports no steps counts as one step
+      profile && current->steps(operation.region).empty(); // a kernel that reports no steps counts as one step
   args.step_ns = profile && !whole ? nanoseconds.data() + clock : nullptr;
+  args.stream = operation.stream == none ? nullptr : active[operation.stream];
+  if (args.frame)
+    markUnchanged(number);
   const auto begin = whole ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
   auto called = call("enqueue", kernel.table().enqueue, args);
   if (!called) [[unlikely]]
-    return Error{called.error().code, regionText(*layout.plan, operation.region) + ": " + called.error().message};
+    return called;
   if (whole) {
     if (operation.stream != none)
       if (auto waited = wait(operation.stream); !waited)
@@ -210,46 +419,60 @@ Result<void> Context::enqueue(size_t number, const Specialisation &specialisatio
   return called;
 }
 
+void Context::markUnchanged(size_t number) {
+  const MortiseEnqueueArgs &args = enqueues[number];
+  const MortiseGraph &graph = current->kernels[layout.operations[number].region]->graph->view();
+  Frame &frame = frames[number];
+  std::ranges::fill(frame.unchanged, 0);
+  for (size_t i = 0; i < frame.last.size(); ++i) {
+    const size_t output = i - graph.input_count;
+    const MortiseAddress address = i < graph.input_count         ? args.inputs[i]
+                                   : output < graph.output_count ? args.outputs[output]
+                                                                 : args.workspace;
+    if (address == std::exchange(frame.last[i], address) && address != 0)
+      frame.unchanged[i / 64] |= UINT64_C(1) << (i % 64);
+  }
+}
+
 Result<void> Context::copy(const Operation &operation, uint64_t bytes) {
-  void *target = address[operation.target];
-  const void *source = address[operation.source];
-  if (bytes == 0 || target == source)
+  const Place target{layout.home(operation.target), address[operation.target]},
+      source{layout.home(operation.source), address[operation.source]};
+  if (bytes == 0 || (target.address == source.address && target.device == source.device))
     return {};
   if (operation.device == nullptr) {
-    std::memcpy(target, source, bytes);
+    std::memcpy(reinterpret_cast<void *>(target.address), reinterpret_cast<const void *>(source.address), bytes);
     return {};
   }
-  const MortisePlugin &table = *operation.device->plugin->table;
-  MortiseMemoryArgs args{.struct_size = sizeof(MortiseMemoryArgs),
-                         .device = operation.device->info.device,
-                         .stream = operation.stream == none ? nullptr : streams[operation.stream],
-                         .bytes = bytes,
-                         .memory = target,
-                         .source = source};
-  return operation.toDevice ? call("copy_to_device", table.copy_to_device, args)
-                            : call("copy_to_host", table.copy_to_host, args);
+  return queueCopy(*operation.device, operation.stream == none ? nullptr : active[operation.stream], target, source,
+                   bytes);
 }
 
 Result<void> Context::wait(uint32_t stream) {
-  const Device &device = *layout.streams[stream];
-  MortiseStreamArgs args{
-      .struct_size = sizeof(MortiseStreamArgs), .device = device.info.device, .stream = streams[stream]};
-  auto waited = call("stream_wait", device.plugin->table->stream_wait, args);
-  if (!waited)
-    return Error{waited.error().code, "device '" + device.name() + "': " + waited.error().message};
-  return waited;
+  const Device &device = *layout.streams[stream].device;
+  MortiseStreamArgs args{.stream = active[stream]};
+  return callOn(device, "stream_wait", device.plugin->table->stream_wait, args);
 }
 
 void Context::abandon() {
-  for (size_t i = 0; i < streams.size(); ++i) {
-    const Device &device = *layout.streams[i];
-    if (wait(static_cast<uint32_t>(i)))
-      continue;
-    MortiseStreamArgs args{
-        .struct_size = sizeof(MortiseStreamArgs), .device = device.info.device, .stream = streams[i]};
-    if (auto reset = call("stream_reset", device.plugin->table->stream_reset, args); !reset)
-      logMessage(MORTISE_WARNING, "device '" + device.name() + "': stream_reset failed: " + reset.error().message);
+  for (uint32_t i = 0; i < active.size(); ++i) {
+    const Device &device = *layout.streams[i].device;
+    if (wait(i) || active[i] != streams[i])
+      continue; // the caller resets its own stream
+    MortiseStreamArgs args{.stream = streams[i]};
+    if (auto reset = callOn(device, "stream_reset", device.plugin->table->stream_reset, args); !reset) {
+      logMessage(MORTISE_WARNING, reset.error().message);
+      usable = false;
+    }
   }
+}
+
+Error Context::inOperation(size_t number, const Error &error) const {
+  const Operation &operation = layout.operations[number];
+  if (operation.region != none)
+    return inRegion(*layout.plan, operation.region, error);
+  const auto name = [](const Device *device) { return device ? "device '" + device->name() + "'" : "the host"; };
+  return {error.code, "step " + std::to_string(number) + " (copy from " + name(layout.home(operation.source)) + " to " +
+                          name(layout.home(operation.target)) + "): " + error.message};
 }
 
 } // namespace mortise::runtime

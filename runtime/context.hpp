@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The execution context of one call in flight: arenas, streams and argument blocks. From call to call only pointers
-// change.
+// The execution context of one call in flight: arenas, streams, events, frames and argument blocks. From call to call
+// only addresses change.
 #pragma once
 
 #include "specialisation.hpp"
 
 #include <atomic>
 #include <mutex>
+#include <optional>
 
 namespace mortise::runtime {
 
@@ -15,13 +16,32 @@ public:
   static Result<std::unique_ptr<Context>> create(const Layout &layout);
   ~Context();
 
-  // `inputs` and `outputs` hold one pointer per plan input and output; `specialisation` belongs to `binding`. No work
-  // is in flight when the call returns an error. Allocates memory only when a specialisation differs from the context's
-  // last one and needs more memory than the context has.
-  Result<void> execute(const Binding &binding, const Specialisation &specialisation, const void *const *inputs,
-                       void *const *outputs, bool profile);
+  // `inputs` and `outputs` hold one pointer per plan input and output, or an address in the memory of its home;
+  // `specialisation` belongs to `binding`. No work is in flight when the call returns, or returns an error. Allocates
+  // memory only when a specialisation differs from the context's last one and needs more memory than the context has.
+  Result<void> execute(const Binding &binding, const std::shared_ptr<Specialisation> &specialisation,
+                       const void *const *inputs, void *const *outputs, bool profile);
 
-  uint64_t lastSpecialisation() const { return specialisationNumber; }
+  // The same on a caller's stream in place of a timeline's, for which Layout::isCallers holds. Returns when all is
+  // queued and the host's tensors are the caller's again; then the context is in flight.
+  Result<void> enqueueOn(uint32_t timeline, MortiseStream *stream, const Binding &binding,
+                         const std::shared_ptr<Specialisation> &specialisation, const void *const *inputs,
+                         void *const *outputs);
+  // Whether the last enqueueOn() has happened: nothing else may be done with a context before it has, but another
+  // enqueueOn() of the same specialisation on the same stream. Errors: those of the work.
+  Result<bool> hasHappened();
+  Result<void> finish(); // waits for it
+  bool isInFlight() const { return flight.has_value(); }
+  bool isInFlightOn(MortiseStream *stream, const Specialisation &specialisation) const {
+    return flight && flight->stream == stream && current.get() == &specialisation;
+  }
+  bool hasFrames() const; // that belong to one call at a time
+
+  // Lets go of the last specialisation and what was made for it. The next run may be of any binding.
+  void forget();
+
+  uint64_t lastSpecialisation() const { return current ? current->number : 0; }
+  bool isUsable() const { return usable; } // false when a stream failed and could not be reset
 
   // Nanoseconds per clock (Specialisation::clocks) of the last profiled run.
   std::span<const uint64_t> clocks() const { return nanoseconds; }
@@ -32,29 +52,56 @@ public:
   std::vector<Block> staging;
 
 private:
+  // A plugin's state for one region of this context, and the addresses of its last run.
+  struct Frame {
+    MortiseFrame *frame = nullptr;
+    std::vector<MortiseAddress> last; // inputs, outputs, workspace
+    std::vector<uint64_t> unchanged;
+  };
+
+  struct Flight {
+    uint32_t timeline = 0;
+    MortiseStream *stream = nullptr;
+  };
+
   explicit Context(const Layout &layout);
   Result<void> createStreams();
-  Result<void> take(const Binding &binding, const Specialisation &specialisation);
-  Result<void> allocate(size_t space, uint64_t bytes);
+  Result<MortiseStream *> createStream(const StreamPlace &place);
+  Result<void> createEvents(const Schedule &schedule);
+  Result<void> createFrame(size_t operation);
+  void destroyFrames();
+  Result<void> take(const Binding &binding, const std::shared_ptr<Specialisation> &specialisation);
+  void fill(const Binding &binding);
+  void setAddresses(const void *const *inputs, void *const *outputs);
   Result<void> grow(size_t space, uint64_t bytes);
-  void freeSpace(size_t space);
-  Result<void> executeAll(const Specialisation &specialisation, bool profile);
-  Result<void> enqueue(size_t number, const Specialisation &specialisation, bool profile);
+  Result<void> allocate(size_t space, uint64_t bytes);
+  Result<void> executeAll(const Schedule &schedule, size_t first, bool profile);
+  Result<void> waitFor(const Schedule &schedule, size_t item, uint32_t timeline);
+  Result<void> recordBehind(const Schedule &schedule, size_t item);
+  MortiseEventArgs lastMark() const;
+  Result<void> enqueue(size_t operation, bool profile);
   Result<void> copy(const Operation &operation, uint64_t bytes);
+  void markUnchanged(size_t operation);
   Result<void> wait(uint32_t stream);
-  void abandon(); // waits for all streams after an error, so that no work touches the caller's memory any more
+  void abandon(); // waits for all streams of the call after an error, so that nothing touches the caller's memory
+  Error inOperation(size_t operation, const Error &error) const;
 
   const Layout &layout;
-  std::vector<Block> hostMemory;
-  std::vector<void *> spaceMemory;
+  std::vector<Block> hostMemory;          // per memory space, where it is the host's
+  std::vector<DeviceMemory> deviceMemory; // per memory space, where it is a device's
+  std::vector<MortiseAddress> spaceStart;
   std::vector<uint64_t> spaceBytes;
-  std::vector<void *> address; // per buffer
-  std::vector<const void *> inputSlots;
-  std::vector<void *> outputSlots;
-  std::vector<MortiseStream *> streams;
-  std::vector<MortiseEnqueueArgs> enqueues; // per operation; unused for copies
+  std::vector<MortiseAddress> address; // per buffer
+  std::vector<MortiseAddress> inputSlots, outputSlots;
+  std::vector<MortiseStream *> streams;            // the context's own
+  std::vector<MortiseStream *> active;             // those of the call: one may be the caller's
+  std::vector<std::vector<MortiseEvent *>> events; // per timeline
+  std::vector<MortiseEnqueueArgs> enqueues;        // per operation; unused for copies
+  std::vector<Frame> frames;                       // per operation
   std::vector<uint64_t> nanoseconds;
-  uint64_t specialisationNumber = 0; // number of the specialisation for which the lists above were filled
+  std::shared_ptr<Specialisation> current; // for which the lists above were filled
+  std::optional<Flight> flight;            // the last enqueueOn(), until it is known to have happened
+  bool usable = true;
 };
 
 } // namespace mortise::runtime

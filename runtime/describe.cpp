@@ -27,11 +27,11 @@ std::string describe(const Registry &registry, const Config &config) {
                        {"hardware", info.name ? info.name : ""},
                        {"ordinal", info.ordinal},
                        {"automatic", info.automatic != 0},
-                       {"host_memory", info.host_memory != 0},
+                       {"host_memory", device->inHostMemory()},
                        {"threads", info.threads},
                        {"peak_flops", info.peak_flops},
                        {"bandwidth", info.bandwidth},
-                       {"memory_bytes", info.memory_bytes},
+                       {"memory_bytes", device->home().bytes},
                        {"features", info.features ? info.features : ""}});
   }
   for (const Rejected &plugin : registry.rejected())

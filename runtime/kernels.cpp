@@ -16,7 +16,7 @@
 namespace mortise::runtime {
 namespace {
 
-constexpr int64_t mostBytes = INT64_C(1) << 47;
+constexpr uint64_t mostBytes = UINT64_C(1) << 47;
 
 // Finds a region's device by its plugin and by either form of the device's name ("kind" or "kind:0").
 Result<const Device *> deviceOf(const plan::RegionT &region, const Registry &registry) {
@@ -30,6 +30,23 @@ Result<const Device *> deviceOf(const plan::RegionT &region, const Registry &reg
     return found.error();
   return Error{MORTISE_NOT_FOUND, "expected plugin '" + region.plugin + "' to offer device '" + region.device +
                                       "', found it only from others; install that plugin or compile again"};
+}
+
+Result<void> readConstantSpaces(Kernel &kernel, const MortiseKernelInfo &info) {
+  const size_t count = kernel.graph->view().input_count;
+  if (info.constant_spaces == nullptr || count == 0)
+    return {};
+  if (!isReadable(info.constant_spaces, count * sizeof(uint32_t)))
+    return Error{MORTISE_INTERNAL, "kernel_info: expected constant_spaces to hold one number per input, found memory "
+                                   "that cannot be read"};
+  kernel.constantSpaces.assign(info.constant_spaces, info.constant_spaces + count);
+  for (uint32_t space : kernel.constantSpaces)
+    if (space != MORTISE_HOST_SPACE && space >= kernel.device->info.space_count)
+      return Error{MORTISE_INTERNAL, "kernel_info: expected constant_spaces to name spaces of device '" +
+                                         kernel.device->name() + "', which has " +
+                                         std::to_string(kernel.device->info.space_count) + ", found " +
+                                         std::to_string(space)};
+  return {};
 }
 
 Result<void> describe(Kernel &kernel) {
@@ -46,25 +63,33 @@ Result<void> describe(Kernel &kernel) {
   if (!steps)
     return steps.error();
   kernel.steps = std::move(*steps);
+  if (auto spaces = readConstantSpaces(kernel, info); !spaces)
+    return spaces;
   if (kernel.graph->view().symbol_count == 0)
     if (auto known = workspaceOf(kernel, {}); !known)
       return known.error();
   return {};
 }
 
-Result<KernelPtr> compileKernel(const plan::RegionT &region, const Device &device, std::shared_ptr<const Graph> graph) {
+Result<KernelPtr> compileKernel(const plan::PlanT &plan, const plan::RegionT &region, const Device &device,
+                                std::shared_ptr<const Graph> graph) {
   auto kernel = std::make_shared<Kernel>();
   kernel->device = &device;
   kernel->graph = std::move(graph);
   std::vector<MortiseOption> options;
   for (const auto &option : region.options)
     options.push_back({option->key.c_str(), option->value.c_str()});
+  const MortiseCompileOptions asked{.struct_size = sizeof(MortiseCompileOptions),
+                                    .mode = plan.mode,
+                                    .precision = plan.precision,
+                                    .deterministic = plan.deterministic};
   MortiseCompileArgs args{.struct_size = sizeof(MortiseCompileArgs),
                           .device = device.info.device,
                           .region = &kernel->graph->view(),
                           .lowering = region.lowering.c_str(),
                           .options = options.data(),
-                          .option_count = options.size()};
+                          .option_count = options.size(),
+                          .compile_options = &asked};
   if (auto called = call("kernel_compile", kernel->table().kernel_compile, args); !called)
     return called.error();
   if (args.kernel == nullptr)
@@ -164,7 +189,7 @@ Result<uint64_t> workspaceOf(const Kernel &kernel, std::span<const int64_t> valu
   auto bytes = evaluate({kernel.workspace.data(), kernel.workspace.size()}, values);
   if (!bytes)
     return Error{MORTISE_INTERNAL, "kernel_info: its workspace expression does not evaluate: " + bytes.error().message};
-  if (*bytes < 0 || *bytes > mostBytes)
+  if (*bytes < 0 || static_cast<uint64_t>(*bytes) > mostBytes)
     return Error{MORTISE_INTERNAL,
                  "kernel_info: expected a workspace size, found " + std::to_string(*bytes) + " bytes"};
   return static_cast<uint64_t>(*bytes);
@@ -206,7 +231,7 @@ Result<Regions> compileRegions(const plan::PlanT &plan, const Registry &registry
     CompiledRegion compiled{*device, std::move(*graph), i, nullptr};
     if (region.specialise)
       return compiled;
-    auto kernel = compileKernel(region, *compiled.device, compiled.graph);
+    auto kernel = compileKernel(plan, region, *compiled.device, compiled.graph);
     if (!kernel)
       return kernel.error();
     compiled.kernel = std::move(*kernel);
@@ -231,7 +256,7 @@ Result<std::vector<KernelPtr>> specialiseRegions(const plan::PlanT &plan, const 
     auto graph = specialise(regions[i].graph->view(), values);
     if (!graph)
       return graph.error();
-    return compileKernel(*plan.regions[i], *regions[i].device, std::move(*graph));
+    return compileKernel(plan, *plan.regions[i], *regions[i].device, std::move(*graph));
   });
 }
 
@@ -249,32 +274,107 @@ void destroyConstants(const Kernel &kernel, MortiseConstants *constants) {
     logMessage(MORTISE_WARNING, "constants_destroy failed: " + called.error().message);
 }
 
-Result<Packed> packConstants(const plan::PlanT &plan, std::span<const std::byte *const> literals, size_t region,
-                             const Kernel &kernel, const Binding &binding) {
-  const MortiseGraph &graph = kernel.graph->view();
-  std::vector<const void *> inputs(graph.input_count);
-  for (size_t j = 0; j < graph.input_count; ++j) {
-    const uint32_t number = plan.regions[region]->inputs[j];
+namespace {
+
+// Makes constants available in the memory of devices.
+class Uploader {
+public:
+  Uploader(const plan::PlanT &plan, std::span<const std::byte *const> literals, const Binding &binding,
+           std::vector<Upload> &own)
+      : plan(plan), literals(literals), binding(binding), own(own) {}
+
+  // The constant in buffer `number`, in the space that a kernel of `kernelDevice` wants.
+  Result<MortiseAddress> get(uint32_t number, const Device &kernelDevice, uint32_t space) {
     const plan::BufferT &buffer = *plan.buffers[number];
-    if (graph.inputs[j]->flags & MORTISE_VALUE_CONSTANT)
-      inputs[j] = buffer.kind == plan::BufferKind::Literal ? literals[number] : binding.data[buffer.index];
+    const Place source = buffer.kind == plan::BufferKind::Literal
+                             ? Place{nullptr, reinterpret_cast<uintptr_t>(literals[number])}
+                             : binding.data[buffer.index];
+    const Device &device = kernelDevice.owner();
+    const bool onHost = space == MORTISE_HOST_SPACE || kernelDevice.info.spaces[space]->kind == MORTISE_SPACE_HOST;
+    if (onHost && source.device)
+      return Error{MORTISE_UNSUPPORTED,
+                   "expected a constant in host memory, where its kernel packs it, found it in that "
+                   "of device '" +
+                       source.device->name() + "'; pass a copy in host memory"};
+    if (onHost || (space == 0 && source.device && source.device->sharesMemory(device)))
+      return source.address;
+    for (const std::vector<Upload> *uploads : {&binding.uploads, static_cast<const std::vector<Upload> *>(&own)})
+      for (const Upload &upload : *uploads)
+        if (upload.buffer == number && upload.device == &device && upload.space == space)
+          return upload.memory.address();
+    const uint64_t size = *denseBytes(*buffer.type);
+    auto memory = DeviceMemory::allocate(device, space, size);
+    if (!memory)
+      return memory.error();
+    if (auto copied = copyNow({&device, memory->address()}, source, size); !copied)
+      return copied.error();
+    const MortiseAddress address = memory->address();
+    bytes += size;
+    own.push_back({number, &device, space, std::move(*memory)});
+    return address;
+  }
+
+  uint64_t bytes = 0; // copied
+
+private:
+  const plan::PlanT &plan;
+  std::span<const std::byte *const> literals;
+  const Binding &binding;
+  std::vector<Upload> &own;
+};
+
+} // namespace
+
+Result<Packed> packConstants(const plan::PlanT &plan, std::span<const std::byte *const> literals, size_t region,
+                             const Kernel &kernel, const Binding &binding, std::vector<Upload> &own) {
+  const MortiseGraph &graph = kernel.graph->view();
+  Uploader uploader(plan, literals, binding, own);
+  std::vector<MortiseAddress> inputs(graph.input_count);
+  for (size_t j = 0; j < graph.input_count; ++j) {
+    if (!(graph.inputs[j]->flags & MORTISE_VALUE_CONSTANT))
+      continue;
+    auto address = uploader.get(plan.regions[region]->inputs[j], *kernel.device,
+                                kernel.constantSpaces.empty() ? 0 : kernel.constantSpaces[j]);
+    if (!address)
+      return inRegion(plan, region, address.error());
+    inputs[j] = *address;
   }
   MortiseConstantsBindArgs args{
       .struct_size = sizeof(MortiseConstantsBindArgs), .kernel = kernel.kernel, .inputs = inputs.data()};
   if (auto called = call("constants_bind", kernel.table().constants_bind, args); !called)
     return inRegion(plan, region, called.error());
-  return Packed{args.constants, args.packed_bytes};
+  if (args.workspace_bytes > mostBytes) {
+    if (args.constants)
+      destroyConstants(kernel, args.constants);
+    return inRegion(plan, region,
+                    {MORTISE_INTERNAL, "constants_bind: expected a workspace size, found " +
+                                           std::to_string(args.workspace_bytes) + " bytes"});
+  }
+  return Packed{args.constants, uploader.bytes + args.packed_bytes, args.workspace_bytes};
 }
 
 Result<void> packAll(const plan::PlanT &plan, std::span<const std::byte *const> literals, Binding &binding) {
   binding.packed.reserve(binding.regions->size());
   for (size_t i = 0; i < binding.regions->size(); ++i) {
-    const KernelPtr &kernel = (*binding.regions)[i].kernel;
-    auto packed = kernel ? packConstants(plan, literals, i, *kernel, binding) : Result<Packed>(Packed());
-    if (!packed)
-      return packed.error();
-    binding.packed.push_back(packed->constants);
-    binding.packedBytes += packed->bytes;
+    const CompiledRegion &region = (*binding.regions)[i];
+    if (region.kernel) {
+      auto packed = packConstants(plan, literals, i, *region.kernel, binding, binding.uploads);
+      if (!packed)
+        return packed.error();
+      binding.packed.push_back(packed->constants);
+      binding.workspaces.push_back(packed->workspace);
+      binding.packedBytes += packed->bytes;
+      continue;
+    }
+    binding.packed.push_back(nullptr);
+    binding.workspaces.push_back(0);
+    Uploader uploader(plan, literals, binding, binding.uploads);
+    const MortiseGraph &graph = region.graph->view();
+    for (size_t j = 0; j < graph.input_count; ++j)
+      if (graph.inputs[j]->flags & MORTISE_VALUE_CONSTANT)
+        if (auto address = uploader.get(plan.regions[i]->inputs[j], *region.device, 0); !address)
+          return inRegion(plan, i, address.error());
+    binding.packedBytes += uploader.bytes;
   }
   return {};
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "arena.hpp"
+#include "device_memory.hpp"
 #include "symbols.hpp"
 #include <mortise/runtime/program.hpp>
 
@@ -23,10 +24,11 @@ struct Kernel {
   MortiseKernel *kernel = nullptr;
   std::vector<MortiseExprStep> workspace; // empty: none
   std::vector<StepInfo> steps;
+  std::vector<uint32_t> constantSpaces; // per region input; empty: all in the home
 
   const MortisePlugin &table() const { return *device->plugin->table; }
   // The plugin makes an instance of this kernel for each set of symbol values.
-  bool makesInstances() const { return device->plugin->hasInstances && graph->view().symbol_count != 0; }
+  bool makesInstances() const { return device->plugin->hasInstances() && graph->view().symbol_count != 0; }
 
   Kernel() = default;
   Kernel(const Kernel &) = delete;
@@ -61,14 +63,24 @@ std::string regionText(const plan::PlanT &plan, size_t region); // "region 3 (cp
 
 struct Specialisation;
 
+// A copy of a constant or a literal in a device's memory, for all kernels that want it there.
+struct Upload {
+  uint32_t buffer = 0; // of the plan
+  const Device *device = nullptr;
+  uint32_t space = 0;
+  DeviceMemory memory;
+};
+
 // One binding of the constant inputs. `users` counts the calls in flight. The program's mutex guards `users` and
 // `specialisations`.
 struct Binding {
   const Regions *regions = nullptr;
-  std::vector<const void *> data;         // per plan input; NULL for an input that is not constant
-  std::vector<Block> staged;              // dense copies of strided constants
+  std::vector<Place> data;     // per plan input; 0 for an input that is not constant
+  std::vector<Block> staged;   // dense copies of constants in host memory: of strided ones, and of what a device has
+  std::vector<Upload> uploads; // in device memory
   std::vector<MortiseConstants *> packed; // per region; NULL for a region that is compiled for each set of values
-  uint64_t packedBytes = 0;
+  std::vector<uint64_t> workspaces;       // per region: what its constants ask for, or 0
+  uint64_t packedBytes = 0;               // held by plugins and in `uploads`
   unsigned users = 0;
   std::vector<std::shared_ptr<Specialisation>>
       specialisations; // one for each set of symbol values that calls have used
@@ -80,14 +92,16 @@ struct Binding {
 };
 
 // Asks the plugin to pack a kernel's constants. The sources are `binding.data` and the plan's literals, of which
-// `literals` has one pointer per buffer.
+// `literals` has one pointer per buffer. Copies to device memory what is neither in `binding.uploads` nor in `own`, and
+// adds it to `own`.
 struct Packed {
   MortiseConstants *constants = nullptr;
-  uint64_t bytes = 0;
+  uint64_t bytes = 0, workspace = 0; // bytes: held by the plugin and added to `own`
 };
 Result<Packed> packConstants(const plan::PlanT &plan, std::span<const std::byte *const> literals, size_t region,
-                             const Kernel &kernel, const Binding &binding);
-// Packs the constants of every region that has a kernel.
+                             const Kernel &kernel, const Binding &binding, std::vector<Upload> &own);
+// Packs the constants of every region that has a kernel. Those of other regions are copied to their devices, where the
+// kernels of all sets of values then find them.
 Result<void> packAll(const plan::PlanT &plan, std::span<const std::byte *const> literals, Binding &binding);
 
 void destroyConstants(const Kernel &kernel, MortiseConstants *constants);

@@ -20,9 +20,9 @@ public:
   LayoutMaker(Layout &layout, const Registry &registry) : layout(layout), plan(*layout.plan), registry(registry) {}
 
   Result<void> make() {
-    describeTensors();
     if (auto done = findSpaces(); !done)
       return done;
+    describeTensors();
     if (auto done = copyLiterals(); !done)
       return done;
     for (size_t i = 0; i < plan.buffers.size(); ++i)
@@ -38,19 +38,22 @@ public:
 
 private:
   void describeTensors() {
-    auto spec = [&](std::string role, const plan::TensorTypeT &type) {
+    auto spec = [&](std::string role, const plan::TensorTypeT &type, const Device *device) {
       return TensorSpec{std::move(role),
                         type.dtype,
                         type.dims,
                         isStaticType(type) ? *denseBytes(type) : 0,
                         (dtypeBits(type.dtype) + 7) / 8,
                         formulasOf(plan, type),
-                        {}};
+                        {},
+                        device};
     };
     for (size_t i = 0; i < plan.inputs.size(); ++i)
-      layout.inputs.push_back(spec(inputText(plan, i), *plan.inputs[i]->type));
+      layout.inputs.push_back(
+          spec(inputText(plan, i), *plan.inputs[i]->type, layout.spaces[plan.inputs[i]->space].device));
     for (size_t i = 0; i < plan.outputs.size(); ++i)
-      layout.outputs.push_back(spec("output " + std::to_string(i), *plan.outputs[i]->type));
+      layout.outputs.push_back(
+          spec("output " + std::to_string(i), *plan.outputs[i]->type, layout.spaces[plan.outputs[i]->space].device));
   }
 
   Result<const Device *> spaceDevice(const std::string &name) const {
@@ -58,11 +61,11 @@ private:
       return nullptr;
     for (const CompiledRegion &region : layout.regions)
       if (region.device->name() == name)
-        return region.device;
+        return &region.device->owner();
     auto found = registry.find(name);
     if (!found)
       return found.error();
-    return found->front();
+    return &found->front()->owner();
   }
 
   Result<void> findSpaces() {
@@ -70,14 +73,15 @@ private:
       auto device = spaceDevice(space->device);
       if (!device)
         return device.error();
-      layout.spaces.push_back({*device && (*device)->info.host_memory ? nullptr : *device, 64});
+      const bool own = *device && !(*device)->inHostMemory();
+      layout.spaces.push_back({own ? *device : nullptr, own ? std::max<size_t>(64, (*device)->home().alignment) : 64});
     }
     for (const CompiledRegion &region : layout.regions) {
       const uint32_t number = layout.spaceOf(*region.device);
       if (number == none)
         return corrupt("it has no memory space for device '" + region.device->name() + "'");
       size_t &alignment = layout.spaces[number].alignment;
-      alignment = std::max<size_t>(alignment, region.device->info.alignment);
+      alignment = std::max<size_t>(alignment, region.device->home().alignment);
     }
     return {};
   }
@@ -100,12 +104,6 @@ private:
     return {};
   }
 
-  // The device in whose memory a buffer lies; NULL for host memory.
-  const Device *home(uint32_t buffer) const {
-    return plan.buffers[buffer]->kind == BufferKind::Arena ? layout.spaces[plan.buffers[buffer]->space].device
-                                                           : nullptr;
-  }
-
   bool fromCaller(uint32_t buffer) const {
     return plan.buffers[buffer]->kind == BufferKind::Input || plan.buffers[buffer]->kind == BufferKind::Output;
   }
@@ -119,13 +117,14 @@ private:
       if (!outputs && (graph.inputs[i]->flags & MORTISE_VALUE_CONSTANT))
         continue; // constants are bound, not passed with a call
       const plan::BufferT &described = *plan.buffers[buffer];
-      if (home(buffer) != layout.spaces[layout.spaceOf(device)].device)
+      if (layout.home(buffer) != layout.spaces[layout.spaceOf(device)].device)
         return corrupt(regionText(plan, region) + " uses buffer " + std::to_string(buffer) +
                        ", which lies in other memory than its device's");
-      if (described.kind == BufferKind::Arena && plan.symbols.empty() && described.offset % device.info.alignment != 0)
+      if (described.kind == BufferKind::Arena && plan.symbols.empty() &&
+          described.offset % device.home().alignment != 0)
         return corrupt("buffer " + std::to_string(buffer) + " lies at offset " + std::to_string(described.offset) +
                        ", and device '" + device.name() + "' wants multiples of " +
-                       std::to_string(device.info.alignment));
+                       std::to_string(device.home().alignment));
       auto &patches = fromCaller(buffer) ? (outputs ? layout.outputPatches : layout.inputPatches)
                                          : (outputs ? layout.fixedOutputs : layout.fixedInputs);
       patches.push_back({slot, buffer});
@@ -134,12 +133,27 @@ private:
   }
 
   uint32_t streamOf(const Device *device) {
-    if (device == nullptr || !device->plugin->hasStreams)
+    if (device == nullptr || !device->plugin->hasStreams())
       return none;
-    auto found = std::ranges::find(layout.streams, device);
-    if (found == layout.streams.end())
-      found = layout.streams.insert(found, device);
-    return static_cast<uint32_t>(found - layout.streams.begin());
+    const auto found = std::ranges::find(layout.streams, device, &StreamPlace::device);
+    if (found != layout.streams.end())
+      return static_cast<uint32_t>(found - layout.streams.begin());
+    StreamPlace made{device, static_cast<uint32_t>(layout.timelines.size())};
+    if (device->same && device->plugin->hasNativeStreams() && device->same->plugin->hasNativeStreams())
+      made.timeline = layout.streams[streamOf(device->same)].timeline;
+    const auto number = static_cast<uint32_t>(layout.streams.size());
+    layout.streams.push_back(made);
+    if (made.timeline == layout.timelines.size())
+      layout.timelines.push_back(number);
+    return number;
+  }
+
+  // The device that copies between two others' memories, each NULL for the host's. NULL when neither can.
+  static const Device *copier(const Device *from, const Device *to) {
+    if (from == nullptr || to == nullptr || from == to)
+      return to ? to : from;
+    const std::optional<Link> link = linkBetween(*from, *to);
+    return link ? link->copier : nullptr;
   }
 
   Result<void> addOperation(const plan::StepT &step) {
@@ -156,20 +170,16 @@ private:
         return added;
     } else if (const auto *copy = step.instruction.AsCopy()) {
       const uint32_t source = memoryOf(plan, copy->source), target = memoryOf(plan, copy->target);
-      const Device *from = home(source), *to = home(target);
-      if (from && to)
-        return Error{MORTISE_UNSUPPORTED,
-                     "plan: a copy from one device's memory to another's has to go through the host; compile again"};
+      const Device *from = layout.home(source), *to = layout.home(target);
       operation.source = source;
       operation.target = target;
-      operation.device = from ? from : to;
-      operation.toDevice = to != nullptr;
+      operation.device = copier(from, to);
+      if (operation.device == nullptr && (from || to))
+        return Error{MORTISE_UNSUPPORTED, "plan: expected devices '" + from->name() + "' and '" + to->name() +
+                                              "' to copy between their memories, found that they do not; compile "
+                                              "again, so that values go through the host"};
     }
-    // Devices run asynchronously: the next operation on another device or on the host waits for this one.
     operation.stream = streamOf(operation.device);
-    if (operation.stream != layout.lastStream)
-      operation.waitFirst = layout.lastStream;
-    layout.lastStream = operation.stream;
     layout.operations.push_back(operation);
     return {};
   }
@@ -181,8 +191,45 @@ private:
 
 } // namespace
 
+const Device *Layout::home(uint32_t buffer) const {
+  return plan->buffers[buffer]->kind == BufferKind::Literal ? nullptr : spaces[plan->buffers[buffer]->space].device;
+}
+
+bool Layout::isCallers(uint32_t timeline) const {
+  const Device *device = streams[timelines[timeline]].device;
+  const auto liesThere = [&](const TensorSpec &spec) { return spec.device == device; };
+  return std::ranges::count(streams, timeline, &StreamPlace::timeline) == 1 &&
+         (std::ranges::any_of(inputs, liesThere) || std::ranges::any_of(outputs, liesThere));
+}
+
+bool Layout::needsOnHost(size_t input) const {
+  const auto is = [&](uint32_t buffer) {
+    return plan->buffers[buffer]->kind == BufferKind::Input && plan->buffers[buffer]->index == input;
+  };
+  for (const Operation &operation : operations)
+    if (operation.region == none && is(operation.source))
+      return true;
+  for (size_t r = 0; r < regions.size(); ++r)
+    for (size_t j = 0; j < plan->regions[r]->inputs.size(); ++j) {
+      const Device &device = *regions[r].device;
+      const bool inHome = !regions[r].kernel || regions[r].kernel->constantSpaces.empty();
+      const uint32_t space = inHome ? 0 : regions[r].kernel->constantSpaces[j];
+      if (is(plan->regions[r]->inputs[j]) &&
+          (space == MORTISE_HOST_SPACE || device.info.spaces[space]->kind == MORTISE_SPACE_HOST))
+        return true;
+    }
+  return false;
+}
+
+uint32_t Layout::callersTimeline(const Device &device) const {
+  for (uint32_t t = 0; t < timelines.size(); ++t)
+    if (streams[timelines[t]].device == &device && isCallers(t))
+      return t;
+  return none;
+}
+
 uint32_t Layout::spaceOf(const Device &device) const {
-  if (device.info.host_memory)
+  if (device.inHostMemory())
     return 0;
   for (size_t i = 0; i < spaces.size(); ++i)
     if (spaces[i].device && spaces[i].device->sharesMemory(device))

@@ -17,14 +17,18 @@ struct Operation {
   uint32_t region = none; // the region of an enqueue; none for a copy, which the members below describe
   uint32_t source = none, target = none;
   const Device *device = nullptr; // the device that runs the work; NULL for a copy within host memory
-  bool toDevice = false;          // true: a copy from the host to the device; false: from the device to the host
-  uint32_t stream = none;         // number among Layout::streams
-  uint32_t waitFirst = none;      // a stream to wait for before this operation
-  uint32_t inputSlots = 0, outputSlots = 0; // where the region's pointers start in a context's lists
+  uint32_t stream = none;         // number among Layout::streams; none: the work is done when the call returns
+  uint32_t inputSlots = 0, outputSlots = 0; // where the region's addresses start in a context's lists
+};
+
+// One queue of work. Every context has a stream of its own for it.
+struct StreamPlace {
+  const Device *device = nullptr;
+  uint32_t timeline = 0; // number among Layout::timelines
 };
 
 struct MemorySpace {
-  const Device *device = nullptr; // NULL: host memory
+  const Device *device = nullptr; // that allocates and copies (Device::owner); NULL: host memory
   size_t alignment = 64;
 };
 
@@ -38,8 +42,10 @@ struct Layout {
   Regions regions;
   std::vector<Operation> operations;
   std::vector<MemorySpace> spaces;
-  std::vector<const Device *> streams;            // one stream of each in every context
-  uint32_t lastStream = none;                     // the stream to wait for at the end of a run
+  std::vector<StreamPlace> streams;
+  // Work on one timeline happens in the order of the calls. Each has the number of the stream whose events mark it; the
+  // others are imports of that stream by op-packs.
+  std::vector<uint32_t> timelines;
   std::vector<uint32_t> callBuffers;              // Input and Output buffers whose address comes with each call
   std::vector<uint32_t> constantBuffers;          // Input buffers whose address comes with a binding
   std::vector<Patch> inputPatches, outputPatches; // slots whose addresses come from callBuffers or constantBuffers
@@ -53,6 +59,16 @@ struct Layout {
 
   // The memory space of a device: 0 is the host's. `none` when the plan has no space for the device.
   uint32_t spaceOf(const Device &device) const;
+  uint32_t timelineOf(const Operation &operation) const { // none: the host's own
+    return operation.stream == none ? none : streams[operation.stream].timeline;
+  }
+  // Whether a call may run on a caller's stream in place of this timeline's: a caller's tensor lies in the memory of
+  // its device, and no op-pack shares the timeline.
+  bool isCallers(uint32_t timeline) const;
+  bool needsOnHost(size_t input) const;                 // whether anything reads this constant input in host memory
+  uint32_t callersTimeline(const Device &device) const; // that of a caller's stream on this device, or none
+  // The device in whose memory a buffer lies; NULL for host memory.
+  const Device *home(uint32_t buffer) const;
 };
 
 // The inputs' specs, with extents computed from `values`. Errors: MORTISE_INVALID_ARGUMENT.

@@ -146,19 +146,13 @@ Result<const LoadedPlugin *> openPlugin(const Manifest &manifest, const LoadRequ
   auto table = askForTable(*function);
   if (!table)
     return table.error();
-  auto revision = checkTable(*table, manifest);
+  MortisePlugin copy{};
+  auto revision = checkTable(*table, manifest, copy);
   if (!revision)
     return revision.error();
   LoadedPlugin *loaded = keepForever(std::make_unique<LoadedPlugin>());
-  const MortisePlugin &checked = **table;
-  loaded->plugin = {checked.name,
-                    checked.vendor,
-                    checked.version,
-                    library.string(),
-                    &checked,
-                    *revision,
-                    checked.stream_create != nullptr,
-                    hasInstanceSlots(checked, *revision) && checked.instance_create != nullptr};
+  const MortisePlugin &checked = loaded->table = copy;
+  loaded->plugin = {checked.name, checked.vendor, checked.version, library.string(), &checked, *revision};
   if (auto done = initialise(*loaded, request); !done)
     return done.error();
   MortiseDevicesArgs answer{.struct_size = sizeof(MortiseDevicesArgs)};

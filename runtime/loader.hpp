@@ -11,7 +11,8 @@ namespace mortise::runtime {
 
 struct LoadedPlugin {
   Plugin plugin;
-  MortiseHost host; // the table that this plugin was given
+  MortisePlugin table; // Plugin::table
+  MortiseHost host;    // the table that this plugin was given
   std::vector<MortiseDeviceInfo> devices;
 };
 
@@ -28,11 +29,9 @@ Result<const LoadedPlugin *> loadPlugin(const Manifest &manifest, const LoadRequ
 // machine.
 Result<void> checkLibrary(const std::string &library);
 
-// Checks a table without calling it: pointer, size, magic, versions, layout hash, slots. Returns the revision
-// negotiated.
-Result<uint32_t> checkTable(const MortisePlugin *table, const Manifest &manifest);
-bool hasInstanceSlots(const MortisePlugin &table,
-                      uint32_t revision); // the table is large enough; the slots may be NULL
+// Checks a table without calling it: pointer, size, magic, versions, layout hash, slots. Copies it to `copy`, with NULL
+// in the slots that it does not have. Returns the revision negotiated.
+Result<uint32_t> checkTable(const MortisePlugin *table, const Manifest &manifest, MortisePlugin &copy);
 Result<std::vector<MortiseDeviceInfo>> checkDevices(const MortiseDevicesArgs &answer, const MortisePlugin &table,
                                                     const Manifest &manifest);
 

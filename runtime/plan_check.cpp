@@ -66,7 +66,7 @@ Result<void> checkSharing(const PlanT &plan, const BufferT &buffer, const std::s
   if (!root || root->shares != ownMemory || !isSoundType(plan, root->type))
     return corrupt(which + " shares the memory of a buffer that is not there or has none of its own");
   const bool isDonated = root->kind == BufferKind::Input && root->index < plan.inputs.size() &&
-                         plan.inputs[root->index]->donated && buffer.space == 0 &&
+                         plan.inputs[root->index]->donated && buffer.space == root->space &&
                          dtypeBits(buffer.type->dtype) <= dtypeBits(root->type->dtype); // so that it is aligned
   if (!isDonated && !(root->kind == BufferKind::Arena && root->space == buffer.space))
     return corrupt(which + " shares the memory of buffer " + std::to_string(buffer.shares) +
@@ -83,11 +83,13 @@ Result<void> checkBuffer(const PlanT &plan, const BufferT &buffer, const std::st
     return corrupt(which + " shares memory, and only an arena's of version 2 may");
   switch (buffer.kind) {
   case BufferKind::Input:
-    if (buffer.index >= plan.inputs.size() || !sameType(*buffer.type, *plan.inputs[buffer.index]->type))
+    if (buffer.index >= plan.inputs.size() || !sameType(*buffer.type, *plan.inputs[buffer.index]->type) ||
+        buffer.space != plan.inputs[buffer.index]->space)
       return corrupt(which + " does not match an input");
     return {};
   case BufferKind::Output:
-    if (buffer.index >= plan.outputs.size() || !sameType(*buffer.type, *plan.outputs[buffer.index]->type))
+    if (buffer.index >= plan.outputs.size() || !sameType(*buffer.type, *plan.outputs[buffer.index]->type) ||
+        buffer.space != plan.outputs[buffer.index]->space)
       return corrupt(which + " does not match an output");
     return {};
   case BufferKind::Arena:
@@ -100,8 +102,8 @@ Result<void> checkBuffer(const PlanT &plan, const BufferT &buffer, const std::st
       return corrupt(which + " reaches past its arena");
     return {};
   case BufferKind::Literal:
-    if (!isStaticType(*buffer.type))
-      return corrupt(which + " is a literal with symbolic extents");
+    if (!isStaticType(*buffer.type) || buffer.space != 0)
+      return corrupt(which + " is a literal with symbolic extents, or outside host memory");
     if (buffer.literal.size() != *denseBytes(*buffer.type))
       return corrupt(which + " has " + std::to_string(buffer.literal.size()) + " bytes of literal for a type of " +
                      std::to_string(*denseBytes(*buffer.type)));
@@ -113,20 +115,21 @@ Result<void> checkBuffer(const PlanT &plan, const BufferT &buffer, const std::st
 Result<void> checkSignature(const PlanT &plan) {
   for (size_t i = 0; i < plan.inputs.size(); ++i)
     if (!plan.inputs[i] || !isSoundType(plan, plan.inputs[i]->type) ||
-        (plan.inputs[i]->constant && !isStaticType(*plan.inputs[i]->type)))
+        (plan.inputs[i]->constant && !isStaticType(*plan.inputs[i]->type)) ||
+        plan.inputs[i]->space >= plan.spaces.size())
       return corrupt(numbered("input", i) + " has no sound type");
     else if (plan.inputs[i]->donated && (plan.inputs[i]->constant || plan.inputs[i]->state || plan.version < 2))
       return corrupt(numbered("input", i) + " is donated and also constant or state, or the plan is of version 1");
   for (size_t i = 0; i < plan.outputs.size(); ++i) {
     const auto &output = plan.outputs[i];
-    if (!output || !isSoundType(plan, output->type))
+    if (!output || !isSoundType(plan, output->type) || output->space >= plan.spaces.size())
       return corrupt(numbered("output", i) + " has no sound type");
     if (output->alias < 0)
       continue;
     if (static_cast<uint64_t>(output->alias) >= plan.inputs.size() ||
         !sameType(*output->type, *plan.inputs[output->alias]->type) || plan.inputs[output->alias]->constant ||
-        plan.inputs[output->alias]->donated)
-      return corrupt(numbered("output", i) + " aliases what is no input of its type");
+        plan.inputs[output->alias]->donated || plan.inputs[output->alias]->space != output->space)
+      return corrupt(numbered("output", i) + " aliases what is no input of its type and memory");
   }
   return {};
 }
@@ -248,15 +251,15 @@ Result<void> checkPlan(const PlanT &plan) {
                                                "; install a newer Mortise, or compile again"};
   if (plan.version == 1 && !plan.symbols.empty())
     return corrupt("it has symbols and is of version 1, which has none");
-  if (auto checked = checkSignature(plan); !checked)
-    return checked;
-  if (auto checked = checkSymbols(plan); !checked)
-    return checked;
   if (plan.spaces.empty() || !plan.spaces[0] || !plan.spaces[0]->device.empty())
     return corrupt("its first memory space is not the host's");
   for (size_t i = 0; i < plan.spaces.size(); ++i)
     if (!plan.spaces[i] || plan.spaces[i]->bytes > (UINT64_C(1) << 47))
       return corrupt(numbered("memory space", i) + " is larger than any memory");
+  if (auto checked = checkSignature(plan); !checked)
+    return checked;
+  if (auto checked = checkSymbols(plan); !checked)
+    return checked;
   for (size_t i = 0; i < plan.buffers.size(); ++i)
     if (auto checked = plan.buffers[i] ? checkBuffer(plan, *plan.buffers[i], numbered("buffer", i))
                                        : corrupt("a buffer is missing");

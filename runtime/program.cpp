@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <mortise/runtime/program.hpp>
 
-#include "context.hpp"
+#include "call_check.hpp"
 #include "host.hpp"
 #include "plan_check.hpp"
 
@@ -24,6 +24,12 @@ struct Program::Impl {
   std::condition_variable idle;
   std::unique_ptr<Binding> current;
   std::vector<std::unique_ptr<Context>> free;
+  struct Flight { // a call on a caller's stream that has returned; it still uses its binding
+    Binding *binding;
+    std::shared_ptr<Specialisation> specialisation;
+    std::unique_ptr<Context> context;
+  };
+  std::vector<Flight> flights;
   size_t contexts = 0;
   uint64_t readies = 0, uses = 0, dropped = 0, compiled = 0;
   uint64_t largestArena = 0;
@@ -42,14 +48,22 @@ struct Program::Impl {
     std::shared_ptr<Specialisation> specialisation;
     std::unique_ptr<Context> context;
     ~Lease() {
-      specialisation.reset(); // instances are destroyed before the constants that they refer to
-      impl.release(binding, std::move(context));
+      if (context->isInFlight())
+        impl.fly({binding, std::move(specialisation), std::move(context)});
+      else
+        impl.release(binding, std::move(specialisation), std::move(context));
     }
   };
   // `tensors` may be empty; otherwise they are checked before a specialisation is made for new values.
+  // `stream`: the caller's, or NULL for a call that waits for its work.
   Result<void> lease(std::optional<Lease> &place, std::span<const int64_t> values,
-                     const std::span<const Tensor> *tensors);
-  void release(Binding *binding, std::unique_ptr<Context> context);
+                     const std::span<const Tensor> *tensors, MortiseStream *stream);
+  void release(Binding *binding, std::shared_ptr<Specialisation> specialisation, std::unique_ptr<Context> context);
+  void letGo(const Specialisation *specialisation);
+  void fly(Flight flight);
+  void land();
+  void finish(Flight flight);
+  std::unique_ptr<Context> contextFor(Binding &binding, const Specialisation &specialisation, MortiseStream *stream);
   Result<void> bind(std::unique_ptr<Binding> fresh);
   std::shared_ptr<Specialisation> find(Binding &binding, std::span<const int64_t> values);
   std::unique_ptr<Context> freeContext(uint64_t specialisation);
@@ -57,13 +71,8 @@ struct Program::Impl {
   void limitValues(Binding &binding, std::vector<std::shared_ptr<Specialisation>> &gone);
   void limitKernels();
 
-  Result<void> readValues(std::span<const Tensor> tensors, std::span<int64_t> values) const;
-  Result<void> checkNewValues(std::span<const Tensor> tensors, std::span<const int64_t> values) const;
-  Result<void> checkInputs(std::span<const Tensor> tensors, const Shape &shape, Context &context) const;
-  Result<void> checkDonated(const Shape &shape, const Context &context) const;
-  Result<void> checkOutputs(std::span<const Tensor> tensors, std::span<const Tensor> inputs, const Shape &shape,
-                            Context &context) const;
-  Result<void> runChecked(std::span<const Tensor> inputs, std::span<const Tensor> outputs, bool profile);
+  Result<void> runChecked(std::span<const Tensor> inputs, std::span<const Tensor> outputs, bool profile,
+                          const CallerStream *caller = nullptr);
   void addClocks(const Specialisation &specialisation, const Context &context);
 };
 
@@ -80,7 +89,8 @@ std::shared_ptr<Specialisation> Program::Impl::find(Binding &binding, std::span<
 // `mutex` is held. Prefers a context whose last run was of this specialisation.
 std::unique_ptr<Context> Program::Impl::freeContext(uint64_t specialisation) {
   if (free.empty()) {
-    free.reserve(++contexts); // so that returning a context to the list does not allocate
+    free.reserve(++contexts); // so that returning a context to a list does not allocate
+    flights.reserve(contexts);
     return nullptr;
   }
   auto best =
@@ -94,9 +104,11 @@ std::unique_ptr<Context> Program::Impl::freeContext(uint64_t specialisation) {
 }
 
 Result<void> Program::Impl::lease(std::optional<Lease> &place, std::span<const int64_t> values,
-                                  const std::span<const Tensor> *tensors) {
+                                  const std::span<const Tensor> *tensors, MortiseStream *stream) {
   if (isForkedChild())
     return forkedChildError();
+  if (!layout->timelines.empty())
+    land();
   Binding *binding;
   std::shared_ptr<Specialisation> specialisation;
   std::unique_ptr<Context> context;
@@ -109,10 +121,10 @@ Result<void> Program::Impl::lease(std::optional<Lease> &place, std::span<const i
     ++binding->users;
     specialisation = find(*binding, values);
     if (specialisation)
-      context = freeContext(specialisation->number);
+      context = contextFor(*binding, *specialisation, stream);
   }
   if (!specialisation) {
-    auto checked = tensors ? checkNewValues(*tensors, values) : checkValues(*layout->plan, values);
+    auto checked = tensors ? checkNewValues(*layout, *tensors, values) : checkValues(*layout->plan, values);
     auto made = checked ? specialiseFor(*binding, values) : Result<std::shared_ptr<Specialisation>>(checked.error());
     const std::lock_guard lock(mutex);
     if (!made) {
@@ -121,13 +133,12 @@ Result<void> Program::Impl::lease(std::optional<Lease> &place, std::span<const i
       return made.error();
     }
     specialisation = std::move(*made);
-    context = freeContext(specialisation->number);
+    context = contextFor(*binding, *specialisation, stream);
   }
   if (!context) {
     auto made = Context::create(*layout);
     if (!made) {
-      specialisation.reset();
-      release(binding, nullptr);
+      release(binding, std::move(specialisation), nullptr);
       return made.error();
     }
     context = std::move(*made);
@@ -136,8 +147,91 @@ Result<void> Program::Impl::lease(std::optional<Lease> &place, std::span<const i
   return {};
 }
 
-void Program::Impl::release(Binding *binding, std::unique_ptr<Context> context) {
+// `mutex` is held. A context in flight on the same stream comes behind itself there, unless it has frames.
+std::unique_ptr<Context> Program::Impl::contextFor(Binding &binding, const Specialisation &specialisation,
+                                                   MortiseStream *stream) {
+  for (Flight &flight : flights)
+    if (stream && flight.binding == &binding && flight.context->isInFlightOn(stream, specialisation) &&
+        !flight.context->hasFrames()) {
+      std::unique_ptr<Context> context = std::move(flight.context);
+      std::swap(flight, flights.back());
+      flights.pop_back();
+      --binding.users; // the new call counts instead
+      return context;
+    }
+  return freeContext(specialisation.number);
+}
+
+// A call of an earlier binding is waited for at once: bind() waits for its end, and no later call would see to it.
+void Program::Impl::fly(Flight flight) {
+  {
+    const std::lock_guard lock(mutex);
+    if (flight.binding == current.get())
+      return flights.push_back(std::move(flight)); // within what freeContext has reserved
+  }
+  finish(std::move(flight));
+}
+
+// Takes back the contexts of calls that have happened, and of all calls of earlier bindings, for which it waits.
+void Program::Impl::land() {
+  constexpr size_t most = 16; // in flight at once; more would grow the memory without end
+  std::vector<Flight> taken;
+  {
+    const std::lock_guard lock(mutex);
+    if (flights.empty() ||
+        (flights.size() == 1 && flights[0].binding == current.get() && !flights[0].context->hasFrames()))
+      return; // its own stream's next call, most likely
+    taken.swap(flights);
+  }
+  for (size_t i = 0; i < taken.size(); ++i) {
+    const auto happened = taken.size() - i > most ? Result<bool>(true) : taken[i].context->hasHappened();
+    if (!happened || *happened)
+      finish(std::move(taken[i]));
+    else
+      fly(std::move(taken[i]));
+  }
+}
+
+void Program::Impl::finish(Flight flight) {
+  if (auto finished = flight.context->finish(); !finished)
+    logMessage(MORTISE_ERROR,
+               "program '" + layout->plan->name + "': a queued call failed: " + finished.error().message);
+  release(flight.binding, std::move(flight.specialisation), std::move(flight.context));
+}
+
+// A context holds on to its last specialisation, and a specialisation to its binding: idle contexts let go of what no
+// call will meet again. `specialisation`: of this one only; NULL: of all. `mutex` is not held, because plugins are
+// called.
+void Program::Impl::letGo(const Specialisation *specialisation) {
+  std::vector<std::unique_ptr<Context>> idle;
+  {
+    const std::lock_guard lock(mutex);
+    const auto kept = std::partition(free.begin(), free.end(), [&](const auto &context) {
+      return specialisation && context->lastSpecialisation() != specialisation->number;
+    });
+    idle.assign(std::make_move_iterator(kept), std::make_move_iterator(free.end()));
+    free.erase(kept, free.end());
+  }
+  for (const auto &context : idle)
+    context->forget();
   const std::lock_guard lock(mutex);
+  std::ranges::move(idle, std::back_inserter(free)); // within what freeContext has reserved
+}
+
+// `context` is NULL when none could be made.
+void Program::Impl::release(Binding *binding, std::shared_ptr<Specialisation> specialisation,
+                            std::unique_ptr<Context> context) {
+  std::unique_lock lock(mutex);
+  if (specialisation->dropped || (context && !context->isUsable())) {
+    lock.unlock(); // plugins are called
+    if (context && context->isUsable())
+      context->forget();
+    else
+      context.reset();
+    specialisation.reset();
+    lock.lock();
+  }
+  specialisation.reset(); // before the last user of the binding has gone, to whose constants instances refer
   if (context)
     free.push_back(std::move(context));
   else
@@ -175,6 +269,9 @@ Result<std::shared_ptr<Specialisation>> Program::Impl::specialiseFor(Binding &bi
   largestArena = std::max(largestArena, bytes);
   binding.specialisations.push_back(*made);
   limitValues(binding, gone);
+  lock.unlock();
+  for (const auto &specialisation : gone)
+    letGo(specialisation.get());
   return made;
 }
 
@@ -189,6 +286,7 @@ void Program::Impl::limitValues(Binding &binding, std::vector<std::shared_ptr<Sp
                                       " sets of symbol values; the least recently used goes each time; raise "
                                       "specialize_limit if they come back");
     specialised.forget((*last)->shape.values);
+    (*last)->dropped = true;
     gone.push_back(std::move(*last));
     binding.specialisations.erase(last);
   }
@@ -210,148 +308,42 @@ Result<void> Program::Impl::bind(std::unique_ptr<Binding> fresh) {
   if (layout->plan->symbols.empty())
     if (auto made = specialiseFor(*fresh, {}); !made)
       return made.error();
+  {
+    const std::lock_guard lock(mutex);
+    std::swap(current, fresh);
+  }
+  land();
   std::unique_lock lock(mutex);
-  std::swap(current, fresh);
   if (fresh)
     idle.wait(lock, [&] { return fresh->users == 0; });
   lock.unlock();
+  letGo(nullptr);
   return {};
 }
 
-// Reads the symbols' values from the inputs' extents, without checking the values.
-Result<void> Program::Impl::readValues(std::span<const Tensor> tensors, std::span<int64_t> values) const {
-  const auto &specs = layout->inputs;
-  if (tensors.size() != specs.size())
-    return Error{MORTISE_INVALID_ARGUMENT, "expected " + std::to_string(specs.size()) + " inputs, found " +
-                                               std::to_string(tensors.size()) + "; pass one per input of the plan"};
-  for (size_t i = 0; i < values.size(); ++i) {
-    const plan::SymbolT &symbol = *layout->plan->symbols[i];
-    const Tensor &tensor = tensors[symbol.input];
-    if (auto checked = checkTensor(tensor, specs[symbol.input]); !checked)
-      return checked;
-    values[i] = tensor.dims[symbol.dimension];
-  }
-  return {};
-}
-
-// Checks ranges, divisors and guards before memory or kernels are made for the values.
-Result<void> Program::Impl::checkNewValues(std::span<const Tensor> tensors, std::span<const int64_t> values) const {
-  if (auto checked = checkValues(*layout->plan, values); !checked)
-    return checked;
-  auto specs = inputSpecs(*layout, values);
-  if (!specs)
-    return specs.error();
-  for (size_t i = 0; i < tensors.size(); ++i)
-    if (!layout->plan->inputs[i]->constant)
-      if (auto checked = checkTensor(tensors[i], (*specs)[i]); !checked)
-        return checked;
-  return {};
-}
-
-Result<void> Program::Impl::checkInputs(std::span<const Tensor> tensors, const Shape &shape, Context &context) const {
-  for (size_t i = 0; i < shape.inputs.size(); ++i) {
-    if (layout->plan->inputs[i]->constant)
-      continue;
-    const TensorSpec &spec = shape.inputs[i];
-    if (auto checked = checkTensor(tensors[i], spec); !checked)
-      return checked;
-    if (auto checked = checkData(tensors[i], spec); !checked)
-      return checked;
-    context.inputPointers[i] = tensors[i].data;
-    if (isDense(tensors[i], spec))
-      continue;
-    const bool written =
-        layout->plan->inputs[i]->state || std::ranges::any_of(layout->plan->outputs, [&](const auto &output) {
-          return output->alias == static_cast<int64_t>(i);
-        });
-    if (written)
-      return Error{MORTISE_INVALID_ARGUMENT,
-                   spec.role +
-                       ": expected dense, aligned memory, because it is updated in place, found strides or an odd "
-                       "address; make it contiguous"};
-    if (context.staging[i].data() == nullptr || context.staging[i].size() < spec.bytes) {
-      auto block = Block::allocate(spec.bytes, 64);
-      if (!block)
-        return block.error();
-      context.staging[i] = std::move(*block);
-    }
-    copyDense(tensors[i], spec, context.staging[i].data());
-    context.inputPointers[i] = context.staging[i].data();
-  }
-  return {};
-}
-
-// A donated input's memory may hold anything after the call, so no other input may overlap it.
-Result<void> Program::Impl::checkDonated(const Shape &shape, const Context &context) const {
-  const auto &inputs = layout->plan->inputs;
-  for (size_t i = 0; i < inputs.size(); ++i)
-    for (size_t j = 0; inputs[i]->donated && j < inputs.size(); ++j)
-      if (i != j && !inputs[j]->constant &&
-          overlaps(context.inputPointers[i], shape.inputs[i].bytes, context.inputPointers[j], shape.inputs[j].bytes))
-        return Error{MORTISE_INVALID_ARGUMENT,
-                     shape.inputs[i].role +
-                         ": expected memory of its own, because it is donated, found it to overlap " +
-                         shape.inputs[j].role + "; pass a copy"};
-  return {};
-}
-
-Result<void> Program::Impl::checkOutputs(std::span<const Tensor> tensors, std::span<const Tensor> inputs,
-                                         const Shape &shape, Context &context) const {
-  const auto &specs = shape.outputs;
-  auto wrong = [](const TensorSpec &spec, const std::string &rest) {
-    return Error{MORTISE_INVALID_ARGUMENT, spec.role + ": " + rest};
-  };
-  if (tensors.size() != specs.size())
-    return Error{MORTISE_INVALID_ARGUMENT, "expected " + std::to_string(specs.size()) + " outputs, found " +
-                                               std::to_string(tensors.size()) + "; pass one per output of the plan"};
-  for (size_t i = 0; i < specs.size(); ++i) {
-    const Tensor &tensor = tensors[i];
-    const TensorSpec &spec = specs[i];
-    context.outputPointers[i] = tensor.data;
-    if (const int64_t alias = layout->plan->outputs[i]->alias; alias >= 0) {
-      if (tensor.data != nullptr && tensor.data != inputs[alias].data)
-        return wrong(spec, "expected NULL or the memory of " + layout->inputs[alias].role +
-                               ", which it is written to, found other memory");
-      continue;
-    }
-    if (auto checked = checkTensor(tensor, spec); !checked)
-      return checked;
-    if (auto checked = checkData(tensor, spec); !checked)
-      return checked;
-    if (!isDense(tensor, spec))
-      return wrong(
-          spec,
-          "expected dense memory aligned to its elements, found strides or an odd address; pass a contiguous tensor");
-    for (size_t j = 0; j < inputs.size(); ++j)
-      if (!layout->plan->inputs[j]->constant &&
-          overlaps(tensor.data, spec.bytes, context.inputPointers[j], shape.inputs[j].bytes))
-        return wrong(spec, "expected memory of its own, found it to overlap " + layout->inputs[j].role +
-                               "; pass another tensor");
-    for (size_t j = 0; j < i; ++j)
-      if (layout->plan->outputs[j]->alias < 0 && overlaps(tensor.data, spec.bytes, tensors[j].data, specs[j].bytes))
-        return wrong(spec,
-                     "expected memory of its own, found it to overlap " + specs[j].role + "; pass another tensor");
-  }
-  return {};
-}
-
-Result<void> Program::Impl::runChecked(std::span<const Tensor> inputs, std::span<const Tensor> outputs, bool profile) {
+Result<void> Program::Impl::runChecked(std::span<const Tensor> inputs, std::span<const Tensor> outputs, bool profile,
+                                       const CallerStream *caller) {
   thread_local Values values;
   values.resize(layout->plan->symbols.size());
-  if (auto read = readValues(inputs, values); !read)
+  if (auto read = readValues(*layout, inputs, values); !read)
     return read;
   std::optional<Lease> place;
-  if (auto leased = lease(place, values, &inputs); !leased)
+  const uint32_t timeline = caller ? layout->callersTimeline(*caller->device) : none;
+  if (caller && timeline == none) { // its work is not ordered behind the stream by itself
+    MortiseStreamArgs args{.stream = caller->stream};
+    if (auto waited = callOn(*caller->device, "stream_wait", caller->device->plugin->table->stream_wait, args); !waited)
+      return waited;
+  }
+  if (auto leased = lease(place, values, &inputs, timeline == none ? nullptr : caller->stream); !leased)
     return leased;
   Context &context = *place->context;
   const Specialisation &specialisation = *place->specialisation;
-  if (auto checked = checkInputs(inputs, specialisation.shape, context); !checked)
-    return checked;
-  if (auto checked = checkDonated(specialisation.shape, context); !checked)
-    return checked;
-  if (auto checked = checkOutputs(outputs, inputs, specialisation.shape, context); !checked)
-    return checked;
-  auto done = context.execute(*place->binding, specialisation, context.inputPointers.data(),
+  if (auto taken = takeTensors(*layout, specialisation.shape, inputs, outputs, context); !taken)
+    return taken;
+  if (timeline != none)
+    return context.enqueueOn(timeline, caller->stream, *place->binding, place->specialisation,
+                             context.inputPointers.data(), context.outputPointers.data());
+  auto done = context.execute(*place->binding, place->specialisation, context.inputPointers.data(),
                               context.outputPointers.data(), profile);
   if (done && profile)
     addClocks(specialisation, context);
@@ -446,14 +438,23 @@ Result<void> Program::bindConstants(std::span<const Tensor> tensors) {
       return checked;
     if (auto checked = checkData(tensors[i], specs[i]); !checked)
       return checked;
-    fresh->data[i] = tensors[i].data;
-    if (isDense(tensors[i], specs[i]))
+    const Device *device = tensors[i].device && !tensors[i].device->inHostMemory() ? tensors[i].device : nullptr;
+    fresh->data[i] = {device, addressOf(tensors[i].data)};
+    const bool dense = isDense(tensors[i], specs[i]);
+    if (device && !dense)
+      return Error{MORTISE_INVALID_ARGUMENT, specs[i].role + ": expected dense memory, because it lies on device '" +
+                                                 device->name() + "', found strides; make it contiguous"};
+    if (dense && !(device && impl->layout->needsOnHost(i)))
       continue;
     auto block = Block::allocate(specs[i].bytes, 64);
     if (!block)
       return block.error();
-    copyDense(tensors[i], specs[i], block->data());
-    fresh->data[i] = block->data();
+    const Place host{nullptr, addressOf(block->data())};
+    if (!device)
+      copyDense(tensors[i], specs[i], block->data());
+    else if (auto copied = copyNow(host, fresh->data[i], specs[i].bytes); !copied)
+      return copied;
+    fresh->data[i] = host;
     fresh->staged.push_back(std::move(*block));
   }
   return impl->bind(std::move(fresh));
@@ -467,11 +468,20 @@ Result<void> Program::runProfiled(std::span<const Tensor> inputs, std::span<cons
   return impl->runChecked(inputs, outputs, true);
 }
 
+Result<void> Program::enqueue(std::span<const Tensor> inputs, std::span<const Tensor> outputs,
+                              const CallerStream &caller) {
+  if (caller.device == nullptr || caller.stream == nullptr || !caller.device->plugin->hasStreams())
+    return Error{MORTISE_INVALID_ARGUMENT,
+                 "expected a stream and its device, which has streams, found " +
+                     std::string(caller.device ? caller.stream ? "a device without" : "no stream" : "no device")};
+  return impl->runChecked(inputs, outputs, false, &caller);
+}
+
 Result<void> Program::runPointers(const void *const *inputs, void *const *outputs, std::span<const int64_t> values) {
   std::optional<Impl::Lease> place;
-  if (auto leased = impl->lease(place, values, nullptr); !leased)
+  if (auto leased = impl->lease(place, values, nullptr, nullptr); !leased)
     return leased;
-  return place->context->execute(*place->binding, *place->specialisation, inputs, outputs, false);
+  return place->context->execute(*place->binding, place->specialisation, inputs, outputs, false);
 }
 
 Result<void> Program::symbolValues(std::span<const Tensor> inputs, std::span<int64_t> values) const {
@@ -479,7 +489,7 @@ Result<void> Program::symbolValues(std::span<const Tensor> inputs, std::span<int
     return Error{MORTISE_INVALID_ARGUMENT, "expected room for the values of " +
                                                std::to_string(impl->layout->plan->symbols.size()) + " symbols, found " +
                                                std::to_string(values.size())};
-  if (auto read = impl->readValues(inputs, values); !read)
+  if (auto read = readValues(*impl->layout, inputs, values); !read)
     return read;
   {
     const std::lock_guard lock(impl->mutex);
@@ -492,7 +502,7 @@ Result<void> Program::symbolValues(std::span<const Tensor> inputs, std::span<int
       return {};
     }
   }
-  return impl->checkNewValues(inputs, values);
+  return checkNewValues(*impl->layout, inputs, values);
 }
 
 Result<std::vector<int64_t>> Program::outputShape(size_t output, std::span<const int64_t> values) const {

@@ -19,6 +19,7 @@ struct Registry::Impl {
     rejected.push_back({path, std::move(error), std::move(kinds)});
   }
   void add(const PluginFiles &files, const Config &config);
+  void findOwners();
   std::string listing() const;
 };
 
@@ -31,9 +32,24 @@ std::string full(const Device &device) {
 } // namespace
 
 bool Device::sharesMemory(const Device &other) const {
-  if (info.host_memory || other.info.host_memory)
-    return info.host_memory && other.info.host_memory;
-  return info.ordinal == other.info.ordinal && std::string_view(info.kind) == other.info.kind;
+  return (inHostMemory() && other.inHostMemory()) || &owner() == &other.owner();
+}
+
+std::optional<Link> linkBetween(const Device &a, const Device &b) {
+  if (&a == &b && !a.inHostMemory())
+    return Link{&a};
+  if (a.inHostMemory() || b.inHostMemory() || a.plugin != b.plugin || a.plugin->table->peer == nullptr)
+    return std::nullopt;
+  for (const auto &[copier, other] : {std::pair(&b, &a), std::pair(&a, &b)}) {
+    MortisePeerArgs args{
+        .struct_size = sizeof(MortisePeerArgs), .device = copier->info.device, .other = other->info.device};
+    if (const auto asked = call("peer", a.plugin->table->peer, args); !asked)
+      logMessage(MORTISE_WARNING, "device '" + copier->name() + "': peer failed, so that values for '" + other->name() +
+                                      "' may pass through the host: " + asked.error().message);
+    else if (args.reaches)
+      return Link{copier, args.bandwidth, args.copy_ns};
+  }
+  return std::nullopt;
 }
 
 std::string Device::name() const { return several || info.ordinal != 0 ? full(*this) : std::string(info.kind); }
@@ -61,6 +77,23 @@ void Registry::Impl::add(const PluginFiles &files, const Config &config) {
     devices.push_back(std::make_unique<Device>(Device{plugins.back().get(), info}));
 }
 
+// Finds the devices that op-packs share. A device whose owner is missing is dropped, with the reason.
+void Registry::Impl::findOwners() {
+  const auto owner = [&](const Device &device) -> const Device * {
+    for (const auto &other : devices)
+      if (other->info.same_as == nullptr && other->plugin != device.plugin && full(*other) == device.info.same_as)
+        return other.get();
+    return nullptr;
+  };
+  for (auto &device : devices)
+    if (device->info.same_as && !(device->same = owner(*device)))
+      reject(device->plugin->path,
+             {MORTISE_NOT_FOUND, "its device '" + full(*device) + "' shares the memory of '" + device->info.same_as +
+                                     "', which no other plugin offers; install the plugin that does"},
+             {device->info.kind});
+  std::erase_if(devices, [](const auto &device) { return device->info.same_as && device->same == nullptr; });
+}
+
 std::string Registry::Impl::listing() const {
   std::vector<std::string> names;
   for (const auto &device : devices)
@@ -75,6 +108,7 @@ std::shared_ptr<Registry> Registry::load(const Config &config) {
   auto impl = std::make_unique<Impl>();
   for (const PluginFiles &files : findPlugins(config.get("plugin_path")))
     impl->add(files, config);
+  impl->findOwners();
   for (auto &device : impl->devices)
     for (const auto &other : impl->devices)
       if (std::string_view(device->info.kind) == other->info.kind && device->info.ordinal != other->info.ordinal)

@@ -36,7 +36,7 @@ public:
     const size_t count = layout.regions.size();
     specialisation.instances.resize(count);
     specialisation.ownSteps.resize(count);
-    specialisation.needsWorkspace.resize(count);
+    specialisation.workspaceBytes.resize(count);
     for (size_t i = 0; i < count; ++i) {
       if (auto done = prepareRegion(i); !done)
         return inRegion(plan, i, done.error());
@@ -48,6 +48,8 @@ public:
       specialisation.workspaces.push_back((specialisation.shape.arenas[i] + alignment - 1) / alignment * alignment);
       specialisation.spaceBytes.push_back(specialisation.workspaces[i] + workspace[i]);
     }
+    if (!layout.timelines.empty())
+      schedule();
     return {};
   }
 
@@ -64,6 +66,7 @@ private:
     specialisation.kernels.resize(count);
     specialisation.constants.resize(count);
     specialisation.ownsConstants.resize(count);
+    asked.resize(count);
     for (size_t i = 0; i < missing.size(); ++i)
       specialisation.kernels[missing[i]] = std::move((*made)[i]);
     for (size_t i = 0; i < count; ++i) {
@@ -71,13 +74,16 @@ private:
       if (region.kernel) {
         specialisation.kernels[i] = region.kernel;
         specialisation.constants[i] = binding.packed[i];
+        asked[i] = binding.workspaces[i];
         continue;
       }
       specialisation.kernels[i] = specialisation.kernels[region.first];
-      auto packed = packConstants(plan, layout.literalData, i, *specialisation.kernels[i], binding);
+      auto packed =
+          packConstants(plan, layout.literalData, i, *specialisation.kernels[i], binding, specialisation.uploads);
       if (!packed)
         return packed.error();
       specialisation.constants[i] = packed->constants;
+      asked[i] = packed->workspace;
       specialisation.ownsConstants[i] = true;
       specialisation.packedBytes += packed->bytes;
     }
@@ -90,6 +96,8 @@ private:
     if (kernel.makesInstances()) {
       if (auto made = makeInstance(number, bytes); !made)
         return made;
+    } else if (asked[number] != 0) {
+      bytes = asked[number];
     } else {
       const bool symbolic = kernel.graph->view().symbol_count != 0;
       auto known =
@@ -100,8 +108,76 @@ private:
     }
     uint64_t &most = workspace[layout.spaceOf(*kernel.device)];
     most = std::max(most, bytes);
-    specialisation.needsWorkspace[number] = bytes != 0;
+    specialisation.workspaceBytes[number] = bytes;
     return {};
+  }
+
+  void schedule() {
+    std::vector<Item> items;
+    for (const Operation &operation : layout.operations)
+      items.push_back({layout.timelineOf(operation), accessesOf(operation)});
+    specialisation.schedule = Schedule::make(layout, items, false);
+
+    // A call on a caller's stream comes behind what is queued there, and what is queued there later behind the call.
+    // The host's tensors are the caller's again when the call returns.
+    const auto inputs = static_cast<uint32_t>(layout.spaces.size()),
+               outputs = inputs + static_cast<uint32_t>(plan.inputs.size()),
+               memories = outputs + static_cast<uint32_t>(plan.outputs.size());
+    Item all, hosts;
+    for (uint32_t memory = 0; memory < memories; ++memory) {
+      if (memory >= inputs && memory < outputs && plan.inputs[memory - inputs]->constant)
+        continue; // never written
+      all.accesses.push_back({.memory = memory, .writes = true});
+      if (memory >= inputs &&
+          (memory < outputs ? plan.inputs[memory - inputs]->space : plan.outputs[memory - outputs]->space) == 0)
+        hosts.accesses.push_back({.memory = memory, .writes = true});
+    }
+    specialisation.queued.resize(layout.timelines.size());
+    for (uint32_t t = 0; t < layout.timelines.size(); ++t) {
+      if (!layout.isCallers(t))
+        continue;
+      all.timeline = t;
+      std::vector<Item> queued = {all};
+      queued.insert(queued.end(), items.begin(), items.end());
+      queued.push_back(hosts);
+      queued.push_back(all);
+      specialisation.queued[t] = Schedule::make(layout, queued, true);
+    }
+  }
+
+  // The memory that an operation uses. Each caller's tensor counts as a memory of its own behind the spaces.
+  std::vector<Access> accessesOf(const Operation &operation) const {
+    std::vector<Access> accesses;
+    const auto use = [&](uint32_t number, bool writes) {
+      const uint32_t root = memoryOf(plan, number);
+      const plan::BufferT &buffer = *plan.buffers[root];
+      const uint64_t begin = buffer.kind == BufferKind::Arena ? specialisation.shape.offsets[root] : 0;
+      uint32_t memory = buffer.space;
+      if (buffer.kind == BufferKind::Literal)
+        return; // never written
+      if (buffer.kind != BufferKind::Arena) {
+        const int64_t alias = buffer.kind == BufferKind::Output ? plan.outputs[buffer.index]->alias : -1;
+        const size_t inputs = layout.spaces.size(), outputs = inputs + plan.inputs.size();
+        memory = static_cast<uint32_t>(buffer.kind == BufferKind::Input ? inputs + buffer.index
+                                       : alias >= 0                     ? inputs + static_cast<size_t>(alias)
+                                                                        : outputs + buffer.index);
+      }
+      if (specialisation.shape.bytes[root] != 0)
+        accesses.push_back({memory, begin, begin + specialisation.shape.bytes[root], writes});
+    };
+    if (operation.region == none) {
+      use(operation.source, false);
+      use(operation.target, true);
+      return accesses;
+    }
+    for (uint32_t buffer : plan.regions[operation.region]->inputs)
+      use(buffer, false);
+    for (uint32_t buffer : plan.regions[operation.region]->outputs)
+      use(buffer, true);
+    const uint32_t space = layout.spaceOf(*layout.regions[operation.region].device);
+    if (const uint64_t bytes = specialisation.workspaceBytes[operation.region])
+      accesses.push_back({space, specialisation.workspaces[space], specialisation.workspaces[space] + bytes, true});
+    return accesses;
   }
 
   Result<void> makeInstance(size_t number, uint64_t &bytes) {
@@ -135,6 +211,7 @@ private:
   const plan::PlanT &plan;
   const Binding &binding;
   Specialisation &specialisation;
+  std::vector<uint64_t> asked;     // per region: the workspace that its constants ask for, or 0
   std::vector<uint64_t> workspace; // per memory space: the largest workspace
 };
 

@@ -3,7 +3,7 @@
 // symbols has one specialisation, of the empty set.
 #pragma once
 
-#include "layout.hpp"
+#include "schedule.hpp"
 
 namespace mortise::runtime {
 
@@ -23,7 +23,9 @@ struct Specialisation {
   Shape shape;
   uint64_t number = 0;                       // unique in the program: contexts compare it with that of their last run
   uint64_t lastUse = 0;                      // guarded by the program's mutex
+  bool dropped = false;                      // likewise: not in its binding's list any more
   std::vector<KernelPtr> kernels;            // per region
+  std::vector<Upload> uploads;               // for kernels of these values only
   std::vector<MortiseConstants *> constants; // per region
   std::vector<bool> ownsConstants;           // per region: packed for a kernel of these values only
   std::vector<MortiseInstance *> instances;  // per region, or NULL
@@ -32,8 +34,12 @@ struct Specialisation {
   std::vector<uint32_t> clocks; // per region: position of its first step clock
   uint32_t clockCount = 0;
   std::vector<uint64_t> workspaces, spaceBytes; // per memory space: offset of the workspaces; total bytes
-  std::vector<bool> needsWorkspace;             // per region
-  uint64_t packedBytes = 0;                     // held by plugins for these values only
+  std::vector<uint64_t> workspaceBytes;         // per region
+  Schedule schedule; // of a call that ends when all its work has happened; one item per operation
+  // Per timeline, of a call on a caller's stream, which stands for the timeline: begin, operations, the end of what
+  // uses the host's tensors, end. Empty where no caller's tensor lies in the memory of the timeline's device.
+  std::vector<Schedule> queued;
+  uint64_t packedBytes = 0; // held by plugins for these values only
 
   const std::vector<StepInfo> &steps(size_t region) const {
     return ownSteps[region].empty() ? kernels[region]->steps : ownSteps[region];

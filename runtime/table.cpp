@@ -11,12 +11,13 @@
 namespace mortise::runtime {
 namespace {
 
-constexpr uint32_t oldestRevision = 1, newestRevision = MORTISE_ABI_REVISION; // the support window
+constexpr uint32_t oldestRevision = MORTISE_ABI_OLDEST, newestRevision = MORTISE_ABI_REVISION; // the support window
 constexpr uint64_t layoutHashes[] = MORTISE_ABI_LAYOUT_HASHES;
 static_assert(std::size(layoutHashes) == newestRevision - oldestRevision + 1,
               "one hash for each revision in the window");
-constexpr size_t tableSizeOfOldest = offsetof(MortisePlugin, copy_to_host) + sizeof(void *);
-constexpr size_t deviceSizeOfOldest = offsetof(MortiseDeviceInfo, features) + sizeof(void *);
+constexpr size_t tableSizeOfOldest = offsetof(MortisePlugin, frame_destroy) + sizeof(void *);
+constexpr size_t deviceSizeOfOldest = offsetof(MortiseDeviceInfo, dlpack_id) + sizeof(int32_t);
+constexpr size_t spaceSizeOfOldest = offsetof(MortiseSpace, bytes) + sizeof(uint64_t);
 
 Error mismatch(std::string message) { return {MORTISE_VERSION_MISMATCH, std::move(message)}; }
 Error invalid(std::string message) { return {MORTISE_INVALID_ARGUMENT, std::move(message)}; }
@@ -30,10 +31,15 @@ struct Slot {
 constexpr Slot requiredSlots[] = {SLOT(initialize),     SLOT(devices),           SLOT(propose),
                                   SLOT(kernel_compile), SLOT(kernel_info),       SLOT(kernel_destroy),
                                   SLOT(constants_bind), SLOT(constants_destroy), SLOT(enqueue)};
-constexpr Slot streamSlots[] = {SLOT(stream_create), SLOT(stream_destroy), SLOT(stream_wait),  SLOT(stream_reset),
-                                SLOT(event_create),  SLOT(event_destroy),  SLOT(event_record), SLOT(event_wait)};
-constexpr Slot memorySlots[] = {SLOT(memory_allocate), SLOT(memory_free), SLOT(copy_to_device), SLOT(copy_to_host)};
-constexpr Slot instanceSlots[] = {SLOT(instance_create), SLOT(instance_destroy)}; // of revision 2
+constexpr Slot streamSlots[] = {SLOT(stream_create), SLOT(stream_destroy),    SLOT(stream_wait),  SLOT(stream_reset),
+                                SLOT(event_create),  SLOT(event_destroy),     SLOT(event_record), SLOT(event_wait),
+                                SLOT(event_query),   SLOT(event_synchronize), SLOT(event_elapsed)};
+constexpr Slot memorySlots[] = {SLOT(memory_allocate), SLOT(memory_free), SLOT(copy)};
+constexpr Slot nativeStreamSlots[] = {SLOT(stream_import), SLOT(stream_export)};
+constexpr Slot instanceSlots[] = {SLOT(instance_create), SLOT(instance_destroy)};
+constexpr Slot frameSlots[] = {SLOT(frame_create), SLOT(frame_destroy)};
+constexpr std::span<const Slot> optionalSlots[] = {streamSlots, memorySlots, nativeStreamSlots, instanceSlots,
+                                                   frameSlots};
 #undef SLOT
 
 const void *slotValue(const MortisePlugin &table, const Slot &slot) {
@@ -42,17 +48,14 @@ const void *slotValue(const MortisePlugin &table, const Slot &slot) {
   return value;
 }
 
-Result<void> checkSlots(const MortisePlugin &table, uint32_t revision) {
+Result<void> checkSlots(const MortisePlugin &table) {
   std::vector<std::string> missing;
   for (const Slot &slot : requiredSlots)
     if (slotValue(table, slot) == nullptr)
       missing.push_back(slot.name);
   if (!missing.empty())
     return invalid("expected every required slot of its table to be set, found NULL in " + join(missing));
-  std::vector<std::span<const Slot>> groups = {streamSlots, memorySlots};
-  if (hasInstanceSlots(table, revision))
-    groups.push_back(instanceSlots);
-  for (std::span<const Slot> group : groups) {
+  for (std::span<const Slot> group : optionalSlots) {
     for (const Slot &slot : group)
       if (slotValue(table, slot) == nullptr)
         missing.push_back(slot.name);
@@ -93,8 +96,28 @@ Result<uint32_t> negotiate(const MortisePlugin &table) {
   return common;
 }
 
-bool isFlag(uint32_t value) { return value <= 1; }
-bool isRate(double value) { return std::isfinite(value) && value >= 0; }
+Result<void> checkSpaces(const MortiseDeviceInfo &info, const std::string &which) {
+  constexpr uint32_t most = 64;
+  if (info.space_count == 0 || info.space_count > most || !isReadable(info.spaces, info.space_count * sizeof(void *)))
+    return invalid(which + ": expected 1 to " + std::to_string(most) + " memory spaces, found " +
+                   std::to_string(info.space_count) + (info.space_count <= most ? " that cannot be read" : ""));
+  for (uint32_t i = 0; i < info.space_count; ++i) {
+    const MortiseSpace *space = info.spaces[i];
+    const std::string where = which + ", space " + std::to_string(i);
+    if (reinterpret_cast<uintptr_t>(space) % alignof(MortiseSpace) != 0 || !isReadable(space, spaceSizeOfOldest) ||
+        space->struct_size < spaceSizeOfOldest)
+      return invalid(where + ": expected a description, found an address where none can be read");
+    if (space->kind < MORTISE_SPACE_HOST || space->kind > MORTISE_SPACE_UNIFIED)
+      return invalid(where + ": expected a kind of MortiseSpaceKind, found " + std::to_string(space->kind));
+    if (!space->name || !readString(space->name))
+      return invalid(where + ": expected a name, found none");
+    const uint32_t alignment = space->alignment;
+    if (alignment == 0 || (alignment & (alignment - 1)) != 0 || alignment > (1u << 30))
+      return invalid(where + ": expected the alignment to be a power of two up to 2^30, found " +
+                     std::to_string(alignment));
+  }
+  return {};
+}
 
 Result<void> checkDevice(const MortiseDeviceInfo &info, const std::string &which, const MortisePlugin &table,
                          const Manifest &manifest) {
@@ -106,28 +129,29 @@ Result<void> checkDevice(const MortiseDeviceInfo &info, const std::string &which
     return invalid(which + ": expected a name, found none");
   if (info.features && !readString(info.features))
     return invalid(which + ": expected features to be text or NULL, found memory that cannot be read");
-  const uint32_t alignment = info.alignment;
-  if (alignment == 0 || (alignment & (alignment - 1)) != 0 || alignment > (1u << 30))
-    return invalid(which + ": expected the alignment to be a power of two up to 2^30, found " +
-                   std::to_string(alignment));
-  if (!isFlag(info.host_memory) || !isFlag(info.automatic))
-    return invalid(which + ": expected host_memory and automatic to be 0 or 1, found " +
-                   std::to_string(info.host_memory) + " and " + std::to_string(info.automatic));
-  if (!isRate(info.peak_flops) || !isRate(info.bandwidth))
-    return invalid(which + ": expected peak_flops and bandwidth to be 0 or more, found " +
-                   std::to_string(info.peak_flops) + " and " + std::to_string(info.bandwidth));
-  if (info.host_memory == 0 && table.memory_allocate == nullptr)
-    return invalid(which + ": has memory of its own (host_memory is 0), but the memory and copy slots are NULL");
+  if (info.same_as && !readString(info.same_as))
+    return invalid(which + ": expected same_as to be text or NULL, found memory that cannot be read");
+  if (info.automatic > 1)
+    return invalid(which + ": expected automatic to be 0 or 1, found " + std::to_string(info.automatic));
+  const std::pair<const char *, double> rates[] = {{"peak_flops", info.peak_flops},
+                                                   {"bandwidth", info.bandwidth},
+                                                   {"launch_ns", info.launch_ns},
+                                                   {"copy_bandwidth", info.copy_bandwidth},
+                                                   {"copy_ns", info.copy_ns}};
+  for (const auto &[name, rate] : rates)
+    if (!std::isfinite(rate) || rate < 0)
+      return invalid(which + ": expected " + name + " to be 0 or more, found " + std::to_string(rate));
+  if (auto checked = checkSpaces(info, which); !checked)
+    return checked;
+  if (info.spaces[0]->kind != MORTISE_SPACE_HOST && info.same_as == nullptr && table.memory_allocate == nullptr)
+    return invalid(which +
+                   ": has memory of its own (its first space is not of kind HOST), but the memory slots are NULL");
   return {};
 }
 
 } // namespace
 
-bool hasInstanceSlots(const MortisePlugin &table, uint32_t revision) {
-  return revision >= 2 && table.struct_size >= offsetof(MortisePlugin, instance_destroy) + sizeof(void *);
-}
-
-Result<uint32_t> checkTable(const MortisePlugin *table, const Manifest &manifest) {
+Result<uint32_t> checkTable(const MortisePlugin *table, const Manifest &manifest, MortisePlugin &copy) {
   if (table == nullptr)
     return invalid("expected mortise_plugin() to return a table, found NULL");
   if (reinterpret_cast<uintptr_t>(table) % alignof(MortisePlugin) != 0 || !isReadable(table, tableSizeOfOldest))
@@ -148,7 +172,9 @@ Result<uint32_t> checkTable(const MortisePlugin *table, const Manifest &manifest
   if (manifest.name != table->name)
     return invalid("expected the name '" + manifest.name + "' of its manifest, found '" + table->name +
                    "' in its table; make them equal");
-  if (auto slots = checkSlots(*table, *revision); !slots)
+  std::memcpy(&copy, table, std::min(sizeof copy, table->struct_size));
+  copy.struct_size = sizeof copy;
+  if (auto slots = checkSlots(copy); !slots)
     return slots.error();
   return *revision;
 }

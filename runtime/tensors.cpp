@@ -84,6 +84,18 @@ Result<void> checkTensor(const Tensor &tensor, const TensorSpec &spec) {
   return {};
 }
 
+Result<void> checkHome(const Tensor &tensor, const TensorSpec &spec) {
+  if (tensor.device == spec.device || (tensor.device && spec.device && tensor.device->sharesMemory(*spec.device)))
+    return {};
+  const auto name = [](const Device *device) {
+    return device && !device->inHostMemory() ? "that of device '" + device->name() + "'" : std::string("host memory");
+  };
+  if (name(tensor.device) == name(spec.device))
+    return {};
+  return wrong(spec, "expected a tensor in " + name(spec.device) + ", found one in " + name(tensor.device) +
+                         "; copy it there, or compile again for where it lies");
+}
+
 Result<void> checkData(const Tensor &tensor, const TensorSpec &spec) {
   if (spec.bytes != 0 && tensor.data == nullptr)
     return wrong(spec, "expected " + std::to_string(spec.bytes) + " bytes of data, found NULL; set its data pointer");

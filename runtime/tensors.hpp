@@ -17,11 +17,14 @@ struct TensorSpec {
   size_t elementBytes = 0;
   std::vector<std::string> formulas; // of symbolic extents, "" for numbers; empty when all are numbers
   std::string values;                // of the symbols, where formulas have been evaluated
+  const Device *device = nullptr;    // whose home it lies in; NULL: host memory
 };
 
-// Checks dtype, rank, dims and strides of a readable tensor; checkData checks its data. Allocates only for an error.
+// Checks dtype, rank, dims and strides of a readable tensor; checkData checks its data, checkHome the memory in which
+// it lies. Allocates only for an error.
 Result<void> checkTensor(const Tensor &tensor, const TensorSpec &spec);
 Result<void> checkData(const Tensor &tensor, const TensorSpec &spec);
+Result<void> checkHome(const Tensor &tensor, const TensorSpec &spec);
 
 // Dense row-major and aligned to the element size, so that kernels can use the memory directly.
 bool isDense(const Tensor &tensor, const TensorSpec &spec);

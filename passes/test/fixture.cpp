@@ -121,24 +121,28 @@ void Offer::add(std::vector<uint32_t> nodes, double cost, const char *lowering,
 }
 
 FakePlugin::FakePlugin(const char *name, std::function<MortiseStatus *(const Offer &)> answer, bool hostMemory,
-                       uint32_t revision, const char *kind)
+                       uint32_t opset, const char *kind)
     : answer(std::move(answer)) {
   table.struct_size = sizeof table;
   table.name = name;
-  table.opset = revision;
+  table.opset = opset;
   table.propose = [](MortiseProposeArgs *args) -> MortiseStatus * {
     return reinterpret_cast<FakePlugin *>(args->device)->answer(Offer{*args});
   };
   plugin.name = name;
   plugin.table = &table;
-  plugin.abiRevision = revision;
+  plugin.abiRevision = MORTISE_ABI_REVISION;
   device.plugin = &plugin;
   device.info.struct_size = sizeof device.info;
   device.info.device = reinterpret_cast<MortiseDevice *>(this);
   device.info.kind = kind ? kind : name;
   device.info.name = name;
-  device.info.host_memory = hostMemory;
-  device.info.alignment = 64;
+  space = {.struct_size = sizeof space,
+           .name = "memory",
+           .kind = hostMemory ? MORTISE_SPACE_HOST : MORTISE_SPACE_DEVICE,
+           .alignment = 64};
+  device.info.spaces = spaces;
+  device.info.space_count = 1;
   device.info.automatic = 1;
 }
 

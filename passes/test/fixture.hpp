@@ -69,13 +69,16 @@ struct Offer { // the arguments of a plugin's propose, and its way to answer
 
 class FakePlugin {
 public:
-  // `revision`: of the ABI; selects the opset too. `kind`: of its device; NULL for one called like the plugin.
+  // `kind`: of its device; NULL for one called like the plugin.
   FakePlugin(const char *name, std::function<MortiseStatus *(const Offer &)> answer, bool hostMemory = true,
-             uint32_t revision = MORTISE_ABI_REVISION, const char *kind = nullptr);
+             uint32_t opset = MORTISE_OPSET, const char *kind = nullptr);
   Target target() const { return {&device, {}}; }
+  void isOpPackOf(const FakePlugin &other) { device.same = &other.device; }
 
 private:
   std::function<MortiseStatus *(const Offer &)> answer;
+  MortiseSpace space{};
+  const MortiseSpace *spaces[1] = {&space};
   MortisePlugin table{};
   runtime::Plugin plugin;
   runtime::Device device;

@@ -248,7 +248,7 @@ TEST(InPlace, AListThatIsNotThereIsRefused) {
     const uint32_t node = 0;
     MortiseCandidate candidate{sizeof candidate, nullptr, "fake.one", &node, 1, 1, 0, 0, nullptr, 3};
     offer.args.add(offer.args.sink, &candidate);
-    candidate.struct_size = offsetof(MortiseCandidate, in_place); // revision 1 has no list
+    candidate.in_place_count = 0;
     offer.args.add(offer.args.sink, &candidate);
     return nullptr;
   });

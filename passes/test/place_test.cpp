@@ -111,14 +111,17 @@ TEST(Place, AnOpPackTakesAPieceOutOfAnotherPluginsRegion) {
     return nullptr;
   };
   for (const bool hostMemory : {true, false}) {
-    FakePlugin owner("owner", ownersAnswer, hostMemory, MORTISE_ABI_REVISION, "acme");
-    FakePlugin pack("pack", packsAnswer, hostMemory, MORTISE_ABI_REVISION, "acme");
+    FakePlugin owner("owner", ownersAnswer, hostMemory, MORTISE_OPSET, "acme");
+    FakePlugin pack("pack", packsAnswer, hostMemory, MORTISE_OPSET, "acme");
+    pack.isOpPackOf(owner);
     const Placement placement = place(maker.view(), {owner.target(), pack.target()});
     ASSERT_EQ(placement.regions.size(), 5u);
     for (uint32_t r = 0; r < 5; ++r)
       EXPECT_EQ(placement.regions[r].target, r % 2);
     EXPECT_TRUE(placement.uncovered.empty());
-    const double moved = hostMemory ? 0 : 2 * transferNs(16.0 * 4); // the input and the output, and nothing in between
+    const double moved = hostMemory ? 0
+                                    : 2 * transferNs(*owner.target().device,
+                                                     16.0 * 4); // the input and the output, and nothing in between
     EXPECT_DOUBLE_EQ(placement.costNs, 3 * 1'000 + 2 * 5'000 + 5 * regionNs + moved);
   }
 }
@@ -136,7 +139,7 @@ TEST(Place, ValuesGoFromOneDeviceToAnotherThroughTheHost) {
   FakePlugin first("first", takes(0), /*hostMemory=*/false), second("second", takes(1), /*hostMemory=*/false);
   const Placement placement = place(maker.view(), {first.target(), second.target()});
   ASSERT_EQ(placement.regions.size(), 2u);
-  EXPECT_DOUBLE_EQ(placement.costNs, 2 * (10 + regionNs) + 4 * transferNs(16.0 * 4));
+  EXPECT_DOUBLE_EQ(placement.costNs, 2 * (10 + regionNs) + 4 * transferNs(*first.target().device, 16.0 * 4));
 }
 
 TEST(Place, IgnoresWhatAPluginMayNotSay) {
@@ -395,8 +398,7 @@ TEST(Place, OldPluginsAreNotShownSymbols) {
   const Placement placement = place(maker.view(), {plugin.target()});
   EXPECT_FALSE(sawSymbols);
   ASSERT_EQ(placement.regions.size(), 1u);
-  EXPECT_EQ(placement.regions[0].specialised,
-            "the plugin speaks ABI revision 1 and opset 1, which have no symbolic attributes");
+  EXPECT_EQ(placement.regions[0].specialised, "the plugin knows opset 1, which has no symbolic attributes");
 }
 
 TEST(Place, OnlyWhatIsLeftOverIsSpecialised) {

@@ -178,10 +178,11 @@ TEST(PlanWriter, OpPacksShareTheMemoryOfTheirDevice) {
   maker.output(maker.node("mortise.neg", {maker.node("mortise.add", {maker.input(), maker.input()})}));
   FakePlugin owner(
       "owner", [](const Offer &offer) -> MortiseStatus * { return offer.add({0}, 10), nullptr; },
-      /*hostMemory=*/false, MORTISE_ABI_REVISION, "acme");
+      /*hostMemory=*/false, MORTISE_OPSET, "acme");
   FakePlugin pack(
       "pack", [](const Offer &offer) -> MortiseStatus * { return offer.add({1}, 10), nullptr; },
-      /*hostMemory=*/false, MORTISE_ABI_REVISION, "acme");
+      /*hostMemory=*/false, MORTISE_OPSET, "acme");
+  pack.isOpPackOf(owner);
   const std::vector<Target> targets{owner.target(), pack.target()};
   const auto plan = writePlan(maker.view(), place(maker.view(), targets), targets);
   ASSERT_TRUE(plan) << plan.error().message;

@@ -143,7 +143,9 @@ static double measureBaseline() {
 namespace {
 struct Processor {
   std::string name = processorName(), features;
-  MortiseDeviceInfo info = sized<MortiseDeviceInfo>(); // points to the strings
+  MortiseSpace memory = sized<MortiseSpace>();
+  const MortiseSpace *spaces[1] = {&memory};
+  MortiseDeviceInfo info = sized<MortiseDeviceInfo>(); // points to the members before it
 };
 } // namespace
 
@@ -173,18 +175,22 @@ const MortiseDeviceInfo &deviceInfo() {
     else
       perThread = measureBaseline();
 #endif
-    struct sysinfo memory{};
-    sysinfo(&memory);
+    struct sysinfo system{};
+    sysinfo(&system);
+    auto &memory = processor->memory;
     info.device = reinterpret_cast<MortiseDevice *>(&info);
     info.kind = "cpu";
     info.name = processor->name.c_str();
-    info.host_memory = 1;
     info.threads = threadCount();
-    info.alignment = 64;
+    memory.name = "host";
+    memory.kind = MORTISE_SPACE_HOST;
+    memory.alignment = 64;
+    memory.bytes = static_cast<uint64_t>(system.totalram) * system.mem_unit;
+    info.spaces = processor->spaces;
+    info.space_count = 1;
     info.peak_flops = perThread * info.threads;
     // A server core draws 20 to 30 GB/s; a socket stops at its channels.
     info.bandwidth = 25e9 * std::min<uint32_t>(info.threads, 12);
-    info.memory_bytes = static_cast<uint64_t>(memory.totalram) * memory.mem_unit;
     info.automatic = 1;
     info.features = features.c_str();
     return processor;

@@ -164,9 +164,7 @@ void Bound::release(CallState *state) const {
   delete state; // more calls in flight than slots
 }
 
-static char *aligned(void *pointer) {
-  return reinterpret_cast<char *>((reinterpret_cast<uintptr_t>(pointer) + 63) / 64 * 64);
-}
+static char *aligned(MortiseAddress address) { return pointer<char>((address + 63) / 64 * 64); }
 
 Result<void> Executable::run(const Bound &bound, const MortiseEnqueueArgs &args) const {
   CallState *state = bound.lease(*this);
@@ -174,13 +172,13 @@ Result<void> Executable::run(const Bound &bound, const MortiseEnqueueArgs &args)
     const Buffer &buffer = schedule.buffers[i];
     switch (buffer.home) {
     case Home::Workspace:
-      state->pointers[i] = static_cast<char *>(args.workspace) + buffer.offset;
+      state->pointers[i] = pointer<char>(args.workspace) + buffer.offset;
       break;
     case Home::Input:
-      state->pointers[i] = const_cast<void *>(args.inputs[buffer.number]);
+      state->pointers[i] = pointer(args.inputs[buffer.number]);
       break;
     case Home::Output:
-      state->pointers[i] = args.outputs[buffer.number];
+      state->pointers[i] = pointer(args.outputs[buffer.number]);
       break;
     case Home::Before:
       state->pointers[i] = aligned(args.outputs[buffer.number]) + buffer.offset;
@@ -241,11 +239,11 @@ void Executable::timeAs(const Executable &other) {
   }
 }
 
-Result<std::unique_ptr<Constants>> Kernel::bindConstants(const void *const *inputs) const {
+Result<std::unique_ptr<Constants>> Kernel::bindConstants(const MortiseAddress *inputs) const {
   // For all inputs: an instance may bind constants that the executable of typical values does not.
   std::vector<const void *> pointers(region->input_count);
-  if (inputs)
-    pointers.assign(inputs, inputs + region->input_count);
+  for (size_t i = 0; inputs && i < pointers.size(); ++i)
+    pointers[i] = pointer(inputs[i]);
   auto constants = std::make_unique<Constants>(std::move(pointers), hashBits);
   Result<std::unique_ptr<Bound>> bound = bind(*executable, constants->inputs);
   if (!bound)

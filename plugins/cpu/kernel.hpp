@@ -92,7 +92,7 @@ struct Kernel {
   uint32_t hashBits = 128;
   const MortiseGraph *region = nullptr; // lives until the kernel is destroyed
 
-  Result<std::unique_ptr<Constants>> bindConstants(const void *const *inputs) const;
+  Result<std::unique_ptr<Constants>> bindConstants(const MortiseAddress *inputs) const;
   Result<std::unique_ptr<Instance>> instantiate(const Constants *constants, const int64_t *symbols) const;
   Result<void> run(const Constants *constants, const Instance *instance, const MortiseEnqueueArgs &args) const;
 };

@@ -78,7 +78,7 @@ struct CpuPlugin : PluginAdaptor<CpuPlugin> {
     return {};
   }
 
-  Result<Packed<Constants>> bind(const Kernel &kernel, const void *const *inputs) {
+  Result<Packed<Constants>> bind(const Kernel &kernel, const MortiseAddress *inputs) {
     if (!kernel.hasConstants)
       return Packed<Constants>{};
     Result<std::unique_ptr<Constants>> made = kernel.bindConstants(inputs);

@@ -37,7 +37,7 @@ std::string Folder::write(const std::string &file, const std::string &content) {
 }
 
 std::string Folder::manifestFor(const std::string &name, const std::string &devices) {
-  return "name = \"" + name + "\"\nvendor = \"tests\"\nversion = \"1.0\"\nabi = [1, 1]\nopset = 1\ndevices = [" +
+  return "name = \"" + name + "\"\nvendor = \"tests\"\nversion = \"1.0\"\nabi = [3, 3]\nopset = 1\ndevices = [" +
          (devices.empty() ? "\"" + name + "\"" : devices) +
          "]\n[options.speed]\ndefault = \"slow\"\nvalues = [\"slow\", \"fast\"]\n";
 }

@@ -24,7 +24,7 @@ TEST(Manifest, ReadsEverythingThatItMayHold) {
                        "[future]\nkey = [[1, 2], [3]]\n");
   ASSERT_TRUE(manifest) << manifest.error().message;
   EXPECT_EQ(manifest->name, "acme");
-  EXPECT_EQ(manifest->abiNewest, 1u);
+  EXPECT_EQ(manifest->abiNewest, 3u);
   EXPECT_THAT(manifest->devices, ElementsAre("acme", "acme-mini"));
   ASSERT_EQ(manifest->options.size(), 2u);
   EXPECT_THAT(manifest->options[0].values, ElementsAre("slow", "fast"));

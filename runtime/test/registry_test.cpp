@@ -22,8 +22,8 @@ TEST(Registry, LoadsAGoodPluginAndItsDevice) {
   const Plugin &plugin = *registry->plugins()[0];
   EXPECT_EQ(plugin.name, "fixture");
   EXPECT_EQ(plugin.path, fs::canonical(path));
-  EXPECT_EQ(plugin.abiRevision, 1u);
-  EXPECT_FALSE(plugin.hasStreams);
+  EXPECT_EQ(plugin.abiRevision, 3u);
+  EXPECT_FALSE(plugin.hasStreams());
   ASSERT_EQ(registry->devices().size(), 1u);
   EXPECT_EQ(registry->devices()[0]->name(), "fixture");
   for (const char *name : {"auto", "fixture", "fixture:0"}) {

@@ -36,8 +36,8 @@ def declarations(text: str):
                 members.append((pointer[2], f"{pointer[1].strip()} (*){pointer[3]}"))
                 continue
             first, *others = declaration.split(",")
-            base, member = re.match(r"(.*?)(\w+)$", first).groups()
-            members += [(member, base.strip())] + [(other.strip(), base.strip()) for other in others]
+            base, member, extent = re.match(r"(.*?)(\w+)(\[\d+\])?$", first).groups()
+            members += [(member, base.strip() + (extent or ""))] + [(other.strip(), base.strip()) for other in others]
         yield kind, name, members
 
 
@@ -87,7 +87,7 @@ def main() -> int:
     options = parser.parse_args()
     header = HEADER if HEADER.exists() else INSTALLED
     text = header.read_text()
-    current = int(re.search(r"#define MORTISE_ABI_REVISION (\d+)", text)[1])
+    oldest, current = (int(re.search(rf"#define MORTISE_ABI_{name} (\d+)", text)[1]) for name in ("OLDEST", "REVISION"))
     found = dump(header, options.cc)
     stated = re.compile(rf"(#define MORTISE_ABI_LAYOUT_HASH_{current} UINT64_C\()(\w+)\)")
     if options.update:
@@ -95,7 +95,7 @@ def main() -> int:
         text = stated.sub(lambda match: f"{match[1]}0x{fnv1a(found):016x})", text)
         header.write_text(text)
     failed = False
-    for revision in range(1, current + 1):
+    for revision in range(oldest, current + 1):
         committed = (HERE / f"revision-{revision}.txt").read_text()
         changes = list(differences(revision, current, committed, found))
         want = int(re.search(rf"MORTISE_ABI_LAYOUT_HASH_{revision} UINT64_C\((\w+)\)", text)[1], 0)

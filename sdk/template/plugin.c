@@ -50,14 +50,18 @@ static MortiseStatus *initialize(MortiseInitializeArgs *args) {
 }
 
 static MortiseStatus *devices(MortiseDevicesArgs *args) {
+  /* Kernels read and write ordinary memory, so there is nothing to copy. */
+  static const MortiseSpace memory = {
+      .struct_size = sizeof(MortiseSpace), .name = "host", .kind = MORTISE_SPACE_HOST, .alignment = 64};
+  static const MortiseSpace *const spaces[] = {&memory};
   static const MortiseDeviceInfo device = {
       .struct_size = sizeof(MortiseDeviceInfo),
       .kind = "acme",
       .name = "Acme Adder 1",
-      .host_memory = 1, /* kernels read and write ordinary memory, so there is nothing to copy */
-      .threads = 1,
-      .alignment = 64,
       .automatic = 0, /* only used when asked for by name */
+      .threads = 1,
+      .space_count = 1,
+      .spaces = spaces,
       .features = "",
   };
   static const MortiseDeviceInfo *const list[] = {&device};
@@ -164,7 +168,7 @@ static MortiseStatus *constants_bind(MortiseConstantsBindArgs *args) {
   if (!constants)
     return host->status_create(MORTISE_OUT_OF_MEMORY, "no memory for constants");
   for (int i = 0; i < 2; ++i)
-    constants->operands[i] = args->inputs[args->kernel->operands[i]];
+    constants->operands[i] = (const float *)(uintptr_t)args->inputs[args->kernel->operands[i]];
   args->constants = constants;
   args->packed_bytes = 0; /* the kernel reads the constants in place */
   return NULL;
@@ -187,9 +191,9 @@ static void task(void *context, int64_t begin, int64_t end) {
 }
 
 static MortiseStatus *enqueue(MortiseEnqueueArgs *args) {
-  struct call call = {.kernel = args->kernel, .out = args->outputs[0]};
+  struct call call = {.kernel = args->kernel, .out = (float *)(uintptr_t)args->outputs[0]};
   for (int i = 0; i < 2; ++i) {
-    call.operands[i] = args->inputs[args->kernel->operands[i]];
+    call.operands[i] = (const float *)(uintptr_t)args->inputs[args->kernel->operands[i]];
     if (!call.operands[i] && args->constants)
       call.operands[i] = args->constants->operands[i];
   }
@@ -204,7 +208,7 @@ MORTISE_EXPORT const MortisePlugin *mortise_plugin(void) {
   static const MortisePlugin plugin = {
       .struct_size = sizeof(MortisePlugin),
       .magic = MORTISE_PLUGIN_MAGIC,
-      .abi_oldest = 1,
+      .abi_oldest = MORTISE_ABI_OLDEST,
       .abi_newest = MORTISE_ABI_REVISION,
       .layout_hashes = layout_hashes,
       .name = "acme",

@@ -73,11 +73,12 @@ std::vector<float> run(const mortise::runtime::Device &device, const mortise::Re
   EXPECT_TRUE(bytes);
   std::vector<std::byte> workspace(static_cast<size_t>(*bytes) + 64);
 
-  std::vector<const void *> constant, changing;
+  std::vector<MortiseAddress> constant, changing;
   for (size_t i = 0; i < graph.input_count; ++i) {
     bool isConstant = graph.inputs[i]->flags & MORTISE_VALUE_CONSTANT;
-    constant.push_back(isConstant ? inputs[region.inputs[i]].data() : nullptr);
-    changing.push_back(isConstant ? nullptr : inputs[region.inputs[i]].data());
+    const MortiseAddress address = mortise::addressOf(inputs[region.inputs[i]].data());
+    constant.push_back(isConstant ? address : 0);
+    changing.push_back(isConstant ? 0 : address);
   }
   auto bind = mortise::sized<MortiseConstantsBindArgs>();
   bind.kernel = compile.kernel;
@@ -85,13 +86,13 @@ std::vector<float> run(const mortise::runtime::Device &device, const mortise::Re
   EXPECT_EQ(table.constants_bind(&bind), nullptr);
 
   std::vector<float> output(count);
-  void *outputs[] = {output.data()};
+  const MortiseAddress outputs[] = {mortise::addressOf(output.data())};
   auto enqueue = mortise::sized<MortiseEnqueueArgs>();
   enqueue.kernel = compile.kernel;
   enqueue.constants = bind.constants;
   enqueue.inputs = changing.data();
   enqueue.outputs = outputs;
-  enqueue.workspace = workspace.data();
+  enqueue.workspace = mortise::addressOf(workspace.data());
   EXPECT_EQ(table.enqueue(&enqueue), nullptr);
 
   auto constants = mortise::sized<MortiseConstantsArgs>();

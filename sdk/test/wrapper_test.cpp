@@ -21,7 +21,7 @@ int liveStatuses = 0;
 const MortiseHost &testHost() {
   static const MortiseHost table = [] {
     auto host = mortise::sized<MortiseHost>();
-    host.abi_revision = 1;
+    host.abi_revision = MORTISE_ABI_REVISION;
     host.status_create = [](int32_t code, const char *message) {
       ++liveStatuses;
       return new MortiseStatus{code, message};
@@ -89,7 +89,7 @@ struct Sample : mortise::PluginAdaptor<Sample> {
     kernel.steps.fill(info);
     return {};
   }
-  Result<mortise::Packed<Constants>> bind(const Kernel &, const void *const *) {
+  Result<mortise::Packed<Constants>> bind(const Kernel &, const MortiseAddress *) {
     return mortise::Packed<Constants>{std::make_unique<Constants>(), 12};
   }
   Result<void> enqueue(const Kernel &, const Constants *, const MortiseEnqueueArgs &) { return behave(); }
@@ -114,7 +114,7 @@ TEST_F(Wrapper, FillsTheTable) {
   EXPECT_EQ(table.struct_size, sizeof(MortisePlugin));
   EXPECT_EQ(table.magic, MORTISE_PLUGIN_MAGIC);
   EXPECT_STREQ(table.name, "test");
-  EXPECT_EQ(table.layout_hashes[0], MORTISE_ABI_LAYOUT_HASH_1);
+  EXPECT_EQ(table.layout_hashes[0], MORTISE_ABI_LAYOUT_HASH_3);
   EXPECT_EQ(table.stream_create, nullptr); // the plugin has no streams
   EXPECT_EQ(table.memory_allocate, nullptr);
 }

@@ -15,7 +15,7 @@ FIXTURE = ROOT / "runtime" / "test" / "plugins" / "fixture.c"
 MANIFEST = """name = "faulty"
 vendor = "tests"
 version = "1.0"
-abi = [1, 1]
+abi = [3, 3]
 opset = 1
 devices = ["faulty"]
 """
@@ -70,7 +70,7 @@ def test_not_mortises_library(tmp_path):
 
 
 @pytest.mark.parametrize("fault, expected", [
-    ("wrong_abi", ("90", "99", "1")),
+    ("wrong_abi", ("90", "99", "3 to 3")),
     ("wrong_magic", ("magic",)),
     ("wrong_layout", ("layout",)),
     ("null_slot", ("propose",)),

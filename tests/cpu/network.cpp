@@ -134,6 +134,8 @@ std::vector<int64_t> Network::dims(ValueId value) const {
   return {type->dims, type->dims + type->rank};
 }
 
+int64_t Network::inputCount() const { return impl->inputs; }
+
 void Network::output(ValueId value, int64_t alias) {
   if (Result<void> result = impl->builder.addOutput(value, alias); !result) {
     fprintf(stderr, "%s\n", result.error().message.c_str());
@@ -249,6 +251,13 @@ MortiseKernelInfo Compiled::info() const {
 
 uint64_t Compiled::codeBytes() const { return info().code_bytes; }
 
+static std::vector<MortiseAddress> addresses(std::span<const void *const> pointers) {
+  std::vector<MortiseAddress> result(pointers.size());
+  std::ranges::transform(pointers, result.begin(), addressOf);
+  return result;
+}
+static MortiseAddress aligned(std::span<std::byte> memory) { return (addressOf(memory.data()) + 63) / 64 * 64; }
+
 Result<void> Compiled::prepare(const std::vector<int64_t> &values) {
   auto found = instances.find(values);
   if (found == instances.end()) {
@@ -283,9 +292,10 @@ Result<void> Compiled::runOnce(const std::vector<int64_t> &values, std::span<con
   args.struct_size = sizeof args;
   args.kernel = kernel;
   args.constants = constants;
-  args.inputs = inputs.data();
-  args.outputs = outputs.data();
-  args.workspace = reinterpret_cast<void *>((reinterpret_cast<uintptr_t>(memory.data()) + 63) / 64 * 64);
+  const std::vector<MortiseAddress> in = addresses(inputs), out = addresses(outputs);
+  args.inputs = in.data();
+  args.outputs = out.data();
+  args.workspace = aligned(memory);
   args.symbols = values.data();
   args.instance = made.instance;
   Result<void> result = runtime::call("enqueue", table.enqueue, args);
@@ -318,7 +328,8 @@ Result<void> Compiled::bind(std::span<const void *const> inputs) {
   MortiseConstantsBindArgs args{};
   args.struct_size = sizeof args;
   args.kernel = kernel;
-  args.inputs = inputs.data();
+  const std::vector<MortiseAddress> in = addresses(inputs);
+  args.inputs = in.data();
   Result<void> result = runtime::call("constants_bind", table.constants_bind, args);
   constants = args.constants;
   packedBytes = args.packed_bytes;
@@ -331,10 +342,10 @@ Result<void> Compiled::run(std::span<const void *const> inputs, std::span<void *
   args.struct_size = sizeof args;
   args.kernel = kernel;
   args.constants = constants;
-  args.inputs = inputs.data();
-  args.outputs = outputs.data();
-  args.workspace = reinterpret_cast<void *>(
-      (reinterpret_cast<uintptr_t>(own.empty() ? workspace.data() : own.data()) + 63) / 64 * 64);
+  const std::vector<MortiseAddress> in = addresses(inputs), out = addresses(outputs);
+  args.inputs = in.data();
+  args.outputs = out.data();
+  args.workspace = aligned(own.empty() ? std::span<std::byte>(workspace) : own);
   args.step_ns = stepTimes;
   if (auto found = instances.find(symbols); found != instances.end()) {
     args.instance = found->second.handle;

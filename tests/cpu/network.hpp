@@ -44,6 +44,7 @@ public:
   std::vector<ValueId> ops(const std::string &name, std::vector<ValueId> operands,
                            std::vector<Attribute> attributes = {}); // returns all results
   std::vector<int64_t> dims(ValueId value) const;
+  int64_t inputCount() const;
   void output(ValueId value, int64_t alias = -1);
   std::shared_ptr<const Graph> finish();
 

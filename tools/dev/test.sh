@@ -15,7 +15,7 @@ lit_suites() { git ls-files --cached --others --exclude-standard '*lit.cfg.py' |
 # Build folders with tests, in two parts, each of which builds only its own programs: the language and the compiler, and what runs on
 # several threads.
 COMPILER_FOLDERS="ir/portable ir passes tests/fuzz tests/checks"
-THREADED_FOLDERS="sdk runtime frontend tests/cpu"
+THREADED_FOLDERS="sdk runtime frontend tests/cpu tests/devices"
 
 dev_test() {
   local presets=() argument

@@ -37,9 +37,9 @@ std::string properties(const runtime::Device &device) {
     text += ", " + number(info.peak_flops / 1e9, "GFLOP/s");
   if (info.bandwidth > 0)
     text += ", " + number(info.bandwidth / 1e9, "GB/s");
-  if (info.memory_bytes)
-    text += ", " + number(static_cast<double>(info.memory_bytes) / (1 << 30), "GiB");
-  return text + (info.host_memory ? ", computes in host memory" : ", memory of its own");
+  if (const uint64_t bytes = info.spaces[0]->bytes)
+    text += ", " + number(static_cast<double>(bytes) / (1 << 30), "GiB");
+  return text + (device.inHostMemory() ? ", computes in host memory" : ", memory of its own");
 }
 
 std::string pluginText(const runtime::Plugin &plugin) {

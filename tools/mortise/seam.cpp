@@ -78,12 +78,13 @@ Result<std::string> print(const Graph &graph) {
   return text;
 }
 
-Result<Placed> compile(const Graph &graph, const runtime::Registry &registry, const runtime::Config &config) {
+Result<Placed> compile(const Graph &graph, const runtime::Registry &registry, const runtime::Config &config,
+                       const passes::Homes &homes) {
   Context context;
   auto module = ir::importGraph(graph, context.mlir);
   if (!module)
     return module.error();
-  auto plan = passes::compile(**module, registry, config);
+  auto plan = passes::compile(**module, registry, config, nullptr, nullptr, homes);
   if (!plan)
     return plan.error();
   auto placed = ir::exportGraph(**module);

@@ -2,8 +2,8 @@
 // The only part of this folder that uses MLIR; all other files include no LLVM header.
 #pragma once
 
+#include <mortise/passes/compile.hpp>
 #include <mortise/portable/graph.hpp>
-#include <mortise/runtime/registry.hpp>
 
 #include <memory>
 #include <string>
@@ -23,6 +23,7 @@ struct Placed {
   std::shared_ptr<const Graph> graph;
   std::shared_ptr<const plan::PlanT> plan;
 };
-Result<Placed> compile(const Graph &graph, const runtime::Registry &registry, const runtime::Config &config);
+Result<Placed> compile(const Graph &graph, const runtime::Registry &registry, const runtime::Config &config,
+                       const passes::Homes &homes = {});
 
 } // namespace mortise::tool

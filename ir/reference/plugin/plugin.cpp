@@ -15,7 +15,7 @@ struct Reference : PluginAdaptor<Reference> {
     ConstantExpr workspace;
     StepList steps;
   };
-  using Constants = std::vector<const void *>; // the caller's own memory, read in place
+  using Constants = std::vector<MortiseAddress>; // the caller's own memory, read in place
 
   Result<void> initialize(const MortiseInitializeArgs &) { return {}; }
 
@@ -26,9 +26,9 @@ struct Reference : PluginAdaptor<Reference> {
       info.device = reinterpret_cast<MortiseDevice *>(&handle);
       info.kind = "reference";
       info.name = "reference interpreter";
-      info.host_memory = 1;
       info.threads = static_cast<uint32_t>(std::max(1, host().thread_count()));
-      info.alignment = 64;
+      info.spaces = hostSpaces().data();
+      info.space_count = 1;
       info.features = "";
       return info;
     }();
@@ -88,16 +88,18 @@ struct Reference : PluginAdaptor<Reference> {
     return {};
   }
 
-  Result<Packed<Constants>> bind(const Kernel &kernel, const void *const *inputs) {
+  Result<Packed<Constants>> bind(const Kernel &kernel, const MortiseAddress *inputs) {
     return Packed<Constants>{std::make_unique<Constants>(inputs, inputs + kernel.inputs), 0};
   }
 
   Result<void> enqueue(const Kernel &kernel, const Constants *constants, const MortiseEnqueueArgs &args) {
-    std::vector<const void *> inputs(args.inputs, args.inputs + kernel.inputs);
-    for (size_t i = 0; constants && i < inputs.size(); ++i)
-      if (!inputs[i])
-        inputs[i] = (*constants)[i];
-    kernel.program->run(inputs, {args.outputs, kernel.outputs}, args.workspace, host().parallel_for, args.step_ns);
+    std::vector<const void *> inputs;
+    for (size_t i = 0; i < kernel.inputs; ++i)
+      inputs.push_back(pointer(args.inputs[i] || !constants ? args.inputs[i] : (*constants)[i]));
+    std::vector<void *> outputs;
+    for (size_t i = 0; i < kernel.outputs; ++i)
+      outputs.push_back(pointer(args.outputs[i]));
+    kernel.program->run(inputs, outputs, pointer(args.workspace), host().parallel_for, args.step_ns);
     return {};
   }
 };

@@ -97,7 +97,7 @@ std::string take(MortiseStatus *status) {
 TEST(Plugin, TableAndManifestAgree) {
   EXPECT_EQ(plugin().magic, MORTISE_PLUGIN_MAGIC);
   EXPECT_STREQ(plugin().name, "reference");
-  EXPECT_EQ(plugin().layout_hashes[0], MORTISE_ABI_LAYOUT_HASH_1);
+  EXPECT_EQ(plugin().layout_hashes[0], MORTISE_ABI_LAYOUT_HASH_3);
   std::string path = MORTISE_PLUGIN_FILE;
   std::ifstream file(path.substr(0, path.size() - 3) + ".toml");
   std::string text{std::istreambuf_iterator<char>(file), {}};
@@ -111,7 +111,8 @@ TEST(Plugin, TheDeviceIsNeverAutomatic) {
   ASSERT_EQ(args.device_count, 1u);
   EXPECT_STREQ(args.devices[0]->kind, "reference");
   EXPECT_EQ(args.devices[0]->automatic, 0u);
-  EXPECT_EQ(args.devices[0]->host_memory, 1u);
+  ASSERT_EQ(args.devices[0]->space_count, 1u);
+  EXPECT_EQ(args.devices[0]->spaces[0]->kind, MORTISE_SPACE_HOST);
 }
 
 TEST(Plugin, ProposesConvexSetsAroundWhatItRefuses) {
@@ -166,21 +167,20 @@ TEST(Plugin, CompilesBindsAndRuns) {
   ASSERT_EQ(info.workspace.count, 1u);
 
   std::vector<float> in(20000, 1), weight(30000, 0.5f), out(60000);
-  const void *constants[] = {nullptr, weight.data()}, *inputs[] = {in.data(), nullptr};
-  void *outputs[] = {out.data()};
+  const MortiseAddress constants[] = {0, mortise::addressOf(weight.data())},
+                       inputs[] = {mortise::addressOf(in.data()), 0}, outputs[] = {mortise::addressOf(out.data())};
   auto bind = sized<MortiseConstantsBindArgs>();
   bind.kernel = compile.kernel;
   bind.inputs = constants;
   ASSERT_EQ(take(plugin().constants_bind(&bind)), "");
   std::vector<std::byte> workspace(static_cast<size_t>(info.workspace.steps[0].value) + 64);
-  auto aligned = (reinterpret_cast<uintptr_t>(workspace.data()) + 63) / 64 * 64;
   uint64_t ns[2] = {0, 0};
   auto enqueue = sized<MortiseEnqueueArgs>();
   enqueue.kernel = compile.kernel;
   enqueue.constants = bind.constants;
   enqueue.inputs = inputs;
   enqueue.outputs = outputs;
-  enqueue.workspace = reinterpret_cast<void *>(aligned);
+  enqueue.workspace = (mortise::addressOf(workspace.data()) + 63) / 64 * 64;
   enqueue.step_ns = ns;
   ASSERT_EQ(take(plugin().enqueue(&enqueue)), "");
   for (float value : out)

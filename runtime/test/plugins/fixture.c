@@ -7,8 +7,8 @@
  * The device "far" also has memory of its own, and its kernels refuse any other. OP_PACK: they take memory that another
  * plugin allocated for the same device. TWINS: it has two equal devices.
  *
- * It implements revision 1 of the ABI, or revision 2 when REVISION is 2: then it takes regions with symbols, and makes
- * instances unless PLAIN is defined.
+ * It knows opset 1, or opset 2 when OPSET is 2: then it takes regions with symbols, and makes instances unless PLAIN is
+ * defined.
  */
 #include <mortise/plugin.h>
 
@@ -40,16 +40,21 @@ enum {
 #ifndef FAULT
 #define FAULT NONE
 #endif
-#ifndef REVISION
-#define REVISION 1
+#ifndef OPSET
+#define OPSET 1
 #endif
 #ifndef TWINS
 #define TWINS 0
 #endif
-#if REVISION == 2 && !defined(PLAIN)
+#if OPSET == 2 && !defined(PLAIN)
 #define INSTANCES 1
 #else
 #define INSTANCES 0
+#endif
+#ifdef OP_PACK
+#define SAME_AS "far:0"
+#else
+#define SAME_AS NULL
 #endif
 #ifdef NAME
 #elif defined(QUEUED)
@@ -76,35 +81,44 @@ static MortiseStatus *initialize(MortiseInitializeArgs *args) {
 static MortiseStatus *devices(MortiseDevicesArgs *args) {
   static int first, second, third;
   // Constant, because several threads may compile at once.
+  static const MortiseSpace ordinary = {.struct_size = sizeof ordinary,
+                                        .name = "host",
+                                        .kind = MORTISE_SPACE_HOST,
+                                        .alignment = FAULT == GARBAGE_ALIGNMENT ? 7 : 64};
+  static const MortiseSpace own = {
+      .struct_size = sizeof own, .name = "own", .kind = MORTISE_SPACE_DEVICE, .alignment = 256};
+  static const MortiseSpace *const ordinary_only[] = {&ordinary}, *const own_only[] = {&own};
   static const MortiseDeviceInfo near = {.struct_size = sizeof near,
                                          .device = (MortiseDevice *)&first,
                                          .kind = FAULT == UNDECLARED_KIND ? "surprise" : NAME,
                                          .name = "a test device",
-                                         .host_memory = 1,
+                                         .automatic = 1,
                                          .threads = 1,
-                                         .alignment = FAULT == GARBAGE_ALIGNMENT ? 7 : 64,
+                                         .space_count = 1,
+                                         .spaces = ordinary_only,
                                          .peak_flops = 1e9,
                                          .bandwidth = 1e9,
-                                         .automatic = 1,
                                          .features = ""};
   static const MortiseDeviceInfo far = {.struct_size = sizeof far,
                                         .device = (MortiseDevice *)&second,
                                         .kind = "far",
                                         .name = "a test device with memory of its own",
                                         .threads = 1,
-                                        .alignment = 256,
-                                        .features = ""};
+                                        .space_count = 1,
+                                        .spaces = own_only,
+                                        .features = "",
+                                        .same_as = SAME_AS};
   static const MortiseDeviceInfo twin = {.struct_size = sizeof twin,
                                          .device = (MortiseDevice *)&third,
                                          .kind = NAME,
                                          .name = "another of the same kind",
                                          .ordinal = 1,
-                                         .host_memory = 1,
+                                         .automatic = 1,
                                          .threads = 1,
-                                         .alignment = 64,
+                                         .space_count = 1,
+                                         .spaces = ordinary_only,
                                          .peak_flops = 1e9,
                                          .bandwidth = 1e9,
-                                         .automatic = 1,
                                          .features = ""};
   static const MortiseDeviceInfo *const list[] = {FAULT == NULL_DEVICE ? NULL : &near, TWINS ? &twin : &far};
   args->devices = FAULT == GARBAGE_DEVICES ? (const MortiseDeviceInfo *const *)(uintptr_t)0x1230 : list;
@@ -178,7 +192,7 @@ static MortiseStatus *kernel_compile(MortiseCompileArgs *args) {
   MortiseStatus *status = host->graph_bytes(graph, &bytes, &size);
   if (status)
     return status;
-  if (graph->symbol_count && REVISION == 1)
+  if (graph->symbol_count && OPSET == 1)
     return invalid("expected a region without symbols");
   Kernel *kernel = calloc(1, sizeof *kernel);
   kernel->inputs = graph->input_count;
@@ -187,7 +201,7 @@ static MortiseStatus *kernel_compile(MortiseCompileArgs *args) {
   const int64_t no_symbols[1] = {0};
   kernel->count = graph->symbol_count ? 0 : count_of(kernel->type, no_symbols);
   static int compiled;
-  if (REVISION == 2)
+  if (OPSET == 2)
     snprintf(kernel->name, sizeof kernel->name, "sum %d", __atomic_add_fetch(&compiled, 1, __ATOMIC_RELAXED));
   else
     strcpy(kernel->name, "sum");
@@ -222,7 +236,7 @@ static MortiseStatus *kernel_destroy(MortiseKernelArgs *args) {
 
 /* Constants are read in place, so only the list of pointers is kept. */
 static MortiseStatus *constants_bind(MortiseConstantsBindArgs *args) {
-  const size_t bytes = ((Kernel *)args->kernel)->inputs * sizeof(void *);
+  const size_t bytes = ((Kernel *)args->kernel)->inputs * sizeof(MortiseAddress);
   args->constants = malloc(bytes + 1);
   memcpy(args->constants, args->inputs, bytes);
   args->packed_bytes = bytes;
@@ -250,15 +264,15 @@ static void sum(void *context, int64_t begin, int64_t end) {
   }
 }
 
-static MortiseStatus *compute(const Kernel *kernel, size_t count, const void *const *constants,
-                              const void *const *inputs, void *const *outputs) {
+static MortiseStatus *compute(const Kernel *kernel, size_t count, const MortiseAddress *constants,
+                              const MortiseAddress *inputs, const MortiseAddress *outputs) {
   const float *sources[16];
   if (kernel->broken)
     return host->status_create(MORTISE_DEVICE_LOST, "the device caught fire");
   for (size_t i = 0; i < kernel->inputs; ++i)
-    sources[i] = constants[i] ? constants[i] : inputs[i];
+    sources[i] = (const float *)(uintptr_t)(constants[i] ? constants[i] : inputs[i]);
   for (size_t i = 0; i < kernel->outputs; ++i) {
-    Sum work = {sources, kernel->inputs, outputs[i]};
+    Sum work = {sources, kernel->inputs, (float *)(uintptr_t)outputs[i]};
     host->parallel_for((int64_t)count, 1024, sum, &work);
   }
   return NULL;
@@ -266,7 +280,7 @@ static MortiseStatus *compute(const Kernel *kernel, size_t count, const void *co
 
 #ifndef QUEUED
 
-#if REVISION == 2
+#if OPSET == 2
 struct MortiseInstance {
   const Kernel *kernel;
   const MortiseConstants *constants;
@@ -307,7 +321,7 @@ static MortiseStatus *instance_destroy(MortiseInstanceArgs *args) {
 static MortiseStatus *enqueue(MortiseEnqueueArgs *args) {
   const Kernel *kernel = (const Kernel *)args->kernel;
   size_t count = kernel->count;
-#if REVISION == 2
+#if OPSET == 2
   if (kernel->count == 0) {
     if (INSTANCES != (args->instance != NULL) || !args->symbols)
       return invalid("expected an instance where there are instances, and the symbols' values");
@@ -317,12 +331,12 @@ static MortiseStatus *enqueue(MortiseEnqueueArgs *args) {
     count = count_of(kernel->type, args->symbols);
   }
 #endif
-  if (args->stream || !args->workspace || (uintptr_t)args->workspace % 64)
+  if (args->stream || !args->workspace || args->workspace % 64)
     return invalid("expected no stream and a workspace");
-  memset(args->workspace, 0xff, 100);
+  memset((void *)(uintptr_t)args->workspace, 0xff, 100);
   if (args->step_ns)
     args->step_ns[0] += 1000;
-  return compute(kernel, count, (const void *const *)args->constants, args->inputs, args->outputs);
+  return compute(kernel, count, (const MortiseAddress *)args->constants, args->inputs, args->outputs);
 }
 
 #else
@@ -331,11 +345,9 @@ static MortiseStatus *enqueue(MortiseEnqueueArgs *args) {
 
 typedef struct Task {
   const Kernel *kernel;
-  const void *const *constants;
-  const void *inputs[16];
-  void *outputs[16];
-  void *target; /* of a copy */
-  const void *source;
+  const MortiseAddress *constants;
+  MortiseAddress inputs[16], outputs[16];
+  MortiseAddress target, source; /* of a copy */
   size_t bytes;
 } Task;
 
@@ -345,11 +357,15 @@ struct MortiseStream {
   int lost;
 };
 
-static char *far_begin[64], *far_end[64]; /* the device's memory */
+struct MortiseEvent {
+  MortiseStream *stream; /* NULL without a mark */
+};
 
-static int is_far(const void *pointer) {
+static MortiseAddress far_begin[64], far_end[64]; /* the device's memory */
+
+static int is_far(MortiseAddress address) {
   for (size_t i = 0; i < 64; ++i)
-    if ((const char *)pointer >= far_begin[i] && (const char *)pointer < far_end[i])
+    if (address >= far_begin[i] && address < far_end[i])
       return 1;
   return 0;
 }
@@ -369,7 +385,7 @@ static MortiseStatus *enqueue(MortiseEnqueueArgs *args) {
   if (status)
     return status;
   task->kernel = kernel;
-  task->constants = (const void *const *)args->constants;
+  task->constants = (const MortiseAddress *)args->constants;
   for (size_t i = 0; i < kernel->inputs; ++i)
     task->inputs[i] = args->inputs[i];
   for (size_t i = 0; i < kernel->outputs; ++i)
@@ -393,15 +409,14 @@ static MortiseStatus *stream_destroy(MortiseStreamArgs *args) {
   free(args->stream);
   return NULL;
 }
-static MortiseStatus *stream_wait(MortiseStreamArgs *args) {
-  MortiseStream *stream = args->stream;
+static MortiseStatus *run_all(MortiseStream *stream) {
   for (size_t i = 0; i < stream->count && !stream->lost; ++i) {
     const Task *task = &stream->tasks[i];
     MortiseStatus *status = NULL;
     if (task->kernel)
       status = compute(task->kernel, task->kernel->count, task->constants, task->inputs, task->outputs);
     else
-      memcpy(task->target, task->source, task->bytes);
+      memcpy((void *)(uintptr_t)task->target, (const void *)(uintptr_t)task->source, task->bytes);
     host->status_destroy(status);
     stream->lost |= status != NULL;
   }
@@ -412,16 +427,38 @@ static MortiseStatus *stream_reset(MortiseStreamArgs *args) {
   args->stream->lost = 0;
   return NULL;
 }
-static MortiseStatus *event(MortiseStreamArgs *args) {
+static MortiseStatus *stream_wait(MortiseStreamArgs *args) { return run_all(args->stream); }
+
+/* The mark is the stream's end: to wait for more than was asked is allowed. */
+static MortiseStatus *event_create(MortiseEventArgs *args) {
+  args->event = calloc(1, sizeof *args->event);
+  return NULL;
+}
+static MortiseStatus *event_destroy(MortiseEventArgs *args) {
+  free(args->event);
+  return NULL;
+}
+static MortiseStatus *event_record(MortiseEventArgs *args) {
+  args->event->stream = args->stream;
+  return NULL;
+}
+static MortiseStatus *event_synchronize(MortiseEventArgs *args) {
+  return args->event->stream ? run_all(args->event->stream) : NULL;
+}
+static MortiseStatus *event_query(MortiseEventArgs *args) {
+  args->happened = !args->event->stream || args->event->stream->count == 0;
+  return NULL;
+}
+static MortiseStatus *event_elapsed(MortiseEventArgs *args) {
   (void)args;
-  return invalid("events are not tested here");
+  return invalid("this device has no clock");
 }
 
 static MortiseStatus *memory_allocate(MortiseMemoryArgs *args) {
-  args->memory = aligned_alloc(256, (args->bytes + 255) / 256 * 256);
+  args->address = (uintptr_t)aligned_alloc(256, (args->bytes + 255) / 256 * 256);
   for (size_t i = 0; i < 64; ++i)
     if (!far_begin[i]) {
-      far_begin[i] = args->memory;
+      far_begin[i] = args->address;
       far_end[i] = far_begin[i] + args->bytes;
       return NULL;
     }
@@ -429,41 +466,38 @@ static MortiseStatus *memory_allocate(MortiseMemoryArgs *args) {
 }
 static MortiseStatus *memory_free(MortiseMemoryArgs *args) {
   for (size_t i = 0; i < 64; ++i)
-    if (far_begin[i] == args->memory)
-      far_begin[i] = far_end[i] = NULL;
-  free(args->memory);
+    if (far_begin[i] == args->address)
+      far_begin[i] = far_end[i] = 0;
+  free((void *)(uintptr_t)args->address);
   return NULL;
 }
-static MortiseStatus *copy(MortiseMemoryArgs *args, const void *far, const void *near) {
+static MortiseStatus *copy(MortiseCopyArgs *args) {
   Task *task;
   MortiseStatus *status = next_task(args->stream, &task);
   if (status)
     return status;
-  task->target = args->memory;
+  task->target = args->target;
   task->source = args->source;
   task->bytes = args->bytes;
-  return is_far(far) && !is_far(near) ? NULL : invalid("a copy has its ends in the wrong memories");
+  return is_far(args->target) == (args->target_device != NULL) && is_far(args->source) == (args->source_device != NULL)
+             ? NULL
+             : invalid("a copy has its ends in the wrong memories");
 }
-static MortiseStatus *copy_to_device(MortiseMemoryArgs *args) { return copy(args, args->memory, args->source); }
-static MortiseStatus *copy_to_host(MortiseMemoryArgs *args) { return copy(args, args->source, args->memory); }
 
 #endif
 
 MORTISE_EXPORT const MortisePlugin *mortise_plugin(void) {
-  static const uint64_t hashes[] = MORTISE_ABI_LAYOUT_HASHES, bad[] = {~MORTISE_ABI_LAYOUT_HASH_1};
+  static const uint64_t hashes[] = MORTISE_ABI_LAYOUT_HASHES, bad[] = {~MORTISE_ABI_LAYOUT_HASH_3};
   static const MortisePlugin table = {
-      /* a table of revision 1 ends before the instance slots */
-      .struct_size = FAULT == SMALL_TABLE ? 40
-                     : REVISION == 1      ? offsetof(MortisePlugin, instance_create)
-                                          : sizeof table,
+      .struct_size = FAULT == SMALL_TABLE ? 40 : sizeof table,
       .magic = FAULT == WRONG_MAGIC ? 42 : MORTISE_PLUGIN_MAGIC,
-      .abi_oldest = FAULT == WRONG_ABI ? 90 : 1,
-      .abi_newest = FAULT == WRONG_ABI ? 99 : REVISION,
+      .abi_oldest = FAULT == WRONG_ABI ? 90 : MORTISE_ABI_OLDEST,
+      .abi_newest = FAULT == WRONG_ABI ? 99 : MORTISE_ABI_REVISION,
       .layout_hashes = FAULT == WRONG_LAYOUT ? bad : hashes,
       .name = NAME,
       .vendor = "tests",
       .version = "1.0",
-      .opset = REVISION,
+      .opset = OPSET,
       .initialize = initialize,
       .devices = devices,
       .propose = FAULT == NULL_SLOT ? NULL : propose,
@@ -478,14 +512,16 @@ MORTISE_EXPORT const MortisePlugin *mortise_plugin(void) {
       .stream_destroy = stream_destroy,
       .stream_wait = stream_wait,
       .stream_reset = stream_reset,
-      .event_create = event,
-      .event_destroy = event,
-      .event_record = event,
-      .event_wait = event,
+      .event_create = event_create,
+      .event_destroy = event_destroy,
+      .event_record = event_record,
+      .event_wait = event_synchronize,
+      .event_query = event_query,
+      .event_synchronize = event_synchronize,
+      .event_elapsed = event_elapsed,
       .memory_allocate = memory_allocate,
       .memory_free = memory_free,
-      .copy_to_device = copy_to_device,
-      .copy_to_host = copy_to_host,
+      .copy = copy,
 #else
 #if INSTANCES
       .instance_create = instance_create,

@@ -19,11 +19,11 @@ extern "C" MORTISE_EXPORT const MortisePlugin *mortise_plugin(void) {
 #ifdef THROW_AT_ENTRY
   fail("table");
 #endif
-  static const uint64_t hashes[] = {MORTISE_ABI_LAYOUT_HASH_1};
+  static const uint64_t hashes[] = {MORTISE_ABI_LAYOUT_HASH_3};
   static const MortisePlugin table = {.struct_size = sizeof table,
                                       .magic = MORTISE_PLUGIN_MAGIC,
-                                      .abi_oldest = 1,
-                                      .abi_newest = 1,
+                                      .abi_oldest = 3,
+                                      .abi_newest = 3,
                                       .layout_hashes = hashes,
                                       .name = "fixture",
                                       .vendor = "tests",

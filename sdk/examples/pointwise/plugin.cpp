@@ -66,7 +66,7 @@ struct Pointwise : mortise::PluginAdaptor<Pointwise> {
     mortise::StepList steps;
   };
   struct Constants {
-    std::vector<const void *> inputs;
+    std::vector<MortiseAddress> inputs;
   };
 
   Result<void> initialize(const MortiseInitializeArgs &) { return {}; }
@@ -75,8 +75,9 @@ struct Pointwise : mortise::PluginAdaptor<Pointwise> {
     static const MortiseDeviceInfo device = [] {
       auto info = mortise::sized<MortiseDeviceInfo>();
       info.kind = info.name = "pointwise";
-      info.host_memory = info.threads = 1;
-      info.alignment = 64;
+      info.threads = 1;
+      info.spaces = mortise::hostSpaces().data();
+      info.space_count = 1;
       info.features = "";
       return info;
     }();
@@ -152,7 +153,7 @@ struct Pointwise : mortise::PluginAdaptor<Pointwise> {
     return {};
   }
 
-  Result<mortise::Packed<Constants>> bind(const Kernel &kernel, const void *const *inputs) {
+  Result<mortise::Packed<Constants>> bind(const Kernel &kernel, const MortiseAddress *inputs) {
     mortise::Packed<Constants> packed{std::make_unique<Constants>(), 0};
     for (const Place &place : kernel.places)
       if (place.kind == Place::Input) {
@@ -180,13 +181,13 @@ private:
       const Place &where = kernel.places[value];
       switch (where.kind) {
       case Place::Input: {
-        const void *input = args.inputs[where.index] ? args.inputs[where.index] : constants->inputs[where.index];
-        return static_cast<float *>(const_cast<void *>(input)) + begin; // never written through
+        MortiseAddress input = args.inputs[where.index] ? args.inputs[where.index] : constants->inputs[where.index];
+        return mortise::pointer<float>(input) + begin; // never written through
       }
       case Place::Output:
-        return static_cast<float *>(args.outputs[where.index]) + begin;
+        return mortise::pointer<float>(args.outputs[where.index]) + begin;
       default:
-        return static_cast<float *>(args.workspace) + (where.index * blocks(kernel) + number) * block;
+        return mortise::pointer<float>(args.workspace) + (where.index * blocks(kernel) + number) * block;
       }
     };
     for (const Instruction &step : kernel.instructions)

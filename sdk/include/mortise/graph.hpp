@@ -15,6 +15,14 @@
 
 namespace mortise {
 
+// ---- Addresses
+
+// The pointer that an address in a space of kind HOST, PINNED or UNIFIED is.
+template <typename T = void> T *pointer(MortiseAddress address) {
+  return static_cast<T *>(reinterpret_cast<void *>(static_cast<uintptr_t>(address)));
+}
+inline MortiseAddress addressOf(const void *pointer) { return reinterpret_cast<uintptr_t>(pointer); }
+
 inline std::span<const int64_t> dims(const MortiseType &type) { return {type.dims, static_cast<size_t>(type.rank)}; }
 inline bool isStatic(const MortiseType &type) { return type.dim_exprs == nullptr; }
 

@@ -23,8 +23,11 @@
  *  - Threads. Slots are called from any thread. Two calls run at the same time unless they name
  *    the same stream. A kernel and its bound constants are immutable after creation.
  *  - Memory. The host owns all memory, workspaces included, except what a plugin keeps for packed
- *    constants, which it reports. Pointers handed to a kernel are aligned to the device's `alignment`,
+ *    constants, which it reports. Addresses handed to a kernel are aligned to their space's `alignment`,
  *    but those of a caller's own inputs and outputs only to the element size.
+ *  - Order. Work queued on one stream happens in the order of the calls. Nothing else is ordered but by an
+ *    event or a wait of the host. What a slot reads through pointers it reads before it returns; what work
+ *    in a stream reads through addresses stays valid until the work has happened.
  *  - Booleans (dtype I1) occupy one byte, 0 or 1. I4 is packed two to a byte, low half first.
  */
 #ifndef MORTISE_PLUGIN_H
@@ -41,14 +44,14 @@ extern "C" {
 
 /* A revision adds at the end of structs and tables. The host supports a window of revisions and loads
  * a plugin whose range [abi_oldest, abi_newest] meets it. */
-#define MORTISE_ABI_REVISION 2
+#define MORTISE_ABI_REVISION 3
+#define MORTISE_ABI_OLDEST 3 /* revisions 1 and 2 were never released */
 #define MORTISE_PLUGIN_MAGIC UINT64_C(0x314553495452304d) /* "M0RTISE1", little endian */
 
 /* Hashes of every size, offset and enumerator of each revision; sdk/abi/ computes them and CI compares. */
-#define MORTISE_ABI_LAYOUT_HASH_1 UINT64_C(0xdcba382f495cd56b)
-#define MORTISE_ABI_LAYOUT_HASH_2 UINT64_C(0xea638089e755cc24)
-/* From the oldest revision to the newest: what MortisePlugin::layout_hashes points to with abi_oldest 1. */
-#define MORTISE_ABI_LAYOUT_HASHES {MORTISE_ABI_LAYOUT_HASH_1, MORTISE_ABI_LAYOUT_HASH_2}
+#define MORTISE_ABI_LAYOUT_HASH_3 UINT64_C(0x91bcb3ed81937fe7)
+/* From MORTISE_ABI_OLDEST to MORTISE_ABI_REVISION: what MortisePlugin::layout_hashes points to. */
+#define MORTISE_ABI_LAYOUT_HASHES {MORTISE_ABI_LAYOUT_HASH_3}
 
 /* The newest operation set this header knows. Ops and attributes carry the set that introduced them. */
 #define MORTISE_OPSET 3
@@ -194,7 +197,7 @@ typedef struct MortiseAttribute {
   size_t count; /* of i64s or f64s; of bytes in tensor_data */
   const MortiseType *tensor_type;
   const void *tensor_data;
-  /* Revision 2. I64_ARRAY of extents or positions: NULL when all are numbers, else `count` programs over the graph's symbols; i64s
+  /* I64_ARRAY of extents or positions: NULL when all are numbers, else `count` programs over the graph's symbols; i64s
    * holds MORTISE_DYNAMIC where a program is not a number. */
   const MortiseExpr *exprs;
 } MortiseAttribute;
@@ -234,7 +237,7 @@ struct MortiseNode {
   const MortiseAttribute *const *attributes; /* sorted by name; every attribute of the op is present */
   size_t attribute_count;
   const char *location; /* where in the user's program, for messages; may be "" */
-  /* Revision 2. The graphs that a control flow op runs. They have the same symbols in the same order and share nothing else with this
+  /* The graphs that a control flow op runs. They have the same symbols in the same order and share nothing else with this
    * graph. The op's definition maps operands and results to their inputs and outputs. */
   const MortiseGraph *const *bodies;
   size_t body_count;
@@ -289,7 +292,7 @@ struct MortiseGraph {
   size_t alias_count;
   const MortiseSymbol *const *symbols;
   size_t symbol_count;
-  const MortiseGuard *const *guards; /* revision 2 */
+  const MortiseGuard *const *guards;
   size_t guard_count;
 };
 
@@ -341,6 +344,29 @@ typedef struct MortiseKernel MortiseKernel;       /* one compiled region; immuta
 typedef struct MortiseConstants MortiseConstants; /* a kernel's constants, packed; immutable */
 typedef struct MortiseInstance MortiseInstance;   /* a kernel made ready for one set of symbol values; immutable */
 
+typedef struct MortiseFrame MortiseFrame;         /* what one call in flight of a kernel writes; see frame_create */
+
+/* A place in memory. 0 is none. In a space that the host reaches it is a pointer; elsewhere only the plugin knows
+ * what it is, and the host only adds offsets to it and compares. */
+typedef uint64_t MortiseAddress;
+
+typedef enum MortiseSpaceKind {
+  MORTISE_SPACE_HOST = 1,    /* ordinary memory of the process */
+  MORTISE_SPACE_DEVICE = 2,  /* the host does not reach it */
+  MORTISE_SPACE_PINNED = 3,  /* memory of the host that the plugin allocates, and copies without a stop in between */
+  MORTISE_SPACE_UNIFIED = 4, /* allocated by the plugin; host and device reach it at one address */
+  MORTISE_SPACE_KIND_FORCE_INT32 = 0x7fffffff
+} MortiseSpaceKind;
+
+typedef struct MortiseSpace {
+  size_t struct_size;
+  const MortiseExtension *extension;
+  const char *name;   /* for reports: "HBM" */
+  int32_t kind;       /* MortiseSpaceKind */
+  uint32_t alignment; /* bytes that the host aligns buffers to; a power of two */
+  uint64_t bytes;     /* 0 when unknown */
+} MortiseSpace;
+
 typedef struct MortiseDeviceInfo {
   size_t struct_size;
   const MortiseExtension *extension;
@@ -348,15 +374,24 @@ typedef struct MortiseDeviceInfo {
   const char *kind;          /* what a user selects: "cpu", "reference", ... */
   const char *name;          /* the hardware's own name */
   uint32_t ordinal;          /* among devices of this kind */
-  uint32_t host_memory;      /* 1: kernels read and write ordinary host memory */
-  uint32_t threads;          /* independent hardware threads or compute units */
-  uint32_t alignment;        /* bytes that the host aligns buffers to; a power of two */
-  double peak_flops;         /* f32 operations per second; 0 when unknown */
-  double bandwidth;          /* bytes per second to the device's main memory; 0 when unknown */
-  uint64_t memory_bytes;     /* 0 when unknown */
   uint32_t automatic;        /* 0: used only when asked for by name */
-  uint32_t reserved;
+  uint32_t threads;          /* independent hardware threads or compute units */
+  uint32_t space_count;      /* at least 1 */
+  /* The memories that kernels can reach. The first is the home of the device: inputs, outputs and workspaces lie there. A device
+   * whose home is of kind HOST computes in the process's own memory, and nothing is copied. */
+  const MortiseSpace *const *spaces;
+  double peak_flops;         /* f32 operations per second; 0 when unknown */
+  double bandwidth;          /* bytes per second between the device and its home; 0 when unknown */
+  double launch_ns;          /* from one kernel to the next in a stream, without work; 0 when unknown */
+  double copy_bandwidth;     /* bytes per second between the home and the host's memory; 0 when unknown */
+  double copy_ns;            /* time of a copy of one byte between them; 0 when unknown */
   const char *features;      /* comma separated, for reports: "avx512f,avx512_bf16" */
+  /* NULL, or "kind:ordinal" of a device of another plugin: this device is the same hardware and uses that one's memory. Where both
+   * plugins have stream_import and stream_export it also uses that one's streams. */
+  const char *same_as;
+  uint8_t uuid[16];          /* zeros when there is none */
+  int32_t dlpack_type;       /* DLDeviceType of tensors in the home; 0 when DLPack has none */
+  int32_t dlpack_id;
 } MortiseDeviceInfo;
 
 typedef struct MortiseInitializeArgs {
@@ -375,6 +410,32 @@ typedef struct MortiseDevicesArgs {
   size_t device_count;                     /* out: 0 is a valid answer */
 } MortiseDevicesArgs;
 
+typedef enum MortiseMode {
+  MORTISE_MODE_DEFAULT = 0,
+  MORTISE_MODE_REDUCE_OVERHEAD = 1, /* calls as cheap as they can be: graph replay, at the price of memory */
+  MORTISE_MODE_MAX_AUTOTUNE = 2,    /* fast kernels, at the price of compile time */
+  MORTISE_MODE_MAX_AUTOTUNE_NO_REPLAY = 3,
+  MORTISE_MODE_FORCE_INT32 = 0x7fffffff
+} MortiseMode;
+
+/* How exact products and convolutions of f32 are. */
+typedef enum MortisePrecision {
+  MORTISE_PRECISION_HIGHEST = 0, /* f32 throughout */
+  MORTISE_PRECISION_HIGH = 1,    /* operands may be rounded to 10 bits of mantissa (TF32) or to two bf16 numbers */
+  MORTISE_PRECISION_MEDIUM = 2,  /* operands may be rounded to bf16 */
+  MORTISE_PRECISION_FORCE_INT32 = 0x7fffffff
+} MortisePrecision;
+
+/* What the user asked of this compilation, whatever the plugin. */
+typedef struct MortiseCompileOptions {
+  size_t struct_size;
+  const MortiseExtension *extension;
+  int32_t mode;           /* MortiseMode; advice */
+  int32_t precision;      /* MortisePrecision; the least exact form allowed */
+  uint32_t deterministic; /* 1: equal inputs give equal bits in every run; refuse (MORTISE_REASON_OPTION) what cannot */
+  uint32_t reserved;
+} MortiseCompileOptions;
+
 /* Values by their position in MortiseGraph::values. */
 typedef struct MortiseInPlace { /* frozen */
   uint32_t input, output;
@@ -391,7 +452,7 @@ typedef struct MortiseCandidate {
   double cost_ns;           /* time of one run, once compiled and warm */
   double bytes;             /* memory traffic of one run */
   double flops;             /* arithmetic of one run */
-  /* Revision 2. Pairs for which the region can write `output`, which it produces, into the memory of `input`, which it reads from
+  /* Pairs for which the region can write `output`, which it produces, into the memory of `input`, which it reads from
    * outside. Both have the same number of bytes for all values of the symbols. The kernel gets one pointer for both values or two,
    * as the host decides. The host may use several pairs together, but each value only once. Constants, states and aliased values are
    * not in any pair. */
@@ -404,8 +465,9 @@ typedef struct MortiseProposeArgs {
   const MortiseExtension *extension;
   MortiseDevice *device;
   const MortiseGraph *graph;
-  const MortiseOption *options; /* call options for this compilation */
+  const MortiseOption *options; /* the plugin's own, for this compilation */
   size_t option_count;
+  const MortiseCompileOptions *compile_options;
   void *sink; /* hand back to the two functions below, which copy what they are given */
   void (*add)(void *sink, const MortiseCandidate *candidate);
   void (*refuse)(void *sink, uint32_t node, int32_t reason, const char *detail);
@@ -419,6 +481,7 @@ typedef struct MortiseCompileArgs {
   const char *lowering;         /* of the candidate chosen */
   const MortiseOption *options;
   size_t option_count;
+  const MortiseCompileOptions *compile_options;
   MortiseKernel *kernel;        /* out */
 } MortiseCompileArgs;
 
@@ -433,6 +496,8 @@ typedef struct MortiseStep {
   double bytes, flops;     /* of one run; 0 when unknown */
 } MortiseStep;
 
+#define MORTISE_HOST_SPACE UINT32_MAX /* ordinary memory, which need not be among the device's spaces */
+
 typedef struct MortiseKernelInfo {
   size_t struct_size;
   const MortiseExtension *extension;
@@ -441,9 +506,13 @@ typedef struct MortiseKernelInfo {
   const MortiseStep *const *steps; /* out: lives as long as the kernel */
   size_t step_count;               /* out */
   uint64_t code_bytes;             /* out: machine code held by the kernel; 0 when unknown */
+  /* out: for each region input, the space (an index into MortiseDeviceInfo::spaces, or MORTISE_HOST_SPACE) in which constants_bind
+   * wants it, where it is constant; NULL: all in the home. Lives as long as the kernel. The host uploads a constant that several
+   * kernels want in one space once. */
+  const uint32_t *constant_spaces;
 } MortiseKernelInfo;
 
-/* Revision 2. Prepares a kernel and its bound constants for one set of symbol values: everything that depends on the numbers, such as
+/* Prepares a kernel and its bound constants for one set of symbol values: everything that depends on the numbers, such as
  * library handles and workspace offsets, but not machine code, which serves all values. The host keeps the instances of the sets
  * that it used last. `kernel` and `constants` outlive the instance. */
 typedef struct MortiseInstanceArgs {
@@ -471,9 +540,10 @@ typedef struct MortiseConstantsBindArgs {
   size_t struct_size;
   const MortiseExtension *extension;
   MortiseKernel *kernel;
-  const void *const *inputs;   /* one per region input; NULL for those that are not constant */
-  MortiseConstants *constants; /* out; NULL is valid when there is nothing to keep */
-  uint64_t packed_bytes;       /* out: memory that the plugin holds for them */
+  const MortiseAddress *inputs; /* one per region input, in the space that MortiseKernelInfo names; 0 for those that are not constant */
+  MortiseConstants *constants;  /* out; NULL is valid when there is nothing to keep */
+  uint64_t packed_bytes;        /* out: memory that the plugin holds for them */
+  uint64_t workspace_bytes;     /* out: what `enqueue` needs with these constants; 0: what MortiseKernelInfo says */
 } MortiseConstantsBindArgs;
 
 typedef struct MortiseConstantsArgs {
@@ -483,40 +553,92 @@ typedef struct MortiseConstantsArgs {
   MortiseConstants *constants;
 } MortiseConstantsArgs;
 
+/* What one call in flight of a kernel writes: a graph to replay, a command buffer, descriptors. A frame is used by one call at a time,
+ * always with the same kernel, constants and instance, and destroyed when its last call has happened. */
+typedef struct MortiseFrameArgs {
+  size_t struct_size;
+  const MortiseExtension *extension;
+  MortiseKernel *kernel;
+  MortiseConstants *constants;
+  MortiseInstance *instance;
+  MortiseFrame *frame; /* out of frame_create, in of frame_destroy */
+} MortiseFrameArgs;
+
 /* The steady state allocates nothing: the host keeps one of these per call in flight and changes the
- * pointers. An aliased output has its input's pointer, and an output of MortiseCandidate::in_place may have it;
+ * addresses. An aliased output has its input's address, and an output of MortiseCandidate::in_place may have it;
  * otherwise no two buffers overlap. */
 typedef struct MortiseEnqueueArgs {
   size_t struct_size;
   const MortiseExtension *extension;
   MortiseKernel *kernel;
   MortiseConstants *constants;
-  MortiseStream *stream;       /* NULL on a device without streams: the call returns when done */
-  const void *const *inputs;   /* one per region input; NULL for constants */
-  void *const *outputs;        /* one per region output */
-  void *workspace;             /* as many bytes as MortiseKernelInfo::workspace says */
-  const int64_t *symbols;      /* values of the region's symbols */
-  uint64_t *step_ns;           /* NULL, or one slot per step: add the nanoseconds it took */
-  MortiseInstance *instance;   /* revision 2: the instance for these symbol values; NULL when the plugin makes none */
+  MortiseStream *stream;         /* NULL on a device without streams: the call returns when done */
+  const MortiseAddress *inputs;  /* one per region input; 0 for constants */
+  const MortiseAddress *outputs; /* one per region output */
+  MortiseAddress workspace;      /* as many bytes as MortiseKernelInfo::workspace says */
+  const int64_t *symbols;        /* values of the region's symbols */
+  /* NULL, or one slot per step: add the nanoseconds it took. In a stream the plugin has written them when the work has happened. */
+  uint64_t *step_ns;
+  MortiseInstance *instance;     /* the instance for these symbol values; NULL when the plugin makes none */
+  MortiseFrame *frame;           /* NULL when the plugin makes none */
+  /* NULL without a frame. Bits, the first in the least significant place: of the inputs, then the outputs, then the workspace. A set bit
+   * means the address that the frame's last run had. */
+  const uint64_t *unchanged;
 } MortiseEnqueueArgs;
 
 typedef struct MortiseStreamArgs {
   size_t struct_size;
   const MortiseExtension *extension;
   MortiseDevice *device;
-  MortiseStream *stream; /* in, or out for stream_create */
-  MortiseEvent *event;   /* for the event slots */
+  MortiseStream *stream; /* in, or out for stream_create and stream_import */
+  uint64_t native;       /* in for stream_import, out for stream_export: the driver's own handle, such as a CUstream */
 } MortiseStreamArgs;
+
+typedef struct MortiseEventArgs {
+  size_t struct_size;
+  const MortiseExtension *extension;
+  MortiseDevice *device; /* that the event was created for */
+  MortiseEvent *event;   /* in, or out for event_create */
+  MortiseStream *stream; /* event_record, event_wait: of any device of the plugin */
+  MortiseEvent *since;   /* event_elapsed: an earlier event of the device */
+  uint64_t elapsed_ns;   /* event_elapsed: out */
+  uint32_t happened;     /* event_query: out; 1 when all work before the last event_record has happened, or none was recorded */
+  uint32_t reserved;
+} MortiseEventArgs;
 
 typedef struct MortiseMemoryArgs {
   size_t struct_size;
   const MortiseExtension *extension;
   MortiseDevice *device;
-  MortiseStream *stream;
-  uint64_t bytes;
-  void *memory;       /* allocated (out), freed, or copied to */
-  const void *source; /* copied from */
+  MortiseStream *stream;  /* NULL, or what orders the memory's life; see the slots */
+  uint32_t space;         /* an index into MortiseDeviceInfo::spaces, of a kind other than HOST */
+  uint32_t reserved;
+  uint64_t bytes;         /* at least 1 */
+  MortiseAddress address; /* out of memory_allocate, in of memory_free */
 } MortiseMemoryArgs;
+
+typedef struct MortiseCopyArgs {
+  size_t struct_size;
+  const MortiseExtension *extension;
+  MortiseDevice *device;        /* that copies: one of the two below */
+  MortiseStream *stream;        /* of `device`; NULL on a device without streams: the call returns when done */
+  MortiseDevice *target_device; /* NULL: the host's memory */
+  MortiseDevice *source_device; /* NULL: the host's memory */
+  MortiseAddress target;
+  MortiseAddress source;
+  uint64_t bytes; /* at least 1; the two ranges do not overlap */
+} MortiseCopyArgs;
+
+typedef struct MortisePeerArgs {
+  size_t struct_size;
+  const MortiseExtension *extension;
+  MortiseDevice *device;
+  MortiseDevice *other; /* another device of the plugin */
+  uint32_t reaches;     /* out: 1 when `copy` on `device` may have the other end in the home of `other` */
+  uint32_t reserved;
+  double bandwidth;     /* out: bytes per second; 0 when unknown */
+  double copy_ns;       /* out: time of a copy of one byte; 0 when unknown */
+} MortisePeerArgs;
 
 typedef struct MortisePlugin {
   size_t struct_size;
@@ -531,7 +653,7 @@ typedef struct MortisePlugin {
   uint32_t opset;                /* the newest that it knows; the host writes regions for it or refuses them */
   uint32_t reserved;
 
-  /* Called once, before any other slot. */
+  /* Called once, before any other slot. Neither starts up a device: that waits until one is first used. */
   MortiseStatus *(*initialize)(MortiseInitializeArgs *args);
   MortiseStatus *(*devices)(MortiseDevicesArgs *args);
 
@@ -548,27 +670,49 @@ typedef struct MortisePlugin {
   /* Runs a kernel, or queues it on `stream`. */
   MortiseStatus *(*enqueue)(MortiseEnqueueArgs *args);
 
-  /* (optional, all or none) Without them the device is synchronous. stream_wait returns the first
-   * error since the last reset and clears nothing; stream_reset clears it. */
+  /* (optional, all or none) Without them the plugin's devices are synchronous.
+   * stream_wait returns when all work queued has happened, with the first error since the last reset, which it does not clear;
+   * stream_reset clears it. After an error nothing further happens on a stream until it is reset. No work is in flight on a stream that
+   * is destroyed. */
   MortiseStatus *(*stream_create)(MortiseStreamArgs *args);
   MortiseStatus *(*stream_destroy)(MortiseStreamArgs *args);
   MortiseStatus *(*stream_wait)(MortiseStreamArgs *args);
   MortiseStatus *(*stream_reset)(MortiseStreamArgs *args);
-  MortiseStatus *(*event_create)(MortiseStreamArgs *args);
-  MortiseStatus *(*event_destroy)(MortiseStreamArgs *args);
-  MortiseStatus *(*event_record)(MortiseStreamArgs *args);
-  MortiseStatus *(*event_wait)(MortiseStreamArgs *args); /* `stream` waits for `event` */
+  /* event_record marks the work queued on `stream` so far, in place of an earlier mark. event_wait holds back what is queued on `stream`
+   * later until the mark has happened, also when it lies in a stream of another device of the plugin. event_synchronize returns when the
+   * mark has happened, with the error of its stream if there is one. Each of them does nothing for an event without a mark. A mark in a
+   * stream that has failed counts as happened, so that nothing waits for ever; a stream that waits for it fails with the same error. */
+  MortiseStatus *(*event_create)(MortiseEventArgs *args);
+  MortiseStatus *(*event_destroy)(MortiseEventArgs *args);
+  MortiseStatus *(*event_record)(MortiseEventArgs *args);
+  MortiseStatus *(*event_wait)(MortiseEventArgs *args);
+  MortiseStatus *(*event_query)(MortiseEventArgs *args);
+  MortiseStatus *(*event_synchronize)(MortiseEventArgs *args);
+  MortiseStatus *(*event_elapsed)(MortiseEventArgs *args);
 
-  /* (optional, all or none) Required of a device whose host_memory is 0. Copies are in stream order. */
+  /* (optional, all or none) Required of a plugin with a device whose home is not of kind HOST.
+   * With a stream, memory_allocate gives memory for work queued on it from then on, and memory_free takes it back after the work queued
+   * before; other streams are ordered against both by events. Without a stream the memory is usable at once, and freed memory is not in
+   * use any more. `copy` is work like any other. */
   MortiseStatus *(*memory_allocate)(MortiseMemoryArgs *args);
   MortiseStatus *(*memory_free)(MortiseMemoryArgs *args);
-  MortiseStatus *(*copy_to_device)(MortiseMemoryArgs *args);
-  MortiseStatus *(*copy_to_host)(MortiseMemoryArgs *args);
+  MortiseStatus *(*copy)(MortiseCopyArgs *args);
 
-  /* Revision 2 (optional, both or none). Called only for kernels of regions with symbols. Without them a kernel learns the symbols'
+  /* (optional) Whether devices of the plugin copy between their homes. Without it they do not, and values pass through the host. */
+  MortiseStatus *(*peer)(MortisePeerArgs *args);
+
+  /* (optional, both or none) A stream around a native handle, which stays the caller's and outlives it; and the handle of a stream. */
+  MortiseStatus *(*stream_import)(MortiseStreamArgs *args);
+  MortiseStatus *(*stream_export)(MortiseStreamArgs *args);
+
+  /* (optional, both or none) Called only for kernels of regions with symbols. Without them a kernel learns the symbols'
    * values in each `enqueue`, not earlier. */
   MortiseStatus *(*instance_create)(MortiseInstanceArgs *args);
   MortiseStatus *(*instance_destroy)(MortiseInstanceArgs *args);
+
+  /* (optional, both or none) Without them `enqueue` gets no frame. */
+  MortiseStatus *(*frame_create)(MortiseFrameArgs *args);
+  MortiseStatus *(*frame_destroy)(MortiseFrameArgs *args);
 } MortisePlugin;
 
 /* The one export. Does nothing but return the table, which lives until the process ends. */
@@ -588,7 +732,7 @@ MORTISE_CHECK(sizeof(MortiseCode) == 4 && sizeof(MortiseDType) == 4 && sizeof(Mo
 MORTISE_CHECK(sizeof(MortiseExprStep) == 16 && sizeof(MortiseExpr) == 16 && sizeof(MortiseOption) == 16);
 MORTISE_CHECK(sizeof(MortiseType) == 48 && sizeof(MortiseAttribute) == 104);
 MORTISE_CHECK(sizeof(MortiseValue) == 56 && sizeof(MortiseNode) == 104 && sizeof(MortiseGraph) == 144);
-MORTISE_CHECK(sizeof(MortiseEnqueueArgs) == 88 && sizeof(MortisePlugin) == 256);
+MORTISE_CHECK(sizeof(MortiseEnqueueArgs) == 104 && sizeof(MortisePlugin) == 312);
 
 #ifdef __cplusplus
 }

@@ -10,12 +10,16 @@
 //     Result<void> propose(mortise::Proposal &proposal);
 //     Result<std::unique_ptr<Kernel>> compile(const MortiseCompileArgs &args);
 //     Result<void> describe(const Kernel &kernel, MortiseKernelInfo &info);
-//     Result<mortise::Packed<Constants>> bind(const Kernel &kernel, const void *const *inputs);
+//     Result<mortise::Packed<Constants>> bind(const Kernel &kernel, const MortiseAddress *inputs);
 //     Result<void> enqueue(const Kernel &kernel, const Constants *constants, const MortiseEnqueueArgs &args);
 //     // (optional) made once for each set of symbol values; enqueue gets it from instanceOf<Acme>(args)
 //     struct Instance { ... };
 //     Result<std::unique_ptr<Instance>> instantiate(const Kernel &kernel, const Constants *constants,
 //                                                   MortiseInstanceArgs &args);
+//     // (optional) what one call in flight writes; enqueue gets it from frameOf<Acme>(args)
+//     struct Frame { ... };
+//     Result<std::unique_ptr<Frame>> makeFrame(const Kernel &kernel, const Constants *constants,
+//                                              const Instance *instance);
 //   };
 //   MORTISE_DEFINE_PLUGIN(Acme)
 //
@@ -110,6 +114,23 @@ inline Result<std::span<const std::byte>> graphBytes(const MortiseGraph &graph) 
   return std::span(static_cast<const std::byte *>(bytes), size);
 }
 
+// ---- Memory
+
+// The only space of a device that computes in ordinary host memory: for MortiseDeviceInfo::spaces.
+inline std::span<const MortiseSpace *const> hostSpaces() {
+  static const MortiseSpace space = [] {
+    auto made = sized<MortiseSpace>();
+    made.name = "host";
+    made.kind = MORTISE_SPACE_HOST;
+    made.alignment = 64;
+    return made;
+  }();
+  static const MortiseSpace *const list[] = {&space};
+  return list;
+}
+
+// ---- Options
+
 // The value of a call option or a manifest option; `otherwise` when it is absent.
 inline std::string_view option(const MortiseOption *options, size_t count, std::string_view key,
                                std::string_view otherwise = {}) {
@@ -158,6 +179,7 @@ class Proposal {
 public:
   explicit Proposal(const MortiseProposeArgs &args) : args(args) {}
   MortiseDevice *device() const { return args.device; }
+  const MortiseCompileOptions &compileOptions() const { return *args.compile_options; }
   const MortiseGraph &graph() const { return *args.graph; }
   std::string_view option(std::string_view key, std::string_view otherwise = {}) const {
     return mortise::option(args.options, args.option_count, key, otherwise);
@@ -235,30 +257,51 @@ struct PluginIdentity {
   const char *name, *vendor, *version;
 };
 
-// HasStreams: the class has streams and events (all eight functions). HasMemory: it has device memory (all four). They
-// take the C structs unchanged.
+// Optional functions of the class, which take the C structs unchanged. HasStreams: streams and events (all eleven).
+// HasMemory: memory of its own (all three). HasPeers, HasNativeStreams: as their slots.
 template <typename P>
-concept HasStreams = requires(P &p, MortiseStreamArgs &a) {
-  p.streamCreate(a), p.streamDestroy(a), p.streamWait(a), p.streamReset(a);
-  p.eventCreate(a), p.eventDestroy(a), p.eventRecord(a), p.eventWait(a);
+concept HasStreams = requires(P &p, MortiseStreamArgs &stream, MortiseEventArgs &event) {
+  p.streamCreate(stream), p.streamDestroy(stream), p.streamWait(stream), p.streamReset(stream);
+  p.eventCreate(event), p.eventDestroy(event), p.eventRecord(event), p.eventWait(event);
+  p.eventQuery(event), p.eventSynchronize(event), p.eventElapsed(event);
 };
 template <typename P>
-concept HasMemory =
-    requires(P &p, MortiseMemoryArgs &a) { p.memoryAllocate(a), p.memoryFree(a), p.copyToDevice(a), p.copyToHost(a); };
+concept HasMemory = requires(P &p, MortiseMemoryArgs &memory, MortiseCopyArgs &copy) {
+  p.memoryAllocate(memory), p.memoryFree(memory), p.copy(copy);
+};
+template <typename P>
+concept HasPeers = requires(P &p, MortisePeerArgs &args) { p.peer(args); };
+template <typename P>
+concept HasNativeStreams = requires(P &p, MortiseStreamArgs &args) { p.streamImport(args), p.streamExport(args); };
 
-// HasInstances: the class prepares an instance for each set of symbol values.
+// HasInstances: the class prepares an instance for each set of symbol values. HasFrames: it keeps state for each call
+// in flight.
 template <typename P>
 concept HasInstances = requires { typename P::Instance; };
+template <typename P>
+concept HasFrames = requires { typename P::Frame; };
 
-// The size in ABI revision 1 of the structs that have grown since.
-template <typename Args> inline constexpr size_t oldestSize = sizeof(Args);
-template <> inline constexpr size_t oldestSize<MortiseEnqueueArgs> = offsetof(MortiseEnqueueArgs, instance);
+namespace detail {
+struct None;
+template <typename P> struct InstanceOf {
+  using Type = None;
+};
+template <HasInstances P> struct InstanceOf<P> {
+  using Type = typename P::Instance;
+};
+} // namespace detail
 
 // The instance that `instantiate` made for this call's symbol values; NULL for a region without symbols.
 template <typename P> typename P::Instance *instanceOf(const MortiseEnqueueArgs &args) {
-  return args.struct_size > offsetof(MortiseEnqueueArgs, instance)
-             ? reinterpret_cast<typename P::Instance *>(args.instance)
-             : nullptr;
+  return reinterpret_cast<typename P::Instance *>(args.instance);
+}
+// The frame that `makeFrame` made for the context of this call.
+template <typename P> typename P::Frame *frameOf(const MortiseEnqueueArgs &args) {
+  return reinterpret_cast<typename P::Frame *>(args.frame);
+}
+// Whether bit `place` is set: the inputs, then the outputs, then the workspace.
+inline bool isUnchanged(const MortiseEnqueueArgs &args, size_t place) {
+  return args.unchanged && (args.unchanged[place / 64] >> (place % 64) & 1);
 }
 
 template <typename P> class PluginAdaptor {
@@ -281,9 +324,9 @@ private:
 #ifdef __cpp_exceptions
     try {
 #endif
-      if (args->struct_size < oldestSize<Args>)
+      if (args->struct_size < sizeof(Args))
         return host().status_create(MORTISE_VERSION_MISMATCH,
-                                    "the host passed a struct smaller than ABI revision 1 has");
+                                    "the host passed a struct smaller than the oldest ABI revision has");
       return toStatus(body());
 #ifdef __cpp_exceptions
     } catch (const std::bad_alloc &) {
@@ -374,13 +417,32 @@ private:
     });
   }
 
+  static MortiseStatus *createFrame(MortiseFrameArgs *args) noexcept {
+    return guard(args, [&]() -> Result<void> {
+      using Instance = typename detail::InstanceOf<P>::Type;
+      Result<std::unique_ptr<typename P::Frame>> made = self().makeFrame(
+          kernel(args->kernel), constants(args->constants), reinterpret_cast<Instance *>(args->instance));
+      if (!made)
+        return made.error();
+      args->frame = reinterpret_cast<MortiseFrame *>(made->release());
+      return {};
+    });
+  }
+  static MortiseStatus *destroyFrame(MortiseFrameArgs *args) noexcept {
+    return guard(args, [&]() -> Result<void> {
+      delete reinterpret_cast<typename P::Frame *>(args->frame);
+      return {};
+    });
+  }
+
   static MortisePlugin make() {
     static const uint64_t hashes[] = MORTISE_ABI_LAYOUT_HASHES;
     auto plugin = sized<MortisePlugin>();
     plugin.magic = MORTISE_PLUGIN_MAGIC;
-    plugin.abi_oldest = 1;
+    plugin.abi_oldest = MORTISE_ABI_OLDEST;
     plugin.abi_newest = MORTISE_ABI_REVISION;
-    static_assert(std::size(hashes) == MORTISE_ABI_REVISION, "one layout hash for every revision");
+    static_assert(std::size(hashes) == MORTISE_ABI_REVISION - MORTISE_ABI_OLDEST + 1,
+                  "one layout hash for every revision");
     plugin.layout_hashes = hashes;
     plugin.name = P::identity.name;
     plugin.vendor = P::identity.vendor;
@@ -400,20 +462,32 @@ private:
       plugin.stream_destroy = slot<&P::streamDestroy, MortiseStreamArgs>;
       plugin.stream_wait = slot<&P::streamWait, MortiseStreamArgs>;
       plugin.stream_reset = slot<&P::streamReset, MortiseStreamArgs>;
-      plugin.event_create = slot<&P::eventCreate, MortiseStreamArgs>;
-      plugin.event_destroy = slot<&P::eventDestroy, MortiseStreamArgs>;
-      plugin.event_record = slot<&P::eventRecord, MortiseStreamArgs>;
-      plugin.event_wait = slot<&P::eventWait, MortiseStreamArgs>;
+      plugin.event_create = slot<&P::eventCreate, MortiseEventArgs>;
+      plugin.event_destroy = slot<&P::eventDestroy, MortiseEventArgs>;
+      plugin.event_record = slot<&P::eventRecord, MortiseEventArgs>;
+      plugin.event_wait = slot<&P::eventWait, MortiseEventArgs>;
+      plugin.event_query = slot<&P::eventQuery, MortiseEventArgs>;
+      plugin.event_synchronize = slot<&P::eventSynchronize, MortiseEventArgs>;
+      plugin.event_elapsed = slot<&P::eventElapsed, MortiseEventArgs>;
     }
     if constexpr (HasMemory<P>) {
       plugin.memory_allocate = slot<&P::memoryAllocate, MortiseMemoryArgs>;
       plugin.memory_free = slot<&P::memoryFree, MortiseMemoryArgs>;
-      plugin.copy_to_device = slot<&P::copyToDevice, MortiseMemoryArgs>;
-      plugin.copy_to_host = slot<&P::copyToHost, MortiseMemoryArgs>;
+      plugin.copy = slot<&P::copy, MortiseCopyArgs>;
+    }
+    if constexpr (HasPeers<P>)
+      plugin.peer = slot<&P::peer, MortisePeerArgs>;
+    if constexpr (HasNativeStreams<P>) {
+      plugin.stream_import = slot<&P::streamImport, MortiseStreamArgs>;
+      plugin.stream_export = slot<&P::streamExport, MortiseStreamArgs>;
     }
     if constexpr (HasInstances<P>) {
       plugin.instance_create = createInstance;
       plugin.instance_destroy = destroyInstance;
+    }
+    if constexpr (HasFrames<P>) {
+      plugin.frame_create = createFrame;
+      plugin.frame_destroy = destroyFrame;
     }
     return plugin;
   }

@@ -29,12 +29,15 @@ static MortiseStatus *initialize(MortiseInitializeArgs *args) {
 
 static MortiseStatus *devices(MortiseDevicesArgs *args) {
   static char device;
+  static const MortiseSpace memory = {
+      .struct_size = sizeof memory, .name = "host", .kind = MORTISE_SPACE_HOST, .alignment = 16};
+  static const MortiseSpace *const spaces[] = {&memory};
   static MortiseDeviceInfo info = {.struct_size = sizeof info,
                                    .kind = "pocket",
                                    .name = "pocket calculator",
-                                   .host_memory = 1,
                                    .threads = 1,
-                                   .alignment = 16,
+                                   .space_count = 1,
+                                   .spaces = spaces,
                                    .features = ""};
   static const MortiseDeviceInfo *const list[] = {&info};
   info.device = (MortiseDevice *)&device;
@@ -89,8 +92,8 @@ static MortiseStatus *constants_bind(MortiseConstantsBindArgs *args) {
   const float **kept = calloc(2, sizeof *kept);
   if (!kept)
     return host->status_create(MORTISE_OUT_OF_MEMORY, "out of memory");
-  kept[0] = args->inputs[0];
-  kept[1] = args->inputs[args->kernel->inputs - 1];
+  kept[0] = (const float *)(uintptr_t)args->inputs[0];
+  kept[1] = (const float *)(uintptr_t)args->inputs[args->kernel->inputs - 1];
   args->constants = (MortiseConstants *)kept;
   args->packed_bytes = 0;
   return NULL;
@@ -102,12 +105,12 @@ static MortiseStatus *constants_destroy(MortiseConstantsArgs *args) {
 
 static const float *operand(const MortiseEnqueueArgs *args, size_t input) {
   const float *const *kept = (const float *const *)args->constants;
-  return args->inputs[input] || !kept ? args->inputs[input] : kept[input != 0];
+  return args->inputs[input] || !kept ? (const float *)(uintptr_t)args->inputs[input] : kept[input != 0];
 }
 
 static MortiseStatus *enqueue(MortiseEnqueueArgs *args) {
   const float *x = operand(args, 0), *y = operand(args, args->kernel->inputs - 1);
-  float *result = args->outputs[0];
+  float *result = (float *)(uintptr_t)args->outputs[0];
   if (!x || !y)
     return host->status_create(MORTISE_INVALID_ARGUMENT, "expected a pointer for each input, found NULL");
   for (int64_t i = 0; i < args->kernel->count; ++i)
@@ -129,11 +132,11 @@ static MortiseStatus *enqueue(MortiseEnqueueArgs *args) {
 }
 
 MORTISE_EXPORT const MortisePlugin *mortise_plugin(void) {
-  static const uint64_t hashes[] = {MORTISE_ABI_LAYOUT_HASH_1};
+  static const uint64_t hashes[] = {MORTISE_ABI_LAYOUT_HASH_3};
   static const MortisePlugin plugin = {.struct_size = sizeof plugin,
                                        .magic = MORTISE_PLUGIN_MAGIC,
-                                       .abi_oldest = 1,
-                                       .abi_newest = 1,
+                                       .abi_oldest = 3,
+                                       .abi_newest = 3,
                                        .layout_hashes = hashes,
                                        .name = "pocket",
                                        .vendor = "tests",

@@ -16,6 +16,12 @@ struct Timings { // seconds
   double passes = 0, place = 0;
 };
 
+// Where the caller's tensors lie: one device per input or output of the graph, or NULL for host memory; an empty list
+// means host memory for all. Constants may lie anywhere.
+struct Homes {
+  std::vector<const runtime::Device *> inputs, outputs;
+};
+
 // The name of a MortiseReason: "op", "dtype", ...; "unknown" for any other number.
 const char *reasonName(int32_t reason);
 
@@ -32,9 +38,11 @@ struct Uncovered {
 // selects (a name that Registry::find knows, or several with commas between), and writes the plan. Errors: a node that
 // no chosen device takes even after decomposition (the message lists the op, its location and every plugin's reason),
 // `require` not met, an unknown device. `timings` may be NULL. `uncovered`, which may be NULL, receives every device's
-// answer for every node that no device takes; it is empty after success and after every other error.
+// answer for every node that no device takes; it is empty after success and after every other error. `homes` has the
+// devices of the registry; an input and the output that aliases it have the same home.
 Result<std::shared_ptr<const plan::PlanT>> compile(mlir::ModuleOp module, const runtime::Registry &registry,
                                                    const runtime::Config &config, Timings *timings = nullptr,
-                                                   std::vector<Uncovered> *uncovered = nullptr);
+                                                   std::vector<Uncovered> *uncovered = nullptr,
+                                                   const Homes &homes = {});
 
 } // namespace mortise::passes

@@ -20,12 +20,19 @@ struct TensorTypeT; // generated from runtime/plan.fbs (object API)
 
 namespace mortise::runtime {
 
-struct Tensor { // a caller's buffer; not owned
-  void *data = nullptr;
+struct Tensor {         // a caller's buffer; not owned
+  void *data = nullptr; // an address in the home of `device`, when there is one
   int32_t dtype = 0;
   int32_t rank = 0;
   const int64_t *dims = nullptr;
   const int64_t *strides = nullptr; // in elements; NULL is dense row-major
+  const Device *device = nullptr;   // of the registry; NULL: host memory
+};
+
+// A caller's queue on a device: a stream that the device's plugin made or imported.
+struct CallerStream {
+  const Device *device = nullptr;
+  MortiseStream *stream = nullptr;
 };
 
 struct StepReport {
@@ -65,13 +72,18 @@ public:
 
   // Packs the constant inputs: `tensors` holds one entry per plan input, ignored where it is not constant. The memory
   // must stay valid until the next bind or the program's end. Calling again rebinds (swapped weights); calls in flight
-  // finish with the old ones.
+  // finish with the old ones, and the call waits for them. So does the program's end.
   Result<void> bindConstants(std::span<const Tensor> tensors);
 
   // Checks dtype and shape of every input and output, then runs. The symbols' values are read from the inputs' extents;
   // all other extents and the plan's guards are checked against these values. Inputs that are not dense are copied
   // first; outputs must be dense. Entries for constants are ignored. An aliased output's data is NULL or its input's.
   Result<void> run(std::span<const Tensor> inputs, std::span<const Tensor> outputs);
+
+  // Like run(), on a caller's stream: comes behind what is queued there, and returns when its work is queued and the
+  // host's tensors may be used again. Tensors in device memory stay valid until the work has happened. A program that
+  // has no tensor in the memory of the stream's device waits for the stream, and runs.
+  Result<void> enqueue(std::span<const Tensor> inputs, std::span<const Tensor> outputs, const CallerStream &caller);
 
   // The unchecked fast path: one pointer to dense memory per input and output. The caller guarantees that shapes agree
   // with `values`, which has one entry per symbol of the plan.

@@ -8,6 +8,7 @@
 #include <mortise/runtime/config.hpp>
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -16,23 +17,41 @@ namespace mortise::runtime {
 
 struct Plugin {
   std::string name, vendor, version, path;
-  const MortisePlugin *table = nullptr; // lives until the process ends: libraries are never unloaded
-  uint32_t abiRevision = 0;             // negotiated: the newest that both sides speak
-  bool hasStreams = false;              // the table has stream and event slots; otherwise its devices are synchronous
-  bool hasInstances = false;            // the table has instance slots
+  // A copy of the plugin's, with NULL in the slots that its revision does not have. Lives until the process ends:
+  // libraries are never unloaded.
+  const MortisePlugin *table = nullptr;
+  uint32_t abiRevision = 0; // negotiated: the newest that both sides speak
 
+  bool hasStreams() const { return table->stream_create != nullptr; } // otherwise its devices are synchronous
+  bool hasInstances() const { return table->instance_create != nullptr; }
+  bool hasFrames() const { return table->frame_create != nullptr; }
+  bool hasNativeStreams() const { return table->stream_import != nullptr; }
   // The plugin knows expressions in attributes, guards and bodies. Other plugins are shown graphs with numbers only.
-  bool seesSymbols() const { return abiRevision >= 2 && table->opset >= 2; }
+  bool seesSymbols() const { return table->opset >= 2; }
 };
 
 struct Device {
   const Plugin *plugin = nullptr;
-  MortiseDeviceInfo info{}; // info.device is what the slots take
-  bool several = false;     // the registry has more than one ordinal of this kind
-  std::string name() const; // "kind", or "kind:1" where a kind has several
+  MortiseDeviceInfo info{};     // info.device is what the slots take
+  bool several = false;         // the registry has more than one ordinal of this kind
+  const Device *same = nullptr; // the device that MortiseDeviceInfo::same_as names, or NULL
+  std::string name() const;     // "kind", or "kind:1" where a kind has several
+  const MortiseSpace &home() const { return *info.spaces[0]; }
+  bool inHostMemory() const { return home().kind == MORTISE_SPACE_HOST; } // kernels compute in ordinary memory
+  // The device that allocates and copies for this one: itself, or `same`.
+  const Device &owner() const { return same ? *same : *this; }
   // Whether both compute in host memory, or are one device that two plugins offer.
   bool sharesMemory(const Device &other) const;
 };
+
+// How one device copies between its home and that of another.
+struct Link {
+  const Device *copier = nullptr;   // the one that copies
+  double bandwidth = 0, copyNs = 0; // bytes per second, and the time of a copy of one byte; 0 when unknown
+};
+// Asks the plugin of two devices that own their memory. nullopt when neither reaches the other, so that values pass
+// through the host, and for devices in host memory.
+std::optional<Link> linkBetween(const Device &a, const Device &b);
 
 struct Rejected {
   std::string path;

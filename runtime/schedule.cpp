@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "schedule.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
+namespace mortise::runtime {
+namespace {
+
+// For each timeline, how many items are known to have happened: those up to that number that lie on the timeline.
+using Clock = std::vector<uint32_t>;
+
+void join(Clock &clock, const Clock &other) {
+  for (size_t t = 0; t < clock.size(); ++t)
+    clock[t] = std::max(clock[t], other[t]);
+}
+
+class Scheduler {
+public:
+  explicit Scheduler(const Layout &layout)
+      : layout(layout), count(layout.timelines.size()), now(count + 1, Clock(count)), events(count) {}
+
+  void add(const Item &item) {
+    const auto number = static_cast<uint32_t>(after.size());
+    const uint32_t own = item.timeline == none ? static_cast<uint32_t>(count) : item.timeline;
+    timelines.push_back(own);
+    Clock known = now[own];
+    join(known, now[count]); // what is queued now comes behind what the host has waited for
+    schedule.steps.push_back({static_cast<uint32_t>(schedule.waits.size())});
+    wait(needed(number, item.accesses), own, known);
+    schedule.steps.back().waitCount = static_cast<uint32_t>(schedule.waits.size()) - schedule.steps.back().firstWait;
+    if (own < count)
+      known[own] = number + 1;
+    now[own] = known;
+    after.push_back(std::move(known));
+    remember(number, item.accesses);
+  }
+
+  Schedule finish(bool marksLast) {
+    if (marksLast)
+      eventBehind(static_cast<uint32_t>(after.size()) - 1);
+    std::vector<uint32_t> order(count);
+    std::iota(order.begin(), order.end(), 0u);
+    std::ranges::sort(order, std::greater(), [&](uint32_t t) { return lastOn(t); });
+    for (uint32_t t : order) // a stream that ends late has often waited for the others
+      if (lastOn(t) > now[count][t]) {
+        schedule.atEnd.push_back(layout.timelines[t]);
+        join(now[count], now[t]);
+      }
+    return std::move(schedule);
+  }
+
+private:
+  struct Past {
+    Access access;
+    uint32_t item;
+  };
+
+  uint32_t timeline(uint32_t item) const { return timelines[item]; }
+  const MortisePlugin *pluginOf(uint32_t timeline) const {
+    return timeline == count ? nullptr : layout.streams[layout.timelines[timeline]].device->plugin->table;
+  }
+  uint32_t lastOn(uint32_t t) const { return now[t][t]; }
+
+  // The items behind which this one comes, each plus 1, the latest first.
+  std::vector<uint32_t> needed(uint32_t number, std::span<const Access> accesses) const {
+    std::vector<uint32_t> result;
+    for (const Access &access : accesses)
+      if (access.memory < memories.size())
+        for (const Past &past : memories[access.memory])
+          if (past.access.begin < access.end && access.begin < past.access.end &&
+              (past.access.writes || access.writes) && timeline(past.item) != count &&
+              timeline(past.item) != timeline(number))
+            result.push_back(past.item + 1);
+    std::ranges::sort(result, std::greater());
+    return result;
+  }
+
+  void wait(const std::vector<uint32_t> &items, uint32_t own, Clock &known) {
+    for (uint32_t behind : items) {
+      const uint32_t other = timeline(behind - 1);
+      if (known[other] >= behind)
+        continue;
+      const bool byHost = pluginOf(own) != pluginOf(other); // a plugin knows only its own events
+      schedule.waits.push_back({eventBehind(behind - 1), byHost});
+      join(known, after[behind - 1]);
+      if (byHost)
+        join(now[count], after[behind - 1]);
+    }
+  }
+
+  uint32_t eventBehind(uint32_t item) {
+    uint32_t &record = schedule.steps[item].record;
+    if (record == none) {
+      const uint32_t on = timeline(item);
+      record = static_cast<uint32_t>(schedule.events.size());
+      schedule.events.push_back({on, events[on]++});
+    }
+    return record;
+  }
+
+  // A write replaces the uses that lie within it: what conflicts with those conflicts with the write, too.
+  void remember(uint32_t number, std::span<const Access> accesses) {
+    for (const Access &access : accesses) {
+      memories.resize(std::max<size_t>(memories.size(), access.memory + 1));
+      std::vector<Past> &uses = memories[access.memory];
+      std::erase_if(uses, [&](const Past &past) {
+        return past.item != number && past.access.begin >= access.begin && past.access.end <= access.end &&
+               (access.writes || (!past.access.writes && timeline(past.item) == timeline(number)));
+      });
+      uses.push_back({access, number});
+    }
+  }
+
+  const Layout &layout;
+  const size_t count;              // of timelines; the number of the host's
+  std::vector<uint32_t> timelines; // per item
+  std::vector<Clock> now;          // per timeline, then the host's
+  std::vector<Clock> after;        // per item: what has happened when it has
+  std::vector<uint32_t> events;    // per timeline: how many it records
+  std::vector<std::vector<Past>> memories;
+  Schedule schedule;
+};
+
+} // namespace
+
+Schedule Schedule::make(const Layout &layout, std::span<const Item> items, bool marksLast) {
+  if (layout.timelines.empty())
+    return {};
+  Scheduler scheduler(layout);
+  for (const Item &item : items)
+    scheduler.add(item);
+  return scheduler.finish(marksLast);
+}
+
+} // namespace mortise::runtime

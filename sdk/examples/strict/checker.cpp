@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "checker.hpp"
+
+#include <algorithm>
+
+namespace strict {
+namespace {
+
+void join(Clock &clock, const Clock &other) {
+  clock.resize(std::max(clock.size(), other.size()));
+  for (size_t i = 0; i < other.size(); ++i)
+    clock[i] = std::max(clock[i], other[i]);
+}
+
+bool knows(const Clock &clock, Actor actor, uint64_t time) { return actor < clock.size() && clock[actor] >= time; }
+
+std::string name(Actor actor) { return actor == host ? "the host" : "stream " + std::to_string(actor); }
+
+} // namespace
+
+Actor Checker::addStream() {
+  const std::lock_guard lock(mutex);
+  clocks.emplace_back(clocks.size() + 1);
+  return static_cast<Actor>(clocks.size() - 1);
+}
+
+Result<void> Checker::check(Actor actor, const Clock &clock, const std::string &what, uint64_t begin, uint64_t end,
+                            bool writes) {
+  for (const Past &past : pasts) {
+    if (past.begin >= end || begin >= past.end || !(past.writes || writes) || knows(clock, past.actor, past.time))
+      continue;
+    const std::string message = what + " on " + name(actor) + (writes ? " writes" : " reads") + " bytes that " +
+                                *past.what + " on " + name(past.actor) + (past.writes ? " writes" : " reads") +
+                                ", and nothing orders them";
+    found.push_back(message);
+    return Error{MORTISE_INTERNAL, message};
+  }
+  return {};
+}
+
+Result<void> Checker::queue(Actor stream, const std::string &what, const std::vector<Use> &uses) {
+  const std::lock_guard lock(mutex);
+  Clock &clock = clocks[stream];
+  join(clock, clocks[host]);
+  Result<void> result;
+  for (const Use &use : uses)
+    if (result)
+      result = check(stream, clock, what, use.begin, use.begin + use.bytes, use.writes);
+  const uint64_t time = ++clock[stream];
+  const auto shared = std::make_shared<const std::string>(what);
+  for (const Use &use : uses)
+    if (use.bytes)
+      pasts.push_back({use.begin, use.begin + use.bytes, use.writes, stream, time, shared});
+  return result;
+}
+
+void Checker::hostReads(uint64_t begin, uint64_t bytes) {
+  const std::lock_guard lock(mutex);
+  (void)check(host, clocks[host], "a read", begin, begin + bytes, false);
+}
+
+bool Checker::isIdle(uint64_t begin, uint64_t bytes) const {
+  const std::lock_guard lock(mutex);
+  return std::ranges::none_of(pasts, [&](const Past &past) { return past.begin < begin + bytes && begin < past.end; });
+}
+
+Clock Checker::mark(Actor stream) {
+  const std::lock_guard lock(mutex);
+  join(clocks[stream], clocks[host]);
+  return clocks[stream];
+}
+
+void Checker::streamWaits(Actor stream, const Clock &mark) {
+  const std::lock_guard lock(mutex);
+  join(clocks[stream], mark);
+}
+
+void Checker::hostWaits(const Clock &mark) {
+  const std::lock_guard lock(mutex);
+  join(clocks[host], mark);
+  forgetWhatTheHostKnows();
+}
+
+void Checker::hostWaitsForAll(Actor stream) {
+  const std::lock_guard lock(mutex);
+  join(clocks[host], clocks[stream]);
+  forgetWhatTheHostKnows();
+}
+
+Result<void> Checker::end(Actor actor, const std::string &what, uint64_t begin, uint64_t bytes) {
+  const std::lock_guard lock(mutex);
+  if (actor != host)
+    join(clocks[actor], clocks[host]);
+  const Result<void> result = check(actor, clocks[actor], what, begin, begin + bytes, true);
+  std::erase_if(pasts, [&](const Past &past) { return past.begin >= begin && past.end <= begin + bytes; });
+  return result;
+}
+
+// What is queued later comes behind what the host knows, so that no check can fail on it.
+void Checker::forgetWhatTheHostKnows() {
+  std::erase_if(pasts, [&](const Past &past) { return knows(clocks[host], past.actor, past.time); });
+}
+
+std::vector<std::string> Checker::violations() const {
+  const std::lock_guard lock(mutex);
+  return found;
+}
+
+void Checker::forgetAll() {
+  const std::lock_guard lock(mutex);
+  found.clear();
+  pasts.clear();
+}
+
+} // namespace strict

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+ *
+ * How tests drive the strict plugin: an extension of its table (MortisePlugin::extension), so that the library exports
+ * nothing but mortise_plugin.
+ */
+#ifndef STRICT_CONTROL_H
+#define STRICT_CONTROL_H
+
+#include <mortise/plugin.h>
+
+#define STRICT_CONTROL_KIND 0x8053u
+
+typedef struct StrictControl {
+  MortiseExtension head; /* kind STRICT_CONTROL_KIND */
+
+  /* Replaces all settings and forgets what was counted and found. `settings` are words of the form key=value:
+   *   seed=N       of the delays and of `split` (0)
+   *   delay_us=N   each piece of work is held back for a random time between half of this and all of it (0)
+   *   split=N      1: each device takes every node; otherwise a random one of N parts, another for each device (1)
+   *   peer=0|1     whether the devices of kind "strict" copy from each other (1)
+   *   memory=N     bytes that each device has (1 GiB)
+   *   fail=SLOT:N:CODE   the Nth call of the slot, from 1, returns this MortiseCode. "work" counts work in streams,
+   * which then fails there drop=SLOT:N  the Nth call of event_wait, event_record, event_synchronize, event_query or
+   * stream_wait does nothing hide=SLOT:N  that call does its work, and the checker is not told: as drop, but without a
+   * race that damages memory Returns NULL, or what is wrong, in a string that lives until the next call. No work may be
+   * in flight. */
+  const char *(*configure)(const char *settings);
+
+  /* {"violations": [text], "live": {kind: count}, "calls": {slot: count}, "copied": {"to_device", "to_host", "between",
+   * "within"}} in JSON, since `configure`. Lives until the next call. */
+  const char *(*report)(void);
+
+  /* Tells the checker that the host reads this memory now. */
+  void (*host_reads)(const void *memory, size_t bytes);
+} StrictControl;
+
+#endif

@@ -1,0 +1,543 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A device that checks its host: memory of its own that faults when the host touches it, a thread for each stream, and
+// a checker that finds work which nothing orders (README.md). Start from it for hardware with memory and queues of its
+// own: what computes here is the reference interpreter, where yours has a compiler and a driver.
+#include "checker.hpp"
+#include "control.h"
+#include "memory.hpp"
+#include "settings.hpp"
+#include "stream.hpp"
+
+#include <mortise/plugin.hpp>
+#include <mortise/reference/interpreter.hpp>
+
+#include <chrono>
+#include <cstring>
+
+namespace strict {
+namespace {
+using namespace mortise;
+
+uint64_t nowNs() {
+  return static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+          .count());
+}
+
+// Two of one kind, and another kind.
+struct Device {
+  const char *kind;
+  uint32_t ordinal;
+  std::string name() const { return std::string(kind) + ":" + std::to_string(ordinal); }
+};
+constexpr Device devices[] = {{"strict", 0}, {"strict", 1}, {"aloof", 0}};
+
+uint32_t numberOf(const MortiseDevice *device) {
+  return static_cast<uint32_t>(reinterpret_cast<const Device *>(device) - devices);
+}
+
+Checker &checker() {
+  static auto *made = new Checker;
+  return *made;
+}
+
+// An object that the host holds. Work that is queued uses it, and its end has to come behind that work.
+struct Counted {
+  explicit Counted(const char *kind) : kind(kind) { control().add(kind, 1); }
+  Counted(const Counted &) = delete;
+  virtual ~Counted() {
+    control().add(kind, -1);
+    // A violation is reported by the count alone: a destructor has no status.
+    (void)checker().end(host, std::string("the end of a ") + kind, addressOf(this), 1);
+  }
+  Use use(bool writes = false) const { return {addressOf(this), 1, writes}; }
+  const char *kind;
+};
+
+struct Kernel : Counted {
+  Kernel() : Counted("kernel") {}
+  uint32_t device = 0;
+  std::unique_ptr<reference::Interpreter> program;
+  std::vector<uint64_t> inputBytes, outputBytes;
+  std::string name;
+  ConstantExpr workspace;
+  uint64_t workspaceBytes = 0;
+  StepList steps;
+};
+
+struct Constants : Counted {
+  Constants() : Counted("constants") {}
+  std::vector<MortiseAddress> inputs;
+};
+
+struct Frame : Counted {
+  Frame() : Counted("frame") {}
+  std::vector<MortiseAddress> last; // of its last run
+};
+
+Stream &streamOf(MortiseStream *stream) { return *reinterpret_cast<Stream *>(stream); }
+Event &eventOf(const MortiseEventArgs &args) { return *reinterpret_cast<Event *>(args.event); }
+
+uint64_t bytesOf(const MortiseType &type) {
+  return (static_cast<uint64_t>(elementCount(type)) * dtypeBits(type.dtype) + 7) / 8;
+}
+
+// Everything that one run of a kernel uses, taken from the arguments before enqueue returns.
+struct Run {
+  const Kernel *kernel;
+  std::vector<MortiseAddress> inputs, outputs;
+  MortiseAddress workspace;
+  uint64_t *stepNs;
+
+  Result<void> operator()() const {
+    std::vector<const void *> in;
+    std::vector<void *> out;
+    std::vector<std::shared_ptr<std::byte>> held;
+    const auto find = [&](MortiseAddress address, uint64_t bytes, const std::string &what) -> Result<void *> {
+      Result<std::shared_ptr<std::byte>> found = memory().find(kernel->device, address, bytes);
+      if (!found)
+        return Error{MORTISE_INTERNAL, kernel->name + ": " + what + ": " + found.error().message};
+      held.push_back(std::move(*found));
+      return static_cast<void *>(held.back().get());
+    };
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const Result<void *> found = find(inputs[i], kernel->inputBytes[i], "input " + std::to_string(i));
+      if (!found)
+        return found.error();
+      in.push_back(*found);
+    }
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      const Result<void *> found = find(outputs[i], kernel->outputBytes[i], "output " + std::to_string(i));
+      if (!found)
+        return found.error();
+      out.push_back(*found);
+    }
+    const Result<void *> space =
+        kernel->workspaceBytes ? find(workspace, kernel->workspaceBytes, "workspace") : nullptr;
+    if (!space)
+      return space.error();
+    kernel->program->run(in, out, *space, nullptr, stepNs);
+    return {};
+  }
+};
+
+struct Strict : PluginAdaptor<Strict> {
+  static constexpr PluginIdentity identity{"strict", "Mortise examples", "1.0.0"};
+  using Kernel = strict::Kernel;
+  using Constants = strict::Constants;
+  using Frame = strict::Frame;
+
+  // ---- Devices
+
+  Result<void> initialize(const MortiseInitializeArgs &args) {
+    const std::string wrong = control().configure(option(args.options, args.option_count, "settings", ""));
+    return wrong.empty() ? Result<void>() : Error{MORTISE_INVALID_ARGUMENT, "option settings: " + wrong};
+  }
+
+  Result<std::span<const MortiseDeviceInfo *const>> devices() {
+    static const MortiseSpace space = [] {
+      auto made = sized<MortiseSpace>();
+      made.name = "memory";
+      made.kind = MORTISE_SPACE_DEVICE;
+      made.alignment = 256;
+      made.bytes = control().settings().memory;
+      return made;
+    }();
+    static const MortiseSpace *const spaces[] = {&space};
+    static const std::vector<MortiseDeviceInfo> infos = [] {
+      std::vector<MortiseDeviceInfo> made;
+      for (const Device &device : strict::devices) {
+        auto info = sized<MortiseDeviceInfo>();
+        info.device = reinterpret_cast<MortiseDevice *>(const_cast<Device *>(&device));
+        info.kind = device.kind;
+        info.name = "a device that checks its host";
+        info.ordinal = device.ordinal;
+        info.threads = 1;
+        info.spaces = spaces;
+        info.space_count = 1;
+        // So cheap that what a device can take goes there.
+        info.launch_ns = info.copy_ns = 1;
+        info.copy_bandwidth = 1e15;
+        info.features = "";
+        made.push_back(info);
+      }
+      return made;
+    }();
+    static const MortiseDeviceInfo *const list[] = {&infos[0], &infos[1], &infos[2]};
+    return std::span<const MortiseDeviceInfo *const>(list);
+  }
+
+  Result<void> peer(MortisePeerArgs &args) {
+    if (auto entered = control().enter("peer"); !entered)
+      return entered;
+    const bool equal = strict::devices[numberOf(args.device)].kind == strict::devices[numberOf(args.other)].kind;
+    args.reaches = equal && control().settings().peer;
+    args.bandwidth = 1e15;
+    args.copy_ns = 1;
+    return {};
+  }
+
+  // ---- Compilation
+
+  Result<void> propose(Proposal &proposal) {
+    const MortiseGraph &graph = proposal.graph();
+    const Settings settings = control().settings();
+    const uint64_t part = std::min<uint64_t>(numberOf(proposal.device()), settings.split - 1);
+    std::vector<bool> supported(graph.node_count);
+    for (uint32_t i = 0; i < graph.node_count; ++i) {
+      const reference::Refusal refusal = reference::refuse(*graph.nodes[i]);
+      const bool mine = mix(settings.seed, i) % settings.split == part;
+      supported[i] = !refusal && mine;
+      if (refusal)
+        proposal.refuse(i, refusal.reason, refusal.detail);
+      else if (!mine)
+        proposal.refuse(i, MORTISE_REASON_OPTION, "`split` gives the node to another device");
+    }
+    for (const std::vector<uint32_t> &nodes : convexRegions(graph, supported))
+      proposal.add({"strict.region", nodes, 1e-3 * static_cast<double>(nodes.size())});
+    return {};
+  }
+
+  Result<std::unique_ptr<Kernel>> compile(const MortiseCompileArgs &args) {
+    if (auto entered = control().enter("kernel_compile"); !entered)
+      return entered.error();
+    const MortiseGraph &graph = *args.region;
+    Result<std::unique_ptr<reference::Interpreter>> program = reference::Interpreter::compile(graph);
+    if (!program)
+      return program.error();
+    auto kernel = std::make_unique<Kernel>();
+    kernel->device = numberOf(args.device);
+    kernel->program = std::move(*program);
+    kernel->workspaceBytes = kernel->program->workspaceBytes();
+    kernel->workspace = ConstantExpr(static_cast<int64_t>(kernel->workspaceBytes));
+    for (size_t i = 0; i < graph.input_count; ++i)
+      kernel->inputBytes.push_back(bytesOf(*graph.inputs[i]->type));
+    for (size_t i = 0; i < graph.output_count; ++i)
+      kernel->outputBytes.push_back(bytesOf(*graph.outputs[i]->type));
+    for (uint32_t i = 0; i < graph.node_count; ++i) {
+      const reference::Estimate cost = reference::estimate(*graph.nodes[i]);
+      kernel->steps.add(graph.nodes[i]->op, "strict.node", {i}, cost.bytes, cost.flops);
+    }
+    kernel->name = "kernel " + std::string(graph.node_count ? graph.nodes[0]->op : "of nothing") +
+                   (graph.node_count > 1 ? " and " + std::to_string(graph.node_count - 1) + " more" : "");
+    return kernel;
+  }
+
+  Result<void> describe(const Kernel &kernel, MortiseKernelInfo &info) {
+    if (auto entered = control().enter("kernel_info"); !entered)
+      return entered;
+    info.workspace = kernel.workspace.expr();
+    kernel.steps.fill(info);
+    return {};
+  }
+
+  // The host has copied the constants to the device, and keeps them there.
+  Result<Packed<Constants>> bind(const Kernel &kernel, const MortiseAddress *inputs) {
+    if (auto entered = control().enter("constants_bind"); !entered)
+      return entered.error();
+    auto constants = std::make_unique<Constants>();
+    constants->inputs.assign(inputs, inputs + kernel.inputBytes.size());
+    return Packed<Constants>{std::move(constants), 0};
+  }
+
+  Result<std::unique_ptr<Frame>> makeFrame(const Kernel &kernel, const Constants *, const void *) {
+    if (auto entered = control().enter("frame_create"); !entered)
+      return entered.error();
+    auto frame = std::make_unique<Frame>();
+    frame->last.resize(kernel.inputBytes.size() + kernel.outputBytes.size() + 1);
+    return frame;
+  }
+
+  // ---- Work
+
+  Result<void> enqueue(const Kernel &kernel, const Constants *constants, const MortiseEnqueueArgs &args) {
+    if (auto entered = control().enter("enqueue"); !entered)
+      return entered;
+    Run run{&kernel, {}, {}, args.workspace, args.step_ns};
+    std::vector<Use> uses = {kernel.use()};
+    if (constants)
+      uses.push_back(constants->use());
+    for (size_t i = 0; i < kernel.inputBytes.size(); ++i) {
+      run.inputs.push_back(args.inputs[i] || !constants ? args.inputs[i] : constants->inputs[i]);
+      uses.push_back({run.inputs.back(), kernel.inputBytes[i], false});
+    }
+    for (size_t i = 0; i < kernel.outputBytes.size(); ++i) {
+      run.outputs.push_back(args.outputs[i]);
+      uses.push_back({args.outputs[i], kernel.outputBytes[i], true});
+    }
+    uses.push_back({args.workspace, kernel.workspaceBytes, true});
+    if (Frame *frame = frameOf<Strict>(args)) {
+      if (auto idle = checker().end(host, "the next call with the frame of " + kernel.name, addressOf(frame), 1); !idle)
+        return idle;
+      uses.push_back(frame->use(true));
+      if (auto checked = checkUnchanged(*frame, run, args); !checked)
+        return checked;
+    }
+    return add(args.stream, kernel.name, uses, std::move(run));
+  }
+
+  Result<void> copy(MortiseCopyArgs &args) {
+    if (auto entered = control().enter("copy"); !entered)
+      return entered;
+    const auto name = [](const MortiseDevice *device) {
+      return device ? strict::devices[numberOf(device)].name() : std::string("the host");
+    };
+    const std::string what = "copy of " + std::to_string(args.bytes) + " bytes from " + name(args.source_device) +
+                             " to " + name(args.target_device);
+    const bool between = args.source_device && args.target_device && args.source_device != args.target_device;
+    if (between && !reach(args.source_device, args.target_device))
+      return Error{MORTISE_INVALID_ARGUMENT, what + ": expected devices that reach each other"};
+    control().copied(between               ? "between"
+                     : !args.target_device ? "to_host"
+                     : !args.source_device ? "to_device"
+                                           : "within",
+                     args.bytes);
+    const MortiseCopyArgs taken = args;
+    const auto work = [taken, what]() -> Result<void> {
+      void *ends[2];
+      std::shared_ptr<std::byte> held[2];
+      const std::pair<const MortiseDevice *, MortiseAddress> places[] = {{taken.target_device, taken.target},
+                                                                         {taken.source_device, taken.source}};
+      for (size_t i = 0; i < 2; ++i) {
+        ends[i] = pointer(places[i].second);
+        if (places[i].first == nullptr)
+          continue;
+        Result<std::shared_ptr<std::byte>> found =
+            memory().find(numberOf(places[i].first), places[i].second, taken.bytes);
+        if (!found)
+          return Error{MORTISE_INTERNAL, what + ": " + found.error().message};
+        held[i] = std::move(*found);
+        ends[i] = held[i].get();
+      }
+      std::memcpy(ends[0], ends[1], taken.bytes);
+      return {};
+    };
+    // A host that reads too early reads NaN, unless work that is queued already uses the memory.
+    if (args.target_device == nullptr && checker().isIdle(args.target, args.bytes))
+      std::memset(pointer(args.target), 0xff, args.bytes);
+    return add(args.stream, what, {{args.target, args.bytes, true}, {args.source, args.bytes, false}}, work);
+  }
+
+  // ---- Streams and events
+
+  Result<void> streamCreate(MortiseStreamArgs &args) {
+    if (auto entered = control().enter("stream_create"); !entered)
+      return entered;
+    const Settings settings = control().settings();
+    control().add("stream", 1);
+    args.stream = reinterpret_cast<MortiseStream *>(
+        new Stream{std::make_shared<Queue>(checker().addStream(), settings.seed, settings.delayUs)});
+    return {};
+  }
+  Result<void> streamImport(MortiseStreamArgs &args) {
+    if (auto entered = control().enter("stream_import"); !entered)
+      return entered;
+    control().add("stream", 1);
+    args.stream = reinterpret_cast<MortiseStream *>(new Stream(*pointer<Stream>(args.native)));
+    return {};
+  }
+  Result<void> streamExport(MortiseStreamArgs &args) {
+    if (auto entered = control().enter("stream_export"); !entered)
+      return entered;
+    args.native = addressOf(args.stream);
+    return {};
+  }
+  Result<void> streamDestroy(MortiseStreamArgs &args) {
+    auto entered = control().enter("stream_destroy");
+    control().add("stream", -1);
+    delete &streamOf(args.stream);
+    return entered;
+  }
+  Result<void> streamWait(MortiseStreamArgs &args) {
+    auto entered = control().enter("stream_wait");
+    if (control().isDropped("stream_wait"))
+      return {};
+    Queue &queue = *streamOf(args.stream).queue;
+    queue.waitUntil(queue.position());
+    if (!control().isHidden("stream_wait"))
+      checker().hostWaitsForAll(queue.actor);
+    return entered ? queue.failure() : entered;
+  }
+  Result<void> streamReset(MortiseStreamArgs &args) {
+    if (auto entered = control().enter("stream_reset"); !entered)
+      return entered;
+    streamOf(args.stream).queue->reset();
+    return {};
+  }
+
+  Result<void> eventCreate(MortiseEventArgs &args) {
+    if (auto entered = control().enter("event_create"); !entered)
+      return entered;
+    control().add("event", 1);
+    args.event = reinterpret_cast<MortiseEvent *>(new Event);
+    return {};
+  }
+  Result<void> eventDestroy(MortiseEventArgs &args) {
+    auto entered = control().enter("event_destroy");
+    control().add("event", -1);
+    delete &eventOf(args);
+    return entered;
+  }
+  Result<void> eventRecord(MortiseEventArgs &args) {
+    if (auto entered = control().enter("event_record"); !entered)
+      return entered;
+    if (control().isDropped("event_record"))
+      return {};
+    Event &event = eventOf(args);
+    event.queue = streamOf(args.stream).queue;
+    if (!control().isHidden("event_record"))
+      event.clock = checker().mark(event.queue->actor);
+    event.queue->add([ns = event.ns]() -> Result<void> {
+      *ns = nowNs();
+      return {};
+    });
+    event.position = event.queue->position();
+    return {};
+  }
+  Result<void> eventWait(MortiseEventArgs &args) {
+    if (auto entered = control().enter("event_wait"); !entered)
+      return entered;
+    const Event &event = eventOf(args);
+    if (control().isDropped("event_wait") || !event.queue)
+      return {};
+    Queue &waits = *streamOf(args.stream).queue;
+    if (!control().isHidden("event_wait"))
+      checker().streamWaits(waits.actor, event.clock);
+    if (&waits != event.queue.get())
+      waits.add([queue = event.queue, position = event.position]() -> Result<void> {
+        queue->waitUntil(position);
+        return queue->failure(position);
+      });
+    return {};
+  }
+  Result<void> eventQuery(MortiseEventArgs &args) {
+    if (auto entered = control().enter("event_query"); !entered)
+      return entered;
+    const Event &event = eventOf(args);
+    const bool lies = control().isDropped("event_query");
+    args.happened = lies || !event.queue || event.queue->hasHappened(event.position);
+    if (args.happened && !lies && event.queue && !control().isHidden("event_query"))
+      checker().hostWaits(event.clock);
+    return {};
+  }
+  Result<void> eventSynchronize(MortiseEventArgs &args) {
+    auto entered = control().enter("event_synchronize");
+    const Event &event = eventOf(args);
+    if (control().isDropped("event_synchronize") || !event.queue)
+      return {};
+    event.queue->waitUntil(event.position);
+    if (!control().isHidden("event_synchronize"))
+      checker().hostWaits(event.clock);
+    return entered ? event.queue->failure(event.position) : entered;
+  }
+  Result<void> eventElapsed(MortiseEventArgs &args) {
+    if (auto entered = control().enter("event_elapsed"); !entered)
+      return entered;
+    const Event &event = eventOf(args), &since = *reinterpret_cast<const Event *>(args.since);
+    if (!event.queue || !since.queue || !event.queue->hasHappened(event.position) ||
+        !since.queue->hasHappened(since.position))
+      return Error{MORTISE_INVALID_ARGUMENT, "expected two events that have happened"};
+    args.elapsed_ns = *event.ns - *since.ns;
+    return {};
+  }
+
+  // ---- Memory
+
+  Result<void> memoryAllocate(MortiseMemoryArgs &args) {
+    if (auto entered = control().enter("memory_allocate"); !entered)
+      return entered;
+    const Result<Allocation> made = memory().allocate(numberOf(args.device), args.bytes, control().settings().memory);
+    if (!made)
+      return made.error();
+    control().add("allocation", 1);
+    args.address = made->address;
+    // Work on other streams has to come behind the allocation, as behind a write.
+    if (args.stream)
+      return checker().queue(streamOf(args.stream).queue->actor, "memory_allocate",
+                             {{made->address, made->bytes, true}});
+    return {};
+  }
+
+  Result<void> memoryFree(MortiseMemoryArgs &args) {
+    auto entered = control().enter("memory_free");
+    Result<Allocation> gone = memory().free(numberOf(args.device), args.address);
+    if (!gone)
+      return gone.error();
+    control().add("allocation", -1);
+    const std::string what = "memory_free of allocation " + std::to_string(gone->number);
+    Queue *queue = args.stream ? streamOf(args.stream).queue.get() : nullptr;
+    const auto ended = checker().end(queue ? queue->actor : host, what, gone->address, gone->bytes);
+    // Work in the stream may still use the bytes.
+    if (queue)
+      queue->add([kept = std::make_shared<Allocation>(std::move(*gone))]() -> Result<void> { return {}; });
+    return entered ? ended : entered;
+  }
+
+private:
+  static bool reach(const MortiseDevice *a, const MortiseDevice *b) {
+    return strict::devices[numberOf(a)].kind == strict::devices[numberOf(b)].kind && control().settings().peer;
+  }
+
+  // Queues work and checks what it uses. What has failed the check is queued all the same: it is what hardware does.
+  template <typename Work>
+  static Result<void> add(MortiseStream *handle, const std::string &what, const std::vector<Use> &uses, Work work) {
+    if (handle == nullptr)
+      return Error{MORTISE_INVALID_ARGUMENT, what + ": expected a stream, found NULL"};
+    Queue &queue = *streamOf(handle).queue;
+    const Result<void> checked = checker().queue(queue.actor, what, uses);
+    queue.add([work = std::move(work), what]() -> Result<void> {
+      if (auto entered = control().enter("work"); !entered)
+        return Error{entered.error().code, what + ": " + entered.error().message};
+      return work();
+    });
+    return checked;
+  }
+
+  // The bits must say what is true: a driver would leave a stale address in its graph.
+  static Result<void> checkUnchanged(Frame &frame, const Run &run, const MortiseEnqueueArgs &args) {
+    const size_t inputs = run.inputs.size(), outputs = run.outputs.size();
+    for (size_t i = 0; i < frame.last.size(); ++i) {
+      const MortiseAddress address = i < inputs             ? args.inputs[i]
+                                     : i < inputs + outputs ? args.outputs[i - inputs]
+                                                            : args.workspace;
+      if (isUnchanged(args, i) && address != frame.last[i])
+        return Error{MORTISE_INTERNAL, run.kernel->name + ": bit " + std::to_string(i) +
+                                           " says that an address is unchanged, and it is another"};
+      frame.last[i] = address;
+    }
+    return {};
+  }
+};
+
+// ---- The control of tests
+
+const char *configure(const char *settings) {
+  static std::string wrong;
+  wrong = control().configure(settings);
+  checker().forgetAll();
+  return wrong.empty() ? nullptr : wrong.c_str();
+}
+
+const char *report() {
+  static std::string text;
+  text = control().report(checker().violations());
+  return text.c_str();
+}
+
+void hostReads(const void *read, size_t bytes) { checker().hostReads(addressOf(read), bytes); }
+
+const MortisePlugin *table() {
+  static const StrictControl extension = {
+      {sizeof(StrictControl), nullptr, STRICT_CONTROL_KIND, 0}, configure, report, hostReads};
+  static const MortisePlugin made = [] {
+    MortisePlugin copy = *Strict::table();
+    copy.extension = &extension.head;
+    return copy;
+  }();
+  return &made;
+}
+
+} // namespace
+} // namespace strict
+
+extern "C" MORTISE_EXPORT const MortisePlugin *mortise_plugin(void) { return strict::table(); }

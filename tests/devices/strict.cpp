@@ -1,0 +1,498 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "strict.hpp"
+
+#include "../../runtime/device_memory.hpp"
+#include "../../sdk/examples/strict/control.h"
+#include "../../tools/mortise/seam.hpp"
+#include "../cpu/network.hpp"
+
+#include <mortise/reference/interpreter.hpp>
+#include <mortise/runtime/program.hpp>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <random>
+#include <thread>
+
+namespace mortise::test {
+namespace {
+
+using Dims = std::vector<int64_t>;
+
+constexpr int64_t standIn = 10007; // for the symbol n
+
+[[noreturn]] void fail(const std::string &message) {
+  std::fprintf(stderr, "%s\n", message.c_str());
+  std::abort(); // the test itself is faulty
+}
+
+const StrictControl &strictControl() {
+  auto found = strictRegistry()->find("strict");
+  if (!found)
+    fail(found.error().message);
+  const MortiseExtension *extension = found->front()->plugin->table->extension;
+  if (extension == nullptr || extension->kind != STRICT_CONTROL_KIND)
+    fail("expected the strict plugin to have its control");
+  return *reinterpret_cast<const StrictControl *>(extension);
+}
+
+// ---- Random graphs
+
+class GraphMaker {
+public:
+  GraphMaker(uint64_t seed, bool symbolic) : random(seed), rows(symbolic ? standIn : 1 + below(6)) {}
+
+  std::shared_ptr<const Graph> make() {
+    const size_t inputs = 1 + below(3);
+    for (size_t i = 0; i < inputs; ++i)
+      add(leaf(chance(60) ? Dims{rows, 4} : Dims{rows, 4, 3}));
+    for (int64_t left = 2 + below(10); left > 0; --left)
+      add(clipped(node()));
+    states();
+    for (ValueId value : values)
+      if (value == values.back() || chance(20))
+        net.output(value);
+    auto graph = net.finish();
+    return rows == standIn ? withSymbols(graph->view(), {{standIn, "n", 1}}) : graph;
+  }
+
+private:
+  int64_t below(int64_t count) { return static_cast<int64_t>(random() % static_cast<uint64_t>(count)); }
+  bool chance(int percent) { return below(100) < percent; }
+  void add(ValueId value) { values.push_back(value); }
+  ValueId some() { return values[static_cast<size_t>(below(static_cast<int64_t>(values.size())))]; }
+  bool isConstantShape(const Dims &dims) const { return std::ranges::find(dims, standIn) == dims.end(); }
+
+  ValueId leaf(const Dims &dims) {
+    const uint32_t flags = chance(25) && isConstantShape(dims) ? MORTISE_VALUE_CONSTANT
+                           : chance(15)                        ? MORTISE_VALUE_DONATED
+                                                               : 0;
+    return net.input(MORTISE_F32, dims, flags);
+  }
+  // Another value of these extents: one that is there, or a new input.
+  ValueId like(ValueId value) {
+    const Dims dims = net.dims(value);
+    for (int attempt = 0; attempt < 4; ++attempt)
+      if (const ValueId found = some(); net.dims(found) == dims)
+        return found;
+    return leaf(dims);
+  }
+  ValueId clipped(ValueId value) {
+    const Dims dims = net.dims(value);
+    return net.op("min", {net.op("max", {value, net.splat(-8, dims)}), net.splat(8, dims)});
+  }
+
+  ValueId node() {
+    const ValueId x = some();
+    const Dims dims = net.dims(x);
+    const auto last = static_cast<int64_t>(dims.size()) - 1;
+    switch (below(8)) {
+    case 0:
+      return net.op(chance(50) ? "neg" : "relu", {x});
+    case 1:
+      return net.op(chance(50) ? "sub" : "max", {x, like(x)});
+    case 2:
+      return net.op("mul", {x, like(x)});
+    case 3: { // the first extent stays first
+      if (dims.size() < 3)
+        return net.op("abs", {x});
+      return net.transpose(x, {0, 2, 1});
+    }
+    case 4:
+      return net.linear(x, net.weight({4, dims[static_cast<size_t>(last)]}));
+    case 5: {
+      Dims shape = dims;
+      shape.back() = 1;
+      return net.reshape(net.op("reduce_sum", {x}, {ints("axes", {last})}), shape);
+    }
+    case 6: {
+      Dims starts(dims.size(), 0), limits = dims, strides(dims.size(), 1);
+      if (limits.back() > 1)
+        starts.back() = 1;
+      return net.op("slice", {x}, {ints("starts", starts), ints("limits", limits), ints("strides", strides)});
+    }
+    default:
+      return net.op("add", {x, like(x)});
+    }
+  }
+
+  // Updates of states, in the memory of the input.
+  void states() {
+    for (int64_t left = below(3); left > 0; --left) {
+      const ValueId value = some();
+      const int64_t number = net.inputCount();
+      const ValueId state = net.input(MORTISE_F32, net.dims(value), MORTISE_VALUE_STATE);
+      const ValueId next = clipped(net.op("add", {state, value}));
+      if (chance(50))
+        add(net.op("sub", {next, state}));
+      net.output(next, number);
+    }
+  }
+
+  std::mt19937_64 random;
+  const int64_t rows;
+  Network net;
+  std::vector<ValueId> values;
+};
+
+// ---- Runs
+
+uint64_t lastCopied = 0;
+
+struct Buffers {
+  std::vector<std::vector<std::byte>> inputs, outputs;
+
+  Buffers(const MortiseGraph &graph, std::mt19937_64 &random) {
+    for (size_t i = 0; i < graph.input_count; ++i)
+      fill(inputs.emplace_back(byteSize(*graph.inputs[i]->type)), random);
+    for (size_t i = 0; i < graph.output_count; ++i)
+      outputs.emplace_back(byteSize(*graph.outputs[i]->type), std::byte(0x5a));
+  }
+  static void fill(std::vector<std::byte> &bytes, std::mt19937_64 &random) {
+    for (size_t at = 0; at + 4 <= bytes.size(); at += 4) {
+      const float value = static_cast<float>(static_cast<int64_t>(random() % 9) - 4);
+      std::memcpy(&bytes[at], &value, 4);
+    }
+  }
+};
+
+const runtime::Device *deviceNamed(const std::string &name) {
+  auto found = strictRegistry()->find(name);
+  if (!found)
+    fail(found.error().message);
+  return found->front();
+}
+
+// A tensor in device memory.
+struct Resident {
+  runtime::DeviceMemory memory;
+  const MortiseType *type;
+  const runtime::Device *device;
+  Resident(const runtime::Device &device, const MortiseType &type)
+      : memory(must(runtime::DeviceMemory::allocate(device, 0, byteSize(type)))), type(&type), device(&device) {}
+  void write(std::vector<std::byte> &bytes) { must(copyNow(place(), hosts(bytes), bytes.size())); }
+  void read(std::vector<std::byte> &bytes, std::string &problem) const {
+    if (auto copied = copyNow(hosts(bytes), place(), bytes.size()); !copied && problem.empty())
+      problem = "reading a result: " + copied.error().message;
+  }
+  runtime::Place place() const { return {device, memory.address()}; }
+  static runtime::Place hosts(std::vector<std::byte> &bytes) { return {nullptr, addressOf(bytes.data())}; }
+  runtime::Tensor tensor() const {
+    return {pointer(memory.address()), type->dtype, type->rank, type->dims, nullptr, device};
+  }
+  template <typename T> static T must(Result<T> result) {
+    if (!result)
+      fail(result.error().message);
+    if constexpr (!std::is_void_v<T>)
+      return std::move(*result);
+  }
+};
+
+class Run {
+public:
+  Run(const Graph &graph, const Runs &runs) : graph(graph), runs(runs) {}
+
+  std::string run() {
+    const MortiseOption options[] = {{"device", runs.devices.c_str()}, {"log_level", "off"}};
+    auto config = runtime::Config::read(options);
+    if (!config)
+      fail(config.error().message);
+    const runtime::Device *home = runs.home.empty() ? nullptr : deviceNamed(runs.home);
+    passes::Homes homes;
+    homes.inputs.assign(graph.view().input_count, home);
+    homes.outputs.assign(graph.view().output_count, home);
+    auto placed = tool::compile(graph, *strictRegistry(), *config, homes);
+    if (!placed)
+      return "compile: " + placed.error().message;
+    auto program = runtime::Program::load(placed->plan, strictRegistry(), {config->specializeLimit()});
+    if (!program)
+      return "load: " + program.error().message;
+    for (const std::vector<int64_t> &values : runs.values) {
+      auto numbers = values.empty() ? nullptr : specialised(values);
+      const Graph &each = numbers ? *numbers : graph;
+      const bool last = &values == &runs.values.back();
+      const std::string wrong = home ? runQueued(each, *program, *home, last) : runAt(each, **program);
+      if (!wrong.empty())
+        return wrong;
+    }
+    return "";
+  }
+
+private:
+  std::shared_ptr<const Graph> specialised(const std::vector<int64_t> &values) const {
+    auto made = specialise(graph.view(), values);
+    if (!made)
+      fail(made.error().message);
+    return std::move(*made);
+  }
+
+  std::string runAt(const Graph &numbers, runtime::Program &program) {
+    const MortiseGraph &view = numbers.view();
+    std::mt19937_64 random(7);
+    Buffers &ours = kept.emplace_back(view, random);
+    for (int round = 0; round < runs.count; ++round) {
+      for (size_t i = 0; i < view.input_count; ++i)
+        if (!(view.inputs[i]->flags & (MORTISE_VALUE_STATE | MORTISE_VALUE_CONSTANT)) ||
+            (runs.rebinds && view.inputs[i]->flags & MORTISE_VALUE_CONSTANT))
+          Buffers::fill(ours.inputs[i], random);
+      Buffers expected = ours;
+      const auto tensors = [&](Buffers &buffers) {
+        std::vector<runtime::Tensor> list;
+        for (size_t i = 0; i < view.input_count; ++i)
+          list.push_back(tensor(buffers.inputs[i], *view.inputs[i]->type));
+        return list;
+      };
+      std::vector<runtime::Tensor> inputs = tensors(ours), outputs;
+      for (size_t i = 0; i < view.output_count; ++i)
+        outputs.push_back(tensor(ours.outputs[i], *view.outputs[i]->type));
+      for (size_t i = 0; i < view.alias_count; ++i)
+        outputs[view.aliases[i]->output].data = nullptr;
+      if (round == 0 || runs.rebinds)
+        if (auto bound = program.bindConstants(inputs); !bound)
+          return "bind: " + bound.error().message;
+      if (auto done = program.run(inputs, outputs); !done)
+        return "run: " + done.error().message;
+      for (const std::vector<std::vector<std::byte>> *list : {&ours.inputs, &ours.outputs})
+        for (const std::vector<std::byte> &bytes : *list)
+          strictControl().host_reads(bytes.data(), bytes.size());
+      const Buffers seen = ours; // before late work can mend it
+      if (const std::string wrong = compare(view, seen, expected); !wrong.empty())
+        return wrong + " in run " + std::to_string(round);
+    }
+    return "";
+  }
+
+  static uint64_t copied() {
+    uint64_t bytes = 0;
+    const nlohmann::json copied = strictReport()["copied"];
+    for (const char *where : {"to_device", "to_host", "between"})
+      bytes += copied[where].get<uint64_t>();
+    return bytes;
+  }
+
+  // Every run has inputs and outputs of its own, but states and weights; nothing waits between the runs. `ends`: the
+  // program ends while they are in flight.
+  std::string runQueued(const Graph &numbers, std::shared_ptr<runtime::Program> &program, const runtime::Device &device,
+                        bool ends) {
+    const MortiseGraph &view = numbers.view();
+    std::mt19937_64 random(7);
+    Buffers first(view, random);
+    std::vector<std::unique_ptr<Resident>> lasting(view.input_count);
+    std::vector<runtime::Tensor> weights(view.input_count);
+    for (size_t i = 0; i < view.input_count; ++i)
+      if (view.inputs[i]->flags & (MORTISE_VALUE_STATE | MORTISE_VALUE_CONSTANT)) {
+        lasting[i] = std::make_unique<Resident>(device, *view.inputs[i]->type);
+        lasting[i]->write(first.inputs[i]);
+        weights[i] = lasting[i]->tensor();
+      }
+    if (auto bound = program->bindConstants(weights); !bound)
+      return "bind: " + bound.error().message;
+    struct Round {
+      Buffers host;
+      std::vector<std::unique_ptr<Resident>> inputs, outputs;
+      std::vector<runtime::Tensor> in, out;
+    };
+    std::vector<Round> rounds;
+    for (int number = 0; number < runs.count; ++number) {
+      Round &round = rounds.emplace_back(Round{first, {}, {}, {}, {}});
+      for (size_t i = 0; i < view.input_count; ++i) {
+        if (!lasting[i]) {
+          Buffers::fill(round.host.inputs[i], random);
+          round.inputs.push_back(std::make_unique<Resident>(device, *view.inputs[i]->type));
+        }
+        round.in.push_back(lasting[i] ? weights[i] : round.inputs.back()->tensor());
+      }
+      for (size_t i = 0; i < view.output_count; ++i) {
+        round.outputs.push_back(std::make_unique<Resident>(device, *view.outputs[i]->type));
+        round.out.push_back(round.outputs.back()->tensor());
+      }
+      for (size_t i = 0; i < view.alias_count; ++i)
+        round.out[view.aliases[i]->output].data = nullptr;
+    }
+    const MortisePlugin &table = *device.plugin->table;
+    MortiseStreamArgs stream{};
+    if (auto made = runtime::callOn(device, "stream_create", table.stream_create, stream); !made)
+      return "the test's stream: " + made.error().message;
+    const uint64_t before = copied();
+    uint64_t uploaded = 0;
+    std::string problem;
+    for (Round &round : rounds) {
+      size_t own = 0; // inputs are still on their way when the call is queued
+      for (size_t i = 0; i < view.input_count; ++i)
+        if (!lasting[i]) {
+          const Resident &input = *round.inputs[own++];
+          (void)queueCopy(device, stream.stream, input.place(), Resident::hosts(round.host.inputs[i]),
+                          round.host.inputs[i].size());
+          uploaded += round.host.inputs[i].size();
+        }
+      if (auto queued = program->enqueue(round.in, round.out, {&device, stream.stream}); !queued && problem.empty())
+        problem = "enqueue: " + queued.error().message;
+    }
+    lastCopied = copied() - before - uploaded;
+    if (ends)
+      program.reset();
+    if (auto waited = runtime::call("stream_wait", table.stream_wait, stream); !waited && problem.empty())
+      problem = "the stream: " + waited.error().message;
+    (void)runtime::call("stream_destroy", table.stream_destroy, stream);
+    Buffers expected = first; // its states go on from round to round
+    for (size_t number = 0; number < rounds.size() && problem.empty(); ++number) {
+      Round &round = rounds[number];
+      for (size_t i = 0; i < view.input_count; ++i)
+        if (!lasting[i])
+          expected.inputs[i] = round.host.inputs[i];
+      for (size_t i = 0; i < view.output_count; ++i)
+        round.outputs[i]->read(round.host.outputs[i], problem);
+      for (size_t i = 0; i < view.alias_count; ++i)
+        if (number + 1 == rounds.size())
+          lasting[view.aliases[i]->input]->read(round.host.inputs[view.aliases[i]->input], problem);
+      const std::string wrong = compare(view, round.host, expected, number + 1 == rounds.size());
+      if (problem.empty() && !wrong.empty())
+        problem = wrong + " in queued run " + std::to_string(number);
+    }
+    return problem;
+  }
+
+  static runtime::Tensor tensor(std::vector<std::byte> &bytes, const MortiseType &type) {
+    return {bytes.data(), type.dtype, type.rank, type.dims, nullptr};
+  }
+
+  // `expected` holds the inputs as they were before the run, and then those behind it.
+  static std::string compare(const MortiseGraph &view, const Buffers &ours, Buffers &expected, bool states = true) {
+    std::vector<const void *> inputs;
+    std::vector<void *> outputs;
+    for (auto &input : expected.inputs)
+      inputs.push_back(input.data());
+    for (auto &output : expected.outputs)
+      outputs.push_back(output.data());
+    for (size_t i = 0; i < view.alias_count; ++i)
+      outputs[view.aliases[i]->output] = expected.inputs[view.aliases[i]->input].data();
+    if (auto done = reference::interpret(view, inputs, outputs); !done)
+      fail(done.error().message);
+    const auto differ = [](const std::vector<std::byte> &a, const std::vector<std::byte> &b) {
+      for (size_t at = 0; at + 4 <= a.size(); at += 4) {
+        float left, right;
+        std::memcpy(&left, &a[at], 4);
+        std::memcpy(&right, &b[at], 4);
+        if (!(left == right)) // zeros of either sign are equal: min and max may choose
+          return true;
+      }
+      return false;
+    };
+    std::vector<bool> aliased(view.output_count);
+    for (size_t i = 0; i < view.alias_count; ++i) {
+      aliased[view.aliases[i]->output] = true;
+      if (const uint32_t input = view.aliases[i]->input; states && differ(ours.inputs[input], expected.inputs[input]))
+        return "state " + std::to_string(input) + " is wrong";
+    }
+    for (size_t i = 0; i < view.output_count; ++i)
+      if (!aliased[i] && differ(ours.outputs[i], expected.outputs[i]))
+        return "output " + std::to_string(i) + " is wrong";
+    return "";
+  }
+
+  const Graph &graph;
+  const Runs &runs;
+  std::deque<Buffers> kept; // until the program has ended: work may still write to them where a wait was dropped
+};
+
+} // namespace
+
+std::shared_ptr<runtime::Registry> strictRegistry() {
+  static auto *made = [] {
+    const MortiseOption options[] = {{"plugin_path", MORTISE_TEST_PLUGINS}, {"log_level", "off"}};
+    auto config = runtime::Config::read(options);
+    if (!config)
+      fail(config.error().message);
+    auto registry = runtime::Registry::load(*config);
+    for (const auto &rejected : registry->rejected())
+      fail(rejected.path + ": " + rejected.error.message);
+    return new std::shared_ptr<runtime::Registry>(std::move(registry));
+  }();
+  return *made;
+}
+
+void configureStrict(const std::string &settings) {
+  if (const char *wrong = strictControl().configure(settings.c_str()))
+    fail(wrong);
+}
+
+nlohmann::json strictReport() { return nlohmann::json::parse(strictControl().report()); }
+
+std::shared_ptr<const Graph> randomGraph(uint64_t seed, bool symbolic) { return GraphMaker(seed, symbolic).make(); }
+
+std::string rebindBesideQueuedCalls(int threads, int calls) {
+  Network net;
+  net.output(net.op("add", {net.input(MORTISE_F32, {64}), net.weight({64})}));
+  const std::shared_ptr<const Graph> graph = net.finish();
+  const MortiseOption options[] = {{"device", "strict:0"}, {"log_level", "off"}};
+  auto config = runtime::Config::read(options);
+  const runtime::Device &device = *deviceNamed("strict:0");
+  auto placed = tool::compile(*graph, *strictRegistry(), *config, {{&device, nullptr}, {&device}});
+  auto program = placed ? runtime::Program::load(placed->plan, strictRegistry()) : placed.error();
+  if (!program)
+    return program.error().message;
+  const MortiseType &type = *graph->view().inputs[0]->type;
+  std::vector<std::byte> weights[2];
+  for (float number : {1.0f, 2.0f})
+    for (int i = 0; i < 64; ++i) {
+      const auto *bytes = reinterpret_cast<const std::byte *>(&number);
+      weights[number == 2.0f].insert(weights[number == 2.0f].end(), bytes, bytes + sizeof number);
+    }
+  const auto bind = [&](int which) {
+    const runtime::Tensor tensors[] = {{}, {weights[which].data(), type.dtype, type.rank, type.dims, nullptr}};
+    return (*program)->bindConstants(tensors);
+  };
+  if (auto bound = bind(0); !bound)
+    return bound.error().message;
+  std::vector<std::string> problems(static_cast<size_t>(threads) + 1);
+  std::vector<std::thread> workers;
+  for (int number = 0; number < threads; ++number)
+    workers.emplace_back([&, number] {
+      std::string &problem = problems[static_cast<size_t>(number)];
+      const MortisePlugin &table = *device.plugin->table;
+      Resident x(device, type), y(device, type);
+      std::vector<std::byte> zeros(byteSize(type)), seen(byteSize(type));
+      x.write(zeros);
+      MortiseStreamArgs stream{};
+      if (auto made = runtime::callOn(device, "stream_create", table.stream_create, stream); !made)
+        fail(made.error().message);
+      const runtime::Tensor in[] = {x.tensor(), {}}, out[] = {y.tensor()};
+      for (int call = 0; call < calls && problem.empty(); ++call)
+        if (auto queued = (*program)->enqueue(in, out, {&device, stream.stream}); !queued)
+          problem = queued.error().message;
+      for (const auto slot : {table.stream_wait, table.stream_destroy})
+        if (auto done = runtime::callOn(device, "the test's stream", slot, stream); !done && problem.empty())
+          problem = done.error().message;
+      y.read(seen, problem);
+      if (seen != weights[0] && seen != weights[1] && problem.empty())
+        problem = "a call computed with neither binding's weights";
+    });
+  for (int round = 0; round < calls / 4; ++round)
+    if (auto bound = bind(round % 2); !bound)
+      problems.back() = bound.error().message;
+  for (std::thread &worker : workers)
+    worker.join();
+  for (const std::string &problem : problems)
+    if (!problem.empty())
+      return problem;
+  return "";
+}
+
+uint64_t copiedByQueuedRuns() { return lastCopied; }
+
+std::string runStrict(const Graph &graph, const Runs &runs) {
+  const nlohmann::json before = strictReport()["live"];
+  std::string problem = Run(graph, runs).run();
+  const nlohmann::json after = strictReport();
+  for (const auto &violation : after["violations"])
+    problem += (problem.empty() ? "" : "; ") + violation.get<std::string>();
+  for (const auto &[kind, count] : after["live"].items())
+    if (const int64_t left = count.get<int64_t>() - before.value(kind, int64_t{0}); left != 0)
+      problem += (problem.empty() ? "" : "; ") + std::string("leaked ") + std::to_string(left) + " of " + kind;
+  return problem;
+}
+
+} // namespace mortise::test

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Programs on the strict plugin (sdk/examples/strict), compared with the reference interpreter bit by bit.
+#pragma once
+
+#include <mortise/portable/graph.hpp>
+#include <mortise/runtime/registry.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace mortise::test {
+
+// The plugins cpu, reference and strict, loaded once.
+std::shared_ptr<runtime::Registry> strictRegistry();
+
+// The plugin's control (control.h). An unknown setting ends the process.
+void configureStrict(const std::string &settings);
+nlohmann::json strictReport();
+
+// A random graph whose values are small whole numbers in f32, so that every device computes the same bits: elementwise
+// ops, views, products and sums over values of a few shapes, with weights, states, donated inputs, and results that are
+// used twice. `symbolic`: its first extent is the symbol n.
+std::shared_ptr<const Graph> randomGraph(uint64_t seed, bool symbolic);
+
+struct Runs {
+  std::string devices;                          // "strict:0,cpu"
+  std::vector<std::vector<int64_t>> values{{}}; // of the symbols, one list for each set
+  int count = 2;                                // runs for each set of values
+  bool rebinds = false;                         // swaps the weights between two runs
+  // A device in whose memory all tensors lie. Then all runs are queued on one stream of it, and waited for once.
+  std::string home = {};
+};
+
+// Bytes that the last queued runs copied themselves to, from or between devices.
+uint64_t copiedByQueuedRuns();
+
+// Threads queue calls of one program, each on a stream of its own, while the weights are swapped. Returns what was
+// wrong.
+std::string rebindBesideQueuedCalls(int threads, int calls);
+
+// Compiles, binds, runs and ends a program. Returns what was wrong, or "": an error, a wrong output, a leak, what the
+// checker found.
+std::string runStrict(const Graph &graph, const Runs &runs);
+
+} // namespace mortise::test
