@@ -7,8 +7,8 @@ time, and `not_in_stages_s` is the rest. `first_call_s` is the whole first use o
 that nothing can be missing from `ours_s` unnoticed.
 
 `first_touch_s` is no part of it: the time in which the same process then touches as much fresh memory as the packed weights take, with
-huge pages and on all threads, as binding does. Virtual machines take freed memory back (free page reporting), so that this varies
-tenfold with what ran before, and `parts_s.bind` varies with it."""
+huge pages and on all threads, as binding does. Virtual machines take freed memory back (free page reporting), so that this is
+many times slower or faster with what ran before, and `parts_s.bind` with it."""
 
 MEASURES = "wall clock of our backend's calls until kernels and packed weights are ready; bare trace; Inductor's first call"
 NEEDS = "cpu; g++ for Inductor"

@@ -46,32 +46,32 @@ mlir::LogicalResult replaceByFused(Operation *op, PatternRewriter &rewriter, Fus
   return replace<ir::FusedConvolutionOp>(rewriter, op, operands, from.attributes, from.op);
 }
 
-// batch_norm(convolution). Factor and shift per channel are computed as in batch_norm's decomposition, in f32 for bf16
-// parameters. Not raised for f16, where mean * factor overflows for a channel with a small variance.
+// batch_norm(convolution). Factor and shift per channel are computed in f64 and rounded once: their errors are the same
+// at every pixel, so that means over pixels keep them. Not raised for f16, where factor and shift of a channel with a
+// small variance may overflow.
 mlir::LogicalResult raiseBatchNorm(ir::BatchNormOp op, PatternRewriter &rewriter) {
   std::optional<Fused> found = fusedFrom(op.getX(), rewriter);
   const mlir::Type element = elementOf(op.getResult());
   if (!found || found->scale || found->isActivated() || (!element.isF32() && !element.isBF16()))
     return mlir::failure();
   const mlir::Location place = op->getLoc();
-  const auto converted = [&](Value value, StringRef type) {
-    return value && element.isBF16()
-               ? make<ir::ConvertOp>(rewriter, place, value, {.dtype = rewriter.getStringAttr(type)})
-               : value;
+  const auto converted = [&](Value value, StringRef dtype) {
+    return value ? make<ir::ConvertOp>(rewriter, place, value, {.dtype = rewriter.getStringAttr(dtype)}) : value;
   };
-  Value scale = converted(op.getScale(), "f32"), bias = converted(op.getBias(), "f32"),
-        mean = converted(op.getMean(), "f32"), variance = converted(op.getVariance(), "f32");
+  const StringRef narrow = element.isF32() ? "f32" : "bf16";
+  Value scale = converted(op.getScale(), "f64"), bias = converted(op.getBias(), "f64"),
+        mean = converted(op.getMean(), "f64"), variance = converted(op.getVariance(), "f64");
   const double epsilon = op.getEpsilonAttr().getValueAsDouble();
   Value factor = make<ir::RsqrtOp>(
       rewriter, place, make<ir::AddOp>(rewriter, place, {variance, filled(rewriter, place, epsilon, variance)}));
   if (scale)
     factor = make<ir::MulOp>(rewriter, place, {scale, factor});
   if (found->bias) // the convolution's bias shifts the mean
-    mean = make<ir::SubOp>(rewriter, place, {mean, converted(found->bias, "f32")});
+    mean = make<ir::SubOp>(rewriter, place, {mean, converted(found->bias, "f64")});
   Value shift = make<ir::MulOp>(rewriter, place, {mean, factor});
   shift = bias ? make<ir::SubOp>(rewriter, place, {bias, shift}) : make<ir::NegOp>(rewriter, place, shift);
-  found->scale = converted(factor, "bf16");
-  found->bias = converted(shift, "bf16");
+  found->scale = converted(factor, narrow);
+  found->bias = converted(shift, narrow);
   return replaceByFused(op, rewriter, *found);
 }
 

@@ -18,6 +18,10 @@ func.func @bias_relu(%arg0: tensor<2x3x6x6xf32>, %arg1: tensor<4x3x3x3xf32>, %ar
 
 // CHECK-LABEL: func.func @batch_norm_relu(
 func.func @batch_norm_relu(%arg0: tensor<2x3x6x6xf32>, %arg1: tensor<4x3x3x3xf32>, %arg2: tensor<4xf32>, %arg3: tensor<4xf32>, %arg4: tensor<4xf32>, %arg5: tensor<4xf32> {mortise.name = "positive"}) -> tensor<2x4x4x4xf32> {
+  // Factor and shift are rounded once.
+  // CHECK: [[F:%[0-9]+]] = mortise.rsqrt {{.*}} : (tensor<4xf64>)
+  // CHECK: [[M:%[0-9]+]] = mortise.mul {{.*}}, [[F]] : (tensor<4xf64>
+  // CHECK: mortise.convert [[M]] {dtype = "f32"}
   // CHECK: mortise.fused_convolution %arg0
   // CHECK: "relu"
   // CHECK-NOT: batch_norm
@@ -96,7 +100,7 @@ func.func @bias_batch_norm_relu(%arg0: tensor<2x3x6x6xf32>, %arg1: tensor<4x3x3x
   return %4 : tensor<2x4x4x4xf32>
 }
 
-// bf16: factor and shift are computed in f32.
+// bf16
 // CHECK-LABEL: func.func @narrow_batch_norm(
 func.func @narrow_batch_norm(%arg0: tensor<2x3x6x6xbf16>, %arg1: tensor<4x3x3x3xbf16>, %arg2: tensor<4xbf16>, %arg3: tensor<4xbf16>, %arg4: tensor<4xbf16>, %arg5: tensor<4xbf16> {mortise.name = "positive"}) -> tensor<2x4x4x4xbf16> {
   // CHECK: mortise.fused_convolution %arg0

@@ -398,32 +398,7 @@ private:
   std::deque<Buffers> kept; // until the program has ended: work may still write to them where a wait was dropped
 };
 
-} // namespace
-
-std::shared_ptr<runtime::Registry> strictRegistry() {
-  static auto *made = [] {
-    const MortiseOption options[] = {{"plugin_path", MORTISE_TEST_PLUGINS}, {"log_level", "off"}};
-    auto config = runtime::Config::read(options);
-    if (!config)
-      fail(config.error().message);
-    auto registry = runtime::Registry::load(*config);
-    for (const auto &rejected : registry->rejected())
-      fail(rejected.path + ": " + rejected.error.message);
-    return new std::shared_ptr<runtime::Registry>(std::move(registry));
-  }();
-  return *made;
-}
-
-void configureStrict(const std::string &settings) {
-  if (const char *wrong = strictControl().configure(settings.c_str()))
-    fail(wrong);
-}
-
-nlohmann::json strictReport() { return nlohmann::json::parse(strictControl().report()); }
-
-std::shared_ptr<const Graph> randomGraph(uint64_t seed, bool symbolic) { return GraphMaker(seed, symbolic).make(); }
-
-std::string rebindBesideQueuedCalls(int threads, int calls) {
+std::string rebindWhileQueued(int threads, int calls) {
   Network net;
   net.output(net.op("add", {net.input(MORTISE_F32, {64}), net.weight({64})}));
   const std::shared_ptr<const Graph> graph = net.finish();
@@ -481,11 +456,10 @@ std::string rebindBesideQueuedCalls(int threads, int calls) {
   return "";
 }
 
-uint64_t copiedByQueuedRuns() { return lastCopied; }
-
-std::string runStrict(const Graph &graph, const Runs &runs) {
+// Adds to what was wrong what the checker found and what the run left behind.
+template <typename Run> std::string watched(Run run) {
   const nlohmann::json before = strictReport()["live"];
-  std::string problem = Run(graph, runs).run();
+  std::string problem = run();
   const nlohmann::json after = strictReport();
   for (const auto &violation : after["violations"])
     problem += (problem.empty() ? "" : "; ") + violation.get<std::string>();
@@ -493,6 +467,41 @@ std::string runStrict(const Graph &graph, const Runs &runs) {
     if (const int64_t left = count.get<int64_t>() - before.value(kind, int64_t{0}); left != 0)
       problem += (problem.empty() ? "" : "; ") + std::string("leaked ") + std::to_string(left) + " of " + kind;
   return problem;
+}
+
+} // namespace
+
+std::shared_ptr<runtime::Registry> strictRegistry() {
+  static auto *made = [] {
+    const MortiseOption options[] = {{"plugin_path", MORTISE_TEST_PLUGINS}, {"log_level", "off"}};
+    auto config = runtime::Config::read(options);
+    if (!config)
+      fail(config.error().message);
+    auto registry = runtime::Registry::load(*config);
+    for (const auto &rejected : registry->rejected())
+      fail(rejected.path + ": " + rejected.error.message);
+    return new std::shared_ptr<runtime::Registry>(std::move(registry));
+  }();
+  return *made;
+}
+
+void configureStrict(const std::string &settings) {
+  if (const char *wrong = strictControl().configure(settings.c_str()))
+    fail(wrong);
+}
+
+nlohmann::json strictReport() { return nlohmann::json::parse(strictControl().report()); }
+
+std::shared_ptr<const Graph> randomGraph(uint64_t seed, bool symbolic) { return GraphMaker(seed, symbolic).make(); }
+
+uint64_t copiedByQueuedRuns() { return lastCopied; }
+
+std::string runStrict(const Graph &graph, const Runs &runs) {
+  return watched([&] { return Run(graph, runs).run(); });
+}
+
+std::string rebindBesideQueuedCalls(int threads, int calls) {
+  return watched([&] { return rebindWhileQueued(threads, calls); });
 }
 
 } // namespace mortise::test

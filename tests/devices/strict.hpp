@@ -38,7 +38,7 @@ struct Runs {
 uint64_t copiedByQueuedRuns();
 
 // Threads queue calls of one program, each on a stream of its own, while the weights are swapped. Returns what was
-// wrong.
+// wrong, as runStrict().
 std::string rebindBesideQueuedCalls(int threads, int calls);
 
 // Compiles, binds, runs and ends a program. Returns what was wrong, or "": an error, a wrong output, a leak, what the

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 # ./dev test: runs the tests of the given presets and prints one line of totals.
 #
-#   dev           the suite: ctest, lit, pytest
-#   isa           the C++ tests of the cpu plugin and of the code generator at lower instruction sets, on the dev build (ctest, label isa)
-#   release       the suite without tests that do not depend on the build: those of single operators in frontend/torch
+#   dev, release  the suite: ctest (without lower instruction sets), lit, pytest
+#   isa           the C++ tests of the cpu plugin and of the code generator at lower instruction sets, on the release build (ctest, label isa)
 #   asan          C and C++ at the machine's own instruction set (ctest, lit), the PyTorch door's tests of bad input and of whole calls
 #   asan-1/2      of these, the language and the compiler (COMPILER_FOLDERS, lit)
 #   asan-2/2      of these, code that runs on several threads (THREADED_FOLDERS) and the door
@@ -26,7 +25,7 @@ dev_test() {
       *) fail "test: expected --full or presets (dev, isa, release, asan, asan-1/2, asan-2/2, tsan), found '$argument'" ;;
     esac
   done
-  [ ${#presets[@]} -gt 0 ] || presets=(dev isa)
+  [ ${#presets[@]} -gt 0 ] || presets=(dev)
   dev_setup
   local reports=$ROOT/build/reports failed=0 names=() preset
   rm -rf "$reports"
@@ -55,22 +54,16 @@ test_preset() {
       run_folders asan $THREADED_FOLDERS
       ASAN_PRELOAD=1 run_pytest asan torch frontend/torch/test/test_door.py
       ASAN_PRELOAD=1 run_pytest asan tests tests/bad_input ;;
-    release)
-      dev_build release
-      run_ctest release "$build" release-ctest -LE isa
-      run_lit release "$build"
-      run_pytest release torch frontend/torch/test/test_door.py frontend/torch/test/test_networks.py frontend/torch/test/test_dynamic.py
-      run_pytest release tests tests ;;
     isa)
-      dev_build dev
-      run_ctest dev "$ROOT/build/dev" isa-ctest -L isa ;;
-    dev)
-      dev_build dev
-      run_ctest dev "$build" dev-ctest -LE isa
-      run_lit dev "$build"
+      dev_build release
+      run_ctest release "$ROOT/build/release" isa-ctest -L isa ;;
+    dev | release)
+      dev_build "$preset"
+      run_ctest "$preset" "$build" "$preset-ctest" -LE isa
+      run_lit "$preset" "$build"
       # Two runs, because the two folders have files of the same name.
-      run_pytest dev torch frontend/torch/test
-      run_pytest dev tests tests ;;
+      run_pytest "$preset" torch frontend/torch/test
+      run_pytest "$preset" tests tests ;;
   esac
 }
 

@@ -19,11 +19,14 @@ typedef struct StrictControl {
    *   split=N      1: each device takes every node; otherwise a random one of N parts, another for each device (1)
    *   peer=0|1     whether the devices of kind "strict" copy from each other (1)
    *   memory=N     bytes that each device has (1 GiB)
-   *   fail=SLOT:N:CODE   the Nth call of the slot, from 1, returns this MortiseCode. "work" counts work in streams,
-   * which then fails there drop=SLOT:N  the Nth call of event_wait, event_record, event_synchronize, event_query or
-   * stream_wait does nothing hide=SLOT:N  that call does its work, and the checker is not told: as drop, but without a
-   * race that damages memory Returns NULL, or what is wrong, in a string that lives until the next call. No work may be
-   * in flight. */
+   *   fail=SLOT:N:CODE   the Nth call of the slot, from 1, returns this MortiseCode;
+   *                "work" counts work in streams, and the stream fails there
+   *   drop=SLOT:N  the Nth call of this slot does nothing: event_wait, event_record,
+   *                event_synchronize, event_query or stream_wait
+   *   hide=SLOT:N  that call does its work, and the checker is not told: as drop, but
+   *                without a race that damages memory
+   * Returns NULL, or what is wrong, in a string that lives until the next call. No work may be in flight.
+   */
   const char *(*configure)(const char *settings);
 
   /* {"violations": [text], "live": {kind: count}, "calls": {slot: count}, "copied": {"to_device", "to_host", "between",
