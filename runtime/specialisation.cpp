@@ -123,25 +123,38 @@ private:
     const auto inputs = static_cast<uint32_t>(layout.spaces.size()),
                outputs = inputs + static_cast<uint32_t>(plan.inputs.size()),
                memories = outputs + static_cast<uint32_t>(plan.outputs.size());
-    Item all, hosts;
-    for (uint32_t memory = 0; memory < memories; ++memory) {
-      if (memory >= inputs && memory < outputs && plan.inputs[memory - inputs]->constant)
+    Item tensors, hosts;
+    for (uint32_t memory = inputs; memory < memories; ++memory) {
+      if (memory < outputs && plan.inputs[memory - inputs]->constant)
         continue; // never written
-      all.accesses.push_back({.memory = memory, .writes = true});
-      if (memory >= inputs &&
-          (memory < outputs ? plan.inputs[memory - inputs]->space : plan.outputs[memory - outputs]->space) == 0)
+      tensors.accesses.push_back({.memory = memory, .writes = true});
+      if ((memory < outputs ? plan.inputs[memory - inputs]->space : plan.outputs[memory - outputs]->space) == 0)
         hosts.accesses.push_back({.memory = memory, .writes = true});
     }
+    Item end = tensors;
+    for (uint32_t space = 0; space < inputs; ++space)
+      end.accesses.push_back({.memory = space, .writes = true});
+    Item tensorsAndArenas = tensors; // as the call before in the same context uses them
+    for (const Item &item : items)
+      if (item.timeline != none)
+        for (Access access : item.accesses)
+          if (access.memory < inputs) {
+            access.user = item.timeline;
+            tensorsAndArenas.accesses.push_back(access);
+          }
     specialisation.queued.resize(layout.timelines.size());
     for (uint32_t t = 0; t < layout.timelines.size(); ++t) {
       if (!layout.isCallers(t))
         continue;
-      all.timeline = t;
-      std::vector<Item> queued = {all};
-      queued.insert(queued.end(), items.begin(), items.end());
-      queued.push_back(hosts);
-      queued.push_back(all);
-      specialisation.queued[t] = Schedule::make(layout, queued, true);
+      const auto scheduleBehind = [&](const Item &begin) {
+        std::vector<Item> queued = {begin};
+        queued.insert(queued.end(), items.begin(), items.end());
+        queued.push_back(hosts);
+        queued.push_back(end);
+        queued.front().timeline = queued.back().timeline = t;
+        return Schedule::make(layout, queued, true);
+      };
+      specialisation.queued[t] = {scheduleBehind(tensors), scheduleBehind(tensorsAndArenas)};
     }
   }
 

@@ -36,10 +36,14 @@ struct Specialisation {
   std::vector<uint64_t> workspaces, spaceBytes; // per memory space: offset of the workspaces; total bytes
   std::vector<uint64_t> workspaceBytes;         // per region
   Schedule schedule; // of a call that ends when all its work has happened; one item per operation
-  // Per timeline, of a call on a caller's stream, which stands for the timeline: begin, operations, the end of what
-  // uses the host's tensors, end. Empty where no caller's tensor lies in the memory of the timeline's device.
-  std::vector<Schedule> queued;
-  uint64_t packedBytes = 0; // held by plugins for these values only
+  // Of a call on a caller's stream, which stands for a timeline: begin, operations, the end of what uses the host's
+  // tensors, end.
+  struct Queued {
+    Schedule idle;   // in a context whose last call has happened
+    Schedule behind; // in a context whose last call, with the same values on the same stream, is still in flight
+  };
+  std::vector<Queued> queued; // per timeline; empty where no caller's tensor lies in the memory of its device
+  uint64_t packedBytes = 0;   // held by plugins for these values only
 
   const std::vector<StepInfo> &steps(size_t region) const {
     return ownSteps[region].empty() ? kernels[region]->steps : ownSteps[region];

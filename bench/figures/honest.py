@@ -187,6 +187,9 @@ RUNS = {
     "compile-first": with_fault(figure_problems("compile-first", "tiny")),
     "plan-memory": with_fault(figure_problems("plan-memory", "tiny")),
     "steady-state": with_fault(figure_problems("steady-state", "tiny")),
+    "strict-device": with_fault(figure_problems("strict-device", "2", "1", "1", "minilm")),
+    "device-faults": with_fault(figure_problems("device-faults", "1")),
+    "state-stays": with_fault(figure_problems("state-stays")),
     "bad-input": lambda words: figure_problems("bad-input", *words)(),
     "decompositions": with_fault(figure_problems("decompositions")),
     "demo": with_fault(demo_problems),
@@ -239,7 +242,7 @@ def plants() -> list[Plant]:
     found += [Plant(change, "one-trace-many-shapes", wrong[change], ours(change, after=1)) for change in ("NaN", "zeroed", "shape")]
     found += [Plant(change, "demo", wrong[change], ours(change)) for change in few]
     found += [Plant("zeroed later", "demo", "differs by", ours("zeroed", after=1))]
-    found += child_plants(in_children)
+    found += child_plants(in_children) + device_plants()
     found += [
         Plant("no test ran", "bad-input", "pytest ended with code 5", lambda: None),
         Plant("an empty result", "decompositions", "KeyError: 'composites'", prints("{}")),
@@ -281,6 +284,38 @@ def child_plants(in_children: Callable) -> list[Plant]:
         Plant("a program that zeroes", "steady-state", "through the C API: differs by", child("zeroing program")),
         Plant("a tensor in each call", "steady-state", "beyond outputs", child("tensor in each call")),
         Plant("an allocator that is not preloaded", "steady-state", "not preloaded", child("nothing", drop="LD_PRELOAD")),
+    ]
+
+
+def device_plants() -> list[Plant]:
+    """What the strict plugin's runs give, changed on its way into the figures."""
+    from unittest import mock
+
+    import strict
+
+    original, touched = strict.sweeps, "strict: the host touched device memory at 0x10"
+
+    def changed(command: str, change: Callable) -> Callable:
+        def sweeps(program, *arguments, env=None):
+            row, why = original(program, *arguments, env=env)
+            return change(row) if arguments[0] == command and row else (row, why)
+
+        return lambda: mock.patch.object(strict, "sweeps", sweeps)
+
+    def plus(key: str, more) -> Callable:
+        return lambda row: (row | {key: row[key] + more}, "")
+
+    return [
+        Plant("a process that dies", "strict-device", "touched device memory", changed("graphs", lambda row: (None, touched))),
+        Plant("runs that did not happen", "strict-device", "11 runs, expected 12", changed("graphs", plus("runs", -1))),
+        Plant("a wrong result", "strict-device", "output 0 is wrong", changed("graphs", plus("problems", ["output 0 is wrong"]))),
+        Plant("a wait that is not missed", "strict-device", "not found: event_wait 1", changed("waits", plus("missed", ["event_wait 1"]))),
+        Plant("nothing planted", "strict-device", "0 planted, expected 15", changed("waits", lambda row: (row | {"planted": 0}, ""))),
+        Plant("a fault that is not named", "device-faults", "1 failed", changed("faults", plus("missed", ["copy 1"]))),
+        Plant("a process that dies", "device-faults", "1 failed", changed("faults", lambda row: (None, "AddressSanitizer"))),
+        Plant("bytes that are copied", "state-stays", "did not pass", changed("state", plus("copied_bytes", 4))),
+        Plant("no states", "state-stays", "rows is empty", changed("state", lambda row: (row | {"states": 0}, ""))),
+        Plant("a wrong state", "state-stays", "state is wrong", changed("state", lambda row: (row | {"problem": "state is wrong"}, ""))),
     ]
 
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "strict.hpp"
 
-#include "../../runtime/device_memory.hpp"
 #include "../../sdk/examples/strict/control.h"
 #include "../../tools/mortise/seam.hpp"
 #include "../cpu/network.hpp"
+#include "resident.hpp"
 
 #include <mortise/reference/interpreter.hpp>
 #include <mortise/runtime/program.hpp>
@@ -23,11 +23,6 @@ namespace {
 using Dims = std::vector<int64_t>;
 
 constexpr int64_t standIn = 10007; // for the symbol n
-
-[[noreturn]] void fail(const std::string &message) {
-  std::fprintf(stderr, "%s\n", message.c_str());
-  std::abort(); // the test itself is faulty
-}
 
 const StrictControl &strictControl() {
   auto found = strictRegistry()->find("strict");
@@ -159,62 +154,35 @@ struct Buffers {
   }
 };
 
-const runtime::Device *deviceNamed(const std::string &name) {
-  auto found = strictRegistry()->find(name);
-  if (!found)
-    fail(found.error().message);
-  return found->front();
-}
-
-// A tensor in device memory.
-struct Resident {
-  runtime::DeviceMemory memory;
-  const MortiseType *type;
-  const runtime::Device *device;
-  Resident(const runtime::Device &device, const MortiseType &type)
-      : memory(must(runtime::DeviceMemory::allocate(device, 0, byteSize(type)))), type(&type), device(&device) {}
-  void write(std::vector<std::byte> &bytes) { must(copyNow(place(), hosts(bytes), bytes.size())); }
-  void read(std::vector<std::byte> &bytes, std::string &problem) const {
-    if (auto copied = copyNow(hosts(bytes), place(), bytes.size()); !copied && problem.empty())
-      problem = "reading a result: " + copied.error().message;
-  }
-  runtime::Place place() const { return {device, memory.address()}; }
-  static runtime::Place hosts(std::vector<std::byte> &bytes) { return {nullptr, addressOf(bytes.data())}; }
-  runtime::Tensor tensor() const {
-    return {pointer(memory.address()), type->dtype, type->rank, type->dims, nullptr, device};
-  }
-  template <typename T> static T must(Result<T> result) {
-    if (!result)
-      fail(result.error().message);
-    if constexpr (!std::is_void_v<T>)
-      return std::move(*result);
-  }
-};
-
 class Run {
 public:
   Run(const Graph &graph, const Runs &runs) : graph(graph), runs(runs) {}
 
-  std::string run() {
+  std::string compile() {
     const MortiseOption options[] = {{"device", runs.devices.c_str()}, {"log_level", "off"}};
     auto config = runtime::Config::read(options);
     if (!config)
       fail(config.error().message);
-    const runtime::Device *home = runs.home.empty() ? nullptr : deviceNamed(runs.home);
+    specializeLimit = config->specializeLimit();
     passes::Homes homes;
-    homes.inputs.assign(graph.view().input_count, home);
-    homes.outputs.assign(graph.view().output_count, home);
+    homes.inputs.assign(graph.view().input_count, home());
+    homes.outputs.assign(graph.view().output_count, home());
     auto placed = tool::compile(graph, *strictRegistry(), *config, homes);
     if (!placed)
       return "compile: " + placed.error().message;
-    auto program = runtime::Program::load(placed->plan, strictRegistry(), {config->specializeLimit()});
+    compiled = std::move(*placed);
+    return "";
+  }
+
+  std::string loadAndRun() {
+    auto program = runtime::Program::load(compiled.plan, strictRegistry(), {specializeLimit});
     if (!program)
       return "load: " + program.error().message;
     for (const std::vector<int64_t> &values : runs.values) {
       auto numbers = values.empty() ? nullptr : specialised(values);
       const Graph &each = numbers ? *numbers : graph;
       const bool last = &values == &runs.values.back();
-      const std::string wrong = home ? runQueued(each, *program, *home, last) : runAt(each, **program);
+      const std::string wrong = home() ? runQueued(each, *program, *home(), last) : runAt(each, **program);
       if (!wrong.empty())
         return wrong;
     }
@@ -222,6 +190,8 @@ public:
   }
 
 private:
+  const runtime::Device *home() const { return runs.home.empty() ? nullptr : &deviceNamed(runs.home); }
+
   std::shared_ptr<const Graph> specialised(const std::vector<int64_t> &values) const {
     auto made = specialise(graph.view(), values);
     if (!made)
@@ -242,12 +212,12 @@ private:
       const auto tensors = [&](Buffers &buffers) {
         std::vector<runtime::Tensor> list;
         for (size_t i = 0; i < view.input_count; ++i)
-          list.push_back(tensor(buffers.inputs[i], *view.inputs[i]->type));
+          list.push_back(hostTensor(buffers.inputs[i], *view.inputs[i]->type));
         return list;
       };
       std::vector<runtime::Tensor> inputs = tensors(ours), outputs;
       for (size_t i = 0; i < view.output_count; ++i)
-        outputs.push_back(tensor(ours.outputs[i], *view.outputs[i]->type));
+        outputs.push_back(hostTensor(ours.outputs[i], *view.outputs[i]->type));
       for (size_t i = 0; i < view.alias_count; ++i)
         outputs[view.aliases[i]->output].data = nullptr;
       if (round == 0 || runs.rebinds)
@@ -324,8 +294,10 @@ private:
       for (size_t i = 0; i < view.input_count; ++i)
         if (!lasting[i]) {
           const Resident &input = *round.inputs[own++];
-          (void)queueCopy(device, stream.stream, input.place(), Resident::hosts(round.host.inputs[i]),
-                          round.host.inputs[i].size());
+          if (auto queued = queueCopy(device, stream.stream, input.place(), placeOf(round.host.inputs[i]),
+                                      round.host.inputs[i].size());
+              !queued && problem.empty())
+            problem = "the test's copy: " + queued.error().message;
           uploaded += round.host.inputs[i].size();
         }
       if (auto queued = program->enqueue(round.in, round.out, {&device, stream.stream}); !queued && problem.empty())
@@ -334,9 +306,9 @@ private:
     lastCopied = copied() - before - uploaded;
     if (ends)
       program.reset();
-    if (auto waited = runtime::call("stream_wait", table.stream_wait, stream); !waited && problem.empty())
+    if (auto waited = runtime::callOn(device, "stream_wait", table.stream_wait, stream); !waited && problem.empty())
       problem = "the stream: " + waited.error().message;
-    (void)runtime::call("stream_destroy", table.stream_destroy, stream);
+    (void)runtime::callOn(device, "stream_destroy", table.stream_destroy, stream);
     Buffers expected = first; // its states go on from round to round
     for (size_t number = 0; number < rounds.size() && problem.empty(); ++number) {
       Round &round = rounds[number];
@@ -353,10 +325,6 @@ private:
         problem = wrong + " in queued run " + std::to_string(number);
     }
     return problem;
-  }
-
-  static runtime::Tensor tensor(std::vector<std::byte> &bytes, const MortiseType &type) {
-    return {bytes.data(), type.dtype, type.rank, type.dims, nullptr};
   }
 
   // `expected` holds the inputs as they were before the run, and then those behind it.
@@ -395,6 +363,8 @@ private:
 
   const Graph &graph;
   const Runs &runs;
+  tool::Placed compiled;
+  uint64_t specializeLimit = 0;
   std::deque<Buffers> kept; // until the program has ended: work may still write to them where a wait was dropped
 };
 
@@ -404,7 +374,7 @@ std::string rebindWhileQueued(int threads, int calls) {
   const std::shared_ptr<const Graph> graph = net.finish();
   const MortiseOption options[] = {{"device", "strict:0"}, {"log_level", "off"}};
   auto config = runtime::Config::read(options);
-  const runtime::Device &device = *deviceNamed("strict:0");
+  const runtime::Device &device = deviceNamed("strict:0");
   auto placed = tool::compile(*graph, *strictRegistry(), *config, {{&device, nullptr}, {&device}});
   auto program = placed ? runtime::Program::load(placed->plan, strictRegistry()) : placed.error();
   if (!program)
@@ -456,20 +426,36 @@ std::string rebindWhileQueued(int threads, int calls) {
   return "";
 }
 
-// Adds to what was wrong what the checker found and what the run left behind.
-template <typename Run> std::string watched(Run run) {
+// Adds what a run returns, what the checker finds in it, and what it leaves behind.
+template <typename Run> void watch(Found &found, Run run) {
   const nlohmann::json before = strictReport()["live"];
-  std::string problem = run();
+  try {
+    if (std::string wrong = run(); found.wrong.empty())
+      found.wrong = std::move(wrong);
+  } catch (const std::exception &error) {
+    found.wrong = error.what();
+  }
   const nlohmann::json after = strictReport();
   for (const auto &violation : after["violations"])
-    problem += (problem.empty() ? "" : "; ") + violation.get<std::string>();
+    found.violations.push_back(violation.get<std::string>());
   for (const auto &[kind, count] : after["live"].items())
     if (const int64_t left = count.get<int64_t>() - before.value(kind, int64_t{0}); left != 0)
-      problem += (problem.empty() ? "" : "; ") + std::string("leaked ") + std::to_string(left) + " of " + kind;
-  return problem;
+      found.leaked.push_back(std::to_string(left) + " of " + kind);
 }
 
 } // namespace
+
+void fail(const std::string &message) {
+  std::fprintf(stderr, "%s\n", message.c_str());
+  std::abort();
+}
+
+const runtime::Device &deviceNamed(const std::string &name) {
+  auto found = strictRegistry()->find(name);
+  if (!found)
+    fail(found.error().message);
+  return *found->front();
+}
 
 std::shared_ptr<runtime::Registry> strictRegistry() {
   static auto *made = [] {
@@ -496,12 +482,34 @@ std::shared_ptr<const Graph> randomGraph(uint64_t seed, bool symbolic) { return 
 
 uint64_t copiedByQueuedRuns() { return lastCopied; }
 
-std::string runStrict(const Graph &graph, const Runs &runs) {
-  return watched([&] { return Run(graph, runs).run(); });
+Found runStrict(const Graph &graph, const Runs &runs) {
+  Run run(graph, runs);
+  Found found;
+  if (!runs.loads.empty())
+    configureStrict(runs.loads.front());
+  watch(found, [&] { return run.compile(); });
+  for (size_t load = 0; load < std::max<size_t>(runs.loads.size(), 1) && found.nothing(); ++load) {
+    if (load != 0)
+      configureStrict(runs.loads[load]);
+    watch(found, [&] { return run.loadAndRun(); });
+  }
+  return found;
 }
 
-std::string rebindBesideQueuedCalls(int threads, int calls) {
-  return watched([&] { return rebindWhileQueued(threads, calls); });
+Found rebindBesideQueuedCalls(int threads, int calls) {
+  Found found;
+  watch(found, [&] { return rebindWhileQueued(threads, calls); });
+  return found;
+}
+
+std::string Found::text() const {
+  std::string all = wrong;
+  const auto add = [&](const std::string &more) { all += (all.empty() ? "" : "; ") + more; };
+  for (const std::string &violation : violations)
+    add(violation);
+  for (const std::string &left : leaked)
+    add("leaked " + left);
+  return all;
 }
 
 } // namespace mortise::test

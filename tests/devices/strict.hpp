@@ -32,17 +32,25 @@ struct Runs {
   bool rebinds = false;                         // swaps the weights between two runs
   // A device in whose memory all tensors lie. Then all runs are queued on one stream of it, and waited for once.
   std::string home = {};
+  // Loads the compiled program once with each of these settings. Empty: once, with the settings that there are.
+  std::vector<std::string> loads = {};
+};
+
+// What was wrong with a program's runs.
+struct Found {
+  std::string wrong;                           // an error or a wrong output
+  std::vector<std::string> violations, leaked; // what the checker found, what was left behind
+  bool nothing() const { return wrong.empty() && violations.empty() && leaked.empty(); }
+  std::string text() const;
 };
 
 // Bytes that the last queued runs copied themselves to, from or between devices.
 uint64_t copiedByQueuedRuns();
 
-// Threads queue calls of one program, each on a stream of its own, while the weights are swapped. Returns what was
-// wrong, as runStrict().
-std::string rebindBesideQueuedCalls(int threads, int calls);
+// Threads queue calls of one program, each on a stream of its own, while the weights are swapped.
+Found rebindBesideQueuedCalls(int threads, int calls);
 
-// Compiles, binds, runs and ends a program. Returns what was wrong, or "": an error, a wrong output, a leak, what the
-// checker found.
-std::string runStrict(const Graph &graph, const Runs &runs);
+// Compiles, binds, runs and ends a program.
+Found runStrict(const Graph &graph, const Runs &runs);
 
 } // namespace mortise::test

@@ -13,7 +13,10 @@ import numpy as np
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-BUILD = ROOT / os.environ.get("MORTISE_BUILD", "build/dev")
+sys.path.insert(0, str(ROOT / "bench"))
+import measure
+
+BUILD = measure.build_folder()
 MORTISE = BUILD / "bin" / "mortise"
 CPU = BUILD / "lib" / "mortise" / "plugins" / "libmortise_cpu.so"
 POINTWISE = ROOT / "sdk" / "examples" / "pointwise"

@@ -98,10 +98,7 @@ run_pytest() {
   shift 2
   say "$name: Python (pytest)"
   names+=("$name")
-  # The tests of frontend/torch read this variable to find their build, and unset it. In other tests it would be an
-  # unknown configuration key.
-  [ "$suite" != torch ] || local -x MORTISE_BUILD=$ROOT/build/$preset
-  sanitizer_settings "$preset" dev_python "$preset" -m pytest -q -ra --junitxml "$reports/$name.xml" "$@" || failed=1
+  sanitizer_settings "$preset" dev_python "$preset" -m pytest -q -ra -n 2 --junitxml "$reports/$name.xml" "$@" || failed=1
 }
 
 # sanitizer_settings PRESET COMMAND...: runs the command with the settings of its sanitizer. LLVM's shared library is not instrumented.

@@ -1,17 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Finds the package in a build: MORTISE_BUILD, by default build/dev. MORTISE_TEST_DEVICES names the devices to test on."""
+"""What the tests share. MORTISE_TEST_DEVICES names the devices to test on."""
 
 import os
-import pathlib
-import sys
 
 import error_bounds
 import pytest
 import torch
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
-BUILD = pathlib.Path(os.environ.pop("MORTISE_BUILD", None) or ROOT / "build" / "dev")  # not a configuration key
-sys.path.insert(0, str(BUILD / "python"))
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 torch.set_num_threads(2)
 

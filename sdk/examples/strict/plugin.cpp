@@ -323,10 +323,8 @@ struct Strict : PluginAdaptor<Strict> {
   Result<void> streamCreate(MortiseStreamArgs &args) {
     if (auto entered = control().enter("stream_create"); !entered)
       return entered;
-    const Settings settings = control().settings();
     control().add("stream", 1);
-    args.stream = reinterpret_cast<MortiseStream *>(
-        new Stream{std::make_shared<Queue>(checker().addStream(), settings.seed, settings.delayUs)});
+    args.stream = reinterpret_cast<MortiseStream *>(new Stream{std::make_shared<Queue>(checker().addStream())});
     return {};
   }
   Result<void> streamImport(MortiseStreamArgs &args) {

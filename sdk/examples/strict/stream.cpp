@@ -7,8 +7,7 @@
 
 namespace strict {
 
-Queue::Queue(Actor actor, uint64_t seed, uint64_t delayUs)
-    : actor(actor), seed(mix(seed, actor)), delayUs(delayUs), thread([this] { run(); }) {}
+Queue::Queue(Actor actor) : actor(actor), thread([this] { run(); }) {}
 
 Queue::~Queue() {
   {
@@ -39,8 +38,10 @@ void Queue::run() {
     const bool givenUp = !first;
     const uint64_t number = happened;
     lock.unlock();
-    if (delayUs)
-      std::this_thread::sleep_for(std::chrono::microseconds(delayUs / 2 + mix(seed, number) % (delayUs / 2 + 1)));
+    const Settings settings = control().settings();
+    if (const uint64_t most = settings.delayUs)
+      std::this_thread::sleep_for(
+          std::chrono::microseconds(most / 2 + mix(mix(settings.seed, actor), number) % (most / 2 + 1)));
     Result<void> result = givenUp ? Result<void>() : work();
     work = nullptr; // what it holds may be freed
     lock.lock();

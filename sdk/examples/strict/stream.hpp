@@ -13,8 +13,7 @@ namespace strict {
 
 class Queue {
 public:
-  // `delayUs`: each piece of work is held back for a random time between half of this and all of it.
-  Queue(Actor actor, uint64_t seed, uint64_t delayUs);
+  explicit Queue(Actor actor);
   ~Queue(); // waits for what is queued
 
   using Work = std::function<Result<void>()>;
@@ -31,7 +30,6 @@ public:
 private:
   void run();
 
-  const uint64_t seed, delayUs;
   mutable std::mutex mutex;
   std::condition_variable changed;
   std::deque<Work> waiting;

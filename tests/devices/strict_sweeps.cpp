@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What the figures strict-device, device-faults and state-stays run: prints one line of JSON.
+#include "../../tools/mortise/files.hpp"
+#include "state.hpp"
+#include "sweeps.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <cstdio>
+
+using namespace mortise;
+using namespace mortise::test;
+
+int main(int argc, char **argv) {
+  CLI::App app("Many runs on the strict plugin (sdk/examples/strict)");
+  app.require_subcommand(1);
+  uint64_t first = 0, count = 1, delays = 1;
+  int calls = 4;
+  std::string file;
+
+  CLI::App *graphs = app.add_subcommand("graphs", "random graphs, each with several seeds of delays");
+  CLI::App *waits = app.add_subcommand("waits", "leaves out each wait and each event in turn");
+  CLI::App *faults = app.add_subcommand("faults", "has each call of each slot fail once");
+  for (CLI::App *command : {graphs, waits, faults}) {
+    command->add_option("first", first, "the first graph's seed")->required();
+    command->add_option("count", count, "how many graphs")->required()->check(CLI::PositiveNumber);
+  }
+  graphs->add_option("delays", delays, "how many seeds of delays")->required()->check(CLI::PositiveNumber);
+  CLI::App *state = app.add_subcommand("state", "runs a static graph whose states stay on the device");
+  state->add_option("graph", file)->required();
+  state->add_option("--calls", calls)->check(CLI::PositiveNumber);
+  CLI11_PARSE(app, argc, argv);
+
+  nlohmann::ordered_json result;
+  const auto asPlants = [&](const Plants &plants) {
+    result = {{"planted", plants.count()}, {"by_slot", plants.planted}, {"missed", plants.missed}};
+  };
+  if (*graphs) {
+    constexpr Places places[] = {{"strict:0,cpu", 2}, {"strict:0,strict:1", 2}, {"strict:0,strict:1,aloof:0", 3}};
+    const Sweep sweep = sweepGraphs(first, count, delays, places);
+    result = {{"runs", sweep.runs},
+              {"wrong", sweep.wrong},
+              {"missing_waits", sweep.missingWaits},
+              {"leaks", sweep.leaks},
+              {"problems", sweep.problems}};
+  } else if (*waits) {
+    asPlants(leaveOutWaits(first, count, everyPlace));
+  } else if (*faults) {
+    constexpr MortiseCode codes[] = {MORTISE_OUT_OF_MEMORY, MORTISE_DEVICE_LOST};
+    asPlants(failEveryCall(first, count, codes, everyPlace));
+  } else {
+    auto graph = tool::loadGraph(file);
+    if (!graph) {
+      std::fprintf(stderr, "strict_sweeps: %s\n", graph.error().message.c_str());
+      return 2;
+    }
+    const StateRun run = runWithStates(**graph, calls);
+    result = {{"calls", run.calls},
+              {"states", run.states},
+              {"state_bytes", run.stateBytes},
+              {"caller_bytes", run.callerBytes},
+              {"copied_bytes", run.copiedBytes},
+              {"problem", run.problem}};
+  }
+  std::printf("%s\n", result.dump().c_str());
+  return 0;
+}

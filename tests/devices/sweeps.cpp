@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "sweeps.hpp"
+
+#include <mortise/graph.hpp>
+
+namespace mortise::test {
+namespace {
+
+constexpr const char *homes[] = {"", "strict:0"};
+
+#ifdef MORTISE_THREAD_SANITIZED
+constexpr bool underThreadSanitizer = true;
+#else
+constexpr bool underThreadSanitizer = false;
+#endif
+
+bool usesCpu(const Places &place) { return std::string(place.devices).ends_with("cpu"); }
+
+std::string placeName(uint64_t graph, const Places &place, const std::string &home) {
+  return "graph " + std::to_string(graph) + " on " + place.devices +
+         (home.empty() ? "" : ", queued, tensors on " + home);
+}
+
+} // namespace
+
+std::string settings(uint64_t seed, int split, int delayUs) {
+  return "seed=" + std::to_string(seed) + " split=" + std::to_string(split) + " delay_us=" + std::to_string(delayUs);
+}
+
+void Sweep::add(const Found &found, uint64_t loads, const std::string &what) {
+  runs += loads;
+  wrong += !found.wrong.empty();
+  missingWaits += !found.violations.empty();
+  leaks += !found.leaked.empty();
+  if (!found.nothing())
+    problems.push_back(what + ": " + found.text());
+}
+
+Sweep sweepGraphs(uint64_t first, uint64_t count, uint64_t delays, std::span<const Places> places) {
+  Sweep sweep;
+  for (uint64_t seed = first; seed < first + count; ++seed) {
+    const bool symbolic = seed % 2 == 1;
+    auto graph = randomGraph(seed, symbolic);
+    for (const Places &place : places)
+      for (const char *home : homes) {
+        Runs runs{.devices = place.devices, .count = *home ? 3 : 2, .rebinds = !*home && seed % 3 == 0, .home = home};
+        if (symbolic)
+          runs.values = {{3}, {5}, {3}};
+        for (uint64_t delay = 0; delay < delays; ++delay)
+          runs.loads.push_back(settings(seed + (delay << 32), place.split, 60));
+        sweep.add(runStrict(*graph, runs), delays, placeName(seed, place, home));
+      }
+  }
+  return sweep;
+}
+
+uint64_t Plants::count() const {
+  uint64_t sum = 0;
+  for (const auto &[slot, number] : planted)
+    sum += number;
+  return sum;
+}
+
+// What the cpu plugin reads the checker does not see, so there a wait is left out for real, and work is held back for
+// long.
+Plants leaveOutWaits(uint64_t first, uint64_t count, std::span<const Places> places) {
+  Plants plants;
+  for (uint64_t seed = first; seed < first + count; ++seed)
+    for (const char *home : homes)
+      for (const Places &place : places) {
+        const bool queued = *home != 0;
+        if (usesCpu(place) && (queued || underThreadSanitizer))
+          continue; // left out for real, work would write to memory that is gone; the sanitizer would report the plant
+        auto graph = randomGraph(seed, false);
+        const std::string how = settings(seed, place.split, usesCpu(place) ? 2000 : 200),
+                          what = placeName(seed, place, home);
+        Runs runs{.devices = place.devices, .count = queued ? 3 : 2, .home = home, .loads = {how}};
+        if (const Found found = runStrict(*graph, runs); !found.nothing()) {
+          plants.missed.push_back(what + " without a plant: " + found.text());
+          continue;
+        }
+        const nlohmann::json calls = strictReport()["calls"];
+        for (const std::string slot : {"event_wait", "event_record", "event_synchronize", "event_query", "stream_wait"})
+          for (uint64_t n = 1; n <= calls.value(slot, uint64_t{0}); ++n) {
+            if (queued && slot == "stream_wait")
+              continue; // the test's own
+            const char *kind = usesCpu(place) || slot == "event_query" ? " drop=" : " hide=";
+            runs.loads = {how + kind + slot + ":" + std::to_string(n)};
+            ++plants.planted[slot];
+            if (runStrict(*graph, runs).nothing())
+              plants.missed.push_back(what + ": " + slot + " " + std::to_string(n));
+          }
+      }
+  return plants;
+}
+
+Plants failEveryCall(uint64_t first, uint64_t count, std::span<const MortiseCode> codes,
+                     std::span<const Places> places) {
+  Plants plants;
+  for (uint64_t seed = first; seed < first + count; ++seed)
+    for (const char *home : homes)
+      for (const Places &place : places) {
+        auto graph = randomGraph(seed, false);
+        const std::string how = settings(seed, place.split, 20), what = placeName(seed, place, home);
+        Runs runs{.devices = place.devices, .home = home, .loads = {how}};
+        if (const Found found = runStrict(*graph, runs); !found.nothing()) {
+          plants.missed.push_back(what + " without a plant: " + found.text());
+          continue;
+        }
+        const nlohmann::json calls = strictReport()["calls"];
+        for (const auto &[slot, times] : calls.items())
+          for (uint64_t n = 1; n <= times.get<uint64_t>(); ++n)
+            for (const MortiseCode code : codes) {
+              const std::string fault = slot + ":" + std::to_string(n) + ":" + std::to_string(code);
+              runs.loads = {how + " fail=" + fault};
+              const Found found = runStrict(*graph, runs);
+              ++plants.planted[slot];
+              // A program that ends while calls are in flight has nobody to tell that waiting for them failed.
+              const bool mayPass = slot.ends_with("_destroy") || slot == "memory_free" || slot == "peer" ||
+                                   slot == "event_query" || (*home && slot == "event_synchronize");
+              const bool named = found.wrong.find("strict") != std::string::npos &&
+                                 found.wrong.find("injected into call") != std::string::npos &&
+                                 found.wrong.find(slot) != std::string::npos;
+              if (!found.violations.empty() || !found.leaked.empty() || !(found.wrong.empty() ? mayPass : named))
+                plants.missed.push_back(what + ", " + fault + ": " + (found.nothing() ? "no error" : found.text()));
+            }
+      }
+  return plants;
+}
+
+} // namespace mortise::test
