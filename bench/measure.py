@@ -43,6 +43,13 @@ def built(name: str) -> Path:
     return path
 
 
+def make(target: str, build: Path | None = None) -> Path:
+    """Builds bin/TARGET, a program that only figures and tests run, in this build, by default in build_folder()."""
+    build = build or build_folder()
+    subprocess.run(["cmake", "--build", str(build), "--target", target], check=True, stdout=subprocess.DEVNULL)
+    return build / "bin" / target
+
+
 def median(values: list[float]) -> float:
     return statistics.median(values)
 

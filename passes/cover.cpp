@@ -57,6 +57,8 @@ CoverSearch::CoverSearch(const MortiseGraph &graph, const std::vector<Target> &t
     inputSpaces[i] = spaceOf(targets, homes.inputs[i]);
   for (size_t i = 0; i < homes.outputs.size() && i < graph.output_count; ++i)
     outputSpaces[i] = spaceOf(targets, homes.outputs[i]);
+  for (size_t i = 0; i < graph.alias_count; ++i)
+    outputSpaces[graph.aliases[i]->output] = inputSpaces[graph.aliases[i]->input];
   for (const Target &from : targets)
     for (const Target &to : targets)
       links.push_back(runtime::linkBetween(from.device->owner(), to.device->owner()));

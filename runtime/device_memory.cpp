@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "device_memory.hpp"
+#include <mortise/runtime/device_memory.hpp>
 
 #include "arena.hpp"
 #include "host.hpp"

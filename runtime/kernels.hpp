@@ -3,8 +3,8 @@
 #pragma once
 
 #include "arena.hpp"
-#include "device_memory.hpp"
 #include "symbols.hpp"
+#include <mortise/runtime/device_memory.hpp>
 #include <mortise/runtime/program.hpp>
 
 #include <memory>

@@ -14,17 +14,17 @@ MINUTES = 20
 def measure(arguments: list[str]) -> dict:
     import subprocess
 
-    from measure import ROOT, progress
+    from measure import ROOT, make, progress
     from strict import SANITIZED, chunks, sweeps
 
     graphs, build = int(arguments[0]) if arguments else 3, ROOT / "build" / "asan"
     progress("building strict_sweeps with sanitizers")
     if not (build / "build.ninja").exists():
         subprocess.run(["cmake", "--fresh", "--preset", "asan"], check=True, stdout=subprocess.DEVNULL, cwd=ROOT)
-    subprocess.run(["cmake", "--build", str(build), "--target", "strict_sweeps"], check=True, stdout=subprocess.DEVNULL)
+    program = make("strict_sweeps", build)
     passed, by_slot, missed = 0, {}, []
     for first, count in chunks(graphs, 1):
-        row, why = sweeps(build / "bin" / "strict_sweeps", "faults", first, count, env=SANITIZED)
+        row, why = sweeps(program, "faults", first, count, env=SANITIZED)
         if row is None:
             missed.append(why)
             continue

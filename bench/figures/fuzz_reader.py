@@ -17,11 +17,11 @@ def measure(arguments: list[str]) -> dict:
     import time
     from pathlib import Path
 
-    from measure import ROOT, build_folder, progress
+    from measure import ROOT, build_folder, make, progress
 
     seconds = int(arguments[0]) if arguments else MINUTES * 60
     build = build_folder()
-    subprocess.run(["cmake", "--build", str(build), "--target", "mortise_fuzz_read"], check=True, stdout=subprocess.DEVNULL)
+    program = make("mortise_fuzz_read")
     committed, findings, executions, rounds = ROOT / "tests" / "fuzz" / "corpus", [], 0, 0
     ends = time.monotonic() + seconds
     with tempfile.TemporaryDirectory() as folder:
@@ -32,7 +32,7 @@ def measure(arguments: list[str]) -> dict:
         coverage = 0
         while (left := round(ends - time.monotonic())) > 0:  # a finding ends a run; the next run uses the remaining time
             rounds += 1
-            done = subprocess.run([str(build / "bin" / "mortise_fuzz_read"), str(corpus), f"-max_total_time={left}",
+            done = subprocess.run([str(program), str(corpus), f"-max_total_time={left}",
                                    f"-artifact_prefix={folder}/", "-print_final_stats=1",
                                    *(f"-{name}={value}" for name, value in LIMITS.items())],
                                   check=False, capture_output=True, text=True, errors="replace")

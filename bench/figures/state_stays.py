@@ -22,14 +22,14 @@ def measure(arguments: list[str]) -> dict:
     import tempfile
     from pathlib import Path
 
-    from measure import built, in_fresh_process, progress
+    from measure import in_fresh_process, make, progress
     from strict import sweeps
 
-    rows = {}
+    rows, program = {}, make("strict_sweeps")
     with tempfile.TemporaryDirectory() as folder:
         in_fresh_process(SAVE, folder)
         for file in sorted(Path(folder).glob("*.mrtg")):
-            row, why = sweeps(built("bin/strict_sweeps"), "state", file, "--calls", CALLS)
+            row, why = sweeps(program, "state", file, "--calls", CALLS)
             if row is None:
                 raise RuntimeError(why)
             if not row["states"]:

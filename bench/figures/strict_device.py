@@ -72,14 +72,14 @@ def network(name: str, place: str, seeds: int) -> dict:
 
 def measure(arguments: list[str]) -> dict:
     import networks
-    from measure import built, in_fresh_process, progress
+    from measure import built, in_fresh_process, make, progress
     from strict import HOST_TOUCH, PLUGIN, chunks, sweeps
 
     graphs, delays, with_plants = (int(a) for a in [*arguments[:3], *("500", "20", "12")[len(arguments):]])
     for name in arguments[3:]:
         if name not in networks.SMALL:
             raise ValueError(f"expected networks among {', '.join(networks.SMALL)}, found {name!r}")
-    program, total = built("bin/strict_sweeps"), {"wrong": 0, "missing_waits": 0, "host_touches": 0, "leaks": 0}
+    program, total = make("strict_sweeps"), {"wrong": 0, "missing_waits": 0, "host_touches": 0, "leaks": 0}
 
     def died(why: str) -> list[str]:
         total["host_touches" if HOST_TOUCH in why else "wrong"] += 1

@@ -103,8 +103,24 @@ Result<std::vector<MortiseAttribute>> readAttributes(const MortiseAttribute *con
   return copies;
 }
 
+Result<runtime::Tensor> readTensor(const MortiseTensor &given, const std::string &name, const SessionState *session) {
+  constexpr size_t sizeOfOldest = offsetof(MortiseTensor, device);
+  if (given.struct_size < sizeOfOldest)
+    return tooSmall(name + ": MortiseTensor", given.struct_size, sizeOfOldest);
+  MortiseTensor tensor{};
+  std::memcpy(&tensor, &given, std::min(given.struct_size, sizeof tensor));
+  if (tensor.rank < 0 || tensor.rank > maxRank || (tensor.rank && !tensor.dims))
+    return invalid(name + ": expected a rank of 0 to " + std::to_string(maxRank) + " and as many extents, found rank " +
+                   std::to_string(tensor.rank) + (tensor.dims ? "" : " and NULL"));
+  if (tensor.device && session && tensor.device->session != session)
+    return invalid(name + ": expected a device of the program's session, found another session's '" +
+                   tensor.device->device->name() + "'");
+  return runtime::Tensor{tensor.data, tensor.dtype,   tensor.rank,
+                         tensor.dims, tensor.strides, tensor.device ? tensor.device->device : nullptr};
+}
+
 Result<std::vector<runtime::Tensor>> readTensors(const MortiseTensor *const *tensors, size_t count, size_t expected,
-                                                 const char *what) {
+                                                 const char *what, const SessionState &session) {
   if (count != expected)
     return invalid("expected " + std::to_string(expected) + " " + what + "s, found " + std::to_string(count));
   if (count && !tensors)
@@ -113,15 +129,10 @@ Result<std::vector<runtime::Tensor>> readTensors(const MortiseTensor *const *ten
   for (size_t i = 0; i < count; ++i) {
     if (!tensors[i]) // a constant or an aliased output; the runtime refuses NULL elsewhere
       continue;
-    const MortiseTensor &tensor = *tensors[i];
-    const std::string name = std::string(what) + " " + std::to_string(i);
-    if (tensor.struct_size < sizeof(MortiseTensor))
-      return tooSmall(name + ": MortiseTensor", tensor.struct_size, sizeof(MortiseTensor));
-    if (tensor.rank < 0 || tensor.rank > maxRank || (tensor.rank && !tensor.dims))
-      return invalid(name + ": expected a rank of 0 to " + std::to_string(maxRank) +
-                     " and as many extents, found rank " + std::to_string(tensor.rank) +
-                     (tensor.dims ? "" : " and NULL"));
-    result[i] = {tensor.data, tensor.dtype, tensor.rank, tensor.dims, tensor.strides};
+    Result<runtime::Tensor> tensor = readTensor(*tensors[i], std::string(what) + " " + std::to_string(i), &session);
+    if (!tensor)
+      return tensor.error();
+    result[i] = *tensor;
   }
   return result;
 }

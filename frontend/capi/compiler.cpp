@@ -60,7 +60,8 @@ std::string Compiler::text() const { return impl->builder.text(); }
 
 Result<std::shared_ptr<const plan::PlanT>> Compiler::compile(const runtime::Registry &registry,
                                                              const runtime::Config &config, passes::Timings &timings,
-                                                             std::vector<passes::Uncovered> &uncovered) {
+                                                             std::vector<passes::Uncovered> &uncovered,
+                                                             const passes::Homes &homes) {
   Result<mlir::OwningOpRef<mlir::ModuleOp>> module = impl->builder.finish();
   if (!module)
     return module.error();
@@ -70,7 +71,7 @@ Result<std::shared_ptr<const plan::PlanT>> Compiler::compile(const runtime::Regi
     if (!saved)
       return saved.error();
   }
-  return passes::compile(**module, registry, config, &timings, &uncovered);
+  return passes::compile(**module, registry, config, &timings, &uncovered, homes);
 }
 
 } // namespace mortise::capi

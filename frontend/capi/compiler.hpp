@@ -14,10 +14,11 @@ public:
   ~Compiler();
   ir::Builder &builder();
   std::string text() const;
-  // Consumes the graph. passes::compile documents `uncovered`.
+  // Consumes the graph. passes::compile documents `uncovered` and `homes`.
   Result<std::shared_ptr<const plan::PlanT>> compile(const runtime::Registry &registry, const runtime::Config &config,
                                                      passes::Timings &timings,
-                                                     std::vector<passes::Uncovered> &uncovered);
+                                                     std::vector<passes::Uncovered> &uncovered,
+                                                     const passes::Homes &homes);
 
 private:
   struct Impl;

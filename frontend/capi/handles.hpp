@@ -5,20 +5,48 @@
 #include "compiler.hpp"
 
 #include <mortise/mortise.h>
+#include <mortise/runtime/device_memory.hpp>
 
 #include <atomic>
+#include <cstdlib>
 #include <exception>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <new>
 #include <string>
 #include <vector>
 
 namespace mortise::capi {
 
-struct SessionState { // shared by a session and the objects made with it
+struct SessionState;
+
+} // namespace mortise::capi
+
+struct MortiseSessionDevice {
+  mortise::capi::SessionState *session = nullptr; // that it belongs to
+  const mortise::runtime::Device *device = nullptr;
+};
+
+namespace mortise::capi {
+
+// What mortise_memory_allocate has made: one of the two.
+struct Allocation {
+  struct Free {
+    void operator()(std::byte *data) const { std::free(data); }
+  };
+  runtime::DeviceMemory device;
+  std::unique_ptr<std::byte, Free> host;
+};
+
+// Shared by a session and the objects made with it.
+struct SessionState : std::enable_shared_from_this<SessionState> {
   std::vector<std::pair<std::string, std::string>> options;
   runtime::Config config;
   std::shared_ptr<runtime::Registry> registry;
+  std::vector<MortiseSessionDevice> devices; // one per device of the registry, in its order
+  std::mutex mutex;
+  std::map<std::pair<const runtime::Device *, void *>, Allocation> allocations; // guarded by `mutex`
 };
 
 // The list that mortise_builder_refusals returns. The views point into `answers`.
@@ -54,8 +82,10 @@ Result<void> checkOptions(const MortiseOption *options, size_t count);
 Result<void> checkType(const MortiseType *type, const std::string &what);
 // Copies in this version's structs, because the caller may have been built with an earlier header.
 Result<std::vector<MortiseAttribute>> readAttributes(const MortiseAttribute *const *attributes, size_t count);
+// `session`: whose devices the tensors may lie on; NULL: any session's.
+Result<runtime::Tensor> readTensor(const MortiseTensor &tensor, const std::string &name, const SessionState *session);
 Result<std::vector<runtime::Tensor>> readTensors(const MortiseTensor *const *tensors, size_t count, size_t expected,
-                                                 const char *what);
+                                                 const char *what, const SessionState &session);
 
 // A copy to be freed by mortise_string_destroy.
 Result<char *> copyString(const std::string &text);
@@ -65,7 +95,7 @@ std::string reportJson(const MortiseProgram &program);
 } // namespace mortise::capi
 
 struct MortiseSession {
-  std::shared_ptr<const mortise::capi::SessionState> state;
+  std::shared_ptr<mortise::capi::SessionState> state;
 };
 
 struct MortiseBuilder {
@@ -73,12 +103,20 @@ struct MortiseBuilder {
   std::string name;
   std::unique_ptr<mortise::capi::Compiler> compiler; // NULL while empty
   mortise::capi::Refusals refusals;                  // of the last mortise_compile
+  mortise::passes::Homes homes;                      // as far as given; the rest is host memory
 
   mortise::capi::Compiler &graph() {
     if (!compiler)
       compiler = std::make_unique<mortise::capi::Compiler>(name);
     return *compiler;
   }
+};
+
+struct MortiseQueue {
+  std::shared_ptr<const mortise::capi::SessionState> session;
+  const mortise::runtime::Device *device = nullptr;
+  MortiseStream *stream = nullptr; // of the device that owns the memory of `device`
+  ~MortiseQueue();
 };
 
 struct MortiseProgram {

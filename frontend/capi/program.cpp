@@ -4,6 +4,7 @@
 #include <mortise/runtime/plan_generated.h>
 
 #include <chrono>
+#include <utility>
 
 using namespace mortise;
 using namespace mortise::capi;
@@ -32,21 +33,23 @@ Result<runtime::Config> configFor(const SessionState &session, const MortiseOpti
   return runtime::Config::read(all);
 }
 
-using Run = Result<void> (runtime::Program::*)(std::span<const runtime::Tensor>, std::span<const runtime::Tensor>);
-
-MortiseStatus *runChecked(Run run, MortiseProgram *program, const MortiseTensor *const *inputs, size_t input_count,
-                          const MortiseTensor *const *outputs, size_t output_count) {
+// run(program, inputs, outputs) with the caller's tensors.
+template <typename Run>
+MortiseStatus *withTensors(MortiseProgram *program, const MortiseTensor *const *inputs, size_t input_count,
+                           const MortiseTensor *const *outputs, size_t output_count, Run run) {
   return guarded([&]() -> Result<void> {
     if (!program)
       return nullError("program");
     const plan::PlanT &plan = program->program->plan();
-    Result<std::vector<runtime::Tensor>> in = readTensors(inputs, input_count, plan.inputs.size(), "input");
+    Result<std::vector<runtime::Tensor>> in =
+        readTensors(inputs, input_count, plan.inputs.size(), "input", *program->session);
     if (!in)
       return in.error();
-    Result<std::vector<runtime::Tensor>> out = readTensors(outputs, output_count, plan.outputs.size(), "output");
+    Result<std::vector<runtime::Tensor>> out =
+        readTensors(outputs, output_count, plan.outputs.size(), "output", *program->session);
     if (!out)
       return out.error();
-    return (program->program.get()->*run)(*in, *out);
+    return run(*program->program, *in, *out);
   });
 }
 
@@ -67,6 +70,7 @@ MortiseStatus *mortise_compile(MortiseSession *session, MortiseBuilder *builder,
       return nullError("builder");
     const std::unique_ptr<Compiler> compiler = std::move(builder->compiler); // the builder is empty from here on
     builder->refusals = {};
+    const passes::Homes homes = std::exchange(builder->homes, {});
     if (!session || !program)
       return nullError(session ? "place for the program" : "session");
     *program = nullptr;
@@ -78,7 +82,7 @@ MortiseStatus *mortise_compile(MortiseSession *session, MortiseBuilder *builder,
     auto made = std::make_unique<MortiseProgram>();
     made->session = session->state;
     Result<std::shared_ptr<const plan::PlanT>> plan =
-        compiler->compile(*session->state->registry, *config, made->timings, builder->refusals.answers);
+        compiler->compile(*session->state->registry, *config, made->timings, builder->refusals.answers, homes);
     if (!plan) {
       builder->refusals.show();
       return plan.error();
@@ -115,7 +119,7 @@ MortiseStatus *mortise_program_bind(MortiseProgram *program, const MortiseTensor
     if (!program)
       return nullError("program");
     Result<std::vector<runtime::Tensor>> tensors =
-        readTensors(inputs, count, program->program->plan().inputs.size(), "input");
+        readTensors(inputs, count, program->program->plan().inputs.size(), "input", *program->session);
     if (!tensors)
       return tensors.error();
     const auto start = std::chrono::steady_clock::now();
@@ -127,12 +131,26 @@ MortiseStatus *mortise_program_bind(MortiseProgram *program, const MortiseTensor
 
 MortiseStatus *mortise_program_run(MortiseProgram *program, const MortiseTensor *const *inputs, size_t input_count,
                                    const MortiseTensor *const *outputs, size_t output_count) {
-  return runChecked(&runtime::Program::run, program, inputs, input_count, outputs, output_count);
+  return withTensors(program, inputs, input_count, outputs, output_count,
+                     [](runtime::Program &runs, const auto &in, const auto &out) { return runs.run(in, out); });
 }
 
 MortiseStatus *mortise_program_profile(MortiseProgram *program, const MortiseTensor *const *inputs, size_t input_count,
                                        const MortiseTensor *const *outputs, size_t output_count) {
-  return runChecked(&runtime::Program::runProfiled, program, inputs, input_count, outputs, output_count);
+  return withTensors(program, inputs, input_count, outputs, output_count,
+                     [](runtime::Program &runs, const auto &in, const auto &out) { return runs.runProfiled(in, out); });
+}
+
+MortiseStatus *mortise_program_enqueue(MortiseProgram *program, MortiseQueue *queue, const MortiseTensor *const *inputs,
+                                       size_t input_count, const MortiseTensor *const *outputs, size_t output_count) {
+  return withTensors(program, inputs, input_count, outputs, output_count,
+                     [&](runtime::Program &runs, const auto &in, const auto &out) -> Result<void> {
+                       if (!queue)
+                         return nullError("queue");
+                       if (queue->session != program->session)
+                         return invalid("expected a queue of the program's session, found another session's");
+                       return runs.enqueue(in, out, {queue->device, queue->stream});
+                     });
 }
 
 MortiseStatus *mortise_program_run_pointers(MortiseProgram *program, const void *const *inputs, void *const *outputs,
@@ -160,7 +178,8 @@ MortiseStatus *mortise_program_symbols(MortiseProgram *program, const MortiseTen
     if (plan.symbols.size() > capacity)
       return invalid("the program has " + std::to_string(plan.symbols.size()) + " symbols, and there is room for " +
                      std::to_string(capacity));
-    Result<std::vector<runtime::Tensor>> in = readTensors(inputs, input_count, plan.inputs.size(), "input");
+    Result<std::vector<runtime::Tensor>> in =
+        readTensors(inputs, input_count, plan.inputs.size(), "input", *program->session);
     if (!in)
       return in.error();
     return program->program->symbolValues(*in, {values, plan.symbols.size()});

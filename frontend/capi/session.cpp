@@ -34,6 +34,8 @@ MortiseStatus *mortise_session_create(const MortiseOption *options, size_t optio
       state->options.emplace_back(options[i].key, options[i].value);
     state->registry = runtime::Registry::load(*config);
     state->config = std::move(*config);
+    for (const auto &device : state->registry->devices())
+      state->devices.push_back({state.get(), device.get()});
     *session = new MortiseSession{std::move(state)};
     return {};
   });
@@ -57,7 +59,7 @@ MortiseStatus *mortise_builder_create(MortiseSession *session, const char *name,
   return guarded([&]() -> Result<void> {
     if (!session || !builder)
       return nullError(session ? "place for the builder" : "session");
-    *builder = new MortiseBuilder{session->state, name && *name ? name : "main", nullptr};
+    *builder = new MortiseBuilder{.session = session->state, .name = name && *name ? name : "main"};
     return {};
   });
 }

@@ -454,6 +454,9 @@ Result<void> Builder::addOutput(ValueId id, int64_t aliasInput) {
   return {};
 }
 
+size_t Builder::inputCount() const { return impl->inputAttributes.size(); }
+size_t Builder::outputCount() const { return impl->outputs.size(); }
+
 std::string Builder::text() const {
   std::string result;
   llvm::raw_string_ostream stream(result);

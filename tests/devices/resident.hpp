@@ -2,7 +2,7 @@
 // Tensors of tests, in the memory of a strict device and in the host's.
 #pragma once
 
-#include "../../runtime/device_memory.hpp"
+#include <mortise/runtime/device_memory.hpp>
 
 #include <mortise/runtime/program.hpp>
 

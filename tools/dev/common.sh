@@ -97,9 +97,9 @@ dev_build() {
   say "built $preset"
 }
 
-# Passes every 25th status line of Ninja, and all other lines (warnings, errors).
+# Passes every 25th status line of Ninja, and all other lines (warnings, errors) but those of installed files.
 sparse_progress() {
-  awk '/^\[[0-9]+\/[0-9]+\]/ { if (++n % 25 == 0) { print; fflush() } next } { print; fflush() }' >&2
+  awk '/^\[[0-9]+\/[0-9]+\]/ { if (++n % 25 == 0) { print; fflush() } next } /^-- (Install|Up-to-date)/ { next } { print; fflush() }' >&2
 }
 
 # dev_check_arguments SCRIPT ARGUMENT...: fails when the script refuses its arguments, which it says before anything is built.

@@ -35,6 +35,9 @@ typedef struct StrictControl {
 
   /* Tells the checker that the host reads this memory now. */
   void (*host_reads)(const void *memory, size_t bytes);
+
+  /* Nanoseconds that this process has spent in the slots which a queued call uses. */
+  uint64_t (*busy_ns)(void);
 } StrictControl;
 
 #endif

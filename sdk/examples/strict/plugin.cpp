@@ -11,6 +11,7 @@
 #include <mortise/plugin.hpp>
 #include <mortise/reference/interpreter.hpp>
 
+#include <atomic>
 #include <chrono>
 #include <cstring>
 
@@ -524,12 +525,28 @@ const char *report() {
 
 void hostReads(const void *read, size_t bytes) { checker().hostReads(addressOf(read), bytes); }
 
+std::atomic<uint64_t> busy{0};
+uint64_t busyNs() { return busy; }
+
+// A slot with a clock around it.
+template <typename Args, MortiseStatus *(*MortisePlugin::*slot)(Args *)> MortiseStatus *timed(Args *args) {
+  const uint64_t begin = nowNs();
+  MortiseStatus *status = (Strict::table()->*slot)(args);
+  busy += nowNs() - begin;
+  return status;
+}
+
 const MortisePlugin *table() {
   static const StrictControl extension = {
-      {sizeof(StrictControl), nullptr, STRICT_CONTROL_KIND, 0}, configure, report, hostReads};
+      {sizeof(StrictControl), nullptr, STRICT_CONTROL_KIND, 0}, configure, report, hostReads, busyNs};
   static const MortisePlugin made = [] {
     MortisePlugin copy = *Strict::table();
     copy.extension = &extension.head;
+    copy.enqueue = timed<MortiseEnqueueArgs, &MortisePlugin::enqueue>;
+    copy.copy = timed<MortiseCopyArgs, &MortisePlugin::copy>;
+    copy.event_record = timed<MortiseEventArgs, &MortisePlugin::event_record>;
+    copy.event_wait = timed<MortiseEventArgs, &MortisePlugin::event_wait>;
+    copy.event_query = timed<MortiseEventArgs, &MortisePlugin::event_query>;
     return copy;
   }();
   return &made;

@@ -19,14 +19,17 @@ extern "C" {
 typedef struct MortiseSession MortiseSession; /* configuration, plugins, compiler */
 typedef struct MortiseBuilder MortiseBuilder;
 typedef struct MortiseProgram MortiseProgram;
+typedef struct MortiseSessionDevice MortiseSessionDevice; /* an installed device */
+typedef struct MortiseQueue MortiseQueue;                 /* a stream of a device, on which calls are queued */
 
 typedef struct MortiseTensor { /* a caller's buffer */
   size_t struct_size;
-  void *data;
+  void *data;    /* in host memory, or an address in the memory of `device` */
   int32_t dtype; /* MortiseDType */
   int32_t rank;
   const int64_t *dims;
-  const int64_t *strides; /* in elements; NULL is dense row-major */
+  const int64_t *strides;             /* in elements; NULL is dense row-major */
+  const MortiseSessionDevice *device; /* NULL: host memory */
 } MortiseTensor;
 
 #define MORTISE_NO_VALUE UINT32_MAX /* an optional operand left out */
@@ -156,6 +159,43 @@ MORTISE_EXPORT MortiseStatus *mortise_program_report(MortiseProgram *program, ch
  * or never ran. The list and its strings belong to the builder, until its next mortise_compile or its destruction. */
 MORTISE_EXPORT MortiseStatus *mortise_builder_refusals(MortiseBuilder *builder, const MortiseRefusal *const **refusals,
                                                        size_t *count);
+/* An installed device: `name` is a kind (its first ordinal) or kind:ordinal. It belongs to the session and is valid as
+ * long as the session or anything made with it. */
+MORTISE_EXPORT MortiseStatus *mortise_session_device(MortiseSession *session, const char *name,
+                                                     const MortiseSessionDevice **device);
+/* Memory of the device where its kernels find their tensors, which is host memory for a device that computes there.
+ * mortise_memory_free accepts NULL; no work may use the memory any more. */
+MORTISE_EXPORT MortiseStatus *mortise_memory_allocate(const MortiseSessionDevice *device, uint64_t bytes, void **data);
+MORTISE_EXPORT MortiseStatus *mortise_memory_free(const MortiseSessionDevice *device, void *data);
+/* Copies between two dense tensors of equal dtype and extents, wherever they lie. Returns when the bytes are there.
+ * Waits for no queue. */
+MORTISE_EXPORT MortiseStatus *mortise_tensor_copy(const MortiseTensor *target, const MortiseTensor *source);
+
+/* A new stream of the device, or one that wraps a native stream (`native`: what the device's plugin documents, such as
+ * a cudaStream_t), which stays the caller's. Errors: MORTISE_UNSUPPORTED (the device has no streams, or imports none).
+ */
+MORTISE_EXPORT MortiseStatus *mortise_queue_create(const MortiseSessionDevice *device, MortiseQueue **queue);
+MORTISE_EXPORT MortiseStatus *mortise_queue_import(const MortiseSessionDevice *device, uint64_t native,
+                                                   MortiseQueue **queue);
+/* Returns when what has been queued has happened, with the first error of it. */
+MORTISE_EXPORT MortiseStatus *mortise_queue_wait(MortiseQueue *queue);
+/* Nothing may be in flight on it: wait for it first. */
+MORTISE_EXPORT void mortise_queue_destroy(MortiseQueue *queue);
+
+/* Says that the tensors of an input or output will lie in the memory of `device`, an installed device of the builder's
+ * session (NULL: the host's, as without this call). An output that aliases an input lies where the input does.
+ * Constants may lie anywhere without it. */
+MORTISE_EXPORT MortiseStatus *mortise_builder_input_device(MortiseBuilder *builder, size_t input,
+                                                           const MortiseSessionDevice *device);
+MORTISE_EXPORT MortiseStatus *mortise_builder_output_device(MortiseBuilder *builder, size_t output,
+                                                            const MortiseSessionDevice *device);
+/* Does the same as mortise_program_run on a caller's queue: comes behind what is queued there, and returns when its
+ * work is queued and host memory may be used again. Memory of devices stays valid until the work has happened, as
+ * mortise_queue_wait says; so does the order for work that is queued later. Errors of queued work come from there, too.
+ * A program without tensors in the memory of the queue's device waits for the queue, and runs. */
+MORTISE_EXPORT MortiseStatus *mortise_program_enqueue(MortiseProgram *program, MortiseQueue *queue,
+                                                      const MortiseTensor *const *inputs, size_t input_count,
+                                                      const MortiseTensor *const *outputs, size_t output_count);
 /* "op", "dtype", ... for a MortiseReason, "unknown" for every other number. The string is static. */
 MORTISE_EXPORT const char *mortise_reason_name(int32_t reason);
 

@@ -14,6 +14,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace mortise::api {
@@ -49,18 +50,85 @@ template <auto destroy> struct Destroy {
 };
 } // namespace detail
 
-// A dense buffer of the caller.
+// An installed device of a session, which it does not keep alive.
+class Device {
+public:
+  explicit Device(const MortiseSessionDevice *handle) : handle(handle) {}
+  const MortiseSessionDevice *get() const { return handle; }
+
+private:
+  const MortiseSessionDevice *handle;
+};
+
+// Memory of a device, freed with this object; no work may use it then. The session outlives it.
+class Memory {
+public:
+  static Result<Memory> allocate(Device device, uint64_t bytes) {
+    void *data = nullptr;
+    if (Result<void> done = take(mortise_memory_allocate(device.get(), bytes, &data)); !done)
+      return done.error();
+    return Memory(device, data);
+  }
+  Memory(Memory &&other) noexcept : device(other.device), start(std::exchange(other.start, nullptr)) {}
+  Memory &operator=(Memory &&other) noexcept {
+    std::swap(device, other.device);
+    std::swap(start, other.start);
+    return *this;
+  }
+  ~Memory() { (void)take(mortise_memory_free(device.get(), start)); }
+  void *data() const { return start; }
+
+private:
+  Memory(Device device, void *start) : device(device), start(start) {}
+  Device device;
+  void *start;
+};
+
+// A dense buffer of the caller, in host memory or in that of a device.
 class Tensor {
 public:
   Tensor(void *data, int32_t dtype, std::vector<int64_t> dims) : extents(std::move(dims)), data(data), dtype(dtype) {}
+  Tensor(void *data, int32_t dtype, std::vector<int64_t> dims, Device device)
+      : extents(std::move(dims)), data(data), dtype(dtype), device(device.get()) {}
   MortiseTensor view() const {
-    return {sizeof(MortiseTensor), data, dtype, static_cast<int32_t>(extents.size()), extents.data(), nullptr};
+    return {sizeof(MortiseTensor), data, dtype, static_cast<int32_t>(extents.size()), extents.data(), nullptr, device};
   }
 
 private:
   std::vector<int64_t> extents;
   void *data;
   int32_t dtype;
+  const MortiseSessionDevice *device = nullptr;
+};
+
+// Returns when the bytes are there. Waits for no queue.
+inline Result<void> copy(const Tensor &target, const Tensor &source) {
+  const MortiseTensor to = target.view(), from = source.view();
+  return take(mortise_tensor_copy(&to, &from));
+}
+
+// A stream of a device.
+class Queue {
+public:
+  static Result<Queue> create(Device device) {
+    MortiseQueue *queue = nullptr;
+    if (Result<void> done = take(mortise_queue_create(device.get(), &queue)); !done)
+      return done.error();
+    return Queue(queue);
+  }
+  // Wraps a native stream, which stays the caller's.
+  static Result<Queue> import(Device device, uint64_t native) {
+    MortiseQueue *queue = nullptr;
+    if (Result<void> done = take(mortise_queue_import(device.get(), native, &queue)); !done)
+      return done.error();
+    return Queue(queue);
+  }
+  Result<void> wait() { return take(mortise_queue_wait(handle.get())); }
+  MortiseQueue *get() const { return handle.get(); }
+
+private:
+  explicit Queue(MortiseQueue *queue) : handle(queue) {}
+  std::unique_ptr<MortiseQueue, detail::Destroy<mortise_queue_destroy>> handle;
 };
 
 // An attribute of an op. Strings and arrays are copied.
@@ -162,6 +230,12 @@ public:
   Result<void> run(std::span<const MortiseTensor *const> inputs, std::span<const MortiseTensor *const> outputs) {
     return take(mortise_program_run(handle.get(), inputs.data(), inputs.size(), outputs.data(), outputs.size()));
   }
+  // Returns when the call is queued behind what the queue has.
+  Result<void> enqueue(const Queue &queue, std::span<const MortiseTensor *const> inputs,
+                       std::span<const MortiseTensor *const> outputs) {
+    return take(mortise_program_enqueue(handle.get(), queue.get(), inputs.data(), inputs.size(), outputs.data(),
+                                        outputs.size()));
+  }
   Result<void> runPointers(const void *const *inputs, void *const *outputs, const int64_t *symbols = nullptr) {
     return take(mortise_program_run_pointers(handle.get(), inputs, outputs, symbols));
   }
@@ -262,6 +336,13 @@ public:
   Result<void> output(uint32_t value, int64_t aliasInput = -1) {
     return take(mortise_builder_output(handle.get(), value, aliasInput));
   }
+  // Where the tensors of an input or output will lie, by its number.
+  Result<void> inputDevice(size_t input, Device device) {
+    return take(mortise_builder_input_device(handle.get(), input, device.get()));
+  }
+  Result<void> outputDevice(size_t output, Device device) {
+    return take(mortise_builder_output_device(handle.get(), output, device.get()));
+  }
   Result<std::string> text() const {
     char *text = nullptr;
     return takeString(mortise_builder_text(handle.get(), &text), text);
@@ -289,6 +370,12 @@ public:
     if (Result<void> done = take(mortise_session_create(list.data(), list.size(), &session)); !done)
       return done.error();
     return Session(session);
+  }
+  Result<Device> device(const std::string &name) const {
+    const MortiseSessionDevice *device = nullptr;
+    if (Result<void> done = take(mortise_session_device(handle.get(), name.c_str(), &device)); !done)
+      return done.error();
+    return Device(device);
   }
   Result<Builder> builder(const std::string &name) {
     MortiseBuilder *builder = nullptr;

@@ -71,6 +71,9 @@ public:
   // output's type, is not constant, and counts as state.
   Result<void> addOutput(ValueId value, int64_t aliasInput);
 
+  size_t inputCount() const;
+  size_t outputCount() const;
+
   // The unfinished function as MLIR text, for display.
   std::string text() const;
 

@@ -16,8 +16,9 @@ struct Timings { // seconds
   double passes = 0, place = 0;
 };
 
-// Where the caller's tensors lie: one device per input or output of the graph, or NULL for host memory; an empty list
-// means host memory for all. Constants may lie anywhere.
+// Where the caller's tensors lie: one device per input or output of the graph, or NULL for host memory. What a list has
+// no entry for lies in host memory. An output that aliases an input lies where the input does, whatever its entry says;
+// constants may lie anywhere.
 struct Homes {
   std::vector<const runtime::Device *> inputs, outputs;
 };
@@ -38,8 +39,8 @@ struct Uncovered {
 // selects (a name that Registry::find knows, or several with commas between), and writes the plan. Errors: a node that
 // no chosen device takes even after decomposition (the message lists the op, its location and every plugin's reason),
 // `require` not met, an unknown device. `timings` may be NULL. `uncovered`, which may be NULL, receives every device's
-// answer for every node that no device takes; it is empty after success and after every other error. `homes` has the
-// devices of the registry; an input and the output that aliases it have the same home.
+// answer for every node that no device takes; it is empty after success and after every other error. `homes` has
+// devices of the registry.
 Result<std::shared_ptr<const plan::PlanT>> compile(mlir::ModuleOp module, const runtime::Registry &registry,
                                                    const runtime::Config &config, Timings *timings = nullptr,
                                                    std::vector<Uncovered> *uncovered = nullptr,

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Devices of a session: memory, copies, queues, and where a graph's tensors lie.
+#include "handles.hpp"
+
+#include <mortise/graph.hpp>
+
+#include <mortise/views.hpp>
+
+#include <algorithm>
+#include <cstdlib>
+
+using namespace mortise;
+using namespace mortise::capi;
+
+namespace {
+
+// The home of tensors as copies take it: a device that computes in host memory is the host.
+const runtime::Device *homeOf(const runtime::Device *device) {
+  return device && !device->inHostMemory() ? &device->owner() : nullptr;
+}
+
+MortiseStatus *setHome(MortiseBuilder *builder, std::vector<const runtime::Device *> passes::Homes::*list,
+                       size_t number, const char *what, size_t count, const MortiseSessionDevice *device) {
+  if (number >= count)
+    return statusOf(invalid("there is no " + std::string(what) + " " + std::to_string(number) + " yet; add it first"));
+  if (device && device->session != builder->session.get())
+    return statusOf(invalid(std::string(what) + " " + std::to_string(number) +
+                            ": expected a device of the builder's session, found another session's '" +
+                            device->device->name() + "'"));
+  std::vector<const runtime::Device *> &homes = builder->homes.*list;
+  homes.resize(std::max(homes.size(), number + 1));
+  homes[number] = device ? device->device : nullptr;
+  return nullptr;
+}
+
+Result<void> makeQueue(const MortiseSessionDevice *device, const char *slot, uint64_t native, MortiseQueue **queue) {
+  if (!device || !queue)
+    return nullError(device ? "place for the queue" : "device");
+  *queue = nullptr;
+  const runtime::Device &owner = device->device->owner();
+  const bool imports = std::string_view(slot) == "stream_import";
+  const auto function = imports ? owner.plugin->table->stream_import : owner.plugin->table->stream_create;
+  if (!owner.plugin->hasStreams() || function == nullptr)
+    return Error{MORTISE_UNSUPPORTED,
+                 "device '" + owner.name() + "' (plugin '" + owner.plugin->name + "'): " +
+                     (owner.plugin->hasStreams() ? "its plugin imports no native streams"
+                                                 : "it has no streams; its calls return when done")};
+  auto made = std::make_unique<MortiseQueue>();
+  MortiseStreamArgs args{.native = native};
+  if (auto called = runtime::callOn(owner, slot, function, args); !called)
+    return called;
+  if (args.stream == nullptr)
+    return runtime::onDevice(owner, slot, {MORTISE_INTERNAL, "expected a stream or a status, found neither"});
+  made->session = device->session->shared_from_this();
+  made->device = device->device;
+  made->stream = args.stream;
+  *queue = made.release();
+  return {};
+}
+
+} // namespace
+
+MortiseStatus *mortise_session_device(MortiseSession *session, const char *name, const MortiseSessionDevice **device) {
+  return guarded([&]() -> Result<void> {
+    if (!session || !name || !device)
+      return nullError(!session ? "session" : !name ? "name of a device" : "place for the device");
+    *device = nullptr;
+    auto found = session->state->registry->find(name);
+    if (!found)
+      return found.error();
+    for (const MortiseSessionDevice &handle : session->state->devices)
+      if (handle.device == found->front())
+        *device = &handle;
+    return {};
+  });
+}
+
+MortiseStatus *mortise_memory_allocate(const MortiseSessionDevice *device, uint64_t bytes, void **data) {
+  return guarded([&]() -> Result<void> {
+    if (!device || !data)
+      return nullError(device ? "place for the memory" : "device");
+    *data = nullptr;
+    Allocation made;
+    if (const runtime::Device *home = homeOf(device->device)) {
+      auto memory = runtime::DeviceMemory::allocate(*home, 0, bytes);
+      if (!memory)
+        return memory.error();
+      made.device = std::move(*memory);
+      *data = pointer(made.device.address());
+    } else {
+      const uint64_t alignment = std::max<uint64_t>(device->device->home().alignment, alignof(std::max_align_t));
+      if (bytes > UINT64_MAX / 2)
+        return Error{MORTISE_OUT_OF_MEMORY, "out of memory: " + std::to_string(bytes) + " bytes"};
+      const uint64_t room = (std::max<uint64_t>(bytes, 1) + alignment - 1) / alignment * alignment;
+      made.host.reset(static_cast<std::byte *>(std::aligned_alloc(alignment, room)));
+      if (!made.host)
+        return Error{MORTISE_OUT_OF_MEMORY, "out of memory: " + std::to_string(bytes) + " bytes"};
+      *data = made.host.get();
+    }
+    const std::lock_guard lock(device->session->mutex);
+    device->session->allocations.insert_or_assign({homeOf(device->device), *data}, std::move(made));
+    return {};
+  });
+}
+
+MortiseStatus *mortise_memory_free(const MortiseSessionDevice *device, void *data) {
+  return guarded([&]() -> Result<void> {
+    if (!device)
+      return nullError("device");
+    if (!data)
+      return {};
+    Allocation gone; // ends outside the lock
+    const std::lock_guard lock(device->session->mutex);
+    auto &allocations = device->session->allocations;
+    const auto found = allocations.find({homeOf(device->device), data});
+    if (found == allocations.end())
+      return invalid("expected memory that mortise_memory_allocate gave for device '" + device->device->name() +
+                     "' and that was not freed yet, found another address");
+    gone = std::move(found->second);
+    allocations.erase(found);
+    return {};
+  });
+}
+
+MortiseStatus *mortise_tensor_copy(const MortiseTensor *target, const MortiseTensor *source) {
+  return guarded([&]() -> Result<void> {
+    if (!target || !source)
+      return nullError(target ? "source" : "target");
+    const auto to = readTensor(*target, "target", nullptr), from = readTensor(*source, "source", nullptr);
+    if (!to || !from)
+      return to ? from.error() : to.error();
+    const MortiseType types[] = {{sizeof(MortiseType), nullptr, to->dtype, to->rank, to->dims, nullptr, nullptr},
+                                 {sizeof(MortiseType), nullptr, from->dtype, from->rank, from->dims, nullptr, nullptr}};
+    for (size_t i = 0; i < 2; ++i) {
+      const std::string name = i ? "source" : "target";
+      if (auto checked = checkType(&types[i], name); !checked)
+        return checked;
+      const runtime::Tensor &tensor = i ? *from : *to;
+      const auto rank = static_cast<size_t>(tensor.rank);
+      if (!isStatic(types[i]))
+        return invalid(name + ": expected extents that are numbers, found MORTISE_DYNAMIC");
+      if (tensor.strides && !isDense(std::span(tensor.dims, rank), std::span(tensor.strides, rank)))
+        return invalid(name + ": expected a dense tensor, found strides; make it contiguous");
+      if (!tensor.data && byteSize(types[i]))
+        return invalid(name + ": expected data, found NULL");
+    }
+    if (types[0].dtype != types[1].dtype ||
+        !std::equal(to->dims, to->dims + to->rank, from->dims, from->dims + from->rank))
+      return invalid("expected tensors of one type, found " + typeString(types[1]) + " to be copied to " +
+                     typeString(types[0]));
+    return runtime::copyNow({homeOf(to->device), addressOf(to->data)}, {homeOf(from->device), addressOf(from->data)},
+                            byteSize(types[0]));
+  });
+}
+
+MortiseStatus *mortise_queue_create(const MortiseSessionDevice *device, MortiseQueue **queue) {
+  return guarded([&] { return makeQueue(device, "stream_create", 0, queue); });
+}
+
+MortiseStatus *mortise_queue_import(const MortiseSessionDevice *device, uint64_t native, MortiseQueue **queue) {
+  return guarded([&] { return makeQueue(device, "stream_import", native, queue); });
+}
+
+MortiseStatus *mortise_queue_wait(MortiseQueue *queue) {
+  return guarded([&]() -> Result<void> {
+    if (!queue)
+      return nullError("queue");
+    const runtime::Device &owner = queue->device->owner();
+    MortiseStreamArgs args{.stream = queue->stream};
+    return runtime::callOn(owner, "stream_wait", owner.plugin->table->stream_wait, args);
+  });
+}
+
+void mortise_queue_destroy(MortiseQueue *queue) { delete queue; }
+
+MortiseQueue::~MortiseQueue() {
+  if (!stream)
+    return;
+  const runtime::Device &owner = device->owner();
+  MortiseStreamArgs args{.stream = stream};
+  if (auto ended = runtime::callOn(owner, "stream_destroy", owner.plugin->table->stream_destroy, args); !ended)
+    runtime::host().log(MORTISE_WARNING, ended.error().message.c_str());
+}
+
+MortiseStatus *mortise_builder_input_device(MortiseBuilder *builder, size_t input, const MortiseSessionDevice *device) {
+  if (!builder)
+    return statusOf(nullError("builder"));
+  return setHome(builder, &passes::Homes::inputs, input, "input", builder->graph().builder().inputCount(), device);
+}
+
+MortiseStatus *mortise_builder_output_device(MortiseBuilder *builder, size_t output,
+                                             const MortiseSessionDevice *device) {
+  if (!builder)
+    return statusOf(nullError("builder"));
+  return setHome(builder, &passes::Homes::outputs, output, "output", builder->graph().builder().outputCount(), device);
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Tensors in the memory of devices, on the plugin `strict` (sdk/examples/strict), which faults when the host touches
+// them.
+#include "helpers.hpp"
+
+namespace mortise::api {
+namespace {
+
+Session strict(const std::string &device = "strict") {
+  return session({{"device", device}, {"plugin_path", ":" STRICT_PLUGIN}});
+}
+
+using Floats = std::vector<float>;
+
+Tensor onHost(Floats &values) { return Tensor(values.data(), MORTISE_F32, {static_cast<int64_t>(values.size())}); }
+
+// Eight floats in the memory of a device.
+struct Eight {
+  Memory memory;
+  Tensor tensor;
+  explicit Eight(Device device)
+      : memory(get(Memory::allocate(device, 32))), tensor(memory.data(), MORTISE_F32, {8}, device) {}
+  Eight(Device device, Floats values) : Eight(device) { expectOk(copy(tensor, onHost(values))); }
+  Floats read() const {
+    Floats values(8);
+    expectOk(copy(onHost(values), tensor));
+    return values;
+  }
+};
+
+// y = (x + state) * w, written to y; state + x, written to the state.
+struct Decoder {
+  Program program;
+  Decoder(Session &s, Device home, bool outputToo) : program(make(s, home, outputToo)) {}
+
+  static Program make(Session &s, Device home, bool outputToo) {
+    Builder graph = builder(s);
+    const uint32_t x = get(graph.input("x", MORTISE_F32, {8})),
+                   state = get(graph.input("state", MORTISE_F32, {8}, MORTISE_VALUE_STATE)),
+                   w = get(graph.input("w", MORTISE_F32, {8}, MORTISE_VALUE_CONSTANT));
+    const uint32_t sum = get(graph.op("mortise.add", {x, state}));
+    expectOk(graph.output(get(graph.op("mortise.mul", {sum, w}))));
+    expectOk(graph.output(sum, 1));
+    expectOk(graph.inputDevice(1, home));
+    if (outputToo) {
+      expectOk(graph.inputDevice(0, home));
+      expectOk(graph.outputDevice(0, home));
+    }
+    return get(s.compile(graph));
+  }
+};
+
+TEST(ApiDevices, StateStaysWhereItLies) {
+  Session s = strict();
+  const Device device = get(s.device("strict:0"));
+  Decoder decoder(s, device, false);
+  Eight state(device, Floats(8, 0)), w(device, Floats(8, 10));
+  Floats x(8), y(8);
+  const Tensor hostX = onHost(x), hostY = onHost(y);
+  const MortiseTensor vx = hostX.view(), vy = hostY.view(), vs = state.tensor.view(), vw = w.tensor.view();
+  const MortiseTensor *inputs[] = {&vx, &vs, &vw}, *outputs[] = {&vy, nullptr};
+  expectOk(decoder.program.bind(inputs));
+  for (int call = 1; call <= 3; ++call) {
+    std::fill(x.begin(), x.end(), static_cast<float>(call));
+    expectOk(decoder.program.run(inputs, outputs));
+    EXPECT_EQ(y, Floats(8, 10.f * static_cast<float>(call * (call + 1) / 2)));
+  }
+  EXPECT_EQ(state.read(), Floats(8, 6));
+}
+
+TEST(ApiDevices, CallsAreQueued) {
+  Session s = strict();
+  const Device device = get(s.device("strict:0"));
+  Decoder decoder(s, device, true);
+  Eight x(device, Floats(8, 2)), y(device), state(device, Floats(8, 0)), w(device, Floats(8, 10));
+  const MortiseTensor vx = x.tensor.view(), vy = y.tensor.view(), vs = state.tensor.view(), vw = w.tensor.view();
+  const MortiseTensor *inputs[] = {&vx, &vs, &vw}, *outputs[] = {&vy, nullptr};
+  expectOk(decoder.program.bind(inputs));
+  Queue queue = get(Queue::create(device));
+  for (int call = 0; call < 5; ++call)
+    expectOk(decoder.program.enqueue(queue, inputs, outputs));
+  expectOk(queue.wait());
+  EXPECT_EQ(y.read(), Floats(8, 100));
+  EXPECT_EQ(state.read(), Floats(8, 10));
+}
+
+TEST(ApiDevices, TensorsElsewhereThanThePlanSaysAreRefused) {
+  Session s = strict(), other = strict();
+  const Device device = get(s.device("strict:0")), second = get(s.device("strict:1"));
+  Decoder decoder(s, device, true);
+  Eight x(device, Floats(8, 1)), y(device), state(device, Floats(8, 0)), w(device, Floats(8, 1)), far(second);
+  Eight foreign(get(other.device("strict:0")));
+  Floats values(8);
+  const Tensor host = onHost(values);
+  const MortiseTensor vx = x.tensor.view(), vy = y.tensor.view(), vs = state.tensor.view(), vw = w.tensor.view(),
+                      vh = host.view(), vf = far.tensor.view(), vo = foreign.tensor.view();
+  const MortiseTensor *good[] = {&vx, &vs, &vw}, *outputs[] = {&vy, nullptr};
+  expectOk(decoder.program.bind(good));
+  for (const auto &[wrong, why] :
+       {std::pair(&vh, "expected the memory of device 'strict:0', found host memory"),
+        std::pair(&vf, "expected the memory of device 'strict:0', found that of device 'strict:1'"),
+        std::pair(&vo, "expected a device of the program's session")}) {
+    const MortiseTensor *inputs[] = {wrong, &vs, &vw};
+    const Result<void> done = decoder.program.run(inputs, outputs);
+    ASSERT_FALSE(done);
+    EXPECT_NE(done.error().message.find(why), std::string::npos) << done.error().message;
+  }
+  Queue elsewhere = get(Queue::create(get(other.device("strict:0"))));
+  const Result<void> queued = decoder.program.enqueue(elsewhere, good, outputs);
+  ASSERT_FALSE(queued);
+  EXPECT_NE(queued.error().message.find("another session's"), std::string::npos) << queued.error().message;
+}
+
+TEST(ApiDevices, DevicesInHostMemoryTakeHostTensors) {
+  Session s = session({{"device", "reference"}});
+  const Device device = get(s.device("reference"));
+  Decoder decoder(s, device, true);
+  Eight x(device, Floats(8, 2)), state(device, Floats(8, 1));
+  Floats w(8, 10), y(8);
+  const Tensor hostW = onHost(w), hostY = onHost(y);
+  const MortiseTensor vx = x.tensor.view(), vs = state.tensor.view(), vw = hostW.view(), vy = hostY.view();
+  const MortiseTensor *inputs[] = {&vx, &vs, &vw}, *outputs[] = {&vy, nullptr};
+  expectOk(decoder.program.bind(inputs));
+  expectOk(decoder.program.run(inputs, outputs));
+  EXPECT_EQ(y, Floats(8, 30));
+  const Result<Queue> queue = Queue::create(device);
+  ASSERT_FALSE(queue);
+  EXPECT_EQ(queue.error().code, MORTISE_UNSUPPORTED);
+  EXPECT_NE(queue.error().message.find("no streams"), std::string::npos);
+}
+
+TEST(ApiDevices, WrongArgumentsAreRefused) {
+  Session s = strict(), other = strict();
+  const Device device = get(s.device("strict:0"));
+  Builder graph = builder(s);
+  get(graph.input("x", MORTISE_F32, {8}));
+  Eight eight(device);
+  Floats four(4), values(8);
+  const Tensor hostFour = onHost(four), host = onHost(values);
+  const int64_t dims[] = {8}, strides[] = {2};
+  MortiseTensor strided{sizeof(MortiseTensor), values.data(), MORTISE_F32, 1, dims, strides, nullptr},
+      empty{sizeof(MortiseTensor), nullptr, MORTISE_F32, 1, dims, nullptr, nullptr},
+      tiny{8, values.data(), MORTISE_F32, 1, dims, nullptr, nullptr};
+  const MortiseTensor target = eight.tensor.view(), vFour = hostFour.view(), vHost = host.view();
+  const MortiseSessionDevice *found = nullptr;
+  MortiseQueue *queue = nullptr;
+  void *data = nullptr;
+  int local = 0;
+  const std::pair<MortiseStatus *, const char *> cases[] = {
+      {mortise_session_device(nullptr, "strict", &found), "session"},
+      {mortise_session_device(s.get(), nullptr, &found), "name"},
+      {mortise_session_device(s.get(), "strict", nullptr), "place"},
+      {mortise_session_device(s.get(), "strickt", &found), "strict"},
+      {mortise_memory_allocate(nullptr, 8, &data), "device"},
+      {mortise_memory_allocate(device.get(), 8, nullptr), "place"},
+      {mortise_memory_free(nullptr, &local), "device"},
+      {mortise_memory_free(device.get(), &local), "found another address"},
+      {mortise_tensor_copy(nullptr, &vHost), "target"},
+      {mortise_tensor_copy(&target, nullptr), "source"},
+      {mortise_tensor_copy(&target, &vFour), "f32[4]"},
+      {mortise_tensor_copy(&target, &strided), "strides"},
+      {mortise_tensor_copy(&target, &empty), "found NULL"},
+      {mortise_tensor_copy(&target, &tiny), "struct_size"},
+      {mortise_queue_create(nullptr, &queue), "device"},
+      {mortise_queue_create(device.get(), nullptr), "place"},
+      {mortise_queue_import(nullptr, 0, &queue), "device"},
+      {mortise_queue_wait(nullptr), "queue"},
+      {mortise_builder_input_device(nullptr, 0, device.get()), "builder"},
+      {mortise_builder_input_device(graph.get(), 1, device.get()), "no input 1"},
+      {mortise_builder_output_device(graph.get(), 0, device.get()), "no output 0"},
+      {mortise_builder_input_device(graph.get(), 0, get(other.device("strict")).get()), "another session's"},
+      {mortise_program_enqueue(nullptr, nullptr, nullptr, 0, nullptr, 0), "program"},
+  };
+  for (const auto &[status, why] : cases) {
+    EXPECT_EQ(mortise_status_code(status), MORTISE_INVALID_ARGUMENT) << why;
+    EXPECT_NE(std::string(mortise_status_message(status)).find(why), std::string::npos)
+        << mortise_status_message(status) << " / " << why;
+    mortise_status_destroy(status);
+  }
+  expectOk(take(mortise_memory_free(device.get(), nullptr)));
+  mortise_queue_destroy(nullptr);
+}
+
+TEST(ApiDevices, MemoryThatTheDeviceDoesNotHave) {
+  Session s = strict();
+  const Result<Memory> memory = Memory::allocate(get(s.device("strict:0")), uint64_t{1} << 40);
+  ASSERT_FALSE(memory);
+  EXPECT_EQ(memory.error().code, MORTISE_OUT_OF_MEMORY);
+  EXPECT_NE(memory.error().message.find("strict:0"), std::string::npos) << memory.error().message;
+}
+
+} // namespace
+} // namespace mortise::api
