@@ -6,6 +6,17 @@ function(mortise_warnings target)
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Werror -Wno-unused-parameter -Wno-missing-field-initializers)
 endfunction()
 
+# mortise_test(TARGET [arguments of gtest_discover_tests]): a program of GoogleTest. Compiling it takes longer than running it, so it is
+# optimised less.
+find_package(GTest REQUIRED)
+include(GoogleTest)
+function(mortise_test target)
+  mortise_warnings(${target})
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+  target_link_libraries(${target} PRIVATE GTest::gmock GTest::gtest_main)
+  gtest_discover_tests(${target} DISCOVERY_MODE PRE_TEST ${ARGN})
+endfunction()
+
 function(mortise_use_llvm target)
   target_include_directories(${target} SYSTEM PRIVATE ${MLIR_INCLUDE_DIRS} ${LLVM_INCLUDE_DIRS})
   separate_arguments(definitions NATIVE_COMMAND "${LLVM_DEFINITIONS}")
