@@ -87,6 +87,10 @@ Result<runtime::Tensor> readTensor(const MortiseTensor &tensor, const std::strin
 Result<std::vector<runtime::Tensor>> readTensors(const MortiseTensor *const *tensors, size_t count, size_t expected,
                                                  const char *what, const SessionState &session);
 
+// files.cpp. Errors name the path and the reason. replaceFile leaves another file of this name untouched on failure.
+Result<std::vector<std::byte>> readFile(const std::string &path);
+Result<void> replaceFile(const std::string &path, std::span<const std::byte> bytes);
+
 // A copy to be freed by mortise_string_destroy.
 Result<char *> copyString(const std::string &text);
 

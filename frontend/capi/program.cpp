@@ -2,6 +2,7 @@
 #include "handles.hpp"
 
 #include <mortise/runtime/plan_generated.h>
+#include <mortise/runtime/program_file.hpp>
 
 #include <chrono>
 #include <utility>
@@ -31,6 +32,20 @@ Result<runtime::Config> configFor(const SessionState &session, const MortiseOpti
     all.push_back(options[i]);
   }
   return runtime::Config::read(all);
+}
+
+// Compiles the plan's kernels, and hands out the program.
+Result<void> load(std::shared_ptr<const plan::PlanT> plan, const runtime::Config &config,
+                  std::unique_ptr<MortiseProgram> made, MortiseProgram **program) {
+  const auto start = std::chrono::steady_clock::now();
+  Result<std::shared_ptr<runtime::Program>> loaded =
+      runtime::Program::load(std::move(plan), made->session->registry, {.specializeLimit = config.specializeLimit()});
+  if (!loaded)
+    return loaded.error();
+  made->kernelSeconds = secondsSince(start);
+  made->program = *loaded;
+  *program = made.release();
+  return {};
 }
 
 // run(program, inputs, outputs) with the caller's tensors.
@@ -87,15 +102,37 @@ MortiseStatus *mortise_compile(MortiseSession *session, MortiseBuilder *builder,
       builder->refusals.show();
       return plan.error();
     }
-    const auto start = std::chrono::steady_clock::now();
-    Result<std::shared_ptr<runtime::Program>> loaded =
-        runtime::Program::load(*plan, session->state->registry, {.specializeLimit = config->specializeLimit()});
-    if (!loaded)
-      return loaded.error();
-    made->kernelSeconds = secondsSince(start);
-    made->program = *loaded;
-    *program = made.release();
-    return {};
+    return load(std::move(*plan), *config, std::move(made), program);
+  });
+}
+
+MortiseStatus *mortise_program_load(MortiseSession *session, const char *path, const MortiseOption *options,
+                                    size_t option_count, MortiseProgram **program) {
+  return guarded([&]() -> Result<void> {
+    if (!session || !path || !program)
+      return nullError(!session ? "session" : !path ? "path" : "place for the program");
+    *program = nullptr;
+    Result<runtime::Config> config = configFor(*session->state, options, option_count);
+    if (!config)
+      return config.error();
+    Result<std::vector<std::byte>> bytes = readFile(path);
+    if (!bytes)
+      return bytes.error();
+    Result<std::shared_ptr<const plan::PlanT>> plan = runtime::readProgram(*bytes);
+    if (!plan)
+      return Error{plan.error().code, std::string(path) + ": " + plan.error().message};
+    auto made = std::make_unique<MortiseProgram>();
+    made->session = session->state;
+    return load(std::move(*plan), *config, std::move(made), program);
+  });
+}
+
+MortiseStatus *mortise_program_save(MortiseProgram *program, const char *path) {
+  return guarded([&]() -> Result<void> {
+    if (!program || !path)
+      return nullError(program ? "path" : "program");
+    Result<std::vector<std::byte>> bytes = runtime::writeProgram(program->program->plan());
+    return bytes ? replaceFile(path, *bytes) : Result<void>(bytes.error());
   });
 }
 

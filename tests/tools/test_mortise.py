@@ -87,6 +87,14 @@ def test_convert_for_older_readers(graph, tmp_path):
     assert "portable format" in mortise("convert", graph, tmp_path / "old.mlir", "--opset", "1", status=2)
 
 
+def test_compile(graph, tmp_path):
+    said = mortise("compile", graph, "-o", tmp_path / "chain.mrtp", "--device", "cpu")
+    program = (tmp_path / "chain.mrtp").read_bytes()
+    assert program.startswith(b"MRTPROG\n") and f"{len(program)} bytes" in said and "cpu (cpu): 8 nodes" in said
+    assert "nowhere" in mortise("compile", graph, "-o", tmp_path / "nowhere" / "chain.mrtp", "--device", "cpu", status=2)
+    assert "'nope'" in mortise("compile", graph, "-o", tmp_path / "x.mrtp", "--device", "nope", status=2)
+
+
 SAVES = """
 import sys, torch, torch_mortise
 options = {"device": "reference", "save_graphs": sys.argv[1]}

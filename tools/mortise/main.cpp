@@ -9,6 +9,9 @@
 #include "run.hpp"
 #include "seam.hpp"
 
+#include <mortise/runtime/program.hpp>
+#include <mortise/runtime/program_file.hpp>
+
 #include <CLI/CLI.hpp>
 
 #include <cmath>
@@ -189,6 +192,34 @@ int reduceGraph(const Arguments &arguments) {
 
 int finished(const Result<void> &done) { return done ? 0 : failed(done.error()); }
 
+int compileGraph(const Arguments &arguments) {
+  return withHost(arguments, [&](const Host &host) {
+    auto graph = loadGraph(arguments.graph);
+    if (graph && !arguments.symbols.empty())
+      graph = withNumbers(std::move(*graph), arguments.symbols);
+    if (!graph)
+      return failed(graph.error());
+    Result<Placed> placed = compile(**graph, *host.registry, host.config);
+    if (!placed)
+      return failed(placed.error());
+    // Its kernels are compiled once here, so that a file is only written for what can be loaded.
+    auto program = runtime::Program::load(placed->plan, host.registry);
+    if (!program)
+      return failed(program.error());
+    auto bytes = runtime::writeProgram(*placed->plan);
+    if (!bytes)
+      return failed(bytes.error());
+    if (Result<void> saved = writeFile(arguments.output, *bytes); !saved)
+      return failed(saved.error());
+    std::cout << arguments.output << ": " << bytes->size() << " bytes";
+    for (const runtime::RegionReport &region : (*program)->report())
+      std::cout << "\n  " << region.device << " (" << region.plugin << "): " << region.nodes.size() << " nodes, "
+                << region.lowering;
+    std::cout << "\n";
+    return 0;
+  });
+}
+
 int runOnce(const Arguments &arguments) {
   return withCase(arguments, [&](const Host &host, Case &given) {
     return finished(runGraph(*given.graph, std::move(given.inputs), host, arguments.output));
@@ -273,6 +304,10 @@ int main(int argc, char **argv) {
                : "expected a number of seconds above 0, found '" + text + "'";
   };
   made->add_option("--seconds", arguments.duration, "of calls")->capture_default_str()->check(positive);
+  made = command("compile", "compiles a graph to a file that mortise_program_load reads", compileGraph);
+  made->add_option("-o,--output", arguments.output, "the program: NAME.mrtp")->required();
+  onDevice(made);
+  withSymbols(made);
   made = command("convert", "text to the portable format and back, by the names' ends", convert);
   made->add_option("output", arguments.output, ".mrtg or .mlir; - is text to standard output")->required();
   made->add_option("--opset", arguments.opset, "for readers that know no newer one; default: the newest");

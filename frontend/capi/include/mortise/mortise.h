@@ -196,6 +196,16 @@ MORTISE_EXPORT MortiseStatus *mortise_builder_output_device(MortiseBuilder *buil
 MORTISE_EXPORT MortiseStatus *mortise_program_enqueue(MortiseProgram *program, MortiseQueue *queue,
                                                       const MortiseTensor *const *inputs, size_t input_count,
                                                       const MortiseTensor *const *outputs, size_t output_count);
+/* Writes the compiled program to a file, which replaces another one of this name only when it is whole. Constants are
+ * not in it: whoever loads it binds them. */
+MORTISE_EXPORT MortiseStatus *mortise_program_save(MortiseProgram *program, const char *path);
+/* Loads a program from a file of any origin. Its kernels are compiled by the plugins that it was compiled for; nothing
+ * else of the compiler runs. `options` override the session's for this program; those that decide how a graph is
+ * compiled have no effect. Errors: MORTISE_CORRUPT (a damaged file, or another one), MORTISE_VERSION_MISMATCH,
+ * MORTISE_UNSUPPORTED or MORTISE_INVALID_ARGUMENT (a plugin or a device is not installed). */
+MORTISE_EXPORT MortiseStatus *mortise_program_load(MortiseSession *session, const char *path,
+                                                   const MortiseOption *options, size_t option_count,
+                                                   MortiseProgram **program);
 /* "op", "dtype", ... for a MortiseReason, "unknown" for every other number. The string is static. */
 MORTISE_EXPORT const char *mortise_reason_name(int32_t reason);
 

@@ -265,6 +265,7 @@ public:
     dims.resize(rank);
     return dims;
   }
+  Result<void> save(const std::string &path) const { return take(mortise_program_save(handle.get(), path.c_str())); }
   Result<std::string> report() const {
     char *text = nullptr;
     return takeString(mortise_program_report(handle.get(), &text), text);
@@ -387,6 +388,14 @@ public:
     const std::vector<MortiseOption> list = detail::view(options);
     MortiseProgram *program = nullptr;
     if (Result<void> done = take(mortise_compile(handle.get(), builder.get(), list.data(), list.size(), &program));
+        !done)
+      return done.error();
+    return Program(program);
+  }
+  Result<Program> load(const std::string &path, const Options &options = {}) {
+    const std::vector<MortiseOption> list = detail::view(options);
+    MortiseProgram *program = nullptr;
+    if (Result<void> done = take(mortise_program_load(handle.get(), path.c_str(), list.data(), list.size(), &program));
         !done)
       return done.error();
     return Program(program);
