@@ -19,20 +19,6 @@ const runtime::Device *homeOf(const runtime::Device *device) {
   return device && !device->inHostMemory() ? &device->owner() : nullptr;
 }
 
-MortiseStatus *setHome(MortiseBuilder *builder, std::vector<const runtime::Device *> passes::Homes::*list,
-                       size_t number, const char *what, size_t count, const MortiseSessionDevice *device) {
-  if (number >= count)
-    return statusOf(invalid("there is no " + std::string(what) + " " + std::to_string(number) + " yet; add it first"));
-  if (device && device->session != builder->session.get())
-    return statusOf(invalid(std::string(what) + " " + std::to_string(number) +
-                            ": expected a device of the builder's session, found another session's '" +
-                            device->device->name() + "'"));
-  std::vector<const runtime::Device *> &homes = builder->homes.*list;
-  homes.resize(std::max(homes.size(), number + 1));
-  homes[number] = device ? device->device : nullptr;
-  return nullptr;
-}
-
 Result<void> makeQueue(const MortiseSessionDevice *device, const char *slot, uint64_t native, MortiseQueue **queue) {
   if (!device || !queue)
     return nullError(device ? "place for the queue" : "device");
@@ -180,17 +166,4 @@ MortiseQueue::~MortiseQueue() {
   MortiseStreamArgs args{.stream = stream};
   if (auto ended = runtime::callOn(owner, "stream_destroy", owner.plugin->table->stream_destroy, args); !ended)
     runtime::host().log(MORTISE_WARNING, ended.error().message.c_str());
-}
-
-MortiseStatus *mortise_builder_input_device(MortiseBuilder *builder, size_t input, const MortiseSessionDevice *device) {
-  if (!builder)
-    return statusOf(nullError("builder"));
-  return setHome(builder, &passes::Homes::inputs, input, "input", builder->graph().builder().inputCount(), device);
-}
-
-MortiseStatus *mortise_builder_output_device(MortiseBuilder *builder, size_t output,
-                                             const MortiseSessionDevice *device) {
-  if (!builder)
-    return statusOf(nullError("builder"));
-  return setHome(builder, &passes::Homes::outputs, output, "output", builder->graph().builder().outputCount(), device);
 }

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The structs behind the handles of mortise.h, and the checks that every entry does first.
+// The structs behind the handles of mortise.h, but the builder's, and the checks that every entry does first.
 #pragma once
 
-#include "compiler.hpp"
-
 #include <mortise/mortise.h>
+#include <mortise/runtime/config.hpp>
 #include <mortise/runtime/device_memory.hpp>
+#include <mortise/runtime/program.hpp>
 
 #include <atomic>
 #include <cstdlib>
+#include <deque>
 #include <exception>
 #include <map>
 #include <memory>
@@ -49,15 +50,6 @@ struct SessionState : std::enable_shared_from_this<SessionState> {
   std::map<std::pair<const runtime::Device *, void *>, Allocation> allocations; // guarded by `mutex`
 };
 
-// The list that mortise_builder_refusals returns. The views point into `answers`.
-struct Refusals {
-  std::vector<passes::Uncovered> answers;
-  std::vector<MortiseRefusal> views;
-  std::vector<const MortiseRefusal *> pointers;
-
-  void show();
-};
-
 MortiseStatus *statusOf(const Error &error);
 
 // Runs the body of an entry. An exception becomes a status.
@@ -96,24 +88,16 @@ Result<char *> copyString(const std::string &text);
 
 std::string reportJson(const MortiseProgram &program);
 
+// The session's configuration, overridden by this call's options.
+Result<runtime::Config> configFor(const SessionState &session, const MortiseOption *options, size_t count);
+// Compiles the plan's kernels, and hands out the program.
+Result<void> loadProgram(std::shared_ptr<const plan::PlanT> plan, const runtime::Config &config,
+                         std::unique_ptr<MortiseProgram> made, MortiseProgram **program);
+
 } // namespace mortise::capi
 
 struct MortiseSession {
   std::shared_ptr<mortise::capi::SessionState> state;
-};
-
-struct MortiseBuilder {
-  std::shared_ptr<const mortise::capi::SessionState> session;
-  std::string name;
-  std::unique_ptr<mortise::capi::Compiler> compiler; // NULL while empty
-  mortise::capi::Refusals refusals;                  // of the last mortise_compile
-  mortise::passes::Homes homes;                      // as far as given; the rest is host memory
-
-  mortise::capi::Compiler &graph() {
-    if (!compiler)
-      compiler = std::make_unique<mortise::capi::Compiler>(name);
-    return *compiler;
-  }
 };
 
 struct MortiseQueue {
@@ -123,10 +107,30 @@ struct MortiseQueue {
   ~MortiseQueue();
 };
 
+namespace mortise::capi {
+
+// What MortiseSignature points to.
+struct Signature {
+  explicit Signature(const plan::PlanT &plan);
+  Signature(const Signature &) = delete;
+  MortiseSignature view{};
+
+private:
+  const MortiseType *typeOf(const plan::TensorTypeT &type);
+  std::deque<MortiseType> types;
+  std::deque<std::vector<MortiseExpr>> programs;
+  std::vector<const char *> inputNames;
+  std::vector<const MortiseType *> inputTypes, outputTypes;
+  std::vector<uint32_t> inputFlags;
+  std::vector<int64_t> outputAliases;
+};
+
+} // namespace mortise::capi
+
 struct MortiseProgram {
   std::shared_ptr<const mortise::capi::SessionState> session;
   std::shared_ptr<mortise::runtime::Program> program;
-  mortise::passes::Timings timings;
-  double kernelSeconds = 0;
+  std::unique_ptr<mortise::capi::Signature> signature;
+  double passSeconds = 0, placeSeconds = 0, kernelSeconds = 0;
   std::atomic<double> bindSeconds{0};
 };

@@ -16,38 +16,6 @@ double secondsSince(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// The session's configuration, overridden by this call's options.
-Result<runtime::Config> configFor(const SessionState &session, const MortiseOption *options, size_t count) {
-  if (Result<void> checked = checkOptions(options, count); !checked)
-    return checked.error();
-  if (count == 0)
-    return session.config;
-  std::vector<MortiseOption> all;
-  for (const auto &[key, value] : session.options)
-    all.push_back({key.c_str(), value.c_str()});
-  for (size_t i = 0; i < count; ++i) {
-    if (std::string_view(options[i].key) == "plugin_path")
-      return invalid("plugin_path is read when a session is created; give it to mortise_session_create");
-    std::erase_if(all, [&](const MortiseOption &option) { return std::string_view(option.key) == options[i].key; });
-    all.push_back(options[i]);
-  }
-  return runtime::Config::read(all);
-}
-
-// Compiles the plan's kernels, and hands out the program.
-Result<void> load(std::shared_ptr<const plan::PlanT> plan, const runtime::Config &config,
-                  std::unique_ptr<MortiseProgram> made, MortiseProgram **program) {
-  const auto start = std::chrono::steady_clock::now();
-  Result<std::shared_ptr<runtime::Program>> loaded =
-      runtime::Program::load(std::move(plan), made->session->registry, {.specializeLimit = config.specializeLimit()});
-  if (!loaded)
-    return loaded.error();
-  made->kernelSeconds = secondsSince(start);
-  made->program = *loaded;
-  *program = made.release();
-  return {};
-}
-
 // run(program, inputs, outputs) with the caller's tensors.
 template <typename Run>
 MortiseStatus *withTensors(MortiseProgram *program, const MortiseTensor *const *inputs, size_t input_count,
@@ -70,40 +38,35 @@ MortiseStatus *withTensors(MortiseProgram *program, const MortiseTensor *const *
 
 } // namespace
 
-void capi::Refusals::show() {
-  for (const passes::Uncovered &answer : answers)
-    views.push_back({sizeof(MortiseRefusal), answer.node, answer.reason, answer.op.c_str(), answer.location.c_str(),
-                     answer.device.c_str(), answer.plugin.c_str(), answer.detail.c_str()});
-  for (const MortiseRefusal &view : views)
-    pointers.push_back(&view);
+Result<runtime::Config> capi::configFor(const SessionState &session, const MortiseOption *options, size_t count) {
+  if (Result<void> checked = checkOptions(options, count); !checked)
+    return checked.error();
+  if (count == 0)
+    return session.config;
+  std::vector<MortiseOption> all;
+  for (const auto &[key, value] : session.options)
+    all.push_back({key.c_str(), value.c_str()});
+  for (size_t i = 0; i < count; ++i) {
+    if (std::string_view(options[i].key) == "plugin_path")
+      return invalid("plugin_path is read when a session is created; give it to mortise_session_create");
+    std::erase_if(all, [&](const MortiseOption &option) { return std::string_view(option.key) == options[i].key; });
+    all.push_back(options[i]);
+  }
+  return runtime::Config::read(all);
 }
 
-MortiseStatus *mortise_compile(MortiseSession *session, MortiseBuilder *builder, const MortiseOption *options,
-                               size_t option_count, MortiseProgram **program) {
-  return guarded([&]() -> Result<void> {
-    if (!builder)
-      return nullError("builder");
-    const std::unique_ptr<Compiler> compiler = std::move(builder->compiler); // the builder is empty from here on
-    builder->refusals = {};
-    const passes::Homes homes = std::exchange(builder->homes, {});
-    if (!session || !program)
-      return nullError(session ? "place for the program" : "session");
-    *program = nullptr;
-    if (!compiler)
-      return invalid("the graph has no outputs; add inputs, ops and at least one output first");
-    Result<runtime::Config> config = configFor(*session->state, options, option_count);
-    if (!config)
-      return config.error();
-    auto made = std::make_unique<MortiseProgram>();
-    made->session = session->state;
-    Result<std::shared_ptr<const plan::PlanT>> plan =
-        compiler->compile(*session->state->registry, *config, made->timings, builder->refusals.answers, homes);
-    if (!plan) {
-      builder->refusals.show();
-      return plan.error();
-    }
-    return load(std::move(*plan), *config, std::move(made), program);
-  });
+Result<void> capi::loadProgram(std::shared_ptr<const plan::PlanT> plan, const runtime::Config &config,
+                               std::unique_ptr<MortiseProgram> made, MortiseProgram **program) {
+  const auto start = std::chrono::steady_clock::now();
+  Result<std::shared_ptr<runtime::Program>> loaded =
+      runtime::Program::load(std::move(plan), made->session->registry, {.specializeLimit = config.specializeLimit()});
+  if (!loaded)
+    return loaded.error();
+  made->kernelSeconds = secondsSince(start);
+  made->program = *loaded;
+  made->signature = std::make_unique<Signature>(made->program->plan());
+  *program = made.release();
+  return {};
 }
 
 MortiseStatus *mortise_program_load(MortiseSession *session, const char *path, const MortiseOption *options,
@@ -123,7 +86,48 @@ MortiseStatus *mortise_program_load(MortiseSession *session, const char *path, c
       return Error{plan.error().code, std::string(path) + ": " + plan.error().message};
     auto made = std::make_unique<MortiseProgram>();
     made->session = session->state;
-    return load(std::move(*plan), *config, std::move(made), program);
+    return loadProgram(std::move(*plan), *config, std::move(made), program);
+  });
+}
+
+capi::Signature::Signature(const plan::PlanT &plan) {
+  for (const auto &input : plan.inputs) {
+    inputNames.push_back(input->name.c_str());
+    inputTypes.push_back(typeOf(*input->type));
+    inputFlags.push_back((input->constant ? MORTISE_VALUE_CONSTANT : 0u) | (input->state ? MORTISE_VALUE_STATE : 0u) |
+                         (input->donated ? MORTISE_VALUE_DONATED : 0u));
+  }
+  for (const auto &output : plan.outputs) {
+    outputTypes.push_back(typeOf(*output->type));
+    outputAliases.push_back(output->alias);
+  }
+  view = {sizeof view,       plan.inputs.size(), plan.outputs.size(), inputNames.data(),
+          inputTypes.data(), inputFlags.data(),  outputTypes.data(),  outputAliases.data()};
+}
+
+const MortiseType *capi::Signature::typeOf(const plan::TensorTypeT &type) {
+  static_assert(sizeof(plan::ExprStep) == sizeof(MortiseExprStep)); // plan.fbs promises the layout
+  MortiseType &made =
+      types.emplace_back(MortiseType{sizeof(MortiseType), nullptr, type.dtype, static_cast<int32_t>(type.dims.size()),
+                                     type.dims.data(), nullptr, nullptr});
+  if (type.step_counts.empty())
+    return &made;
+  std::vector<MortiseExpr> &list = programs.emplace_back();
+  const auto *steps = reinterpret_cast<const MortiseExprStep *>(type.steps.data());
+  for (uint32_t count : type.step_counts) {
+    list.push_back({steps, count});
+    steps += count;
+  }
+  made.dim_exprs = list.data();
+  return &made;
+}
+
+MortiseStatus *mortise_program_signature(MortiseProgram *program, const MortiseSignature **signature) {
+  return guarded([&]() -> Result<void> {
+    if (!program || !signature)
+      return nullError(program ? "place for the signature" : "program");
+    *signature = &program->signature->view;
+    return {};
   });
 }
 
@@ -135,19 +139,6 @@ MortiseStatus *mortise_program_save(MortiseProgram *program, const char *path) {
     return bytes ? replaceFile(path, *bytes) : Result<void>(bytes.error());
   });
 }
-
-MortiseStatus *mortise_builder_refusals(MortiseBuilder *builder, const MortiseRefusal *const **refusals,
-                                        size_t *count) {
-  return guarded([&]() -> Result<void> {
-    if (!builder || !refusals || !count)
-      return nullError(!builder ? "builder" : !refusals ? "place for the refusals" : "place for their count");
-    *refusals = builder->refusals.pointers.data();
-    *count = builder->refusals.pointers.size();
-    return {};
-  });
-}
-
-const char *mortise_reason_name(int32_t reason) { return passes::reasonName(reason); }
 
 void mortise_program_destroy(MortiseProgram *program) { delete program; }
 

@@ -2,8 +2,9 @@
 """libraries.py BUILD [--shared-llvm] PLUGIN...: checks what the shared libraries of a build link and export.
 
 A plugin (BUILD/lib/mortise/plugins) links no library of ours, exports one function and has a manifest beside it; each PLUGIN must exist.
-libmortise.so exports the C API, and the Python extension exports its module's entry point. LLVM is hidden inside all of them; --shared-llvm
-allows libLLVM and libMLIR, which development builds link. """
+libmortise.so and libmortise-runtime.so export the C API, and the Python extension exports its module's entry point. LLVM is hidden inside
+all of them; --shared-llvm allows libLLVM and libMLIR, which development builds link, but not in libmortise-runtime.so, which has no
+compiler."""
 
 import re
 import subprocess
@@ -42,12 +43,14 @@ def breaches(library: Path, exports: str, shared_llvm: bool, plugin: bool):
 def main() -> int:
     build, *names = sys.argv[1:]
     shared_llvm = "--shared-llvm" in names
-    folder, host = Path(build, "lib", "mortise", "plugins"), {Path(build, "lib", "libmortise.so"): r"mortise_\w+"}
+    folder, runtime = Path(build, "lib", "mortise", "plugins"), Path(build, "lib", "libmortise-runtime.so")
+    host = {Path(build, "lib", "libmortise.so"): r"mortise_\w+", runtime: r"mortise_\w+"}
     host |= {module: r"PyInit_\w+" for module in Path(build, "python", "torch_mortise").glob("*.so")}
     plugins = sorted(folder.glob("*.so"))
     found = [breach for library in plugins for breach in breaches(library, "mortise_plugin", shared_llvm, True)]
     for library, exports in host.items():
-        found += breaches(library, exports, shared_llvm, False) if library.exists() else [f"{library}: expected, not found"]
+        allowed = shared_llvm and library != runtime
+        found += breaches(library, exports, allowed, False) if library.exists() else [f"{library}: expected, not found"]
     for name in names:
         if not name.startswith("--") and folder / f"libmortise_{name}.so" not in plugins:
             found.append(f"libmortise_{name}.so: expected in {folder}, not found")

@@ -80,7 +80,8 @@ def test_libraries(tmp_path):
         return subprocess.run([sys.executable, HERE / "libraries.py", tmp_path, *arguments], capture_output=True, text=True, check=False)
 
     plugins.mkdir(parents=True)
-    library(host, "libmortise", "void mortise_run(void) {}")
+    for name in ("libmortise", "libmortise-runtime"):
+        library(host, name, "void mortise_run(void) {}")
     library(plugins, "libmortise_a", "void mortise_plugin(void) {}")
     assert look("a").returncode == 0, look("a").stdout
     assert "libmortise_b.so: expected" in look("a", "b").stdout
@@ -95,6 +96,9 @@ def test_libraries(tmp_path):
     library(host, "libLLVM", "void LLVMInitialize(void) {}")
     library(host, "libmortise", "void LLVMInitialize(void); void mortise_run(void) { LLVMInitialize(); }", f"-L{host}", "-l:libLLVM.so")
     assert "LLVM is inside and hidden" in look().stdout and look("--shared-llvm").returncode == 0
+    library(host, "libmortise-runtime", "void LLVMInitialize(void); void mortise_run(void) { LLVMInitialize(); }", f"-L{host}",
+            "-l:libLLVM.so")
+    assert "libmortise-runtime.so: links libLLVM.so" in look("--shared-llvm").stdout
     library(host, "libmortise", "void mortise_run(void) {} void _ZN4llvm5errsEv(void) {}")
     assert "1 others: _ZN4llvm5errsEv" in look().stdout
     (host / "libmortise.so").unlink()

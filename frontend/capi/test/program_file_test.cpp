@@ -121,11 +121,13 @@ TEST(ProgramFile, NullsAreRefused) {
   Session s = session();
   Program made = compiled(s);
   MortiseProgram *program = nullptr;
-  for (MortiseStatus *status : {mortise_program_save(nullptr, "x"), mortise_program_save(made.get(), nullptr),
-                                mortise_program_load(nullptr, "x", nullptr, 0, &program),
-                                mortise_program_load(s.get(), nullptr, nullptr, 0, &program),
-                                mortise_program_load(s.get(), "x", nullptr, 0, nullptr),
-                                mortise_program_load(s.get(), "x", nullptr, 2, &program)}) {
+  for (MortiseStatus *status :
+       {mortise_program_signature(nullptr, nullptr), mortise_program_signature(made.get(), nullptr),
+        mortise_program_save(nullptr, "x"), mortise_program_save(made.get(), nullptr),
+        mortise_program_load(nullptr, "x", nullptr, 0, &program),
+        mortise_program_load(s.get(), nullptr, nullptr, 0, &program),
+        mortise_program_load(s.get(), "x", nullptr, 0, nullptr),
+        mortise_program_load(s.get(), "x", nullptr, 2, &program)}) {
     EXPECT_EQ(mortise_status_code(status), MORTISE_INVALID_ARGUMENT);
     mortise_status_destroy(status);
   }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
  *
- * The embedding API: build a graph, compile it for the installed devices, run it.
+ * The embedding API: build a graph, compile it for the installed devices, run it. libmortise.so has all of it;
+ * libmortise-runtime.so has no compiler, that is, neither builders nor mortise_compile, and runs programs that were
+ * saved.
  *
  * Every call that can fail returns NULL on success, or else a status that the caller reads and destroys. No call
  * throws, and bad arguments give MORTISE_INVALID_ARGUMENT with a message, never a crash. Sessions and programs may be
@@ -196,6 +198,17 @@ MORTISE_EXPORT MortiseStatus *mortise_builder_output_device(MortiseBuilder *buil
 MORTISE_EXPORT MortiseStatus *mortise_program_enqueue(MortiseProgram *program, MortiseQueue *queue,
                                                       const MortiseTensor *const *inputs, size_t input_count,
                                                       const MortiseTensor *const *outputs, size_t output_count);
+typedef struct MortiseSignature { /* what a program takes and gives; belongs to the program */
+  size_t struct_size;
+  size_t input_count, output_count;
+  const char *const *input_names;
+  const MortiseType *const *input_types; /* extents over symbols have programs in dim_exprs */
+  const uint32_t *input_flags;           /* MortiseValueFlag */
+  const MortiseType *const *output_types;
+  const int64_t *output_aliases; /* the number of the input whose memory an output is written to, or -1 */
+} MortiseSignature;
+MORTISE_EXPORT MortiseStatus *mortise_program_signature(MortiseProgram *program, const MortiseSignature **signature);
+
 /* Writes the compiled program to a file, which replaces another one of this name only when it is whole. Constants are
  * not in it: whoever loads it binds them. */
 MORTISE_EXPORT MortiseStatus *mortise_program_save(MortiseProgram *program, const char *path);

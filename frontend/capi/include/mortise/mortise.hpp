@@ -265,6 +265,12 @@ public:
     dims.resize(rank);
     return dims;
   }
+  // Belongs to the program.
+  const MortiseSignature &signature() const {
+    const MortiseSignature *signature = nullptr;
+    (void)take(mortise_program_signature(handle.get(), &signature)); // a program has one
+    return *signature;
+  }
   Result<void> save(const std::string &path) const { return take(mortise_program_save(handle.get(), path.c_str())); }
   Result<std::string> report() const {
     char *text = nullptr;
