@@ -190,6 +190,8 @@ RUNS = {
     "strict-device": with_fault(figure_problems("strict-device", "2", "1", "1", "minilm")),
     "device-faults": with_fault(figure_problems("device-faults", "1")),
     "state-stays": with_fault(figure_problems("state-stays")),
+    "call-overhead": with_fault(figure_problems("call-overhead")),
+    "server": with_fault(figure_problems("server")),
     "bad-input": lambda words: figure_problems("bad-input", *words)(),
     "decompositions": with_fault(figure_problems("decompositions")),
     "demo": with_fault(demo_problems),
@@ -242,7 +244,7 @@ def plants() -> list[Plant]:
     found += [Plant(change, "one-trace-many-shapes", wrong[change], ours(change, after=1)) for change in ("NaN", "zeroed", "shape")]
     found += [Plant(change, "demo", wrong[change], ours(change)) for change in few]
     found += [Plant("zeroed later", "demo", "differs by", ours("zeroed", after=1))]
-    found += child_plants(in_children) + device_plants()
+    found += child_plants(in_children) + device_plants() + server_plants()
     found += [
         Plant("no test ran", "bad-input", "pytest ended with code 5", lambda: None),
         Plant("an empty result", "decompositions", "KeyError: 'composites'", prints("{}")),
@@ -284,6 +286,7 @@ def child_plants(in_children: Callable) -> list[Plant]:
         Plant("a program that zeroes", "steady-state", "through the C API: differs by", child("zeroing program")),
         Plant("a tensor in each call", "steady-state", "beyond outputs", child("tensor in each call")),
         Plant("an allocator that is not preloaded", "steady-state", "not preloaded", child("nothing", drop="LD_PRELOAD")),
+        Plant("kernels that run", "call-overhead", "0 programs ran no kernels", child("nothing", drop="LD_PRELOAD")),
     ]
 
 
@@ -319,6 +322,33 @@ def device_plants() -> list[Plant]:
     ]
 
 
+def server_plants() -> list[Plant]:
+    from pathlib import Path
+    from unittest import mock
+
+    import measure
+
+    original = measure.in_fresh_process
+
+    def saved(change: Callable) -> Callable:
+        def run(code, *arguments, env=None):
+            result = original(code, *arguments, env=env)
+            if "import save" in code:
+                change(Path(arguments[0]))
+            return result
+
+        return lambda: mock.patch.object(measure, "in_fresh_process", run)
+
+    def zeroed(folder):
+        (folder / "answer.bin").write_bytes(bytes((folder / "answer.bin").stat().st_size))
+
+    def short(folder):
+        (folder / "weights.bin").write_bytes((folder / "weights.bin").read_bytes()[:-4])
+
+    return [Plant("an answer that is not eager's", "server", "answers are wrong", saved(zeroed)),
+            Plant("a server that does not start", "server", "the server did not start", saved(short))]
+
+
 def kept_plants() -> list[Plant]:
     def slower(run):
         run["result"]["rows"]["minilm"]["mortise_ms"] *= 1.5
@@ -350,7 +380,7 @@ def controls() -> dict[str, Callable]:
     """The runs of the same code without a fault."""
     from plants import in_children
 
-    child = ("compile-first", "plan-memory", "steady-state")
+    child = ("compile-first", "plan-memory", "steady-state", "call-overhead")
     nothing = {name: contextlib.nullcontext for name in RUNS} | {name: lambda: in_children("nothing") for name in child}
     good = ('<testsuite><testcase name="a"/><testcase name="b" status="notrun"><skipped message="SKIP_RETURN_CODE=4"/></testcase>'
             '</testsuite>')

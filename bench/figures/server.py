@@ -2,8 +2,8 @@
 """The C++ example of a server on the runtime alone (frontend/capi/examples/server.cpp) with MiniLM on the cpu plugin.
 
 torch.compile writes the graph, `mortise compile` the program; neither runs while the server does. `cold_ms`: from the start of the process
-to its first answer. `bytes`: the server, the libraries of ours that it loads, and the libraries that those bring (oneDNN), but not program and
-weights. `callers.N`: N clients in processes of their own, each with one connection, send a request when the last one is answered; each
+to its first answer. `bytes`: the server, the libraries of ours that it loads, and the libraries that those bring (oneDNN), but not program
+and weights. `callers.N`: N clients in processes of their own, each with one connection, send a request when the last one is answered; each
 answer is compared with eager's."""
 
 MEASURES = "a C++ server without compiler and Python: bytes installed, cold start, peak memory, latency at 1, 2 and 4 callers"
