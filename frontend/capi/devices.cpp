@@ -14,11 +14,6 @@ using namespace mortise::capi;
 
 namespace {
 
-// The home of tensors as copies take it: a device that computes in host memory is the host.
-const runtime::Device *homeOf(const runtime::Device *device) {
-  return device && !device->inHostMemory() ? &device->owner() : nullptr;
-}
-
 Result<void> makeQueue(const MortiseSessionDevice *device, const char *slot, uint64_t native, MortiseQueue **queue) {
   if (!device || !queue)
     return nullError(device ? "place for the queue" : "device");
@@ -67,6 +62,7 @@ MortiseStatus *mortise_memory_allocate(const MortiseSessionDevice *device, uint6
       return nullError(device ? "place for the memory" : "device");
     *data = nullptr;
     Allocation made;
+    made.bytes = bytes;
     if (const runtime::Device *home = homeOf(device->device)) {
       auto memory = runtime::DeviceMemory::allocate(*home, 0, bytes);
       if (!memory)
@@ -95,17 +91,21 @@ MortiseStatus *mortise_memory_free(const MortiseSessionDevice *device, void *dat
       return nullError("device");
     if (!data)
       return {};
-    Allocation gone; // ends outside the lock
-    const std::lock_guard lock(device->session->mutex);
-    auto &allocations = device->session->allocations;
-    const auto found = allocations.find({homeOf(device->device), data});
-    if (found == allocations.end())
-      return invalid("expected memory that mortise_memory_allocate gave for device '" + device->device->name() +
-                     "' and that was not freed yet, found another address");
-    gone = std::move(found->second);
-    allocations.erase(found);
-    return {};
+    auto gone = takeAllocation(*device, data);
+    return gone ? Result<void>() : Result<void>(gone.error());
   });
+}
+
+Result<Allocation> capi::takeAllocation(const MortiseSessionDevice &device, void *data) {
+  const std::lock_guard lock(device.session->mutex);
+  auto &allocations = device.session->allocations;
+  const auto found = allocations.find({homeOf(device.device), data});
+  if (found == allocations.end())
+    return invalid("expected memory that mortise_memory_allocate gave for device '" + device.device->name() +
+                   "' and that was not freed yet, found another address");
+  Allocation taken = std::move(found->second);
+  allocations.erase(found);
+  return taken;
 }
 
 MortiseStatus *mortise_tensor_copy(const MortiseTensor *target, const MortiseTensor *source) {

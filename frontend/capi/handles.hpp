@@ -38,6 +38,7 @@ struct Allocation {
   };
   runtime::DeviceMemory device;
   std::unique_ptr<std::byte, Free> host;
+  uint64_t bytes = 0;
 };
 
 // Shared by a session and the objects made with it.
@@ -82,6 +83,13 @@ Result<std::vector<runtime::Tensor>> readTensors(const MortiseTensor *const *ten
 // files.cpp. Errors name the path and the reason. replaceFile leaves another file of this name untouched on failure.
 Result<std::vector<std::byte>> readFile(const std::string &path);
 Result<void> replaceFile(const std::string &path, std::span<const std::byte> bytes);
+
+// The home of tensors as copies take it: NULL, the host, for a device that computes in host memory.
+inline const runtime::Device *homeOf(const runtime::Device *device) {
+  return device && !device->inHostMemory() ? &device->owner() : nullptr;
+}
+// Takes an allocation out of the session's table.
+Result<Allocation> takeAllocation(const MortiseSessionDevice &device, void *data);
 
 // A copy to be freed by mortise_string_destroy.
 Result<char *> copyString(const std::string &text);

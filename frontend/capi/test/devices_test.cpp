@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Tensors in the memory of devices, on the plugin `strict` (sdk/examples/strict), which faults when the host touches
 // them.
+#include "../../dlpack.hpp"
 #include "helpers.hpp"
 
 namespace mortise::api {
@@ -179,6 +180,74 @@ TEST(ApiDevices, WrongArgumentsAreRefused) {
   }
   expectOk(take(mortise_memory_free(device.get(), nullptr)));
   mortise_queue_destroy(nullptr);
+}
+
+TEST(ApiDevices, DlpackGoesOutAndComesIn) {
+  Session s = strict();
+  for (const char *name : {"strict:1", "reference"}) {
+    const Device device = get(s.device(name));
+    DLManagedTensorVersioned *managed = get(get(Memory::allocate(device, 32)).toDlpack(MORTISE_F32, {2, 4}));
+    auto &seen = *reinterpret_cast<dlpack::ManagedTensor *>(managed);
+    EXPECT_EQ(seen.version.major, 1u);
+    EXPECT_EQ(seen.tensor.device.type, name == std::string("reference") ? 1 : 12);
+    EXPECT_EQ(seen.tensor.dtype.code, 2);
+    EXPECT_EQ(seen.tensor.dtype.bits, 32);
+    EXPECT_EQ(seen.tensor.strides[0], 4);
+    MortiseTensor tensor = get(s.fromDlpack(managed, true));
+    EXPECT_EQ(tensor.dtype, MORTISE_F32);
+    EXPECT_EQ(tensor.device != nullptr, name == std::string("strict:1"));
+    Floats values = {1, 2, 3, 4, 5, 6, 7, 8}, back(8);
+    const Tensor from(values.data(), MORTISE_F32, {2, 4}), to(back.data(), MORTISE_F32, {2, 4});
+    const MortiseTensor vFrom = from.view(), vTo = to.view();
+    expectOk(take(mortise_tensor_copy(&tensor, &vFrom)));
+    expectOk(take(mortise_tensor_copy(&vTo, &tensor)));
+    EXPECT_EQ(back, values);
+    seen.tensor.byteOffset = 16;
+    seen.tensor.dims[0] = 1;
+    tensor = get(s.fromDlpack(managed, true));
+    const Tensor half(back.data(), MORTISE_F32, {1, 4});
+    const MortiseTensor vHalf = half.view();
+    expectOk(take(mortise_tensor_copy(&vHalf, &tensor)));
+    EXPECT_EQ(Floats(back.begin(), back.begin() + 4), (Floats{5, 6, 7, 8}));
+    seen.deleter(&seen);
+  }
+}
+
+TEST(ApiDevices, DlpackThatWeCannotTakeIsRefused) {
+  Session s = strict();
+  const Device device = get(s.device("strict:0"));
+  DLManagedTensorVersioned *managed = get(get(Memory::allocate(device, 32)).toDlpack(MORTISE_F32, {8}));
+  auto &given = *reinterpret_cast<dlpack::ManagedTensor *>(managed);
+  const dlpack::ManagedTensor good = given;
+  const auto refused = [&](MortiseCode code, const char *why) {
+    const Result<MortiseTensor> tensor = s.fromDlpack(managed, true);
+    ASSERT_FALSE(tensor) << why;
+    EXPECT_EQ(tensor.error().code, code);
+    EXPECT_NE(tensor.error().message.find(why), std::string::npos) << tensor.error().message;
+    given = good;
+  };
+  given.version.major = 2;
+  refused(MORTISE_VERSION_MISMATCH, "version 2.0");
+  given.tensor.dtype.lanes = 4;
+  refused(MORTISE_UNSUPPORTED, "4 lanes");
+  given.tensor.dtype.code = 5; // complex
+  refused(MORTISE_UNSUPPORTED, "code 5");
+  given.tensor.device = {2, 0};
+  refused(MORTISE_UNSUPPORTED, "device 2:0");
+  given.tensor.rank = 65;
+  refused(MORTISE_INVALID_ARGUMENT, "rank");
+  given.flags = dlpack::readOnly;
+  EXPECT_TRUE(s.fromDlpack(managed, false));
+  refused(MORTISE_INVALID_ARGUMENT, "read-only");
+  given.deleter(&given);
+
+  // What is too small, or of no DLPack type, stays the caller's.
+  Memory memory = get(Memory::allocate(device, 32));
+  EXPECT_FALSE(std::move(memory).toDlpack(MORTISE_F32, {9}));
+  EXPECT_FALSE(std::move(memory).toDlpack(12345, {1}));
+  const Tensor still(memory.data(), MORTISE_F32, {8}, device);
+  Floats values(8, 3);
+  expectOk(copy(still, onHost(values)));
 }
 
 TEST(ApiDevices, MemoryThatTheDeviceDoesNotHave) {

@@ -101,10 +101,7 @@ alignas(64) char emptyTensorAddress[64];
 
 // DLPack's type. A type of 0 lanes, which no tensor has, stands for a dtype that DLPack cannot represent.
 dlpack::DataType dataType(int32_t dtype) {
-  const MortiseDTypeInfo *info = mortise_dtype_info(dtype);
-  if (!info || info->dlpack < 0)
-    return {0, 0, 0};
-  return {static_cast<uint8_t>(info->dlpack), static_cast<uint8_t>(mortise_dtype_bits(dtype)), 1};
+  return dlpack::dataTypeOf(dtype).value_or(dlpack::DataType{0, 0, 0});
 }
 
 bool readTensor(PyObject *object, dlpack::Tensor &tensor) {

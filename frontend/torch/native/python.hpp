@@ -2,7 +2,7 @@
 // Shared by the files of this extension: owned references, the objects that the Python side hands over, and errors.
 #pragma once
 
-#include "dlpack.hpp"
+#include "../../dlpack.hpp"
 #include <Python.h>
 #include <mortise/mortise.h>
 

@@ -160,6 +160,8 @@ struct Strict : PluginAdaptor<Strict> {
         info.launch_ns = info.copy_ns = 1;
         info.copy_bandwidth = 1e15;
         info.features = "";
+        info.dlpack_type = 12; // kDLExtDev: a device that DLPack has no number for
+        info.dlpack_id = static_cast<int32_t>(made.size());
         made.push_back(info);
       }
       return made;

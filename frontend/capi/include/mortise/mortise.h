@@ -173,6 +173,21 @@ MORTISE_EXPORT MortiseStatus *mortise_memory_free(const MortiseSessionDevice *de
  * Waits for no queue. */
 MORTISE_EXPORT MortiseStatus *mortise_tensor_copy(const MortiseTensor *target, const MortiseTensor *source);
 
+struct DLManagedTensorVersioned; /* of DLPack 1.x, <dlpack/dlpack.h> */
+/* Describes a DLPack tensor without a copy: `tensor` borrows its memory, extents and strides, and is valid until
+ * `managed` is deleted, which stays the caller's. `written`: whether the tensor will be written, which a read-only one
+ * must not be. Work that its producer has queued is the caller's to wait for, or to order by the queue that both use.
+ * Errors: MORTISE_VERSION_MISMATCH (another major version), MORTISE_UNSUPPORTED (a dtype, or a device that is not
+ * installed). */
+MORTISE_EXPORT MortiseStatus *mortise_tensor_from_dlpack(MortiseSession *session,
+                                                         const struct DLManagedTensorVersioned *managed,
+                                                         int32_t written, MortiseTensor *tensor);
+/* Hands memory of mortise_memory_allocate over as a dense DLPack tensor: its deleter frees the memory, which
+ * mortise_memory_free must not any more. On an error the memory stays the caller's. */
+MORTISE_EXPORT MortiseStatus *mortise_memory_to_dlpack(const MortiseSessionDevice *device, void *data,
+                                                       const MortiseType *type,
+                                                       struct DLManagedTensorVersioned **managed);
+
 /* A new stream of the device, or one that wraps a native stream (`native`: what the device's plugin documents, such as
  * a cudaStream_t), which stays the caller's. Errors: MORTISE_UNSUPPORTED (the device has no streams, or imports none).
  */

@@ -77,6 +77,16 @@ public:
   }
   ~Memory() { (void)take(mortise_memory_free(device.get(), start)); }
   void *data() const { return start; }
+  // Hands the memory over; it is freed by the DLPack tensor's deleter.
+  Result<DLManagedTensorVersioned *> toDlpack(int32_t dtype, const std::vector<int64_t> &dims) && {
+    const MortiseType type{sizeof(MortiseType), nullptr, dtype,  static_cast<int32_t>(dims.size()),
+                           dims.data(),         nullptr, nullptr};
+    DLManagedTensorVersioned *managed = nullptr;
+    if (Result<void> done = take(mortise_memory_to_dlpack(device.get(), start, &type, &managed)); !done)
+      return done.error();
+    start = nullptr;
+    return managed;
+  }
 
 private:
   Memory(Device device, void *start) : device(device), start(start) {}
@@ -383,6 +393,13 @@ public:
     if (Result<void> done = take(mortise_session_device(handle.get(), name.c_str(), &device)); !done)
       return done.error();
     return Device(device);
+  }
+  // Borrows memory, extents and strides of `managed`. `written`: whether the tensor will be.
+  Result<MortiseTensor> fromDlpack(const DLManagedTensorVersioned *managed, bool written) const {
+    MortiseTensor tensor{};
+    if (Result<void> done = take(mortise_tensor_from_dlpack(handle.get(), managed, written, &tensor)); !done)
+      return done.error();
+    return tensor;
   }
   Result<Builder> builder(const std::string &name) {
     MortiseBuilder *builder = nullptr;
