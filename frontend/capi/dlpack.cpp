@@ -6,6 +6,9 @@
 
 #include <mortise/graph.hpp>
 
+#include <algorithm>
+#include <cstring>
+
 using namespace mortise;
 using namespace mortise::capi;
 
@@ -39,6 +42,10 @@ MortiseStatus *mortise_tensor_from_dlpack(MortiseSession *session, const DLManag
   return guarded([&]() -> Result<void> {
     if (!session || !managed || !tensor)
       return nullError(!session ? "session" : !managed ? "DLPack tensor" : "place for the tensor");
+    if (tensor->struct_size < sizeof(MortiseTensor))
+      return invalid("the place for the tensor: expected a struct_size of at least " +
+                     std::to_string(sizeof(MortiseTensor)) + ", found " + std::to_string(tensor->struct_size) +
+                     "; set it to sizeof the struct");
     const auto &given = *reinterpret_cast<const dlpack::ManagedTensor *>(managed);
     if (given.version.major != dlpack::majorVersion)
       return Error{MORTISE_VERSION_MISMATCH, "expected a tensor of DLPack 1.x, found version " +
@@ -62,7 +69,8 @@ MortiseStatus *mortise_tensor_from_dlpack(MortiseSession *session, const DLManag
       found.data = pointer(addressOf(described.data) + described.byteOffset);
     if (auto checked = readTensor(found, "the DLPack tensor", session->state.get()); !checked)
       return checked.error();
-    *tensor = found;
+    found.struct_size = tensor->struct_size;
+    std::memcpy(tensor, &found, std::min(tensor->struct_size, sizeof found));
     return {};
   });
 }

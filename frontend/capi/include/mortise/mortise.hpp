@@ -396,7 +396,7 @@ public:
   }
   // Borrows memory, extents and strides of `managed`. `written`: whether the tensor will be.
   Result<MortiseTensor> fromDlpack(const DLManagedTensorVersioned *managed, bool written) const {
-    MortiseTensor tensor{};
+    MortiseTensor tensor{.struct_size = sizeof tensor};
     if (Result<void> done = take(mortise_tensor_from_dlpack(handle.get(), managed, written, &tensor)); !done)
       return done.error();
     return tensor;
