@@ -50,7 +50,7 @@ struct ExchangeApi {
 inline constexpr uint32_t majorVersion = 1, minorVersion = 0;
 inline constexpr uint64_t readOnly = 1; // in `flags`
 inline constexpr int32_t hostDevice = 1;
-// Memory that the host reads and writes: ordinary, or pinned for CUDA or ROCm.
+// Memory that the host reads and writes: ordinary, or pinned for a device.
 inline bool isHostMemory(int32_t type) { return type == hostDevice || type == 3 || type == 11; }
 
 // nullopt where DLPack has no such type, or we have none.

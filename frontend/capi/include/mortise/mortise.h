@@ -189,7 +189,8 @@ MORTISE_EXPORT MortiseStatus *mortise_memory_to_dlpack(const MortiseSessionDevic
                                                        struct DLManagedTensorVersioned **managed);
 
 /* A new stream of the device, or one that wraps a native stream (`native`: what the device's plugin documents, such as
- * a cudaStream_t), which stays the caller's. Errors: MORTISE_UNSUPPORTED (the device has no streams, or imports none).
+ * a handle of its driver), which stays the caller's. Errors: MORTISE_UNSUPPORTED (the device has no streams, or imports
+ * none).
  */
 MORTISE_EXPORT MortiseStatus *mortise_queue_create(const MortiseSessionDevice *device, MortiseQueue **queue);
 MORTISE_EXPORT MortiseStatus *mortise_queue_import(const MortiseSessionDevice *device, uint64_t native,
