@@ -13,8 +13,9 @@ namespace mortise::test {
 namespace {
 
 uint64_t copiedBytes() {
+  const nlohmann::json copied = strictReport()["copied"];
   uint64_t bytes = 0;
-  for (const auto &[where, count] : strictReport()["copied"].items())
+  for (const auto &[where, count] : copied.items())
     bytes += where == "within" ? 0 : count.get<uint64_t>();
   return bytes;
 }
