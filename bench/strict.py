@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import ctypes
 import json
 import os
@@ -57,7 +58,12 @@ def sweeps(program: Path, *arguments, env: dict | None = None) -> tuple[dict | N
     return None, f"strict_sweeps {' '.join(map(str, arguments))} ended with {done.returncode}: {done.stderr[-2000:]}"
 
 
-def chunks(count: int, size: int) -> Iterator[tuple[int, int]]:
-    """(first, count) of parts, so that a process that dies takes only its own part with it."""
-    for first in range(0, count, size):
-        yield first, min(size, count - first)
+def in_parts(program: Path, command: str, count: int, size: int, *more, env: dict | None = None) -> Iterator[tuple]:
+    """What `sweeps` returns for parts of `size` seeds, in order. A process that dies takes only its own part with it. Several run at a
+    time, because most of their time is the devices' delays."""
+
+    def part(first: int):
+        return sweeps(program, command, first, min(size, count - first), *more, env=env)
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        yield from pool.map(part, range(0, count, size))

@@ -15,7 +15,7 @@ def measure(arguments: list[str]) -> dict:
     import subprocess
 
     from measure import ROOT, make, progress
-    from strict import SANITIZED, chunks, sweeps
+    from strict import SANITIZED, in_parts
 
     graphs, build = int(arguments[0]) if arguments else 3, ROOT / "build" / "asan"
     progress("building strict_sweeps with sanitizers")
@@ -23,8 +23,7 @@ def measure(arguments: list[str]) -> dict:
         subprocess.run(["cmake", "--fresh", "--preset", "asan"], check=True, stdout=subprocess.DEVNULL, cwd=ROOT)
     program = make("strict_sweeps", build)
     passed, by_slot, missed = 0, {}, []
-    for first, count in chunks(graphs, 1):
-        row, why = sweeps(program, "faults", first, count, env=SANITIZED)
+    for row, why in in_parts(program, "faults", graphs, 1, env=SANITIZED):
         if row is None:
             missed.append(why)
             continue
@@ -32,5 +31,5 @@ def measure(arguments: list[str]) -> dict:
         missed += row["missed"]
         for slot, number in row["by_slot"].items():
             by_slot[slot] = by_slot.get(slot, 0) + number
-        progress(f"graph {first + 1} of {graphs}: {passed} passed, {len(missed)} failed")
+        progress(f"{passed} passed, {len(missed)} failed")
     return {"passed": passed, "failed": len(missed), "failures": missed[:40], "by_slot": by_slot, "graphs": graphs}

@@ -61,7 +61,7 @@ def network(name: str, place: str, seeds: int) -> dict:
     torch_mortise.reset()
     gc.collect()
     left = {kind: count - before.get(kind, 0) for kind, count in control.report()["live"].items() if count != before.get(kind, 0)}
-    counts["leaks"] = bool(left)
+    counts["leaks"] = int(bool(left))
     counts["problems"] += [f"left behind: {left}"] if left else []
     kernels = calls.get("enqueue", 0)
     eager_parts = [reason for graph in whole["graphs"] for reason in graph["eager"]]
@@ -73,7 +73,7 @@ def network(name: str, place: str, seeds: int) -> dict:
 def measure(arguments: list[str]) -> dict:
     import networks
     from measure import built, in_fresh_process, make, progress
-    from strict import HOST_TOUCH, PLUGIN, chunks, sweeps
+    from strict import HOST_TOUCH, PLUGIN, in_parts
 
     graphs, delays, with_plants = (int(a) for a in [*arguments[:3], *("500", "20", "12")[len(arguments):]])
     for name in arguments[3:]:
@@ -91,18 +91,16 @@ def measure(arguments: list[str]) -> dict:
         return row["problems"]
 
     runs, problems, expected = 0, [], graphs * len(PLACES) * 2 * delays
-    for first, count in chunks(graphs, 20):
-        row, why = sweeps(program, "graphs", first, count, delays)
+    for row, why in in_parts(program, "graphs", graphs, 10, delays):
         runs += row["runs"] if row else 0
         problems += add(row) if row else died(why)
-        progress(f"random graphs {first + count} of {graphs}: {runs} runs, {total}")
+        progress(f"random graphs: {runs} of {expected} runs, {total}")
     if runs != expected:
         problems.append(f"{runs} runs, expected {expected}")
     rows = {"random graphs": {"runs": runs, "problem": "; ".join(problems[:10])}}
 
     planted, by_slot, missed, problems = 0, {}, [], []
-    for first, count in chunks(with_plants, 2):
-        row, why = sweeps(program, "waits", first, count)
+    for row, why in in_parts(program, "waits", with_plants, 1):
         if not row:
             problems += died(why)
             continue
