@@ -310,7 +310,7 @@ def device_plants() -> list[Plant]:
 
     return [
         Plant("a process that dies", "strict-device", "touched device memory", changed("graphs", lambda row: (None, touched))),
-        Plant("runs that did not happen", "strict-device", "11 runs, expected 12", changed("graphs", plus("runs", -1))),
+        Plant("runs that did not happen", "strict-device", "5 runs, expected 6", changed("graphs", plus("runs", -1))),
         Plant("a wrong result", "strict-device", "output 0 is wrong", changed("graphs", plus("problems", ["output 0 is wrong"]))),
         Plant("a wait that is not missed", "strict-device", "not found: event_wait 1", changed("waits", plus("missed", ["event_wait 1"]))),
         Plant("nothing planted", "strict-device", "0 planted, expected 15", changed("waits", lambda row: (row | {"planted": 0}, ""))),

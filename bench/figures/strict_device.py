@@ -3,8 +3,9 @@
 
 Random graphs, half of them symbolic, and six networks with all their layers (on few tokens and pixels, because the devices compute with
 the reference interpreter) run over one device and the cpu plugin, over two devices of a kind, and over two kinds. Each runs with many seeds
-of delays. A random graph's results must be the reference interpreter's, bit by bit; a network's as close to f64 as `parity` asks. The
-devices find work that nothing orders (`missing_waits`), memory that the host touches (the process ends), and what is left behind.
+of delays; every second run of a random graph is of queued calls with tensors on a device. A random graph's results must be the reference
+interpreter's, bit by bit; a network's as close to f64 as `parity` asks. The devices find work that nothing orders (`missing_waits`), memory
+that the host touches (the process ends), and what is left behind.
 
 `planted`: each wait and each event of runs with random graphs is left out in turn, in calls that wait for their end and in queued calls.
 Arguments: graphs, seeds of delays, graphs with plants, names of networks."""
@@ -90,7 +91,7 @@ def measure(arguments: list[str]) -> dict:
             total[key] += row[key]
         return row["problems"]
 
-    runs, problems, expected = 0, [], graphs * len(PLACES) * 2 * delays
+    runs, problems, expected = 0, [], graphs * len(PLACES) * delays
     for row, why in in_parts(program, "graphs", graphs, 10, delays):
         runs += row["runs"] if row else 0
         problems += add(row) if row else died(why)

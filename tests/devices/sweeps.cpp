@@ -51,9 +51,10 @@ Sweep sweepGraphs(uint64_t first, uint64_t count, uint64_t delays, std::span<con
         Runs runs{.devices = place.devices, .count = *home ? 3 : 2, .rebinds = !*home && seed % 3 == 0, .home = home};
         if (symbolic)
           runs.values = {{3}, {5}, {3}};
-        for (uint64_t delay = 0; delay < delays; ++delay)
+        for (uint64_t delay = *home ? 1 : 0; delay < delays; delay += 2)
           runs.loads.push_back(settings(seed + (delay << 32), place.split, 60));
-        sweep.add(runStrict(*graph, runs), delays, placeName(seed, place, home));
+        if (!runs.loads.empty())
+          sweep.add(runStrict(*graph, runs), runs.loads.size(), placeName(seed, place, home));
       }
   }
   return sweep;

@@ -30,8 +30,8 @@ struct Sweep {
   std::vector<std::string> problems;
   void add(const Found &found, uint64_t loads, const std::string &what);
 };
-// Graphs by seed, each second one symbolic, with the host's tensors and then with tensors of a device, each once per
-// seed of delays.
+// Graphs by seed, each second one symbolic, once per seed of delays: with the host's tensors, and for each second seed
+// with tensors of a device.
 Sweep sweepGraphs(uint64_t first, uint64_t count, uint64_t delays, std::span<const Places> places);
 
 // Faults that are planted one by one. Each has to be found.
