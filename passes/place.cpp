@@ -52,8 +52,9 @@ std::vector<std::vector<uint32_t>> levels(const MortiseGraph &graph, const std::
     for (uint32_t node : members[g])
       for (uint32_t producer : nodes.before(node)) {
         const uint32_t from = group[producer];
-        if (from != g && !isLiteral(*graph.nodes[producer]))
-          level[g] = std::max(level[g], level[from] + (from < fixed.size() && !region ? 1 : 0));
+        const bool isFixed = from < fixed.size();
+        if (from != g && (isFixed || !isLiteral(*graph.nodes[producer]))) // a literal of a region is its result
+          level[g] = std::max(level[g], level[from] + (isFixed && !region ? 1 : 0));
       }
     if (region || isLiteral(*graph.nodes[members[g][0]]))
       continue;
@@ -143,9 +144,17 @@ private:
       every[i] = i;
     PartialPlacement plan;
     plan.costNs = search.cost(every, &order);
+    plan.uncovered = std::move(uncovered);
+    std::vector<bool> ordered(regions.size());
+    for (uint32_t i : order)
+      ordered[i] = true;
+    for (uint32_t i : every)
+      if (!ordered[i]) // it waits for itself
+        for (uint32_t node : regions[i].nodes)
+          if (!isLiteral(*graph.nodes[node]))
+            plan.uncovered.push_back(node);
     for (uint32_t i : order)
       plan.regions.push_back(std::move(regions[i]));
-    plan.uncovered = std::move(uncovered);
     std::sort(plan.uncovered.begin(), plan.uncovered.end());
     return plan;
   }

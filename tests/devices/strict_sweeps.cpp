@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // What the figures strict-device, device-faults and state-stays run: prints one line of JSON.
 #include "../../tools/mortise/files.hpp"
+#include "../../tools/mortise/seam.hpp"
 #include "state.hpp"
 #include "sweeps.hpp"
 
@@ -26,11 +27,18 @@ int main(int argc, char **argv) {
     command->add_option("count", count, "how many graphs")->required()->check(CLI::PositiveNumber);
   }
   graphs->add_option("delays", delays, "how many seeds of delays")->required()->check(CLI::PositiveNumber);
+  CLI::App *show = app.add_subcommand("show", "prints the random graph of a seed, as the sweep of graphs makes it");
+  show->add_option("seed", first)->required();
   CLI::App *state = app.add_subcommand("state", "runs a static graph whose states stay on the device");
   state->add_option("graph", file)->required();
   state->add_option("--calls", calls)->check(CLI::PositiveNumber);
   CLI11_PARSE(app, argc, argv);
 
+  if (*show) {
+    const auto text = tool::print(*randomGraph(first, first % 2 == 1));
+    std::printf("%s\n", text ? text->c_str() : text.error().message.c_str());
+    return text ? 0 : 1;
+  }
   nlohmann::ordered_json result;
   const auto asPlants = [&](const Plants &plants) {
     result = {{"planted", plants.count()}, {"by_slot", plants.planted}, {"missed", plants.missed}};

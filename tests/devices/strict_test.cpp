@@ -23,6 +23,9 @@ TEST(Strict, RandomGraphsAreRightOnEveryCombinationOfDevices) {
   EXPECT_EQ(sweep.runs, 16u * 5 * 2);
 }
 
+// A literal in a region that was chosen first is used by the rest, which has to come behind it.
+TEST(Strict, RegionsOfTwoDevicesFormNoCycle) { EXPECT_THAT(sweepGraphs(77, 1, 1, somePlaces).problems, IsEmpty()); }
+
 TEST(Strict, WhatStaysOnADeviceIsNotCopied) {
   for (uint64_t seed = 0; seed < 12; ++seed) {
     auto graph = randomGraph(seed, false);
