@@ -255,7 +255,8 @@ private:
     for (size_t i = 0; i < view.input_count; ++i)
       if (view.inputs[i]->flags & (MORTISE_VALUE_STATE | MORTISE_VALUE_CONSTANT)) {
         lasting[i] = std::make_unique<Resident>(device, *view.inputs[i]->type);
-        lasting[i]->write(first.inputs[i]);
+        if (view.inputs[i]->flags & MORTISE_VALUE_CONSTANT)
+          lasting[i]->write(first.inputs[i]);
         weights[i] = lasting[i]->tensor();
       }
     if (auto bound = program->bindConstants(weights); !bound)
@@ -289,17 +290,23 @@ private:
     const uint64_t before = copied();
     uint64_t uploaded = 0;
     std::string problem;
+    const auto upload = [&](const Resident &target, std::vector<std::byte> &bytes) {
+      if (auto queued = queueCopy(device, stream.stream, target.place(), placeOf(bytes), bytes.size());
+          !queued && problem.empty())
+        problem = "the test's copy: " + queued.error().message;
+      uploaded += bytes.size();
+    };
+    for (size_t i = 0; i < view.input_count; ++i)
+      if (view.inputs[i]->flags & MORTISE_VALUE_STATE)
+        upload(*lasting[i], first.inputs[i]);
     for (Round &round : rounds) {
-      size_t own = 0; // inputs are still on their way when the call is queued
+      // Inputs are still on their way, and outputs still in use, when the call is queued.
+      size_t own = 0;
       for (size_t i = 0; i < view.input_count; ++i)
-        if (!lasting[i]) {
-          const Resident &input = *round.inputs[own++];
-          if (auto queued = queueCopy(device, stream.stream, input.place(), placeOf(round.host.inputs[i]),
-                                      round.host.inputs[i].size());
-              !queued && problem.empty())
-            problem = "the test's copy: " + queued.error().message;
-          uploaded += round.host.inputs[i].size();
-        }
+        if (!lasting[i])
+          upload(*round.inputs[own++], round.host.inputs[i]);
+      for (size_t i = 0; i < view.output_count; ++i)
+        upload(*round.outputs[i], round.host.outputs[i]);
       if (auto queued = program->enqueue(round.in, round.out, {&device, stream.stream}); !queued && problem.empty())
         problem = "enqueue: " + queued.error().message;
     }
