@@ -332,6 +332,36 @@ TEST(Fusion, FewRowsOfBrainFloats) {
     }
 }
 
+// A few rows of f32 are one as well, with a bias or without, and read the weights as they lie.
+TEST(Fusion, FewRowsOfFloats) {
+  for (int64_t rows : {1, 2, 3, 4, 5})
+    for (int64_t depth : {512, 611})
+      for (bool bias : {false, true}) {
+        SCOPED_TRACE(std::to_string(rows) + " x " + std::to_string(depth) + (bias ? " + bias" : ""));
+        Network net;
+        ValueId x = net.input(MORTISE_F32, {rows, depth}), w = net.weight({130, depth});
+        ValueId y = net.dot(x, w, {}, {}, {1}, {1});
+        if (bias)
+          y = net.op("add", {y, net.broadcast(net.weight({130}), {rows, 130}, {1})});
+        net.output(net.op("silu", {y}));
+        Check how;
+        how.fill = [](const MortiseValue &value, size_t position, std::vector<std::byte> &bytes) {
+          randomFill(value, position, bytes);
+          auto *data = reinterpret_cast<float *>(bytes.data());
+          if (position == 0)
+            data[bytes.size() / sizeof *data - 1] = NAN; // in the last row alone
+          else if (position == 1)
+            data[7] = INFINITY;
+        };
+        auto compiled = check(net, how);
+        ASSERT_TRUE(compiled);
+        const char *level = std::getenv("MORTISE_CPU_ISA");
+        if (!level || std::string_view(level) != "x86-64-v2") {
+          EXPECT_EQ(compiled->hasStep("cpu.few_rows"), rows < 5) << compiled->text();
+        }
+      }
+}
+
 ValueId activate(Network &net, ValueId x, bool swish) {
   const auto constant = [&](double value) { return net.splat(value, net.dims(x)); };
   if (!swish)

@@ -81,7 +81,7 @@ std::string describe(const Product &product, const FixedProduct &fixed);
 // A step that reads a and b and writes c, in this order and where they lie; its action is still to be set.
 Step productStep(StepBuilder &builder, const Product &product, const FixedProduct &fixed, const char *lowering);
 
-// few_rows.cpp: bf16 by a loop of our own where oneDNN has no bf16, without post ops.
+// few_rows.cpp: up to 4 rows by a loop of our own, with a bias at most.
 bool hasFewRows(const Product &product, const FixedProduct &fixed);
 void addFewRows(StepBuilder &builder, const Product &product, const FixedProduct &fixed);
 // Weights in the library's own layout, made once.
