@@ -25,7 +25,7 @@ TEST(Products, LinearOfManyShapes) {
           net.output(net.linear(x, w, net.weight({n}), transposed));
           auto compiled = check(net);
           ASSERT_TRUE(compiled);
-          EXPECT_TRUE(compiled->hasStep("onednn.matmul"));
+          EXPECT_TRUE(compiled->hasStep("onednn.matmul") || (m < 5 && compiled->hasStep("cpu.few_rows")));
         }
 }
 
