@@ -115,4 +115,4 @@ def measure(arguments: list[str]) -> dict:
     why = [f"{key} is {result[key]:.2f}, expected at most {goal:g}" for key, goal in GOALS.items() if not result[key] <= goal]
     why += [] if result.pop("right") else ["the C API's outputs are wrong"]
     progress(", ".join(f"{key} {result[key]:.2f}" for key in GOALS))
-    return result | {"problem": "; ".join(why), "passed": not why}
+    return result | {"goals": {"problem": "; ".join(why)}, "passed": not why}

@@ -177,4 +177,4 @@ def measure(arguments: list[str]) -> dict:
     progress(f"cold start {cold:.0f} ms, peak {peak:.0f} MB, {sum(file.stat().st_size for file in files) / 1e6:.0f} MB installed")
     return {"bytes": sum(file.stat().st_size for file in files), "files": {file.name: file.stat().st_size for file in files},
             "weights_bytes": sizes["weights"], "cold_ms": cold, "peak_mb": peak, "callers": rows, "failed": failed,
-            "problem": "; ".join(why), "passed": not why and all(row["requests"] > 0 for row in rows.values())}
+            "answers": {"problem": "; ".join(why)}, "passed": not why and all(row["requests"] > 0 for row in rows.values())}
