@@ -88,7 +88,8 @@ Result<void> checkHome(const Tensor &tensor, const TensorSpec &spec) {
   if (tensor.device == spec.device || (tensor.device && spec.device && tensor.device->sharesMemory(*spec.device)))
     return {};
   const auto name = [](const Device *device) {
-    return device && !device->inHostMemory() ? "the memory of device '" + device->name() + "'" : std::string("host memory");
+    return device && !device->inHostMemory() ? "the memory of device '" + device->name() + "'"
+                                             : std::string("host memory");
   };
   if (name(tensor.device) == name(spec.device))
     return {};

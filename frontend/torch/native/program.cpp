@@ -100,9 +100,7 @@ private:
 alignas(64) char emptyTensorAddress[64];
 
 // DLPack's type. A type of 0 lanes, which no tensor has, stands for a dtype that DLPack cannot represent.
-dlpack::DataType dataType(int32_t dtype) {
-  return dlpack::dataTypeOf(dtype).value_or(dlpack::DataType{0, 0, 0});
-}
+dlpack::DataType dataType(int32_t dtype) { return dlpack::dataTypeOf(dtype).value_or(dlpack::DataType{0, 0, 0}); }
 
 bool readTensor(PyObject *object, dlpack::Tensor &tensor) {
   auto *type = reinterpret_cast<PyTypeObject *>(helpers.tensorType);
