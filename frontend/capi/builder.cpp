@@ -11,18 +11,18 @@ using namespace mortise::capi;
 
 namespace {
 
-MortiseStatus *setHome(MortiseBuilder *builder, std::vector<const runtime::Device *> passes::Homes::*list,
-                       size_t number, const char *what, size_t count, const MortiseSessionDevice *device) {
+Result<void> setHome(MortiseBuilder *builder, std::vector<const runtime::Device *> passes::Homes::*list, size_t number,
+                     const char *what, size_t count, const MortiseSessionDevice *device) {
   if (number >= count)
-    return statusOf(invalid("there is no " + std::string(what) + " " + std::to_string(number) + " yet; add it first"));
+    return invalid("there is no " + std::string(what) + " " + std::to_string(number) + " yet; add it first");
   if (device && device->session != builder->session.get())
-    return statusOf(invalid(std::string(what) + " " + std::to_string(number) +
-                            ": expected a device of the builder's session, found another session's '" +
-                            device->device->name() + "'"));
+    return invalid(std::string(what) + " " + std::to_string(number) +
+                   ": expected a device of the builder's session, found another session's '" + device->device->name() +
+                   "'");
   std::vector<const runtime::Device *> &homes = builder->homes.*list;
   homes.resize(std::max(homes.size(), number + 1));
   homes[number] = device ? device->device : nullptr;
-  return nullptr;
+  return {};
 }
 
 } // namespace
@@ -172,16 +172,21 @@ MortiseStatus *mortise_builder_text(MortiseBuilder *builder, char **text) {
 }
 
 MortiseStatus *mortise_builder_input_device(MortiseBuilder *builder, size_t input, const MortiseSessionDevice *device) {
-  if (!builder)
-    return statusOf(nullError("builder"));
-  return setHome(builder, &passes::Homes::inputs, input, "input", builder->graph().builder().inputCount(), device);
+  return guarded([&]() -> Result<void> {
+    if (!builder)
+      return nullError("builder");
+    return setHome(builder, &passes::Homes::inputs, input, "input", builder->graph().builder().inputCount(), device);
+  });
 }
 
 MortiseStatus *mortise_builder_output_device(MortiseBuilder *builder, size_t output,
                                              const MortiseSessionDevice *device) {
-  if (!builder)
-    return statusOf(nullError("builder"));
-  return setHome(builder, &passes::Homes::outputs, output, "output", builder->graph().builder().outputCount(), device);
+  return guarded([&]() -> Result<void> {
+    if (!builder)
+      return nullError("builder");
+    return setHome(builder, &passes::Homes::outputs, output, "output", builder->graph().builder().outputCount(),
+                   device);
+  });
 }
 
 MortiseStatus *mortise_compile(MortiseSession *session, MortiseBuilder *builder, const MortiseOption *options,

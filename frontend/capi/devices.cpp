@@ -3,37 +3,39 @@
 #include "handles.hpp"
 
 #include <mortise/graph.hpp>
-
 #include <mortise/views.hpp>
 
 #include <algorithm>
 #include <cstdlib>
+#include <optional>
 
 using namespace mortise;
 using namespace mortise::capi;
 
 namespace {
 
-Result<void> makeQueue(const MortiseSessionDevice *device, const char *slot, uint64_t native, MortiseQueue **queue) {
+// `native`: a stream to wrap; none: a new stream.
+Result<void> makeQueue(const MortiseSessionDevice *device, std::optional<uint64_t> native, MortiseQueue **queue) {
   if (!device || !queue)
     return nullError(device ? "place for the queue" : "device");
   *queue = nullptr;
   const runtime::Device &owner = device->device->owner();
-  const bool imports = std::string_view(slot) == "stream_import";
-  const auto function = imports ? owner.plugin->table->stream_import : owner.plugin->table->stream_create;
-  if (!owner.plugin->hasStreams() || function == nullptr)
-    return Error{MORTISE_UNSUPPORTED,
-                 "device '" + owner.name() + "' (plugin '" + owner.plugin->name + "'): " +
-                     (owner.plugin->hasStreams() ? "its plugin imports no native streams"
-                                                 : "it has no streams; its calls return when done")};
+  const runtime::Plugin &plugin = *owner.plugin;
+  if (!plugin.hasStreams() || (native && !plugin.hasNativeStreams()))
+    return Error{MORTISE_UNSUPPORTED, "device '" + owner.name() + "' (plugin '" + plugin.name + "'): " +
+                                          (plugin.hasStreams() ? "its plugin imports no native streams"
+                                                               : "it has no streams; its calls return when done")};
+  const char *slot = native ? "stream_import" : "stream_create";
   auto made = std::make_unique<MortiseQueue>();
-  MortiseStreamArgs args{.native = native};
-  if (auto called = runtime::callOn(owner, slot, function, args); !called)
+  MortiseStreamArgs args{.native = native.value_or(0)};
+  if (auto called =
+          runtime::callOn(owner, slot, native ? plugin.table->stream_import : plugin.table->stream_create, args);
+      !called)
     return called;
   if (args.stream == nullptr)
     return runtime::onDevice(owner, slot, {MORTISE_INTERNAL, "expected a stream or a status, found neither"});
   made->session = device->session->shared_from_this();
-  made->device = device->device;
+  made->device = &owner;
   made->stream = args.stream;
   *queue = made.release();
   return {};
@@ -96,13 +98,16 @@ MortiseStatus *mortise_memory_free(const MortiseSessionDevice *device, void *dat
   });
 }
 
-Result<Allocation> capi::takeAllocation(const MortiseSessionDevice &device, void *data) {
+Result<Allocation> capi::takeAllocation(const MortiseSessionDevice &device, void *data, uint64_t least) {
   const std::lock_guard lock(device.session->mutex);
   auto &allocations = device.session->allocations;
   const auto found = allocations.find({homeOf(device.device), data});
   if (found == allocations.end())
     return invalid("expected memory that mortise_memory_allocate gave for device '" + device.device->name() +
                    "' and that was not freed yet, found another address");
+  if (found->second.bytes < least)
+    return invalid("expected memory of at least " + std::to_string(least) + " bytes, found " +
+                   std::to_string(found->second.bytes));
   Allocation taken = std::move(found->second);
   allocations.erase(found);
   return taken;
@@ -140,20 +145,19 @@ MortiseStatus *mortise_tensor_copy(const MortiseTensor *target, const MortiseTen
 }
 
 MortiseStatus *mortise_queue_create(const MortiseSessionDevice *device, MortiseQueue **queue) {
-  return guarded([&] { return makeQueue(device, "stream_create", 0, queue); });
+  return guarded([&] { return makeQueue(device, std::nullopt, queue); });
 }
 
 MortiseStatus *mortise_queue_import(const MortiseSessionDevice *device, uint64_t native, MortiseQueue **queue) {
-  return guarded([&] { return makeQueue(device, "stream_import", native, queue); });
+  return guarded([&] { return makeQueue(device, native, queue); });
 }
 
 MortiseStatus *mortise_queue_wait(MortiseQueue *queue) {
   return guarded([&]() -> Result<void> {
     if (!queue)
       return nullError("queue");
-    const runtime::Device &owner = queue->device->owner();
     MortiseStreamArgs args{.stream = queue->stream};
-    return runtime::callOn(owner, "stream_wait", owner.plugin->table->stream_wait, args);
+    return runtime::callOn(*queue->device, "stream_wait", queue->device->plugin->table->stream_wait, args);
   });
 }
 
@@ -162,8 +166,7 @@ void mortise_queue_destroy(MortiseQueue *queue) { delete queue; }
 MortiseQueue::~MortiseQueue() {
   if (!stream)
     return;
-  const runtime::Device &owner = device->owner();
   MortiseStreamArgs args{.stream = stream};
-  if (auto ended = runtime::callOn(owner, "stream_destroy", owner.plugin->table->stream_destroy, args); !ended)
+  if (auto ended = runtime::callOn(*device, "stream_destroy", device->plugin->table->stream_destroy, args); !ended)
     runtime::host().log(MORTISE_WARNING, ended.error().message.c_str());
 }

@@ -97,17 +97,11 @@ MortiseStatus *mortise_memory_to_dlpack(const MortiseSessionDevice *device, void
     int64_t stride = 1;
     for (size_t i = handed->dims.size(); i-- > 0; stride *= handed->dims[i])
       handed->strides[i] = stride;
-    auto memory = takeAllocation(*device, data);
+    auto memory = takeAllocation(*device, data, byteSize(*type));
     if (!memory)
-      return memory.error();
+      return Error{memory.error().code, typeString(*type) + ": " + memory.error().message};
     handed->memory = std::move(*memory);
     handed->session = device->session->shared_from_this();
-    if (byteSize(*type) > handed->memory.bytes) {
-      const uint64_t bytes = handed->memory.bytes;
-      const std::lock_guard lock(device->session->mutex); // it stays the caller's
-      device->session->allocations.insert_or_assign({home, data}, std::move(handed->memory));
-      return invalid("expected memory for " + typeString(*type) + ", found " + std::to_string(bytes) + " bytes");
-    }
     handed->managed = {
         {dlpack::majorVersion, dlpack::minorVersion},
         handed.get(),

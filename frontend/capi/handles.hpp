@@ -88,8 +88,8 @@ Result<void> replaceFile(const std::string &path, std::span<const std::byte> byt
 inline const runtime::Device *homeOf(const runtime::Device *device) {
   return device && !device->inHostMemory() ? &device->owner() : nullptr;
 }
-// Takes an allocation out of the session's table.
-Result<Allocation> takeAllocation(const MortiseSessionDevice &device, void *data);
+// Takes an allocation of at least so many bytes out of the session's table. After an error it is still there.
+Result<Allocation> takeAllocation(const MortiseSessionDevice &device, void *data, uint64_t least = 0);
 
 // A copy to be freed by mortise_string_destroy.
 Result<char *> copyString(const std::string &text);
@@ -110,8 +110,8 @@ struct MortiseSession {
 
 struct MortiseQueue {
   std::shared_ptr<const mortise::capi::SessionState> session;
-  const mortise::runtime::Device *device = nullptr;
-  MortiseStream *stream = nullptr; // of the device that owns the memory of `device`
+  const mortise::runtime::Device *device = nullptr; // the one that owns the memory (Device::owner)
+  MortiseStream *stream = nullptr;
   ~MortiseQueue();
 };
 
