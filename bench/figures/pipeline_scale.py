@@ -7,9 +7,9 @@ writing). `slope` is the slope of the line fitted to the logarithms at the three
 outgrows the caches.
 `layers` compares real networks of 32 layers (transformers' GPT-2, and Llama with a KV cache, 256 features wide) with the same networks of
 one layer, through torch.compile, from the FX graph's arrival at our backend until its kernels are ready, in processes that have opened the
-devices and loaded the table of decompositions before. The first call packs weights: `packing_s`. `trace_s` is the time that PyTorch spends
-inside our call on tracing with decompositions, before the graph exists; `aot_eager_s` is its time for the backend aot_eager, which compiles
-nothing.
+devices and loaded the table of decompositions before. From then on weights are packed, on another thread: `packing_s`. `trace_s` is the
+time that PyTorch spends inside our call on tracing with decompositions, before the graph exists; `aot_eager_s` is its time for the backend
+aot_eager, which compiles nothing.
 `made` are the synthetic layers of the first part, 1 and 32 of them with a language model's head, without Python."""
 
 MEASURES = "seconds of the pipeline at 1k, 10k and 100k ops and their slope; compile time of 32 layers over that of one"
@@ -45,7 +45,7 @@ if name == "mortise":
     if report["coverage"] < 1 or len(report["graphs"]) != 1:
         sys.exit(f"expected one graph that is covered, found {report['coverage']:.1%} of {len(report['graphs'])} graphs")
     graph = report["graphs"][0]
-    row["packing_s"] = graph["bind_s"]
+    row["packing_s"] = graph["compile_s"]["bind"]
     row["ours_s"] = graph["backend_s"] - graph["bind_s"]
     row["compiler_s"] = sum(graph["compile_s"][stage] for stage in ("passes", "place", "kernels"))
     row.update({stage + "_s": graph["compile_s"][stage] for stage in ("passes", "place", "kernels")})

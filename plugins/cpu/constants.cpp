@@ -190,34 +190,37 @@ struct Fresh { // to be packed now
 };
 } // namespace
 
-// Memory for the kept buffers that are wanted and have none: blocks for what calls read, in one slab; what only binding
-// needs in another, `scratch`.
-static Result<std::vector<Fresh>> allocate(const Executable &executable, const std::vector<bool> &wanted,
+// Memory for what binding makes now: blocks in one slab for the wanted kept buffers that have none, and `scratch`.
+static Result<std::vector<Fresh>> allocate(const Schedule &schedule, const std::vector<bool> &wanted,
                                            std::vector<std::shared_ptr<const Recipe>> &recipes,
                                            std::vector<void *> &pointers, std::shared_ptr<Slab> &scratch) {
-  const std::vector<Buffer> &buffers = executable.schedule.buffers;
-  const std::vector<bool> &keptAtRunTime = executable.keptAtRunTime;
-  size_t sizes[2] = {0, 0}, at[2] = {0, 0};
-  for (size_t i = 0; i < pointers.size(); ++i)
-    if (buffers[i].home == Home::Kept && wanted[i] && !pointers[i])
-      sizes[keptAtRunTime[i]] += rounded(buffers[i].bytes);
-  std::shared_ptr<Slab> slabs[2];
-  for (size_t k = 0; k < 2; ++k) {
-    if (sizes[k] == 0)
-      continue;
-    slabs[k] = Slab::make(sizes[k]);
-    if (!slabs[k])
-      return Error{MORTISE_OUT_OF_MEMORY, "no memory for " + std::to_string(sizes[k]) + " bytes of packed constants"};
+  const std::vector<Buffer> &buffers = schedule.buffers;
+  size_t bytes = 0, at = 0;
+  bool usesScratch = false;
+  for (size_t i = 0; i < pointers.size(); ++i) {
+    if (wanted[i] && buffers[i].home == Home::Kept && !pointers[i])
+      bytes += rounded(buffers[i].bytes);
+    usesScratch |= wanted[i] && buffers[i].home == Home::Scratch;
   }
-  scratch = slabs[0];
+  const auto make = [](size_t size, std::shared_ptr<Slab> &slab) -> Result<void> {
+    slab = size != 0 ? Slab::make(size) : nullptr;
+    if (size != 0 && !slab)
+      return Error{MORTISE_OUT_OF_MEMORY, "no memory for " + std::to_string(size) + " bytes of packed constants"};
+    return {};
+  };
+  std::shared_ptr<Slab> kept;
+  if (auto made = make(bytes, kept); !made)
+    return made.error();
+  if (auto made = make(usesScratch ? rounded(schedule.scratchBytes) : 0, scratch); !made)
+    return made.error();
   std::vector<Fresh> fresh;
   for (size_t i = 0; i < pointers.size(); ++i)
-    if (buffers[i].home == Home::Kept && wanted[i] && !pointers[i]) {
-      bool stays = keptAtRunTime[i];
-      pointers[i] = slabs[stays]->memory + at[stays];
-      at[stays] += rounded(buffers[i].bytes);
-      if (stays)
-        fresh.push_back({i, std::make_shared<Block>(slabs[1], pointers[i], buffers[i].bytes, std::move(recipes[i]))});
+    if (wanted[i] && buffers[i].home == Home::Scratch) {
+      pointers[i] = scratch->memory + buffers[i].offset;
+    } else if (wanted[i] && buffers[i].home == Home::Kept && !pointers[i]) {
+      pointers[i] = kept->memory + at;
+      at += rounded(buffers[i].bytes);
+      fresh.push_back({i, std::make_shared<Block>(kept, pointers[i], buffers[i].bytes, std::move(recipes[i]))});
     }
   return fresh;
 }
@@ -233,7 +236,7 @@ Result<std::unique_ptr<Bound>> bind(const Executable &executable, const Inputs &
   std::vector<std::shared_ptr<const Recipe>> recipes = recipesOf(schedule, inputs);
   std::vector<bool> wanted(pointers.size());
   for (size_t i = 0; i < pointers.size(); ++i)
-    if (schedule.buffers[i].home == Home::Kept && executable.keptAtRunTime[i]) {
+    if (schedule.buffers[i].home == Home::Kept) {
       if (std::shared_ptr<Block> found = findBlock(*recipes[i])) {
         pointers[i] = found->memory;
         made->blocks.push_back(std::move(found));
@@ -243,7 +246,7 @@ Result<std::unique_ptr<Bound>> bind(const Executable &executable, const Inputs &
     }
   std::vector<bool> run = stepsFor(schedule, wanted);
   std::shared_ptr<Slab> scratch;
-  Result<std::vector<Fresh>> fresh = allocate(executable, wanted, recipes, pointers, scratch);
+  Result<std::vector<Fresh>> fresh = allocate(schedule, wanted, recipes, pointers, scratch);
   if (!fresh)
     return fresh.error();
   if (Result<void> result = runBinding(schedule, run, pointers); !result)
@@ -257,7 +260,7 @@ Result<std::unique_ptr<Bound>> bind(const Executable &executable, const Inputs &
     made->blocks.push_back(std::move(shared));
   }
   for (size_t i = 0; i < pointers.size(); ++i)
-    if (schedule.buffers[i].home == Home::Kept && !executable.keptAtRunTime[i])
+    if (schedule.buffers[i].home == Home::Scratch)
       pointers[i] = nullptr;
   return made;
 }

@@ -207,14 +207,11 @@ Result<std::unique_ptr<Executable>> Executable::make(const Units &units, Values 
   executable->schedule = std::move(*schedule);
   executable->threads = omp_get_max_threads();
   executable->workspace = ConstantExpr(static_cast<int64_t>(executable->schedule.workspaceBytes));
-  executable->keptAtRunTime.resize(executable->schedule.buffers.size());
   for (const Step &step : executable->schedule.steps) {
     executable->steps.add(step.name, step.lowering, step.nodes, step.bytes, step.flops);
-    for (const Operand &operand : step.operands) {
-      if (operand.buffer >= executable->keptAtRunTime.size())
+    for (const Operand &operand : step.operands)
+      if (operand.buffer >= executable->schedule.buffers.size())
         return Error{MORTISE_INTERNAL, "step '" + step.name + "' reads or writes a value that has no memory"};
-      executable->keptAtRunTime[operand.buffer] = true;
-    }
   }
   return executable;
 }

@@ -31,7 +31,6 @@ struct Executable {
   Schedule schedule;
   StepList steps;
   ConstantExpr workspace;
-  std::vector<bool> keptAtRunTime; // per buffer: a kept buffer that calls read
   std::vector<uint32_t> slots; // per step: where its time goes, counted in another executable's steps; empty: its own
   int threads = 1;             // that the library's calls were made for: their scratch memory holds no more
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The workspace: largest buffers first, each at the lowest offset that is free while it lives. An output's memory is
-// workspace, too, until the output is written.
+// The workspace, and the scratch memory of binding: largest buffers first, each at the lowest offset that is free while
+// it lives. An output's memory is workspace, too, until the output is written.
 #include "lowerings.hpp"
 #include "schedule.hpp"
 
@@ -103,18 +103,24 @@ int64_t rounded(size_t bytes) { return (static_cast<int64_t>(bytes) + alignment 
 
 // A piece of memory that buffers share over time.
 struct Space {
-  uint32_t output = none; // the region's, until its value is written; none: the workspace
+  uint32_t output = none; // the region's, until its value is written; none: the workspace or the scratch memory
   int64_t capacity = INT64_MAX;
   int32_t until = INT32_MAX;    // the step that writes the output
   std::vector<BufferId> placed; // by offset
   int64_t end = 0;
 };
 
+// Places the buffers of home `home`, which `steps` use.
 class Planner {
 public:
-  Planner(Schedule &schedule, const MortiseGraph &region)
-      : schedule(schedule), region(region), buffers(schedule.buffers) {}
-  void plan();
+  Planner(std::vector<Buffer> &buffers, const std::vector<Step> &steps, Home home)
+      : buffers(buffers), steps(steps), home(home) {
+    findLifetimes();
+  }
+  // Those whose memory is nobody else's until they are written: no alias, and no pair for which the host may pass one
+  // pointer.
+  void useOutputs(const MortiseGraph &region);
+  size_t plan(); // returns the bytes that `home` needs
 
 private:
   BufferId owner(BufferId id) const {
@@ -124,38 +130,36 @@ private:
   }
   void findLifetimes();
   void writeOver(int32_t number, uint32_t output, uint32_t input);
-  void findOutputs();
   int64_t lowest(const Space &space, const Buffer &buffer) const;
   void put(Space &space, BufferId id, int64_t at);
   void place(BufferId id);
 
-  Schedule &schedule;
-  const MortiseGraph &region;
   std::vector<Buffer> &buffers;
-  Space workspace;
+  const std::vector<Step> &steps;
+  const Home home;
+  Space own;
   std::vector<Space> outputs;
 };
 
 } // namespace
 
 void Planner::findLifetimes() {
-  for (size_t i = 0; i < schedule.steps.size(); ++i)
-    for (const Operand &operand : schedule.steps[i].operands)
+  for (size_t i = 0; i < steps.size(); ++i)
+    for (const Operand &operand : steps[i].operands)
       if (operand.buffer != none)
         extend(buffers[owner(operand.buffer)], static_cast<int32_t>(i));
-  for (size_t i = 0; i < schedule.steps.size(); ++i)
-    for (auto [output, input] : overOf(schedule.steps[i]))
+  for (size_t i = 0; i < steps.size(); ++i)
+    for (auto [output, input] : overOf(steps[i]))
       writeOver(static_cast<int32_t>(i), output, input);
 }
 
 // Puts the output of a pointwise step over an input that dies there.
 void Planner::writeOver(int32_t number, uint32_t output, uint32_t input) {
-  const std::vector<Operand> &operands = schedule.steps[static_cast<size_t>(number)].operands;
+  const std::vector<Operand> &operands = steps[static_cast<size_t>(number)].operands;
   const BufferId from = owner(operands[input].buffer), to = owner(operands[output].buffer);
   Buffer &old = buffers[from], &made = buffers[to];
-  if (from == to || old.home != Home::Workspace || made.home != Home::Workspace || old.last != number ||
-      made.first != number || made.last == number || old.bytes != made.bytes || operands[input].offset ||
-      operands[output].offset)
+  if (from == to || old.home != home || made.home != home || old.last != number || made.first != number ||
+      made.last == number || old.bytes != made.bytes || operands[input].offset || operands[output].offset)
     return;
   for (uint32_t i = 0; i < operands.size(); ++i)
     if (i != input && i != output && operands[i].buffer != none)
@@ -165,9 +169,7 @@ void Planner::writeOver(int32_t number, uint32_t output, uint32_t input) {
   old.last = made.last;
 }
 
-// Those whose memory is nobody else's until they are written: no alias, and no pair for which the host may pass one
-// pointer.
-void Planner::findOutputs() {
+void Planner::useOutputs(const MortiseGraph &region) {
   std::vector<bool> free(region.output_count, true);
   for (size_t a = 0; a < region.alias_count; ++a)
     free[region.aliases[a]->output] = false;
@@ -214,28 +216,26 @@ void Planner::put(Space &space, BufferId id, int64_t at) {
                       id);
 }
 
-// In the workspace where it need not grow, else before an output, else where the workspace ends.
+// In our own memory where it need not grow, else before an output, else where our own memory ends.
 void Planner::place(BufferId id) {
   const Buffer &buffer = buffers[id];
-  const int64_t at = lowest(workspace, buffer);
-  if (at + rounded(buffer.bytes) > workspace.end)
+  const int64_t at = lowest(own, buffer);
+  if (at + rounded(buffer.bytes) > own.end)
     for (Space &space : outputs)
       if (buffer.last < space.until)
         if (const int64_t there = lowest(space, buffer); there + rounded(buffer.bytes) <= space.capacity)
           return put(space, id, there);
-  put(workspace, id, at);
+  put(own, id, at);
 }
 
 // Largest first; but first of all those that live too long to lie before an output.
-void Planner::plan() {
-  findLifetimes();
-  findOutputs();
+size_t Planner::plan() {
   int32_t until = 0;
   for (const Space &space : outputs)
     until = std::max(until, space.until);
   std::vector<BufferId> order;
   for (BufferId id = 0; id < buffers.size(); ++id)
-    if (buffers[id].home == Home::Workspace && buffers[id].sharing == none && buffers[id].first >= 0)
+    if (buffers[id].home == home && buffers[id].sharing == none && buffers[id].first >= 0)
       order.push_back(id);
   std::sort(order.begin(), order.end(), [&](BufferId x, BufferId y) {
     const bool late = buffers[x].last >= until;
@@ -252,12 +252,28 @@ void Planner::plan() {
       buffers[id].number = target.number;
       buffers[id].offset = target.offset;
     }
-  schedule.workspaceBytes = static_cast<size_t>(workspace.end);
+  return static_cast<size_t>(own.end);
+}
+
+// Of what binding makes, calls read the rest.
+static void findScratch(Schedule &schedule) {
+  std::vector<bool> read(schedule.buffers.size());
+  for (const Step &step : schedule.steps)
+    for (const Operand &operand : step.operands)
+      if (operand.buffer != none)
+        read[operand.buffer] = true;
+  for (BufferId id = 0; id < schedule.buffers.size(); ++id)
+    if (Buffer &buffer = schedule.buffers[id]; buffer.home == Home::Kept && !read[id])
+      buffer.home = Home::Scratch;
 }
 
 void planMemory(Schedule &schedule, const MortiseGraph &region) {
   keepPromises(schedule, region);
-  Planner(schedule, region).plan();
+  Planner workspace(schedule.buffers, schedule.steps, Home::Workspace);
+  workspace.useOutputs(region);
+  schedule.workspaceBytes = workspace.plan();
+  findScratch(schedule);
+  schedule.scratchBytes = Planner(schedule.buffers, schedule.binding, Home::Scratch).plan();
 }
 
 } // namespace mortise::cpu

@@ -16,7 +16,8 @@ enum class Home : uint8_t {
   Output,    // the caller's region output `number`
   Before,    // in the memory of region output `number` before that is written, at `offset` of its first aligned byte
   Bound,     // constant input `number`, read in place
-  Kept,      // made while constants are bound and kept with them
+  Kept,      // made while constants are bound and kept with them: calls read it
+  Scratch,   // needed while constants are bound only, at `offset` of memory that is freed after it
   Literal,   // in the kernel
 };
 
@@ -24,8 +25,8 @@ struct Buffer {
   Home home = Home::Workspace;
   uint32_t number = 0;
   size_t bytes = 0;
-  int64_t offset = 0;            // in the workspace
-  int32_t first = -1, last = -1; // steps that touch it; -1: none
+  int64_t offset = 0;            // in the workspace or the scratch memory
+  int32_t first = -1, last = -1; // steps that touch it, of binding for Scratch; -1: none
   const void *literal = nullptr;
   BufferId sharing = none; // lies in another buffer's memory (a sum accumulated in place)
 };
@@ -85,7 +86,7 @@ struct Schedule {
   std::vector<Step> binding; // run once when constants are bound
   std::vector<Step> steps;   // run by each call
   std::vector<std::vector<std::byte>> literals;
-  size_t workspaceBytes = 0;
+  size_t workspaceBytes = 0, scratchBytes = 0;
   std::shared_ptr<codegen::Compiler> code;
 };
 
@@ -97,8 +98,8 @@ dnnl::memory::data_type libraryType(int32_t dtype);
 // no place in memory yet. Generates no code. step_builder.cpp
 Result<Schedule> makeSchedule(const Units &units, Values values);
 
-// Runs after makeSchedule(): gives every workspace buffer a place, so that buffers alive at the same time do not
-// overlap. `region`: the schedule's, whole. May append copies of outputs.
+// Runs after makeSchedule(): gives every workspace and scratch buffer a place, so that buffers alive at the same time
+// do not overlap. `region`: the schedule's, whole. May append copies of outputs.
 void planMemory(Schedule &schedule, const MortiseGraph &region);
 
 // Loops of our own, for what the library lacks (f64, integers, empty sums). kernels/loops.cpp

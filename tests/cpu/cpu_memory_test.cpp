@@ -9,6 +9,9 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <string>
+
 namespace mortise::test {
 namespace {
 
@@ -218,6 +221,44 @@ float firstResult(Compiled &compiled) {
   const Result<void> result = compiled.run(passed, out);
   EXPECT_TRUE(result) << result.error().message;
   return y[0];
+}
+
+uint64_t residentKiB(const char *field) {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with(field))
+      return std::stoull(line.substr(line.find_first_of("0123456789")));
+  return 0;
+}
+
+// Three weights are laid side by side before they are packed. Each layer uses the memory of the one before for that.
+TEST(PackedConstants, LayersShareTheMemoryThatOnlyBindingNeeds) {
+  constexpr int64_t width = 512, layers = 16, weight = width * width;
+  Network net;
+  ValueId x = net.input(MORTISE_F32, {64, width});
+  for (int64_t i = 0; i < layers; ++i) {
+    const ValueId q = net.linear(x, net.weight({width, width})), k = net.linear(x, net.weight({width, width})),
+                  v = net.linear(x, net.weight({width, width}));
+    x = net.op("max", {q, net.op("min", {k, v})});
+  }
+  net.output(x);
+  const auto compiled = Compiled::make(net.finish());
+  ASSERT_TRUE(compiled) << compiled.error().message;
+  EXPECT_TRUE((*compiled)->hasStep("side by side"));
+  std::vector<float> weights(3 * layers * weight);
+  std::vector<const void *> bound{nullptr};
+  for (size_t i = 0; i < 3 * layers; ++i) {
+    std::fill_n(weights.begin() + static_cast<int64_t>(i) * weight, weight, static_cast<float>(i));
+    bound.push_back(&weights[i * weight]);
+  }
+  if (!(std::ofstream("/proc/self/clear_refs") << 5).flush())
+    GTEST_SKIP() << "the kernel does not reset the peak of resident memory";
+  const uint64_t before = residentKiB("VmRSS");
+  const Result<void> result = (*compiled)->bind(bound);
+  ASSERT_TRUE(result) << result.error().message;
+  const uint64_t peak = residentKiB("VmHWM") - before, packed = (*compiled)->packedBytes / 1024;
+  EXPECT_GE(packed, 3 * layers * weight * 4 / 1024);
+  EXPECT_LE(peak, packed + packed / 4 + 8192) << "KiB; each layer has memory of its own";
 }
 
 // With a hash of no bits all packed constants collide, so that only their comparison decides which are shared.

@@ -12,14 +12,6 @@
 namespace mortise::test {
 namespace {
 
-uint64_t copiedBytes() {
-  const nlohmann::json copied = strictReport()["copied"];
-  uint64_t bytes = 0;
-  for (const auto &[where, count] : copied.items())
-    bytes += where == "within" ? 0 : count.get<uint64_t>();
-  return bytes;
-}
-
 std::vector<const void *> inputPointers(const tool::Tensors &tensors) {
   std::vector<const void *> pointers;
   for (const std::vector<std::byte> &bytes : tensors)

@@ -135,8 +135,6 @@ private:
 
 // ---- Runs
 
-uint64_t lastCopied = 0;
-
 struct Buffers {
   std::vector<std::vector<std::byte>> inputs, outputs;
 
@@ -157,6 +155,7 @@ struct Buffers {
 class Run {
 public:
   Run(const Graph &graph, const Runs &runs) : graph(graph), runs(runs) {}
+  uint64_t copied = 0; // by the last queued runs
 
   std::string compile() {
     const MortiseOption options[] = {{"device", runs.devices.c_str()}, {"log_level", "off"}};
@@ -235,14 +234,6 @@ private:
     return "";
   }
 
-  static uint64_t copied() {
-    uint64_t bytes = 0;
-    const nlohmann::json copied = strictReport()["copied"];
-    for (const char *where : {"to_device", "to_host", "between"})
-      bytes += copied[where].get<uint64_t>();
-    return bytes;
-  }
-
   // Every run has inputs and outputs of its own, but states and weights; nothing waits between the runs. `ends`: the
   // program ends while they are in flight.
   std::string runQueued(const Graph &numbers, std::shared_ptr<runtime::Program> &program, const runtime::Device &device,
@@ -287,7 +278,7 @@ private:
     MortiseStreamArgs stream{};
     if (auto made = runtime::callOn(device, "stream_create", table.stream_create, stream); !made)
       return "the test's stream: " + made.error().message;
-    const uint64_t before = copied();
+    const uint64_t before = copiedBytes();
     uint64_t uploaded = 0;
     std::string problem;
     const auto upload = [&](const Resident &target, std::vector<std::byte> &bytes) {
@@ -310,7 +301,7 @@ private:
       if (auto queued = program->enqueue(round.in, round.out, {&device, stream.stream}); !queued && problem.empty())
         problem = "enqueue: " + queued.error().message;
     }
-    lastCopied = copied() - before - uploaded;
+    copied = copiedBytes() - before - uploaded;
     if (ends)
       program.reset();
     if (auto waited = runtime::callOn(device, "stream_wait", table.stream_wait, stream); !waited && problem.empty())
@@ -485,9 +476,15 @@ void configureStrict(const std::string &settings) {
 
 nlohmann::json strictReport() { return nlohmann::json::parse(strictControl().report()); }
 
-std::shared_ptr<const Graph> randomGraph(uint64_t seed, bool symbolic) { return GraphMaker(seed, symbolic).make(); }
+uint64_t copiedBytes() {
+  uint64_t bytes = 0;
+  const nlohmann::json copied = strictReport()["copied"];
+  for (const char *where : {"to_device", "to_host", "between"})
+    bytes += copied[where].get<uint64_t>();
+  return bytes;
+}
 
-uint64_t copiedByQueuedRuns() { return lastCopied; }
+std::shared_ptr<const Graph> randomGraph(uint64_t seed, bool symbolic) { return GraphMaker(seed, symbolic).make(); }
 
 Found runStrict(const Graph &graph, const Runs &runs) {
   Run run(graph, runs);
@@ -500,6 +497,7 @@ Found runStrict(const Graph &graph, const Runs &runs) {
       configureStrict(runs.loads[load]);
     watch(found, [&] { return run.loadAndRun(); });
   }
+  found.copied = run.copied;
   return found;
 }
 

@@ -19,6 +19,8 @@ std::shared_ptr<runtime::Registry> strictRegistry();
 // The plugin's control (control.h). An unknown setting ends the process.
 void configureStrict(const std::string &settings);
 nlohmann::json strictReport();
+// Bytes copied to, from and between devices since the last configureStrict.
+uint64_t copiedBytes();
 
 // A random graph whose values are small whole numbers in f32, so that every device computes the same bits: elementwise
 // ops, views, products and sums over values of a few shapes, with weights, states, donated inputs, and results that are
@@ -40,12 +42,10 @@ struct Runs {
 struct Found {
   std::string wrong;                           // an error or a wrong output
   std::vector<std::string> violations, leaked; // what the checker found, what was left behind
+  uint64_t copied = 0;                         // bytes that the last queued runs copied to, from or between devices
   bool nothing() const { return wrong.empty() && violations.empty() && leaked.empty(); }
   std::string text() const;
 };
-
-// Bytes that the last queued runs copied themselves to, from or between devices.
-uint64_t copiedByQueuedRuns();
 
 // Threads queue calls of one program, each on a stream of its own, while the weights are swapped.
 Found rebindBesideQueuedCalls(int threads, int calls);

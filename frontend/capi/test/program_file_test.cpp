@@ -2,6 +2,9 @@
 // Programs that are saved and loaded again.
 #include "helpers.hpp"
 
+#include <zlib.h>
+
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
@@ -115,6 +118,31 @@ TEST(ProgramFile, DamageIsFound) {
     EXPECT_EQ(loaded.error().code, MORTISE_INVALID_ARGUMENT) << path;
     EXPECT_NE(loaded.error().message.find(path), std::string::npos) << loaded.error().message;
   }
+}
+
+// Whoever forges a file can make its checksum agree. Loading gives an answer, whatever it is.
+TEST(ProgramFile, DamageWithAValidChecksumIsAnsweredToo) {
+  constexpr size_t header = 24, checksum = 12;
+  const Folder folder;
+  Session s = session();
+  expectOk(compiled(s).save(folder / "good.mrtp"));
+  const std::string good = contents(folder / "good.mrtp"), bad = folder / "bad.mrtp";
+  size_t refused = 0;
+  for (size_t at = header; at < good.size(); ++at)
+    for (const int flipped : {0x01, 0x80, 0xff}) {
+      std::string forged = good;
+      forged[at] = static_cast<char>(forged[at] ^ flipped);
+      const auto sum = static_cast<uint32_t>(
+          crc32_z(0, reinterpret_cast<const Bytef *>(forged.data()) + header, forged.size() - header));
+      std::memcpy(&forged[checksum], &sum, sizeof sum);
+      write(bad, forged);
+      const Result<Program> loaded = s.load(bad);
+      refused += !loaded;
+      if (!loaded) {
+        EXPECT_EQ(loaded.error().message.find("its checksum"), std::string::npos) << "the test forges no checksum";
+      }
+    }
+  EXPECT_GT(refused, good.size());
 }
 
 TEST(ProgramFile, NullsAreRefused) {

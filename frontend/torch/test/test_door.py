@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import weakref
 
 import pytest
 import torch
@@ -76,6 +77,35 @@ def test_weights_are_bound_once_and_rebound_on_change(compile_for):
     check(compiled, model, x)
     graphs = torch_mortise.last_report()["graphs"]
     assert len(graphs) == 1 and graphs[0]["binds"] == 4
+
+
+def test_weights_are_bound_before_the_first_call(device):
+    model, x = Small().eval(), torch.randn(3, 8)
+    ahead = []
+
+    def backend(module, inputs):
+        compiled = torch._dynamo.lookup_backend("mortise")(module, inputs, options={"device": device})
+        for thread in threading.enumerate():
+            if thread.name == "mortise bind":
+                thread.join(60)
+        ahead.append(torch_mortise.last_report()["graphs"][0]["binds"])
+        with torch.no_grad():
+            model.first.weight.mul_(2)  # the call has to see it
+        return compiled
+
+    check(torch.compile(model, backend=backend), model, x)
+    assert ahead == [1] and torch_mortise.last_report()["graphs"][0]["binds"] == 2
+
+
+def test_the_first_inputs_are_not_kept(compile_for):
+    model = Small().eval()
+    compiled, x = compile_for(model), torch.randn(3, 8)
+    seen = weakref.ref(x)
+    with torch.no_grad():
+        compiled(x)
+    del x
+    gc.collect()
+    assert seen() is None
 
 
 def test_refresh(compile_for):

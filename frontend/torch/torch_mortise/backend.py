@@ -82,15 +82,16 @@ def compile_training(module, _):
     return EagerGraph(module, f"graph_{next(_names)}")
 
 
-def compile_inference(options, limit, repeat, opened_s, module, _):
-    """`opened_s`: the time that the backend spent on this graph before PyTorch traced it."""
+def compile_inference(options, limit, repeat, traced, opened_s, module, _):
+    """`traced`: the tensors that Dynamo traced with. `opened_s`: the time that the backend spent on this graph before PyTorch traced it."""
     started = time.perf_counter()
     context = torch._guards.TracingContext.try_get()
     metadata = context.fw_metadata if context else None
     static = metadata.static_input_indices if metadata is not None else []
     graph = CompiledGraph(module, f"graph_{next(_names)}", static, options, limit, repeat)
-    graph.wall_s = opened_s + time.perf_counter() - started
     report.compiled(graph)
+    graph.bind_ahead(traced)
+    graph.wall_s = opened_s + time.perf_counter() - started
     return graph
 
 
@@ -101,7 +102,7 @@ def backend(module, inputs, *, mode=None, options=None):
     pairs, limit, repeat = read_options(mode, options)
     _library.session(pairs)  # an unknown mode, option or device is an error here, before any tracing
     table = decompositions()
-    compile_graph = functools.partial(compile_inference, pairs, limit, repeat, time.perf_counter() - started)
+    compile_graph = functools.partial(compile_inference, pairs, limit, repeat, inputs, time.perf_counter() - started)
     return aot_autograd(
         fw_compiler=compile_training,
         bw_compiler=compile_training,

@@ -196,6 +196,16 @@ class CompiledGraph:
             self.refuse(node, "; ".join(refused.get(node.name, [" ".join(error.message.split())])))
         raise NodeUnsupported(nodes[-1], self.reasons.get(nodes[-1]) or error.message) from error
 
+    def bind_ahead(self, traced):
+        """Starts to bind the weights on another thread, beside what PyTorch does between this compilation and the first call. `traced`: the
+        tensors that Dynamo traced with. A call that passes others, or changed ones, binds them itself."""
+        if self.key or len(traced) != len(self.placeholders):
+            return
+        weights = {n: t for n, t in zip(self.placeholders, traced, strict=True) if n in self.constants and is_real(t)}
+        regions = [region for region in self.regions if region.can_bind(weights)]
+        if regions:
+            threading.Thread(target=lambda: [region.bind_ahead(weights) for region in regions], name="mortise bind").start()
+
     def check_requirement(self):
         """Checks the configuration's `require` against the nodes that run in eager. The compiler has checked each program by itself."""
         if not self.eager_nodes():
@@ -357,6 +367,11 @@ class CompiledGraph:
 
     def operator_count(self):
         return sum(n.target is not operator.getitem for n in self.computed)
+
+
+def is_real(tensor):
+    """Whether the tensor has memory of its own: no fake tensor or other subclass."""
+    return type(tensor) in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 
 
 def is_plain(value):

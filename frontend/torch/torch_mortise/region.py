@@ -329,6 +329,7 @@ class Specialisation:
     def __init__(self, region, key):
         self.key, self.storages, self.input_count, self.sources = key, set(), 0, None
         self.options = region.options
+        # bind_s: what the last call that found its weights unbound spent on binding them, or on waiting for that
         self.record = record = {"import_s": 0.0, "compile_s": 0.0, "bind_s": 0.0, "binds": 0, "late_s": 0.0}
         self.signatures = collections.OrderedDict()  # symbol values -> the native program with the shapes that they give
         self.lock = threading.Lock()
@@ -396,8 +397,7 @@ class Specialisation:
         return *output, pool.allocator(math.prod(shape) * keywords["dtype"].itemsize, self.options)
 
     def bind(self, region, arguments, key):
-        """Packs the constants that this call passes."""
-        started = time.perf_counter()
+        """Packs the constants among these arguments."""
         sources, tensors = [None] * self.input_count, [None] * self.input_count
         for number, node, position, _, _, shape, strides, _ in self.constants:
             source = arguments[position] if position >= 0 else region.attributes[node]
@@ -406,7 +406,6 @@ class Specialisation:
         self.signature(key).bind(sources, tensors)
         self.sources = sources
         self.storages = {t.untyped_storage().data_ptr() for t in sources if t is not None}
-        self.record["bind_s"] = time.perf_counter() - started
         self.record["binds"] += 1
 
     def identity(self, arguments):
@@ -524,8 +523,10 @@ class Region:
     def rebind(self, found, arguments, stale, binds, key):
         """Returns a specialisation to which the caller's weights are bound. Each of several layers that share one graph gets a program of
         its own; a weight that changed is bound again."""
+        started = time.perf_counter()
         with self.lock:
             if found.record["binds"] != binds:  # another thread was faster
+                found.record["bind_s"] = time.perf_counter() - started
                 return found
             identity = found.identity(arguments)
             other = self.variants.get(identity)
@@ -537,12 +538,31 @@ class Region:
                     if sum(other == found.key for other, _ in self.variants) >= self.limit:
                         return self.demote(found, stale, f"came as {self.limit} different tensors", key)
                     found = self.specialise(found.key, key)
+                    started = time.perf_counter()
             if found.record["binds"] > REBINDS and stale < found.input_count:
                 return self.demote(found, stale, f"changed {found.record['binds']} times", key)
             found.bind(self, arguments, key)
+            found.record["bind_s"] = time.perf_counter() - started
             self.variants = {k: v for k, v in self.variants.items() if v is not found}
             self.variants[identity] = found
             return found
+
+    def can_bind(self, weights):
+        return bool(self.constants) and all(n in weights or n in self.attributes for n in self.constants)
+
+    def bind_ahead(self, weights):
+        """Binds {argument: tensor} unless a call has done it. The first call waits for the lock."""
+        with self.lock, torch.no_grad():
+            found = self.specialisations.get(())
+            if found is None or found.record["binds"]:
+                return
+            arguments = [weights.get(node) for node in self.position]
+            try:
+                found.bind(self, arguments, ())
+            except (MortiseError, RuntimeError, MemoryError) as error:  # the first call binds again, and raises what is wrong
+                log.debug("%s: binding ahead of the first call failed: %s", self.name, error)
+            else:
+                self.variants[found.identity(arguments)] = found
 
     def demote(self, found, stale, why, key):
         node = next((node for number, node, *_ in found.constants if number == stale), None)
@@ -568,6 +588,7 @@ class Region:
         return any(found.storages & addresses for found in self.all_programs())
 
     def invalidate(self):
-        for found in self.all_programs():
-            if found.constants:
-                found.program.invalidate()
+        with self.lock:  # a binding that is under way read the contents from before
+            for found in self.all_programs():
+                if found.constants:
+                    found.program.invalidate()
