@@ -10,6 +10,7 @@ import argparse
 import datetime
 import importlib
 import json
+import os
 import pkgutil
 import sys
 import traceback
@@ -57,6 +58,7 @@ def show(name: str, result: dict) -> int:
 
 
 def main() -> int:
+    os.environ.setdefault("MORTISE_KERNEL_CACHE", "off")  # figures compile, unless they measure the cache
     parser = argparse.ArgumentParser(prog="./dev figure", description="Make one measurement afresh.")
     parser.add_argument("name", nargs="?", help="the figure")
     parser.add_argument("--list", action="store_true", help="say what each figure measures, needs and how long it takes")

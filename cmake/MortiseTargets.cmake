@@ -14,7 +14,10 @@ function(mortise_test target)
   mortise_warnings(${target})
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
   target_link_libraries(${target} PRIVATE GTest::gmock GTest::gtest_main)
-  gtest_discover_tests(${target} DISCOVERY_MODE PRE_TEST ${ARGN})
+  # A kernel from the disk would hide what its compilation does.
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TEST_PREFIX" "PROPERTIES")
+  gtest_discover_tests(${target} DISCOVERY_MODE PRE_TEST TEST_PREFIX "${arg_TEST_PREFIX}"
+                       PROPERTIES ENVIRONMENT MORTISE_KERNEL_CACHE=off ${arg_PROPERTIES})
 endfunction()
 
 function(mortise_use_llvm target)

@@ -29,6 +29,8 @@ const std::vector<std::string> precisions = {"highest", "high", "medium"}; // in
 const std::vector<Key> coreKeys = {
     {"deterministic", "false", {"false", "true"}},
     {"device", "auto", {}},
+    {"kernel_cache", "on", {}},
+    {"kernel_cache_bytes", "1073741824", {}},
     {"log_level", "warning", {"debug", "info", "warning", "error", "off"}},
     {"mode", "default", modes},
     {"output_pool_bytes", "268435456", {}},
@@ -101,7 +103,7 @@ public:
     if (!table)
       return table.error();
     for (const auto &[key, value] : *table) {
-      if ((key == "plugin_path" || key == "save_graphs") && project)
+      if ((key == "plugin_path" || key == "save_graphs" || key == "kernel_cache") && project)
         return wrong("'" + path.string() + "' sets " + key +
                      ", which a project's file may not, because it can come with a clone; set it in your own file '" +
                      userFile.string() + "' or in MORTISE_" + upper(key));
@@ -157,6 +159,11 @@ Result<void> check(const Setting &setting, const Key &key) {
     return wrong(where + ": expected a number from 1 to 1000000; found '" + setting.value + "'");
   if (key.name == "output_pool_bytes" && !parseNumber(setting.value, 0, mostBytes))
     return wrong(where + ": expected a number of bytes from 0 (no pool) to " + std::to_string(mostBytes) + "; found '" +
+                 setting.value + "'");
+  if (key.name == "kernel_cache" && setting.value != "on" && setting.value != "off" && !setting.value.starts_with('/'))
+    return wrong(where + ": expected on, off or the absolute path of a folder; found '" + setting.value + "'");
+  if (key.name == "kernel_cache_bytes" && !parseNumber(setting.value, 1, mostBytes))
+    return wrong(where + ": expected a number of bytes from 1 to " + std::to_string(mostBytes) + "; found '" +
                  setting.value + "'");
   if (key.name == "device" && setting.value.empty())
     return wrong(where + ": expected auto, a device kind or KIND:ORDINAL; found nothing");
@@ -257,6 +264,10 @@ MortiseCompileOptions Config::compileOptions() const {
 }
 
 size_t Config::specializeLimit() const { return parseCount(get("specialize_limit")).value_or(64); }
+
+uint64_t Config::kernelCacheBytes() const {
+  return parseNumber(get("kernel_cache_bytes"), 1, mostBytes).value_or(UINT64_C(1) << 30);
+}
 
 std::span<const Setting> Config::settings() const { return all; }
 

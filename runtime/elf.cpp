@@ -73,6 +73,27 @@ Result<void> checkHeader(const File &file, const Elf64_Ehdr &header) {
   return {};
 }
 
+// The build id among the notes of a segment; "" when it is not there.
+std::string readBuildId(const File &file, const Elf64_Phdr &notes) {
+  const uint64_t end = notes.p_offset + notes.p_filesz;
+  const auto padded = [](uint64_t size) { return (size + 3) / 4 * 4; };
+  Elf64_Nhdr note{};
+  for (uint64_t at = notes.p_offset; at + sizeof note <= end && file.read(at, &note, 1);) {
+    const uint64_t content = at + sizeof note + padded(note.n_namesz);
+    if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 && note.n_descsz <= 64 && content + note.n_descsz <= end) {
+      std::vector<unsigned char> bytes(note.n_descsz);
+      std::string digits;
+      if (file.read(content, bytes.data(), bytes.size()))
+        for (const unsigned char byte : bytes)
+          for (const int digit : {byte >> 4, byte & 15})
+            digits += "0123456789abcdef"[digit];
+      return digits;
+    }
+    at = content + padded(note.n_descsz);
+  }
+  return "";
+}
+
 } // namespace
 
 Result<ElfLibrary> readElf(int descriptor) {
@@ -123,6 +144,9 @@ Result<ElfLibrary> readElf(int descriptor) {
   ElfLibrary library;
   for (uint64_t offset : needed)
     library.needed.push_back(file.string(strings + offset));
+  for (const Elf64_Phdr &segment : segments)
+    if (segment.p_type == PT_NOTE && library.buildId.empty() && file.holds(segment.p_offset, segment.p_filesz))
+      library.buildId = readBuildId(file, segment);
   return library;
 }
 

@@ -11,6 +11,7 @@ namespace mortise::runtime {
 
 struct ElfLibrary {
   std::vector<std::string> needed; // DT_NEEDED
+  std::string buildId;             // in hexadecimal digits; "" where the linker wrote none
 };
 
 // Errors: MORTISE_CORRUPT (not ELF, truncated, malformed), MORTISE_VERSION_MISMATCH (another machine).

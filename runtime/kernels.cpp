@@ -6,6 +6,9 @@
 #include "plan_check.hpp"
 #include "specialisation.hpp"
 #include <mortise/runtime/call.hpp>
+#include <mortise/runtime/kernel_cache.hpp>
+
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <functional>
@@ -71,8 +74,75 @@ Result<void> describe(Kernel &kernel) {
   return {};
 }
 
+// Everything that a kernel depends on: a line of JSON, an empty line, the graph.
+std::string keyOf(const Device &device, const MortiseCompileArgs &args, std::span<const std::byte> graph) {
+  using Json = nlohmann::ordered_json;
+  const Plugin &plugin = *device.plugin;
+  const MortiseCompileOptions &asked = *args.compile_options;
+  Json options = Json::array();
+  for (size_t i = 0; i < args.option_count; ++i)
+    options.push_back({args.options[i].key, args.options[i].value});
+  const Json facts = {{"plugin", plugin.name},
+                      {"version", plugin.version},
+                      {"build", plugin.build},
+                      {"abi", plugin.abiRevision},
+                      {"device", device.info.kind},
+                      {"fingerprint", device.info.fingerprint},
+                      {"lowering", args.lowering},
+                      {"options", options},
+                      {"mode", asked.mode},
+                      {"precision", asked.precision},
+                      {"deterministic", asked.deterministic}};
+  std::string key = facts.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n\n";
+  key.append(reinterpret_cast<const char *>(graph.data()), graph.size());
+  return key;
+}
+
+// Makes the kernel from its bytes on disk. Otherwise `cached` says why not.
+Result<void> loadKernel(Kernel &kernel, MortiseCompileArgs args, const KernelCache &cache, std::string_view key) {
+  auto found = cache.find(key);
+  if (!found) {
+    kernel.cached = found.error().message;
+    return {};
+  }
+  args.saved = found->data();
+  args.saved_bytes = found->size();
+  auto loaded = call("kernel_load", kernel.table().kernel_load, args);
+  if (loaded && args.kernel != nullptr) {
+    kernel.kernel = args.kernel;
+    kernel.cached = "hit";
+    return {};
+  }
+  if (!loaded && loaded.error().code == MORTISE_CANCELLED)
+    return loaded;
+  kernel.cached = "kernel_load: " + (loaded ? "expected a kernel or a status, found neither" : loaded.error().message);
+  cache.setAside(key);
+  logMessage(MORTISE_WARNING, "plugin '" + kernel.device->plugin->name + "' cannot use a kernel on disk and compiles " +
+                                  "it again; " + kernel.cached);
+  return {};
+}
+
+// A kernel that cannot be kept is compiled again by the next process, so that a failure is no error.
+void saveKernel(const Kernel &kernel, const KernelCache &cache, std::string_view key) {
+  std::vector<std::byte> bytes;
+  MortiseKernelSaveArgs args{.struct_size = sizeof(MortiseKernelSaveArgs),
+                             .kernel = kernel.kernel,
+                             .sink = &bytes,
+                             .write = [](void *sink, const void *from, uint64_t count) {
+                               const auto *first = static_cast<const std::byte *>(from);
+                               auto &into = *static_cast<std::vector<std::byte> *>(sink);
+                               into.insert(into.end(), first, first + count);
+                             }};
+  auto saved = call("kernel_save", kernel.table().kernel_save, args);
+  if (saved)
+    saved = cache.store(key, bytes);
+  if (!saved)
+    logMessage(MORTISE_WARNING,
+               "plugin '" + kernel.device->plugin->name + "': a kernel is not kept on disk: " + saved.error().message);
+}
+
 Result<KernelPtr> compileKernel(const plan::PlanT &plan, const plan::RegionT &region, const Device &device,
-                                std::shared_ptr<const Graph> graph) {
+                                std::shared_ptr<const Graph> graph, const KernelCache *cache) {
   auto kernel = std::make_shared<Kernel>();
   kernel->device = &device;
   kernel->graph = std::move(graph);
@@ -90,11 +160,22 @@ Result<KernelPtr> compileKernel(const plan::PlanT &plan, const plan::RegionT &re
                           .options = options.data(),
                           .option_count = options.size(),
                           .compile_options = &asked};
-  if (auto called = call("kernel_compile", kernel->table().kernel_compile, args); !called)
-    return called.error();
-  if (args.kernel == nullptr)
-    return Error{MORTISE_INTERNAL, "kernel_compile: expected a kernel or a status, found neither"};
-  kernel->kernel = args.kernel;
+  std::string key;
+  if (cache == nullptr)
+    kernel->cached = "no cache";
+  else if (!device.plugin->hasSaving() || device.info.fingerprint == nullptr)
+    kernel->cached = "the plugin keeps no kernels of this device";
+  else if (auto loaded = loadKernel(*kernel, args, *cache, key = keyOf(device, args, kernel->graph->bytes())); !loaded)
+    return loaded.error();
+  if (kernel->kernel == nullptr) {
+    if (auto called = call("kernel_compile", kernel->table().kernel_compile, args); !called)
+      return called.error();
+    if (args.kernel == nullptr)
+      return Error{MORTISE_INTERNAL, "kernel_compile: expected a kernel or a status, found neither"};
+    kernel->kernel = args.kernel;
+    if (!key.empty())
+      saveKernel(*kernel, *cache, key);
+  }
   if (auto described = describe(*kernel); !described)
     return described.error();
   return KernelPtr(std::move(kernel));
@@ -231,7 +312,7 @@ Result<Regions> compileRegions(const plan::PlanT &plan, const Registry &registry
     CompiledRegion compiled{*device, std::move(*graph), i, nullptr};
     if (region.specialise)
       return compiled;
-    auto kernel = compileKernel(plan, region, *compiled.device, compiled.graph);
+    auto kernel = compileKernel(plan, region, *compiled.device, compiled.graph, registry.cache());
     if (!kernel)
       return kernel.error();
     compiled.kernel = std::move(*kernel);
@@ -251,12 +332,13 @@ Result<Regions> compileRegions(const plan::PlanT &plan, const Registry &registry
 }
 
 Result<std::vector<KernelPtr>> specialiseRegions(const plan::PlanT &plan, const Regions &regions,
-                                                 std::span<const uint32_t> which, std::span<const int64_t> values) {
+                                                 std::span<const uint32_t> which, std::span<const int64_t> values,
+                                                 const KernelCache *cache) {
   return inParallel<KernelPtr>(plan, which, [&](uint32_t i) -> Result<KernelPtr> {
     auto graph = specialise(regions[i].graph->view(), values);
     if (!graph)
       return graph.error();
-    return compileKernel(plan, *plan.regions[i], *regions[i].device, std::move(*graph));
+    return compileKernel(plan, *plan.regions[i], *regions[i].device, std::move(*graph), cache);
   });
 }
 

@@ -25,6 +25,7 @@ struct Kernel {
   std::vector<MortiseExprStep> workspace; // empty: none
   std::vector<StepInfo> steps;
   std::vector<uint32_t> constantSpaces; // per region input; empty: all in the home
+  std::string cached;                   // "hit", or why the kernel was compiled
 
   const MortisePlugin &table() const { return *device->plugin->table; }
   // The plugin makes an instance of this kernel for each set of symbol values.
@@ -50,7 +51,8 @@ Result<Regions> compileRegions(const plan::PlanT &plan, const Registry &registry
 
 // Compiles the regions numbered in `which` with `values` in place of the plan's symbols.
 Result<std::vector<KernelPtr>> specialiseRegions(const plan::PlanT &plan, const Regions &regions,
-                                                 std::span<const uint32_t> which, std::span<const int64_t> values);
+                                                 std::span<const uint32_t> which, std::span<const int64_t> values,
+                                                 const KernelCache *cache);
 
 // The workspace of a kernel in bytes. Errors: MORTISE_INTERNAL (the plugin's expression has no value).
 Result<uint64_t> workspaceOf(const Kernel &kernel, std::span<const int64_t> values);

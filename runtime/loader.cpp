@@ -36,6 +36,7 @@ struct Identity { // changes when a file is replaced or rewritten
   off_t size;
   int64_t modified;
   bool operator==(const Identity &) const = default;
+  std::string text() const { return std::to_string(size) + " bytes of " + std::to_string(modified); }
 };
 Identity identityOf(const struct stat &info) {
   return {info.st_dev, info.st_ino, info.st_size, info.st_mtim.tv_sec * INT64_C(1000000000) + info.st_mtim.tv_nsec};
@@ -62,7 +63,12 @@ Result<void> checkWriters(const fs::path &library, const struct stat &file) {
   }
 }
 
-Result<Identity> checkFile(const fs::path &library) {
+struct Checked {
+  Identity identity;
+  std::string build; // Plugin::build
+};
+
+Result<Checked> checkFile(const fs::path &library) {
   Descriptor descriptor{open(library.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   if (descriptor.number < 0)
     return refused(errno == ENOENT ? MORTISE_NOT_FOUND : MORTISE_INVALID_ARGUMENT,
@@ -80,7 +86,8 @@ Result<Identity> checkFile(const fs::path &library) {
   if (!MORTISE_ALLOW_SHARED_LLVM)
     if (auto checked = checkNeeded(*elf); !checked)
       return checked.error();
-  return identityOf(info);
+  const Identity identity = identityOf(info);
+  return Checked{identity, elf->buildId.empty() ? identity.text() : elf->buildId};
 }
 
 // Keeps objects until the process ends: libraries are never unloaded, and plugins keep pointers to their arguments.
@@ -136,12 +143,12 @@ Result<void> initialise(LoadedPlugin &loaded, const LoadRequest &request) {
 }
 
 Result<const LoadedPlugin *> openPlugin(const Manifest &manifest, const LoadRequest &request, const fs::path &library,
-                                        const Identity &before) {
+                                        const Checked &before) {
   auto function = openLibrary(library);
   if (!function)
     return function.error();
   struct stat info{};
-  if (stat(library.c_str(), &info) != 0 || identityOf(info) != before)
+  if (stat(library.c_str(), &info) != 0 || identityOf(info) != before.identity)
     return refused(MORTISE_CORRUPT, "it was replaced while it was being loaded; start again");
   auto table = askForTable(*function);
   if (!table)
@@ -152,7 +159,7 @@ Result<const LoadedPlugin *> openPlugin(const Manifest &manifest, const LoadRequ
     return revision.error();
   LoadedPlugin *loaded = keepForever(std::make_unique<LoadedPlugin>());
   const MortisePlugin &checked = loaded->table = copy;
-  loaded->plugin = {checked.name, checked.vendor, checked.version, library.string(), &checked, *revision};
+  loaded->plugin = {checked.name, checked.vendor, checked.version, library.string(), before.build, &checked, *revision};
   if (auto done = initialise(*loaded, request); !done)
     return done.error();
   MortiseDevicesArgs answer{.struct_size = sizeof(MortiseDevicesArgs)};
@@ -177,8 +184,8 @@ Result<void> checkLibrary(const std::string &library) {
   const fs::path path = fs::canonical(library, failed);
   if (failed)
     return refused(MORTISE_NOT_FOUND, "cannot be opened: " + failed.message());
-  auto identity = checkFile(path);
-  return identity ? Result<void>() : identity.error();
+  auto checked = checkFile(path);
+  return checked ? Result<void>() : checked.error();
 }
 
 Result<const LoadedPlugin *> loadPlugin(const Manifest &manifest, const LoadRequest &request) {
@@ -189,13 +196,14 @@ Result<const LoadedPlugin *> loadPlugin(const Manifest &manifest, const LoadRequ
   if (failed)
     return refused(MORTISE_NOT_FOUND, "cannot be opened: " + failed.message());
   const std::lock_guard lock(mutex);
-  auto identity = checkFile(library);
-  if (!identity)
-    return identity.error();
+  auto checked = checkFile(library);
+  if (!checked)
+    return checked.error();
   auto found = known->find(library.string());
   if (found == known->end())
-    found = known->emplace(library.string(), Known{*identity, openPlugin(manifest, request, library, *identity)}).first;
-  else if (found->second.identity != *identity)
+    found = known->emplace(library.string(), Known{checked->identity, openPlugin(manifest, request, library, *checked)})
+                .first;
+  else if (found->second.identity != checked->identity)
     return refused(MORTISE_CORRUPT,
                    "it changed since this process loaded it, and libraries stay loaded; start a new process");
   return *found->second.answer;

@@ -15,8 +15,8 @@ constexpr uint32_t oldestRevision = MORTISE_ABI_OLDEST, newestRevision = MORTISE
 constexpr uint64_t layoutHashes[] = MORTISE_ABI_LAYOUT_HASHES;
 static_assert(std::size(layoutHashes) == newestRevision - oldestRevision + 1,
               "one hash for each revision in the window");
-constexpr size_t tableSizeOfOldest = offsetof(MortisePlugin, frame_destroy) + sizeof(void *);
-constexpr size_t deviceSizeOfOldest = offsetof(MortiseDeviceInfo, dlpack_id) + sizeof(int32_t);
+constexpr size_t tableSizeOfOldest = offsetof(MortisePlugin, kernel_load) + sizeof(void *);
+constexpr size_t deviceSizeOfOldest = offsetof(MortiseDeviceInfo, fingerprint) + sizeof(char *);
 constexpr size_t spaceSizeOfOldest = offsetof(MortiseSpace, bytes) + sizeof(uint64_t);
 
 Error mismatch(std::string message) { return {MORTISE_VERSION_MISMATCH, std::move(message)}; }
@@ -38,8 +38,9 @@ constexpr Slot memorySlots[] = {SLOT(memory_allocate), SLOT(memory_free), SLOT(c
 constexpr Slot nativeStreamSlots[] = {SLOT(stream_import), SLOT(stream_export)};
 constexpr Slot instanceSlots[] = {SLOT(instance_create), SLOT(instance_destroy)};
 constexpr Slot frameSlots[] = {SLOT(frame_create), SLOT(frame_destroy)};
-constexpr std::span<const Slot> optionalSlots[] = {streamSlots, memorySlots, nativeStreamSlots, instanceSlots,
-                                                   frameSlots};
+constexpr Slot saveSlots[] = {SLOT(kernel_save), SLOT(kernel_load)};
+constexpr std::span<const Slot> optionalSlots[] = {streamSlots,   memorySlots, nativeStreamSlots,
+                                                   instanceSlots, frameSlots,  saveSlots};
 #undef SLOT
 
 const void *slotValue(const MortisePlugin &table, const Slot &slot) {
@@ -129,6 +130,8 @@ Result<void> checkDevice(const MortiseDeviceInfo &info, const std::string &which
     return invalid(which + ": expected a name, found none");
   if (info.features && !readString(info.features))
     return invalid(which + ": expected features to be text or NULL, found memory that cannot be read");
+  if (info.fingerprint && !readString(info.fingerprint))
+    return invalid(which + ": expected fingerprint to be text or NULL, found memory that cannot be read");
   if (info.same_as && !readString(info.same_as))
     return invalid(which + ": expected same_as to be text or NULL, found memory that cannot be read");
   if (info.automatic > 1)

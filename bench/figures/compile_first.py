@@ -84,7 +84,7 @@ def measure_network(name: str) -> dict:
     from measure import has_compiler, in_fresh_process
 
     with tempfile.TemporaryDirectory() as cache:
-        caches = {"TORCHINDUCTOR_CACHE_DIR": os.path.join(cache, "inductor"), "XDG_CACHE_HOME": cache}
+        caches = {"TORCHINDUCTOR_CACHE_DIR": os.path.join(cache, "inductor"), "XDG_CACHE_HOME": cache, "MORTISE_KERNEL_CACHE": "on"}
         calls = {"ours": "mortise", "trace": "aot_eager"} | ({"inductor": "inductor"} if has_compiler() else {})
         runs = {side: in_fresh_process(FIRST_CALL, name, backend, env=caches) for side, backend in calls.items()}
     ours = runs["ours"]["backend"]

@@ -192,6 +192,7 @@ RUNS = {
     "state-stays": with_fault(figure_problems("state-stays")),
     "call-overhead": with_fault(figure_problems("call-overhead")),
     "server": with_fault(figure_problems("server")),
+    "kernel-cache": with_fault(figure_problems("kernel-cache", "tiny")),
     "bad-input": lambda words: figure_problems("bad-input", *words)(),
     "decompositions": with_fault(figure_problems("decompositions")),
     "demo": with_fault(demo_problems),
@@ -244,7 +245,7 @@ def plants() -> list[Plant]:
     found += [Plant(change, "one-trace-many-shapes", wrong[change], ours(change, after=1)) for change in ("NaN", "zeroed", "shape")]
     found += [Plant(change, "demo", wrong[change], ours(change)) for change in few]
     found += [Plant("zeroed later", "demo", "differs by", ours("zeroed", after=1))]
-    found += child_plants(in_children) + device_plants() + server_plants()
+    found += child_plants(in_children) + device_plants() + server_plants() + cache_plants()
     found += [
         Plant("no test ran", "bad-input", "pytest ended with code 5", lambda: None),
         Plant("an empty result", "decompositions", "KeyError: 'composites'", prints("{}")),
@@ -319,6 +320,33 @@ def device_plants() -> list[Plant]:
         Plant("bytes that are copied", "state-stays", "did not pass", changed("state", plus("copied_bytes", 4))),
         Plant("no states", "state-stays", "rows is empty", changed("state", lambda row: (row | {"states": 0}, ""))),
         Plant("a wrong state", "state-stays", "state is wrong", changed("state", lambda row: (row | {"problem": "state is wrong"}, ""))),
+    ]
+
+
+def cache_plants() -> list[Plant]:
+    from unittest import mock
+
+    import measure
+    from figures import kernel_cache
+
+    fresh, start, outputs = measure.in_fresh_process, kernel_cache.Cases.start, kernel_cache.Cases.outputs
+
+    def without_cache(code, *arguments, env=None):
+        return fresh(code, *arguments, env=(env or {}) | {"MORTISE_KERNEL_CACHE": "off"})
+
+    def changed_later(self, process, name):
+        return outputs(self, process, name) + (b"x" if name == "again" else b"")
+
+    def patched(thing, name: str, value) -> Callable:
+        return lambda: mock.patch.object(thing, name, value)
+
+    return [
+        Plant("a cache that is not used", "kernel-cache", "expected hits only", patched(measure, "in_fresh_process", without_cache)),
+        Plant("a slow second process", "kernel-cache", "1.000 s, expected at most", patched(kernel_cache, "seconds", lambda run: 1.0)),
+        Plant("outputs that damage changes", "kernel-cache", "cases.flipped: the outputs are wrong",
+              patched(kernel_cache.Cases, "outputs", changed_later)),
+        Plant("a command without the cache", "kernel-cache", "cases.hits: expected 'hit'",
+              patched(kernel_cache.Cases, "start", lambda self, cache, *more, **rest: start(self, "off", *more, **rest))),
     ]
 
 

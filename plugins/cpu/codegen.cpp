@@ -34,4 +34,9 @@ Result<CompiledGroups> compileGroups(const MortiseGraph &graph, std::span<const 
   return CompiledGroups{*found, std::move(*functions)};
 }
 
+Result<void> loadFunctions(std::span<const std::byte> saved) {
+  Result<std::shared_ptr<codegen::Compiler>> found = compiler();
+  return found ? (*found)->load(saved) : found.error();
+}
+
 } // namespace mortise::cpu

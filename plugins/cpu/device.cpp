@@ -142,7 +142,7 @@ static double measureBaseline() {
 
 namespace {
 struct Processor {
-  std::string name = processorName(), features;
+  std::string name = processorName(), features, fingerprint;
   MortiseSpace memory = sized<MortiseSpace>();
   const MortiseSpace *spaces[1] = {&memory};
   MortiseDeviceInfo info = sized<MortiseDeviceInfo>(); // points to the members before it
@@ -193,6 +193,8 @@ const MortiseDeviceInfo &deviceInfo() {
     info.bandwidth = 25e9 * std::min<uint32_t>(info.threads, 12);
     info.automatic = 1;
     info.features = features.c_str();
+    processor->fingerprint = target().triple + " " + target().cpu + " " + target().features;
+    info.fingerprint = processor->fingerprint.c_str();
     return processor;
   }();
   return made->info;

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <set>
 
 // oneDNN runs on OpenMP's threads, as many as the calling thread asks for.
 extern "C" int omp_get_max_threads(void);
@@ -362,6 +363,18 @@ Result<std::unique_ptr<Kernel>> compileKernel(const MortiseGraph &region, const 
     kernel->empty = std::move(*empty);
   }
   return kernel;
+}
+
+Result<std::vector<std::byte>> saveKernel(const Kernel &kernel) {
+  const Schedule &schedule = kernel.executable->schedule;
+  std::set<codegen::Function::Entry> entries;
+  for (const std::vector<Step> *list : {&schedule.binding, &schedule.steps})
+    for (const Step &step : *list)
+      if (const auto *call = std::get_if<GeneratedCall>(&step.action))
+        entries.insert(call->entry);
+  if (entries.empty())
+    return std::vector<std::byte>();
+  return schedule.code->save(std::vector(entries.begin(), entries.end()));
 }
 
 } // namespace mortise::cpu

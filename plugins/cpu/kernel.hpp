@@ -104,5 +104,7 @@ Result<void> runSteps(const std::vector<Step> &steps, CallState &state, const in
                       const std::vector<uint32_t> &slots);
 
 Result<std::unique_ptr<Kernel>> compileKernel(const MortiseGraph &region, const Options &options);
+// Its generated code. What the library generates is not kept: the library makes it in every process.
+Result<std::vector<std::byte>> saveKernel(const Kernel &kernel);
 
 } // namespace mortise::cpu

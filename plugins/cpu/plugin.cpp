@@ -69,6 +69,15 @@ struct CpuPlugin : PluginAdaptor<CpuPlugin> {
     return cpu::compileKernel(*args.region, chosen);
   }
 
+  Result<std::vector<std::byte>> save(const Kernel &kernel) { return cpu::saveKernel(kernel); }
+
+  Result<std::unique_ptr<Kernel>> load(const MortiseCompileArgs &args) {
+    if (Result<void> loaded = cpu::loadFunctions({static_cast<const std::byte *>(args.saved), args.saved_bytes});
+        !loaded)
+      return loaded.error();
+    return compile(args);
+  }
+
   Result<void> describe(const Kernel &kernel, MortiseKernelInfo &info) {
     info.workspace = kernel.executable->workspace.expr();
     // Kernels share the process's code: equal groups are compiled once.

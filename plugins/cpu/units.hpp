@@ -180,5 +180,8 @@ struct CompiledGroups {
   std::vector<codegen::Function> functions;
 };
 Result<CompiledGroups> compileGroups(const MortiseGraph &graph, std::span<const codegen::Group> groups);
+// Functions that codegen::Compiler::save wrote in an earlier process: compileGroups links them. Errors:
+// MORTISE_CORRUPT.
+Result<void> loadFunctions(std::span<const std::byte> saved);
 
 } // namespace mortise::cpu

@@ -114,6 +114,9 @@ TEST_F(ConfigTest, TheSpecializeLimitIsANumber) {
 }
 
 TEST_F(ConfigTest, ThePoolOfOutputsHasANumberOfBytes) {
+  EXPECT_EQ(read({{"kernel_cache_bytes", "4096"}})->kernelCacheBytes(), 4096u);
+  EXPECT_THAT(failure({{"kernel_cache_bytes", "0"}}), HasSubstr("expected a number of bytes from 1"));
+  EXPECT_THAT(failure({{"kernel_cache", "here"}}), HasSubstr("absolute path"));
   EXPECT_EQ(read()->get("output_pool_bytes"), "268435456");
   EXPECT_EQ(read({{"output_pool_bytes", "0"}})->get("output_pool_bytes"), "0");
   for (const char *bad : {"-1", "256M", "", "1e9", "281474976710657"})

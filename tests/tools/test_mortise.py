@@ -38,7 +38,7 @@ func.func @chain(%x: {T} {{mortise.name = "x"}}, %y: {T}) -> ({T}, {T}) attribut
 """
 
 
-ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("MORTISE_")}
+ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("MORTISE_")} | {"MORTISE_KERNEL_CACHE": "off"}
 
 
 def mortise(*arguments, status=0, **environment):
@@ -254,6 +254,31 @@ def test_config_show():
     settings = json.loads(mortise("config", "show", "--json", MORTISE_MODE="max-autotune"))
     assert {"key": "mode", "value": "max-autotune", "source": "MORTISE_MODE"} in settings
     assert "did you mean MORTISE_MODE?" in mortise("config", "show", status=2, MORTISE_MODES="default")
+
+
+def test_cache(graph, tmp_path):
+    folder = {"MORTISE_KERNEL_CACHE": str(tmp_path / "kernels")}
+
+    def entries():
+        return json.loads(mortise("cache", "show", "--json", **folder))["entries"]
+
+    run = ("run", graph, "--plugins", CPU, "--device", "cpu", "--symbols", "n=5")
+    said = mortise(*run, **folder)
+    (entry,) = entries()
+    assert entry["kernel"]["plugin"] == "cpu" and entry["kernel"]["lowering"] == "cpu.region" and entry["bytes"] > 1000
+    assert entry["file"] in mortise("cache", "show", **folder)
+    assert mortise(*run, **folder) == said
+    (kernel,) = (tmp_path / "kernels").iterdir()
+    damaged = bytearray(kernel.read_bytes())
+    damaged[-9] ^= 1
+    kernel.write_bytes(damaged)
+    assert mortise(*run, **folder) == said  # compiled again
+    assert sorted(e["kernel"] is None for e in entries()) == [False, True] and "damaged" in mortise("cache", "show", **folder)
+    assert "2 files removed" in mortise("cache", "clear", **folder) and entries() == []
+    assert "off" in mortise("cache", "show")
+    (tmp_path / "kernels").chmod(0o777)
+    assert "chmod go-w" in mortise("cache", "show", status=2, **folder)
+    assert "absolute path" in mortise("cache", "show", status=2, MORTISE_KERNEL_CACHE="kernels")
 
 
 def test_doctor():

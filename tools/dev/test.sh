@@ -17,6 +17,7 @@ COMPILER_FOLDERS="ir/portable ir passes tests/fuzz tests/checks"
 THREADED_FOLDERS="sdk runtime frontend tests/cpu tests/devices"
 
 dev_test() {
+  export MORTISE_KERNEL_CACHE=off # a kernel from the disk would hide what its compilation does
   local presets=() argument
   for argument; do
     case "$argument" in

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The command `mortise`: runs, converts, draws, checks and reduces graphs, and says what is installed.
+#include "cache.hpp"
 #include "check.hpp"
 #include "command.hpp"
 #include "devices.hpp"
@@ -239,6 +240,18 @@ int listConfig(const Arguments &arguments) {
 int examine(const Arguments &arguments) {
   return withHost(arguments, [&](const Host &host) { return doctor(host, arguments.plugins); });
 }
+// command(cache); no plugin is loaded for it.
+template <typename Command> int withCache(const Arguments &arguments, Command command) {
+  auto config = Host::configure("", arguments.plugins);
+  if (!config)
+    return failed(config.error());
+  auto cache = runtime::KernelCache::open(*config);
+  return cache ? command(cache->get()) : failed(cache.error());
+}
+int listCache(const Arguments &arguments) {
+  return withCache(arguments, [&](const runtime::KernelCache *cache) { return showCache(cache, arguments.json); });
+}
+int emptyCache(const Arguments &arguments) { return withCache(arguments, clearCache); }
 
 } // namespace
 
@@ -289,6 +302,14 @@ int main(int argc, char **argv) {
   calls(made, listConfig);
   withPlugins(made);
   asJson(made);
+  CLI::App *cache = app.add_subcommand("cache", "compiled kernels on disk")->require_subcommand(1);
+  made = cache->add_subcommand("show", "every kernel, and how much room they take");
+  calls(made, listCache);
+  withPlugins(made);
+  asJson(made);
+  made = cache->add_subcommand("clear", "removes all of them");
+  calls(made, emptyCache);
+  withPlugins(made);
   made = command("run", "runs a graph once and summarises its outputs", runOnce);
   onDevice(made);
   withInputs(made);

@@ -115,6 +115,9 @@ Result<void> benchGraph(const Graph &graph, Tensors inputs, const Host &host, do
     nlohmann::ordered_json lines = nlohmann::ordered_json::array();
     for (const Line &line : *steps)
       lines.push_back({{"device", line.device}, {"name", line.name}, {"lowering", line.lowering}, {"us", line.us}});
+    nlohmann::ordered_json regions = nlohmann::ordered_json::array();
+    for (const runtime::RegionReport &region : program.report())
+      regions.push_back({{"device", region.device}, {"lowering", region.lowering}, {"kernel_cache", region.cached}});
     const nlohmann::ordered_json whole{{"device", host.config.get("device")},
                                        {"calls", ms.size()},
                                        {"median_ms", median},
@@ -124,6 +127,7 @@ Result<void> benchGraph(const Graph &graph, Tensors inputs, const Host &host, do
                                        {"bind_s", execution->bindSeconds},
                                        {"arena_bytes", program.arenaBytes()},
                                        {"packed_bytes", program.packedBytes()},
+                                       {"regions", regions},
                                        {"steps", lines}};
     std::cout << whole.dump(2) << "\n";
     return {};

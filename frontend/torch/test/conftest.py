@@ -8,6 +8,7 @@ import pytest
 import torch
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("MORTISE_KERNEL_CACHE", "off")  # a kernel from the disk would hide what its compilation does
 torch.set_num_threads(2)
 
 

@@ -6,7 +6,6 @@
 #include <llvm/IR/Module.h>
 #include <llvm/MC/MCSubtargetInfo.h>
 #include <llvm/MC/TargetRegistry.h>
-#include <llvm/Support/SmallVectorMemoryBuffer.h>
 #include <llvm/Support/TargetSelect.h>
 #include <llvm/Target/TargetMachine.h>
 #include <llvm/TargetParser/Host.h>
@@ -185,8 +184,7 @@ Result<Object> Backend::compile(LoopPlan &plan, const std::string &symbol) {
                                          /*DisableVerify=*/true))
     return Error{MORTISE_INTERNAL, "the code generator cannot write objects"};
   passes.run(*llvmModule);
-  object.code =
-      std::make_unique<llvm::SmallVectorMemoryBuffer>(std::move(bytes), symbol, /*RequiresNullTerminator=*/false);
+  object.code.assign(bytes.begin(), bytes.end());
   object.llvmSeconds = secondsSince(start);
   return object;
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "jit.hpp"
-
-#include <llvm/Support/MemoryBuffer.h>
+#include "saved.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -18,12 +17,15 @@ struct Compiler::Impl {
   Target target;
   std::unique_ptr<Session> session;
   mutable std::mutex mutex;
-  std::vector<std::unique_ptr<Backend>> idle; // backends that no thread uses at the moment
-  std::unordered_map<std::string, Function> known;
+  std::vector<std::unique_ptr<Backend>> idle;      // backends that no thread uses at the moment
+  std::unordered_map<std::string, Compiled> known; // by the key of the Dag
+  std::unordered_map<std::string, Compiled> saved; // likewise: from load(), to be linked when they are asked for
+  std::unordered_map<Function::Entry, const std::string *> keys; // of the functions in `known`
   std::atomic<uint64_t> serial = 0;
   Statistics statistics;
 
-  Result<Function> compile(std::unique_ptr<Backend> &backend, Dag dag, const std::string &name);
+  Result<Compiled> compile(std::unique_ptr<Backend> &backend, Dag dag, const std::string &name);
+  Result<Compiled> link(Compiled loaded);
 };
 
 Compiler::Compiler(std::unique_ptr<Impl> impl) : impl(std::move(impl)) {}
@@ -70,7 +72,20 @@ static void measure(const LoopPlan &plan, Function &function) {
   function.scratchBytes = plan.scratchBytes;
 }
 
-Result<Function> Compiler::Impl::compile(std::unique_ptr<Backend> &backend, Dag dag, const std::string &name) {
+Result<Compiled> Compiler::Impl::link(Compiled loaded) {
+  const auto start = std::chrono::steady_clock::now();
+  auto entry = session->link(loaded.object, loaded.symbol);
+  if (!entry)
+    return entry.error();
+  loaded.function.entry = reinterpret_cast<Function::Entry>(*entry);
+  std::lock_guard lock(mutex);
+  ++statistics.loaded;
+  statistics.codeBytes += loaded.object.size();
+  statistics.linkSeconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return loaded;
+}
+
+Result<Compiled> Compiler::Impl::compile(std::unique_ptr<Backend> &backend, Dag dag, const std::string &name) {
   auto now = [] { return std::chrono::steady_clock::now(); };
   auto seconds = [](auto from, auto to) { return std::chrono::duration<double>(to - from).count(); };
   auto start = now();
@@ -88,12 +103,12 @@ Result<Function> Compiler::Impl::compile(std::unique_ptr<Backend> &backend, Dag 
   auto object = backend->compile(**plan, symbol);
   if (!object)
     return Error{object.error().code, name + ": " + object.error().message};
-  size_t size = object->code->getBufferSize();
   auto emitted = now();
-  auto entry = session->link(*object, symbol);
+  auto entry = session->link(object->code, symbol);
   if (!entry)
     return entry.error();
-  Function function;
+  Compiled compiled{std::move(symbol), std::move(object->code), {}};
+  Function &function = compiled.function;
   function.entry = reinterpret_cast<Function::Entry>(*entry);
   function.tasks = object->tasks;
   function.grain = object->grain;
@@ -101,18 +116,42 @@ Result<Function> Compiler::Impl::compile(std::unique_ptr<Backend> &backend, Dag 
   measure(**plan, function);
   std::lock_guard lock(mutex);
   ++statistics.functions;
-  statistics.codeBytes += size;
+  statistics.codeBytes += compiled.object.size();
   statistics.planSeconds += seconds(start, planned);
   statistics.mlirSeconds += object->mlirSeconds;
   statistics.llvmSeconds += object->llvmSeconds;
   statistics.linkSeconds += seconds(emitted, now());
-  return function;
+  return compiled;
+}
+
+Result<std::vector<std::byte>> Compiler::save(std::span<const Function::Entry> entries) const {
+  std::vector<std::byte> bytes;
+  std::lock_guard lock(impl->mutex);
+  for (Function::Entry entry : entries) {
+    const auto found = impl->keys.find(entry);
+    if (found == impl->keys.end())
+      return Error{MORTISE_INVALID_ARGUMENT, "expected a function of this compiler, found another"};
+    append(bytes, *found->second, impl->known.at(*found->second));
+  }
+  return bytes;
+}
+
+Result<void> Compiler::load(std::span<const std::byte> bytes) {
+  auto functions = readFunctions(bytes);
+  if (!functions)
+    return functions.error();
+  std::lock_guard lock(impl->mutex);
+  for (SavedFunction &function : *functions)
+    if (!impl->known.contains(function.key))
+      impl->saved.try_emplace(std::move(function.key), std::move(function.compiled));
+  return {};
 }
 
 Result<std::vector<Function>> Compiler::compile(const MortiseGraph &graph, std::span<const Group> groups) {
   struct Job {
     size_t group; // the first one with its key
     Dag dag;
+    std::optional<Compiled> saved;
   };
   std::vector<std::string> keys;
   std::vector<Job> todo;
@@ -128,7 +167,10 @@ Result<std::vector<Function>> Compiler::compile(const MortiseGraph &graph, std::
         ++impl->statistics.reused;
         continue;
       }
-      todo.push_back({i, std::move(*dag)});
+      std::optional<Compiled> saved;
+      if (auto found = impl->saved.extract(dag->key))
+        saved = std::move(found.mapped());
+      todo.push_back({i, std::move(*dag), std::move(saved)});
     }
   }
   // The largest first, so that no thread is left alone with one at the end.
@@ -148,14 +190,19 @@ Result<std::vector<Function>> Compiler::compile(const MortiseGraph &graph, std::
       }
     }
     for (size_t i; (i = next++) < todo.size();) {
-      auto function = impl->compile(backend, std::move(todo[i].dag), groups[todo[i].group].name);
-      if (!function) {
+      Job &job = todo[i];
+      auto compiled = job.saved ? impl->link(std::move(*job.saved))
+                                : impl->compile(backend, std::move(job.dag), groups[job.group].name);
+      if (!compiled) {
         std::lock_guard lock(errorMutex);
-        error = function.error();
+        error = compiled.error();
         break;
       }
       std::lock_guard lock(impl->mutex);
-      impl->known.emplace(keys[todo[i].group], *function);
+      const Function::Entry entry = compiled->function.entry;
+      const auto added = impl->known.emplace(keys[job.group], std::move(*compiled));
+      if (added.second) // otherwise another thread was faster
+        impl->keys.emplace(entry, &added.first->first);
     }
     std::lock_guard lock(impl->mutex);
     if (backend)
@@ -174,7 +221,7 @@ Result<std::vector<Function>> Compiler::compile(const MortiseGraph &graph, std::
   std::vector<Function> functions;
   std::lock_guard lock(impl->mutex);
   for (const std::string &key : keys)
-    functions.push_back(impl->known.at(key));
+    functions.push_back(impl->known.at(key).function);
   return functions;
 }
 

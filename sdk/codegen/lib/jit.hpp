@@ -6,15 +6,13 @@
 #include "plan.hpp"
 
 #include <memory>
-
-namespace llvm {
-class MemoryBuffer;
-}
+#include <string>
+#include <string_view>
 
 namespace mortise::codegen {
 
 struct Object {
-  std::unique_ptr<llvm::MemoryBuffer> code;
+  std::string code; // an ELF file
   Dim tasks = 1, grain = 1;
   std::vector<std::vector<uint32_t>> over;
   double mlirSeconds = 0, llvmSeconds = 0;
@@ -36,8 +34,8 @@ class Session {
 public:
   static Result<std::unique_ptr<Session>> create();
   ~Session();
-  // Thread safe. The code lives as long as the session.
-  Result<void *> link(Object &object, const std::string &symbol);
+  // Thread safe. `object`: an ELF file that defines `symbol`. The code lives as long as the session.
+  Result<void *> link(std::string_view object, const std::string &symbol);
 
 private:
   struct Impl;

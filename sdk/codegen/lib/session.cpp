@@ -8,6 +8,8 @@
 #include <llvm/ExecutionEngine/Orc/SelfExecutorProcessControl.h>
 #include <llvm/Support/MemoryBuffer.h>
 
+#include <atomic>
+
 namespace mortise::codegen {
 
 using namespace llvm::orc;
@@ -16,6 +18,7 @@ struct Session::Impl {
   std::unique_ptr<ExecutionSession> session;
   std::unique_ptr<ObjectLinkingLayer> layer;
   JITDylib *runtime = nullptr;
+  std::atomic<uint64_t> libraries = 0;
   ~Impl() {
     if (session)
       if (llvm::Error error = session->endSession())
@@ -47,10 +50,12 @@ Result<std::unique_ptr<Session>> Session::create() {
   return std::unique_ptr<Session>(new Session(std::move(impl)));
 }
 
-Result<void *> Session::link(Object &object, const std::string &symbol) {
-  JITDylib &library = impl->session->createBareJITDylib(symbol);
+Result<void *> Session::link(std::string_view object, const std::string &symbol) {
+  // Functions from several processes may have one symbol, and libraries need names of their own.
+  const std::string name = symbol + "." + std::to_string(impl->libraries++);
+  JITDylib &library = impl->session->createBareJITDylib(name);
   library.addToLinkOrder(*impl->runtime);
-  if (llvm::Error error = impl->layer->add(library, std::move(object.code)))
+  if (llvm::Error error = impl->layer->add(library, llvm::MemoryBuffer::getMemBufferCopy(object, name)))
     return failure(std::move(error));
   auto found = impl->session->lookup({&library}, impl->session->intern(symbol));
   if (!found)

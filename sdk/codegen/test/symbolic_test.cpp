@@ -244,6 +244,49 @@ TEST_P(SymbolicTest, OneCompileServesAllShapes) {
   EXPECT_EQ(compiler().statistics().functions - before, fused->groups.size());
 }
 
+std::vector<Function::Entry> entriesOf(const std::vector<Function> &functions) {
+  std::vector<Function::Entry> entries;
+  for (const Function &function : functions)
+    entries.push_back(function.entry);
+  return entries;
+}
+
+// A second compiler stands for a later process.
+TEST_P(SymbolicTest, SavedCodeIsNotCompiledAgain) {
+  const Case &test = GetParam();
+  TestGraph symbolic;
+  test.recipe(symbolic, symbolic.symbol("b", test.least), symbolic.symbol("s", test.least));
+  const MortiseGraph &graph = symbolic.view();
+  auto fused = fuse({&graph, {}, {}, {}}, testTarget(2));
+  ASSERT_TRUE(fused) << fused.error().message;
+  auto first = compiler().compile(graph, fused->groups);
+  ASSERT_TRUE(first) << first.error().message;
+  auto saved = compiler().save(entriesOf(*first));
+  ASSERT_TRUE(saved) << saved.error().message;
+
+  auto later = std::move(*Compiler::create(testTarget(2)));
+  const Result<void> loaded = later->load(*saved);
+  ASSERT_TRUE(loaded) << loaded.error().message;
+  auto functions = later->compile(graph, fused->groups);
+  ASSERT_TRUE(functions) << functions.error().message;
+  EXPECT_EQ(later->statistics().functions, 0u);
+  EXPECT_EQ(later->statistics().loaded + later->statistics().reused, fused->groups.size());
+  auto again = later->save(entriesOf(*functions));
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(*again, *saved);
+  for (int64_t b : {1, 3})
+    for (int64_t s : {2, 16, 33}) {
+      TestGraph numbers;
+      test.recipe(numbers, b, s);
+      Oracle oracle(numbers);
+      for (size_t i = 0; i < graph.input_count; ++i)
+        oracle.fill(oracle.graph.inputs[i], isFloat(graph.inputs[i]->type->dtype) ? Fill::Plain : Fill::Small);
+      const std::string what = "b " + std::to_string(b) + " s " + std::to_string(s) + " ";
+      oracle.interpret(what);
+      oracle.run(fused->groups, *functions, std::vector<int64_t>{b, s}, test.bound, what);
+    }
+}
+
 std::vector<Function> compileAll(Compiler &compiler, TestGraph &graph, std::vector<Group> &groups) {
   const MortiseGraph &view = graph.view();
   auto fused = fuse({&view, {}, {}, {}}, testTarget(2));
@@ -263,6 +306,27 @@ TEST(Symbolic, EqualLayersShareCode) {
   std::vector<Group> groups;
   EXPECT_EQ(compileAll(*compiler, g, groups).size(), 3u);
   EXPECT_EQ(compiler->statistics().functions, 1u);
+}
+
+TEST(Symbolic, DamagedCodeIsRefused) {
+  auto compiler = std::move(*Compiler::create(testTarget(2)));
+  TestGraph g;
+  layerNorm(g, g.symbol("b", 1), g.symbol("s", 2));
+  std::vector<Group> groups;
+  auto saved = compiler->save(entriesOf(compileAll(*compiler, g, groups)));
+  ASSERT_TRUE(saved) << saved.error().message;
+  auto later = std::move(*Compiler::create(testTarget(2)));
+  for (size_t size = 1; size < saved->size(); size += 11) {
+    const Result<void> loaded = later->load(std::span(*saved).first(size));
+    ASSERT_FALSE(loaded) << size;
+    EXPECT_EQ(loaded.error().code, MORTISE_CORRUPT);
+  }
+  for (size_t at = 0; at < 8; ++at) { // the length of the key
+    std::vector<std::byte> damaged = *saved;
+    damaged[at] ^= std::byte(0x40);
+    EXPECT_FALSE(later->load(damaged)) << at;
+  }
+  EXPECT_FALSE(later->save(entriesOf({Function{}}))) << "a function that it has not made";
 }
 
 // What is known of the symbols is part of the key, because a narrower range may have other code.

@@ -49,7 +49,7 @@ extern "C" {
 #define MORTISE_PLUGIN_MAGIC UINT64_C(0x314553495452304d) /* "M0RTISE1", little endian */
 
 /* Hashes of every size, offset and enumerator of each revision; sdk/abi/ computes them and CI compares. */
-#define MORTISE_ABI_LAYOUT_HASH_3 UINT64_C(0x91bcb3ed81937fe7)
+#define MORTISE_ABI_LAYOUT_HASH_3 UINT64_C(0xaabe20986d747d85)
 /* From MORTISE_ABI_OLDEST to MORTISE_ABI_REVISION: what MortisePlugin::layout_hashes points to. */
 #define MORTISE_ABI_LAYOUT_HASHES {MORTISE_ABI_LAYOUT_HASH_3}
 
@@ -392,6 +392,8 @@ typedef struct MortiseDeviceInfo {
   uint8_t uuid[16];          /* zeros when there is none */
   int32_t dlpack_type;       /* DLDeviceType of tensors in the home; 0 when DLPack has none */
   int32_t dlpack_id;
+  /* What a saved kernel depends on beside the plugin's own build: chip, instruction sets, driver. NULL: kernels are not kept on disk. */
+  const char *fingerprint;
 } MortiseDeviceInfo;
 
 typedef struct MortiseInitializeArgs {
@@ -483,6 +485,8 @@ typedef struct MortiseCompileArgs {
   size_t option_count;
   const MortiseCompileOptions *compile_options;
   MortiseKernel *kernel;        /* out */
+  const void *saved;            /* kernel_load: what kernel_save wrote; NULL in kernel_compile */
+  uint64_t saved_bytes;
 } MortiseCompileArgs;
 
 /* One step of a kernel, for `explain` and profiles: a library call or a generated loop. */
@@ -533,6 +537,14 @@ typedef struct MortiseKernelArgs {
   const MortiseExtension *extension;
   MortiseKernel *kernel;
 } MortiseKernelArgs;
+
+typedef struct MortiseKernelSaveArgs {
+  size_t struct_size;
+  const MortiseExtension *extension;
+  MortiseKernel *kernel;
+  void *sink; /* hand back to `write`, which copies the bytes and may be called several times */
+  void (*write)(void *sink, const void *bytes, uint64_t count);
+} MortiseKernelSaveArgs;
 
 /* Packs the constant inputs of a region into the form its kernel reads. The memory behind `inputs` stays
  * valid and unchanged until the constants are destroyed, so that a plugin may read it in place. */
@@ -713,6 +725,13 @@ typedef struct MortisePlugin {
   /* (optional, both or none) Without them `enqueue` gets no frame. */
   MortiseStatus *(*frame_create)(MortiseFrameArgs *args);
   MortiseStatus *(*frame_destroy)(MortiseFrameArgs *args);
+
+  /* (optional, both or none) kernel_save writes what kernel_load needs to make the kernel again without compiling, in a later process.
+   * The host keeps the bytes on disk and passes them back for an equal region, lowering and options, on a device of equal fingerprint,
+   * to the same build of the plugin. It finds damage, but not intent: who may write to the cache may change them. Where kernel_load
+   * fails, MORTISE_CORRUPT for bytes that it cannot use, the host drops them and calls kernel_compile. */
+  MortiseStatus *(*kernel_save)(MortiseKernelSaveArgs *args);
+  MortiseStatus *(*kernel_load)(MortiseCompileArgs *args);
 } MortisePlugin;
 
 /* The one export. Does nothing but return the table, which lives until the process ends. */
@@ -732,7 +751,7 @@ MORTISE_CHECK(sizeof(MortiseCode) == 4 && sizeof(MortiseDType) == 4 && sizeof(Mo
 MORTISE_CHECK(sizeof(MortiseExprStep) == 16 && sizeof(MortiseExpr) == 16 && sizeof(MortiseOption) == 16);
 MORTISE_CHECK(sizeof(MortiseType) == 48 && sizeof(MortiseAttribute) == 104);
 MORTISE_CHECK(sizeof(MortiseValue) == 56 && sizeof(MortiseNode) == 104 && sizeof(MortiseGraph) == 144);
-MORTISE_CHECK(sizeof(MortiseEnqueueArgs) == 104 && sizeof(MortisePlugin) == 312);
+MORTISE_CHECK(sizeof(MortiseEnqueueArgs) == 104 && sizeof(MortisePlugin) == 328);
 
 #ifdef __cplusplus
 }

@@ -16,6 +16,9 @@
 //     struct Instance { ... };
 //     Result<std::unique_ptr<Instance>> instantiate(const Kernel &kernel, const Constants *constants,
 //                                                   MortiseInstanceArgs &args);
+//     // (optional) kernels that a later process need not compile: args.saved is what save returned
+//     Result<std::vector<std::byte>> save(const Kernel &kernel);
+//     Result<std::unique_ptr<Kernel>> load(const MortiseCompileArgs &args);
 //     // (optional) what one call in flight writes; enqueue gets it from frameOf<Acme>(args)
 //     struct Frame { ... };
 //     Result<std::unique_ptr<Frame>> makeFrame(const Kernel &kernel, const Constants *constants,
@@ -275,11 +278,15 @@ template <typename P>
 concept HasNativeStreams = requires(P &p, MortiseStreamArgs &args) { p.streamImport(args), p.streamExport(args); };
 
 // HasInstances: the class prepares an instance for each set of symbol values. HasFrames: it keeps state for each call
-// in flight.
+// in flight. HasSaving: it makes kernels from saved bytes.
 template <typename P>
 concept HasInstances = requires { typename P::Instance; };
 template <typename P>
 concept HasFrames = requires { typename P::Frame; };
+template <typename P>
+concept HasSaving = requires(P &p, const typename P::Kernel &kernel, const MortiseCompileArgs &args) {
+  p.save(kernel), p.load(args);
+};
 
 namespace detail {
 struct None;
@@ -365,6 +372,24 @@ private:
   static MortiseStatus *compile(MortiseCompileArgs *args) noexcept {
     return guard(args, [&]() -> Result<void> {
       Result<std::unique_ptr<typename P::Kernel>> made = self().compile(*args);
+      if (!made)
+        return made.error();
+      args->kernel = reinterpret_cast<MortiseKernel *>(made->release());
+      return {};
+    });
+  }
+  static MortiseStatus *save(MortiseKernelSaveArgs *args) noexcept {
+    return guard(args, [&]() -> Result<void> {
+      Result<std::vector<std::byte>> bytes = self().save(kernel(args->kernel));
+      if (!bytes)
+        return bytes.error();
+      args->write(args->sink, bytes->data(), bytes->size());
+      return {};
+    });
+  }
+  static MortiseStatus *load(MortiseCompileArgs *args) noexcept {
+    return guard(args, [&]() -> Result<void> {
+      Result<std::unique_ptr<typename P::Kernel>> made = self().load(*args);
       if (!made)
         return made.error();
       args->kernel = reinterpret_cast<MortiseKernel *>(made->release());
@@ -488,6 +513,10 @@ private:
     if constexpr (HasFrames<P>) {
       plugin.frame_create = createFrame;
       plugin.frame_destroy = destroyFrame;
+    }
+    if constexpr (HasSaving<P>) {
+      plugin.kernel_save = save;
+      plugin.kernel_load = load;
     }
     return plugin;
   }

@@ -147,9 +147,10 @@ MORTISE_EXPORT MortiseStatus *mortise_program_profile(MortiseProgram *program, c
                                                       size_t output_count);
 /* JSON: {"name", "nodes": N, "compile_s": {"passes","place","kernels","bind"}, "arena_bytes", "packed_bytes",
  *  "placement":
- * [{"device","plugin","lowering","nodes":[..],"ops":{"mortise.add":3},"predicted_ns","kernels","specialised","steps":[{"name","lowering","ns","bytes","flops"}]}],
- *  ("kernels": the number compiled so far, 0 if an equal region's kernels are used; "specialised": null, or why a
- * kernel is compiled for each set of symbol values), "symbols": [{"name","min","max","divisor","input","dimension"}],
+ * [{"device","plugin","lowering","nodes":[..],"ops":{"mortise.add":3},"predicted_ns","kernels","kernel_cache","specialised","steps":[{"name","lowering","ns","bytes","flops"}]}],
+ *  ("kernels": the number compiled or loaded so far, 0 if an equal region's kernels are used; "kernel_cache": "hit" if
+ * the kernel was on disk, otherwise why it was compiled; "specialised": null, or why a kernel is compiled for each set
+ * of symbol values), "symbols": [{"name","min","max","divisor","input","dimension"}],
  * "guards":
  *  [{"expects","reason"}], "values": {"ready","limit","met","dropped","instances","kernels_specialised"},
  *  "refusals": [{"node","op","device","plugin","reason","detail"}] (node is null for a composite that has been

@@ -46,7 +46,8 @@ struct RegionReport {
   double predictedNs = 0;
   std::vector<StepReport> steps; // those of the last run's symbol values, where steps depend on values
   std::string specialised; // why the region is compiled for each set of values; "" when one kernel serves all values
-  uint32_t kernels = 0;    // compiled so far; 0 for a region that shares an equal region's kernel
+  uint32_t kernels = 0;    // compiled or loaded so far; 0 for a region that shares an equal region's kernel
+  std::string cached; // "hit" when the kernel was loaded from disk, otherwise why it was compiled; "" when specialised
 };
 
 struct ValuesReport {

@@ -6,6 +6,7 @@
 #include <mortise/result.hpp>
 #include <mortise/runtime/call.hpp>
 #include <mortise/runtime/config.hpp>
+#include <mortise/runtime/kernel_cache.hpp>
 
 #include <memory>
 #include <optional>
@@ -17,6 +18,7 @@ namespace mortise::runtime {
 
 struct Plugin {
   std::string name, vendor, version, path;
+  std::string build; // changes with the library's file: its build id, or else its size and time of writing
   // A copy of the plugin's, with NULL in the slots that its revision does not have. Lives until the process ends:
   // libraries are never unloaded.
   const MortisePlugin *table = nullptr;
@@ -25,6 +27,7 @@ struct Plugin {
   bool hasStreams() const { return table->stream_create != nullptr; } // otherwise its devices are synchronous
   bool hasInstances() const { return table->instance_create != nullptr; }
   bool hasFrames() const { return table->frame_create != nullptr; }
+  bool hasSaving() const { return table->kernel_save != nullptr; }
   bool hasNativeStreams() const { return table->stream_import != nullptr; }
   // The plugin knows expressions in attributes, guards and bodies. Other plugins are shown graphs with numbers only.
   bool seesSymbols() const { return table->opset >= 2; }
@@ -67,6 +70,8 @@ public:
   std::span<const std::unique_ptr<Plugin>> plugins() const;
   std::span<const std::unique_ptr<Device>> devices() const;
   std::span<const Rejected> rejected() const;
+  // The kernels on disk. NULL where the setting is off, or the folder cannot be used, which was logged.
+  const KernelCache *cache() const;
 
   // `name`: "auto" (of every kind the first ordinal that has automatic set, fastest first), a kind (its first ordinal)
   // or kind:ordinal. Several plugins may offer the same device. Errors list the devices that exist, and why a plugin

@@ -98,11 +98,18 @@ public:
   // Groups with the same ops, shapes, strides and symbol ranges are compiled once, also across calls. Compilation uses
   // up to Target::threads threads.
   Result<std::vector<Function>> compile(const MortiseGraph &graph, std::span<const Group> groups);
+  // The code of functions that this compiler made, as bytes for another compiler with an equal target in the same
+  // build. Errors: MORTISE_INVALID_ARGUMENT (not a function of this compiler).
+  Result<std::vector<std::byte>> save(std::span<const Function::Entry> entries) const;
+  // `compile` then links the functions in these bytes instead of compiling them. The bytes are trusted: they hold
+  // machine code. Errors: MORTISE_CORRUPT.
+  Result<void> load(std::span<const std::byte> bytes);
   ~Compiler();
 
-  // Functions compiled so far (equal groups count once), and the time of each stage, summed over threads.
+  // Functions compiled so far (equal groups count once), those linked from loaded bytes, and the time of each stage,
+  // summed over threads.
   struct Statistics {
-    size_t functions = 0, reused = 0, codeBytes = 0;
+    size_t functions = 0, reused = 0, loaded = 0, codeBytes = 0;
     double planSeconds = 0, mlirSeconds = 0, llvmSeconds = 0, linkSeconds = 0;
   };
   Statistics statistics() const;
