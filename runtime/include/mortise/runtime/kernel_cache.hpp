@@ -7,7 +7,6 @@
 #include <mortise/result.hpp>
 
 #include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <span>
