@@ -284,9 +284,8 @@ concept HasInstances = requires { typename P::Instance; };
 template <typename P>
 concept HasFrames = requires { typename P::Frame; };
 template <typename P>
-concept HasSaving = requires(P &p, const typename P::Kernel &kernel, const MortiseCompileArgs &args) {
-  p.save(kernel), p.load(args);
-};
+concept HasSaving =
+    requires(P &p, const typename P::Kernel &kernel, const MortiseCompileArgs &args) { p.save(kernel), p.load(args); };
 
 namespace detail {
 struct None;
