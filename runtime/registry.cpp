@@ -86,12 +86,14 @@ void Registry::Impl::findOwners() {
         return other.get();
     return nullptr;
   };
-  for (auto &device : devices)
-    if (device->info.same_as && !(device->same = owner(*device)))
+  for (auto &device : devices) {
+    device->same = device->info.same_as ? owner(*device) : nullptr;
+    if (device->info.same_as && device->same == nullptr)
       reject(device->plugin->path,
              {MORTISE_NOT_FOUND, "its device '" + full(*device) + "' shares the memory of '" + device->info.same_as +
                                      "', which no other plugin offers; install the plugin that does"},
              {device->info.kind});
+  }
   std::erase_if(devices, [](const auto &device) { return device->info.same_as && device->same == nullptr; });
 }
 

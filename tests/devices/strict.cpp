@@ -104,10 +104,10 @@ private:
       return net.reshape(net.op("reduce_sum", {x}, {ints("axes", {last})}), shape);
     }
     case 6: {
-      Dims starts(dims.size(), 0), limits = dims, strides(dims.size(), 1);
-      if (limits.back() > 1)
+      Dims starts(dims.size(), 0), strides(dims.size(), 1);
+      if (dims.back() > 1)
         starts.back() = 1;
-      return net.op("slice", {x}, {ints("starts", starts), ints("limits", limits), ints("strides", strides)});
+      return net.op("slice", {x}, {ints("starts", starts), ints("limits", dims), ints("strides", strides)});
     }
     default:
       return net.op("add", {x, like(x)});

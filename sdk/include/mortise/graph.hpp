@@ -19,7 +19,7 @@ namespace mortise {
 
 // The pointer that an address in a space of kind HOST, PINNED or UNIFIED is.
 template <typename T = void> T *pointer(MortiseAddress address) {
-  return static_cast<T *>(reinterpret_cast<void *>(static_cast<uintptr_t>(address)));
+  return reinterpret_cast<T *>(static_cast<uintptr_t>(address));
 }
 inline MortiseAddress addressOf(const void *pointer) { return reinterpret_cast<uintptr_t>(pointer); }
 
