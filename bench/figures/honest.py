@@ -192,7 +192,7 @@ RUNS = {
     "state-stays": with_fault(figure_problems("state-stays")),
     "call-overhead": with_fault(figure_problems("call-overhead")),
     "server": with_fault(figure_problems("server")),
-    "kernel-cache": with_fault(figure_problems("kernel-cache", "tiny")),
+    "kernel-cache": with_fault(figure_problems("kernel-cache", "minilm")),
     "bad-input": lambda words: figure_problems("bad-input", *words)(),
     "decompositions": with_fault(figure_problems("decompositions")),
     "demo": with_fault(demo_problems),
