@@ -74,10 +74,15 @@ Result<void> describe(Kernel &kernel) {
   return {};
 }
 
-// Everything that a kernel depends on: a line of JSON, an empty line, the graph.
-std::string keyOf(const Device &device, const MortiseCompileArgs &args, std::span<const std::byte> graph) {
+// Everything that a kernel depends on: a line of JSON, an empty line, the graph. Or why the kernel is not kept.
+Result<std::string> keyOf(const OpenedKernelCache &cache, const Device &device, const MortiseCompileArgs &args,
+                          std::span<const std::byte> graph) {
   using Json = nlohmann::ordered_json;
   const Plugin &plugin = *device.plugin;
+  if (!cache)
+    return cache.error();
+  if (!plugin.hasSaving() || device.info.fingerprint == nullptr)
+    return Error{MORTISE_UNSUPPORTED, "the plugin keeps no kernels of this device"};
   const MortiseCompileOptions &asked = *args.compile_options;
   Json options = Json::array();
   for (size_t i = 0; i < args.option_count; ++i)
@@ -142,7 +147,7 @@ void saveKernel(const Kernel &kernel, const KernelCache &cache, std::string_view
 }
 
 Result<KernelPtr> compileKernel(const plan::PlanT &plan, const plan::RegionT &region, const Device &device,
-                                std::shared_ptr<const Graph> graph, const KernelCache *cache) {
+                                std::shared_ptr<const Graph> graph, const OpenedKernelCache &cache) {
   auto kernel = std::make_shared<Kernel>();
   kernel->device = &device;
   kernel->graph = std::move(graph);
@@ -160,12 +165,10 @@ Result<KernelPtr> compileKernel(const plan::PlanT &plan, const plan::RegionT &re
                           .options = options.data(),
                           .option_count = options.size(),
                           .compile_options = &asked};
-  std::string key;
-  if (cache == nullptr)
-    kernel->cached = "no cache";
-  else if (!device.plugin->hasSaving() || device.info.fingerprint == nullptr)
-    kernel->cached = "the plugin keeps no kernels of this device";
-  else if (auto loaded = loadKernel(*kernel, args, *cache, key = keyOf(device, args, kernel->graph->bytes())); !loaded)
+  const Result<std::string> key = keyOf(cache, device, args, kernel->graph->bytes());
+  if (!key)
+    kernel->cached = key.error().message;
+  else if (auto loaded = loadKernel(*kernel, args, **cache, *key); !loaded)
     return loaded.error();
   if (kernel->kernel == nullptr) {
     if (auto called = call("kernel_compile", kernel->table().kernel_compile, args); !called)
@@ -173,8 +176,8 @@ Result<KernelPtr> compileKernel(const plan::PlanT &plan, const plan::RegionT &re
     if (args.kernel == nullptr)
       return Error{MORTISE_INTERNAL, "kernel_compile: expected a kernel or a status, found neither"};
     kernel->kernel = args.kernel;
-    if (!key.empty())
-      saveKernel(*kernel, *cache, key);
+    if (key)
+      saveKernel(*kernel, **cache, *key);
   }
   if (auto described = describe(*kernel); !described)
     return described.error();
@@ -333,7 +336,7 @@ Result<Regions> compileRegions(const plan::PlanT &plan, const Registry &registry
 
 Result<std::vector<KernelPtr>> specialiseRegions(const plan::PlanT &plan, const Regions &regions,
                                                  std::span<const uint32_t> which, std::span<const int64_t> values,
-                                                 const KernelCache *cache) {
+                                                 const OpenedKernelCache &cache) {
   return inParallel<KernelPtr>(plan, which, [&](uint32_t i) -> Result<KernelPtr> {
     auto graph = specialise(regions[i].graph->view(), values);
     if (!graph)

@@ -52,7 +52,7 @@ Result<Regions> compileRegions(const plan::PlanT &plan, const Registry &registry
 // Compiles the regions numbered in `which` with `values` in place of the plan's symbols.
 Result<std::vector<KernelPtr>> specialiseRegions(const plan::PlanT &plan, const Regions &regions,
                                                  std::span<const uint32_t> which, std::span<const int64_t> values,
-                                                 const KernelCache *cache);
+                                                 const OpenedKernelCache &cache);
 
 // The workspace of a kernel in bytes. Errors: MORTISE_INTERNAL (the plugin's expression has no value).
 Result<uint64_t> workspaceOf(const Kernel &kernel, std::span<const int64_t> values);

@@ -244,7 +244,7 @@ Result<std::unique_ptr<Layout>> Layout::make(std::shared_ptr<const plan::PlanT> 
     return checked.error();
   auto layout = std::make_unique<Layout>();
   layout->plan = std::move(plan);
-  layout->cache = registry.cache();
+  layout->cache = &registry.cache();
   auto regions = compileRegions(*layout->plan, registry);
   if (!regions)
     return regions.error();

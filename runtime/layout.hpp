@@ -39,7 +39,7 @@ struct Patch {
 
 struct Layout {
   std::shared_ptr<const plan::PlanT> plan;
-  const KernelCache *cache = nullptr; // the registry's
+  const OpenedKernelCache *cache = nullptr; // the registry's
   Regions regions;
   std::vector<Operation> operations;
   std::vector<MemorySpace> spaces;

@@ -563,7 +563,8 @@ std::vector<RegionReport> Program::report() const {
         RegionReport{region.device, region.plugin, region.lowering, region.nodes, region.cost_ns, {}, {}, 0});
     if (region.specialise)
       report.specialised = region.specialise_reason.empty() ? "needs static" : region.specialise_reason;
-    report.cached = region.specialise ? "" : layout.regions[i].kernel->cached;
+    if (!region.specialise)
+      report.cached = layout.regions[i].kernel->cached;
     report.kernels = region.specialise ? impl->compiledByRegion[i] : layout.regions[i].first == i;
     const Impl::Clocks &clocks = impl->clocks[i];
     const std::vector<StepInfo> *steps = clocks.kernel              ? &clocks.steps

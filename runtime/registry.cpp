@@ -13,7 +13,9 @@ struct Registry::Impl {
   std::vector<std::unique_ptr<Plugin>> plugins;
   std::vector<std::unique_ptr<Device>> devices;
   std::vector<Rejected> rejected;
-  std::unique_ptr<KernelCache> cache;
+  OpenedKernelCache cache;
+
+  explicit Impl(const Config &config) : cache(KernelCache::open(config)) {}
 
   void reject(const std::string &path, Error error, std::vector<std::string> kinds = {}) {
     logMessage(MORTISE_WARNING, "plugin '" + path + "' is not used: " + error.message);
@@ -108,14 +110,12 @@ std::string Registry::Impl::listing() const {
 std::shared_ptr<Registry> Registry::load(const Config &config) {
   watchForks();
   setLogLevel(config.get("log_level"));
-  auto impl = std::make_unique<Impl>();
+  auto impl = std::make_unique<Impl>(config);
   for (const PluginFiles &files : findPlugins(config.get("plugin_path")))
     impl->add(files, config);
   impl->findOwners();
-  if (auto cache = KernelCache::open(config))
-    impl->cache = std::move(*cache);
-  else
-    logMessage(MORTISE_WARNING, "kernels are not kept: " + cache.error().message);
+  if (!impl->cache && impl->cache.error().code != MORTISE_NOT_FOUND)
+    logMessage(MORTISE_WARNING, "kernels are not kept on disk: " + impl->cache.error().message);
   for (auto &device : impl->devices)
     for (const auto &other : impl->devices)
       if (std::string_view(device->info.kind) == other->info.kind && device->info.ordinal != other->info.ordinal)
@@ -126,7 +126,7 @@ std::shared_ptr<Registry> Registry::load(const Config &config) {
 std::span<const std::unique_ptr<Plugin>> Registry::plugins() const { return impl->plugins; }
 std::span<const std::unique_ptr<Device>> Registry::devices() const { return impl->devices; }
 std::span<const Rejected> Registry::rejected() const { return impl->rejected; }
-const KernelCache *Registry::cache() const { return impl->cache.get(); }
+const OpenedKernelCache &Registry::cache() const { return impl->cache; }
 
 Result<std::vector<const Device *>> Registry::find(std::string_view name) const {
   std::vector<const Device *> found;

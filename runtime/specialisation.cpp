@@ -332,7 +332,7 @@ Result<std::vector<KernelPtr>> SpecialisedKernels::get(const Layout &layout, std
         found.push_back(kernel);
       return found;
     }
-  auto made = specialiseRegions(*layout.plan, layout.regions, which, values, layout.cache);
+  auto made = specialiseRegions(*layout.plan, layout.regions, which, values, *layout.cache);
   if (!made)
     return made.error();
   compiledByRegion.resize(layout.regions.size());

@@ -172,11 +172,11 @@ class Cases:
     def folder_of_others(self, cache):
         cache.mkdir()
         cache.chmod(0o777)
-        return self.right(cache, "others") or self.expect(cache, "no cache")
+        return self.right(cache, "others") or self.expect(cache, "may be written to by other users")
 
     def file_in_place_of_the_folder(self, cache):
         cache.write_text("a file")
-        return self.right(cache, "file") or self.expect(cache, "no cache")
+        return self.right(cache, "file") or self.expect(cache, "is no folder")
 
     def small_limit(self, cache):
         problem = self.right(cache, "small", MORTISE_KERNEL_CACHE_BYTES="100")

@@ -80,10 +80,6 @@ Result<runtime::Tensor> readTensor(const MortiseTensor &tensor, const std::strin
 Result<std::vector<runtime::Tensor>> readTensors(const MortiseTensor *const *tensors, size_t count, size_t expected,
                                                  const char *what, const SessionState &session);
 
-// files.cpp. Errors name the path and the reason. replaceFile leaves another file of this name untouched on failure.
-Result<std::vector<std::byte>> readFile(const std::string &path);
-Result<void> replaceFile(const std::string &path, std::span<const std::byte> bytes);
-
 // The home of tensors as copies take it: NULL, the host, for a device that computes in host memory.
 inline const runtime::Device *homeOf(const runtime::Device *device) {
   return device && !device->inHostMemory() ? &device->owner() : nullptr;

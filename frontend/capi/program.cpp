@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "handles.hpp"
 
+#include <mortise/runtime/files.hpp>
 #include <mortise/runtime/plan_generated.h>
 #include <mortise/runtime/program_file.hpp>
 
@@ -78,7 +79,7 @@ MortiseStatus *mortise_program_load(MortiseSession *session, const char *path, c
     Result<runtime::Config> config = configFor(*session->state, options, option_count);
     if (!config)
       return config.error();
-    Result<std::vector<std::byte>> bytes = readFile(path);
+    Result<std::vector<std::byte>> bytes = runtime::readFile(path);
     if (!bytes)
       return bytes.error();
     Result<std::shared_ptr<const plan::PlanT>> plan = runtime::readProgram(*bytes);
@@ -136,7 +137,7 @@ MortiseStatus *mortise_program_save(MortiseProgram *program, const char *path) {
     if (!program || !path)
       return nullError(program ? "path" : "program");
     Result<std::vector<std::byte>> bytes = runtime::writeProgram(program->program->plan());
-    return bytes ? replaceFile(path, *bytes) : Result<void>(bytes.error());
+    return bytes ? runtime::replaceFile(path, *bytes) : Result<void>(bytes.error());
   });
 }
 

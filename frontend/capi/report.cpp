@@ -33,7 +33,7 @@ Json placement(const runtime::Program &program) {
                     {"ops", ops},
                     {"predicted_ns", region.predictedNs},
                     {"kernels", region.kernels},
-                    {"kernel_cache", region.cached},
+                    {"kernel_cache", region.cached.empty() ? Json() : Json(region.cached)},
                     {"specialised", region.specialised.empty() ? Json() : Json(region.specialised)},
                     {"steps", steps}});
   }

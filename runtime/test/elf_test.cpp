@@ -43,6 +43,11 @@ TEST(Elf, ListsWhatALibraryNeeds) {
   EXPECT_TRUE(checkNeeded(*good));
 }
 
+TEST(Elf, ReadsTheBuildId) {
+  EXPECT_EQ(readFile(FIXTURES "/libwith_build_id.so")->buildId, "0123456789abcdef");
+  EXPECT_EQ(readFile(FIXTURES "/libwithout_build_id.so")->buildId, "");
+}
+
 TEST(Elf, RefusesOtherMachinesAndPrograms) {
   Folder folder;
   std::string bytes = contents(FIXTURES "/libgood.so");

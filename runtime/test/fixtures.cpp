@@ -42,8 +42,9 @@ std::string Folder::manifestFor(const std::string &name, const std::string &devi
          "]\n[options.speed]\ndefault = \"slow\"\nvalues = [\"slow\", \"fast\"]\n";
 }
 
-std::shared_ptr<Registry> loadFrom(const std::string &pluginPath) {
-  const MortiseOption options[] = {{"plugin_path", pluginPath.c_str()}, {"log_level", "off"}};
+std::shared_ptr<Registry> loadFrom(const std::string &pluginPath, const std::string &cache) {
+  const MortiseOption options[] = {
+      {"plugin_path", pluginPath.c_str()}, {"log_level", "off"}, {"kernel_cache", cache.c_str()}};
   auto config = Config::read(options);
   EXPECT_TRUE(config) << (config ? "" : config.error().message);
   return config ? Registry::load(*config) : nullptr;

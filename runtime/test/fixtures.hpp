@@ -32,7 +32,8 @@ private:
   std::filesystem::path where;
 };
 
-std::shared_ptr<Registry> loadFrom(const std::string &pluginPath);
+// `cache`: the setting kernel_cache.
+std::shared_ptr<Registry> loadFrom(const std::string &pluginPath, const std::string &cache = "off");
 // the rejection's message; fails the test unless there is exactly one
 std::string onlyRejection(const Registry &registry);
 

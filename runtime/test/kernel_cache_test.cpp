@@ -6,11 +6,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <barrier>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -38,7 +40,7 @@ protected:
   }
   void TearDown() override { fs::remove_all(top); }
 
-  Result<std::unique_ptr<KernelCache>> tryToOpen(uint64_t limit = 1 << 20) const {
+  OpenedKernelCache tryToOpen(uint64_t limit = 1 << 20) const {
     const std::string bytes = std::to_string(limit), path = folder.string();
     const MortiseOption options[] = {{"kernel_cache", path.c_str()}, {"kernel_cache_bytes", bytes.c_str()}};
     auto config = Config::read(options);
@@ -46,7 +48,7 @@ protected:
       return config.error();
     return KernelCache::open(*config);
   }
-  std::unique_ptr<KernelCache> open(uint64_t limit = 1 << 20) const {
+  std::unique_ptr<const KernelCache> open(uint64_t limit = 1 << 20) const {
     auto cache = tryToOpen(limit);
     if (!cache) {
       ADD_FAILURE() << cache.error().message;
@@ -118,7 +120,7 @@ TEST_F(KernelCacheTest, DamageIsSetAside) {
     expectMissing(*cache, "key", MORTISE_CORRUPT, "damaged");
     expectMissing(*cache, "key", MORTISE_NOT_FOUND, "no entry");
   };
-  const size_t size = 32 + 3 + payload.size();
+  const size_t size = 24 + 8 + 3 + payload.size();
   for (size_t at = 0; at < size; ++at)
     damagedBy("byte " + std::to_string(at), [&](std::string &bytes) { bytes[at] = static_cast<char>(bytes[at] ^ 8); });
   for (size_t length = 0; length < size; length += 5)
@@ -247,13 +249,34 @@ TEST_F(KernelCacheTest, FoldersOfOthersAreRefused) {
   }
 }
 
+// A folder must never be seen with the permissions that the umask allows: another process may open it at once.
+TEST_F(KernelCacheTest, TheFolderIsMadeWithItsPermissions) {
+  folder = top / "made" / "kernels/";
+  const mode_t before = umask(0);
+  std::atomic<int> refused{0};
+  for (int round = 0; round < 200; ++round) {
+    std::barrier together(4);
+    std::vector<std::thread> openers;
+    for (int i = 0; i < 4; ++i)
+      openers.emplace_back([&] {
+        together.arrive_and_wait();
+        refused += !tryToOpen();
+      });
+    for (std::thread &opener : openers)
+      opener.join();
+    fs::remove_all(top / "made");
+  }
+  umask(before);
+  EXPECT_EQ(refused, 0);
+}
+
 TEST(KernelCacheSetting, OffIsNoCache) {
   const MortiseOption options[] = {{"kernel_cache", "off"}};
   const auto config = Config::read(options);
   ASSERT_TRUE(config);
   const auto cache = KernelCache::open(*config);
-  ASSERT_TRUE(cache);
-  EXPECT_EQ(*cache, nullptr);
+  ASSERT_FALSE(cache);
+  EXPECT_EQ(cache.error().code, MORTISE_NOT_FOUND);
 }
 
 } // namespace

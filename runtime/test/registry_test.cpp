@@ -100,6 +100,8 @@ INSTANTIATE_TEST_SUITE_P(
         Fault{"half_of_streams", "all or none of the optional slots", MORTISE_INVALID_ARGUMENT},
         Fault{"half_of_instances", "slots that belong to instance_create, found NULL in instance_destroy",
               MORTISE_INVALID_ARGUMENT},
+        Fault{"half_of_saving", "slots that belong to kernel_save, found NULL in kernel_load",
+              MORTISE_INVALID_ARGUMENT},
         Fault{"garbage_status", "a status that status_create did not make", MORTISE_INTERNAL},
         Fault{"throws", "threw 'no initialize today' from initialize", MORTISE_INTERNAL},
         Fault{"throws_at_entry", "threw 'no table today' from mortise_plugin", MORTISE_INTERNAL},

@@ -42,7 +42,8 @@ def rows(result: dict) -> list[tuple[str, str]]:
         ("first call, fresh process", f"cold {compile_s['cold']:.2f} s, warm {compile_s['warm']:.2f} s, "
                                       f"bare trace {compile_s['trace']:.2f} s"),
         ("inside our backend", f"{result['backend_s']['total']:.2f} s ({stages}; in no stage "
-                               f"{result['backend_s']['not_in_stages']:.2f})"),
+                               f"{result['backend_s']['not_in_stages']:.2f}, waiting for packed weights "
+                               f"{result['backend_s']['parts']['bind']:.2f})"),
         ("peak memory", f"{result['peak_memory_mib']:.0f} MiB, of it arena {result['arena_mib']:.1f}, packed weights "
                         f"{result['packed_mib']:.0f}"),
         ("coverage", f"{result['coverage']:.1%} of the operators"),

@@ -29,20 +29,12 @@ std::string ageText(int64_t seconds) {
   return std::to_string(seconds) + " s";
 }
 
-int isOff() {
-  std::cout << "the kernel cache is off (setting kernel_cache)\n";
-  return 0;
-}
-
 } // namespace
 
-int showCache(const runtime::KernelCache *cache, bool json) {
-  if (!cache && !json)
-    return isOff();
+int showCache(const runtime::KernelCache &cache, bool json) {
   Json list = Json::array();
   uint64_t total = 0;
-  for (const runtime::KernelCache::Entry &entry :
-       cache ? cache->entries() : std::vector<runtime::KernelCache::Entry>()) {
+  for (const runtime::KernelCache::Entry &entry : cache.entries()) {
     const Json text = Json::parse(entry.text, nullptr, false);
     list.push_back({{"file", entry.file},
                     {"bytes", entry.bytes},
@@ -51,11 +43,8 @@ int showCache(const runtime::KernelCache *cache, bool json) {
     total += entry.bytes;
   }
   if (json) {
-    std::cout << Json{{"folder", cache ? Json(cache->folder()) : Json()},
-                      {"bytes", total},
-                      {"limit", cache ? cache->limit() : 0},
-                      {"entries", list}}
-                     .dump(1, ' ', false, Json::error_handler_t::replace)
+    std::cout << Json{{"folder", cache.folder()}, {"bytes", total}, {"limit", cache.limit()}, {"entries", list}}.dump(
+                     1, ' ', false, Json::error_handler_t::replace)
               << "\n";
     return 0;
   }
@@ -69,20 +58,18 @@ int showCache(const runtime::KernelCache *cache, bool json) {
     else
       std::cout << "damaged\n";
   }
-  std::cout << cache->folder() << ": " << list.size() << (list.size() == 1 ? " file, " : " files, ") << sizeText(total)
-            << " of at most " << sizeText(cache->limit()) << "\n";
+  std::cout << cache.folder() << ": " << list.size() << (list.size() == 1 ? " file, " : " files, ") << sizeText(total)
+            << " of at most " << sizeText(cache.limit()) << "\n";
   return 0;
 }
 
-int clearCache(const runtime::KernelCache *cache) {
-  if (!cache)
-    return isOff();
-  Result<size_t> removed = cache->clear();
+int clearCache(const runtime::KernelCache &cache) {
+  Result<size_t> removed = cache.clear();
   if (!removed) {
     std::cerr << "mortise: " << removed.error().message << "\n";
     return 2;
   }
-  std::cout << cache->folder() << ": " << *removed << (*removed == 1 ? " file" : " files") << " removed\n";
+  std::cout << cache.folder() << ": " << *removed << (*removed == 1 ? " file" : " files") << " removed\n";
   return 0;
 }
 

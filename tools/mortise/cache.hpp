@@ -6,9 +6,9 @@
 
 namespace mortise::tool {
 
-// Every entry with its size, its age and what it is for. `cache`: NULL where the configuration switches it off.
-int showCache(const runtime::KernelCache *cache, bool json);
+// Every entry with its size, its age and what it is for.
+int showCache(const runtime::KernelCache &cache, bool json);
 
-int clearCache(const runtime::KernelCache *cache);
+int clearCache(const runtime::KernelCache &cache);
 
 } // namespace mortise::tool

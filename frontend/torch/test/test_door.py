@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The promises of torch.compile(backend="mortise"): strides, weights, state, dynamic shapes, eager beside programs, errors, threads."""
 
+import concurrent.futures
+import contextlib
 import copy
 import gc
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -15,6 +18,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 import torch_mortise
+import torch_mortise.region
 from conftest import assert_same, check
 from torch import nn
 
@@ -95,6 +99,33 @@ def test_weights_are_bound_before_the_first_call(device):
 
     check(torch.compile(model, backend=backend), model, x)
     assert ahead == [1] and torch_mortise.last_report()["graphs"][0]["binds"] == 2
+
+
+def test_a_fork_while_weights_are_bound_gives_an_error_and_no_hang(compile_for):
+    model, x = Small().eval(), torch.randn(3, 8)
+    compiled = compile_for(model)
+    check(compiled, model, x)
+    with contextlib.ExitStack() as held, torch.no_grad():
+        for region in torch_mortise.region.regions:
+            held.enter_context(region.lock)  # as the thread that binds may hold it
+        model.first.weight.mul_(2)  # the call has to bind again
+
+        def call():
+            with torch.no_grad():
+                return compiled(x)
+
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)
+            try:
+                # RLocks let their owner in, and a child's only thread has the owner's number, so that another thread has to call.
+                with concurrent.futures.ThreadPoolExecutor(1) as threads:
+                    threads.submit(call).result()
+            except Exception as error:
+                os._exit(0 if "spawn" in str(error) else 2)
+            os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
+    check(compiled, model, x)
 
 
 def test_the_first_inputs_are_not_kept(compile_for):

@@ -203,8 +203,13 @@ class CompiledGraph:
             return
         weights = {n: t for n, t in zip(self.placeholders, traced, strict=True) if n in self.constants and is_real(t)}
         regions = [region for region in self.regions if region.can_bind(weights)]
+
+        def bind():
+            for region in regions:
+                region.bind_ahead(weights)
+
         if regions:
-            threading.Thread(target=lambda: [region.bind_ahead(weights) for region in regions], name="mortise bind").start()
+            threading.Thread(target=bind, name="mortise bind").start()
 
     def check_requirement(self):
         """Checks the configuration's `require` against the nodes that run in eager. The compiler has checked each program by itself."""

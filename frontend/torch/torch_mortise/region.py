@@ -6,6 +6,7 @@ import collections
 import logging
 import math
 import operator
+import os
 import sys
 import threading
 import time
@@ -31,6 +32,17 @@ REBINDS = 16  # a constant that is bound more often than this becomes an ordinar
 OUTPUT, ARGUMENT, OUTPUT_VIEW, ARGUMENT_VIEW, OBJECT = range(5)
 
 regions = weakref.WeakSet()
+
+
+def renew_locks():
+    """In a forked child, where the threads that may hold locks do not exist."""
+    for region in list(regions):
+        region.lock = threading.RLock()
+        for found in region.all_programs():
+            found.lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=renew_locks)
 
 
 class NodeUnsupported(Exception):

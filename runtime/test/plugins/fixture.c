@@ -8,7 +8,7 @@
  * plugin allocated for the same device. TWINS: it has two equal devices.
  *
  * It knows opset 1, or opset 2 when OPSET is 2: then it takes regions with symbols, and makes instances unless PLAIN is
- * defined.
+ * defined. SAVING: its kernels can be saved and loaded; the step of a loaded one is called "loaded sum".
  */
 #include <mortise/plugin.h>
 
@@ -32,9 +32,13 @@ enum {
   GARBAGE_DEVICES,
   HALF_OF_STREAMS,
   HALF_OF_INSTANCES,
+  HALF_OF_SAVING,
   GARBAGE_INSTANCE,
   GARBAGE_STATUS,
-  GARBAGE_CANDIDATES
+  GARBAGE_CANDIDATES,
+  FAILS_TO_SAVE,
+  REFUSES_SAVED,
+  LOADS_NOTHING
 };
 
 #ifndef FAULT
@@ -45,6 +49,9 @@ enum {
 #endif
 #ifndef TWINS
 #define TWINS 0
+#endif
+#ifndef SAVING
+#define SAVING 0
 #endif
 #if OPSET == 2 && !defined(PLAIN)
 #define INSTANCES 1
@@ -98,7 +105,8 @@ static MortiseStatus *devices(MortiseDevicesArgs *args) {
                                          .spaces = ordinary_only,
                                          .peak_flops = 1e9,
                                          .bandwidth = 1e9,
-                                         .features = ""};
+                                         .features = "",
+                                         .fingerprint = SAVING ? "fixture chip 1" : NULL};
   static const MortiseDeviceInfo far = {.struct_size = sizeof far,
                                         .device = (MortiseDevice *)&second,
                                         .kind = "far",
@@ -219,6 +227,32 @@ static MortiseStatus *kernel_compile(MortiseCompileArgs *args) {
   args->kernel = (MortiseKernel *)kernel;
   return NULL;
 }
+
+#if SAVING
+static const char saved[] = "a saved sum";
+
+/* In two pieces, as a plugin may. */
+static MortiseStatus *kernel_save(MortiseKernelSaveArgs *args) {
+  args->write(args->sink, saved, 2);
+  if (FAULT == FAILS_TO_SAVE)
+    return invalid("expected ink, found none");
+  args->write(args->sink, saved + 2, sizeof saved - 2);
+  return NULL;
+}
+
+static MortiseStatus *kernel_load(MortiseCompileArgs *args) {
+  if (FAULT == LOADS_NOTHING)
+    return NULL;
+  if (FAULT == REFUSES_SAVED || args->saved_bytes != sizeof saved || memcmp(args->saved, saved, sizeof saved) != 0)
+    return invalid("expected kernels of this week, found older ones");
+  MortiseStatus *status = kernel_compile(args);
+  if (status == NULL) {
+    Kernel *kernel = (Kernel *)args->kernel;
+    strcpy(kernel->name, "loaded sum");
+  }
+  return status;
+}
+#endif
 
 static MortiseStatus *kernel_info(MortiseKernelInfo *args) {
   Kernel *kernel = (Kernel *)args->kernel;
@@ -504,6 +538,10 @@ MORTISE_EXPORT const MortisePlugin *mortise_plugin(void) {
       .kernel_compile = kernel_compile,
       .kernel_info = kernel_info,
       .kernel_destroy = kernel_destroy,
+#if SAVING
+      .kernel_save = kernel_save,
+      .kernel_load = FAULT == HALF_OF_SAVING ? NULL : kernel_load,
+#endif
       .constants_bind = constants_bind,
       .constants_destroy = constants_destroy,
       .enqueue = FAULT == NULL_SLOT ? NULL : enqueue,

@@ -46,6 +46,6 @@ LISTED = (
 @functools.cache
 def table():
     """{overload: its decomposition}, without the overloads that have a handler."""
-    # Without operators that are compositions in every mode, which PyTorch takes apart before it asks: to list them takes 80 ms.
+    # Without operators that are compositions in every mode: PyTorch takes them apart before it asks, and to list them takes long.
     theirs = {**_core_aten_decompositions_post_autograd(), **get_decompositions(LISTED)}
     return {op: f for op, f in {**theirs, **DECOMPOSITIONS}.items() if op not in HANDLERS}

@@ -17,12 +17,14 @@
 namespace mortise::runtime {
 
 class Config;
+class KernelCache;
+using OpenedKernelCache = Result<std::unique_ptr<const KernelCache>>;
 
 class KernelCache {
 public:
-  // What the setting `kernel_cache` asks for; NULL where it is "off". Makes the folder. Errors:
+  // What the setting `kernel_cache` asks for. Makes the folder. Errors: MORTISE_NOT_FOUND (the setting is "off"),
   // MORTISE_INVALID_ARGUMENT (the folder cannot be made, belongs to somebody else, or others may write to it).
-  static Result<std::unique_ptr<KernelCache>> open(const Config &config);
+  static OpenedKernelCache open(const Config &config);
 
   const std::string &folder() const { return path; }
   uint64_t limit() const { return most; }
@@ -31,8 +33,8 @@ public:
   // Errors: MORTISE_NOT_FOUND, or MORTISE_CORRUPT for a file that is damaged, which is then set aside.
   Result<std::vector<std::byte>> find(std::string_view key) const;
   // Replaces an entry with this key. Where the folder grows beyond its limit, the entries that were not used for
-  // longest are removed. Errors: MORTISE_UNSUPPORTED (larger than the limit), MORTISE_OUT_OF_MEMORY (the disk is full),
-  // MORTISE_INTERNAL (the folder cannot be written to). An older entry then stays as it is.
+  // longest are removed. Errors: MORTISE_UNSUPPORTED (larger than the limit), and those of replaceFile. An older entry
+  // then stays as it is.
   Result<void> store(std::string_view key, std::span<const std::byte> bytes) const;
   // Renames a file that cannot be used to NAME.damaged.
   void setAside(std::string_view key) const;

@@ -70,8 +70,8 @@ public:
   std::span<const std::unique_ptr<Plugin>> plugins() const;
   std::span<const std::unique_ptr<Device>> devices() const;
   std::span<const Rejected> rejected() const;
-  // The kernels on disk. NULL where the setting is off, or the folder cannot be used, which was logged.
-  const KernelCache *cache() const;
+  // The kernels on disk, or why there are none: the setting is off, or the folder cannot be used, which was logged.
+  const OpenedKernelCache &cache() const;
 
   // `name`: "auto" (of every kind the first ordinal that has automatic set, fastest first), a kind (its first ordinal)
   // or kind:ordinal. Several plugins may offer the same device. Errors list the devices that exist, and why a plugin

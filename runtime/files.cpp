@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <mortise/runtime/files.hpp>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace mortise::runtime {
+namespace {
+
+struct Descriptor {
+  int number = -1;
+  explicit Descriptor(int number) : number(number) {}
+  Descriptor(const Descriptor &) = delete;
+  ~Descriptor() {
+    if (number >= 0)
+      ::close(number);
+  }
+};
+
+bool readAll(int descriptor, std::span<std::byte> into) {
+  while (!into.empty()) {
+    const ssize_t got = ::read(descriptor, into.data(), into.size());
+    if (got < 0 && errno == EINTR)
+      continue;
+    if (got <= 0)
+      return false;
+    into = into.subspan(static_cast<size_t>(got));
+  }
+  return true;
+}
+
+// 0, or the error's number.
+int writeAll(int descriptor, std::span<const std::byte> from) {
+  while (!from.empty()) {
+    const ssize_t put = ::write(descriptor, from.data(), from.size());
+    if (put < 0 && errno == EINTR)
+      continue;
+    if (put <= 0)
+      return put < 0 ? errno : EIO;
+    from = from.subspan(static_cast<size_t>(put));
+  }
+  return 0;
+}
+
+} // namespace
+
+Result<std::vector<std::byte>> readFile(const std::string &path) {
+  const auto failed = [&](const std::string &why) { return Error{MORTISE_INVALID_ARGUMENT, path + ": " + why}; };
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)); // a FIFO would be waited for
+  if (file.number < 0) {
+    if (errno == ENOENT)
+      return Error{MORTISE_NOT_FOUND, path + ": there is no such file"};
+    return failed(std::string("cannot be read: ") + std::strerror(errno));
+  }
+  struct stat info{};
+  if (::fstat(file.number, &info) != 0 || !S_ISREG(info.st_mode))
+    return failed("expected a file, found something else");
+  std::vector<std::byte> bytes(static_cast<size_t>(info.st_size));
+  if (!readAll(file.number, bytes))
+    return failed("cannot be read to its end");
+  return bytes;
+}
+
+Result<void> replaceFile(const std::string &path, std::span<const std::byte> bytes, Replacement how) {
+  static std::atomic<uint64_t> serial = 0;
+  const std::string aside =
+      path + "." + std::to_string(::getpid()) + "." + std::to_string(serial++) + unfinishedExtension;
+  int error = 0;
+  {
+    const Descriptor file(::open(aside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, how.mode));
+    if (file.number < 0)
+      error = errno;
+    else
+      error = writeAll(file.number, bytes);
+    if (error == 0 && how.durable && ::fsync(file.number) != 0)
+      error = errno;
+  }
+  if (error == 0 && ::rename(aside.c_str(), path.c_str()) != 0)
+    error = errno;
+  if (error == 0)
+    return {};
+  ::unlink(aside.c_str());
+  return Error{error == ENOSPC || error == EDQUOT || error == EFBIG ? MORTISE_OUT_OF_MEMORY : MORTISE_INVALID_ARGUMENT,
+               path + ": cannot be written: " + std::strerror(error)};
+}
+
+} // namespace mortise::runtime
