@@ -252,3 +252,20 @@ def in_fresh_process(code: str, *arguments: str, env: dict | None = None) -> dic
         return json.loads(done.stdout.strip().splitlines()[-1])
     except (IndexError, json.JSONDecodeError) as error:
         raise RuntimeError(f"a measuring process printed no JSON but {done.stdout[-200:]!r}") from error
+
+
+SAVE_GRAPHS = """
+import json, sys, torch, networks
+network = networks.make(sys.argv[1], small=json.loads(sys.argv[3]))
+with torch.no_grad():
+    network.run(torch.compile(network.module, backend="mortise", options={"device": "cpu", "save_graphs": sys.argv[2]}), network.module)
+print(json.dumps({}))
+"""
+
+
+def save_graphs(network: str, folder: str, small: bool = False) -> list[Path]:
+    """The files of a network's graphs in the portable format, as torch.compile hands them over."""
+    in_fresh_process(SAVE_GRAPHS, network, folder, json.dumps(small))
+    if not (files := sorted(Path(folder).glob("*.mrtg"))):
+        raise RuntimeError(f"{network}: torch.compile saved no graph")
+    return files

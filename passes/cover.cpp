@@ -106,6 +106,17 @@ bool CoverSearch::acyclic(const std::vector<uint32_t> &chosen, std::vector<uint3
   return sorted.size() == count;
 }
 
+double CoverSearch::moveNs(const MortiseValue &value, uint32_t from, uint32_t to) const {
+  if (!typical)
+    typical = typicalValues(graph);
+  const double bytes = bytesAt(*value.type, *typical);
+  if (from == hostSpace || to == hostSpace)
+    return transferNs(*targets[from == hostSpace ? to : from].device, bytes);
+  if (const auto &known = link(from, to))
+    return copyNs(known->copyNs, known->bandwidth, bytes);
+  return transferNs(*targets[from].device, bytes) + transferNs(*targets[to].device, bytes); // through the host
+}
+
 double CoverSearch::transfers(const std::vector<uint32_t> &chosen) const {
   std::vector<uint32_t> space(graph.node_count, hostSpace); // literals and uncovered nodes are in host memory
   const auto isHosts = [](uint32_t space) { return space == hostSpace; };
@@ -117,18 +128,11 @@ double CoverSearch::transfers(const std::vector<uint32_t> &chosen) const {
     }
   if (host)
     return 0;
-  if (!typical)
-    typical = typicalValues(graph);
   double total = 0;
   std::set<std::pair<uint32_t, uint32_t>> moved; // value, space
   const auto move = [&](const MortiseValue *value, uint32_t from, uint32_t to) {
-    if (!moved.emplace(value->index, to).second)
-      return;
-    const double bytes = bytesAt(*value->type, *typical);
-    if (from == hostSpace || to == hostSpace)
-      total += transferNs(*targets[from == hostSpace ? to : from].device, bytes);
-    else
-      total += copyNs(link(from, to)->copyNs, link(from, to)->bandwidth, bytes);
+    if (moved.emplace(value->index, to).second)
+      total += moveNs(*value, from, to);
   };
   const auto use = [&](const MortiseValue *value, uint32_t to) {
     const uint32_t from = value->producer ? space[value->producer->index] : inputSpaces[value->result_index];

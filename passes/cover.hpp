@@ -37,6 +37,12 @@ public:
   // unless NULL, receives them in execution order.
   double cost(const std::vector<uint32_t> &chosen, std::vector<uint32_t> *order = nullptr) const;
 
+  // The memories of targets, graph inputs and graph outputs, by number, and what moving a value between two costs.
+  const std::vector<uint32_t> &targetSpaces() const { return spaces; }
+  const std::vector<uint32_t> &spacesOfInputs() const { return inputSpaces; }
+  const std::vector<uint32_t> &spacesOfOutputs() const { return outputSpaces; }
+  double moveNs(const MortiseValue &value, uint32_t from, uint32_t to) const;
+
 private:
   void descend(uint32_t node, double floor);
   bool fits();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "place.hpp"
 
+#include "assign.hpp"
 #include "cover.hpp"
 
 #include <mortise/graph.hpp>
@@ -17,6 +18,7 @@ namespace {
 
 constexpr int maxDepth = 4;     // how often uncovered nodes are proposed again
 constexpr size_t maxTrials = 8; // single candidates that `improve` tries as fixed regions
+constexpr double infinite = std::numeric_limits<double>::infinity();
 
 struct PartialPlacement { // a placement under construction; node numbers are those of one graph
   std::vector<Candidate> regions;
@@ -89,8 +91,11 @@ public:
             ? pick(candidates, exact)
             : complete(graph, pick(candidates, search.greedy(std::vector<bool>(candidates.size(), true))), depth);
     // At the outermost level only, because every trial proposes all remaining nodes again.
-    if (candidates.size() > 1 && depth == 0)
+    if (candidates.size() > 1 && depth == 0) {
       improve(graph, candidates, search, plan, depth);
+      if (targets.size() > 1)
+        cut(graph, candidates, search, plan, depth);
+    }
     return plan;
   }
 
@@ -120,19 +125,118 @@ private:
         fixed.uncovered.insert(fixed.uncovered.end(), rest.begin(), rest.end());
         continue;
       }
-      const MortiseGraph &left = region->graph->view();
-      PartialPlacement part = solve(left, depth + 1, propose(left, targets).candidates);
-      for (Candidate &candidate : part.regions) {
-        for (uint32_t &node : candidate.nodes)
-          node = rest[node];
-        for (MortiseInPlace &pair : candidate.inPlace)
-          pair = {valueInWhole(graph, rest, *region, pair.input), valueInWhole(graph, rest, *region, pair.output)};
-        all.push_back(std::move(candidate));
-      }
-      for (uint32_t node : part.uncovered)
-        fixed.uncovered.push_back(rest[node]);
+      add(graph, rest, *region, depth, propose(region->graph->view(), targets).candidates, all, fixed.uncovered);
     }
     return assemble(graph, std::move(all), std::move(fixed.uncovered));
+  }
+
+  // Places `region`, which was extracted from `nodes` of `graph`, and adds what that gives, with the graph's numbers.
+  void add(const MortiseGraph &graph, const std::vector<uint32_t> &nodes, const Region &region, int depth,
+           const std::vector<Candidate> &candidates, std::vector<Candidate> &regions,
+           std::vector<uint32_t> &uncovered) {
+    PartialPlacement part = solve(region.graph->view(), depth + 1, candidates);
+    for (Candidate &candidate : part.regions) {
+      for (uint32_t &node : candidate.nodes)
+        node = nodes[node];
+      for (MortiseInPlace &pair : candidate.inPlace)
+        pair = {valueInWhole(graph, nodes, region, pair.input), valueInWhole(graph, nodes, region, pair.output)};
+      regions.push_back(std::move(candidate));
+    }
+    for (uint32_t node : part.uncovered)
+      uncovered.push_back(nodes[node]);
+  }
+
+  // What a target asks for a region, in the numbers of `targets`.
+  std::vector<Candidate> offersOf(const MortiseGraph &graph, uint32_t target) const {
+    std::vector<Candidate> found = propose(graph, {targets[target]}).candidates;
+    for (Candidate &candidate : found)
+      candidate.target = target;
+    return found;
+  }
+
+  // What the nodes cost on each target: offers for single nodes, scaled so that they add up to the offer for a region
+  // of them. Infinite where the target does not take the node.
+  std::vector<std::vector<double>> nodePrices(const MortiseGraph &graph,
+                                              const std::vector<Candidate> &candidates) const {
+    std::vector<std::vector<double>> ns(targets.size(), std::vector<double>(graph.node_count, infinite));
+    for (uint32_t n = 0; n < graph.node_count; ++n) {
+      if (isLiteral(*graph.nodes[n]))
+        continue;
+      const Result<Region> region = extractRegion(graph, {&n, 1});
+      for (uint32_t target = 0; region && target < targets.size(); ++target)
+        for (const Candidate &offer : offersOf(region->graph->view(), target))
+          ns[target][n] = std::min(ns[target][n], offer.costNs);
+    }
+    for (uint32_t target = 0; target < targets.size(); ++target) {
+      std::vector<const Candidate *> largest(graph.node_count);
+      for (const Candidate &candidate : candidates)
+        for (uint32_t node : candidate.nodes)
+          if (candidate.target == target && (!largest[node] || largest[node]->nodes.size() < candidate.nodes.size()))
+            largest[node] = &candidate;
+      std::map<const Candidate *, double> sums;
+      const auto priced = [&](uint32_t n) { return largest[n] && ns[target][n] < infinite; };
+      for (uint32_t n = 0; n < graph.node_count; ++n)
+        if (priced(n))
+          sums[largest[n]] += ns[target][n];
+      for (uint32_t n = 0; n < graph.node_count; ++n)
+        if (priced(n) && sums[largest[n]] > 0)
+          ns[target][n] *= largest[n]->costNs / sums[largest[n]];
+        else if (largest[n] && !isLiteral(*graph.nodes[n])) // the target takes it only together with others
+          ns[target][n] = largest[n]->costNs / static_cast<double>(largest[n]->nodes.size());
+    }
+    return ns;
+  }
+
+  // Tries placements by minimum cuts: from what `plan` has, and from each target that takes nodes.
+  void cut(const MortiseGraph &graph, const std::vector<Candidate> &candidates, const CoverSearch &search,
+           PartialPlacement &plan, int depth) {
+    AssignmentProblem problem{
+        graph,
+        nodePrices(graph, candidates),
+        search.targetSpaces(),
+        search.spacesOfInputs(),
+        search.spacesOfOutputs(),
+        [&](const MortiseValue &value, uint32_t from, uint32_t to) { return search.moveNs(value, from, to); }};
+    const auto count = static_cast<uint32_t>(targets.size());
+    std::vector<uint32_t> cheapest(graph.node_count);
+    for (uint32_t n = 0; n < graph.node_count; ++n)
+      for (uint32_t target = 1; target < count; ++target)
+        if (problem.ns[target][n] < problem.ns[cheapest[n]][n])
+          cheapest[n] = target;
+    std::set<std::vector<uint32_t>> starts, tried;
+    std::vector<uint32_t> current = cheapest;
+    for (const Candidate &region : plan.regions)
+      for (uint32_t node : region.nodes)
+        current[node] = region.target;
+    starts.insert(std::move(current));
+    for (uint32_t target = 0; target < count; ++target) {
+      std::vector<uint32_t> start = cheapest;
+      for (uint32_t n = 0; n < graph.node_count; ++n)
+        if (problem.ns[target][n] < infinite)
+          start[n] = target;
+      starts.insert(std::move(start));
+    }
+    for (std::vector<uint32_t> assigned : starts) {
+      improveAssignment(problem, assigned);
+      if (!tried.insert(assigned).second)
+        continue;
+      if (PartialPlacement trial = follow(graph, assigned, depth); trial.betterThan(plan))
+        plan = std::move(trial);
+    }
+  }
+
+  // The placement in which each node runs on the target that it is assigned to, where that takes it.
+  PartialPlacement follow(const MortiseGraph &graph, const std::vector<uint32_t> &assigned, int depth) {
+    std::vector<Candidate> all;
+    std::vector<uint32_t> uncovered;
+    for (const Run &run : runsOf(graph, assigned)) {
+      const Result<Region> region = extractRegion(graph, run.nodes);
+      if (region)
+        add(graph, run.nodes, *region, depth, offersOf(region->graph->view(), run.target), all, uncovered);
+      else
+        uncovered.insert(uncovered.end(), run.nodes.begin(), run.nodes.end());
+    }
+    return assemble(graph, std::move(all), std::move(uncovered));
   }
 
   // Puts the regions into execution order and computes the total cost.

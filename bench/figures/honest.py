@@ -193,6 +193,7 @@ RUNS = {
     "call-overhead": with_fault(figure_problems("call-overhead")),
     "server": with_fault(figure_problems("server")),
     "kernel-cache": with_fault(figure_problems("kernel-cache", "minilm")),
+    "cost-model": with_fault(figure_problems("cost-model", "minilm")),
     "bad-input": lambda words: figure_problems("bad-input", *words)(),
     "decompositions": with_fault(figure_problems("decompositions")),
     "demo": with_fault(demo_problems),
@@ -245,7 +246,7 @@ def plants() -> list[Plant]:
     found += [Plant(change, "one-trace-many-shapes", wrong[change], ours(change, after=1)) for change in ("NaN", "zeroed", "shape")]
     found += [Plant(change, "demo", wrong[change], ours(change)) for change in few]
     found += [Plant("zeroed later", "demo", "differs by", ours("zeroed", after=1))]
-    found += child_plants(in_children) + device_plants() + server_plants() + cache_plants()
+    found += child_plants(in_children) + device_plants() + server_plants() + cache_plants() + cost_plants()
     found += [
         Plant("no test ran", "bad-input", "pytest ended with code 5", lambda: None),
         Plant("an empty result", "decompositions", "KeyError: 'composites'", prints("{}")),
@@ -347,6 +348,33 @@ def cache_plants() -> list[Plant]:
               patched(kernel_cache.Cases, "outputs", changed_later)),
         Plant("a command without the cache", "kernel-cache", "cases.hits: expected 'hit'",
               patched(kernel_cache.Cases, "start", lambda self, cache, *more, **rest: start(self, "off", *more, **rest))),
+    ]
+
+
+def cost_plants() -> list[Plant]:
+    from unittest import mock
+
+    from figures import cost_model
+
+    def regions(change: Callable) -> Callable:
+        original = cost_model.regions_of
+        return lambda: mock.patch.object(cost_model, "regions_of", lambda name: change(original(name)))
+
+    def predicted(change: Callable) -> Callable:
+        return regions(lambda found: [region | {"predicted_us": change(region)} for region in found])
+
+    def placed(**change) -> Callable:
+        original = cost_model.placements
+        return lambda: mock.patch.object(cost_model, "placements", lambda: original() | change)
+
+    return [
+        Plant("predictions upside down", "cost-model", "rank_correlation is -", predicted(lambda region: 1 / region["measured_us"])),
+        Plant("predictions four times too large", "cost-model", "median_ratio is", predicted(lambda region: 4 * region["measured_us"])),
+        Plant("no prediction", "cost-model", "expected regions with times above 0", predicted(lambda region: 0.0)),
+        Plant("no regions", "cost-model", "found 0", regions(lambda found: [])),
+        Plant("placements far from the cheapest", "cost-model", "mean_gap is 0.5", placed(mean_gap=0.5)),
+        Plant("few placements", "cost-model", "5 graphs were placed", placed(graphs=5)),
+        Plant("slow placement", "cost-model", "s_per_10k_ops is 3", placed(seconds=3.0)),
     ]
 
 

@@ -9,26 +9,16 @@ MINUTES = 2
 
 CALLS = 4
 
-SAVE = """
-import json, sys, torch, networks
-network = networks.make("llama", small=True)
-with torch.no_grad():
-    network.run(torch.compile(network.module, backend="mortise", options={"device": "cpu", "save_graphs": sys.argv[1]}), network.module)
-print(json.dumps({}))
-"""
-
 
 def measure(arguments: list[str]) -> dict:
     import tempfile
-    from pathlib import Path
 
-    from measure import in_fresh_process, make, progress
+    from measure import make, progress, save_graphs
     from strict import sweeps
 
     rows, program = {}, make("strict_sweeps")
     with tempfile.TemporaryDirectory() as folder:
-        in_fresh_process(SAVE, folder)
-        for file in sorted(Path(folder).glob("*.mrtg")):
+        for file in save_graphs("llama", folder, small=True):
             row, why = sweeps(program, "state", file, "--calls", CALLS)
             if row is None:
                 raise RuntimeError(why)

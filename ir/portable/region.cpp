@@ -14,33 +14,50 @@ Error invalid(std::string message) { return {MORTISE_INVALID_ARGUMENT, std::move
 
 std::string describe(const MortiseNode &node) { return "node " + std::to_string(node.index) + " (" + node.op + ")"; }
 
-Result<std::vector<bool>> membership(const MortiseGraph &graph, std::span<const uint32_t> nodes) {
-  std::vector<bool> inside(graph.node_count);
+// The nodes of a region. Takes room for what lies between its first and its last node, and no more: small regions of
+// large graphs are cut by the thousand.
+class Members {
+public:
+  explicit Members(std::span<const uint32_t> nodes)
+      : begin(nodes.empty() ? 0 : nodes.front()), end(nodes.empty() ? 0 : nodes.back() + 1), inside(end - begin) {
+    for (uint32_t node : nodes)
+      inside[node - begin] = true;
+  }
+  bool contains(uint32_t node) const { return node >= begin && node < end && inside[node - begin]; }
+  bool make(const MortiseValue &value) const { return value.producer && contains(value.producer->index); }
+
+  const uint32_t begin, end;
+
+private:
+  std::vector<bool> inside;
+};
+
+Result<void> checkList(const MortiseGraph &graph, std::span<const uint32_t> nodes) {
   for (size_t i = 0; i < nodes.size(); ++i) {
     if (nodes[i] >= graph.node_count)
       return invalid("a region names node " + std::to_string(nodes[i]) + " of " + std::to_string(graph.node_count));
     if (i && nodes[i] <= nodes[i - 1])
       return invalid("expected a region's nodes in ascending order, found " + std::to_string(nodes[i]) + " after " +
                      std::to_string(nodes[i - 1]));
-    inside[nodes[i]] = true;
   }
-  return inside;
+  return {};
 }
 
 // Checks that no path leaves the region and returns to it.
-Result<void> checkConvex(const MortiseGraph &graph, const std::vector<bool> &inside) {
-  std::vector<bool> left(graph.node_count); // nodes outside that depend on the region
-  for (size_t i = 0; i < graph.node_count; ++i) {
+Result<void> checkConvex(const MortiseGraph &graph, const Members &members) {
+  std::vector<bool> left(members.end - members.begin); // nodes outside that depend on the region
+  for (uint32_t i = members.begin; i < members.end; ++i) {
     const MortiseNode &node = *graph.nodes[i];
     for (size_t j = 0; j < node.operand_count; ++j) {
       const MortiseNode *producer = node.operands[j] ? node.operands[j]->producer : nullptr;
-      if (!producer)
+      if (!producer || producer->index < members.begin)
         continue;
-      if (inside[i] && left[producer->index])
+      const bool depends = left[producer->index - members.begin];
+      if (members.contains(i) && depends)
         return invalid("the region is not convex: " + describe(node) + " in it needs " + describe(*producer) +
                        " outside, which needs the region; add that node or split the region");
-      if (!inside[i] && (inside[producer->index] || left[producer->index]))
-        left[i] = true;
+      if (!members.contains(i) && (members.contains(producer->index) || depends))
+        left[i - members.begin] = true;
     }
   }
   return {};
@@ -48,8 +65,8 @@ Result<void> checkConvex(const MortiseGraph &graph, const std::vector<bool> &ins
 
 class Extractor {
 public:
-  Extractor(const MortiseGraph &graph, std::span<const uint32_t> nodes, std::vector<bool> inside)
-      : whole(graph), members(nodes), inside(std::move(inside)), local(graph.value_count, absent) {}
+  Extractor(const MortiseGraph &graph, std::span<const uint32_t> nodes, const Members &members)
+      : whole(graph), list(nodes), members(members) {}
 
   Result<Region> extract() {
     findBorder();
@@ -78,65 +95,67 @@ private:
   }
 
   void findBorder() {
-    std::vector<bool> needed(whole.value_count), leaves(whole.value_count);
-    for (size_t i = 0; i < whole.node_count; ++i) {
-      const MortiseNode &node = *whole.nodes[i];
-      for (size_t j = 0; j < node.operand_count; ++j) {
-        const MortiseValue *operand = node.operands[j];
-        if (!operand)
-          continue;
-        bool made = operand->producer && inside[operand->producer->index];
-        if (inside[i] && !made)
-          needed[operand->index] = true;
-        if (!inside[i] && made)
-          leaves[operand->index] = true;
+    std::vector<uint32_t> used; // own values, once per use
+    for (uint32_t n : list) {
+      const MortiseNode &node = *whole.nodes[n];
+      for (size_t j = 0; j < node.operand_count; ++j)
+        if (const MortiseValue *operand = node.operands[j])
+          (members.make(*operand) ? used : region.inputs).push_back(operand->index);
+    }
+    std::ranges::sort(used);
+    std::ranges::sort(region.inputs);
+    region.inputs.erase(std::ranges::unique(region.inputs).begin(), region.inputs.end());
+    for (uint32_t n : list)
+      for (size_t j = 0; j < whole.nodes[n]->result_count; ++j) {
+        const MortiseValue &result = *whole.nodes[n]->results[j];
+        own.push_back(result.index);
+        if (const auto uses = std::ranges::equal_range(used, result.index); uses.size() < result.use_count)
+          region.outputs.push_back(result.index);
       }
-    }
-    for (size_t i = 0; i < whole.output_count; ++i)
-      if (const MortiseNode *producer = whole.outputs[i]->producer; producer && inside[producer->index])
-        leaves[whole.outputs[i]->index] = true;
-    for (uint32_t i = 0; i < whole.value_count; ++i) {
-      if (needed[i])
-        region.inputs.push_back(i);
-      if (leaves[i])
-        region.outputs.push_back(i);
-    }
+    std::ranges::sort(region.outputs);
+    firstOwn = own.empty() ? 0 : *std::ranges::min_element(own);
+    local.resize(own.empty() ? 0 : *std::ranges::max_element(own) - firstOwn + 1, absent);
   }
 
   void addValue(uint32_t index) {
     MortiseValue value = *whole.values[index];
     value.flags &= ~uint32_t(MORTISE_VALUE_DONATED);
-    local[index] = value.index = static_cast<uint32_t>(values.size());
+    value.index = static_cast<uint32_t>(values.size());
     values.push_back(value);
   }
 
   void makeValues() {
-    values.reserve(whole.value_count);
+    values.reserve(region.inputs.size() + own.size());
     for (uint32_t input : region.inputs)
       addValue(input);
-    for (uint32_t node : members)
-      for (size_t j = 0; j < whole.nodes[node]->result_count; ++j)
-        addValue(whole.nodes[node]->results[j]->index);
+    for (uint32_t result : own) {
+      local[result - firstOwn] = static_cast<uint32_t>(values.size());
+      addValue(result);
+    }
     for (const MortiseValue &value : values)
       valueList.push_back(&value);
   }
 
-  const MortiseValue *localValue(const MortiseValue *value) { return value ? &values[local[value->index]] : nullptr; }
+  const MortiseValue *localValue(uint32_t index) const {
+    if (index >= firstOwn && index - firstOwn < local.size() && local[index - firstOwn] != absent)
+      return &values[local[index - firstOwn]];
+    return &values[position(region.inputs, index)]; // inputs come first
+  }
 
   std::vector<const MortiseValue *> locals(const std::vector<uint32_t> &indices) {
     std::vector<const MortiseValue *> list;
     for (uint32_t index : indices)
-      list.push_back(&values[local[index]]);
+      list.push_back(localValue(index));
     return list;
   }
 
   void makeNodes() {
     size_t lists = 0;
-    for (uint32_t node : members)
+    for (uint32_t node : list)
       lists += whole.nodes[node]->operand_count + whole.nodes[node]->result_count;
     nodeValues.reserve(lists);
-    nodes.reserve(members.size());
-    for (uint32_t index : members) {
+    nodes.reserve(list.size());
+    for (uint32_t index : list) {
       MortiseNode node = copyStruct(*whole.nodes[index]);
       node.operands = append(node.operands, node.operand_count);
       node.results = append(node.results, node.result_count);
@@ -148,7 +167,7 @@ private:
   const MortiseValue *const *append(const MortiseValue *const *from, size_t count) {
     size_t start = nodeValues.size();
     for (size_t i = 0; i < count; ++i)
-      nodeValues.push_back(localValue(from[i]));
+      nodeValues.push_back(from[i] ? localValue(from[i]->index) : nullptr);
     return nodeValues.data() + start;
   }
 
@@ -172,9 +191,11 @@ private:
   }
 
   const MortiseGraph &whole;
-  std::span<const uint32_t> members;
-  std::vector<bool> inside;
-  std::vector<uint32_t> local; // value index in the whole graph to the index in the region
+  std::span<const uint32_t> list;
+  const Members &members;
+  std::vector<uint32_t> own;   // the values that the region makes
+  uint32_t firstOwn = 0;       // the least of them
+  std::vector<uint32_t> local; // from there on: a value's index in the region
   std::vector<MortiseValue> values;
   std::vector<MortiseNode> nodes;
   std::vector<MortiseAlias> aliases;
@@ -187,12 +208,12 @@ private:
 } // namespace
 
 Result<Region> extractRegion(const MortiseGraph &graph, std::span<const uint32_t> nodes) {
-  Result<std::vector<bool>> inside = membership(graph, nodes);
-  if (!inside)
-    return inside.error();
-  if (Result<void> convex = checkConvex(graph, *inside); !convex)
+  if (Result<void> checked = checkList(graph, nodes); !checked)
+    return checked.error();
+  const Members members(nodes);
+  if (Result<void> convex = checkConvex(graph, members); !convex)
     return convex.error();
-  return Extractor(graph, nodes, std::move(*inside)).extract();
+  return Extractor(graph, nodes, members).extract();
 }
 
 } // namespace mortise

@@ -129,14 +129,16 @@ TEST(Place, AnOpPackTakesAPieceOutOfAnotherPluginsRegion) {
 TEST(Place, ValuesGoFromOneDeviceToAnotherThroughTheHost) {
   GraphMaker maker;
   chain(maker, 2);
-  const auto takes = [](uint32_t node) {
-    return [node](const Offer &offer) -> MortiseStatus * {
-      if (node < offer.graph().node_count)
-        offer.add({node}, 10);
+  const auto takes = [](const std::string &location) { // node numbers change in regions that are proposed again
+    return [location](const Offer &offer) -> MortiseStatus * {
+      for (uint32_t n = 0; n < offer.graph().node_count; ++n)
+        if (offer.graph().nodes[n]->location == location)
+          offer.add({n}, 10);
       return nullptr;
     };
   };
-  FakePlugin first("first", takes(0), /*hostMemory=*/false), second("second", takes(1), /*hostMemory=*/false);
+  FakePlugin first("first", takes("model.py:1"), /*hostMemory=*/false),
+      second("second", takes("model.py:2"), /*hostMemory=*/false);
   const Placement placement = place(maker.view(), {first.target(), second.target()});
   ASSERT_EQ(placement.regions.size(), 2u);
   EXPECT_DOUBLE_EQ(placement.costNs, 2 * (10 + regionNs) + 4 * transferNs(*first.target().device, 16.0 * 4));

@@ -108,15 +108,22 @@ namespace {
 // than the sum.
 class Estimate {
 public:
-  explicit Estimate(const MortiseGraph &graph) : graph(graph), sample(sampleOf(graph)), elements(graph.value_count) {
+  // `inside`: per node, the number of its region.
+  Estimate(const MortiseGraph &graph, const std::vector<uint32_t> &inside)
+      : graph(graph), inside(inside), sample(sampleOf(graph)), elements(graph.value_count),
+        usesInside(graph.value_count) {
+    for (size_t n = 0; n < graph.node_count; ++n)
+      for (size_t i = 0; i < graph.nodes[n]->operand_count; ++i)
+        if (const MortiseValue *operand = graph.nodes[n]->operands[i]; operand && isInside(*operand, inside[n]))
+          ++usesInside[operand->index];
     for (size_t i = 0; i < graph.value_count; ++i) {
       elements[i] = 1;
       for (const Dim &dim : extents(*graph.values[i]))
         elements[i] *= number(dim);
     }
   }
-  // `inside`: per node, the number of its region; this one is `number`.
-  Candidate of(const std::vector<uint32_t> &nodes, const std::vector<uint32_t> &inside, uint32_t number) const;
+  // The region with this number.
+  Candidate of(const std::vector<uint32_t> &nodes, uint32_t number) const;
 
 private:
   // 1 where the symbols' typical values give no extent.
@@ -128,10 +135,17 @@ private:
     return elements[value.index] * static_cast<double>(dtypeBits(value.type->dtype)) / 8;
   }
   double terms(const MortiseNode &node) const; // summed per element of a product or convolution
+  bool isInside(const MortiseValue &value, uint32_t region) const {
+    return value.producer && inside[value.producer->index] == region;
+  }
+  bool isCopy(const MortiseNode &node) const;
+  bool isFolded(const MortiseNode &node) const;
 
   const MortiseGraph &graph;
+  const std::vector<uint32_t> &inside;
   const Values sample;
-  std::vector<double> elements; // per value
+  std::vector<double> elements;     // per value
+  std::vector<uint32_t> usesInside; // per value: by nodes of the region that makes it
 };
 } // namespace
 
@@ -148,7 +162,26 @@ double Estimate::terms(const MortiseNode &node) const {
   return terms;
 }
 
-Candidate Estimate::of(const std::vector<uint32_t> &nodes, const std::vector<uint32_t> &inside, uint32_t number) const {
+// Whether the node's region hands out another view of one of its inputs, which it has to copy.
+bool Estimate::isCopy(const MortiseNode &node) const {
+  const MortiseValue *at = node.results[0];
+  const uint32_t region = inside[node.index];
+  if (usesInside[at->index] == at->use_count)
+    return false;
+  while (isInside(*at, region) && isOp(*at->producer, Op::Reshape, Op::Broadcast))
+    at = at->producer->operands[0];
+  return !isInside(*at, region);
+}
+
+// Whether the node is a batch norm that becomes part of its convolution's weights.
+bool Estimate::isFolded(const MortiseNode &node) const {
+  if (!isOp(node, Op::BatchNorm))
+    return false;
+  const MortiseValue &operand = *node.operands[0];
+  return isInside(operand, inside[node.index]) && isOp(*operand.producer, Op::Convolution) && operand.use_count == 1;
+}
+
+Candidate Estimate::of(const std::vector<uint32_t> &nodes, uint32_t number) const {
   Candidate candidate;
   candidate.lowering = "cpu.region";
   candidate.nodes = nodes;
@@ -158,7 +191,7 @@ Candidate Estimate::of(const std::vector<uint32_t> &nodes, const std::vector<uin
     double traffic = 0, flops = 0, steps = 0;
     for (size_t i = 0; i < node.operand_count; ++i)
       if (const MortiseValue *operand = node.operands[i])
-        if (!operand->producer || inside[operand->producer->index] != number)
+        if (!isInside(*operand, number))
           traffic += bytes(*operand);
     for (size_t i = 0; i < node.result_count; ++i)
       flops += elements[node.results[i]->index];
@@ -171,11 +204,16 @@ Candidate Estimate::of(const std::vector<uint32_t> &nodes, const std::vector<uin
       traffic = 2 * results; // not the whole table
       flops = 0;
       steps = 0.5;
+    } else if (isFolded(node)) {
+      traffic = flops = 0;
     } else if (has(node, Trait::Normalisation) || isOp(node, Op::BatchNorm)) {
       traffic += 2 * results;
       flops *= 10;
       steps = 1;
-    } else if (isOp(node, Op::Reshape, Op::Broadcast, Op::Constant)) {
+    } else if (isOp(node, Op::Reshape, Op::Broadcast)) {
+      traffic = isCopy(node) ? 2 * results : 0;
+      flops = 0;
+    } else if (isOp(node, Op::Constant)) {
       traffic = flops = 0;
     } else {
       traffic += results; // half of it fused away
@@ -258,9 +296,9 @@ Result<void> propose(Proposal &proposal) {
   for (uint32_t number = 0; number < regions.size(); ++number)
     for (uint32_t node : regions[number])
       inside[node] = number;
-  Estimate estimate(graph);
+  const Estimate estimate(graph, inside);
   for (uint32_t number = 0; number < regions.size(); ++number) {
-    Candidate candidate = estimate.of(regions[number], inside, number);
+    Candidate candidate = estimate.of(regions[number], number);
     const std::vector<MortiseInPlace> pairs = inPlacePairs(graph, regions[number]);
     candidate.inPlace = pairs;
     proposal.add(candidate);
