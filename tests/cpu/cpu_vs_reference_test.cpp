@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <cmath>
 #include <fstream>
@@ -312,6 +313,27 @@ TEST(Pools, EveryTypeAndHostileValues) {
       };
       check(net, how);
     }
+}
+
+// A row of row-major values is computed sixteen positions at a time; the last ones overlap, and borders are apart.
+TEST(Pools, RowsOfEveryLength) {
+  for (const char *name : {"max_pool", "sum_pool"})
+    for (const int64_t out : {1, 2, 15, 16, 17, 33, 40})
+      for (const int64_t stride : {1, 2, 3})
+        for (const auto &[window, dilation, low, high] :
+             {std::array<int64_t, 4>{1, 1, 0, 0}, {3, 1, 1, 1}, {2, 2, 1, 0}, {5, 1, 4, 4}, {3, 20, 20, 30}}) {
+          const int64_t extent = (out - 1) * stride + (window - 1) * dilation + 1 - low - high;
+          if (extent < 1)
+            continue;
+          SCOPED_TRACE(std::string(name) + " " + std::to_string(extent) + " to " + std::to_string(out) + ", stride " +
+                       std::to_string(stride) + ", window " + std::to_string(window));
+          Network net;
+          const ValueId x = net.input(MORTISE_F32, {1, 3, 2, extent});
+          net.output(net.op(name, {x},
+                            {ints("window", {2, window}), ints("strides", {1, stride}), ints("low", {0, low}),
+                             ints("high", {1, high}), ints("dilations", {1, dilation})}));
+          check(net);
+        }
 }
 
 bool takesLinear(int32_t dtype) {

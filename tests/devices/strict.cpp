@@ -14,8 +14,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <filesystem>
 #include <random>
 #include <thread>
+#include <unistd.h>
 
 namespace mortise::test {
 namespace {
@@ -166,7 +168,7 @@ public:
     passes::Homes homes;
     homes.inputs.assign(graph.view().input_count, home());
     homes.outputs.assign(graph.view().output_count, home());
-    auto placed = tool::compile(graph, *strictRegistry(), *config, homes);
+    auto placed = tool::compile(graph, *strictRegistry(runs.keepsKernels), *config, homes);
     if (!placed)
       return "compile: " + placed.error().message;
     compiled = std::move(*placed);
@@ -174,7 +176,7 @@ public:
   }
 
   std::string loadAndRun() {
-    auto program = runtime::Program::load(compiled.plan, strictRegistry(), {specializeLimit});
+    auto program = runtime::Program::load(compiled.plan, strictRegistry(runs.keepsKernels), {specializeLimit});
     if (!program)
       return "load: " + program.error().message;
     for (const std::vector<int64_t> &values : runs.values) {
@@ -455,18 +457,56 @@ const runtime::Device &deviceNamed(const std::string &name) {
   return *found->front();
 }
 
-std::shared_ptr<runtime::Registry> strictRegistry() {
-  static auto *made = [] {
-    const MortiseOption options[] = {{"plugin_path", MORTISE_TEST_PLUGINS}, {"log_level", "off"}};
-    auto config = runtime::Config::read(options);
-    if (!config)
-      fail(config.error().message);
-    auto registry = runtime::Registry::load(*config);
-    for (const auto &rejected : registry->rejected())
-      fail(rejected.path + ": " + rejected.error.message);
-    return new std::shared_ptr<runtime::Registry>(std::move(registry));
-  }();
-  return *made;
+namespace {
+
+// Removed at the end of the process that made it: children of tests have none.
+std::string kernelFolder() {
+  static const struct Folder {
+    std::string path = (std::filesystem::temp_directory_path() / "mortise-strict-XXXXXX").string();
+    pid_t owner = getpid();
+    Folder() {
+      if (mkdtemp(path.data()) == nullptr)
+        fail("no temporary folder can be made");
+    }
+    ~Folder() {
+      std::error_code ignored;
+      if (owner == getpid())
+        std::filesystem::remove_all(path, ignored);
+    }
+  } folder;
+  return folder.path;
+}
+
+std::shared_ptr<runtime::Registry> *loadRegistry(const std::string &kernels) {
+  const MortiseOption options[] = {
+      {"plugin_path", MORTISE_TEST_PLUGINS}, {"log_level", "off"}, {"kernel_cache", kernels.c_str()}};
+  auto config = runtime::Config::read(options);
+  if (!config)
+    fail(config.error().message);
+  auto registry = runtime::Registry::load(*config);
+  for (const auto &rejected : registry->rejected())
+    fail(rejected.path + ": " + rejected.error.message);
+  // Otherwise a small graph would run as one region of the cpu plugin, whose start costs more than all of it.
+  for (const auto &device : registry->devices())
+    if (std::string_view(device->info.kind) == "cpu")
+      device->info.launch_ns = 1e-3;
+  return new std::shared_ptr<runtime::Registry>(std::move(registry));
+}
+
+} // namespace
+
+std::shared_ptr<runtime::Registry> strictRegistry(bool keepsKernels) {
+  static auto *plain = loadRegistry("off");
+  if (!keepsKernels)
+    return *plain;
+  static auto *keeping = loadRegistry(kernelFolder());
+  return *keeping;
+}
+
+void forgetKernels() {
+  const auto &cache = strictRegistry(true)->cache();
+  if (auto cleared = cache ? (*cache)->clear() : cache.error(); !cleared)
+    fail(cleared.error().message);
 }
 
 void configureStrict(const std::string &settings) {

@@ -13,8 +13,10 @@
 
 namespace mortise::test {
 
-// The plugins cpu, reference and strict, loaded once.
-std::shared_ptr<runtime::Registry> strictRegistry();
+// The plugins cpu, reference and strict, loaded once; with `keepsKernels` a second time, beside a folder of this
+// process for kernels on disk.
+std::shared_ptr<runtime::Registry> strictRegistry(bool keepsKernels = false);
+void forgetKernels(); // empties that folder
 
 // The plugin's control (control.h). An unknown setting ends the process.
 void configureStrict(const std::string &settings);
@@ -36,6 +38,7 @@ struct Runs {
   std::string home = {};
   // Loads the compiled program once with each of these settings. Empty: once, with the settings that there are.
   std::vector<std::string> loads = {};
+  bool keepsKernels = false; // on disk; not with `home`
 };
 
 // What was wrong with a program's runs.

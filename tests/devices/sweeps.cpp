@@ -93,7 +93,7 @@ Plants leaveOutWaits(uint64_t first, uint64_t count, std::span<const Places> pla
             const char *kind = usesCpu(place) || slot == "event_query" ? " drop=" : " hide=";
             runs.loads = {how + kind + slot + ":" + std::to_string(n)};
             const bool found = !runStrict(*graph, runs).nothing();
-            if (!wasReached(slot, n))
+            if (!wasReached(slot, n) || strictReport()["idle_fault"].get<bool>())
               continue;
             ++plants.planted[slot];
             if (!found)
@@ -102,6 +102,45 @@ Plants leaveOutWaits(uint64_t first, uint64_t count, std::span<const Places> pla
       }
   return plants;
 }
+
+namespace {
+
+// A kernel that cannot be saved is compiled again by the next process, and one that cannot be loaded by this one, so
+// that results stay right.
+void failSaving(const Graph &graph, const Places &place, const std::string &how, const std::string &what,
+                std::span<const MortiseCode> codes, Plants &plants) {
+  for (const std::string slot : {"kernel_save", "kernel_load"}) {
+    const auto run = [&](const std::string &settings) {
+      forgetKernels();
+      Runs runs{.devices = place.devices, .loads = {how}, .keepsKernels = true};
+      if (slot == "kernel_load") // an earlier process saves what this one loads
+        if (Found found = runStrict(graph, runs); !found.nothing())
+          return found;
+      runs.loads = {settings};
+      return runStrict(graph, runs);
+    };
+    if (const Found found = run(how); !found.nothing()) {
+      plants.missed.push_back(what + ", kernels on disk, without a plant: " + found.text());
+      continue;
+    }
+    const uint64_t times = strictReport()["calls"].value(slot, uint64_t{0});
+    if (times == 0)
+      plants.missed.push_back(what + ": " + slot + " is never called");
+    for (uint64_t n = 1; n <= times; ++n)
+      for (const MortiseCode code : codes) {
+        const std::string fault = slot + ":" + std::to_string(n) + ":" + std::to_string(code);
+        const Found found = run(how + " fail=" + fault);
+        if (!wasReached(slot, n))
+          continue;
+        ++plants.planted[slot];
+        const bool compiled = slot == "kernel_save" || wasReached("kernel_compile", 1);
+        if (!found.nothing() || !compiled)
+          plants.missed.push_back(what + ", " + fault + ": " + (compiled ? found.text() : "nothing was compiled"));
+      }
+  }
+}
+
+} // namespace
 
 Plants failEveryCall(uint64_t first, uint64_t count, std::span<const MortiseCode> codes,
                      std::span<const Places> places) {
@@ -117,6 +156,8 @@ Plants failEveryCall(uint64_t first, uint64_t count, std::span<const MortiseCode
           continue;
         }
         const nlohmann::json calls = strictReport()["calls"];
+        if (!*home)
+          failSaving(*graph, place, how, what, codes, plants);
         for (const auto &[slot, times] : calls.items())
           for (uint64_t n = 1; n <= times.get<uint64_t>(); ++n)
             for (const MortiseCode code : codes) {

@@ -13,7 +13,7 @@ from torch._dynamo.backends.common import aot_autograd
 
 from . import _library, fallback, region, report
 from .errors import INVALID_ARGUMENT, MortiseError
-from .graph import CompiledGraph, is_tensor
+from .graph import CompiledGraph, binder, is_tensor
 from .importer.decompositions import table as decompositions
 from .symbols import Key
 
@@ -101,6 +101,7 @@ def backend(module, inputs, *, mode=None, options=None):
     started = time.perf_counter()
     pairs, limit, repeat = read_options(mode, options)
     _library.session(pairs)  # an unknown mode, option or device is an error here, before any tracing
+    binder()
     table = decompositions()
     compile_graph = functools.partial(compile_inference, pairs, limit, repeat, inputs, time.perf_counter() - started)
     return aot_autograd(

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """One FX graph from AOTAutograd: which nodes become programs, which run in eager and why, and the call."""
 
+import concurrent.futures
 import functools
 import operator
+import os
 import re
 import threading
 
@@ -28,6 +30,27 @@ CREATION = {
     aten.zeros.default,
     aten.ones.default,
 }
+
+
+_binder = None
+
+
+def binder():
+    """The thread that binds weights ahead of calls. To start a thread is to wait for it, so that the backend asks for it before it has
+    work for it."""
+    global _binder
+    if _binder is None:
+        _binder = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="mortise bind")
+        _binder.submit(int)
+    return _binder
+
+
+def forget_binder():
+    global _binder
+    _binder = None
+
+
+os.register_at_fork(after_in_child=forget_binder)  # a child has no such thread
 
 
 def is_tensor(node):
@@ -202,14 +225,9 @@ class CompiledGraph:
         if self.key or len(traced) != len(self.placeholders):
             return
         weights = {n: t for n, t in zip(self.placeholders, traced, strict=True) if n in self.constants and is_real(t)}
-        regions = [region for region in self.regions if region.can_bind(weights)]
-
-        def bind():
-            for region in regions:
-                region.bind_ahead(weights)
-
-        if regions:
-            threading.Thread(target=bind, name="mortise bind").start()
+        for region in self.regions:
+            if region.can_bind(weights):
+                binder().submit(region.bind_ahead, weights)
 
     def check_requirement(self):
         """Checks the configuration's `require` against the nodes that run in eager. The compiler has checked each program by itself."""

@@ -97,6 +97,48 @@ MORTISE_INLINE void position(const PoolLoop &pool, const typename Kind::Stored *
   }
 }
 
+// One row of output positions of one channel: neighbouring positions side by side, as `position` has channels. Each sum
+// takes its terms in the same order there and here.
+template <typename Kind, bool maximum>
+MORTISE_INLINE void row(const PoolLoop &pool, const typename Kind::Stored *from, typename Kind::Stored *to,
+                        const int64_t *at) {
+  using Sum = typename Kind::Sum;
+  constexpr int64_t width = 16;
+  const int64_t out = pool.out[2], stride = pool.stride[2], step = stride * pool.from.s[2];
+  for (int64_t next = 0; next < out; next += width) {
+    const int64_t first = std::max<int64_t>(0, std::min(next, out - width)); // the last one overlaps its neighbour
+    const int64_t lanes = std::min(width, out);
+    Sum sums[width];
+    for (int64_t i = 0; i < width; ++i)
+      sums[i] = maximum ? lowest<Sum>() : Sum(0);
+    for (int64_t k0 = 0; k0 < pool.window[0]; ++k0)
+      for (int64_t k1 = 0; k1 < pool.window[1]; ++k1) {
+        const int64_t p0 = at[0] * pool.stride[0] - pool.low[0] + k0 * pool.dilation[0];
+        const int64_t p1 = at[1] * pool.stride[1] - pool.low[1] + k1 * pool.dilation[1];
+        if (p0 < 0 || p0 >= pool.in[0] || p1 < 0 || p1 >= pool.in[1])
+          continue;
+        for (int64_t k2 = 0; k2 < pool.window[2]; ++k2) {
+          const int64_t start = first * stride - pool.low[2] + k2 * pool.dilation[2];
+          const typename Kind::Stored *element =
+              from + p0 * pool.from.s[0] + p1 * pool.from.s[1] + start * pool.from.s[2];
+          const bool inside = lanes == width && start >= 0 && start + (width - 1) * stride < pool.in[2];
+          if (inside && step == 1) // fixed distances, which become vectors
+            for (int64_t i = 0; i < width; ++i)
+              sums[i] = combine<maximum>(sums[i], Sum(Kind::load(element[i])));
+          else if (inside && step == 2)
+            for (int64_t i = 0; i < width; ++i)
+              sums[i] = combine<maximum>(sums[i], Sum(Kind::load(element[2 * i])));
+          else
+            for (int64_t i = 0; i < lanes; ++i)
+              if (const int64_t p = start + i * stride; p >= 0 && p < pool.in[2])
+                sums[i] = combine<maximum>(sums[i], Sum(Kind::load(element[i * step])));
+        }
+      }
+    for (int64_t i = 0; i < lanes; ++i)
+      to[(first + i) * pool.to.s[2]] = Kind::store(sums[i]);
+  }
+}
+
 // A task is one row of output positions in one block of channels.
 template <typename Kind, bool maximum>
 MORTISE_INLINE void rows(const PoolLoop &pool, void *const *operands, int64_t begin, int64_t end) {
@@ -110,6 +152,10 @@ MORTISE_INLINE void rows(const PoolLoop &pool, void *const *operands, int64_t be
     const Stored *from = static_cast<const Stored *>(operands[0]) + n * pool.from.n + c * pool.from.c;
     Stored *to = static_cast<Stored *>(operands[1]) + n * pool.to.n + c * pool.to.c + at[0] * pool.to.s[0] +
                  at[1] * pool.to.s[1];
+    if (block == 1) {
+      row<Kind, maximum>(pool, from, to, at);
+      continue;
+    }
     for (at[2] = 0; at[2] < pool.out[2]; ++at[2], to += pool.to.s[2]) {
       position<Kind, maximum>(pool, from, to, at, size);
       for (int64_t i = size; i < block; ++i)

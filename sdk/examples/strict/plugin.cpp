@@ -157,9 +157,10 @@ struct Strict : PluginAdaptor<Strict> {
         info.spaces = spaces;
         info.space_count = 1;
         // So cheap that what a device can take goes there.
-        info.launch_ns = info.copy_ns = 1;
+        info.launch_ns = info.copy_ns = 1e-3;
         info.copy_bandwidth = 1e15;
         info.features = "";
+        info.fingerprint = "strict 1";
         info.dlpack_type = 12; // kDLExtDev: a device that DLPack has no number for
         info.dlpack_id = static_cast<int32_t>(made.size());
         made.push_back(info);
@@ -176,7 +177,7 @@ struct Strict : PluginAdaptor<Strict> {
     const bool equal = strict::devices[numberOf(args.device)].kind == strict::devices[numberOf(args.other)].kind;
     args.reaches = equal && control().settings().peer;
     args.bandwidth = 1e15;
-    args.copy_ns = 1;
+    args.copy_ns = 1e-3;
     return {};
   }
 
@@ -204,6 +205,28 @@ struct Strict : PluginAdaptor<Strict> {
   Result<std::unique_ptr<Kernel>> compile(const MortiseCompileArgs &args) {
     if (auto entered = control().enter("kernel_compile"); !entered)
       return entered.error();
+    return make(args);
+  }
+
+  // An interpreter has no code to keep. The kernel's name stands for it.
+  Result<std::vector<std::byte>> save(const Kernel &kernel) {
+    if (auto entered = control().enter("kernel_save"); !entered)
+      return entered.error();
+    const auto bytes = std::as_bytes(std::span(kernel.name));
+    return std::vector<std::byte>(bytes.begin(), bytes.end());
+  }
+
+  Result<std::unique_ptr<Kernel>> load(const MortiseCompileArgs &args) {
+    if (auto entered = control().enter("kernel_load"); !entered)
+      return entered.error();
+    auto kernel = make(args);
+    const std::string_view saved(static_cast<const char *>(args.saved), args.saved_bytes);
+    if (kernel && saved != (*kernel)->name)
+      return Error{MORTISE_CORRUPT, "expected '" + (*kernel)->name + "', found '" + std::string(saved) + "'"};
+    return kernel;
+  }
+
+  static Result<std::unique_ptr<Kernel>> make(const MortiseCompileArgs &args) {
     const MortiseGraph &graph = *args.region;
     Result<std::unique_ptr<reference::Interpreter>> program = reference::Interpreter::compile(graph);
     if (!program)
@@ -416,6 +439,8 @@ struct Strict : PluginAdaptor<Strict> {
       return entered;
     const Event &event = eventOf(args);
     const bool lies = control().isDropped("event_query");
+    if (lies && event.queue && checker().hostKnows(event.clock))
+      control().wasIdle();
     args.happened = lies || !event.queue || event.queue->hasHappened(event.position);
     if (args.happened && !lies && event.queue && !control().isHidden("event_query"))
       checker().hostWaits(event.clock);

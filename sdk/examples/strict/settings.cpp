@@ -62,6 +62,7 @@ std::string Control::configure(std::string_view words) {
   fails = failing;
   drops = dropping;
   hides = hiding;
+  idle = false;
   calls.clear();
   bytes.clear();
   return "";
@@ -89,6 +90,11 @@ bool Control::isHidden(const std::string &slot) const {
   return hides && hides->slot == slot && hides->number == calls.at(slot);
 }
 
+void Control::wasIdle() {
+  const std::lock_guard lock(mutex);
+  idle = true;
+}
+
 void Control::add(const std::string &kind, int64_t count) {
   const std::lock_guard lock(mutex);
   live[kind] += count;
@@ -105,7 +111,7 @@ std::string Control::report(const std::vector<std::string> &violations) const {
   for (const char *where : {"to_device", "to_host", "between", "within"})
     copied[where] = bytes.contains(where) ? bytes.at(where) : 0;
   const nlohmann::ordered_json whole = {
-      {"violations", violations}, {"live", live}, {"calls", calls}, {"copied", copied}};
+      {"violations", violations}, {"live", live}, {"calls", calls}, {"copied", copied}, {"idle_fault", idle}};
   return whole.dump();
 }
 

@@ -30,6 +30,9 @@ public:
   // Whether the checker is not to be told of it.
   bool isHidden(const std::string &slot) const;
 
+  // The dropped call would have told the host nothing: the fault is none.
+  void wasIdle();
+
   void add(const std::string &kind, int64_t count); // to the objects alive
   void copied(const std::string &where, uint64_t bytes);
   std::string report(const std::vector<std::string> &violations) const;
@@ -43,6 +46,7 @@ private:
   mutable std::mutex mutex;
   Settings current;
   std::optional<Fault> fails, drops, hides;
+  bool idle = false;
   std::map<std::string, uint64_t> calls, bytes;
   std::map<std::string, int64_t> live;
 };
