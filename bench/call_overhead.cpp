@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // What the C API costs a caller: prints medians in microseconds as one line of JSON. Argument: the strict plugin.
+#include "get.hpp"
+
 #include "../sdk/examples/strict/control.h"
 
 #include <mortise/mortise.hpp>
@@ -12,19 +14,11 @@
 
 namespace {
 using namespace mortise;
+using bench::get;
 using namespace mortise::api;
 using Clock = std::chrono::steady_clock;
 
 constexpr int rounds = 31, calls = 20'000, queuedCalls = 4'000;
-
-template <typename T> T get(Result<T> result) {
-  if (!result) {
-    std::fprintf(stderr, "call_overhead: %s\n", result.error().message.c_str());
-    std::exit(1);
-  }
-  if constexpr (!std::is_void_v<T>)
-    return std::move(*result);
-}
 
 double median(std::vector<double> values) {
   std::nth_element(values.begin(), values.begin() + static_cast<ptrdiff_t>(values.size() / 2), values.end());

@@ -6,6 +6,7 @@
 #include "../passes/cover.hpp"
 #include "../tools/mortise/execution.hpp"
 #include "../tools/mortise/host.hpp"
+#include "get.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -20,19 +21,11 @@
 
 namespace {
 using namespace mortise;
+using bench::get;
 using namespace mortise::tool;
 
 constexpr size_t cutsPerSize = 6;
 constexpr int rounds = 15;
-
-template <typename T> T get(Result<T> result) {
-  if (!result) {
-    std::fprintf(stderr, "region_costs: %s\n", result.error().message.c_str());
-    std::exit(1);
-  }
-  if constexpr (!std::is_void_v<T>)
-    return std::move(*result);
-}
 
 struct Piece {
   std::shared_ptr<const Graph> graph;

@@ -5,8 +5,6 @@
 #include <boost/graph/boykov_kolmogorov_max_flow.hpp>
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <set>
 
 namespace mortise::passes {
@@ -29,9 +27,10 @@ struct Edge {
 // A network whose minimum cut divides the vertices into the side of the source and that of the sink.
 class Cut {
 public:
-  explicit Cut(size_t vertices) : graph(vertices + 2), source(vertices), sink(vertices + 1) {}
+  explicit Cut(size_t vertices) : source(vertices), sink(vertices + 1), graph(vertices + 2) {}
 
-  size_t add() { return boost::add_vertex(graph); }
+  const size_t source, sink;
+
   // Costs `capacity` where `from` is on the source's side and `to` on the sink's.
   void edge(size_t from, size_t to, double capacity) {
     if (capacity <= 0)
@@ -43,17 +42,23 @@ public:
   }
   void ifOnSource(size_t vertex, double cost) { edge(vertex, sink, cost); }
   void ifOnSink(size_t vertex, double cost) { edge(source, vertex, cost); }
-  // Costs `cost` where `from` is on the source's side and one of `others` on the sink's, and the other way round.
-  void ifParted(size_t from, const std::vector<size_t> &others, double cost, double costBack) {
-    if (others.empty())
+  // Costs `capacity` once, where `from` is on the source's side and any of `others` on the sink's.
+  void edgeToAny(size_t from, const std::vector<size_t> &others, double capacity) {
+    if (capacity <= 0 || others.empty())
       return;
-    const size_t any = add(), anyBack = add();
-    edge(from, any, cost);
-    edge(anyBack, from, costBack);
-    for (const size_t other : others) {
+    const size_t any = boost::add_vertex(graph);
+    edge(from, any, capacity);
+    for (const size_t other : others)
       edge(any, other, forbidden);
-      edge(other, anyBack, forbidden);
-    }
+  }
+  // Costs `capacity` once, where any of `others` is on the source's side and `to` on the sink's.
+  void edgeFromAny(const std::vector<size_t> &others, size_t to, double capacity) {
+    if (capacity <= 0 || others.empty())
+      return;
+    const size_t any = boost::add_vertex(graph);
+    edge(any, to, capacity);
+    for (const size_t other : others)
+      edge(other, any, forbidden);
   }
   void solve() {
     boost::boykov_kolmogorov_max_flow(graph, boost::get(&Edge::capacity, graph), boost::get(&Edge::residual, graph),
@@ -63,12 +68,8 @@ public:
   }
   bool onSource(size_t vertex) const { return graph[vertex].color == boost::black_color; }
 
-  size_t sourceVertex() const { return source; }
-  size_t sinkVertex() const { return sink; }
-
 private:
   boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS, Vertex, Edge> graph;
-  size_t source, sink;
 };
 
 class Exchange {
@@ -134,19 +135,17 @@ public:
         else
           elsewhere.insert(problem.spaces[targets[user]]);
       const bool free = value.producer && vertex[value.producer->index] != fixed;
-      if (!free) {
-        const uint32_t from = spaceOf(value, targets);
-        cut.ifParted(cut.sourceVertex(), users, elsewhere.contains(spaceB) ? 0 : move(value, from, spaceB), 0);
-        cut.ifParted(cut.sinkVertex(), users, 0, elsewhere.contains(spaceA) ? 0 : move(value, from, spaceA));
-        continue;
-      }
-      const size_t producer = vertex[value.producer->index];
-      for (const uint32_t space : elsewhere) {
-        cut.ifOnSource(producer, move(value, spaceA, space));
-        cut.ifOnSink(producer, move(value, spaceB, space));
-      }
-      cut.ifParted(producer, users, elsewhere.contains(spaceB) ? 0 : move(value, spaceA, spaceB),
-                   elsewhere.contains(spaceA) ? 0 : move(value, spaceB, spaceA));
+      const size_t producer = free ? vertex[value.producer->index] : fixed;
+      const uint32_t fromA = free ? spaceA : spaceOf(value, targets), fromB = free ? spaceB : fromA;
+      if (free)
+        for (const uint32_t space : elsewhere) {
+          cut.ifOnSource(producer, move(value, spaceA, space));
+          cut.ifOnSink(producer, move(value, spaceB, space));
+        }
+      if (!elsewhere.contains(spaceB))
+        cut.edgeToAny(free ? producer : cut.source, users, move(value, fromA, spaceB));
+      if (!elsewhere.contains(spaceA))
+        cut.edgeFromAny(users, free ? producer : cut.sink, move(value, fromB, spaceA));
     }
     cut.solve();
     for (uint32_t n = 0; n < graph.node_count; ++n)
@@ -177,7 +176,7 @@ void improveAssignment(const AssignmentProblem &problem, std::vector<uint32_t> &
   const Exchange exchange(problem);
   const auto count = static_cast<uint32_t>(problem.ns.size());
   double best = exchange.cost(targets);
-  constexpr int most = 8; // rounds; two or three are usual
+  constexpr int most = 8; // rounds
   for (int round = 0; round < most; ++round) {
     bool better = false;
     for (uint32_t a = 0; a < count; ++a)

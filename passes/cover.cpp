@@ -58,8 +58,7 @@ CoverSearch::CoverSearch(const MortiseGraph &graph, const std::vector<Target> &t
   for (size_t i = 0; i < homes.outputs.size() && i < graph.output_count; ++i)
     outputSpaces[i] = spaceOf(targets, homes.outputs[i]);
   for (size_t i = 0; i < graph.alias_count; ++i)
-    if (const MortiseAlias &alias = *graph.aliases[i]; // the plan writer refuses an alias that is out of range
-        alias.output < graph.output_count && alias.input < graph.input_count)
+    if (const MortiseAlias &alias = *graph.aliases[i]; inRange(graph, alias))
       outputSpaces[alias.output] = inputSpaces[alias.input];
   for (const Target &from : targets)
     for (const Target &to : targets)

@@ -17,6 +17,10 @@ NodeSet setOf(std::span<const uint32_t> nodes, size_t size) {
   return set;
 }
 
+bool inRange(const MortiseGraph &graph, const MortiseAlias &alias) {
+  return alias.input < graph.input_count && alias.output < graph.output_count;
+}
+
 bool isLiteral(const MortiseNode &node) { return isOp(node, Op::Constant); }
 
 NodeGraph::NodeGraph(const MortiseGraph &graph) {

@@ -56,6 +56,9 @@ private:
   std::vector<uint32_t> starts, edges;
 };
 
+// Whether the alias names an input and an output that there are. The plan writer refuses others, after placement.
+bool inRange(const MortiseGraph &graph, const MortiseAlias &alias);
+
 // Whether the node is a literal, whose value the host can pass to a region without running anything.
 bool isLiteral(const MortiseNode &node);
 

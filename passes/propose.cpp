@@ -134,7 +134,8 @@ struct ProposalSink {
     if (input.flags & (MORTISE_VALUE_CONSTANT | MORTISE_VALUE_STATE))
       return "the latter is constant or state; a state is overwritten through an alias";
     for (size_t a = 0; a < graph.alias_count; ++a)
-      if (graph.outputs[graph.aliases[a]->output] == &output || graph.inputs[graph.aliases[a]->input] == &input)
+      if (const MortiseAlias &alias = *graph.aliases[a];
+          inRange(graph, alias) && (graph.outputs[alias.output] == &output || graph.inputs[alias.input] == &input))
         return "one of them is aliased already";
     if (!equalBytes(*input.type, *output.type, graph.symbol_count))
       return "expected as many bytes for all values of the symbols, found " + typeString(*output.type) + " over " +

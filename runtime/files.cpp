@@ -67,15 +67,26 @@ Result<std::vector<std::byte>> readFile(const std::string &path) {
 
 Result<void> replaceFile(const std::string &path, std::span<const std::byte> bytes, Replacement how) {
   static std::atomic<uint64_t> serial = 0;
-  const std::string aside =
-      path + "." + std::to_string(::getpid()) + "." + std::to_string(serial++) + unfinishedExtension;
+  const auto failed = [&](int error) {
+    return Error{error == ENOSPC || error == EDQUOT || error == EFBIG ? MORTISE_OUT_OF_MEMORY
+                                                                      : MORTISE_INVALID_ARGUMENT,
+                 path + ": cannot be written: " + std::strerror(error)};
+  };
+  std::string aside;
+  const auto create = [&] {
+    aside = path + "." + std::to_string(::getpid()) + "." + std::to_string(serial++) + unfinishedExtension;
+    return ::open(aside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, how.mode);
+  };
+  int number = create();
+  // Containers that share a folder may have processes of equal numbers. Another's file is left alone.
+  for (int tries = 0; number < 0 && errno == EEXIST && tries < 1000; ++tries)
+    number = create();
+  if (number < 0)
+    return failed(errno);
   int error = 0;
   {
-    const Descriptor file(::open(aside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, how.mode));
-    if (file.number < 0)
-      error = errno;
-    else
-      error = writeAll(file.number, bytes);
+    const Descriptor file(number);
+    error = writeAll(file.number, bytes);
     if (error == 0 && how.durable && ::fsync(file.number) != 0)
       error = errno;
   }
@@ -84,8 +95,7 @@ Result<void> replaceFile(const std::string &path, std::span<const std::byte> byt
   if (error == 0)
     return {};
   ::unlink(aside.c_str());
-  return Error{error == ENOSPC || error == EDQUOT || error == EFBIG ? MORTISE_OUT_OF_MEMORY : MORTISE_INVALID_ARGUMENT,
-               path + ": cannot be written: " + std::strerror(error)};
+  return failed(error);
 }
 
 } // namespace mortise::runtime

@@ -43,8 +43,8 @@ Result<Contents> readEntry(const fs::path &file) {
   const auto corrupt = [](const std::string &what) { return Error{MORTISE_CORRUPT, "the entry is damaged: " + what}; };
   auto bytes = readFile(file.string());
   if (!bytes)
-    return bytes.error().code == MORTISE_NOT_FOUND ? Error{MORTISE_NOT_FOUND, "there is no entry"}
-                                                   : corrupt(bytes.error().message);
+    return Error{MORTISE_NOT_FOUND, // too many open files, say, are no damage: the entry stays
+                 bytes.error().code == MORTISE_NOT_FOUND ? "there is no entry" : bytes.error().message};
   const auto content = unseal(kind, *bytes);
   if (!content)
     return corrupt(content.error().message);

@@ -73,7 +73,7 @@ double costOf(const AssignmentProblem &problem, const std::vector<uint32_t> &tar
   return total;
 }
 
-TEST(Assign, TwoMemoriesAreAssignedBest) {
+TEST(Assign, TwoTargetsAreAssignedBest) {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     constexpr size_t count = 8;
     Random made(seed, count, 2);
@@ -94,7 +94,7 @@ TEST(Assign, TwoMemoriesAreAssignedBest) {
   }
 }
 
-TEST(Assign, ThreeMemoriesNeverGetWorse) {
+TEST(Assign, ThreeTargetsGetBetter) {
   for (uint64_t seed = 0; seed < 40; ++seed) {
     Random made(seed, 30, 3);
     const MortiseGraph &graph = made.maker.view();

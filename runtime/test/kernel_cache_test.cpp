@@ -134,6 +134,34 @@ TEST_F(KernelCacheTest, DamageIsSetAside) {
   EXPECT_THAT(kinds, testing::UnorderedElementsAre(".kernel", ".damaged"));
 }
 
+TEST_F(KernelCacheTest, AnEntryThatCannotBeOpenedNowStays) {
+  const auto cache = open();
+  ASSERT_TRUE(cache->store("key", bytesOf("kept")));
+  const pid_t child = fork();
+  if (child == 0) {
+    const rlimit none{0, 0};
+    setrlimit(RLIMIT_NOFILE, &none);
+    const auto found = cache->find("key");
+    _exit(!found && found.error().code == MORTISE_NOT_FOUND ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  expectFound(*cache, "key", "kept");
+}
+
+// In containers that share a folder, processes may have equal numbers.
+TEST_F(KernelCacheTest, AnotherWritersFileIsLeftAlone) {
+  const auto cache = open();
+  ASSERT_TRUE(cache->store("key", bytesOf("old")));
+  const std::string entry = files().front().string(), process = "." + std::to_string(getpid()) + ".";
+  for (int serial = 0; serial < 2000; ++serial) // of which the next one is among
+    std::ofstream(entry + process + std::to_string(serial) + ".tmp") << "another's";
+  ASSERT_TRUE(cache->store("key", bytesOf("new")));
+  expectFound(*cache, "key", "new");
+  EXPECT_THAT(files(), SizeIs(2001));
+}
+
 TEST_F(KernelCacheTest, TheLeastRecentlyUsedGoBeyondTheLimit) {
   const auto cache = open(4096);
   const auto setUsed = [&](const std::string &key, int hoursAgo) {

@@ -10,6 +10,7 @@
 #include <mortise/runtime/program.hpp>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -466,7 +467,7 @@ std::string kernelFolder() {
     pid_t owner = getpid();
     Folder() {
       if (mkdtemp(path.data()) == nullptr)
-        fail("no temporary folder can be made");
+        fail("kernels on disk: '" + path + "' cannot be made: " + std::strerror(errno));
     }
     ~Folder() {
       std::error_code ignored;

@@ -29,12 +29,20 @@ std::string ageText(int64_t seconds) {
   return std::to_string(seconds) + " s";
 }
 
+int without(const Error &error) {
+  const bool isOff = error.code == MORTISE_NOT_FOUND;
+  (isOff ? std::cout : std::cerr) << (isOff ? "" : "mortise: ") << error.message << "\n";
+  return isOff ? 0 : 2;
+}
+
 } // namespace
 
-int showCache(const runtime::KernelCache &cache, bool json) {
+int showCache(const runtime::OpenedKernelCache &cache, bool json) {
+  if (!cache && !(json && cache.error().code == MORTISE_NOT_FOUND))
+    return without(cache.error());
   Json list = Json::array();
   uint64_t total = 0;
-  for (const runtime::KernelCache::Entry &entry : cache.entries()) {
+  for (const auto &entry : cache ? (*cache)->entries() : std::vector<runtime::KernelCache::Entry>()) {
     const Json text = Json::parse(entry.text, nullptr, false);
     list.push_back({{"file", entry.file},
                     {"bytes", entry.bytes},
@@ -43,8 +51,11 @@ int showCache(const runtime::KernelCache &cache, bool json) {
     total += entry.bytes;
   }
   if (json) {
-    std::cout << Json{{"folder", cache.folder()}, {"bytes", total}, {"limit", cache.limit()}, {"entries", list}}.dump(
-                     1, ' ', false, Json::error_handler_t::replace)
+    std::cout << Json{{"folder", cache ? Json((*cache)->folder()) : Json()},
+                      {"bytes", total},
+                      {"limit", cache ? (*cache)->limit() : 0},
+                      {"entries", list}}
+                     .dump(1, ' ', false, Json::error_handler_t::replace)
               << "\n";
     return 0;
   }
@@ -58,18 +69,18 @@ int showCache(const runtime::KernelCache &cache, bool json) {
     else
       std::cout << "damaged\n";
   }
-  std::cout << cache.folder() << ": " << list.size() << (list.size() == 1 ? " file, " : " files, ") << sizeText(total)
-            << " of at most " << sizeText(cache.limit()) << "\n";
+  std::cout << (*cache)->folder() << ": " << list.size() << (list.size() == 1 ? " file, " : " files, ")
+            << sizeText(total) << " of at most " << sizeText((*cache)->limit()) << "\n";
   return 0;
 }
 
-int clearCache(const runtime::KernelCache &cache) {
-  Result<size_t> removed = cache.clear();
-  if (!removed) {
-    std::cerr << "mortise: " << removed.error().message << "\n";
-    return 2;
-  }
-  std::cout << cache.folder() << ": " << *removed << (*removed == 1 ? " file" : " files") << " removed\n";
+int clearCache(const runtime::OpenedKernelCache &cache) {
+  if (!cache)
+    return without(cache.error());
+  Result<size_t> removed = (*cache)->clear();
+  if (!removed)
+    return without(removed.error());
+  std::cout << (*cache)->folder() << ": " << *removed << (*removed == 1 ? " file" : " files") << " removed\n";
   return 0;
 }
 

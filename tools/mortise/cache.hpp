@@ -6,9 +6,9 @@
 
 namespace mortise::tool {
 
-// Every entry with its size, its age and what it is for.
-int showCache(const runtime::KernelCache &cache, bool json);
+// Every entry with its size, its age and what it is for. A cache that is off holds nothing, which is no failure.
+int showCache(const runtime::OpenedKernelCache &cache, bool json);
 
-int clearCache(const runtime::KernelCache &cache);
+int clearCache(const runtime::OpenedKernelCache &cache);
 
 } // namespace mortise::tool

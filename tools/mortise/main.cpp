@@ -240,21 +240,14 @@ int listConfig(const Arguments &arguments) {
 int examine(const Arguments &arguments) {
   return withHost(arguments, [&](const Host &host) { return doctor(host, arguments.plugins); });
 }
-// command(cache); no plugin is loaded for it. A cache that is off is no failure, and holds nothing.
+// command(cache); no plugin is loaded for it.
 template <typename Command> int withCache(const Arguments &arguments, Command command) {
   auto config = Host::configure("", arguments.plugins);
-  if (!config)
-    return failed(config.error());
-  auto cache = runtime::KernelCache::open(*config);
-  if (cache)
-    return command(**cache);
-  if (cache.error().code != MORTISE_NOT_FOUND)
-    return failed(cache.error());
-  std::cout << (arguments.json ? R"({"folder":null,"bytes":0,"limit":0,"entries":[]})" : cache.error().message) << "\n";
-  return 0;
+  return config ? command(runtime::KernelCache::open(*config)) : failed(config.error());
 }
 int listCache(const Arguments &arguments) {
-  return withCache(arguments, [&](const runtime::KernelCache &cache) { return showCache(cache, arguments.json); });
+  return withCache(arguments,
+                   [&](const runtime::OpenedKernelCache &cache) { return showCache(cache, arguments.json); });
 }
 int emptyCache(const Arguments &arguments) { return withCache(arguments, clearCache); }
 

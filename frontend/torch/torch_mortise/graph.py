@@ -3,6 +3,7 @@
 
 import concurrent.futures
 import functools
+import logging
 import operator
 import os
 import re
@@ -18,6 +19,7 @@ from .importer.shape import VIEWS
 from .region import NodeUnsupported, Region, roles
 from .symbols import Key, needed_symbols
 
+log = logging.getLogger("torch_mortise")
 aten = torch.ops.aten
 DTYPES = frozenset(dtypes.TO_TORCH.values())
 # The results of these operators are computed again in each region that reads them, instead of being passed between regions.
@@ -43,6 +45,12 @@ def binder():
         _binder = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="mortise bind")
         _binder.submit(int)
     return _binder
+
+
+def tell_failure(future):
+    """Errors of binding are left to the first call, which binds again. Whatever else was raised is a fault of ours."""
+    if future.exception():
+        log.error("binding ahead of the first call failed", exc_info=future.exception())
 
 
 def forget_binder():
@@ -227,7 +235,7 @@ class CompiledGraph:
         weights = {n: t for n, t in zip(self.placeholders, traced, strict=True) if n in self.constants and is_real(t)}
         for region in self.regions:
             if region.can_bind(weights):
-                binder().submit(region.bind_ahead, weights)
+                binder().submit(region.bind_ahead, weights).add_done_callback(tell_failure)
 
     def check_requirement(self):
         """Checks the configuration's `require` against the nodes that run in eager. The compiler has checked each program by itself."""
