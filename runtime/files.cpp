@@ -79,7 +79,7 @@ Result<void> replaceFile(const std::string &path, std::span<const std::byte> byt
   };
   int number = create();
   // Containers that share a folder may have processes of equal numbers. Another's file is left alone.
-  for (int tries = 0; number < 0 && errno == EEXIST && tries < 1000; ++tries)
+  while (number < 0 && errno == EEXIST)
     number = create();
   if (number < 0)
     return failed(errno);
