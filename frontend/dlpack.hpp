@@ -44,7 +44,7 @@ struct ExchangeApi {
   ExchangeApi *previous;
   void *allocate, *managedFromObject, *managedToObject;
   int (*tensorFromObject)(void *object, Tensor *out); // borrows; 0 is success, else a Python error is set
-  void *currentStream;
+  int (*currentStream)(int32_t deviceType, int32_t device, void **out); // the native handle; 0 is success
 };
 
 inline constexpr uint32_t majorVersion = 1, minorVersion = 0;

@@ -290,7 +290,7 @@ Result<std::shared_ptr<const plan::PlanT>> compile(mlir::ModuleOp module, const 
                                                    std::vector<Uncovered> *uncovered, const Homes &homes) {
   if (uncovered)
     uncovered->clear();
-  Result<std::vector<Target>> targets = chooseTargets(registry, config);
+  Result<std::vector<Target>> targets = chooseTargets(registry, config, homes);
   if (!targets)
     return targets.error();
   Compilation compilation(*targets, homes, timings);

@@ -5,8 +5,26 @@
 #include <string_view>
 
 namespace mortise::passes {
+namespace {
 
-Result<std::vector<Target>> chooseTargets(const runtime::Registry &registry, const runtime::Config &config) {
+std::vector<const runtime::Device *> atHome(const runtime::Registry &registry, const runtime::Device &first,
+                                            const Homes &homes) {
+  std::vector<const runtime::Device *> found;
+  const auto holdsTensors = [&](const runtime::Device &device) {
+    const auto isHome = [&](const runtime::Device *home) { return home && &home->owner() == &device.owner(); };
+    return std::ranges::any_of(homes.inputs, isHome) || std::ranges::any_of(homes.outputs, isHome);
+  };
+  for (const auto &device : registry.devices())
+    if (device->plugin == first.plugin && std::string_view(device->info.kind) == first.info.kind &&
+        holdsTensors(*device))
+      found.push_back(device.get());
+  return found.empty() ? std::vector{&first} : found;
+}
+
+} // namespace
+
+Result<std::vector<Target>> chooseTargets(const runtime::Registry &registry, const runtime::Config &config,
+                                          const Homes &homes) {
   std::vector<Target> targets;
   std::string_view rest = config.get("device");
   for (bool more = true; more;) {
@@ -21,9 +39,11 @@ Result<std::vector<Target>> chooseTargets(const runtime::Registry &registry, con
     Result<std::vector<const runtime::Device *>> found = registry.find(name);
     if (!found)
       return found.error();
-    for (const runtime::Device *device : *found)
-      if (std::none_of(targets.begin(), targets.end(), [&](const Target &target) { return target.device == device; }))
-        targets.push_back({device, config.pluginOptions(device->plugin->name), config.compileOptions()});
+    for (const runtime::Device *named : *found)
+      for (const runtime::Device *device :
+           name.find(':') != std::string_view::npos ? std::vector{named} : atHome(registry, *named, homes))
+        if (std::ranges::none_of(targets, [&](const Target &target) { return target.device == device; }))
+          targets.push_back({device, config.pluginOptions(device->plugin->name), config.compileOptions()});
   }
   return targets;
 }

@@ -4,8 +4,13 @@
 
 #include "propose.hpp"
 
+#include <mortise/passes/compile.hpp>
+
 namespace mortise::passes {
 
-Result<std::vector<Target>> chooseTargets(const runtime::Registry &registry, const runtime::Config &config);
+// Where a kind is named without an ordinal, the targets are those of its devices on which the caller's tensors lie, and
+// its first device if there are none.
+Result<std::vector<Target>> chooseTargets(const runtime::Registry &registry, const runtime::Config &config,
+                                          const Homes &homes);
 
 } // namespace mortise::passes

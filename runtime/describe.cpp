@@ -32,6 +32,7 @@ std::string describe(const Registry &registry, const Config &config) {
                        {"peak_flops", info.peak_flops},
                        {"bandwidth", info.bandwidth},
                        {"memory_bytes", device->home().bytes},
+                       {"dlpack", info.dlpack_type ? Json{info.dlpack_type, info.dlpack_id} : Json()},
                        {"features", info.features ? info.features : ""}});
   }
   for (const Rejected &plugin : registry.rejected())

@@ -152,6 +152,22 @@ MortiseStatus *mortise_queue_import(const MortiseSessionDevice *device, uint64_t
   return guarded([&] { return makeQueue(device, native, queue); });
 }
 
+MortiseStatus *mortise_queue_export(MortiseQueue *queue, uint64_t *native) {
+  return guarded([&]() -> Result<void> {
+    if (!queue || !native)
+      return nullError(queue ? "place for the native stream" : "queue");
+    const runtime::Device &owner = *queue->device;
+    if (!owner.plugin->hasNativeStreams())
+      return Error{MORTISE_UNSUPPORTED,
+                   "device '" + owner.name() + "' (plugin '" + owner.plugin->name + "'): it has no native streams"};
+    MortiseStreamArgs args{.stream = queue->stream};
+    if (auto called = runtime::callOn(owner, "stream_export", owner.plugin->table->stream_export, args); !called)
+      return called;
+    *native = args.native;
+    return {};
+  });
+}
+
 MortiseStatus *mortise_queue_wait(MortiseQueue *queue) {
   return guarded([&]() -> Result<void> {
     if (!queue)

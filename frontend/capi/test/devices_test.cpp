@@ -85,6 +85,32 @@ TEST(ApiDevices, CallsAreQueued) {
   EXPECT_EQ(state.read(), Floats(8, 10));
 }
 
+TEST(ApiDevices, AQueueIsImportedAgainByItsNativeStream) {
+  Session s = strict();
+  const Device device = get(s.device("strict:0"));
+  Decoder decoder(s, device, true);
+  Eight x(device, Floats(8, 2)), y(device), state(device, Floats(8, 0)), w(device, Floats(8, 10));
+  const MortiseTensor vx = x.tensor.view(), vy = y.tensor.view(), vs = state.tensor.view(), vw = w.tensor.view();
+  const MortiseTensor *inputs[] = {&vx, &vs, &vw}, *outputs[] = {&vy, nullptr};
+  expectOk(decoder.program.bind(inputs));
+  Queue queue = get(Queue::create(device)), same = get(Queue::import(device, get(queue.native())));
+  expectOk(decoder.program.enqueue(queue, inputs, outputs));
+  expectOk(same.wait());
+  EXPECT_EQ(y.read(), Floats(8, 20));
+}
+
+TEST(ApiDevices, AKindMeansTheDeviceOnWhichTheTensorsLie) {
+  for (const char *kinds : {"strict", "strict,cpu", "strict:0,cpu"}) {
+    Session s = strict(kinds);
+    const bool named = std::string(kinds).find(':') != std::string::npos;
+    const Device device = get(s.device("strict:1"));
+    Decoder decoder(s, device, true);
+    const std::string report = get(decoder.program.report());
+    EXPECT_EQ(report.find("\"device\":\"strict:1\"") != std::string::npos, !named) << kinds << ": " << report;
+    EXPECT_EQ(report.find("\"device\":\"strict:0\"") != std::string::npos, named) << kinds << ": " << report;
+  }
+}
+
 TEST(ApiDevices, TensorsElsewhereThanThePlanSaysAreRefused) {
   Session s = strict(), other = strict();
   const Device device = get(s.device("strict:0")), second = get(s.device("strict:1"));
@@ -146,6 +172,7 @@ TEST(ApiDevices, WrongArgumentsAreRefused) {
   const MortiseTensor target = eight.tensor.view(), vFour = hostFour.view(), vHost = host.view();
   const MortiseSessionDevice *found = nullptr;
   MortiseQueue *queue = nullptr;
+  uint64_t native = 0;
   void *data = nullptr;
   int local = 0;
   const std::pair<MortiseStatus *, const char *> cases[] = {
@@ -166,6 +193,7 @@ TEST(ApiDevices, WrongArgumentsAreRefused) {
       {mortise_queue_create(device.get(), nullptr), "place"},
       {mortise_queue_import(nullptr, 0, &queue), "device"},
       {mortise_queue_wait(nullptr), "queue"},
+      {mortise_queue_export(nullptr, &native), "queue"},
       {mortise_builder_input_device(nullptr, 0, device.get()), "builder"},
       {mortise_builder_input_device(graph.get(), 1, device.get()), "no input 1"},
       {mortise_builder_output_device(graph.get(), 0, device.get()), "no output 0"},

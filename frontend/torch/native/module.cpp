@@ -38,7 +38,7 @@ static bool readExchange(PyObject *capsule) {
     return false;
   while (api && api->version.major != dlpack::majorVersion)
     api = api->previous;
-  if (!api || !api->tensorFromObject)
+  if (!api || !api->tensorFromObject || !api->currentStream)
     return raise(MORTISE_VERSION_MISMATCH,
                  "expected a PyTorch with the DLPack exchange interface of major version %u, found another; install "
                  "torch 2.13 or newer",
@@ -69,7 +69,9 @@ static PyObject *setup(PyObject *, PyObject *arguments) {
 }
 
 static PyMethodDef functions[] = {
-    {"setup", setup, METH_VARARGS, "Hands over what the extension needs of PyTorch and of the package."}, {}};
+    {"setup", setup, METH_VARARGS, "Hands over what the extension needs of PyTorch and of the package."},
+    {"place_of", placeOf, METH_O, "place_of(tensor) -> (DLPack's type, DLPack's number) of the device that holds it"},
+    {}};
 static PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_native", "libmortise for torch_mortise.", -1, functions};
 
 } // namespace mortise::torch_door

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Program: one compiled region, called with PyTorch's tensors. A signature is a program with the extents for one set of
 // shapes; all signatures of a program share its constants. `run` is the hot path: it reads the tensors through DLPack,
-// checks constants by address and version, allocates the outputs with eager's strides, and runs without the GIL.
+// checks constants by address and version, allocates the outputs with eager's strides, and runs without the GIL. Where
+// tensors lie on a device, the call is queued on PyTorch's current stream.
 #include "options.hpp"
-#include "python.hpp"
+#include "place.hpp"
 
 #include <mortise/dtypes.h>
 
+#include <algorithm>
 #include <memory>
 #include <mutex>
 #include <shared_mutex>
@@ -20,6 +22,7 @@ enum class Role : int { Plain = 0, Constant = 1, State = 2 };
 struct Input {
   Py_ssize_t argument; // position in the call's list; -1 for a tensor that the graph holds
   Role role;
+  Place place;
   dlpack::DataType dtype;
   int32_t dtypeNumber;
   std::vector<int64_t> dims, strides; // those of the caller's tensor
@@ -28,7 +31,8 @@ struct Input {
 };
 
 struct Output {
-  int64_t aliasInput;      // -1, or the number of the input that it updates
+  int64_t aliasInput; // -1, or the number of the input that it updates
+  Place place;
   Ref arguments, keywords; // for `allocate`: (size, stride), {"dtype": ...}
   Ref allocate;            // torch.empty_strided, or the pool's for a large result (torch_mortise/pool.py)
   std::vector<int64_t> programDims;
@@ -66,6 +70,13 @@ struct Binding {
   std::vector<Result> results;
   std::vector<int64_t> symbols; // in the order in which the builder made the symbols
   bool hasState = false;
+  std::vector<Place> devices; // on which tensors of a call lie; none: all are in host memory
+
+  void lies(const Place &place) {
+    const auto same = [&](const Place &other) { return other.device == place.device; };
+    if (place.device && std::none_of(devices.begin(), devices.end(), same))
+      devices.push_back(place);
+  }
 };
 
 // A compiled program, which has no inputs and cannot run, or one of its signatures.
@@ -110,7 +121,7 @@ bool readTensor(PyObject *object, dlpack::Tensor &tensor) {
   }
   if (helpers.exchange->tensorFromObject(object, &tensor) != 0) {
     if (!PyErr_Occurred())
-      raise(MORTISE_INVALID_ARGUMENT, "expected a strided CPU tensor, found one that does not export its memory");
+      raise(MORTISE_INVALID_ARGUMENT, "expected a strided tensor, found one that does not export its memory");
     return false;
   }
   return true;
@@ -139,10 +150,10 @@ bool sameLayout(const dlpack::Tensor &tensor, const Input &input) {
 }
 
 bool checkInput(const dlpack::Tensor &tensor, const Input &input, Py_ssize_t number) {
-  if (tensor.device.type != dlpack::hostDevice)
+  if (!input.place.holds(tensor))
     return raise(MORTISE_INVALID_ARGUMENT,
-                 "input %zd: expected a tensor on the cpu, found DLPack device type %d; move it with .cpu()", number,
-                 tensor.device.type);
+                 "input %zd: expected a tensor on DLPack device %d:%d, found %d:%d; move it with .to()", number,
+                 input.place.name.type, input.place.name.id, tensor.device.type, tensor.device.id);
   if (tensor.dtype.code != input.dtype.code || tensor.dtype.bits != input.dtype.bits)
     return raise(MORTISE_INVALID_ARGUMENT,
                  "input %zd: expected DLPack dtype %d of %d bits, found %d of %d bits; convert it with .to()", number,
@@ -175,13 +186,15 @@ public:
       return nullptr;
     if (stale >= 0)
       return PyLong_FromSsize_t(stale);
-    if (!allocateOutputs())
+    std::vector<MortiseQueue *> queues;
+    if (!allocateOutputs() || !findQueues(queues))
       return nullptr;
     MortiseStatus *status = withoutGil([&] {
       std::shared_lock lock(shared.mutex);
-      return profile ? runProfile()
-                     : mortise_program_run_pointers(shared.program, pointers.data(), outputPointers.data(),
-                                                    binding.symbols.empty() ? nullptr : binding.symbols.data());
+      if (profile || !queues.empty())
+        return runDescribed(queues, profile);
+      return mortise_program_run_pointers(shared.program, pointers.data(), outputPointers.data(),
+                                          binding.symbols.empty() ? nullptr : binding.symbols.data());
     });
     if (!check(status) || !finishState())
       return nullptr;
@@ -293,24 +306,45 @@ private:
     return nullptr;
   }
 
-  MortiseStatus *runProfile() {
+  bool findQueues(std::vector<MortiseQueue *> &queues) {
+    for (const Place &place : binding.devices) {
+      queues.push_back(currentQueue(shared.session.get(), place));
+      if (!queues.back())
+        return false;
+    }
+    return true;
+  }
+
+  // With the tensors' types and places. A call that one queue orders is queued there; one that several would have to
+  // order, or that is measured, comes behind all of them and returns when it is done.
+  MortiseStatus *runDescribed(const std::vector<MortiseQueue *> &queues, bool profile) {
     std::vector<MortiseTensor> tensors;
     tensors.reserve(binding.inputs.size() + binding.outputs.size());
     std::vector<const MortiseTensor *> inputPointers, outPointers;
-    auto add = [&](void *data, int32_t dtype, const std::vector<int64_t> &dims) {
-      return &tensors.emplace_back(
-          MortiseTensor{sizeof(MortiseTensor), data, dtype, static_cast<int32_t>(dims.size()), dims.data(), nullptr});
+    auto add = [&](void *data, int32_t dtype, const std::vector<int64_t> &dims, const Place &place) {
+      return &tensors.emplace_back(MortiseTensor{sizeof(MortiseTensor), data, dtype, static_cast<int32_t>(dims.size()),
+                                                 dims.data(), nullptr, place.device});
     };
     for (size_t i = 0; i < binding.inputs.size(); ++i) {
       const Input &input = binding.inputs[i];
       inputPointers.push_back(input.role == Role::Constant
                                   ? nullptr
-                                  : add(const_cast<void *>(pointers[i]), input.dtypeNumber, input.programDims));
+                                  : add(const_cast<void *>(pointers[i]), input.dtypeNumber, input.programDims,
+                                        input.place));
     }
-    for (size_t i = 0; i < binding.outputs.size(); ++i)
-      outPointers.push_back(add(outputPointers[i], binding.outputs[i].dtypeNumber, binding.outputs[i].programDims));
-    return mortise_program_profile(shared.program, inputPointers.data(), inputPointers.size(), outPointers.data(),
-                                   outPointers.size());
+    for (size_t i = 0; i < binding.outputs.size(); ++i) {
+      const Output &output = binding.outputs[i];
+      outPointers.push_back(add(outputPointers[i], output.dtypeNumber, output.programDims, output.place));
+    }
+    if (queues.size() == 1 && !profile)
+      return mortise_program_enqueue(shared.program, queues.front(), inputPointers.data(), inputPointers.size(),
+                                     outPointers.data(), outPointers.size());
+    for (MortiseQueue *queue : queues)
+      if (MortiseStatus *status = mortise_queue_wait(queue))
+        return status;
+    return (profile ? mortise_program_profile : mortise_program_run)(shared.program, inputPointers.data(),
+                                                                     inputPointers.size(), outPointers.data(),
+                                                                     outPointers.size());
   }
 
   Binding &binding;
@@ -347,9 +381,10 @@ bool configureInputs(Binding &binding, PyObject *inputs) {
   for (Py_ssize_t i = 0; i < PyTuple_Size(inputs); ++i) {
     Input input;
     int role;
-    PyObject *dims, *strides, *programDims;
-    if (!PyArg_ParseTuple(PyTuple_GetItem(inputs, i), "niiOOO", &input.argument, &role, &input.dtypeNumber, &dims,
-                          &strides, &programDims))
+    PyObject *dims, *strides, *programDims, *place;
+    if (!PyArg_ParseTuple(PyTuple_GetItem(inputs, i), "niiOOOO", &input.argument, &role, &input.dtypeNumber, &dims,
+                          &strides, &programDims, &place) ||
+        !readPlace(binding.shared->session.get(), place, input.place))
       return false;
     input.role = static_cast<Role>(role);
     input.dtype = dataType(input.dtypeNumber);
@@ -359,6 +394,8 @@ bool configureInputs(Binding &binding, PyObject *inputs) {
     input.dimsTuple = Ref::borrow(dims);
     input.stridesTuple = Ref::borrow(strides);
     binding.hasState |= input.role == Role::State;
+    if (input.role != Role::Constant)
+      binding.lies(input.place);
     binding.inputs.push_back(std::move(input));
   }
   return !PyErr_Occurred();
@@ -378,10 +415,12 @@ bool configureOutputs(Binding &binding, PyObject *outputs) {
   for (Py_ssize_t i = 0; i < PyTuple_Size(outputs); ++i) {
     Output output;
     long long alias;
-    PyObject *positional, *keywords, *dims, *allocate = helpers.emptyStrided;
-    if (!PyArg_ParseTuple(PyTuple_GetItem(outputs, i), "LiOOO|O", &alias, &output.dtypeNumber, &dims, &positional,
-                          &keywords, &allocate))
+    PyObject *positional, *keywords, *dims, *place, *allocate = helpers.emptyStrided;
+    if (!PyArg_ParseTuple(PyTuple_GetItem(outputs, i), "LiOOOO|O", &alias, &output.dtypeNumber, &dims, &place,
+                          &positional, &keywords, &allocate) ||
+        !readPlace(binding.shared->session.get(), place, output.place))
       return false;
+    binding.lies(output.place);
     output.aliasInput = alias;
     output.programDims = integers(dims);
     output.arguments = Ref::borrow(positional);
@@ -447,9 +486,13 @@ PyObject *programBind(PyObject *self, PyObject *arguments) {
     seen[i] = {address(tensor), readVersion(source)};
     if (!readTensor(dense, tensor) || !checkInput(tensor, input, input.argument))
       return nullptr;
-    described[i] = {sizeof(MortiseTensor),    address(tensor),
-                    input.dtypeNumber,        static_cast<int32_t>(input.programDims.size()),
-                    input.programDims.data(), nullptr};
+    described[i] = {sizeof(MortiseTensor),
+                    address(tensor),
+                    input.dtypeNumber,
+                    static_cast<int32_t>(input.programDims.size()),
+                    input.programDims.data(),
+                    nullptr,
+                    input.place.device};
     pointers[i] = &described[i];
     keep.push_back(Ref::borrow(dense));
   }
@@ -507,6 +550,12 @@ PyType_Spec spec = {"torch_mortise._native.Program", sizeof(ProgramObject), 0,
                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
 
 } // namespace
+
+// place_of(tensor) -> (DLPack's type, DLPack's number) of the device that holds it.
+PyObject *placeOf(PyObject *, PyObject *object) {
+  dlpack::Tensor tensor;
+  return readTensor(object, tensor) ? Py_BuildValue("ii", tensor.device.type, tensor.device.id) : nullptr;
+}
 
 PyObject *wrapProgram(MortiseProgram *program, PyObject *session) {
   auto shared = std::make_shared<Shared>();

@@ -46,15 +46,18 @@ struct Helpers {
   const dlpack::ExchangeApi *exchange = nullptr;
 };
 extern Helpers helpers;
+struct Queues; // place.hpp
 extern PyTypeObject *sessionType, *builderType, *programType;
 
 struct SessionObject {
   PyObject_HEAD MortiseSession *session;
+  Queues *queues;
 };
 struct BuilderObject {
   PyObject_HEAD MortiseBuilder *builder;
   PyObject *session;
-  uint32_t values; // the number of its values
+  uint32_t values;         // the number of its values
+  size_t inputs, outputs; // the numbers of those
 };
 
 // Sets a MortiseError and destroys `status`. Returns false, so that callers can return it.
@@ -67,6 +70,7 @@ PyObject *addBuilderType(PyObject *module);
 PyObject *addProgramType(PyObject *module);
 PyObject *addExtents(PyObject *module);
 PyObject *addRepeats(PyObject *module);
+PyObject *placeOf(PyObject *module, PyObject *tensor);
 PyObject *wrapProgram(MortiseProgram *program, PyObject *session);
 
 template <typename T> T *as(PyObject *object) { return reinterpret_cast<T *>(object); }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Session(options) and Builder(session, name): graphs go through the C API op by op, without text or JSON in between.
 #include "options.hpp"
-#include "python.hpp"
+#include "place.hpp"
 
 #include <deque>
 
@@ -20,15 +20,17 @@ static PyObject *sessionNew(PyTypeObject *type, PyObject *arguments, PyObject *)
     return nullptr;
   auto allocate = reinterpret_cast<allocfunc>(PyType_GetSlot(type, Py_tp_alloc));
   PyObject *self = allocate(type, 0);
-  if (self)
+  if (self) {
     as<SessionObject>(self)->session = session;
-  else
+    as<SessionObject>(self)->queues = new Queues;
+  } else
     mortise_session_destroy(session);
   return self;
 }
 
 static void sessionDealloc(PyObject *self) {
   PyTypeObject *type = Py_TYPE(self);
+  delete as<SessionObject>(self)->queues;
   mortise_session_destroy(as<SessionObject>(self)->session);
   reinterpret_cast<freefunc>(PyType_GetSlot(type, Py_tp_free))(self);
   Py_DECREF(type);
@@ -101,9 +103,12 @@ static PyObject *builderInput(PyObject *self, PyObject *arguments) {
   const char *name;
   int dtype;
   unsigned flags;
-  PyObject *dims;
+  PyObject *dims, *placeObject = Py_None;
   Extents extents;
-  if (!PyArg_ParseTuple(arguments, "siO!I:input", &name, &dtype, &PyTuple_Type, &dims, &flags) || !extents.read(dims))
+  Place place;
+  auto *object = as<BuilderObject>(self);
+  if (!PyArg_ParseTuple(arguments, "siO!I|O:input", &name, &dtype, &PyTuple_Type, &dims, &flags, &placeObject) ||
+      !extents.read(dims) || !readPlace(object->session, placeObject, place))
     return nullptr;
   MortiseType type{sizeof(MortiseType)};
   type.dtype = dtype;
@@ -111,11 +116,12 @@ static PyObject *builderInput(PyObject *self, PyObject *arguments) {
   type.dims = extents.data();
   type.dim_exprs = extents.exprs();
   uint32_t value;
-  MortiseBuilder *builder = as<BuilderObject>(self)->builder;
-  if (!check(mortise_builder_input(builder, name, &type, flags, &value)))
+  if (!check(mortise_builder_input(object->builder, name, &type, flags, &value)) ||
+      (place.device && !check(mortise_builder_input_device(object->builder, object->inputs, place.device))))
     return nullptr;
-  as<BuilderObject>(self)->values = value + 1;
-  return describe(builder, value);
+  ++object->inputs;
+  object->values = value + 1;
+  return describe(object->builder, value);
 }
 
 // The attributes of one op, from a dictionary whose values are bool, int, float, str, a tuple of extents, or (dtype,
@@ -269,9 +275,15 @@ static PyObject *builderRepeat(PyObject *self, PyObject *arguments) {
 static PyObject *builderOutput(PyObject *self, PyObject *arguments) {
   unsigned value;
   long long alias;
-  if (!PyArg_ParseTuple(arguments, "IL:output", &value, &alias) ||
-      !check(mortise_builder_output(as<BuilderObject>(self)->builder, value, alias)))
+  PyObject *placeObject = Py_None;
+  Place place;
+  auto *object = as<BuilderObject>(self);
+  if (!PyArg_ParseTuple(arguments, "IL|O:output", &value, &alias, &placeObject) ||
+      !readPlace(object->session, placeObject, place) ||
+      !check(mortise_builder_output(object->builder, value, alias)) ||
+      (place.device && !check(mortise_builder_output_device(object->builder, object->outputs, place.device))))
     return nullptr;
+  ++object->outputs;
   Py_RETURN_NONE;
 }
 
@@ -318,11 +330,11 @@ static PyMethodDef sessionMethods[] = {
     {"describe", sessionDescribe, METH_NOARGS, "JSON: plugins, devices, configuration."}, {}};
 static PyMethodDef builderMethods[] = {
     {"symbol", builderSymbol, METH_VARARGS, "symbol(name, min, max, divisor) -> its number; before any input"},
-    {"input", builderInput, METH_VARARGS, "input(name, dtype, dims, flags) -> (value, dtype, dims)"},
+    {"input", builderInput, METH_VARARGS, "input(name, dtype, dims, flags, place=None) -> (value, dtype, dims)"},
     {"op", builderOp, METH_VARARGS, "op(name, operands, attributes, location) -> ((value, dtype, dims), ...)"},
     {"value_count", builderValueCount, METH_NOARGS, "How many values there are: the number of the next."},
     {"repeat", builderRepeat, METH_VARARGS, "repeat(first, count, copies, own, locations) -> whether it could"},
-    {"output", builderOutput, METH_VARARGS, "output(value, alias_input)"},
+    {"output", builderOutput, METH_VARARGS, "output(value, alias_input, place=None)"},
     {"text", builderText, METH_NOARGS, "The graph so far as MLIR text."},
     {"compile", builderCompile, METH_VARARGS, "compile(options) -> Program; empties the builder"},
     {"refusals", builderRefusals, METH_NOARGS,

@@ -119,6 +119,7 @@ INSIDE = {"gelu": lambda a, value: a[0].abs(), "_log_softmax": lambda a, value: 
 # scaled rows. Each rounds to the dtype, which moves the result like a rounding of an operand.
 EXPANDED = {"native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_functional", "_batch_norm_with_update",
             "_trilinear", "_adaptive_avg_pool2d", "_adaptive_avg_pool3d", "_embedding_bag", "_embedding_bag_forward_only"}
+CENTRED = {"native_layer_norm", "native_group_norm"}
 WITH_ADDEND = {"addmm", "addmv", "addbmm", "baddbmm", "addr"}
 
 
@@ -208,7 +209,21 @@ class Noise:
             inside = INSIDE.get(name_of(op))
             sizes = inside(arguments, value) if inside else op(*magnitudes(arguments), **magnitudes(keywords))
             return self.moved(value, share * sizes.nan_to_num(0, 0, 0))
-        return op(*(self.operand(a, share) for a in arguments), **keywords)
+        value = op(*(self.operand(a, share) for a in arguments), **keywords)
+        return self.off_centre(name_of(op), arguments, value, share) if name_of(op) in CENTRED else value
+
+    def off_centre(self, name, arguments, value, share):
+        """The results of a norm whose mean is a sum that is rounded. All elements of a row are then off by the same amount, which no
+        shift of operands does: their mean is taken away from them."""
+        x, result, deviation = arguments[0], value[0], value[2]
+        if name == "native_layer_norm":
+            weight, rows = arguments[2], x.reshape(*deviation.shape[: x.dim() - len(arguments[1])], -1)
+        else:
+            weight, rows = arguments[1], x.reshape(*deviation.shape, -1)
+            weight = weight if weight is None else weight.reshape(-1, *[1] * (x.dim() - 2))
+        size = rows.abs().mean(-1, keepdim=True) * deviation.reshape(*rows.shape[:-1], 1)
+        shift = self.moved(torch.zeros_like(size), share * size).expand(rows.shape).reshape(x.shape)
+        return result + (shift if weight is None else shift * weight), *value[1:]
 
     def added(self, op, arguments, keywords, dtype, floats):
         """beta * x + alpha * product, where the language rounds the product, the scaling by each factor, and the sum, one after the

@@ -15,6 +15,35 @@ def small_bert(**options):
     return transformers.BertModel(config).eval()
 
 
+def small_gpt2():
+    config = transformers.GPT2Config(n_layer=2, n_embd=48, n_head=4, vocab_size=300)
+    return transformers.GPT2LMHeadModel(config).eval()
+
+
+def small_vit():
+    config = transformers.ViTConfig(
+        hidden_size=48, num_hidden_layers=2, num_attention_heads=4, intermediate_size=96, image_size=32, patch_size=8
+    )
+    return transformers.ViTForImageClassification(config).eval()
+
+
+def small_resnet():
+    config = transformers.ResNetConfig(depths=[1, 1, 1, 1], embedding_size=8, hidden_sizes=[16, 16, 32, 32])
+    return transformers.ResNetForImageClassification(config).eval()
+
+
+def small_llama():
+    config = transformers.LlamaConfig(
+        hidden_size=64,
+        intermediate_size=96,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        vocab_size=200,
+    )
+    return transformers.LlamaForCausalLM(config).eval()
+
+
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
 def test_bert(compile_for, attention):
     model = small_bert(attn_implementation=attention)
@@ -44,42 +73,29 @@ def test_sentence_embedding_of_several_lengths(compile_for):
 
 
 def test_gpt2(compile_for):
-    config = transformers.GPT2Config(n_layer=2, n_embd=48, n_head=4, vocab_size=300)
-    model = transformers.GPT2LMHeadModel(config).eval()
+    model = small_gpt2()
     compiled, ids = compile_for(model), torch.randint(0, 300, (2, 9))
     check(lambda i: compiled(i, use_cache=False).logits, lambda i: model(i, use_cache=False).logits, ids)
 
 
 def test_vit(compile_for):
-    config = transformers.ViTConfig(
-        hidden_size=48, num_hidden_layers=2, num_attention_heads=4, intermediate_size=96, image_size=32, patch_size=8
-    )
-    model = transformers.ViTForImageClassification(config).eval()
+    model = small_vit()
     compiled = compile_for(model)
     check(lambda x: compiled(x).logits, lambda x: model(x).logits, torch.randn(2, 3, 32, 32))
 
 
 def test_resnet(compile_for):
-    config = transformers.ResNetConfig(depths=[1, 1, 1, 1], embedding_size=8, hidden_sizes=[16, 16, 32, 32])
-    model = transformers.ResNetForImageClassification(config).eval()
+    model = small_resnet()
     compiled = compile_for(model)
     check(lambda x: compiled(x).logits, lambda x: model(x).logits, torch.randn(2, 3, 64, 64))
 
 
 def test_llama_with_a_static_cache(compile_for):
-    config = transformers.LlamaConfig(
-        hidden_size=64,
-        intermediate_size=96,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        vocab_size=200,
-    )
-    model = transformers.LlamaForCausalLM(config).eval()
+    model = small_llama()
     compiled = compile_for(model)
     prompt = torch.randint(0, 200, (1, 7))
     tokens = {}
-    caches = [transformers.StaticCache(config=config, max_cache_len=16) for _ in range(2)]
+    caches = [transformers.StaticCache(config=model.config, max_cache_len=16) for _ in range(2)]
     with torch.no_grad():
         for run, cache in zip((model, compiled), caches):
             tokens[run] = [run(prompt, past_key_values=cache, cache_position=torch.arange(7), use_cache=True).logits]

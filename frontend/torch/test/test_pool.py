@@ -22,7 +22,7 @@ assert BYTES >= SMALLEST
 
 
 def make(pool, limit=LIMIT, shape=SHAPE):
-    return pool.empty(4 * shape[0] * shape[1], limit, shape, (shape[1], 1), dtype=torch.float32)
+    return pool.empty(4 * shape[0] * shape[1], limit, shape, (shape[1], 1), dtype=torch.float32, device="cpu")
 
 
 @pytest.fixture
@@ -238,7 +238,7 @@ def test_the_process_ends_with_blocks_in_use():
 import atexit, threading, torch, torch_mortise
 from torch_mortise.pool import pool
 def make():
-    return pool.empty(1 << 22, 1 << 28, (1024, 1024), (1024, 1), dtype=torch.float32)
+    return pool.empty(1 << 22, 1 << 28, (1024, 1024), (1024, 1), dtype=torch.float32, device="cpu")
 class Late:
     def __del__(self):
         self.made = make()

@@ -10,7 +10,7 @@ from .errors import NOT_FOUND, MortiseError
 
 
 def _dense(tensor, size, stride):
-    copy = torch.empty_strided(size, stride, dtype=tensor.dtype)
+    copy = torch.empty_strided(size, stride, dtype=tensor.dtype, device=tensor.device)
     return copy.copy_(tensor.detach())
 
 

@@ -12,7 +12,7 @@ import threading
 import torch
 import torch.fx
 
-from . import _library, dtypes, fallback, repeats, report
+from . import _library, dtypes, fallback, places, repeats, report
 from .errors import INTERNAL, UNSUPPORTED, MortiseError
 from .importer import HANDLERS, unsupported_reason
 from .importer.shape import VIEWS
@@ -160,7 +160,7 @@ class CompiledGraph:
         handled = {}
         plain = {}  # node -> whether programs support the kind of its value
         for node in self.surveyed:
-            plain[node] = is_plain(node.meta.get("val"))
+            plain[node] = is_plain(node.meta.get("val"), self.options)
             if node not in self.computed:
                 if node.op == "call_module" or node.op == "call_method":
                     self.reasons[node] = f"{node.op} is not expected in an aten graph"
@@ -172,12 +172,25 @@ class CompiledGraph:
             sources = node.all_input_nodes
             if known and not self.whole_reason and plain[node] and all([plain[self.models.get(n, n)] for n in sources]):
                 continue
-            reason = self.whole_reason or unsupported_reason(node) or next(filter(None, map(unsupported_value, sources)), None)
+            reason = self.whole_reason or unsupported_reason(node) or next(filter(None, map(self.unsupported_value, [node, *sources])), None)
             if reason:
                 self.reasons[node] = reason
         if self.reasons:
             self.reasons.update({node: self.reasons[model] for node, model in self.models.items() if model in self.reasons})
             self.spread_to_getitem()
+
+    def unsupported_value(self, node):
+        values = node.meta.get("val")
+        for value in values if isinstance(values, (tuple, list)) else (values,):
+            if not isinstance(value, torch.Tensor):
+                continue
+            if refusal := places.refusal(value.device, self.options):
+                return f"a tensor on {refusal}"
+            if value.layout is not torch.strided:
+                return f"a tensor of layout {value.layout}"
+            if value.dtype not in DTYPES:
+                return f"a tensor of dtype {str(value.dtype).removeprefix('torch.')}"
+        return None
 
     def spread_to_getitem(self):
         for node in self.nodes:
@@ -405,24 +418,13 @@ def is_real(tensor):
     return type(tensor) in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 
 
-def is_plain(value):
-    """False for tensors on other devices, or with other layouts or dtypes; unsupported_reason and unsupported_value give the reason."""
+def is_plain(value, options):
+    """False for tensors on devices that are not installed, or with other layouts or dtypes; CompiledGraph.unsupported_value gives the
+    reason."""
     if isinstance(value, torch.Tensor):
-        return value.dtype in DTYPES and value.layout is torch.strided and value.device.type == "cpu"
-    return all(map(is_plain, value)) if isinstance(value, (tuple, list)) else True
-
-
-def unsupported_value(node):
-    value = node.meta.get("val")
-    if not isinstance(value, torch.Tensor):
-        return None
-    if value.device.type != "cpu":
-        return f"an operand on device {value.device.type}"
-    if value.layout is not torch.strided:
-        return f"an operand of layout {value.layout}"
-    if value.dtype not in DTYPES:
-        return f"an operand of dtype {str(value.dtype).removeprefix('torch.')}"
-    return None
+        on_device = value.device.type == "cpu" or not places.refusal(value.device, options)
+        return on_device and value.dtype in DTYPES and value.layout is torch.strided
+    return all(is_plain(v, options) for v in value) if isinstance(value, (tuple, list)) else True
 
 
 def getattr_path(module, path):

@@ -82,16 +82,16 @@ class Pool:
         self.bytes = self.hits = self.misses = 0
         self.ceiling = None  # from the last check of the system's memory
 
-    def empty(self, bytes, limit, size, stride, dtype):
-        """Like torch.empty_strided. `bytes`: the size of the result without gaps; `limit`: output_pool_bytes."""
+    def empty(self, bytes, limit, size, stride, dtype, device):
+        """Like torch.empty_strided, on the CPU. `bytes`: the size of the result without gaps; `limit`: output_pool_bytes."""
         with self.lock:
             block = self.take(bytes)
         # The block, if any, belongs to this call alone, because PyTorch may let other threads run while it makes a tensor.
         if block is None:
-            tensor = torch.empty_strided(size, stride, dtype=dtype, device="cpu")
+            tensor = torch.empty_strided(size, stride, dtype=dtype, device=device)
             block = Block(tensor.untyped_storage())
         else:
-            tensor = torch.empty(0, dtype=dtype, device="cpu").set_(block.storage, 0, size, stride)
+            tensor = torch.empty(0, dtype=dtype, device=device).set_(block.storage, 0, size, stride)
         with self.lock:
             self.keep(block, limit)
         return tensor

@@ -15,7 +15,7 @@ import weakref
 import torch
 import torch.fx
 
-from . import _library, dtypes, pool, repeats
+from . import _library, dtypes, places, pool, repeats
 from .errors import MortiseError, Refusal, Unsupported
 from .extents import NeedsNumbers, at
 from .importer import HANDLERS, Emitter
@@ -88,9 +88,10 @@ class Importer(Emitter):
         position = self.region.position.get(node, -1)
         flags = STATE if node in self.region.states else CONSTANT if node in self.region.constants else 0
         memory_shape = shape if order is None else tuple([shape[i] for i in order])
-        value = self.described(*self.builder.input(node.name, dtype, programs(memory_shape), flags))
+        place = places.place(node.meta["val"].device, self.region.options)
+        value = self.described(*self.builder.input(node.name, dtype, programs(memory_shape), flags, place))
         role = 2 if flags == STATE else 1 if flags == CONSTANT else 0
-        self.inputs.append((position, role, dtype, shape, strides, memory_shape))
+        self.inputs.append((position, role, dtype, shape, strides, memory_shape, place))
         self.input_numbers[node] = len(self.input_numbers)
         self.environment[node] = value if order is None else self.transpose(value, inverse(order))
 
@@ -246,9 +247,12 @@ class Outputs:
             if value.shape != shape:
                 raise NodeUnsupported(node, f"expected shape {shape}, the import gave {value.shape}")
             value = e.transpose(e.convert(value, e_dtype := dtypes.number(node.meta["val"].dtype)), order)
-            e.builder.output(value.id, -1)
+            device = node.meta["val"].device
+            place = places.place(device, self.region.options)
+            e.builder.output(value.id, -1, place)
             number = self.by_node[node] = len(self.outputs)
-            self.outputs.append((-1, e_dtype, value.shape, (shape, strides), {"dtype": dtypes.TO_TORCH[e_dtype]}))
+            keywords = {"dtype": dtypes.TO_TORCH[e_dtype], "device": device}
+            self.outputs.append((-1, e_dtype, value.shape, place, (shape, strides), keywords))
         return number
 
     def add(self, node):
@@ -299,11 +303,11 @@ class Outputs:
     def add_state(self, node, source):
         e = self.importer
         number = e.input_numbers[node]
-        _, _, dtype, shape, strides, memory_shape = e.inputs[number]
+        _, _, dtype, shape, strides, memory_shape, place = e.inputs[number]
         value = e.tensor(e.lookup(source) if isinstance(source, torch.fx.Node) else source, dtype, shape)
         value = e.transpose(value, memory_order(shape, strides))
         e.builder.output(value.id, number)
-        self.outputs.append((number, dtype, memory_shape, (), {}))
+        self.outputs.append((number, dtype, memory_shape, place, (), {}))
 
 
 class NoProgram:
@@ -403,18 +407,19 @@ class Specialisation:
 
     def allocated(self, output):
         """The output with the function that allocates its tensor. An output that aliases an input needs none."""
-        alias, _, shape, _, keywords = output
-        if alias >= 0:
+        alias, _, shape, place, _, keywords = output
+        if alias >= 0 or place:  # the allocator of a device has a pool of its own
             return output
         return *output, pool.allocator(math.prod(shape) * keywords["dtype"].itemsize, self.options)
 
     def bind(self, region, arguments, key):
         """Packs the constants among these arguments."""
         sources, tensors = [None] * self.input_count, [None] * self.input_count
-        for number, node, position, _, _, shape, strides, _ in self.constants:
+        for number, node, position, _, _, shape, strides, *_ in self.constants:
             source = arguments[position] if position >= 0 else region.attributes[node]
             same = all(a == b or n == 1 for a, b, n in zip(source.stride(), strides, shape))
             sources[number], tensors[number] = source, source if same else _library._dense(source, shape, strides)
+        places.synchronize(t for t in tensors if t is not None)
         self.signature(key).bind(sources, tensors)
         self.sources = sources
         self.storages = {t.untyped_storage().data_ptr() for t in sources if t is not None}

@@ -95,6 +95,8 @@ struct Run {
     std::vector<void *> out;
     std::vector<std::shared_ptr<std::byte>> held;
     const auto find = [&](MortiseAddress address, uint64_t bytes, const std::string &what) -> Result<void *> {
+      if (bytes == 0)
+        return nullptr;
       Result<std::shared_ptr<std::byte>> found = memory().find(kernel->device, address, bytes);
       if (!found)
         return Error{MORTISE_INTERNAL, kernel->name + ": " + what + ": " + found.error().message};

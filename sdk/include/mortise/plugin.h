@@ -578,7 +578,7 @@ typedef struct MortiseFrameArgs {
 
 /* The steady state allocates nothing: the host keeps one of these per call in flight and changes the
  * addresses. An aliased output has its input's address, and an output of MortiseCandidate::in_place may have it;
- * otherwise no two buffers overlap. */
+ * otherwise no two buffers overlap. The address of a buffer without elements means nothing. */
 typedef struct MortiseEnqueueArgs {
   size_t struct_size;
   const MortiseExtension *extension;
@@ -669,7 +669,8 @@ typedef struct MortisePlugin {
   MortiseStatus *(*initialize)(MortiseInitializeArgs *args);
   MortiseStatus *(*devices)(MortiseDevicesArgs *args);
 
-  /* Proposes the parts of `graph` that the plugin would run, and refuses the other nodes with reasons. Compiles nothing. */
+  /* Proposes the parts of `graph` that the plugin would run, and refuses the other nodes with reasons. Compiles nothing. Called
+   * for a whole graph, and where several devices compete, also for parts of it, down to single nodes, to learn what they cost. */
   MortiseStatus *(*propose)(MortiseProposeArgs *args);
 
   MortiseStatus *(*kernel_compile)(MortiseCompileArgs *args);

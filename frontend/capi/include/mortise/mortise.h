@@ -196,6 +196,9 @@ MORTISE_EXPORT MortiseStatus *mortise_memory_to_dlpack(const MortiseSessionDevic
 MORTISE_EXPORT MortiseStatus *mortise_queue_create(const MortiseSessionDevice *device, MortiseQueue **queue);
 MORTISE_EXPORT MortiseStatus *mortise_queue_import(const MortiseSessionDevice *device, uint64_t native,
                                                    MortiseQueue **queue);
+/* The native stream of a queue, as mortise_queue_import takes it. It belongs to the queue. Errors: MORTISE_UNSUPPORTED
+ * (the device has no native streams). */
+MORTISE_EXPORT MortiseStatus *mortise_queue_export(MortiseQueue *queue, uint64_t *native);
 /* Returns when what has been queued has happened, with the first error of it. */
 MORTISE_EXPORT MortiseStatus *mortise_queue_wait(MortiseQueue *queue);
 /* Nothing may be in flight on it: wait for it first. */

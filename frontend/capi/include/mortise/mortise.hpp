@@ -133,6 +133,13 @@ public:
       return done.error();
     return Queue(queue);
   }
+  // The native stream, which belongs to the queue.
+  Result<uint64_t> native() const {
+    uint64_t found = 0;
+    if (Result<void> done = take(mortise_queue_export(handle.get(), &found)); !done)
+      return done.error();
+    return found;
+  }
   Result<void> wait() { return take(mortise_queue_wait(handle.get())); }
   MortiseQueue *get() const { return handle.get(); }
 

@@ -17,6 +17,7 @@ from torch_mortise.backend import decompositions
 from torch_mortise.errors import MortiseError, Unsupported
 from torch_mortise.importer import HANDLERS, Emitter, Value
 from torch_mortise.layout import dense_strides
+from torch_mortise.places import HOST
 
 DEVICE = "reference"
 SEED = torch.ops.mortise.seed.default
@@ -144,14 +145,14 @@ class GraphImporter(Emitter):
                 tensor = next(tensors)
                 dtype, shape = dtypes.number(tensor.dtype), tuple(tensor.shape)
                 self.environment[node] = Value(*self.builder.input(node.name, dtype, shape, 0))
-                inputs.append((len(inputs), 0, dtype, shape, dense_strides(shape), shape))
+                inputs.append((len(inputs), 0, dtype, shape, dense_strides(shape), shape, HOST))
             elif node.op == "get_attr":
                 tensor = getattr(module, node.target)
                 node.meta.setdefault("val", tensor)
                 self.environment[node] = self.tensor_literal(tensor)
             elif node.target is SEED:  # it runs in eager and becomes an input of the program
                 self.environment[node] = Value(*self.builder.input(node.name, dtypes.I64, (2,), 0))
-                inputs.append((len(inputs), 0, dtypes.I64, (2,), (1,), (2,)))
+                inputs.append((len(inputs), 0, dtypes.I64, (2,), (1,), (2,), HOST))
                 self.seeds += 1
             elif node.op == "call_function":
                 self.import_node(node)
@@ -176,7 +177,7 @@ class Compiled:
         self.program, self.seeds = program, seeds
 
     def run(self, tensors):
-        return self.program.run([*tensors, *[SEED() for _ in range(self.seeds)]])
+        return self.program.run([*tensors, *[SEED(device="cpu") for _ in range(self.seeds)]])
 
 
 def compile_graph(module, tensors, device=DEVICE, names=None):
@@ -191,7 +192,7 @@ def compile_graph(module, tensors, device=DEVICE, names=None):
     for number, value in enumerate(values):
         builder.output(value.id, -1)
         keywords = {"dtype": dtypes.TO_TORCH[value.dtype]}
-        outputs.append((-1, value.dtype, value.shape, (value.shape, dense_strides(value.shape)), keywords))
+        outputs.append((-1, value.dtype, value.shape, HOST, (value.shape, dense_strides(value.shape)), keywords))
         results.append((0, number, None, None, None, None))
     program = builder.compile(())
     program = program.signature(tuple(inputs), tuple(outputs), tuple(results), ())

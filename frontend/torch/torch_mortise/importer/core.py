@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Shared by all handlers: the table of handlers, values, and an emitter with the conversions that PyTorch does implicitly."""
 
+import functools
 import operator
 
 import torch
@@ -29,13 +30,29 @@ DECOMPOSITIONS = {}
 
 
 def decomposes(*overloads):
-    """Registers a decomposition that PyTorch traces instead of the overload."""
+    """Registers a decomposition that PyTorch traces instead of the overload. The tensors that it makes lie where the result does."""
 
     def register(function):
-        DECOMPOSITIONS.update(dict.fromkeys(overloads, function))
+        @functools.wraps(function)
+        def on_device(*args, **kwargs):
+            device = kwargs.get("device") or next((v.device for v in tensors_of(args)), None)
+            if device is None or torch.device(device) == torch.get_default_device():
+                return function(*args, **kwargs)
+            with torch.device(device):
+                return function(*args, **kwargs)
+
+        DECOMPOSITIONS.update(dict.fromkeys(overloads, on_device))
         return function
 
     return register
+
+
+def tensors_of(values):
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, (tuple, list)):
+            yield from tensors_of(value)
 
 
 def handled():
@@ -43,21 +60,10 @@ def handled():
 
 
 def unsupported_reason(node):
-    """None if the operator and dtypes of `node` allow its import, else the reason."""
-    if node.target is operator.getitem:
+    """None if there is a handler for the operator, else the reason."""
+    if node.target is operator.getitem or node.target in HANDLERS:
         return None
-    if node.target not in HANDLERS:
-        return EAGER.get(node.target, "no handler for this operator")
-    values = node.meta.get("val")
-    for value in values if isinstance(values, (tuple, list)) else (values,):
-        if isinstance(value, torch.Tensor):
-            if value.device.type != "cpu":
-                return f"device {value.device.type}"
-            if value.layout is not torch.strided:
-                return f"layout {value.layout}"
-            if value.is_complex():
-                return f"dtype {str(value.dtype).removeprefix('torch.')}"
-    return None
+    return EAGER.get(node.target, "no handler for this operator")
 
 
 class Value:
@@ -125,7 +131,7 @@ class Emitter:
         return self.broadcast(scalar, shape)
 
     def tensor_literal(self, tensor):
-        tensor = tensor.detach().contiguous()
+        tensor = tensor.detach().cpu().contiguous()
         data = bytes(tensor.reshape(-1).view(torch.uint8).tolist()) if tensor.numel() else b""
         return self.op("constant", value=(dtypes.number(tensor.dtype), tuple(tensor.shape), data))
 

@@ -11,7 +11,7 @@ from .core import EAGER, decomposes, handles
 
 aten = torch.ops.aten
 library = torch.library.Library("mortise", "FRAGMENT")
-library.define("seed() -> Tensor", tags=(torch.Tag.nondeterministic_seeded,))
+library.define("seed(*, Device device) -> Tensor", tags=(torch.Tag.nondeterministic_seeded,))
 library.define("random(Tensor seed, SymInt[] shape, *, ScalarType dtype, str kind) -> Tensor")
 BITS = 1 << 62
 
@@ -20,29 +20,33 @@ EAGER[torch.ops.mortise.seed.default] = "PyTorch's generator draws the key of th
 
 
 @torch.library.impl(library, "seed", "CompositeExplicitAutograd")
-def seed():
-    return torch.empty(2, dtype=torch.int64).random_(-BITS, BITS)
+def seed(*, device):
+    """The generator of the device draws, so that nothing waits for the device."""
+    return torch.empty(2, dtype=torch.int64, device=device).random_(-BITS, BITS)
 
 
-@torch.library.impl(library, "random", "CPU")
+@torch.library.impl(library, "random", "CompositeExplicitAutograd")
 def random(seed, shape, *, dtype, kind):
     """Runs in eager if no device takes the op. The numbers differ from those of a device; the same seed gives the same numbers."""
     generator = torch.Generator().manual_seed(int(seed[0]) ^ int(seed[1]))
-    if kind == "permutation":
-        return torch.randperm(shape[0], generator=generator)
-    if kind == "bits":
-        return torch.empty(shape, dtype=dtype).random_(-(1 << 63), None, generator=generator)
-    return (torch.rand if kind == "uniform" else torch.randn)(shape, generator=generator, dtype=dtype)
+    with torch.device("cpu"):
+        if kind == "permutation":
+            made = torch.randperm(shape[0], generator=generator)
+        elif kind == "bits":
+            made = torch.empty(shape, dtype=dtype).random_(-(1 << 63), None, generator=generator)
+        else:
+            made = (torch.rand if kind == "uniform" else torch.randn)(shape, generator=generator, dtype=dtype)
+    return made.to(seed.device)
 
 
 @torch.library.register_fake("mortise::seed", lib=library)
-def seed_fake():
-    return torch.empty(2, dtype=torch.int64)
+def seed_fake(*, device):
+    return torch.empty(2, dtype=torch.int64, device=device)
 
 
 @torch.library.register_fake("mortise::random", lib=library)
 def random_fake(seed, shape, *, dtype, kind):
-    return torch.empty(shape, dtype=dtype)
+    return torch.empty(shape, dtype=dtype, device=seed.device)
 
 
 @handles(torch.ops.mortise.random.default)
@@ -58,10 +62,11 @@ def random_numbers(e, seed, shape, *, dtype, kind):
 # ---- decompositions: in terms of the two ops above ------------------------------------------------------
 
 def drawn(shape, dtype, kind="uniform"):
-    made = torch.ops.mortise.random
+    """On the default device, which is that of the result while a decomposition runs."""
+    made, seed = torch.ops.mortise.random, torch.ops.mortise.seed(device=torch.get_default_device())
     if dtype in (torch.float8_e4m3fn, torch.float8_e5m2):
-        return made(torch.ops.mortise.seed(), shape, dtype=torch.float32, kind=kind).to(dtype)
-    return made(torch.ops.mortise.seed(), shape, dtype=dtype, kind=kind)
+        return made(seed, shape, dtype=torch.float32, kind=kind).to(dtype)
+    return made(seed, shape, dtype=dtype, kind=kind)
 
 
 def chosen(dtype, like=None):
