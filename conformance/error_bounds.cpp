@@ -33,8 +33,9 @@ int64_t extents(const MortiseNode &node, size_t operand, std::string_view axes) 
 // `sum`: the same op on the magnitudes of its operands, which gives the sum of |terms|;
 // `operand`: its first operand. gelu is x / 2 (1 + erf), and the sum in brackets is rounded;
 // `logarithm`: 1 + |result|. A relative error of a sum becomes an absolute error of its logarithm;
-// `normal`: its operands. These get the noise instead of the result, because the sums are inside, as in norms.
-enum class Sums { none, sum, operand, logarithm, normal };
+// `normal`: its operands. These get the noise instead of the result, because the sums are inside, as in norms;
+// `centred`: its operands, and the mean that it takes from each row of its first.
+enum class Sums { none, sum, operand, logarithm, normal, centred };
 struct Kind {
   Sums sums = Sums::none;
   int64_t length = 1;
@@ -72,9 +73,9 @@ Kind kindOf(const MortiseNode &node) {
   if (op == "softmax" || op == "cumprod")
     return {Sums::normal, extent(intAttribute(node, "axis"))};
   if (op == "layer_norm" || op == "rms_norm")
-    return {Sums::normal, from(intAttribute(node, "axis"))};
+    return {op == "layer_norm" ? Sums::centred : Sums::normal, from(intAttribute(node, "axis"))};
   if (op == "group_norm")
-    return {Sums::normal, from(1) / std::max<int64_t>(intAttribute(node, "groups"), 1)};
+    return {Sums::centred, from(1) / std::max<int64_t>(intAttribute(node, "groups"), 1)};
   if (op == "attention")
     return {Sums::normal, std::max(operand(0).dims[operand(0).rank - 1], operand(1).dims[operand(1).rank - 2])};
   return {};
@@ -194,6 +195,9 @@ private:
   void findRoundings(Step &step);
   void accumulate(Step &step);
   static double accumulatorShare(const Step &step);
+  static bool movesOperands(const Step &step) { return step.kind.sums >= Sums::normal && step.wide; }
+  static void offCentre(const Step &step, const std::vector<std::vector<double>> &operands,
+                        std::vector<double> &result, std::mt19937_64 &random);
   std::vector<std::vector<double>> wideOperands(const Step &step, const std::vector<Bytes> &from) const;
   void runNarrow(Step &step, std::vector<Bytes> &values);
   void runWide(Step &step, const std::vector<std::vector<double>> &operands, std::vector<std::vector<double>> &results);
@@ -257,7 +261,7 @@ Result<void> Runs::addStep(const MortiseNode &node) {
     if (Result<std::unique_ptr<OneNode>> wide = OneNode::make(graph, node, true); wide)
       step.wide = std::move(*wide);
   findRoundings(step);
-  if (step.wide && step.kind.sums != Sums::none && step.kind.sums != Sums::normal)
+  if (step.wide && step.kind.sums != Sums::none && !movesOperands(step))
     accumulate(step);
   return {};
 }
@@ -302,6 +306,36 @@ double Runs::accumulatorShare(const Step &step) {
   return std::sqrt(static_cast<double>(step.kind.length)) * accumulatorRoundoff(step.node->results[0]->type->dtype);
 }
 
+// The mean of a row is a sum that is rounded. All elements of the row are then off by the same amount, which no shift of
+// operands does: their mean is taken away from them. Rows are contiguous in layer and group norms.
+void Runs::offCentre(const Step &step, const std::vector<std::vector<double>> &operands, std::vector<double> &result,
+                     std::mt19937_64 &random) {
+  std::normal_distribution<double> normal;
+  const std::vector<double> &x = operands.front();
+  const double epsilon = floatAttribute(*step.node, "epsilon");
+  const auto length = static_cast<size_t>(std::max<int64_t>(step.kind.length, 1));
+  const MortiseValue *scaled = step.node->operands[1];
+  const std::vector<double> *scale = scaled ? &operands[1] : nullptr;
+  // A scale has one number for each element of a row (layer norm), or for each channel.
+  const MortiseType &type = *step.node->operands[0]->type;
+  const bool perChannel = findAttribute(*step.node, "groups") != nullptr;
+  const size_t channels = perChannel ? static_cast<size_t>(type.dims[1]) : length;
+  const size_t run = perChannel ? static_cast<size_t>(product(dims(type).subspan(2))) : 1; // elements of one channel
+  for (size_t row = 0; row + length <= x.size(); row += length) {
+    double size = 0, mean = 0, variance = 0;
+    const auto elements = std::span(x).subspan(row, length);
+    for (const double element : elements) {
+      size += std::abs(element) / static_cast<double>(length);
+      mean += element / static_cast<double>(length);
+    }
+    for (const double element : elements)
+      variance += (element - mean) * (element - mean) / static_cast<double>(length);
+    const double shift = accumulatorShare(step) * size / std::sqrt(variance + epsilon) * normal(random);
+    for (size_t i = row; std::isfinite(shift) && i < row + length; ++i)
+      result[i] += shift * (scale ? (*scale)[i / run % channels] : 1);
+  }
+}
+
 std::vector<std::vector<double>> Runs::wideOperands(const Step &step, const std::vector<Bytes> &from) const {
   std::vector<std::vector<double>> operands;
   for (uint32_t value : step.wide->operandValues)
@@ -326,12 +360,14 @@ void Runs::perturb(std::mt19937_64 &random) {
   moved = exact;
   for (Step &step : steps) {
     std::vector<std::vector<double>> results;
-    if (step.kind.sums == Sums::normal && step.wide) {
+    if (movesOperands(step)) {
       std::vector<std::vector<double>> operands = wideOperands(step, moved);
       for (std::vector<double> &operand : operands)
         for (double &element : operand)
           element *= 1 + accumulatorShare(step) * normal(random);
       runWide(step, operands, results);
+      if (step.kind.sums == Sums::centred)
+        offCentre(step, operands, results.front(), random);
     } else {
       runNarrow(step, moved);
     }
