@@ -196,8 +196,8 @@ private:
   void accumulate(Step &step);
   static double accumulatorShare(const Step &step);
   static bool movesOperands(const Step &step) { return step.kind.sums >= Sums::normal && step.wide; }
-  static void offCentre(const Step &step, const std::vector<std::vector<double>> &operands,
-                        std::vector<double> &result, std::mt19937_64 &random);
+  static void offCentre(const Step &step, const std::vector<std::vector<double>> &operands, std::vector<double> &result,
+                        std::mt19937_64 &random);
   std::vector<std::vector<double>> wideOperands(const Step &step, const std::vector<Bytes> &from) const;
   void runNarrow(Step &step, std::vector<Bytes> &values);
   void runWide(Step &step, const std::vector<std::vector<double>> &operands, std::vector<std::vector<double>> &results);
@@ -306,8 +306,8 @@ double Runs::accumulatorShare(const Step &step) {
   return std::sqrt(static_cast<double>(step.kind.length)) * accumulatorRoundoff(step.node->results[0]->type->dtype);
 }
 
-// The mean of a row is a sum that is rounded. All elements of the row are then off by the same amount, which no shift of
-// operands does: their mean is taken away from them. Rows are contiguous in layer and group norms.
+// The mean of a row is a sum that is rounded. All elements of the row are then off by the same amount, which no shift
+// of operands does: their mean is taken away from them. Rows are contiguous in layer and group norms.
 void Runs::offCentre(const Step &step, const std::vector<std::vector<double>> &operands, std::vector<double> &result,
                      std::mt19937_64 &random) {
   std::normal_distribution<double> normal;

@@ -43,7 +43,15 @@ Result<std::vector<Target>> chooseTargets(const runtime::Registry &registry, con
       for (const runtime::Device *device :
            name.find(':') != std::string_view::npos ? std::vector{named} : atHome(registry, *named, homes))
         if (std::ranges::none_of(targets, [&](const Target &target) { return target.device == device; }))
-          targets.push_back({device, config.pluginOptions(device->plugin->name), config.compileOptions()});
+          targets.push_back({device, config.pluginOptions(device->plugin->name), config.compileOptions(), {}});
+  }
+  for (const runtime::PlaceRule &rule : config.placeRules()) {
+    for (const std::string &name : rule.devices)
+      if (auto found = registry.find(name); !found)
+        return Error{found.error().code, "place rule '" + rule.text + "': " + found.error().message};
+    for (Target &target : targets)
+      if (rule.names(target.device->info.kind, target.device->info.ordinal) == rule.forbids)
+        target.closed.push_back(rule);
   }
   return targets;
 }

@@ -70,13 +70,6 @@ std::vector<std::vector<uint32_t>> levels(const MortiseGraph &graph, const std::
   return result;
 }
 
-// The index, in `graph`, of value `v` of `region`, which was extracted from `nodes`.
-uint32_t valueInWhole(const MortiseGraph &graph, const std::vector<uint32_t> &nodes, const Region &region, uint32_t v) {
-  const MortiseValue &value = *region.graph->view().values[v];
-  return value.producer ? graph.nodes[nodes[value.producer->index]]->results[value.result_index]->index
-                        : region.inputs[value.result_index];
-}
-
 class Placer {
 public:
   Placer(const MortiseGraph &whole, const std::vector<Target> &targets, const Homes &homes)
@@ -135,13 +128,8 @@ private:
            const std::vector<Candidate> &candidates, std::vector<Candidate> &regions,
            std::vector<uint32_t> &uncovered) {
     PartialPlacement part = solve(region.graph->view(), depth + 1, candidates);
-    for (Candidate &candidate : part.regions) {
-      for (uint32_t &node : candidate.nodes)
-        node = nodes[node];
-      for (MortiseInPlace &pair : candidate.inPlace)
-        pair = {valueInWhole(graph, nodes, region, pair.input), valueInWhole(graph, nodes, region, pair.output)};
-      regions.push_back(std::move(candidate));
-    }
+    for (Candidate &candidate : part.regions)
+      regions.push_back(inWhole(std::move(candidate), graph, nodes, region));
     for (uint32_t node : part.uncovered)
       uncovered.push_back(nodes[node]);
   }

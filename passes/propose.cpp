@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "propose.hpp"
 
+#include "assign.hpp"
 #include "symbols.hpp"
 
 #include <mortise/portable/graph.hpp>
@@ -219,7 +220,54 @@ std::string reasonToSpecialise(const MortiseGraph &graph, const Proposals &resul
   return "";
 }
 
+// Asks target `t` for the runs of nodes that the rules leave to it. False, and nothing asked, if they close no node.
+bool askForOpenNodes(const MortiseGraph &graph, const std::vector<Target> &targets, uint32_t t, Proposals &result) {
+  constexpr uint32_t open = 0, closed = 1;
+  std::vector<uint32_t> sides(graph.node_count, open);
+  bool any = false;
+  for (uint32_t n = 0; n < graph.node_count; ++n) {
+    const MortiseNode &node = *graph.nodes[n];
+    const auto rule = std::ranges::find_if(targets[t].closed, [&](const runtime::PlaceRule &each) {
+      return !isLiteral(node) && each.matches(node.op, node.location ? node.location : "");
+    });
+    if (rule == targets[t].closed.end())
+      continue;
+    sides[n] = closed;
+    any = true;
+    result.refusals.push_back({n, t, MORTISE_REASON_OPTION, "the place rule '" + rule->text + "'"});
+  }
+  if (!any)
+    return false;
+  for (const Run &run : runsOf(graph, sides)) {
+    const Result<Region> region = run.target == open ? extractRegion(graph, run.nodes) : Result<Region>(Error{});
+    if (!region)
+      continue;
+    Proposals part = propose(region->graph->view(), {targets[t]});
+    for (Candidate &candidate : part.candidates) {
+      candidate.target = t;
+      result.candidates.push_back(inWhole(std::move(candidate), graph, run.nodes, *region));
+    }
+    for (Refusal &refusal : part.refusals)
+      result.refusals.push_back({run.nodes[refusal.node], t, refusal.reason, std::move(refusal.detail)});
+  }
+  return true;
+}
+
 } // namespace
+
+Candidate inWhole(Candidate candidate, const MortiseGraph &graph, std::span<const uint32_t> nodes,
+                  const Region &region) {
+  const auto value = [&](uint32_t v) {
+    const MortiseValue &inside = *region.graph->view().values[v];
+    return inside.producer ? graph.nodes[nodes[inside.producer->index]]->results[inside.result_index]->index
+                           : region.inputs[inside.result_index];
+  };
+  for (MortiseInPlace &pair : candidate.inPlace)
+    pair = {value(pair.input), value(pair.output)};
+  for (uint32_t &node : candidate.nodes)
+    node = nodes[node];
+  return candidate;
+}
 
 const char *reasonName(int32_t reason) {
   return reasonNames[reason >= MORTISE_REASON_OP && reason <= MORTISE_REASON_COST ? reason : 0];
@@ -233,6 +281,8 @@ Proposals propose(const MortiseGraph &graph, const std::vector<Target> &targets)
   const NodeGraph nodes(graph);
   Specialised specialised(graph, nodes);
   for (uint32_t t = 0; t < targets.size(); ++t) {
+    if (askForOpenNodes(graph, targets, t, result))
+      continue;
     const runtime::Plugin &plugin = *targets[t].device->plugin;
     const size_t candidates = result.candidates.size(), refusals = result.refusals.size();
     if (graph.symbol_count == 0 || plugin.seesSymbols())

@@ -5,6 +5,7 @@
 #include "node_set.hpp"
 
 #include <mortise/passes/compile.hpp> // reasonName
+#include <mortise/portable/graph.hpp>
 #include <mortise/runtime/config.hpp>
 #include <mortise/runtime/registry.hpp>
 
@@ -17,6 +18,7 @@ struct Target { // a device to place on, with what it is told about this compila
   const runtime::Device *device = nullptr;
   std::vector<runtime::Setting> options; // the plugin's own
   MortiseCompileOptions asked{.struct_size = sizeof(MortiseCompileOptions)};
+  std::vector<runtime::PlaceRule> closed; // the rules that keep nodes off the device
 };
 
 struct Candidate {
@@ -27,6 +29,10 @@ struct Candidate {
   std::string specialised;               // why the kernel needs numbers for the symbols; "" when it does not
   std::vector<MortiseInPlace> inPlace{}; // pairs that the plugin can run in place, as value indices of the graph
 };
+
+// The candidate for `region`, which was extracted from `nodes` of `graph`, in the numbers of `graph`.
+Candidate inWhole(Candidate candidate, const MortiseGraph &graph, std::span<const uint32_t> nodes,
+                  const Region &region);
 
 struct Refusal {
   uint32_t node = 0;
@@ -43,7 +49,7 @@ struct Proposals {
 // Never fails: when a plugin's propose fails, every node gets a refusal with MORTISE_REASON_ERROR. A graph with symbols
 // is proposed with numbers for them to a plugin that cannot see symbols, or that takes no node of the symbolic graph
 // and refuses some with MORTISE_REASON_NEEDS_STATIC. Candidates that come from numbers are compiled for each set of
-// values.
+// values. Where rules close some nodes to a target, its plugin is asked for each run of the others as for a graph.
 Proposals propose(const MortiseGraph &graph, const std::vector<Target> &targets);
 
 } // namespace mortise::passes

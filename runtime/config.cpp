@@ -34,6 +34,7 @@ const std::vector<Key> coreKeys = {
     {"log_level", "warning", {"debug", "info", "warning", "error", "off"}},
     {"mode", "default", modes},
     {"output_pool_bytes", "268435456", {}},
+    {"place", "", {}},
     {"plugin_path", "", {}},
     {"precision", "highest", precisions},
     {"require", "", {}},
@@ -102,7 +103,14 @@ public:
     auto table = readToml(path.string());
     if (!table)
       return table.error();
+    Result<std::string> rules = placeRules(*table, path.string());
+    if (!rules)
+      return rules.error();
+    if (!rules->empty())
+      add({"place", std::move(*rules), path.string()});
     for (const auto &[key, value] : *table) {
+      if (key.starts_with(placeTables))
+        continue;
       if ((key == "plugin_path" || key == "save_graphs" || key == "kernel_cache") && project)
         return wrong("'" + path.string() + "' sets " + key +
                      ", which a project's file may not, because it can come with a clone; set it in your own file '" +
@@ -117,6 +125,26 @@ public:
       add({key, join(texts, ":"), path.string()});
     }
     return {};
+  }
+
+  // [[place]] tables, in the form that an option has.
+  static Result<std::string> placeRules(const TomlTable &table, const std::string &path) {
+    std::map<size_t, std::string> rules; // by number, because "place.10" comes before "place.2"
+    for (const auto &[key, value] : table) {
+      if (!key.starts_with(placeTables))
+        continue;
+      const size_t dot = key.find('.', placeTables.size());
+      const std::string field = dot == std::string::npos ? "" : key.substr(dot + 1);
+      const auto number = parseNumber(key.substr(placeTables.size(), dot - placeTables.size()), 0, 1000000);
+      if (!number || field.empty() || value.kind == TomlKind::Other)
+        return wrong("'" + path + "': expected [[place]] tables of texts, found '" + key + "'");
+      std::string &rule = rules[*number];
+      rule += (rule.empty() ? "" : " ") + field + "=" + join(value.texts, ",");
+    }
+    std::string text;
+    for (const auto &[number, rule] : rules)
+      text += (text.empty() ? "" : "; ") + rule;
+    return text;
   }
 
   std::string pluginPath() const {
@@ -146,6 +174,7 @@ private:
     return {};
   }
 
+  static constexpr std::string_view placeTables = "place.";
   std::vector<Setting> raw;
 };
 
@@ -155,6 +184,9 @@ Result<void> check(const Setting &setting, const Key &key) {
     return wrong(where + ": expected one of " + join(key.values) + "; found '" + setting.value + "'");
   if (key.name == "require" && !setting.value.empty() && !parseRequirement(setting.value))
     return wrong(where + ": expected \"N% on DEVICE\" such as \"95% on cpu\"; found '" + setting.value + "'");
+  if (key.name == "place")
+    if (auto rules = parsePlaceRules(setting.value); !rules)
+      return wrong(where + ": " + rules.error().message);
   if (key.name == "specialize_limit" && !parseCount(setting.value))
     return wrong(where + ": expected a number from 1 to 1000000; found '" + setting.value + "'");
   if (key.name == "output_pool_bytes" && !parseNumber(setting.value, 0, mostBytes))
@@ -250,6 +282,8 @@ const std::string &Config::get(std::string_view key) const {
       return setting.value;
   return none;
 }
+
+std::vector<PlaceRule> Config::placeRules() const { return *parsePlaceRules(get("place")); } // read() has checked it
 
 std::optional<Requirement> Config::requirement() const { return parseRequirement(get("require")); }
 

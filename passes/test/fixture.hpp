@@ -72,7 +72,7 @@ public:
   // `kind`: of its device; NULL for one called like the plugin.
   FakePlugin(const char *name, std::function<MortiseStatus *(const Offer &)> answer, bool hostMemory = true,
              uint32_t opset = MORTISE_OPSET, const char *kind = nullptr);
-  Target target() const { return {&device, {}}; }
+  Target target() const { return {.device = &device}; }
   void isOpPackOf(const FakePlugin &other) { device.same = &other.device; }
 
 private:

@@ -87,6 +87,45 @@ TEST(Place, CoversAcrossTwoPlugins) {
   EXPECT_TRUE(refused(placement, 2, MORTISE_REASON_OP, "no neg after two"));
 }
 
+// Closes what a rule matches to a target.
+Target closing(Target target, const std::string &rules) {
+  target.closed = *runtime::parsePlaceRules(rules);
+  return target;
+}
+
+TEST(Place, RulesCloseNodesToADevice) {
+  GraphMaker maker;
+  uint32_t value = maker.input();
+  for (const char *op : {"mortise.neg", "mortise.exp", "mortise.neg", "mortise.neg"})
+    value = maker.node(op, {value});
+  maker.output(value);
+  std::vector<size_t> seen;
+  FakePlugin fast("fast", [&](const Offer &offer) -> MortiseStatus * {
+    seen.push_back(offer.graph().node_count);
+    for (uint32_t n = 0; n < offer.graph().node_count; ++n)
+      EXPECT_STRNE(offer.graph().nodes[n]->op, "mortise.exp"); // it is not shown
+    return takesAll(1)(offer);
+  });
+  FakePlugin slow("slow", takesAll(100'000));
+  const Placement placement = place(maker.view(), {closing(fast.target(), "op=exp not_device=fast"), slow.target()});
+  ASSERT_EQ(placement.regions.size(), 3u);
+  EXPECT_EQ(placement.regions[0].nodes, (Nodes{0}));
+  EXPECT_EQ(placement.regions[1].nodes, (Nodes{1}));
+  EXPECT_EQ(placement.regions[2].nodes, (Nodes{2, 3}));
+  EXPECT_EQ(placement.regions[1].target, 1u);
+  EXPECT_TRUE(refused(placement, 1, MORTISE_REASON_OPTION, "the place rule 'op=exp not_device=fast'"));
+  EXPECT_FALSE(seen.empty());
+}
+
+TEST(Place, RulesThatLeaveNoDeviceLeaveNodesUncovered) {
+  GraphMaker maker;
+  chain(maker, 3);
+  FakePlugin only("only", takesAll(1));
+  const Placement placement = place(maker.view(), {closing(only.target(), "location=* not_device=only")});
+  EXPECT_EQ(placement.uncovered, (Nodes{0, 1, 2}));
+  EXPECT_TRUE(refused(placement, 2, MORTISE_REASON_OPTION, "place rule"));
+}
+
 TEST(Place, AnOpPackTakesAPieceOutOfAnotherPluginsRegion) {
   GraphMaker maker;
   uint32_t value = maker.input();

@@ -136,6 +136,59 @@ TEST_F(ConfigTest, ParsesARequirement) {
   EXPECT_EQ(requirement->device, "cpu:1");
 }
 
+TEST_F(ConfigTest, ReadsRulesOfPlaces) {
+  EXPECT_TRUE(read()->placeRules().empty());
+  project.write("mortise.toml", "[[place]]\nop = \"mortise.exp\"\ndevice = [\"cpu\", \"gpu:1\"]\n"
+                                "[[place]]\nlocation = \"layers.*\"\nnot_device = \"reference\"\n");
+  auto config = read();
+  ASSERT_TRUE(config) << config.error().message;
+  const std::vector<PlaceRule> rules = config->placeRules();
+  ASSERT_EQ(rules.size(), 2u);
+  EXPECT_FALSE(rules[0].forbids);
+  EXPECT_TRUE(rules[0].matches("mortise.exp", "anywhere"));
+  EXPECT_FALSE(rules[0].matches("mortise.exp2", ""));
+  EXPECT_TRUE(rules[0].names("cpu", 3));
+  EXPECT_TRUE(rules[0].names("gpu", 1));
+  EXPECT_FALSE(rules[0].names("gpu", 0));
+  EXPECT_TRUE(rules[1].forbids);
+  EXPECT_TRUE(rules[1].matches("mortise.add", "layers.3.add"));
+  EXPECT_FALSE(rules[1].matches("mortise.add", "head"));
+  // An option replaces the file's.
+  const auto option = read({{"place", " op=att*  device=cpu ; op=conv?d not_device=cpu,gpu;"}})->placeRules();
+  ASSERT_EQ(option.size(), 2u);
+  EXPECT_TRUE(option[0].matches("mortise.attention", ""));
+  EXPECT_TRUE(option[1].matches("mortise.conv2d", ""));
+  EXPECT_TRUE(option[1].names("gpu", 7));
+}
+
+TEST_F(ConfigTest, ManyRulesKeepTheirOrder) {
+  std::string text;
+  for (int i = 0; i < 12; ++i)
+    text += "[[place]]\nop = \"op" + std::to_string(i) + "\"\ndevice = \"cpu\"\n";
+  project.write("mortise.toml", text);
+  const auto rules = read()->placeRules();
+  ASSERT_EQ(rules.size(), 12u);
+  for (size_t i = 0; i < rules.size(); ++i)
+    EXPECT_EQ(rules[i].op, "op" + std::to_string(i));
+}
+
+TEST_F(ConfigTest, RulesThatAreWrongSayHow) {
+  const std::pair<const char *, const char *> cases[] = {
+      {"op=exp", "names no device"},
+      {"exp device=cpu", "expected FIELD=VALUE, found 'exp'"},
+      {"op= device=cpu", "expected FIELD=VALUE, found 'op='"},
+      {"op=a op=b device=cpu", "found op twice"},
+      {"device=cpu not_device=gpu", "both device and not_device"},
+      {"devcie=cpu", "the nearest is 'device'"},
+  };
+  for (const auto &[text, why] : cases)
+    EXPECT_THAT(failure({{"place", text}}), AllOf(HasSubstr(why), HasSubstr("not_device=NAMES"))) << text;
+  project.write("mortise.toml", "[place]\nop = \"exp\"\n");
+  EXPECT_THAT(failure(), HasSubstr("expected [[place]] tables"));
+  project.write("mortise.toml", "[[place]]\nop = [[1]]\n");
+  EXPECT_THAT(failure(), HasSubstr("expected [[place]] tables"));
+}
+
 TEST_F(ConfigTest, AProjectFileMayNotSetPluginDirectories) {
   project.write("mortise.toml", "plugin_path = \"/tmp\"\n");
   EXPECT_THAT(failure(), AllOf(HasSubstr("plugin_path"), HasSubstr(user.path() + "/mortise/mortise.toml"),

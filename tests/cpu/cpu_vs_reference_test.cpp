@@ -400,7 +400,8 @@ TEST_P(Floats, Norms) {
 // The mean is much larger than the distances from it, so that its rounding decides the error.
 TEST_P(Floats, NormsOfRowsFarFromZero) {
   const std::vector<int64_t> shape = {200, 4, 2};
-  ValueId x = net.op("add", {net.op("mul", {input(shape), net.splat(0.02, shape, dtype)}), net.splat(0.7, shape, dtype)});
+  ValueId x =
+      net.op("add", {net.op("mul", {input(shape), net.splat(0.02, shape, dtype)}), net.splat(0.7, shape, dtype)});
   const Attribute epsilon = real("epsilon", 1e-5);
   net.output(net.op("layer_norm", {x, weight({2}), weight({2})}, {integer("axis", 2), epsilon}));
   net.output(net.op("group_norm", {x, weight({4}), weight({4})}, {epsilon, integer("groups", 4)}));

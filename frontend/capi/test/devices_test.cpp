@@ -111,6 +111,41 @@ TEST(ApiDevices, AKindMeansTheDeviceOnWhichTheTensorsLie) {
   }
 }
 
+TEST(ApiDevices, RulesSayWhereOpsRun) {
+  const auto run = [](const std::string &rules, const std::string &devices) -> Result<std::string> {
+    Session s = session({{"device", devices}, {"place", rules}, {"plugin_path", ":" STRICT_PLUGIN}});
+    Builder graph = builder(s);
+    const uint32_t x = get(graph.input("x", MORTISE_F32, {8}));
+    const uint32_t negative = get(graph.op("mortise.neg", {x}));
+    expectOk(graph.output(get(graph.op("mortise.abs", {negative}))));
+    Result<Program> program = s.compile(graph);
+    if (!program)
+      return program.error();
+    Floats in(8, -3), out(8);
+    const Tensor from = onHost(in), to = onHost(out);
+    const MortiseTensor vFrom = from.view(), vTo = to.view();
+    const MortiseTensor *inputs[] = {&vFrom}, *outputs[] = {&vTo};
+    expectOk(program->run(inputs, outputs));
+    EXPECT_EQ(out, Floats(8, 3)) << rules;
+    std::string placed;
+    const auto report = Json::parse(get(program->report()));
+    for (const auto &region : report["placement"])
+      placed += region["device"].get<std::string>() + (region["ops"].contains("mortise.abs") ? " abs;" : ";");
+    return placed;
+  };
+  EXPECT_EQ(get(run("", "strict,cpu")), "strict:0 abs;");
+  EXPECT_EQ(get(run("op=abs device=cpu", "strict,cpu")), "strict:0;cpu abs;");
+  EXPECT_EQ(get(run("op=* not_device=strict", "strict,cpu")), "cpu abs;");
+  const auto closed = run("op=abs not_device=strict", "strict");
+  ASSERT_FALSE(closed);
+  EXPECT_EQ(closed.error().code, MORTISE_UNSUPPORTED);
+  EXPECT_NE(closed.error().message.find("the place rule 'op=abs not_device=strict'"), std::string::npos)
+      << closed.error().message;
+  const auto unknown = run("op=abs device=stirct", "strict,cpu");
+  ASSERT_FALSE(unknown);
+  EXPECT_NE(unknown.error().message.find("the nearest is 'strict"), std::string::npos) << unknown.error().message;
+}
+
 TEST(ApiDevices, TensorsElsewhereThanThePlanSaysAreRefused) {
   Session s = strict(), other = strict();
   const Device device = get(s.device("strict:0")), second = get(s.device("strict:1"));

@@ -33,8 +33,8 @@ struct Queues {
   }
 };
 
-// `object`: None for host memory, or (DLPack's type, DLPack's number, the name of Mortise's device). False with a Python
-// error.
+// `object`: None for host memory, or (DLPack's type, DLPack's number, the name of Mortise's device). False with a
+// Python error.
 bool readPlace(PyObject *session, PyObject *object, Place &place);
 
 // The queue that wraps PyTorch's current stream on a device; belongs to the session. NULL with a Python error.

@@ -327,10 +327,9 @@ private:
     };
     for (size_t i = 0; i < binding.inputs.size(); ++i) {
       const Input &input = binding.inputs[i];
-      inputPointers.push_back(input.role == Role::Constant
-                                  ? nullptr
-                                  : add(const_cast<void *>(pointers[i]), input.dtypeNumber, input.programDims,
-                                        input.place));
+      inputPointers.push_back(input.role == Role::Constant ? nullptr
+                                                           : add(const_cast<void *>(pointers[i]), input.dtypeNumber,
+                                                                 input.programDims, input.place));
     }
     for (size_t i = 0; i < binding.outputs.size(); ++i) {
       const Output &output = binding.outputs[i];
@@ -342,9 +341,8 @@ private:
     for (MortiseQueue *queue : queues)
       if (MortiseStatus *status = mortise_queue_wait(queue))
         return status;
-    return (profile ? mortise_program_profile : mortise_program_run)(shared.program, inputPointers.data(),
-                                                                     inputPointers.size(), outPointers.data(),
-                                                                     outPointers.size());
+    return (profile ? mortise_program_profile : mortise_program_run)(
+        shared.program, inputPointers.data(), inputPointers.size(), outPointers.data(), outPointers.size());
   }
 
   Binding &binding;
@@ -486,13 +484,9 @@ PyObject *programBind(PyObject *self, PyObject *arguments) {
     seen[i] = {address(tensor), readVersion(source)};
     if (!readTensor(dense, tensor) || !checkInput(tensor, input, input.argument))
       return nullptr;
-    described[i] = {sizeof(MortiseTensor),
-                    address(tensor),
-                    input.dtypeNumber,
-                    static_cast<int32_t>(input.programDims.size()),
-                    input.programDims.data(),
-                    nullptr,
-                    input.place.device};
+    described[i] = {
+        sizeof(MortiseTensor),    address(tensor), input.dtypeNumber, static_cast<int32_t>(input.programDims.size()),
+        input.programDims.data(), nullptr,         input.place.device};
     pointers[i] = &described[i];
     keep.push_back(Ref::borrow(dense));
   }

@@ -56,7 +56,7 @@ struct SessionObject {
 struct BuilderObject {
   PyObject_HEAD MortiseBuilder *builder;
   PyObject *session;
-  uint32_t values;         // the number of its values
+  uint32_t values;        // the number of its values
   size_t inputs, outputs; // the numbers of those
 };
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Tensors on a device that PyTorch has, too: torch.device("strict"), whose memory faults when the host touches it, and which finds work that
-nothing orders (strict_device/)."""
+"""Tensors on a device that PyTorch has, too: torch.device("strict"), whose memory faults when the host touches it, and which finds work
+that nothing orders (strict_device/)."""
 
 import copy
 import threading

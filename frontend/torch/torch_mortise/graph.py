@@ -172,7 +172,8 @@ class CompiledGraph:
             sources = node.all_input_nodes
             if known and not self.whole_reason and plain[node] and all([plain[self.models.get(n, n)] for n in sources]):
                 continue
-            reason = self.whole_reason or unsupported_reason(node) or next(filter(None, map(self.unsupported_value, [node, *sources])), None)
+            values = (self.unsupported_value(n) for n in [node, *sources])
+            reason = self.whole_reason or unsupported_reason(node) or next(filter(None, values), None)
             if reason:
                 self.reasons[node] = reason
         if self.reasons:

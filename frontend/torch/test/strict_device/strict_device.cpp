@@ -44,7 +44,7 @@ template <typename T> T get(mortise::Result<T> result) {
 struct State {
   std::optional<api::Session> session;
   const StrictControl *control = nullptr;
-  std::mutex mutex;                                               // of `streams`
+  std::mutex mutex;                                                           // of `streams`
   std::array<std::vector<std::unique_ptr<api::Queue>>, names.size()> streams; // by device, by number
 } state;
 
@@ -166,8 +166,8 @@ struct Allocator final : c10::Allocator {
     const c10::Device device(type, currentDevice);
     if (bytes == 0)
       return {nullptr, device};
-    auto block = std::make_unique<Block>(
-        Block{get(api::Memory::allocate(deviceAt(device.index()), bytes)), device.index(), currentStream(device.index())});
+    auto block = std::make_unique<Block>(Block{get(api::Memory::allocate(deviceAt(device.index()), bytes)),
+                                               device.index(), currentStream(device.index())});
     void *data = block->memory.data();
     return {data, block.release(), Block::free, device};
   }
@@ -238,8 +238,7 @@ struct Mirror {
       last += (tensor.size(i) - 1) * tensor.stride(i);
     data = const_cast<void *>(tensor.const_data_ptr());
     bytes.resize(static_cast<size_t>(last) * tensor.itemsize());
-    host = at::from_blob(bytes.data(), tensor.sizes(), tensor.strides(),
-                         tensor.options().device(c10::DeviceType::CPU));
+    host = at::from_blob(bytes.data(), tensor.sizes(), tensor.strides(), tensor.options().device(c10::DeviceType::CPU));
     waitFor(device.index());
     copyBytes(bytes.data(), c10::DeviceType::CPU, data, device, bytes.size());
   }
@@ -252,9 +251,7 @@ struct Mirror {
 };
 
 at::Tensor copyFrom(const at::Tensor &self, const at::Tensor &target, bool) {
-  const auto onHost = [](const at::Tensor &tensor) {
-    return tensor.is_cpu() ? tensor : Mirror(tensor).host.clone();
-  };
+  const auto onHost = [](const at::Tensor &tensor) { return tensor.is_cpu() ? tensor : Mirror(tensor).host.clone(); };
   if (target.is_cpu()) {
     target.copy_(onHost(self));
   } else {
