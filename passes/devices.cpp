@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "devices.hpp"
 
+#include "measure.hpp"
+
 #include <algorithm>
 #include <string_view>
 
@@ -43,7 +45,7 @@ Result<std::vector<Target>> chooseTargets(const runtime::Registry &registry, con
       for (const runtime::Device *device :
            name.find(':') != std::string_view::npos ? std::vector{named} : atHome(registry, *named, homes))
         if (std::ranges::none_of(targets, [&](const Target &target) { return target.device == device; }))
-          targets.push_back({device, config.pluginOptions(device->plugin->name), config.compileOptions(), {}});
+          targets.push_back({device, config.pluginOptions(device->plugin->name), config.compileOptions(), {}, {}});
   }
   for (const runtime::PlaceRule &rule : config.placeRules()) {
     for (const std::string &name : rule.devices)
@@ -52,6 +54,12 @@ Result<std::vector<Target>> chooseTargets(const runtime::Registry &registry, con
     for (Target &target : targets)
       if (rule.names(target.device->info.kind, target.device->info.ordinal) == rule.forbids)
         target.closed.push_back(rule);
+  }
+  const int32_t mode = config.compileOptions().mode;
+  if (targets.size() > 1 && (mode == MORTISE_MODE_MAX_AUTOTUNE || mode == MORTISE_MODE_MAX_AUTOTUNE_NO_REPLAY)) {
+    const auto measurements = std::make_shared<Measurements>(registry.shared_from_this());
+    for (Target &target : targets)
+      target.measurements = measurements;
   }
   return targets;
 }

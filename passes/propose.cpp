@@ -2,6 +2,7 @@
 #include "propose.hpp"
 
 #include "assign.hpp"
+#include "measure.hpp"
 #include "symbols.hpp"
 
 #include <mortise/portable/graph.hpp>
@@ -220,6 +221,25 @@ std::string reasonToSpecialise(const MortiseGraph &graph, const Proposals &resul
   return "";
 }
 
+void askForAll(const MortiseGraph &graph, const NodeGraph &nodes, Specialised &specialised,
+               const std::vector<Target> &targets, uint32_t t, Proposals &result) {
+  const runtime::Plugin &plugin = *targets[t].device->plugin;
+  const size_t candidates = result.candidates.size(), refusals = result.refusals.size();
+  if (graph.symbol_count == 0 || plugin.seesSymbols())
+    ask(graph, graph, nodes, targets, t, "", result);
+  if (graph.symbol_count == 0)
+    return;
+  const std::string reason = reasonToSpecialise(graph, result, candidates, refusals, plugin);
+  if (reason.empty())
+    return;
+  // The plugin will give its other refusals again for the graph with numbers.
+  result.refusals.erase(
+      std::remove_if(result.refusals.begin() + static_cast<ptrdiff_t>(refusals), result.refusals.end(),
+                     [](const Refusal &refusal) { return refusal.reason != MORTISE_REASON_NEEDS_STATIC; }),
+      result.refusals.end());
+  specialised.ask(targets, t, reason, result);
+}
+
 // Asks target `t` for the runs of nodes that the rules leave to it. False, and nothing asked, if they close no node.
 bool askForOpenNodes(const MortiseGraph &graph, const std::vector<Target> &targets, uint32_t t, Proposals &result) {
   constexpr uint32_t open = 0, closed = 1;
@@ -283,21 +303,10 @@ Proposals propose(const MortiseGraph &graph, const std::vector<Target> &targets)
   for (uint32_t t = 0; t < targets.size(); ++t) {
     if (askForOpenNodes(graph, targets, t, result))
       continue;
-    const runtime::Plugin &plugin = *targets[t].device->plugin;
-    const size_t candidates = result.candidates.size(), refusals = result.refusals.size();
-    if (graph.symbol_count == 0 || plugin.seesSymbols())
-      ask(graph, graph, nodes, targets, t, "", result);
-    if (graph.symbol_count == 0)
-      continue;
-    const std::string reason = reasonToSpecialise(graph, result, candidates, refusals, plugin);
-    if (reason.empty())
-      continue;
-    // The plugin will give its other refusals again for the graph with numbers.
-    result.refusals.erase(
-        std::remove_if(result.refusals.begin() + static_cast<ptrdiff_t>(refusals), result.refusals.end(),
-                       [](const Refusal &refusal) { return refusal.reason != MORTISE_REASON_NEEDS_STATIC; }),
-        result.refusals.end());
-    specialised.ask(targets, t, reason, result);
+    const size_t first = result.candidates.size();
+    askForAll(graph, nodes, specialised, targets, t, result);
+    if (targets[t].measurements)
+      targets[t].measurements->correct(graph, targets[t], std::span(result.candidates).subspan(first));
   }
   return result;
 }

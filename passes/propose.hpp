@@ -14,11 +14,14 @@
 
 namespace mortise::passes {
 
+class Measurements;
+
 struct Target { // a device to place on, with what it is told about this compilation
   const runtime::Device *device = nullptr;
   std::vector<runtime::Setting> options; // the plugin's own
   MortiseCompileOptions asked{.struct_size = sizeof(MortiseCompileOptions)};
   std::vector<runtime::PlaceRule> closed; // the rules that keep nodes off the device
+  std::shared_ptr<Measurements> measurements; // in the mode max-autotune, otherwise NULL
 };
 
 struct Candidate {
@@ -50,6 +53,7 @@ struct Proposals {
 // is proposed with numbers for them to a plugin that cannot see symbols, or that takes no node of the symbolic graph
 // and refuses some with MORTISE_REASON_NEEDS_STATIC. Candidates that come from numbers are compiled for each set of
 // values. Where rules close some nodes to a target, its plugin is asked for each run of the others as for a graph.
+// With `measurements` the costs are measured times.
 Proposals propose(const MortiseGraph &graph, const std::vector<Target> &targets);
 
 } // namespace mortise::passes

@@ -4,6 +4,9 @@
 #include "sealed.hpp"
 #include <mortise/runtime/config.hpp>
 #include <mortise/runtime/files.hpp>
+#include <mortise/runtime/registry.hpp>
+
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cerrno>
@@ -142,6 +145,31 @@ void KernelCache::setAside(std::string_view key) const {
   fs::rename(file, fs::path(file).replace_extension(damaged), failed);
   if (failed) // nothing can be kept under this name otherwise
     fs::remove(file, failed);
+}
+
+std::string cacheKey(std::string_view what, const Device &device, std::string_view lowering,
+                     std::span<const MortiseOption> options, const MortiseCompileOptions &asked,
+                     std::span<const std::byte> graph) {
+  using Json = nlohmann::ordered_json;
+  const Plugin &plugin = *device.plugin;
+  Json given = Json::array();
+  for (const MortiseOption &option : options)
+    given.push_back({option.key, option.value});
+  const Json facts = {{"what", what},
+                      {"plugin", plugin.name},
+                      {"version", plugin.version},
+                      {"build", plugin.build},
+                      {"abi", plugin.abiRevision},
+                      {"device", device.info.kind},
+                      {"fingerprint", device.info.fingerprint},
+                      {"lowering", lowering},
+                      {"options", given},
+                      {"mode", asked.mode},
+                      {"precision", asked.precision},
+                      {"deterministic", asked.deterministic}};
+  std::string key = facts.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n\n";
+  key.append(reinterpret_cast<const char *>(graph.data()), graph.size());
+  return key;
 }
 
 Result<void> KernelCache::store(std::string_view key, std::span<const std::byte> bytes) const {

@@ -8,8 +8,6 @@
 #include <mortise/runtime/call.hpp>
 #include <mortise/runtime/kernel_cache.hpp>
 
-#include <nlohmann/json.hpp>
-
 #include <algorithm>
 #include <functional>
 #include <optional>
@@ -74,33 +72,14 @@ Result<void> describe(Kernel &kernel) {
   return {};
 }
 
-// Everything that a kernel depends on: a line of JSON, an empty line, the graph. Or why the kernel is not kept.
+// The kernel's key on disk, or why the kernel is not kept.
 Result<std::string> keyOf(const OpenedKernelCache &cache, const Device &device, const MortiseCompileArgs &args,
                           std::span<const std::byte> graph) {
-  using Json = nlohmann::ordered_json;
-  const Plugin &plugin = *device.plugin;
   if (!cache)
     return cache.error();
-  if (!plugin.hasSaving() || device.info.fingerprint == nullptr)
+  if (!device.plugin->hasSaving() || device.info.fingerprint == nullptr)
     return Error{MORTISE_UNSUPPORTED, "the plugin keeps no kernels of this device"};
-  const MortiseCompileOptions &asked = *args.compile_options;
-  Json options = Json::array();
-  for (size_t i = 0; i < args.option_count; ++i)
-    options.push_back({args.options[i].key, args.options[i].value});
-  const Json facts = {{"plugin", plugin.name},
-                      {"version", plugin.version},
-                      {"build", plugin.build},
-                      {"abi", plugin.abiRevision},
-                      {"device", device.info.kind},
-                      {"fingerprint", device.info.fingerprint},
-                      {"lowering", args.lowering},
-                      {"options", options},
-                      {"mode", asked.mode},
-                      {"precision", asked.precision},
-                      {"deterministic", asked.deterministic}};
-  std::string key = facts.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n\n";
-  key.append(reinterpret_cast<const char *>(graph.data()), graph.size());
-  return key;
+  return cacheKey("kernel", device, args.lowering, {args.options, args.option_count}, *args.compile_options, graph);
 }
 
 // Makes the kernel from its bytes on disk. Otherwise `cached` says why not.

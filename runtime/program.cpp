@@ -12,7 +12,7 @@
 namespace mortise::runtime {
 
 struct Program::Impl {
-  std::shared_ptr<Registry> registry;
+  std::shared_ptr<const Registry> registry;
   LoadOptions options;
   std::unique_ptr<Layout> layout; // the members below refer to it
   bool hasConstants = false;
@@ -388,7 +388,8 @@ Result<uint64_t> fixedArenaBytes(const Layout &layout) {
 } // namespace
 
 Result<std::shared_ptr<Program>> Program::load(std::shared_ptr<const plan::PlanT> plan,
-                                               std::shared_ptr<Registry> registry, const LoadOptions &options) {
+                                               std::shared_ptr<const Registry> registry,
+                                               const LoadOptions &options) {
   if (isForkedChild())
     return forkedChildError();
   if (registry == nullptr)

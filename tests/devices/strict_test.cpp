@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The runtime on devices with memory and queues of their own, which check what it does.
+#include "../../tools/mortise/seam.hpp"
+#include "../cpu/network.hpp"
+#include "resident.hpp"
 #include "sweeps.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <mortise/graph.hpp>
+#include <mortise/runtime/plan_generated.h>
 
 #include <algorithm>
+#include <set>
 
 namespace mortise::test {
 namespace {
@@ -43,6 +48,59 @@ TEST(Strict, WhatStaysOnADeviceIsNotCopied) {
 TEST(Strict, WeightsAreSwappedBesideQueuedCalls) {
   configureStrict("delay_us=200");
   EXPECT_EQ(rebindBesideQueuedCalls(3, 60).text(), "");
+}
+
+// The plugin says that its work costs nothing, and interprets it.
+class MaxAutotune : public testing::Test {
+protected:
+  void SetUp() override {
+    forgetKernels();
+    Network net;
+    const ValueId x = net.input(MORTISE_F32, {256, 256});
+    net.output(net.op("tanh", {net.linear(x, net.weight({256, 256}))}));
+    graph = net.finish();
+  }
+  void TearDown() override { forgetKernels(); }
+
+  // The devices that the program uses.
+  std::set<std::string> placed(const char *mode, const std::string &settings = "") {
+    configureStrict(settings);
+    const MortiseOption options[] = {{"device", "strict:0,cpu"}, {"mode", mode}, {"log_level", "off"}};
+    const auto config = runtime::Config::read(options);
+    const auto compiled = tool::compile(*graph, *strictRegistry(true), must(config));
+    std::set<std::string> devices;
+    for (const auto &region : must(compiled).plan->regions)
+      devices.insert(region->device);
+    return devices;
+  }
+  static bool ranOnStrict() { return strictReport()["calls"].contains("enqueue"); }
+
+  const std::set<std::string> strict = {"strict:0"}, cpu = {"cpu"};
+  std::shared_ptr<const Graph> graph;
+};
+
+TEST_F(MaxAutotune, DecidesByMeasuredTimes) {
+  EXPECT_EQ(placed("default"), strict);
+  EXPECT_FALSE(ranOnStrict());
+  for (const char *mode : {"max-autotune", "max-autotune-no-cudagraphs"}) {
+    forgetKernels();
+    EXPECT_EQ(placed(mode), cpu) << mode;
+    EXPECT_TRUE(ranOnStrict()) << mode;
+  }
+}
+
+TEST_F(MaxAutotune, MeasuresOncePerDeviceAndDriver) {
+  EXPECT_EQ(placed("max-autotune"), cpu);
+  EXPECT_EQ(placed("max-autotune"), cpu); // with all that a new process knows
+  EXPECT_FALSE(ranOnStrict());
+  forgetKernels();
+  EXPECT_EQ(placed("max-autotune"), cpu);
+  EXPECT_TRUE(ranOnStrict());
+}
+
+TEST_F(MaxAutotune, WhatCannotBeMeasuredCostsWhatItsPluginSays) {
+  EXPECT_EQ(placed("max-autotune", "memory=1"), strict); // no tensor of a measurement has room
+  EXPECT_FALSE(ranOnStrict());
 }
 
 // Every wait, and every event, is needed: without it the checker finds a race, or an output is wrong.

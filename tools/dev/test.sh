@@ -3,7 +3,7 @@
 #
 #   dev, release  the suite: ctest (without lower instruction sets), lit, pytest
 #   isa           the C++ tests of the cpu plugin and of the code generator at lower instruction sets, on the release build (ctest, label isa)
-#   asan          C and C++ at the machine's own instruction set (ctest, lit), the PyTorch door's tests of bad input and of whole calls
+#   asan          C and C++ at the machine's own instruction set (ctest, lit), the PyTorch door's tests of bad input, whole calls and devices
 #   asan-1/2      of these, the language and the compiler (COMPILER_FOLDERS, lit)
 #   asan-2/2      of these, code that runs on several threads (THREADED_FOLDERS) and the door
 #   tsan          tests of code that runs on several threads (ctest)
@@ -53,7 +53,7 @@ test_preset() {
       run_lit asan "$ROOT/build/asan" ;;
     asan-2/2)
       run_folders asan $THREADED_FOLDERS
-      ASAN_PRELOAD=1 run_pytest asan torch frontend/torch/test/test_door.py
+      ASAN_PRELOAD=1 run_pytest asan torch frontend/torch/test/test_door.py frontend/torch/test/test_devices.py
       ASAN_PRELOAD=1 run_pytest asan tests tests/bad_input ;;
     isa)
       dev_build release

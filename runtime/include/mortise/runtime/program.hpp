@@ -69,7 +69,8 @@ class Program {
 public:
   // Compiles every region's kernel (in parallel threads) on the devices that the plan names.
   static Result<std::shared_ptr<Program>> load(std::shared_ptr<const plan::PlanT> plan,
-                                               std::shared_ptr<Registry> registry, const LoadOptions &options = {});
+                                               std::shared_ptr<const Registry> registry,
+                                               const LoadOptions &options = {});
 
   // Packs the constant inputs: `tensors` holds one entry per plan input, ignored where it is not constant. The memory
   // must stay valid until the next bind or the program's end. Calling again rebinds (swapped weights); calls in flight

@@ -62,7 +62,7 @@ struct Rejected {
   std::vector<std::string> devices; // the kinds that its manifest declares; empty when the manifest is unreadable
 };
 
-class Registry {
+class Registry : public std::enable_shared_from_this<Registry> {
 public:
   // Loads every plugin in the directories and files that `config` names.
   static std::shared_ptr<Registry> load(const Config &config);

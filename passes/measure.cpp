@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "measure.hpp"
+
+#include "plan_writer.hpp"
+#include "symbols.hpp"
+
+#include <mortise/runtime/device_memory.hpp>
+#include <mortise/runtime/kernel_cache.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numeric>
+
+namespace mortise::passes {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int mostRuns = 9;
+constexpr auto mostTime = std::chrono::milliseconds(50); // of the runs of one region
+
+void log(int32_t level, const std::string &text) { runtime::host().log(level, text.c_str()); }
+
+// A tensor in the memory where the device's kernels find it, or in the host's.
+struct Buffer {
+  std::vector<std::byte> bytes;
+  runtime::DeviceMemory memory;
+  runtime::Tensor tensor;
+};
+
+// Numbers that do not matter for the time: no NaN, no denormal, and integers that are valid indices.
+std::vector<std::byte> plainNumbers(const MortiseType &type) {
+  std::vector<std::byte> bytes(byteSize(type));
+  for (size_t i = 0; type.dtype == MORTISE_F32 && i < bytes.size() / sizeof(float); ++i) {
+    const float number = static_cast<float>(i % 127) / 64 - 1;
+    std::memcpy(bytes.data() + i * sizeof number, &number, sizeof number);
+  }
+  return bytes;
+}
+
+Result<Buffer> bufferFor(const MortiseType &type, const runtime::Device *home) {
+  Buffer made{plainNumbers(type), {}, {}};
+  made.tensor = {made.bytes.data(), type.dtype, type.rank, type.dims, nullptr, home};
+  if (home == nullptr)
+    return made;
+  auto memory = runtime::DeviceMemory::allocate(home->owner(), 0, std::max<uint64_t>(made.bytes.size(), 1));
+  if (!memory)
+    return memory.error();
+  made.memory = std::move(*memory);
+  made.tensor.data = pointer(made.memory.address());
+  if (auto copied = runtime::copyNow({&home->owner(), made.memory.address()}, {nullptr, addressOf(made.bytes.data())},
+                                     made.bytes.size());
+      !copied)
+    return copied.error();
+  made.bytes = {};
+  return made;
+}
+
+double stepsNs(const runtime::Program &program) {
+  double sum = 0;
+  for (const runtime::RegionReport &region : program.report())
+    for (const runtime::StepReport &step : region.steps)
+      sum += static_cast<double>(step.ns);
+  return sum;
+}
+
+// The time of one run of a static graph that is one region of the target, in ns: the least of several runs, because all
+// that disturbs a run makes it longer.
+Result<double> timeOf(const std::shared_ptr<const Graph> &graph, const Target &target, const Candidate &candidate,
+                      const std::shared_ptr<const runtime::Registry> &registry) {
+  const MortiseGraph &view = graph->view();
+  Placement placement;
+  Candidate &whole = placement.regions.emplace_back(candidate);
+  whole.target = 0;
+  whole.specialised.clear();
+  whole.inPlace.clear();
+  whole.nodes.resize(view.node_count);
+  std::iota(whole.nodes.begin(), whole.nodes.end(), 0);
+  const runtime::Device *home = target.device->inHostMemory() ? nullptr : target.device;
+  const Homes homes{std::vector(view.input_count, home), std::vector(view.output_count, home)};
+  auto plan = writePlan(view, placement, {target}, {}, homes);
+  if (!plan)
+    return plan.error();
+  auto program = runtime::Program::load(std::move(*plan), registry);
+  if (!program)
+    return program.error();
+  std::vector<Buffer> buffers;
+  std::vector<runtime::Tensor> inputs, outputs;
+  bool constants = false;
+  for (size_t i = 0; i < view.input_count + view.output_count; ++i) {
+    const bool isInput = i < view.input_count;
+    const MortiseValue &value = isInput ? *view.inputs[i] : *view.outputs[i - view.input_count];
+    const bool constant = isInput && (value.flags & MORTISE_VALUE_CONSTANT);
+    auto buffer = bufferFor(*value.type, constant ? nullptr : home);
+    if (!buffer)
+      return buffer.error();
+    constants |= constant;
+    (isInput ? inputs : outputs).push_back(buffer->tensor);
+    buffers.push_back(std::move(*buffer)); // its vector keeps its bytes where they are
+  }
+  if (constants)
+    if (auto bound = (*program)->bindConstants(inputs); !bound)
+      return bound.error();
+  double least = std::numeric_limits<double>::infinity();
+  const Clock::time_point start = Clock::now();
+  for (int run = -1; run < mostRuns && (run < 2 || Clock::now() - start < mostTime);
+       ++run) { // the first does not count
+    const double before = stepsNs(**program);
+    const Clock::time_point begin = Clock::now();
+    if (auto ran = (*program)->runProfiled(inputs, outputs); !ran)
+      return ran.error();
+    const double wall = std::chrono::duration<double, std::nano>(Clock::now() - begin).count();
+    const double steps = stepsNs(**program) - before;
+    if (run >= 0)
+      least = std::min(least, steps > 0 ? steps : wall); // a plugin need not clock its steps
+  }
+  return least;
+}
+
+} // namespace
+
+double Measurements::measured(const MortiseGraph &graph, const Target &target, const Candidate &candidate) {
+  constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
+  Result<Region> region = extractRegion(graph, candidate.nodes);
+  if (!region)
+    return unknown;
+  std::shared_ptr<const Graph> numbers = region->graph;
+  if (numbers->view().symbol_count) {
+    auto specialised = specialise(numbers->view(), typicalValues(numbers->view()));
+    if (!specialised)
+      return unknown;
+    numbers = *specialised;
+  }
+  const MortiseGraph &view = numbers->view();
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < view.input_count; ++i)
+    bytes += byteSize(*view.inputs[i]->type);
+  for (size_t i = 0; i < view.output_count; ++i)
+    bytes += byteSize(*view.outputs[i]->type);
+  if (bytes > mostBytes)
+    return unknown;
+  std::vector<MortiseOption> options;
+  for (const runtime::Setting &setting : target.options)
+    options.push_back({setting.key.c_str(), setting.value.c_str()});
+  const bool lasts = target.device->info.fingerprint != nullptr;
+  const std::string key =
+      runtime::cacheKey("time", *target.device, candidate.lowering, options, target.asked, numbers->bytes()) +
+      (lasts ? "" : target.device->name());
+  if (const auto found = known.find(key); found != known.end())
+    return found->second;
+  const runtime::OpenedKernelCache &cache = registry->cache();
+  double ns = unknown;
+  if (lasts && cache)
+    if (const auto kept = (*cache)->find(key); kept && kept->size() == sizeof ns)
+      std::memcpy(&ns, kept->data(), sizeof ns);
+  if (!(ns >= 0 && std::isfinite(ns))) {
+    const Result<double> timed = timeOf(numbers, target, candidate, registry);
+    ns = timed ? *timed : unknown;
+    if (!timed)
+      log(MORTISE_INFO, "max-autotune: " + candidate.lowering + " on " + target.device->name() +
+                            " cannot be measured: " + timed.error().message);
+    else if (lasts && cache)
+      if (auto stored = (*cache)->store(key, std::as_bytes(std::span(&ns, 1))); !stored)
+        log(MORTISE_WARNING, "a measured time is not kept on disk: " + stored.error().message);
+  }
+  known.emplace(key, ns);
+  return ns;
+}
+
+void Measurements::correct(const MortiseGraph &graph, const Target &target, std::span<Candidate> candidates) {
+  const std::lock_guard lock(mutex);
+  std::vector<double> &wrong = ratios[target.device];
+  std::vector<Candidate *> rest;
+  for (Candidate &candidate : candidates) {
+    const double ns = measured(graph, target, candidate);
+    if (std::isnan(ns)) {
+      rest.push_back(&candidate);
+      continue;
+    }
+    if (candidate.costNs > 0)
+      wrong.push_back(ns / candidate.costNs);
+    candidate.costNs = ns;
+  }
+  if (rest.empty() || wrong.empty())
+    return;
+  std::vector<double> sorted = wrong;
+  std::ranges::nth_element(sorted, sorted.begin() + static_cast<ptrdiff_t>(sorted.size() / 2));
+  for (Candidate *candidate : rest)
+    candidate->costNs *= sorted[sorted.size() / 2];
+}
+
+} // namespace mortise::passes

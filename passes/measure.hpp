@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Times what plugins offer, for the mode max-autotune. Links no LLVM.
+#pragma once
+
+#include "propose.hpp"
+
+#include <map>
+#include <memory>
+#include <mutex>
+
+namespace mortise::passes {
+
+class Measurements {
+public:
+  explicit Measurements(std::shared_ptr<const runtime::Registry> registry) : registry(std::move(registry)) {}
+
+  // Replaces the costs of candidates, which are of `target`, by measured times of their regions. A region of symbols is
+  // measured with typical numbers for them. What cannot be measured, or would need more than `mostBytes` of tensors,
+  // costs what its plugin says, times the median by which that plugin has been wrong on this device.
+  //
+  // A time is kept on disk beside the kernels, by region, device and driver; a later process measures nothing again.
+  void correct(const MortiseGraph &graph, const Target &target, std::span<Candidate> candidates);
+
+  static constexpr uint64_t mostBytes = UINT64_C(256) << 20;
+
+private:
+  double measured(const MortiseGraph &graph, const Target &target, const Candidate &candidate); // NaN: it cannot be
+
+  std::shared_ptr<const runtime::Registry> registry;
+  std::mutex mutex;
+  std::map<std::string, double> known;                           // by cacheKey, ns
+  std::map<const runtime::Device *, std::vector<double>> ratios; // measured / predicted
+};
+
+} // namespace mortise::passes
