@@ -161,7 +161,7 @@ std::string cacheKey(std::string_view what, const Device &device, std::string_vi
                       {"build", plugin.build},
                       {"abi", plugin.abiRevision},
                       {"device", device.info.kind},
-                      {"fingerprint", device.info.fingerprint},
+                      {"fingerprint", device.info.fingerprint ? Json(device.info.fingerprint) : Json()},
                       {"lowering", lowering},
                       {"options", given},
                       {"mode", asked.mode},

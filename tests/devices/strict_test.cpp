@@ -63,9 +63,10 @@ protected:
   void TearDown() override { forgetKernels(); }
 
   // The devices that the program uses.
-  std::set<std::string> placed(const char *mode, const std::string &settings = "") {
+  std::set<std::string> placed(const char *mode, const std::string &settings = "",
+                               const char *devices = "strict:0,cpu") {
     configureStrict(settings);
-    const MortiseOption options[] = {{"device", "strict:0,cpu"}, {"mode", mode}, {"log_level", "off"}};
+    const MortiseOption options[] = {{"device", devices}, {"mode", mode}, {"log_level", "off"}};
     const auto config = runtime::Config::read(options);
     const auto compiled = tool::compile(*graph, *strictRegistry(true), must(config));
     std::set<std::string> devices;
@@ -96,6 +97,11 @@ TEST_F(MaxAutotune, MeasuresOncePerDeviceAndDriver) {
   forgetKernels();
   EXPECT_EQ(placed("max-autotune"), cpu);
   EXPECT_TRUE(ranOnStrict());
+}
+
+// Its times are not kept on disk.
+TEST_F(MaxAutotune, MeasuresADeviceWithoutAFingerprint) {
+  EXPECT_EQ(placed("max-autotune", "", "reference,cpu"), cpu);
 }
 
 TEST_F(MaxAutotune, WhatCannotBeMeasuredCostsWhatItsPluginSays) {

@@ -22,7 +22,7 @@ class KernelCache;
 using OpenedKernelCache = Result<std::unique_ptr<const KernelCache>>;
 
 // The key of what is known of a region that is lowered so on a device: all that it depends on. `what`: what is known of
-// it, "kernel" or "time". The device has a fingerprint.
+// it, "kernel" or "time". Of use to later processes only where the device has a fingerprint.
 std::string cacheKey(std::string_view what, const Device &device, std::string_view lowering,
                      std::span<const MortiseOption> options, const MortiseCompileOptions &asked,
                      std::span<const std::byte> graph);
