@@ -69,10 +69,10 @@ protected:
     const MortiseOption options[] = {{"device", devices}, {"mode", mode}, {"log_level", "off"}};
     const auto config = runtime::Config::read(options);
     const auto compiled = tool::compile(*graph, *strictRegistry(true), must(config));
-    std::set<std::string> devices;
+    std::set<std::string> used;
     for (const auto &region : must(compiled).plan->regions)
-      devices.insert(region->device);
-    return devices;
+      used.insert(region->device);
+    return used;
   }
   static bool ranOnStrict() { return strictReport()["calls"].contains("enqueue"); }
 
@@ -100,9 +100,7 @@ TEST_F(MaxAutotune, MeasuresOncePerDeviceAndDriver) {
 }
 
 // Its times are not kept on disk.
-TEST_F(MaxAutotune, MeasuresADeviceWithoutAFingerprint) {
-  EXPECT_EQ(placed("max-autotune", "", "reference,cpu"), cpu);
-}
+TEST_F(MaxAutotune, MeasuresADeviceWithoutAFingerprint) { EXPECT_EQ(placed("max-autotune", "", "reference,cpu"), cpu); }
 
 TEST_F(MaxAutotune, WhatCannotBeMeasuredCostsWhatItsPluginSays) {
   EXPECT_EQ(placed("max-autotune", "memory=1"), strict); // no tensor of a measurement has room

@@ -95,6 +95,30 @@ def test_compile(graph, tmp_path):
     assert "'nope'" in mortise("compile", graph, "-o", tmp_path / "x.mrtp", "--device", "nope", status=2)
 
 
+def test_compiled_programs_run(graph, tmp_path):
+    program, values = tmp_path / "chain.mrtp", [tmp_path / "graph.bin", tmp_path / "program.bin"]
+    mortise("compile", graph, "-o", program, "--device", "cpu")
+    for symbols in ([], ["--symbols", "n=7"]):
+        said = [mortise("run", path, *symbols, "--seed", "3", "-o", out) for path, out in zip((graph, program), values)]
+        assert said[0] == said[1] and ("7x8" in said[1] or "[7, 8]" in said[1]) == bool(symbols), said
+        assert values[0].read_bytes() == values[1].read_bytes() != b""
+    found = json.loads(mortise("bench", program, "--symbols", "n=7", "--seconds", "0.05", "--json"))
+    assert found["calls"] >= 3 and found["regions"][0]["device"] == "cpu" and found["steps"]
+
+
+def test_compiled_programs_that_cannot_run(graph, tmp_path):
+    program = tmp_path / "chain.mrtp"
+    mortise("compile", graph, "-o", program, "--device", "cpu")
+    assert "leave out --device" in mortise("run", program, "--device", "reference", status=2)
+    assert "symbol" in mortise("run", program, "--symbols", "m=7", status=2)
+    assert "2" in mortise("run", program, "--symbols", "n=1", status=2)  # n is at least 2
+    damaged = bytearray(program.read_bytes())
+    damaged[-5] ^= 1
+    (tmp_path / "damaged.mrtp").write_bytes(damaged)
+    assert "damaged.mrtp" in mortise("run", tmp_path / "damaged.mrtp", status=2)
+    assert "can be read" in mortise("run", tmp_path / "none.mrtp", status=2)
+
+
 SAVES = """
 import sys, torch, torch_mortise
 options = {"device": "reference", "save_graphs": sys.argv[1]}

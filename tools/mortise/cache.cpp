@@ -63,9 +63,9 @@ int showCache(const runtime::OpenedKernelCache &cache, bool json) {
     std::cout << entry["file"].get<std::string>() << "  " << sizeText(entry["bytes"].get<uint64_t>()) << ", used "
               << ageText(entry["used_seconds_ago"].get<int64_t>()) << " ago: ";
     if (const Json &kernel = entry["kernel"]; kernel.is_object())
-      std::cout << (kernel.value("what", "kernel") == "time" ? "time of " : "") << kernel.value("lowering", "?") << " on " << kernel.value("device", "?") << ", plugin "
-                << kernel.value("plugin", "?") << " " << kernel.value("version", "?") << ", build "
-                << kernel.value("build", "?") << "\n";
+      std::cout << (kernel.value("what", "kernel") == "time" ? "time of " : "") << kernel.value("lowering", "?")
+                << " on " << kernel.value("device", "?") << ", plugin " << kernel.value("plugin", "?") << " "
+                << kernel.value("version", "?") << ", build " << kernel.value("build", "?") << "\n";
     else
       std::cout << "damaged\n";
   }

@@ -19,8 +19,6 @@ runtime::Tensor tensor(const MortiseType &type, std::vector<std::byte> &bytes) {
 
 Result<Execution> Execution::make(const Graph &graph, Tensors inputs, std::shared_ptr<runtime::Registry> registry,
                                   const runtime::Config &config) {
-  Execution made;
-  const MortiseGraph &view = graph.view();
   const Clock::time_point begin = Clock::now();
   Result<Placed> placed = compile(graph, *registry, config);
   if (!placed)
@@ -28,8 +26,16 @@ Result<Execution> Execution::make(const Graph &graph, Tensors inputs, std::share
   auto program = runtime::Program::load(placed->plan, std::move(registry), {config.specializeLimit()});
   if (!program)
     return program.error();
-  made.loaded = std::move(*program);
-  made.compileSeconds = since(begin);
+  const double seconds = since(begin);
+  Result<Execution> made = make(std::move(*program), graph.view(), std::move(inputs));
+  if (made)
+    made->compileSeconds = seconds;
+  return made;
+}
+
+Result<Execution> Execution::make(std::shared_ptr<runtime::Program> program, const MortiseGraph &view, Tensors inputs) {
+  Execution made;
+  made.loaded = std::move(program);
   made.inputs = std::move(inputs);
   made.homes.assign(view.output_count, none);
   for (size_t i = 0; i < view.alias_count; ++i)

@@ -16,6 +16,9 @@ public:
   // execution's own.
   static Result<Execution> make(const Graph &graph, Tensors inputs, std::shared_ptr<runtime::Registry> registry,
                                 const runtime::Config &config);
+  // Of a program that is loaded. `signature`: its inputs, outputs and aliases, static; has to outlive the execution.
+  static Result<Execution> make(std::shared_ptr<runtime::Program> program, const MortiseGraph &signature,
+                                Tensors inputs);
 
   // Computes the outputs. State and aliased inputs keep what a run writes to them.
   Result<void> run();

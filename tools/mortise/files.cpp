@@ -65,11 +65,11 @@ Result<void> saveGraph(const Graph &graph, const std::string &path) {
   return {};
 }
 
-Result<std::shared_ptr<const Graph>> withNumbers(std::shared_ptr<const Graph> graph, const std::string &assignments) {
-  const MortiseGraph &view = graph->view();
+Result<std::vector<int64_t>> readNumbers(std::span<const MortiseSymbol *const> symbols,
+                                         const std::string &assignments) {
   std::vector<int64_t> values;
-  for (size_t i = 0; i < view.symbol_count; ++i) {
-    const MortiseSymbol &symbol = *view.symbols[i];
+  for (size_t i = 0; i < symbols.size(); ++i) {
+    const MortiseSymbol &symbol = *symbols[i];
     const int64_t step = symbol.divisor;
     const int64_t least = symbol.min > INT64_MAX - step ? symbol.min : (symbol.min + step - 1) / step * step;
     values.push_back(std::min(std::max((4 + static_cast<int64_t>(i)) / step * step, least), symbol.max));
@@ -78,16 +78,24 @@ Result<std::shared_ptr<const Graph>> withNumbers(std::shared_ptr<const Graph> gr
   for (std::string part; std::getline(list, part, ',');) {
     const size_t equals = part.find('=');
     size_t number = 0;
-    while (number < view.symbol_count && part.substr(0, equals) != view.symbols[number]->name)
+    while (number < symbols.size() && part.substr(0, equals) != symbols[number]->name)
       ++number;
-    if (equals == std::string::npos || number == view.symbol_count)
+    if (equals == std::string::npos || number == symbols.size())
       return invalid("symbols: expected NAME=NUMBER with a symbol of the graph, found '" + part + "'");
     const char *end = part.data() + part.size();
     if (const auto read = std::from_chars(part.data() + equals + 1, end, values[number]);
         read.ec != std::errc() || read.ptr != end)
       return invalid("symbols: expected a number of 64 bits in '" + part + "'");
   }
-  return view.symbol_count == 0 ? Result<std::shared_ptr<const Graph>>(graph) : specialise(view, values);
+  return values;
+}
+
+Result<std::shared_ptr<const Graph>> withNumbers(std::shared_ptr<const Graph> graph, const std::string &assignments) {
+  const MortiseGraph &view = graph->view();
+  const Result<std::vector<int64_t>> values = readNumbers({view.symbols, view.symbol_count}, assignments);
+  if (!values)
+    return values.error();
+  return view.symbol_count == 0 ? Result<std::shared_ptr<const Graph>>(graph) : specialise(view, *values);
 }
 
 Result<void> fitsMemory(const MortiseGraph &graph) {

@@ -20,8 +20,10 @@ Result<std::shared_ptr<const Graph>> loadGraph(const std::string &path);
 // Writes the format of the file name's extension, .mrtg or .mlir; "-" writes text to standard output.
 Result<void> saveGraph(const Graph &graph, const std::string &path);
 
-// The graph with numbers for its symbols ("b=2,s=16"); the graph itself when it has no symbols. Symbols that are not
-// named get a small value of their range.
+// One number for each symbol, from "b=2,s=16". Symbols that are not named get a small value of their range.
+Result<std::vector<int64_t>> readNumbers(std::span<const MortiseSymbol *const> symbols, const std::string &assignments);
+
+// The graph with numbers for its symbols ("b=2,s=16"); the graph itself when it has no symbols.
 Result<std::shared_ptr<const Graph>> withNumbers(std::shared_ptr<const Graph> graph, const std::string &assignments);
 
 // The bytes of dense tensors, one for each input or output of a graph.

@@ -9,12 +9,14 @@
 #include "reduce.hpp"
 #include "run.hpp"
 #include "seam.hpp"
+#include "signature.hpp"
 
 #include <mortise/runtime/program.hpp>
 #include <mortise/runtime/program_file.hpp>
 
 #include <CLI/CLI.hpp>
 
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <iostream>
@@ -39,6 +41,19 @@ int failed(const Error &error) {
   return 2;
 }
 
+// command(host) with the host that the arguments name; its exit status.
+template <typename Command> int withHost(const Arguments &arguments, Command command) {
+  Result<Host> host = Host::open(arguments.device.value_or(""), arguments.plugins);
+  return host ? command(*host) : failed(host.error());
+}
+
+Result<Tensors> inputsOf(const Arguments &arguments, const MortiseGraph &view) {
+  if (Result<void> fits = fitsMemory(view); !fits)
+    return fits.error();
+  return arguments.inputs.empty() ? Result<Tensors>(makeInputs(view, arguments.seed))
+                                  : loadInputs(view, arguments.inputs);
+}
+
 // A graph with numbers for its symbols, and its inputs.
 struct Case {
   std::shared_ptr<const Graph> graph;
@@ -50,21 +65,12 @@ Result<Case> load(const Arguments &arguments) {
     graph = withNumbers(std::move(*graph), arguments.symbols);
   if (!graph)
     return graph.error();
-  const MortiseGraph &view = (*graph)->view();
-  if (Result<void> fits = fitsMemory(view); !fits)
-    return fits.error();
-  Result<Tensors> inputs =
-      arguments.inputs.empty() ? Result<Tensors>(makeInputs(view, arguments.seed)) : loadInputs(view, arguments.inputs);
+  Result<Tensors> inputs = inputsOf(arguments, (*graph)->view());
   if (!inputs)
     return inputs.error();
   return Case{std::move(*graph), std::move(*inputs)};
 }
 
-// command(host) with the host that the arguments name; its exit status.
-template <typename Command> int withHost(const Arguments &arguments, Command command) {
-  Result<Host> host = Host::open(arguments.device.value_or(""), arguments.plugins);
-  return host ? command(*host) : failed(host.error());
-}
 // command(host, case), likewise with the graph and its inputs.
 template <typename Command> int withCase(const Arguments &arguments, Command command) {
   Result<Case> given = load(arguments);
@@ -221,14 +227,54 @@ int compileGraph(const Arguments &arguments) {
   });
 }
 
-int runOnce(const Arguments &arguments) {
+// command(host, execution, view) with a compiled program of a file.
+template <typename Command> Result<void> withProgram(const Arguments &arguments, const Host &host, Command command) {
+  if (arguments.device)
+    return Error{MORTISE_INVALID_ARGUMENT,
+                 arguments.graph +
+                     ": a compiled program runs on the devices that it was compiled for; leave out --device"};
+  const Result<std::string> content = readFile(arguments.graph);
+  if (!content)
+    return content.error();
+  auto plan = runtime::readProgram(std::as_bytes(std::span(content->data(), content->size())));
+  if (!plan)
+    return Error{plan.error().code, arguments.graph + ": " + plan.error().message};
+  const auto start = std::chrono::steady_clock::now();
+  auto program = runtime::Program::load(*plan, host.registry, {host.config.specializeLimit()});
+  if (!program)
+    return program.error();
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const auto signature = Signature::make(**plan, arguments.symbols);
+  if (!signature)
+    return signature.error();
+  const MortiseGraph &view = (*signature)->view();
+  Result<Tensors> inputs = inputsOf(arguments, view);
+  Result<Execution> execution =
+      inputs ? Execution::make(std::move(*program), view, std::move(*inputs)) : Result<Execution>(inputs.error());
+  if (!execution)
+    return execution.error();
+  execution->compileSeconds = seconds;
+  return command(host, *execution, view);
+}
+
+// command(host, execution, view) with what the arguments name: a graph, which is compiled, or a compiled program.
+template <typename Command> int withExecution(const Arguments &arguments, Command command) {
+  if (arguments.graph.ends_with(".mrtp"))
+    return withHost(arguments, [&](const Host &host) { return finished(withProgram(arguments, host, command)); });
   return withCase(arguments, [&](const Host &host, Case &given) {
-    return finished(runGraph(*given.graph, std::move(given.inputs), host, arguments.output));
+    Result<Execution> execution = Execution::make(*given.graph, std::move(given.inputs), host.registry, host.config);
+    return finished(execution ? command(host, *execution, given.graph->view()) : Result<void>(execution.error()));
+  });
+}
+
+int runOnce(const Arguments &arguments) {
+  return withExecution(arguments, [&](const Host &, Execution &execution, const MortiseGraph &view) {
+    return tool::runOnce(execution, view, arguments.output);
   });
 }
 int bench(const Arguments &arguments) {
-  return withCase(arguments, [&](const Host &host, Case &given) {
-    return finished(benchGraph(*given.graph, std::move(given.inputs), host, arguments.duration, arguments.json));
+  return withExecution(arguments, [&](const Host &host, Execution &execution, const MortiseGraph &) {
+    return tool::bench(execution, host, arguments.duration, arguments.json);
   });
 }
 int listDevices(const Arguments &arguments) {
@@ -264,6 +310,11 @@ int main(int argc, char **argv) {
     CLI::App *made = app.add_subcommand(name, help);
     made->add_option("graph", arguments.graph, "a graph: .mrtg or .mlir")->required();
     calls(made, run);
+    return made;
+  };
+  const auto executing = [&](const char *name, const char *help, int (*run)(const Arguments &)) {
+    CLI::App *made = command(name, help, run);
+    made->get_option("graph")->description("a graph: .mrtg or .mlir; or a compiled program: .mrtp");
     return made;
   };
   const auto withPlugins = [&](CLI::App *made) {
@@ -308,11 +359,11 @@ int main(int argc, char **argv) {
   made = cache->add_subcommand("clear", "removes all of them");
   calls(made, emptyCache);
   withPlugins(made);
-  made = command("run", "runs a graph once and summarises its outputs", runOnce);
+  made = executing("run", "runs a graph or a program once and summarises its outputs", runOnce);
   onDevice(made);
   withInputs(made);
   made->add_option("-o,--output", arguments.output, "a file for the outputs' bytes, dense, one after the other");
-  made = command("bench", "runs a graph many times: time of calls, of compilation, and of each step", bench);
+  made = executing("bench", "runs it many times: time of calls, of compilation, and of each step", bench);
   onDevice(made);
   withInputs(made);
   asJson(made);

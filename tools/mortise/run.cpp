@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "run.hpp"
 
-#include "execution.hpp"
-
 #include <mortise/reference/formats.hpp>
 
 #include <nlohmann/json.hpp>
@@ -71,16 +69,12 @@ Result<std::vector<Line>> profile(Execution &execution) {
 
 } // namespace
 
-Result<void> runGraph(const Graph &graph, Tensors inputs, const Host &host, const std::string &output) {
-  Result<Execution> execution = Execution::make(graph, std::move(inputs), host.registry, host.config);
-  if (!execution)
-    return execution.error();
-  if (Result<void> done = execution->run(); !done)
+Result<void> runOnce(Execution &execution, const MortiseGraph &view, const std::string &output) {
+  if (Result<void> done = execution.run(); !done)
     return done;
-  const MortiseGraph &view = graph.view();
   Tensors results;
   for (size_t i = 0; i < view.output_count; ++i) {
-    const std::span<const std::byte> bytes = execution->output(i);
+    const std::span<const std::byte> bytes = execution.output(i);
     std::cout << "output " << i << ", " << typeString(*view.outputs[i]->type) << ": "
               << summary(*view.outputs[i]->type, bytes) << "\n";
     if (!output.empty())
@@ -89,28 +83,25 @@ Result<void> runGraph(const Graph &graph, Tensors inputs, const Host &host, cons
   return output.empty() ? Result<void>() : saveInputs(results, output);
 }
 
-Result<void> benchGraph(const Graph &graph, Tensors inputs, const Host &host, double seconds, bool json) {
-  Result<Execution> execution = Execution::make(graph, std::move(inputs), host.registry, host.config);
-  if (!execution)
-    return execution.error();
+Result<void> bench(Execution &execution, const Host &host, double seconds, bool json) {
   std::vector<double> ms;
   const Clock::time_point begin = Clock::now();
   const auto spent = [&] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
   bool warm = false;
   while (spent() < seconds || ms.size() < 3) {
     const Clock::time_point start = Clock::now();
-    if (Result<void> done = execution->run(); !done)
+    if (Result<void> done = execution.run(); !done)
       return done;
     if (warm)
       ms.push_back(std::chrono::duration<double, std::milli>(Clock::now() - start).count());
     warm = warm || spent() >= seconds / 10;
   }
   std::ranges::sort(ms);
-  Result<std::vector<Line>> steps = profile(*execution);
+  Result<std::vector<Line>> steps = profile(execution);
   if (!steps)
     return steps.error();
   const double median = ms[ms.size() / 2], p95 = ms[ms.size() * 95 / 100];
-  const runtime::Program &program = execution->program();
+  const runtime::Program &program = execution.program();
   if (json) {
     nlohmann::ordered_json lines = nlohmann::ordered_json::array();
     for (const Line &line : *steps)
@@ -123,8 +114,8 @@ Result<void> benchGraph(const Graph &graph, Tensors inputs, const Host &host, do
                                        {"median_ms", median},
                                        {"p95_ms", p95},
                                        {"least_ms", ms[0]},
-                                       {"compile_s", execution->compileSeconds},
-                                       {"bind_s", execution->bindSeconds},
+                                       {"compile_s", execution.compileSeconds},
+                                       {"bind_s", execution.bindSeconds},
                                        {"arena_bytes", program.arenaBytes()},
                                        {"packed_bytes", program.packedBytes()},
                                        {"regions", regions},
@@ -133,7 +124,7 @@ Result<void> benchGraph(const Graph &graph, Tensors inputs, const Host &host, do
     return {};
   }
   std::printf("compiled in %.3f s, constants bound in %.3f s, %.1f MB of memory for a call, %.1f MB packed\n",
-              execution->compileSeconds, execution->bindSeconds, static_cast<double>(program.arenaBytes()) / 1e6,
+              execution.compileSeconds, execution.bindSeconds, static_cast<double>(program.arenaBytes()) / 1e6,
               static_cast<double>(program.packedBytes()) / 1e6);
   std::printf("%zu calls: median %.4f ms, p95 %.4f ms, least %.4f ms\n", ms.size(), median, p95, ms[0]);
   constexpr size_t most = 20;

@@ -344,6 +344,15 @@ def test_a_device_that_is_not_installed_runs_in_eager_with_the_reason():
     assert {e["reason"] for e in graph["eager"]} == {"a tensor on device strict, whose memory no installed device has"}
 
 
+def test_tensors_without_memory_run_in_eager():
+    def model(a):
+        return a + 1, torch.zeros(3, 4, device="meta") * 2
+
+    found = compiled(model)(torch.ones(2))
+    assert torch.equal(found[0], torch.full((2,), 2.0)) and found[1].device.type == "meta" and found[1].shape == (3, 4)
+    assert any("device meta" in e["reason"] for g in last_report()["graphs"] for e in g["eager"])
+
+
 def test_failures_of_the_device_name_it():
     x = torch.randn(5).to(STRICT)
     call = compiled(lambda a: torch.relu(a) * 2, device="strict")
