@@ -315,7 +315,9 @@ void Runs::offCentre(const Step &step, const std::vector<std::vector<double>> &o
   const double epsilon = floatAttribute(*step.node, "epsilon");
   const auto length = static_cast<size_t>(std::max<int64_t>(step.kind.length, 1));
   const MortiseValue *scaled = step.node->operands[1];
-  const std::vector<double> *scale = scaled ? &operands[1] : nullptr;
+  const auto &known = step.wide->operandValues; // each operand once
+  const std::vector<double> *scale =
+      scaled ? &operands[static_cast<size_t>(std::ranges::find(known, scaled->index) - known.begin())] : nullptr;
   // A scale has one number for each element of a row (layer norm), or for each channel.
   const MortiseType &type = *step.node->operands[0]->type;
   const bool perChannel = findAttribute(*step.node, "groups") != nullptr;

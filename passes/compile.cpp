@@ -229,7 +229,10 @@ private:
 
   Proposals ask(const MortiseGraph &graph) {
     Clock clock(placeSeconds);
-    return propose(graph, targets);
+    std::vector<Target> asked = targets; // who takes what is the question here, not what it costs
+    for (Target &target : asked)
+      target.measurements = nullptr;
+    return propose(graph, asked);
   }
 
   bool hasNoLowering(const Proposals &answers, uint32_t node) const {

@@ -259,9 +259,14 @@ bool askForOpenNodes(const MortiseGraph &graph, const std::vector<Target> &targe
   if (!any)
     return false;
   for (const Run &run : runsOf(graph, sides)) {
-    const Result<Region> region = run.target == open ? extractRegion(graph, run.nodes) : Result<Region>(Error{});
-    if (!region)
+    if (run.target != open)
       continue;
+    const Result<Region> region = extractRegion(graph, run.nodes);
+    if (!region) {
+      for (const uint32_t node : run.nodes)
+        result.refusals.push_back({node, t, MORTISE_REASON_ERROR, region.error().message});
+      continue;
+    }
     Proposals part = propose(region->graph->view(), {targets[t]});
     for (Candidate &candidate : part.candidates) {
       candidate.target = t;

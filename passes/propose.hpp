@@ -20,7 +20,7 @@ struct Target { // a device to place on, with what it is told about this compila
   const runtime::Device *device = nullptr;
   std::vector<runtime::Setting> options; // the plugin's own
   MortiseCompileOptions asked{.struct_size = sizeof(MortiseCompileOptions)};
-  std::vector<runtime::PlaceRule> closed; // the rules that keep nodes off the device
+  std::vector<runtime::PlaceRule> closed;     // the rules that keep nodes off the device
   std::shared_ptr<Measurements> measurements; // in the mode max-autotune, otherwise NULL
 };
 

@@ -42,6 +42,9 @@ Result<PlaceRule> parseRule(const std::string &text) {
     if (std::ranges::find(seen, key) != seen.end())
       return wrong(text, "found " + key + " twice");
     seen.push_back(key);
+    if ((key == "op" || key == "location") && value.find(',') != std::string::npos)
+      return wrong(text,
+                   "expected one pattern in " + key + ", found a list, '" + value + "'; give each a rule of its own");
     if (key == "op") {
       rule.op = value.starts_with("mortise.") ? value.substr(value.find('.') + 1) : value;
     } else if (key == "location") {
@@ -50,6 +53,8 @@ Result<PlaceRule> parseRule(const std::string &text) {
       if (!rule.devices.empty())
         return wrong(text, "found both device and not_device");
       rule.devices = parts(value, ',');
+      if (std::ranges::find(rule.devices, "auto") != rule.devices.end())
+        return wrong(text, "expected names of devices in " + key + ", found 'auto'");
       rule.forbids = key == "not_device";
     } else {
       return wrong(text, "unknown field '" + key + "', the nearest is '" +

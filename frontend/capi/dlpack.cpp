@@ -25,17 +25,38 @@ struct Handed {
 Result<const MortiseSessionDevice *> deviceOf(const SessionState &session, const dlpack::Device &device) {
   if (dlpack::isHostMemory(device.type))
     return nullptr;
+  const MortiseSessionDevice *found = nullptr;
+  const std::string number = "DLPack's device " + std::to_string(device.type) + ":" + std::to_string(device.id);
   for (const MortiseSessionDevice &each : session.devices) {
     const MortiseDeviceInfo &info = each.device->info;
-    if (homeOf(each.device) == each.device && info.dlpack_type == device.type && info.dlpack_id == device.id)
-      return &each;
+    if (homeOf(each.device) != each.device || info.dlpack_type != device.type || info.dlpack_id != device.id)
+      continue;
+    if (found)
+      return Error{MORTISE_UNSUPPORTED, number + " is claimed by plugin '" + found->device->plugin->name +
+                                            "' and by plugin '" + each.device->plugin->name +
+                                            "'; leave one of them out of plugin_path"};
+    found = &each;
   }
-  return Error{MORTISE_UNSUPPORTED,
-               "expected a tensor in host memory or on an installed device, found DLPack's device " +
-                   std::to_string(device.type) + ":" + std::to_string(device.id)};
+  if (!found)
+    return Error{MORTISE_UNSUPPORTED, "no installed device has the memory of " + number};
+  return found;
 }
 
 } // namespace
+
+MortiseStatus *mortise_session_dlpack_device(MortiseSession *session, int32_t type, int32_t id,
+                                             const MortiseSessionDevice **device) {
+  return guarded([&]() -> Result<void> {
+    if (!session || !device)
+      return nullError(session ? "place for the device" : "session");
+    *device = nullptr;
+    auto found = deviceOf(*session->state, {type, id});
+    if (!found)
+      return found.error();
+    *device = *found;
+    return {};
+  });
+}
 
 MortiseStatus *mortise_tensor_from_dlpack(MortiseSession *session, const DLManagedTensorVersioned *managed,
                                           int32_t written, MortiseTensor *tensor) {

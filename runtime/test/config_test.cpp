@@ -180,6 +180,8 @@ TEST_F(ConfigTest, RulesThatAreWrongSayHow) {
       {"op=a op=b device=cpu", "found op twice"},
       {"device=cpu not_device=gpu", "both device and not_device"},
       {"devcie=cpu", "the nearest is 'device'"},
+      {"op=exp,log not_device=cpu", "expected one pattern in op, found a list"},
+      {"op=exp device=auto", "found 'auto'"},
   };
   for (const auto &[text, why] : cases)
     EXPECT_THAT(failure({{"place", text}}), AllOf(HasSubstr(why), HasSubstr("not_device=NAMES"))) << text;

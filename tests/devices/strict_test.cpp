@@ -99,8 +99,39 @@ TEST_F(MaxAutotune, MeasuresOncePerDeviceAndDriver) {
   EXPECT_TRUE(ranOnStrict());
 }
 
-// Its times are not kept on disk.
-TEST_F(MaxAutotune, MeasuresADeviceWithoutAFingerprint) { EXPECT_EQ(placed("max-autotune", "", "reference,cpu"), cpu); }
+TEST_F(MaxAutotune, TimesOfADeviceWithoutAFingerprintAreNotKept) {
+  EXPECT_EQ(placed("max-autotune", "", "reference,cpu"), cpu);
+  size_t times = 0;
+  for (const auto &entry : (*strictRegistry(true)->cache())->entries()) {
+    times += entry.text.find("\"what\":\"time\"") != std::string::npos;
+    EXPECT_EQ(entry.text.find("reference"), std::string::npos) << entry.text;
+  }
+  EXPECT_GT(times, 0u); // of the cpu
+}
+
+TEST_F(MaxAutotune, MeasuresEqualRegionsOnce) {
+  const auto compiled = [&](int layers) {
+    forgetKernels();
+    Network net;
+    ValueId x = net.input(MORTISE_F32, {64, 64});
+    for (int i = 0; i < layers; ++i)
+      x = net.op("tanh", {net.linear(x, net.weight({64, 64}))});
+    net.output(x);
+    graph = net.finish();
+    placed("max-autotune");
+    return strictReport()["calls"]["kernel_compile"].get<int>();
+  };
+  const int one = compiled(1), eight = compiled(8);
+  EXPECT_LT(eight, one + 7) << one; // 16 nodes, of two kinds
+}
+
+TEST_F(MaxAutotune, MeasuresRegionsThatUpdateState) {
+  Network net;
+  const ValueId x = net.input(MORTISE_F32, {256, 256}), state = net.input(MORTISE_F32, {256, 256}, MORTISE_VALUE_STATE);
+  net.output(net.op("add", {x, state}), 1);
+  graph = net.finish();
+  EXPECT_EQ(placed("max-autotune"), cpu);
+}
 
 TEST_F(MaxAutotune, WhatCannotBeMeasuredCostsWhatItsPluginSays) {
   EXPECT_EQ(placed("max-autotune", "memory=1"), strict); // no tensor of a measurement has room

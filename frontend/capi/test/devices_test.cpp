@@ -227,6 +227,8 @@ TEST(ApiDevices, WrongArgumentsAreRefused) {
       {mortise_queue_create(nullptr, &queue), "device"},
       {mortise_queue_create(device.get(), nullptr), "place"},
       {mortise_queue_import(nullptr, 0, &queue), "device"},
+      {mortise_session_dlpack_device(nullptr, 12, 0, &found), "session"},
+      {mortise_session_dlpack_device(s.get(), 12, 0, nullptr), "place"},
       {mortise_queue_wait(nullptr), "queue"},
       {mortise_queue_export(nullptr, &native), "queue"},
       {mortise_builder_input_device(nullptr, 0, device.get()), "builder"},
@@ -277,6 +279,20 @@ TEST(ApiDevices, DlpackGoesOutAndComesIn) {
     EXPECT_EQ(Floats(back.begin(), back.begin() + 4), (Floats{5, 6, 7, 8}));
     seen.deleter(&seen);
   }
+}
+
+TEST(ApiDevices, DlpackNumbersNameDevices) {
+  Session s = strict();
+  const MortiseSessionDevice *found = nullptr;
+  expectOk(take(mortise_session_dlpack_device(s.get(), 12, 1, &found)));
+  EXPECT_EQ(found, get(s.device("strict:1")).get());
+  expectOk(take(mortise_session_dlpack_device(s.get(), dlpack::hostDevice, 0, &found)));
+  EXPECT_EQ(found, nullptr);
+  const Result<void> none = take(mortise_session_dlpack_device(s.get(), 2, 0, &found));
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().code, MORTISE_UNSUPPORTED);
+  EXPECT_NE(none.error().message.find("no installed device has the memory of DLPack's device 2:0"), std::string::npos)
+      << none.error().message;
 }
 
 TEST(ApiDevices, DlpackThatWeCannotTakeIsRefused) {

@@ -71,6 +71,7 @@ static PyObject *setup(PyObject *, PyObject *arguments) {
 static PyMethodDef functions[] = {
     {"setup", setup, METH_VARARGS, "Hands over what the extension needs of PyTorch and of the package."},
     {"place_of", placeOf, METH_O, "place_of(tensor) -> (DLPack's type, DLPack's number) of the device that holds it"},
+    {"versions", versionsOf, METH_O, "versions(tensors) -> their versions, as Program.run compares them"},
     {}};
 static PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_native", "libmortise for torch_mortise.", -1, functions};
 

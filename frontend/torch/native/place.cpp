@@ -7,9 +7,9 @@ bool readPlace(PyObject *session, PyObject *object, Place &place) {
   place = {};
   if (object == Py_None)
     return true;
-  const char *name;
-  return PyArg_ParseTuple(object, "iis:place", &place.name.type, &place.name.id, &name) &&
-         check(mortise_session_device(as<SessionObject>(session)->session, name, &place.device));
+  return PyArg_ParseTuple(object, "ii:place", &place.name.type, &place.name.id) &&
+         check(mortise_session_dlpack_device(as<SessionObject>(session)->session, place.name.type, place.name.id,
+                                             &place.device));
 }
 
 MortiseQueue *currentQueue(PyObject *session, const Place &place) {

@@ -20,8 +20,9 @@ struct Place {
   }
 };
 
-// The queues of a session that wrap streams of PyTorch, by device and native handle. PyTorch keeps its streams until
-// the process ends, and so does a session the queues. Used with the GIL.
+// The queues of a session that wrap streams of PyTorch, by device and native handle. PyTorch keeps the streams of its
+// pools until the process ends; a stream of somebody else (an ExternalStream) has to live as long. Used with
+// the GIL.
 struct Queues {
   std::map<std::pair<const MortiseSessionDevice *, void *>, MortiseQueue *> all;
 
@@ -33,8 +34,7 @@ struct Queues {
   }
 };
 
-// `object`: None for host memory, or (DLPack's type, DLPack's number, the name of Mortise's device). False with a
-// Python error.
+// `object`: None for host memory, or (DLPack's type, DLPack's number). False with a Python error.
 bool readPlace(PyObject *session, PyObject *object, Place &place);
 
 // The queue that wraps PyTorch's current stream on a device; belongs to the session. NULL with a Python error.

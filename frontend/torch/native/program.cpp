@@ -33,7 +33,7 @@ struct Input {
 struct Output {
   int64_t aliasInput; // -1, or the number of the input that it updates
   Place place;
-  Ref arguments, keywords; // for `allocate`: (size, stride), {"dtype": ...}
+  Ref arguments, keywords; // for `allocate`: (size, stride), {"dtype", "device"}
   Ref allocate;            // torch.empty_strided, or the pool's for a large result (torch_mortise/pool.py)
   std::vector<int64_t> programDims;
   int32_t dtypeNumber;
@@ -459,15 +459,22 @@ PyObject *programSignature(PyObject *self, PyObject *arguments) {
   return PyErr_Occurred() ? nullptr : made.release();
 }
 
-// bind(sources, tensors): per input, the caller's tensor and the dense tensor to read (often the same); None for an
-// input that is not constant.
+// bind(sources, tensors, versions): per input, the caller's tensor, the dense tensor to read (often the same), and the
+// version of the former before anything of it was read; None for an input that is not constant.
 PyObject *programBind(PyObject *self, PyObject *arguments) {
   Binding &binding = *as<ProgramObject>(self)->binding;
   Shared &shared = *binding.shared;
-  PyObject *sources, *tensors;
-  if (!PyArg_ParseTuple(arguments, "O!O!:bind", &PyList_Type, &sources, &PyList_Type, &tensors))
+  PyObject *sources, *tensors, *versionTuple;
+  Integers versions;
+  if (!PyArg_ParseTuple(arguments, "O!O!O!:bind", &PyList_Type, &sources, &PyList_Type, &tensors, &PyTuple_Type,
+                        &versionTuple) ||
+      !versions.read(versionTuple))
     return nullptr;
   size_t count = binding.inputs.size();
+  if (versions.size() != count || PyList_Size(sources) != static_cast<Py_ssize_t>(count)) {
+    PyErr_Format(PyExc_ValueError, "bind: expected lists of %zu", count);
+    return nullptr;
+  }
   std::vector<MortiseTensor> described(count);
   std::vector<const MortiseTensor *> pointers(count, nullptr);
   std::vector<Shared::Constant> seen(count);
@@ -481,7 +488,7 @@ PyObject *programBind(PyObject *self, PyObject *arguments) {
     dlpack::Tensor tensor;
     if (!source || !dense || !readTensor(source, tensor))
       return nullptr;
-    seen[i] = {address(tensor), readVersion(source)};
+    seen[i] = {address(tensor), versions.data()[i]};
     if (!readTensor(dense, tensor) || !checkInput(tensor, input, input.argument))
       return nullptr;
     described[i] = {
@@ -532,7 +539,7 @@ void programDealloc(PyObject *self) {
 PyMethodDef methods[] = {
     {"signature", programSignature, METH_VARARGS,
      "signature(inputs, outputs, results, symbols) -> the program for these numbers, to bind and run"},
-    {"bind", programBind, METH_VARARGS, "bind(sources, tensors): packs constants"},
+    {"bind", programBind, METH_VARARGS, "bind(sources, tensors, versions): packs constants"},
     {"invalidate", programInvalidate, METH_NOARGS, "The next call binds again."},
     {"run", programRun, METH_O, "run(arguments) -> results, or the number of a stale constant"},
     {"profile", programProfile, METH_O, "run with a clock per step"},
@@ -544,6 +551,22 @@ PyType_Spec spec = {"torch_mortise._native.Program", sizeof(ProgramObject), 0,
                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
 
 } // namespace
+
+// versions(tensors) -> their versions, as run() compares them; 0 where the list has None.
+PyObject *versionsOf(PyObject *, PyObject *tensors) {
+  if (!isList(tensors))
+    return nullptr;
+  const Py_ssize_t count = PyList_Size(tensors);
+  Ref versions(PyTuple_New(count));
+  for (Py_ssize_t i = 0; versions && i < count; ++i) {
+    PyObject *tensor = PyList_GetItem(tensors, i);
+    PyObject *version = PyLong_FromLongLong(tensor == Py_None ? 0 : readVersion(tensor));
+    if (!version)
+      return nullptr;
+    PyTuple_SetItem(versions.get(), i, version);
+  }
+  return versions.release();
+}
 
 // place_of(tensor) -> (DLPack's type, DLPack's number) of the device that holds it.
 PyObject *placeOf(PyObject *, PyObject *object) {

@@ -71,6 +71,7 @@ PyObject *addProgramType(PyObject *module);
 PyObject *addExtents(PyObject *module);
 PyObject *addRepeats(PyObject *module);
 PyObject *placeOf(PyObject *module, PyObject *tensor);
+PyObject *versionsOf(PyObject *module, PyObject *tensors);
 PyObject *wrapProgram(MortiseProgram *program, PyObject *session);
 
 template <typename T> T *as(PyObject *object) { return reinterpret_cast<T *>(object); }

@@ -47,6 +47,14 @@ static PyObject *sessionDescribe(PyObject *self, PyObject *) {
   return check(mortise_session_describe(as<SessionObject>(self)->session, &json)) ? takeString(json) : nullptr;
 }
 
+// check_place((type, number)): an error where tensors of this device of DLPack cannot be passed.
+static PyObject *sessionCheckPlace(PyObject *self, PyObject *object) {
+  Place place;
+  if (!readPlace(self, object, place) || (place.device && !currentQueue(self, place)))
+    return nullptr;
+  Py_RETURN_NONE;
+}
+
 //===-- Builder --------------------------------------------------------------------------------===//
 
 static PyObject *builderNew(PyTypeObject *type, PyObject *arguments, PyObject *) {
@@ -327,7 +335,9 @@ static PyObject *builderRefusals(PyObject *self, PyObject *) {
 //===-- Types ----------------------------------------------------------------------------------===//
 
 static PyMethodDef sessionMethods[] = {
-    {"describe", sessionDescribe, METH_NOARGS, "JSON: plugins, devices, configuration."}, {}};
+    {"describe", sessionDescribe, METH_NOARGS, "JSON: plugins, devices, configuration."},
+    {"check_place", sessionCheckPlace, METH_O, "Raises where tensors of a device of DLPack cannot be passed."},
+    {}};
 static PyMethodDef builderMethods[] = {
     {"symbol", builderSymbol, METH_VARARGS, "symbol(name, min, max, divisor) -> its number; before any input"},
     {"input", builderInput, METH_VARARGS, "input(name, dtype, dims, flags, place=None) -> (value, dtype, dims)"},

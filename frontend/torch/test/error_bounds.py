@@ -216,6 +216,8 @@ class Noise:
         """The results of a norm whose mean is a sum that is rounded. All elements of a row are then off by the same amount, which no
         shift of operands does: their mean is taken away from them."""
         x, result, deviation = arguments[0], value[0], value[2]
+        if not x.numel():
+            return value
         if name == "native_layer_norm":
             weight, rows = arguments[2], x.reshape(*deviation.shape[: x.dim() - len(arguments[1])], -1)
         else:

@@ -2,8 +2,8 @@
 """Tensors on a device that PyTorch has, too: torch.device("strict"), whose memory faults when the host touches it, and which finds work
 that nothing orders (strict_device/)."""
 
+import concurrent.futures
 import copy
-import threading
 
 import pytest
 import strict_device
@@ -22,7 +22,7 @@ def no_violations():
         yield
     strict_device.synchronize()
     found = strict_device.report()["violations"]
-    strict_device.configure()
+    strict_device.configure(expects="")
     assert found == []
 
 
@@ -113,7 +113,12 @@ def test_copies_between_devices():
 
 def test_host_tensors_beside_those_of_a_device():
     x, scalar = torch.randn(4, 6), torch.tensor(3.0)
-    assert_same(compiled(lambda a, s: a * s)(x.to(STRICT), scalar).cpu(), x * scalar)
+    call, there = compiled(lambda a, s: a * s), x.to(STRICT)
+    assert_same(call(there, scalar).cpu(), x * scalar)
+    strict_device.configure(DELAYED)
+    found = call(there, scalar)
+    assert strict_device.report()["calls"].get("event_synchronize")  # the scalar is the caller's again
+    assert_same(found.cpu(), x * scalar)
     found = compiled(lambda a: (a.to(STRICT) * 2, a + 1))(x)
     assert [f.device.type for f in found] == ["strict", "cpu"]
     assert_same(on_host(found), (x * 2, x + 1))
@@ -289,11 +294,11 @@ def test_a_result_that_is_read_in_another_stream_is_found():
     with pytest.raises(RuntimeError, match="nothing orders them"):
         found.cpu()
     stream.synchronize()
-    strict_device.configure(DELAYED)  # forgets the violation
+    strict_device.configure(DELAYED, expects="nothing orders them")
 
 
 def test_threads_with_streams_of_their_own():
-    call, wrong = compiled(lambda a, w: torch.relu(a @ w) + 1), []
+    call = compiled(lambda a, w: torch.relu(a @ w) + 1)
     weight = torch.randn(6, 6)
     there = weight.to(STRICT)
     call(torch.randn(4, 6).to(STRICT), there)
@@ -306,15 +311,11 @@ def test_threads_with_streams_of_their_own():
                 x = torch.randn(4, 6, generator=generator)
                 found = call(x.to(STRICT), there)
                 stream.synchronize()
-                if not torch.allclose(found.cpu(), torch.relu(x @ weight) + 1, atol=1e-5):
-                    wrong.append(seed)
+                assert torch.allclose(found.cpu(), torch.relu(x @ weight) + 1, atol=1e-5)
+            return stream.stream_id
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
+    with concurrent.futures.ThreadPoolExecutor(4) as threads:
+        assert len(set(threads.map(work, range(4)))) == 4
 
 
 def test_tensors_without_elements():
@@ -341,7 +342,9 @@ def test_a_device_that_is_not_installed_runs_in_eager_with_the_reason():
     assert_same(found.cpu(), torch.relu(x) * 2)
     graph = last_report()["graphs"][0]
     assert graph["coverage"] == 0
-    assert {e["reason"] for e in graph["eager"]} == {"a tensor on device strict, whose memory no installed device has"}
+    assert {e["reason"] for e in graph["eager"]} == {
+        "a tensor on device strict: no installed device has the memory of DLPack's device 12:0"
+    }
 
 
 def test_tensors_without_memory_run_in_eager():
@@ -350,7 +353,7 @@ def test_tensors_without_memory_run_in_eager():
 
     found = compiled(model)(torch.ones(2))
     assert torch.equal(found[0], torch.full((2,), 2.0)) and found[1].device.type == "meta" and found[1].shape == (3, 4)
-    assert any("device meta" in e["reason"] for g in last_report()["graphs"] for e in g["eager"])
+    assert any("device meta, which has no memory" in e["reason"] for g in last_report()["graphs"] for e in g["eager"])
 
 
 def test_failures_of_the_device_name_it():

@@ -423,8 +423,7 @@ def is_plain(value, options):
     """False for tensors on devices that are not installed, or with other layouts or dtypes; CompiledGraph.unsupported_value gives the
     reason."""
     if isinstance(value, torch.Tensor):
-        on_device = value.device.type == "cpu" or not places.refusal(value.device, options)
-        return on_device and value.dtype in DTYPES and value.layout is torch.strided
+        return not places.refusal(value.device, options) and value.dtype in DTYPES and value.layout is torch.strided
     return all(is_plain(v, options) for v in value) if isinstance(value, (tuple, list)) else True
 
 

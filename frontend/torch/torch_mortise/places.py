@@ -2,12 +2,11 @@
 """Where tensors lie: which devices of PyTorch are installed devices of Mortise, too. DLPack's type and number of a device say so."""
 
 import functools
-import json
 
 import torch
 
 from . import _library
-
+from .errors import MortiseError
 
 HOST = None  # the place of tensors in host memory, see place()
 
@@ -22,35 +21,23 @@ def dlpack_device(device):
             return None
 
 
-@functools.cache
-def installed(options):
-    """{(DLPack's type, DLPack's number): the name of the device that has this memory}"""
-    found = {}
-    for device in json.loads(_library.session(options).describe())["devices"]:
-        if device["dlpack"] and not device["host_memory"]:
-            found.setdefault(tuple(device["dlpack"]), device["name"])
-    return found
-
-
-@functools.cache
-def place(device, options):
-    """Where tensors of a torch.device lie, as native/place.hpp reads it: HOST, or (DLPack's type, DLPack's number, the
-    name of Mortise's device). KeyError if no installed device has this memory."""
-    if device.type == "cpu":
-        return HOST
-    number = dlpack_device(device)
-    name = installed(options)[number]
-    return *number, name
+def place(device):
+    """Where tensors of a torch.device lie, as native/place.hpp reads it: HOST, or (DLPack's type, DLPack's number)."""
+    return HOST if device.type == "cpu" else dlpack_device(device)
 
 
 @functools.cache
 def refusal(device, options):
     """Why programs take no tensors of a torch.device; "" when they do."""
-    try:
-        place(device, options)
+    if device.type == "cpu":
         return ""
-    except KeyError:
-        return f"device {device.type}, whose memory no installed device has"
+    if dlpack_device(device) is None:
+        return f"device {device.type}, which has no memory"
+    try:
+        _library.session(options).check_place(dlpack_device(device))
+        return ""
+    except MortiseError as error:
+        return f"device {device.type}: {error.message}"
 
 
 def synchronize(tensors):

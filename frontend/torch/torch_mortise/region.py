@@ -88,7 +88,7 @@ class Importer(Emitter):
         position = self.region.position.get(node, -1)
         flags = STATE if node in self.region.states else CONSTANT if node in self.region.constants else 0
         memory_shape = shape if order is None else tuple([shape[i] for i in order])
-        place = places.place(node.meta["val"].device, self.region.options)
+        place = places.place(node.meta["val"].device)
         value = self.described(*self.builder.input(node.name, dtype, programs(memory_shape), flags, place))
         role = 2 if flags == STATE else 1 if flags == CONSTANT else 0
         self.inputs.append((position, role, dtype, shape, strides, memory_shape, place))
@@ -248,7 +248,7 @@ class Outputs:
                 raise NodeUnsupported(node, f"expected shape {shape}, the import gave {value.shape}")
             value = e.transpose(e.convert(value, e_dtype := dtypes.number(node.meta["val"].dtype)), order)
             device = node.meta["val"].device
-            place = places.place(device, self.region.options)
+            place = places.place(device)
             e.builder.output(value.id, -1, place)
             number = self.by_node[node] = len(self.outputs)
             keywords = {"dtype": dtypes.TO_TORCH[e_dtype], "device": device}
@@ -415,12 +415,16 @@ class Specialisation:
     def bind(self, region, arguments, key):
         """Packs the constants among these arguments."""
         sources, tensors = [None] * self.input_count, [None] * self.input_count
-        for number, node, position, _, _, shape, strides, *_ in self.constants:
-            source = arguments[position] if position >= 0 else region.attributes[node]
+        for number, node, position, *_ in self.constants:
+            sources[number] = arguments[position] if position >= 0 else region.attributes[node]
+        # A weight that another thread changes from here on has another version than the one bound, so that the next call binds again.
+        versions = _library.native().versions(sources)
+        for number, _, _, _, _, shape, strides, *_ in self.constants:
+            source = sources[number]
             same = all(a == b or n == 1 for a, b, n in zip(source.stride(), strides, shape))
-            sources[number], tensors[number] = source, source if same else _library._dense(source, shape, strides)
+            tensors[number] = source if same else _library._dense(source, shape, strides)
         places.synchronize(t for t in tensors if t is not None)
-        self.signature(key).bind(sources, tensors)
+        self.signature(key).bind(sources, tensors, versions)
         self.sources = sources
         self.storages = {t.untyped_storage().data_ptr() for t in sources if t is not None}
         self.record["binds"] += 1

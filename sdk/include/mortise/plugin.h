@@ -670,7 +670,8 @@ typedef struct MortisePlugin {
   MortiseStatus *(*devices)(MortiseDevicesArgs *args);
 
   /* Proposes the parts of `graph` that the plugin would run, and refuses the other nodes with reasons. Compiles nothing. Called
-   * for a whole graph, and where several devices compete, also for parts of it, down to single nodes, to learn what they cost. */
+   * for a whole graph, and also for parts of it, down to single nodes: where several devices compete, or a rule of the user's closes
+   * nodes to the device. */
   MortiseStatus *(*propose)(MortiseProposeArgs *args);
 
   MortiseStatus *(*kernel_compile)(MortiseCompileArgs *args);

@@ -148,10 +148,10 @@ MORTISE_EXPORT MortiseStatus *mortise_program_profile(MortiseProgram *program, c
 /* JSON: {"name", "nodes": N, "compile_s": {"passes","place","kernels","bind"}, "arena_bytes", "packed_bytes",
  *  "placement":
  * [{"device","plugin","lowering","nodes":[..],"ops":{"mortise.add":3},"predicted_ns","kernels","kernel_cache","specialised","steps":[{"name","lowering","ns","bytes","flops"}]}],
- *  ("kernels": the number compiled or loaded so far, 0 if an equal region's kernels are used; "kernel_cache": "hit" if
- * the kernel was on disk, otherwise why it was compiled, null if "specialised"; "specialised": null, or why a kernel is
- * compiled for each set of symbol values), "symbols": [{"name","min","max","divisor","input","dimension"}],
- * "guards":
+ *  ("predicted_ns": measured where mode and devices ask for it; "kernels": the number compiled or loaded so far, 0 if
+ * an equal region's kernels are used; "kernel_cache": "hit" if the kernel was on disk, otherwise why it was compiled,
+ * null if "specialised"; "specialised": null, or why a kernel is compiled for each set of symbol values), "symbols":
+ * [{"name","min","max","divisor","input","dimension"}], "guards":
  *  [{"expects","reason"}], "values": {"ready","limit","met","dropped","instances","kernels_specialised"},
  *  "refusals": [{"node","op","device","plugin","reason","detail"}] (node is null for a composite that has been
  *  decomposed), "inputs": [{"name","type","constant","state","donated"}], "outputs": [{"type","alias"}]}. */
@@ -173,6 +173,11 @@ MORTISE_EXPORT MortiseStatus *mortise_memory_free(const MortiseSessionDevice *de
 /* Copies between two dense tensors of equal dtype and extents, wherever they lie. Returns when the bytes are there.
  * Waits for no queue. */
 MORTISE_EXPORT MortiseStatus *mortise_tensor_copy(const MortiseTensor *target, const MortiseTensor *source);
+
+/* The device in whose memory the tensors of a device of DLPack lie (`type`: DLDeviceType); NULL for host memory.
+ * Errors: MORTISE_UNSUPPORTED (no installed device has it, or several plugins claim it). */
+MORTISE_EXPORT MortiseStatus *mortise_session_dlpack_device(MortiseSession *session, int32_t type, int32_t id,
+                                                            const MortiseSessionDevice **device);
 
 struct DLManagedTensorVersioned; /* of DLPack 1.x, <dlpack/dlpack.h> */
 /* Describes a DLPack tensor without a copy: `tensor` borrows its memory, extents and strides, and is valid until
@@ -196,8 +201,8 @@ MORTISE_EXPORT MortiseStatus *mortise_memory_to_dlpack(const MortiseSessionDevic
 MORTISE_EXPORT MortiseStatus *mortise_queue_create(const MortiseSessionDevice *device, MortiseQueue **queue);
 MORTISE_EXPORT MortiseStatus *mortise_queue_import(const MortiseSessionDevice *device, uint64_t native,
                                                    MortiseQueue **queue);
-/* The native stream of a queue, as mortise_queue_import takes it. It belongs to the queue. Errors: MORTISE_UNSUPPORTED
- * (the device has no native streams). */
+/* The native stream of a queue, as mortise_queue_import takes it. Valid as long as the queue; one that was imported
+ * stays the caller's. Errors: MORTISE_UNSUPPORTED (the device has no native streams). */
 MORTISE_EXPORT MortiseStatus *mortise_queue_export(MortiseQueue *queue, uint64_t *native);
 /* Returns when what has been queued has happened, with the first error of it. */
 MORTISE_EXPORT MortiseStatus *mortise_queue_wait(MortiseQueue *queue);

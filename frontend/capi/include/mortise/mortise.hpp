@@ -133,7 +133,7 @@ public:
       return done.error();
     return Queue(queue);
   }
-  // The native stream, which belongs to the queue.
+  // The native stream, valid as long as the queue.
   Result<uint64_t> native() const {
     uint64_t found = 0;
     if (Result<void> done = take(mortise_queue_export(handle.get(), &found)); !done)

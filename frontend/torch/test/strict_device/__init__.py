@@ -47,8 +47,10 @@ torch._register_device_module("strict", types.SimpleNamespace(
 device_interface.register_interface_for_device("strict", Interface)
 
 
-def configure(settings=""):
-    """As control.h of the plugin documents it. Nothing may be in flight."""
+def configure(settings="", expects=None):
+    """As control.h of the plugin documents it. Nothing may be in flight. Forgets the violations found, of which there must be none, or only
+    those that have the text `expects` in them."""
+    assert all(expects is not None and expects in violation for violation in report()["violations"]), report()["violations"]
     wrong = _ops.configure(settings)
     assert not wrong, wrong
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // A PyTorch device over the strict plugin (sdk/examples/strict), for tests of the door: its tensors lie in memory that
-// the host must not touch, its streams are the plugin's. Loaded by torch.ops.load_library; strict_device.py is its
+// the host must not touch, its streams are the plugin's. Loaded by torch.ops.load_library; __init__.py is its
 // Python side. Operators run on the CPU and wait for the current stream first, as the operators of a device that
 // queues them there would come behind it.
 #include <mortise/mortise.hpp>
@@ -99,12 +99,11 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   c10::Stream getDefaultStream(c10::Device device) const override { return stream(device, 0); }
   c10::Stream getNewStream(c10::Device device, int) const override {
     const c10::Stream first = stream(device, 0);
-    size_t count = 0;
-    {
-      const std::lock_guard lock(state.mutex);
-      count = state.streams.at(static_cast<size_t>(first.device_index())).size();
-    }
-    return stream(first.device(), static_cast<c10::StreamId>(std::max<size_t>(count, 1)));
+    (void)queueOf(first.device_index(), 0); // the default stream
+    const std::lock_guard lock(state.mutex);
+    auto &streams = state.streams.at(static_cast<size_t>(first.device_index()));
+    streams.push_back(std::make_unique<api::Queue>(get(api::Queue::create(deviceAt(first.device_index())))));
+    return stream(first.device(), static_cast<c10::StreamId>(streams.size() - 1));
   }
   c10::Stream getStreamFromGlobalPool(c10::Device device, bool) const override { return getNewStream(device, 0); }
   c10::Stream exchangeStream(c10::Stream stream) const override {
@@ -316,7 +315,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("random_.from", randomFrom);
 }
 
-// ---- What strict_device.py calls
+// ---- What __init__.py calls
 
 void open(const std::string &plugin) {
   state.session = get(api::Session::create({{"device", "strict"}, {"plugin_path", ":" + plugin}}));
