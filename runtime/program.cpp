@@ -388,8 +388,7 @@ Result<uint64_t> fixedArenaBytes(const Layout &layout) {
 } // namespace
 
 Result<std::shared_ptr<Program>> Program::load(std::shared_ptr<const plan::PlanT> plan,
-                                               std::shared_ptr<const Registry> registry,
-                                               const LoadOptions &options) {
+                                               std::shared_ptr<const Registry> registry, const LoadOptions &options) {
   if (isForkedChild())
     return forkedChildError();
   if (registry == nullptr)

@@ -351,7 +351,8 @@ int main(int argc, char **argv) {
   calls(made, listConfig);
   withPlugins(made);
   asJson(made);
-  CLI::App *cache = app.add_subcommand("cache", "compiled kernels on disk, and their measured times")->require_subcommand(1);
+  CLI::App *cache =
+      app.add_subcommand("cache", "compiled kernels on disk, and their measured times")->require_subcommand(1);
   made = cache->add_subcommand("show", "every entry, and how much room they take");
   calls(made, listCache);
   withPlugins(made);
