@@ -4,6 +4,7 @@
 // alone: what a call costs besides them is no region's. Prints one line of JSON. Arguments: a device and graph files.
 // MORTISE_* configure the rest, as everywhere.
 #include "../passes/cover.hpp"
+#include "../passes/measure.hpp"
 #include "../tools/mortise/execution.hpp"
 #include "../tools/mortise/host.hpp"
 #include "get.hpp"
@@ -51,28 +52,11 @@ std::vector<std::vector<uint32_t>> windows(uint32_t count, std::mt19937_64 &rand
   return found;
 }
 
-// Inputs whose numbers do not matter for the time: no NaN, no denormal, and integers that are valid indices.
 Tensors plainInputs(const MortiseGraph &graph) {
   Tensors inputs;
-  for (size_t i = 0; i < graph.input_count; ++i) {
-    const MortiseType &type = *graph.inputs[i]->type;
-    std::vector<std::byte> bytes(byteSize(type));
-    if (type.dtype == MORTISE_F32) {
-      const std::span<float> numbers(reinterpret_cast<float *>(bytes.data()), bytes.size() / sizeof(float));
-      for (size_t n = 0; n < numbers.size(); ++n)
-        numbers[n] = static_cast<float>(n % 127) / 64 - 1;
-    }
-    inputs.push_back(std::move(bytes)); // of other dtypes: zeros
-  }
+  for (size_t i = 0; i < graph.input_count; ++i)
+    inputs.push_back(passes::plainNumbers(*graph.inputs[i]->type));
   return inputs;
-}
-
-uint64_t stepsNs(const runtime::Program &program) {
-  uint64_t sum = 0;
-  for (const runtime::RegionReport &region : program.report())
-    for (const runtime::StepReport &step : region.steps)
-      sum += step.ns;
-  return sum;
 }
 
 std::string opsOf(const MortiseGraph &graph) {
@@ -100,8 +84,8 @@ int main(int argc, char **argv) {
     const auto whole = get(withNumbers(get(loadGraph(argv[i])), ""));
     for (const std::vector<uint32_t> &nodes : windows(static_cast<uint32_t>(whole->view().node_count), random)) {
       Region region = get(extractRegion(whole->view(), nodes));
-      const auto bytes = region.graph->bytes();
-      if (region.outputs.empty() || !known.emplace(bytes.begin(), bytes.end()).second)
+      const auto nameless = get(withoutNames(region.graph->view()));
+      if (region.outputs.empty() || !known.emplace(nameless->bytes().begin(), nameless->bytes().end()).second)
         continue;
       const MortiseGraph &view = region.graph->view();
       Piece piece{region.graph, nodes.size(), opsOf(view),
@@ -117,10 +101,10 @@ int main(int argc, char **argv) {
   }
   for (int round = -1; round < rounds; ++round) // the first is not counted
     for (Piece &piece : pieces) {
-      const uint64_t before = stepsNs(piece.execution.program()); // of all calls
+      const double before = passes::stepsNs(piece.execution.program()); // of all calls
       get(piece.execution.runProfiled());
       if (round >= 0)
-        piece.ns.push_back(static_cast<double>(stepsNs(piece.execution.program()) - before));
+        piece.ns.push_back(passes::stepsNs(piece.execution.program()) - before);
     }
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (Piece &piece : pieces) {

@@ -11,7 +11,6 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
-#include <deque>
 #include <limits>
 #include <numeric>
 
@@ -20,10 +19,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int mostRuns = 9;
-constexpr auto mostTime = std::chrono::milliseconds(50); // of the runs of one region
+// Runs of one region: at least three, and more until both of the first two are reached, or the last one.
+constexpr int enoughRuns = 9;
+constexpr auto enoughTime = std::chrono::milliseconds(2), mostTime = std::chrono::milliseconds(50);
 
-void log(int32_t level, const std::string &text) { runtime::host().log(level, text.c_str()); }
+void warn(const std::string &text) { runtime::host().log(MORTISE_WARNING, ("max-autotune: " + text).c_str()); }
 
 // A tensor in the memory where the device's kernels find it, or in the host's.
 struct Buffer {
@@ -31,16 +31,6 @@ struct Buffer {
   runtime::DeviceMemory memory;
   runtime::Tensor tensor;
 };
-
-// Numbers that do not matter for the time: no NaN, no denormal, and integers that are valid indices.
-std::vector<std::byte> plainNumbers(const MortiseType &type) {
-  std::vector<std::byte> bytes(byteSize(type));
-  for (size_t i = 0; type.dtype == MORTISE_F32 && i < bytes.size() / sizeof(float); ++i) {
-    const float number = static_cast<float>(i % 127) / 64 - 1;
-    std::memcpy(bytes.data() + i * sizeof number, &number, sizeof number);
-  }
-  return bytes;
-}
 
 Result<Buffer> bufferFor(const MortiseType &type, const runtime::Device *home) {
   Buffer made{plainNumbers(type), {}, {}};
@@ -60,51 +50,19 @@ Result<Buffer> bufferFor(const MortiseType &type, const runtime::Device *home) {
   return made;
 }
 
-double stepsNs(const runtime::Program &program) {
-  double sum = 0;
-  for (const runtime::RegionReport &region : program.report())
-    for (const runtime::StepReport &step : region.steps)
-      sum += static_cast<double>(step.ns);
-  return sum;
-}
-
-// The graph without the names of nodes and values, so that equal layers are one.
-Result<std::shared_ptr<const Graph>> withoutNames(const MortiseGraph &graph) {
-  std::vector<MortiseValue> values;
-  for (const MortiseValue *value : std::span(graph.values, graph.value_count)) {
-    values.push_back(*value);
-    values.back().name = "";
-  }
-  std::deque<std::vector<const MortiseValue *>> lists;
-  const auto own = [&](const MortiseValue *const *list, size_t count) {
-    std::vector<const MortiseValue *> &made = lists.emplace_back();
-    for (const MortiseValue *value : std::span(list, count))
-      made.push_back(value ? &values[value->index] : nullptr);
-    return made.data();
-  };
-  std::deque<MortiseNode> nodes;
-  std::vector<const MortiseNode *> nodeList;
-  for (const MortiseNode *node : std::span(graph.nodes, graph.node_count)) {
-    MortiseNode &copy = nodes.emplace_back(*node);
-    copy.location = "";
-    copy.operands = own(node->operands, node->operand_count);
-    copy.results = own(node->results, node->result_count);
-    nodeList.push_back(&copy);
-  }
-  MortiseGraph nameless = graph;
-  nameless.name = "";
-  nameless.nodes = nodeList.data();
-  nameless.values = own(graph.values, graph.value_count);
-  nameless.inputs = own(graph.inputs, graph.input_count);
-  nameless.outputs = own(graph.outputs, graph.output_count);
-  return Graph::copy(nameless);
-}
-
 // The time of one run of a static graph that is one region of the target, in ns: the least of several runs, because all
 // that disturbs a run makes it longer.
 Result<double> timeOf(const std::shared_ptr<const Graph> &graph, const Target &target, const Candidate &candidate,
                       const std::shared_ptr<const runtime::Registry> &registry) {
   const MortiseGraph &view = graph->view();
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < view.input_count; ++i)
+    bytes += byteSize(*view.inputs[i]->type);
+  for (size_t i = 0; i < view.output_count; ++i)
+    bytes += byteSize(*view.outputs[i]->type);
+  if (bytes > Measurements::mostBytes)
+    return Error{MORTISE_OUT_OF_MEMORY, "its tensors take " + std::to_string(bytes) + " bytes, more than " +
+                                            std::to_string(Measurements::mostBytes)};
   Placement placement;
   Candidate &whole = placement.regions.emplace_back(candidate);
   whole.target = 0;
@@ -141,7 +99,11 @@ Result<double> timeOf(const std::shared_ptr<const Graph> &graph, const Target &t
       return bound.error();
   double least = std::numeric_limits<double>::infinity();
   const Clock::time_point start = Clock::now();
-  for (int run = -1; run < mostRuns && (run < 2 || Clock::now() - start < mostTime); ++run) {
+  const auto enough = [&](int runs) {
+    const Clock::duration spent = Clock::now() - start;
+    return runs >= 3 && (spent >= mostTime || (runs >= enoughRuns && spent >= enoughTime));
+  };
+  for (int run = -1; run < 0 || !enough(run); ++run) {
     const double before = stepsNs(**program);
     const Clock::time_point begin = Clock::now();
     if (auto ran = (*program)->runProfiled(inputs, outputs); !ran)
@@ -159,6 +121,23 @@ Result<double> timeOf(const std::shared_ptr<const Graph> &graph, const Target &t
 
 } // namespace
 
+std::vector<std::byte> plainNumbers(const MortiseType &type) {
+  std::vector<std::byte> bytes(byteSize(type));
+  for (size_t i = 0; type.dtype == MORTISE_F32 && i < bytes.size() / sizeof(float); ++i) {
+    const float number = static_cast<float>(i % 127) / 64 - 1;
+    std::memcpy(bytes.data() + i * sizeof number, &number, sizeof number);
+  }
+  return bytes;
+}
+
+double stepsNs(const runtime::Program &program) {
+  double sum = 0;
+  for (const runtime::RegionReport &region : program.report())
+    for (const runtime::StepReport &step : region.steps)
+      sum += static_cast<double>(step.ns);
+  return sum;
+}
+
 double Measurements::measured(const MortiseGraph &graph, const Target &target, const Candidate &candidate) {
   constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
   Result<Region> region = extractRegion(graph, candidate.nodes);
@@ -171,20 +150,12 @@ double Measurements::measured(const MortiseGraph &graph, const Target &target, c
       return unknown;
     numbers = *specialised;
   }
-  if (auto nameless = withoutNames(numbers->view()))
-    numbers = *nameless;
-  const MortiseGraph &view = numbers->view();
-  uint64_t bytes = 0;
-  for (size_t i = 0; i < view.input_count; ++i)
-    bytes += byteSize(*view.inputs[i]->type);
-  for (size_t i = 0; i < view.output_count; ++i)
-    bytes += byteSize(*view.outputs[i]->type);
-  if (bytes > mostBytes)
+  auto nameless = withoutNames(numbers->view()); // so that equal layers are measured once
+  if (!nameless)
     return unknown;
-  std::vector<MortiseOption> options;
-  for (const runtime::Setting &setting : target.options)
-    options.push_back({setting.key.c_str(), setting.value.c_str()});
+  numbers = std::move(*nameless);
   const bool lasts = target.device->info.fingerprint != nullptr;
+  const std::vector<MortiseOption> options = target.optionViews();
   const std::string key =
       runtime::cacheKey("time", *target.device, candidate.lowering, options, target.asked, numbers->bytes()) +
       (lasts ? "" : target.device->name());
@@ -199,11 +170,11 @@ double Measurements::measured(const MortiseGraph &graph, const Target &target, c
     const Result<double> timed = timeOf(numbers, target, candidate, registry);
     ns = timed ? *timed : unknown;
     if (!timed)
-      log(MORTISE_INFO, "max-autotune: " + candidate.lowering + " on " + target.device->name() +
-                            " cannot be measured: " + timed.error().message);
+      warn(candidate.lowering + " of " + std::to_string(candidate.nodes.size()) + " nodes on '" +
+           target.device->name() + "' cannot be measured, and costs what its plugin says: " + timed.error().message);
     else if (lasts && cache)
       if (auto stored = (*cache)->store(key, std::as_bytes(std::span(&ns, 1))); !stored)
-        log(MORTISE_WARNING, "a measured time is not kept on disk: " + stored.error().message);
+        warn("a measured time is not kept on disk: " + stored.error().message);
   }
   known.emplace(key, ns);
   return ns;

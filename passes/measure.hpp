@@ -4,11 +4,19 @@
 
 #include "propose.hpp"
 
+#include <mortise/runtime/program.hpp>
+
 #include <map>
 #include <memory>
 #include <mutex>
 
 namespace mortise::passes {
+
+// Dense numbers of a type that do not matter for the time: no NaN, no denormal, and integers that are valid indices.
+std::vector<std::byte> plainNumbers(const MortiseType &type);
+
+// The time of all steps in all profiled runs of the program, as plugins clocked them.
+double stepsNs(const runtime::Program &program);
 
 class Measurements {
 public:

@@ -159,9 +159,7 @@ void ask(const MortiseGraph &graph, const MortiseGraph &whole, const NodeGraph &
          const std::vector<Target> &targets, uint32_t t, const std::string &specialised, Proposals &result) {
   const runtime::Plugin &plugin = *targets[t].device->plugin;
   ProposalSink sink{graph, whole, nodes, t, plugin.table->opset, plugin.seesSymbols(), result, specialised, {}};
-  std::vector<MortiseOption> options;
-  for (const runtime::Setting &setting : targets[t].options)
-    options.push_back({setting.key.c_str(), setting.value.c_str()});
+  const std::vector<MortiseOption> options = targets[t].optionViews();
   MortiseProposeArgs args{};
   args.struct_size = sizeof args;
   args.device = targets[t].device->info.device;

@@ -22,6 +22,13 @@ struct Target { // a device to place on, with what it is told about this compila
   MortiseCompileOptions asked{.struct_size = sizeof(MortiseCompileOptions)};
   std::vector<runtime::PlaceRule> closed;     // the rules that keep nodes off the device
   std::shared_ptr<Measurements> measurements; // in the mode max-autotune, otherwise NULL
+
+  std::vector<MortiseOption> optionViews() const { // point into `options`
+    std::vector<MortiseOption> views;
+    for (const runtime::Setting &setting : options)
+      views.push_back({setting.key.c_str(), setting.value.c_str()});
+    return views;
+  }
 };
 
 struct Candidate {

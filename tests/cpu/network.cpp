@@ -561,4 +561,10 @@ std::unique_ptr<Compiled> checkShapes(const Build &build, const Shapes &shapes, 
   return std::move(*compiled);
 }
 
+bool takesLinear(int32_t dtype) {
+  Network net;
+  net.output(net.linear(net.input(dtype, {8, 16}), net.weight({16, 16}, dtype)));
+  return static_cast<bool>(Compiled::make(net.finish()));
+}
+
 } // namespace mortise::test

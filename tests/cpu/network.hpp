@@ -134,6 +134,9 @@ struct StandIn {
 // of stand-ins or within 200 of one.
 std::shared_ptr<const Graph> withSymbols(const MortiseGraph &graph, const std::vector<StandIn> &standIns);
 
+// Whether the plugin takes `linear` of the type, which it may leave to the decomposition.
+bool takesLinear(int32_t dtype);
+
 struct Check {
   bool exact = false; // compares bits; otherwise within what rounding explains (conformance/error_bounds.hpp)
   Fill fill = randomFill;

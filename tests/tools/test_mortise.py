@@ -112,6 +112,9 @@ def test_compiled_programs_that_cannot_run(graph, tmp_path):
     assert "leave out --device" in mortise("run", program, "--device", "reference", status=2)
     assert "symbol" in mortise("run", program, "--symbols", "m=7", status=2)
     assert re.search(r"\bn\b.*\b2\b", mortise("run", program, "--symbols", "n=1", status=2))  # n is at least 2
+    assert "found a compiled program" in mortise("draw", program, "-o", tmp_path / "page.html", status=2)
+    program = program.rename(tmp_path / "chain.bin")
+    assert "output 0" in mortise("run", program)  # its content says what it is
     damaged = bytearray(program.read_bytes())
     damaged[-5] ^= 1
     (tmp_path / "damaged.mrtp").write_bytes(damaged)

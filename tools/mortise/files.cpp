@@ -38,6 +38,8 @@ Result<void> writeFile(const std::string &path, std::span<const std::byte> bytes
   return {};
 }
 
+bool isProgram(std::string_view content) { return content.starts_with("MRTPROG\n"); } // program_file.hpp
+
 Result<std::shared_ptr<const Graph>> loadGraph(const std::string &path) {
   Result<std::string> content = readFile(path);
   if (!content)
@@ -45,6 +47,8 @@ Result<std::shared_ptr<const Graph>> loadGraph(const std::string &path) {
   // FlatBuffers keep their identifier at byte 4.
   if (content->size() >= 8 && content->compare(4, 4, "MRTG") == 0)
     return Graph::load(std::as_bytes(std::span(content->data(), content->size())));
+  if (isProgram(*content))
+    return invalid(path + ": expected a graph, found a compiled program, which `mortise run` and `mortise bench` take");
   if (path.ends_with(".mrtg"))
     return Error{MORTISE_CORRUPT, path + ": expected a graph in the portable format (MRTG at byte 4), found " +
                                       std::to_string(content->size()) + " bytes of something else"};

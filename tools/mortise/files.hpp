@@ -8,12 +8,16 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace mortise::tool {
 
 Result<std::string> readFile(const std::string &path);
 Result<void> writeFile(const std::string &path, std::span<const std::byte> bytes);
+
+// Whether a file's content is that of a compiled program.
+bool isProgram(std::string_view content);
 
 // Reads the portable format or MLIR text, distinguished by content.
 Result<std::shared_ptr<const Graph>> loadGraph(const std::string &path);

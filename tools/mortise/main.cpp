@@ -227,16 +227,14 @@ int compileGraph(const Arguments &arguments) {
   });
 }
 
-// command(host, execution, view) with a compiled program of a file.
-template <typename Command> Result<void> withProgram(const Arguments &arguments, const Host &host, Command command) {
+// command(host, execution, view) with a compiled program of a file. `content`: the file's.
+template <typename Command>
+Result<void> withProgram(const Arguments &arguments, const std::string &content, const Host &host, Command command) {
   if (arguments.device)
     return Error{MORTISE_INVALID_ARGUMENT,
                  arguments.graph +
                      ": a compiled program runs on the devices that it was compiled for; leave out --device"};
-  const Result<std::string> content = readFile(arguments.graph);
-  if (!content)
-    return content.error();
-  auto plan = runtime::readProgram(std::as_bytes(std::span(content->data(), content->size())));
+  auto plan = runtime::readProgram(std::as_bytes(std::span(content.data(), content.size())));
   if (!plan)
     return Error{plan.error().code, arguments.graph + ": " + plan.error().message};
   const auto start = std::chrono::steady_clock::now();
@@ -259,8 +257,12 @@ template <typename Command> Result<void> withProgram(const Arguments &arguments,
 
 // command(host, execution, view) with what the arguments name: a graph, which is compiled, or a compiled program.
 template <typename Command> int withExecution(const Arguments &arguments, Command command) {
-  if (arguments.graph.ends_with(".mrtp"))
-    return withHost(arguments, [&](const Host &host) { return finished(withProgram(arguments, host, command)); });
+  const Result<std::string> content = readFile(arguments.graph);
+  if (!content)
+    return failed(content.error());
+  if (isProgram(*content) || arguments.graph.ends_with(".mrtp"))
+    return withHost(arguments,
+                    [&](const Host &host) { return finished(withProgram(arguments, *content, host, command)); });
   return withCase(arguments, [&](const Host &host, Case &given) {
     Result<Execution> execution = Execution::make(*given.graph, std::move(given.inputs), host.registry, host.config);
     return finished(execution ? command(host, *execution, given.graph->view()) : Result<void>(execution.error()));

@@ -69,34 +69,35 @@ TEST(ApiDevices, StateStaysWhereItLies) {
   EXPECT_EQ(state.read(), Floats(8, 6));
 }
 
+// A decoder whose tensors all lie on the device: x is 2, the weights are 10, the state is 0.
+struct QueuedDecoder {
+  Session session = strict();
+  Device device = get(session.device("strict:0"));
+  Decoder decoder{session, device, true};
+  Eight x{device, Floats(8, 2)}, y{device}, state{device, Floats(8, 0)}, w{device, Floats(8, 10)};
+  MortiseTensor vx = x.tensor.view(), vy = y.tensor.view(), vs = state.tensor.view(), vw = w.tensor.view();
+  const MortiseTensor *inputs[3] = {&vx, &vs, &vw}, *outputs[2] = {&vy, nullptr};
+
+  QueuedDecoder() { expectOk(decoder.program.bind(inputs)); }
+  void enqueue(const Queue &queue) { expectOk(decoder.program.enqueue(queue, inputs, outputs)); }
+};
+
 TEST(ApiDevices, CallsAreQueued) {
-  Session s = strict();
-  const Device device = get(s.device("strict:0"));
-  Decoder decoder(s, device, true);
-  Eight x(device, Floats(8, 2)), y(device), state(device, Floats(8, 0)), w(device, Floats(8, 10));
-  const MortiseTensor vx = x.tensor.view(), vy = y.tensor.view(), vs = state.tensor.view(), vw = w.tensor.view();
-  const MortiseTensor *inputs[] = {&vx, &vs, &vw}, *outputs[] = {&vy, nullptr};
-  expectOk(decoder.program.bind(inputs));
-  Queue queue = get(Queue::create(device));
+  QueuedDecoder calls;
+  Queue queue = get(Queue::create(calls.device));
   for (int call = 0; call < 5; ++call)
-    expectOk(decoder.program.enqueue(queue, inputs, outputs));
+    calls.enqueue(queue);
   expectOk(queue.wait());
-  EXPECT_EQ(y.read(), Floats(8, 100));
-  EXPECT_EQ(state.read(), Floats(8, 10));
+  EXPECT_EQ(calls.y.read(), Floats(8, 100));
+  EXPECT_EQ(calls.state.read(), Floats(8, 10));
 }
 
 TEST(ApiDevices, AQueueIsImportedAgainByItsNativeStream) {
-  Session s = strict();
-  const Device device = get(s.device("strict:0"));
-  Decoder decoder(s, device, true);
-  Eight x(device, Floats(8, 2)), y(device), state(device, Floats(8, 0)), w(device, Floats(8, 10));
-  const MortiseTensor vx = x.tensor.view(), vy = y.tensor.view(), vs = state.tensor.view(), vw = w.tensor.view();
-  const MortiseTensor *inputs[] = {&vx, &vs, &vw}, *outputs[] = {&vy, nullptr};
-  expectOk(decoder.program.bind(inputs));
-  Queue queue = get(Queue::create(device)), same = get(Queue::import(device, get(queue.native())));
-  expectOk(decoder.program.enqueue(queue, inputs, outputs));
+  QueuedDecoder calls;
+  Queue queue = get(Queue::create(calls.device)), same = get(Queue::import(calls.device, get(queue.native())));
+  calls.enqueue(queue);
   expectOk(same.wait());
-  EXPECT_EQ(y.read(), Floats(8, 20));
+  EXPECT_EQ(calls.y.read(), Floats(8, 20));
 }
 
 TEST(ApiDevices, AKindMeansTheDeviceOnWhichTheTensorsLie) {

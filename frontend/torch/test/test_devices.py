@@ -10,6 +10,7 @@ import strict_device
 import torch
 from conftest import assert_same
 from torch import nn
+from torch_mortise import places
 
 STRICT = torch.device("strict", 0)
 DELAYED = "delay_us=300 seed=2"
@@ -166,6 +167,23 @@ def test_weights_that_change_are_bound_again():
     for _ in range(3):
         assert_same(call(there).cpu(), nn.functional.linear(x, layer.weight.cpu(), layer.bias.cpu()))
         layer.weight.add_(1)
+
+
+def test_weights_that_change_while_they_are_bound(monkeypatch):
+    """Another thread may write a weight while its binding waits for the device."""
+    layer, x = nn.Linear(4, 4, bias=False).to(STRICT), torch.randn(2, 4)
+    waits, writes = places.synchronize, [1]
+
+    def synchronize(tensors):
+        waits(tensors)
+        if writes:
+            layer.weight.add_(writes.pop())
+
+    monkeypatch.setattr(places, "synchronize", synchronize)
+    call = compiled(layer)
+    for _ in range(2):
+        assert_same(call(x.to(STRICT)).cpu(), nn.functional.linear(x, layer.weight.cpu()))
+    assert not writes
 
 
 def test_weights_that_are_still_being_written():

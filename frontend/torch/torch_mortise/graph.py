@@ -16,7 +16,8 @@ from . import _library, dtypes, fallback, places, repeats, report
 from .errors import INTERNAL, UNSUPPORTED, MortiseError
 from .importer import HANDLERS, unsupported_reason
 from .importer.shape import VIEWS
-from .region import NodeUnsupported, Region, roles
+from .region import Region, roles
+from .region_import import NodeUnsupported
 from .symbols import Key, needed_symbols
 
 log = logging.getLogger("torch_mortise")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Finds equal layers in a list of FX nodes, so that the import of a few serves for all (region.Importer).
+"""Finds equal layers in a list of FX nodes, so that the import of a few serves for all (region_import.Importer).
 
 A run is a list of consecutive copies. Corresponding nodes of the copies have the same target and equal arguments. Each operand is the
 corresponding node of the same copy, one node that all copies read, or a node that only this copy reads there (its weights, results of the

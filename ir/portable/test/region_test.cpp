@@ -103,3 +103,36 @@ TEST(Region, AnOutputListedTwiceStandsOnce) {
   ASSERT_EQ(region->graph->view().alias_count, 1u) << "one memory only can be written in place";
   EXPECT_EQ(region->graph->view().aliases[0]->input, 0u);
 }
+
+TEST(WithoutNames, GraphsThatDifferInNamesAloneHaveEqualBytes) {
+  const auto bytes = [](const char *name, const char *op) {
+    ViewBuilder b;
+    const MortiseType *type = b.type(MORTISE_F32, {4});
+    b.output(b.op(op, {b.input(type, 0, name)}, type));
+    const auto named = Graph::copy(b.view());
+    const auto nameless = withoutNames((*named)->view());
+    EXPECT_TRUE(nameless) << nameless.error().message;
+    EXPECT_STREQ((*nameless)->view().inputs[0]->name, "");
+    const auto list = [](const auto &graph) {
+      return std::vector<std::byte>((*graph)->bytes().begin(), (*graph)->bytes().end());
+    };
+    return std::pair(list(named), list(nameless));
+  };
+  const auto [x, first] = bytes("x", "relu");
+  const auto [y, second] = bytes("y", "relu");
+  EXPECT_NE(x, y);
+  EXPECT_EQ(first, second);
+  EXPECT_NE(first, bytes("x", "neg").second);
+}
+
+TEST(WithoutNames, FlagsAndAliasesStay) {
+  Chain chain;
+  const auto nameless = withoutNames(chain.b.view());
+  ASSERT_TRUE(nameless) << nameless.error().message;
+  const MortiseGraph &view = (*nameless)->view();
+  EXPECT_EQ(view.inputs[1]->flags, static_cast<uint32_t>(MORTISE_VALUE_CONSTANT));
+  EXPECT_EQ(view.inputs[2]->flags, static_cast<uint32_t>(MORTISE_VALUE_STATE));
+  ASSERT_EQ(view.alias_count, 1u);
+  EXPECT_EQ(view.aliases[0]->input, 2u);
+  EXPECT_EQ(view.node_count, 4u);
+}

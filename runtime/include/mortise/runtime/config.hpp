@@ -29,11 +29,11 @@ public:
   // Keys: device, place (rules that say where ops may run), mode, precision, deterministic, require, plugin_path (colon
   // separated directories and files), log_level, verify, specialize_limit (specialisations that a program keeps; the
   // least recently used is dropped), output_pool_bytes (memory of results that a frontend which allocates them may
-  // keep), kernel_cache (on, off or a folder: where compiled kernels are kept on disk), kernel_cache_bytes (the
-  // folder's limit), plus one "PLUGIN.OPTION" for each option that a plugin's manifest declares (MORTISE_PLUGIN_OPTION,
-  // or [PLUGIN] OPTION = ...). An empty entry in plugin_path stands for the default directories. MORTISE_LIBRARY and
-  // variables that start with MORTISE_TEST_, MORTISE_DEV_ or MORTISE_BENCH_ are skipped, because other programs read
-  // them.
+  // keep), kernel_cache (on, off or a folder: where compiled kernels and measured times are kept), kernel_cache_bytes
+  // (the folder's limit), plus one "PLUGIN.OPTION" for each option that a plugin's manifest declares
+  // (MORTISE_PLUGIN_OPTION, or [PLUGIN] OPTION = ...). An empty entry in plugin_path stands for the default
+  // directories. MORTISE_LIBRARY and variables that start with MORTISE_TEST_, MORTISE_DEV_ or MORTISE_BENCH_ are
+  // skipped, because other programs read them.
   static Result<Config> read(std::span<const MortiseOption> callOptions);
 
   const std::string &get(std::string_view key) const; // a known key; its default when unset

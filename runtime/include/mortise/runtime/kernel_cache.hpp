@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Compiled kernels on disk, for later processes: one file for each, found by everything that the kernel depends on. A
-// file is written aside and renamed, so that any number of processes may share a folder. The files hold machine code:
-// only a folder that nobody else may write to is used.
+// Compiled kernels on disk, and their measured times, for later processes: one file for each, found by everything that
+// the kernel depends on. A file is written aside and renamed, so that any number of processes may share a folder. The
+// files hold machine code: only a folder that nobody else may write to is used.
 #pragma once
 
 #include <mortise/result.hpp>

@@ -61,4 +61,8 @@ Result<Region> extractRegion(const MortiseGraph &graph, std::span<const uint32_t
 // divisor, a guard that does not hold, an extent below 0, overflow).
 Result<std::shared_ptr<const Graph>> specialise(const MortiseGraph &graph, std::span<const int64_t> symbols);
 
+// The graph with "" for its own name and those of its nodes (locations) and values: graphs that compute the same have
+// the same bytes then. Bodies keep their names.
+Result<std::shared_ptr<const Graph>> withoutNames(const MortiseGraph &graph);
+
 } // namespace mortise

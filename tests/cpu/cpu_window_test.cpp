@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Convolutions and pools of the cpu plugin, compared with the reference interpreter.
+#include "network.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+
+namespace mortise::test {
+namespace {
+
+TEST(Convolutions, Shapes) {
+  struct Case {
+    std::vector<int64_t> x, w, strides, pad;
+    int64_t groups;
+    std::vector<int64_t> dilations;
+  };
+  for (const Case &c : std::vector<Case>{{{1, 3, 17, 19}, {8, 3, 3, 3}, {1, 1}, {1, 1}, 1, {1, 1}},
+                                         {{2, 16, 9, 9}, {32, 16, 1, 1}, {2, 2}, {0, 0}, 1, {1, 1}},
+                                         {{2, 8, 9, 9}, {8, 1, 3, 3}, {1, 1}, {1, 1}, 8, {1, 1}},
+                                         {{1, 8, 11, 7}, {12, 4, 3, 2}, {2, 1}, {2, 0}, 2, {2, 1}},
+                                         {{3, 5, 23}, {7, 5, 4}, {3}, {2}, 1, {1}},
+                                         {{1, 4, 5, 6, 7}, {6, 4, 2, 3, 3}, {1, 1, 2}, {0, 1, 1}, 1, {1, 1, 1}}}) {
+    for (int32_t dtype : {MORTISE_F32, MORTISE_BF16, MORTISE_F16}) {
+      SCOPED_TRACE(dtypeName(dtype));
+      Network net;
+      ValueId x = net.input(dtype, c.x);
+      net.output(net.convolution(x, net.weight(c.w, dtype), c.strides, c.pad, c.groups, c.dilations));
+      net.output(net.convolution(x, net.input(dtype, c.w), c.strides, c.pad, c.groups, c.dilations));
+      check(net);
+    }
+  }
+}
+
+ValueId batchNorm(Network &net, ValueId x) {
+  int64_t channels = net.dims(x)[1];
+  auto positive = [&] { return net.op("exp", {net.weight({channels})}); };
+  return net.op("batch_norm", {x, net.weight({channels}), net.weight({channels}), net.weight({channels}), positive()},
+                {real("epsilon", 1e-5)});
+}
+
+TEST(Convolutions, ResidualBlockStaysBlocked) {
+  Network net;
+  ValueId x = net.input(MORTISE_F32, {1, 3, 32, 32});
+  ValueId y = net.op("relu", {batchNorm(net, net.convolution(x, net.weight({32, 3, 7, 7}), {2, 2}, {3, 3}))});
+  y = net.op("max_pool", {y},
+             {ints("window", {3, 3}), ints("strides", {2, 2}), ints("low", {1, 1}), ints("high", {1, 1}),
+              ints("dilations", {1, 1})});
+  for (int64_t width : {32, 48}) {
+    ValueId a =
+        net.op("relu", {batchNorm(net, net.convolution(y, net.weight({16, net.dims(y)[1], 1, 1}), {1, 1}, {0, 0}))});
+    a = net.op("relu", {batchNorm(net, net.convolution(a, net.weight({16, 16, 3, 3}), {1, 1}, {1, 1}))});
+    a = batchNorm(net, net.convolution(a, net.weight({width, 16, 1, 1}), {1, 1}, {0, 0}));
+    ValueId shortcut =
+        width == 32 ? y : batchNorm(net, net.convolution(y, net.weight({width, 32, 1, 1}), {1, 1}, {0, 0}));
+    y = net.op("relu", {net.op("add", {a, shortcut})});
+  }
+  net.output(net.op("mean", {y}, {ints("axes", {2, 3})}));
+  auto compiled = check(net);
+  ASSERT_TRUE(compiled);
+  size_t reorders = 0;
+  for (const MortiseStep *step : compiled->steps())
+    reorders += std::string_view(step->lowering) == "onednn.reorder";
+  EXPECT_LE(reorders, 2u) << compiled->text();
+}
+
+TEST(Convolutions, BiasAndChannelScale) {
+  Network net;
+  ValueId y = net.convolution(net.input(MORTISE_F32, {2, 6, 8, 8}), net.weight({10, 6, 3, 3}), {1, 1}, {1, 1});
+  y = net.op("add", {y, net.broadcast(net.weight({10}), {2, 10, 8, 8}, {1})});
+  y = net.op("mul", {y, net.broadcast(net.weight({10}), {2, 10, 8, 8}, {1})});
+  net.output(net.op("tanh", {y}));
+  net.output(net.op("exp", {y}));
+  check(net);
+}
+
+TEST(Pools, EveryTypeAndHostileValues) {
+  for (int32_t dtype : {MORTISE_F64, MORTISE_F32, MORTISE_BF16, MORTISE_F16, MORTISE_I32, MORTISE_I8, MORTISE_UI8})
+    for (const char *name : {"max_pool", "sum_pool"}) {
+      SCOPED_TRACE(std::string(name) + " " + dtypeName(dtype));
+      Network net;
+      ValueId x = net.input(dtype, {2, 5, 9, 10});
+      net.output(net.op(name, {x},
+                        {ints("window", {3, 2}), ints("strides", {2, 1}), ints("low", {1, 0}), ints("high", {1, 1}),
+                         ints("dilations", {1, 2})}));
+      Check how;
+      how.fill = [](const MortiseValue &value, size_t position, std::vector<std::byte> &bytes) {
+        randomFill(value, position, bytes);
+        if (value.type->dtype == MORTISE_F32) {
+          float *data = reinterpret_cast<float *>(bytes.data());
+          data[7] = NAN, data[60] = INFINITY, data[200] = -INFINITY, data[301] = -0.0f;
+        }
+      };
+      check(net, how);
+    }
+}
+
+// A row of row-major values is computed sixteen positions at a time; the last ones overlap, and borders are apart.
+TEST(Pools, RowsOfEveryLength) {
+  for (const char *name : {"max_pool", "sum_pool"})
+    for (const int64_t out : {1, 2, 15, 16, 17, 33, 40})
+      for (const int64_t stride : {1, 2, 3})
+        for (const auto &[window, dilation, low, high] :
+             {std::array<int64_t, 4>{1, 1, 0, 0}, {3, 1, 1, 1}, {2, 2, 1, 0}, {5, 1, 4, 4}, {3, 20, 20, 30}}) {
+          const int64_t extent = (out - 1) * stride + (window - 1) * dilation + 1 - low - high;
+          if (extent < 1)
+            continue;
+          SCOPED_TRACE(std::string(name) + " " + std::to_string(extent) + " to " + std::to_string(out) + ", stride " +
+                       std::to_string(stride) + ", window " + std::to_string(window));
+          Network net;
+          const ValueId x = net.input(MORTISE_F32, {1, 3, 2, extent});
+          net.output(net.op(name, {x},
+                            {ints("window", {2, window}), ints("strides", {1, stride}), ints("low", {0, low}),
+                             ints("high", {1, high}), ints("dilations", {1, dilation})}));
+          check(net);
+        }
+}
+
+} // namespace
+} // namespace mortise::test
