@@ -39,6 +39,7 @@ const std::vector<Key> coreKeys = {
     {"precision", "highest", precisions},
     {"require", "", {}},
     {"save_graphs", "", {}},
+    {"saved_kernels", "on", {"on", "off"}},
     {"specialize_limit", "64", {}},
     {"verify", "off", {"off"}},
 };
@@ -302,6 +303,8 @@ size_t Config::specializeLimit() const { return parseCount(get("specialize_limit
 uint64_t Config::kernelCacheBytes() const {
   return parseNumber(get("kernel_cache_bytes"), 1, mostBytes).value_or(UINT64_C(1) << 30);
 }
+
+bool Config::savedKernels() const { return get("saved_kernels") == "on"; }
 
 std::span<const Setting> Config::settings() const { return all; }
 

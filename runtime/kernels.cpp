@@ -72,42 +72,52 @@ Result<void> describe(Kernel &kernel) {
   return {};
 }
 
-// The kernel's key on disk, or why the kernel is not kept.
-Result<std::string> keyOf(const OpenedKernelCache &cache, const Device &device, const MortiseCompileArgs &args,
-                          std::span<const std::byte> graph) {
-  if (!cache)
-    return cache.error();
-  if (!device.plugin->hasSaving() || device.info.fingerprint == nullptr)
-    return Error{MORTISE_UNSUPPORTED, "the plugin keeps no kernels of this device"};
-  return cacheKey("kernel", device, args.lowering, {args.options, args.option_count}, *args.compile_options, graph);
+std::vector<MortiseOption> optionsOf(const plan::RegionT &region) {
+  std::vector<MortiseOption> options;
+  for (const auto &option : region.options)
+    options.push_back({option->key.c_str(), option->value.c_str()});
+  return options;
 }
 
-// Makes the kernel from its bytes on disk. Otherwise `cached` says why not.
-Result<void> loadKernel(Kernel &kernel, MortiseCompileArgs args, const KernelCache &cache, std::string_view key) {
-  auto found = cache.find(key);
-  if (!found) {
-    kernel.cached = found.error().message;
-    return {};
-  }
-  args.saved = found->data();
-  args.saved_bytes = found->size();
+MortiseCompileOptions askedOf(const plan::PlanT &plan) {
+  return {.struct_size = sizeof(MortiseCompileOptions),
+          .mode = plan.mode,
+          .precision = plan.precision,
+          .deterministic = plan.deterministic};
+}
+
+bool canSave(const Device &device) { return device.plugin->hasSaving() && device.info.fingerprint != nullptr; }
+
+std::string keyOf(const plan::PlanT &plan, const plan::RegionT &region, const Device &device,
+                  std::span<const std::byte> graph) {
+  return cacheKey("kernel", device, region.lowering, optionsOf(region), askedOf(plan), graph);
+}
+
+// Adds a reason why the kernel has to be compiled.
+void miss(Kernel &kernel, const std::string &reason) { kernel.cached += (kernel.cached.empty() ? "" : "; ") + reason; }
+
+// Makes the kernel from the bytes of one that was saved. False: `kernel.cached` says why that is impossible.
+Result<bool> loadKernel(Kernel &kernel, MortiseCompileArgs args, std::span<const std::byte> bytes, const char *cached) {
+  args.saved = bytes.data();
+  args.saved_bytes = bytes.size();
   auto loaded = call("kernel_load", kernel.table().kernel_load, args);
   if (loaded && args.kernel != nullptr) {
     kernel.kernel = args.kernel;
-    kernel.cached = "hit";
-    return {};
+    kernel.cached = cached;
+    return true;
   }
   if (!loaded && loaded.error().code == MORTISE_CANCELLED)
-    return loaded;
-  kernel.cached = "kernel_load: " + (loaded ? "expected a kernel or a status, found neither" : loaded.error().message);
-  cache.setAside(key);
-  logMessage(MORTISE_WARNING, "plugin '" + kernel.device->plugin->name + "' cannot use a kernel on disk and compiles " +
-                                  "it again; " + kernel.cached);
-  return {};
+    return loaded.error();
+  const std::string why =
+      "kernel_load: " + (loaded ? "expected a kernel or a status, found neither" : loaded.error().message);
+  miss(kernel, why);
+  logMessage(MORTISE_WARNING,
+             "plugin '" + kernel.device->plugin->name + "' cannot use a saved kernel and compiles it again; " + why);
+  return false;
 }
 
-// A kernel that cannot be kept is compiled again by the next process, so that a failure is no error.
-void saveKernel(const Kernel &kernel, const KernelCache &cache, std::string_view key) {
+// What the plugin writes of the kernel. A kernel that cannot be saved is compiled again, so that a failure is no error.
+std::optional<std::vector<std::byte>> bytesOf(const Kernel &kernel) {
   std::vector<std::byte> bytes;
   MortiseKernelSaveArgs args{.struct_size = sizeof(MortiseKernelSaveArgs),
                              .kernel = kernel.kernel,
@@ -117,47 +127,77 @@ void saveKernel(const Kernel &kernel, const KernelCache &cache, std::string_view
                                auto &into = *static_cast<std::vector<std::byte> *>(sink);
                                into.insert(into.end(), first, first + count);
                              }};
-  auto saved = call("kernel_save", kernel.table().kernel_save, args);
-  if (saved)
-    saved = cache.store(key, bytes);
-  if (!saved)
+  if (auto saved = call("kernel_save", kernel.table().kernel_save, args); !saved) {
     logMessage(MORTISE_WARNING,
-               "plugin '" + kernel.device->plugin->name + "': a kernel is not kept on disk: " + saved.error().message);
+               "plugin '" + kernel.device->plugin->name + "': a kernel is not saved: " + saved.error().message);
+    return std::nullopt;
+  }
+  return bytes;
 }
 
+// Fills in the kernel from the program's file, from disk, or by compiling it, which is then kept on disk.
+Result<void> obtain(Kernel &kernel, MortiseCompileArgs args, const plan::PlanT &plan, const plan::RegionT &region,
+                    const SavedKernel *saved, const OpenedKernelCache &cache) {
+  const auto compile = [&]() -> Result<void> {
+    if (auto called = call("kernel_compile", kernel.table().kernel_compile, args); !called)
+      return called;
+    if (args.kernel == nullptr)
+      return Error{MORTISE_INTERNAL, "kernel_compile: expected a kernel or a status, found neither"};
+    kernel.kernel = args.kernel;
+    return {};
+  };
+  const Device &device = *kernel.device;
+  if (!canSave(device)) {
+    miss(kernel, "the plugin keeps no kernels of this device");
+    return compile();
+  }
+  if (saved && saved->key != keyOf(plan, region, device, {})) {
+    miss(kernel, "the program's file has the kernel of another device, or another build of the plugin");
+  } else if (saved) {
+    const auto loaded = loadKernel(kernel, args, saved->bytes, "saved");
+    if (!loaded || *loaded)
+      return loaded ? Result<void>() : loaded.error();
+  }
+  if (!cache) {
+    miss(kernel, cache.error().message);
+    return compile();
+  }
+  const std::string key = keyOf(plan, region, device, kernel.graph->bytes());
+  if (const auto found = (*cache)->find(key); !found) {
+    miss(kernel, found.error().message);
+  } else {
+    const auto loaded = loadKernel(kernel, args, *found, "hit");
+    if (!loaded || *loaded)
+      return loaded ? Result<void>() : loaded.error();
+    (*cache)->setAside(key);
+  }
+  if (auto compiled = compile(); !compiled)
+    return compiled;
+  if (const auto bytes = bytesOf(kernel))
+    if (auto stored = (*cache)->store(key, *bytes); !stored)
+      logMessage(MORTISE_WARNING,
+                 "plugin '" + device.plugin->name + "': a kernel is not kept on disk: " + stored.error().message);
+  return {};
+}
+
+// `saved`: the region's kernel in the program's file, or NULL.
 Result<KernelPtr> compileKernel(const plan::PlanT &plan, const plan::RegionT &region, const Device &device,
-                                std::shared_ptr<const Graph> graph, const OpenedKernelCache &cache) {
+                                std::shared_ptr<const Graph> graph, const SavedKernel *saved,
+                                const OpenedKernelCache &cache) {
   auto kernel = std::make_shared<Kernel>();
   kernel->device = &device;
   kernel->graph = std::move(graph);
-  std::vector<MortiseOption> options;
-  for (const auto &option : region.options)
-    options.push_back({option->key.c_str(), option->value.c_str()});
-  const MortiseCompileOptions asked{.struct_size = sizeof(MortiseCompileOptions),
-                                    .mode = plan.mode,
-                                    .precision = plan.precision,
-                                    .deterministic = plan.deterministic};
-  MortiseCompileArgs args{.struct_size = sizeof(MortiseCompileArgs),
-                          .device = device.info.device,
-                          .region = &kernel->graph->view(),
-                          .lowering = region.lowering.c_str(),
-                          .options = options.data(),
-                          .option_count = options.size(),
-                          .compile_options = &asked};
-  const Result<std::string> key = keyOf(cache, device, args, kernel->graph->bytes());
-  if (!key)
-    kernel->cached = key.error().message;
-  else if (auto loaded = loadKernel(*kernel, args, **cache, *key); !loaded)
-    return loaded.error();
-  if (kernel->kernel == nullptr) {
-    if (auto called = call("kernel_compile", kernel->table().kernel_compile, args); !called)
-      return called.error();
-    if (args.kernel == nullptr)
-      return Error{MORTISE_INTERNAL, "kernel_compile: expected a kernel or a status, found neither"};
-    kernel->kernel = args.kernel;
-    if (key)
-      saveKernel(*kernel, **cache, *key);
-  }
+  const std::vector<MortiseOption> options = optionsOf(region);
+  const MortiseCompileOptions asked = askedOf(plan);
+  const MortiseCompileArgs args{.struct_size = sizeof(MortiseCompileArgs),
+                                .device = device.info.device,
+                                .region = &kernel->graph->view(),
+                                .lowering = region.lowering.c_str(),
+                                .options = options.data(),
+                                .option_count = options.size(),
+                                .compile_options = &asked};
+  if (auto obtained = obtain(*kernel, args, plan, region, saved, cache); !obtained)
+    return obtained.error();
   if (auto described = describe(*kernel); !described)
     return described.error();
   return KernelPtr(std::move(kernel));
@@ -274,7 +314,7 @@ Result<std::vector<StepInfo>> readSteps(const char *slot, const MortiseStep *con
   return result;
 }
 
-Result<Regions> compileRegions(const plan::PlanT &plan, const Registry &registry) {
+Result<Regions> compileRegions(const plan::PlanT &plan, const Registry &registry, std::span<const SavedKernel> saved) {
   Regions regions(plan.regions.size());
   const std::vector<uint32_t> first = findEqual(plan);
   std::vector<uint32_t> fresh;
@@ -294,7 +334,9 @@ Result<Regions> compileRegions(const plan::PlanT &plan, const Registry &registry
     CompiledRegion compiled{*device, std::move(*graph), i, nullptr};
     if (region.specialise)
       return compiled;
-    auto kernel = compileKernel(plan, region, *compiled.device, compiled.graph, registry.cache());
+    const auto kept = std::ranges::find(saved, i, &SavedKernel::region);
+    auto kernel = compileKernel(plan, region, *compiled.device, compiled.graph, kept == saved.end() ? nullptr : &*kept,
+                                registry.cache());
     if (!kernel)
       return kernel.error();
     compiled.kernel = std::move(*kernel);
@@ -313,6 +355,15 @@ Result<Regions> compileRegions(const plan::PlanT &plan, const Registry &registry
   return regions;
 }
 
+std::vector<SavedKernel> saveKernels(const plan::PlanT &plan, const Regions &regions) {
+  std::vector<SavedKernel> saved;
+  for (uint32_t i = 0; i < regions.size(); ++i)
+    if (const Kernel *kernel = regions[i].kernel.get(); kernel && regions[i].first == i && canSave(*kernel->device))
+      if (auto bytes = bytesOf(*kernel))
+        saved.push_back({i, keyOf(plan, *plan.regions[i], *kernel->device, {}), std::move(*bytes)});
+  return saved;
+}
+
 Result<std::vector<KernelPtr>> specialiseRegions(const plan::PlanT &plan, const Regions &regions,
                                                  std::span<const uint32_t> which, std::span<const int64_t> values,
                                                  const OpenedKernelCache &cache) {
@@ -320,7 +371,7 @@ Result<std::vector<KernelPtr>> specialiseRegions(const plan::PlanT &plan, const 
     auto graph = specialise(regions[i].graph->view(), values);
     if (!graph)
       return graph.error();
-    return compileKernel(plan, *plan.regions[i], *regions[i].device, std::move(*graph), cache);
+    return compileKernel(plan, *plan.regions[i], *regions[i].device, std::move(*graph), nullptr, cache);
   });
 }
 

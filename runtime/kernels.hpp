@@ -25,7 +25,7 @@ struct Kernel {
   std::vector<MortiseExprStep> workspace; // empty: none
   std::vector<StepInfo> steps;
   std::vector<uint32_t> constantSpaces; // per region input; empty: all in the home
-  std::string cached;                   // "hit", or why the kernel was compiled
+  std::string cached;                   // as RegionReport has it
 
   const MortisePlugin &table() const { return *device->plugin->table; }
   // The plugin makes an instance of this kernel for each set of symbol values.
@@ -46,8 +46,11 @@ struct CompiledRegion {
 };
 using Regions = std::vector<CompiledRegion>;
 
-// Compiles all regions in parallel threads; equal regions share one kernel. The first failure stops the other threads.
-Result<Regions> compileRegions(const plan::PlanT &plan, const Registry &registry);
+// Compiles all regions in parallel threads, or loads their kernels; equal regions share one kernel. The first failure
+// stops the other threads.
+Result<Regions> compileRegions(const plan::PlanT &plan, const Registry &registry, std::span<const SavedKernel> saved);
+
+std::vector<SavedKernel> saveKernels(const plan::PlanT &plan, const Regions &regions);
 
 // Compiles the regions numbered in `which` with `values` in place of the plan's symbols.
 Result<std::vector<KernelPtr>> specialiseRegions(const plan::PlanT &plan, const Regions &regions,

@@ -237,7 +237,8 @@ uint32_t Layout::spaceOf(const Device &device) const {
   return none;
 }
 
-Result<std::unique_ptr<Layout>> Layout::make(std::shared_ptr<const plan::PlanT> plan, const Registry &registry) {
+Result<std::unique_ptr<Layout>> Layout::make(std::shared_ptr<const plan::PlanT> plan, const Registry &registry,
+                                             std::span<const SavedKernel> kernels) {
   if (plan == nullptr)
     return Error{MORTISE_INVALID_ARGUMENT, "expected a plan, found NULL"};
   if (auto checked = checkPlan(*plan); !checked)
@@ -245,7 +246,7 @@ Result<std::unique_ptr<Layout>> Layout::make(std::shared_ptr<const plan::PlanT> 
   auto layout = std::make_unique<Layout>();
   layout->plan = std::move(plan);
   layout->cache = &registry.cache();
-  auto regions = compileRegions(*layout->plan, registry);
+  auto regions = compileRegions(*layout->plan, registry, kernels);
   if (!regions)
     return regions.error();
   layout->regions = std::move(*regions);

@@ -13,7 +13,7 @@ namespace mortise::runtime {
 
 struct Program::Impl {
   std::shared_ptr<const Registry> registry;
-  LoadOptions options;
+  size_t specializeLimit = 0;
   std::unique_ptr<Layout> layout; // the members below refer to it
   bool hasConstants = false;
 
@@ -278,11 +278,11 @@ Result<std::shared_ptr<Specialisation>> Program::Impl::specialiseFor(Binding &bi
 // `specialising` and `mutex` are held.
 void Program::Impl::limitValues(Binding &binding, std::vector<std::shared_ptr<Specialisation>> &gone) {
   const auto oldest = [](const auto &a, const auto &b) { return a->lastUse < b->lastUse; };
-  while (binding.specialisations.size() > options.specializeLimit) {
+  while (binding.specialisations.size() > specializeLimit) {
     const auto last = std::ranges::min_element(binding.specialisations, oldest);
     if (dropped++ == 0)
       logMessage(MORTISE_WARNING, "program '" + layout->plan->name + "' met more than " +
-                                      std::to_string(options.specializeLimit) +
+                                      std::to_string(specializeLimit) +
                                       " sets of symbol values; the least recently used goes each time; raise "
                                       "specialize_limit if they come back");
     specialised.forget((*last)->shape.values);
@@ -296,7 +296,7 @@ void Program::Impl::limitValues(Binding &binding, std::vector<std::shared_ptr<Sp
 // Drops kernels that no specialisation uses: those of earlier bindings, and of values that failed. `specialising` is
 // held.
 void Program::Impl::limitKernels() {
-  while (specialised.setCount() > options.specializeLimit)
+  while (specialised.setCount() > specializeLimit)
     specialised.forget(Values(specialised.oldest()));
 }
 
@@ -393,14 +393,13 @@ Result<std::shared_ptr<Program>> Program::load(std::shared_ptr<const plan::PlanT
     return forkedChildError();
   if (registry == nullptr)
     return Error{MORTISE_INVALID_ARGUMENT, "expected a registry, found NULL"};
-  auto layout = Layout::make(std::move(plan), *registry);
+  auto layout = Layout::make(std::move(plan), *registry, options.kernels);
   if (!layout)
     return layout.error();
   auto impl = std::make_unique<Impl>();
   impl->registry = std::move(registry);
   impl->layout = std::move(*layout);
-  impl->options = options;
-  impl->options.specializeLimit = std::max<size_t>(options.specializeLimit, 1);
+  impl->specializeLimit = std::max<size_t>(options.specializeLimit, 1);
   impl->clocks.resize(impl->layout->regions.size());
   impl->compiledByRegion.resize(impl->layout->regions.size());
   for (const auto &input : impl->layout->plan->inputs)
@@ -418,6 +417,10 @@ Result<std::shared_ptr<Program>> Program::load(std::shared_ptr<const plan::PlanT
       return bound.error();
   }
   return std::shared_ptr<Program>(new Program(std::move(impl)));
+}
+
+std::vector<SavedKernel> Program::saveKernels() const {
+  return runtime::saveKernels(*impl->layout->plan, impl->layout->regions);
 }
 
 Result<void> Program::bindConstants(std::span<const Tensor> tensors) {
@@ -535,10 +538,8 @@ uint64_t Program::packedBytes() const {
 
 ValuesReport Program::valuesReport() const {
   const std::lock_guard lock(impl->mutex);
-  ValuesReport report{.limit = impl->options.specializeLimit,
-                      .met = impl->readies,
-                      .dropped = impl->dropped,
-                      .specialised = impl->compiled};
+  ValuesReport report{
+      .limit = impl->specializeLimit, .met = impl->readies, .dropped = impl->dropped, .specialised = impl->compiled};
   if (impl->current)
     for (const auto &specialisation : impl->current->specialisations) {
       ++report.ready;

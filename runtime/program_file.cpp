@@ -9,28 +9,40 @@ namespace mortise::runtime {
 namespace {
 
 constexpr FileKind kind = {
-    {'M', 'R', 'T', 'P', 'R', 'O', 'G', '\n'}, 1, "compiled program", "compile the graph again with this version"};
+    {'M', 'R', 'T', 'P', 'R', 'O', 'G', '\n'}, 2, "compiled program", "compile the graph again with this version"};
 constexpr uint64_t most = (UINT64_C(1) << 31) - (UINT64_C(1) << 20); // a FlatBuffer has less than 2 GB
 
 Error corrupt(const std::string &what) { return {MORTISE_CORRUPT, "the compiled program's file is damaged: " + what}; }
 
 } // namespace
 
-Result<std::vector<std::byte>> writeProgram(const plan::PlanT &plan) {
+Result<std::vector<std::byte>> writeProgram(const plan::PlanT &plan, std::span<const SavedKernel> kernels) {
   uint64_t large = 0;
   for (const auto &buffer : plan.buffers)
     large += buffer->literal.size();
   for (const auto &region : plan.regions)
     large += region->graph.size();
+  for (const SavedKernel &kernel : kernels)
+    large += kernel.bytes.size();
   if (large > most)
-    return Error{MORTISE_UNSUPPORTED, "expected a program whose literals and graphs take less than 2 GB, found " +
-                                          std::to_string(large) + " bytes; make large literals constant inputs"};
+    return Error{MORTISE_UNSUPPORTED,
+                 "expected a program whose literals, graphs and kernels take less than 2 GB, found " +
+                     std::to_string(large) + " bytes; make large literals constant inputs"};
   flatbuffers::FlatBufferBuilder builder;
-  builder.Finish(plan::Plan::Pack(builder, &plan), plan::PlanIdentifier());
+  const auto packed = plan::Plan::Pack(builder, &plan);
+  std::vector<flatbuffers::Offset<plan::SavedKernel>> saved;
+  for (const SavedKernel &kernel : kernels) {
+    const auto key = builder.CreateString(kernel.key);
+    const auto bytes =
+        builder.CreateVector(reinterpret_cast<const uint8_t *>(kernel.bytes.data()), kernel.bytes.size());
+    saved.push_back(plan::CreateSavedKernel(builder, kernel.region, key, bytes));
+  }
+  builder.Finish(plan::CreateSavedProgram(builder, packed, builder.CreateVector(saved)),
+                 plan::SavedProgramIdentifier());
   return seal(kind, {std::as_bytes(std::span(builder.GetBufferPointer(), builder.GetSize()))});
 }
 
-Result<std::shared_ptr<const plan::PlanT>> readProgram(std::span<const std::byte> bytes) {
+Result<SavedProgram> readProgram(std::span<const std::byte> bytes) {
   auto given = unseal(kind, bytes);
   if (!given)
     return given.error();
@@ -38,9 +50,12 @@ Result<std::shared_ptr<const plan::PlanT>> readProgram(std::span<const std::byte
   const std::vector<std::byte> payload(given->begin(), given->end());
   const auto *data = reinterpret_cast<const uint8_t *>(payload.data());
   flatbuffers::Verifier verifier(data, payload.size(), /*max_depth=*/64, /*max_tables=*/100'000'000);
-  if (!plan::VerifyPlanBuffer(verifier))
+  if (!plan::VerifySavedProgramBuffer(verifier))
     return corrupt("its plan does not verify");
-  std::shared_ptr<plan::PlanT> plan(plan::GetPlan(data)->UnPack());
+  const plan::SavedProgram &saved = *plan::GetSavedProgram(data);
+  if (!saved.plan())
+    return corrupt("it has no plan");
+  std::shared_ptr<plan::PlanT> plan(saved.plan()->UnPack());
   for (const auto &region : plan->regions) {
     if (!region)
       return corrupt("a region is missing");
@@ -51,7 +66,15 @@ Result<std::shared_ptr<const plan::PlanT>> readProgram(std::span<const std::byte
     region->graph.assign(reinterpret_cast<const uint8_t *>(upgraded.data()),
                          reinterpret_cast<const uint8_t *>(upgraded.data() + upgraded.size()));
   }
-  return std::shared_ptr<const plan::PlanT>(std::move(plan));
+  std::vector<SavedKernel> kernels;
+  if (saved.kernels())
+    for (const plan::SavedKernel *kernel : *saved.kernels()) {
+      if (!kernel->key() || !kernel->bytes() || kernel->region() >= plan->regions.size())
+        return corrupt("a kernel is of no region");
+      const auto *first = reinterpret_cast<const std::byte *>(kernel->bytes()->data());
+      kernels.push_back({kernel->region(), kernel->key()->str(), {first, first + kernel->bytes()->size()}});
+    }
+  return SavedProgram{std::move(plan), std::move(kernels)};
 }
 
 } // namespace mortise::runtime

@@ -39,10 +39,11 @@ def small_llama():
     return model, torch.randint(0, 256, (1, 4))
 
 
-def own(function):
-    """A function of one argument that calls `function`, with code of its own: Dynamo keeps what it compiled by the code."""
+def own(function, name: str):
+    """A function of one argument that calls `function`, with code of its own: Dynamo keeps what it compiled by the code, and takes the
+    shapes of its arguments for dynamic where code of the same file and name has seen others. `name`: no other function's."""
     names = {"function": function}
-    exec("def one(argument):\n    return function(argument)", names)
+    exec(compile("def one(argument):\n    return function(argument)", f"<{name}>", "exec"), names)
     return names["one"]
 
 
@@ -73,7 +74,7 @@ def through_torch(skipping) -> dict:
                         "inductor": {"backend": "inductor"}}
             compiled = {}
             for backend, options in backends.items():
-                one = torch.compile(own(function), **options)
+                one = torch.compile(own(function, f"{name} {backend}"), **options)
                 outputs = one(argument)
                 judged = compare(outputs if isinstance(outputs, tuple) else (outputs,), (expected,))
                 if not judged.within(1e-5):

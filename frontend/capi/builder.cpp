@@ -216,7 +216,7 @@ MortiseStatus *mortise_compile(MortiseSession *session, MortiseBuilder *builder,
       builder->refusals.show();
       return plan.error();
     }
-    return loadProgram(std::move(*plan), *config, std::move(made), program);
+    return loadProgram(std::move(*plan), {.specializeLimit = config->specializeLimit()}, std::move(made), program);
   });
 }
 

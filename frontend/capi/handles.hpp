@@ -94,8 +94,8 @@ std::string reportJson(const MortiseProgram &program);
 
 // The session's configuration, overridden by this call's options.
 Result<runtime::Config> configFor(const SessionState &session, const MortiseOption *options, size_t count);
-// Compiles the plan's kernels, and hands out the program.
-Result<void> loadProgram(std::shared_ptr<const plan::PlanT> plan, const runtime::Config &config,
+// Compiles the plan's kernels, or takes saved ones, and hands out the program.
+Result<void> loadProgram(std::shared_ptr<const plan::PlanT> plan, const runtime::LoadOptions &options,
                          std::unique_ptr<MortiseProgram> made, MortiseProgram **program);
 
 } // namespace mortise::capi

@@ -56,11 +56,11 @@ Result<runtime::Config> capi::configFor(const SessionState &session, const Morti
   return runtime::Config::read(all);
 }
 
-Result<void> capi::loadProgram(std::shared_ptr<const plan::PlanT> plan, const runtime::Config &config,
+Result<void> capi::loadProgram(std::shared_ptr<const plan::PlanT> plan, const runtime::LoadOptions &options,
                                std::unique_ptr<MortiseProgram> made, MortiseProgram **program) {
   const auto start = std::chrono::steady_clock::now();
   Result<std::shared_ptr<runtime::Program>> loaded =
-      runtime::Program::load(std::move(plan), made->session->registry, {.specializeLimit = config.specializeLimit()});
+      runtime::Program::load(std::move(plan), made->session->registry, options);
   if (!loaded)
     return loaded.error();
   made->kernelSeconds = secondsSince(start);
@@ -82,12 +82,15 @@ MortiseStatus *mortise_program_load(MortiseSession *session, const char *path, c
     Result<std::vector<std::byte>> bytes = runtime::readFile(path);
     if (!bytes)
       return bytes.error();
-    Result<std::shared_ptr<const plan::PlanT>> plan = runtime::readProgram(*bytes);
-    if (!plan)
-      return Error{plan.error().code, std::string(path) + ": " + plan.error().message};
+    Result<runtime::SavedProgram> saved = runtime::readProgram(*bytes);
+    if (!saved)
+      return Error{saved.error().code, std::string(path) + ": " + saved.error().message};
     auto made = std::make_unique<MortiseProgram>();
     made->session = session->state;
-    return loadProgram(std::move(*plan), *config, std::move(made), program);
+    runtime::LoadOptions load{.specializeLimit = config->specializeLimit()};
+    if (config->savedKernels())
+      load.kernels = saved->kernels;
+    return loadProgram(std::move(saved->plan), load, std::move(made), program);
   });
 }
 
@@ -136,7 +139,10 @@ MortiseStatus *mortise_program_save(MortiseProgram *program, const char *path) {
   return guarded([&]() -> Result<void> {
     if (!program || !path)
       return nullError(program ? "path" : "program");
-    Result<std::vector<std::byte>> bytes = runtime::writeProgram(program->program->plan());
+    std::vector<runtime::SavedKernel> kernels;
+    if (program->session->config.savedKernels())
+      kernels = program->program->saveKernels();
+    Result<std::vector<std::byte>> bytes = runtime::writeProgram(program->program->plan(), kernels);
     return bytes ? runtime::replaceFile(path, *bytes) : Result<void>(bytes.error());
   });
 }

@@ -2,6 +2,9 @@
 // What the host does with kernel_save and kernel_load, and with what they return.
 #include "fixtures.hpp"
 
+#include <mortise/runtime/plan_generated.h>
+#include <mortise/runtime/program_file.hpp>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,24 +18,30 @@ using testing::HasSubstr;
 
 struct Outcome {
   std::string cached, step; // of the report
-  float value = 0;          // of a program that adds 1 to 5
+  float value = 0;          // of the sum of 5 and 5
 };
 
-Outcome runIn(const Folder &folder, const std::string &cache) {
-  const auto registry = loadFrom(folder.path(), cache);
-  PlanMaker maker(std::vector<int64_t>{1});
-  const uint32_t x = maker.input(), y = maker.output();
-  maker.enqueue(maker.region({x}, {y}));
-  auto program = Program::load(maker.plan, registry);
-  EXPECT_TRUE(program) << (program ? "" : program.error().message);
-  if (!program)
-    return {};
+Outcome outcomeOf(Program &program) {
   const std::vector<int64_t> dims{1};
   std::vector<float> in{5}, out{0};
-  const Tensor input = tensorOf(in, dims), output = tensorOf(out, dims);
-  EXPECT_TRUE((*program)->run({&input, 1}, {&output, 1}));
-  const RegionReport region = (*program)->report().at(0);
+  const std::vector<Tensor> inputs(program.plan().inputs.size(), tensorOf(in, dims));
+  const Tensor output = tensorOf(out, dims);
+  EXPECT_TRUE(program.run(inputs, {&output, 1}));
+  const RegionReport region = program.report().at(0);
   return {region.cached, region.steps.at(0).name, out[0]};
+}
+
+std::shared_ptr<const plan::PlanT> sumPlan() {
+  PlanMaker maker(std::vector<int64_t>{1});
+  const uint32_t x = maker.input(), other = maker.input(), y = maker.output();
+  maker.enqueue(maker.region({x, other}, {y}));
+  return maker.plan;
+}
+
+Outcome runIn(const Folder &folder, const std::string &cache) {
+  auto program = Program::load(sumPlan(), loadFrom(folder.path(), cache));
+  EXPECT_TRUE(program) << (program ? "" : program.error().message);
+  return program ? outcomeOf(**program) : Outcome();
 }
 
 std::map<std::string, int> extensionsIn(const fs::path &folder) {
@@ -56,11 +65,11 @@ TEST_P(SavedKernels, AreUsedOrCompiledAgainWithTheReason) {
   const fs::path cache = fs::path(folder.path()) / "kernels";
   const Outcome first = runIn(folder, cache.string());
   EXPECT_EQ(first.step, "sum");
-  EXPECT_EQ(first.value, 6);
+  EXPECT_EQ(first.value, 10);
   const Outcome second = runIn(folder, cache.string());
   EXPECT_THAT(second.cached, HasSubstr(test.cached));
   EXPECT_EQ(second.step, test.step);
-  EXPECT_EQ(second.value, 6);
+  EXPECT_EQ(second.value, 10);
   EXPECT_EQ(extensionsIn(cache), test.files);
 }
 
@@ -77,6 +86,67 @@ INSTANTIATE_TEST_SUITE_P(, SavedKernels,
                                               {{".kernel", 1}, {".damaged", 1}}},
                                          Case{"good", "the plugin keeps no kernels of this device", "sum", {}}),
                          [](const auto &info) { return std::string(info.param.fixture); });
+
+SavedProgram savedBy(const Folder &folder) {
+  const auto program = Program::load(sumPlan(), loadFrom(folder.path(), "off"));
+  EXPECT_TRUE(program) << (program ? "" : program.error().message);
+  if (!program)
+    return {};
+  const auto bytes = writeProgram((*program)->plan(), (*program)->saveKernels());
+  auto read = bytes ? readProgram(*bytes) : Result<SavedProgram>(bytes.error());
+  EXPECT_TRUE(read) << (read ? "" : read.error().message);
+  return read ? std::move(*read) : SavedProgram();
+}
+
+Outcome runWith(const Folder &folder, const SavedProgram &saved) {
+  const auto program = Program::load(saved.plan, loadFrom(folder.path(), "off"), {.kernels = saved.kernels});
+  EXPECT_TRUE(program) << (program ? "" : program.error().message);
+  return program ? outcomeOf(**program) : Outcome();
+}
+
+TEST_P(SavedKernels, InAProgramsFileAreUsedOrCompiledAgainWithTheReason) {
+  const Case &test = GetParam();
+  Folder folder;
+  folder.add(test.fixture);
+  const SavedProgram saved = savedBy(folder);
+  const bool saves = !test.files.empty();
+  EXPECT_EQ(saved.kernels.size(), saves ? 1u : 0u);
+  const Outcome found = runWith(folder, saved);
+  const std::string why = test.cached;
+  EXPECT_THAT(found.cached, HasSubstr(why == "hit"                  ? "saved"
+                                      : why.starts_with("there is") ? "kernel_cache is off"
+                                                                    : why));
+  EXPECT_EQ(found.step, test.step);
+  EXPECT_EQ(found.value, 10);
+}
+
+TEST(KernelsInAProgramsFile, OfAnotherBuildAreCompiledAgain) {
+  Folder folder;
+  folder.add("saving_none");
+  SavedProgram saved = savedBy(folder);
+  ASSERT_EQ(saved.kernels.size(), 1u);
+  std::string &key = saved.kernels[0].key;
+  const size_t build = key.find("\"build\":\"") + 9;
+  key[build] = key[build] == '0' ? '1' : '0';
+  const Outcome found = runWith(folder, saved);
+  EXPECT_THAT(found.cached, HasSubstr("another build of the plugin"));
+  EXPECT_EQ(found.step, "sum");
+  EXPECT_EQ(found.value, 10);
+}
+
+TEST(KernelsInAProgramsFile, OfNoRegionAreRefused) {
+  Folder folder;
+  folder.add("saving_none");
+  SavedProgram saved = savedBy(folder);
+  ASSERT_EQ(saved.kernels.size(), 1u);
+  saved.kernels[0].region = 1;
+  const auto bytes = writeProgram(*saved.plan, saved.kernels);
+  ASSERT_TRUE(bytes);
+  const auto read = readProgram(*bytes);
+  ASSERT_FALSE(read);
+  EXPECT_EQ(read.error().code, MORTISE_CORRUPT);
+  EXPECT_THAT(read.error().message, HasSubstr("of no region"));
+}
 
 TEST(KernelsWithoutACache, ReportTheReason) {
   Folder folder;

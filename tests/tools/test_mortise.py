@@ -106,6 +106,22 @@ def test_compiled_programs_run(graph, tmp_path):
     assert found["calls"] >= 3 and found["regions"][0]["device"] == "cpu" and found["steps"]
 
 
+def test_compiled_programs_hold_kernels(graph, tmp_path):
+    with_kernels, without = tmp_path / "with.mrtp", tmp_path / "without.mrtp"
+    mortise("compile", graph, "-o", with_kernels, "--device", "cpu")
+    mortise("compile", graph, "-o", without, "--device", "cpu", MORTISE_SAVED_KERNELS="off")
+    assert with_kernels.stat().st_size > without.stat().st_size + 1000
+
+    def cached(program, **settings):
+        said = json.loads(mortise("bench", program, "--seconds", "0.05", "--json", **settings))
+        return [region["kernel_cache"] for region in said["regions"]]
+
+    assert cached(with_kernels) == ["saved"] and cached(without) == ["kernel_cache is off"]
+    assert cached(with_kernels, MORTISE_SAVED_KERNELS="off") == ["kernel_cache is off"]
+    said = [mortise("run", program, "--seed", "3") for program in (graph, with_kernels, without)]
+    assert said[0] == said[1] == said[2]
+
+
 def test_compiled_programs_that_cannot_run(graph, tmp_path):
     program = tmp_path / "chain.mrtp"
     mortise("compile", graph, "-o", program, "--device", "cpu")

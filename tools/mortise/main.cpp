@@ -213,7 +213,10 @@ int compileGraph(const Arguments &arguments) {
     auto program = runtime::Program::load(placed->plan, host.registry);
     if (!program)
       return failed(program.error());
-    auto bytes = runtime::writeProgram(*placed->plan);
+    std::vector<runtime::SavedKernel> kernels;
+    if (host.config.savedKernels())
+      kernels = (*program)->saveKernels();
+    auto bytes = runtime::writeProgram(*placed->plan, kernels);
     if (!bytes)
       return failed(bytes.error());
     if (Result<void> saved = writeFile(arguments.output, *bytes); !saved)
@@ -234,15 +237,18 @@ Result<void> withProgram(const Arguments &arguments, const std::string &content,
     return Error{MORTISE_INVALID_ARGUMENT,
                  arguments.graph +
                      ": a compiled program runs on the devices that it was compiled for; leave out --device"};
-  auto plan = runtime::readProgram(std::as_bytes(std::span(content.data(), content.size())));
-  if (!plan)
-    return Error{plan.error().code, arguments.graph + ": " + plan.error().message};
+  auto saved = runtime::readProgram(std::as_bytes(std::span(content.data(), content.size())));
+  if (!saved)
+    return Error{saved.error().code, arguments.graph + ": " + saved.error().message};
+  runtime::LoadOptions options{.specializeLimit = host.config.specializeLimit()};
+  if (host.config.savedKernels())
+    options.kernels = saved->kernels;
   const auto start = std::chrono::steady_clock::now();
-  auto program = runtime::Program::load(*plan, host.registry, {host.config.specializeLimit()});
+  auto program = runtime::Program::load(saved->plan, host.registry, options);
   if (!program)
     return program.error();
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  const auto signature = Signature::make(**plan, arguments.symbols);
+  const auto signature = Signature::make(*saved->plan, arguments.symbols);
   if (!signature)
     return signature.error();
   const MortiseGraph &view = (*signature)->view();

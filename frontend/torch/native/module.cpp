@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The module: the objects that Python hands over at import, errors, and the types.
-#include "python.hpp"
+#include "bound.hpp"
 
 #include <cstdarg>
 #include <cstdio>
@@ -48,12 +48,12 @@ static bool readExchange(PyObject *capsule) {
 }
 
 static PyObject *setup(PyObject *, PyObject *arguments) {
-  PyObject *capsule;
+  PyObject *capsule, *makeHandle, *probe;
   PyObject **objects[] = {&helpers.errorClass,   &helpers.tensorType,      &helpers.versionDescriptor,
                           &helpers.emptyStrided, &helpers.asStrided,       &helpers.dense,
                           &helpers.copyBack,     &helpers.incrementVersion};
-  if (!PyArg_ParseTuple(arguments, "OOOOOOOOO:setup", &capsule, objects[0], objects[1], objects[2], objects[3],
-                        objects[4], objects[5], objects[6], objects[7]))
+  if (!PyArg_ParseTuple(arguments, "OOOOOOOOOOO:setup", &capsule, objects[0], objects[1], objects[2], objects[3],
+                        objects[4], objects[5], objects[6], objects[7], &makeHandle, &probe))
     return nullptr;
   for (PyObject **object : objects)
     Py_INCREF(*object);
@@ -63,13 +63,16 @@ static PyObject *setup(PyObject *, PyObject *arguments) {
     raise(MORTISE_INTERNAL, "expected torch.Tensor._version to be a descriptor");
     return nullptr;
   }
-  if (!readExchange(capsule))
+  if (!readExchange(capsule) || !BoundTensor::setup(makeHandle, probe))
     return nullptr;
   Py_RETURN_NONE;
 }
 
+static PyObject *readsDirectly(PyObject *, PyObject *) { return PyBool_FromLong(BoundTensor::readsDirectly()); }
+
 static PyMethodDef functions[] = {
     {"setup", setup, METH_VARARGS, "Hands over what the extension needs of PyTorch and of the package."},
+    {"reads_directly", readsDirectly, METH_NOARGS, "Whether bound tensors are read by PyTorch's C functions."},
     {"place_of", placeOf, METH_O, "place_of(tensor) -> (DLPack's type, DLPack's number) of the device that holds it"},
     {"versions", versionsOf, METH_O, "versions(tensors) -> their versions, as Program.run compares them"},
     {}};

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Program: one compiled region, called with PyTorch's tensors. A signature is a program with the extents for one set of
 // shapes; all signatures of a program share its constants. `run` is the hot path: it reads the tensors through DLPack,
-// checks constants by address and version, allocates the outputs with eager's strides, and runs without the GIL. Where
-// tensors lie on a device, the call is queued on PyTorch's current stream.
+// checks constants by address and version (bound.hpp), allocates the outputs with eager's strides, and runs without the
+// GIL. Where tensors lie on a device, the call is queued on PyTorch's current stream.
+#include "bound.hpp"
 #include "options.hpp"
 #include "place.hpp"
 
@@ -52,10 +53,12 @@ struct Shared {
   MortiseProgram *program;
   Ref session;
   struct Constant {
-    void *address = nullptr;
-    int64_t version = -1; // -1 for an inference tensor, which has no version
+    Py_ssize_t input, argument; // the numbers of both
+    BoundTensor bound;
   };
-  std::vector<Constant> constants; // per input: the tensor that was bound
+  std::vector<Constant> constants; // those that a call passes, side by side because each call looks at all of them
+  // The memory of the constants. Assigning to `.data` would free it, and a later assignment could find its address
+  // again.
   std::vector<Ref> keptAlive;
   bool bound = false;
   std::shared_mutex mutex; // shared by runs, exclusive for bind; taken only without the GIL
@@ -66,6 +69,7 @@ struct Shared {
 struct Binding {
   std::shared_ptr<Shared> shared;
   std::vector<Input> inputs;
+  std::vector<size_t> perCall; // the numbers of those that are not constant
   std::vector<Output> outputs;
   std::vector<Result> results;
   std::vector<int64_t> symbols; // in the order in which the builder made the symbols
@@ -107,40 +111,8 @@ private:
   T *values;
 };
 
-// The address of tensors without elements, because programs expect a pointer that is not NULL.
-alignas(64) char emptyTensorAddress[64];
-
 // DLPack's type. A type of 0 lanes, which no tensor has, stands for a dtype that DLPack cannot represent.
 dlpack::DataType dataType(int32_t dtype) { return dlpack::dataTypeOf(dtype).value_or(dlpack::DataType{0, 0, 0}); }
-
-bool readTensor(PyObject *object, dlpack::Tensor &tensor) {
-  auto *type = reinterpret_cast<PyTypeObject *>(helpers.tensorType);
-  if (Py_TYPE(object) != type && !PyType_IsSubtype(Py_TYPE(object), type)) {
-    PyErr_Format(PyExc_TypeError, "expected a torch.Tensor, found %R", Py_TYPE(object));
-    return false;
-  }
-  if (helpers.exchange->tensorFromObject(object, &tensor) != 0) {
-    if (!PyErr_Occurred())
-      raise(MORTISE_INVALID_ARGUMENT, "expected a strided tensor, found one that does not export its memory");
-    return false;
-  }
-  return true;
-}
-
-void *address(const dlpack::Tensor &tensor) {
-  auto *data = static_cast<char *>(tensor.data);
-  return data ? data + tensor.byteOffset : emptyTensorAddress;
-}
-
-// The version counter, or -1 for a tensor without one (made in torch.inference_mode).
-int64_t readVersion(PyObject *object) {
-  Ref version(helpers.readVersion(helpers.versionDescriptor, object, nullptr));
-  if (!version) {
-    PyErr_Clear();
-    return -1;
-  }
-  return PyLong_AsLongLong(version.get());
-}
 
 bool sameLayout(const dlpack::Tensor &tensor, const Input &input) {
   for (size_t i = 0; i < input.dims.size(); ++i)
@@ -211,24 +183,20 @@ private:
       stale = static_cast<Py_ssize_t>(binding.inputs.size());
       return true;
     }
-    for (size_t i = 0; i < binding.inputs.size(); ++i) {
-      Input &input = binding.inputs[i];
-      if (input.argument < 0)
-        continue;
+    for (const Shared::Constant &constant : shared.constants) {
+      PyObject *tensorObject = argument(constant.argument);
+      if (!tensorObject)
+        return false;
+      if (!constant.bound.isSame(tensorObject)) {
+        stale = constant.input;
+        return !PyErr_Occurred();
+      }
+    }
+    for (const size_t i : binding.perCall) {
+      const Input &input = binding.inputs[i];
       PyObject *tensorObject = argument(input.argument);
       dlpack::Tensor tensor;
-      if (!tensorObject || !readTensor(tensorObject, tensor))
-        return false;
-      if (input.role == Role::Constant) {
-        const Shared::Constant &constant = shared.constants[i];
-        if (address(tensor) != constant.address ||
-            (constant.version >= 0 && readVersion(tensorObject) != constant.version)) {
-          stale = static_cast<Py_ssize_t>(i);
-          return true;
-        }
-        continue;
-      }
-      if (!checkInput(tensor, input, input.argument))
+      if (!tensorObject || !readTensor(tensorObject, tensor) || !checkInput(tensor, input, input.argument))
         return false;
       if (!sameLayout(tensor, input)) {
         copies[i] = Ref(PyObject_CallFunctionObjArgs(helpers.dense, tensorObject, input.dimsTuple.get(),
@@ -392,8 +360,10 @@ bool configureInputs(Binding &binding, PyObject *inputs) {
     input.dimsTuple = Ref::borrow(dims);
     input.stridesTuple = Ref::borrow(strides);
     binding.hasState |= input.role == Role::State;
-    if (input.role != Role::Constant)
+    if (input.role != Role::Constant) {
       binding.lies(input.place);
+      binding.perCall.push_back(binding.inputs.size());
+    }
     binding.inputs.push_back(std::move(input));
   }
   return !PyErr_Occurred();
@@ -459,43 +429,48 @@ PyObject *programSignature(PyObject *self, PyObject *arguments) {
   return PyErr_Occurred() ? nullptr : made.release();
 }
 
-// bind(sources, tensors, versions): per input, the caller's tensor, the dense tensor to read (often the same), and the
-// version of the former before anything of it was read; None for an input that is not constant.
+// bind(sources, memory, tensors, versions): per input, the caller's tensor; a tensor of ours on the same memory; the
+// dense tensor to read (often the same as the last); and the version of the first before anything of it was read. None
+// for an input that is not constant.
 PyObject *programBind(PyObject *self, PyObject *arguments) {
   Binding &binding = *as<ProgramObject>(self)->binding;
   Shared &shared = *binding.shared;
-  PyObject *sources, *tensors, *versionTuple;
+  PyObject *sources, *memory, *tensors, *versionTuple;
   Integers versions;
-  if (!PyArg_ParseTuple(arguments, "O!O!O!:bind", &PyList_Type, &sources, &PyList_Type, &tensors, &PyTuple_Type,
-                        &versionTuple) ||
+  if (!PyArg_ParseTuple(arguments, "O!O!O!O!:bind", &PyList_Type, &sources, &PyList_Type, &memory, &PyList_Type,
+                        &tensors, &PyTuple_Type, &versionTuple) ||
       !versions.read(versionTuple))
     return nullptr;
   size_t count = binding.inputs.size();
-  if (versions.size() != count || PyList_Size(sources) != static_cast<Py_ssize_t>(count)) {
-    PyErr_Format(PyExc_ValueError, "bind: expected lists of %zu", count);
-    return nullptr;
-  }
+  for (PyObject *list : {sources, memory, tensors})
+    if (versions.size() != count || PyList_Size(list) != static_cast<Py_ssize_t>(count)) {
+      PyErr_Format(PyExc_ValueError, "bind: expected lists of %zu", count);
+      return nullptr;
+    }
   std::vector<MortiseTensor> described(count);
   std::vector<const MortiseTensor *> pointers(count, nullptr);
-  std::vector<Shared::Constant> seen(count);
+  std::vector<Shared::Constant> seen;
   std::vector<Ref> keep;
   for (size_t i = 0; i < count; ++i) {
     Input &input = binding.inputs[i];
     if (input.role != Role::Constant)
       continue;
     auto index = static_cast<Py_ssize_t>(i);
-    PyObject *source = PyList_GetItem(sources, index), *dense = PyList_GetItem(tensors, index);
+    PyObject *dense = PyList_GetItem(tensors, index), *held = PyList_GetItem(memory, index);
     dlpack::Tensor tensor;
-    if (!source || !dense || !readTensor(source, tensor))
+    if (!readTensor(held, tensor))
       return nullptr;
-    seen[i] = {address(tensor), versions.data()[i]};
-    if (!readTensor(dense, tensor) || !checkInput(tensor, input, input.argument))
+    if (input.argument >= 0)
+      seen.push_back(
+          {index, input.argument, BoundTensor(PyList_GetItem(sources, index), address(tensor), versions.data()[i])});
+    if (PyErr_Occurred() || !readTensor(dense, tensor) || !checkInput(tensor, input, input.argument))
       return nullptr;
     described[i] = {
         sizeof(MortiseTensor),    address(tensor), input.dtypeNumber, static_cast<int32_t>(input.programDims.size()),
         input.programDims.data(), nullptr,         input.place.device};
     pointers[i] = &described[i];
     keep.push_back(Ref::borrow(dense));
+    keep.push_back(Ref::borrow(held));
   }
   MortiseStatus *status = withoutGil([&] {
     std::unique_lock lock(shared.mutex);
@@ -539,7 +514,7 @@ void programDealloc(PyObject *self) {
 PyMethodDef methods[] = {
     {"signature", programSignature, METH_VARARGS,
      "signature(inputs, outputs, results, symbols) -> the program for these numbers, to bind and run"},
-    {"bind", programBind, METH_VARARGS, "bind(sources, tensors, versions): packs constants"},
+    {"bind", programBind, METH_VARARGS, "bind(sources, memory, tensors, versions): packs constants"},
     {"invalidate", programInvalidate, METH_NOARGS, "The next call binds again."},
     {"run", programRun, METH_O, "run(arguments) -> results, or the number of a stale constant"},
     {"profile", programProfile, METH_O, "run with a clock per step"},

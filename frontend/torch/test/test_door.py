@@ -83,6 +83,50 @@ def test_weights_are_bound_once_and_rebound_on_change(compile_for):
     assert len(graphs) == 1 and graphs[0]["binds"] == 4
 
 
+def test_a_weight_at_the_address_of_an_earlier_one(compile_for):
+    model, x = nn.Linear(64, 64, bias=False).eval(), torch.randn(4, 64)
+    compiled = compile_for(model)
+    check(compiled, model, x)
+    # What the assignment frees could be what the next tensor gets, with the version of the one that was bound.
+    bound, others = model.weight.data_ptr(), []
+    model.weight.data = torch.randn(64, 64)
+    while len(others) < 1000 and (not others or others[-1].data_ptr() != bound):
+        others.append(torch.randn(64, 64))
+    model.weight.data = others[-1]
+    check(compiled, model, x)
+
+
+@pytest.mark.parametrize("direct", [True, False])
+def test_what_changes_a_bound_weight_is_seen(direct):
+    """With PyTorch's own functions for addresses and versions, and without."""
+    code = f"""
+import torch, torch_mortise
+from torch import nn
+if not {direct}:
+    del torch._C._aoti.unsafe_alloc_void_ptr_from_tensor
+model, x = nn.Linear(8, 8).eval(), torch.randn(3, 8)
+compiled = torch.compile(model, backend="mortise")
+def change(): model.weight[2] = 1
+def assign(): model.weight.data = torch.randn(8, 8)
+def replace(): model.weight = nn.Parameter(torch.randn(8, 8))
+def share(): model.weight = nn.Parameter(model.weight.data)
+def lend(): model.bias.set_(torch.randn(8))
+def load(): model.load_state_dict({{k: torch.randn_like(v) for k, v in model.state_dict().items()}})
+def turn(): model.weight.data = model.weight.data.t()
+def unversion():
+    with torch.inference_mode():
+        made = torch.randn(8, 8)
+    model.weight.data = made
+with torch.no_grad():
+    for number, what in enumerate([int, change, assign, replace, change, share, lend, load, turn, change, unversion, int]):
+        what()
+        for _ in range(2):
+            torch.testing.assert_close(compiled(x), model(x), msg=lambda text: f"{{what.__name__}}: {{text}}")
+    assert torch_mortise._library.native().reads_directly() == {direct}
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
 def test_weights_are_bound_before_the_first_call(device):
     model, x = Small().eval(), torch.randn(3, 8)
     ahead = []

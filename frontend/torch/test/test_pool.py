@@ -22,7 +22,7 @@ assert BYTES >= SMALLEST
 
 
 def make(pool, limit=LIMIT, shape=SHAPE):
-    return pool.empty(4 * shape[0] * shape[1], limit, shape, (shape[1], 1), dtype=torch.float32, device="cpu")
+    return pool.empty(4 * shape[0] * shape[1], limit, shape, (shape[1], 1), torch.float32)
 
 
 @pytest.fixture
@@ -238,7 +238,7 @@ def test_the_process_ends_with_blocks_in_use():
 import atexit, threading, torch, torch_mortise
 from torch_mortise.pool import pool
 def make():
-    return pool.empty(1 << 22, 1 << 28, (1024, 1024), (1024, 1), dtype=torch.float32, device="cpu")
+    return pool.empty(1 << 22, 1 << 28, (1024, 1024), (1024, 1), torch.float32)
 class Late:
     def __del__(self):
         self.made = make()
@@ -248,7 +248,7 @@ def work():
     threading.Event().wait()
 ready = threading.Event()
 threading.Thread(target=work, daemon=True).start()
-ready.wait()
+assert ready.wait(60)
 kept, late = [make() for _ in range(8)], Late()
 atexit.register(make)
 print(len(kept))

@@ -135,24 +135,25 @@ class Specialisation:
 
     def allocated(self, output):
         """The output with the function that allocates its tensor. An output that aliases an input needs none."""
-        alias, _, shape, place, _, keywords = output
+        alias, number, shape, place, positional, keywords = output
         if alias >= 0 or place:  # the allocator of a device has a pool of its own
             return output
-        return *output, pool.allocator(math.prod(shape) * keywords["dtype"].itemsize, self.options)
+        dtype = keywords["dtype"]
+        return alias, number, shape, place, (*positional, dtype), {}, pool.allocator(math.prod(shape) * dtype.itemsize, self.options)
 
     def bind(self, region, arguments, key):
         """Packs the constants among these arguments."""
-        sources, tensors = [None] * self.input_count, [None] * self.input_count
+        sources, memory, tensors = ([None] * self.input_count for _ in range(3))
         for number, node, position, *_ in self.constants:
             sources[number] = arguments[position] if position >= 0 else region.attributes[node]
         # A weight that another thread changes from here on has another version than the one bound, so that the next call binds again.
         versions = _library.native().versions(sources)
         for number, _, _, _, _, shape, strides, *_ in self.constants:
-            source = sources[number]
-            same = all(a == b or n == 1 for a, b, n in zip(source.stride(), strides, shape))
-            tensors[number] = source if same else _library._dense(source, shape, strides)
+            memory[number] = now = sources[number].detach()
+            same = all(a == b or n == 1 for a, b, n in zip(now.stride(), strides, shape))
+            tensors[number] = now if same else _library._dense(now, shape, strides)
         places.synchronize(t for t in tensors if t is not None)
-        self.signature(key).bind(sources, tensors, versions)
+        self.signature(key).bind(sources, memory, tensors, versions)
         self.sources = sources
         self.storages = {t.untyped_storage().data_ptr() for t in sources if t is not None}
         self.record["binds"] += 1
@@ -187,6 +188,7 @@ class Region:
         self.attributes = attributes  # get_attr node -> tensor
         self.for_all = bool(key)  # compile once for all shapes, while that works
         self.lock = threading.RLock()
+        self.last = None  # the native program of the last call without symbols; its `run` tells whether it serves the next call, too
         self.specialisations = collections.OrderedDict()  # numbers -> the program in use
         self.variants = {}  # (numbers, identities of the constants) -> the program they are bound to
         self.notes = []
@@ -266,6 +268,8 @@ class Region:
             program = found.signature(key)
             result = program.profile(arguments) if profile else program.run(arguments)
             if type(result) is not int:
+                if not key:
+                    self.last = program
                 return result
             found = self.rebind(found, arguments, result, binds, key)  # a constant, by number, that is not the one bound
 

@@ -149,8 +149,9 @@ MORTISE_EXPORT MortiseStatus *mortise_program_profile(MortiseProgram *program, c
  *  "placement":
  * [{"device","plugin","lowering","nodes":[..],"ops":{"mortise.add":3},"predicted_ns","kernels","kernel_cache","specialised","steps":[{"name","lowering","ns","bytes","flops"}]}],
  *  ("predicted_ns": measured where mode and devices ask for it; "kernels": the number compiled or loaded so far, 0 if
- * an equal region's kernels are used; "kernel_cache": "hit" if the kernel was on disk, otherwise why it was compiled,
- * null if "specialised"; "specialised": null, or why a kernel is compiled for each set of symbol values), "symbols":
+ * an equal region's kernels are used; "kernel_cache": "hit" if the kernel was on disk, "saved" if in the program's
+ * file, otherwise why it was compiled, null if "specialised"; "specialised": null, or why a kernel is compiled for each
+ * set of symbol values), "symbols":
  * [{"name","min","max","divisor","input","dimension"}], "guards":
  *  [{"expects","reason"}], "values": {"ready","limit","met","dropped","instances","kernels_specialised"},
  *  "refusals": [{"node","op","device","plugin","reason","detail"}] (node is null for a composite that has been
@@ -235,11 +236,14 @@ typedef struct MortiseSignature { /* what a program takes and gives; belongs to 
 MORTISE_EXPORT MortiseStatus *mortise_program_signature(MortiseProgram *program, const MortiseSignature **signature);
 
 /* Writes the compiled program to a file, which replaces another one of this name only when it is whole. Constants are
- * not in it: whoever loads it binds them. Errors: MORTISE_OUT_OF_MEMORY (the disk is full), MORTISE_INVALID_ARGUMENT
- * (the folder cannot be written to), MORTISE_UNSUPPORTED (2 GB or more). */
+ * not in it: whoever loads it binds them. Kernels that their plugins can save are, unless the setting saved_kernels is
+ * off; not those that are compiled for each set of symbol values. Errors: MORTISE_OUT_OF_MEMORY (the disk is full),
+ * MORTISE_INVALID_ARGUMENT (the folder cannot be written to), MORTISE_UNSUPPORTED (2 GB or more). */
 MORTISE_EXPORT MortiseStatus *mortise_program_save(MortiseProgram *program, const char *path);
-/* Loads a program from a file of any origin. Its kernels are compiled by the plugins that it was compiled for; nothing
- * else of the compiler runs. `options` override the session's for this program; those that decide how a graph is
+/* Loads a program. Kernels in the file are used where plugin, build and device are those that made them; the others are
+ * compiled by the plugins that the program was compiled for; nothing else of the compiler runs. A file of any origin is
+ * checked, but kernels are machine code: set saved_kernels to off for a file from which you would load no plugin.
+ * `options` override the session's for this program; those that decide how a graph is
  * compiled have no effect. Errors: MORTISE_NOT_FOUND (no such file), MORTISE_CORRUPT (a damaged file, or another one),
  * MORTISE_VERSION_MISMATCH, MORTISE_UNSUPPORTED or MORTISE_INVALID_ARGUMENT (a plugin or a device is not installed). */
 MORTISE_EXPORT MortiseStatus *mortise_program_load(MortiseSession *session, const char *path,

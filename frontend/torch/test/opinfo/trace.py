@@ -196,7 +196,8 @@ def compile_graph(module, tensors, device=DEVICE, names=None):
         results.append((0, number, None, None, None, None))
     program = builder.compile(())
     program = program.signature(tuple(inputs), tuple(outputs), tuple(results), ())
-    program.bind([None] * len(inputs), [None] * len(inputs), (0,) * len(inputs))
+    none = [None] * len(inputs)
+    program.bind(none, none, none, (0,) * len(inputs))
     return Compiled(program, importer.seeds)
 
 

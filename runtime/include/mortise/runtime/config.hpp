@@ -30,7 +30,8 @@ public:
   // separated directories and files), log_level, verify, specialize_limit (specialisations that a program keeps; the
   // least recently used is dropped), output_pool_bytes (memory of results that a frontend which allocates them may
   // keep), kernel_cache (on, off or a folder: where compiled kernels and measured times are kept), kernel_cache_bytes
-  // (the folder's limit), plus one "PLUGIN.OPTION" for each option that a plugin's manifest declares
+  // (the folder's limit), saved_kernels (whether files of programs get compiled kernels, and whether those in them are
+  // used), plus one "PLUGIN.OPTION" for each option that a plugin's manifest declares
   // (MORTISE_PLUGIN_OPTION, or [PLUGIN] OPTION = ...). An empty entry in plugin_path stands for the default
   // directories. MORTISE_LIBRARY and variables that start with MORTISE_TEST_, MORTISE_DEV_ or MORTISE_BENCH_ are
   // skipped, because other programs read them.
@@ -41,6 +42,7 @@ public:
   std::vector<PlaceRule> placeRules() const;
   size_t specializeLimit() const;
   uint64_t kernelCacheBytes() const;
+  bool savedKernels() const;
   MortiseCompileOptions compileOptions() const;                      // mode, precision, deterministic
   std::span<const Setting> settings() const;                         // every key, sorted, with its source
   std::vector<Setting> pluginOptions(std::string_view plugin) const; // keys without the "PLUGIN." prefix

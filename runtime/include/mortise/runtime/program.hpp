@@ -47,7 +47,9 @@ struct RegionReport {
   std::vector<StepReport> steps; // those of the last run's symbol values, where steps depend on values
   std::string specialised; // why the region is compiled for each set of values; "" when one kernel serves all values
   uint32_t kernels = 0;    // compiled or loaded so far; 0 for a region that shares an equal region's kernel
-  std::string cached; // "hit" when the kernel was loaded from disk, otherwise why it was compiled; "" when specialised
+  // "hit" when the kernel was loaded from disk, "saved" when from the program's file, otherwise why it was compiled; ""
+  // when specialised.
+  std::string cached;
 };
 
 struct ValuesReport {
@@ -57,8 +59,16 @@ struct ValuesReport {
   uint64_t specialised = 0;      // kernels compiled for one set of values, since load
 };
 
+// What a plugin wrote of a region's kernel, and what it depends on beside the region's graph.
+struct SavedKernel {
+  uint32_t region = 0; // of the plan
+  std::string key;
+  std::vector<std::byte> bytes;
+};
+
 struct LoadOptions {
   size_t specializeLimit = 64;
+  std::span<const SavedKernel> kernels = {}; // at most one for each region; read during the load
 };
 
 // For messages: "f32[b, 2*s]", "4*s - 8 >= 0".
@@ -99,6 +109,10 @@ public:
 
   // Runs once with per-step clocks on, adding to the report's ns.
   Result<void> runProfiled(std::span<const Tensor> inputs, std::span<const Tensor> outputs);
+
+  // The kernels that plugins can save, those of equal regions once. Not those that are compiled for sets of symbol
+  // values. What cannot be saved is left out, with a warning where the plugin fails. Thread safe.
+  std::vector<SavedKernel> saveKernels() const;
 
   const plan::PlanT &plan() const;
   uint64_t arenaBytes() const;  // of one execution context, workspaces included; of the largest values so far

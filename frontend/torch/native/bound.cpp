@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "bound.hpp"
+
+#include <dlfcn.h>
+
+namespace mortise::torch_door {
+namespace {
+
+// Of libtorch_cpu. The first two are its stable C interface (torch/csrc/stable/c/shim.h and the one below it); their
+// handle is an at::Tensor *. That interface has no versions, so that the third is at::TensorBase::_version() const.
+int32_t (*dataPointer)(void *handle, const void **address);
+int32_t (*deleteHandle)(void *handle);
+int64_t (*currentVersion)(const void *handle);
+PyObject *handleMaker; // null while tensors are not read directly
+
+template <typename F> bool find(void *library, const char *name, F &function) {
+  function = reinterpret_cast<F>(dlsym(library, name));
+  return function;
+}
+
+void *makeHandle(PyObject *tensor) {
+  Ref capsule(PyObject_CallFunctionObjArgs(handleMaker, tensor, nullptr));
+  return capsule ? PyCapsule_GetPointer(capsule.get(), nullptr) : nullptr;
+}
+
+// Whether the tensor behind the handle has this address and version.
+bool isUnchanged(void *handle, const void *address, int64_t version) {
+  const void *found = nullptr;
+  if (dataPointer(handle, &found) != 0 || found != address)
+    return false;
+  try {
+    return version < 0 || currentVersion(handle) == version;
+  } catch (...) { // it has become a tensor without versions
+    return false;
+  }
+}
+
+bool agreesWithPython(PyObject *probe) {
+  dlpack::Tensor tensor;
+  if (!readTensor(probe, tensor))
+    return false;
+  void *handle = makeHandle(probe);
+  if (!handle)
+    return false;
+  const int64_t version = readVersion(probe);
+  bool agrees = isUnchanged(handle, address(tensor), version) && !isUnchanged(handle, address(tensor), version + 1) &&
+                !isUnchanged(handle, static_cast<char *>(address(tensor)) + 1, version);
+  Ref done(PyObject_CallFunctionObjArgs(helpers.incrementVersion, probe, nullptr));
+  agrees = agrees && done && readVersion(probe) == version + 1 && isUnchanged(handle, address(tensor), version + 1);
+  deleteHandle(handle);
+  return agrees;
+}
+
+// The address of tensors without elements.
+alignas(64) char emptyTensorAddress[64];
+
+} // namespace
+
+bool BoundTensor::setup(PyObject *maker, PyObject *probe) {
+  handleMaker = nullptr;
+  if (maker == Py_None)
+    return true;
+  void *library = dlopen("libtorch_cpu.so", RTLD_LAZY | RTLD_NOLOAD); // never closed: its functions are kept
+  if (!library || !find(library, "torch_get_const_data_ptr", dataPointer) ||
+      !find(library, "aoti_torch_delete_tensor_object", deleteHandle) ||
+      !find(library, "_ZNK2at10TensorBase8_versionEv", currentVersion))
+    return true;
+  handleMaker = Ref::borrow(maker).release();
+  if (!agreesWithPython(probe))
+    handleMaker = nullptr;
+  return !PyErr_Occurred();
+}
+
+bool BoundTensor::readsDirectly() { return handleMaker; }
+
+BoundTensor::BoundTensor(PyObject *tensor, void *address, int64_t version) : address(address), version(version) {
+  if (handleMaker && address != emptyTensorAddress) { // DLPack and the C interface differ for empty tensors
+    handle = makeHandle(tensor);
+    object = handle ? tensor : nullptr;
+  } else {
+    object = Ref::borrow(tensor).release();
+  }
+}
+
+BoundTensor &BoundTensor::operator=(BoundTensor &&other) noexcept {
+  std::swap(object, other.object);
+  std::swap(handle, other.handle);
+  std::swap(address, other.address);
+  std::swap(version, other.version);
+  return *this;
+}
+
+BoundTensor::~BoundTensor() {
+  if (handle)
+    deleteHandle(handle);
+  else
+    Py_XDECREF(object);
+}
+
+bool BoundTensor::isSame(PyObject *tensor) const {
+  if (handle && tensor == object)
+    return isUnchanged(handle, address, version);
+  dlpack::Tensor read;
+  return readTensor(tensor, read) && torch_door::address(read) == address &&
+         (version < 0 || readVersion(tensor) == version);
+}
+
+int64_t readVersion(PyObject *tensor) {
+  Ref version(helpers.readVersion(helpers.versionDescriptor, tensor, nullptr));
+  if (!version) {
+    PyErr_Clear();
+    return -1;
+  }
+  return PyLong_AsLongLong(version.get());
+}
+
+bool readTensor(PyObject *object, dlpack::Tensor &tensor) {
+  auto *type = reinterpret_cast<PyTypeObject *>(helpers.tensorType);
+  if (Py_TYPE(object) != type && !PyType_IsSubtype(Py_TYPE(object), type)) {
+    PyErr_Format(PyExc_TypeError, "expected a torch.Tensor, found %R", Py_TYPE(object));
+    return false;
+  }
+  if (helpers.exchange->tensorFromObject(object, &tensor) != 0) {
+    if (!PyErr_Occurred())
+      raise(MORTISE_INVALID_ARGUMENT, "expected a strided tensor, found one that does not export its memory");
+    return false;
+  }
+  return true;
+}
+
+void *address(const dlpack::Tensor &tensor) {
+  auto *data = static_cast<char *>(tensor.data);
+  return data ? data + tensor.byteOffset : emptyTensorAddress;
+}
+
+} // namespace mortise::torch_door
