@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Dynamic shapes: one trace and one program serve all shapes, and the guards of the trace are used."""
 
+import os
+import signal
+
 import pytest
 import torch
 import torch.nn as nn
@@ -282,3 +285,24 @@ def test_a_symbolic_graph_on_two_devices():
     assert any(s["divisor"] == 4 for s in program["symbols"])
     refusal = next(r for r in program["refusals"] if "convolution" in r["op"] and r["device"] == "cpu")
     assert refusal["reason"] and refusal["detail"]
+
+
+# ---- errors ------------------------------------------------------------------------------------------
+
+
+def test_an_error_of_a_call_is_raised(compile_for):
+    def f(x):
+        return x.softmax(1)
+
+    compiled, x = compile_for(f, dynamic=True), torch.randn(3, 8)
+    check(compiled, f, x)
+    child = os.fork()  # where no program runs
+    if child == 0:
+        signal.alarm(20)
+        try:
+            with torch.no_grad():
+                compiled(x)
+        except Exception as error:
+            os._exit(0 if "spawn" in str(error) else 2)
+        os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0

@@ -353,11 +353,6 @@ class CompiledGraph:
     # ---- the call ---------------------------------------------------------------------------------
 
     def __call__(self, arguments):
-        whole = self.whole
-        if whole is not None and whole.last is not None and not report.collecting:
-            results = whole.last.run(arguments)
-            if type(results) is list:
-                return results
         key = self.key.read(arguments) if self.key.sources else ()
         if report.collecting:
             report.collect(self, key)
@@ -368,10 +363,11 @@ class CompiledGraph:
         except NodeUnsupported as error:
             return self.call_again(arguments, error)
         except MortiseError as error:
-            if not self.key:
+            region = next((r for r in self.regions if not r.serves(key)), None)
+            if not self.key or region is None:  # it was compiled, and failed when it ran
                 raise
             try:
-                self.refuse_uncompiled(next(r for r in self.regions if not r.serves(key)), error)
+                self.refuse_uncompiled(region, error)
             except NodeUnsupported as refused:
                 return self.call_again(arguments, refused)
 
