@@ -84,8 +84,8 @@ int main(int argc, char **argv) {
     const auto whole = get(withNumbers(get(loadGraph(argv[i])), ""));
     for (const std::vector<uint32_t> &nodes : windows(static_cast<uint32_t>(whole->view().node_count), random)) {
       Region region = get(extractRegion(whole->view(), nodes));
-      const auto nameless = get(withoutNames(region.graph->view()));
-      if (region.outputs.empty() || !known.emplace(nameless->bytes().begin(), nameless->bytes().end()).second)
+      const auto form = get(canonical(region.graph->view()));
+      if (region.outputs.empty() || !known.emplace(form->bytes().begin(), form->bytes().end()).second)
         continue;
       const MortiseGraph &view = region.graph->view();
       Piece piece{region.graph, nodes.size(), opsOf(view),

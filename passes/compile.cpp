@@ -7,6 +7,7 @@
 #include <mortise/ir/decompose.hpp>
 #include <mortise/ir/portable.hpp>
 #include <mortise/passes/passes.hpp>
+#include <mortise/portable/graph.hpp>
 #include <mortise/runtime/plan_generated.h>
 
 #include <mlir/Dialect/Func/IR/FuncOps.h>
@@ -23,6 +24,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
+#include <optional>
 
 namespace mortise::passes {
 namespace {
@@ -286,11 +289,14 @@ private:
   double *passSeconds, *placeSeconds;
 };
 
-} // namespace
+// Whether a plan is accepted. False: `targets` have been told what not to offer again.
+using Accept =
+    std::function<Result<bool>(const std::shared_ptr<const plan::PlanT> &plan, std::vector<Target> &targets)>;
 
-Result<std::shared_ptr<const plan::PlanT>> compile(mlir::ModuleOp module, const runtime::Registry &registry,
-                                                   const runtime::Config &config, Timings *timings,
-                                                   std::vector<Uncovered> *uncovered, const Homes &homes) {
+Result<std::shared_ptr<const plan::PlanT>> compileUntil(const Accept &accept, mlir::ModuleOp module,
+                                                        const runtime::Registry &registry,
+                                                        const runtime::Config &config, Timings *timings,
+                                                        std::vector<Uncovered> *uncovered, const Homes &homes) {
   if (uncovered)
     uncovered->clear();
   Result<std::vector<Target>> targets = chooseTargets(registry, config, homes);
@@ -305,13 +311,78 @@ Result<std::shared_ptr<const plan::PlanT>> compile(mlir::ModuleOp module, const 
     return done.error();
   if (Result<void> done = runPasses(module, buildCleanup, passSeconds); !done)
     return done.error();
-  Result<Compilation::Form> form = compilation.placeAndDecompose(module, std::move(lost), uncovered);
+  for (;;) {
+    Result<Compilation::Form> form = compilation.placeAndDecompose(module, std::move(lost), uncovered);
+    if (!form)
+      return form.error();
+    if (targets->size() > 1)
+      if (Result<void> tried = compilation.tryDecompositions(module, *form); !tried)
+        return tried.error();
+    auto plan = compilation.write(*form, config.get("require"));
+    if (!plan)
+      return plan.error();
+    const Result<bool> accepted = accept(*plan, *targets);
+    if (!accepted)
+      return accepted.error();
+    if (*accepted)
+      return plan;
+    lost = std::move(form->lost);
+  }
+}
+
+// Tells the target of the refused region not to offer it again. False if it has been told before.
+Result<bool> refuse(const plan::PlanT &plan, const runtime::RefusedRegion &refused, std::vector<Target> &targets) {
+  const plan::RegionT &region = *plan.regions[refused.region];
+  const auto graph = Graph::read(std::as_bytes(std::span(region.graph)));
+  auto form = graph ? canonical((*graph)->view()) : Result<std::shared_ptr<const Graph>>(graph.error());
   if (!form)
     return form.error();
-  if (targets->size() > 1)
-    if (Result<void> tried = compilation.tryDecompositions(module, *form); !tried)
-      return tried.error();
-  return compilation.write(*form, config.get("require"));
+  for (Target &target : targets) {
+    if (target.device->name() != region.device || target.device->plugin->name != region.plugin)
+      continue;
+    for (const RefusedOffer &known : target.refused)
+      if (known.lowering == region.lowering && std::ranges::equal(known.region->bytes(), (*form)->bytes()))
+        return false;
+    target.refused.push_back({region.lowering, std::move(*form), refused.reason});
+    return true;
+  }
+  return false;
+}
+
+} // namespace
+
+Result<std::shared_ptr<const plan::PlanT>> compile(mlir::ModuleOp module, const runtime::Registry &registry,
+                                                   const runtime::Config &config, Timings *timings,
+                                                   std::vector<Uncovered> *uncovered, const Homes &homes) {
+  const auto any = [](const auto &, const auto &) -> Result<bool> { return true; };
+  return compileUntil(any, module, registry, config, timings, uncovered, homes);
+}
+
+Result<std::shared_ptr<runtime::Program>> compileAndLoad(mlir::ModuleOp module,
+                                                         const std::shared_ptr<const runtime::Registry> &registry,
+                                                         const runtime::Config &config, Timings *timings,
+                                                         std::vector<Uncovered> *uncovered, const Homes &homes) {
+  std::shared_ptr<runtime::Program> program;
+  const auto load = [&](const std::shared_ptr<const plan::PlanT> &plan, std::vector<Target> &targets) -> Result<bool> {
+    std::optional<runtime::RefusedRegion> refused;
+    auto loaded = [&] {
+      Clock clock(timings ? &timings->kernels : nullptr);
+      return runtime::Program::load(plan, registry, {.specializeLimit = config.specializeLimit(), .refused = &refused});
+    }();
+    if (loaded) {
+      program = std::move(*loaded);
+      return true;
+    }
+    const bool again = loaded.error().code == MORTISE_UNSUPPORTED && refused;
+    const Result<bool> told = again ? refuse(*plan, *refused, targets) : Result<bool>(false);
+    if (!told)
+      return told.error();
+    if (*told)
+      return false;
+    return loaded.error();
+  };
+  auto plan = compileUntil(load, module, *registry, config, timings, uncovered, homes);
+  return plan ? Result<std::shared_ptr<runtime::Program>>(std::move(program)) : plan.error();
 }
 
 } // namespace mortise::passes

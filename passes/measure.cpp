@@ -150,10 +150,10 @@ double Measurements::measured(const MortiseGraph &graph, const Target &target, c
       return unknown;
     numbers = *specialised;
   }
-  auto nameless = withoutNames(numbers->view()); // so that equal layers are measured once
-  if (!nameless)
+  auto form = canonical(numbers->view()); // so that equal layers are measured once
+  if (!form)
     return unknown;
-  numbers = std::move(*nameless);
+  numbers = std::move(*form);
   const bool lasts = target.device->info.fingerprint != nullptr;
   const std::vector<MortiseOption> options = target.optionViews();
   const std::string key =

@@ -238,6 +238,69 @@ void askForAll(const MortiseGraph &graph, const NodeGraph &nodes, Specialised &s
   specialised.ask(targets, t, reason, result);
 }
 
+// Asks target `t` for some nodes of the graph as for a graph of their own.
+void askForPart(const MortiseGraph &graph, const std::vector<Target> &targets, uint32_t t,
+                std::span<const uint32_t> nodes, Proposals &result) {
+  const Result<Region> region = extractRegion(graph, nodes);
+  if (!region) {
+    for (const uint32_t node : nodes)
+      result.refusals.push_back({node, t, MORTISE_REASON_ERROR, region.error().message});
+    return;
+  }
+  Proposals part = propose(region->graph->view(), {targets[t]});
+  for (Candidate &candidate : part.candidates) {
+    candidate.target = t;
+    result.candidates.push_back(inWhole(std::move(candidate), graph, nodes, *region));
+  }
+  for (Refusal &refusal : part.refusals)
+    result.refusals.push_back({nodes[refusal.node], t, refusal.reason, std::move(refusal.detail)});
+}
+
+// The offer among those that could not be compiled which the candidate repeats, or NULL.
+const RefusedOffer *repeated(const MortiseGraph &graph, const Candidate &candidate,
+                             const std::vector<RefusedOffer> &refused) {
+  std::shared_ptr<const Graph> form;
+  for (const RefusedOffer &offer : refused) {
+    if (offer.lowering != candidate.lowering || offer.region->view().node_count != candidate.nodes.size())
+      continue;
+    if (!form) {
+      const Result<Region> region = extractRegion(graph, candidate.nodes);
+      auto made = region ? canonical(region->graph->view()) : Result<std::shared_ptr<const Graph>>(region.error());
+      if (!made)
+        return nullptr;
+      form = std::move(*made);
+    }
+    if (std::ranges::equal(form->bytes(), offer.region->bytes()))
+      return &offer;
+  }
+  return nullptr;
+}
+
+// Takes offers that could not be compiled out of those from `first` on, and asks for the halves of their nodes instead.
+void askForHalves(const MortiseGraph &graph, const std::vector<Target> &targets, uint32_t t, size_t first,
+                  Proposals &result) {
+  std::vector<Candidate> gone;
+  for (size_t i = first; i < result.candidates.size();) {
+    const RefusedOffer *offer = repeated(graph, result.candidates[i], targets[t].refused);
+    if (!offer) {
+      ++i;
+      continue;
+    }
+    for (const uint32_t node : result.candidates[i].nodes)
+      if (!isLiteral(*graph.nodes[node]))
+        result.refusals.push_back({node, t, MORTISE_REASON_ERROR, offer->reason});
+    gone.push_back(std::move(result.candidates[i]));
+    result.candidates.erase(result.candidates.begin() + static_cast<ptrdiff_t>(i));
+  }
+  for (const Candidate &candidate : gone) {
+    const std::span<const uint32_t> nodes = candidate.nodes; // in execution order, so that both halves are convex
+    if (nodes.size() < 2)
+      continue;
+    askForPart(graph, targets, t, nodes.first(nodes.size() / 2), result);
+    askForPart(graph, targets, t, nodes.subspan(nodes.size() / 2), result);
+  }
+}
+
 // Asks target `t` for the runs of nodes that the rules leave to it. False, and nothing asked, if they close no node.
 bool askForOpenNodes(const MortiseGraph &graph, const std::vector<Target> &targets, uint32_t t, Proposals &result) {
   constexpr uint32_t open = 0, closed = 1;
@@ -257,21 +320,8 @@ bool askForOpenNodes(const MortiseGraph &graph, const std::vector<Target> &targe
   if (!any)
     return false;
   for (const Run &run : runsOf(graph, sides)) {
-    if (run.target != open)
-      continue;
-    const Result<Region> region = extractRegion(graph, run.nodes);
-    if (!region) {
-      for (const uint32_t node : run.nodes)
-        result.refusals.push_back({node, t, MORTISE_REASON_ERROR, region.error().message});
-      continue;
-    }
-    Proposals part = propose(region->graph->view(), {targets[t]});
-    for (Candidate &candidate : part.candidates) {
-      candidate.target = t;
-      result.candidates.push_back(inWhole(std::move(candidate), graph, run.nodes, *region));
-    }
-    for (Refusal &refusal : part.refusals)
-      result.refusals.push_back({run.nodes[refusal.node], t, refusal.reason, std::move(refusal.detail)});
+    if (run.target == open)
+      askForPart(graph, targets, t, run.nodes, result);
   }
   return true;
 }
@@ -308,6 +358,8 @@ Proposals propose(const MortiseGraph &graph, const std::vector<Target> &targets)
       continue;
     const size_t first = result.candidates.size();
     askForAll(graph, nodes, specialised, targets, t, result);
+    if (!targets[t].refused.empty())
+      askForHalves(graph, targets, t, first, result);
     if (targets[t].measurements)
       targets[t].measurements->correct(graph, targets[t], std::span(result.candidates).subspan(first));
   }

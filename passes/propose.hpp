@@ -9,6 +9,7 @@
 #include <mortise/runtime/config.hpp>
 #include <mortise/runtime/registry.hpp>
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -16,11 +17,19 @@ namespace mortise::passes {
 
 class Measurements;
 
+// What a plugin offered, and could not compile.
+struct RefusedOffer {
+  std::string lowering;
+  std::shared_ptr<const Graph> region; // in its canonical form
+  std::string reason;
+};
+
 struct Target { // a device to place on, with what it is told about this compilation
   const runtime::Device *device = nullptr;
   std::vector<runtime::Setting> options; // the plugin's own
   MortiseCompileOptions asked{.struct_size = sizeof(MortiseCompileOptions)};
   std::vector<runtime::PlaceRule> closed;     // the rules that keep nodes off the device
+  std::vector<RefusedOffer> refused;          // are not taken again
   std::shared_ptr<Measurements> measurements; // in the mode max-autotune, otherwise NULL
 
   std::vector<MortiseOption> optionViews() const { // point into `options`
@@ -60,7 +69,8 @@ struct Proposals {
 // is proposed with numbers for them to a plugin that cannot see symbols, or that takes no node of the symbolic graph
 // and refuses some with MORTISE_REASON_NEEDS_STATIC. Candidates that come from numbers are compiled for each set of
 // values. Where rules close some nodes to a target, its plugin is asked for each run of the others as for a graph.
-// With `measurements` the costs are measured times.
+// Instead of an offer that was refused, the plugin is asked for both halves of its nodes, so that what it can compile
+// of them is found. With `measurements` the costs are measured times.
 Proposals propose(const MortiseGraph &graph, const std::vector<Target> &targets);
 
 } // namespace mortise::passes

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <mutex>
 #include <optional>
 #include <thread>
 #include <unordered_map>
@@ -314,10 +315,11 @@ Result<std::vector<StepInfo>> readSteps(const char *slot, const MortiseStep *con
   return result;
 }
 
-Result<Regions> compileRegions(const plan::PlanT &plan, const Registry &registry, std::span<const SavedKernel> saved) {
+Result<Regions> compileRegions(const plan::PlanT &plan, const Registry &registry, const LoadOptions &options) {
   Regions regions(plan.regions.size());
   const std::vector<uint32_t> first = findEqual(plan);
   std::vector<uint32_t> fresh;
+  std::mutex mutex; // guards *options.refused
   for (uint32_t i = 0; i < regions.size(); ++i)
     if (first[i] == i)
       fresh.push_back(i);
@@ -334,11 +336,15 @@ Result<Regions> compileRegions(const plan::PlanT &plan, const Registry &registry
     CompiledRegion compiled{*device, std::move(*graph), i, nullptr};
     if (region.specialise)
       return compiled;
-    const auto kept = std::ranges::find(saved, i, &SavedKernel::region);
-    auto kernel = compileKernel(plan, region, *compiled.device, compiled.graph, kept == saved.end() ? nullptr : &*kept,
-                                registry.cache());
-    if (!kernel)
+    const auto saved = std::ranges::find(options.kernels, i, &SavedKernel::region);
+    auto kernel = compileKernel(plan, region, *compiled.device, compiled.graph,
+                                saved == options.kernels.end() ? nullptr : &*saved, registry.cache());
+    if (!kernel) {
+      const std::lock_guard lock(mutex);
+      if (options.refused && kernel.error().code == MORTISE_UNSUPPORTED)
+        *options.refused = RefusedRegion{i, kernel.error().message};
       return kernel.error();
+    }
     compiled.kernel = std::move(*kernel);
     return compiled;
   });

@@ -48,7 +48,7 @@ using Regions = std::vector<CompiledRegion>;
 
 // Compiles all regions in parallel threads, or loads their kernels; equal regions share one kernel. The first failure
 // stops the other threads.
-Result<Regions> compileRegions(const plan::PlanT &plan, const Registry &registry, std::span<const SavedKernel> saved);
+Result<Regions> compileRegions(const plan::PlanT &plan, const Registry &registry, const LoadOptions &options);
 
 std::vector<SavedKernel> saveKernels(const plan::PlanT &plan, const Regions &regions);
 

@@ -238,7 +238,7 @@ uint32_t Layout::spaceOf(const Device &device) const {
 }
 
 Result<std::unique_ptr<Layout>> Layout::make(std::shared_ptr<const plan::PlanT> plan, const Registry &registry,
-                                             std::span<const SavedKernel> kernels) {
+                                             const LoadOptions &options) {
   if (plan == nullptr)
     return Error{MORTISE_INVALID_ARGUMENT, "expected a plan, found NULL"};
   if (auto checked = checkPlan(*plan); !checked)
@@ -246,7 +246,7 @@ Result<std::unique_ptr<Layout>> Layout::make(std::shared_ptr<const plan::PlanT> 
   auto layout = std::make_unique<Layout>();
   layout->plan = std::move(plan);
   layout->cache = &registry.cache();
-  auto regions = compileRegions(*layout->plan, registry, kernels);
+  auto regions = compileRegions(*layout->plan, registry, options);
   if (!regions)
     return regions.error();
   layout->regions = std::move(*regions);

@@ -57,7 +57,7 @@ struct Layout {
   std::vector<TensorSpec> inputs, outputs;    // symbolic extents are MORTISE_DYNAMIC
 
   static Result<std::unique_ptr<Layout>> make(std::shared_ptr<const plan::PlanT> plan, const Registry &registry,
-                                              std::span<const SavedKernel> kernels);
+                                              const LoadOptions &options);
 
   // The memory space of a device: 0 is the host's. `none` when the plan has no space for the device.
   uint32_t spaceOf(const Device &device) const;

@@ -393,7 +393,7 @@ Result<std::shared_ptr<Program>> Program::load(std::shared_ptr<const plan::PlanT
     return forkedChildError();
   if (registry == nullptr)
     return Error{MORTISE_INVALID_ARGUMENT, "expected a registry, found NULL"};
-  auto layout = Layout::make(std::move(plan), *registry, options.kernels);
+  auto layout = Layout::make(std::move(plan), *registry, options);
   if (!layout)
     return layout.error();
   auto impl = std::make_unique<Impl>();

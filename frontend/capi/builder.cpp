@@ -208,15 +208,18 @@ MortiseStatus *mortise_compile(MortiseSession *session, MortiseBuilder *builder,
     auto made = std::make_unique<MortiseProgram>();
     made->session = session->state;
     passes::Timings timings;
-    Result<std::shared_ptr<const plan::PlanT>> plan =
-        compiler->compile(*session->state->registry, *config, timings, builder->refusals.answers, homes);
+    Result<std::shared_ptr<runtime::Program>> loaded =
+        compiler->compile(session->state->registry, *config, timings, builder->refusals.answers, homes);
+    if (!loaded) {
+      builder->refusals.show();
+      return loaded.error();
+    }
     made->passSeconds = timings.passes;
     made->placeSeconds = timings.place;
-    if (!plan) {
-      builder->refusals.show();
-      return plan.error();
-    }
-    return loadProgram(std::move(*plan), {.specializeLimit = config->specializeLimit()}, std::move(made), program);
+    made->kernelSeconds = timings.kernels;
+    made->take(std::move(*loaded));
+    *program = made.release();
+    return {};
   });
 }
 

@@ -58,10 +58,10 @@ Compiler::~Compiler() = default;
 ir::Builder &Compiler::builder() { return impl->builder; }
 std::string Compiler::text() const { return impl->builder.text(); }
 
-Result<std::shared_ptr<const plan::PlanT>> Compiler::compile(const runtime::Registry &registry,
-                                                             const runtime::Config &config, passes::Timings &timings,
-                                                             std::vector<passes::Uncovered> &uncovered,
-                                                             const passes::Homes &homes) {
+Result<std::shared_ptr<runtime::Program>> Compiler::compile(const std::shared_ptr<const runtime::Registry> &registry,
+                                                            const runtime::Config &config, passes::Timings &timings,
+                                                            std::vector<passes::Uncovered> &uncovered,
+                                                            const passes::Homes &homes) {
   Result<mlir::OwningOpRef<mlir::ModuleOp>> module = impl->builder.finish();
   if (!module)
     return module.error();
@@ -71,7 +71,7 @@ Result<std::shared_ptr<const plan::PlanT>> Compiler::compile(const runtime::Regi
     if (!saved)
       return saved.error();
   }
-  return passes::compile(**module, registry, config, &timings, &uncovered, homes);
+  return passes::compileAndLoad(**module, registry, config, &timings, &uncovered, homes);
 }
 
 } // namespace mortise::capi

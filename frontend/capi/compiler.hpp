@@ -14,11 +14,11 @@ public:
   ~Compiler();
   ir::Builder &builder();
   std::string text() const;
-  // Consumes the graph. passes::compile documents `uncovered` and `homes`.
-  Result<std::shared_ptr<const plan::PlanT>> compile(const runtime::Registry &registry, const runtime::Config &config,
-                                                     passes::Timings &timings,
-                                                     std::vector<passes::Uncovered> &uncovered,
-                                                     const passes::Homes &homes);
+  // Consumes the graph. passes::compileAndLoad documents it.
+  Result<std::shared_ptr<runtime::Program>> compile(const std::shared_ptr<const runtime::Registry> &registry,
+                                                    const runtime::Config &config, passes::Timings &timings,
+                                                    std::vector<passes::Uncovered> &uncovered,
+                                                    const passes::Homes &homes);
 
 private:
   struct Impl;

@@ -94,9 +94,6 @@ std::string reportJson(const MortiseProgram &program);
 
 // The session's configuration, overridden by this call's options.
 Result<runtime::Config> configFor(const SessionState &session, const MortiseOption *options, size_t count);
-// Compiles the plan's kernels, or takes saved ones, and hands out the program.
-Result<void> loadProgram(std::shared_ptr<const plan::PlanT> plan, const runtime::LoadOptions &options,
-                         std::unique_ptr<MortiseProgram> made, MortiseProgram **program);
 
 } // namespace mortise::capi
 
@@ -137,4 +134,6 @@ struct MortiseProgram {
   std::unique_ptr<mortise::capi::Signature> signature;
   double passSeconds = 0, placeSeconds = 0, kernelSeconds = 0;
   std::atomic<double> bindSeconds{0};
+
+  void take(std::shared_ptr<mortise::runtime::Program> loaded); // with its signature
 };

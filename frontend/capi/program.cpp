@@ -56,18 +56,9 @@ Result<runtime::Config> capi::configFor(const SessionState &session, const Morti
   return runtime::Config::read(all);
 }
 
-Result<void> capi::loadProgram(std::shared_ptr<const plan::PlanT> plan, const runtime::LoadOptions &options,
-                               std::unique_ptr<MortiseProgram> made, MortiseProgram **program) {
-  const auto start = std::chrono::steady_clock::now();
-  Result<std::shared_ptr<runtime::Program>> loaded =
-      runtime::Program::load(std::move(plan), made->session->registry, options);
-  if (!loaded)
-    return loaded.error();
-  made->kernelSeconds = secondsSince(start);
-  made->program = *loaded;
-  made->signature = std::make_unique<Signature>(made->program->plan());
-  *program = made.release();
-  return {};
+void MortiseProgram::take(std::shared_ptr<runtime::Program> loaded) {
+  program = std::move(loaded);
+  signature = std::make_unique<Signature>(program->plan());
 }
 
 MortiseStatus *mortise_program_load(MortiseSession *session, const char *path, const MortiseOption *options,
@@ -90,7 +81,15 @@ MortiseStatus *mortise_program_load(MortiseSession *session, const char *path, c
     runtime::LoadOptions load{.specializeLimit = config->specializeLimit()};
     if (config->savedKernels())
       load.kernels = saved->kernels;
-    return loadProgram(std::move(saved->plan), load, std::move(made), program);
+    const auto start = std::chrono::steady_clock::now();
+    Result<std::shared_ptr<runtime::Program>> loaded =
+        runtime::Program::load(std::move(saved->plan), session->state->registry, load);
+    if (!loaded)
+      return loaded.error();
+    made->kernelSeconds = secondsSince(start);
+    made->take(std::move(*loaded));
+    *program = made.release();
+    return {};
   });
 }
 

@@ -12,6 +12,7 @@
 #include <mortise/runtime/plan_generated.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 extern "C" int omp_get_max_threads(void);
@@ -20,7 +21,12 @@ extern "C" void omp_set_num_threads(int);
 namespace mortise::test {
 namespace {
 
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
+using testing::Pair;
 
 // The figures strict-device and device-faults run more graphs on all of these.
 constexpr std::span<const Places> somePlaces = std::span(everyPlace).first(3);
@@ -145,6 +151,40 @@ TEST_F(MaxAutotune, MeasuresRegionsThatUpdateState) {
 TEST_F(MaxAutotune, WhatCannotBeMeasuredCostsWhatItsPluginSays) {
   EXPECT_EQ(placed("max-autotune", "memory=1"), strict); // no tensor of a measurement has room
   EXPECT_FALSE(ranOnStrict());
+}
+
+// The ops of each device in the program that the graph becomes.
+Result<std::map<std::string, std::multiset<std::string>>> opsByDevice(const Graph &graph, const char *devices) {
+  const MortiseOption options[] = {{"device", devices}, {"log_level", "off"}};
+  auto program = tool::compileAndLoad(graph, strictRegistry(), must(runtime::Config::read(options)));
+  if (!program)
+    return program.error();
+  const plan::PlanT &plan = (*program)->plan();
+  std::map<std::string, std::multiset<std::string>> found;
+  for (const auto &region : plan.regions)
+    for (const uint32_t node : region->nodes)
+      found[region->device].insert(plan.node_ops[node]);
+  return found;
+}
+
+TEST(Strict, WhatItCannotCompileRunsElsewhere) {
+  Network net;
+  ValueId x = net.input(MORTISE_F32, {8, 8});
+  for (const char *op : {"abs", "neg", "tanh", "neg", "exp", "tanh", "abs"})
+    x = net.op(op, {x});
+  net.output(x);
+  const auto graph = net.finish();
+  configureStrict("cannot=mortise.tanh");
+  const auto found = opsByDevice(*graph, "strict:0,cpu");
+  ASSERT_TRUE(found) << found.error().message;
+  EXPECT_THAT(*found, ElementsAre(Pair("cpu", ElementsAre("mortise.tanh", "mortise.tanh")),
+                                  Pair("strict:0", ElementsAre("mortise.abs", "mortise.abs", "mortise.exp",
+                                                               "mortise.neg", "mortise.neg"))));
+  const auto alone = opsByDevice(*graph, "strict:0");
+  ASSERT_FALSE(alone);
+  EXPECT_EQ(alone.error().code, MORTISE_UNSUPPORTED);
+  EXPECT_THAT(alone.error().message,
+              AllOf(HasSubstr("mortise.tanh"), HasSubstr("`cannot` excludes"), Not(HasSubstr("mortise.exp"))));
 }
 
 // Every wait, and every event, is needed: without it the checker finds a race, or an output is wrong.

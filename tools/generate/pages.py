@@ -111,9 +111,11 @@ def ops_page() -> str:
 
 def aten_page() -> str:
     packages = [ROOT / "build" / preset / "python" for preset in ("dev", "release")]
-    built = next((p for p in packages if (p / "torch_mortise/_native.abi3.so").exists()), None)
-    if built is None:
+    extensions = {p / "torch_mortise/_native.abi3.so": p for p in packages}
+    times = {extension.stat().st_mtime: package for extension, package in extensions.items() if extension.exists()}
+    if not times:
         sys.exit("docs/aten.md: expected a build of torch_mortise under build/dev or build/release, found none; run ./dev build")
+    built = times[max(times)]  # an older one may not be of these sources
     module = [sys.executable, "-W", "ignore", "-m", "opinfo.coverage"]
     environment = {**os.environ, "PYTHONPATH": f"{built}{os.pathsep}{ROOT / 'frontend/torch/test'}"}
     return subprocess.run(module, check=True, stdout=subprocess.PIPE, text=True, env=environment).stdout

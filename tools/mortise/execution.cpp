@@ -20,10 +20,7 @@ runtime::Tensor tensor(const MortiseType &type, std::vector<std::byte> &bytes) {
 Result<Execution> Execution::make(const Graph &graph, Tensors inputs, std::shared_ptr<runtime::Registry> registry,
                                   const runtime::Config &config) {
   const Clock::time_point begin = Clock::now();
-  Result<Placed> placed = compile(graph, *registry, config);
-  if (!placed)
-    return placed.error();
-  auto program = runtime::Program::load(placed->plan, std::move(registry), {config.specializeLimit()});
+  auto program = compileAndLoad(graph, registry, config);
   if (!program)
     return program.error();
   const double seconds = since(begin);

@@ -206,17 +206,13 @@ int compileGraph(const Arguments &arguments) {
       graph = withNumbers(std::move(*graph), arguments.symbols);
     if (!graph)
       return failed(graph.error());
-    Result<Placed> placed = compile(**graph, *host.registry, host.config);
-    if (!placed)
-      return failed(placed.error());
-    // Its kernels are compiled once here, so that a file is only written for what can be loaded.
-    auto program = runtime::Program::load(placed->plan, host.registry);
+    auto program = compileAndLoad(**graph, host.registry, host.config);
     if (!program)
       return failed(program.error());
     std::vector<runtime::SavedKernel> kernels;
     if (host.config.savedKernels())
       kernels = (*program)->saveKernels();
-    auto bytes = runtime::writeProgram(*placed->plan, kernels);
+    auto bytes = runtime::writeProgram((*program)->plan(), kernels);
     if (!bytes)
       return failed(bytes.error());
     if (Result<void> saved = writeFile(arguments.output, *bytes); !saved)

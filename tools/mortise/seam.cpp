@@ -93,4 +93,14 @@ Result<Placed> compile(const Graph &graph, const runtime::Registry &registry, co
   return Placed{std::move(*placed), std::move(*plan)};
 }
 
+Result<std::shared_ptr<runtime::Program>> compileAndLoad(const Graph &graph,
+                                                         const std::shared_ptr<const runtime::Registry> &registry,
+                                                         const runtime::Config &config) {
+  Context context;
+  auto module = ir::importGraph(graph, context.mlir);
+  if (!module)
+    return module.error();
+  return passes::compileAndLoad(**module, registry, config);
+}
+
 } // namespace mortise::tool

@@ -26,4 +26,8 @@ struct Placed {
 Result<Placed> compile(const Graph &graph, const runtime::Registry &registry, const runtime::Config &config,
                        const passes::Homes &homes = {});
 
+Result<std::shared_ptr<runtime::Program>> compileAndLoad(const Graph &graph,
+                                                         const std::shared_ptr<const runtime::Registry> &registry,
+                                                         const runtime::Config &config);
+
 } // namespace mortise::tool

@@ -130,6 +130,34 @@ def test_eager_operators_in_between():
     assert {e["op"] for g in last_report()["graphs"] for e in g["eager"]} >= {"aten._fft_r2c.default"}
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_only_what_a_plugin_cannot_compile_runs_in_eager(dynamic):
+    def model(x):
+        return (torch.relu(x) * 2).tanh().exp() + 1
+
+    strict_device.configure("cannot=mortise.tanh")
+    call, x = compiled(model, dynamic=dynamic, device="strict,aloof"), torch.randn(4, 6)
+    assert_same(call(x.to(STRICT)).cpu(), model(x))
+    (eager,) = [e for g in last_report()["graphs"] for e in g["eager"]]
+    assert eager["op"] == "aten.tanh.default" and "`cannot` excludes mortise.tanh" in eager["reason"], eager
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_what_a_plugin_cannot_compile_runs_on_another_device(dynamic):
+    def model(x):
+        return (torch.relu(x) * 2).tanh().exp() + 1
+
+    strict_device.configure("cannot=mortise.tanh")
+    call, x = compiled(model, dynamic=dynamic), torch.randn(4, 6)
+    for values in (x, x + 1):
+        assert_same(call(values.to(STRICT)).cpu(), model(values))
+    report = last_report()
+    assert report["coverage"] == 1.0
+    regions = [region for graph in report["graphs"] for program in graph["programs"] for region in program["placement"]]
+    assert {r["device"] for r in regions if "mortise.tanh" in r["ops"]} == {"cpu"}
+    assert {r["device"] for r in regions if "mortise.tanh" not in r["ops"]} == {"strict:0"}
+
+
 def test_dynamic_shapes():
     model = lambda a, b: torch.softmax(a @ b.t(), -1)[:, :3].contiguous()  # noqa: E731
     call = compiled(model, dynamic=True)

@@ -15,7 +15,7 @@ import torch
 import torch.fx
 
 from . import _library, places, pool, repeats
-from .errors import MortiseError, Refusal
+from .errors import UNSUPPORTED, MortiseError, Refusal
 from .extents import NeedsNumbers, at
 from .region_import import ARGUMENT, CONSTANT, OBJECT, STATE, Importer, NodeUnsupported, Outputs
 
@@ -27,8 +27,13 @@ REBINDS = 16  # a constant that is bound more often than this becomes an ordinar
 regions = weakref.WeakSet()
 
 
+forked = False  # in a forked child, where nothing is compiled
+
+
 def renew_locks():
     """In a forked child, where the threads that may hold locks do not exist."""
+    global forked
+    forked = True
     for region in list(regions):
         region.lock = threading.RLock()
         for found in region.all_programs():
@@ -230,6 +235,15 @@ class Region:
             self.note(f"compiled for each shape, not for all: {error}")
             return None
 
+    def leave_symbols(self, error, key):
+        with self.lock:
+            if self.for_all:
+                self.for_all = False
+                self.specialisations.pop(None, None)
+                self.variants = {k: v for k, v in self.variants.items() if k[0] is not None}
+                self.note(f"compiled for each shape, not for all: {error}")
+            return self.specialisation(key)
+
     def serves(self, key):
         """Whether a program for these numbers exists."""
         return (None if self.for_all else key) in self.specialisations
@@ -270,7 +284,14 @@ class Region:
         while True:
             binds = found.record["binds"]
             program = found.signature(key)
-            result = program.profile(arguments) if profile else program.run(arguments)
+            try:
+                result = program.profile(arguments) if profile else program.run(arguments)
+            except MortiseError as error:
+                # A kernel for these numbers that the plugin cannot compile. Placed with the numbers, the region does without it.
+                if error.code != UNSUPPORTED or not key or found.key is not None or self.states or forked:
+                    raise
+                found = self.leave_symbols(error, key)
+                continue
             if type(result) is not int:
                 if not key:
                     self.last = program

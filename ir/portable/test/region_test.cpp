@@ -104,19 +104,19 @@ TEST(Region, AnOutputListedTwiceStandsOnce) {
   EXPECT_EQ(region->graph->view().aliases[0]->input, 0u);
 }
 
-TEST(WithoutNames, GraphsThatDifferInNamesAloneHaveEqualBytes) {
+TEST(Canonical, GraphsThatDifferInNamesAloneHaveEqualBytes) {
   const auto bytes = [](const char *name, const char *op) {
     ViewBuilder b;
     const MortiseType *type = b.type(MORTISE_F32, {4});
     b.output(b.op(op, {b.input(type, 0, name)}, type));
     const auto named = Graph::copy(b.view());
-    const auto nameless = withoutNames((*named)->view());
-    EXPECT_TRUE(nameless) << nameless.error().message;
-    EXPECT_STREQ((*nameless)->view().inputs[0]->name, "");
+    const auto form = canonical((*named)->view());
+    EXPECT_TRUE(form) << form.error().message;
+    EXPECT_STREQ((*form)->view().inputs[0]->name, "");
     const auto list = [](const auto &graph) {
       return std::vector<std::byte>((*graph)->bytes().begin(), (*graph)->bytes().end());
     };
-    return std::pair(list(named), list(nameless));
+    return std::pair(list(named), list(form));
   };
   const auto [x, first] = bytes("x", "relu");
   const auto [y, second] = bytes("y", "relu");
@@ -125,11 +125,27 @@ TEST(WithoutNames, GraphsThatDifferInNamesAloneHaveEqualBytes) {
   EXPECT_NE(first, bytes("x", "neg").second);
 }
 
-TEST(WithoutNames, FlagsAndAliasesStay) {
+TEST(Canonical, InputsComeInTheOrderOfTheirUse) {
+  const auto bytes = [](bool swapped, bool other) {
+    ViewBuilder b;
+    const MortiseType *type = b.type(MORTISE_F32, {4});
+    const MortiseValue *first = b.input(type), *second = b.input(type);
+    b.input(type); // nothing uses it
+    const auto sum = b.op("sub", {b.op("neg", {swapped ? second : first}, type), swapped ? first : second}, type);
+    b.output(other ? b.op("add", {sum, first}, type) : sum);
+    const auto form = canonical(b.view());
+    EXPECT_TRUE(form) << form.error().message;
+    return std::vector<std::byte>((*form)->bytes().begin(), (*form)->bytes().end());
+  };
+  EXPECT_EQ(bytes(false, false), bytes(true, false));
+  EXPECT_NE(bytes(false, true), bytes(true, true)); // what they are used for later differs
+}
+
+TEST(Canonical, FlagsAndAliasesStay) {
   Chain chain;
-  const auto nameless = withoutNames(chain.b.view());
-  ASSERT_TRUE(nameless) << nameless.error().message;
-  const MortiseGraph &view = (*nameless)->view();
+  const auto form = canonical(chain.b.view());
+  ASSERT_TRUE(form) << form.error().message;
+  const MortiseGraph &view = (*form)->view();
   EXPECT_EQ(view.inputs[1]->flags, static_cast<uint32_t>(MORTISE_VALUE_CONSTANT));
   EXPECT_EQ(view.inputs[2]->flags, static_cast<uint32_t>(MORTISE_VALUE_STATE));
   ASSERT_EQ(view.alias_count, 1u);

@@ -19,6 +19,7 @@ typedef struct StrictControl {
    *   split=N      1: each device takes every node; otherwise a random one of N parts, another for each device (1)
    *   peer=0|1     whether the devices of kind "strict" copy from each other (1)
    *   memory=N     bytes that each device has (1 GiB)
+   *   cannot=OP    no kernel that has this op ("mortise.tanh") can be compiled, though `propose` takes it
    *   fail=SLOT:N:CODE   the Nth call of the slot, from 1, returns this MortiseCode;
    *                "work" counts work in streams, and the stream fails there
    *   drop=SLOT:N  the Nth call of this slot does nothing: event_wait, event_record,

@@ -207,6 +207,10 @@ struct Strict : PluginAdaptor<Strict> {
   Result<std::unique_ptr<Kernel>> compile(const MortiseCompileArgs &args) {
     if (auto entered = control().enter("kernel_compile"); !entered)
       return entered.error();
+    const std::string cannot = control().settings().cannot;
+    for (uint32_t i = 0; i < args.region->node_count; ++i)
+      if (args.region->nodes[i]->op == cannot)
+        return Error{MORTISE_UNSUPPORTED, "`cannot` excludes " + cannot};
     return make(args);
   }
 

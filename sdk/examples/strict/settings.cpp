@@ -38,6 +38,10 @@ std::string Control::configure(std::string_view words) {
         *place = *parsed;
         known = true;
       }
+    if (key == "cannot") {
+      fresh.cannot = value;
+      known = true;
+    }
     if (key == "fail" || key == "drop" || key == "hide") {
       std::istringstream parts(value);
       std::string slot, nth, code;

@@ -16,6 +16,7 @@ using mortise::Result;
 
 struct Settings {
   uint64_t seed = 0, delayUs = 0, split = 1, peer = 1, memory = UINT64_C(1) << 30;
+  std::string cannot;
 };
 
 class Control {

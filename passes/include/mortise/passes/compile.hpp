@@ -13,7 +13,7 @@ class ModuleOp;
 namespace mortise::passes {
 
 struct Timings { // seconds
-  double passes = 0, place = 0;
+  double passes = 0, place = 0, kernels = 0;
 };
 
 // Where the caller's tensors lie: one device per input or output of the graph, or NULL for host memory. What a list has
@@ -45,5 +45,14 @@ Result<std::shared_ptr<const plan::PlanT>> compile(mlir::ModuleOp module, const 
                                                    const runtime::Config &config, Timings *timings = nullptr,
                                                    std::vector<Uncovered> *uncovered = nullptr,
                                                    const Homes &homes = {});
+
+// compile(), and the program of its plan. A plugin may find only when it compiles a region that it does not support it
+// (MORTISE_UNSUPPORTED). The offer is then refused, with the plugin's words as the reason, half of its nodes are asked
+// for at a time, and the module is placed again: on other devices, or `uncovered` lists the nodes.
+Result<std::shared_ptr<runtime::Program>> compileAndLoad(mlir::ModuleOp module,
+                                                         const std::shared_ptr<const runtime::Registry> &registry,
+                                                         const runtime::Config &config, Timings *timings = nullptr,
+                                                         std::vector<Uncovered> *uncovered = nullptr,
+                                                         const Homes &homes = {});
 
 } // namespace mortise::passes

@@ -10,6 +10,7 @@
 #include <mortise/runtime/registry.hpp>
 
 #include <memory>
+#include <optional>
 #include <span>
 
 namespace mortise::plan {
@@ -66,9 +67,16 @@ struct SavedKernel {
   std::vector<std::byte> bytes;
 };
 
+// A region whose plugin answered MORTISE_UNSUPPORTED when its kernel was to be made, and the plugin's words.
+struct RefusedRegion {
+  uint32_t region = 0; // of the plan
+  std::string reason;
+};
+
 struct LoadOptions {
   size_t specializeLimit = 64;
-  std::span<const SavedKernel> kernels = {}; // at most one for each region; read during the load
+  std::span<const SavedKernel> kernels = {};       // at most one for each region; read during the load
+  std::optional<RefusedRegion> *refused = nullptr; // is set where the load fails for that reason
 };
 
 // For messages: "f32[b, 2*s]", "4*s - 8 >= 0".
