@@ -367,6 +367,7 @@ class Region:
 
     def invalidate(self):
         with self.lock:  # a binding that is under way read the contents from before
+            self.last = None
             for found in self.all_programs():
                 if found.constants:
                     found.program.invalidate()
