@@ -19,7 +19,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Runs of one region: at least three, and more until both of the first two are reached, or the last one.
+// A region runs at least three times: until it has run enoughRuns times and for enoughTime, or for mostTime.
 constexpr int enoughRuns = 9;
 constexpr auto enoughTime = std::chrono::milliseconds(2), mostTime = std::chrono::milliseconds(50);
 

@@ -32,4 +32,5 @@ def measure(arguments: list[str]) -> dict:
         for slot, number in row["by_slot"].items():
             by_slot[slot] = by_slot.get(slot, 0) + number
         progress(f"{passed} passed, {len(missed)} failed")
+    missed += [f"{slot} was never called" for slot in ("kernel_save", "kernel_load") if not by_slot.get(slot)]
     return {"passed": passed, "failed": len(missed), "failures": missed[:40], "by_slot": by_slot, "graphs": graphs}

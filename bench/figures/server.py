@@ -109,16 +109,18 @@ def client(folder: str, port: int, seconds: float) -> dict:
 def libraries(program) -> set:
     """The program, and the libraries that it and the cpu plugin load from the build or from the virtual environment."""
     import subprocess
+    import sys
     from pathlib import Path
 
     from measure import ROOT, built
 
+    folders = [ROOT.resolve(), Path(sys.prefix).resolve()]  # the virtual environment may be a link to another place
     plugin = built("lib/mortise/plugins/libmortise_cpu.so")
     found = {Path(program).resolve(), plugin.resolve()}
     for file in (program, plugin):
         lines = subprocess.run(["ldd", str(file)], capture_output=True, text=True, check=True).stdout.splitlines()
         paths = [Path(line.split("=>")[1].split("(")[0].strip()) for line in lines if "=> /" in line]
-        found |= {path.resolve() for path in paths if path.resolve().is_relative_to(ROOT)}
+        found |= {path.resolve() for path in paths if any(path.resolve().is_relative_to(folder) for folder in folders)}
     return found
 
 

@@ -120,11 +120,18 @@ TEST_P(SavedKernels, InAProgramsFileAreUsedOrCompiledAgainWithTheReason) {
   EXPECT_EQ(found.value, 10);
 }
 
-TEST(KernelsInAProgramsFile, OfAnotherBuildAreCompiledAgain) {
+class KernelsInAProgramsFile : public testing::Test {
+protected:
+  void SetUp() override {
+    folder.add("saving_none");
+    saved = savedBy(folder);
+    ASSERT_EQ(saved.kernels.size(), 1u);
+  }
   Folder folder;
-  folder.add("saving_none");
-  SavedProgram saved = savedBy(folder);
-  ASSERT_EQ(saved.kernels.size(), 1u);
+  SavedProgram saved;
+};
+
+TEST_F(KernelsInAProgramsFile, OfAnotherBuildAreCompiledAgain) {
   std::string &key = saved.kernels[0].key;
   const size_t build = key.find("\"build\":\"") + 9;
   key[build] = key[build] == '0' ? '1' : '0';
@@ -134,11 +141,7 @@ TEST(KernelsInAProgramsFile, OfAnotherBuildAreCompiledAgain) {
   EXPECT_EQ(found.value, 10);
 }
 
-TEST(KernelsInAProgramsFile, OfNoRegionAreRefused) {
-  Folder folder;
-  folder.add("saving_none");
-  SavedProgram saved = savedBy(folder);
-  ASSERT_EQ(saved.kernels.size(), 1u);
+TEST_F(KernelsInAProgramsFile, OfNoRegionAreRefused) {
   saved.kernels[0].region = 1;
   const auto bytes = writeProgram(*saved.plan, saved.kernels);
   ASSERT_TRUE(bytes);

@@ -53,7 +53,7 @@ test_preset() {
       run_lit asan "$ROOT/build/asan" ;;
     asan-2/2)
       run_folders asan $THREADED_FOLDERS
-      ASAN_PRELOAD=1 run_pytest asan torch frontend/torch/test/test_door.py frontend/torch/test/test_devices.py
+      ASAN_PRELOAD=1 run_pytest asan torch frontend/torch/test/test_door.py frontend/torch/test/test_weights.py frontend/torch/test/test_devices.py
       ASAN_PRELOAD=1 run_pytest asan tests tests/bad_input ;;
     isa)
       dev_build release

@@ -6,8 +6,9 @@
 namespace mortise::torch_door {
 namespace {
 
-// Of libtorch_cpu. The first two are its stable C interface (torch/csrc/stable/c/shim.h and the one below it); their
-// handle is an at::Tensor *. That interface has no versions, so that the third is at::TensorBase::_version() const.
+// Of libtorch_cpu. The first two are its stable C interface (torch/csrc/stable/c/shim.h and
+// torch/csrc/inductor/aoti_torch/c/shim.h), whose handle is an at::Tensor *. That interface has no versions, so that
+// the third is at::TensorBase::_version() const.
 int32_t (*dataPointer)(void *handle, const void **address);
 int32_t (*deleteHandle)(void *handle);
 int64_t (*currentVersion)(const void *handle);
@@ -16,11 +17,6 @@ PyObject *handleMaker; // null while tensors are not read directly
 template <typename F> bool find(void *library, const char *name, F &function) {
   function = reinterpret_cast<F>(dlsym(library, name));
   return function;
-}
-
-void *makeHandle(PyObject *tensor) {
-  Ref capsule(PyObject_CallFunctionObjArgs(handleMaker, tensor, nullptr));
-  return capsule ? PyCapsule_GetPointer(capsule.get(), nullptr) : nullptr;
 }
 
 // Whether the tensor behind the handle has this address and version.
@@ -35,26 +31,33 @@ bool isUnchanged(void *handle, const void *address, int64_t version) {
   }
 }
 
-bool agreesWithPython(PyObject *probe) {
-  dlpack::Tensor tensor;
-  if (!readTensor(probe, tensor))
-    return false;
-  void *handle = makeHandle(probe);
-  if (!handle)
-    return false;
-  const int64_t version = readVersion(probe);
-  bool agrees = isUnchanged(handle, address(tensor), version) && !isUnchanged(handle, address(tensor), version + 1) &&
-                !isUnchanged(handle, static_cast<char *>(address(tensor)) + 1, version);
-  Ref done(PyObject_CallFunctionObjArgs(helpers.incrementVersion, probe, nullptr));
-  agrees = agrees && done && readVersion(probe) == version + 1 && isUnchanged(handle, address(tensor), version + 1);
-  deleteHandle(handle);
-  return agrees;
-}
-
 // The address of tensors without elements.
 alignas(64) char emptyTensorAddress[64];
 
 } // namespace
+
+void BoundTensor::DeleteHandle::operator()(void *handle) const { deleteHandle(handle); }
+
+BoundTensor::Handle BoundTensor::makeHandle(PyObject *tensor) {
+  Ref capsule(PyObject_CallFunctionObjArgs(handleMaker, tensor, nullptr));
+  return Handle(capsule ? PyCapsule_GetPointer(capsule.get(), nullptr) : nullptr);
+}
+
+bool BoundTensor::agreesWithPython(PyObject *probe) {
+  dlpack::Tensor tensor;
+  if (!readTensor(probe, tensor))
+    return false;
+  const Handle made = makeHandle(probe);
+  if (!made)
+    return false;
+  auto *data = static_cast<char *>(torch_door::address(tensor));
+  const int64_t before = readVersion(probe);
+  if (!isUnchanged(made.get(), data, before) || isUnchanged(made.get(), data, before + 1) ||
+      isUnchanged(made.get(), data + 1, before))
+    return false;
+  Ref done(PyObject_CallFunctionObjArgs(helpers.incrementVersion, probe, nullptr));
+  return done && readVersion(probe) == before + 1 && isUnchanged(made.get(), data, before + 1);
+}
 
 bool BoundTensor::setup(PyObject *maker, PyObject *probe) {
   handleMaker = nullptr;
@@ -73,33 +76,17 @@ bool BoundTensor::setup(PyObject *maker, PyObject *probe) {
 
 bool BoundTensor::readsDirectly() { return handleMaker; }
 
-BoundTensor::BoundTensor(PyObject *tensor, void *address, int64_t version) : address(address), version(version) {
-  if (handleMaker && address != emptyTensorAddress) { // DLPack and the C interface differ for empty tensors
+BoundTensor::BoundTensor(PyObject *tensor, void *address, int64_t version)
+    : object(tensor), address(address), version(version) {
+  if (handleMaker && address != emptyTensorAddress) // DLPack and the C interface differ for empty tensors
     handle = makeHandle(tensor);
-    object = handle ? tensor : nullptr;
-  } else {
-    object = Ref::borrow(tensor).release();
-  }
-}
-
-BoundTensor &BoundTensor::operator=(BoundTensor &&other) noexcept {
-  std::swap(object, other.object);
-  std::swap(handle, other.handle);
-  std::swap(address, other.address);
-  std::swap(version, other.version);
-  return *this;
-}
-
-BoundTensor::~BoundTensor() {
-  if (handle)
-    deleteHandle(handle);
   else
-    Py_XDECREF(object);
+    reference = Ref::borrow(tensor);
 }
 
 bool BoundTensor::isSame(PyObject *tensor) const {
   if (handle && tensor == object)
-    return isUnchanged(handle, address, version);
+    return isUnchanged(handle.get(), address, version);
   dlpack::Tensor read;
   return readTensor(tensor, read) && torch_door::address(read) == address &&
          (version < 0 || readVersion(tensor) == version);

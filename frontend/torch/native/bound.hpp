@@ -6,35 +6,40 @@
 #include "python.hpp"
 
 #include <cstdint>
+#include <memory>
 
 namespace mortise::torch_door {
 
 class BoundTensor {
 public:
-  BoundTensor() = default;
   // `address`: of its contents when they were bound, in memory that is kept while this is. `version`: of those
   // contents, -1 for a tensor without versions (made in torch.inference_mode). Holds one reference to the tensor. May
   // set a Python error.
   BoundTensor(PyObject *tensor, void *address, int64_t version);
-  BoundTensor(BoundTensor &&other) noexcept { *this = std::move(other); }
-  BoundTensor &operator=(BoundTensor &&other) noexcept;
-  ~BoundTensor();
 
   // Whether `tensor` is the one that was bound, or another on the same memory, unchanged since. May set a Python error,
   // and is false then.
   bool isSame(PyObject *tensor) const;
 
-  // Finds PyTorch's functions that read a tensor's address and version, and tries them on `probe`, a tensor of its own.
-  // Where they are missing, or answer otherwise than Python does, tensors are read through DLPack and Python. False
-  // with a Python error if even that fails. `makeHandle`: torch._C._aoti.unsafe_alloc_void_ptr_from_tensor.
+  // Finds PyTorch's functions that read a tensor's address and version, and tries them on `probe`, a tensor that nobody
+  // else has. Where they are missing, or answer otherwise than Python does, tensors are read through DLPack and Python.
+  // False with a Python error if even that fails. `makeHandle`: torch._C._aoti.unsafe_alloc_void_ptr_from_tensor.
   static bool setup(PyObject *makeHandle, PyObject *probe);
   static bool readsDirectly();
 
 private:
-  PyObject *object = nullptr;
-  void *handle = nullptr; // an AtenTensorHandle, which holds the reference in place of `object`
-  void *address = nullptr;
-  int64_t version = -1;
+  struct DeleteHandle {
+    void operator()(void *handle) const;
+  };
+  using Handle = std::unique_ptr<void, DeleteHandle>; // an AtenTensorHandle, which holds a reference to the tensor
+  static Handle makeHandle(PyObject *tensor);
+  static bool agreesWithPython(PyObject *probe);
+
+  PyObject *object;
+  Handle handle; // or NULL, and `reference` holds the tensor
+  Ref reference;
+  void *address;
+  int64_t version;
 };
 
 // The version counter, or -1 for a tensor without one.

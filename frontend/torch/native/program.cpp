@@ -34,8 +34,8 @@ struct Input {
 struct Output {
   int64_t aliasInput; // -1, or the number of the input that it updates
   Place place;
-  Ref arguments, keywords; // for `allocate`: (size, stride), {"dtype", "device"}
-  Ref allocate;            // torch.empty_strided, or the pool's for a large result (torch_mortise/pool.py)
+  Ref arguments, keywords; // for `allocate`
+  Ref allocate;            // torch.empty_strided, or for host memory one of torch_mortise/pool.py
   std::vector<int64_t> programDims;
   int32_t dtypeNumber;
 };

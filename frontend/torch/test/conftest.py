@@ -6,6 +6,8 @@ import os
 import error_bounds
 import pytest
 import torch
+import torch.nn.functional as F
+from torch import nn
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("MORTISE_KERNEL_CACHE", "off")  # a kernel from the disk would hide what its compilation does
@@ -44,6 +46,15 @@ def compile_for(device):
         return torch.compile(model, backend="mortise", dynamic=dynamic, options={"device": device, **options})
 
     return compile_for
+
+
+class Small(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.norm = nn.Linear(8, 16), nn.Linear(16, 8), nn.LayerNorm(8)
+
+    def forward(self, x):
+        return self.norm(x + self.second(F.gelu(self.first(x))))
 
 
 def flat(value):

@@ -46,7 +46,7 @@ def _load():
         torch.zeros(1),
     )
     if not _native.reads_directly():
-        log.info("torch %s does not let bound weights be read directly: each call takes about 0.1 us longer for each", torch.__version__)
+        log.info("torch %s does not let bound weights be read directly, so that calls take longer", torch.__version__)
     return _native
 
 

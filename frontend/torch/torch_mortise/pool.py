@@ -27,7 +27,7 @@ def _fresh(size, stride, dtype):
     return torch.empty_strided(size, stride, dtype=dtype, device="cpu")
 
 
-# (size, stride, dtype) -> an uninitialised tensor in host memory. Inductor's way takes half as long, because it passes no dispatcher.
+# (size, stride, dtype) -> an uninitialised tensor in host memory. Inductor's way passes no dispatcher.
 fresh = getattr(torch._C._dynamo.guards, "_empty_strided_cpu", _fresh)
 
 

@@ -25,8 +25,6 @@ SIGNATURES = 256  # sets of symbol values for which a program keeps signatures
 REBINDS = 16  # a constant that is bound more often than this becomes an ordinary input
 
 regions = weakref.WeakSet()
-
-
 forked = False  # in a forked child, where nothing is compiled
 
 
@@ -231,18 +229,17 @@ class Region:
         try:
             return Specialisation(self, None)
         except (NeedsNumbers, NodeUnsupported, MortiseError) as error:
-            self.for_all = False
-            self.note(f"compiled for each shape, not for all: {error}")
+            self.leave_symbols(error)
             return None
 
-    def leave_symbols(self, error, key):
+    def leave_symbols(self, error):
+        """From now on the region is compiled for each shape."""
         with self.lock:
             if self.for_all:
                 self.for_all = False
                 self.specialisations.pop(None, None)
                 self.variants = {k: v for k, v in self.variants.items() if k[0] is not None}
                 self.note(f"compiled for each shape, not for all: {error}")
-            return self.specialisation(key)
 
     def serves(self, key):
         """Whether a program for these numbers exists."""
@@ -290,7 +287,8 @@ class Region:
                 # A kernel for these numbers that the plugin cannot compile. Placed with the numbers, the region does without it.
                 if error.code != UNSUPPORTED or not key or found.key is not None or self.states or forked:
                     raise
-                found = self.leave_symbols(error, key)
+                self.leave_symbols(error)
+                found = self.specialisation(key)
                 continue
             if type(result) is not int:
                 if not key:

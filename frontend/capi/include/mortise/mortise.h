@@ -236,9 +236,9 @@ typedef struct MortiseSignature { /* what a program takes and gives; belongs to 
 MORTISE_EXPORT MortiseStatus *mortise_program_signature(MortiseProgram *program, const MortiseSignature **signature);
 
 /* Writes the compiled program to a file, which replaces another one of this name only when it is whole. Constants are
- * not in it: whoever loads it binds them. Kernels that their plugins can save are, unless the setting saved_kernels is
- * off; not those that are compiled for each set of symbol values. Errors: MORTISE_OUT_OF_MEMORY (the disk is full),
- * MORTISE_INVALID_ARGUMENT (the folder cannot be written to), MORTISE_UNSUPPORTED (2 GB or more). */
+ * not in it: whoever loads it binds them. Kernels that their plugins can save are, unless the session's setting
+ * saved_kernels is off; not those that are compiled for each set of symbol values. Errors: MORTISE_OUT_OF_MEMORY (the
+ * disk is full), MORTISE_INVALID_ARGUMENT (the folder cannot be written to), MORTISE_UNSUPPORTED (2 GB or more). */
 MORTISE_EXPORT MortiseStatus *mortise_program_save(MortiseProgram *program, const char *path);
 /* Loads a program. Kernels in the file are used where plugin, build and device are those that made them; the others are
  * compiled by the plugins that the program was compiled for; nothing else of the compiler runs. A file of any origin is
