@@ -71,8 +71,10 @@ def planted_figure(result) -> list[str]:
         return result
 
     module.measure = measure
-    with (tempfile.TemporaryDirectory() as folder, mock.patch.dict(sys.modules, {"figures.planted": module}),
+    with (contextlib.ExitStack() as after, tempfile.TemporaryDirectory() as folder,
           mock.patch.object(figure, "names", lambda: {"planted": "figures.planted"})):
+        sys.modules[module.__name__] = module  # patch.dict would also forget what the figure imports meanwhile
+        after.callback(sys.modules.pop, module.__name__)
         kept = Path(folder) / "planted.json"
         kept.write_text(json.dumps({"problems": [], "result": {"passed": True}}))
         found = figure_problems("planted")()
