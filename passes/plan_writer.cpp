@@ -418,6 +418,7 @@ private:
     }
     for (uint32_t v : regions[r].inputs)
       region->inputs.push_back(in(v, space));
+    fetchAhead(r + 1);
     const std::vector<uint32_t> over = inPlace(r, *region, space);
     for (size_t i = 0; i < over.size(); ++i) {
       const uint32_t v = regions[r].outputs[i];
@@ -435,6 +436,8 @@ private:
     instruction.region = r;
     auto step = std::make_unique<plan::StepT>();
     step->instruction.Set(instruction);
+    for (uint32_t buffer : std::exchange(leaving, {}))
+      touch(buffer);
     plan->steps.push_back(std::move(step));
 
     std::vector<uint32_t> done; // a region lists each output value once; the graph may return it several times
@@ -443,8 +446,31 @@ private:
         done.push_back(v);
         for (uint32_t o : outputsFrom(v))
           if (outputBuffers[o] != home[v])
-            atEnd.emplace_back(home[v], outputBuffers[o]);
+            giveBack(o, home[v]);
       }
+  }
+
+  // Copies a result out, beside the next region: that must not write where the copy reads. What an aliased output
+  // overwrites may still be read.
+  void giveBack(uint32_t output, uint32_t source) {
+    if (plan->outputs[output]->alias >= 0) {
+      atEnd.emplace_back(source, outputBuffers[output]);
+      return;
+    }
+    copy(source, outputBuffers[output]);
+    if (plan->buffers[source]->space != 0)
+      leaving.push_back(source);
+  }
+
+  // Copies what region r needs and is there already before the region that runs before r, so that it is copied beside
+  // that one. Not earlier: what was copied takes memory.
+  void fetchAhead(uint32_t r) {
+    if (r == regions.size())
+      return;
+    const uint32_t space = spaceOf(*targets[placement.regions[r].target].device);
+    for (uint32_t v : regions[r].inputs)
+      if (home[v] != none)
+        in(v, space);
   }
 
   // Gives a region's aliased input and output one buffer: the caller's when it may be overwritten; the copy in the
@@ -528,9 +554,10 @@ private:
   std::unordered_map<uint32_t, std::vector<uint32_t>> outputsOf; // value to the graph outputs that return it
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> copies;      // value and space to buffer
   std::vector<std::pair<uint32_t, uint32_t>> atEnd;              // source and target buffers
-  std::vector<uint32_t> first, last;                             // by buffer: the first and last step that use it
-  std::vector<const runtime::Device *> spaceDevices{nullptr};    // by memory space; NULL for the host's
-  std::vector<uint64_t> alignments;                              // by memory space
+  std::vector<uint32_t> leaving;     // buffers of devices that are copied to outputs beside the next region
+  std::vector<uint32_t> first, last; // by buffer: the first and last step that use it
+  std::vector<const runtime::Device *> spaceDevices{nullptr}; // by memory space; NULL for the host's
+  std::vector<uint64_t> alignments;                           // by memory space
 };
 
 } // namespace

@@ -3,6 +3,8 @@
 
 #include "plan_check.hpp"
 
+#include <boost/dynamic_bitset.hpp>
+
 #include <algorithm>
 #include <cstring>
 
@@ -33,6 +35,9 @@ public:
     for (const auto &step : plan.steps)
       if (auto done = addOperation(*step); !done)
         return done;
+    const std::vector<Lane> lanes = lanesOfCopies();
+    for (size_t i = 0; i < lanes.size(); ++i)
+      layout.operations[i].stream = streamOf(layout.operations[i].device, lanes[i]);
     return {};
   }
 
@@ -132,20 +137,52 @@ private:
     return {};
   }
 
-  uint32_t streamOf(const Device *device) {
+  uint32_t streamOf(const Device *device, Lane lane) {
     if (device == nullptr || !device->plugin->hasStreams())
       return none;
-    const auto found = std::ranges::find(layout.streams, device, &StreamPlace::device);
+    const auto found = std::ranges::find_if(
+        layout.streams, [&](const StreamPlace &place) { return place.device == device && place.lane == lane; });
     if (found != layout.streams.end())
       return static_cast<uint32_t>(found - layout.streams.begin());
-    StreamPlace made{device, static_cast<uint32_t>(layout.timelines.size())};
+    StreamPlace made{device, lane, static_cast<uint32_t>(layout.timelines.size())};
     if (device->same && device->plugin->hasNativeStreams() && device->same->plugin->hasNativeStreams())
-      made.timeline = layout.streams[streamOf(device->same)].timeline;
+      made.timeline = layout.streams[streamOf(device->same, lane)].timeline;
     const auto number = static_cast<uint32_t>(layout.streams.size());
     layout.streams.push_back(made);
     if (made.timeline == layout.timelines.size())
       layout.timelines.push_back(number);
     return number;
+  }
+
+  // Gives a copy a lane of its own where a kernel of the same device comes neither before nor behind it.
+  std::vector<Lane> lanesOfCopies() const {
+    const size_t count = layout.operations.size();
+    std::vector<boost::dynamic_bitset<>> needs(count, boost::dynamic_bitset<>(count)); // what each operation builds on
+    std::vector<uint32_t> writers(plan.buffers.size(), none);
+    for (uint32_t i = 0; i < count; ++i) {
+      const Operation &operation = layout.operations[i];
+      const bool copies = operation.region == none;
+      const auto reads = copies ? std::vector{operation.source} : plan.regions[operation.region]->inputs,
+                 writes = copies ? std::vector{operation.target} : plan.regions[operation.region]->outputs;
+      for (uint32_t buffer : reads)
+        if (const uint32_t writer = writers[memoryOf(plan, buffer)]; writer != none) {
+          needs[i] |= needs[writer];
+          needs[i].set(writer);
+        }
+      for (uint32_t buffer : writes)
+        writers[memoryOf(plan, buffer)] = i;
+    }
+    std::vector<Lane> lanes(count, Lane::Work);
+    for (size_t i = 0; i < count; ++i) {
+      const Operation &copy = layout.operations[i];
+      if (copy.region != none || copy.device == nullptr)
+        continue;
+      for (size_t j = 0; j < count && lanes[i] == Lane::Work; ++j)
+        if (layout.operations[j].region != none && &layout.operations[j].device->owner() == copy.device &&
+            !needs[i][j] && !needs[j][i])
+          lanes[i] = layout.home(copy.target) == copy.device ? Lane::CopiesIn : Lane::CopiesOut;
+    }
+    return lanes;
   }
 
   // The device that copies between two others' memories, each NULL for the host's. NULL when neither can.
@@ -179,7 +216,6 @@ private:
                                               "' to copy between their memories, found that they do not; compile "
                                               "again, so that values go through the host"};
     }
-    operation.stream = streamOf(operation.device);
     layout.operations.push_back(operation);
     return {};
   }
@@ -198,7 +234,8 @@ const Device *Layout::home(uint32_t buffer) const {
 bool Layout::isCallers(uint32_t timeline) const {
   const Device *device = streams[timelines[timeline]].device;
   const auto liesThere = [&](const TensorSpec &spec) { return spec.device == device; };
-  return std::ranges::count(streams, timeline, &StreamPlace::timeline) == 1 &&
+  return streams[timelines[timeline]].lane == Lane::Work &&
+         std::ranges::count(streams, timeline, &StreamPlace::timeline) == 1 &&
          (std::ranges::any_of(inputs, liesThere) || std::ranges::any_of(outputs, liesThere));
 }
 

@@ -21,9 +21,14 @@ struct Operation {
   uint32_t inputSlots = 0, outputSlots = 0; // where the region's addresses start in a context's lists
 };
 
+// What a queue of a device carries. Copies that other work of the device can run beside have queues of their own, one
+// for each direction, so that copy engines run at the same time as kernels.
+enum class Lane { Work, CopiesIn, CopiesOut };
+
 // One queue of work. Every context has a stream of its own for it.
 struct StreamPlace {
   const Device *device = nullptr;
+  Lane lane = Lane::Work;
   uint32_t timeline = 0; // number among Layout::timelines
 };
 
@@ -64,8 +69,8 @@ struct Layout {
   uint32_t timelineOf(const Operation &operation) const { // none: the host's own
     return operation.stream == none ? none : streams[operation.stream].timeline;
   }
-  // Whether a call may run on a caller's stream in place of this timeline's: a caller's tensor lies in the memory of
-  // its device, and no op-pack shares the timeline.
+  // Whether a call may run on a caller's stream in place of this timeline's: it carries more than copies, a caller's
+  // tensor lies in the memory of its device, and no op-pack shares the timeline.
   bool isCallers(uint32_t timeline) const;
   bool needsOnHost(size_t input) const;                 // whether anything reads this constant input in host memory
   uint32_t callersTimeline(const Device &device) const; // that of a caller's stream on this device, or none

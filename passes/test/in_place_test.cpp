@@ -91,7 +91,7 @@ TEST(InPlace, NotWhileTheInputIsReadOrReturned) {
   maker.output(d);
   maker.output(c); // copied at the end
   const auto written = plan(maker);
-  EXPECT_EQ(runs(*written), (Lines{"x0 -> a4", "a4 -> a5", "a4 a5 -> y1", "y1 -> y2", "copy y1 y3"}));
+  EXPECT_EQ(runs(*written), (Lines{"x0 -> a4", "a4 -> a5", "a4 a5 -> y1", "copy y1 y3", "y1 -> y2"}));
 }
 
 TEST(InPlace, ACopyOnADeviceIsWrittenOver) {

@@ -87,7 +87,7 @@ TEST(PlanWriter, RepeatedOutputsInputsAndLiteralsAreCopied) {
   auto written = writePlan(maker.view(), place(maker.view(), targets), targets);
   ASSERT_TRUE(written) << written.error().message;
   EXPECT_EQ(steps(**written),
-            (Lines{"run input0 -> output0", "copy input0 output2", "copy literal output3", "copy output0 output1"}));
+            (Lines{"run input0 -> output0", "copy output0 output1", "copy input0 output2", "copy literal output3"}));
 }
 
 TEST(PlanWriter, StateIsUpdatedInPlace) {
@@ -170,7 +170,23 @@ TEST(PlanWriter, ValuesGoFromOneDeviceToAnotherThroughTheHost) {
   ASSERT_TRUE(plan) << plan.error().message;
   EXPECT_EQ(steps(**plan), (Lines{"copy input0 near@0", "copy input1 near@64", "run near@0 near@64 -> near@128",
                                   "copy near@128 arena@0", "copy arena@0 far@0", "run far@0 -> far@64",
-                                  "run far@0 -> far@128", "copy far@64 output0", "copy far@128 output1"}));
+                                  "copy far@64 output0", "run far@0 -> far@128", "copy far@128 output1"}));
+}
+
+// The copy of the second result must not wait for the memory of the first, nor the last region for its input.
+TEST(PlanWriter, CopiesAreNextToARegionThatTheyRunBeside) {
+  GraphMaker maker;
+  const uint32_t x = maker.input(), y = maker.input(), a = maker.node("mortise.neg", {x}),
+                 b = maker.node("mortise.abs", {a}), c = maker.node("mortise.add", {b, y});
+  maker.output(a);
+  maker.output(c);
+  FakePlugin device("device", oneByOne, /*hostMemory=*/false);
+  const std::vector<Target> targets{device.target()};
+  const auto plan = writePlan(maker.view(), place(maker.view(), targets), targets);
+  ASSERT_TRUE(plan) << plan.error().message;
+  EXPECT_EQ(steps(**plan), (Lines{"copy input0 device@0", "run device@0 -> device@64", "copy device@64 output0",
+                                  "copy input1 device@0", "run device@64 -> device@128",
+                                  "run device@128 device@0 -> device@64", "copy device@64 output1"}));
 }
 
 TEST(PlanWriter, OpPacksShareTheMemoryOfTheirDevice) {

@@ -161,7 +161,8 @@ public:
   uint64_t copied = 0; // by the last queued runs
 
   std::string compile() {
-    const MortiseOption options[] = {{"device", runs.devices.c_str()}, {"log_level", "off"}};
+    const MortiseOption options[] = {
+        {"device", runs.devices.c_str()}, {"place", runs.place.c_str()}, {"log_level", "off"}};
     auto config = runtime::Config::read(options);
     if (!config)
       fail(config.error().message);

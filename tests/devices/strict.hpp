@@ -31,6 +31,7 @@ std::shared_ptr<const Graph> randomGraph(uint64_t seed, bool symbolic);
 
 struct Runs {
   std::string devices;                          // "strict:0,cpu"
+  std::string place = {};                       // rules, as in the setting
   std::vector<std::vector<int64_t>> values{{}}; // of the symbols, one list for each set
   int count = 2;                                // runs for each set of values
   bool rebinds = false;                         // swaps the weights between two runs

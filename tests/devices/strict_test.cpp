@@ -54,6 +54,23 @@ TEST(Strict, WhatStaysOnADeviceIsNotCopied) {
   }
 }
 
+// What a later region needs is copied beside the regions before it, and a result beside those behind it.
+TEST(Strict, CopiesRunBesideKernels) {
+  Network net;
+  const ValueId x = net.input(MORTISE_F32, {64}), y = net.input(MORTISE_F32, {64});
+  const ValueId a = net.op("relu", {x}), b = net.op("neg", {a}), c = net.op("mul", {b, y});
+  net.output(a);
+  net.output(c);
+  const auto graph = net.finish();
+  const auto beside = [&](const std::string &place) {
+    configureStrict("delay_us=100");
+    EXPECT_EQ(runStrict(*graph, {.devices = "strict:0,cpu", .place = place, .count = 1}).text(), "") << place;
+    return strictReport()["beside"].get<int>();
+  };
+  EXPECT_EQ(beside("op=* device=strict:0"), 0) << "one region, to which all copies belong";
+  EXPECT_GE(beside("op=neg device=cpu"), 1);
+}
+
 TEST(Strict, WeightsAreSwappedBesideQueuedCalls) {
   configureStrict("delay_us=200");
   EXPECT_EQ(rebindBesideQueuedCalls(3, 60).text(), "");

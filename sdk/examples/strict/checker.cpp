@@ -46,6 +46,11 @@ Result<void> Checker::queue(Actor stream, const std::string &what, const std::ve
   for (const Use &use : uses)
     if (result)
       result = check(stream, clock, what, use.begin, use.begin + use.bytes, use.writes);
+  for (Actor other = host + 1; other < clocks.size(); ++other)
+    if (other != stream && clocks[other][other] != 0 && !knows(clock, other, clocks[other][other])) {
+      ++beside;
+      break;
+    }
   const uint64_t time = ++clock[stream];
   const auto shared = std::make_shared<const std::string>(what);
   for (const Use &use : uses)
@@ -115,8 +120,14 @@ std::vector<std::string> Checker::violations() const {
   return found;
 }
 
+uint64_t Checker::besideOthers() const {
+  const std::lock_guard lock(mutex);
+  return beside;
+}
+
 void Checker::forgetAll() {
   const std::lock_guard lock(mutex);
+  beside = 0;
   found.clear();
   pasts.clear();
 }

@@ -55,7 +55,9 @@ public:
   Result<void> end(Actor actor, const std::string &what, uint64_t begin, uint64_t bytes);
 
   std::vector<std::string> violations() const;
-  void forgetAll(); // violations and uses; no work is in flight
+  // Pieces of work that were queued beside work on another stream: nothing orders them behind all of it.
+  uint64_t besideOthers() const;
+  void forgetAll(); // violations, uses and counts; no work is in flight
 
 private:
   struct Past {
@@ -73,6 +75,7 @@ private:
   std::vector<Clock> clocks = {Clock(1)};
   std::vector<Past> pasts; // uses that the host does not know to have happened
   std::vector<std::string> found;
+  uint64_t beside = 0;
 };
 
 } // namespace strict

@@ -31,8 +31,9 @@ typedef struct StrictControl {
   const char *(*configure)(const char *settings);
 
   /* {"violations": [text], "live": {kind: count}, "calls": {slot: count}, "copied": {"to_device", "to_host", "between",
-   * "within"}, "idle_fault"} in JSON, since `configure`. "idle_fault": the event_query that was dropped would have told
-   * the host nothing that it did not know, so that nothing can be found. Lives until the next call. */
+   * "within"}, "beside", "idle_fault"} in JSON, since `configure`. "beside": pieces of work that were queued beside
+   * work on another stream, because nothing orders them behind it. "idle_fault": the event_query that was dropped would
+   * have told the host nothing that it did not know, so that nothing can be found. Lives until the next call. */
   const char *(*report)(void);
 
   /* Tells the checker that the host reads this memory now. */

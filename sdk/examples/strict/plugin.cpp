@@ -552,7 +552,7 @@ const char *configure(const char *settings) {
 
 const char *report() {
   static std::string text;
-  text = control().report(checker().violations());
+  text = control().report(checker().violations(), checker().besideOthers());
   return text.c_str();
 }
 

@@ -109,13 +109,13 @@ void Control::copied(const std::string &where, uint64_t count) {
   bytes[where] += count;
 }
 
-std::string Control::report(const std::vector<std::string> &violations) const {
+std::string Control::report(const std::vector<std::string> &violations, uint64_t beside) const {
   const std::lock_guard lock(mutex);
   nlohmann::ordered_json copied;
   for (const char *where : {"to_device", "to_host", "between", "within"})
     copied[where] = bytes.contains(where) ? bytes.at(where) : 0;
-  const nlohmann::ordered_json whole = {
-      {"violations", violations}, {"live", live}, {"calls", calls}, {"copied", copied}, {"idle_fault", idle}};
+  const nlohmann::ordered_json whole = {{"violations", violations}, {"live", live},     {"calls", calls},
+                                        {"copied", copied},         {"beside", beside}, {"idle_fault", idle}};
   return whole.dump();
 }
 
