@@ -26,6 +26,7 @@
 #include <chrono>
 #include <functional>
 #include <optional>
+#include <set>
 
 namespace mortise::passes {
 namespace {
@@ -289,9 +290,9 @@ private:
   double *passSeconds, *placeSeconds;
 };
 
-// Whether a plan is accepted. False: `targets` have been told what not to offer again.
-using Accept =
-    std::function<Result<bool>(const std::shared_ptr<const plan::PlanT> &plan, std::vector<Target> &targets)>;
+// Whether a plan for a placement is accepted. False: `targets` have been told what to do otherwise.
+using Accept = std::function<Result<bool>(const std::shared_ptr<const plan::PlanT> &plan, const Placement &placement,
+                                          std::vector<Target> &targets)>;
 
 Result<std::shared_ptr<const plan::PlanT>> compileUntil(const Accept &accept, mlir::ModuleOp module,
                                                         const runtime::Registry &registry,
@@ -321,7 +322,7 @@ Result<std::shared_ptr<const plan::PlanT>> compileUntil(const Accept &accept, ml
     auto plan = compilation.write(*form, config.get("require"));
     if (!plan)
       return plan.error();
-    const Result<bool> accepted = accept(*plan, *targets);
+    const Result<bool> accepted = accept(*plan, form->placement, *targets);
     if (!accepted)
       return accepted.error();
     if (*accepted)
@@ -349,13 +350,59 @@ Result<bool> refuse(const plan::PlanT &plan, const runtime::RefusedRegion &refus
   return false;
 }
 
+// The bytes of the constants that a plan needs in one memory, where they are known.
+uint64_t constantBytes(const plan::PlanT &plan, const runtime::Device &owner, const std::vector<Target> &targets) {
+  std::set<uint32_t> constants; // inputs of the plan
+  for (const auto &region : plan.regions)
+    for (const Target &target : targets)
+      if (target.device->name() == region->device && target.device->sharesMemory(owner))
+        for (const uint32_t buffer : region->inputs)
+          if (const plan::BufferT &read = *plan.buffers[buffer];
+              read.kind == plan::BufferKind::Input && plan.inputs[read.index]->constant)
+            constants.insert(read.index);
+  uint64_t sum = 0;
+  for (const uint32_t input : constants) {
+    const plan::TensorTypeT &type = *plan.inputs[input]->type;
+    uint64_t bits = dtypeBits(type.dtype);
+    for (const int64_t extent : type.dims)
+      bits *= extent == MORTISE_DYNAMIC ? 0 : static_cast<uint64_t>(extent);
+    sum += (bits + 7) / 8;
+  }
+  return sum;
+}
+
+// Lowers the limits of devices whose memory a plan takes more of than was estimated, so that it is placed again with
+// fewer nodes there. False where all has room. `arenas`: bytes per memory space.
+bool lowerLimits(const plan::PlanT &plan, std::span<const uint64_t> arenas, const Placement &placement,
+                 std::vector<Target> &targets) {
+  bool lowered = false;
+  for (size_t space = 1; space < plan.spaces.size(); ++space)
+    for (size_t t = 0; t < targets.size(); ++t) {
+      const runtime::Device &owner = targets[t].device->owner();
+      if (!targets[t].memoryLimit || owner.name() != plan.spaces[space]->device || placement.memoryUse[t] == 0)
+        continue;
+      const uint64_t needed = arenas[space] + constantBytes(plan, owner, targets);
+      if (needed <= owner.memoryLimit)
+        continue;
+      const uint64_t excess = needed - owner.memoryLimit;
+      targets[t].memoryLimit = placement.memoryUse[t] - std::min(placement.memoryUse[t], excess);
+      lowered = true;
+    }
+  return lowered;
+}
+
 } // namespace
 
 Result<std::shared_ptr<const plan::PlanT>> compile(mlir::ModuleOp module, const runtime::Registry &registry,
                                                    const runtime::Config &config, Timings *timings,
                                                    std::vector<Uncovered> *uncovered, const Homes &homes) {
-  const auto any = [](const auto &, const auto &) -> Result<bool> { return true; };
-  return compileUntil(any, module, registry, config, timings, uncovered, homes);
+  const auto accept = [](const auto &plan, const Placement &placement, auto &targets) -> Result<bool> {
+    std::vector<uint64_t> arenas; // without workspaces, which are known when the kernels are
+    for (const auto &space : plan->spaces)
+      arenas.push_back(space->bytes);
+    return !lowerLimits(*plan, arenas, placement, targets);
+  };
+  return compileUntil(accept, module, registry, config, timings, uncovered, homes);
 }
 
 Result<std::shared_ptr<runtime::Program>> compileAndLoad(mlir::ModuleOp module,
@@ -363,7 +410,8 @@ Result<std::shared_ptr<runtime::Program>> compileAndLoad(mlir::ModuleOp module,
                                                          const runtime::Config &config, Timings *timings,
                                                          std::vector<Uncovered> *uncovered, const Homes &homes) {
   std::shared_ptr<runtime::Program> program;
-  const auto load = [&](const std::shared_ptr<const plan::PlanT> &plan, std::vector<Target> &targets) -> Result<bool> {
+  const auto load = [&](const std::shared_ptr<const plan::PlanT> &plan, const Placement &placement,
+                        std::vector<Target> &targets) -> Result<bool> {
     std::optional<runtime::RefusedRegion> refused;
     auto loaded = [&] {
       Clock clock(timings ? &timings->kernels : nullptr);
@@ -371,7 +419,7 @@ Result<std::shared_ptr<runtime::Program>> compileAndLoad(mlir::ModuleOp module,
     }();
     if (loaded) {
       program = std::move(*loaded);
-      return true;
+      return !lowerLimits(*plan, program->spaceBytes(), placement, targets);
     }
     const bool again = loaded.error().code == MORTISE_UNSUPPORTED && refused;
     const Result<bool> told = again ? refuse(*plan, *refused, targets) : Result<bool>(false);

@@ -47,6 +47,9 @@ Result<std::vector<Target>> chooseTargets(const runtime::Registry &registry, con
         if (std::ranges::none_of(targets, [&](const Target &target) { return target.device == device; }))
           targets.push_back({device, config.pluginOptions(device->plugin->name), config.compileOptions(), {}, {}});
   }
+  for (Target &target : targets)
+    if (const runtime::Device &owner = target.device->owner(); owner.memoryLimit != 0 && !owner.inHostMemory())
+      target.memoryLimit = owner.memoryLimit;
   for (const runtime::PlaceRule &rule : config.placeRules()) {
     for (const std::string &name : rule.devices)
       if (auto found = registry.find(name); !found)

@@ -3,6 +3,7 @@
 
 #include "assign.hpp"
 #include "cover.hpp"
+#include "memory_use.hpp"
 
 #include <mortise/graph.hpp>
 #include <mortise/portable/graph.hpp>
@@ -92,7 +93,60 @@ public:
     return plan;
   }
 
+  // The same placement, but with the nodes that a device has no memory for moved to others: the last ones, so that the
+  // device keeps the beginning of the graph. `placement` gets the reason for each, and the use of memory.
+  PartialPlacement withinLimits(PartialPlacement plan, const std::vector<Candidate> &candidates, Placement &placement) {
+    placement.memoryUse.resize(targets.size());
+    std::vector<bool> full(targets.size());
+    std::vector<std::vector<double>> prices;
+    for (uint32_t target = 0; target < targets.size(); ++target) {
+      const runtime::Device &owner = targets[target].device->owner();
+      const std::optional<uint64_t> limit = targets[target].memoryLimit;
+      if (!limit || full[target])
+        continue;
+      const auto isThere = [&](uint32_t input) {
+        return input < homes.inputs.size() && homes.inputs[input] && homes.inputs[input]->sharesMemory(owner);
+      };
+      std::vector<uint32_t> assigned(whole.node_count), there; // target by node; nodes on the device
+      for (const Candidate &region : plan.regions)
+        for (uint32_t node : region.nodes) {
+          assigned[node] = region.target;
+          if (targets[region.target].device->sharesMemory(owner) && !isLiteral(*whole.nodes[node]))
+            there.push_back(node);
+        }
+      const size_t fits = countThatFits(whole, there, *limit, isThere);
+      placement.memoryUse[target] = memoryUse(whole, std::span(there).first(fits), isThere);
+      if (fits == there.size())
+        continue;
+      for (uint32_t t = 0; t < targets.size(); ++t)
+        full[t] = full[t] || targets[t].device->sharesMemory(owner);
+      if (prices.empty())
+        prices = nodePrices(whole, candidates);
+      for (uint32_t node : std::span(there).subspan(fits)) {
+        placement.refusals.push_back({node, assigned[node], MORTISE_REASON_MEMORY,
+                                      "the setting memory_limit gives device '" + owner.name() + "' " +
+                                          std::to_string(owner.memoryLimit) +
+                                          " bytes, and the nodes before it need them"});
+        assigned[node] = cheapestOther(prices, node, full);
+      }
+      plan = follow(whole, assigned, 0);
+    }
+    return plan;
+  }
+
 private:
+  uint32_t nowhere() const { return static_cast<uint32_t>(targets.size()); }
+
+  // The target that runs the node for the least, of those that still have memory.
+  uint32_t cheapestOther(const std::vector<std::vector<double>> &prices, uint32_t node,
+                         const std::vector<bool> &full) const {
+    uint32_t best = nowhere();
+    for (uint32_t t = 0; t < targets.size(); ++t)
+      if (!full[t] && prices[t][node] < (best == nowhere() ? infinite : prices[best][node]))
+        best = t;
+    return best;
+  }
+
   // What is left of a graph counts as the host's: its values come from, and go to, regions that are not known yet.
   const Homes &homesOf(const MortiseGraph &graph) const {
     static const Homes host;
@@ -218,7 +272,7 @@ private:
     std::vector<Candidate> all;
     std::vector<uint32_t> uncovered;
     for (const Run &run : runsOf(graph, assigned)) {
-      const Result<Region> region = extractRegion(graph, run.nodes);
+      const Result<Region> region = run.target == nowhere() ? Result<Region>(Error{}) : extractRegion(graph, run.nodes);
       if (region)
         add(graph, run.nodes, *region, depth, offersOf(region->graph->view(), run.target), all, uncovered);
       else
@@ -345,7 +399,9 @@ Placement place(const MortiseGraph &graph, const std::vector<Target> &targets, c
   placement.refusals = std::move(proposals.refusals);
   if (!placement.uncovered.empty())
     return placement;
-  PartialPlacement plan = Placer(graph, targets, homes).solve(graph, 0, proposals.candidates);
+  Placer placer(graph, targets, homes);
+  PartialPlacement plan =
+      placer.withinLimits(placer.solve(graph, 0, proposals.candidates), proposals.candidates, placement);
   placement.regions = std::move(plan.regions);
   placement.uncovered = std::move(plan.uncovered);
   placement.costNs = plan.costNs;

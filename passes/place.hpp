@@ -20,7 +20,8 @@ struct Placement {
   std::vector<uint32_t> literals;  // constants outside all regions, which the host supplies
   std::vector<uint32_t> uncovered; // nodes that no plugin takes; empty on success
   std::vector<Refusal> refusals; // those of the plugins, and MORTISE_REASON_COST for each candidate that was not chosen
-  double costNs = 0;             // regions, transfers and the fixed cost of each region
+  std::vector<uint64_t> memoryUse; // per target, as estimated; 0 where it has no limit
+  double costNs = 0;               // regions, transfers and the fixed cost of each region
 };
 
 // The cheapest set of disjoint candidates that covers the graph and whose regions form no cycle: exact while the search

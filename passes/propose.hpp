@@ -10,6 +10,7 @@
 #include <mortise/runtime/registry.hpp>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,7 @@ struct Target { // a device to place on, with what it is told about this compila
   MortiseCompileOptions asked{.struct_size = sizeof(MortiseCompileOptions)};
   std::vector<runtime::PlaceRule> closed;     // the rules that keep nodes off the device
   std::vector<RefusedOffer> refused;          // are not taken again
+  std::optional<uint64_t> memoryLimit;        // by the estimate of memory_use.hpp
   std::shared_ptr<Measurements> measurements; // in the mode max-autotune, otherwise NULL
 
   std::vector<MortiseOption> optionViews() const { // point into `options`

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <map>
+#include <sstream>
 #include <unistd.h>
 
 namespace fs = std::filesystem;
@@ -32,6 +33,7 @@ const std::vector<Key> coreKeys = {
     {"kernel_cache", "on", {}},
     {"kernel_cache_bytes", "1073741824", {}},
     {"log_level", "warning", {"debug", "info", "warning", "error", "off"}},
+    {"memory_limit", "", {}},
     {"mode", "default", modes},
     {"output_pool_bytes", "268435456", {}},
     {"place", "", {}},
@@ -75,6 +77,20 @@ std::optional<Requirement> parseRequirement(const std::string &text) {
   if (requirement.device.empty() || requirement.device.find_first_of(" \t%") != std::string::npos)
     return std::nullopt;
   return requirement;
+}
+
+// "cuda:0=8589934592, strict=1048576"
+std::optional<std::vector<MemoryLimit>> parseMemoryLimits(const std::string &text) {
+  std::vector<MemoryLimit> limits;
+  std::istringstream entries(text);
+  for (std::string entry; std::getline(entries, entry, ',');) {
+    const size_t begin = entry.find_first_not_of(' '), equals = entry.find('=');
+    const auto bytes = equals == std::string::npos ? std::nullopt : parseNumber(entry.substr(equals + 1), 1, mostBytes);
+    if (!bytes || begin >= equals || entry.find(' ', begin) != std::string::npos)
+      return std::nullopt;
+    limits.push_back({entry.substr(begin, equals - begin), *bytes});
+  }
+  return limits;
 }
 
 // Layers are added strongest first; the first layer that names a key wins.
@@ -185,6 +201,9 @@ Result<void> check(const Setting &setting, const Key &key) {
     return wrong(where + ": expected one of " + join(key.values) + "; found '" + setting.value + "'");
   if (key.name == "require" && !setting.value.empty() && !parseRequirement(setting.value))
     return wrong(where + ": expected \"N% on DEVICE\" such as \"95% on cpu\"; found '" + setting.value + "'");
+  if (key.name == "memory_limit" && !parseMemoryLimits(setting.value))
+    return wrong(where + ": expected DEVICE=BYTES, several with commas, such as \"cuda:0=8589934592\"; found '" +
+                 setting.value + "'");
   if (key.name == "place")
     if (auto rules = parsePlaceRules(setting.value); !rules)
       return wrong(where + ": " + rules.error().message);
@@ -285,6 +304,8 @@ const std::string &Config::get(std::string_view key) const {
 }
 
 std::vector<PlaceRule> Config::placeRules() const { return *parsePlaceRules(get("place")); } // read() has checked it
+
+std::vector<MemoryLimit> Config::memoryLimits() const { return *parseMemoryLimits(get("memory_limit")); }
 
 std::optional<Requirement> Config::requirement() const { return parseRequirement(get("require")); }
 

@@ -147,6 +147,14 @@ Result<void> Context::allocate(size_t number, uint64_t bytes) {
       return block.error();
     hostMemory[number] = std::move(*block);
     spaceStart[number] = addressOf(hostMemory[number].data());
+    for (const Device *device : layout.hostCopiers) {
+      if (number != 0 || bytes == 0)
+        continue;
+      if (auto made = RegisteredMemory::make(*device, hostMemory[number].data(), bytes))
+        registered.push_back(std::move(*made));
+      else
+        logMessage(MORTISE_WARNING, made.error().message + "; copies are slower");
+    }
   } else {
     auto memory = DeviceMemory::allocate(*space.device, 0, bytes);
     if (!memory)
@@ -164,6 +172,8 @@ Result<void> Context::grow(size_t number, uint64_t bytes) {
   if (spaceStart[number] != 0 && bytes <= spaceBytes[number])
     return {};
   const uint64_t generous = spaceBytes[number] + spaceBytes[number] / 4;
+  if (number == 0)
+    registered.clear();
   hostMemory[number] = Block();
   deviceMemory[number] = DeviceMemory();
   spaceStart[number] = spaceBytes[number] = 0;

@@ -88,8 +88,9 @@ private:
   Error inOperation(size_t operation, const Error &error) const;
 
   const Layout &layout;
-  std::vector<Block> hostMemory;          // per memory space, where it is the host's
-  std::vector<DeviceMemory> deviceMemory; // per memory space, where it is a device's
+  std::vector<Block> hostMemory;            // per memory space, where it is the host's
+  std::vector<RegisteredMemory> registered; // the arena in host memory, for devices that copy from and to it
+  std::vector<DeviceMemory> deviceMemory;   // per memory space, where it is a device's
   std::vector<MortiseAddress> spaceStart;
   std::vector<uint64_t> spaceBytes;
   std::vector<MortiseAddress> address; // per buffer

@@ -207,6 +207,8 @@ const MortiseHost &host() {
       .thread_count = threadCount,
       .cancelled = hostCancelled,
       .graph_bytes = graphBytes,
+      .device_allocate = allocateForPlugin,
+      .device_free = freeForPlugin,
   };
   return table;
 }

@@ -35,6 +35,7 @@ public:
     for (const auto &step : plan.steps)
       if (auto done = addOperation(*step); !done)
         return done;
+    findHostCopiers();
     const std::vector<Lane> lanes = lanesOfCopies();
     for (size_t i = 0; i < lanes.size(); ++i)
       layout.operations[i].stream = streamOf(layout.operations[i].device, lanes[i]);
@@ -152,6 +153,17 @@ private:
     if (made.timeline == layout.timelines.size())
       layout.timelines.push_back(number);
     return number;
+  }
+
+  void findHostCopiers() {
+    const auto inHostsArena = [&](uint32_t buffer) {
+      return plan.buffers[buffer]->kind == BufferKind::Arena && plan.buffers[buffer]->space == 0;
+    };
+    for (const Operation &operation : layout.operations)
+      if (operation.region == none && operation.device && operation.device->plugin->registersMemory() &&
+          (inHostsArena(operation.source) || inHostsArena(operation.target)) &&
+          std::ranges::find(layout.hostCopiers, operation.device) == layout.hostCopiers.end())
+        layout.hostCopiers.push_back(operation.device);
   }
 
   // Gives a copy a lane of its own where a kernel of the same device comes neither before nor behind it.

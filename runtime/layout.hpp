@@ -52,6 +52,7 @@ struct Layout {
   // Work on one timeline happens in the order of the calls. Each has the number of the stream whose events mark it; the
   // others are imports of that stream by op-packs.
   std::vector<uint32_t> timelines;
+  std::vector<const Device *> hostCopiers;        // devices that copy from or to the host's arena, and register memory
   std::vector<uint32_t> callBuffers;              // Input and Output buffers whose address comes with each call
   std::vector<uint32_t> constantBuffers;          // Input buffers whose address comes with a binding
   std::vector<Patch> inputPatches, outputPatches; // slots whose addresses come from callBuffers or constantBuffers

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <numeric>
 #include <optional>
 
 namespace mortise::runtime {
@@ -366,8 +367,8 @@ void Program::Impl::addClocks(const Specialisation &specialisation, const Contex
 
 namespace {
 
-// The fast path of a plan without symbols.
-Result<uint64_t> fixedArenaBytes(const Layout &layout) {
+// Per memory space what a plan without symbols takes in a call.
+Result<std::vector<uint64_t>> fixedSpaceBytes(const Layout &layout) {
   std::vector<uint64_t> workspaces(layout.spaces.size());
   for (const CompiledRegion &region : layout.regions)
     if (region.kernel) {
@@ -377,12 +378,12 @@ Result<uint64_t> fixedArenaBytes(const Layout &layout) {
       uint64_t &most = workspaces[layout.spaceOf(*region.device)];
       most = std::max(most, *bytes);
     }
-  uint64_t sum = 0;
+  std::vector<uint64_t> bytes;
   for (size_t i = 0; i < layout.spaces.size(); ++i) {
     const uint64_t alignment = layout.spaces[i].alignment;
-    sum += (layout.plan->spaces[i]->bytes + alignment - 1) / alignment * alignment + workspaces[i];
+    bytes.push_back((layout.plan->spaces[i]->bytes + alignment - 1) / alignment * alignment + workspaces[i]);
   }
-  return sum;
+  return bytes;
 }
 
 } // namespace
@@ -405,10 +406,10 @@ Result<std::shared_ptr<Program>> Program::load(std::shared_ptr<const plan::PlanT
   for (const auto &input : impl->layout->plan->inputs)
     impl->hasConstants |= input->constant;
   if (impl->layout->plan->symbols.empty()) { // with symbols, the memory depends on the values of each call
-    auto bytes = fixedArenaBytes(*impl->layout);
+    auto bytes = fixedSpaceBytes(*impl->layout);
     if (!bytes)
       return bytes.error();
-    impl->largestArena = *bytes;
+    impl->largestArena = std::accumulate(bytes->begin(), bytes->end(), uint64_t{0});
   }
   if (!impl->hasConstants) {
     auto empty = std::make_unique<Binding>();
@@ -524,6 +525,13 @@ const plan::PlanT &Program::plan() const { return *impl->layout->plan; }
 uint64_t Program::arenaBytes() const {
   const std::lock_guard lock(impl->mutex);
   return impl->largestArena;
+}
+
+std::vector<uint64_t> Program::spaceBytes() const {
+  std::vector<uint64_t> bytes(impl->layout->spaces.size());
+  if (impl->layout->plan->symbols.empty())
+    bytes = *fixedSpaceBytes(*impl->layout); // load() has checked it
+  return bytes;
 }
 
 uint64_t Program::packedBytes() const {

@@ -23,6 +23,7 @@ struct Registry::Impl {
   }
   void add(const PluginFiles &files, const Config &config);
   void findOwners();
+  void limitMemory(const Config &config);
   std::string listing() const;
 };
 
@@ -99,6 +100,15 @@ void Registry::Impl::findOwners() {
   std::erase_if(devices, [](const auto &device) { return device->info.same_as && device->same == nullptr; });
 }
 
+// A limit for one ordinal is stronger than that for its kind.
+void Registry::Impl::limitMemory(const Config &config) {
+  for (auto &device : devices)
+    for (const bool ordinal : {false, true})
+      for (const MemoryLimit &limit : config.memoryLimits())
+        if (limit.device == (ordinal ? full(*device) : device->info.kind))
+          device->memoryLimit = limit.bytes;
+}
+
 std::string Registry::Impl::listing() const {
   std::vector<std::string> names;
   for (const auto &device : devices)
@@ -114,6 +124,9 @@ std::shared_ptr<Registry> Registry::load(const Config &config) {
   for (const PluginFiles &files : findPlugins(config.get("plugin_path")))
     impl->add(files, config);
   impl->findOwners();
+  impl->limitMemory(config);
+  for (const auto &device : impl->devices)
+    announce(*device);
   if (!impl->cache && impl->cache.error().code != MORTISE_NOT_FOUND)
     logMessage(MORTISE_WARNING, "kernels are not kept on disk: " + impl->cache.error().message);
   for (auto &device : impl->devices)

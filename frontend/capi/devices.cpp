@@ -113,6 +113,60 @@ Result<Allocation> capi::takeAllocation(const MortiseSessionDevice &device, void
   return taken;
 }
 
+MortiseStatus *mortise_device_set_allocator(const MortiseSessionDevice *device,
+                                            const MortiseDeviceAllocator *allocator) {
+  return guarded([&]() -> Result<void> {
+    if (!device)
+      return nullError("device");
+    const runtime::Device *home = homeOf(device->device);
+    if (!home)
+      return Error{MORTISE_UNSUPPORTED, "device '" + device->device->name() +
+                                            "' computes in host memory, for which there is no allocator to set"};
+    if (!allocator)
+      return runtime::setAllocator(*home, std::nullopt), Result<void>();
+    if (allocator->struct_size < sizeof *allocator || !allocator->allocate || !allocator->free)
+      return invalid("expected an allocator with its size (" + std::to_string(sizeof *allocator) +
+                     ") and both functions, found " + std::to_string(allocator->struct_size) +
+                     (allocator->struct_size < sizeof *allocator ? "" : " and NULL"));
+    runtime::setAllocator(*home, runtime::DeviceAllocator{allocator->context, allocator->allocate, allocator->free});
+    return {};
+  });
+}
+
+MortiseStatus *mortise_memory_register(const MortiseSessionDevice *device, void *data, uint64_t bytes) {
+  return guarded([&]() -> Result<void> {
+    if (!device || !data || bytes == 0)
+      return nullError(!device ? "device" : "memory, of at least 1 byte");
+    const runtime::Device *home = homeOf(device->device);
+    if (!home)
+      return {};
+    const std::lock_guard lock(device->session->mutex);
+    auto &registered = device->session->registered;
+    if (registered.contains({home, data}))
+      return invalid("expected memory that is not registered yet, found an address that is; unregister it first");
+    auto made = runtime::RegisteredMemory::make(*home, data, bytes);
+    if (!made)
+      return made.error();
+    registered.emplace(std::pair(home, data), std::move(*made));
+    return {};
+  });
+}
+
+MortiseStatus *mortise_memory_unregister(const MortiseSessionDevice *device, void *data) {
+  return guarded([&]() -> Result<void> {
+    if (!device)
+      return nullError("device");
+    const runtime::Device *home = homeOf(device->device);
+    if (!home)
+      return {};
+    const std::lock_guard lock(device->session->mutex);
+    if (device->session->registered.erase({home, data}) == 0)
+      return invalid("expected memory that mortise_memory_register got for device '" + home->name() +
+                     "', found another address");
+    return {};
+  });
+}
+
 MortiseStatus *mortise_tensor_copy(const MortiseTensor *target, const MortiseTensor *source) {
   return guarded([&]() -> Result<void> {
     if (!target || !source)

@@ -48,7 +48,8 @@ struct SessionState : std::enable_shared_from_this<SessionState> {
   std::shared_ptr<runtime::Registry> registry;
   std::vector<MortiseSessionDevice> devices; // one per device of the registry, in its order
   std::mutex mutex;
-  std::map<std::pair<const runtime::Device *, void *>, Allocation> allocations; // guarded by `mutex`
+  std::map<std::pair<const runtime::Device *, void *>, Allocation> allocations;               // guarded by `mutex`
+  std::map<std::pair<const runtime::Device *, void *>, runtime::RegisteredMemory> registered; // likewise
 };
 
 MortiseStatus *statusOf(const Error &error);

@@ -72,8 +72,9 @@ public:
   // `kind`: of its device; NULL for one called like the plugin.
   FakePlugin(const char *name, std::function<MortiseStatus *(const Offer &)> answer, bool hostMemory = true,
              uint32_t opset = MORTISE_OPSET, const char *kind = nullptr);
-  Target target() const { return {.device = &device}; }
+  Target target() const { return {.device = &device, .memoryLimit = limit}; }
   void isOpPackOf(const FakePlugin &other) { device.same = &other.device; }
+  void limitMemory(uint64_t bytes) { limit = bytes; }
 
 private:
   std::function<MortiseStatus *(const Offer &)> answer;
@@ -82,6 +83,7 @@ private:
   MortisePlugin table{};
   runtime::Plugin plugin;
   runtime::Device device;
+  std::optional<uint64_t> limit;
 };
 
 // Takes the whole of any graph in one region.

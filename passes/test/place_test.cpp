@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "../cover.hpp"
+#include "../memory_use.hpp"
 #include "fixture.hpp"
 
 #include <gtest/gtest.h>
@@ -115,6 +116,38 @@ TEST(Place, RulesCloseNodesToADevice) {
   EXPECT_EQ(placement.regions[1].target, 1u);
   EXPECT_TRUE(refused(placement, 1, MORTISE_REASON_OPTION, "the place rule 'op=exp not_device=fast'"));
   EXPECT_FALSE(seen.empty());
+}
+
+TEST(Place, WhatADeviceHasNoMemoryForGoesElsewhere) {
+  GraphMaker maker;
+  uint32_t value = maker.input();
+  for (int layer = 0; layer < 6; ++layer)
+    value = maker.node("mortise.add", {value, maker.input(MORTISE_VALUE_CONSTANT)});
+  maker.output(value);
+  const uint64_t tensor = byteSize(*maker.view().inputs[0]->type);
+  FakePlugin fast("fast", takesAll(1), /*hostMemory=*/false), slow("slow", takesAll(100'000));
+  fast.limitMemory(5 * tensor); // three weights, and two values at a time
+  const Placement placement = place(maker.view(), {fast.target(), slow.target()});
+  ASSERT_EQ(placement.regions.size(), 2u);
+  EXPECT_EQ(placement.regions[0].nodes, (Nodes{0, 1, 2}));
+  EXPECT_EQ(placement.regions[0].target, 0u);
+  EXPECT_EQ(placement.regions[1].nodes, (Nodes{3, 4, 5}));
+  EXPECT_EQ(placement.regions[1].target, 1u);
+  EXPECT_TRUE(refused(placement, 3, MORTISE_REASON_MEMORY, "memory_limit"));
+  EXPECT_EQ(place(maker.view(), {fast.target()}).uncovered, (Nodes{3, 4, 5}));
+  fast.limitMemory(8 * tensor);
+  EXPECT_EQ(place(maker.view(), {fast.target(), slow.target()}).regions.size(), 1u);
+  fast.limitMemory(2);
+  EXPECT_EQ(place(maker.view(), {fast.target(), slow.target()}).regions[0].target, 1u);
+}
+
+TEST(Place, MemoryOfTheCallersDoesNotCount) {
+  GraphMaker maker;
+  maker.output(maker.node("mortise.neg", {maker.input()}));
+  const uint64_t tensor = byteSize(*maker.view().inputs[0]->type);
+  const uint32_t nodes[] = {0};
+  EXPECT_EQ(memoryUse(maker.view(), nodes, [](uint32_t) { return false; }), 2 * tensor);
+  EXPECT_EQ(memoryUse(maker.view(), nodes, [](uint32_t) { return true; }), tensor);
 }
 
 TEST(Place, RulesThatLeaveNoDeviceLeaveNodesUncovered) {

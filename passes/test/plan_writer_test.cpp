@@ -186,7 +186,7 @@ TEST(PlanWriter, CopiesAreNextToARegionThatTheyRunBeside) {
   ASSERT_TRUE(plan) << plan.error().message;
   EXPECT_EQ(steps(**plan), (Lines{"copy input0 device@0", "run device@0 -> device@64", "copy device@64 output0",
                                   "copy input1 device@0", "run device@64 -> device@128",
-                                  "run device@128 device@0 -> device@64", "copy device@64 output1"}));
+                                  "run device@0 device@128 -> device@64", "copy device@64 output1"}));
 }
 
 TEST(PlanWriter, OpPacksShareTheMemoryOfTheirDevice) {

@@ -341,5 +341,157 @@ TEST(ApiDevices, MemoryThatTheDeviceDoesNotHave) {
   EXPECT_NE(memory.error().message.find("strict:0"), std::string::npos) << memory.error().message;
 }
 
+// Gives out parts of a block of the device's memory, one behind the other.
+struct Slab {
+  Memory block;
+  uint64_t taken = 0, freed = 0, step = 256;
+  std::vector<uint64_t> sizes;
+  bool empty = false;
+  explicit Slab(Device device) : block(get(Memory::allocate(device, 1 << 20))) {}
+  MortiseDeviceAllocator allocator() {
+    return {sizeof(MortiseDeviceAllocator), this,
+            [](void *slab, uint64_t bytes, uint64_t) { return static_cast<Slab *>(slab)->allocate(bytes); },
+            [](void *slab, uint64_t, uint64_t) { ++static_cast<Slab *>(slab)->freed; }};
+  }
+  uint64_t allocate(uint64_t bytes) {
+    if (empty)
+      return 0;
+    sizes.push_back(bytes);
+    const uint64_t start = reinterpret_cast<uintptr_t>(block.data()) + taken;
+    taken += (bytes + step - 1) / step * step;
+    return start;
+  }
+};
+
+TEST(ApiDevices, MemoryComesFromTheApplicationsAllocator) {
+  Session s = strict();
+  const Device device = get(s.device("strict:0"));
+  Slab slab(device);
+  const MortiseDeviceAllocator allocator = slab.allocator();
+  expectOk(device.setAllocator(&allocator));
+  {
+    QueuedDecoder calls; // in a session of its own: the allocator is the process's
+    Queue queue = get(Queue::create(calls.device));
+    calls.enqueue(queue);
+    expectOk(queue.wait());
+    EXPECT_EQ(calls.y.read(), Floats(8, 20));
+    // What the plugin asks for itself (strict keeps 64 bytes for a frame) comes from there, too.
+    EXPECT_NE(std::find(slab.sizes.begin(), slab.sizes.end(), 64u), slab.sizes.end());
+    EXPECT_GT(slab.sizes.size(), 4u);
+    expectOk(device.setAllocator(nullptr)); // the memory above goes back to where it came from
+  }
+  EXPECT_EQ(slab.freed, slab.sizes.size());
+  Eight after(device, Floats(8, 1));
+  EXPECT_EQ(slab.freed, slab.sizes.size());
+}
+
+TEST(ApiDevices, AllocatorsThatAreWrongAreErrors) {
+  Session s = strict();
+  const Device device = get(s.device("strict:0"));
+  Slab slab(device);
+  MortiseDeviceAllocator allocator = slab.allocator();
+  const auto failure = [&] {
+    expectOk(device.setAllocator(&allocator));
+    const Result<Memory> memory = Memory::allocate(device, 32);
+    expectOk(device.setAllocator(nullptr));
+    return memory ? Error{MORTISE_OK, ""} : memory.error();
+  };
+  slab.empty = true;
+  EXPECT_EQ(failure().code, MORTISE_OUT_OF_MEMORY);
+  EXPECT_NE(failure().message.find("device 'strict:0': the application's allocator has no 32 bytes"),
+            std::string::npos);
+  slab.empty = false;
+  slab.taken = 8;
+  EXPECT_NE(failure().message.find("a multiple of 256"), std::string::npos) << failure().message;
+  EXPECT_EQ(slab.freed, slab.sizes.size());
+  allocator.free = nullptr;
+  EXPECT_EQ(device.setAllocator(&allocator).error().code, MORTISE_INVALID_ARGUMENT);
+  allocator.struct_size = 4;
+  EXPECT_EQ(device.setAllocator(&allocator).error().code, MORTISE_INVALID_ARGUMENT);
+  EXPECT_EQ(get(s.device("cpu")).setAllocator(nullptr).error().code, MORTISE_UNSUPPORTED);
+}
+
+TEST(ApiDevices, HostMemoryIsRegistered) {
+  Session s = strict();
+  const Device device = get(s.device("strict:0")), cpu = get(s.device("cpu"));
+  Floats request(8, 2);
+  {
+    const RegisteredMemory registered = get(RegisteredMemory::make(device, request.data(), 32));
+    Eight there(device, request);
+    EXPECT_EQ(there.read(), request);
+    const auto twice = RegisteredMemory::make(device, request.data(), 32);
+    ASSERT_FALSE(twice);
+    EXPECT_EQ(twice.error().code, MORTISE_INVALID_ARGUMENT);
+  }
+  get(RegisteredMemory::make(device, request.data(), 32)); // again, now that it has ended
+  get(RegisteredMemory::make(cpu, request.data(), 32));
+  const auto unknown = take(mortise_memory_unregister(device.get(), request.data()));
+  ASSERT_FALSE(unknown);
+  EXPECT_EQ(unknown.error().code, MORTISE_INVALID_ARGUMENT);
+  EXPECT_FALSE(RegisteredMemory::make(device, request.data(), 0));
+}
+
+TEST(ApiDevices, LimitsOfMemory) {
+  Session s =
+      session({{"device", "strict"}, {"plugin_path", ":" STRICT_PLUGIN}, {"memory_limit", "strict=64,strict:1=96"}});
+  const Device device = get(s.device("strict:0"));
+  {
+    Eight first(device), second(device);
+    const Result<Memory> third = Memory::allocate(device, 32);
+    ASSERT_FALSE(third);
+    EXPECT_EQ(third.error().code, MORTISE_OUT_OF_MEMORY);
+    EXPECT_NE(third.error().message.find("64 bytes of the setting memory_limit, found 64 in use and 32 more wanted"),
+              std::string::npos)
+        << third.error().message;
+  }
+  Eight again(device);
+  get(Memory::allocate(get(s.device("strict:1")), 96)); // the limit of an ordinal is stronger
+  get(Memory::allocate(get(s.device("aloof")), 4096));
+}
+
+// y = x + w1 + w2 + ..., where not all weights have room on the device.
+TEST(ApiDevices, WhatHasNoRoomOnADeviceRunsElsewhere) {
+  const std::string plugins = ":" STRICT_PLUGIN;
+  for (const auto &[limit, onStrict, onCpu] :
+       {std::tuple("strict=4096", true, false), std::tuple("strict=1100", true, true),
+        std::tuple("strict=64", false, true)}) {
+    Session s = session({{"device", "strict:0,cpu"}, {"plugin_path", plugins.c_str()}, {"memory_limit", limit}});
+    Builder graph = builder(s);
+    uint32_t value = get(graph.input("x", MORTISE_F32, {64}));
+    std::vector<Floats> data = {Floats(64, 1)};
+    for (int layer = 0; layer < 6; ++layer) {
+      const uint32_t w = get(graph.input("w", MORTISE_F32, {64}, MORTISE_VALUE_CONSTANT));
+      value = get(graph.op("mortise.add", {value, w}));
+      data.push_back(Floats(64, static_cast<float>(layer)));
+    }
+    expectOk(graph.output(value));
+    Program program = get(s.compile(graph));
+    std::vector<Tensor> tensors;
+    std::vector<MortiseTensor> views;
+    for (Floats &values : data)
+      tensors.push_back(onHost(values));
+    for (const Tensor &tensor : tensors)
+      views.push_back(tensor.view());
+    std::vector<const MortiseTensor *> inputs;
+    for (const MortiseTensor &view : views)
+      inputs.push_back(&view);
+    Floats y(64);
+    const Tensor result = onHost(y);
+    const MortiseTensor vy = result.view(), *outputs[] = {&vy};
+    expectOk(program.bind(inputs));
+    expectOk(program.run(inputs, outputs));
+    EXPECT_EQ(y, Floats(64, 16)) << limit;
+    const auto report = Json::parse(get(program.report()));
+    std::set<std::string> devices, refusals;
+    for (const auto &region : report["placement"])
+      devices.insert(region["device"]);
+    for (const auto &refusal : report["refusals"])
+      refusals.insert(refusal["reason"]);
+    EXPECT_EQ(devices.contains("strict:0"), onStrict) << limit;
+    EXPECT_EQ(devices.contains("cpu"), onCpu) << limit;
+    EXPECT_EQ(refusals.contains("memory"), onCpu) << report;
+  }
+}
+
 } // namespace
 } // namespace mortise::api

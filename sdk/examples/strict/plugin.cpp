@@ -74,7 +74,26 @@ struct Constants : Counted {
 struct Frame : Counted {
   Frame() : Counted("frame") {}
   std::vector<MortiseAddress> last; // of its last run
+  MortiseAddress scratch = 0;       // memory of the device's, as a driver keeps descriptors in
+  uint32_t device = 0;
+  static constexpr uint64_t scratchBytes = 64;
+  MortiseMemoryArgs memory() const;
+  ~Frame() override;
 };
+
+MortiseMemoryArgs Frame::memory() const {
+  auto args = sized<MortiseMemoryArgs>();
+  args.device = reinterpret_cast<MortiseDevice *>(const_cast<Device *>(&devices[device]));
+  args.bytes = scratchBytes;
+  args.address = scratch;
+  return args;
+}
+
+Frame::~Frame() {
+  MortiseMemoryArgs args = memory();
+  if (scratch)
+    Status(mortise::host().device_free(&args));
+}
 
 Stream &streamOf(MortiseStream *stream) { return *reinterpret_cast<Stream *>(stream); }
 Event &eventOf(const MortiseEventArgs &args) { return *reinterpret_cast<Event *>(args.event); }
@@ -277,6 +296,11 @@ struct Strict : PluginAdaptor<Strict> {
       return entered.error();
     auto frame = std::make_unique<Frame>();
     frame->last.resize(kernel.inputBytes.size() + kernel.outputBytes.size() + 1);
+    frame->device = kernel.device;
+    MortiseMemoryArgs args = frame->memory();
+    if (auto taken = Status(mortise::host().device_allocate(&args)).result(); !taken)
+      return taken.error();
+    frame->scratch = args.address;
     return frame;
   }
 
@@ -302,6 +326,7 @@ struct Strict : PluginAdaptor<Strict> {
       if (auto idle = checker().end(host, "the next call with the frame of " + kernel.name, addressOf(frame), 1); !idle)
         return idle;
       uses.push_back(frame->use(true));
+      uses.push_back({frame->scratch, Frame::scratchBytes, true});
       if (auto checked = checkUnchanged(*frame, run, args); !checked)
         return checked;
     }
@@ -488,6 +513,19 @@ struct Strict : PluginAdaptor<Strict> {
       return checker().queue(streamOf(args.stream).queue->actor, "memory_allocate",
                              {{made->address, made->bytes, true}});
     return {};
+  }
+
+  Result<void> hostRegister(MortiseHostMemoryArgs &args) {
+    if (auto entered = control().enter("host_register"); !entered)
+      return entered;
+    control().add("registration", 1);
+    return checker().end(host, "host_register", addressOf(args.memory), args.bytes);
+  }
+  Result<void> hostUnregister(MortiseHostMemoryArgs &args) {
+    auto entered = control().enter("host_unregister");
+    control().add("registration", -1);
+    const auto ended = checker().end(host, "host_unregister", addressOf(args.memory), args.bytes);
+    return entered ? ended : entered;
   }
 
   Result<void> memoryFree(MortiseMemoryArgs &args) {

@@ -261,7 +261,7 @@ struct PluginIdentity {
 };
 
 // Optional functions of the class, which take the C structs unchanged. HasStreams: streams and events (all eleven).
-// HasMemory: memory of its own (all three). HasPeers, HasNativeStreams: as their slots.
+// HasMemory: memory of its own (all three). HasPeers, HasNativeStreams, HasRegistering: as their slots.
 template <typename P>
 concept HasStreams = requires(P &p, MortiseStreamArgs &stream, MortiseEventArgs &event) {
   p.streamCreate(stream), p.streamDestroy(stream), p.streamWait(stream), p.streamReset(stream);
@@ -276,6 +276,8 @@ template <typename P>
 concept HasPeers = requires(P &p, MortisePeerArgs &args) { p.peer(args); };
 template <typename P>
 concept HasNativeStreams = requires(P &p, MortiseStreamArgs &args) { p.streamImport(args), p.streamExport(args); };
+template <typename P>
+concept HasRegistering = requires(P &p, MortiseHostMemoryArgs &args) { p.hostRegister(args), p.hostUnregister(args); };
 
 // HasInstances: the class prepares an instance for each set of symbol values. HasFrames: it keeps state for each call
 // in flight. HasSaving: it makes kernels from saved bytes.
@@ -504,6 +506,10 @@ private:
     if constexpr (HasNativeStreams<P>) {
       plugin.stream_import = slot<&P::streamImport, MortiseStreamArgs>;
       plugin.stream_export = slot<&P::streamExport, MortiseStreamArgs>;
+    }
+    if constexpr (HasRegistering<P>) {
+      plugin.host_register = slot<&P::hostRegister, MortiseHostMemoryArgs>;
+      plugin.host_unregister = slot<&P::hostUnregister, MortiseHostMemoryArgs>;
     }
     if constexpr (HasInstances<P>) {
       plugin.instance_create = createInstance;

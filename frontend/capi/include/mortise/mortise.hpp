@@ -55,9 +55,40 @@ class Device {
 public:
   explicit Device(const MortiseSessionDevice *handle) : handle(handle) {}
   const MortiseSessionDevice *get() const { return handle; }
+  // See mortise_device_set_allocator.
+  Result<void> setAllocator(const MortiseDeviceAllocator *allocator) const {
+    return take(mortise_device_set_allocator(handle, allocator));
+  }
 
 private:
   const MortiseSessionDevice *handle;
+};
+
+// Host memory that is ready for copies to and from a device, until this object ends. The session and the memory outlive
+// it.
+class RegisteredMemory {
+public:
+  static Result<RegisteredMemory> make(Device device, void *data, uint64_t bytes) {
+    if (Result<void> done = take(mortise_memory_register(device.get(), data, bytes)); !done)
+      return done.error();
+    return RegisteredMemory(device, data);
+  }
+  RegisteredMemory(RegisteredMemory &&other) noexcept
+      : device(other.device), start(std::exchange(other.start, nullptr)) {}
+  RegisteredMemory &operator=(RegisteredMemory &&other) noexcept {
+    std::swap(device, other.device);
+    std::swap(start, other.start);
+    return *this;
+  }
+  ~RegisteredMemory() {
+    if (start)
+      (void)take(mortise_memory_unregister(device.get(), start));
+  }
+
+private:
+  RegisteredMemory(Device device, void *start) : device(device), start(start) {}
+  Device device;
+  void *start;
 };
 
 // Memory of a device, freed with this object; no work may use it then. The session outlives it.

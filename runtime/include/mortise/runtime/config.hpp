@@ -24,17 +24,22 @@ struct Requirement {  // require = "95% on cpu"
   std::string device;
 };
 
+struct MemoryLimit {  // memory_limit = "cuda:0=8589934592"
+  std::string device; // a kind (all its ordinals), or kind:ordinal
+  uint64_t bytes = 0;
+};
+
 class Config {
 public:
   // Keys: device, place (rules that say where ops may run), mode, precision, deterministic, require, plugin_path (colon
   // separated directories and files), log_level, verify, specialize_limit (specialisations that a program keeps; the
   // least recently used is dropped), output_pool_bytes (memory of results that a frontend which allocates them may
   // keep), kernel_cache (on, off or a folder: where compiled kernels and measured times are kept), kernel_cache_bytes
-  // (the folder's limit), saved_kernels (whether files of programs get compiled kernels, and whether those in them are
-  // used), plus one "PLUGIN.OPTION" for each option that a plugin's manifest declares
-  // (MORTISE_PLUGIN_OPTION, or [PLUGIN] OPTION = ...). An empty entry in plugin_path stands for the default
-  // directories. MORTISE_LIBRARY and variables that start with MORTISE_TEST_, MORTISE_DEV_ or MORTISE_BENCH_ are
-  // skipped, because other programs read them.
+  // (the folder's limit), memory_limit (bytes that programs may use of devices' memories), saved_kernels (whether files
+  // of programs get compiled kernels, and whether those in them are used), plus one "PLUGIN.OPTION" for each option
+  // that a plugin's manifest declares (MORTISE_PLUGIN_OPTION, or [PLUGIN] OPTION = ...). An empty entry in plugin_path
+  // stands for the default directories. MORTISE_LIBRARY and variables that start with MORTISE_TEST_, MORTISE_DEV_ or
+  // MORTISE_BENCH_ are skipped, because other programs read them.
   static Result<Config> read(std::span<const MortiseOption> callOptions);
 
   const std::string &get(std::string_view key) const; // a known key; its default when unset
@@ -42,6 +47,7 @@ public:
   std::vector<PlaceRule> placeRules() const;
   size_t specializeLimit() const;
   uint64_t kernelCacheBytes() const;
+  std::vector<MemoryLimit> memoryLimits() const;
   bool savedKernels() const;
   MortiseCompileOptions compileOptions() const;                      // mode, precision, deterministic
   std::span<const Setting> settings() const;                         // every key, sorted, with its source

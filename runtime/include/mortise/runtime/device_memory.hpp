@@ -22,10 +22,22 @@ Result<void> callOn(const Device &device, const char *name, Slot slot, Args &arg
   return called;
 }
 
+// Where an application has the memory of a device come from, in place of the plugin's slots: see
+// MortiseDeviceAllocator in mortise.h, which says what the functions get and return.
+struct DeviceAllocator {
+  void *context = nullptr;
+  uint64_t (*allocate)(void *context, uint64_t bytes, uint64_t nativeStream) = nullptr;
+  void (*free)(void *context, uint64_t address, uint64_t nativeStream) = nullptr;
+};
+// For all registries of the process, from now on; nullopt: the plugin's slots again. What was allocated before is freed
+// where it came from.
+void setAllocator(const Device &device, const std::optional<DeviceAllocator> &allocator);
+
 // One allocation. Freed without a stream, so no work may use it then.
 class DeviceMemory {
 public:
-  // `device` owns its memory (Device::owner). Errors: those of the plugin, with the device's name.
+  // `device` owns its memory (Device::owner). Errors: those of the plugin, with the device's name, and
+  // MORTISE_OUT_OF_MEMORY beyond Device::memoryLimit.
   static Result<DeviceMemory> allocate(const Device &device, uint32_t space, uint64_t bytes);
 
   DeviceMemory() = default;
@@ -46,11 +58,42 @@ private:
     std::swap(space, other.space);
     std::swap(start, other.start);
     std::swap(bytes, other.bytes);
+    std::swap(allocator, other.allocator);
   }
 
   const Device *device = nullptr;
   uint32_t space = 0;
   MortiseAddress start = 0;
+  uint64_t bytes = 0;
+  std::shared_ptr<const DeviceAllocator> allocator; // where it came from; NULL: the plugin
+};
+
+// Host memory that a device copies from and to without a stop in between. Ends before the memory does.
+class RegisteredMemory {
+public:
+  // Errors: those of the plugin, and MORTISE_UNSUPPORTED where it does not register memory.
+  static Result<RegisteredMemory> make(const Device &device, void *memory, uint64_t bytes);
+
+  RegisteredMemory() = default;
+  RegisteredMemory(RegisteredMemory &&other) noexcept { swap(other); }
+  RegisteredMemory &operator=(RegisteredMemory &&other) noexcept {
+    RegisteredMemory moved(std::move(other));
+    swap(moved);
+    return *this;
+  }
+  ~RegisteredMemory();
+
+  uint64_t size() const { return bytes; }
+
+private:
+  void swap(RegisteredMemory &other) noexcept {
+    std::swap(device, other.device);
+    std::swap(memory, other.memory);
+    std::swap(bytes, other.bytes);
+  }
+
+  const Device *device = nullptr;
+  void *memory = nullptr;
   uint64_t bytes = 0;
 };
 

@@ -123,7 +123,9 @@ public:
   std::vector<SavedKernel> saveKernels() const;
 
   const plan::PlanT &plan() const;
-  uint64_t arenaBytes() const;  // of one execution context, workspaces included; of the largest values so far
+  uint64_t arenaBytes() const; // of one execution context, workspaces included; of the largest values so far
+  // Per memory space of the plan what a call takes, workspaces included; zeros where that depends on symbols.
+  std::vector<uint64_t> spaceBytes() const;
   uint64_t packedBytes() const; // constants held by plugins
   ValuesReport valuesReport() const;
   std::vector<RegionReport> report() const;

@@ -8,6 +8,7 @@
 #include <mortise/runtime/config.hpp>
 #include <mortise/runtime/kernel_cache.hpp>
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <span>
@@ -29,6 +30,7 @@ struct Plugin {
   bool hasFrames() const { return table->frame_create != nullptr; }
   bool hasSaving() const { return table->kernel_save != nullptr; }
   bool hasNativeStreams() const { return table->stream_import != nullptr; }
+  bool registersMemory() const { return table->host_register != nullptr; }
   // The plugin knows expressions in attributes, guards and bodies. Other plugins are shown graphs with numbers only.
   bool seesSymbols() const { return table->opset >= 2; }
 };
@@ -38,7 +40,9 @@ struct Device {
   MortiseDeviceInfo info{};     // info.device is what the slots take
   bool several = false;         // the registry has more than one ordinal of this kind
   const Device *same = nullptr; // the device that MortiseDeviceInfo::same_as names, or NULL
-  std::string name() const;     // "kind", or "kind:1" where a kind has several
+  uint64_t memoryLimit = 0;     // bytes that the registry's programs may use of its memory; 0: no limit
+  std::shared_ptr<std::atomic<uint64_t>> memoryInUse = std::make_shared<std::atomic<uint64_t>>(0);
+  std::string name() const; // "kind", or "kind:1" where a kind has several
   const MortiseSpace &home() const { return *info.spaces[0]; }
   bool inHostMemory() const { return home().kind == MORTISE_SPACE_HOST; } // kernels compute in ordinary memory
   // The device that allocates and copies for this one: itself, or `same`.
