@@ -277,11 +277,10 @@ private:
       for (uint32_t node : region.nodes)
         if (whole.graph->view().nodes[node]->op == op && !named[region.target & UINT8_MAX]) {
           named[region.target & UINT8_MAX] = true;
-          parts.lost.push_back(
-              {op,
-               {UINT32_MAX, region.target, MORTISE_REASON_COST,
-                "in parts the program costs " + std::to_string(static_cast<int64_t>(parts.placement.costNs)) +
-                    " ns, with it whole " + std::to_string(static_cast<int64_t>(whole.placement.costNs)) + " ns"}});
+          parts.lost.push_back({op,
+                                {UINT32_MAX, region.target, MORTISE_REASON_COST,
+                                 "in parts the program costs " + nsText(parts.placement.costNs) + ", with it whole " +
+                                     nsText(whole.placement.costNs)}});
         }
   }
 

@@ -359,9 +359,8 @@ void explainLosers(const std::vector<Candidate> &candidates, Placement &placemen
       continue;
     placement.refusals.push_back({candidate.nodes.front(), candidate.target, MORTISE_REASON_COST,
                                   candidate.lowering + " of " + std::to_string(candidate.nodes.size()) + " nodes at " +
-                                      std::to_string(static_cast<int64_t>(candidate.costNs)) +
-                                      " ns is not in the cheapest cover of " +
-                                      std::to_string(static_cast<int64_t>(placement.costNs)) + " ns"});
+                                      nsText(candidate.costNs) + " is not in the cheapest cover of " +
+                                      nsText(placement.costNs)});
   }
 }
 

@@ -10,9 +10,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iomanip>
 #include <mutex>
 #include <optional>
 #include <set>
+#include <sstream>
 #include <unordered_map>
 
 namespace mortise::passes {
@@ -148,7 +150,7 @@ struct ProposalSink {
   void refuseNode(uint32_t node, int32_t reason, const char *detail) {
     std::lock_guard lock(mutex);
     if (node < graph.node_count)
-      refuse(node, reason, detail ? detail : "");
+      refuse(node, reason, detail ? runtime::legible(detail) : "");
     else
       refuse(0, MORTISE_REASON_ERROR,
              "the plugin refused node " + std::to_string(node) + " of a graph of " + std::to_string(graph.node_count));
@@ -340,6 +342,12 @@ Candidate inWhole(Candidate candidate, const MortiseGraph &graph, std::span<cons
   for (uint32_t &node : candidate.nodes)
     node = nodes[node];
   return candidate;
+}
+
+std::string nsText(double ns) {
+  std::ostringstream text;
+  text << std::setprecision(15) << std::floor(ns) << " ns";
+  return text.str();
 }
 
 const char *reasonName(int32_t reason) {

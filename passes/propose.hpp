@@ -55,6 +55,8 @@ struct Candidate {
 Candidate inWhole(Candidate candidate, const MortiseGraph &graph, std::span<const uint32_t> nodes,
                   const Region &region);
 
+std::string nsText(double ns); // "120 ns", for messages
+
 struct Refusal {
   uint32_t node = 0;
   uint32_t target = 0;

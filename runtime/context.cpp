@@ -249,6 +249,13 @@ Context::~Context() {
       MortiseEventArgs args{.event = event};
       callAndLog(device, "event_destroy", device.plugin->table->event_destroy, args);
     }
+  for (size_t i = 0; i < timers.size(); ++i)
+    for (const Timer::Mark *mark : {&timers[i].begin, &timers[i].end})
+      if (mark->event) {
+        const Device &device = *layout.operations[i].device;
+        MortiseEventArgs args{.event = mark->event};
+        callAndLog(device, "event_destroy", device.plugin->table->event_destroy, args);
+      }
   for (size_t i = streams.size(); i-- > 0;) { // imports before what they import
     const Device &device = *layout.streams[i].device;
     MortiseStreamArgs args{.stream = streams[i]};
@@ -279,13 +286,17 @@ Result<void> Context::execute(const Binding &binding, const std::shared_ptr<Spec
     if (auto taken = take(binding, specialisation); !taken)
       return taken;
   setAddresses(inputs, outputs);
-  if (profile)
+  if (profile) {
     std::fill(nanoseconds.begin(), nanoseconds.end(), 0);
+    timers.resize(layout.operations.size());
+  }
   active = streams;
   auto done = executeAll(specialisation->schedule, 0, profile);
   for (uint32_t stream : specialisation->schedule.atEnd)
     if (done)
       done = wait(stream);
+  if (done && profile)
+    done = clockTheRest();
   if (!done)
     abandon();
   return done;
@@ -411,24 +422,63 @@ Result<void> Context::enqueue(size_t number, bool profile) {
   const Kernel &kernel = *current->kernels[operation.region];
   const uint32_t clock = current->clocks[operation.region];
   MortiseEnqueueArgs &args = enqueues[number];
-  const bool whole =
-      profile && current->steps(operation.region).empty(); // a kernel that reports no steps counts as one step
-  args.step_ns = profile && !whole ? nanoseconds.data() + clock : nullptr;
+  args.step_ns = profile && !current->steps(operation.region).empty() ? nanoseconds.data() + clock : nullptr;
   args.stream = operation.stream == none ? nullptr : active[operation.stream];
   if (args.frame)
     markUnchanged(number);
-  const auto begin = whole ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
+  if (profile)
+    if (auto begun = mark(number, &Timer::begin); !begun)
+      return begun;
   auto called = call("enqueue", kernel.table().enqueue, args);
-  if (!called) [[unlikely]]
-    return called;
-  if (whole) {
-    if (operation.stream != none)
-      if (auto waited = wait(operation.stream); !waited)
-        return waited;
-    const auto spent = std::chrono::steady_clock::now() - begin;
-    nanoseconds[clock] += static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(spent).count());
-  }
+  if (called && profile) [[unlikely]]
+    return mark(number, &Timer::end);
   return called;
+}
+
+// Marks the begin or the end of a region's work: with an event in its stream, or now.
+Result<void> Context::mark(size_t number, Timer::Mark Timer::*which) {
+  Timer::Mark &mark = timers[number].*which;
+  const Operation &operation = layout.operations[number];
+  mark.when = std::chrono::steady_clock::now();
+  if (operation.stream == none)
+    return {};
+  const Device &device = *operation.device;
+  const MortisePlugin &table = *device.plugin->table;
+  if (mark.event == nullptr) {
+    MortiseEventArgs args{};
+    if (auto made = callOn(device, "event_create", table.event_create, args); !made)
+      return made;
+    mark.event = args.event;
+  }
+  MortiseEventArgs args{.event = mark.event, .stream = active[operation.stream]};
+  return callOn(device, "event_record", table.event_record, args);
+}
+
+// Gives a region whose plugin has clocked no step the time between its marks, as that of its first step. All work of
+// the call has happened.
+Result<void> Context::clockTheRest() {
+  for (size_t i = 0; i < layout.operations.size(); ++i) {
+    const Operation &operation = layout.operations[i];
+    if (operation.region == none)
+      continue;
+    const size_t first = current->clocks[operation.region],
+                 count = std::max<size_t>(current->steps(operation.region).size(), 1);
+    const std::span<uint64_t> steps = std::span(nanoseconds).subspan(first, count);
+    if (std::ranges::any_of(steps, [](uint64_t ns) { return ns != 0; }))
+      continue;
+    const Timer &timer = timers[i];
+    if (operation.stream == none) {
+      const auto spent = timer.end.when - timer.begin.when;
+      steps[0] = static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(spent).count());
+      continue;
+    }
+    const Device &device = *operation.device;
+    MortiseEventArgs args{.event = timer.end.event, .since = timer.begin.event};
+    if (auto asked = callOn(device, "event_elapsed", device.plugin->table->event_elapsed, args); !asked)
+      return inOperation(i, asked.error());
+    steps[0] = args.elapsed_ns;
+  }
+  return {};
 }
 
 void Context::markUnchanged(size_t number) {

@@ -6,6 +6,7 @@
 #include "specialisation.hpp"
 
 #include <atomic>
+#include <chrono>
 #include <mutex>
 #include <optional>
 
@@ -59,6 +60,14 @@ private:
     std::vector<uint64_t> unchanged;
   };
 
+  // What a profiled run marks around a region's work.
+  struct Timer {
+    struct Mark {
+      std::chrono::steady_clock::time_point when; // for work that is done when `enqueue` returns
+      MortiseEvent *event = nullptr;              // for work in a stream
+    } begin, end;
+  };
+
   struct Flight {
     uint32_t timeline = 0;
     MortiseStream *stream = nullptr;
@@ -81,6 +90,8 @@ private:
   Result<void> recordBehind(const Schedule &schedule, size_t item);
   MortiseEventArgs lastMark() const;
   Result<void> enqueue(size_t operation, bool profile);
+  Result<void> mark(size_t operation, Timer::Mark Timer::*which);
+  Result<void> clockTheRest();
   Result<void> copy(const Operation &operation, uint64_t bytes);
   void markUnchanged(size_t operation);
   Result<void> wait(uint32_t stream);
@@ -101,6 +112,7 @@ private:
   std::vector<MortiseEnqueueArgs> enqueues;        // per operation; unused for copies
   std::vector<Frame> frames;                       // per operation
   std::vector<uint64_t> nanoseconds;
+  std::vector<Timer> timers;               // per operation, once a run was profiled
   std::shared_ptr<Specialisation> current; // for which the lists above were filled
   std::optional<Flight> flight;            // the last enqueueOn(), until it is known to have happened
   bool usable = true;

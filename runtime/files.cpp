@@ -48,7 +48,7 @@ int writeAll(int descriptor, std::span<const std::byte> from) {
 
 } // namespace
 
-Result<std::vector<std::byte>> readFile(const std::string &path) {
+Result<std::vector<std::byte>> readFile(const std::string &path, uint64_t most) {
   const auto failed = [&](const std::string &why) { return Error{MORTISE_INVALID_ARGUMENT, path + ": " + why}; };
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)); // a FIFO would be waited for
   if (file.number < 0) {
@@ -59,6 +59,8 @@ Result<std::vector<std::byte>> readFile(const std::string &path) {
   struct stat info{};
   if (::fstat(file.number, &info) != 0 || !S_ISREG(info.st_mode))
     return failed("expected a file, found something else");
+  if (static_cast<uint64_t>(info.st_size) > most)
+    return failed("expected at most " + std::to_string(most) + " bytes, found " + std::to_string(info.st_size));
   std::vector<std::byte> bytes(static_cast<size_t>(info.st_size));
   if (!readAll(file.number, bytes))
     return failed("cannot be read to its end");

@@ -5,6 +5,7 @@
 #include <mortise/portable/graph.hpp>
 #include <mortise/runtime/call.hpp>
 
+#include <nlohmann/json.hpp>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
@@ -119,6 +120,7 @@ void runShare(void *data) {
   const int64_t share = parallel.count / threads, rest = parallel.count % threads;
   const int64_t begin = number * share + std::min(number, rest);
   const int64_t end = begin + share + (number < rest ? 1 : 0);
+  const FloatGuard guard;
   if (begin < end)
     parallel.task(parallel.context, begin, end);
   publish(data);
@@ -213,6 +215,25 @@ const MortiseHost &host() {
   return table;
 }
 
+std::string legible(std::string_view text) {
+  constexpr size_t most = 4096;
+  const auto isPlain = [](char c) { return c >= ' ' && c < 0x7f; };
+  if (text.size() <= most && std::ranges::all_of(text, isPlain))
+    return std::string(text);
+  const size_t beyond = text.size() - std::min(text.size(), most);
+  // The JSON library replaces what is no UTF-8.
+  const std::string json =
+      nlohmann::json(text.substr(0, most)).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  const std::string valid = nlohmann::json::parse(json);
+  std::string shown;
+  for (const unsigned char c : valid)
+    if ((c >= ' ' || c == '\n' || c == '\t') && c != 0x7f)
+      shown += static_cast<char>(c);
+    else
+      shown += fmt::format("\\x{:02x}", c);
+  return beyond ? shown + " ... (" + std::to_string(beyond) + " more bytes)" : shown;
+}
+
 Result<void> take(MortiseStatus *status) {
   if (status == nullptr)
     return {};
@@ -221,7 +242,7 @@ Result<void> take(MortiseStatus *status) {
     return Error{MORTISE_INTERNAL,
                  "the plugin returned a status that status_create did not make; return NULL or the host's status"};
   const int32_t code = status->code;
-  std::string message = status->message();
+  std::string message = legible(status->message());
   statusDestroy(status);
   if (code <= MORTISE_OK || code > MORTISE_INTERNAL)
     return Error{MORTISE_INTERNAL,
@@ -231,8 +252,8 @@ Result<void> take(MortiseStatus *status) {
 
 Error thrown(const char *slot, const char *what) {
   return {MORTISE_INTERNAL, std::string("the plugin threw ") +
-                                (what ? std::string("'") + what + "'" : "something unknown") + " from " + slot +
-                                "; it has to return a status instead"};
+                                (what ? std::string("'") + legible(what) + "'" : "something unknown") + " from " +
+                                slot + "; it has to return a status instead"};
 }
 
 } // namespace mortise::runtime

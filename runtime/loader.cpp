@@ -98,6 +98,7 @@ template <typename T> T *keepForever(std::unique_ptr<T> owned) {
 
 // Opens the library and never closes it. Boost.DLL reports errors by exceptions.
 Result<MortisePluginFn> openLibrary(const fs::path &library) {
+  const FloatGuard guard;
   try {
     const auto *opened = keepForever(std::make_unique<boost::dll::shared_library>(
         library, boost::dll::load_mode::rtld_now | boost::dll::load_mode::rtld_local));
@@ -116,6 +117,7 @@ Result<MortisePluginFn> openLibrary(const fs::path &library) {
 }
 
 Result<const MortisePlugin *> askForTable(MortisePluginFn function) {
+  const FloatGuard guard;
   try {
     return function();
   } catch (const std::exception &exception) {

@@ -8,6 +8,7 @@
 #include <charconv>
 #include <dlfcn.h>
 #include <filesystem>
+#include <map>
 #include <set>
 
 namespace fs = std::filesystem;
@@ -65,15 +66,16 @@ Result<void> readOption(Manifest &manifest, const std::string &key, const TomlVa
   return {};
 }
 
+using Claims = std::map<uint32_t, ManifestClaim>;
+
 // "claims.0.ops"
-Result<void> readClaim(Manifest &manifest, const std::string &key, const TomlValue &value) {
+Result<void> readClaim(const Manifest &manifest, Claims &claims, const std::string &key, const TomlValue &value) {
   const size_t dot = key.rfind('.');
   const std::string prefix = "claims.", field = key.substr(dot + 1);
   uint32_t index = 0;
   if (dot < prefix.size() || !number(key.substr(prefix.size(), dot - prefix.size()), index))
     return wrong(manifest.path, "expected tables [[claims]], found '" + key + "'");
-  manifest.claims.resize(std::max<size_t>(manifest.claims.size(), index + 1));
-  ManifestClaim &claim = manifest.claims[index];
+  ManifestClaim &claim = claims[index];
   if (field == "ops" && value.kind == TomlKind::List)
     claim.ops = value.texts;
   else if (field == "dtypes" && value.kind == TomlKind::List)
@@ -129,10 +131,16 @@ Result<Manifest> readManifest(const std::string &path) {
     if (key.starts_with("options."))
       if (auto done = readOption(manifest, key, value); !done)
         return done.error();
+  Claims claims;
   for (const auto &[key, value] : *table)
     if (key.starts_with("claims."))
-      if (auto done = readClaim(manifest, key, value); !done)
+      if (auto done = readClaim(manifest, claims, key, value); !done)
         return done.error();
+  for (auto &[index, claim] : claims) {
+    if (index != manifest.claims.size())
+      return wrong(path, "expected tables [[claims]], found [claims." + std::to_string(index) + "]");
+    manifest.claims.push_back(std::move(claim));
+  }
   return manifest;
 }
 

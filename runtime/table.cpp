@@ -176,6 +176,12 @@ Result<uint32_t> checkTable(const MortisePlugin *table, const Manifest &manifest
   if (manifest.name != table->name)
     return invalid("expected the name '" + manifest.name + "' of its manifest, found '" + table->name +
                    "' in its table; make them equal");
+  if (manifest.abiOldest != table->abi_oldest || manifest.abiNewest != table->abi_newest ||
+      manifest.opset != table->opset)
+    return invalid("expected abi = [" + std::to_string(table->abi_oldest) + ", " + std::to_string(table->abi_newest) +
+                   "] and opset = " + std::to_string(table->opset) + " in its manifest, as in its table, found [" +
+                   std::to_string(manifest.abiOldest) + ", " + std::to_string(manifest.abiNewest) + "] and " +
+                   std::to_string(manifest.opset));
   std::memcpy(&copy, table, std::min(sizeof copy, table->struct_size));
   copy.struct_size = sizeof copy;
   if (auto slots = checkSlots(copy); !slots)

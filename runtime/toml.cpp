@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "toml.hpp"
 
+#include <mortise/runtime/files.hpp>
+
 #include <toml++/toml.h>
 
-#include <fstream>
 #include <optional>
 #include <sstream>
 
@@ -57,16 +58,40 @@ void flatten(const toml::table &table, const std::string &prefix, TomlTable &out
   }
 }
 
+// The line with a key of more parts than anybody writes, or 0. toml++ makes a table of each part, and walks and frees
+// tables by recursion. A key is on one line; what stands in quotes is part of no other key.
+size_t lineOfDeepKey(std::string_view content) {
+  constexpr int mostDots = 64;
+  size_t line = 1;
+  int dots = 0;
+  char quote = 0;
+  for (const char c : content) {
+    if (c == '\n') {
+      ++line;
+      dots = quote = 0;
+    } else if (quote) {
+      quote = c == quote ? 0 : quote;
+    } else if (c == '"' || c == '\'') {
+      quote = c;
+    } else if (c == '.' && ++dots > mostDots) {
+      return line;
+    }
+  }
+  return 0;
+}
+
 } // namespace
 
 Result<TomlTable> readToml(const std::string &path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file)
-    return Error{MORTISE_NOT_FOUND, "cannot read '" + path + "'"};
-  std::ostringstream text;
-  text << file.rdbuf();
-  const std::string content = text.str();
-  toml::parse_result parsed = toml::parse(std::string_view(content), std::string_view(path));
+  constexpr uint64_t mostBytes = 1 << 20;
+  auto bytes = readFile(path, mostBytes);
+  if (!bytes)
+    return bytes.error();
+  const std::string_view content(reinterpret_cast<const char *>(bytes->data()), bytes->size());
+  if (const size_t line = lineOfDeepKey(content))
+    return Error{MORTISE_INVALID_ARGUMENT,
+                 path + ":" + std::to_string(line) + ": expected keys of a few parts, found one of more than 64"};
+  toml::parse_result parsed = toml::parse(content, std::string_view(path));
   if (!parsed)
     return Error{MORTISE_INVALID_ARGUMENT, path + ":" + std::to_string(parsed.error().source().begin.line) +
                                                ": not valid TOML: " + std::string(parsed.error().description())};

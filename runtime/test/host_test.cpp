@@ -7,9 +7,13 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cfenv>
 #include <stdexcept>
 #include <sys/mman.h>
 #include <vector>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 namespace mortise::runtime {
 namespace {
@@ -57,6 +61,47 @@ TEST(Host, CallContainsExceptions) {
                   .error()
                   .message,
               HasSubstr("something unknown"));
+}
+
+#if defined(__x86_64__)
+constexpr uint32_t flushing = 0x8040; // subnormals to zero, in and out
+void flush() { _mm_setcsr(_mm_getcsr() | flushing); }
+
+TEST(Host, APluginDoesNotChangeFloatingPoint) {
+  MortiseDevicesArgs args{};
+  EXPECT_TRUE(call<MortiseDevicesArgs>(
+      "devices",
+      [](MortiseDevicesArgs *) -> MortiseStatus * {
+        flush();
+        std::fesetround(FE_UPWARD);
+        return nullptr;
+      },
+      args));
+  EXPECT_EQ(_mm_getcsr() & flushing, 0u);
+  EXPECT_EQ(std::fegetround(), FE_TONEAREST);
+  host().parallel_for(1000, 1, [](void *, int64_t, int64_t) { flush(); }, nullptr);
+  std::atomic<uint32_t> found = 0;
+  host().parallel_for(
+      1000, 1,
+      [](void *all, int64_t, int64_t) { *static_cast<std::atomic<uint32_t> *>(all) |= _mm_getcsr() & flushing; },
+      &found);
+  EXPECT_EQ(found, 0u);
+}
+#endif
+
+TEST(Host, TextOfPluginsIsLegible) {
+  EXPECT_EQ(legible("f\xc3\xbcr n\tm\n"), "f\xc3\xbcr n\tm\n");
+  EXPECT_EQ(legible("\x1b[31mred\x07\x7f"), "\\x1b[31mred\\x07\\x7f");
+  EXPECT_EQ(legible("a\xff\xfe"
+                    "b"),
+            "a\xef\xbf\xbd\xef\xbf\xbd"
+            "b");
+  const std::string shown = legible(std::string(20 << 20, 'x'));
+  EXPECT_LT(shown.size(), 5000u);
+  EXPECT_THAT(shown, HasSubstr("(20967424 more bytes)"));
+  // A character that the limit divides is no UTF-8 any more.
+  EXPECT_THAT(legible(std::string(4095, 'x') + "\xc3\xbc"), HasSubstr("x\xef\xbf\xbd ... (1 more bytes)"));
+  EXPECT_EQ(take(host().status_create(MORTISE_UNSUPPORTED, "\xff\x1b")).error().message, "\xef\xbf\xbd\\x1b");
 }
 
 struct Coverage {

@@ -48,6 +48,33 @@ TEST(Manifest, SaysWhatIsWrong) {
   }
 }
 
+TEST(Manifest, HostileOnesAreRefused) {
+  const std::string good = Folder::manifestFor("acme");
+  const auto repeated = [](const std::string &text, size_t count) {
+    std::string all;
+    for (size_t i = 0; i < count; ++i)
+      all += text;
+    return all;
+  };
+  std::string keys;
+  for (int i = 0; i < 200'000; ++i)
+    keys += "key" + std::to_string(i) + " = 1\n";
+  for (const auto &[text, reason] :
+       {std::pair{good + "[claims.4294967295]\nops = []\n", std::string("found [claims.4294967295]")},
+        {good + "[claims.300000000]\nops = []\n", "found [claims.300000000]"},
+        {good + "[claims.0]\nops = []\n[claims.2]\nops = []\n", "found [claims.2]"},
+        {good + keys, "expected at most 1048576 bytes"},
+        {good + "[" + repeated("a.", 100'000) + "a]\n", "expected keys of a few parts"},
+        {good + repeated("a.", 100'000) + "a = 1\n", "expected keys of a few parts"},
+        {good + "deep = " + repeated("[", 100'000) + repeated("]", 100'000) + "\n", "not valid TOML"},
+        {good + "deep = " + repeated("{a = ", 100'000) + "1" + repeated("}", 100'000) + "\n", "not valid TOML"}}) {
+    auto manifest = read(text);
+    ASSERT_FALSE(manifest) << text.substr(0, 300);
+    EXPECT_THAT(manifest.error().message, HasSubstr(reason));
+  }
+  EXPECT_TRUE(read(good + "[notes]\nsource = \"" + repeated("a.", 100) + "\"\n"));
+}
+
 TEST(Manifest, NearestCountsEdits) {
   EXPECT_EQ(nearest("devise", {"mode", "device", "verify"}), "device");
   EXPECT_EQ(nearest("x", {}), "");

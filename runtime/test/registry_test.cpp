@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <limits>
+#include <sys/stat.h>
 
 namespace mortise::runtime::test {
 namespace {
@@ -31,6 +33,14 @@ TEST(Registry, LoadsAGoodPluginAndItsDevice) {
     ASSERT_TRUE(found) << name;
     EXPECT_EQ(found->front(), registry->devices()[0].get());
   }
+}
+
+TEST(Registry, APluginDoesNotChangeFloatingPoint) {
+  Folder folder;
+  folder.add("fast_math");
+  EXPECT_TRUE(loadFrom(folder.path())->rejected().empty());
+  const volatile float smallest = std::numeric_limits<float>::min();
+  EXPECT_GT(smallest / 2, 0);
 }
 
 TEST(Registry, InitializesAPluginOnceInAProcess) {
@@ -164,6 +174,28 @@ TEST(Registry, RejectsAnotherPluginsManifest) {
   folder.add("good", Folder::manifestFor("other"));
   EXPECT_THAT(onlyRejection(*loadFrom(folder.path())),
               HasSubstr("expected the name 'other' of its manifest, found 'fixture'"));
+}
+
+TEST(Registry, RejectsAManifestThatContradictsTheTable) {
+  for (const char *wrong : {"abi = [3, 4]\nopset = 1", "abi = [2, 3]\nopset = 1", "abi = [3, 3]\nopset = 2"}) {
+    Folder folder;
+    std::string manifest = Folder::manifestFor("fixture");
+    const std::string right = "abi = [3, 3]\nopset = 1";
+    manifest.replace(manifest.find(right), right.size(), wrong);
+    folder.add("good", manifest);
+    EXPECT_THAT(onlyRejection(*loadFrom(folder.path())), HasSubstr("expected " + right.substr(0, 12)));
+  }
+}
+
+TEST(Registry, RejectsManifestsThatAreNoFiles) {
+  Folder folder;
+  folder.add("good", "");
+  const std::string manifest = folder.path() + "/libgood.toml";
+  ASSERT_EQ(mkfifo(manifest.c_str(), 0600), 0);
+  EXPECT_THAT(onlyRejection(*loadFrom(folder.path())), HasSubstr("expected a file, found something else"));
+  fs::remove(manifest);
+  fs::create_symlink("/dev/zero", manifest);
+  EXPECT_THAT(onlyRejection(*loadFrom(folder.path())), HasSubstr("expected a file, found something else"));
 }
 
 TEST(Registry, RejectsWorldWritableFoldersAndFiles) {

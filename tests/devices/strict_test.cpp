@@ -76,6 +76,26 @@ TEST(Strict, WeightsAreSwappedBesideQueuedCalls) {
   EXPECT_EQ(rebindBesideQueuedCalls(3, 60).text(), "");
 }
 
+// Kernels that clock no step are clocked by events in their stream.
+TEST(Strict, RegionsAreClockedByEvents) {
+  Network net;
+  net.output(net.op("tanh", {net.input(MORTISE_F32, {8})}));
+  const auto graph = net.finish();
+  const MortiseOption options[] = {{"device", "strict:0"}};
+  for (const char *clock : {"clock=1", "clock=0"}) {
+    configureStrict(std::string("delay_us=4000 ") + clock);
+    auto program = must(tool::compileAndLoad(*graph, strictRegistry(), must(runtime::Config::read(options))));
+    std::vector<std::byte> x(32), y(32);
+    const MortiseType &type = *graph->view().inputs[0]->type;
+    const runtime::Tensor in = hostTensor(x, type), out = hostTensor(y, type);
+    must(program->runProfiled({&in, 1}, {&out, 1}));
+    const uint64_t ns = program->report().at(0).steps.at(0).ns;
+    // Work is held back for 2 ms at least, the mark behind it, too.
+    EXPECT_GE(ns, std::string(clock) == "clock=0" ? 2'000'000u : 1u);
+  }
+  EXPECT_EQ(strictReport()["calls"]["event_elapsed"], 1);
+}
+
 // The plugin says that its work costs nothing, and interprets it. The cpu has one thread: where other processes keep
 // all cores busy, several threads wait for each other longer than the interpreter takes.
 class MaxAutotune : public testing::Test {

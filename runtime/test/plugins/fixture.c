@@ -38,7 +38,8 @@ enum {
   GARBAGE_CANDIDATES,
   FAILS_TO_SAVE,
   REFUSES_SAVED,
-  LOADS_NOTHING
+  LOADS_NOTHING,
+  FAST_MATH
 };
 
 #ifndef FAULT
@@ -52,6 +53,14 @@ enum {
 #endif
 #ifndef SAVING
 #define SAVING 0
+#endif
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+/* What -ffast-math links into a library. */
+__attribute__((constructor)) static void flush_subnormals(void) {
+  if (FAULT == FAST_MATH)
+    _mm_setcsr(_mm_getcsr() | 0x8040);
+}
 #endif
 #if OPSET == 2 && !defined(PLAIN)
 #define INSTANCES 1

@@ -18,6 +18,7 @@ typedef struct StrictControl {
    *   delay_us=N   each piece of work is held back for a random time between half of this and all of it (0)
    *   split=N      1: each device takes every node; otherwise a random one of N parts, another for each device (1)
    *   peer=0|1     whether the devices of kind "strict" copy from each other (1)
+   *   clock=0|1    whether kernels clock their steps (1)
    *   memory=N     bytes that each device has (1 GiB)
    *   cannot=OP    no kernel that has this op ("mortise.tanh") can be compiled, though `propose` takes it
    *   fail=SLOT:N:CODE   the Nth call of the slot, from 1, returns this MortiseCode;

@@ -309,7 +309,7 @@ struct Strict : PluginAdaptor<Strict> {
   Result<void> enqueue(const Kernel &kernel, const Constants *constants, const MortiseEnqueueArgs &args) {
     if (auto entered = control().enter("enqueue"); !entered)
       return entered;
-    Run run{&kernel, {}, {}, args.workspace, args.step_ns};
+    Run run{&kernel, {}, {}, args.workspace, control().settings().clock ? args.step_ns : nullptr};
     std::vector<Use> uses = {kernel.use()};
     if (constants)
       uses.push_back(constants->use());

@@ -12,8 +12,9 @@
 
 namespace mortise::runtime {
 
-// Errors name the path: MORTISE_NOT_FOUND (there is none), MORTISE_INVALID_ARGUMENT (it is no file, or cannot be read).
-Result<std::vector<std::byte>> readFile(const std::string &path);
+// Errors name the path: MORTISE_NOT_FOUND (there is none), MORTISE_INVALID_ARGUMENT (it is no file, has more than
+// `most` bytes, or cannot be read).
+Result<std::vector<std::byte>> readFile(const std::string &path, uint64_t most = UINT64_MAX);
 
 constexpr const char *unfinishedExtension = ".tmp"; // of a file that replaceFile is writing, or never finished
 
