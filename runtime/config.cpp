@@ -79,7 +79,7 @@ std::optional<Requirement> parseRequirement(const std::string &text) {
   return requirement;
 }
 
-// "cuda:0=8589934592, strict=1048576"
+// "acme:1=8589934592, strict=1048576"
 std::optional<std::vector<MemoryLimit>> parseMemoryLimits(const std::string &text) {
   std::vector<MemoryLimit> limits;
   std::istringstream entries(text);
@@ -202,7 +202,7 @@ Result<void> check(const Setting &setting, const Key &key) {
   if (key.name == "require" && !setting.value.empty() && !parseRequirement(setting.value))
     return wrong(where + ": expected \"N% on DEVICE\" such as \"95% on cpu\"; found '" + setting.value + "'");
   if (key.name == "memory_limit" && !parseMemoryLimits(setting.value))
-    return wrong(where + ": expected DEVICE=BYTES, several with commas, such as \"cuda:0=8589934592\"; found '" +
+    return wrong(where + ": expected DEVICE=BYTES, several with commas, such as \"acme:1=8589934592\"; found '" +
                  setting.value + "'");
   if (key.name == "place")
     if (auto rules = parsePlaceRules(setting.value); !rules)

@@ -24,7 +24,7 @@ struct Requirement {  // require = "95% on cpu"
   std::string device;
 };
 
-struct MemoryLimit {  // memory_limit = "cuda:0=8589934592"
+struct MemoryLimit {  // memory_limit = "acme:1=8589934592"
   std::string device; // a kind (all its ordinals), or kind:ordinal
   uint64_t bytes = 0;
 };
