@@ -418,7 +418,10 @@ Result<std::shared_ptr<runtime::Program>> compileAndLoad(mlir::ModuleOp module,
     }();
     if (loaded) {
       program = std::move(*loaded);
-      return !lowerLimits(*plan, program->spaceBytes(), placement, targets);
+      const bool accepted = !lowerLimits(*plan, program->spaceBytes(), placement, targets);
+      if (!accepted)
+        program.reset(); // what it holds on devices counts
+      return accepted;
     }
     const bool again = loaded.error().code == MORTISE_UNSUPPORTED && refused;
     const Result<bool> told = again ? refuse(*plan, *refused, targets) : Result<bool>(false);

@@ -47,6 +47,9 @@ Result<std::vector<Target>> chooseTargets(const runtime::Registry &registry, con
         if (std::ranges::none_of(targets, [&](const Target &target) { return target.device == device; }))
           targets.push_back({device, config.pluginOptions(device->plugin->name), config.compileOptions(), {}, {}});
   }
+  for (const runtime::MemoryLimit &limit : config.memoryLimits())
+    if (auto found = registry.find(limit.device); !found)
+      return Error{found.error().code, "memory_limit: " + found.error().message};
   for (Target &target : targets)
     if (const runtime::Device &owner = target.device->owner(); owner.memoryLimit != 0 && !owner.inHostMemory())
       target.memoryLimit = owner.memoryLimit;

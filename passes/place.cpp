@@ -96,32 +96,26 @@ public:
   // The same placement, but with the nodes that a device has no memory for moved to others: the last ones, so that the
   // device keeps the beginning of the graph. `placement` gets the reason for each, and the use of memory.
   PartialPlacement withinLimits(PartialPlacement plan, const std::vector<Candidate> &candidates, Placement &placement) {
-    placement.memoryUse.resize(targets.size());
     std::vector<bool> full(targets.size());
     std::vector<std::vector<double>> prices;
-    for (uint32_t target = 0; target < targets.size(); ++target) {
+    for (uint32_t target = 0; target < targets.size();) {
+      const std::vector<uint32_t> there = nodesBeside(target, plan);
+      const size_t fits = full[target] || !targets[target].memoryLimit
+                              ? there.size()
+                              : countThatFits(whole, there, *targets[target].memoryLimit, callersOn(target));
+      if (fits == there.size()) {
+        ++target;
+        continue;
+      }
       const runtime::Device &owner = targets[target].device->owner();
-      const std::optional<uint64_t> limit = targets[target].memoryLimit;
-      if (!limit || full[target])
-        continue;
-      const auto isThere = [&](uint32_t input) {
-        return input < homes.inputs.size() && homes.inputs[input] && homes.inputs[input]->sharesMemory(owner);
-      };
-      std::vector<uint32_t> assigned(whole.node_count), there; // target by node; nodes on the device
-      for (const Candidate &region : plan.regions)
-        for (uint32_t node : region.nodes) {
-          assigned[node] = region.target;
-          if (targets[region.target].device->sharesMemory(owner) && !isLiteral(*whole.nodes[node]))
-            there.push_back(node);
-        }
-      const size_t fits = countThatFits(whole, there, *limit, isThere);
-      placement.memoryUse[target] = memoryUse(whole, std::span(there).first(fits), isThere);
-      if (fits == there.size())
-        continue;
       for (uint32_t t = 0; t < targets.size(); ++t)
         full[t] = full[t] || targets[t].device->sharesMemory(owner);
       if (prices.empty())
         prices = nodePrices(whole, candidates);
+      std::vector<uint32_t> assigned(whole.node_count);
+      for (const Candidate &region : plan.regions)
+        for (uint32_t node : region.nodes)
+          assigned[node] = region.target;
       for (uint32_t node : std::span(there).subspan(fits)) {
         placement.refusals.push_back({node, assigned[node], MORTISE_REASON_MEMORY,
                                       "the setting memory_limit gives device '" + owner.name() + "' " +
@@ -130,11 +124,32 @@ public:
         assigned[node] = cheapestOther(prices, node, full);
       }
       plan = follow(whole, assigned, 0);
+      target = 0; // the nodes may have gone to one that had room before
     }
+    for (uint32_t target = 0; target < targets.size(); ++target)
+      placement.memoryUse.push_back(
+          targets[target].memoryLimit ? memoryUse(whole, nodesBeside(target, plan), callersOn(target)) : 0);
     return plan;
   }
 
 private:
+  // The nodes that a placement runs in the memory of a target, in execution order.
+  std::vector<uint32_t> nodesBeside(uint32_t target, const PartialPlacement &plan) const {
+    std::vector<uint32_t> nodes;
+    for (const Candidate &region : plan.regions)
+      if (targets[region.target].device->sharesMemory(*targets[target].device))
+        std::ranges::copy_if(region.nodes, std::back_inserter(nodes),
+                             [&](uint32_t node) { return !isLiteral(*whole.nodes[node]); });
+    return nodes;
+  }
+  // Whether the caller keeps a graph input in the memory of a target.
+  std::function<bool(uint32_t input)> callersOn(uint32_t target) const {
+    return [this, target](uint32_t input) {
+      return input < homes.inputs.size() && homes.inputs[input] &&
+             homes.inputs[input]->sharesMemory(*targets[target].device);
+    };
+  }
+
   uint32_t nowhere() const { return static_cast<uint32_t>(targets.size()); }
 
   // The target that runs the node for the least, of those that still have memory.

@@ -90,7 +90,7 @@ std::optional<std::vector<MemoryLimit>> parseMemoryLimits(const std::string &tex
       return std::nullopt;
     limits.push_back({entry.substr(begin, equals - begin), *bytes});
   }
-  return limits;
+  return text.ends_with(',') ? std::nullopt : std::optional(limits);
 }
 
 // Layers are added strongest first; the first layer that names a key wins.

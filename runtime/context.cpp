@@ -78,17 +78,23 @@ Result<MortiseStream *> Context::createStream(const StreamPlace &place) {
   return args.stream;
 }
 
+Result<MortiseEvent *> Context::createEvent(const Device &device) {
+  MortiseEventArgs args{};
+  if (auto called = callOn(device, "event_create", device.plugin->table->event_create, args); !called)
+    return called.error();
+  if (args.event == nullptr)
+    return onDevice(device, "event_create", {MORTISE_INTERNAL, "expected an event or a status, found neither"});
+  return args.event;
+}
+
 Result<void> Context::createEvents(const Schedule &schedule) {
   for (const Event &event : schedule.events) {
     std::vector<MortiseEvent *> &list = events[event.timeline];
     while (list.size() <= event.number) {
-      const Device &device = *layout.streams[layout.timelines[event.timeline]].device;
-      MortiseEventArgs args{};
-      if (auto called = callOn(device, "event_create", device.plugin->table->event_create, args); !called)
-        return called;
-      if (args.event == nullptr)
-        return onDevice(device, "event_create", {MORTISE_INTERNAL, "expected an event or a status, found neither"});
-      list.push_back(args.event);
+      auto made = createEvent(*layout.streams[layout.timelines[event.timeline]].device);
+      if (!made)
+        return made.error();
+      list.push_back(*made);
     }
   }
   return {};
@@ -147,14 +153,12 @@ Result<void> Context::allocate(size_t number, uint64_t bytes) {
       return block.error();
     hostMemory[number] = std::move(*block);
     spaceStart[number] = addressOf(hostMemory[number].data());
-    for (const Device *device : layout.hostCopiers) {
-      if (number != 0 || bytes == 0)
-        continue;
+    for (const Device *device :
+         number == 0 && bytes != 0 ? std::span(layout.hostCopiers) : std::span<const Device *const>())
       if (auto made = RegisteredMemory::make(*device, hostMemory[number].data(), bytes))
         registered.push_back(std::move(*made));
       else
         logMessage(MORTISE_WARNING, made.error().message + "; copies are slower");
-    }
   } else {
     auto memory = DeviceMemory::allocate(*space.device, 0, bytes);
     if (!memory)
@@ -296,7 +300,7 @@ Result<void> Context::execute(const Binding &binding, const std::shared_ptr<Spec
     if (done)
       done = wait(stream);
   if (done && profile)
-    done = clockTheRest();
+    clockTheRest();
   if (!done)
     abandon();
   return done;
@@ -366,6 +370,15 @@ Result<void> Context::finish() {
   if (!waited)
     usable = false;
   return waited;
+}
+
+void Context::reset(uint32_t stream) {
+  const Device &device = *layout.streams[stream].device;
+  MortiseStreamArgs args{.stream = streams[stream]};
+  if (auto done = callOn(device, "stream_reset", device.plugin->table->stream_reset, args); !done) {
+    logMessage(MORTISE_WARNING, done.error().message);
+    usable = false;
+  }
 }
 
 bool Context::hasFrames() const {
@@ -442,21 +455,19 @@ Result<void> Context::mark(size_t number, Timer::Mark Timer::*which) {
   mark.when = std::chrono::steady_clock::now();
   if (operation.stream == none)
     return {};
-  const Device &device = *operation.device;
-  const MortisePlugin &table = *device.plugin->table;
   if (mark.event == nullptr) {
-    MortiseEventArgs args{};
-    if (auto made = callOn(device, "event_create", table.event_create, args); !made)
-      return made;
-    mark.event = args.event;
+    auto made = createEvent(*operation.device);
+    if (!made)
+      return made.error();
+    mark.event = *made;
   }
   MortiseEventArgs args{.event = mark.event, .stream = active[operation.stream]};
-  return callOn(device, "event_record", table.event_record, args);
+  return callOn(*operation.device, "event_record", operation.device->plugin->table->event_record, args);
 }
 
 // Gives a region whose plugin has clocked no step the time between its marks, as that of its first step. All work of
-// the call has happened.
-Result<void> Context::clockTheRest() {
+// the call has happened. A plugin that cannot tell leaves it at 0.
+void Context::clockTheRest() {
   for (size_t i = 0; i < layout.operations.size(); ++i) {
     const Operation &operation = layout.operations[i];
     if (operation.region == none)
@@ -474,11 +485,9 @@ Result<void> Context::clockTheRest() {
     }
     const Device &device = *operation.device;
     MortiseEventArgs args{.event = timer.end.event, .since = timer.begin.event};
-    if (auto asked = callOn(device, "event_elapsed", device.plugin->table->event_elapsed, args); !asked)
-      return inOperation(i, asked.error());
-    steps[0] = args.elapsed_ns;
+    if (callOn(device, "event_elapsed", device.plugin->table->event_elapsed, args))
+      steps[0] = args.elapsed_ns;
   }
-  return {};
 }
 
 void Context::markUnchanged(size_t number) {
@@ -516,16 +525,9 @@ Result<void> Context::wait(uint32_t stream) {
 }
 
 void Context::abandon() {
-  for (uint32_t i = 0; i < active.size(); ++i) {
-    const Device &device = *layout.streams[i].device;
-    if (wait(i) || active[i] != streams[i])
-      continue; // the caller resets its own stream
-    MortiseStreamArgs args{.stream = streams[i]};
-    if (auto reset = callOn(device, "stream_reset", device.plugin->table->stream_reset, args); !reset) {
-      logMessage(MORTISE_WARNING, reset.error().message);
-      usable = false;
-    }
-  }
+  for (uint32_t i = 0; i < active.size(); ++i)
+    if (!wait(i) && active[i] == streams[i]) // the caller resets its own stream
+      reset(i);
 }
 
 Error Context::inOperation(size_t number, const Error &error) const {

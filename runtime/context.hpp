@@ -77,6 +77,7 @@ private:
   explicit Context(const Layout &layout);
   Result<void> createStreams();
   Result<MortiseStream *> createStream(const StreamPlace &place);
+  static Result<MortiseEvent *> createEvent(const Device &device);
   Result<void> createEvents(const Schedule &schedule);
   Result<void> createFrame(size_t operation);
   void destroyFrames();
@@ -91,10 +92,11 @@ private:
   MortiseEventArgs lastMark() const;
   Result<void> enqueue(size_t operation, bool profile);
   Result<void> mark(size_t operation, Timer::Mark Timer::*which);
-  Result<void> clockTheRest();
+  void clockTheRest();
   Result<void> copy(const Operation &operation, uint64_t bytes);
   void markUnchanged(size_t operation);
   Result<void> wait(uint32_t stream);
+  void reset(uint32_t stream);
   void abandon(); // waits for all streams of the call after an error, so that nothing touches the caller's memory
   Error inOperation(size_t operation, const Error &error) const;
 

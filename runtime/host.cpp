@@ -91,7 +91,7 @@ spdlog::logger &logger() {
 }
 
 void hostLog(int32_t severity, const char *message) {
-  logMessage(static_cast<MortiseSeverity>(severity), message ? message : "");
+  logMessage(static_cast<MortiseSeverity>(severity), message ? legible(message) : "");
 }
 
 // libgomp is not instrumented. These two tell the thread sanitizer what a parallel region orders: what comes before it,
@@ -226,11 +226,18 @@ std::string legible(std::string_view text) {
       nlohmann::json(text.substr(0, most)).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   const std::string valid = nlohmann::json::parse(json);
   std::string shown;
-  for (const unsigned char c : valid)
-    if ((c >= ' ' || c == '\n' || c == '\t') && c != 0x7f)
-      shown += static_cast<char>(c);
-    else
+  for (size_t i = 0; i < valid.size(); ++i) {
+    const auto c = static_cast<unsigned char>(valid[i]);
+    const unsigned char next = c == 0xc2 ? static_cast<unsigned char>(valid[i + 1]) : 0xff;
+    if (next < 0xa0) { // U+0080 to U+009F
+      shown += fmt::format("\\u{:04x}", next);
+      ++i;
+    } else if ((c >= ' ' || c == '\n' || c == '\t') && c != 0x7f) {
+      shown += valid[i];
+    } else {
       shown += fmt::format("\\x{:02x}", c);
+    }
+  }
   return beyond ? shown + " ... (" + std::to_string(beyond) + " more bytes)" : shown;
 }
 

@@ -3,6 +3,7 @@
 
 #include "toml.hpp"
 #include <mortise/graph.hpp>
+#include <mortise/runtime/call.hpp>
 
 #include <algorithm>
 #include <charconv>
@@ -17,7 +18,7 @@ namespace mortise::runtime {
 namespace {
 
 Error wrong(const std::string &path, const std::string &what) {
-  return {MORTISE_INVALID_ARGUMENT, "manifest '" + path + "': " + what};
+  return {MORTISE_INVALID_ARGUMENT, "manifest '" + path + "': " + legible(what)};
 }
 
 Result<std::string> text(const TomlTable &table, const std::string &key, const std::string &path) {

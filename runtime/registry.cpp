@@ -100,13 +100,15 @@ void Registry::Impl::findOwners() {
   std::erase_if(devices, [](const auto &device) { return device->info.same_as && device->same == nullptr; });
 }
 
-// A limit for one ordinal is stronger than that for its kind.
+// A limit for one ordinal is stronger than that for its kind. That of an op-pack is its device's.
 void Registry::Impl::limitMemory(const Config &config) {
-  for (auto &device : devices)
-    for (const bool ordinal : {false, true})
-      for (const MemoryLimit &limit : config.memoryLimits())
-        if (limit.device == (ordinal ? full(*device) : device->info.kind))
-          device->memoryLimit = limit.bytes;
+  const std::vector<MemoryLimit> limits = config.memoryLimits();
+  for (const bool ordinal : {false, true})
+    for (const MemoryLimit &limit : limits)
+      for (const auto &device : devices)
+        for (auto &owner : devices)
+          if (limit.device == (ordinal ? full(*device) : device->info.kind) && owner.get() == &device->owner())
+            owner->memoryLimit = limit.bytes;
 }
 
 std::string Registry::Impl::listing() const {

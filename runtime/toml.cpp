@@ -5,6 +5,7 @@
 
 #include <toml++/toml.h>
 
+#include <algorithm>
 #include <optional>
 #include <sstream>
 
@@ -44,35 +45,62 @@ TomlValue valueOf(const toml::node &node) {
   return value;
 }
 
-void flatten(const toml::table &table, const std::string &prefix, TomlTable &out) {
+// False: there are too many keys, or one is too long, so that all of them would take too much memory.
+bool flatten(const toml::table &table, const std::string &prefix, TomlTable &out) {
+  constexpr size_t longest = 1024, most = 10'000;
   for (const auto &[name, node] : table) {
     const std::string key = prefix + std::string(name.str());
+    if (key.size() > longest || out.size() >= most)
+      return false;
     const auto *array = node.as_array();
+    bool fits = true;
     if (const auto *inner = node.as_table())
-      flatten(*inner, key + ".", out);
+      fits = flatten(*inner, key + ".", out);
     else if (array && !array->empty() && array->is_homogeneous<toml::table>())
-      for (size_t i = 0; i < array->size(); ++i)
-        flatten(*array->get(i)->as_table(), key + "." + std::to_string(i) + ".", out);
+      for (size_t i = 0; i < array->size() && fits; ++i)
+        fits = flatten(*array->get(i)->as_table(), key + "." + std::to_string(i) + ".", out);
     else
       out[key] = valueOf(node);
+    if (!fits)
+      return false;
   }
+  return true;
 }
 
 // The line with a key of more parts than anybody writes, or 0. toml++ makes a table of each part, and walks and frees
-// tables by recursion. A key is on one line; what stands in quotes is part of no other key.
+// tables by recursion. Strings and comments are skipped as TOML 1.0 defines them.
 size_t lineOfDeepKey(std::string_view content) {
   constexpr int mostDots = 64;
   size_t line = 1;
   int dots = 0;
-  char quote = 0;
-  for (const char c : content) {
-    if (c == '\n') {
-      ++line;
-      dots = quote = 0;
-    } else if (quote) {
-      quote = c == quote ? 0 : quote;
+  const auto quotesAt = [&](size_t at) { // equal quotation marks from there on
+    const size_t end = content.find_first_not_of(content[at], at);
+    return (end == std::string_view::npos ? content.size() : end) - at;
+  };
+  for (size_t i = 0; i < content.size(); ++i) {
+    const char c = content[i];
+    if (c == '#') {
+      i = std::min(content.find('\n', i), content.size()) - 1;
     } else if (c == '"' || c == '\'') {
-      quote = c;
+      const bool lines = quotesAt(i) >= 3;
+      for (i += lines ? 3 : 1; i < content.size(); ++i) {
+        if (content[i] == '\n' && !lines)
+          break; // no TOML: the parser says so
+        line += content[i] == '\n';
+        if (content[i] == '\\' && c == '"')
+          line += ++i < content.size() && content[i] == '\n';
+        else if (const size_t quotes = content[i] == c ? quotesAt(i) : 0; quotes >= (lines ? 3u : 1u)) {
+          i += lines ? std::min<size_t>(quotes, 5) - 1 : 0; // two of them may belong to the text
+          break;
+        }
+      }
+      if (i < content.size() && content[i] == '\n')
+        --i; // counted below
+    } else if (c == '\n') {
+      ++line;
+      dots = 0;
+    } else if (c == '=' || c == ',' || c == '{' || c == '[') {
+      dots = 0;
     } else if (c == '.' && ++dots > mostDots) {
       return line;
     }
@@ -96,7 +124,9 @@ Result<TomlTable> readToml(const std::string &path) {
     return Error{MORTISE_INVALID_ARGUMENT, path + ":" + std::to_string(parsed.error().source().begin.line) +
                                                ": not valid TOML: " + std::string(parsed.error().description())};
   TomlTable table;
-  flatten(parsed.table(), "", table);
+  if (!flatten(parsed.table(), "", table))
+    return Error{MORTISE_INVALID_ARGUMENT,
+                 path + ": expected at most 10000 keys of at most 1024 bytes with their tables' names, found more"};
   return table;
 }
 

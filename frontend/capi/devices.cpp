@@ -135,8 +135,10 @@ MortiseStatus *mortise_device_set_allocator(const MortiseSessionDevice *device,
 
 MortiseStatus *mortise_memory_register(const MortiseSessionDevice *device, void *data, uint64_t bytes) {
   return guarded([&]() -> Result<void> {
-    if (!device || !data || bytes == 0)
-      return nullError(!device ? "device" : "memory, of at least 1 byte");
+    if (!device || !data)
+      return nullError(device ? "memory" : "device");
+    if (bytes == 0)
+      return invalid("expected at least 1 byte, found 0");
     const runtime::Device *home = homeOf(device->device);
     if (!home)
       return {};

@@ -141,6 +141,26 @@ TEST(Place, WhatADeviceHasNoMemoryForGoesElsewhere) {
   EXPECT_EQ(place(maker.view(), {fast.target(), slow.target()}).regions[0].target, 1u);
 }
 
+TEST(Place, WhatLeavesOneDeviceHasToFitIntoTheNext) {
+  GraphMaker maker;
+  uint32_t value = maker.input();
+  for (int layer = 0; layer < 8; ++layer)
+    value = maker.node("mortise.add", {value, maker.input(MORTISE_VALUE_CONSTANT)});
+  maker.output(value);
+  const uint64_t tensor = byteSize(*maker.view().inputs[0]->type);
+  FakePlugin second("second", takesAll(1000), /*hostMemory=*/false), first("first", takesAll(1), /*hostMemory=*/false),
+      third("third", takesAll(1'000'000));
+  second.limitMemory(5 * tensor);
+  first.limitMemory(4 * tensor);
+  const Placement placement = place(maker.view(), {second.target(), first.target(), third.target()});
+  ASSERT_EQ(placement.regions.size(), 3u);
+  std::vector<std::pair<uint32_t, size_t>> found; // target, nodes
+  for (const Candidate &region : placement.regions)
+    found.emplace_back(region.target, region.nodes.size());
+  EXPECT_EQ(found, (std::vector<std::pair<uint32_t, size_t>>{{1, 2}, {0, 3}, {2, 3}}));
+  EXPECT_EQ(placement.memoryUse, (std::vector<uint64_t>{5 * tensor, 4 * tensor, 0}));
+}
+
 TEST(Place, MemoryOfTheCallersDoesNotCount) {
   GraphMaker maker;
   maker.output(maker.node("mortise.neg", {maker.input()}));

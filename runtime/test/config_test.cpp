@@ -114,12 +114,6 @@ TEST_F(ConfigTest, TheSpecializeLimitIsANumber) {
 }
 
 TEST_F(ConfigTest, ThePoolOfOutputsHasANumberOfBytes) {
-  const auto limits = read({{"memory_limit", "a:1=8, b=9"}})->memoryLimits();
-  ASSERT_EQ(limits.size(), 2u);
-  EXPECT_EQ(limits[0].device + " " + limits[1].device, "a:1 b");
-  EXPECT_EQ(limits[0].bytes + limits[1].bytes, 17u);
-  for (const char *wrong : {"a", "a=", "=1", "a=0", "a=1GiB", "a b=1", ",", "a=1,,b=2"})
-    EXPECT_THAT(failure({{"memory_limit", wrong}}), HasSubstr("expected DEVICE=BYTES")) << wrong;
   EXPECT_EQ(read({{"kernel_cache_bytes", "4096"}})->kernelCacheBytes(), 4096u);
   EXPECT_THAT(failure({{"kernel_cache_bytes", "0"}}), HasSubstr("expected a number of bytes from 1"));
   EXPECT_THAT(failure({{"kernel_cache", "here"}}), HasSubstr("absolute path"));
@@ -238,6 +232,15 @@ TEST_F(ConfigTest, PluginOptionsComeFromManifests) {
   EXPECT_EQ(read()->get("fixture.speed"), "slow");
   EXPECT_THAT(failure({{"fixture.speed", "medium"}}), HasSubstr("expected one of slow, fast; found 'medium'"));
   EXPECT_THAT(failure({{"fixture.sped", "fast"}}), HasSubstr("did you mean 'fixture.speed'"));
+}
+
+TEST_F(ConfigTest, LimitsOfMemoryAreBytesOfDevices) {
+  const auto limits = read({{"memory_limit", "a:1=8, b=9"}})->memoryLimits();
+  ASSERT_EQ(limits.size(), 2u);
+  EXPECT_EQ(limits[0].device + " " + limits[1].device, "a:1 b");
+  EXPECT_EQ(limits[0].bytes + limits[1].bytes, 17u);
+  for (const char *wrong : {"a", "a=", "a=1,", "=1", "a=0", "a=1GiB", "a b=1", ",", "a=1,,b=2"})
+    EXPECT_THAT(failure({{"memory_limit", wrong}}), HasSubstr("expected DEVICE=BYTES")) << wrong;
 }
 
 } // namespace

@@ -96,6 +96,9 @@ TEST(Host, TextOfPluginsIsLegible) {
                     "b"),
             "a\xef\xbf\xbd\xef\xbf\xbd"
             "b");
+  EXPECT_EQ(legible("\xc2\x9b"
+                    "1m \xc2\xa0"),
+            "\\u009b1m \xc2\xa0");
   const std::string shown = legible(std::string(20 << 20, 'x'));
   EXPECT_LT(shown.size(), 5000u);
   EXPECT_THAT(shown, HasSubstr("(20967424 more bytes)"));

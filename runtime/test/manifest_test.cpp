@@ -66,12 +66,18 @@ TEST(Manifest, HostileOnesAreRefused) {
         {good + keys, "expected at most 1048576 bytes"},
         {good + "[" + repeated("a.", 100'000) + "a]\n", "expected keys of a few parts"},
         {good + repeated("a.", 100'000) + "a = 1\n", "expected keys of a few parts"},
+        {good + "\"\\\"\".a." + repeated("a.", 100'000) + "a = 1\n", "expected keys of a few parts"},
+        {good + "x = {b = \"\"\"\n'\"\"\"\"\", a." + repeated("a.", 100'000) + "a = 1}\n",
+         "expected keys of a few parts"},
+        {good + "[" + repeated("k", 2000) + "]\na = 1\n", "keys of at most 1024 bytes"},
         {good + "deep = " + repeated("[", 100'000) + repeated("]", 100'000) + "\n", "not valid TOML"},
         {good + "deep = " + repeated("{a = ", 100'000) + "1" + repeated("}", 100'000) + "\n", "not valid TOML"}}) {
     auto manifest = read(text);
     ASSERT_FALSE(manifest) << text.substr(0, 300);
     EXPECT_THAT(manifest.error().message, HasSubstr(reason));
   }
+  EXPECT_TRUE(read(good + "# " + repeated("a.", 100) + "\n[notes]\nsource = \"\"\"\n# a\\\n\"\"\"\nlist = [" +
+                   repeated("1.5, ", 100) + "]\n"));
   EXPECT_TRUE(read(good + "[notes]\nsource = \"" + repeated("a.", 100) + "\"\n"));
 }
 

@@ -411,6 +411,16 @@ TEST(ApiDevices, AllocatorsThatAreWrongAreErrors) {
   EXPECT_EQ(get(s.device("cpu")).setAllocator(nullptr).error().code, MORTISE_UNSUPPORTED);
 }
 
+TEST(ApiDevices, LimitsOfDevicesThatAreNotThereAreErrors) {
+  Session s = session({{"device", "cpu"}, {"plugin_path", ":" STRICT_PLUGIN}, {"memory_limit", "stirct=64"}});
+  Builder graph = builder(s);
+  expectOk(graph.output(get(graph.op("mortise.neg", {get(graph.input("x", MORTISE_F32, {8}))}))));
+  const auto program = s.compile(graph);
+  ASSERT_FALSE(program);
+  EXPECT_NE(program.error().message.find("memory_limit: there is no device 'stirct'"), std::string::npos)
+      << program.error().message;
+}
+
 TEST(ApiDevices, HostMemoryIsRegistered) {
   Session s = strict();
   const Device device = get(s.device("strict:0")), cpu = get(s.device("cpu"));

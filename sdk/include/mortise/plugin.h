@@ -45,7 +45,7 @@ extern "C" {
 /* A revision adds at the end of structs and tables. The host supports a window of revisions and loads
  * a plugin whose range [abi_oldest, abi_newest] meets it. */
 #define MORTISE_ABI_REVISION 3
-#define MORTISE_ABI_OLDEST 3                              /* revisions 1 and 2 were never released */
+#define MORTISE_ABI_OLDEST 3 /* revisions 1 and 2 were never released */
 #define MORTISE_PLUGIN_MAGIC UINT64_C(0x314553495452304d) /* "M0RTISE1", little endian */
 
 /* Hashes of every size, offset and enumerator of each revision; sdk/abi/ computes them and CI compares. */
@@ -75,34 +75,34 @@ typedef struct MortiseStatus MortiseStatus; /* made and read through MortiseHost
 
 typedef enum MortiseCode {
   MORTISE_OK = 0,
-  MORTISE_INVALID_ARGUMENT = 1, /* the caller passed something that can never work */
-  MORTISE_UNSUPPORTED = 2,      /* well formed, but not something this plugin or build does */
-  MORTISE_NEEDS_STATIC = 3,     /* would work once every symbol has a value */
+  MORTISE_INVALID_ARGUMENT = 1,   /* the caller passed something that can never work */
+  MORTISE_UNSUPPORTED = 2,        /* well formed, but not something this plugin or build does */
+  MORTISE_NEEDS_STATIC = 3,       /* would work once every symbol has a value */
   MORTISE_OUT_OF_MEMORY = 4,
-  MORTISE_NOT_FOUND = 5,        /* a file, device, option or entry is missing */
-  MORTISE_VERSION_MISMATCH = 6, /* ABI, opset or format outside the supported window */
+  MORTISE_NOT_FOUND = 5,          /* a file, device, option or entry is missing */
+  MORTISE_VERSION_MISMATCH = 6,   /* ABI, opset or format outside the supported window */
   MORTISE_CANCELLED = 7,
-  MORTISE_DEVICE_LOST = 8, /* the stream is poisoned; nothing further succeeds on it */
-  MORTISE_CORRUPT = 9,     /* bytes that do not verify */
-  MORTISE_INTERNAL = 10,   /* a fault in the plugin or the host */
+  MORTISE_DEVICE_LOST = 8,        /* the stream is poisoned; nothing further succeeds on it */
+  MORTISE_CORRUPT = 9,            /* bytes that do not verify */
+  MORTISE_INTERNAL = 10,          /* a fault in the plugin or the host */
   MORTISE_CODE_FORCE_INT32 = 0x7fffffff
 } MortiseCode;
 
 /* Why a plugin does not take a node. All plugins use this table; `detail` strings give the particulars. */
 typedef enum MortiseReason {
-  MORTISE_REASON_OP = 1, /* no lowering for this op, whatever its attributes, types and neighbours */
+  MORTISE_REASON_OP = 1,            /* no lowering for this op, whatever its attributes, types and neighbours */
   MORTISE_REASON_DTYPE = 2,
   MORTISE_REASON_RANK = 3,
-  MORTISE_REASON_ATTRIBUTE = 4, /* the op, but not with this attribute value */
+  MORTISE_REASON_ATTRIBUTE = 4,     /* the op, but not with this attribute value */
   MORTISE_REASON_LAYOUT = 5,
   MORTISE_REASON_NEEDS_STATIC = 6,
-  MORTISE_REASON_SIZE = 7, /* too large or too small for the lowering */
+  MORTISE_REASON_SIZE = 7,          /* too large or too small for the lowering */
   MORTISE_REASON_OPSET = 8,
   MORTISE_REASON_MEMORY = 9,
-  MORTISE_REASON_OPTION = 10,   /* switched off by an option */
-  MORTISE_REASON_HARDWARE = 11, /* this device lacks an instruction or unit */
-  MORTISE_REASON_ERROR = 12,    /* the plugin failed while considering the node */
-  MORTISE_REASON_COST = 13,     /* possible, but another candidate is cheaper */
+  MORTISE_REASON_OPTION = 10,       /* switched off by an option */
+  MORTISE_REASON_HARDWARE = 11,     /* this device lacks an instruction or unit */
+  MORTISE_REASON_ERROR = 12,        /* the plugin failed while considering the node */
+  MORTISE_REASON_COST = 13,         /* possible, but another candidate is cheaper */
   MORTISE_REASON_FORCE_INT32 = 0x7fffffff
 } MortiseReason;
 
@@ -137,8 +137,8 @@ typedef enum MortiseDType {
 /* A small postfix program over int64 symbols: steps push or combine; one value remains.
  * Extents, workspace sizes and grid sizes cross the ABI in this form. Overflow is an error. */
 typedef enum MortiseExprOp {
-  MORTISE_EXPR_CONST = 1,  /* push `value` */
-  MORTISE_EXPR_SYMBOL = 2, /* push the symbol numbered `value` */
+  MORTISE_EXPR_CONST = 1,    /* push `value` */
+  MORTISE_EXPR_SYMBOL = 2,   /* push the symbol numbered `value` */
   MORTISE_EXPR_ADD = 3,
   MORTISE_EXPR_SUB = 4,
   MORTISE_EXPR_MUL = 5,
@@ -208,8 +208,7 @@ typedef struct MortiseGraph MortiseGraph;
 typedef enum MortiseValueFlag {
   MORTISE_VALUE_CONSTANT = 1, /* a graph input bound once (a weight); see constants_bind */
   MORTISE_VALUE_STATE = 2,    /* a graph input that is updated in place; see MortiseGraph::aliases */
-  MORTISE_VALUE_DONATED =
-      4, /* a graph input whose memory the caller gives up; the host decides which output reuses it: MortiseInPlace */
+  MORTISE_VALUE_DONATED = 4,  /* a graph input whose memory the caller gives up; the host decides which output reuses it: MortiseInPlace */
   MORTISE_VALUE_FORCE_INT32 = 0x7fffffff
 } MortiseValueFlag;
 
@@ -228,9 +227,9 @@ typedef struct MortiseValue {
 struct MortiseNode {
   size_t struct_size;
   const MortiseExtension *extension;
-  uint32_t index;                      /* position in MortiseGraph::nodes */
-  uint32_t since;                      /* the opset that introduced the op at these attributes */
-  const char *op;                      /* "mortise.add", or a vendor's "acme.swizzle" */
+  uint32_t index; /* position in MortiseGraph::nodes */
+  uint32_t since; /* the opset that introduced the op at these attributes */
+  const char *op; /* "mortise.add", or a vendor's "acme.swizzle" */
   const MortiseValue *const *operands; /* NULL entries stand for optional operands left out */
   size_t operand_count;
   const MortiseValue *const *results;
@@ -238,8 +237,8 @@ struct MortiseNode {
   const MortiseAttribute *const *attributes; /* sorted by name; every attribute of the op is present */
   size_t attribute_count;
   const char *location; /* where in the user's program, for messages; may be "" */
-  /* The graphs that a control flow op runs. They have the same symbols in the same order and share nothing else with
-   * this graph. The op's definition maps operands and results to their inputs and outputs. */
+  /* The graphs that a control flow op runs. They have the same symbols in the same order and share nothing else with this
+   * graph. The op's definition maps operands and results to their inputs and outputs. */
   const MortiseGraph *const *bodies;
   size_t body_count;
 };
@@ -319,9 +318,9 @@ typedef struct MortiseHost {
   /* Makes a status. Never fails: when memory is short it returns a preallocated one. `message` says what
    * was expected, what was found and what to do, in lower case without a full stop. */
   MortiseStatus *(*status_create)(int32_t code, const char *message);
-  int32_t (*status_code)(const MortiseStatus *status);        /* MORTISE_OK for NULL */
-  const char *(*status_message)(const MortiseStatus *status); /* lives as long as `status`; "" for NULL */
-  void (*status_destroy)(MortiseStatus *status);              /* `status` may be NULL */
+  int32_t (*status_code)(const MortiseStatus *status);         /* MORTISE_OK for NULL */
+  const char *(*status_message)(const MortiseStatus *status);  /* lives as long as `status`; "" for NULL */
+  void (*status_destroy)(MortiseStatus *status);               /* `status` may be NULL */
 
   /* Writes one line to the host's log. */
   void (*log)(int32_t severity, const char *message);
@@ -337,23 +336,24 @@ typedef struct MortiseHost {
   /* The graph in the portable format. The bytes live as long as `graph`. */
   MortiseStatus *(*graph_bytes)(const MortiseGraph *graph, const void **bytes, size_t *size);
 
-  /* Memory in the home of a device of the plugin, for what it needs beside workspaces: from the allocator that the
-   * application has set for the device (the caching allocator of a framework), otherwise from the plugin's own
-   * memory_allocate. Arguments as there. */
+  /* Memory in the home of a device of the plugin, for what it needs beside workspaces: from the allocator that the application has
+   * set for the device (the caching allocator of a framework), otherwise from memory_allocate of the plugin whose memory it is.
+   * Arguments as there, `space` 0; only device_free takes it back, and after a status it is still the plugin's. The user's limit of
+   * memory does not count it. MORTISE_UNSUPPORTED: a stream that the allocator does not know; call without one. */
   MortiseStatus *(*device_allocate)(struct MortiseMemoryArgs *args);
   MortiseStatus *(*device_free)(struct MortiseMemoryArgs *args);
 } MortiseHost;
 
 /* ---- What a plugin offers ------------------------------------------------------------------- */
 
-typedef struct MortiseDevice MortiseDevice; /* the plugin's; lives until the process ends */
+typedef struct MortiseDevice MortiseDevice;       /* the plugin's; lives until the process ends */
 typedef struct MortiseStream MortiseStream;
 typedef struct MortiseEvent MortiseEvent;
 typedef struct MortiseKernel MortiseKernel;       /* one compiled region; immutable */
 typedef struct MortiseConstants MortiseConstants; /* a kernel's constants, packed; immutable */
 typedef struct MortiseInstance MortiseInstance;   /* a kernel made ready for one set of symbol values; immutable */
 
-typedef struct MortiseFrame MortiseFrame; /* what one call in flight of a kernel writes; see frame_create */
+typedef struct MortiseFrame MortiseFrame;         /* what one call in flight of a kernel writes; see frame_create */
 
 /* A place in memory. 0 is none. In a space that the host reaches it is a pointer; elsewhere only the plugin knows
  * what it is, and the host only adds offsets to it and compares. */
@@ -380,29 +380,28 @@ typedef struct MortiseDeviceInfo {
   size_t struct_size;
   const MortiseExtension *extension;
   MortiseDevice *device;
-  const char *kind;     /* what a user selects: "cpu", "reference", ... */
-  const char *name;     /* the hardware's own name */
-  uint32_t ordinal;     /* among devices of this kind */
-  uint32_t automatic;   /* 0: used only when asked for by name */
-  uint32_t threads;     /* independent hardware threads or compute units */
-  uint32_t space_count; /* at least 1 */
-  /* The memories that kernels can reach. The first is the home of the device: inputs, outputs and workspaces lie there.
-   * A device whose home is of kind HOST computes in the process's own memory, and nothing is copied. */
+  const char *kind;          /* what a user selects: "cpu", "reference", ... */
+  const char *name;          /* the hardware's own name */
+  uint32_t ordinal;          /* among devices of this kind */
+  uint32_t automatic;        /* 0: used only when asked for by name */
+  uint32_t threads;          /* independent hardware threads or compute units */
+  uint32_t space_count;      /* at least 1 */
+  /* The memories that kernels can reach. The first is the home of the device: inputs, outputs and workspaces lie there. A device
+   * whose home is of kind HOST computes in the process's own memory, and nothing is copied. */
   const MortiseSpace *const *spaces;
-  double peak_flops;     /* f32 operations per second; 0 when unknown */
-  double bandwidth;      /* bytes per second between the device and its home; 0 when unknown */
-  double launch_ns;      /* from one kernel to the next in a stream, without work; 0 when unknown */
-  double copy_bandwidth; /* bytes per second between the home and the host's memory; 0 when unknown */
-  double copy_ns;        /* time of a copy of one byte between them; 0 when unknown */
-  const char *features;  /* comma separated, for reports: "avx512f,avx512_bf16" */
-  /* NULL, or "kind:ordinal" of a device of another plugin: this device is the same hardware and uses that one's memory.
-   * Where both plugins have stream_import and stream_export it also uses that one's streams. */
+  double peak_flops;         /* f32 operations per second; 0 when unknown */
+  double bandwidth;          /* bytes per second between the device and its home; 0 when unknown */
+  double launch_ns;          /* from one kernel to the next in a stream, without work; 0 when unknown */
+  double copy_bandwidth;     /* bytes per second between the home and the host's memory; 0 when unknown */
+  double copy_ns;            /* time of a copy of one byte between them; 0 when unknown */
+  const char *features;      /* comma separated, for reports: "avx512f,avx512_bf16" */
+  /* NULL, or "kind:ordinal" of a device of another plugin: this device is the same hardware and uses that one's memory. Where both
+   * plugins have stream_import and stream_export it also uses that one's streams. */
   const char *same_as;
-  uint8_t uuid[16];    /* zeros when there is none */
-  int32_t dlpack_type; /* DLDeviceType of tensors in the home; 0 when DLPack has none */
+  uint8_t uuid[16];          /* zeros when there is none */
+  int32_t dlpack_type;       /* DLDeviceType of tensors in the home; 0 when DLPack has none */
   int32_t dlpack_id;
-  /* What a saved kernel depends on beside the plugin's own build: chip, instruction sets, driver. NULL: kernels are not
-   * kept on disk. */
+  /* What a saved kernel depends on beside the plugin's own build: chip, instruction sets, driver. NULL: kernels are not kept on disk. */
   const char *fingerprint;
 } MortiseDeviceInfo;
 
@@ -410,8 +409,8 @@ typedef struct MortiseInitializeArgs {
   size_t struct_size;
   const MortiseExtension *extension;
   const MortiseHost *host;
-  const char *plugin_path;      /* the library's absolute path */
-  const MortiseOption *options; /* the options that the manifest declares, with their values */
+  const char *plugin_path;        /* the library's absolute path */
+  const MortiseOption *options;   /* the options that the manifest declares, with their values */
   size_t option_count;
 } MortiseInitializeArgs;
 
@@ -458,16 +457,16 @@ typedef struct MortiseInPlace { /* frozen */
 typedef struct MortiseCandidate {
   size_t struct_size;
   const MortiseExtension *extension;
-  const char *lowering;  /* short, stable: "cpu.region" */
-  const uint32_t *nodes; /* indices into MortiseGraph::nodes, ascending */
+  const char *lowering;     /* short, stable: "cpu.region" */
+  const uint32_t *nodes;    /* indices into MortiseGraph::nodes, ascending */
   size_t node_count;
-  double cost_ns; /* time of one run, once compiled and warm */
-  double bytes;   /* memory traffic of one run */
-  double flops;   /* arithmetic of one run */
+  double cost_ns;           /* time of one run, once compiled and warm */
+  double bytes;             /* memory traffic of one run */
+  double flops;             /* arithmetic of one run */
   /* Pairs for which the region can write `output`, which it produces, into the memory of `input`, which it reads from
-   * outside. Both have the same number of bytes for all values of the symbols. The kernel gets one pointer for both
-   * values or two, as the host decides. The host may use several pairs together, but each value only once. Constants,
-   * states and aliased values are not in any pair. */
+   * outside. Both have the same number of bytes for all values of the symbols. The kernel gets one pointer for both values or two,
+   * as the host decides. The host may use several pairs together, but each value only once. Constants, states and aliased values are
+   * not in any pair. */
   const MortiseInPlace *in_place;
   size_t in_place_count;
 } MortiseCandidate;
@@ -489,13 +488,13 @@ typedef struct MortiseCompileArgs {
   size_t struct_size;
   const MortiseExtension *extension;
   MortiseDevice *device;
-  const MortiseGraph *region; /* lives until the kernel is destroyed */
-  const char *lowering;       /* of the candidate chosen */
+  const MortiseGraph *region;   /* lives until the kernel is destroyed */
+  const char *lowering;         /* of the candidate chosen */
   const MortiseOption *options;
   size_t option_count;
   const MortiseCompileOptions *compile_options;
-  MortiseKernel *kernel; /* out */
-  const void *saved;     /* kernel_load: what kernel_save wrote; NULL in kernel_compile */
+  MortiseKernel *kernel;        /* out */
+  const void *saved;            /* kernel_load: what kernel_save wrote; NULL in kernel_compile */
   uint64_t saved_bytes;
 } MortiseCompileArgs;
 
@@ -503,11 +502,11 @@ typedef struct MortiseCompileArgs {
 typedef struct MortiseStep {
   size_t struct_size;
   const MortiseExtension *extension;
-  const char *name;      /* "matmul 128x768x3072 + bias + gelu" */
-  const char *lowering;  /* the class that times are summed over: "library.matmul", "generated.rows" */
-  const uint32_t *nodes; /* region nodes that it computes */
+  const char *name;        /* "matmul 128x768x3072 + bias + gelu" */
+  const char *lowering;    /* the class that times are summed over: "library.matmul", "generated.rows" */
+  const uint32_t *nodes;   /* region nodes that it computes */
   size_t node_count;
-  double bytes, flops; /* of one run; 0 when unknown */
+  double bytes, flops;     /* of one run; 0 when unknown */
 } MortiseStep;
 
 #define MORTISE_HOST_SPACE UINT32_MAX /* ordinary memory, which need not be among the device's spaces */
@@ -520,24 +519,24 @@ typedef struct MortiseKernelInfo {
   const MortiseStep *const *steps; /* out: lives as long as the kernel */
   size_t step_count;               /* out */
   uint64_t code_bytes;             /* out: machine code held by the kernel; 0 when unknown */
-  /* out: for each region input, the space (an index into MortiseDeviceInfo::spaces, or MORTISE_HOST_SPACE) in which
-   * constants_bind wants it, where it is constant; NULL: all in the home. Lives as long as the kernel. The host uploads
-   * a constant that several kernels want in one space once. */
+  /* out: for each region input, the space (an index into MortiseDeviceInfo::spaces, or MORTISE_HOST_SPACE) in which constants_bind
+   * wants it, where it is constant; NULL: all in the home. Lives as long as the kernel. The host uploads a constant that several
+   * kernels want in one space once. */
   const uint32_t *constant_spaces;
 } MortiseKernelInfo;
 
-/* Prepares a kernel and its bound constants for one set of symbol values: everything that depends on the numbers, such
- * as library handles and workspace offsets, but not machine code, which serves all values. The host keeps the instances
- * of the sets that it used last. `kernel` and `constants` outlive the instance. */
+/* Prepares a kernel and its bound constants for one set of symbol values: everything that depends on the numbers, such as
+ * library handles and workspace offsets, but not machine code, which serves all values. The host keeps the instances of the sets
+ * that it used last. `kernel` and `constants` outlive the instance. */
 typedef struct MortiseInstanceArgs {
   size_t struct_size;
   const MortiseExtension *extension;
   MortiseKernel *kernel;
   MortiseConstants *constants;
-  const int64_t *symbols;    /* one per symbol of the region */
-  MortiseInstance *instance; /* out of instance_create, in of instance_destroy */
-  uint64_t workspace_bytes;  /* out: what `enqueue` needs for these values; replaces MortiseKernelInfo::workspace */
-  uint64_t packed_bytes;     /* out: memory that the plugin holds for constants packed only for these values */
+  const int64_t *symbols;          /* one per symbol of the region */
+  MortiseInstance *instance;       /* out of instance_create, in of instance_destroy */
+  uint64_t workspace_bytes;        /* out: what `enqueue` needs for these values; replaces MortiseKernelInfo::workspace */
+  uint64_t packed_bytes;           /* out: memory that the plugin holds for constants packed only for these values */
   const MortiseStep *const *steps; /* out: lives as long as the instance; as many as in MortiseKernelInfo, or none */
   size_t step_count;               /* out */
 } MortiseInstanceArgs;
@@ -562,11 +561,10 @@ typedef struct MortiseConstantsBindArgs {
   size_t struct_size;
   const MortiseExtension *extension;
   MortiseKernel *kernel;
-  const MortiseAddress
-      *inputs; /* one per region input, in the space that MortiseKernelInfo names; 0 for those that are not constant */
-  MortiseConstants *constants; /* out; NULL is valid when there is nothing to keep */
-  uint64_t packed_bytes;       /* out: memory that the plugin holds for them */
-  uint64_t workspace_bytes;    /* out: what `enqueue` needs with these constants; 0: what MortiseKernelInfo says */
+  const MortiseAddress *inputs; /* one per region input, in the space that MortiseKernelInfo names; 0 for those that are not constant */
+  MortiseConstants *constants;  /* out; NULL is valid when there is nothing to keep */
+  uint64_t packed_bytes;        /* out: memory that the plugin holds for them */
+  uint64_t workspace_bytes;     /* out: what `enqueue` needs with these constants; 0: what MortiseKernelInfo says */
 } MortiseConstantsBindArgs;
 
 typedef struct MortiseConstantsArgs {
@@ -576,9 +574,8 @@ typedef struct MortiseConstantsArgs {
   MortiseConstants *constants;
 } MortiseConstantsArgs;
 
-/* What one call in flight of a kernel writes: a graph to replay, a command buffer, descriptors. A frame is used by one
- * call at a time, always with the same kernel, constants and instance, and destroyed when its last call has happened.
- */
+/* What one call in flight of a kernel writes: a graph to replay, a command buffer, descriptors. A frame is used by one call at a time,
+ * always with the same kernel, constants and instance, and destroyed when its last call has happened. */
 typedef struct MortiseFrameArgs {
   size_t struct_size;
   const MortiseExtension *extension;
@@ -601,13 +598,12 @@ typedef struct MortiseEnqueueArgs {
   const MortiseAddress *outputs; /* one per region output */
   MortiseAddress workspace;      /* as many bytes as MortiseKernelInfo::workspace says */
   const int64_t *symbols;        /* values of the region's symbols */
-  /* NULL, or one slot per step: add the nanoseconds it took. In a stream the plugin has written them when the work has
-   * happened. */
+  /* NULL, or one slot per step: add the nanoseconds it took. In a stream the plugin has written them when the work has happened. */
   uint64_t *step_ns;
-  MortiseInstance *instance; /* the instance for these symbol values; NULL when the plugin makes none */
-  MortiseFrame *frame;       /* NULL when the plugin makes none */
-  /* NULL without a frame. Bits, the first in the least significant place: of the inputs, then the outputs, then the
-   * workspace. A set bit means the address that the frame's last run had. */
+  MortiseInstance *instance;     /* the instance for these symbol values; NULL when the plugin makes none */
+  MortiseFrame *frame;           /* NULL when the plugin makes none */
+  /* NULL without a frame. Bits, the first in the least significant place: of the inputs, then the outputs, then the workspace. A set bit
+   * means the address that the frame's last run had. */
   const uint64_t *unchanged;
 } MortiseEnqueueArgs;
 
@@ -627,8 +623,7 @@ typedef struct MortiseEventArgs {
   MortiseStream *stream; /* event_record, event_wait: of any device of the plugin */
   MortiseEvent *since;   /* event_elapsed: an earlier event of the device */
   uint64_t elapsed_ns;   /* event_elapsed: out */
-  uint32_t
-      happened; /* event_query: out; 1 when all work before the last event_record has happened, or none was recorded */
+  uint32_t happened;     /* event_query: out; 1 when all work before the last event_record has happened, or none was recorded */
   uint32_t reserved;
 } MortiseEventArgs;
 
@@ -636,8 +631,8 @@ typedef struct MortiseMemoryArgs {
   size_t struct_size;
   const MortiseExtension *extension;
   MortiseDevice *device;
-  MortiseStream *stream; /* NULL, or what orders the memory's life; see the slots */
-  uint32_t space;        /* an index into MortiseDeviceInfo::spaces, of a kind other than HOST */
+  MortiseStream *stream;  /* NULL, or what orders the memory's life; see the slots */
+  uint32_t space;         /* an index into MortiseDeviceInfo::spaces, of a kind other than HOST */
   uint32_t reserved;
   uint64_t bytes;         /* at least 1 */
   MortiseAddress address; /* out of memory_allocate, in of memory_free */
@@ -670,30 +665,30 @@ typedef struct MortisePeerArgs {
   MortiseDevice *other; /* another device of the plugin */
   uint32_t reaches;     /* out: 1 when `copy` on `device` may have the other end in the home of `other` */
   uint32_t reserved;
-  double bandwidth; /* out: bytes per second; 0 when unknown */
-  double copy_ns;   /* out: time of a copy of one byte; 0 when unknown */
+  double bandwidth;     /* out: bytes per second; 0 when unknown */
+  double copy_ns;       /* out: time of a copy of one byte; 0 when unknown */
 } MortisePeerArgs;
 
 typedef struct MortisePlugin {
   size_t struct_size;
   const MortiseExtension *extension;
-  uint64_t magic;      /* MORTISE_PLUGIN_MAGIC */
-  uint32_t abi_oldest; /* revisions that the plugin speaks, inclusive */
+  uint64_t magic;                /* MORTISE_PLUGIN_MAGIC */
+  uint32_t abi_oldest;           /* revisions that the plugin speaks, inclusive */
   uint32_t abi_newest;
   const uint64_t *layout_hashes; /* one for each of those revisions, oldest first */
   const char *name;              /* "cpu"; equal to the manifest's */
   const char *vendor;
-  const char *version; /* of the plugin */
-  uint32_t opset;      /* the newest that it knows; the host writes regions for it or refuses them */
+  const char *version;           /* of the plugin */
+  uint32_t opset;                /* the newest that it knows; the host writes regions for it or refuses them */
   uint32_t reserved;
 
   /* Called once, before any other slot. Neither starts up a device: that waits until one is first used. */
   MortiseStatus *(*initialize)(MortiseInitializeArgs *args);
   MortiseStatus *(*devices)(MortiseDevicesArgs *args);
 
-  /* Proposes the parts of `graph` that the plugin would run, and refuses the other nodes with reasons. Compiles
-   * nothing. Called for a whole graph, and also for parts of it, down to single nodes: where several devices compete,
-   * or a rule of the user's closes nodes to the device. */
+  /* Proposes the parts of `graph` that the plugin would run, and refuses the other nodes with reasons. Compiles nothing. Called
+   * for a whole graph, and also for parts of it, down to single nodes: where several devices compete, or a rule of the user's closes
+   * nodes to the device. */
   MortiseStatus *(*propose)(MortiseProposeArgs *args);
 
   MortiseStatus *(*kernel_compile)(MortiseCompileArgs *args);
@@ -707,18 +702,19 @@ typedef struct MortisePlugin {
   MortiseStatus *(*enqueue)(MortiseEnqueueArgs *args);
 
   /* (optional, all or none) Without them the plugin's devices are synchronous.
-   * stream_wait returns when all work queued has happened, with the first error since the last reset, which it does not
-   * clear; stream_reset clears it. After an error nothing further happens on a stream until it is reset. No work is in
-   * flight on a stream that is destroyed. */
+   * stream_wait returns when all work queued has happened, with the first error since the last reset, which it does not clear;
+   * stream_reset clears it. After an error nothing further happens on a stream until it is reset. No work is in flight on a stream that
+   * is destroyed. */
   MortiseStatus *(*stream_create)(MortiseStreamArgs *args);
   MortiseStatus *(*stream_destroy)(MortiseStreamArgs *args);
   MortiseStatus *(*stream_wait)(MortiseStreamArgs *args);
   MortiseStatus *(*stream_reset)(MortiseStreamArgs *args);
-  /* event_record marks the work queued on `stream` so far, in place of an earlier mark. event_wait holds back what is
-   * queued on `stream` later until the mark has happened, also when it lies in a stream of another device of the
-   * plugin. event_synchronize returns when the mark has happened, with the error of its stream if there is one. Each of
-   * them does nothing for an event without a mark. A mark in a stream that has failed counts as happened, so that
-   * nothing waits for ever; a stream that waits for it fails with the same error. */
+  /* event_record marks the work queued on `stream` so far, in place of an earlier mark. event_wait holds back what is queued on `stream`
+   * later until the mark has happened, also when it lies in a stream of another device of the plugin. event_synchronize returns when the
+   * mark has happened, with the error of its stream if there is one. Each of them does nothing for an event without a mark. A mark in a
+   * stream that has failed counts as happened, so that nothing waits for ever; a stream that waits for it fails with the same error.
+   * event_elapsed: the nanoseconds from `since` to `event`, which have both happened, or a status or 0 where the plugin cannot tell.
+   * Profiled runs ask for it where a kernel clocks no step. */
   MortiseStatus *(*event_create)(MortiseEventArgs *args);
   MortiseStatus *(*event_destroy)(MortiseEventArgs *args);
   MortiseStatus *(*event_record)(MortiseEventArgs *args);
@@ -728,19 +724,17 @@ typedef struct MortisePlugin {
   MortiseStatus *(*event_elapsed)(MortiseEventArgs *args);
 
   /* (optional, all or none) Required of a plugin with a device whose home is not of kind HOST.
-   * With a stream, memory_allocate gives memory for work queued on it from then on, and memory_free takes it back after
-   * the work queued before; other streams are ordered against both by events. Without a stream the memory is usable at
-   * once, and freed memory is not in use any more. `copy` is work like any other. */
+   * With a stream, memory_allocate gives memory for work queued on it from then on, and memory_free takes it back after the work queued
+   * before; other streams are ordered against both by events. Without a stream the memory is usable at once, and freed memory is not in
+   * use any more. `copy` is work like any other. */
   MortiseStatus *(*memory_allocate)(MortiseMemoryArgs *args);
   MortiseStatus *(*memory_free)(MortiseMemoryArgs *args);
   MortiseStatus *(*copy)(MortiseCopyArgs *args);
 
-  /* (optional) Whether devices of the plugin copy between their homes. Without it they do not, and values pass through
-   * the host. */
+  /* (optional) Whether devices of the plugin copy between their homes. Without it they do not, and values pass through the host. */
   MortiseStatus *(*peer)(MortisePeerArgs *args);
 
-  /* (optional, both or none) A stream around a native handle, which stays the caller's and outlives it; and the handle
-   * of a stream. */
+  /* (optional, both or none) A stream around a native handle, which stays the caller's and outlives it; and the handle of a stream. */
   MortiseStatus *(*stream_import)(MortiseStreamArgs *args);
   MortiseStatus *(*stream_export)(MortiseStreamArgs *args);
 
@@ -753,17 +747,16 @@ typedef struct MortisePlugin {
   MortiseStatus *(*frame_create)(MortiseFrameArgs *args);
   MortiseStatus *(*frame_destroy)(MortiseFrameArgs *args);
 
-  /* (optional, both or none) kernel_save writes what kernel_load needs to make the kernel again without compiling, in a
-   * later process. The host keeps the bytes on disk and passes them back for an equal region, lowering and options, on
-   * a device of equal fingerprint, to the same build of the plugin. It finds damage, but not intent: who may write to
-   * the cache may change them. Where kernel_load fails, MORTISE_CORRUPT for bytes that it cannot use, the host drops
-   * them and calls kernel_compile. */
+  /* (optional, both or none) kernel_save writes what kernel_load needs to make the kernel again without compiling, in a later process.
+   * The host keeps the bytes on disk and passes them back for an equal region, lowering and options, on a device of equal fingerprint,
+   * to the same build of the plugin. It finds damage, but not intent: who may write to the cache may change them. Where kernel_load
+   * fails, MORTISE_CORRUPT for bytes that it cannot use, the host drops them and calls kernel_compile. */
   MortiseStatus *(*kernel_save)(MortiseKernelSaveArgs *args);
   MortiseStatus *(*kernel_load)(MortiseCompileArgs *args);
 
-  /* (optional, both or none) host_register makes ordinary memory ready for copies of the device without a stop in
-   * between (it locks the pages, for instance), and host_unregister ends that. Both are called while nothing uses the
-   * memory. What cannot be registered is copied all the same. */
+  /* (optional, both or none) host_register makes ordinary memory ready for copies of the device without a stop in between (it locks the
+   * pages, for instance), and host_unregister ends that. Both are called while nothing uses the memory. What cannot be registered is
+   * copied all the same. */
   MortiseStatus *(*host_register)(MortiseHostMemoryArgs *args);
   MortiseStatus *(*host_unregister)(MortiseHostMemoryArgs *args);
 } MortisePlugin;

@@ -173,7 +173,8 @@ MORTISE_EXPORT MortiseStatus *mortise_memory_allocate(const MortiseSessionDevice
 MORTISE_EXPORT MortiseStatus *mortise_memory_free(const MortiseSessionDevice *device, void *data);
 /* Has the memory of a device come from the application, such as from the caching allocator of the framework around:
  * tensors, weights, arenas and what plugins ask for, of all sessions of the process and from now on. NULL: from the
- * plugin again. What was allocated before is freed where it came from. */
+ * plugin again. What was allocated before is freed where it came from. The struct is copied; `context` and the
+ * functions live until all that they gave is freed and no call is under way. */
 typedef struct MortiseDeviceAllocator {
   size_t struct_size;
   void *context; /* for the two functions, which are called from any thread, and call nothing of Mortise */
@@ -183,13 +184,14 @@ typedef struct MortiseDeviceAllocator {
   /* `native_stream`: work queued there before may still use the memory; 0: nothing does. */
   void (*free)(void *context, uint64_t address, uint64_t native_stream);
 } MortiseDeviceAllocator;
-/* Errors: MORTISE_UNSUPPORTED (the device computes in host memory). */
+/* Errors: MORTISE_UNSUPPORTED (the device computes in host memory), MORTISE_INVALID_ARGUMENT (a function is missing).
+ */
 MORTISE_EXPORT MortiseStatus *mortise_device_set_allocator(const MortiseSessionDevice *device,
                                                            const MortiseDeviceAllocator *allocator);
 /* Makes host memory of the caller's ready for copies to and from a device without a stop in between, such as the
  * buffers of a server's requests. It is the caller's to unregister, with the same address, before it frees the memory.
- * For a device that computes in host memory both do nothing. Errors: MORTISE_UNSUPPORTED (the plugin does not register
- * memory). */
+ * No work may use the memory during either call. For a device that computes in host memory both do nothing. Errors:
+ * MORTISE_UNSUPPORTED (the plugin does not register memory), MORTISE_INVALID_ARGUMENT (registered already, or not). */
 MORTISE_EXPORT MortiseStatus *mortise_memory_register(const MortiseSessionDevice *device, void *data, uint64_t bytes);
 MORTISE_EXPORT MortiseStatus *mortise_memory_unregister(const MortiseSessionDevice *device, void *data);
 /* Copies between two dense tensors of equal dtype and extents, wherever they lie. Returns when the bytes are there.

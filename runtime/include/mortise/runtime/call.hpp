@@ -50,7 +50,7 @@ inline FloatGuard::FloatGuard() noexcept { std::fegetenv(&all); }
 inline FloatGuard::~FloatGuard() { std::fesetenv(&all); }
 #endif
 
-// Text of a plugin's as people may be shown it: of at most 4096 bytes, in UTF-8, with escapes for control characters
+// Text of a plugin's as people may be shown it: the first 4096 bytes, in UTF-8, with escapes for control characters
 // other than line feeds and tabs.
 std::string legible(std::string_view text);
 
