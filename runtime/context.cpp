@@ -153,12 +153,6 @@ Result<void> Context::allocate(size_t number, uint64_t bytes) {
       return block.error();
     hostMemory[number] = std::move(*block);
     spaceStart[number] = addressOf(hostMemory[number].data());
-    for (const Device *device :
-         number == 0 && bytes != 0 ? std::span(layout.hostCopiers) : std::span<const Device *const>())
-      if (auto made = RegisteredMemory::make(*device, hostMemory[number].data(), bytes))
-        registered.push_back(std::move(*made));
-      else
-        logMessage(MORTISE_WARNING, made.error().message + "; copies are slower");
   } else {
     auto memory = DeviceMemory::allocate(*space.device, 0, bytes);
     if (!memory)
@@ -167,7 +161,18 @@ Result<void> Context::allocate(size_t number, uint64_t bytes) {
     spaceStart[number] = deviceMemory[number].address();
   }
   spaceBytes[number] = bytes;
+  if (number == 0 && bytes != 0)
+    registerHostMemory();
   return {};
+}
+
+// What cannot be registered is copied all the same.
+void Context::registerHostMemory() {
+  for (const Device *device : layout.hostCopiers)
+    if (auto made = registerMemory(*device, hostMemory[0].data(), spaceBytes[0]))
+      registered.push_back(std::move(*made));
+    else
+      logMessage(MORTISE_WARNING, made.error().message + "; copies are slower");
 }
 
 // Frees the old memory first: no work is in flight. Allocates at least a quarter more than before, so that a sequence

@@ -86,6 +86,7 @@ private:
   void setAddresses(const void *const *inputs, void *const *outputs);
   Result<void> grow(size_t space, uint64_t bytes);
   Result<void> allocate(size_t space, uint64_t bytes);
+  void registerHostMemory();
   Result<void> executeAll(const Schedule &schedule, size_t first, bool profile);
   Result<void> waitFor(const Schedule &schedule, size_t item, uint32_t timeline);
   Result<void> recordBehind(const Schedule &schedule, size_t item);

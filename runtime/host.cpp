@@ -2,6 +2,7 @@
 #include "host.hpp"
 
 #include "guard.hpp"
+#include "plugin_memory.hpp"
 #include <mortise/portable/graph.hpp>
 #include <mortise/runtime/call.hpp>
 

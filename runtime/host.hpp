@@ -17,11 +17,6 @@ void watchForks();
 bool isForkedChild();
 Error forkedChildError();
 
-// The entries device_allocate and device_free, which know the devices that were announced.
-void announce(const Device &device);
-MortiseStatus *allocateForPlugin(MortiseMemoryArgs *args);
-MortiseStatus *freeForPlugin(MortiseMemoryArgs *args);
-
 // For the scope's lifetime, MortiseHost::cancelled returns 1 on this thread when `stop` is set.
 class CancelScope {
 public:

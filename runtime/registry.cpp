@@ -3,6 +3,7 @@
 
 #include "host.hpp"
 #include "loader.hpp"
+#include "plugin_memory.hpp"
 
 #include <algorithm>
 #include <map>

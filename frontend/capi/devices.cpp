@@ -146,7 +146,7 @@ MortiseStatus *mortise_memory_register(const MortiseSessionDevice *device, void 
     auto &registered = device->session->registered;
     if (registered.contains({home, data}))
       return invalid("expected memory that is not registered yet, found an address that is; unregister it first");
-    auto made = runtime::RegisteredMemory::make(*home, data, bytes);
+    auto made = runtime::registerMemory(*home, data, bytes);
     if (!made)
       return made.error();
     registered.emplace(std::pair(home, data), std::move(*made));

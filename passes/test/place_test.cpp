@@ -118,13 +118,18 @@ TEST(Place, RulesCloseNodesToADevice) {
   EXPECT_FALSE(seen.empty());
 }
 
-TEST(Place, WhatADeviceHasNoMemoryForGoesElsewhere) {
-  GraphMaker maker;
+// x + w1 + w2 + ...; returns the bytes of each tensor.
+uint64_t sumOfWeights(GraphMaker &maker, int weights) {
   uint32_t value = maker.input();
-  for (int layer = 0; layer < 6; ++layer)
+  for (int i = 0; i < weights; ++i)
     value = maker.node("mortise.add", {value, maker.input(MORTISE_VALUE_CONSTANT)});
   maker.output(value);
-  const uint64_t tensor = byteSize(*maker.view().inputs[0]->type);
+  return byteSize(*maker.view().inputs[0]->type);
+}
+
+TEST(Place, WhatADeviceHasNoMemoryForGoesElsewhere) {
+  GraphMaker maker;
+  const uint64_t tensor = sumOfWeights(maker, 6);
   FakePlugin fast("fast", takesAll(1), /*hostMemory=*/false), slow("slow", takesAll(100'000));
   fast.limitMemory(5 * tensor); // three weights, and two values at a time
   const Placement placement = place(maker.view(), {fast.target(), slow.target()});
@@ -143,11 +148,7 @@ TEST(Place, WhatADeviceHasNoMemoryForGoesElsewhere) {
 
 TEST(Place, WhatLeavesOneDeviceHasToFitIntoTheNext) {
   GraphMaker maker;
-  uint32_t value = maker.input();
-  for (int layer = 0; layer < 8; ++layer)
-    value = maker.node("mortise.add", {value, maker.input(MORTISE_VALUE_CONSTANT)});
-  maker.output(value);
-  const uint64_t tensor = byteSize(*maker.view().inputs[0]->type);
+  const uint64_t tensor = sumOfWeights(maker, 8);
   FakePlugin second("second", takesAll(1000), /*hostMemory=*/false), first("first", takesAll(1), /*hostMemory=*/false),
       third("third", takesAll(1'000'000));
   second.limitMemory(5 * tensor);

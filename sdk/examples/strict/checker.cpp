@@ -132,4 +132,9 @@ void Checker::forgetAll() {
   pasts.clear();
 }
 
+Checker &checker() {
+  static auto *made = new Checker;
+  return *made;
+}
+
 } // namespace strict

@@ -78,4 +78,6 @@ private:
   uint64_t beside = 0;
 };
 
+Checker &checker();
+
 } // namespace strict

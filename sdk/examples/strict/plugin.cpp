@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // A device that checks its host: memory of its own that faults when the host touches it, a thread for each stream, and
-// a checker that finds work which nothing orders (README.md). Start from it for hardware with memory and queues of its
-// own: what computes here is the reference interpreter, where yours has a compiler and a driver.
-#include "checker.hpp"
+// a checker that finds work which nothing orders (../README.md). Start from it for hardware with memory and queues of
+// its own: what computes here is the reference interpreter, where yours has a compiler and a driver.
 #include "control.h"
+#include "kernel.hpp"
 #include "memory.hpp"
 #include "settings.hpp"
 #include "stream.hpp"
-
-#include <mortise/plugin.hpp>
-#include <mortise/reference/interpreter.hpp>
 
 #include <atomic>
 #include <chrono>
@@ -25,123 +22,8 @@ uint64_t nowNs() {
           .count());
 }
 
-// Two of one kind, and another kind.
-struct Device {
-  const char *kind;
-  uint32_t ordinal;
-  std::string name() const { return std::string(kind) + ":" + std::to_string(ordinal); }
-};
-constexpr Device devices[] = {{"strict", 0}, {"strict", 1}, {"aloof", 0}};
-
-uint32_t numberOf(const MortiseDevice *device) {
-  return static_cast<uint32_t>(reinterpret_cast<const Device *>(device) - devices);
-}
-
-Checker &checker() {
-  static auto *made = new Checker;
-  return *made;
-}
-
-// An object that the host holds. Work that is queued uses it, and its end has to come behind that work.
-struct Counted {
-  explicit Counted(const char *kind) : kind(kind) { control().add(kind, 1); }
-  Counted(const Counted &) = delete;
-  virtual ~Counted() {
-    control().add(kind, -1);
-    // A violation is reported by the count alone: a destructor has no status.
-    (void)checker().end(host, std::string("the end of a ") + kind, addressOf(this), 1);
-  }
-  Use use(bool writes = false) const { return {addressOf(this), 1, writes}; }
-  const char *kind;
-};
-
-struct Kernel : Counted {
-  Kernel() : Counted("kernel") {}
-  uint32_t device = 0;
-  std::unique_ptr<reference::Interpreter> program;
-  std::vector<uint64_t> inputBytes, outputBytes;
-  std::string name;
-  ConstantExpr workspace;
-  uint64_t workspaceBytes = 0;
-  StepList steps;
-};
-
-struct Constants : Counted {
-  Constants() : Counted("constants") {}
-  std::vector<MortiseAddress> inputs;
-};
-
-struct Frame : Counted {
-  Frame() : Counted("frame") {}
-  std::vector<MortiseAddress> last; // of its last run
-  MortiseAddress scratch = 0;       // memory of the device's, as a driver keeps descriptors in
-  uint32_t device = 0;
-  static constexpr uint64_t scratchBytes = 64;
-  MortiseMemoryArgs memory() const;
-  ~Frame() override;
-};
-
-MortiseMemoryArgs Frame::memory() const {
-  auto args = sized<MortiseMemoryArgs>();
-  args.device = reinterpret_cast<MortiseDevice *>(const_cast<Device *>(&devices[device]));
-  args.bytes = scratchBytes;
-  args.address = scratch;
-  return args;
-}
-
-Frame::~Frame() {
-  MortiseMemoryArgs args = memory();
-  if (scratch)
-    Status(mortise::host().device_free(&args));
-}
-
 Stream &streamOf(MortiseStream *stream) { return *reinterpret_cast<Stream *>(stream); }
 Event &eventOf(const MortiseEventArgs &args) { return *reinterpret_cast<Event *>(args.event); }
-
-uint64_t bytesOf(const MortiseType &type) {
-  return (static_cast<uint64_t>(elementCount(type)) * dtypeBits(type.dtype) + 7) / 8;
-}
-
-// Everything that one run of a kernel uses, taken from the arguments before enqueue returns.
-struct Run {
-  const Kernel *kernel;
-  std::vector<MortiseAddress> inputs, outputs;
-  MortiseAddress workspace;
-  uint64_t *stepNs;
-
-  Result<void> operator()() const {
-    std::vector<const void *> in;
-    std::vector<void *> out;
-    std::vector<std::shared_ptr<std::byte>> held;
-    const auto find = [&](MortiseAddress address, uint64_t bytes, const std::string &what) -> Result<void *> {
-      if (bytes == 0)
-        return nullptr;
-      Result<std::shared_ptr<std::byte>> found = memory().find(kernel->device, address, bytes);
-      if (!found)
-        return Error{MORTISE_INTERNAL, kernel->name + ": " + what + ": " + found.error().message};
-      held.push_back(std::move(*found));
-      return static_cast<void *>(held.back().get());
-    };
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      const Result<void *> found = find(inputs[i], kernel->inputBytes[i], "input " + std::to_string(i));
-      if (!found)
-        return found.error();
-      in.push_back(*found);
-    }
-    for (size_t i = 0; i < outputs.size(); ++i) {
-      const Result<void *> found = find(outputs[i], kernel->outputBytes[i], "output " + std::to_string(i));
-      if (!found)
-        return found.error();
-      out.push_back(*found);
-    }
-    const Result<void *> space =
-        kernel->workspaceBytes ? find(workspace, kernel->workspaceBytes, "workspace") : nullptr;
-    if (!space)
-      return space.error();
-    kernel->program->run(in, out, *space, nullptr, stepNs);
-    return {};
-  }
-};
 
 struct Strict : PluginAdaptor<Strict> {
   static constexpr PluginIdentity identity{"strict", "Mortise examples", "1.0.0"};
@@ -170,7 +52,7 @@ struct Strict : PluginAdaptor<Strict> {
       std::vector<MortiseDeviceInfo> made;
       for (const Device &device : strict::devices) {
         auto info = sized<MortiseDeviceInfo>();
-        info.device = reinterpret_cast<MortiseDevice *>(const_cast<Device *>(&device));
+        info.device = handle(device);
         info.kind = device.kind;
         info.name = "a device that checks its host";
         info.ordinal = device.ordinal;
@@ -230,7 +112,7 @@ struct Strict : PluginAdaptor<Strict> {
     for (uint32_t i = 0; i < args.region->node_count; ++i)
       if (args.region->nodes[i]->op == cannot)
         return Error{MORTISE_UNSUPPORTED, "`cannot` excludes " + cannot};
-    return make(args);
+    return Kernel::make(args);
   }
 
   // An interpreter has no code to keep. The kernel's name stands for it.
@@ -244,33 +126,10 @@ struct Strict : PluginAdaptor<Strict> {
   Result<std::unique_ptr<Kernel>> load(const MortiseCompileArgs &args) {
     if (auto entered = control().enter("kernel_load"); !entered)
       return entered.error();
-    auto kernel = make(args);
+    auto kernel = Kernel::make(args);
     const std::string_view saved(static_cast<const char *>(args.saved), args.saved_bytes);
     if (kernel && saved != (*kernel)->name)
       return Error{MORTISE_CORRUPT, "expected '" + (*kernel)->name + "', found '" + std::string(saved) + "'"};
-    return kernel;
-  }
-
-  static Result<std::unique_ptr<Kernel>> make(const MortiseCompileArgs &args) {
-    const MortiseGraph &graph = *args.region;
-    Result<std::unique_ptr<reference::Interpreter>> program = reference::Interpreter::compile(graph);
-    if (!program)
-      return program.error();
-    auto kernel = std::make_unique<Kernel>();
-    kernel->device = numberOf(args.device);
-    kernel->program = std::move(*program);
-    kernel->workspaceBytes = kernel->program->workspaceBytes();
-    kernel->workspace = ConstantExpr(static_cast<int64_t>(kernel->workspaceBytes));
-    for (size_t i = 0; i < graph.input_count; ++i)
-      kernel->inputBytes.push_back(bytesOf(*graph.inputs[i]->type));
-    for (size_t i = 0; i < graph.output_count; ++i)
-      kernel->outputBytes.push_back(bytesOf(*graph.outputs[i]->type));
-    for (uint32_t i = 0; i < graph.node_count; ++i) {
-      const reference::Estimate cost = reference::estimate(*graph.nodes[i]);
-      kernel->steps.add(graph.nodes[i]->op, "strict.node", {i}, cost.bytes, cost.flops);
-    }
-    kernel->name = "kernel " + std::string(graph.node_count ? graph.nodes[0]->op : "of nothing") +
-                   (graph.node_count > 1 ? " and " + std::to_string(graph.node_count - 1) + " more" : "");
     return kernel;
   }
 

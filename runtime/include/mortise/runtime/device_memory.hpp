@@ -4,6 +4,8 @@
 
 #include <mortise/runtime/registry.hpp>
 
+#include <memory>
+#include <optional>
 #include <utility>
 
 namespace mortise::runtime {
@@ -69,33 +71,14 @@ private:
 };
 
 // Host memory that a device copies from and to without a stop in between. Ends before the memory does.
-class RegisteredMemory {
-public:
-  // Errors: those of the plugin, and MORTISE_UNSUPPORTED where it does not register memory.
-  static Result<RegisteredMemory> make(const Device &device, void *memory, uint64_t bytes);
-
-  RegisteredMemory() = default;
-  RegisteredMemory(RegisteredMemory &&other) noexcept { swap(other); }
-  RegisteredMemory &operator=(RegisteredMemory &&other) noexcept {
-    RegisteredMemory moved(std::move(other));
-    swap(moved);
-    return *this;
-  }
-  ~RegisteredMemory();
-
-  uint64_t size() const { return bytes; }
-
-private:
-  void swap(RegisteredMemory &other) noexcept {
-    std::swap(device, other.device);
-    std::swap(memory, other.memory);
-    std::swap(bytes, other.bytes);
-  }
-
+struct Unregister {
   const Device *device = nullptr;
-  void *memory = nullptr;
   uint64_t bytes = 0;
+  void operator()(void *memory) const;
 };
+using RegisteredMemory = std::unique_ptr<void, Unregister>;
+// Errors: those of the plugin, and MORTISE_UNSUPPORTED where it does not register memory.
+Result<RegisteredMemory> registerMemory(const Device &device, void *memory, uint64_t bytes);
 
 // One end of a copy. `device` is NULL for host memory.
 struct Place {
