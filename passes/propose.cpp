@@ -7,6 +7,7 @@
 
 #include <mortise/portable/graph.hpp>
 #include <mortise/runtime/call.hpp>
+#include <mortise/runtime/guard.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -34,38 +35,47 @@ struct ProposalSink {
   Proposals &out;
   std::string specialised;
   std::mutex mutex;
+  runtime::MemoryProbe probe;
 
   void refuse(uint32_t node, int32_t reason, std::string detail) {
     out.refusals.push_back({node, target, reason, std::move(detail)});
   }
-  // Reports the refusal at the first node of `set` that exists, or at node 0.
+  // Reports the refusal where people look for it: at the first node of `set` that computes, or of the graph.
   void reject(const std::vector<uint32_t> &set, const std::string &why) {
+    const auto computes = [&](uint32_t node) { return node < graph.node_count && !isLiteral(*graph.nodes[node]); };
+    const auto node = std::ranges::find_if(set, computes);
+    refuse(node == set.end() ? firstThatComputes() : *node, MORTISE_REASON_ERROR,
+           "the plugin's candidate is ignored: " + why);
+  }
+  uint32_t firstThatComputes() const {
     uint32_t node = 0;
-    for (uint32_t n : set)
-      if (n < graph.node_count) {
-        node = n;
-        break;
-      }
-    refuse(node, MORTISE_REASON_ERROR, "the plugin's candidate is ignored: " + why);
+    while (node + 1 < graph.node_count && isLiteral(*graph.nodes[node]))
+      ++node;
+    return node;
   }
 
   void add(const MortiseCandidate *candidate) {
     std::lock_guard lock(mutex);
     constexpr size_t least = sizeof(MortiseCandidate); // the size in the oldest ABI revision
-    if (!candidate || candidate->struct_size < least)
+    if (!probe.holds(candidate) || candidate->struct_size < least)
       return reject({}, "expected a MortiseCandidate of at least " + std::to_string(least) + " bytes");
     if (!candidate->nodes || candidate->node_count == 0 || candidate->node_count > graph.node_count)
       return reject({}, "expected 1 to " + std::to_string(graph.node_count) + " nodes, found " +
                             std::to_string(candidate->nodes ? candidate->node_count : 0));
+    if (!probe.holds(candidate->nodes, candidate->node_count))
+      return reject({}, "expected " + std::to_string(candidate->node_count) +
+                            " node numbers, found memory that cannot be read");
+    const std::optional<std::string> lowering = probe.readPrefix(candidate->lowering);
     Candidate copy{target,
-                   candidate->lowering ? candidate->lowering : "",
+                   runtime::legible(lowering.value_or("")),
                    std::vector<uint32_t>(candidate->nodes, candidate->nodes + candidate->node_count),
                    candidate->cost_ns,
                    candidate->bytes,
                    candidate->flops,
                    specialised};
     if (copy.lowering.empty())
-      return reject(copy.nodes, "it names no lowering");
+      return reject(copy.nodes,
+                    candidate->lowering && !lowering ? "its lowering's name cannot be read" : "it names no lowering");
     for (size_t i = 0; i < copy.nodes.size(); ++i) {
       if (copy.nodes[i] >= graph.node_count)
         return reject(copy.nodes,
@@ -98,6 +108,8 @@ struct ProposalSink {
       return "it counts pairs to run in place and has none";
     if (candidate.in_place_count > size_t{graph.value_count} * 8)
       return "it has " + std::to_string(candidate.in_place_count) + " pairs to run in place, more than 8 per value";
+    if (!probe.holds(candidate.in_place, candidate.in_place_count))
+      return "its pairs to run in place cannot be read";
     std::unordered_map<uint32_t, uint32_t> uses; // by value: its uses in the region
     for (uint32_t node : into.nodes)
       for (size_t i = 0; i < graph.nodes[node]->operand_count; ++i)
@@ -150,9 +162,10 @@ struct ProposalSink {
   void refuseNode(uint32_t node, int32_t reason, const char *detail) {
     std::lock_guard lock(mutex);
     if (node < graph.node_count)
-      refuse(node, reason, detail ? runtime::legible(detail) : "");
+      refuse(node, reason,
+             detail ? runtime::legible(probe.readPrefix(detail).value_or("(the plugin's reason cannot be read)")) : "");
     else
-      refuse(0, MORTISE_REASON_ERROR,
+      refuse(firstThatComputes(), MORTISE_REASON_ERROR,
              "the plugin refused node " + std::to_string(node) + " of a graph of " + std::to_string(graph.node_count));
   }
 };
@@ -160,7 +173,7 @@ struct ProposalSink {
 void ask(const MortiseGraph &graph, const MortiseGraph &whole, const NodeGraph &nodes,
          const std::vector<Target> &targets, uint32_t t, const std::string &specialised, Proposals &result) {
   const runtime::Plugin &plugin = *targets[t].device->plugin;
-  ProposalSink sink{graph, whole, nodes, t, plugin.table->opset, plugin.seesSymbols(), result, specialised, {}};
+  ProposalSink sink{graph, whole, nodes, t, plugin.table->opset, plugin.seesSymbols(), result, specialised, {}, {}};
   const std::vector<MortiseOption> options = targets[t].optionViews();
   MortiseProposeArgs args{};
   args.struct_size = sizeof args;

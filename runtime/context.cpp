@@ -191,12 +191,26 @@ Result<void> Context::grow(size_t number, uint64_t bytes) {
   return allocate(number, bytes);
 }
 
+// Names the region whose workspace is most of what could not be allocated in space `number`.
+Error Context::tooMuch(Error error, size_t number, const Specialisation &wanted) const {
+  for (size_t i = 0; i < layout.regions.size(); ++i) {
+    const Device &device = *wanted.kernels[i]->device;
+    const uint64_t bytes = wanted.workspaceBytes[i];
+    if (layout.spaceOf(device) == number && bytes > wanted.spaceBytes[number] / 2) {
+      error.message += "; " + std::to_string(bytes) + " bytes are the workspace that plugin '" + device.plugin->name +
+                       "' asks for in " + regionText(*layout.plan, i);
+      break;
+    }
+  }
+  return error;
+}
+
 // Fills the lists that depend on the symbols' values and on the constants, but not on a call's pointers.
 Result<void> Context::take(const Binding &binding, const std::shared_ptr<Specialisation> &specialisation) {
   forget(); // should a step below fail, there is no specialisation
   for (size_t i = 0; i < layout.spaces.size(); ++i)
     if (auto grown = grow(i, specialisation->spaceBytes[i]); !grown)
-      return grown;
+      return tooMuch(grown.error(), i, *specialisation);
   if (auto made = createEvents(specialisation->schedule); !made)
     return made;
   for (const Specialisation::Queued &queued : specialisation->queued)

@@ -87,6 +87,7 @@ private:
   Result<void> grow(size_t space, uint64_t bytes);
   Result<void> allocate(size_t space, uint64_t bytes);
   void registerHostMemory();
+  Error tooMuch(Error error, size_t number, const Specialisation &wanted) const;
   Result<void> executeAll(const Schedule &schedule, size_t first, bool profile);
   Result<void> waitFor(const Schedule &schedule, size_t item, uint32_t timeline);
   Result<void> recordBehind(const Schedule &schedule, size_t item);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "guard.hpp"
+#include <mortise/runtime/guard.hpp>
 
 #include <algorithm>
-#include <cstdint>
 #include <cstring>
 #include <fcntl.h>
 #include <unistd.h>
@@ -11,29 +10,37 @@ namespace mortise::runtime {
 
 // Lets the operating system check the address: writing a byte from bad memory to a pipe fails with EFAULT and raises no
 // signal.
-bool isReadable(const void *address, size_t bytes) {
+MemoryProbe::MemoryProbe() {
+  if (pipe2(ends, O_CLOEXEC) != 0)
+    ends[0] = ends[1] = -1;
+}
+
+MemoryProbe::~MemoryProbe() {
+  for (const int end : ends)
+    if (end >= 0)
+      close(end);
+}
+
+bool MemoryProbe::isReadable(const void *address, size_t bytes) const {
   if (address == nullptr)
     return false;
-  if (bytes == 0)
+  if (bytes == 0 || ends[0] < 0)
     return true;
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0)
-    return true; // no file descriptors left, so the memory cannot be tested
   const auto start = reinterpret_cast<uintptr_t>(address);
   constexpr uintptr_t page = 4096;
-  bool readable = bytes - 1 <= UINTPTR_MAX - start;
-  for (uintptr_t at = start; readable && at <= start + (bytes - 1); at = (at / page + 1) * page) {
+  if (bytes - 1 > UINTPTR_MAX - start)
+    return false;
+  for (uintptr_t at = start; at <= start + (bytes - 1); at = (at / page + 1) * page) {
     char byte;
-    readable = write(ends[1], reinterpret_cast<const void *>(at), 1) == 1 && read(ends[0], &byte, 1) == 1;
+    if (write(ends[1], reinterpret_cast<const void *>(at), 1) != 1 || read(ends[0], &byte, 1) != 1)
+      return false;
     if (at / page == UINTPTR_MAX / page)
       break;
   }
-  close(ends[0]);
-  close(ends[1]);
-  return readable;
+  return true;
 }
 
-std::optional<std::string> readString(const char *address, size_t limit) {
+std::optional<std::string> MemoryProbe::readPrefix(const char *address, size_t limit) const {
   std::string text;
   while (text.size() < limit) {
     const char *next = address + text.size();
@@ -43,9 +50,16 @@ std::optional<std::string> readString(const char *address, size_t limit) {
     const void *end = std::memchr(next, 0, chunk);
     text.append(next, end ? static_cast<const char *>(end) - next : chunk);
     if (end)
-      return text;
+      break;
   }
-  return std::nullopt;
+  return text;
+}
+
+bool isReadable(const void *address, size_t bytes) { return MemoryProbe().isReadable(address, bytes); }
+
+std::optional<std::string> readString(const char *address, size_t limit) {
+  auto text = MemoryProbe().readPrefix(address, limit);
+  return text && text->size() < limit ? text : std::nullopt;
 }
 
 } // namespace mortise::runtime

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "host.hpp"
 
-#include "guard.hpp"
 #include "plugin_memory.hpp"
 #include <mortise/portable/graph.hpp>
 #include <mortise/runtime/call.hpp>
+#include <mortise/runtime/guard.hpp>
 
 #include <nlohmann/json.hpp>
 #include <spdlog/sinks/stdout_color_sinks.h>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "kernels.hpp"
 
-#include "guard.hpp"
 #include "host.hpp"
 #include "plan_check.hpp"
 #include "specialisation.hpp"
 #include <mortise/runtime/call.hpp>
+#include <mortise/runtime/guard.hpp>
 #include <mortise/runtime/kernel_cache.hpp>
 
 #include <algorithm>
@@ -302,15 +302,21 @@ Result<uint64_t> workspaceOf(const Kernel &kernel, std::span<const int64_t> valu
 Result<std::vector<StepInfo>> readSteps(const char *slot, const MortiseStep *const *steps, size_t count) {
   constexpr size_t most = 1 << 20;
   const std::string which = std::string(slot) + ": ";
-  if (count > most || (count && !isReadable(steps, count * sizeof(void *))))
+  const MemoryProbe probe;
+  if (count > most || (count && !probe.holds(steps, count)))
     return Error{MORTISE_INTERNAL, which + "expected a list of steps, found memory that cannot be read"};
   std::vector<StepInfo> result;
   for (size_t i = 0; i < count; ++i) {
     const MortiseStep *step = steps[i];
-    if (step == nullptr || step->name == nullptr || step->lowering == nullptr)
-      return Error{MORTISE_INTERNAL,
-                   which + "expected step " + std::to_string(i) + " to have a name and a lowering, found NULL"};
-    result.push_back({step->name, step->lowering, step->bytes, step->flops});
+    if (!probe.holds(step))
+      return Error{MORTISE_INTERNAL, which + "expected a MortiseStep in place " + std::to_string(i) +
+                                         ", found an address where none can be read"};
+    const auto name = probe.readPrefix(step->name), lowering = probe.readPrefix(step->lowering);
+    if (!name || !lowering)
+      return Error{MORTISE_INTERNAL, which + "expected step " + std::to_string(i) +
+                                         " to have a name and a lowering, found " +
+                                         (step->name && step->lowering ? "memory that cannot be read" : "NULL")};
+    result.push_back({legible(*name), legible(*lowering), step->bytes, step->flops});
   }
   return result;
 }

@@ -9,8 +9,10 @@
 
 #include <cerrno>
 #include <cstring>
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <filesystem>
+#include <link.h>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -96,6 +98,17 @@ template <typename T> T *keepForever(std::unique_ptr<T> owned) {
   return kept->emplace_back(std::move(owned)).get();
 }
 
+// Whether the symbol at the address is a function's, by the library's own table of symbols.
+bool isFunction(const void *address) {
+  Dl_info where{};
+  const ElfW(Sym) *symbol = nullptr;
+  if (dladdr1(address, &where, reinterpret_cast<void **>(const_cast<ElfW(Sym) **>(&symbol)), RTLD_DL_SYMENT) == 0 ||
+      symbol == nullptr)
+    return false;
+  const int type = ELF64_ST_TYPE(symbol->st_info);
+  return type == STT_FUNC || type == STT_GNU_IFUNC;
+}
+
 // Opens the library and never closes it. Boost.DLL reports errors by exceptions.
 Result<MortisePluginFn> openLibrary(const fs::path &library) {
   const FloatGuard guard;
@@ -106,7 +119,12 @@ Result<MortisePluginFn> openLibrary(const fs::path &library) {
       return refused(MORTISE_INVALID_ARGUMENT,
                      "expected it to export the function " MORTISE_PLUGIN_SYMBOL
                      ", found none; it is a library but not a plugin, or its version script hides it");
-    return &opened->get<const MortisePlugin *()>(MORTISE_PLUGIN_SYMBOL);
+    const MortisePluginFn function = &opened->get<const MortisePlugin *()>(MORTISE_PLUGIN_SYMBOL);
+    if (!isFunction(reinterpret_cast<const void *>(function)))
+      return refused(MORTISE_INVALID_ARGUMENT,
+                     "expected " MORTISE_PLUGIN_SYMBOL " to be a function that returns the table, found data; "
+                     "export a function as plugin.h declares it");
+    return function;
   } catch (const std::exception &exception) {
     std::string text = exception.what();
     const std::string mark = "dlerror system message: ";

@@ -23,6 +23,7 @@ struct Registry::Impl {
     rejected.push_back({path, std::move(error), std::move(kinds)});
   }
   void add(const PluginFiles &files, const Config &config);
+  void dropDoubles();
   void findOwners();
   void limitMemory(const Config &config);
   std::string listing() const;
@@ -82,6 +83,24 @@ void Registry::Impl::add(const PluginFiles &files, const Config &config) {
     devices.push_back(std::make_unique<Device>(Device{plugins.back().get(), info}));
 }
 
+// Two plugins that offer one device would compete for it, and the user would not know who won: the first one has it.
+void Registry::Impl::dropDoubles() {
+  std::map<std::string, const Plugin *> first;
+  std::erase_if(devices, [&](const auto &device) {
+    if (device->info.same_as != nullptr)
+      return false;
+    const auto [at, isFirst] = first.try_emplace(full(*device), device->plugin);
+    if (!isFirst)
+      reject(device->plugin->path,
+             {MORTISE_INVALID_ARGUMENT, "its device '" + at->first + "' is offered by plugin '" + at->second->name +
+                                            "' already, from '" + at->second->path +
+                                            "'; give the device a kind of its own, or set same_as = \"" + at->first +
+                                            "\" if it computes in that device's memory"},
+             {device->info.kind});
+    return !isFirst;
+  });
+}
+
 // Finds the devices that op-packs share. A device whose owner is missing is dropped, with the reason.
 void Registry::Impl::findOwners() {
   const auto owner = [&](const Device &device) -> const Device * {
@@ -126,6 +145,7 @@ std::shared_ptr<Registry> Registry::load(const Config &config) {
   auto impl = std::make_unique<Impl>(config);
   for (const PluginFiles &files : findPlugins(config.get("plugin_path")))
     impl->add(files, config);
+  impl->dropDoubles();
   impl->findOwners();
   impl->limitMemory(config);
   for (const auto &device : impl->devices)

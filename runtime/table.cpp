@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Checks of a plugin's table and of its device list.
-#include "guard.hpp"
 #include "loader.hpp"
+#include <mortise/runtime/guard.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -40,6 +40,7 @@ constexpr Slot instanceSlots[] = {SLOT(instance_create), SLOT(instance_destroy)}
 constexpr Slot frameSlots[] = {SLOT(frame_create), SLOT(frame_destroy)};
 constexpr Slot saveSlots[] = {SLOT(kernel_save), SLOT(kernel_load)};
 constexpr Slot registerSlots[] = {SLOT(host_register), SLOT(host_unregister)};
+constexpr Slot loneSlots[] = {SLOT(peer)}; // optional, and of no group
 constexpr std::span<const Slot> optionalSlots[] = {streamSlots, memorySlots, nativeStreamSlots, instanceSlots,
                                                    frameSlots,  saveSlots,   registerSlots};
 #undef SLOT
@@ -66,11 +67,20 @@ Result<void> checkSlots(const MortisePlugin &table) {
                      ", found NULL in " + join(missing));
     missing.clear();
   }
-  for (const Slot &slot : requiredSlots)
-    if (!isReadable(slotValue(table, slot), 1))
-      return invalid("expected slot " + std::string(slot.name) +
-                     " to point to a function, found an address where nothing is");
-  return {};
+  const MemoryProbe probe;
+  const auto check = [&](std::span<const Slot> group) -> Result<void> {
+    for (const Slot &slot : group)
+      if (const void *value = slotValue(table, slot); value && !probe.isReadable(value, 1))
+        return invalid("expected slot " + std::string(slot.name) +
+                       " to point to a function, found an address where nothing is");
+    return {};
+  };
+  for (std::span<const Slot> group : optionalSlots)
+    if (auto checked = check(group); !checked)
+      return checked;
+  if (auto checked = check(loneSlots); !checked)
+    return checked;
+  return check(requiredSlots);
 }
 
 Result<uint32_t> negotiate(const MortisePlugin &table) {

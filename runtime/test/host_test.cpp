@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "guard.hpp"
 #include "host.hpp"
 #include <mortise/runtime/call.hpp>
+#include <mortise/runtime/guard.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

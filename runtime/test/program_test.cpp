@@ -390,6 +390,39 @@ TEST_F(ProgramTest, AFailedKernelNamesItsRegion) {
               HasSubstr("region 1 (fixture.sum on fixture): the device caught fire"));
 }
 
+class FaultyKernels : public ProgramTest {
+protected:
+  // What a run of y = x + 1 says with a fixture's kernels, at load or at the first call.
+  std::string failure(const std::string &fixture) {
+    Folder own;
+    registry = loadFrom(own.add(fixture));
+    EXPECT_TRUE(registry->rejected().empty());
+    PlanMaker maker(dims);
+    const uint32_t x = maker.input(), y = maker.output();
+    maker.enqueue(maker.region({x}, {y}));
+    auto program = Program::load(maker.plan, registry);
+    if (!program)
+      return program.error().message;
+    std::vector<float> in(12), out(12);
+    const Tensor input = tensorOf(in, dims), output = tensorOf(out, dims);
+    const auto run = (*program)->run({&input, 1}, {&output, 1});
+    EXPECT_FALSE(run);
+    return run ? "" : run.error().message;
+  }
+};
+
+TEST_F(FaultyKernels, StepsThatCannotBeReadAreErrors) {
+  EXPECT_THAT(failure("garbage_step"),
+              AllOf(HasSubstr("region 0 (fixture.sum on fixture)"), HasSubstr("expected a MortiseStep in place 0")));
+  EXPECT_THAT(failure("garbage_step_name"), HasSubstr("step 0 to have a name and a lowering, found memory that"));
+}
+
+TEST_F(FaultyKernels, AWorkspaceThatIsTooLargeNamesPluginAndRegion) {
+  EXPECT_THAT(failure("huge_workspace"),
+              AllOf(HasSubstr("cannot allocate"),
+                    HasSubstr("70368744177664 bytes are the workspace that plugin 'fixture' asks for in region 0")));
+}
+
 TEST_F(ProgramTest, PlansThatDoNotFitAreRefused) {
   PlanMaker unknown = plusTwo(dims);
   unknown.plan->regions[0]->device = "fixtuer";

@@ -113,9 +113,26 @@ INSTANTIATE_TEST_SUITE_P(
         Fault{"half_of_saving", "slots that belong to kernel_save, found NULL in kernel_load",
               MORTISE_INVALID_ARGUMENT},
         Fault{"garbage_status", "a status that status_create did not make", MORTISE_INTERNAL},
+        Fault{"garbage_slot", "expected slot peer to point to a function, found an address where nothing is",
+              MORTISE_INVALID_ARGUMENT},
+        Fault{"data", "expected mortise_plugin to be a function that returns the table, found data",
+              MORTISE_INVALID_ARGUMENT},
         Fault{"throws", "threw 'no initialize today' from initialize", MORTISE_INTERNAL},
         Fault{"throws_at_entry", "threw 'no table today' from mortise_plugin", MORTISE_INTERNAL},
         Fault{"unrelated", "export the function mortise_plugin, found none", MORTISE_INVALID_ARGUMENT}));
+
+TEST(Registry, OneDeviceHasOnePlugin) {
+  Folder folder;
+  const std::string first = folder.add("good"),
+                    second = folder.add("rival", Folder::manifestFor("rival", "\"fixture\""));
+  const auto registry = loadFrom(first + ":" + second);
+  EXPECT_THAT(onlyRejection(*registry),
+              AllOf(HasSubstr("'fixture:0' is offered by plugin 'fixture' already"), HasSubstr("set same_as")));
+  EXPECT_EQ(registry->rejected()[0].path, second);
+  ASSERT_TRUE(registry->find("fixture"));
+  EXPECT_EQ(registry->find("fixture")->size(), 1u);
+  EXPECT_EQ(registry->find("fixture")->front()->plugin->name, "fixture");
+}
 
 TEST(Registry, RejectsATextFile) {
   Folder folder;

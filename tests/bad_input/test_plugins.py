@@ -114,6 +114,21 @@ def test_garbage_candidates_are_dropped_with_a_reason(tmp_path):
     assert eager and "faulty" in str(eager)
 
 
+@pytest.mark.parametrize("fault, expected", [
+    ("garbage_candidate", "expected a MortiseCandidate"),
+    ("garbage_nodes", "node numbers, found memory that cannot be read"),
+    ("garbage_lowering", "its lowering's name cannot be read"),
+    ("garbage_pairs", "its pairs to run in place cannot be read"),
+    ("garbage_detail", "the plugin's reason cannot be read"),
+])
+def test_answers_that_cannot_be_read_are_refused(tmp_path, fault, expected):
+    library = build(tmp_path, fault)
+    compiled = torch.compile(lambda x: x + 1, backend="mortise", options={"device": "faulty", "plugin_path": f":{library}"})
+    x = torch.arange(4.0)
+    torch.testing.assert_close(compiled(x), x + 1)
+    assert expected in str(torch_mortise.last_report()["graphs"][-1]["eager"])
+
+
 def test_device_of_a_refused_plugin_names_the_reason(tmp_path):
     library = build(tmp_path, "wrong_abi")
     with pytest.raises(Exception) as error:

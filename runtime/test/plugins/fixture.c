@@ -15,6 +15,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
 
 enum {
   NONE,
@@ -36,6 +39,15 @@ enum {
   GARBAGE_INSTANCE,
   GARBAGE_STATUS,
   GARBAGE_CANDIDATES,
+  GARBAGE_CANDIDATE,
+  GARBAGE_NODES,
+  GARBAGE_LOWERING,
+  GARBAGE_PAIRS,
+  GARBAGE_DETAIL,
+  GARBAGE_SLOT,
+  GARBAGE_STEP,
+  GARBAGE_STEP_NAME,
+  HUGE_WORKSPACE,
   FAILS_TO_SAVE,
   REFUSES_SAVED,
   LOADS_NOTHING,
@@ -55,7 +67,6 @@ enum {
 #define SAVING 0
 #endif
 #if defined(__x86_64__)
-#include <xmmintrin.h>
 /* What -ffast-math links into a library. */
 __attribute__((constructor)) static void flush_subnormals(void) {
   if (FAULT == FAST_MATH)
@@ -79,8 +90,13 @@ __attribute__((constructor)) static void flush_subnormals(void) {
 #define NAME "fixture"
 #endif
 
+#ifndef KIND
+#define KIND NAME
+#endif
+
 static const MortiseHost *host;
 static int initialized;
+#define NOWHERE ((void *)(uintptr_t)0x1230) /* no memory is there */
 
 static MortiseStatus *invalid(const char *message) { return host->status_create(MORTISE_INVALID_ARGUMENT, message); }
 
@@ -106,7 +122,7 @@ static MortiseStatus *devices(MortiseDevicesArgs *args) {
   static const MortiseSpace *const ordinary_only[] = {&ordinary}, *const own_only[] = {&own};
   static const MortiseDeviceInfo near = {.struct_size = sizeof near,
                                          .device = (MortiseDevice *)&first,
-                                         .kind = FAULT == UNDECLARED_KIND ? "surprise" : NAME,
+                                         .kind = FAULT == UNDECLARED_KIND ? "surprise" : KIND,
                                          .name = "a test device",
                                          .automatic = 1,
                                          .threads = 1,
@@ -148,6 +164,21 @@ static MortiseStatus *devices(MortiseDevicesArgs *args) {
 }
 
 static MortiseStatus *propose(MortiseProposeArgs *args) {
+  const uint32_t last[] = {(uint32_t)args->graph->node_count - 1};
+  if (FAULT == GARBAGE_CANDIDATE)
+    args->add(args->sink, NOWHERE);
+  if (FAULT == GARBAGE_DETAIL)
+    args->refuse(args->sink, last[0], MORTISE_REASON_OP, NOWHERE);
+  if (FAULT == GARBAGE_NODES || FAULT == GARBAGE_LOWERING || FAULT == GARBAGE_PAIRS) {
+    const MortiseCandidate candidate = {.struct_size = sizeof candidate,
+                                        .lowering = FAULT == GARBAGE_LOWERING ? (const char *)NOWHERE : NAME ".all",
+                                        .nodes = FAULT == GARBAGE_NODES ? (const uint32_t *)NOWHERE : last,
+                                        .node_count = 1,
+                                        .cost_ns = 1,
+                                        .in_place = NOWHERE,
+                                        .in_place_count = FAULT == GARBAGE_PAIRS};
+    args->add(args->sink, &candidate);
+  }
   if (FAULT == GARBAGE_CANDIDATES) {
     const uint32_t nodes[] = {0, 4000000000u};
     const MortiseCandidate candidate = {
@@ -223,7 +254,9 @@ static MortiseStatus *kernel_compile(MortiseCompileArgs *args) {
   else
     strcpy(kernel->name, "sum");
   kernel->step = step_of(kernel->name, "fixture.loop");
-  kernel->steps[0] = &kernel->step;
+  kernel->steps[0] = FAULT == GARBAGE_STEP ? NOWHERE : &kernel->step;
+  if (FAULT == GARBAGE_STEP_NAME)
+    kernel->step.name = NOWHERE;
   for (size_t i = 0; i < args->option_count; ++i)
     kernel->broken |= strcmp(args->options[i].key, "fail") == 0;
 #ifdef QUEUED
@@ -232,7 +265,7 @@ static MortiseStatus *kernel_compile(MortiseCompileArgs *args) {
   kernel->far = args->device == all.devices[1]->device;
 #endif
   kernel->workspace.op = MORTISE_EXPR_CONST;
-  kernel->workspace.value = 100;
+  kernel->workspace.value = FAULT == HUGE_WORKSPACE ? INT64_C(1) << 46 : 100;
   args->kernel = (MortiseKernel *)kernel;
   return NULL;
 }
@@ -576,6 +609,7 @@ MORTISE_EXPORT const MortisePlugin *mortise_plugin(void) {
 #endif
       .stream_create = FAULT == HALF_OF_STREAMS ? (MortiseStatus * (*)(MortiseStreamArgs *)) initialize : NULL,
 #endif
+      .peer = FAULT == GARBAGE_SLOT ? (MortiseStatus * (*)(MortisePeerArgs *))(uintptr_t)0x1230 : NULL,
   };
   if (FAULT == GARBAGE_TABLE)
     return (const MortisePlugin *)(uintptr_t)0x1230;
