@@ -86,15 +86,6 @@ void Checker::hostWaits(const Clock &mark) {
   forgetWhatTheHostKnows();
 }
 
-bool Checker::hostKnows(const Clock &mark) const {
-  const std::lock_guard lock(mutex);
-  const Clock &known = clocks[host];
-  for (size_t actor = 0; actor < mark.size(); ++actor)
-    if (mark[actor] > (actor < known.size() ? known[actor] : 0))
-      return false;
-  return true;
-}
-
 void Checker::hostWaitsForAll(Actor stream) {
   const std::lock_guard lock(mutex);
   join(clocks[host], clocks[stream]);

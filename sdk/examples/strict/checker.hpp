@@ -46,7 +46,6 @@ public:
   Clock mark(Actor stream);
   void streamWaits(Actor stream, const Clock &mark);
   void hostWaits(const Clock &mark);
-  bool hostKnows(const Clock &mark) const; // so that waiting would tell it nothing
   void hostWaitsForAll(Actor stream);
 
   // An end of life: everything that used the range must be known to the host, or to the stream that ends it. `what`

@@ -20,6 +20,8 @@ typedef struct StrictControl {
    *   split=N      1: each device takes every node; otherwise a random one of N parts, another for each device (1)
    *   peer=0|1     whether the devices of kind "strict" copy from each other (1)
    *   clock=0|1    whether kernels clock their steps (1)
+   *   late=0|1     1: event_query says of each event that it has not happened yet, so that what the host knows does not
+   *                depend on how long work takes (0)
    *   memory=N     bytes that each device has (1 GiB)
    *   cannot=OP    no kernel that has this op ("mortise.tanh") can be compiled, though `propose` takes it
    *   fail=SLOT:N:CODE   the Nth call of the slot, from 1, returns this MortiseCode;
@@ -33,9 +35,8 @@ typedef struct StrictControl {
   const char *(*configure)(const char *settings);
 
   /* {"violations": [text], "live": {kind: count}, "calls": {slot: count}, "copied": {"to_device", "to_host", "between",
-   * "within"}, "beside", "idle_fault"} in JSON, since `configure`. "beside": pieces of work that were queued beside
-   * work on another stream, because nothing orders them behind it. "idle_fault": the event_query that was dropped would
-   * have told the host nothing that it did not know, so that nothing can be found. Lives until the next call. */
+   * "within"}, "beside"} in JSON, since `configure`. "beside": pieces of work that were queued beside
+   * work on another stream, because nothing orders them behind it. Lives until the next call. */
   const char *(*report)(void);
 
   /* Tells the checker that the host reads this memory now. */

@@ -329,9 +329,8 @@ struct Strict : PluginAdaptor<Strict> {
       return entered;
     const Event &event = eventOf(args);
     const bool lies = control().isDropped("event_query");
-    if (lies && event.queue && checker().hostKnows(event.clock))
-      control().wasIdle();
-    args.happened = lies || !event.queue || event.queue->hasHappened(event.position);
+    const bool tells = control().settings().late == 0;
+    args.happened = lies || !event.queue || (tells && event.queue->hasHappened(event.position));
     if (args.happened && !lies && event.queue && !control().isHidden("event_query"))
       checker().hostWaits(event.clock);
     return {};

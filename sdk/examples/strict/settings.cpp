@@ -26,7 +26,7 @@ std::string Control::configure(std::string_view words) {
     const std::string key = word.substr(0, equals), value = equals < word.size() ? word.substr(equals + 1) : "";
     const std::pair<const char *, uint64_t *> numbers[] = {
         {"seed", &fresh.seed},     {"delay_us", &fresh.delayUs}, {"split", &fresh.split}, {"peer", &fresh.peer},
-        {"memory", &fresh.memory}, {"clock", &fresh.clock},      {"skew", &fresh.skew}};
+        {"memory", &fresh.memory}, {"clock", &fresh.clock},      {"skew", &fresh.skew},   {"late", &fresh.late}};
     bool known = false;
     for (const auto &[name, place] : numbers)
       if (key == name) {
@@ -64,7 +64,6 @@ std::string Control::configure(std::string_view words) {
   fails = failing;
   drops = dropping;
   hides = hiding;
-  idle = false;
   calls.clear();
   bytes.clear();
   return "";
@@ -92,11 +91,6 @@ bool Control::isHidden(const std::string &slot) const {
   return hides && hides->slot == slot && hides->number == calls.at(slot);
 }
 
-void Control::wasIdle() {
-  const std::lock_guard lock(mutex);
-  idle = true;
-}
-
 void Control::add(const std::string &kind, int64_t count) {
   const std::lock_guard lock(mutex);
   live[kind] += count;
@@ -112,8 +106,8 @@ std::string Control::report(const std::vector<std::string> &violations, uint64_t
   nlohmann::ordered_json copied;
   for (const char *where : {"to_device", "to_host", "between", "within"})
     copied[where] = bytes.contains(where) ? bytes.at(where) : 0;
-  const nlohmann::ordered_json whole = {{"violations", violations}, {"live", live},     {"calls", calls},
-                                        {"copied", copied},         {"beside", beside}, {"idle_fault", idle}};
+  const nlohmann::ordered_json whole = {
+      {"violations", violations}, {"live", live}, {"calls", calls}, {"copied", copied}, {"beside", beside}};
   return whole.dump();
 }
 

@@ -15,7 +15,7 @@ using mortise::Error;
 using mortise::Result;
 
 struct Settings {
-  uint64_t seed = 0, delayUs = 0, split = 1, peer = 1, memory = UINT64_C(1) << 30, clock = 1, skew = 1;
+  uint64_t seed = 0, delayUs = 0, split = 1, peer = 1, memory = UINT64_C(1) << 30, clock = 1, skew = 1, late = 0;
   std::string cannot;
 };
 
@@ -31,9 +31,6 @@ public:
   // Whether the checker is not to be told of it.
   bool isHidden(const std::string &slot) const;
 
-  // The dropped call would have told the host nothing: the fault is none.
-  void wasIdle();
-
   void add(const std::string &kind, int64_t count); // to the objects alive
   void copied(const std::string &where, uint64_t bytes);
   std::string report(const std::vector<std::string> &violations, uint64_t beside) const;
@@ -47,7 +44,6 @@ private:
   mutable std::mutex mutex;
   Settings current;
   std::optional<Fault> fails, drops, hides;
-  bool idle = false;
   std::map<std::string, uint64_t> calls, bytes;
   std::map<std::string, int64_t> live;
 };

@@ -382,7 +382,7 @@ typedef struct MortiseDeviceInfo {
   MortiseDevice *device;
   const char *kind;          /* what a user selects: "cpu", "reference", ... */
   const char *name;          /* the hardware's own name */
-  uint32_t ordinal;          /* among devices of this kind */
+  uint32_t ordinal;          /* among devices of this kind; of two plugins that offer one, the first found has it (see same_as) */
   uint32_t automatic;        /* 0: used only when asked for by name */
   uint32_t threads;          /* independent hardware threads or compute units */
   uint32_t space_count;      /* at least 1 */
@@ -471,6 +471,7 @@ typedef struct MortiseCandidate {
   size_t in_place_count;
 } MortiseCandidate;
 
+/* A composite (attention, layer_norm, ...) that no plugin takes is replaced by its parts, and every plugin is asked again for the graph. */
 typedef struct MortiseProposeArgs {
   size_t struct_size;
   const MortiseExtension *extension;
@@ -594,6 +595,8 @@ typedef struct MortiseEnqueueArgs {
   MortiseKernel *kernel;
   MortiseConstants *constants;
   MortiseStream *stream;         /* NULL on a device without streams: the call returns when done */
+  /* The lists may be gone when the call returns; the memory stays until the work has happened. Tensors of the caller, inputs and
+   * outputs, are aligned to their elements; all else, workspaces too, as MortiseSpace::alignment of the home says. */
   const MortiseAddress *inputs;  /* one per region input; 0 for constants */
   const MortiseAddress *outputs; /* one per region output */
   MortiseAddress workspace;      /* as many bytes as MortiseKernelInfo::workspace says */
@@ -653,6 +656,8 @@ typedef struct MortiseCopyArgs {
   MortiseStream *stream;        /* of `device`; NULL on a device without streams: the call returns when done */
   MortiseDevice *target_device; /* NULL: the host's memory */
   MortiseDevice *source_device; /* NULL: the host's memory */
+  /* In memory of the host: as aligned as the elements, not more. Both ranges stay as they are until an event that the host records
+   * behind the copy has happened; without a stream, until the call returns. */
   MortiseAddress target;
   MortiseAddress source;
   uint64_t bytes; /* at least 1; the two ranges do not overlap */
