@@ -28,6 +28,7 @@ const std::vector<std::string> modes = {"default", "reduce-overhead", "max-autot
 const std::vector<std::string> precisions = {"highest", "high", "medium"}; // in the order of MortisePrecision
 
 const std::vector<Key> coreKeys = {
+    {"crash_report", "on", {"on", "off"}},
     {"deterministic", "false", {"false", "true"}},
     {"device", "auto", {}},
     {"kernel_cache", "on", {}},

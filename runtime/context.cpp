@@ -109,6 +109,7 @@ Result<void> Context::createFrame(size_t number) {
                         .kernel = enqueue.kernel,
                         .constants = enqueue.constants,
                         .instance = enqueue.instance};
+  const AboutScope about(layout.regions[layout.operations[number].region].name.c_str());
   if (auto called = call("frame_create", kernel.table().frame_create, args); !called)
     return onDevice(*kernel.device, "frame_create", called.error());
   if (args.frame == nullptr)
@@ -461,6 +462,7 @@ Result<void> Context::enqueue(size_t number, bool profile) {
   if (profile)
     if (auto begun = mark(number, &Timer::begin); !begun)
       return begun;
+  const AboutScope about(layout.regions[operation.region].name.c_str());
   auto called = call("enqueue", kernel.table().enqueue, args);
   if (called && profile) [[unlikely]]
     return mark(number, &Timer::end);

@@ -112,6 +112,7 @@ struct Parallel {
   MortiseTask task;
   void *context;
   int64_t count;
+  Asked asked;
 };
 
 void runShare(void *data) {
@@ -121,6 +122,7 @@ void runShare(void *data) {
   const int64_t share = parallel.count / threads, rest = parallel.count % threads;
   const int64_t begin = number * share + std::min(number, rest);
   const int64_t end = begin + share + (number < rest ? 1 : 0);
+  const AskScope scope(parallel.asked);
   const FloatGuard guard;
   if (begin < end)
     parallel.task(parallel.context, begin, end);
@@ -136,7 +138,7 @@ void parallelFor(int64_t count, int64_t grain, MortiseTask task, void *context) 
   const int64_t threads = std::min<int64_t>(ranges, omp_get_max_threads());
   if (threads <= 1)
     return task(context, 0, count);
-  Parallel parallel{task, context, count};
+  Parallel parallel{task, context, count, asked};
   publish(&parallel);
   GOMP_parallel(runShare, &parallel, static_cast<unsigned>(threads), 0);
   observe(&parallel);
@@ -214,6 +216,22 @@ const MortiseHost &host() {
       .device_free = freeForPlugin,
   };
   return table;
+}
+
+namespace {
+std::mutex floatMutex;
+FloatChanges floatSeen;
+} // namespace
+
+FloatChanges floatChanges() {
+  const std::lock_guard lock(floatMutex);
+  return floatSeen;
+}
+
+void countFloatChange() {
+  const std::lock_guard lock(floatMutex);
+  ++floatSeen.count;
+  floatSeen.slot = asked.slot ? asked.slot : "";
 }
 
 std::string legible(std::string_view text) {

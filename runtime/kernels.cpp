@@ -215,6 +215,8 @@ Result<std::vector<Answer>> inParallel(const plan::PlanT &plan, std::span<const 
   auto work = [&] {
     const CancelScope scope(stop);
     for (size_t i; !stop && (i = next.fetch_add(1)) < regions.size();) {
+      const std::string region = regionText(plan, regions[i]);
+      const AboutScope about(region.c_str());
       answers[i].emplace(job(regions[i]));
       if (!*answers[i])
         stop = true;
@@ -339,7 +341,7 @@ Result<Regions> compileRegions(const plan::PlanT &plan, const Registry &registry
       return graph.error();
     if (auto checked = checkRegion(plan, i, (*graph)->view()); !checked)
       return checked.error();
-    CompiledRegion compiled{*device, std::move(*graph), i, nullptr};
+    CompiledRegion compiled{*device, std::move(*graph), i, nullptr, regionText(plan, i)};
     if (region.specialise)
       return compiled;
     const auto saved = std::ranges::find(options.kernels, i, &SavedKernel::region);
@@ -361,6 +363,7 @@ Result<Regions> compileRegions(const plan::PlanT &plan, const Registry &registry
   for (uint32_t i = 0; i < regions.size(); ++i)
     if (first[i] != i) {
       regions[i] = regions[first[i]];
+      regions[i].name = regionText(plan, i);
       if (auto checked = checkRegion(plan, i, regions[i].graph->view()); !checked)
         return inRegion(plan, i, checked.error());
     }
@@ -466,6 +469,8 @@ Result<Packed> packConstants(const plan::PlanT &plan, std::span<const std::byte 
       return inRegion(plan, region, address.error());
     inputs[j] = *address;
   }
+  const std::string name = regionText(plan, region);
+  const AboutScope about(name.c_str());
   MortiseConstantsBindArgs args{
       .struct_size = sizeof(MortiseConstantsBindArgs), .kernel = kernel.kernel, .inputs = inputs.data()};
   if (auto called = call("constants_bind", kernel.table().constants_bind, args); !called)

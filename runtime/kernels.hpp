@@ -43,6 +43,7 @@ struct CompiledRegion {
   std::shared_ptr<const Graph> graph;
   uint32_t first = 0; // the first region with the same content: equal regions share one kernel
   KernelPtr kernel;   // NULL where the region is compiled again for each set of symbol values
+  std::string name;   // regionText()
 };
 using Regions = std::vector<CompiledRegion>;
 

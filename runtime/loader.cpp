@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "loader.hpp"
 
+#include "crash.hpp"
 #include "elf.hpp"
 #include "host.hpp"
 #include <mortise/runtime/call.hpp>
@@ -111,6 +112,7 @@ bool isFunction(const void *address) {
 
 // Opens the library and never closes it. Boost.DLL reports errors by exceptions.
 Result<MortisePluginFn> openLibrary(const fs::path &library) {
+  const AskScope scope("the start", nullptr, library.c_str()); // its constructors
   const FloatGuard guard;
   try {
     const auto *opened = keepForever(std::make_unique<boost::dll::shared_library>(
@@ -135,6 +137,7 @@ Result<MortisePluginFn> openLibrary(const fs::path &library) {
 }
 
 Result<const MortisePlugin *> askForTable(MortisePluginFn function) {
+  const AskScope scope(MORTISE_PLUGIN_SYMBOL, reinterpret_cast<const void *>(function), nullptr);
   const FloatGuard guard;
   try {
     return function();
@@ -170,6 +173,7 @@ Result<const LoadedPlugin *> openPlugin(const Manifest &manifest, const LoadRequ
   struct stat info{};
   if (stat(library.c_str(), &info) != 0 || identityOf(info) != before.identity)
     return refused(MORTISE_CORRUPT, "it was replaced while it was being loaded; start again");
+  nameLibrary(reinterpret_cast<const void *>(*function), manifest.name, library.string());
   auto table = askForTable(*function);
   if (!table)
     return table.error();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <mortise/runtime/registry.hpp>
 
+#include "crash.hpp"
 #include "host.hpp"
 #include "loader.hpp"
 #include "plugin_memory.hpp"
@@ -141,6 +142,8 @@ std::string Registry::Impl::listing() const {
 
 std::shared_ptr<Registry> Registry::load(const Config &config) {
   watchForks();
+  if (config.get("crash_report") == "on")
+    watchCrashes();
   setLogLevel(config.get("log_level"));
   auto impl = std::make_unique<Impl>(config);
   for (const PluginFiles &files : findPlugins(config.get("plugin_path")))

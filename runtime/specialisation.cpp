@@ -199,6 +199,7 @@ private:
                              .kernel = kernel.kernel,
                              .constants = specialisation.constants[number],
                              .symbols = specialisation.shape.values.data()};
+    const AboutScope about(layout.regions[number].name.c_str());
     if (auto called = call("instance_create", kernel.table().instance_create, args); !called)
       return called;
     if (args.instance == nullptr)

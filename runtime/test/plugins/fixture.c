@@ -8,10 +8,12 @@
  * plugin allocated for the same device. TWINS: it has two equal devices.
  *
  * It knows opset 1, or opset 2 when OPSET is 2: then it takes regions with symbols, and makes instances unless PLAIN is
- * defined. SAVING: its kernels can be saved and loaded; the step of a loaded one is called "loaded sum".
+ * defined. CRASHES: it does what the environment variable MORTISE_TEST_CRASH says, "PLACE KIND". SAVING: its kernels
+ * can be saved and loaded; the step of a loaded one is called "loaded sum".
  */
 #include <mortise/plugin.h>
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,7 +53,8 @@ enum {
   FAILS_TO_SAVE,
   REFUSES_SAVED,
   LOADS_NOTHING,
-  FAST_MATH
+  FAST_MATH,
+  CRASHES
 };
 
 #ifndef FAULT
@@ -66,6 +69,33 @@ enum {
 #ifndef SAVING
 #define SAVING 0
 #endif
+static void *write_nowhere(void *unused) {
+  (void)unused;
+  *(volatile int *)(uintptr_t)0x10 = 1;
+  return NULL;
+}
+
+/* Kinds: "null", "abort", "loop", and "thread", which is "null" in a thread of the plugin's own. */
+static void crash(const char *place) {
+  if (FAULT != CRASHES)
+    return;
+  const char *wanted = getenv("MORTISE_TEST_CRASH");
+  const size_t length = strlen(place);
+  if (!wanted || strncmp(wanted, place, length) != 0 || wanted[length] != ' ')
+    return;
+  const char *kind = wanted + length + 1;
+  if (strcmp(kind, "null") == 0)
+    write_nowhere(NULL);
+  if (strcmp(kind, "abort") == 0)
+    abort();
+  for (volatile int forever = strcmp(kind, "loop") == 0; forever;)
+    ;
+  pthread_t thread;
+  if (strcmp(kind, "thread") == 0 && pthread_create(&thread, NULL, write_nowhere, NULL) == 0)
+    pthread_join(thread, NULL);
+}
+
+__attribute__((constructor)) static void start(void) { crash("start"); }
 #if defined(__x86_64__)
 /* What -ffast-math links into a library. */
 __attribute__((constructor)) static void flush_subnormals(void) {
@@ -101,6 +131,7 @@ static int initialized;
 static MortiseStatus *invalid(const char *message) { return host->status_create(MORTISE_INVALID_ARGUMENT, message); }
 
 static MortiseStatus *initialize(MortiseInitializeArgs *args) {
+  crash("initialize");
   host = args->host;
   if (initialized++)
     return invalid("initialize was called twice");
@@ -111,6 +142,7 @@ static MortiseStatus *initialize(MortiseInitializeArgs *args) {
 }
 
 static MortiseStatus *devices(MortiseDevicesArgs *args) {
+  crash("devices");
   static int first, second, third;
   // Constant, because several threads may compile at once.
   static const MortiseSpace ordinary = {.struct_size = sizeof ordinary,
@@ -164,6 +196,7 @@ static MortiseStatus *devices(MortiseDevicesArgs *args) {
 }
 
 static MortiseStatus *propose(MortiseProposeArgs *args) {
+  crash("propose");
   const uint32_t last[] = {(uint32_t)args->graph->node_count - 1};
   if (FAULT == GARBAGE_CANDIDATE)
     args->add(args->sink, NOWHERE);
@@ -234,6 +267,7 @@ static MortiseStep step_of(const char *name, const char *lowering) {
 }
 
 static MortiseStatus *kernel_compile(MortiseCompileArgs *args) {
+  crash("kernel_compile");
   const MortiseGraph *graph = args->region;
   const void *bytes;
   size_t size;
@@ -332,6 +366,8 @@ typedef struct Sum {
 
 static void sum(void *context, int64_t begin, int64_t end) {
   const Sum *work = context;
+  if (begin != 0)
+    crash("task");
   for (int64_t i = begin; i < end; ++i) {
     float total = work->input_count == 1 ? 1.0f : 0.0f;
     for (size_t j = 0; j < work->input_count; ++j)
@@ -409,6 +445,7 @@ static MortiseStatus *enqueue(MortiseEnqueueArgs *args) {
 #endif
   if (args->stream || !args->workspace || args->workspace % 64)
     return invalid("expected no stream and a workspace");
+  crash("enqueue");
   memset((void *)(uintptr_t)args->workspace, 0xff, 100);
   if (args->step_ns)
     args->step_ns[0] += 1000;

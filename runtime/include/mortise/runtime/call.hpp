@@ -33,6 +33,14 @@ private:
 #endif
 };
 
+// What the guards have put right in this process, for checks of plugins.
+struct FloatChanges {
+  uint64_t count = 0;
+  std::string slot; // in which it happened last
+};
+FloatChanges floatChanges();
+void countFloatChange(); // in the slot that is `asked`
+
 #if defined(__x86_64__)
 // The same by hand: <cfenv> saves and restores more than the settings, and takes longer, in each call of a plugin.
 inline FloatGuard::FloatGuard() noexcept : sse(_mm_getcsr()) { asm volatile("fnstcw %0" : "=m"(x87)); }
@@ -40,15 +48,46 @@ inline FloatGuard::~FloatGuard() {
   constexpr uint32_t flags = 0x3f; // what has happened, which is no setting
   uint16_t now;
   asm volatile("fnstcw %0" : "=m"(now));
-  if ((_mm_getcsr() ^ sse) & ~flags) [[unlikely]]
+  if (((_mm_getcsr() ^ sse) & ~flags) || now != x87) [[unlikely]] {
     _mm_setcsr(sse);
-  if (now != x87)
     asm volatile("fldcw %0" : : "m"(x87));
+    countFloatChange();
+  }
 }
 #else
 inline FloatGuard::FloatGuard() noexcept { std::fegetenv(&all); }
 inline FloatGuard::~FloatGuard() { std::fesetenv(&all); }
 #endif
+
+// What this thread has asked of a plugin, which has not answered yet; a crash is reported with it. The strings live as
+// long as the question.
+struct Asked {
+  const char *slot = nullptr;     // NULL: nothing
+  const void *function = nullptr; // the slot's, which lies in the plugin's library
+  const char *about = nullptr;    // what for: "region 3 (cpu.region on cpu)"; may be NULL
+};
+[[gnu::tls_model("initial-exec")]] extern constinit thread_local Asked asked;
+
+// Sets `asked` while it lives. A plugin's slot may ask the host, which then asks another plugin.
+class AskScope {
+public:
+  AskScope(const char *slot, const void *function, const char *about) noexcept : before(asked) {
+    asked = {slot, function, about};
+  }
+  explicit AskScope(const Asked &others) noexcept : before(asked) { asked = others; }
+  ~AskScope() { asked = before; }
+  AskScope(const AskScope &) = delete;
+  AskScope &operator=(const AskScope &) = delete;
+
+private:
+  const Asked before;
+};
+
+// What the questions are for that this thread asks while it lives.
+class AboutScope : AskScope {
+public:
+  explicit AboutScope(const char *about) noexcept : AskScope(asked.slot, asked.function, about) {}
+};
 
 // Text of a plugin's as people may be shown it: the first 4096 bytes, in UTF-8, with escapes for control characters
 // other than line feeds and tabs.
@@ -62,6 +101,7 @@ Error thrown(const char *slot, const char *what); // the error for an exception 
 
 // `slot` is the slot's name, for messages.
 template <typename Args> Result<void> call(const char *slot, MortiseStatus *(*function)(Args *), Args &args) {
+  const AskScope scope(slot, reinterpret_cast<const void *>(function), asked.about);
   const FloatGuard guard;
   try {
     MortiseStatus *status = function(&args);
