@@ -76,6 +76,10 @@ Kind kindOf(const MortiseNode &node) {
     return {op == "layer_norm" ? Sums::centred : Sums::normal, from(intAttribute(node, "axis"))};
   if (op == "group_norm")
     return {Sums::centred, from(1) / std::max<int64_t>(intAttribute(node, "groups"), 1)};
+  if (op == "fused_convolution") // a sum, and then an activation
+    return {Sums::normal, product(dims(operand(1)).subspan(1)) + 2};
+  if (op == "rope") // x cos + turned x sin: the magnitudes of the operands do not give |terms|, because of a minus
+    return {Sums::normal, 2};
   if (op == "attention")
     return {Sums::normal, std::max(operand(0).dims[operand(0).rank - 1], operand(1).dims[operand(1).rank - 2])};
   return {};
@@ -426,6 +430,33 @@ Result<std::vector<std::vector<double>>> standardErrors(const MortiseGraph &grap
     for (double &element : output)
       element = std::sqrt(element / measuredRuns);
   return errors;
+}
+
+std::string differences(const MortiseType &type, std::span<const std::byte> got, std::span<const std::byte> want,
+                        std::span<const double> errors) {
+  constexpr size_t shown = 3;
+  std::string text;
+  reference::visitElement(type.dtype, [&](auto kind) {
+    using Kind = decltype(kind);
+    const auto *x = reinterpret_cast<const typename Kind::Storage *>(got.data());
+    const auto *y = reinterpret_cast<const typename Kind::Storage *>(want.data());
+    const size_t count = got.size() / sizeof(*x);
+    size_t bad = 0;
+    for (size_t i = 0; i < count; ++i) {
+      const auto a = static_cast<double>(Kind::load(x[i])), b = static_cast<double>(Kind::load(y[i]));
+      const double bound = errors.empty() || !std::isfinite(b) ? 0 : allowed(errors[i], b, type.dtype);
+      const bool same = std::isnan(b) ? std::isnan(a) : a == b || std::abs(a - b) <= bound;
+      if (!same && ++bad <= shown) {
+        char line[160];
+        snprintf(line, sizeof line, "element %zu: expected %.9g, found %.9g, which is %.3g away; at most %.3g\n", i, b,
+                 a, std::abs(a - b), bound);
+        text += line;
+      }
+    }
+    if (bad)
+      text += std::to_string(bad) + " of " + std::to_string(count) + " elements of " + typeString(type) + " differ\n";
+  });
+  return text;
 }
 
 } // namespace mortise::conformance

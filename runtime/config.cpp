@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <mortise/runtime/config.hpp>
 
-#include "manifest.hpp"
 #include "toml.hpp"
+#include <mortise/runtime/manifest.hpp>
 
 #include <algorithm>
 #include <charconv>

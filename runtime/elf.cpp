@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "elf.hpp"
+#include <mortise/runtime/elf.hpp>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <elf.h>
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -94,6 +96,23 @@ std::string readBuildId(const File &file, const Elf64_Phdr &notes) {
   return "";
 }
 
+class Opened {
+public:
+  explicit Opened(const std::string &path)
+      : descriptor(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)),
+        why(descriptor < 0 ? std::strerror(errno) : ""), path(path) {}
+  ~Opened() {
+    if (descriptor >= 0)
+      close(descriptor);
+  }
+  Opened(const Opened &) = delete;
+  Error error() const { return {MORTISE_NOT_FOUND, path + " cannot be opened: " + why}; }
+  const int descriptor;
+
+private:
+  const std::string why, path;
+};
+
 } // namespace
 
 Result<ElfLibrary> readElf(int descriptor) {
@@ -148,6 +167,49 @@ Result<ElfLibrary> readElf(int descriptor) {
     if (segment.p_type == PT_NOTE && library.buildId.empty() && file.holds(segment.p_offset, segment.p_filesz))
       library.buildId = readBuildId(file, segment);
   return library;
+}
+
+Result<ElfLibrary> readElf(const std::string &path) {
+  const Opened opened(path);
+  return opened.descriptor < 0 ? opened.error() : readElf(opened.descriptor);
+}
+
+Result<std::vector<std::string>> readExports(const std::string &path) {
+  const Opened opened(path);
+  if (opened.descriptor < 0)
+    return opened.error();
+  if (const auto library = readElf(opened.descriptor); !library) // otherwise its headers are sound
+    return library.error();
+  std::vector<std::string> names;
+  struct stat info{};
+  fstat(opened.descriptor, &info);
+  const File file{opened.descriptor, static_cast<uint64_t>(info.st_size)};
+  Elf64_Ehdr header{};
+  file.read(0, &header, 1);
+  std::vector<Elf64_Shdr> sections(header.e_shentsize == sizeof(Elf64_Shdr) ? header.e_shnum : 0);
+  file.read(header.e_shoff, sections.data(), sections.size());
+  for (const Elf64_Shdr &section : sections) {
+    if (section.sh_type != SHT_DYNSYM || section.sh_link >= sections.size())
+      continue;
+    const Elf64_Shdr &strings = sections[section.sh_link];
+    if (!file.holds(section.sh_offset, section.sh_size) || !file.holds(strings.sh_offset, strings.sh_size))
+      continue;
+    std::vector<Elf64_Sym> symbols(section.sh_size / sizeof(Elf64_Sym));
+    std::string text(strings.sh_size, 0);
+    file.read(section.sh_offset, symbols.data(), symbols.size());
+    file.read(strings.sh_offset, text.data(), text.size());
+    for (const Elf64_Sym &symbol : symbols) {
+      const int visibility = ELF64_ST_VISIBILITY(symbol.st_other);
+      const bool isSeen = symbol.st_shndx != SHN_UNDEF && symbol.st_shndx != SHN_ABS &&
+                          ELF64_ST_BIND(symbol.st_info) != STB_LOCAL &&
+                          (visibility == STV_DEFAULT || visibility == STV_PROTECTED);
+      const std::string name = symbol.st_name < text.size() ? text.c_str() + symbol.st_name : "";
+      if (isSeen && name != "_init" && name != "_fini")
+        names.push_back(name);
+    }
+  }
+  std::ranges::sort(names);
+  return names;
 }
 
 Result<void> checkNeeded(const ElfLibrary &library) {

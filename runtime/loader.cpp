@@ -2,9 +2,9 @@
 #include "loader.hpp"
 
 #include "crash.hpp"
-#include "elf.hpp"
 #include "host.hpp"
 #include <mortise/runtime/call.hpp>
+#include <mortise/runtime/elf.hpp>
 
 #include <boost/dll/shared_library.hpp>
 

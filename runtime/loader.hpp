@@ -2,7 +2,7 @@
 // Opens one plugin library and checks it. docs/decisions/0001-plugin-open.md says why it is opened the way it is.
 #pragma once
 
-#include "manifest.hpp"
+#include <mortise/runtime/manifest.hpp>
 #include <mortise/runtime/registry.hpp>
 
 #include <memory>

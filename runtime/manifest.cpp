@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "manifest.hpp"
+#include <mortise/runtime/manifest.hpp>
 
 #include "toml.hpp"
 #include <mortise/graph.hpp>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <mortise/runtime/place_rule.hpp>
 
-#include "manifest.hpp"
+#include <mortise/runtime/manifest.hpp>
 
 #include <algorithm>
 #include <fnmatch.h>

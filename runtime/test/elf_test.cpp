@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "elf.hpp"
 #include "fixtures.hpp"
+#include <mortise/runtime/elf.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -41,6 +41,17 @@ TEST(Elf, ListsWhatALibraryNeeds) {
   auto good = readFile(FIXTURES "/libgood.so");
   ASSERT_TRUE(good);
   EXPECT_TRUE(checkNeeded(*good));
+}
+
+TEST(Elf, ListsWhatALibraryExports) {
+  const auto one = readExports(FIXTURES "/libgood.so");
+  ASSERT_TRUE(one) << one.error().message;
+  EXPECT_THAT(*one, Contains("mortise_plugin"));
+  const auto none = readExports(FIXTURES "/libunrelated.so");
+  ASSERT_TRUE(none) << none.error().message;
+  EXPECT_THAT(*none, testing::Not(Contains("mortise_plugin")));
+  EXPECT_FALSE(readExports(FIXTURES "/libgone.so"));
+  EXPECT_FALSE(readExports(__FILE__));
 }
 
 TEST(Elf, ReadsTheBuildId) {

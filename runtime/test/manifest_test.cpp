@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "fixtures.hpp"
-#include "manifest.hpp"
+#include <mortise/runtime/manifest.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

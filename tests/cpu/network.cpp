@@ -387,32 +387,6 @@ Compiled::~Compiled() {
   }
 }
 
-// `errors`: the standard error of each element; empty if elements must be equal.
-static std::string compare(const MortiseType &type, const std::vector<std::byte> &got,
-                           const std::vector<std::byte> &want, const std::vector<double> &errors) {
-  std::string text;
-  reference::visitElement(type.dtype, [&](auto kind) {
-    using Kind = decltype(kind);
-    auto *x = reinterpret_cast<const typename Kind::Storage *>(got.data());
-    auto *y = reinterpret_cast<const typename Kind::Storage *>(want.data());
-    size_t count = got.size() / sizeof(*x), bad = 0;
-    for (size_t i = 0; i < count; ++i) {
-      double a = static_cast<double>(Kind::load(x[i])), b = static_cast<double>(Kind::load(y[i]));
-      double bound = errors.empty() || !std::isfinite(b) ? 0 : conformance::allowed(errors[i], b, type.dtype);
-      bool same = std::isnan(b) ? std::isnan(a) : a == b || std::abs(a - b) <= bound;
-      if (!same && ++bad <= 3) {
-        char line[160];
-        snprintf(line, sizeof line, "element %zu: expected %.9g, found %.9g, which is %.3g away; at most %.3g\n", i, b,
-                 a, std::abs(a - b), bound);
-        text += line;
-      }
-    }
-    if (bad)
-      text += std::to_string(bad) + " of " + std::to_string(count) + " elements of " + typeString(type) + " differ\n";
-  });
-  return text;
-}
-
 namespace {
 // Inputs and outputs of a graph with static shapes, once for the kernel and once for the interpreter.
 struct Buffers {
@@ -459,11 +433,11 @@ static void compareOutputs(const Compiled &compiled, const MortiseGraph &view, c
     const MortiseType &type = *view.outputs[i]->type;
     const size_t size = buffers.outputs[i].size();
     const std::vector<std::byte> got = copy(buffers.out[i], size), want = copy(buffers.want[i], size);
-    std::string text = compare(type, got, want, {});
+    std::string text = conformance::differences(type, got, want);
     if (!text.empty() && !how.exact && isFloat(type.dtype)) {
       if (errors.empty())
         errors = must(conformance::standardErrors(view, inputs));
-      text = compare(type, got, want, errors[i]);
+      text = conformance::differences(type, got, want, errors[i]);
     }
     if (!text.empty())
       ADD_FAILURE() << "output " << i << ", round " << round << ":\n" << text << "steps:\n" << compiled.text();

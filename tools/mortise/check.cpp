@@ -17,16 +17,6 @@ namespace {
 // The distance from 1 to the next larger number.
 double epsilonOf(int32_t dtype) { return std::ldexp(1.0, -static_cast<int>(mortise_dtype_info(dtype)->mantissa_bits)); }
 
-std::vector<double> numbers(const MortiseType &type, std::span<const std::byte> bytes) {
-  std::vector<double> all(static_cast<size_t>(elementCount(type)));
-  reference::visitFloat(type.dtype, [&](auto format) {
-    using Format = decltype(format);
-    for (size_t i = 0; i < all.size(); ++i)
-      all[i] = Format::load(reinterpret_cast<const typename Format::Storage *>(bytes.data())[i]);
-  });
-  return all;
-}
-
 Verdict wrong(size_t output, const MortiseType &type, size_t element, double expected, double found) {
   std::ostringstream text;
   text.precision(9);
@@ -80,6 +70,18 @@ Tensors outputsOf(const MortiseGraph &graph) {
   return tensors;
 }
 
+} // namespace
+
+std::vector<double> numbers(const MortiseType &type, std::span<const std::byte> bytes) {
+  std::vector<double> all(static_cast<size_t>(elementCount(type)));
+  reference::visitFloat(type.dtype, [&](auto format) {
+    using Format = decltype(format);
+    for (size_t i = 0; i < all.size(); ++i)
+      all[i] = Format::load(reinterpret_cast<const typename Format::Storage *>(bytes.data())[i]);
+  });
+  return all;
+}
+
 Result<Tensors> interpreted(const MortiseGraph &graph, const Tensors &inputs) {
   Tensors outputs = outputsOf(graph);
   std::vector<void *> targets;
@@ -90,8 +92,6 @@ Result<Tensors> interpreted(const MortiseGraph &graph, const Tensors &inputs) {
     return done.error();
   return outputs;
 }
-
-} // namespace
 
 Result<Tensors> allValues(const MortiseGraph &graph, const Tensors &inputs) {
   MortiseGraph every = graph;

@@ -20,6 +20,12 @@ struct Verdict {
 Result<Verdict> check(const Graph &graph, const Tensors &inputs, std::shared_ptr<runtime::Registry> registry,
                       const runtime::Config &config, double tolerance);
 
+// The elements of a dense tensor of a float dtype.
+std::vector<double> numbers(const MortiseType &type, std::span<const std::byte> bytes);
+
+// The outputs of a static graph, by the reference interpreter.
+Result<Tensors> interpreted(const MortiseGraph &graph, const Tensors &inputs);
+
 // The value of every MortiseValue of a static graph, by the reference interpreter.
 Result<Tensors> allValues(const MortiseGraph &graph, const Tensors &inputs);
 

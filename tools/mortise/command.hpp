@@ -4,7 +4,11 @@
 
 #include <mortise/result.hpp>
 
+#include <chrono>
+#include <memory>
+#include <optional>
 #include <string>
+#include <sys/types.h>
 #include <vector>
 
 namespace mortise::tool {
@@ -19,6 +23,27 @@ struct Ended {
 // Runs a command with a limit in seconds. `said`: receives what it writes to standard output and standard error, which
 // are this program's own when it is NULL.
 Result<Ended> runCommand(const std::vector<std::string> &arguments, double seconds, std::string *said = nullptr);
+
+// A command whose standard output is read line by line while it runs.
+class Child {
+public:
+  static Result<std::unique_ptr<Child>> start(const std::vector<std::string> &arguments);
+  ~Child(); // ends it
+  Child(const Child &) = delete;
+
+  // The next line, without its end. Nothing where the output ends, or no line comes within `seconds`: the command is
+  // ended then.
+  std::optional<std::string> readLine(double seconds);
+  Ended end();        // after the last line
+  std::string said(); // on standard error, so far
+
+private:
+  Child() = default;
+  pid_t process = -1;
+  int lines = -1, errors = -1; // descriptors of the two outputs
+  std::string rest;            // read, and not yet a line
+  std::optional<Ended> ended;
+};
 
 // The file of the program that runs.
 std::string self();

@@ -6,10 +6,12 @@
 #include "devices.hpp"
 #include "draw.hpp"
 #include "host.hpp"
+#include "plugin.hpp"
 #include "reduce.hpp"
 #include "run.hpp"
 #include "seam.hpp"
 #include "signature.hpp"
+#include "try.hpp"
 
 #include <mortise/runtime/program.hpp>
 #include <mortise/runtime/program_file.hpp>
@@ -28,11 +30,12 @@ using namespace mortise;
 using namespace mortise::tool;
 
 struct Arguments {
-  std::string graph, output, plugins, symbols, inputs, command;
+  std::string graph, output, plugins, symbols, inputs, command, ops;
   std::optional<std::string> device; // as configured without one
   uint64_t seed = 0;
   double tolerance = 1e-4, limit = 60, duration = 3; // seconds
-  bool json = false;
+  bool json = false, verbose = false;
+  size_t first = 0;
   uint32_t opset = 0, format = 0; // 0: the newest
 };
 
@@ -299,6 +302,13 @@ int listCache(const Arguments &arguments) {
   return withCache(arguments,
                    [&](const runtime::OpenedKernelCache &cache) { return showCache(cache, arguments.json); });
 }
+int checkLibrary(const Arguments &arguments) {
+  return checkPlugin({arguments.plugins, arguments.device.value_or(""), arguments.ops, arguments.limit, arguments.json,
+                      arguments.verbose});
+}
+int tryLibrary(const Arguments &arguments) {
+  return withHost(arguments, [&](const Host &host) { return tryCases(host, arguments.ops, arguments.first); });
+}
 int emptyCache(const Arguments &arguments) { return withCache(arguments, clearCache); }
 
 } // namespace
@@ -364,6 +374,22 @@ int main(int argc, char **argv) {
   made = cache->add_subcommand("clear", "removes all of them");
   calls(made, emptyCache);
   withPlugins(made);
+  CLI::App *plugin = app.add_subcommand("plugin", "for people who write plugins")->require_subcommand(1);
+  const auto onLibrary = [&](const char *name, const char *help, int (*run)(const Arguments &)) {
+    made = plugin->add_subcommand(name, help);
+    calls(made, run);
+    made->add_option("library", arguments.plugins, "libNAME.so, with libNAME.toml beside it")->required();
+    made->add_option("--device", arguments.device, "one of its devices; default: each");
+    made->add_option("--ops", arguments.ops,
+                     "shell patterns with commas between: mortise.add,mortise.reduce_*; default: every op");
+  };
+  onLibrary("check", "says what is wrong with a plugin; its code runs in child processes", checkLibrary);
+  made->add_option("--seconds", arguments.limit, "limit of one case")->capture_default_str();
+  made->add_flag("--verbose", arguments.verbose, "lists why ops are refused");
+  asJson(made);
+  onLibrary("try", "runs cases in this process, a line of JSON each; `check` calls it", tryLibrary);
+  made->group("");
+  made->add_option("--first", arguments.first, "number of the first case");
   made = executing("run", "runs a graph or a program once and summarises its outputs", runOnce);
   onDevice(made);
   withInputs(made);

@@ -67,6 +67,26 @@ Result<std::shared_ptr<const Graph>> parse(const std::string &text, const std::s
   return ir::exportGraph(*module);
 }
 
+std::vector<std::shared_ptr<const Graph>> parseAll(const std::string &text) {
+  Context context;
+  mlir::ScopedDiagnosticHandler quiet(&context.mlir, [](mlir::Diagnostic &) { return mlir::success(); });
+  std::vector<std::shared_ptr<const Graph>> graphs;
+  llvm::SmallVector<llvm::StringRef> parts;
+  llvm::StringRef(text).split(parts, "// -----");
+  for (const llvm::StringRef part : parts) {
+    auto module = mlir::parseSourceString<mlir::ModuleOp>(part, &context.mlir);
+    if (!module)
+      continue;
+    for (auto function : module->getOps<mlir::func::FuncOp>()) {
+      mlir::OwningOpRef<mlir::ModuleOp> alone = mlir::ModuleOp::create(function.getLoc());
+      alone->push_back(function.clone());
+      if (auto graph = ir::exportGraph(*alone))
+        graphs.push_back(std::move(*graph));
+    }
+  }
+  return graphs;
+}
+
 Result<std::string> print(const Graph &graph) {
   Context context;
   auto module = ir::importGraph(graph, context.mlir);

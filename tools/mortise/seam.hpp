@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace mortise::plan {
 struct PlanT;
@@ -16,6 +17,8 @@ namespace mortise::tool {
 
 // Reads the one public function of a module. `name` stands for the text in messages.
 Result<std::shared_ptr<const Graph>> parse(const std::string &text, const std::string &name);
+// Each public function of a text's modules, between which "// -----" stands, as far as it is a graph.
+std::vector<std::shared_ptr<const Graph>> parseAll(const std::string &text);
 Result<std::string> print(const Graph &graph);
 
 // The graph after the compiler's passes, and its plan, which refers to the nodes of this graph.

@@ -20,8 +20,21 @@ std::string name(Actor actor) { return actor == host ? "the host" : "stream " + 
 
 Actor Checker::addStream() {
   const std::lock_guard lock(mutex);
+  // What the host knows comes before all that a new stream gets, so that no race is hidden.
+  const auto free =
+      std::ranges::find_if(gone, [&](Actor stream) { return knows(clocks[host], stream, clocks[stream][stream]); });
+  if (free != gone.end()) {
+    const Actor stream = *free;
+    gone.erase(free);
+    return stream;
+  }
   clocks.emplace_back(clocks.size() + 1);
   return static_cast<Actor>(clocks.size() - 1);
+}
+
+void Checker::removeStream(Actor stream) {
+  const std::lock_guard lock(mutex);
+  gone.push_back(stream);
 }
 
 Result<void> Checker::check(Actor actor, const Clock &clock, const std::string &what, uint64_t begin, uint64_t end,

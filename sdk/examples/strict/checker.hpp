@@ -31,6 +31,7 @@ struct Use {
 class Checker {
 public:
   Actor addStream();
+  void removeStream(Actor stream); // its clock serves a later stream, once the host knows of all its work
 
   // Work that the host queues on a stream now. `what` names it in messages. Errors (INTERNAL) name this work and the
   // other that it is not ordered against. The work counts as queued in any case.
@@ -72,6 +73,7 @@ private:
 
   mutable std::mutex mutex;
   std::vector<Clock> clocks = {Clock(1)};
+  std::vector<Actor> gone; // streams without an owner
   std::vector<Past> pasts; // uses that the host does not know to have happened
   std::vector<std::string> found;
   uint64_t beside = 0;

@@ -16,6 +16,7 @@ Queue::~Queue() {
   }
   changed.notify_all();
   thread.join();
+  checker().removeStream(actor);
 }
 
 void Queue::add(Work work) {

@@ -73,4 +73,10 @@ inline double allowed(double standardError, double expected, int32_t dtype) {
   return confidence * standardError + comparisonUlps * ulp(expected, dtype);
 }
 
+// What is wrong with a result: the first elements that are further from `want` than is allowed, and how many there are;
+// "" when there is none. Both are dense. NaN has to be where it is in `want`. `errors`: the standard error of each
+// element; without it elements have to be equal.
+std::string differences(const MortiseType &type, std::span<const std::byte> got, std::span<const std::byte> want,
+                        std::span<const double> errors = {});
+
 } // namespace mortise::conformance

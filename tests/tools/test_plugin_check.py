@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""`mortise plugin check`: what is wrong with a plugin, in words. Each fault is planted in the SDK's template."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "bench"))
+import measure
+
+BUILD = measure.build_folder()
+MORTISE = BUILD / "bin" / "mortise"
+TEMPLATE = ROOT / "sdk" / "template"
+OPS = "mortise.add,mortise.mul,mortise.tanh"
+ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("MORTISE_")} | {"MORTISE_KERNEL_CACHE": "off"}
+
+MUL = "    out[i] = a[i] * b[i];"
+ENQUEUE = "  struct call call ="
+
+
+def build(folder, *changes, manifest=(), flags=("-fvisibility=hidden",)):
+    """The template with changes, pairs of an old and a new text."""
+    texts = {}
+    for name, pairs in (("plugin.c", changes), ("manifest.toml", manifest)):
+        texts[name] = (TEMPLATE / name).read_text()
+        for old, new in pairs:
+            assert texts[name].count(old) == 1, (name, old)
+            texts[name] = texts[name].replace(old, new)
+    (folder / "plugin.c").write_text(texts["plugin.c"])
+    library = folder / "libmortise_acme.so"
+    library.with_suffix(".toml").write_text(texts["manifest.toml"])
+    compiler = shutil.which("clang-22") or shutil.which("cc")
+    subprocess.run([compiler, "-shared", "-fPIC", "-O1", *flags, f"-I{ROOT / 'sdk' / 'include'}", "-o", library, folder / "plugin.c", "-lm"], check=True)
+    return library
+
+
+def check(library, *options, status):
+    ran = subprocess.run([MORTISE, "plugin", "check", library, "--ops", OPS, *options], capture_output=True, text=True, timeout=300, env=ENVIRONMENT)
+    assert ran.returncode == status, ran.stdout + ran.stderr
+    return ran.stdout
+
+
+def test_the_template(tmp_path):
+    said = check(build(tmp_path), status=0)
+    assert "it exports mortise_plugin alone" in said
+    assert "f32: add, mul" in said and "tanh" not in said
+    assert "nothing wrong" in said
+    assert "expected mortise.add or mortise.mul" in check(build(tmp_path), "--verbose", status=0)
+
+
+def test_json(tmp_path):
+    report = json.loads(check(build(tmp_path, (MUL, MUL + " out[0] = 3;")), "--json", status=1))
+    assert {entry["outcome"] for entry in report["checks"]} == {"ok", "note", "BAD"}
+    outcomes = {case["case"]: case["outcome"] for case in report["devices"]["acme"]}
+    assert set(outcomes.values()) == {"right", "wrong", "refused"}
+    assert all(outcome != "wrong" for name, outcome in outcomes.items() if not name.startswith("mortise.mul"))
+
+
+FAULTS = {
+    "a wrong element": (((MUL, "    out[i] = a[i] * b[i] * 1.0001f;"),), "elements of f32", "at most"),
+    "an element left out": ((("begin; i < end; ++i)\n" + MUL, "begin; i + 1 < end; ++i)\n" + MUL),), "elements of f32", "mortise.mul"),
+    "an input is overwritten": (((MUL, MUL + " *(float *)(uintptr_t)&a[begin] = 0;"),), "writes to input", "which is only to be read"),
+    "a read past the end": (((MUL, "    out[i] = a[i] * b[i] + 0 * a[i + 1];"),), "SIGSEGV at address", "in enqueue of plugin 'acme'"),
+    "a write past the end": ((("begin; i < end; ++i)\n" + MUL, "begin; i <= end; ++i)\n" + MUL),), "SIGSEGV at address", "in enqueue of plugin 'acme'",
+                             "region 0 (acme.binary on acme)"),
+    "a write before the begin": (((MUL, MUL + " ((volatile float *)out)[begin - 1] = 0;"),), "writes beside a tensor"),
+    "an abort": ((("  MortiseKernel *kernel = calloc", "  abort();\n  MortiseKernel *kernel = calloc"),), "SIGABRT in kernel_compile of plugin 'acme'"),
+    "an endless loop": (((ENQUEUE, "  for (volatile int i = 1; i;)\n    ;\n" + ENQUEUE),), "no answer within 2 s", "SIGABRT in enqueue of plugin 'acme'"),
+    "rounding is changed": (((ENQUEUE, "  fesetround(FE_UPWARD);\n" + ENQUEUE), ("#include <stdio.h>", "#include <fenv.h>\n#include <stdio.h>")),
+                            "enqueue changes the thread's floating-point settings"),
+    "state between threads": ((("static void task(void *context, int64_t begin, int64_t end) {\n  const struct call *call = context;\n",
+                                "static struct call last;\nstatic void task(void *context, int64_t begin, int64_t end) {\n"
+                                "  const struct call *call = &last;\n"),
+                               ("  host->parallel_for(args", "  last = call;\n  usleep(200);\n  host->parallel_for(args"),
+                               ("#include <stdio.h>", "#define _DEFAULT_SOURCE\n#include <stdio.h>\n#include <unistd.h>")),
+                              "when 4 threads call it at once"),
+    "a leak": ((("static MortiseStatus *kernel_destroy(MortiseKernelArgs *args) {\n  free(args->kernel);", "static MortiseStatus *kernel_destroy(MortiseKernelArgs *args) {"),),
+               "bytes of memory are not given back"),
+    "constants of the first binding": ((("  args->constants = constants;\n", "  static MortiseKernel *of;\n  static MortiseConstants first;\n"
+                                         "  if (of != args->kernel)\n    first = *constants;\n  of = args->kernel;\n"
+                                         "  *constants = first;\n  args->constants = constants;\n"),), "after other constants were bound"),
+    "a status without a reason": ((("  MortiseKernel *kernel = calloc", "  return host->status_create(MORTISE_INTERNAL, \"the moon is full\");\n"
+                                    "  MortiseKernel *kernel = calloc"),), "the moon is full"),
+    "the wrong op": ((("strcmp(node->op, \"mortise.mul\") != 0", "strcmp(node->op, \"mortise.tanh\") != 0"),), "mortise.tanh f32"),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_planted(tmp_path, name):
+    changes, *expected = FAULTS[name]
+    said = check(build(tmp_path, *changes), "--seconds", "2", status=1)
+    for words in expected:
+        assert words in said, said
+
+
+def test_claims_without_kernels(tmp_path):
+    claims = '\n[[claims]]\nops = ["mortise.mul", "mortise.tanh"]\ndtypes = ["f32", "f16"]\nmax_rank = 4\n'
+    library = build(tmp_path, manifest=(("devices = [\"acme\"]       # kinds that it may offer\n", "devices = [\"acme\"]\n" + claims),))
+    said = check(library, status=1)
+    assert "the manifest claims mortise.tanh in f32: " in said and "the manifest claims mortise.mul in f16: " in said
+    assert "claims mortise.mul in f32" not in said and "in bf16" not in said
+
+
+def test_leaked_symbols(tmp_path):
+    said = check(build(tmp_path, ("static int32_t supports(", "MORTISE_EXPORT int32_t supports(")), status=1)
+    assert "expected the one export mortise_plugin, found 1 more: supports" in said
+
+
+@pytest.mark.parametrize("change, expected", [
+    ((".version = \"1.0.0\"", ".version = NULL"), "version"),
+    ((".propose = propose,", ""), "propose"),
+    (("static const MortiseHost *host;", "__attribute__((constructor)) static void start(void) { abort(); }\nstatic const MortiseHost *host;"),
+     "SIGABRT in the start"),
+])
+def test_does_not_load(tmp_path, change, expected):
+    assert expected in check(build(tmp_path, change), status=1)
+
+
+def test_no_plugin(tmp_path):
+    assert "expected a shared library" in check(TEMPLATE / "plugin.c", status=1)
+    assert "cannot be opened" in check(tmp_path / "libgone.so", status=1)
+    library = build(tmp_path)
+    library.with_suffix(".toml").unlink()
+    assert "manifest" in check(library, status=1)
+
+
+def test_our_own():
+    for name in ("cpu", "reference"):
+        ran = subprocess.run([MORTISE, "plugin", "check", BUILD / "lib" / "mortise" / "plugins" / f"libmortise_{name}.so"], capture_output=True,
+                             text=True, timeout=600, env=ENVIRONMENT)
+        assert ran.returncode == 0, ran.stdout + ran.stderr

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "cases.hpp"
+
+#include "check.hpp"
+#include "seam.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <fnmatch.h>
+#include <map>
+#include <set>
+#include <sstream>
+
+namespace mortise::tool {
+
+extern const std::vector<const char *> languageTests; // texts of ir/test, made by CMakeLists.txt
+
+namespace {
+
+constexpr uint64_t seed = 1;
+
+bool isChosen(const std::string &op, const std::string &patterns) {
+  std::istringstream list(patterns);
+  for (std::string pattern; std::getline(list, pattern, ',');)
+    if (fnmatch(pattern.c_str(), op.c_str(), 0) == 0)
+      return true;
+  return patterns.empty();
+}
+
+// The operands that are there, or the results where there is none.
+std::vector<const MortiseValue *> valuesOf(const MortiseNode &node) {
+  std::vector<const MortiseValue *> values;
+  for (const MortiseValue *operand : std::span(node.operands, node.operand_count))
+    if (operand)
+      values.push_back(operand);
+  if (values.empty())
+    values.assign(node.results, node.results + node.result_count);
+  return values;
+}
+
+std::string nameOf(const MortiseGraph &graph) {
+  std::string name = graph.nodes[0]->op;
+  for (const MortiseValue *value : valuesOf(*graph.nodes[0]))
+    name += (name.ends_with("]") ? ", " : " ") + typeString(*value->type);
+  return name;
+}
+
+// Whether a wrong result would show: not all elements are NaN.
+bool tellsApart(const MortiseGraph &view, const Tensors &expected) {
+  for (size_t i = 0; i < view.output_count; ++i) {
+    const MortiseType &type = *view.outputs[i]->type;
+    if (!isFloat(type.dtype))
+      return true;
+    const std::vector<double> all = numbers(type, expected[i]);
+    if (std::ranges::any_of(all, [](double number) { return !std::isnan(number); }))
+      return true;
+  }
+  return false;
+}
+
+class Maker {
+public:
+  explicit Maker(const std::string &patterns) : patterns(patterns) {}
+
+  // Each node of a graph, with operands of its own; but integers are those that it gets there, so that an index lies in
+  // its range.
+  void addNodes(const Graph &whole) {
+    const MortiseGraph &view = whole.view();
+    const Tensors inputs = makeInputs(view, seed);
+    const Result<Tensors> values = allValues(view, inputs);
+    for (uint32_t i = 0; i < view.node_count; ++i) {
+      const MortiseNode &node = *view.nodes[i];
+      if (node.operand_count == 0 && std::string_view(node.op) == "mortise.constant")
+        continue; // the host's own
+      if (!isChosen(node.op, patterns))
+        continue;
+      auto region = extractRegion(view, {&i, 1});
+      if (!region || region->graph->view().node_count != 1 || node.result_count == 0)
+        continue;
+      Tensors own = makeInputs(region->graph->view(), seed);
+      for (size_t j = 0; values && j < own.size(); ++j)
+        if (!isFloat(region->graph->view().inputs[j]->type->dtype))
+          own[j] = (*values)[region->inputs[j]];
+      addVariants(*region->graph, own);
+    }
+  }
+
+  std::vector<OpCase> cases;
+
+private:
+  void addVariants(const Graph &graph, const Tensors &inputs) {
+    add(graph.view(), inputs);
+    const Result<std::string> text = print(graph);
+    if (!text || text->find("xf32") == std::string::npos)
+      return;
+    for (int32_t dtype = 1; dtype <= MORTISE_DTYPE_COUNT; ++dtype) {
+      if (dtype == MORTISE_F32)
+        continue;
+      std::string changed = *text;
+      const std::string other = "x" + std::string(dtypeName(dtype));
+      for (size_t at = 0; (at = changed.find("xf32", at)) != std::string::npos; at += other.size())
+        changed.replace(at, 4, other);
+      const auto made = parse(changed, "case"); // which checks what the op allows
+      if (!made || (*made)->view().node_count != 1)
+        continue;
+      Tensors own = makeInputs((*made)->view(), seed);
+      for (size_t i = 0; i < own.size() && i < inputs.size(); ++i)
+        if ((*made)->view().inputs[i]->type->dtype == graph.view().inputs[i]->type->dtype)
+          own[i] = inputs[i];
+      add((*made)->view(), own);
+    }
+  }
+
+  void add(const MortiseGraph &view, const Tensors &inputs) {
+    auto graph = Graph::copy(view);
+    const auto plain = canonical(view);
+    if (!graph || !plain)
+      return;
+    const std::span<const std::byte> bytes = (*plain)->bytes();
+    if (!seen.emplace(reinterpret_cast<const char *>(bytes.data()), bytes.size()).second)
+      return;
+    auto expected = interpreted((*graph)->view(), inputs);
+    if (!expected || !tellsApart(view, *expected))
+      return; // a collective of several ranks; an op of no use here
+    OpCase made{view.nodes[0]->op, nameOf(view), 0, 0, std::move(*graph), inputs, std::move(*expected)};
+    made.dtype = valuesOf(*view.nodes[0])[0]->type->dtype;
+    for (size_t i = 0; i < view.value_count; ++i)
+      made.rank = std::max(made.rank, view.values[i]->type->rank);
+    if (const int number = ++names[made.name]; number > 1)
+      made.name += " (" + std::to_string(number) + ")";
+    cases.push_back(std::move(made));
+  }
+
+  const std::string &patterns;
+  std::set<std::string> seen;
+  std::map<std::string, int> names;
+};
+
+} // namespace
+
+std::vector<OpCase> opCases(const std::string &ops) {
+  Maker maker(ops);
+  for (const char *text : languageTests)
+    for (const std::shared_ptr<const Graph> &graph : parseAll(text))
+      if (auto numbered = withNumbers(graph, ""))
+        maker.addNodes(**numbered);
+  return std::move(maker.cases);
+}
+
+} // namespace mortise::tool

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// For the people who write plugins: `mortise plugin`.
+#pragma once
+
+#include <string>
+
+namespace mortise::tool {
+
+struct PluginCheck {
+  std::string library, device, ops; // device: "" is every one; ops: as opCases() takes them
+  double limit = 20;                // seconds for one case
+  bool json = false, verbose = false;
+};
+// Says in words what is wrong with a plugin. Its code runs in child processes only. Exit status 0: nothing; 1:
+// something; 2: it cannot be checked.
+int checkPlugin(const PluginCheck &asked);
+
+} // namespace mortise::tool

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "command.hpp"
+#include "plugin.hpp"
+#include "try.hpp"
+
+#include <mortise/runtime/elf.hpp>
+#include <mortise/runtime/manifest.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <filesystem>
+#include <fnmatch.h>
+#include <iostream>
+#include <map>
+#include <unistd.h>
+
+namespace mortise::tool {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr double startLimit = 60; // seconds until a plugin has loaded
+constexpr int mostEnds = 8;       // crashes and hangs after which a device is given up
+
+struct Answer {
+  std::string name, op, dtype, why;
+  uint32_t rank = 0;
+  Outcome outcome = Outcome::Wrong;
+};
+
+using Taken = std::map<std::string, std::map<std::string, size_t>>; // cases that are right, by op, by element type
+
+class PluginChecker {
+public:
+  explicit PluginChecker(const PluginCheck &asked) : asked(asked), shows(isatty(STDERR_FILENO) && !asked.json) {}
+
+  int run() {
+    checkFiles();
+    if (faults == 0)
+      checkDevices();
+    say("", faults ? std::to_string(faults) + " wrong" : "nothing wrong");
+    if (asked.json)
+      std::cout << report.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
+    return faults ? 1 : 0;
+  }
+
+private:
+  void say(const char *mark, const std::string &text) {
+    progress("");
+    if (asked.json)
+      return;
+    std::string indented;
+    for (const char c : text)
+      indented += c == '\n' ? "\n      " : std::string(1, c);
+    while (indented.ends_with(' ') || indented.ends_with('\n'))
+      indented.pop_back();
+    std::cout << mark << (*mark ? std::string(6 - std::string_view(mark).size(), ' ') : "") << indented << std::endl;
+  }
+  void note(const char *mark, const char *check, const std::string &text) {
+    report["checks"].push_back({{"outcome", mark}, {"check", check}, {"detail", text}});
+    say(mark, text);
+  }
+  void good(const char *check, const std::string &text) { note("ok", check, text); }
+  void bad(const char *check, const std::string &text) {
+    ++faults;
+    note("BAD", check, text);
+  }
+  // The last line of a terminal, which the next one replaces.
+  void progress(const std::string &text) {
+    if (shows)
+      std::cerr << "\r\033[K" << text << std::flush;
+  }
+
+  // What can be told without loading it.
+  void checkFiles() {
+    const auto elf = runtime::readElf(asked.library);
+    if (!elf)
+      return bad("file", asked.library + ": " + elf.error().message);
+    if (auto needed = runtime::checkNeeded(*elf); !needed)
+      bad("file", needed.error().message);
+    const auto exports = runtime::readExports(asked.library);
+    std::vector<std::string> others;
+    if (exports)
+      std::ranges::copy_if(*exports, std::back_inserter(others),
+                           [](const std::string &name) { return name != MORTISE_PLUGIN_SYMBOL; });
+    const std::string needs = elf->needed.empty() ? "nothing" : runtime::join(elf->needed);
+    if (others.empty()) {
+      good("file", "it exports " MORTISE_PLUGIN_SYMBOL " alone, and needs " + needs);
+    } else {
+      const size_t count = others.size();
+      others.resize(std::min<size_t>(count, 5));
+      bad("file", "expected the one export " MORTISE_PLUGIN_SYMBOL ", found " + std::to_string(count) +
+                      " more: " + runtime::join(others) + (count > others.size() ? ", ..." : "") +
+                      "; another library's function of such a name may be called in place of yours, or yours in place "
+                      "of it: hide them with -fvisibility=hidden, -Wl,--exclude-libs,ALL and a version script, as "
+                      "mortise_add_plugin does");
+    }
+    auto read = runtime::readManifest(runtime::manifestPath(std::filesystem::absolute(asked.library)));
+    if (!read)
+      return bad("manifest", read.error().message);
+    manifest = std::move(*read);
+    good("manifest", manifest.name + " " + manifest.version + " of " + manifest.vendor + ": ABI revisions " +
+                         std::to_string(manifest.abiOldest) + " to " + std::to_string(manifest.abiNewest) + ", opset " +
+                         std::to_string(manifest.opset) + ", devices " + runtime::join(manifest.devices));
+  }
+
+  // Loads it in a process of its own, which lists its devices.
+  void checkDevices() {
+    auto child = Child::start({self(), "devices", "--json", "--plugins", plugins()});
+    if (!child)
+      return bad("load", child.error().message);
+    std::string text;
+    while (const auto line = (*child)->readLine(startLimit))
+      text += *line + "\n";
+    const Ended ended = (*child)->end();
+    const Json listed = Json::parse(text, nullptr, false);
+    if (!listed.is_object())
+      return bad("load", "it does not load: " + ended.how + "\n" + crashIn((*child)->said()));
+    for (const Json &rejected : listed["rejected"])
+      bad("load", rejected["reason"].get<std::string>());
+    if (faults)
+      return;
+    if (listed["devices"].empty())
+      return note("note", "load", "it loads, and has no device on this machine, so that nothing can be tried");
+    for (const Json &device : listed["devices"]) {
+      const std::string name = device["name"];
+      if (!asked.device.empty() && name != asked.device)
+        continue;
+      good("load", "it loads, and has device " + name);
+      tryOps(name);
+    }
+  }
+
+  std::string plugins() const { return std::filesystem::absolute(asked.library).string(); }
+
+  // The line that a crash leaves, or the end of what was said.
+  static std::string crashIn(const std::string &said) {
+    if (const size_t at = said.find("mortise: SIG"); at != std::string::npos)
+      return said.substr(at, said.find('\n', at) - at);
+    return said.substr(said.size() - std::min<size_t>(said.size(), 600));
+  }
+
+  void tryOps(const std::string &device) {
+    std::vector<Answer> answers;
+    size_t next = 0, count = SIZE_MAX;
+    int ends = 0;
+    while (next < count && ends < mostEnds) {
+      auto child = Child::start({self(), "plugin", "try", plugins(), "--device", device, "--ops", asked.ops, "--first",
+                                 std::to_string(next)});
+      if (!child)
+        return bad("ops", child.error().message);
+      bool open = false; // a case has begun and not ended
+      while (const auto line = (*child)->readLine(asked.limit)) {
+        const Json read = Json::parse(*line, nullptr, false);
+        if (read.contains("cases")) {
+          count = read["cases"];
+        } else if (read.contains("begin")) {
+          answers.push_back({read["name"], read["op"], read["dtype"], "", read["rank"]});
+          next = read["begin"].get<size_t>() + 1;
+          open = true;
+          progress(device + ": case " + std::to_string(next) + " of " + std::to_string(count) + ": " +
+                   answers.back().name);
+        } else if (read.contains("end")) {
+          open = false;
+          answers.back().outcome = static_cast<Outcome>(read["outcome"].get<int>());
+          answers.back().why = read["why"];
+        } else if (read.contains("leak") && read["leak"] != 0) {
+          bad("leaks", "each time that " + read["name"].get<std::string>() + " is compiled, run and destroyed, " +
+                           std::to_string(read["leak"].get<uint64_t>()) + " bytes of memory are not given back");
+        }
+      }
+      const Ended ended = (*child)->end();
+      if (ended.good)
+        break;
+      ++ends;
+      const std::string why = ended.how + ": " + crashIn((*child)->said());
+      if (!open) {
+        bad("ops", "behind the last case, " + why);
+        break;
+      }
+      answers.back().why = why;
+    }
+    judge(device, answers, count, ends);
+  }
+
+  void judge(const std::string &device, const std::vector<Answer> &answers, size_t count, int ends) {
+    std::map<Outcome, size_t> sums;
+    Taken right;
+    std::map<std::string, std::map<std::string, size_t>> refusals; // by op, by reason
+    Json all;
+    for (const Answer &answer : answers) {
+      ++sums[answer.outcome];
+      constexpr const char *words[] = {"right", "refused", "wrong", "folded"};
+      all.push_back({{"case", answer.name}, {"outcome", words[static_cast<int>(answer.outcome)]}, {"why", answer.why}});
+      if (answer.outcome == Outcome::Right)
+        ++right[answer.op][answer.dtype];
+      if (answer.outcome == Outcome::Refused)
+        ++refusals[answer.op][answer.why];
+      if (answer.outcome == Outcome::Wrong)
+        bad("ops", answer.name + ": " + answer.why);
+    }
+    report["devices"][device] = all;
+    std::string text;
+    std::map<std::string, std::vector<std::string>> byTypes; // ops by element types
+    for (const auto &[op, dtypes] : right) {
+      std::string types;
+      for (const auto &[dtype, number] : dtypes)
+        types += (types.empty() ? "" : " ") + dtype;
+      byTypes[types].push_back(op.substr(op.find('.') + 1));
+    }
+    for (const auto &[types, ops] : byTypes)
+      text += "\n" + types + ": " + runtime::join(ops);
+    if (right.empty())
+      bad("ops", "device " + device + " takes none of the " + std::to_string(answers.size()) + " cases");
+    else
+      good("ops", std::to_string(sums[Outcome::Right]) + " cases are right" + text);
+    text = std::to_string(sums[Outcome::Refused]) + " cases are refused" +
+           (asked.verbose ? "" : "; --verbose lists the reasons");
+    if (asked.verbose)
+      for (const auto &[op, reasons] : refusals)
+        for (const auto &[why, number] : reasons)
+          text += "\n" + op + " (" + std::to_string(number) + "): " + why;
+    if (sums[Outcome::Refused])
+      note("note", "ops", text);
+    if (ends >= mostEnds && answers.size() < count)
+      bad("ops", std::to_string(count - answers.size()) + " cases were not tried, because " + std::to_string(ends) +
+                     " processes crashed or hung");
+    else
+      checkClaims(answers, right);
+  }
+
+  // Every claim needs a kernel.
+  void checkClaims(const std::vector<Answer> &answers, const Taken &right) {
+    std::map<std::string, const Answer *> refused; // by op and dtype
+    for (const Answer &answer : answers)
+      if (answer.outcome == Outcome::Refused)
+        refused.emplace(answer.op + " in " + answer.dtype, &answer);
+    size_t proven = 0;
+    std::vector<std::string> unproven;
+    for (const auto &[key, answer] : refused) {
+      const auto found = right.find(answer->op);
+      const bool taken = found != right.end() && found->second.contains(answer->dtype);
+      const bool claimed = std::ranges::any_of(manifest.claims, [&](const runtime::ManifestClaim &claim) {
+        return std::ranges::find(claim.dtypes, answer->dtype) != claim.dtypes.end() && answer->rank <= claim.maxRank &&
+               std::ranges::any_of(
+                   claim.ops, [&](const std::string &op) { return fnmatch(op.c_str(), answer->op.c_str(), 0) == 0; });
+      });
+      if (claimed && !taken)
+        unproven.push_back(key + ": " + answer->why);
+    }
+    for (const auto &[op, dtypes] : right)
+      proven += dtypes.size();
+    for (const std::string &text : unproven)
+      bad("claims", "the manifest claims " + text);
+    if (manifest.claims.empty())
+      note("note", "claims",
+           "the manifest claims nothing: [[claims]] with ops, dtypes and max_rank tells people what to "
+           "expect");
+    else if (unproven.empty())
+      good("claims",
+           "no claim is refused; " + std::to_string(proven) + " pairs of an op and an element type were right");
+  }
+
+  const PluginCheck &asked;
+  const bool shows;
+  runtime::Manifest manifest;
+  int faults = 0;
+  Json report = {{"checks", Json::array()}};
+};
+
+} // namespace
+
+int checkPlugin(const PluginCheck &asked) { return PluginChecker(asked).run(); }
+
+} // namespace mortise::tool

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Runs cases on one device and compares them with the reference interpreter. For a process of its own: a plugin that is
+// tried may crash or hang.
+#pragma once
+
+#include "cases.hpp"
+#include "host.hpp"
+
+namespace mortise::tool {
+
+enum class Outcome { Right, Refused, Wrong, Folded }; // Folded: the compiler leaves nothing for a device
+
+struct Tried {
+  Outcome outcome = Outcome::Right;
+  std::string why; // what is wrong, or the plugin's reason
+};
+
+// Runs a case on the device of the host's configuration: with each end of its tensors beside a page that nobody may
+// touch, outputs full of other bytes, from several threads at once, and with operands as constants that are bound
+// twice. Inputs have to stay as they are, and so have the thread's floating-point settings.
+Tried tryCase(const OpCase &given, const Host &host);
+
+// Bytes of ordinary memory that are not given back each time that the case is compiled, run and destroyed; 0 where that
+// cannot be told (a sanitizer's allocator).
+uint64_t leakOf(const OpCase &given, const Host &host);
+
+// `mortise plugin try`, which `mortise plugin check` runs: a line of JSON at the begin and at the end of each case from
+// number `first`.
+int tryCases(const Host &host, const std::string &ops, size_t first);
+
+} // namespace mortise::tool
