@@ -16,8 +16,8 @@ import measure
 
 BUILD = measure.build_folder()
 MORTISE = BUILD / "bin" / "mortise"
-TEMPLATE = ROOT / "sdk" / "template"
-OPS = "mortise.add,mortise.mul,mortise.tanh"
+TEMPLATE = ROOT / "sdk" / "template" / "c"
+OPS = "mortise.add,mortise.mul,mortise.sub"
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("MORTISE_")} | {"MORTISE_KERNEL_CACHE": "off"}
 
 # Lines of the template that faults replace.
@@ -59,9 +59,9 @@ def check(library, *options, status, ops=OPS):
 def test_the_template(tmp_path):
     said = check(build(tmp_path), status=0)
     assert "it exports mortise_plugin alone" in said
-    assert "f32: add, mul" in said and "tanh" not in said
+    assert "f32: add, mul" in said and "sub" not in said
     assert "nothing wrong" in said
-    assert "expected mortise.add or mortise.mul" in check(build(tmp_path), "--verbose", status=0)
+    assert "expected an op of the plugin's table" in check(build(tmp_path), "--verbose", status=0)
 
 
 def test_json(tmp_path):
@@ -100,7 +100,7 @@ FAULTS = {
 """ + BOUND)], ["after other constants were bound"]),
     "an error at compilation": ([(COMPILE, '  return host->status_create(MORTISE_INTERNAL, "the moon is full");\n' + COMPILE)],
                                 ["the moon is full"]),
-    "the wrong op": ([('strcmp(node->op, "mortise.mul") != 0', 'strcmp(node->op, "mortise.tanh") != 0')], ["mortise.tanh f32"]),
+    "the wrong op": ([('{"mortise.mul", mul},', '{"mortise.sub", mul},')], ["mortise.sub f32", "claims mortise.mul in f32"]),
 }
 
 
@@ -113,10 +113,10 @@ def test_planted(tmp_path, name):
 
 
 def test_claims_without_kernels(tmp_path):
-    claims = '\n[[claims]]\nops = ["mortise.mul", "mortise.tanh"]\ndtypes = ["f32", "f16"]\nmax_rank = 4\n'
-    library = build(tmp_path, manifest=(("devices = [\"acme\"]       # kinds that it may offer\n", "devices = [\"acme\"]\n" + claims),))
-    said = check(library, status=1)
-    assert "the manifest claims mortise.tanh in f32: " in said and "the manifest claims mortise.mul in f16: " in said
+    claims = (('dtypes = ["f32"]', 'dtypes = ["f32", "f16"]'),
+              ('ops = ["mortise.add", "mortise.mul"]', 'ops = ["mortise.mul", "mortise.s*"]'))
+    said = check(build(tmp_path, manifest=claims), status=1)
+    assert "the manifest claims mortise.sub in f32: " in said and "the manifest claims mortise.mul in f16: " in said
     assert "claims mortise.mul in f32" not in said and "in bf16" not in said
 
 

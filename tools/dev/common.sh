@@ -131,11 +131,11 @@ dev_sdk() {
   local folder
   folder=$(realpath -m "$1")
   dev_setup
-  dev_build release sdk-codegen
-  for component in abi codegen; do
-    cmake -DCMAKE_INSTALL_PREFIX="$folder" -DCMAKE_INSTALL_COMPONENT=$component \
-      -P build/release/sdk/cmake_install.cmake
+  dev_build release sdk-codegen mortise-cli
+  for component in abi codegen tools; do
+    cmake --install build/release --prefix "$folder" --component $component --strip >/dev/null
   done
+  cp "$folder/share/mortise/sdk/README.md" "$folder/README.md"
   tar -C "$(dirname "$folder")" -czf "$folder.tar.gz" "$(basename "$folder")"
-  say "the SDK is in $folder and $folder.tar.gz; point CMAKE_PREFIX_PATH there"
+  say "the SDK is in $folder and $folder.tar.gz; its README.md begins with a plugin in 30 minutes"
 }

@@ -36,6 +36,7 @@ struct Arguments {
   double tolerance = 1e-4, limit = 60, duration = 3; // seconds
   bool json = false, verbose = false;
   size_t first = 0;
+  NewPlugin plugin;
   uint32_t opset = 0, format = 0; // 0: the newest
 };
 
@@ -309,6 +310,7 @@ int checkLibrary(const Arguments &arguments) {
 int tryLibrary(const Arguments &arguments) {
   return withHost(arguments, [&](const Host &host) { return tryCases(host, arguments.ops, arguments.first); });
 }
+int makePlugin(const Arguments &arguments) { return newPlugin(arguments.plugin); }
 int emptyCache(const Arguments &arguments) { return withCache(arguments, clearCache); }
 
 } // namespace
@@ -383,6 +385,19 @@ int main(int argc, char **argv) {
     made->add_option("--ops", arguments.ops,
                      "shell patterns with commas between: mortise.add,mortise.reduce_*; default: every op");
   };
+  made = plugin->add_subcommand("new", "writes a project that builds: NAME/CMakeLists.txt and what belongs to it");
+  calls(made, makePlugin);
+  made->add_option("name", arguments.plugin.name, "of the plugin and its device: lower case letters, digits, _ and -")
+      ->required();
+  made->add_option("--lang", arguments.plugin.lang, "c, cpp, or codegen (C++ with generated kernels)")
+      ->check(CLI::IsMember({"c", "cpp", "codegen"}))
+      ->capture_default_str();
+  made->add_option("--memory", arguments.plugin.memory,
+                   "host: kernels use ordinary memory; own: the device has its own")
+      ->check(CLI::IsMember({"host", "own"}))
+      ->capture_default_str();
+  made->add_option("--vendor", arguments.plugin.vendor, "default: the name");
+  made->add_option("--folder", arguments.plugin.folder, "default: the name");
   onLibrary("check", "says what is wrong with a plugin; its code runs in child processes", checkLibrary);
   made->add_option("--seconds", arguments.limit, "limit of one case")->capture_default_str();
   made->add_flag("--verbose", arguments.verbose, "lists why ops are refused");

@@ -15,4 +15,11 @@ struct PluginCheck {
 // something; 2: it cannot be checked.
 int checkPlugin(const PluginCheck &asked);
 
+struct NewPlugin {
+  std::string name, lang = "c", memory = "host"; // lang: c, cpp, codegen; memory: host, own
+  std::string vendor, folder;                    // "": by the name
+};
+// Writes a project that builds, from the SDK beside this program. Exit status 0, or 2 with a reason.
+int newPlugin(const NewPlugin &asked);
+
 } // namespace mortise::tool

@@ -11,9 +11,14 @@
 
 static const MortiseHost *host; /* set by initialize; valid until the process ends */
 
+struct op {
+  const char *name;
+  void (*run)(const float *a, const float *b, float *out, int64_t begin, int64_t end);
+};
+
 /* The result of `kernel_compile`. Every region that this plugin proposes has one node. */
 struct MortiseKernel {
-  void (*run)(const float *a, const float *b, float *out, int64_t begin, int64_t end);
+  const struct op *op;
   uint32_t operands[2]; /* which region input each operand is */
   int64_t count;
   uint32_t node; /* 0: the index of the one node */
@@ -33,6 +38,17 @@ static void add(const float *a, const float *b, float *out, int64_t begin, int64
 static void mul(const float *a, const float *b, float *out, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; ++i)
     out[i] = a[i] * b[i];
+}
+static const struct op ops[] = {
+    {"mortise.add", add},
+    {"mortise.mul", mul},
+};
+
+static const struct op *find_op(const MortiseNode *node) {
+  for (size_t i = 0; i < sizeof ops / sizeof *ops; ++i)
+    if (strcmp(node->op, ops[i].name) == 0)
+      return &ops[i];
+  return NULL;
 }
 
 static int64_t element_count(const MortiseType *type) {
@@ -74,8 +90,8 @@ static MortiseStatus *devices(MortiseDevicesArgs *args) {
 
 /* Returns 0 when the kernel can run the node, else the reason; `detail` explains it to a person. */
 static int32_t supports(const MortiseNode *node, const char **detail) {
-  if (strcmp(node->op, "mortise.add") != 0 && strcmp(node->op, "mortise.mul") != 0) {
-    *detail = "expected mortise.add or mortise.mul";
+  if (!find_op(node)) {
+    *detail = "expected an op of the plugin's table";
     return MORTISE_REASON_OP;
   }
   const MortiseType *type = node->results[0]->type; /* the operands have the same type */
@@ -134,12 +150,12 @@ static MortiseStatus *kernel_compile(MortiseCompileArgs *args) {
   MortiseKernel *kernel = calloc(1, sizeof *kernel);
   if (!kernel)
     return host->status_create(MORTISE_OUT_OF_MEMORY, "no memory for a kernel");
-  kernel->run = strcmp(node->op, "mortise.add") == 0 ? add : mul;
+  kernel->op = find_op(node);
   kernel->operands[0] = node->operands[0]->result_index; /* the number of the region input */
   kernel->operands[1] = node->operands[1]->result_index;
   kernel->count = element_count(node->results[0]->type);
   kernel->step.struct_size = sizeof kernel->step;
-  kernel->step.name = kernel->run == add ? "add" : "mul";
+  kernel->step.name = kernel->op->name;
   kernel->step.lowering = "acme.binary";
   kernel->step.nodes = &kernel->node;
   kernel->step.node_count = 1;
@@ -187,7 +203,7 @@ struct call {
 
 static void task(void *context, int64_t begin, int64_t end) {
   const struct call *call = context;
-  call->kernel->run(call->operands[0], call->operands[1], call->out, begin, end);
+  call->kernel->op->run(call->operands[0], call->operands[1], call->out, begin, end);
 }
 
 static MortiseStatus *enqueue(MortiseEnqueueArgs *args) {
