@@ -27,7 +27,7 @@ CALL = "  struct call call ="
 COMPILE = "  MortiseKernel *kernel = calloc"
 DESTROY = "  free(args->kernel);"
 BOUND = "  args->constants = constants;\n"
-STDIO = "#include <stdio.h>\n"
+INCLUDE = "#include <stdlib.h>\n"
 TASK = "static void task(void *context, int64_t begin, int64_t end) {\n  const struct call *call = context;\n"
 HOST = "static const MortiseHost *host;"
 
@@ -84,11 +84,11 @@ FAULTS = {
     "an abort": ([(COMPILE, "  abort();\n" + COMPILE)], ["SIGABRT in kernel_compile of plugin 'acme'"]),
     "an endless loop": ([(CALL, "  for (volatile int i = 1; i;)\n    ;\n" + CALL)],
                         ["no answer within 2 s", "SIGABRT in enqueue of plugin 'acme'"]),
-    "rounding is changed": ([(CALL, "  fesetround(FE_UPWARD);\n" + CALL), (STDIO, "#include <fenv.h>\n" + STDIO)],
+    "rounding is changed": ([(CALL, "  fesetround(FE_UPWARD);\n" + CALL), (INCLUDE, "#include <fenv.h>\n" + INCLUDE)],
                             ["enqueue changes the thread's floating-point settings"]),
     "state between threads": ([(TASK, "static struct call last;\n" + TASK.replace("= context", "= &last")),
                                ("  host->parallel_for(args", "  last = call;\n  usleep(200);\n  host->parallel_for(args"),
-                               (STDIO, "#define _DEFAULT_SOURCE\n#include <unistd.h>\n" + STDIO)], ["when 4 threads call it at once"]),
+                               (INCLUDE, "#define _DEFAULT_SOURCE\n#include <unistd.h>\n" + INCLUDE)], ["when 4 threads call it at once"]),
     "a leak": ([(DESTROY, "")], ["bytes of memory are not given back"]),
     "constants of the first binding": ([(BOUND, """\
   static MortiseKernel *of;

@@ -5,7 +5,6 @@
  */
 #include <mortise/plugin.h>
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,7 +25,7 @@ struct MortiseKernel {
   const MortiseStep *steps[1];
 };
 
-/* The result of `constants_bind`. The host keeps the memory behind these pointers. */
+/* The result of `constants_bind`. The host keeps the memory behind these pointers, which kernels read in place. */
 struct MortiseConstants {
   const float *operands[2]; /* NULL for an operand that is not constant */
 };
@@ -74,7 +73,6 @@ static MortiseStatus *devices(MortiseDevicesArgs *args) {
       .struct_size = sizeof(MortiseDeviceInfo),
       .kind = "acme",
       .name = "Acme Adder 1",
-      .automatic = 0, /* only used when asked for by name */
       .threads = 1,
       .space_count = 1,
       .spaces = spaces,
@@ -140,12 +138,8 @@ static MortiseStatus *propose(MortiseProposeArgs *args) {
 
 static MortiseStatus *kernel_compile(MortiseCompileArgs *args) {
   const char *detail = "";
-  if (args->region->node_count != 1 || supports(args->region->nodes[0], &detail)) {
-    char message[160];
-    snprintf(message, sizeof message, "expected a region as proposed, with one node; found %zu nodes %s",
-             args->region->node_count, detail);
-    return host->status_create(MORTISE_INVALID_ARGUMENT, message);
-  }
+  if (args->region->node_count != 1 || supports(args->region->nodes[0], &detail))
+    return host->status_create(MORTISE_INVALID_ARGUMENT, "expected a region as proposed, with one node");
   const MortiseNode *node = args->region->nodes[0];
   MortiseKernel *kernel = calloc(1, sizeof *kernel);
   if (!kernel)
@@ -167,10 +161,8 @@ static MortiseStatus *kernel_compile(MortiseCompileArgs *args) {
 }
 
 static MortiseStatus *kernel_info(MortiseKernelInfo *args) {
-  args->workspace.count = 0;
   args->steps = args->kernel->steps;
   args->step_count = 1;
-  args->code_bytes = 0;
   return NULL;
 }
 
@@ -186,7 +178,6 @@ static MortiseStatus *constants_bind(MortiseConstantsBindArgs *args) {
   for (int i = 0; i < 2; ++i)
     constants->operands[i] = (const float *)(uintptr_t)args->inputs[args->kernel->operands[i]];
   args->constants = constants;
-  args->packed_bytes = 0; /* the kernel reads the constants in place */
   return NULL;
 }
 
