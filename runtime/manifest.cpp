@@ -128,6 +128,10 @@ Result<Manifest> readManifest(const std::string &path) {
     if (!isWord(kind) || kind == "auto")
       return wrong(path, "expected device kinds of lower case letters, digits, '_' and '-' other than 'auto', found '" +
                              kind + "'");
+  for (const char *name : {"options", "claims"})
+    if (table->contains(name))
+      return wrong(path,
+                   std::string("expected '") + name + "' to be tables, [options.NAME] and [[claims]], found a value");
   for (const auto &[key, value] : *table)
     if (key.starts_with("options."))
       if (auto done = readOption(manifest, key, value); !done)

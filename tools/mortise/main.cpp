@@ -399,7 +399,7 @@ int main(int argc, char **argv) {
   made->add_option("--vendor", arguments.plugin.vendor, "default: the name");
   made->add_option("--folder", arguments.plugin.folder, "default: the name");
   onLibrary("check", "says what is wrong with a plugin; its code runs in child processes", checkLibrary);
-  made->add_option("--seconds", arguments.limit, "limit of one case")->capture_default_str();
+  made->add_option("--seconds", arguments.limit, "limit for loading it, and for one case")->capture_default_str();
   made->add_flag("--verbose", arguments.verbose, "lists why ops are refused");
   asJson(made);
   onLibrary("try", "runs cases in this process, a line of JSON each; `check` calls it", tryLibrary);

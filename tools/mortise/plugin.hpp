@@ -8,7 +8,7 @@ namespace mortise::tool {
 
 struct PluginCheck {
   std::string library, device, ops; // device: "" is every one; ops: as opCases() takes them
-  double limit = 20;                // seconds for one case
+  double limit = 20;                // seconds for loading it, and for one case
   bool json = false, verbose = false;
 };
 // Says in words what is wrong with a plugin. Its code runs in child processes only. Exit status 0: nothing; 1:

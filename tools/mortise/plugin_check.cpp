@@ -20,8 +20,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr double startLimit = 60; // seconds until a plugin has loaded
-constexpr int mostEnds = 8;       // crashes and hangs after which a device is given up
+constexpr int mostEnds = 8; // crashes and hangs after which a device is given up
 
 struct Answer {
   std::string name, op, dtype, why;
@@ -111,7 +110,7 @@ private:
     if (!child)
       return bad("load", child.error().message);
     std::string text;
-    while (const auto line = (*child)->readLine(startLimit))
+    while (const auto line = (*child)->readLine(asked.limit))
       text += *line + "\n";
     const Ended ended = (*child)->end();
     const Json listed = Json::parse(text, nullptr, false);
@@ -171,12 +170,13 @@ private:
         }
       }
       const Ended ended = (*child)->end();
-      if (ended.good)
+      if (ended.good && !open && answers.size() == count)
         break;
       ++ends;
-      const std::string why = ended.how + ": " + crashIn((*child)->said());
+      const std::string why =
+          ended.how + (ended.good ? ", before the end of its cases" : ": " + crashIn((*child)->said()));
       if (!open) {
-        bad("ops", "behind the last case, " + why);
+        bad("ops", "between cases, or behind the last, " + why);
         break;
       }
       answers.back().why = why;
