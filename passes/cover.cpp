@@ -31,14 +31,10 @@ uint32_t spaceOf(const std::vector<Target> &targets, const runtime::Device *devi
 
 double launchNs(const runtime::Device &device) { return device.info.launch_ns > 0 ? device.info.launch_ns : regionNs; }
 
-namespace {
-
-// A bus of 12 GB/s stands for what is not known.
 double copyNs(double latencyNs, double bytesPerSecond, double bytes) {
-  return (latencyNs > 0 ? latencyNs : 10'000) + bytes / (bytesPerSecond > 0 ? bytesPerSecond : 12e9) * 1e9;
+  return (latencyNs > 0 ? latencyNs : copyLatencyNs) +
+         bytes / (bytesPerSecond > 0 ? bytesPerSecond : copyBandwidth) * 1e9;
 }
-
-} // namespace
 
 double transferNs(const runtime::Device &device, double bytes) {
   const MortiseDeviceInfo &info = device.owner().info;

@@ -5,6 +5,7 @@
 #include "propose.hpp"
 
 #include <mortise/passes/compile.hpp>
+#include <mortise/passes/prices.hpp>
 
 #include <optional>
 
@@ -15,12 +16,6 @@ struct Cover {
   double costNs = 0;
   bool complete = false; // every node that is no literal is in a chosen candidate
 };
-
-// Costs that candidates do not include, in ns, from what the device says of itself: starting a region, and copying
-// between its memory and the host's. The constants stand for what a device does not know.
-inline constexpr double regionNs = 300;
-double launchNs(const runtime::Device &device);
-double transferNs(const runtime::Device &device, double bytes);
 
 class CoverSearch {
 public:

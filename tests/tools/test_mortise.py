@@ -408,3 +408,38 @@ def test_language_server_answers():
             + message("textDocument/didOpen", textDocument=document) + message("shutdown", 2) + message("exit"))
     ran = subprocess.run([BUILD / "bin" / "mortise-lsp-server"], input=sent, capture_output=True, text=True, timeout=60)
     assert '"capabilities"' in ran.stdout and "publishDiagnostics" in ran.stdout and "mortise.tan" in ran.stdout
+
+
+def test_explain(graph, tmp_path):
+    """Where each region runs and why, over a device with memory of its own: text, JSON and a page say the same."""
+    strict = BUILD / "lib" / "mortise" / "test-plugins" / "libstrict.so"
+    page = tmp_path / "page.html"
+    options = ["explain", graph, "--device", "strict:0,cpu", "--plugins", f":{strict}", "--symbols", "n=16"]
+    rules = {"MORTISE_PLACE": "op=tanh device=cpu"}
+    whole = json.loads(mortise(*options, "--json", **rules))
+    assert whole["nodes_by_device"] == {"cpu": 1, "strict:0": 7} and whole["placed"] == whole["nodes"] == 8
+    (there, on_cpu, back) = whole["regions"]
+    assert (on_cpu["device"], on_cpu["ops"]) == ("cpu", "tanh") and there["device"] == back["device"] == "strict:0"
+    assert all(region["measured_us"] > 0 and region["predicted_us"] > 0 for region in whole["regions"])
+    assert sum(region["share"] for region in whole["regions"]) == pytest.approx(1)
+    # Two inputs and what cpu computes go there, two outputs and what cpu reads come back: f32[16, 8] each.
+    assert [(copy["from"], copy["to"]) for copy in whole["copies"]].count(("host", "strict:0")) == 3
+    assert [(copy["from"], copy["to"]) for copy in whole["copies"]].count(("strict:0", "host")) == 3
+    assert {copy["bytes"] for copy in whole["copies"]} == {16 * 8 * 4} and whole["copied_bytes"] == 6 * 16 * 8 * 4
+    for copy in whole["copies"]:  # 1e-3 ns and 1e15 bytes/s, as the device says
+        assert copy["predicted_us"] == pytest.approx((1e-3 + 512 / 1e15 * 1e9) / 1e3) and "as device strict:0 says" in copy["priced"]
+    assert ("mortise.tanh", "strict:0", "option") in {(one["op"], one["device"], one["reason"]) for one in whole["refusals"]}
+
+    text = mortise(*options, "-o", page, **rules)
+    assert "region 1 on cpu (cpu.region): tanh" in text and "copy of 512 bytes from host to strict:0: predicted 0.0 us" in text
+    assert "refused: mortise.tanh by strict on strict:0: option, the place rule 'op=tanh device=cpu'" in text
+    drawn = page.read_text()
+    assert drawn.count('class="bar p"') == drawn.count('class="bar m"') == 3 and "&lt;svg id=&quot;svg&quot;" in drawn
+    assert "the place rule &#39;" in drawn or "the place rule 'op=tanh" in drawn
+
+
+def test_explain_without_a_way(graph):
+    strict = BUILD / "lib" / "mortise" / "test-plugins" / "libstrict.so"
+    said = mortise("explain", graph, "--device", "cpu", "--plugins", f":{strict}", "--symbols", "n=16", status=2,
+                   MORTISE_PLACE="op=exp device=strict")
+    assert "run on no chosen device" in said and "mortise.exp" in said

@@ -15,10 +15,6 @@
 #include <sstream>
 
 namespace mortise::tool {
-namespace {
-
-constexpr int boxWidth = 190, boxHeight = 58, gapX = 24, gapY = 40;
-constexpr const char *palette[] = {"#2a9d5c", "#3a6fc4", "#c7742c", "#8f4cc0", "#b0a02a"};
 
 std::string escaped(std::string_view text) {
   std::string result;
@@ -41,6 +37,11 @@ std::string escaped(std::string_view text) {
     }
   return result;
 }
+
+namespace {
+
+constexpr int boxWidth = 190, boxHeight = 58, gapX = 24, gapY = 40;
+constexpr const char *palette[] = {"#2a9d5c", "#3a6fc4", "#c7742c", "#8f4cc0", "#b0a02a"};
 
 std::string dimText(const MortiseGraph &graph, const MortiseExpr &expr) {
   Result<Dim> dim = Dim::from(expr, graph.symbol_count);

@@ -5,12 +5,16 @@
 #include <mortise/portable/graph.hpp>
 
 #include <string>
+#include <string_view>
 
 namespace mortise::plan {
 struct PlanT;
 }
 
 namespace mortise::tool {
+
+// Text as it stands in HTML.
+std::string escaped(std::string_view text);
 
 // `plan` must be a plan of `graph`; it adds colours for devices, and costs. NULL draws the graph alone.
 std::string draw(const MortiseGraph &graph, const plan::PlanT *plan);

@@ -5,6 +5,7 @@
 #include "command.hpp"
 #include "devices.hpp"
 #include "draw.hpp"
+#include "explain.hpp"
 #include "host.hpp"
 #include "plugin.hpp"
 #include "reduce.hpp"
@@ -285,6 +286,16 @@ int bench(const Arguments &arguments) {
     return tool::bench(execution, host, arguments.duration, arguments.json);
   });
 }
+int explainGraph(const Arguments &arguments) {
+  return withCase(arguments, [&](const Host &host, Case &given) {
+    auto placed = compile(*given.graph, *host.registry, host.config);
+    if (!placed)
+      return failed(placed.error());
+    Result<Execution> execution = Execution::make(*given.graph, std::move(given.inputs), host.registry, host.config);
+    return finished(execution ? explain(*execution, host, *placed, arguments.json, arguments.output)
+                              : Result<void>(execution.error()));
+  });
+}
 int listDevices(const Arguments &arguments) {
   return withHost(arguments, [&](const Host &host) { return showDevices(host, arguments.json); });
 }
@@ -420,6 +431,12 @@ int main(int argc, char **argv) {
                : "expected a number of seconds above 0, found '" + text + "'";
   };
   made->add_option("--seconds", arguments.duration, "of calls")->capture_default_str()->check(positive);
+  made = command("explain", "where each region runs and why: predicted and measured time, copies, and who refused what",
+                 explainGraph);
+  made->add_option("-o,--output", arguments.output, "a page with bars and the drawn graph");
+  onDevice(made);
+  withInputs(made);
+  asJson(made);
   made = command("compile", "compiles a graph to a file that mortise_program_load reads", compileGraph);
   made->add_option("-o,--output", arguments.output, "the program: NAME.mrtp")->required();
   onDevice(made);

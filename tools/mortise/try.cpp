@@ -21,10 +21,25 @@
 #include <thread>
 #include <unistd.h>
 
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define MORTISE_SANITIZED
+#include <sanitizer/allocator_interface.h>
+#endif
+
 namespace mortise::tool {
 namespace {
 
 size_t elementAlignment(const MortiseType &type) { return std::max<size_t>(dtypeBits(type.dtype) / 8, 1); }
+
+// Bytes of ordinary memory that the process has allocated.
+uint64_t used() {
+#ifdef MORTISE_SANITIZED
+  return __sanitizer_get_current_allocated_bytes();
+#else
+  const struct mallinfo2 info = mallinfo2();
+  return static_cast<uint64_t>(info.uordblks + info.hblkhd);
+#endif
+}
 
 // The tensors of one caller.
 class Call {
@@ -189,10 +204,6 @@ uint64_t leakOf(const OpCase &given, const Host &host) {
   using Clock = std::chrono::steady_clock;
   constexpr int windows = 12;
   constexpr uint64_t mostCycles = 200, noise = 3072; // in a window: malloc keeps free blocks for threads, as used ones
-  const auto used = [] {
-    const struct mallinfo2 info = mallinfo2();
-    return static_cast<uint64_t>(info.uordblks + info.hblkhd);
-  };
   // What is never given back grows in every window; caches and pools stop to grow.
   uint64_t leak = UINT64_MAX;
   for (int window = 0; window < windows && leak != 0; ++window) {

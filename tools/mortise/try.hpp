@@ -20,8 +20,7 @@ struct Tried {
 // twice. Inputs have to stay as they are, and so have the thread's floating-point settings.
 Tried tryCase(const OpCase &given, const Host &host);
 
-// Bytes of ordinary memory that are not given back each time that the case is compiled, run and destroyed; 0 where that
-// cannot be told (a sanitizer's allocator).
+// Bytes of ordinary memory that are not given back each time that the case is compiled, run and destroyed.
 uint64_t leakOf(const OpCase &given, const Host &host);
 
 // `mortise plugin try`, which `mortise plugin check` runs: a line of JSON at the begin and at the end of each case from
