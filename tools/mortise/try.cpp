@@ -21,8 +21,7 @@
 #include <thread>
 #include <unistd.h>
 
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define MORTISE_SANITIZED
+#ifdef MORTISE_SANITIZED
 #include <sanitizer/allocator_interface.h>
 #endif
 

@@ -18,8 +18,8 @@ struct ElfLibrary {
 Result<ElfLibrary> readElf(int descriptor);
 Result<ElfLibrary> readElf(const std::string &path); // also MORTISE_NOT_FOUND
 
-// The dynamic symbols that a library defines, sorted, without reserved names such as _init; none where it has no section
-// headers. For checks: loading a plugin does not read them. Errors: as readElf(), and MORTISE_NOT_FOUND.
+// The dynamic symbols that a library defines, sorted, without reserved names such as _init; none where it has no
+// section headers. For checks: loading a plugin does not read them. Errors: as readElf(), and MORTISE_NOT_FOUND.
 Result<std::vector<std::string>> readExports(const std::string &path);
 
 // Refuses libLLVM and libMLIR, which abort a process that holds another copy.
