@@ -199,13 +199,14 @@ Tried tryCase(const OpCase &given, const Host &host) {
   return wrong.empty() ? Tried{} : Tried{Outcome::Wrong, wrong};
 }
 
-uint64_t leakOf(const OpCase &given, const Host &host) {
+uint64_t leakOf(const OpCase &given, const Host &host, const std::function<void()> &stillThere) {
   using Clock = std::chrono::steady_clock;
   constexpr int windows = 12;
   constexpr uint64_t mostCycles = 200, noise = 3072; // in a window: malloc keeps free blocks for threads, as used ones
   // What is never given back grows in every window; caches and pools stop to grow.
   uint64_t leak = UINT64_MAX;
   for (int window = 0; window < windows && leak != 0; ++window) {
+    stillThere();
     const uint64_t before = used();
     const auto end = Clock::now() + std::chrono::seconds(1);
     uint64_t cycles = 0;
@@ -244,7 +245,7 @@ int tryCases(const Host &host, const std::string &ops, size_t first) {
     say({{"end", i}, {"outcome", static_cast<int>(tried.outcome)}, {"why", tried.why}});
   }
   if (right)
-    say({{"leak", leakOf(*right, host)}, {"name", right->name}});
+    say({{"leak", leakOf(*right, host, [&] { say({{"still", "there"}}); })}, {"name", right->name}});
   return 0;
 }
 

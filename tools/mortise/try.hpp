@@ -6,6 +6,8 @@
 #include "cases.hpp"
 #include "host.hpp"
 
+#include <functional>
+
 namespace mortise::tool {
 
 enum class Outcome { Right, Refused, Wrong, Folded }; // Folded: the compiler leaves nothing for a device
@@ -21,7 +23,8 @@ struct Tried {
 Tried tryCase(const OpCase &given, const Host &host);
 
 // Bytes of ordinary memory that are not given back each time that the case is compiled, run and destroyed.
-uint64_t leakOf(const OpCase &given, const Host &host);
+// `stillThere` is called at least every second or two.
+uint64_t leakOf(const OpCase &given, const Host &host, const std::function<void()> &stillThere);
 
 // `mortise plugin try`, which `mortise plugin check` runs: a line of JSON at the begin and at the end of each case from
 // number `first`.
