@@ -71,6 +71,11 @@ def test_claims_without_kernels(tmp_path):
     assert "claims mortise.mul in f32" not in said and "in bf16" not in said
 
 
+def test_another_device(tmp_path):
+    assert "it has no device other; its devices are acme" in check(build(tmp_path), "--device", "other", status=1)
+    assert "4 cases are right" in check(build(tmp_path), "--device", "acme", status=0)
+
+
 def test_no_plugin(tmp_path):
     assert "expected a shared library" in check(TEMPLATE / "plugin.c", status=1)
     assert "cannot be opened" in check(tmp_path / "libgone.so", status=1)

@@ -122,13 +122,16 @@ private:
       return;
     if (listed["devices"].empty())
       return note("note", "load", "it loads, and has no device on this machine, so that nothing can be tried");
-    for (const Json &device : listed["devices"]) {
-      const std::string name = device["name"];
-      if (!asked.device.empty() && name != asked.device)
-        continue;
-      good("load", "it loads, and has device " + name);
-      tryOps(name);
-    }
+    std::vector<std::string> names;
+    for (const Json &device : listed["devices"])
+      names.push_back(device["name"]);
+    if (!asked.device.empty() && std::ranges::find(names, asked.device) == names.end())
+      return bad("load", "it has no device " + asked.device + "; its devices are " + runtime::join(names));
+    for (const std::string &name : names)
+      if (asked.device.empty() || name == asked.device) {
+        good("load", "it loads, and has device " + name);
+        tryOps(name);
+      }
   }
 
   std::string plugins() const { return std::filesystem::absolute(asked.library).string(); }
@@ -188,7 +191,7 @@ private:
     std::map<Outcome, size_t> sums;
     Taken right;
     std::map<std::string, std::map<std::string, size_t>> refusals; // by op, by reason
-    Json all;
+    Json all = Json::array();
     for (const Answer &answer : answers) {
       ++sums[answer.outcome];
       constexpr const char *words[] = {"right", "refused", "wrong", "folded"};
