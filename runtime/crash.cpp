@@ -5,6 +5,7 @@
 #include <atomic>
 #include <csignal>
 #include <cstring>
+#include <deque>
 #include <link.h>
 #include <mutex>
 #include <string_view>
@@ -167,12 +168,13 @@ void watchCrashes() {
 
 void nameLibrary(const void *function, const std::string &plugin, const std::string &path) {
   static std::mutex mutex;
+  static auto *names = new std::deque<std::string>; // never destroyed, and its elements do not move
   const std::lock_guard lock(mutex);
   const size_t count = libraryCount.load(std::memory_order_relaxed);
   Library library = rangeOf(function);
   if (count == mostLibraries || library.end == 0)
     return;
-  library.name = (new std::string("plugin '" + plugin + "' (" + path + ")"))->c_str(); // never freed
+  library.name = names->emplace_back("plugin '" + plugin + "' (" + path + ")").c_str();
   libraries[count] = library;
   libraryCount.store(count + 1, std::memory_order_release);
 }
