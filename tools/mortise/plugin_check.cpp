@@ -76,8 +76,6 @@ private:
     const auto elf = runtime::readElf(asked.library);
     if (!elf)
       return bad("file", asked.library + ": " + elf.error().message);
-    if (auto needed = runtime::checkNeeded(*elf); !needed)
-      bad("file", needed.error().message);
     const auto exports = runtime::readExports(asked.library);
     std::vector<std::string> others;
     if (exports)
