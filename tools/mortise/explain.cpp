@@ -221,7 +221,7 @@ std::string textOf(const Json &whole) {
     out << "refused: " << text(refusal["op"])
         << (refusal["count"] == 1 ? "" : " (" + refusal["count"].dump() + " times)") << " by "
         << text(refusal["plugin"]) << " on " << text(refusal["device"]) << ": " << text(refusal["reason"])
-        << (refusal["detail"] == "" ? "" : ", " + text(refusal["detail"])) << "\n";
+        << (text(refusal["detail"]).empty() ? "" : ", " + text(refusal["detail"])) << "\n";
   return out.str();
 }
 
