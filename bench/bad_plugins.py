@@ -18,7 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 TEMPLATE = ROOT / "sdk" / "template" / "c"
 FIXTURES = ROOT / "runtime" / "test" / "plugins"
-LIMIT = 60  # seconds of a command
+LIMIT = 120  # seconds of a command
 
 
 @dataclass
@@ -281,7 +281,7 @@ KERNELS = {
                              ["SIGSEGV at address", "in enqueue of plugin 'acme'", "region 0 (acme.binary on acme)"]),
     "a write before the begin": ([(LOOP, LOOP + "\n  ((volatile float *)out)[begin - 1] = 0;")], ["writes beside a tensor"]),
     "an abort": ([(COMPILE, "  abort();\n" + COMPILE)], ["SIGABRT in kernel_compile of plugin 'acme'"]),
-    "an endless loop": ([(CALL, FOREVER + CALL)], ["no answer within 2 s", "SIGABRT in enqueue of plugin 'acme'"]),
+    "an endless loop": ([(CALL, FOREVER + CALL)], ["no answer within 4 s", "SIGABRT in enqueue of plugin 'acme'"]),
     "an endless compilation": ([(COMPILE, FOREVER + COMPILE)], ["SIGABRT in kernel_compile of plugin 'acme'"]),
     "a division by zero": ([(CALL, "  volatile int zero = 0;\n  zero = 7 / zero;\n" + CALL)], ["SIGFPE in enqueue of plugin 'acme'"]),
     "the process ends": ([(CALL, "  exit(0);\n" + CALL)], ["before the end of its cases"]),
@@ -399,7 +399,7 @@ def attempt(bad: Bad, folder: Path, build: Path) -> tuple[str, str]:
     if bad.command == "devices":
         command += ["devices", "--plugins", f"{folder}:{build / 'lib' / 'mortise' / 'plugins' / 'libmortise_reference.so'}"]
     elif bad.command == "check":
-        command += ["plugin", "check", folder / "libmortise_acme.so", "--ops", "mortise.add,mortise.mul,mortise.sub", "--seconds", "2"]
+        command += ["plugin", "check", folder / "libmortise_acme.so", "--ops", "mortise.add,mortise.mul,mortise.sub", "--seconds", "4"]
     else:
         command += ["config", "show"]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MORTISE_") and name != "LD_PRELOAD"}
