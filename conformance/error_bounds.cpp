@@ -459,4 +459,18 @@ std::string differences(const MortiseType &type, std::span<const std::byte> got,
   return text;
 }
 
+Result<std::string> Judge::differences(size_t output, std::span<const std::byte> got, std::span<const std::byte> want) {
+  const MortiseType &type = *graph.outputs[output]->type;
+  std::string text = conformance::differences(type, got, want);
+  if (text.empty() || !isFloat(type.dtype))
+    return text;
+  if (errors.empty()) {
+    auto measured = standardErrors(graph, inputs);
+    if (!measured)
+      return measured.error();
+    errors = std::move(*measured);
+  }
+  return conformance::differences(type, got, want, errors[output]);
+}
+
 } // namespace mortise::conformance

@@ -76,6 +76,13 @@ def test_another_device(tmp_path):
     assert "4 cases are right" in check(build(tmp_path), "--device", "acme", status=0)
 
 
+def test_bad_arguments(tmp_path):
+    library = build(tmp_path)
+    assert "no op is like 'mortise.nothing'; expected shell patterns" in check(library, ops="mortise.nothing", status=1)
+    for seconds in ("0", "-1", "nan", "soon"):
+        check(library, "--seconds", seconds, status=105)
+
+
 def test_no_plugin(tmp_path):
     assert "expected a shared library" in check(TEMPLATE / "plugin.c", status=1)
     assert "cannot be opened" in check(tmp_path / "libgone.so", status=1)

@@ -266,13 +266,13 @@ std::string pageOf(const Json &whole, const std::string &drawing) {
 
 } // namespace
 
-Result<void> explain(Execution &execution, const Host &host, const Placed &placed, bool json, const std::string &page) {
+Result<void> explain(Execution &execution, const Host &host, bool json, const Placed *drawn, const std::string &page) {
   auto whole = Explainer(execution, host).make();
   if (!whole)
     return whole.error();
-  if (!page.empty()) {
-    const std::string drawn = pageOf(*whole, draw(placed.graph->view(), placed.plan.get()));
-    if (auto saved = writeFile(page, std::as_bytes(std::span(drawn))); !saved)
+  if (drawn) {
+    const std::string content = pageOf(*whole, draw(drawn->graph->view(), drawn->plan.get()));
+    if (auto saved = writeFile(page, std::as_bytes(std::span(content))); !saved)
       return saved;
   }
   std::cout << (json ? whole->dump(2, ' ', false, Json::error_handler_t::replace) + "\n" : textOf(*whole));

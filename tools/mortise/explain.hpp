@@ -11,8 +11,8 @@
 
 namespace mortise::tool {
 
-// Runs the execution and writes text, or JSON, to standard output. `page`: a file for a drawn page, or "". `placed`:
-// what is drawn there.
-Result<void> explain(Execution &execution, const Host &host, const Placed &placed, bool json, const std::string &page);
+// Runs the execution and writes text, or JSON, to standard output. `drawn`, unless NULL, is drawn on a page in this
+// file.
+Result<void> explain(Execution &execution, const Host &host, bool json, const Placed *drawn, const std::string &page);
 
 } // namespace mortise::tool

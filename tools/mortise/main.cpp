@@ -288,11 +288,15 @@ int bench(const Arguments &arguments) {
 }
 int explainGraph(const Arguments &arguments) {
   return withCase(arguments, [&](const Host &host, Case &given) {
-    auto placed = compile(*given.graph, *host.registry, host.config);
-    if (!placed)
-      return failed(placed.error());
+    std::optional<Placed> drawn;
+    if (!arguments.output.empty()) {
+      auto placed = compile(*given.graph, *host.registry, host.config);
+      if (!placed)
+        return failed(placed.error());
+      drawn = std::move(*placed);
+    }
     Result<Execution> execution = Execution::make(*given.graph, std::move(given.inputs), host.registry, host.config);
-    return finished(execution ? explain(*execution, host, *placed, arguments.json, arguments.output)
+    return finished(execution ? explain(*execution, host, arguments.json, drawn ? &*drawn : nullptr, arguments.output)
                               : Result<void>(execution.error()));
   });
 }
@@ -365,6 +369,12 @@ int main(int argc, char **argv) {
     made->add_option("--tolerance", arguments.tolerance, "relative to an output's largest magnitude")
         ->capture_default_str();
   };
+  const auto positive = [](const std::string &text) -> std::string {
+    double number = 0;
+    return CLI::detail::lexical_cast(text, number) && number > 0 && std::isfinite(number)
+               ? ""
+               : "expected a number of seconds above 0, found '" + text + "'";
+  };
   CLI::App *made =
       app.add_subcommand("devices", "the installed devices, and plugins that were rejected, with the reason");
   calls(made, listDevices);
@@ -410,7 +420,9 @@ int main(int argc, char **argv) {
   made->add_option("--vendor", arguments.plugin.vendor, "default: the name");
   made->add_option("--folder", arguments.plugin.folder, "default: the name");
   onLibrary("check", "says what is wrong with a plugin; its code runs in child processes", checkLibrary);
-  made->add_option("--seconds", arguments.limit, "limit for loading it, and for one case")->capture_default_str();
+  made->add_option("--seconds", arguments.limit, "limit for loading it, and for one case")
+      ->capture_default_str()
+      ->check(positive);
   made->add_flag("--verbose", arguments.verbose, "lists why ops are refused");
   asJson(made);
   onLibrary("try", "runs cases in this process, a line of JSON each; `check` calls it", tryLibrary);
@@ -424,12 +436,6 @@ int main(int argc, char **argv) {
   onDevice(made);
   withInputs(made);
   asJson(made);
-  const auto positive = [](const std::string &text) -> std::string {
-    double number = 0;
-    return CLI::detail::lexical_cast(text, number) && number > 0 && std::isfinite(number)
-               ? ""
-               : "expected a number of seconds above 0, found '" + text + "'";
-  };
   made->add_option("--seconds", arguments.duration, "of calls")->capture_default_str()->check(positive);
   made = command("explain", "where each region runs and why: predicted and measured time, copies, and who refused what",
                  explainGraph);
@@ -462,7 +468,7 @@ int main(int argc, char **argv) {
   made->add_option("--command", arguments.command,
                    "asks this instead of a device: {} is the region's file; exit status "
                    "0 is right, anything else fails");
-  made->add_option("--seconds", arguments.limit, "limit of one try")->capture_default_str();
+  made->add_option("--seconds", arguments.limit, "limit of one try")->capture_default_str()->check(positive);
   CLI11_PARSE(app, argc, argv);
   return 0;
 }

@@ -182,6 +182,9 @@ private:
       }
       answers.back().why = why;
     }
+    if (count == 0)
+      return bad("ops", "no op is like '" + asked.ops +
+                            "'; expected shell patterns of ops, such as mortise.add,mortise.reduce_*");
     judge(device, answers, count, ends);
   }
 

@@ -69,24 +69,16 @@ public:
       for (const Guarded &tensor : *list)
         if (!tensor.isIntact())
           return "it writes beside a tensor";
-    std::vector<std::vector<double>> errors;
+    std::vector<const void *> pointers;
+    for (const std::vector<std::byte> &value : values)
+      pointers.push_back(value.data());
+    conformance::Judge judge(view, pointers);
     for (size_t i = 0; i < view.output_count; ++i) {
-      const MortiseType &type = *view.outputs[i]->type;
-      std::string text = conformance::differences(type, outputs[i].bytes(), expected[i]);
-      if (!text.empty() && isFloat(type.dtype)) {
-        if (errors.empty()) {
-          std::vector<const void *> pointers;
-          for (const std::vector<std::byte> &value : values)
-            pointers.push_back(value.data());
-          auto measured = conformance::standardErrors(view, pointers);
-          if (!measured)
-            return measured.error().message;
-          errors = std::move(*measured);
-        }
-        text = conformance::differences(type, outputs[i].bytes(), expected[i], errors[i]);
-      }
-      if (!text.empty())
-        return "output " + std::to_string(i) + ": " + text;
+      const auto text = judge.differences(i, outputs[i].bytes(), expected[i]);
+      if (!text)
+        return text.error().message;
+      if (!text->empty())
+        return "output " + std::to_string(i) + ": " + *text;
     }
     return "";
   }

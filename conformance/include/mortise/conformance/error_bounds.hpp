@@ -79,4 +79,18 @@ inline double allowed(double standardError, double expected, int32_t dtype) {
 std::string differences(const MortiseType &type, std::span<const std::byte> got, std::span<const std::byte> want,
                         std::span<const double> errors = {});
 
+// Compares the outputs of one run of a graph. The standard errors are measured once, and only where a float differs.
+class Judge {
+public:
+  // Both outlive the judge. `inputs`: as they were before the run.
+  Judge(const MortiseGraph &graph, std::span<const void *const> inputs) : graph(graph), inputs(inputs) {}
+  // differences() of one output. Errors are those of the interpreter.
+  Result<std::string> differences(size_t output, std::span<const std::byte> got, std::span<const std::byte> want);
+
+private:
+  const MortiseGraph &graph;
+  std::span<const void *const> inputs;
+  std::vector<std::vector<double>> errors;
+};
+
 } // namespace mortise::conformance
