@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "cover.hpp"
 
+#include "layouts.hpp"
 #include "symbols.hpp"
 
 #include <mortise/symbols.hpp>
@@ -103,10 +104,14 @@ bool CoverSearch::acyclic(const std::vector<uint32_t> &chosen, std::vector<uint3
   return sorted.size() == count;
 }
 
-double CoverSearch::moveNs(const MortiseValue &value, uint32_t from, uint32_t to) const {
+double CoverSearch::bytesOf(const MortiseValue &value) const {
   if (!typical)
     typical = typicalValues(graph);
-  const double bytes = bytesAt(*value.type, *typical);
+  return bytesAt(*value.type, *typical);
+}
+
+double CoverSearch::moveNs(const MortiseValue &value, uint32_t from, uint32_t to) const {
+  const double bytes = bytesOf(value);
   if (from == hostSpace || to == hostSpace)
     return transferNs(*targets[from == hostSpace ? to : from].device, bytes);
   if (const auto &known = link(from, to))
@@ -114,15 +119,31 @@ double CoverSearch::moveNs(const MortiseValue &value, uint32_t from, uint32_t to
   return transferNs(*targets[from].device, bytes) + transferNs(*targets[to].device, bytes); // through the host
 }
 
+double CoverSearch::hopNs(const MortiseValue &value, const Hop &hop) const {
+  if (hop.conversion)
+    return hop.conversion->candidate.costNs + launchNs(*targets[hop.target].device);
+  const runtime::Device *device = hop.to.memory ? hop.to.memory : hop.from.memory;
+  if (hop.from.memory == hop.to.memory || device->inHostMemory()) // from one space of the device to another
+    return copyNs(device->info.copy_ns, device->info.copy_bandwidth, bytesOf(value));
+  return moveNs(value, spaceOf(targets, hop.from.memory), spaceOf(targets, hop.to.memory));
+}
+
 double CoverSearch::transfers(const std::vector<uint32_t> &chosen) const {
   std::vector<uint32_t> space(graph.node_count, hostSpace); // literals and uncovered nodes are in host memory
+  std::vector<const Candidate *> region(graph.node_count);
+  std::vector<bool> formed(graph.value_count); // values that a region wants or gives in a form
   const auto isHosts = [](uint32_t space) { return space == hostSpace; };
   bool host = std::ranges::all_of(inputSpaces, isHosts) && std::ranges::all_of(outputSpaces, isHosts);
-  for (uint32_t c : chosen)
+  for (uint32_t c : chosen) {
     for (uint32_t node : candidates[c].nodes) {
       space[node] = spaces[candidates[c].target];
+      region[node] = &candidates[c];
       host = host && space[node] == hostSpace;
     }
+    for (const MortiseForm &form : candidates[c].forms)
+      formed[form.value] = true;
+    host = host && candidates[c].forms.empty();
+  }
   if (host)
     return 0;
   double total = 0;
@@ -140,12 +161,34 @@ double CoverSearch::transfers(const std::vector<uint32_t> &chosen) const {
     move(value, from, hostSpace); // as the plan has it
     move(value, hostSpace, to);
   };
+  std::set<std::pair<uint32_t, Place>> arrived; // values in forms that are not plain
+  const auto placeIn = [&](const Candidate *user, uint32_t value, uint32_t space) -> Place {
+    if (user)
+      return placeOf(targets, *user, value);
+    return {space == hostSpace ? nullptr : &targets[space].device->owner()};
+  };
+  const auto useFormed = [&](const MortiseValue *value, const Candidate *user, uint32_t to) {
+    const Candidate *producer = value->producer ? region[value->producer->index] : nullptr;
+    if (user && user == producer)
+      return;
+    const uint32_t from = value->producer ? hostSpace : inputSpaces[value->result_index];
+    for (const Hop &hop :
+         route(graph, *value->type, targets, placeIn(producer, value->index, from), placeIn(user, value->index, to))) {
+      const bool plain = hop.to.layout == MORTISE_PLAIN_LAYOUT && hop.to.space == 0;
+      if (plain ? moved.emplace(value->index, spaceOf(targets, hop.to.memory)).second
+                : arrived.emplace(value->index, hop.to).second)
+        total += hopNs(*value, hop);
+    }
+  };
   for (size_t n = 0; n < graph.node_count; ++n)
     for (size_t i = 0; i < graph.nodes[n]->operand_count; ++i)
       if (const MortiseValue *value = graph.nodes[n]->operands[i])
-        use(value, space[n]);
+        formed[value->index] ? useFormed(value, region[n], hostSpace) : use(value, space[n]);
   for (size_t i = 0; i < graph.output_count; ++i)
-    use(graph.outputs[i], outputSpaces[i]);
+    if (const MortiseValue *value = graph.outputs[i]; formed[value->index])
+      useFormed(value, nullptr, outputSpaces[i]);
+    else
+      use(value, outputSpaces[i]);
   return total;
 }
 

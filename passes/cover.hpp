@@ -11,6 +11,8 @@
 
 namespace mortise::passes {
 
+struct Hop;
+
 struct Cover {
   std::vector<uint32_t> chosen; // indices into the candidates, in execution order
   double costNs = 0;
@@ -43,6 +45,8 @@ private:
   bool fits();
   bool acyclic(const std::vector<uint32_t> &chosen, std::vector<uint32_t> *order) const;
   double transfers(const std::vector<uint32_t> &chosen) const;
+  double hopNs(const MortiseValue &value, const Hop &hop) const;
+  double bytesOf(const MortiseValue &value) const; // with typical values of the symbols
   const std::optional<runtime::Link> &link(uint32_t from, uint32_t to) const {
     return links[from * targets.size() + to];
   }

@@ -140,6 +140,8 @@ double stepsNs(const runtime::Program &program) {
 
 double Measurements::measured(const MortiseGraph &graph, const Target &target, const Candidate &candidate) {
   constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
+  if (!candidate.forms.empty())
+    return unknown; // alone it would run with the conversions on both sides
   Result<Region> region = extractRegion(graph, candidate.nodes);
   if (!region)
     return unknown;
@@ -157,7 +159,7 @@ double Measurements::measured(const MortiseGraph &graph, const Target &target, c
   const bool lasts = target.device->info.fingerprint != nullptr;
   const std::vector<MortiseOption> options = target.optionViews();
   const std::string key =
-      runtime::cacheKey("time", *target.device, candidate.lowering, options, target.asked, numbers->bytes()) +
+      runtime::cacheKey("time", *target.device, candidate.lowering, options, target.asked, {}, numbers->bytes()) +
       (lasts ? "" : target.device->name());
   if (const auto found = known.find(key); found != known.end())
     return found->second;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "plan_writer.hpp"
 
+#include "layouts.hpp"
 #include "memory_plan.hpp"
 #include "symbols.hpp"
 
@@ -45,6 +46,21 @@ bool sameBufferType(const plan::TensorTypeT &a, const plan::TensorTypeT &b) {
          std::ranges::equal(a.steps, b.steps, [](const plan::ExprStep &left, const plan::ExprStep &right) {
            return left.op() == right.op() && left.value() == right.value();
          });
+}
+
+// Of a buffer whose type has no symbols.
+uint64_t bytesOf(const plan::BufferT &buffer) {
+  if (buffer.layout != MORTISE_PLAIN_LAYOUT) {
+    std::vector<MortiseExprStep> steps;
+    for (const plan::ExprStep &step : buffer.bytes)
+      steps.push_back({step.op(), 0, step.value()});
+    const Result<int64_t> bytes = evaluate({steps.data(), steps.size()}, {});
+    return bytes && *bytes > 0 ? static_cast<uint64_t>(*bytes) : 0; // checkLayouts has seen it
+  }
+  uint64_t bits = dtypeBits(buffer.type->dtype);
+  for (int64_t extent : buffer.type->dims)
+    bits *= static_cast<uint64_t>(extent);
+  return (bits + 7) / 8;
 }
 
 class Writer {
@@ -100,16 +116,23 @@ private:
     return addBuffer(plan::BufferKind::Arena, 0, space, type);
   }
 
-  uint32_t spaceOf(const runtime::Device &device) {
-    if (device.inHostMemory())
+  uint32_t spaceOf(const runtime::Device &device, uint32_t number = 0) {
+    if (device.inHostMemory() && number == 0)
       return 0;
     for (uint32_t s = 1; s < plan->spaces.size(); ++s)
-      if (spaceDevices[s]->sharesMemory(device))
+      if (spaceDevices[s] == &device.owner() && plan->spaces[s]->number == number)
         return s;
     plan->spaces.push_back(std::make_unique<plan::SpaceT>());
     plan->spaces.back()->device = device.owner().name();
+    plan->spaces.back()->number = number;
     spaceDevices.push_back(&device.owner());
-    return static_cast<uint32_t>(plan->spaces.size() - 1);
+    const auto made = static_cast<uint32_t>(plan->spaces.size() - 1);
+    alignFor(made, *device.info.spaces[number]);
+    return made;
+  }
+  void alignFor(uint32_t space, const MortiseSpace &wanted) {
+    alignments.resize(std::max<size_t>(alignments.size(), space + 1), arenaAlignment);
+    alignments[space] = std::max<uint64_t>(alignments[space], wanted.alignment);
   }
 
   uint32_t now() const { return static_cast<uint32_t>(plan->steps.size()); }
@@ -150,20 +173,65 @@ private:
     plan->steps.push_back(std::move(step));
   }
 
-  // The buffer that holds value `v` in `space`. The first request adds a copy when the value was produced elsewhere.
-  // Between devices that do not reach each other, the value passes through the host's memory.
-  uint32_t in(uint32_t v, uint32_t space) {
-    uint32_t at = home[v];
-    if (plan->buffers[at]->space == space || (graph.values[v]->flags & MORTISE_VALUE_CONSTANT))
-      return at;
-    if (const uint32_t from = plan->buffers[at]->space; from != 0 && space != 0 && !reach(from, space))
-      at = in(v, 0);
-    const auto [entry, fresh] = copies.try_emplace({v, space}, none);
-    if (fresh) {
-      entry->second = addArena(space, *graph.values[v]->type);
-      copy(at, entry->second);
+  static bool isPlain(const Place &place) { return place.layout == MORTISE_PLAIN_LAYOUT && place.space == 0; }
+
+  uint32_t spaceOf(const Place &place) { return place.memory ? spaceOf(*place.memory, place.space) : 0; }
+
+  // Where a value was produced, or passed in.
+  Place homeOf(uint32_t v) const {
+    if (const auto placed = placedAt.find(v); placed != placedAt.end())
+      return placed->second;
+    return {spaceDevices[plan->buffers[home[v]]->space]};
+  }
+
+  // A new buffer for value `v` in a place.
+  uint32_t addPlaced(uint32_t v, const Place &place) {
+    const uint32_t made = addIn(v, place);
+    placedAt.emplace(v, place);
+    return made;
+  }
+  uint32_t addIn(uint32_t v, const Place &place) {
+    const MortiseType &type = *graph.values[v]->type;
+    const uint32_t made = addArena(spaceOf(place), type);
+    if (place.layout != MORTISE_PLAIN_LAYOUT) {
+      plan::BufferT &buffer = *plan->buffers[made];
+      const Target &target = targets[place.target];
+      buffer.layout = place.layout;
+      buffer.plugin = target.device->plugin->name;
+      if (const auto size = target.layouts->size(graph, type, target, place.layout))
+        for (const MortiseExprStep &step : size->bytes)
+          buffer.bytes.emplace_back(step.op, 0, step.value);
     }
-    return entry->second;
+    return made;
+  }
+
+  // The buffer that holds value `v` in `to`. The first request adds the copies and conversions on the way.
+  uint32_t at(uint32_t v, const Place &to) {
+    uint32_t buffer = home[v];
+    const Place from = homeOf(v);
+    if (from == to || (graph.values[v]->flags & MORTISE_VALUE_CONSTANT))
+      return buffer;
+    for (const Hop &hop : route(graph, *graph.values[v]->type, targets, from, to)) {
+      const auto [entry, fresh] = copies.try_emplace({v, hop.to}, none);
+      if (fresh) {
+        entry->second = addIn(v, hop.to);
+        hop.conversion ? convert(hop, buffer, entry->second) : copy(buffer, entry->second);
+      }
+      buffer = entry->second;
+    }
+    return buffer;
+  }
+  // In the home of the device that has produced it, and plain.
+  uint32_t inHome(uint32_t v) {
+    const Place from = homeOf(v);
+    return at(v, {from.memory && from.memory->inHostMemory() ? nullptr : from.memory});
+  }
+
+  void convert(const Hop &hop, uint32_t source, uint32_t target) {
+    auto region = describe(hop.conversion->candidate, targets[hop.target], *hop.conversion->graph);
+    region->inputs = {source};
+    region->outputs = {target};
+    run(std::move(region));
   }
 
   // ---- The graph's own inputs and outputs
@@ -391,22 +459,16 @@ private:
     return given != none ? given : addArena(space, *graph.values[v]->type);
   }
 
-  void enqueue(uint32_t r) {
-    const Candidate &candidate = placement.regions[r];
-    const Target &target = targets[candidate.target];
-    const uint32_t space = spaceOf(*target.device);
-    const MortiseGraph &view = regions[r].graph->view();
+  std::unique_ptr<plan::RegionT> describe(const Candidate &candidate, const Target &target, const Graph &graph) {
     auto region = std::make_unique<plan::RegionT>();
     region->plugin = target.device->plugin->name;
     region->device = target.device->name();
     region->lowering = candidate.lowering;
-    region->nodes = candidate.nodes;
     region->cost_ns = candidate.costNs;
     region->specialise = !candidate.specialised.empty();
     region->specialise_reason = candidate.specialised;
-    alignments.resize(std::max<size_t>(alignments.size(), space + 1), arenaAlignment);
-    alignments[space] = std::max<uint64_t>(alignments[space], target.device->home().alignment);
-    const std::span<const std::byte> bytes = regions[r].graph->bytes();
+    alignFor(spaceOf(*target.device), target.device->home());
+    const std::span<const std::byte> bytes = graph.bytes();
     region->graph.resize(bytes.size());
     std::transform(bytes.begin(), bytes.end(), region->graph.begin(),
                    [](std::byte b) { return static_cast<uint8_t>(b); });
@@ -416,29 +478,45 @@ private:
       option->value = setting.value;
       region->options.push_back(std::move(option));
     }
-    for (uint32_t v : regions[r].inputs)
-      region->inputs.push_back(in(v, space));
-    fetchAhead(r + 1);
-    const std::vector<uint32_t> over = inPlace(r, *region, space);
-    for (size_t i = 0; i < over.size(); ++i) {
-      const uint32_t v = regions[r].outputs[i];
-      region->outputs.push_back(home[v] = place(v, r, space, over[i]));
-    }
-    for (size_t a = 0; a < view.alias_count; ++a)
-      unite(*region, *view.aliases[a], regions[r], r, space);
+    return region;
+  }
 
+  // Adds the region, and the step that runs it. Its buffers are known.
+  void run(std::unique_ptr<plan::RegionT> region) {
     for (uint32_t buffer : region->inputs)
       touch(buffer);
     for (uint32_t buffer : region->outputs)
       touch(buffer);
-    plan->regions.push_back(std::move(region));
     plan::EnqueueT instruction;
-    instruction.region = r;
+    instruction.region = static_cast<uint32_t>(plan->regions.size());
+    plan->regions.push_back(std::move(region));
     auto step = std::make_unique<plan::StepT>();
     step->instruction.Set(instruction);
     for (uint32_t buffer : std::exchange(leaving, {}))
       touch(buffer);
     plan->steps.push_back(std::move(step));
+  }
+
+  void enqueue(uint32_t r) {
+    const Candidate &candidate = placement.regions[r];
+    const Target &target = targets[candidate.target];
+    const uint32_t space = spaceOf(*target.device);
+    const MortiseGraph &view = regions[r].graph->view();
+    auto region = describe(candidate, target, *regions[r].graph);
+    region->nodes = candidate.nodes;
+    for (uint32_t v : regions[r].inputs)
+      region->inputs.push_back(at(v, placeOf(targets, candidate, v)));
+    fetchAhead(r + 1);
+    const std::vector<uint32_t> over = inPlace(r, *region, space);
+    for (size_t i = 0; i < over.size(); ++i) {
+      const uint32_t v = regions[r].outputs[i];
+      const Place given = placeOf(targets, candidate, v);
+      region->outputs.push_back(home[v] = isPlain(given) ? place(v, r, space, over[i]) : addPlaced(v, given));
+    }
+    for (size_t a = 0; a < view.alias_count; ++a)
+      unite(*region, *view.aliases[a], regions[r], r, space);
+
+    run(std::move(region));
 
     std::vector<uint32_t> done; // a region lists each output value once; the graph may return it several times
     for (uint32_t v : regions[r].outputs)
@@ -446,7 +524,7 @@ private:
         done.push_back(v);
         for (uint32_t o : outputsFrom(v))
           if (outputBuffers[o] != home[v])
-            giveBack(o, home[v]);
+            giveBack(o, inHome(v));
       }
   }
 
@@ -467,10 +545,9 @@ private:
   void fetchAhead(uint32_t r) {
     if (r == regions.size())
       return;
-    const uint32_t space = spaceOf(*targets[placement.regions[r].target].device);
     for (uint32_t v : regions[r].inputs)
       if (home[v] != none)
-        in(v, space);
+        at(v, placeOf(targets, placement.regions[r], v));
   }
 
   // Gives a region's aliased input and output one buffer: the caller's when it may be overwritten; the copy in the
@@ -505,10 +582,7 @@ private:
       buffer.last = last[b];
       if (graph.symbol_count)
         continue; // sizes, and with them offsets, are known at run time only
-      uint64_t bits = dtypeBits(buffer.type->dtype);
-      for (int64_t extent : buffer.type->dims)
-        bits *= static_cast<uint64_t>(extent);
-      blocks[buffer.space].push_back({(bits + 7) / 8, first[b], last[b], 0});
+      blocks[buffer.space].push_back({bytesOf(buffer), first[b], last[b], 0});
       which[buffer.space].push_back(b);
     }
     for (uint32_t s = 0; s < plan->spaces.size(); ++s) {
@@ -552,7 +626,8 @@ private:
   std::vector<int64_t> neededUntil; // by input: the last region that reads what its memory holds
   std::vector<uint32_t> inputBuffers, outputBuffers;
   std::unordered_map<uint32_t, std::vector<uint32_t>> outputsOf; // value to the graph outputs that return it
-  std::map<std::pair<uint32_t, uint32_t>, uint32_t> copies;      // value and space to buffer
+  std::map<std::pair<uint32_t, Place>, uint32_t> copies;         // value and place to buffer
+  std::map<uint32_t, Place> placedAt;                            // values whose home is not plain
   std::vector<std::pair<uint32_t, uint32_t>> atEnd;              // source and target buffers
   std::vector<uint32_t> leaving;     // buffers of devices that are copied to outputs beside the next region
   std::vector<uint32_t> first, last; // by buffer: the first and last step that use it

@@ -2,6 +2,7 @@
 #include "propose.hpp"
 
 #include "assign.hpp"
+#include "layouts.hpp"
 #include "measure.hpp"
 #include "symbols.hpp"
 
@@ -30,6 +31,7 @@ struct ProposalSink {
   const MortiseGraph &whole; // with its symbols
   const NodeGraph &nodes;
   uint32_t target;
+  const runtime::Device &device;
   uint32_t opset; // the plugin's
   bool seesSymbols;
   Proposals &out;
@@ -97,6 +99,8 @@ struct ProposalSink {
       return reject(copy.nodes, "its nodes are not convex: a path leaves the set and comes back");
     if (const std::string wrong = takePairs(*candidate, copy); !wrong.empty())
       return reject(copy.nodes, wrong);
+    if (const std::string wrong = takeForms(*candidate, copy); !wrong.empty())
+      return reject(copy.nodes, wrong);
     out.candidates.push_back(std::move(copy));
   }
 
@@ -110,11 +114,7 @@ struct ProposalSink {
       return "it has " + std::to_string(candidate.in_place_count) + " pairs to run in place, more than 8 per value";
     if (!probe.holds(candidate.in_place, candidate.in_place_count))
       return "its pairs to run in place cannot be read";
-    std::unordered_map<uint32_t, uint32_t> uses; // by value: its uses in the region
-    for (uint32_t node : into.nodes)
-      for (size_t i = 0; i < graph.nodes[node]->operand_count; ++i)
-        if (const MortiseValue *operand = graph.nodes[node]->operands[i])
-          ++uses[operand->index];
+    const auto uses = usesIn(into.nodes);
     std::set<std::pair<uint32_t, uint32_t>> known;
     for (size_t i = 0; i < candidate.in_place_count; ++i) {
       const MortiseInPlace pair = candidate.in_place[i];
@@ -131,28 +131,99 @@ struct ProposalSink {
     return "";
   }
 
+  // By value: its uses in the region.
+  std::unordered_map<uint32_t, uint32_t> usesIn(const std::vector<uint32_t> &region) const {
+    std::unordered_map<uint32_t, uint32_t> uses;
+    for (uint32_t node : region)
+      for (size_t i = 0; i < graph.nodes[node]->operand_count; ++i)
+        if (const MortiseValue *operand = graph.nodes[node]->operands[i])
+          ++uses[operand->index];
+    return uses;
+  }
+  static uint32_t usesOf(const MortiseValue &value, const std::unordered_map<uint32_t, uint32_t> &uses) {
+    const auto found = uses.find(value.index);
+    return found == uses.end() ? 0 : found->second;
+  }
+  static bool isInside(const MortiseValue &value, const std::vector<uint32_t> &region) {
+    return value.producer && std::ranges::binary_search(region, value.producer->index);
+  }
+  static bool isRead(const MortiseValue &value, const std::vector<uint32_t> &region,
+                     const std::unordered_map<uint32_t, uint32_t> &uses) {
+    return usesOf(value, uses) && !isInside(value, region);
+  }
+  static bool isGiven(const MortiseValue &value, const std::vector<uint32_t> &region,
+                      const std::unordered_map<uint32_t, uint32_t> &uses) {
+    return isInside(value, region) && value.use_count > usesOf(value, uses);
+  }
+  bool isAliased(const MortiseValue &value) const {
+    for (size_t a = 0; a < graph.alias_count; ++a)
+      if (const MortiseAlias &alias = *graph.aliases[a];
+          inRange(graph, alias) && (graph.outputs[alias.output] == &value || graph.inputs[alias.input] == &value))
+        return true;
+    return false;
+  }
+
+  // Validates the candidate's forms, but for what the plugin says of its layouts, and adds them to `into`. Returns what
+  // is wrong, or "".
+  std::string takeForms(const MortiseCandidate &candidate, Candidate &into) const {
+    if (candidate.form_count == 0)
+      return "";
+    if (!candidate.forms)
+      return "it counts forms and has none";
+    if (candidate.form_count > graph.value_count)
+      return "it has " + std::to_string(candidate.form_count) + " forms for " + std::to_string(graph.value_count) +
+             " values";
+    if (!probe.holds(candidate.forms, candidate.form_count))
+      return "its forms cannot be read";
+    const auto uses = usesIn(into.nodes);
+    for (size_t i = 0; i < candidate.form_count; ++i) {
+      const MortiseForm form = candidate.forms[i];
+      if (std::string wrong = checkForm(form, into, uses); !wrong.empty())
+        return "its form of value " + std::to_string(form.value) + ": " + wrong;
+      if (form.layout != MORTISE_PLAIN_LAYOUT || form.space != 0)
+        into.forms.push_back(form);
+    }
+    return "";
+  }
+
+  std::string checkForm(const MortiseForm &form, const Candidate &into,
+                        const std::unordered_map<uint32_t, uint32_t> &uses) const {
+    if (form.value >= graph.value_count)
+      return "the graph has " + std::to_string(graph.value_count) + " values";
+    const MortiseValue &value = *graph.values[form.value];
+    if (!isRead(value, into.nodes, uses) && !isGiven(value, into.nodes, uses))
+      return "expected a value that the region reads from outside, or produces and others use";
+    if (value.flags & (MORTISE_VALUE_CONSTANT | MORTISE_VALUE_STATE))
+      return "it is constant or state, which has no form";
+    if (isAliased(value) || std::ranges::any_of(into.inPlace, [&](const MortiseInPlace &pair) {
+          return pair.input == form.value || pair.output == form.value;
+        }))
+      return "it is aliased or to run in place, and has no form then";
+    if (std::ranges::find(into.forms, form.value, &MortiseForm::value) != into.forms.end())
+      return "the candidate has two";
+    if (form.layout != MORTISE_PLAIN_LAYOUT && !device.plugin->table->layout)
+      return "it names layout " + std::to_string(form.layout) + ", and the plugin has no slot layout";
+    if (form.space == 0)
+      return "";
+    if (form.space >= device.info.space_count || device.info.spaces[form.space]->kind == MORTISE_SPACE_HOST ||
+        !device.owner().plugin->table->memory_allocate)
+      return "expected a space of the device, of a kind other than host, found " + std::to_string(form.space);
+    return "";
+  }
+
   std::string checkPair(MortiseInPlace pair, const std::vector<uint32_t> &region,
                         const std::unordered_map<uint32_t, uint32_t> &uses) const {
     if (pair.input >= graph.value_count || pair.output >= graph.value_count)
       return "the graph has " + std::to_string(graph.value_count) + " values";
     const MortiseValue &input = *graph.values[pair.input], &output = *graph.values[pair.output];
-    const auto isInside = [&](const MortiseValue &value) {
-      return value.producer && std::binary_search(region.begin(), region.end(), value.producer->index);
-    };
-    const auto usesInside = [&](uint32_t value) {
-      const auto found = uses.find(value);
-      return found == uses.end() ? 0 : found->second;
-    };
-    if (!usesInside(pair.input) || isInside(input))
+    if (!isRead(input, region, uses))
       return "expected a value that the region reads from outside";
-    if (!isInside(output) || output.use_count <= usesInside(pair.output))
+    if (!isGiven(output, region, uses))
       return "expected a value that the region produces and others use";
     if (input.flags & (MORTISE_VALUE_CONSTANT | MORTISE_VALUE_STATE))
       return "the latter is constant or state; a state is overwritten through an alias";
-    for (size_t a = 0; a < graph.alias_count; ++a)
-      if (const MortiseAlias &alias = *graph.aliases[a];
-          inRange(graph, alias) && (graph.outputs[alias.output] == &output || graph.inputs[alias.input] == &input))
-        return "one of them is aliased already";
+    if (isAliased(input) || isAliased(output))
+      return "one of them is aliased already";
     if (!equalBytes(*input.type, *output.type, graph.symbol_count))
       return "expected as many bytes for all values of the symbols, found " + typeString(*output.type) + " over " +
              typeString(*input.type);
@@ -170,10 +241,28 @@ struct ProposalSink {
   }
 };
 
+// Takes candidates away, from `first` on, whose layouts the plugin does not stand by.
+void dropUnknownLayouts(const MortiseGraph &graph, const Target &target, size_t first, Proposals &result) {
+  for (size_t i = first; i < result.candidates.size();) {
+    const Candidate &candidate = result.candidates[i];
+    const std::string wrong = checkLayouts(graph, target, candidate);
+    if (wrong.empty()) {
+      ++i;
+      continue;
+    }
+    result.refusals.push_back({candidate.nodes.front(), candidate.target, MORTISE_REASON_LAYOUT,
+                               "the plugin's candidate is ignored: " + wrong});
+    result.candidates.erase(result.candidates.begin() + static_cast<ptrdiff_t>(i));
+  }
+}
+
 void ask(const MortiseGraph &graph, const MortiseGraph &whole, const NodeGraph &nodes,
-         const std::vector<Target> &targets, uint32_t t, const std::string &specialised, Proposals &result) {
+         const std::vector<Target> &targets, uint32_t t, const std::string &specialised, Proposals &result,
+         std::span<const MortiseForm> forms = {}) {
   const runtime::Plugin &plugin = *targets[t].device->plugin;
-  ProposalSink sink{graph, whole, nodes, t, plugin.table->opset, plugin.seesSymbols(), result, specialised, {}, {}};
+  const size_t first = result.candidates.size();
+  ProposalSink sink{graph,  whole,       nodes, t, *targets[t].device, plugin.table->opset, plugin.seesSymbols(),
+                    result, specialised, {},    {}};
   const std::vector<MortiseOption> options = targets[t].optionViews();
   MortiseProposeArgs args{};
   args.struct_size = sizeof args;
@@ -182,6 +271,8 @@ void ask(const MortiseGraph &graph, const MortiseGraph &whole, const NodeGraph &
   args.options = options.data();
   args.option_count = options.size();
   args.compile_options = &targets[t].asked;
+  args.forms = forms.data();
+  args.form_count = forms.size();
   args.sink = &sink;
   args.add = [](void *context, const MortiseCandidate *candidate) {
     static_cast<ProposalSink *>(context)->add(candidate);
@@ -193,6 +284,8 @@ void ask(const MortiseGraph &graph, const MortiseGraph &whole, const NodeGraph &
     for (uint32_t node = 0; node < graph.node_count; ++node)
       if (!isLiteral(*graph.nodes[node]))
         result.refusals.push_back({node, t, MORTISE_REASON_ERROR, done.error().message});
+  if (forms.empty()) // otherwise they are being checked
+    dropUnknownLayouts(whole, targets[t], first, result);
 }
 
 // Shows target `t` the graph with typical numbers for its symbols.
@@ -200,11 +293,12 @@ class Specialised {
 public:
   Specialised(const MortiseGraph &graph, const NodeGraph &nodes) : graph(graph), nodes(nodes) {}
 
-  void ask(const std::vector<Target> &targets, uint32_t t, const std::string &reason, Proposals &result) {
+  void ask(const std::vector<Target> &targets, uint32_t t, const std::string &reason, Proposals &result,
+           std::span<const MortiseForm> forms = {}) {
     if (!copy)
       copy = specialise(graph, typicalValues(graph));
     if (*copy)
-      return passes::ask((**copy)->view(), graph, nodes, targets, t, reason, result);
+      return passes::ask((**copy)->view(), graph, nodes, targets, t, reason, result, forms);
     for (uint32_t node = 0; node < graph.node_count; ++node)
       if (!isLiteral(*graph.nodes[node]))
         result.refusals.push_back({node, t, MORTISE_REASON_NEEDS_STATIC,
@@ -352,6 +446,8 @@ Candidate inWhole(Candidate candidate, const MortiseGraph &graph, std::span<cons
   };
   for (MortiseInPlace &pair : candidate.inPlace)
     pair = {value(pair.input), value(pair.output)};
+  for (MortiseForm &form : candidate.forms)
+    form.value = value(form.value);
   for (uint32_t &node : candidate.nodes)
     node = nodes[node];
   return candidate;
@@ -385,6 +481,25 @@ Proposals propose(const MortiseGraph &graph, const std::vector<Target> &targets)
       targets[t].measurements->correct(graph, targets[t], std::span(result.candidates).subspan(first));
   }
   return result;
+}
+
+std::optional<Candidate> proposeInForms(const MortiseGraph &graph, const Target &target,
+                                        std::span<const MortiseForm> forms) {
+  Proposals result;
+  const NodeGraph nodes(graph);
+  if (graph.symbol_count == 0 || target.device->plugin->seesSymbols())
+    ask(graph, graph, nodes, {target}, 0, "", result, forms);
+  if (graph.symbol_count != 0 && result.candidates.empty())
+    Specialised(graph, nodes).ask({target}, 0, "the plugin converts only tensors of known extents", result, forms);
+  std::optional<Candidate> best;
+  for (Candidate &candidate : result.candidates)
+    if (candidate.nodes.size() == graph.node_count && (!best || candidate.costNs < best->costNs) &&
+        std::ranges::all_of(forms, [&](const MortiseForm &form) {
+          const MortiseForm found = formOf(candidate, form.value);
+          return found.layout == form.layout && found.space == form.space;
+        }))
+      best = std::move(candidate);
+  return best;
 }
 
 } // namespace mortise::passes

@@ -16,6 +16,7 @@
 
 namespace mortise::passes {
 
+class Layouts;
 class Measurements;
 
 // What a plugin offered, and could not compile.
@@ -25,6 +26,8 @@ struct RefusedOffer {
   std::string reason;
 };
 
+std::shared_ptr<Layouts> makeLayouts();
+
 struct Target { // a device to place on, with what it is told about this compilation
   const runtime::Device *device = nullptr;
   std::vector<runtime::Setting> options; // the plugin's own
@@ -33,6 +36,7 @@ struct Target { // a device to place on, with what it is told about this compila
   std::vector<RefusedOffer> refused;          // are not taken again
   std::optional<uint64_t> memoryLimit;        // by the estimate of memory_use.hpp
   std::shared_ptr<Measurements> measurements; // in the mode max-autotune, otherwise NULL
+  std::shared_ptr<Layouts> layouts = makeLayouts();
 
   std::vector<MortiseOption> optionViews() const { // point into `options`
     std::vector<MortiseOption> views;
@@ -49,6 +53,7 @@ struct Candidate {
   double costNs = 0, bytes = 0, flops = 0;
   std::string specialised;               // why the kernel needs numbers for the symbols; "" when it does not
   std::vector<MortiseInPlace> inPlace{}; // pairs that the plugin can run in place, as value indices of the graph
+  std::vector<MortiseForm> forms{};      // of values at its border that are not plain or not in the home
 };
 
 // The candidate for `region`, which was extracted from `nodes` of `graph`, in the numbers of `graph`.
@@ -76,5 +81,10 @@ struct Proposals {
 // Instead of an offer that was refused, the plugin is asked for both halves of its nodes, so that what it can compile
 // of them is found. With `measurements` the costs are measured times.
 Proposals propose(const MortiseGraph &graph, const std::vector<Target> &targets);
+
+// The cheapest offer for all nodes of the graph with its inputs and outputs in these forms; nullopt where the plugin
+// makes none.
+std::optional<Candidate> proposeInForms(const MortiseGraph &graph, const Target &target,
+                                        std::span<const MortiseForm> forms);
 
 } // namespace mortise::passes

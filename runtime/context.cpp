@@ -155,7 +155,7 @@ Result<void> Context::allocate(size_t number, uint64_t bytes) {
     hostMemory[number] = std::move(*block);
     spaceStart[number] = addressOf(hostMemory[number].data());
   } else {
-    auto memory = DeviceMemory::allocate(*space.device, 0, bytes);
+    auto memory = DeviceMemory::allocate(*space.device, space.number, bytes);
     if (!memory)
       return memory.error();
     deviceMemory[number] = std::move(*memory);
@@ -375,8 +375,10 @@ Result<bool> Context::hasHappened() {
     usable = false;
     return asked.error();
   }
-  if (args.happened)
+  if (args.happened) {
     flight.reset();
+    clearErrors();
+  }
   return args.happened != 0;
 }
 
@@ -389,7 +391,14 @@ Result<void> Context::finish() {
   auto waited = callOn(device, "event_synchronize", device.plugin->table->event_synchronize, args);
   if (!waited)
     usable = false;
+  clearErrors();
   return waited;
+}
+
+void Context::clearErrors() {
+  for (uint32_t i = 0; i < active.size(); ++i)
+    if (active[i] == streams[i] && !wait(i))
+      reset(i);
 }
 
 void Context::reset(uint32_t stream) {
@@ -547,8 +556,9 @@ Result<void> Context::wait(uint32_t stream) {
 
 void Context::abandon() {
   for (uint32_t i = 0; i < active.size(); ++i)
-    if (!wait(i) && active[i] == streams[i]) // the caller resets its own stream
-      reset(i);
+    if (active[i] != streams[i])
+      (void)wait(i); // the caller resets its own stream
+  clearErrors();
 }
 
 Error Context::inOperation(size_t number, const Error &error) const {

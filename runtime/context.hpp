@@ -99,6 +99,9 @@ private:
   void markUnchanged(size_t operation);
   Result<void> wait(uint32_t stream);
   void reset(uint32_t stream);
+  // Resets those of the context's streams that failed in a call on a caller's stream, when all of its work has
+  // happened. The caller learns of the error from its own stream.
+  void clearErrors();
   void abandon(); // waits for all streams of the call after an error, so that nothing touches the caller's memory
   Error inOperation(size_t operation, const Error &error) const;
 

@@ -149,12 +149,15 @@ void KernelCache::setAside(std::string_view key) const {
 
 std::string cacheKey(std::string_view what, const Device &device, std::string_view lowering,
                      std::span<const MortiseOption> options, const MortiseCompileOptions &asked,
-                     std::span<const std::byte> graph) {
+                     std::span<const MortiseForm> forms, std::span<const std::byte> graph) {
   using Json = nlohmann::ordered_json;
   const Plugin &plugin = *device.plugin;
   Json given = Json::array();
   for (const MortiseOption &option : options)
     given.push_back({option.key, option.value});
+  Json lies = Json::array();
+  for (const MortiseForm &form : forms)
+    lies.push_back({form.value, form.layout, form.space});
   const Json facts = {{"what", what},
                       {"plugin", plugin.name},
                       {"version", plugin.version},
@@ -164,6 +167,7 @@ std::string cacheKey(std::string_view what, const Device &device, std::string_vi
                       {"fingerprint", device.info.fingerprint ? Json(device.info.fingerprint) : Json()},
                       {"lowering", lowering},
                       {"options", given},
+                      {"forms", lies},
                       {"mode", asked.mode},
                       {"precision", asked.precision},
                       {"deterministic", asked.deterministic}};

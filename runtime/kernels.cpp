@@ -89,9 +89,27 @@ MortiseCompileOptions askedOf(const plan::PlanT &plan) {
 
 bool canSave(const Device &device) { return device.plugin->hasSaving() && device.info.fingerprint != nullptr; }
 
-std::string keyOf(const plan::PlanT &plan, const plan::RegionT &region, const Device &device,
-                  std::span<const std::byte> graph) {
-  return cacheKey("kernel", device, region.lowering, optionsOf(region), askedOf(plan), graph);
+// The forms of a region's inputs and outputs: those of their buffers.
+std::vector<MortiseForm> formsOf(const plan::PlanT &plan, const plan::RegionT &region, const MortiseGraph &graph) {
+  std::vector<MortiseForm> forms;
+  const auto add = [&](uint32_t number, const MortiseValue &value) {
+    const plan::BufferT &buffer = *plan.buffers[number];
+    const MortiseForm form{value.index, buffer.layout, plan.spaces[buffer.space]->number, 0};
+    if ((form.layout != MORTISE_PLAIN_LAYOUT || form.space != 0) &&
+        std::ranges::find(forms, form.value, &MortiseForm::value) == forms.end())
+      forms.push_back(form);
+  };
+  for (size_t i = 0; i < region.inputs.size(); ++i)
+    add(region.inputs[i], *graph.inputs[i]);
+  for (size_t i = 0; i < region.outputs.size(); ++i)
+    add(region.outputs[i], *graph.outputs[i]);
+  return forms;
+}
+
+std::string keyOf(const plan::PlanT &plan, const plan::RegionT &region, const Device &device, const Graph &graph,
+                  bool withGraph) {
+  return cacheKey("kernel", device, region.lowering, optionsOf(region), askedOf(plan),
+                  formsOf(plan, region, graph.view()), withGraph ? graph.bytes() : std::span<const std::byte>());
 }
 
 // Adds a reason why the kernel has to be compiled.
@@ -152,7 +170,7 @@ Result<void> obtain(Kernel &kernel, MortiseCompileArgs args, const plan::PlanT &
     miss(kernel, "the plugin keeps no kernels of this device");
     return compile();
   }
-  if (saved && saved->key != keyOf(plan, region, device, {})) {
+  if (saved && saved->key != keyOf(plan, region, device, *kernel.graph, false)) {
     miss(kernel, "the program's file has the kernel of another device, or another build of the plugin");
   } else if (saved) {
     const auto loaded = loadKernel(kernel, args, saved->bytes, "saved");
@@ -163,7 +181,7 @@ Result<void> obtain(Kernel &kernel, MortiseCompileArgs args, const plan::PlanT &
     miss(kernel, cache.error().message);
     return compile();
   }
-  const std::string key = keyOf(plan, region, device, kernel.graph->bytes());
+  const std::string key = keyOf(plan, region, device, *kernel.graph, true);
   if (const auto found = (*cache)->find(key); !found) {
     miss(kernel, found.error().message);
   } else {
@@ -190,13 +208,16 @@ Result<KernelPtr> compileKernel(const plan::PlanT &plan, const plan::RegionT &re
   kernel->graph = std::move(graph);
   const std::vector<MortiseOption> options = optionsOf(region);
   const MortiseCompileOptions asked = askedOf(plan);
+  const std::vector<MortiseForm> forms = formsOf(plan, region, kernel->graph->view());
   const MortiseCompileArgs args{.struct_size = sizeof(MortiseCompileArgs),
                                 .device = device.info.device,
                                 .region = &kernel->graph->view(),
                                 .lowering = region.lowering.c_str(),
                                 .options = options.data(),
                                 .option_count = options.size(),
-                                .compile_options = &asked};
+                                .compile_options = &asked,
+                                .forms = forms.data(),
+                                .form_count = forms.size()};
   if (auto obtained = obtain(*kernel, args, plan, region, saved, cache); !obtained)
     return obtained.error();
   if (auto described = describe(*kernel); !described)
@@ -241,9 +262,16 @@ Result<std::vector<Answer>> inParallel(const plan::PlanT &plan, std::span<const 
   return all;
 }
 
-bool equalContent(const plan::RegionT &a, const plan::RegionT &b) {
-  return a.plugin == b.plugin && a.device == b.device && a.lowering == b.lowering && a.graph == b.graph &&
-         a.specialise == b.specialise &&
+bool equalForms(const plan::PlanT &plan, const std::vector<uint32_t> &a, const std::vector<uint32_t> &b) {
+  return std::ranges::equal(a, b, [&](uint32_t left, uint32_t right) {
+    const plan::BufferT &one = *plan.buffers[left], &other = *plan.buffers[right];
+    return one.layout == other.layout && plan.spaces[one.space]->number == plan.spaces[other.space]->number;
+  });
+}
+
+bool equalContent(const plan::PlanT &plan, const plan::RegionT &a, const plan::RegionT &b) {
+  return equalForms(plan, a.inputs, b.inputs) && equalForms(plan, a.outputs, b.outputs) && a.plugin == b.plugin &&
+         a.device == b.device && a.lowering == b.lowering && a.graph == b.graph && a.specialise == b.specialise &&
          std::ranges::equal(a.options, b.options, [](const auto &left, const auto &right) {
            return left->key == right->key && left->value == right->value;
          });
@@ -259,7 +287,7 @@ std::vector<uint32_t> findEqual(const plan::PlanT &plan) {
         std::hash<std::string_view>()({reinterpret_cast<const char *>(region.graph.data()), region.graph.size()});
     uint32_t first = i;
     for (auto [at, end] = firsts.equal_range(hash); at != end; ++at)
-      if (equalContent(*plan.regions[at->second], region)) {
+      if (equalContent(plan, *plan.regions[at->second], region)) {
         first = at->second;
         break;
       }
@@ -375,7 +403,7 @@ std::vector<SavedKernel> saveKernels(const plan::PlanT &plan, const Regions &reg
   for (uint32_t i = 0; i < regions.size(); ++i)
     if (const Kernel *kernel = regions[i].kernel.get(); kernel && regions[i].first == i && canSave(*kernel->device))
       if (auto bytes = bytesOf(*kernel))
-        saved.push_back({i, keyOf(plan, *plan.regions[i], *kernel->device, {}), std::move(*bytes)});
+        saved.push_back({i, keyOf(plan, *plan.regions[i], *kernel->device, *kernel->graph, false), std::move(*bytes)});
   return saved;
 }
 

@@ -79,8 +79,12 @@ private:
       auto device = spaceDevice(space->device);
       if (!device)
         return device.error();
-      const bool own = *device && !(*device)->inHostMemory();
-      layout.spaces.push_back({own ? *device : nullptr, own ? std::max<size_t>(64, (*device)->home().alignment) : 64});
+      if (space->number != 0 &&
+          (!*device || space->number >= (*device)->info.space_count || !(*device)->plugin->table->memory_allocate))
+        return corrupt("device '" + space->device + "' has no memory space " + std::to_string(space->number));
+      const bool own = *device && (space->number != 0 || !(*device)->inHostMemory());
+      layout.spaces.push_back({own ? *device : nullptr, space->number,
+                               own ? std::max<size_t>(64, (*device)->info.spaces[space->number]->alignment) : 64});
     }
     for (const CompiledRegion &region : layout.regions) {
       const uint32_t number = layout.spaceOf(*region.device);
@@ -123,7 +127,9 @@ private:
       if (!outputs && (graph.inputs[i]->flags & MORTISE_VALUE_CONSTANT))
         continue; // constants are bound, not passed with a call
       const plan::BufferT &described = *plan.buffers[buffer];
-      if (layout.home(buffer) != layout.spaces[layout.spaceOf(device)].device)
+      const MemorySpace &lies = layout.spaces[described.kind == BufferKind::Literal ? 0 : described.space];
+      if (lies.number == 0 ? layout.home(buffer) != layout.spaces[layout.spaceOf(device)].device
+                           : lies.device != &device.owner())
         return corrupt(regionText(plan, region) + " uses buffer " + std::to_string(buffer) +
                        ", which lies in other memory than its device's");
       if (described.kind == BufferKind::Arena && plan.symbols.empty() &&
@@ -281,7 +287,7 @@ uint32_t Layout::spaceOf(const Device &device) const {
   if (device.inHostMemory())
     return 0;
   for (size_t i = 0; i < spaces.size(); ++i)
-    if (spaces[i].device && spaces[i].device->sharesMemory(device))
+    if (spaces[i].device && spaces[i].number == 0 && spaces[i].device->sharesMemory(device))
       return static_cast<uint32_t>(i);
   return none;
 }

@@ -34,6 +34,7 @@ struct StreamPlace {
 
 struct MemorySpace {
   const Device *device = nullptr; // that allocates and copies (Device::owner); NULL: host memory
+  uint32_t number = 0;            // among the device's spaces; the home is 0
   size_t alignment = 64;
 };
 
@@ -65,7 +66,7 @@ struct Layout {
   static Result<std::unique_ptr<Layout>> make(std::shared_ptr<const plan::PlanT> plan, const Registry &registry,
                                               const LoadOptions &options);
 
-  // The memory space of a device: 0 is the host's. `none` when the plan has no space for the device.
+  // The memory space of a device's home: 0 is the host's. `none` when the plan has no space for the device.
   uint32_t spaceOf(const Device &device) const;
   uint32_t timelineOf(const Operation &operation) const { // none: the host's own
     return operation.stream == none ? none : streams[operation.stream].timeline;

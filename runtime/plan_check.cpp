@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "plan_check.hpp"
 
+#include "symbols.hpp"
+
 #include <algorithm>
 
 namespace mortise::runtime {
@@ -16,11 +18,13 @@ Error corrupt(std::string message) {
 std::string numbered(const char *what, size_t number) { return std::string(what) + " " + std::to_string(number); }
 
 // Compares expressions step by step: the compiler writes equal extents in one normal form.
+bool sameSteps(std::span<const plan::ExprStep> a, std::span<const plan::ExprStep> b) {
+  return std::ranges::equal(a, b, [](const plan::ExprStep &left, const plan::ExprStep &right) {
+    return left.op() == right.op() && left.value() == right.value();
+  });
+}
 bool sameType(const plan::TensorTypeT &a, const plan::TensorTypeT &b) {
-  return a.dtype == b.dtype && a.dims == b.dims && a.step_counts == b.step_counts &&
-         std::ranges::equal(a.steps, b.steps, [](const plan::ExprStep &left, const plan::ExprStep &right) {
-           return left.op() == right.op() && left.value() == right.value();
-         });
+  return a.dtype == b.dtype && a.dims == b.dims && a.step_counts == b.step_counts && sameSteps(a.steps, b.steps);
 }
 
 bool isSoundProgram(std::span<const plan::ExprStep> steps, size_t symbolCount) {
@@ -63,7 +67,7 @@ bool isSoundType(const PlanT &plan, const std::unique_ptr<plan::TensorTypeT> &ty
 // Sizes of symbolic types are compared for the values of each call, in Shape::make.
 Result<void> checkSharing(const PlanT &plan, const BufferT &buffer, const std::string &which) {
   const BufferT *root = buffer.shares < plan.buffers.size() ? plan.buffers[buffer.shares].get() : nullptr;
-  if (!root || root->shares != ownMemory || !isSoundType(plan, root->type))
+  if (!root || root->shares != ownMemory || !isPlain(*root) || !isSoundType(plan, root->type))
     return corrupt(which + " shares the memory of a buffer that is not there or has none of its own");
   const bool isDonated = root->kind == BufferKind::Input && root->index < plan.inputs.size() &&
                          plan.inputs[root->index]->donated && buffer.space == root->space &&
@@ -79,6 +83,9 @@ Result<void> checkSharing(const PlanT &plan, const BufferT &buffer, const std::s
 Result<void> checkBuffer(const PlanT &plan, const BufferT &buffer, const std::string &which) {
   if (!isSoundType(plan, buffer.type))
     return corrupt(which + " has no sound type");
+  if (!isPlain(buffer) && (buffer.kind != BufferKind::Arena || buffer.plugin.empty() || buffer.shares != ownMemory ||
+                           !isSoundProgram(buffer.bytes, plan.symbols.size())))
+    return corrupt(which + " has a layout without a size, or is none of an arena's own");
   if (buffer.shares != ownMemory && (buffer.kind != BufferKind::Arena || plan.version < 2))
     return corrupt(which + " shares memory, and only an arena's of version 2 may");
   switch (buffer.kind) {
@@ -97,9 +104,12 @@ Result<void> checkBuffer(const PlanT &plan, const BufferT &buffer, const std::st
       return corrupt(which + " lies in a memory space that is not there");
     if (buffer.shares != ownMemory)
       return checkSharing(plan, buffer, which);
-    if (plan.symbols.empty() && (buffer.offset > plan.spaces[buffer.space]->bytes ||
-                                 *denseBytes(*buffer.type) > plan.spaces[buffer.space]->bytes - buffer.offset))
-      return corrupt(which + " reaches past its arena");
+    if (plan.symbols.empty()) {
+      const auto bytes = bytesOf(buffer, buffer.type->dims, {});
+      const uint64_t room = plan.spaces[buffer.space]->bytes;
+      if (!bytes || buffer.offset > room || *bytes > room - buffer.offset)
+        return corrupt(which + " reaches past its arena");
+    }
     return {};
   case BufferKind::Literal:
     if (!isStaticType(*buffer.type) || buffer.space != 0)
@@ -201,7 +211,11 @@ Result<void> checkStep(const PlanT &plan, const plan::StepT &step, uint32_t numb
   if (const auto *copy = step.instruction.AsCopy()) {
     if (copy->source >= plan.buffers.size() || copy->target >= plan.buffers.size())
       return corrupt(which + " copies a buffer that is not there");
-    const plan::TensorTypeT &from = *plan.buffers[copy->source]->type, &to = *plan.buffers[copy->target]->type;
+    const BufferT &source = *plan.buffers[copy->source], &target = *plan.buffers[copy->target];
+    const plan::TensorTypeT &from = *source.type, &to = *target.type;
+    if (source.layout != target.layout || source.plugin != target.plugin ||
+        (!isPlain(source) && !(sameSteps(source.bytes, target.bytes) && sameType(from, to))))
+      return corrupt(which + " copies between buffers of different layouts");
     if (!sameType(from, to) && (!isStaticType(from) || !isStaticType(to) || *denseBytes(from) != *denseBytes(to)))
       return corrupt(which + " copies between buffers of different sizes");
     for (uint32_t buffer : {copy->source, copy->target})
@@ -231,6 +245,16 @@ std::optional<uint64_t> denseBytes(int32_t dtype, std::span<const int64_t> dims)
   if (total > (UINT64_C(1) << 50))
     return std::nullopt;
   return empty ? 0 : (total + 7) / 8;
+}
+
+std::optional<uint64_t> bytesOf(const BufferT &buffer, std::span<const int64_t> extents,
+                                std::span<const int64_t> values) {
+  if (isPlain(buffer))
+    return denseBytes(buffer.type->dtype, extents);
+  const Result<int64_t> bytes = evaluateSteps(buffer.bytes, values);
+  if (!bytes || *bytes < 0 || *bytes > (INT64_C(1) << 50))
+    return std::nullopt;
+  return static_cast<uint64_t>(*bytes);
 }
 
 std::string typeText(int32_t dtype, std::span<const int64_t> dims) {
@@ -327,6 +351,11 @@ Result<void> checkRegion(const PlanT &plan, uint32_t number, const MortiseGraph 
   if (!match(region.inputs, graph.inputs, graph.input_count) ||
       !match(region.outputs, graph.outputs, graph.output_count))
     return corrupt(which + "'s buffers do not have the types of its graph's inputs and outputs");
+  for (const auto *list : {&region.inputs, &region.outputs})
+    for (uint32_t buffer : *list)
+      if (const BufferT &used = *plan.buffers[buffer]; !isPlain(used) && used.plugin != region.plugin)
+        return corrupt(which + " uses buffer " + std::to_string(buffer) + ", whose layout is plugin '" + used.plugin +
+                       "''s");
   for (size_t i = 0; i < graph.input_count; ++i) {
     const BufferT &buffer = *plan.buffers[region.inputs[i]];
     const bool constant =

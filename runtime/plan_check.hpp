@@ -14,6 +14,10 @@ namespace mortise::runtime {
 // Bytes of a dense tensor; nullopt when the type is malformed or the size overflows.
 std::optional<uint64_t> denseBytes(int32_t dtype, std::span<const int64_t> dims);
 inline std::optional<uint64_t> denseBytes(const plan::TensorTypeT &type) { return denseBytes(type.dtype, type.dims); }
+// Bytes of a buffer whose type has these extents, for these values of the symbols; nullopt when there is no such size.
+std::optional<uint64_t> bytesOf(const plan::BufferT &buffer, std::span<const int64_t> extents,
+                                std::span<const int64_t> values);
+inline bool isPlain(const plan::BufferT &buffer) { return buffer.layout == MORTISE_PLAIN_LAYOUT; }
 inline bool isStaticType(const plan::TensorTypeT &type) { return type.step_counts.empty(); }
 std::string typeText(int32_t dtype, std::span<const int64_t> dims); // "f32[2, 16]"
 

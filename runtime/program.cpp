@@ -180,8 +180,9 @@ void Program::Impl::land() {
   {
     const std::lock_guard lock(mutex);
     if (flights.empty() ||
-        (flights.size() == 1 && flights[0].binding == current.get() && !flights[0].context->hasFrames()))
-      return; // its own stream's next call, most likely
+        (flights.size() == 1 && flights[0].binding == current.get() && !flights[0].context->hasFrames() &&
+         layout->timelines.size() == 1))
+      return; // its own stream's next call, most likely, and no other stream may have failed
     taken.swap(flights);
   }
   for (size_t i = 0; i < taken.size(); ++i) {

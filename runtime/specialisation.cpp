@@ -269,7 +269,7 @@ Result<Shape> Shape::make(const Layout &layout, std::span<const int64_t> values)
   for (size_t i = 0; i < plan.buffers.size(); ++i) {
     const plan::BufferT &buffer = *plan.buffers[i];
     auto extents = extentsOf(*buffer.type, values);
-    const auto bytes = extents ? denseBytes(buffer.type->dtype, *extents) : std::nullopt;
+    const auto bytes = extents ? bytesOf(buffer, *extents, values) : std::nullopt;
     if (!bytes)
       return extents ? tooLarge(layout, values)
                      : Error{MORTISE_INVALID_ARGUMENT, "a value of type " + typeText(plan, *buffer.type) +

@@ -14,11 +14,6 @@ std::vector<MortiseExprStep> stepsOf(std::span<const plan::ExprStep> steps) {
   return result;
 }
 
-Result<int64_t> evaluateSteps(std::span<const plan::ExprStep> steps, std::span<const int64_t> values) {
-  const std::vector<MortiseExprStep> copy = stepsOf(steps);
-  return evaluate({copy.data(), copy.size()}, values);
-}
-
 std::string text(const plan::PlanT &plan, std::span<const plan::ExprStep> steps) {
   constexpr size_t longest = 64; // characters; normal forms of long products are not readable
   const std::vector<MortiseExprStep> copy = stepsOf(steps);
@@ -31,6 +26,11 @@ std::string text(const plan::PlanT &plan, std::span<const plan::ExprStep> steps)
 Error invalid(std::string message) { return {MORTISE_INVALID_ARGUMENT, std::move(message)}; }
 
 } // namespace
+
+Result<int64_t> evaluateSteps(std::span<const plan::ExprStep> steps, std::span<const int64_t> values) {
+  const std::vector<MortiseExprStep> copy = stepsOf(steps);
+  return evaluate({copy.data(), copy.size()}, values);
+}
 
 std::string inputText(const plan::PlanT &plan, size_t input) {
   return "input " + std::to_string(input) + " '" + plan.inputs[input]->name + "'";

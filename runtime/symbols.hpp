@@ -16,6 +16,8 @@ using Values = std::vector<int64_t>; // one per symbol of a plan
 // Ranges, divisors and guards. Errors: MORTISE_INVALID_ARGUMENT, naming the input and dimension that has the value.
 Result<void> checkValues(const plan::PlanT &plan, std::span<const int64_t> values);
 
+Result<int64_t> evaluateSteps(std::span<const plan::ExprStep> steps, std::span<const int64_t> values);
+
 // The extents of a sound type. Errors: MORTISE_INVALID_ARGUMENT (overflow, division by 0, negative).
 Result<std::vector<int64_t>> extentsOf(const plan::TensorTypeT &type, std::span<const int64_t> values);
 

@@ -15,7 +15,7 @@ constexpr uint32_t oldestRevision = MORTISE_ABI_OLDEST, newestRevision = MORTISE
 constexpr uint64_t layoutHashes[] = MORTISE_ABI_LAYOUT_HASHES;
 static_assert(std::size(layoutHashes) == newestRevision - oldestRevision + 1,
               "one hash for each revision in the window");
-constexpr size_t tableSizeOfOldest = offsetof(MortisePlugin, host_unregister) + sizeof(void *);
+constexpr size_t tableSizeOfOldest = offsetof(MortisePlugin, layout) + sizeof(void *);
 constexpr size_t deviceSizeOfOldest = offsetof(MortiseDeviceInfo, fingerprint) + sizeof(char *);
 constexpr size_t spaceSizeOfOldest = offsetof(MortiseSpace, bytes) + sizeof(uint64_t);
 
@@ -40,7 +40,7 @@ constexpr Slot instanceSlots[] = {SLOT(instance_create), SLOT(instance_destroy)}
 constexpr Slot frameSlots[] = {SLOT(frame_create), SLOT(frame_destroy)};
 constexpr Slot saveSlots[] = {SLOT(kernel_save), SLOT(kernel_load)};
 constexpr Slot registerSlots[] = {SLOT(host_register), SLOT(host_unregister)};
-constexpr Slot loneSlots[] = {SLOT(peer)}; // optional, and of no group
+constexpr Slot loneSlots[] = {SLOT(peer), SLOT(layout)}; // optional, and of no group
 constexpr std::span<const Slot> optionalSlots[] = {streamSlots, memorySlots, nativeStreamSlots, instanceSlots,
                                                    frameSlots,  saveSlots,   registerSlots};
 #undef SLOT

@@ -113,10 +113,10 @@ const MortiseGraph &GraphMaker::view() {
   return graph;
 }
 
-void Offer::add(std::vector<uint32_t> nodes, double cost, const char *lowering,
-                std::vector<MortiseInPlace> inPlace) const {
-  MortiseCandidate candidate{sizeof candidate, nullptr,       lowering, nodes.data(), nodes.size(), cost, 0, 0,
-                             inPlace.data(),   inPlace.size()};
+void Offer::add(std::vector<uint32_t> nodes, double cost, const char *lowering, std::vector<MortiseInPlace> inPlace,
+                std::vector<MortiseForm> forms) const {
+  MortiseCandidate candidate{sizeof candidate, nullptr,        lowering,     nodes.data(), nodes.size(), cost, 0, 0,
+                             inPlace.data(),   inPlace.size(), forms.data(), forms.size()};
   args.add(args.sink, &candidate);
 }
 

@@ -62,7 +62,8 @@ private:
 struct Offer { // the arguments of a plugin's propose, and its way to answer
   const MortiseProposeArgs &args;
   void add(std::vector<uint32_t> nodes, double cost, const char *lowering = "fake.region",
-           std::vector<MortiseInPlace> inPlace = {}) const;
+           std::vector<MortiseInPlace> inPlace = {}, std::vector<MortiseForm> forms = {}) const;
+  std::span<const MortiseForm> forms() const { return {args.forms, args.form_count}; }
   void refuse(uint32_t node, int32_t reason, const char *detail) const { args.refuse(args.sink, node, reason, detail); }
   const MortiseGraph &graph() const { return *args.graph; }
 };
@@ -75,11 +76,18 @@ public:
   Target target() const { return {.device = &device, .memoryLimit = limit}; }
   void isOpPackOf(const FakePlugin &other) { device.same = &other.device; }
   void limitMemory(uint64_t bytes) { limit = bytes; }
+  void hasLayouts(MortiseStatus *(*slot)(MortiseLayoutArgs *)) { table.layout = slot; }
+  void hasScratch() {
+    scratch = space;
+    scratch.kind = MORTISE_SPACE_DEVICE;
+    device.info.space_count = 2;
+    table.memory_allocate = [](MortiseMemoryArgs *) -> MortiseStatus * { return nullptr; };
+  }
 
 private:
   std::function<MortiseStatus *(const Offer &)> answer;
-  MortiseSpace space{};
-  const MortiseSpace *spaces[1] = {&space};
+  MortiseSpace space{}, scratch{};
+  const MortiseSpace *spaces[2] = {&space, &scratch};
   MortisePlugin table{};
   runtime::Plugin plugin;
   runtime::Device device;

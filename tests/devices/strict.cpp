@@ -370,6 +370,57 @@ private:
   std::deque<Buffers> kept; // until the program has ended: work may still write to them where a wait was dropped
 };
 
+// Queues a call in which a piece of work fails, resets the caller's stream, and queues another call, which has to work:
+// for each piece of work in turn. "", or what was wrong.
+std::string callAgainAfterErrors() {
+  Network net;
+  const ValueId x = net.input(MORTISE_F32, {64});
+  net.output(net.op("add", {net.op("neg", {net.op("abs", {x})}), x}));
+  const std::shared_ptr<const Graph> graph = net.finish();
+  const MortiseOption options[] = {{"device", "strict:0,strict:1"},
+                                   {"place", "op=neg device=strict:1; op=abs device=strict:0; op=add device=strict:0"},
+                                   {"log_level", "off"}};
+  const runtime::Device &device = deviceNamed("strict:0");
+  const MortisePlugin &table = *device.plugin->table;
+  const MortiseType &type = *graph->view().inputs[0]->type;
+  const float one = 1;
+  std::vector<std::byte> ones, zeros(byteSize(type)), seen(byteSize(type));
+  for (int i = 0; i < 64; ++i)
+    ones.insert(ones.end(), reinterpret_cast<const std::byte *>(&one), reinterpret_cast<const std::byte *>(&one + 1));
+  for (int failing = 1;; ++failing) {
+    configureStrict("");
+    auto placed =
+        tool::compile(*graph, *strictRegistry(), must(runtime::Config::read(options)), {{&device}, {&device}});
+    auto program = must(runtime::Program::load(must(std::move(placed)).plan, strictRegistry()));
+    Resident in(device, type), out(device, type);
+    in.write(ones);
+    MortiseStreamArgs stream{};
+    must(runtime::callOn(device, "stream_create", table.stream_create, stream));
+    const runtime::Tensor inputs[] = {in.tensor()}, outputs[] = {out.tensor()};
+    const auto call = [&]() -> Result<void> {
+      auto queued = program->enqueue(inputs, outputs, {&device, stream.stream});
+      auto waited = runtime::callOn(device, "stream_wait", table.stream_wait, stream);
+      return queued ? waited : queued;
+    };
+    configureStrict("fail=work:" + std::to_string(failing) + ":" + std::to_string(MORTISE_INTERNAL));
+    const bool failed = !call();
+    must(runtime::callOn(device, "stream_reset", table.stream_reset, stream));
+    configureStrict("");
+    const Result<void> again = call();
+    std::string problem = again ? "" : again.error().message;
+    if (again)
+      out.read(seen, problem);
+    program.reset();
+    must(runtime::callOn(device, "stream_destroy", table.stream_destroy, stream));
+    if (problem.empty() && seen != zeros)
+      problem = "the result is wrong";
+    if (!problem.empty())
+      return "behind a failure of work " + std::to_string(failing) + ": " + problem;
+    if (!failed)
+      return failing > 3 ? "" : "expected at least three pieces of work, found " + std::to_string(failing - 1);
+  }
+}
+
 std::string rebindWhileQueued(int threads, int calls) {
   Network net;
   net.output(net.op("add", {net.input(MORTISE_F32, {64}), net.weight({64})}));
@@ -540,6 +591,12 @@ Found runStrict(const Graph &graph, const Runs &runs) {
     watch(found, [&] { return run.loadAndRun(); });
   }
   found.copied = run.copied;
+  return found;
+}
+
+Found queueAgainAfterErrors() {
+  Found found;
+  watch(found, callAgainAfterErrors);
   return found;
 }
 

@@ -54,6 +54,9 @@ struct Found {
 // Threads queue calls of one program, each on a stream of its own, while the weights are swapped.
 Found rebindBesideQueuedCalls(int threads, int calls);
 
+// Has each piece of work of a queued call fail once, resets the caller's stream, and queues a call that has to work.
+Found queueAgainAfterErrors();
+
 // Compiles, binds, runs and ends a program.
 Found runStrict(const Graph &graph, const Runs &runs);
 

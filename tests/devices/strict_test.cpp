@@ -54,6 +54,43 @@ TEST(Strict, WhatStaysOnADeviceIsNotCopied) {
   }
 }
 
+// What one region gives in a layout another one gets so; elsewhere the host converts.
+TEST(Strict, ValuesKeepTheLayoutsThatRegionsAgreeOn) {
+  Network net;
+  const ValueId x = net.input(MORTISE_F32, {6, 5});
+  const ValueId a = net.op("abs", {x}), b = net.op("neg", {a});
+  net.output(net.op("add", {a, b}));
+  const auto graph = net.finish();
+  // `a` passes from a region of strict:0 to another one of that device, and to strict:1.
+  const char *place = "op=abs device=strict:0; op=neg device=strict:1; op=add device=strict:0";
+  const MortiseOption options[] = {{"device", "strict:0,strict:1"}, {"place", place}};
+  std::set<std::string> layouts; // of what is passed on as it is
+  std::set<size_t> conversions;
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    configureStrict("layouts=1 seed=" + std::to_string(seed));
+    const auto compiled = must(tool::compile(*graph, *strictRegistry(), must(runtime::Config::read(options))));
+    const auto &regions = compiled.plan->regions;
+    conversions.insert(static_cast<size_t>(
+        std::ranges::count(regions, "strict.conversion", [](const auto &region) { return region->lowering; })));
+    const plan::BufferT &given = *compiled.plan->buffers[(*std::ranges::find_if(regions, [](const auto &region) {
+                                                           return region->nodes == std::vector<uint32_t>{0};
+                                                         }))->outputs[0]];
+    const auto &taken = (*std::ranges::find_if(regions, [](const auto &region) {
+                          return region->nodes == std::vector<uint32_t>{2};
+                        }))->inputs;
+    for (uint32_t buffer : taken)
+      if (compiled.plan->buffers[buffer].get() == &given)
+        layouts.insert(std::to_string(given.layout) + " in space " +
+                       std::to_string(compiled.plan->spaces[given.space]->number));
+    if (seed < 40)
+      EXPECT_EQ(runStrict(*graph, {.devices = "strict:0,strict:1", .place = place, .count = 2}).text(), "")
+          << "seed " << seed;
+  }
+  EXPECT_EQ(layouts.size(), 6u) << "three layouts in two spaces";
+  EXPECT_TRUE(conversions.contains(0));
+  EXPECT_GE(conversions.size(), 4u);
+}
+
 // What a later region needs is copied beside the regions before it, and a result beside those behind it.
 TEST(Strict, CopiesRunBesideKernels) {
   Network net;
@@ -70,6 +107,8 @@ TEST(Strict, CopiesRunBesideKernels) {
   EXPECT_EQ(beside("op=* device=strict:0"), 0) << "one region, to which all copies belong";
   EXPECT_GE(beside("op=neg device=cpu"), 1);
 }
+
+TEST(Strict, AQueuedCallWorksAfterOneThatFailed) { EXPECT_EQ(queueAgainAfterErrors().text(), ""); }
 
 TEST(Strict, WeightsAreSwappedBesideQueuedCalls) {
   configureStrict("delay_us=200");

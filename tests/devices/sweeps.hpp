@@ -21,6 +21,7 @@ inline constexpr Places everyPlace[] = {{"strict:0", 1},
                                         {"strict:0,aloof:0", 2}, // copies pass through the host
                                         {"strict:0,strict:1,aloof:0", 3}};
 
+// With layouts and memory spaces of the plugin's own for every second pair of seeds.
 std::string settings(uint64_t seed, int split, int delayUs);
 
 // Runs of programs without a fault.

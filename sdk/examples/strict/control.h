@@ -22,6 +22,7 @@ typedef struct StrictControl {
    *   clock=0|1    whether kernels clock their steps (1)
    *   late=0|1     1: event_query says of each event that it has not happened yet, so that what the host knows does not
    *                depend on how long work takes (0)
+   *   layouts=0|1  1: kernels want and give values in layouts and memory spaces that `seed` chooses (0)
    *   memory=N     bytes that each device has (1 GiB)
    *   cannot=OP    no kernel that has this op ("mortise.tanh") can be compiled, though `propose` takes it
    *   fail=SLOT:N:CODE   the Nth call of the slot, from 1, returns this MortiseCode;

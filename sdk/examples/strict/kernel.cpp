@@ -1,19 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "kernel.hpp"
 
+#include "layout.hpp"
 #include "memory.hpp"
 #include "settings.hpp"
 
+#include <algorithm>
+
 namespace strict {
 using namespace mortise;
-
-namespace {
-
-uint64_t bytesOf(const MortiseType &type) {
-  return (static_cast<uint64_t>(elementCount(type)) * dtypeBits(type.dtype) + 7) / 8;
-}
-
-} // namespace
 
 Counted::Counted(const char *kind) : kind(kind) { control().add(kind, 1); }
 
@@ -33,10 +28,16 @@ Result<std::unique_ptr<Kernel>> Kernel::make(const MortiseCompileArgs &args) {
   kernel->program = std::move(*program);
   kernel->workspaceBytes = kernel->program->workspaceBytes();
   kernel->workspace = ConstantExpr(static_cast<int64_t>(kernel->workspaceBytes));
+  const std::span<const MortiseForm> forms(args.forms, args.form_count);
+  const auto operandOf = [&](const MortiseValue &value) -> Operand {
+    const auto found = std::ranges::find(forms, value.index, &MortiseForm::value);
+    const MortiseForm form = found == forms.end() ? MortiseForm{value.index, Plain, 0, 0} : *found;
+    return {value.type, form, bytesOf(*value.type, form.layout)};
+  };
   for (size_t i = 0; i < graph.input_count; ++i)
-    kernel->inputBytes.push_back(bytesOf(*graph.inputs[i]->type));
+    kernel->inputs.push_back(operandOf(*graph.inputs[i]));
   for (size_t i = 0; i < graph.output_count; ++i)
-    kernel->outputBytes.push_back(bytesOf(*graph.outputs[i]->type));
+    kernel->outputs.push_back(operandOf(*graph.outputs[i]));
   for (uint32_t i = 0; i < graph.node_count; ++i) {
     const reference::Estimate cost = reference::estimate(*graph.nodes[i]);
     kernel->steps.add(graph.nodes[i]->op, "strict.node", {i}, cost.bytes, cost.flops);
@@ -63,32 +64,51 @@ Frame::~Frame() {
 Result<void> Run::operator()() const {
   std::vector<const void *> in;
   std::vector<void *> out;
+  std::vector<std::pair<size_t, std::byte *>> packed; // outputs in layouts, and where they go
   std::vector<std::shared_ptr<std::byte>> held;
-  const auto find = [&](MortiseAddress address, uint64_t bytes, const std::string &what) -> Result<void *> {
+  std::vector<std::vector<std::byte>> dense; // of operands in layouts; does not grow, so that its elements stay
+  dense.reserve(inputs.size() + outputs.size());
+  const auto find = [&](MortiseAddress address, uint64_t bytes, uint32_t space,
+                        const std::string &what) -> Result<void *> {
     if (bytes == 0)
       return nullptr;
-    Result<std::shared_ptr<std::byte>> found = memory().find(kernel->device, address, bytes);
+    Result<std::shared_ptr<std::byte>> found = memory().find(kernel->device, address, bytes, space);
     if (!found)
       return Error{MORTISE_INTERNAL, kernel->name + ": " + what + ": " + found.error().message};
     held.push_back(std::move(*found));
     return static_cast<void *>(held.back().get());
   };
   for (size_t i = 0; i < inputs.size(); ++i) {
-    const Result<void *> found = find(inputs[i], kernel->inputBytes[i], "input " + std::to_string(i));
+    const Operand &operand = kernel->inputs[i];
+    const Result<void *> found = find(inputs[i], operand.bytes, operand.form.space, "input " + std::to_string(i));
     if (!found)
       return found.error();
     in.push_back(*found);
+    if (operand.form.layout == Plain)
+      continue;
+    dense.emplace_back(bytesOf(*operand.type, Plain));
+    unpack(*operand.type, operand.form.layout, static_cast<const std::byte *>(*found), dense.back().data());
+    in.back() = dense.back().data();
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
-    const Result<void *> found = find(outputs[i], kernel->outputBytes[i], "output " + std::to_string(i));
+    const Operand &operand = kernel->outputs[i];
+    const Result<void *> found = find(outputs[i], operand.bytes, operand.form.space, "output " + std::to_string(i));
     if (!found)
       return found.error();
     out.push_back(*found);
+    if (operand.form.layout == Plain)
+      continue;
+    packed.emplace_back(i, static_cast<std::byte *>(*found));
+    dense.emplace_back(bytesOf(*operand.type, Plain));
+    out.back() = dense.back().data();
   }
-  const Result<void *> space = kernel->workspaceBytes ? find(workspace, kernel->workspaceBytes, "workspace") : nullptr;
+  const Result<void *> space =
+      kernel->workspaceBytes ? find(workspace, kernel->workspaceBytes, 0, "workspace") : nullptr;
   if (!space)
     return space.error();
   kernel->program->run(in, out, *space, nullptr, stepNs);
+  for (const auto &[i, target] : packed)
+    pack(*kernel->outputs[i].type, kernel->outputs[i].form.layout, static_cast<const std::byte *>(out[i]), target);
   return {};
 }
 

@@ -37,12 +37,19 @@ struct Counted {
   const char *kind;
 };
 
+// A value that a kernel reads or writes.
+struct Operand {
+  const MortiseType *type; // of the region, which outlives the kernel
+  MortiseForm form;
+  uint64_t bytes;
+};
+
 struct Kernel : Counted {
   Kernel() : Counted("kernel") {}
   static Result<std::unique_ptr<Kernel>> make(const MortiseCompileArgs &args);
   uint32_t device = 0;
   std::unique_ptr<mortise::reference::Interpreter> program;
-  std::vector<uint64_t> inputBytes, outputBytes;
+  std::vector<Operand> inputs, outputs;
   std::string name;
   mortise::ConstantExpr workspace;
   uint64_t workspaceBytes = 0;

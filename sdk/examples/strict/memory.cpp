@@ -45,7 +45,7 @@ bool Memory::reserve() {
   return true;
 }
 
-Result<Allocation> Memory::allocate(uint32_t device, uint64_t bytes, uint64_t limit) {
+Result<Allocation> Memory::allocate(uint32_t device, uint32_t space, uint64_t bytes, uint64_t limit) {
   const std::lock_guard lock(mutex);
   if (start == 0 && !reserve())
     return Error{MORTISE_OUT_OF_MEMORY, "cannot reserve addresses"};
@@ -57,7 +57,7 @@ Result<Allocation> Memory::allocate(uint32_t device, uint64_t bytes, uint64_t li
   if (data == nullptr)
     return Error{MORTISE_OUT_OF_MEMORY, "cannot allocate " + std::to_string(bytes) + " bytes"};
   std::memset(data, 0xcb, room); // what is read before it is written is wrong
-  const Allocation made{++count, next, bytes, device, {data, std::free}};
+  const Allocation made{++count, next, bytes, device, space, {data, std::free}};
   next = (next + room + gap) / gap * gap; // a gap between allocations
   used[device] += bytes;
   live.emplace(made.address, made);
@@ -76,7 +76,8 @@ Result<Allocation> Memory::free(uint32_t device, uint64_t address) {
   return gone;
 }
 
-Result<std::shared_ptr<std::byte>> Memory::find(uint32_t device, uint64_t address, uint64_t bytes) const {
+Result<std::shared_ptr<std::byte>> Memory::find(uint32_t device, uint64_t address, uint64_t bytes,
+                                                std::optional<uint32_t> space) const {
   const std::lock_guard lock(mutex);
   auto after = live.upper_bound(address);
   if (after != live.begin()) {
@@ -86,6 +87,9 @@ Result<std::shared_ptr<std::byte>> Memory::find(uint32_t device, uint64_t addres
       const std::string which = "allocation " + std::to_string(allocation.number);
       if (allocation.device != device)
         return Error{MORTISE_INVALID_ARGUMENT, which + " belongs to another device"};
+      if (space && allocation.space != *space)
+        return Error{MORTISE_INVALID_ARGUMENT, which + " lies in space " + std::to_string(allocation.space) +
+                                                   ", expected space " + std::to_string(*space)};
       if (bytes > allocation.bytes - offset)
         return Error{MORTISE_INVALID_ARGUMENT, "bytes " + std::to_string(offset) + " to " +
                                                    std::to_string(offset + bytes) + " reach past " + which + " of " +

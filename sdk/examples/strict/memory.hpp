@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,19 +20,20 @@ using mortise::Result;
 struct Allocation {
   uint64_t number = 0; // in the order of allocation
   uint64_t address = 0, bytes = 0;
-  uint32_t device = 0;
+  uint32_t device = 0, space = 0;
   std::shared_ptr<std::byte> data;
 };
 
 class Memory {
 public:
   // Errors: OUT_OF_MEMORY beyond `limit` bytes on the device.
-  Result<Allocation> allocate(uint32_t device, uint64_t bytes, uint64_t limit);
+  Result<Allocation> allocate(uint32_t device, uint32_t space, uint64_t bytes, uint64_t limit);
   // Errors: INVALID_ARGUMENT for what is no allocation of the device, or not any more.
   Result<Allocation> free(uint32_t device, uint64_t address);
   // Where `bytes` bytes of the device's memory lie; they stay while the pointer is held. The error says how the range
-  // misses.
-  Result<std::shared_ptr<std::byte>> find(uint32_t device, uint64_t address, uint64_t bytes) const;
+  // misses. `space`: where they have to lie, nullopt: in any.
+  Result<std::shared_ptr<std::byte>> find(uint32_t device, uint64_t address, uint64_t bytes,
+                                          std::optional<uint32_t> space = std::nullopt) const;
   bool contains(uint64_t address) const { return address >= start && address < start + size; }
 
 private:

@@ -4,6 +4,7 @@
 // its own: what computes here is the reference interpreter, where yours has a compiler and a driver.
 #include "control.h"
 #include "kernel.hpp"
+#include "layout.hpp"
 #include "memory.hpp"
 #include "settings.hpp"
 #include "stream.hpp"
@@ -39,15 +40,16 @@ struct Strict : PluginAdaptor<Strict> {
   }
 
   Result<std::span<const MortiseDeviceInfo *const>> devices() {
-    static const MortiseSpace space = [] {
+    const auto space = [](const char *name) {
       auto made = sized<MortiseSpace>();
-      made.name = "memory";
+      made.name = name;
       made.kind = MORTISE_SPACE_DEVICE;
       made.alignment = 256;
       made.bytes = control().settings().memory;
       return made;
-    }();
-    static const MortiseSpace *const spaces[] = {&space};
+    };
+    static const MortiseSpace home = space("memory"), scratch = space("scratch");
+    static const MortiseSpace *const spaces[] = {&home, &scratch};
     static const std::vector<MortiseDeviceInfo> infos = [] {
       std::vector<MortiseDeviceInfo> made;
       for (const Device &device : strict::devices) {
@@ -58,7 +60,7 @@ struct Strict : PluginAdaptor<Strict> {
         info.ordinal = device.ordinal;
         info.threads = 1;
         info.spaces = spaces;
-        info.space_count = 1;
+        info.space_count = static_cast<uint32_t>(std::size(spaces));
         // So cheap that what a device can take goes there.
         info.launch_ns = info.copy_ns = 1e-3;
         info.copy_bandwidth = 1e15;
@@ -89,6 +91,10 @@ struct Strict : PluginAdaptor<Strict> {
   Result<void> propose(Proposal &proposal) {
     const MortiseGraph &graph = proposal.graph();
     const Settings settings = control().settings();
+    if (!proposal.forms().empty()) {
+      proposeConversion(proposal);
+      return {};
+    }
     const uint64_t part = std::min<uint64_t>(numberOf(proposal.device()), settings.split - 1);
     std::vector<bool> supported(graph.node_count);
     for (uint32_t i = 0; i < graph.node_count; ++i) {
@@ -100,8 +106,22 @@ struct Strict : PluginAdaptor<Strict> {
       else if (!mine)
         proposal.refuse(i, MORTISE_REASON_OPTION, "`split` gives the node to another device");
     }
-    for (const std::vector<uint32_t> &nodes : convexRegions(graph, supported))
-      proposal.add({"strict.region", nodes, 1e-3 * static_cast<double>(nodes.size())});
+    for (const std::vector<uint32_t> &nodes : convexRegions(graph, supported)) {
+      const std::vector<MortiseForm> forms = settings.layouts ? randomForms(graph, nodes) : std::vector<MortiseForm>();
+      proposal.add({"strict.region", nodes, 1e-3 * static_cast<double>(nodes.size()), 0, 0, {}, forms});
+    }
+    return {};
+  }
+
+  Result<void> layout(MortiseLayoutArgs &args) {
+    if (auto entered = control().enter("layout"); !entered)
+      return entered;
+    if (args.layout == Plain || !nameOf(args.layout) || !hasLayouts(*args.type))
+      return Error{MORTISE_UNSUPPORTED, "expected layout 1 or 2, and elements of whole bytes"};
+    static thread_local std::vector<MortiseExprStep> steps; // until the next call on this thread
+    steps = sizeOf(*args.type, args.layout);
+    args.bytes = {steps.data(), steps.size()};
+    args.name = nameOf(args.layout);
     return {};
   }
 
@@ -146,7 +166,7 @@ struct Strict : PluginAdaptor<Strict> {
     if (auto entered = control().enter("constants_bind"); !entered)
       return entered.error();
     auto constants = std::make_unique<Constants>();
-    constants->inputs.assign(inputs, inputs + kernel.inputBytes.size());
+    constants->inputs.assign(inputs, inputs + kernel.inputs.size());
     return Packed<Constants>{std::move(constants), 0};
   }
 
@@ -154,7 +174,7 @@ struct Strict : PluginAdaptor<Strict> {
     if (auto entered = control().enter("frame_create"); !entered)
       return entered.error();
     auto frame = std::make_unique<Frame>();
-    frame->last.resize(kernel.inputBytes.size() + kernel.outputBytes.size() + 1);
+    frame->last.resize(kernel.inputs.size() + kernel.outputs.size() + 1);
     frame->device = kernel.device;
     MortiseMemoryArgs args = frame->memory();
     if (auto taken = Status(mortise::host().device_allocate(&args)).result(); !taken)
@@ -172,13 +192,13 @@ struct Strict : PluginAdaptor<Strict> {
     std::vector<Use> uses = {kernel.use()};
     if (constants)
       uses.push_back(constants->use());
-    for (size_t i = 0; i < kernel.inputBytes.size(); ++i) {
+    for (size_t i = 0; i < kernel.inputs.size(); ++i) {
       run.inputs.push_back(args.inputs[i] || !constants ? args.inputs[i] : constants->inputs[i]);
-      uses.push_back({run.inputs.back(), kernel.inputBytes[i], false});
+      uses.push_back({run.inputs.back(), kernel.inputs[i].bytes, false});
     }
-    for (size_t i = 0; i < kernel.outputBytes.size(); ++i) {
+    for (size_t i = 0; i < kernel.outputs.size(); ++i) {
       run.outputs.push_back(args.outputs[i]);
-      uses.push_back({args.outputs[i], kernel.outputBytes[i], true});
+      uses.push_back({args.outputs[i], kernel.outputs[i].bytes, true});
     }
     uses.push_back({args.workspace, kernel.workspaceBytes, true});
     if (Frame *frame = frameOf<Strict>(args)) {
@@ -361,7 +381,8 @@ struct Strict : PluginAdaptor<Strict> {
   Result<void> memoryAllocate(MortiseMemoryArgs &args) {
     if (auto entered = control().enter("memory_allocate"); !entered)
       return entered;
-    const Result<Allocation> made = memory().allocate(numberOf(args.device), args.bytes, control().settings().memory);
+    const Result<Allocation> made =
+        memory().allocate(numberOf(args.device), args.space, args.bytes, control().settings().memory);
     if (!made)
       return made.error();
     control().add("allocation", 1);
@@ -402,6 +423,53 @@ struct Strict : PluginAdaptor<Strict> {
   }
 
 private:
+  // A conversion is one node that leaves its value as it is; the kernel unpacks what it reads, and packs what it
+  // writes.
+  static void proposeConversion(Proposal &proposal) {
+    const MortiseGraph &graph = proposal.graph();
+    const bool inHome = std::ranges::all_of(proposal.forms(), [](const MortiseForm &form) { return form.space == 0; });
+    if (graph.node_count != 1 || std::string_view(graph.nodes[0]->op) != "mortise.convert" || !inHome)
+      return proposal.refuse(0, MORTISE_REASON_LAYOUT, "only conversions are taken in forms that the host chooses");
+    if (const reference::Refusal refusal = reference::refuse(*graph.nodes[0]))
+      return proposal.refuse(0, refusal.reason, refusal.detail);
+    const uint32_t node = 0;
+    proposal.add({"strict.conversion", {&node, 1}, 1e-3, 0, 0, {}, proposal.forms()});
+  }
+
+  // A layout and a space by seed for each value at the border of a region, so that what one region gives is now and
+  // then what the next one wants.
+  static std::vector<MortiseForm> randomForms(const MortiseGraph &graph, const std::vector<uint32_t> &nodes) {
+    const uint64_t seed = control().settings().seed;
+    std::vector<MortiseForm> forms;
+    std::vector<uint32_t> uses(graph.value_count);
+    std::vector<bool> aliased(graph.value_count);
+    for (size_t i = 0; i < graph.alias_count; ++i) {
+      aliased[graph.inputs[graph.aliases[i]->input]->index] = true;
+      aliased[graph.outputs[graph.aliases[i]->output]->index] = true;
+    }
+    const auto add = [&](const MortiseValue &value, uint64_t end) {
+      const uint64_t random = mix(seed, 2 * uint64_t{value.index} + end);
+      const bool fixed = value.flags & (MORTISE_VALUE_CONSTANT | MORTISE_VALUE_STATE) || aliased[value.index] ||
+                         !hasLayouts(*value.type);
+      const MortiseForm form{value.index, static_cast<uint32_t>(random % layoutCount), random / 8 % 2 ? 1u : 0u, 0};
+      const bool known = std::ranges::find(forms, value.index, &MortiseForm::value) != forms.end();
+      if (!fixed && !known)
+        forms.push_back(form);
+    };
+    for (uint32_t n : nodes)
+      for (size_t i = 0; i < graph.nodes[n]->operand_count; ++i)
+        if (const MortiseValue *value = graph.nodes[n]->operands[i]) {
+          ++uses[value->index];
+          if (!value->producer || !std::ranges::binary_search(nodes, value->producer->index))
+            add(*value, 0);
+        }
+    for (uint32_t n : nodes)
+      for (size_t i = 0; i < graph.nodes[n]->result_count; ++i)
+        if (const MortiseValue &value = *graph.nodes[n]->results[i]; value.use_count > uses[value.index])
+          add(value, seed % 2); // with an even seed, what a region gives is what the next one wants
+    return forms;
+  }
+
   static bool reach(const MortiseDevice *a, const MortiseDevice *b) {
     return strict::devices[numberOf(a)].kind == strict::devices[numberOf(b)].kind && control().settings().peer;
   }

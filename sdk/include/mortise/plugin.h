@@ -12,8 +12,8 @@
  *    owned by the caller, who reads it and destroys it. No exception, longjmp or signal crosses.
  *  - Growth. Every struct starts with `struct_size`, its size in the writer's header; a reader
  *    never reads past it. Tables and structs grow only at their end. Arrays of structs are arrays
- *    of pointers, so that an element can grow too. The exceptions are MortiseExpr, MortiseExprStep and
- *    MortiseOption, which are frozen.
+ *    of pointers, so that an element can grow too. The exceptions are MortiseExpr, MortiseExprStep,
+ *    MortiseInPlace, MortiseForm and MortiseOption, which are frozen.
  *  - `extension` is the head of a chain of optional structs, NULL when there is none. A reader skips
  *    structs of an unknown `kind`.
  *  - A slot marked (optional) may be NULL; its comment says what the host then does. The others must
@@ -49,7 +49,7 @@ extern "C" {
 #define MORTISE_PLUGIN_MAGIC UINT64_C(0x314553495452304d) /* "M0RTISE1", little endian */
 
 /* Hashes of every size, offset and enumerator of each revision; sdk/abi/ computes them and CI compares. */
-#define MORTISE_ABI_LAYOUT_HASH_3 UINT64_C(0xee20f8377d72a2df)
+#define MORTISE_ABI_LAYOUT_HASH_3 UINT64_C(0x1902dc81ecba6b81)
 /* From MORTISE_ABI_OLDEST to MORTISE_ABI_REVISION: what MortisePlugin::layout_hashes points to. */
 #define MORTISE_ABI_LAYOUT_HASHES {MORTISE_ABI_LAYOUT_HASH_3}
 
@@ -452,6 +452,16 @@ typedef struct MortiseInPlace { /* frozen */
   uint32_t input, output;
 } MortiseInPlace;
 
+#define MORTISE_PLAIN_LAYOUT 0 /* dense row-major, or the strides of the value's type */
+
+/* How a value lies in memory that a region reads or writes. */
+typedef struct MortiseForm { /* frozen */
+  uint32_t value;  /* by its position in MortiseGraph::values */
+  uint32_t layout; /* MORTISE_PLAIN_LAYOUT, or any other number that the slot `layout` of the plugin knows */
+  uint32_t space;  /* where the value lies: an index into MortiseDeviceInfo::spaces, of a kind other than HOST unless it is 0 */
+  uint32_t reserved;
+} MortiseForm;
+
 /* A set of nodes that the plugin would run as one region. The set is convex: no path leaves and
  * re-enters it. Candidates may overlap; the host chooses. */
 typedef struct MortiseCandidate {
@@ -469,6 +479,12 @@ typedef struct MortiseCandidate {
    * not in any pair. */
   const MortiseInPlace *in_place;
   size_t in_place_count;
+  /* The form in which the region wants a value that it reads from outside, or gives one that it produces and others use; without one
+   * the value is plain and in the home. Each value has one form at most. The host converts and copies in between, at a cost that it
+   * adds, and passes on what the next region of the plugin wants in the same form. Constants (constants_bind packs them), states, aliased
+   * values and those of `in_place` have none. */
+  const MortiseForm *forms;
+  size_t form_count;
 } MortiseCandidate;
 
 /* A composite (attention, layer_norm, ...) that no plugin takes is replaced by its parts, and every plugin is asked again for the graph. */
@@ -483,6 +499,10 @@ typedef struct MortiseProposeArgs {
   void *sink; /* hand back to the two functions below, which copy what they are given */
   void (*add)(void *sink, const MortiseCandidate *candidate);
   void (*refuse)(void *sink, uint32_t node, int32_t reason, const char *detail);
+  /* 0, or the forms in which all of the graph's inputs and outputs lie: only a candidate of all nodes in these forms is asked for. So the host
+   * asks for a conversion between layouts: the graph is one mortise.convert to the type that the value has already. */
+  const MortiseForm *forms;
+  size_t form_count;
 } MortiseProposeArgs;
 
 typedef struct MortiseCompileArgs {
@@ -497,7 +517,21 @@ typedef struct MortiseCompileArgs {
   MortiseKernel *kernel;        /* out */
   const void *saved;            /* kernel_load: what kernel_save wrote; NULL in kernel_compile */
   uint64_t saved_bytes;
+  const MortiseForm *forms;     /* those of the candidate, by values of `region` */
+  size_t form_count;
 } MortiseCompileArgs;
+
+typedef struct MortiseLayoutArgs {
+  size_t struct_size;
+  const MortiseExtension *extension;
+  MortiseDevice *device;
+  const MortiseGraph *graph; /* whose symbols the type's extents use */
+  const MortiseType *type;   /* of the value */
+  uint32_t layout;           /* not MORTISE_PLAIN_LAYOUT */
+  uint32_t reserved;
+  MortiseExpr bytes;         /* out: memory that the value takes; lives until the process ends, or the next call on this thread */
+  const char *name;          /* out: for reports, "blocked 8x16"; lives as long as `bytes` */
+} MortiseLayoutArgs;
 
 /* One step of a kernel, for `explain` and profiles: a library call or a generated loop. */
 typedef struct MortiseStep {
@@ -656,7 +690,7 @@ typedef struct MortiseCopyArgs {
   MortiseStream *stream;        /* of `device`; NULL on a device without streams: the call returns when done */
   MortiseDevice *target_device; /* NULL: the host's memory */
   MortiseDevice *source_device; /* NULL: the host's memory */
-  /* In memory of the host: as aligned as the elements, not more. Both ranges stay as they are until an event that the host records
+  /* In any space of the device. In memory of the host: as aligned as the elements, not more. Both ranges stay as they are until an event that the host records
    * behind the copy has happened; without a stream, until the call returns. */
   MortiseAddress target;
   MortiseAddress source;
@@ -764,6 +798,9 @@ typedef struct MortisePlugin {
    * copied all the same. */
   MortiseStatus *(*host_register)(MortiseHostMemoryArgs *args);
   MortiseStatus *(*host_unregister)(MortiseHostMemoryArgs *args);
+
+  /* (optional) What a value takes in a layout of the plugin's own, or MORTISE_UNSUPPORTED. Without it candidates name no layouts. */
+  MortiseStatus *(*layout)(MortiseLayoutArgs *args);
 } MortisePlugin;
 
 /* The one export. Does nothing but return the table, which lives until the process ends. */
@@ -783,7 +820,7 @@ MORTISE_CHECK(sizeof(MortiseCode) == 4 && sizeof(MortiseDType) == 4 && sizeof(Mo
 MORTISE_CHECK(sizeof(MortiseExprStep) == 16 && sizeof(MortiseExpr) == 16 && sizeof(MortiseOption) == 16);
 MORTISE_CHECK(sizeof(MortiseType) == 48 && sizeof(MortiseAttribute) == 104);
 MORTISE_CHECK(sizeof(MortiseValue) == 56 && sizeof(MortiseNode) == 104 && sizeof(MortiseGraph) == 144);
-MORTISE_CHECK(sizeof(MortiseEnqueueArgs) == 104 && sizeof(MortisePlugin) == 344);
+MORTISE_CHECK(sizeof(MortiseEnqueueArgs) == 104 && sizeof(MortisePlugin) == 352);
 
 #ifdef __cplusplus
 }

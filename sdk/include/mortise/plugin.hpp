@@ -175,6 +175,7 @@ struct Candidate {
   std::span<const uint32_t> nodes;
   double costNs = 0, bytes = 0, flops = 0; // of one warm run
   std::span<const MortiseInPlace> inPlace = {};
+  std::span<const MortiseForm> forms = {};
 };
 
 // The arguments of `propose`, and the functions that answer it.
@@ -184,6 +185,7 @@ public:
   MortiseDevice *device() const { return args.device; }
   const MortiseCompileOptions &compileOptions() const { return *args.compile_options; }
   const MortiseGraph &graph() const { return *args.graph; }
+  std::span<const MortiseForm> forms() const { return {args.forms, args.form_count}; } // that are asked for
   std::string_view option(std::string_view key, std::string_view otherwise = {}) const {
     return mortise::option(args.options, args.option_count, key, otherwise);
   }
@@ -197,6 +199,8 @@ public:
     out.flops = candidate.flops;
     out.in_place = candidate.inPlace.data();
     out.in_place_count = candidate.inPlace.size();
+    out.forms = candidate.forms.data();
+    out.form_count = candidate.forms.size();
     args.add(args.sink, &out);
   }
   void refuse(uint32_t node, MortiseReason reason, const std::string &detail) {
@@ -261,7 +265,7 @@ struct PluginIdentity {
 };
 
 // Optional functions of the class, which take the C structs unchanged. HasStreams: streams and events (all eleven).
-// HasMemory: memory of its own (all three). HasPeers, HasNativeStreams, HasRegistering: as their slots.
+// HasMemory: memory of its own (all three). HasPeers, HasLayouts, HasNativeStreams, HasRegistering: as their slots.
 template <typename P>
 concept HasStreams = requires(P &p, MortiseStreamArgs &stream, MortiseEventArgs &event) {
   p.streamCreate(stream), p.streamDestroy(stream), p.streamWait(stream), p.streamReset(stream);
@@ -274,6 +278,8 @@ concept HasMemory = requires(P &p, MortiseMemoryArgs &memory, MortiseCopyArgs &c
 };
 template <typename P>
 concept HasPeers = requires(P &p, MortisePeerArgs &args) { p.peer(args); };
+template <typename P>
+concept HasLayouts = requires(P &p, MortiseLayoutArgs &args) { p.layout(args); };
 template <typename P>
 concept HasNativeStreams = requires(P &p, MortiseStreamArgs &args) { p.streamImport(args), p.streamExport(args); };
 template <typename P>
@@ -503,6 +509,8 @@ private:
     }
     if constexpr (HasPeers<P>)
       plugin.peer = slot<&P::peer, MortisePeerArgs>;
+    if constexpr (HasLayouts<P>)
+      plugin.layout = slot<&P::layout, MortiseLayoutArgs>;
     if constexpr (HasNativeStreams<P>) {
       plugin.stream_import = slot<&P::streamImport, MortiseStreamArgs>;
       plugin.stream_export = slot<&P::streamExport, MortiseStreamArgs>;

@@ -25,7 +25,7 @@ using OpenedKernelCache = Result<std::unique_ptr<const KernelCache>>;
 // it, "kernel" or "time". Of use to later processes only where the device has a fingerprint.
 std::string cacheKey(std::string_view what, const Device &device, std::string_view lowering,
                      std::span<const MortiseOption> options, const MortiseCompileOptions &asked,
-                     std::span<const std::byte> graph);
+                     std::span<const MortiseForm> forms, std::span<const std::byte> graph);
 
 class KernelCache {
 public:

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "layout.hpp"
+
+#include <cstring>
+
+namespace strict {
+using namespace mortise;
+
+namespace {
+
+uint64_t columnsOf(const MortiseType &type) { return type.rank ? static_cast<uint64_t>(type.dims[type.rank - 1]) : 1; }
+
+// Calls `copy(place of an element in the dense value, its place in the layout)` for each element.
+template <typename Copy> void forEach(const MortiseType &type, uint32_t layout, Copy copy) {
+  const auto count = static_cast<uint64_t>(elementCount(type));
+  const uint64_t columns = columnsOf(type);
+  for (uint64_t i = 0; i < count; ++i)
+    copy(i, layout == Reversed ? count - 1 - i : layout == Padded ? i + i / columns : i);
+}
+
+} // namespace
+
+const char *nameOf(uint32_t layout) {
+  constexpr const char *names[layoutCount] = {"plain", "reversed", "padded"};
+  return layout < layoutCount ? names[layout] : nullptr;
+}
+
+bool hasLayouts(const MortiseType &type) { return dtypeBits(type.dtype) >= 8; }
+
+uint64_t bytesOf(const MortiseType &type, uint32_t layout) {
+  const auto count = static_cast<uint64_t>(elementCount(type));
+  const uint64_t padding = layout == Padded && count ? count / columnsOf(type) : 0;
+  return ((count + padding) * dtypeBits(type.dtype) + 7) / 8;
+}
+
+std::vector<MortiseExprStep> sizeOf(const MortiseType &type, uint32_t layout) {
+  std::vector<MortiseExprStep> steps{{MORTISE_EXPR_CONST, 0, static_cast<int64_t>(dtypeBits(type.dtype) / 8)}};
+  for (int32_t i = 0; i < type.rank; ++i) {
+    if (type.dims[i] == MORTISE_DYNAMIC)
+      steps.insert(steps.end(), type.dim_exprs[i].steps, type.dim_exprs[i].steps + type.dim_exprs[i].count);
+    else
+      steps.push_back({MORTISE_EXPR_CONST, 0, type.dims[i]});
+    if (layout == Padded && i + 1 == type.rank)
+      steps.insert(steps.end(), {{MORTISE_EXPR_CONST, 0, 1}, {MORTISE_EXPR_ADD, 0, 0}});
+    steps.push_back({MORTISE_EXPR_MUL, 0, 0});
+  }
+  if (layout == Padded && type.rank == 0)
+    steps.insert(steps.end(), {{MORTISE_EXPR_CONST, 0, 2}, {MORTISE_EXPR_MUL, 0, 0}});
+  return steps;
+}
+
+void pack(const MortiseType &type, uint32_t layout, const std::byte *dense, std::byte *into) {
+  const size_t size = dtypeBits(type.dtype) / 8;
+  std::memset(into, 0xcb, bytesOf(type, layout)); // padding is never zero by chance
+  forEach(type, layout, [&](uint64_t from, uint64_t to) { std::memcpy(into + to * size, dense + from * size, size); });
+}
+
+void unpack(const MortiseType &type, uint32_t layout, const std::byte *from, std::byte *dense) {
+  const size_t size = dtypeBits(type.dtype) / 8;
+  forEach(type, layout, [&](uint64_t to, uint64_t at) { std::memcpy(dense + to * size, from + at * size, size); });
+}
+
+} // namespace strict

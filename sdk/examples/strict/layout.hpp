@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Layouts of the device's own. They are of no use but to show which layout the host believes a value to have.
+#pragma once
+
+#include <mortise/plugin.hpp>
+
+#include <cstddef>
+#include <vector>
+
+namespace strict {
+
+enum Layout : uint32_t {
+  Plain = MORTISE_PLAIN_LAYOUT,
+  Reversed = 1, // the last element first
+  Padded = 2,   // an element of padding behind each row
+};
+inline constexpr uint32_t layoutCount = 3;
+const char *nameOf(uint32_t layout);
+
+// Whether values of the type have layouts: elements of whole bytes.
+bool hasLayouts(const MortiseType &type);
+
+// Bytes of a value in a layout: for a static type, and as a program over the graph's symbols.
+uint64_t bytesOf(const MortiseType &type, uint32_t layout);
+std::vector<MortiseExprStep> sizeOf(const MortiseType &type, uint32_t layout);
+
+// Between a dense row-major value of a static type and its layout.
+void pack(const MortiseType &type, uint32_t layout, const std::byte *dense, std::byte *into);
+void unpack(const MortiseType &type, uint32_t layout, const std::byte *from, std::byte *dense);
+
+} // namespace strict
