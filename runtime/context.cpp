@@ -309,6 +309,8 @@ Result<void> Context::execute(const Binding &binding, const std::shared_ptr<Spec
   if (specialisation != current)
     if (auto taken = take(binding, specialisation); !taken)
       return taken;
+  if (hasQueued)
+    clearErrors();
   setAddresses(inputs, outputs);
   if (profile) {
     std::fill(nanoseconds.begin(), nanoseconds.end(), 0);
@@ -335,6 +337,8 @@ Result<void> Context::enqueueOn(uint32_t timeline, MortiseStream *stream, const 
     if (auto taken = take(binding, specialisation); !taken)
       return taken;
   }
+  if (hasQueued && !flight)
+    clearErrors();
   setAddresses(inputs, outputs);
   active = streams;
   active[layout.timelines[timeline]] = stream;
@@ -356,6 +360,7 @@ Result<void> Context::enqueueOn(uint32_t timeline, MortiseStream *stream, const 
     return done;
   }
   flight = Flight{timeline, stream, &schedule};
+  hasQueued = true;
   return {};
 }
 
@@ -375,10 +380,8 @@ Result<bool> Context::hasHappened() {
     usable = false;
     return asked.error();
   }
-  if (args.happened) {
+  if (args.happened)
     flight.reset();
-    clearErrors();
-  }
   return args.happened != 0;
 }
 
@@ -391,11 +394,11 @@ Result<void> Context::finish() {
   auto waited = callOn(device, "event_synchronize", device.plugin->table->event_synchronize, args);
   if (!waited)
     usable = false;
-  clearErrors();
   return waited;
 }
 
 void Context::clearErrors() {
+  hasQueued = false;
   for (uint32_t i = 0; i < active.size(); ++i)
     if (active[i] == streams[i] && !wait(i))
       reset(i);

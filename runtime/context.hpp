@@ -99,8 +99,8 @@ private:
   void markUnchanged(size_t operation);
   Result<void> wait(uint32_t stream);
   void reset(uint32_t stream);
-  // Resets those of the context's streams that failed in a call on a caller's stream, when all of its work has
-  // happened. The caller learns of the error from its own stream.
+  // Resets those of the context's streams that failed in calls on a caller's stream, all of which have happened. The
+  // caller has learned of the error from its own stream.
   void clearErrors();
   void abandon(); // waits for all streams of the call after an error, so that nothing touches the caller's memory
   Error inOperation(size_t operation, const Error &error) const;
@@ -122,6 +122,7 @@ private:
   std::vector<Timer> timers;               // per operation, once a run was profiled
   std::shared_ptr<Specialisation> current; // for which the lists above were filled
   std::optional<Flight> flight;            // the last enqueueOn(), until it is known to have happened
+  bool hasQueued = false;                  // calls on a caller's stream, since clearErrors()
   bool usable = true;
 };
 

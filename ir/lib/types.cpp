@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "types.hpp"
 
+#include <mortise/symbols.hpp>
+
 #include <cstddef>
 #include <cstring>
 
@@ -110,8 +112,9 @@ Result<RankedTensorType> typeFrom(const MortiseType &type, const std::string &wh
     return invalid(what + ": " + typeString(type) + " has more bytes than a machine can address");
   if (type.strides && count != Dim(0) && count != Dim(1)) {
     Dim stride = 1;
+    const std::vector<Dim> strides = stridesOf(type);
     for (int32_t i = type.rank; i-- > 0; stride *= (*shape)[i])
-      if ((*shape)[i] != Dim(1) && Dim(type.strides[i]) != stride)
+      if ((*shape)[i] != Dim(1) && strides[i] != stride)
         return Error{MORTISE_UNSUPPORTED, what + ": strides of " + typeString(type) +
                                               " must be dense row-major; make the tensor contiguous, or transpose"};
   }

@@ -139,7 +139,7 @@ private:
     if (!add(*in, sizes))
       return false;
     for (uint32_t i = 0; i < count(in->types()); ++i)
-      sizes.exprs += count(in->types()->Get(i)->step_counts());
+      sizes.exprs += count(in->types()->Get(i)->step_counts()) + count(in->types()->Get(i)->stride_counts());
     if (std::max({sizes.values, sizes.lists, sizes.exprs}) > out.size / 4)
       return corrupt("its lists share bytes");
     if (sizes.bodies != count(in->bodies()))
@@ -271,18 +271,18 @@ private:
     if (!dynamic)
       return true;
     type.dim_exprs = &out.exprs[nextExpr];
-    return programs(from, type.dims, rank, "the extents of " + typeString(type));
+    return programs(from.step_counts(), from.steps(), type.dims, rank, "the extents of " + typeString(type));
   }
 
   // Appends one program per number to `exprs`; it must be a single CONST where the number is not MORTISE_DYNAMIC.
-  template <typename From>
-  bool programs(const From &from, const int64_t *numbers, size_t length, const std::string &whose) {
+  bool programs(const fb::Vector<uint32_t> *counts, const fb::Vector<const portable::ExprStep *> *all,
+                const int64_t *numbers, size_t length, const std::string &whose) {
     const MortiseExprStep *steps = nullptr;
-    if (!stepArray(from.steps(), steps))
+    if (!stepArray(all, steps))
       return false;
-    size_t left = count(from.steps());
+    size_t left = count(all);
     for (size_t i = 0; i < length; ++i) {
-      uint32_t size = from.step_counts()->Get(static_cast<uint32_t>(i));
+      uint32_t size = counts->Get(static_cast<uint32_t>(i));
       if (size > left)
         return corrupt("the programs of " + whose + " are cut short");
       out.exprs[nextExpr++] = {steps, size};
@@ -302,13 +302,27 @@ private:
     if (count(from.strides()) != 0 && count(from.strides()) != static_cast<size_t>(type.rank))
       return corrupt("expected one stride per extent of " + typeString(type) + ", found " + num(count(from.strides())));
     int64_t reach = 0;
+    bool dynamic = false;
     for (int32_t i = 0; type.strides && i < type.rank; ++i) {
+      dynamic |= type.strides[i] == MORTISE_DYNAMIC;
+      if (type.strides[i] == MORTISE_DYNAMIC)
+        continue;
       int64_t extent = type.dims[i] == MORTISE_DYNAMIC ? 2 : std::max<int64_t>(type.dims[i], 1), span = 0;
       if (type.strides[i] < 0 || __builtin_mul_overflow(type.strides[i], extent - 1, &span) ||
           __builtin_add_overflow(reach, span, &reach) || reach > portable::maxElements)
         return corrupt("the strides of " + typeString(type) + " are negative or too large");
     }
-    return true;
+    const size_t expected = dynamic ? static_cast<size_t>(type.rank) : 0;
+    if (count(from.stride_counts()) != expected || (!dynamic && count(from.stride_steps()) != 0))
+      return corrupt("expected " + num(expected) + " programs for the strides of " + typeString(type) + ", found " +
+                     num(count(from.stride_counts())));
+    if (!dynamic)
+      return true;
+    if (in->version() < 2)
+      return corrupt("the strides of " + typeString(type) + " have programs in a graph of format version 1");
+    type.stride_exprs = &out.exprs[nextExpr];
+    return programs(from.stride_counts(), from.stride_steps(), type.strides, expected,
+                    "the strides of " + typeString(type));
   }
 
   bool readGuards() {
@@ -506,7 +520,7 @@ private:
       return corrupt("expected a program per entry of " + whose + ", one of them symbolic, found " +
                      num(count(from.step_counts())) + " for " + num(attribute.count));
     attribute.exprs = &out.exprs[nextExpr];
-    return programs(from, attribute.i64s, attribute.count, whose);
+    return programs(from.step_counts(), from.steps(), attribute.i64s, attribute.count, whose);
   }
 
   bool readTensor(const portable::Attribute &from, MortiseAttribute &attribute) {

@@ -13,27 +13,35 @@ public:
 
 protected:
   bool changeType(const MortiseType *&type) override {
-    if (isStatic(*type))
+    if (isStatic(*type) && !copyStruct(*type).stride_exprs)
       return true;
     auto [entry, added] = known.try_emplace(type);
     if (added) {
       MortiseType &fixed = *copyOf(*type);
-      std::vector<int64_t> extents;
-      for (int32_t i = 0; i < type->rank; ++i) {
-        Result<int64_t> extent = evaluate(type->dim_exprs[i], symbols);
-        if (!extent)
-          return fail(MORTISE_INVALID_ARGUMENT,
-                      "extent " + std::to_string(i) + " of " + typeString(*type) + ": " + extent.error().message);
-        if (*extent < 0)
-          return fail(MORTISE_INVALID_ARGUMENT, "extent " + std::to_string(i) + " of " + typeString(*type) + " is " +
-                                                    std::to_string(*extent) + "; expected 0 or more");
-        extents.push_back(*extent);
-      }
-      fixed.dims = keep(std::move(extents));
-      fixed.dim_exprs = nullptr;
+      if (!fix("extent ", *type, fixed.dims, fixed.dim_exprs) ||
+          !fix("stride ", *type, fixed.strides, fixed.stride_exprs))
+        return false;
       entry->second = &fixed;
     }
     type = entry->second;
+    return true;
+  }
+
+  // Puts numbers in the place of one program per dimension, where there are any.
+  bool fix(const char *what, const MortiseType &type, const int64_t *&numbers, const MortiseExpr *&exprs) {
+    std::vector<int64_t> fixed;
+    for (int32_t i = 0; exprs && i < type.rank; ++i) {
+      const Result<int64_t> number = evaluate(exprs[i], symbols);
+      const std::string which = what + std::to_string(i) + " of " + typeString(type);
+      if (!number)
+        return fail(MORTISE_INVALID_ARGUMENT, which + ": " + number.error().message);
+      if (*number < 0)
+        return fail(MORTISE_INVALID_ARGUMENT, which + " is " + std::to_string(*number) + "; expected 0 or more");
+      fixed.push_back(*number);
+    }
+    if (exprs)
+      numbers = keep(std::move(fixed));
+    exprs = nullptr;
     return true;
   }
 

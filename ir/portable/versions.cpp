@@ -296,7 +296,15 @@ private:
   const uint32_t newestOpset, newestFormat;
 };
 
-bool isOfVersionTwo(const MortiseGraph &view) { return copyStruct(view).guard_count != 0; }
+// What of format version 2 a graph has that no node has, or "".
+std::string ofVersionTwo(const MortiseGraph &view) {
+  if (copyStruct(view).guard_count != 0)
+    return "guards";
+  for (size_t i = 0; i < view.value_count; ++i)
+    if (copyStruct(*view.values[i]->type).stride_exprs)
+      return "symbolic strides";
+  return "";
+}
 
 } // namespace
 
@@ -316,8 +324,8 @@ Result<std::vector<std::byte>> Graph::bytesFor(uint32_t newestOpset, uint32_t ne
   if (newestOpset < 1 || newestFormat < 1)
     return Error{MORTISE_INVALID_ARGUMENT, "expected an opset and a format version of 1 or more, found " +
                                                num(newestOpset) + " and " + num(newestFormat)};
-  if (newestFormat < 2 && isOfVersionTwo(view()))
-    return Error{MORTISE_UNSUPPORTED, "the graph's guards are of format version 2, expected at most " +
+  if (const std::string newer = newestFormat < 2 ? ofVersionTwo(view()) : ""; !newer.empty())
+    return Error{MORTISE_UNSUPPORTED, "the graph's " + newer + " are of format version 2, expected at most " +
                                           num(newestFormat) + "; specialise it, or update what reads it"};
   Downgrader downgrader(opset, newestOpset, newestFormat);
   Result<MortiseGraph> older = downgrader.rewrite(view());

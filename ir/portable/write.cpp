@@ -161,40 +161,58 @@ private:
     return builder.CreateVector(scratch);
   }
 
-  uint32_t typeIndex(const MortiseType &type) {
-    if (auto known = typesByAddress.find(&type); known != typesByAddress.end())
-      return known->second;
-    std::vector<int64_t> key{type.dtype, type.rank, type.strides != nullptr};
-    key.insert(key.end(), type.dims, type.dims + type.rank);
+  // One program per number, where at least one is MORTISE_DYNAMIC; otherwise empty.
+  struct Programs {
     std::vector<uint32_t> counts;
     std::vector<portable::ExprStep> steps;
-    bool dynamic = false;
-    for (int64_t dim : dims(type))
-      dynamic |= dim == MORTISE_DYNAMIC;
-    for (int32_t i = 0; dynamic && i < type.rank; ++i) {
-      MortiseExprStep constant{MORTISE_EXPR_CONST, 0, type.dims[i]};
+  };
+  // Adds numbers and programs to `key`.
+  static Programs programs(std::span<const int64_t> numbers, const MortiseExpr *exprs, std::vector<int64_t> &key) {
+    Programs result;
+    key.insert(key.end(), numbers.begin(), numbers.end());
+    if (std::ranges::find(numbers, MORTISE_DYNAMIC) == numbers.end())
+      return result;
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      MortiseExprStep constant{MORTISE_EXPR_CONST, 0, numbers[i]};
       MortiseExpr expr{&constant, 1};
-      if (type.dims[i] == MORTISE_DYNAMIC)
-        expr = type.dim_exprs ? type.dim_exprs[i] : MortiseExpr{nullptr, 0};
-      counts.push_back(static_cast<uint32_t>(expr.count));
+      if (numbers[i] == MORTISE_DYNAMIC)
+        expr = exprs ? exprs[i] : MortiseExpr{nullptr, 0};
+      result.counts.push_back(static_cast<uint32_t>(expr.count));
       key.push_back(static_cast<int64_t>(expr.count));
       for (const MortiseExprStep &step : view(expr.steps, expr.count)) {
-        steps.emplace_back(step.op, 0, step.value);
+        result.steps.emplace_back(step.op, 0, step.value);
         key.insert(key.end(), {step.op, step.value});
       }
     }
+    return result;
+  }
+  std::pair<fb::Offset<fb::Vector<uint32_t>>, fb::Offset<fb::Vector<const portable::ExprStep *>>>
+  write(const Programs &programs) {
+    if (programs.counts.empty())
+      return {};
+    auto counts = builder.CreateVector(programs.counts);
+    return {counts, builder.CreateVectorOfStructs(programs.steps)};
+  }
+
+  uint32_t typeIndex(const MortiseType &type) {
+    if (auto known = typesByAddress.find(&type); known != typesByAddress.end())
+      return known->second;
+    const MortiseExpr *strideExprs = copyStruct(type).stride_exprs;
+    std::vector<int64_t> key{type.dtype, type.rank, type.strides != nullptr};
+    const Programs extents = programs(dims(type), type.dim_exprs, key);
+    Programs strides;
     if (type.strides)
-      key.insert(key.end(), type.strides, type.strides + type.rank);
+      strides = programs({type.strides, static_cast<size_t>(type.rank)}, strideExprs, key);
+    newer |= !strides.counts.empty();
     auto [entry, added] = typesByContent.try_emplace(std::move(key), static_cast<uint32_t>(typeOffsets.size()));
     if (added) {
       auto rank = static_cast<size_t>(type.rank);
       auto dimVector = builder.CreateVector(type.dims, rank);
-      auto countVector = dynamic ? builder.CreateVector(counts) : fb::Offset<fb::Vector<uint32_t>>();
-      auto stepVector =
-          dynamic ? builder.CreateVectorOfStructs(steps) : fb::Offset<fb::Vector<const portable::ExprStep *>>();
+      const auto [countVector, stepVector] = write(extents);
       auto strideVector = type.strides ? builder.CreateVector(type.strides, rank) : fb::Offset<fb::Vector<int64_t>>();
-      typeOffsets.push_back(
-          portable::CreateType(builder, type.dtype, dimVector, countVector, stepVector, strideVector));
+      const auto [strideCounts, strideSteps] = write(strides);
+      typeOffsets.push_back(portable::CreateType(builder, type.dtype, dimVector, countVector, stepVector, strideVector,
+                                                 strideCounts, strideSteps));
     }
     typesByAddress.emplace(&type, entry->second);
     return entry->second;

@@ -6,7 +6,7 @@ set -euo pipefail
 include=$1
 warnings=(-Wall -Wextra -Wpedantic -pedantic-errors -Werror -fsyntax-only "-I$include")
 for c in gcc clang-22; do
-  for header in plugin dtypes ops; do
+  for header in plugin experimental dtypes ops; do
     echo "#include <mortise/$header.h>" | $c -std=c11 "${warnings[@]}" -x c -
   done
 done

@@ -151,6 +151,7 @@ TEST(Corrupt, EachCheckHasItsText) {
   EXPECT_ERROR((d.strides = {1}), "one stride per extent");
   EXPECT_ERROR((d.strides = {-3, 1}), "strides");
   EXPECT_ERROR((d.strides = {INT64_MAX, 1}), "strides");
+  EXPECT_ERROR((d.strides = {MORTISE_DYNAMIC, 1}), "expected 2 programs for the strides");
   EXPECT_ERROR(d.valueType = 1, "type 1 of 1");
   EXPECT_ERROR(d.flags = 8, "unknown flags");
   EXPECT_ERROR(d.operand = 2, "value 2 of 2");

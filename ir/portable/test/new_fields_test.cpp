@@ -165,6 +165,52 @@ TEST(Specialise, ChecksTheNumbers) {
   EXPECT_HAS(specialiseError({6, 10}), "guard 1 () does not hold: expected 0, found 1");
 }
 
+// A row of n numbers out of every 2n: strides over a symbol.
+std::shared_ptr<const Graph> stridedGraph() {
+  ViewBuilder b;
+  b.symbol("n", 0, 8);
+  const MortiseType *type =
+      b.type(MORTISE_F32, {3, MORTISE_DYNAMIC}, {{constant(3)}, {symbol(0)}}, {MORTISE_DYNAMIC, 1},
+             {{symbol(0), constant(2), apply(MORTISE_EXPR_MUL)}, {constant(1)}});
+  b.output(b.input(type, 0, "x"));
+  auto graph = Graph::copy(b.view());
+  EXPECT_TRUE(graph) << graph.error().message;
+  return *graph;
+}
+
+TEST(NewFields, StridesAreExpressions) {
+  auto graph = stridedGraph();
+  const MortiseType &type = *graph->view().inputs[0]->type;
+  ASSERT_NE(type.stride_exprs, nullptr);
+  EXPECT_EQ(type.strides[0], MORTISE_DYNAMIC);
+  EXPECT_EQ(type.strides[1], 1);
+  const int64_t symbols[] = {5};
+  EXPECT_EQ(*evaluate(type.stride_exprs[0], symbols), 10);
+  EXPECT_EQ(*evaluate(type.stride_exprs[1], symbols), 1);
+  auto older = graph->bytesFor(MORTISE_OPSET, 1);
+  ASSERT_FALSE(older);
+  EXPECT_HAS(older.error().message, "symbolic strides are of format version 2");
+  auto fixed = specialise(graph->view(), symbols);
+  ASSERT_TRUE(fixed) << fixed.error().message;
+  const MortiseType &numbers = *(*fixed)->view().inputs[0]->type;
+  EXPECT_EQ(numbers.stride_exprs, nullptr);
+  EXPECT_EQ(numbers.strides[0], 10);
+  EXPECT_EQ(numbers.dims[1], 5);
+}
+
+TEST(NewFields, WrongStridesAreRefused) {
+  const auto refusedFor = [&](std::vector<ViewBuilder::Program> programs) {
+    ViewBuilder each;
+    each.symbol("n", 0, 8);
+    each.output(each.input(each.type(MORTISE_F32, {3, 4}, {}, {MORTISE_DYNAMIC, 1}, std::move(programs))));
+    auto graph = Graph::copy(each.view());
+    return graph ? "" : graph.error().message;
+  };
+  EXPECT_HAS(refusedFor({{symbol(1)}, {constant(1)}}), "symbol 1 of 1");
+  EXPECT_HAS(refusedFor({}), "an expression that leaves one value");
+  EXPECT_EQ(refusedFor({{symbol(0)}, {constant(1)}}), "");
+}
+
 TEST(Specialise, AStaticGraphStaysAsItIs) {
   ViewBuilder b;
   const MortiseType *type = b.type(MORTISE_F16, {2, 3}, {}, {1, 2});

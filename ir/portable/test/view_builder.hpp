@@ -52,15 +52,20 @@ public:
   using Program = std::vector<MortiseExprStep>;
 
   // `programs`: one per extent; empty for static types.
-  const MortiseType *type(int32_t dtype, Dims dims, std::vector<Program> programs = {}, Dims strides = {}) {
+  const MortiseType *type(int32_t dtype, Dims dims, std::vector<Program> programs = {}, Dims strides = {},
+                          std::vector<Program> stridePrograms = {}) {
     MortiseType &type = types.emplace_back();
     type = {sizeof(MortiseType), nullptr, dtype, static_cast<int32_t>(dims.size()), keep(dims), nullptr, keep(strides)};
-    if (!programs.empty()) {
-      std::vector<MortiseExpr> &list = exprs.emplace_back();
-      for (const Program &program : programs)
-        list.push_back({steps.emplace_back(program).data(), program.size()});
-      type.dim_exprs = list.data();
-    }
+    const auto list = [&](const std::vector<Program> &from) -> const MortiseExpr * {
+      if (from.empty())
+        return nullptr;
+      std::vector<MortiseExpr> &made = exprs.emplace_back();
+      for (const Program &program : from)
+        made.push_back({steps.emplace_back(program).data(), program.size()});
+      return made.data();
+    };
+    type.dim_exprs = list(programs);
+    type.stride_exprs = list(stridePrograms);
     return &type;
   }
 

@@ -49,7 +49,7 @@ extern "C" {
 #define MORTISE_PLUGIN_MAGIC UINT64_C(0x314553495452304d) /* "M0RTISE1", little endian */
 
 /* Hashes of every size, offset and enumerator of each revision; sdk/abi/ computes them and CI compares. */
-#define MORTISE_ABI_LAYOUT_HASH_3 UINT64_C(0x1902dc81ecba6b81)
+#define MORTISE_ABI_LAYOUT_HASH_3 UINT64_C(0x9a3b3bbaa474a094)
 /* From MORTISE_ABI_OLDEST to MORTISE_ABI_REVISION: what MortisePlugin::layout_hashes points to. */
 #define MORTISE_ABI_LAYOUT_HASHES {MORTISE_ABI_LAYOUT_HASH_3}
 
@@ -65,7 +65,7 @@ extern "C" {
 typedef struct MortiseExtension {
   size_t struct_size;
   const struct MortiseExtension *next; /* NULL ends the chain */
-  uint32_t kind;                       /* one of MortiseExtensionKind, or a vendor's own from 0x8000 up */
+  uint32_t kind;                       /* below 0x4000 of this header, which has none yet; then of experimental.h; from 0x8000 up a vendor's own */
   uint32_t reserved;
 } MortiseExtension;
 
@@ -169,7 +169,8 @@ typedef struct MortiseType {
   int32_t rank;                 /* 0 is a scalar */
   const int64_t *dims;          /* `rank` extents, each >= 0 or MORTISE_DYNAMIC; NULL only when rank is 0 */
   const MortiseExpr *dim_exprs; /* NULL when every extent is static, else `rank` programs */
-  const int64_t *strides;       /* `rank` strides in elements; NULL means dense row-major */
+  const int64_t *strides;       /* `rank` strides in elements, each >= 0 or MORTISE_DYNAMIC; NULL means dense row-major */
+  const MortiseExpr *stride_exprs; /* NULL when every stride is a number, else `rank` programs */
 } MortiseType;
 
 typedef enum MortiseAttributeKind {
@@ -818,7 +819,7 @@ MORTISE_EXPORT const MortisePlugin *mortise_plugin(void);
 MORTISE_CHECK(sizeof(void *) == 8 && sizeof(size_t) == 8);
 MORTISE_CHECK(sizeof(MortiseCode) == 4 && sizeof(MortiseDType) == 4 && sizeof(MortiseExprOp) == 4);
 MORTISE_CHECK(sizeof(MortiseExprStep) == 16 && sizeof(MortiseExpr) == 16 && sizeof(MortiseOption) == 16);
-MORTISE_CHECK(sizeof(MortiseType) == 48 && sizeof(MortiseAttribute) == 104);
+MORTISE_CHECK(sizeof(MortiseType) == 56 && sizeof(MortiseAttribute) == 104);
 MORTISE_CHECK(sizeof(MortiseValue) == 56 && sizeof(MortiseNode) == 104 && sizeof(MortiseGraph) == 144);
 MORTISE_CHECK(sizeof(MortiseEnqueueArgs) == 104 && sizeof(MortisePlugin) == 352);
 

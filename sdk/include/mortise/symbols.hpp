@@ -38,6 +38,14 @@ inline std::vector<Dim> dimsOf(const MortiseType &type, size_t symbolCount = SIZ
   return result;
 }
 
+// One per dimension of a type that has strides.
+inline std::vector<Dim> stridesOf(const MortiseType &type, size_t symbolCount = SIZE_MAX) {
+  std::vector<Dim> result;
+  for (int32_t i = 0; i < type.rank; ++i)
+    result.push_back(dimOf(type.strides[i], type.stride_exprs ? type.stride_exprs + i : nullptr, symbolCount));
+  return result;
+}
+
 // The entries of an I64_ARRAY attribute; empty when the node has none of this name.
 inline std::vector<Dim> dimsAttribute(const MortiseNode &node, std::string_view name, size_t symbolCount = SIZE_MAX) {
   std::vector<Dim> result;

@@ -58,7 +58,7 @@ inline std::vector<Dim> denseStrides(std::span<const Dim> dims) {
 inline View denseView(const MortiseValue &value) {
   View view{value.index, 0, dimsOf(*value.type), {}};
   if (value.type->strides)
-    view.strides.assign(value.type->strides, value.type->strides + value.type->rank);
+    view.strides = stridesOf(*value.type);
   else
     view.strides = denseStrides(std::span<const Dim>(view.dims));
   return view;
