@@ -399,9 +399,12 @@ Result<void> Context::finish() {
 
 void Context::clearErrors() {
   hasQueued = false;
-  for (uint32_t i = 0; i < active.size(); ++i)
-    if (active[i] == streams[i] && !wait(i))
+  for (uint32_t i = 0; i < active.size(); ++i) {
+    const Device &device = *layout.streams[i].device;
+    MortiseStreamArgs args{.stream = streams[i]};
+    if (active[i] == streams[i] && !callOn(device, "stream_status", device.plugin->table->stream_status, args))
       reset(i);
+  }
 }
 
 void Context::reset(uint32_t stream) {
@@ -559,9 +562,8 @@ Result<void> Context::wait(uint32_t stream) {
 
 void Context::abandon() {
   for (uint32_t i = 0; i < active.size(); ++i)
-    if (active[i] != streams[i])
-      (void)wait(i); // the caller resets its own stream
-  clearErrors();
+    if (!wait(i) && active[i] == streams[i]) // the caller resets its own stream
+      reset(i);
 }
 
 Error Context::inOperation(size_t number, const Error &error) const {

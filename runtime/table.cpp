@@ -31,8 +31,9 @@ struct Slot {
 constexpr Slot requiredSlots[] = {SLOT(initialize),     SLOT(devices),           SLOT(propose),
                                   SLOT(kernel_compile), SLOT(kernel_info),       SLOT(kernel_destroy),
                                   SLOT(constants_bind), SLOT(constants_destroy), SLOT(enqueue)};
-constexpr Slot streamSlots[] = {SLOT(stream_create), SLOT(stream_destroy),    SLOT(stream_wait),  SLOT(stream_reset),
-                                SLOT(event_create),  SLOT(event_destroy),     SLOT(event_record), SLOT(event_wait),
+constexpr Slot streamSlots[] = {SLOT(stream_create), SLOT(stream_destroy),    SLOT(stream_wait),
+                                SLOT(stream_status), SLOT(stream_reset),      SLOT(event_create),
+                                SLOT(event_destroy), SLOT(event_record),      SLOT(event_wait),
                                 SLOT(event_query),   SLOT(event_synchronize), SLOT(event_elapsed)};
 constexpr Slot memorySlots[] = {SLOT(memory_allocate), SLOT(memory_free), SLOT(copy)};
 constexpr Slot nativeStreamSlots[] = {SLOT(stream_import), SLOT(stream_export)};

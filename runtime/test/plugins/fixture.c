@@ -536,6 +536,10 @@ static MortiseStatus *run_all(MortiseStream *stream) {
   stream->count = 0;
   return stream->lost ? host->status_create(MORTISE_DEVICE_LOST, "the device caught fire") : NULL;
 }
+static MortiseStatus *stream_status(MortiseStreamArgs *args) {
+  return args->stream->lost ? host->status_create(MORTISE_DEVICE_LOST, "the device caught fire") : NULL;
+}
+
 static MortiseStatus *stream_reset(MortiseStreamArgs *args) {
   args->stream->lost = 0;
   return NULL;
@@ -628,6 +632,7 @@ MORTISE_EXPORT const MortisePlugin *mortise_plugin(void) {
       .stream_create = stream_create,
       .stream_destroy = stream_destroy,
       .stream_wait = stream_wait,
+      .stream_status = stream_status,
       .stream_reset = stream_reset,
       .event_create = event_create,
       .event_destroy = event_destroy,

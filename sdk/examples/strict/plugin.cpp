@@ -292,6 +292,11 @@ struct Strict : PluginAdaptor<Strict> {
       checker().hostWaitsForAll(queue.actor);
     return entered ? queue.failure() : entered;
   }
+  Result<void> streamStatus(MortiseStreamArgs &args) {
+    if (auto entered = control().enter("stream_status"); !entered)
+      return entered;
+    return streamOf(args.stream).queue->failure();
+  }
   Result<void> streamReset(MortiseStreamArgs &args) {
     if (auto entered = control().enter("stream_reset"); !entered)
       return entered;

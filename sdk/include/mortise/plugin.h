@@ -49,7 +49,7 @@ extern "C" {
 #define MORTISE_PLUGIN_MAGIC UINT64_C(0x314553495452304d) /* "M0RTISE1", little endian */
 
 /* Hashes of every size, offset and enumerator of each revision; sdk/abi/ computes them and CI compares. */
-#define MORTISE_ABI_LAYOUT_HASH_3 UINT64_C(0x9a3b3bbaa474a094)
+#define MORTISE_ABI_LAYOUT_HASH_3 UINT64_C(0x7e7636f3d59a8018)
 /* From MORTISE_ABI_OLDEST to MORTISE_ABI_REVISION: what MortisePlugin::layout_hashes points to. */
 #define MORTISE_ABI_LAYOUT_HASHES {MORTISE_ABI_LAYOUT_HASH_3}
 
@@ -743,11 +743,12 @@ typedef struct MortisePlugin {
 
   /* (optional, all or none) Without them the plugin's devices are synchronous.
    * stream_wait returns when all work queued has happened, with the first error since the last reset, which it does not clear;
-   * stream_reset clears it. After an error nothing further happens on a stream until it is reset. No work is in flight on a stream that
+   * stream_status returns that error, or success, and waits for nothing; stream_reset clears it. After an error nothing further happens on a stream until it is reset. No work is in flight on a stream that
    * is destroyed. */
   MortiseStatus *(*stream_create)(MortiseStreamArgs *args);
   MortiseStatus *(*stream_destroy)(MortiseStreamArgs *args);
   MortiseStatus *(*stream_wait)(MortiseStreamArgs *args);
+  MortiseStatus *(*stream_status)(MortiseStreamArgs *args);
   MortiseStatus *(*stream_reset)(MortiseStreamArgs *args);
   /* event_record marks the work queued on `stream` so far, in place of an earlier mark. event_wait holds back what is queued on `stream`
    * later until the mark has happened, also when it lies in a stream of another device of the plugin. event_synchronize returns when the
@@ -821,7 +822,7 @@ MORTISE_CHECK(sizeof(MortiseCode) == 4 && sizeof(MortiseDType) == 4 && sizeof(Mo
 MORTISE_CHECK(sizeof(MortiseExprStep) == 16 && sizeof(MortiseExpr) == 16 && sizeof(MortiseOption) == 16);
 MORTISE_CHECK(sizeof(MortiseType) == 56 && sizeof(MortiseAttribute) == 104);
 MORTISE_CHECK(sizeof(MortiseValue) == 56 && sizeof(MortiseNode) == 104 && sizeof(MortiseGraph) == 144);
-MORTISE_CHECK(sizeof(MortiseEnqueueArgs) == 104 && sizeof(MortisePlugin) == 352);
+MORTISE_CHECK(sizeof(MortiseEnqueueArgs) == 104 && sizeof(MortisePlugin) == 360);
 
 #ifdef __cplusplus
 }

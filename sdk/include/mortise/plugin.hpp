@@ -264,11 +264,12 @@ struct PluginIdentity {
   const char *name, *vendor, *version;
 };
 
-// Optional functions of the class, which take the C structs unchanged. HasStreams: streams and events (all eleven).
+// Optional functions of the class, which take the C structs unchanged. HasStreams: streams and events (all twelve).
 // HasMemory: memory of its own (all three). HasPeers, HasLayouts, HasNativeStreams, HasRegistering: as their slots.
 template <typename P>
 concept HasStreams = requires(P &p, MortiseStreamArgs &stream, MortiseEventArgs &event) {
-  p.streamCreate(stream), p.streamDestroy(stream), p.streamWait(stream), p.streamReset(stream);
+  p.streamCreate(stream), p.streamDestroy(stream), p.streamWait(stream), p.streamStatus(stream);
+  p.streamReset(stream);
   p.eventCreate(event), p.eventDestroy(event), p.eventRecord(event), p.eventWait(event);
   p.eventQuery(event), p.eventSynchronize(event), p.eventElapsed(event);
 };
@@ -493,6 +494,7 @@ private:
       plugin.stream_create = slot<&P::streamCreate, MortiseStreamArgs>;
       plugin.stream_destroy = slot<&P::streamDestroy, MortiseStreamArgs>;
       plugin.stream_wait = slot<&P::streamWait, MortiseStreamArgs>;
+      plugin.stream_status = slot<&P::streamStatus, MortiseStreamArgs>;
       plugin.stream_reset = slot<&P::streamReset, MortiseStreamArgs>;
       plugin.event_create = slot<&P::eventCreate, MortiseEventArgs>;
       plugin.event_destroy = slot<&P::eventDestroy, MortiseEventArgs>;

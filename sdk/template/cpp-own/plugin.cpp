@@ -242,7 +242,8 @@ struct Example : PluginAdaptor<Example> {
     queueOf(args.stream).waitForAll();
     return {};
   }
-  Result<void> streamReset(MortiseStreamArgs &) { return {}; } // this work never fails
+  Result<void> streamStatus(MortiseStreamArgs &) { return {}; } // this work never fails
+  Result<void> streamReset(MortiseStreamArgs &) { return {}; }
   Result<void> eventCreate(MortiseEventArgs &args) {
     args.event = reinterpret_cast<MortiseEvent *>(new Event);
     return {};
