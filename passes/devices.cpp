@@ -66,6 +66,9 @@ Result<std::vector<Target>> chooseTargets(const runtime::Registry &registry, con
     const auto measurements = std::make_shared<Measurements>(registry.shared_from_this());
     for (Target &target : targets)
       target.measurements = measurements;
+  } else if (targets.size() > 1) {
+    for (Target &target : targets)
+      target.bias = Measurements::bias(*target.device, registry.cache());
   }
   return targets;
 }

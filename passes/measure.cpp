@@ -182,6 +182,35 @@ double Measurements::measured(const MortiseGraph &graph, const Target &target, c
   return ns;
 }
 
+namespace {
+
+std::string biasKey(const runtime::Device &device) { return runtime::cacheKey("bias", device, "", {}, {}, {}, {}); }
+
+double medianOf(std::vector<double> list) {
+  std::ranges::nth_element(list, list.begin() + static_cast<ptrdiff_t>(list.size() / 2));
+  return list[list.size() / 2];
+}
+
+} // namespace
+
+void Measurements::keepBias(const runtime::Device &device) {
+  constexpr size_t enough = 3;
+  const runtime::OpenedKernelCache &cache = registry->cache();
+  if (ratios[&device].size() < enough || device.info.fingerprint == nullptr || !cache)
+    return;
+  const double median = medianOf(ratios[&device]);
+  if (auto stored = (*cache)->store(biasKey(device), std::as_bytes(std::span(&median, 1))); !stored)
+    warn("how wrong the costs of '" + device.name() + "' are is not kept on disk: " + stored.error().message);
+}
+
+double Measurements::bias(const runtime::Device &device, const runtime::OpenedKernelCache &cache) {
+  double kept = 1;
+  if (device.info.fingerprint && cache)
+    if (const auto found = (*cache)->find(biasKey(device)); found && found->size() == sizeof kept)
+      std::memcpy(&kept, found->data(), sizeof kept);
+  return std::isfinite(kept) && kept > 0 ? kept : 1;
+}
+
 void Measurements::correct(const MortiseGraph &graph, const Target &target, std::span<Candidate> candidates) {
   const std::lock_guard lock(mutex);
   std::vector<double> &wrong = ratios[target.device];
@@ -196,12 +225,13 @@ void Measurements::correct(const MortiseGraph &graph, const Target &target, std:
       wrong.push_back(ns / candidate.costNs);
     candidate.costNs = ns;
   }
+  if (rest.size() < candidates.size())
+    keepBias(*target.device);
   if (rest.empty() || wrong.empty())
     return;
-  std::vector<double> sorted = wrong;
-  std::ranges::nth_element(sorted, sorted.begin() + static_cast<ptrdiff_t>(sorted.size() / 2));
+  const double median = medianOf(wrong);
   for (Candidate *candidate : rest)
-    candidate->costNs *= sorted[sorted.size() / 2];
+    candidate->costNs *= median;
 }
 
 } // namespace mortise::passes

@@ -29,10 +29,15 @@ public:
   // A time is kept on disk beside the kernels, by region, device and driver; a later process measures nothing again.
   void correct(const MortiseGraph &graph, const Target &target, std::span<Candidate> candidates);
 
+  // The median of what was measured on the device, divided by what its plugin had said: kept on disk by correct(), for
+  // the modes that measure nothing. 1 where nothing is known.
+  static double bias(const runtime::Device &device, const runtime::OpenedKernelCache &cache);
+
   static constexpr uint64_t mostBytes = UINT64_C(256) << 20;
 
 private:
   double measured(const MortiseGraph &graph, const Target &target, const Candidate &candidate); // NaN: it cannot be
+  void keepBias(const runtime::Device &device);
 
   std::shared_ptr<const runtime::Registry> registry;
   std::mutex mutex;

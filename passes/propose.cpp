@@ -241,6 +241,19 @@ struct ProposalSink {
   }
 };
 
+// The least time that the traffic and arithmetic of a candidate take on its device, by what the plugin says of both.
+// Caches are less than 64 times as fast as memory, and so are the matrix units for small types beside f32's peak: a
+// cost below that is a mistake.
+double leastNs(const Candidate &candidate, const runtime::Device &device) {
+  constexpr double margin = 64;
+  const auto ns = [](double amount, double perSecond) {
+    return std::isfinite(amount) && amount > 0 && std::isfinite(perSecond) && perSecond > 0
+               ? amount / (perSecond * margin) * 1e9
+               : 0;
+  };
+  return std::max(ns(candidate.bytes, device.info.bandwidth), ns(candidate.flops, device.info.peak_flops));
+}
+
 // Takes candidates away, from `first` on, whose layouts the plugin does not stand by.
 void dropUnknownLayouts(const MortiseGraph &graph, const Target &target, size_t first, Proposals &result) {
   for (size_t i = first; i < result.candidates.size();) {
@@ -286,6 +299,8 @@ void ask(const MortiseGraph &graph, const MortiseGraph &whole, const NodeGraph &
         result.refusals.push_back({node, t, MORTISE_REASON_ERROR, done.error().message});
   if (forms.empty()) // otherwise they are being checked
     dropUnknownLayouts(whole, targets[t], first, result);
+  for (Candidate &candidate : std::span(result.candidates).subspan(first))
+    candidate.costNs = std::max(candidate.costNs * targets[t].bias, leastNs(candidate, *targets[t].device));
 }
 
 // Shows target `t` the graph with typical numbers for its symbols.

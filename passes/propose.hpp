@@ -36,6 +36,8 @@ struct Target { // a device to place on, with what it is told about this compila
   std::vector<RefusedOffer> refused;          // are not taken again
   std::optional<uint64_t> memoryLimit;        // by the estimate of memory_use.hpp
   std::shared_ptr<Measurements> measurements; // in the mode max-autotune, otherwise NULL
+  double bias =
+      1; // by how much the plugin was too cheap where its regions were measured; its costs are multiplied by it
   std::shared_ptr<Layouts> layouts = makeLayouts();
 
   std::vector<MortiseOption> optionViews() const { // point into `options`

@@ -77,6 +77,7 @@ public:
   void isOpPackOf(const FakePlugin &other) { device.same = &other.device; }
   void limitMemory(uint64_t bytes) { limit = bytes; }
   void hasLayouts(MortiseStatus *(*slot)(MortiseLayoutArgs *)) { table.layout = slot; }
+  void hasBandwidth(double bytesPerSecond) { device.info.bandwidth = bytesPerSecond; }
   void hasScratch() {
     scratch = space;
     scratch.kind = MORTISE_SPACE_DEVICE;

@@ -29,6 +29,33 @@ bool refused(const Placement &placement, uint32_t node, int32_t reason, const st
   return false;
 }
 
+TEST(Place, CostsThatNoMemoryAllowsAreRaised) {
+  GraphMaker maker;
+  maker.output(maker.node("mortise.neg", {maker.input()}));
+  const auto offers = [](double cost) {
+    return [cost](const Offer &offer) -> MortiseStatus * {
+      const uint32_t node = 0;
+      MortiseCandidate candidate{.struct_size = sizeof candidate,
+                                 .lowering = "fake.one",
+                                 .nodes = &node,
+                                 .node_count = 1,
+                                 .cost_ns = cost,
+                                 .bytes = 6.4e6}; // 1 ms at 6.4 GB/s, and a 64th of it from a cache
+      offer.args.add(offer.args.sink, &candidate);
+      return nullptr;
+    };
+  };
+  FakePlugin optimist("optimist", offers(0)), honest("honest", offers(15'000));
+  optimist.hasBandwidth(6.4e9);
+  const auto winner = [&] {
+    const Placement placement = place(maker.view(), {optimist.target(), honest.target()});
+    return placement.regions.at(0).target;
+  };
+  EXPECT_EQ(winner(), 1u);
+  optimist.hasBandwidth(0); // unknown
+  EXPECT_EQ(winner(), 0u);
+}
+
 TEST(Place, OneCandidateForAllWins) {
   GraphMaker maker;
   chain(maker, 4);

@@ -199,6 +199,16 @@ TEST_F(MaxAutotune, DecidesByMeasuredTimes) {
   }
 }
 
+TEST_F(MaxAutotune, OtherModesKnowHowWrongPluginsWere) {
+  EXPECT_EQ(placed("default"), strict);
+  EXPECT_EQ(placed("max-autotune"), cpu);
+  configureStrict("");
+  EXPECT_EQ(placed("default"), cpu);
+  EXPECT_FALSE(ranOnStrict());
+  forgetKernels();
+  EXPECT_EQ(placed("default"), strict);
+}
+
 TEST_F(MaxAutotune, MeasuresOncePerDeviceAndDriver) {
   EXPECT_EQ(placed("max-autotune"), cpu);
   EXPECT_EQ(placed("max-autotune"), cpu); // with all that a new process knows
