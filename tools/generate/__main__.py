@@ -8,6 +8,7 @@ python tools/generate --list: prints the names of all generated files that are c
 
 import sys
 
+import abi
 import dialect
 import pages
 import round_trip
@@ -16,6 +17,7 @@ import tables
 GENERATED = {
     "sdk/include/mortise/ops.h": tables.op_header,
     "frontend/torch/torch_mortise/_tables.py": tables.python_tables,
+    "docs/abi.md": abi.abi_page,
     "docs/ops.md": pages.ops_page,
     "docs/aten.md": pages.aten_page,
     "README.md": pages.readme,

@@ -731,10 +731,13 @@ typedef struct MortisePlugin {
    * nodes to the device. */
   MortiseStatus *(*propose)(MortiseProposeArgs *args);
 
+  /* Compiles the nodes of a candidate that was chosen; MORTISE_UNSUPPORTED withdraws the candidate, and the host places its nodes again.
+   * kernel_info describes the kernel, and kernel_destroy ends it: nothing that was made of it is left, and no work is in flight. */
   MortiseStatus *(*kernel_compile)(MortiseCompileArgs *args);
   MortiseStatus *(*kernel_info)(MortiseKernelInfo *args);
   MortiseStatus *(*kernel_destroy)(MortiseKernelArgs *args);
 
+  /* Packs weights for a kernel, once for many calls. Several sets may be bound to one kernel at the same time. */
   MortiseStatus *(*constants_bind)(MortiseConstantsBindArgs *args);
   MortiseStatus *(*constants_destroy)(MortiseConstantsArgs *args);
 
