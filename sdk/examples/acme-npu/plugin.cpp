@@ -45,12 +45,13 @@ std::map<uint32_t, std::vector<uint32_t>> productGroups(const MortiseGraph &grap
         continue; // a path could leave the group and come back through it, or others want the wide numbers
       groups[left.index].insert(groups[left.index].end(), {right.index, i});
     }
-  std::erase_if(groups, [&](auto &group) {
-    const bool wanted = graph.nodes[group.first]->results[0]->use_count * 2 != group.second.size();
-    group.second.push_back(group.first);
-    std::ranges::sort(group.second);
-    return wanted;
-  });
+  for (auto at = groups.begin(); at != groups.end();) {
+    auto &[widening, nodes] = *at;
+    const bool othersRead = graph.nodes[widening]->results[0]->use_count * 2 != nodes.size();
+    nodes.push_back(widening);
+    std::ranges::sort(nodes);
+    at = othersRead ? groups.erase(at) : std::next(at);
+  }
   return groups;
 }
 
