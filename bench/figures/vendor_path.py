@@ -4,6 +4,8 @@ nothing wrong with, for each language and kind of memory. `seconds`: unpacking, 
 kind of memory counts. `lines`: of the plugin's source, without blank lines and comments. Then one line of each plugin is made wrong, which
 the check has to find."""
 
+from vendors import Vendor, lines_of, tarball
+
 MEASURES = "from the SDK's tarball to a conforming plugin in C, C++ and with generated kernels: seconds, lines"
 NEEDS = "cpu"
 MINUTES = 1
@@ -19,40 +21,7 @@ FAULTS = {
 }
 
 
-def lines_of(source) -> int:
-    """Lines of code of a C or C++ file: neither blank nor all comment."""
-    import re
-
-    text = re.sub(r"/\*.*?\*/", lambda comment: "\n" * comment[0].count("\n"), source.read_text(), flags=re.DOTALL)
-    return sum(1 for line in text.splitlines() if line.split("//")[0].strip())
-
-
-class Vendor:
-    """A folder with nothing but the tarball, and an environment without any setting."""
-
-    def __init__(self, folder):
-        self.folder = folder
-        self.environment = {"PATH": f"{folder / 'mortise-sdk' / 'bin'}:/usr/bin:/bin", "HOME": str(folder)}
-
-    def run(self, *command, status=0) -> str:
-        import subprocess
-
-        ran = subprocess.run([str(word) for word in command], cwd=self.folder, env=self.environment, text=True, timeout=600, check=False,
-                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        if ran.returncode != status:
-            what = " ".join(map(str, command))
-            raise RuntimeError(f"{what}: expected exit status {status}, found {ran.returncode}: {ran.stdout[-2000:]}")
-        return ran.stdout
-
-    def build(self, name: str) -> None:
-        self.run("cmake", "-S", name, "-B", f"{name}/build")
-        self.run("cmake", "--build", f"{name}/build")
-
-    def check(self, name: str, status: int = 0) -> str:
-        return self.run("mortise", "plugin", "check", f"{name}/build/lib/mortise/plugins/libmortise_{name}.so", status=status)
-
-
-def go(tarball, lang: str, memory: str) -> dict:
+def go(sdk, lang: str, memory: str) -> dict:
     import tempfile
     import time
     from pathlib import Path
@@ -60,7 +29,7 @@ def go(tarball, lang: str, memory: str) -> dict:
     with tempfile.TemporaryDirectory() as folder:
         vendor, name = Vendor(Path(folder)), f"{lang}-{memory}"
         begin = time.perf_counter()
-        vendor.run("tar", "-xzf", tarball)
+        vendor.run("tar", "-xzf", sdk)
         vendor.run("mortise", "plugin", "new", name, "--lang", lang, "--memory", memory)
         vendor.build(name)
         said = vendor.check(name)
@@ -77,19 +46,17 @@ def go(tarball, lang: str, memory: str) -> dict:
 
 
 def measure(arguments: list[str]) -> dict:
-    import subprocess
     import tempfile
     from pathlib import Path
 
-    from measure import ROOT, progress
+    from measure import progress
 
     rows = {}
     with tempfile.TemporaryDirectory() as folder:
-        subprocess.run([ROOT / "dev", "sdk", Path(folder, "mortise-sdk")], check=True, stdout=subprocess.DEVNULL)
-        tarball = Path(folder, "mortise-sdk.tar.gz")
-        megabytes = tarball.stat().st_size / 1e6
+        sdk = tarball(Path(folder))
+        megabytes = sdk.stat().st_size / 1e6
         for lang, memory in FAULTS:
-            row = rows[f"{lang}-{memory}"] = go(tarball, lang, memory)
+            row = rows[f"{lang}-{memory}"] = go(sdk, lang, memory)
             progress(f"{lang}, {memory} memory: {row['seconds']:.1f} s, {row['lines']} lines, "
                      f"{'conforms' if row['right'] else 'does not conform'}, fault {'found' if row['found'] else 'NOT FOUND'}")
     langs = dict.fromkeys(lang for lang, _ in FAULTS)

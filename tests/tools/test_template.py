@@ -15,25 +15,7 @@ import torch_mortise
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "bench"))
-import measure
-from figures.vendor_path import FAULTS, Vendor
-
-
-
-@pytest.fixture(scope="module")
-def sdk(tmp_path_factory):
-    """The SDK as its tarball has it."""
-    folder = tmp_path_factory.mktemp("sdk") / "mortise-sdk"
-    for component in ("abi", "codegen", "tools"):
-        subprocess.run(["cmake", "--install", measure.build_folder(), "--prefix", folder, "--component", component], check=True,
-                       stdout=subprocess.DEVNULL)
-    return folder
-
-
-@pytest.fixture
-def vendor(sdk, tmp_path):
-    (tmp_path / "mortise-sdk").symlink_to(sdk)
-    return Vendor(tmp_path)
+from figures.vendor_path import FAULTS
 
 
 @pytest.mark.parametrize("lang, memory", FAULTS)

@@ -31,7 +31,7 @@ using namespace mortise;
 using namespace mortise::tool;
 
 struct Arguments {
-  std::string graph, output, plugins, symbols, inputs, command, ops;
+  std::string graph, output, plugins, beside, symbols, inputs, command, ops;
   std::optional<std::string> device; // as configured without one
   uint64_t seed = 0;
   double tolerance = 1e-4, limit = 60, duration = 3; // seconds
@@ -319,8 +319,8 @@ int listCache(const Arguments &arguments) {
                    [&](const runtime::OpenedKernelCache &cache) { return showCache(cache, arguments.json); });
 }
 int checkLibrary(const Arguments &arguments) {
-  return checkPlugin({arguments.plugins, arguments.device.value_or(""), arguments.ops, arguments.limit, arguments.json,
-                      arguments.verbose});
+  return checkPlugin({arguments.plugins, arguments.device.value_or(""), arguments.ops, arguments.beside,
+                      arguments.limit, arguments.json, arguments.verbose});
 }
 int tryLibrary(const Arguments &arguments) {
   return withHost(arguments, [&](const Host &host) { return tryCases(host, arguments.ops, arguments.first); });
@@ -420,6 +420,8 @@ int main(int argc, char **argv) {
   made->add_option("--vendor", arguments.plugin.vendor, "default: the name");
   made->add_option("--folder", arguments.plugin.folder, "default: the name");
   onLibrary("check", "says what is wrong with a plugin; its code runs in child processes", checkLibrary);
+  made->add_option("--beside", arguments.beside,
+                   "plugins to load with it, colon separated: an op-pack needs the owner of its device");
   made->add_option("--seconds", arguments.limit, "limit for loading it, and for one case")
       ->capture_default_str()
       ->check(positive);

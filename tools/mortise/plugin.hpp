@@ -8,6 +8,7 @@ namespace mortise::tool {
 
 struct PluginCheck {
   std::string library, device, ops; // device: "" is every one; ops: as opCases() takes them
+  std::string beside;               // plugins to load with it: an op-pack needs the owner of its device
   double limit = 20;                // seconds for loading it, and for one case
   bool json = false, verbose = false;
 };

@@ -118,11 +118,13 @@ private:
       bad("load", rejected["reason"].get<std::string>());
     if (faults)
       return;
-    if (listed["devices"].empty())
-      return note("note", "load", "it loads, and has no device on this machine, so that nothing can be tried");
     std::vector<std::string> names;
     for (const Json &device : listed["devices"])
-      names.push_back(device["name"]);
+      if (const std::string name = device["name"];
+          std::ranges::find(manifest.devices, name.substr(0, name.find(':'))) != manifest.devices.end())
+        names.push_back(name); // the others are of plugins beside it
+    if (names.empty())
+      return note("note", "load", "it loads, and has no device on this machine, so that nothing can be tried");
     if (!asked.device.empty() && std::ranges::find(names, asked.device) == names.end())
       return bad("load", "it has no device " + asked.device + "; its devices are " + runtime::join(names));
     for (const std::string &name : names)
@@ -132,7 +134,10 @@ private:
       }
   }
 
-  std::string plugins() const { return std::filesystem::absolute(asked.library).string(); }
+  std::string plugins() const {
+    const std::string library = std::filesystem::absolute(asked.library).string();
+    return asked.beside.empty() ? library : library + ":" + asked.beside;
+  }
 
   // The line that a crash leaves, or the end of what was said.
   static std::string crashIn(const std::string &said) {
