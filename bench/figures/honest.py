@@ -196,6 +196,7 @@ RUNS = {
     "server": with_fault(figure_problems("server")),
     "kernel-cache": with_fault(figure_problems("kernel-cache", "minilm")),
     "cost-model": with_fault(figure_problems("cost-model", "minilm")),
+    "three-vendors": with_fault(figure_problems("three-vendors", "f16")),
     "bad-input": lambda words: figure_problems("bad-input", *words)(),
     "decompositions": with_fault(figure_problems("decompositions")),
     "demo": with_fault(demo_problems),
@@ -248,7 +249,7 @@ def plants() -> list[Plant]:
     found += [Plant(change, "one-trace-many-shapes", wrong[change], ours(change, after=1)) for change in ("NaN", "zeroed", "shape")]
     found += [Plant(change, "demo", wrong[change], ours(change)) for change in few]
     found += [Plant("zeroed later", "demo", "differs by", ours("zeroed", after=1))]
-    found += child_plants(in_children) + device_plants() + server_plants() + cache_plants() + cost_plants()
+    found += child_plants(in_children) + device_plants() + server_plants() + vendor_plants() + cache_plants() + cost_plants()
     found += [
         Plant("no test ran", "bad-input", "pytest ended with code 5", lambda: None),
         Plant("an empty result", "decompositions", "KeyError: 'composites'", prints("{}")),
@@ -377,6 +378,42 @@ def cost_plants() -> list[Plant]:
         Plant("placements far from the cheapest", "cost-model", "mean_gap is 0.5", placed(mean_gap=0.5)),
         Plant("few placements", "cost-model", "5 graphs were placed", placed(graphs=5)),
         Plant("slow placement", "cost-model", "s_per_10k_ops is 3", placed(seconds=3.0)),
+    ]
+
+
+def vendor_plants() -> list[Plant]:
+    """Lines of the vendors' sources, changed before they are built."""
+    from unittest import mock
+
+    from vendors import Vendor
+
+    build = Vendor.build
+
+    def changed(vendor: str, file: str, old: str, new: str) -> Callable:
+        def edited(self, name):
+            if name == vendor:
+                text = (source := self.folder / name / file).read_text()
+                if old not in text:
+                    raise ValueError(f"{source} has no {old!r}")
+                source.write_text(text.replace(old, new))
+            build(self, name)
+
+        return lambda: mock.patch.object(Vendor, "build", edited)
+
+    return [
+        Plant("a wrong quotient", "three-vendors", "hello conforms: .*BAD", changed("hello", "plugin.c", "a[i] / b[i]", "a[i] * b[i]")),
+        Plant("a long source", "three-vendors", "hello conforms: expected at most 200 lines, found 399",
+              changed("hello", "plugin.c", "#include <string.h>", "#include <string.h>" + "\n" * 200)),
+        Plant("products without bias", "three-vendors", "f16: all: differs by",
+              changed("acme-npu", "ops.cpp", "bias ? sum + widen(bias[column]) : sum", "sum")),
+        Plant("a vendor that asks too much", "three-vendors", "f16: all: no work for acme-npu",
+              changed("acme-npu", "ops.hpp", "launchNs = 2000", "launchNs = 2e9")),
+        Plant("a slowdown that is not priced", "three-vendors", "acme-npu slow: expected no work for acme-npu",
+              changed("acme-npu", "plugin.cpp", "cost.ns * slowdown", "cost.ns")),
+        Plant("a fault that does not fail", "three-vendors", "oppack fails in a call: expected an error from oppack",
+              changed("oppack", "plugin.cpp", 'fails = fault == "enqueue"', "fails = false")),
+        Plant("a wrong scale", "three-vendors", "f16: all: differs by",
+              changed("oppack", "attention.cpp", "*= shape.scale", "*= shape.scale * 2")),
     ]
 
 

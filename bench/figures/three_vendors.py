@@ -5,6 +5,9 @@ once: each gets work, and the outputs are as near to the same network in f64 as 
 removed, unable to compile, failing in each call, and slow by a factor; and with cpu removed, whose part eager runs. A vendor that cannot compile or is
 slow gets no work; one that fails in a call is named by the error, with the region."""
 
+import re
+from dataclasses import dataclass
+
 from vendors import Vendor, lines_of, tarball
 
 MEASURES = "MiniLM in f16 and int8 over cpu and two vendors of our own, built from the tarball; each removed, broken, slow: passed, failed"
@@ -84,55 +87,59 @@ def work(network, options: dict) -> tuple[tuple, dict[str, int]]:
     import torch
     import torch_mortise
     from measure import clear_compilers
-    from reports import placement
 
     clear_compilers()
     with torch.no_grad():
         compiled = torch.compile(network.module, backend="mortise", dynamic=False, options=options)
         outputs = network.run(compiled, network.module)
-    return outputs, placement(torch_mortise.last_report())
+    return outputs, torch_mortise.last_report()["placement"]
 
 
-def cases(vendors: Vendors) -> dict[str, tuple[dict, set[str], str]]:
-    """By name: the options, the devices that have to get work (and no others may), and for a call that has to fail the plugin that the
-    error names."""
+@dataclass(frozen=True)
+class Case:
+    options: dict
+    workers: frozenset = frozenset({"cpu"})  # devices that have to get work
+    idle: str = ""                           # a device that must not
+    failing: str = ""                        # the plugin whose call has to fail
+
+
+def cases(vendors: Vendors) -> dict[str, Case]:
     def options(without: str = "", **more) -> dict:
         names = [name for name in WORKERS if name != without]
         return {"device": ",".join(["cpu", *names]), "plugin_path": vendors.path(names)} | more
 
-    every = {"cpu", *WORKERS}
-    found = {"all": (options(), every, "")}
+    found = {"all": Case(options(), frozenset({"cpu", *WORKERS}))}
     for name in WORKERS:
-        found[f"{name} removed"] = (options(name), every - {name}, "")
-        found[f"{name} does not compile"] = (options(**{f"{name}.fault": "compile"}), every - {name}, "")
-        found[f"{name} fails in a call"] = (options(**{f"{name}.fault": "enqueue"}), set(), name)
-        found[f"{name} slow"] = (options(**{f"{name}.slowdown": str(SLOWDOWN)}), every - {name}, "")
-    found["cpu removed"] = ({"device": "acme-npu", "plugin_path": vendors.path(WORKERS)}, {"acme-npu", "eager"}, "")
+        found[f"{name} removed"] = Case(options(name), idle=name)
+        found[f"{name} does not compile"] = Case(options(**{f"{name}.fault": "compile"}), idle=name)
+        found[f"{name} fails in a call"] = Case(options(**{f"{name}.fault": "enqueue"}), failing=name)
+        found[f"{name} slow"] = Case(options(**{f"{name}.slowdown": str(SLOWDOWN)}), idle=name)
+    found["cpu removed"] = Case({"device": "acme-npu", "plugin_path": vendors.path(WORKERS)}, frozenset({"acme-npu", "eager"}), idle="cpu")
     return found
 
 
-def problem_of(network, case: tuple[dict, set[str], str], exact, eager, limit: float) -> tuple[str, dict]:
+def problem_of(network, case: Case, exact, eager, limit: float) -> tuple[str, dict]:
     """The reason why a case is wrong, or "", and what was measured."""
     from measure import compare
 
-    options, workers, failing = case
     try:
-        outputs, placed = work(network, options)
+        outputs, placed = work(network, case.options)
     except Exception as error:
-        said = str(error)
-        if not failing:
-            return f"{type(error).__name__}: {said[:300]}", {}
-        named = f"'{failing}'" in said and "region" in said
-        return ("" if named else f"expected an error that names {failing} and the region, found {said[:300]}"), {"said": said[:300]}
-    if failing:
-        return f"expected an error from {failing}, found outputs", {"operators": placed}
+        said = str(error)[:300]
+        named = re.search(rf"region \d+ \([^)]* on {case.failing}\)", said)
+        if not case.failing:
+            return f"{type(error).__name__}: {said}", {}
+        return ("" if named else f"expected an error that names {case.failing} and the region, found {said}"), {"said": said}
+    if case.failing:
+        return f"expected an error from {case.failing}, found outputs", {"operators": placed}
     agreement = compare(outputs, exact, like=eager)
     measured = {"operators": placed, "error": agreement.error}
-    if why := agreement.why_not(limit):
-        return why, measured
-    if set(placed) != workers:
-        return f"expected work on {', '.join(sorted(workers))}, found {', '.join(sorted(placed))}", measured
-    return "", measured
+    problem = agreement.why_not(limit)
+    if missing := case.workers - set(placed):
+        problem = f"no work for {', '.join(sorted(missing))}"
+    if case.idle in placed:
+        problem = f"expected no work for {case.idle}, found {placed[case.idle]} operators"
+    return problem, measured
 
 
 def conformance(vendors: Vendors, name: str) -> str:

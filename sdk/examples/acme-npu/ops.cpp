@@ -131,6 +131,8 @@ std::optional<Refusal> refuseWidened(const MortiseNode &node) {
 }
 
 std::optional<Refusal> refuse(const MortiseNode &node) {
+  if (is(node, "mortise.convert")) // not for the op: inside a product's region it is taken
+    return Refusal{MORTISE_REASON_DTYPE, "expected a convert from i8 to i32 that only products read"};
   const auto kind = kindOf(node);
   if (!kind)
     return Refusal{MORTISE_REASON_OP,
