@@ -105,8 +105,10 @@ std::optional<Step::Kind> kindOf(const MortiseNode &node) {
     return Step::LayerNorm;
   if (is(node, "mortise.linear"))
     return Step::Linear;
-  if (is(node, "mortise.dot"))
-    return node.results[0]->type->dtype == MORTISE_I32 ? Step::Dot32 : Step::Dot8;
+  if (is(node, "mortise.dot")) {
+    const int32_t dtype = node.results[0]->type->dtype;
+    return dtype == MORTISE_F16 ? Step::Linear : dtype == MORTISE_I32 ? Step::Dot32 : Step::Dot8;
+  }
   if (is(node, "acme_npu.lookup"))
     return Step::Lookup;
   if (is(node, "mortise.reshape"))
@@ -136,7 +138,7 @@ std::optional<Refusal> refuse(const MortiseNode &node) {
   const auto kind = kindOf(node);
   if (!kind)
     return Refusal{MORTISE_REASON_OP,
-                   "expected linear, add, sub, mul, gelu or layer_norm of f16, a dot of i8, or acme_npu.lookup"};
+                   "expected linear, add, sub, mul, gelu or layer_norm of f16, a dot of f16 or i8, or acme_npu.lookup"};
   if (*kind == Step::Dot32)
     return refuseWidened(node);
   if (*kind == Step::Dot8) {
@@ -157,6 +159,8 @@ std::optional<Refusal> refuse(const MortiseNode &node) {
   if (*kind == Step::LayerNorm)
     if (const int64_t bytes = 4 * rowLength(node); bytes > scratch)
       return tooLarge(node, bytes, "the numbers of a row in f32");
+  if (is(node, "mortise.dot"))
+    return refuseDot(node, 2);
   if (*kind == Step::Linear) {
     const MortiseType &x = *node.operands[0]->type;
     const int64_t bytes = x.dims[x.rank - 1] * (1 + columns) * 2 + columns * 4;
@@ -200,7 +204,8 @@ Step stepOf(const MortiseNode &node) {
   switch (step.kind) {
   case Step::Linear:
     step.depth = first.dims[first.rank - 1];
-    step.transposed = intAttribute(node, "weight_transposed") != 0;
+    step.transposed =
+        is(node, "mortise.dot") ? equalsInts(node, "rhs_contract", {0}) : intAttribute(node, "weight_transposed") != 0;
     step.width = node.operands[1]->type->dims[step.transposed ? 1 : 0];
     step.hasBias = node.operand_count > 2 && node.operands[2];
     break;

@@ -40,6 +40,13 @@ def mm(e, x, weight):
     return product(e, x, weight, e.node.args[1])
 
 
+@handles(aten._int_mm.default)
+def int_mm(e, x, weight):
+    """Of int8, added in int32: widened here, so that a plugin that multiplies int8 sees operands and product in one place."""
+    x, weight = (e.op("convert", value, dtype="i32") for value in (x, weight))
+    return e.op("dot", x, weight, lhs_batch=(), rhs_batch=(), lhs_contract=(1,), rhs_contract=(0,))
+
+
 @handles(aten.addmm.default)
 def addmm(e, bias, x, weight, beta=1, alpha=1):
     dtype = e.dtype
