@@ -250,6 +250,11 @@ def test_integer_product(compile_for):
     check(compile_for(f), f, tensor(3, 4, dtype=torch.int64), tensor(4, 5, dtype=torch.int64))
 
 
+def test_product_of_int8_adds_in_int32(compile_for):
+    x, y = (torch.full(shape, -128, dtype=torch.int8) for shape in ((3, 40), (40, 5)))
+    check(compile_for(torch._int_mm), torch._int_mm, x, y)
+
+
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_norms(compile_for, dtype):
     def f(x, scale, bias, mean, variance):
