@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The vendors of our own (sdk/examples/hello, acme-npu and oppack), built from the SDK's tarball alone in an empty folder with an empty
 environment. Each conforms (`mortise plugin check`). Then a static-shape MiniLM in f16, and one with int8 products, run over cpu, acme-npu
-and oppack at once: each gets work, and the outputs are as near to the same network in f64 as eager's, up to a factor. Then the same with each
-vendor removed, unable to compile, failing in each call, and slow by a factor; and with cpu removed, whose part eager runs. A vendor that
-cannot compile or is slow gets no work; one that fails in a call is named by the error, with the region."""
+and oppack at once: each gets work, and the outputs are as near to the same network in f64 as eager's, up to a factor.
+Then the same with each vendor removed, unable to compile, failing in each call, and slow by a factor; and with cpu removed, whose part
+eager runs. A vendor that cannot compile or is slow gets no work; one that fails in a call is named by the error, with the region."""
 
 import re
 from dataclasses import dataclass
