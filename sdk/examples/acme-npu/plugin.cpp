@@ -250,7 +250,8 @@ struct AcmeNpu : PluginAdaptor<AcmeNpu> {
     queueOf(args.stream).waitForAll();
     return {};
   }
-  Result<void> streamReset(MortiseStreamArgs &) { return {}; } // queued work never fails
+  Result<void> streamStatus(MortiseStreamArgs &) { return {}; } // queued work never fails
+  Result<void> streamReset(MortiseStreamArgs &) { return {}; }
   Result<void> eventCreate(MortiseEventArgs &args) {
     args.event = reinterpret_cast<MortiseEvent *>(new Event);
     return {};

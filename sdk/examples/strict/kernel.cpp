@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "kernel.hpp"
 
-#include "layout.hpp"
 #include "memory.hpp"
 #include "settings.hpp"
 
@@ -24,26 +23,28 @@ Result<std::unique_ptr<Kernel>> Kernel::make(const MortiseCompileArgs &args) {
   if (!program)
     return program.error();
   auto kernel = std::make_unique<Kernel>();
-  kernel->device = numberOf(args.device);
-  kernel->program = std::move(*program);
-  kernel->workspaceBytes = kernel->program->workspaceBytes();
-  kernel->workspace = ConstantExpr(static_cast<int64_t>(kernel->workspaceBytes));
+  auto code = std::make_shared<Code>();
+  code->device = numberOf(args.device);
+  code->program = std::move(*program);
+  code->workspaceBytes = code->program->workspaceBytes();
+  kernel->workspace = ConstantExpr(static_cast<int64_t>(code->workspaceBytes));
   const std::span<const MortiseForm> forms(args.forms, args.form_count);
   const auto operandOf = [&](const MortiseValue &value) -> Operand {
     const auto found = std::ranges::find(forms, value.index, &MortiseForm::value);
     const MortiseForm form = found == forms.end() ? MortiseForm{value.index, Plain, 0, 0} : *found;
-    return {value.type, form, bytesOf(*value.type, form.layout)};
+    return {elementsOf(*value.type), form, bytesOf(elementsOf(*value.type), form.layout)};
   };
   for (size_t i = 0; i < graph.input_count; ++i)
-    kernel->inputs.push_back(operandOf(*graph.inputs[i]));
+    code->inputs.push_back(operandOf(*graph.inputs[i]));
   for (size_t i = 0; i < graph.output_count; ++i)
-    kernel->outputs.push_back(operandOf(*graph.outputs[i]));
+    code->outputs.push_back(operandOf(*graph.outputs[i]));
   for (uint32_t i = 0; i < graph.node_count; ++i) {
     const reference::Estimate cost = reference::estimate(*graph.nodes[i]);
     kernel->steps.add(graph.nodes[i]->op, "strict.node", {i}, cost.bytes, cost.flops);
   }
-  kernel->name = "kernel " + std::string(graph.node_count ? graph.nodes[0]->op : "of nothing") +
-                 (graph.node_count > 1 ? " and " + std::to_string(graph.node_count - 1) + " more" : "");
+  code->name = "kernel " + std::string(graph.node_count ? graph.nodes[0]->op : "of nothing") +
+               (graph.node_count > 1 ? " and " + std::to_string(graph.node_count - 1) + " more" : "");
+  kernel->code = std::move(code);
   return kernel;
 }
 
@@ -72,26 +73,26 @@ Result<void> Run::operator()() const {
                         const std::string &what) -> Result<void *> {
     if (bytes == 0)
       return nullptr;
-    Result<std::shared_ptr<std::byte>> found = memory().find(kernel->device, address, bytes, space);
+    Result<std::shared_ptr<std::byte>> found = memory().find(code->device, address, bytes, space);
     if (!found)
-      return Error{MORTISE_INTERNAL, kernel->name + ": " + what + ": " + found.error().message};
+      return Error{MORTISE_INTERNAL, code->name + ": " + what + ": " + found.error().message};
     held.push_back(std::move(*found));
     return static_cast<void *>(held.back().get());
   };
   for (size_t i = 0; i < inputs.size(); ++i) {
-    const Operand &operand = kernel->inputs[i];
+    const Operand &operand = code->inputs[i];
     const Result<void *> found = find(inputs[i], operand.bytes, operand.form.space, "input " + std::to_string(i));
     if (!found)
       return found.error();
     in.push_back(*found);
     if (operand.form.layout == Plain)
       continue;
-    dense.emplace_back(bytesOf(*operand.type, Plain));
-    unpack(*operand.type, operand.form.layout, static_cast<const std::byte *>(*found), dense.back().data());
+    dense.emplace_back(bytesOf(operand.elements, Plain));
+    unpack(operand.elements, operand.form.layout, static_cast<const std::byte *>(*found), dense.back().data());
     in.back() = dense.back().data();
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
-    const Operand &operand = kernel->outputs[i];
+    const Operand &operand = code->outputs[i];
     const Result<void *> found = find(outputs[i], operand.bytes, operand.form.space, "output " + std::to_string(i));
     if (!found)
       return found.error();
@@ -99,16 +100,15 @@ Result<void> Run::operator()() const {
     if (operand.form.layout == Plain)
       continue;
     packed.emplace_back(i, static_cast<std::byte *>(*found));
-    dense.emplace_back(bytesOf(*operand.type, Plain));
+    dense.emplace_back(bytesOf(operand.elements, Plain));
     out.back() = dense.back().data();
   }
-  const Result<void *> space =
-      kernel->workspaceBytes ? find(workspace, kernel->workspaceBytes, 0, "workspace") : nullptr;
+  const Result<void *> space = code->workspaceBytes ? find(workspace, code->workspaceBytes, 0, "workspace") : nullptr;
   if (!space)
     return space.error();
-  kernel->program->run(in, out, *space, nullptr, stepNs);
+  code->program->run(in, out, *space, nullptr, stepNs);
   for (const auto &[i, target] : packed)
-    pack(*kernel->outputs[i].type, kernel->outputs[i].form.layout, static_cast<const std::byte *>(out[i]), target);
+    pack(code->outputs[i].elements, code->outputs[i].form.layout, static_cast<const std::byte *>(out[i]), target);
   return {};
 }
 

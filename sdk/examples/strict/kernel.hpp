@@ -3,6 +3,7 @@
 #pragma once
 
 #include "checker.hpp"
+#include "layout.hpp"
 
 #include <mortise/plugin.hpp>
 #include <mortise/reference/interpreter.hpp>
@@ -39,20 +40,25 @@ struct Counted {
 
 // A value that a kernel reads or writes.
 struct Operand {
-  const MortiseType *type; // of the region, which outlives the kernel
+  Elements elements;
   MortiseForm form;
   uint64_t bytes;
+};
+
+// What runs. Work keeps it, so that a host that ends a kernel too early gets a message, and damages no memory.
+struct Code {
+  uint32_t device = 0;
+  std::unique_ptr<mortise::reference::Interpreter> program;
+  std::vector<Operand> inputs, outputs;
+  std::string name;
+  uint64_t workspaceBytes = 0;
 };
 
 struct Kernel : Counted {
   Kernel() : Counted("kernel") {}
   static Result<std::unique_ptr<Kernel>> make(const MortiseCompileArgs &args);
-  uint32_t device = 0;
-  std::unique_ptr<mortise::reference::Interpreter> program;
-  std::vector<Operand> inputs, outputs;
-  std::string name;
+  std::shared_ptr<const Code> code;
   mortise::ConstantExpr workspace;
-  uint64_t workspaceBytes = 0;
   mortise::StepList steps;
 };
 
@@ -74,7 +80,7 @@ struct Frame : Counted {
 // Everything that one run of a kernel uses, taken from the arguments before enqueue returns. Called on the stream's
 // thread.
 struct Run {
-  const Kernel *kernel;
+  std::shared_ptr<const Code> code;
   std::vector<MortiseAddress> inputs, outputs;
   MortiseAddress workspace;
   uint64_t *stepNs;

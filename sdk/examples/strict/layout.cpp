@@ -8,14 +8,10 @@ using namespace mortise;
 
 namespace {
 
-uint64_t columnsOf(const MortiseType &type) { return type.rank ? static_cast<uint64_t>(type.dims[type.rank - 1]) : 1; }
-
 // Calls `copy(place of an element in the dense value, its place in the layout)` for each element.
-template <typename Copy> void forEach(const MortiseType &type, uint32_t layout, Copy copy) {
-  const auto count = static_cast<uint64_t>(elementCount(type));
-  const uint64_t columns = columnsOf(type);
-  for (uint64_t i = 0; i < count; ++i)
-    copy(i, layout == Reversed ? count - 1 - i : layout == Padded ? i + i / columns : i);
+template <typename Copy> void forEach(const Elements &elements, uint32_t layout, Copy copy) {
+  for (uint64_t i = 0; i < elements.count; ++i)
+    copy(i, layout == Reversed ? elements.count - 1 - i : layout == Padded ? i + i / elements.columns : i);
 }
 
 } // namespace
@@ -27,10 +23,14 @@ const char *nameOf(uint32_t layout) {
 
 bool hasLayouts(const MortiseType &type) { return dtypeBits(type.dtype) >= 8; }
 
-uint64_t bytesOf(const MortiseType &type, uint32_t layout) {
-  const auto count = static_cast<uint64_t>(elementCount(type));
-  const uint64_t padding = layout == Padded && count ? count / columnsOf(type) : 0;
-  return ((count + padding) * dtypeBits(type.dtype) + 7) / 8;
+Elements elementsOf(const MortiseType &type) {
+  return {static_cast<uint64_t>(elementCount(type)), type.rank ? static_cast<uint64_t>(type.dims[type.rank - 1]) : 1,
+          dtypeBits(type.dtype)};
+}
+
+uint64_t bytesOf(const Elements &elements, uint32_t layout) {
+  const uint64_t padding = layout == Padded && elements.count ? elements.count / elements.columns : 0;
+  return ((elements.count + padding) * elements.bits + 7) / 8;
 }
 
 std::vector<MortiseExprStep> sizeOf(const MortiseType &type, uint32_t layout) {
@@ -49,15 +49,16 @@ std::vector<MortiseExprStep> sizeOf(const MortiseType &type, uint32_t layout) {
   return steps;
 }
 
-void pack(const MortiseType &type, uint32_t layout, const std::byte *dense, std::byte *into) {
-  const size_t size = dtypeBits(type.dtype) / 8;
-  std::memset(into, 0xcb, bytesOf(type, layout)); // padding is never zero by chance
-  forEach(type, layout, [&](uint64_t from, uint64_t to) { std::memcpy(into + to * size, dense + from * size, size); });
+void pack(const Elements &elements, uint32_t layout, const std::byte *dense, std::byte *into) {
+  const size_t size = elements.bits / 8;
+  std::memset(into, 0xcb, bytesOf(elements, layout)); // padding is never zero by chance
+  forEach(elements, layout,
+          [&](uint64_t from, uint64_t to) { std::memcpy(into + to * size, dense + from * size, size); });
 }
 
-void unpack(const MortiseType &type, uint32_t layout, const std::byte *from, std::byte *dense) {
-  const size_t size = dtypeBits(type.dtype) / 8;
-  forEach(type, layout, [&](uint64_t to, uint64_t at) { std::memcpy(dense + to * size, from + at * size, size); });
+void unpack(const Elements &elements, uint32_t layout, const std::byte *from, std::byte *dense) {
+  const size_t size = elements.bits / 8;
+  forEach(elements, layout, [&](uint64_t to, uint64_t at) { std::memcpy(dense + to * size, from + at * size, size); });
 }
 
 } // namespace strict

@@ -20,12 +20,19 @@ const char *nameOf(uint32_t layout);
 // Whether values of the type have layouts: elements of whole bytes.
 bool hasLayouts(const MortiseType &type);
 
-// Bytes of a value in a layout: for a static type, and as a program over the graph's symbols.
-uint64_t bytesOf(const MortiseType &type, uint32_t layout);
+// The elements of a value of a static type.
+struct Elements {
+  uint64_t count, columns; // columns: the last extent
+  size_t bits;             // of each
+};
+Elements elementsOf(const MortiseType &type);
+
+// Bytes of a value in a layout: for known extents, and as a program over the graph's symbols.
+uint64_t bytesOf(const Elements &elements, uint32_t layout);
 std::vector<MortiseExprStep> sizeOf(const MortiseType &type, uint32_t layout);
 
-// Between a dense row-major value of a static type and its layout.
-void pack(const MortiseType &type, uint32_t layout, const std::byte *dense, std::byte *into);
-void unpack(const MortiseType &type, uint32_t layout, const std::byte *from, std::byte *dense);
+// Between a dense row-major value and its layout.
+void pack(const Elements &elements, uint32_t layout, const std::byte *dense, std::byte *into);
+void unpack(const Elements &elements, uint32_t layout, const std::byte *from, std::byte *dense);
 
 } // namespace strict

@@ -139,7 +139,7 @@ struct Strict : PluginAdaptor<Strict> {
   Result<std::vector<std::byte>> save(const Kernel &kernel) {
     if (auto entered = control().enter("kernel_save"); !entered)
       return entered.error();
-    const auto bytes = std::as_bytes(std::span(kernel.name));
+    const auto bytes = std::as_bytes(std::span(kernel.code->name));
     return std::vector<std::byte>(bytes.begin(), bytes.end());
   }
 
@@ -148,8 +148,8 @@ struct Strict : PluginAdaptor<Strict> {
       return entered.error();
     auto kernel = Kernel::make(args);
     const std::string_view saved(static_cast<const char *>(args.saved), args.saved_bytes);
-    if (kernel && saved != (*kernel)->name)
-      return Error{MORTISE_CORRUPT, "expected '" + (*kernel)->name + "', found '" + std::string(saved) + "'"};
+    if (kernel && saved != (*kernel)->code->name)
+      return Error{MORTISE_CORRUPT, "expected '" + (*kernel)->code->name + "', found '" + std::string(saved) + "'"};
     return kernel;
   }
 
@@ -166,7 +166,7 @@ struct Strict : PluginAdaptor<Strict> {
     if (auto entered = control().enter("constants_bind"); !entered)
       return entered.error();
     auto constants = std::make_unique<Constants>();
-    constants->inputs.assign(inputs, inputs + kernel.inputs.size());
+    constants->inputs.assign(inputs, inputs + kernel.code->inputs.size());
     return Packed<Constants>{std::move(constants), 0};
   }
 
@@ -174,8 +174,8 @@ struct Strict : PluginAdaptor<Strict> {
     if (auto entered = control().enter("frame_create"); !entered)
       return entered.error();
     auto frame = std::make_unique<Frame>();
-    frame->last.resize(kernel.inputs.size() + kernel.outputs.size() + 1);
-    frame->device = kernel.device;
+    frame->last.resize(kernel.code->inputs.size() + kernel.code->outputs.size() + 1);
+    frame->device = kernel.code->device;
     MortiseMemoryArgs args = frame->memory();
     if (auto taken = Status(mortise::host().device_allocate(&args)).result(); !taken)
       return taken.error();
@@ -188,28 +188,29 @@ struct Strict : PluginAdaptor<Strict> {
   Result<void> enqueue(const Kernel &kernel, const Constants *constants, const MortiseEnqueueArgs &args) {
     if (auto entered = control().enter("enqueue"); !entered)
       return entered;
-    Run run{&kernel, {}, {}, args.workspace, control().settings().clock ? args.step_ns : nullptr};
+    Run run{kernel.code, {}, {}, args.workspace, control().settings().clock ? args.step_ns : nullptr};
     std::vector<Use> uses = {kernel.use()};
     if (constants)
       uses.push_back(constants->use());
-    for (size_t i = 0; i < kernel.inputs.size(); ++i) {
+    for (size_t i = 0; i < kernel.code->inputs.size(); ++i) {
       run.inputs.push_back(args.inputs[i] || !constants ? args.inputs[i] : constants->inputs[i]);
-      uses.push_back({run.inputs.back(), kernel.inputs[i].bytes, false});
+      uses.push_back({run.inputs.back(), kernel.code->inputs[i].bytes, false});
     }
-    for (size_t i = 0; i < kernel.outputs.size(); ++i) {
+    for (size_t i = 0; i < kernel.code->outputs.size(); ++i) {
       run.outputs.push_back(args.outputs[i]);
-      uses.push_back({args.outputs[i], kernel.outputs[i].bytes, true});
+      uses.push_back({args.outputs[i], kernel.code->outputs[i].bytes, true});
     }
-    uses.push_back({args.workspace, kernel.workspaceBytes, true});
+    uses.push_back({args.workspace, kernel.code->workspaceBytes, true});
     if (Frame *frame = frameOf<Strict>(args)) {
-      if (auto idle = checker().end(host, "the next call with the frame of " + kernel.name, addressOf(frame), 1); !idle)
+      if (auto idle = checker().end(host, "the next call with the frame of " + kernel.code->name, addressOf(frame), 1);
+          !idle)
         return idle;
       uses.push_back(frame->use(true));
       uses.push_back({frame->scratch, Frame::scratchBytes, true});
       if (auto checked = checkUnchanged(*frame, run, args); !checked)
         return checked;
     }
-    return add(args.stream, kernel.name, uses, std::move(run));
+    return add(args.stream, kernel.code->name, uses, std::move(run));
   }
 
   Result<void> copy(MortiseCopyArgs &args) {
@@ -502,7 +503,7 @@ private:
                                      : i < inputs + outputs ? args.outputs[i - inputs]
                                                             : args.workspace;
       if (isUnchanged(args, i) && address != frame.last[i])
-        return Error{MORTISE_INTERNAL, run.kernel->name + ": bit " + std::to_string(i) +
+        return Error{MORTISE_INTERNAL, run.code->name + ": bit " + std::to_string(i) +
                                            " says that an address is unchanged, and it is another"};
       frame.last[i] = address;
     }
