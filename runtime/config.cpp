@@ -31,6 +31,10 @@ const std::vector<Key> coreKeys = {
     {"crash_report", "on", {"on", "off"}},
     {"deterministic", "false", {"false", "true"}},
     {"device", "auto", {}},
+    {"isolate", "off", {}},
+    {"isolate_bytes", "17179869184", {}},
+    {"isolate_seconds", "60", {}},
+    {"isolate_worker", "", {}},
     {"kernel_cache", "on", {}},
     {"kernel_cache_bytes", "1073741824", {}},
     {"log_level", "warning", {"debug", "info", "warning", "error", "off"}},
@@ -65,7 +69,20 @@ std::optional<size_t> parseNumber(const std::string &text, size_t least, size_t 
 
 std::optional<size_t> parseCount(const std::string &text) { return parseNumber(text, 1, 1000000); }
 
-constexpr size_t mostBytes = size_t(1) << 48;
+constexpr size_t mostBytes = size_t(1) << 48, mostSeconds = 86400;
+
+// "acme, strict"; nullopt where an entry is no name of a plugin
+std::optional<std::vector<std::string>> parsePlugins(const std::string &text) {
+  std::vector<std::string> names;
+  std::istringstream entries(text);
+  for (std::string entry; std::getline(entries, entry, ',');) {
+    const size_t begin = entry.find_first_not_of(' ');
+    names.push_back(begin == std::string::npos ? "" : entry.substr(begin));
+    if (names.back().empty() || names.back().find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_-") != std::string::npos)
+      return std::nullopt;
+  }
+  return names.empty() || text.ends_with(',') ? std::nullopt : std::optional(names);
+}
 
 std::optional<Requirement> parseRequirement(const std::string &text) {
   Requirement requirement;
@@ -129,20 +146,26 @@ public:
     for (const auto &[key, value] : *table) {
       if (key.starts_with(placeTables))
         continue;
-      if ((key == "plugin_path" || key == "save_graphs" || key == "kernel_cache") && project)
+      if (project && mayNot(key, value))
         return wrong("'" + path.string() + "' sets " + key +
                      ", which a project's file may not, because it can come with a clone; set it in your own file '" +
                      userFile.string() + "' or in MORTISE_" + upper(key));
-      if (value.kind == TomlKind::Other || (value.kind == TomlKind::List && key != "plugin_path"))
+      if (value.kind == TomlKind::Other || (value.kind == TomlKind::List && key != "plugin_path" && key != "isolate"))
         return wrong("'" + path.string() + "': expected one value for '" + key + "', found " +
                      (value.kind == TomlKind::List ? "a list" : "a date or a nested list"));
       std::vector<std::string> texts = value.texts;
       if (key == "plugin_path")
         for (std::string &entry : texts)
           entry = entry.empty() || entry[0] == '/' ? entry : (path.parent_path() / entry).string();
-      add({key, join(texts, ":"), path.string()});
+      add({key, join(texts, key == "isolate" ? "," : ":"), path.string()});
     }
     return {};
+  }
+
+  // A project may have plugins isolated, but not trust them.
+  static bool mayNot(const std::string &key, const TomlValue &value) {
+    return key == "plugin_path" || key == "save_graphs" || key == "kernel_cache" || key.starts_with("isolate_") ||
+           (key == "isolate" && value.texts != std::vector<std::string>{"on"});
   }
 
   // [[place]] tables, in the form that an option has.
@@ -213,6 +236,17 @@ Result<void> check(const Setting &setting, const Key &key) {
   if (key.name == "output_pool_bytes" && !parseNumber(setting.value, 0, mostBytes))
     return wrong(where + ": expected a number of bytes from 0 (no pool) to " + std::to_string(mostBytes) + "; found '" +
                  setting.value + "'");
+  if (key.name == "isolate" && !parsePlugins(setting.value))
+    return wrong(where + ": expected on, off or names of plugins with commas, such as \"acme,strict\"; found '" +
+                 setting.value + "'");
+  if (key.name == "isolate_seconds" && !parseNumber(setting.value, 1, mostSeconds))
+    return wrong(where + ": expected a number of seconds from 1 to " + std::to_string(mostSeconds) + "; found '" +
+                 setting.value + "'");
+  if (key.name == "isolate_bytes" && !parseNumber(setting.value, 0, mostBytes))
+    return wrong(where + ": expected a number of bytes from 0 (no limit) to " + std::to_string(mostBytes) +
+                 "; found '" + setting.value + "'");
+  if (key.name == "isolate_worker" && !setting.value.empty() && !setting.value.starts_with('/'))
+    return wrong(where + ": expected the absolute path of mortise-worker; found '" + setting.value + "'");
   if (key.name == "kernel_cache" && setting.value != "on" && setting.value != "off" && !setting.value.starts_with('/'))
     return wrong(where + ": expected on, off or the absolute path of a folder; found '" + setting.value + "'");
   if (key.name == "kernel_cache_bytes" && !parseNumber(setting.value, 1, mostBytes))
@@ -324,6 +358,14 @@ size_t Config::specializeLimit() const { return parseCount(get("specialize_limit
 
 uint64_t Config::kernelCacheBytes() const {
   return parseNumber(get("kernel_cache_bytes"), 1, mostBytes).value_or(UINT64_C(1) << 30);
+}
+
+std::optional<Isolation> Config::isolation(std::string_view plugin) const {
+  const std::vector<std::string> names = *parsePlugins(get("isolate")); // read() has checked it
+  if (names != std::vector<std::string>{"on"} && std::ranges::find(names, plugin) == names.end())
+    return std::nullopt;
+  return Isolation{static_cast<double>(*parseNumber(get("isolate_seconds"), 1, mostSeconds)),
+                   *parseNumber(get("isolate_bytes"), 0, mostBytes), get("isolate_worker"), get("log_level")};
 }
 
 bool Config::savedKernels() const { return get("saved_kernels") == "on"; }

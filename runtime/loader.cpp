@@ -3,6 +3,7 @@
 
 #include "crash.hpp"
 #include "host.hpp"
+#include "isolation/proxy.hpp"
 #include <mortise/runtime/call.hpp>
 #include <mortise/runtime/elf.hpp>
 
@@ -167,6 +168,10 @@ Result<void> initialise(LoadedPlugin &loaded, const LoadRequest &request) {
 
 Result<const LoadedPlugin *> openPlugin(const Manifest &manifest, const LoadRequest &request, const fs::path &library,
                                         const Checked &before) {
+  if (request.isolation) {
+    auto isolated = isolation::open(manifest, request, library.string());
+    return isolated ? Result<const LoadedPlugin *>(keepForever(std::move(*isolated))) : isolated.error();
+  }
   auto function = openLibrary(library);
   if (!function)
     return function.error();
@@ -223,9 +228,10 @@ Result<const LoadedPlugin *> loadPlugin(const Manifest &manifest, const LoadRequ
   auto checked = checkFile(library);
   if (!checked)
     return checked.error();
-  auto found = known->find(library.string());
+  const std::string key = library.string() + (request.isolation ? " (isolated)" : "");
+  auto found = known->find(key);
   if (found == known->end())
-    found = known->emplace(library.string(), Known{checked->identity, openPlugin(manifest, request, library, *checked)})
+    found = known->emplace(key, Known{checked->identity, openPlugin(manifest, request, library, *checked)})
                 .first;
   else if (found->second.identity != checked->identity)
     return refused(MORTISE_CORRUPT,

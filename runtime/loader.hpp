@@ -19,6 +19,7 @@ struct LoadedPlugin {
 struct LoadRequest {
   PluginFiles files;
   std::vector<Setting> options; // of this plugin
+  std::optional<Isolation> isolation; // in a process of its own; nullopt: in this one
 };
 
 // Opens and initialises a library once per process; later calls return the same result, which lives until the process

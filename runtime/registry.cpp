@@ -70,7 +70,7 @@ void Registry::Impl::add(const PluginFiles &files, const Config &config) {
         return reject(files.library, library.error());
     return reject(files.library, manifest.error());
   }
-  auto loaded = loadPlugin(*manifest, {files, config.pluginOptions(manifest->name)});
+  auto loaded = loadPlugin(*manifest, {files, config.pluginOptions(manifest->name), config.isolation(manifest->name)});
   if (!loaded)
     return reject(files.library, loaded.error(), manifest->devices);
   const Plugin &plugin = (*loaded)->plugin;

@@ -29,6 +29,14 @@ struct MemoryLimit {  // memory_limit = "acme:1=8589934592"
   uint64_t bytes = 0;
 };
 
+// Limits of a plugin that runs in a process of its own.
+struct Isolation {
+  double seconds = 0;   // of one slot
+  uint64_t bytes = 0;   // of data that the process may have; 0: no limit
+  std::string worker;   // the program; empty: beside the runtime
+  std::string logLevel; // of the worker
+};
+
 class Config {
 public:
   // Keys: device, place (rules that say where ops may run), mode, precision, deterministic, require, plugin_path (colon
@@ -37,7 +45,8 @@ public:
   // keep), kernel_cache (on, off or a folder: where compiled kernels and measured times are kept), kernel_cache_bytes
   // (the folder's limit), memory_limit (bytes that programs may use of devices' memories), saved_kernels (whether files
   // of programs get compiled kernels, and whether those in them are used), crash_report (whether a crash within a
-  // plugin leaves a line that names it), plus one "PLUGIN.OPTION" for each option that a plugin's manifest declares
+  // plugin leaves a line that names it), isolate (on, off or names of plugins: which run in a process of their own),
+  // isolate_seconds and isolate_bytes (limits of a slot and of that process), isolate_worker (its program), plus one "PLUGIN.OPTION" for each option that a plugin's manifest declares
   // (MORTISE_PLUGIN_OPTION, or [PLUGIN] OPTION = ...). An empty entry in plugin_path stands for the default
   // directories. MORTISE_LIBRARY and variables that start with MORTISE_TEST_, MORTISE_DEV_ or MORTISE_BENCH_ are
   // skipped, because other programs read them.
@@ -50,6 +59,7 @@ public:
   uint64_t kernelCacheBytes() const;
   std::vector<MemoryLimit> memoryLimits() const;
   bool savedKernels() const;
+  std::optional<Isolation> isolation(std::string_view plugin) const; // nullopt: it runs in this process
   MortiseCompileOptions compileOptions() const;                      // mode, precision, deterministic
   std::span<const Setting> settings() const;                         // every key, sorted, with its source
   std::vector<Setting> pluginOptions(std::string_view plugin) const; // keys without the "PLUGIN." prefix

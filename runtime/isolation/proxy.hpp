@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The host's side: a plugin whose slots run in a process of its own (docs/decisions/0042-isolation.md).
+#pragma once
+
+#include "../loader.hpp"
+
+namespace mortise::runtime::isolation {
+
+// Starts a worker that opens the library, and makes a table whose slots ask it. The worker lives until the process
+// ends or a slot fails in it.
+Result<std::unique_ptr<LoadedPlugin>> open(const Manifest &manifest, const LoadRequest &request,
+                                           const std::string &library);
+
+} // namespace mortise::runtime::isolation
