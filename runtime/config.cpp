@@ -78,7 +78,8 @@ std::optional<std::vector<std::string>> parsePlugins(const std::string &text) {
   for (std::string entry; std::getline(entries, entry, ',');) {
     const size_t begin = entry.find_first_not_of(' ');
     names.push_back(begin == std::string::npos ? "" : entry.substr(begin));
-    if (names.back().empty() || names.back().find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_-") != std::string::npos)
+    if (names.back().empty() ||
+        names.back().find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_-") != std::string::npos)
       return std::nullopt;
   }
   return names.empty() || text.ends_with(',') ? std::nullopt : std::optional(names);

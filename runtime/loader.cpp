@@ -231,8 +231,7 @@ Result<const LoadedPlugin *> loadPlugin(const Manifest &manifest, const LoadRequ
   const std::string key = library.string() + (request.isolation ? " (isolated)" : "");
   auto found = known->find(key);
   if (found == known->end())
-    found = known->emplace(key, Known{checked->identity, openPlugin(manifest, request, library, *checked)})
-                .first;
+    found = known->emplace(key, Known{checked->identity, openPlugin(manifest, request, library, *checked)}).first;
   else if (found->second.identity != checked->identity)
     return refused(MORTISE_CORRUPT,
                    "it changed since this process loaded it, and libraries stay loaded; start a new process");

@@ -18,7 +18,7 @@ struct LoadedPlugin {
 
 struct LoadRequest {
   PluginFiles files;
-  std::vector<Setting> options; // of this plugin
+  std::vector<Setting> options;       // of this plugin
   std::optional<Isolation> isolation; // in a process of its own; nullopt: in this one
 };
 

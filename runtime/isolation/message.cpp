@@ -16,8 +16,9 @@ using Clock = std::chrono::steady_clock;
 class Deadline {
 public:
   explicit Deadline(double seconds)
-      : forever(seconds < 0), end(Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                                     std::chrono::duration<double>(std::max(seconds, 0.0)))) {}
+      : forever(seconds < 0),
+        end(Clock::now() +
+            std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(std::max(seconds, 0.0)))) {}
 
   Result<void> wait(int socket, short events) const {
     for (;;) {

@@ -66,14 +66,13 @@ std::string endText(int status) {
   return "called exit(" + std::to_string(WEXITSTATUS(status)) + ")";
 }
 
-
 // One plugin's process. Questions go one after another.
 class Connection {
 public:
   Connection(LoadRequest request, std::string library) : request(std::move(request)), library(std::move(library)) {}
 
-  std::recursive_mutex mutex; // held from the shared memory's filling until it is read
-  Loaded loaded;              // of the first start
+  std::recursive_mutex mutex;   // held from the shared memory's filling until it is read
+  Loaded loaded;                // of the first start
   std::set<std::string> faulty; // kernels, by what they were compiled of, that ended a worker
   uint64_t generation() const { return starts; }
 
@@ -130,9 +129,7 @@ public:
   bool runs() const { return pid > 0; }
 
 private:
-  std::string named() const {
-    return loaded.name.empty() ? "the plugin" : "plugin '" + loaded.name + "'";
-  }
+  std::string named() const { return loaded.name.empty() ? "the plugin" : "plugin '" + loaded.name + "'"; }
 
   void unmap() {
     if (shared)
@@ -282,12 +279,11 @@ struct KernelProxy {
   Connection *connection;
   Compile request;
   std::shared_ptr<const Graph> graph;
+  std::string identity; // lowering and graph, without names: the same in every compilation
   uint64_t number = 0, generation = 0;
   Informed info;
   std::vector<MortiseStep> steps;
   std::vector<const MortiseStep *> stepPointers;
-
-  std::string identity() const { return request.lowering + '\0' + request.work.graph; }
 
   // A worker that was started again has no kernel of an earlier one.
   Result<void> ensure() {
@@ -300,7 +296,7 @@ struct KernelProxy {
     auto informed = compiled ? connection->ask<Informed>(Info{.kernel = compiled->number}, &ended)
                              : Result<Informed>(compiled.error());
     if (ended)
-      connection->faulty.insert(identity());
+      connection->faulty.insert(identity);
     if (!informed)
       return informed.error();
     number = compiled->number;
@@ -374,7 +370,7 @@ struct ConstantsProxy {
     bool ended = false;
     auto bound = connection.ask<Bound>(bind, &ended);
     if (ended)
-      connection.faulty.insert(kernel->identity());
+      connection.faulty.insert(kernel->identity);
     if (!bound)
       return bound.error();
     number = bound->number;
@@ -452,8 +448,15 @@ MortiseStatus *kernelCompile(MortiseCompileArgs *args) {
   if (!work)
     return statusOf(work.error());
   kernel->request = {std::move(*work), args->lowering};
-  if (connection.faulty.contains(kernel->identity()))
-    return statusOf({MORTISE_UNSUPPORTED, "plugin '" + connection.loaded.name + "': its worker ended in this kernel before"});
+  const auto nameless = canonical(*args->region);
+  if (!nameless)
+    return statusOf(nameless.error());
+  const std::span<const std::byte> bytes = (*nameless)->bytes();
+  kernel->identity =
+      kernel->request.lowering + '\0' + std::string(reinterpret_cast<const char *>(bytes.data()), bytes.size());
+  if (connection.faulty.contains(kernel->identity))
+    return statusOf(
+        {MORTISE_UNSUPPORTED, "plugin '" + connection.loaded.name + "': its worker ended in this kernel before"});
   if (auto ready = kernel->ensure(); !ready)
     return statusOf(ready.error());
   for (const Step &step : kernel->info.steps)
@@ -514,9 +517,10 @@ Result<void> run(const MortiseEnqueueArgs &args) {
   const std::lock_guard lock(connection.mutex);
   if (isForkedChild())
     return forkedChildError();
-  if (connection.faulty.contains(kernel.identity()))
-    return Error{MORTISE_UNSUPPORTED, "plugin '" + connection.loaded.name +
-                                          "': its worker ended in this kernel before; compile again, and another device takes it"};
+  if (connection.faulty.contains(kernel.identity))
+    return Error{MORTISE_UNSUPPORTED,
+                 "plugin '" + connection.loaded.name +
+                     "': its worker ended in this kernel before; compile again, and another device takes it"};
   if (auto ready = constants.ensure(); !ready)
     return ready;
   const MortiseGraph &graph = kernel.graph->view();
@@ -554,16 +558,18 @@ Result<void> run(const MortiseEnqueueArgs &args) {
   enqueue.shared = connection.sharedBytes();
   for (size_t i = 0; i < graph.input_count; ++i)
     if (enqueue.inputs[i].bytes)
-      std::memcpy(*memory + enqueue.inputs[i].offset, reinterpret_cast<const void *>(args.inputs[i]), enqueue.inputs[i].bytes);
+      std::memcpy(*memory + enqueue.inputs[i].offset, reinterpret_cast<const void *>(args.inputs[i]),
+                  enqueue.inputs[i].bytes);
   bool ended = false;
   auto told = connection.ask<Enqueued>(enqueue, &ended);
   if (ended)
-    connection.faulty.insert(kernel.identity());
+    connection.faulty.insert(kernel.identity);
   if (!told)
     return told.error();
   for (size_t i = 0; i < graph.output_count; ++i)
     if (enqueue.outputs[i].bytes)
-      std::memcpy(reinterpret_cast<void *>(args.outputs[i]), *memory + enqueue.outputs[i].offset, enqueue.outputs[i].bytes);
+      std::memcpy(reinterpret_cast<void *>(args.outputs[i]), *memory + enqueue.outputs[i].offset,
+                  enqueue.outputs[i].bytes);
   for (size_t i = 0; i < std::min<size_t>(enqueue.timed, told->stepNs.size()); ++i)
     args.step_ns[i] += told->stepNs[i];
   return {};
@@ -590,7 +596,8 @@ Result<void> list(Listed &listed) {
                                           "' with memory of its own, which isolation does not carry; leave the plugin "
                                           "out of the setting isolate"};
   for (const Space &space : told.spaces)
-    listed.spaces.push_back({sizeof(MortiseSpace), nullptr, space.name.c_str(), space.kind, space.alignment, space.bytes});
+    listed.spaces.push_back(
+        {sizeof(MortiseSpace), nullptr, space.name.c_str(), space.kind, space.alignment, space.bytes});
   for (const MortiseSpace &space : listed.spaces)
     listed.pointers.push_back(&space);
   listed.info = {.struct_size = sizeof(MortiseDeviceInfo),
@@ -639,22 +646,23 @@ Result<std::unique_ptr<LoadedPlugin>> open(const Manifest &manifest, const LoadR
                               .constants_destroy = constantsDestroy,
                               .enqueue = enqueue};
   if (told.name != manifest.name || told.opset != manifest.opset)
-    return Error{MORTISE_CORRUPT, "expected plugin '" + manifest.name + "' in its worker, found '" +
-                                      legible(told.name) + "'"};
+    return Error{MORTISE_CORRUPT,
+                 "expected plugin '" + manifest.name + "' in its worker, found '" + legible(told.name) + "'"};
   auto loaded = std::make_unique<LoadedPlugin>();
   loaded->table = offered;
   loaded->plugin = {told.name, told.vendor, told.version, library, told.build, &loaded->table, told.revision};
   auto *listed = new std::deque<Listed>; // with `connection`
   std::vector<const MortiseDeviceInfo *> infos;
   for (const Described &device : told.devices) {
-    Listed &made = listed->emplace_back(
-        Listed{device, {connection, static_cast<uint32_t>(listed->size())}, {}, {}, {}});
+    Listed &made =
+        listed->emplace_back(Listed{device, {connection, static_cast<uint32_t>(listed->size())}, {}, {}, {}});
     if (auto done = list(made); !done)
       return done.error();
     infos.push_back(&made.info);
   }
-  auto checked = checkDevices({.struct_size = sizeof(MortiseDevicesArgs), .devices = infos.data(), .device_count = infos.size()},
-                              loaded->table, manifest);
+  auto checked =
+      checkDevices({.struct_size = sizeof(MortiseDevicesArgs), .devices = infos.data(), .device_count = infos.size()},
+                   loaded->table, manifest);
   if (!checked)
     return checked.error();
   loaded->devices = std::move(*checked);

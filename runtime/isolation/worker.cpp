@@ -110,8 +110,13 @@ private:
     if (!opened)
       return opened.error();
     plugin = *opened;
-    Loaded loaded{plugin->plugin.name,        plugin->plugin.vendor,      plugin->plugin.version, plugin->plugin.build,
-                  plugin->table.opset,        plugin->plugin.abiRevision, {}};
+    Loaded loaded{plugin->plugin.name,
+                  plugin->plugin.vendor,
+                  plugin->plugin.version,
+                  plugin->plugin.build,
+                  plugin->table.opset,
+                  plugin->plugin.abiRevision,
+                  {}};
     for (const MortiseDeviceInfo &info : plugin->devices) {
       devices.push_back(std::make_unique<Device>(Device{&plugin->plugin, info}));
       announce(*devices.back());
@@ -158,8 +163,8 @@ private:
                                                  candidate->flops,
                                                  {}};
                                   for (size_t i = 0; i < candidate->in_place_count; ++i)
-                                    copy.inPlace.insert(copy.inPlace.end(), {candidate->in_place[i].input,
-                                                                             candidate->in_place[i].output});
+                                    copy.inPlace.insert(copy.inPlace.end(),
+                                                        {candidate->in_place[i].input, candidate->in_place[i].output});
                                   static_cast<Proposed *>(sink)->candidates.push_back(std::move(copy));
                                 },
                             .refuse =
@@ -209,10 +214,10 @@ private:
     Informed informed{{}, info.code_bytes};
     for (size_t i = 0; i < info.step_count; ++i) {
       const MortiseStep &step = *info.steps[i];
-      informed.steps.push_back({textOf(step.name), textOf(step.lowering),
-                                step.nodes ? std::vector(step.nodes, step.nodes + step.node_count)
-                                           : std::vector<uint32_t>(),
-                                step.bytes, step.flops});
+      informed.steps.push_back(
+          {textOf(step.name), textOf(step.lowering),
+           step.nodes ? std::vector(step.nodes, step.nodes + step.node_count) : std::vector<uint32_t>(), step.bytes,
+           step.flops});
     }
     return informed;
   }
@@ -232,9 +237,11 @@ private:
 
   static Result<Memory> allocate(uint64_t bytes, uint64_t alignment) {
     alignment = std::max<uint64_t>(alignment, 64);
-    void *memory = std::aligned_alloc(alignment, (std::max<uint64_t>(bytes, 1) + alignment - 1) / alignment * alignment);
+    void *memory =
+        std::aligned_alloc(alignment, (std::max<uint64_t>(bytes, 1) + alignment - 1) / alignment * alignment);
     if (memory == nullptr)
-      return Error{MORTISE_OUT_OF_MEMORY, "cannot allocate " + std::to_string(bytes) + " bytes within the worker's limit"};
+      return Error{MORTISE_OUT_OF_MEMORY,
+                   "cannot allocate " + std::to_string(bytes) + " bytes within the worker's limit"};
     return Memory(memory);
   }
 

@@ -70,7 +70,9 @@ struct Pair {
     if (ends[1] >= 0)
       close(std::exchange(ends[1], -1));
   }
-  void write(const std::string &bytes) { EXPECT_EQ(::write(ends[1], bytes.data(), bytes.size()), ssize_t(bytes.size())); }
+  void write(const std::string &bytes) {
+    EXPECT_EQ(::write(ends[1], bytes.data(), bytes.size()), ssize_t(bytes.size()));
+  }
 };
 
 TEST(Messages, CrossASocketInParts) {

@@ -13,8 +13,7 @@ int main(int count, char **arguments) {
   int type = 0;
   socklen_t size = sizeof type;
   rlim_t bytes = 0;
-  if (count != 2 ||
-      std::from_chars(arguments[1], arguments[1] + std::strlen(arguments[1]), bytes).ec != std::errc() ||
+  if (count != 2 || std::from_chars(arguments[1], arguments[1] + std::strlen(arguments[1]), bytes).ec != std::errc() ||
       getsockopt(mortise::runtime::isolation::workerSocket, SOL_SOCKET, SO_TYPE, &type, &size) != 0) {
     std::fputs("mortise-worker: the runtime of mortise starts this program, for plugins that the setting isolate "
                "names; it does nothing by itself\n",

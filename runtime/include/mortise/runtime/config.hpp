@@ -46,10 +46,10 @@ public:
   // (the folder's limit), memory_limit (bytes that programs may use of devices' memories), saved_kernels (whether files
   // of programs get compiled kernels, and whether those in them are used), crash_report (whether a crash within a
   // plugin leaves a line that names it), isolate (on, off or names of plugins: which run in a process of their own),
-  // isolate_seconds and isolate_bytes (limits of a slot and of that process), isolate_worker (its program), plus one "PLUGIN.OPTION" for each option that a plugin's manifest declares
-  // (MORTISE_PLUGIN_OPTION, or [PLUGIN] OPTION = ...). An empty entry in plugin_path stands for the default
-  // directories. MORTISE_LIBRARY and variables that start with MORTISE_TEST_, MORTISE_DEV_ or MORTISE_BENCH_ are
-  // skipped, because other programs read them.
+  // isolate_seconds and isolate_bytes (limits of a slot and of that process), isolate_worker (its program), plus one
+  // "PLUGIN.OPTION" for each option that a plugin's manifest declares (MORTISE_PLUGIN_OPTION, or [PLUGIN] OPTION =
+  // ...). An empty entry in plugin_path stands for the default directories. MORTISE_LIBRARY and variables that start
+  // with MORTISE_TEST_, MORTISE_DEV_ or MORTISE_BENCH_ are skipped, because other programs read them.
   static Result<Config> read(std::span<const MortiseOption> callOptions);
 
   const std::string &get(std::string_view key) const; // a known key; its default when unset

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Plugins in a process of their own (docs/decisions/0042-isolation.md): right results, and faults that end as messages."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "bench"))
+import bad_plugins
+import measure
+from bad_plugins import BOUND, CALL, CANDIDATE, COMPILE, FOREVER, INFO
+
+BUILD = measure.build_folder()
+PLUGINS = BUILD / "lib" / "mortise" / "plugins"
+pytestmark = pytest.mark.skipif(not (BUILD / "bin" / "mortise-worker").exists(), reason="this build has no mortise-worker")
+
+SLOTS = {"propose": CANDIDATE, "kernel_compile": COMPILE, "kernel_info": INFO, "constants_bind": BOUND, "enqueue": CALL}
+FAULTS = {
+    "abort": ("  abort();\n", "was ended by SIGABRT in {}"),
+    "null": ("  *(volatile int *)(uintptr_t)0x10 = 1;\n", "was ended by SIGSEGV in {}"),
+    "exit": ("  exit(0);\n", "called exit(0) in {}"),
+    "loop": (FOREVER, "gave no answer within 2 s and was ended in {}"),
+    "memory": ("  for (;;)\n    *(volatile char *)memset(malloc(1 << 24), 1, 1 << 24) = 2;\n", "was ended by SIGSEGV in {}"),
+}
+START = """
+import os, sys, subprocess, threading, time, torch, torch_mortise
+torch.manual_seed(0)
+def children():
+    return subprocess.run(["ps", "-o", "stat=,comm=", "--ppid", str(os.getpid())], capture_output=True, text=True).stdout
+def compiled(module, **options):
+    torch._dynamo.reset()
+    return torch.compile(module, backend="mortise", **options)
+"""
+PROGRAM = START + """
+def run(x, y):
+    return x * y
+x, y = torch.randn(512, 512), torch.randn(512, 512)
+for turn in range(2):
+    try:
+        result = compiled(run)(x, y)
+    except Exception as error:
+        print("ERROR", turn, error)
+    else:
+        assert torch.allclose(result, run(x, y)), turn
+        print("RIGHT", turn)
+assert "Z" not in children(), children()
+"""
+
+
+def environment(folder, **more):
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("MORTISE_")}
+    return kept | {"MORTISE_KERNEL_CACHE": "off", "HOME": str(folder), "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(BUILD / "python"),
+                   "MORTISE_PLUGIN_PATH": f"{folder / 'libmortise_acme.so'}:{PLUGINS}", "MORTISE_ISOLATE_SECONDS": "2",
+                   "MORTISE_ISOLATE_BYTES": str(1 << 28), "MORTISE_ISOLATE": "acme"} | more
+
+
+def run(folder, program, **more):
+    ran = subprocess.run([sys.executable, "-c", program], cwd=folder, env=environment(folder, **more), capture_output=True, text=True,
+                         timeout=300, check=False)
+    return ran.returncode, ran.stdout + ran.stderr
+
+
+def bad(folder, changes):
+    includes = ("#include <stdlib.h>\n", "#include <stdint.h>\n#include <stdlib.h>\n#include <string.h>\n")
+    chosen = [('.kind = "acme",', '.kind = "acme",\n      .automatic = 1,'), (".cost_ns = 1000 + count * 12 / 10,", ".cost_ns = 1,")]
+    bad_plugins.changed(folder, [includes, *chosen, *changes])
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("slot", SLOTS)
+def test_a_fault_names_the_slot_and_the_next_device_is_used(slot, fault, tmp_path):
+    line, words = FAULTS[fault]
+    bad(tmp_path, [(SLOTS[slot], line + SLOTS[slot])])
+    status, said = run(tmp_path, PROGRAM)
+    assert status == 0, said
+    assert "plugin 'acme': its worker " + words.format(slot) in said
+    assert "RIGHT 1" in said
+    if slot in ("propose", "kernel_compile", "kernel_info"):
+        assert "ERROR" not in said
+
+
+@pytest.mark.parametrize("place", ["start abort", "start loop", "initialize null", "initialize loop", "devices abort"])
+def test_a_fault_at_load_rejects_the_plugin(place, tmp_path):
+    bad_plugins.fixture(tmp_path, "-DFAULT=CRASHES")
+    status, said = run(tmp_path, PROGRAM, MORTISE_TEST_CRASH=place)
+    assert status == 0 and "RIGHT 0" in said and "RIGHT 1" in said, said
+    assert "its worker " in said and "in load" in said and f"in {place.split()[0].replace('start', 'the start')}" in said
+
+
+RIGHT = START + """
+mlp = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.GELU(), torch.nn.Linear(32, 4))
+other = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.GELU(), torch.nn.Linear(32, 4))
+with torch.no_grad():
+    for module in (mlp, other):
+        for dynamic in (False, True):
+            fast = compiled(module, dynamic=dynamic, options={"device": DEVICE})
+            for rows in (3, 5, 8):
+                x = torch.randn(rows, 16)
+                assert torch.allclose(fast(x), module(x), atol=1e-5), (dynamic, rows)
+    x = torch.randn(8, 16)
+    expected, wrong = other(x), []
+    def many():
+        with torch.no_grad():
+            for _ in range(50):
+                if not torch.allclose(fast(x), expected, atol=1e-5):
+                    wrong.append(1)
+    threads = [threading.Thread(target=many) for _ in range(4)]
+    [thread.start() for thread in threads], [thread.join() for thread in threads]
+    assert not wrong
+    begin = time.perf_counter()
+    for _ in range(200):
+        fast(x)
+    print("us a call:", (time.perf_counter() - begin) / 200 * 1e6)
+assert "mortise-worker" in children(), children()
+links = []
+for one in os.listdir("/proc/self/fd"):
+    try:
+        links.append(os.readlink(f"/proc/self/fd/{one}"))
+    except OSError:
+        pass
+assert sum("memfd:mortise-worker" in link for link in links) == children().count("mortise-worker"), links
+"""
+
+
+@pytest.mark.parametrize("device", ["cpu", "reference"])
+def test_isolated_plugins_give_right_results(device, tmp_path):
+    bad_plugins.put(tmp_path)
+    status, said = run(tmp_path, RIGHT.replace("DEVICE", repr(device)), MORTISE_ISOLATE="on",
+                       MORTISE_ISOLATE_BYTES=str(1 << 34), MORTISE_ISOLATE_SECONDS="60")
+    assert status == 0, said
+
+
+def test_the_worker_ends_with_a_host_that_is_killed(tmp_path):
+    bad(tmp_path, [(CALL, FOREVER + CALL)])
+    host = subprocess.Popen([sys.executable, "-c", START + "print(flush=True)\ncompiled(lambda x, y: x * y)(torch.ones(4), torch.ones(4))"],
+                            cwd=tmp_path, env=environment(tmp_path, MORTISE_ISOLATE_SECONDS="300"), stdout=subprocess.PIPE)
+    host.stdout.readline()
+    found = []
+    for _ in range(300):
+        found = subprocess.run(["pgrep", "-P", str(host.pid), "mortise-worker"], capture_output=True, text=True, check=False).stdout.split()
+        if found:
+            break
+        time.sleep(0.1)
+    assert found
+    time.sleep(1)
+    host.send_signal(signal.SIGKILL)
+    host.wait()
+    for _ in range(50):
+        state = Path(f"/proc/{found[0]}/stat")
+        if not state.exists() or state.read_text().split(")")[1].split()[0] == "Z":
+            return
+        time.sleep(0.1)
+    pytest.fail("the worker still runs")
+
+
+def test_a_project_may_isolate_but_not_trust(tmp_path):
+    bad_plugins.put(tmp_path)
+    for text, status in (('isolate = "on"', 0), ('isolate = "off"', 2), ('isolate = "acme"', 2), ("isolate_seconds = 9", 2)):
+        (tmp_path / "mortise.toml").write_text(text + "\n")
+        plain = {name: value for name, value in environment(tmp_path).items() if not name.startswith("MORTISE_ISOLATE")}
+        ran = subprocess.run([BUILD / "bin" / "mortise", "config", "show"], cwd=tmp_path, env=plain, capture_output=True, check=False)
+        assert ran.returncode == status, (text, ran)
