@@ -179,9 +179,8 @@ void Program::Impl::land() {
   std::vector<Flight> taken;
   {
     const std::lock_guard lock(mutex);
-    if (flights.empty() ||
-        (flights.size() == 1 && flights[0].binding == current.get() && !flights[0].context->hasFrames() &&
-         layout->timelines.size() == 1))
+    if (flights.empty() || (flights.size() == 1 && flights[0].binding == current.get() &&
+                            !flights[0].context->hasFrames() && layout->timelines.size() == 1))
       return; // its own stream's next call, most likely, and no other stream may have failed
     taken.swap(flights);
   }

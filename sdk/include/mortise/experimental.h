@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
  *
- * What the ABI does not promise: extensions of a plugin's table (MortisePlugin::extension) that may change or go with any version.
- * The host of this version calls none of them. They are written down so that vendors can say what their hardware needs otherwise.
+ * What the ABI does not promise: extensions of a plugin's table (MortisePlugin::extension) that may change or go with
+ * any version. The host of this version calls none of them. They are written down so that vendors can say what their
+ * hardware needs otherwise.
  */
 #ifndef MORTISE_EXPERIMENTAL_H
 #define MORTISE_EXPERIMENTAL_H
@@ -29,8 +30,9 @@ typedef struct MortiseCaptureArgs {
 
 typedef struct MortiseCapture {
   MortiseExtension head; /* kind MORTISE_EXPERIMENTAL_CAPTURE */
-  /* From `begin` to `end` the work queued on the stream, and on streams that come behind it by an event, is recorded and does not
-   * happen. A slot that cannot be recorded returns MORTISE_UNSUPPORTED; `end` then returns the first such status. */
+  /* From `begin` to `end` the work queued on the stream, and on streams that come behind it by an event, is recorded
+   * and does not happen. A slot that cannot be recorded returns MORTISE_UNSUPPORTED; `end` then returns the first such
+   * status. */
   MortiseStatus *(*begin)(MortiseCaptureArgs *args);
   MortiseStatus *(*end)(MortiseCaptureArgs *args);
   /* Queues all of it on the stream, with the addresses and symbol values that it was recorded with. */
@@ -46,11 +48,11 @@ typedef struct MortiseGroupArgs {
   size_t struct_size;
   const MortiseExtension *extension;
   MortiseDevice *device;
-  uint32_t rank, size;  /* of the group; ranks are below `size` */
-  const void *id;       /* equal bytes for all members, from group_id of one of them */
+  uint32_t rank, size; /* of the group; ranks are below `size` */
+  const void *id;      /* equal bytes for all members, from group_id of one of them */
   uint64_t id_bytes;
-  MortiseGroup *group;  /* out of group_create, in of group_destroy */
-  void *sink;           /* group_id: hand back to `write`, which copies the bytes */
+  MortiseGroup *group; /* out of group_create, in of group_destroy */
+  void *sink;          /* group_id: hand back to `write`, which copies the bytes */
   void (*write)(void *sink, const void *bytes, uint64_t count);
 } MortiseGroupArgs;
 
@@ -68,10 +70,10 @@ typedef struct MortiseCollectiveArgs {
   MortiseGroup *group;
   MortiseStream *stream;
   MortiseAddress source, target; /* in the home of the device; equal, or apart */
-  uint64_t count;                /* elements that this member gives: of the whole for all_reduce, of its part otherwise */
-  int32_t dtype;                 /* MortiseDType */
-  int32_t reduction;             /* MortiseReduction; all_reduce and reduce_scatter */
-  uint32_t root;                 /* broadcast */
+  uint64_t count;    /* elements that this member gives: of the whole for all_reduce, of its part otherwise */
+  int32_t dtype;     /* MortiseDType */
+  int32_t reduction; /* MortiseReduction; all_reduce and reduce_scatter */
+  uint32_t root;     /* broadcast */
   uint32_t reserved;
 } MortiseCollectiveArgs;
 
