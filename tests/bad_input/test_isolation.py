@@ -18,7 +18,8 @@ from bad_plugins import BOUND, CALL, CANDIDATE, COMPILE, FOREVER, INFO
 
 BUILD = measure.build_folder()
 PLUGINS = BUILD / "lib" / "mortise" / "plugins"
-pytestmark = pytest.mark.skipif(not (BUILD / "bin" / "mortise-worker").exists(), reason="this build has no mortise-worker")
+pytestmark = [pytest.mark.skipif(not (BUILD / "bin" / "mortise-worker").exists(), reason="this build has no mortise-worker"),
+              pytest.mark.skipif("asan" in os.environ.get("LD_PRELOAD", ""), reason="a sanitizer ends a process in its own way")]
 
 SLOTS = {"propose": CANDIDATE, "kernel_compile": COMPILE, "kernel_info": INFO, "constants_bind": BOUND, "enqueue": CALL}
 FAULTS = {
