@@ -218,7 +218,8 @@ TABLES = {
 def fixture(folder: Path, *flags: str) -> None:
     put(folder)
     compile_c(FIXTURES / "fixture.c", folder / "libmortise_acme.so", '-DNAME="acme"', *flags)
-    manifest = MANIFEST.replace("opset = 3", "opset = 1").replace("Acme Inc.", "tests").replace("1.0.0", "1.0")
+    manifest = MANIFEST.replace("opset = 3", "opset = 1").replace("Acme Inc.", "tests").replace("1.0.0", "1.0") \
+        .replace('devices = ["acme"]', 'automatic = ["acme"]\ndevices = ["acme"]')
     (folder / "libmortise_acme.toml").write_text(manifest)
 
 

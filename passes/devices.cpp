@@ -16,10 +16,10 @@ std::vector<const runtime::Device *> atHome(const runtime::Registry &registry, c
     const auto isHome = [&](const runtime::Device *home) { return home && &home->owner() == &device.owner(); };
     return std::ranges::any_of(homes.inputs, isHome) || std::ranges::any_of(homes.outputs, isHome);
   };
-  for (const auto &device : registry.devices())
+  for (const runtime::Device *device : registry.devices())
     if (device->plugin == first.plugin && std::string_view(device->info.kind) == first.info.kind &&
         holdsTensors(*device))
-      found.push_back(device.get());
+      found.push_back(device);
   return found.empty() ? std::vector{&first} : found;
 }
 
@@ -48,14 +48,14 @@ Result<std::vector<Target>> chooseTargets(const runtime::Registry &registry, con
           targets.push_back({device, config.pluginOptions(device->plugin->name), config.compileOptions(), {}, {}});
   }
   for (const runtime::MemoryLimit &limit : config.memoryLimits())
-    if (auto found = registry.find(limit.device); !found)
+    if (auto found = registry.expect(limit.device); !found)
       return Error{found.error().code, "memory_limit: " + found.error().message};
   for (Target &target : targets)
     if (const runtime::Device &owner = target.device->owner(); owner.memoryLimit != 0 && !owner.inHostMemory())
       target.memoryLimit = owner.memoryLimit;
   for (const runtime::PlaceRule &rule : config.placeRules()) {
     for (const std::string &name : rule.devices)
-      if (auto found = registry.find(name); !found)
+      if (auto found = registry.expect(name); !found)
         return Error{found.error().code, "place rule '" + rule.text + "': " + found.error().message};
     for (Target &target : targets)
       if (rule.names(target.device->info.kind, target.device->info.ordinal) == rule.forbids)

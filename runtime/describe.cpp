@@ -16,10 +16,11 @@ const char *codeName(MortiseCode code) {
 
 std::string describe(const Registry &registry, const Config &config) {
   Json plugins = Json::array(), devices = Json::array(), rejected = Json::array(), settings = Json::array();
-  for (const auto &plugin : registry.plugins())
+  registry.loadAll();
+  for (const Plugin *plugin : registry.plugins())
     plugins.push_back(
         {{"name", plugin->name}, {"vendor", plugin->vendor}, {"version", plugin->version}, {"path", plugin->path}});
-  for (const auto &device : registry.devices()) {
+  for (const Device *device : registry.devices()) {
     const MortiseDeviceInfo &info = device->info;
     devices.push_back({{"name", device->name()},
                        {"plugin", device->plugin->name},

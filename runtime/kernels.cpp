@@ -22,14 +22,14 @@ constexpr uint64_t mostBytes = UINT64_C(1) << 47;
 
 // Finds a region's device by its plugin and by either form of the device's name ("kind" or "kind:0").
 Result<const Device *> deviceOf(const plan::RegionT &region, const Registry &registry) {
-  for (const auto &device : registry.devices())
-    if (device->plugin->name == region.plugin &&
-        (device->name() == region.device ||
-         std::string(device->info.kind) + ":" + std::to_string(device->info.ordinal) == region.device))
-      return device.get();
   auto found = registry.find(region.device);
   if (!found)
     return found.error();
+  for (const Device *device : registry.devices())
+    if (device->plugin->name == region.plugin &&
+        (device->name() == region.device ||
+         std::string(device->info.kind) + ":" + std::to_string(device->info.ordinal) == region.device))
+      return device;
   return Error{MORTISE_NOT_FOUND, "expected plugin '" + region.plugin + "' to offer device '" + region.device +
                                       "', found it only from others; install that plugin or compile again"};
 }

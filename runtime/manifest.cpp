@@ -67,6 +67,18 @@ Result<void> readOption(Manifest &manifest, const std::string &key, const TomlVa
   return {};
 }
 
+// Kinds of device under a key that may be missing.
+Result<void> readKinds(const Manifest &manifest, const TomlTable &table, const std::string &key,
+                       std::vector<std::string> &kinds) {
+  const auto found = table.find(key);
+  if (found == table.end())
+    return {};
+  if (found->second.kind != TomlKind::List || !std::ranges::all_of(found->second.texts, isWord))
+    return wrong(manifest.path, "expected " + key + " = [\"kind\", ...], kinds of device such as \"cpu\"");
+  kinds = found->second.texts;
+  return {};
+}
+
 using Claims = std::map<uint32_t, ManifestClaim>;
 
 // "claims.0.ops"
@@ -128,6 +140,20 @@ Result<Manifest> readManifest(const std::string &path) {
     if (!isWord(kind) || kind == "auto")
       return wrong(path, "expected device kinds of lower case letters, digits, '_' and '-' other than 'auto', found '" +
                              kind + "'");
+  if (auto read = readKinds(manifest, *table, "automatic", manifest.automatic); !read)
+    return read.error();
+  for (const std::string &kind : manifest.automatic)
+    if (std::ranges::find(manifest.devices, kind) == manifest.devices.end())
+      return wrong(path, "expected automatic to name kinds that devices names, found '" + kind + "'");
+  if (auto read = readKinds(manifest, *table, "same_as", manifest.sharing); !read)
+    return read.error();
+  if (auto types = table->find("dlpack"); types != table->end()) {
+    for (const std::string &text : types->second.texts)
+      if (uint32_t type = 0; types->second.kind == TomlKind::List && number(text, type) && type != 0)
+        manifest.dlpack.push_back(type);
+    if (manifest.dlpack.size() != types->second.texts.size())
+      return wrong(path, "expected dlpack = [type, ...], the DLDeviceType numbers of its devices' tensors");
+  }
   for (const char *name : {"options", "claims"})
     if (table->contains(name))
       return wrong(path,

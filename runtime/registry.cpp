@@ -5,29 +5,59 @@
 #include "host.hpp"
 #include "loader.hpp"
 #include "plugin_memory.hpp"
+#include <mortise/runtime/manifest.hpp>
 
 #include <algorithm>
 #include <map>
+#include <mutex>
+#include <set>
 
 namespace mortise::runtime {
+namespace {
+
+bool contains(const auto &list, const auto &value) { return std::ranges::find(list, value) != list.end(); }
+
+} // namespace
+
+// Plugins that have to be loaded together, because one may offer or share a device of another, or has its name.
+struct Registry::Group {
+  struct Member {
+    PluginFiles files;
+    Manifest manifest;
+  };
+  std::vector<Member> members; // in the order of plugin_path
+  bool loaded = false;
+
+  bool declares(std::string_view kind) const {
+    return std::ranges::any_of(members,
+                               [&](const Member &each) { return contains(each.manifest.devices, std::string(kind)); });
+  }
+};
 
 struct Registry::Impl {
+  const Config config;
+  OpenedKernelCache cache;
+  std::mutex mutex; // of all that follows; what the pointers name does not change once it is there
+  std::vector<Group> groups;
   std::vector<std::unique_ptr<Plugin>> plugins;
   std::vector<std::unique_ptr<Device>> devices;
   std::vector<Rejected> rejected;
-  OpenedKernelCache cache;
 
-  explicit Impl(const Config &config) : cache(KernelCache::open(config)) {}
+  explicit Impl(const Config &config) : config(config), cache(KernelCache::open(config)) {}
 
   void reject(const std::string &path, Error error, std::vector<std::string> kinds = {}) {
     logMessage(MORTISE_WARNING, "plugin '" + path + "' is not used: " + error.message);
     rejected.push_back({path, std::move(error), std::move(kinds)});
   }
-  void add(const PluginFiles &files, const Config &config);
-  void dropDoubles();
-  void findOwners();
-  void limitMemory(const Config &config);
-  std::string listing() const;
+  void discover(const PluginFiles &files);
+  void join(Group::Member member);
+  void load(Group &group);
+  void add(const Group::Member &member);
+  void dropDoubles(size_t first);
+  void findOwners(size_t first);
+  void limitMemory();
+  std::vector<std::string> names() const;
+  Error notFound(std::string_view name) const;
 };
 
 namespace {
@@ -61,18 +91,61 @@ std::optional<Link> linkBetween(const Device &a, const Device &b) {
 
 std::string Device::name() const { return several || info.ordinal != 0 ? full(*this) : std::string(info.kind); }
 
-void Registry::Impl::add(const PluginFiles &files, const Config &config) {
+void Registry::Impl::discover(const PluginFiles &files) {
   auto manifest = readManifest(files.manifest);
-  if (!manifest) {
-    // The error about a missing or broken library is more useful than one about its manifest.
-    if (manifest.error().code == MORTISE_NOT_FOUND)
-      if (auto library = checkLibrary(files.library); !library)
-        return reject(files.library, library.error());
-    return reject(files.library, manifest.error());
+  if (manifest)
+    return join({files, std::move(*manifest)});
+  // The error about a missing or broken library is more useful than one about its manifest.
+  if (manifest.error().code == MORTISE_NOT_FOUND)
+    if (auto library = checkLibrary(files.library); !library)
+      return reject(files.library, library.error());
+  reject(files.library, manifest.error());
+}
+
+void Registry::Impl::join(Group::Member member) {
+  const auto labels = [](const Manifest &manifest) {
+    std::set<std::string> found(manifest.devices.begin(), manifest.devices.end());
+    found.insert(manifest.sharing.begin(), manifest.sharing.end());
+    found.insert("plugin " + manifest.name); // no kind has a space
+    return found;
+  };
+  const std::set<std::string> wanted = labels(member.manifest);
+  Group merged;
+  std::erase_if(groups, [&](Group &group) {
+    const bool related = std::ranges::any_of(group.members, [&](const Group::Member &each) {
+      return std::ranges::any_of(labels(each.manifest),
+                                 [&](const std::string &label) { return wanted.contains(label); });
+    });
+    if (related)
+      std::ranges::move(group.members, std::back_inserter(merged.members));
+    return related;
+  });
+  merged.members.push_back(std::move(member));
+  groups.push_back(std::move(merged));
+}
+
+void Registry::Impl::load(Group &group) {
+  if (std::exchange(group.loaded, true))
+    return;
+  const size_t first = devices.size();
+  for (const Group::Member &member : group.members)
+    add(member);
+  dropDoubles(first);
+  findOwners(first);
+  limitMemory();
+  for (const auto &device : std::span(devices).subspan(first)) {
+    announce(*device);
+    for (const auto &other : devices)
+      if (std::string_view(device->info.kind) == other->info.kind && device->info.ordinal != other->info.ordinal)
+        device->several = true;
   }
-  auto loaded = loadPlugin(*manifest, {files, config.pluginOptions(manifest->name), config.isolation(manifest->name)});
+}
+
+void Registry::Impl::add(const Group::Member &member) {
+  const auto &[files, manifest] = member;
+  auto loaded = loadPlugin(manifest, {files, config.pluginOptions(manifest.name), config.isolation(manifest.name)});
   if (!loaded)
-    return reject(files.library, loaded.error(), manifest->devices);
+    return reject(files.library, loaded.error(), manifest.devices);
   const Plugin &plugin = (*loaded)->plugin;
   for (const auto &other : plugins)
     if (other->name == plugin.name)
@@ -85,12 +158,12 @@ void Registry::Impl::add(const PluginFiles &files, const Config &config) {
 }
 
 // Two plugins that offer one device would compete for it, and the user would not know who won: the first one has it.
-void Registry::Impl::dropDoubles() {
-  std::map<std::string, const Plugin *> first;
-  std::erase_if(devices, [&](const auto &device) {
+void Registry::Impl::dropDoubles(size_t first) {
+  std::map<std::string, const Plugin *> owners;
+  const auto end = std::remove_if(devices.begin() + first, devices.end(), [&](const auto &device) {
     if (device->info.same_as != nullptr)
       return false;
-    const auto [at, isFirst] = first.try_emplace(full(*device), device->plugin);
+    const auto [at, isFirst] = owners.try_emplace(full(*device), device->plugin);
     if (!isFirst)
       reject(device->plugin->path,
              {MORTISE_INVALID_ARGUMENT, "its device '" + at->first + "' is offered by plugin '" + at->second->name +
@@ -100,17 +173,18 @@ void Registry::Impl::dropDoubles() {
              {device->info.kind});
     return !isFirst;
   });
+  devices.erase(end, devices.end());
 }
 
 // Finds the devices that op-packs share. A device whose owner is missing is dropped, with the reason.
-void Registry::Impl::findOwners() {
+void Registry::Impl::findOwners(size_t first) {
   const auto owner = [&](const Device &device) -> const Device * {
     for (const auto &other : devices)
       if (other->info.same_as == nullptr && other->plugin != device.plugin && full(*other) == device.info.same_as)
         return other.get();
     return nullptr;
   };
-  for (auto &device : devices) {
+  for (auto &device : std::span(devices).subspan(first)) {
     device->same = device->info.same_as ? owner(*device) : nullptr;
     if (device->info.same_as && device->same == nullptr)
       reject(device->plugin->path,
@@ -122,7 +196,7 @@ void Registry::Impl::findOwners() {
 }
 
 // A limit for one ordinal is stronger than that for its kind. That of an op-pack is its device's.
-void Registry::Impl::limitMemory(const Config &config) {
+void Registry::Impl::limitMemory() {
   const std::vector<MemoryLimit> limits = config.memoryLimits();
   for (const bool ordinal : {false, true})
     for (const MemoryLimit &limit : limits)
@@ -132,42 +206,91 @@ void Registry::Impl::limitMemory(const Config &config) {
             owner->memoryLimit = limit.bytes;
 }
 
-std::string Registry::Impl::listing() const {
-  std::vector<std::string> names;
+// Devices, and the kinds that plugins declare which are not loaded.
+std::vector<std::string> Registry::Impl::names() const {
+  std::vector<std::string> found;
+  const auto add = [&](const std::string &name) {
+    if (!contains(found, name))
+      found.push_back(name);
+  };
   for (const auto &device : devices)
-    if (std::find(names.begin(), names.end(), device->name()) == names.end())
-      names.push_back(device->name());
-  return names.empty() ? "there is no device" : "the devices are " + join(names);
+    add(device->name());
+  for (const Group &group : groups)
+    for (const Group::Member &member : group.members)
+      for (const std::string &kind : member.manifest.devices)
+        if (!group.loaded)
+          add(kind);
+  return found;
 }
 
-std::shared_ptr<Registry> Registry::load(const Config &config) {
+std::shared_ptr<Registry> Registry::open(const Config &config) {
   watchForks();
   if (config.get("crash_report") == "on")
     watchCrashes();
   setLogLevel(config.get("log_level"));
   auto impl = std::make_unique<Impl>(config);
   for (const PluginFiles &files : findPlugins(config.get("plugin_path")))
-    impl->add(files, config);
-  impl->dropDoubles();
-  impl->findOwners();
-  impl->limitMemory(config);
-  for (const auto &device : impl->devices)
-    announce(*device);
+    impl->discover(files);
   if (!impl->cache && impl->cache.error().code != MORTISE_NOT_FOUND)
     logMessage(MORTISE_WARNING, "kernels are not kept on disk: " + impl->cache.error().message);
-  for (auto &device : impl->devices)
-    for (const auto &other : impl->devices)
-      if (std::string_view(device->info.kind) == other->info.kind && device->info.ordinal != other->info.ordinal)
-        device->several = true;
   return std::shared_ptr<Registry>(new Registry(std::move(impl)));
 }
 
-std::span<const std::unique_ptr<Plugin>> Registry::plugins() const { return impl->plugins; }
-std::span<const std::unique_ptr<Device>> Registry::devices() const { return impl->devices; }
-std::span<const Rejected> Registry::rejected() const { return impl->rejected; }
+template <typename T> static std::vector<const T *> pointers(const std::vector<std::unique_ptr<T>> &owned) {
+  std::vector<const T *> all;
+  for (const auto &each : owned)
+    all.push_back(each.get());
+  return all;
+}
+
+std::vector<const Plugin *> Registry::plugins() const {
+  const std::lock_guard lock(impl->mutex);
+  return pointers(impl->plugins);
+}
+
+std::vector<const Device *> Registry::devices() const {
+  const std::lock_guard lock(impl->mutex);
+  return pointers(impl->devices);
+}
+
+std::vector<Rejected> Registry::rejected() const {
+  const std::lock_guard lock(impl->mutex);
+  return impl->rejected;
+}
+
 const OpenedKernelCache &Registry::cache() const { return impl->cache; }
 
+void Registry::loadAll() const {
+  loadWhere([](const Group &) { return true; });
+}
+
+template <typename Wanted> void Registry::loadWhere(Wanted wanted) const {
+  const std::lock_guard lock(impl->mutex);
+  for (Group &group : impl->groups)
+    if (!group.loaded && wanted(group))
+      impl->load(group);
+}
+
+std::vector<const Device *> Registry::findDlpack(int32_t type, int32_t id) const {
+  loadWhere([&](const Group &group) {
+    return std::ranges::any_of(group.members, [&](const Group::Member &each) {
+      return contains(each.manifest.dlpack, static_cast<uint32_t>(type));
+    });
+  });
+  std::vector<const Device *> found = devices();
+  std::erase_if(found,
+                [&](const Device *device) { return device->info.dlpack_type != type || device->info.dlpack_id != id; });
+  return found;
+}
+
 Result<std::vector<const Device *>> Registry::find(std::string_view name) const {
+  const std::string_view kind = name.substr(0, name.find(':'));
+  loadWhere([&](const Group &group) {
+    return name == "auto"
+               ? std::ranges::any_of(group.members, [](const auto &each) { return !each.manifest.automatic.empty(); })
+               : group.declares(kind);
+  });
+  const std::lock_guard lock(impl->mutex);
   std::vector<const Device *> found;
   for (const auto &device : impl->devices)
     if (name == "auto" ? device->info.automatic != 0 : (name == full(*device) || name == device->info.kind))
@@ -185,22 +308,34 @@ Result<std::vector<const Device *>> Registry::find(std::string_view name) const 
                  speedB = std::pair(b->info.peak_flops, b->info.bandwidth);
       return speedA != speedB ? speedA > speedB : full(*a) + a->plugin->name < full(*b) + b->plugin->name;
     });
-  if (!found.empty())
-    return found;
+  if (found.empty())
+    return impl->notFound(name);
+  return found;
+}
 
+Result<void> Registry::expect(std::string_view name) const {
+  {
+    const std::string_view kind = name.substr(0, name.find(':'));
+    const std::lock_guard lock(impl->mutex);
+    if (std::ranges::any_of(impl->groups, [&](const Group &group) { return !group.loaded && group.declares(kind); }))
+      return {};
+  }
+  auto found = find(name);
+  return found ? Result<void>() : found.error();
+}
+
+Error Registry::Impl::notFound(std::string_view name) const {
   const std::string_view kind = name.substr(0, name.find(':'));
   std::string message =
       name == "auto" ? "no device can be chosen automatically" : "there is no device '" + std::string(name) + "'";
-  message += "; " + impl->listing();
-  std::vector<std::string> names;
-  for (const auto &device : impl->devices)
-    names.push_back(device->name());
-  if (name != "auto" && !names.empty())
-    message += " (the nearest is '" + nearest(std::string(name), names) + "')";
+  const std::vector<std::string> all = names();
+  message += all.empty() ? "; there is no device" : "; the devices are " + runtime::join(all);
+  if (name != "auto" && !all.empty())
+    message += " (the nearest is '" + nearest(std::string(name), all) + "')";
   bool explained = false;
-  for (const Rejected &rejected : impl->rejected)
-    if (name == "auto" || std::find(rejected.devices.begin(), rejected.devices.end(), kind) != rejected.devices.end()) {
-      message += "; plugin '" + rejected.path + "' was rejected: " + rejected.error.message;
+  for (const Rejected &each : rejected)
+    if (name == "auto" || std::find(each.devices.begin(), each.devices.end(), kind) != each.devices.end()) {
+      message += "; plugin '" + each.path + "' was rejected: " + each.error.message;
       explained = true;
     }
   if (!explained)

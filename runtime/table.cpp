@@ -132,6 +132,26 @@ Result<void> checkSpaces(const MortiseDeviceInfo &info, const std::string &which
   return {};
 }
 
+// What a manifest declares was acted on before the library was loaded.
+Result<void> checkDeclared(const MortiseDeviceInfo &info, const std::string &which, const Manifest &manifest) {
+  const auto has = [](const auto &declared, const auto &value) {
+    return std::ranges::find(declared, value) != declared.end();
+  };
+  const auto expected = [&](const std::string &line) {
+    return invalid(which + ": expected its manifest to declare what the device is, found no " + line +
+                   " there; add the line");
+  };
+  if (info.automatic && !has(manifest.automatic, info.kind))
+    return expected("automatic = [\"" + std::string(info.kind) + "\"]");
+  if (info.same_as)
+    if (const std::string_view owner = info.same_as, kind = owner.substr(0, owner.find(':'));
+        !has(manifest.sharing, kind))
+      return expected("same_as = [\"" + std::string(kind) + "\"]");
+  if (info.dlpack_type != 0 && !has(manifest.dlpack, static_cast<uint32_t>(info.dlpack_type)))
+    return expected("dlpack = [" + std::to_string(info.dlpack_type) + "]");
+  return {};
+}
+
 Result<void> checkDevice(const MortiseDeviceInfo &info, const std::string &which, const MortisePlugin &table,
                          const Manifest &manifest) {
   const auto kind = info.kind ? readString(info.kind) : std::nullopt;
@@ -161,7 +181,7 @@ Result<void> checkDevice(const MortiseDeviceInfo &info, const std::string &which
   if (info.spaces[0]->kind != MORTISE_SPACE_HOST && info.same_as == nullptr && table.memory_allocate == nullptr)
     return invalid(which +
                    ": has memory of its own (its first space is not of kind HOST), but the memory slots are NULL");
-  return {};
+  return checkDeclared(info, which, manifest);
 }
 
 } // namespace

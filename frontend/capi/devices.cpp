@@ -51,9 +51,7 @@ MortiseStatus *mortise_session_device(MortiseSession *session, const char *name,
     auto found = session->state->registry->find(name);
     if (!found)
       return found.error();
-    for (const MortiseSessionDevice &handle : session->state->devices)
-      if (handle.device == found->front())
-        *device = &handle;
+    *device = session->state->handleOf(found->front());
     return {};
   });
 }

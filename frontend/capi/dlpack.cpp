@@ -22,24 +22,22 @@ struct Handed {
   std::vector<int64_t> dims, strides;
 };
 
-Result<const MortiseSessionDevice *> deviceOf(const SessionState &session, const dlpack::Device &device) {
+Result<const MortiseSessionDevice *> deviceOf(SessionState &session, const dlpack::Device &device) {
   if (dlpack::isHostMemory(device.type))
     return nullptr;
-  const MortiseSessionDevice *found = nullptr;
+  const runtime::Device *found = nullptr;
   const std::string number = "DLPack's device " + std::to_string(device.type) + ":" + std::to_string(device.id);
-  for (const MortiseSessionDevice &each : session.devices) {
-    const MortiseDeviceInfo &info = each.device->info;
-    if (homeOf(each.device) != each.device || info.dlpack_type != device.type || info.dlpack_id != device.id)
+  for (const runtime::Device *each : session.registry->findDlpack(device.type, device.id)) {
+    if (homeOf(each) != each)
       continue;
     if (found)
-      return Error{MORTISE_UNSUPPORTED, number + " is claimed by plugin '" + found->device->plugin->name +
-                                            "' and by plugin '" + each.device->plugin->name +
-                                            "'; leave one of them out of plugin_path"};
-    found = &each;
+      return Error{MORTISE_UNSUPPORTED, number + " is claimed by plugin '" + found->plugin->name + "' and by plugin '" +
+                                            each->plugin->name + "'; leave one of them out of plugin_path"};
+    found = each;
   }
   if (!found)
     return Error{MORTISE_UNSUPPORTED, "no installed device has the memory of " + number};
-  return found;
+  return session.handleOf(found);
 }
 
 } // namespace

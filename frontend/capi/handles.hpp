@@ -46,10 +46,13 @@ struct SessionState : std::enable_shared_from_this<SessionState> {
   std::vector<std::pair<std::string, std::string>> options;
   runtime::Config config;
   std::shared_ptr<runtime::Registry> registry;
-  std::vector<MortiseSessionDevice> devices; // one per device of the registry, in its order
   std::mutex mutex;
+  std::map<const runtime::Device *, MortiseSessionDevice> devices;                            // guarded by `mutex`
   std::map<std::pair<const runtime::Device *, void *>, Allocation> allocations;               // guarded by `mutex`
   std::map<std::pair<const runtime::Device *, void *>, runtime::RegisteredMemory> registered; // likewise
+
+  // The session's handle of a device of its registry: always the same one.
+  const MortiseSessionDevice *handleOf(const runtime::Device *device);
 };
 
 MortiseStatus *statusOf(const Error &error);

@@ -31,13 +31,16 @@ MortiseStatus *mortise_session_create(const MortiseOption *options, size_t optio
     auto state = std::make_shared<SessionState>();
     for (size_t i = 0; i < option_count; ++i)
       state->options.emplace_back(options[i].key, options[i].value);
-    state->registry = runtime::Registry::load(*config);
+    state->registry = runtime::Registry::open(*config);
     state->config = std::move(*config);
-    for (const auto &device : state->registry->devices())
-      state->devices.push_back({state.get(), device.get()});
     *session = new MortiseSession{std::move(state)};
     return {};
   });
+}
+
+const MortiseSessionDevice *SessionState::handleOf(const runtime::Device *device) {
+  const std::lock_guard lock(mutex);
+  return &devices.try_emplace(device, MortiseSessionDevice{this, device}).first->second;
 }
 
 void mortise_session_destroy(MortiseSession *session) { delete session; }

@@ -105,7 +105,7 @@ size_t describe(ir::Builder &builder, const Arguments &arguments) {
 int main(int count, char **words) {
   const Arguments arguments = parse(count, words);
   const runtime::Config config = must(runtime::Config::read({}));
-  const std::shared_ptr<runtime::Registry> registry = runtime::Registry::load(config);
+  const std::shared_ptr<runtime::Registry> registry = runtime::Registry::open(config);
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
   auto start = std::chrono::steady_clock::now();
   ir::Builder builder(context, "network");

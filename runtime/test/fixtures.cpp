@@ -43,9 +43,10 @@ std::string Folder::write(const std::string &file, const std::string &content) {
 }
 
 std::string Folder::manifestFor(const std::string &name, const std::string &devices) {
+  const std::string kinds = devices.empty() ? "\"" + name + "\"" : devices;
   return "name = \"" + name + "\"\nvendor = \"tests\"\nversion = \"1.0\"\nabi = [3, 3]\nopset = 1\ndevices = [" +
-         (devices.empty() ? "\"" + name + "\"" : devices) +
-         "]\n[options.speed]\ndefault = \"slow\"\nvalues = [\"slow\", \"fast\"]\n";
+         kinds + "]\nautomatic = [" + kinds +
+         "]\nsame_as = [\"far\"]\n[options.speed]\ndefault = \"slow\"\nvalues = [\"slow\", \"fast\"]\n";
 }
 
 std::shared_ptr<Registry> loadFrom(const std::string &pluginPath, const std::string &cache) {
@@ -53,7 +54,11 @@ std::shared_ptr<Registry> loadFrom(const std::string &pluginPath, const std::str
       {"plugin_path", pluginPath.c_str()}, {"log_level", "off"}, {"kernel_cache", cache.c_str()}};
   auto config = Config::read(options);
   EXPECT_TRUE(config) << (config ? "" : config.error().message);
-  return config ? Registry::load(*config) : nullptr;
+  if (!config)
+    return nullptr;
+  auto registry = Registry::open(*config);
+  registry->loadAll();
+  return registry;
 }
 
 std::string onlyRejection(const Registry &registry) {

@@ -31,7 +31,7 @@ TEST(Registry, LoadsAGoodPluginAndItsDevice) {
   for (const char *name : {"auto", "fixture", "fixture:0"}) {
     auto found = registry->find(name);
     ASSERT_TRUE(found) << name;
-    EXPECT_EQ(found->front(), registry->devices()[0].get());
+    EXPECT_EQ(found->front(), registry->devices()[0]);
   }
 }
 

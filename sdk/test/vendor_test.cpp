@@ -20,7 +20,9 @@ std::shared_ptr<mortise::runtime::Registry> registry() {
   static auto made = [] {
     auto config = mortise::runtime::Config::read(options);
     EXPECT_TRUE(config) << config.error().message;
-    return mortise::runtime::Registry::load(*config);
+    auto opened = mortise::runtime::Registry::open(*config);
+    opened->loadAll();
+    return opened;
   }();
   return made;
 }

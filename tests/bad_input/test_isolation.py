@@ -71,6 +71,8 @@ def bad(folder, changes):
     includes = ("#include <stdlib.h>\n", "#include <stdint.h>\n#include <stdlib.h>\n#include <string.h>\n")
     chosen = [('.kind = "acme",', '.kind = "acme",\n      .automatic = 1,'), (".cost_ns = 1000 + count * 12 / 10,", ".cost_ns = 1,")]
     bad_plugins.changed(folder, [includes, *chosen, *changes])
+    manifest = folder / "libmortise_acme.toml"
+    manifest.write_text(manifest.read_text().replace('devices = ["acme"]', 'devices = ["acme"]\nautomatic = ["acme"]'))
 
 
 @pytest.mark.parametrize("fault", FAULTS)

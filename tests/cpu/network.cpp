@@ -185,7 +185,7 @@ void randomFill(const MortiseValue &value, size_t position, std::vector<std::byt
 const runtime::Device *cpuDevice() {
   static std::shared_ptr<runtime::Registry> *registry = [] {
     MortiseOption option{"plugin_path", MORTISE_TEST_PLUGINS};
-    return new std::shared_ptr(runtime::Registry::load(must(runtime::Config::read(std::span(&option, 1)))));
+    return new std::shared_ptr(runtime::Registry::open(must(runtime::Config::read(std::span(&option, 1)))));
   }();
   auto found = (*registry)->find("cpu");
   if (!found) {

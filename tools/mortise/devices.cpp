@@ -125,12 +125,13 @@ void examine(const Host &host, const runtime::Device &device, const Scratch &scr
 } // namespace
 
 int showDevices(const Host &host, bool json) {
+  host.registry->loadAll();
   if (json) {
     Json whole = described(host);
     whole.erase("config");
     std::cout << whole.dump(2) << "\n";
   } else {
-    for (const auto &device : host.registry->devices()) {
+    for (const runtime::Device *device : host.registry->devices()) {
       std::cout << device->name() << ": " << properties(*device)
                 << (device->info.automatic ? "" : "; used only when asked for by name") << "\n";
       if (device->info.features && *device->info.features)
@@ -165,7 +166,8 @@ int doctor(const Host &host, const std::string &plugins) {
   Report report;
   report.good("configuration: " + std::to_string(host.config.settings().size()) +
               " settings; `mortise config show` lists them");
-  for (const auto &plugin : host.registry->plugins())
+  host.registry->loadAll();
+  for (const runtime::Plugin *plugin : host.registry->plugins())
     report.good("plugin " + pluginText(*plugin));
   for (const runtime::Rejected &plugin : host.registry->rejected())
     report.bad("plugin " + plugin.path + ": " + plugin.error.message);
@@ -177,7 +179,7 @@ int doctor(const Host &host, const std::string &plugins) {
   if (scratch.folder.empty())
     report.bad("no temporary folder can be made, so no device was tried; is TMPDIR writable?");
   else
-    for (const auto &device : host.registry->devices())
+    for (const runtime::Device *device : host.registry->devices())
       examine(host, *device, scratch, plugins, report);
   std::cout << (report.faults ? std::to_string(report.faults) + " wrong" : "all is well") << "\n";
   return report.faults ? 1 : 0;

@@ -20,12 +20,12 @@ struct Host {
     return runtime::Config::read(options);
   }
 
-  // Reads the configuration and loads the plugins.
+  // Reads the configuration and the manifests of plugins.
   static Result<Host> open(const std::string &device, const std::string &plugins) {
     Result<runtime::Config> config = configure(device, plugins);
     if (!config)
       return config.error();
-    std::shared_ptr<runtime::Registry> registry = runtime::Registry::load(*config);
+    std::shared_ptr<runtime::Registry> registry = runtime::Registry::open(*config);
     return Host{std::move(*config), std::move(registry)};
   }
 };

@@ -384,7 +384,7 @@ typedef struct MortiseDeviceInfo {
   const char *kind;          /* what a user selects: "cpu", "reference", ... */
   const char *name;          /* the hardware's own name */
   uint32_t ordinal;          /* among devices of this kind; of two plugins that offer one, the first found has it (see same_as) */
-  uint32_t automatic;        /* 0: used only when asked for by name */
+  uint32_t automatic;        /* 0: used only when asked for by name. The manifest's `automatic` lists the kinds that have 1 */
   uint32_t threads;          /* independent hardware threads or compute units */
   uint32_t space_count;      /* at least 1 */
   /* The memories that kernels can reach. The first is the home of the device: inputs, outputs and workspaces lie there. A device
@@ -400,7 +400,7 @@ typedef struct MortiseDeviceInfo {
    * plugins have stream_import and stream_export it also uses that one's streams. */
   const char *same_as;
   uint8_t uuid[16];          /* zeros when there is none */
-  int32_t dlpack_type;       /* DLDeviceType of tensors in the home; 0 when DLPack has none */
+  int32_t dlpack_type;       /* DLDeviceType of tensors in the home; 0 when DLPack has none. The manifest's `dlpack` lists it */
   int32_t dlpack_id;
   /* What a saved kernel depends on beside the plugin's own build: chip, instruction sets, driver. NULL: kernels are not kept on disk. */
   const char *fingerprint;

@@ -52,13 +52,13 @@ MORTISE_EXPORT const char *mortise_status_message(const MortiseStatus *status);
 MORTISE_EXPORT void mortise_status_destroy(MortiseStatus *status);
 MORTISE_EXPORT void mortise_string_destroy(char *string);
 
-/* Reads the configuration and loads the plugins. `options`: call options, which override all other configuration;
- * runtime/README.md lists the keys, and an unknown key or value is an error. A plugin that cannot be loaded is not an
- * error: mortise_session_describe lists it under "rejected". */
+/* Reads the configuration and the manifests of plugins. A plugin is loaded when a device of it is asked for. `options`:
+ * call options, which override all other configuration; runtime/README.md lists the keys, and an unknown key or value
+ * is an error. A plugin that cannot be loaded is not an error: mortise_session_describe lists it under "rejected". */
 MORTISE_EXPORT MortiseStatus *mortise_session_create(const MortiseOption *options, size_t option_count,
                                                      MortiseSession **session);
 MORTISE_EXPORT void mortise_session_destroy(MortiseSession *session);
-/* JSON: {"plugins": [...], "devices": [...], "rejected": [{"path", "code", "reason"}], "config":
+/* Loads every plugin. JSON: {"plugins": [...], "devices": [...], "rejected": [{"path", "code", "reason"}], "config":
  * [{"key","value","source"}]}. Free with mortise_string_destroy. */
 MORTISE_EXPORT MortiseStatus *mortise_session_describe(MortiseSession *session, char **json);
 

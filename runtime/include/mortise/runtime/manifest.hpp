@@ -23,12 +23,17 @@ struct Manifest {
   std::string path;
   std::string name, vendor, version;
   uint32_t abiOldest = 0, abiNewest = 0, opset = 0;
-  std::vector<std::string> devices; // kinds that it may offer
+  std::vector<std::string> devices;   // kinds that it may offer
+  std::vector<std::string> automatic; // those of them that "auto" may choose
+  std::vector<std::string> sharing;   // `same_as`: kinds of other plugins whose memory its devices share
+  std::vector<uint32_t> dlpack;       // DLPack types of tensors in its devices' memories
   std::vector<ManifestOption> options;
   std::vector<ManifestClaim> claims;
 };
 
-// Errors name the key that is missing or wrong. Unknown keys are skipped, because a newer SDK may have written them.
+// What decides, before its library is loaded, whether a plugin is needed stands in the manifest and is held against the
+// library's table. Errors name the key that is missing or wrong. Unknown keys are skipped, because a newer SDK may have
+// written them.
 Result<Manifest> readManifest(const std::string &path);
 
 struct PluginFiles {

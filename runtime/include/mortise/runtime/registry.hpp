@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Plugins and their devices. Loading checks everything that can be checked: file, directory, manifest, magic,
-// version range, layout hash, NULL slots. A plugin that fails is listed with its reason and not used.
+// Plugins and their devices. Manifests are read at once, libraries when a device of theirs is asked for. Loading checks
+// everything that can be checked: file, directory, manifest, magic, version range, layout hash, NULL slots. A plugin
+// that fails is listed with its reason and not used.
 #pragma once
 
 #include <mortise/result.hpp>
@@ -66,24 +67,34 @@ struct Rejected {
   std::vector<std::string> devices; // the kinds that its manifest declares; empty when the manifest is unreadable
 };
 
+// All threads may call it at once. Plugins and devices live as long as the registry, and do not change.
 class Registry : public std::enable_shared_from_this<Registry> {
 public:
-  // Loads every plugin in the directories and files that `config` names.
-  static std::shared_ptr<Registry> load(const Config &config);
+  // Reads the manifest of every plugin in the directories and files that `config` names, and loads no library.
+  static std::shared_ptr<Registry> open(const Config &config);
+  void loadAll() const;
 
-  std::span<const std::unique_ptr<Plugin>> plugins() const;
-  std::span<const std::unique_ptr<Device>> devices() const;
-  std::span<const Rejected> rejected() const;
+  // Of the plugins loaded so far.
+  std::vector<const Plugin *> plugins() const;
+  std::vector<const Device *> devices() const;
+  std::vector<Rejected> rejected() const; // and those whose manifests are wrong
   // The kernels on disk, or why there are none: the setting is off, or the folder cannot be used, which was logged.
   const OpenedKernelCache &cache() const;
 
   // `name`: "auto" (of every kind the first ordinal that has automatic set, fastest first), a kind (its first ordinal)
   // or kind:ordinal. Several plugins may offer the same device. Errors list the devices that exist, and why a plugin
-  // that declares this device was rejected.
+  // that declares this device was rejected. Loads the plugins whose manifests declare the kind, with those that offer
+  // or share the same devices.
   Result<std::vector<const Device *>> find(std::string_view name) const;
+  // Devices whose memory DLPack calls so. Loads the plugins whose manifests declare the type.
+  std::vector<const Device *> findDlpack(int32_t type, int32_t id) const;
+  // find()'s error for a name that no plugin can have. Loads no plugin that declares the kind.
+  Result<void> expect(std::string_view name) const;
 
 private:
+  struct Group;
   struct Impl;
+  template <typename Wanted> void loadWhere(Wanted wanted) const;
   explicit Registry(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl;
 
