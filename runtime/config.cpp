@@ -42,8 +42,10 @@ const std::vector<Key> coreKeys = {
     {"mode", "default", modes},
     {"output_pool_bytes", "268435456", {}},
     {"place", "", {}},
+    {"plugin_owners", "", {}},
     {"plugin_path", "", {}},
     {"precision", "highest", precisions},
+    {"probe", "on", {"on", "off"}},
     {"require", "", {}},
     {"save_graphs", "", {}},
     {"saved_kernels", "on", {"on", "off"}},
@@ -112,6 +114,20 @@ std::optional<std::vector<MemoryLimit>> parseMemoryLimits(const std::string &tex
   return text.ends_with(',') ? std::nullopt : std::optional(limits);
 }
 
+// "1000, 1001"
+std::optional<std::vector<uid_t>> parseOwners(const std::string &text) {
+  std::vector<uid_t> owners;
+  std::istringstream entries(text);
+  for (std::string entry; std::getline(entries, entry, ',');) {
+    const size_t begin = entry.find_first_not_of(' ');
+    const auto owner = parseNumber(begin == std::string::npos ? "" : entry.substr(begin), 0, UINT32_MAX - 1);
+    if (!owner)
+      return std::nullopt;
+    owners.push_back(static_cast<uid_t>(*owner));
+  }
+  return text.ends_with(',') ? std::nullopt : std::optional(owners);
+}
+
 // Layers are added strongest first; the first layer that names a key wins.
 class Layers {
 public:
@@ -165,7 +181,8 @@ public:
 
   // A project may have plugins isolated, but not trust them.
   static bool mayNot(const std::string &key, const TomlValue &value) {
-    return key == "plugin_path" || key == "save_graphs" || key == "kernel_cache" || key.starts_with("isolate_") ||
+    return key == "plugin_path" || key == "plugin_owners" || key == "probe" || key == "save_graphs" ||
+           key == "kernel_cache" || key.starts_with("isolate_") ||
            (key == "isolate" && value.texts != std::vector<std::string>{"on"});
   }
 
@@ -229,6 +246,8 @@ Result<void> check(const Setting &setting, const Key &key) {
   if (key.name == "memory_limit" && !parseMemoryLimits(setting.value))
     return wrong(where + ": expected DEVICE=BYTES, several with commas, such as \"acme:1=8589934592\"; found '" +
                  setting.value + "'");
+  if (key.name == "plugin_owners" && !parseOwners(setting.value))
+    return wrong(where + ": expected numbers of users with commas, such as \"1000\"; found '" + setting.value + "'");
   if (key.name == "place")
     if (auto rules = parsePlaceRules(setting.value); !rules)
       return wrong(where + ": " + rules.error().message);
@@ -365,9 +384,17 @@ std::optional<Isolation> Config::isolation(std::string_view plugin) const {
   const std::vector<std::string> names = *parsePlugins(get("isolate")); // read() has checked it
   if (names != std::vector<std::string>{"on"} && std::ranges::find(names, plugin) == names.end())
     return std::nullopt;
-  return Isolation{static_cast<double>(*parseNumber(get("isolate_seconds"), 1, mostSeconds)),
-                   *parseNumber(get("isolate_bytes"), 0, mostBytes), get("isolate_worker"), get("log_level")};
+  return limits();
 }
+
+std::optional<Isolation> Config::probe() const { return get("probe") == "on" ? std::optional(limits()) : std::nullopt; }
+
+Isolation Config::limits() const {
+  return {static_cast<double>(*parseNumber(get("isolate_seconds"), 1, mostSeconds)),
+          *parseNumber(get("isolate_bytes"), 0, mostBytes), get("isolate_worker"), get("log_level")};
+}
+
+std::vector<uid_t> Config::pluginOwners() const { return *parseOwners(get("plugin_owners")); } // read() has checked it
 
 bool Config::savedKernels() const { return get("saved_kernels") == "on"; }
 

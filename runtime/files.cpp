@@ -3,8 +3,10 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
+#include <filesystem>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -98,6 +100,33 @@ Result<void> replaceFile(const std::string &path, std::span<const std::byte> byt
     return {};
   ::unlink(aside.c_str());
   return failed(error);
+}
+
+std::string cacheFolder(const std::string &name) {
+  if (const char *home = std::getenv("XDG_CACHE_HOME"); home && *home)
+    return std::string(home) + "/mortise/" + name;
+  if (const char *home = std::getenv("HOME"); home && *home)
+    return std::string(home) + "/.cache/mortise/" + name;
+  return "";
+}
+
+Result<void> makePrivateFolder(const std::string &folder) {
+  const auto unusable = [](const std::string &why) { return Error{MORTISE_INVALID_ARGUMENT, why}; };
+  if (folder.empty())
+    return unusable("is unknown, because neither XDG_CACHE_HOME nor HOME is set");
+  std::error_code failed;
+  std::filesystem::create_directories(std::filesystem::path(folder).parent_path(), failed);
+  // Made with its permissions, because other processes may open it at once.
+  if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
+    return unusable(std::string("cannot be made: ") + (failed ? failed.message() : std::strerror(errno)));
+  struct stat info{};
+  if (::stat(folder.c_str(), &info) != 0 || !S_ISDIR(info.st_mode))
+    return unusable("is no folder");
+  if (info.st_uid != ::geteuid())
+    return unusable("belongs to another user, who decides what code its files hold");
+  if (info.st_mode & (S_IWGRP | S_IWOTH))
+    return unusable("may be written to by other users, who decide what code its files hold (chmod go-w)");
+  return {};
 }
 
 } // namespace mortise::runtime

@@ -62,19 +62,6 @@ Result<Contents> readEntry(const fs::path &file) {
   return Contents{{reinterpret_cast<const char *>(key.data()), key.size()}, {kernel.begin(), kernel.end()}};
 }
 
-std::string defaultFolder() {
-  if (const char *home = std::getenv("XDG_CACHE_HOME"); home && *home)
-    return (fs::path(home) / "mortise" / "kernels").string();
-  if (const char *home = std::getenv("HOME"); home && *home)
-    return (fs::path(home) / ".cache" / "mortise" / "kernels").string();
-  return "";
-}
-
-Error unusable(const std::string &folder, const std::string &why) {
-  return {MORTISE_INVALID_ARGUMENT,
-          "kernel_cache: the folder '" + folder + "' " + why + "; name another one in kernel_cache, or set it to off"};
-}
-
 struct File {
   fs::path path;
   uint64_t bytes;
@@ -104,23 +91,12 @@ OpenedKernelCache KernelCache::open(const Config &config) {
   const std::string &asked = config.get("kernel_cache");
   if (asked == "off")
     return Error{MORTISE_NOT_FOUND, "kernel_cache is off"};
-  std::string folder = asked == "on" ? defaultFolder() : asked;
+  std::string folder = asked == "on" ? cacheFolder("kernels") : asked;
   while (folder.size() > 1 && folder.ends_with('/'))
     folder.pop_back();
-  if (folder.empty())
-    return unusable(folder, "is unknown, because neither XDG_CACHE_HOME nor HOME is set");
-  std::error_code failed;
-  fs::create_directories(fs::path(folder).parent_path(), failed);
-  // Made with its permissions, because other processes may open it at once.
-  if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
-    return unusable(folder, std::string("cannot be made: ") + (failed ? failed.message() : std::strerror(errno)));
-  struct stat info{};
-  if (::stat(folder.c_str(), &info) != 0 || !S_ISDIR(info.st_mode))
-    return unusable(folder, "is no folder");
-  if (info.st_uid != ::geteuid())
-    return unusable(folder, "belongs to another user, who decides what code its files hold");
-  if (info.st_mode & (S_IWGRP | S_IWOTH))
-    return unusable(folder, "may be written to by other users, who decide what code its files hold (chmod go-w)");
+  if (auto made = makePrivateFolder(folder); !made)
+    return Error{made.error().code, "kernel_cache: the folder '" + folder + "' " + made.error().message +
+                                        "; name another one in kernel_cache, or set it to off"};
   return std::unique_ptr<const KernelCache>(new KernelCache(folder, config.kernelCacheBytes()));
 }
 

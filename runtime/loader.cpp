@@ -4,6 +4,8 @@
 #include "crash.hpp"
 #include "host.hpp"
 #include "isolation/proxy.hpp"
+#include "plugin_record.hpp"
+#include "trust.hpp"
 #include <mortise/runtime/call.hpp>
 #include <mortise/runtime/elf.hpp>
 
@@ -34,45 +36,15 @@ struct Descriptor {
   }
 };
 
-struct Identity { // changes when a file is replaced or rewritten
-  dev_t device;
-  ino_t inode;
-  off_t size;
-  int64_t modified;
-  bool operator==(const Identity &) const = default;
-  std::string text() const { return std::to_string(size) + " bytes of " + std::to_string(modified); }
-};
-Identity identityOf(const struct stat &info) {
-  return {info.st_dev, info.st_ino, info.st_size, info.st_mtim.tv_sec * INT64_C(1000000000) + info.st_mtim.tv_nsec};
-}
-
 Error refused(MortiseCode code, std::string message) { return {code, std::move(message)}; }
 
-// A user who may write to the library, or to a folder above it, decides what code runs in this process.
-Result<void> checkWriters(const fs::path &library, const struct stat &file) {
-  if (file.st_mode & S_IWOTH)
-    return refused(MORTISE_INVALID_ARGUMENT, "it is world-writable; run chmod o-w '" + library.string() + "'");
-  for (fs::path directory = library.parent_path();; directory = directory.parent_path()) {
-    struct stat info{};
-    if (stat(directory.c_str(), &info) != 0)
-      return refused(MORTISE_NOT_FOUND,
-                     "its directory '" + directory.string() + "' cannot be examined: " + std::strerror(errno));
-    const bool guarded = (info.st_mode & S_ISVTX) && directory != library.parent_path(); // sticky, like /tmp
-    if ((info.st_mode & S_IWOTH) && !guarded)
-      return refused(MORTISE_INVALID_ARGUMENT, "its directory '" + directory.string() +
-                                                   "' is world-writable; run chmod o-w '" + directory.string() +
-                                                   "', or move the plugin");
-    if (directory == directory.root_path())
-      return {};
-  }
-}
-
 struct Checked {
-  Identity identity;
+  FileIdentity identity;
   std::string build; // Plugin::build
 };
 
-Result<Checked> checkFile(const fs::path &library) {
+// `path`: as it was named, perhaps through links. `library`: what it leads to.
+Result<Checked> checkFile(const std::string &path, const fs::path &library, std::span<const uid_t> owners) {
   Descriptor descriptor{open(library.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   if (descriptor.number < 0)
     return refused(errno == ENOENT ? MORTISE_NOT_FOUND : MORTISE_INVALID_ARGUMENT,
@@ -82,15 +54,15 @@ Result<Checked> checkFile(const fs::path &library) {
     return refused(MORTISE_INVALID_ARGUMENT, std::string("cannot be examined: ") + std::strerror(errno));
   if (!S_ISREG(info.st_mode))
     return refused(MORTISE_INVALID_ARGUMENT, "expected a regular file, found a directory, device or pipe");
-  if (auto checked = checkWriters(library, info); !checked)
-    return checked.error();
+  if (auto trusted = checkTrust(path, owners); !trusted)
+    return trusted.error();
   auto elf = readElf(descriptor.number);
   if (!elf)
     return elf.error();
   if (!MORTISE_ALLOW_SHARED_LLVM)
     if (auto checked = checkNeeded(*elf); !checked)
       return checked.error();
-  const Identity identity = identityOf(info);
+  const FileIdentity identity = identityOf(info);
   return Checked{identity, elf->buildId.empty() ? identity.text() : elf->buildId};
 }
 
@@ -201,8 +173,43 @@ Result<const LoadedPlugin *> openPlugin(const Manifest &manifest, const LoadRequ
   return loaded;
 }
 
+Result<void> checkHash(const Manifest &manifest, const std::string &found) {
+  if (manifest.sha256.empty() || manifest.sha256 == found)
+    return {};
+  return refused(MORTISE_CORRUPT,
+                 "expected the library of its manifest, with sha256 = \"" + manifest.sha256 + "\", found \"" + found +
+                     "\"; install library and manifest together again (mortise_add_plugin writes the line)");
+}
+
+// What the record of the file says is not done again.
+Result<const LoadedPlugin *> proveAndOpen(const Manifest &manifest, const LoadRequest &request, const fs::path &library,
+                                          const Checked &checked) {
+  const std::optional<PluginRecord> known = findPluginRecord(library, checked.identity);
+  PluginRecord record = known.value_or(PluginRecord{});
+  if (!manifest.sha256.empty() && record.sha256.empty()) {
+    auto sum = sha256Of(library);
+    if (!sum)
+      return refused(MORTISE_CORRUPT, sum.error().message);
+    record.sha256 = std::move(*sum);
+  }
+  if (auto hashed = checkHash(manifest, record.sha256); !hashed)
+    return hashed.error();
+#ifndef MORTISE_SANITIZED // a worker would not have the run time that its parent was given
+  if (request.probe && !request.isolation && !record.proven) {
+    auto proven = isolation::prove(request, library);
+    if (!proven)
+      return proven.error();
+    record.proven = *proven;
+  }
+#endif
+  auto opened = openPlugin(manifest, request, library, checked);
+  if (opened && (!known || known->sha256 != record.sha256 || known->proven != record.proven))
+    keepPluginRecord(library, checked.identity, record);
+  return opened;
+}
+
 struct Known {
-  Identity identity;
+  FileIdentity identity;
   std::optional<Result<const LoadedPlugin *>> answer;
 };
 
@@ -213,7 +220,7 @@ Result<void> checkLibrary(const std::string &library) {
   const fs::path path = fs::canonical(library, failed);
   if (failed)
     return refused(MORTISE_NOT_FOUND, "cannot be opened: " + failed.message());
-  auto checked = checkFile(path);
+  auto checked = checkFile(library, path, {});
   return checked ? Result<void>() : checked.error();
 }
 
@@ -225,13 +232,13 @@ Result<const LoadedPlugin *> loadPlugin(const Manifest &manifest, const LoadRequ
   if (failed)
     return refused(MORTISE_NOT_FOUND, "cannot be opened: " + failed.message());
   const std::lock_guard lock(mutex);
-  auto checked = checkFile(library);
+  auto checked = checkFile(request.files.library, library, request.owners);
   if (!checked)
     return checked.error();
   const std::string key = library.string() + (request.isolation ? " (isolated)" : "");
   auto found = known->find(key);
   if (found == known->end())
-    found = known->emplace(key, Known{checked->identity, openPlugin(manifest, request, library, *checked)}).first;
+    found = known->emplace(key, Known{checked->identity, proveAndOpen(manifest, request, library, *checked)}).first;
   else if (found->second.identity != checked->identity)
     return refused(MORTISE_CORRUPT,
                    "it changed since this process loaded it, and libraries stay loaded; start a new process");

@@ -6,6 +6,7 @@
 #include <mortise/runtime/registry.hpp>
 
 #include <memory>
+#include <sys/types.h>
 
 namespace mortise::runtime {
 
@@ -20,6 +21,9 @@ struct LoadRequest {
   PluginFiles files;
   std::vector<Setting> options;       // of this plugin
   std::optional<Isolation> isolation; // in a process of its own; nullopt: in this one
+  std::optional<Isolation>
+      probe;                 // limits under which a library that is not proven is started first; nullopt: it is not
+  std::vector<uid_t> owners; // of files, beside this user and root
 };
 
 // Opens and initialises a library once per process; later calls return the same result, which lives until the process

@@ -154,6 +154,14 @@ Result<Manifest> readManifest(const std::string &path) {
     if (manifest.dlpack.size() != types->second.texts.size())
       return wrong(path, "expected dlpack = [type, ...], the DLDeviceType numbers of its devices' tensors");
   }
+  if (table->contains("sha256")) {
+    auto sum = text(*table, "sha256", path);
+    if (!sum)
+      return sum.error();
+    manifest.sha256 = *sum;
+    if (sum->size() != 64 || sum->find_first_not_of("0123456789abcdef") != std::string::npos)
+      return wrong(path, "expected sha256 to be 64 digits, as sha256sum writes them, found '" + *sum + "'");
+  }
   for (const char *name : {"options", "claims"})
     if (table->contains(name))
       return wrong(path,

@@ -5,6 +5,7 @@
 #include "host.hpp"
 #include "loader.hpp"
 #include "plugin_memory.hpp"
+#include "trust.hpp"
 #include <mortise/runtime/manifest.hpp>
 
 #include <algorithm>
@@ -36,6 +37,7 @@ struct Registry::Group {
 
 struct Registry::Impl {
   const Config config;
+  const std::vector<uid_t> owners; // of plugins' files, beside this user and root
   OpenedKernelCache cache;
   std::mutex mutex; // of all that follows; what the pointers name does not change once it is there
   std::vector<Group> groups;
@@ -43,7 +45,8 @@ struct Registry::Impl {
   std::vector<std::unique_ptr<Device>> devices;
   std::vector<Rejected> rejected;
 
-  explicit Impl(const Config &config) : config(config), cache(KernelCache::open(config)) {}
+  explicit Impl(const Config &config)
+      : config(config), owners(config.pluginOwners()), cache(KernelCache::open(config)) {}
 
   void reject(const std::string &path, Error error, std::vector<std::string> kinds = {}) {
     logMessage(MORTISE_WARNING, "plugin '" + path + "' is not used: " + error.message);
@@ -92,6 +95,9 @@ std::optional<Link> linkBetween(const Device &a, const Device &b) {
 std::string Device::name() const { return several || info.ordinal != 0 ? full(*this) : std::string(info.kind); }
 
 void Registry::Impl::discover(const PluginFiles &files) {
+  auto trusted = checkTrust(files.manifest, owners);
+  if (!trusted && trusted.error().code != MORTISE_NOT_FOUND)
+    return reject(files.library, {trusted.error().code, "manifest: " + trusted.error().message});
   auto manifest = readManifest(files.manifest);
   if (manifest)
     return join({files, std::move(*manifest)});
@@ -143,7 +149,11 @@ void Registry::Impl::load(Group &group) {
 
 void Registry::Impl::add(const Group::Member &member) {
   const auto &[files, manifest] = member;
-  auto loaded = loadPlugin(manifest, {files, config.pluginOptions(manifest.name), config.isolation(manifest.name)});
+  auto loaded = loadPlugin(manifest, {.files = files,
+                                      .options = config.pluginOptions(manifest.name),
+                                      .isolation = config.isolation(manifest.name),
+                                      .probe = config.probe(),
+                                      .owners = owners});
   if (!loaded)
     return reject(files.library, loaded.error(), manifest.devices);
   const Plugin &plugin = (*loaded)->plugin;

@@ -91,7 +91,8 @@ struct Load {
   static constexpr const char *slot = "load";
   std::string library, manifest, logLevel;
   std::vector<Option> options;
-  MORTISE_MEMBERS(library, manifest, logLevel, options)
+  std::vector<uint32_t> owners;
+  MORTISE_MEMBERS(library, manifest, logLevel, options, owners)
 };
 struct Space {
   std::string name;

@@ -69,7 +69,9 @@ std::string endText(int status) {
 // One plugin's process. Questions go one after another.
 class Connection {
 public:
-  Connection(LoadRequest request, std::string library) : request(std::move(request)), library(std::move(library)) {}
+  // `setting`: to be set to "off" by somebody who looks for a fault
+  Connection(LoadRequest request, std::string library, const char *setting)
+      : request(std::move(request)), library(std::move(library)), setting(setting) {}
 
   std::recursive_mutex mutex;   // held from the shared memory's filling until it is read
   Loaded loaded;                // of the first start
@@ -87,9 +89,14 @@ public:
                                             std::to_string(mostStarts) + " times, the last time " + lastEnd};
     if (auto started = start(); !started)
       return started;
+    return load();
+  }
+
+  // Has the worker that was started open the library.
+  Result<void> load() {
     ++starts;
     const Isolation &limits = *request.isolation;
-    Load load{library, request.files.manifest, limits.logLevel, {}};
+    Load load{library, request.files.manifest, limits.logLevel, {}, {request.owners.begin(), request.owners.end()}};
     for (const Setting &setting : request.options)
       load.options.push_back({setting.key, setting.value});
     auto answer = exchange<Loaded>(load);
@@ -125,6 +132,11 @@ public:
     }
     return shared;
   }
+  Result<void> start();
+  void finish() { // of a worker that runs: it ends when its socket closes
+    ends.closeAll();
+    end(false);
+  }
   uint64_t sharedBytes() const { return mapped; }
   bool runs() const { return pid > 0; }
 
@@ -134,57 +146,6 @@ private:
   void unmap() {
     if (shared)
       munmap(std::exchange(shared, nullptr), std::exchange(mapped, 0));
-  }
-
-  Result<void> start() {
-    const Isolation &limits = *request.isolation;
-    auto program = findWorker(limits.worker);
-    if (!program)
-      return program.error();
-    int pair[2];
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
-      return Error{MORTISE_OUT_OF_MEMORY, std::string("cannot make a socket for a worker: ") + std::strerror(errno)};
-    Descriptors made{pair[0], memfd_create("mortise-worker", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
-    Descriptors theirs{pair[1], -1};
-    // A worker that makes the memory smaller would have the host crash.
-    if (made.memory < 0 || fcntl(made.memory, F_ADD_SEALS, F_SEAL_SHRINK) != 0) {
-      made.closeAll();
-      theirs.closeAll();
-      return Error{MORTISE_OUT_OF_MEMORY, std::string("cannot make memory for a worker: ") + std::strerror(errno)};
-    }
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawnattr_init(&attributes);
-    // Above the numbers that are filled, so that no one overwrites another.
-    const int socket = fcntl(pair[1], F_DUPFD_CLOEXEC, 16), memory = fcntl(made.memory, F_DUPFD_CLOEXEC, 16);
-    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
-    posix_spawn_file_actions_adddup2(&actions, socket, workerSocket);
-    posix_spawn_file_actions_adddup2(&actions, memory, workerMemory);
-    posix_spawn_file_actions_addclosefrom_np(&actions, workerMemory + 1);
-    sigset_t all, none;
-    sigfillset(&all);
-    sigemptyset(&none);
-    posix_spawnattr_setsigdefault(&attributes, &all);
-    posix_spawnattr_setsigmask(&attributes, &none);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
-    std::string bytes = std::to_string(limits.bytes);
-    char *arguments[] = {program->data(), bytes.data(), nullptr};
-    const int failed = posix_spawn(&pid, program->c_str(), &actions, &attributes, arguments, environ);
-    posix_spawnattr_destroy(&attributes);
-    posix_spawn_file_actions_destroy(&actions);
-    for (int each : {socket, memory})
-      if (each >= 0)
-        close(each);
-    theirs.closeAll();
-    if (failed) {
-      pid = 0;
-      made.closeAll();
-      return Error{MORTISE_NOT_FOUND, "cannot start '" + *program + "': " + std::strerror(failed)};
-    }
-    ends = made;
-    return {};
   }
 
   // Waits for the end of the process, which has closed its socket or is to be ended. What it was is in `lastEnd`.
@@ -256,18 +217,69 @@ private:
       *ended = true;
     const std::string text = named() + ": its worker " + lastEnd;
     logMessage(MORTISE_WARNING, text + (question.about.empty() ? "" : ", " + question.about));
-    return Error{MORTISE_UNSUPPORTED,
-                 text + "; report this to the plugin's vendor, or set isolate = \"off\" to see it in a debugger"};
+    return Error{MORTISE_UNSUPPORTED, text + "; report this to the plugin's vendor, or set " + setting +
+                                          " = \"off\" to see it in a debugger"};
   }
 
   LoadRequest request;
-  std::string library;
+  std::string library, setting;
   pid_t pid = 0;
   Descriptors ends;
   std::byte *shared = nullptr;
   uint64_t mapped = 0, starts = 0;
   std::string lastEnd;
 };
+
+Result<void> Connection::start() {
+  const Isolation &limits = *request.isolation;
+  auto program = findWorker(limits.worker);
+  if (!program)
+    return program.error();
+  int pair[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
+    return Error{MORTISE_OUT_OF_MEMORY, std::string("cannot make a socket for a worker: ") + std::strerror(errno)};
+  Descriptors made{pair[0], memfd_create("mortise-worker", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
+  Descriptors theirs{pair[1], -1};
+  // A worker that makes the memory smaller would have the host crash.
+  if (made.memory < 0 || fcntl(made.memory, F_ADD_SEALS, F_SEAL_SHRINK) != 0) {
+    made.closeAll();
+    theirs.closeAll();
+    return Error{MORTISE_OUT_OF_MEMORY, std::string("cannot make memory for a worker: ") + std::strerror(errno)};
+  }
+  posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attributes;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawnattr_init(&attributes);
+  // Above the numbers that are filled, so that no one overwrites another.
+  const int socket = fcntl(pair[1], F_DUPFD_CLOEXEC, 16), memory = fcntl(made.memory, F_DUPFD_CLOEXEC, 16);
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, socket, workerSocket);
+  posix_spawn_file_actions_adddup2(&actions, memory, workerMemory);
+  posix_spawn_file_actions_addclosefrom_np(&actions, workerMemory + 1);
+  sigset_t all, none;
+  sigfillset(&all);
+  sigemptyset(&none);
+  posix_spawnattr_setsigdefault(&attributes, &all);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
+  std::string bytes = std::to_string(limits.bytes);
+  char *arguments[] = {program->data(), bytes.data(), nullptr};
+  const int failed = posix_spawn(&pid, program->c_str(), &actions, &attributes, arguments, environ);
+  posix_spawnattr_destroy(&attributes);
+  posix_spawn_file_actions_destroy(&actions);
+  for (int each : {socket, memory})
+    if (each >= 0)
+      close(each);
+  theirs.closeAll();
+  if (failed) {
+    pid = 0;
+    made.closeAll();
+    return Error{MORTISE_NOT_FOUND, "cannot start '" + *program + "': " + std::strerror(failed)};
+  }
+  ends = made;
+  return {};
+}
 
 // What the slots' handles point to.
 struct DeviceProxy {
@@ -621,7 +633,7 @@ Result<void> list(Listed &listed) {
 Result<std::unique_ptr<LoadedPlugin>> open(const Manifest &manifest, const LoadRequest &request,
                                            const std::string &library) {
   // Both live until the process ends, as a library's would: its slots may be called until then.
-  auto *connection = new Connection(request, library);
+  auto *connection = new Connection(request, library, "isolate");
   const std::lock_guard lock(connection->mutex);
   if (auto ready = connection->ensure(); !ready)
     return ready.error();
@@ -667,6 +679,25 @@ Result<std::unique_ptr<LoadedPlugin>> open(const Manifest &manifest, const LoadR
     return checked.error();
   loaded->devices = std::move(*checked);
   return loaded;
+}
+
+Result<bool> prove(const LoadRequest &request, const std::string &library) {
+  LoadRequest limited = request;
+  limited.isolation = request.probe;
+  Connection connection(std::move(limited), library, "probe");
+  if (isForkedChild())
+    return forkedChildError();
+  if (auto started = connection.start(); !started) {
+    logMessage(MORTISE_INFO, "plugin '" + library + "' is loaded without a probe: " + started.error().message);
+    return false;
+  }
+  if (auto loaded = connection.load(); !loaded) {
+    if (connection.runs())
+      connection.finish();
+    return loaded.error();
+  }
+  connection.finish();
+  return true;
 }
 
 } // namespace mortise::runtime::isolation

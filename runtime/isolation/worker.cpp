@@ -103,7 +103,7 @@ private:
     auto manifest = readManifest(load.manifest);
     if (!manifest)
       return manifest.error();
-    LoadRequest request{{load.library, load.manifest}, {}, {}};
+    LoadRequest request{.files = {load.library, load.manifest}, .owners = {load.owners.begin(), load.owners.end()}};
     for (const Option &option : load.options)
       request.options.push_back({option.key, option.value, "host"});
     auto opened = loadPlugin(*manifest, request);

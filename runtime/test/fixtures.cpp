@@ -51,7 +51,7 @@ std::string Folder::manifestFor(const std::string &name, const std::string &devi
 
 std::shared_ptr<Registry> loadFrom(const std::string &pluginPath, const std::string &cache) {
   const MortiseOption options[] = {
-      {"plugin_path", pluginPath.c_str()}, {"log_level", "off"}, {"kernel_cache", cache.c_str()}};
+      {"plugin_path", pluginPath.c_str()}, {"log_level", "off"}, {"kernel_cache", cache.c_str()}, {"probe", "off"}};
   auto config = Config::read(options);
   EXPECT_TRUE(config) << (config ? "" : config.error().message);
   if (!config)

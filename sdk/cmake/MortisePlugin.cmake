@@ -1,6 +1,27 @@
 # mortise_add_plugin: builds one plugin as the loader expects it.
 set(MORTISE_PLUGIN_EXPORTS "${CMAKE_CURRENT_LIST_DIR}/plugin.exports" CACHE INTERNAL "what a plugin exports")
+set(MORTISE_PLUGIN_MANIFEST_SCRIPT "${CMAKE_CURRENT_LIST_DIR}/PluginManifest.cmake" CACHE INTERNAL "writes manifests")
 set(MORTISE_PLUGIN_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/lib/mortise/plugins" CACHE PATH "Where plugins are put")
+
+# mortise_plugin_manifest(TARGET MANIFEST OUTPUT): writes the manifest beside the library, with the library's hash.
+function(mortise_plugin_manifest target manifest output)
+  add_custom_command(OUTPUT "${output}"
+    COMMAND "${CMAKE_COMMAND}" "-DMANIFEST=${manifest}" "-DLIBRARY=$<TARGET_FILE:${target}>" "-DOUTPUT=${output}"
+            -P "${MORTISE_PLUGIN_MANIFEST_SCRIPT}"
+    DEPENDS "${manifest}" ${target} "${MORTISE_PLUGIN_MANIFEST_SCRIPT}" VERBATIM)
+  add_custom_target(${target}_manifest ALL DEPENDS "${output}")
+endfunction()
+
+# mortise_install_plugin(TARGET MANIFEST): both, which have one name. Installing may strip the library or change its run path.
+function(mortise_install_plugin target manifest)
+  get_filename_component(name "${manifest}" NAME_WE)
+  install(TARGETS ${target} LIBRARY DESTINATION lib/mortise/plugins COMPONENT plugins)
+  install(FILES "${manifest}" DESTINATION lib/mortise/plugins COMPONENT plugins)
+  install(CODE "set(plugin \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/lib/mortise/plugins/${name}\")
+    execute_process(COMMAND \"\${CMAKE_COMMAND}\" \"-DMANIFEST=\${plugin}.toml\" \"-DLIBRARY=\${plugin}.so\"
+      \"-DOUTPUT=\${plugin}.toml\" -P \"${MORTISE_PLUGIN_MANIFEST_SCRIPT}\" COMMAND_ERROR_IS_FATAL ANY)"
+    COMPONENT plugins)
+endfunction()
 
 # mortise_add_plugin(NAME SOURCES files... MANIFEST file [LINK libraries...] [OUTPUT_DIRECTORY folder])
 #
@@ -39,12 +60,8 @@ function(mortise_add_plugin name)
   endif()
 
   set(beside "${folder}/lib${target}.toml")
-  add_custom_command(OUTPUT "${beside}" COMMAND "${CMAKE_COMMAND}" -E copy "${manifest}" "${beside}"
-                     DEPENDS "${manifest}" VERBATIM)
-  add_custom_target(${target}_manifest ALL DEPENDS "${beside}")
-  add_dependencies(${target} ${target}_manifest)
-  install(TARGETS ${target} LIBRARY DESTINATION lib/mortise/plugins COMPONENT plugins)
-  install(FILES "${beside}" DESTINATION lib/mortise/plugins COMPONENT plugins)
+  mortise_plugin_manifest(${target} "${manifest}" "${beside}")
+  mortise_install_plugin(${target} "${beside}")
 endfunction()
 
 # mortise_link_codegen(TARGET): links the toolkit and the LLVM that it needs, for a final binary: a plugin or its tests.

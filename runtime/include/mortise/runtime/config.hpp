@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <sys/types.h>
 #include <vector>
 
 namespace mortise::runtime {
@@ -46,8 +47,10 @@ public:
   // (the folder's limit), memory_limit (bytes that programs may use of devices' memories), saved_kernels (whether files
   // of programs get compiled kernels, and whether those in them are used), crash_report (whether a crash within a
   // plugin leaves a line that names it), isolate (on, off or names of plugins: which run in a process of their own),
-  // isolate_seconds and isolate_bytes (limits of a slot and of that process), isolate_worker (its program), plus one
-  // "PLUGIN.OPTION" for each option that a plugin's manifest declares (MORTISE_PLUGIN_OPTION, or [PLUGIN] OPTION =
+  // isolate_seconds and isolate_bytes (limits of a slot and of that process), isolate_worker (its program), probe
+  // (whether a library that is new on this machine is first started in such a process), plugin_owners (users who may
+  // own plugins' files, beside this user and root), plus one "PLUGIN.OPTION" for each option that a plugin's manifest
+  // declares (MORTISE_PLUGIN_OPTION, or [PLUGIN] OPTION =
   // ...). An empty entry in plugin_path stands for the default directories. MORTISE_LIBRARY and variables that start
   // with MORTISE_TEST_, MORTISE_DEV_ or MORTISE_BENCH_ are skipped, because other programs read them.
   static Result<Config> read(std::span<const MortiseOption> callOptions);
@@ -60,11 +63,15 @@ public:
   std::vector<MemoryLimit> memoryLimits() const;
   bool savedKernels() const;
   std::optional<Isolation> isolation(std::string_view plugin) const; // nullopt: it runs in this process
+  std::optional<Isolation> probe() const;                            // nullopt: the setting is off
+  std::vector<uid_t> pluginOwners() const;
   MortiseCompileOptions compileOptions() const;                      // mode, precision, deterministic
   std::span<const Setting> settings() const;                         // every key, sorted, with its source
   std::vector<Setting> pluginOptions(std::string_view plugin) const; // keys without the "PLUGIN." prefix
 
 private:
+  Isolation limits() const;
+
   std::vector<Setting> all;
 };
 

@@ -27,4 +27,10 @@ struct Replacement {
 // (the disk is full, or a limit is reached), MORTISE_INVALID_ARGUMENT (the folder cannot be written to).
 Result<void> replaceFile(const std::string &path, std::span<const std::byte> bytes, Replacement how = {});
 
+// $XDG_CACHE_HOME/mortise/NAME, by default in ~/.cache; "" when neither XDG_CACHE_HOME nor HOME is set.
+std::string cacheFolder(const std::string &name);
+// Makes a folder where there is none. The error says why it is not this user's alone, in words behind the folder's
+// name.
+Result<void> makePrivateFolder(const std::string &folder);
+
 } // namespace mortise::runtime

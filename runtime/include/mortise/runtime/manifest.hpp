@@ -26,6 +26,7 @@ struct Manifest {
   std::vector<std::string> devices;   // kinds that it may offer
   std::vector<std::string> automatic; // those of them that "auto" may choose
   std::vector<std::string> sharing;   // `same_as`: kinds of other plugins whose memory its devices share
+  std::string sha256;                 // of the library, 64 digits; "" when it is not declared
   std::vector<uint32_t> dlpack;       // DLPack types of tensors in its devices' memories
   std::vector<ManifestOption> options;
   std::vector<ManifestClaim> claims;
