@@ -404,7 +404,7 @@ def attempt(bad: Bad, folder: Path, build: Path) -> tuple[str, str]:
     else:
         command += ["config", "show"]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MORTISE_") and name != "LD_PRELOAD"}
-    environment |= SANITIZED | {"MORTISE_KERNEL_CACHE": "off", "HOME": str(folder)} | bad.environment
+    environment |= SANITIZED | {"MORTISE_KERNEL_CACHE": "off", "MORTISE_PROBE": "off", "HOME": str(folder)} | bad.environment
     try:
         ran = subprocess.run([str(word) for word in command], cwd=folder, env=environment, capture_output=True, timeout=LIMIT, check=False)
     except subprocess.TimeoutExpired:

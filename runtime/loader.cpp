@@ -148,7 +148,7 @@ Result<const LoadedPlugin *> openPlugin(const Manifest &manifest, const LoadRequ
   if (!function)
     return function.error();
   struct stat info{};
-  if (stat(library.c_str(), &info) != 0 || identityOf(info) != before.identity)
+  if (stat(library.c_str(), &info) != 0 || !identityOf(info).sameContent(before.identity))
     return refused(MORTISE_CORRUPT, "it was replaced while it was being loaded; start again");
   nameLibrary(reinterpret_cast<const void *>(*function), manifest.name, library.string());
   auto table = askForTable(*function);
@@ -239,7 +239,7 @@ Result<const LoadedPlugin *> loadPlugin(const Manifest &manifest, const LoadRequ
   auto found = known->find(key);
   if (found == known->end())
     found = known->emplace(key, Known{checked->identity, proveAndOpen(manifest, request, library, *checked)}).first;
-  else if (found->second.identity != checked->identity)
+  else if (!found->second.identity.sameContent(checked->identity))
     return refused(MORTISE_CORRUPT,
                    "it changed since this process loaded it, and libraries stay loaded; start a new process");
   return *found->second.answer;

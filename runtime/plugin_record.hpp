@@ -16,6 +16,10 @@ struct FileIdentity { // changes when a file is replaced or rewritten
   off_t size;
   int64_t modified, changed; // nanoseconds; the second cannot be set, except by the system's clock
   bool operator==(const FileIdentity &) const = default;
+  // A new owner, name or link of the file changes the last number only.
+  bool sameContent(const FileIdentity &other) const {
+    return device == other.device && inode == other.inode && size == other.size && modified == other.modified;
+  }
   std::string text() const { return std::to_string(size) + " bytes of " + std::to_string(modified); }
 };
 FileIdentity identityOf(const struct stat &info);

@@ -49,15 +49,21 @@ std::string Folder::manifestFor(const std::string &name, const std::string &devi
          "]\nsame_as = [\"far\"]\n[options.speed]\ndefault = \"slow\"\nvalues = [\"slow\", \"fast\"]\n";
 }
 
-std::shared_ptr<Registry> loadFrom(const std::string &pluginPath, const std::string &cache) {
-  const MortiseOption options[] = {
-      {"plugin_path", pluginPath.c_str()}, {"log_level", "off"}, {"kernel_cache", cache.c_str()}, {"probe", "off"}};
+std::shared_ptr<Registry> openFrom(const std::string &pluginPath, const std::string &cache, const std::string &owners) {
+  const MortiseOption options[] = {{"plugin_path", pluginPath.c_str()},
+                                   {"log_level", "off"},
+                                   {"kernel_cache", cache.c_str()},
+                                   {"probe", "off"},
+                                   {"plugin_owners", owners.c_str()}};
   auto config = Config::read(options);
   EXPECT_TRUE(config) << (config ? "" : config.error().message);
-  if (!config)
-    return nullptr;
-  auto registry = Registry::open(*config);
-  registry->loadAll();
+  return config ? Registry::open(*config) : nullptr;
+}
+
+std::shared_ptr<Registry> loadFrom(const std::string &pluginPath, const std::string &cache) {
+  auto registry = openFrom(pluginPath, cache);
+  if (registry)
+    registry->loadAll();
   return registry;
 }
 

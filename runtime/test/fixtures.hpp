@@ -33,6 +33,9 @@ private:
 };
 
 // `cache`: the setting kernel_cache.
+std::shared_ptr<Registry> openFrom(const std::string &pluginPath, const std::string &cache = "off",
+                                   const std::string &owners = "");
+// openFrom, and every plugin loaded.
 std::shared_ptr<Registry> loadFrom(const std::string &pluginPath, const std::string &cache = "off");
 // the rejection's message; fails the test unless there is exactly one
 std::string onlyRejection(const Registry &registry);

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "fixtures.hpp"
 
+#include "plugin_record.hpp"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <cstdlib>
 #include <fstream>
 #include <limits>
 #include <sys/stat.h>
+#include <unistd.h>
 
 namespace mortise::runtime::test {
 namespace {
@@ -213,6 +218,124 @@ TEST(Registry, RejectsManifestsThatAreNoFiles) {
   fs::remove(manifest);
   fs::create_symlink("/dev/zero", manifest);
   EXPECT_THAT(onlyRejection(*loadFrom(folder.path())), HasSubstr("expected a file, found something else"));
+}
+
+TEST(Registry, LoadsWhatIsAskedForWithWhatBelongsToIt) {
+  Folder folder;
+  folder.add("good", Folder::manifestFor("fixture"));
+  folder.add("twins", Folder::manifestFor("twins"));
+  const auto registry = openFrom(folder.path());
+  EXPECT_TRUE(registry->plugins().empty());
+  EXPECT_TRUE(registry->expect("twins:1"));
+  EXPECT_TRUE(registry->expect("twins:7")) << "not known before it is loaded";
+  EXPECT_FALSE(registry->expect("unknown"));
+  auto missing = registry->find("twin");
+  ASSERT_FALSE(missing);
+  EXPECT_THAT(missing.error().message, HasSubstr("(the nearest is 'twins')"));
+  EXPECT_TRUE(registry->plugins().empty()) << "an unknown device loads nothing";
+  ASSERT_TRUE(registry->find("twins:1"));
+  EXPECT_FALSE(registry->expect("twins:7"));
+  for (const Plugin *plugin : registry->plugins())
+    EXPECT_TRUE(plugin->name == "twins" || plugin->name == "fixture");
+  EXPECT_TRUE(registry->findDlpack(12, 0).empty());
+}
+
+TEST(Registry, LoadsOnlyPluginsThatDeclareTheKind) {
+  Folder folder;
+  const auto manifest = [](const std::string &name) { // that shares nothing
+    const std::string text = Folder::manifestFor(name);
+    return std::string(text).replace(text.find("same_as"), text.find("[options") - text.find("same_as"), "");
+  };
+  folder.add("twins", manifest("twins"));
+  folder.add("good", manifest("fixture"));
+  const auto registry = openFrom(folder.path());
+  ASSERT_TRUE(registry->find("twins"));
+  ASSERT_EQ(registry->plugins().size(), 1u);
+  EXPECT_EQ(registry->plugins()[0]->name, "twins");
+  ASSERT_TRUE(registry->find("auto"));
+  EXPECT_EQ(registry->plugins().size(), 2u);
+}
+
+TEST(Registry, HoldsDevicesToTheirManifests) {
+  Folder folder;
+  std::string manifest = Folder::manifestFor("fixture");
+  const size_t at = manifest.find("automatic");
+  folder.add("good", manifest.erase(at, manifest.find("same_as") - at));
+  EXPECT_THAT(onlyRejection(*loadFrom(folder.path())), HasSubstr("found no automatic = [\"fixture\"]"));
+}
+
+TEST(Registry, RejectsALibraryThatIsNotItsManifests) {
+  Folder folder;
+  const std::string library = folder.add("good");
+  const auto sum = sha256Of(library);
+  ASSERT_TRUE(sum);
+  EXPECT_EQ(sum->size(), 64u);
+  folder.write("libgood.toml", "sha256 = \"" + std::string(64, '0') + "\"\n" + Folder::manifestFor("fixture"));
+  EXPECT_THAT(onlyRejection(*loadFrom(folder.path())),
+              AllOf(HasSubstr("expected the library of its manifest"), HasSubstr(*sum)));
+  folder.write("libgood.toml", "sha256 = \"1234\"\n" + Folder::manifestFor("fixture"));
+  EXPECT_THAT(onlyRejection(*loadFrom(folder.path())), HasSubstr("64 digits"));
+  Folder other;
+  other.add("good", "sha256 = \"" + *sum + "\"\n" + Folder::manifestFor("fixture"));
+  EXPECT_TRUE(loadFrom(other.path())->rejected().empty());
+}
+
+TEST(Registry, RejectsFilesAndFoldersOfOtherUsers) {
+  if (geteuid() != 0)
+    GTEST_SKIP() << "only root can give a file to another user";
+  constexpr uid_t other = 12345;
+  Folder folder;
+  const std::string library = folder.add("good");
+  for (const std::string &path : {library, folder.path() + "/libgood.toml", folder.path()}) {
+    ASSERT_EQ(chown(path.c_str(), other, static_cast<gid_t>(-1)), 0);
+    EXPECT_THAT(onlyRejection(*loadFrom(library)),
+                AllOf(HasSubstr("'" + path + "' belongs to user 12345"), HasSubstr("plugin_owners")));
+    const auto trusting = openFrom(library, "off", "7, 12345");
+    trusting->loadAll();
+    EXPECT_TRUE(trusting->rejected().empty());
+    ASSERT_EQ(chown(path.c_str(), 0, static_cast<gid_t>(-1)), 0);
+  }
+}
+
+TEST(Registry, RejectsLinksThatOthersMayChange) {
+  Folder folder, open;
+  const std::string library = folder.add("good");
+  for (const char *name : {"libgood.so", "libgood.toml"})
+    fs::create_symlink(folder.path() + "/" + name, open.path() + "/" + name);
+  EXPECT_TRUE(loadFrom(open.path())->rejected().empty()) << "links of this user are followed";
+  fs::permissions(open.path(), fs::perms::all);
+  EXPECT_THAT(onlyRejection(*loadFrom(open.path())), HasSubstr("directory '" + open.path() + "' is world-writable"));
+  Folder loop;
+  fs::create_symlink(loop.path() + "/libgood.toml", loop.path() + "/libgood.toml");
+  EXPECT_THAT(onlyRejection(*loadFrom(loop.path())), HasSubstr("a link that cannot be followed"));
+}
+
+TEST(PluginRecord, HoldsForTheFileAsItIs) {
+  Folder folder;
+  const char *home = std::getenv("XDG_CACHE_HOME");
+  const std::string before = home ? home : "";
+  setenv("XDG_CACHE_HOME", folder.path().c_str(), 1);
+  const FileIdentity identity{1, 2, 3, 4, 5};
+  EXPECT_FALSE(findPluginRecord("/x/liba.so", identity));
+  keepPluginRecord("/x/liba.so", identity, {"abc", true});
+  const auto found = findPluginRecord("/x/liba.so", identity);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->sha256, "abc");
+  EXPECT_TRUE(found->proven);
+  FileIdentity changed = identity;
+  changed.changed = 6;
+  EXPECT_FALSE(findPluginRecord("/x/liba.so", changed));
+  EXPECT_FALSE(findPluginRecord("/x/libb.so", identity));
+  changed.changed = std::chrono::system_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+  keepPluginRecord("/x/liba.so", changed, {"def", true});
+  EXPECT_FALSE(findPluginRecord("/x/liba.so", changed)) << "a file that has just changed may change again";
+  for (const auto &file : fs::directory_iterator(folder.path() + "/mortise/plugins"))
+    std::ofstream(file.path()) << "[1, 2";
+  EXPECT_FALSE(findPluginRecord("/x/liba.so", identity)) << "damaged";
+  fs::permissions(folder.path() + "/mortise/plugins", fs::perms::all);
+  keepPluginRecord("/x/liba.so", identity, {"abc", true});
+  EXPECT_FALSE(findPluginRecord("/x/liba.so", identity)) << "others may write there";
+  before.empty() ? unsetenv("XDG_CACHE_HOME") : setenv("XDG_CACHE_HOME", before.c_str(), 1);
 }
 
 TEST(Registry, RejectsWorldWritableFoldersAndFiles) {

@@ -96,6 +96,25 @@ def test_a_fault_at_load_rejects_the_plugin(place, tmp_path):
     assert "its worker " in said and "in load" in said and f"in {place.split()[0].replace('start', 'the start')}" in said
 
 
+@pytest.mark.parametrize("place", ["start abort", "start loop", "initialize null", "devices abort"])
+def test_a_library_is_probed_before_it_is_loaded(place, tmp_path):
+    bad_plugins.fixture(tmp_path, "-DFAULT=CRASHES")
+    status, said = run(tmp_path, PROGRAM, MORTISE_TEST_CRASH=place, MORTISE_ISOLATE="off")
+    assert status == 0 and "RIGHT 0" in said and "RIGHT 1" in said, said
+    assert "its worker " in said and "in load" in said and f"in {place.split()[0].replace('start', 'the start')}" in said
+
+
+def test_what_was_proven_is_not_probed_again(tmp_path):
+    bad_plugins.put(tmp_path, (BUILD / "lib" / "mortise" / "plugins" / "libmortise_reference.so").read_bytes(),
+                    (PLUGINS / "libmortise_reference.toml").read_text())
+    time.sleep(2.1)  # nothing is kept of a file that has just changed
+    command = [BUILD / "bin" / "mortise", "devices"]
+    for worker, proven in (("/bin/false", False), ("", True), ("/bin/false", True)):
+        ran = subprocess.run(command, cwd=tmp_path, env=environment(tmp_path, MORTISE_ISOLATE="off", MORTISE_ISOLATE_WORKER=worker,
+                             MORTISE_PLUGIN_PATH=str(tmp_path)), capture_output=True, text=True, check=False)
+        assert ("rejected" not in ran.stdout) == proven, ran.stdout + ran.stderr
+
+
 RIGHT = START + """
 mlp = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.GELU(), torch.nn.Linear(32, 4))
 other = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.GELU(), torch.nn.Linear(32, 4))

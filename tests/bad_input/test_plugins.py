@@ -18,6 +18,7 @@ version = "1.0"
 abi = [3, 3]
 opset = 1
 devices = ["faulty"]
+automatic = ["faulty"]
 """
 
 

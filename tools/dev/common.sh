@@ -112,6 +112,12 @@ dev_check_arguments() {
   "$VENV/bin/python" "$@" --check-arguments
 }
 
+# Whoever owns the checkout has had this script run: plugins built here are as trusted.
+checkout_owner="$(stat -c %u .)"
+if [ "$checkout_owner" != 0 ] && [ "$checkout_owner" != "$(id -u)" ]; then
+  export MORTISE_PLUGIN_OWNERS="$checkout_owner"
+fi
+
 # dev_python PRESET FILE...: runs Python with that build's package, registered so that PyTorch finds its entry point.
 dev_python() {
   local preset=$1
