@@ -15,6 +15,7 @@ constexpr uint32_t oldestRevision = MORTISE_ABI_OLDEST, newestRevision = MORTISE
 constexpr uint64_t layoutHashes[] = MORTISE_ABI_LAYOUT_HASHES;
 static_assert(std::size(layoutHashes) == newestRevision - oldestRevision + 1,
               "one hash for each revision in the window");
+constexpr size_t tableHead = offsetof(MortisePlugin, initialize); // what a table of any revision has
 constexpr size_t tableSizeOfOldest = offsetof(MortisePlugin, layout) + sizeof(void *);
 constexpr size_t deviceSizeOfOldest = offsetof(MortiseDeviceInfo, fingerprint) + sizeof(char *);
 constexpr size_t spaceSizeOfOldest = offsetof(MortiseSpace, bytes) + sizeof(uint64_t);
@@ -189,18 +190,19 @@ Result<void> checkDevice(const MortiseDeviceInfo &info, const std::string &which
 Result<uint32_t> checkTable(const MortisePlugin *table, const Manifest &manifest, MortisePlugin &copy) {
   if (table == nullptr)
     return invalid("expected mortise_plugin() to return a table, found NULL");
-  if (reinterpret_cast<uintptr_t>(table) % alignof(MortisePlugin) != 0 || !isReadable(table, tableSizeOfOldest))
+  if (reinterpret_cast<uintptr_t>(table) % alignof(MortisePlugin) != 0 || !isReadable(table, tableHead))
     return invalid("expected mortise_plugin() to return a table, found an address where none can be read");
   if (table->magic != MORTISE_PLUGIN_MAGIC)
     return invalid(
         "expected MORTISE_PLUGIN_MAGIC in its table, found another number; set .magic = MORTISE_PLUGIN_MAGIC");
+  // First, because the shorter table of an older revision is refused for its revision.
+  const auto revision = table->struct_size < tableHead ? Result<uint32_t>(0u) : negotiate(*table);
+  if (!revision)
+    return revision.error();
   if (table->struct_size < tableSizeOfOldest || table->struct_size > (1 << 20) ||
       !isReadable(table, table->struct_size))
     return mismatch("expected a table of at least " + std::to_string(tableSizeOfOldest) + " bytes, found struct_size " +
                     std::to_string(table->struct_size) + "; set .struct_size = sizeof(MortisePlugin)");
-  auto revision = negotiate(*table);
-  if (!revision)
-    return revision.error();
   for (auto [field, text] : {std::pair{"name", table->name}, {"vendor", table->vendor}, {"version", table->version}})
     if (!text || !readString(text))
       return invalid("expected a " + std::string(field) + " in its table, found none");

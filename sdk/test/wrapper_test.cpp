@@ -119,6 +119,21 @@ TEST_F(Wrapper, FillsTheTable) {
   EXPECT_EQ(table.memory_allocate, nullptr);
 }
 
+TEST_F(Wrapper, RefusesAHostOfAnotherRevision) {
+  for (uint32_t revision : {MORTISE_ABI_OLDEST - 1, MORTISE_ABI_REVISION + 1}) {
+    MortiseHost other = testHost();
+    other.abi_revision = revision;
+    auto args = mortise::sized<MortiseInitializeArgs>();
+    args.host = &other;
+    const mortise::Status status(table.initialize(&args));
+    EXPECT_EQ(status.code(), MORTISE_VERSION_MISMATCH);
+    EXPECT_NE(std::string(status.message()).find("found " + std::to_string(revision)), std::string::npos);
+  }
+  auto args = mortise::sized<MortiseInitializeArgs>();
+  args.host = &testHost(); // the table of `other` is gone
+  EXPECT_EQ(table.initialize(&args), nullptr);
+}
+
 TEST_F(Wrapper, KernelAndConstantsLiveUntilDestroyed) {
   auto compile = mortise::sized<MortiseCompileArgs>();
   ASSERT_EQ(table.kernel_compile(&compile), nullptr);

@@ -20,7 +20,11 @@ of another age.
 takes the newest revision that both know, compares the hashes of that one, and reads no slot and no member beyond it: a newer plugin runs
 on an older host, an older one on a newer host. Without a common revision, or with another hash, the plugin is refused, with both ranges
 and what to install. Ops are negotiated apart, by opset: the host writes each region for the opset that the plugin knows, or keeps it away
-from the plugin.
+from the plugin, and `propose` of a plugin that takes an op of a later opset than its own is refused with both opsets. The manifest has to
+state the range and the opset of the table. A table shorter than its revision's is refused with both sizes; the range is looked at first.
+A plugin refuses, in `initialize`, a host that presents a revision out of the plugin's range with `MORTISE_VERSION_MISMATCH`, and so one
+whose table (`struct_size`) ends before a member that the plugin calls; `status_create` is in every host's table. `plugin.hpp` checks
+the revision. `./dev figure abi-matrix` tries all this, with golden binaries (`sdk/abi/golden/`) and with synthetic plugins and hosts.
 
 **Growth.** A revision adds: slots at the end of the table, members at the end of structs, enumerators, structs. Nothing moves and nothing
 changes its meaning. `sdk/abi/layout.py` compares each later revision with the earlier dumps, in CI.

@@ -52,6 +52,8 @@ static int64_t element_count(const MortiseType *type) {
 
 static MortiseStatus *initialize(MortiseInitializeArgs *args) {
   host = args->host;
+  if (host->abi_revision < MORTISE_ABI_OLDEST || host->struct_size < offsetof(MortiseHost, thread_count))
+    return host->status_create(MORTISE_VERSION_MISMATCH, "expected a host of ABI revision 3, found an older one");
   return NULL;
 }
 
@@ -65,8 +67,7 @@ static MortiseStatus *devices(MortiseDevicesArgs *args) {
                                            .name = "hello",
                                            .threads = 1,
                                            .space_count = 1,
-                                           .spaces = spaces,
-                                           .features = ""};
+                                           .spaces = spaces};
   static const MortiseDeviceInfo *const list[] = {&device};
   args->devices = list;
   args->device_count = 1;

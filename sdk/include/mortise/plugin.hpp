@@ -359,7 +359,13 @@ private:
 
   static MortiseStatus *initialize(MortiseInitializeArgs *args) noexcept {
     detail::hostTable = args->host;
-    return guard(args, [&] { return self().initialize(*args); });
+    return guard(args, [&]() -> Result<void> {
+      if (const uint32_t found = host().abi_revision; found < MORTISE_ABI_OLDEST || found > MORTISE_ABI_REVISION)
+        return Error{MORTISE_VERSION_MISMATCH,
+                     "expected a host that negotiates one of the ABI revisions " + std::to_string(MORTISE_ABI_OLDEST) +
+                         " to " + std::to_string(MORTISE_ABI_REVISION) + ", found " + std::to_string(found)};
+      return self().initialize(*args);
+    });
   }
   static MortiseStatus *devices(MortiseDevicesArgs *args) noexcept {
     return guard(args, [&]() -> Result<void> {
