@@ -3,7 +3,8 @@
 counts them, tests/bad_input runs each as a test.
 
 A way to be bad is tried with the command `mortise`: what is wrong at load with `devices`, beside a good plugin that has to load all the
-same; what is wrong in its work with `plugin check`; configuration with `config show`. No command may end by a signal or take long."""
+same; what is wrong in its work with `plugin check`; configuration with `config show`; faults of a plugin in a process of its own with `run`,
+where the cpu plugin has to take over if the fault comes before the first result. No command may end by a signal or take long."""
 
 from __future__ import annotations
 
@@ -24,10 +25,11 @@ LIMIT = 120  # seconds of a command
 @dataclass
 class Bad:
     name: str
-    command: str                    # devices, check or config
+    command: str                    # devices, check, config, run, or fails: a run that ends with the plugin's error
     words: list[str]                # of the message
     make: Callable[[Path], object]  # puts the bad thing into a folder
     environment: dict[str, str] = field(default_factory=dict)
+    unsanitized: str = ""           # why it cannot be tried under a sanitizer
 
 
 def compile_c(source: Path, library: Path, *flags: str) -> None:
@@ -335,6 +337,121 @@ def kernels() -> list[Bad]:
             for name, (changes, words) in KERNELS.items()]
 
 
+# ---- Faults in each slot: in this process, where they leave a line, and in a process of its own, where this one lives on
+
+FAULTY = """\
+#define _GNU_SOURCE
+#include <signal.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+static int deeper(volatile int *above) { /* a frame of a page, so that the guard page is met */
+  volatile int frame[1024];
+  frame[0] = above[0] + 1;
+  return deeper(frame) + frame[0];
+}
+static void fault(const char *slot) {
+  const char *wanted = getenv("MORTISE_TEST_FAULT"), *kind = wanted ? strchr(wanted, ' ') : NULL;
+  if (!kind || strncmp(wanted, slot, strlen(slot)) != 0 || wanted + strlen(slot) != kind)
+    return;
+  static volatile int zero[1];
+  volatile char *page = (volatile char *)(((uintptr_t)&zero + 4096) & ~(uintptr_t)4095);
+  if (strcmp(++kind, "abort") == 0)
+    abort();
+  if (strcmp(kind, "null") == 0)
+    *(volatile int *)(uintptr_t)0x10 = 1;
+  if (strcmp(kind, "out of bounds") == 0)
+    for (;;) /* into whatever is mapped behind it, to where nothing is */
+      *page = 1, page += 4096;
+  if (strcmp(kind, "stack overflow") == 0)
+    deeper(zero);
+  if (strcmp(kind, "exit") == 0)
+    exit(0);
+  if (strcmp(kind, "_exit") == 0)
+    _exit(0);
+  for (volatile int forever = strcmp(kind, "loop") == 0; forever;)
+    ;
+  if (strcmp(kind, "sleep") == 0)
+    for (;;)
+      pause();
+  if (strcmp(kind, "memory") == 0)
+    for (;;)
+      *(volatile char *)memset(malloc(1 << 24), 1, 1 << 24) = 2;
+}
+__attribute__((constructor)) static void start(void) { fault("start"); }
+"""
+# The slot's name -> where the template's code of it begins, and how the message calls it
+FAULT_PLACES = {
+    "start": (None, "the start"),
+    "mortise_plugin": ("  static const uint64_t layout_hashes[]", "mortise_plugin"),
+    "initialize": ("  host = args->host;", "initialize"),
+    "devices": ("  /* Kernels read and write ordinary memory", "devices"),
+    "propose": (CANDIDATE, "propose"),
+    "kernel_compile": (COMPILE, "kernel_compile"),
+    "kernel_info": (INFO, "kernel_info"),
+    "constants_bind": ("  MortiseConstants *constants = calloc", "constants_bind"),
+    "enqueue": (CALL, "enqueue"),
+    "constants_destroy": ("  free(args->constants);", "constants_destroy"),
+    "kernel_destroy": ("  free(args->kernel);", "kernel_destroy"),
+}
+AT_LOAD = ("start", "mortise_plugin", "initialize", "devices")
+AT_COMPILATION = ("propose", "kernel_compile", "kernel_info")
+AT_END = ("constants_destroy", "kernel_destroy")
+ISOLATE_SECONDS = 1
+CRASHES = {"abort": "SIGABRT", "null": "SIGSEGV at address 0x10", "out of bounds": "SIGSEGV at address", "stack overflow": "SIGSEGV at address"}
+FAULTS = {
+    "abort": "was ended by SIGABRT", "null": "was ended by SIGSEGV", "out of bounds": "was ended by SIGSEGV",
+    "stack overflow": "was ended by SIGSEGV", "exit": "called exit(0)", "_exit": "called exit(0)",
+    "loop": f"gave no answer within {ISOLATE_SECONDS} s and was ended", "sleep": f"gave no answer within {ISOLATE_SECONDS} s and was ended",
+    "memory": "was ended by SIGSEGV",  # of the plugin that uses what malloc did not give
+}
+# The weight is a constant, so that constants_bind has something to bind.
+PROGRAM = """\
+func.func @probe(%x: tensor<64x64xf32>, %w: tensor<64x64xf32> {mortise.constant}) -> tensor<64x64xf32> {
+  %0 = mortise.mul %x, %w : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  return %0 : tensor<64x64xf32>
+}
+"""
+
+
+@cache
+def faulty_library() -> bytes:
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        changes = [(place, f'  fault("{slot}");\n{place}') for slot, (place, _) in FAULT_PLACES.items() if place]
+        changed(folder, [(INCLUDE, FAULTY), ('.kind = "acme",', '.kind = "acme",\n      .automatic = 1,'),
+                         (".cost_ns = 1000 + count * 12 / 10,", ".cost_ns = 1,"), *changes])
+        return (folder / "libmortise_acme.so").read_bytes()
+
+
+def faults() -> list[Bad]:
+    def make(folder):
+        put(folder, faulty_library())
+        (folder / "probe.mlir").write_text(PROGRAM)
+
+    def isolated(slot, fault):
+        words = [f"plugin 'acme': its worker {FAULTS[fault]} in {FAULT_PLACES[slot][1]}"]
+        if fault not in ("exit", "_exit"):  # the worker's own line, too
+            words.append("mortise: SIGSEGV at address" if "SEGV" in FAULTS[fault] else f"mortise: SIGABRT in {FAULT_PLACES[slot][1]}")
+        fails = slot not in AT_LOAD + AT_COMPILATION + AT_END
+        return Bad(f"isolated: {fault} in {slot}", "fails" if fails else "run", words, make,
+                   {"MORTISE_TEST_FAULT": f"{slot} {fault}", "MORTISE_ISOLATE": "acme", "MORTISE_ISOLATE_SECONDS": str(ISOLATE_SECONDS),
+                    "MORTISE_ISOLATE_BYTES": str(1 << 28)},
+                   "a sanitizer ends the worker in its own way, and its shadow memory is over isolate_bytes")
+
+    def crash(slot, fault):
+        words = [f"mortise: {CRASHES[fault]}", f"in {FAULT_PLACES[slot][1]}", "libmortise_acme.so",
+                 *(["region 0 (acme.binary on acme)"] if slot in ("kernel_compile", "kernel_info", "constants_bind", "enqueue") else [])]
+        return Bad(f"crash: {fault} in {slot}", "check", words, make, {"MORTISE_TEST_FAULT": f"{slot} {fault}"},
+                   "the sanitizer reports a stack overflow, and not at its address" if fault == "stack overflow" else "")
+
+    return [isolated(slot, fault) for slot in FAULT_PLACES for fault in FAULTS] + \
+           [crash(slot, fault) for slot in FAULT_PLACES for fault in CRASHES]
+
+
 # ---- Configuration
 
 def configurations() -> list[Bad]:
@@ -377,7 +494,7 @@ def configurations() -> list[Bad]:
 
 
 def rows() -> list[Bad]:
-    return manifests() + libraries() + tables() + kernels() + configurations()
+    return manifests() + libraries() + tables() + kernels() + faults() + configurations()
 
 
 # ---- Trying one
@@ -387,9 +504,15 @@ SANITIZED = {"ASAN_OPTIONS": "detect_leaks=0:detect_container_overflow=0:allow_u
              "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1"}
 
 
+def sanitized(build: Path) -> bool:
+    """Whether everything in the build has a sanitizer."""
+    lines = (build / "CMakeCache.txt").read_text().splitlines()
+    return next(line for line in lines if line.startswith("MORTISE_SANITIZE:")).split("=")[1] != ""
+
+
 def message(bad: Bad, said: str) -> str:
     """The line of the message, for people who read the figure."""
-    marks = {"devices": "rejected: ", "check": "BAD", "config": "mortise: "}
+    marks = {"devices": "rejected: ", "check": "BAD", "config": "mortise: ", "run": "mortise: ", "fails": "mortise: "}
     return next((line.strip() for line in said.splitlines() if line.startswith(marks[bad.command])), "")
 
 
@@ -401,8 +524,10 @@ def attempt(bad: Bad, folder: Path, build: Path) -> tuple[str, str]:
         command += ["devices", "--plugins", f"{folder}:{build / 'lib' / 'mortise' / 'plugins' / 'libmortise_reference.so'}"]
     elif bad.command == "check":
         command += ["plugin", "check", folder / "libmortise_acme.so", "--ops", "mortise.add,mortise.mul,mortise.sub", "--seconds", "4"]
-    else:
+    elif bad.command == "config":
         command += ["config", "show"]
+    else:
+        command += ["run", "probe.mlir", "--plugins", f"{folder}:{build / 'lib' / 'mortise' / 'plugins'}"]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MORTISE_") and name != "LD_PRELOAD"}
     environment |= SANITIZED | {"MORTISE_KERNEL_CACHE": "off", "MORTISE_PROBE": "off", "HOME": str(folder)} | bad.environment
     try:
@@ -410,7 +535,7 @@ def attempt(bad: Bad, folder: Path, build: Path) -> tuple[str, str]:
     except subprocess.TimeoutExpired:
         return f"no end within {LIMIT} s", ""
     said = (ran.stdout + ran.stderr).decode(errors="replace")
-    expected = {"devices": 0, "check": 1, "config": 2}[bad.command]
+    expected = {"devices": 0, "check": 1, "config": 2, "run": 0, "fails": 2}[bad.command]
     found = message(bad, said)
     if ran.returncode != expected:
         return f"expected exit status {expected}, found {ran.returncode}: {said[-500:]}", found

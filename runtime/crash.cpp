@@ -15,6 +15,7 @@
 namespace mortise::runtime {
 
 constinit thread_local Asked asked;
+constinit void (*showAsked)(const Asked &) = nullptr;
 
 namespace {
 
@@ -156,6 +157,12 @@ Library rangeOf(const void *address) {
 void watchCrashes() {
   static std::once_flag once;
   std::call_once(once, [] {
+    // Static, so that the thread may end before the process. Its pages are not touched before a signal comes.
+    alignas(64) static std::array<std::byte, size_t(1) << 16> stack;
+    if (stack_t now{}; sigaltstack(nullptr, &now) == 0 && (now.ss_flags & SS_DISABLE)) {
+      now = {.ss_sp = stack.data(), .ss_flags = 0, .ss_size = stack.size()};
+      sigaltstack(&now, nullptr);
+    }
     for (Watched &signal : watched) {
       struct sigaction action{};
       action.sa_sigaction = onSignal;

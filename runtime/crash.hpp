@@ -11,7 +11,8 @@
 namespace mortise::runtime {
 
 // Handles SIGSEGV, SIGBUS, SIGILL, SIGFPE and SIGABRT from now on, ahead of what handles them so far. Once per process.
-// Not seen: a stack overflow, unless the thread has a signal stack; abort() in a thread of the plugin's own.
+// The calling thread gets a signal stack if it has none. Not seen: a stack overflow in a thread without one; abort() in
+// a thread of the plugin's own.
 void watchCrashes();
 
 // The library that `function` belongs to is this plugin's.

@@ -196,7 +196,7 @@ Result<const LoadedPlugin *> proveAndOpen(const Manifest &manifest, const LoadRe
     return hashed.error();
 #ifndef MORTISE_SANITIZED // a worker would not have the run time that its parent was given
   if (request.probe && !request.isolation && !record.proven) {
-    auto proven = isolation::prove(request, library);
+    auto proven = isolation::prove(manifest, request, library);
     if (!proven)
       return proven.error();
     record.proven = *proven;

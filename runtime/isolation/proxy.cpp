@@ -7,6 +7,7 @@
 #include <mortise/dtypes.h>
 #include <mortise/portable/graph.hpp>
 
+#include <array>
 #include <csignal>
 #include <deque>
 #include <dlfcn.h>
@@ -70,8 +71,8 @@ std::string endText(int status) {
 class Connection {
 public:
   // `setting`: to be set to "off" by somebody who looks for a fault
-  Connection(LoadRequest request, std::string library, const char *setting)
-      : request(std::move(request)), library(std::move(library)), setting(setting) {}
+  Connection(std::string name, LoadRequest request, std::string library, std::string setting)
+      : name(std::move(name)), request(std::move(request)), library(std::move(library)), setting(std::move(setting)) {}
 
   std::recursive_mutex mutex;   // held from the shared memory's filling until it is read
   Loaded loaded;                // of the first start
@@ -135,21 +136,29 @@ public:
   Result<void> start();
   void finish() { // of a worker that runs: it ends when its socket closes
     ends.closeAll();
-    end(false);
+    end(false, "");
   }
   uint64_t sharedBytes() const { return mapped; }
   bool runs() const { return pid > 0; }
 
 private:
-  std::string named() const { return loaded.name.empty() ? "the plugin" : "plugin '" + loaded.name + "'"; }
+  std::string named() const { return "plugin '" + name + "'"; }
 
   void unmap() {
     if (shared)
       munmap(std::exchange(shared, nullptr), std::exchange(mapped, 0));
   }
 
+  // The slot that the worker, which has ended, was in; `asked` where it had not got to one.
+  std::string shownSlot(const char *asked) const {
+    std::array<char, shownBytes> text{};
+    if (pread(ends.memory, text.data(), text.size() - 1, 0) <= 0 || text[0] == 0)
+      return asked;
+    return legible(text.data());
+  }
+
   // Waits for the end of the process, which has closed its socket or is to be ended. What it was is in `lastEnd`.
-  void end(bool hangs) {
+  void end(bool hangs, const char *asked) {
     using namespace std::chrono_literals;
     int status = 0;
     pid_t gone = 0;
@@ -171,6 +180,7 @@ private:
       while (gone < 0 && errno == EINTR);
     }
     lastEnd = gone == pid ? endText(status) : "ended";
+    lastSlot = shownSlot(asked);
     pid = 0;
     ends.closeAll();
     unmap();
@@ -207,12 +217,12 @@ private:
       why = received.error();
     }
     const bool hangs = why.code == MORTISE_CANCELLED, wild = why.code == MORTISE_CORRUPT;
-    end(hangs || wild);
+    end(hangs || wild, Asked::slot);
     if (hangs)
       lastEnd = "gave no answer within " + std::to_string(static_cast<uint64_t>(seconds)) + " s and was ended";
     else if (wild)
       lastEnd = "gave an answer that does not verify and was ended";
-    lastEnd += std::string(" in ") + Asked::slot;
+    lastEnd += " in " + lastSlot;
     if (ended)
       *ended = true;
     const std::string text = named() + ": its worker " + lastEnd;
@@ -221,13 +231,14 @@ private:
                                           " = \"off\" to see it in a debugger"};
   }
 
+  const std::string name;
   LoadRequest request;
   std::string library, setting;
   pid_t pid = 0;
   Descriptors ends;
   std::byte *shared = nullptr;
   uint64_t mapped = 0, starts = 0;
-  std::string lastEnd;
+  std::string lastEnd, lastSlot;
 };
 
 Result<void> Connection::start() {
@@ -241,7 +252,8 @@ Result<void> Connection::start() {
   Descriptors made{pair[0], memfd_create("mortise-worker", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
   Descriptors theirs{pair[1], -1};
   // A worker that makes the memory smaller would have the host crash.
-  if (made.memory < 0 || fcntl(made.memory, F_ADD_SEALS, F_SEAL_SHRINK) != 0) {
+  if (made.memory < 0 || ftruncate(made.memory, tensorsBegin) != 0 ||
+      fcntl(made.memory, F_ADD_SEALS, F_SEAL_SHRINK) != 0) {
     made.closeAll();
     theirs.closeAll();
     return Error{MORTISE_OUT_OF_MEMORY, std::string("cannot make memory for a worker: ") + std::strerror(errno)};
@@ -341,7 +353,7 @@ Result<uint64_t> bytesOf(const MortiseType &type, std::span<const int64_t> symbo
 
 // Lays tensors out one behind the other in the shared memory.
 struct Layout {
-  uint64_t end = 0;
+  uint64_t end = tensorsBegin;
   Range add(uint64_t bytes) {
     const Range range{end, bytes, 1};
     end = (end + bytes + 63) / 64 * 64;
@@ -633,7 +645,7 @@ Result<void> list(Listed &listed) {
 Result<std::unique_ptr<LoadedPlugin>> open(const Manifest &manifest, const LoadRequest &request,
                                            const std::string &library) {
   // Both live until the process ends, as a library's would: its slots may be called until then.
-  auto *connection = new Connection(request, library, "isolate");
+  auto *connection = new Connection(manifest.name, request, library, "isolate");
   const std::lock_guard lock(connection->mutex);
   if (auto ready = connection->ensure(); !ready)
     return ready.error();
@@ -681,14 +693,14 @@ Result<std::unique_ptr<LoadedPlugin>> open(const Manifest &manifest, const LoadR
   return loaded;
 }
 
-Result<bool> prove(const LoadRequest &request, const std::string &library) {
+Result<bool> prove(const Manifest &manifest, const LoadRequest &request, const std::string &library) {
   LoadRequest limited = request;
   limited.isolation = request.probe;
-  Connection connection(std::move(limited), library, "probe");
+  Connection connection(manifest.name, std::move(limited), library, "probe");
   if (isForkedChild())
     return forkedChildError();
   if (auto started = connection.start(); !started) {
-    logMessage(MORTISE_INFO, "plugin '" + library + "' is loaded without a probe: " + started.error().message);
+    logMessage(MORTISE_INFO, "plugin '" + manifest.name + "' is loaded without a probe: " + started.error().message);
     return false;
   }
   if (auto loaded = connection.load(); !loaded) {

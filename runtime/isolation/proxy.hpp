@@ -13,6 +13,6 @@ Result<std::unique_ptr<LoadedPlugin>> open(const Manifest &manifest, const LoadR
 
 // Starts a worker under the request's limits of the probe, has it open the library and list its devices, and ends it.
 // False, with a line in the log: no worker can be started here. Errors: what the plugin did.
-Result<bool> prove(const LoadRequest &request, const std::string &library);
+Result<bool> prove(const Manifest &manifest, const LoadRequest &request, const std::string &library);
 
 } // namespace mortise::runtime::isolation

@@ -403,9 +403,24 @@ void watchHost() {
   }).detach();
 }
 
+char *shownSlot = nullptr;
+
+// In the questions of this thread alone: a plugin's other threads ask the host nothing that asks a plugin.
+void show(const Asked &now) { std::strncpy(shownSlot, now.slot ? now.slot : "", shownBytes - 1); }
+
 } // namespace
 
 int serve() {
+  // Between pages that nothing may touch, so that a plugin that writes past the end of other memory stops before it.
+  void *guarded = mmap(nullptr, 3 * tensorsBegin, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (guarded == MAP_FAILED)
+    return 1;
+  void *shown = mmap(static_cast<std::byte *>(guarded) + tensorsBegin, tensorsBegin, PROT_READ | PROT_WRITE,
+                     MAP_SHARED | MAP_FIXED, workerMemory, 0);
+  if (shown == MAP_FAILED)
+    return 1;
+  shownSlot = static_cast<char *>(shown);
+  showAsked = show;
   watchHost();
   watchCrashes();
   static auto *worker = new Worker; // never destroyed: the process ends where it is

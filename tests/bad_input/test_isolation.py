@@ -93,7 +93,8 @@ def test_a_fault_at_load_rejects_the_plugin(place, tmp_path):
     bad_plugins.fixture(tmp_path, "-DFAULT=CRASHES")
     status, said = run(tmp_path, PROGRAM, MORTISE_TEST_CRASH=place)
     assert status == 0 and "RIGHT 0" in said and "RIGHT 1" in said, said
-    assert "its worker " in said and "in load" in said and f"in {place.split()[0].replace('start', 'the start')}" in said
+    assert f"plugin 'acme': its worker " in said
+    assert f" in {place.split()[0].replace('start', 'the start')}; report this" in said
 
 
 @pytest.mark.parametrize("place", ["start abort", "start loop", "initialize null", "devices abort"])

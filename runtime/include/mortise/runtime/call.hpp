@@ -68,11 +68,16 @@ struct Asked {
 };
 [[gnu::tls_model("initial-exec")]] extern constinit thread_local Asked asked;
 
+// Told of what a thread asks, in an isolated plugin's process; NULL in others. Set before the first question.
+extern constinit void (*showAsked)(const Asked &);
+
 // Sets `asked` while it lives. A plugin's slot may ask the host, which then asks another plugin.
 class AskScope {
 public:
   AskScope(const char *slot, const void *function, const char *about) noexcept : before(asked) {
     asked = {slot, function, about};
+    if (showAsked) [[unlikely]]
+      showAsked(asked);
   }
   explicit AskScope(const Asked &others) noexcept : before(asked) { asked = others; }
   ~AskScope() { asked = before; }
