@@ -3,8 +3,8 @@
 counts them, tests/bad_input runs each as a test.
 
 A way to be bad is tried with the command `mortise`: what is wrong at load with `devices`, beside a good plugin that has to load all the
-same; what is wrong in its work with `plugin check`; configuration with `config show`; faults of a plugin in a process of its own with `run`,
-where the cpu plugin has to take over if the fault comes before the first result. No command may end by a signal or take long."""
+same; what is wrong in its work with `plugin check`; configuration with `config show`; faults of a plugin in a process of its own with
+`run`, where the cpu plugin has to take over if the fault comes before the first result. No command may end by a signal or take long."""
 
 from __future__ import annotations
 
@@ -399,7 +399,8 @@ AT_LOAD = ("start", "mortise_plugin", "initialize", "devices")
 AT_COMPILATION = ("propose", "kernel_compile", "kernel_info")
 AT_END = ("constants_destroy", "kernel_destroy")
 ISOLATE_SECONDS = 1
-CRASHES = {"abort": "SIGABRT", "null": "SIGSEGV at address 0x10", "out of bounds": "SIGSEGV at address", "stack overflow": "SIGSEGV at address"}
+CRASHES = {"abort": "SIGABRT", "null": "SIGSEGV at address 0x10", "out of bounds": "SIGSEGV at address",
+           "stack overflow": "SIGSEGV at address"}
 FAULTS = {
     "abort": "was ended by SIGABRT", "null": "was ended by SIGSEGV", "out of bounds": "was ended by SIGSEGV",
     "stack overflow": "was ended by SIGSEGV", "exit": "called exit(0)", "_exit": "called exit(0)",

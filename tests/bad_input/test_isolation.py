@@ -93,7 +93,7 @@ def test_a_fault_at_load_rejects_the_plugin(place, tmp_path):
     bad_plugins.fixture(tmp_path, "-DFAULT=CRASHES")
     status, said = run(tmp_path, PROGRAM, MORTISE_TEST_CRASH=place)
     assert status == 0 and "RIGHT 0" in said and "RIGHT 1" in said, said
-    assert f"plugin 'acme': its worker " in said
+    assert "plugin 'acme': its worker " in said
     assert f" in {place.split()[0].replace('start', 'the start')}; report this" in said
 
 
