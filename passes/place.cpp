@@ -17,8 +17,9 @@
 namespace mortise::passes {
 namespace {
 
-constexpr int maxDepth = 4;     // how often uncovered nodes are proposed again
-constexpr size_t maxTrials = 8; // single candidates that `improve` tries as fixed regions
+constexpr int maxDepth = 4;       // how often uncovered nodes are proposed again
+constexpr size_t maxTrials = 8;   // single candidates that `improve` tries as fixed regions
+constexpr size_t mostLosers = 64; // of each target, that a report lists
 constexpr double infinite = std::numeric_limits<double>::infinity();
 
 struct PartialPlacement { // a placement under construction; node numbers are those of one graph
@@ -359,24 +360,44 @@ private:
   const Homes &homes;
 };
 
-void explainLosers(const std::vector<Candidate> &candidates, Placement &placement) {
-  std::multimap<uint32_t, const Candidate *> byFirst;
+// A refusal for each candidate that was not chosen, with the regions that took its nodes; of each target the first
+// ones, and how many more there are.
+void explainLosers(const MortiseGraph &graph, const std::vector<Target> &targets,
+                   const std::vector<Candidate> &candidates, Placement &placement) {
+  std::vector<const Candidate *> taker(graph.node_count);
   for (const Candidate &region : placement.regions)
-    byFirst.emplace(region.nodes.front(), &region);
+    for (uint32_t node : region.nodes)
+      taker[node] = &region;
+  std::vector<size_t> listed(targets.size());
+  std::map<uint32_t, std::pair<uint32_t, size_t>> leftOut; // by target: a node of the first one, and their number
   for (const Candidate &candidate : candidates) {
-    const auto [begin, end] = byFirst.equal_range(candidate.nodes.front());
-    const bool won = std::any_of(begin, end, [&](const auto &entry) {
-      const Candidate &region = *entry.second;
-      return region.target == candidate.target && region.lowering == candidate.lowering &&
-             region.nodes == candidate.nodes;
-    });
-    if (won)
+    std::set<const Candidate *> seen;
+    std::vector<const Candidate *> winners; // in the order of the nodes
+    for (uint32_t node : candidate.nodes)
+      if (taker[node] && seen.insert(taker[node]).second)
+        winners.push_back(taker[node]);
+    if (winners.size() == 1 && winners[0]->target == candidate.target && winners[0]->lowering == candidate.lowering &&
+        winners[0]->nodes == candidate.nodes)
       continue;
-    placement.refusals.push_back({candidate.nodes.front(), candidate.target, MORTISE_REASON_COST,
-                                  candidate.lowering + " of " + std::to_string(candidate.nodes.size()) + " nodes at " +
-                                      nsText(candidate.costNs) + " is not in the cheapest cover of " +
-                                      nsText(placement.costNs)});
+    if (listed[candidate.target]++ == mostLosers)
+      leftOut[candidate.target] = {candidate.nodes.front(), 0};
+    if (listed[candidate.target] > mostLosers) {
+      ++leftOut[candidate.target].second;
+      continue;
+    }
+    std::string text = candidate.lowering + " of " + std::to_string(candidate.nodes.size()) + " nodes at " +
+                       nsText(candidate.costNs) + " is not in the cheapest cover of " + nsText(placement.costNs);
+    constexpr size_t named = 3;
+    for (size_t i = 0; i < std::min(winners.size(), named); ++i)
+      text += (i ? ", " : "; its nodes are in ") + winners[i]->lowering + " on " +
+              targets[winners[i]->target].device->name() + " at " + nsText(winners[i]->costNs);
+    if (winners.size() > named)
+      text += " and " + std::to_string(winners.size() - named) + " more";
+    placement.refusals.push_back({candidate.nodes.front(), candidate.target, MORTISE_REASON_COST, std::move(text)});
   }
+  for (const auto &[target, rest] : leftOut)
+    placement.refusals.push_back({rest.first, target, MORTISE_REASON_COST,
+                                  std::to_string(rest.second) + " more candidates lost, which are not listed"});
 }
 
 // The nodes of `canDecompose` that every target refused and no candidate contains. In a graph with symbols, a refusal
@@ -425,7 +446,7 @@ Placement place(const MortiseGraph &graph, const std::vector<Target> &targets, c
   for (uint32_t node = 0; node < graph.node_count; ++node)
     if (isLiteral(*graph.nodes[node]) && !inside.contains(node))
       placement.literals.push_back(node);
-  explainLosers(proposals.candidates, placement);
+  explainLosers(graph, targets, proposals.candidates, placement);
   return placement;
 }
 

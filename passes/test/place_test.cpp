@@ -84,6 +84,21 @@ TEST(Place, OverlappingCandidatesGiveTheCheapestPartition) {
   EXPECT_EQ(placement.regions[1].nodes, (Nodes{2, 3}));
   EXPECT_DOUBLE_EQ(placement.costNs, 9'600);
   EXPECT_TRUE(refused(placement, 0, MORTISE_REASON_COST, "fake.whole of 4 nodes at 50000 ns"));
+  EXPECT_TRUE(refused(placement, 0, MORTISE_REASON_COST, "its nodes are in fake.half on fake"));
+}
+
+TEST(Place, ListsSoManyLosersAndCountsTheRest) {
+  GraphMaker maker;
+  chain(maker, 2);
+  FakePlugin plugin("fake", [](const Offer &offer) -> MortiseStatus * {
+    offer.add({0, 1}, 1'000, "fake.best");
+    for (int i = 0; i < 100; ++i)
+      offer.add({0, 1}, 2'000 + i, "fake.worse");
+    return nullptr;
+  });
+  const Placement placement = place(maker.view(), {plugin.target()});
+  EXPECT_EQ(placement.refusals.size(), 65u);
+  EXPECT_TRUE(refused(placement, 0, MORTISE_REASON_COST, "36 more candidates lost, which are not listed"));
 }
 
 TEST(Place, PicksTheCheaperOfTwoPlugins) {

@@ -218,7 +218,7 @@ std::string textOf(const Json &whole) {
         << " to " << text(copy["to"]) << ": predicted " << us(copy["predicted_us"]) << " (" << text(copy["priced"])
         << ")\n";
   for (const Json &refusal : whole["refusals"])
-    out << "refused: " << text(refusal["op"])
+    out << (refusal["reason"] == "cost" ? "lost: " : "refused: ") << text(refusal["op"])
         << (refusal["count"] == 1 ? "" : " (" + refusal["count"].dump() + " times)") << " by "
         << text(refusal["plugin"]) << " on " << text(refusal["device"]) << ": " << text(refusal["reason"])
         << (text(refusal["detail"]).empty() ? "" : ", " + text(refusal["detail"])) << "\n";
