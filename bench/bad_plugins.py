@@ -217,12 +217,18 @@ TABLES = {
 }
 
 
+def declare_automatic(folder: Path) -> None:
+    """Has the manifest say that `auto` may choose the device."""
+    manifest = folder / "libmortise_acme.toml"
+    manifest.write_text(manifest.read_text().replace("devices = [", 'automatic = ["acme"]\ndevices = ['))
+
+
 def fixture(folder: Path, *flags: str) -> None:
     put(folder)
     compile_c(FIXTURES / "fixture.c", folder / "libmortise_acme.so", '-DNAME="acme"', *flags)
-    manifest = MANIFEST.replace("opset = 3", "opset = 1").replace("Acme Inc.", "tests").replace("1.0.0", "1.0") \
-        .replace('devices = ["acme"]', 'automatic = ["acme"]\ndevices = ["acme"]')
+    manifest = MANIFEST.replace("opset = 3", "opset = 1").replace("Acme Inc.", "tests").replace("1.0.0", "1.0")
     (folder / "libmortise_acme.toml").write_text(manifest)
+    declare_automatic(folder)
 
 
 def tables() -> list[Bad]:
@@ -425,6 +431,7 @@ def faulty_library() -> bytes:
         changes = [(place, f'  fault("{slot}");\n{place}') for slot, (place, _) in FAULT_PLACES.items() if place]
         changed(folder, [(INCLUDE, FAULTY), ('.kind = "acme",', '.kind = "acme",\n      .automatic = 1,'),
                          (".cost_ns = 1000 + count * 12 / 10,", ".cost_ns = 1,"), *changes])
+        declare_automatic(folder)
         return (folder / "libmortise_acme.so").read_bytes()
 
 

@@ -71,8 +71,7 @@ def bad(folder, changes):
     includes = ("#include <stdlib.h>\n", "#include <stdint.h>\n#include <stdlib.h>\n#include <string.h>\n")
     chosen = [('.kind = "acme",', '.kind = "acme",\n      .automatic = 1,'), (".cost_ns = 1000 + count * 12 / 10,", ".cost_ns = 1,")]
     bad_plugins.changed(folder, [includes, *chosen, *changes])
-    manifest = folder / "libmortise_acme.toml"
-    manifest.write_text(manifest.read_text().replace('devices = ["acme"]', 'devices = ["acme"]\nautomatic = ["acme"]'))
+    bad_plugins.declare_automatic(folder)
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -102,7 +101,7 @@ def test_a_library_is_probed_before_it_is_loaded(place, tmp_path):
     bad_plugins.fixture(tmp_path, "-DFAULT=CRASHES")
     status, said = run(tmp_path, PROGRAM, MORTISE_TEST_CRASH=place, MORTISE_ISOLATE="off")
     assert status == 0 and "RIGHT 0" in said and "RIGHT 1" in said, said
-    assert "its worker " in said and "in load" in said and f"in {place.split()[0].replace('start', 'the start')}" in said
+    assert "plugin 'acme': its worker " in said and f"in {place.split()[0].replace('start', 'the start')}" in said
 
 
 def test_what_was_proven_is_not_probed_again(tmp_path):

@@ -27,7 +27,7 @@ template <typename T> T sized() {
 const MortiseHost &host() {
   static const MortiseHost table = [] {
     auto host = sized<MortiseHost>();
-    host.abi_revision = 1;
+    host.abi_revision = MORTISE_ABI_REVISION;
     host.opset = 1;
     host.status_create = [](int32_t code, const char *message) { return new MortiseStatus{code, message}; };
     host.status_code = [](const MortiseStatus *status) { return status ? status->code : 0; };
