@@ -431,13 +431,13 @@ def faulty_library() -> bytes:
         changes = [(place, f'  fault("{slot}");\n{place}') for slot, (place, _) in FAULT_PLACES.items() if place]
         changed(folder, [(INCLUDE, FAULTY), ('.kind = "acme",', '.kind = "acme",\n      .automatic = 1,'),
                          (".cost_ns = 1000 + count * 12 / 10,", ".cost_ns = 1,"), *changes])
-        declare_automatic(folder)
         return (folder / "libmortise_acme.so").read_bytes()
 
 
 def faults() -> list[Bad]:
     def make(folder):
         put(folder, faulty_library())
+        declare_automatic(folder)
         (folder / "probe.mlir").write_text(PROGRAM)
 
     def isolated(slot, fault):
