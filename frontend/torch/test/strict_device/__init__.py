@@ -14,10 +14,11 @@ BUILD = pathlib.Path(torch_mortise._native.__file__).parents[2]
 PLUGIN = str(BUILD / "lib/mortise/test-plugins/libstrict.so")
 OPTIONS = {"plugin_path": f":{PLUGIN}", "device": "strict,aloof,cpu"}  # of torch.compile
 
-torch.utils.rename_privateuse1_backend("strict")
 torch.ops.load_library(str(BUILD / "lib/mortise/test-torch/libstrict_device.so"))
 _ops = torch.ops.strict_device
 _ops.open(PLUGIN)
+# After what may fail: a backend without its module fails every other test of the process.
+torch.utils.rename_privateuse1_backend("strict")
 
 
 def manual_seed_all(seed):

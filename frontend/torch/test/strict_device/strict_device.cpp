@@ -319,6 +319,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
 
 void open(const std::string &plugin) {
   state.session = get(api::Session::create({{"device", "strict"}, {"plugin_path", ":" + plugin}}));
+  (void)deviceAt(0); // loads the plugin
   void *library = dlopen(plugin.c_str(), RTLD_NOW | RTLD_NOLOAD);
   TORCH_CHECK(library, "strict_device: ", plugin, " is not loaded");
   const auto table = reinterpret_cast<const MortisePlugin *(*)()>(dlsym(library, "mortise_plugin"));
