@@ -24,7 +24,7 @@ class _Extension(ctypes.Structure):
 
 class _Control(ctypes.Structure):
     _fields_ = [("head", _Extension), ("configure", ctypes.CFUNCTYPE(ctypes.c_char_p, ctypes.c_char_p)),
-                ("report", ctypes.CFUNCTYPE(ctypes.c_char_p)), ("host_reads", ctypes.c_void_p), ("busy_ns", ctypes.c_void_p)]
+                ("report", ctypes.CFUNCTYPE(ctypes.c_char_p)), ("host_uses", ctypes.c_void_p), ("busy_ns", ctypes.c_void_p)]
 
 
 class _Plugin(ctypes.Structure):

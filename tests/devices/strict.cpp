@@ -5,6 +5,7 @@
 #include "../../tools/mortise/seam.hpp"
 #include "../cpu/network.hpp"
 #include "resident.hpp"
+#include "watched.hpp"
 
 #include <mortise/reference/interpreter.hpp>
 #include <mortise/runtime/program.hpp>
@@ -27,8 +28,8 @@ using Dims = std::vector<int64_t>;
 
 constexpr int64_t standIn = 10007; // for the symbol n
 
-const StrictControl &strictControl() {
-  auto found = strictRegistry()->find("strict");
+const StrictControl &controlIn(const runtime::Registry &registry) {
+  auto found = registry.find("strict");
   if (!found)
     fail(found.error().message);
   const MortiseExtension *extension = found->front()->plugin->table->extension;
@@ -36,6 +37,8 @@ const StrictControl &strictControl() {
     fail("expected the strict plugin to have its control");
   return *reinterpret_cast<const StrictControl *>(extension);
 }
+
+const StrictControl &strictControl() { return controlIn(*strictRegistry()); }
 
 // ---- Random graphs
 
@@ -230,7 +233,7 @@ private:
         return "run: " + done.error().message;
       for (const std::vector<std::vector<std::byte>> *list : {&ours.inputs, &ours.outputs})
         for (const std::vector<std::byte> &bytes : *list)
-          strictControl().host_reads(bytes.data(), bytes.size());
+          strictControl().host_uses(bytes.data(), bytes.size(), false);
       const Buffers seen = ours; // before late work can mend it
       if (const std::string wrong = compare(view, seen, expected); !wrong.empty())
         return wrong + " in run " + std::to_string(round);
@@ -542,8 +545,10 @@ std::shared_ptr<runtime::Registry> *loadRegistry(const std::string &kernels) {
     fail(rejected.path + ": " + rejected.error.message);
   // Otherwise a small graph would run as one region of the cpu plugin, whose start costs more than all of it.
   for (const runtime::Device *device : registry->devices())
-    if (std::string_view(device->info.kind) == "cpu")
+    if (std::string_view(device->info.kind) == "cpu") {
       const_cast<runtime::Device *>(device)->info.launch_ns = 1e-3;
+      watchKernels(const_cast<runtime::Plugin &>(*device->plugin), controlIn(*registry));
+    }
   return new std::shared_ptr<runtime::Registry>(std::move(registry));
 }
 

@@ -72,9 +72,9 @@ Result<void> Checker::queue(Actor stream, const std::string &what, const std::ve
   return result;
 }
 
-void Checker::hostReads(uint64_t begin, uint64_t bytes) {
+void Checker::hostUses(const Use &use) {
   const std::lock_guard lock(mutex);
-  (void)check(host, clocks[host], "a read", begin, begin + bytes, false);
+  (void)check(host, clocks[host], use.writes ? "a write" : "a read", use.begin, use.begin + use.bytes, use.writes);
 }
 
 bool Checker::isIdle(uint64_t begin, uint64_t bytes) const {

@@ -37,8 +37,8 @@ public:
   // other that it is not ordered against. The work counts as queued in any case.
   Result<void> queue(Actor stream, const std::string &what, const std::vector<Use> &uses);
 
-  // The host reads memory now. A violation is found, not returned.
-  void hostReads(uint64_t begin, uint64_t bytes);
+  // The host uses memory now. A violation is found, not returned.
+  void hostUses(const Use &use);
 
   // Whether the host knows of everything that used the range to have happened.
   bool isIdle(uint64_t begin, uint64_t bytes) const;

@@ -16,7 +16,6 @@ typedef struct StrictControl {
   /* Replaces all settings and forgets what was counted and found. `settings` are words of the form key=value:
    *   seed=N       of the delays and of `split` (0)
    *   delay_us=N   each piece of work is held back for a random time between half of this and all of it (0)
-   *   skew=N       work of half the streams, by seed, is held back N times as long (1)
    *   split=N      1: each device takes every node; otherwise a random one of N parts, another for each device (1)
    *   peer=0|1     whether the devices of kind "strict" copy from each other (1)
    *   clock=0|1    whether kernels clock their steps (1)
@@ -40,8 +39,8 @@ typedef struct StrictControl {
    * work on another stream, because nothing orders them behind it. Lives until the next call. */
   const char *(*report)(void);
 
-  /* Tells the checker that the host reads this memory now. */
-  void (*host_reads)(const void *memory, size_t bytes);
+  /* Tells the checker that the host reads this memory now, or writes to it. */
+  void (*host_uses)(const void *memory, size_t bytes, int32_t writes);
 
   /* Nanoseconds that this process has spent in the slots which a queued call uses. */
   uint64_t (*busy_ns)(void);

@@ -526,7 +526,9 @@ const char *report() {
   return text.c_str();
 }
 
-void hostReads(const void *read, size_t bytes) { checker().hostReads(addressOf(read), bytes); }
+void hostUses(const void *memory, size_t bytes, int32_t writes) {
+  checker().hostUses({addressOf(memory), bytes, writes != 0});
+}
 
 std::atomic<uint64_t> busy{0};
 uint64_t busyNs() { return busy; }
@@ -541,7 +543,7 @@ template <typename Args, MortiseStatus *(*MortisePlugin::*slot)(Args *)> Mortise
 
 const MortisePlugin *table() {
   static const StrictControl extension = {
-      {sizeof(StrictControl), nullptr, STRICT_CONTROL_KIND, 0}, configure, report, hostReads, busyNs};
+      {sizeof(StrictControl), nullptr, STRICT_CONTROL_KIND, 0}, configure, report, hostUses, busyNs};
   static const MortisePlugin made = [] {
     MortisePlugin copy = *Strict::table();
     copy.extension = &extension.head;

@@ -25,9 +25,8 @@ std::string Control::configure(std::string_view words) {
     const size_t equals = std::min(word.find('='), word.size());
     const std::string key = word.substr(0, equals), value = equals < word.size() ? word.substr(equals + 1) : "";
     const std::pair<const char *, uint64_t *> numbers[] = {
-        {"seed", &fresh.seed}, {"delay_us", &fresh.delayUs}, {"split", &fresh.split},
-        {"peer", &fresh.peer}, {"memory", &fresh.memory},    {"clock", &fresh.clock},
-        {"skew", &fresh.skew}, {"late", &fresh.late},        {"layouts", &fresh.layouts}};
+        {"seed", &fresh.seed},     {"delay_us", &fresh.delayUs}, {"split", &fresh.split}, {"peer", &fresh.peer},
+        {"memory", &fresh.memory}, {"clock", &fresh.clock},      {"late", &fresh.late},   {"layouts", &fresh.layouts}};
     bool known = false;
     for (const auto &[name, place] : numbers)
       if (key == name) {
