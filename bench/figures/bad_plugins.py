@@ -27,7 +27,7 @@ def measure(arguments: list[str]) -> dict:
     if not (asan / "build.ninja").exists():
         subprocess.run(["cmake", "--fresh", "--preset", "asan"], check=True, stdout=subprocess.DEVNULL, cwd=ROOT)
     progress("building mortise with sanitizers")
-    for target in ("mortise-cli", "mortise_plugin_reference", "mortise_plugin_reference_manifest"):
+    for target in ("mortise-cli", "mortise_plugin_reference"):
         make(target, asan)
     passed, failures, messages, skipped = 0, [], {}, Counter()
     for build in (build_folder(), asan):

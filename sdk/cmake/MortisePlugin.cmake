@@ -3,13 +3,13 @@ set(MORTISE_PLUGIN_EXPORTS "${CMAKE_CURRENT_LIST_DIR}/plugin.exports" CACHE INTE
 set(MORTISE_PLUGIN_MANIFEST_SCRIPT "${CMAKE_CURRENT_LIST_DIR}/PluginManifest.cmake" CACHE INTERNAL "writes manifests")
 set(MORTISE_PLUGIN_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/lib/mortise/plugins" CACHE PATH "Where plugins are put")
 
-# mortise_plugin_manifest(TARGET MANIFEST OUTPUT): writes the manifest beside the library, with the library's hash.
+# mortise_plugin_manifest(TARGET MANIFEST OUTPUT): writes the manifest beside the library, with the library's hash, whenever it is linked.
+# In the folder that makes the target.
 function(mortise_plugin_manifest target manifest output)
-  add_custom_command(OUTPUT "${output}"
+  add_custom_command(TARGET ${target} POST_BUILD BYPRODUCTS "${output}"
     COMMAND "${CMAKE_COMMAND}" "-DMANIFEST=${manifest}" "-DLIBRARY=$<TARGET_FILE:${target}>" "-DOUTPUT=${output}"
-            -P "${MORTISE_PLUGIN_MANIFEST_SCRIPT}"
-    DEPENDS "${manifest}" ${target} "${MORTISE_PLUGIN_MANIFEST_SCRIPT}" VERBATIM)
-  add_custom_target(${target}_manifest ALL DEPENDS "${output}")
+            -P "${MORTISE_PLUGIN_MANIFEST_SCRIPT}" VERBATIM)
+  set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS "${manifest}" "${MORTISE_PLUGIN_MANIFEST_SCRIPT}")
 endfunction()
 
 # mortise_install_plugin(TARGET MANIFEST): both, which have one name. Installing may strip the library or change its run path.
