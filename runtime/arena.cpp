@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "arena.hpp"
 
+#include "host_uses.hpp"
+
 #include <algorithm>
 #include <cstdlib>
 #include <string>
@@ -54,6 +56,8 @@ Block &Block::operator=(Block &&other) noexcept {
 }
 
 Block::~Block() {
+  if (start)
+    hostUses(start, bytes, true);
   if (mapped)
     munmap(start, mapped);
   else

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <utility>
 
 namespace mortise::runtime {
@@ -547,7 +546,7 @@ Result<void> Context::copy(const Operation &operation, uint64_t bytes) {
   if (bytes == 0 || (target.address == source.address && target.device == source.device))
     return {};
   if (operation.device == nullptr) {
-    std::memcpy(reinterpret_cast<void *>(target.address), reinterpret_cast<const void *>(source.address), bytes);
+    copyInHost(target.address, source.address, bytes);
     return {};
   }
   return queueCopy(*operation.device, operation.stream == none ? nullptr : active[operation.stream], target, source,

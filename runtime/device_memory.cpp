@@ -3,6 +3,7 @@
 
 #include "arena.hpp"
 #include "host.hpp"
+#include "host_uses.hpp"
 #include "plugin_memory.hpp"
 
 #include <algorithm>
@@ -141,11 +142,19 @@ Result<void> copyOn(const Device &device, const Place &target, const Place &sour
 
 } // namespace
 
+void copyInHost(MortiseAddress target, MortiseAddress source, uint64_t bytes) {
+  const auto *from = reinterpret_cast<const void *>(source);
+  auto *to = reinterpret_cast<void *>(target);
+  hostUses(from, bytes, false);
+  hostUses(to, bytes, true);
+  std::memcpy(to, from, bytes);
+}
+
 Result<void> copyNow(const Place &target, const Place &source, uint64_t bytes) {
   if (bytes == 0 || (target.address == source.address && target.device == source.device))
     return {};
   if (target.device == nullptr && source.device == nullptr) {
-    std::memcpy(reinterpret_cast<void *>(target.address), reinterpret_cast<const void *>(source.address), bytes);
+    copyInHost(target.address, source.address, bytes);
     return {};
   }
   if (target.device == nullptr || source.device == nullptr || target.device == source.device)

@@ -29,6 +29,12 @@ int main(int argc, char **argv) {
   graphs->add_option("delays", delays, "how many seeds of delays")->required()->check(CLI::PositiveNumber);
   CLI::App *show = app.add_subcommand("show", "prints the random graph of a seed, as the sweep of graphs makes it");
   show->add_option("seed", first)->required();
+  std::string devices, home, settings;
+  CLI::App *once = app.add_subcommand("once", "runs one random graph without symbols, as the sweep of waits does");
+  once->add_option("seed", first)->required();
+  once->add_option("devices", devices)->required();
+  once->add_option("home", home, "the device on which the tensors lie, or ''")->required();
+  once->add_option("settings", settings, "of control.h")->required();
   CLI::App *state = app.add_subcommand("state", "runs a static graph whose states stay on the device");
   state->add_option("graph", file)->required();
   state->add_option("--calls", calls)->check(CLI::PositiveNumber);
@@ -51,6 +57,10 @@ int main(int argc, char **argv) {
               {"missing_waits", sweep.missingWaits},
               {"leaks", sweep.leaks},
               {"problems", sweep.problems}};
+  } else if (*once) {
+    const Found found = runStrict(*randomGraph(first, false),
+                                  {.devices = devices, .count = waitedRuns(home), .home = home, .loads = {settings}});
+    result = {{"found", found.text()}, {"calls", strictReport()["calls"]}};
   } else if (*waits) {
     asPlants(leaveOutWaits(first, count, everyPlace));
   } else if (*faults) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Kernels in host memory whose uses of it are told to the strict plugin's checker, which otherwise sees only what its
-// own devices use. So a wait of the host before such a kernel is found to be missing, whatever the time that work
+// Kernels in host memory, copies there and its end are told to the strict plugin's checker, which otherwise sees only
+// what its own devices use. So a wait of the host before them is found to be missing, whatever the time that work
 // takes.
 #pragma once
 

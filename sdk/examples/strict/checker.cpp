@@ -32,6 +32,13 @@ Actor Checker::addStream() {
   return static_cast<Actor>(clocks.size() - 1);
 }
 
+void Checker::endStream(Actor stream) {
+  const std::lock_guard lock(mutex);
+  const auto last = std::ranges::find_if(pasts, [&](const Past &past) { return past.actor == stream; });
+  if (last != pasts.end())
+    found.push_back("the end of " + name(stream) + ", while the host has not waited for " + *last->what);
+}
+
 void Checker::removeStream(Actor stream) {
   const std::lock_guard lock(mutex);
   gone.push_back(stream);

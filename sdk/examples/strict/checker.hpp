@@ -31,6 +31,8 @@ struct Use {
 class Checker {
 public:
   Actor addStream();
+  // A violation where the host does not know that all work of the stream has happened.
+  void endStream(Actor stream);
   void removeStream(Actor stream); // its clock serves a later stream, once the host knows of all its work
 
   // Work that the host queues on a stream now. `what` names it in messages. Errors (INTERNAL) name this work and the

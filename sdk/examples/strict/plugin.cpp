@@ -268,7 +268,7 @@ struct Strict : PluginAdaptor<Strict> {
     if (auto entered = control().enter("stream_import"); !entered)
       return entered;
     control().add("stream", 1);
-    args.stream = reinterpret_cast<MortiseStream *>(new Stream(*pointer<Stream>(args.native)));
+    args.stream = reinterpret_cast<MortiseStream *>(new Stream{pointer<Stream>(args.native)->queue, true});
     return {};
   }
   Result<void> streamExport(MortiseStreamArgs &args) {
@@ -280,7 +280,10 @@ struct Strict : PluginAdaptor<Strict> {
   Result<void> streamDestroy(MortiseStreamArgs &args) {
     auto entered = control().enter("stream_destroy");
     control().add("stream", -1);
-    delete &streamOf(args.stream);
+    const Stream &stream = streamOf(args.stream);
+    if (!stream.imported)
+      checker().endStream(stream.queue->actor);
+    delete &stream;
     return entered;
   }
   Result<void> streamWait(MortiseStreamArgs &args) {

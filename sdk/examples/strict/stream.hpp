@@ -42,6 +42,7 @@ private:
 // What MortiseStream points to: several may share a queue, by stream_import.
 struct Stream {
   std::shared_ptr<Queue> queue;
+  bool imported = false;
 };
 
 struct Event {

@@ -90,6 +90,9 @@ struct Place {
 Result<void> queueCopy(const Device &device, MortiseStream *stream, const Place &target, const Place &source,
                        uint64_t bytes);
 
+// Copies between ranges of host memory that do not overlap.
+void copyInHost(MortiseAddress target, MortiseAddress source, uint64_t bytes);
+
 // Copies, and waits for the copy. Two devices that do not reach each other copy through host memory.
 Result<void> copyNow(const Place &target, const Place &source, uint64_t bytes);
 
