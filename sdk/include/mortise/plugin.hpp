@@ -223,20 +223,14 @@ public:
   std::string_view op() const { return args.op; }
   size_t operandCount() const { return args.operand_count; }
   const MortiseType &operand(size_t i) const { return *args.operands[i]; }
-  // An attribute that the op declares.
-  const MortiseAttribute &attribute(std::string_view name) const {
-    size_t i = 0;
-    while (name != args.attributes[i]->name)
-      ++i;
-    return *args.attributes[i];
+  // NULL for one that the op does not declare.
+  const MortiseAttribute *attribute(std::string_view name) const {
+    for (size_t i = 0; i < args.attribute_count; ++i)
+      if (name == args.attributes[i]->name)
+        return args.attributes[i];
+    return nullptr;
   }
   void add(const MortiseType &type) { args.add(args.sink, &type); } // of the next result
-  // A result as one of the operands is, of another dtype.
-  void addLike(const MortiseType &type, int32_t dtype) {
-    MortiseType result = type;
-    result.dtype = dtype;
-    add(result);
-  }
 
 private:
   const MortiseInferArgs &args;
