@@ -106,7 +106,7 @@ def opset(number: int) -> dict:
 # Takes an op of opset 3 whatever its own opset is, so that only the host keeps it away.
 COPYSIGN = (replaced('{"mortise.div", divide}', '{"mortise.div", divide}, {"mortise.copysign", copysign_}'),
             replaced("BINARY(divide, a[i] / b[i])", "BINARY(divide, a[i] / b[i])\nBINARY(copysign_, __builtin_copysignf(a[i], b[i]))"))
-CUT = replaced(".struct_size = sizeof(MortisePlugin)", ".struct_size = offsetof(MortisePlugin, layout)")
+CUT = replaced(".struct_size = sizeof(MortisePlugin)", ".struct_size = offsetof(MortisePlugin, infer)")
 ABI = f"abi = [{REVISION}, {REVISION}]"
 HASH = f"MORTISE_ABI_LAYOUT_HASH_{REVISION}"
 REFUSED = "rejected: "

@@ -111,6 +111,9 @@ MANIFESTS = {
     "claims with a rank in words": (line("max_rank", 'max_rank = "many"'), ["max_rank"]),
     "claims with ops as text": (line("ops", 'ops = "mortise.add"'), ["expected ops = [...]"]),
     "claims of something else": (MANIFEST + "speed = 3\n", ["found 'speed'"]),
+    "own ops as text": (line("opset", 'opset = 3\nops = "acme.swirl"'), ['expected ops = ["vendor.op", ...]']),
+    "own ops of the language": (line("opset", 'opset = 3\nops = ["mortise.add"]'), ['expected ops = ["vendor.op", ...]']),
+    "own ops that the table lacks": (line("opset", 'opset = 3\nops = ["acme.swirl"]'), ["the ops of its table (none), found acme.swirl"]),
     "options as a number": (line("opset", "opset = 3\noptions = 3"), ["expected 'options' to be tables"]),
     "an option of something else": (MANIFEST + "\n[options.fast]\ncolour = 'red'\n", ["[options.fast]", "'colour'"]),
     "an option's default as a list": (MANIFEST + "\n[options.fast]\ndefault = [1]\n", ["[options.fast]", "'default'"]),
@@ -242,6 +245,8 @@ def tables() -> list[Bad]:
                 path = folder / "libmortise_acme.toml"
                 path.write_text(path.read_text().replace("opset = 1", "opset = 2"))
         rows.append(Bad(f"table: {fault.lower()}", "devices", words, make))
+    rows.append(Bad("table: an op that the manifest does not list", "devices", ["the ops of its table (acme.answer), found none"],
+                    lambda folder: fixture(folder, "-DOPS=1")))
     crashes = {
         "start abort": ["SIGABRT in the start"],
         "start null": ["SIGSEGV at address 0x10 in the start"],

@@ -6,6 +6,7 @@
 
 #include <mortise/ir/decompose.hpp>
 #include <mortise/ir/portable.hpp>
+#include <mortise/ir/vendor.hpp>
 #include <mortise/passes/passes.hpp>
 #include <mortise/portable/graph.hpp>
 #include <mortise/runtime/plan_generated.h>
@@ -78,9 +79,9 @@ Result<bool> decomposeAll(mlir::ModuleOp module, const MortiseGraph &graph, cons
   bool changed = false;
   mlir::IRRewriter rewriter(module.getContext());
   for (uint32_t node : nodes) {
-    if (ops[node]->getName().getStringRef() != graph.nodes[node]->op)
+    if (ir::opName(ops[node]) != graph.nodes[node]->op)
       return Error{MORTISE_INTERNAL, "node " + std::to_string(node) + " is " + graph.nodes[node]->op +
-                                         " in the exported graph and " + ops[node]->getName().getStringRef().str() +
+                                         " in the exported graph and " + ir::opName(ops[node]).str() +
                                          " in the module"};
     if (ir::isComposite(ops[node]) && mlir::succeeded(ir::decompose(ops[node], rewriter)))
       changed = true;
@@ -302,6 +303,8 @@ Result<std::shared_ptr<const plan::PlanT>> compileUntil(const Accept &accept, ml
   Result<std::vector<Target>> targets = chooseTargets(registry, config, homes);
   if (!targets)
     return targets.error();
+  if (Result<void> checked = ir::checkVendorOps(module, registry); !checked)
+    return checked.error();
   Compilation compilation(*targets, homes, timings);
   double *passSeconds = timings ? &timings->passes : nullptr;
   std::vector<DecomposedRefusal> lost;

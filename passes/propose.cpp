@@ -7,6 +7,7 @@
 #include "symbols.hpp"
 
 #include <mortise/portable/graph.hpp>
+#include <mortise/portable/vendor_ops.hpp>
 #include <mortise/runtime/call.hpp>
 #include <mortise/runtime/guard.hpp>
 
@@ -425,13 +426,20 @@ void askForHalves(const MortiseGraph &graph, const std::vector<Target> &targets,
   }
 }
 
-// Asks target `t` for the runs of nodes that the rules leave to it. False, and nothing asked, if they close no node.
+// Asks target `t` for the runs of nodes that are open to it: no rule keeps them off, and they are no ops of vendors
+// that its plugin does not declare. False, and nothing asked, if no node is closed.
 bool askForOpenNodes(const MortiseGraph &graph, const std::vector<Target> &targets, uint32_t t, Proposals &result) {
   constexpr uint32_t open = 0, closed = 1;
   std::vector<uint32_t> sides(graph.node_count, open);
   bool any = false;
   for (uint32_t n = 0; n < graph.node_count; ++n) {
     const MortiseNode &node = *graph.nodes[n];
+    if (portable::isVendorOp(node.op) && !targets[t].device->plugin->declared(node.op)) {
+      sides[n] = closed;
+      any = true;
+      result.refusals.push_back({n, t, MORTISE_REASON_OP, "the plugin does not declare this op of a vendor"});
+      continue;
+    }
     const auto rule = std::ranges::find_if(targets[t].closed, [&](const runtime::PlaceRule &each) {
       return !isLiteral(node) && each.matches(node.op, node.location ? node.location : "");
     });

@@ -17,9 +17,16 @@ const char *codeName(MortiseCode code) {
 std::string describe(const Registry &registry, const Config &config) {
   Json plugins = Json::array(), devices = Json::array(), rejected = Json::array(), settings = Json::array();
   registry.loadAll();
-  for (const Plugin *plugin : registry.plugins())
-    plugins.push_back(
-        {{"name", plugin->name}, {"vendor", plugin->vendor}, {"version", plugin->version}, {"path", plugin->path}});
+  for (const Plugin *plugin : registry.plugins()) {
+    Json ops = Json::object(); // of the vendor's own, with their summaries
+    for (const MortiseOpDeclaration *op : std::span(plugin->table->ops, plugin->table->op_count))
+      ops[op->name] = legible(op->summary);
+    plugins.push_back({{"name", plugin->name},
+                       {"vendor", plugin->vendor},
+                       {"version", plugin->version},
+                       {"path", plugin->path},
+                       {"ops", ops}});
+  }
   for (const Device *device : registry.devices()) {
     const MortiseDeviceInfo &info = device->info;
     devices.push_back({{"name", device->name()},

@@ -37,6 +37,8 @@ Result<void> checkLibrary(const std::string &library);
 // Checks a table without calling it: pointer, size, magic, versions, layout hash, slots. Copies it to `copy`, with NULL
 // in the slots that it does not have. Returns the revision negotiated.
 Result<uint32_t> checkTable(const MortisePlugin *table, const Manifest &manifest, MortisePlugin &copy);
+// The ops that the table declares: their structs, their names, and the manifest's list of them. Part of checkTable.
+Result<void> checkOps(const MortisePlugin &table, const Manifest &manifest);
 Result<std::vector<MortiseDeviceInfo>> checkDevices(const MortiseDevicesArgs &answer, const MortisePlugin &table,
                                                     const Manifest &manifest);
 

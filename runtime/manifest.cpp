@@ -3,6 +3,7 @@
 
 #include "toml.hpp"
 #include <mortise/graph.hpp>
+#include <mortise/portable/vendor_ops.hpp>
 #include <mortise/runtime/call.hpp>
 
 #include <algorithm>
@@ -153,6 +154,11 @@ Result<Manifest> readManifest(const std::string &path) {
         manifest.dlpack.push_back(type);
     if (manifest.dlpack.size() != types->second.texts.size())
       return wrong(path, "expected dlpack = [type, ...], the DLDeviceType numbers of its devices' tensors");
+  }
+  if (auto ops = table->find("ops"); ops != table->end()) {
+    if (ops->second.kind != TomlKind::List || !std::ranges::all_of(ops->second.texts, portable::isVendorOp))
+      return wrong(path, "expected ops = [\"vendor.op\", ...], the ops of its own that the plugin declares");
+    manifest.ops = ops->second.texts;
   }
   if (table->contains("sha256")) {
     auto sum = text(*table, "sha256", path);

@@ -6,6 +6,7 @@
 #include "loader.hpp"
 #include "plugin_memory.hpp"
 #include "trust.hpp"
+#include "vendor_ops.hpp"
 #include <mortise/runtime/manifest.hpp>
 
 #include <algorithm>
@@ -20,7 +21,8 @@ bool contains(const auto &list, const auto &value) { return std::ranges::find(li
 
 } // namespace
 
-// Plugins that have to be loaded together, because one may offer or share a device of another, or has its name.
+// Plugins that have to be loaded together, because one may offer or share a device of another, has its name, or
+// declares an op of its.
 struct Registry::Group {
   struct Member {
     PluginFiles files;
@@ -48,9 +50,10 @@ struct Registry::Impl {
   explicit Impl(const Config &config)
       : config(config), owners(config.pluginOwners()), cache(KernelCache::open(config)) {}
 
-  void reject(const std::string &path, Error error, std::vector<std::string> kinds = {}) {
+  void reject(const std::string &path, Error error, std::vector<std::string> kinds = {},
+              std::vector<std::string> ops = {}) {
     logMessage(MORTISE_WARNING, "plugin '" + path + "' is not used: " + error.message);
-    rejected.push_back({path, std::move(error), std::move(kinds)});
+    rejected.push_back({path, std::move(error), std::move(kinds), std::move(ops)});
   }
   void discover(const PluginFiles &files);
   void join(Group::Member member);
@@ -59,7 +62,9 @@ struct Registry::Impl {
   void dropDoubles(size_t first);
   void findOwners(size_t first);
   void limitMemory();
+  Result<void> compareOps(const Plugin &plugin) const;
   std::vector<std::string> names() const;
+  Error undeclared(std::string_view op) const;
   Error notFound(std::string_view name) const;
 };
 
@@ -113,6 +118,8 @@ void Registry::Impl::join(Group::Member member) {
     std::set<std::string> found(manifest.devices.begin(), manifest.devices.end());
     found.insert(manifest.sharing.begin(), manifest.sharing.end());
     found.insert("plugin " + manifest.name); // no kind has a space
+    for (const std::string &op : manifest.ops)
+      found.insert("op " + op);
     return found;
   };
   const std::set<std::string> wanted = labels(member.manifest);
@@ -155,8 +162,10 @@ void Registry::Impl::add(const Group::Member &member) {
                                       .probe = config.probe(),
                                       .owners = owners});
   if (!loaded)
-    return reject(files.library, loaded.error(), manifest.devices);
+    return reject(files.library, loaded.error(), manifest.devices, manifest.ops);
   const Plugin &plugin = (*loaded)->plugin;
+  if (auto compared = compareOps(plugin); !compared)
+    return reject(files.library, compared.error(), manifest.devices);
   for (const auto &other : plugins)
     if (other->name == plugin.name)
       return reject(files.library,
@@ -165,6 +174,18 @@ void Registry::Impl::add(const Group::Member &member) {
   plugins.push_back(std::make_unique<Plugin>(plugin));
   for (const MortiseDeviceInfo &info : (*loaded)->devices)
     devices.push_back(std::make_unique<Device>(Device{plugins.back().get(), info}));
+}
+
+// Whether a plugin's ops are those that earlier plugins declare under their names.
+Result<void> Registry::Impl::compareOps(const Plugin &plugin) const {
+  for (const MortiseOpDeclaration *op : std::span(plugin.table->ops, plugin.table->op_count))
+    for (const auto &other : plugins)
+      if (const MortiseOpDeclaration *known = other->declared(op->name))
+        if (const std::string differs = portable::difference(*known, *op); !differs.empty())
+          return Error{MORTISE_INVALID_ARGUMENT, std::string("its op '") + op->name + "' is not that of plugin '" +
+                                                     other->name + "', '" + other->path + "': they differ in " +
+                                                     differs + "; an op has one declaration, whoever runs it"};
+  return {};
 }
 
 // Two plugins that offer one device would compete for it, and the user would not know who won: the first one has it.
@@ -332,6 +353,50 @@ Result<void> Registry::expect(std::string_view name) const {
   }
   auto found = find(name);
   return found ? Result<void>() : found.error();
+}
+
+Result<const Plugin *> Registry::declarer(std::string_view op) const {
+  loadWhere([&](const Group &group) {
+    return std::ranges::any_of(group.members,
+                               [&](const Group::Member &each) { return contains(each.manifest.ops, std::string(op)); });
+  });
+  const std::lock_guard lock(impl->mutex);
+  for (const auto &plugin : impl->plugins)
+    if (plugin->declared(op))
+      return plugin.get();
+  return impl->undeclared(op);
+}
+
+Result<const MortiseOpDeclaration *> Registry::declaration(std::string_view op) const {
+  auto plugin = declarer(op);
+  return plugin ? Result<const MortiseOpDeclaration *>((*plugin)->declared(op)) : plugin.error();
+}
+
+Result<void> Registry::infer(const MortiseInferArgs &args) const {
+  auto plugin = declarer(args.op);
+  return plugin ? askInfer(**plugin, args) : plugin.error();
+}
+
+Error Registry::Impl::undeclared(std::string_view op) const {
+  const std::string name(op);
+  std::string message = "no installed plugin declares the op '" + name + "'";
+  std::vector<std::string_view> known;
+  for (const Group &group : groups)
+    for (const auto &[files, manifest] : group.members) {
+      known.insert(known.end(), manifest.ops.begin(), manifest.ops.end());
+      if (contains(manifest.ops, name) && config.isolation(manifest.name))
+        return {MORTISE_UNSUPPORTED,
+                message + ": '" + manifest.name +
+                    "' runs in a process of its own, which does not carry ops of vendors; leave it "
+                    "out of the setting isolate"};
+    }
+  for (const Rejected &each : rejected)
+    if (contains(each.ops, name))
+      return {MORTISE_UNSUPPORTED,
+              message + "; '" + each.path + "', whose manifest lists it, was rejected: " + each.error.message};
+  return {MORTISE_UNSUPPORTED, message + portable::suggestion(op, known) +
+                                   "; install its vendor's, and name its directory in plugin_path or "
+                                   "MORTISE_PLUGIN_PATH"};
 }
 
 Error Registry::Impl::notFound(std::string_view name) const {

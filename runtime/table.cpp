@@ -16,7 +16,7 @@ constexpr uint64_t layoutHashes[] = MORTISE_ABI_LAYOUT_HASHES;
 static_assert(std::size(layoutHashes) == newestRevision - oldestRevision + 1,
               "one hash for each revision in the window");
 constexpr size_t tableHead = offsetof(MortisePlugin, initialize); // what a table of any revision has
-constexpr size_t tableSizeOfOldest = offsetof(MortisePlugin, layout) + sizeof(void *);
+constexpr size_t tableSizeOfOldest = offsetof(MortisePlugin, infer) + sizeof(void *);
 constexpr size_t deviceSizeOfOldest = offsetof(MortiseDeviceInfo, fingerprint) + sizeof(char *);
 constexpr size_t spaceSizeOfOldest = offsetof(MortiseSpace, bytes) + sizeof(uint64_t);
 
@@ -219,6 +219,8 @@ Result<uint32_t> checkTable(const MortisePlugin *table, const Manifest &manifest
   copy.struct_size = sizeof copy;
   if (auto slots = checkSlots(copy); !slots)
     return slots.error();
+  if (auto ops = checkOps(copy, manifest); !ops)
+    return ops.error();
   return *revision;
 }
 

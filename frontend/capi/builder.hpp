@@ -27,7 +27,7 @@ struct MortiseBuilder {
 
   mortise::capi::Compiler &graph() {
     if (!compiler)
-      compiler = std::make_unique<mortise::capi::Compiler>(name);
+      compiler = std::make_unique<mortise::capi::Compiler>(name, *session->registry);
     return *compiler;
   }
 };

@@ -50,10 +50,11 @@ struct Compiler::Impl {
   // Threading is disabled because graphs are small, and callers compile several at once in their own threads.
   mlir::MLIRContext context{mlir::MLIRContext::Threading::DISABLED};
   ir::Builder builder;
-  explicit Impl(std::string_view name) : builder(context, name) {}
+  Impl(std::string_view name, const runtime::Registry &registry) : builder(context, name, &registry) {}
 };
 
-Compiler::Compiler(std::string_view name) : impl(std::make_unique<Impl>(name)) {}
+Compiler::Compiler(std::string_view name, const runtime::Registry &registry)
+    : impl(std::make_unique<Impl>(name, registry)) {}
 Compiler::~Compiler() = default;
 ir::Builder &Compiler::builder() { return impl->builder; }
 std::string Compiler::text() const { return impl->builder.text(); }

@@ -10,7 +10,8 @@ namespace mortise::capi {
 // A graph under construction. Each has its own context, so that builders share nothing.
 class Compiler {
 public:
-  explicit Compiler(std::string_view name);
+  // The registry, which knows the ops of vendors, outlives it.
+  Compiler(std::string_view name, const runtime::Registry &registry);
   ~Compiler();
   ir::Builder &builder();
   std::string text() const;

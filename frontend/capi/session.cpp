@@ -56,3 +56,16 @@ MortiseStatus *mortise_session_describe(MortiseSession *session, char **json) {
     return {};
   });
 }
+
+MortiseStatus *mortise_session_op(MortiseSession *session, const char *op, const MortiseOpDeclaration **declaration) {
+  return guarded([&]() -> Result<void> {
+    if (!session || !op || !declaration)
+      return nullError(!session ? "session" : !op ? "name of an op" : "place for the declaration");
+    *declaration = nullptr;
+    Result<const MortiseOpDeclaration *> found = session->state->registry->declaration(op);
+    if (!found)
+      return found.error();
+    *declaration = *found;
+    return {};
+  });
+}

@@ -2,10 +2,12 @@
 #include <mortise/ir/builder.hpp>
 
 #include "repeat.hpp"
-#include "types.hpp"
+#include "vendor.hpp"
 
 #define GET_OP_CLASSES
 #include <mortise/ir/control_flow.h.inc>
+#define GET_OP_CLASSES
+#include <mortise/ir/vendor.h.inc>
 
 #include <llvm/ADT/ScopeExit.h>
 #include <mlir/Dialect/Func/IR/FuncOps.h>
@@ -44,14 +46,10 @@ struct Messages {
 };
 
 template <typename Names> std::string nearest(llvm::StringRef name, const Names &names) {
-  std::string best;
-  unsigned least = UINT_MAX;
+  std::vector<std::string_view> all;
   for (llvm::StringRef known : names)
-    if (unsigned distance = name.edit_distance(known); distance < least) {
-      least = distance;
-      best = known.str();
-    }
-  return best.empty() ? "" : "; the nearest known is '" + best + "'";
+    all.emplace_back(known);
+  return portable::suggestion(name, all);
 }
 
 struct Request { // op and location of an addOp call, for its errors
@@ -59,6 +57,10 @@ struct Request { // op and location of an addOp call, for its errors
   std::string place; // "mortise.add at model.py:3"
   Error error(const std::string &message) const { return invalid(place + ": " + message); }
 };
+
+std::string placeOf(std::string_view op, std::string_view location) {
+  return std::string(op) + (location.empty() ? "" : " at ") + std::string(location);
+}
 
 // The number of operands of each slot. At most one slot is variadic.
 Result<std::vector<int32_t>> segmentsOf(const Request &request, llvm::ArrayRef<OperandSlot> slots,
@@ -97,7 +99,7 @@ Result<std::vector<int32_t>> segmentsOf(const Request &request, llvm::ArrayRef<O
 } // namespace
 
 struct Builder::Impl {
-  explicit Impl(MLIRContext &context) : context(&context) {}
+  Impl(MLIRContext &context, const portable::VendorOps *vendors) : context(&context), vendors(vendors) {}
 
   Result<Value> value(ValueId id, const std::string &what) const {
     if (id >= values.size())
@@ -115,6 +117,11 @@ struct Builder::Impl {
       types[id] = std::make_unique<CType>(llvm::cast<RankedTensorType>(values[id].getType()));
     return &types[id]->type;
   }
+  Location locationOf(std::string_view location) const {
+    if (location.empty())
+      return UnknownLoc::get(context);
+    return NameLoc::get(StringAttr::get(context, llvm::StringRef(location)));
+  }
   // The symbol table; NULL when there are no symbols. Symbols cannot be added afterwards.
   SymbolsAttr table();
 
@@ -128,8 +135,19 @@ struct Builder::Impl {
                            llvm::ArrayRef<Value> operands, DictionaryAttr attributes, Location location,
                            std::span<const MortiseGraph *const> bodies);
   Result<void> fill(Region &region, const MortiseGraph &body, const std::string &what);
+  // The op of a vendor, by what its plugin says, or as a node of a graph has it.
+  Result<Operation *> appendVendors(Block &block, std::string_view op, llvm::ArrayRef<Value> operands,
+                                    std::span<const MortiseAttribute *const> attributes, std::string_view location);
+  Result<Operation *> appendVendors(Block &block, const MortiseNode &node, llvm::ArrayRef<Value> operands);
+  Result<Operation *> makeVendors(Block &block, std::string_view op, llvm::ArrayRef<Value> operands,
+                                  DictionaryAttr parameters, llvm::ArrayRef<Type> types, std::string_view location);
+  // A node of a graph, of any op.
+  Result<Operation *> append(Block &block, const MortiseNode &node, llvm::ArrayRef<Value> operands);
+  Result<llvm::SmallVector<Value>> valuesOf(std::span<const ValueId> ids, std::string_view op) const;
+  std::vector<ValueId> addResults(Operation *op);
 
   MLIRContext *context;
+  const portable::VendorOps *vendors;
   OwningOpRef<ModuleOp> module;
   func::FuncOp function;
   std::vector<Value> values;
@@ -153,7 +171,8 @@ SymbolsAttr Builder::Impl::table() {
   return symbols;
 }
 
-Builder::Builder(MLIRContext &context, std::string_view name) : impl(std::make_unique<Impl>(context)) {
+Builder::Builder(MLIRContext &context, std::string_view name, const portable::VendorOps *vendors)
+    : impl(std::make_unique<Impl>(context, vendors)) {
   context.loadDialect<MortiseDialect, func::FuncDialect>();
   Location unknown = UnknownLoc::get(&context);
   impl->module = ModuleOp::create(unknown);
@@ -276,8 +295,7 @@ Result<void> Builder::Impl::fill(Region &region, const MortiseGraph &body, const
     llvm::SmallVector<Value> operands;
     for (size_t k = 0; k < node.operand_count; ++k)
       operands.push_back(node.operands[k] ? known[node.operands[k]->index] : Value());
-    Result<Operation *> op = append(block, node.op, operands, {node.attributes, node.attribute_count},
-                                    node.location ? node.location : "", bodiesOf(node));
+    Result<Operation *> op = append(block, node, operands);
     if (!op)
       return op.error();
     if ((*op)->getNumResults() != node.result_count)
@@ -346,7 +364,7 @@ Result<Operation *> Builder::Impl::make(Block &block, const Request &request, Re
 Result<Operation *> Builder::Impl::append(Block &block, std::string_view opName, llvm::ArrayRef<Value> operands,
                                           std::span<const MortiseAttribute *const> given, std::string_view location,
                                           std::span<const MortiseGraph *const> bodies) {
-  Request request{opName, std::string(opName) + (location.empty() ? "" : " at ") + std::string(location)};
+  Request request{opName, placeOf(opName, location)};
   auto name = RegisteredOperationName::lookup(llvm::StringRef(opName), context);
   auto *known = name ? name->getInterface<MortiseOp>() : nullptr;
   if (!known) {
@@ -367,12 +385,87 @@ Result<Operation *> Builder::Impl::append(Block &block, std::string_view opName,
     list.set("operandSegmentSizes", DenseI32ArrayAttr::get(context, *segments));
     *dictionary = list.getDictionary(context);
   }
-  Location where = UnknownLoc::get(context);
-  if (!location.empty())
-    where = NameLoc::get(StringAttr::get(context, llvm::StringRef(location)));
   llvm::SmallVector<Value> present;
   llvm::copy_if(operands, std::back_inserter(present), [](Value value) { return bool(value); });
-  return make(block, request, *name, present, *dictionary, where, bodies);
+  return make(block, request, *name, present, *dictionary, locationOf(location), bodies);
+}
+
+Result<Operation *> Builder::Impl::makeVendors(Block &block, std::string_view op, llvm::ArrayRef<Value> operands,
+                                               DictionaryAttr parameters, llvm::ArrayRef<Type> types,
+                                               std::string_view location) {
+  const Request request{op, placeOf(op, location)};
+  Messages messages(context);
+  OpBuilder builder = OpBuilder::atBlockEnd(&block);
+  VendorOp made = VendorOp::create(builder, locationOf(location), types, builder.getStringAttr(llvm::StringRef(op)),
+                                   operands, parameters);
+  if (succeeded(verify(made)))
+    return made.getOperation();
+  Error error = request.error(messages.about(made->getName().getStringRef()));
+  made->erase();
+  return error;
+}
+
+Result<Operation *> Builder::Impl::appendVendors(Block &block, std::string_view op, llvm::ArrayRef<Value> operands,
+                                                 std::span<const MortiseAttribute *const> attributes,
+                                                 std::string_view location) {
+  const Request request{op, placeOf(op, location)};
+  if (!vendors)
+    return Error{MORTISE_UNSUPPORTED, request.place + ": an op of a vendor, and this builder knows no plugins"};
+  if (llvm::is_contained(operands, Value()))
+    return request.error("an operand is left out, and ops of vendors have no optional operands");
+  const llvm::SmallVector<Type> types(ValueRange(operands).getTypes());
+  const Result<VendorAnswer> answer = askVendor({llvm::StringRef(op), types, attributes, table(), context}, *vendors);
+  if (!answer)
+    return location.empty() ? answer.error()
+                            : Error{answer.error().code, answer.error().message + "; at " + std::string(location)};
+  const llvm::SmallVector<Type> results(answer->results.begin(), answer->results.end());
+  return makeVendors(block, op, operands, answer->parameters, results, location);
+}
+
+Result<Operation *> Builder::Impl::appendVendors(Block &block, const MortiseNode &node,
+                                                 llvm::ArrayRef<Value> operands) {
+  const std::string_view location = node.location ? node.location : "";
+  const Request request{node.op, placeOf(node.op, location)};
+  if (llvm::is_contained(operands, Value()) || !bodiesOf(node).empty())
+    return Error{MORTISE_UNSUPPORTED,
+                 request.place + ": expected all operands and no bodies, as plugins declare ops of vendors"};
+  Result<DictionaryAttr> parameters = vendorParameters({node.attributes, node.attribute_count}, table(), context);
+  if (!parameters)
+    return Error{parameters.error().code, request.place + ": " + parameters.error().message};
+  llvm::SmallVector<Type> types;
+  for (size_t i = 0; i < node.result_count; ++i) {
+    Result<RankedTensorType> type =
+        typeFrom(*node.results[i]->type, request.place + ": result " + std::to_string(i), table(), context);
+    if (!type)
+      return type.error();
+    types.push_back(*type);
+  }
+  return makeVendors(block, node.op, operands, *parameters, types, location);
+}
+
+Result<Operation *> Builder::Impl::append(Block &block, const MortiseNode &node, llvm::ArrayRef<Value> operands) {
+  if (portable::isVendorOp(node.op))
+    return appendVendors(block, node, operands);
+  return append(block, node.op, operands, {node.attributes, node.attribute_count}, node.location ? node.location : "",
+                bodiesOf(node));
+}
+
+Result<llvm::SmallVector<Value>> Builder::Impl::valuesOf(std::span<const ValueId> ids, std::string_view op) const {
+  llvm::SmallVector<Value> values;
+  for (ValueId id : ids) {
+    Result<Value> known = id == noValue ? Value() : value(id, std::string(op) + ": operand");
+    if (!known)
+      return known.error();
+    values.push_back(*known);
+  }
+  return values;
+}
+
+std::vector<ValueId> Builder::Impl::addResults(Operation *op) {
+  std::vector<ValueId> results;
+  for (OpResult result : op->getResults())
+    results.push_back(add(result));
+  return results;
 }
 
 Result<std::vector<ValueId>> Builder::addOp(std::string_view opName, std::span<const ValueId> operands,
@@ -380,24 +473,24 @@ Result<std::vector<ValueId>> Builder::addOp(std::string_view opName, std::span<c
                                             std::string_view location, std::span<const MortiseGraph *const> bodies) {
   if (!impl->module)
     return Impl::finished;
-  llvm::SmallVector<Value> values;
-  for (ValueId id : operands) {
-    if (id == noValue) {
-      values.emplace_back();
-      continue;
-    }
-    Result<Value> value = impl->value(id, std::string(opName) + ": operand");
-    if (!value)
-      return value.error();
-    values.push_back(*value);
-  }
-  Result<Operation *> op = impl->append(impl->function.front(), opName, values, attributes, location, bodies);
-  if (!op)
-    return op.error();
-  std::vector<ValueId> results;
-  for (OpResult result : (*op)->getResults())
-    results.push_back(impl->add(result));
-  return results;
+  auto values = impl->valuesOf(operands, opName);
+  if (!values)
+    return values.error();
+  Block &block = impl->function.front();
+  Result<Operation *> op = portable::isVendorOp(opName) && bodies.empty()
+                               ? impl->appendVendors(block, opName, *values, attributes, location)
+                               : impl->append(block, opName, *values, attributes, location, bodies);
+  return op ? Result<std::vector<ValueId>>(impl->addResults(*op)) : op.error();
+}
+
+Result<std::vector<ValueId>> Builder::addNode(const MortiseNode &node, std::span<const ValueId> operands) {
+  if (!impl->module)
+    return Impl::finished;
+  auto values = impl->valuesOf(operands, node.op);
+  if (!values)
+    return values.error();
+  Result<Operation *> op = impl->append(impl->function.front(), node, *values);
+  return op ? Result<std::vector<ValueId>>(impl->addResults(*op)) : op.error();
 }
 
 Result<bool> Builder::repeat(const Repetition &repetition) {

@@ -58,6 +58,7 @@ void MortiseDialect::initialize() {
   addRandomOps();
   addReductionOps();
   addShapeOps();
+  addVendorOps();
   addWindowOps();
 }
 

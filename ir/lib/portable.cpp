@@ -6,6 +6,8 @@
 #include <mortise/ir/builder.hpp>
 #define GET_OP_CLASSES
 #include <mortise/ir/control_flow.h.inc>
+#define GET_OP_CLASSES
+#include <mortise/ir/vendor.h.inc>
 
 #include <mlir/Dialect/Func/IR/FuncOps.h>
 #include <mlir/IR/BuiltinOps.h>
@@ -26,36 +28,6 @@ std::string textOf(Attribute attribute) {
   return result;
 }
 
-std::string locationText(Location location) {
-  if (auto named = llvm::dyn_cast<NameLoc>(location))
-    return named.getName().str();
-  if (auto file = llvm::dyn_cast<FileLineColLoc>(location))
-    return file.getFilename().str() + ":" + std::to_string(file.getLine()) + ":" + std::to_string(file.getColumn());
-  if (auto fused = llvm::dyn_cast<FusedLoc>(location))
-    for (Location part : fused.getLocations())
-      if (std::string found = locationText(part); !found.empty())
-        return found;
-  if (auto call = llvm::dyn_cast<CallSiteLoc>(location))
-    return locationText(call.getCallee());
-  return "";
-}
-
-// The C form of the symbols, shared by the views of a function and of its bodies.
-struct SymbolList {
-  explicit SymbolList(SymbolsAttr table) : table(table) {
-    for (size_t i = 0; table && i < table.getNames().size(); ++i) {
-      SymbolRange range = table.getRanges()[i];
-      names.push_back(table.getNames()[i].str());
-      symbols.push_back({sizeof(MortiseSymbol), nullptr, names.back().c_str(), range.min, range.max, range.divisor});
-      pointers.push_back(&symbols.back());
-    }
-  }
-  SymbolsAttr table;
-  std::deque<std::string> names;
-  std::deque<MortiseSymbol> symbols;
-  std::vector<const MortiseSymbol *> pointers;
-};
-
 // C forms of types, attributes, locations and op names. MLIR uniques these, so each is converted once for all nodes.
 class Pool {
 public:
@@ -65,11 +37,11 @@ public:
       made = std::make_unique<CType>(from);
     return *made;
   }
-  const CAttribute &attribute(const AttributeSlot &slot, Attribute from) {
-    // Slot names are string literals, so their addresses identify them.
-    std::unique_ptr<CAttribute> &made = attributes[{slot.name.data(), from}];
+  const CAttribute &attribute(llvm::StringRef name, Attribute from) {
+    // Names are string literals, or the context's own strings, so their addresses identify them.
+    std::unique_ptr<CAttribute> &made = attributes[{name.data(), from}];
     if (!made)
-      made = std::make_unique<CAttribute>(slot.name, from);
+      made = std::make_unique<CAttribute>(name, from);
     return *made;
   }
   const std::string &location(Location from) {
@@ -110,6 +82,7 @@ public:
 private:
   struct Node {
     MortiseNode node{};
+    std::string name; // of a vendor's op
     llvm::SmallVector<const MortiseValue *, 4> operands;
     llvm::SmallVector<const MortiseValue *, 1> results;
     llvm::SmallVector<const MortiseAttribute *, 4> attributes;
@@ -126,6 +99,8 @@ private:
   Result<void> addValue(Value value, const MortiseNode *producer, unsigned index, uint32_t flags, llvm::StringRef name);
   Result<void> addInputs();
   Result<void> addNode(Operation &op);
+  Result<void> addOurs(MortiseOp op, Node &entry);
+  Result<void> addVendors(VendorOp op, Node &entry);
   Result<void> addBodies(Operation &op, Node &entry);
   Result<void> addOutputs(Operation &terminator);
   Result<void> addGuards();
@@ -196,16 +171,40 @@ Result<void> View::addInputs() {
 
 Result<void> View::addNode(Operation &op) {
   auto ours = llvm::dyn_cast<MortiseOp>(op);
-  if (!ours)
+  auto vendors = llvm::dyn_cast<VendorOp>(op);
+  if (!ours && !vendors)
     return invalid("'" + op.getName().getStringRef().str() + "' is not a mortise op, so it has no portable form");
   Node &entry = nodes.emplace_back();
-  const Pool::Op &known = pool.op(op.getName(), ours);
   MortiseNode &node = entry.node;
   node.struct_size = sizeof(MortiseNode);
   node.index = static_cast<uint32_t>(nodes.size() - 1);
-  node.since = ours.getSince();
-  node.op = known.name.c_str();
   node.location = pool.location(op.getLoc()).c_str();
+  if (Result<void> added = ours ? addOurs(ours, entry) : addVendors(vendors, entry); !added)
+    return added;
+  node.operands = entry.operands.data();
+  node.operand_count = entry.operands.size();
+  llvm::sort(entry.attributes, [](auto *a, auto *b) { return llvm::StringRef(a->name) < b->name; });
+  node.attributes = entry.attributes.data();
+  node.attribute_count = entry.attributes.size();
+  for (OpResult result : op.getResults()) {
+    if (Result<void> added = addValue(result, &node, result.getResultNumber(), 0, ""); !added)
+      return added;
+    entry.results.push_back(byValue[result]);
+  }
+  node.results = entry.results.data();
+  node.result_count = entry.results.size();
+  if (Result<void> added = addBodies(op, entry); !added)
+    return added;
+  nodePointers.push_back(&node);
+  return {};
+}
+
+// Name, operands and attributes of an op of the language.
+Result<void> View::addOurs(MortiseOp ours, Node &entry) {
+  Operation &op = *ours.getOperation();
+  const Pool::Op &known = pool.op(op.getName(), ours);
+  entry.node.since = ours.getSince();
+  entry.node.op = known.name.c_str();
 
   // Optional operands that are left out become NULL in the view.
   const std::vector<OperandSlot> &slots = known.operands;
@@ -220,32 +219,31 @@ Result<void> View::addNode(Operation &op) {
     else
       entry.operands.push_back(byValue.lookup(op.getOperand(next++)));
   }
-  node.operands = entry.operands.data();
-  node.operand_count = entry.operands.size();
 
   for (const AttributeSlot &slot : known.attributes) {
     Attribute value = op.getInherentAttr(slot.name).value_or(Attribute());
     if (!value)
       return invalid(known.name + ": attribute '" + slot.name.str() + "' is missing");
-    const CAttribute &attribute = pool.attribute(slot, value);
+    const CAttribute &attribute = pool.attribute(slot.name, value);
     if (!attribute.error.empty())
       return invalid(known.name + ": " + attribute.error);
     entry.attributes.push_back(&attribute.attribute);
   }
-  llvm::sort(entry.attributes, [](auto *a, auto *b) { return llvm::StringRef(a->name) < b->name; });
-  node.attributes = entry.attributes.data();
-  node.attribute_count = entry.attributes.size();
+  return {};
+}
 
-  for (OpResult result : op.getResults()) {
-    if (Result<void> added = addValue(result, &node, result.getResultNumber(), 0, ""); !added)
-      return added;
-    entry.results.push_back(byValue[result]);
+Result<void> View::addVendors(VendorOp op, Node &entry) {
+  entry.name = op.getOpName().str();
+  entry.node.op = entry.name.c_str();
+  entry.node.since = 1; // its plugin's opset says nothing about it
+  for (Value operand : op.getInputs())
+    entry.operands.push_back(byValue.lookup(operand));
+  for (NamedAttribute parameter : op.getParameters()) {
+    const CAttribute &attribute = pool.attribute(parameter.getName(), parameter.getValue());
+    if (!attribute.error.empty())
+      return invalid(entry.name + ": " + attribute.error);
+    entry.attributes.push_back(&attribute.attribute);
   }
-  node.results = entry.results.data();
-  node.result_count = entry.results.size();
-  if (Result<void> added = addBodies(op, entry); !added)
-    return added;
-  nodePointers.push_back(&node);
   return {};
 }
 
@@ -345,16 +343,6 @@ Result<void> View::build() {
 
 } // namespace
 
-// The function's symbol table: the declared one, else that of the first symbolic argument.
-static SymbolsAttr tableOf(func::FuncOp function) {
-  if (auto declared = function->getAttrOfType<SymbolsAttr>("mortise.symbols"))
-    return declared;
-  for (Type type : function.getArgumentTypes())
-    if (SymbolsAttr table = symbolsOf(type))
-      return table;
-  return {};
-}
-
 Result<std::shared_ptr<const Graph>> exportGraph(ModuleOp module) {
   func::FuncOp function;
   for (auto candidate : module.getOps<func::FuncOp>()) {
@@ -369,7 +357,7 @@ Result<std::shared_ptr<const Graph>> exportGraph(ModuleOp module) {
     return invalid("the module must have one public function with a body, found none");
   if (!function.getBody().hasOneBlock())
     return invalid("the function must have one block");
-  SymbolList symbols(tableOf(function));
+  SymbolList symbols(symbolTable(function));
   Pool pool;
   View view(function.front(), function, symbols, pool);
   if (Result<void> built = view.build(); !built)
@@ -404,8 +392,7 @@ Result<OwningOpRef<ModuleOp>> importGraph(const Graph &source, MLIRContext &cont
     std::vector<ValueId> operands;
     for (size_t j = 0; j < node.operand_count; ++j)
       operands.push_back(node.operands[j] ? ids[node.operands[j]->index] : noValue);
-    Result<std::vector<ValueId>> results = builder.addOp(node.op, operands, {node.attributes, node.attribute_count},
-                                                         node.location ? node.location : "", bodiesOf(node));
+    Result<std::vector<ValueId>> results = builder.addNode(node, operands);
     if (!results)
       return results.error();
     if (results->size() != node.result_count)

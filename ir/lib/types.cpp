@@ -3,6 +3,8 @@
 
 #include <mortise/symbols.hpp>
 
+#include <mlir/Dialect/Func/IR/FuncOps.h>
+
 #include <cstddef>
 #include <cstring>
 
@@ -244,6 +246,38 @@ CAttribute::CAttribute(llvm::StringRef name, Attribute from) : name(name) {
   } else {
     error = "attribute '" + this->name + "' has no form in the portable format";
   }
+}
+
+SymbolList::SymbolList(SymbolsAttr table) : table(table) {
+  for (size_t i = 0; table && i < table.getNames().size(); ++i) {
+    SymbolRange range = table.getRanges()[i];
+    names.push_back(table.getNames()[i].str());
+    symbols.push_back({sizeof(MortiseSymbol), nullptr, names.back().c_str(), range.min, range.max, range.divisor});
+    pointers.push_back(&symbols.back());
+  }
+}
+
+SymbolsAttr symbolTable(func::FuncOp function) {
+  if (auto declared = function->getAttrOfType<SymbolsAttr>("mortise.symbols"))
+    return declared;
+  for (Type type : function.getArgumentTypes())
+    if (SymbolsAttr table = symbolsOf(type))
+      return table;
+  return {};
+}
+
+std::string locationText(Location location) {
+  if (auto named = llvm::dyn_cast<NameLoc>(location))
+    return named.getName().str();
+  if (auto file = llvm::dyn_cast<FileLineColLoc>(location))
+    return file.getFilename().str() + ":" + std::to_string(file.getLine()) + ":" + std::to_string(file.getColumn());
+  if (auto fused = llvm::dyn_cast<FusedLoc>(location))
+    for (Location part : fused.getLocations())
+      if (std::string found = locationText(part); !found.empty())
+        return found;
+  if (auto call = llvm::dyn_cast<CallSiteLoc>(location))
+    return locationText(call.getCallee());
+  return "";
 }
 
 std::vector<OperandSlot> operandSlots(llvm::StringRef slots) {

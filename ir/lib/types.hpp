@@ -6,9 +6,14 @@
 
 #include <mortise/graph.hpp>
 
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
+
+namespace mlir::func {
+class FuncOp;
+} // namespace mlir::func
 
 namespace mortise::ir {
 
@@ -58,6 +63,24 @@ struct CAttribute {
   std::unique_ptr<CExprs> exprs;
   MortiseAttribute attribute{};
 };
+
+// The C form of a function's symbols. Not movable.
+struct SymbolList {
+  explicit SymbolList(SymbolsAttr table); // NULL when there are none
+  SymbolList(const SymbolList &) = delete;
+  SymbolList &operator=(const SymbolList &) = delete;
+
+  SymbolsAttr table;
+  std::deque<std::string> names;
+  std::deque<MortiseSymbol> symbols;
+  std::vector<const MortiseSymbol *> pointers;
+};
+
+// The function's symbol table: the declared one, else that of the first symbolic argument; NULL when there is none.
+SymbolsAttr symbolTable(mlir::func::FuncOp function);
+
+// Where in the user's program, "model.py:7"; "" when unknown.
+std::string locationText(mlir::Location location);
 
 // The slot strings of an op (MortiseOp), parsed.
 struct OperandSlot {

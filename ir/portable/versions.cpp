@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Upgrades graphs of older opsets, and rewrites graphs for readers of older opsets.
 #include "reading.hpp"
+#include <mortise/portable/vendor_ops.hpp>
 #include <mortise/rewrite.hpp>
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 
 namespace mortise {
 namespace {
@@ -19,35 +19,14 @@ using portable::Opset;
 using portable::Replacement;
 
 constexpr std::string_view ours = "mortise.";
-constexpr const char *kindNames[] = {"?",        "a boolean",          "an integer",       "a float",
-                                     "a string", "a list of integers", "a list of floats", "a tensor"};
-constexpr size_t longestCompared = 64; // longer names get no suggestion
 
 std::string num(size_t value) { return std::to_string(value); }
 
-size_t distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t(0));
-  for (size_t i = 0; i < a.size(); ++i) {
-    size_t corner = std::exchange(row[0], i + 1);
-    for (size_t j = 0; j < b.size(); ++j) {
-      const size_t changed = corner + (a[i] != b[j]);
-      corner = std::exchange(row[j + 1], std::min({row[j] + 1, row[j + 1] + 1, changed}));
-    }
-  }
-  return row.back();
-}
-
-// The suggestion for an unknown name: "; did you mean 'x'?", or the list of known names.
 template <typename List> std::string nearest(std::string_view name, const List &known) {
-  std::string_view best;
-  size_t least = SIZE_MAX;
+  std::vector<std::string_view> names;
   for (const auto &candidate : known)
-    if (const size_t found = name.size() > longestCompared ? SIZE_MAX : distance(name, candidate.name); found < least) {
-      least = found;
-      best = candidate.name;
-    }
-  return best.empty() ? "" : "; the nearest known is '" + std::string(best) + "'";
+    names.emplace_back(candidate.name);
+  return portable::suggestion(name, names);
 }
 
 struct OperandCounts {
@@ -75,7 +54,10 @@ public:
   Error check(const MortiseNode &node) const {
     const std::string_view name = node.op;
     if (!name.starts_with(ours))
-      return {}; // an op of a vendor
+      return portable::isVendorOp(name)
+                 ? Error{} // its plugin's declaration is looked at when the graph is compiled
+                 : refuse(node, "expected an op of the language, \"mortise.NAME\", or of a vendor, \"VENDOR.NAME\" of "
+                                "a-z, 0-9 and '_'");
     const Op *op = opset.find(name);
     const OpRetired *retired = op ? nullptr : opset.findRetired(name);
     if (retired && graphOpset >= retired->retired)
@@ -123,8 +105,8 @@ private:
       return refuse(node, name + " is of opset " + num(since(op, attribute.name)) +
                               ", and the graph says it is of opset " + num(graphOpset));
     if (attribute.kind != known->kind)
-      return refuse(node,
-                    "expected " + name + " to be " + kindNames[known->kind] + ", found " + kindNames[attribute.kind]);
+      return refuse(node, "expected " + name + " to be " + portable::attributeKindName(known->kind) + ", found " +
+                              portable::attributeKindName(attribute.kind));
     if (known->values.empty() ||
         std::find(known->values.begin(), known->values.end(), attribute.string) != known->values.end())
       return {};

@@ -189,7 +189,9 @@ Refusal refuse(const MortiseNode &node) {
 Refusal checkNode(const MortiseNode &node) {
   const OpSpec *spec = findOp(node);
   if (!spec)
-    return {MORTISE_REASON_OP, "the reference has no op of this name"};
+    return {MORTISE_REASON_OP, std::string_view(node.op).starts_with("mortise.")
+                                   ? "the reference has no op of this name"
+                                   : "the op of a vendor, which only its plugin defines"};
   if (node.since > MORTISE_OPSET)
     return {MORTISE_REASON_OPSET, "expected an op of opset " + std::to_string(MORTISE_OPSET) + " or older, found " +
                                       std::to_string(node.since)};

@@ -78,6 +78,11 @@ public:
   void limitMemory(uint64_t bytes) { limit = bytes; }
   void hasLayouts(MortiseStatus *(*slot)(MortiseLayoutArgs *)) { table.layout = slot; }
   void hasBandwidth(double bytesPerSecond) { device.info.bandwidth = bytesPerSecond; }
+  void declares(const char *op) {
+    declaration = {.struct_size = sizeof declaration, .name = op, .summary = "", .operands_max = UINT32_MAX};
+    table.ops = declarations;
+    table.op_count = 1;
+  }
   void hasScratch() {
     scratch = space;
     scratch.kind = MORTISE_SPACE_DEVICE;
@@ -89,6 +94,8 @@ private:
   std::function<MortiseStatus *(const Offer &)> answer;
   MortiseSpace space{}, scratch{};
   const MortiseSpace *spaces[2] = {&space, &scratch};
+  MortiseOpDeclaration declaration{};
+  const MortiseOpDeclaration *declarations[1] = {&declaration};
   MortisePlugin table{};
   runtime::Plugin plugin;
   runtime::Device device;

@@ -137,10 +137,10 @@ TEST(InPlace, AnotherTypeOfAsManyBytes) {
   for (const bool donated : {false, true}) {
     GraphMaker maker;
     const uint32_t x = maker.input(donated ? MORTISE_VALUE_DONATED : 0), a = maker.node("mortise.neg", {x}),
-                   b = maker.node("acme.bits", {a}), c = maker.node("acme.bits", {b});
+                   b = maker.node("mortise.convert", {a}), c = maker.node("mortise.convert", {b});
     maker.retype(b, f16);
     maker.retype(c, f64);
-    maker.output(maker.node("acme.bits", {c}));
+    maker.output(maker.node("mortise.convert", {c}));
     const auto written = plan(maker);
     if (!donated) {
       EXPECT_EQ(runs(*written), (Lines{"x0 -> a2", "a2 -> a2", "a2 -> a2", "a2 -> y1"}));
@@ -162,8 +162,8 @@ TEST(InPlace, Symbols) {
       fewer{sizeof fewer, nullptr, MORTISE_F16, 1, dynamic, once, nullptr};
   GraphMaker maker;
   maker.symbolic();
-  const uint32_t x = maker.input(), a = maker.node("mortise.neg", {x}), b = maker.node("acme.bits", {a}),
-                 c = maker.node("acme.bits", {b});
+  const uint32_t x = maker.input(), a = maker.node("mortise.neg", {x}), b = maker.node("mortise.convert", {a}),
+                 c = maker.node("mortise.convert", {b});
   maker.retype(b, halves); // 2n halves are n floats
   maker.output(c);
   const auto written = plan(maker);
@@ -178,10 +178,10 @@ TEST(InPlace, Symbols) {
   const MortiseType fixed{sizeof fixed, nullptr, MORTISE_F16, 1, numbers, nullptr, nullptr};
   GraphMaker other;
   other.symbolic();
-  const uint32_t p = other.input(), q = other.node("acme.bits", {p}), r = other.node("acme.bits", {q});
+  const uint32_t p = other.input(), q = other.node("mortise.convert", {p}), r = other.node("mortise.convert", {q});
   other.retype(q, fewer);
   other.retype(r, fixed);
-  other.output(other.node("acme.bits", {r}));
+  other.output(other.node("mortise.convert", {r}));
   FakePlugin old(
       "old",
       [](const Offer &offer) -> MortiseStatus * {
@@ -222,7 +222,7 @@ TEST(InPlace, WrongPairsAreRefused) {
                    a = maker.node("mortise.neg", {x}), b = maker.node("mortise.abs", {a});
     maker.output(maker.node("mortise.add", {b, w}));
     maker.output(maker.node("mortise.add", {s, x}));
-    const uint32_t small = maker.node("acme.cut", {a});
+    const uint32_t small = maker.node("mortise.slice", {a});
     maker.retype(small, cut);
     maker.output(small);
     maker.alias(2, 1);

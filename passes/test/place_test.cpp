@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <set>
 #include <stdexcept>
 
 namespace mortise::passes {
@@ -54,6 +55,43 @@ TEST(Place, CostsThatNoMemoryAllowsAreRaised) {
   EXPECT_EQ(winner(), 1u);
   optimist.hasBandwidth(0); // unknown
   EXPECT_EQ(winner(), 0u);
+}
+
+// Records the ops that a plugin is asked for, and takes all of them.
+std::function<MortiseStatus *(const Offer &)> recordsAndTakes(std::set<std::string> &asked, double nsPerNode) {
+  return [&asked, takes = takesAll(nsPerNode)](const Offer &offer) -> MortiseStatus * {
+    for (size_t n = 0; n < offer.graph().node_count; ++n)
+      asked.insert(offer.graph().nodes[n]->op);
+    return takes(offer);
+  };
+}
+
+TEST(Place, OnlyPluginsThatDeclareAnOpOfAVendorAreAskedForIt) {
+  GraphMaker maker;
+  maker.output(maker.node("mortise.exp", {maker.node("acme.swizzle", {maker.node("mortise.neg", {maker.input()})})}));
+  std::set<std::string> byStranger, byVendor;
+  FakePlugin stranger("stranger", recordsAndTakes(byStranger, 1)), vendor("vendor", recordsAndTakes(byVendor, 1e6));
+  vendor.declares("acme.swizzle");
+  const Placement placement = place(maker.view(), {stranger.target(), vendor.target()});
+  EXPECT_TRUE(placement.uncovered.empty());
+  EXPECT_EQ(byStranger, (std::set<std::string>{"mortise.neg", "mortise.exp"}));
+  EXPECT_EQ(byVendor, (std::set<std::string>{"mortise.neg", "acme.swizzle", "mortise.exp"}));
+  EXPECT_TRUE(refused(placement, 1, MORTISE_REASON_OP, "the plugin does not declare this op of a vendor"));
+  for (const Candidate &region : placement.regions)
+    EXPECT_EQ(region.target, region.nodes == Nodes{1} ? 1u : 0u);
+}
+
+TEST(Place, AnOpOfAVendorThatNobodyDeclaresIsUncovered) {
+  GraphMaker maker;
+  maker.output(maker.node("acme.swizzle", {maker.input()}));
+  FakePlugin other("other", takesAll(1));
+  other.declares("acme.swirl");
+  const std::vector<Target> targets{other.target()};
+  const Placement placement = place(maker.view(), targets);
+  EXPECT_EQ(placement.uncovered, Nodes{0});
+  const std::string said = uncoveredError(maker.view(), uncoveredNodes(maker.view(), placement, targets)).message;
+  EXPECT_NE(said.find("acme.swizzle(f32[16])"), std::string::npos) << said;
+  EXPECT_NE(said.find("other: op: the plugin does not declare this op of a vendor"), std::string::npos) << said;
 }
 
 TEST(Place, OneCandidateForAllWins) {

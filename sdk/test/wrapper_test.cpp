@@ -93,6 +93,21 @@ struct Sample : mortise::PluginAdaptor<Sample> {
     return mortise::Packed<Constants>{std::make_unique<Constants>(), 12};
   }
   Result<void> enqueue(const Kernel &, const Constants *, const MortiseEnqueueArgs &) { return behave(); }
+
+  static std::span<const MortiseOpDeclaration *const> ops() {
+    static const MortiseOpDeclaration pair{sizeof pair, nullptr, "test.pair", "x, `times` times", 1, 1, nullptr, 0};
+    static const MortiseOpDeclaration *const list[] = {&pair};
+    return list;
+  }
+  Result<void> infer(mortise::Inference &inference) {
+    if (Result<void> result = behave(); !result)
+      return result;
+    EXPECT_EQ(inference.op(), "test.pair");
+    EXPECT_EQ(inference.attribute("none"), nullptr);
+    for (int64_t i = 0; i < inference.attribute("times")->i64; ++i)
+      inference.add(inference.operand(inference.operandCount() - 1));
+    return {};
+  }
 };
 
 class Wrapper : public testing::Test {
@@ -178,6 +193,31 @@ TEST_F(Wrapper, ErrorsAndExceptionsBecomeStatuses) {
     EXPECT_EQ(compile.kernel, nullptr);
     EXPECT_EQ(liveObjects, 0); // the unfinished kernel is destroyed
   }
+}
+
+TEST_F(Wrapper, InfersTheTypesOfItsOwnOps) {
+  ASSERT_EQ(table.op_count, 1u);
+  EXPECT_STREQ(table.ops[0]->name, "test.pair");
+  auto type = mortise::sized<MortiseType>();
+  auto times = mortise::sized<MortiseAttribute>();
+  times.name = "times";
+  times.i64 = 2;
+  const MortiseType *operands[] = {&type};
+  const MortiseAttribute *attributes[] = {&times};
+  std::vector<const MortiseType *> results;
+  auto args = mortise::sized<MortiseInferArgs>();
+  args.op = "test.pair";
+  args.operands = operands;
+  args.attributes = attributes;
+  args.operand_count = args.attribute_count = 1;
+  args.sink = &results;
+  args.add = [](void *sink, const MortiseType *added) {
+    static_cast<std::vector<const MortiseType *> *>(sink)->push_back(added);
+  };
+  EXPECT_EQ(table.infer(&args), nullptr);
+  EXPECT_EQ(results, (std::vector<const MortiseType *>{&type, &type}));
+  behaviour = Behaviour::Fail;
+  EXPECT_STREQ(mortise::Status(table.infer(&args)).message(), "not this");
 }
 
 TEST_F(Wrapper, RefusesStructsThatAreTooSmall) {

@@ -90,8 +90,8 @@ def described(text: str) -> str:
 
 def family_page(family: Path) -> list[str]:
     known = records(family)
-    lines = ["", f"## {family.stem.replace('_', ' ').capitalize()}", *intro(family), "",
-             "| op | operands | attributes | results | since | what |", "|---|---|---|---|---|---|"]
+    lines = ["", f"## {family.stem.replace('_', ' ').capitalize()}", *intro(family)]
+    lines += ["", "| op | operands | attributes | results | since | what |", "|---|---|---|---|---|---|"] if op_records(family) else []
     details = []
     for op in op_records(family):
         tensors, named = ("Type", "TypeConstraint"), ("Attr",)

@@ -19,14 +19,6 @@ namespace {
 
 constexpr uint64_t seed = 1;
 
-bool isChosen(const std::string &op, const std::string &patterns) {
-  std::istringstream list(patterns);
-  for (std::string pattern; std::getline(list, pattern, ',');)
-    if (fnmatch(pattern.c_str(), op.c_str(), 0) == 0)
-      return true;
-  return patterns.empty();
-}
-
 // The operands that are there, or the results where there is none.
 std::vector<const MortiseValue *> valuesOf(const MortiseNode &node) {
   std::vector<const MortiseValue *> values;
@@ -137,6 +129,14 @@ private:
 };
 
 } // namespace
+
+bool isChosen(const std::string &op, const std::string &patterns) {
+  std::istringstream list(patterns);
+  for (std::string pattern; std::getline(list, pattern, ',');)
+    if (fnmatch(pattern.c_str(), op.c_str(), 0) == 0)
+      return true;
+  return patterns.empty();
+}
 
 std::vector<OpCase> opCases(const std::string &ops) {
   Maker maker(ops);

@@ -14,12 +14,13 @@ struct OpCase {
           rank = 0; // of the first operand, or of the result where there is none; the largest rank of all values
   std::shared_ptr<const Graph> graph; // static; the operands are its inputs
   Tensors inputs;
-  Tensors expected; // by the reference interpreter
+  Tensors expected; // by the reference interpreter; empty for the op of a vendor
 };
 
-// Always the same, in the same order. `ops`: shell patterns with commas between, such as
-// "mortise.add,mortise.reduce_*";
-// "" is every op.
+// Whether an op is one of "mortise.add,mortise.reduce_*", shell patterns with commas between; "" is every op.
+bool isChosen(const std::string &op, const std::string &patterns);
+
+// Always the same, in the same order, of the ops that are chosen.
 std::vector<OpCase> opCases(const std::string &ops);
 
 } // namespace mortise::tool

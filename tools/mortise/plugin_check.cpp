@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "cases.hpp"
 #include "command.hpp"
 #include "plugin.hpp"
 #include "try.hpp"
@@ -99,7 +100,9 @@ private:
     manifest = std::move(*read);
     good("manifest", manifest.name + " " + manifest.version + " of " + manifest.vendor + ": ABI revisions " +
                          std::to_string(manifest.abiOldest) + " to " + std::to_string(manifest.abiNewest) + ", opset " +
-                         std::to_string(manifest.opset) + ", devices " + runtime::join(manifest.devices));
+                         std::to_string(manifest.opset) + ", devices " + runtime::join(manifest.devices) +
+                         (manifest.ops.empty() ? "" : ", ops of its own " + runtime::join(manifest.ops)));
+    checkClaimedOps();
   }
 
   // Loads it in a process of its own, which lists its devices.
@@ -158,7 +161,9 @@ private:
       bool open = false; // a case has begun and not ended
       while (const auto line = (*child)->readLine(asked.limit)) {
         const Json read = Json::parse(*line, nullptr, false);
-        if (read.contains("cases")) {
+        if (read.contains("lie")) {
+          bad("own ops", read["lie"].get<std::string>());
+        } else if (read.contains("cases")) {
           count = read["cases"];
         } else if (read.contains("begin")) {
           answers.push_back({read["name"], read["op"], read["dtype"], "", read["rank"]});
@@ -216,7 +221,7 @@ private:
       std::string types;
       for (const auto &[dtype, number] : dtypes)
         types += (types.empty() ? "" : " ") + dtype;
-      byTypes[types].push_back(op.substr(op.find('.') + 1));
+      byTypes[types].push_back(op.starts_with("mortise.") ? op.substr(op.find('.') + 1) : op);
     }
     for (const auto &[types, ops] : byTypes)
       text += "\n" + types + ": " + runtime::join(ops);
@@ -237,6 +242,48 @@ private:
                      " processes crashed or hung");
     else
       checkClaims(answers, right);
+    noteOwnOps(answers, right);
+  }
+
+  // The reference interpreter does not know the plugin's own ops.
+  void noteOwnOps(const std::vector<Answer> &answers, const Taken &right) {
+    for (const std::string &op : manifest.ops) {
+      if (!isChosen(op, asked.ops))
+        continue;
+      const auto found = right.find(op);
+      const auto tried = std::ranges::find(answers, op, &Answer::op);
+      size_t cases = 0;
+      if (found != right.end())
+        for (const auto &[dtype, number] : found->second)
+          cases += number;
+      if (cases)
+        note("note", "own ops",
+             op + " of its own ran in " + std::to_string(cases) +
+                 " cases, equal inputs with equal results; there is no reference for it, so that what it computes "
+                 "was compared with nothing: test it against your own definition");
+      else if (tried == answers.end())
+        note("note", "own ops",
+             op + " of its own was not tried: its infer accepts none of the small types that were guessed; try it with "
+                  "`mortise run` on a graph of yours");
+      else
+        note("note", "own ops", op + " of its own is declared, and the device runs none of its cases: " + tried->why);
+    }
+  }
+
+  // Claims of ops that are neither the language's nor declared.
+  void checkClaimedOps() {
+    for (const runtime::ManifestClaim &claim : manifest.claims)
+      for (const std::string &pattern : claim.ops) {
+        const std::string prefix = pattern.substr(0, pattern.find('.'));
+        if (prefix == "mortise" || prefix.find_first_of("*?[") != std::string::npos)
+          continue;
+        if (std::ranges::none_of(manifest.ops,
+                                 [&](const std::string &op) { return fnmatch(pattern.c_str(), op.c_str(), 0) == 0; }))
+          bad("claims",
+              "the manifest claims " + pattern +
+                  ", which is no op of the language, and which the plugin does not declare; declare it in its "
+                  "table, and list it in the manifest's ops");
+      }
   }
 
   // Every claim needs a kernel.

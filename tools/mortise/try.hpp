@@ -19,8 +19,9 @@ struct Tried {
 
 // Runs a case on the device of the host's configuration: with each end of its tensors beside a page that nobody may
 // touch, outputs full of other bytes, from several threads at once, and with operands as constants that are bound
-// twice. Inputs have to stay as they are, and so have the thread's floating-point settings.
-Tried tryCase(const OpCase &given, const Host &host);
+// twice. Inputs have to stay as they are, and so have the thread's floating-point settings. For the op of a vendor the
+// first run's outputs become the expected ones.
+Tried tryCase(OpCase &given, const Host &host);
 
 // Bytes of ordinary memory that are not given back each time that the case is compiled, run and destroyed.
 // `stillThere` is called at least every second or two.

@@ -55,6 +55,21 @@ static PyObject *sessionCheckPlace(PyObject *self, PyObject *object) {
   Py_RETURN_NONE;
 }
 
+// undeclared(name): "" if an installed plugin declares the op of a vendor, otherwise why it does not.
+static PyObject *sessionUndeclared(PyObject *self, PyObject *object) {
+  const char *name = PyUnicode_AsUTF8AndSize(object, nullptr);
+  if (!name)
+    return nullptr;
+  const MortiseOpDeclaration *declaration = nullptr;
+  MortiseStatus *status =
+      withoutGil([&] { return mortise_session_op(as<SessionObject>(self)->session, name, &declaration); });
+  if (mortise_status_code(status) != MORTISE_UNSUPPORTED)
+    return check(status) ? PyUnicode_FromString("") : nullptr;
+  PyObject *reason = PyUnicode_FromString(mortise_status_message(status));
+  mortise_status_destroy(status);
+  return reason;
+}
+
 //===-- Builder --------------------------------------------------------------------------------===//
 
 static PyObject *builderNew(PyTypeObject *type, PyObject *arguments, PyObject *) {
@@ -132,8 +147,8 @@ static PyObject *builderInput(PyObject *self, PyObject *arguments) {
   return describe(object->builder, value);
 }
 
-// The attributes of one op, from a dictionary whose values are bool, int, float, str, a tuple of extents, or (dtype,
-// dims, bytes) for a literal.
+// The attributes of one op, from a dictionary whose values are bool, int, float, str, a tuple of extents, a list of
+// floats, or (dtype, dims, bytes) for a literal.
 namespace {
 class Attributes {
 public:
@@ -176,9 +191,16 @@ private:
       attribute.i64s = numbers.data();
       attribute.exprs = numbers.exprs();
       attribute.count = numbers.size();
+    } else if (PyList_Check(value)) {
+      std::vector<double> &numbers = floats.emplace_back();
+      for (Py_ssize_t i = 0; i < PyList_Size(value); ++i)
+        numbers.push_back(PyFloat_AsDouble(PyList_GetItem(value, i)));
+      attribute.kind = MORTISE_ATTRIBUTE_F64_ARRAY;
+      attribute.f64s = numbers.data();
+      attribute.count = numbers.size();
     } else {
-      PyErr_Format(PyExc_TypeError, "attribute %s: expected bool, int, float, str or tuple, found %R", attribute.name,
-                   value);
+      PyErr_Format(PyExc_TypeError, "attribute %s: expected bool, int, float, str, tuple or list, found %R",
+                   attribute.name, value);
       return false;
     }
     return !PyErr_Occurred();
@@ -204,6 +226,7 @@ private:
 
   std::deque<MortiseAttribute> attributes; // deques, because they do not move their elements
   std::deque<Extents> extents;
+  std::deque<std::vector<double>> floats;
   std::deque<MortiseType> types;
   std::vector<const MortiseAttribute *> pointers;
 };
@@ -336,6 +359,8 @@ static PyObject *builderRefusals(PyObject *self, PyObject *) {
 
 static PyMethodDef sessionMethods[] = {
     {"describe", sessionDescribe, METH_NOARGS, "JSON: plugins, devices, configuration."},
+    {"undeclared", sessionUndeclared, METH_O,
+     "undeclared(op) -> \"\" if an installed plugin declares the op of a vendor, otherwise why it does not"},
     {"check_place", sessionCheckPlace, METH_O, "Raises where tensors of a device of DLPack cannot be passed."},
     {}};
 static PyMethodDef builderMethods[] = {

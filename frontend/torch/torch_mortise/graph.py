@@ -14,7 +14,7 @@ import torch.fx
 
 from . import _library, dtypes, fallback, places, repeats, report
 from .errors import INTERNAL, UNSUPPORTED, MortiseError
-from .importer import HANDLERS, unsupported_reason
+from .importer import HANDLERS, unsupported_reason, vendor
 from .importer.shape import VIEWS
 from .region import Region, roles
 from .region_import import NodeUnsupported
@@ -169,12 +169,14 @@ class CompiledGraph:
             target = node.target
             known = handled.get(id(target))  # an operator's own hash is computed in Python
             if known is None:
-                known = handled[id(target)] = target in HANDLERS or target is operator.getitem
+                known = target in HANDLERS or target is operator.getitem or vendor.refusal(target, self.options) == ""
+                handled[id(target)] = known
             sources = node.all_input_nodes
             if known and not self.whole_reason and plain[node] and all([plain[self.models.get(n, n)] for n in sources]):
                 continue
             values = (self.unsupported_value(n) for n in [node, *sources])
-            reason = self.whole_reason or unsupported_reason(node) or next(filter(None, values), None)
+            lacking = None if known else vendor.refusal(target, self.options) or unsupported_reason(node)
+            reason = self.whole_reason or lacking or next(filter(None, values), None)
             if reason:
                 self.reasons[node] = reason
         if self.reasons:

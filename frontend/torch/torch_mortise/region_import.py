@@ -8,7 +8,7 @@ import torch.fx
 
 from . import dtypes, places, repeats
 from .errors import MortiseError, Unsupported
-from .importer import HANDLERS, Emitter
+from .importer import HANDLERS, Emitter, vendor
 from .importer.core import Value, programs
 from .layout import AS_STRIDED, dense_strides, inverse, memory_order, view_source
 
@@ -89,11 +89,14 @@ class Importer(Emitter):
         if node.target is operator.getitem:
             self.environment[node] = self.value_of(node.args[0])[node.args[1]]
             return
-        handler = HANDLERS[node.target]
+        handler = HANDLERS.get(node.target)
         arguments = torch.fx.node.map_arg(node.args, self.lookup)
         keywords = torch.fx.node.map_arg(node.kwargs, self.lookup) if node.kwargs else {}
         try:
-            self.environment[node] = handler(self, *arguments, **keywords)
+            if handler is None:
+                self.environment[node] = vendor.import_op(self, node.target, arguments, keywords)
+            else:
+                self.environment[node] = handler(self, *arguments, **keywords)
         except Unsupported as error:
             raise NodeUnsupported(node, str(error)) from None
         except MortiseError as error:

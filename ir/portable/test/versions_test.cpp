@@ -171,6 +171,8 @@ TEST(Upgrade, ErrorsNameWhatIsUnknown) {
   EXPECT_HAS(without.loadError(N, older()), "operand 0 of (operand,) is left out");
   EXPECT_HAS(Sample().warp({}, "wide").loadError(N, older()), "one of near, far; found 'wide'");
   EXPECT_EQ(Sample().op("acme.anything", 1).loadError(N, older()), "") << "a vendor's op is the vendor's affair";
+  EXPECT_HAS(Sample().op("Acme.anything", 1).loadError(N, older()),
+             "node 0 (Acme.anything): expected an op of the language, \"mortise.NAME\", or of a vendor");
 }
 
 TEST(Upgrade, WhatAGraphSaysOfItselfHasToBeSo) {

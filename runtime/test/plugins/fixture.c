@@ -9,7 +9,7 @@
  *
  * It knows opset 1, or opset 2 when OPSET is 2: then it takes regions with symbols, and makes instances unless PLAIN is
  * defined. CRASHES: it does what the environment variable MORTISE_TEST_CRASH says, "PLACE KIND". SAVING: its kernels
- * can be saved and loaded; the step of a loaded one is called "loaded sum".
+ * can be saved and loaded; the step of a loaded one is called "loaded sum". OPS: it declares an op of its own (ops.h).
  */
 #include <mortise/plugin.h>
 
@@ -603,6 +603,10 @@ static MortiseStatus *copy(MortiseCopyArgs *args) {
 
 #endif
 
+#ifdef OPS
+#include "ops.h"
+#endif
+
 MORTISE_EXPORT const MortisePlugin *mortise_plugin(void) {
   static const uint64_t hashes[] = MORTISE_ABI_LAYOUT_HASHES, bad[] = {~MORTISE_ABI_LAYOUT_HASH_3};
   static const MortisePlugin table = {
@@ -650,6 +654,11 @@ MORTISE_EXPORT const MortisePlugin *mortise_plugin(void) {
       .instance_destroy = FAULT == HALF_OF_INSTANCES ? NULL : instance_destroy,
 #endif
       .stream_create = FAULT == HALF_OF_STREAMS ? (MortiseStatus * (*)(MortiseStreamArgs *)) initialize : NULL,
+#endif
+#ifdef OPS
+      .ops = own_ops,
+      .op_count = 1,
+      .infer = infer,
 #endif
       .peer = FAULT == GARBAGE_SLOT ? (MortiseStatus * (*)(MortisePeerArgs *))(uintptr_t)0x1230 : NULL,
   };

@@ -118,6 +118,28 @@ std::optional<Step::Kind> kindOf(const MortiseNode &node) {
 
 } // namespace
 
+std::span<const MortiseOpDeclaration *const> ops() {
+  static const MortiseOpDeclaration lookup = [] {
+    auto op = sized<MortiseOpDeclaration>();
+    op.name = "acme_npu.lookup";
+    op.summary = "table[x + 128] for each x: lookup(x: i8 [...], table: i8 [256]) -> i8 [...]";
+    op.operands_min = op.operands_max = 2;
+    return op;
+  }();
+  static const MortiseOpDeclaration *const list[] = {&lookup};
+  return list;
+}
+
+// Over symbols, too, although the unit itself takes static shapes only.
+Result<void> infer(Inference &inference) {
+  const MortiseType &x = inference.operand(0), &table = inference.operand(1);
+  if (x.dtype != MORTISE_I8 || table.dtype != MORTISE_I8 || table.rank != 1 || table.dims[0] != 256)
+    return Error{MORTISE_INVALID_ARGUMENT,
+                 "expected i8 numbers and a table i8[256], found " + typeString(x) + " and " + typeString(table)};
+  inference.add(x);
+  return {};
+}
+
 bool isWidening(const MortiseNode &node) {
   return is(node, "mortise.convert") && node.operands[0]->type->dtype == MORTISE_I8 &&
          node.results[0]->type->dtype == MORTISE_I32;
@@ -145,13 +167,8 @@ std::optional<Refusal> refuse(const MortiseNode &node) {
     auto refusal = refuseTypes(node, {MORTISE_I8});
     return refusal ? refusal : refuseDot(node, 1);
   }
-  if (*kind == Step::Lookup) {
-    if (auto refusal = refuseTypes(node, {MORTISE_I8}))
-      return refusal;
-    if (node.operand_count != 2 || node.operands[1]->type->rank != 1 || node.operands[1]->type->dims[0] != 256)
-      return Refusal{MORTISE_REASON_SIZE, "expected numbers and a table of 256"};
-    return std::nullopt;
-  }
+  if (*kind == Step::Lookup)
+    return refuseTypes(node, {MORTISE_I8}); // all else is as infer has it
   if (*kind == Step::Copy)
     return refuseTypes(node, {MORTISE_F16, MORTISE_I8});
   if (auto refusal = refuseTypes(node, {MORTISE_F16}))

@@ -25,6 +25,10 @@ struct Cost {
   Cost &operator+=(const Cost &other) { return ns += other.ns, bytes += other.bytes, flops += other.flops, *this; }
 };
 
+// Its own op, acme_npu.lookup, and the types of its results.
+std::span<const MortiseOpDeclaration *const> ops();
+mortise::Result<void> infer(mortise::Inference &inference);
+
 // Why the unit cannot run a node as it stands alone; empty when it can. Products of i8 that give i32 are
 // groups of nodes: see refuseWidened.
 std::optional<Refusal> refuse(const MortiseNode &node);

@@ -107,6 +107,9 @@ struct AcmeNpu : PluginAdaptor<AcmeNpu> {
     return std::span<const MortiseDeviceInfo *const>(list);
   }
 
+  static std::span<const MortiseOpDeclaration *const> ops() { return npu::ops(); }
+  Result<void> infer(Inference &inference) { return npu::infer(inference); }
+
   Result<void> propose(Proposal &proposal) {
     const MortiseGraph &graph = proposal.graph();
     const double slowdown = slowdownOf(proposal.option("slowdown", "1"));

@@ -49,7 +49,7 @@ extern "C" {
 #define MORTISE_PLUGIN_MAGIC UINT64_C(0x314553495452304d) /* "M0RTISE1", little endian */
 
 /* Hashes of every size, offset and enumerator of each revision; sdk/abi/ computes them and CI compares. */
-#define MORTISE_ABI_LAYOUT_HASH_3 UINT64_C(0x7e7636f3d59a8018)
+#define MORTISE_ABI_LAYOUT_HASH_3 UINT64_C(0x5867bfbb714fceac)
 /* From MORTISE_ABI_OLDEST to MORTISE_ABI_REVISION: what MortisePlugin::layout_hashes points to. */
 #define MORTISE_ABI_LAYOUT_HASHES {MORTISE_ABI_LAYOUT_HASH_3}
 
@@ -709,6 +709,47 @@ typedef struct MortisePeerArgs {
   double copy_ns;       /* out: time of a copy of one byte; 0 when unknown */
 } MortisePeerArgs;
 
+/* ---- Ops of a vendor's own ------------------------------------------------------------------ */
+
+typedef struct MortiseAttributeDeclaration {
+  size_t struct_size;
+  const MortiseExtension *extension;
+  const char *name;
+  int32_t kind; /* MortiseAttributeKind */
+  int32_t reserved;
+  /* Its value where a graph leaves it out: of the same name and kind, which is not TENSOR, and without programs. NULL: a graph gives it. */
+  const MortiseAttribute *fallback;
+} MortiseAttributeDeclaration;
+
+/* An op that the language does not have. It is pure: its results depend on its operands and attributes alone, so that the host merges equal
+ * nodes and drops those whose results nobody reads. It has no decomposition: where no device takes it, the graph is an error. It
+ * never changes its meaning; what is added later is an attribute with a fallback, and anything else is an op of another name. */
+typedef struct MortiseOpDeclaration {
+  size_t struct_size;
+  const MortiseExtension *extension;
+  const char *name;    /* "acme.swizzle": the vendor's word and the op's, of a-z, 0-9 and '_' from a letter on; no op of "mortise" */
+  const char *summary; /* one line, for people */
+  uint32_t operands_min, operands_max; /* none is left out; UINT32_MAX: any number */
+  const MortiseAttributeDeclaration *const *attributes; /* sorted by name */
+  size_t attribute_count;
+} MortiseOpDeclaration;
+
+/* The types of a declared op's results. Extents are numbers or programs over `symbols`, in operands as in results. The answer depends
+ * on the arguments alone. */
+typedef struct MortiseInferArgs {
+  size_t struct_size;
+  const MortiseExtension *extension;
+  const char *op; /* declared; the number of operands and the attributes are as declared, too */
+  const MortiseType *const *operands;
+  size_t operand_count;
+  const MortiseAttribute *const *attributes; /* sorted by name, all that the op has */
+  size_t attribute_count;
+  const MortiseSymbol *const *symbols;
+  size_t symbol_count;
+  void *sink; /* hand back to `add`, which copies what it is given */
+  void (*add)(void *sink, const MortiseType *type); /* once for each result, in order: at least 1, at most 16; dense row-major */
+} MortiseInferArgs;
+
 typedef struct MortisePlugin {
   size_t struct_size;
   const MortiseExtension *extension;
@@ -806,6 +847,14 @@ typedef struct MortisePlugin {
 
   /* (optional) What a value takes in a layout of the plugin's own, or MORTISE_UNSUPPORTED. Without it candidates name no layouts. */
   MortiseStatus *(*layout)(MortiseLayoutArgs *args);
+
+  /* (optional, both or none) Ops of the vendor's own, which the manifest's `ops` lists too. They live until the process ends. Several
+   * plugins may declare an op, all alike. A plugin is asked in `propose` for no vendor's op that it does not declare, and may refuse those
+   * that it does. `infer` answers with a status where an op is not defined for such operands or attributes; the message says what it
+   * expected. Called after `initialize`, from any thread. */
+  const MortiseOpDeclaration *const *ops;
+  size_t op_count;
+  MortiseStatus *(*infer)(MortiseInferArgs *args);
 } MortisePlugin;
 
 /* The one export. Does nothing but return the table, which lives until the process ends. */
@@ -825,7 +874,7 @@ MORTISE_CHECK(sizeof(MortiseCode) == 4 && sizeof(MortiseDType) == 4 && sizeof(Mo
 MORTISE_CHECK(sizeof(MortiseExprStep) == 16 && sizeof(MortiseExpr) == 16 && sizeof(MortiseOption) == 16);
 MORTISE_CHECK(sizeof(MortiseType) == 56 && sizeof(MortiseAttribute) == 104);
 MORTISE_CHECK(sizeof(MortiseValue) == 56 && sizeof(MortiseNode) == 104 && sizeof(MortiseGraph) == 144);
-MORTISE_CHECK(sizeof(MortiseEnqueueArgs) == 104 && sizeof(MortisePlugin) == 360);
+MORTISE_CHECK(sizeof(MortiseEnqueueArgs) == 104 && sizeof(MortisePlugin) == 384);
 
 #ifdef __cplusplus
 }

@@ -23,6 +23,9 @@
 //     struct Frame { ... };
 //     Result<std::unique_ptr<Frame>> makeFrame(const Kernel &kernel, const Constants *constants,
 //                                              const Instance *instance);
+//     // (optional) ops of its own, and the types of their results
+//     static std::span<const MortiseOpDeclaration *const> ops();
+//     Result<void> infer(mortise::Inference &inference);
 //   };
 //   MORTISE_DEFINE_PLUGIN(Acme)
 //
@@ -211,6 +214,28 @@ private:
   const MortiseProposeArgs &args;
 };
 
+// ---- Ops of a vendor's own
+
+// The arguments of `infer`, and the function that answers it.
+class Inference {
+public:
+  explicit Inference(const MortiseInferArgs &args) : args(args) {}
+  std::string_view op() const { return args.op; }
+  size_t operandCount() const { return args.operand_count; }
+  const MortiseType &operand(size_t i) const { return *args.operands[i]; }
+  // NULL for one that the op does not declare.
+  const MortiseAttribute *attribute(std::string_view name) const {
+    for (size_t i = 0; i < args.attribute_count; ++i)
+      if (name == args.attributes[i]->name)
+        return args.attributes[i];
+    return nullptr;
+  }
+  void add(const MortiseType &type) { args.add(args.sink, &type); } // of the next result
+
+private:
+  const MortiseInferArgs &args;
+};
+
 // ---- Kernels
 
 // A constant workspace size. Keep it in the kernel, because expr() points into it.
@@ -265,7 +290,8 @@ struct PluginIdentity {
 };
 
 // Optional functions of the class, which take the C structs unchanged. HasStreams: streams and events (all twelve).
-// HasMemory: memory of its own (all three). HasPeers, HasLayouts, HasNativeStreams, HasRegistering: as their slots.
+// HasMemory: memory of its own (all three). HasPeers, HasOps, HasLayouts, HasNativeStreams, HasRegistering: as their
+// slots.
 template <typename P>
 concept HasStreams = requires(P &p, MortiseStreamArgs &stream, MortiseEventArgs &event) {
   p.streamCreate(stream), p.streamDestroy(stream), p.streamWait(stream), p.streamStatus(stream);
@@ -279,6 +305,8 @@ concept HasMemory = requires(P &p, MortiseMemoryArgs &memory, MortiseCopyArgs &c
 };
 template <typename P>
 concept HasPeers = requires(P &p, MortisePeerArgs &args) { p.peer(args); };
+template <typename P>
+concept HasOps = requires(P &p, Inference &inference) { P::ops(), p.infer(inference); };
 template <typename P>
 concept HasLayouts = requires(P &p, MortiseLayoutArgs &args) { p.layout(args); };
 template <typename P>
@@ -474,6 +502,13 @@ private:
     });
   }
 
+  static MortiseStatus *infer(MortiseInferArgs *args) noexcept {
+    return guard(args, [&] {
+      Inference inference(*args);
+      return self().infer(inference);
+    });
+  }
+
   static MortisePlugin make() {
     static const uint64_t hashes[] = MORTISE_ABI_LAYOUT_HASHES;
     auto plugin = sized<MortisePlugin>();
@@ -517,6 +552,11 @@ private:
     }
     if constexpr (HasPeers<P>)
       plugin.peer = slot<&P::peer, MortisePeerArgs>;
+    if constexpr (HasOps<P>) {
+      plugin.ops = P::ops().data();
+      plugin.op_count = P::ops().size();
+      plugin.infer = infer;
+    }
     if constexpr (HasLayouts<P>)
       plugin.layout = slot<&P::layout, MortiseLayoutArgs>;
     if constexpr (HasNativeStreams<P>) {

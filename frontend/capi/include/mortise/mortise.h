@@ -58,9 +58,15 @@ MORTISE_EXPORT void mortise_string_destroy(char *string);
 MORTISE_EXPORT MortiseStatus *mortise_session_create(const MortiseOption *options, size_t option_count,
                                                      MortiseSession **session);
 MORTISE_EXPORT void mortise_session_destroy(MortiseSession *session);
-/* Loads every plugin. JSON: {"plugins": [...], "devices": [...], "rejected": [{"path", "code", "reason"}], "config":
+/* Loads every plugin. JSON: {"plugins": [{"name", "vendor", "version", "path", "ops": {"acme.swizzle": SUMMARY}}],
+ * "devices": [...], "rejected": [{"path", "code", "reason"}], "config":
  * [{"key","value","source"}]}. Free with mortise_string_destroy. */
 MORTISE_EXPORT MortiseStatus *mortise_session_describe(MortiseSession *session, char **json);
+
+/* What an installed plugin declares of an op of a vendor ("acme.swizzle"). It lives until the process ends. Loads the
+ * plugins whose manifests list the op. Error: MORTISE_UNSUPPORTED, no installed plugin declares it. */
+MORTISE_EXPORT MortiseStatus *mortise_session_op(MortiseSession *session, const char *op,
+                                                 const MortiseOpDeclaration **declaration);
 
 MORTISE_EXPORT MortiseStatus *mortise_builder_create(MortiseSession *session, const char *name,
                                                      MortiseBuilder **builder);
@@ -80,10 +86,10 @@ MORTISE_EXPORT MortiseStatus *mortise_builder_guard(MortiseBuilder *builder, con
  * a program. `type` is copied. */
 MORTISE_EXPORT MortiseStatus *mortise_builder_input(MortiseBuilder *builder, const char *name, const MortiseType *type,
                                                     uint32_t flags, uint32_t *value);
-/* Appends an op; the types of its results are inferred. `operands`: numbers of values, MORTISE_NO_VALUE for an optional
- * operand that is left out. `results` has room for `result_capacity` numbers; `result_count`, which may be NULL,
- * receives the number of results, also when they do not fit. `location` is quoted in messages and reports and may be
- * NULL. Everything is copied. */
+/* Appends an op, the language's or a vendor's; the types of its results are inferred, a vendor's by its plugin.
+ * `operands`: numbers of values, MORTISE_NO_VALUE for an optional operand that is left out. `results` has room for
+ * `result_capacity` numbers; `result_count`, which may be NULL, receives the number of results, also when they do not
+ * fit. `location` is quoted in messages and reports and may be NULL. Everything is copied. */
 MORTISE_EXPORT MortiseStatus *mortise_builder_op(MortiseBuilder *builder, const char *op, const uint32_t *operands,
                                                  size_t operand_count, const MortiseAttribute *const *attributes,
                                                  size_t attribute_count, const char *location, uint32_t *results,

@@ -201,6 +201,12 @@ public:
     }
     return made;
   }
+  // An array of floats, which only ops of vendors have.
+  static Attribute floats(std::string name, std::vector<double> value) {
+    Attribute made(std::move(name), MORTISE_ATTRIBUTE_F64_ARRAY);
+    made.reals = std::move(value);
+    return made;
+  }
   // A dense literal.
   Attribute(std::string name, int32_t dtype, std::vector<int64_t> dims, std::span<const std::byte> bytes)
       : Attribute(std::move(name), MORTISE_ATTRIBUTE_TENSOR) {
@@ -214,7 +220,8 @@ public:
     view.name = name.c_str();
     view.string = text.c_str();
     view.i64s = integers.data();
-    view.count = integers.size();
+    view.f64s = reals.data();
+    view.count = view.kind == MORTISE_ATTRIBUTE_F64_ARRAY ? reals.size() : integers.size();
     exprs.clear();
     for (const auto &program : programs)
       exprs.push_back({program.data(), program.size()});
@@ -236,6 +243,7 @@ private:
   }
   std::string name, text;
   std::vector<int64_t> integers;
+  std::vector<double> reals;
   std::vector<std::vector<MortiseExprStep>> programs;
   std::vector<MortiseExpr> exprs;
   std::vector<std::byte> data;

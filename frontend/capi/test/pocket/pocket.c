@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
- * A second plugin for tests. It runs add, mul, neg and logistic on f32, one node at a time, and no composite op. */
+ * A second plugin for tests. It runs add, mul, neg and logistic on f32, one node at a time, no composite op, and an op
+ * of its own: pocket.scale(x) {by = 2}. It declares pocket.never(x), and does not run that. */
 #include <mortise/plugin.h>
 
 #include <math.h>
@@ -12,14 +13,40 @@ struct MortiseKernel {
   int op;
   size_t inputs; /* 1 if both operands are the same value */
   int64_t count;
+  double by; /* of pocket.scale */
 };
-static const char *const ops[] = {"mortise.add", "mortise.mul", "mortise.neg", "mortise.logistic"};
+static const char *const keys[] = {"mortise.add", "mortise.mul", "mortise.neg", "mortise.logistic", "pocket.scale"};
 
 static int find(const MortiseNode *node) {
-  for (int i = 0; i < 4; ++i)
-    if (strcmp(node->op, ops[i]) == 0)
+  for (int i = 0; i < 5; ++i)
+    if (strcmp(node->op, keys[i]) == 0)
       return i;
   return -1;
+}
+
+static const MortiseAttribute two = {.struct_size = sizeof two, .name = "by", .kind = MORTISE_ATTRIBUTE_F64, .f64 = 2};
+static const MortiseAttributeDeclaration by = {
+    .struct_size = sizeof by, .name = "by", .kind = MORTISE_ATTRIBUTE_F64, .fallback = &two};
+static const MortiseAttributeDeclaration *const scale_attributes[] = {&by};
+static const MortiseOpDeclaration never = {.struct_size = sizeof never,
+                                           .name = "pocket.never",
+                                           .summary = "what no key computes",
+                                           .operands_min = 1,
+                                           .operands_max = 1};
+static const MortiseOpDeclaration scale = {.struct_size = sizeof scale,
+                                           .name = "pocket.scale",
+                                           .summary = "x times `by`, of f32",
+                                           .operands_min = 1,
+                                           .operands_max = 1,
+                                           .attributes = scale_attributes,
+                                           .attribute_count = 1};
+static const MortiseOpDeclaration *const own_ops[] = {&never, &scale};
+
+static MortiseStatus *infer(MortiseInferArgs *args) {
+  if (args->operands[0]->dtype != MORTISE_F32)
+    return host->status_create(MORTISE_INVALID_ARGUMENT, "expected x to be f32");
+  args->add(args->sink, args->operands[0]);
+  return NULL;
 }
 
 static MortiseStatus *initialize(MortiseInitializeArgs *args) {
@@ -70,6 +97,7 @@ static MortiseStatus *kernel_compile(MortiseCompileArgs *args) {
   }
   kernel->op = find(node);
   kernel->inputs = args->region->input_count;
+  kernel->by = node->attribute_count ? node->attributes[0]->f64 : 0;
   kernel->count = 1;
   for (int32_t i = 0; i < node->results[0]->type->rank; ++i)
     kernel->count *= node->results[0]->type->dims[i];
@@ -124,6 +152,9 @@ static MortiseStatus *enqueue(MortiseEnqueueArgs *args) {
     case 2:
       result[i] = -x[i];
       break;
+    case 4:
+      result[i] = (float)args->kernel->by * x[i];
+      break;
     default:
       result[i] = 1 / (1 + expf(-x[i]));
       break;
@@ -150,6 +181,9 @@ MORTISE_EXPORT const MortisePlugin *mortise_plugin(void) {
                                        .kernel_destroy = kernel_destroy,
                                        .constants_bind = constants_bind,
                                        .constants_destroy = constants_destroy,
-                                       .enqueue = enqueue};
+                                       .enqueue = enqueue,
+                                       .ops = own_ops,
+                                       .op_count = 2,
+                                       .infer = infer};
   return &plugin;
 }

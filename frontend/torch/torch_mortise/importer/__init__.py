@@ -16,6 +16,7 @@ from . import (
     shape,
     sorting,
     special,
+    vendor,
     window,
 )  # noqa: F401
 from .core import EAGER, Emitter, HANDLERS, Value, handled, unsupported_reason  # noqa: F401

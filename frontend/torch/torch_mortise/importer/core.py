@@ -60,7 +60,7 @@ def handled():
 
 
 def unsupported_reason(node):
-    """None if there is a handler for the operator, else the reason."""
+    """None if there is a handler for the operator, else the reason. vendor.refusal knows the operators that are ops of vendors."""
     if node.target is operator.getitem or node.target in HANDLERS:
         return None
     return EAGER.get(node.target, "no handler for this operator")
@@ -109,12 +109,15 @@ class Emitter:
 
     def op(self, name, *operands, **attributes):
         """The op's Value, or a tuple of Values for an op with several results."""
+        results = self.emit("mortise." + name, operands, attributes)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def emit(self, name, operands, attributes):
+        """The results of an op of the language or of a vendor."""
         ids = tuple([None if v is None else v.id for v in operands])
         if self.table is not None:
             attributes = {key: programs(value) for key, value in attributes.items()}
-        made = self.builder.op("mortise." + name, ids, attributes, self.location)
-        results = [self.described(*r) for r in made]
-        return results[0] if len(results) == 1 else tuple(results)
+        return [self.described(*result) for result in self.builder.op(name, ids, attributes, self.location)]
 
     def described(self, id, dtype, shape):
         """The Value for a (number, dtype, dims) that the builder returned."""

@@ -3,7 +3,7 @@
 // thread safe: a builder may be used by one thread at a time.
 #pragma once
 
-#include <mortise/plugin.h>
+#include <mortise/portable/vendor_ops.hpp>
 #include <mortise/result.hpp>
 
 #include <memory>
@@ -25,7 +25,8 @@ inline constexpr ValueId noValue = UINT32_MAX; // an optional operand that is le
 
 class Builder {
 public:
-  Builder(mlir::MLIRContext &context, std::string_view name);
+  // `vendors` knows the ops that the language does not have; it outlives the builder. NULL: there are none.
+  Builder(mlir::MLIRContext &context, std::string_view name, const portable::VendorOps *vendors = nullptr);
   ~Builder();
 
   // Adds a symbol and returns its number (0, 1, ...), by which extents refer to it. All symbols must be added before
@@ -42,10 +43,15 @@ public:
   // Appends `op` ("mortise.add"). Result types are inferred and the op is verified at once, so an error names the op,
   // `location`, what was expected and what was found. All attributes are required, there are no defaults; an unknown
   // one is an error that names the nearest known. `bodies` are those of a control flow op and use the same symbols.
-  // Returns the results of the op, at least one.
+  // Returns the results of the op, at least one. The op of a vendor ("acme.swizzle") gets the attributes that are left
+  // out and have a fallback; its plugin gives the types of its results.
   Result<std::vector<ValueId>> addOp(std::string_view op, std::span<const ValueId> operands,
                                      std::span<const MortiseAttribute *const> attributes, std::string_view location,
                                      std::span<const MortiseGraph *const> bodies = {});
+
+  // Appends a node of a graph, with these values of the builder in place of its operands. The op of a vendor gets the
+  // result types that the node says, and no plugin is asked (checkVendorOps in mortise/ir/vendor.hpp asks).
+  Result<std::vector<ValueId>> addNode(const MortiseNode &node, std::span<const ValueId> operands);
 
   // A part of the function that was added twice, one copy directly after the other. The results of the first copy are
   // the values [first, first + count), those of the second the next `count` values. `own` concatenates one list for

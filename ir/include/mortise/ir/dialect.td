@@ -44,6 +44,7 @@ def Mortise_Dialect : Dialect {
     void addRandomOps();
     void addReductionOps();
     void addShapeOps();
+    void addVendorOps();
     void addWindowOps();
   }];
 }

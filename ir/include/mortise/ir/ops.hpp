@@ -28,4 +28,6 @@
 #define GET_OP_CLASSES
 #include <mortise/ir/shape.h.inc>
 #define GET_OP_CLASSES
+#include <mortise/ir/vendor.h.inc>
+#define GET_OP_CLASSES
 #include <mortise/ir/window.h.inc>

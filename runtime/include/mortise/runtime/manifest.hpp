@@ -28,6 +28,7 @@ struct Manifest {
   std::vector<std::string> sharing;   // `same_as`: kinds of other plugins whose memory its devices share
   std::string sha256;                 // of the library, 64 digits; "" when it is not declared
   std::vector<uint32_t> dlpack;       // DLPack types of tensors in its devices' memories
+  std::vector<std::string> ops;       // of the vendor's own, that it declares
   std::vector<ManifestOption> options;
   std::vector<ManifestClaim> claims;
 };

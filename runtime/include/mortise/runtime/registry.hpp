@@ -4,6 +4,7 @@
 // that fails is listed with its reason and not used.
 #pragma once
 
+#include <mortise/portable/vendor_ops.hpp>
 #include <mortise/result.hpp>
 #include <mortise/runtime/call.hpp>
 #include <mortise/runtime/config.hpp>
@@ -34,6 +35,8 @@ struct Plugin {
   bool registersMemory() const { return table->host_register != nullptr; }
   // The plugin knows expressions in attributes, guards and bodies. Other plugins are shown graphs with numbers only.
   bool seesSymbols() const { return table->opset >= 2; }
+  // Its declaration of an op of a vendor; NULL where it has none.
+  const MortiseOpDeclaration *declared(std::string_view op) const;
 };
 
 struct Device {
@@ -65,10 +68,11 @@ struct Rejected {
   std::string path;
   Error error;
   std::vector<std::string> devices; // the kinds that its manifest declares; empty when the manifest is unreadable
+  std::vector<std::string> ops;     // and its ops
 };
 
 // All threads may call it at once. Plugins and devices live as long as the registry, and do not change.
-class Registry : public std::enable_shared_from_this<Registry> {
+class Registry : public std::enable_shared_from_this<Registry>, public portable::VendorOps {
 public:
   // Reads the manifest of every plugin in the directories and files that `config` names, and loads no library.
   static std::shared_ptr<Registry> open(const Config &config);
@@ -91,15 +95,20 @@ public:
   // find()'s error for a name that no plugin can have. Loads no plugin that declares the kind.
   Result<void> expect(std::string_view name) const;
 
+  // Load the plugins whose manifests list the op. Declarations of one op are alike, or their second plugin is rejected.
+  Result<const MortiseOpDeclaration *> declaration(std::string_view op) const override;
+  Result<void> infer(const MortiseInferArgs &args) const override;
+
 private:
   struct Group;
   struct Impl;
   template <typename Wanted> void loadWhere(Wanted wanted) const;
+  Result<const Plugin *> declarer(std::string_view op) const; // the first plugin that declares it
   explicit Registry(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl;
 
 public:
-  ~Registry();
+  ~Registry() override;
 };
 
 // The table handed to plugins.
