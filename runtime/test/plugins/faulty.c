@@ -53,19 +53,17 @@ static void fault(const char *slot) {
 
 __attribute__((constructor)) static void start(void) { fault("start"); }
 
-#define SLOTS(X)                                                                                                       \
-  X(initialize, Initialize)                                                                                            \
-  X(devices, Devices)                                                                                                  \
-  X(propose, Propose) X(kernel_compile, Compile) X(kernel_destroy, Kernel) X(constants_bind, ConstantsBind)            \
-      X(constants_destroy, Constants) X(enqueue, Enqueue) X(stream_create, Stream) X(stream_destroy, Stream)           \
-          X(stream_wait, Stream) X(stream_status, Stream) X(stream_reset, Stream) X(event_create, Event)               \
-              X(event_destroy, Event) X(event_record, Event) X(event_wait, Event) X(event_query, Event)                \
-                  X(event_synchronize, Event) X(event_elapsed, Event) X(memory_allocate, Memory)                       \
-                      X(memory_free, Memory) X(copy, Copy) X(peer, Peer) X(stream_import, Stream)                      \
-                          X(stream_export, Stream) X(instance_create, Instance) X(instance_destroy, Instance)          \
-                              X(frame_create, Frame) X(frame_destroy, Frame) X(kernel_save, KernelSave)                \
-                                  X(kernel_load, Compile) X(host_register, HostMemory) X(host_unregister, HostMemory)  \
-                                      X(layout, Layout)
+/* clang-format off */
+#define SLOTS(X) \
+  X(initialize, Initialize) X(devices, Devices) X(propose, Propose) X(kernel_compile, Compile) X(kernel_destroy, Kernel) \
+  X(constants_bind, ConstantsBind) X(constants_destroy, Constants) X(enqueue, Enqueue) \
+  X(stream_create, Stream) X(stream_destroy, Stream) X(stream_wait, Stream) X(stream_status, Stream) X(stream_reset, Stream) \
+  X(event_create, Event) X(event_destroy, Event) X(event_record, Event) X(event_wait, Event) X(event_query, Event) \
+  X(event_synchronize, Event) X(event_elapsed, Event) X(memory_allocate, Memory) X(memory_free, Memory) X(copy, Copy) \
+  X(peer, Peer) X(stream_import, Stream) X(stream_export, Stream) X(instance_create, Instance) X(instance_destroy, Instance) \
+  X(frame_create, Frame) X(frame_destroy, Frame) X(kernel_save, KernelSave) X(kernel_load, Compile) \
+  X(host_register, HostMemory) X(host_unregister, HostMemory) X(layout, Layout)
+/* clang-format on */
 
 static const MortisePlugin *real;
 #define WRAP(slot, args)                                                                                               \
