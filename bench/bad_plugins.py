@@ -421,7 +421,8 @@ def faults() -> list[Bad]:
             words.append("mortise: SIGSEGV at address" if "SEGV" in FAULTS[fault] else f"mortise: SIGABRT in {place(slot)}")
         fails = slot not in AT_LOAD + AT_COMPILATION + AT_END
         return Bad(f"isolated{of}: {fault} in {slot}", "fails" if fails else "run", words, make(put_plugin),
-                   {"MORTISE_TEST_FAULT": f"{slot} {fault}", "MORTISE_ISOLATE": plugin, "MORTISE_ISOLATE_SECONDS": str(ISOLATE_SECONDS),
+                   {"MORTISE_TEST_FAULT": f"{slot} {fault}", "MORTISE_ISOLATE": plugin,
+                    "MORTISE_ISOLATE_SECONDS": str(ISOLATE_SECONDS if fault in ("loop", "sleep") else 30),
                     "MORTISE_ISOLATE_BYTES": str(1 << 28), "MORTISE_DEVICE": "auto" if plugin == "acme" else f"{plugin},cpu"},
                    "a sanitizer ends the worker in its own way, and its shadow memory is over isolate_bytes")
 
