@@ -26,7 +26,10 @@ def measure(arguments: list[str]) -> dict:
         raise ValueError(f"expected parts of names such as 'manifest', found {' '.join(parts)}")
     controls = [Bad("control: a good plugin", "devices", [], put),
                 Bad("control: another word", "devices", ["no such word"], lambda folder: put(folder, manifest=""))]
-    builds = [build_folder()] if "release" in presets else []
+    builds = []
+    if "release" in presets:
+        make("mortise_plugin_strict")
+        builds.append(build_folder())
     for preset in [preset for preset in presets if preset != "release"]:
         builds.append(build := ROOT / "build" / preset)
         if not (build / "build.ninja").exists():
