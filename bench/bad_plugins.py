@@ -350,65 +350,13 @@ def kernels() -> list[Bad]:
 
 # ---- Faults in each slot: in this process, where they leave a line, and in a process of its own, where this one lives on
 
-FAULTY = """\
-#define _GNU_SOURCE
-#include <signal.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-static int deeper(volatile int *above) { /* a frame of a page, so that the guard page is met */
-  volatile int frame[1024];
-  frame[0] = above[0] + 1;
-  return deeper(frame) + frame[0];
-}
-static void fault(const char *slot) {
-  const char *wanted = getenv("MORTISE_TEST_FAULT"), *kind = wanted ? strchr(wanted, ' ') : NULL;
-  if (!kind || strncmp(wanted, slot, strlen(slot)) != 0 || wanted + strlen(slot) != kind)
-    return;
-  static volatile int zero[1];
-  volatile char *page = (volatile char *)(((uintptr_t)&zero + 4096) & ~(uintptr_t)4095);
-  if (strcmp(++kind, "abort") == 0)
-    abort();
-  if (strcmp(kind, "null") == 0)
-    *(volatile int *)(uintptr_t)0x10 = 1;
-  if (strcmp(kind, "out of bounds") == 0)
-    for (;;) /* into whatever is mapped behind it, to where nothing is */
-      *page = 1, page += 4096;
-  if (strcmp(kind, "stack overflow") == 0)
-    deeper(zero);
-  if (strcmp(kind, "exit") == 0)
-    exit(0);
-  if (strcmp(kind, "_exit") == 0)
-    _exit(0);
-  for (volatile int forever = strcmp(kind, "loop") == 0; forever;)
-    ;
-  if (strcmp(kind, "sleep") == 0)
-    for (;;)
-      pause();
-  if (strcmp(kind, "memory") == 0)
-    for (;;)
-      *(volatile char *)memset(malloc(1 << 24), 1, 1 << 24) = 2;
-}
-__attribute__((constructor)) static void start(void) { fault("start"); }
-"""
-# The slot's name -> where the template's code of it begins, and how the message calls it
-FAULT_PLACES = {
-    "start": (None, "the start"),
-    "mortise_plugin": ("  static const uint64_t layout_hashes[]", "mortise_plugin"),
-    "initialize": ("  host = args->host;", "initialize"),
-    "devices": ("  /* Kernels read and write ordinary memory", "devices"),
-    "propose": (CANDIDATE, "propose"),
-    "kernel_compile": (COMPILE, "kernel_compile"),
-    "kernel_info": (INFO, "kernel_info"),
-    "constants_bind": ("  MortiseConstants *constants = calloc", "constants_bind"),
-    "enqueue": (CALL, "enqueue"),
-    "constants_destroy": ("  free(args->constants);", "constants_destroy"),
-    "kernel_destroy": ("  free(args->kernel);", "kernel_destroy"),
-}
+SLOTS = ("start", "mortise_plugin", "initialize", "devices", "propose", "kernel_compile", "kernel_info", "constants_bind", "enqueue",
+         "constants_destroy", "kernel_destroy")
+# Those that a plugin with memory and queues of its own has besides, as far as an isolated one is asked for them.
+OWN_SLOTS = ("memory_allocate", "copy", "stream_create", "stream_wait", "frame_create", "frame_destroy", "memory_free")
 AT_LOAD = ("start", "mortise_plugin", "initialize", "devices")
 AT_COMPILATION = ("propose", "kernel_compile", "kernel_info")
-AT_END = ("constants_destroy", "kernel_destroy")
+AT_END = ("constants_destroy", "kernel_destroy", "frame_destroy", "memory_free")
 ISOLATE_SECONDS = 1
 CRASHES = {"abort": "SIGABRT", "null": "SIGSEGV at address 0x10", "out of bounds": "SIGSEGV at address",
            "stack overflow": "SIGSEGV at address"}
@@ -427,42 +375,73 @@ func.func @probe(%x: tensor<64x64xf32>, %w: tensor<64x64xf32> {mortise.constant}
 """
 
 
+def put_faulty(folder: Path, plugin: Path, manifest: str) -> None:
+    """Puts runtime/test/plugins/faulty.c around the plugin."""
+    put(folder, faulty_library(), manifest)
+    (folder / "real").mkdir()
+    (folder / "real" / "plugin.so").symlink_to(plugin)
+
+
 @cache
 def faulty_library() -> bytes:
     import tempfile
 
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        changes = [(place, f'  fault("{slot}");\n{place}') for slot, (place, _) in FAULT_PLACES.items() if place]
-        changed(folder, [(INCLUDE, FAULTY), ('.kind = "acme",', '.kind = "acme",\n      .automatic = 1,'),
-                         (".cost_ns = 1000 + count * 12 / 10,", ".cost_ns = 1,"), *changes])
-        return (folder / "libmortise_acme.so").read_bytes()
+    with tempfile.TemporaryDirectory() as folder:
+        compile_c(FIXTURES / "faulty.c", library := Path(folder, "lib.so"), "-ldl")
+        return library.read_bytes()
+
+
+def put_faulty_template(folder: Path) -> None:
+    (folder / "template").mkdir()
+    changed(folder / "template", [('.kind = "acme",', '.kind = "acme",\n      .automatic = 1,'),
+                                  (".cost_ns = 1000 + count * 12 / 10,", ".cost_ns = 1,")])
+    put_faulty(folder, folder / "template" / "libmortise_acme.so", MANIFEST)
+    declare_automatic(folder)
+
+
+def strict_plugin() -> Path:
+    """The plugin whose devices have memory and queues of their own, of the build."""
+    import measure
+
+    return measure.built("lib/mortise/test-plugins/libstrict.so")
+
+
+def put_faulty_strict(folder: Path) -> None:
+    put_faulty(folder, strict_plugin(), (ROOT / "sdk" / "examples" / "strict" / "manifest.toml").read_text())
 
 
 def faults() -> list[Bad]:
-    def make(folder):
-        put(folder, faulty_library())
-        declare_automatic(folder)
-        (folder / "probe.mlir").write_text(PROGRAM)
+    def make(put_plugin):
+        def both(folder):
+            put_plugin(folder)
+            (folder / "probe.mlir").write_text(PROGRAM)
+        return both
 
-    def isolated(slot, fault):
-        words = [f"plugin 'acme': its worker {FAULTS[fault]} in {FAULT_PLACES[slot][1]}"]
+    def place(slot):
+        return "the start" if slot == "start" else slot
+
+    def isolated(plugin, put_plugin, slot, fault, of=""):
+        words = [f"plugin '{plugin}': its worker {FAULTS[fault]} in {place(slot)}"]
         if fault not in ("exit", "_exit"):  # the worker's own line, too
-            words.append("mortise: SIGSEGV at address" if "SEGV" in FAULTS[fault] else f"mortise: SIGABRT in {FAULT_PLACES[slot][1]}")
+            words.append("mortise: SIGSEGV at address" if "SEGV" in FAULTS[fault] else f"mortise: SIGABRT in {place(slot)}")
         fails = slot not in AT_LOAD + AT_COMPILATION + AT_END
-        return Bad(f"isolated: {fault} in {slot}", "fails" if fails else "run", words, make,
-                   {"MORTISE_TEST_FAULT": f"{slot} {fault}", "MORTISE_ISOLATE": "acme", "MORTISE_ISOLATE_SECONDS": str(ISOLATE_SECONDS),
-                    "MORTISE_ISOLATE_BYTES": str(1 << 28)},
+        return Bad(f"isolated{of}: {fault} in {slot}", "fails" if fails else "run", words, make(put_plugin),
+                   {"MORTISE_TEST_FAULT": f"{slot} {fault}", "MORTISE_ISOLATE": plugin,
+                    "MORTISE_ISOLATE_SECONDS": str(ISOLATE_SECONDS if fault in ("loop", "sleep") else 30),
+                    "MORTISE_ISOLATE_BYTES": str(1 << 28), "MORTISE_DEVICE": "auto" if plugin == "acme" else f"{plugin},cpu"},
                    "a sanitizer ends the worker in its own way, and its shadow memory is over isolate_bytes")
 
     def crash(slot, fault):
-        words = [f"mortise: {CRASHES[fault]}", f"in {FAULT_PLACES[slot][1]}", "libmortise_acme.so",
+        words = [f"mortise: {CRASHES[fault]}", f"in {place(slot)}", "libmortise_acme.so",
                  *(["region 0 (acme.binary on acme)"] if slot in ("kernel_compile", "kernel_info", "constants_bind", "enqueue") else [])]
-        return Bad(f"crash: {fault} in {slot}", "check", words, make, {"MORTISE_TEST_FAULT": f"{slot} {fault}"},
+        return Bad(f"crash: {fault} in {slot}", "check", words, make(put_faulty_template), {"MORTISE_TEST_FAULT": f"{slot} {fault}"},
                    "the sanitizer reports a stack overflow, and not at its address" if fault == "stack overflow" else "")
 
-    return [isolated(slot, fault) for slot in FAULT_PLACES for fault in FAULTS] + \
-           [crash(slot, fault) for slot in FAULT_PLACES for fault in CRASHES]
+    return [isolated("acme", put_faulty_template, slot, fault) for slot in SLOTS for fault in FAULTS] + \
+           [isolated("strict", put_faulty_strict, slot, fault, " with memory of its own")
+            for slot in ("propose", "kernel_compile", "constants_bind", "enqueue", *OWN_SLOTS)
+            for fault in ("abort", "null", "out of bounds", "loop", "_exit")] + \
+           [crash(slot, fault) for slot in SLOTS for fault in CRASHES]
 
 
 # ---- Configuration
@@ -514,7 +493,8 @@ def rows() -> list[Bad]:
 
 # Leaks of a plugin are one way to be bad, and not the sanitizer's to find.
 SANITIZED = {"ASAN_OPTIONS": "detect_leaks=0:detect_container_overflow=0:allow_user_poisoning=0:allocator_may_return_null=1",
-             "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1"}
+             "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
+             "TSAN_OPTIONS": f"halt_on_error=1:report_mutex_bugs=0:suppressions={ROOT / 'tools' / 'dev' / 'races.supp'}"}
 
 
 def sanitized(build: Path) -> bool:

@@ -25,23 +25,27 @@ std::string describe(const Registry &registry, const Config &config) {
                        {"vendor", plugin->vendor},
                        {"version", plugin->version},
                        {"path", plugin->path},
-                       {"ops", ops}});
+                       {"ops", ops},
+                       {"isolated", plugin->isolated},
+                       {"hidden", plugin->hidden}});
   }
   for (const Device *device : registry.devices()) {
     const MortiseDeviceInfo &info = device->info;
-    devices.push_back({{"name", device->name()},
-                       {"plugin", device->plugin->name},
-                       {"kind", info.kind},
-                       {"hardware", info.name ? info.name : ""},
-                       {"ordinal", info.ordinal},
-                       {"automatic", info.automatic != 0},
-                       {"host_memory", device->inHostMemory()},
-                       {"threads", info.threads},
-                       {"peak_flops", info.peak_flops},
-                       {"bandwidth", info.bandwidth},
-                       {"memory_bytes", device->home().bytes},
-                       {"dlpack", info.dlpack_type ? Json{info.dlpack_type, info.dlpack_id} : Json()},
-                       {"features", info.features ? info.features : ""}});
+    devices.push_back(
+        {{"name", device->name()},
+         {"plugin", device->plugin->name},
+         {"kind", info.kind},
+         {"hardware", info.name ? info.name : ""},
+         {"ordinal", info.ordinal},
+         {"automatic", info.automatic != 0},
+         {"host_memory", device->inHostMemory()},
+         {"threads", info.threads},
+         {"peak_flops", info.peak_flops},
+         {"bandwidth", info.bandwidth},
+         {"memory_bytes", device->home().bytes},
+         {"dlpack", info.dlpack_type && !device->plugin->isolated ? Json{info.dlpack_type, info.dlpack_id} : Json()},
+         {"isolated", device->plugin->isolated},
+         {"features", info.features ? info.features : ""}});
   }
   for (const Rejected &plugin : registry.rejected())
     rejected.push_back(

@@ -51,7 +51,9 @@ Result<void> readConstantSpaces(Kernel &kernel, const MortiseKernelInfo &info) {
   return {};
 }
 
-Result<void> describe(Kernel &kernel) {
+} // namespace
+
+Result<void> describeKernel(Kernel &kernel) {
   MortiseKernelInfo info{.struct_size = sizeof(MortiseKernelInfo), .kernel = kernel.kernel};
   if (auto called = call("kernel_info", kernel.table().kernel_info, info); !called)
     return called;
@@ -72,6 +74,8 @@ Result<void> describe(Kernel &kernel) {
       return known.error();
   return {};
 }
+
+namespace {
 
 std::vector<MortiseOption> optionsOf(const plan::RegionT &region) {
   std::vector<MortiseOption> options;
@@ -220,7 +224,7 @@ Result<KernelPtr> compileKernel(const plan::PlanT &plan, const plan::RegionT &re
                                 .form_count = forms.size()};
   if (auto obtained = obtain(*kernel, args, plan, region, saved, cache); !obtained)
     return obtained.error();
-  if (auto described = describe(*kernel); !described)
+  if (auto described = describeKernel(*kernel); !described)
     return described.error();
   return KernelPtr(std::move(kernel));
 }

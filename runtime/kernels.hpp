@@ -38,6 +38,9 @@ struct Kernel {
 };
 using KernelPtr = std::shared_ptr<const Kernel>;
 
+// Fills in what kernel_info says of a kernel.
+Result<void> describeKernel(Kernel &kernel);
+
 struct CompiledRegion {
   const Device *device = nullptr;
   std::shared_ptr<const Graph> graph;

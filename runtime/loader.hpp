@@ -24,6 +24,7 @@ struct LoadRequest {
   std::optional<Isolation>
       probe;                 // limits under which a library that is not proven is started first; nullopt: it is not
   std::vector<uid_t> owners; // of files, beside this user and root
+  std::vector<MemoryLimit> memoryLimits; // of devices that run in a process of their own
 };
 
 // Opens and initialises a library once per process; later calls return the same result, which lives until the process

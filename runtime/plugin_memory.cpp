@@ -62,8 +62,8 @@ Result<uint64_t> nativeStream(const char *entry, const Heaps::Client &client, co
 }
 
 // Calls memory_allocate or memory_free of the plugin that owns the memory.
-Result<void> callOwner(const char *entry, MortiseStatus *(*slot)(MortiseMemoryArgs *), const Heaps::Client &client,
-                       MortiseMemoryArgs &args) {
+Result<void> callOwner(const char *entry, const char *name, MortiseStatus *(*slot)(MortiseMemoryArgs *),
+                       const Heaps::Client &client, MortiseMemoryArgs &args) {
   if (args.stream && client.table != client.owner.first)
     return Error{MORTISE_UNSUPPORTED, std::string(entry) + ": expected no stream, because another plugin owns the "
                                                            "device's memory and does not know the streams of this one"};
@@ -71,7 +71,7 @@ Result<void> callOwner(const char *entry, MortiseStatus *(*slot)(MortiseMemoryAr
   owners.struct_size = sizeof owners;
   owners.extension = nullptr;
   owners.device = client.ownersDevice;
-  auto called = call(entry, slot, owners);
+  auto called = call(name, slot, owners);
   args.address = owners.address;
   return called;
 }
@@ -106,7 +106,8 @@ Result<void> giveToPlugin(MortiseMemoryArgs *args) {
                                          std::to_string(client->alignment) + ", found " +
                                          std::to_string(args->address)};
     }
-  } else if (auto called = callOwner(entry, client->owner.first->memory_allocate, *client, *args); !called) {
+  } else if (auto called = callOwner(entry, "memory_allocate", client->owner.first->memory_allocate, *client, *args);
+             !called) {
     return called;
   }
   auto node = entryToCome.extract(entryToCome.begin());
@@ -134,7 +135,7 @@ Result<void> takeFromPlugin(MortiseMemoryArgs *args) {
   if (!native)
     return native.error(); // the memory may be in use, and stays the plugin's
   if (!allocator)
-    if (auto called = callOwner(entry, client->owner.first->memory_free, *client, *args); !called)
+    if (auto called = callOwner(entry, "memory_free", client->owner.first->memory_free, *client, *args); !called)
       return called;
   {
     const std::lock_guard lock(heaps().mutex);

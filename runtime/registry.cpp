@@ -160,7 +160,8 @@ void Registry::Impl::add(const Group::Member &member) {
                                       .options = config.pluginOptions(manifest.name),
                                       .isolation = config.isolation(manifest.name),
                                       .probe = config.probe(),
-                                      .owners = owners});
+                                      .owners = owners,
+                                      .memoryLimits = config.memoryLimits()});
   if (!loaded)
     return reject(files.library, loaded.error(), manifest.devices, manifest.ops);
   const Plugin &plugin = (*loaded)->plugin;
@@ -217,6 +218,21 @@ void Registry::Impl::findOwners(size_t first) {
   };
   for (auto &device : std::span(devices).subspan(first)) {
     device->same = device->info.same_as ? owner(*device) : nullptr;
+    if (device->same && device->inHostMemory() != device->same->inHostMemory()) {
+      const bool isolated = device->same->plugin->isolated;
+      reject(device->plugin->path,
+             {MORTISE_INVALID_ARGUMENT,
+              "its device '" + full(*device) + "' shares the memory of '" + device->info.same_as +
+                  "', of which it says " +
+                  (device->inHostMemory() ? "that it is host memory" : "that it is not host memory") +
+                  ", and plugin '" + device->same->plugin->name + "' the contrary" +
+                  (isolated
+                       ? ": its memory is hidden in a process of its own; leave that plugin out of the setting isolate"
+                       : "")},
+             {device->info.kind});
+      device->same = nullptr;
+      continue;
+    }
     if (device->info.same_as && device->same == nullptr)
       reject(device->plugin->path,
              {MORTISE_NOT_FOUND, "its device '" + full(*device) + "' shares the memory of '" + device->info.same_as +

@@ -25,9 +25,11 @@ struct Handed {
 Result<const MortiseSessionDevice *> deviceOf(SessionState &session, const dlpack::Device &device) {
   if (dlpack::isHostMemory(device.type))
     return nullptr;
-  const runtime::Device *found = nullptr;
+  const runtime::Device *found = nullptr, *hidden = nullptr;
   const std::string number = "DLPack's device " + std::to_string(device.type) + ":" + std::to_string(device.id);
   for (const runtime::Device *each : session.registry->findDlpack(device.type, device.id)) {
+    if (each->plugin->isolated)
+      hidden = each;
     if (homeOf(each) != each)
       continue;
     if (found)
@@ -35,6 +37,11 @@ Result<const MortiseSessionDevice *> deviceOf(SessionState &session, const dlpac
                                             each->plugin->name + "'; leave one of them out of plugin_path"};
     found = each;
   }
+  if (!found && hidden)
+    return Error{MORTISE_UNSUPPORTED, number + " is the memory of device '" + hidden->name() + "', and plugin '" +
+                                          hidden->plugin->name +
+                                          "' runs in a process of its own, whose memory this one does not reach; leave "
+                                          "it out of the setting isolate, or pass tensors in host memory"};
   if (!found)
     return Error{MORTISE_UNSUPPORTED, "no installed device has the memory of " + number};
   return session.handleOf(found);

@@ -86,42 +86,50 @@ struct Option {
   MORTISE_MEMBERS(key, value)
 };
 
+struct Limit { // of a device's memory, "acme" or "acme:1"
+  std::string device;
+  uint64_t bytes = 0;
+  MORTISE_MEMBERS(device, bytes)
+};
 struct Load {
   static constexpr uint32_t kind = 1;
   static constexpr const char *slot = "load";
   std::string library, manifest, logLevel;
   std::vector<Option> options;
   std::vector<uint32_t> owners;
-  MORTISE_MEMBERS(library, manifest, logLevel, options, owners)
+  std::vector<Limit> memoryLimits;
+  MORTISE_MEMBERS(library, manifest, logLevel, options, owners, memoryLimits)
 };
-struct Space {
-  std::string name;
-  int32_t kind = 0;
-  uint32_t alignment = 0;
-  uint64_t bytes = 0;
-  MORTISE_MEMBERS(name, kind, alignment, bytes)
-};
-struct Described { // a device
-  std::string kind, name, features, sameAs;
-  uint32_t ordinal = 0, automatic = 0, threads = 0;
-  std::vector<Space> spaces;
+struct Described { // a device, which the host is shown as one that computes in host memory
+  std::string kind, name, features, sameAs, home;
+  uint32_t ordinal = 0, automatic = 0, threads = 0, alignment = 0;
+  int32_t dlpackType = 0, dlpackId = 0;
+  uint32_t inHostMemory = 0; // whether it is one
+  uint64_t bytes = 0;        // of its home
   double peakFlops = 0, bandwidth = 0, launchNs = 0;
-  MORTISE_MEMBERS(kind, name, features, sameAs, ordinal, automatic, threads, spaces, peakFlops, bandwidth, launchNs)
+  MORTISE_MEMBERS(kind, name, features, sameAs, home, ordinal, automatic, threads, alignment, dlpackType, dlpackId,
+                  inHostMemory, bytes, peakFlops, bandwidth, launchNs)
 };
 struct Loaded {
   std::string name, vendor, version, build;
-  uint32_t opset = 0, revision = 0;
+  uint32_t opset = 0, revision = 0, hasLayouts = 0;
   std::vector<Described> devices;
-  MORTISE_MEMBERS(name, vendor, version, build, opset, revision, devices)
+  std::vector<std::string> hidden; // what the plugin has and the host is not shown
+  MORTISE_MEMBERS(name, vendor, version, build, opset, revision, hasLayouts, devices, hidden)
 };
 
+struct Form { // in the home
+  uint32_t value = 0, layout = 0;
+  MORTISE_MEMBERS(value, layout)
+};
 struct Work { // what propose and kernel_compile are given
   uint32_t device = 0;
   std::string graph; // in the portable format
   std::vector<Option> options;
   int32_t mode = 0, precision = 0;
   uint32_t deterministic = 0;
-  MORTISE_MEMBERS(device, graph, options, mode, precision, deterministic)
+  std::vector<Form> forms;
+  MORTISE_MEMBERS(device, graph, options, mode, precision, deterministic, forms)
 };
 struct Propose {
   static constexpr uint32_t kind = 2;
@@ -134,7 +142,8 @@ struct Candidate {
   std::vector<uint32_t> nodes;
   double costNs = 0, bytes = 0, flops = 0;
   std::vector<uint32_t> inPlace; // input, output, input, output ...
-  MORTISE_MEMBERS(lowering, nodes, costNs, bytes, flops, inPlace)
+  std::vector<Form> forms;
+  MORTISE_MEMBERS(lowering, nodes, costNs, bytes, flops, inPlace, forms)
 };
 struct Refusal {
   uint32_t node = 0;
@@ -155,27 +164,33 @@ struct Compile {
   std::string lowering;
   MORTISE_MEMBERS(work, lowering)
 };
-struct Handle {
-  uint64_t number = 0;
-  MORTISE_MEMBERS(number)
-};
-
-struct Info {
-  static constexpr uint32_t kind = 4;
-  static constexpr const char *slot = "kernel_info";
-  uint64_t kernel = 0;
-  MORTISE_MEMBERS(kernel)
-};
 struct Step {
   std::string name, lowering;
-  std::vector<uint32_t> nodes;
   double bytes = 0, flops = 0;
-  MORTISE_MEMBERS(name, lowering, nodes, bytes, flops)
+  MORTISE_MEMBERS(name, lowering, bytes, flops)
 };
-struct Informed {
+struct Compiled { // with what kernel_info says
+  uint64_t kernel = 0;
   std::vector<Step> steps;
-  uint64_t codeBytes = 0;
-  MORTISE_MEMBERS(steps, codeBytes)
+  MORTISE_MEMBERS(kernel, steps)
+};
+
+struct Size { // of a value in a layout
+  static constexpr uint32_t kind = 4;
+  static constexpr const char *slot = "layout";
+  uint32_t device = 0, layout = 0;
+  std::string graph; // in the portable format: no nodes, and the value as its one input
+  MORTISE_MEMBERS(device, layout, graph)
+};
+struct ExprStep {
+  int32_t op = 0;
+  int64_t value = 0;
+  MORTISE_MEMBERS(op, value)
+};
+struct Sized {
+  std::string name;
+  std::vector<ExprStep> bytes;
+  MORTISE_MEMBERS(name, bytes)
 };
 
 // Tensors lie in the memory that both sides share.

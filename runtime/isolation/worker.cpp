@@ -3,14 +3,13 @@
 
 #include "../crash.hpp"
 #include "../host.hpp"
-#include "../kernels.hpp"
 #include "../loader.hpp"
 #include "../plugin_memory.hpp"
-#include "message.hpp"
+#include "worker_kernel.hpp"
 #include <mortise/portable/graph.hpp>
 #include <mortise/runtime/manifest.hpp>
 
-#include <cstdlib>
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <poll.h>
@@ -25,40 +24,64 @@ std::string textOf(const char *text) { return text ? text : ""; }
 
 Error invalid(std::string message) { return {MORTISE_INVALID_ARGUMENT, std::move(message)}; }
 
-struct FreeMemory {
-  void operator()(void *memory) const { std::free(memory); }
-};
-using Memory = std::unique_ptr<void, FreeMemory>;
+// What the plugin and its devices have in process, in words, and the host is not shown.
+std::vector<std::string> hiddenOf(const LoadedPlugin &loaded) {
+  std::vector<std::string> hidden;
+  const auto add = [&](bool has, const char *what) {
+    if (has)
+      hidden.emplace_back(what);
+  };
+  const auto any = [&](auto has) { return std::ranges::any_of(loaded.devices, has); };
+  const Plugin &plugin = loaded.plugin;
+  add(any([](const MortiseDeviceInfo &info) { return info.spaces[0]->kind != MORTISE_SPACE_HOST; }),
+      "memory of its own (each call copies its tensors there and back)");
+  add(any([](const MortiseDeviceInfo &info) { return info.space_count > 1; }), "memory spaces beside the home");
+  add(any([](const MortiseDeviceInfo &info) { return info.dlpack_type != 0; }), "tensors of DLPack");
+  add(plugin.hasStreams(), "streams");
+  add(loaded.table.peer != nullptr, "copies between devices");
+  add(plugin.hasSaving(), "saved kernels");
+  return hidden;
+}
 
-// The options of a Work, as a plugin reads them.
-struct Asks {
-  std::vector<MortiseOption> options;
-  MortiseCompileOptions compile;
-  explicit Asks(const Work &work)
-      : compile{.struct_size = sizeof(MortiseCompileOptions),
-                .mode = work.mode,
-                .precision = work.precision,
-                .deterministic = work.deterministic} {
-    for (const Option &option : work.options)
-      options.push_back({option.key.c_str(), option.value.c_str()});
+// A limit for one ordinal is stronger than that for its kind.
+uint64_t limitOf(const MortiseDeviceInfo &info, const std::vector<Limit> &limits) {
+  uint64_t ofKind = 0, ofDevice = 0;
+  for (const Limit &limit : limits) {
+    if (limit.device == info.kind)
+      ofKind = limit.bytes;
+    if (limit.device == std::string(info.kind) + ":" + std::to_string(info.ordinal))
+      ofDevice = limit.bytes;
   }
-};
+  return ofDevice ? ofDevice : ofKind;
+}
 
-struct Compiled {
-  Compile request; // the kernel may keep pointers to its options
-  std::shared_ptr<const Graph> graph;
-  MortiseDevice *device;
-  uint32_t alignment;
-  MortiseKernel *kernel;
-  std::vector<MortiseExprStep> workspace;
-};
-
-struct Constants {
-  std::shared_ptr<Compiled> of;
-  std::vector<Memory> inputs; // copies, which stay as long as the constants
-  MortiseConstants *constants;
-  uint64_t workspace;
-};
+// A candidate as the host is told it; nullopt: the host is told of refusals instead.
+std::optional<Candidate> carried(const MortiseCandidate &candidate, const Device &device, Proposed &into) {
+  Candidate copy{textOf(candidate.lowering),
+                 {candidate.nodes, candidate.nodes + candidate.node_count},
+                 candidate.cost_ns,
+                 candidate.bytes,
+                 candidate.flops,
+                 {},
+                 {}};
+  for (const MortiseInPlace &pair : std::span(candidate.in_place, candidate.in_place_count))
+    copy.inPlace.insert(copy.inPlace.end(), {pair.input, pair.output});
+  for (const MortiseForm &form : std::span(candidate.forms, candidate.form_count)) {
+    if (form.space == 0) {
+      copy.forms.push_back({form.value, form.layout});
+      continue;
+    }
+    const MortiseDeviceInfo &info = device.info;
+    const std::string space = form.space < info.space_count ? textOf(info.spaces[form.space]->name) : "?";
+    for (uint32_t node : copy.nodes)
+      into.refusals.push_back({node, MORTISE_REASON_MEMORY,
+                               "lowering '" + copy.lowering + "' wants a value in space '" + space +
+                                   "' of the device, which a plugin in a process of its own does not have; leave "
+                                   "it out of the setting isolate"});
+    return std::nullopt;
+  }
+  return copy;
+}
 
 class Worker {
 public:
@@ -68,10 +91,10 @@ public:
       return on<Load, Loaded>(question);
     case Propose::kind:
       return on<Propose, Proposed>(question);
+    case Size::kind:
+      return on<Size, Sized>(question);
     case Compile::kind:
-      return on<Compile, Handle>(question);
-    case Info::kind:
-      return on<Info, Informed>(question);
+      return on<Compile, Compiled>(question);
     case Bind::kind:
       return on<Bind, Bound>(question);
     case Enqueue::kind:
@@ -110,116 +133,104 @@ private:
     if (!opened)
       return opened.error();
     plugin = *opened;
-    Loaded loaded{plugin->plugin.name,
-                  plugin->plugin.vendor,
-                  plugin->plugin.version,
-                  plugin->plugin.build,
-                  plugin->table.opset,
-                  plugin->plugin.abiRevision,
-                  {}};
+    Loaded loaded{
+        plugin->plugin.name, plugin->plugin.vendor,      plugin->plugin.version,          plugin->plugin.build,
+        plugin->table.opset, plugin->plugin.abiRevision, plugin->table.layout != nullptr, {},
+        hiddenOf(*plugin)};
     for (const MortiseDeviceInfo &info : plugin->devices) {
-      devices.push_back(std::make_unique<Device>(Device{&plugin->plugin, info}));
-      announce(*devices.back());
-      std::vector<Space> spaces;
-      for (uint32_t i = 0; i < info.space_count; ++i)
-        spaces.push_back(
-            {info.spaces[i]->name, info.spaces[i]->kind, info.spaces[i]->alignment, info.spaces[i]->bytes});
-      loaded.devices.push_back({info.kind, info.name, textOf(info.features), textOf(info.same_as), info.ordinal,
-                                info.automatic, info.threads, std::move(spaces), info.peak_flops, info.bandwidth,
-                                info.launch_ns});
+      devices.push_back(std::make_unique<WorkerDevice>(plugin->plugin, info, limitOf(info, load.memoryLimits)));
+      announce(devices.back()->device);
+      const MortiseSpace &home = *info.spaces[0];
+      loaded.devices.push_back({info.kind, info.name, textOf(info.features), textOf(info.same_as), home.name,
+                                info.ordinal, info.automatic, info.threads, home.alignment, info.dlpack_type,
+                                info.dlpack_id, home.kind == MORTISE_SPACE_HOST, home.bytes, info.peak_flops,
+                                info.bandwidth, info.launch_ns});
     }
     return loaded;
   }
 
-  Result<MortiseDevice *> deviceOf(const Work &work) const {
-    if (work.device >= devices.size())
-      return invalid("expected one of " + std::to_string(devices.size()) + " devices, found " +
-                     std::to_string(work.device));
-    return devices[work.device]->info.device;
+  Result<WorkerDevice *> deviceOf(uint32_t number) const {
+    if (number >= devices.size())
+      return invalid("expected one of " + std::to_string(devices.size()) + " devices, found " + std::to_string(number));
+    return devices[number].get();
   }
 
   Result<Proposed> tell(const Propose &propose) {
-    auto device = deviceOf(propose.work);
+    auto device = deviceOf(propose.work.device);
     if (!device)
       return device.error();
     auto graph = Graph::read(std::as_bytes(std::span(propose.work.graph)));
     if (!graph)
       return graph.error();
-    const Asks asks(propose.work);
-    Proposed proposed;
+    const Options asked(propose.work);
+    struct Sink {
+      const Device &device;
+      Proposed proposed;
+      std::mutex mutex; // a plugin may call from threads of its own
+    } sink{(*device)->device, {}, {}};
     MortiseProposeArgs args{.struct_size = sizeof(MortiseProposeArgs),
-                            .device = *device,
+                            .device = (*device)->device.info.device,
                             .graph = &(*graph)->view(),
-                            .options = asks.options.data(),
-                            .option_count = asks.options.size(),
-                            .compile_options = &asks.compile,
-                            .sink = &proposed,
+                            .options = asked.options.data(),
+                            .option_count = asked.options.size(),
+                            .compile_options = &asked.compile,
+                            .sink = &sink,
                             .add =
-                                [](void *sink, const MortiseCandidate *candidate) {
-                                  Candidate copy{textOf(candidate->lowering),
-                                                 {candidate->nodes, candidate->nodes + candidate->node_count},
-                                                 candidate->cost_ns,
-                                                 candidate->bytes,
-                                                 candidate->flops,
-                                                 {}};
-                                  for (size_t i = 0; i < candidate->in_place_count; ++i)
-                                    copy.inPlace.insert(copy.inPlace.end(),
-                                                        {candidate->in_place[i].input, candidate->in_place[i].output});
-                                  static_cast<Proposed *>(sink)->candidates.push_back(std::move(copy));
+                                [](void *into, const MortiseCandidate *candidate) {
+                                  Sink &sink = *static_cast<Sink *>(into);
+                                  const std::lock_guard lock(sink.mutex);
+                                  if (auto copy = carried(*candidate, sink.device, sink.proposed))
+                                    sink.proposed.candidates.push_back(std::move(*copy));
                                 },
                             .refuse =
-                                [](void *sink, uint32_t node, int32_t reason, const char *detail) {
-                                  static_cast<Proposed *>(sink)->refusals.push_back({node, reason, textOf(detail)});
-                                }};
+                                [](void *into, uint32_t node, int32_t reason, const char *detail) {
+                                  Sink &sink = *static_cast<Sink *>(into);
+                                  const std::lock_guard lock(sink.mutex);
+                                  sink.proposed.refusals.push_back({node, reason, textOf(detail)});
+                                },
+                            .forms = asked.forms.data(),
+                            .form_count = asked.forms.size()};
     if (auto called = call("propose", plugin->table.propose, args); !called)
       return called.error();
-    return proposed;
+    return std::move(sink.proposed);
   }
 
-  Result<Handle> tell(const Compile &request) {
-    auto device = deviceOf(request.work);
+  Result<Sized> tell(const Size &size) {
+    auto device = deviceOf(size.device);
     if (!device)
       return device.error();
-    auto graph = Graph::read(std::as_bytes(std::span(request.work.graph)));
+    auto graph = Graph::read(std::as_bytes(std::span(size.graph)));
     if (!graph)
       return graph.error();
-    auto compiled = std::make_shared<Compiled>(
-        Compiled{request, *graph, *device, devices[request.work.device]->home().alignment, nullptr, {}});
-    const Asks asks(compiled->request.work);
-    MortiseCompileArgs args{.struct_size = sizeof(MortiseCompileArgs),
-                            .device = *device,
-                            .region = &compiled->graph->view(),
-                            .lowering = compiled->request.lowering.c_str(),
-                            .options = asks.options.data(),
-                            .option_count = asks.options.size(),
-                            .compile_options = &asks.compile};
-    if (auto called = call("kernel_compile", plugin->table.kernel_compile, args); !called)
+    if (plugin->table.layout == nullptr || (*graph)->view().input_count != 1)
+      return invalid("expected one value, and a plugin that has layouts");
+    MortiseLayoutArgs args{.struct_size = sizeof(MortiseLayoutArgs),
+                           .device = (*device)->device.info.device,
+                           .graph = &(*graph)->view(),
+                           .type = (*graph)->view().inputs[0]->type,
+                           .layout = size.layout};
+    if (auto called = call("layout", plugin->table.layout, args); !called)
       return called.error();
-    if (args.kernel == nullptr)
-      return Error{MORTISE_INTERNAL, "kernel_compile: expected a kernel or a status, found neither"};
-    compiled->kernel = args.kernel;
-    kernels[++last] = std::move(compiled);
-    return Handle{last};
+    Sized sized{textOf(args.name), {}};
+    for (const MortiseExprStep &step : std::span(args.bytes.steps, args.bytes.count))
+      sized.bytes.push_back({step.op, step.value});
+    return sized;
   }
 
-  Result<Informed> tell(const Info &asked) {
-    const auto found = kernels.find(asked.kernel);
-    if (found == kernels.end())
-      return invalid("expected a kernel of this worker");
-    Compiled &compiled = *found->second;
-    MortiseKernelInfo info{.struct_size = sizeof(MortiseKernelInfo), .kernel = compiled.kernel};
-    if (auto called = call("kernel_info", plugin->table.kernel_info, info); !called)
-      return called.error();
-    compiled.workspace.assign(info.workspace.steps, info.workspace.steps + info.workspace.count);
-    Informed informed{{}, info.code_bytes};
-    for (size_t i = 0; i < info.step_count; ++i) {
-      const MortiseStep &step = *info.steps[i];
-      informed.steps.push_back(
-          {textOf(step.name), textOf(step.lowering),
-           step.nodes ? std::vector(step.nodes, step.nodes + step.node_count) : std::vector<uint32_t>(), step.bytes,
-           step.flops});
-    }
-    return informed;
+  Result<Compiled> tell(const Compile &request) {
+    auto device = deviceOf(request.work.device);
+    if (!device)
+      return device.error();
+    auto made = WorkerKernel::compile(request, **device);
+    if (!made)
+      return made.error();
+    if (auto described = describeKernel((*made)->kernel); !described)
+      return described.error();
+    Compiled compiled{++last, {}};
+    for (const StepInfo &step : (*made)->kernel.steps)
+      compiled.steps.push_back({step.name, step.lowering, step.bytes, step.flops});
+    kernels[last] = std::move(*made);
+    return compiled;
   }
 
   Result<std::byte *> sharedOf(uint64_t bytes) {
@@ -235,16 +246,6 @@ private:
     return shared;
   }
 
-  static Result<Memory> allocate(uint64_t bytes, uint64_t alignment) {
-    alignment = std::max<uint64_t>(alignment, 64);
-    void *memory =
-        std::aligned_alloc(alignment, (std::max<uint64_t>(bytes, 1) + alignment - 1) / alignment * alignment);
-    if (memory == nullptr)
-      return Error{MORTISE_OUT_OF_MEMORY,
-                   "cannot allocate " + std::to_string(bytes) + " bytes within the worker's limit"};
-    return Memory(memory);
-  }
-
   Result<Bound> tell(const Bind &bind) {
     const auto found = kernels.find(bind.kernel);
     if (found == kernels.end())
@@ -252,143 +253,44 @@ private:
     auto base = sharedOf(bind.shared);
     if (!base)
       return base.error();
-    auto made = std::make_unique<Constants>(Constants{found->second, {}, nullptr, 0});
-    std::vector<MortiseAddress> inputs;
-    for (const Range &range : bind.inputs) {
-      inputs.push_back(0);
-      if (!range.present)
-        continue;
-      auto memory = allocate(range.bytes, made->of->alignment);
-      if (!memory)
-        return memory.error();
-      std::memcpy(memory->get(), *base + range.offset, range.bytes);
-      inputs.back() = reinterpret_cast<MortiseAddress>(memory->get());
-      made->inputs.push_back(std::move(*memory));
-    }
-    MortiseConstantsBindArgs args{
-        .struct_size = sizeof(MortiseConstantsBindArgs), .kernel = made->of->kernel, .inputs = inputs.data()};
-    if (auto called = call("constants_bind", plugin->table.constants_bind, args); !called)
-      return called.error();
-    made->constants = args.constants;
-    made->workspace = args.workspace_bytes;
-    constants[++last] = std::move(made);
-    return Bound{last, args.packed_bytes};
+    auto made = WorkerConstants::bind(found->second, bind, *base);
+    if (!made)
+      return made.error();
+    const Bound bound{++last, (*made)->packedBytes};
+    constants[last] = std::move(*made);
+    return bound;
   }
 
-  Result<Enqueued> tell(const Enqueue &asked);
-
-  Result<Nothing> tell(const DestroyConstants &asked) {
-    const auto found = constants.find(asked.number);
+  Result<Enqueued> tell(const Enqueue &asked) {
+    const auto found = constants.find(asked.constants);
     if (found == constants.end())
       return invalid("expected constants of this worker");
-    const auto gone = std::move(found->second);
-    constants.erase(found);
-    MortiseConstantsArgs args{
-        .struct_size = sizeof(MortiseConstantsArgs), .kernel = gone->of->kernel, .constants = gone->constants};
-    if (gone->constants)
-      if (auto called = call("constants_destroy", plugin->table.constants_destroy, args); !called)
-        return called.error();
+    auto base = sharedOf(asked.shared);
+    if (!base)
+      return base.error();
+    return found->second->run(asked, *base);
+  }
+
+  Result<Nothing> tell(const DestroyConstants &asked) {
+    if (constants.erase(asked.number) == 0)
+      return invalid("expected constants of this worker");
     return Nothing{};
   }
 
   Result<Nothing> tell(const DestroyKernel &asked) {
-    const auto found = kernels.find(asked.number);
-    if (found == kernels.end())
+    if (kernels.erase(asked.number) == 0)
       return invalid("expected a kernel of this worker");
-    const auto gone = std::move(found->second);
-    kernels.erase(found);
-    MortiseKernelArgs args{.struct_size = sizeof(MortiseKernelArgs), .kernel = gone->kernel};
-    if (auto called = call("kernel_destroy", plugin->table.kernel_destroy, args); !called)
-      return called.error();
     return Nothing{};
   }
 
   const LoadedPlugin *plugin = nullptr;
-  std::vector<std::unique_ptr<Device>> devices;
-  std::map<uint64_t, std::shared_ptr<Compiled>> kernels;
-  std::map<uint64_t, std::unique_ptr<Constants>> constants;
+  std::vector<std::unique_ptr<WorkerDevice>> devices;
+  std::map<uint64_t, std::shared_ptr<WorkerKernel>> kernels;
+  std::map<uint64_t, std::unique_ptr<WorkerConstants>> constants;
   uint64_t last = 0; // number of a kernel or of constants
   std::byte *shared = nullptr;
   uint64_t mapped = 0;
 };
-
-Result<void> closed(Result<void> earlier, Result<void> later) { return earlier ? later : earlier; }
-
-// The host is told of no stream, instance or frame: one of each is made for the call where the plugin has them.
-Result<Enqueued> Worker::tell(const Enqueue &asked) {
-  const auto found = constants.find(asked.constants);
-  if (found == constants.end())
-    return invalid("expected constants of this worker");
-  const Constants &bound = *found->second;
-  const Compiled &of = *bound.of;
-  const MortisePlugin &table = plugin->table;
-  auto base = sharedOf(asked.shared);
-  if (!base)
-    return base.error();
-  std::vector<MortiseAddress> inputs, outputs;
-  for (auto [ranges, addresses] : {std::pair(&asked.inputs, &inputs), std::pair(&asked.outputs, &outputs)})
-    for (const Range &range : *ranges)
-      addresses->push_back(range.present ? reinterpret_cast<MortiseAddress>(*base + range.offset) : 0);
-
-  MortiseInstanceArgs instance{.struct_size = sizeof(MortiseInstanceArgs),
-                               .kernel = of.kernel,
-                               .constants = bound.constants,
-                               .symbols = asked.symbols.data()};
-  const bool instanced = plugin->plugin.hasInstances() && of.graph->view().symbol_count != 0;
-  if (instanced)
-    if (auto called = call("instance_create", table.instance_create, instance); !called)
-      return called.error();
-  uint64_t bytes = instanced ? instance.workspace_bytes : bound.workspace;
-  if (!instanced && bytes == 0 && !of.workspace.empty()) {
-    auto evaluated = evaluate({of.workspace.data(), of.workspace.size()}, asked.symbols);
-    if (!evaluated || *evaluated < 0)
-      return Error{MORTISE_INTERNAL, "kernel_info: its workspace expression does not evaluate to a size"};
-    bytes = static_cast<uint64_t>(*evaluated);
-  }
-  auto workspace = allocate(bytes, of.alignment);
-  if (!workspace)
-    return workspace.error();
-  MortiseStreamArgs stream{.struct_size = sizeof(MortiseStreamArgs), .device = of.device};
-  if (plugin->plugin.hasStreams())
-    if (auto called = call("stream_create", table.stream_create, stream); !called)
-      return called.error();
-  MortiseFrameArgs frame{.struct_size = sizeof(MortiseFrameArgs),
-                         .kernel = of.kernel,
-                         .constants = bound.constants,
-                         .instance = instance.instance};
-  if (plugin->plugin.hasFrames())
-    if (auto called = call("frame_create", table.frame_create, frame); !called)
-      return called.error();
-  Enqueued answer;
-  if (asked.timed)
-    answer.stepNs.resize(std::max<size_t>(asked.timed, instance.step_count));
-  const std::vector<uint64_t> unchanged((inputs.size() + outputs.size() + 1 + 63) / 64);
-  MortiseEnqueueArgs args{.struct_size = sizeof(MortiseEnqueueArgs),
-                          .kernel = of.kernel,
-                          .constants = bound.constants,
-                          .stream = stream.stream,
-                          .inputs = inputs.data(),
-                          .outputs = outputs.data(),
-                          .workspace = bytes ? reinterpret_cast<MortiseAddress>(workspace->get()) : 0,
-                          .symbols = asked.symbols.data(),
-                          .step_ns = asked.timed ? answer.stepNs.data() : nullptr,
-                          .instance = instance.instance,
-                          .frame = frame.frame,
-                          .unchanged = frame.frame ? unchanged.data() : nullptr};
-  Result<void> done = call("enqueue", table.enqueue, args);
-  if (stream.stream) {
-    done = closed(done, call("stream_wait", table.stream_wait, stream));
-    done = closed(done, call("stream_destroy", table.stream_destroy, stream));
-  }
-  if (frame.frame)
-    done = closed(done, call("frame_destroy", table.frame_destroy, frame));
-  if (instance.instance)
-    done = closed(done, call("instance_destroy", table.instance_destroy, instance));
-  if (!done)
-    return done.error();
-  answer.stepNs.resize(asked.timed);
-  return answer;
-}
 
 // Ends the process with the host, also while a slot hangs. PR_SET_PDEATHSIG would end it with the thread that started
 // it.

@@ -17,7 +17,8 @@ namespace {
 using testing::HasSubstr;
 
 Proposed someAnswer() {
-  return {{{"acme.mul", {1, 2, 3}, 1.5, 2.5, 3.5, {0, 4}}, {"", {}, 0, 0, 0, {}}}, {{7, 3, "no such rank"}}};
+  return {{{"acme.mul", {1, 2, 3}, 1.5, 2.5, 3.5, {0, 4}, {{5, 6}}}, {"", {}, 0, 0, 0, {}, {}}},
+          {{7, 3, "no such rank"}}};
 }
 
 TEST(Messages, AreReadAsTheyWereWritten) {
@@ -27,6 +28,7 @@ TEST(Messages, AreReadAsTheyWereWritten) {
   EXPECT_EQ(read->candidates[0].lowering, "acme.mul");
   EXPECT_EQ(read->candidates[0].nodes, (std::vector<uint32_t>{1, 2, 3}));
   EXPECT_EQ(read->candidates[0].inPlace, (std::vector<uint32_t>{0, 4}));
+  EXPECT_EQ(read->candidates[0].forms.at(0).layout, 6u);
   EXPECT_EQ(read->refusals.at(0).detail, "no such rank");
 }
 
@@ -40,7 +42,7 @@ TEST(Messages, EveryCutIsAnError) {
 TEST(Messages, WildCountsAllocateNothing) {
   const std::string wild(16, '\xff');
   EXPECT_FALSE(decode<Proposed>(wild));
-  EXPECT_FALSE(decode<Informed>(wild));
+  EXPECT_FALSE(decode<Compiled>(wild));
   EXPECT_FALSE(decode<Answer>(wild));
   EXPECT_FALSE(decode<Loaded>(wild));
 }
@@ -109,6 +111,89 @@ TEST(Messages, AWildSizeIsNotAllocated) {
   const auto received = receiveMessage(pair.ends[0], 10);
   ASSERT_FALSE(received);
   EXPECT_EQ(received.error().code, MORTISE_CORRUPT);
+}
+
+// Of the fixture "queued": both devices work in streams, which do nothing before a wait, and the kernels of "far"
+// refuse any memory but the device's own.
+class Isolated : public testing::Test {
+protected:
+  void SetUp() override { folder.add("queued", test::Folder::manifestFor("queued", "\"queued\", \"far\"")); }
+
+  std::shared_ptr<Registry> open(const char *isolate, const char *memoryLimit = "") {
+    const std::string path = folder.path();
+    const MortiseOption options[] = {{"plugin_path", path.c_str()}, {"log_level", "off"}, {"kernel_cache", "off"},
+                                     {"isolate", isolate},          {"probe", "off"},     {"isolate_seconds", "20"},
+                                     {"memory_limit", memoryLimit}};
+    auto config = Config::read(options);
+    EXPECT_TRUE(config) << (config ? "" : config.error().message);
+    auto registry = Registry::open(*config);
+    registry->loadAll();
+    return registry;
+  }
+
+  // y = x + w with the constant w, on the device; "" or what is wrong.
+  static std::string runOn(const std::shared_ptr<Registry> &registry, const char *device, bool fails = false) {
+    const std::vector<int64_t> dims{40, 3};
+    test::PlanMaker maker(dims);
+    const uint32_t x = maker.input(), w = maker.input(true), y = maker.output();
+    maker.enqueue(maker.region({x, w}, {y}, device, "queued"));
+    if (fails) {
+      auto option = std::make_unique<plan::OptionT>();
+      option->key = "fail";
+      maker.plan->regions[0]->options.push_back(std::move(option));
+    }
+    auto program = Program::load(maker.plan, registry);
+    if (!program)
+      return program.error().message;
+    std::vector<float> in(120), weight(120, 0.5f), out(120);
+    const Tensor inputs[] = {test::tensorOf(in, dims), test::tensorOf(weight, dims)};
+    const Tensor output = test::tensorOf(out, dims);
+    if (auto bound = (*program)->bindConstants(inputs); !bound)
+      return bound.error().message;
+    for (int round = 0; round < 3; ++round) {
+      std::ranges::fill(in, static_cast<float>(round));
+      if (auto done = (*program)->run(inputs, {&output, 1}); !done)
+        return done.error().message;
+      if (!std::ranges::all_of(out, [&](float each) { return each == static_cast<float>(round) + 0.5f; }))
+        return "wrong";
+    }
+    return "";
+  }
+
+  test::Folder folder;
+};
+
+TEST_F(Isolated, TheWorkerUsesMemoryAndStreamsForTheHost) {
+  const auto registry = open("queued");
+  ASSERT_TRUE(registry->rejected().empty()) << registry->rejected()[0].error.message;
+  for (const Device *device : registry->devices()) {
+    EXPECT_TRUE(device->inHostMemory()) << device->name();
+    EXPECT_FALSE(device->plugin->hasStreams());
+    EXPECT_TRUE(device->plugin->isolated);
+    EXPECT_THAT(device->plugin->hidden, testing::IsSupersetOf({HasSubstr("memory of its own"), HasSubstr("streams")}));
+  }
+  for (const char *device : {"queued", "far"})
+    EXPECT_EQ(runOn(registry, device), "") << device;
+}
+
+TEST_F(Isolated, AStreamThatFailedIsResetForTheNextCall) {
+  const auto registry = open("queued");
+  EXPECT_THAT(runOn(registry, "far", true),
+              testing::AllOf(HasSubstr("device 'far' (plugin 'queued'): stream_wait"), HasSubstr("caught fire")));
+  EXPECT_EQ(runOn(registry, "far"), "");
+}
+
+TEST_F(Isolated, TheLimitOfMemoryHoldsInTheWorker) {
+  const std::string said = runOn(open("queued", "far=1000"), "far");
+  EXPECT_THAT(said, testing::AllOf(HasSubstr("the 1000 bytes of the setting memory_limit"), HasSubstr("device 'far'")));
+}
+
+TEST_F(Isolated, AnOpPackWithoutItsOwnersMemoryIsRejected) {
+  folder.add("pack", test::Folder::manifestFor("pack", "\"pack\", \"far\""));
+  EXPECT_THAT(test::onlyRejection(*open("pack")),
+              testing::AllOf(HasSubstr("in the memory of 'far:0'"), HasSubstr("isolate")));
+  EXPECT_THAT(test::onlyRejection(*open("queued")),
+              testing::AllOf(HasSubstr("shares the memory of 'far:0'"), HasSubstr("isolate")));
 }
 
 } // namespace

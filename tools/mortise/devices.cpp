@@ -6,6 +6,7 @@
 #include "seam.hpp"
 
 #include <mortise/runtime/describe.hpp>
+#include <mortise/runtime/manifest.hpp>
 
 #include <nlohmann/json.hpp>
 
@@ -39,7 +40,9 @@ std::string properties(const runtime::Device &device) {
     text += ", " + number(info.bandwidth / 1e9, "GB/s");
   if (const uint64_t bytes = info.spaces[0]->bytes)
     text += ", " + number(static_cast<double>(bytes) / (1 << 30), "GiB");
-  return text + (device.inHostMemory() ? ", computes in host memory" : ", memory of its own");
+  return text + (device.plugin->isolated ? ", in a process of its own"
+                 : device.inHostMemory() ? ", computes in host memory"
+                                         : ", memory of its own");
 }
 
 std::string pluginText(const runtime::Plugin &plugin) {
@@ -137,6 +140,8 @@ int showDevices(const Host &host, bool json) {
       if (device->info.features && *device->info.features)
         std::cout << "    features " << device->info.features << "\n";
       std::cout << "    plugin " << pluginText(*device->plugin) << "\n";
+      if (const std::vector<std::string> &hidden = device->plugin->hidden; !hidden.empty())
+        std::cout << "    isolated, and so without " << runtime::join(hidden) << "\n";
     }
     for (const runtime::Rejected &plugin : host.registry->rejected())
       std::cout << "rejected: " << plugin.path << ": " << plugin.error.message << "\n";

@@ -25,7 +25,9 @@ struct Plugin {
   // A copy of the plugin's, with NULL in the slots that its revision does not have. Lives until the process ends:
   // libraries are never unloaded.
   const MortisePlugin *table = nullptr;
-  uint32_t abiRevision = 0; // negotiated: the newest that both sides speak
+  uint32_t abiRevision = 0;        // negotiated: the newest that both sides speak
+  bool isolated = false;           // runs in a process of its own (the setting isolate)
+  std::vector<std::string> hidden; // what an isolated plugin has and this process is not shown: "streams"
 
   bool hasStreams() const { return table->stream_create != nullptr; } // otherwise its devices are synchronous
   bool hasInstances() const { return table->instance_create != nullptr; }
