@@ -34,7 +34,7 @@ CopyPrice stated(double ns, double bytesPerSecond) { // 0: not known
 
 CopyPrice statedBy(const runtime::Device &device) { return stated(device.info.copy_ns, device.info.copy_bandwidth); }
 
-// A copy and another one behind it.
+// A copy and another one behind it. The weaker source counts.
 CopyPrice both(const CopyPrice &first, const CopyPrice &second) {
   return {first.ns + second.ns, 1 / (1 / first.bytesPerSecond + 1 / second.bytesPerSecond),
           std::max(first.nsSource, second.nsSource), std::max(first.bytesPerSecondSource, second.bytesPerSecondSource)};

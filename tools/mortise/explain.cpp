@@ -230,7 +230,7 @@ std::string textOf(const Json &whole) {
     out << "lost: " << rest["count"] << " more candidates by " << text(rest["plugin"]) << " on " << text(rest["device"])
         << ", which are not listed\n";
   for (const Json &refusal : whole["refusals"])
-    out << "refused: " << text(refusal["op"])
+    out << (refusal["reason"] == "cost" ? "lost: " : "refused: ") << text(refusal["op"])
         << (refusal["count"] == 1 ? "" : " (" + refusal["count"].dump() + " times)") << " by "
         << text(refusal["plugin"]) << " on " << text(refusal["device"]) << ": " << whyOf(refusal) << "\n";
   return out.str();
