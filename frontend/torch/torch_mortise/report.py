@@ -174,7 +174,9 @@ class Explanation:
     def _program_lines(program):
         lines = []
         for region in program.get("placement", []):
-            lines.append(f"  {region['device']:<8} {region['lowering']}: {_ops(region)}; predicted {region.get('predicted_ns', 0) / 1e3:.0f} us")
+            lines.append(
+                f"  {region['device']:<8} {region['lowering']}: {_ops(region)}; predicted {region.get('predicted_ns', 0) / 1e3:.0f} us"
+            )
             for step in region.get("steps", []):
                 lines.append(f"             {(step.get('ns') or 0) / 1e3:9.1f} us  {step['lowering']}: {step['name']}")
         for copy in program.get("copies", []):
@@ -207,8 +209,18 @@ class Explanation:
         )
         declined = [lost for graph in r["graphs"] for program in graph["programs"] for lost in program.get("declined", [])]
         candidates = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(str(cell))}</td>" for cell in (
-                lost["lowering"], lost["device"], _ops(lost), f"{lost['predicted_ns'] / 1e3:.1f} us", lost["reason"], lost["detail"]))
+            "<tr>"
+            + "".join(
+                f"<td>{html.escape(str(cell))}</td>"
+                for cell in (
+                    lost["lowering"],
+                    lost["device"],
+                    _ops(lost),
+                    f"{lost['predicted_ns'] / 1e3:.1f} us",
+                    lost["reason"],
+                    lost["detail"],
+                )
+            )
             + "</tr>"
             for lost in declined
         )
@@ -217,7 +229,8 @@ class Explanation:
 pre{{background:#f4f4f4;padding:1em;overflow:auto}}td{{padding:.2em 1em .2em 0}}</style>
 <h1>Where each region ran</h1><p>Coverage {r["coverage"]:.1%} of {r["operators"]} operators</p><div class="bar">{bars}</div>
 <h2>Share of time per lowering</h2><table>{shares}</table><h2>Candidates that lost or were refused</h2>
-<table><tr><th>lowering<th>device<th>ops<th>predicted<th>reason<th>detail</tr>{candidates}</table><h2>Regions, copies, refusals and reasons</h2><pre>{html.escape(str(self))}</pre>"""
+<table><tr><th>lowering<th>device<th>ops<th>predicted<th>reason<th>detail</tr>{candidates}</table>
+<h2>Regions, copies, refusals and reasons</h2><pre>{html.escape(str(self))}</pre>"""
 
     def save(self, path):
         with open(path, "w", encoding="utf-8") as file:
