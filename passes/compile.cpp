@@ -151,11 +151,7 @@ public:
         for (mlir::Operation *op : instances)
           if (mlir::failed(ir::decompose(op, rewriter)))
             return Error{MORTISE_INTERNAL, name.str() + " has no decomposition"};
-        for (const Refusal &refusal : answers.refusals)
-          if (refusal.node == node - 1) {
-            lost.push_back({name.str(), refusal});
-            lost.back().refusal.node = UINT32_MAX;
-          }
+        note(name.str(), node - 1, answers.refusals, answers.declined, lost);
       }
     }
   }
@@ -184,11 +180,8 @@ public:
           *uncovered = std::move(left);
         return error;
       }
-      for (Refusal &refusal : placement.refusals)
-        if (std::binary_search(placement.uncovered.begin(), placement.uncovered.end(), refusal.node)) {
-          lost.push_back({graph.nodes[refusal.node]->op, std::move(refusal)});
-          lost.back().refusal.node = UINT32_MAX;
-        }
+      for (uint32_t node : placement.uncovered)
+        note(graph.nodes[node]->op, node, placement.refusals, placement.declined, lost);
       if (Result<void> done = runPasses(module, buildCleanup, passSeconds); !done)
         return done.error();
     }
@@ -271,7 +264,17 @@ private:
     return form;
   }
 
-  // Records for the report why the composite `op` was decomposed.
+  // Records for the report why the composite at `node`, an `op`, is decomposed: all that every target answered.
+  void note(const std::string &op, uint32_t node, std::span<const Refusal> refusals, std::span<const Declined> declined,
+            std::vector<DecomposedRefusal> &lost) const {
+    for (uint32_t target = 0; target < targets.size(); ++target)
+      for (Refusal &answer : answersFor(node, target, refusals, declined)) {
+        answer.node = UINT32_MAX;
+        lost.push_back({op, std::move(answer)});
+      }
+  }
+
+  // Records that the composite `op` was decomposed because its parts cost less.
   static void note(const std::string &op, const Form &whole, Form &parts) {
     std::vector<bool> named(UINT8_MAX + 1);
     for (const Candidate &region : whole.placement.regions)

@@ -30,18 +30,6 @@ uint32_t spaceOf(const std::vector<Target> &targets, const runtime::Device *devi
 
 } // namespace
 
-double launchNs(const runtime::Device &device) { return device.info.launch_ns > 0 ? device.info.launch_ns : regionNs; }
-
-double copyNs(double latencyNs, double bytesPerSecond, double bytes) {
-  return (latencyNs > 0 ? latencyNs : copyLatencyNs) +
-         bytes / (bytesPerSecond > 0 ? bytesPerSecond : copyBandwidth) * 1e9;
-}
-
-double transferNs(const runtime::Device &device, double bytes) {
-  const MortiseDeviceInfo &info = device.owner().info;
-  return copyNs(info.copy_ns, info.copy_bandwidth, bytes);
-}
-
 CoverSearch::CoverSearch(const MortiseGraph &graph, const std::vector<Target> &targets,
                          const std::vector<Candidate> &candidates, const Homes &homes)
     : graph(graph), targets(targets), candidates(candidates), nodes(graph), byNode(graph.node_count),
@@ -57,9 +45,13 @@ CoverSearch::CoverSearch(const MortiseGraph &graph, const std::vector<Target> &t
   for (size_t i = 0; i < graph.alias_count; ++i)
     if (const MortiseAlias &alias = *graph.aliases[i]; inRange(graph, alias))
       outputSpaces[alias.output] = inputSpaces[alias.input];
-  for (const Target &from : targets)
-    for (const Target &to : targets)
-      links.push_back(runtime::linkBetween(from.device->owner(), to.device->owner()));
+  std::vector<const runtime::Device *> memories; // of the spaces; NULL for the host's
+  for (uint32_t target = 0; target < targets.size(); ++target)
+    memories.push_back(spaces[target] == target ? &targets[target].device->owner() : nullptr);
+  memories.push_back(nullptr);
+  for (const runtime::Device *from : memories)
+    for (const runtime::Device *to : memories)
+      copies.push_back(from == to ? CopyPrice() : targets[0].prices->copy(from, to));
   for (uint32_t c = 0; c < candidates.size(); ++c) {
     const Candidate &candidate = candidates[c];
     sets.push_back(setOf(candidate.nodes, graph.node_count));
@@ -110,22 +102,19 @@ double CoverSearch::bytesOf(const MortiseValue &value) const {
   return bytesAt(*value.type, *typical);
 }
 
+const CopyPrice &CoverSearch::copyPrice(uint32_t from, uint32_t to) const {
+  const size_t count = targets.size() + 1; // the last one is the host's
+  return copies[std::min<size_t>(from, targets.size()) * count + std::min<size_t>(to, targets.size())];
+}
+
 double CoverSearch::moveNs(const MortiseValue &value, uint32_t from, uint32_t to) const {
-  const double bytes = bytesOf(value);
-  if (from == hostSpace || to == hostSpace)
-    return transferNs(*targets[from == hostSpace ? to : from].device, bytes);
-  if (const auto &known = link(from, to))
-    return copyNs(known->copyNs, known->bandwidth, bytes);
-  return transferNs(*targets[from].device, bytes) + transferNs(*targets[to].device, bytes); // through the host
+  return copyPrice(from, to).of(bytesOf(value));
 }
 
 double CoverSearch::hopNs(const MortiseValue &value, const Hop &hop) const {
   if (hop.conversion)
     return hop.conversion->candidate.costNs + launchNs(*targets[hop.target].device);
-  const runtime::Device *device = hop.to.memory ? hop.to.memory : hop.from.memory;
-  if (hop.from.memory == hop.to.memory || device->inHostMemory()) // from one space of the device to another
-    return copyNs(device->info.copy_ns, device->info.copy_bandwidth, bytesOf(value));
-  return moveNs(value, spaceOf(targets, hop.from.memory), spaceOf(targets, hop.to.memory));
+  return targets[0].prices->copy(hop.from.memory, hop.to.memory).of(bytesOf(value));
 }
 
 double CoverSearch::transfers(const std::vector<uint32_t> &chosen) const {
@@ -156,10 +145,11 @@ double CoverSearch::transfers(const std::vector<uint32_t> &chosen) const {
     const uint32_t from = value->producer ? space[value->producer->index] : inputSpaces[value->result_index];
     if (from == to || (value->flags & MORTISE_VALUE_CONSTANT))
       return;
-    if (from == hostSpace || to == hostSpace || link(from, to))
+    if (moved.contains({value->index, to}) || !copyPrice(from, to).overHost)
       return move(value, from, to);
-    move(value, from, hostSpace); // as the plan has it
-    move(value, hostSpace, to);
+    if (!moved.emplace(value->index, hostSpace).second) // it is in the host's memory by now
+      return move(value, hostSpace, to);
+    move(value, from, to);
   };
   std::set<std::pair<uint32_t, Place>> arrived; // values in forms that are not plain
   const auto placeIn = [&](const Candidate *user, uint32_t value, uint32_t space) -> Place {
@@ -172,12 +162,22 @@ double CoverSearch::transfers(const std::vector<uint32_t> &chosen) const {
     if (user && user == producer)
       return;
     const uint32_t from = value->producer ? hostSpace : inputSpaces[value->result_index];
-    for (const Hop &hop :
-         route(graph, *value->type, targets, placeIn(producer, value->index, from), placeIn(user, value->index, to))) {
-      const bool plain = hop.to.layout == MORTISE_PLAIN_LAYOUT && hop.to.space == 0;
-      if (plain ? moved.emplace(value->index, spaceOf(targets, hop.to.memory)).second
-                : arrived.emplace(value->index, hop.to).second)
-        total += hopNs(*value, hop);
+    const auto arrives = [&](const Place &place) {
+      const bool plain = place.layout == MORTISE_PLAIN_LAYOUT && place.space == 0;
+      return plain ? moved.emplace(value->index, spaceOf(targets, place.memory)).second
+                   : arrived.emplace(value->index, place).second;
+    };
+    const std::vector<Hop> hops =
+        route(graph, *value->type, targets, placeIn(producer, value->index, from), placeIn(user, value->index, to));
+    for (size_t i = 0; i < hops.size(); ++i) {
+      if (!arrives(hops[i].to))
+        continue;
+      if (leadsOverHost(hops, i) && arrives(hops[i + 1].to)) {
+        total += hopNs(*value, {hops[i].from, hops[i + 1].to});
+        ++i;
+      } else {
+        total += hopNs(*value, hops[i]);
+      }
     }
   };
   for (size_t n = 0; n < graph.node_count; ++n)

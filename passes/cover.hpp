@@ -46,10 +46,8 @@ private:
   bool acyclic(const std::vector<uint32_t> &chosen, std::vector<uint32_t> *order) const;
   double transfers(const std::vector<uint32_t> &chosen) const;
   double hopNs(const MortiseValue &value, const Hop &hop) const;
-  double bytesOf(const MortiseValue &value) const; // with typical values of the symbols
-  const std::optional<runtime::Link> &link(uint32_t from, uint32_t to) const {
-    return links[from * targets.size() + to];
-  }
+  double bytesOf(const MortiseValue &value) const;              // with typical values of the symbols
+  const CopyPrice &copyPrice(uint32_t from, uint32_t to) const; // between two spaces
 
   const MortiseGraph &graph;
   const std::vector<Target> &targets;
@@ -59,7 +57,7 @@ private:
   std::vector<uint32_t> inputSpaces, outputSpaces;     // of each graph input and output
   mutable std::optional<std::vector<int64_t>> typical; // values of the symbols; computed on first use
   std::vector<NodeSet> sets;                           // of each candidate
-  std::vector<std::optional<runtime::Link>> links;     // between the memory spaces of any two targets
+  std::vector<CopyPrice> copies;                       // between the spaces of any two targets, and the host's
   std::vector<double> price;                           // cost of each candidate and of starting it
   std::vector<double> share;                           // its price per node that needs covering
   std::vector<std::vector<uint32_t>> byNode;           // candidates with the node, cheapest share first

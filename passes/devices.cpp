@@ -23,6 +23,16 @@ std::vector<const runtime::Device *> atHome(const runtime::Registry &registry, c
   return found.empty() ? std::vector{&first} : found;
 }
 
+// The memories of their own that the targets have.
+std::vector<const runtime::Device *> memoriesOf(const std::vector<Target> &targets) {
+  std::vector<const runtime::Device *> found;
+  for (const Target &target : targets)
+    if (const runtime::Device &owner = target.device->owner();
+        !owner.inHostMemory() && std::ranges::find(found, &owner) == found.end())
+      found.push_back(&owner);
+  return found;
+}
+
 } // namespace
 
 Result<std::vector<Target>> chooseTargets(const runtime::Registry &registry, const runtime::Config &config,
@@ -61,11 +71,17 @@ Result<std::vector<Target>> chooseTargets(const runtime::Registry &registry, con
       if (rule.names(target.device->info.kind, target.device->info.ordinal) == rule.forbids)
         target.closed.push_back(rule);
   }
+  const auto prices = Prices::make(registry, config);
+  if (!prices)
+    return prices.error();
+  for (Target &target : targets)
+    target.prices = *prices;
   const int32_t mode = config.compileOptions().mode;
   if (targets.size() > 1 && (mode == MORTISE_MODE_MAX_AUTOTUNE || mode == MORTISE_MODE_MAX_AUTOTUNE_NO_REPLAY)) {
     const auto measurements = std::make_shared<Measurements>(registry.shared_from_this());
     for (Target &target : targets)
       target.measurements = measurements;
+    (*prices)->measure(memoriesOf(targets));
   } else if (targets.size() > 1) {
     for (Target &target : targets)
       target.bias = Measurements::bias(*target.device, registry.cache());

@@ -163,4 +163,9 @@ std::vector<Hop> route(const MortiseGraph &graph, const MortiseType &type, const
   return hops;
 }
 
+bool leadsOverHost(std::span<const Hop> hops, size_t i) {
+  return i + 1 < hops.size() && !hops[i].conversion && !hops[i + 1].conversion && hops[i].from.memory &&
+         !hops[i].to.memory && hops[i + 1].to.memory && hops[i].from.memory != hops[i + 1].to.memory;
+}
+
 } // namespace mortise::passes

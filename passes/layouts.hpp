@@ -62,5 +62,8 @@ struct Hop {
 // The way of a value of `type` from one place to another. Candidates that passed checkLayouts have one.
 std::vector<Hop> route(const MortiseGraph &graph, const MortiseType &type, const std::vector<Target> &targets,
                        Place from, const Place &to);
+// Whether hops[i] and the next one copy a value from one device to another, which do not reach each other. Together
+// they have one price.
+bool leadsOverHost(std::span<const Hop> hops, size_t i);
 
 } // namespace mortise::passes

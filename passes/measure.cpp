@@ -25,31 +25,6 @@ constexpr auto enoughTime = std::chrono::milliseconds(2), mostTime = std::chrono
 
 void warn(const std::string &text) { runtime::host().log(MORTISE_WARNING, ("max-autotune: " + text).c_str()); }
 
-// A tensor in the memory where the device's kernels find it, or in the host's.
-struct Buffer {
-  std::vector<std::byte> bytes;
-  runtime::DeviceMemory memory;
-  runtime::Tensor tensor;
-};
-
-Result<Buffer> bufferFor(const MortiseType &type, const runtime::Device *home) {
-  Buffer made{plainNumbers(type), {}, {}};
-  made.tensor = {made.bytes.data(), type.dtype, type.rank, type.dims, nullptr, home};
-  if (home == nullptr)
-    return made;
-  auto memory = runtime::DeviceMemory::allocate(home->owner(), 0, std::max<uint64_t>(made.bytes.size(), 1));
-  if (!memory)
-    return memory.error();
-  made.memory = std::move(*memory);
-  made.tensor.data = pointer(made.memory.address());
-  if (auto copied = runtime::copyNow({&home->owner(), made.memory.address()}, {nullptr, addressOf(made.bytes.data())},
-                                     made.bytes.size());
-      !copied)
-    return copied.error();
-  made.bytes = {};
-  return made;
-}
-
 // The time of one run of a static graph that is one region of the target, in ns: the least of several runs, because all
 // that disturbs a run makes it longer.
 Result<double> timeOf(const std::shared_ptr<const Graph> &graph, const Target &target, const Candidate &candidate,
@@ -128,6 +103,24 @@ std::vector<std::byte> plainNumbers(const MortiseType &type) {
     std::memcpy(bytes.data() + i * sizeof number, &number, sizeof number);
   }
   return bytes;
+}
+
+Result<Buffer> bufferFor(const MortiseType &type, const runtime::Device *home) {
+  Buffer made{plainNumbers(type), {}, {}};
+  made.tensor = {made.bytes.data(), type.dtype, type.rank, type.dims, nullptr, home};
+  if (home == nullptr)
+    return made;
+  auto memory = runtime::DeviceMemory::allocate(home->owner(), 0, std::max<uint64_t>(made.bytes.size(), 1));
+  if (!memory)
+    return memory.error();
+  made.memory = std::move(*memory);
+  made.tensor.data = pointer(made.memory.address());
+  if (auto copied = runtime::copyNow({&home->owner(), made.memory.address()}, {nullptr, addressOf(made.bytes.data())},
+                                     made.bytes.size());
+      !copied)
+    return copied.error();
+  made.bytes = {};
+  return made;
 }
 
 double stepsNs(const runtime::Program &program) {

@@ -4,6 +4,7 @@
 
 #include "propose.hpp"
 
+#include <mortise/runtime/device_memory.hpp>
 #include <mortise/runtime/program.hpp>
 
 #include <map>
@@ -14,6 +15,14 @@ namespace mortise::passes {
 
 // Dense numbers of a type that do not matter for the time: no NaN, no denormal, and integers that are valid indices.
 std::vector<std::byte> plainNumbers(const MortiseType &type);
+
+// A tensor of plain numbers in the memory where the device's kernels find it, or in the host's.
+struct Buffer {
+  std::vector<std::byte> bytes;
+  runtime::DeviceMemory memory;
+  runtime::Tensor tensor; // points into one of them, and to the dims of the type
+};
+Result<Buffer> bufferFor(const MortiseType &type, const runtime::Device *home); // NULL: the host's
 
 // The time of all steps in all profiled runs of the program, as plugins clocked them.
 double stepsNs(const runtime::Program &program);

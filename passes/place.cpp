@@ -360,17 +360,16 @@ private:
   const Homes &homes;
 };
 
-// A refusal for each candidate that was not chosen, with the regions that took its nodes; of each target the first
+// Declines each candidate that was not chosen, and names the regions that took its nodes; of each target the first
 // ones, and how many more there are.
-void explainLosers(const MortiseGraph &graph, const std::vector<Target> &targets,
-                   const std::vector<Candidate> &candidates, Placement &placement) {
+void explainLosers(const MortiseGraph &graph, const std::vector<Target> &targets, std::vector<Candidate> &candidates,
+                   Placement &placement) {
   std::vector<const Candidate *> taker(graph.node_count);
   for (const Candidate &region : placement.regions)
     for (uint32_t node : region.nodes)
       taker[node] = &region;
   std::vector<size_t> listed(targets.size());
-  std::map<uint32_t, std::pair<uint32_t, size_t>> leftOut; // by target: a node of the first one, and their number
-  for (const Candidate &candidate : candidates) {
+  for (Candidate &candidate : candidates) {
     std::set<const Candidate *> seen;
     std::vector<const Candidate *> winners; // in the order of the nodes
     for (uint32_t node : candidate.nodes)
@@ -379,25 +378,20 @@ void explainLosers(const MortiseGraph &graph, const std::vector<Target> &targets
     if (winners.size() == 1 && winners[0]->target == candidate.target && winners[0]->lowering == candidate.lowering &&
         winners[0]->nodes == candidate.nodes)
       continue;
-    if (listed[candidate.target]++ == mostLosers)
-      leftOut[candidate.target] = {candidate.nodes.front(), 0};
-    if (listed[candidate.target] > mostLosers) {
-      ++leftOut[candidate.target].second;
+    if (listed[candidate.target]++ >= mostLosers) {
+      ++placement.unlisted[candidate.target];
       continue;
     }
-    std::string text = candidate.lowering + " of " + std::to_string(candidate.nodes.size()) + " nodes at " +
-                       nsText(candidate.costNs) + " is not in the cheapest cover of " + nsText(placement.costNs);
+    std::string text = "the cheapest cover costs " + nsText(placement.costNs);
     constexpr size_t named = 3;
     for (size_t i = 0; i < std::min(winners.size(), named); ++i)
       text += (i ? ", " : "; its nodes are in ") + winners[i]->lowering + " on " +
               targets[winners[i]->target].device->name() + " at " + nsText(winners[i]->costNs);
     if (winners.size() > named)
       text += " and " + std::to_string(winners.size() - named) + " more";
-    placement.refusals.push_back({candidate.nodes.front(), candidate.target, MORTISE_REASON_COST, std::move(text)});
+    placement.declined.push_back({candidate.target, std::move(candidate.lowering), std::move(candidate.nodes),
+                                  candidate.costNs, MORTISE_REASON_COST, std::move(text)});
   }
-  for (const auto &[target, rest] : leftOut)
-    placement.refusals.push_back({rest.first, target, MORTISE_REASON_COST,
-                                  std::to_string(rest.second) + " more candidates lost, which are not listed"});
 }
 
 // The nodes of `canDecompose` that every target refused and no candidate contains. In a graph with symbols, a refusal
@@ -405,20 +399,22 @@ void explainLosers(const MortiseGraph &graph, const std::vector<Target> &targets
 // symbols, when the other nodes have been placed.
 std::vector<uint32_t> refusedByAll(const MortiseGraph &graph, size_t targetCount, const Proposals &proposals,
                                    const std::vector<bool> &canDecompose) {
-  std::vector<uint32_t> refusals(graph.node_count); // targets that refused the node; the refusals are ordered by target
-  std::vector<uint32_t> lastTarget(graph.node_count, UINT32_MAX);
+  std::vector<std::set<uint32_t>> refusals(graph.node_count); // the targets that refused the node
+  const auto note = [&](uint32_t node, uint32_t target, int32_t reason) {
+    if (canDecompose[node] && (graph.symbol_count == 0 || reason != MORTISE_REASON_NEEDS_STATIC))
+      refusals[node].insert(target);
+  };
   for (const Refusal &refusal : proposals.refusals)
-    if (canDecompose[refusal.node] && lastTarget[refusal.node] != refusal.target &&
-        (graph.symbol_count == 0 || refusal.reason != MORTISE_REASON_NEEDS_STATIC)) {
-      lastTarget[refusal.node] = refusal.target;
-      ++refusals[refusal.node];
-    }
+    note(refusal.node, refusal.target, refusal.reason);
+  for (const Declined &candidate : proposals.declined)
+    for (uint32_t node : candidate.nodes)
+      note(node, candidate.target, candidate.reason);
   for (const Candidate &candidate : proposals.candidates)
     for (uint32_t node : candidate.nodes)
-      refusals[node] = 0;
+      refusals[node].clear();
   std::vector<uint32_t> result;
   for (uint32_t node = 0; node < graph.node_count; ++node)
-    if (refusals[node] == targetCount && targetCount != 0)
+    if (refusals[node].size() == targetCount && targetCount != 0)
       result.push_back(node);
   return result;
 }
@@ -432,6 +428,7 @@ Placement place(const MortiseGraph &graph, const std::vector<Target> &targets, c
   if (!canDecompose.empty())
     placement.uncovered = refusedByAll(graph, targets.size(), proposals, canDecompose);
   placement.refusals = std::move(proposals.refusals);
+  placement.declined = std::move(proposals.declined);
   if (!placement.uncovered.empty())
     return placement;
   Placer placer(graph, targets, homes);
@@ -488,14 +485,13 @@ std::vector<Uncovered> uncoveredNodes(const MortiseGraph &graph, const Placement
       const runtime::Device &device = *targets[t].device;
       const Uncovered answer{number, node.op, node.location ? node.location : "", device.name(), device.plugin->name,
                              0,      ""};
-      const size_t before = answers.size();
-      for (const Refusal &refusal : placement.refusals)
-        if (refusal.node == number && refusal.target == t) {
-          answers.push_back(answer);
-          answers.back().reason = refusal.reason;
-          answers.back().detail = refusal.detail;
-        }
-      if (answers.size() == before) {
+      const std::vector<Refusal> reasons = answersFor(number, t, placement.refusals, placement.declined);
+      for (const Refusal &refusal : reasons) {
+        answers.push_back(answer);
+        answers.back().reason = refusal.reason;
+        answers.back().detail = refusal.detail;
+      }
+      if (reasons.empty()) {
         answers.push_back(answer);
         answers.back().detail = "the plugin proposed nothing for it and gave no reason";
       }

@@ -6,6 +6,7 @@
 
 #include <mortise/passes/compile.hpp>
 
+#include <map>
 #include <memory>
 
 namespace mortise::passes {
@@ -16,12 +17,14 @@ struct DecomposedRefusal { // a refusal of a composite that was then decomposed
 };
 
 struct Placement {
-  std::vector<Candidate> regions;  // disjoint; producers before users
-  std::vector<uint32_t> literals;  // constants outside all regions, which the host supplies
-  std::vector<uint32_t> uncovered; // nodes that no plugin takes; empty on success
-  std::vector<Refusal> refusals; // those of the plugins, and MORTISE_REASON_COST for each candidate that was not chosen
-  std::vector<uint64_t> memoryUse; // per target, as estimated; 0 where it has no limit
-  double costNs = 0;               // regions, transfers and the fixed cost of each region
+  std::vector<Candidate> regions;        // disjoint; producers before users
+  std::vector<uint32_t> literals;        // constants outside all regions, which the host supplies
+  std::vector<uint32_t> uncovered;       // nodes that no plugin takes; empty on success
+  std::vector<Refusal> refusals;         // of nodes
+  std::vector<Declined> declined;        // candidates, with MORTISE_REASON_COST for those that lost
+  std::map<uint32_t, uint32_t> unlisted; // by target: how many more candidates lost
+  std::vector<uint64_t> memoryUse;       // per target, as estimated; 0 where it has no limit
+  double costNs = 0;                     // regions, transfers and the fixed cost of each region
 };
 
 // The cheapest set of disjoint candidates that covers the graph and whose regions form no cycle: exact while the search

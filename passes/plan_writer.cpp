@@ -3,6 +3,7 @@
 
 #include "layouts.hpp"
 #include "memory_plan.hpp"
+#include "plan_report.hpp"
 #include "symbols.hpp"
 
 #include <mortise/graph.hpp>
@@ -48,21 +49,6 @@ bool sameBufferType(const plan::TensorTypeT &a, const plan::TensorTypeT &b) {
          });
 }
 
-// Of a buffer whose type has no symbols.
-uint64_t bytesOf(const plan::BufferT &buffer) {
-  if (buffer.layout != MORTISE_PLAIN_LAYOUT) {
-    std::vector<MortiseExprStep> steps;
-    for (const plan::ExprStep &step : buffer.bytes)
-      steps.push_back({step.op(), 0, step.value()});
-    const Result<int64_t> bytes = evaluate({steps.data(), steps.size()}, {});
-    return bytes && *bytes > 0 ? static_cast<uint64_t>(*bytes) : 0; // checkLayouts has seen it
-  }
-  uint64_t bits = dtypeBits(buffer.type->dtype);
-  for (int64_t extent : buffer.type->dims)
-    bits *= static_cast<uint64_t>(extent);
-  return (bits + 7) / 8;
-}
-
 class Writer {
 public:
   Writer(const MortiseGraph &graph, const Placement &placement, const std::vector<Target> &targets,
@@ -86,7 +72,8 @@ public:
     for (const auto &[source, target] : atEnd)
       copy(source, target);
     layOut();
-    report();
+    reportPlacement(graph, placement, targets, decomposed, *plan);
+    reportCopies(graph, targets, spaceDevices, *plan);
     if (!targets.empty()) { // all are asked for the same
       plan->mode = targets[0].asked.mode;
       plan->precision = targets[0].asked.precision;
@@ -582,7 +569,7 @@ private:
       buffer.last = last[b];
       if (graph.symbol_count)
         continue; // sizes, and with them offsets, are known at run time only
-      blocks[buffer.space].push_back({bytesOf(buffer), first[b], last[b], 0});
+      blocks[buffer.space].push_back({bytesOf(buffer, {}), first[b], last[b], 0});
       which[buffer.space].push_back(b);
     }
     for (uint32_t s = 0; s < plan->spaces.size(); ++s) {
@@ -590,26 +577,6 @@ private:
       for (size_t i = 0; i < blocks[s].size(); ++i)
         plan->buffers[which[s][i]]->offset = blocks[s][i].offset;
     }
-  }
-
-  void report() {
-    for (size_t n = 0; n < graph.node_count; ++n)
-      plan->node_ops.push_back(graph.nodes[n]->op);
-    for (const DecomposedRefusal &lost : decomposed)
-      refuse(lost.refusal, lost.op);
-    for (const Refusal &refusal : placement.refusals)
-      refuse(refusal, graph.nodes[refusal.node]->op);
-  }
-
-  void refuse(const Refusal &refusal, const std::string &op) {
-    auto entry = std::make_unique<plan::RefusalT>();
-    entry->node = refusal.node;
-    entry->op = op;
-    entry->device = targets[refusal.target].device->name();
-    entry->plugin = targets[refusal.target].device->plugin->name;
-    entry->reason = reasonName(refusal.reason);
-    entry->detail = refusal.detail;
-    plan->refusals.push_back(std::move(entry));
   }
 
   const MortiseGraph &graph;

@@ -43,12 +43,20 @@ struct ProposalSink {
   void refuse(uint32_t node, int32_t reason, std::string detail) {
     out.refusals.push_back({node, target, reason, std::move(detail)});
   }
-  // Reports the refusal where people look for it: at the first node of `set` that computes, or of the graph.
-  void reject(const std::vector<uint32_t> &set, const std::string &why) {
-    const auto computes = [&](uint32_t node) { return node < graph.node_count && !isLiteral(*graph.nodes[node]); };
-    const auto node = std::ranges::find_if(set, computes);
-    refuse(node == set.end() ? firstThatComputes() : *node, MORTISE_REASON_ERROR,
-           "the plugin's candidate is ignored: " + why);
+  void decline(Candidate candidate, int32_t reason, std::string why) {
+    std::vector<uint32_t> &nodes = candidate.nodes;
+    std::erase_if(nodes, [&](uint32_t node) { return node >= graph.node_count; });
+    std::ranges::sort(nodes);
+    nodes.erase(std::ranges::unique(nodes).begin(), nodes.end());
+    if (nodes.empty()) // people look for it at a node
+      nodes.push_back(firstThatComputes());
+    if (!std::isfinite(candidate.costNs))
+      candidate.costNs = 0;
+    out.declined.push_back(
+        {target, std::move(candidate.lowering), std::move(nodes), candidate.costNs, reason, std::move(why)});
+  }
+  void reject(Candidate candidate, const std::string &why) {
+    decline(std::move(candidate), MORTISE_REASON_ERROR, "the plugin's candidate is ignored: " + why);
   }
   uint32_t firstThatComputes() const {
     uint32_t node = 0;
@@ -77,31 +85,32 @@ struct ProposalSink {
                    candidate->flops,
                    specialised};
     if (copy.lowering.empty())
-      return reject(copy.nodes,
+      return reject(std::move(copy),
                     candidate->lowering && !lowering ? "its lowering's name cannot be read" : "it names no lowering");
     for (size_t i = 0; i < copy.nodes.size(); ++i) {
       if (copy.nodes[i] >= graph.node_count)
-        return reject(copy.nodes,
+        return reject(copy,
                       "node " + std::to_string(copy.nodes[i]) + " of a graph of " + std::to_string(graph.node_count));
       if (i && copy.nodes[i] <= copy.nodes[i - 1])
-        return reject(copy.nodes, "its nodes are not strictly ascending");
+        return reject(std::move(copy), "its nodes are not strictly ascending");
     }
     if (!std::isfinite(copy.costNs) || copy.costNs < 0)
-      return reject(copy.nodes, "expected a finite cost of at least 0 ns, found " + std::to_string(copy.costNs));
+      return reject(copy, "expected a finite cost of at least 0 ns, found " + std::to_string(copy.costNs));
     for (uint32_t node : copy.nodes)
       if (graph.nodes[node]->body_count != 0 && !seesSymbols)
-        return refuse(node, MORTISE_REASON_OPSET, "the plugin took it, but its opset has no bodies");
+        return decline(std::move(copy), MORTISE_REASON_OPSET,
+                       "the plugin took node " + std::to_string(node) + ", but its opset has no bodies");
     for (uint32_t node : copy.nodes)
       if (graph.nodes[node]->since > opset)
-        return refuse(node, MORTISE_REASON_OPSET,
-                      "the plugin took it, but knows opset " + std::to_string(opset) + " and the op is of opset " +
-                          std::to_string(graph.nodes[node]->since));
+        return decline(std::move(copy), MORTISE_REASON_OPSET,
+                       "the plugin took node " + std::to_string(node) + ", but knows opset " + std::to_string(opset) +
+                           " and the op is of opset " + std::to_string(graph.nodes[node]->since));
     if (!nodes.convex(copy.nodes))
-      return reject(copy.nodes, "its nodes are not convex: a path leaves the set and comes back");
+      return reject(std::move(copy), "its nodes are not convex: a path leaves the set and comes back");
     if (const std::string wrong = takePairs(*candidate, copy); !wrong.empty())
-      return reject(copy.nodes, wrong);
+      return reject(std::move(copy), wrong);
     if (const std::string wrong = takeForms(*candidate, copy); !wrong.empty())
-      return reject(copy.nodes, wrong);
+      return reject(std::move(copy), wrong);
     out.candidates.push_back(std::move(copy));
   }
 
@@ -264,8 +273,8 @@ void dropUnknownLayouts(const MortiseGraph &graph, const Target &target, size_t 
       ++i;
       continue;
     }
-    result.refusals.push_back({candidate.nodes.front(), candidate.target, MORTISE_REASON_LAYOUT,
-                               "the plugin's candidate is ignored: " + wrong});
+    result.declined.push_back({candidate.target, candidate.lowering, candidate.nodes, candidate.costNs,
+                               MORTISE_REASON_LAYOUT, "the plugin's candidate is ignored: " + wrong});
     result.candidates.erase(result.candidates.begin() + static_cast<ptrdiff_t>(i));
   }
 }
@@ -347,7 +356,8 @@ std::string reasonToSpecialise(const MortiseGraph &graph, const Proposals &resul
 void askForAll(const MortiseGraph &graph, const NodeGraph &nodes, Specialised &specialised,
                const std::vector<Target> &targets, uint32_t t, Proposals &result) {
   const runtime::Plugin &plugin = *targets[t].device->plugin;
-  const size_t candidates = result.candidates.size(), refusals = result.refusals.size();
+  const size_t candidates = result.candidates.size(), refusals = result.refusals.size(),
+               declined = result.declined.size();
   if (graph.symbol_count == 0 || plugin.seesSymbols())
     ask(graph, graph, nodes, targets, t, "", result);
   if (graph.symbol_count == 0)
@@ -355,7 +365,8 @@ void askForAll(const MortiseGraph &graph, const NodeGraph &nodes, Specialised &s
   const std::string reason = reasonToSpecialise(graph, result, candidates, refusals, plugin);
   if (reason.empty())
     return;
-  // The plugin will give its other refusals again for the graph with numbers.
+  // The plugin will give its other answers again for the graph with numbers.
+  result.declined.resize(declined);
   result.refusals.erase(
       std::remove_if(result.refusals.begin() + static_cast<ptrdiff_t>(refusals), result.refusals.end(),
                      [](const Refusal &refusal) { return refusal.reason != MORTISE_REASON_NEEDS_STATIC; }),
@@ -379,6 +390,12 @@ void askForPart(const MortiseGraph &graph, const std::vector<Target> &targets, u
   }
   for (Refusal &refusal : part.refusals)
     result.refusals.push_back({nodes[refusal.node], t, refusal.reason, std::move(refusal.detail)});
+  for (Declined &candidate : part.declined) {
+    candidate.target = t;
+    for (uint32_t &node : candidate.nodes)
+      node = nodes[node];
+    result.declined.push_back(std::move(candidate));
+  }
 }
 
 // The offer among those that could not be compiled which the candidate repeats, or NULL.
@@ -411,9 +428,9 @@ void askForHalves(const MortiseGraph &graph, const std::vector<Target> &targets,
       ++i;
       continue;
     }
-    for (const uint32_t node : result.candidates[i].nodes)
-      if (!isLiteral(*graph.nodes[node]))
-        result.refusals.push_back({node, t, MORTISE_REASON_ERROR, offer->reason});
+    const Candidate &candidate = result.candidates[i];
+    result.declined.push_back(
+        {t, candidate.lowering, candidate.nodes, candidate.costNs, MORTISE_REASON_ERROR, offer->reason});
     gone.push_back(std::move(result.candidates[i]));
     result.candidates.erase(result.candidates.begin() + static_cast<ptrdiff_t>(i));
   }
@@ -480,6 +497,18 @@ std::string nsText(double ns) {
   std::ostringstream text;
   text << std::setprecision(15) << std::floor(ns) << " ns";
   return text.str();
+}
+
+std::vector<Refusal> answersFor(uint32_t node, uint32_t target, std::span<const Refusal> refusals,
+                                std::span<const Declined> declined) {
+  std::vector<Refusal> answers;
+  for (const Refusal &refusal : refusals)
+    if (refusal.node == node && refusal.target == target)
+      answers.push_back(refusal);
+  for (const Declined &candidate : declined)
+    if (candidate.target == target && std::ranges::binary_search(candidate.nodes, node))
+      answers.push_back({node, target, candidate.reason, candidate.detail});
+  return answers;
 }
 
 const char *reasonName(int32_t reason) {

@@ -5,6 +5,7 @@
 #include "node_set.hpp"
 
 #include <mortise/passes/compile.hpp> // reasonName
+#include <mortise/passes/prices.hpp>
 #include <mortise/portable/graph.hpp>
 #include <mortise/runtime/config.hpp>
 #include <mortise/runtime/registry.hpp>
@@ -39,6 +40,7 @@ struct Target { // a device to place on, with what it is told about this compila
   double bias =
       1; // by how much the plugin was too cheap where its regions were measured; its costs are multiplied by it
   std::shared_ptr<Layouts> layouts = makeLayouts();
+  std::shared_ptr<const Prices> prices = std::make_shared<Prices>(); // all targets have the same
 
   std::vector<MortiseOption> optionViews() const { // point into `options`
     std::vector<MortiseOption> views;
@@ -71,10 +73,25 @@ struct Refusal {
   std::string detail;
 };
 
+// A candidate that the host does not take: it is not valid, cannot be compiled, or is not in the cheapest cover.
+struct Declined {
+  uint32_t target = 0;
+  std::string lowering;        // "" where the candidate's cannot be read
+  std::vector<uint32_t> nodes; // of the graph, ascending; at least one
+  double costNs = 0;
+  int32_t reason = 0; // MortiseReason
+  std::string detail;
+};
+
 struct Proposals {
   std::vector<Candidate> candidates; // valid: in range, ascending, convex, cost finite and >= 0, pairs as plugin.h says
-  std::vector<Refusal> refusals;     // those of the plugins, and ours for candidates that did not validate
+  std::vector<Refusal> refusals;     // those of the plugins, and ours of nodes that were not offered to them
+  std::vector<Declined> declined;    // not valid, or refused before
 };
+
+// Why a target does not run a node, as far as it concerns this node: its refusals, and the candidates with it.
+std::vector<Refusal> answersFor(uint32_t node, uint32_t target, std::span<const Refusal> refusals,
+                                std::span<const Declined> declined);
 
 // Never fails: when a plugin's propose fails, every node gets a refusal with MORTISE_REASON_ERROR. A graph with symbols
 // is proposed with numbers for them to a plugin that cannot see symbols, or that takes no node of the symbolic graph

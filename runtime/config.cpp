@@ -50,6 +50,7 @@ const std::vector<Key> coreKeys = {
     {"save_graphs", "", {}},
     {"saved_kernels", "on", {"on", "off"}},
     {"specialize_limit", "64", {}},
+    {"transfer", "", {}},
     {"verify", "off", {"off"}},
 };
 
@@ -155,13 +156,15 @@ public:
     auto table = readToml(path.string());
     if (!table)
       return table.error();
-    Result<std::string> rules = placeRules(*table, path.string());
-    if (!rules)
-      return rules.error();
-    if (!rules->empty())
-      add({"place", std::move(*rules), path.string()});
+    for (const ArrayOfTables &each : arraysOfTables) {
+      Result<std::string> text = textOf(each, *table, path.string());
+      if (!text)
+        return text.error();
+      if (!text->empty())
+        add({std::string(each.key), std::move(*text), path.string()});
+    }
     for (const auto &[key, value] : *table) {
-      if (key.starts_with(placeTables))
+      if (std::ranges::any_of(arraysOfTables, [&](const ArrayOfTables &each) { return each.has(key); }))
         continue;
       if (project && mayNot(key, value))
         return wrong("'" + path.string() + "' sets " + key +
@@ -186,24 +189,46 @@ public:
            (key == "isolate" && value.texts != std::vector<std::string>{"on"});
   }
 
-  // [[place]] tables, in the form that an option has.
-  static Result<std::string> placeRules(const TomlTable &table, const std::string &path) {
-    std::map<size_t, std::string> rules; // by number, because "place.10" comes before "place.2"
-    for (const auto &[key, value] : table) {
-      if (!key.starts_with(placeTables))
-        continue;
-      const size_t dot = key.find('.', placeTables.size());
-      const std::string field = dot == std::string::npos ? "" : key.substr(dot + 1);
-      const auto number = parseNumber(key.substr(placeTables.size(), dot - placeTables.size()), 0, 1000000);
-      if (!number || field.empty() || value.kind == TomlKind::Other)
-        return wrong("'" + path + "': expected [[place]] tables of texts, found '" + key + "'");
-      std::string &rule = rules[*number];
-      rule += (rule.empty() ? "" : " ") + field + "=" + join(value.texts, ",");
+  using Fields = std::vector<std::pair<std::string, std::string>>;
+
+  // A setting that is written in a file as [[KEY]] tables.
+  struct ArrayOfTables {
+    std::string_view key, separator; // between the texts of two tables
+    Result<std::string> (*text)(std::span<const std::pair<std::string, std::string>> fields);
+    bool has(std::string_view name) const {
+      return name.starts_with(key) && name.size() > key.size() && name[key.size()] == '.';
     }
-    std::string text;
-    for (const auto &[number, rule] : rules)
-      text += (text.empty() ? "" : "; ") + rule;
-    return text;
+  };
+
+  // The tables in the form that an option has; "" where there are none.
+  static Result<std::string> textOf(const ArrayOfTables &array, const TomlTable &table, const std::string &path) {
+    std::map<size_t, Fields> tables; // by number, because "place.10" comes before "place.2"
+    for (const auto &[key, value] : table) {
+      if (!array.has(key))
+        continue;
+      const size_t begin = array.key.size() + 1, dot = key.find('.', begin);
+      const std::string field = dot == std::string::npos ? "" : key.substr(dot + 1);
+      const auto number = parseNumber(key.substr(begin, dot - begin), 0, 1000000);
+      if (!number || field.empty() || value.kind == TomlKind::Other)
+        return wrong("'" + path + "': expected [[" + std::string(array.key) + "]] tables of texts, found '" + key +
+                     "'");
+      tables[*number].emplace_back(field, join(value.texts, ","));
+    }
+    std::string whole;
+    for (const auto &[number, fields] : tables) {
+      Result<std::string> text = array.text(fields);
+      if (!text)
+        return wrong("'" + path + "': " + text.error().message);
+      whole += (whole.empty() ? "" : std::string(array.separator)) + *text;
+    }
+    return whole;
+  }
+
+  static Result<std::string> placeText(std::span<const std::pair<std::string, std::string>> fields) {
+    std::string rule;
+    for (const auto &[field, value] : fields)
+      rule += (rule.empty() ? "" : " ") + field + "=" + value;
+    return rule;
   }
 
   std::string pluginPath() const {
@@ -233,7 +258,7 @@ private:
     return {};
   }
 
-  static constexpr std::string_view placeTables = "place.";
+  static constexpr ArrayOfTables arraysOfTables[] = {{"place", "; ", placeText}, {"transfer", ", ", transferText}};
   std::vector<Setting> raw;
 };
 
@@ -251,6 +276,9 @@ Result<void> check(const Setting &setting, const Key &key) {
   if (key.name == "place")
     if (auto rules = parsePlaceRules(setting.value); !rules)
       return wrong(where + ": " + rules.error().message);
+  if (key.name == "transfer")
+    if (auto transfers = parseTransfers(setting.value); !transfers)
+      return wrong(where + ": " + transfers.error().message);
   if (key.name == "specialize_limit" && !parseCount(setting.value))
     return wrong(where + ": expected a number from 1 to 1000000; found '" + setting.value + "'");
   if (key.name == "output_pool_bytes" && !parseNumber(setting.value, 0, mostBytes))
@@ -357,6 +385,8 @@ const std::string &Config::get(std::string_view key) const {
       return setting.value;
   return none;
 }
+
+std::vector<Transfer> Config::transfers() const { return *parseTransfers(get("transfer")); } // read() has checked it
 
 std::vector<PlaceRule> Config::placeRules() const { return *parsePlaceRules(get("place")); } // read() has checked it
 

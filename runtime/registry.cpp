@@ -300,6 +300,11 @@ std::vector<const Device *> Registry::devices() const {
   return pointers(impl->devices);
 }
 
+std::vector<std::string> Registry::names() const {
+  const std::lock_guard lock(impl->mutex);
+  return impl->names();
+}
+
 std::vector<Rejected> Registry::rejected() const {
   const std::lock_guard lock(impl->mutex);
   return impl->rejected;

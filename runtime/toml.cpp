@@ -6,8 +6,9 @@
 #include <toml++/toml.h>
 
 #include <algorithm>
+#include <charconv>
+#include <iterator>
 #include <optional>
-#include <sstream>
 
 namespace mortise::runtime {
 namespace {
@@ -20,9 +21,8 @@ std::optional<std::string> textOf(const toml::node &node) {
   if (const auto *boolean = node.as_boolean())
     return std::string(boolean->get() ? "true" : "false");
   if (const auto *floating = node.as_floating_point()) {
-    std::ostringstream text;
-    text << floating->get();
-    return text.str();
+    char text[32]; // the shortest that reads back as the same number
+    return std::string(text, std::to_chars(std::begin(text), std::end(text), floating->get()).ptr);
   }
   return std::nullopt;
 }

@@ -12,14 +12,20 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// {"mortise.add": 3}
+Json opsOf(const std::vector<uint32_t> &nodes, const plan::PlanT &plan) {
+  Json ops = Json::object();
+  for (uint32_t node : nodes)
+    if (node < plan.node_ops.size())
+      ops[plan.node_ops[node]] = ops.value(plan.node_ops[node], 0) + 1;
+  return ops;
+}
+
 Json placement(const runtime::Program &program) {
   const plan::PlanT &plan = program.plan();
   Json list = Json::array();
   for (const runtime::RegionReport &region : program.report()) {
-    Json ops = Json::object(), steps = Json::array();
-    for (uint32_t node : region.nodes)
-      if (node < plan.node_ops.size())
-        ops[plan.node_ops[node]] = ops.value(plan.node_ops[node], 0) + 1;
+    Json steps = Json::array();
     for (const runtime::StepReport &step : region.steps)
       steps.push_back({{"name", step.name},
                        {"lowering", step.lowering},
@@ -30,7 +36,7 @@ Json placement(const runtime::Program &program) {
                     {"plugin", region.plugin},
                     {"lowering", region.lowering},
                     {"nodes", region.nodes},
-                    {"ops", ops},
+                    {"ops", opsOf(region.nodes, plan)},
                     {"predicted_ns", region.predictedNs},
                     {"kernels", region.kernels},
                     {"kernel_cache", region.cached.empty() ? Json() : Json(region.cached)},
@@ -38,6 +44,46 @@ Json placement(const runtime::Program &program) {
                     {"steps", steps}});
   }
   return list;
+}
+
+// Copies between memories, and what the dispatcher took them to cost.
+Json copies(const plan::PlanT &plan) {
+  Json list = Json::array();
+  const auto memoryOf = [&](uint32_t buffer) {
+    const std::string &device = plan.spaces[plan.buffers[buffer]->space]->device;
+    return device.empty() ? std::string("host") : device;
+  };
+  for (const auto &step : plan.steps)
+    if (const plan::CopyT *copy = step->instruction.AsCopy()) {
+      const auto said = [](const std::string &source) { return source.empty() ? Json() : Json(source); };
+      list.push_back({{"from", memoryOf(copy->source)},
+                      {"to", memoryOf(copy->target)},
+                      {"bytes", copy->bytes},
+                      {"predicted_ns", copy->cost_ns},
+                      {"latency_ns", copy->latency_ns},
+                      {"latency_source", said(copy->latency_source)},
+                      {"bytes_per_second", copy->bytes_per_second},
+                      {"bandwidth_source", said(copy->bandwidth_source)},
+                      {"over_host", copy->over_host}});
+    }
+  return list;
+}
+
+// Candidates that the host did not take, and how many it does not list.
+std::pair<Json, Json> candidates(const plan::PlanT &plan) {
+  Json list = Json::array(), unlisted = Json::array();
+  for (const auto &candidate : plan.declined)
+    list.push_back({{"lowering", candidate->lowering},
+                    {"device", candidate->device},
+                    {"plugin", candidate->plugin},
+                    {"nodes", candidate->nodes},
+                    {"ops", opsOf(candidate->nodes, plan)},
+                    {"predicted_ns", candidate->cost_ns},
+                    {"reason", candidate->reason},
+                    {"detail", candidate->detail}});
+  for (const auto &rest : plan.unlisted)
+    unlisted.push_back({{"device", rest->device}, {"plugin", rest->plugin}, {"count", rest->count}});
+  return {std::move(list), std::move(unlisted)};
 }
 
 // Plugins write strings into reports, and bytes that are not UTF-8 must not make the whole report fail.
@@ -73,6 +119,7 @@ std::string reportJson(const MortiseProgram &handle) {
   for (const auto &guard : plan.guards)
     guards.push_back({{"expects", runtime::guardText(plan, *guard)}, {"reason", guard->reason}});
   const runtime::ValuesReport values = program.valuesReport();
+  auto [declined, unlisted] = candidates(plan);
   for (const auto &output : plan.outputs)
     outputs.push_back({{"type", runtime::typeText(plan, *output->type)}, {"alias", output->alias}});
   return dump({{"name", plan.name},
@@ -94,7 +141,10 @@ std::string reportJson(const MortiseProgram &handle) {
                  {"dropped", values.dropped},
                  {"instances", values.instances},
                  {"kernels_specialised", values.specialised}}},
+               {"copies", copies(plan)},
                {"refusals", refusals},
+               {"declined", declined},
+               {"unlisted", unlisted},
                {"inputs", inputs},
                {"outputs", outputs}});
 }

@@ -77,6 +77,10 @@ public:
   void isOpPackOf(const FakePlugin &other) { device.same = &other.device; }
   void limitMemory(uint64_t bytes) { limit = bytes; }
   void hasLayouts(MortiseStatus *(*slot)(MortiseLayoutArgs *)) { table.layout = slot; }
+  void costsToCopy(double ns, double bytesPerSecond) {
+    device.info.copy_ns = ns;
+    device.info.copy_bandwidth = bytesPerSecond;
+  }
   void hasBandwidth(double bytesPerSecond) { device.info.bandwidth = bytesPerSecond; }
   void declares(const char *op) {
     declaration = {.struct_size = sizeof declaration, .name = op, .summary = "", .operands_max = UINT32_MAX};

@@ -40,7 +40,7 @@ std::shared_ptr<const plan::PlanT> plan(GraphMaker &maker, MortiseStatus *(*answ
   const MortiseGraph &graph = maker.view();
   const Placement placement = place(graph, targets);
   EXPECT_EQ(placement.regions.size(), graph.node_count)
-      << (placement.refusals.empty() ? "" : placement.refusals[0].detail);
+      << (placement.declined.empty() ? "" : placement.declined[0].detail);
   auto written = writePlan(graph, placement, targets);
   EXPECT_TRUE(written) << written.error().message;
   return *written;
@@ -236,8 +236,8 @@ TEST(InPlace, WrongPairsAreRefused) {
     const Placement placement = place(maker.view(), {plugin.target()});
     ASSERT_EQ(placement.regions.size(), 1u);
     EXPECT_EQ(placement.regions[0].lowering, "fake.right") << fault.reason;
-    ASSERT_EQ(placement.refusals.size(), 1u) << fault.reason;
-    EXPECT_NE(placement.refusals[0].detail.find(fault.reason), std::string::npos) << placement.refusals[0].detail;
+    ASSERT_EQ(placement.declined.size(), 1u) << fault.reason;
+    EXPECT_NE(placement.declined[0].detail.find(fault.reason), std::string::npos) << placement.declined[0].detail;
   }
 }
 
@@ -254,8 +254,8 @@ TEST(InPlace, AListThatIsNotThereIsRefused) {
   });
   const Placement placement = place(maker.view(), {plugin.target()});
   EXPECT_EQ(placement.regions.size(), 1u);
-  ASSERT_EQ(placement.refusals.size(), 1u);
-  EXPECT_NE(placement.refusals[0].detail.find("counts pairs"), std::string::npos);
+  ASSERT_EQ(placement.declined.size(), 1u);
+  EXPECT_NE(placement.declined[0].detail.find("counts pairs"), std::string::npos);
 }
 
 TEST(InPlace, PairsOfWhatIsLeftOverAreTheWholeGraphs) {

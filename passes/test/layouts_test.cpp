@@ -100,8 +100,8 @@ TEST(Layouts, WrongFormsAreRefused) {
     const Placement placement = place(maker.view(), {plugin.target()});
     ASSERT_EQ(placement.regions.size(), 1u) << fault.reason;
     EXPECT_EQ(placement.regions[0].lowering, "fake.right") << fault.reason;
-    ASSERT_EQ(placement.refusals.size(), 1u) << fault.reason;
-    EXPECT_NE(placement.refusals[0].detail.find(fault.reason), std::string::npos) << placement.refusals[0].detail;
+    ASSERT_EQ(placement.declined.size(), 1u) << fault.reason;
+    EXPECT_NE(placement.declined[0].detail.find(fault.reason), std::string::npos) << placement.declined[0].detail;
   }
 }
 
@@ -114,8 +114,8 @@ TEST(Layouts, APluginWithoutTheSlotHasNone) {
   });
   const Placement placement = place(maker.view(), {plugin.target()});
   EXPECT_TRUE(placement.regions.empty());
-  ASSERT_EQ(placement.refusals.size(), 1u);
-  EXPECT_NE(placement.refusals[0].detail.find("no slot layout"), std::string::npos);
+  ASSERT_EQ(placement.declined.size(), 1u);
+  EXPECT_NE(placement.declined[0].detail.find("no slot layout"), std::string::npos);
 }
 
 TEST(Layouts, ListsThatAreNotThereAreRefused) {
@@ -132,8 +132,8 @@ TEST(Layouts, ListsThatAreNotThereAreRefused) {
       });
       const Placement placement = place(maker.view(), {plugin.target()});
       EXPECT_TRUE(placement.regions.empty());
-      ASSERT_EQ(placement.refusals.size(), 1u);
-      EXPECT_NE(placement.refusals[0].detail.find("forms"), std::string::npos) << placement.refusals[0].detail;
+      ASSERT_EQ(placement.declined.size(), 1u);
+      EXPECT_NE(placement.declined[0].detail.find("forms"), std::string::npos) << placement.declined[0].detail;
     }
 }
 

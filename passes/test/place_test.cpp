@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "../cover.hpp"
 #include "../memory_use.hpp"
+#include "../plan_writer.hpp"
 #include "fixture.hpp"
+
+#include <mortise/runtime/plan_generated.h>
 
 #include <gtest/gtest.h>
 
@@ -28,6 +31,14 @@ bool refused(const Placement &placement, uint32_t node, int32_t reason, const st
     if (refusal.node == node && refusal.reason == reason && refusal.detail.find(part) != std::string::npos)
       return true;
   return false;
+}
+
+// The first candidate that was not taken for this reason; an empty one where there is none.
+Declined declined(const Placement &placement, int32_t reason, const std::string &part) {
+  for (const Declined &candidate : placement.declined)
+    if (candidate.reason == reason && candidate.detail.find(part) != std::string::npos)
+      return candidate;
+  return {};
 }
 
 TEST(Place, CostsThatNoMemoryAllowsAreRaised) {
@@ -121,8 +132,12 @@ TEST(Place, OverlappingCandidatesGiveTheCheapestPartition) {
   EXPECT_EQ(placement.regions[0].nodes, (Nodes{0, 1}));
   EXPECT_EQ(placement.regions[1].nodes, (Nodes{2, 3}));
   EXPECT_DOUBLE_EQ(placement.costNs, 9'600);
-  EXPECT_TRUE(refused(placement, 0, MORTISE_REASON_COST, "fake.whole of 4 nodes at 50000 ns"));
-  EXPECT_TRUE(refused(placement, 0, MORTISE_REASON_COST, "its nodes are in fake.half on fake"));
+  const Declined lost = declined(placement, MORTISE_REASON_COST, "its nodes are in fake.half on fake at 4000 ns");
+  EXPECT_EQ(lost.lowering, "fake.whole");
+  EXPECT_EQ(lost.nodes, (Nodes{0, 1, 2, 3}));
+  EXPECT_EQ(lost.costNs, 50'000);
+  EXPECT_EQ(placement.declined.size(), 3u);
+  EXPECT_TRUE(placement.refusals.empty()); // no node was refused
 }
 
 TEST(Place, ListsSoManyLosersAndCountsTheRest) {
@@ -135,8 +150,8 @@ TEST(Place, ListsSoManyLosersAndCountsTheRest) {
     return nullptr;
   });
   const Placement placement = place(maker.view(), {plugin.target()});
-  EXPECT_EQ(placement.refusals.size(), 65u);
-  EXPECT_TRUE(refused(placement, 0, MORTISE_REASON_COST, "36 more candidates lost, which are not listed"));
+  EXPECT_EQ(placement.declined.size(), 64u);
+  EXPECT_EQ(placement.unlisted, (std::map<uint32_t, uint32_t>{{0, 36}}));
 }
 
 TEST(Place, PicksTheCheaperOfTwoPlugins) {
@@ -292,9 +307,8 @@ TEST(Place, AnOpPackTakesAPieceOutOfAnotherPluginsRegion) {
     for (uint32_t r = 0; r < 5; ++r)
       EXPECT_EQ(placement.regions[r].target, r % 2);
     EXPECT_TRUE(placement.uncovered.empty());
-    const double moved = hostMemory ? 0
-                                    : 2 * transferNs(*owner.target().device,
-                                                     16.0 * 4); // the input and the output, and nothing in between
+    const double moved =
+        hostMemory ? 0 : 2 * CopyPrice().of(16.0 * 4); // the input and the output, and nothing in between
     EXPECT_DOUBLE_EQ(placement.costNs, 3 * 1'000 + 2 * 5'000 + 5 * regionNs + moved);
   }
 }
@@ -314,7 +328,44 @@ TEST(Place, ValuesGoFromOneDeviceToAnotherThroughTheHost) {
       second("second", takes("model.py:2"), /*hostMemory=*/false);
   const Placement placement = place(maker.view(), {first.target(), second.target()});
   ASSERT_EQ(placement.regions.size(), 2u);
-  EXPECT_DOUBLE_EQ(placement.costNs, 2 * (10 + regionNs) + 4 * transferNs(*first.target().device, 16.0 * 4));
+  EXPECT_DOUBLE_EQ(placement.costNs, 2 * (10 + regionNs) + 4 * CopyPrice().of(16.0 * 4));
+}
+
+TEST(Place, AWayOverTheHostHasOnePrice) {
+  GraphMaker maker;
+  const uint32_t x = maker.node("mortise.neg", {maker.input()});
+  maker.output(maker.node("mortise.abs", {x}));
+  const auto takes = [](const char *op) {
+    return [op](const Offer &offer) -> MortiseStatus * {
+      for (uint32_t n = 0; n < offer.graph().node_count; ++n)
+        if (std::string(offer.graph().nodes[n]->op) == op)
+          offer.add({n}, 10);
+      return nullptr;
+    };
+  };
+  FakePlugin first("first", takes("mortise.neg"), /*hostMemory=*/false),
+      second("second", takes("mortise.abs"), /*hostMemory=*/false);
+  first.costsToCopy(1000, 1e9);
+  second.costsToCopy(3000, 2e9);
+  const std::vector<Target> targets{first.target(), second.target()};
+  const Placement placement = place(maker.view(), targets);
+  ASSERT_EQ(placement.regions.size(), 2u);
+  constexpr double bytes = 16 * 4;
+  const double both = 1000 + bytes + 3000 + bytes / 2; // at 1 and at 2 bytes per ns
+  EXPECT_DOUBLE_EQ(placement.costNs, 2 * (10 + regionNs) + 1000 + bytes + both + 3000 + bytes / 2);
+  const auto plan = writePlan(maker.view(), placement, targets);
+  ASSERT_TRUE(plan) << plan.error().message;
+  double copies = 0;
+  std::vector<bool> overHost;
+  for (const auto &step : (*plan)->steps)
+    if (const plan::CopyT *copy = step->instruction.AsCopy()) {
+      EXPECT_EQ(copy->bytes, bytes);
+      EXPECT_EQ(copy->latency_source, copy->cost_ns > 0 ? "stated" : "");
+      copies += copy->cost_ns;
+      overHost.push_back(copy->over_host);
+    }
+  EXPECT_DOUBLE_EQ(copies, placement.costNs - 2 * (10 + regionNs)) << "the plan's prices are the placement's";
+  EXPECT_EQ(overHost, (std::vector<bool>{false, true, false, false}));
 }
 
 TEST(Place, IgnoresWhatAPluginMayNotSay) {
@@ -339,11 +390,11 @@ TEST(Place, IgnoresWhatAPluginMayNotSay) {
   const Placement placement = place(maker.view(), {plugin.target()});
   EXPECT_TRUE(placement.regions.empty());
   EXPECT_EQ(placement.uncovered, (Nodes{0, 1, 2}));
-  EXPECT_TRUE(refused(placement, 0, MORTISE_REASON_ERROR, "not convex"));
-  EXPECT_TRUE(refused(placement, 0, MORTISE_REASON_ERROR, "node 7 of a graph of 3"));
-  EXPECT_TRUE(refused(placement, 1, MORTISE_REASON_ERROR, "not strictly ascending"));
-  EXPECT_TRUE(refused(placement, 0, MORTISE_REASON_ERROR, "expected a finite cost"));
-  EXPECT_TRUE(refused(placement, 0, MORTISE_REASON_ERROR, "names no lowering"));
+  EXPECT_FALSE(declined(placement, MORTISE_REASON_ERROR, "not convex").nodes.empty());
+  EXPECT_FALSE(declined(placement, MORTISE_REASON_ERROR, "node 7 of a graph of 3").nodes.empty());
+  EXPECT_FALSE(declined(placement, MORTISE_REASON_ERROR, "not strictly ascending").nodes.empty());
+  EXPECT_FALSE(declined(placement, MORTISE_REASON_ERROR, "expected a finite cost").nodes.empty());
+  EXPECT_FALSE(declined(placement, MORTISE_REASON_ERROR, "names no lowering").nodes.empty());
   EXPECT_TRUE(refused(placement, 0, MORTISE_REASON_ERROR, "refused node 9"));
 }
 
@@ -649,7 +700,8 @@ TEST(Place, NewerOpsDoNotGoToOlderPlugins) {
   FakePlugin plugin("old", takesAll(10), true, 1);
   const Placement placement = place(maker.view(), {plugin.target()});
   EXPECT_TRUE(placement.regions.empty());
-  EXPECT_TRUE(refused(placement, 1, MORTISE_REASON_OPSET, "knows opset 1 and the op is of opset 2"));
+  EXPECT_EQ(declined(placement, MORTISE_REASON_OPSET, "knows opset 1 and the op is of opset 2").lowering,
+            "fake.region");
 }
 
 } // namespace

@@ -191,6 +191,61 @@ TEST_F(ConfigTest, RulesThatAreWrongSayHow) {
   EXPECT_THAT(failure(), HasSubstr("expected [[place]] tables"));
 }
 
+TEST_F(ConfigTest, ReadsPricesOfCopies) {
+  EXPECT_TRUE(read()->transfers().empty());
+  project.write("mortise.toml", "[[transfer]]\nfrom = \"host\"\nto = \"gpu:1\"\nns = 1500\nbytes_per_second = 12.5e9\n"
+                                "[[transfer]]\nfrom = \"gpu\"\nto = \"gpu\"\nns = 0\nbytes_per_second = 300e9\n");
+  auto config = read();
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->get("transfer"), "host->gpu:1=1500:1.25e+10, gpu->gpu=0:3e+11");
+  const std::vector<Transfer> prices = config->transfers();
+  ASSERT_EQ(prices.size(), 2u);
+  EXPECT_EQ(prices[0].ns, 1500);
+  EXPECT_EQ(prices[0].bytesPerSecond, 12.5e9);
+  EXPECT_EQ(findTransfer(prices, "host", "gpu:1"), &prices[0]);
+  EXPECT_EQ(findTransfer(prices, "gpu:1", "host"), nullptr); // a direction is a price of its own
+  EXPECT_EQ(findTransfer(prices, "host", "gpu:0"), nullptr);
+  EXPECT_EQ(findTransfer(prices, "gpu:0", "gpu:1"), &prices[1]);
+  // An option replaces the file's.
+  const auto option = read({{"transfer", " gpu->host = 7 : 1e9,gpu:2->host=8:1 ,gpu->host:0=9:1"}})->transfers();
+  ASSERT_EQ(option.size(), 3u);
+  EXPECT_EQ(findTransfer(option, "gpu:0", "host")->ns, 7);
+  EXPECT_EQ(findTransfer(option, "gpu:2", "host")->ns, 8); // an ordinal is stronger than its kind
+}
+
+TEST_F(ConfigTest, PricesOfCopiesThatAreWrongSayHow) {
+  const std::pair<const char *, const char *> cases[] = {
+      {"host->gpu", "found no ="},
+      {"host-gpu=1:2", "found no ->"},
+      {"->gpu=1:2", "expected host or the name of a device, found ''"},
+      {"auto->gpu=1:2", "found 'auto'"},
+      {"host->gpu gpu=1:2", "found 'gpu gpu'"},
+      {"host->host=1:2", "expected two memories, found 'host' twice"},
+      {"gpu:1->gpu:1=1:2", "expected two memories, found 'gpu:1' twice"},
+      {"host->gpu=1", "expected bytes per second from 1 to 1e18, found ''"},
+      {"host->gpu=-1:2", "expected nanoseconds from 0 to 1e12, found '-1'"},
+      {"host->gpu=nan:2", "found 'nan'"},
+      {"host->gpu=1us:2", "found '1us'"},
+      {"host->gpu=1:0", "found '0'"},
+      {"host->gpu=1:inf", "found 'inf'"},
+      {"host->gpu=1:2,", "found no ="},
+      {"host->gpu=1:2, host->gpu=3:4", "found host->gpu twice"},
+  };
+  for (const auto &[text, why] : cases)
+    EXPECT_THAT(failure({{"transfer", text}}), AllOf(HasSubstr(why), HasSubstr("FROM->TO=NS:BYTES_PER_SECOND")))
+        << text;
+  const std::pair<const char *, const char *> files[] = {
+      {"[transfer]\nfrom = \"host\"\n", "expected [[transfer]] tables"},
+      {"[[transfer]]\nfrom = \"host\"\nto = \"gpu\"\nns = 1\n", "found no bytes_per_second"},
+      {"[[transfer]]\nform = \"host\"\n", "unknown field 'form' of [[transfer]], the nearest is 'from'"},
+      {"[[transfer]]\nfrom = \"host\"\nto = \"gpu\"\nns = \"1 us\"\nbytes_per_second = 1\n", "found '1 us'"},
+  };
+  for (const auto &[text, why] : files) {
+    project.write("mortise.toml", text);
+    EXPECT_THAT(failure(), AllOf(HasSubstr(why), HasSubstr("mortise.toml"))) << text;
+  }
+}
+
 TEST_F(ConfigTest, AProjectFileMayNotSetPluginDirectories) {
   project.write("mortise.toml", "plugin_path = \"/tmp\"\n");
   EXPECT_THAT(failure(), AllOf(HasSubstr("plugin_path"), HasSubstr(user.path() + "/mortise/mortise.toml"),

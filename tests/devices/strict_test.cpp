@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The runtime on devices with memory and queues of their own, which check what it does.
+#include "../../passes/copy_times.hpp"
 #include "../../tools/mortise/seam.hpp"
 #include "../cpu/network.hpp"
 #include "resident.hpp"
@@ -9,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include <mortise/graph.hpp>
+#include <mortise/passes/prices.hpp>
 #include <mortise/runtime/plan_generated.h>
 
 #include <algorithm>
@@ -255,6 +257,131 @@ TEST_F(MaxAutotune, MeasuresRegionsThatUpdateState) {
 TEST_F(MaxAutotune, WhatCannotBeMeasuredCostsWhatItsPluginSays) {
   EXPECT_EQ(placed("max-autotune", "memory=1"), strict); // no tensor of a measurement has room
   EXPECT_FALSE(ranOnStrict());
+}
+
+// Prices of copies, over the two equal devices of kind strict: where nothing else tells them apart, all runs on the
+// first one.
+class CopyPrices : public testing::Test {
+protected:
+  void SetUp() override {
+    forgetKernels();
+    Network net;
+    net.output(net.op("abs", {net.input(MORTISE_F32, {64, 64})}));
+    graph = net.finish();
+  }
+  void TearDown() override {
+    forgetKernels();
+    logs("off");
+  }
+
+  // The least severity that this process writes, which a registry sets when it is opened.
+  static void logs(const char *level) {
+    const MortiseOption options[] = {{"log_level", level}};
+    runtime::Registry::open(must(runtime::Config::read(options)));
+  }
+  Result<tool::Placed> compiled(const char *mode, const std::string &settings = "", const char *transfer = "",
+                                const char *devices = "strict:0,strict:1") {
+    configureStrict(settings);
+    const MortiseOption options[] = {{"device", devices}, {"mode", mode}, {"transfer", transfer}};
+    return tool::compile(*graph, *strictRegistry(true), must(runtime::Config::read(options)));
+  }
+  // The device of the region, and where the price of the copy to it comes from.
+  std::string placed(const char *mode, const std::string &settings = "", const char *transfer = "") {
+    const auto found = compiled(mode, settings, transfer);
+    if (!found)
+      return found.error().message;
+    const plan::CopyT *copy = found->plan->steps.at(0)->instruction.AsCopy();
+    return found->plan->regions.at(0)->device + ", " + (copy ? copy->latency_source : "no copy");
+  }
+  static uint64_t copied() { return copiedBytes(); }
+  static const runtime::Device *memory(const char *device) { return must(strictRegistry(true)->find(device)).front(); }
+
+  const std::string slowThere = "slow=host->strict:0=20000000:1000000000", // 20 ms
+      slowBack = "slow=strict:0->host=20000000:1000000000";
+  std::shared_ptr<const Graph> graph;
+};
+
+TEST_F(CopyPrices, MeasuredOnesMoveRegionsAndAreKept) {
+  for (const std::string &slow : {slowThere, slowBack}) {
+    forgetKernels();
+    EXPECT_EQ(placed("default", slow), "strict:0, stated");
+    EXPECT_EQ(copied(), 0u) << "nothing is measured in this mode";
+    EXPECT_EQ(placed("max-autotune", slow), "strict:1, measured");
+    EXPECT_GT(copied(), 0u);
+    EXPECT_EQ(placed("default", slow), "strict:1, measured");
+    EXPECT_EQ(copied(), 0u);
+    EXPECT_EQ(placed("max-autotune-no-cudagraphs", slow), "strict:1, measured"); // regions of that mode are measured
+    forgetKernels();
+    EXPECT_EQ(placed("default", slow), "strict:0, stated");
+  }
+}
+
+TEST_F(CopyPrices, SetOnesAreStronger) {
+  EXPECT_EQ(placed("default", "", "host->strict:0=1e6:1e9"), "strict:1, stated");
+  EXPECT_EQ(placed("default", "", "host->strict=1e6:1e9, host->strict:0=5:1e9"), "strict:0, set");
+  EXPECT_EQ(placed("max-autotune", slowThere), "strict:1, measured");
+  const char *cheap = "host->strict:0=0:1e18, strict:0->host=0:1e18, host->strict:1=1e9:1e9";
+  EXPECT_EQ(placed("default", slowThere, cheap), "strict:0, set");
+  EXPECT_EQ(placed("max-autotune", slowThere, cheap), "strict:0, set");
+}
+
+TEST_F(CopyPrices, WaysOverTheHostAreMeasuredAsOne) {
+  const auto between = [&] {
+    const MortiseOption options[] = {{"device", "strict:0,aloof"}};
+    const auto registry = strictRegistry(true);
+    const auto prices = must(passes::Prices::make(*registry, must(runtime::Config::read(options))));
+    return prices->copy(memory("strict:0"), memory("aloof"));
+  };
+  (void)must(compiled("max-autotune", "slow=strict:0->host=3000000:1000000000 slow=host->aloof:0=5000000:1000000000",
+                      "", "strict:0,aloof"));
+  const passes::CopyPrice price = between();
+  EXPECT_TRUE(price.overHost);
+  EXPECT_EQ(price.nsSource, passes::PriceSource::Measured);
+  EXPECT_GE(price.ns, 8e6);
+  EXPECT_LT(price.ns, 8e7); // a busy machine
+}
+
+TEST_F(CopyPrices, WhatMakesNoSenseChangesNothingAndIsLogged) {
+  logs("warning");
+  testing::internal::CaptureStderr();
+  const std::string refused = placed("max-autotune", slowThere + " fail=copy:1:10");
+  std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(said, AllOf(HasSubstr("copies from 'host' to 'strict:0' cannot be measured"), HasSubstr("injected")));
+  EXPECT_EQ(refused, "strict:0, stated");
+
+  forgetKernels();
+  EXPECT_EQ(placed("max-autotune", slowThere), "strict:1, measured");
+  for (const char *device : {"strict:0", "strict:1"}) {
+    passes::keepCopyTime(nullptr, memory(device), {0, 1e9}, strictRegistry(true)->cache());
+    passes::keepCopyTime(memory(device), nullptr, {1e3, 0}, strictRegistry(true)->cache());
+  }
+  testing::internal::CaptureStderr();
+  const std::string ignored = placed("default", slowThere);
+  said = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(said, HasSubstr("makes no sense"));
+  EXPECT_EQ(ignored, "strict:0, stated");
+}
+
+TEST_F(CopyPrices, MemoriesWithoutRoomAreNotMeasured) {
+  logs("warning");
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(placed("max-autotune", slowThere + " memory=1"), "strict:0, stated");
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("cannot be measured, and cost what they did"));
+}
+
+TEST_F(CopyPrices, EndsThatAreNoMemoryAreErrors) {
+  const std::pair<const char *, const char *> cases[] = {
+      {"hots->strict:0=1:1", "did you mean 'host'"},
+      {"host->strct:0=1:1", "(the nearest is 'strict:0')"},
+      {"host->strict:7=1:1", "there is no device 'strict:7'"},
+      {"cpu->strict:0=1:1", "computes in the host's; write 'host'"},
+  };
+  for (const auto &[transfer, why] : cases) {
+    const auto found = compiled("default", "", transfer, "strict:0,cpu");
+    ASSERT_FALSE(found) << transfer;
+    EXPECT_EQ(found.error().code, MORTISE_INVALID_ARGUMENT);
+    EXPECT_THAT(found.error().message, AllOf(HasSubstr("transfer '"), HasSubstr(why))) << transfer;
+  }
 }
 
 // The ops of each device in the program that the graph becomes.

@@ -426,16 +426,68 @@ def test_explain(graph, tmp_path):
     assert [(copy["from"], copy["to"]) for copy in whole["copies"]].count(("host", "strict:0")) == 3
     assert [(copy["from"], copy["to"]) for copy in whole["copies"]].count(("strict:0", "host")) == 3
     assert {copy["bytes"] for copy in whole["copies"]} == {16 * 8 * 4} and whole["copied_bytes"] == 6 * 16 * 8 * 4
-    for copy in whole["copies"]:  # 1e-3 ns and 1e15 bytes/s, as the device says
-        assert copy["predicted_us"] == pytest.approx((1e-3 + 512 / 1e15 * 1e9) / 1e3) and "as device strict:0 says" in copy["priced"]
+    for copy in whole["copies"]:
+        assert copy["predicted_us"] == pytest.approx((1e-3 + 512 / 1e15 * 1e9) / 1e3)
+        assert copy["price"] == {"ns": 1e-3, "ns_source": "stated", "bytes_per_second": 1e15, "bytes_per_second_source": "stated",
+                                 "over_host": False}
+    (lost, *others) = [one for one in whole["declined"] if one["device"] == "cpu" and one["lowering"] == "cpu.region"]
+    assert lost["reason"] == "cost" and lost["plugin"] == "cpu" and lost["predicted_us"] > 0 and not others
+    assert lost["nodes"] == list(range(8)) and "its nodes are in strict.region on strict:0" in lost["detail"]
+    assert not [one for one in whole["refusals"] if one["reason"] == "cost"] and whole["unlisted"] == []
     assert ("mortise.tanh", "strict:0", "option") in {(one["op"], one["device"], one["reason"]) for one in whole["refusals"]}
 
     text = mortise(*options, "-o", page, **rules)
     assert "region 1 on cpu (cpu.region): tanh" in text and "copy of 512 bytes from host to strict:0: predicted 0.0 us" in text
+    assert "(1e-06 us and 1e+06 GB/s, stated by the device)" in text
+    assert f"lost: cpu.region by cpu on cpu: {lost['ops']}; predicted" in text
     assert "refused: mortise.tanh by strict on strict:0: option, the place rule 'op=tanh device=cpu'" in text
     drawn = page.read_text()
     assert drawn.count('class="bar p"') == drawn.count('class="bar m"') == 3 and "&lt;svg id=&quot;svg&quot;" in drawn
     assert "the place rule &#39;" in drawn or "the place rule 'op=tanh" in drawn
+
+
+def test_prices_of_copies(graph, tmp_path):
+    """A price that the user sets is shown by `config show`, `devices` and `explain`, and decides."""
+    strict = BUILD / "lib" / "mortise" / "test-plugins" / "libstrict.so"
+    price = "host->strict=1e6:2e9"
+    said = mortise("devices", "--plugins", f":{strict}", MORTISE_TRANSFER=price)
+    assert "copies from host to strict:1: 1000 us and 2 GB/s, set by the user" in said
+    assert "copies from strict:1 to host: 1e-06 us and 1e+06 GB/s, stated by the device" in said
+    found = json.loads(mortise("devices", "--json", "--plugins", f":{strict}", MORTISE_TRANSFER=price))["copies"]
+    (there,) = [one for one in found if (one["from"], one["to"]) == ("host", "strict:0")]
+    assert (there["ns"], there["ns_source"], there["bytes_per_second"]) == (1e6, "set", 2e9)
+    (over,) = [one for one in found if (one["from"], one["to"]) == ("strict:0", "aloof")]
+    assert over["over_host"] and over["ns"] == pytest.approx(2e-3)
+    shown = mortise("config", "show", MORTISE_TRANSFER=price)
+    assert re.search(rf'^transfer +  *= "{re.escape(price)}"  \(MORTISE_TRANSFER\)$', shown, re.M)
+
+    options = ["explain", graph, "--json", "--device", "strict:0,cpu", "--plugins", f":{strict}", "--symbols", "n=16"]
+    assert json.loads(mortise(*options))["nodes_by_device"] == {"strict:0": 8}
+    assert json.loads(mortise(*options, MORTISE_TRANSFER=price))["nodes_by_device"] == {"cpu": 8}
+    whole = json.loads(mortise(*options, MORTISE_TRANSFER=price, MORTISE_PLACE="op=* device=strict"))
+    prices = {(copy["from"], copy["price"]["ns_source"], copy["predicted_us"] > 1000) for copy in whole["copies"]}
+    assert prices == {("host", "set", True), ("strict:0", "stated", False)}
+
+    said = mortise("devices", "--plugins", f":{strict}", status=1, MORTISE_TRANSFER="hots->strict=1:1")
+    assert "there is no device 'hots'" in said and "did you mean 'host'" in said
+    assert "FROM->TO=NS:BYTES_PER_SECOND" in mortise("devices", status=2, MORTISE_TRANSFER="host->strict=fast")
+
+
+def test_explain_shows_candidates_that_were_refused(graph, tmp_path):
+    """What a plugin offers and cannot compile stands in the report with its lowering and nodes, and on the page."""
+    strict = BUILD / "lib" / "mortise" / "test-plugins" / "libstrict.so"
+    page = tmp_path / "page.html"
+    options = ["explain", graph, "--device", "strict:0,cpu", "--plugins", f":{strict}", "--symbols", "n=16", "-o", page]
+    cannot = {"MORTISE_STRICT_SETTINGS": "cannot=mortise.tanh"}
+    whole = json.loads(mortise(*options, "--json", **cannot))
+    refused = [one for one in whole["declined"] if one["reason"] == "error"]
+    assert {(one["lowering"], one["device"]) for one in refused} == {("strict.region", "strict:0")}
+    assert max(len(one["nodes"]) for one in refused) == 8 and all("`cannot` excludes mortise.tanh" in one["detail"] for one in refused)
+    assert {"cpu": 1, "strict:0": 7} == whole["nodes_by_device"]
+    assert "refused: strict.region by strict on strict:0: tanh; predicted" in mortise(*options, **cannot)
+    drawn = page.read_text()
+    table = drawn[drawn.index("Candidates that lost or were refused"):drawn.index("Nodes that were refused")]
+    assert table.count("<tr>") == 1 + len(json.loads(mortise(*options, "--json", **cannot))["declined"])
 
 
 def test_explain_without_a_way(graph):

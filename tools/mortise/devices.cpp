@@ -5,6 +5,7 @@
 #include "files.hpp"
 #include "seam.hpp"
 
+#include <mortise/passes/prices.hpp>
 #include <mortise/runtime/describe.hpp>
 #include <mortise/runtime/manifest.hpp>
 
@@ -43,6 +44,34 @@ std::string properties(const runtime::Device &device) {
   return text + (device.plugin->isolated ? ", in a process of its own"
                  : device.inHostMemory() ? ", computes in host memory"
                                          : ", memory of its own");
+}
+
+// What copies to and from the memories of devices cost, each direction once.
+Result<Json> links(const Host &host) {
+  auto prices = passes::Prices::make(*host.registry, host.config);
+  if (!prices)
+    return prices.error();
+  std::vector<const runtime::Device *> memories{nullptr}; // the host's
+  for (const runtime::Device *device : host.registry->devices())
+    if (&device->owner() == device && !device->inHostMemory())
+      memories.push_back(device);
+  Json list = Json::array();
+  const auto name = [](const runtime::Device *device) { return device ? device->name() : std::string("host"); };
+  for (const runtime::Device *from : memories)
+    for (const runtime::Device *to : memories) {
+      if (from == to)
+        continue;
+      const passes::CopyPrice price = (*prices)->copy(from, to);
+      list.push_back({{"from", name(from)},
+                      {"to", name(to)},
+                      {"ns", price.ns},
+                      {"ns_source", passes::priceSourceName(price.nsSource)},
+                      {"bytes_per_second", price.bytesPerSecond},
+                      {"bytes_per_second_source", passes::priceSourceName(price.bytesPerSecondSource)},
+                      {"over_host", price.overHost},
+                      {"text", passes::priceText(price)}});
+    }
+  return list;
 }
 
 std::string pluginText(const runtime::Plugin &plugin) {
@@ -129,9 +158,15 @@ void examine(const Host &host, const runtime::Device &device, const Scratch &scr
 
 int showDevices(const Host &host, bool json) {
   host.registry->loadAll();
+  const Result<Json> copies = links(host);
+  if (!copies) {
+    std::cerr << "mortise: " << copies.error().message << "\n";
+    return 1;
+  }
   if (json) {
     Json whole = described(host);
     whole.erase("config");
+    whole["copies"] = *copies;
     std::cout << whole.dump(2) << "\n";
   } else {
     for (const runtime::Device *device : host.registry->devices()) {
@@ -143,6 +178,9 @@ int showDevices(const Host &host, bool json) {
       if (const std::vector<std::string> &hidden = device->plugin->hidden; !hidden.empty())
         std::cout << "    isolated, and so without " << runtime::join(hidden) << "\n";
     }
+    for (const Json &copy : *copies)
+      std::cout << "copies from " << copy["from"].get<std::string>() << " to " << copy["to"].get<std::string>() << ": "
+                << copy["text"].get<std::string>() << "\n";
     for (const runtime::Rejected &plugin : host.registry->rejected())
       std::cout << "rejected: " << plugin.path << ": " << plugin.error.message << "\n";
   }

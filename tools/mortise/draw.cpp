@@ -135,6 +135,11 @@ public:
     for (const auto &refusal : plan->refusals)
       if (refusal->node == node)
         text << "refused by " << refusal->plugin << ": " << refusal->reason << " " << refusal->detail << "\n";
+    for (const auto &candidate : plan->declined)
+      if (std::ranges::find(candidate->nodes, node) != candidate->nodes.end())
+        text << (candidate->reason == "cost" ? "lost: " : "refused: ") << candidate->lowering << " of "
+             << candidate->nodes.size() << " nodes by " << candidate->plugin << ", predicted "
+             << candidate->cost_ns / 1e3 << " us: " << candidate->detail << "\n";
     box.about += text.str();
   }
 

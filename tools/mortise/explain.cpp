@@ -62,8 +62,8 @@ public:
         return done.error();
     Json whole{{"name", plan.name}, {"nodes", plan.node_ops.size()}, {"call_us", calls[calls.size() / 2]}};
     addRegions(whole);
-    if (auto added = addCopies(whole); !added)
-      return added.error();
+    addCopies(whole);
+    addDeclined(whole);
     addRefusals(whole);
     return whole;
   }
@@ -110,70 +110,61 @@ private:
     whole["regions"] = regions;
   }
 
-  // The device in whose memory a buffer lies; NULL for the host's, and for a device that computes there.
-  Result<const runtime::Device *> homeOf(const plan::BufferT &buffer) const {
-    const uint32_t space = buffer.kind == plan::BufferKind::Input    ? plan.inputs[buffer.index]->space
-                           : buffer.kind == plan::BufferKind::Output ? plan.outputs[buffer.index]->space
-                                                                     : buffer.space;
-    const std::string &name = plan.spaces[space]->device;
-    if (name.empty())
-      return nullptr;
-    auto found = host.registry->find(name);
-    if (!found)
-      return found.error();
-    return found->front();
+  // The device in whose memory a buffer lies, or "host".
+  std::string memoryOf(uint32_t buffer) const {
+    const std::string &device = plan.spaces[plan.buffers[buffer]->space]->device;
+    return device.empty() ? "host" : device;
   }
 
-  Result<void> addCopies(Json &whole) {
+  void addCopies(Json &whole) {
     Json copies = Json::array();
     double sum = 0, bytes = 0;
     for (const auto &step : plan.steps) {
       const plan::CopyT *copy = step->instruction.AsCopy();
       if (!copy)
         continue;
-      const plan::BufferT &source = *plan.buffers[copy->source], &target = *plan.buffers[copy->target];
-      const auto from = homeOf(source), to = homeOf(target);
-      if (!from || !to)
-        return (from ? to : from).error();
-      double size = static_cast<double>(dtypeBits(source.type->dtype)) / 8;
-      for (const int64_t extent : source.type->dims)
-        size *= static_cast<double>(extent);
-      const auto name = [](const runtime::Device *device) { return device ? device->name() : std::string("host"); };
-      const auto [ns, how] = price(*from, *to, size);
-      copies.push_back(
-          {{"from", name(*from)}, {"to", name(*to)}, {"bytes", size}, {"predicted_us", ns / 1e3}, {"priced", how}});
-      sum += ns / 1e3;
-      bytes += size;
+      Json price; // null: the copy costs nothing, or the one before it includes it
+      if (!copy->latency_source.empty())
+        price = {{"ns", copy->latency_ns},
+                 {"ns_source", copy->latency_source},
+                 {"bytes_per_second", copy->bytes_per_second},
+                 {"bytes_per_second_source", copy->bandwidth_source},
+                 {"over_host", copy->over_host}};
+      copies.push_back({{"from", memoryOf(copy->source)},
+                        {"to", memoryOf(copy->target)},
+                        {"bytes", copy->bytes},
+                        {"predicted_us", copy->cost_ns / 1e3},
+                        {"price", price}});
+      sum += copy->cost_ns / 1e3;
+      bytes += copy->bytes;
     }
     whole["copies"] = copies;
     whole["copied_bytes"] = bytes;
     whole["predicted_us"] = whole["predicted_us"].get<double>() + sum;
-    return {};
   }
 
-  static std::pair<double, std::string> price(const runtime::Device *from, const runtime::Device *to, double bytes) {
-    double latency = 0, bandwidth = 0;
-    std::string whose;
-    if (from && to) {
-      const auto link = runtime::linkBetween(from->owner(), to->owner());
-      latency = link ? link->copyNs : 0;
-      bandwidth = link ? link->bandwidth : 0;
-      whose = "the link between them";
-    } else if (const runtime::Device *device = from ? from : to) {
-      latency = device->owner().info.copy_ns;
-      bandwidth = device->owner().info.copy_bandwidth;
-      whose = "device " + device->name();
-    } else {
-      return {0, "within the host's memory: not priced"};
+  // Candidates that the host did not take; equal ones once.
+  void addDeclined(Json &whole) {
+    Json list = Json::array(), unlisted = Json::array();
+    for (const auto &candidate : plan.declined) {
+      Json entry{{"lowering", candidate->lowering},
+                 {"device", candidate->device},
+                 {"plugin", candidate->plugin},
+                 {"nodes", candidate->nodes},
+                 {"ops", opsOf(candidate->nodes, plan.node_ops)},
+                 {"predicted_us", candidate->cost_ns / 1e3},
+                 {"reason", candidate->reason},
+                 {"detail", candidate->detail}};
+      if (std::ranges::find(list, entry) == list.end())
+        list.push_back(std::move(entry));
     }
-    const bool known = latency > 0 && bandwidth > 0;
-    const std::string how = number("%.4g us", (latency > 0 ? latency : passes::copyLatencyNs) / 1e3) + " and " +
-                            number("%.4g GB/s", (bandwidth > 0 ? bandwidth : passes::copyBandwidth) / 1e9) +
-                            (known ? ", as " + whose + " says" : ", because " + whose + " does not say");
-    return {passes::copyNs(latency, bandwidth, bytes), how};
+    for (const auto &rest : plan.unlisted)
+      unlisted.push_back({{"device", rest->device}, {"plugin", rest->plugin}, {"count", rest->count}});
+    whole["declined"] = list;
+    whole["unlisted"] = unlisted;
   }
 
-  // Equal refusals once, with their number.
+  // Equal refusals of nodes once, with their number.
   void addRefusals(Json &whole) {
     std::map<std::tuple<std::string, std::string, std::string, std::string, std::string>, int> counts;
     for (const auto &refusal : plan.refusals)
@@ -196,9 +187,24 @@ private:
   const plan::PlanT &plan;
 };
 
+std::string text(const Json &value) { return value.get<std::string>(); }
+
+std::string priceOf(const Json &copy) {
+  const Json &price = copy["price"];
+  if (price.is_null())
+    return copy["from"] == copy["to"] ? "within one memory, not priced" : "with the copy before it";
+  return passes::priceText(price["ns"], text(price["ns_source"]), price["bytes_per_second"],
+                           text(price["bytes_per_second_source"]), price["over_host"]);
+}
+
+// "op, `cannot` excludes mortise.tanh"
+std::string whyOf(const Json &answer) {
+  const std::string detail = text(answer["detail"]);
+  return text(answer["reason"]) + (detail.empty() ? "" : ", " + detail);
+}
+
 std::string textOf(const Json &whole) {
   std::ostringstream out;
-  const auto text = [](const Json &value) { return value.get<std::string>(); };
   out << text(whole["name"]) << ": " << whole["nodes"] << " nodes";
   for (const auto &[device, count] : whole["nodes_by_device"].items())
     out << ", " << count << " on " << device;
@@ -215,54 +221,133 @@ std::string textOf(const Json &whole) {
   }
   for (const Json &copy : whole["copies"])
     out << "copy of " << tool::number("%.0f", copy["bytes"].get<double>()) << " bytes from " << text(copy["from"])
-        << " to " << text(copy["to"]) << ": predicted " << us(copy["predicted_us"]) << " (" << text(copy["priced"])
-        << ")\n";
+        << " to " << text(copy["to"]) << ": predicted " << us(copy["predicted_us"]) << " (" << priceOf(copy) << ")\n";
+  for (const Json &candidate : whole["declined"])
+    out << (candidate["reason"] == "cost" ? "lost: " : "refused: ") << text(candidate["lowering"]) << " by "
+        << text(candidate["plugin"]) << " on " << text(candidate["device"]) << ": " << text(candidate["ops"])
+        << "; predicted " << us(candidate["predicted_us"]) << "; " << whyOf(candidate) << "\n";
+  for (const Json &rest : whole["unlisted"])
+    out << "lost: " << rest["count"] << " more candidates by " << text(rest["plugin"]) << " on " << text(rest["device"])
+        << ", which are not listed\n";
   for (const Json &refusal : whole["refusals"])
     out << (refusal["reason"] == "cost" ? "lost: " : "refused: ") << text(refusal["op"])
         << (refusal["count"] == 1 ? "" : " (" + refusal["count"].dump() + " times)") << " by "
-        << text(refusal["plugin"]) << " on " << text(refusal["device"]) << ": " << text(refusal["reason"])
-        << (text(refusal["detail"]).empty() ? "" : ", " + text(refusal["detail"])) << "\n";
+        << text(refusal["plugin"]) << " on " << text(refusal["device"]) << ": " << whyOf(refusal) << "\n";
   return out.str();
 }
 
-// Bars of predicted and measured time for each region, the text, and the drawn graph.
-std::string pageOf(const Json &whole, const std::string &drawing) {
-  double longest = 1e-3;
-  for (const Json &region : whole["regions"])
-    longest = std::max({longest, region["predicted_us"].get<double>(), region["measured_us"].get<double>()});
-  std::ostringstream out;
-  out << "<!doctype html><meta charset=\"utf-8\"><title>" << escaped(whole["name"].get<std::string>())
-      << "</title>\n<style>\n"
-      << "body{font:14px sans-serif;margin:2em}td{padding:.15em .8em .15em 0;vertical-align:middle;white-space:nowrap}"
-         ".bar{height:.8em;margin:1px "
-         "0}.p{background:#bcd}.m{background:#2a9d5c}pre{background:#f5f5f5;padding:1em;overflow:auto}"
-         "iframe{width:100%;height:80vh;border:1px solid #ccc}\n</style>\n<h1>"
-      << escaped(whole["name"].get<std::string>()) << "</h1>\n<p>A call: predicted " << us(whole["predicted_us"])
-      << ", measured " << us(whole["call_us"]) << "; " << tool::number("%.0f", whole["copied_bytes"].get<double>())
-      << " bytes are copied.\n<table><tr><th>region<th>device<th>ops<th>us<th><span "
-         "style=\"color:#68a\">predicted</span>, "
-         "<span style=\"color:#2a9d5c\">measured</span>\n";
-  size_t number = 0;
-  for (const Json &region : whole["regions"]) {
-    const auto bar = [&](const char *kind, const char *key) {
-      out << "<div class=\"bar " << kind
-          << "\" style=\"width:" << tool::number("%.1f", region[key].get<double>() / longest * 400) << "px\"></div>";
-    };
-    std::string ops = region["ops"];
-    if (ops.size() > 80)
-      ops = ops.substr(0, 77) + "...";
-    out << "<tr><td>" << number++ << "<td>" << escaped(region["device"].get<std::string>()) << "<td>" << escaped(ops)
-        << "<td>" << tool::number("%.1f", region["predicted_us"].get<double>()) << "<br>"
-        << tool::number("%.1f", region["measured_us"].get<double>()) << "<td>";
-    bar("p", "predicted_us");
-    bar("m", "measured_us");
+// A page of tables.
+class Page {
+public:
+  Page(const Json &whole, const std::string &drawing) : whole(whole), drawing(drawing) {}
+
+  std::string make() {
+    const std::string name = escaped(text(whole["name"]));
+    out << "<!doctype html><meta charset=\"utf-8\"><title>" << name << "</title>\n<style>\n"
+        << "body{font:14px sans-serif;margin:2em}table{border-collapse:collapse}th{text-align:left;color:#666}"
+           "td,th{padding:.2em .9em .2em 0;vertical-align:top}td.n{text-align:right;white-space:nowrap}"
+           "td.wide{max-width:36em}tr+tr td{border-top:1px solid #eee}.bar{height:.8em;margin:2px 0}"
+           ".p{background:#bcd}.m{background:#2a9d5c}summary{cursor:pointer}"
+           "iframe{width:100%;height:80vh;border:1px solid #ccc}\n</style>\n<h1>"
+        << name << "</h1>\n<p>A call: predicted " << us(whole["predicted_us"]) << ", measured " << us(whole["call_us"])
+        << "; " << tool::number("%.0f", whole["copied_bytes"].get<double>()) << " bytes are copied.\n";
+    regions();
+    copies();
+    declined();
+    refusals();
+    out << "<h2>The graph</h2>\n<iframe srcdoc=\"" << escaped(drawing) << "\"></iframe>\n";
+    return out.str();
+  }
+
+private:
+  void heading(const char *title, std::initializer_list<const char *> columns) {
+    out << "<h2>" << title << "</h2>\n<table><tr>";
+    for (const char *column : columns)
+      out << "<th>" << column;
     out << "\n";
   }
-  out << "</table>\n<h2>Regions, copies, refusals</h2>\n<pre>" << escaped(textOf(whole))
-      << "</pre>\n<h2>The graph</h2>\n"
-      << "<iframe srcdoc=\"" << escaped(drawing) << "\"></iframe>\n";
-  return out.str();
-}
+  void cell(const std::string &content, const char *kind = "") {
+    out << "<td" << (*kind ? std::string(" class=\"") + kind + "\"" : "") << ">" << escaped(content);
+  }
+  void cell(const Json &content, const char *kind = "") { cell(text(content), kind); }
+
+  void regions() {
+    double longest = 1e-3;
+    for (const Json &region : whole["regions"])
+      longest = std::max({longest, region["predicted_us"].get<double>(), region["measured_us"].get<double>()});
+    heading("Regions", {"", "device", "lowering", "ops", "predicted", "measured", ""});
+    size_t number = 0;
+    for (const Json &region : whole["regions"]) {
+      out << "<tr>";
+      cell(std::to_string(number++));
+      cell(region["device"]);
+      cell(region["lowering"]);
+      out << "<td class=\"wide\">" << escaped(text(region["ops"])) << "<details><summary>" << region["steps"].size()
+          << " steps</summary>";
+      for (const Json &step : region["steps"])
+        out << escaped(us(step["us"]) + ": " + text(step["name"])) << "<br>";
+      out << "</details>";
+      cell(us(region["predicted_us"]), "n");
+      cell(us(region["measured_us"]), "n");
+      out << "<td>";
+      for (const auto &[kind, key] : {std::pair("p", "predicted_us"), std::pair("m", "measured_us")})
+        out << "<div class=\"bar " << kind
+            << "\" style=\"width:" << tool::number("%.1f", region[key].get<double>() / longest * 400) << "px\"></div>";
+      out << "\n";
+    }
+    out << "</table>\n";
+  }
+
+  void copies() {
+    heading("Copies", {"from", "to", "bytes", "predicted", "price"});
+    for (const Json &copy : whole["copies"]) {
+      out << "<tr>";
+      cell(copy["from"]);
+      cell(copy["to"]);
+      cell(tool::number("%.0f", copy["bytes"].get<double>()), "n");
+      cell(us(copy["predicted_us"]), "n");
+      cell(priceOf(copy));
+      out << "\n";
+    }
+    out << "</table>\n";
+  }
+
+  void declined() {
+    heading("Candidates that lost or were refused", {"lowering", "device", "ops", "predicted", "reason", "detail"});
+    for (const Json &candidate : whole["declined"]) {
+      out << "<tr>";
+      cell(candidate["lowering"]);
+      cell(candidate["device"]);
+      cell(candidate["ops"], "wide");
+      cell(us(candidate["predicted_us"]), "n");
+      cell(candidate["reason"]);
+      cell(candidate["detail"], "wide");
+      out << "\n";
+    }
+    out << "</table>\n";
+    for (const Json &rest : whole["unlisted"])
+      out << "<p>" << rest["count"] << " more lost on " << escaped(text(rest["device"])) << ".\n";
+  }
+
+  void refusals() {
+    heading("Nodes that were refused", {"op", "times", "device", "plugin", "reason", "detail"});
+    for (const Json &refusal : whole["refusals"]) {
+      out << "<tr>";
+      cell(refusal["op"]);
+      cell(refusal["count"].dump(), "n");
+      cell(refusal["device"]);
+      cell(refusal["plugin"]);
+      cell(refusal["reason"]);
+      cell(refusal["detail"], "wide");
+      out << "\n";
+    }
+    out << "</table>\n";
+  }
+
+  const Json &whole;
+  const std::string &drawing;
+  std::ostringstream out;
+};
 
 } // namespace
 
@@ -271,7 +356,7 @@ Result<void> explain(Execution &execution, const Host &host, bool json, const Pl
   if (!whole)
     return whole.error();
   if (drawn) {
-    const std::string content = pageOf(*whole, draw(drawn->graph->view(), drawn->plan.get()));
+    const std::string content = Page(*whole, draw(drawn->graph->view(), drawn->plan.get())).make();
     if (auto saved = writeFile(page, std::as_bytes(std::span(content))); !saved)
       return saved;
   }

@@ -503,5 +503,26 @@ TEST(ApiDevices, WhatHasNoRoomOnADeviceRunsElsewhere) {
   }
 }
 
+// What copies cost, as far as the user says so, and otherwise as devices state.
+TEST(ApiDevices, TheReportPricesCopies) {
+  Session s = session({{"device", "strict:0"}, {"plugin_path", ":" STRICT_PLUGIN}});
+  Builder graph = builder(s);
+  expectOk(graph.output(get(graph.op("mortise.neg", {get(graph.input("x", MORTISE_F32, {256}))}))));
+  Program program = get(s.compile(graph, {{"transfer", "host->strict:0=5:1e12"}}));
+  const auto copies = Json::parse(get(program.report()))["copies"];
+  ASSERT_EQ(copies.size(), 2u) << copies;
+  EXPECT_EQ(copies[0], (Json{{"from", "host"},
+                             {"to", "strict:0"},
+                             {"bytes", 1024.0},
+                             {"predicted_ns", 5 + 1.024},
+                             {"latency_ns", 5.0},
+                             {"latency_source", "set"},
+                             {"bytes_per_second", 1e12},
+                             {"bandwidth_source", "set"},
+                             {"over_host", false}}));
+  EXPECT_EQ(copies[1]["from"], "strict:0");
+  EXPECT_EQ(copies[1]["latency_source"], "stated");
+}
+
 } // namespace
 } // namespace mortise::api

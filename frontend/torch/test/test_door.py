@@ -292,6 +292,19 @@ def test_explain(device):
     assert explanation.report["graphs"][0]["import_s"] > 0
 
 
+def test_explain_has_fields_for_candidates_that_lost():
+    explanation = torch_mortise.explain(Small().eval(), torch.randn(3, 8), options={"device": "reference,cpu"})
+    programs = [program for graph in explanation.report["graphs"] for program in graph["programs"]]
+    lost = [candidate for program in programs for candidate in program["declined"]]
+    assert lost and {candidate["reason"] for candidate in lost} == {"cost"} and {"reference"} <= {one["device"] for one in lost}
+    for candidate in lost:
+        assert candidate["nodes"] and sum(candidate["ops"].values()) == len(candidate["nodes"]) and candidate["predicted_ns"] > 0
+        assert f"lost     {candidate['lowering']} by {candidate['plugin']} on {candidate['device']}: " in str(explanation)
+    table = explanation.html().split("Candidates that lost or were refused")[1].split("</table>")[0]
+    assert table.count("<tr>") == 1 + len(lost)
+    assert all(program["copies"] == [] for program in programs)
+
+
 # ---- errors ---------------------------------------------------------------------------------------------------
 
 

@@ -128,6 +128,20 @@ def last_report():
     }
 
 
+def _ops(part):
+    """The ops of a region or candidate: "3 add, 1 relu"."""
+    return ", ".join(f"{n} {op.removeprefix('mortise.')}" for op, n in sorted(part["ops"].items(), key=lambda i: -i[1]))
+
+
+def _price(copy):
+    if copy["latency_source"] is None:
+        return "within one memory, not priced" if copy["from"] == copy["to"] else "priced with the copy before it"
+    return (
+        f"predicted {copy['predicted_ns'] / 1e3:.1f} us ({copy['latency_ns'] / 1e3:.4g} us, {copy['latency_source']}, and "
+        f"{copy['bytes_per_second'] / 1e9:.4g} GB/s, {copy['bandwidth_source']}{'; over the host' if copy['over_host'] else ''})"
+    )
+
+
 class Explanation:
     """Where each region of a model ran and why. `report` is the dictionary of last_report(); str(), json() and html() show it."""
 
@@ -160,10 +174,21 @@ class Explanation:
     def _program_lines(program):
         lines = []
         for region in program.get("placement", []):
-            ops = ", ".join(f"{n} {op.removeprefix('mortise.')}" for op, n in sorted(region["ops"].items(), key=lambda i: -i[1]))
-            lines.append(f"  {region['device']:<8} {region['lowering']}: {ops}; predicted {region.get('predicted_ns', 0) / 1e3:.0f} us")
+            lines.append(
+                f"  {region['device']:<8} {region['lowering']}: {_ops(region)}; predicted {region.get('predicted_ns', 0) / 1e3:.0f} us"
+            )
             for step in region.get("steps", []):
                 lines.append(f"             {(step.get('ns') or 0) / 1e3:9.1f} us  {step['lowering']}: {step['name']}")
+        for copy in program.get("copies", []):
+            lines.append(f"  copy     {copy['bytes']:.0f} bytes from {copy['from']} to {copy['to']}: {_price(copy)}")
+        for lost in program.get("declined", []):
+            said = "lost    " if lost["reason"] == "cost" else "refused "
+            lines.append(
+                f"  {said} {lost['lowering']} by {lost['plugin']} on {lost['device']}: {_ops(lost)}; "
+                f"predicted {lost['predicted_ns'] / 1e3:.0f} us; {lost['reason']} {lost['detail']}"
+            )
+        for rest in program.get("unlisted", []):
+            lines.append(f"  lost     {rest['count']} more by {rest['plugin']} on {rest['device']}, which are not listed")
         for refusal in program.get("refusals", []):
             why = f"{refusal['reason']} {refusal.get('detail') or ''}".rstrip()
             lines.append(f"  refused  {refusal['op']} by {refusal['plugin']} on {refusal['device']}: {why}")
@@ -182,11 +207,30 @@ class Explanation:
             "</div></td></tr>"
             for k, v in r["time_share"].items()
         )
+        declined = [lost for graph in r["graphs"] for program in graph["programs"] for lost in program.get("declined", [])]
+        candidates = "".join(
+            "<tr>"
+            + "".join(
+                f"<td>{html.escape(str(cell))}</td>"
+                for cell in (
+                    lost["lowering"],
+                    lost["device"],
+                    _ops(lost),
+                    f"{lost['predicted_ns'] / 1e3:.1f} us",
+                    lost["reason"],
+                    lost["detail"],
+                )
+            )
+            + "</tr>"
+            for lost in declined
+        )
         return f"""<!doctype html><meta charset="utf-8"><title>mortise placement</title>
 <style>body{{font:14px sans-serif;margin:2em;max-width:70em}}.bar{{display:flex;color:#fff}}.bar div{{padding:.5em;min-width:5em}}
 pre{{background:#f4f4f4;padding:1em;overflow:auto}}td{{padding:.2em 1em .2em 0}}</style>
 <h1>Where each region ran</h1><p>Coverage {r["coverage"]:.1%} of {r["operators"]} operators</p><div class="bar">{bars}</div>
-<h2>Share of time per lowering</h2><table>{shares}</table><h2>Regions, refusals and reasons</h2><pre>{html.escape(str(self))}</pre>"""
+<h2>Share of time per lowering</h2><table>{shares}</table><h2>Candidates that lost or were refused</h2>
+<table><tr><th>lowering<th>device<th>ops<th>predicted<th>reason<th>detail</tr>{candidates}</table>
+<h2>Regions, copies, refusals and reasons</h2><pre>{html.escape(str(self))}</pre>"""
 
     def save(self, path):
         with open(path, "w", encoding="utf-8") as file:

@@ -23,6 +23,8 @@ typedef struct StrictControl {
    *                depend on how long work takes (0)
    *   layouts=0|1  1: kernels want and give values in layouts and memory spaces that `seed` chooses (0)
    *   memory=N     bytes that each device has (1 GiB)
+   *   slow=FROM->TO=NS:BYTES_PER_SECOND   copies from one memory to another, "host" or a device ("strict:1"), take so
+   *                long; may be given several times
    *   cannot=OP    no kernel that has this op ("mortise.tanh") can be compiled, though `propose` takes it
    *   fail=SLOT:N:CODE   the Nth call of the slot, from 1, returns this MortiseCode;
    *                "work" counts work in streams, and the stream fails there

@@ -12,6 +12,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <thread>
 
 namespace strict {
 namespace {
@@ -230,7 +231,13 @@ struct Strict : PluginAdaptor<Strict> {
                                            : "within",
                      args.bytes);
     const MortiseCopyArgs taken = args;
-    const auto work = [taken, what]() -> Result<void> {
+    std::chrono::nanoseconds held{0};
+    const auto end = [&](const MortiseDevice *device) { return device ? name(device) : std::string("host"); };
+    for (const SlowLink &link : control().settings().slow)
+      if (link.ends == end(args.source_device) + "->" + end(args.target_device))
+        held = std::chrono::nanoseconds(link.ns + args.bytes * 1'000'000'000 / link.bytesPerSecond);
+    const auto work = [taken, what, held]() -> Result<void> {
+      std::this_thread::sleep_for(held);
       void *ends[2];
       std::shared_ptr<std::byte> held[2];
       const std::pair<const MortiseDevice *, MortiseAddress> places[] = {{taken.target_device, taken.target},

@@ -36,6 +36,16 @@ std::string Control::configure(std::string_view words) {
         *place = *parsed;
         known = true;
       }
+    if (key == "slow") {
+      const size_t price = value.rfind('='), colon = value.rfind(':');
+      const bool whole = price != std::string::npos && colon != std::string::npos && colon > price;
+      const auto ns = whole ? number(value.substr(price + 1, colon - price - 1)) : std::nullopt;
+      const auto rate = whole ? number(value.substr(colon + 1)) : std::nullopt;
+      if (!ns || !rate || *rate == 0)
+        return "expected slow=FROM->TO=NS:BYTES_PER_SECOND in '" + word + "'";
+      fresh.slow.push_back({value.substr(0, price), *ns, *rate});
+      known = true;
+    }
     if (key == "cannot") {
       fresh.cannot = value;
       known = true;

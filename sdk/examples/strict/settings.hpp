@@ -9,14 +9,21 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace strict {
 using mortise::Error;
 using mortise::Result;
 
+struct SlowLink {
+  std::string ends; // "host->strict:0"
+  uint64_t ns = 0, bytesPerSecond = 1;
+};
+
 struct Settings {
   uint64_t seed = 0, delayUs = 0, split = 1, peer = 1, memory = UINT64_C(1) << 30, clock = 1, late = 0, layouts = 0;
   std::string cannot;
+  std::vector<SlowLink> slow;
 };
 
 class Control {

@@ -160,8 +160,15 @@ MORTISE_EXPORT MortiseStatus *mortise_program_profile(MortiseProgram *program, c
  * set of symbol values), "symbols":
  * [{"name","min","max","divisor","input","dimension"}], "guards":
  *  [{"expects","reason"}], "values": {"ready","limit","met","dropped","instances","kernels_specialised"},
- *  "refusals": [{"node","op","device","plugin","reason","detail"}] (node is null for a composite that has been
- *  decomposed), "inputs": [{"name","type","constant","state","donated"}], "outputs": [{"type","alias"}]}. */
+ *  "copies":
+ * [{"from","to","bytes","predicted_ns","latency_ns","latency_source","bytes_per_second","bandwidth_source","over_host"}]
+ *  (from one memory to another, "host" or a device; "bytes": with typical values of the symbols; a source: "set",
+ *  "measured", "stated" by the device, "guess", null where the copy costs nothing; "over_host": the price of two
+ * copies, of which this is the first), "refusals": [{"node","op","device","plugin","reason","detail"}] (node is null
+ * for a composite that has been decomposed), "declined":
+ * [{"lowering","device","plugin","nodes","ops","predicted_ns","reason","detail"}] (candidates that were refused, or
+ *  lost, which is the reason "cost"), "unlisted": [{"device","plugin","count"}] (how many more lost), "inputs":
+ * [{"name","type","constant","state","donated"}], "outputs": [{"type","alias"}]}. */
 MORTISE_EXPORT MortiseStatus *mortise_program_report(MortiseProgram *program, char **json);
 
 /* The refusals of the last mortise_compile of this builder: for every node that no chosen device takes, the answer of

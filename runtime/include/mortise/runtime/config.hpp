@@ -6,6 +6,7 @@
 
 #include <mortise/result.hpp>
 #include <mortise/runtime/place_rule.hpp>
+#include <mortise/runtime/transfer.hpp>
 
 #include <optional>
 #include <span>
@@ -49,8 +50,8 @@ public:
   // plugin leaves a line that names it), isolate (on, off or names of plugins: which run in a process of their own),
   // isolate_seconds and isolate_bytes (limits of a slot and of that process), isolate_worker (its program), probe
   // (whether a library that is new on this machine is first started in such a process), plugin_owners (users who may
-  // own plugins' files, beside this user and root), plus one "PLUGIN.OPTION" for each option that a plugin's manifest
-  // declares (MORTISE_PLUGIN_OPTION, or [PLUGIN] OPTION =
+  // own plugins' files, beside this user and root), transfer (prices of copies between memories), plus one
+  // "PLUGIN.OPTION" for each option that a plugin's manifest declares (MORTISE_PLUGIN_OPTION, or [PLUGIN] OPTION =
   // ...). An empty entry in plugin_path stands for the default directories. MORTISE_LIBRARY and variables that start
   // with MORTISE_TEST_, MORTISE_DEV_ or MORTISE_BENCH_ are skipped, because other programs read them.
   static Result<Config> read(std::span<const MortiseOption> callOptions);
@@ -58,6 +59,7 @@ public:
   const std::string &get(std::string_view key) const; // a known key; its default when unset
   std::optional<Requirement> requirement() const;
   std::vector<PlaceRule> placeRules() const;
+  std::vector<Transfer> transfers() const;
   size_t specializeLimit() const;
   uint64_t kernelCacheBytes() const;
   std::vector<MemoryLimit> memoryLimits() const;

@@ -83,6 +83,7 @@ public:
   // Of the plugins loaded so far.
   std::vector<const Plugin *> plugins() const;
   std::vector<const Device *> devices() const;
+  std::vector<std::string> names() const; // and the kinds that plugins declare which are not loaded
   std::vector<Rejected> rejected() const; // and those whose manifests are wrong
   // The kernels on disk, or why there are none: the setting is off, or the folder cannot be used, which was logged.
   const OpenedKernelCache &cache() const;
