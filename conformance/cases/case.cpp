@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "case.hpp"
 
+#include "lift.hpp"
+
 #include <mortise/reference/interpreter.hpp>
 
 #include <algorithm>
@@ -57,10 +59,13 @@ Exactness exactnessOf(const MortiseNode &node, size_t result) {
   return has(op, Trait::Elementwise) ? Exactness::Signed : Exactness::Bounded;
 }
 
-// Whether the op adds or multiplies many elements, or squares them.
-bool reduces(Op op) {
-  return has(op, Trait::Contraction, Trait::Reduction, Trait::Running, Trait::Window, Trait::Normalisation) ||
-         isOneOf(op, {Op::BatchNorm, Op::Rope, Op::Put, Op::ScatterAlong, Op::ScatterNd});
+Combines combinesOf(Op op) {
+  if (isOneOf(op, {Op::ReduceProd, Op::Cumprod}))
+    return Combines::Products;
+  const bool sums =
+      has(op, Trait::Contraction, Trait::Reduction, Trait::Running, Trait::Window, Trait::Normalisation) ||
+      isOneOf(op, {Op::BatchNorm, Op::Rope, Op::Put, Op::ScatterAlong, Op::ScatterNd});
+  return sums ? Combines::Sums : Combines::Nothing;
 }
 
 Result<std::shared_ptr<const Graph>> copyOf(Draft &draft) {
@@ -104,7 +109,8 @@ Error faulty(const std::string &id, const std::string &why) {
 Result<void> fill(Case &made, Draft &draft, uint64_t seed) {
   std::mt19937_64 random(seedOf(seed, made.id));
   for (const Input &input : draft.inputs)
-    made.inputs.push_back(filled(*input.value->type, input.fill, draft.point.values, reduces(draft.point.op), random));
+    made.inputs.push_back(
+        filled(*input.value->type, input.fill, draft.point.values, combinesOf(draft.point.op), random));
   const MortiseGraph &view = made.plain->view();
   std::vector<const void *> sources;
   std::vector<void *> targets;
@@ -151,6 +157,17 @@ Result<Case> makeCase(const Point &point, uint64_t seed) {
     made.exactness.push_back(exactnessOf(node, i));
   if (auto done = fill(made, draft, seed); !done)
     return done.error();
+  if (point.dynamic) {
+    Draft marked(point, seed, true);
+    row->make(marked);
+    lay(marked);
+    auto graph = lifted(marked.builder, draft.builder.view(), marked.markers, marked.numbers);
+    if (!graph)
+      return graph.error();
+    made.graph = std::move(graph->graph);
+    made.symbols = std::move(graph->values);
+    return made;
+  }
   made.graph = made.plain;
   if (point.layout == Layout::Dense || point.layout == Layout::Misaligned || point.layout == Layout::InPlace)
     return made;

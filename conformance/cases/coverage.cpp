@@ -45,7 +45,6 @@ public:
 
   std::vector<Point> full() {
     // Each element type and shape with each class of values; layout and attributes are those that cover most new pairs.
-    std::set<Place> done;
     for (const auto &[key, list] : groups)
       forBits(valuesOf(list), [&](int values) { take(list, static_cast<Values>(values)); });
     // What is left of the pairs.
@@ -60,7 +59,7 @@ public:
     return std::move(points);
   }
 
-  // Each value of each axis once.
+  // Each value of each axis once, and each element type with each shape.
   std::vector<Point> quick() {
     std::set<std::pair<size_t, uint16_t>> seen;
     const auto news = [&](const Place &place) {
@@ -69,19 +68,22 @@ public:
         count += !seen.contains({axis, place[axis]});
       return count;
     };
+    const std::vector<Point> all = shuffled();
     for (int wanted = static_cast<int>(axisCount); wanted > 0; --wanted)
-      for (const Cell &cell : cells)
-        forBits(cell.facts.values, [&](int values) {
-          forBits(cell.facts.layouts, [&](int layout) {
-            const Point point = at(cell, static_cast<Values>(values), static_cast<Layout>(layout));
-            const Place place = placeOf(point);
-            if (news(place) < wanted)
-              return;
-            for (size_t axis = 0; axis < axisCount; ++axis)
-              seen.insert({axis, place[axis]});
-            add(point);
-          });
-        });
+      for (const Point &point : all) {
+        const Place place = placeOf(point);
+        if (news(place) < wanted)
+          continue;
+        for (size_t axis = 0; axis < axisCount; ++axis)
+          seen.insert({axis, place[axis]});
+        add(point);
+      }
+    std::set<std::pair<int32_t, Shape>> met;
+    for (const Point &point : points)
+      met.insert({point.dtype, point.shape});
+    for (const Point &point : all)
+      if (met.insert({point.dtype, point.shape}).second)
+        add(point);
     return std::move(points);
   }
 
@@ -120,6 +122,20 @@ private:
       return;
     groups[{dtype, shape}].push_back(cells.size());
     cells.push_back({dtype, shape, variant, std::move(facts)});
+  }
+
+  // All points, always in the same order, which no axis decides.
+  std::vector<Point> shuffled() const {
+    std::vector<Point> all;
+    for (const Cell &cell : cells)
+      forBits(cell.facts.values, [&](int values) {
+        forBits(cell.facts.layouts,
+                [&](int layout) { all.push_back(at(cell, static_cast<Values>(values), static_cast<Layout>(layout))); });
+      });
+    std::mt19937_64 random(static_cast<uint64_t>(row.op));
+    for (size_t i = all.size(); i > 1; --i)
+      std::swap(all[i - 1], all[random() % i]);
+    return all;
   }
 
   uint32_t valuesOf(const std::vector<size_t> &list) const {
@@ -194,7 +210,12 @@ std::vector<Point> pointsOf(Level level, Extent extent, Coverage *coverage) {
     std::ranges::sort(points, {}, [](const Point &point) {
       return std::tuple(point.dtype, point.shape, point.variant, point.layout, point.values);
     });
-    all.insert(all.end(), points.begin(), points.end());
+    for (Point point : points) {
+      all.push_back(point);
+      point.number = 2; // the same kernel for other numbers
+      if (level == Level::Dynamic)
+        all.push_back(point);
+    }
   }
   return all;
 }

@@ -27,6 +27,7 @@ std::optional<int32_t> rankOf(Shape shape) {
 }
 
 constexpr int64_t primes[] = {2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37};
+constexpr int64_t firstMarker = 100003;          // odd, so that halves are no markers
 constexpr int64_t widths[] = {4, 8, 16, 32, 64}; // of vectors, in elements
 
 } // namespace
@@ -39,7 +40,7 @@ uint64_t seedOf(uint64_t seed, std::string_view text) {
   return hash ^ (hash >> 29);
 }
 
-Draft::Draft(const Point &point, uint64_t seed) : point(point) {
+Draft::Draft(const Point &point, uint64_t seed, bool marked) : point(point), marked(marked) {
   Point named = point;
   named.values = Values::Random;
   random.seed(seedOf(seed, idOf(named) + " extents"));
@@ -53,14 +54,25 @@ Dims Draft::extents(int32_t least, int32_t most, int32_t usual, int64_t elements
     return Dims(static_cast<size_t>(usual), 1);
   }
   Dims dims(static_cast<size_t>(rank));
+  draw(dims, rank, named.has_value(), elements);
+  for (int64_t &dim : dims) {
+    numbers.push_back(dim);
+    markers.push_back(firstMarker + 2 * static_cast<int64_t>(markers.size()));
+    if (marked)
+      dim = markers.back();
+  }
+  return dims;
+}
+
+void Draft::draw(Dims &dims, int32_t rank, bool named, int64_t elements) {
   for (int64_t &dim : dims)
     dim = point.shape == Shape::One ? 1 : named ? pick(1, rank > 4 ? 3 : 5) : pick(2, 5);
   if (dims.empty())
-    return dims;
+    return;
   const auto any = static_cast<size_t>(pick(0, rank - 1));
   switch (point.shape) {
   case Shape::Zero:
-    dims[any] = 0;
+    dims[point.dynamic ? 0 : any] = 0; // some ops want elements along an axis, and then no symbol can stand there
     break;
   case Shape::Prime:
     for (int64_t &dim : dims)
@@ -81,7 +93,6 @@ Dims Draft::extents(int32_t least, int32_t most, int32_t usual, int64_t elements
   default:
     break;
   }
-  return dims;
 }
 
 MortiseValue *Draft::input(int32_t dtype, const Dims &dims, Fill fill) {

@@ -45,13 +45,15 @@ struct Input {
 
 class Draft {
 public:
-  // `seed`: of the run; extents depend on it and on the point's name but for its values, which share a kernel then.
-  Draft(const Point &point, uint64_t seed);
+  // `marked`: extents are markers, which no extent of the table is; see lift.hpp. `seed`: of the run; extents depend on
+  // it and on the point's name but for its values, which share a kernel then.
+  Draft(const Point &point, uint64_t seed, bool marked = false);
 
   const Point point;
   ViewBuilder builder;
   std::vector<Input> inputs;
-  std::string skipped; // why the op has no such case; "" when it has
+  std::vector<int64_t> markers, numbers; // of each extent drawn: what stands for it when marked, and what it is
+  std::string skipped;                   // why the op has no such case; "" when it has
 
   // The op has no case at this point. The rest of the row may make anything.
   void skip(std::string why) {
@@ -81,6 +83,8 @@ public:
   ViewBuilder &body();
 
 private:
+  void draw(Dims &dims, int32_t rank, bool named, int64_t elements);
+  const bool marked;
   std::mt19937_64 random;
   std::vector<std::unique_ptr<ViewBuilder>> bodies;
   bool finite = false;
@@ -89,9 +93,13 @@ private:
 // A number that follows from a seed and a text alone, on every machine.
 uint64_t seedOf(uint64_t seed, std::string_view text);
 
-// The bytes of one dense tensor. `reduces`: the op adds or multiplies many elements, so that the extremes are kept
-// apart from the largest number of a type that is also the accumulator's.
-std::vector<std::byte> filled(const MortiseType &type, const Fill &fill, Values values, bool reduces,
+// What an op does with many elements, whose order inside is the device's own. No intermediate result may overflow there
+// in one order and not in another: the extremes of what is added are kept apart from the largest number of a type that
+// is as wide as its accumulator, and factors are near 1.
+enum class Combines { Nothing, Sums, Products };
+
+// The bytes of one dense tensor.
+std::vector<std::byte> filled(const MortiseType &type, const Fill &fill, Values values, Combines combines,
                               std::mt19937_64 &random);
 
 } // namespace mortise::conformance

@@ -14,8 +14,8 @@ namespace {
 
 class Floats {
 public:
-  Floats(int32_t dtype, Values values, bool reduces, std::mt19937_64 &random)
-      : info(*mortise_dtype_info(dtype)), values(values), reduces(reduces), random(random) {}
+  Floats(int32_t dtype, Values values, Combines combines, std::mt19937_64 &random)
+      : info(*mortise_dtype_info(dtype)), values(values), combines(combines), random(random) {}
 
   double next(size_t i) {
     switch (values) {
@@ -37,7 +37,9 @@ public:
     }
   }
   double usual() {
-    if (reduces || random() % 2)
+    if (combines == Combines::Products)
+      return sign() * std::exp2(unit(random) - 0.5);
+    if (combines == Combines::Sums || random() % 2)
       return normal(random);
     // Every binade that moderate results have.
     const int range = info.exponent_bits < 6 ? 6 : 24;
@@ -53,7 +55,8 @@ private:
   double extreme() {
     // A type as wide as its accumulator may overflow inside, in an order of the device's own: what the op adds stays
     // below that.
-    const double most = reduces && info.exponent_bits >= 8 ? std::sqrt(info.max_finite) / 4096 : info.max_finite;
+    const double most =
+        combines == Combines::Sums && info.exponent_bits >= 8 ? std::sqrt(info.max_finite) / 4096 : info.max_finite;
     switch (random() % 6) {
     case 0:
       return sign() * most;
@@ -94,7 +97,7 @@ private:
 
   const MortiseDTypeInfo &info;
   const Values values;
-  const bool reduces;
+  const Combines combines;
   std::mt19937_64 &random;
   std::normal_distribution<double> normal;
   std::uniform_real_distribution<double> unit;
@@ -115,12 +118,12 @@ template <typename Format> typename Format::Storage nan(const MortiseDTypeInfo &
 }
 
 template <typename Format>
-void fillFloats(const MortiseType &type, const Fill &fill, Values values, bool reduces, std::mt19937_64 &random,
+void fillFloats(const MortiseType &type, const Fill &fill, Values values, Combines combines, std::mt19937_64 &random,
                 typename Format::Storage *at) {
   const MortiseDTypeInfo &info = *mortise_dtype_info(type.dtype);
   const auto count = static_cast<size_t>(elementCount(type));
   std::uniform_real_distribution<double> unit;
-  Floats numbers(type.dtype, values, reduces, random);
+  Floats numbers(type.dtype, values, combines, random);
   for (size_t i = 0; i < count; ++i) {
     double value = 0;
     if (fill.kind == Fill::Between)
@@ -196,7 +199,7 @@ template <typename Format> void ascend(const MortiseType &type, typename Format:
 
 } // namespace
 
-std::vector<std::byte> filled(const MortiseType &type, const Fill &fill, Values values, bool reduces,
+std::vector<std::byte> filled(const MortiseType &type, const Fill &fill, Values values, Combines combines,
                               std::mt19937_64 &random) {
   const auto count = static_cast<size_t>(elementCount(type));
   if (type.dtype == MORTISE_I4) {
@@ -211,7 +214,7 @@ std::vector<std::byte> filled(const MortiseType &type, const Fill &fill, Values 
     using Format = decltype(format);
     auto *at = reinterpret_cast<typename Format::Storage *>(bytes.data());
     if constexpr (Format::isFloat)
-      fillFloats<Format>(type, fill.kind == Fill::Ascending ? Fill{} : fill, values, reduces, random, at);
+      fillFloats<Format>(type, fill.kind == Fill::Ascending ? Fill{} : fill, values, combines, random, at);
     else
       fillIntegers<Format>(count, fill.kind == Fill::Ascending ? Fill{} : fill, values, random, at);
     if (fill.kind == Fill::Ascending)

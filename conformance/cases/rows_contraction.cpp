@@ -47,7 +47,7 @@ void attention(Draft &draft) {
   const int32_t dtype = draft.point.dtype;
   const Dims e = draft.extents(4, 4, 4, 30000); // batch, heads, queries, depth
   const bool grouped = draft.point.variant == 4;
-  const int64_t b = std::min<int64_t>(e[0], 3), g = std::min<int64_t>(e[1], 3), h = grouped ? 2 * g : g;
+  const int64_t b = std::min<int64_t>(e[0], 3), g = std::clamp<int64_t>(e[1], 1, 3), h = grouped ? 2 * g : g;
   const int64_t q = e[2], d = e[3], k = draft.point.shape == Shape::One ? 1 : draft.pick(1, 19);
   std::vector<const MortiseValue *> operands = {draft.operand(dtype, {b, h, q, d}), draft.operand(dtype, {b, g, k, d}),
                                                 draft.operand(dtype, {b, g, k, 5})};
@@ -64,7 +64,7 @@ void attention(Draft &draft) {
 void raggedAttention(Draft &draft) {
   const int32_t dtype = draft.point.dtype;
   const Dims e = draft.extents(3, 3, 3, 20000); // rows, heads, depth
-  const int64_t rows = e[0], heads = std::min<int64_t>(e[1], 4), depth = e[2], keys = draft.pick(1, 23);
+  const int64_t rows = e[0], heads = std::clamp<int64_t>(e[1], 1, 4), depth = e[2], keys = draft.pick(1, 23);
   std::vector<const MortiseValue *> operands = {draft.operand(dtype, {rows, heads, depth}),
                                                 draft.operand(dtype, {keys, heads, depth}),
                                                 draft.operand(dtype, {keys, heads, 5})};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "table.hpp"
 
+#include "lift.hpp"
 #include "rows.hpp"
 
 #include <algorithm>
@@ -58,6 +59,14 @@ uint32_t layoutsOf(Draft &draft) {
   return layouts;
 }
 
+std::string whyStatic(const Row &row, const Point &point, uint64_t seed) {
+  Draft actual(point, seed), marked(point, seed, true);
+  row.make(actual);
+  row.make(marked);
+  const auto graph = lifted(marked.builder, actual.builder.view(), marked.markers, marked.numbers);
+  return graph ? "" : graph.error().message;
+}
+
 } // namespace
 
 std::span<const Row> rows() {
@@ -80,6 +89,12 @@ Facts factsOf(const Point &point) {
     return {draft.skipped};
   Facts facts;
   facts.layouts = layoutsOf(draft);
+  if (point.dynamic) {
+    for (const uint64_t seed : {1, 2, 3, 4, 5, 6, 7, 8}) // numbers may be such that what is computed is equal
+      if (std::string why = whyStatic(*row, point, seed); !why.empty())
+        return {why};
+    facts.layouts &= ~(bit(Layout::Transposed) | bit(Layout::Strided)); // whose strides would be expressions
+  }
   facts.values = bit(Values::Random);
   const MortiseGraph &view = draft.builder.view();
   for (const auto list : {std::span(view.inputs, view.input_count), std::span(view.outputs, view.output_count)})
@@ -90,6 +105,10 @@ Facts factsOf(const Point &point) {
       facts.values |= valuesFor(input.value->type->dtype);
   if (point.op == Op::Constant)
     facts.values |= valuesFor(point.dtype);
+  if ((point.op == Op::ReduceProd || point.op == Op::Cumprod) && isFloat(point.dtype)) // whose factors are near 1
+    facts.values &= bit(Values::Random) | bit(Values::Nan) | bit(Values::Infinity) | bit(Values::Zeros);
+  if (point.dynamic)
+    facts.values &= bit(Values::Random) | bit(Values::Nan) | bit(Values::Extreme);
   if (draft.isFinite())
     facts.values &= ~(bit(Values::Nan) | bit(Values::Infinity));
   return facts;

@@ -42,7 +42,7 @@ struct Coverage {
 };
 
 enum class Extent {
-  Quick, // each value of each axis once for an op
+  Quick, // for an op each value of each axis once, and each element type with each shape
   Full,  // all pairs, element type and shape with each class of values
 };
 

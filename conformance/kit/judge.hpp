@@ -27,9 +27,9 @@ public:
   Distances distances;
 
 private:
-  struct Element; // what is expected of one
   template <typename Format> Result<std::string> compareFloats(size_t output, std::span<const std::byte> found);
   Result<void> measure();
+  double subnormalFactor(size_t element) const;
 
   const Case &of;
   std::vector<const void *> inputs;

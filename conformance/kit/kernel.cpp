@@ -99,6 +99,10 @@ Result<std::optional<Kernel::Offer>> Kernel::propose(Refused &refused) {
 }
 
 Result<std::unique_ptr<Kernel>> Kernel::compile(Device &device, std::shared_ptr<const Graph> graph, Refused &refused) {
+  if (graph->view().symbol_count && !device.info().plugin->seesSymbols()) {
+    refused = {MORTISE_REASON_NEEDS_STATIC, "a plugin of opset 1 is shown graphs with numbers only"};
+    return std::unique_ptr<Kernel>();
+  }
   auto written = forOpset(graph, device.table().opset);
   if (!written) {
     refused = {reasonOpset, written.error().message};

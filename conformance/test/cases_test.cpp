@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <cases/case.hpp>
+#include <kit/judgement.hpp>
 
 #include <gmock/gmock.h>
 
@@ -22,11 +23,15 @@ TEST(ConformanceCases, EveryOpHasARow) {
 // A case of every element type, shape and attributes is one that the op allows, in every layout.
 TEST(ConformanceCases, RowsMakeWhatTheirOpsAllow) {
   std::vector<std::string> wrong;
-  for (const Level level : {Level::Core, Level::Composite})
+  for (const Level level : {Level::Core, Level::Composite, Level::Dynamic})
     for (const Point &point : pointsOf(level, Extent::Full))
       if (point.shape != Shape::Large && (point.values == Values::Random || point.values == Values::Nan))
         if (auto made = makeCase(point, 7); !made)
           wrong.push_back(made.error().message);
+  for (const uint64_t seed : {21, 22, 23}) // whatever the extents are
+    for (const Point &point : pointsOf(Level::Dynamic, Extent::Quick))
+      if (auto made = makeCase(point, seed); !made)
+        wrong.push_back(made.error().message);
   EXPECT_THAT(wrong, testing::IsEmpty());
 }
 
@@ -52,7 +57,7 @@ TEST(ConformanceCases, EveryElementTypeOfAnOpHasCases) {
 
 TEST(ConformanceCases, NamesAreUniqueAndNameTheirPoints) {
   std::set<std::string> seen;
-  for (const Level level : {Level::Core, Level::Composite})
+  for (const Level level : {Level::Core, Level::Composite, Level::Dynamic})
     for (const Point &point : pointsOf(level, Extent::Full)) {
       const std::string id = idOf(point);
       EXPECT_TRUE(seen.insert(id).second) << id;
@@ -73,14 +78,20 @@ TEST(ConformanceCases, NamesOfNoCaseAreRefused) {
 }
 
 TEST(ConformanceCases, AllPairsAreCovered) {
-  for (const Level level : {Level::Core, Level::Composite}) {
+  for (const Level level : {Level::Core, Level::Composite, Level::Dynamic}) {
     Coverage coverage;
     const auto points = pointsOf(level, Extent::Full, &coverage);
     EXPECT_GT(coverage.pairs, 0u);
     EXPECT_EQ(coverage.covered, coverage.pairs) << levelNames[static_cast<size_t>(level)];
-    std::cout << levelNames[static_cast<size_t>(level)] << ": " << points.size() << " cases, quick "
-              << pointsOf(level, Extent::Quick).size() << ", " << coverage.covered << " pairs\n";
   }
+}
+
+// A change of the table changes these numbers, and then kit/corpus.cpp: on purpose, or not at all.
+TEST(ConformanceCases, CorpusIsAsItIsWrittenDown) {
+  for (const Level level : {Level::Core, Level::Composite, Level::Dynamic})
+    for (const Extent extent : {Extent::Quick, Extent::Full})
+      EXPECT_EQ(pointsOf(level, extent).size(), corpusSize(level, extent))
+          << levelNames[static_cast<size_t>(level)] << (extent == Extent::Quick ? ", quick" : ", full");
 }
 
 TEST(ConformanceCases, SeedAndNameDetermineACase) {
