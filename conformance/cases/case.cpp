@@ -143,7 +143,11 @@ Result<Case> makeCase(const Point &point, uint64_t seed) {
   const Row *row = rowOf(point.op);
   if (!row)
     return faulty(made.id, "there is no row");
-  Draft draft(point, seed);
+  // Some extents leave nothing for a symbol, such as a window as large as its operand.
+  uint64_t extents = seed;
+  for (int i = 0; point.dynamic && i < 64 && !whyStatic(*row, point, extents).empty(); ++i)
+    ++extents;
+  Draft draft(point, extents);
   row->make(draft);
   if (!draft.skipped.empty())
     return Error{MORTISE_INVALID_ARGUMENT, "case " + made.id + ": there is no such case, because " + draft.skipped};
@@ -158,12 +162,12 @@ Result<Case> makeCase(const Point &point, uint64_t seed) {
   if (auto done = fill(made, draft, seed); !done)
     return done.error();
   if (point.dynamic) {
-    Draft marked(point, seed, true);
+    Draft marked(point, extents, true);
     row->make(marked);
     lay(marked);
     auto graph = lifted(marked.builder, draft.builder.view(), marked.markers, marked.numbers);
     if (!graph)
-      return graph.error();
+      return faulty(made.id, graph.error().message);
     made.graph = std::move(graph->graph);
     made.symbols = std::move(graph->values);
     return made;

@@ -59,7 +59,7 @@ public:
     return std::move(points);
   }
 
-  // Each value of each axis once, and each element type with each shape.
+  // Each value of each axis once, and each element type with each shape where it is static.
   std::vector<Point> quick() {
     std::set<std::pair<size_t, uint16_t>> seen;
     const auto news = [&](const Place &place) {
@@ -81,7 +81,7 @@ public:
     std::set<std::pair<int32_t, Shape>> met;
     for (const Point &point : points)
       met.insert({point.dtype, point.shape});
-    for (const Point &point : all)
+    for (const Point &point : dynamic ? std::span<const Point>() : std::span<const Point>(all))
       if (met.insert({point.dtype, point.shape}).second)
         add(point);
     return std::move(points);

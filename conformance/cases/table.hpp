@@ -31,6 +31,9 @@ struct Facts {
 };
 Facts factsOf(const Point &point);
 
+// Why the row's graph at a point has no form over symbols with the extents of this seed; "" when it has one.
+std::string whyStatic(const Row &row, const Point &point, uint64_t seed);
+
 enum class Level { Core, Composite, Dynamic };
 inline constexpr const char *levelNames[] = {"core", "composite", "dynamic"};
 bool isAt(Op op, Level level);

@@ -5,7 +5,7 @@ namespace mortise::conformance {
 
 size_t corpusSize(Level level, Extent extent) {
   // The test CorpusIsAsItIsWrittenDown says what to write here when the table changes.
-  constexpr size_t sizes[][2] = {{1242, 64968}, {330, 13359}, {0, 0}};
+  constexpr size_t sizes[][2] = {{11065, 64416}, {1949, 13359}, {2694, 54636}};
   return sizes[static_cast<size_t>(level)][extent == Extent::Full];
 }
 

@@ -31,7 +31,8 @@ Result<std::vector<Expectation>> readExpectations(const std::string &path) {
     const size_t first = key.find('.'), second = key.find('.', first == std::string::npos ? first : first + 1);
     const std::string list = key.substr(0, first);
     if ((list != "never" && list != "not-yet") || second == std::string::npos)
-      return invalid(path, key, "expected [[never]] and [[not-yet]], with cases, reason and perhaps outcome");
+      return invalid(path, key,
+                     "expected [[never]] and [[not-yet]], with cases, reason, and perhaps outcome and partly");
     size_t number = 0;
     std::from_chars(key.data() + first + 1, key.data() + second, number);
     Expectation &entry = entries[{list, number}];
@@ -41,13 +42,15 @@ Result<std::vector<Expectation>> readExpectations(const std::string &path) {
       entry.cases = value.texts;
     } else if (member == "reason" && value.kind == runtime::TomlKind::Text) {
       entry.reason = value.texts[0];
+    } else if (member == "partly" && value.kind == runtime::TomlKind::Text && value.texts[0] == "true") {
+      entry.partly = true;
     } else if (member == "outcome" && value.kind == runtime::TomlKind::Text) {
       const auto outcome = outcomeNamed(path, key, value.texts[0]);
       if (!outcome)
         return outcome.error();
       entry.outcome = *outcome;
     } else {
-      return invalid(path, key, "expected cases (a list of patterns), reason or outcome (texts)");
+      return invalid(path, key, "expected cases (a list of patterns), reason, outcome (texts) or partly (true)");
     }
   }
   std::vector<Expectation> all;

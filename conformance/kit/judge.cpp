@@ -119,7 +119,7 @@ Result<std::string> CaseJudge::compareFloats(size_t output, std::span<const std:
       if (type.dtype == MORTISE_F64)
         bound *= 2; // the interpreter computes in f64, too, and is as far off as the device may be
     }
-    if (distance <= bound) {
+    if (!zeros && distance <= bound) {
       distances.share = std::max(distances.share, distance / bound);
       continue;
     }

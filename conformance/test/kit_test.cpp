@@ -79,24 +79,29 @@ TEST_F(Judged, AClaimPromisesNothingAboutLayouts) {
 
 TEST_F(Judged, ExpectedFailuresPass) {
   const Swept swept{{verdict(add, Outcome::Passed), verdict(sub, Outcome::Failed)}, "", 0};
-  const Judgement made = judged(swept, 2, {}, {{false, {"sub/*"}, Outcome::Failed, "later"}});
+  const Judgement made = judged(swept, 2, {}, {{false, false, {"sub/*"}, Outcome::Failed, "later"}});
   EXPECT_EQ(made.exit, Exit::good);
   EXPECT_EQ(made.excused.size(), 1u);
-  EXPECT_EQ(judged(swept, 2, {}, {{false, {"sub/*"}, Outcome::Hung, "later"}}).exit, Exit::failed);
+  EXPECT_EQ(judged(swept, 2, {}, {{false, false, {"sub/*"}, Outcome::Hung, "later"}}).exit, Exit::failed);
 }
 
 TEST_F(Judged, AnUnexpectedPassFails) {
-  const Swept swept{{verdict(add, Outcome::Passed), verdict("add/f32/tail/dense/random/#1", Outcome::Failed)}, "", 0};
-  EXPECT_EQ(judged(swept, 2, {}, {{false, {"add/*"}, Outcome::Failed, "later"}}).exit, Exit::unexpected);
-  // By design, a part of the cases may pass, but not all.
-  EXPECT_EQ(judged(swept, 2, {}, {{true, {"add/*"}, Outcome::Failed, "design"}}).exit, Exit::good);
-  EXPECT_EQ(
-      judged({{verdict(add, Outcome::Passed)}, "", 0}, 1, {}, {{true, {"add/*"}, Outcome::Failed, "design"}}).exit,
-      Exit::unexpected);
+  const Swept one{{verdict(add, Outcome::Passed), verdict("add/f32/tail/dense/random/#1", Outcome::Failed)}, "", 0};
+  const Swept all{{verdict(add, Outcome::Passed), verdict("add/f32/tail/dense/random/#1", Outcome::Passed)}, "", 0};
+  const auto exit = [&](const Swept &swept, bool never, bool partly) {
+    return judged(swept, 2, {}, {{never, partly, {"add/*"}, Outcome::Failed, "why"}}).exit;
+  };
+  EXPECT_EQ(exit(one, false, false), Exit::unexpected);
+  EXPECT_EQ(exit(one, false, true), Exit::good);
+  EXPECT_EQ(exit(all, false, true), Exit::good); // of a part of the table, in which no case happens to fail
+  EXPECT_EQ(exit(all, true, false), Exit::good);
+  options.cases.clear();
+  options.levels = {};
+  EXPECT_EQ(exit(all, false, true), Exit::unexpected);
 }
 
 TEST_F(Judged, AnEntryThatFitsNoCaseFailsAWholeRun) {
-  const std::vector<Expectation> entries = {{false, {"subtract/*"}, Outcome::Failed, "later"}};
+  const std::vector<Expectation> entries = {{false, false, {"subtract/*"}, Outcome::Failed, "later"}};
   const Swept swept{{verdict(add, Outcome::Passed)}, "", 0};
   EXPECT_EQ(judged(swept, 1, {}, entries).exit, Exit::good); // of a part
   options.cases.clear();
@@ -116,7 +121,7 @@ protected:
 TEST_F(ExpectationsFile, IsRead) {
   const auto entries =
       read("[[never]]\ncases = [\"sub/*\"]\nreason = \"r\"\n[[not-yet]]\ncases = [\"mul/*\", \"div/*\"]\n"
-           "reason = \"s\"\noutcome = \"hung\"\n");
+           "reason = \"s\"\npartly = true\noutcome = \"hung\"\n");
   ASSERT_TRUE(entries) << entries.error().message;
   ASSERT_EQ(entries->size(), 2u);
   EXPECT_TRUE((*entries)[0].never);
@@ -124,6 +129,8 @@ TEST_F(ExpectationsFile, IsRead) {
   EXPECT_FALSE((*entries)[1].never);
   EXPECT_THAT((*entries)[1].cases, testing::ElementsAre("mul/*", "div/*"));
   EXPECT_EQ((*entries)[1].outcome, Outcome::Hung);
+  EXPECT_TRUE((*entries)[1].partly);
+  EXPECT_FALSE((*entries)[0].partly);
 }
 
 TEST_F(ExpectationsFile, IsRefusedWithItsKey) {
