@@ -34,8 +34,9 @@ int64_t extents(const MortiseNode &node, size_t operand, std::string_view axes) 
 // `operand`: its first operand. gelu is x / 2 (1 + erf), and the sum in brackets is rounded;
 // `logarithm`: 1 + |result|. A relative error of a sum becomes an absolute error of its logarithm;
 // `normal`: its operands. These get the noise instead of the result, because the sums are inside, as in norms;
-// `centred`: its operands, and the mean that it takes from each row of its first.
-enum class Sums { none, sum, operand, logarithm, normal, centred };
+// `quotient`: its operands, and the result, which is divided by the sum: where operands are 0, noise relative to them
+// is none, and their terms are 1; `centred`: its operands, and the mean that it takes from each row of its first.
+enum class Sums { none, sum, operand, logarithm, normal, quotient, centred };
 struct Kind {
   Sums sums = Sums::none;
   int64_t length = 1;
@@ -71,7 +72,7 @@ Kind kindOf(const MortiseNode &node) {
   if (op == "batch_norm") // (x - mean) * scale / deviation + bias, in any arrangement
     return {Sums::normal, 4};
   if (op == "softmax" || op == "cumprod")
-    return {Sums::normal, extent(intAttribute(node, "axis"))};
+    return {op == "softmax" ? Sums::quotient : Sums::normal, extent(intAttribute(node, "axis"))};
   if (op == "layer_norm" || op == "rms_norm")
     return {op == "layer_norm" ? Sums::centred : Sums::normal, from(intAttribute(node, "axis"))};
   if (op == "group_norm")
@@ -388,6 +389,8 @@ void Runs::perturb(std::mt19937_64 &random) {
       const double unit = unitRoundoff(value.type->dtype);
       for (size_t i = 0; i < results[r].size(); ++i) {
         double shift = step.accumulated.empty() ? 0 : step.accumulated[r][i] * normal(random);
+        if (step.kind.sums == Sums::quotient)
+          shift += results[r][i] * accumulatorShare(step) * normal(random);
         shift += step.rounds[r][i] ? results[r][i] * unit * normal(random) : 0;
         if (shift != 0 || fromWide)
           store(value.type->dtype, moved[value.index].data(), i, results[r][i] + shift);

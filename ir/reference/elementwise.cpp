@@ -37,7 +37,6 @@ double logistic(double x) {
   double e = std::exp(x);
   return e / (1 + e);
 }
-double negate(double x) { return -x; }
 int64_t negateInt(int64_t x) { return static_cast<int64_t>(0 - static_cast<uint64_t>(x)); }
 int64_t absInt(int64_t x) { return x < 0 ? negateInt(x) : x; }
 int64_t signInt(int64_t x) { return (x > 0) - (x < 0); }
@@ -55,6 +54,18 @@ int64_t powInt(int64_t x, int64_t y) {
     if (y & 1)
       result = times(result, x);
   return result;
+}
+
+// Flips the sign bit and keeps all others: a NaN passes with its payload.
+void runNeg(const Call &call) {
+  const int32_t dtype = call.result.dtype();
+  if (!isFloat(dtype))
+    return visitInt(dtype, [&](auto type) { map<decltype(type)>(call, negateInt); });
+  const size_t size = storageBytes(dtype);
+  const auto count = static_cast<size_t>(call.result.count());
+  std::memcpy(call.result.data, call.operand(0).data, count * size);
+  for (size_t i = 1; i <= count; ++i)
+    call.result.data[i * size - 1] ^= std::byte{0x80}; // little endian
 }
 
 // ---- Tables
@@ -183,7 +194,7 @@ void runConvert(const Call &call) {
 std::span<const OpSpec> elementwiseOps() {
   static const std::vector<OpSpec> ops = {
       unary(Op::Abs, std::fabs, absInt),
-      unary(Op::Neg, negate, negateInt),
+      {Op::Neg, sameTypes, runNeg},
       unary(Op::Sign, sign, signInt),
       unary(Op::Exp, std::exp),
       unary(Op::Expm1, std::expm1),

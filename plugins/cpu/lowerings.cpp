@@ -77,6 +77,14 @@ static Support judgeSort(const MortiseNode &node) {
   return {};
 }
 
+// The generated loop runs over the updates, and reads the operand's elements where they are to be written.
+static Support judgePut(const MortiseNode &node) {
+  const MortiseType &type = *node.operands[0]->type;
+  if (std::find(type.dims, type.dims + type.rank, 0) != type.dims + type.rank)
+    return refuse(MORTISE_REASON_SIZE, "a put into a tensor without elements has no lowering here");
+  return codegen::supports(node);
+}
+
 Support judge(const MortiseNode &node, std::span<const SymbolRange> symbols) {
   switch (opOf(node)) {
   case Op::Dot:
@@ -90,6 +98,8 @@ Support judge(const MortiseNode &node, std::span<const SymbolRange> symbols) {
     return judgePool(node);
   case Op::RandomBits:
     return {};
+  case Op::Put:
+    return judgePut(node);
   case Op::Sort:
   case Op::TopK:
   case Op::Cummax:
@@ -277,6 +287,15 @@ std::vector<MortiseInPlace> inPlacePairs(const MortiseGraph &graph, std::span<co
   return pairs;
 }
 
+namespace {
+// Whether the type of a value says that its elements lie otherwise than dense.
+bool hasStrides(const MortiseNode &node) {
+  const auto lies = [](const MortiseValue *value) { return value && value->type->strides; };
+  return std::any_of(node.operands, node.operands + node.operand_count, lies) ||
+         std::any_of(node.results, node.results + node.result_count, lies);
+}
+} // namespace
+
 Result<void> propose(Proposal &proposal) {
   const MortiseGraph &graph = proposal.graph();
   std::vector<SymbolRange> symbols;
@@ -285,6 +304,8 @@ Result<void> propose(Proposal &proposal) {
   std::vector<bool> supported(graph.node_count);
   for (size_t i = 0; i < graph.node_count; ++i) {
     Support verdict = judge(*graph.nodes[i], symbols);
+    if (verdict.yes && hasStrides(*graph.nodes[i]))
+      verdict = refuse(MORTISE_REASON_LAYOUT, "dense row-major tensors are taken, found strides");
     if (verdict.yes && graph.symbol_count && host().abi_revision < 2)
       verdict = refuse(MORTISE_REASON_NEEDS_STATIC, "symbols need a host of ABI revision 2");
     supported[i] = verdict.yes;

@@ -137,7 +137,7 @@ dev_sdk() {
   local folder
   folder=$(realpath -m "$1")
   dev_setup
-  dev_build release sdk-codegen mortise-cli mortise-worker
+  dev_build release sdk-codegen mortise-cli mortise-worker mortise-conformance
   for component in abi codegen tools; do
     cmake --install build/release --prefix "$folder" --component $component --strip >/dev/null
   done

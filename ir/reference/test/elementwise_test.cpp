@@ -81,6 +81,12 @@ TEST(Elementwise, NegKeepsTheBitsOfNaN) {
   Data x = vector(f16, {NaN});
   ASSERT_TRUE(run.run("neg", {x}, {{f16, {1}}}, {}));
   EXPECT_EQ(run.outputs[0][1] & 0x80, 0x80);
+  const uint16_t payload = 0xfe2a; // -NaN
+  uint16_t result = 0;
+  const void *input = &payload;
+  void *output = &result;
+  ASSERT_TRUE(reference::interpret(run.builder.view(), {&input, 1}, {&output, 1}));
+  EXPECT_EQ(result, 0x7e2a);
 }
 
 TEST(Elementwise, IntegersWrap) {

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "case.hpp"
+
+#include "lift.hpp"
+
+#include <mortise/reference/interpreter.hpp>
+
+#include <algorithm>
+
+namespace mortise::conformance {
+namespace {
+
+bool isOneOf(Op op, std::initializer_list<Op> ops) { return std::ranges::find(ops, op) != ops.end(); }
+
+bool keepsBits(Op op) {
+  return has(op, Trait::Movement, Trait::ControlFlow) ||
+         isOneOf(op, {Op::Select, Op::Neg, Op::Constant, Op::Take, Op::TakeAlong, Op::TakeNd, Op::Embedding, Op::Sort,
+                      Op::TopK, Op::Cummax, Op::Cummin, Op::AllGather, Op::AllToAll, Op::CollectiveBroadcast,
+                      Op::CollectivePermute});
+}
+
+// What docs/ops.md calls exact, and what selects or counts.
+bool isExact(Op op) {
+  return isOneOf(op, {Op::Add,
+                      Op::Sub,
+                      Op::Mul,
+                      Op::Div,
+                      Op::Sqrt,
+                      Op::Rem,
+                      Op::Floor,
+                      Op::Ceil,
+                      Op::Round,
+                      Op::Sign,
+                      Op::Abs,
+                      Op::Copysign,
+                      Op::Max,
+                      Op::Min,
+                      Op::Relu,
+                      Op::Convert,
+                      Op::Iota,
+                      Op::ReduceMax,
+                      Op::ReduceMin,
+                      Op::MaxPool,
+                      Op::Uniform,
+                      Op::Quantize,
+                      Op::DynamicQuantize});
+}
+
+Exactness exactnessOf(const MortiseNode &node, size_t result) {
+  const Op op = opOf(node);
+  if (!isFloat(node.results[result]->type->dtype) || keepsBits(op))
+    return Exactness::Bits;
+  if ((op == Op::Put || op == Op::ScatterAlong || op == Op::ScatterNd)) {
+    const std::string_view mode = stringAttribute(node, "mode");
+    return mode == "set" ? Exactness::Bits : mode == "max" || mode == "min" ? Exactness::Exact : Exactness::Bounded;
+  }
+  if (isExact(op))
+    return Exactness::Exact;
+  return has(op, Trait::Elementwise) ? Exactness::Signed : Exactness::Bounded;
+}
+
+Combines combinesOf(Op op) {
+  if (isOneOf(op, {Op::ReduceProd, Op::Cumprod}))
+    return Combines::Products;
+  const bool sums =
+      has(op, Trait::Contraction, Trait::Reduction, Trait::Running, Trait::Window, Trait::Normalisation) ||
+      isOneOf(op, {Op::BatchNorm, Op::Rope, Op::Put, Op::ScatterAlong, Op::ScatterNd});
+  return sums ? Combines::Sums : Combines::Nothing;
+}
+
+Result<std::shared_ptr<const Graph>> copyOf(Draft &draft) {
+  MortiseGraph view = draft.builder.view();
+  view.opset = MORTISE_OPSET;
+  view.name = "case";
+  return Graph::copy(view);
+}
+
+// Gives the graph the point's layout.
+void lay(Draft &draft) {
+  const MortiseGraph &view = draft.builder.view();
+  const Layout layout = draft.point.layout;
+  const auto change = [&](const MortiseValue *value) {
+    const MortiseType &type = *value->type;
+    if (dtypeBits(type.dtype) >= 8)
+      const_cast<MortiseValue *>(value)->type =
+          draft.builder.type(type.dtype, Dims(type.dims, type.dims + type.rank), {}, stridesOf(type, layout));
+  };
+  if (layout == Layout::Transposed || layout == Layout::Strided) {
+    std::ranges::for_each(std::span(view.inputs, view.input_count), change);
+    std::ranges::for_each(std::span(view.outputs, view.output_count), change);
+  }
+  for (uint32_t i = 0; i < view.input_count; ++i) {
+    auto *input = const_cast<MortiseValue *>(view.inputs[i]);
+    if (layout == Layout::Constant && i > 0)
+      input->flags |= MORTISE_VALUE_CONSTANT;
+    if (layout == Layout::State && input->use_count == 1 && input->type->dtype == view.outputs[0]->type->dtype &&
+        std::ranges::equal(dims(*input->type), dims(*view.outputs[0]->type))) {
+      input->flags |= MORTISE_VALUE_STATE;
+      draft.builder.alias(i, 0);
+      return;
+    }
+  }
+}
+
+Error faulty(const std::string &id, const std::string &why) {
+  return {MORTISE_INTERNAL, "case " + id + ": the kit's row makes what the op does not allow: " + why};
+}
+
+Result<void> fill(Case &made, Draft &draft, uint64_t seed) {
+  std::mt19937_64 random(seedOf(seed, made.id));
+  for (const Input &input : draft.inputs)
+    made.inputs.push_back(
+        filled(*input.value->type, input.fill, draft.point.values, combinesOf(draft.point.op), random));
+  const MortiseGraph &view = made.plain->view();
+  std::vector<const void *> sources;
+  std::vector<void *> targets;
+  for (const std::vector<std::byte> &input : made.inputs)
+    sources.push_back(input.data());
+  for (size_t i = 0; i < view.output_count; ++i)
+    targets.push_back(made.expected.emplace_back(byteSize(*view.outputs[i]->type)).data());
+  if (auto done = reference::interpret(view, sources, targets); !done)
+    return faulty(made.id, done.error().message);
+  return {};
+}
+
+} // namespace
+
+std::vector<int64_t> stridesOf(const MortiseType &type, Layout layout) {
+  const auto rank = static_cast<size_t>(type.rank);
+  std::vector<int64_t> strides(rank);
+  int64_t next = layout == Layout::Strided ? 2 : 1; // a gap behind each element, and three behind each row
+  const auto place = [&](size_t i) {
+    strides[i] = next;
+    next = next * std::max<int64_t>(type.dims[i], 1) + (layout == Layout::Strided ? 3 : 0);
+  };
+  for (size_t i = 0; i < rank; ++i)
+    place(layout == Layout::Transposed ? i : rank - 1 - i); // the first dimension is innermost
+  return strides;
+}
+
+Result<Case> makeCase(const Point &point, uint64_t seed) {
+  Case made{idOf(point), point, nullptr, nullptr, {}, {}, {}};
+  const Row *row = rowOf(point.op);
+  if (!row)
+    return faulty(made.id, "there is no row");
+  // Some extents leave nothing for a symbol, such as a window as large as its operand.
+  uint64_t extents = seed;
+  for (int i = 0; point.dynamic && i < 64 && !whyStatic(*row, point, extents).empty(); ++i)
+    ++extents;
+  Draft draft(point, extents);
+  row->make(draft);
+  if (!draft.skipped.empty())
+    return Error{MORTISE_INVALID_ARGUMENT, "case " + made.id + ": there is no such case, because " + draft.skipped};
+  auto plain = copyOf(draft);
+  if (!plain)
+    return faulty(made.id, plain.error().message);
+  made.plain = std::move(*plain);
+  const MortiseGraph &view = made.plain->view();
+  const MortiseNode &node = *view.nodes[view.node_count - 1];
+  for (size_t i = 0; i < view.output_count; ++i)
+    made.exactness.push_back(exactnessOf(node, i));
+  if (auto done = fill(made, draft, seed); !done)
+    return done.error();
+  if (point.dynamic) {
+    Draft marked(point, extents, true);
+    row->make(marked);
+    lay(marked);
+    auto graph = lifted(marked.builder, draft.builder.view(), marked.markers, marked.numbers);
+    if (!graph)
+      return faulty(made.id, graph.error().message);
+    made.graph = std::move(graph->graph);
+    made.symbols = std::move(graph->values);
+    return made;
+  }
+  made.graph = made.plain;
+  if (point.layout == Layout::Dense || point.layout == Layout::Misaligned || point.layout == Layout::InPlace)
+    return made;
+  lay(draft);
+  auto graph = copyOf(draft);
+  if (!graph)
+    return faulty(made.id, graph.error().message);
+  made.graph = std::move(*graph);
+  return made;
+}
+
+} // namespace mortise::conformance

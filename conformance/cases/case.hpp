@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A case as it is run: what the plugin is shown, what its inputs hold, and what is expected of its outputs.
+#pragma once
+
+#include "table.hpp"
+
+#include <optional>
+
+namespace mortise::conformance {
+
+using Tensors = std::vector<std::vector<std::byte>>; // dense, in the order of a graph's inputs or outputs
+
+// How a result is compared. Bits: as they are, NaNs too. Exact: equal numbers, with the sign of zeros; a NaN has any
+// bits. Bounded: within the bound of docs/conformance/error-bounds.md. Signed: Bounded, with the sign of zeros.
+enum class Exactness { Bits, Exact, Bounded, Signed };
+
+struct Case {
+  std::string id;
+  Point point;
+  std::shared_ptr<const Graph> graph; // with the strides, flags and aliases of the point's layout
+  std::shared_ptr<const Graph> plain; // dense, and without them
+  Tensors inputs, expected;
+  std::vector<int64_t> symbols;     // their values; empty unless the point is dynamic
+  std::vector<Exactness> exactness; // of the outputs
+};
+
+// Errors: the row makes something that the op does not allow, which is a fault of the kit.
+Result<Case> makeCase(const Point &point, uint64_t seed);
+
+// Strides of the type in a layout, in elements, and how many elements lie between the first and the last.
+std::vector<int64_t> stridesOf(const MortiseType &type, Layout layout);
+
+} // namespace mortise::conformance

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "draft.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace mortise::conformance {
+namespace {
+
+std::optional<int32_t> rankOf(Shape shape) {
+  switch (shape) {
+  case Shape::Scalar:
+    return 0;
+  case Shape::Rank1:
+    return 1;
+  case Shape::Rank3:
+    return 3;
+  case Shape::Rank4:
+    return 4;
+  case Shape::Rank5:
+    return 5;
+  case Shape::Rank6:
+    return 6;
+  default:
+    return std::nullopt;
+  }
+}
+
+constexpr int64_t primes[] = {2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37};
+constexpr int64_t firstMarker = 100003;          // odd, so that halves are no markers
+constexpr int64_t widths[] = {4, 8, 16, 32, 64}; // of vectors, in elements
+
+} // namespace
+
+uint64_t seedOf(uint64_t seed, std::string_view text) {
+  uint64_t hash = 0xcbf29ce484222325 ^ seed; // FNV-1a, and then a mix that spreads the last characters
+  for (const char c : text)
+    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  hash = (hash ^ (hash >> 31)) * 0x9e3779b97f4a7c15;
+  return hash ^ (hash >> 29);
+}
+
+Draft::Draft(const Point &point, uint64_t seed, bool marked) : point(point), marked(marked) {
+  Point named = point;
+  named.values = Values::Random;
+  random.seed(seedOf(seed, idOf(named) + " extents"));
+}
+
+Dims Draft::extents(int32_t least, int32_t most, int32_t usual, int64_t elements) {
+  const std::optional<int32_t> named = rankOf(point.shape);
+  const int32_t rank = named.value_or(usual);
+  if (rank < least || rank > most) {
+    skip("the op has no operand of rank " + std::to_string(rank));
+    return Dims(static_cast<size_t>(usual), 1);
+  }
+  Dims dims(static_cast<size_t>(rank));
+  draw(dims, rank, named.has_value(), elements);
+  for (int64_t &dim : dims) {
+    numbers.push_back(dim);
+    markers.push_back(firstMarker + 2 * static_cast<int64_t>(markers.size()));
+    if (marked)
+      dim = markers.back();
+  }
+  return dims;
+}
+
+void Draft::draw(Dims &dims, int32_t rank, bool named, int64_t elements) {
+  for (int64_t &dim : dims)
+    dim = point.shape == Shape::One ? 1 : named ? pick(1, rank > 4 ? 3 : 5) : pick(2, 5);
+  if (dims.empty())
+    return;
+  const auto any = static_cast<size_t>(pick(0, rank - 1));
+  switch (point.shape) {
+  case Shape::Zero:
+    dims[point.dynamic ? 0 : any] = 0; // some ops want elements along an axis, and then no symbol can stand there
+    break;
+  case Shape::Prime:
+    for (int64_t &dim : dims)
+      dim = primes[static_cast<size_t>(pick(0, rank > 2 ? 5 : 11))];
+    break;
+  case Shape::Tail:
+    dims.back() = widths[static_cast<size_t>(pick(0, 4))] * pick(1, 2) + (pick(0, 1) ? 1 : -1);
+    break;
+  case Shape::Large: {
+    const double side = std::pow(static_cast<double>(elements), 1.0 / rank);
+    for (int64_t &dim : dims)
+      dim = static_cast<int64_t>(side) + pick(0, 3);
+    break;
+  }
+  case Shape::Rank1: // others are short
+    dims.back() = pick(1, 70);
+    break;
+  default:
+    break;
+  }
+}
+
+MortiseValue *Draft::input(int32_t dtype, const Dims &dims, Fill fill) {
+  MortiseValue *value = builder.input(dtype, dims);
+  inputs.push_back({value, fill});
+  return value;
+}
+
+MortiseValue *Draft::operand(int32_t dtype, const Dims &dims, Fill fill) {
+  if (point.shape != Shape::Broadcast)
+    return input(dtype, dims, fill);
+  const size_t turn = inputs.size();
+  Dims narrow = dims;
+  std::vector<int64_t> axes;
+  for (size_t i = 0; i < dims.size(); ++i)
+    axes.push_back(static_cast<int64_t>(i));
+  if (!narrow.empty())
+    narrow[(turn + 1) % narrow.size()] = 1; // the first operand along one axis, the second along another
+  return builder.op("broadcast", {input(dtype, narrow, fill)}, dtype, dims,
+                    {test::integers("axes", axes), test::integers("shape", dims)});
+}
+
+void Draft::node(const std::vector<const MortiseValue *> &operands,
+                 const std::vector<std::pair<int32_t, Dims>> &results, std::vector<Attribute> attributes,
+                 const std::vector<const MortiseGraph *> &graphs) {
+  std::vector<const MortiseType *> types;
+  for (const auto &[dtype, dims] : results)
+    types.push_back(builder.type(dtype, dims));
+  const auto made = builder.ops(std::string(nameOf(point.op)), operands, types, std::move(attributes));
+  builder.lastNode().since = infoOf(point.op)->since;
+  for (const MortiseGraph *graph : graphs)
+    builder.body(*graph);
+  for (MortiseValue *value : made)
+    builder.output(value);
+}
+
+ViewBuilder &Draft::body() { return *bodies.emplace_back(std::make_unique<ViewBuilder>()); }
+
+} // namespace mortise::conformance

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What the inputs of cases hold.
+#include "draft.hpp"
+
+#include <mortise/reference/formats.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+namespace mortise::conformance {
+namespace {
+
+class Floats {
+public:
+  Floats(int32_t dtype, Values values, Combines combines, std::mt19937_64 &random)
+      : info(*mortise_dtype_info(dtype)), values(values), combines(combines), random(random) {}
+
+  double next(size_t i) {
+    switch (values) {
+    case Values::Infinity:
+      return random() % 6 ? usual() : sign() * INFINITY;
+    case Values::Zeros:
+      return random() % 2 ? sign() * 0.0 : usual();
+    case Values::Subnormal:
+      return random() % 4 ? sign() * smallest() * static_cast<double>(random() % (uint64_t(2) << info.mantissa_bits))
+                          : usual();
+    case Values::Extreme:
+      return extreme();
+    case Values::Ties:
+      return tie();
+    case Values::Cancelling:
+      return cancelling(i);
+    default:
+      return usual();
+    }
+  }
+  double usual() {
+    if (combines == Combines::Products)
+      return sign() * std::exp2(unit(random) - 0.5);
+    if (combines == Combines::Sums || random() % 2)
+      return normal(random);
+    // Every binade that moderate results have.
+    const int range = info.exponent_bits < 6 ? 6 : 24;
+    return sign() *
+           std::ldexp(1 + unit(random), static_cast<int>(random() % (2 * static_cast<unsigned>(range))) - range);
+  }
+
+private:
+  double sign() { return random() % 2 ? 1 : -1; }
+  int lowest() const { return 2 - (1 << (info.exponent_bits - 1)); } // exponent of the smallest normal number
+  double smallest() const { return std::ldexp(1.0, lowest() - static_cast<int>(info.mantissa_bits)); }
+
+  double extreme() {
+    // A type as wide as its accumulator may overflow inside, in an order of the device's own: what the op adds stays
+    // below that.
+    const double most =
+        combines == Combines::Sums && info.exponent_bits >= 8 ? std::sqrt(info.max_finite) / 4096 : info.max_finite;
+    switch (random() % 6) {
+    case 0:
+      return sign() * most;
+    case 1:
+      return sign() * most * unit(random);
+    case 2:
+      return sign() * std::ldexp(1.0, lowest());
+    case 3:
+      return sign() * std::ldexp(1.0, lowest()) * (1 + unit(random));
+    case 4:
+      return sign();
+    default:
+      return normal(random);
+    }
+  }
+
+  // Halves, and numbers halfway between two neighbours of a type with fewer bits.
+  double tie() {
+    if (random() % 2)
+      return sign() * (static_cast<double>(random() % 16) + 0.5);
+    constexpr int narrower[] = {24, 11, 8, 4, 3};
+    const int bits = std::min<int>(narrower[random() % 5], static_cast<int>(info.mantissa_bits));
+    const double last = std::ldexp(1.0, -bits);
+    return sign() * (1 + static_cast<double>(random() % 8) * 2 * last + last) *
+           std::ldexp(1.0, static_cast<int>(random() % 5) - 2);
+  }
+
+  // Terms of very different sizes, of which neighbours take each other away but for their last bits.
+  double cancelling(size_t i) {
+    if (i % 2) {
+      const double less = kept * (1 - std::ldexp(unit(random), -static_cast<int>(info.mantissa_bits) / 2));
+      return -less;
+    }
+    const int range = info.exponent_bits < 6 ? 5 : 10;
+    kept = sign() * std::ldexp(1 + unit(random), static_cast<int>(random() % static_cast<unsigned>(range)));
+    return kept;
+  }
+
+  const MortiseDTypeInfo &info;
+  const Values values;
+  const Combines combines;
+  std::mt19937_64 &random;
+  std::normal_distribution<double> normal;
+  std::uniform_real_distribution<double> unit;
+  double kept = 0;
+};
+
+// A NaN with a sign and a payload of its own, for what is moved has to keep both. Quiet.
+template <typename Format> typename Format::Storage nan(const MortiseDTypeInfo &info, std::mt19937_64 &random) {
+  const uint64_t sign = random() % 2 ? uint64_t(1) << (info.exponent_bits + info.mantissa_bits) : 0;
+  const uint64_t fraction = (uint64_t(1) << info.mantissa_bits) - 1, quiet = (fraction + 1) / 2;
+  const uint64_t ones = ((uint64_t(1) << info.exponent_bits) - 1) << info.mantissa_bits;
+  const bool one = info.max_finite == 448; // f8E4M3FN has one NaN alone
+  const uint64_t bits = sign | ones | (one ? fraction : quiet | (random() & fraction));
+  typename Format::Storage stored;
+  static_assert(sizeof stored <= sizeof bits);
+  std::memcpy(&stored, &bits, sizeof stored); // little endian
+  return stored;
+}
+
+template <typename Format>
+void fillFloats(const MortiseType &type, const Fill &fill, Values values, Combines combines, std::mt19937_64 &random,
+                typename Format::Storage *at) {
+  const MortiseDTypeInfo &info = *mortise_dtype_info(type.dtype);
+  const auto count = static_cast<size_t>(elementCount(type));
+  std::uniform_real_distribution<double> unit;
+  Floats numbers(type.dtype, values, combines, random);
+  for (size_t i = 0; i < count; ++i) {
+    double value = 0;
+    if (fill.kind == Fill::Between)
+      value = static_cast<double>(fill.low + static_cast<int64_t>(random() % uint64_t(fill.high - fill.low + 1)));
+    else if (fill.kind == Fill::Unit)
+      value = unit(random);
+    else if (fill.kind == Fill::Positive)
+      value = 0.25 + unit(random);
+    else if (fill.kind == Fill::Plain)
+      value = numbers.usual();
+    else
+      value = numbers.next(i);
+    at[i] = Format::store(value);
+    if (fill.kind == Fill::Numbers && values == Values::Nan && random() % 8 == 0)
+      at[i] = nan<Format>(info, random);
+  }
+  // What is last or alone is hit as well.
+  if (count && fill.kind == Fill::Numbers && values == Values::Nan)
+    at[random() % 2 ? count - 1 : random() % count] = nan<Format>(info, random);
+}
+
+int64_t integer(Values values, int64_t lowest, int64_t highest, std::mt19937_64 &random) {
+  switch (values) {
+  case Values::Zeros:
+    return random() % 3 ? 0 : 1;
+  case Values::Extreme: {
+    const int64_t all[] = {lowest, highest, lowest + 1, highest - 1, 0, 1, lowest < 0 ? -1 : 2};
+    return all[random() % 7];
+  }
+  case Values::Random:
+    return static_cast<int64_t>(random()); // the low bits are kept
+  default:
+    return std::clamp<int64_t>(static_cast<int64_t>(random() % 17) - 8, lowest, highest);
+  }
+}
+
+template <typename Format>
+void fillIntegers(size_t count, const Fill &fill, Values values, std::mt19937_64 &random,
+                  typename Format::Storage *at) {
+  for (size_t i = 0; i < count; ++i) {
+    int64_t value;
+    if (fill.kind == Fill::Between)
+      value = fill.low + static_cast<int64_t>(random() % uint64_t(fill.high - fill.low + 1));
+    else if (fill.kind == Fill::Steps)
+      value = fill.low + (fill.high - fill.low) * static_cast<int64_t>(i) / std::max<int64_t>(int64_t(count) - 1, 1);
+    else
+      value = integer(fill.kind == Fill::Plain ? Values::Ties : values, Format::lowest, Format::highest, random);
+    at[i] = Format::store(value);
+  }
+}
+
+// Two to a byte, the low half first.
+std::vector<std::byte> packed(const std::vector<int8_t> &from) {
+  std::vector<std::byte> bytes((from.size() + 1) / 2);
+  for (size_t i = 0; i < from.size(); ++i)
+    bytes[i / 2] |= static_cast<std::byte>((from[i] & 15) << (i % 2 ? 4 : 0));
+  return bytes;
+}
+
+// Each line along the last dimension, so that the numbers are never below their left neighbours.
+template <typename Format> void ascend(const MortiseType &type, typename Format::Storage *at) {
+  const int64_t length = type.rank ? type.dims[type.rank - 1] : 1;
+  const auto less = [](const auto &a, const auto &b) {
+    const auto x = Format::load(a), y = Format::load(b);
+    if constexpr (Format::isFloat)
+      return std::isnan(y) ? !std::isnan(x) : x < y; // a NaN is above all numbers
+    else
+      return x < y;
+  };
+  for (int64_t begin = 0; length > 0 && begin < elementCount(type); begin += length)
+    std::sort(at + begin, at + begin + length, less);
+}
+
+} // namespace
+
+std::vector<std::byte> filled(const MortiseType &type, const Fill &fill, Values values, Combines combines,
+                              std::mt19937_64 &random) {
+  const auto count = static_cast<size_t>(elementCount(type));
+  if (type.dtype == MORTISE_I4) {
+    std::vector<int8_t> unpacked(count);
+    fillIntegers<reference::I4>(count, fill, values, random, unpacked.data());
+    if (fill.kind == Fill::Ascending)
+      ascend<reference::I4>(type, unpacked.data());
+    return packed(unpacked);
+  }
+  std::vector<std::byte> bytes(byteSize(type));
+  reference::visitElement(type.dtype, [&](auto format) {
+    using Format = decltype(format);
+    auto *at = reinterpret_cast<typename Format::Storage *>(bytes.data());
+    if constexpr (Format::isFloat)
+      fillFloats<Format>(type, fill.kind == Fill::Ascending ? Fill{} : fill, values, combines, random, at);
+    else
+      fillIntegers<Format>(count, fill.kind == Fill::Ascending ? Fill{} : fill, values, random, at);
+    if (fill.kind == Fill::Ascending)
+      ascend<Format>(type, at);
+  });
+  return bytes;
+}
+
+} // namespace mortise::conformance

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "point.hpp"
+
+#include "table.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+namespace mortise::conformance {
+namespace {
+
+constexpr std::string_view dynamicPrefix = "dynamic/";
+
+Error unknown(std::string_view id, const std::string &what) {
+  return {MORTISE_INVALID_ARGUMENT,
+          "case " + std::string(id) + ": " + what +
+              "; expected OP/DTYPE/SHAPE/LAYOUT/VALUES[/ATTRIBUTES]/#NUMBER, as --list writes it"};
+}
+
+template <typename Axis, size_t size> bool read(Axis &to, const char *const (&names)[size], std::string_view word) {
+  const auto *found = std::find(std::begin(names), std::end(names), word);
+  to = static_cast<Axis>(found - std::begin(names));
+  return found != std::end(names);
+}
+
+} // namespace
+
+std::string idOf(const Point &point) {
+  std::string id = point.dynamic ? std::string(dynamicPrefix) : "";
+  id += nameOf(point.op).substr(std::string_view("mortise.").size());
+  id += '/';
+  id += dtypeName(point.dtype);
+  for (const char *word : {shapeNames[static_cast<size_t>(point.shape)], layoutNames[static_cast<size_t>(point.layout)],
+                           valuesNames[static_cast<size_t>(point.values)]})
+    id += std::string("/") + word;
+  const Row *row = rowOf(point.op);
+  if (row && point.variant < row->variants.size() && !row->variants[point.variant].empty())
+    id += "/" + row->variants[point.variant];
+  return id + "/#" + std::to_string(point.number);
+}
+
+Result<Point> pointOf(std::string_view id) {
+  Point point;
+  std::string_view rest = id;
+  if (rest.starts_with(dynamicPrefix)) {
+    point.dynamic = true;
+    rest.remove_prefix(dynamicPrefix.size());
+  }
+  std::vector<std::string> words;
+  for (size_t at; (at = rest.find('/')) != std::string_view::npos; rest.remove_prefix(at + 1))
+    words.emplace_back(rest.substr(0, at));
+  words.emplace_back(rest);
+  if (words.size() < 6 || words.size() > 7)
+    return unknown(id, "found " + std::to_string(words.size()) + " parts");
+  point.op = opNamed(("mortise." + words[0]).c_str());
+  const Row *row = rowOf(point.op);
+  if (!row)
+    return unknown(id, "there is no op '" + words[0] + "'");
+  point.dtype = dtypeFromName(words[1]);
+  if (point.dtype == 0)
+    return unknown(id, "there is no element type '" + words[1] + "'");
+  if (!read(point.shape, shapeNames, words[2]))
+    return unknown(id, "there is no shape '" + words[2] + "'");
+  if (!read(point.layout, layoutNames, words[3]))
+    return unknown(id, "there is no layout '" + words[3] + "'");
+  if (!read(point.values, valuesNames, words[4]))
+    return unknown(id, "there are no values '" + words[4] + "'");
+  const std::string variant = words.size() == 7 ? words[5] : "";
+  const auto found = std::ranges::find(row->variants, variant);
+  if (found == row->variants.end())
+    return unknown(id, "the op has no attributes '" + variant + "'");
+  point.variant = static_cast<uint16_t>(found - row->variants.begin());
+  const std::string &last = words.back();
+  if (last.size() < 2 || last[0] != '#' ||
+      std::from_chars(last.data() + 1, last.data() + last.size(), point.number).ptr != last.data() + last.size())
+    return unknown(id, "'" + last + "' is no number");
+  return point;
+}
+
+} // namespace mortise::conformance

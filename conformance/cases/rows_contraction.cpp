@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Products, attention and what prepares its operands.
+#include "rows.hpp"
+
+#include <algorithm>
+
+namespace mortise::conformance {
+namespace {
+
+// plain: [m, k] x [k, n]; turned: [k, m] x [n, k]; batched: [b, m, k] x [b, k, n]; vector: [k] x [k]; inner: [m, k, l]
+// x [l, k]; outer: no sum.
+void dot(Draft &draft) {
+  const int32_t dtype = draft.point.dtype;
+  const Dims e = draft.extents(3, 3, 3, 250000); // m, k, n
+  const int64_t m = e[0], k = e[1], n = e[2];
+  struct Form {
+    Dims lhs, rhs, lhsBatch, rhsBatch, lhsContract, rhsContract, to;
+  };
+  const Form forms[] = {{{m, k}, {k, n}, {}, {}, {1}, {0}, {m, n}},
+                        {{k, m}, {n, k}, {}, {}, {0}, {1}, {m, n}},
+                        {{2, m, k}, {2, k, n}, {0}, {0}, {2}, {1}, {2, m, n}},
+                        {{k * m}, {k * m}, {}, {}, {0}, {0}, {}},
+                        {{m, k, 3}, {3, k}, {}, {}, {1, 2}, {1, 0}, {m}},
+                        {{m}, {n}, {}, {}, {}, {}, {m, n}}};
+  const Form &form = forms[draft.point.variant];
+  const auto *lhs = draft.operand(dtype, form.lhs), *rhs = draft.operand(dtype, form.rhs);
+  draft.node({lhs, rhs}, {{dtype, form.to}},
+             {integers("lhs_batch", form.lhsBatch), integers("lhs_contract", form.lhsContract),
+              integers("rhs_batch", form.rhsBatch), integers("rhs_contract", form.rhsContract)});
+}
+
+void linear(Draft &draft) {
+  const int32_t dtype = draft.point.dtype;
+  Dims x = draft.extents(1, 5, 2, 12000);
+  const int64_t k = x.back();
+  const int64_t n = draft.point.shape == Shape::One ? 1 : draft.point.shape == Shape::Large ? 96 : draft.pick(1, 37);
+  const bool transposed = draft.point.variant == 1, bare = draft.point.variant == 2; // plain, transposed, bare
+  const auto *operand = draft.operand(dtype, x);
+  const auto *weight = draft.operand(dtype, transposed ? Dims{k, n} : Dims{n, k});
+  const auto *bias = bare ? nullptr : draft.input(dtype, {n}, plain);
+  x.back() = n;
+  draft.node({operand, weight, bias}, {{dtype, x}}, {flag("weight_transposed", transposed)});
+}
+
+// none; causal; mask: booleans; added: a mask that is added; grouped: several query heads for one of keys.
+void attention(Draft &draft) {
+  const int32_t dtype = draft.point.dtype;
+  const Dims e = draft.extents(4, 4, 4, 30000); // batch, heads, queries, depth
+  const bool grouped = draft.point.variant == 4;
+  const int64_t b = std::min<int64_t>(e[0], 3), g = std::clamp<int64_t>(e[1], 1, 3), h = grouped ? 2 * g : g;
+  const int64_t q = e[2], d = e[3], k = draft.point.shape == Shape::One ? 1 : draft.pick(1, 19);
+  std::vector<const MortiseValue *> operands = {draft.operand(dtype, {b, h, q, d}), draft.operand(dtype, {b, g, k, d}),
+                                                draft.operand(dtype, {b, g, k, 5})};
+  if (draft.point.variant == 2)
+    operands.push_back(draft.input(MORTISE_I1, {b, 1, q, k}, between(0, 1)));
+  if (draft.point.variant == 3)
+    operands.push_back(draft.input(dtype, {1, h, q, k}, plain));
+  if (draft.point.variant == 1 || draft.point.variant == 2)
+    draft.keepsFinite(); // a kernel may leave hidden keys out, whatever they hold
+  operands.resize(4, nullptr);
+  draft.node(operands, {{dtype, {b, h, q, 5}}}, {flag("causal", draft.point.variant == 1), real("scale", 0.25)});
+}
+
+void raggedAttention(Draft &draft) {
+  const int32_t dtype = draft.point.dtype;
+  const Dims e = draft.extents(3, 3, 3, 20000); // rows, heads, depth
+  const int64_t rows = e[0], heads = std::clamp<int64_t>(e[1], 1, 4), depth = e[2], keys = draft.pick(1, 23);
+  std::vector<const MortiseValue *> operands = {draft.operand(dtype, {rows, heads, depth}),
+                                                draft.operand(dtype, {keys, heads, depth}),
+                                                draft.operand(dtype, {keys, heads, 5})};
+  operands.push_back(draft.input(MORTISE_I64, {4}, {Fill::Steps, 0, rows}));
+  operands.push_back(draft.input(MORTISE_I64, {4}, {Fill::Steps, 0, keys}));
+  draft.keepsFinite(); // a kernel may leave hidden keys out, whatever they hold
+  draft.node(operands, {{dtype, {rows, heads, 5}}}, {flag("causal", draft.point.variant == 1), real("scale", 0.25)});
+}
+
+void rope(Draft &draft) {
+  Dims dims = draft.extents(1, 6, 4);
+  dims.back() *= 2;
+  Dims table(dims.size(), 1);
+  table.back() = dims.back();
+  if (dims.size() > 1)
+    table[dims.size() - 2] = dims[dims.size() - 2];
+  const auto *x = draft.operand(draft.point.dtype, dims);
+  const auto *cosine = draft.input(draft.point.dtype, table, plain),
+             *sine = draft.input(draft.point.dtype, table, plain);
+  draft.node({x, cosine, sine}, {{draft.point.dtype, dims}}, {flag("interleaved", draft.point.variant == 1)});
+}
+
+} // namespace
+
+std::vector<Row> contractionRows() {
+  return {{Op::Dot, {"plain", "turned", "batched", "vector", "inner", "outer"}, dot},
+          {Op::Linear, {"plain", "transposed", "bare"}, linear},
+          {Op::Attention, {"none", "causal", "mask", "added", "grouped"}, attention},
+          {Op::RaggedAttention, {"none", "causal"}, raggedAttention},
+          {Op::Rope, {"halves", "interleaved"}, rope}};
+}
+
+} // namespace mortise::conformance

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// One device of the plugin that is judged, driven through the ABI's slots and by nothing else: no other device can have
+// computed a result.
+#pragma once
+
+#include "../../tools/mortise/guarded.hpp"
+
+#include <mortise/portable/graph.hpp>
+#include <mortise/runtime/registry.hpp>
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace mortise::conformance {
+
+using tool::Edge;
+
+class Device {
+public:
+  // `beside`: plugins that this one needs (for `same_as`), colon separated; may be "". `name`: "kind" or
+  // "kind:ordinal";
+  // "": the library's first device.
+  static Result<std::unique_ptr<Device>> open(const std::string &library, const std::string &beside,
+                                              const std::string &name);
+  ~Device();
+  Device(const Device &) = delete;
+
+  const MortisePlugin &table() const { return *device->plugin->table; }
+  MortiseDevice *handle() const { return device->info.device; }
+  MortiseStream *stream() const { return queue; } // NULL: the device is synchronous
+  const runtime::Device &info() const { return *device; }
+  const runtime::Config &settings() const { return config; }
+  Result<void> wait(); // until all that is queued has happened
+
+private:
+  Device() = default;
+  runtime::Config config;
+  std::shared_ptr<runtime::Registry> registry;
+  const runtime::Device *device = nullptr;
+  MortiseStream *queue = nullptr;
+};
+
+// The names of the devices that a library has on this machine.
+Result<std::vector<std::string>> deviceNames(const std::string &library, const std::string &beside);
+
+// Memory in a space of the device, or of the host, with marks around it: in host memory pages that nobody may touch,
+// too.
+class Buffer {
+public:
+  // `space`: an index into MortiseDeviceInfo::spaces, or MORTISE_HOST_SPACE. `shift`: bytes by which the address is off
+  // the alignment.
+  static Result<Buffer> make(Device &device, uint32_t space, size_t bytes, size_t alignment, Edge edge,
+                             size_t shift = 0);
+  Buffer(Buffer &&other) noexcept;
+  Buffer &operator=(Buffer &&) = delete;
+  ~Buffer();
+
+  MortiseAddress address() const;
+  Result<void> write(std::span<const std::byte> bytes);
+  // What it holds. `intact`: whether nothing has been written beside it.
+  Result<std::vector<std::byte>> read(bool &intact);
+
+private:
+  explicit Buffer(Device &device) : device(device) {}
+  Result<void> copy(MortiseAddress target, bool targetIsDevice, MortiseAddress source, size_t bytes);
+
+  Device &device;
+  std::optional<tool::Guarded> guarded;
+  MortiseAddress allocated = 0; // in the device's own memory
+  size_t margin = 0, offset = 0, count = 0;
+};
+
+} // namespace mortise::conformance

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "judge.hpp"
+
+#include <mortise/conformance/error_bounds.hpp>
+#include <mortise/reference/formats.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace mortise::conformance {
+namespace {
+
+std::string describe(size_t i, double expected, double found, const std::string &most) {
+  char line[192];
+  snprintf(line, sizeof line, "element %zu: expected %.9g, found %.9g%s", i, expected, found, most.c_str());
+  return line;
+}
+
+size_t bucketOf(double ulps) {
+  return static_cast<size_t>(std::ranges::lower_bound(ulpBounds, ulps) - std::begin(ulpBounds));
+}
+
+std::string counted(const std::string &first, size_t wrong, size_t count, const MortiseType &type) {
+  return first + "; " + std::to_string(wrong) + " of " + std::to_string(count) + " elements of " + typeString(type) +
+         (wrong == 1 ? " is wrong" : " are wrong");
+}
+
+std::string compareBytes(const MortiseType &type, std::span<const std::byte> found, std::span<const std::byte> want) {
+  const auto count = static_cast<size_t>(elementCount(type));
+  const size_t bits = dtypeBits(type.dtype);
+  size_t wrong = 0;
+  std::string first;
+  for (size_t i = 0; i < count; ++i) {
+    const auto element = [&](std::span<const std::byte> of) {
+      uint64_t value = 0;
+      if (bits < 8)
+        value = static_cast<uint64_t>(of[i / 2] >> (i % 2 ? 4 : 0)) & 15;
+      else
+        std::memcpy(&value, of.data() + i * (bits / 8), bits / 8);
+      return value;
+    };
+    const uint64_t a = element(found), b = element(want);
+    if (a == b || ++wrong > 1)
+      continue;
+    char line[128];
+    snprintf(line, sizeof line, "element %zu: expected the bits 0x%llx, found 0x%llx", i,
+             static_cast<unsigned long long>(b), static_cast<unsigned long long>(a));
+    first = line;
+  }
+  return wrong ? counted(first, wrong, count, type) : "";
+}
+
+} // namespace
+
+CaseJudge::CaseJudge(const Case &of) : of(of) {
+  for (const std::vector<std::byte> &input : of.inputs)
+    inputs.push_back(input.data());
+}
+
+Result<void> CaseJudge::measure() {
+  if (!errors.empty())
+    return {};
+  auto measured = standardErrors(of.plain->view(), inputs);
+  if (!measured)
+    return measured.error();
+  errors = std::move(*measured);
+  return {};
+}
+
+// x * logistic(x) and its like: the factor is computed in f32 (f64 for f64), and may be subnormal there and so have
+// lost its last bits before it is multiplied.
+double CaseJudge::subnormalFactor(size_t i) const {
+  const MortiseGraph &view = of.plain->view();
+  if (view.node_count != 1 || (of.point.op != Op::Silu && of.point.op != Op::Swiglu && of.point.op != Op::Gelu))
+    return 0;
+  const bool wide = of.point.dtype == MORTISE_F64;
+  double product = std::ldexp(comparisonUlps, wide ? -1074 : -149);
+  for (size_t input = 0; input < view.input_count; ++input)
+    reference::visitFloat(of.point.dtype, [&](auto format) {
+      using Format = decltype(format);
+      product *= std::max(
+          1.0, std::abs(Format::load(reinterpret_cast<const typename Format::Storage *>(of.inputs[input].data())[i])));
+    });
+  return product;
+}
+
+template <typename Format>
+Result<std::string> CaseJudge::compareFloats(size_t output, std::span<const std::byte> found) {
+  const MortiseType &type = *of.plain->view().outputs[output]->type;
+  const auto *x = reinterpret_cast<const typename Format::Storage *>(found.data());
+  const auto *y = reinterpret_cast<const typename Format::Storage *>(of.expected[output].data());
+  const auto count = static_cast<size_t>(elementCount(type));
+  const Exactness exactness = of.exactness[output];
+  const bool bounded = exactness == Exactness::Bounded || exactness == Exactness::Signed;
+  size_t wrong = 0;
+  std::string first;
+  for (size_t i = 0; i < count; ++i) {
+    const auto a = static_cast<double>(Format::load(x[i])), b = static_cast<double>(Format::load(y[i]));
+    const bool zeros = a == 0 && b == 0 && exactness != Exactness::Bounded;
+    const bool same = std::isnan(b) ? std::isnan(a) : a == b && (!zeros || std::signbit(a) == std::signbit(b));
+    if (same) {
+      ++distances.histogram[0];
+      continue;
+    }
+    const double distance = std::abs(a - b), ulps = distance / ulp(b, type.dtype);
+    if (std::isfinite(ulps)) {
+      ++distances.histogram[bucketOf(ulps)];
+      distances.worst = std::max(distances.worst, ulps);
+    }
+    double bound = 0;
+    if (bounded && !zeros) {
+      if (auto done = measure(); !done)
+        return done.error();
+      const double error = errors[output][i];
+      if (!std::isfinite(error)) // rounding alone makes it finite or not
+        continue;
+      bound = std::isfinite(b) ? allowed(error, b, type.dtype) + subnormalFactor(i) : 0;
+      if (type.dtype == MORTISE_F64)
+        bound *= 2; // the interpreter computes in f64, too, and is as far off as the device may be
+    }
+    if (!zeros && distance <= bound) {
+      distances.share = std::max(distances.share, distance / bound);
+      continue;
+    }
+    if (++wrong > 1)
+      continue;
+    char most[96];
+    snprintf(most, sizeof most, ", which is %.3g ULP away; at most %.3g", ulps, bound / ulp(b, type.dtype));
+    first = describe(i, b, a, zeros ? ", which differs in its sign" : std::isfinite(ulps) ? most : "");
+  }
+  return wrong ? counted(first, wrong, count, type) : "";
+}
+
+Result<std::string> CaseJudge::compare(size_t output, std::span<const std::byte> found) {
+  const MortiseType &type = *of.plain->view().outputs[output]->type;
+  if (!isFloat(type.dtype) || of.exactness[output] == Exactness::Bits) {
+    std::string text = compareBytes(type, found, of.expected[output]);
+    if (text.empty() && isFloat(type.dtype))
+      distances.histogram[0] += static_cast<uint64_t>(elementCount(type));
+    return text;
+  }
+  return reference::visitFloat(type.dtype, [&](auto format) { return compareFloats<decltype(format)>(output, found); });
+}
+
+} // namespace mortise::conformance

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "kernel.hpp"
+
+#include <mortise/runtime/call.hpp>
+
+#include <algorithm>
+
+namespace mortise::conformance {
+namespace {
+
+struct Sink {
+  struct Candidate {
+    std::string lowering;
+    size_t nodes;
+    bool hasForms;
+    double cost;
+    std::vector<MortiseInPlace> pairs;
+  };
+  std::vector<Candidate> candidates;
+  std::vector<Refused> refusals;
+};
+
+void add(void *sink, const MortiseCandidate *candidate) {
+  const MortiseCandidate &from = *candidate;
+  bool forms = false;
+  for (size_t i = 0; i < from.form_count; ++i)
+    forms |= from.forms[i].layout != MORTISE_PLAIN_LAYOUT || from.forms[i].space != 0;
+  static_cast<Sink *>(sink)->candidates.push_back({from.lowering ? from.lowering : "",
+                                                   from.node_count,
+                                                   forms,
+                                                   from.cost_ns,
+                                                   {from.in_place, from.in_place + from.in_place_count}});
+}
+
+void refuse(void *sink, uint32_t, int32_t reason, const char *detail) {
+  static_cast<Sink *>(sink)->refusals.push_back({reason, runtime::legible(detail ? detail : "")});
+}
+
+std::vector<MortiseOption> optionsOf(const std::vector<runtime::Setting> &settings) {
+  std::vector<MortiseOption> options;
+  for (const runtime::Setting &setting : settings)
+    options.push_back({setting.key.c_str(), setting.value.c_str()});
+  return options;
+}
+
+// The graph as a plugin of an older opset reads it.
+Result<std::shared_ptr<const Graph>> forOpset(const std::shared_ptr<const Graph> &graph, uint32_t opset) {
+  if (opset >= MORTISE_OPSET)
+    return graph;
+  auto bytes = graph->bytesFor(opset, 2);
+  return bytes ? Graph::read(*bytes) : Result<std::shared_ptr<const Graph>>(bytes.error());
+}
+
+} // namespace
+
+struct Kernel::Offer {
+  Sink::Candidate candidate;
+  MortiseCompileOptions options;
+};
+
+// Asks for a deterministic kernel first, and without that promise where the plugin refuses it for its sake.
+Result<std::optional<Kernel::Offer>> Kernel::propose(Refused &refused) {
+  const MortiseGraph &view = graph->view();
+  const auto settings = device.settings().pluginOptions(device.info().plugin->name);
+  const auto options = optionsOf(settings);
+  for (const uint32_t wanted : {1u, 0u}) {
+    Offer offer{{}, device.settings().compileOptions()};
+    offer.options.deterministic = wanted;
+    Sink sink;
+    MortiseProposeArgs args{.struct_size = sizeof args,
+                            .device = device.handle(),
+                            .graph = &view,
+                            .options = options.data(),
+                            .option_count = options.size(),
+                            .compile_options = &offer.options,
+                            .sink = &sink,
+                            .add = add,
+                            .refuse = refuse};
+    if (auto done = runtime::call("propose", device.table().propose, args); !done)
+      return done.error();
+    std::erase_if(sink.candidates, [&](const auto &candidate) { return candidate.nodes != view.node_count; });
+    const auto best = std::ranges::min_element(
+        sink.candidates, {}, [](const auto &candidate) { return std::pair(candidate.hasForms, candidate.cost); });
+    if (best != sink.candidates.end() && !best->hasForms) {
+      offer.candidate = *best;
+      deterministic = wanted != 0;
+      return std::optional(std::move(offer));
+    }
+    if (best != sink.candidates.end())
+      refused = {reasonForms, "every candidate for the case wants layouts or spaces of the plugin's own"};
+    else if (!sink.refusals.empty())
+      refused = sink.refusals.front();
+    else
+      refused = {reasonPartial, "no candidate has all nodes of the case, and no node is refused"};
+    if (refused.reason != MORTISE_REASON_OPTION)
+      break;
+  }
+  return std::optional<Offer>();
+}
+
+Result<std::unique_ptr<Kernel>> Kernel::compile(Device &device, std::shared_ptr<const Graph> graph, Refused &refused) {
+  if (graph->view().symbol_count && !device.info().plugin->seesSymbols()) {
+    refused = {MORTISE_REASON_NEEDS_STATIC, "a plugin of opset 1 is shown graphs with numbers only"};
+    return std::unique_ptr<Kernel>();
+  }
+  auto written = forOpset(graph, device.table().opset);
+  if (!written) {
+    refused = {reasonOpset, written.error().message};
+    return std::unique_ptr<Kernel>();
+  }
+  std::unique_ptr<Kernel> made(new Kernel(device, std::move(*written)));
+  auto offer = made->propose(refused);
+  if (!offer)
+    return offer.error();
+  if (!*offer)
+    return std::unique_ptr<Kernel>();
+  made->pairs = (*offer)->candidate.pairs;
+  const auto settings = device.settings().pluginOptions(device.info().plugin->name);
+  const auto options = optionsOf(settings);
+  MortiseCompileArgs args{.struct_size = sizeof args,
+                          .device = device.handle(),
+                          .region = &made->graph->view(),
+                          .lowering = (*offer)->candidate.lowering.c_str(),
+                          .options = options.data(),
+                          .option_count = options.size(),
+                          .compile_options = &(*offer)->options};
+  if (auto done = runtime::call("kernel_compile", device.table().kernel_compile, args); !done) {
+    if (done.error().code != MORTISE_UNSUPPORTED)
+      return done.error();
+    refused = {reasonCompile, done.error().message};
+    return std::unique_ptr<Kernel>();
+  }
+  made->handle = args.kernel;
+  if (!made->handle)
+    return Error{MORTISE_INTERNAL, "kernel_compile succeeds and makes no kernel"};
+  made->info = {.struct_size = sizeof made->info, .kernel = made->handle};
+  if (auto done = runtime::call("kernel_info", device.table().kernel_info, made->info); !done)
+    return done.error();
+  return made;
+}
+
+Kernel::~Kernel() {
+  if (!handle)
+    return;
+  MortiseKernelArgs args{.struct_size = sizeof args, .kernel = handle};
+  (void)runtime::call("kernel_destroy", device.table().kernel_destroy, args);
+}
+
+} // namespace mortise::conformance

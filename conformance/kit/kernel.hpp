@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// One graph compiled by the plugin, as a whole.
+#pragma once
+
+#include "device.hpp"
+#include "verdict.hpp"
+
+namespace mortise::conformance {
+
+struct Refused {
+  int32_t reason = 0;
+  std::string why;
+};
+
+class Kernel {
+public:
+  // NULL when the plugin refuses, which `refused` describes then. Errors: a slot fails.
+  static Result<std::unique_ptr<Kernel>> compile(Device &device, std::shared_ptr<const Graph> graph, Refused &refused);
+  ~Kernel();
+  Kernel(const Kernel &) = delete;
+
+  Device &device;
+  const std::shared_ptr<const Graph> graph; // for the plugin's opset
+  MortiseKernel *handle = nullptr;
+  MortiseKernelInfo info{};
+  std::vector<MortiseInPlace> pairs; // of the candidate
+  bool deterministic = false;        // the plugin has promised equal bits for equal inputs
+
+private:
+  Kernel(Device &device, std::shared_ptr<const Graph> graph) : device(device), graph(std::move(graph)) {}
+  struct Offer;
+  Result<std::optional<Offer>> propose(Refused &refused);
+};
+
+} // namespace mortise::conformance

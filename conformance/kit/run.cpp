@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "run.hpp"
+
+#include "../../runtime/plugin_record.hpp"
+#include "../../tools/mortise/command.hpp"
+#include "device.hpp"
+#include "report.hpp"
+#include "worker.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fnmatch.h>
+#include <fstream>
+#include <iostream>
+
+namespace mortise::conformance {
+namespace {
+
+namespace fs = std::filesystem;
+
+int fail(Exit exit, const std::string &why) {
+  std::cerr << "mortise-conformance: " << why << "\n";
+  return exit;
+}
+
+bool isChosen(const Options &options, Op op) {
+  const std::string name(nameOf(op)), bare = name.substr(name.find('.') + 1);
+  return options.ops.empty() || std::ranges::any_of(options.ops, [&](const std::string &pattern) {
+           return fnmatch(pattern.c_str(), name.c_str(), 0) == 0 || fnmatch(pattern.c_str(), bare.c_str(), 0) == 0;
+         });
+}
+
+// The points that are asked for, and what they cover.
+Result<std::vector<Point>> chosen(const Options &options, Coverage &coverage) {
+  std::vector<Point> points;
+  for (const std::string &id : options.cases) {
+    auto point = pointOf(id);
+    if (!point)
+      return point.error();
+    points.push_back(*point);
+  }
+  if (!points.empty())
+    return points;
+  for (const Level level : options.levels)
+    for (const Point &point : pointsOf(level, options.extent, &coverage))
+      if (isChosen(options, point.op))
+        points.push_back(point);
+  if (options.shards > 1) {
+    std::vector<Point> part; // a piece of each op, in runs that share kernels
+    constexpr size_t piece = 16;
+    for (size_t i = 0; i < points.size(); ++i)
+      if (i / piece % static_cast<size_t>(options.shards) == static_cast<size_t>(options.shard - 1))
+        part.push_back(points[i]);
+    points = std::move(part);
+  }
+  return points;
+}
+
+// How many cases the run has to have.
+size_t expectedCount(const Options &options, const std::vector<Point> &points) {
+  if (!options.isWhole())
+    return points.size();
+  size_t count = 0;
+  for (const Level level : options.levels)
+    count += corpusSize(level, options.extent);
+  return count;
+}
+
+Result<Subject> examine(const Options &options) {
+  Subject made;
+  std::error_code failed;
+  made.library = fs::absolute(options.plugin, failed).string();
+  auto manifest =
+      runtime::readManifest(options.manifest.empty() ? runtime::manifestPath(made.library) : options.manifest);
+  if (!manifest)
+    return manifest.error();
+  made.manifest = std::move(*manifest);
+  for (auto [file, sum] : {std::pair(made.library, &made.librarySha256), std::pair(tool::self(), &made.kitSha256)}) {
+    auto hashed = runtime::sha256Of(file);
+    if (!hashed)
+      return hashed.error();
+    *sum = std::move(*hashed);
+  }
+  return made;
+}
+
+// Asks a worker, because the plugin may crash as it is loaded.
+Result<void> findDevice(const Options &options, Subject &subject) {
+  std::string said;
+  const tool::Scratch scratch;
+  const std::string answer = scratch.folder + "/device";
+  const auto ended = tool::runCommand({tool::self(), "device", options.plugin, "--beside", options.beside, "--device",
+                                       options.device, "--answer", answer},
+                                      options.limit, &said);
+  if (!ended)
+    return ended.error();
+  std::ifstream file(answer);
+  const Json read = Json::parse(file, nullptr, false);
+  if (!ended->good || !read.is_object())
+    return Error{MORTISE_NOT_FOUND, options.plugin + " cannot be used: " +
+                                        (read.is_object() ? read.value("error", "") : ended->how + "\n" + said)};
+  subject.device = read["name"];
+  subject.deviceName = read["hardware"];
+  subject.features = read["features"];
+  return {};
+}
+
+// Verdicts of an earlier run with the same seed, of the same plugin and kit.
+Result<std::map<std::string, Verdict>> earlier(const Options &options, const Json &key, const std::string &journal) {
+  std::map<std::string, Verdict> known;
+  std::ifstream file(journal);
+  std::string line;
+  if (!options.resume || !std::getline(file, line))
+    return known;
+  if (Json::parse(line, nullptr, false) != key)
+    return Error{MORTISE_INVALID_ARGUMENT,
+                 journal + ": expected verdicts of the same plugin, kit, device and seed, found those of another run; "
+                           "give its --seed, or leave --resume out"};
+  while (std::getline(file, line))
+    if (const Json read = Json::parse(line, nullptr, false); read.is_object())
+      known[read.value("case", "")] = Verdict::read(read);
+  return known;
+}
+
+Result<void> save(const std::string &path, const std::string &text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  file.close();
+  return file ? Result<void>() : Error{MORTISE_INVALID_ARGUMENT, path + ": cannot be written; is there room?"};
+}
+
+Result<void> saveAll(const Options &options, const Json &report) {
+  if (options.report.empty())
+    return {};
+  const std::pair<const char *, std::string> files[] = {
+      {"report.json", report.dump(1, ' ', false, Json::error_handler_t::replace) + "\n"},
+      {"junit.xml", junitOf(report)},
+      {"report.html", pageOf(report)}};
+  for (const auto &[name, text] : files)
+    if (auto done = save(options.report + "/" + name, text); !done)
+      return done;
+  return {};
+}
+
+} // namespace
+
+int runKit(const Options &options) {
+  const auto begin = std::chrono::steady_clock::now();
+  std::vector<Expectation> expectations;
+  if (!options.expectations.empty()) {
+    auto read = readExpectations(options.expectations);
+    if (!read)
+      return fail(Exit::usage, read.error().message);
+    expectations = std::move(*read);
+  }
+  auto subject = examine(options);
+  if (!subject)
+    return fail(Exit::unusable, subject.error().message);
+  if (auto found = findDevice(options, *subject); !found)
+    return fail(Exit::unusable, found.error().message);
+  Coverage coverage;
+  const auto points = chosen(options, coverage);
+  if (!points)
+    return fail(Exit::usage, points.error().message);
+  std::cerr << "seed " << options.seed << ": " << points->size() << " cases on " << subject->device << "\n";
+  const Json key = {{"seed", options.seed},
+                    {"plugin", subject->librarySha256},
+                    {"kit", subject->kitSha256},
+                    {"device", subject->device}};
+  std::string journal;
+  std::map<std::string, Verdict> known;
+  if (!options.report.empty()) {
+    std::error_code failed;
+    fs::create_directories(options.report, failed);
+    journal = options.report + "/verdicts.jsonl";
+    auto read = earlier(options, key, journal);
+    if (!read)
+      return fail(Exit::usage, read.error().message);
+    known = std::move(*read);
+    if (known.empty())
+      if (auto done = save(journal, key.dump() + "\n"); !done)
+        return fail(Exit::usage, done.error().message);
+  }
+  const Swept swept = sweep(options, subject->device, *points, known, journal);
+  const Judgement judgement = judge(options, swept, expectedCount(options, *points), subject->manifest, expectations);
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  const Json report = reportOf(options, *subject, swept, judgement, coverage, seconds.count());
+  if (auto done = saveAll(options, report); !done)
+    return fail(Exit::usage, done.error().message);
+  std::cout << summaryOf(report);
+  return judgement.exit;
+}
+
+int listCases(const Options &options) {
+  Coverage coverage;
+  const auto points = chosen(options, coverage);
+  if (!points)
+    return fail(Exit::usage, points.error().message);
+  for (const Point &point : *points)
+    std::cout << idOf(point) << "\n";
+  std::cerr << points->size() << " cases\n";
+  for (const auto &[name, pairs] : coverage.axes)
+    std::cerr << name << ": " << pairs.second << " of " << pairs.first << " pairs\n";
+  return Exit::good;
+}
+
+int showDifference(const std::string &before, const std::string &after) {
+  Json read[2];
+  for (size_t i = 0; i < 2; ++i) {
+    const std::string &path = i ? after : before;
+    std::ifstream file(path);
+    read[i] = Json::parse(file, nullptr, false);
+    if (!read[i].is_object() || !read[i].contains("cases") ||
+        read[i].value("schema", "") != "mortise-conformance-report-1")
+      return fail(Exit::usage, path + ": expected a report.json of this kit");
+  }
+  bool worse = false;
+  std::cout << differenceOf(read[0], read[1], worse);
+  return worse ? Exit::failed : Exit::good;
+}
+
+} // namespace mortise::conformance

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Runs cases on a device. For a process of its own: a plugin that is judged may crash or hang.
+#pragma once
+
+#include "kernel.hpp"
+
+#include <functional>
+
+namespace mortise::conformance {
+
+class Trials {
+public:
+  Trials(Device &device, uint64_t seed) : device(device), seed(seed) {}
+
+  // Compiles the case, unless its graph is that of the case before. Runs it three times: twice with the last byte of
+  // each tensor beside a page that nobody may touch, and once with the first; workspaces lie alike. Outputs and
+  // workspaces hold other bytes in each run. Afterwards outputs have to be as expected, and as in the run before where
+  // the plugin promises determinism; inputs, the gaps of strided tensors and all memory beside have to be as they were.
+  Verdict run(const Point &point);
+
+  // Bytes of ordinary memory that are not given back each time that the case is compiled, run and destroyed; of runs
+  // alone where `compiles` is false. `stillThere` is called in between.
+  uint64_t leakOf(const Point &point, bool compiles, const std::function<void()> &stillThere);
+
+private:
+  Result<void> prepare(const Case &made, Refused &refused);
+
+  Device &device;
+  const uint64_t seed;
+  std::unique_ptr<Kernel> kernel; // of the last case
+};
+
+} // namespace mortise::conformance

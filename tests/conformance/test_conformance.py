@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""`mortise-conformance`: what it says of our plugins, and of a template with faults."""
+
+import json
+import os
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path[:0] = [str(ROOT / "bench"), str(ROOT / "tests" / "tools")]
+import measure
+from test_plugin_check import LOOP, build
+
+BUILD = measure.build_folder()
+KIT = BUILD / "bin" / "mortise-conformance"
+PLUGINS = BUILD / "lib" / "mortise" / "plugins"
+ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("MORTISE_")}
+SCHEMA = json.loads((ROOT / "conformance" / "report.schema.json").read_text())
+
+# As the kit's exit statuses are named in conformance/kit/options.hpp.
+GOOD, FAILED, USAGE, UNUSABLE, NOTHING, SHRUNKEN, UNPROVEN, UNEXPECTED = range(8)
+
+
+def run(*arguments, status):
+    ran = subprocess.run([KIT, *map(str, arguments)], capture_output=True, text=True, timeout=280, env=ENVIRONMENT)
+    assert ran.returncode == status, ran.stdout + ran.stderr
+    return ran.stdout + ran.stderr
+
+
+def judge(plugin, folder, *arguments, status):
+    """A run's words and its report."""
+    said = run("--plugin", plugin, "--report", folder, "--jobs", "2", *arguments, status=status)
+    report = json.loads((folder / "report.json").read_text())
+    jsonschema.validate(report, SCHEMA)
+    assert report["exit"] == status
+    return said, report
+
+
+def judge_template(tmp_path, *changes, status, manifest=(), arguments=("--op", "add,mul", "--quick")):
+    return judge(build(tmp_path, *changes, manifest=manifest), tmp_path / "out", *arguments, status=status)
+
+
+def test_reference(tmp_path):
+    part = ("--quick", "--level", "core,composite", "--shard", "1/6")
+    said, report = judge(PLUGINS / "libmortise_reference.so", tmp_path, *part, status=GOOD)
+    assert report["totals"]["passed"] > 500
+    assert f"seed {report['run']['seed']}" in said
+    coverage = report["coverage"]
+    assert 0 < coverage["covered"] < coverage["possible"]
+    # Strides are all that it refuses, with what follows from the lack of pairs in place.
+    assert {line["reason"] for line in report["cases"] if line["outcome"] == "refused"} <= {"layout", "no-pair"}
+
+
+def test_reference_over_symbols(tmp_path):
+    """The interpreter runs static shapes: nothing is executed."""
+    said, report = judge(PLUGINS / "libmortise_reference.so", tmp_path, "--level", "dynamic", "--op", "add", "--quick", status=NOTHING)
+    assert report["result"] == "nothing executed"
+    assert {line["reason"] for line in report["cases"]} <= {"needs-static", "no-pair"}
+
+
+def test_cpu(tmp_path):
+    expectations = ROOT / "plugins" / "cpu" / "expectations.toml"
+    _, report = judge(PLUGINS / "libmortise_cpu.so", tmp_path, "--quick", "--level", "core,composite", "--shard", "1/6", "--seed", "1",
+                      "--expectations", expectations, status=GOOD)
+    assert report["totals"]["passed"] > 500
+
+
+def test_cpu_over_symbols(tmp_path):
+    ops = "add,exp,reduce_sum,softmax,dot"
+    _, report = judge(PLUGINS / "libmortise_cpu.so", tmp_path, "--quick", "--level", "dynamic", "--op", ops, "--seed", "1", status=GOOD)
+    assert report["totals"]["passed"] > 50
+    assert all(line["case"].startswith("dynamic/") for line in report["cases"])
+
+
+def test_template(tmp_path):
+    said, report = judge_template(tmp_path, status=GOOD)
+    assert report["totals"]["passed"] > 10
+    assert report["totals"]["failed"] == 0
+    suites = ElementTree.parse(tmp_path / "out" / "junit.xml").getroot()
+    assert int(suites.get("tests")) == len(report["cases"]) and suites.get("failures") == "0"
+
+
+FLUSH = "a[i] * b[i] < 1e-38f && a[i] * b[i] > -1e-38f ? 0 * a[i] * b[i] : a[i] * b[i]"
+INITIALIZE = "static MortiseStatus *initialize(MortiseInitializeArgs *args) {"
+F32_ALONE = "  if (type->dtype != MORTISE_F32) {"
+
+# What is planted, and how the kit calls it.
+FAULTS = {
+    "the last element is left out": ((LOOP, LOOP.replace("i < end", "i + 1 < end")), "failed", "result"),
+    "a NaN is swallowed": ((LOOP, LOOP.replace("a[i] * b[i]", "a[i] == a[i] ? a[i] * b[i] : 0")), "failed", "result"),
+    "the sign of zero is lost": ((LOOP, LOOP.replace("a[i] * b[i]", "a[i] * b[i] == 0 ? 0 : a[i] * b[i]")), "failed", "result"),
+    "subnormals are flushed": ((LOOP, LOOP.replace("a[i] * b[i]", FLUSH)), "failed", "result"),
+    "it writes one element too many": ((LOOP, LOOP.replace("i < end", "i <= end")), "crashed", None),
+    "it reads one element too many": ((LOOP, LOOP + "\n  volatile float next = a[end]; (void)next;"), "crashed", None),
+    "it writes to an input": ((LOOP, LOOP + "\n  if (begin < end) ((float *)a)[begin] = 1;"), "failed", "input"),
+    "it is another result each time": (
+        (LOOP, "  static float calls;\n  calls += 1;\n" + LOOP.replace("a[i] * b[i]", "a[i] * b[i] + calls * 1e-30f")), "failed", None),
+    "it crashes": ((LOOP, LOOP + "\n  if (end > 40) *(volatile int *)0 = 1;"), "crashed", None),
+    "it hangs": ((LOOP, LOOP + "\n  while (end > 1000) { __asm__ volatile(\"\"); }"), "hung", None),
+    "it leaks": ((LOOP, LOOP + "\n  volatile char *lost = malloc(500); lost[0] = 1;"), "failed", "leak"),
+    "it ignores strides": (("    if (types[i]->strides) {", "    if (types[i]->strides && !host) {"), "failed", None),
+    "it ignores the element type": ((F32_ALONE, F32_ALONE.replace(")", " && type->dtype != MORTISE_I32)")), "failed", "result"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_planted_fault_is_seen(fault, tmp_path):
+    change, outcome, kind = FAULTS[fault]
+    arguments = ("--op", "add,mul", "--quick", "--limit", "2") if outcome == "hung" else ("--op", "add,mul", "--level", "core")
+    said, report = judge_template(tmp_path, change, status=FAILED, arguments=arguments)
+    lines = [line for line in report["cases"] if line["outcome"] == outcome and (kind is None or line.get("kind") == kind)]
+    assert lines, {(line["outcome"], line.get("kind")) for line in report["cases"]}
+    # Others go on, in another worker.
+    assert report["totals"]["passed"] > 0
+    assert report["cases"][-1]["outcome"]
+    assert "repeat: mortise-conformance --plugin" in said
+
+
+def test_a_failure_is_repeated_by_its_command(tmp_path):
+    library = build(tmp_path, FAULTS["the last element is left out"][0])
+    _, report = judge(library, tmp_path / "out", "--op", "mul", "--quick", status=FAILED)
+    line = next(line for line in report["cases"] if line["outcome"] == "failed")
+    said = run("--plugin", library, "--seed", report["run"]["seed"], "--case", line["case"], status=FAILED)
+    assert line["why"] in said
+
+
+def test_claims(tmp_path):
+    claims = (('ops = ["mortise.add", "mortise.mul"]', 'ops = ["mortise.add", "mortise.sub"]'),)
+    said, report = judge_template(tmp_path, manifest=claims, status=UNPROVEN, arguments=("--op", "add,sub", "--quick"))
+    assert any("mortise.sub in f32" in text for text in report["unproven"])
+    assert "claims that no case proves" in said
+
+
+def test_nothing_executed(tmp_path):
+    judge_template(tmp_path, status=NOTHING, arguments=("--op", "exp", "--quick"))
+    said = run("--plugin", tmp_path / "libmortise_acme.so", "--op", "nosuchop", status=NOTHING)
+    assert "nothing executed" in said
+
+
+def test_expectations(tmp_path):
+    expected = tmp_path / "expectations.toml"
+    expected.write_text('[[not-yet]]\ncases = ["mul/*"]\nreason = "later"\n')
+    said, report = judge_template(tmp_path, status=UNEXPECTED, arguments=("--op", "add,mul", "--quick", "--expectations", expected))
+    assert "not-yet mul/*" in said
+    change = (LOOP, LOOP.replace("a[i] * b[i]", "7"))
+    expected.write_text('[[never]]\ncases = ["mul/f32/*"]\nreason = "by design"\n')
+    _, report = judge_template(tmp_path, change, status=GOOD, arguments=("--op", "add,mul", "--quick", "--expectations", expected))
+    assert any(line.get("expected") for line in report["cases"])
+    expected.write_text('[[never]]\ncases = ["mul/f32/*"]\n')
+    assert "expected a reason" in run("--plugin", tmp_path / "libmortise_acme.so", "--expectations", expected, status=USAGE)
+
+
+def test_a_library_that_crashes_as_it_is_loaded(tmp_path):
+    change = (INITIALIZE, INITIALIZE + "\n  *(volatile int *)0 = 1;")
+    said = run("--plugin", build(tmp_path, change), status=UNUSABLE)
+    assert "SIGSEGV" in said and "initialize" in said
+
+
+def test_shards_are_all_cases(tmp_path):
+    def ids(*arguments):
+        return [line for line in run("--list", "--quick", "--op", "a*", *arguments, status=GOOD).splitlines() if "/#" in line]
+
+    parts = [ids("--shard", f"{part}/3") for part in (1, 2, 3)]
+    assert sorted(sum(parts, [])) == sorted(ids())
+    assert all(parts)
+
+
+def test_resume(tmp_path):
+    library = build(tmp_path)
+    first, report = judge(library, tmp_path / "out", "--op", "add,mul", "--quick", "--seed", "5", status=GOOD)
+    journal = tmp_path / "out" / "verdicts.jsonl"
+    lines = journal.read_text().splitlines(keepends=True)
+    assert len(lines) == len(report["cases"]) + 1
+    journal.write_text("".join(lines[:11]) + '{"case": "add/f3')  # as if it had been interrupted
+    _, again = judge(library, tmp_path / "out", "--op", "add,mul", "--quick", "--seed", "5", "--resume", status=GOOD)
+    assert again["run"]["resumed"] == 10
+    assert again["totals"] == report["totals"]
+    said = run("--plugin", library, "--op", "add", "--seed", "6", "--report", tmp_path / "out", "--resume", status=USAGE)
+    assert "those of another run" in said
+
+
+def test_diff(tmp_path):
+    library = build(tmp_path)
+    judge(library, tmp_path / "good", "--op", "mul", "--quick", "--seed", "1", status=GOOD)
+    library = build(tmp_path, FAULTS["the last element is left out"][0])
+    judge(library, tmp_path / "bad", "--op", "mul", "--quick", "--seed", "1", status=FAILED)
+    good, bad = tmp_path / "good" / "report.json", tmp_path / "bad" / "report.json"
+    assert "passed -> failed" in run("diff", good, bad, status=FAILED)
+    assert "failed -> passed" in run("diff", bad, good, status=GOOD)
+    assert "no case differs" in run("diff", good, good, status=GOOD)
+    assert "expected a report.json" in run("diff", good, library, status=USAGE)
+
+
+def test_a_seed_is_fresh_unless_it_is_given(tmp_path):
+    library = build(tmp_path)
+    seeds = {judge(library, tmp_path / "out", "--case", "add/f32/prime/dense/random/#1", status=GOOD)[1]["run"]["seed"] for _ in range(2)}
+    assert len(seeds) == 2
+
+
+@pytest.mark.parametrize("arguments, why", [
+    (("--level", "training"), "which this version does not have"),
+    (("--level", "cores"), "expected core, composite or dynamic"),
+    (("--shard", "3/2"), "expected I/N"),
+    (("--resume",), "expected --report and --seed"),
+    (("--jobs", "0"), "--jobs"),
+    (("--case", "add/f32/prime"), "expected OP/DTYPE/SHAPE"),
+    ((), "expected --plugin"),
+    (("--nosuch",), "--nosuch"),
+])
+def test_words_that_are_not_understood(arguments, why):
+    plugin = () if not arguments else ("--plugin", PLUGINS / "libmortise_reference.so")
+    assert why in run(*plugin, *arguments, status=USAGE)
+
+
+def test_the_page_stands_alone(tmp_path):
+    judge_template(tmp_path, FAULTS["the last element is left out"][0], status=FAILED)
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "http" not in page and "<script" not in page and "src=" not in page
+    assert 'id="failures"' in page and 'id="matrix"' in page and "--case" in page
