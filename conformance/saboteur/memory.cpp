@@ -9,7 +9,7 @@ namespace saboteur {
 namespace {
 
 constexpr uint64_t alignment = 256;
-constexpr int unwritten = 0xcb; // what is read before it is written, or after it is freed, is wrong
+constexpr int unwritten = 0xcb; // what is read before it is written is wrong
 uint64_t room(uint64_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
 void *at(uint64_t address) { return reinterpret_cast<void *>(static_cast<uintptr_t>(address)); }
 
@@ -52,7 +52,7 @@ Result<uint64_t> Memory::remove(uint64_t address) {
 }
 
 void Memory::release(uint64_t address, uint64_t bytes) {
-  std::memset(at(address), unwritten, bytes);
+  explicit_bzero(at(address), bytes); // a memset before a free is left out by the compiler
   std::free(at(address));
 }
 

@@ -390,11 +390,11 @@ int signalOf(const std::function<void()> &body) {
     if (!freopen("/dev/null", "w", stderr))
       _exit(1);
     body();
-    _exit(0);
+    _exit(testing::Test::HasFailure() ? 1 : 0);
   }
   int status = 0;
   EXPECT_EQ(waitpid(child, &status, 0), child);
-  return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+  return WIFSIGNALED(status) ? WTERMSIG(status) : -WEXITSTATUS(status);
 }
 
 } // namespace mortise::test

@@ -149,7 +149,7 @@ struct Graph {
 // "" or how the outputs differ from those of the reference by more than rounding explains; `bits`: at all.
 std::string difference(Graph &graph, const Buffers &found, bool bits = false);
 
-// Runs in a child: 0 when `body` returns, its signal when it ends by one.
+// Runs in a child: 0 when `body` returns, its signal when it ends by one, -1 when an expectation fails there.
 int signalOf(const std::function<void()> &body);
 
 } // namespace mortise::test
