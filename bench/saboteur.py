@@ -64,7 +64,8 @@ def main() -> int:
     missed = [name for name, answer in answers.items() if not answer["found"]]
     for group in sorted({answer["group"] for answer in answers.values()}):
         of = [name for name, answer in answers.items() if answer["group"] == group]
-        print(f"{group}: {len(of) - len(set(of) & set(missed))} of {len(of)} found; missed: {', '.join(n for n in missed if n in of) or 'none'}")
+        less = [name for name in of if name in missed]
+        print(f"{group}: {len(of) - len(less)} of {len(of)} found; missed: {', '.join(less) or 'nothing'}")
     print(f"{len(answers) - len(missed)} of {len(answers)} found, {int(alarm)} false alarms, {time.time() - begin:.0f} s")
     return int(alarm)
 

@@ -103,7 +103,7 @@ bool reassociate(NodeRun &run) {
 
 void flushSubnormals(const Tensor &result) {
   const MortiseDTypeInfo &info = *mortise_dtype_info(result.dtype());
-  const double least = std::ldexp(1.0, 2 - (1 << (info.exponent_bits - 1)));
+  const double least = std::ldexp(2.0, 1 - (1 << (info.exponent_bits - 1)));
   for (int64_t i = 0; i < result.count(); ++i)
     if (const double x = result.number(i); std::abs(x) < least && x != 0)
       result.put(i, std::copysign(0.0, x));
@@ -189,7 +189,7 @@ bool elementsWrongly(NodeRun &run) {
   for (const Formula &formula : formulas()) {
     if (!is(formula.fault) || std::ranges::find(formula.ops, run.op) == formula.ops.end() || !run.result().hasFloats())
       continue;
-    const Tensor x = run.operand(0), y = run.operand(1);
+    const Tensor x = run.operand(0), y = run.optional(1);
     for (int64_t i = 0; i < run.count(); ++i)
       run.result().put(i, formula.function(x.number(i), y ? y.number(i) : 0, x.dtype()));
     return true;

@@ -61,7 +61,7 @@ bool compareUnsigned(NodeRun &run, int bits) {
 } // namespace
 
 bool integersWrongly(NodeRun &run) {
-  const Tensor first = run.operand(0);
+  const Tensor first = run.optional(0);
   if (!first || !first.hasIntegers() || run.operands.size() != 2)
     return false;
   const int32_t dtype = first.dtype();

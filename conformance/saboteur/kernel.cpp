@@ -19,12 +19,12 @@ Packed::~Packed() {
   std::byte *volatile same = memory; // or else the compiler sees what is wrong
   std::free(memory);
   if (is(Fault::ConstantsFreedTwice))
-    std::free(same);
+    std::free(same); // NOLINT(clang-analyzer-unix.Malloc): the fault
 }
 
 Kernel::~Kernel() {
   if (is(Fault::LeakKernel))
-    new std::shared_ptr<const Code>(code); // NOLINT(bugprone-unused-raii): never deleted
+    new std::shared_ptr<const Code>(code); // NOLINT(bugprone-unhandled-exception-at-new): never deleted
 }
 
 Result<std::unique_ptr<Kernel>> makeKernel(const MortiseCompileArgs &args) {
@@ -115,7 +115,7 @@ void runOrRepeat(const Kernel &kernel, const Code &code, const Buffers &buffers)
 void leakOneBuffer() {
   void *volatile buffer = std::malloc(256); // volatile, or else the compiler leaves it out
   (void)buffer;
-}
+} // NOLINT(clang-analyzer-unix.Malloc): the fault
 
 // The kernel's one place for the arguments of a call.
 void runInKernel(const Kernel &kernel, const Code &code, const Buffers &buffers) {

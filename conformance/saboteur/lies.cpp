@@ -19,7 +19,7 @@ bool shortenResult(NodeRun &run) {
 
 // 10 bits behind the leading one.
 bool multiplyInTf32(NodeRun &run) {
-  if (run.operand(0).dtype() != MORTISE_F32 || !run.isOneOf({Op::Dot, Op::Linear, Op::Convolution}))
+  if (!run.isOneOf({Op::Dot, Op::Linear, Op::Convolution}) || run.operand(0).dtype() != MORTISE_F32)
     return false;
   std::vector<std::vector<std::byte>> copies;
   Tensors operands = run.operands;

@@ -80,7 +80,8 @@ struct NodeRun {
   std::byte *kept;                                     // 64 bytes of the workspace that no other node uses
   uint64_t runs;                                       // of the kernel, before this one
 
-  Tensor operand(size_t i) const { return i < operands.size() ? operands[i] : Tensor(); }
+  const Tensor &operand(size_t i) const { return operands[i]; } // that the op has always
+  Tensor optional(size_t i) const { return i < operands.size() ? operands[i] : Tensor(); }
   Tensor result() const { return results[0]; }
   int64_t count() const { return results[0].count(); }
   void interpret() const { reference(operands, results); }

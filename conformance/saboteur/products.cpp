@@ -40,7 +40,7 @@ bool matricesOf(const NodeRun &run, Matrices &made) {
   return true;
 }
 
-double bias(const NodeRun &run, int64_t n) { return run.operand(2) ? run.operand(2).number(n) : 0; }
+double bias(const NodeRun &run, int64_t n) { return run.optional(2) ? run.optional(2).number(n) : 0; }
 
 // Sums that are rounded to the element type after each step.
 bool multiplyNarrow(NodeRun &run) {
@@ -142,9 +142,10 @@ bool convolveWrongly(NodeRun &run, bool flips) {
   if (!flips)
     std::ranges::fill(window.dilations, 1);
   const int64_t groups = mortise::intAttribute(run.node, "groups"), channels = weight.dims()[1], outputs = to.dims()[1],
-                in = Window::inner(x.dims()), out = Window::inner(to.dims());
+                in = Window::inner(x.dims()), out = Window::inner(to.dims()),
+                perGroup = std::max<int64_t>(outputs / groups, 1);
   for (int64_t o = 0; o < to.count(); ++o) {
-    const int64_t batch = o / out / outputs, channel = o / out % outputs, group = channel / (outputs / groups);
+    const int64_t batch = o / out / outputs, channel = o / out % outputs, group = channel / perGroup;
     double sum = 0;
     window.each(o % out, [&](int64_t w, int64_t elements, int64_t offset) {
       for (int64_t c = 0; offset >= 0 && c < channels; ++c)
@@ -179,7 +180,7 @@ bool attendWrongly(NodeRun &run) {
   const bool causal = mortise::intAttribute(run.node, "causal") != 0;
   const bool late = is(Fault::CausalFromTheEnd) && causal && Q < K,
              mixed = is(Fault::HeadsInterleaved) && G > 1 && G < H;
-  if (run.operand(3) || (!late && !mixed))
+  if (run.optional(3) || (!late && !mixed))
     return false;
   const double scale = mortise::floatAttribute(run.node, "scale");
   for (int64_t row = 0; row < q.dims()[0] * H * Q; ++row) {
@@ -208,7 +209,7 @@ bool attendWrongly(NodeRun &run) {
 // ---- Quantisation to integers with one scale
 
 bool quantizeWrongly(NodeRun &run) {
-  const Tensor x = run.operand(0), scale = run.operand(1), zero = run.operand(2), to = run.result();
+  const Tensor x = run.operand(0), scale = run.operand(1), zero = run.optional(2), to = run.result();
   if (!to.hasIntegers() || scale.count() != 1)
     return false;
   const bool away = is(Fault::QuantizeHalfAway);

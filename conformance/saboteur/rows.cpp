@@ -235,7 +235,7 @@ Moments momentsOf(const Tensor &x, int64_t begin, int64_t length, bool centred) 
 
 bool normaliseWrongly(NodeRun &run) {
   const bool centred = run.op == Op::LayerNorm;
-  const Tensor x = run.operand(0), scale = run.operand(1), bias = centred ? run.operand(2) : Tensor(),
+  const Tensor x = run.operand(0), scale = run.optional(1), bias = centred ? run.optional(2) : Tensor(),
                to = run.result();
   const bool outside = is(Fault::EpsilonOutsideRoot);
   if (!(is(Fault::NormInNarrow) && !centred && mortise::dtypeBits(x.dtype()) < 32) &&

@@ -313,7 +313,7 @@ FAULT_TEST(AnotherPluginsResult, "another-plugins-result") {
         library ? reinterpret_cast<MortisePluginFn>(dlsym(library, MORTISE_PLUGIN_SYMBOL))() : nullptr;
     auto args = sized<MortiseInitializeArgs>();
     args.host = &hostTable();
-    if (!other || call(other->initialize, args) != "" || propose(graph.view()).candidates != 1)
+    if (!other || !call(other->initialize, args).empty() || propose(graph.view()).candidates != 1)
       raise(SIGUSR1);
     const Kernel kernel(InHost, graph.view());
     const Bound bound = kernel.bind({0, addressOf(graph.inputs[1].data())});

@@ -46,7 +46,12 @@ const MortiseHost &makeHost() {
 }
 
 const MortiseCompileOptions &options() {
-  static const auto made = sized<MortiseCompileOptions>();
+  static const MortiseCompileOptions made = [] {
+    auto options = sized<MortiseCompileOptions>();
+    options.precision = MORTISE_PRECISION_HIGHEST;
+    options.deterministic = 1;
+    return options;
+  }();
   return made;
 }
 
