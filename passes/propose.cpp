@@ -22,9 +22,6 @@
 namespace mortise::passes {
 namespace {
 
-constexpr const char *reasonNames[] = {"unknown", "op",    "dtype",  "rank",   "attribute", "layout", "needs static",
-                                       "size",    "opset", "memory", "option", "hardware",  "error",  "cost"};
-
 // Receives the answers of one plugin and validates them. A plugin may call from threads of its own.
 struct ProposalSink {
   const MortiseGraph &graph; // as the plugin sees it: perhaps with numbers for the symbols
@@ -472,10 +469,6 @@ std::string nsText(double ns) {
   std::ostringstream text;
   text << std::setprecision(15) << std::floor(ns) << " ns";
   return text.str();
-}
-
-const char *reasonName(int32_t reason) {
-  return reasonNames[reason >= MORTISE_REASON_OP && reason <= MORTISE_REASON_COST ? reason : 0];
 }
 
 Proposals propose(const MortiseGraph &graph, const std::vector<Target> &targets) {

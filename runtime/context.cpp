@@ -306,6 +306,7 @@ void Context::setAddresses(const void *const *inputs, void *const *outputs) {
 
 Result<void> Context::execute(const Binding &binding, const std::shared_ptr<Specialisation> &specialisation,
                               const void *const *inputs, void *const *outputs, bool profile) {
+  failed.reset();
   if (specialisation != current)
     if (auto taken = take(binding, specialisation); !taken)
       return taken;
@@ -331,6 +332,7 @@ Result<void> Context::execute(const Binding &binding, const std::shared_ptr<Spec
 Result<void> Context::enqueueOn(uint32_t timeline, MortiseStream *stream, const Binding &binding,
                                 const std::shared_ptr<Specialisation> &specialisation, const void *const *inputs,
                                 void *const *outputs) {
+  failed.reset();
   if (specialisation != current) {
     if (auto finished = finish(); !finished)
       return finished;
@@ -429,8 +431,10 @@ Result<void> Context::executeAll(const Schedule &schedule, size_t first, bool pr
       done = operation.region != none ? enqueue(i, profile) : copy(operation, current->shape.bytes[operation.source]);
     if (done)
       done = recordBehind(schedule, first + i);
-    if (!done) [[unlikely]]
+    if (!done) [[unlikely]] {
+      failed = i;
       return inOperation(i, done.error());
+    }
   }
   return {};
 }

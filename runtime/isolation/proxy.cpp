@@ -85,7 +85,7 @@ public:
       return forkedChildError();
     if (pid > 0)
       return {};
-    if (starts == mostStarts)
+    if (isGivenUp())
       return Error{MORTISE_UNSUPPORTED, named() + " is not used any more: its worker ended " +
                                             std::to_string(mostStarts) + " times, the last time " + lastEnd};
     if (auto started = start(); !started)
@@ -140,6 +140,7 @@ public:
   }
   uint64_t sharedBytes() const { return mapped; }
   bool runs() const { return pid > 0; }
+  bool isGivenUp() const { return !runs() && starts == mostStarts; }
 
 private:
   std::string named() const { return "plugin '" + name + "'"; }
@@ -543,8 +544,7 @@ Result<void> run(const MortiseEnqueueArgs &args) {
     return forkedChildError();
   if (connection.faulty.contains(kernel.identity))
     return Error{MORTISE_UNSUPPORTED,
-                 "plugin '" + connection.loaded.name +
-                     "': its worker ended in this kernel before; compile again, and another device takes it"};
+                 "plugin '" + connection.loaded.name + "': its worker ended in this kernel before"};
   if (auto ready = constants.ensure(); !ready)
     return ready;
   const MortiseGraph &graph = kernel.graph->view();
@@ -602,6 +602,12 @@ Result<void> run(const MortiseEnqueueArgs &args) {
 MortiseStatus *enqueue(MortiseEnqueueArgs *args) {
   const auto done = run(*args);
   return done ? nullptr : statusOf(done.error());
+}
+
+bool hasLost(MortiseKernel *kernel) {
+  const KernelProxy &proxy = proxyOf(kernel);
+  const std::lock_guard lock(proxy.connection->mutex);
+  return proxy.connection->faulty.contains(proxy.identity) || proxy.connection->isGivenUp();
 }
 
 // A device as the host describes it, with the texts that it points to.
@@ -674,7 +680,7 @@ Result<std::unique_ptr<LoadedPlugin>> open(const Manifest &manifest, const LoadR
                  "expected plugin '" + manifest.name + "' in its worker, found '" + legible(told.name) + "'"};
   auto loaded = std::make_unique<LoadedPlugin>();
   loaded->table = offered;
-  loaded->plugin = {told.name, told.vendor, told.version, library, told.build, &loaded->table, told.revision};
+  loaded->plugin = {told.name, told.vendor, told.version, library, told.build, &loaded->table, told.revision, hasLost};
   auto *listed = new std::deque<Listed>; // with `connection`
   std::vector<const MortiseDeviceInfo *> infos;
   for (const Described &device : told.devices) {
