@@ -4,7 +4,8 @@ counts them, tests/bad_input runs each as a test.
 
 A way to be bad is tried with the command `mortise`: what is wrong at load with `devices`, beside a good plugin that has to load all the
 same; what is wrong in its work with `plugin check`; configuration with `config show`; faults of a plugin in a process of its own with
-`run`, where the cpu plugin has to take over if the fault comes before the first result. No command may end by a signal or take long."""
+`run`, where the cpu plugin has to take over unless the fault comes behind an update of state. No command may end by a signal or take
+long."""
 
 from __future__ import annotations
 
@@ -401,9 +402,6 @@ FAULT_PLACES = {
     "constants_destroy": ("  free(args->constants);", "constants_destroy"),
     "kernel_destroy": ("  free(args->kernel);", "kernel_destroy"),
 }
-AT_LOAD = ("start", "mortise_plugin", "initialize", "devices")
-AT_COMPILATION = ("propose", "kernel_compile", "kernel_info")
-AT_END = ("constants_destroy", "kernel_destroy")
 ISOLATE_SECONDS = 1
 CRASHES = {"abort": "SIGABRT", "null": "SIGSEGV at address 0x10", "out of bounds": "SIGSEGV at address",
            "stack overflow": "SIGSEGV at address"}
@@ -418,6 +416,15 @@ PROGRAM = """\
 func.func @probe(%x: tensor<64x64xf32>, %w: tensor<64x64xf32> {mortise.constant}) -> tensor<64x64xf32> {
   %0 = mortise.mul %x, %w : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
   return %0 : tensor<64x64xf32>
+}
+"""
+# The state is written before acme multiplies.
+STATE_PROGRAM = """\
+func.func @probe(%s: tensor<64x64xf32> {mortise.state}, %x: tensor<64x64xf32>)
+    -> (tensor<64x64xf32> {mortise.alias = 0 : i64}, tensor<64x64xf32>) {
+  %0 = mortise.neg %s : (tensor<64x64xf32>) -> tensor<64x64xf32>
+  %1 = mortise.mul %0, %x : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  return %0, %1 : tensor<64x64xf32>, tensor<64x64xf32>
 }
 """
 
@@ -435,20 +442,27 @@ def faulty_library() -> bytes:
 
 
 def faults() -> list[Bad]:
-    def make(folder):
+    def make(folder, program=PROGRAM):
         put(folder, faulty_library())
         declare_automatic(folder)
-        (folder / "probe.mlir").write_text(PROGRAM)
+        (folder / "probe.mlir").write_text(program)
+
+    def alone(slot, fault):
+        return {"MORTISE_TEST_FAULT": f"{slot} {fault}", "MORTISE_ISOLATE": "acme", "MORTISE_ISOLATE_SECONDS": str(ISOLATE_SECONDS),
+                "MORTISE_ISOLATE_BYTES": str(1 << 28)}
+
+    unsanitized = "a sanitizer ends the worker in its own way, and its shadow memory is over isolate_bytes"
 
     def isolated(slot, fault):
         words = [f"plugin 'acme': its worker {FAULTS[fault]} in {FAULT_PLACES[slot][1]}"]
         if fault not in ("exit", "_exit"):  # the worker's own line, too
             words.append("mortise: SIGSEGV at address" if "SEGV" in FAULTS[fault] else f"mortise: SIGABRT in {FAULT_PLACES[slot][1]}")
-        fails = slot not in AT_LOAD + AT_COMPILATION + AT_END
-        return Bad(f"isolated: {fault} in {slot}", "fails" if fails else "run", words, make,
-                   {"MORTISE_TEST_FAULT": f"{slot} {fault}", "MORTISE_ISOLATE": "acme", "MORTISE_ISOLATE_SECONDS": str(ISOLATE_SECONDS),
-                    "MORTISE_ISOLATE_BYTES": str(1 << 28)},
-                   "a sanitizer ends the worker in its own way, and its shadow memory is over isolate_bytes")
+        return Bad(f"isolated: {fault} in {slot}", "run", words, make, alone(slot, fault), unsanitized)
+
+    def late(fault):
+        words = [f"plugin 'acme': its worker {FAULTS[fault]} in enqueue", "the call cannot be repeated without this kernel"]
+        return Bad(f"isolated: {fault} behind an update of state", "fails", words, lambda folder: make(folder, STATE_PROGRAM),
+                   alone("enqueue", fault) | {"MORTISE_PLACE": "op=mortise.mul device=acme"}, unsanitized)
 
     def crash(slot, fault):
         words = [f"mortise: {CRASHES[fault]}", f"in {FAULT_PLACES[slot][1]}", "libmortise_acme.so",
@@ -456,7 +470,7 @@ def faults() -> list[Bad]:
         return Bad(f"crash: {fault} in {slot}", "check", words, make, {"MORTISE_TEST_FAULT": f"{slot} {fault}"},
                    "the sanitizer reports a stack overflow, and not at its address" if fault == "stack overflow" else "")
 
-    return [isolated(slot, fault) for slot in FAULT_PLACES for fault in FAULTS] + \
+    return [isolated(slot, fault) for slot in FAULT_PLACES for fault in FAULTS] + [late("abort"), late("loop")] + \
            [crash(slot, fault) for slot in FAULT_PLACES for fault in CRASHES]
 
 
