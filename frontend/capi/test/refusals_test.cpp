@@ -289,6 +289,66 @@ TEST(Refusals, WeightsAreSwappedBesideCalls) {
   EXPECT_EQ(devicesOf(net.program, "mortise.mul"), std::set<std::string>{"reference"});
 }
 
+// y = exp(x) * w, with x and y in the memory of the device strict:0, which computes exp; calls are queued there.
+struct Queued {
+  Session session;
+  Device device = get(session.device("strict:0"));
+  Program program = build();
+  Memory x = get(Memory::allocate(device, 16)), y = get(Memory::allocate(device, 16));
+  std::vector<float> w = std::vector<float>(4);
+  Queue queue = get(Queue::create(device));
+
+  static Options options() { return {{"place", "op=mortise.exp device=strict; op=mortise.mul not_device=strict"}}; }
+  explicit Queued(Session &&s) : session(std::move(s)) {
+    std::vector<float> zeros(4);
+    expectOk(copy(Tensor(x.data(), MORTISE_F32, {4}, device), Tensor(zeros.data(), MORTISE_F32, {4})));
+  }
+  Program build() {
+    Builder graph = builder(session);
+    const uint32_t in = get(graph.input("x", MORTISE_F32, {4})),
+                   weight = get(graph.input("w", MORTISE_F32, {4}, MORTISE_VALUE_CONSTANT));
+    expectOk(graph.output(get(graph.op("mortise.mul", {get(graph.op("mortise.exp", {in})), weight}))));
+    expectOk(graph.inputDevice(0, device));
+    expectOk(graph.outputDevice(0, device));
+    return get(session.compile(graph));
+  }
+  Result<void> bind(float weight) {
+    w.assign(4, weight);
+    const Tensor tensor(w.data(), MORTISE_F32, {4});
+    const MortiseTensor view = tensor.view();
+    const MortiseTensor *list[] = {nullptr, &view};
+    return program.bind(list);
+  }
+  Result<void> enqueue() {
+    const Tensor in(x.data(), MORTISE_F32, {4}, device), out(y.data(), MORTISE_F32, {4}, device);
+    const MortiseTensor inView = in.view(), outView = out.view();
+    const MortiseTensor *inputs[] = {&inView, nullptr}, *outputs[] = {&outView};
+    return program.enqueue(queue, inputs, outputs);
+  }
+  std::vector<float> read() {
+    expectOk(queue.wait());
+    std::vector<float> values(4);
+    expectOk(copy(Tensor(values.data(), MORTISE_F32, {4}), Tensor(y.data(), MORTISE_F32, {4}, device)));
+    return values;
+  }
+};
+constexpr const char *withStrict = "strict:0,pocket,reference";
+const std::string strictPlugin = ":" STRICT_PLUGIN;
+
+TEST(Refusals, WeightsAreRefusedWhileCallsAreQueued) {
+  Queued net(
+      with(failing("negative_constants", unsupported), withStrict, Queued::options(), POCKET_PLUGIN + strictPlugin));
+  expectOk(net.bind(2));
+  EXPECT_EQ(devicesOf(net.program, "mortise.mul"), std::set<std::string>{"pocket"});
+  for (int call = 0; call < 3; ++call)
+    expectOk(net.enqueue());
+  expectOk(net.bind(-5)); // waits for them
+  for (int call = 0; call < 3; ++call)
+    expectOk(net.enqueue());
+  EXPECT_THAT(net.read(), Each(-5.0f));
+  EXPECT_EQ(devicesOf(net.program, "mortise.mul"), std::set<std::string>{"reference"});
+}
+
 TEST(Refusals, AProgramFromAFileSaysWhyItIsNotPlacedAgain) {
   const Folder folder;
   Session s = with(failing("constants_bind", unsupported));
@@ -339,6 +399,19 @@ TEST(Refusals, AFaultIsPlacedAgainWithinTheCall) {
     expectOk(net.run());
     EXPECT_THAT(net.y, Each(-15.0f));
   }
+}
+
+TEST(Refusals, AFaultInAQueuedCallIsPlacedAgainWithinTheCall) {
+  const Copy copy;
+  Queued net(with("enqueue mortise.mul abort", withStrict,
+                  {{"isolate", "pocket"}, {"log_level", "off"}, Queued::options().front()},
+                  copy.library + strictPlugin));
+  expectOk(net.bind(2));
+  for (int call = 0; call < 3; ++call)
+    expectOk(net.enqueue());
+  EXPECT_THAT(net.read(), Each(2.0f));
+  EXPECT_EQ(devicesOf(net.program, "mortise.mul"), std::set<std::string>{"reference"});
+  EXPECT_EQ(devicesOf(net.program, "mortise.exp"), std::set<std::string>{"strict:0"});
 }
 
 TEST(Refusals, AFaultThatNobodyElseCanTakeIsAnError) {
