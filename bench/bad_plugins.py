@@ -4,7 +4,8 @@ counts them, tests/bad_input runs each as a test.
 
 A way to be bad is tried with the command `mortise`: what is wrong at load with `devices`, beside a good plugin that has to load all the
 same; what is wrong in its work with `plugin check`; configuration with `config show`; faults of a plugin in a process of its own with
-`run`, where the cpu plugin has to take over if the fault comes before the first result. No command may end by a signal or take long."""
+`run`, where the cpu plugin has to take over unless the fault comes behind an update of state. No command may end by a signal or take
+long."""
 
 from __future__ import annotations
 
@@ -354,9 +355,6 @@ SLOTS = ("start", "mortise_plugin", "initialize", "devices", "propose", "kernel_
          "constants_destroy", "kernel_destroy")
 # Those that a plugin with memory and queues of its own has besides, as far as an isolated one is asked for them.
 OWN_SLOTS = ("memory_allocate", "copy", "stream_create", "stream_wait", "frame_create", "frame_destroy", "memory_free")
-AT_LOAD = ("start", "mortise_plugin", "initialize", "devices")
-AT_COMPILATION = ("propose", "kernel_compile", "kernel_info")
-AT_END = ("constants_destroy", "kernel_destroy", "frame_destroy", "memory_free")
 ISOLATE_SECONDS = 1
 CRASHES = {"abort": "SIGABRT", "null": "SIGSEGV at address 0x10", "out of bounds": "SIGSEGV at address",
            "stack overflow": "SIGSEGV at address"}
@@ -371,6 +369,15 @@ PROGRAM = """\
 func.func @probe(%x: tensor<64x64xf32>, %w: tensor<64x64xf32> {mortise.constant}) -> tensor<64x64xf32> {
   %0 = mortise.mul %x, %w : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
   return %0 : tensor<64x64xf32>
+}
+"""
+# The state is written before acme multiplies.
+STATE_PROGRAM = """\
+func.func @probe(%s: tensor<64x64xf32> {mortise.state}, %x: tensor<64x64xf32>)
+    -> (tensor<64x64xf32> {mortise.alias = 0 : i64}, tensor<64x64xf32>) {
+  %0 = mortise.neg %s : (tensor<64x64xf32>) -> tensor<64x64xf32>
+  %1 = mortise.mul %0, %x : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  return %0, %1 : tensor<64x64xf32>, tensor<64x64xf32>
 }
 """
 
@@ -411,11 +418,18 @@ def put_faulty_strict(folder: Path) -> None:
 
 
 def faults() -> list[Bad]:
-    def make(put_plugin):
+    def make(put_plugin, program=PROGRAM):
         def both(folder):
             put_plugin(folder)
-            (folder / "probe.mlir").write_text(PROGRAM)
+            (folder / "probe.mlir").write_text(program)
         return both
+
+    def alone(plugin, slot, fault):
+        return {"MORTISE_TEST_FAULT": f"{slot} {fault}", "MORTISE_ISOLATE": plugin,
+                "MORTISE_ISOLATE_SECONDS": str(ISOLATE_SECONDS if fault in ("loop", "sleep") else 30),
+                "MORTISE_ISOLATE_BYTES": str(1 << 28), "MORTISE_DEVICE": "auto" if plugin == "acme" else f"{plugin},cpu"}
+
+    unsanitized = "a sanitizer ends the worker in its own way, and its shadow memory is over isolate_bytes"
 
     def place(slot):
         return "the start" if slot == "start" else slot
@@ -424,12 +438,12 @@ def faults() -> list[Bad]:
         words = [f"plugin '{plugin}': its worker {FAULTS[fault]} in {place(slot)}"]
         if fault not in ("exit", "_exit"):  # the worker's own line, too
             words.append("mortise: SIGSEGV at address" if "SEGV" in FAULTS[fault] else f"mortise: SIGABRT in {place(slot)}")
-        fails = slot not in AT_LOAD + AT_COMPILATION + AT_END
-        return Bad(f"isolated{of}: {fault} in {slot}", "fails" if fails else "run", words, make(put_plugin),
-                   {"MORTISE_TEST_FAULT": f"{slot} {fault}", "MORTISE_ISOLATE": plugin,
-                    "MORTISE_ISOLATE_SECONDS": str(ISOLATE_SECONDS if fault in ("loop", "sleep") else 30),
-                    "MORTISE_ISOLATE_BYTES": str(1 << 28), "MORTISE_DEVICE": "auto" if plugin == "acme" else f"{plugin},cpu"},
-                   "a sanitizer ends the worker in its own way, and its shadow memory is over isolate_bytes")
+        return Bad(f"isolated{of}: {fault} in {slot}", "run", words, make(put_plugin), alone(plugin, slot, fault), unsanitized)
+
+    def late(fault):
+        words = [f"plugin 'acme': its worker {FAULTS[fault]} in enqueue", "the call cannot be repeated without this kernel"]
+        return Bad(f"isolated: {fault} behind an update of state", "fails", words, make(put_faulty_template, STATE_PROGRAM),
+                   alone("acme", "enqueue", fault) | {"MORTISE_PLACE": "op=mortise.mul device=acme"}, unsanitized)
 
     def crash(slot, fault):
         words = [f"mortise: {CRASHES[fault]}", f"in {place(slot)}", "libmortise_acme.so",
@@ -441,6 +455,7 @@ def faults() -> list[Bad]:
            [isolated("strict", put_faulty_strict, slot, fault, " with memory of its own")
             for slot in ("propose", "kernel_compile", "constants_bind", "enqueue", *OWN_SLOTS)
             for fault in ("abort", "null", "out of bounds", "loop", "_exit")] + \
+           [late("abort"), late("loop")] + \
            [crash(slot, fault) for slot in SLOTS for fault in CRASHES]
 
 

@@ -5,6 +5,7 @@
 #include "plan_writer.hpp"
 
 #include <mortise/ir/decompose.hpp>
+#include <mortise/ir/dialect.hpp>
 #include <mortise/ir/portable.hpp>
 #include <mortise/ir/vendor.hpp>
 #include <mortise/passes/passes.hpp>
@@ -16,6 +17,7 @@
 #include <mlir/IR/BuiltinOps.h>
 #include <mlir/IR/Diagnostics.h>
 #include <mlir/IR/IRMapping.h>
+#include <mlir/IR/MLIRContext.h>
 #include <mlir/IR/OwningOpRef.h>
 #include <mlir/IR/PatternMatch.h>
 #include <mlir/Interfaces/FunctionInterfaces.h>
@@ -293,47 +295,64 @@ private:
   double *passSeconds, *placeSeconds;
 };
 
+// A graph on its way to a plan, and what has been learned about it. Kept with the program, it can be placed again.
+struct Placing {
+  const runtime::Config config;
+  const Homes homes;
+  std::vector<Target> targets;
+  std::vector<DecomposedRefusal> lost;
+  std::shared_ptr<const Graph> graph; // as it was placed last
+  bool failed = false;                // to place it again
+};
+
 // Whether a plan for a placement is accepted. False: `targets` have been told what to do otherwise.
 using Accept = std::function<Result<bool>(const std::shared_ptr<const plan::PlanT> &plan, const Placement &placement,
                                           std::vector<Target> &targets)>;
 
+// Places a module that has been through the passes until a plan is accepted.
+Result<std::shared_ptr<const plan::PlanT>> placeUntil(const Accept &accept, mlir::ModuleOp module, Placing &placing,
+                                                      Timings *timings, std::vector<Uncovered> *uncovered) {
+  Compilation compilation(placing.targets, placing.homes, timings);
+  for (;;) {
+    Result<Compilation::Form> form = compilation.placeAndDecompose(module, placing.lost, uncovered);
+    if (!form)
+      return form.error();
+    if (placing.targets.size() > 1)
+      if (Result<void> tried = compilation.tryDecompositions(module, *form); !tried)
+        return tried.error();
+    auto plan = compilation.write(*form, placing.config.get("require"));
+    if (!plan)
+      return plan.error();
+    const Result<bool> accepted = accept(*plan, form->placement, placing.targets);
+    if (!accepted)
+      return accepted.error();
+    placing.lost = std::move(form->lost);
+    placing.graph = std::move(form->graph);
+    if (*accepted)
+      return plan;
+  }
+}
+
 Result<std::shared_ptr<const plan::PlanT>> compileUntil(const Accept &accept, mlir::ModuleOp module,
-                                                        const runtime::Registry &registry,
-                                                        const runtime::Config &config, Timings *timings,
-                                                        std::vector<Uncovered> *uncovered, const Homes &homes) {
+                                                        const runtime::Registry &registry, Placing &placing,
+                                                        Timings *timings, std::vector<Uncovered> *uncovered) {
   if (uncovered)
     uncovered->clear();
-  Result<std::vector<Target>> targets = chooseTargets(registry, config, homes);
+  Result<std::vector<Target>> targets = chooseTargets(registry, placing.config, placing.homes);
   if (!targets)
     return targets.error();
   if (Result<void> checked = ir::checkVendorOps(module, registry); !checked)
     return checked.error();
-  Compilation compilation(*targets, homes, timings);
+  placing.targets = std::move(*targets);
+  Compilation compilation(placing.targets, placing.homes, timings);
   double *passSeconds = timings ? &timings->passes : nullptr;
-  std::vector<DecomposedRefusal> lost;
   if (Result<void> done = runPasses(module, buildRecognition, passSeconds); !done)
     return done.error();
-  if (Result<void> done = compilation.decomposeUnsupported(module, lost); !done)
+  if (Result<void> done = compilation.decomposeUnsupported(module, placing.lost); !done)
     return done.error();
   if (Result<void> done = runPasses(module, buildCleanup, passSeconds); !done)
     return done.error();
-  for (;;) {
-    Result<Compilation::Form> form = compilation.placeAndDecompose(module, std::move(lost), uncovered);
-    if (!form)
-      return form.error();
-    if (targets->size() > 1)
-      if (Result<void> tried = compilation.tryDecompositions(module, *form); !tried)
-        return tried.error();
-    auto plan = compilation.write(*form, config.get("require"));
-    if (!plan)
-      return plan.error();
-    const Result<bool> accepted = accept(*plan, form->placement, *targets);
-    if (!accepted)
-      return accepted.error();
-    if (*accepted)
-      return plan;
-    lost = std::move(form->lost);
-  }
+  return placeUntil(accept, module, placing, timings, uncovered);
 }
 
 // Tells the target of the refused region not to offer it again. False if it has been told before.
@@ -396,27 +415,11 @@ bool lowerLimits(const plan::PlanT &plan, std::span<const uint64_t> arenas, cons
   return lowered;
 }
 
-} // namespace
-
-Result<std::shared_ptr<const plan::PlanT>> compile(mlir::ModuleOp module, const runtime::Registry &registry,
-                                                   const runtime::Config &config, Timings *timings,
-                                                   std::vector<Uncovered> *uncovered, const Homes &homes) {
-  const auto accept = [](const auto &plan, const Placement &placement, auto &targets) -> Result<bool> {
-    std::vector<uint64_t> arenas; // without workspaces, which are known when the kernels are
-    for (const auto &space : plan->spaces)
-      arenas.push_back(space->bytes);
-    return !lowerLimits(*plan, arenas, placement, targets);
-  };
-  return compileUntil(accept, module, registry, config, timings, uncovered, homes);
-}
-
-Result<std::shared_ptr<runtime::Program>> compileAndLoad(mlir::ModuleOp module,
-                                                         const std::shared_ptr<const runtime::Registry> &registry,
-                                                         const runtime::Config &config, Timings *timings,
-                                                         std::vector<Uncovered> *uncovered, const Homes &homes) {
-  std::shared_ptr<runtime::Program> program;
-  const auto load = [&](const std::shared_ptr<const plan::PlanT> &plan, const Placement &placement,
-                        std::vector<Target> &targets) -> Result<bool> {
+// Accepts a plan whose program can be loaded, which `program` receives.
+Accept loads(const std::shared_ptr<const runtime::Registry> &registry, const runtime::Config &config, Timings *timings,
+             std::shared_ptr<runtime::Program> &program) {
+  return [&, timings](const std::shared_ptr<const plan::PlanT> &plan, const Placement &placement,
+                      std::vector<Target> &targets) -> Result<bool> {
     std::optional<runtime::RefusedRegion> refused;
     auto loaded = [&] {
       Clock clock(timings ? &timings->kernels : nullptr);
@@ -437,8 +440,63 @@ Result<std::shared_ptr<runtime::Program>> compileAndLoad(mlir::ModuleOp module,
       return false;
     return loaded.error();
   };
-  auto plan = compileUntil(load, module, *registry, config, timings, uncovered, homes);
-  return plan ? Result<std::shared_ptr<runtime::Program>>(std::move(program)) : plan.error();
+}
+
+// runtime::PlaceAgain. The passes have had the graph. An offer that was struck before is asked for once more only if no
+// program came of it then.
+Result<std::shared_ptr<runtime::Program>> placeAgain(Placing &placing,
+                                                     const std::shared_ptr<const runtime::Registry> &registry,
+                                                     const plan::PlanT &plan, const runtime::RefusedRegion &refused,
+                                                     std::vector<Uncovered> &uncovered) {
+  const Result<bool> told = refuse(plan, refused, placing.targets);
+  if (!told)
+    return told.error();
+  if (!*told && !placing.failed)
+    return Error{MORTISE_UNSUPPORTED, "its plugin offers the same region"};
+  placing.failed = true;
+  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+  context.loadDialect<ir::MortiseDialect, mlir::func::FuncDialect>();
+  Result<mlir::OwningOpRef<mlir::ModuleOp>> module = ir::importGraph(*placing.graph, context);
+  if (!module)
+    return module.error();
+  std::shared_ptr<runtime::Program> program;
+  auto placed = placeUntil(loads(registry, placing.config, nullptr, program), **module, placing, nullptr, &uncovered);
+  if (!placed)
+    return placed.error();
+  placing.failed = false;
+  return program;
+}
+
+} // namespace
+
+Result<std::shared_ptr<const plan::PlanT>> compile(mlir::ModuleOp module, const runtime::Registry &registry,
+                                                   const runtime::Config &config, Timings *timings,
+                                                   std::vector<Uncovered> *uncovered, const Homes &homes) {
+  const auto accept = [](const auto &plan, const Placement &placement, auto &targets) -> Result<bool> {
+    std::vector<uint64_t> arenas; // without workspaces, which are known when the kernels are
+    for (const auto &space : plan->spaces)
+      arenas.push_back(space->bytes);
+    return !lowerLimits(*plan, arenas, placement, targets);
+  };
+  Placing placing{.config = config, .homes = homes, .targets = {}, .lost = {}, .graph = nullptr};
+  return compileUntil(accept, module, registry, placing, timings, uncovered);
+}
+
+Result<std::shared_ptr<runtime::Program>> compileAndLoad(mlir::ModuleOp module,
+                                                         const std::shared_ptr<const runtime::Registry> &registry,
+                                                         const runtime::Config &config, Timings *timings,
+                                                         std::vector<Uncovered> *uncovered, const Homes &homes) {
+  const auto placing =
+      std::make_shared<Placing>(Placing{.config = config, .homes = homes, .targets = {}, .lost = {}, .graph = nullptr});
+  std::shared_ptr<runtime::Program> program;
+  auto plan = compileUntil(loads(registry, config, timings, program), module, *registry, *placing, timings, uncovered);
+  if (!plan)
+    return plan.error();
+  program->setPlaceAgain([placing, registry](const plan::PlanT &refusing, const runtime::RefusedRegion &refused,
+                                             std::vector<Uncovered> &left) {
+    return placeAgain(*placing, registry, refusing, refused, left);
+  });
+  return program;
 }
 
 } // namespace mortise::passes

@@ -23,9 +23,6 @@
 namespace mortise::passes {
 namespace {
 
-constexpr const char *reasonNames[] = {"unknown", "op",    "dtype",  "rank",   "attribute", "layout", "needs static",
-                                       "size",    "opset", "memory", "option", "hardware",  "error",  "cost"};
-
 // Receives the answers of one plugin and validates them. A plugin may call from threads of its own.
 struct ProposalSink {
   const MortiseGraph &graph; // as the plugin sees it: perhaps with numbers for the symbols
@@ -509,10 +506,6 @@ std::vector<Refusal> answersFor(uint32_t node, uint32_t target, std::span<const 
     if (candidate.target == target && std::ranges::binary_search(candidate.nodes, node))
       answers.push_back({node, target, candidate.reason, candidate.detail});
   return answers;
-}
-
-const char *reasonName(int32_t reason) {
-  return reasonNames[reason >= MORTISE_REASON_OP && reason <= MORTISE_REASON_COST ? reason : 0];
 }
 
 Proposals propose(const MortiseGraph &graph, const std::vector<Target> &targets) {

@@ -305,6 +305,7 @@ void Context::setAddresses(const void *const *inputs, void *const *outputs) {
 
 Result<void> Context::execute(const Binding &binding, const std::shared_ptr<Specialisation> &specialisation,
                               const void *const *inputs, void *const *outputs, bool profile) {
+  failed.reset();
   if (specialisation != current)
     if (auto taken = take(binding, specialisation); !taken)
       return taken;
@@ -330,6 +331,7 @@ Result<void> Context::execute(const Binding &binding, const std::shared_ptr<Spec
 Result<void> Context::enqueueOn(uint32_t timeline, MortiseStream *stream, const Binding &binding,
                                 const std::shared_ptr<Specialisation> &specialisation, const void *const *inputs,
                                 void *const *outputs) {
+  failed.reset();
   if (specialisation != current) {
     if (auto finished = finish(); !finished)
       return finished;
@@ -428,8 +430,10 @@ Result<void> Context::executeAll(const Schedule &schedule, size_t first, bool pr
       done = operation.region != none ? enqueue(i, profile) : copy(operation, current->shape.bytes[operation.source]);
     if (done)
       done = recordBehind(schedule, first + i);
-    if (!done) [[unlikely]]
+    if (!done) [[unlikely]] {
+      failed = i;
       return inOperation(i, done.error());
+    }
   }
   return {};
 }

@@ -43,6 +43,8 @@ public:
 
   uint64_t lastSpecialisation() const { return current ? current->number : 0; }
   bool isUsable() const { return usable; } // false when a stream failed and could not be reset
+  // The operation with which the last execute() or enqueueOn() ended, where it ended with an error of one.
+  std::optional<size_t> failedOperation() const { return failed; }
 
   // Nanoseconds per clock (Specialisation::clocks) of the last profiled run.
   std::span<const uint64_t> clocks() const { return nanoseconds; }
@@ -124,6 +126,7 @@ private:
   std::optional<Flight> flight;            // the last enqueueOn(), until it is known to have happened
   bool hasQueued = false;                  // calls on a caller's stream, since clearErrors()
   bool usable = true;
+  std::optional<size_t> failed; // operation of the last call
 };
 
 } // namespace mortise::runtime

@@ -312,6 +312,11 @@ Kernel::~Kernel() {
     logMessage(MORTISE_WARNING, "kernel_destroy failed: " + called.error().message);
 }
 
+void tellRefused(RefusedPlace place, size_t region, const Error &error) {
+  if (place && error.code == MORTISE_UNSUPPORTED)
+    *place = RefusedRegion{static_cast<uint32_t>(region), error.message};
+}
+
 Error inRegion(const plan::PlanT &plan, size_t region, const Error &error) {
   return {error.code, regionText(plan, region) + ": " + error.message};
 }
@@ -381,8 +386,7 @@ Result<Regions> compileRegions(const plan::PlanT &plan, const Registry &registry
                                 saved == options.kernels.end() ? nullptr : &*saved, registry.cache());
     if (!kernel) {
       const std::lock_guard lock(mutex);
-      if (options.refused && kernel.error().code == MORTISE_UNSUPPORTED)
-        *options.refused = RefusedRegion{i, kernel.error().message};
+      tellRefused(options.refused, i, kernel.error());
       return kernel.error();
     }
     compiled.kernel = std::move(*kernel);
@@ -413,12 +417,18 @@ std::vector<SavedKernel> saveKernels(const plan::PlanT &plan, const Regions &reg
 
 Result<std::vector<KernelPtr>> specialiseRegions(const plan::PlanT &plan, const Regions &regions,
                                                  std::span<const uint32_t> which, std::span<const int64_t> values,
-                                                 const OpenedKernelCache &cache) {
+                                                 const OpenedKernelCache &cache, RefusedPlace refused) {
+  std::mutex mutex; // guards *refused
   return inParallel<KernelPtr>(plan, which, [&](uint32_t i) -> Result<KernelPtr> {
     auto graph = specialise(regions[i].graph->view(), values);
     if (!graph)
       return graph.error();
-    return compileKernel(plan, *plan.regions[i], *regions[i].device, std::move(*graph), nullptr, cache);
+    auto kernel = compileKernel(plan, *plan.regions[i], *regions[i].device, std::move(*graph), nullptr, cache);
+    if (!kernel) {
+      const std::lock_guard lock(mutex);
+      tellRefused(refused, i, kernel.error());
+    }
+    return kernel;
   });
 }
 
@@ -488,7 +498,8 @@ private:
 } // namespace
 
 Result<Packed> packConstants(const plan::PlanT &plan, std::span<const std::byte *const> literals, size_t region,
-                             const Kernel &kernel, const Binding &binding, std::vector<Upload> &own) {
+                             const Kernel &kernel, const Binding &binding, std::vector<Upload> &own,
+                             RefusedPlace refused) {
   const MortiseGraph &graph = kernel.graph->view();
   Uploader uploader(plan, literals, binding, own);
   std::vector<MortiseAddress> inputs(graph.input_count);
@@ -505,8 +516,10 @@ Result<Packed> packConstants(const plan::PlanT &plan, std::span<const std::byte 
   const AboutScope about(name.c_str());
   MortiseConstantsBindArgs args{
       .struct_size = sizeof(MortiseConstantsBindArgs), .kernel = kernel.kernel, .inputs = inputs.data()};
-  if (auto called = call("constants_bind", kernel.table().constants_bind, args); !called)
+  if (auto called = call("constants_bind", kernel.table().constants_bind, args); !called) {
+    tellRefused(refused, region, called.error());
     return inRegion(plan, region, called.error());
+  }
   if (args.workspace_bytes > mostBytes) {
     if (args.constants)
       destroyConstants(kernel, args.constants);
@@ -517,12 +530,13 @@ Result<Packed> packConstants(const plan::PlanT &plan, std::span<const std::byte 
   return Packed{args.constants, uploader.bytes + args.packed_bytes, args.workspace_bytes};
 }
 
-Result<void> packAll(const plan::PlanT &plan, std::span<const std::byte *const> literals, Binding &binding) {
+Result<void> packAll(const plan::PlanT &plan, std::span<const std::byte *const> literals, Binding &binding,
+                     RefusedPlace refused) {
   binding.packed.reserve(binding.regions->size());
   for (size_t i = 0; i < binding.regions->size(); ++i) {
     const CompiledRegion &region = (*binding.regions)[i];
     if (region.kernel) {
-      auto packed = packConstants(plan, literals, i, *region.kernel, binding, binding.uploads);
+      auto packed = packConstants(plan, literals, i, *region.kernel, binding, binding.uploads, refused);
       if (!packed)
         return packed.error();
       binding.packed.push_back(packed->constants);

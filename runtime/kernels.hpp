@@ -8,6 +8,7 @@
 #include <mortise/runtime/program.hpp>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -56,10 +57,15 @@ Result<Regions> compileRegions(const plan::PlanT &plan, const Registry &registry
 
 std::vector<SavedKernel> saveKernels(const plan::PlanT &plan, const Regions &regions);
 
+// Where a function learns that a plugin refuses a region that it offered; may be NULL. Set beside an error of
+// MORTISE_UNSUPPORTED, or not at all.
+using RefusedPlace = std::optional<RefusedRegion> *;
+void tellRefused(RefusedPlace place, size_t region, const Error &error); // for any error of such a slot
+
 // Compiles the regions numbered in `which` with `values` in place of the plan's symbols.
 Result<std::vector<KernelPtr>> specialiseRegions(const plan::PlanT &plan, const Regions &regions,
                                                  std::span<const uint32_t> which, std::span<const int64_t> values,
-                                                 const OpenedKernelCache &cache);
+                                                 const OpenedKernelCache &cache, RefusedPlace refused);
 
 // The workspace of a kernel in bytes. Errors: MORTISE_INTERNAL (the plugin's expression has no value).
 Result<uint64_t> workspaceOf(const Kernel &kernel, std::span<const int64_t> values);
@@ -108,10 +114,12 @@ struct Packed {
   uint64_t bytes = 0, workspace = 0; // bytes: held by the plugin and added to `own`
 };
 Result<Packed> packConstants(const plan::PlanT &plan, std::span<const std::byte *const> literals, size_t region,
-                             const Kernel &kernel, const Binding &binding, std::vector<Upload> &own);
+                             const Kernel &kernel, const Binding &binding, std::vector<Upload> &own,
+                             RefusedPlace refused);
 // Packs the constants of every region that has a kernel. Those of other regions are copied to their devices, where the
 // kernels of all sets of values then find them.
-Result<void> packAll(const plan::PlanT &plan, std::span<const std::byte *const> literals, Binding &binding);
+Result<void> packAll(const plan::PlanT &plan, std::span<const std::byte *const> literals, Binding &binding,
+                     RefusedPlace refused);
 
 void destroyConstants(const Kernel &kernel, MortiseConstants *constants);
 

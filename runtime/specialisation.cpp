@@ -22,8 +22,9 @@ Error tooLarge(const Layout &layout, std::span<const int64_t> values) {
 
 class SpecialisationMaker {
 public:
-  SpecialisationMaker(const Layout &layout, const Binding &binding, Specialisation &specialisation)
-      : layout(layout), plan(*layout.plan), binding(binding), specialisation(specialisation) {}
+  SpecialisationMaker(const Layout &layout, const Binding &binding, Specialisation &specialisation,
+                      RefusedPlace refused)
+      : layout(layout), plan(*layout.plan), binding(binding), specialisation(specialisation), refused(refused) {}
 
   Result<void> make(std::span<const int64_t> values, SpecialisedKernels &specialised) {
     auto shape = Shape::make(layout, values);
@@ -59,7 +60,7 @@ private:
     for (uint32_t i = 0; i < layout.regions.size(); ++i)
       if (!layout.regions[i].kernel && layout.regions[i].first == i)
         missing.push_back(i);
-    auto made = specialised.get(layout, missing, specialisation.shape.values);
+    auto made = specialised.get(layout, missing, specialisation.shape.values, refused);
     if (!made)
       return made.error();
     const size_t count = layout.regions.size();
@@ -78,8 +79,8 @@ private:
         continue;
       }
       specialisation.kernels[i] = specialisation.kernels[region.first];
-      auto packed =
-          packConstants(plan, layout.literalData, i, *specialisation.kernels[i], binding, specialisation.uploads);
+      auto packed = packConstants(plan, layout.literalData, i, *specialisation.kernels[i], binding,
+                                  specialisation.uploads, refused);
       if (!packed)
         return packed.error();
       specialisation.constants[i] = packed->constants;
@@ -200,8 +201,10 @@ private:
                              .constants = specialisation.constants[number],
                              .symbols = specialisation.shape.values.data()};
     const AboutScope about(layout.regions[number].name.c_str());
-    if (auto called = call("instance_create", kernel.table().instance_create, args); !called)
+    if (auto called = call("instance_create", kernel.table().instance_create, args); !called) {
+      tellRefused(refused, number, called.error());
       return called;
+    }
     if (args.instance == nullptr)
       return Error{MORTISE_INTERNAL, "instance_create: expected an instance or a status, found neither"};
     specialisation.instances[number] = args.instance;
@@ -225,6 +228,7 @@ private:
   const plan::PlanT &plan;
   const Binding &binding;
   Specialisation &specialisation;
+  RefusedPlace refused;
   std::vector<uint64_t> asked;     // per region: the workspace that its constants ask for, or 0
   std::vector<uint64_t> workspace; // per memory space: the largest workspace
 };
@@ -323,7 +327,7 @@ Specialisation::~Specialisation() {
 }
 
 Result<std::vector<KernelPtr>> SpecialisedKernels::get(const Layout &layout, std::span<const uint32_t> which,
-                                                       std::span<const int64_t> values) {
+                                                       std::span<const int64_t> values, RefusedPlace refused) {
   if (which.empty())
     return std::vector<KernelPtr>();
   for (const Set &set : sets)
@@ -333,7 +337,7 @@ Result<std::vector<KernelPtr>> SpecialisedKernels::get(const Layout &layout, std
         found.push_back(kernel);
       return found;
     }
-  auto made = specialiseRegions(*layout.plan, layout.regions, which, values, *layout.cache);
+  auto made = specialiseRegions(*layout.plan, layout.regions, which, values, *layout.cache, refused);
   if (!made)
     return made.error();
   compiledByRegion.resize(layout.regions.size());
@@ -353,9 +357,9 @@ void SpecialisedKernels::forget(std::span<const int64_t> values) {
 
 Result<std::shared_ptr<Specialisation>> makeSpecialisation(const Layout &layout, const Binding &binding,
                                                            std::span<const int64_t> values,
-                                                           SpecialisedKernels &specialised) {
+                                                           SpecialisedKernels &specialised, RefusedPlace refused) {
   auto specialisation = std::make_shared<Specialisation>();
-  if (auto made = SpecialisationMaker(layout, binding, *specialisation).make(values, specialised); !made)
+  if (auto made = SpecialisationMaker(layout, binding, *specialisation, refused).make(values, specialised); !made)
     return made.error();
   return specialisation;
 }

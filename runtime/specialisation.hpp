@@ -60,7 +60,7 @@ class SpecialisedKernels {
 public:
   // Returns one kernel per region of `which`; compiles the kernels that do not exist yet.
   Result<std::vector<KernelPtr>> get(const Layout &layout, std::span<const uint32_t> which,
-                                     std::span<const int64_t> values);
+                                     std::span<const int64_t> values, RefusedPlace refused);
   void forget(std::span<const int64_t> values);
   size_t setCount() const { return sets.size(); }
   const Values &oldest() const { return sets.front().values; }
@@ -78,6 +78,6 @@ private:
 
 Result<std::shared_ptr<Specialisation>> makeSpecialisation(const Layout &layout, const Binding &binding,
                                                            std::span<const int64_t> values,
-                                                           SpecialisedKernels &specialised);
+                                                           SpecialisedKernels &specialised, RefusedPlace refused);
 
 } // namespace mortise::runtime

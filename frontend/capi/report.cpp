@@ -102,6 +102,15 @@ std::string reportJson(const MortiseProgram &handle) {
                         {"plugin", refusal->plugin},
                         {"reason", refusal->reason},
                         {"detail", refusal->detail}});
+  Json uncovered = Json::array();
+  for (const runtime::Uncovered &answer : program.uncovered())
+    uncovered.push_back({{"node", answer.node},
+                         {"op", answer.op},
+                         {"location", answer.location},
+                         {"device", answer.device},
+                         {"plugin", answer.plugin},
+                         {"reason", runtime::reasonName(answer.reason)},
+                         {"detail", answer.detail}});
   for (const auto &input : plan.inputs)
     inputs.push_back({{"name", input->name},
                       {"type", runtime::typeText(plan, *input->type)},
@@ -145,6 +154,7 @@ std::string reportJson(const MortiseProgram &handle) {
                {"refusals", refusals},
                {"declined", declined},
                {"unlisted", unlisted},
+               {"uncovered", uncovered},
                {"inputs", inputs},
                {"outputs", outputs}});
 }

@@ -24,8 +24,6 @@ namespace fs = std::filesystem;
 namespace mortise::runtime::isolation {
 namespace {
 
-constexpr int mostStarts = 4; // of one plugin's workers in this process
-
 // Beside the library or program that this code is part of, or in the bin of the folder above.
 Result<std::string> findWorker(const std::string &wanted) {
   if (!wanted.empty())
@@ -65,7 +63,7 @@ Result<void> Connection::ensure() {
     return forkedChildError();
   if (pid > 0)
     return {};
-  if (starts == mostStarts)
+  if (isGivenUp())
     return Error{MORTISE_UNSUPPORTED, named() + " is not used any more: its worker ended " +
                                           std::to_string(mostStarts) + " times, the last time " + lastEnd};
   if (auto started = start(); !started)

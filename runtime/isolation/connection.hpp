@@ -19,6 +19,8 @@ struct Descriptors {
   void closeAll();
 };
 
+constexpr int mostStarts = 4; // of one plugin's workers in this process
+
 // One plugin's process. Questions go one after another.
 class Connection {
 public:
@@ -33,6 +35,7 @@ public:
   uint64_t generation() const { return starts; }
   uint64_t sharedBytes() const { return mapped; }
   bool runs() const { return pid > 0; }
+  bool isGivenUp() const { return !runs() && starts == mostStarts; }
   std::string named() const { return "plugin '" + name + "'"; }
 
   Result<void> ensure(); // starts a worker where none runs

@@ -183,9 +183,7 @@ Result<void> ConstantsProxy::run(const MortiseEnqueueArgs &args) {
   if (isForkedChild())
     return forkedChildError();
   if (connection.faulty.contains(kernel->identity))
-    return Error{MORTISE_UNSUPPORTED,
-                 connection.named() +
-                     ": its worker ended in this kernel before; compile again, and another device takes it"};
+    return Error{MORTISE_UNSUPPORTED, connection.named() + ": its worker ended in this kernel before"};
   if (auto ready = ensure(); !ready)
     return ready;
   const MortiseGraph &graph = kernel->graph->view();

@@ -157,6 +157,12 @@ MortiseStatus *enqueue(MortiseEnqueueArgs *args) {
   return done ? nullptr : statusOf(done.error());
 }
 
+bool hasLost(MortiseKernel *kernel) {
+  const KernelProxy &proxy = proxyOf(kernel);
+  const std::lock_guard lock(proxy.connection().mutex);
+  return proxy.connection().faulty.contains(proxy.identity) || proxy.connection().isGivenUp();
+}
+
 // A device as the host is shown it, with the texts that it points to. Its memory is the host's, whatever it is.
 struct Listed {
   Described told;
@@ -242,6 +248,7 @@ Result<std::unique_ptr<LoadedPlugin>> open(const Manifest &manifest, const LoadR
   auto loaded = std::make_unique<LoadedPlugin>();
   loaded->table = offered;
   loaded->plugin = {told.name, told.vendor, told.version, library, told.build, &loaded->table, told.revision};
+  loaded->plugin.hasLost = hasLost;
   loaded->plugin.isolated = true;
   loaded->plugin.hidden = told.hidden;
   auto *listed = new std::deque<Listed>; // with `connection`

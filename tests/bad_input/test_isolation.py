@@ -88,9 +88,7 @@ def test_a_fault_names_the_slot_and_the_next_device_is_used(slot, fault, tmp_pat
     status, said = run(tmp_path, PROGRAM)
     assert status == 0, said
     assert "plugin 'acme': its worker " + words.format(slot) in said
-    assert "RIGHT 1" in said
-    if slot in ("propose", "kernel_compile", "kernel_info"):
-        assert "ERROR" not in said
+    assert "RIGHT 0" in said and "RIGHT 1" in said and "ERROR" not in said
 
 
 @pytest.mark.parametrize("place", ["start abort", "start loop", "initialize null", "initialize loop", "devices abort"])

@@ -5,21 +5,10 @@
 #include <zlib.h>
 
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 
 namespace mortise::api {
 namespace {
-
-struct Folder {
-  std::filesystem::path path;
-  Folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "mortise-XXXXXX").string();
-    path = mkdtemp(name.data());
-  }
-  ~Folder() { std::filesystem::remove_all(path); }
-  std::string operator/(const char *name) const { return (path / name).string(); }
-};
 
 std::string contents(const std::string &path) {
   std::ifstream file(path, std::ios::binary);

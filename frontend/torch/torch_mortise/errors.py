@@ -36,7 +36,11 @@ class Refusal(NamedTuple):
 
 class MortiseError(RuntimeError):
     """`code`: a number of MortiseCode (plugin.h), and `name` its name. `message`: what was expected, what was found, what to do.
-    `refusals`: a tuple of Refusal if a compilation failed because no device takes some of the ops, else empty."""
+    `refusals`: a tuple of Refusal if no device takes some of the ops, else empty. `region`: the part of a graph whose call failed; with
+    refusals, nothing of its call has happened. `too_late`: parts before it have updated the caller's tensors."""
+
+    region = None
+    too_late = False
 
     def __init__(self, code, message, refusals=()):
         super().__init__(message)

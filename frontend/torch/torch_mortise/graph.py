@@ -363,23 +363,25 @@ class CompiledGraph:
                 return self.whole(arguments, key, bool(report.collecting))
             return self.call_steps(arguments, key)
         except NodeUnsupported as error:
-            return self.call_again(arguments, error)
+            self.partition_again(error, error)
         except MortiseError as error:
-            region = next((r for r in self.regions if not r.serves(key)), None)
-            if not self.key or region is None:  # it was compiled, and failed when it ran
+            if not error.refusals and (not self.key or error.region.serves(key)):  # it was compiled, and failed when it ran
                 raise
             try:
-                self.refuse_uncompiled(region, error)
+                self.refuse_uncompiled(error.region, error)
             except NodeUnsupported as refused:
-                return self.call_again(arguments, refused)
+                self.partition_again(refused, error)
+        return self(arguments)
 
-    def call_again(self, arguments, error):
-        """Partitions again, because these symbol values led to a refusal that earlier ones did not."""
+    def partition_again(self, refused, error):
+        """Moves a node to eager, because this call led to a refusal that the compilation did not. Raises `error` if the call cannot be
+        repeated; the next one runs without what was refused."""
         with self.lock:
-            self.refuse(error.node, error.reason)
+            self.refuse(refused.node, refused.reason)
             with torch._subclasses.fake_tensor.unset_fake_temporarily():
                 self.prepare()
-        return self(arguments)
+        if error.too_late:
+            raise error
 
     def call_steps(self, arguments, key):
         environment = dict(zip(self.placeholders, arguments))
@@ -396,9 +398,15 @@ class CompiledGraph:
                 return environment[self.mutations[node][0]]
             return numbers(node.meta["val"])
 
+        updated = False
         for step, inputs, wanted in self.steps:
             values = [value(n) for n in inputs]
-            results = step(values, key, bool(report.collecting)) if isinstance(step, Region) else step(*values)
+            try:
+                results = step(values, key, bool(report.collecting)) if isinstance(step, Region) else step(*values)
+            except (NodeUnsupported, MortiseError) as error:
+                error.too_late = updated
+                raise
+            updated = updated or isinstance(step, Region) and bool(step.states)
             environment.update(zip(wanted, results))
         results = [value(n) for n in self.outputs]
         for target, source in self.copies:

@@ -3,6 +3,7 @@
 that is impossible, once for each shape."""
 
 import collections
+import json
 import logging
 import math
 import os
@@ -225,21 +226,13 @@ class Region:
         return found
 
     def compile_for_all(self):
-        """The specialisation for all shapes, or None with a note that gives the reason."""
+        """The specialisation for all shapes. None: the region is compiled for each shape from now on, and a note gives the reason."""
         try:
             return Specialisation(self, None)
         except (NeedsNumbers, NodeUnsupported, MortiseError) as error:
-            self.leave_symbols(error)
+            self.for_all = False
+            self.note(f"compiled for each shape, not for all: {error}")
             return None
-
-    def leave_symbols(self, error):
-        """From now on the region is compiled for each shape."""
-        with self.lock:
-            if self.for_all:
-                self.for_all = False
-                self.specialisations.pop(None, None)
-                self.variants = {k: v for k, v in self.variants.items() if k[0] is not None}
-                self.note(f"compiled for each shape, not for all: {error}")
 
     def serves(self, key):
         """Whether a program for these numbers exists."""
@@ -273,6 +266,20 @@ class Region:
         log.warning("%s: %s", self.name, text)
 
     def __call__(self, arguments, key, profile=False):
+        try:
+            return self.call(arguments, key, profile)
+        except MortiseError as error:
+            error.region = self
+            if error.code == UNSUPPORTED and not error.refusals and not forked:
+                error.refusals = self.uncovered(key)
+            raise
+
+    def uncovered(self, key):
+        """The refusals of all devices, where a plugin refused what it had offered, and no program could be made without that offer."""
+        answers = [answer for found in self.programs(key) for answer in json.loads(found.program.report()).get("uncovered", ())]
+        return tuple([Refusal(*[answer[field] for field in Refusal._fields]) for answer in answers])
+
+    def call(self, arguments, key, profile):
         if self.last is not None and not profile:
             results = self.last.run(arguments)
             if type(results) is list:
@@ -281,15 +288,7 @@ class Region:
         while True:
             binds = found.record["binds"]
             program = found.signature(key)
-            try:
-                result = program.profile(arguments) if profile else program.run(arguments)
-            except MortiseError as error:
-                # A kernel for these numbers that the plugin cannot compile. Placed with the numbers, the region does without it.
-                if error.code != UNSUPPORTED or not key or found.key is not None or self.states or forked:
-                    raise
-                self.leave_symbols(error)
-                found = self.specialisation(key)
-                continue
+            result = program.profile(arguments) if profile else program.run(arguments)
             if type(result) is not int:
                 if not key:
                     self.last = program

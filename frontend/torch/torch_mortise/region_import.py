@@ -18,7 +18,9 @@ OUTPUT, ARGUMENT, OUTPUT_VIEW, ARGUMENT_VIEW, OBJECT = range(5)
 
 
 class NodeUnsupported(Exception):
-    """`node` cannot be imported, so the graph is partitioned again without it."""
+    """`node` cannot be imported, so the graph is partitioned again without it. `too_late`: as MortiseError has it."""
+
+    too_late = False
 
     def __init__(self, node, reason):
         super().__init__(f"{node}: {reason}")

@@ -10,6 +10,9 @@
  * It knows opset 1, or opset 2 when OPSET is 2: then it takes regions with symbols, and makes instances unless PLAIN is
  * defined. CRASHES: it does what the environment variable MORTISE_TEST_CRASH says, "PLACE KIND". SAVING: its kernels
  * can be saved and loaded; the step of a loaded one is called "loaded sum". OPS: it declares an op of its own (ops.h).
+ *
+ * Options of a region: "fail" has its calls fail, and "refuse" has constants_bind refuse "always", or constants that
+ * begin with a number below 0.
  */
 #include <mortise/plugin.h>
 
@@ -227,6 +230,7 @@ typedef struct Kernel {
   size_t inputs, outputs, count;
   int far;                 /* its pointers must lie in the device's memory */
   int broken;              /* option "fail" */
+  const char *refuses;     /* option "refuse", or NULL */
   const MortiseType *type; /* of every output */
   char name[32];
   MortiseStep step;
@@ -292,7 +296,10 @@ static MortiseStatus *kernel_compile(MortiseCompileArgs *args) {
   if (FAULT == GARBAGE_STEP_NAME)
     kernel->step.name = NOWHERE;
   for (size_t i = 0; i < args->option_count; ++i)
-    kernel->broken |= strcmp(args->options[i].key, "fail") == 0;
+    if (strcmp(args->options[i].key, "fail") == 0)
+      kernel->broken = 1;
+    else if (strcmp(args->options[i].key, "refuse") == 0)
+      kernel->refuses = strcmp(args->options[i].value, "always") == 0 ? "always" : "negative";
 #ifdef QUEUED
   MortiseDevicesArgs all;
   devices(&all);
@@ -346,7 +353,13 @@ static MortiseStatus *kernel_destroy(MortiseKernelArgs *args) {
 
 /* Constants are read in place, so only the list of pointers is kept. */
 static MortiseStatus *constants_bind(MortiseConstantsBindArgs *args) {
-  const size_t bytes = ((Kernel *)args->kernel)->inputs * sizeof(MortiseAddress);
+  const Kernel *kernel = (Kernel *)args->kernel;
+  const size_t bytes = kernel->inputs * sizeof(MortiseAddress);
+  int refused = kernel->refuses && strcmp(kernel->refuses, "always") == 0;
+  for (size_t i = 0; i < kernel->inputs && kernel->refuses; ++i)
+    refused |= args->inputs[i] && *(const float *)(uintptr_t)args->inputs[i] < 0;
+  if (refused)
+    return host->status_create(MORTISE_UNSUPPORTED, "expected room for weights");
   args->constants = malloc(bytes + 1);
   memcpy(args->constants, args->inputs, bytes);
   args->packed_bytes = bytes;

@@ -778,7 +778,7 @@ typedef struct MortisePlugin {
   MortiseStatus *(*kernel_info)(MortiseKernelInfo *args);
   MortiseStatus *(*kernel_destroy)(MortiseKernelArgs *args);
 
-  /* Packs weights for a kernel, once for many calls. Several sets may be bound to one kernel at the same time. */
+  /* Packs weights for a kernel, once for many calls. Several sets may be bound at the same time. MORTISE_UNSUPPORTED: as in kernel_compile. */
   MortiseStatus *(*constants_bind)(MortiseConstantsBindArgs *args);
   MortiseStatus *(*constants_destroy)(MortiseConstantsArgs *args);
 
@@ -824,7 +824,7 @@ typedef struct MortisePlugin {
   MortiseStatus *(*stream_export)(MortiseStreamArgs *args);
 
   /* (optional, both or none) Called only for kernels of regions with symbols. Without them a kernel learns the symbols'
-   * values in each `enqueue`, not earlier. */
+   * values in each `enqueue`, not earlier. MORTISE_UNSUPPORTED from instance_create: as in kernel_compile, for all values. */
   MortiseStatus *(*instance_create)(MortiseInstanceArgs *args);
   MortiseStatus *(*instance_destroy)(MortiseInstanceArgs *args);
 

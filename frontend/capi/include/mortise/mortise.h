@@ -121,7 +121,16 @@ MORTISE_EXPORT MortiseStatus *mortise_compile(MortiseSession *session, MortiseBu
 MORTISE_EXPORT void mortise_program_destroy(MortiseProgram *program);
 /* Packs the constant inputs. `inputs` has one entry for each input, ignored where the input is not constant. The caller
  * keeps the memory of constants valid and unchanged until the next bind or the program's destruction. Required before
- * the first run when there are constants. Calls in flight finish with the constants bound before. */
+ * the first run when there are constants. Calls in flight finish with the constants bound before. After an error the
+ * constants bound before stay bound.
+ *
+ * A plugin may refuse a part of the graph that it offered: with MORTISE_UNSUPPORTED when constants are bound or a call
+ * needs a kernel for its shapes, or because it crashes in a process of its own. Then the graph is placed again without
+ * this offer, within the bind or the call, and what mortise_program_report says changes. Errors: MORTISE_UNSUPPORTED
+ * when no chosen device takes some of the nodes then ("uncovered" in the report), or when the program was loaded from a
+ * file, which has no graph; nothing of the call has happened. MORTISE_DEVICE_LOST when a plugin crashed after memory
+ * that the call reads (state, a donated input, an aliased output) was written; the next call does without that kernel.
+ */
 MORTISE_EXPORT MortiseStatus *mortise_program_bind(MortiseProgram *program, const MortiseTensor *const *inputs,
                                                    size_t count);
 /* Runs the program after checking dtypes, shapes and pointers. `inputs`: one entry for each input, which may be NULL
@@ -167,8 +176,10 @@ MORTISE_EXPORT MortiseStatus *mortise_program_profile(MortiseProgram *program, c
  * copies, of which this is the first), "refusals": [{"node","op","device","plugin","reason","detail"}] (node is null
  * for a composite that has been decomposed), "declined":
  * [{"lowering","device","plugin","nodes","ops","predicted_ns","reason","detail"}] (candidates that were refused, or
- *  lost, which is the reason "cost"), "unlisted": [{"device","plugin","count"}] (how many more lost), "inputs":
- * [{"name","type","constant","state","donated"}], "outputs": [{"type","alias"}]}. */
+ *  lost, which is the reason "cost"), "unlisted": [{"device","plugin","count"}] (how many more lost), "uncovered":
+ *  [{"node","op","location","device","plugin","reason","detail"}] (as mortise_builder_refusals, of the last time that the
+ *  graph was placed again in vain), "inputs": [{"name","type","constant","state","donated"}],
+ *  "outputs": [{"type","alias"}]}. */
 MORTISE_EXPORT MortiseStatus *mortise_program_report(MortiseProgram *program, char **json);
 
 /* The refusals of the last mortise_compile of this builder: for every node that no chosen device takes, the answer of

@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
  * A second plugin for tests. It runs add, mul, neg and logistic on f32, one node at a time, no composite op, and an op
- * of its own: pocket.scale(x) {by = 2}. It declares pocket.never(x), and does not run that. */
+ * of its own: pocket.scale(x) {by = 2}. It declares pocket.never(x), and does not run that.
+ *
+ * The option pocket.fail, "SLOT OP CODE", has a slot fail for kernels of one op: with a status of this code, or the
+ * process ends there (CODE abort). SLOT is a slot's name, or negative_constants: constants_bind of a weight whose first
+ * element is below 0. */
 #include <mortise/plugin.h>
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +19,7 @@ struct MortiseKernel {
   size_t inputs; /* 1 if both operands are the same value */
   int64_t count;
   double by; /* of pocket.scale */
+  char fail[96]; /* the option */
 };
 static const char *const keys[] = {"mortise.add", "mortise.mul", "mortise.neg", "mortise.logistic", "pocket.scale"};
 
@@ -88,9 +94,23 @@ static MortiseStatus *propose(MortiseProposeArgs *args) {
   return NULL;
 }
 
+/* The number in the message counts the failures of the process. */
+static MortiseStatus *fail(const MortiseKernel *kernel, const char *slot) {
+  static int failures;
+  char wanted[32], op[32], code[16], message[96];
+  if (sscanf(kernel->fail, "%31s %31s %15s", wanted, op, code) != 3 || strcmp(wanted, slot) != 0 ||
+      strcmp(op, ops[kernel->op]) != 0)
+    return NULL;
+  if (strcmp(code, "abort") == 0)
+    abort();
+  snprintf(message, sizeof message, "the pocket calculator has no room for %s (failure %d)", op,
+           __atomic_add_fetch(&failures, 1, __ATOMIC_RELAXED));
+  return host->status_create(atoi(code), message);
+}
+
 static MortiseStatus *kernel_compile(MortiseCompileArgs *args) {
   const MortiseNode *node = args->region->nodes[0];
-  MortiseKernel *kernel = malloc(sizeof *kernel);
+  MortiseKernel *kernel = calloc(1, sizeof *kernel);
   if (args->region->node_count != 1 || !kernel) {
     free(kernel);
     return host->status_create(MORTISE_INVALID_ARGUMENT, "expected a region of one node");
@@ -101,8 +121,15 @@ static MortiseStatus *kernel_compile(MortiseCompileArgs *args) {
   kernel->count = 1;
   for (int32_t i = 0; i < node->results[0]->type->rank; ++i)
     kernel->count *= node->results[0]->type->dims[i];
-  args->kernel = kernel;
-  return NULL;
+  for (size_t i = 0; i < args->option_count; ++i)
+    if (strcmp(args->options[i].key, "fail") == 0)
+      snprintf(kernel->fail, sizeof kernel->fail, "%s", args->options[i].value);
+  MortiseStatus *failed = fail(kernel, "kernel_compile");
+  if (failed)
+    free(kernel);
+  else
+    args->kernel = kernel;
+  return failed;
 }
 
 static MortiseStatus *kernel_info(MortiseKernelInfo *args) {
@@ -117,6 +144,12 @@ static MortiseStatus *kernel_destroy(MortiseKernelArgs *args) {
 }
 /* The packed form of a constant operand is the caller's own memory, which stays valid. */
 static MortiseStatus *constants_bind(MortiseConstantsBindArgs *args) {
+  MortiseStatus *failed = fail(args->kernel, "constants_bind");
+  for (size_t i = 0; i < args->kernel->inputs && !failed; ++i)
+    if (args->inputs[i] && *(const float *)(uintptr_t)args->inputs[i] < 0)
+      failed = fail(args->kernel, "negative_constants");
+  if (failed)
+    return failed;
   const float **kept = calloc(2, sizeof *kept);
   if (!kept)
     return host->status_create(MORTISE_OUT_OF_MEMORY, "out of memory");
@@ -141,6 +174,9 @@ static MortiseStatus *enqueue(MortiseEnqueueArgs *args) {
   float *result = (float *)(uintptr_t)args->outputs[0];
   if (!x || !y)
     return host->status_create(MORTISE_INVALID_ARGUMENT, "expected a pointer for each input, found NULL");
+  MortiseStatus *failed = fail(args->kernel, "enqueue");
+  if (failed)
+    return failed;
   for (int64_t i = 0; i < args->kernel->count; ++i)
     switch (args->kernel->op) {
     case 0:

@@ -4,6 +4,7 @@
 
 #include <mortise/runtime/config.hpp>
 #include <mortise/runtime/program.hpp>
+#include <mortise/runtime/refusal.hpp>
 #include <mortise/runtime/registry.hpp>
 
 namespace mlir {
@@ -23,17 +24,8 @@ struct Homes {
   std::vector<const runtime::Device *> inputs, outputs;
 };
 
-// The name of a MortiseReason: "op", "dtype", ...; "unknown" for any other number.
-const char *reasonName(int32_t reason);
-
-// Why one device does not take one node of a program that could not be placed.
-struct Uncovered {
-  uint32_t node = 0;          // index in the graph that was placed, that is, after the passes and all decompositions
-  std::string op, location;   // "mortise.add"; the location given to the builder, "" without one
-  std::string device, plugin; // "cpu:0", "cpu"
-  int32_t reason = 0;         // MortiseReason; 0 where the plugin gave none
-  std::string detail;         // may be empty
-};
+using runtime::reasonName;
+using runtime::Uncovered;
 
 // Runs the pipeline of pipelines.cpp on `module` (which it changes), places it on the devices that config's `device`
 // selects (a name that Registry::find knows, or several with commas between), and writes the plan. Errors: a node that
@@ -46,9 +38,10 @@ Result<std::shared_ptr<const plan::PlanT>> compile(mlir::ModuleOp module, const 
                                                    std::vector<Uncovered> *uncovered = nullptr,
                                                    const Homes &homes = {});
 
-// compile(), and the program of its plan. A plugin may find only when it compiles a region that it does not support it
-// (MORTISE_UNSUPPORTED). The offer is then refused, with the plugin's words as the reason, half of its nodes are asked
-// for at a time, and the module is placed again: on other devices, or `uncovered` lists the nodes.
+// compile(), and the program of its plan. A plugin may find only when it compiles a region, or binds its constants,
+// that it does not support it (MORTISE_UNSUPPORTED). The offer is then refused, with the plugin's words as the reason,
+// half of its nodes are asked for at a time, and the module is placed again: on other devices, or `uncovered` lists the
+// nodes. The program does the same later (Program::setPlaceAgain).
 Result<std::shared_ptr<runtime::Program>> compileAndLoad(mlir::ModuleOp module,
                                                          const std::shared_ptr<const runtime::Registry> &registry,
                                                          const runtime::Config &config, Timings *timings = nullptr,

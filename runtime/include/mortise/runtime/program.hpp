@@ -4,11 +4,17 @@
 //
 // A plan with symbols runs for all their values. The first call with a set of values makes a specialisation (extents,
 // arena offsets, instances); the program keeps LoadOptions::specializeLimit of them and drops the least recently used.
+//
+// A plugin may refuse a region that it offered when constants are bound, when a call needs a kernel of its own, or
+// because its process ended. A program that knows its graph then has it placed again, within the same call
+// (docs/decisions/0037-refused-kernels.md).
 #pragma once
 
 #include <mortise/portable/graph.hpp>
+#include <mortise/runtime/refusal.hpp>
 #include <mortise/runtime/registry.hpp>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -20,6 +26,8 @@ struct TensorTypeT; // generated from runtime/plan.fbs (object API)
 } // namespace mortise::plan
 
 namespace mortise::runtime {
+
+class Executable;
 
 struct Tensor {         // a caller's buffer; not owned
   void *data = nullptr; // an address in the home of `device`, when there is one
@@ -67,12 +75,6 @@ struct SavedKernel {
   std::vector<std::byte> bytes;
 };
 
-// A region whose plugin answered MORTISE_UNSUPPORTED when its kernel was to be made, and the plugin's words.
-struct RefusedRegion {
-  uint32_t region = 0; // of the plan
-  std::string reason;
-};
-
 struct LoadOptions {
   size_t specializeLimit = 64;
   std::span<const SavedKernel> kernels = {};       // at most one for each region; read during the load
@@ -83,21 +85,34 @@ struct LoadOptions {
 std::string typeText(const plan::PlanT &plan, const plan::TensorTypeT &type);
 std::string guardText(const plan::PlanT &plan, const plan::GuardT &guard);
 
+class Program;
+
+// Makes a program of the graph that `plan` was written for, without the refused region; it takes the same inputs and
+// gives the same outputs. `uncovered` receives the nodes that no device takes then.
+using PlaceAgain = std::function<Result<std::shared_ptr<Program>>(const plan::PlanT &plan, const RefusedRegion &refused,
+                                                                  std::vector<Uncovered> &uncovered)>;
+
 class Program {
 public:
   // Compiles every region's kernel (in parallel threads) on the devices that the plan names.
   static Result<std::shared_ptr<Program>> load(std::shared_ptr<const plan::PlanT> plan,
                                                std::shared_ptr<const Registry> registry,
                                                const LoadOptions &options = {});
+  // Before the first use. Without it what a plugin refuses is an error.
+  void setPlaceAgain(PlaceAgain placeAgain);
 
   // Packs the constant inputs: `tensors` holds one entry per plan input, ignored where it is not constant. The memory
   // must stay valid until the next bind or the program's end. Calling again rebinds (swapped weights); calls in flight
-  // finish with the old ones, and the call waits for them. So does the program's end.
+  // finish with the old ones, and the call waits for them. So does the program's end. After an error the constants
+  // bound before stay bound.
   Result<void> bindConstants(std::span<const Tensor> tensors);
 
   // Checks dtype and shape of every input and output, then runs. The symbols' values are read from the inputs' extents;
   // all other extents and the plan's guards are checked against these values. Inputs that are not dense are copied
   // first; outputs must be dense. Entries for constants are ignored. An aliased output's data is NULL or its input's.
+  // Errors: MORTISE_UNSUPPORTED where a plugin refuses a region, and the graph cannot be placed without it: nothing of
+  // the call has happened. MORTISE_DEVICE_LOST where a plugin's process ended after memory that a call reads was
+  // written, so that the call cannot be repeated; the next one does without that kernel.
   Result<void> run(std::span<const Tensor> inputs, std::span<const Tensor> outputs);
 
   // Like run(), on a caller's stream: comes behind what is queued there, and returns when its work is queued and the
@@ -122,7 +137,9 @@ public:
   // values. What cannot be saved is left out, with a warning where the plugin fails. Thread safe.
   std::vector<SavedKernel> saveKernels() const;
 
-  const plan::PlanT &plan() const;
+  const plan::PlanT &plan() const; // valid as long as the program, though another may take its place
+  // Of the last time that the graph was placed again in vain: every device's answer for every node that none takes.
+  std::vector<Uncovered> uncovered() const;
   uint64_t arenaBytes() const; // of one execution context, workspaces included; of the largest values so far
   // Per memory space of the plan what a call takes, workspaces included; zeros where that depends on symbols.
   std::vector<uint64_t> spaceBytes() const;
@@ -134,7 +151,7 @@ public:
 
 private:
   struct Impl;
-  explicit Program(std::unique_ptr<Impl> impl);
+  explicit Program(std::unique_ptr<Executable> executable);
   std::unique_ptr<Impl> impl;
 };
 

@@ -28,6 +28,9 @@ struct Plugin {
   uint32_t abiRevision = 0;        // negotiated: the newest that both sides speak
   bool isolated = false;           // runs in a process of its own (the setting isolate)
   std::vector<std::string> hidden; // what an isolated plugin has and this process is not shown: "streams"
+  // Of a plugin in a process of its own, NULL for others: whether the process has ended because of this kernel, or is
+  // not started any more. Such a kernel never runs again.
+  bool (*hasLost)(MortiseKernel *) = nullptr;
 
   bool hasStreams() const { return table->stream_create != nullptr; } // otherwise its devices are synchronous
   bool hasInstances() const { return table->instance_create != nullptr; }
