@@ -415,16 +415,22 @@ struct Strict : PluginAdaptor<Strict> {
 
   Result<void> memoryFree(MortiseMemoryArgs &args) {
     auto entered = control().enter("memory_free");
-    Result<Allocation> gone = memory().free(numberOf(args.device), args.address);
+    const Result<Allocation> gone = memory().free(numberOf(args.device), args.address, args.stream != nullptr);
     if (!gone)
       return gone.error();
     control().add("allocation", -1);
     const std::string what = "memory_free of allocation " + std::to_string(gone->number);
-    Queue *queue = args.stream ? streamOf(args.stream).queue.get() : nullptr;
-    const auto ended = checker().end(queue ? queue->actor : host, what, gone->address, gone->bytes);
-    // Work in the stream may still use the bytes.
-    if (queue)
-      queue->add([kept = std::make_shared<Allocation>(std::move(*gone))]() -> Result<void> { return {}; });
+    if (args.stream == nullptr) {
+      const auto ended = checker().end(host, what, gone->address, gone->bytes);
+      return entered ? ended : entered;
+    }
+    // Work that was queued before may still use the bytes. Other streams must not use them beside their end.
+    Queue &queue = *streamOf(args.stream).queue;
+    const auto ended = checker().queue(queue.actor, what, {{gone->address, gone->bytes, true}});
+    queue.add([address = gone->address]() -> Result<void> {
+      memory().remove(address);
+      return {};
+    });
     return entered ? ended : entered;
   }
 
