@@ -39,6 +39,10 @@ public:
     const std::vector<Lane> lanes = lanesOfCopies();
     for (size_t i = 0; i < lanes.size(); ++i)
       layout.operations[i].stream = streamOf(layout.operations[i].device, lanes[i]);
+    // What only other devices use is ordered by a caller's stream of its own device all the same.
+    for (const std::vector<TensorSpec> *tensors : {&layout.inputs, &layout.outputs})
+      for (const TensorSpec &tensor : *tensors)
+        (void)streamOf(tensor.device, Lane::Work);
     return {};
   }
 

@@ -71,7 +71,7 @@ struct Layout {
   uint32_t timelineOf(const Operation &operation) const { // none: the host's own
     return operation.stream == none ? none : streams[operation.stream].timeline;
   }
-  // Whether a call may run on a caller's stream in place of this timeline's: it carries more than copies, a caller's
+  // Whether a call may run on a caller's stream in place of this timeline's: it is for more than copies, a caller's
   // tensor lies in the memory of its device, and no op-pack shares the timeline.
   bool isCallers(uint32_t timeline) const;
   bool needsOnHost(size_t input) const;                 // whether anything reads this constant input in host memory

@@ -56,15 +56,17 @@ struct Program::Impl {
     }
   };
   // `tensors` may be empty; otherwise they are checked before a specialisation is made for new values.
-  // `stream`: the caller's, or NULL for a call that waits for its work.
+  // `callers`: empty for a call that waits for its work.
   Result<void> lease(std::optional<Lease> &place, std::span<const int64_t> values,
-                     const std::span<const Tensor> *tensors, MortiseStream *stream);
+                     const std::span<const Tensor> *tensors, std::span<const CallersStream> callers);
+  const Specialisation::Queued &schedulesOn(std::span<const CallersStream> callers, Specialisation &specialisation);
   void release(Binding *binding, std::shared_ptr<Specialisation> specialisation, std::unique_ptr<Context> context);
   void letGo(const Specialisation *specialisation);
   void fly(Flight flight);
   void land();
   void finish(Flight flight);
-  std::unique_ptr<Context> contextFor(Binding &binding, const Specialisation &specialisation, MortiseStream *stream);
+  std::unique_ptr<Context> contextFor(Binding &binding, const Specialisation &specialisation,
+                                      std::span<const CallersStream> callers);
   Result<void> bind(std::unique_ptr<Binding> fresh);
   std::shared_ptr<Specialisation> find(Binding &binding, std::span<const int64_t> values);
   std::unique_ptr<Context> freeContext(uint64_t specialisation);
@@ -73,7 +75,7 @@ struct Program::Impl {
   void limitKernels();
 
   Result<void> runChecked(std::span<const Tensor> inputs, std::span<const Tensor> outputs, bool profile,
-                          const CallerStream *caller = nullptr);
+                          std::span<const CallerStream> callers = {});
   void addClocks(const Specialisation &specialisation, const Context &context);
 };
 
@@ -105,7 +107,7 @@ std::unique_ptr<Context> Program::Impl::freeContext(uint64_t specialisation) {
 }
 
 Result<void> Program::Impl::lease(std::optional<Lease> &place, std::span<const int64_t> values,
-                                  const std::span<const Tensor> *tensors, MortiseStream *stream) {
+                                  const std::span<const Tensor> *tensors, std::span<const CallersStream> callers) {
   if (isForkedChild())
     return forkedChildError();
   if (!layout->timelines.empty())
@@ -122,7 +124,7 @@ Result<void> Program::Impl::lease(std::optional<Lease> &place, std::span<const i
     ++binding->users;
     specialisation = find(*binding, values);
     if (specialisation)
-      context = contextFor(*binding, *specialisation, stream);
+      context = contextFor(*binding, *specialisation, callers);
   }
   if (!specialisation) {
     auto checked = tensors ? checkNewValues(*layout, *tensors, values) : checkValues(*layout->plan, values);
@@ -134,7 +136,7 @@ Result<void> Program::Impl::lease(std::optional<Lease> &place, std::span<const i
       return made.error();
     }
     specialisation = std::move(*made);
-    context = contextFor(*binding, *specialisation, stream);
+    context = contextFor(*binding, *specialisation, callers);
   }
   if (!context) {
     auto made = Context::create(*layout);
@@ -148,11 +150,25 @@ Result<void> Program::Impl::lease(std::optional<Lease> &place, std::span<const i
   return {};
 }
 
-// `mutex` is held. A context in flight on the same stream comes behind itself there, unless it has frames.
+const Specialisation::Queued &Program::Impl::schedulesOn(std::span<const CallersStream> callers,
+                                                         Specialisation &specialisation) {
+  {
+    const std::lock_guard lock(mutex);
+    if (const auto *found = specialisation.queuedOn(callers))
+      return *found;
+  }
+  auto made = std::make_unique<Specialisation::Queued>(schedulesOnStreams(*layout, specialisation, callers));
+  const std::lock_guard lock(mutex);
+  if (const auto *found = specialisation.queuedOn(callers)) // another thread was faster
+    return *found;
+  return *specialisation.queued.emplace_back(std::move(made));
+}
+
+// `mutex` is held. A context in flight on the same streams comes behind itself there, unless it has frames.
 std::unique_ptr<Context> Program::Impl::contextFor(Binding &binding, const Specialisation &specialisation,
-                                                   MortiseStream *stream) {
+                                                   std::span<const CallersStream> callers) {
   for (Flight &flight : flights)
-    if (stream && flight.binding == &binding && flight.context->isInFlightOn(stream, specialisation) &&
+    if (!callers.empty() && flight.binding == &binding && flight.context->isInFlightOn(callers, specialisation) &&
         !flight.context->hasFrames()) {
       std::unique_ptr<Context> context = std::move(flight.context);
       std::swap(flight, flights.back());
@@ -323,27 +339,34 @@ Result<void> Program::Impl::bind(std::unique_ptr<Binding> fresh) {
 }
 
 Result<void> Program::Impl::runChecked(std::span<const Tensor> inputs, std::span<const Tensor> outputs, bool profile,
-                                       const CallerStream *caller) {
+                                       std::span<const CallerStream> callers) {
   thread_local Values values;
   values.resize(layout->plan->symbols.size());
   if (auto read = readValues(*layout, inputs, values); !read)
     return read;
-  std::optional<Lease> place;
-  const uint32_t timeline = caller ? layout->callersTimeline(*caller->device) : none;
-  if (caller && timeline == none) { // its work is not ordered behind the stream by itself
-    MortiseStreamArgs args{.stream = caller->stream};
-    if (auto waited = callOn(*caller->device, "stream_wait", caller->device->plugin->table->stream_wait, args); !waited)
-      return waited;
+  thread_local std::vector<CallersStream> streams;
+  auto ordered = findTimelines(*layout, callers, streams);
+  if (!ordered)
+    return ordered.error();
+  if (!*ordered) { // the call's work is not ordered behind all of the streams by itself
+    streams.clear();
+    for (const CallerStream &caller : callers) {
+      MortiseStreamArgs args{.stream = caller.stream};
+      auto waited = callOn(*caller.device, "stream_wait", caller.device->plugin->table->stream_wait, args);
+      if (!waited)
+        return waited;
+    }
   }
-  if (auto leased = lease(place, values, &inputs, timeline == none ? nullptr : caller->stream); !leased)
+  std::optional<Lease> place;
+  if (auto leased = lease(place, values, &inputs, streams); !leased)
     return leased;
   Context &context = *place->context;
   const Specialisation &specialisation = *place->specialisation;
   if (auto taken = takeTensors(*layout, specialisation.shape, inputs, outputs, context); !taken)
     return taken;
-  if (timeline != none)
-    return context.enqueueOn(timeline, caller->stream, *place->binding, place->specialisation,
-                             context.inputPointers.data(), context.outputPointers.data());
+  if (!streams.empty())
+    return context.enqueueOn(streams, schedulesOn(streams, *place->specialisation), *place->binding,
+                             place->specialisation, context.inputPointers.data(), context.outputPointers.data());
   auto done = context.execute(*place->binding, place->specialisation, context.inputPointers.data(),
                               context.outputPointers.data(), profile);
   if (done && profile)
@@ -364,29 +387,6 @@ void Program::Impl::addClocks(const Specialisation &specialisation, const Contex
       sums.ns[j] += context.clocks()[specialisation.clocks[i] + j];
   }
 }
-
-namespace {
-
-// Per memory space what a plan without symbols takes in a call.
-Result<std::vector<uint64_t>> fixedSpaceBytes(const Layout &layout) {
-  std::vector<uint64_t> workspaces(layout.spaces.size());
-  for (const CompiledRegion &region : layout.regions)
-    if (region.kernel) {
-      auto bytes = workspaceOf(*region.kernel, {});
-      if (!bytes)
-        return bytes.error();
-      uint64_t &most = workspaces[layout.spaceOf(*region.device)];
-      most = std::max(most, *bytes);
-    }
-  std::vector<uint64_t> bytes;
-  for (size_t i = 0; i < layout.spaces.size(); ++i) {
-    const uint64_t alignment = layout.spaces[i].alignment;
-    bytes.push_back((layout.plan->spaces[i]->bytes + alignment - 1) / alignment * alignment + workspaces[i]);
-  }
-  return bytes;
-}
-
-} // namespace
 
 Result<std::shared_ptr<Program>> Program::load(std::shared_ptr<const plan::PlanT> plan,
                                                std::shared_ptr<const Registry> registry, const LoadOptions &options) {
@@ -473,17 +473,20 @@ Result<void> Program::runProfiled(std::span<const Tensor> inputs, std::span<cons
 }
 
 Result<void> Program::enqueue(std::span<const Tensor> inputs, std::span<const Tensor> outputs,
-                              const CallerStream &caller) {
-  if (caller.device == nullptr || caller.stream == nullptr || !caller.device->plugin->hasStreams())
-    return Error{MORTISE_INVALID_ARGUMENT,
-                 "expected a stream and its device, which has streams, found " +
-                     std::string(caller.device ? caller.stream ? "a device without" : "no stream" : "no device")};
-  return impl->runChecked(inputs, outputs, false, &caller);
+                              std::span<const CallerStream> callers) {
+  if (callers.empty())
+    return Error{MORTISE_INVALID_ARGUMENT, "expected a stream to queue the call on, found none"};
+  for (const CallerStream &caller : callers)
+    if (caller.device == nullptr || caller.stream == nullptr || !caller.device->plugin->hasStreams())
+      return Error{MORTISE_INVALID_ARGUMENT,
+                   "expected a stream and its device, which has streams, found " +
+                       std::string(caller.device ? caller.stream ? "a device without" : "no stream" : "no device")};
+  return impl->runChecked(inputs, outputs, false, callers);
 }
 
 Result<void> Program::runPointers(const void *const *inputs, void *const *outputs, std::span<const int64_t> values) {
   std::optional<Impl::Lease> place;
-  if (auto leased = impl->lease(place, values, nullptr, nullptr); !leased)
+  if (auto leased = impl->lease(place, values, nullptr, {}); !leased)
     return leased;
   return place->context->execute(*place->binding, place->specialisation, inputs, outputs, false);
 }
