@@ -2,6 +2,7 @@
 #include "call_schedule.hpp"
 
 #include "plan_check.hpp"
+#include <mortise/runtime/call.hpp>
 
 #include <algorithm>
 
@@ -134,7 +135,7 @@ Specialisation::Queued schedulesOnStreams(const Layout &layout, const Specialisa
   return CallItems(layout, specialisation).onStreams(std::move(timelines));
 }
 
-Result<bool> findTimelines(const Layout &layout, std::span<const CallerStream> callers,
+Result<void> findTimelines(const Layout &layout, std::span<const CallerStream> callers,
                            std::vector<CallersStream> &found) {
   found.clear();
   for (const CallerStream &caller : callers)
@@ -145,7 +146,16 @@ Result<bool> findTimelines(const Layout &layout, std::span<const CallerStream> c
   if (twice != found.end())
     return Error{MORTISE_INVALID_ARGUMENT, "expected one stream for each device, found several of device '" +
                                                layout.streams[layout.timelines[twice->timeline]].device->name() + "'"};
-  return found.size() == callers.size();
+  if (found.size() == callers.size())
+    return {};
+  found.clear();
+  for (const CallerStream &caller : callers) {
+    const Device &device = *caller.device;
+    MortiseStreamArgs args{.stream = caller.stream};
+    if (auto waited = callOn(device, "stream_wait", device.plugin->table->stream_wait, args); !waited)
+      return waited;
+  }
+  return {};
 }
 
 } // namespace mortise::runtime

@@ -15,9 +15,10 @@ Schedule scheduleOfCall(const Layout &layout, const Specialisation &specialisati
 Specialisation::Queued schedulesOnStreams(const Layout &layout, const Specialisation &specialisation,
                                           std::span<const CallersStream> callers);
 
-// The timelines that callers' streams stand for, ascending. False where a stream stands for none. Errors:
-// MORTISE_INVALID_ARGUMENT (two streams of one device).
-Result<bool> findTimelines(const Layout &layout, std::span<const CallerStream> callers,
+// The timelines that callers' streams stand for, ascending. None where a stream stands for none, so that a call's work
+// would not be ordered by it: then the streams have been waited for. Errors: MORTISE_INVALID_ARGUMENT (two streams of
+// one device).
+Result<void> findTimelines(const Layout &layout, std::span<const CallerStream> callers,
                            std::vector<CallersStream> &found);
 
 } // namespace mortise::runtime

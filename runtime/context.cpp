@@ -236,6 +236,7 @@ void Context::fill(const Binding &binding) {
       address[i] = addressOf(layout.literalData[i]); // checkPlan has proved that no operation writes to a literal
   for (uint32_t number : layout.constantBuffers)
     address[number] = binding.data[plan.buffers[number]->index].address;
+  copiedConstants = binding.copied;
   for (const Patch &patch : layout.fixedInputs)
     inputSlots[patch.slot] = address[patch.buffer];
   for (const Patch &patch : layout.fixedOutputs)
@@ -443,7 +444,7 @@ Result<void> Context::executeAll(const Schedule &schedule, size_t first, bool pr
     const Operation &operation = layout.operations[i];
     auto done = waitFor(schedule, first + i, layout.timelineOf(operation));
     if (done)
-      done = operation.region != none ? enqueue(i, profile) : copy(operation, current->shape.bytes[operation.source]);
+      done = operation.region != none ? enqueue(i, profile) : copy(i);
     if (done)
       done = recordBehind(schedule, first + i);
     if (!done) [[unlikely]]
@@ -558,9 +559,12 @@ void Context::markUnchanged(size_t number) {
   }
 }
 
-Result<void> Context::copy(const Operation &operation, uint64_t bytes) {
+Result<void> Context::copy(size_t number) {
+  const Operation &operation = layout.operations[number];
+  const uint64_t bytes = current->shape.bytes[operation.source];
   const Place target{layout.home(operation.target), address[operation.target]},
-      source{layout.home(operation.source), address[operation.source]};
+      source = operation.ofConstant ? Place{operation.device, copiedConstants[number]}
+                                    : Place{layout.home(operation.source), address[operation.source]};
   if (bytes == 0 || (target.address == source.address && target.device == source.device))
     return {};
   if (operation.device == nullptr) {

@@ -91,7 +91,7 @@ private:
   Result<void> enqueue(size_t operation, bool profile);
   Result<void> mark(size_t operation, Timer::Mark Timer::*which);
   void clockTheRest();
-  Result<void> copy(const Operation &operation, uint64_t bytes);
+  Result<void> copy(size_t operation);
   void markUnchanged(size_t operation);
   Result<void> wait(uint32_t stream);
   void reset(uint32_t stream);
@@ -107,7 +107,8 @@ private:
   std::vector<DeviceMemory> deviceMemory;   // per memory space, where it is a device's
   std::vector<MortiseAddress> spaceStart;
   std::vector<uint64_t> spaceBytes;
-  std::vector<MortiseAddress> address; // per buffer
+  std::vector<MortiseAddress> address;         // per buffer
+  std::vector<MortiseAddress> copiedConstants; // per operation (Binding::copied)
   std::vector<MortiseAddress> inputSlots, outputSlots;
   std::vector<MortiseStream *> streams;            // the context's own
   std::vector<MortiseStream *> active;             // those of the call: some may be the caller's

@@ -322,6 +322,8 @@ Result<void> Program::Impl::bind(std::unique_ptr<Binding> fresh) {
   fresh->regions = &layout->regions;
   if (auto packed = packAll(*layout->plan, layout->literalData, *fresh); !packed)
     return packed;
+  if (auto brought = layout->bringCopiedConstants(*fresh); !brought)
+    return brought;
   if (layout->plan->symbols.empty())
     if (auto made = specialiseFor(*fresh, {}); !made)
       return made.error();
@@ -345,18 +347,8 @@ Result<void> Program::Impl::runChecked(std::span<const Tensor> inputs, std::span
   if (auto read = readValues(*layout, inputs, values); !read)
     return read;
   thread_local std::vector<CallersStream> streams;
-  auto ordered = findTimelines(*layout, callers, streams);
-  if (!ordered)
-    return ordered.error();
-  if (!*ordered) { // the call's work is not ordered behind all of the streams by itself
-    streams.clear();
-    for (const CallerStream &caller : callers) {
-      MortiseStreamArgs args{.stream = caller.stream};
-      auto waited = callOn(*caller.device, "stream_wait", caller.device->plugin->table->stream_wait, args);
-      if (!waited)
-        return waited;
-    }
-  }
+  if (auto found = findTimelines(*layout, callers, streams); !found)
+    return found;
   std::optional<Lease> place;
   if (auto leased = lease(place, values, &inputs, streams); !leased)
     return leased;

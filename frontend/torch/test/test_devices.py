@@ -196,8 +196,8 @@ def test_a_copy_between_devices_is_queued():
         found = call(there)
         assert not waits()
         copied = strict_device.report()["copied"]
-        nbytes = 4 * x.numel()
-        assert copied["between"] == (nbytes if device == 0 else 0) and copied["to_device"] == copied["to_host"] == nbytes - copied["between"]
+        between = x.nbytes if device == 0 else 0
+        assert copied["between"] == between and copied["to_device"] == copied["to_host"] == x.nbytes - between
         assert torch.equal(found.cpu(), x) and found.device.index == 1
 
 
@@ -278,6 +278,37 @@ def test_updates_in_place():
         assert_same([found.cpu(), there.cpu()], [expected, a])
 
 
+class Returning(nn.Module):
+    """Returns a weight as it is, a copy of it, a literal, its input and a copy of that."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(100, 4))
+
+    def forward(self, x):
+        literal = torch.tensor([1.0, 2.0, 3.0], device=x.device)
+        return x @ self.weight.t(), self.weight, self.weight.clone(), literal, x, x.clone()
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_what_is_returned_unchanged_stays_on_the_device(dynamic):
+    model, x = Returning(), torch.randn(3, 4)
+    moved, there = copy.deepcopy(model).to(STRICT), x.to(STRICT)
+    call = compiled(moved, dynamic=dynamic, device="strict")
+    call(there)
+    strict_device.synchronize()
+    strict_device.configure(DELAYED)
+    found = call(there)
+    copied = strict_device.report()["copied"]
+    assert copied["to_device"] == copied["to_host"] == copied["between"] == 0, copied
+    assert found[1] is moved.weight and found[4] is there  # aliases, as in eager
+    assert found[2].data_ptr() != moved.weight.data_ptr()
+    assert_same(on_host(found), model(x))
+    moved.weight.add_(1)
+    assert_same(call(there)[2].cpu(), model.weight + 1)
+    assert last_report()["coverage"] == 1.0
+
+
 def test_weights_that_change_are_bound_again():
     layer, x = nn.Linear(4, 4).to(STRICT), torch.randn(2, 4)
     call, there = compiled(layer), x.to(STRICT)
@@ -331,6 +362,30 @@ def test_random_numbers_come_from_the_generator_of_the_device():
     assert all(torch.equal(a, b) for a, b in zip(on_host(call(x)), first))
     assert not any(torch.equal(a, b) for a, b in zip(first, second))
     assert abs(first[0].mean() - 0.5) < 0.05 and abs(first[1].std() - 1) < 0.1 and set(first[2].tolist()) == {0.0, 2.0}
+
+
+def test_each_device_has_a_generator():
+    call = compiled(lambda a, b: (torch.rand_like(a), torch.rand_like(b)))
+    a, b = torch.ones(50, device=STRICT), torch.ones(50, device=torch.device("strict", 1))
+
+    def draw(*seeds):
+        for device, seed in enumerate(seeds):
+            strict_device.manual_seed(device, seed)
+        return on_host(call(a, b))
+
+    first = draw(5, 6)
+    for seeds, same in (((5, 6), [True, True]), ((5, 7), [True, False]), ((7, 6), [False, True])):
+        assert [torch.equal(x, y) for x, y in zip(draw(*seeds), first)] == same, seeds
+
+
+def test_results_are_counted_by_pytorch():
+    call, x = compiled(lambda a: a * 2), torch.randn(1000).to(STRICT)
+    call(x)
+    before = torch.accelerator.memory_allocated(STRICT)
+    found = call(x)
+    assert torch.accelerator.memory_allocated(STRICT) == before + found.nbytes
+    del found
+    assert torch.accelerator.memory_allocated(STRICT) == before
 
 
 MAKERS = {
