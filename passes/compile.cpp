@@ -384,6 +384,13 @@ uint64_t constantBytes(const plan::PlanT &plan, const runtime::Device &owner, co
           if (const plan::BufferT &read = *plan.buffers[buffer];
               read.kind == plan::BufferKind::Input && plan.inputs[read.index]->constant)
             constants.insert(read.index);
+  for (const auto &step : plan.steps)
+    if (const plan::CopyT *copy = step->instruction.AsCopy()) {
+      const plan::BufferT &read = *plan.buffers[copy->source];
+      if (read.kind == plan::BufferKind::Input && plan.inputs[read.index]->constant &&
+          plan.spaces[plan.buffers[copy->target]->space]->device == owner.name())
+        constants.insert(read.index);
+    }
   uint64_t sum = 0;
   for (const uint32_t input : constants) {
     const plan::TensorTypeT &type = *plan.inputs[input]->type;

@@ -142,6 +142,7 @@ void Context::destroyFrames() {
 
 void Context::forget() {
   destroyFrames();
+  prepared = nullptr;
   current.reset();
 }
 
@@ -213,10 +214,6 @@ Result<void> Context::take(const Binding &binding, const std::shared_ptr<Special
       return tooMuch(grown.error(), i, *specialisation);
   if (auto made = createEvents(specialisation->schedule); !made)
     return made;
-  for (const Specialisation::Queued &queued : specialisation->queued)
-    for (const Schedule *schedule : {&queued.idle, &queued.behind})
-      if (auto made = createEvents(*schedule); !made)
-        return made;
   current = specialisation;
   fill(binding);
   for (size_t i = 0; i < enqueues.size(); ++i)
@@ -238,6 +235,7 @@ void Context::fill(const Binding &binding) {
       address[i] = addressOf(layout.literalData[i]); // checkPlan has proved that no operation writes to a literal
   for (uint32_t number : layout.constantBuffers)
     address[number] = binding.data[plan.buffers[number]->index].address;
+  copiedConstants = binding.copied;
   for (const Patch &patch : layout.fixedInputs)
     inputSlots[patch.slot] = address[patch.buffer];
   for (const Patch &patch : layout.fixedOutputs)
@@ -328,9 +326,9 @@ Result<void> Context::execute(const Binding &binding, const std::shared_ptr<Spec
   return done;
 }
 
-Result<void> Context::enqueueOn(uint32_t timeline, MortiseStream *stream, const Binding &binding,
-                                const std::shared_ptr<Specialisation> &specialisation, const void *const *inputs,
-                                void *const *outputs) {
+Result<void> Context::enqueueOn(std::span<const CallersStream> callers, const Specialisation::Queued &queued,
+                                const Binding &binding, const std::shared_ptr<Specialisation> &specialisation,
+                                const void *const *inputs, void *const *outputs) {
   failed.reset();
   if (specialisation != current) {
     if (auto finished = finish(); !finished)
@@ -338,64 +336,84 @@ Result<void> Context::enqueueOn(uint32_t timeline, MortiseStream *stream, const 
     if (auto taken = take(binding, specialisation); !taken)
       return taken;
   }
+  if (&queued != prepared) {
+    for (const Schedule *schedule : {&queued.idle, &queued.behind})
+      if (auto made = createEvents(*schedule); !made)
+        return made;
+    prepared = &queued;
+  }
   if (hasQueued && !flight)
     clearErrors();
   setAddresses(inputs, outputs);
   active = streams;
-  active[layout.timelines[timeline]] = stream;
-  const Specialisation::Queued &queued = specialisation->queued[timeline];
+  for (const CallersStream &caller : callers)
+    active[layout.timelines[caller.timeline]] = caller.stream;
   const Schedule &schedule = flight ? queued.behind : queued.idle;
-  const size_t count = layout.operations.size();
-  auto done = recordBehind(schedule, 0); // item 0 is the begin of the call: nothing comes before it
+  const size_t work = callers.size(), hosts = work + layout.operations.size(), ends = hosts + 1;
+  Result<void> done;
+  for (size_t i = 0; i < callers.size() && done; ++i)
+    done = recordBehind(schedule, i); // the begins come behind nothing
   if (done)
-    done = executeAll(schedule, 1, false);
+    done = executeAll(schedule, work, false);
   if (done)
-    done = waitFor(schedule, count + 1, none);
-  if (done)
-    done = waitFor(schedule, count + 2, timeline);
-  if (done)
-    done = recordBehind(schedule, count + 2);
+    done = waitFor(schedule, hosts, none);
+  for (size_t i = 0; i < callers.size() && done; ++i) {
+    done = waitFor(schedule, ends + i, queued.timelines[i]);
+    if (done)
+      done = recordBehind(schedule, ends + i);
+  }
   if (!done) {
     abandon();
-    flight.reset();
+    flight = nullptr;
     return done;
   }
-  flight = Flight{timeline, stream, &schedule};
+  flight = &schedule;
+  flightStreams.assign(callers.begin(), callers.end());
   hasQueued = true;
   return {};
 }
 
-// The event behind the end of the last enqueueOn().
-MortiseEventArgs Context::lastMark() const {
-  const Schedule &schedule = *flight->schedule;
-  const Event &event = schedule.events[schedule.steps.back().record];
-  return {.event = events[event.timeline][event.number]};
+Result<void> Context::callOnMark(uint32_t mark, const char *name,
+                                 MortiseStatus *(*MortisePlugin::*slot)(MortiseEventArgs *),
+                                 MortiseEventArgs &args) const {
+  const Event &event = flight->events[mark];
+  const Device &device = *layout.streams[layout.timelines[event.timeline]].device;
+  args.event = events[event.timeline][event.number];
+  return callOn(device, name, device.plugin->table->*slot, args);
 }
 
 Result<bool> Context::hasHappened() {
   if (!flight)
     return true;
-  const Device &device = *layout.streams[layout.timelines[flight->timeline]].device;
-  MortiseEventArgs args = lastMark();
-  if (auto asked = callOn(device, "event_query", device.plugin->table->event_query, args); !asked) {
-    usable = false;
-    return asked.error();
+  for (const uint32_t mark : flight->marks) {
+    MortiseEventArgs args{};
+    if (auto asked = callOnMark(mark, "event_query", &MortisePlugin::event_query, args); !asked) {
+      usable = false;
+      return asked.error();
+    }
+    if (!args.happened)
+      return false;
   }
-  if (args.happened)
-    flight.reset();
-  return args.happened != 0;
+  flight = nullptr;
+  return true;
 }
 
+// Waits for the other streams when one fails, too.
 Result<void> Context::finish() {
   if (!flight)
     return {};
-  const Device &device = *layout.streams[layout.timelines[flight->timeline]].device;
-  MortiseEventArgs args = lastMark();
-  flight.reset();
-  auto waited = callOn(device, "event_synchronize", device.plugin->table->event_synchronize, args);
-  if (!waited)
-    usable = false;
-  return waited;
+  Result<void> done;
+  for (const uint32_t mark : flight->marks) {
+    MortiseEventArgs args{};
+    auto waited = callOnMark(mark, "event_synchronize", &MortisePlugin::event_synchronize, args);
+    if (!waited) {
+      usable = false;
+      if (done)
+        done = waited;
+    }
+  }
+  flight = nullptr;
+  return done;
 }
 
 void Context::clearErrors() {
@@ -427,7 +445,7 @@ Result<void> Context::executeAll(const Schedule &schedule, size_t first, bool pr
     const Operation &operation = layout.operations[i];
     auto done = waitFor(schedule, first + i, layout.timelineOf(operation));
     if (done)
-      done = operation.region != none ? enqueue(i, profile) : copy(operation, current->shape.bytes[operation.source]);
+      done = operation.region != none ? enqueue(i, profile) : copy(i);
     if (done)
       done = recordBehind(schedule, first + i);
     if (!done) [[unlikely]] {
@@ -544,9 +562,12 @@ void Context::markUnchanged(size_t number) {
   }
 }
 
-Result<void> Context::copy(const Operation &operation, uint64_t bytes) {
+Result<void> Context::copy(size_t number) {
+  const Operation &operation = layout.operations[number];
+  const uint64_t bytes = current->shape.bytes[operation.source];
   const Place target{layout.home(operation.target), address[operation.target]},
-      source{layout.home(operation.source), address[operation.source]};
+      source = operation.ofConstant ? Place{operation.device, copiedConstants[number]}
+                                    : Place{layout.home(operation.source), address[operation.source]};
   if (bytes == 0 || (target.address == source.address && target.device == source.device))
     return {};
   if (operation.device == nullptr) {

@@ -3,12 +3,12 @@
 // only addresses change.
 #pragma once
 
-#include "specialisation.hpp"
+#include "call_schedule.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <mutex>
-#include <optional>
 
 namespace mortise::runtime {
 
@@ -23,18 +23,18 @@ public:
   Result<void> execute(const Binding &binding, const std::shared_ptr<Specialisation> &specialisation,
                        const void *const *inputs, void *const *outputs, bool profile);
 
-  // The same on a caller's stream in place of a timeline's, for which Layout::isCallers holds. Returns when all is
-  // queued and the host's tensors are the caller's again; then the context is in flight.
-  Result<void> enqueueOn(uint32_t timeline, MortiseStream *stream, const Binding &binding,
-                         const std::shared_ptr<Specialisation> &specialisation, const void *const *inputs,
-                         void *const *outputs);
+  // The same on callers' streams in place of the timelines that `queued`, of the specialisation, is for. Returns when
+  // all is queued and the host's tensors are the caller's again; then the context is in flight.
+  Result<void> enqueueOn(std::span<const CallersStream> callers, const Specialisation::Queued &queued,
+                         const Binding &binding, const std::shared_ptr<Specialisation> &specialisation,
+                         const void *const *inputs, void *const *outputs);
   // Whether the last enqueueOn() has happened: nothing else may be done with a context before it has, but another
-  // enqueueOn() of the same specialisation on the same stream. Errors: those of the work.
+  // enqueueOn() of the same specialisation on the same streams. Errors: those of the work.
   Result<bool> hasHappened();
   Result<void> finish(); // waits for it
-  bool isInFlight() const { return flight.has_value(); }
-  bool isInFlightOn(MortiseStream *stream, const Specialisation &specialisation) const {
-    return flight && flight->stream == stream && current.get() == &specialisation;
+  bool isInFlight() const { return flight != nullptr; }
+  bool isInFlightOn(std::span<const CallersStream> callers, const Specialisation &specialisation) const {
+    return flight && std::ranges::equal(flightStreams, callers) && current.get() == &specialisation;
   }
   bool hasFrames() const; // that belong to one call at a time
 
@@ -70,12 +70,6 @@ private:
     } begin, end;
   };
 
-  struct Flight {
-    uint32_t timeline = 0;
-    MortiseStream *stream = nullptr;
-    const Schedule *schedule = nullptr; // of `current`
-  };
-
   explicit Context(const Layout &layout);
   Result<void> createStreams();
   Result<MortiseStream *> createStream(const StreamPlace &place);
@@ -93,11 +87,13 @@ private:
   Result<void> executeAll(const Schedule &schedule, size_t first, bool profile);
   Result<void> waitFor(const Schedule &schedule, size_t item, uint32_t timeline);
   Result<void> recordBehind(const Schedule &schedule, size_t item);
-  MortiseEventArgs lastMark() const;
+  // Calls the slot with an event of Schedule::marks, of the last enqueueOn().
+  Result<void> callOnMark(uint32_t mark, const char *name, MortiseStatus *(*MortisePlugin::*slot)(MortiseEventArgs *),
+                          MortiseEventArgs &args) const;
   Result<void> enqueue(size_t operation, bool profile);
   Result<void> mark(size_t operation, Timer::Mark Timer::*which);
   void clockTheRest();
-  Result<void> copy(const Operation &operation, uint64_t bytes);
+  Result<void> copy(size_t operation);
   void markUnchanged(size_t operation);
   Result<void> wait(uint32_t stream);
   void reset(uint32_t stream);
@@ -113,18 +109,21 @@ private:
   std::vector<DeviceMemory> deviceMemory;   // per memory space, where it is a device's
   std::vector<MortiseAddress> spaceStart;
   std::vector<uint64_t> spaceBytes;
-  std::vector<MortiseAddress> address; // per buffer
+  std::vector<MortiseAddress> address;         // per buffer
+  std::vector<MortiseAddress> copiedConstants; // per operation (Binding::copied)
   std::vector<MortiseAddress> inputSlots, outputSlots;
   std::vector<MortiseStream *> streams;            // the context's own
-  std::vector<MortiseStream *> active;             // those of the call: one may be the caller's
+  std::vector<MortiseStream *> active;             // those of the call: some may be the caller's
   std::vector<std::vector<MortiseEvent *>> events; // per timeline
   std::vector<MortiseEnqueueArgs> enqueues;        // per operation; unused for copies
   std::vector<Frame> frames;                       // per operation
   std::vector<uint64_t> nanoseconds;
   std::vector<Timer> timers;               // per operation, once a run was profiled
   std::shared_ptr<Specialisation> current; // for which the lists above were filled
-  std::optional<Flight> flight;            // the last enqueueOn(), until it is known to have happened
-  bool hasQueued = false;                  // calls on a caller's stream, since clearErrors()
+  const Schedule *flight = nullptr;        // of the last enqueueOn(), until that is known to have happened
+  std::vector<CallersStream> flightStreams;
+  const Specialisation::Queued *prepared = nullptr; // of `current`: for whose schedules there are events
+  bool hasQueued = false;                           // calls on callers' streams, since clearErrors()
   bool usable = true;
   std::optional<size_t> failed; // operation of the last call
 };

@@ -30,7 +30,7 @@ Result<std::unique_ptr<Executable>> Executable::load(std::shared_ptr<const plan:
   for (const auto &input : made->layout->plan->inputs)
     made->hasConstants |= input->constant;
   if (made->layout->plan->symbols.empty()) { // with symbols, the memory depends on the values of each call
-    auto bytes = made->fixedSpaceBytes();
+    auto bytes = fixedSpaceBytes(*made->layout);
     if (!bytes)
       return bytes.error();
     made->largestArena = std::accumulate(bytes->begin(), bytes->end(), uint64_t{0});
@@ -85,7 +85,8 @@ Error Executable::cannotLease(Ending &ending) const {
 }
 
 Result<void> Executable::lease(std::optional<Lease> &place, std::span<const int64_t> values,
-                               const std::span<const Tensor> *tensors, MortiseStream *stream, Ending &ending) {
+                               const std::span<const Tensor> *tensors, std::span<const CallersStream> callers,
+                               Ending &ending) {
   if (isForkedChild())
     return forkedChildError();
   if (!layout->timelines.empty())
@@ -101,7 +102,7 @@ Result<void> Executable::lease(std::optional<Lease> &place, std::span<const int6
     ++binding->users;
     specialisation = find(*binding, values);
     if (specialisation)
-      context = contextFor(*binding, *specialisation, stream);
+      context = contextFor(*binding, *specialisation, callers);
   }
   if (!specialisation) {
     auto checked = tensors ? checkNewValues(*layout, *tensors, values) : checkValues(*layout->plan, values);
@@ -114,7 +115,7 @@ Result<void> Executable::lease(std::optional<Lease> &place, std::span<const int6
       return made.error();
     }
     specialisation = std::move(*made);
-    context = contextFor(*binding, *specialisation, stream);
+    context = contextFor(*binding, *specialisation, callers);
   }
   if (!context) {
     auto made = Context::create(*layout);
@@ -128,11 +129,25 @@ Result<void> Executable::lease(std::optional<Lease> &place, std::span<const int6
   return {};
 }
 
-// `mutex` is held. A context in flight on the same stream comes behind itself there, unless it has frames.
+const Specialisation::Queued &Executable::schedulesOn(std::span<const CallersStream> callers,
+                                                      Specialisation &specialisation) {
+  {
+    const std::lock_guard lock(mutex);
+    if (const auto *found = specialisation.queuedOn(callers))
+      return *found;
+  }
+  auto made = std::make_unique<Specialisation::Queued>(schedulesOnStreams(*layout, specialisation, callers));
+  const std::lock_guard lock(mutex);
+  if (const auto *found = specialisation.queuedOn(callers)) // another thread was faster
+    return *found;
+  return *specialisation.queued.emplace_back(std::move(made));
+}
+
+// `mutex` is held. A context in flight on the same streams comes behind itself there, unless it has frames.
 std::unique_ptr<Context> Executable::contextFor(Binding &binding, const Specialisation &specialisation,
-                                                MortiseStream *stream) {
+                                                std::span<const CallersStream> callers) {
   for (Flight &flight : flights)
-    if (stream && flight.binding == &binding && flight.context->isInFlightOn(stream, specialisation) &&
+    if (!callers.empty() && flight.binding == &binding && flight.context->isInFlightOn(callers, specialisation) &&
         !flight.context->hasFrames()) {
       std::unique_ptr<Context> context = std::move(flight.context);
       std::swap(flight, flights.back());
@@ -285,6 +300,8 @@ Result<void> Executable::bind(std::unique_ptr<Binding> fresh, RefusedPlace refus
   fresh->regions = &layout->regions;
   if (auto packed = packAll(*layout->plan, layout->literalData, *fresh, refused); !packed)
     return packed;
+  if (auto brought = layout->bringCopiedConstants(*fresh); !brought)
+    return brought;
   if (layout->plan->symbols.empty())
     if (auto made = specialiseFor(*fresh, {}, refused); !made)
       return made.error();
@@ -332,19 +349,16 @@ std::optional<RefusedRegion> Executable::lost() const {
 }
 
 Result<void> Executable::run(std::span<const Tensor> inputs, std::span<const Tensor> outputs, bool profile,
-                             const CallerStream *caller, Ending &ending) {
+                             std::span<const CallerStream> callers, Ending &ending) {
   thread_local Values values;
   values.resize(layout->plan->symbols.size());
   if (auto read = readValues(*layout, inputs, values); !read)
     return read;
+  thread_local std::vector<CallersStream> streams;
+  if (auto found = findTimelines(*layout, callers, streams); !found)
+    return found;
   std::optional<Lease> place;
-  const uint32_t timeline = caller ? layout->callersTimeline(*caller->device) : none;
-  if (caller && timeline == none) { // its work is not ordered behind the stream by itself
-    MortiseStreamArgs args{.stream = caller->stream};
-    if (auto waited = callOn(*caller->device, "stream_wait", caller->device->plugin->table->stream_wait, args); !waited)
-      return waited;
-  }
-  if (auto leased = lease(place, values, &inputs, timeline == none ? nullptr : caller->stream, ending); !leased)
+  if (auto leased = lease(place, values, &inputs, streams, ending); !leased)
     return leased;
   Context &context = *place->context;
   const Specialisation &specialisation = *place->specialisation;
@@ -352,8 +366,9 @@ Result<void> Executable::run(std::span<const Tensor> inputs, std::span<const Ten
     return taken;
   const void *const *in = context.inputPointers.data();
   void *const *out = context.outputPointers.data();
-  auto done = timeline != none
-                  ? context.enqueueOn(timeline, caller->stream, *place->binding, place->specialisation, in, out)
+  auto done = !streams.empty()
+                  ? context.enqueueOn(streams, schedulesOn(streams, *place->specialisation), *place->binding,
+                                      place->specialisation, in, out)
                   : context.execute(*place->binding, place->specialisation, in, out, profile);
   if (!done)
     findLost(*place, done.error(), in, out, inputs, ending);
@@ -365,7 +380,7 @@ Result<void> Executable::run(std::span<const Tensor> inputs, std::span<const Ten
 Result<void> Executable::runPointers(const void *const *inputs, void *const *outputs, std::span<const int64_t> values,
                                      Ending &ending) {
   std::optional<Lease> place;
-  if (auto leased = lease(place, values, nullptr, nullptr, ending); !leased)
+  if (auto leased = lease(place, values, nullptr, {}, ending); !leased)
     return leased;
   auto done = place->context->execute(*place->binding, place->specialisation, inputs, outputs, false);
   if (!done) [[unlikely]]

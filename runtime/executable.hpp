@@ -30,9 +30,9 @@ public:
   // Also true of a plan without constants.
   bool isBound() const;
 
-  // `caller`: NULL for a call that returns when its work has happened.
+  // `callers`: empty for a call that returns when its work has happened.
   Result<void> run(std::span<const Tensor> inputs, std::span<const Tensor> outputs, bool profile,
-                   const CallerStream *caller, Ending &ending);
+                   std::span<const CallerStream> callers, Ending &ending);
   Result<void> runPointers(const void *const *inputs, void *const *outputs, std::span<const int64_t> values,
                            Ending &ending);
 
@@ -79,16 +79,18 @@ private:
   };
 
   // `tensors` may be empty; otherwise they are checked before a specialisation is made for new values.
-  // `stream`: the caller's, or NULL for a call that waits for its work.
+  // `callers`: empty for a call that waits for its work.
   Result<void> lease(std::optional<Lease> &place, std::span<const int64_t> values,
-                     const std::span<const Tensor> *tensors, MortiseStream *stream, Ending &ending);
+                     const std::span<const Tensor> *tensors, std::span<const CallersStream> callers, Ending &ending);
+  const Specialisation::Queued &schedulesOn(std::span<const CallersStream> callers, Specialisation &specialisation);
   Error cannotLease(Ending &ending) const;
   void release(Binding *binding, std::shared_ptr<Specialisation> specialisation, std::unique_ptr<Context> context);
   void letGo(const Specialisation *specialisation);
   void fly(Flight flight);
   void land();
   void finish(Flight flight);
-  std::unique_ptr<Context> contextFor(Binding &binding, const Specialisation &specialisation, MortiseStream *stream);
+  std::unique_ptr<Context> contextFor(Binding &binding, const Specialisation &specialisation,
+                                      std::span<const CallersStream> callers);
   Result<void> bind(std::unique_ptr<Binding> fresh, RefusedPlace refused);
   std::unique_ptr<Binding> exchange(std::unique_ptr<Binding> fresh);
   std::shared_ptr<Specialisation> find(Binding &binding, std::span<const int64_t> values) const;
@@ -102,7 +104,6 @@ private:
   bool canRepeat(const Shape &shape, size_t operations, const void *const *inputs, void *const *outputs,
                  std::span<const Tensor> callers) const;
   void addClocks(const Specialisation &specialisation, const Context &context);
-  Result<std::vector<uint64_t>> fixedSpaceBytes() const;
 
   std::shared_ptr<const Registry> registry;
   size_t specializeLimit = 0;

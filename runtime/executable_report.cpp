@@ -20,25 +20,6 @@ void Executable::addClocks(const Specialisation &specialisation, const Context &
   }
 }
 
-// Per memory space what a plan without symbols takes in a call.
-Result<std::vector<uint64_t>> Executable::fixedSpaceBytes() const {
-  std::vector<uint64_t> workspaces(layout->spaces.size());
-  for (const CompiledRegion &region : layout->regions)
-    if (region.kernel) {
-      auto bytes = workspaceOf(*region.kernel, {});
-      if (!bytes)
-        return bytes.error();
-      uint64_t &most = workspaces[layout->spaceOf(*region.device)];
-      most = std::max(most, *bytes);
-    }
-  std::vector<uint64_t> bytes;
-  for (size_t i = 0; i < layout->spaces.size(); ++i) {
-    const uint64_t alignment = layout->spaces[i].alignment;
-    bytes.push_back((layout->plan->spaces[i]->bytes + alignment - 1) / alignment * alignment + workspaces[i]);
-  }
-  return bytes;
-}
-
 uint64_t Executable::arenaBytes() const {
   const std::lock_guard lock(mutex);
   return largestArena;
@@ -47,7 +28,7 @@ uint64_t Executable::arenaBytes() const {
 std::vector<uint64_t> Executable::spaceBytes() const {
   std::vector<uint64_t> bytes(layout->spaces.size());
   if (layout->plan->symbols.empty())
-    bytes = *fixedSpaceBytes(); // load() has checked it
+    bytes = *fixedSpaceBytes(*layout); // load() has checked it
   return bytes;
 }
 

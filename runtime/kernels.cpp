@@ -557,4 +557,12 @@ Result<void> packAll(const plan::PlanT &plan, std::span<const std::byte *const> 
   return {};
 }
 
+Result<MortiseAddress> bringTo(const Device &device, uint32_t buffer, const plan::PlanT &plan,
+                               std::span<const std::byte *const> literals, Binding &binding) {
+  Uploader uploader(plan, literals, binding, binding.uploads);
+  auto address = uploader.get(buffer, device, 0);
+  binding.packedBytes += uploader.bytes;
+  return address;
+}
+
 } // namespace mortise::runtime

@@ -95,6 +95,7 @@ struct Binding {
   std::vector<Upload> uploads; // in device memory
   std::vector<MortiseConstants *> packed; // per region; NULL for a region that is compiled for each set of values
   std::vector<uint64_t> workspaces;       // per region: what its constants ask for, or 0
+  std::vector<MortiseAddress> copied;     // per operation of the plan, where it is a copy of a constant on a device
   uint64_t packedBytes = 0;               // held by plugins and in `uploads`
   unsigned users = 0;
   std::vector<std::shared_ptr<Specialisation>>
@@ -120,6 +121,10 @@ Result<Packed> packConstants(const plan::PlanT &plan, std::span<const std::byte 
 // kernels of all sets of values then find them.
 Result<void> packAll(const plan::PlanT &plan, std::span<const std::byte *const> literals, Binding &binding,
                      RefusedPlace refused);
+
+// Where a constant or a literal lies in the home of a device, to which it is copied unless it is there.
+Result<MortiseAddress> bringTo(const Device &device, uint32_t buffer, const plan::PlanT &plan,
+                               std::span<const std::byte *const> literals, Binding &binding);
 
 void destroyConstants(const Kernel &kernel, MortiseConstants *constants);
 

@@ -39,6 +39,10 @@ public:
     const std::vector<Lane> lanes = lanesOfCopies();
     for (size_t i = 0; i < lanes.size(); ++i)
       layout.operations[i].stream = streamOf(layout.operations[i].device, lanes[i]);
+    // What only other devices use is ordered by a caller's stream of its own device all the same.
+    for (const std::vector<TensorSpec> *tensors : {&layout.inputs, &layout.outputs})
+      for (const TensorSpec &tensor : *tensors)
+        (void)streamOf(tensor.device, Lane::Work);
     return {};
   }
 
@@ -112,6 +116,11 @@ private:
       layout.literals.push_back(std::move(*block));
     }
     return {};
+  }
+
+  bool isConstant(uint32_t buffer) const {
+    const plan::BufferT &read = *plan.buffers[buffer];
+    return read.kind == BufferKind::Literal || (read.kind == BufferKind::Input && plan.inputs[read.index]->constant);
   }
 
   bool fromCaller(uint32_t buffer) const {
@@ -225,7 +234,9 @@ private:
         return added;
     } else if (const auto *copy = step.instruction.AsCopy()) {
       const uint32_t source = memoryOf(plan, copy->source), target = memoryOf(plan, copy->target);
-      const Device *from = layout.home(source), *to = layout.home(target);
+      const Device *to = layout.home(target);
+      operation.ofConstant = to && isConstant(source);
+      const Device *from = operation.ofConstant ? to : layout.home(source);
       operation.source = source;
       operation.target = target;
       operation.device = copier(from, to);
@@ -262,7 +273,7 @@ bool Layout::needsOnHost(size_t input) const {
     return plan->buffers[buffer]->kind == BufferKind::Input && plan->buffers[buffer]->index == input;
   };
   for (const Operation &operation : operations)
-    if (operation.region == none && is(operation.source))
+    if (operation.region == none && !operation.ofConstant && is(operation.source))
       return true;
   for (size_t r = 0; r < regions.size(); ++r)
     for (size_t j = 0; j < plan->regions[r]->inputs.size(); ++j) {
@@ -274,6 +285,17 @@ bool Layout::needsOnHost(size_t input) const {
         return true;
     }
   return false;
+}
+
+Result<void> Layout::bringCopiedConstants(Binding &binding) const {
+  for (const Operation &operation : operations) {
+    auto address = operation.ofConstant ? bringTo(*operation.device, operation.source, *plan, literalData, binding)
+                                        : Result<MortiseAddress>(0);
+    if (!address)
+      return address.error();
+    binding.copied.push_back(*address);
+  }
+  return {};
 }
 
 uint32_t Layout::callersTimeline(const Device &device) const {

@@ -16,6 +16,7 @@ constexpr uint32_t none = UINT32_MAX;
 struct Operation {
   uint32_t region = none; // the region of an enqueue; none for a copy, which the members below describe
   uint32_t source = none, target = none;
+  bool ofConstant = false;        // a copy of a constant or a literal to a device, on which the binding has it, too
   const Device *device = nullptr; // the device that runs the work; NULL for a copy within host memory
   uint32_t stream = none;         // number among Layout::streams; none: the work is done when the call returns
   uint32_t inputSlots = 0, outputSlots = 0; // where the region's addresses start in a context's lists
@@ -71,11 +72,13 @@ struct Layout {
   uint32_t timelineOf(const Operation &operation) const { // none: the host's own
     return operation.stream == none ? none : streams[operation.stream].timeline;
   }
-  // Whether a call may run on a caller's stream in place of this timeline's: it carries more than copies, a caller's
+  // Whether a call may run on a caller's stream in place of this timeline's: it is for more than copies, a caller's
   // tensor lies in the memory of its device, and no op-pack shares the timeline.
   bool isCallers(uint32_t timeline) const;
   bool needsOnHost(size_t input) const;                 // whether anything reads this constant input in host memory
   uint32_t callersTimeline(const Device &device) const; // that of a caller's stream on this device, or none
+  // Has a binding keep on devices what operations copy there of constants, which is then copied within the device.
+  Result<void> bringCopiedConstants(Binding &binding) const;
   // The device in whose memory a buffer lies; NULL for host memory.
   const Device *home(uint32_t buffer) const;
 };

@@ -170,21 +170,24 @@ Result<void> Program::bindConstants(std::span<const Tensor> tensors) {
 
 Result<void> Program::run(std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
   return impl->call(
-      [&](Executable &used, Ending &ending) { return used.run(inputs, outputs, false, nullptr, ending); });
+      [&](Executable &used, Ending &ending) { return used.run(inputs, outputs, false, {}, ending); });
 }
 
 Result<void> Program::runProfiled(std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
-  return impl->call([&](Executable &used, Ending &ending) { return used.run(inputs, outputs, true, nullptr, ending); });
+  return impl->call([&](Executable &used, Ending &ending) { return used.run(inputs, outputs, true, {}, ending); });
 }
 
 Result<void> Program::enqueue(std::span<const Tensor> inputs, std::span<const Tensor> outputs,
-                              const CallerStream &caller) {
-  if (caller.device == nullptr || caller.stream == nullptr || !caller.device->plugin->hasStreams())
-    return Error{MORTISE_INVALID_ARGUMENT,
-                 "expected a stream and its device, which has streams, found " +
-                     std::string(caller.device ? caller.stream ? "a device without" : "no stream" : "no device")};
+                              std::span<const CallerStream> callers) {
+  if (callers.empty())
+    return Error{MORTISE_INVALID_ARGUMENT, "expected a stream to queue the call on, found none"};
+  for (const CallerStream &caller : callers)
+    if (caller.device == nullptr || caller.stream == nullptr || !caller.device->plugin->hasStreams())
+      return Error{MORTISE_INVALID_ARGUMENT,
+                   "expected a stream and its device, which has streams, found " +
+                       std::string(caller.device ? caller.stream ? "a device without" : "no stream" : "no device")};
   return impl->call(
-      [&](Executable &used, Ending &ending) { return used.run(inputs, outputs, false, &caller, ending); });
+      [&](Executable &used, Ending &ending) { return used.run(inputs, outputs, false, callers, ending); });
 }
 
 Result<void> Program::runPointers(const void *const *inputs, void *const *outputs, std::span<const int64_t> values) {

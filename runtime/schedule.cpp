@@ -37,9 +37,8 @@ public:
     remember(number, item.accesses);
   }
 
-  Schedule finish(bool marksLast) {
-    if (marksLast)
-      eventBehind(static_cast<uint32_t>(after.size()) - 1);
+  Schedule finish(size_t ends) {
+    mark(ends);
     std::vector<uint32_t> order(count);
     std::iota(order.begin(), order.end(), 0u);
     std::ranges::sort(order, std::greater(), [&](uint32_t t) { return lastOn(t); });
@@ -90,6 +89,26 @@ private:
     }
   }
 
+  // Leaves out the marks of ends that come before others.
+  void mark(size_t ends) {
+    const size_t first = after.size() - ends;
+    Clock due(count);
+    for (size_t item = ends; item < first; ++item)
+      if (timelines[item] < count)
+        due[timelines[item]] = static_cast<uint32_t>(item) + 1;
+    std::vector<bool> marked(ends, true);
+    for (size_t out = 0; out < ends; ++out) {
+      Clock known(count);
+      for (size_t end = 0; end < ends; ++end)
+        if (marked[end] && end != out)
+          join(known, after[first + end]);
+      marked[out] = !std::ranges::equal(known, due, std::greater_equal());
+    }
+    for (size_t end = 0; end < ends; ++end)
+      if (marked[end])
+        schedule.marks.push_back(eventBehind(static_cast<uint32_t>(first + end)));
+  }
+
   uint32_t eventBehind(uint32_t item) {
     uint32_t &record = schedule.steps[item].record;
     if (record == none) {
@@ -125,13 +144,13 @@ private:
 
 } // namespace
 
-Schedule Schedule::make(const Layout &layout, std::span<const Item> items, bool marksLast) {
+Schedule Schedule::make(const Layout &layout, std::span<const Item> items, size_t ends) {
   if (layout.timelines.empty())
     return {};
   Scheduler scheduler(layout);
   for (const Item &item : items)
     scheduler.add(item);
-  return scheduler.finish(marksLast);
+  return scheduler.finish(ends);
 }
 
 } // namespace mortise::runtime

@@ -40,10 +40,12 @@ struct Schedule {
   std::vector<Step> steps; // per item; empty when all operations are the host's
   std::vector<Wait> waits;
   std::vector<Event> events;
+  std::vector<uint32_t> marks; // events of a call on callers' streams: when they have happened, all its work has
   std::vector<uint32_t> atEnd; // streams that the host waits for at the end; the others have happened then
 
-  // `marksLast`: an event is recorded behind the last item.
-  static Schedule make(const Layout &layout, std::span<const Item> items, bool marksLast);
+  // `ends`: how many of the first items begin the call, on as many streams of the caller's, and how many of the last
+  // ones end it, and get marks.
+  static Schedule make(const Layout &layout, std::span<const Item> items, size_t ends);
 };
 
 } // namespace mortise::runtime

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "specialisation.hpp"
 
+#include "call_schedule.hpp"
 #include "host.hpp"
 #include "plan_check.hpp"
 #include <mortise/runtime/call.hpp>
@@ -49,8 +50,7 @@ public:
       specialisation.workspaces.push_back((specialisation.shape.arenas[i] + alignment - 1) / alignment * alignment);
       specialisation.spaceBytes.push_back(specialisation.workspaces[i] + workspace[i]);
     }
-    if (!layout.timelines.empty())
-      schedule();
+    specialisation.schedule = scheduleOfCall(layout, specialisation);
     return {};
   }
 
@@ -111,87 +111,6 @@ private:
     most = std::max(most, bytes);
     specialisation.workspaceBytes[number] = bytes;
     return {};
-  }
-
-  void schedule() {
-    std::vector<Item> items;
-    for (const Operation &operation : layout.operations)
-      items.push_back({layout.timelineOf(operation), accessesOf(operation)});
-    specialisation.schedule = Schedule::make(layout, items, false);
-
-    // A call on a caller's stream comes behind what is queued there, and what is queued there later behind the call.
-    // The host's tensors are the caller's again when the call returns.
-    const auto inputs = static_cast<uint32_t>(layout.spaces.size()),
-               outputs = inputs + static_cast<uint32_t>(plan.inputs.size()),
-               memories = outputs + static_cast<uint32_t>(plan.outputs.size());
-    Item tensors, hosts;
-    for (uint32_t memory = inputs; memory < memories; ++memory) {
-      if (memory < outputs && plan.inputs[memory - inputs]->constant)
-        continue; // never written
-      tensors.accesses.push_back({.memory = memory, .writes = true});
-      if ((memory < outputs ? plan.inputs[memory - inputs]->space : plan.outputs[memory - outputs]->space) == 0)
-        hosts.accesses.push_back({.memory = memory, .writes = true});
-    }
-    Item end = tensors;
-    for (uint32_t space = 0; space < inputs; ++space)
-      end.accesses.push_back({.memory = space, .writes = true});
-    Item tensorsAndArenas = tensors; // as the call before in the same context uses them
-    for (const Item &item : items)
-      if (item.timeline != none)
-        for (Access access : item.accesses)
-          if (access.memory < inputs) {
-            access.user = item.timeline;
-            tensorsAndArenas.accesses.push_back(access);
-          }
-    specialisation.queued.resize(layout.timelines.size());
-    for (uint32_t t = 0; t < layout.timelines.size(); ++t) {
-      if (!layout.isCallers(t))
-        continue;
-      const auto scheduleBehind = [&](const Item &begin) {
-        std::vector<Item> queued = {begin};
-        queued.insert(queued.end(), items.begin(), items.end());
-        queued.push_back(hosts);
-        queued.push_back(end);
-        queued.front().timeline = queued.back().timeline = t;
-        return Schedule::make(layout, queued, true);
-      };
-      specialisation.queued[t] = {scheduleBehind(tensors), scheduleBehind(tensorsAndArenas)};
-    }
-  }
-
-  // The memory that an operation uses. Each caller's tensor counts as a memory of its own behind the spaces.
-  std::vector<Access> accessesOf(const Operation &operation) const {
-    std::vector<Access> accesses;
-    const auto use = [&](uint32_t number, bool writes) {
-      const uint32_t root = memoryOf(plan, number);
-      const plan::BufferT &buffer = *plan.buffers[root];
-      const uint64_t begin = buffer.kind == BufferKind::Arena ? specialisation.shape.offsets[root] : 0;
-      uint32_t memory = buffer.space;
-      if (buffer.kind == BufferKind::Literal)
-        return; // never written
-      if (buffer.kind != BufferKind::Arena) {
-        const int64_t alias = buffer.kind == BufferKind::Output ? plan.outputs[buffer.index]->alias : -1;
-        const size_t inputs = layout.spaces.size(), outputs = inputs + plan.inputs.size();
-        memory = static_cast<uint32_t>(buffer.kind == BufferKind::Input ? inputs + buffer.index
-                                       : alias >= 0                     ? inputs + static_cast<size_t>(alias)
-                                                                        : outputs + buffer.index);
-      }
-      if (specialisation.shape.bytes[root] != 0)
-        accesses.push_back({memory, begin, begin + specialisation.shape.bytes[root], writes});
-    };
-    if (operation.region == none) {
-      use(operation.source, false);
-      use(operation.target, true);
-      return accesses;
-    }
-    for (uint32_t buffer : plan.regions[operation.region]->inputs)
-      use(buffer, false);
-    for (uint32_t buffer : plan.regions[operation.region]->outputs)
-      use(buffer, true);
-    const uint32_t space = layout.spaceOf(*layout.regions[operation.region].device);
-    if (const uint64_t bytes = specialisation.workspaceBytes[operation.region])
-      accesses.push_back({space, specialisation.workspaces[space], specialisation.workspaces[space] + bytes, true});
-    return accesses;
   }
 
   Result<void> makeInstance(size_t number, uint64_t &bytes) {
@@ -309,6 +228,13 @@ Result<Shape> Shape::make(const Layout &layout, std::span<const int64_t> values)
   return shape;
 }
 
+const Specialisation::Queued *Specialisation::queuedOn(std::span<const CallersStream> callers) const {
+  for (const auto &made : queued)
+    if (std::ranges::is_permutation(made->timelines, callers, {}, {}, &CallersStream::timeline))
+      return made.get();
+  return nullptr;
+}
+
 Specialisation::~Specialisation() {
   for (size_t i = 0; i < instances.size(); ++i) {
     if (instances[i] == nullptr)
@@ -362,6 +288,24 @@ Result<std::shared_ptr<Specialisation>> makeSpecialisation(const Layout &layout,
   if (auto made = SpecialisationMaker(layout, binding, *specialisation, refused).make(values, specialised); !made)
     return made.error();
   return specialisation;
+}
+
+Result<std::vector<uint64_t>> fixedSpaceBytes(const Layout &layout) {
+  std::vector<uint64_t> workspaces(layout.spaces.size());
+  for (const CompiledRegion &region : layout.regions)
+    if (region.kernel) {
+      auto bytes = workspaceOf(*region.kernel, {});
+      if (!bytes)
+        return bytes.error();
+      uint64_t &most = workspaces[layout.spaceOf(*region.device)];
+      most = std::max(most, *bytes);
+    }
+  std::vector<uint64_t> bytes;
+  for (size_t i = 0; i < layout.spaces.size(); ++i) {
+    const uint64_t alignment = layout.spaces[i].alignment;
+    bytes.push_back((layout.plan->spaces[i]->bytes + alignment - 1) / alignment * alignment + workspaces[i]);
+  }
+  return bytes;
 }
 
 } // namespace mortise::runtime

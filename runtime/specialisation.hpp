@@ -19,6 +19,13 @@ struct Shape {
   static Result<Shape> make(const Layout &layout, std::span<const int64_t> values);
 };
 
+// A stream of the caller's, in place of a timeline's own (Layout::isCallers).
+struct CallersStream {
+  uint32_t timeline = 0;
+  MortiseStream *stream = nullptr;
+  bool operator==(const CallersStream &) const = default;
+};
+
 struct Specialisation {
   Shape shape;
   uint64_t number = 0;                       // unique in the program: contexts compare it with that of their last run
@@ -36,14 +43,17 @@ struct Specialisation {
   std::vector<uint64_t> workspaces, spaceBytes; // per memory space: offset of the workspaces; total bytes
   std::vector<uint64_t> workspaceBytes;         // per region
   Schedule schedule; // of a call that ends when all its work has happened; one item per operation
-  // Of a call on a caller's stream, which stands for a timeline: begin, operations, the end of what uses the host's
-  // tensors, end.
+  // Of a call on callers' streams, each of which stands for a timeline: a begin for each stream, operations, the end of
+  // what uses the host's tensors, an end for each stream.
   struct Queued {
-    Schedule idle;   // in a context whose last call has happened
-    Schedule behind; // in a context whose last call, with the same values on the same stream, is still in flight
+    std::vector<uint32_t> timelines; // in the order of the begins and ends; not empty
+    Schedule idle;                   // in a context whose last call has happened
+    Schedule behind; // in a context whose last call, with the same values on the same streams, is still in flight
   };
-  std::vector<Queued> queued; // per timeline; empty where no caller's tensor lies in the memory of its device
-  uint64_t packedBytes = 0;   // held by plugins for these values only
+  // For the sets of timelines that calls have used. Only grows; the program's mutex guards it.
+  std::vector<std::unique_ptr<const Queued>> queued;
+  const Queued *queuedOn(std::span<const CallersStream> callers) const; // NULL: not made yet
+  uint64_t packedBytes = 0;                                             // held by plugins for these values only
 
   const std::vector<StepInfo> &steps(size_t region) const {
     return ownSteps[region].empty() ? kernels[region]->steps : ownSteps[region];
@@ -79,5 +89,8 @@ private:
 Result<std::shared_ptr<Specialisation>> makeSpecialisation(const Layout &layout, const Binding &binding,
                                                            std::span<const int64_t> values,
                                                            SpecialisedKernels &specialised, RefusedPlace refused);
+
+// Per memory space what a plan without symbols takes in a call, workspaces included.
+Result<std::vector<uint64_t>> fixedSpaceBytes(const Layout &layout);
 
 } // namespace mortise::runtime

@@ -177,13 +177,26 @@ MortiseStatus *mortise_program_profile(MortiseProgram *program, const MortiseTen
 
 MortiseStatus *mortise_program_enqueue(MortiseProgram *program, MortiseQueue *queue, const MortiseTensor *const *inputs,
                                        size_t input_count, const MortiseTensor *const *outputs, size_t output_count) {
+  return mortise_program_enqueue_across(program, &queue, 1, inputs, input_count, outputs, output_count);
+}
+
+MortiseStatus *mortise_program_enqueue_across(MortiseProgram *program, MortiseQueue *const *queues, size_t queue_count,
+                                              const MortiseTensor *const *inputs, size_t input_count,
+                                              const MortiseTensor *const *outputs, size_t output_count) {
   return withTensors(program, inputs, input_count, outputs, output_count,
                      [&](runtime::Program &runs, const auto &in, const auto &out) -> Result<void> {
-                       if (!queue)
-                         return nullError("queue");
-                       if (queue->session != program->session)
-                         return invalid("expected a queue of the program's session, found another session's");
-                       return runs.enqueue(in, out, {queue->device, queue->stream});
+                       if (!queues && queue_count)
+                         return nullError("list of queues");
+                       thread_local std::vector<runtime::CallerStream> streams;
+                       streams.clear();
+                       for (MortiseQueue *queue : std::span(queues, queue_count)) {
+                         if (!queue)
+                           return nullError("queue");
+                         if (queue->session != program->session)
+                           return invalid("expected a queue of the program's session, found another session's");
+                         streams.push_back({queue->device, queue->stream});
+                       }
+                       return runs.enqueue(in, out, streams);
                      });
 }
 

@@ -18,15 +18,12 @@
 #include <deque>
 #include <filesystem>
 #include <random>
+#include <sstream>
 #include <thread>
 #include <unistd.h>
 
 namespace mortise::test {
 namespace {
-
-using Dims = std::vector<int64_t>;
-
-constexpr int64_t standIn = 10007; // for the symbol n
 
 const StrictControl &controlIn(const runtime::Registry &registry) {
   auto found = registry.find("strict");
@@ -39,105 +36,6 @@ const StrictControl &controlIn(const runtime::Registry &registry) {
 }
 
 const StrictControl &strictControl() { return controlIn(*strictRegistry()); }
-
-// ---- Random graphs
-
-class GraphMaker {
-public:
-  GraphMaker(uint64_t seed, bool symbolic) : random(seed), rows(symbolic ? standIn : 1 + below(6)) {}
-
-  std::shared_ptr<const Graph> make() {
-    const size_t inputs = 1 + below(3);
-    for (size_t i = 0; i < inputs; ++i)
-      add(leaf(chance(60) ? Dims{rows, 4} : Dims{rows, 4, 3}));
-    for (int64_t left = 2 + below(10); left > 0; --left)
-      add(clipped(node()));
-    states();
-    for (ValueId value : values)
-      if (value == values.back() || chance(20))
-        net.output(value);
-    auto graph = net.finish();
-    return rows == standIn ? withSymbols(graph->view(), {{standIn, "n", 1}}) : graph;
-  }
-
-private:
-  int64_t below(int64_t count) { return static_cast<int64_t>(random() % static_cast<uint64_t>(count)); }
-  bool chance(int percent) { return below(100) < percent; }
-  void add(ValueId value) { values.push_back(value); }
-  ValueId some() { return values[static_cast<size_t>(below(static_cast<int64_t>(values.size())))]; }
-  bool isConstantShape(const Dims &dims) const { return std::ranges::find(dims, standIn) == dims.end(); }
-
-  ValueId leaf(const Dims &dims) {
-    const uint32_t flags = chance(25) && isConstantShape(dims) ? MORTISE_VALUE_CONSTANT
-                           : chance(15)                        ? MORTISE_VALUE_DONATED
-                                                               : 0;
-    return net.input(MORTISE_F32, dims, flags);
-  }
-  // Another value of these extents: one that is there, or a new input.
-  ValueId like(ValueId value) {
-    const Dims dims = net.dims(value);
-    for (int attempt = 0; attempt < 4; ++attempt)
-      if (const ValueId found = some(); net.dims(found) == dims)
-        return found;
-    return leaf(dims);
-  }
-  ValueId clipped(ValueId value) {
-    const Dims dims = net.dims(value);
-    return net.op("min", {net.op("max", {value, net.splat(-8, dims)}), net.splat(8, dims)});
-  }
-
-  ValueId node() {
-    const ValueId x = some();
-    const Dims dims = net.dims(x);
-    const auto last = static_cast<int64_t>(dims.size()) - 1;
-    switch (below(8)) {
-    case 0:
-      return net.op(chance(50) ? "neg" : "relu", {x});
-    case 1:
-      return net.op(chance(50) ? "sub" : "max", {x, like(x)});
-    case 2:
-      return net.op("mul", {x, like(x)});
-    case 3: { // the first extent stays first
-      if (dims.size() < 3)
-        return net.op("abs", {x});
-      return net.transpose(x, {0, 2, 1});
-    }
-    case 4:
-      return net.linear(x, net.weight({4, dims[static_cast<size_t>(last)]}));
-    case 5: {
-      Dims shape = dims;
-      shape.back() = 1;
-      return net.reshape(net.op("reduce_sum", {x}, {ints("axes", {last})}), shape);
-    }
-    case 6: {
-      Dims starts(dims.size(), 0), strides(dims.size(), 1);
-      if (dims.back() > 1)
-        starts.back() = 1;
-      return net.op("slice", {x}, {ints("starts", starts), ints("limits", dims), ints("strides", strides)});
-    }
-    default:
-      return net.op("add", {x, like(x)});
-    }
-  }
-
-  // Updates of states, in the memory of the input.
-  void states() {
-    for (int64_t left = below(3); left > 0; --left) {
-      const ValueId value = some();
-      const int64_t number = net.inputCount();
-      const ValueId state = net.input(MORTISE_F32, net.dims(value), MORTISE_VALUE_STATE);
-      const ValueId next = clipped(net.op("add", {state, value}));
-      if (chance(50))
-        add(net.op("sub", {next, state}));
-      net.output(next, number);
-    }
-  }
-
-  std::mt19937_64 random;
-  const int64_t rows;
-  Network net;
-  std::vector<ValueId> values;
-};
 
 // ---- Runs
 
@@ -160,7 +58,20 @@ struct Buffers {
 
 class Run {
 public:
-  Run(const Graph &graph, const Runs &runs) : graph(graph), runs(runs) {}
+  Run(const Graph &graph, const Runs &runs) : graph(graph), runs(runs) {
+    std::stringstream names(runs.home);
+    for (std::string name; std::getline(names, name, ',');)
+      devices.push_back(&deviceNamed(name));
+    const MortiseGraph &view = graph.view();
+    homes.inputs.resize(view.input_count);
+    homes.outputs.resize(view.output_count);
+    for (size_t i = 0; !devices.empty() && i < view.input_count; ++i)
+      homes.inputs[i] = devices[i % devices.size()];
+    for (size_t o = 0; !devices.empty() && o < view.output_count; ++o)
+      homes.outputs[o] = devices[(o + 1) % devices.size()];
+    for (size_t a = 0; a < view.alias_count; ++a)
+      homes.outputs[view.aliases[a]->output] = homes.inputs[view.aliases[a]->input];
+  }
   uint64_t copied = 0; // by the last queued runs
 
   std::string compile() {
@@ -170,9 +81,6 @@ public:
     if (!config)
       fail(config.error().message);
     specializeLimit = config->specializeLimit();
-    passes::Homes homes;
-    homes.inputs.assign(graph.view().input_count, home());
-    homes.outputs.assign(graph.view().output_count, home());
     auto placed = tool::compile(graph, *strictRegistry(runs.keepsKernels), *config, homes);
     if (!placed)
       return "compile: " + placed.error().message;
@@ -188,7 +96,7 @@ public:
       auto numbers = values.empty() ? nullptr : specialised(values);
       const Graph &each = numbers ? *numbers : graph;
       const bool last = &values == &runs.values.back();
-      const std::string wrong = home() ? runQueued(each, *program, *home(), last) : runAt(each, **program);
+      const std::string wrong = devices.empty() ? runAt(each, **program) : runQueued(each, *program, last);
       if (!wrong.empty())
         return wrong;
     }
@@ -196,8 +104,6 @@ public:
   }
 
 private:
-  const runtime::Device *home() const { return runs.home.empty() ? nullptr : &deviceNamed(runs.home); }
-
   std::shared_ptr<const Graph> specialised(const std::vector<int64_t> &values) const {
     auto made = specialise(graph.view(), values);
     if (!made)
@@ -243,8 +149,7 @@ private:
 
   // Every run has inputs and outputs of its own, but states and weights; nothing waits between the runs. `ends`: the
   // program ends while they are in flight.
-  std::string runQueued(const Graph &numbers, std::shared_ptr<runtime::Program> &program, const runtime::Device &device,
-                        bool ends) {
+  std::string runQueued(const Graph &numbers, std::shared_ptr<runtime::Program> &program, bool ends) {
     const MortiseGraph &view = numbers.view();
     std::mt19937_64 random(7);
     Buffers first(view, random);
@@ -252,7 +157,7 @@ private:
     std::vector<runtime::Tensor> weights(view.input_count);
     for (size_t i = 0; i < view.input_count; ++i)
       if (view.inputs[i]->flags & (MORTISE_VALUE_STATE | MORTISE_VALUE_CONSTANT)) {
-        lasting[i] = std::make_unique<Resident>(device, *view.inputs[i]->type);
+        lasting[i] = std::make_unique<Resident>(*homes.inputs[i], *view.inputs[i]->type);
         if (view.inputs[i]->flags & MORTISE_VALUE_CONSTANT)
           lasting[i]->write(first.inputs[i]);
         weights[i] = lasting[i]->tensor();
@@ -270,28 +175,45 @@ private:
       for (size_t i = 0; i < view.input_count; ++i) {
         if (!lasting[i]) {
           Buffers::fill(round.host.inputs[i], random);
-          round.inputs.push_back(std::make_unique<Resident>(device, *view.inputs[i]->type));
+          round.inputs.push_back(std::make_unique<Resident>(*homes.inputs[i], *view.inputs[i]->type));
         }
         round.in.push_back(lasting[i] ? weights[i] : round.inputs.back()->tensor());
       }
       for (size_t i = 0; i < view.output_count; ++i) {
-        round.outputs.push_back(std::make_unique<Resident>(device, *view.outputs[i]->type));
+        round.outputs.push_back(std::make_unique<Resident>(*homes.outputs[i], *view.outputs[i]->type));
         round.out.push_back(round.outputs.back()->tensor());
       }
       for (size_t i = 0; i < view.alias_count; ++i)
         round.out[view.aliases[i]->output].data = nullptr;
     }
-    const MortisePlugin &table = *device.plugin->table;
-    MortiseStreamArgs stream{};
-    if (auto made = runtime::callOn(device, "stream_create", table.stream_create, stream); !made)
-      return "the test's stream: " + made.error().message;
+    std::string problem;
+    std::vector<runtime::CallerStream> streams;
+    const auto callAll = [&](const char *what, auto MortisePlugin::*slot) {
+      for (const auto &[device, stream] : streams) {
+        MortiseStreamArgs args{.stream = stream};
+        if (auto called = runtime::callOn(*device, what, device->plugin->table->*slot, args);
+            !called && problem.empty())
+          problem = "the test's stream: " + called.error().message;
+      }
+    };
+    for (const runtime::Device *device : devices) {
+      MortiseStreamArgs args{};
+      auto made = runtime::callOn(*device, "stream_create", device->plugin->table->stream_create, args);
+      if (!made) {
+        callAll("stream_destroy", &MortisePlugin::stream_destroy);
+        return "the test's stream: " + made.error().message;
+      }
+      streams.push_back({device, args.stream});
+    }
     const uint64_t before = copiedBytes();
     uint64_t uploaded = 0;
-    std::string problem;
-    const auto upload = [&](const Resident &target, std::vector<std::byte> &bytes) {
-      if (auto queued = queueCopy(device, stream.stream, target.place(), placeOf(bytes), bytes.size());
-          !queued && problem.empty())
+    const auto queueOn = [&](const Resident &tensor, const runtime::Place &target, const runtime::Place &source) {
+      const auto &[device, stream] = *std::ranges::find(streams, tensor.device, &runtime::CallerStream::device);
+      if (auto queued = queueCopy(*device, stream, target, source, byteSize(*tensor.type)); !queued && problem.empty())
         problem = "the test's copy: " + queued.error().message;
+    };
+    const auto upload = [&](const Resident &target, std::vector<std::byte> &bytes) {
+      queueOn(target, target.place(), placeOf(bytes));
       uploaded += bytes.size();
     };
     for (size_t i = 0; i < view.input_count; ++i)
@@ -305,23 +227,32 @@ private:
           upload(*round.inputs[own++], round.host.inputs[i]);
       for (size_t i = 0; i < view.output_count; ++i)
         upload(*round.outputs[i], round.host.outputs[i]);
-      if (auto queued = program->enqueue(round.in, round.out, {&device, stream.stream}); !queued && problem.empty())
+      if (auto queued = program->enqueue(round.in, round.out, streams); !queued && problem.empty())
         problem = "enqueue: " + queued.error().message;
     }
     copied = copiedBytes() - before - uploaded;
+    // A call is over for a stream when the stream has come to its end: results may be read there, and the memory of
+    // the other tensors may be used again.
+    std::vector<std::byte> anything;
+    for (Round &round : rounds) {
+      for (const auto &input : round.inputs)
+        anything.resize(std::max<size_t>(anything.size(), byteSize(*input->type)));
+      for (size_t i = 0; i < view.output_count; ++i)
+        queueOn(*round.outputs[i], placeOf(round.host.outputs[i]), round.outputs[i]->place());
+    }
+    for (const Round &round : rounds)
+      for (const auto &input : round.inputs)
+        queueOn(*input, input->place(), placeOf(anything));
     if (ends)
       program.reset();
-    if (auto waited = runtime::callOn(device, "stream_wait", table.stream_wait, stream); !waited && problem.empty())
-      problem = "the stream: " + waited.error().message;
-    (void)runtime::callOn(device, "stream_destroy", table.stream_destroy, stream);
+    callAll("stream_wait", &MortisePlugin::stream_wait);
+    callAll("stream_destroy", &MortisePlugin::stream_destroy);
     Buffers expected = first; // its states go on from round to round
     for (size_t number = 0; number < rounds.size() && problem.empty(); ++number) {
       Round &round = rounds[number];
       for (size_t i = 0; i < view.input_count; ++i)
         if (!lasting[i])
           expected.inputs[i] = round.host.inputs[i];
-      for (size_t i = 0; i < view.output_count; ++i)
-        round.outputs[i]->read(round.host.outputs[i], problem);
       for (size_t i = 0; i < view.alias_count; ++i)
         if (number + 1 == rounds.size())
           lasting[view.aliases[i]->input]->read(round.host.inputs[view.aliases[i]->input], problem);
@@ -368,6 +299,8 @@ private:
 
   const Graph &graph;
   const Runs &runs;
+  std::vector<const runtime::Device *> devices; // in whose memory tensors lie, in turn; none: in the host's
+  passes::Homes homes;
   tool::Placed compiled;
   uint64_t specializeLimit = 0;
   std::deque<Buffers> kept; // until the program has ended: work may still write to them where a wait was dropped
@@ -399,9 +332,10 @@ std::string callAgainAfterErrors() {
     in.write(ones);
     MortiseStreamArgs stream{};
     must(runtime::callOn(device, "stream_create", table.stream_create, stream));
+    const runtime::CallerStream caller{&device, stream.stream};
     const runtime::Tensor inputs[] = {in.tensor()}, outputs[] = {out.tensor()};
     const auto call = [&]() -> Result<void> {
-      auto queued = program->enqueue(inputs, outputs, {&device, stream.stream});
+      auto queued = program->enqueue(inputs, outputs, std::span(&caller, 1));
       auto waited = runtime::callOn(device, "stream_wait", table.stream_wait, stream);
       return queued ? waited : queued;
     };
@@ -460,9 +394,10 @@ std::string rebindWhileQueued(int threads, int calls) {
       MortiseStreamArgs stream{};
       if (auto made = runtime::callOn(device, "stream_create", table.stream_create, stream); !made)
         fail(made.error().message);
+      const runtime::CallerStream caller{&device, stream.stream};
       const runtime::Tensor in[] = {x.tensor(), {}}, out[] = {y.tensor()};
       for (int call = 0; call < calls && problem.empty(); ++call)
-        if (auto queued = (*program)->enqueue(in, out, {&device, stream.stream}); !queued)
+        if (auto queued = (*program)->enqueue(in, out, std::span(&caller, 1)); !queued)
           problem = queued.error().message;
       for (const auto slot : {table.stream_wait, table.stream_destroy})
         if (auto done = runtime::callOn(device, "the test's stream", slot, stream); !done && problem.empty())
@@ -582,8 +517,6 @@ uint64_t copiedBytes() {
     bytes += copied[where].get<uint64_t>();
   return bytes;
 }
-
-std::shared_ptr<const Graph> randomGraph(uint64_t seed, bool symbolic) { return GraphMaker(seed, symbolic).make(); }
 
 Found runStrict(const Graph &graph, const Runs &runs) {
   Run run(graph, runs);

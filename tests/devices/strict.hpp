@@ -35,7 +35,8 @@ struct Runs {
   std::vector<std::vector<int64_t>> values{{}}; // of the symbols, one list for each set
   int count = 2;                                // runs for each set of values
   bool rebinds = false;                         // swaps the weights between two runs
-  // A device in whose memory all tensors lie. Then all runs are queued on one stream of it, and waited for once.
+  // Devices in whose memory tensors lie, in turn ("strict:0,strict:1"). Then all runs are queued on one stream of each,
+  // and waited for once.
   std::string home = {};
   // Loads the compiled program once with each of these settings. Empty: once, with the settings that there are.
   std::vector<std::string> loads = {};

@@ -47,7 +47,7 @@ int main(int argc, char **argv) {
   }
   nlohmann::ordered_json result;
   const auto asPlants = [&](const Plants &plants) {
-    result = {{"planted", plants.count()}, {"by_slot", plants.planted}, {"missed", plants.missed}};
+    result = {{"planted", plants.count()}, {"by_slot", plants.planted}, {"redundant", plants.redundant}, {"missed", plants.missed}};
   };
   if (*graphs) {
     constexpr Places places[] = {{"strict:0,cpu", 2}, {"strict:0,strict:1", 2}, {"strict:0,strict:1,aloof:0", 3}};

@@ -92,6 +92,46 @@ TEST(ApiDevices, CallsAreQueued) {
   EXPECT_EQ(calls.state.read(), Floats(8, 10));
 }
 
+// x and y lie on two devices: z = relu(x) + y on the second, w = relu(x) * 2 on the first.
+TEST(ApiDevices, ACallIsQueuedAcrossDevices) {
+  Session s = strict();
+  const Device first = get(s.device("strict:0")), second = get(s.device("strict:1"));
+  Builder graph = builder(s);
+  const uint32_t x = get(graph.input("x", MORTISE_F32, {8})), y = get(graph.input("y", MORTISE_F32, {8}));
+  const uint32_t positive = get(graph.op("mortise.relu", {x}));
+  expectOk(graph.output(get(graph.op("mortise.add", {positive, y}))));
+  expectOk(graph.output(get(graph.op("mortise.add", {positive, positive}))));
+  expectOk(graph.inputDevice(0, first));
+  expectOk(graph.inputDevice(1, second));
+  expectOk(graph.outputDevice(0, second));
+  expectOk(graph.outputDevice(1, first));
+  Program program = get(s.compile(graph));
+  Eight tx(first, Floats(8, 3)), ty(second, Floats(8, 4)), tz(second), tw(first);
+  const MortiseTensor vx = tx.tensor.view(), vy = ty.tensor.view(), vz = tz.tensor.view(), vw = tw.tensor.view();
+  const MortiseTensor *inputs[] = {&vx, &vy}, *outputs[] = {&vz, &vw};
+  Queue one = get(Queue::create(first)), other = get(Queue::create(second)), another = get(Queue::create(second));
+  for (const std::vector<MortiseQueue *> &queues :
+       {std::vector{one.get(), other.get()}, {other.get(), one.get()}, {another.get()}, {one.get()}}) {
+    Floats zeros(8, 0);
+    expectOk(copy(tz.tensor, onHost(zeros)));
+    expectOk(copy(tw.tensor, onHost(zeros)));
+    expectOk(program.enqueueAcross(queues, inputs, outputs));
+    for (MortiseQueue *queue : queues)
+      expectOk(take(mortise_queue_wait(queue)));
+    EXPECT_EQ(tz.read(), Floats(8, 7));
+    EXPECT_EQ(tw.read(), Floats(8, 6));
+  }
+  MortiseQueue *twice[] = {other.get(), one.get(), another.get()}, *missing[] = {nullptr};
+  for (const auto &[queues, why] : {std::pair(std::span<MortiseQueue *const>(twice), "several of device 'strict:1'"),
+                                    std::pair(std::span<MortiseQueue *const>(missing), "queue"),
+                                    std::pair(std::span<MortiseQueue *const>(), "found none")}) {
+    const Result<void> done = program.enqueueAcross(queues, inputs, outputs);
+    ASSERT_FALSE(done);
+    EXPECT_EQ(done.error().code, MORTISE_INVALID_ARGUMENT);
+    EXPECT_NE(done.error().message.find(why), std::string::npos) << done.error().message;
+  }
+}
+
 TEST(ApiDevices, AQueueIsImportedAgainByItsNativeStream) {
   QueuedDecoder calls;
   Queue queue = get(Queue::create(calls.device)), same = get(Queue::import(calls.device, get(queue.native())));

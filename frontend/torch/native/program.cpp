@@ -2,7 +2,7 @@
 // Program: one compiled region, called with PyTorch's tensors. A signature is a program with the extents for one set of
 // shapes; all signatures of a program share its constants. `run` is the hot path: it reads the tensors through DLPack,
 // checks constants by address and version (bound.hpp), allocates the outputs with eager's strides, and runs without the
-// GIL. Where tensors lie on a device, the call is queued on PyTorch's current stream.
+// GIL. Where tensors lie on devices, the call is queued on PyTorch's current stream of each.
 #include "bound.hpp"
 #include "options.hpp"
 #include "place.hpp"
@@ -283,8 +283,8 @@ private:
     return true;
   }
 
-  // With the tensors' types and places. A call that one queue orders is queued there; one that several would have to
-  // order, or that is measured, comes behind all of them and returns when it is done.
+  // With the tensors' types and places. A call is queued on the current stream of each of its devices; one that is
+  // measured comes behind all of them and returns when it is done.
   MortiseStatus *runDescribed(const std::vector<MortiseQueue *> &queues, bool profile) {
     std::vector<MortiseTensor> tensors;
     tensors.reserve(binding.inputs.size() + binding.outputs.size());
@@ -303,14 +303,14 @@ private:
       const Output &output = binding.outputs[i];
       outPointers.push_back(add(outputPointers[i], output.dtypeNumber, output.programDims, output.place));
     }
-    if (queues.size() == 1 && !profile)
-      return mortise_program_enqueue(shared.program, queues.front(), inputPointers.data(), inputPointers.size(),
-                                     outPointers.data(), outPointers.size());
+    if (!profile)
+      return mortise_program_enqueue_across(shared.program, queues.data(), queues.size(), inputPointers.data(),
+                                            inputPointers.size(), outPointers.data(), outPointers.size());
     for (MortiseQueue *queue : queues)
       if (MortiseStatus *status = mortise_queue_wait(queue))
         return status;
-    return (profile ? mortise_program_profile : mortise_program_run)(
-        shared.program, inputPointers.data(), inputPointers.size(), outPointers.data(), outPointers.size());
+    return mortise_program_profile(shared.program, inputPointers.data(), inputPointers.size(), outPointers.data(),
+                                   outPointers.size());
   }
 
   Binding &binding;

@@ -112,6 +112,95 @@ def test_copies_between_devices():
         assert last_report()["coverage"] == 1.0
 
 
+PAIRS = [(0, 1), (1, 0), (0, 2), (2, 1)]  # 2 is of another kind, between which and the others values pass through the host
+
+
+def spread(a, b):
+    """Work on both devices, values from each to the other, and a result that only one of them computes."""
+    c = (torch.relu(a) * 2).to(b.device)
+    d = (c + b).to(a.device)
+    return c * b, d - a, b + 1, a.to(b.device)
+
+
+def waits():
+    return {slot: n for slot, n in strict_device.report()["calls"].items() if slot in ("stream_wait", "event_synchronize")}
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("pair", PAIRS)
+def test_calls_on_several_devices_are_queued(pair, seed):
+    """Each call reads what work that is still queued on both streams writes, and its results are read by such work."""
+    one, other = (torch.device("strict", i) for i in pair)
+    call, both = compiled(spread), compiled(lambda a, b: (a * 0.5, b - 1))
+    a, b = torch.randn(40, 5), torch.randn(40, 5)
+    x, y = a.to(one), b.to(other)
+    both(x, y), call(x, y)
+    strict_device.synchronize()
+    strict_device.configure(f"delay_us=300 skew=4 seed={seed}")
+    found = []
+    for _ in range(4):
+        x, y = both(x, y)
+        results = call(x, y)
+        found.append(both(results[1], results[0]))
+        a, b = a * 0.5, b - 1
+    assert not waits()
+    assert strict_device.report()["calls"]["enqueue"] >= 16
+    c, d, *_ = spread(a, b)
+    assert_same(on_host(found[-1]), (d * 0.5, c - 1))
+    assert_same(on_host(results), spread(a, b))
+    assert [r.device for r in results] == [other, one, other, other]
+
+
+def test_calls_on_several_devices_are_ordered_by_streams_of_the_callers():
+    """In streams that are not the default ones, with memory that PyTorch gives to the next call as soon as the last is queued."""
+    devices = [torch.device("strict", i) for i in range(2)]
+    call, a, b = compiled(spread), torch.randn(6, 5), torch.randn(6, 5)
+    x, y = (t.to(d) for t, d in zip((a, b), devices))
+    call(x, y)
+    streams = [torch.Stream(device=d) for d in devices]
+    strict_device.synchronize()
+    with streams[0], streams[1]:
+        strict_device.configure(DELAYED)
+        for _ in range(5):
+            found = call(x, y)
+        assert strict_device.report()["calls"].get("event_synchronize", 0) == 0
+    for stream in streams:
+        stream.synchronize()
+    assert_same(on_host(found), spread(a, b))
+
+
+def test_a_result_on_a_second_device_that_is_read_in_another_stream_is_found():
+    """The device sees that a result lies behind the second stream alone, so that the tests above can fail."""
+    x, y = torch.randn(8).to(STRICT), torch.randn(8).to("strict:1")
+    call = compiled(lambda a, b: (a * 2, b * 2 + 1))
+    call(x, y)
+    stream = torch.Stream(device=torch.device("strict", 1))
+    strict_device.synchronize()
+    with stream:
+        found = call(x, y)
+    with pytest.raises(RuntimeError, match="nothing orders them"):
+        found[1].cpu()
+    strict_device.synchronize()
+    strict_device.configure(DELAYED, expects="nothing orders them")
+
+
+def test_a_copy_between_devices_is_queued():
+    """A device on which a call has tensors and no work."""
+    x = torch.randn(40, 5)
+    call = compiled(lambda a: a.to("strict:1"))
+    for device in (0, 2):
+        there = x.to(torch.device("strict", device))
+        call(there)
+        strict_device.synchronize()
+        strict_device.configure(DELAYED)
+        found = call(there)
+        assert not waits()
+        copied = strict_device.report()["copied"]
+        between = x.nbytes if device == 0 else 0
+        assert copied["between"] == between and copied["to_device"] == copied["to_host"] == x.nbytes - between
+        assert torch.equal(found.cpu(), x) and found.device.index == 1
+
+
 def test_host_tensors_beside_those_of_a_device():
     x, scalar = torch.randn(4, 6), torch.tensor(3.0)
     call, there = compiled(lambda a, s: a * s), x.to(STRICT)
@@ -189,6 +278,37 @@ def test_updates_in_place():
         assert_same([found.cpu(), there.cpu()], [expected, a])
 
 
+class Returning(nn.Module):
+    """Returns a weight as it is, a copy of it, a literal, its input and a copy of that."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(100, 4))
+
+    def forward(self, x):
+        literal = torch.tensor([1.0, 2.0, 3.0], device=x.device)
+        return x @ self.weight.t(), self.weight, self.weight.clone(), literal, x, x.clone()
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_what_is_returned_unchanged_stays_on_the_device(dynamic):
+    model, x = Returning(), torch.randn(3, 4)
+    moved, there = copy.deepcopy(model).to(STRICT), x.to(STRICT)
+    call = compiled(moved, dynamic=dynamic, device="strict")
+    call(there)
+    strict_device.synchronize()
+    strict_device.configure(DELAYED)
+    found = call(there)
+    copied = strict_device.report()["copied"]
+    assert copied["to_device"] == copied["to_host"] == copied["between"] == 0, copied
+    assert found[1] is moved.weight and found[4] is there  # aliases, as in eager
+    assert found[2].data_ptr() != moved.weight.data_ptr()
+    assert_same(on_host(found), model(x))
+    moved.weight.add_(1)
+    assert_same(call(there)[2].cpu(), model.weight + 1)
+    assert last_report()["coverage"] == 1.0
+
+
 def test_weights_that_change_are_bound_again():
     layer, x = nn.Linear(4, 4).to(STRICT), torch.randn(2, 4)
     call, there = compiled(layer), x.to(STRICT)
@@ -242,6 +362,30 @@ def test_random_numbers_come_from_the_generator_of_the_device():
     assert all(torch.equal(a, b) for a, b in zip(on_host(call(x)), first))
     assert not any(torch.equal(a, b) for a, b in zip(first, second))
     assert abs(first[0].mean() - 0.5) < 0.05 and abs(first[1].std() - 1) < 0.1 and set(first[2].tolist()) == {0.0, 2.0}
+
+
+def test_each_device_has_a_generator():
+    call = compiled(lambda a, b: (torch.rand_like(a), torch.rand_like(b)))
+    a, b = torch.ones(50, device=STRICT), torch.ones(50, device=torch.device("strict", 1))
+
+    def draw(*seeds):
+        for device, seed in enumerate(seeds):
+            strict_device.manual_seed(device, seed)
+        return on_host(call(a, b))
+
+    first = draw(5, 6)
+    for seeds, same in (((5, 6), [True, True]), ((5, 7), [True, False]), ((7, 6), [False, True])):
+        assert [torch.equal(x, y) for x, y in zip(draw(*seeds), first)] == same, seeds
+
+
+def test_results_are_counted_by_pytorch():
+    call, x = compiled(lambda a: a * 2), torch.randn(1000).to(STRICT)
+    call(x)
+    before = torch.accelerator.memory_allocated(STRICT)
+    found = call(x)
+    assert torch.accelerator.memory_allocated(STRICT) == before + found.nbytes
+    del found
+    assert torch.accelerator.memory_allocated(STRICT) == before
 
 
 MAKERS = {

@@ -112,6 +112,17 @@ void Checker::hostWaitsForAll(Actor stream) {
   forgetWhatTheHostKnows();
 }
 
+void Checker::hide(Actor actor, const Clock &mark) {
+  const std::lock_guard lock(mutex);
+  for (Actor other = 0; other < mark.size(); ++other)
+    news |= !knows(clocks[actor], other, mark[other]) && mark[other] != 0;
+}
+
+bool Checker::hidNews() const {
+  const std::lock_guard lock(mutex);
+  return news;
+}
+
 Result<void> Checker::end(Actor actor, const std::string &what, uint64_t begin, uint64_t bytes) {
   const std::lock_guard lock(mutex);
   if (actor != host)
@@ -139,6 +150,7 @@ uint64_t Checker::besideOthers() const {
 void Checker::forgetAll() {
   const std::lock_guard lock(mutex);
   beside = 0;
+  news = false;
   found.clear();
   pasts.clear();
 }

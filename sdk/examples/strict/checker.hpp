@@ -50,6 +50,10 @@ public:
   void streamWaits(Actor stream, const Clock &mark);
   void hostWaits(const Clock &mark);
   void hostWaitsForAll(Actor stream);
+  // A wait that is kept from the checker, and whether one was that would have told its actor of work that it did not
+  // know of: otherwise nothing can come of it.
+  void hide(Actor actor, const Clock &mark);
+  bool hidNews() const;
 
   // An end of life: everything that used the range must be known to the host, or to the stream that ends it. `what`
   // names the end: "memory_free of allocation 3".
@@ -79,6 +83,7 @@ private:
   std::vector<Past> pasts; // uses that the host does not know to have happened
   std::vector<std::string> found;
   uint64_t beside = 0;
+  bool news = false; // hidNews()
 };
 
 Checker &checker();

@@ -64,16 +64,27 @@ Result<Allocation> Memory::allocate(uint32_t device, uint32_t space, uint64_t by
   return made;
 }
 
-Result<Allocation> Memory::free(uint32_t device, uint64_t address) {
+Result<Allocation> Memory::free(uint32_t device, uint64_t address, bool leaves) {
+  Allocation gone;
+  {
+    const std::lock_guard lock(mutex);
+    const auto found = live.find(address);
+    if (found == live.end() || found->second.device != device || found->second.leaves)
+      return Error{MORTISE_INVALID_ARGUMENT,
+                   "expected memory of this device that is still allocated, found another address"};
+    found->second.leaves = leaves;
+    gone = found->second;
+  }
+  if (!leaves)
+    remove(address);
+  return gone;
+}
+
+void Memory::remove(uint64_t address) {
   const std::lock_guard lock(mutex);
   const auto found = live.find(address);
-  if (found == live.end() || found->second.device != device)
-    return Error{MORTISE_INVALID_ARGUMENT,
-                 "expected memory of this device that is still allocated, found another address"};
-  Allocation gone = std::move(found->second);
+  used[found->second.device] -= found->second.bytes;
   live.erase(found);
-  used[device] -= gone.bytes;
-  return gone;
 }
 
 Result<std::shared_ptr<std::byte>> Memory::find(uint32_t device, uint64_t address, uint64_t bytes,

@@ -22,14 +22,17 @@ struct Allocation {
   uint64_t address = 0, bytes = 0;
   uint32_t device = 0, space = 0;
   std::shared_ptr<std::byte> data;
+  bool leaves = false; // freed in the order of a stream, which has not come so far
 };
 
 class Memory {
 public:
   // Errors: OUT_OF_MEMORY beyond `limit` bytes on the device.
   Result<Allocation> allocate(uint32_t device, uint32_t space, uint64_t bytes, uint64_t limit);
-  // Errors: INVALID_ARGUMENT for what is no allocation of the device, or not any more.
-  Result<Allocation> free(uint32_t device, uint64_t address);
+  // Errors: INVALID_ARGUMENT for what is no allocation of the device, or not any more. `leaves`: work that is queued
+  // already still finds the memory, until remove().
+  Result<Allocation> free(uint32_t device, uint64_t address, bool leaves);
+  void remove(uint64_t address);
   // Where `bytes` bytes of the device's memory lie; they stay while the pointer is held. The error says how the range
   // misses. `space`: where they have to lie, nullopt: in any.
   Result<std::shared_ptr<std::byte>> find(uint32_t device, uint64_t address, uint64_t bytes,

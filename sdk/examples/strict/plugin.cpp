@@ -299,7 +299,9 @@ struct Strict : PluginAdaptor<Strict> {
       return {};
     Queue &queue = *streamOf(args.stream).queue;
     queue.waitUntil(queue.position());
-    if (!control().isHidden("stream_wait"))
+    if (control().isHidden("stream_wait"))
+      checker().hide(host, checker().mark(queue.actor));
+    else
       checker().hostWaitsForAll(queue.actor);
     return entered ? queue.failure() : entered;
   }
@@ -328,6 +330,18 @@ struct Strict : PluginAdaptor<Strict> {
     delete &eventOf(args);
     return entered;
   }
+  // Tells the checker that the actor has waited for the event, unless this call of the slot is hidden.
+  static void tell(Actor actor, const Event &event, const char *slot) {
+    const bool hidden = control().isHidden(slot);
+    if (hidden || event.clock != event.truth)
+      checker().hide(actor, event.truth);
+    if (hidden)
+      return;
+    if (actor == host)
+      checker().hostWaits(event.clock);
+    else
+      checker().streamWaits(actor, event.clock);
+  }
   Result<void> eventRecord(MortiseEventArgs &args) {
     if (auto entered = control().enter("event_record"); !entered)
       return entered;
@@ -335,8 +349,9 @@ struct Strict : PluginAdaptor<Strict> {
       return {};
     Event &event = eventOf(args);
     event.queue = streamOf(args.stream).queue;
+    event.truth = checker().mark(event.queue->actor);
     if (!control().isHidden("event_record"))
-      event.clock = checker().mark(event.queue->actor);
+      event.clock = event.truth;
     event.queue->add([ns = event.ns]() -> Result<void> {
       *ns = nowNs();
       return {};
@@ -351,8 +366,7 @@ struct Strict : PluginAdaptor<Strict> {
     if (control().isDropped("event_wait") || !event.queue)
       return {};
     Queue &waits = *streamOf(args.stream).queue;
-    if (!control().isHidden("event_wait"))
-      checker().streamWaits(waits.actor, event.clock);
+    tell(waits.actor, event, "event_wait");
     if (&waits != event.queue.get())
       waits.add([queue = event.queue, position = event.position]() -> Result<void> {
         queue->waitUntil(position);
@@ -367,8 +381,10 @@ struct Strict : PluginAdaptor<Strict> {
     const bool lies = control().isDropped("event_query");
     const bool tells = control().settings().late == 0;
     args.happened = lies || !event.queue || (tells && event.queue->hasHappened(event.position));
-    if (args.happened && !lies && event.queue && !control().isHidden("event_query"))
-      checker().hostWaits(event.clock);
+    if (lies && event.queue)
+      checker().hide(host, event.truth);
+    else if (args.happened && event.queue)
+      tell(host, event, "event_query");
     return {};
   }
   Result<void> eventSynchronize(MortiseEventArgs &args) {
@@ -377,8 +393,7 @@ struct Strict : PluginAdaptor<Strict> {
     if (control().isDropped("event_synchronize") || !event.queue)
       return {};
     event.queue->waitUntil(event.position);
-    if (!control().isHidden("event_synchronize"))
-      checker().hostWaits(event.clock);
+    tell(host, event, "event_synchronize");
     return entered ? event.queue->failure(event.position) : entered;
   }
   Result<void> eventElapsed(MortiseEventArgs &args) {
@@ -425,16 +440,22 @@ struct Strict : PluginAdaptor<Strict> {
 
   Result<void> memoryFree(MortiseMemoryArgs &args) {
     auto entered = control().enter("memory_free");
-    Result<Allocation> gone = memory().free(numberOf(args.device), args.address);
+    const Result<Allocation> gone = memory().free(numberOf(args.device), args.address, args.stream != nullptr);
     if (!gone)
       return gone.error();
     control().add("allocation", -1);
     const std::string what = "memory_free of allocation " + std::to_string(gone->number);
-    Queue *queue = args.stream ? streamOf(args.stream).queue.get() : nullptr;
-    const auto ended = checker().end(queue ? queue->actor : host, what, gone->address, gone->bytes);
-    // Work in the stream may still use the bytes.
-    if (queue)
-      queue->add([kept = std::make_shared<Allocation>(std::move(*gone))]() -> Result<void> { return {}; });
+    if (args.stream == nullptr) {
+      const auto ended = checker().end(host, what, gone->address, gone->bytes);
+      return entered ? ended : entered;
+    }
+    // Work that was queued before may still use the bytes. Other streams must not use them beside their end.
+    Queue &queue = *streamOf(args.stream).queue;
+    const auto ended = checker().queue(queue.actor, what, {{gone->address, gone->bytes, true}});
+    queue.add([address = gone->address]() -> Result<void> {
+      memory().remove(address);
+      return {};
+    });
     return entered ? ended : entered;
   }
 
@@ -532,7 +553,7 @@ const char *configure(const char *settings) {
 
 const char *report() {
   static std::string text;
-  text = control().report(checker().violations(), checker().besideOthers());
+  text = control().report(checker().violations(), checker().besideOthers(), checker().hidNews());
   return text.c_str();
 }
 

@@ -111,13 +111,13 @@ void Control::copied(const std::string &where, uint64_t count) {
   bytes[where] += count;
 }
 
-std::string Control::report(const std::vector<std::string> &violations, uint64_t beside) const {
+std::string Control::report(const std::vector<std::string> &violations, uint64_t beside, bool news) const {
   const std::lock_guard lock(mutex);
   nlohmann::ordered_json copied;
   for (const char *where : {"to_device", "to_host", "between", "within"})
     copied[where] = bytes.contains(where) ? bytes.at(where) : 0;
   const nlohmann::ordered_json whole = {
-      {"violations", violations}, {"live", live}, {"calls", calls}, {"copied", copied}, {"beside", beside}};
+      {"violations", violations}, {"live", live}, {"calls", calls}, {"copied", copied}, {"beside", beside}, {"news", news}};
   return whole.dump();
 }
 

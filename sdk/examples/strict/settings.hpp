@@ -40,7 +40,7 @@ public:
 
   void add(const std::string &kind, int64_t count); // to the objects alive
   void copied(const std::string &where, uint64_t bytes);
-  std::string report(const std::vector<std::string> &violations, uint64_t beside) const;
+  std::string report(const std::vector<std::string> &violations, uint64_t beside, bool news) const;
 
 private:
   struct Fault {

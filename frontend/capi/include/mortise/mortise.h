@@ -271,6 +271,13 @@ MORTISE_EXPORT MortiseStatus *mortise_builder_output_device(MortiseBuilder *buil
 MORTISE_EXPORT MortiseStatus *mortise_program_enqueue(MortiseProgram *program, MortiseQueue *queue,
                                                       const MortiseTensor *const *inputs, size_t input_count,
                                                       const MortiseTensor *const *outputs, size_t output_count);
+/* The same for tensors on several devices, with a queue of each: no queue waits for more of the call than what works
+ * on the tensors of its own device, and the host waits for none. Tensors on a device without a queue here are ordered
+ * by one of the others. Errors: MORTISE_INVALID_ARGUMENT (no queue, or two of one device). */
+MORTISE_EXPORT MortiseStatus *mortise_program_enqueue_across(MortiseProgram *program, MortiseQueue *const *queues,
+                                                             size_t queue_count, const MortiseTensor *const *inputs,
+                                                             size_t input_count, const MortiseTensor *const *outputs,
+                                                             size_t output_count);
 typedef struct MortiseSignature { /* what a program takes and gives; belongs to the program */
   size_t struct_size;
   size_t input_count, output_count;

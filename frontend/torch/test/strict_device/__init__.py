@@ -21,9 +21,12 @@ _ops.open(PLUGIN)
 torch.utils.rename_privateuse1_backend("strict")
 
 
+manual_seed = _ops.manual_seed  # of one device
+
+
 def manual_seed_all(seed):
     for device in range(_ops.device_count()):
-        _ops.manual_seed(device, seed)
+        manual_seed(device, seed)
 
 
 class Interface(device_interface.DeviceInterface):

@@ -18,6 +18,7 @@
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/set_cpu_dispatch.h>
 #include <ATen/ops/view_native.h>
+#include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <torch/library.h>
 
@@ -43,6 +44,8 @@ template <typename T> T get(mortise::Result<T> result) {
 
 struct State {
   std::optional<api::Session> session;
+  const MortisePlugin *table = nullptr;
+  std::array<MortiseDevice *, names.size()> devices{}; // as the plugin names them
   const StrictControl *control = nullptr;
   std::mutex mutex;                                                           // of `streams`
   std::array<std::vector<std::unique_ptr<api::Queue>>, names.size()> streams; // by device, by number
@@ -136,19 +139,6 @@ C10_REGISTER_GUARD_IMPL(PrivateUse1, Guard)
 
 // ---- Memory
 
-// As a caching allocator's, memory may be used again when the stream that was current at its allocation has come so
-// far, and not before.
-struct Block {
-  api::Memory memory;
-  c10::DeviceIndex device;
-  c10::StreamId stream;
-
-  static void free(void *context) {
-    const std::unique_ptr<Block> block(static_cast<Block *>(context));
-    (void)queueOf(block->device, block->stream).wait(); // an error of the stream is told by who waits for results
-  }
-};
-
 void copyBytes(void *to, c10::Device toDevice, const void *from, c10::Device fromDevice, size_t bytes) {
   const auto tensor = [&](const void *data, c10::Device device) {
     const std::vector<int64_t> dims = {static_cast<int64_t>(bytes)};
@@ -160,15 +150,21 @@ void copyBytes(void *to, c10::Device toDevice, const void *from, c10::Device fro
     get(api::copy(tensor(to, toDevice), tensor(from, fromDevice)));
 }
 
-struct Allocator final : c10::Allocator {
+// Takes memory from the plugin, as PyTorch's allocators take theirs from a driver. As with a caching allocator, memory
+// may be used in the stream that is current at its allocation, and again when that stream has come so far, not before.
+class Allocator final : public c10::DeviceAllocator {
+public:
   c10::DataPtr allocate(size_t bytes) override {
     const c10::Device device(type, currentDevice);
     if (bytes == 0)
       return {nullptr, device};
-    auto block = std::make_unique<Block>(Block{get(api::Memory::allocate(deviceAt(device.index()), bytes)),
-                                               device.index(), currentStream(device.index())});
-    void *data = block->memory.data();
-    return {data, block.release(), Block::free, device};
+    auto block = std::make_unique<Block>(Block{device.index(), currentStream(device.index()), bytes, 0});
+    MortiseMemoryArgs args = argumentsOf(*block);
+    get(api::take(state.table->memory_allocate(&args)));
+    block->address = args.address;
+    const std::lock_guard lock(mutex);
+    stats.at(static_cast<size_t>(device.index())).allocated_bytes[0].increase(bytes);
+    return {reinterpret_cast<void *>(args.address), block.release(), free, device};
   }
   c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
   void copy_data(void *to, const void *from, size_t bytes) const override {
@@ -176,7 +172,50 @@ struct Allocator final : c10::Allocator {
     waitFor(currentDevice);
     copyBytes(to, device, from, device, bytes);
   }
+
+  bool initialized() override { return state.session.has_value(); }
+  void emptyCache(c10::MempoolId_t) override {}
+  void recordStream(const c10::DataPtr &, c10::Stream) override {
+    TORCH_CHECK(false, "strict_device: no record_stream");
+  }
+  c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex device) override {
+    const std::lock_guard lock(mutex);
+    return stats.at(static_cast<size_t>(device));
+  }
+  void resetAccumulatedStats(c10::DeviceIndex) override {}
+  void resetPeakStats(c10::DeviceIndex) override {}
+
+private:
+  struct Block {
+    c10::DeviceIndex device;
+    c10::StreamId stream;
+    size_t bytes;
+    MortiseAddress address;
+  };
+
+  static MortiseMemoryArgs argumentsOf(const Block &block) {
+    MortiseMemoryArgs args{};
+    args.struct_size = sizeof args;
+    args.device = state.devices.at(static_cast<size_t>(block.device));
+    args.stream = reinterpret_cast<MortiseStream *>(get(queueOf(block.device, block.stream).native()));
+    args.bytes = block.bytes;
+    args.address = block.address;
+    return args;
+  }
+
+  static void free(void *context);
+
+  std::mutex mutex; // of `stats`
+  std::array<c10::CachingDeviceAllocator::DeviceStats, names.size()> stats;
 } allocator;
+
+void Allocator::free(void *context) {
+  const std::unique_ptr<Block> block(static_cast<Block *>(context));
+  MortiseMemoryArgs args = argumentsOf(*block);
+  (void)api::take(state.table->memory_free(&args)); // the checker tells of work that still uses it
+  const std::lock_guard lock(allocator.mutex);
+  allocator.stats.at(static_cast<size_t>(block->device)).allocated_bytes[0].decrease(block->bytes);
+}
 REGISTER_ALLOCATOR(type, &allocator)
 
 // ---- Random numbers: a generator for each device
@@ -322,8 +361,13 @@ void open(const std::string &plugin) {
   (void)deviceAt(0); // loads the plugin
   void *library = dlopen(plugin.c_str(), RTLD_NOW | RTLD_NOLOAD);
   TORCH_CHECK(library, "strict_device: ", plugin, " is not loaded");
-  const auto table = reinterpret_cast<const MortisePlugin *(*)()>(dlsym(library, "mortise_plugin"));
-  state.control = reinterpret_cast<const StrictControl *>(table()->extension);
+  state.table = reinterpret_cast<const MortisePlugin *(*)()>(dlsym(library, "mortise_plugin"))();
+  state.control = reinterpret_cast<const StrictControl *>(state.table->extension);
+  MortiseDevicesArgs args{};
+  args.struct_size = sizeof args;
+  get(api::take(state.table->devices(&args)));
+  for (size_t i = 0; i < args.device_count; ++i)
+    state.devices.at(static_cast<size_t>(args.devices[i]->dlpack_id)) = args.devices[i]->device;
   at::RegisterPrivateUse1HooksInterface(new Hooks);
 }
 

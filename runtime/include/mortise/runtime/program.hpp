@@ -115,10 +115,12 @@ public:
   // written, so that the call cannot be repeated; the next one does without that kernel.
   Result<void> run(std::span<const Tensor> inputs, std::span<const Tensor> outputs);
 
-  // Like run(), on a caller's stream: comes behind what is queued there, and returns when its work is queued and the
-  // host's tensors may be used again. Tensors in device memory stay valid until the work has happened. A program that
-  // has no tensor in the memory of the stream's device waits for the stream, and runs.
-  Result<void> enqueue(std::span<const Tensor> inputs, std::span<const Tensor> outputs, const CallerStream &caller);
+  // Like run(), on callers' streams, of one device each: comes behind what is queued there, and returns when its work
+  // is queued and the host's tensors may be used again. A tensor in device memory stays valid until the work has
+  // happened: it is ordered by the stream of its device, or by one of the others where there is none. Where the plan
+  // has no tensor in the memory of a stream's device, the call waits for the streams, and runs.
+  Result<void> enqueue(std::span<const Tensor> inputs, std::span<const Tensor> outputs,
+                       std::span<const CallerStream> callers);
 
   // The unchecked fast path: one pointer to dense memory per input and output. The caller guarantees that shapes agree
   // with `values`, which has one entry per symbol of the plan.
