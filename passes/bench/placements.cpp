@@ -109,8 +109,7 @@ struct Devices {
 using Assignment = std::vector<uint8_t>; // per node: its device
 
 // Transfers and the nodes themselves, without the starts of regions. Written apart from cover.cpp, which it checks.
-double costOf(const MortiseGraph &graph, const Problem &problem, const std::vector<Target> &targets,
-              const Assignment &device) {
+double costOf(const MortiseGraph &graph, const Problem &problem, const Assignment &device) {
   double total = 0;
   const double bytes = 4.0 * static_cast<double>(problem.extents[0]);
   std::set<std::pair<uint32_t, uint8_t>> there; // value, device; 0 is the host
@@ -119,7 +118,7 @@ double costOf(const MortiseGraph &graph, const Problem &problem, const std::vect
       return;
     for (const uint8_t through : {from != 0 && to != 0 ? uint8_t(0) : to, to})
       if (through != from && there.emplace(value.index, through).second)
-        total += transferNs(*targets[through == 0 ? from : through].device, bytes);
+        total += CopyPrice().of(bytes); // the devices state no price
   };
   for (size_t n = 0; n < graph.node_count; ++n) {
     total += problem.ns[n][device[n]];
@@ -167,7 +166,7 @@ double bestCost(const MortiseGraph &graph, const Problem &problem, const std::ve
   double best = infinite;
   Assignment device(graph.node_count);
   while (true) {
-    if (const double cost = costOf(graph, problem, targets, device); cost < best)
+    if (const double cost = costOf(graph, problem, device); cost < best)
       best = std::min(best, cost + startsOf(graph, targets, device, best - cost));
     size_t at = 0;
     while (at < device.size() && ++device[at] == deviceCount)
@@ -194,7 +193,7 @@ double placedCost(const MortiseGraph &graph, const Problem &problem, const std::
   }
   if (!placement.uncovered.empty() || std::ranges::find(device, deviceCount) != device.end())
     fail("a placement is not complete");
-  const double cost = costOf(graph, problem, targets, device) + starts;
+  const double cost = costOf(graph, problem, device) + starts;
   if (std::abs(cost - placement.costNs) > 1e-6 * cost)
     fail("a placement says that it costs " + std::to_string(placement.costNs) + " ns; its regions cost " +
          std::to_string(cost));
