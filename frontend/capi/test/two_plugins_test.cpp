@@ -42,12 +42,12 @@ TEST(TwoPlugins, ShareAGraph) {
         explained || (refusal["op"] == "mortise.softmax" && refusal["plugin"] == "pocket" && refusal["reason"] == "op");
   EXPECT_TRUE(explained) << report["refusals"].dump(1);
   const auto lost = std::ranges::find_if(report["declined"], [](const Json &candidate) {
-    return candidate["plugin"] == "reference" && candidate["ops"] == Json{{"mortise.neg", 1}};
+    return candidate["plugin"] == "reference" && candidate["ops"].value("mortise.neg", 0) == 1;
   });
   ASSERT_NE(lost, report["declined"].end()) << report["declined"].dump(1);
   EXPECT_EQ((*lost)["reason"], "cost");
   EXPECT_EQ((*lost)["device"], "reference");
-  EXPECT_EQ((*lost)["nodes"].size(), 1u);
+  EXPECT_EQ((*lost)["nodes"].size(), 5u); // of the whole graph, silu in parts
   EXPECT_GT((*lost)["predicted_ns"].get<double>(), 0);
   EXPECT_FALSE((*lost)["lowering"].get<std::string>().empty());
   EXPECT_TRUE(report["copies"].empty()); // both compute in the host's memory
