@@ -99,7 +99,7 @@ run_pytest() {
   shift 2
   say "$name: Python (pytest)"
   names+=("$name")
-  sanitizer_settings "$preset" dev_python "$preset" -m pytest -q -ra -n 2 --junitxml "$reports/$name.xml" "$@" || failed=1
+  sanitizer_settings "$preset" dev_python "$preset" -m pytest -q -ra -n 2 --continue-on-collection-errors --junitxml "$reports/$name.xml" "$@" || failed=1
 }
 
 # sanitizer_settings PRESET COMMAND...: runs the command with the settings of its sanitizer. LLVM's shared library is not instrumented.
