@@ -89,7 +89,8 @@ int work(const WorkerTask &task) {
       return Exit::unusable;
     }
     Verdict verdict = trials.run(*point);
-    if (task.leaks && verdict.outcome == Outcome::Passed && tried.insert(point->op).second) {
+    const bool hasWork = point->shape == Shape::Prime || point->shape == Shape::Tail || point->shape == Shape::Rank1;
+    if (task.leaks && hasWork && verdict.outcome == Outcome::Passed && tried.insert(point->op).second) {
       const auto stillThere = [&] { lines.say({{"still", "there"}}); };
       if (const uint64_t leak = trials.leakOf(*point, false, stillThere))
         verdict.why = leakText(leak, "run");

@@ -12,7 +12,7 @@ struct WorkerTask {
   uint64_t seed = 0, memory = 0;
   std::string list; // a file of ids, one a line
   size_t first = 0, count = 0;
-  bool leaks = false; // whether the first case of each op that passes is tried for leaks
+  bool leaks = false; // whether the first case of each op that passes and has some work is tried for leaks
 };
 
 std::vector<std::string> argumentsOf(const WorkerTask &task); // behind the program's name
