@@ -46,8 +46,7 @@ struct ProposalSink {
   void reject(const std::vector<uint32_t> &set, const std::string &why) {
     const auto computes = [&](uint32_t node) { return node < graph.node_count && !isLiteral(*graph.nodes[node]); };
     const auto node = std::ranges::find_if(set, computes);
-    refuse(node == set.end() ? firstThatComputes() : *node, MORTISE_REASON_ERROR,
-           "the plugin's candidate is ignored: " + why);
+    refuse(node == set.end() ? firstThatComputes() : *node, MORTISE_REASON_ERROR, ignoredCandidate + why);
   }
   uint32_t firstThatComputes() const {
     uint32_t node = 0;
@@ -263,8 +262,8 @@ void dropUnknownLayouts(const MortiseGraph &graph, const Target &target, size_t 
       ++i;
       continue;
     }
-    result.refusals.push_back({candidate.nodes.front(), candidate.target, MORTISE_REASON_LAYOUT,
-                               "the plugin's candidate is ignored: " + wrong});
+    result.refusals.push_back(
+        {candidate.nodes.front(), candidate.target, MORTISE_REASON_LAYOUT, ignoredCandidate + wrong});
     result.candidates.erase(result.candidates.begin() + static_cast<ptrdiff_t>(i));
   }
 }

@@ -71,6 +71,9 @@ struct Refusal {
   std::string detail;
 };
 
+// How the detail of a refusal of ours begins.
+inline const std::string ignoredCandidate = "the plugin's candidate is ignored: ";
+
 struct Proposals {
   std::vector<Candidate> candidates; // valid: in range, ascending, convex, cost finite and >= 0, pairs as plugin.h says
   std::vector<Refusal> refusals;     // those of the plugins, and ours for candidates that did not validate

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "claims.hpp"
 #include "command.hpp"
 #include "plugin.hpp"
 #include "try.hpp"
@@ -10,7 +11,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fnmatch.h>
 #include <iostream>
 #include <map>
 #include <unistd.h>
@@ -24,7 +24,8 @@ constexpr int mostEnds = 8; // crashes and hangs after which a device is given u
 
 struct Answer {
   std::string name, op, dtype, why;
-  uint32_t rank = 0;
+  int32_t rank = 0;
+  size_t nodes = 1, fused = 0; // of the case; candidates of several nodes that were right
   Outcome outcome = Outcome::Wrong;
 };
 
@@ -161,7 +162,7 @@ private:
         if (read.contains("cases")) {
           count = read["cases"];
         } else if (read.contains("begin")) {
-          answers.push_back({read["name"], read["op"], read["dtype"], "", read["rank"]});
+          answers.push_back({read["name"], read["op"], read["dtype"], "", read["rank"], read["nodes"]});
           next = read["begin"].get<size_t>() + 1;
           open = true;
           progress(device + ": case " + std::to_string(next) + " of " + std::to_string(count) + ": " +
@@ -170,6 +171,7 @@ private:
           open = false;
           answers.back().outcome = static_cast<Outcome>(read["outcome"].get<int>());
           answers.back().why = read["why"];
+          answers.back().fused = read["fused"];
         } else if (read.contains("leak") && read["leak"] != 0) {
           bad("leaks", "each time that " + read["name"].get<std::string>() + " is compiled, run and destroyed, " +
                            std::to_string(read["leak"].get<uint64_t>()) + " bytes of memory are not given back");
@@ -198,11 +200,14 @@ private:
     Taken right;
     std::map<std::string, std::map<std::string, size_t>> refusals; // by op, by reason
     Json all = Json::array();
+    size_t fused = 0, chains = 0;
     for (const Answer &answer : answers) {
+      fused += answer.fused;
       ++sums[answer.outcome];
       constexpr const char *words[] = {"right", "refused", "wrong", "folded"};
       all.push_back({{"case", answer.name}, {"outcome", words[static_cast<int>(answer.outcome)]}, {"why", answer.why}});
-      if (answer.outcome == Outcome::Right)
+      chains += answer.outcome == Outcome::Right && answer.nodes > 1;
+      if (answer.outcome == Outcome::Right && answer.nodes == 1)
         ++right[answer.op][answer.dtype];
       if (answer.outcome == Outcome::Refused)
         ++refusals[answer.op][answer.why];
@@ -223,7 +228,8 @@ private:
     if (right.empty())
       bad("ops", "device " + device + " takes none of the " + std::to_string(answers.size()) + " cases");
     else
-      good("ops", std::to_string(sums[Outcome::Right]) + " cases are right" + text);
+      good("ops", std::to_string(sums[Outcome::Right]) + " cases are right, of which " + std::to_string(chains) +
+                      " are chains of ops; " + std::to_string(fused) + " candidates of several ops are right" + text);
     text = std::to_string(sums[Outcome::Refused]) + " cases are refused" +
            (asked.verbose ? "" : "; --verbose lists the reasons");
     if (asked.verbose)
@@ -236,39 +242,31 @@ private:
       bad("ops", std::to_string(count - answers.size()) + " cases were not tried, because " + std::to_string(ends) +
                      " processes crashed or hung");
     else
-      checkClaims(answers, right);
+      checkClaims(answers);
   }
 
   // Every claim needs a kernel.
-  void checkClaims(const std::vector<Answer> &answers, const Taken &right) {
-    std::map<std::string, const Answer *> refused; // by op and dtype
+  void checkClaims(const std::vector<Answer> &answers) {
+    std::vector<ClaimedCase> cases;
     for (const Answer &answer : answers)
-      if (answer.outcome == Outcome::Refused)
-        refused.emplace(answer.op + " in " + answer.dtype, &answer);
-    size_t proven = 0;
-    std::vector<std::string> unproven;
-    for (const auto &[key, answer] : refused) {
-      const auto found = right.find(answer->op);
-      const bool taken = found != right.end() && found->second.contains(answer->dtype);
-      const bool claimed = std::ranges::any_of(manifest.claims, [&](const runtime::ManifestClaim &claim) {
-        return std::ranges::find(claim.dtypes, answer->dtype) != claim.dtypes.end() && answer->rank <= claim.maxRank &&
-               std::ranges::any_of(
-                   claim.ops, [&](const std::string &op) { return fnmatch(op.c_str(), answer->op.c_str(), 0) == 0; });
-      });
-      if (claimed && !taken)
-        unproven.push_back(key + ": " + answer->why);
-    }
-    for (const auto &[op, dtypes] : right)
-      proven += dtypes.size();
-    for (const std::string &text : unproven)
-      bad("claims", "the manifest claims " + text);
+      if (answer.nodes == 1)
+        cases.push_back({answer.op, answer.dtype, answer.why, answer.rank, answer.outcome == Outcome::Right,
+                         answer.outcome == Outcome::Refused});
+    const Claims claims = weighClaims(manifest, cases, asked.ops);
+    for (const std::vector<std::string> *list : {&claims.refused, &claims.unknown})
+      for (const std::string &text : *list)
+        bad("claims", "the manifest claims " + text);
     if (manifest.claims.empty())
       note("note", "claims",
            "the manifest claims nothing: [[claims]] with ops, dtypes and max_rank tells people what to "
            "expect");
-    else if (unproven.empty())
+    else if (claims.refused.empty())
       good("claims",
-           "no claim is refused; " + std::to_string(proven) + " pairs of an op and an element type were right");
+           "no claim is refused; " + std::to_string(claims.shown) + " pairs of an op and an element type were right");
+    if (!claims.untried.empty())
+      note("note", "claims",
+           "there is no case that fits these claims, so that nothing is said of them: " +
+               runtime::join(claims.untried));
   }
 
   const PluginCheck &asked;

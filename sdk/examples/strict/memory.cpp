@@ -57,23 +57,30 @@ Result<Allocation> Memory::allocate(uint32_t device, uint32_t space, uint64_t by
   if (data == nullptr)
     return Error{MORTISE_OUT_OF_MEMORY, "cannot allocate " + std::to_string(bytes) + " bytes"};
   std::memset(data, 0xcb, room); // what is read before it is written is wrong
-  const Allocation made{++count, next, bytes, device, space, {data, std::free}};
+  const Allocation made{++count, next, bytes, device, space, false, {data, std::free}};
   next = (next + room + gap) / gap * gap; // a gap between allocations
   used[device] += bytes;
   live.emplace(made.address, made);
   return made;
 }
 
-Result<Allocation> Memory::free(uint32_t device, uint64_t address) {
+Result<Allocation> Memory::free(uint32_t device, uint64_t address, bool stays) {
   const std::lock_guard lock(mutex);
   const auto found = live.find(address);
-  if (found == live.end() || found->second.device != device)
+  if (found == live.end() || found->second.device != device || found->second.isFreed)
     return Error{MORTISE_INVALID_ARGUMENT,
                  "expected memory of this device that is still allocated, found another address"};
-  Allocation gone = std::move(found->second);
-  live.erase(found);
+  Allocation gone = found->second;
+  found->second.isFreed = true;
+  if (!stays)
+    live.erase(found);
   used[device] -= gone.bytes;
   return gone;
+}
+
+void Memory::end(uint64_t address) {
+  const std::lock_guard lock(mutex);
+  live.erase(address);
 }
 
 Result<std::shared_ptr<std::byte>> Memory::find(uint32_t device, uint64_t address, uint64_t bytes,

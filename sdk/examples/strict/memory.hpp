@@ -21,6 +21,7 @@ struct Allocation {
   uint64_t number = 0; // in the order of allocation
   uint64_t address = 0, bytes = 0;
   uint32_t device = 0, space = 0;
+  bool isFreed = false; // on a stream: work before may still use it
   std::shared_ptr<std::byte> data;
 };
 
@@ -29,7 +30,9 @@ public:
   // Errors: OUT_OF_MEMORY beyond `limit` bytes on the device.
   Result<Allocation> allocate(uint32_t device, uint32_t space, uint64_t bytes, uint64_t limit);
   // Errors: INVALID_ARGUMENT for what is no allocation of the device, or not any more.
-  Result<Allocation> free(uint32_t device, uint64_t address);
+  // `stays`: work that is queued already may still find it, until end().
+  Result<Allocation> free(uint32_t device, uint64_t address, bool stays);
+  void end(uint64_t address);
   // Where `bytes` bytes of the device's memory lie; they stay while the pointer is held. The error says how the range
   // misses. `space`: where they have to lie, nullopt: in any.
   Result<std::shared_ptr<std::byte>> find(uint32_t device, uint64_t address, uint64_t bytes,

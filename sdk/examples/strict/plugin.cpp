@@ -415,16 +415,19 @@ struct Strict : PluginAdaptor<Strict> {
 
   Result<void> memoryFree(MortiseMemoryArgs &args) {
     auto entered = control().enter("memory_free");
-    Result<Allocation> gone = memory().free(numberOf(args.device), args.address);
+    Result<Allocation> gone = memory().free(numberOf(args.device), args.address, args.stream != nullptr);
     if (!gone)
       return gone.error();
     control().add("allocation", -1);
     const std::string what = "memory_free of allocation " + std::to_string(gone->number);
     Queue *queue = args.stream ? streamOf(args.stream).queue.get() : nullptr;
     const auto ended = checker().end(queue ? queue->actor : host, what, gone->address, gone->bytes);
-    // Work in the stream may still use the bytes.
+    // Work before it in the stream still uses the bytes. It ends with the work that stands for it, which a stream that
+    // fails drops.
     if (queue)
-      queue->add([kept = std::make_shared<Allocation>(std::move(*gone))]() -> Result<void> { return {}; });
+      queue->add([end = std::shared_ptr<void>(nullptr, [address = gone->address](void *) {
+                    memory().end(address);
+                  })]() -> Result<void> { return {}; });
     return entered ? ended : entered;
   }
 
