@@ -175,7 +175,8 @@ def test_symbols(tmp_path, count, expected):
                ("  int64_t count;\n", "  int64_t count;\n  const MortiseType *type;\n"),
                ("  kernel->count = element", "  kernel->type = node->results[0]->type;\n  kernel->count = element"),
                ("static MortiseStatus *enqueue(", SHAPE),
-               ("  host->parallel_for(args->kernel->count,", "  int64_t count = args->kernel->count;\n  if (args->kernel->type->dim_exprs) {\n"
+               ("  host->parallel_for(args->kernel->count,", "  int64_t count = args->kernel->count;\n"
+                "  if (args->kernel->type->dim_exprs) {\n"
                 f"    count = 1;\n    for (int32_t i = 0; i < args->kernel->type->rank; ++i)\n"
                 f"      count *= extent(&args->kernel->type->dim_exprs[i], {count});\n  }}\n  host->parallel_for(count,"))
     assert expected in check(build(tmp_path, *changes), status=1 if expected else 0)
@@ -210,7 +211,7 @@ static MortiseStatus *propose(MortiseProposeArgs *args) {
 """),
     ("  if (args->region->node_count != 1 || ", "  if (args->region->node_count > 2 || "),
     ("  uint32_t node; /*", "  int64_t third;\n  uint32_t node; /*"),
-    ("  args->kernel = kernel;\n", 
+    ("  args->kernel = kernel;\n",
      "  kernel->third = args->region->node_count == 2 ? (int64_t)args->region->nodes[1]->operands[1]->result_index : -1;\n"
      "  args->kernel = kernel;\n"),
     ("  host->parallel_for(args->kernel->count, 16384, task, &call);",
