@@ -60,7 +60,7 @@ def test_json(tmp_path):
     assert {entry["outcome"] for entry in report["checks"]} == {"ok", "note", "BAD"}
     outcomes = {case["case"]: case["outcome"] for case in report["devices"]["acme"]}
     assert set(outcomes.values()) == {"right", "wrong", "refused"}
-    assert all(outcome != "wrong" for name, outcome in outcomes.items() if not name.startswith("mortise.mul"))
+    assert all(outcome != "wrong" for name, outcome in outcomes.items() if "mortise.mul" not in name)
 
 
 def test_claims_without_kernels(tmp_path):
@@ -73,7 +73,7 @@ def test_claims_without_kernels(tmp_path):
 
 def test_another_device(tmp_path):
     assert "it has no device other; its devices are acme" in check(build(tmp_path), "--device", "other", status=1)
-    assert "8 cases are right, of which 2 are chains of ops" in check(build(tmp_path), "--device", "acme", status=0)
+    assert "7 cases are right, of which 2 are chains of ops" in check(build(tmp_path), "--device", "acme", status=0)
 
 
 def test_bad_arguments(tmp_path):
@@ -188,7 +188,7 @@ def test_compiled_for_each_size(tmp_path):
             "  static int64_t first;\n  if (args->region->nodes[0]->results[0]->type->rank == 2 && !first)\n"
             "    first = element_count(node->results[0]->type);\n  kernel->count = element_count(node->results[0]->type);\n"
             "  if (first && node->results[0]->type->dims[0] == 33)\n    kernel->count = first;")
-    assert "with n = 33" in check(build(tmp_path, once), "--ops", "mortise.mul", status=1, ops="mortise.mul")
+    assert "with n = 33" in check(build(tmp_path, once), status=1, ops="mortise.mul")
 
 
 FUSED = (  # mul + add as one candidate
@@ -229,7 +229,8 @@ def test_chains(tmp_path, sub, expected):
 
 
 def test_claims_that_no_case_fits(tmp_path):
-    claims = (('ops = ["mortise.add", "mortise.mul"]', 'ops = ["mortise.add", "mortise.mul", "acme.swizzle"]'), ("max_rank = 8", "max_rank = 0"))
+    claims = (('ops = ["mortise.add", "mortise.mul"]', 'ops = ["mortise.add", "mortise.mul", "acme.swizzle"]'),
+              ("max_rank = 8", "max_rank = 0"))
     said = check(build(tmp_path, manifest=claims), status=0, ops="")
     assert "there is no case that fits these claims" in said and "acme.swizzle (an op of the vendor's own)" in said
     said = check(build(tmp_path, manifest=(('"mortise.mul"]', '"mortise.mull"]'),)), status=1)
