@@ -99,7 +99,7 @@ static MortiseStatus *fail(const MortiseKernel *kernel, const char *slot) {
   static int failures;
   char wanted[32], op[32], code[16], message[96];
   if (sscanf(kernel->fail, "%31s %31s %15s", wanted, op, code) != 3 || strcmp(wanted, slot) != 0 ||
-      strcmp(op, ops[kernel->op]) != 0)
+      strcmp(op, keys[kernel->op]) != 0)
     return NULL;
   if (strcmp(code, "abort") == 0)
     abort();
