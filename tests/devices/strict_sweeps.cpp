@@ -32,6 +32,7 @@ int main(int argc, char **argv) {
   std::string devices, home, settings;
   CLI::App *once = app.add_subcommand("once", "runs one random graph without symbols, as the sweep of waits does");
   once->add_option("seed", first)->required();
+  once->add_option("calls", calls)->required()->check(CLI::PositiveNumber);
   once->add_option("devices", devices)->required();
   once->add_option("home", home, "the device on which the tensors lie, or ''")->required();
   once->add_option("settings", settings, "of control.h")->required();
@@ -47,7 +48,10 @@ int main(int argc, char **argv) {
   }
   nlohmann::ordered_json result;
   const auto asPlants = [&](const Plants &plants) {
-    result = {{"planted", plants.count()}, {"by_slot", plants.planted}, {"redundant", plants.redundant}, {"missed", plants.missed}};
+    result = {{"planted", plants.count()},
+              {"by_slot", plants.planted},
+              {"redundant", plants.redundant},
+              {"missed", plants.missed}};
   };
   if (*graphs) {
     constexpr Places places[] = {{"strict:0,cpu", 2}, {"strict:0,strict:1", 2}, {"strict:0,strict:1,aloof:0", 3}};
@@ -58,8 +62,8 @@ int main(int argc, char **argv) {
               {"leaks", sweep.leaks},
               {"problems", sweep.problems}};
   } else if (*once) {
-    const Found found = runStrict(*randomGraph(first, false),
-                                  {.devices = devices, .count = waitedRuns(home), .home = home, .loads = {settings}});
+    const Found found =
+        runStrict(*randomGraph(first, false), {.devices = devices, .count = calls, .home = home, .loads = {settings}});
     result = {{"found", found.text()}, {"calls", strictReport()["calls"]}};
   } else if (*waits) {
     asPlants(leaveOutWaits(first, count, everyPlace));

@@ -42,7 +42,6 @@ struct Plants {
   std::vector<std::string> missed;
   uint64_t count() const;
 };
-int waitedRuns(const std::string &home); // of each program, in leaveOutWaits
 // Leaves out each wait, and each event, of calls that wait and of queued calls.
 Plants leaveOutWaits(uint64_t first, uint64_t count, std::span<const Places> places);
 // Has each call of each slot fail once, with each code. A fault is found when the error names the plugin and the call,

@@ -80,7 +80,7 @@ def test_weights_that_are_refused_are_bound_on_another_device(slot):
         same(call, model, x)
     assert devices_of("mortise.mul") == {"reference"} and devices_of("mortise.add") == {"pocket"}
     assert last_report()["coverage"] == 1.0
-    words = {r["detail"] for p in programs() for r in p["refusals"] if r["op"] == "mortise.mul" and r["reason"] == "error"}
+    words = {r["detail"] for p in programs() for r in p["declined"] if "mortise.mul" in r["ops"] and r["reason"] == "error"}
     assert len(words) == 1 and WORDS in words.pop()
     assert WORDS in str(torch_mortise.explain(call, x))
 

@@ -16,6 +16,7 @@ typedef struct StrictControl {
   /* Replaces all settings and forgets what was counted and found. `settings` are words of the form key=value:
    *   seed=N       of the delays and of `split` (0)
    *   delay_us=N   each piece of work is held back for a random time between half of this and all of it (0)
+   *   skew=N       work of half the streams, by seed, is held back N times as long (1)
    *   split=N      1: each device takes every node; otherwise a random one of N parts, another for each device (1)
    *   peer=0|1     whether the devices of kind "strict" copy from each other (1)
    *   clock=0|1    whether kernels clock their steps (1)

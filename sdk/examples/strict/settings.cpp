@@ -25,8 +25,9 @@ std::string Control::configure(std::string_view words) {
     const size_t equals = std::min(word.find('='), word.size());
     const std::string key = word.substr(0, equals), value = equals < word.size() ? word.substr(equals + 1) : "";
     const std::pair<const char *, uint64_t *> numbers[] = {
-        {"seed", &fresh.seed},     {"delay_us", &fresh.delayUs}, {"split", &fresh.split}, {"peer", &fresh.peer},
-        {"memory", &fresh.memory}, {"clock", &fresh.clock},      {"late", &fresh.late},   {"layouts", &fresh.layouts}};
+        {"seed", &fresh.seed}, {"delay_us", &fresh.delayUs}, {"split", &fresh.split},
+        {"peer", &fresh.peer}, {"memory", &fresh.memory},    {"clock", &fresh.clock},
+        {"skew", &fresh.skew}, {"late", &fresh.late},        {"layouts", &fresh.layouts}};
     bool known = false;
     for (const auto &[name, place] : numbers)
       if (key == name) {
@@ -116,8 +117,8 @@ std::string Control::report(const std::vector<std::string> &violations, uint64_t
   nlohmann::ordered_json copied;
   for (const char *where : {"to_device", "to_host", "between", "within"})
     copied[where] = bytes.contains(where) ? bytes.at(where) : 0;
-  const nlohmann::ordered_json whole = {
-      {"violations", violations}, {"live", live}, {"calls", calls}, {"copied", copied}, {"beside", beside}, {"news", news}};
+  const nlohmann::ordered_json whole = {{"violations", violations}, {"live", live},     {"calls", calls},
+                                        {"copied", copied},         {"beside", beside}, {"news", news}};
   return whole.dump();
 }
 

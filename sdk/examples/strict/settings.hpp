@@ -21,7 +21,8 @@ struct SlowLink {
 };
 
 struct Settings {
-  uint64_t seed = 0, delayUs = 0, split = 1, peer = 1, memory = UINT64_C(1) << 30, clock = 1, late = 0, layouts = 0;
+  uint64_t seed = 0, delayUs = 0, split = 1, peer = 1, memory = UINT64_C(1) << 30, clock = 1, skew = 1, late = 0,
+           layouts = 0;
   std::string cannot;
   std::vector<SlowLink> slow;
 };

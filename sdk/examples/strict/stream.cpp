@@ -41,7 +41,7 @@ void Queue::run() {
     lock.unlock();
     const Settings settings = control().settings();
     const uint64_t random = mix(settings.seed, actor);
-    if (const uint64_t most = settings.delayUs)
+    if (const uint64_t most = settings.delayUs * (random % 2 ? settings.skew : 1))
       std::this_thread::sleep_for(std::chrono::microseconds(most / 2 + mix(random, number) % (most / 2 + 1)));
     Result<void> result = givenUp ? Result<void>() : work();
     work = nullptr; // what it holds may be freed
