@@ -366,10 +366,9 @@ Result<void> Executable::run(std::span<const Tensor> inputs, std::span<const Ten
     return taken;
   const void *const *in = context.inputPointers.data();
   void *const *out = context.outputPointers.data();
-  auto done = !streams.empty()
-                  ? context.enqueueOn(streams, schedulesOn(streams, *place->specialisation), *place->binding,
-                                      place->specialisation, in, out)
-                  : context.execute(*place->binding, place->specialisation, in, out, profile);
+  auto done = !streams.empty() ? context.enqueueOn(streams, schedulesOn(streams, *place->specialisation),
+                                                   *place->binding, place->specialisation, in, out)
+                               : context.execute(*place->binding, place->specialisation, in, out, profile);
   if (!done)
     findLost(*place, done.error(), in, out, inputs, ending);
   else if (profile)

@@ -169,8 +169,7 @@ Result<void> Program::bindConstants(std::span<const Tensor> tensors) {
 }
 
 Result<void> Program::run(std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
-  return impl->call(
-      [&](Executable &used, Ending &ending) { return used.run(inputs, outputs, false, {}, ending); });
+  return impl->call([&](Executable &used, Ending &ending) { return used.run(inputs, outputs, false, {}, ending); });
 }
 
 Result<void> Program::runProfiled(std::span<const Tensor> inputs, std::span<const Tensor> outputs) {

@@ -38,8 +38,8 @@ typedef struct StrictControl {
   const char *(*configure)(const char *settings);
 
   /* {"violations": [text], "live": {kind: count}, "calls": {slot: count}, "copied": {"to_device", "to_host", "between",
-   * "within"}, "beside", "news"} in JSON, since `configure`. "news": whether a call that was hidden, or an answer that was
-   * wrong, concerned work of which the waiting side did not know. "beside": pieces of work that were queued beside
+   * "within"}, "beside", "news"} in JSON, since `configure`. "news": whether a call that was hidden, or an answer that
+   * was wrong, concerned work of which the waiting side did not know. "beside": pieces of work that were queued beside
    * work on another stream, because nothing orders them behind it. Lives until the next call. */
   const char *(*report)(void);
 

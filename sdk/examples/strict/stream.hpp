@@ -48,8 +48,8 @@ struct Stream {
 struct Event {
   std::shared_ptr<Queue> queue; // NULL without a mark
   uint64_t position = 0;
-  Clock clock; // what the checker is told of the mark
-  Clock truth; // differs where event_record was hidden
+  Clock clock;                                                  // what the checker is told of the mark
+  Clock truth;                                                  // differs where event_record was hidden
   std::shared_ptr<uint64_t> ns = std::make_shared<uint64_t>(0); // when the mark happened
 };
 

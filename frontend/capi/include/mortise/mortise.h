@@ -177,9 +177,9 @@ MORTISE_EXPORT MortiseStatus *mortise_program_profile(MortiseProgram *program, c
  * for a composite that has been decomposed), "declined":
  * [{"lowering","device","plugin","nodes","ops","predicted_ns","reason","detail"}] (candidates that were refused, or
  *  lost, which is the reason "cost"), "unlisted": [{"device","plugin","count"}] (how many more lost), "uncovered":
- *  [{"node","op","location","device","plugin","reason","detail"}] (as mortise_builder_refusals, of the last time that the
- *  graph was placed again in vain), "inputs": [{"name","type","constant","state","donated"}],
- *  "outputs": [{"type","alias"}]}. */
+ *  [{"node","op","location","device","plugin","reason","detail"}] (as mortise_builder_refusals, of the last time that
+ * the graph was placed again in vain), "inputs": [{"name","type","constant","state","donated"}], "outputs":
+ * [{"type","alias"}]}. */
 MORTISE_EXPORT MortiseStatus *mortise_program_report(MortiseProgram *program, char **json);
 
 /* The refusals of the last mortise_compile of this builder: for every node that no chosen device takes, the answer of

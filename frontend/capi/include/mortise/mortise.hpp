@@ -295,8 +295,8 @@ public:
   // The same with a queue of each device on which tensors lie.
   Result<void> enqueueAcross(std::span<MortiseQueue *const> queues, std::span<const MortiseTensor *const> inputs,
                              std::span<const MortiseTensor *const> outputs) {
-    return take(mortise_program_enqueue_across(handle.get(), queues.data(), queues.size(), inputs.data(),
-                                               inputs.size(), outputs.data(), outputs.size()));
+    return take(mortise_program_enqueue_across(handle.get(), queues.data(), queues.size(), inputs.data(), inputs.size(),
+                                               outputs.data(), outputs.size()));
   }
   Result<void> runPointers(const void *const *inputs, void *const *outputs, const int64_t *symbols = nullptr) {
     return take(mortise_program_run_pointers(handle.get(), inputs, outputs, symbols));

@@ -18,7 +18,7 @@ struct MortiseKernel {
   int op;
   size_t inputs; /* 1 if both operands are the same value */
   int64_t count;
-  double by; /* of pocket.scale */
+  double by;     /* of pocket.scale */
   char fail[96]; /* the option */
 };
 static const char *const keys[] = {"mortise.add", "mortise.mul", "mortise.neg", "mortise.logistic", "pocket.scale"};
