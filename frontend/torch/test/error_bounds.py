@@ -165,6 +165,7 @@ class Noise:
         """An f64 result, rounded. A whole number in f64 is taken as exact, because a narrower dtype gives it too."""
         if dtype == torch.float64 and self.unit is not None:
             return torch.where(value == value.round(), value, self.moved(value, self.unit * value))
+        value = value.double()  # a conversion gives its own dtype, and PyTorch computes nothing in f8
         return self.moved(value, unit_roundoff(dtype) * value).to(dtype)
 
     def call(self, op, arguments, keywords):
