@@ -340,7 +340,9 @@ TEST_F(CopyPrices, WaysOverTheHostAreMeasuredAsOne) {
 TEST_F(CopyPrices, WhatMakesNoSenseChangesNothingAndIsLogged) {
   logs("warning");
   testing::internal::CaptureStderr();
-  const std::string refused = placed("max-autotune", slowThere + " fail=copy:1:10");
+  // The other device is slow, too, so that a busy machine does not decide; the refused copy would be slower still.
+  const std::string slowToTheOther = " slow=host->strict:1=10000000:1000000000"; // 10 ms
+  const std::string refused = placed("max-autotune", slowThere + slowToTheOther + " fail=copy:1:10");
   std::string said = testing::internal::GetCapturedStderr();
   EXPECT_THAT(said, AllOf(HasSubstr("copies from 'host' to 'strict:0' cannot be measured"), HasSubstr("injected")));
   EXPECT_EQ(refused, "strict:0, stated");
