@@ -1,32 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "trial.hpp"
 
+#include "../../tools/mortise/heap.hpp"
 #include "call.hpp"
 
 #include <mortise/runtime/call.hpp>
 
 #include <algorithm>
 #include <chrono>
-#include <malloc.h>
-
-#ifdef MORTISE_SANITIZED
-#include <sanitizer/allocator_interface.h>
-#endif
 
 namespace mortise::conformance {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-// Bytes of ordinary memory that the process has allocated.
-uint64_t used() {
-#ifdef MORTISE_SANITIZED
-  return __sanitizer_get_current_allocated_bytes();
-#else
-  const struct mallinfo2 info = mallinfo2();
-  return static_cast<uint64_t>(info.uordblks + info.hblkhd);
-#endif
-}
 
 void fail(Verdict &verdict, std::string kind, std::string why) {
   if (verdict.outcome == Outcome::Failed)
@@ -116,7 +102,7 @@ uint64_t Trials::leakOf(const Point &point, bool compiles, const std::function<v
   uint64_t leak = UINT64_MAX; // what is never given back grows in every window; caches and pools stop to grow
   for (int window = 0; window < windows && leak != 0; ++window) {
     stillThere();
-    const uint64_t before = used();
+    const uint64_t before = tool::heapBytes();
     for (int i = 0; i < cycles; ++i) {
       Refused refused;
       if (compiles)
@@ -128,7 +114,7 @@ uint64_t Trials::leakOf(const Point &point, bool compiles, const std::function<v
     }
     if (compiles)
       kernel.reset();
-    const uint64_t after = used();
+    const uint64_t after = tool::heapBytes();
     leak = std::min(leak, after > before + noise ? (after - before) / cycles : 0);
   }
   return leak;

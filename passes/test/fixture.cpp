@@ -146,6 +146,20 @@ FakePlugin::FakePlugin(const char *name, std::function<MortiseStatus *(const Off
   device.info.automatic = 1;
 }
 
+void chain(GraphMaker &maker, int length) {
+  uint32_t value = maker.input();
+  for (int i = 0; i < length; ++i)
+    value = maker.node("mortise.neg", {value});
+  maker.output(value);
+}
+
+bool refused(const Placement &placement, uint32_t node, int32_t reason, const std::string &part) {
+  for (const Refusal &refusal : placement.refusals)
+    if (refusal.node == node && refusal.reason == reason && refusal.detail.find(part) != std::string::npos)
+      return true;
+  return false;
+}
+
 std::function<MortiseStatus *(const Offer &)> takesAll(double nsPerNode) {
   return [nsPerNode](const Offer &offer) -> MortiseStatus * {
     std::vector<uint32_t> nodes;

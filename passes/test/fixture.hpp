@@ -106,6 +106,14 @@ private:
   std::optional<uint64_t> limit;
 };
 
+using Nodes = std::vector<uint32_t>;
+
+// Adds an input, so many neg behind each other, and an output.
+void chain(GraphMaker &maker, int length);
+
+// Whether a node was refused for this reason, in words that have `part` in them.
+bool refused(const Placement &placement, uint32_t node, int32_t reason, const std::string &part);
+
 // Takes the whole of any graph in one region.
 std::function<MortiseStatus *(const Offer &)> takesAll(double nsPerNode);
 

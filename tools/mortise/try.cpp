@@ -3,6 +3,7 @@
 
 #include "check.hpp"
 #include "guarded.hpp"
+#include "heap.hpp"
 #include "own_cases.hpp"
 #include "seam.hpp"
 
@@ -18,29 +19,14 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
-#include <malloc.h>
 #include <sys/resource.h>
 #include <thread>
 #include <unistd.h>
-
-#ifdef MORTISE_SANITIZED
-#include <sanitizer/allocator_interface.h>
-#endif
 
 namespace mortise::tool {
 namespace {
 
 size_t elementAlignment(const MortiseType &type) { return std::max<size_t>(dtypeBits(type.dtype) / 8, 1); }
-
-// Bytes of ordinary memory that the process has allocated.
-uint64_t used() {
-#ifdef MORTISE_SANITIZED
-  return __sanitizer_get_current_allocated_bytes();
-#else
-  const struct mallinfo2 info = mallinfo2();
-  return static_cast<uint64_t>(info.uordblks + info.hblkhd);
-#endif
-}
 
 // The tensors of one caller.
 class Call {
@@ -234,13 +220,13 @@ uint64_t leakOf(const OpCase &given, const Host &host, const std::function<void(
   uint64_t leak = UINT64_MAX;
   for (int window = 0; window < windows && leak != 0; ++window) {
     stillThere();
-    const uint64_t before = used();
+    const uint64_t before = heapBytes();
     const auto end = Clock::now() + std::chrono::seconds(1);
     uint64_t cycles = 0;
     for (; cycles < mostCycles && Clock::now() < end; ++cycles)
       if (auto program = compileAndLoad(*given.graph, host.registry, host.config))
         (void)runAndJudge(**program, given.graph->view(), given.inputs, given.expected, Edge::End);
-    const uint64_t after = used();
+    const uint64_t after = heapBytes();
     leak = std::min(leak, after > before + noise ? (after - before) / cycles : 0);
   }
   return leak;
