@@ -78,8 +78,9 @@ void addRun(CLI::App &app, Lines &lines) {
   app.add_option("--report", options.report, "a folder for report.json, report.html and junit.xml");
   app.add_flag("--resume", options.resume, "goes on where an earlier run with this --report and --seed ended");
   app.add_option("--expectations", options.expectations, "a file of the cases that are known not to pass");
-  app.add_option("--limit", options.limit, "seconds that a case may take")->check(CLI::PositiveNumber);
-  app.add_option("--memory", options.memory, "bytes that a worker may have");
+  app.add_option("--limit", options.limit, "seconds that a case may take")->check(CLI::Range(0.01, 1e6));
+  app.add_option("--memory", options.memory, "bytes that a worker may have")
+      ->check(CLI::Range(UINT64_C(1) << 26, UINT64_C(1) << 46));
 }
 
 // Commands of the kit's own, for its other processes.

@@ -13,6 +13,7 @@
 #include <fnmatch.h>
 #include <fstream>
 #include <iostream>
+#include <set>
 
 namespace mortise::conformance {
 namespace {
@@ -24,11 +25,9 @@ int fail(Exit exit, const std::string &why) {
   return exit;
 }
 
-bool isChosen(const Options &options, Op op) {
+bool isLike(Op op, const std::string &pattern) {
   const std::string name(nameOf(op)), bare = name.substr(name.find('.') + 1);
-  return options.ops.empty() || std::ranges::any_of(options.ops, [&](const std::string &pattern) {
-           return fnmatch(pattern.c_str(), name.c_str(), 0) == 0 || fnmatch(pattern.c_str(), bare.c_str(), 0) == 0;
-         });
+  return fnmatch(pattern.c_str(), name.c_str(), 0) == 0 || fnmatch(pattern.c_str(), bare.c_str(), 0) == 0;
 }
 
 // The points that are asked for, and what they cover.
@@ -42,10 +41,22 @@ Result<std::vector<Point>> chosen(const Options &options, Coverage &coverage) {
   }
   if (!points.empty())
     return points;
+  std::set<std::string> unmet(options.ops.begin(), options.ops.end());
   for (const Level level : options.levels)
-    for (const Point &point : pointsOf(level, options.extent, &coverage))
-      if (isChosen(options, point.op))
+    for (const Point &point : pointsOf(level, options.extent, &coverage)) {
+      bool isChosen = options.ops.empty();
+      for (const std::string &pattern : options.ops)
+        if (isLike(point.op, pattern)) {
+          isChosen = true;
+          unmet.erase(pattern);
+        }
+      if (isChosen)
         points.push_back(point);
+    }
+  if (!unmet.empty())
+    return Error{MORTISE_INVALID_ARGUMENT, "--op: no op with cases of these levels is like '" + *unmet.begin() +
+                                               "'; expected shell patterns such as 'reduce_*' (--list --level "
+                                               "core,composite,dynamic names all cases)"};
   if (options.shards > 1) {
     std::vector<Point> part; // a piece of each op, in runs that share kernels
     constexpr size_t piece = 16;
@@ -71,6 +82,8 @@ Result<Subject> examine(const Options &options) {
   Subject made;
   std::error_code failed;
   made.library = fs::absolute(options.plugin, failed).string();
+  if (!fs::is_regular_file(made.library, failed))
+    return Error{MORTISE_NOT_FOUND, "--plugin: expected a plugin's library, found no file '" + made.library + "'"};
   auto manifest =
       runtime::readManifest(options.manifest.empty() ? runtime::manifestPath(made.library) : options.manifest);
   if (!manifest)

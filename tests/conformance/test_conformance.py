@@ -137,8 +137,7 @@ def test_claims(tmp_path):
 
 
 def test_nothing_executed(tmp_path):
-    judge_template(tmp_path, status=NOTHING, arguments=("--op", "exp", "--quick"))
-    said = run("--plugin", tmp_path / "libmortise_acme.so", "--op", "nosuchop", status=NOTHING)
+    said, _ = judge_template(tmp_path, status=NOTHING, arguments=("--op", "exp", "--quick"))
     assert "nothing executed" in said
 
 
@@ -208,6 +207,10 @@ def test_a_seed_is_fresh_unless_it_is_given(tmp_path):
     (("--shard", "3/2"), "expected I/N"),
     (("--resume",), "expected --report and --seed"),
     (("--jobs", "0"), "--jobs"),
+    (("--op", "add,nosuch"), "is like 'nosuch'"),
+    (("--op", "softmax"), "no op with cases of these levels"),
+    (("--memory", "1"), "--memory"),
+    (("--limit", "-1"), "--limit"),
     (("--case", "add/f32/prime"), "expected OP/DTYPE/SHAPE"),
     ((), "expected --plugin"),
     (("--nosuch",), "--nosuch"),
@@ -215,6 +218,11 @@ def test_a_seed_is_fresh_unless_it_is_given(tmp_path):
 def test_words_that_are_not_understood(arguments, why):
     plugin = () if not arguments else ("--plugin", PLUGINS / "libmortise_reference.so")
     assert why in run(*plugin, *arguments, status=USAGE)
+
+
+@pytest.mark.parametrize("library", ["/nonexistent.so", "/tmp"])
+def test_a_library_that_is_no_file(library):
+    assert f"found no file '{library}'" in run("--plugin", library, status=UNUSABLE)
 
 
 def test_the_page_stands_alone(tmp_path):
