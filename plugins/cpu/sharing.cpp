@@ -130,7 +130,7 @@ namespace {
 struct Table {
   std::mutex mutex;
   std::multimap<Key, std::weak_ptr<Block>> blocks; // equal keys: contents whose hashes collide
-  size_t additions = 0;
+  size_t most = 16; // entries before those of blocks that have gone are removed
 };
 } // namespace
 
@@ -163,8 +163,10 @@ std::shared_ptr<Block> shareBlock(std::shared_ptr<Block> packed) {
     if (block->bytes == packed->bytes && equalBytes(block->memory, packed->memory, packed->bytes))
       return std::move(block);
   std::lock_guard lock(table().mutex);
-  if (++table().additions % 256 == 0)
+  if (table().blocks.size() >= table().most) {
     std::erase_if(table().blocks, [](const auto &entry) { return entry.second.expired(); });
+    table().most = 2 * table().blocks.size() + 16;
+  }
   table().blocks.emplace(packed->recipe->key, packed);
   return packed;
 }
