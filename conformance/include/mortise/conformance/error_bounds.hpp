@@ -43,8 +43,9 @@ inline double unitRoundoff(int32_t dtype) { return std::ldexp(1.0, -precisionOf(
 // The distance between neighbouring numbers of `dtype` at `value`.
 inline double ulp(double value, int32_t dtype) {
   const Precision precision = precisionOf(dtype);
-  int exponent = 0;
-  std::frexp(value, &exponent);
+  int exponent = precision.lowest; // of zeros
+  if (value != 0)
+    std::frexp(value, &exponent);
   return std::ldexp(1.0, std::max(exponent - 1, precision.lowest) - (precision.bits - 1));
 }
 // The largest finite number of an IEEE 754 dtype.
