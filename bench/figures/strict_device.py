@@ -8,6 +8,7 @@ interpreter's, bit by bit; a network's as close to f64 as `parity` asks. The dev
 that the host touches (the process ends), and what is left behind.
 
 `planted`: each wait and each event of runs with random graphs is left out in turn, in calls that wait for their end and in queued calls.
+`redundant`: those set aside, because they told nobody of work that was not known before.
 Arguments: graphs, seeds of delays, graphs with plants, names of networks."""
 
 MEASURES = "wrong results, missing waits, host touches and leaks on devices that check their host; waits left out in turn, and found"
@@ -100,20 +101,21 @@ def measure(arguments: list[str]) -> dict:
         problems.append(f"{runs} runs, expected {expected}")
     rows = {"random graphs": {"runs": runs, "problem": "; ".join(problems[:10])}}
 
-    planted, by_slot, missed, problems = 0, {}, [], []
+    planted, by_slot, redundant, missed, problems = 0, {}, {}, [], []
     for row, why in in_parts(program, "waits", with_plants, 1):
         if not row:
             problems += died(why)
             continue
         planted += row["planted"]
         missed += row["missed"]
-        for slot, number in row["by_slot"].items():
-            by_slot[slot] = by_slot.get(slot, 0) + number
+        for counts, found in ((by_slot, row["by_slot"]), (redundant, row["redundant"])):
+            for slot, number in found.items():
+                counts[slot] = counts.get(slot, 0) + number
         progress(f"waits left out: {planted}, missed: {len(missed)}")
     problems += [f"not found: {one}" for one in missed]
     if planted < 15:
         problems.append(f"{planted} planted, expected 15 or more")
-    rows["waits left out"] = {"by_slot": by_slot, "problem": "; ".join(problems[:10])}
+    rows["waits left out"] = {"by_slot": by_slot, "redundant": redundant, "problem": "; ".join(problems[:10])}
 
     found: dict = {}
     plugins = f"{built('lib/mortise/plugins')}:{built(PLUGIN)}"
