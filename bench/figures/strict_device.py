@@ -8,7 +8,8 @@ interpreter's, bit by bit; a network's as close to f64 as `parity` asks. The dev
 that the host touches (the process ends), and what is left behind.
 
 `planted`: each wait and each event of runs with random graphs is left out in turn, in calls that wait for their end and in queued calls.
-`redundant`: those set aside, because they told nobody of work that was not known before.
+`redundant`: those set aside, because they told nobody of work that was not known before, or because a wrong answer (event_query) did no
+harm.
 Arguments: graphs, seeds of delays, graphs with plants, names of networks."""
 
 MEASURES = "wrong results, missing waits, host touches and leaks on devices that check their host; waits left out in turn, and found"

@@ -82,19 +82,19 @@ public:
     for (const std::string slot : {"event_wait", "event_record", "event_synchronize", "event_query", "stream_wait"})
       for (uint64_t n = before.value(slot, uint64_t{0}) + 1; n <= calls.value(slot, uint64_t{0}); ++n)
         if (home.empty() || slot != "stream_wait") // otherwise it is the test's own
-          leaveOut(slot, n, calls);
+          leaveOut(slot, n);
     return calls;
   }
 
 private:
-  void leaveOut(const std::string &slot, uint64_t n, const nlohmann::json &calls) {
+  void leaveOut(const std::string &slot, uint64_t n) {
     const char *kind = slot == "event_query" ? " drop=" : " hide=";
     runs.loads = {how + kind + slot + ":" + std::to_string(n)};
     const bool found = !runStrict(*graph, runs).nothing();
     const nlohmann::json seen = strictReport();
-    // What told nobody anything new cannot be missed, and an answer after which the host makes the same calls is used
-    // for nothing.
-    if (!found && (!seen["news"] || (slot == "event_query" && seen["calls"] == calls))) {
+    // What told nobody anything new cannot be missed. A wrong answer is harmless where the next call's own waits order
+    // what it uses all the same: often, since a caller's calls come one behind the other in its streams.
+    if (!found && (!seen["news"] || slot == "event_query")) {
       ++plants.redundant[slot];
       return;
     }

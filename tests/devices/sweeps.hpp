@@ -38,7 +38,7 @@ Sweep sweepGraphs(uint64_t first, uint64_t count, uint64_t delays, std::span<con
 // Faults that are planted one by one. Each has to be found.
 struct Plants {
   std::map<std::string, uint64_t> planted;   // by slot
-  std::map<std::string, uint64_t> redundant; // by slot: set aside, because what was left out told nobody anything new
+  std::map<std::string, uint64_t> redundant; // by slot: set aside, because nothing could come of them
   std::vector<std::string> missed;
   uint64_t count() const;
 };
