@@ -216,11 +216,19 @@ private:
       queueOn(target, target.place(), placeOf(bytes));
       uploaded += bytes.size();
     };
+    std::vector<std::unique_ptr<Resident>> aside(view.input_count);
     for (size_t i = 0; i < view.input_count; ++i)
-      if (view.inputs[i]->flags & MORTISE_VALUE_STATE)
+      if (view.inputs[i]->flags & MORTISE_VALUE_STATE) {
         upload(*lasting[i], first.inputs[i]);
+        aside[i] = std::make_unique<Resident>(*homes.inputs[i], *view.inputs[i]->type);
+      }
     for (Round &round : rounds) {
-      // Inputs are still on their way, and outputs still in use, when the call is queued.
+      // Inputs are still on their way, outputs still in use, and states being written, when the call is queued.
+      for (size_t i = 0; i < view.input_count; ++i)
+        if (aside[i]) {
+          queueOn(*lasting[i], aside[i]->place(), lasting[i]->place());
+          queueOn(*lasting[i], lasting[i]->place(), aside[i]->place());
+        }
       size_t own = 0;
       for (size_t i = 0; i < view.input_count; ++i)
         if (!lasting[i])
