@@ -20,11 +20,11 @@ int main(int count, char **arguments) {
                stderr);
     return 2;
   }
-  const rlimit none{0, 0}, limit{bytes, bytes};
+  const rlimit none{0, 0};
   setrlimit(RLIMIT_CORE, &none);
 #ifndef MORTISE_SANITIZED // whose shadow memory counts
-  if (bytes)
-    setrlimit(RLIMIT_DATA, &limit);
+  if (const rlimit most{bytes, bytes}; bytes)
+    setrlimit(RLIMIT_DATA, &most);
 #endif
   return mortise::runtime::isolation::serve();
 }
