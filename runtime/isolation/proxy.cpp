@@ -8,6 +8,8 @@
 
 #include <algorithm>
 #include <deque>
+#include <mutex>
+#include <vector>
 
 namespace mortise::runtime::isolation {
 namespace {
@@ -212,16 +214,26 @@ Result<void> list(Listed &listed) {
   return {};
 }
 
-} // namespace
+// What the table of an isolated plugin stands on.
+struct Opened {
+  Connection connection;
+  std::deque<Listed> devices;
+};
 
-Result<std::unique_ptr<LoadedPlugin>> open(const Manifest &manifest, const LoadRequest &request,
-                                           const std::string &library) {
-  // Both live until the process ends, as a library's would: its slots may be called until then.
-  auto *connection = new Connection(manifest.name, request, library, "isolate");
-  const std::lock_guard lock(connection->mutex);
-  if (auto ready = connection->ensure(); !ready)
+// Until the process ends, as a library's would be: its slots may be called until then.
+void keep(std::unique_ptr<Opened> opened) {
+  static std::mutex mutex;
+  static auto *all = new std::vector<std::unique_ptr<Opened>>;
+  const std::lock_guard lock(mutex);
+  all->push_back(std::move(opened));
+}
+
+Result<std::unique_ptr<LoadedPlugin>> loadFrom(Opened &opened, const Manifest &manifest, const std::string &library) {
+  Connection &connection = opened.connection;
+  const std::lock_guard lock(connection.mutex);
+  if (auto ready = connection.ensure(); !ready)
     return ready.error();
-  const Loaded &told = connection->loaded;
+  const Loaded &told = connection.loaded;
   static constexpr uint64_t hashes[] = MORTISE_ABI_LAYOUT_HASHES;
   const MortisePlugin offered{.struct_size = sizeof(MortisePlugin),
                               .magic = MORTISE_PLUGIN_MAGIC,
@@ -251,11 +263,10 @@ Result<std::unique_ptr<LoadedPlugin>> open(const Manifest &manifest, const LoadR
   loaded->plugin.hasLost = hasLost;
   loaded->plugin.isolated = true;
   loaded->plugin.hidden = told.hidden;
-  auto *listed = new std::deque<Listed>; // with `connection`
   std::vector<const MortiseDeviceInfo *> infos;
   for (const Described &device : told.devices) {
-    Listed &made =
-        listed->emplace_back(Listed{device, {connection, static_cast<uint32_t>(listed->size()), 1}, {}, {}, {}});
+    const auto number = static_cast<uint32_t>(opened.devices.size());
+    Listed &made = opened.devices.emplace_back(Listed{device, {&connection, number, 1}, {}, {}, {}});
     if (auto done = list(made); !done)
       return done.error();
     infos.push_back(&made.info);
@@ -266,6 +277,19 @@ Result<std::unique_ptr<LoadedPlugin>> open(const Manifest &manifest, const LoadR
   if (!checked)
     return checked.error();
   loaded->devices = std::move(*checked);
+  return loaded;
+}
+
+} // namespace
+
+Result<std::unique_ptr<LoadedPlugin>> open(const Manifest &manifest, const LoadRequest &request,
+                                           const std::string &library) {
+  std::unique_ptr<Opened> opened(new Opened{{manifest.name, request, library, "isolate"}, {}});
+  auto loaded = loadFrom(*opened, manifest, library);
+  if (loaded)
+    keep(std::move(opened));
+  else if (opened->connection.runs())
+    opened->connection.finish();
   return loaded;
 }
 
