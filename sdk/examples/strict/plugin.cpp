@@ -350,8 +350,7 @@ struct Strict : PluginAdaptor<Strict> {
     Event &event = eventOf(args);
     event.queue = streamOf(args.stream).queue;
     event.truth = checker().mark(event.queue->actor);
-    if (!control().isHidden("event_record"))
-      event.clock = event.truth;
+    event.clock = control().isHidden("event_record") ? Clock() : event.truth; // not the mark before, which may suffice
     event.queue->add([ns = event.ns]() -> Result<void> {
       *ns = nowNs();
       return {};
