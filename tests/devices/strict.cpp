@@ -153,13 +153,15 @@ private:
     const MortiseGraph &view = numbers.view();
     std::mt19937_64 random(7);
     Buffers first(view, random);
-    std::vector<std::unique_ptr<Resident>> lasting(view.input_count);
+    std::vector<std::unique_ptr<Resident>> lasting(view.input_count), aside(view.input_count); // aside: of states
     std::vector<runtime::Tensor> weights(view.input_count);
     for (size_t i = 0; i < view.input_count; ++i)
       if (view.inputs[i]->flags & (MORTISE_VALUE_STATE | MORTISE_VALUE_CONSTANT)) {
         lasting[i] = std::make_unique<Resident>(*homes.inputs[i], *view.inputs[i]->type);
         if (view.inputs[i]->flags & MORTISE_VALUE_CONSTANT)
           lasting[i]->write(first.inputs[i]);
+        else
+          aside[i] = std::make_unique<Resident>(*homes.inputs[i], *view.inputs[i]->type);
         weights[i] = lasting[i]->tensor();
       }
     if (auto bound = program->bindConstants(weights); !bound)
@@ -216,12 +218,9 @@ private:
       queueOn(target, target.place(), placeOf(bytes));
       uploaded += bytes.size();
     };
-    std::vector<std::unique_ptr<Resident>> aside(view.input_count);
     for (size_t i = 0; i < view.input_count; ++i)
-      if (view.inputs[i]->flags & MORTISE_VALUE_STATE) {
+      if (view.inputs[i]->flags & MORTISE_VALUE_STATE)
         upload(*lasting[i], first.inputs[i]);
-        aside[i] = std::make_unique<Resident>(*homes.inputs[i], *view.inputs[i]->type);
-      }
     for (Round &round : rounds) {
       // Inputs are still on their way, outputs still in use, and states being written, when the call is queued.
       for (size_t i = 0; i < view.input_count; ++i)
