@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "cases.hpp"
+#include "claims.hpp"
 #include "command.hpp"
 #include "plugin.hpp"
 #include "try.hpp"
@@ -11,7 +12,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fnmatch.h>
 #include <iostream>
 #include <map>
 #include <unistd.h>
@@ -25,7 +25,8 @@ constexpr int mostEnds = 8; // crashes and hangs after which a device is given u
 
 struct Answer {
   std::string name, op, dtype, why;
-  uint32_t rank = 0;
+  int32_t rank = 0;
+  size_t nodes = 1, fused = 0; // of the case; candidates of several nodes that were right
   Outcome outcome = Outcome::Wrong;
 };
 
@@ -102,7 +103,8 @@ private:
                          std::to_string(manifest.abiOldest) + " to " + std::to_string(manifest.abiNewest) + ", opset " +
                          std::to_string(manifest.opset) + ", devices " + runtime::join(manifest.devices) +
                          (manifest.ops.empty() ? "" : ", ops of its own " + runtime::join(manifest.ops)));
-    checkClaimedOps();
+    for (const std::string &text : unknownClaims(manifest))
+      bad("claims", "the manifest claims " + text);
   }
 
   // Loads it in a process of its own, which lists its devices.
@@ -166,7 +168,7 @@ private:
         } else if (read.contains("cases")) {
           count = read["cases"];
         } else if (read.contains("begin")) {
-          answers.push_back({read["name"], read["op"], read["dtype"], "", read["rank"]});
+          answers.push_back({read["name"], read["op"], read["dtype"], "", read["rank"], read["nodes"]});
           next = read["begin"].get<size_t>() + 1;
           open = true;
           progress(device + ": case " + std::to_string(next) + " of " + std::to_string(count) + ": " +
@@ -175,6 +177,7 @@ private:
           open = false;
           answers.back().outcome = static_cast<Outcome>(read["outcome"].get<int>());
           answers.back().why = read["why"];
+          answers.back().fused = read["fused"];
         } else if (read.contains("leak") && read["leak"] != 0) {
           bad("leaks", "each time that " + read["name"].get<std::string>() + " is compiled, run and destroyed, " +
                            std::to_string(read["leak"].get<uint64_t>()) + " bytes of memory are not given back");
@@ -203,11 +206,14 @@ private:
     Taken right;
     std::map<std::string, std::map<std::string, size_t>> refusals; // by op, by reason
     Json all = Json::array();
+    size_t fused = 0, chains = 0;
     for (const Answer &answer : answers) {
+      fused += answer.fused;
       ++sums[answer.outcome];
       constexpr const char *words[] = {"right", "refused", "wrong", "folded"};
       all.push_back({{"case", answer.name}, {"outcome", words[static_cast<int>(answer.outcome)]}, {"why", answer.why}});
-      if (answer.outcome == Outcome::Right)
+      chains += answer.outcome == Outcome::Right && answer.nodes > 1;
+      if (answer.outcome == Outcome::Right && answer.nodes == 1)
         ++right[answer.op][answer.dtype];
       if (answer.outcome == Outcome::Refused)
         ++refusals[answer.op][answer.why];
@@ -228,7 +234,8 @@ private:
     if (right.empty())
       bad("ops", "device " + device + " takes none of the " + std::to_string(answers.size()) + " cases");
     else
-      good("ops", std::to_string(sums[Outcome::Right]) + " cases are right" + text);
+      good("ops", std::to_string(sums[Outcome::Right]) + " cases are right, of which " + std::to_string(chains) +
+                      " are chains of ops; " + std::to_string(fused) + " candidates of several ops are right" + text);
     text = std::to_string(sums[Outcome::Refused]) + " cases are refused" +
            (asked.verbose ? "" : "; --verbose lists the reasons");
     if (asked.verbose)
@@ -241,7 +248,7 @@ private:
       bad("ops", std::to_string(count - answers.size()) + " cases were not tried, because " + std::to_string(ends) +
                      " processes crashed or hung");
     else
-      checkClaims(answers, right);
+      checkClaims(answers);
     noteOwnOps(answers, right);
   }
 
@@ -260,7 +267,8 @@ private:
         note("note", "own ops",
              op + " of its own ran in " + std::to_string(cases) +
                  " cases, equal inputs with equal results; there is no reference for it, so that what it computes "
-                 "was compared with nothing: test it against your own definition");
+                 "was compared with nothing, and neither symbols nor its candidates alone were tried: test it against "
+                 "your own definition");
       else if (tried == answers.end())
         note("note", "own ops",
              op + " of its own was not tried: its infer accepts none of the small types that were guessed; try it with "
@@ -270,52 +278,27 @@ private:
     }
   }
 
-  // Claims of ops that are neither the language's nor declared.
-  void checkClaimedOps() {
-    for (const runtime::ManifestClaim &claim : manifest.claims)
-      for (const std::string &pattern : claim.ops) {
-        const std::string prefix = pattern.substr(0, pattern.find('.'));
-        if (prefix == "mortise" || prefix.find_first_of("*?[") != std::string::npos)
-          continue;
-        if (std::ranges::none_of(manifest.ops,
-                                 [&](const std::string &op) { return fnmatch(pattern.c_str(), op.c_str(), 0) == 0; }))
-          bad("claims",
-              "the manifest claims " + pattern +
-                  ", which is no op of the language, and which the plugin does not declare; declare it in its "
-                  "table, and list it in the manifest's ops");
-      }
-  }
-
   // Every claim needs a kernel.
-  void checkClaims(const std::vector<Answer> &answers, const Taken &right) {
-    std::map<std::string, const Answer *> refused; // by op and dtype
+  void checkClaims(const std::vector<Answer> &answers) {
+    std::vector<ClaimedCase> cases;
     for (const Answer &answer : answers)
-      if (answer.outcome == Outcome::Refused)
-        refused.emplace(answer.op + " in " + answer.dtype, &answer);
-    size_t proven = 0;
-    std::vector<std::string> unproven;
-    for (const auto &[key, answer] : refused) {
-      const auto found = right.find(answer->op);
-      const bool taken = found != right.end() && found->second.contains(answer->dtype);
-      const bool claimed = std::ranges::any_of(manifest.claims, [&](const runtime::ManifestClaim &claim) {
-        return std::ranges::find(claim.dtypes, answer->dtype) != claim.dtypes.end() && answer->rank <= claim.maxRank &&
-               std::ranges::any_of(
-                   claim.ops, [&](const std::string &op) { return fnmatch(op.c_str(), answer->op.c_str(), 0) == 0; });
-      });
-      if (claimed && !taken)
-        unproven.push_back(key + ": " + answer->why);
-    }
-    for (const auto &[op, dtypes] : right)
-      proven += dtypes.size();
-    for (const std::string &text : unproven)
+      if (answer.nodes == 1)
+        cases.push_back({answer.op, answer.dtype, answer.why, answer.rank, answer.outcome == Outcome::Right,
+                         answer.outcome == Outcome::Refused});
+    const Claims claims = weighClaims(manifest, cases, asked.ops);
+    for (const std::string &text : claims.refused)
       bad("claims", "the manifest claims " + text);
     if (manifest.claims.empty())
       note("note", "claims",
            "the manifest claims nothing: [[claims]] with ops, dtypes and max_rank tells people what to "
            "expect");
-    else if (unproven.empty())
+    else if (claims.refused.empty())
       good("claims",
-           "no claim is refused; " + std::to_string(proven) + " pairs of an op and an element type were right");
+           "no claim is refused; " + std::to_string(claims.shown) + " pairs of an op and an element type were right");
+    if (!claims.untried.empty())
+      note("note", "claims",
+           "there is no case that fits these claims, so that nothing is said of them: " +
+               runtime::join(claims.untried));
   }
 
   const PluginCheck &asked;
