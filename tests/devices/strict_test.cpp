@@ -123,8 +123,8 @@ TEST(Strict, MemoryFreedOnAStreamThatFailedIsGivenBack) {
     first.bytes = second.bytes = bytes;
     ASSERT_TRUE(runtime::callOn(device, "memory_allocate", table.memory_allocate, first));
     EXPECT_FALSE(runtime::callOn(device, "memory_allocate", table.memory_allocate, second)) << "there is no room";
-    ASSERT_TRUE(runtime::queueCopy(device, stream.stream, {&device, first.address},
-                                   {nullptr, addressOf(source.data())}, bytes));
+    ASSERT_TRUE(runtime::queueCopy(device, stream.stream, {&device, first.address}, {nullptr, addressOf(source.data())},
+                                   bytes));
     first.stream = stream.stream;
     ASSERT_TRUE(runtime::callOn(device, "memory_free", table.memory_free, first));
     EXPECT_FALSE(runtime::callOn(device, "stream_wait", table.stream_wait, stream)) << "the copy has failed";

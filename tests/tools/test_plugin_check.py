@@ -63,6 +63,16 @@ def test_json(tmp_path):
     assert all(outcome != "wrong" for name, outcome in outcomes.items() if "mortise.mul" not in name)
 
 
+@pytest.mark.parametrize("fault", ["out[0] = 3;", "*(volatile int *)(uintptr_t)0x10 = 1;"], ids=["wrong", "crash"])
+def test_jobs(tmp_path, fault):
+    """What several processes find is what one finds, in the same order."""
+    library = build(tmp_path, (LOOP, LOOP + f"\n  {fault}"))
+    one, three = ([(case["case"], case["outcome"]) for case in json.loads(check(library, "--json", "--jobs", jobs, status=1))["devices"]["acme"]]
+                  for jobs in ("1", "3"))
+    assert one == three and {"right", "wrong"} <= {outcome for _, outcome in one}
+    check(library, "--jobs", "0", status=105)
+
+
 def test_claims_without_kernels(tmp_path):
     claims = (('dtypes = ["f32"]', 'dtypes = ["f32", "f16"]'),
               ('ops = ["mortise.add", "mortise.mul"]', 'ops = ["mortise.mul", "mortise.s*"]'))

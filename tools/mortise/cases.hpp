@@ -13,7 +13,8 @@ struct OpCase {
   int32_t dtype = 0,
           rank = 0; // of the first operand, or of the result where there is none; the largest rank of all values
   size_t nodes = 1;
-  // Of a static graph, whose inputs are the operands. Nothing is expected of the op of a vendor, which has no reference.
+  // Of a static graph, whose inputs are the operands. Nothing is expected of the op of a vendor, which has no
+  // reference.
   Point point;
   std::shared_ptr<const Graph> symbolic; // the same with symbols in its extents, where the text has them; or NULL
   bool isVariant = false;                // with another element type in place of f32

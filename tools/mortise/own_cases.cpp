@@ -163,7 +163,7 @@ private:
       return false;
     const MortiseGraph &view = (*graph)->view();
     OpCase made{.op = op.name, .name = op.name};
-    made.point = {{}, *graph, makeInputs(view, seed), {}};
+    made.point = {.symbols = {}, .graph = *graph, .inputs = makeInputs(view, seed), .expected = {}};
     made.dtype = operands.empty() ? results[0].dtype : operands[0].dtype;
     for (const Shaped &operand : operands)
       made.name += (&operand == operands.data() ? " " : ", ") + typeString(operand.view());

@@ -3,7 +3,7 @@
 #include "claims.hpp"
 #include "command.hpp"
 #include "plugin.hpp"
-#include "try.hpp"
+#include "trials.hpp"
 
 #include <mortise/runtime/elf.hpp>
 #include <mortise/runtime/manifest.hpp>
@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <map>
@@ -20,15 +21,6 @@ namespace mortise::tool {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-constexpr int mostEnds = 8; // crashes and hangs after which a device is given up
-
-struct Answer {
-  std::string name, op, dtype, why;
-  int32_t rank = 0;
-  size_t nodes = 1, fused = 0; // of the case; candidates of several nodes that were right
-  Outcome outcome = Outcome::Wrong;
-};
 
 using Taken = std::map<std::string, std::map<std::string, size_t>>; // cases that are right, by op, by element type
 
@@ -144,64 +136,20 @@ private:
     return asked.beside.empty() ? library : library + ":" + asked.beside;
   }
 
-  // The line that a crash leaves, or the end of what was said.
-  static std::string crashIn(const std::string &said) {
-    if (const size_t at = said.find("mortise: SIG"); at != std::string::npos)
-      return said.substr(at, said.find('\n', at) - at);
-    return said.substr(said.size() - std::min<size_t>(said.size(), 600));
-  }
-
   void tryOps(const std::string &device) {
-    std::vector<Answer> answers;
-    size_t next = 0, count = SIZE_MAX;
-    int ends = 0;
-    while (next < count && ends < mostEnds) {
-      auto child = Child::start({self(), "plugin", "try", plugins(), "--device", device, "--ops", asked.ops, "--first",
-                                 std::to_string(next)});
-      if (!child)
-        return bad("ops", child.error().message);
-      bool open = false; // a case has begun and not ended
-      while (const auto line = (*child)->readLine(asked.limit)) {
-        const Json read = Json::parse(*line, nullptr, false);
-        if (read.contains("lie")) {
-          bad("own ops", read["lie"].get<std::string>());
-        } else if (read.contains("cases")) {
-          count = read["cases"];
-        } else if (read.contains("begin")) {
-          answers.push_back({read["name"], read["op"], read["dtype"], "", read["rank"], read["nodes"]});
-          next = read["begin"].get<size_t>() + 1;
-          open = true;
-          progress(device + ": case " + std::to_string(next) + " of " + std::to_string(count) + ": " +
-                   answers.back().name);
-        } else if (read.contains("end")) {
-          open = false;
-          answers.back().outcome = static_cast<Outcome>(read["outcome"].get<int>());
-          answers.back().why = read["why"];
-          answers.back().fused = read["fused"];
-        } else if (read.contains("leak") && read["leak"] != 0) {
-          bad("leaks", "each time that " + read["name"].get<std::string>() + " is compiled, run and destroyed, " +
-                           std::to_string(read["leak"].get<uint64_t>()) + " bytes of memory are not given back");
-        }
-      }
-      const Ended ended = (*child)->end();
-      if (ended.good && !open && answers.size() == count)
-        break;
-      ++ends;
-      const std::string why =
-          ended.how + (ended.good ? ", before the end of its cases" : ": " + crashIn((*child)->said()));
-      if (!open) {
-        bad("ops", "between cases, or behind the last, " + why);
-        break;
-      }
-      answers.back().why = why;
-    }
-    if (count == 0)
-      return bad("ops", "no op is like '" + asked.ops +
-                            "'; expected shell patterns of ops, such as mortise.add,mortise.reduce_*");
-    judge(device, answers, count, ends);
+    const Trials trials = tryInChildren(asked, plugins(), device, [this](const std::string &text) { progress(text); });
+    for (const Trials::Fault &fault : trials.faults)
+      bad(fault.check.c_str(), fault.text);
+    if (trials.count == 0)
+      return trials.faults.empty() ? bad("ops", "no op is like '" + asked.ops +
+                                                    "'; expected shell patterns of ops, such as "
+                                                    "mortise.add,mortise.reduce_*")
+                                   : void();
+    judge(device, trials);
   }
 
-  void judge(const std::string &device, const std::vector<Answer> &answers, size_t count, int ends) {
+  void judge(const std::string &device, const Trials &trials) {
+    const std::vector<Answer> &answers = trials.answers;
     std::map<Outcome, size_t> sums;
     Taken right;
     std::map<std::string, std::map<std::string, size_t>> refusals; // by op, by reason
@@ -244,9 +192,9 @@ private:
           text += "\n" + op + " (" + std::to_string(number) + "): " + why;
     if (sums[Outcome::Refused])
       note("note", "ops", text);
-    if (ends >= mostEnds && answers.size() < count)
-      bad("ops", std::to_string(count - answers.size()) + " cases were not tried, because " + std::to_string(ends) +
-                     " processes crashed or hung");
+    if (trials.givenUp && answers.size() < trials.count)
+      bad("ops", std::to_string(trials.count - answers.size()) + " cases were not tried, because " +
+                     std::to_string(trials.ends) + " processes crashed or hung");
     else
       checkClaims(answers);
     noteOwnOps(answers, right);
@@ -310,6 +258,11 @@ private:
 
 } // namespace
 
-int checkPlugin(const PluginCheck &asked) { return PluginChecker(asked).run(); }
+int checkPlugin(const PluginCheck &asked) {
+  // Several processes, and several threads in each, make short calls. Where their threads spin at OpenMP's barriers,
+  // they take the cores from each other, which doubles the time.
+  setenv("OMP_WAIT_POLICY", "passive", 0);
+  return PluginChecker(asked).run();
+}
 
 } // namespace mortise::tool

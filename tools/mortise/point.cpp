@@ -2,6 +2,7 @@
 #include "point.hpp"
 
 #include "check.hpp"
+#include "seam.hpp"
 
 #include <mortise/conformance/error_bounds.hpp>
 
@@ -17,6 +18,17 @@ uint64_t bytesOf(const MortiseGraph &graph) {
   for (size_t i = 0; i < graph.value_count; ++i)
     bytes += byteSize(*graph.values[i]->type);
   return bytes;
+}
+
+// The language refuses some graphs whose tensors have no elements, such as to take from nothing.
+bool isLegal(const Graph &graph) {
+  const MortiseGraph &view = graph.view();
+  for (size_t i = 0; i < view.value_count; ++i)
+    if (byteSize(*view.values[i]->type) == 0) {
+      const auto text = print(graph);
+      return text && parse(*text, "case");
+    }
+  return true;
 }
 
 } // namespace
@@ -41,7 +53,7 @@ std::vector<Point> pointsOf(const MortiseGraph &graph) {
       continue;
     known.push_back(values);
     auto numbered = specialise(graph, values);
-    if (!numbered || bytesOf((*numbered)->view()) > mostBytes)
+    if (!numbered || bytesOf((*numbered)->view()) > mostBytes || !isLegal(**numbered))
       continue;
     Tensors inputs = makeInputs((*numbered)->view(), seed);
     if (auto point = pointOf(std::move(*numbered), std::move(values), std::move(inputs)))
@@ -58,16 +70,24 @@ std::string symbolsText(const MortiseGraph &graph, const std::vector<int64_t> &s
 }
 
 std::string differences(const Point &point, const Tensors &found) {
-  std::vector<const void *> pointers;
-  for (const std::vector<std::byte> &input : point.inputs)
-    pointers.push_back(input.data());
-  conformance::Judge judge(point.graph->view(), pointers);
+  const MortiseGraph &graph = point.graph->view();
   for (size_t i = 0; i < found.size(); ++i) {
-    const auto text = judge.differences(i, found[i], point.expected[i]);
-    if (!text)
-      return text.error().message;
-    if (!text->empty())
-      return "output " + std::to_string(i) + ": " + *text;
+    const MortiseType &type = *graph.outputs[i]->type;
+    std::string text = conformance::differences(type, found[i], point.expected[i]);
+    if (!text.empty() && isFloat(type.dtype)) {
+      Rounding &rounding = *point.rounding;
+      std::call_once(rounding.once, [&] {
+        std::vector<const void *> inputs;
+        for (const std::vector<std::byte> &input : point.inputs)
+          inputs.push_back(input.data());
+        rounding.standardErrors = conformance::standardErrors(graph, inputs);
+      });
+      if (!rounding.standardErrors)
+        return rounding.standardErrors.error().message;
+      text = conformance::differences(type, found[i], point.expected[i], (*rounding.standardErrors)[i]);
+    }
+    if (!text.empty())
+      return "output " + std::to_string(i) + ": " + text;
   }
   return "";
 }

@@ -281,7 +281,7 @@ uint64_t leakOf(const OpCase &given, const Host &host, const std::function<void(
   return leak;
 }
 
-int tryCases(const Host &host, const std::string &ops, size_t first) {
+int tryCases(const Host &host, const std::string &ops, size_t first, size_t every) {
   const rlimit none{0, 0};
   setrlimit(RLIMIT_CORE, &none);
   // Lines of a plugin's own go to standard error.
@@ -305,7 +305,7 @@ int tryCases(const Host &host, const std::string &ops, size_t first) {
   say({{"cases", cases.size()}});
   const OpCase *right = nullptr;
   std::set<std::string> queued; // lowerings that were tried in queues
-  for (size_t i = first; i < cases.size(); ++i) {
+  for (size_t i = first; i < cases.size(); i += every) {
     OpCase &each = cases[i];
     say({{"begin", i},
          {"name", each.name},
@@ -319,6 +319,7 @@ int tryCases(const Host &host, const std::string &ops, size_t first) {
   }
   if (right)
     say({{"leak", leakOf(*right, host, [&] { say({{"still", "there"}}); })}, {"name", right->name}});
+  say({{"complete", true}});
   return 0;
 }
 

@@ -32,7 +32,7 @@ Tried tryCase(OpCase &given, const Host &host, std::set<std::string> &queued);
 uint64_t leakOf(const OpCase &given, const Host &host, const std::function<void()> &stillThere);
 
 // `mortise plugin try`, which `mortise plugin check` runs: a line of JSON at the begin and at the end of each case from
-// number `first`.
-int tryCases(const Host &host, const std::string &ops, size_t first);
+// number `first`, and of each `every`th behind it, and one when all is done.
+int tryCases(const Host &host, const std::string &ops, size_t first, size_t every);
 
 } // namespace mortise::tool

@@ -71,7 +71,8 @@ TEST(Attention, AQueryThatSeesNoKeyGivesZero) {
   expectValues(attention(q, {f32, {1, 1, 0, 3}, {}}, {f32, {1, 1, 0, 2}, {}}, absent(), 1, false), {0, 0, 0, 0});
 }
 
-// A batch that stands in place of heads may be empty. Queries without keys' heads are refused, and none is divided by 0.
+// A batch that stands in place of heads may be empty. Queries without keys' heads are refused, and none is divided by
+// 0.
 TEST(Attention, NoHeads) {
   const Data none{f32, {2, 0, 3, 4}, {}}, noBias{f32, {2, 0, 3, 3}, {}};
   expectValues(attention(none, none, none, absent(), 1, false), {});

@@ -5,6 +5,7 @@
 #include <mortise/codegen/codegen.hpp>
 #include <mortise/plugin.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 
@@ -60,7 +61,7 @@ struct Generated : PluginAdaptor<Generated> {
     std::vector<bool> supported(graph.node_count);
     for (uint32_t i = 0; i < graph.node_count; ++i) {
       const codegen::Support support = codegen::supports(*graph.nodes[i]);
-      const bool isFixed = isStatic(*graph.nodes[i]->results[0]->type);
+      const bool isFixed = isStaticNode(*graph.nodes[i]);
       supported[i] = support.yes && isFixed;
       if (!support.yes)
         proposal.refuse(i, support.reason, support.detail);
@@ -156,6 +157,12 @@ struct Generated : PluginAdaptor<Generated> {
   }
 
 private:
+  // Also its operands, whose extents bound the indices: the result of a lookup says nothing of its table.
+  static bool isStaticNode(const MortiseNode &node) {
+    const auto isFixed = [](const MortiseValue *value) { return value == nullptr || isStatic(*value->type); };
+    return std::all_of(node.operands, node.operands + node.operand_count, isFixed) &&
+           std::all_of(node.results, node.results + node.result_count, isFixed);
+  }
   // A thread's own memory, which only grows.
   static void *scratch(size_t bytes) {
     thread_local std::unique_ptr<void, decltype(&std::free)> memory(nullptr, std::free);
