@@ -67,9 +67,11 @@ def test_json(tmp_path):
 def test_jobs(tmp_path, fault):
     """What several processes find is what one finds, in the same order."""
     library = build(tmp_path, (LOOP, LOOP + f"\n  {fault}"))
-    one, three = ([(case["case"], case["outcome"]) for case in json.loads(check(library, "--json", "--jobs", jobs, status=1))["devices"]["acme"]]
-                  for jobs in ("1", "3"))
-    assert one == three and {"right", "wrong"} <= {outcome for _, outcome in one}
+    outcomes = []
+    for jobs in ("1", "3"):
+        report = json.loads(check(library, "--json", "--jobs", jobs, status=1))
+        outcomes.append([(case["case"], case["outcome"]) for case in report["devices"]["acme"]])
+    assert outcomes[0] == outcomes[1] and {"right", "wrong"} <= {outcome for _, outcome in outcomes[0]}
     check(library, "--jobs", "0", status=105)
 
 

@@ -204,11 +204,18 @@ std::string atPoints(const Graph &symbolic, const std::vector<Point> &points, co
   auto program = compileAndLoad(symbolic, host.registry, host.config);
   if (!program)
     return program.error().code == MORTISE_UNSUPPORTED ? "" : "with symbols: " + program.error().message;
+  // A plugin may refuse some values, such as those that leave a tensor without elements.
+  const auto runAt = [&](const Point &point) {
+    Call call(point, Edge::End);
+    if (auto done = call.run(**program); !done)
+      return done.error().code == MORTISE_UNSUPPORTED ? "" : done.error().message;
+    return call.judge();
+  };
   for (const Point &point : points)
-    if (const std::string wrong = runAndJudge(**program, point, Edge::End); !wrong.empty())
+    if (const std::string wrong = runAt(point); !wrong.empty())
       return symbolsText(symbolic.view(), point.symbols) + wrong;
   // Once more the first, after larger ones.
-  const std::string wrong = points.empty() ? "" : runAndJudge(**program, points[0], Edge::End);
+  const std::string wrong = points.empty() ? "" : runAt(points[0]);
   return wrong.empty() ? "" : symbolsText(symbolic.view(), points[0].symbols) + "after other values: " + wrong;
 }
 

@@ -170,7 +170,7 @@ public:
       if (!kernel || !symbolic) {
         auto made = Kernel::compile(offer, symbolic ? offer.region.graph : point->graph, asked);
         if (!made && made.error().code == MORTISE_UNSUPPORTED)
-          return "";
+          continue; // withdrawn, or only for these values
         if (!made)
           return made.error().message;
         kernel = std::move(*made);

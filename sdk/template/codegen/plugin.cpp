@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <cstring>
 
 namespace {
 using namespace mortise;
@@ -30,8 +31,13 @@ struct Generated : PluginAdaptor<Generated> {
     int64_t tasks = 0, grain = 1;
     size_t scratchBytes = 0; // for each thread
   };
+  struct Copy {
+    Place source, target;
+    size_t bytes = 0;
+  };
   struct Kernel {
     std::vector<Step> steps;
+    std::vector<Copy> copies; // behind them
     size_t inputCount = 0;
     ConstantExpr workspace;
     StepList list;
@@ -94,8 +100,13 @@ struct Generated : PluginAdaptor<Generated> {
     std::vector<std::optional<Place>> places(region.value_count);
     for (uint32_t i = 0; i < region.input_count; ++i)
       places[region.inputs[i]->index] = Place{Place::Input, i, 0};
+    // An output that updates a state has the memory of its input, and outputs of functions overlap nothing.
+    std::vector<bool> updates(region.output_count);
+    for (size_t i = 0; i < region.alias_count; ++i)
+      updates[region.aliases[i]->output] = true;
     for (uint32_t i = 0; i < region.output_count; ++i)
-      places[region.outputs[i]->index] = Place{Place::Output, i, 0};
+      if (!updates[i])
+        places[region.outputs[i]->index] = Place{Place::Output, i, 0};
     uint64_t bytes = 0;
     const auto placeOf = [&](uint32_t value) {
       if (!places[value]) {
@@ -121,6 +132,11 @@ struct Generated : PluginAdaptor<Generated> {
       kernel->list.add(group.name, "acme.loop", group.nodes, static_cast<double>(function.bytes.number().value_or(0)),
                        static_cast<double>(function.flops.number().value_or(0)));
     }
+    for (uint32_t i = 0; i < region.output_count; ++i)
+      if (updates[i]) {
+        const MortiseValue &output = *region.outputs[i];
+        kernel->copies.push_back({placeOf(output.index), {Place::Output, i, 0}, byteSize(*output.type)});
+      }
     kernel->workspace = ConstantExpr(static_cast<int64_t>(bytes));
     return kernel;
   }
@@ -153,6 +169,9 @@ struct Generated : PluginAdaptor<Generated> {
         step.entry(inputs.data(), outputs.data(), scratch(step.scratchBytes), nullptr, begin, end);
       });
     }
+    for (const Copy &copy : kernel.copies)
+      if (copy.bytes)
+        std::memcpy(at(copy.target), at(copy.source), copy.bytes);
     return {};
   }
 
