@@ -53,7 +53,7 @@ struct ProposalSink {
         {target, std::move(candidate.lowering), std::move(nodes), candidate.costNs, reason, std::move(why)});
   }
   void reject(Candidate candidate, const std::string &why) {
-    decline(std::move(candidate), MORTISE_REASON_ERROR, "the plugin's candidate is ignored: " + why);
+    decline(std::move(candidate), MORTISE_REASON_ERROR, ignoredCandidate + why);
   }
   uint32_t firstThatComputes() const {
     uint32_t node = 0;
@@ -271,7 +271,7 @@ void dropUnknownLayouts(const MortiseGraph &graph, const Target &target, size_t 
       continue;
     }
     result.declined.push_back({candidate.target, candidate.lowering, candidate.nodes, candidate.costNs,
-                               MORTISE_REASON_LAYOUT, "the plugin's candidate is ignored: " + wrong});
+                               MORTISE_REASON_LAYOUT, ignoredCandidate + wrong});
     result.candidates.erase(result.candidates.begin() + static_cast<ptrdiff_t>(i));
   }
 }

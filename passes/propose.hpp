@@ -83,6 +83,9 @@ struct Declined {
   std::string detail;
 };
 
+// How the detail of a candidate begins that is not as plugin.h says.
+inline const std::string ignoredCandidate = "the plugin's candidate is ignored: ";
+
 struct Proposals {
   std::vector<Candidate> candidates; // valid: in range, ascending, convex, cost finite and >= 0, pairs as plugin.h says
   std::vector<Refusal> refusals;     // those of the plugins, and ours of nodes that were not offered to them

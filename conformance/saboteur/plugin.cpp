@@ -163,12 +163,15 @@ struct Saboteur : PluginAdaptor<Saboteur> {
   }
 
   Result<void> copy(MortiseCopyArgs &args) {
-    const MortiseCopyArgs taken = args;
-    const auto work = [taken]() -> Result<void> {
-      for (const auto &[device, address] :
-           {std::pair(taken.target_device, taken.target), {taken.source_device, taken.source}})
-        if (auto found = hasQueues(device) ? memory().check(address, taken.bytes) : Result<void>(); !found)
-          return found;
+    // Now: when the work happens, the memory may have been freed on the stream behind it.
+    Result<void> within;
+    for (const auto &[device, address] :
+         {std::pair(args.target_device, args.target), {args.source_device, args.source}})
+      if (within && hasQueues(device))
+        within = memory().check(address, args.bytes);
+    const auto work = [taken = args, within]() -> Result<void> {
+      if (!within)
+        return within;
       std::memcpy(pointer(taken.target), pointer(taken.source), taken.bytes);
       return {};
     };

@@ -77,14 +77,6 @@ static Support judgeSort(const MortiseNode &node) {
   return {};
 }
 
-// The generated loop runs over the updates, and reads the operand's elements where they are to be written.
-static Support judgePut(const MortiseNode &node) {
-  const MortiseType &type = *node.operands[0]->type;
-  if (std::find(type.dims, type.dims + type.rank, 0) != type.dims + type.rank)
-    return refuse(MORTISE_REASON_SIZE, "a put into a tensor without elements has no lowering here");
-  return codegen::supports(node);
-}
-
 Support judge(const MortiseNode &node, std::span<const SymbolRange> symbols) {
   switch (opOf(node)) {
   case Op::Dot:
@@ -98,8 +90,6 @@ Support judge(const MortiseNode &node, std::span<const SymbolRange> symbols) {
     return judgePool(node);
   case Op::RandomBits:
     return {};
-  case Op::Put:
-    return judgePut(node);
   case Op::Sort:
   case Op::TopK:
   case Op::Cummax:

@@ -11,6 +11,7 @@
 
 #include <mortise/graph.hpp>
 #include <mortise/passes/prices.hpp>
+#include <mortise/runtime/device_memory.hpp>
 #include <mortise/runtime/plan_generated.h>
 
 #include <algorithm>
@@ -107,6 +108,36 @@ TEST(Strict, CopiesRunBesideKernels) {
 }
 
 TEST(Strict, AQueuedCallWorksAfterOneThatFailed) { EXPECT_EQ(queueAgainAfterErrors().text(), ""); }
+
+// Work behind a failure is dropped, and the memory that it was to free ends all the same.
+TEST(Strict, MemoryFreedOnAStreamThatFailedIsGivenBack) {
+  constexpr uint64_t bytes = 8 << 20, room = 12 << 20; // for one allocation
+  const runtime::Device &device = *strictRegistry()->find("strict:0")->front();
+  const MortisePlugin &table = *device.plugin->table;
+  const std::vector<std::byte> source(bytes);
+  for (const auto next : {table.stream_reset, table.stream_destroy}) {
+    configureStrict("memory=" + std::to_string(room) + " fail=work:1:" + std::to_string(MORTISE_INTERNAL));
+    MortiseStreamArgs stream{};
+    ASSERT_TRUE(runtime::callOn(device, "stream_create", table.stream_create, stream));
+    MortiseMemoryArgs first{}, second{};
+    first.bytes = second.bytes = bytes;
+    ASSERT_TRUE(runtime::callOn(device, "memory_allocate", table.memory_allocate, first));
+    EXPECT_FALSE(runtime::callOn(device, "memory_allocate", table.memory_allocate, second)) << "there is no room";
+    ASSERT_TRUE(runtime::queueCopy(device, stream.stream, {&device, first.address}, {nullptr, addressOf(source.data())},
+                                   bytes));
+    first.stream = stream.stream;
+    ASSERT_TRUE(runtime::callOn(device, "memory_free", table.memory_free, first));
+    EXPECT_FALSE(runtime::callOn(device, "stream_wait", table.stream_wait, stream)) << "the copy has failed";
+    EXPECT_TRUE(runtime::callOn(device, "the end of the failure", next, stream));
+    if (auto made = runtime::callOn(device, "memory_allocate", table.memory_allocate, second); made)
+      EXPECT_TRUE(runtime::callOn(device, "memory_free", table.memory_free, second));
+    else
+      ADD_FAILURE() << made.error().message;
+    if (next == table.stream_reset)
+      EXPECT_TRUE(runtime::callOn(device, "stream_destroy", table.stream_destroy, stream));
+  }
+  configureStrict("");
+}
 
 TEST(Strict, WeightsAreSwappedBesideQueuedCalls) {
   configureStrict("delay_us=200");

@@ -13,7 +13,8 @@
 
 namespace mortise::tool {
 
-extern const std::vector<const char *> languageTests; // texts of ir/test, made by CMakeLists.txt
+// Texts, made by CMakeLists.txt: of ir/test, and cases.mlir.
+extern const std::vector<const char *> languageTests, toolCases;
 
 namespace {
 
@@ -30,11 +31,20 @@ std::vector<const MortiseValue *> valuesOf(const MortiseNode &node) {
   return values;
 }
 
+std::string opsOf(const MortiseGraph &graph) {
+  std::string text;
+  for (size_t i = 0; i < graph.node_count; ++i)
+    text += (i ? " + " : "") + std::string(graph.nodes[i]->op);
+  return text;
+}
+
 std::string nameOf(const MortiseGraph &graph) {
-  std::string name = graph.nodes[0]->op;
-  for (const MortiseValue *value : valuesOf(*graph.nodes[0]))
+  std::string name = opsOf(graph);
+  const std::vector<const MortiseValue *> values =
+      graph.node_count == 1 ? valuesOf(*graph.nodes[0]) : std::vector(graph.inputs, graph.inputs + graph.input_count);
+  for (const MortiseValue *value : values)
     name += (name.ends_with("]") ? ", " : " ") + typeString(*value->type);
-  return name;
+  return name + (graph.alias_count ? " in place" : "");
 }
 
 // Whether a wrong result would show: not all elements are NaN.
@@ -50,13 +60,22 @@ bool tellsApart(const MortiseGraph &view, const Tensors &expected) {
   return false;
 }
 
+// Whether the graph is more than nodes that stand side by side.
+bool isWhole(const MortiseGraph &graph) {
+  for (size_t i = 0; i < graph.node_count; ++i)
+    for (const MortiseValue *operand : std::span(graph.nodes[i]->operands, graph.nodes[i]->operand_count))
+      if (operand && operand->producer)
+        return true;
+  return graph.alias_count != 0;
+}
+
 class Maker {
 public:
   explicit Maker(const std::string &patterns) : patterns(patterns) {}
 
   // Each node of a graph, with operands of its own; but integers are those that it gets there, so that an index lies in
-  // its range.
-  void addNodes(const Graph &whole) {
+  // its range. `symbolic`: the graph with its symbols, or NULL.
+  void addNodes(const Graph &whole, const Graph *symbolic) {
     const MortiseGraph &view = whole.view();
     const Tensors inputs = makeInputs(view, seed);
     const Result<Tensors> values = allValues(view, inputs);
@@ -69,19 +88,29 @@ public:
       auto region = extractRegion(view, {&i, 1});
       if (!region || region->graph->view().node_count != 1 || node.result_count == 0)
         continue;
+      auto open = symbolic ? extractRegion(symbolic->view(), {&i, 1}) : Result<Region>(Region{});
       Tensors own = makeInputs(region->graph->view(), seed);
       for (size_t j = 0; values && j < own.size(); ++j)
         if (!isFloat(region->graph->view().inputs[j]->type->dtype))
           own[j] = (*values)[region->inputs[j]];
-      addVariants(*region->graph, own);
+      addVariants(*region->graph, own, open ? open->graph : nullptr);
     }
+  }
+
+  // A graph as one case.
+  void addWhole(const Graph &graph, const std::shared_ptr<const Graph> &symbolic) {
+    const MortiseGraph &view = graph.view();
+    for (size_t i = 0; i < view.node_count; ++i)
+      if (!isChosen(view.nodes[i]->op, patterns))
+        return;
+    addVariants(graph, makeInputs(view, seed), symbolic);
   }
 
   std::vector<OpCase> cases;
 
 private:
-  void addVariants(const Graph &graph, const Tensors &inputs) {
-    add(graph.view(), inputs);
+  void addVariants(const Graph &graph, const Tensors &inputs, const std::shared_ptr<const Graph> &symbolic) {
+    add(graph.view(), inputs, symbolic, false);
     const Result<std::string> text = print(graph);
     if (!text || text->find("xf32") == std::string::npos)
       return;
@@ -93,17 +122,18 @@ private:
       for (size_t at = 0; (at = changed.find("xf32", at)) != std::string::npos; at += other.size())
         changed.replace(at, 4, other);
       const auto made = parse(changed, "case"); // which checks what the op allows
-      if (!made || (*made)->view().node_count != 1)
+      if (!made || (*made)->view().node_count != graph.view().node_count)
         continue;
       Tensors own = makeInputs((*made)->view(), seed);
       for (size_t i = 0; i < own.size() && i < inputs.size(); ++i)
         if ((*made)->view().inputs[i]->type->dtype == graph.view().inputs[i]->type->dtype)
           own[i] = inputs[i];
-      add((*made)->view(), own);
+      add((*made)->view(), own, nullptr, true);
     }
   }
 
-  void add(const MortiseGraph &view, const Tensors &inputs) {
+  void add(const MortiseGraph &view, const Tensors &inputs, const std::shared_ptr<const Graph> &symbolic,
+           bool isVariant) {
     auto graph = Graph::copy(view);
     const auto plain = canonical(view);
     if (!graph || !plain)
@@ -111,10 +141,10 @@ private:
     const std::span<const std::byte> bytes = (*plain)->bytes();
     if (!seen.emplace(reinterpret_cast<const char *>(bytes.data()), bytes.size()).second)
       return;
-    auto expected = interpreted((*graph)->view(), inputs);
-    if (!expected || !tellsApart(view, *expected))
+    auto point = pointOf(std::move(*graph), {}, inputs);
+    if (!point || !tellsApart(view, point->expected))
       return; // a collective of several ranks; an op of no use here
-    OpCase made{view.nodes[0]->op, nameOf(view), 0, 0, std::move(*graph), inputs, std::move(*expected)};
+    OpCase made{opsOf(view), nameOf(view), 0, 0, view.node_count, std::move(*point), symbolic, isVariant};
     made.dtype = valuesOf(*view.nodes[0])[0]->type->dtype;
     for (size_t i = 0; i < view.value_count; ++i)
       made.rank = std::max(made.rank, view.values[i]->type->rank);
@@ -140,10 +170,16 @@ bool isChosen(const std::string &op, const std::string &patterns) {
 
 std::vector<OpCase> opCases(const std::string &ops) {
   Maker maker(ops);
-  for (const char *text : languageTests)
-    for (const std::shared_ptr<const Graph> &graph : parseAll(text))
-      if (auto numbered = withNumbers(graph, ""))
-        maker.addNodes(**numbered);
+  for (const std::vector<const char *> *texts : {&languageTests, &toolCases})
+    for (const char *text : *texts)
+      for (const std::shared_ptr<const Graph> &graph : parseAll(text)) {
+        const auto numbered = withNumbers(graph, "");
+        const std::shared_ptr<const Graph> symbolic = graph->view().symbol_count ? graph : nullptr;
+        if (numbered && texts == &toolCases && isWhole(graph->view()))
+          maker.addWhole(**numbered, symbolic);
+        else if (numbered)
+          maker.addNodes(**numbered, symbolic.get());
+      }
   return std::move(maker.cases);
 }
 

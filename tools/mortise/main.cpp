@@ -25,6 +25,7 @@
 #include <iostream>
 #include <optional>
 #include <sstream>
+#include <thread>
 
 namespace {
 using namespace mortise;
@@ -36,7 +37,8 @@ struct Arguments {
   uint64_t seed = 0;
   double tolerance = 1e-4, limit = 60, duration = 3; // seconds
   bool json = false, verbose = false;
-  size_t first = 0;
+  size_t first = 0, every = 1;
+  int jobs = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   NewPlugin plugin;
   uint32_t opset = 0, format = 0; // 0: the newest
 };
@@ -320,10 +322,11 @@ int listCache(const Arguments &arguments) {
 }
 int checkLibrary(const Arguments &arguments) {
   return checkPlugin({arguments.plugins, arguments.device.value_or(""), arguments.ops, arguments.beside,
-                      arguments.limit, arguments.json, arguments.verbose});
+                      arguments.limit, arguments.json, arguments.verbose, arguments.jobs});
 }
 int tryLibrary(const Arguments &arguments) {
-  return withHost(arguments, [&](const Host &host) { return tryCases(host, arguments.ops, arguments.first); });
+  return withHost(arguments,
+                  [&](const Host &host) { return tryCases(host, arguments.ops, arguments.first, arguments.every); });
 }
 int makePlugin(const Arguments &arguments) { return newPlugin(arguments.plugin); }
 int emptyCache(const Arguments &arguments) { return withCache(arguments, clearCache); }
@@ -425,11 +428,15 @@ int main(int argc, char **argv) {
   made->add_option("--seconds", arguments.limit, "limit for loading it, and for one case")
       ->capture_default_str()
       ->check(positive);
+  made->add_option("--jobs", arguments.jobs,
+                   "processes at a time; 1 for a device that one process can use; default: one for each core")
+      ->check(CLI::Range(1, 1024));
   made->add_flag("--verbose", arguments.verbose, "lists why ops are refused");
   asJson(made);
   onLibrary("try", "runs cases in this process, a line of JSON each; `check` calls it", tryLibrary);
   made->group("");
   made->add_option("--first", arguments.first, "number of the first case");
+  made->add_option("--every", arguments.every, "1: each case from there on; N: each Nth")->check(CLI::PositiveNumber);
   made = executing("run", "runs a graph or a program once and summarises its outputs", runOnce);
   onDevice(made);
   withInputs(made);

@@ -161,9 +161,9 @@ private:
                        "case");
     if (!graph)
       return false;
-    OpCase made{op.name, op.name, 0, 0, std::move(*graph), {}, {}};
-    const MortiseGraph &view = made.graph->view();
-    made.inputs = makeInputs(view, seed);
+    const MortiseGraph &view = (*graph)->view();
+    OpCase made{.op = op.name, .name = op.name};
+    made.point = {.symbols = {}, .graph = *graph, .inputs = makeInputs(view, seed), .expected = {}};
     made.dtype = operands.empty() ? results[0].dtype : operands[0].dtype;
     for (const Shaped &operand : operands)
       made.name += (&operand == operands.data() ? " " : ", ") + typeString(operand.view());

@@ -11,6 +11,7 @@ struct PluginCheck {
   std::string beside;               // plugins to load with it: an op-pack needs the owner of its device
   double limit = 20;                // seconds for loading it, and for one case
   bool json = false, verbose = false;
+  int jobs = 1; // child processes at a time that try a device
 };
 // Says in words what is wrong with a plugin. Its code runs in child processes only. Exit status 0: nothing; 1:
 // something; 2: it cannot be checked.

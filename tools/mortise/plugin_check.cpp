@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "cases.hpp"
+#include "claims.hpp"
 #include "command.hpp"
 #include "plugin.hpp"
-#include "try.hpp"
+#include "trials.hpp"
 
 #include <mortise/runtime/elf.hpp>
 #include <mortise/runtime/manifest.hpp>
@@ -10,8 +11,8 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
-#include <fnmatch.h>
 #include <iostream>
 #include <map>
 #include <unistd.h>
@@ -20,14 +21,6 @@ namespace mortise::tool {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-constexpr int mostEnds = 8; // crashes and hangs after which a device is given up
-
-struct Answer {
-  std::string name, op, dtype, why;
-  uint32_t rank = 0;
-  Outcome outcome = Outcome::Wrong;
-};
 
 using Taken = std::map<std::string, std::map<std::string, size_t>>; // cases that are right, by op, by element type
 
@@ -102,7 +95,8 @@ private:
                          std::to_string(manifest.abiOldest) + " to " + std::to_string(manifest.abiNewest) + ", opset " +
                          std::to_string(manifest.opset) + ", devices " + runtime::join(manifest.devices) +
                          (manifest.ops.empty() ? "" : ", ops of its own " + runtime::join(manifest.ops)));
-    checkClaimedOps();
+    for (const std::string &text : unknownClaims(manifest))
+      bad("claims", "the manifest claims " + text);
   }
 
   // Loads it in a process of its own, which lists its devices.
@@ -142,72 +136,32 @@ private:
     return asked.beside.empty() ? library : library + ":" + asked.beside;
   }
 
-  // The line that a crash leaves, or the end of what was said.
-  static std::string crashIn(const std::string &said) {
-    if (const size_t at = said.find("mortise: SIG"); at != std::string::npos)
-      return said.substr(at, said.find('\n', at) - at);
-    return said.substr(said.size() - std::min<size_t>(said.size(), 600));
-  }
-
   void tryOps(const std::string &device) {
-    std::vector<Answer> answers;
-    size_t next = 0, count = SIZE_MAX;
-    int ends = 0;
-    while (next < count && ends < mostEnds) {
-      auto child = Child::start({self(), "plugin", "try", plugins(), "--device", device, "--ops", asked.ops, "--first",
-                                 std::to_string(next)});
-      if (!child)
-        return bad("ops", child.error().message);
-      bool open = false; // a case has begun and not ended
-      while (const auto line = (*child)->readLine(asked.limit)) {
-        const Json read = Json::parse(*line, nullptr, false);
-        if (read.contains("lie")) {
-          bad("own ops", read["lie"].get<std::string>());
-        } else if (read.contains("cases")) {
-          count = read["cases"];
-        } else if (read.contains("begin")) {
-          answers.push_back({read["name"], read["op"], read["dtype"], "", read["rank"]});
-          next = read["begin"].get<size_t>() + 1;
-          open = true;
-          progress(device + ": case " + std::to_string(next) + " of " + std::to_string(count) + ": " +
-                   answers.back().name);
-        } else if (read.contains("end")) {
-          open = false;
-          answers.back().outcome = static_cast<Outcome>(read["outcome"].get<int>());
-          answers.back().why = read["why"];
-        } else if (read.contains("leak") && read["leak"] != 0) {
-          bad("leaks", "each time that " + read["name"].get<std::string>() + " is compiled, run and destroyed, " +
-                           std::to_string(read["leak"].get<uint64_t>()) + " bytes of memory are not given back");
-        }
-      }
-      const Ended ended = (*child)->end();
-      if (ended.good && !open && answers.size() == count)
-        break;
-      ++ends;
-      const std::string why =
-          ended.how + (ended.good ? ", before the end of its cases" : ": " + crashIn((*child)->said()));
-      if (!open) {
-        bad("ops", "between cases, or behind the last, " + why);
-        break;
-      }
-      answers.back().why = why;
-    }
-    if (count == 0)
-      return bad("ops", "no op is like '" + asked.ops +
-                            "'; expected shell patterns of ops, such as mortise.add,mortise.reduce_*");
-    judge(device, answers, count, ends);
+    const Trials trials = tryInChildren(asked, plugins(), device, [this](const std::string &text) { progress(text); });
+    for (const Trials::Fault &fault : trials.faults)
+      bad(fault.check.c_str(), fault.text);
+    if (trials.count == 0)
+      return trials.faults.empty() ? bad("ops", "no op is like '" + asked.ops +
+                                                    "'; expected shell patterns of ops, such as "
+                                                    "mortise.add,mortise.reduce_*")
+                                   : void();
+    judge(device, trials);
   }
 
-  void judge(const std::string &device, const std::vector<Answer> &answers, size_t count, int ends) {
+  void judge(const std::string &device, const Trials &trials) {
+    const std::vector<Answer> &answers = trials.answers;
     std::map<Outcome, size_t> sums;
     Taken right;
     std::map<std::string, std::map<std::string, size_t>> refusals; // by op, by reason
     Json all = Json::array();
+    size_t fused = 0, chains = 0;
     for (const Answer &answer : answers) {
+      fused += answer.fused;
       ++sums[answer.outcome];
       constexpr const char *words[] = {"right", "refused", "wrong", "folded"};
       all.push_back({{"case", answer.name}, {"outcome", words[static_cast<int>(answer.outcome)]}, {"why", answer.why}});
-      if (answer.outcome == Outcome::Right)
+      chains += answer.outcome == Outcome::Right && answer.nodes > 1;
+      if (answer.outcome == Outcome::Right && answer.nodes == 1)
         ++right[answer.op][answer.dtype];
       if (answer.outcome == Outcome::Refused)
         ++refusals[answer.op][answer.why];
@@ -228,7 +182,8 @@ private:
     if (right.empty())
       bad("ops", "device " + device + " takes none of the " + std::to_string(answers.size()) + " cases");
     else
-      good("ops", std::to_string(sums[Outcome::Right]) + " cases are right" + text);
+      good("ops", std::to_string(sums[Outcome::Right]) + " cases are right, of which " + std::to_string(chains) +
+                      " are chains of ops; " + std::to_string(fused) + " candidates of several ops are right" + text);
     text = std::to_string(sums[Outcome::Refused]) + " cases are refused" +
            (asked.verbose ? "" : "; --verbose lists the reasons");
     if (asked.verbose)
@@ -237,11 +192,11 @@ private:
           text += "\n" + op + " (" + std::to_string(number) + "): " + why;
     if (sums[Outcome::Refused])
       note("note", "ops", text);
-    if (ends >= mostEnds && answers.size() < count)
-      bad("ops", std::to_string(count - answers.size()) + " cases were not tried, because " + std::to_string(ends) +
-                     " processes crashed or hung");
+    if (trials.givenUp && answers.size() < trials.count)
+      bad("ops", std::to_string(trials.count - answers.size()) + " cases were not tried, because " +
+                     std::to_string(trials.ends) + " processes crashed or hung");
     else
-      checkClaims(answers, right);
+      checkClaims(answers);
     noteOwnOps(answers, right);
   }
 
@@ -260,7 +215,8 @@ private:
         note("note", "own ops",
              op + " of its own ran in " + std::to_string(cases) +
                  " cases, equal inputs with equal results; there is no reference for it, so that what it computes "
-                 "was compared with nothing: test it against your own definition");
+                 "was compared with nothing, and neither symbols nor its candidates alone were tried: test it against "
+                 "your own definition");
       else if (tried == answers.end())
         note("note", "own ops",
              op + " of its own was not tried: its infer accepts none of the small types that were guessed; try it with "
@@ -270,52 +226,27 @@ private:
     }
   }
 
-  // Claims of ops that are neither the language's nor declared.
-  void checkClaimedOps() {
-    for (const runtime::ManifestClaim &claim : manifest.claims)
-      for (const std::string &pattern : claim.ops) {
-        const std::string prefix = pattern.substr(0, pattern.find('.'));
-        if (prefix == "mortise" || prefix.find_first_of("*?[") != std::string::npos)
-          continue;
-        if (std::ranges::none_of(manifest.ops,
-                                 [&](const std::string &op) { return fnmatch(pattern.c_str(), op.c_str(), 0) == 0; }))
-          bad("claims",
-              "the manifest claims " + pattern +
-                  ", which is no op of the language, and which the plugin does not declare; declare it in its "
-                  "table, and list it in the manifest's ops");
-      }
-  }
-
   // Every claim needs a kernel.
-  void checkClaims(const std::vector<Answer> &answers, const Taken &right) {
-    std::map<std::string, const Answer *> refused; // by op and dtype
+  void checkClaims(const std::vector<Answer> &answers) {
+    std::vector<ClaimedCase> cases;
     for (const Answer &answer : answers)
-      if (answer.outcome == Outcome::Refused)
-        refused.emplace(answer.op + " in " + answer.dtype, &answer);
-    size_t proven = 0;
-    std::vector<std::string> unproven;
-    for (const auto &[key, answer] : refused) {
-      const auto found = right.find(answer->op);
-      const bool taken = found != right.end() && found->second.contains(answer->dtype);
-      const bool claimed = std::ranges::any_of(manifest.claims, [&](const runtime::ManifestClaim &claim) {
-        return std::ranges::find(claim.dtypes, answer->dtype) != claim.dtypes.end() && answer->rank <= claim.maxRank &&
-               std::ranges::any_of(
-                   claim.ops, [&](const std::string &op) { return fnmatch(op.c_str(), answer->op.c_str(), 0) == 0; });
-      });
-      if (claimed && !taken)
-        unproven.push_back(key + ": " + answer->why);
-    }
-    for (const auto &[op, dtypes] : right)
-      proven += dtypes.size();
-    for (const std::string &text : unproven)
+      if (answer.nodes == 1)
+        cases.push_back({answer.op, answer.dtype, answer.why, answer.rank, answer.outcome == Outcome::Right,
+                         answer.outcome == Outcome::Refused});
+    const Claims claims = weighClaims(manifest, cases, asked.ops);
+    for (const std::string &text : claims.refused)
       bad("claims", "the manifest claims " + text);
     if (manifest.claims.empty())
       note("note", "claims",
            "the manifest claims nothing: [[claims]] with ops, dtypes and max_rank tells people what to "
            "expect");
-    else if (unproven.empty())
+    else if (claims.refused.empty())
       good("claims",
-           "no claim is refused; " + std::to_string(proven) + " pairs of an op and an element type were right");
+           "no claim is refused; " + std::to_string(claims.shown) + " pairs of an op and an element type were right");
+    if (!claims.untried.empty())
+      note("note", "claims",
+           "there is no case that fits these claims, so that nothing is said of them: " +
+               runtime::join(claims.untried));
   }
 
   const PluginCheck &asked;
@@ -327,6 +258,11 @@ private:
 
 } // namespace
 
-int checkPlugin(const PluginCheck &asked) { return PluginChecker(asked).run(); }
+int checkPlugin(const PluginCheck &asked) {
+  // Several processes, and several threads in each, make short calls. Where their threads spin at OpenMP's barriers,
+  // they take the cores from each other, which doubles the time.
+  setenv("OMP_WAIT_POLICY", "passive", 0);
+  return PluginChecker(asked).run();
+}
 
 } // namespace mortise::tool

@@ -71,6 +71,19 @@ TEST(Attention, AQueryThatSeesNoKeyGivesZero) {
   expectValues(attention(q, {f32, {1, 1, 0, 3}, {}}, {f32, {1, 1, 0, 2}, {}}, absent(), 1, false), {0, 0, 0, 0});
 }
 
+// A batch that stands in place of heads may be empty. Queries without keys' heads are refused, and none is divided by
+// 0.
+TEST(Attention, NoHeads) {
+  const Data none{f32, {2, 0, 3, 4}, {}}, noBias{f32, {2, 0, 3, 3}, {}};
+  expectValues(attention(none, none, none, absent(), 1, false), {});
+  expectValues(attention(none, none, none, noBias, 1, true), {});
+  const Data key = counting(f32, {2, 1, 3, 4}), query = counting(f32, {2, 2, 3, 4});
+  expectValues(attention(none, key, key, absent(), 1, false), {});
+  EXPECT_NE(opError("attention", {query, none, none}, f32, {2, 2, 3, 4}, {real("scale", 1), flag("causal", false)})
+                .find("multiple of the key heads, found 2 and 0"),
+            std::string::npos);
+}
+
 // A hidden key has weight 0 for any k, but 0 times a NaN or infinite v is NaN.
 TEST(Attention, HiddenKeysHaveWeightZero) {
   Data q{f32, {1, 1, 1, 1}, {1}}, k{f32, {1, 1, 2, 1}, {1, NaN}}, v{f32, {1, 1, 2, 1}, {5, 7}};
@@ -146,6 +159,11 @@ TEST(RaggedAttention, IsAttentionPerSequence) {
 }
 
 // Offsets may hold any numbers.
+TEST(RaggedAttention, NoHeads) {
+  const Data none{f32, {4, 0, 2}, {}}, offsets{i64, {2}, {0, 4}};
+  expectValues(ragged(none, none, none, offsets, offsets, false), {});
+}
+
 TEST(RaggedAttention, HostileOffsets) {
   Data q = noise(f32, {4, 1, 2}), v = noise(f32, {4, 1, 2}, 2);
   for (const std::vector<double> &offsets :

@@ -34,6 +34,10 @@ Support supports(const MortiseNode &node) {
       return support;
   if (Support support = check(node.results[0]); !support.yes)
     return support;
+  // The loop of a put runs over the updates, and reads the operand's elements where they are to be written.
+  if (op == mortise::Op::Put &&
+      std::ranges::count(std::span(node.operands[0]->type->dims, node.operands[0]->type->rank), 0))
+    return refuse(MORTISE_REASON_SIZE, "no generated loop puts into a tensor without elements");
   if (expandsAlways(op))
     return {};
   // Tries the expansion in a scratch Dag.

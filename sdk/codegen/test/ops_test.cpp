@@ -243,6 +243,18 @@ TEST(Ops, Put) {
         }
 }
 
+// It would read the operand's elements where the updates are to be written.
+TEST(Ops, APutIntoNothingIsRefused) {
+  for (const int64_t rows : {0, 4}) {
+    TestGraph b;
+    b.output(b.op("put", {b.input(MORTISE_F32, {rows, 6}), b.input(MORTISE_I64, {5}), b.input(MORTISE_F32, {5, 6})},
+                  MORTISE_F32, {rows, 6}, {{"axis", 0}, {"mode", "set"}}));
+    const Support support = supports(*b.view().nodes[0]);
+    EXPECT_EQ(support.yes, rows > 0) << support.detail;
+    EXPECT_EQ(support.yes, support.reason != MORTISE_REASON_SIZE);
+  }
+}
+
 TEST(Ops, Reductions) {
   struct Shape {
     Dims dims, axes;

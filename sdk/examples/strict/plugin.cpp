@@ -451,10 +451,10 @@ struct Strict : PluginAdaptor<Strict> {
     // Work that was queued before may still use the bytes. Other streams must not use them beside their end.
     Queue &queue = *streamOf(args.stream).queue;
     const auto ended = checker().queue(queue.actor, what, {{gone->address, gone->bytes, true}});
-    queue.add([address = gone->address]() -> Result<void> {
-      memory().remove(address);
-      return {};
-    });
+    // The memory ends with the work that stands for it, which a stream that has failed drops.
+    queue.add([end = std::shared_ptr<void>(nullptr, [address = gone->address](void *) {
+                 memory().remove(address);
+               })]() -> Result<void> { return {}; });
     return entered ? ended : entered;
   }
 

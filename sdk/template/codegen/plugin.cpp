@@ -5,8 +5,10 @@
 #include <mortise/codegen/codegen.hpp>
 #include <mortise/plugin.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <cstring>
 
 namespace {
 using namespace mortise;
@@ -29,8 +31,13 @@ struct Generated : PluginAdaptor<Generated> {
     int64_t tasks = 0, grain = 1;
     size_t scratchBytes = 0; // for each thread
   };
+  struct Copy {
+    Place source, target;
+    size_t bytes = 0;
+  };
   struct Kernel {
     std::vector<Step> steps;
+    std::vector<Copy> copies; // behind them
     size_t inputCount = 0;
     ConstantExpr workspace;
     StepList list;
@@ -60,7 +67,7 @@ struct Generated : PluginAdaptor<Generated> {
     std::vector<bool> supported(graph.node_count);
     for (uint32_t i = 0; i < graph.node_count; ++i) {
       const codegen::Support support = codegen::supports(*graph.nodes[i]);
-      const bool isFixed = isStatic(*graph.nodes[i]->results[0]->type);
+      const bool isFixed = isStaticNode(*graph.nodes[i]);
       supported[i] = support.yes && isFixed;
       if (!support.yes)
         proposal.refuse(i, support.reason, support.detail);
@@ -93,8 +100,13 @@ struct Generated : PluginAdaptor<Generated> {
     std::vector<std::optional<Place>> places(region.value_count);
     for (uint32_t i = 0; i < region.input_count; ++i)
       places[region.inputs[i]->index] = Place{Place::Input, i, 0};
+    // An output that updates a state has the memory of its input, and outputs of functions overlap nothing.
+    std::vector<bool> updates(region.output_count);
+    for (size_t i = 0; i < region.alias_count; ++i)
+      updates[region.aliases[i]->output] = true;
     for (uint32_t i = 0; i < region.output_count; ++i)
-      places[region.outputs[i]->index] = Place{Place::Output, i, 0};
+      if (!updates[i])
+        places[region.outputs[i]->index] = Place{Place::Output, i, 0};
     uint64_t bytes = 0;
     const auto placeOf = [&](uint32_t value) {
       if (!places[value]) {
@@ -120,6 +132,11 @@ struct Generated : PluginAdaptor<Generated> {
       kernel->list.add(group.name, "acme.loop", group.nodes, static_cast<double>(function.bytes.number().value_or(0)),
                        static_cast<double>(function.flops.number().value_or(0)));
     }
+    for (uint32_t i = 0; i < region.output_count; ++i)
+      if (updates[i]) {
+        const MortiseValue &output = *region.outputs[i];
+        kernel->copies.push_back({placeOf(output.index), {Place::Output, i, 0}, byteSize(*output.type)});
+      }
     kernel->workspace = ConstantExpr(static_cast<int64_t>(bytes));
     return kernel;
   }
@@ -152,10 +169,19 @@ struct Generated : PluginAdaptor<Generated> {
         step.entry(inputs.data(), outputs.data(), scratch(step.scratchBytes), nullptr, begin, end);
       });
     }
+    for (const Copy &copy : kernel.copies)
+      if (copy.bytes)
+        std::memcpy(at(copy.target), at(copy.source), copy.bytes);
     return {};
   }
 
 private:
+  // Also its operands, whose extents bound the indices: the result of a lookup says nothing of its table.
+  static bool isStaticNode(const MortiseNode &node) {
+    const auto isFixed = [](const MortiseValue *value) { return value == nullptr || isStatic(*value->type); };
+    return std::all_of(node.operands, node.operands + node.operand_count, isFixed) &&
+           std::all_of(node.results, node.results + node.result_count, isFixed);
+  }
   // A thread's own memory, which only grows.
   static void *scratch(size_t bytes) {
     thread_local std::unique_ptr<void, decltype(&std::free)> memory(nullptr, std::free);
