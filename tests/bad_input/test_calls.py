@@ -61,7 +61,6 @@ def test_requirement_not_met():
     def function(x):
         return torch.linalg.eigvalsh(x @ x.T)
 
-    torch._dynamo.reset()
     with pytest.raises(Exception) as error:
         torch.compile(function, backend="mortise", options={"device": "cpu", "require": "100% on cpu"})(torch.rand(4, 4))
     assert "require" in str(error.value) or "100%" in str(error.value)
@@ -110,7 +109,6 @@ def test_complex_numbers_run_in_eager_with_a_reason():
 
 
 def test_another_dtype_recompiles_rather_than_misreads():
-    torch._dynamo.reset()
     compiled = torch.compile(lambda x: x * 3, backend="mortise")
     for dtype in (torch.float32, torch.float64, torch.int64, torch.int32, torch.bool):
         x = torch.ones(5).to(dtype)
@@ -118,7 +116,6 @@ def test_another_dtype_recompiles_rather_than_misreads():
 
 
 def test_many_threads_share_one_compiled_function():
-    torch._dynamo.reset()
     weight = torch.rand(64, 64)
     compiled = torch.compile(lambda x: torch.relu(x @ weight), backend="mortise")
     x = torch.rand(8, 64)

@@ -33,7 +33,6 @@ def test_parity_on_cpu(name):
 )
 def test_a_device_runs_all_of_it_and_agrees_with_eager(name, device, limit):
     network = networks.make(name)
-    torch._dynamo.reset()
     with torch.no_grad():
         expected = network.run(network.module)
         compiled = torch.compile(network.module, backend="mortise", options={"device": device})
@@ -45,7 +44,6 @@ def test_a_device_runs_all_of_it_and_agrees_with_eager(name, device, limit):
 def test_decoding_updates_the_cache_in_place():
     network = networks.make("llama")
     (ids,) = network.inputs
-    torch._dynamo.reset()
     compiled = torch.compile(network.module, backend="mortise")
     with torch.no_grad():
         network.module.prepare()

@@ -87,7 +87,6 @@ def acme(sdk, tmp_path_factory):
     ({"device": "acme,cpu", "place": "op=add device=acme; op=mul device=acme"}, {"acme", "cpu"}),
 ], ids=["alone", "beside_cpu", "by_rule"])
 def test_who_gets_what(acme, options, expected):
-    torch._dynamo.reset()
     compiled = torch.compile(lambda x, y: torch.tanh(x * y + x), backend="mortise", options={"plugin_path": acme} | options)
     x, y = torch.rand(64, 64), torch.rand(64, 64)
     torch.testing.assert_close(compiled(x, y), torch.tanh(x * y + x))
