@@ -28,9 +28,10 @@ public:
   }
 
   // A call comes behind what each stream has. What a stream gets later comes behind the call's work on the tensors of
-  // its device, so that it need not wait for other streams' parts of the call; what the stream with the last operation
-  // gets comes behind the whole call, arenas included. That one also orders the tensors of devices without a caller's
-  // stream. The host's tensors are the caller's again when the call returns.
+  // its device, so that it need not wait for other streams' parts of the call. The stream with the last operation also
+  // orders the tensors of devices without a caller's stream. The next call in the same context finds the arenas' last
+  // uses behind the end of the stream that comes behind them anyway, otherwise behind that of the stream with the last
+  // operation. The host's tensors are the caller's again when the call returns.
   Specialisation::Queued onStreams(std::vector<uint32_t> timelines) const {
     const std::vector<Item> work = operations();
     for (const Item &item : work)
@@ -48,22 +49,27 @@ public:
         hosts.accesses.push_back({.memory = memory, .writes = true});
     }
     behind = ends = idle;
-    for (uint32_t space = 0; space < inputs; ++space)
-      ends.back().accesses.push_back({.memory = space, .writes = true});
-    for (const Item &item : work) // as the call before in the same context uses the arenas
-      if (item.timeline != none)
-        for (Access access : item.accesses)
-          if (access.memory < inputs) {
-            access.user = item.timeline;
-            behind.back().accesses.push_back(access);
-          }
-    const auto schedule = [&](std::vector<Item> items) {
+    const auto all = [&](std::vector<Item> items) {
       items.insert(items.end(), work.begin(), work.end());
       items.push_back(hosts);
       items.insert(items.end(), ends.begin(), ends.end());
-      return Schedule::make(layout, items, ends.size());
+      return items;
     };
-    return {std::move(timelines), schedule(std::move(idle)), schedule(std::move(behind))};
+    // Further uses of arenas add waits, so that an end that comes behind an item here does so in every schedule below.
+    const std::vector<uint32_t> endOf = firstEndsBehind(layout, all(idle), ends.size());
+    for (size_t i = 0; i < work.size(); ++i)
+      for (Access access : work[i].accesses) {
+        if (access.memory >= inputs || work[i].timeline == none)
+          continue;
+        const uint32_t end = endOf[timelines.size() + i];
+        if (end == none)
+          ends.back().accesses.push_back(access);
+        access.user = work[i].timeline;
+        (end == none ? behind.back() : behind[end]).accesses.push_back(access);
+      }
+    Schedule first = Schedule::make(layout, all(std::move(idle)), ends.size());
+    Schedule next = Schedule::make(layout, all(std::move(behind)), ends.size());
+    return {std::move(timelines), std::move(first), std::move(next)};
   }
 
 private:

@@ -50,6 +50,16 @@ public:
     return std::move(schedule);
   }
 
+  // As firstEndsBehind().
+  std::vector<uint32_t> endsBehind(size_t ends) const {
+    std::vector<uint32_t> found(after.size(), none);
+    for (uint32_t item = 0; item < found.size(); ++item)
+      for (uint32_t end = 0; end < ends && found[item] == none; ++end)
+        if (timelines[item] < count && after[after.size() - ends + end][timelines[item]] > item)
+          found[item] = end;
+    return found;
+  }
+
 private:
   struct Past {
     Access access;
@@ -144,13 +154,19 @@ private:
 
 } // namespace
 
-Schedule Schedule::make(const Layout &layout, std::span<const Item> items, size_t ends) {
-  if (layout.timelines.empty())
-    return {};
+static Scheduler scheduled(const Layout &layout, std::span<const Item> items) {
   Scheduler scheduler(layout);
   for (const Item &item : items)
     scheduler.add(item);
-  return scheduler.finish(ends);
+  return scheduler;
+}
+
+Schedule Schedule::make(const Layout &layout, std::span<const Item> items, size_t ends) {
+  return layout.timelines.empty() ? Schedule() : scheduled(layout, items).finish(ends);
+}
+
+std::vector<uint32_t> firstEndsBehind(const Layout &layout, std::span<const Item> items, size_t ends) {
+  return scheduled(layout, items).endsBehind(ends);
 }
 
 } // namespace mortise::runtime

@@ -48,4 +48,7 @@ struct Schedule {
   static Schedule make(const Layout &layout, std::span<const Item> items, size_t ends);
 };
 
+// Of such a call: per item the first end that comes behind it, `none` where none does.
+std::vector<uint32_t> firstEndsBehind(const Layout &layout, std::span<const Item> items, size_t ends);
+
 } // namespace mortise::runtime
