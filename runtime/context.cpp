@@ -20,7 +20,7 @@ template <typename Args, typename Slot> void callAndLog(const Device &device, co
 
 } // namespace
 
-Context::Context(const Layout &layout) : layout(layout) {}
+Context::Context(const Layout &layout) : layout(layout), needs(layout.spaces.size()) {}
 
 Result<std::unique_ptr<Context>> Context::create(const Layout &layout) {
   std::unique_ptr<Context> context(new Context(layout));
@@ -191,6 +191,38 @@ Result<void> Context::grow(size_t number, uint64_t bytes) {
   return allocate(number, bytes);
 }
 
+// Work in streams may use memory after the call.
+bool Context::borrows(size_t number) const {
+  return layout.timelines.empty() && layout.spaces[number].device == nullptr;
+}
+
+Result<void> Context::borrow(const Binding &binding) {
+  bool moved = false;
+  for (size_t i = 0; i < layout.spaces.size(); ++i) {
+    const uint64_t bytes = current->spaceBytes[i];
+    if (bytes == 0 || !borrows(i))
+      continue;
+    auto block = HostArenas::ofProcess().borrow(bytes, layout.spaces[i].alignment,
+                                                reinterpret_cast<const std::byte *>(spaceStart[i]));
+    if (!block) {
+      giveBack();
+      return tooMuch(block.error(), i, *current);
+    }
+    hostMemory[i] = std::move(*block);
+    moved |= addressOf(hostMemory[i].data()) != spaceStart[i];
+    spaceStart[i] = addressOf(hostMemory[i].data());
+  }
+  if (moved)
+    fill(binding);
+  return {};
+}
+
+void Context::giveBack() {
+  for (size_t i = 0; i < layout.spaces.size(); ++i)
+    if (borrows(i) && hostMemory[i].data())
+      HostArenas::ofProcess().giveBack(std::move(hostMemory[i]));
+}
+
 // Names the region whose workspace is most of what could not be allocated in space `number`.
 Error Context::tooMuch(Error error, size_t number, const Specialisation &wanted) const {
   for (size_t i = 0; i < layout.regions.size(); ++i) {
@@ -209,7 +241,9 @@ Error Context::tooMuch(Error error, size_t number, const Specialisation &wanted)
 Result<void> Context::take(const Binding &binding, const std::shared_ptr<Specialisation> &specialisation) {
   forget(); // should a step below fail, there is no specialisation
   for (size_t i = 0; i < layout.spaces.size(); ++i)
-    if (auto grown = grow(i, specialisation->spaceBytes[i]); !grown)
+    if (borrows(i))
+      needs[i].raiseTo(specialisation->spaceBytes[i]);
+    else if (auto grown = grow(i, specialisation->spaceBytes[i]); !grown)
       return tooMuch(grown.error(), i, *specialisation);
   if (auto made = createEvents(specialisation->schedule); !made)
     return made;
@@ -308,6 +342,12 @@ Result<void> Context::execute(const Binding &binding, const std::shared_ptr<Spec
       return taken;
   if (hasQueued)
     clearErrors();
+  if (auto borrowed = borrow(binding); !borrowed)
+    return borrowed;
+  const struct AtEnd {
+    Context &context;
+    ~AtEnd() { context.giveBack(); }
+  } atEnd{*this};
   setAddresses(inputs, outputs);
   if (profile) {
     std::fill(nanoseconds.begin(), nanoseconds.end(), 0);

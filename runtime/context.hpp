@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The execution context of one call in flight: arenas, streams, events, frames and argument blocks. From call to call
-// only addresses change.
+// only addresses change. Where no work outlives a call, its arenas in host memory are those of the process
+// (HostArenas).
 #pragma once
 
 #include "call_schedule.hpp"
+#include "host_arenas.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -19,7 +21,7 @@ public:
 
   // `inputs` and `outputs` hold one pointer per plan input and output, or an address in the memory of its home;
   // `specialisation` belongs to `binding`. No work is in flight when the call returns, or returns an error. Allocates
-  // memory only when a specialisation differs from the context's last one and needs more memory than the context has.
+  // memory only when a specialisation differs from the context's last one and needs more memory than there is.
   Result<void> execute(const Binding &binding, const std::shared_ptr<Specialisation> &specialisation,
                        const void *const *inputs, void *const *outputs, bool profile);
 
@@ -81,6 +83,9 @@ private:
   void fill(const Binding &binding);
   void setAddresses(const void *const *inputs, void *const *outputs);
   Result<void> grow(size_t space, uint64_t bytes);
+  bool borrows(size_t space) const;
+  Result<void> borrow(const Binding &binding);
+  void giveBack();
   Result<void> allocate(size_t space, uint64_t bytes);
   void registerHostMemory();
   Error tooMuch(Error error, size_t number, const Specialisation &wanted) const;
@@ -104,7 +109,8 @@ private:
   Error inOperation(size_t operation, const Error &error) const;
 
   const Layout &layout;
-  std::vector<Block> hostMemory;            // per memory space, where it is the host's
+  std::vector<Block> hostMemory;            // per memory space, where it is the host's; during a call if it is borrowed
+  std::vector<HostArenas::Need> needs;      // per memory space
   std::vector<RegisteredMemory> registered; // the arena in host memory, for devices that copy from and to it
   std::vector<DeviceMemory> deviceMemory;   // per memory space, where it is a device's
   std::vector<MortiseAddress> spaceStart;

@@ -7,8 +7,8 @@ in the module); outputs are released once a call has returned them.
 
     call    the most bytes allocated at one time during a use, beyond those allocated before it: outputs and everything
             temporary, including that of libraries
-    held    memory that our programs keep between calls to work in: their arenas, workspaces included, as reported by the
-            runtime, one execution context for each program. The pool of large results (decision 0023) releases its memory
+    held    memory that our programs keep between calls to work in: arenas, workspaces included, which all programs of the process
+            share (decision 0056), as reported by the runtime. The pool of large results (decision 0023) releases its memory
             before each round, so that memory which a use takes from it counts in `call`
     eager   eager's `call`
 
@@ -87,11 +87,11 @@ def use(network, side: str, counter) -> dict:
 
 
 def held(report: dict) -> dict:
-    """The bytes that our programs keep: arenas (with workspaces) and packed weights."""
+    """The bytes that our programs keep: the process's arenas (with workspaces) and packed weights."""
     programs = [program for graph in report["graphs"] for program in graph["programs"]]
     if not programs:
         raise RuntimeError("nothing was compiled: expected a program in the report")
-    return {"arena": sum(program["arena_bytes"] for program in programs),
+    return {"arena": programs[0]["process_arena_bytes"],
             "packed": sum(program["packed_bytes"] for program in programs)}
 
 

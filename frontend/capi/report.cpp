@@ -139,6 +139,7 @@ std::string reportJson(const MortiseProgram &handle) {
                  {"kernels", handle.kernelSeconds},
                  {"bind", handle.bindSeconds.load()}}},
                {"arena_bytes", program.arenaBytes()},
+               {"process_arena_bytes", runtime::processArenaBytes()},
                {"packed_bytes", program.packedBytes()},
                {"placement", placement(program)},
                {"symbols", symbols},

@@ -74,6 +74,30 @@ TEST_F(ProgramTest, RunsAPlan) {
   EXPECT_EQ(program->arenaBytes(), 256u + 100u);
 }
 
+TEST_F(ProgramTest, ProgramsThatDoNotRunAtOnceShareTheirArenas) {
+  const std::vector<int64_t> many{1 << 20};
+  auto small = load(plusTwo(dims)), large = load(plusTwo(many));
+  std::vector<float> x(12, 5), y(12), xs(1 << 20, 1), ys(1 << 20);
+  const Tensor in = tensorOf(x, dims), out = tensorOf(y, dims), ins = tensorOf(xs, many), outs = tensorOf(ys, many);
+  EXPECT_EQ(processArenaBytes(), 0u) << "before the first call";
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(small->run({&in, 1}, {&out, 1}));
+    ASSERT_TRUE(large->run({&ins, 1}, {&outs, 1}));
+    EXPECT_THAT(y, Each(7.0f));
+    EXPECT_EQ(std::ranges::count(ys, 3.0f), 1 << 20);
+    std::ranges::fill(y, 0.0f);
+    std::ranges::fill(ys, 0.0f);
+  }
+  EXPECT_GE(processArenaBytes(), large->arenaBytes());
+  EXPECT_LT(processArenaBytes(), large->arenaBytes() + (2u << 20)) << "rounded to huge pages";
+  large.reset();
+  EXPECT_LT(processArenaBytes(), 2u << 20) << "what the small program needs";
+  ASSERT_TRUE(small->run({&in, 1}, {&out, 1}));
+  EXPECT_THAT(y, Each(7.0f));
+  small.reset();
+  EXPECT_EQ(processArenaBytes(), 0u);
+}
+
 TEST_F(ProgramTest, RunsOnThePool) {
   const std::vector<int64_t> large{1 << 16};
   auto program = load(plusTwo(large));

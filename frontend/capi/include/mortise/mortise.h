@@ -160,8 +160,8 @@ MORTISE_EXPORT MortiseStatus *mortise_program_output_shape(MortiseProgram *progr
 MORTISE_EXPORT MortiseStatus *mortise_program_profile(MortiseProgram *program, const MortiseTensor *const *inputs,
                                                       size_t input_count, const MortiseTensor *const *outputs,
                                                       size_t output_count);
-/* JSON: {"name", "nodes": N, "compile_s": {"passes","place","kernels","bind"}, "arena_bytes", "packed_bytes",
- *  "placement":
+/* JSON: {"name", "nodes": N, "compile_s": {"passes","place","kernels","bind"}, "arena_bytes", "process_arena_bytes",
+ *  "packed_bytes", "placement":
  * [{"device","plugin","lowering","nodes":[..],"ops":{"mortise.add":3},"predicted_ns","kernels","kernel_cache","specialised","steps":[{"name","lowering","ns","bytes","flops"}]}],
  *  ("predicted_ns": measured where mode and devices ask for it; "kernels": the number compiled or loaded so far, 0 if
  * an equal region's kernels are used; "kernel_cache": "hit" if the kernel was on disk, "saved" if in the program's

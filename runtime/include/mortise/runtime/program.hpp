@@ -157,4 +157,7 @@ private:
   std::unique_ptr<Impl> impl;
 };
 
+// Bytes of host memory that calls of all programs of the process work in (decision 0056). Any thread.
+uint64_t processArenaBytes();
+
 } // namespace mortise::runtime
