@@ -37,6 +37,8 @@ class Row:
     source: tuple = ()
     manifest: tuple = ()     # pairs: text, and what stands there instead
     golden: int = 0          # a committed binary of this revision in place of a synthetic plugin
+    attributes: str = ""     # of the op, which has one operand then
+    host: str = "mortise"    # the program
 
 
 # ---- Changes, each of which has to find what it changes
@@ -103,6 +105,36 @@ def opset(number: int) -> dict:
             "manifest": (("opset = 3", f"opset = {number}"),)}
 
 
+# Takes gelu whatever its attributes are, and says how many it sees. Where there is one operand, it is both of hello's.
+ONLY_OPERAND = "node->operands[node->operand_count - 1]"
+GELU = (replaced('{"mortise.div", divide}', '{"mortise.div", divide}, {"mortise.gelu", gelu}'),
+        replaced("BINARY(divide, a[i] / b[i])\n", """\
+BINARY(divide, a[i] / b[i])
+static double erf_of(double x) { /* its series, because plugins of the matrix link no libm */
+  double term = x, sum = x;
+  if (x < -4 || x > 4)
+    return x < 0 ? -1 : 1;
+  for (int n = 1; n < 80; ++n) {
+    term *= -x * x / n;
+    sum += term / (2 * n + 1);
+  }
+  return sum * 1.1283791670955126;
+}
+BINARY(gelu, b[i] * 0.5f * (float)(1 + erf_of(a[i] * 0.70710678118654752)))
+"""),
+        replaced("node->operands[1]->type->strides", f"{ONLY_OPERAND}->type->strides"),
+        replaced("node->operands[1]->result_index", f"{ONLY_OPERAND}->result_index"),
+        replaced("  kernel->op = find_op(node);\n",
+                 '  kernel->op = find_op(node);\n  fprintf(stderr, "matrix: compiles with %zu attributes\\n", node->attribute_count);\n'))
+
+
+def gelu(approximate: str, number: int) -> dict:
+    """On a host in whose language opset 3 added gelu's attribute, which is "none" before."""
+    return {"op": "gelu", "attributes": f'approximate = "{approximate}"', "host": "mortise-attribute-added",
+            "source": (replaced(".opset = MORTISE_OPSET", f".opset = {number}"), *GELU),
+            "manifest": (("opset = 3", f"opset = {number}"),)}
+
+
 # Takes an op of opset 3 whatever its own opset is, so that only the host keeps it away.
 COPYSIGN = (replaced('{"mortise.div", divide}', '{"mortise.div", divide}, {"mortise.copysign", copysign_}'),
             replaced("BINARY(divide, a[i] / b[i])", "BINARY(divide, a[i] / b[i])\nBINARY(copysign_, __builtin_copysignf(a[i], b[i]))"))
@@ -135,6 +167,11 @@ def rows() -> list[Row]:
         Row("older: opset 1 gets no op of opset 3", "Negotiation", "refuses", ["knows opset 1 and the op is of opset 3"],
             op="copysign", **opset(1)),
         Row("older: opset 1 gets ops of opset 1", "Negotiation", "loads", ["right"], **opset(1)),
+        Row("older: opset 2 gets no attribute of opset 3 at a value of its own", "Negotiation", "refuses",
+            ["mortise.logistic(f32[1000])"], ["matrix: compiles"], **gelu("tanh", 2)),  # it is asked for gelu's parts instead
+        Row("older: opset 2 gets the op without an attribute that it implies", "Negotiation", "downgrades",
+            ["right", "matrix: compiles with 0 attributes"], **gelu("none", 2)),
+        Row("today's opset gets the attribute", "Negotiation", "loads", ["right", "matrix: compiles with 1 attributes"], **gelu("none", 3)),
         Row("older: a table without its last slot", "Negotiation", "refuses",
             [f"revisions {n} to {n}, found {n - 1} to {n - 1}", "build it with a newer SDK"], ["matrix:"],
             source=(CUT, *speaks(n - 1, n - 1, "1")), manifest=manifest_range(n - 1, n - 1)),
@@ -171,12 +208,20 @@ def build(row: Row, folder: Path) -> None:
     manifest.write_text(edited((HELLO / "manifest.toml").read_text(), [replaced(old, new) for old, new in row.manifest]))
 
 
+def program(row: Row) -> Path:
+    """The host of a row, in this build; those that only rows run are built first."""
+    import measure
+
+    return measure.built("bin/mortise") if row.host == "mortise" else measure.make(row.host)
+
+
 def attempt(row: Row, folder: Path, mortise: Path) -> tuple[str, str]:
     """What is wrong, or ""; and what was said. `mortise check` compares the device with the reference interpreter."""
     build(row, folder)
     kind = "tensor<1000xf32>"
-    (folder / "graph.mlir").write_text(f"func.func @graph(%x: {kind}, %y: {kind}) -> {kind} {{\n"
-                                       f"  %0 = mortise.{row.op} %x, %y : ({kind}, {kind}) -> {kind}\n  return %0 : {kind}\n}}\n")
+    inputs, line = ("%x: {0}, %y: {0}", "%x, %y : ({0}, {0})") if not row.attributes else ("%x: {0}", "%x {{{1}}} : ({0})")
+    (folder / "graph.mlir").write_text(f"func.func @graph({inputs.format(kind)}) -> {kind} {{\n  %0 = mortise.{row.op} "
+                                       f"{line.format(kind, row.attributes)} -> {kind}\n  return %0 : {kind}\n}}\n")
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MORTISE_") and name != "LD_PRELOAD"}
     said = ""
     for command in (["check", "graph.mlir", "--device", "hello", "--plugins", folder], ["devices", "--plugins", folder]):

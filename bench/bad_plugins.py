@@ -413,6 +413,22 @@ def strict_plugin() -> Path:
     return measure.built("lib/mortise/test-plugins/libstrict.so")
 
 
+OP_PROGRAM = """\
+func.func @probe(%x: tensor<64x64xf32>) -> tensor<64x64xf32> {
+  %0 = mortise.vendor "acme.answer"(%x) {how = "right", times = 1 : i64} : (tensor<64x64xf32>) -> tensor<64x64xf32>
+  return %0 : tensor<64x64xf32>
+}
+"""
+
+
+def put_faulty_op(folder: Path) -> None:
+    """A plugin that declares acme.answer."""
+    (folder / "fixture").mkdir()
+    fixture(folder / "fixture", "-DOPS=1")
+    manifest = 'ops = ["acme.answer"]\n' + (folder / "fixture" / "libmortise_acme.toml").read_text()
+    put_faulty(folder, folder / "fixture" / "libmortise_acme.so", manifest)
+
+
 def put_faulty_strict(folder: Path) -> None:
     put_faulty(folder, strict_plugin(), (ROOT / "sdk" / "examples" / "strict" / "manifest.toml").read_text())
 
@@ -440,6 +456,11 @@ def faults() -> list[Bad]:
             words.append("mortise: SIGSEGV at address" if "SEGV" in FAULTS[fault] else f"mortise: SIGABRT in {place(slot)}")
         return Bad(f"isolated{of}: {fault} in {slot}", "run", words, make(put_plugin), alone(plugin, slot, fault), unsanitized)
 
+    def of_op(fault):
+        words = [f"acme.answer: plugin 'acme': its worker {FAULTS[fault]} in infer"]
+        return Bad(f"isolated: {fault} in infer", "fails", words, make(put_faulty_op, OP_PROGRAM),
+                   alone("acme", "infer", fault) | {"MORTISE_DEVICE": "acme"}, unsanitized)
+
     def late(fault):
         words = [f"plugin 'acme': its worker {FAULTS[fault]} in enqueue", "the call cannot be repeated without this kernel"]
         return Bad(f"isolated: {fault} behind an update of state", "fails", words, make(put_faulty_template, STATE_PROGRAM),
@@ -455,6 +476,7 @@ def faults() -> list[Bad]:
            [isolated("strict", put_faulty_strict, slot, fault, " with memory of its own")
             for slot in ("propose", "kernel_compile", "constants_bind", "enqueue", *OWN_SLOTS)
             for fault in ("abort", "null", "out of bounds", "loop", "_exit")] + \
+           [of_op(fault) for fault in FAULTS] + \
            [late("abort"), late("loop")] + \
            [crash(slot, fault) for slot in SLOTS for fault in CRASHES]
 

@@ -91,6 +91,24 @@ void reportPlacement(const MortiseGraph &graph, const Placement &placement, cons
   }
 }
 
+void reportProcessCopies(const MortiseGraph &region, const Target &target, plan::RegionT &into) {
+  const auto [in, out] = target.prices->callCopies(region, *target.device);
+  for (const auto &[each, back] : {std::pair(in, false), std::pair(out, true)}) {
+    if (each.tensors == 0)
+      continue;
+    auto told = std::make_unique<plan::ProcessCopiesT>();
+    told->back = back;
+    told->tensors = static_cast<uint32_t>(each.tensors);
+    told->bytes = each.bytes;
+    told->cost_ns = each.costNs();
+    told->latency_ns = each.price.ns;
+    told->bytes_per_second = each.price.bytesPerSecond;
+    told->latency_source = priceSourceName(each.price.nsSource);
+    told->bandwidth_source = priceSourceName(each.price.bytesPerSecondSource);
+    into.process_copies.push_back(std::move(told));
+  }
+}
+
 void reportCopies(const MortiseGraph &graph, const std::vector<Target> &targets,
                   const std::vector<const runtime::Device *> &memories, plan::PlanT &plan) {
   std::vector<int64_t> values;

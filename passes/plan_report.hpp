@@ -6,6 +6,7 @@
 
 namespace mortise::plan {
 struct BufferT;
+struct RegionT;
 } // namespace mortise::plan
 
 namespace mortise::passes {
@@ -21,5 +22,8 @@ void reportPlacement(const MortiseGraph &graph, const Placement &placement, cons
 // NULL for the host's.
 void reportCopies(const MortiseGraph &graph, const std::vector<Target> &targets,
                   const std::vector<const runtime::Device *> &memories, plan::PlanT &plan);
+
+// Writes what a call of the region copies in the process of an isolated plugin; nothing for other plugins.
+void reportProcessCopies(const MortiseGraph &region, const Target &target, plan::RegionT &into);
 
 } // namespace mortise::passes

@@ -8,6 +8,7 @@
 
 #include <mortise/graph.hpp>
 #include <mortise/portable/graph.hpp>
+#include <mortise/portable/older.hpp>
 #include <mortise/runtime/plan_generated.h>
 
 #include <algorithm>
@@ -451,11 +452,13 @@ private:
     region->plugin = target.device->plugin->name;
     region->device = target.device->name();
     region->lowering = candidate.lowering;
-    region->cost_ns = candidate.costNs;
+    region->cost_ns = std::max(candidate.costNs - candidate.copiesNs, 0.0);
+    reportProcessCopies(graph.view(), target, *region);
     region->specialise = !candidate.specialised.empty();
     region->specialise_reason = candidate.specialised;
     alignFor(spaceOf(*target.device), target.device->home());
-    const std::span<const std::byte> bytes = graph.bytes();
+    const auto shown = portable::withoutImplied(graph.view(), target.device->plugin->table->opset);
+    const std::span<const std::byte> bytes = (shown && *shown ? **shown : graph).bytes();
     region->graph.resize(bytes.size());
     std::transform(bytes.begin(), bytes.end(), region->graph.begin(),
                    [](std::byte b) { return static_cast<uint8_t>(b); });

@@ -2,8 +2,10 @@
 #include <mortise/passes/prices.hpp>
 
 #include "copy_times.hpp"
+#include "symbols.hpp"
 
 #include <mortise/runtime/manifest.hpp>
+#include <mortise/symbols.hpp>
 
 #include <algorithm>
 #include <cstdio>
@@ -55,7 +57,7 @@ std::string checkEnd(const runtime::Registry &registry, const std::string &name)
     const runtime::Device &owner = device->owner();
     if (name != device->info.kind && name != nameOf(device))
       continue;
-    if (&owner == device && !owner.inHostMemory())
+    if (&owner == device && (!owner.inHostMemory() || owner.hidesMemory()))
       return "";
     wrong = "expected a memory, found device '" + name + "', which computes in " +
             (owner.inHostMemory() ? "the host's; write 'host'" : "that of '" + nameOf(&owner) + "'; write this name");
@@ -106,6 +108,23 @@ Result<std::shared_ptr<Prices>> Prices::make(const runtime::Registry &registry, 
 
 CopyPrice Prices::copy(const runtime::Device *from, const runtime::Device *to) const { return entry(from, to).price; }
 
+std::pair<CallCopies, CallCopies> Prices::callCopies(const MortiseGraph &region, const runtime::Device &device) const {
+  if (!device.hidesMemory())
+    return {};
+  std::pair<CallCopies, CallCopies> copies{{.price = copy(nullptr, &device)}, {.price = copy(&device, nullptr)}};
+  const std::vector<int64_t> symbols = typicalValues(region);
+  const auto add = [&](CallCopies &to, const MortiseValue &value) {
+    ++to.tensors;
+    to.bytes += bytesAt(*value.type, symbols);
+  };
+  for (const MortiseValue *input : std::span(region.inputs, region.input_count))
+    if (!(input->flags & MORTISE_VALUE_CONSTANT))
+      add(copies.first, *input);
+  for (const MortiseValue *output : std::span(region.outputs, region.output_count))
+    add(copies.second, *output);
+  return copies;
+}
+
 Prices::Entry Prices::entry(const runtime::Device *from, const runtime::Device *to) const {
   {
     const std::lock_guard lock(mutex);
@@ -118,7 +137,8 @@ Prices::Entry Prices::entry(const runtime::Device *from, const runtime::Device *
 }
 
 Prices::Entry Prices::find(const runtime::Device *from, const runtime::Device *to) const {
-  const bool within = from == to || (!from && to->inHostMemory()) || (!to && from->inHostMemory());
+  const auto isHosts = [](const runtime::Device *end) { return end->inHostMemory() && !end->hidesMemory(); };
+  const bool within = from == to || (!from && isHosts(to)) || (!to && isHosts(from));
   if (within) // between its spaces
     return {statedBy(*(from ? from : to)), true};
   const auto link = from && to ? runtime::linkBetween(*from, *to) : std::nullopt;

@@ -7,6 +7,7 @@
 #include "symbols.hpp"
 
 #include <mortise/portable/graph.hpp>
+#include <mortise/portable/older.hpp>
 #include <mortise/portable/vendor_ops.hpp>
 #include <mortise/runtime/call.hpp>
 #include <mortise/runtime/guard.hpp>
@@ -22,6 +23,15 @@
 
 namespace mortise::passes {
 namespace {
+
+// The newest opset of a node and of what its bodies contain.
+uint32_t newestIn(const MortiseNode &node) {
+  uint32_t since = node.since;
+  for (const MortiseGraph *body : std::span(node.bodies, node.body_count))
+    for (const MortiseNode *inner : std::span(body->nodes, body->node_count))
+      since = std::max(since, newestIn(*inner));
+  return since;
+}
 
 // Receives the answers of one plugin and validates them. A plugin may call from threads of its own.
 struct ProposalSink {
@@ -98,10 +108,11 @@ struct ProposalSink {
         return decline(std::move(copy), MORTISE_REASON_OPSET,
                        "the plugin took node " + std::to_string(node) + ", but its opset has no bodies");
     for (uint32_t node : copy.nodes)
-      if (graph.nodes[node]->since > opset)
+      if (const uint32_t since = newestIn(*graph.nodes[node]); since > opset)
         return decline(std::move(copy), MORTISE_REASON_OPSET,
                        "the plugin took node " + std::to_string(node) + ", but knows opset " + std::to_string(opset) +
-                           " and the op is of opset " + std::to_string(graph.nodes[node]->since));
+                           " and the op is of opset " + std::to_string(since) +
+                           (graph.nodes[node]->attribute_count ? " at these attributes" : ""));
     if (!nodes.convex(copy.nodes))
       return reject(std::move(copy), "its nodes are not convex: a path leaves the set and comes back");
     if (const std::string wrong = takePairs(*candidate, copy); !wrong.empty())
@@ -276,6 +287,18 @@ void dropUnknownLayouts(const MortiseGraph &graph, const Target &target, size_t 
   }
 }
 
+// The copies in the process of an isolated plugin, which no plan has as instructions.
+void addCopies(const MortiseGraph &graph, const Target &target, Candidate &candidate) {
+  if (!target.device->hidesMemory())
+    return;
+  const Result<Region> region = extractRegion(graph, candidate.nodes);
+  if (!region)
+    return; // the candidate is valid, so that it can be extracted; the plan writer says why not
+  const auto [in, out] = target.prices->callCopies(region->graph->view(), *target.device);
+  candidate.copiesNs = in.costNs() + out.costNs();
+  candidate.costNs += candidate.copiesNs;
+}
+
 void ask(const MortiseGraph &graph, const MortiseGraph &whole, const NodeGraph &nodes,
          const std::vector<Target> &targets, uint32_t t, const std::string &specialised, Proposals &result,
          std::span<const MortiseForm> forms = {}) {
@@ -287,7 +310,8 @@ void ask(const MortiseGraph &graph, const MortiseGraph &whole, const NodeGraph &
   MortiseProposeArgs args{};
   args.struct_size = sizeof args;
   args.device = targets[t].device->info.device;
-  args.graph = &graph;
+  const auto shown = portable::withoutImplied(graph, plugin.table->opset);
+  args.graph = shown && *shown ? &(*shown)->view() : &graph;
   args.options = options.data();
   args.option_count = options.size();
   args.compile_options = &targets[t].asked;
@@ -306,8 +330,10 @@ void ask(const MortiseGraph &graph, const MortiseGraph &whole, const NodeGraph &
         result.refusals.push_back({node, t, MORTISE_REASON_ERROR, done.error().message});
   if (forms.empty()) // otherwise they are being checked
     dropUnknownLayouts(whole, targets[t], first, result);
-  for (Candidate &candidate : std::span(result.candidates).subspan(first))
+  for (Candidate &candidate : std::span(result.candidates).subspan(first)) {
     candidate.costNs = std::max(candidate.costNs * targets[t].bias, leastNs(candidate, *targets[t].device));
+    addCopies(whole, targets[t], candidate);
+  }
 }
 
 // Shows target `t` the graph with typical numbers for its symbols.

@@ -58,6 +58,7 @@ struct Candidate {
   std::string specialised;               // why the kernel needs numbers for the symbols; "" when it does not
   std::vector<MortiseInPlace> inPlace{}; // pairs that the plugin can run in place, as value indices of the graph
   std::vector<MortiseForm> forms{};      // of values at its border that are not plain or not in the home
+  double copiesNs = 0;                   // the part of costNs that copies in the plugin's own process take
 };
 
 // The candidate for `region`, which was extracted from `nodes` of `graph`, in the numbers of `graph`.

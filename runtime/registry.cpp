@@ -76,6 +76,8 @@ std::string full(const Device &device) {
 
 } // namespace
 
+bool Device::hidesMemory() const { return std::ranges::find(plugin->apart, info.device) != plugin->apart.end(); }
+
 bool Device::sharesMemory(const Device &other) const {
   return (inHostMemory() && other.inHostMemory()) || &owner() == &other.owner();
 }
@@ -403,14 +405,8 @@ Error Registry::Impl::undeclared(std::string_view op) const {
   std::string message = "no installed plugin declares the op '" + name + "'";
   std::vector<std::string_view> known;
   for (const Group &group : groups)
-    for (const auto &[files, manifest] : group.members) {
+    for (const auto &[files, manifest] : group.members)
       known.insert(known.end(), manifest.ops.begin(), manifest.ops.end());
-      if (contains(manifest.ops, name) && config.isolation(manifest.name))
-        return {MORTISE_UNSUPPORTED,
-                message + ": '" + manifest.name +
-                    "' runs in a process of its own, which does not carry ops of vendors; leave it "
-                    "out of the setting isolate"};
-    }
   for (const Rejected &each : rejected)
     if (contains(each.ops, name))
       return {MORTISE_UNSUPPORTED,

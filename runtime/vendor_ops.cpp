@@ -171,21 +171,35 @@ const MortiseOpDeclaration *Plugin::declared(std::string_view op) const {
   return nullptr;
 }
 
-Result<void> askInfer(const Plugin &plugin, const MortiseInferArgs &asked) {
+namespace {
+
+// What is wrong with the types that `ask` is answered with; those before reach `asked.add`.
+template <typename Ask> Result<std::string> checkedAnswer(const MortiseInferArgs &asked, const Ask &ask) {
   Answer answer{asked};
   MortiseInferArgs args = asked;
   args.sink = &answer;
   args.add = [](void *sink, const MortiseType *type) { static_cast<Answer *>(sink)->add(type); };
-  const std::string whose = "plugin '" + plugin.name + "'";
-  {
-    const AboutScope about(asked.op);
-    if (auto called = call("infer", plugin.table->infer, args); !called)
-      return Error{called.error().code, std::string(asked.op) + ": " + whose + ": " + called.error().message};
+  const AboutScope about(asked.op);
+  if (Result<void> answered = ask(args); !answered)
+    return answered.error();
+  return answer.count == 0 ? "expected at least one result, found none" : answer.wrong;
+}
+
+} // namespace
+
+Result<std::string> callInfer(const MortisePlugin &table, const MortiseInferArgs &asked) {
+  return checkedAnswer(asked, [&](MortiseInferArgs &args) { return call("infer", table.infer, args); });
+}
+
+Result<void> askInfer(const Plugin &plugin, const MortiseInferArgs &asked) {
+  const std::string which = std::string(asked.op) + ": ", whose = "plugin '" + plugin.name + "'";
+  const auto wrong = plugin.infer ? checkedAnswer(asked, plugin.infer) : callInfer(*plugin.table, asked);
+  if (!wrong) {
+    const std::string &said = wrong.error().message; // which names a plugin in a process of its own that ended
+    return Error{wrong.error().code, which + (said.starts_with(whose) ? "" : whose + ": ") + said};
   }
-  if (answer.count == 0)
-    answer.wrong = "expected at least one result, found none";
-  if (!answer.wrong.empty())
-    return Error{MORTISE_INTERNAL, std::string(asked.op) + ": what " + whose + " infers is wrong: " + answer.wrong};
+  if (!wrong->empty())
+    return Error{MORTISE_INTERNAL, which + "what " + whose + " infers is wrong: " + *wrong};
   return {};
 }
 

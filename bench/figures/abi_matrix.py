@@ -13,7 +13,7 @@ def measure(arguments: list[str]) -> dict:
     from pathlib import Path
 
     import abi_matrix as matrix
-    from measure import built, progress
+    from measure import progress
 
     found = {}
 
@@ -27,7 +27,7 @@ def measure(arguments: list[str]) -> dict:
 
     add("goldens are as recorded", "Growth", "unchanged", "; ".join(matrix.golden.problems()))
     for row in matrix.rows():
-        add(row.name, row.section, row.action, inside(lambda folder, row=row: matrix.attempt(row, folder, built("bin/mortise"))[0]))
+        add(row.name, row.section, row.action, inside(lambda folder, row=row: matrix.attempt(row, folder, matrix.program(row))[0]))
     for row in matrix.hosts():
         add(row.name, row.section, "refuses" if row.status else "loads", inside(lambda folder, row=row: matrix.attempt_host(row, folder)))
     for name, plant in matrix.PLANTS.items():

@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The vendors of our own (sdk/examples/hello, acme-npu and oppack), built from the SDK's tarball alone in an empty folder with an empty
 environment. Each conforms (`mortise plugin check`). Then a static-shape MiniLM in f16, and one with int8 products, run over cpu, acme-npu
-and oppack at once: each gets work, and the outputs are as near to the same network in f64 as eager's, up to a factor.
-Then the same with each vendor removed, unable to compile, failing in each call, and slow by a factor; and with cpu removed, whose part
-eager runs. A vendor that cannot compile or is slow gets no work; one that fails in a call is named by the error, with the region."""
+and oppack at once: each gets work, and the outputs are as near to the same network in f64 as eager's, up to a factor. In the int8
+network the gelus of the last layers read tables, by acme-npu's own op acme_npu.lookup.
+Then the same with each vendor removed, unable to compile, failing in each call, and slow by a factor; with acme-npu in a process of its
+own; and with cpu removed, whose part eager runs. A vendor that cannot compile or is slow gets no work but the lookups, which no other
+device takes; where acme-npu is removed or cannot compile, eager runs them. A vendor that fails in a call is named by the error, with the
+region."""
 
 import re
+from collections import Counter
 from dataclasses import dataclass
+from functools import cache
 
 from vendors import Vendor, lines_of, tarball
 
@@ -43,11 +48,52 @@ class Vendors(Vendor):
         return self.check(name, *(("--beside", built("lib/mortise/plugins/libmortise_cpu.so")) if name == "oppack" else ()))
 
 
+LOOKUP = "acme_npu.lookup"
+TABLED = 2  # layers of the int8 network whose gelu reads a table
+
+
+@cache
+def define_lookup():
+    """Defines the op to PyTorch, with what eager runs. Returns the list of eager's calls, which grows."""
+    import torch
+
+    calls = []
+
+    @torch.library.custom_op("acme_npu::lookup", mutates_args=())
+    def lookup(x: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
+        calls.append(x.shape)
+        return table[x.long() + 128]
+
+    @lookup.register_fake
+    def _(x, table):
+        return torch.empty_like(x)
+
+    return calls
+
+
 def quantised(module) -> None:
     """Replaces each linear layer of a network by one whose product multiplies int8 and adds in int32: weights rounded for each column once,
-    activations for each row in each call."""
+    activations for each row in each call. The gelus of the last layers become relu plus a table of what both differ by, which is small
+    everywhere and nothing outside of [-4, 4]: a table of gelu itself would round its inputs, which reach 20, far more coarsely. Only of the
+    last layers, because a number between two of the table's inputs jumps with the last bit, and each product behind it rounds again."""
     import torch
     from torch import nn
+
+    define_lookup()
+
+    class TabledGelu(nn.Module):
+        INPUTS = 32  # int8 numbers for 1: 256 of them reach from -4 to 4
+
+        def __init__(self):
+            super().__init__()
+            x = torch.arange(-128, 128, dtype=torch.float64) / self.INPUTS
+            differences = nn.functional.gelu(x) - x.relu()
+            self.step = differences.abs().max().item() / 127
+            self.register_buffer("table", (differences / self.step).round().to(torch.int8))
+
+        def forward(self, x):
+            numbers = (x * self.INPUTS).round().clamp(-128, 127).to(torch.int8)
+            return x.relu() + torch.ops.acme_npu.lookup(numbers, self.table).to(x.dtype) * self.step
 
     class QuantisedLinear(nn.Module):
         def __init__(self, linear: nn.Linear):
@@ -64,11 +110,16 @@ def quantised(module) -> None:
             sums = torch._int_mm(numbers, self.weight)
             return (sums.to(x.dtype) * scale * self.scale + self.bias).reshape(*x.shape[:-1], -1)
 
-    for name, child in module.named_children():
-        if isinstance(child, nn.Linear):
-            setattr(module, name, QuantisedLinear(child))
-        else:
-            quantised(child)
+    def replace(module, kind, made):
+        for name, child in module.named_children():
+            if kind in type(child).__name__:
+                setattr(module, name, made(child))
+            else:
+                replace(child, kind, made)
+
+    replace(module, "Linear", QuantisedLinear)
+    for layer in module.encoder.encoder.layer[-TABLED:]:
+        replace(layer, "GELU", lambda _: TabledGelu())
 
 
 def network_of(kind: str):
@@ -82,24 +133,32 @@ def network_of(kind: str):
     return network
 
 
-def work(network, options: dict) -> tuple[tuple, dict[str, int]]:
-    """The outputs of the compiled network, and the number of operators by device."""
+def work(network, options: dict) -> tuple[tuple, dict[str, int], dict[str, int]]:
+    """The outputs of the compiled network, the number of operators by device, and that of lookups. Eager has a number for each call."""
     import torch
     import torch_mortise
     from measure import clear_compilers
 
     clear_compilers()
+    calls = define_lookup()
+    before = len(calls)
     with torch.no_grad():
         compiled = torch.compile(network.module, backend="mortise", dynamic=False, options=options)
         outputs = network.run(compiled, network.module)
-    return outputs, torch_mortise.last_report()["placement"]
+    report = torch_mortise.last_report()
+    lookups = Counter({"eager": len(calls) - before} if len(calls) > before else {})
+    for region in (region for graph in report["graphs"] for program in graph["programs"] for region in program["placement"]):
+        if number := region["ops"].get(LOOKUP, 0):
+            lookups[region["device"]] += number
+    return outputs, report["placement"], dict(lookups)
 
 
 @dataclass(frozen=True)
 class Case:
     options: dict
     workers: frozenset = frozenset({"cpu"})  # devices that have to get work
-    idle: str = ""                           # a device that must not
+    idle: str = ""                           # a device that must not, but for lookups
+    lookups: str = "acme-npu"                # who runs them
     failing: str = ""                        # the plugin whose call has to fail
 
 
@@ -109,9 +168,11 @@ def cases(vendors: Vendors) -> dict[str, Case]:
         return {"device": ",".join(["cpu", *names]), "plugin_path": vendors.path(names)} | more
 
     found = {"all": Case(options(), frozenset({"cpu", *WORKERS}))}
+    found["acme-npu isolated"] = Case(options(isolate="acme-npu"), frozenset({"cpu", *WORKERS}))
     for name in WORKERS:
-        found[f"{name} removed"] = Case(options(name), idle=name)
-        found[f"{name} does not compile"] = Case(options(**{f"{name}.fault": "compile"}), idle=name)
+        lookups = "eager" if name == "acme-npu" else "acme-npu"
+        found[f"{name} removed"] = Case(options(name), idle=name, lookups=lookups)
+        found[f"{name} does not compile"] = Case(options(**{f"{name}.fault": "compile"}), idle=name, lookups=lookups)
         found[f"{name} fails in a call"] = Case(options(**{f"{name}.fault": "enqueue"}), failing=name)
         found[f"{name} slow"] = Case(options(**{f"{name}.slowdown": str(SLOWDOWN)}), idle=name)
     found["cpu removed"] = Case({"device": "acme-npu", "plugin_path": vendors.path(WORKERS)}, frozenset({"acme-npu", "eager"}), idle="cpu")
@@ -122,8 +183,9 @@ def problem_of(network, case: Case, exact, eager, limit: float) -> tuple[str, di
     """The reason why a case is wrong, or "", and what was measured."""
     from measure import compare
 
+    tables = sum(type(each).__name__ == "TabledGelu" for each in network.module.modules())
     try:
-        outputs, placed = work(network, case.options)
+        outputs, placed, lookups = work(network, case.options)
     except Exception as error:
         said = str(error)[:300]
         named = re.search(rf"region \d+ \([^)]* on {case.failing}\)", said)
@@ -133,12 +195,14 @@ def problem_of(network, case: Case, exact, eager, limit: float) -> tuple[str, di
     if case.failing:
         return f"expected an error from {case.failing}, found outputs", {"operators": placed}
     agreement = compare(outputs, exact, like=eager)
-    measured = {"operators": placed, "error": agreement.error}
+    measured = {"operators": placed, "lookups": lookups, "error": agreement.error}
     problem = agreement.why_not(limit)
+    if set(lookups) != ({case.lookups} if tables else set()):
+        problem = f"expected {case.lookups} to run the {tables} lookups, found {lookups}"
     if missing := case.workers - set(placed):
         problem = f"no work for {', '.join(sorted(missing))}"
-    if case.idle in placed:
-        problem = f"expected no work for {case.idle}, found {placed[case.idle]} operators"
+    if placed.get(case.idle, 0) > lookups.get(case.idle, 0):
+        problem = f"expected no work for {case.idle} but lookups, found {placed[case.idle]} operators"
     return problem, measured
 
 

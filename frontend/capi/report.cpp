@@ -66,6 +66,18 @@ Json copies(const plan::PlanT &plan) {
                       {"bandwidth_source", said(copy->bandwidth_source)},
                       {"over_host", copy->over_host}});
     }
+  for (const auto &region : plan.regions)
+    for (const auto &copies : region->process_copies) // all tensors of a call, in the plugin's own process
+      list.push_back({{"from", copies->back ? region->device : "host"},
+                      {"to", copies->back ? "host" : region->device},
+                      {"tensors", copies->tensors},
+                      {"bytes", copies->bytes},
+                      {"predicted_ns", copies->cost_ns},
+                      {"latency_ns", copies->latency_ns},
+                      {"latency_source", copies->latency_source},
+                      {"bytes_per_second", copies->bytes_per_second},
+                      {"bandwidth_source", copies->bandwidth_source},
+                      {"over_host", false}});
   return list;
 }
 

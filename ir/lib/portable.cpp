@@ -4,6 +4,7 @@
 #include "types.hpp"
 
 #include <mortise/ir/builder.hpp>
+#include <mortise/portable/older.hpp>
 #define GET_OP_CLASSES
 #include <mortise/ir/control_flow.h.inc>
 #define GET_OP_CLASSES
@@ -229,6 +230,7 @@ Result<void> View::addOurs(MortiseOp ours, Node &entry) {
       return invalid(known.name + ": " + attribute.error);
     entry.attributes.push_back(&attribute.attribute);
   }
+  entry.node.since = portable::sinceOf(known.name, entry.node.since, entry.attributes);
   return {};
 }
 

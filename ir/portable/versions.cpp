@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Upgrades graphs of older opsets, and rewrites graphs for readers of older opsets.
 #include "reading.hpp"
+#include <mortise/portable/older.hpp>
 #include <mortise/portable/vendor_ops.hpp>
 #include <mortise/rewrite.hpp>
 
@@ -214,6 +215,25 @@ private:
   const uint32_t graphOpset;
 };
 
+// Leaves out attributes that `newestOpset` does not have and implies, and changes nothing else.
+class Trimmer : public Changer {
+public:
+  Trimmer(const Opset &opset, uint32_t newestOpset) : Changer(opset), newestOpset(newestOpset) {}
+  size_t count = 0; // of the attributes left out
+
+protected:
+  bool changeNode(const MortiseNode &node, std::vector<Draft> &drafts) override {
+    count += std::erase_if(drafts[0].attributes, [&](const MortiseAttribute *attribute) {
+      const AttributeAdded *added = opset.added(node.op, attribute->name);
+      return added && added->since > newestOpset && added->implied.equals(*attribute);
+    });
+    return true;
+  }
+
+private:
+  const uint32_t newestOpset;
+};
+
 class Downgrader : public Changer {
 public:
   Downgrader(const Opset &opset, uint32_t newestOpset, uint32_t newestFormat)
@@ -300,6 +320,34 @@ Result<std::shared_ptr<const Graph>> Graph::load(std::span<const std::byte> byte
   if (!current)
     return current.error();
   return (*graph)->view().opset == opset.newest ? graph : detail::copyView(*current, newest);
+}
+
+uint32_t portable::sinceOf(std::string_view op, uint32_t opSince, std::span<const MortiseAttribute *const> attributes,
+                           const Opset &opset) {
+  uint32_t since = opSince;
+  for (const MortiseAttribute *attribute : attributes) {
+    if (const AttributeAdded *added = opset.added(op, attribute->name); added && !added->implied.equals(*attribute))
+      since = std::max(since, added->since);
+    for (const portable::ValueAdded &added : opset.valuesAdded)
+      if (added.op == op && added.attribute == attribute->name && attribute->kind == MORTISE_ATTRIBUTE_STRING &&
+          added.value == attribute->string)
+        since = std::max(since, added.since);
+  }
+  return since;
+}
+
+Result<std::shared_ptr<const Graph>> portable::withoutImplied(const MortiseGraph &graph, uint32_t newest,
+                                                              const Opset &opset) {
+  const auto isLater = [&](const AttributeAdded &added) { return added.since > newest; };
+  if (std::ranges::none_of(opset.attributesAdded, isLater))
+    return std::shared_ptr<const Graph>();
+  Trimmer trimmer(opset, newest);
+  const Result<MortiseGraph> trimmed = trimmer.rewrite(graph);
+  if (!trimmed)
+    return trimmed.error();
+  if (trimmer.count == 0)
+    return std::shared_ptr<const Graph>();
+  return detail::copyView(*trimmed, {portable::formatVersion, opset.newest});
 }
 
 Result<std::vector<std::byte>> Graph::bytesFor(uint32_t newestOpset, uint32_t newestFormat, const Opset &opset) const {

@@ -81,6 +81,7 @@ public:
     device.info.copy_ns = ns;
     device.info.copy_bandwidth = bytesPerSecond;
   }
+  void isApart() { plugin.apart = {device.info.device}; }
   void hasBandwidth(double bytesPerSecond) { device.info.bandwidth = bytesPerSecond; }
   void declares(const char *op) {
     declaration = {.struct_size = sizeof declaration, .name = op, .summary = "", .operands_max = UINT32_MAX};

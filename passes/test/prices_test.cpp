@@ -48,5 +48,39 @@ TEST(Prices, SayWhereTheyComeFrom) {
   EXPECT_EQ(priceText(Prices().copy(second, nullptr)), "10 us, the host's guess, and 1 GB/s, stated by the device");
 }
 
+TEST(Prices, CopiesInTheProcessOfAPluginCostWhatTheyWouldHere) {
+  FakePlugin apart("apart", takesAll(1)), here("here", takesAll(1));
+  apart.costsToCopy(1500, 16e9);
+  here.costsToCopy(1500, 16e9);
+  apart.isApart();
+  GraphMaker maker;
+  chain(maker, 3);
+  const MortiseGraph &graph = maker.view();
+  const double bytes = static_cast<double>(byteSize(*graph.inputs[0]->type));
+  const auto [in, out] = Prices().callCopies(graph, *apart.target().device);
+  for (const CallCopies &each : {in, out}) {
+    EXPECT_EQ(each.tensors, 1u);
+    EXPECT_EQ(each.bytes, bytes);
+    EXPECT_DOUBLE_EQ(each.costNs(), 1500 + bytes / 16e9 * 1e9);
+    EXPECT_EQ(priceText(each.price), "1.5 us and 16 GB/s, stated by the device");
+  }
+  EXPECT_DOUBLE_EQ((CallCopies{3, 1600, in.price}.costNs()), 3 * 1500 + 100.0) << "each tensor is a copy";
+  EXPECT_EQ(Prices().callCopies(graph, *here.target().device).first.costNs(), 0);
+}
+
+TEST(Prices, CopiesInTheProcessOfAPluginArePartOfACandidatesCost) {
+  FakePlugin apart("apart", takesAll(7)), here("here", takesAll(7));
+  apart.costsToCopy(1500, 16e9);
+  apart.isApart();
+  GraphMaker maker;
+  chain(maker, 3);
+  const Proposals found = propose(maker.view(), {apart.target(), here.target()});
+  ASSERT_EQ(found.candidates.size(), 2u);
+  EXPECT_EQ(found.candidates[1].costNs, 21);
+  EXPECT_EQ(found.candidates[1].copiesNs, 0);
+  EXPECT_GT(found.candidates[0].copiesNs, 3000);
+  EXPECT_DOUBLE_EQ(found.candidates[0].costNs, 21 + found.candidates[0].copiesNs);
+}
+
 } // namespace
 } // namespace mortise::passes

@@ -106,16 +106,45 @@ struct Described { // a device, which the host is shown as one that computes in 
   int32_t dlpackType = 0, dlpackId = 0;
   uint32_t inHostMemory = 0; // whether it is one
   uint64_t bytes = 0;        // of its home
-  double peakFlops = 0, bandwidth = 0, launchNs = 0;
+  double peakFlops = 0, bandwidth = 0, launchNs = 0, copyNs = 0, copyBandwidth = 0;
   MORTISE_MEMBERS(kind, name, features, sameAs, home, ordinal, automatic, threads, alignment, dlpackType, dlpackId,
-                  inHostMemory, bytes, peakFlops, bandwidth, launchNs)
+                  inHostMemory, bytes, peakFlops, bandwidth, launchNs, copyNs, copyBandwidth)
+};
+struct DeclaredAttribute { // the members of its fallback that its kind does not name are 0 or empty
+  std::string name, string;
+  int32_t kind = 0;
+  uint32_t hasFallback = 0;
+  int64_t i64 = 0;
+  double f64 = 0;
+  std::vector<int64_t> i64s;
+  std::vector<double> f64s;
+  MORTISE_MEMBERS(name, string, kind, hasFallback, i64, f64, i64s, f64s)
+};
+struct DeclaredOp {
+  std::string name, summary;
+  uint32_t operandsMin = 0, operandsMax = 0;
+  std::vector<DeclaredAttribute> attributes;
+  MORTISE_MEMBERS(name, summary, operandsMin, operandsMax, attributes)
 };
 struct Loaded {
   std::string name, vendor, version, build;
   uint32_t opset = 0, revision = 0, hasLayouts = 0;
   std::vector<Described> devices;
+  std::vector<DeclaredOp> ops;
   std::vector<std::string> hidden; // what the plugin has and the host is not shown
-  MORTISE_MEMBERS(name, vendor, version, build, opset, revision, hasLayouts, devices, hidden)
+  MORTISE_MEMBERS(name, vendor, version, build, opset, revision, hasLayouts, devices, ops, hidden)
+};
+
+struct Infer {
+  static constexpr uint32_t kind = 9;
+  static constexpr const char *slot = "infer";
+  std::string graph; // in the portable format: one node, with a result of no meaning
+  MORTISE_MEMBERS(graph)
+};
+struct Inferred {
+  std::string graph; // in the portable format: no nodes, and inputs of the results' types
+  std::string wrong; // with the plugin's answer; "" where nothing is
+  MORTISE_MEMBERS(graph, wrong)
 };
 
 struct Form { // in the home

@@ -3,12 +3,14 @@
 
 #include "../host.hpp"
 #include "kernel_proxy.hpp"
+#include "ops.hpp"
 #include "worker.hpp"
 #include <mortise/portable/graph.hpp>
 
 #include <algorithm>
 #include <deque>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 namespace mortise::runtime::isolation {
@@ -159,6 +161,26 @@ MortiseStatus *enqueue(MortiseEnqueueArgs *args) {
   return done ? nullptr : statusOf(done.error());
 }
 
+Result<void> infer(Connection &connection, const MortiseInferArgs &args) {
+  const std::lock_guard lock(connection.mutex);
+  auto question = inferQuestion(args);
+  if (!question)
+    return question.error();
+  const std::string identity = "infer " + question->graph;
+  if (connection.faulty.contains(identity))
+    return Error{MORTISE_UNSUPPORTED, connection.named() + ": its worker ended in infer with these operands before"};
+  bool ended = false;
+  auto inferred = connection.ask<Inferred>(*question, &ended);
+  if (ended)
+    connection.faulty.insert(identity);
+  return inferred ? addInferred(*inferred, args) : inferred.error();
+}
+
+// The arguments do not say which of several isolated plugins is meant.
+MortiseStatus *inferSlot(MortiseInferArgs *) {
+  return statusOf({MORTISE_INTERNAL, "expected Plugin::infer to be called in place of an isolated plugin's slot"});
+}
+
 bool hasLost(MortiseKernel *kernel) {
   const KernelProxy &proxy = proxyOf(kernel);
   const std::lock_guard lock(proxy.connection().mutex);
@@ -207,6 +229,8 @@ Result<void> list(Listed &listed) {
                  .peak_flops = told.peakFlops,
                  .bandwidth = told.bandwidth,
                  .launch_ns = told.launchNs,
+                 .copy_bandwidth = told.copyBandwidth,
+                 .copy_ns = told.copyNs,
                  .features = told.features.c_str(),
                  .same_as = told.sameAs.empty() ? nullptr : told.sameAs.c_str(),
                  .dlpack_type = told.dlpackType, // of no use but to say why such a tensor is refused
@@ -218,6 +242,7 @@ Result<void> list(Listed &listed) {
 struct Opened {
   Connection connection;
   std::deque<Listed> devices;
+  std::optional<OpDeclarations> ops;
 };
 
 // Until the process ends, as a library's would be: its slots may be called until then.
@@ -234,6 +259,7 @@ Result<std::unique_ptr<LoadedPlugin>> loadFrom(Opened &opened, const Manifest &m
   if (auto ready = connection.ensure(); !ready)
     return ready.error();
   const Loaded &told = connection.loaded;
+  opened.ops.emplace(told.ops);
   static constexpr uint64_t hashes[] = MORTISE_ABI_LAYOUT_HASHES;
   const MortisePlugin offered{.struct_size = sizeof(MortisePlugin),
                               .magic = MORTISE_PLUGIN_MAGIC,
@@ -253,14 +279,20 @@ Result<std::unique_ptr<LoadedPlugin>> loadFrom(Opened &opened, const Manifest &m
                               .constants_bind = constantsBind,
                               .constants_destroy = constantsDestroy,
                               .enqueue = enqueue,
-                              .layout = told.hasLayouts ? layoutOf : nullptr};
+                              .layout = told.hasLayouts ? layoutOf : nullptr,
+                              .ops = opened.ops->data(),
+                              .op_count = opened.ops->size(),
+                              .infer = opened.ops->size() ? inferSlot : nullptr};
   if (told.name != manifest.name || told.opset != manifest.opset)
     return Error{MORTISE_CORRUPT,
                  "expected plugin '" + manifest.name + "' in its worker, found '" + legible(told.name) + "'"};
+  if (auto checked = checkOps(offered, manifest); !checked)
+    return checked.error();
   auto loaded = std::make_unique<LoadedPlugin>();
   loaded->table = offered;
   loaded->plugin = {told.name, told.vendor, told.version, library, told.build, &loaded->table, told.revision};
   loaded->plugin.hasLost = hasLost;
+  loaded->plugin.infer = [&connection](const MortiseInferArgs &args) { return infer(connection, args); };
   loaded->plugin.isolated = true;
   loaded->plugin.hidden = told.hidden;
   std::vector<const MortiseDeviceInfo *> infos;
@@ -270,6 +302,8 @@ Result<std::unique_ptr<LoadedPlugin>> loadFrom(Opened &opened, const Manifest &m
     if (auto done = list(made); !done)
       return done.error();
     infos.push_back(&made.info);
+    if (!device.inHostMemory)
+      loaded->plugin.apart.push_back(made.info.device);
   }
   auto checked =
       checkDevices({.struct_size = sizeof(MortiseDevicesArgs), .devices = infos.data(), .device_count = infos.size()},
@@ -284,7 +318,7 @@ Result<std::unique_ptr<LoadedPlugin>> loadFrom(Opened &opened, const Manifest &m
 
 Result<std::unique_ptr<LoadedPlugin>> open(const Manifest &manifest, const LoadRequest &request,
                                            const std::string &library) {
-  std::unique_ptr<Opened> opened(new Opened{{manifest.name, request, library, "isolate"}, {}});
+  std::unique_ptr<Opened> opened(new Opened{{manifest.name, request, library, "isolate"}, {}, {}});
   auto loaded = loadFrom(*opened, manifest, library);
   if (loaded)
     keep(std::move(opened));

@@ -5,6 +5,7 @@
 #include "../host.hpp"
 #include "../loader.hpp"
 #include "../plugin_memory.hpp"
+#include "ops.hpp"
 #include "worker_kernel.hpp"
 #include <mortise/portable/graph.hpp>
 #include <mortise/runtime/manifest.hpp>
@@ -99,6 +100,8 @@ public:
       return on<Bind, Bound>(question);
     case Enqueue::kind:
       return on<Enqueue, Enqueued>(question);
+    case Infer::kind:
+      return on<Infer, Inferred>(question);
     case DestroyConstants::kind:
       return on<DestroyConstants, Nothing>(question);
     case DestroyKernel::kind:
@@ -134,9 +137,9 @@ private:
       return opened.error();
     plugin = *opened;
     Loaded loaded{
-        plugin->plugin.name, plugin->plugin.vendor,      plugin->plugin.version,          plugin->plugin.build,
-        plugin->table.opset, plugin->plugin.abiRevision, plugin->table.layout != nullptr, {},
-        hiddenOf(*plugin)};
+        plugin->plugin.name,        plugin->plugin.vendor,      plugin->plugin.version,          plugin->plugin.build,
+        plugin->table.opset,        plugin->plugin.abiRevision, plugin->table.layout != nullptr, {},
+        declaredOps(plugin->table), hiddenOf(*plugin)};
     for (const MortiseDeviceInfo &info : plugin->devices) {
       devices.push_back(std::make_unique<WorkerDevice>(plugin->plugin, info, limitOf(info, load.memoryLimits)));
       announce(devices.back()->device);
@@ -144,7 +147,7 @@ private:
       loaded.devices.push_back({info.kind, info.name, textOf(info.features), textOf(info.same_as), home.name,
                                 info.ordinal, info.automatic, info.threads, home.alignment, info.dlpack_type,
                                 info.dlpack_id, home.kind == MORTISE_SPACE_HOST, home.bytes, info.peak_flops,
-                                info.bandwidth, info.launch_ns});
+                                info.bandwidth, info.launch_ns, info.copy_ns, info.copy_bandwidth});
     }
     return loaded;
   }
@@ -216,6 +219,8 @@ private:
       sized.bytes.push_back({step.op, step.value});
     return sized;
   }
+
+  Result<Inferred> tell(const Infer &asked) const { return answerInfer(plugin->table, asked); }
 
   Result<Compiled> tell(const Compile &request) {
     auto device = deviceOf(request.work.device);

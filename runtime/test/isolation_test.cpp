@@ -170,6 +170,7 @@ TEST_F(Isolated, TheWorkerUsesMemoryAndStreamsForTheHost) {
     EXPECT_TRUE(device->inHostMemory()) << device->name();
     EXPECT_FALSE(device->plugin->hasStreams());
     EXPECT_TRUE(device->plugin->isolated);
+    EXPECT_EQ(device->hidesMemory(), device->name() == "far") << device->name();
     EXPECT_THAT(device->plugin->hidden, testing::IsSupersetOf({HasSubstr("memory of its own"), HasSubstr("streams")}));
   }
   for (const char *device : {"queued", "far"})

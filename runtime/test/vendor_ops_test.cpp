@@ -3,6 +3,7 @@
 #include "fixtures.hpp"
 
 #include "loader.hpp"
+#include <mortise/symbols.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -196,25 +197,59 @@ TEST(VendorOps, ContradictionsRejectTheSecondPlugin) {
   }
 }
 
-TEST(VendorOps, AnIsolatedPluginsOpsAreNotCarried) {
-  Folder folder;
-  const std::string path = folder.add("ops", manifestOf("ops"));
-  const MortiseOption options[] = {
-      {"plugin_path", path.c_str()}, {"log_level", "off"}, {"kernel_cache", "off"}, {"isolate", "ops"}};
+std::shared_ptr<Registry> openIsolated(const std::string &path) {
+  const MortiseOption options[] = {{"plugin_path", path.c_str()},
+                                   {"log_level", "off"},
+                                   {"kernel_cache", "off"},
+                                   {"isolate", "on"},
+                                   {"isolate_seconds", "1"}};
   const auto config = Config::read(options);
-  ASSERT_TRUE(config);
-  EXPECT_THAT(Registry::open(*config)->declaration("acme.answer").error().message,
-              HasSubstr("'ops' runs in a process of its own, which does not carry ops of vendors"));
+  EXPECT_TRUE(config);
+  return Registry::open(*config);
+}
+
+TEST(VendorOps, AnIsolatedPluginsDeclarationsAreThoseOfItsLibrary) {
+  Folder folder, other;
+  const auto registry = openFrom(folder.add("ops", manifestOf("ops"))),
+             isolated = openIsolated(other.add("ops", manifestOf("ops")));
+  const auto one = registry->declaration("acme.answer"), two = isolated->declaration("acme.answer");
+  ASSERT_TRUE(one && two) << (two ? one : two).error().message;
+  ASSERT_TRUE(isolated->plugins()[0]->isolated);
+  EXPECT_EQ(portable::difference(**one, **two), "");
+  EXPECT_STREQ((*two)->summary, (*one)->summary);
+  ASSERT_EQ((*two)->attribute_count, 2u);
+  EXPECT_EQ((*two)->attributes[0]->fallback, nullptr);
+  EXPECT_EQ((*two)->attributes[1]->fallback->i64, 1);
+}
+
+TEST(VendorOps, AnIsolatedPluginsContradictionsRejectIt) {
+  Folder folder;
+  const std::string first = folder.add("ops", manifestOf("ops")), second = folder.add("other_ops", manifestOf("other"));
+  const auto registry = openIsolated(first + ":" + second);
+  (void)registry->declaration("acme.answer");
+  EXPECT_THAT(onlyRejection(*registry), HasSubstr("they differ in attribute 'times'"));
+  Folder unlisted;
+  const auto without = openIsolated(unlisted.add("ops", Folder::manifestFor("ops")));
+  without->loadAll();
+  EXPECT_THAT(onlyRejection(*without), HasSubstr("(acme.answer), found none"));
 }
 
 // ---- What infer answers
 
-std::string inferred(const std::string &how, std::vector<int32_t> *ranks = nullptr) {
-  Folder folder;
-  folder.add("ops", manifestOf("ops"));
-  const auto registry = openFrom(folder.path());
-  const int64_t dims[] = {3, 4};
-  MortiseType x{sizeof(MortiseType), nullptr, MORTISE_F32, 2, dims, nullptr, nullptr, nullptr};
+struct Inferring {
+  bool symbolic = false;
+  std::vector<MortiseType> types{};         // whose lists are gone
+  std::vector<std::vector<int64_t>> dims{}; // with n = 10 where an extent is symbolic
+};
+
+std::string inferred(const Registry &registry, const std::string &how, Inferring *into = nullptr) {
+  const MortiseExprStep step{MORTISE_EXPR_SYMBOL, 0, 0};
+  const MortiseExpr programs[] = {{&step, 1}, {&step, 1}};
+  const MortiseSymbol symbol{sizeof(MortiseSymbol), nullptr, "n", 0, 100, 2};
+  const MortiseSymbol *symbols[] = {&symbol};
+  const bool symbolic = into && into->symbolic;
+  const int64_t dims[] = {symbolic ? MORTISE_DYNAMIC : 3, symbolic ? MORTISE_DYNAMIC : 4};
+  MortiseType x{sizeof(MortiseType), nullptr, MORTISE_F32, 2, dims, symbolic ? programs : nullptr, nullptr, nullptr};
   MortiseAttribute attribute{};
   attribute.struct_size = sizeof attribute;
   attribute.name = "how";
@@ -222,30 +257,69 @@ std::string inferred(const std::string &how, std::vector<int32_t> *ranks = nullp
   attribute.string = how.c_str();
   const MortiseType *operands[] = {&x};
   const MortiseAttribute *attributes[] = {&attribute};
-  MortiseInferArgs args{
-      sizeof(MortiseInferArgs), nullptr, "acme.answer", operands, 1, attributes, 1, nullptr, 0, nullptr, nullptr};
-  std::vector<int32_t> seen;
+  MortiseInferArgs args{sizeof(MortiseInferArgs), nullptr, "acme.answer", operands, 1, attributes, 1, symbols,
+                        symbolic ? 1u : 0u,       nullptr, nullptr};
+  Inferring seen;
   args.sink = &seen;
   args.add = [](void *sink, const MortiseType *type) {
-    static_cast<std::vector<int32_t> *>(sink)->push_back(type->rank);
+    Inferring &seen = *static_cast<Inferring *>(sink);
+    std::vector<int64_t> &dims = seen.dims.emplace_back(type->dims, type->dims + type->rank);
+    const int64_t values[] = {10};
+    for (size_t i = 0; i < dims.size(); ++i)
+      if (dims[i] == MORTISE_DYNAMIC)
+        dims[i] = *evaluate(type->dim_exprs[i], values);
+    seen.types.push_back(*type);
   };
-  const Result<void> asked = registry->infer(args);
-  if (ranks)
-    *ranks = seen;
+  const Result<void> asked = registry.infer(args);
+  if (into)
+    *into = seen;
   return asked ? "" : asked.error().message;
 }
 
-TEST(VendorOps, InferGivesTypes) {
-  std::vector<int32_t> ranks;
-  EXPECT_EQ(inferred("right", &ranks), "");
-  EXPECT_EQ(ranks, std::vector<int32_t>{2});
+class Infer : public testing::TestWithParam<bool> { // whether the plugin is isolated
+protected:
+  std::shared_ptr<Registry> open() {
+    folder.add("ops", manifestOf("ops"));
+    return GetParam() ? openIsolated(folder.path()) : openFrom(folder.path());
+  }
+  Folder folder;
+};
+INSTANTIATE_TEST_SUITE_P(VendorOps, Infer, testing::Bool(),
+                         [](const auto &info) { return info.param ? "Isolated" : "InProcess"; });
+
+TEST_P(Infer, GivesTypes) {
+  const auto registry = open();
+  Inferring seen;
+  EXPECT_EQ(inferred(*registry, "right", &seen), "");
+  ASSERT_EQ(seen.types.size(), 1u);
+  EXPECT_EQ(seen.types[0].dtype, MORTISE_F32);
+  EXPECT_EQ(seen.dims[0], (std::vector<int64_t>{3, 4}));
+  seen.symbolic = true;
+  EXPECT_EQ(inferred(*registry, "half", &seen), "");
+  ASSERT_EQ(seen.types.size(), 1u);
+  EXPECT_NE(seen.types[0].dim_exprs, nullptr);
+  EXPECT_EQ(seen.dims[0], std::vector<int64_t>{5});
 }
 
-TEST(VendorOps, InferRefusesWithWords) {
-  EXPECT_EQ(inferred("refuse"), "acme.answer: plugin 'ops': expected a question of another kind");
+TEST_P(Infer, RefusesWithWords) {
+  EXPECT_EQ(inferred(*open(), "refuse"), "acme.answer: plugin 'ops': expected a question of another kind");
 }
 
-TEST(VendorOps, WhatInferLies) {
+TEST(VendorOps, AFaultInInferOfAnIsolatedPluginIsAnErrorThatNamesTheSlot) {
+  Folder folder;
+  folder.add("ops", manifestOf("ops"));
+  const auto registry = openIsolated(folder.path());
+  EXPECT_EQ(inferred(*registry, "right"), "");
+  EXPECT_THAT(inferred(*registry, "abort"),
+              HasSubstr("acme.answer: plugin 'ops': its worker was ended by SIGABRT in infer; report this"));
+  EXPECT_THAT(inferred(*registry, "loop"), HasSubstr("its worker gave no answer within 1 s and was ended in infer"));
+  for (int i = 0; i < 5; ++i) // without a worker for each
+    EXPECT_THAT(inferred(*registry, "abort"), HasSubstr("its worker ended in infer with these operands before"));
+  EXPECT_EQ(inferred(*registry, "right"), "") << "the next worker answers";
+}
+
+TEST_P(Infer, Lies) {
+  const auto registry = open();
   for (const auto &[how, said] : std::vector<std::pair<const char *, const char *>>{
            {"nothing", "expected at least one result, found none"},
            {"many", "expected at most 16 results, found more"},
@@ -254,7 +328,9 @@ TEST(VendorOps, WhatInferLies) {
            {"extents", "result 0: expected 3 extents, found memory that cannot be read"},
            {"strides", "result 0: expected a dense row-major type, found strides"},
            {"program", "result 0: expected the steps of an extent's program"}})
-    EXPECT_THAT(inferred(how), AllOf(HasSubstr("what plugin 'ops' infers is wrong: "), HasSubstr(said))) << how;
+    EXPECT_THAT(inferred(*registry, how),
+                AllOf(HasSubstr(" infers is wrong: "), HasSubstr("plugin 'ops'"), HasSubstr(said)))
+        << how;
 }
 
 } // namespace

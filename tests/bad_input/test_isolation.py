@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Plugins in a process of their own (docs/decisions/0042-isolation.md): right results, and faults that end as messages."""
 
+import json
 import os
 import signal
 import subprocess
@@ -248,6 +249,103 @@ def test_tensors_of_a_device_whose_plugin_is_isolated(isolate, tmp_path):
     assert status == 0, said
     words = "runs in a process of its own, whose memory this one does not reach; leave it out of the setting isolate"
     assert (words in said) == (isolate == "strict"), said
+
+
+# ---- An op of a vendor's own: acme_npu.lookup
+
+NPU = ROOT / "sdk" / "examples" / "acme-npu"
+
+
+@pytest.fixture(scope="module")
+def npu(tmp_path_factory):
+    library = tmp_path_factory.mktemp("npu") / "plugin.so"
+    subprocess.run(["clang++-22", "-shared", "-fPIC", "-O1", "-fvisibility=hidden", "-std=c++20", f"-I{ROOT / 'sdk' / 'include'}",
+                    *NPU.glob("*.cpp"), "-o", library, "-pthread"], check=True)
+    return library
+
+
+LOOKUP = START + """
+import torch_mortise
+library, calls = torch.library.Library("acme_npu", "DEF"), []
+def eager(x, table):
+    calls.append(x)
+    return table[x.long() + 128]
+library.define("lookup(Tensor x, Tensor table) -> Tensor")
+library.impl("lookup", eager, "CPU")
+library.impl("lookup", lambda x, table: torch.empty_like(x), "Meta")
+def graph(x, table):
+    return -torch.ops.acme_npu.lookup(torch.abs(x).clamp(max=100), table)
+table = torch.randint(-128, 128, (256,), dtype=torch.int8)
+for dynamic in (False, True):
+    torch_mortise.reset()
+    fast = compiled(graph, dynamic=dynamic, options={"device": "acme-npu,cpu"})
+    for rows in (3, 7):
+        x = torch.randint(-127, 128, (rows, 5), dtype=torch.int8)
+        assert torch.equal(fast(x, table), -table[torch.abs(x).clamp(max=100).long() + 128]), (dynamic, rows)
+    report = torch_mortise.last_report()
+    print("ON THE NPU:", report["placement"].get("acme-npu", 0), "IN EAGER:", len(calls))
+    print([entry["reason"] for each in report["graphs"] for entry in each["eager"]])
+assert "Z" not in children(), children()
+"""
+
+
+def test_an_op_of_its_own_from_torch_compile(npu, tmp_path):
+    bad_plugins.put(tmp_path, npu.read_bytes(), (NPU / "manifest.toml").read_text())
+    status, said = run(tmp_path, LOOKUP, **isolated(tmp_path, "acme-npu"))
+    assert status == 0, said
+    assert said.count("ON THE NPU: 2 IN EAGER: 0") == 2, said  # a program for each shape
+
+
+@pytest.mark.parametrize("fault", ["abort", "null", "_exit", "loop"])
+def test_a_fault_in_infer_names_the_slot_and_the_op_runs_in_eager(fault, npu, tmp_path):
+    bad_plugins.put_faulty(tmp_path, npu, (NPU / "manifest.toml").read_text())
+    status, said = run(tmp_path, LOOKUP, **isolated(tmp_path, "acme-npu", MORTISE_ISOLATE_SECONDS="1", MORTISE_TEST_FAULT=f"infer {fault}"))
+    assert status == 0, said
+    assert said.count("ON THE NPU: 0") == 2 and "IN EAGER: 0" not in said, said
+    assert f"acme_npu.lookup: plugin 'acme-npu': its worker {bad_plugins.FAULTS[fault]} in infer" in said, said
+
+
+# ---- Prices of copies
+
+def explained(folder, npu, **more):
+    bad_plugins.put(folder, npu.read_bytes(), (NPU / "manifest.toml").read_text())
+    half, vector = "tensor<256x256xf16>", "tensor<256xf16>"
+    (folder / "probe.mlir").write_text(f"""
+        func.func @probe(%x: {half}, %w: {half} {{mortise.constant}}, %b: {vector} {{mortise.constant}}) -> {half} {{
+          %0 = mortise.linear %x, %w, %b {{weight_transposed = false}} : ({half}, {half}, {vector}) -> {half}
+          return %0 : {half}
+        }}""")
+    more = isolated(folder, "acme-npu", **more)
+    status, out, said = mortise(folder, "explain", "probe.mlir", "--json", "--device", "acme-npu,cpu", **more)
+    assert status == 0, out + said
+    return json.loads(out)
+
+
+@pytest.mark.parametrize("isolate", ["acme-npu", "off"])
+def test_copies_are_priced_as_in_process(isolate, npu, tmp_path):
+    whole = explained(tmp_path, npu, MORTISE_ISOLATE=isolate)
+    assert [region["device"] for region in whole["regions"]] == ["acme-npu"]
+    assert [(copy["from"], copy["to"], copy["bytes"]) for copy in whole["copies"]] == [
+        ("host", "acme-npu", 131072), ("acme-npu", "host", 131072)]
+    for copy in whole["copies"]:
+        assert copy["predicted_us"] == pytest.approx(1.5 + 131072 / 16e3)  # as the device states
+        assert copy["price"]["ns_source"] == "stated"
+    total = sum(each["predicted_us"] for each in whole["copies"] + whole["regions"]) + whole["regions"][0]["launch_us"]
+    assert whole["predicted_us"] == pytest.approx(total)
+
+
+@pytest.mark.parametrize("isolate", ["acme-npu", "off"])
+def test_a_price_that_is_set_decides_where_a_region_runs(isolate, npu, tmp_path):
+    whole = explained(tmp_path, npu, MORTISE_ISOLATE=isolate, MORTISE_TRANSFER="host->acme-npu=1e9:1e9")
+    assert [region["device"] for region in whole["regions"]] == ["cpu"]
+    assert any(lost["device"] == "acme-npu" and lost["reason"] == "cost" for lost in whole["declined"] + whole["refusals"])
+
+
+def test_devices_prices_copies_of_an_isolated_device(npu, tmp_path):
+    bad_plugins.put(tmp_path, npu.read_bytes(), (NPU / "manifest.toml").read_text())
+    _, said, _ = mortise(tmp_path, "devices", **isolated(tmp_path, "acme-npu", MORTISE_TRANSFER="acme-npu->host=7000:2e9"))
+    assert "copies from host to acme-npu: 1.5 us and 16 GB/s, stated by the device" in said, said
+    assert "copies from acme-npu to host: 7 us and 2 GB/s, set by the user" in said, said
 
 
 OP_PACK = [('.kind = "acme",', '.kind = "acme",\n      .same_as = "cpu:0",')]

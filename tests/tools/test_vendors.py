@@ -80,7 +80,8 @@ def test_an_op_of_its_own_is_tried_without_a_reference(vendors):
     assert "acme_npu.lookup of its own ran in 4 cases" in said and "there is no reference for it" in said
 
 
-def test_an_op_of_its_own_from_torch_compile(vendors):
+@pytest.mark.parametrize("isolate", ["off", "acme-npu"])
+def test_an_op_of_its_own_from_torch_compile(isolate, vendors):
     library, calls = torch.library.Library("acme_npu", "DEF"), []
 
     def eager(x, table):
@@ -96,7 +97,7 @@ def test_an_op_of_its_own_from_torch_compile(vendors):
 
     x, table = numbers()
     wanted = -lookup(torch.abs(x).clamp(max=100), table)
-    options = {"device": "cpu,acme-npu", "plugin_path": vendors.path(["acme-npu"])}
+    options = {"device": "cpu,acme-npu", "plugin_path": vendors.path(["acme-npu"]), "isolate": isolate}
     for dynamic in (False, True):
         torch._dynamo.reset()
         torch_mortise.reset()
@@ -124,7 +125,8 @@ class Type(ctypes.Structure):  # MortiseType
                 ("stride_exprs", ctypes.c_void_p)]
 
 
-def test_an_op_of_its_own_from_the_c_api(vendors):
+@pytest.mark.parametrize("isolate", ["off", "acme-npu"])
+def test_an_op_of_its_own_from_the_c_api(isolate, vendors):
     api = ctypes.CDLL(str(measure.built("lib/libmortise.so")))
     api.mortise_status_message.restype = ctypes.c_char_p
 
@@ -142,8 +144,8 @@ def test_an_op_of_its_own_from_the_c_api(vendors):
     def typed(tensor):
         return Type(ctypes.sizeof(Type), None, 10, tensor.dim(), (ctypes.c_int64 * tensor.dim())(*tensor.shape))  # MORTISE_I8
 
-    options = (Option * 2)((b"device", b"acme-npu"), (b"plugin_path", vendors.path(["acme-npu"]).encode()))
-    session = made("session_create", options, ctypes.c_size_t(2))
+    options = (Option * 3)((b"device", b"acme-npu"), (b"plugin_path", vendors.path(["acme-npu"]).encode()), (b"isolate", isolate.encode()))
+    session = made("session_create", options, ctypes.c_size_t(3))
     builder = made("builder_create", session, b"graph")
     x, table = numbers()
     inputs = (ctypes.c_uint32 * 2)(*[made("builder_input", builder, b"x", ctypes.byref(typed(each)), 0, kind=ctypes.c_uint32).value

@@ -53,7 +53,7 @@ Result<Json> links(const Host &host) {
     return prices.error();
   std::vector<const runtime::Device *> memories{nullptr}; // the host's
   for (const runtime::Device *device : host.registry->devices())
-    if (&device->owner() == device && !device->inHostMemory())
+    if (&device->owner() == device && (!device->inHostMemory() || device->hidesMemory()))
       memories.push_back(device);
   Json list = Json::array();
   const auto name = [](const runtime::Device *device) { return device ? device->name() : std::string("host"); };

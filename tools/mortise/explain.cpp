@@ -138,6 +138,21 @@ private:
       sum += copy->cost_ns / 1e3;
       bytes += copy->bytes;
     }
+    for (const auto &region : plan.regions)
+      for (const auto &each : region->process_copies) { // in the plugin's own process
+        copies.push_back({{"from", each->back ? region->device : "host"},
+                          {"to", each->back ? "host" : region->device},
+                          {"bytes", each->bytes},
+                          {"predicted_us", each->cost_ns / 1e3},
+                          {"price",
+                           {{"ns", each->latency_ns},
+                            {"ns_source", each->latency_source},
+                            {"bytes_per_second", each->bytes_per_second},
+                            {"bytes_per_second_source", each->bandwidth_source},
+                            {"over_host", false}}}});
+        sum += each->cost_ns / 1e3;
+        bytes += each->bytes;
+      }
     whole["copies"] = copies;
     whole["copied_bytes"] = bytes;
     whole["predicted_us"] = whole["predicted_us"].get<double>() + sum;

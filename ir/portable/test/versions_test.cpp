@@ -5,6 +5,7 @@
 #include "../reading.hpp"
 #include "samples.hpp"
 #include <mortise/portable/graph.hpp>
+#include <mortise/portable/older.hpp>
 
 #include <gtest/gtest.h>
 
@@ -194,6 +195,47 @@ TEST(Upgrade, NewerSetsAndFormatsAreRefused) {
   ASSERT_FALSE(read) << "as a reader of format version 1 sees it";
   EXPECT_EQ(read.error().code, MORTISE_VERSION_MISMATCH);
   EXPECT_HAS(read.error().message, "format version 1 to 1, found 2");
+}
+
+uint32_t sinceOfLast(Sample &sample) {
+  const MortiseNode &node = *sample.view(M).nodes[0];
+  return portable::sinceOf(node.op, node.since, std::span(node.attributes, node.attribute_count), newer());
+}
+
+TEST(OlderPlugins, AnOpIsAsNewAsItsAttributes) {
+  Sample implied, other, wide;
+  EXPECT_EQ(sinceOfLast(implied.warp({integer("edge", -1)})), 3u);
+  EXPECT_EQ(sinceOfLast(other.warp({integer("edge", 2)})), M);
+  EXPECT_EQ(sinceOfLast(wide.warp({integer("edge", -1)}, "wide")), M);
+}
+
+TEST(OlderPlugins, AreShownNoAttributeThatTheyImply) {
+  Sample sample;
+  sample.warp({integer("edge", -1)}).warp({integer("edge", 2)});
+  const auto shown = portable::withoutImplied(sample.view(M), N, newer());
+  ASSERT_TRUE(shown && *shown);
+  const MortiseGraph &view = (*shown)->view();
+  EXPECT_EQ(findAttribute(*view.nodes[0], "edge"), nullptr);
+  EXPECT_EQ(stringAttribute(*view.nodes[0], "mode"), "near");
+  EXPECT_EQ(intAttribute(*view.nodes[1], "edge"), 2) << "another value is never left out";
+}
+
+TEST(OlderPlugins, InBodiesToo) {
+  Sample inner, outer;
+  const MortiseGraph body = inner.warp({integer("edge", -1)}).view(M);
+  outer.op("acme.repeat", 1);
+  outer.b.body(body);
+  const auto shown = portable::withoutImplied(outer.view(M), N, newer());
+  ASSERT_TRUE(shown && *shown);
+  EXPECT_EQ(findAttribute(*(*shown)->view().nodes[0]->bodies[0]->nodes[0], "edge"), nullptr);
+}
+
+TEST(OlderPlugins, AGraphWithoutSuchAttributesStaysAsItIs) {
+  Sample other, implied;
+  const auto kept = portable::withoutImplied(other.warp({integer("edge", 2)}).view(M), N, newer()),
+             known = portable::withoutImplied(implied.warp({integer("edge", -1)}).view(M), M, newer());
+  EXPECT_TRUE(kept && !*kept);
+  EXPECT_TRUE(known && !*known);
 }
 
 TEST(Downgrade, AnImpliedValueIsDropped) {

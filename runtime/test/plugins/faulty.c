@@ -62,7 +62,7 @@ __attribute__((constructor)) static void start(void) { fault("start"); }
   X(event_synchronize, Event) X(event_elapsed, Event) X(memory_allocate, Memory) X(memory_free, Memory) X(copy, Copy) \
   X(peer, Peer) X(stream_import, Stream) X(stream_export, Stream) X(instance_create, Instance) X(instance_destroy, Instance) \
   X(frame_create, Frame) X(frame_destroy, Frame) X(kernel_save, KernelSave) X(kernel_load, Compile) \
-  X(host_register, HostMemory) X(host_unregister, HostMemory) X(layout, Layout)
+  X(host_register, HostMemory) X(host_unregister, HostMemory) X(layout, Layout) X(infer, Infer)
 /* clang-format on */
 
 static const MortisePlugin *real;

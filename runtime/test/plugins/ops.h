@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
  *
- * acme.answer(x...) {how, times = OPS}: the attribute `how` says what its infer does; "right" is the type of x. */
+ * acme.answer(x...) {how, times = OPS}: the attribute `how` says what its infer does; "right" is the type of x, and
+ * "half" its first half, over a symbol or not. */
 static const MortiseAttribute answer_times = {
     .struct_size = sizeof answer_times, .name = "times", .kind = MORTISE_ATTRIBUTE_I64, .i64 = OPS};
 static const MortiseAttributeDeclaration answer_attributes[] = {
@@ -28,6 +29,21 @@ static MortiseStatus *infer(MortiseInferArgs *args) {
     return invalid("expected a question of another kind");
   if (strcmp(how, "nothing") == 0)
     return NULL;
+  if (strcmp(how, "abort") == 0)
+    abort();
+  for (volatile int forever = strcmp(how, "loop") == 0; forever;)
+    ;
+  if (strcmp(how, "half") == 0) {
+    static int64_t halves[1];
+    static MortiseExprStep steps[3] = {
+        {MORTISE_EXPR_SYMBOL, 0, 0}, {MORTISE_EXPR_CONST, 0, 2}, {MORTISE_EXPR_FLOORDIV, 0, 0}};
+    static const MortiseExpr half = {steps, 3};
+    const int symbolic = type.dims[0] == MORTISE_DYNAMIC;
+    halves[0] = symbolic ? MORTISE_DYNAMIC : type.dims[0] / 2;
+    type.rank = 1;
+    type.dims = halves;
+    type.dim_exprs = symbolic ? &half : NULL;
+  }
   for (int i = 0; strcmp(how, "many") == 0 && i < 17; ++i)
     args->add(args->sink, &type);
   if (strcmp(how, "address") == 0) {

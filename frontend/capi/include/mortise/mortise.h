@@ -173,7 +173,8 @@ MORTISE_EXPORT MortiseStatus *mortise_program_profile(MortiseProgram *program, c
  * [{"from","to","bytes","predicted_ns","latency_ns","latency_source","bytes_per_second","bandwidth_source","over_host"}]
  *  (from one memory to another, "host" or a device; "bytes": with typical values of the symbols; a source: "set",
  *  "measured", "stated" by the device, "guess", null where the copy costs nothing; "over_host": the price of two
- * copies, of which this is the first), "refusals": [{"node","op","device","plugin","reason","detail"}] (node is null
+ * copies, of which this is the first; with "tensors": all that a call copies in the process of an isolated plugin,
+ * behind the others), "refusals": [{"node","op","device","plugin","reason","detail"}] (node is null
  * for a composite that has been decomposed), "declined":
  * [{"lowering","device","plugin","nodes","ops","predicted_ns","reason","detail"}] (candidates that were refused, or
  *  lost, which is the reason "cost"), "unlisted": [{"device","plugin","count"}] (how many more lost), "uncovered":

@@ -37,6 +37,15 @@ struct CopyPrice {
 
   double of(double bytes) const { return ns + bytes / bytesPerSecond * 1e9; }
 };
+// Copies of a call in one direction, to the process of an isolated plugin or back (decision 0042).
+struct CallCopies {
+  size_t tensors = 0;
+  double bytes = 0; // of all of them, with typical values of the symbols
+  CopyPrice price;
+
+  double costNs() const { return tensors ? price.ns * static_cast<double>(tensors - 1) + price.of(bytes) : 0; }
+};
+
 // "1.5 us and 16 GB/s, stated by the device"
 std::string priceText(const CopyPrice &price);
 // The same of what a report tells; the sources are names.
@@ -51,8 +60,13 @@ public:
   // memory.
   static Result<std::shared_ptr<Prices>> make(const runtime::Registry &registry, const runtime::Config &config);
 
-  // From one memory to another; from a device to itself: between two of its spaces. Not within the host's memory.
+  // From one memory to another; from a device to itself: between two of its spaces. Not within the host's memory. A
+  // device that hides its memory stands for it.
   CopyPrice copy(const runtime::Device *from, const runtime::Device *to) const;
+
+  // What a call of the region copies in the process of the device's plugin, where the device hides its memory there:
+  // inputs that are not constant, and outputs. Nothing on other devices.
+  std::pair<CallCopies, CallCopies> callCopies(const MortiseGraph &region, const runtime::Device &device) const;
 
   // Measures copies between the host and these memories, and between any two of them, unless their price is set or was
   // measured before, and keeps what it finds for later processes. What cannot be measured keeps its price, and a

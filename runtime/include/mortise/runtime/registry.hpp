@@ -11,6 +11,7 @@
 #include <mortise/runtime/kernel_cache.hpp>
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -28,9 +29,13 @@ struct Plugin {
   uint32_t abiRevision = 0;        // negotiated: the newest that both sides speak
   bool isolated = false;           // runs in a process of its own (the setting isolate)
   std::vector<std::string> hidden; // what an isolated plugin has and this process is not shown: "streams"
+  // Of an isolated plugin: devices with memory of their own, which this process does not reach.
+  std::vector<const MortiseDevice *> apart;
   // Of a plugin in a process of its own, NULL for others: whether the process has ended because of this kernel, or is
   // not started any more. Such a kernel never runs again.
   bool (*hasLost)(MortiseKernel *) = nullptr;
+  // Of a plugin in a process of its own that declares ops: asks its slot `infer`. Empty for others.
+  std::function<Result<void>(const MortiseInferArgs &)> infer;
 
   bool hasStreams() const { return table->stream_create != nullptr; } // otherwise its devices are synchronous
   bool hasInstances() const { return table->instance_create != nullptr; }
@@ -54,6 +59,8 @@ struct Device {
   std::string name() const; // "kind", or "kind:1" where a kind has several
   const MortiseSpace &home() const { return *info.spaces[0]; }
   bool inHostMemory() const { return home().kind == MORTISE_SPACE_HOST; } // kernels compute in ordinary memory
+  // It is shown as one in host memory, and its process copies the tensors of each call to its own memory and back.
+  bool hidesMemory() const;
   // The device that allocates and copies for this one: itself, or `same`.
   const Device &owner() const { return same ? *same : *this; }
   // Whether both compute in host memory, or are one device that two plugins offer.
