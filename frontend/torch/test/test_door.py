@@ -183,16 +183,6 @@ def test_complex_runs_in_eager(compile_for):
     assert any("complex" in e["reason"] or "handler" in e["reason"] for e in report["graphs"][0]["eager"])
 
 
-def test_training_runs_in_eager_with_a_reason(compile_for):
-    model, x = Small(), torch.randn(3, 8)
-    twin = copy.deepcopy(model)
-    for y in (compile_for(model)(x), twin(x)):
-        (y * torch.linspace(-1, 1, y.numel()).view_as(y)).sum().backward()  # the gradient of a plain sum would be 0, and all of it rounding
-                                                                            # error
-    assert_same(model.first.weight.grad, twin.first.weight.grad)
-    assert "training" in torch_mortise.last_report()["graphs"][0]["eager"][0]["reason"]
-
-
 def fallback_lines(caplog):
     return [r.getMessage() for r in caplog.records if r.name == "torch_mortise" and "runs in eager" in r.getMessage()]
 
@@ -236,12 +226,8 @@ def test_a_whole_graph_in_eager_says_why(compile_for, caplog):
     def g(x):
         return x[x > 0] * 2
 
-    model, x = Small(), torch.randn(3, 8)
+    x = torch.randn(3, 8)
     with caplog.at_level("WARNING", "torch_mortise"):
-        compile_for(model)(x).sum().backward()
-        (training,) = set(fallback_lines(caplog)[:1])
-        assert "the whole graph" in training and "training" in training and "conftest.py:" in training
-        caplog.clear()
         with torch.no_grad():
             compile_for(f)(x)
         (line,) = fallback_lines(caplog)

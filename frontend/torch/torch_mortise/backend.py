@@ -5,21 +5,19 @@ import difflib
 import functools
 import itertools
 import json
-import operator
 import time
 
 import torch
 from torch._dynamo.backends.common import aot_autograd
+from torch._functorch.partitioners import min_cut_rematerialization_partition
 
-from . import _library, fallback, region, report
+from . import _library, region, report
 from .errors import INVALID_ARGUMENT, MortiseError
-from .graph import CompiledGraph, binder, is_tensor
+from .graph import CompiledGraph, binder
 from .importer.decompositions import table as decompositions
-from .symbols import Key
 
 # repeat_layers: whether equal layers are imported once (repeats.py); false helps to find faults in that
 OWN_OPTIONS = {"specialize_limit": "64", "repeat_layers": "true"}
-TRAINING = "training: only inference is compiled; run it under torch.no_grad() or torch.inference_mode()"
 _names = itertools.count()
 
 
@@ -56,39 +54,22 @@ def read_options(mode, options):
     return tuple(sorted(session.items())), int(limit), repeat == "true"
 
 
-class EagerGraph(CompiledGraph):
-    """A graph of a training step. It runs in eager, and the report lists its operators with the reason."""
-
-    def __init__(self, module, name):
-        self.module, self.name = module, name
-        self._boxed_call = True  # on the instance, because torch's wrappers copy the instance's dictionary
-        self.nodes = list(module.graph.nodes)
-        self.regions, self.key, self.whole, self.wall_s = [], Key([], set()), None, 0.0
-        self.whole_reason = TRAINING
-        self.computed = [n for n in self.nodes if n.op == "call_function" and is_tensor(n)]
-        self.reasons = {n: TRAINING for n in self.computed if n.target is not operator.getitem}
-        report.compiled(self)
-        fallback.tell(self)
-
-    def __call__(self, arguments):
-        if report.collecting:
-            report.collect(self, ())
-        results = self.module(*arguments)
-        arguments.clear()
-        return results
+def compile_training(options, limit, repeat, name, module, _):
+    """A forward or backward graph. Nothing in it is constant: optimisers change the weights between calls."""
+    started = time.perf_counter()
+    graph = CompiledGraph(module, name, (), options, limit, repeat)
+    report.compiled(graph)
+    graph.wall_s = time.perf_counter() - started
+    return graph
 
 
-def compile_training(module, _):
-    return EagerGraph(module, f"graph_{next(_names)}")
-
-
-def compile_inference(options, limit, repeat, traced, opened_s, module, _):
+def compile_inference(options, limit, repeat, name, traced, opened_s, module, _):
     """`traced`: the tensors that Dynamo traced with. `opened_s`: the time that the backend spent on this graph before PyTorch traced it."""
     started = time.perf_counter()
     context = torch._guards.TracingContext.try_get()
     metadata = context.fw_metadata if context else None
     static = metadata.static_input_indices if metadata is not None else []
-    graph = CompiledGraph(module, f"graph_{next(_names)}", static, options, limit, repeat)
+    graph = CompiledGraph(module, name, static, options, limit, repeat)
     report.compiled(graph)
     graph.bind_ahead(traced)
     graph.wall_s = opened_s + time.perf_counter() - started
@@ -103,11 +84,13 @@ def backend(module, inputs, *, mode=None, options=None):
     _library.session(pairs)  # an unknown mode, option or device is an error here, before any tracing
     binder()
     table = decompositions()
-    compile_graph = functools.partial(compile_inference, pairs, limit, repeat, inputs, time.perf_counter() - started)
+    own = pairs, limit, repeat
+    name = f"graph_{next(_names)}"
     return aot_autograd(
-        fw_compiler=compile_training,
-        bw_compiler=compile_training,
-        inference_compiler=compile_graph,
+        fw_compiler=functools.partial(compile_training, *own, f"{name}_forward"),
+        bw_compiler=functools.partial(compile_training, *own, f"{name}_backward"),
+        inference_compiler=functools.partial(compile_inference, *own, name, inputs, time.perf_counter() - started),
+        partition_fn=min_cut_rematerialization_partition,
         decompositions=table,
         keep_inference_input_mutations=True,
     )(module, inputs)
