@@ -109,7 +109,8 @@ Result<std::string> CaseJudge::compareFloats(size_t output, std::span<const std:
       distance = distanceFrom(exact[output].values[i], a, info, ulp(info.max_finite, type.dtype));
       if (const double share = distance / bound; distance <= bound && share > distances.share) {
         distances.share = share;
-        distances.bound = bound / unit;
+        // A bound far above the number would be an infinity of its units.
+        distances.bound = bound / std::max(unit, ulp(bound, type.dtype));
       }
     }
     if (same || distance <= bound || ++wrong > 1)

@@ -170,6 +170,19 @@ TEST_F(JudgedCase, SixUnitsOfF64AreWrong) {
   EXPECT_THAT(by(6), HasSubstr("which is 6 ULP away; at most 4.5"));
 }
 
+// The logarithm of 1 is 0, whose unit is the smallest number, and its bound is that of the sum.
+TEST_F(JudgedCase, ABoundIsANumberOfUnits) {
+  EXPECT_THAT(judge("log_softmax/f64/one/dense/random/last/#1", [](auto &) {}), IsEmpty());
+  EXPECT_THAT(judge("log_softmax/f64/rank1/dense/zeros/last/#1", [](auto &) {}), IsEmpty());
+  EXPECT_TRUE(std::isfinite(distances.bound));
+  // Off by its bound where 0 is due.
+  EXPECT_THAT(judge("log_softmax/f64/one/dense/random/last/#1",
+                    [](std::vector<std::byte> &found) { reinterpret_cast<double *>(found.data())[0] = 1e-16; }),
+              IsEmpty());
+  EXPECT_GT(distances.share, 0);
+  EXPECT_TRUE(std::isfinite(distances.bound));
+}
+
 // Beyond the largest number by less than its rounding, either is right; shares and bounds are numbers all the same.
 TEST_F(JudgedCase, AnInfinityStandsForTheNextNumber) {
   for (const uint16_t found : {0x7bff, 0x7c00}) { // the largest number of f16, and infinity
