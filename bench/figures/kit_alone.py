@@ -3,14 +3,15 @@
 another empty folder with their manifests. The kit runs in an empty environment, with a PATH that has nothing, and judges each of: the
 template and the pointwise example (which any compiler builds against the SDK), `strict` (a device with memory of its own) and `cpu`. A row
 has passed when the report says good, cases were computed, and the reports are all there. Controls, which have to fail: the template with a
-wrong product, and a library that is cut short. `libraries`: what the kit is linked with beyond the C and C++ run times; none is due."""
+wrong product, and a library that is cut short. `libraries`: what the kit is linked with beyond the run times of C, C++ and OpenMP and zlib;
+none is due."""
 
 MEASURES = "the conformance kit alone, from the SDK's tarball, without compiler, checkout or Python: plugins judged"
 NEEDS = "cpu"
 MINUTES = 3
 
-# What every Linux system with a C++ program has.
-SYSTEM = {"libc.so.6", "libm.so.6", "libstdc++.so.6", "libgcc_s.so.1", "ld-linux-x86-64.so.2"}
+# The run times of C, C++ and OpenMP (whose pool is the process's own), and zlib: what Linux systems with compiled programs have.
+SYSTEM = {"libc.so.6", "libm.so.6", "libstdc++.so.6", "libgcc_s.so.1", "ld-linux-x86-64.so.2", "libgomp.so.1", "libz.so.1"}
 FAULT = ("a[i] * b[i]", "a[i] * b[i] + 1")
 
 
