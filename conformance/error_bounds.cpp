@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <mortise/conformance/error_bounds.hpp>
 
+#include "one_node.hpp"
+
 #include <mortise/reference/formats.hpp>
-#include <mortise/reference/interpreter.hpp>
 
 #include <algorithm>
 #include <cstring>
-#include <deque>
-#include <map>
-#include <memory>
 #include <random>
 #include <string_view>
 
@@ -69,6 +67,9 @@ Kind kindOf(const MortiseNode &node) {
     return {Sums::operand, 1};
   if (op == "log_softmax" || op == "cumlogsumexp")
     return {Sums::logarithm, extent(intAttribute(node, "axis"))};
+  if (op == "cross_entropy") // rows of it may be added
+    return {Sums::logarithm,
+            extent(type.rank - 1) * (stringAttribute(node, "reduction") == "none" ? 1 : elementCount(operand(1)))};
   if (op == "batch_norm") // (x - mean) * scale / deviation + bias, in any arrangement
     return {Sums::normal, 4};
   if (op == "softmax" || op == "cumprod")
@@ -99,81 +100,6 @@ void store(int32_t dtype, std::byte *data, size_t i, double value) {
   });
 }
 
-using Bytes = std::vector<std::byte>;
-
-// One node as a graph of its own, unchanged or with f64 in place of every float type.
-class OneNode {
-public:
-  static Result<std::unique_ptr<OneNode>> make(const MortiseGraph &whole, const MortiseNode &of, bool wide) {
-    std::unique_ptr<OneNode> made(new OneNode(whole, of, wide));
-    Result<std::unique_ptr<reference::Interpreter>> program = reference::Interpreter::compile(made->graph);
-    if (!program)
-      return program.error();
-    made->program = std::move(*program);
-    made->workspace.resize(made->program->workspaceBytes() + 64);
-    return made;
-  }
-
-  // Indices, in the whole graph, of the node's distinct operands in order of first use.
-  std::vector<uint32_t> operandValues;
-
-  void run(std::span<const void *const> operands, std::span<void *const> results) {
-    auto start = (reinterpret_cast<uintptr_t>(workspace.data()) + 63) / 64 * 64;
-    program->run(operands, results, reinterpret_cast<void *>(start), nullptr, nullptr);
-  }
-
-private:
-  OneNode(const MortiseGraph &whole, const MortiseNode &of, bool wide) : graph(whole), node(of) {
-    std::map<uint32_t, const MortiseValue *> copies;
-    auto copy = [&](const MortiseValue *value) {
-      if (!value)
-        return value;
-      auto [found, isNew] = copies.try_emplace(value->index);
-      if (isNew) {
-        MortiseType &type = types.emplace_back(*value->type);
-        if (wide && isFloat(type.dtype))
-          type.dtype = MORTISE_F64;
-        MortiseValue &made = values.emplace_back(*value);
-        made.type = &type;
-        found->second = &made;
-      }
-      return found->second;
-    };
-    for (size_t i = 0; i < of.operand_count; ++i) {
-      operands.push_back(copy(of.operands[i]));
-      if (operands.back() && std::ranges::find(inputs, operands.back()) == inputs.end()) {
-        inputs.push_back(operands.back());
-        operandValues.push_back(operands.back()->index);
-      }
-    }
-    for (MortiseValue &value : values)
-      value.producer = nullptr;
-    for (size_t i = 0; i < of.result_count; ++i)
-      outputs.push_back(copy(of.results[i]));
-    for (const MortiseValue *output : outputs)
-      const_cast<MortiseValue *>(output)->producer = &node;
-    node.operands = operands.data();
-    node.results = outputs.data();
-    nodes[0] = &node;
-    graph.nodes = nodes;
-    graph.node_count = 1;
-    graph.inputs = inputs.data();
-    graph.input_count = inputs.size();
-    graph.outputs = outputs.data();
-    graph.output_count = outputs.size();
-    graph.alias_count = 0;
-  }
-
-  MortiseGraph graph;
-  MortiseNode node;
-  const MortiseNode *nodes[1] = {};
-  std::deque<MortiseType> types;
-  std::deque<MortiseValue> values;
-  std::vector<const MortiseValue *> operands, inputs, outputs;
-  std::unique_ptr<reference::Interpreter> program;
-  Bytes workspace;
-};
-
 // Runs a graph node by node, so noise can be added to results in between.
 class Runs {
 public:
@@ -187,6 +113,9 @@ public:
   void perturb(std::mt19937_64 &random);
   // Adds to `squares`, for each element of output o, the square of its distance from the value without noise.
   void shifts(size_t o, std::vector<double> &squares) const;
+  // The deviation of the noise that is added to each element of output o itself. In the runs it is rounded to the
+  // dtype, and then often to nothing.
+  std::vector<double> ownNoise(size_t o) const;
 
 private:
   struct Step {
@@ -408,6 +337,20 @@ void Runs::shifts(size_t o, std::vector<double> &squares) const {
   }
 }
 
+std::vector<double> Runs::ownNoise(size_t o) const {
+  const MortiseValue &value = *graph.outputs[o];
+  std::vector<double> made = loaded(value, exact);
+  const std::vector<bool> *rounds = nullptr;
+  for (const Step &step : steps)
+    for (size_t r = 0; r < step.rounds.size(); ++r)
+      if (step.node->results[r] == &value)
+        rounds = &step.rounds[r];
+  for (size_t i = 0; i < made.size(); ++i)
+    made[i] =
+        rounds && (*rounds)[i] && std::isfinite(made[i]) ? std::abs(made[i]) * unitRoundoff(value.type->dtype) : 0;
+  return made;
+}
+
 } // namespace
 
 int64_t sumLength(const MortiseNode &node) {
@@ -429,9 +372,13 @@ Result<std::vector<std::vector<double>>> standardErrors(const MortiseGraph &grap
     for (size_t o = 0; o < errors.size(); ++o)
       runs.shifts(o, errors[o]);
   }
-  for (std::vector<double> &output : errors)
-    for (double &element : output)
-      element = std::sqrt(element / measuredRuns);
+  for (size_t o = 0; o < errors.size(); ++o) {
+    if (errors[o].empty())
+      continue;
+    const std::vector<double> own = runs.ownNoise(o);
+    for (size_t i = 0; i < errors[o].size(); ++i)
+      errors[o][i] = std::max(std::sqrt(errors[o][i] / measuredRuns), own[i]);
+  }
   return errors;
 }
 

@@ -197,6 +197,7 @@ RUNS = {
     "kernel-cache": with_fault(figure_problems("kernel-cache", "minilm")),
     "cost-model": with_fault(figure_problems("cost-model", "minilm")),
     "three-vendors": with_fault(figure_problems("three-vendors", "f16")),
+    "bounds": with_fault(figure_problems("bounds", "tanh")),
     "bad-input": lambda words: figure_problems("bad-input", *words)(),
     "decompositions": with_fault(figure_problems("decompositions")),
     "demo": with_fault(demo_problems),
@@ -250,6 +251,7 @@ def plants() -> list[Plant]:
     found += [Plant(change, "demo", wrong[change], ours(change)) for change in few]
     found += [Plant("zeroed later", "demo", "differs by", ours("zeroed", after=1))]
     found += child_plants(in_children) + device_plants() + server_plants() + vendor_plants() + cache_plants() + cost_plants()
+    found += bounds_plants()
     found += [
         Plant("no test ran", "bad-input", "pytest ended with code 5", lambda: None),
         Plant("an empty result", "decompositions", "KeyError: 'composites'", prints("{}")),
@@ -415,6 +417,39 @@ def vendor_plants() -> list[Plant]:
         Plant("a wrong scale", "three-vendors", "f16: all: differs by",
               changed("oppack", "attention.cpp", "*= shape.scale", "*= shape.scale * 2")),
     ]
+
+
+def bounds_plants() -> list[Plant]:
+    from unittest import mock
+
+    import eager
+    import kit
+
+    original, run = eager.compute, kit.run
+
+    def wrong(case, data):
+        made = original(case, data)
+        return made * 1.01 if case["result"]["dtype"] == "f16" else made
+
+    def refused(case, data):
+        raise eager.Refused("planted")
+
+    def exact(plugin, *arguments, **more):
+        report = run(plugin, *arguments, **more)
+        for line in report["cases"]:
+            line["share"] = line.get("share", 0) / 100
+        return report
+
+    @contextlib.contextmanager
+    def loose():
+        with mock.patch.object(kit, "run", exact), mock.patch.object(eager, "judge", lambda *_: [
+                {"case": "tanh/f32/one/dense/random/#1", "outcome": "passed", "share": 0.01, "bound": 4}]):
+            yield
+
+    return [Plant("a wrong function", "bounds", "eager: tanh/f16/", lambda: mock.patch.object(eager, "compute", wrong)),
+            Plant("a peer refuses all", "bounds", "no bound of eager was used",
+                  lambda: mock.patch.object(eager, "compute", refused)),
+            Plant("a bound that is too loose", "bounds", "times above the worst error, without a reason", loose)]
 
 
 def server_plants() -> list[Plant]:

@@ -21,29 +21,10 @@ bool keepsBits(Op op) {
 
 // What docs/ops.md calls exact, and what selects or counts.
 bool isExact(Op op) {
-  return isOneOf(op, {Op::Add,
-                      Op::Sub,
-                      Op::Mul,
-                      Op::Div,
-                      Op::Sqrt,
-                      Op::Rem,
-                      Op::Floor,
-                      Op::Ceil,
-                      Op::Round,
-                      Op::Sign,
-                      Op::Abs,
-                      Op::Copysign,
-                      Op::Max,
-                      Op::Min,
-                      Op::Relu,
-                      Op::Convert,
-                      Op::Iota,
-                      Op::ReduceMax,
-                      Op::ReduceMin,
-                      Op::MaxPool,
-                      Op::Uniform,
-                      Op::Quantize,
-                      Op::DynamicQuantize});
+  return isOneOf(op, {Op::Add,       Op::Sub,     Op::Mul,     Op::Div,      Op::Sqrt,       Op::Rem,
+                      Op::Floor,     Op::Ceil,    Op::Round,   Op::Sign,     Op::Abs,        Op::Copysign,
+                      Op::Max,       Op::Min,     Op::Relu,    Op::Convert,  Op::Iota,       Op::ReduceMax,
+                      Op::ReduceMin, Op::MaxPool, Op::Uniform, Op::Quantize, Op::Dequantize, Op::DynamicQuantize});
 }
 
 Exactness exactnessOf(const MortiseNode &node, size_t result) {

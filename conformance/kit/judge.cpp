@@ -59,30 +59,22 @@ CaseJudge::CaseJudge(const Case &of) : of(of) {
 }
 
 Result<void> CaseJudge::measure() {
-  if (!errors.empty())
+  if (!exact.empty())
     return {};
-  auto measured = standardErrors(of.plain->view(), inputs);
-  if (!measured)
-    return measured.error();
-  errors = std::move(*measured);
+  auto made = exactResults(of.plain->view(), inputs);
+  if (!made)
+    return made.error();
+  exact = std::move(*made);
   return {};
 }
 
-// x * logistic(x) and its like: the factor is computed in f32 (f64 for f64), and may be subnormal there and so have
-// lost its last bits before it is multiplied.
-double CaseJudge::subnormalFactor(size_t i) const {
-  const MortiseGraph &view = of.plain->view();
-  if (view.node_count != 1 || (of.point.op != Op::Silu && of.point.op != Op::Swiglu && of.point.op != Op::Gelu))
-    return 0;
-  const bool wide = of.point.dtype == MORTISE_F64;
-  double product = std::ldexp(comparisonUlps, wide ? -1074 : -149);
-  for (size_t input = 0; input < view.input_count; ++input)
-    reference::visitFloat(of.point.dtype, [&](auto format) {
-      using Format = decltype(format);
-      product *= std::max(
-          1.0, std::abs(Format::load(reinterpret_cast<const typename Format::Storage *>(of.inputs[input].data())[i])));
-    });
-  return product;
+// How far a result is from the exact one, which is finite. An infinity stands for all numbers beyond the largest; in a
+// type without infinities a NaN does.
+static double distanceFrom(double exact, double found, const MortiseDTypeInfo &type, double step) {
+  if (std::isfinite(found))
+    return std::abs(found - exact);
+  const bool overflows = std::isinf(found) ? std::signbit(found) == std::signbit(exact) : type.max_finite == 448;
+  return overflows ? std::max(0.0, type.max_finite + step - std::abs(exact)) : INFINITY;
 }
 
 template <typename Format>
@@ -93,41 +85,39 @@ Result<std::string> CaseJudge::compareFloats(size_t output, std::span<const std:
   const auto count = static_cast<size_t>(elementCount(type));
   const Exactness exactness = of.exactness[output];
   const bool bounded = exactness == Exactness::Bounded || exactness == Exactness::Signed;
+  const MortiseDTypeInfo &info = *mortise_dtype_info(type.dtype);
+  if (bounded)
+    if (auto done = measure(); !done)
+      return done.error();
   size_t wrong = 0;
   std::string first;
   for (size_t i = 0; i < count; ++i) {
     const auto a = static_cast<double>(Format::load(x[i])), b = static_cast<double>(Format::load(y[i]));
     const bool zeros = a == 0 && b == 0 && exactness != Exactness::Bounded;
     const bool same = std::isnan(b) ? std::isnan(a) : a == b && (!zeros || std::signbit(a) == std::signbit(b));
-    if (same) {
-      ++distances.histogram[0];
-      continue;
-    }
-    const double distance = std::abs(a - b), ulps = distance / ulp(b, type.dtype);
+    const double ulps = same ? 0 : std::abs(a - b) / ulp(b, type.dtype);
     if (std::isfinite(ulps)) {
       ++distances.histogram[bucketOf(ulps)];
       distances.worst = std::max(distances.worst, ulps);
     }
-    double bound = 0;
-    if (bounded && !zeros) {
-      if (auto done = measure(); !done)
-        return done.error();
-      const double error = errors[output][i];
-      if (!std::isfinite(error)) // rounding alone makes it finite or not
+    double bound = 0, distance = INFINITY;
+    const double unit = ulp(std::isfinite(b) ? b : info.max_finite, type.dtype);
+    if (bounded && (same || !zeros) && std::isfinite(exact[output].values[i])) {
+      bound = exact[output].bounds[i];
+      if (!std::isfinite(bound)) // rounding alone makes an intermediate result finite or not
         continue;
-      bound = std::isfinite(b) ? allowed(error, b, type.dtype) + subnormalFactor(i) : 0;
-      if (type.dtype == MORTISE_F64)
-        bound *= 2; // the interpreter computes in f64, too, and is as far off as the device may be
+      distance = distanceFrom(exact[output].values[i], a, info, ulp(info.max_finite, type.dtype));
+      if (const double share = distance / bound; distance <= bound && share > distances.share) {
+        distances.share = share;
+        // A bound far above the number would be an infinity of its units.
+        distances.bound = bound / std::max(unit, ulp(bound, type.dtype));
+      }
     }
-    if (!zeros && distance <= bound) {
-      distances.share = std::max(distances.share, distance / bound);
-      continue;
-    }
-    if (++wrong > 1)
+    if (same || distance <= bound || ++wrong > 1)
       continue;
     char most[96];
-    snprintf(most, sizeof most, ", which is %.3g ULP away; at most %.3g", ulps, bound / ulp(b, type.dtype));
-    first = describe(i, b, a, zeros ? ", which differs in its sign" : std::isfinite(ulps) ? most : "");
+    snprintf(most, sizeof most, ", which is %.3g ULP away; at most %.3g", distance / unit, bound / unit);
+    first = describe(i, b, a, zeros ? ", which differs in its sign" : std::isfinite(distance) ? most : "");
   }
   return wrong ? counted(first, wrong, count, type) : "";
 }

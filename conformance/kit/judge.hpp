@@ -4,6 +4,8 @@
 
 #include "../cases/case.hpp"
 
+#include <mortise/conformance/op_bounds.hpp>
+
 #include <array>
 
 namespace mortise::conformance {
@@ -15,7 +17,9 @@ using Histogram = std::array<uint64_t, ulpBuckets>;
 
 struct Distances {
   double worst = 0; // in ULP, of all finite elements
-  double share = 0; // the largest share of its bound that an element's distance takes; above 1 it is wrong
+  // The largest share of its bound that an element's distance from the exact result takes; above 1 it is wrong. And the
+  // bound of that element in ULP.
+  double share = 0, bound = 0;
   Histogram histogram{};
 };
 
@@ -29,11 +33,10 @@ public:
 private:
   template <typename Format> Result<std::string> compareFloats(size_t output, std::span<const std::byte> found);
   Result<void> measure();
-  double subnormalFactor(size_t element) const;
 
   const Case &of;
   std::vector<const void *> inputs;
-  std::vector<std::vector<double>> errors; // by output; measured once, where an element differs
+  std::vector<ExactResult> exact; // by output; made once
 };
 
 } // namespace mortise::conformance

@@ -56,7 +56,7 @@ struct Lines {
   WorkerTask task;
   std::vector<std::string> levels;
   std::string shard = "1/1", before, after, answer;
-  bool quick = false, list = false;
+  bool quick = false, list = false, outside = false;
 };
 
 void addRun(CLI::App &app, Lines &lines) {
@@ -72,6 +72,7 @@ void addRun(CLI::App &app, Lines &lines) {
   app.add_option("--case", options.cases, "a case by its name, as reports and --list give it; may be repeated");
   app.add_flag("--quick", lines.quick, "a few cases for each op");
   app.add_flag("--list", lines.list, "lists the cases and what they cover, and runs nothing");
+  app.add_flag("--outside", lines.outside, "")->group(""); // see judgeOutside
   app.add_option("--seed", options.seed, "of extents and values; otherwise a new one, which is named");
   app.add_option("--jobs", options.jobs, "workers at a time")->check(CLI::Range(1, 1024));
   app.add_option("--shard", lines.shard, "I/N: the I-th of N parts of the cases");
@@ -139,6 +140,8 @@ int main(int count, char **words) {
     options.seed = std::random_device()() | static_cast<uint64_t>(std::random_device()()) << 32;
   if (lines.list)
     return listCases(options);
+  if (lines.outside)
+    return judgeOutside(options);
   if (options.plugin.empty())
     return refuse("expected --plugin LIBRARY, or --list");
   return runKit(options);

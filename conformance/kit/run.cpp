@@ -30,44 +30,6 @@ bool isLike(Op op, const std::string &pattern) {
   return fnmatch(pattern.c_str(), name.c_str(), 0) == 0 || fnmatch(pattern.c_str(), bare.c_str(), 0) == 0;
 }
 
-// The points that are asked for, and what they cover.
-Result<std::vector<Point>> chosen(const Options &options, Coverage &coverage) {
-  std::vector<Point> points;
-  for (const std::string &id : options.cases) {
-    auto point = pointOf(id);
-    if (!point)
-      return point.error();
-    points.push_back(*point);
-  }
-  if (!points.empty())
-    return points;
-  std::set<std::string> unmet(options.ops.begin(), options.ops.end());
-  for (const Level level : options.levels)
-    for (const Point &point : pointsOf(level, options.extent, &coverage)) {
-      bool isChosen = options.ops.empty();
-      for (const std::string &pattern : options.ops)
-        if (isLike(point.op, pattern)) {
-          isChosen = true;
-          unmet.erase(pattern);
-        }
-      if (isChosen)
-        points.push_back(point);
-    }
-  if (!unmet.empty())
-    return Error{MORTISE_INVALID_ARGUMENT, "--op: no op with cases of these levels is like '" + *unmet.begin() +
-                                               "'; expected shell patterns such as 'reduce_*' (--list --level "
-                                               "core,composite,dynamic names all cases)"};
-  if (options.shards > 1) {
-    std::vector<Point> part; // a piece of each op, in runs that share kernels
-    constexpr size_t piece = 16;
-    for (size_t i = 0; i < points.size(); ++i)
-      if (i / piece % static_cast<size_t>(options.shards) == static_cast<size_t>(options.shard - 1))
-        part.push_back(points[i]);
-    points = std::move(part);
-  }
-  return points;
-}
-
 // How many cases the run has to have.
 size_t expectedCount(const Options &options, const std::vector<Point> &points) {
   if (!options.isWhole())
@@ -157,6 +119,43 @@ Result<void> saveAll(const Options &options, const Json &report) {
 }
 
 } // namespace
+
+Result<std::vector<Point>> chosen(const Options &options, Coverage &coverage) {
+  std::vector<Point> points;
+  for (const std::string &id : options.cases) {
+    auto point = pointOf(id);
+    if (!point)
+      return point.error();
+    points.push_back(*point);
+  }
+  if (!points.empty())
+    return points;
+  std::set<std::string> unmet(options.ops.begin(), options.ops.end());
+  for (const Level level : options.levels)
+    for (const Point &point : pointsOf(level, options.extent, &coverage)) {
+      bool isChosen = options.ops.empty();
+      for (const std::string &pattern : options.ops)
+        if (isLike(point.op, pattern)) {
+          isChosen = true;
+          unmet.erase(pattern);
+        }
+      if (isChosen)
+        points.push_back(point);
+    }
+  if (!unmet.empty())
+    return Error{MORTISE_INVALID_ARGUMENT, "--op: no op with cases of these levels is like '" + *unmet.begin() +
+                                               "'; expected shell patterns such as 'reduce_*' (--list --level "
+                                               "core,composite,dynamic names all cases)"};
+  if (options.shards > 1) {
+    std::vector<Point> part; // a piece of each op, in runs that share kernels
+    constexpr size_t piece = 16;
+    for (size_t i = 0; i < points.size(); ++i)
+      if (i / piece % static_cast<size_t>(options.shards) == static_cast<size_t>(options.shard - 1))
+        part.push_back(points[i]);
+    points = std::move(part);
+  }
+  return points;
+}
 
 int runKit(const Options &options) {
   const auto begin = std::chrono::steady_clock::now();

@@ -6,7 +6,16 @@
 
 namespace mortise::conformance {
 
+// The points that are asked for, and what they cover.
+Result<std::vector<Point>> chosen(const Options &options, Coverage &coverage);
+
 int runKit(const Options &options);
+
+// Judges results that are computed outside: writes each case with bounded results to standard output, reads its result
+// from standard input, and writes the verdict. A case is a line of JSON, then the bytes of its operands; a result is a
+// line of JSON, then bytes. For frameworks that are no plugins. Cases in which another node stands before the op are
+// left out.
+int judgeOutside(const Options &options);
 int listCases(const Options &options);                                   // ids, and what is covered
 int showDifference(const std::string &before, const std::string &after); // of two report.json
 

@@ -58,6 +58,7 @@ Json Verdict::json() const {
   if (outcome == Outcome::Passed || outcome == Outcome::Failed) {
     made["ulp"] = distances.worst;
     made["share"] = distances.share;
+    made["bound"] = distances.bound;
     made["histogram"] = distances.histogram;
     made["cpu_seconds"] = cpuSeconds;
     made["run_seconds"] = runSeconds;
@@ -77,6 +78,7 @@ Verdict Verdict::read(const Json &json) {
   made.why = json.value("why", "");
   made.distances.worst = json.value("ulp", 0.0);
   made.distances.share = json.value("share", 0.0);
+  made.distances.bound = json.value("bound", 0.0);
   if (json.contains("histogram"))
     made.distances.histogram = json["histogram"].get<Histogram>();
   made.cpuSeconds = json.value("cpu_seconds", 0.0);

@@ -2,21 +2,20 @@
 // Activation functions that several families share.
 #pragma once
 
-#include <cmath>
-#include <numbers>
+#include <mortise/reference/number.hpp>
 
-namespace mortise::reference {
+namespace mortise::reference::inline MORTISE_ARITHMETIC {
 
-inline double gelu(double x) { return x * 0.5 * std::erfc(-x / std::numbers::sqrt2); }
-inline double geluTanh(double x) {
-  double inner = std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x);
-  return x / (1 + std::exp(-2 * inner)); // x * 0.5 * (1 + tanh(inner)) without cancellation
+inline Number gelu(Number x) { return x / 2 * erfc(-x / sqrt(Number(2))); }
+inline Number geluTanh(Number x) {
+  Number inner = sqrt(2 / circleConstant()) * (x + Number(0.044715) * x * x * x);
+  return x / (1 + exp(-2 * inner)); // x * 0.5 * (1 + tanh(inner)) without cancellation
 }
-inline double silu(double x) {
+inline Number silu(Number x) {
   if (x >= 0)
-    return x / (1 + std::exp(-x));
-  double e = std::exp(x);
+    return x / (1 + exp(-x));
+  Number e = exp(x);
   return x * (e / (1 + e));
 }
 
-} // namespace mortise::reference
+} // namespace mortise::reference::inline MORTISE_ARITHMETIC

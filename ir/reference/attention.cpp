@@ -5,10 +5,10 @@
 #include <atomic>
 #include <new>
 
-namespace mortise::reference {
+namespace mortise::reference::inline MORTISE_ARITHMETIC {
 namespace {
 
-constexpr double unseen = -std::numeric_limits<double>::infinity();
+const Number unseen = -std::numeric_limits<Number>::infinity();
 
 // Checks q, k and v: rank, dtype and head counts. Heads are dimension 1.
 Refusal checkHeads(const Shapes &shapes, int32_t rank) {
@@ -60,7 +60,7 @@ template <typename T> struct Mask {
         first(b * strides[0] + h * strides[1] + i * strides[2]), stride(strides[3]),
         last(call.integer("causal") ? i : std::numeric_limits<int64_t>::max()) {}
 
-  double number(int64_t j) const { return j > last ? unseen : T::load(tensor.as<T>()[first + j * stride]); }
+  Number number(int64_t j) const { return j > last ? unseen : T::load(tensor.as<T>()[first + j * stride]); }
   bool hides(int64_t j) const { return !added && (j > last || (tensor && !tensor.as<I1>()[first + j * stride])); }
   bool lets(int64_t j) const { return added ? number(j) != unseen : !hides(j); }
 
@@ -75,16 +75,16 @@ struct Rows {
 // Computes softmax(scores) times the values; all weights are 0 when no key is seen (`sees` false). `largest` is the
 // largest score. Zero weights are multiplied too, so 0 * infinity gives NaN. `sums` has room for a row.
 template <typename T>
-void weigh(std::span<double> scores, double largest, bool sees, const typename T::Storage *values, Rows rows,
-           double *sums, typename T::Storage *to) {
-  double total = 0;
-  for (double &score : scores) {
-    score = inRange<T>(std::exp(inRange<T>(score - largest)));
+void weigh(std::span<Number> scores, Number largest, bool sees, const typename T::Storage *values, Rows rows,
+           Number *sums, typename T::Storage *to) {
+  Number total = 0;
+  for (Number &score : scores) {
+    score = inRange<T>(exp(inRange<T>(score - largest)));
     total += score;
   }
   std::fill_n(sums, rows.length, 0.0);
-  for (double score : scores) {
-    double weight = sees ? inRange<T>(score / total) : 0;
+  for (Number score : scores) {
+    Number weight = sees ? inRange<T>(score / total) : 0;
     for (int64_t e = 0; e < rows.length; ++e)
       sums[e] += weight * T::load(values[e]);
     values += rows.stride;
@@ -95,16 +95,16 @@ void weigh(std::span<double> scores, double largest, bool sees, const typename T
 
 // Computes one query. `scores` has room for K numbers, `sums` for E.
 template <typename T>
-void attend(const Call &call, const Heads &n, std::span<const int64_t> maskStrides, int64_t row, double *scores,
-            double *sums) {
+void attend(const Call &call, const Heads &n, std::span<const int64_t> maskStrides, int64_t row, Number *scores,
+            Number *sums) {
   int64_t i = row % n.Q, h = row / n.Q % n.H, b = row / n.Q / n.H, group = b * n.G + h / (n.H / n.G);
   const auto *query = call.operand(0).as<T>() + row * n.D;
   const auto *keys = call.operand(1).as<T>() + group * n.K * n.D, *values = call.operand(2).as<T>() + group * n.K * n.E;
   Mask<T> mask(call, maskStrides, b, h, i);
-  double scale = findAttribute(call.node, "scale")->f64, largest = unseen;
+  Number scale = findAttribute(call.node, "scale")->f64, largest = unseen;
   bool sees = !mask.tensor;
   for (int64_t j = 0; j < n.K; ++j) {
-    double score = 0;
+    Number score = 0;
     for (int64_t d = 0; !mask.hides(j) && d < n.D; ++d)
       score += T::load(query[d]) * T::load(keys[j * n.D + d]);
     score = inRange<T>(scale * inRange<T>(score));
@@ -127,7 +127,7 @@ void run(const Call &call) {
   std::atomic<bool> starved = false;
   visitFloat(call.result.dtype(), [&](auto type) {
     call.parallel(call.operand(0).dims()[0] * n.H * n.Q, 8, [&](int64_t begin, int64_t end) {
-      std::unique_ptr<double[]> scratch(new (std::nothrow) double[static_cast<size_t>(n.K + n.E)]);
+      std::unique_ptr<Number[]> scratch(new (std::nothrow) Number[static_cast<size_t>(n.K + n.E)]);
       starved = starved || !scratch;
       for (int64_t row = begin; scratch && row < end; ++row)
         attend<decltype(type)>(call, n, maskStrides, row, scratch.get(), scratch.get() + n.K);
@@ -167,19 +167,19 @@ struct Place {
 
 // Computes one query of one head. `scores` has room for all keys, `sums` for E numbers.
 template <typename T>
-void attendRagged(const Call &call, int64_t row, const std::vector<Place> &keyPlaces, double *scores, double *sums) {
+void attendRagged(const Call &call, int64_t row, const std::vector<Place> &keyPlaces, Number *scores, Number *sums) {
   std::span<const int64_t> q = call.operand(0).dims(), v = call.operand(2).dims();
   int64_t H = q[1], D = q[2], S = v[0], G = v[1], E = v[2], h = row % H, group = h / (H / G);
   Place place(call.operand(3), row / H);
   bool causal = call.integer("causal") != 0, any = false;
-  double scale = findAttribute(call.node, "scale")->f64, largest = unseen;
+  Number scale = findAttribute(call.node, "scale")->f64, largest = unseen;
   const auto *query = call.operand(0).as<T>() + row * D;
   for (int64_t j = 0; j < S; ++j) {
     const Place &key = keyPlaces[static_cast<size_t>(j)];
     scores[j] = unseen;
     if (place.sequence < 0 || key.sequence != place.sequence || (causal && key.left < place.left))
       continue;
-    double score = 0;
+    Number score = 0;
     for (int64_t d = 0; d < D; ++d)
       score += T::load(query[d]) * T::load(call.operand(1).as<T>()[(j * G + group) * D + d]);
     scores[j] = inRange<T>(scale * inRange<T>(score));
@@ -195,7 +195,7 @@ void runRagged(const Call &call) {
   std::vector<Place> keyPlaces;
   for (int64_t j = 0; j < S; ++j)
     keyPlaces.emplace_back(call.operand(4), j);
-  std::vector<double> scores(static_cast<size_t>(S)), sums(static_cast<size_t>(E));
+  std::vector<Number> scores(static_cast<size_t>(S)), sums(static_cast<size_t>(E));
   visitFloat(call.result.dtype(), [&](auto type) {
     for (int64_t row = 0; row < call.operand(0).dims()[0] * call.operand(0).dims()[1]; ++row)
       attendRagged<decltype(type)>(call, row, keyPlaces, scores.data(), sums.data());
@@ -234,7 +234,7 @@ void runRope(const Call &call) {
     for (int64_t i = 0; i < call.result.count(); ++i) {
       int64_t d = i % D, partner = interleaved ? d ^ 1 : (d < half ? d + half : d - half);
       bool negated = interleaved ? d % 2 == 0 : d < half;
-      double other = T::load(x[i - d + partner]), rotated = negated ? -other : other;
+      Number other = T::load(x[i - d + partner]), rotated = negated ? -other : other;
       call.result.as<T>()[i] = T::store(inRange<T>(T::load(x[i]) * T::load(cos[cosAt[size_t(i)]])) +
                                         inRange<T>(rotated * T::load(sin[sinAt[size_t(i)]])));
     }
@@ -252,4 +252,4 @@ std::span<const OpSpec> attentionOps() {
   return ops;
 }
 
-} // namespace mortise::reference
+} // namespace mortise::reference::inline MORTISE_ARITHMETIC

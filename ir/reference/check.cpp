@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 
-namespace mortise::reference {
+namespace mortise::reference::inline MORTISE_ARITHMETIC {
 namespace {
 
 constexpr int64_t maxElements = int64_t(1) << 48; // keeps byte counts and flops from overflowing
@@ -219,4 +219,4 @@ Estimate estimate(const MortiseNode &node) {
   return cost;
 }
 
-} // namespace mortise::reference
+} // namespace mortise::reference::inline MORTISE_ARITHMETIC

@@ -3,7 +3,7 @@
 
 #include "kernels.hpp"
 
-namespace mortise::reference {
+namespace mortise::reference::inline MORTISE_ARITHMETIC {
 
 // NULL for an op of a vendor.
 const OpSpec *findOp(const MortiseNode &node);
@@ -15,4 +15,4 @@ int64_t rankCount(const MortiseNode &node);
 
 inline constexpr int maxDepth = 16; // nesting depth of bodies
 
-} // namespace mortise::reference
+} // namespace mortise::reference::inline MORTISE_ARITHMETIC

@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-namespace mortise::reference {
+namespace mortise::reference::inline MORTISE_ARITHMETIC {
 namespace {
 
 using Calls = std::span<const Call>;
@@ -210,4 +210,4 @@ std::span<const OpSpec> collectiveOps() {
   return ops;
 }
 
-} // namespace mortise::reference
+} // namespace mortise::reference::inline MORTISE_ARITHMETIC

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace mortise::reference {
+namespace mortise::reference::inline MORTISE_ARITHMETIC {
 namespace {
 
 // The dimensions of one operand of a dot, by kind.
@@ -73,7 +73,7 @@ void runDot(const Call &call) {
   auto M = static_cast<int64_t>(leftM.size()), N = static_cast<int64_t>(rightN.size());
   visitElement(call.result.dtype(), [&](auto type) {
     using T = decltype(type);
-    using Acc = std::conditional_t<T::isFloat, double, uint64_t>;
+    using Acc = std::conditional_t<T::isFloat, Number, uint64_t>;
     const auto *a = call.operand(0).as<T>(), *b = call.operand(1).as<T>();
     auto *to = call.result.as<T>();
     product<Acc>(
@@ -121,4 +121,4 @@ std::span<const OpSpec> contractionOps() {
   return ops;
 }
 
-} // namespace mortise::reference
+} // namespace mortise::reference::inline MORTISE_ARITHMETIC

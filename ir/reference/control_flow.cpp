@@ -7,7 +7,7 @@
 #include <new>
 #include <utility>
 
-namespace mortise::reference {
+namespace mortise::reference::inline MORTISE_ARITHMETIC {
 namespace {
 
 bool sameType(const MortiseType &left, const MortiseType &right) {
@@ -204,4 +204,4 @@ std::span<const OpSpec> controlFlowOps() {
   return ops;
 }
 
-} // namespace mortise::reference
+} // namespace mortise::reference::inline MORTISE_ARITHMETIC

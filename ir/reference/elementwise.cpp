@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "kernels.hpp"
 
-namespace mortise::reference {
+namespace mortise::reference::inline MORTISE_ARITHMETIC {
 namespace {
 
 constexpr int64_t grain = 1 << 14;
 
-using FloatUnary = double (*)(double);
+using FloatUnary = Number (*)(Number);
 using IntUnary = int64_t (*)(int64_t);
-using FloatBinary = double (*)(double, double);
+using FloatBinary = Number (*)(Number, Number);
 using IntBinary = int64_t (*)(int64_t, int64_t);
 
 template <typename T, typename Fn> void map(const Call &call, Fn fn) {
@@ -30,19 +30,19 @@ template <typename T, typename Fn> void map2(const Call &call, Fn fn) {
 
 // ---- Functions
 
-double sign(double x) { return std::isnan(x) || x == 0 ? x : (x > 0 ? 1.0 : -1.0); }
-double logistic(double x) {
+Number sign(Number x) { return isnan(x) || x == 0 ? x : Number(x > 0 ? 1 : -1); }
+Number logistic(Number x) {
   if (x >= 0)
-    return 1 / (1 + std::exp(-x));
-  double e = std::exp(x);
+    return 1 / (1 + exp(-x));
+  Number e = exp(x);
   return e / (1 + e);
 }
 int64_t negateInt(int64_t x) { return static_cast<int64_t>(0 - static_cast<uint64_t>(x)); }
 int64_t absInt(int64_t x) { return x < 0 ? negateInt(x) : x; }
 int64_t signInt(int64_t x) { return (x > 0) - (x < 0); }
 
-double subtract(double x, double y) { return x - y; }
-double divide(double x, double y) { return x / y; }
+Number subtract(Number x, Number y) { return x - y; }
+Number divide(Number x, Number y) { return x / y; }
 int64_t subtractInt(int64_t x, int64_t y) { return plus(x, negateInt(y)); }
 int64_t divideInt(int64_t x, int64_t y) { return y == 0 ? -1 : (y == -1 ? negateInt(x) : x / y); }
 int64_t remainderInt(int64_t x, int64_t y) { return y == 0 ? x : (y == -1 ? 0 : x % y); }
@@ -193,47 +193,52 @@ void runConvert(const Call &call) {
 
 std::span<const OpSpec> elementwiseOps() {
   static const std::vector<OpSpec> ops = {
-      unary(Op::Abs, std::fabs, absInt),
+      unary(
+          Op::Abs, [](Number x) { return Number(fabs(x)); }, absInt),
       {Op::Neg, sameTypes, runNeg},
       unary(Op::Sign, sign, signInt),
-      unary(Op::Exp, std::exp),
-      unary(Op::Expm1, std::expm1),
-      unary(Op::Log, std::log),
-      unary(Op::Log1p, std::log1p),
-      unary(Op::Sqrt, std::sqrt),
-      unary(Op::Rsqrt, [](double x) { return 1 / std::sqrt(x); }),
-      unary(Op::Sin, std::sin),
-      unary(Op::Cos, std::cos),
-      unary(Op::Tanh, std::tanh),
-      unary(Op::Erf, std::erf),
-      unary(Op::Erfc, std::erfc),
+      unary(Op::Exp, [](Number x) { return Number(exp(x)); }),
+      unary(Op::Expm1, [](Number x) { return Number(expm1(x)); }),
+      unary(Op::Log, [](Number x) { return Number(log(x)); }),
+      unary(Op::Log1p, [](Number x) { return Number(log1p(x)); }),
+      unary(Op::Sqrt, [](Number x) { return Number(sqrt(x)); }),
+      unary(Op::Rsqrt, [](Number x) { return 1 / sqrt(x); }),
+      unary(Op::Sin, [](Number x) { return Number(sin(x)); }),
+      unary(Op::Cos, [](Number x) { return Number(cos(x)); }),
+      unary(Op::Tanh, [](Number x) { return Number(tanh(x)); }),
+      unary(Op::Erf, [](Number x) { return Number(erf(x)); }),
+      unary(Op::Erfc, [](Number x) { return Number(erfc(x)); }),
       unary(Op::Logistic, logistic),
-      unary(Op::Tan, std::tan),
-      unary(Op::Asin, std::asin),
-      unary(Op::Acos, std::acos),
-      unary(Op::Atan, std::atan),
-      unary(Op::Sinh, std::sinh),
-      unary(Op::Cosh, std::cosh),
-      unary(Op::Asinh, std::asinh),
-      unary(Op::Acosh, std::acosh),
-      unary(Op::Atanh, std::atanh),
-      unary(Op::Log2, std::log2),
-      unary(Op::Log10, std::log10),
-      unary(Op::Exp2, std::exp2),
-      unary(Op::Floor, std::floor),
-      unary(Op::Ceil, std::ceil),
-      unary(Op::Round, std::nearbyint),
+      unary(Op::Tan, [](Number x) { return Number(tan(x)); }),
+      unary(Op::Asin, [](Number x) { return Number(asin(x)); }),
+      unary(Op::Acos, [](Number x) { return Number(acos(x)); }),
+      unary(Op::Atan, [](Number x) { return Number(atan(x)); }),
+      unary(Op::Sinh, [](Number x) { return Number(sinh(x)); }),
+      unary(Op::Cosh, [](Number x) { return Number(cosh(x)); }),
+      unary(Op::Asinh, [](Number x) { return Number(asinh(x)); }),
+      unary(Op::Acosh, [](Number x) { return Number(acosh(x)); }),
+      unary(Op::Atanh, [](Number x) { return Number(atanh(x)); }),
+      unary(Op::Log2, [](Number x) { return Number(log2(x)); }),
+      unary(Op::Log10, [](Number x) { return Number(log10(x)); }),
+      unary(Op::Exp2, [](Number x) { return Number(exp2(x)); }),
+      unary(Op::Floor, [](Number x) { return Number(floor(x)); }),
+      unary(Op::Ceil, [](Number x) { return Number(ceil(x)); }),
+      unary(Op::Round, [](Number x) { return Number(nearbyint(x)); }),
       {Op::Not, sameTypes, runNot},
       binary(Op::Add, plus, plus),
       binary(Op::Sub, subtract, subtractInt),
       binary(Op::Mul, times, times),
       binary(Op::Div, divide, divideInt),
-      binary(Op::Rem, std::fmod, remainderInt),
-      binary(Op::Pow, std::pow, powInt),
+      binary(
+          Op::Rem, [](Number x, Number y) { return Number(fmod(x, y)); }, remainderInt),
+      binary(
+          Op::Pow, [](Number x, Number y) { return Number(pow(x, y)); }, powInt),
       binary(Op::Max, maximum, maximum),
       binary(Op::Min, minimum, minimum),
-      binary(Op::Atan2, std::atan2, nullptr),
-      binary(Op::Copysign, std::copysign, nullptr),
+      binary(
+          Op::Atan2, [](Number x, Number y) { return Number(atan2(x, y)); }, nullptr),
+      binary(
+          Op::Copysign, [](Number x, Number y) { return Number(copysign(x, y)); }, nullptr),
       binary(Op::And, nullptr, [](int64_t x, int64_t y) { return x & y; }),
       binary(Op::Or, nullptr, [](int64_t x, int64_t y) { return x | y; }),
       binary(Op::Xor, nullptr, [](int64_t x, int64_t y) { return x ^ y; }),
@@ -246,4 +251,4 @@ std::span<const OpSpec> elementwiseOps() {
   return ops;
 }
 
-} // namespace mortise::reference
+} // namespace mortise::reference::inline MORTISE_ARITHMETIC

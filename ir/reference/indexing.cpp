@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace mortise::reference {
+namespace mortise::reference::inline MORTISE_ARITHMETIC {
 namespace {
 
 std::vector<int64_t> readIndices(const Tensor &indices) {
@@ -266,4 +266,4 @@ std::span<const OpSpec> indexingOps() {
   return ops;
 }
 
-} // namespace mortise::reference
+} // namespace mortise::reference::inline MORTISE_ARITHMETIC

@@ -10,7 +10,7 @@
 #include <cstring>
 #include <new>
 
-namespace mortise::reference {
+namespace mortise::reference::inline MORTISE_ARITHMETIC {
 namespace {
 
 constexpr size_t alignment = 64;
@@ -34,12 +34,22 @@ size_t innerBytes(const MortiseType &type) {
   return static_cast<size_t>(elementCount(type)) * storageBytes(type.dtype);
 }
 
+// Whether the interpreter stores the elements in another way than the ABI's buffers.
+bool packs(int32_t dtype) { return dtype == MORTISE_I4 || (isUnrounded && isFloat(dtype)); }
+
+// Unrounded floats are given back as they are stored.
 void unpack(const MortiseType &type, bool packed, const void *from, std::byte *to) {
-  if (!packed || type.dtype != MORTISE_I4) {
+  if (!packed || !packs(type.dtype)) {
     if (size_t bytes = innerBytes(type))
       std::memmove(to, from, bytes);
     return;
   }
+  if (isFloat(type.dtype))
+    return visitFloat(type.dtype, [&](auto kind) {
+      using Packed = typename decltype(kind)::Packed;
+      for (int64_t i = 0; i < elementCount(type); ++i)
+        reinterpret_cast<double *>(to)[i] = Packed::toDouble(static_cast<const typename Packed::Bytes *>(from)[i]);
+    });
   for (int64_t i = 0; i < elementCount(type); ++i)
     reinterpret_cast<int8_t *>(to)[i] = I4::store(static_cast<const uint8_t *>(from)[i / 2] >> (i % 2 * 4));
 }
@@ -110,7 +120,7 @@ struct Interpreter::Impl {
   size_t workspace = 0;
 
   Impl(const MortiseGraph &graph, bool packed) : graph(graph), packed(packed), homes(graph.value_count) {}
-  bool isUnpacked(int32_t dtype) const { return packed && dtype == MORTISE_I4; }
+  bool isUnpacked(int32_t dtype) const { return packed && packs(dtype); }
 
   Result<void> check(int64_t ranks, int depth) {
     for (size_t i = 0; i < graph.node_count; ++i) {
@@ -349,4 +359,4 @@ Result<void> interpretRanks(const MortiseGraph &graph, std::span<const std::vect
   return {};
 }
 
-} // namespace mortise::reference
+} // namespace mortise::reference::inline MORTISE_ARITHMETIC

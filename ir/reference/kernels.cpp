@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace mortise::reference {
+namespace mortise::reference::inline MORTISE_ARITHMETIC {
 namespace {
 
 std::string shapeString(int32_t dtype, std::span<const int64_t> dims) {
@@ -115,8 +115,8 @@ void copyStrided(const Call &call, const Tensor &source, int64_t start, std::spa
   }
 }
 
-std::vector<double> toDoubles(const Tensor &tensor, int64_t count, double otherwise) {
-  std::vector<double> all(static_cast<size_t>(count), otherwise);
+std::vector<Number> toNumbers(const Tensor &tensor, int64_t count, Number otherwise) {
+  std::vector<Number> all(static_cast<size_t>(count), otherwise);
   if (tensor)
     visitFloat(tensor.dtype(), [&](auto type) {
       using T = decltype(type);
@@ -126,4 +126,4 @@ std::vector<double> toDoubles(const Tensor &tensor, int64_t count, double otherw
   return all;
 }
 
-} // namespace mortise::reference
+} // namespace mortise::reference::inline MORTISE_ARITHMETIC

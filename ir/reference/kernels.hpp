@@ -10,7 +10,7 @@
 #include <functional>
 #include <vector>
 
-namespace mortise::reference {
+namespace mortise::reference::inline MORTISE_ARITHMETIC {
 
 using Shape = std::vector<int64_t>;
 
@@ -25,8 +25,10 @@ struct Tensor { // dense row-major; type and data are NULL for an operand that i
   template <typename T> typename T::Storage *as() const { return reinterpret_cast<typename T::Storage *>(data); }
 };
 
-// The size in bytes of an element inside the interpreter, which does not pack i4.
-inline size_t storageBytes(int32_t dtype) { return dtype == MORTISE_I4 ? 1 : dtypeBits(dtype) / 8; }
+// The size in bytes of an element inside the interpreter, which does not pack i4, and stores unrounded floats as f64.
+inline size_t storageBytes(int32_t dtype) {
+  return dtype == MORTISE_I4 ? 1 : isUnrounded && isFloat(dtype) ? sizeof(double) : dtypeBits(dtype) / 8;
+}
 
 // One op to run.
 struct Call {
@@ -136,7 +138,7 @@ struct AxisView {
 void copyStrided(const Call &call, const Tensor &source, int64_t start, std::span<const int64_t> strides);
 
 // The elements of a float tensor; `count` times `otherwise` when the tensor is left out.
-std::vector<double> toDoubles(const Tensor &tensor, int64_t count, double otherwise);
+std::vector<Number> toNumbers(const Tensor &tensor, int64_t count, Number otherwise);
 
 // An index, counted from the end when negative, and whether it is in range.
 struct Position {
@@ -151,21 +153,21 @@ inline Position position(int64_t index, int64_t extent) {
 }
 
 // The larger and the smaller of two numbers: NaN if either is NaN; +0 is above -0.
-inline double maximum(double left, double right) {
-  if (std::isnan(left) || std::isnan(right))
-    return std::isnan(left) ? left : right;
-  return left == right ? (std::signbit(left) ? right : left) : (left > right ? left : right);
+inline Number maximum(Number left, Number right) {
+  if (isnan(left) || isnan(right))
+    return isnan(left) ? left : right;
+  return left == right ? (signbit(left) ? right : left) : (left > right ? left : right);
 }
-inline double minimum(double left, double right) {
-  if (std::isnan(left) || std::isnan(right))
-    return std::isnan(left) ? left : right;
-  return left == right ? (std::signbit(left) ? left : right) : (left < right ? left : right);
+inline Number minimum(Number left, Number right) {
+  if (isnan(left) || isnan(right))
+    return isnan(left) ? left : right;
+  return left == right ? (signbit(left) ? left : right) : (left < right ? left : right);
 }
 inline int64_t maximum(int64_t left, int64_t right) { return left > right ? left : right; }
 inline int64_t minimum(int64_t left, int64_t right) { return left < right ? left : right; }
 
 // The order of sort, argmax and similar ops: a NaN is above all numbers and equal to another NaN, -0 equals +0.
-inline bool isBelow(double left, double right) { return std::isnan(right) ? !std::isnan(left) : left < right; }
+inline bool isBelow(Number left, Number right) { return isnan(right) ? !isnan(left) : left < right; }
 inline bool isBelow(int64_t left, int64_t right) { return left < right; }
 
 // The maximum and the minimum of no elements: infinities, or the extreme numbers of a type without infinities.
@@ -173,28 +175,29 @@ template <typename T> typename T::Compute lowestOf() {
   if constexpr (!T::isFloat)
     return T::lowest;
   else
-    return T::dtype == MORTISE_F8E4M3FN ? -448.0 : -std::numeric_limits<double>::infinity();
+    return T::dtype == MORTISE_F8E4M3FN ? Number(-448) : -std::numeric_limits<Number>::infinity();
 }
 template <typename T> typename T::Compute highestOf() {
   if constexpr (!T::isFloat)
     return T::highest;
   else
-    return T::dtype == MORTISE_F8E4M3FN ? 448.0 : std::numeric_limits<double>::infinity();
+    return T::dtype == MORTISE_F8E4M3FN ? Number(448) : std::numeric_limits<Number>::infinity();
 }
 
 // Limits `value` to the range, not the precision, of the type in which composite ops compute for element type T (f64
 // for f64, else f32). Numbers outside become infinity or 0, as in a decomposition, which rounds after each op.
-template <typename T> double inRange(double value) {
-  if constexpr (T::dtype == MORTISE_F64)
-    return value;
-  if (std::abs(value) >= 0x1.ffffffp127)
-    return std::copysign(std::numeric_limits<double>::infinity(), value);
-  return std::abs(value) <= 0x1p-150 ? std::copysign(0.0, value) : value;
+template <typename T> Number inRange(Number value) {
+  if constexpr (MORTISE_REFERENCE_VARIANT == 2 || (T::dtype == MORTISE_F64 && MORTISE_REFERENCE_VARIANT < 2))
+    return value; // it has that range already
+  constexpr bool wide = T::dtype == MORTISE_F64;
+  if (abs(value) >= (wide ? Number(0x1.fffffffffffffp1023) * (1 + Number(0x1p-54)) : Number(0x1.ffffffp127)))
+    return copysign(std::numeric_limits<Number>::infinity(), value);
+  return abs(value) <= (wide ? Number(0x1p-1074) / 2 : Number(0x1p-150)) ? copysign(Number(0), value) : value;
 }
 
-// Sums and products: integers wrap, floats are computed in f64.
-inline double plus(double left, double right) { return left + right; }
-inline double times(double left, double right) { return left * right; }
+// Sums and products: integers wrap, floats are computed in Number.
+inline Number plus(Number left, Number right) { return left + right; }
+inline Number times(Number left, Number right) { return left * right; }
 inline int64_t plus(int64_t left, int64_t right) {
   return static_cast<int64_t>(static_cast<uint64_t>(left) + static_cast<uint64_t>(right));
 }
@@ -202,4 +205,4 @@ inline int64_t times(int64_t left, int64_t right) {
   return static_cast<int64_t>(static_cast<uint64_t>(left) * static_cast<uint64_t>(right));
 }
 
-} // namespace mortise::reference
+} // namespace mortise::reference::inline MORTISE_ARITHMETIC

@@ -2,7 +2,7 @@
 #include "activations.hpp"
 #include "kernels.hpp"
 
-namespace mortise::reference {
+namespace mortise::reference::inline MORTISE_ARITHMETIC {
 namespace {
 
 Refusal sameType(const Shapes &shapes) { return shapes.expect(shapes.dtype(0), shapes.dims(0)); }
@@ -38,15 +38,15 @@ template <bool logarithm> void runSoftmax(const Call &call) {
         int64_t start = row / view.inner * view.extent * view.inner + row % view.inner;
         const auto *from = call.operand(0).as<T>() + start;
         auto *to = call.result.as<T>() + start;
-        double largest = -std::numeric_limits<double>::infinity(), sum = 0;
+        Number largest = -std::numeric_limits<Number>::infinity(), sum = 0;
         for (int64_t k = 0; k < view.extent; ++k)
           largest = maximum(largest, T::load(from[k * view.inner]));
         for (int64_t k = 0; k < view.extent; ++k)
-          sum += inRange<T>(std::exp(inRange<T>(T::load(from[k * view.inner]) - largest)));
+          sum += inRange<T>(exp(inRange<T>(T::load(from[k * view.inner]) - largest)));
         sum = inRange<T>(sum);
         for (int64_t k = 0; k < view.extent; ++k) {
-          double shifted = inRange<T>(T::load(from[k * view.inner]) - largest);
-          to[k * view.inner] = T::store(logarithm ? shifted - std::log(sum) : inRange<T>(std::exp(shifted)) / sum);
+          Number shifted = inRange<T>(T::load(from[k * view.inner]) - largest);
+          to[k * view.inner] = T::store(logarithm ? shifted - log(sum) : inRange<T>(exp(shifted)) / sum);
         }
       }
     });
@@ -58,26 +58,26 @@ template <bool logarithm> void runSoftmax(const Call &call) {
 // Normalises rows of `length` elements; element i of row r is scaled by scale[index(r, i)] and shifted by bias[index(r,
 // i)].
 template <bool centre, typename Index>
-void normalise(const Call &call, int64_t rows, int64_t length, const std::vector<double> &scale,
-               const std::vector<double> &bias, Index index) {
-  double epsilon = findAttribute(call.node, "epsilon")->f64;
+void normalise(const Call &call, int64_t rows, int64_t length, const std::vector<Number> &scale,
+               const std::vector<Number> &bias, Index index) {
+  Number epsilon = findAttribute(call.node, "epsilon")->f64;
   visitFloat(call.result.dtype(), [&](auto type) {
     using T = decltype(type);
     call.parallel(rows, 16, [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) {
         const auto *from = call.operand(0).as<T>() + r * length;
-        double mean = 0, square = 0;
+        Number mean = 0, square = 0;
         for (int64_t i = 0; centre && i < length; ++i)
           mean += T::load(from[i]);
-        mean = centre ? inRange<T>(inRange<T>(mean) / static_cast<double>(length)) : 0;
+        mean = centre ? inRange<T>(inRange<T>(mean) / static_cast<Number>(length)) : 0;
         auto distance = [&](int64_t i) { return centre ? inRange<T>(T::load(from[i]) - mean) : T::load(from[i]); };
         for (int64_t i = 0; i < length; ++i)
           square += inRange<T>(distance(i) * distance(i));
-        double variance = inRange<T>(inRange<T>(square) / static_cast<double>(length));
-        double root = inRange<T>(1 / std::sqrt(inRange<T>(variance + epsilon)));
+        Number variance = inRange<T>(inRange<T>(square) / static_cast<Number>(length));
+        Number root = inRange<T>(1 / sqrt(inRange<T>(variance + epsilon)));
         for (int64_t i = 0; i < length; ++i) {
           auto at = static_cast<size_t>(index(r, i));
-          double y = inRange<T>(distance(i) * root);
+          Number y = inRange<T>(distance(i) * root);
           call.result.as<T>()[r * length + i] = T::store(inRange<T>(y * scale[at]) + bias[at]);
         }
       }
@@ -97,8 +97,8 @@ Refusal checkTrailing(const Shapes &shapes, size_t parameters) {
 template <bool centre> void runTrailing(const Call &call) {
   auto axis = static_cast<size_t>(call.integer("axis"));
   int64_t rows = product(call.result.dims().first(axis)), length = product(call.result.dims().subspan(axis));
-  std::vector<double> scale = toDoubles(call.operand(1), length, 1);
-  std::vector<double> bias = toDoubles(centre ? call.operand(2) : Tensor(), length, -0.0); // x + -0 is x
+  std::vector<Number> scale = toNumbers(call.operand(1), length, 1);
+  std::vector<Number> bias = toNumbers(centre ? call.operand(2) : Tensor(), length, -0.0); // x + -0 is x
   normalise<centre>(call, rows, length, scale, bias, [](int64_t, int64_t i) { return i; });
 }
 
@@ -121,8 +121,8 @@ Refusal checkGroupNorm(const Shapes &shapes) {
 void runGroupNorm(const Call &call) {
   int64_t channels = call.result.dims()[1], groups = call.integer("groups"),
           inner = product(call.result.dims().subspan(2));
-  std::vector<double> scale = toDoubles(call.operand(1), channels, 1),
-                      bias = toDoubles(call.operand(2), channels, -0.0);
+  std::vector<Number> scale = toNumbers(call.operand(1), channels, 1),
+                      bias = toNumbers(call.operand(2), channels, -0.0);
   int64_t each = channels / groups;
   if (call.result.count() != 0)
     normalise<true>(call, call.result.dims()[0] * groups, each * inner, scale, bias,
@@ -130,17 +130,17 @@ void runGroupNorm(const Call &call) {
 }
 void runBatchNorm(const Call &call) {
   int64_t channels = call.result.dims()[1], inner = product(call.result.dims().subspan(2));
-  double epsilon = findAttribute(call.node, "epsilon")->f64;
-  std::vector<double> scale = toDoubles(call.operand(1), channels, 1),
-                      bias = toDoubles(call.operand(2), channels, -0.0);
-  std::vector<double> mean = toDoubles(call.operand(3), channels, 0),
-                      variance = toDoubles(call.operand(4), channels, 1);
+  Number epsilon = findAttribute(call.node, "epsilon")->f64;
+  std::vector<Number> scale = toNumbers(call.operand(1), channels, 1),
+                      bias = toNumbers(call.operand(2), channels, -0.0);
+  std::vector<Number> mean = toNumbers(call.operand(3), channels, 0),
+                      variance = toNumbers(call.operand(4), channels, 1);
   visitFloat(call.result.dtype(), [&](auto type) {
     using T = decltype(type);
     for (int64_t row = 0; row < call.result.dims()[0] * channels; ++row) {
       auto c = static_cast<size_t>(row % channels);
-      double factor = inRange<T>(scale[c] * inRange<T>(1 / std::sqrt(inRange<T>(variance[c] + epsilon))));
-      double shift = inRange<T>(bias[c] - inRange<T>(mean[c] * factor));
+      Number factor = inRange<T>(scale[c] * inRange<T>(1 / sqrt(inRange<T>(variance[c] + epsilon))));
+      Number shift = inRange<T>(bias[c] - inRange<T>(mean[c] * factor));
       for (int64_t i = row * inner; i < (row + 1) * inner; ++i)
         call.result.as<T>()[i] = T::store(inRange<T>(T::load(call.operand(0).as<T>()[i]) * factor) + shift);
     }
@@ -170,24 +170,24 @@ Refusal checkCrossEntropy(const Shapes &shapes) {
                  shapes.expect(shapes.dtype(0), reduction == "none" ? rows : std::span<const int64_t>()));
 }
 // The loss of one row. `target` is a valid class.
-template <typename T> double loss(const typename T::Storage *row, int64_t classes, int64_t target, double smoothing) {
-  double largest = -std::numeric_limits<double>::infinity(), sum = 0, all = 0;
+template <typename T> Number loss(const typename T::Storage *row, int64_t classes, int64_t target, Number smoothing) {
+  Number largest = -std::numeric_limits<Number>::infinity(), sum = 0, all = 0;
   for (int64_t c = 0; c < classes; ++c)
     largest = maximum(largest, T::load(row[c]));
   auto shifted = [&](int64_t c) { return inRange<T>(T::load(row[c]) - largest); };
   for (int64_t c = 0; c < classes; ++c)
-    sum += inRange<T>(std::exp(shifted(c)));
-  double log = inRange<T>(std::log(inRange<T>(sum))), picked = -inRange<T>(shifted(target) - log);
+    sum += inRange<T>(exp(shifted(c)));
+  Number logarithm = inRange<T>(log(inRange<T>(sum))), picked = -inRange<T>(shifted(target) - logarithm);
   if (smoothing == 0)
     return picked;
   for (int64_t c = 0; c < classes; ++c)
-    all += inRange<T>(shifted(c) - log);
-  double mean = inRange<T>(inRange<T>(all) / static_cast<double>(classes));
+    all += inRange<T>(shifted(c) - logarithm);
+  Number mean = inRange<T>(inRange<T>(all) / static_cast<Number>(classes));
   return inRange<T>(inRange<T>(picked * (1 - smoothing)) + inRange<T>(mean * -smoothing));
 }
 void runCrossEntropy(const Call &call) {
   int64_t classes = call.operand(0).dims().back(), ignored = call.integer("ignore_index"), counted = 0;
-  double smoothing = floatAttribute(call.node, "label_smoothing"), total = 0;
+  Number smoothing = floatAttribute(call.node, "label_smoothing"), total = 0;
   std::string_view reduction = stringAttribute(call.node, "reduction");
   visitFloat(call.result.dtype(), [&](auto type) {
     using T = decltype(type);
@@ -195,7 +195,7 @@ void runCrossEntropy(const Call &call) {
       int64_t target = visitInt(call.operand(1).dtype(), [&](auto index) {
         return decltype(index)::load(call.operand(1).as<decltype(index)>()[row]);
       });
-      double value = target == ignored ? 0 : std::numeric_limits<double>::quiet_NaN();
+      Number value = target == ignored ? 0 : std::numeric_limits<Number>::quiet_NaN();
       if (target != ignored && target >= 0 && target < classes)
         value = loss<T>(call.operand(0).as<T>() + row * classes, classes, target, smoothing);
       total += value;
@@ -206,7 +206,7 @@ void runCrossEntropy(const Call &call) {
     if (reduction == "sum")
       *call.result.as<T>() = T::store(total);
     else if (reduction == "mean")
-      *call.result.as<T>() = T::store(inRange<T>(total) / static_cast<double>(counted));
+      *call.result.as<T>() = T::store(inRange<T>(total) / static_cast<Number>(counted));
   });
 }
 
@@ -233,4 +233,4 @@ std::span<const OpSpec> normalisationOps() {
   return ops;
 }
 
-} // namespace mortise::reference
+} // namespace mortise::reference::inline MORTISE_ARITHMETIC

@@ -8,7 +8,7 @@
 #include <atomic>
 #include <new>
 
-namespace mortise::reference {
+namespace mortise::reference::inline MORTISE_ARITHMETIC {
 
 inline constexpr int64_t blockM = 64, blockN = 128, blockK = 256, tile = 4;
 
@@ -47,7 +47,7 @@ void productBlock(int64_t batch, int64_t m0, int64_t m1, int64_t n0, int64_t n1,
     }
 }
 
-// Calls store(b, m, n, sum over k of left(b, m, k) * right(b, k, n)). Acc is double for floats and uint64_t for
+// Calls store(b, m, n, sum over k of left(b, m, k) * right(b, k, n)). Acc is Number for floats and uint64_t for
 // integers, which wrap.
 template <typename Acc, typename Left, typename Right, typename Store>
 void product(const Call &call, int64_t batches, int64_t M, int64_t N, int64_t K, Left left, Right right, Store store) {
@@ -78,15 +78,15 @@ template <typename T, typename Weight> void linear(const Call &call, const Tenso
   int64_t M = product(call.operand(0).dims().first(call.operand(0).dims().size() - 1));
   bool transposed = call.integer("weight_transposed") != 0;
   int64_t strideK = transposed ? N : 1, strideN = transposed ? 1 : K;
-  std::vector<double> bias = toDoubles(biasOperand, N, -0.0); // x + -0 is x
+  std::vector<Number> bias = toNumbers(biasOperand, N, -0.0); // x + -0 is x
   const auto *x = call.operand(0).as<T>();
   auto *to = call.result.as<T>();
-  product<double>(
+  product<Number>(
       call, 1, M, N, K, [&](int64_t, int64_t m, int64_t k) { return T::load(x[m * K + k]); },
       [&](int64_t, int64_t k, int64_t n) { return weight(k * strideK + n * strideN); },
-      [&](int64_t, int64_t m, int64_t n, double sum) {
+      [&](int64_t, int64_t m, int64_t n, Number sum) {
         to[m * N + n] = T::store(inRange<T>(sum) + bias[static_cast<size_t>(n)]);
       });
 }
 
-} // namespace mortise::reference
+} // namespace mortise::reference::inline MORTISE_ARITHMETIC

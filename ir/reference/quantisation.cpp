@@ -3,7 +3,7 @@
 // bits.
 #include "product.hpp"
 
-namespace mortise::reference {
+namespace mortise::reference::inline MORTISE_ARITHMETIC {
 namespace {
 
 bool isQuantised(int32_t dtype) {
@@ -167,9 +167,9 @@ void runDynamic(const Call &call) {
     std::vector<C> x = valuesOf<C>(call.operand(0)), scale(static_cast<size_t>(call.results[1].count()));
     size_t length = static_cast<size_t>(call.operand(0).dims().back());
     for (size_t row = 0; row < scale.size(); ++row) {
-      double top = 0;
+      Number top = 0;
       for (size_t i = 0; i < length; ++i)
-        top = maximum(top, std::abs(static_cast<double>(x[row * length + i])));
+        top = maximum(top, abs(Number(x[row * length + i])));
       scale[row] = top == 0 ? C(1) : static_cast<C>(top) / static_cast<C>(largest(call.result.dtype()));
       call.results[1].as<std::conditional_t<sizeof(C) == 8, F64, F32>>()[row] = scale[row];
     }
@@ -230,4 +230,4 @@ std::span<const OpSpec> quantisationOps() {
   return ops;
 }
 
-} // namespace mortise::reference
+} // namespace mortise::reference::inline MORTISE_ARITHMETIC

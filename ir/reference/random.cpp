@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <numeric>
 
-namespace mortise::reference {
+namespace mortise::reference::inline MORTISE_ARITHMETIC {
 namespace {
 
 // The words of a key and an offset: operands `first` and `first` + 1.
@@ -75,7 +75,7 @@ void runUniform(const Call &call) {
   visitFloat(call.result.dtype(), [&](auto type) {
     using T = decltype(type);
     for (int64_t i = 0; i < call.result.count(); ++i)
-      call.result.as<T>()[i] = T::store(words.uniform(T::dtype, i));
+      call.result.as<T>()[i] = T::store(Number(words.uniform(T::dtype, i)));
   });
 }
 void runNormal(const Call &call) {
@@ -85,8 +85,8 @@ void runNormal(const Call &call) {
     using T = decltype(type);
     int32_t drawn = T::dtype == MORTISE_F64 ? MORTISE_F64 : MORTISE_F32;
     for (int64_t i = 0; i < count; ++i) {
-      double u = first.uniform(drawn, i), v = second.uniform(drawn, count + i);
-      call.result.as<T>()[i] = T::store(std::sqrt(-2 * std::log(1 - u)) * std::cos(2 * M_PI * v));
+      Number u = Number(first.uniform(drawn, i)), v = Number(second.uniform(drawn, count + i));
+      call.result.as<T>()[i] = T::store(sqrt(-2 * log(1 - u)) * cos(2 * circleConstant() * v));
     }
   });
 }
@@ -116,7 +116,7 @@ void runDropout(const Call &call) {
     using T = decltype(type);
     for (int64_t i = 0; i < call.result.count(); ++i) {
       bool kept = words.uniform(MORTISE_F32, i) >= p;
-      call.result.as<T>()[i] = T::store(kept ? T::load(call.operand(0).as<T>()[i]) * (1 / (1 - p)) : 0);
+      call.result.as<T>()[i] = T::store(kept ? T::load(call.operand(0).as<T>()[i]) * Number(1 / (1 - p)) : Number(0));
       call.results[1].as<I1>()[i] = kept;
     }
   });
@@ -150,4 +150,4 @@ std::span<const OpSpec> randomOps() {
   return ops;
 }
 
-} // namespace mortise::reference
+} // namespace mortise::reference::inline MORTISE_ARITHMETIC

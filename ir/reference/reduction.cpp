@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
-namespace mortise::reference {
+namespace mortise::reference::inline MORTISE_ARITHMETIC {
 namespace {
 
 // Splits an operand's dimensions into those kept and those reduced.
@@ -44,11 +44,11 @@ void reduce(const Call &call, typename T::Compute start, Combine combine, Finish
       auto sum = start;
       for (int64_t offset : parts.reduced)
         sum = combine(sum, T::load(from[parts.kept[static_cast<size_t>(i)] + offset]));
-      to[i] = T::store(finish(sum, static_cast<double>(parts.reduced.size())));
+      to[i] = T::store(finish(sum, static_cast<Number>(static_cast<double>(parts.reduced.size()))));
     }
   });
 }
-constexpr auto unfinished = [](auto sum, double) { return sum; };
+constexpr auto unfinished = [](auto sum, Number) { return sum; };
 
 void runSum(const Call &call) {
   visitElement(call.result.dtype(), [&](auto type) {
@@ -75,8 +75,8 @@ void runMin(const Call &call) {
 void runMean(const Call &call) {
   visitFloat(call.result.dtype(), [&](auto type) {
     reduce<decltype(type)>(
-        call, 0, [](double x, double y) { return x + y; },
-        [](double sum, double count) { return inRange<decltype(type)>(sum) / count; });
+        call, 0, [](Number x, Number y) { return x + y; },
+        [](Number sum, Number count) { return inRange<decltype(type)>(sum) / count; });
   });
 }
 
@@ -91,7 +91,7 @@ Refusal checkArg(const Shapes &shapes) {
   expected.erase(expected.begin() + static_cast<ptrdiff_t>(axis));
   return shapes.expect(MORTISE_I64, expected);
 }
-bool isNaN(double x) { return std::isnan(x); }
+bool isNaN(Number x) { return isnan(x); }
 bool isNaN(int64_t) { return false; }
 // Whether x is strictly larger (sign 1) or smaller (-1) than y. A NaN is above, and below, all numbers.
 template <int sign, typename T> bool wins(T x, T y) { return isNaN(x) ? !isNaN(y) : sign > 0 ? x > y : x < y; }
@@ -143,20 +143,20 @@ void runCumprod(const Call &call) {
   });
 }
 struct LogSum { // log(sum(exp)) is top + log(sum), with every term of the sum at most 1
-  double top = -std::numeric_limits<double>::infinity(), sum = 0;
+  Number top = -std::numeric_limits<Number>::infinity(), sum = 0;
 };
 void runCumlogsumexp(const Call &call) {
   visitFloat(call.result.dtype(), [&](auto type) {
-    running<decltype(type)>(call, LogSum(), [](LogSum &state, double x) {
-      if (std::isnan(x) || std::isnan(state.sum)) {
-        state.sum = std::numeric_limits<double>::quiet_NaN();
+    running<decltype(type)>(call, LogSum(), [](LogSum &state, Number x) {
+      if (isnan(x) || isnan(state.sum)) {
+        state.sum = std::numeric_limits<Number>::quiet_NaN();
       } else if (x > state.top) {
-        state.sum = state.sum * std::exp(state.top - x) + 1;
+        state.sum = state.sum * exp(state.top - x) + 1;
         state.top = x;
-      } else if (std::isfinite(x)) { // -inf and a further +inf change nothing
-        state.sum += std::exp(x - state.top);
+      } else if (isfinite(x)) { // -inf and a further +inf change nothing
+        state.sum += exp(x - state.top);
       }
-      return state.top + std::log(state.sum);
+      return state.top + log(state.sum);
     });
   });
 }
@@ -245,4 +245,4 @@ std::span<const OpSpec> reductionOps() {
   return ops;
 }
 
-} // namespace mortise::reference
+} // namespace mortise::reference::inline MORTISE_ARITHMETIC

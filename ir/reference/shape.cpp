@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace mortise::reference {
+namespace mortise::reference::inline MORTISE_ARITHMETIC {
 namespace {
 
 void copyAll(const Call &call, const void *from) {
@@ -234,4 +234,4 @@ std::span<const OpSpec> shapeOps() {
   return ops;
 }
 
-} // namespace mortise::reference
+} // namespace mortise::reference::inline MORTISE_ARITHMETIC

@@ -4,7 +4,7 @@
 
 #include <array>
 
-namespace mortise::reference {
+namespace mortise::reference::inline MORTISE_ARITHMETIC {
 namespace {
 
 constexpr size_t maxSpatial = 3;
@@ -102,20 +102,20 @@ template <typename Finish> void convolve(const Call &call, Finish finish) {
     using T = decltype(type);
     const auto *x = call.operand(0).as<T>(), *weight = call.operand(1).as<T>();
     auto *to = call.result.as<T>();
-    product<double>( // one batch for each image and group
+    product<Number>( // one batch for each image and group
         call, images * groups, M, N, K,
         [&](int64_t b, int64_t m, int64_t k) { return T::load(weight[(b % groups * M + m) * K + k]); },
         [&](int64_t b, int64_t k, int64_t n) {
           int64_t at = windows.at(windows.starts[size_t(n)], windows.taps[size_t(k % taps)]);
-          return at < 0 ? 0.0 : T::load(x[(b * channels + k / taps) * image + at]);
+          return at < 0 ? Number(0) : T::load(x[(b * channels + k / taps) * image + at]);
         },
-        [&](int64_t b, int64_t m, int64_t n, double sum) {
+        [&](int64_t b, int64_t m, int64_t n, Number sum) {
           to[(b * M + m) * N + n] = T::store(finish(type, b % groups * M + m, sum));
         });
   });
 }
 void runConvolution(const Call &call) {
-  convolve(call, [](auto, int64_t, double sum) { return sum; });
+  convolve(call, [](auto, int64_t, Number sum) { return sum; });
 }
 
 Refusal checkFused(const Shapes &shapes) {
@@ -128,12 +128,12 @@ Refusal checkFused(const Shapes &shapes) {
 void runFused(const Call &call) {
   std::string_view name = stringAttribute(call.node, "activation");
   int64_t outputs = call.operand(1).dims()[0];
-  std::vector<double> scale = toDoubles(call.operand(2), outputs, 1), bias = toDoubles(call.operand(3), outputs, -0.0);
-  convolve(call, [&](auto type, int64_t channel, double sum) {
+  std::vector<Number> scale = toNumbers(call.operand(2), outputs, 1), bias = toNumbers(call.operand(3), outputs, -0.0);
+  convolve(call, [&](auto type, int64_t channel, Number sum) {
     using T = decltype(type);
-    double x = inRange<T>(inRange<T>(sum) * scale[size_t(channel)]);
+    Number x = inRange<T>(inRange<T>(sum) * scale[size_t(channel)]);
     x = inRange<T>(x + bias[size_t(channel)]);
-    return name == "relu"        ? maximum(x, 0.0)
+    return name == "relu"        ? maximum(x, Number(0))
            : name == "silu"      ? silu(x)
            : name == "gelu"      ? gelu(x)
            : name == "gelu_tanh" ? geluTanh(x)
@@ -189,4 +189,4 @@ std::span<const OpSpec> windowOps() {
   return ops;
 }
 
-} // namespace mortise::reference
+} // namespace mortise::reference::inline MORTISE_ARITHMETIC

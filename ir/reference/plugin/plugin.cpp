@@ -3,7 +3,7 @@
 #include <mortise/plugin.hpp>
 #include <mortise/reference/interpreter.hpp>
 
-namespace mortise::reference {
+namespace mortise::reference::inline MORTISE_ARITHMETIC {
 namespace {
 
 struct Reference : PluginAdaptor<Reference> {
@@ -105,6 +105,6 @@ struct Reference : PluginAdaptor<Reference> {
 };
 
 } // namespace
-} // namespace mortise::reference
+} // namespace mortise::reference::inline MORTISE_ARITHMETIC
 
 MORTISE_DEFINE_PLUGIN(mortise::reference::Reference)

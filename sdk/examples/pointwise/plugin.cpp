@@ -93,7 +93,7 @@ struct Pointwise : mortise::PluginAdaptor<Pointwise> {
       if (!findOp(node))
         proposal.refuse(i, MORTISE_REASON_OP, "expected an elementwise op of the table");
       else if (!dense(node.results[0]))
-        proposal.refuse(i, MORTISE_REASON_DTYPE,
+        proposal.refuse(i, node.results[0]->type->strides ? MORTISE_REASON_LAYOUT : MORTISE_REASON_DTYPE,
                         "expected dense f32 of static shape, found " + mortise::typeString(*node.results[0]->type));
       else
         supported[i] = true;

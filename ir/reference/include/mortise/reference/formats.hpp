@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Element types: how each is stored, and conversions to and from the type that the interpreter computes in (double for
+// Element types: how each is stored, and conversions to and from the type that the interpreter computes in (Number for
 // floats, int64_t for integers and booleans). Conversions round once, to nearest even.
 #pragma once
 
 #include <mortise/dtypes.h>
+#include <mortise/reference/number.hpp>
 
 #include <bit>
 #include <cmath>
@@ -11,13 +12,12 @@
 #include <limits>
 #include <type_traits>
 
-namespace mortise::reference {
+namespace mortise::reference::inline MORTISE_ARITHMETIC {
 
 // A float of at most 16 bits in an IEEE 754 layout. `hasInfinity` false (f8E4M3FN): the only NaN has all bits but the
 // sign set, and overflow gives NaN.
 template <typename Bits, int exponentBits, int mantissaBits, bool hasInfinity> struct SmallFloat {
-  using Storage = Bits;
-  using Compute = double;
+  using Bytes = Bits;
   static constexpr bool isFloat = true;
   static constexpr int bias = (1 << (exponentBits - 1)) - 1;
   static constexpr uint64_t signBit = uint64_t(1) << (exponentBits + mantissaBits);
@@ -27,7 +27,7 @@ template <typename Bits, int exponentBits, int mantissaBits, bool hasInfinity> s
 
   static constexpr double powerOfTwo(int exponent) { return std::bit_cast<double>(uint64_t(1023 + exponent) << 52); }
 
-  static double load(Bits stored) {
+  static double toDouble(Bits stored) {
     uint64_t magnitude = stored & (signBit - 1), sign = (stored & signBit) ? uint64_t(1) << 63 : 0;
     double value;
     if (hasInfinity && magnitude >= exponentOnes) // infinity or NaN, whose payload is kept
@@ -39,7 +39,7 @@ template <typename Bits, int exponentBits, int mantissaBits, bool hasInfinity> s
     return std::bit_cast<double>(std::bit_cast<uint64_t>(value) | sign);
   }
 
-  static Bits store(double value) {
+  static Bits fromDouble(double value) {
     uint64_t bits = std::bit_cast<uint64_t>(value), sign = (bits >> 63) ? signBit : 0;
     bits &= ~(uint64_t(1) << 63);
     double magnitude = std::bit_cast<double>(bits);
@@ -58,13 +58,31 @@ template <typename Bits, int exponentBits, int mantissaBits, bool hasInfinity> s
   }
 };
 
-template <typename T, int32_t code> struct NativeFloat {
-  using Storage = T;
-  using Compute = double;
+template <typename T> struct NativeFloat {
+  using Bytes = T;
   static constexpr bool isFloat = true;
+  static double toDouble(T stored) { return static_cast<double>(stored); }
+  static T fromDouble(double value) { return static_cast<T>(value); }
+};
+
+// A float dtype as the interpreter stores it; `Packed` is how buffers of the ABI do.
+template <typename Float, int32_t code> struct StoredFloat : Float {
+  using Packed = Float;
+  using Storage = std::conditional_t<isUnrounded, double, typename Float::Bytes>;
+  using Compute = Number;
   static constexpr int32_t dtype = code;
-  static double load(T stored) { return static_cast<double>(stored); }
-  static T store(double value) { return static_cast<T>(value); }
+  static Number load(Storage stored) {
+    if constexpr (isUnrounded)
+      return Number(stored);
+    else
+      return static_cast<Number>(Float::toDouble(stored));
+  }
+  static Storage store(const Number &value) {
+    if constexpr (isUnrounded)
+      return static_cast<double>(value);
+    else
+      return Float::fromDouble(static_cast<double>(value));
+  }
 };
 
 template <typename T, int32_t code> struct NativeInt {
@@ -103,17 +121,12 @@ constexpr bool hasInfinity(double max, int exponentBits, int mantissaBits) {
   return max <= largest;
 }
 
-template <typename T, int32_t code, int exponentBits, int mantissaBits, bool hasInfinity>
-struct NumberedFloat : SmallFloat<T, exponentBits, mantissaBits, hasInfinity> {
-  static constexpr int32_t dtype = code;
-};
-
 template <typename T, int32_t code, int32_t kind, int bits, int exponentBits, int mantissaBits, bool hasInfinity>
 constexpr auto elementOf() {
   if constexpr (kind == MORTISE_KIND_FLOAT && std::is_floating_point_v<T>)
-    return std::type_identity<NativeFloat<T, code>>();
+    return std::type_identity<StoredFloat<NativeFloat<T>, code>>();
   else if constexpr (kind == MORTISE_KIND_FLOAT)
-    return std::type_identity<NumberedFloat<T, code, exponentBits, mantissaBits, hasInfinity>>();
+    return std::type_identity<StoredFloat<SmallFloat<T, exponentBits, mantissaBits, hasInfinity>, code>>();
   else if constexpr (kind == MORTISE_KIND_BOOL)
     return std::type_identity<Boolean<T, code>>();
   else if constexpr (bits < 8)
@@ -183,13 +196,33 @@ inline double toDoubleOdd(int64_t value) {
   return value < 0 ? -static_cast<double>(magnitude) : static_cast<double>(magnitude);
 }
 
+namespace detail {
+// A stored element as a double or an int64_t, and a double as it is stored; whatever a Number is.
+template <typename From> auto exactly(typename From::Storage stored) {
+  if constexpr (From::isFloat && isUnrounded)
+    return stored;
+  else if constexpr (From::isFloat)
+    return From::toDouble(stored);
+  else
+    return From::load(stored);
+}
+template <typename To> typename To::Storage rounded(double value) {
+  if constexpr (isUnrounded)
+    return value;
+  else
+    return To::fromDouble(value);
+}
+} // namespace detail
+
 // One element from type From to type To by the rules of mortise.convert.
 template <typename To, typename From> typename To::Storage convertElement(typename From::Storage stored) {
-  auto value = From::load(stored);
-  if constexpr (From::isFloat == To::isFloat) {
+  const auto value = detail::exactly<From>(stored);
+  if constexpr (From::isFloat && To::isFloat) {
+    return detail::rounded<To>(value);
+  } else if constexpr (!From::isFloat && !To::isFloat) {
     return To::store(value);
   } else if constexpr (To::isFloat) {
-    return To::store(To::dtype == MORTISE_F64 ? static_cast<double>(value) : toDoubleOdd(value));
+    return detail::rounded<To>(To::dtype == MORTISE_F64 ? static_cast<double>(value) : toDoubleOdd(value));
   } else if constexpr (To::dtype == MORTISE_I1) {
     return value != 0; // true for NaN
   } else {
@@ -203,4 +236,4 @@ template <typename To, typename From> typename To::Storage convertElement(typena
   }
 }
 
-} // namespace mortise::reference
+} // namespace mortise::reference::inline MORTISE_ARITHMETIC

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <mortise/graph.hpp>
+#include <mortise/reference/number.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -10,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace mortise::reference {
+namespace mortise::reference::inline MORTISE_ARITHMETIC {
 
 // Computes a static graph. Buffers are dense row-major in the layout of the ABI (an i4 is half a byte, an i1 a byte).
 // An aliased output may share memory with its input; no other buffers may overlap. Errors: MORTISE_INVALID_ARGUMENT (an
@@ -59,4 +60,4 @@ private:
   std::unique_ptr<Impl> impl;
 };
 
-} // namespace mortise::reference
+} // namespace mortise::reference::inline MORTISE_ARITHMETIC

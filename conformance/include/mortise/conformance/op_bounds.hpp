@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Error bounds of single ops in closed form, and the exact results that they are around.
+// docs/conformance/error-bounds.md derives them.
+#pragma once
+
+#include <mortise/result.hpp>
+
+#include <mortise/graph.hpp>
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace mortise::conformance {
+
+// A function that a device approximates is within this many units in the last place of its accumulator's format.
+inline constexpr double functionUlps = 4;
+
+// One float output, by element.
+struct ExactResult {
+  std::vector<double> values; // not rounded to the output's type; f64: rounded once, from 128 bits
+  std::vector<double> bounds; // the largest distance of a device's result from `values`
+};
+
+// Of a static graph whose last node gives all outputs, the first of them floats, and whose other nodes move elements;
+// for the first output alone, and empty for the others. Bounds of ops without a closed form are measured
+// (standardErrors). A bound is not finite where rounding alone may make an intermediate result infinite. Errors are
+// those of the interpreter.
+Result<std::vector<ExactResult>> exactResults(const MortiseGraph &graph, std::span<const void *const> inputs);
+
+} // namespace mortise::conformance
