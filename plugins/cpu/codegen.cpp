@@ -14,7 +14,7 @@ static Result<std::shared_ptr<codegen::Compiler>> compiler() {
   static auto *made = new std::shared_ptr<codegen::Compiler>; // never destroyed: the process's exit frees it
   std::lock_guard lock(mutex);
   if (!*made) {
-    Result<std::unique_ptr<codegen::Compiler>> created = codegen::Compiler::create(target());
+    Result<std::unique_ptr<codegen::Compiler>> created = makeCompiler();
     if (!created)
       return created.error();
     *made = std::move(*created);

@@ -174,6 +174,10 @@ Result<Units> makeUnits(const Analysis &facts, Claims claims);
 // there directly; the others are copied at the end.
 Units assignOutputs(Units units);
 
+// Makes the compiler of generated groups. Alone in compiler.cpp, because conformance/mutants links the plugin with
+// another.
+Result<std::unique_ptr<codegen::Compiler>> makeCompiler();
+
 // Machine code for groups of the graph, one function each. codegen.cpp
 struct CompiledGroups {
   std::shared_ptr<codegen::Compiler> code; // NULL when there are no groups

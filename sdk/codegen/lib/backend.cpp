@@ -148,7 +148,7 @@ Result<std::unique_ptr<Backend>> Backend::create(const Target &target) {
   return std::unique_ptr<Backend>(new Backend(std::move(impl)));
 }
 
-Result<Object> Backend::compile(LoopPlan &plan, const std::string &symbol) {
+Result<Object> Backend::compile(LoopPlan &plan, const std::string &symbol, const Transform *transform) {
   Object object;
   auto start = std::chrono::steady_clock::now();
   OpBuilder builder(&impl->context);
@@ -175,6 +175,9 @@ Result<Object> Backend::compile(LoopPlan &plan, const std::string &symbol) {
   start = std::chrono::steady_clock::now();
   llvmModule->setDataLayout(impl->machine->createDataLayout());
   llvmModule->setTargetTriple(impl->machine->getTargetTriple());
+  if (transform)
+    if (Result<void> done = transform->run(*llvmModule); !done)
+      return done.error();
   if (dump("llvm"))
     llvmModule->print(llvm::errs(), nullptr);
   llvm::SmallVector<char, 0> bytes;

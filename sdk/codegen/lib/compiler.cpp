@@ -15,6 +15,7 @@ namespace mortise::codegen {
 
 struct Compiler::Impl {
   Target target;
+  Transform transform;
   std::unique_ptr<Session> session;
   mutable std::mutex mutex;
   std::vector<std::unique_ptr<Backend>> idle;      // backends that no thread uses at the moment
@@ -31,9 +32,10 @@ struct Compiler::Impl {
 Compiler::Compiler(std::unique_ptr<Impl> impl) : impl(std::move(impl)) {}
 Compiler::~Compiler() = default;
 
-Result<std::unique_ptr<Compiler>> Compiler::create(const Target &target) {
+Result<std::unique_ptr<Compiler>> Compiler::create(const Target &target, Transform transform) {
   auto impl = std::make_unique<Impl>();
   impl->target = target;
+  impl->transform = std::move(transform);
   auto session = Session::create();
   if (!session)
     return session.error();
@@ -100,7 +102,7 @@ Result<Compiled> Compiler::Impl::compile(std::unique_ptr<Backend> &backend, Dag 
     backend = std::move(*created);
   }
   std::string symbol = symbolName(name, serial++);
-  auto object = backend->compile(**plan, symbol);
+  auto object = backend->compile(**plan, symbol, transform.run ? &transform : nullptr);
   if (!object)
     return Error{object.error().code, name + ": " + object.error().message};
   auto emitted = now();
@@ -161,6 +163,7 @@ Result<std::vector<Function>> Compiler::compile(const MortiseGraph &graph, std::
       auto dag = buildDag(graph, groups[i]);
       if (!dag)
         return dag.error();
+      dag->key += impl->transform.name;
       keys.push_back(dag->key);
       std::lock_guard lock(impl->mutex);
       if (impl->known.count(dag->key) || !queued.emplace(dag->key, true).second) {

@@ -22,7 +22,8 @@ class Backend {
 public:
   static Result<std::unique_ptr<Backend>> create(const Target &target);
   ~Backend();
-  Result<Object> compile(LoopPlan &plan, const std::string &symbol);
+  // `transform` may be NULL.
+  Result<Object> compile(LoopPlan &plan, const std::string &symbol, const Transform *transform);
 
 private:
   struct Impl;

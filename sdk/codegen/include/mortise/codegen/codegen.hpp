@@ -8,11 +8,16 @@
 #include <mortise/views.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
+
+namespace llvm {
+class Module;
+}
 
 namespace mortise::codegen {
 
@@ -91,10 +96,16 @@ struct Function {
   std::vector<std::vector<uint32_t>> over;
 };
 
+// A change of each function's LLVM IR before machine code is made of it: counters for a profiler, checks, experiments.
+struct Transform {
+  std::string name; // what tells its code from that of another transform in saved bytes; "" is for none
+  std::function<Result<void>(llvm::Module &)> run; // called by several threads; an error ends the compilation
+};
+
 // Owns the machine code. Functions live as long as the compiler. Thread safe.
 class Compiler {
 public:
-  static Result<std::unique_ptr<Compiler>> create(const Target &target);
+  static Result<std::unique_ptr<Compiler>> create(const Target &target, Transform transform = {});
   // Groups with the same ops, shapes, strides and symbol ranges are compiled once, also across calls. Compilation uses
   // up to Target::threads threads.
   Result<std::vector<Function>> compile(const MortiseGraph &graph, std::span<const Group> groups);

@@ -1,0 +1,689 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "mutator.hpp"
+
+#include <llvm/ADT/DenseMap.h>
+#include <llvm/IR/Constants.h>
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/InstIterator.h>
+#include <llvm/IR/IntrinsicInst.h>
+#include <llvm/Support/raw_ostream.h>
+#include <llvm/Support/xxhash.h>
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+#include <tuple>
+
+namespace mortise::mutants {
+
+using namespace llvm;
+
+namespace {
+
+struct Row {
+  const char *name;
+};
+constexpr Row table[] = {
+#define X(Name, name, group, what) {name},
+#include "operators.def"
+#undef X
+};
+
+// The constant with each element changed; NULL where that is the same constant, or an element has no value.
+template <typename Change> Constant *changed(Value *value, Change change) {
+  auto *from = dyn_cast<Constant>(value);
+  if (!from)
+    return nullptr;
+  const auto one = [&](Constant *element) -> Constant * {
+    if (auto *integer = dyn_cast_or_null<ConstantInt>(element))
+      return change(integer);
+    if (auto *real = dyn_cast_or_null<ConstantFP>(element))
+      return change(real);
+    return nullptr;
+  };
+  Constant *made = nullptr;
+  if (auto *vector = dyn_cast<FixedVectorType>(from->getType())) {
+    SmallVector<Constant *> elements;
+    for (unsigned i = 0; i < vector->getNumElements(); ++i) {
+      elements.push_back(one(from->getAggregateElement(i)));
+      if (!elements.back())
+        return nullptr;
+    }
+    made = ConstantVector::get(elements);
+  } else {
+    made = one(from);
+  }
+  return made == from ? nullptr : made;
+}
+
+struct Added {
+  int64_t number;
+  Constant *operator()(ConstantInt *from) const {
+    return ConstantInt::get(from->getType(), from->getValue() + APInt(64, number, true).trunc(from->getBitWidth()));
+  }
+  Constant *operator()(ConstantFP *from) const {
+    APFloat sum = from->getValueAPF(), one(sum.getSemantics(), number);
+    sum.add(one, APFloat::rmNearestTiesToEven);
+    return from->isNaN() ? nullptr : ConstantFP::get(from->getType(), sum);
+  }
+};
+struct Negated {
+  Constant *operator()(ConstantInt *) const { return nullptr; }
+  Constant *operator()(ConstantFP *from) const { return ConstantFP::get(from->getType(), neg(from->getValueAPF())); }
+};
+struct OtherDigit {
+  Constant *operator()(ConstantInt *) const { return nullptr; }
+  Constant *operator()(ConstantFP *from) const {
+    APFloat factor(1 + 0x1p-10), product = from->getValueAPF();
+    bool isExact = true;
+    factor.convert(product.getSemantics(), APFloat::rmNearestTiesToEven, &isExact);
+    product.multiply(factor, APFloat::rmNearestTiesToEven);
+    return from->isNaN() ? nullptr : ConstantFP::get(from->getType(), product);
+  }
+};
+
+Instruction::BinaryOps other(Instruction::BinaryOps op) {
+  switch (op) {
+  case Instruction::FAdd:
+    return Instruction::FSub;
+  case Instruction::FSub:
+  case Instruction::FMul:
+    return Instruction::FAdd;
+  case Instruction::FDiv:
+    return Instruction::FMul;
+  case Instruction::Add:
+    return Instruction::Sub;
+  case Instruction::Sub:
+  case Instruction::Mul:
+    return Instruction::Add;
+  case Instruction::SDiv:
+    return Instruction::SRem;
+  case Instruction::UDiv:
+    return Instruction::URem;
+  case Instruction::SRem:
+    return Instruction::SDiv;
+  case Instruction::URem:
+    return Instruction::UDiv;
+  case Instruction::And:
+    return Instruction::Or;
+  case Instruction::Or:
+  case Instruction::Xor:
+    return Instruction::And;
+  case Instruction::Shl:
+  case Instruction::AShr:
+    return Instruction::LShr;
+  case Instruction::LShr:
+    return Instruction::AShr;
+  default:
+    return op;
+  }
+}
+
+Intrinsic::ID otherExtreme(Intrinsic::ID id) {
+  constexpr std::pair<Intrinsic::ID, Intrinsic::ID> pairs[] = {{Intrinsic::smin, Intrinsic::smax},
+                                                               {Intrinsic::umin, Intrinsic::umax},
+                                                               {Intrinsic::minnum, Intrinsic::maxnum},
+                                                               {Intrinsic::minimum, Intrinsic::maximum}};
+  for (const auto &[a, b] : pairs)
+    if (id == a || id == b)
+      return id == a ? b : a;
+  return id;
+}
+
+// Of those that x86 has instructions for.
+Intrinsic::ID otherRounding(Intrinsic::ID id) {
+  switch (id) {
+  case Intrinsic::floor:
+  case Intrinsic::roundeven:
+  case Intrinsic::rint:
+  case Intrinsic::nearbyint:
+    return Intrinsic::trunc;
+  case Intrinsic::ceil:
+  case Intrinsic::trunc:
+    return Intrinsic::floor;
+  default:
+    return id;
+  }
+}
+
+CmpInst::Predicate otherAtEqual(CmpInst::Predicate predicate) {
+  if (!CmpInst::isRelational(predicate))
+    return predicate;
+  return CmpInst::isStrictPredicate(predicate) ? CmpInst::getNonStrictPredicate(predicate)
+                                               : CmpInst::getStrictPredicate(predicate);
+}
+
+CmpInst::Predicate otherForNan(CmpInst::Predicate predicate) {
+  if (predicate < CmpInst::FCMP_OEQ || predicate > CmpInst::FCMP_UNE || predicate == CmpInst::FCMP_ORD ||
+      predicate == CmpInst::FCMP_UNO)
+    return predicate;
+  return CmpInst::isOrdered(predicate) ? CmpInst::getUnorderedPredicate(predicate)
+                                       : CmpInst::getOrderedPredicate(predicate);
+}
+
+// The step of a counter: phi -> add -> the same phi.
+Instruction *stepOf(PHINode &phi) {
+  for (Value *incoming : phi.incoming_values())
+    if (auto *add = dyn_cast<BinaryOperator>(incoming);
+        add && add->getOpcode() == Instruction::Add && add->getOperand(0) == &phi)
+      return add;
+  return nullptr;
+}
+
+// The counter whose comparison ends a loop: icmp(phi, bound) in the loop's first block, for its branch.
+PHINode *counterOf(const Instruction &in) {
+  const auto *compare = dyn_cast<ICmpInst>(&in);
+  if (!compare)
+    return nullptr;
+  auto *phi = dyn_cast<PHINode>(compare->getOperand(0));
+  const auto *end = dyn_cast<BranchInst>(in.getParent()->getTerminator());
+  const bool ends = phi && end && end->isConditional() && end->getCondition() == compare;
+  return ends && phi->getParent() == in.getParent() && stepOf(*phi) ? phi : nullptr;
+}
+
+bool isCounter(PHINode &phi) {
+  return any_of(phi.users(), [](User *user) { return counterOf(*cast<Instruction>(user)) != nullptr; });
+}
+
+bool isStep(Instruction &in) {
+  return any_of(in.operands(), [&](Value *operand) {
+    auto *phi = dyn_cast<PHINode>(operand);
+    return phi && stepOf(*phi) == &in && isCounter(*phi);
+  });
+}
+
+// One change of one instruction. Each function answers whether it can be made; with `isDone` it is.
+class Change {
+public:
+  Change(Instruction &in, unsigned operand, bool isDone) : in(in), operand(operand), isDone(isDone) {}
+
+  bool make(Operator change) {
+    switch (change) {
+    case Operator::Arithmetic:
+      return arithmetic();
+    case Operator::Operands:
+      return operand == 0 && operands();
+    case Operator::Dropped:
+      return operand == 0 && dropped();
+    case Operator::PlusOne:
+      return constant(Added{1});
+    case Operator::MinusOne:
+      return in.getNumOperands() > operand && in.getOperand(operand)->getType()->isIntOrIntVectorTy() &&
+             !in.getOperand(operand)->getType()->isIntOrIntVectorTy(1) && constant(Added{-1});
+    case Operator::Negated:
+      return constant(Negated{});
+    case Operator::Digit:
+      return constant(OtherDigit{});
+    case Operator::IndexAbove:
+      return index(1);
+    case Operator::IndexBelow:
+      return index(-1);
+    case Operator::Lanes:
+      return operand == 0 && lanes();
+    case Operator::Opposite:
+      return predicate([](CmpInst::Predicate of) { return CmpInst::getInversePredicate(of); });
+    case Operator::Boundary:
+      return predicate(otherAtEqual);
+    case Operator::Signedness:
+      return predicate([](CmpInst::Predicate of) {
+        return ICmpInst::isIntPredicate(of) && ICmpInst::isRelational(of) ? ICmpInst::getFlippedSignednessPredicate(of)
+                                                                          : of;
+      });
+    case Operator::Unordered:
+      return predicate(otherForNan);
+    case Operator::Branch:
+      return operand == 0 && branch();
+    case Operator::TowardZero:
+      return operand == 0 && towardZero();
+    case Operator::Rounding:
+      return operand == 0 && rounding();
+    case Operator::Extension:
+      return operand == 0 && extension();
+    case Operator::Precision:
+      return operand == 0 && precision();
+    case Operator::BoundAbove:
+      return bound(1);
+    case Operator::BoundBelow:
+      return bound(-1);
+    case Operator::Start:
+      return start();
+    case Operator::Step:
+      return step();
+    case Operator::AllLanes:
+      return allLanes();
+    case Operator::Arms:
+      return operand == 0 && arms();
+    case Operator::Flags:
+      return operand == 0 && flags();
+    }
+    return false;
+  }
+
+private:
+  Value *moved(Value *number, int64_t by) {
+    IRBuilder<> b(&in);
+    return b.CreateAdd(number, ConstantInt::get(number->getType(), static_cast<uint64_t>(by), true));
+  }
+
+  // Uses of the instruction become uses of another value, computed from it behind it.
+  template <typename Make> bool replaced(Make make) {
+    if (!isDone)
+      return true;
+    IRBuilder<> b(in.getParent(), std::next(in.getIterator()));
+    SmallVector<Use *> uses;
+    for (Use &use : in.uses())
+      uses.push_back(&use);
+    Value *made = make(b);
+    for (Use *use : uses)
+      use->set(made);
+    return true;
+  }
+
+  bool arithmetic() {
+    if (operand != 0 || isStep(in))
+      return false;
+    if (auto *binary = dyn_cast<BinaryOperator>(&in)) {
+      const auto op = other(binary->getOpcode());
+      if (op == binary->getOpcode())
+        return false;
+      return replaced([&](IRBuilder<> &b) { return b.CreateBinOp(op, in.getOperand(0), in.getOperand(1)); });
+    }
+    auto *call = dyn_cast<IntrinsicInst>(&in);
+    if (!call)
+      return false;
+    if (call->getIntrinsicID() == Intrinsic::fma) {
+      if (isDone) {
+        IRBuilder<> b(&in);
+        call->setArgOperand(2, b.CreateFNeg(call->getArgOperand(2)));
+      }
+      return true;
+    }
+    const Intrinsic::ID id = otherExtreme(call->getIntrinsicID());
+    if (id == call->getIntrinsicID())
+      return false;
+    if (isDone)
+      call->setCalledFunction(Intrinsic::getOrInsertDeclaration(in.getModule(), id, {in.getType()}));
+    return true;
+  }
+
+  bool operands() {
+    const auto *call = dyn_cast<IntrinsicInst>(&in);
+    const bool isCopySign = call && call->getIntrinsicID() == Intrinsic::copysign;
+    if (!isCopySign && (!isa<BinaryOperator>(in) || in.isCommutative()))
+      return false;
+    if (in.getOperand(0) == in.getOperand(1))
+      return false;
+    if (isDone) {
+      Value *first = in.getOperand(0);
+      in.setOperand(0, in.getOperand(1));
+      in.setOperand(1, first);
+    }
+    return true;
+  }
+
+  bool dropped() {
+    if (isStep(in)) // a loop without end
+      return false;
+    const auto *call = dyn_cast<IntrinsicInst>(&in);
+    const bool isSum = call && call->getIntrinsicID() == Intrinsic::fma;
+    if (!isa<BinaryOperator, UnaryOperator>(in) &&
+        (!call || !in.getType()->isFPOrFPVectorTy() || call->arg_size() == 0 ||
+         call->getArgOperand(0)->getType() != in.getType()))
+      return false;
+    Value *kept = in.getOperand(isSum ? 2 : 0);
+    if (isDone)
+      in.replaceAllUsesWith(kept);
+    return kept != &in;
+  }
+
+  template <typename How> bool constant(How how) {
+    if (operand >= in.getNumOperands() || isStep(in) || counterOf(in))
+      return false;
+    if (auto *phi = dyn_cast<PHINode>(&in); phi && isCounter(*phi))
+      return false;
+    if (auto *call = dyn_cast<CallBase>(&in))
+      if (operand >= call->arg_size() || call->paramHasAttr(operand, Attribute::ImmArg) ||
+          call->getArgOperand(operand)->getType()->isIntOrIntVectorTy(1))
+        return false;
+    if (!isa<BinaryOperator, CmpInst, SelectInst, CallBase, PHINode, StoreInst>(in))
+      return false;
+    Constant *made = changed(in.getOperand(operand), how);
+    if (made && isDone)
+      in.setOperand(operand, made);
+    return made;
+  }
+
+  bool index(int64_t by) {
+    auto *address = dyn_cast<GetElementPtrInst>(&in);
+    if (!address || operand == 0 || operand + 1 != in.getNumOperands())
+      return false;
+    if (isDone)
+      in.setOperand(operand, moved(in.getOperand(operand), by));
+    return true;
+  }
+
+  bool lanes() {
+    if (auto *shuffle = dyn_cast<ShuffleVectorInst>(&in)) {
+      SmallVector<int> mask(shuffle->getShuffleMask());
+      if (mask.size() == 1 || all_equal(mask)) {
+        const auto *from = dyn_cast<FixedVectorType>(shuffle->getOperand(0)->getType());
+        if (mask.size() > 1 || !from || from->getNumElements() < 2 || mask[0] < 0)
+          return false;
+        mask[0] = (mask[0] + 1) % static_cast<int>(from->getNumElements());
+      } else {
+        std::rotate(mask.begin(), mask.begin() + 1, mask.end());
+      }
+      if (isDone)
+        shuffle->setShuffleMask(mask);
+      return true;
+    }
+    auto *extract = dyn_cast<ExtractElementInst>(&in);
+    auto *at = extract ? dyn_cast<ConstantInt>(extract->getIndexOperand()) : nullptr;
+    const auto *from = extract ? dyn_cast<FixedVectorType>(extract->getVectorOperand()->getType()) : nullptr;
+    if (!at || !from || from->getNumElements() < 2)
+      return false;
+    if (isDone)
+      extract->setOperand(1, ConstantInt::get(at->getType(), (at->getZExtValue() + 1) % from->getNumElements()));
+    return true;
+  }
+
+  template <typename How> bool predicate(How how) {
+    auto *compare = dyn_cast<CmpInst>(&in);
+    if (!compare || operand != 0 || how(compare->getPredicate()) == compare->getPredicate())
+      return false;
+    if (isDone)
+      compare->setPredicate(how(compare->getPredicate()));
+    return true;
+  }
+
+  bool branch() {
+    auto *end = dyn_cast<BranchInst>(&in);
+    const auto *condition = end && end->isConditional() ? dyn_cast<Instruction>(end->getCondition()) : nullptr;
+    if (!condition || counterOf(*condition)) // that of a loop is the comparison's opposite
+      return false;
+    if (isDone)
+      end->swapSuccessors();
+    return true;
+  }
+
+  // Clears the lowest bits of a float, so that a conversion has nothing to round.
+  static Value *cut(IRBuilder<> &b, Value *x, unsigned bits) {
+    Type *type = x->getType(), *integer = b.getIntNTy(type->getScalarSizeInBits());
+    if (auto *vector = dyn_cast<VectorType>(type))
+      integer = VectorType::get(integer, vector->getElementCount());
+    const uint64_t mask = ~((uint64_t(1) << bits) - 1);
+    return b.CreateBitCast(b.CreateAnd(b.CreateBitCast(x, integer), ConstantInt::get(integer, mask)), type);
+  }
+
+  bool towardZero() {
+    auto *conversion = dyn_cast<FPTruncInst>(&in);
+    if (!conversion)
+      return false;
+    const unsigned from = conversion->getSrcTy()->getScalarType()->getFPMantissaWidth(),
+                   to = conversion->getDestTy()->getScalarType()->getFPMantissaWidth();
+    if (isDone) {
+      IRBuilder<> b(&in);
+      in.setOperand(0, cut(b, in.getOperand(0), from - to));
+    }
+    return true;
+  }
+
+  bool rounding() {
+    auto *call = dyn_cast<IntrinsicInst>(&in);
+    const Intrinsic::ID id = call ? otherRounding(call->getIntrinsicID()) : Intrinsic::not_intrinsic;
+    if (!call || id == call->getIntrinsicID())
+      return false;
+    if (isDone)
+      call->setCalledFunction(Intrinsic::getOrInsertDeclaration(in.getModule(), id, {in.getType()}));
+    return true;
+  }
+
+  bool extension() {
+    constexpr std::pair<Instruction::CastOps, Instruction::CastOps> pairs[] = {
+        {Instruction::SExt, Instruction::ZExt},
+        {Instruction::SIToFP, Instruction::UIToFP},
+        {Instruction::FPToSI, Instruction::FPToUI}};
+    auto *from = dyn_cast<CastInst>(&in);
+    for (const auto &[a, b] : pairs)
+      if (from && (from->getOpcode() == a || from->getOpcode() == b)) {
+        const auto op = from->getOpcode() == a ? b : a;
+        return replaced([&](IRBuilder<> &builder) { return builder.CreateCast(op, in.getOperand(0), in.getType()); });
+      }
+    return false;
+  }
+
+  bool precision() {
+    const auto *call = dyn_cast<IntrinsicInst>(&in);
+    const Type *element = in.getType()->getScalarType();
+    if ((!isa<BinaryOperator>(in) && (!call || call->getIntrinsicID() != Intrinsic::fma)) ||
+        (!element->isFloatTy() && !element->isDoubleTy()))
+      return false;
+    return replaced([&](IRBuilder<> &b) { return cut(b, &in, element->isFloatTy() ? 16 : 32); });
+  }
+
+  bool bound(int64_t by) {
+    if (operand != 1 || !counterOf(in))
+      return false;
+    if (isDone)
+      in.setOperand(1, moved(in.getOperand(1), by));
+    return true;
+  }
+
+  bool start() {
+    auto *phi = dyn_cast<PHINode>(&in);
+    if (!phi || !isCounter(*phi) || operand >= phi->getNumIncomingValues() ||
+        phi->getIncomingValue(operand) == stepOf(*phi))
+      return false;
+    if (isDone) {
+      IRBuilder<> b(phi->getIncomingBlock(operand)->getTerminator());
+      Value *first = phi->getIncomingValue(operand);
+      phi->setIncomingValue(operand, b.CreateAdd(first, ConstantInt::get(first->getType(), 1)));
+    }
+    return true;
+  }
+
+  bool step() {
+    auto *by = operand == 1 && isStep(in) ? dyn_cast<ConstantInt>(in.getOperand(1)) : nullptr;
+    if (by && isDone)
+      in.setOperand(1, ConstantInt::get(by->getType(), by->getZExtValue() + 1));
+    return by;
+  }
+
+  bool allLanes() {
+    auto *call = dyn_cast<IntrinsicInst>(&in);
+    if (!call || operand >= call->arg_size())
+      return false;
+    constexpr Intrinsic::ID masked[] = {Intrinsic::masked_load, Intrinsic::masked_store, Intrinsic::masked_gather,
+                                        Intrinsic::masked_scatter};
+    Value *mask = call->getArgOperand(operand);
+    if (!is_contained(masked, call->getIntrinsicID()) || !mask->getType()->isVectorTy() ||
+        !mask->getType()->isIntOrIntVectorTy(1))
+      return false;
+    Constant *all = Constant::getAllOnesValue(mask->getType());
+    if (mask == all)
+      return false;
+    if (isDone)
+      call->setArgOperand(operand, all);
+    return true;
+  }
+
+  bool arms() {
+    auto *select = dyn_cast<SelectInst>(&in);
+    if (!select || select->getTrueValue() == select->getFalseValue())
+      return false;
+    if (isDone)
+      select->swapValues();
+    return true;
+  }
+
+  bool flags() {
+    if (!isa<FPMathOperator>(in))
+      return false;
+    if (isDone) {
+      in.setHasNoNaNs(true);
+      in.setHasNoInfs(true);
+      in.setHasNoSignedZeros(true);
+    }
+    return true;
+  }
+
+  Instruction &in;
+  const unsigned operand;
+  const bool isDone;
+};
+
+} // namespace
+
+std::string textOf(const Site &site) {
+  return (site.instruction == everywhere ? "*" : std::to_string(site.instruction)) + "." +
+         std::to_string(site.operand) + "/" + table[static_cast<size_t>(site.change)].name;
+}
+
+std::optional<Site> siteOf(std::string_view text) {
+  Site site{};
+  const size_t dot = text.find('.'), slash = text.find('/');
+  if (dot == text.npos || slash == text.npos || dot > slash)
+    return std::nullopt;
+  const auto read = [&](size_t from, size_t to, uint32_t &into) {
+    const auto [end, error] = std::from_chars(text.data() + from, text.data() + to, into);
+    return error == std::errc() && end == text.data() + to;
+  };
+  if (text.substr(0, dot) == "*")
+    site.instruction = everywhere;
+  else if (!read(0, dot, site.instruction))
+    return std::nullopt;
+  if (!read(dot + 1, slash, site.operand))
+    return std::nullopt;
+  for (size_t i = 0; i < std::size(table); ++i)
+    if (text.substr(slash + 1) == table[i].name) {
+      site.change = static_cast<Operator>(i);
+      return site;
+    }
+  return std::nullopt;
+}
+
+uint64_t kindOf(const Function &function) {
+  std::string text;
+  raw_string_ostream out(text);
+  DenseMap<const Value *, unsigned> numbers;
+  for (const Argument &argument : function.args())
+    numbers.try_emplace(&argument, numbers.size());
+  for (const BasicBlock &block : function) {
+    numbers.try_emplace(&block, numbers.size());
+    for (const Instruction &in : block)
+      numbers.try_emplace(&in, numbers.size());
+  }
+  for (const Instruction &in : instructions(function)) {
+    out << in.getOpcodeName() << ' ' << *in.getType();
+    if (const auto *compare = dyn_cast<CmpInst>(&in))
+      out << ' ' << CmpInst::getPredicateName(compare->getPredicate());
+    if (const auto *address = dyn_cast<GetElementPtrInst>(&in))
+      out << ' ' << *address->getSourceElementType();
+    if (const auto *shuffle = dyn_cast<ShuffleVectorInst>(&in))
+      for (const int lane : shuffle->getShuffleMask())
+        out << ' ' << lane;
+    for (const Use &operand : in.operands()) {
+      if (const auto found = numbers.find(operand.get()); found != numbers.end())
+        out << " %" << found->second;
+      else if (const auto *called = dyn_cast<Function>(operand.get()))
+        out << " @" << called->getName();
+      else if (operand->getType()->isFPOrFPVectorTy())
+        out << ' ' << *operand.get();
+      else
+        out << " #" << *operand->getType(); // an integer or a table
+    }
+    if (const auto *phi = dyn_cast<PHINode>(&in))
+      for (const BasicBlock *block : phi->blocks())
+        out << " %" << numbers.lookup(block);
+    out << '\n';
+  }
+  return xxh3_64bits(text);
+}
+
+std::vector<Site> sitesOf(Function &function) {
+  std::vector<Site> sites;
+  uint32_t number = 0;
+  for (Instruction &in : instructions(function)) {
+    for (size_t change = 0; change < std::size(table); ++change)
+      for (uint32_t operand = 0; operand < std::max(1U, in.getNumOperands()); ++operand)
+        if (Change(in, operand, false).make(static_cast<Operator>(change)))
+          sites.push_back({number, operand, static_cast<Operator>(change)});
+    ++number;
+  }
+  return sites;
+}
+
+// The value in words, with so many generations of operands.
+static void describe(raw_ostream &out, const Value &value, int generations) {
+  const Type *type = value.getType()->getScalarType();
+  out << '(' << *type;
+  if (const auto *in = dyn_cast<Instruction>(&value)) {
+    out << ' ' << in->getOpcodeName();
+    if (const auto *compare = dyn_cast<CmpInst>(in))
+      out << ' ' << CmpInst::getPredicateName(compare->getPredicate());
+    if (const auto *address = dyn_cast<GetElementPtrInst>(in))
+      out << ' ' << *address->getSourceElementType();
+    if (const auto *call = dyn_cast<IntrinsicInst>(in))
+      out << ' ' << Intrinsic::getBaseName(call->getIntrinsicID());
+    if (generations > 0 && !isa<PHINode>(in))
+      for (const Use &operand : in->operands())
+        if (!isa<BasicBlock>(operand.get()) && !isa<Function>(operand.get()))
+          describe(out, *operand.get(), generations - 1);
+  } else if (isa<Constant>(value)) {
+    const auto *constant = cast<Constant>(&value);
+    if (const Constant *same = value.getType()->isVectorTy() ? constant->getSplatValue() : constant)
+      if (isa<ConstantFP>(same) || (isa<ConstantInt>(same) && !type->isIntegerTy(64)))
+        same->printAsOperand(out << ' ', false);
+  }
+  out << ')';
+}
+
+uint64_t patternOf(const Instruction &in) {
+  std::string text;
+  raw_string_ostream out(text);
+  describe(out, in, 2);
+  std::vector<std::string> uses;
+  for (const User *user : in.users())
+    if (const auto *by = dyn_cast<Instruction>(user))
+      uses.emplace_back(by->getOpcodeName());
+  std::ranges::sort(uses);
+  const auto same = std::ranges::unique(uses);
+  uses.erase(same.begin(), same.end());
+  for (const std::string &use : uses)
+    out << ' ' << use;
+  return xxh3_64bits(text);
+}
+
+std::vector<std::pair<uint64_t, Site>> patternSitesOf(Function &function) {
+  std::vector<Instruction *> all;
+  for (Instruction &in : instructions(function))
+    all.push_back(&in);
+  std::vector<std::pair<uint64_t, Site>> sites;
+  std::set<std::tuple<uint64_t, uint32_t, Operator>> known;
+  for (const Site &site : sitesOf(function)) {
+    const uint64_t pattern = patternOf(*all[site.instruction]);
+    if (known.emplace(pattern, site.operand, site.change).second)
+      sites.emplace_back(pattern, Site{everywhere, site.operand, site.change});
+  }
+  return sites;
+}
+
+size_t mutateEverywhere(Function &function, uint64_t pattern, const Site &site) {
+  std::vector<Instruction *> all;
+  for (Instruction &in : instructions(function))
+    if (patternOf(in) == pattern && Change(in, site.operand, false).make(site.change))
+      all.push_back(&in);
+  for (Instruction *in : all)
+    Change(*in, site.operand, true).make(site.change);
+  return all.size();
+}
+
+bool mutate(Function &function, const Site &site) {
+  uint32_t number = 0;
+  for (Instruction &in : instructions(function))
+    if (number++ == site.instruction)
+      return Change(in, site.operand, false).make(site.change) && Change(in, site.operand, true).make(site.change);
+  return false;
+}
+
+} // namespace mortise::mutants

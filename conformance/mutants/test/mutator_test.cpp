@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Each operator changes the instruction that it says, and nothing else.
+#include "mutator.hpp"
+
+#include <gmock/gmock.h>
+#include <llvm/AsmParser/Parser.h>
+#include <llvm/IR/InstIterator.h>
+#include <llvm/IR/LLVMContext.h>
+#include <llvm/IR/Module.h>
+#include <llvm/IR/Verifier.h>
+#include <llvm/Support/SourceMgr.h>
+#include <llvm/Support/raw_ostream.h>
+
+#include <algorithm>
+
+using namespace mortise::mutants;
+using testing::HasSubstr;
+
+namespace {
+
+struct Code {
+  llvm::LLVMContext context;
+  std::unique_ptr<llvm::Module> module;
+  llvm::Function *function = nullptr;
+  explicit Code(const std::string &text) {
+    llvm::SMDiagnostic wrong;
+    module = llvm::parseAssemblyString(text, wrong, context);
+    EXPECT_TRUE(module) << wrong.getMessage().str();
+    for (llvm::Function &candidate : *module)
+      if (!candidate.isDeclaration())
+        function = &candidate;
+  }
+  std::string text() const {
+    std::string printed;
+    llvm::raw_string_ostream(printed) << *function;
+    return printed;
+  }
+};
+
+// A sum over n elements, in which most operators have a site.
+const char *const loop = R"(
+declare <4 x float> @llvm.masked.load.v4f32.p0(ptr, <4 x i1>, <4 x float>)
+declare float @llvm.fma.f32(float, float, float)
+declare float @llvm.floor.f32(float)
+declare float @llvm.maximum.f32(float, float)
+define void @kernel(ptr %x, ptr %y, i64 %n, <4 x i1> %mask) {
+entry:
+  br label %head
+head:
+  %i = phi i64 [ 0, %entry ], [ %next, %body ]
+  %sum = phi float [ 0.0, %entry ], [ %more, %body ]
+  %goes = icmp slt i64 %i, %n
+  br i1 %goes, label %body, label %done
+body:
+  %at = getelementptr float, ptr %x, i64 %i
+  %four = call <4 x float> @llvm.masked.load.v4f32.p0(ptr %at, <4 x i1> %mask, <4 x float> zeroinitializer)
+  %one = extractelement <4 x float> %four, i32 2
+  %less = fcmp olt float %one, 3.0
+  %chosen = select i1 %less, float %one, float %sum
+  %down = call float @llvm.floor.f32(float %chosen)
+  %difference = fsub float %down, %sum
+  %product = call float @llvm.fma.f32(float %difference, float 2.5, float %sum)
+  %more = call float @llvm.maximum.f32(float %product, float %sum)
+  %next = add i64 %i, 1
+  br label %head
+done:
+  %narrow = fptrunc float %sum to half
+  %number = sitofp i64 %n to float
+  store float %number, ptr %y
+  store half %narrow, ptr %x
+  ret void
+}
+)";
+
+// The operator's change of the instruction with this number.
+std::string after(const std::string &site) {
+  Code code(loop);
+  const auto parsed = siteOf(site);
+  EXPECT_TRUE(parsed) << site;
+  EXPECT_TRUE(mutate(*code.function, *parsed)) << site;
+  EXPECT_FALSE(llvm::verifyModule(*code.module, &llvm::errs())) << site;
+  return code.text();
+}
+
+TEST(Mutator, MakesTheChangeThatItSays) {
+  EXPECT_THAT(after("8.0/boundary"), HasSubstr("%less = fcmp ole float %one, 3.000000e+00"));
+  EXPECT_THAT(after("8.0/opposite"), HasSubstr("fcmp uge float %one, 3.000000e+00"));
+  EXPECT_THAT(after("8.0/unordered"), HasSubstr("fcmp ult float %one, 3.000000e+00"));
+  EXPECT_THAT(after("8.1/plus-one"), HasSubstr("fcmp olt float %one, 4.000000e+00"));
+  EXPECT_THAT(after("8.1/negated"), HasSubstr("fcmp olt float %one, -3.000000e+00"));
+  EXPECT_THAT(after("8.1/digit"), HasSubstr("fcmp olt float %one, 0x4008060000000000"));
+  EXPECT_THAT(after("8.0/flags"), HasSubstr("fcmp nnan ninf nsz olt float"));
+  EXPECT_THAT(after("9.0/arms"), HasSubstr("select i1 %less, float %sum, float %one"));
+  EXPECT_THAT(after("10.0/rounding"), HasSubstr("call float @llvm.trunc.f32(float %chosen)"));
+  EXPECT_THAT(after("10.0/dropped"), HasSubstr("%difference = fsub float %chosen, %sum"));
+  EXPECT_THAT(after("11.0/operands"), HasSubstr("fsub float %sum, %down"));
+  EXPECT_THAT(after("11.0/arithmetic"), HasSubstr("fadd float %down, %sum"));
+  EXPECT_THAT(after("11.0/precision"), HasSubstr("-65536"));
+  EXPECT_THAT(after("12.0/arithmetic"), HasSubstr("fneg float %sum"));
+  EXPECT_THAT(after("12.0/dropped"), HasSubstr("%more = call float @llvm.maximum.f32(float %sum, float %sum)"));
+  EXPECT_THAT(after("13.0/arithmetic"), HasSubstr("call float @llvm.minimum.f32"));
+  EXPECT_THAT(after("5.1/index-above"), HasSubstr("add i64 %i, 1"));
+  EXPECT_THAT(after("5.1/index-below"), HasSubstr("add i64 %i, -1"));
+  EXPECT_THAT(after("6.1/all-lanes"), HasSubstr("splat (i1 true)"));
+  EXPECT_THAT(after("7.0/lanes"), HasSubstr("extractelement <4 x float> %four, i32 3"));
+  EXPECT_THAT(after("3.1/bound-above"), HasSubstr("add i64 %n, 1"));
+  EXPECT_THAT(after("3.1/bound-below"), HasSubstr("add i64 %n, -1"));
+  EXPECT_THAT(after("3.0/signedness"), HasSubstr("%goes = icmp ult i64 %i, %n"));
+  EXPECT_THAT(after("1.0/start"), HasSubstr("%i = phi i64 [ 1, %entry ]"));
+  EXPECT_THAT(after("2.0/plus-one"), HasSubstr("%sum = phi float [ 1.000000e+00, %entry ]"));
+  EXPECT_THAT(after("14.1/step"), HasSubstr("%next = add i64 %i, 2"));
+  EXPECT_THAT(after("16.0/toward-zero"), HasSubstr("-8192"));
+  EXPECT_THAT(after("17.0/extension"), HasSubstr("uitofp i64 %n to float"));
+}
+
+TEST(Mutator, RefusesOtherSites) {
+  Code code(loop);
+  const std::string before = code.text();
+  // A loop's counter keeps its step, masked accesses their alignment; there is no instruction 99.
+  for (const char *site :
+       {"14.0/dropped", "14.0/arithmetic", "14.1/minus-one", "99.0/arms", "8.0/arms", "5.0/index-above"})
+    EXPECT_FALSE(mutate(*code.function, *siteOf(site))) << site;
+  EXPECT_EQ(code.text(), before);
+  for (const char *text : {"", "9", "9.0", "9.0/", "8.0/nothing", "x.0/arms", "9.x/arms", "9/arms"})
+    EXPECT_FALSE(siteOf(text)) << text;
+}
+
+TEST(Mutator, EverySiteChangesTheCodeAndIsTheSameAgain) {
+  Code code(loop);
+  const std::string before = code.text();
+  const std::vector<Site> sites = sitesOf(*code.function);
+  EXPECT_EQ(code.text(), before);
+  EXPECT_GT(sites.size(), 40U);
+  std::vector<bool> used(256);
+  for (const Site &site : sites) {
+    const std::string text = textOf(site);
+    EXPECT_EQ(siteOf(text), site);
+    const std::string changed = after(text);
+    EXPECT_NE(changed, before) << text;
+    EXPECT_EQ(changed, after(text)) << text;
+    used[static_cast<size_t>(site.change)] = true;
+  }
+  EXPECT_GE(std::count(used.begin(), used.end(), true), 22) << "operators with a site here";
+}
+
+std::string replaced(std::string text, const std::string &from, const std::string &to) {
+  const size_t at = text.find(from);
+  EXPECT_NE(at, text.npos) << from;
+  return text.replace(at, from.size(), to);
+}
+
+TEST(Mutator, AKindIsTheSameForOtherExtentsAlone) {
+  const uint64_t kind = kindOf(*Code(loop).function);
+  EXPECT_EQ(kind, kindOf(*Code(loop).function));
+  EXPECT_EQ(kind, kindOf(*Code(replaced(loop, "@kernel", "@other")).function));
+  EXPECT_EQ(kind, kindOf(*Code(replaced(loop, "%next = add i64 %i, 1", "%next = add i64 %i, 16")).function));
+  EXPECT_NE(kind, kindOf(*Code(replaced(loop, "fcmp olt", "fcmp ole")).function));
+  EXPECT_NE(kind, kindOf(*Code(replaced(loop, "float 2.5", "float 3.5")).function));
+  EXPECT_NE(kind, kindOf(*Code(replaced(loop, "fsub float %down, %sum", "fsub float %sum, %down")).function));
+  EXPECT_NE(kind, kindOf(*Code(replaced(loop, "getelementptr float", "getelementptr half")).function));
+}
+
+// The same change in two places, which a generator's unrolled loop has, and in a kernel with other lanes.
+TEST(Mutator, APatternIsChangedWhereverItStands) {
+  const std::string twice = R"(
+define void @kernel(ptr %x, LANES %a, LANES %b, i64 %n) {
+  %p = fmul LANES %a, %b
+  %q = fsub LANES %p, %a
+  store LANES %q, ptr %x
+  %at = getelementptr float, ptr %x, i64 NUMBER
+  %r = fmul LANES %b, %b
+  %s = fsub LANES %r, %b
+  store LANES %s, ptr %at
+  %t = fsub LANES %s, %q
+  store LANES %t, ptr %x
+  ret void
+}
+)";
+  const auto with = [&](const std::string &lanes, const std::string &number) {
+    std::string text = twice;
+    for (const auto &[from, to] : {std::pair<std::string, std::string>("LANES", lanes), {"NUMBER", number}})
+      for (size_t at = 0; (at = text.find(from, at)) != text.npos; at += to.size())
+        text.replace(at, from.size(), to);
+    return text;
+  };
+  Code narrow(with("float", "7")), wide(with("<16 x float>", "8")), other(with("double", "7"));
+  const auto second = [](const Code &code) { return patternOf(*std::next(llvm::inst_begin(code.function))); };
+  EXPECT_EQ(second(narrow), second(wide));
+  EXPECT_NE(second(narrow), second(other));
+  const Site site = *siteOf("*.0/operands");
+  EXPECT_EQ(textOf(site), "*.0/operands");
+  EXPECT_EQ(mutateEverywhere(*other.function, second(narrow), site), 0U);
+  const auto sites = patternSitesOf(*narrow.function);
+  EXPECT_EQ(std::ranges::count(sites, std::pair(second(narrow), site)), 1);
+  // The last subtraction has other operands, and is left alone.
+  EXPECT_EQ(mutateEverywhere(*wide.function, second(narrow), site), 2U);
+  EXPECT_THAT(wide.text(), HasSubstr("fsub <16 x float> %a, %p"));
+  EXPECT_THAT(wide.text(), HasSubstr("fsub <16 x float> %b, %r"));
+  EXPECT_THAT(wide.text(), HasSubstr("fsub <16 x float> %s, %q"));
+  EXPECT_FALSE(llvm::verifyModule(*wide.module, &llvm::errs()));
+}
+
+} // namespace
