@@ -130,7 +130,7 @@ namespace {
 struct Table {
   std::mutex mutex;
   std::multimap<Key, std::weak_ptr<Block>> blocks; // equal keys: contents whose hashes collide
-  size_t most = 16; // entries before those of blocks that have gone are removed
+  size_t most = 16;                                // entries before those of blocks that have gone are removed
 };
 } // namespace
 

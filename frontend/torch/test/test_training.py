@@ -31,7 +31,7 @@ def check_step(compile_for, model, *arguments, coverage=1.0, **options):
 
 
 def weighted(y):
-    """A loss whose gradient differs from element to element. Behind a norm, that of a plain sum would be 0, and all of it rounding error."""
+    """A loss whose gradient differs from element to element. Behind a norm, that of a plain sum would be 0, all of it rounding error."""
     return (y * torch.linspace(-1, 1, y.numel(), dtype=y.dtype).view_as(y)).sum()
 
 
