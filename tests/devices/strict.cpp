@@ -238,22 +238,28 @@ private:
         problem = "enqueue: " + queued.error().message;
     }
     copied = copiedBytes() - before - uploaded;
-    // A call is over for a stream when the stream has come to its end: results may be read there, and the memory of
-    // the other tensors may be used again.
-    std::vector<std::byte> anything;
-    for (Round &round : rounds) {
-      for (const auto &input : round.inputs)
-        anything.resize(std::max<size_t>(anything.size(), byteSize(*input->type)));
+    // A call is over for a stream when the stream has come to its end: results may be read there, and then the memory
+    // of all tensors may be used again.
+    for (Round &round : rounds)
       for (size_t i = 0; i < view.output_count; ++i)
         queueOn(*round.outputs[i], placeOf(round.host.outputs[i]), round.outputs[i]->place());
-    }
-    for (const Round &round : rounds)
-      for (const auto &input : round.inputs)
-        queueOn(*input, input->place(), placeOf(anything));
     for (size_t i = 0; i < view.alias_count; ++i) {
       const uint32_t state = view.aliases[i]->input;
       queueOn(*lasting[state], placeOf(rounds.back().host.inputs[state]), lasting[state]->place());
     }
+    std::vector<std::byte> anything;
+    const auto overwrite = [&](const Resident &tensor) { queueOn(tensor, tensor.place(), placeOf(anything)); };
+    const auto everyTensor = [&](const auto &use) {
+      for (const Round &round : rounds)
+        for (const auto *list : {&round.inputs, &round.outputs})
+          for (const auto &tensor : *list)
+            use(*tensor);
+      for (size_t i = 0; i < view.alias_count; ++i)
+        use(*lasting[view.aliases[i]->input]);
+    };
+    everyTensor(
+        [&](const Resident &tensor) { anything.resize(std::max<size_t>(anything.size(), byteSize(*tensor.type))); });
+    everyTensor(overwrite);
     if (ends)
       program.reset();
     callAll("stream_wait", &MortisePlugin::stream_wait);
