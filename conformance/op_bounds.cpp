@@ -8,6 +8,7 @@
 #include <mortise/reference/formats.hpp>
 #include <mortise/reference/unrounded.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 
@@ -643,7 +644,7 @@ std::string_view bare(std::string_view op) {
 }
 
 // The operands of the last node.
-Result<std::vector<Bytes>> operandsOf(const MortiseGraph &graph, const OneNode &last,
+Result<std::vector<Bytes>> operandsOf(const MortiseGraph &graph, const MortiseNode &node, const OneNode &alone,
                                       std::span<const void *const> inputs) {
   std::vector<Bytes> values(graph.value_count);
   for (size_t i = 0; i < graph.input_count; ++i) {
@@ -651,7 +652,7 @@ Result<std::vector<Bytes>> operandsOf(const MortiseGraph &graph, const OneNode &
     values[graph.inputs[i]->index].assign(from, from + byteSize(*graph.inputs[i]->type));
     values[graph.inputs[i]->index].resize(byteSize(*graph.inputs[i]->type) + 8);
   }
-  for (size_t i = 0; i + 1 < graph.node_count; ++i) {
+  for (size_t i = 0; i < graph.node_count && graph.nodes[i] != &node; ++i) {
     Result<std::unique_ptr<OneNode>> step = OneNode::make(graph, *graph.nodes[i], false);
     if (!step)
       return step.error();
@@ -667,23 +668,21 @@ Result<std::vector<Bytes>> operandsOf(const MortiseGraph &graph, const OneNode &
     (*step)->run(from, to);
   }
   std::vector<Bytes> made;
-  for (const uint32_t value : last.operandValues)
+  for (const uint32_t value : alone.operandValues)
     made.push_back(values[value]);
   return made;
 }
 
-} // namespace
-
-Result<std::vector<ExactResult>> exactResults(const MortiseGraph &graph, std::span<const void *const> inputs) {
-  const MortiseNode &node = *graph.nodes[graph.node_count - 1];
-  std::vector<ExactResult> made(graph.output_count);
-  Result<std::unique_ptr<OneNode>> last = OneNode::make(graph, node, false);
-  if (!last)
-    return last.error();
-  Result<std::vector<Bytes>> operands = operandsOf(graph, **last, inputs);
+// Of output `output`, the first result of `node`.
+Result<ExactResult> exactResult(const MortiseGraph &graph, const MortiseNode &node, size_t output,
+                                std::span<const void *const> inputs) {
+  Result<std::unique_ptr<OneNode>> alone = OneNode::make(graph, node, false);
+  if (!alone)
+    return alone.error();
+  Result<std::vector<Bytes>> operands = operandsOf(graph, node, **alone, inputs);
   if (!operands)
     return operands.error();
-  Subject subject(node, (*last)->view(), std::move(*operands));
+  Subject subject(node, (*alone)->view(), std::move(*operands));
   Result<Doubles> exact = subject.exact();
   if (!exact)
     return exact.error();
@@ -693,10 +692,10 @@ Result<std::vector<ExactResult>> exactResults(const MortiseGraph &graph, std::sp
     auto measured = standardErrors(graph, inputs);
     if (!measured)
       return measured.error();
+    Doubles &errors = (*measured)[output];
     for (size_t i = 0; i < subject.y.size(); ++i)
-      measured->front()[i] = allowed(measured->front()[i], subject.y[i], subject.dtype);
-    made[0] = {std::move(subject.y), std::move(measured->front())};
-    return made;
+      errors[i] = allowed(errors[i], subject.y[i], subject.dtype);
+    return ExactResult{std::move(subject.y), std::move(errors)};
   }
   Result<Doubles> errors = found->second(subject);
   if (!errors)
@@ -708,7 +707,27 @@ Result<std::vector<ExactResult>> exactResults(const MortiseGraph &graph, std::sp
     if (narrow || wide)
       error += std::max(ulp(std::abs(subject.y[i]) + error, subject.dtype) / 2, wide ? subject.tiny : 0);
   }
-  made[0] = {subject.y, std::move(*errors)};
+  return ExactResult{subject.y, std::move(*errors)};
+}
+
+} // namespace
+
+Result<std::vector<ExactResult>> exactResults(const MortiseGraph &graph, std::span<const void *const> inputs) {
+  std::vector<ExactResult> made(graph.output_count);
+  for (size_t i = 0; i < graph.output_count; ++i) {
+    const MortiseValue &value = *graph.outputs[i];
+    if (!value.producer || value.producer->results[0] != &value || !isFloat(value.type->dtype))
+      continue;
+    const auto before = std::find(graph.outputs, graph.outputs + i, &value);
+    if (before != graph.outputs + i) {
+      made[i] = made[static_cast<size_t>(before - graph.outputs)];
+      continue;
+    }
+    auto found = exactResult(graph, *value.producer, i, inputs);
+    if (!found)
+      return found.error();
+    made[i] = std::move(*found);
+  }
   return made;
 }
 

@@ -89,6 +89,8 @@ Result<std::string> CaseJudge::compareFloats(size_t output, std::span<const std:
   if (bounded)
     if (auto done = measure(); !done)
       return done.error();
+  if (bounded && exact[output].values.size() != count)
+    return Error{MORTISE_INTERNAL, "output " + std::to_string(output) + " has no error bounds"};
   size_t wrong = 0;
   std::string first;
   for (size_t i = 0; i < count; ++i) {

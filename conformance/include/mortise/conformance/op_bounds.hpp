@@ -22,10 +22,10 @@ struct ExactResult {
   std::vector<double> bounds; // the largest distance of a device's result from `values`
 };
 
-// Of a static graph whose last node gives all outputs, the first of them floats, and whose other nodes move elements;
-// for the first output alone, and empty for the others. Bounds of ops without a closed form are measured
-// (standardErrors). A bound is not finite where rounding alone may make an intermediate result infinite. Errors are
-// those of the interpreter.
+// Of a static graph: for outputs that are the first result of a node, and floats; empty for the others. A node's
+// operands are what the interpreter makes of the nodes before it, rounded to their types. Bounds of ops without a
+// closed form are measured (standardErrors). A bound is not finite where rounding alone may make an intermediate result
+// infinite. Errors are those of the interpreter.
 Result<std::vector<ExactResult>> exactResults(const MortiseGraph &graph, std::span<const void *const> inputs);
 
 } // namespace mortise::conformance
