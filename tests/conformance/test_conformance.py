@@ -72,7 +72,8 @@ def test_cpu(tmp_path):
 
 def test_cpu_over_symbols(tmp_path):
     ops = "add,exp,reduce_sum,softmax,dot"
-    _, report = judge(PLUGINS / "libmortise_cpu.so", tmp_path, "--quick", "--level", "dynamic", "--op", ops, "--seed", "1", status=GOOD)
+    _, report = judge(PLUGINS / "libmortise_cpu.so", tmp_path, "--quick", "--level", "dynamic", "--op", ops, "--seed", "1",
+                      "--expectations", ROOT / "plugins" / "cpu" / "expectations.toml", status=GOOD)
     assert report["totals"]["passed"] > 50
     assert all(line["case"].startswith("dynamic/") for line in report["cases"])
 
