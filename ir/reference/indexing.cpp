@@ -141,14 +141,24 @@ Refusal checkPut(const Shapes &shapes) {
   updates[static_cast<size_t>(shapes.integer("axis"))] = shapes.dims(1)[0];
   return firstOf(shapes.expectOperand(2, shapes.dtype(0), updates), shapes.expect(shapes.dtype(0), shapes.dims(0)));
 }
-// Combines each update into the operand at its target. A target of -1 drops the update.
+// Combines each update into the operand at its target. A target of -1 drops the update. Mode "set" moves values, so
+// that NaNs keep their bits.
 void runUpdates(const Call &call, const std::vector<int64_t> &targets, int64_t slice) {
   std::string_view mode = stringAttribute(call.node, "mode");
   visitElement(call.result.dtype(), [&](auto type) {
     using T = decltype(type);
     const auto *operand = call.operand(0).as<T>(), *updates = call.operand(2).as<T>();
-    std::vector<typename T::Compute> all(static_cast<size_t>(call.result.count()));
-    std::vector<bool> touched(all.size());
+    const auto count = static_cast<size_t>(call.result.count());
+    if (mode == "set") {
+      auto *result = call.result.as<T>();
+      std::copy_n(operand, count, result);
+      for (size_t u = 0; u < targets.size(); ++u)
+        if (targets[u] >= 0)
+          std::copy_n(updates + static_cast<int64_t>(u) * slice, slice, result + targets[u]);
+      return;
+    }
+    std::vector<typename T::Compute> all(count);
+    std::vector<bool> touched(count);
     for (size_t i = 0; i < all.size(); ++i)
       all[i] = T::load(operand[i]);
     for (size_t u = 0; u < targets.size(); ++u)
@@ -158,8 +168,7 @@ void runUpdates(const Call &call, const std::vector<int64_t> &targets, int64_t s
         all[at] = mode == "add"   ? plus(old, update)
                   : mode == "mul" ? times(old, update)
                   : mode == "max" ? maximum(old, update)
-                  : mode == "min" ? minimum(old, update)
-                                  : update;
+                                  : minimum(old, update);
         touched[at] = true;
       }
     for (size_t i = 0; i < all.size(); ++i) // elements without an update keep their bits

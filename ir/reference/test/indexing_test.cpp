@@ -54,6 +54,20 @@ TEST(Indexing, Put) {
             "");
 }
 
+TEST(Indexing, PutOfNewValuesKeepsTheBitsOfNaN) {
+  OpRun run;
+  ASSERT_TRUE(run.run("put", {vector(f16, {1, 2}), vector(i64, {1}), vector(f16, {3})}, {{f16, {2}}},
+                      {integer("axis", 0), string("mode", "set")}));
+  const uint16_t x[] = {0x7c01, 0}, update = 0xfe2a; // a signalling NaN, and one with a payload
+  const int64_t index = 1;
+  uint16_t result[2] = {};
+  const void *inputs[] = {x, &index, &update};
+  void *output = result;
+  ASSERT_TRUE(reference::interpret(run.builder.view(), inputs, {&output, 1}));
+  EXPECT_EQ(result[0], 0x7c01);
+  EXPECT_EQ(result[1], 0xfe2a);
+}
+
 TEST(Indexing, ScatterAlong) {
   auto scatter = [](Data x, Data indices, Data updates, int64_t axis, const char *mode) {
     return runOp("scatter_along", {x, indices, updates}, x.dtype, x.dims,
