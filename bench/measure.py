@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import gc
 import importlib.util
 import json
@@ -46,7 +47,9 @@ def built(name: str) -> Path:
 def make(target: str, build: Path | None = None) -> Path:
     """Builds bin/TARGET, a program that only figures and tests run, in this build, by default in build_folder()."""
     build = build or build_folder()
-    subprocess.run(["cmake", "--build", str(build), "--target", target], check=True, stdout=subprocess.DEVNULL)
+    with open(build / "make.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # tests run in several processes, and ninja knows nothing of another one
+        subprocess.run(["cmake", "--build", str(build), "--target", target], check=True, stdout=subprocess.DEVNULL)
     return build / "bin" / target
 
 
