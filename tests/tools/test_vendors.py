@@ -80,9 +80,16 @@ def test_an_op_of_its_own_is_tried_without_a_reference(vendors):
     assert "acme_npu.lookup of its own ran in 4 cases" in said and "there is no reference for it" in said
 
 
+@pytest.fixture
+def library():
+    """The namespace of acme-npu's operators, which one test of a process has at a time."""
+    with torch.library._scoped_library("acme_npu", "DEF") as made:
+        yield made
+
+
 @pytest.mark.parametrize("isolate", ["off", "acme-npu"])
-def test_an_op_of_its_own_from_torch_compile(isolate, vendors):
-    library, calls = torch.library.Library("acme_npu", "DEF"), []
+def test_an_op_of_its_own_from_torch_compile(isolate, vendors, library):
+    calls = []
 
     def eager(x, table):
         calls.append(x)
