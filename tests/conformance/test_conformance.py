@@ -245,7 +245,8 @@ def test_abi_of_our_plugins(tmp_path):
 
 
 def test_stress(tmp_path):
-    _, report = judge(PLUGINS / "libmortise_reference.so", tmp_path, "--level", "stress", "--op", "add,dot", "--seconds", "0.5", status=GOOD)
+    _, report = judge(PLUGINS / "libmortise_reference.so", tmp_path, "--level", "stress", "--op", "add,dot", "--seconds", "0.5",
+                      status=GOOD)
     assert report["totals"]["passed"] == 4
     leak = (LOOP, LOOP + "\n  volatile char *lost = malloc(500); lost[0] = 1;")
     said, report = judge_template(tmp_path, leak, status=FAILED, arguments=("--level", "stress", "--op", "mul", "--seconds", "2"))
