@@ -306,3 +306,14 @@ def test_an_error_of_a_call_is_raised(compile_for):
             os._exit(0 if "spawn" in str(error) else 2)
         os._exit(1)
     assert os.waitpid(child, 0)[1] == 0
+
+
+@pytest.mark.parametrize("f, width", [
+    (lambda x: torch.var(x, 1, correction=1.0), 5), (lambda x: torch.var(x, 1, correction=0.5), 5),
+    (lambda x: F.conv2d(x[:, :, None, None], torch.ones(12, 1, 1, 1), groups=x.shape[1]), 4),
+], ids=["whole correction", "broken correction", "groups"])
+def test_numbers_that_depend_on_shapes(compile_for, f, width):
+    """What programs cannot have over symbols is compiled for each shape, and is no error."""
+    compiled = compile_for(f, dynamic=True)
+    for rows, columns in ((3, width), (2, width), (4, 3 * width)):
+        check(compiled, f, torch.randn(rows, columns))

@@ -85,6 +85,10 @@ class Extent:
         return _library.native().evaluate(self.program, values)
 
     def _combine(self, op, other, swapped=False):
+        if isinstance(other, float):
+            if not other.is_integer():
+                raise NeedsNumbers(f"extent {self} has to be a number beside {other}")
+            other = int(other)
         if not isinstance(other, (int, Extent)) or isinstance(other, bool):
             return NotImplemented
         other = other.program if isinstance(other, Extent) else (CONST, other)

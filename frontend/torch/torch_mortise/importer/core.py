@@ -8,7 +8,7 @@ import torch
 
 from .. import dtypes
 from ..dtypes import NAMES, Unsupported
-from ..extents import Extent
+from ..extents import Extent, NeedsNumbers
 
 HANDLERS = {}
 EAGER = {}  # overload -> why it always runs in eager by design, rather than for lack of a handler
@@ -217,7 +217,9 @@ class Emitter:
 
 
 def programs(value):
-    """An attribute in the builder's form."""
+    """An attribute in the builder's form. Extents stand in lists only."""
+    if isinstance(value, Extent):
+        raise NeedsNumbers(f"an attribute is {value}, which depends on the shape")
     if isinstance(value, tuple) and any(isinstance(v, Extent) for v in value):
         return tuple([v.program if isinstance(v, Extent) else v for v in value])
     return value
