@@ -25,7 +25,8 @@ print(json.dumps(count(networks.make(sys.argv[1]), Counter(sys.argv[2]))))
 
 
 class Watch:
-    """Records the calls of the regions of a compiled model: each program once, with the contents of its arguments before the call."""
+    """Records the calls of the regions of a compiled model, from its first use on, because later calls may reach their program directly:
+    each program once, with the contents of its arguments before the call."""
 
     def __init__(self):
         self.seen = {}
@@ -148,7 +149,6 @@ def count(network, counter) -> dict:
 
     compiled = torch.compile(network.module, backend="mortise", options={"device": "cpu", "output_pool_bytes": 0})
     with torch.no_grad():
-        network.run(compiled, network.module)
         with Watch() as watch:
             network.run(compiled, network.module)
         library = ctypes.CDLL(next(line.split()[-1] for line in open("/proc/self/maps") if "libmortise.so" in line))

@@ -84,7 +84,7 @@ PyMODINIT_FUNC PyInit__native() {
   using namespace mortise::torch_door;
   Ref module(PyModule_Create(&definition));
   if (!module || !addSessionType(module.get()) || !addBuilderType(module.get()) || !addProgramType(module.get()) ||
-      !addExtents(module.get()) || !addRepeats(module.get()))
+      !addEntryType(module.get()) || !addExtents(module.get()) || !addRepeats(module.get()))
     return nullptr;
   return module.release();
 }

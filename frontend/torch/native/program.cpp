@@ -66,6 +66,14 @@ struct Shared {
   ~Shared() { mortise_program_destroy(program); }
 };
 
+// What one call needs besides its tensors.
+struct Frame {
+  std::vector<const void *> pointers; // by input; those of constants stay NULL
+  std::vector<void *> outputPointers;
+  std::vector<Ref> copies; // in the order of `perCall`; of tensors that lie otherwise than the program expects
+  std::vector<Ref> outputs;
+};
+
 struct Binding {
   std::shared_ptr<Shared> shared;
   std::vector<Input> inputs;
@@ -74,7 +82,8 @@ struct Binding {
   std::vector<Result> results;
   std::vector<int64_t> symbols; // in the order in which the builder made the symbols
   bool hasState = false;
-  std::vector<Place> devices; // on which tensors of a call lie; none: all are in host memory
+  std::vector<std::unique_ptr<Frame>> frames; // those of no call, so that a warm call allocates none
+  std::vector<Place> devices;                 // on which tensors of a call lie; none: all are in host memory
 
   void lies(const Place &place) {
     const auto same = [&](const Place &other) { return other.device == place.device; };
@@ -86,29 +95,6 @@ struct Binding {
 // A compiled program, which has no inputs and cannot run, or one of its signatures.
 struct ProgramObject {
   PyObject_HEAD Binding *binding;
-};
-
-constexpr size_t inlineCount = 512;
-// An array on the stack, or on the heap when it has more than `inlineCount` elements, so that an ordinary call does not
-// allocate heap memory for it.
-template <typename T> class Scratch {
-public:
-  explicit Scratch(size_t count) : count(count), values(count <= inlineCount ? local : new T[count]) {
-    for (size_t i = 0; i < count; ++i)
-      values[i] = T();
-  }
-  ~Scratch() {
-    if (values != local)
-      delete[] values;
-  }
-  Scratch(const Scratch &) = delete;
-  T &operator[](size_t i) { return values[i]; }
-  T *data() { return values; }
-
-private:
-  size_t count;
-  T local[inlineCount];
-  T *values;
 };
 
 // DLPack's type. A type of 0 lanes, which no tensor has, stands for a dtype that DLPack cannot represent.
@@ -149,8 +135,14 @@ bool checkInput(const dlpack::Tensor &tensor, const Input &input, Py_ssize_t num
 class Call {
 public:
   Call(ProgramObject &object, PyObject *arguments)
-      : binding(*object.binding), shared(*binding.shared), arguments(arguments), pointers(binding.inputs.size()),
-        outputPointers(binding.outputs.size()), copies(binding.inputs.size()), outputs(binding.outputs.size()) {}
+      : binding(*object.binding), shared(*binding.shared), arguments(arguments), frame(take(binding)) {}
+  ~Call() {
+    for (std::vector<Ref> *refs : {&frame->copies, &frame->outputs})
+      for (Ref &ref : *refs)
+        ref = Ref();
+    binding.frames.push_back(std::move(frame));
+  }
+  Call(const Call &) = delete;
 
   PyObject *run(bool profile) {
     Py_ssize_t stale = -1;
@@ -165,7 +157,7 @@ public:
       std::shared_lock lock(shared.mutex);
       if (profile || !queues.empty())
         return runDescribed(queues, profile);
-      return mortise_program_run_pointers(shared.program, pointers.data(), outputPointers.data(),
+      return mortise_program_run_pointers(shared.program, frame->pointers.data(), frame->outputPointers.data(),
                                           binding.symbols.empty() ? nullptr : binding.symbols.data());
     });
     if (!check(status) || !finishState())
@@ -174,6 +166,20 @@ public:
   }
 
 private:
+  static std::unique_ptr<Frame> take(Binding &binding) {
+    if (!binding.frames.empty()) {
+      std::unique_ptr<Frame> found = std::move(binding.frames.back());
+      binding.frames.pop_back();
+      return found;
+    }
+    auto made = std::make_unique<Frame>();
+    made->pointers.resize(binding.inputs.size());
+    made->outputPointers.resize(binding.outputs.size());
+    made->copies.resize(binding.perCall.size());
+    made->outputs.resize(binding.outputs.size());
+    return made;
+  }
+
   PyObject *argument(Py_ssize_t i) { return PyList_GetItem(arguments, i); } // borrowed
 
   // `stale`: the number of an input whose bound constant is not the tensor that the caller passes, or the number of
@@ -192,19 +198,21 @@ private:
         return !PyErr_Occurred();
       }
     }
-    for (const size_t i : binding.perCall) {
+    for (size_t number = 0; number < binding.perCall.size(); ++number) {
+      const size_t i = binding.perCall[number];
       const Input &input = binding.inputs[i];
       PyObject *tensorObject = argument(input.argument);
       dlpack::Tensor tensor;
       if (!tensorObject || !readTensor(tensorObject, tensor) || !checkInput(tensor, input, input.argument))
         return false;
       if (!sameLayout(tensor, input)) {
-        copies[i] = Ref(PyObject_CallFunctionObjArgs(helpers.dense, tensorObject, input.dimsTuple.get(),
-                                                     input.stridesTuple.get(), nullptr));
-        if (!copies[i] || !readTensor(copies[i].get(), tensor))
+        Ref &copy = frame->copies[number];
+        copy = Ref(PyObject_CallFunctionObjArgs(helpers.dense, tensorObject, input.dimsTuple.get(),
+                                                input.stridesTuple.get(), nullptr));
+        if (!copy || !readTensor(copy.get(), tensor))
           return false;
       }
-      pointers[i] = address(tensor);
+      frame->pointers[i] = address(tensor);
     }
     return true;
   }
@@ -213,14 +221,14 @@ private:
     for (size_t i = 0; i < binding.outputs.size(); ++i) {
       const Output &output = binding.outputs[i];
       if (output.aliasInput >= 0) {
-        outputPointers[i] = const_cast<void *>(pointers[static_cast<size_t>(output.aliasInput)]);
+        frame->outputPointers[i] = const_cast<void *>(frame->pointers[static_cast<size_t>(output.aliasInput)]);
         continue;
       }
-      outputs[i] = Ref(PyObject_Call(output.allocate.get(), output.arguments.get(), output.keywords.get()));
+      frame->outputs[i] = Ref(PyObject_Call(output.allocate.get(), output.arguments.get(), output.keywords.get()));
       dlpack::Tensor tensor;
-      if (!outputs[i] || !readTensor(outputs[i].get(), tensor))
+      if (!frame->outputs[i] || !readTensor(frame->outputs[i].get(), tensor))
         return false;
-      outputPointers[i] = address(tensor);
+      frame->outputPointers[i] = address(tensor);
     }
     return true;
   }
@@ -229,13 +237,14 @@ private:
   bool finishState() {
     if (!binding.hasState)
       return true;
-    for (size_t i = 0; i < binding.inputs.size(); ++i) {
-      const Input &input = binding.inputs[i];
+    for (size_t number = 0; number < binding.perCall.size(); ++number) {
+      const Input &input = binding.inputs[binding.perCall[number]];
       if (input.role != Role::State)
         continue;
       PyObject *tensor = argument(input.argument);
-      Ref done(copies[i] ? PyObject_CallFunctionObjArgs(helpers.copyBack, tensor, copies[i].get(), nullptr)
-                         : PyObject_CallFunctionObjArgs(helpers.incrementVersion, tensor, nullptr));
+      const Ref &copy = frame->copies[number];
+      Ref done(copy ? PyObject_CallFunctionObjArgs(helpers.copyBack, tensor, copy.get(), nullptr)
+                    : PyObject_CallFunctionObjArgs(helpers.incrementVersion, tensor, nullptr));
       if (!done)
         return false;
     }
@@ -261,11 +270,11 @@ private:
     auto index = static_cast<size_t>(wanted.index);
     switch (wanted.source) {
     case Source::Output:
-      return Ref::borrow(outputs[index].get()).release();
+      return Ref::borrow(frame->outputs[index].get()).release();
     case Source::Argument:
       return Ref::borrow(argument(wanted.index)).release();
     case Source::OutputView:
-      return view(outputs[index].get());
+      return view(frame->outputs[index].get());
     case Source::ArgumentView:
       return view(argument(wanted.index));
     case Source::Object:
@@ -296,12 +305,12 @@ private:
     for (size_t i = 0; i < binding.inputs.size(); ++i) {
       const Input &input = binding.inputs[i];
       inputPointers.push_back(input.role == Role::Constant ? nullptr
-                                                           : add(const_cast<void *>(pointers[i]), input.dtypeNumber,
-                                                                 input.programDims, input.place));
+                                                           : add(const_cast<void *>(frame->pointers[i]),
+                                                                 input.dtypeNumber, input.programDims, input.place));
     }
     for (size_t i = 0; i < binding.outputs.size(); ++i) {
       const Output &output = binding.outputs[i];
-      outPointers.push_back(add(outputPointers[i], output.dtypeNumber, output.programDims, output.place));
+      outPointers.push_back(add(frame->outputPointers[i], output.dtypeNumber, output.programDims, output.place));
     }
     if (!profile)
       return mortise_program_enqueue_across(shared.program, queues.data(), queues.size(), inputPointers.data(),
@@ -316,9 +325,7 @@ private:
   Binding &binding;
   Shared &shared;
   PyObject *arguments;
-  Scratch<const void *> pointers;
-  Scratch<void *> outputPointers;
-  Scratch<Ref> copies, outputs;
+  std::unique_ptr<Frame> frame;
 };
 
 //===-- Methods --------------------------------------------------------------------------------===//
@@ -548,6 +555,8 @@ PyObject *placeOf(PyObject *, PyObject *object) {
   dlpack::Tensor tensor;
   return readTensor(object, tensor) ? Py_BuildValue("ii", tensor.device.type, tensor.device.id) : nullptr;
 }
+
+PyObject *runProgram(PyObject *program, PyObject *arguments) { return programRun(program, arguments); }
 
 PyObject *wrapProgram(MortiseProgram *program, PyObject *session) {
   auto shared = std::make_shared<Shared>();

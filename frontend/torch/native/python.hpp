@@ -68,10 +68,13 @@ inline bool check(MortiseStatus *status) { return !status || raise(status); }
 PyObject *addSessionType(PyObject *module);
 PyObject *addBuilderType(PyObject *module);
 PyObject *addProgramType(PyObject *module);
+PyObject *addEntryType(PyObject *module);
 PyObject *addExtents(PyObject *module);
 PyObject *addRepeats(PyObject *module);
 PyObject *placeOf(PyObject *module, PyObject *tensor);
 PyObject *versionsOf(PyObject *module, PyObject *tensors);
+// Results, a stale constant's number, or NULL with a Python error. `program`: a Program.
+PyObject *runProgram(PyObject *program, PyObject *arguments);
 PyObject *wrapProgram(MortiseProgram *program, PyObject *session);
 
 template <typename T> T *as(PyObject *object) { return reinterpret_cast<T *>(object); }

@@ -197,3 +197,35 @@ def test_a_fault_behind_an_update_of_state_is_an_error_once(tmp_path):
         assert torch.equal(model.state, x)
         assert torch.equal(call(x), -x * 3)
     assert torch.equal(model.state, x * 3) and devices_of("mortise.neg") == {"reference"}
+
+
+def test_a_fault_of_a_warm_call_is_placed_again(tmp_path):
+    """A warm call reaches its program without Python (native/entry.cpp)."""
+    model, x = Scale(), torch.rand(3, 4) + 1
+    call = isolated(model, "negative_inputs mortise.mul abort", tmp_path)
+    for _ in range(3):
+        same(call, model, x)
+    assert devices_of("mortise.mul") == {"pocket"}
+    for _ in range(2):
+        same(call, model, -x)
+    assert devices_of("mortise.mul") == {"reference"} and devices_of("mortise.add") == {"pocket"}
+
+
+def test_an_error_of_a_warm_call_is_raised_each_time():
+    model, x = Scale(), torch.rand(3, 4) + 1
+    call = compiled(model, f"negative_inputs mortise.mul {INTERNAL}")
+    for _ in range(3):
+        same(call, model, x)
+    for _ in range(2):
+        with pytest.raises(torch_mortise.MortiseError, match=WORDS) as caught, torch.no_grad():
+            call(-x)
+        assert caught.value.code == INTERNAL and caught.value.region.name.startswith("graph_")
+        same(call, model, x)
+
+
+def test_warm_calls_reach_their_program_directly(monkeypatch):
+    model, x = Scale(), torch.rand(3, 4)
+    call = compiled(model, "")
+    same(call, model, x)
+    monkeypatch.setattr(torch_mortise.region.Region, "call", None)
+    same(call, model, x)

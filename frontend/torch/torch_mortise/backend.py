@@ -60,7 +60,7 @@ def compile_training(options, limit, repeat, name, module, _):
     graph = CompiledGraph(module, name, (), options, limit, repeat)
     report.compiled(graph)
     graph.wall_s = time.perf_counter() - started
-    return graph
+    return graph.entry()
 
 
 def compile_inference(options, limit, repeat, name, traced, opened_s, module, _):
@@ -73,7 +73,7 @@ def compile_inference(options, limit, repeat, name, traced, opened_s, module, _)
     report.compiled(graph)
     graph.bind_ahead(traced)
     graph.wall_s = opened_s + time.perf_counter() - started
-    return graph
+    return graph.entry()
 
 
 def backend(module, inputs, *, mode=None, options=None):

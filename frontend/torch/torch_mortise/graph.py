@@ -16,7 +16,7 @@ from . import _library, dtypes, fallback, places, repeats, report
 from .errors import INTERNAL, UNSUPPORTED, MortiseError
 from .importer import HANDLERS, unsupported_reason, vendor
 from .importer.shape import VIEWS
-from .region import Region, roles
+from .region import NoProgram, Region, roles
 from .region_import import NodeUnsupported
 from .symbols import Key, needed_symbols
 
@@ -118,11 +118,10 @@ class Partition:
 
 
 class CompiledGraph:
-    """A callable with the boxed convention of AOTAutograd."""
+    """What became of a graph. `entry()` is what PyTorch calls."""
 
     def __init__(self, module, name, static_inputs, options, limit, repeat=True):
         self.module, self.name, self.options, self.limit, self.repeat = module, name, options, limit, repeat
-        self._boxed_call = True  # on the instance, because torch's wrappers copy the instance's dictionary
         nodes = self.nodes = list(module.graph.nodes)
         self.placeholders = [n for n in nodes if n.op == "placeholder"]
         output = next(n for n in nodes if n.op == "output").args[0]
@@ -354,24 +353,44 @@ class CompiledGraph:
 
     # ---- the call ---------------------------------------------------------------------------------
 
-    def __call__(self, arguments):
+    def entry(self):
+        """A callable with the boxed convention of AOTAutograd: a list of arguments, a list of results."""
+        return _library.native().Entry(self.call, self.fail, report.collecting)
+
+    def call(self, entry, arguments):
+        """Results. Where one program serves the next call, too, `entry` calls it by itself from now on."""
         key = self.key.read(arguments) if self.key.sources else ()
         if report.collecting:
             report.collect(self, key)
         try:
-            if self.whole is not None:
-                return self.whole(arguments, key, bool(report.collecting))
-            return self.call_steps(arguments, key)
-        except NodeUnsupported as error:
+            whole = self.whole
+            if whole is None:
+                return self.call_steps(arguments, key)
+            results = whole(arguments, key, bool(report.collecting))
+        except (NodeUnsupported, MortiseError) as error:
+            return self.recover(entry, arguments, key, error)
+        entry.program = None if isinstance(whole.last, NoProgram) else whole.last
+        return results
+
+    def fail(self, entry, arguments, error):
+        """Results after an error of `entry.program`, if there can be any."""
+        entry.program = None
+        if self.whole is None or not isinstance(error, MortiseError):
+            raise error
+        return self.recover(entry, arguments, (), self.whole.described(error, ()))
+
+    def recover(self, entry, arguments, key, error):
+        """Repeats the call without what the error refuses, or raises it."""
+        if isinstance(error, NodeUnsupported):
             self.partition_again(error, error)
-        except MortiseError as error:
+        else:
             if not error.refusals and (not self.key or error.region.serves(key)):  # it was compiled, and failed when it ran
-                raise
+                raise error
             try:
                 self.refuse_uncompiled(error.region, error)
             except NodeUnsupported as refused:
                 self.partition_again(refused, error)
-        return self(arguments)
+        return self.call(entry, arguments)
 
     def partition_again(self, refused, error):
         """Moves a node to eager, because this call led to a refusal that the compilation did not. Raises `error` if the call cannot be

@@ -269,10 +269,15 @@ class Region:
         try:
             return self.call(arguments, key, profile)
         except MortiseError as error:
-            error.region = self
-            if error.code == UNSUPPORTED and not error.refusals and not forked:
-                error.refusals = self.uncovered(key)
+            self.described(error, key)
             raise
+
+    def described(self, error, key):
+        """The error of a call, with this region and what was refused."""
+        error.region = self
+        if error.code == UNSUPPORTED and not error.refusals and not forked:
+            error.refusals = self.uncovered(key)
+        return error
 
     def uncovered(self, key):
         """The refusals of all devices, where a plugin refused what it had offered, and no program could be made without that offer."""

@@ -4,7 +4,7 @@
  *
  * The option pocket.fail, "SLOT OP CODE", has a slot fail for kernels of one op: with a status of this code, or the
  * process ends there (CODE abort). SLOT is a slot's name, or negative_constants: constants_bind of a weight whose first
- * element is below 0. */
+ * element is below 0, or negative_inputs: enqueue, where an operand's first element is below 0. */
 #include <mortise/plugin.h>
 
 #include <math.h>
@@ -175,6 +175,8 @@ static MortiseStatus *enqueue(MortiseEnqueueArgs *args) {
   if (!x || !y)
     return host->status_create(MORTISE_INVALID_ARGUMENT, "expected a pointer for each input, found NULL");
   MortiseStatus *failed = fail(args->kernel, "enqueue");
+  if (!failed && args->kernel->count && (x[0] < 0 || y[0] < 0))
+    failed = fail(args->kernel, "negative_inputs");
   if (failed)
     return failed;
   for (int64_t i = 0; i < args->kernel->count; ++i)
