@@ -311,7 +311,10 @@ def test_an_error_of_a_call_is_raised(compile_for):
 @pytest.mark.parametrize("f, width", [
     (lambda x: torch.var(x, 1, correction=1.0), 5), (lambda x: torch.var(x, 1, correction=0.5), 5),
     (lambda x: F.conv2d(x[:, :, None, None], torch.ones(12, 1, 1, 1), groups=x.shape[1]), 4),
-], ids=["whole correction", "broken correction", "groups"])
+    (lambda x: F.batch_norm(x[:, :5], torch.zeros(5), torch.ones(5), training=True), 5),
+    (lambda x: torch.cdist(x, x * 2), 5), (lambda x: torch.kthvalue(x, x.shape[0] - 1, 1), 5),
+    (lambda x: (x * 9).to(torch.int32).median(0).values, 5), (lambda x: x * (x.shape[0] / x.shape[1]), 5),
+], ids=["whole correction", "broken correction", "groups", "batch norm", "cdist", "kthvalue", "median", "quotient"])
 def test_numbers_that_depend_on_shapes(compile_for, f, width):
     """What programs cannot have over symbols is compiled for each shape, and is no error."""
     compiled = compile_for(f, dynamic=True)

@@ -173,7 +173,11 @@ class Extent:
     def __index__(self):
         raise NeedsNumbers(f"extent {self} has to be a number here")
 
+    def __truediv__(self, other):
+        raise NeedsNumbers(f"extent {self} has to be a number where it is divided with a fraction as the result")
+
     __int__ = __float__ = __index__
+    __rtruediv__ = __truediv__
 
     def __repr__(self):
         stack = []

@@ -42,7 +42,7 @@ def index_select(e, x, axis, indices):
 def gather(e, x, axis, indices, sparse_grad=False):
     if x.rank == 0 or indices.rank == 0:  # a scalar is treated as a tensor of one element
         x, indices = e.reshape(x, x.shape or (1,)), e.reshape(indices, indices.shape or (1,))
-        return e.reshape(gather(e, x, axis, indices), tuple(e.value.shape))
+        return e.reshape(gather(e, x, axis, indices), e.sizes(e.value.shape))
     if indices.elements == 0:
         return e.constant(0, x.dtype, indices.shape)
     return e.op("take_along", x, as_index(e, indices), axis=axis_of(axis, x.rank))

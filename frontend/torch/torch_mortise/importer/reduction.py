@@ -186,7 +186,7 @@ def p_norm(e, x, order, axis):
 @handles(aten._cdist_forward.default)
 def cdist(e, x, y, order, mode=None):
     """The distance of each row of x [..., p, m] to each row of y [..., r, m]."""
-    shape = tuple(e.value.shape)
+    shape = tuple(e.sizes(e.value.shape))
     rank, m = len(shape), x.shape[-1]
     if m == 0 or 0 in shape:
         return e.constant(0.0, x.dtype, shape)

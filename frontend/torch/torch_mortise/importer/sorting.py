@@ -6,6 +6,7 @@ import math
 import torch
 
 from ..dtypes import F32, I1, I64, is_float, is_narrow_float, lowest
+from ..extents import Extent
 from .core import axis_of, handles
 from .indexing import as_index
 from .reduction import kept
@@ -56,7 +57,7 @@ def pick(e, ordered, place, axis, keepdim):
     """The values and indices at `place` (a number, or a Value of extent 1 along the axis) in a result of `sorted_along`."""
     results = []
     for value in ordered:
-        one = e.slice(value, axis, place, place + 1) if isinstance(place, int) else e.op("take_along", value, place, axis=axis)
+        one = e.slice(value, axis, place, place + 1) if isinstance(place, (int, Extent)) else e.op("take_along", value, place, axis=axis)
         results.append(one if keepdim else e.reshape(one, value.shape[:axis] + value.shape[axis + 1 :]))
     return tuple(results)
 
@@ -66,7 +67,7 @@ def kthvalue(e, x, k, axis=-1, keepdim=False):
     if x.rank == 0:
         return tuple(e.reshape(r, ()) for r in kthvalue(e, e.reshape(x, (1,)), k, 0, True))
     axis = axis_of(axis, x.rank)
-    return pick(e, sorted_along(e, x, axis), k - 1, axis, keepdim)
+    return pick(e, sorted_along(e, x, axis), e.size(k) - 1, axis, keepdim)
 
 
 def median_along(e, x, axis, keepdim, skip_nan):
