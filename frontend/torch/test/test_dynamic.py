@@ -320,3 +320,13 @@ def test_numbers_that_depend_on_shapes(compile_for, f, width):
     compiled = compile_for(f, dynamic=True)
     for rows, columns in ((3, width), (2, width), (4, 3 * width)):
         check(compiled, f, torch.randn(rows, columns))
+
+
+def test_products_whose_operand_another_region_transposes(compile_for):
+    def f(x, y):
+        turned = (x + 1).t()
+        return torch.linalg.solve_triangular(y, turned, upper=True).t() @ turned, turned + 1  # an eager operator between the transpose and the product
+
+    compiled = compile_for(f, dynamic=True)
+    for rows in (3, 5):
+        check(compiled, f, torch.randn(rows, 4), torch.eye(4), coverage=None)

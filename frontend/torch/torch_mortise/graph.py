@@ -396,7 +396,10 @@ class CompiledGraph:
         """Moves a node to eager, because this call led to a refusal that the compilation did not. Raises `error` if the call cannot be
         repeated; the next one runs without what was refused."""
         with self.lock:
+            known = dict(self.reasons)
             self.refuse(refused.node, refused.reason)
+            if self.reasons.keys() == known.keys():
+                raise MortiseError(INTERNAL, f"{self.name}: what runs in eager already was refused again: {refused.reason}") from error
             with torch._subclasses.fake_tensor.unset_fake_temporarily():
                 self.prepare()
         if error.too_late:

@@ -43,8 +43,9 @@ def attention(e, q, k, v, dropout=0.0, causal=False, attn_mask=None, scale=None)
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else float(scale)
     sums = logarithms_of_sums(e, scores(e, q, k, attn_mask, causal, scale)) if e.uses(1) else None
     sources = repeated_heads(e.node.args[1]), repeated_heads(e.node.args[2])
-    if None not in sources:
-        k, v = e.lookup(sources[0]), e.lookup(sources[1])
+    before = [e.value_of(source) for source in sources if source is not None]  # None where another region repeated them
+    if len(before) == 2 and None not in before:
+        k, v = before
     return e.op("attention", q, k, v, mask_operand(e, attn_mask, q, k), scale=scale, causal=bool(causal)), sums
 
 

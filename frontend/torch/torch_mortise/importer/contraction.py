@@ -26,12 +26,13 @@ def transposed(node):
 def product(e, x, weight, weight_node, bias=None):
     """x [M, K] @ weight [K, N], plus bias [N]."""
     source = transposed(weight_node)
+    before = e.value_of(source) if source is not None else None  # None as well where another region transposed it
     if is_float(x.dtype):
-        if source is not None:
-            return e.op("linear", x, e.lookup(source), bias, weight_transposed=False)
+        if before is not None:
+            return e.op("linear", x, before, bias, weight_transposed=False)
         if bias is not None or e.is_constant(weight_node):
             return e.op("linear", x, weight, bias, weight_transposed=True)
-    rhs, contract = (e.lookup(source), 1) if source is not None else (weight, 0)
+    rhs, contract = (before, 1) if before is not None else (weight, 0)
     return e.op("dot", x, rhs, lhs_batch=(), rhs_batch=(), lhs_contract=(1,), rhs_contract=(contract,))
 
 
