@@ -254,7 +254,8 @@ class NoisyCalls(TorchDispatchMode):
                 value = self.table[op](*arguments, **keywords)
             if value is not NotImplemented:
                 return value
-        if op._schema.is_mutable:
+        returns = op._schema.returns  # a norm may update its statistics, and returns results of its own
+        if op._schema.is_mutable and (torch.Tag.nondeterministic_seeded in op.tags or any(r.alias_info for r in returns) or not returns):
             return op(*arguments, **keywords)
         return self.noise.call(op, arguments, keywords)
 

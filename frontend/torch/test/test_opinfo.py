@@ -2,15 +2,17 @@
 """OpInfo's samples on the reference interpreter: a slice chosen by a seed, or all of them with MORTISE_TEST_FULL (./dev test --full). To
 run one: python -m opinfo --only NAME:DTYPE:INDEX, in this folder with PYTHONPATH=build/dev/python."""
 
+import multiprocessing
 import os
 import random
 import time
 
 import pytest
-from opinfo import runner, samples
+from conftest import DEVICES
+from opinfo import compiled, runner, samples
 
 FULL = bool(os.environ.get("MORTISE_TEST_FULL"))
-SLICE = 400
+SLICE, COMPILED = 400, 40  # samples, operators
 
 
 def failures(records):
@@ -34,6 +36,20 @@ def test_slice(record_property):
     record_property("seconds", seconds)
     print(f"{tried} samples of {len(records)} operators in {seconds} s")
     assert not failures(records), f"MORTISE_OPINFO_SEED={seed}"
+
+
+@pytest.mark.skipif("cpu" not in DEVICES, reason="needs the device cpu")
+def test_compiled_slice(record_property):
+    """The first samples of some operators through torch.compile, with gradients, static and dynamic; `./dev figure opinfo-compiled` tries
+    all operators."""
+    seed = int(os.environ.get("MORTISE_OPINFO_SEED") or random.SystemRandom().randrange(1 << 32))
+    record_property("seed", seed)
+    names = random.Random(seed).sample(sorted(samples.database()), COMPILED)
+    with multiprocessing.get_context("spawn").Pool(1) as pool:  # the judge sets limits and logging of its process
+        records = pool.map(compiled.judge_operator, [(name, 1, None) for name in names])
+    rows = [row for record in records for row in record["rows"]]
+    assert any(outcome == "compiled" for _, outcome, _ in rows)
+    assert not [row for row in rows if row[1] == "failed"], f"MORTISE_OPINFO_SEED={seed}"
 
 
 @pytest.mark.skipif(not FULL, reason="./dev test --full")

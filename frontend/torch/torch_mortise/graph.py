@@ -362,13 +362,14 @@ class CompiledGraph:
         key = self.key.read(arguments) if self.key.sources else ()
         if report.collecting:
             report.collect(self, key)
+        partition = self.partition
         try:
             whole = self.whole
             if whole is None:
                 return self.call_steps(arguments, key)
             results = whole(arguments, key, bool(report.collecting))
         except (NodeUnsupported, MortiseError) as error:
-            return self.recover(entry, arguments, key, error)
+            return self.recover(entry, arguments, key, error, partition)
         entry.program = None if isinstance(whole.last, NoProgram) else whole.last
         return results
 
@@ -377,11 +378,13 @@ class CompiledGraph:
         entry.program = None
         if self.whole is None or not isinstance(error, MortiseError):
             raise error
-        return self.recover(entry, arguments, (), self.whole.described(error, ()))
+        return self.recover(entry, arguments, (), self.whole.described(error, ()), self.partition)
 
-    def recover(self, entry, arguments, key, error):
-        """Repeats the call without what the error refuses, or raises it."""
+    def recover(self, entry, arguments, key, error, partition):
+        """Repeats the call, which ran with `partition`, without what the error refuses, or raises it."""
         if isinstance(error, NodeUnsupported):
+            if partition is self.partition and error.node in self.reasons:
+                raise MortiseError(INTERNAL, f"{self.name}: {error.node} runs in eager and was refused again: {error.reason}") from error
             self.partition_again(error, error)
         else:
             if not error.refusals and (not self.key or error.region.serves(key)):  # it was compiled, and failed when it ran
@@ -396,10 +399,7 @@ class CompiledGraph:
         """Moves a node to eager, because this call led to a refusal that the compilation did not. Raises `error` if the call cannot be
         repeated; the next one runs without what was refused."""
         with self.lock:
-            known = dict(self.reasons)
             self.refuse(refused.node, refused.reason)
-            if self.reasons.keys() == known.keys():
-                raise MortiseError(INTERNAL, f"{self.name}: what runs in eager already was refused again: {refused.reason}") from error
             with torch._subclasses.fake_tensor.unset_fake_temporarily():
                 self.prepare()
         if error.too_late:
