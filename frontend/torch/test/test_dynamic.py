@@ -325,7 +325,8 @@ def test_numbers_that_depend_on_shapes(compile_for, f, width):
 def test_products_whose_operand_another_region_transposes(compile_for):
     def f(x, y):
         turned = (x + 1).t()
-        return torch.linalg.solve_triangular(y, turned, upper=True).t() @ turned, turned + 1  # an eager operator between the transpose and the product
+        solved = torch.linalg.solve_triangular(y, turned, upper=True)  # in eager, between the transpose and the product
+        return solved.t() @ turned, turned + 1
 
     compiled = compile_for(f, dynamic=True)
     for rows in (3, 5):
