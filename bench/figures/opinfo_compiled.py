@@ -27,9 +27,9 @@ def measure(arguments: list[str]) -> dict:
 
     most = next((int(a) for a in arguments if a.isdigit()), SAMPLES)
     named = [a.partition(":") for a in arguments if not a.isdigit()]
-    database = samples.database()
-    if unknown := [name for name, *_ in named if name not in database]:
-        raise ValueError(f"expected names of OpInfo entries, found {', '.join(unknown)}")
+    database = samples.named(name for name, *_ in named)
+    if most < 1 or any(number and not number.isdigit() for *_, number in named):
+        raise ValueError(f"expected a positive number of samples, and NAME:NUMBER, found {' '.join(arguments)}")
     tasks = [(name, most, int(number) if number else None) for name, _, number in named] or [(name, most, None) for name in database]
     counts, left_out, through, failures, none = collections.Counter(), collections.Counter(), collections.Counter(), [], {}
     told = started = time.perf_counter()

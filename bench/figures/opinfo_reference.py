@@ -23,9 +23,7 @@ def measure(arguments: list[str]) -> dict:
     from opinfo import runner, samples
 
     started = time.perf_counter()
-    database = samples.database()
-    if unknown := [a for a in arguments if a.split(":")[0] not in database]:
-        raise ValueError(f"expected names of OpInfo entries, found {', '.join(unknown)}")
+    database = samples.named(a.split(":")[0] for a in arguments)
     tasks = [runner.task(a) for a in arguments] or [(name, None, None) for name in database]
     records, told = [], 0.0
     for record in runner.judge_all(tasks, WORKERS):

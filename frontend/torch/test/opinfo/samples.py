@@ -41,6 +41,14 @@ def database():
     return {f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name: op for op in op_db}
 
 
+def named(names):
+    """The database, if it has entries of all these names."""
+    found = database()
+    if unknown := [name for name in names if name not in found]:
+        raise ValueError(f"expected names of OpInfo entries, found {', '.join(unknown)}")
+    return found
+
+
 def seeded(seed=SEED):
     """Does what torch.manual_seed does for CPU, without keeping a stack trace for every absent device."""
     torch.default_generator.manual_seed(seed)
