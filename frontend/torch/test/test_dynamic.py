@@ -312,14 +312,23 @@ def test_an_error_of_a_call_is_raised(compile_for):
     (lambda x: torch.var(x, 1, correction=1.0), 5), (lambda x: torch.var(x, 1, correction=0.5), 5),
     (lambda x: F.conv2d(x[:, :, None, None], torch.ones(12, 1, 1, 1), groups=x.shape[1]), 4),
     (lambda x: F.batch_norm(x[:, :5], torch.zeros(5), torch.ones(5), training=True), 5),
-    (lambda x: torch.cdist(x, x * 2), 5), (lambda x: torch.kthvalue(x, x.shape[0] - 1, 1), 5),
+    (lambda x: torch.cdist(x, x * 2), 5), (F.pdist, 5), (lambda x: torch.kthvalue(x, x.shape[0] - 1, 1), 5),
     (lambda x: (x * 9).to(torch.int32).median(0).values, 5), (lambda x: x * (x.shape[0] / x.shape[1]), 5),
-], ids=["whole correction", "broken correction", "groups", "batch norm", "cdist", "kthvalue", "median", "quotient"])
+], ids=["whole correction", "broken correction", "groups", "batch norm", "cdist", "pdist", "kthvalue", "median", "quotient"])
 def test_numbers_that_depend_on_shapes(compile_for, f, width):
     """What programs cannot have over symbols is compiled for each shape, and is no error."""
     compiled = compile_for(f, dynamic=True)
     for rows, columns in ((3, width), (2, width), (4, 3 * width)):
         check(compiled, f, torch.randn(rows, columns))
+
+
+def test_strided_views_of_arguments_keep_their_offset(compile_for):
+    def f(x, rows, offset):
+        return torch.as_strided(x, (rows, 2), (1, rows), offset)
+
+    compiled = compile_for(f, dynamic=True)
+    for rows, offset in ((2, 3), (3, 4), (3, 2)):
+        check(compiled, f, torch.randn(16), rows, offset, coverage=None)
 
 
 def test_products_whose_operand_another_region_transposes(compile_for):

@@ -247,6 +247,9 @@ class Outputs:
         if self.add_view_of_argument(node, shape, strides):
             return
         order = memory_order(shape, strides)
+        if fake._has_symbolic_sizes_strides and self.is_strided_view_of_argument(node):
+            # AOTAutograd makes such a result again from the argument, with the offset of what it gets, which only a view has.
+            raise NodeUnsupported(node, "as_strided of an argument over symbols, as a result")
         if order is not None:
             self.results.append((OUTPUT, self.emit(node, shape, strides, order), None, None, None, None))
             return
@@ -260,6 +263,11 @@ class Outputs:
             return False
         self.results.append((ARGUMENT_VIEW, self.region.position[source], None, shape, strides, self.shift(node, source)))
         return True
+
+    def is_strided_view_of_argument(self, node):
+        while node is not None and node not in self.region.position:
+            node = view_source(node, strided=True)
+        return node is not None and node not in self.region.states
 
     def add_view(self, node, shape, strides):
         source, found = view_source(node, strided=True), None

@@ -204,7 +204,7 @@ def pdist(e, x, order=2.0):
     n, m = x.shape
     if n < 2 or m == 0:
         return e.constant(0.0, x.dtype, (n * (n - 1) // 2,))
-    first, second = torch.triu_indices(n, n, 1)
+    first, second = torch.triu_indices(int(n), int(n), 1)
     rows = [e.op("take", x, e.tensor_literal(index), axis=0) for index in (first, second)]
     return p_norm(e, e.op("sub", *rows), order, 1)
 
