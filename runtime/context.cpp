@@ -412,45 +412,42 @@ Result<void> Context::enqueueOn(std::span<const CallersStream> callers, const Sp
   return {};
 }
 
-Result<void> Context::callOnMark(uint32_t mark, const char *name,
-                                 MortiseStatus *(*MortisePlugin::*slot)(MortiseEventArgs *),
-                                 MortiseEventArgs &args) const {
-  const Event &event = flight->events[mark];
+Result<void> Context::callOnEvent(uint32_t number, const char *name,
+                                  MortiseStatus *(*MortisePlugin::*slot)(MortiseEventArgs *),
+                                  MortiseEventArgs &args) const {
+  const Event &event = flight->events[number];
   const Device &device = *layout.streams[layout.timelines[event.timeline]].device;
   args.event = events[event.timeline][event.number];
   return callOn(device, name, device.plugin->table->*slot, args);
 }
 
-Result<bool> Context::hasHappened() {
-  if (!flight)
-    return true;
-  for (const uint32_t mark : flight->marks) {
+Result<bool> Context::hasHappened() const {
+  for (size_t i = 0; flight && i < flight->marks.size(); ++i) {
     MortiseEventArgs args{};
-    if (auto asked = callOnMark(mark, "event_query", &MortisePlugin::event_query, args); !asked) {
-      usable = false;
+    if (auto asked = callOnEvent(flight->marks[i], "event_query", &MortisePlugin::event_query, args); !asked)
       return asked.error();
-    }
     if (!args.happened)
       return false;
   }
-  flight = nullptr;
   return true;
 }
 
-// Waits for the other streams when one fails, too.
+// A stream that has failed gives up its waits, too, so that its marks tell nothing of other streams' work: then the
+// host waits for all events, of which one comes behind the last work of each stream.
 Result<void> Context::finish() {
   if (!flight)
     return {};
-  Result<void> done;
-  for (const uint32_t mark : flight->marks) {
+  const auto wait = [&](uint32_t event) {
     MortiseEventArgs args{};
-    auto waited = callOnMark(mark, "event_synchronize", &MortisePlugin::event_synchronize, args);
-    if (!waited) {
-      usable = false;
-      if (done)
-        done = waited;
-    }
-  }
+    return callOnEvent(event, "event_synchronize", &MortisePlugin::event_synchronize, args);
+  };
+  Result<void> done;
+  for (const uint32_t mark : flight->marks)
+    if (auto waited = wait(mark); !waited && done)
+      done = waited;
+  for (uint32_t event = 0; !done && event < flight->events.size(); ++event)
+    (void)wait(event); // the first error is the caller's
+  usable = usable && done;
   flight = nullptr;
   return done;
 }

@@ -31,9 +31,10 @@ public:
                          const Binding &binding, const std::shared_ptr<Specialisation> &specialisation,
                          const void *const *inputs, void *const *outputs);
   // Whether the last enqueueOn() has happened: nothing else may be done with a context before it has, but another
-  // enqueueOn() of the same specialisation on the same streams. Errors: those of the work.
-  Result<bool> hasHappened();
-  Result<void> finish(); // waits for it
+  // enqueueOn() of the same specialisation on the same streams. Where a stream has failed, finish() alone knows whether
+  // other streams still work.
+  Result<bool> hasHappened() const;
+  Result<void> finish(); // waits for it; errors: those of the work
   bool isInFlight() const { return flight != nullptr; }
   bool isInFlightOn(std::span<const CallersStream> callers, const Specialisation &specialisation) const {
     return flight && std::ranges::equal(flightStreams, callers) && current.get() == &specialisation;
@@ -93,8 +94,9 @@ private:
   Result<void> waitFor(const Schedule &schedule, size_t item, uint32_t timeline);
   Result<void> recordBehind(const Schedule &schedule, size_t item);
   // Calls the slot with an event of Schedule::marks, of the last enqueueOn().
-  Result<void> callOnMark(uint32_t mark, const char *name, MortiseStatus *(*MortisePlugin::*slot)(MortiseEventArgs *),
-                          MortiseEventArgs &args) const;
+  Result<void> callOnEvent(uint32_t number, const char *name,
+                           MortiseStatus *(*MortisePlugin::*slot)(MortiseEventArgs *),
+                           MortiseEventArgs &args) const; // of the call in flight
   Result<void> enqueue(size_t operation, bool profile);
   Result<void> mark(size_t operation, Timer::Mark Timer::*which);
   void clockTheRest();

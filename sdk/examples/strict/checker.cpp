@@ -106,12 +106,6 @@ void Checker::hostWaits(const Clock &mark) {
   forgetWhatTheHostKnows();
 }
 
-void Checker::hostWaitsForAll(Actor stream) {
-  const std::lock_guard lock(mutex);
-  join(clocks[host], clocks[stream]);
-  forgetWhatTheHostKnows();
-}
-
 void Checker::hide(Actor actor, const Clock &mark) {
   const std::lock_guard lock(mutex);
   for (Actor other = 0; other < mark.size(); ++other)

@@ -49,7 +49,6 @@ public:
   Clock mark(Actor stream);
   void streamWaits(Actor stream, const Clock &mark);
   void hostWaits(const Clock &mark);
-  void hostWaitsForAll(Actor stream);
   // A wait that is kept from the checker, and whether one was that would have told its actor of work that it did not
   // know of: otherwise nothing can come of it.
   void hide(Actor actor, const Clock &mark);

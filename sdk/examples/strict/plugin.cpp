@@ -288,8 +288,11 @@ struct Strict : PluginAdaptor<Strict> {
     auto entered = control().enter("stream_destroy");
     control().add("stream", -1);
     const Stream &stream = streamOf(args.stream);
-    if (!stream.imported)
+    if (!stream.imported) {
       checker().endStream(stream.queue->actor);
+      // A queue whose last owner is work in another queue would end there, and wait for work behind that one.
+      stream.queue->waitUntil(stream.queue->position());
+    }
     delete &stream;
     return entered;
   }
@@ -299,11 +302,13 @@ struct Strict : PluginAdaptor<Strict> {
       return {};
     Queue &queue = *streamOf(args.stream).queue;
     queue.waitUntil(queue.position());
+    const Result<void> done = queue.failure();
+    const Clock mark = knownAfter(done, queue.actor, checker().mark(queue.actor));
     if (control().isHidden("stream_wait"))
-      checker().hide(host, checker().mark(queue.actor));
+      checker().hide(host, mark);
     else
-      checker().hostWaitsForAll(queue.actor);
-    return entered ? queue.failure() : entered;
+      checker().hostWaits(mark);
+    return entered ? done : entered;
   }
   Result<void> streamStatus(MortiseStreamArgs &args) {
     if (auto entered = control().enter("stream_status"); !entered)
@@ -330,17 +335,22 @@ struct Strict : PluginAdaptor<Strict> {
     delete &eventOf(args);
     return entered;
   }
-  // Tells the checker that the actor has waited for the event, unless this call of the slot is hidden.
-  static void tell(Actor actor, const Event &event, const char *slot) {
+  // A stream that has failed gives up its waits, too: then its mark tells of its own work only.
+  static Clock knownAfter(const Result<void> &done, Actor stream, Clock mark) {
+    for (Actor other = 0; !done && other < mark.size(); ++other)
+      if (other != stream)
+        mark[other] = 0;
+    return mark;
+  }
+  // Tells the checker that the host has waited for the event, unless this call of the slot is hidden.
+  static void tellHost(const Event &event, const char *slot) {
+    const Actor stream = event.queue->actor;
+    const Result<void> done = event.queue->failure(event.position);
     const bool hidden = control().isHidden(slot);
     if (hidden || event.clock != event.truth)
-      checker().hide(actor, event.truth);
-    if (hidden)
-      return;
-    if (actor == host)
-      checker().hostWaits(event.clock);
-    else
-      checker().streamWaits(actor, event.clock);
+      checker().hide(host, knownAfter(done, stream, event.truth));
+    if (!hidden)
+      checker().hostWaits(knownAfter(done, stream, event.clock));
   }
   Result<void> eventRecord(MortiseEventArgs &args) {
     if (auto entered = control().enter("event_record"); !entered)
@@ -365,7 +375,11 @@ struct Strict : PluginAdaptor<Strict> {
     if (control().isDropped("event_wait") || !event.queue)
       return {};
     Queue &waits = *streamOf(args.stream).queue;
-    tell(waits.actor, event, "event_wait");
+    const bool hidden = control().isHidden("event_wait");
+    if (hidden || event.clock != event.truth)
+      checker().hide(waits.actor, event.truth);
+    if (!hidden)
+      checker().streamWaits(waits.actor, event.clock);
     if (&waits != event.queue.get())
       waits.add([queue = event.queue, position = event.position]() -> Result<void> {
         queue->waitUntil(position);
@@ -383,7 +397,7 @@ struct Strict : PluginAdaptor<Strict> {
     if (lies && event.queue)
       checker().hide(host, event.truth);
     else if (args.happened && event.queue)
-      tell(host, event, "event_query");
+      tellHost(event, "event_query");
     return {};
   }
   Result<void> eventSynchronize(MortiseEventArgs &args) {
@@ -392,7 +406,7 @@ struct Strict : PluginAdaptor<Strict> {
     if (control().isDropped("event_synchronize") || !event.queue)
       return {};
     event.queue->waitUntil(event.position);
-    tell(host, event, "event_synchronize");
+    tellHost(event, "event_synchronize");
     return entered ? event.queue->failure(event.position) : entered;
   }
   Result<void> eventElapsed(MortiseEventArgs &args) {
@@ -582,6 +596,7 @@ const MortisePlugin *table() {
     copy.event_record = timed<MortiseEventArgs, &MortisePlugin::event_record>;
     copy.event_wait = timed<MortiseEventArgs, &MortisePlugin::event_wait>;
     copy.event_query = timed<MortiseEventArgs, &MortisePlugin::event_query>;
+    copy.event_synchronize = timed<MortiseEventArgs, &MortisePlugin::event_synchronize>;
     return copy;
   }();
   return &made;
