@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Entry: what PyTorch calls for a compiled graph. While one program serves every call of the graph, a call reaches it
-// without a Python frame. Dynamo's guards have filled the processor's caches by then, so that a frame costs several
-// times what it costs in a loop (`./dev figure call-overhead`).
+// Entry: what PyTorch calls for a compiled graph: Dynamo with the arguments, or AOTAutograd's wrapper with one list of
+// them. While one program serves every call of the graph, a call reaches it without a Python frame. Dynamo's guards
+// have filled the processor's caches by then, so that a frame costs several times what it costs in a loop (`./dev
+// figure call-overhead`).
 #include "python.hpp"
 
 #include <structmember.h>
@@ -17,7 +18,7 @@ struct EntryObject {
   PyObject_HEAD PyObject *program; // a signature that served the last call, or NULL
   PyObject *call, *fail;           // torch_mortise/graph.py: CompiledGraph.call and CompiledGraph.fail
   PyObject *collecting;            // a list: while it has elements, calls are measured
-  PyObject *dictionary;            // PyTorch's wrappers copy it, with `_boxed_call`
+  PyObject *dictionary;            // PyTorch's wrappers copy it, with `_boxed_call`, and read the name at each call
 };
 
 // Entry(call, fail, collecting)
@@ -25,7 +26,7 @@ PyObject *makeEntry(PyTypeObject *type, PyObject *arguments, PyObject *) {
   PyObject *call, *fail, *collecting;
   if (!PyArg_ParseTuple(arguments, "OOO!:Entry", &call, &fail, &PyList_Type, &collecting))
     return nullptr;
-  Ref dictionary(Py_BuildValue("{s:O}", "_boxed_call", Py_True));
+  Ref dictionary(Py_BuildValue("{s:O,s:s}", "_boxed_call", Py_True, "__name__", "mortise_graph"));
   PyObject *self = dictionary ? reinterpret_cast<allocfunc>(PyType_GetSlot(type, Py_tp_alloc))(type, 0) : nullptr;
   if (!self)
     return nullptr;
@@ -48,10 +49,17 @@ PyObject *afterError(PyObject *self, PyObject *list) {
   return PyObject_CallFunctionObjArgs(as<EntryObject>(self)->fail, self, list, value, nullptr);
 }
 
+// The list that is the only argument, or a new one of all arguments: no argument of a graph is a list.
+Ref asList(PyObject *arguments) {
+  PyObject *first = PyTuple_Size(arguments) == 1 ? PyTuple_GetItem(arguments, 0) : nullptr;
+  return first && PyList_Check(first) ? Ref::borrow(first) : Ref(PySequence_List(arguments));
+}
+
 PyObject *callEntry(PyObject *self, PyObject *arguments, PyObject *) {
   auto *entry = as<EntryObject>(self);
-  PyObject *list;
-  if (!PyArg_ParseTuple(arguments, "O!:__call__", &PyList_Type, &list))
+  const Ref owned = asList(arguments);
+  PyObject *list = owned.get();
+  if (!list)
     return nullptr;
   if (entry->program && !PyList_Size(entry->collecting)) {
     const Ref program = Ref::borrow(entry->program); // another thread may set another one

@@ -17,6 +17,11 @@ def _dense(tensor, size, stride):
     return copy.copy_(tensor.detach())
 
 
+def _copy_back(tensor, copy):
+    with torch.no_grad():
+        tensor.copy_(copy)
+
+
 def _view(tensor, size, stride, shift):
     return torch.as_strided(tensor, size, stride, tensor.storage_offset() + shift)
 
@@ -40,7 +45,7 @@ def _load():
         torch.empty_strided,
         _view,
         _dense,
-        torch.Tensor.copy_,
+        _copy_back,
         torch.autograd.graph.increment_version,
         getattr(getattr(torch._C, "_aoti", None), "unsafe_alloc_void_ptr_from_tensor", None),
         torch.zeros(1),

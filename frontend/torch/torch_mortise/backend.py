@@ -9,11 +9,12 @@ import time
 
 import torch
 from torch._dynamo.backends.common import aot_autograd
+from torch._functorch._aot_autograd.schemas import SubclassCreationMeta
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 
 from . import _library, region, report
 from .errors import INVALID_ARGUMENT, MortiseError
-from .graph import CompiledGraph, binder
+from .graph import CompiledGraph, binder, is_real
 from .importer.decompositions import table as decompositions
 
 # repeat_layers: whether equal layers are imported once (repeats.py); false helps to find faults in that
@@ -63,8 +64,36 @@ def compile_training(options, limit, repeat, name, module, _):
     return graph.entry()
 
 
-def compile_inference(options, limit, repeat, name, traced, opened_s, module, _):
-    """`traced`: the tensors that Dynamo traced with. `opened_s`: the time that the backend spent on this graph before PyTorch traced it."""
+# What AOTAutograd's runtime wrapper acts on in the metadata of an inference graph (torch/_functorch/_aot_autograd/runtime_wrappers.py).
+# The program itself increments the versions of what it mutates in place.
+WRAPPER_DUTIES = (
+    "num_mutated_inp_runtime_indices",
+    "num_outputs_aliased",
+    "num_intermediate_bases",
+    "dynamic_outputs",
+    "tokens",
+    "num_graphsafe_rng_states",
+    "is_rng_op_functionalized",
+)
+
+
+def stands_alone(metadata, graph, traced):
+    """Whether Dynamo can call the graph's entry without AOTAutograd's runtime wrapper, because the wrapper would do no more than switch
+    autograd and autocast off: no results alias, no inputs are changed outside the graph, merged (arguments that are one tensor, or views
+    of one) or added, and no tensors are subclasses. `traced`: the arguments that Dynamo traced with."""
+    if metadata is None or len(graph.placeholders) != len(traced):
+        return False
+    if any(getattr(metadata, duty, True) for duty in WRAPPER_DUTIES) or metadata.grad_enabled_mutation is not None:
+        return False
+    kinds = (*metadata.subclass_inp_meta, *metadata.subclass_fw_graph_out_meta)
+    return not any(isinstance(kind, SubclassCreationMeta) for kind in kinds) and all(
+        is_real(value) or isinstance(value, (int, torch.SymInt)) for value in traced
+    )
+
+
+def compile_inference(options, limit, repeat, name, traced, opened_s, entries, module, _):
+    """`traced`: the tensors that Dynamo traced with. `opened_s`: the time that the backend spent on this graph before PyTorch traced it.
+    `entries`: gets the graph's entry if Dynamo may call it, or None."""
     started = time.perf_counter()
     context = torch._guards.TracingContext.try_get()
     metadata = context.fw_metadata if context else None
@@ -72,13 +101,16 @@ def compile_inference(options, limit, repeat, name, traced, opened_s, module, _)
     graph = CompiledGraph(module, name, static, options, limit, repeat)
     report.compiled(graph)
     graph.bind_ahead(traced)
+    alone = stands_alone(metadata, graph, traced)
+    entry = graph.entry(alone)
+    entries.append(entry if alone else None)
     graph.wall_s = opened_s + time.perf_counter() - started
-    return graph.entry()
+    return entry
 
 
 def backend(module, inputs, *, mode=None, options=None):
     """The backend, registered through the entry point group torch_dynamo_backends. Raises MortiseError for an unknown mode, option or
-    device. Returns a callable with the boxed convention of AOTAutograd."""
+    device. Returns a callable of the graph's arguments."""
     started = time.perf_counter()
     pairs, limit, repeat = read_options(mode, options)
     _library.session(pairs)  # an unknown mode, option or device is an error here, before any tracing
@@ -86,14 +118,16 @@ def backend(module, inputs, *, mode=None, options=None):
     table = decompositions()
     own = pairs, limit, repeat
     name = f"graph_{next(_names)}"
-    return aot_autograd(
+    entries = []
+    wrapped = aot_autograd(
         fw_compiler=functools.partial(compile_training, *own, f"{name}_forward"),
         bw_compiler=functools.partial(compile_training, *own, f"{name}_backward"),
-        inference_compiler=functools.partial(compile_inference, *own, name, inputs, time.perf_counter() - started),
+        inference_compiler=functools.partial(compile_inference, *own, name, inputs, time.perf_counter() - started, entries),
         partition_fn=min_cut_rematerialization_partition,
         decompositions=table,
         keep_inference_input_mutations=True,
     )(module, inputs)
+    return entries[0] if len(entries) == 1 and entries[0] else wrapped
 
 
 def describe(**options):

@@ -353,9 +353,11 @@ class CompiledGraph:
 
     # ---- the call ---------------------------------------------------------------------------------
 
-    def entry(self):
-        """A callable with the boxed convention of AOTAutograd: a list of arguments, a list of results."""
-        return _library.native().Entry(self.call, self.fail, report.collecting)
+    def entry(self, alone=False):
+        """A callable of the arguments, or of one list of them as AOTAutograd passes it, which returns a list of results. `alone`: nothing
+        around it switches autograd and autocast off, which programs do not see, but PyTorch's operators do."""
+        call, fail = (without_modes(self.call), without_modes(self.fail)) if alone else (self.call, self.fail)
+        return _library.native().Entry(call, fail, report.collecting)
 
     def call(self, entry, arguments):
         """Results. Where one program serves the next call, too, `entry` calls it by itself from now on."""
@@ -446,6 +448,14 @@ class CompiledGraph:
 
     def operator_count(self):
         return sum(n.target is not operator.getitem for n in self.computed)
+
+
+def without_modes(function):
+    def called(*arguments):
+        with torch.no_grad(), torch._C._DisableAutocast():
+            return function(*arguments)
+
+    return called
 
 
 def is_real(tensor):
