@@ -360,12 +360,14 @@ Result<Config> Config::read(std::span<const MortiseOption> callOptions) {
       return added.error();
 
   std::vector<Key> keys = coreKeys;
-  for (const PluginFiles &files : findPlugins(layers.pluginPath())) {
+  std::vector<FoundPlugin> found;
+  for (PluginFiles &files : findPlugins(layers.pluginPath())) {
     auto manifest = readManifest(files.manifest);
-    if (!manifest)
+    const FoundPlugin &plugin = found.emplace_back(std::move(files), std::move(manifest));
+    if (!plugin.manifest)
       continue; // the registry reports the broken manifest
-    for (const ManifestOption &option : manifest->options) {
-      const std::string name = manifest->name + "." + option.name;
+    for (const ManifestOption &option : plugin.manifest->options) {
+      const std::string name = plugin.manifest->name + "." + option.name;
       if (std::none_of(keys.begin(), keys.end(), [&](const Key &key) { return key.name == name; }))
         keys.push_back({name, option.fallback, option.values});
     }
@@ -375,7 +377,12 @@ Result<Config> Config::read(std::span<const MortiseOption> callOptions) {
     return resolved.error();
   Config config;
   config.all = std::move(*resolved);
+  config.found = std::make_shared<const std::vector<FoundPlugin>>(std::move(found));
   return config;
+}
+
+std::span<const FoundPlugin> Config::plugins() const {
+  return found ? std::span<const FoundPlugin>(*found) : std::span<const FoundPlugin>();
 }
 
 const std::string &Config::get(std::string_view key) const {

@@ -28,7 +28,8 @@ struct Registry::Group {
     PluginFiles files;
     Manifest manifest;
   };
-  std::vector<Member> members; // in the order of plugin_path
+  std::vector<Member> members;  // in the order of plugin_path
+  std::set<std::string> labels; // what others of the group have, too: kinds of devices, names, ops
   bool loaded = false;
 
   bool declares(std::string_view kind) const {
@@ -55,7 +56,7 @@ struct Registry::Impl {
     logMessage(MORTISE_WARNING, "plugin '" + path + "' is not used: " + error.message);
     rejected.push_back({path, std::move(error), std::move(kinds), std::move(ops)});
   }
-  void discover(const PluginFiles &files);
+  void discover(const FoundPlugin &found);
   void join(Group::Member member);
   void load(Group &group);
   void add(const Group::Member &member);
@@ -101,13 +102,13 @@ std::optional<Link> linkBetween(const Device &a, const Device &b) {
 
 std::string Device::name() const { return several || info.ordinal != 0 ? full(*this) : std::string(info.kind); }
 
-void Registry::Impl::discover(const PluginFiles &files) {
+void Registry::Impl::discover(const FoundPlugin &found) {
+  const auto &[files, manifest] = found;
   auto trusted = checkTrust(files.manifest, owners);
   if (!trusted && trusted.error().code != MORTISE_NOT_FOUND)
     return reject(files.library, {trusted.error().code, "manifest: " + trusted.error().message});
-  auto manifest = readManifest(files.manifest);
   if (manifest)
-    return join({files, std::move(*manifest)});
+    return join({files, *manifest});
   // The error about a missing or broken library is more useful than one about its manifest.
   if (manifest.error().code == MORTISE_NOT_FOUND)
     if (auto library = checkLibrary(files.library); !library)
@@ -116,24 +117,20 @@ void Registry::Impl::discover(const PluginFiles &files) {
 }
 
 void Registry::Impl::join(Group::Member member) {
-  const auto labels = [](const Manifest &manifest) {
-    std::set<std::string> found(manifest.devices.begin(), manifest.devices.end());
-    found.insert(manifest.sharing.begin(), manifest.sharing.end());
-    found.insert("plugin " + manifest.name); // no kind has a space
-    for (const std::string &op : manifest.ops)
-      found.insert("op " + op);
-    return found;
-  };
-  const std::set<std::string> wanted = labels(member.manifest);
+  const Manifest &manifest = member.manifest;
   Group merged;
+  merged.labels = {"plugin " + manifest.name}; // no kind has a space
+  merged.labels.insert(manifest.devices.begin(), manifest.devices.end());
+  merged.labels.insert(manifest.sharing.begin(), manifest.sharing.end());
+  for (const std::string &op : manifest.ops)
+    merged.labels.insert("op " + op);
+  const std::set<std::string> wanted = merged.labels;
   std::erase_if(groups, [&](Group &group) {
-    const bool related = std::ranges::any_of(group.members, [&](const Group::Member &each) {
-      return std::ranges::any_of(labels(each.manifest),
-                                 [&](const std::string &label) { return wanted.contains(label); });
-    });
-    if (related)
-      std::ranges::move(group.members, std::back_inserter(merged.members));
-    return related;
+    if (std::ranges::none_of(wanted, [&](const std::string &label) { return group.labels.contains(label); }))
+      return false;
+    std::ranges::move(group.members, std::back_inserter(merged.members));
+    merged.labels.merge(group.labels);
+    return true;
   });
   merged.members.push_back(std::move(member));
   groups.push_back(std::move(merged));
@@ -278,8 +275,8 @@ std::shared_ptr<Registry> Registry::open(const Config &config) {
     watchCrashes();
   setLogLevel(config.get("log_level"));
   auto impl = std::make_unique<Impl>(config);
-  for (const PluginFiles &files : findPlugins(config.get("plugin_path")))
-    impl->discover(files);
+  for (const FoundPlugin &found : config.plugins())
+    impl->discover(found);
   if (!impl->cache && impl->cache.error().code != MORTISE_NOT_FOUND)
     logMessage(MORTISE_WARNING, "kernels are not kept on disk: " + impl->cache.error().message);
   return std::shared_ptr<Registry>(new Registry(std::move(impl)));

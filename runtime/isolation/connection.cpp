@@ -120,7 +120,18 @@ Result<void> Connection::start() {
     return Error{MORTISE_NOT_FOUND, "cannot start '" + *program + "': " + std::strerror(failed)};
   }
   ends = made;
-  return {};
+  return greet(*program);
+}
+
+Result<void> Connection::greet(const std::string &program) {
+  const auto received = receiveMessage(ends.socket, request.isolation->seconds);
+  if (received && *received == greeting())
+    return {};
+  end(true, "");
+  return Error{MORTISE_VERSION_MISMATCH,
+               "expected '" + program + "' to be the mortise-worker of this build, which says '" + greeting() +
+                   "', found " + (received ? "'" + legible(*received) + "'" : "a program that does not say so") +
+                   "; install both from one build, or set isolate_worker to the right program"};
 }
 
 Result<void> Connection::load() {

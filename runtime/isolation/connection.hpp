@@ -40,8 +40,9 @@ public:
 
   Result<void> ensure(); // starts a worker where none runs
   Result<void> start();
-  Result<void> load(); // has the worker that was started open the library
-  void finish();       // of a worker that runs
+  Result<void> greet(const std::string &program); // whether the worker that was started is of this build
+  Result<void> load();                            // has the worker that was started open the library
+  void finish();                                  // of a worker that runs
   // The shared memory, with at least so many bytes.
   Result<std::byte *> memoryOf(uint64_t bytes);
 

@@ -55,6 +55,8 @@ Result<void> moveAll(int socket, short events, const Deadline &deadline, size_t 
 
 } // namespace
 
+std::string greeting() { return "mortise-worker " MORTISE_WORKER_PROTOCOL; }
+
 Result<void> sendMessage(int socket, std::string_view bytes, double seconds) {
   const Deadline deadline(seconds);
   const uint64_t size = bytes.size();

@@ -298,6 +298,9 @@ template <typename Message> Result<Message> decode(std::string_view bytes) {
   return message;
 }
 
+// What a worker says before all else. It differs where the messages or the memory that both sides share do.
+std::string greeting();
+
 // One message over a socket. `deadline`: seconds until an answer has to be complete; negative: none. Errors:
 // MORTISE_DEVICE_LOST (the other side is gone), MORTISE_CANCELLED (the deadline), MORTISE_CORRUPT.
 Result<void> sendMessage(int socket, std::string_view bytes, double seconds);

@@ -6,15 +6,19 @@
 
 #include <gmock/gmock.h>
 
+#include <fstream>
 #include <random>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <thread>
 #include <unistd.h>
 
 namespace mortise::runtime::isolation {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 Proposed someAnswer() {
   return {{{"acme.mul", {1, 2, 3}, 1.5, 2.5, 3.5, {0, 4}, {{5, 6}}}, {"", {}, 0, 0, 0, {}, {}}},
@@ -119,11 +123,16 @@ class Isolated : public testing::Test {
 protected:
   void SetUp() override { folder.add("queued", test::Folder::manifestFor("queued", "\"queued\", \"far\"")); }
 
-  std::shared_ptr<Registry> open(const char *isolate, const char *memoryLimit = "") {
+  std::shared_ptr<Registry> open(const char *isolate, const char *memoryLimit = "", const std::string &worker = "") {
     const std::string path = folder.path();
-    const MortiseOption options[] = {{"plugin_path", path.c_str()}, {"log_level", "off"}, {"kernel_cache", "off"},
-                                     {"isolate", isolate},          {"probe", "off"},     {"isolate_seconds", "20"},
-                                     {"memory_limit", memoryLimit}};
+    const MortiseOption options[] = {{"plugin_path", path.c_str()},
+                                     {"log_level", "off"},
+                                     {"kernel_cache", "off"},
+                                     {"isolate", isolate},
+                                     {"probe", "off"},
+                                     {"isolate_seconds", "20"},
+                                     {"memory_limit", memoryLimit},
+                                     {"isolate_worker", worker.c_str()}};
     auto config = Config::read(options);
     EXPECT_TRUE(config) << (config ? "" : config.error().message);
     auto registry = Registry::open(*config);
@@ -160,6 +169,16 @@ protected:
     return "";
   }
 
+  std::string worker() const { return folder.path() + "/worker"; }
+
+  // Why the plugin is rejected where this shell script is the worker.
+  Error rejection(const std::string &script) {
+    std::ofstream(worker()) << "#!/bin/sh\n" << script << "\n";
+    EXPECT_EQ(chmod(worker().c_str(), 0755), 0);
+    const auto registry = open("queued", "", worker());
+    return registry->rejected().empty() ? Error{MORTISE_OK, ""} : registry->rejected()[0].error;
+  }
+
   test::Folder folder;
 };
 
@@ -175,6 +194,21 @@ TEST_F(Isolated, TheWorkerUsesMemoryAndStreamsForTheHost) {
   }
   for (const char *device : {"queued", "far"})
     EXPECT_EQ(runOn(registry, device), "") << device;
+}
+
+// A worker is no plugin's fault.
+TEST_F(Isolated, AWorkerOfAnotherBuildIsToldFromAFaultyPlugin) {
+  const Error error = rejection("printf '\\013\\0\\0\\0\\0\\0\\0\\0worker 0.1 ' >&3; sleep 60");
+  EXPECT_EQ(error.code, MORTISE_VERSION_MISMATCH);
+  EXPECT_THAT(error.message,
+              AllOf(HasSubstr("expected '" + worker() + "'"), HasSubstr(greeting()), HasSubstr("found 'worker 0.1 '"),
+                    HasSubstr("isolate_worker"), Not(HasSubstr("vendor"))));
+}
+
+TEST_F(Isolated, AProgramThatIsNoWorkerIsToldFromAFaultyPlugin) {
+  const Error error = rejection("exit 0");
+  EXPECT_EQ(error.code, MORTISE_VERSION_MISMATCH);
+  EXPECT_THAT(error.message, AllOf(HasSubstr("a program that does not say so"), Not(HasSubstr("vendor"))));
 }
 
 TEST_F(Isolated, AStreamThatFailedIsResetForTheNextCall) {

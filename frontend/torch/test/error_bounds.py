@@ -143,6 +143,13 @@ def length(op, arguments, results):
     return max(largest, 1)
 
 
+def in_f64(value):
+    """A floating tensor or dtype as f64's, other values as they are."""
+    if isinstance(value, torch.dtype):
+        return torch.float64 if value.is_floating_point else value
+    return value.double() if isinstance(value, torch.Tensor) and value.is_floating_point() else value
+
+
 class Noise:
     """Calls ops in f64 and moves their results as rounding to their own dtype would. `unit` is the unit roundoff of results, or None for
     that of the dtype that eager gives; `accumulator` is that of sums, or None for f32's (f64's for f64). With `share` 0 there is no noise,
@@ -177,10 +184,7 @@ class Noise:
         value = own  # if everything is f64 already
         if any(t.dtype != torch.float64 for t in floats):
             value = None
-            arguments, keywords = tree_map(lambda t: t.double() if isinstance(t, torch.Tensor) and t.is_floating_point() else t,
-                                           (arguments, keywords))
-            if keywords.get("dtype") is not None:
-                keywords = {**keywords, "dtype": torch.float64}
+            arguments, keywords = tree_map(in_f64, (arguments, keywords))
         if keywords.get("alpha", 1) != 1 and name_of(op) in ("add", "sub"):  # alpha * y is rounded by itself
             x, y = arguments
             y = self.result((y if isinstance(y, torch.Tensor) else x.new_tensor(y)) * keywords["alpha"], own.dtype).double()

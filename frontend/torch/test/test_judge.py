@@ -7,7 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from error_bounds import MORE_RUNS, RUNS, length, ulp, unit_roundoff
-from opinfo import distribution, judge, runner, samples
+from opinfo import compiled, distribution, judge, runner, samples
 from opinfo.overloads import Direct
 from opinfo.trace import compile_graph, trace
 
@@ -253,6 +253,52 @@ def test_the_limit_of_distributions():
     assert distribution.distance(torch.arange(4.0), torch.arange(4.0) + 1) == 0.25
     assert distribution.distance(torch.arange(4.0), torch.arange(4.0) + 1, (1.0, 1.0)) == 0
     assert distribution.distance(torch.zeros(5), torch.ones(5)) == 1
+
+
+# ---- compiled samples ------------------------------------------------------------------------------------
+
+
+def zeroed_gradient(result):
+    made = result * 1
+    made.register_hook(torch.zeros_like)
+    return made
+
+
+COMPILED_FAULTS = {
+    "a zeroed gradient": (zeroed_gradient, "result 1"),
+    "a gradient off by a thousandth": (lambda r: r * 1.001 - r.detach() * 0.001, "result 1"),
+    "no gradient": (torch.Tensor.detach, "gradients of other arguments"),
+    "a NaN": (lambda r: r * torch.where(torch.arange(r.numel()) == 3, torch.nan, 1.0).reshape(r.shape), "result 0"),
+    "a result off by 2^-16": (lambda r: r * (1 + 2**-16), "result 0"),
+    "another dtype": (torch.Tensor.double, "float64"),
+}
+
+
+@pytest.mark.parametrize("name", [None, *COMPILED_FAULTS])
+def test_faults_in_compiled_samples(name, monkeypatch):
+    """Eager stands for the compiler; a fault is planted in its result."""
+    plant, expected = COMPILED_FAULTS.get(name, (lambda result: result, ""))
+    monkeypatch.setattr(torch, "compile", lambda function, **_: lambda *a, **k: plant(function(*a, **k)))
+    record = compiled.judge_operator(("tanh", 1, None))
+    outcome = "failed" if name else "called through"  # there is no report of a compiled graph
+    assert [row[1] for row in record["rows"]] == [outcome, outcome]
+    assert all(expected in row[2] for row in record["rows"]), record["rows"]
+
+
+def test_an_accumulator_is_widened_with_its_operands():
+    """In the judge's runs in f64, an operator whose accumulator's dtype is an argument gets f64 there, too."""
+    from conftest import rounding_once
+
+    @torch.library.custom_op("judge_test::square", mutates_args=())
+    def square(x: torch.Tensor, accumulator: torch.dtype) -> torch.Tensor:
+        if x.dtype != accumulator:
+            raise RuntimeError(f"expected an accumulator of {x.dtype}, found {accumulator}")
+        return x * x
+
+    x = normal(4, 6).float()
+    (found,), (moved,) = rounding_once(lambda: square(x, torch.float32))
+    assert found.dtype == torch.float32 and torch.equal(found, x * x)
+    assert bool((moved > 0).all())
 
 
 # ---- counting --------------------------------------------------------------------------------------------

@@ -5,9 +5,11 @@
 #pragma once
 
 #include <mortise/result.hpp>
+#include <mortise/runtime/manifest.hpp>
 #include <mortise/runtime/place_rule.hpp>
 #include <mortise/runtime/transfer.hpp>
 
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -70,11 +72,13 @@ public:
   MortiseCompileOptions compileOptions() const;                      // mode, precision, deterministic
   std::span<const Setting> settings() const;                         // every key, sorted, with its source
   std::vector<Setting> pluginOptions(std::string_view plugin) const; // keys without the "PLUGIN." prefix
+  std::span<const FoundPlugin> plugins() const;                      // of plugin_path, as they were when it was read
 
 private:
   Isolation limits() const;
 
   std::vector<Setting> all;
+  std::shared_ptr<const std::vector<FoundPlugin>> found;
 };
 
 } // namespace mortise::runtime

@@ -42,6 +42,11 @@ struct PluginFiles {
   std::string library, manifest; // absolute paths; the files may be missing
 };
 
+struct FoundPlugin {
+  PluginFiles files;
+  Result<Manifest> manifest;
+};
+
 std::string manifestPath(const std::string &library);
 
 // Plugins in colon separated directories and files, in order, without repetition; an empty entry stands for
