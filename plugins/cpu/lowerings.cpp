@@ -29,7 +29,9 @@ static Support judgeDot(const MortiseNode &node) {
 
 static Support judgeLinear(const MortiseNode &node, std::span<const SymbolRange> symbols) {
   int32_t dtype = node.results[0]->type->dtype;
-  if (dtype != MORTISE_F32 && !(dtype == MORTISE_BF16 && hasBrainProducts()))
+  if (dtype == MORTISE_BF16 && !hasBrainProducts())
+    return refuse(MORTISE_REASON_HARDWARE, "without AVX-512, linear of bf16 is taken as dot and add");
+  if (dtype != MORTISE_F32 && dtype != MORTISE_BF16)
     return refuse(MORTISE_REASON_DTYPE, std::string("linear of ") + dtypeName(dtype) + " is taken as dot and add");
   if (node.operands[0]->type->rank < 1)
     return refuse(MORTISE_REASON_RANK, "expected x of rank 1 or more");

@@ -334,7 +334,8 @@ Result<bool> prove(const Manifest &manifest, const LoadRequest &request, const s
   if (isForkedChild())
     return forkedChildError();
   if (auto started = connection.start(); !started) {
-    logMessage(MORTISE_INFO, "plugin '" + manifest.name + "' is loaded without a probe: " + started.error().message);
+    logMessage(started.error().code == MORTISE_NOT_FOUND ? MORTISE_INFO : MORTISE_WARNING,
+               "plugin '" + manifest.name + "' is loaded without a probe: " + started.error().message);
     return false;
   }
   if (auto loaded = connection.load(); !loaded) {

@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -109,15 +110,34 @@ def test_a_library_is_probed_before_it_is_loaded(place, tmp_path):
     assert "plugin 'acme': its worker " in said and f"in {place.split()[0].replace('start', 'the start')}" in said
 
 
+def worker_that_ends(folder):
+    """A program that greets the host as this build's worker does, and then ends."""
+    greeting = re.search(rb"mortise-worker [0-9a-f]{16}", (BUILD / "bin" / "mortise-worker").read_bytes())[0].decode()
+    path = folder / "worker"
+    path.write_text(f"#!/bin/sh\nprintf '\\{len(greeting):03o}\\0\\0\\0\\0\\0\\0\\0{greeting}' >&3\n")
+    path.chmod(0o755)
+    return str(path)
+
+
 def test_what_was_proven_is_not_probed_again(tmp_path):
     bad_plugins.put(tmp_path, (BUILD / "lib" / "mortise" / "plugins" / "libmortise_reference.so").read_bytes(),
                     (PLUGINS / "libmortise_reference.toml").read_text())
     time.sleep(2.1)  # nothing is kept of a file that has just changed
     command = [BUILD / "bin" / "mortise", "devices"]
-    for worker, proven in (("/bin/false", False), ("", True), ("/bin/false", True)):
+    ends = worker_that_ends(tmp_path)
+    for worker, proven in ((ends, False), ("", True), (ends, True)):
         ran = subprocess.run(command, cwd=tmp_path, env=environment(tmp_path, MORTISE_ISOLATE="off", MORTISE_ISOLATE_WORKER=worker,
                              MORTISE_PLUGIN_PATH=str(tmp_path)), capture_output=True, text=True, check=False)
         assert ("rejected" not in ran.stdout) == proven, ran.stdout + ran.stderr
+
+
+def test_a_worker_of_another_build_is_no_reason_to_reject_a_plugin(tmp_path):
+    bad_plugins.put(tmp_path, (BUILD / "lib" / "mortise" / "plugins" / "libmortise_reference.so").read_bytes(),
+                    (PLUGINS / "libmortise_reference.toml").read_text())
+    ran = subprocess.run([BUILD / "bin" / "mortise", "devices"], cwd=tmp_path, capture_output=True, text=True, check=False,
+                         env=environment(tmp_path, MORTISE_ISOLATE="off", MORTISE_ISOLATE_WORKER="/bin/false", MORTISE_PLUGIN_PATH=str(tmp_path)))
+    assert "rejected" not in ran.stdout and "reference interpreter" in ran.stdout
+    assert "is loaded without a probe" in ran.stderr and "to be the mortise-worker of this build" in ran.stderr
 
 
 RIGHT = START + """
