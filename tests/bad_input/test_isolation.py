@@ -135,7 +135,8 @@ def test_a_worker_of_another_build_is_no_reason_to_reject_a_plugin(tmp_path):
     bad_plugins.put(tmp_path, (BUILD / "lib" / "mortise" / "plugins" / "libmortise_reference.so").read_bytes(),
                     (PLUGINS / "libmortise_reference.toml").read_text())
     ran = subprocess.run([BUILD / "bin" / "mortise", "devices"], cwd=tmp_path, capture_output=True, text=True, check=False,
-                         env=environment(tmp_path, MORTISE_ISOLATE="off", MORTISE_ISOLATE_WORKER="/bin/false", MORTISE_PLUGIN_PATH=str(tmp_path)))
+                         env=environment(tmp_path, MORTISE_ISOLATE="off", MORTISE_ISOLATE_WORKER="/bin/false",
+                                         MORTISE_PLUGIN_PATH=str(tmp_path)))
     assert "rejected" not in ran.stdout and "reference interpreter" in ran.stdout
     assert "is loaded without a probe" in ran.stderr and "to be the mortise-worker of this build" in ran.stderr
 
