@@ -330,8 +330,8 @@ int serve() {
   showAsked = show;
   watchHost();
   watchCrashes();
-  if (!sendMessage(workerSocket, greeting(), -1))
-    return 0;                       // the host is gone
+  if (!sendMessage(workerSocket, greeting(), -1)) // the host is gone
+    return 0;
   static auto *worker = new Worker; // never destroyed: the process ends where it is
   for (;;) {
     auto received = receiveMessage(workerSocket, -1);
