@@ -421,7 +421,7 @@ Result<void> Context::callOnEvent(uint32_t number, const char *name,
   return callOn(device, name, device.plugin->table->*slot, args);
 }
 
-Result<bool> Context::hasHappened() const {
+Result<bool> Context::hasHappened() {
   for (size_t i = 0; flight && i < flight->marks.size(); ++i) {
     MortiseEventArgs args{};
     if (auto asked = callOnEvent(flight->marks[i], "event_query", &MortisePlugin::event_query, args); !asked)
@@ -429,6 +429,7 @@ Result<bool> Context::hasHappened() const {
     if (!args.happened)
       return false;
   }
+  flight = nullptr;
   return true;
 }
 

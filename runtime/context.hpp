@@ -31,9 +31,9 @@ public:
                          const Binding &binding, const std::shared_ptr<Specialisation> &specialisation,
                          const void *const *inputs, void *const *outputs);
   // Whether the last enqueueOn() has happened: nothing else may be done with a context before it has, but another
-  // enqueueOn() of the same specialisation on the same streams. Where a stream has failed, finish() alone knows whether
-  // other streams still work.
-  Result<bool> hasHappened() const;
+  // enqueueOn() of the same specialisation on the same streams. Errors: where a stream has failed, other streams may
+  // still work until finish().
+  Result<bool> hasHappened();
   Result<void> finish(); // waits for it; errors: those of the work
   bool isInFlight() const { return flight != nullptr; }
   bool isInFlightOn(std::span<const CallersStream> callers, const Specialisation &specialisation) const {

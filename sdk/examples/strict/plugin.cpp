@@ -396,8 +396,10 @@ struct Strict : PluginAdaptor<Strict> {
     args.happened = lies || !event.queue || (tells && event.queue->hasHappened(event.position));
     if (lies && event.queue)
       checker().hide(host, event.truth);
-    else if (args.happened && event.queue)
+    else if (args.happened && event.queue) {
       tellHost(event, "event_query");
+      return event.queue->failure(event.position);
+    }
     return {};
   }
   Result<void> eventSynchronize(MortiseEventArgs &args) {
