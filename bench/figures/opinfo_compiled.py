@@ -11,7 +11,7 @@ import time
 
 MEASURES = "OpInfo's samples and their gradients through torch.compile, static and dynamic: compiled, called through to eager, failed"
 NEEDS = "cpu"
-MINUTES = 8
+MINUTES = 14
 
 SAMPLES, WORKERS = 4, 2
 

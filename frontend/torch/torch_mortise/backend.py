@@ -83,7 +83,7 @@ def stands_alone(metadata, graph, traced):
     of one) or added, and no tensors are subclasses. `traced`: the arguments that Dynamo traced with."""
     if metadata is None or len(graph.placeholders) != len(traced):
         return False
-    if any(getattr(metadata, duty, True) for duty in WRAPPER_DUTIES) or metadata.grad_enabled_mutation is not None:
+    if any(getattr(metadata, duty, True) for duty in WRAPPER_DUTIES) or getattr(metadata, "grad_enabled_mutation", True) is not None:
         return False
     kinds = (*metadata.subclass_inp_meta, *metadata.subclass_fw_graph_out_meta)
     return not any(isinstance(kind, SubclassCreationMeta) for kind in kinds) and all(

@@ -342,15 +342,19 @@ struct Strict : PluginAdaptor<Strict> {
         mark[other] = 0;
     return mark;
   }
-  // Tells the checker that the host has waited for the event, unless this call of the slot is hidden.
-  static void tellHost(const Event &event, const char *slot) {
-    const Actor stream = event.queue->actor;
-    const Result<void> done = event.queue->failure(event.position);
+  // Tells the checker that the actor has waited for the event, unless this call of the slot is hidden. `done`: with
+  // what error the event's stream has come so far.
+  static void tell(Actor actor, const Event &event, const char *slot, const Result<void> &done = {}) {
     const bool hidden = control().isHidden(slot);
     if (hidden || event.clock != event.truth)
-      checker().hide(host, knownAfter(done, stream, event.truth));
-    if (!hidden)
-      checker().hostWaits(knownAfter(done, stream, event.clock));
+      checker().hide(actor, knownAfter(done, event.queue->actor, event.truth));
+    if (hidden)
+      return;
+    const Clock mark = knownAfter(done, event.queue->actor, event.clock);
+    if (actor == host)
+      checker().hostWaits(mark);
+    else
+      checker().streamWaits(actor, mark);
   }
   Result<void> eventRecord(MortiseEventArgs &args) {
     if (auto entered = control().enter("event_record"); !entered)
@@ -375,11 +379,7 @@ struct Strict : PluginAdaptor<Strict> {
     if (control().isDropped("event_wait") || !event.queue)
       return {};
     Queue &waits = *streamOf(args.stream).queue;
-    const bool hidden = control().isHidden("event_wait");
-    if (hidden || event.clock != event.truth)
-      checker().hide(waits.actor, event.truth);
-    if (!hidden)
-      checker().streamWaits(waits.actor, event.clock);
+    tell(waits.actor, event, "event_wait");
     if (&waits != event.queue.get())
       waits.add([queue = event.queue, position = event.position]() -> Result<void> {
         queue->waitUntil(position);
@@ -397,8 +397,9 @@ struct Strict : PluginAdaptor<Strict> {
     if (lies && event.queue)
       checker().hide(host, event.truth);
     else if (args.happened && event.queue) {
-      tellHost(event, "event_query");
-      return event.queue->failure(event.position);
+      const Result<void> done = event.queue->failure(event.position);
+      tell(host, event, "event_query", done);
+      return done;
     }
     return {};
   }
@@ -408,8 +409,9 @@ struct Strict : PluginAdaptor<Strict> {
     if (control().isDropped("event_synchronize") || !event.queue)
       return {};
     event.queue->waitUntil(event.position);
-    tellHost(event, "event_synchronize");
-    return entered ? event.queue->failure(event.position) : entered;
+    const Result<void> done = event.queue->failure(event.position);
+    tell(host, event, "event_synchronize", done);
+    return entered ? done : entered;
   }
   Result<void> eventElapsed(MortiseEventArgs &args) {
     if (auto entered = control().enter("event_elapsed"); !entered)
