@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "layout.hpp"
 
+#include "settings.hpp"
+#include <mortise/reference/interpreter.hpp>
+
+#include <algorithm>
 #include <cstring>
 
 namespace strict {
@@ -59,6 +63,48 @@ void pack(const Elements &elements, uint32_t layout, const std::byte *dense, std
 void unpack(const Elements &elements, uint32_t layout, const std::byte *from, std::byte *dense) {
   const size_t size = elements.bits / 8;
   forEach(elements, layout, [&](uint64_t to, uint64_t at) { std::memcpy(dense + to * size, from + at * size, size); });
+}
+
+void proposeConversion(Proposal &proposal) {
+  const MortiseGraph &graph = proposal.graph();
+  const bool inHome = std::ranges::all_of(proposal.forms(), [](const MortiseForm &form) { return form.space == 0; });
+  if (graph.node_count != 1 || std::string_view(graph.nodes[0]->op) != "mortise.convert" || !inHome)
+    return proposal.refuse(0, MORTISE_REASON_LAYOUT, "only conversions are taken in forms that the host chooses");
+  if (const reference::Refusal refusal = reference::refuse(*graph.nodes[0]))
+    return proposal.refuse(0, refusal.reason, refusal.detail);
+  const uint32_t node = 0;
+  proposal.add({"strict.conversion", {&node, 1}, 1e-3, 0, 0, {}, proposal.forms()});
+}
+
+std::vector<MortiseForm> randomForms(const MortiseGraph &graph, const std::vector<uint32_t> &nodes, uint64_t seed) {
+  std::vector<MortiseForm> forms;
+  std::vector<uint32_t> uses(graph.value_count);
+  std::vector<bool> aliased(graph.value_count);
+  for (size_t i = 0; i < graph.alias_count; ++i) {
+    aliased[graph.inputs[graph.aliases[i]->input]->index] = true;
+    aliased[graph.outputs[graph.aliases[i]->output]->index] = true;
+  }
+  const auto add = [&](const MortiseValue &value, uint64_t end) {
+    const uint64_t random = mix(seed, 2 * uint64_t{value.index} + end);
+    const bool fixed = value.flags & (MORTISE_VALUE_CONSTANT | MORTISE_VALUE_STATE) || aliased[value.index] ||
+                       !hasLayouts(*value.type);
+    const MortiseForm form{value.index, static_cast<uint32_t>(random % layoutCount), random / 8 % 2 ? 1u : 0u, 0};
+    const bool known = std::ranges::find(forms, value.index, &MortiseForm::value) != forms.end();
+    if (!fixed && !known)
+      forms.push_back(form);
+  };
+  for (uint32_t n : nodes)
+    for (size_t i = 0; i < graph.nodes[n]->operand_count; ++i)
+      if (const MortiseValue *value = graph.nodes[n]->operands[i]) {
+        ++uses[value->index];
+        if (!value->producer || !std::ranges::binary_search(nodes, value->producer->index))
+          add(*value, 0);
+      }
+  for (uint32_t n : nodes)
+    for (size_t i = 0; i < graph.nodes[n]->result_count; ++i)
+      if (const MortiseValue &value = *graph.nodes[n]->results[i]; value.use_count > uses[value.index])
+        add(value, seed % 2); // with an even seed, what a region gives is what the next one wants
+  return forms;
 }
 
 } // namespace strict

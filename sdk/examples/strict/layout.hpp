@@ -35,4 +35,12 @@ std::vector<MortiseExprStep> sizeOf(const MortiseType &type, uint32_t layout);
 void pack(const Elements &elements, uint32_t layout, const std::byte *dense, std::byte *into);
 void unpack(const Elements &elements, uint32_t layout, const std::byte *from, std::byte *dense);
 
+// A conversion is one node that leaves its value as it is; the kernel unpacks what it reads, and packs what it
+// writes.
+void proposeConversion(mortise::Proposal &proposal);
+
+// A layout and a space by seed for each value at the border of a region, so that what one region gives is now and
+// then what the next one wants.
+std::vector<MortiseForm> randomForms(const MortiseGraph &graph, const std::vector<uint32_t> &nodes, uint64_t seed);
+
 } // namespace strict

@@ -108,7 +108,8 @@ struct Strict : PluginAdaptor<Strict> {
         proposal.refuse(i, MORTISE_REASON_OPTION, "`split` gives the node to another device");
     }
     for (const std::vector<uint32_t> &nodes : convexRegions(graph, supported)) {
-      const std::vector<MortiseForm> forms = settings.layouts ? randomForms(graph, nodes) : std::vector<MortiseForm>();
+      const std::vector<MortiseForm> forms =
+          settings.layouts ? randomForms(graph, nodes, settings.seed) : std::vector<MortiseForm>();
       proposal.add({"strict.region", nodes, 1e-3 * static_cast<double>(nodes.size()), 0, 0, {}, forms});
     }
     return {};
@@ -477,53 +478,6 @@ struct Strict : PluginAdaptor<Strict> {
   }
 
 private:
-  // A conversion is one node that leaves its value as it is; the kernel unpacks what it reads, and packs what it
-  // writes.
-  static void proposeConversion(Proposal &proposal) {
-    const MortiseGraph &graph = proposal.graph();
-    const bool inHome = std::ranges::all_of(proposal.forms(), [](const MortiseForm &form) { return form.space == 0; });
-    if (graph.node_count != 1 || std::string_view(graph.nodes[0]->op) != "mortise.convert" || !inHome)
-      return proposal.refuse(0, MORTISE_REASON_LAYOUT, "only conversions are taken in forms that the host chooses");
-    if (const reference::Refusal refusal = reference::refuse(*graph.nodes[0]))
-      return proposal.refuse(0, refusal.reason, refusal.detail);
-    const uint32_t node = 0;
-    proposal.add({"strict.conversion", {&node, 1}, 1e-3, 0, 0, {}, proposal.forms()});
-  }
-
-  // A layout and a space by seed for each value at the border of a region, so that what one region gives is now and
-  // then what the next one wants.
-  static std::vector<MortiseForm> randomForms(const MortiseGraph &graph, const std::vector<uint32_t> &nodes) {
-    const uint64_t seed = control().settings().seed;
-    std::vector<MortiseForm> forms;
-    std::vector<uint32_t> uses(graph.value_count);
-    std::vector<bool> aliased(graph.value_count);
-    for (size_t i = 0; i < graph.alias_count; ++i) {
-      aliased[graph.inputs[graph.aliases[i]->input]->index] = true;
-      aliased[graph.outputs[graph.aliases[i]->output]->index] = true;
-    }
-    const auto add = [&](const MortiseValue &value, uint64_t end) {
-      const uint64_t random = mix(seed, 2 * uint64_t{value.index} + end);
-      const bool fixed = value.flags & (MORTISE_VALUE_CONSTANT | MORTISE_VALUE_STATE) || aliased[value.index] ||
-                         !hasLayouts(*value.type);
-      const MortiseForm form{value.index, static_cast<uint32_t>(random % layoutCount), random / 8 % 2 ? 1u : 0u, 0};
-      const bool known = std::ranges::find(forms, value.index, &MortiseForm::value) != forms.end();
-      if (!fixed && !known)
-        forms.push_back(form);
-    };
-    for (uint32_t n : nodes)
-      for (size_t i = 0; i < graph.nodes[n]->operand_count; ++i)
-        if (const MortiseValue *value = graph.nodes[n]->operands[i]) {
-          ++uses[value->index];
-          if (!value->producer || !std::ranges::binary_search(nodes, value->producer->index))
-            add(*value, 0);
-        }
-    for (uint32_t n : nodes)
-      for (size_t i = 0; i < graph.nodes[n]->result_count; ++i)
-        if (const MortiseValue &value = *graph.nodes[n]->results[i]; value.use_count > uses[value.index])
-          add(value, seed % 2); // with an even seed, what a region gives is what the next one wants
-    return forms;
-  }
-
   static bool reach(const MortiseDevice *a, const MortiseDevice *b) {
     return strict::devices[numberOf(a)].kind == strict::devices[numberOf(b)].kind && control().settings().peer;
   }
