@@ -796,8 +796,10 @@ typedef struct MortisePlugin {
   MortiseStatus *(*stream_reset)(MortiseStreamArgs *args);
   /* event_record marks the work queued on `stream` so far, in place of an earlier mark. event_wait holds back what is queued on `stream`
    * later until the mark has happened, also when it lies in a stream of another device of the plugin. event_synchronize returns when the
-   * mark has happened, with the error of its stream if there is one. Each of them does nothing for an event without a mark. A mark in a
-   * stream that has failed counts as happened, so that nothing waits for ever; a stream that waits for it fails with the same error.
+   * mark has happened, with the error of its stream if there is one; event_query waits for nothing, and returns that error once the mark
+   * has happened: where nothing else asks, it is how the host learns that a call has failed. Each of them does nothing for an event
+   * without a mark. A mark in a stream that has failed counts as happened, so that nothing waits for ever; a stream that waits for it
+   * fails with the same error.
    * event_elapsed: the nanoseconds from `since` to `event`, which have both happened, or a status or 0 where the plugin cannot tell.
    * Profiled runs ask for it where a kernel clocks no step. */
   MortiseStatus *(*event_create)(MortiseEventArgs *args);
