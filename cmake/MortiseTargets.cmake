@@ -14,6 +14,11 @@ function(mortise_test target)
   mortise_warnings(${target})
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
   target_link_libraries(${target} PRIVATE GTest::gmock GTest::gtest_main)
+  get_target_property(sources ${target} SOURCES)
+  list(LENGTH sources number)
+  if(number GREATER 3) # with fewer, precompiling costs what it saves
+    target_precompile_headers(${target} PRIVATE <algorithm> <gmock/gmock.h> <gtest/gtest.h>)
+  endif()
   # A kernel from the disk would hide what its compilation does.
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "TEST_PREFIX" "PROPERTIES")
   gtest_discover_tests(${target} DISCOVERY_MODE PRE_TEST TEST_PREFIX "${arg_TEST_PREFIX}"

@@ -2,73 +2,74 @@
 # ./dev test: runs the tests of the given presets and prints one line of totals.
 #
 #   dev, release  the suite: ctest (without lower instruction sets), lit, pytest
-#   isa           the C++ tests of the cpu plugin and of the code generator at lower instruction sets, on the release build (ctest, label isa)
 #   asan          C and C++ at the machine's own instruction set (ctest, lit), the PyTorch door's tests of bad input, whole calls and devices
-#   asan-1/2      of these, the language and the compiler (COMPILER_FOLDERS, lit)
-#   asan-2/2      of these, code that runs on several threads (THREADED_FOLDERS) and the door
 #   tsan          tests of code that runs on several threads (ctest)
+#   isa           the C++ tests of the cpu plugin and of the code generator at lower instruction sets, on the release build (ctest, label isa)
+#
+# and of the first four parts, such as asan-2/3. The parts are:
+#
+#   dev, release  1/2 ctest, lit and the PyTorch door; 2/2 the other tests in Python
+#   asan          1/3 the language and the compiler; 2/3 code that runs on several threads; 3/3 the tests in Python
+#   tsan          1/2 SDK, runtime and C API; 2/2 the cpu plugin and devices
 
 # lit suites are the folders with a lit.cfg.py. ctest or pytest run all other tests.
 lit_suites() { git ls-files --cached --others --exclude-standard '*lit.cfg.py' | xargs -rn1 dirname; }
 
-# Build folders with tests, in two parts, each of which builds only its own programs: the language and the compiler, and what runs on
-# several threads.
-COMPILER_FOLDERS="ir/portable ir passes tests/fuzz tests/checks"
-THREADED_FOLDERS="sdk runtime frontend tests/cpu tests/devices"
-
 dev_test() {
   export MORTISE_KERNEL_CACHE=off # a kernel from the disk would hide what its compilation does
-  local presets=() argument
+  local parts=() argument
   for argument; do
     case "$argument" in
       --full) export MORTISE_TEST_FULL=1 ;;
-      dev | isa | release | asan | asan-1/2 | asan-2/2 | tsan) presets+=("$argument") ;;
-      *) fail "test: expected --full or presets (dev, isa, release, asan, asan-1/2, asan-2/2, tsan), found '$argument'" ;;
+      isa) parts+=(isa) ;;
+      dev | release | tsan) parts+=("$argument-1/2" "$argument-2/2") ;;
+      asan) parts+=(asan-1/3 asan-2/3 asan-3/3) ;;
+      dev-[12]/2 | release-[12]/2 | tsan-[12]/2 | asan-[123]/3) parts+=("$argument") ;;
+      *) fail "test: expected --full or presets (dev, release, asan, tsan, isa) or parts such as asan-1/3, found '$argument'" ;;
     esac
   done
-  [ ${#presets[@]} -gt 0 ] || presets=(dev)
+  [ ${#parts[@]} -gt 0 ] || parts=(dev-1/2 dev-2/2)
   dev_setup
-  local reports=$ROOT/build/reports failed=0 names=() preset
+  local reports=$ROOT/build/reports failed=0 names=() part
   rm -rf "$reports"
   mkdir -p "$reports"
-  for preset in "${presets[@]}"; do
-    test_preset "$preset"
+  for part in "${parts[@]}"; do
+    test_part "$part"
   done
   "$VENV/bin/python" tools/dev/totals.py "$reports" "${names[@]}" || failed=1
   return $failed
 }
 
-# Runs one preset's suites; adds to `names` and sets `failed` of dev_test.
-test_preset() {
-  local preset=$1 build=$ROOT/build/$1
-  case "$preset" in
-    tsan)
-      run_folders tsan $THREADED_FOLDERS ;;
-    asan)
-      test_preset asan-1/2
-      test_preset asan-2/2 ;;
-    asan-1/2)
-      run_folders asan $COMPILER_FOLDERS
+# Runs the suites of a part; adds to `names` and sets `failed` of dev_test.
+test_part() {
+  local preset=${1%-?/?}
+  case "$1" in
+    dev-1/2 | release-1/2)
+      dev_build "$preset"
+      run_ctest "$preset" "$ROOT/build/$preset" "$preset-ctest" -LE isa
+      run_lit "$preset" "$ROOT/build/$preset"
+      run_pytest "$preset" torch frontend/torch/test ;;
+    dev-2/2 | release-2/2) # a run of its own, because the two folders have files of the same name
+      dev_build "$preset"
+      run_pytest "$preset" tests tests ;;
+    asan-1/3)
+      run_folders asan ir/portable ir passes tests/fuzz tests/checks
       dev_build asan mortise-opt
       run_lit asan "$ROOT/build/asan" ;;
-    asan-2/2)
-      run_folders asan $THREADED_FOLDERS
+    asan-2/3) run_folders asan sdk runtime frontend/capi tests/cpu tests/devices ;;
+    asan-3/3)
+      dev_build asan product strict_device
       ASAN_PRELOAD=1 run_pytest asan torch frontend/torch/test/test_door.py frontend/torch/test/test_weights.py frontend/torch/test/test_devices.py
       ASAN_PRELOAD=1 run_pytest asan tests tests/bad_input ;;
+    tsan-1/2) run_folders tsan sdk runtime frontend/capi ;;
+    tsan-2/2) run_folders tsan tests/cpu tests/devices ;;
     isa)
       dev_build release
       run_ctest release "$ROOT/build/release" isa-ctest -L isa ;;
-    dev | release)
-      dev_build "$preset"
-      run_ctest "$preset" "$build" "$preset-ctest" -LE isa
-      run_lit "$preset" "$build"
-      # Two runs, because the two folders have files of the same name.
-      run_pytest "$preset" torch frontend/torch/test
-      run_pytest "$preset" tests tests ;;
   esac
 }
 
-# run_folders PRESET FOLDER...: builds these folders of the build and runs their tests, lower instruction sets aside.
+# run_folders PRESET FOLDER...: builds these folders of the build and no others, and runs their tests, lower instruction sets aside.
 run_folders() {
   local preset=$1 folder
   shift
