@@ -63,12 +63,11 @@ Result<LayoutSize> Layouts::size(const MortiseGraph &graph, const MortiseType &t
                          .layout = layout};
   if (auto asked = runtime::call("layout", target.device->plugin->table->layout, args); !asked)
     return Error{asked.error().code, which + asked.error().message};
-  const runtime::MemoryProbe probe;
   constexpr size_t most = 4096;
-  if (args.bytes.count == 0 || args.bytes.count > most || !probe.holds(args.bytes.steps, args.bytes.count))
+  if (args.bytes.count == 0 || args.bytes.count > most || !runtime::holds(args.bytes.steps, args.bytes.count))
     return Error{MORTISE_INTERNAL, which + "expected 1 to " + std::to_string(most) +
                                        " steps that compute its bytes, found " + std::to_string(args.bytes.count)};
-  const auto name = probe.readPrefix(args.name);
+  const auto name = runtime::readPrefix(args.name);
   if (!name)
     return Error{MORTISE_INTERNAL, which + "expected a name, found none that can be read"};
   return LayoutSize{runtime::legible(*name), {args.bytes.steps, args.bytes.steps + args.bytes.count}};

@@ -45,7 +45,6 @@ struct ProposalSink {
   Proposals &out;
   std::string specialised;
   std::mutex mutex;
-  runtime::MemoryProbe probe;
 
   void refuse(uint32_t node, int32_t reason, std::string detail) {
     out.refusals.push_back({node, target, reason, std::move(detail)});
@@ -75,15 +74,15 @@ struct ProposalSink {
   void add(const MortiseCandidate *candidate) {
     std::lock_guard lock(mutex);
     constexpr size_t least = sizeof(MortiseCandidate); // the size in the oldest ABI revision
-    if (!probe.holds(candidate) || candidate->struct_size < least)
+    if (!runtime::holds(candidate) || candidate->struct_size < least)
       return reject({}, "expected a MortiseCandidate of at least " + std::to_string(least) + " bytes");
     if (!candidate->nodes || candidate->node_count == 0 || candidate->node_count > graph.node_count)
       return reject({}, "expected 1 to " + std::to_string(graph.node_count) + " nodes, found " +
                             std::to_string(candidate->nodes ? candidate->node_count : 0));
-    if (!probe.holds(candidate->nodes, candidate->node_count))
+    if (!runtime::holds(candidate->nodes, candidate->node_count))
       return reject({}, "expected " + std::to_string(candidate->node_count) +
                             " node numbers, found memory that cannot be read");
-    const std::optional<std::string> lowering = probe.readPrefix(candidate->lowering);
+    const std::optional<std::string> lowering = runtime::readPrefix(candidate->lowering);
     Candidate copy{target,
                    runtime::legible(lowering.value_or("")),
                    std::vector<uint32_t>(candidate->nodes, candidate->nodes + candidate->node_count),
@@ -130,7 +129,7 @@ struct ProposalSink {
       return "it counts pairs to run in place and has none";
     if (candidate.in_place_count > size_t{graph.value_count} * 8)
       return "it has " + std::to_string(candidate.in_place_count) + " pairs to run in place, more than 8 per value";
-    if (!probe.holds(candidate.in_place, candidate.in_place_count))
+    if (!runtime::holds(candidate.in_place, candidate.in_place_count))
       return "its pairs to run in place cannot be read";
     const auto uses = usesIn(into.nodes);
     std::set<std::pair<uint32_t, uint32_t>> known;
@@ -191,7 +190,7 @@ struct ProposalSink {
     if (candidate.form_count > graph.value_count)
       return "it has " + std::to_string(candidate.form_count) + " forms for " + std::to_string(graph.value_count) +
              " values";
-    if (!probe.holds(candidate.forms, candidate.form_count))
+    if (!runtime::holds(candidate.forms, candidate.form_count))
       return "its forms cannot be read";
     const auto uses = usesIn(into.nodes);
     for (size_t i = 0; i < candidate.form_count; ++i) {
@@ -252,7 +251,8 @@ struct ProposalSink {
     std::lock_guard lock(mutex);
     if (node < graph.node_count)
       refuse(node, reason,
-             detail ? runtime::legible(probe.readPrefix(detail).value_or("(the plugin's reason cannot be read)")) : "");
+             detail ? runtime::legible(runtime::readPrefix(detail).value_or("(the plugin's reason cannot be read)"))
+                    : "");
     else
       refuse(firstThatComputes(), MORTISE_REASON_ERROR,
              "the plugin refused node " + std::to_string(node) + " of a graph of " + std::to_string(graph.node_count));

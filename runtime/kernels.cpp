@@ -341,16 +341,15 @@ Result<uint64_t> workspaceOf(const Kernel &kernel, std::span<const int64_t> valu
 Result<std::vector<StepInfo>> readSteps(const char *slot, const MortiseStep *const *steps, size_t count) {
   constexpr size_t most = 1 << 20;
   const std::string which = std::string(slot) + ": ";
-  const MemoryProbe probe;
-  if (count > most || (count && !probe.holds(steps, count)))
+  if (count > most || (count && !holds(steps, count)))
     return Error{MORTISE_INTERNAL, which + "expected a list of steps, found memory that cannot be read"};
   std::vector<StepInfo> result;
   for (size_t i = 0; i < count; ++i) {
     const MortiseStep *step = steps[i];
-    if (!probe.holds(step))
+    if (!holds(step))
       return Error{MORTISE_INTERNAL, which + "expected a MortiseStep in place " + std::to_string(i) +
                                          ", found an address where none can be read"};
-    const auto name = probe.readPrefix(step->name), lowering = probe.readPrefix(step->lowering);
+    const auto name = readPrefix(step->name), lowering = readPrefix(step->lowering);
     if (!name || !lowering)
       return Error{MORTISE_INTERNAL, which + "expected step " + std::to_string(i) +
                                          " to have a name and a lowering, found " +

@@ -69,10 +69,9 @@ Result<void> checkSlots(const MortisePlugin &table) {
                      ", found NULL in " + join(missing));
     missing.clear();
   }
-  const MemoryProbe probe;
   const auto check = [&](std::span<const Slot> group) -> Result<void> {
     for (const Slot &slot : group)
-      if (const void *value = slotValue(table, slot); value && !probe.isReadable(value, 1))
+      if (const void *value = slotValue(table, slot); value && !isReadable(value, 1))
         return invalid("expected slot " + std::string(slot.name) +
                        " to point to a function, found an address where nothing is");
     return {};

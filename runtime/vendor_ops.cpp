@@ -19,25 +19,24 @@ constexpr int32_t mostRank = 32; // of the portable format
 Error invalid(std::string message) { return {MORTISE_INVALID_ARGUMENT, std::move(message)}; }
 
 // The value of a fallback lies where it can be read.
-bool isReadableValue(const MemoryProbe &probe, const MortiseAttribute &value) {
+bool isReadableValue(const MortiseAttribute &value) {
   switch (value.kind) {
   case MORTISE_ATTRIBUTE_STRING:
     return value.string && readString(value.string);
   case MORTISE_ATTRIBUTE_I64_ARRAY:
-    return value.count <= mostEntries && (value.count == 0 || probe.holds(value.i64s, value.count));
+    return value.count <= mostEntries && (value.count == 0 || holds(value.i64s, value.count));
   case MORTISE_ATTRIBUTE_F64_ARRAY:
-    return value.count <= mostEntries && (value.count == 0 || probe.holds(value.f64s, value.count));
+    return value.count <= mostEntries && (value.count == 0 || holds(value.f64s, value.count));
   default:
     return true;
   }
 }
 
-Result<void> checkFallback(const MemoryProbe &probe, const MortiseAttributeDeclaration &attribute,
-                           const std::string &which) {
+Result<void> checkFallback(const MortiseAttributeDeclaration &attribute, const std::string &which) {
   const MortiseAttribute *value = attribute.fallback;
   if (!value)
     return {};
-  if (!probe.holds(value) || value->struct_size < sizeof(MortiseAttribute) || !value->name || !readString(value->name))
+  if (!holds(value) || value->struct_size < sizeof(MortiseAttribute) || !value->name || !readString(value->name))
     return invalid(which +
                    ": expected its fallback to be a MortiseAttribute or NULL, found an address where none can be "
                    "read");
@@ -46,20 +45,20 @@ Result<void> checkFallback(const MemoryProbe &probe, const MortiseAttributeDecla
                    portable::attributeKindName(value->kind));
   if (value->kind == MORTISE_ATTRIBUTE_TENSOR || value->exprs)
     return invalid(which + ": expected a fallback that is no tensor and has no programs");
-  if (!isReadableValue(probe, *value))
+  if (!isReadableValue(*value))
     return invalid(which + ": expected a value of its fallback, found memory that cannot be read");
   return {};
 }
 
-Result<void> checkAttributes(const MemoryProbe &probe, const MortiseOpDeclaration &op, const std::string &which) {
-  if (op.attribute_count > mostAttributes || (op.attribute_count && !probe.holds(op.attributes, op.attribute_count)))
+Result<void> checkAttributes(const MortiseOpDeclaration &op, const std::string &which) {
+  if (op.attribute_count > mostAttributes || (op.attribute_count && !holds(op.attributes, op.attribute_count)))
     return invalid(which + ": expected a list of at most " + std::to_string(mostAttributes) + " attributes, found " +
                    std::to_string(op.attribute_count) + " that cannot be read");
   std::string last;
   for (size_t i = 0; i < op.attribute_count; ++i) {
     const MortiseAttributeDeclaration *attribute = op.attributes[i];
     const std::string place = which + ", attribute " + std::to_string(i);
-    if (!probe.holds(attribute) || attribute->struct_size < sizeof(MortiseAttributeDeclaration))
+    if (!holds(attribute) || attribute->struct_size < sizeof(MortiseAttributeDeclaration))
       return invalid(place + ": expected a MortiseAttributeDeclaration, found an address where none can be read");
     const auto name = attribute->name ? readString(attribute->name) : std::nullopt;
     if (!name || name->empty())
@@ -70,15 +69,15 @@ Result<void> checkAttributes(const MemoryProbe &probe, const MortiseOpDeclaratio
     last = legible(*name);
     if (attribute->kind < MORTISE_ATTRIBUTE_BOOL || attribute->kind > MORTISE_ATTRIBUTE_TENSOR)
       return invalid(named + ": expected a kind of MortiseAttributeKind, found " + std::to_string(attribute->kind));
-    if (auto checked = checkFallback(probe, *attribute, named); !checked)
+    if (auto checked = checkFallback(*attribute, named); !checked)
       return checked;
   }
   return {};
 }
 
-Result<void> checkOp(const MemoryProbe &probe, const MortiseOpDeclaration *op, size_t number) {
+Result<void> checkOp(const MortiseOpDeclaration *op, size_t number) {
   const std::string place = "op " + std::to_string(number) + " of its table";
-  if (!probe.holds(op) || op->struct_size < sizeof(MortiseOpDeclaration))
+  if (!holds(op) || op->struct_size < sizeof(MortiseOpDeclaration))
     return invalid(place + ": expected a MortiseOpDeclaration, found an address where none can be read");
   const auto name = op->name ? readString(op->name) : std::nullopt;
   if (!name || !portable::isVendorOp(*name))
@@ -92,13 +91,12 @@ Result<void> checkOp(const MemoryProbe &probe, const MortiseOpDeclaration *op, s
   if (op->operands_min > op->operands_max)
     return invalid(which + ": expected operands_min to be at most operands_max, found " +
                    std::to_string(op->operands_min) + " and " + std::to_string(op->operands_max));
-  return checkAttributes(probe, *op, which);
+  return checkAttributes(*op, which);
 }
 
 // Takes the types that `infer` adds, and passes on those whose members can be read.
 struct Answer {
   const MortiseInferArgs &asked;
-  MemoryProbe probe{};
   size_t count = 0;
   std::string wrong{};
 
@@ -114,22 +112,22 @@ struct Answer {
     const std::string which = "result " + std::to_string(count) + ": ";
     if (count == mostResults)
       return "expected at most " + std::to_string(mostResults) + " results, found more";
-    if (!probe.holds(type) || type->struct_size < sizeof(MortiseType))
+    if (!holds(type) || type->struct_size < sizeof(MortiseType))
       return which + "expected a MortiseType, found an address where none can be read";
     if (type->rank < 0 || type->rank > mostRank)
       return which + "expected a rank of 0 to " + std::to_string(mostRank) + ", found " + std::to_string(type->rank);
     const auto rank = static_cast<size_t>(type->rank);
-    if (rank && !probe.holds(type->dims, rank))
+    if (rank && !holds(type->dims, rank))
       return which + "expected " + std::to_string(rank) + " extents, found memory that cannot be read";
     if (type->strides)
       return which + "expected a dense row-major type, found strides";
     const bool symbolic = std::find(type->dims, type->dims + rank, MORTISE_DYNAMIC) != type->dims + rank;
     if (!symbolic)
       return type->dim_exprs ? which + "expected no programs where every extent is a number" : "";
-    if (!probe.holds(type->dim_exprs, rank))
+    if (!holds(type->dim_exprs, rank))
       return which + "expected a program for each extent, found memory that cannot be read";
     for (const MortiseExpr &expr : std::span(type->dim_exprs, rank))
-      if (expr.count == 0 || expr.count > mostEntries || !probe.holds(expr.steps, expr.count))
+      if (expr.count == 0 || expr.count > mostEntries || !holds(expr.steps, expr.count))
         return which + "expected the steps of an extent's program, found memory that cannot be read";
     return "";
   }
@@ -138,18 +136,17 @@ struct Answer {
 } // namespace
 
 Result<void> checkOps(const MortisePlugin &table, const Manifest &manifest) {
-  const MemoryProbe probe;
   if ((table.op_count != 0) != (table.infer != nullptr))
     return invalid(table.infer ? "expected the ops that its slot infer answers for, found op_count 0"
                                : "expected the slot infer with its ops, found NULL");
-  if (table.infer && !probe.isReadable(reinterpret_cast<const void *>(table.infer), 1))
+  if (table.infer && !isReadable(reinterpret_cast<const void *>(table.infer), 1))
     return invalid("expected slot infer to point to a function, found an address where nothing is");
-  if (table.op_count > mostOps || (table.op_count && !probe.holds(table.ops, table.op_count)))
+  if (table.op_count > mostOps || (table.op_count && !holds(table.ops, table.op_count)))
     return invalid("expected a list of at most " + std::to_string(mostOps) + " ops in its table, found " +
                    std::to_string(table.op_count) + " that cannot be read");
   std::set<std::string> names;
   for (size_t i = 0; i < table.op_count; ++i) {
-    if (auto checked = checkOp(probe, table.ops[i], i); !checked)
+    if (auto checked = checkOp(table.ops[i], i); !checked)
       return checked;
     if (!names.insert(table.ops[i]->name).second)
       return invalid(std::string("its op '") + table.ops[i]->name + "' is declared twice; declare it once");
