@@ -254,7 +254,7 @@ def hosts() -> list[Host]:
     return [
         Host("host of today", "Negotiation", REVISION, "all", 0, ["right"]),
         *[Host(f"host that presents revision {revision}", "Negotiation", revision, "all", 1, older) for revision in range(1, REVISION)],
-        Host("host whose table ends after what hello calls", "Growth", REVISION, "thread_count", 0, ["right"]),
+        Host("host whose table ends after what hello calls", "Growth", REVISION, "graph_bytes", 0, ["right"]),
         Host("host whose table ends before parallel_for", "Growth", REVISION, "parallel_for", 1, older),
     ]
 

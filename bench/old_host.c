@@ -31,6 +31,8 @@ static void parallel_for(int64_t count, int64_t grain, MortiseTask task, void *c
   task(context, 0, count);
 }
 
+static int32_t cancelled(void) { return 0; }
+
 static void expect(const char *slot, MortiseStatus *status) {
   if (!status)
     return;
@@ -48,18 +50,19 @@ static const MortiseHost *host_of(uint32_t revision, size_t size) {
                              .abi_revision = revision,
                              .opset = MORTISE_OPSET,
                              .status_create = status_create,
-                             .parallel_for = parallel_for};
+                             .parallel_for = parallel_for,
+                             .cancelled = cancelled};
   return memcpy(pages + page - size, &whole, size);
 }
 
 static size_t size_of(const char *members) {
   if (strcmp(members, "parallel_for") == 0)
     return offsetof(MortiseHost, parallel_for);
-  if (strcmp(members, "thread_count") == 0)
-    return offsetof(MortiseHost, thread_count);
+  if (strcmp(members, "graph_bytes") == 0)
+    return offsetof(MortiseHost, graph_bytes);
   if (strcmp(members, "all") == 0)
     return sizeof(MortiseHost);
-  fprintf(stderr, "expected parallel_for, thread_count or all, found %s\n", members);
+  fprintf(stderr, "expected parallel_for, graph_bytes or all, found %s\n", members);
   exit(2);
 }
 

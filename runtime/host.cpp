@@ -108,6 +108,13 @@ void observe([[maybe_unused]] void *region) {
 #endif
 }
 
+std::atomic<void (*)(int64_t begin)> beforeRange = nullptr;
+void runRange(MortiseTask task, void *context, int64_t begin, int64_t end) {
+  if (const auto called = beforeRange.load(std::memory_order_relaxed)) [[unlikely]]
+    called(begin);
+  task(context, begin, end);
+}
+
 struct Parallel {
   MortiseTask task;
   void *context;
@@ -125,7 +132,7 @@ void runShare(void *data) {
   const AskScope scope(parallel.asked);
   const FloatGuard guard;
   if (begin < end)
-    parallel.task(parallel.context, begin, end);
+    runRange(parallel.task, parallel.context, begin, end);
   publish(data);
 }
 
@@ -134,10 +141,10 @@ void parallelFor(int64_t count, int64_t grain, MortiseTask task, void *context) 
     return;
   const int64_t ranges = count / std::max<int64_t>(grain, 1);
   if (ranges <= 1 || omp_in_parallel() || isForkedChild())
-    return task(context, 0, count);
+    return runRange(task, context, 0, count);
   const int64_t threads = std::min<int64_t>(ranges, omp_get_max_threads());
   if (threads <= 1)
-    return task(context, 0, count);
+    return runRange(task, context, 0, count);
   Parallel parallel{task, context, count, asked};
   publish(&parallel);
   GOMP_parallel(runShare, &parallel, static_cast<unsigned>(threads), 0);
@@ -193,6 +200,8 @@ Error forkedChildError() {
           "this process was forked from one that uses mortise, and threads and devices do not survive a "
           "fork; start worker processes with the 'spawn' method, or load mortise only in the child"};
 }
+
+void beforeRanges(void (*called)(int64_t begin)) { beforeRange.store(called); }
 
 CancelScope::CancelScope(const std::atomic<bool> &stop) { stopFlag = &stop; }
 CancelScope::~CancelScope() { stopFlag = nullptr; }

@@ -17,6 +17,10 @@ void watchForks();
 bool isForkedChild();
 Error forkedChildError();
 
+// Called by each thread of a parallel_for before its range, which begins at `begin`, for checks that disturb the order
+// in which threads get on; NULL: nothing is. Set while no plugin computes.
+void beforeRanges(void (*called)(int64_t begin));
+
 // For the scope's lifetime, MortiseHost::cancelled returns 1 on this thread when `stop` is set.
 class CancelScope {
 public:

@@ -27,10 +27,22 @@ bool isExact(Op op) {
                       Op::ReduceMin, Op::MaxPool, Op::Uniform, Op::Quantize, Op::Dequantize, Op::DynamicQuantize});
 }
 
-Exactness exactnessOf(const MortiseNode &node, size_t result) {
-  const Op op = opOf(node);
-  if (!isFloat(node.results[result]->type->dtype) || keepsBits(op))
+// Whether an operand is the result of an op that rounds.
+bool isChained(const MortiseNode &node) {
+  return std::any_of(node.operands, node.operands + node.operand_count, [](const MortiseValue *operand) {
+    return operand && operand->producer && !keepsBits(opOf(*operand->producer));
+  });
+}
+
+Exactness exactnessOf(const MortiseValue &value) {
+  if (!value.producer || !isFloat(value.type->dtype))
     return Exactness::Bits;
+  const MortiseNode &node = *value.producer;
+  const Op op = opOf(node);
+  if (keepsBits(op))
+    return Exactness::Bits;
+  if (isChained(node)) // a kernel of both ops may keep what is between them in more bits
+    return Exactness::Bounded;
   if ((op == Op::Put || op == Op::ScatterAlong || op == Op::ScatterNd)) {
     const std::string_view mode = stringAttribute(node, "mode");
     return mode == "set" ? Exactness::Bits : mode == "max" || mode == "min" ? Exactness::Exact : Exactness::Bounded;
@@ -74,7 +86,9 @@ void lay(Draft &draft) {
     auto *input = const_cast<MortiseValue *>(view.inputs[i]);
     if (layout == Layout::Constant && i > 0)
       input->flags |= MORTISE_VALUE_CONSTANT;
-    if (layout == Layout::State && input->use_count == 1 && input->type->dtype == view.outputs[0]->type->dtype &&
+    const uint32_t uses = layout == Layout::Updated ? 2 : 1;
+    if ((layout == Layout::State || layout == Layout::Updated) && input->use_count == uses &&
+        input->type->dtype == view.outputs[0]->type->dtype &&
         std::ranges::equal(dims(*input->type), dims(*view.outputs[0]->type))) {
       input->flags |= MORTISE_VALUE_STATE;
       draft.builder.alias(i, 0);
@@ -119,7 +133,7 @@ std::vector<int64_t> stridesOf(const MortiseType &type, Layout layout) {
   return strides;
 }
 
-Result<Case> makeCase(const Point &point, uint64_t seed) {
+Result<Case> makeCase(const Point &point, uint64_t seed, uint64_t others) {
   Case made{idOf(point), point, nullptr, nullptr, {}, {}, {}};
   const Row *row = rowOf(point.op);
   if (!row)
@@ -137,10 +151,9 @@ Result<Case> makeCase(const Point &point, uint64_t seed) {
     return faulty(made.id, plain.error().message);
   made.plain = std::move(*plain);
   const MortiseGraph &view = made.plain->view();
-  const MortiseNode &node = *view.nodes[view.node_count - 1];
-  for (size_t i = 0; i < view.output_count; ++i)
-    made.exactness.push_back(exactnessOf(node, i));
-  if (auto done = fill(made, draft, seed); !done)
+  for (const MortiseValue *output : std::span(view.outputs, view.output_count))
+    made.exactness.push_back(exactnessOf(*output));
+  if (auto done = fill(made, draft, seed + others); !done)
     return done.error();
   if (point.dynamic) {
     Draft marked(point, extents, true);
@@ -154,7 +167,8 @@ Result<Case> makeCase(const Point &point, uint64_t seed) {
     return made;
   }
   made.graph = made.plain;
-  if (point.layout == Layout::Dense || point.layout == Layout::Misaligned || point.layout == Layout::InPlace)
+  if (point.layout == Layout::Dense || point.layout == Layout::Misaligned || point.layout == Layout::InPlace ||
+      point.layout == Layout::Twice || point.layout == Layout::Passed)
     return made;
   lay(draft);
   auto graph = copyOf(draft);

@@ -25,7 +25,8 @@ struct Case {
 };
 
 // Errors: the row makes something that the op does not allow, which is a fault of the kit.
-Result<Case> makeCase(const Point &point, uint64_t seed);
+// `others`: 0, or which other values the same graph gets.
+Result<Case> makeCase(const Point &point, uint64_t seed, uint64_t others = 0);
 
 // Strides of the type in a layout, in elements, and how many elements lie between the first and the last.
 std::vector<int64_t> stridesOf(const MortiseType &type, Layout layout);

@@ -56,6 +56,8 @@ public:
             add(point);
         });
       });
+    if (!dynamic)
+      addDense();
     return std::move(points);
   }
 
@@ -78,11 +80,14 @@ public:
           seen.insert({axis, place[axis]});
         add(point);
       }
+    // Dense, because some plugins take nothing else.
     std::set<std::pair<int32_t, Shape>> met;
-    for (const Point &point : points)
-      met.insert({point.dtype, point.shape});
+    const auto isNew = [&](const Point &point) {
+      return point.layout == Layout::Dense && met.insert({point.dtype, point.shape}).second;
+    };
+    std::ranges::for_each(points, isNew);
     for (const Point &point : dynamic ? std::span<const Point>() : std::span<const Point>(all))
-      if (met.insert({point.dtype, point.shape}).second)
+      if (isNew(point))
         add(point);
     return std::move(points);
   }
@@ -163,6 +168,35 @@ private:
     points.push_back(point);
   }
 
+  // Each element type with all attributes and classes of values, for plugins that take dense operands alone: of the
+  // shapes with some elements each in turn.
+  void addDense() {
+    std::set<std::tuple<int32_t, uint16_t, Values>> seen;
+    std::map<std::pair<int32_t, uint16_t>, std::vector<size_t>> lists;
+    const auto hasWork = [](Shape shape) {
+      return shape != Shape::Zero && shape != Shape::One && shape != Shape::Scalar && shape != Shape::Large;
+    };
+    for (const Point &point : points)
+      if (point.layout == Layout::Dense && hasWork(point.shape))
+        seen.insert({point.dtype, point.variant, point.values});
+    for (size_t i = 0; i < cells.size(); ++i)
+      if (hasWork(cells[i].shape))
+        lists[{cells[i].dtype, cells[i].variant}].push_back(i);
+    size_t turn = 0;
+    for (const auto &[key, list] : lists)
+      forBits(valuesOf(list), [&](int bit) {
+        const auto values = static_cast<Values>(bit);
+        if (seen.contains({key.first, key.second, values}))
+          return;
+        for (size_t i = 0; i < list.size(); ++i)
+          if (const Cell &cell = cells[list[(turn + i) % list.size()]]; cell.facts.values >> bit & 1) {
+            add(at(cell, values, Layout::Dense));
+            ++turn;
+            return;
+          }
+      });
+  }
+
   // The layout and the attributes that cover most new pairs, and of equal ones those used least.
   void take(const std::vector<size_t> &list, Values values) {
     std::optional<Point> best;
@@ -198,6 +232,8 @@ private:
 } // namespace
 
 std::vector<Point> pointsOf(Level level, Extent extent, Coverage *coverage) {
+  if (level == Level::Abi || level == Level::Stress)
+    return probePoints(level, extent);
   std::vector<Point> all;
   for (const Row &row : rows()) {
     if (!isAt(row.op, level))

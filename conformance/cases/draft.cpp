@@ -43,6 +43,8 @@ uint64_t seedOf(uint64_t seed, std::string_view text) {
 Draft::Draft(const Point &point, uint64_t seed, bool marked) : point(point), marked(marked) {
   Point named = point;
   named.values = Values::Random;
+  named.variant = 0;
+  named.probe = Probe::None;
   random.seed(seedOf(seed, idOf(named) + " extents"));
 }
 
@@ -118,15 +120,21 @@ MortiseValue *Draft::operand(int32_t dtype, const Dims &dims, Fill fill) {
 void Draft::node(const std::vector<const MortiseValue *> &operands,
                  const std::vector<std::pair<int32_t, Dims>> &results, std::vector<Attribute> attributes,
                  const std::vector<const MortiseGraph *> &graphs) {
-  std::vector<const MortiseType *> types;
-  for (const auto &[dtype, dims] : results)
-    types.push_back(builder.type(dtype, dims));
-  const auto made = builder.ops(std::string(nameOf(point.op)), operands, types, std::move(attributes));
-  builder.lastNode().since = infoOf(point.op)->since;
-  for (const MortiseGraph *graph : graphs)
-    builder.body(*graph);
-  for (MortiseValue *value : made)
-    builder.output(value);
+  for (int nodes = point.layout == Layout::Updated ? 2 : 1; nodes > 0; --nodes) {
+    std::vector<const MortiseType *> types;
+    for (const auto &[dtype, dims] : results)
+      types.push_back(builder.type(dtype, dims));
+    const auto made = builder.ops(std::string(nameOf(point.op)), operands, types, attributes);
+    builder.lastNode().since = infoOf(point.op)->since;
+    for (const MortiseGraph *graph : graphs)
+      builder.body(*graph);
+    for (MortiseValue *value : made)
+      builder.output(value);
+    if (point.layout == Layout::Twice)
+      builder.output(made[0]);
+  }
+  if (point.layout == Layout::Passed)
+    builder.output(const_cast<MortiseValue *>(inputs[0].value));
 }
 
 ViewBuilder &Draft::body() { return *bodies.emplace_back(std::make_unique<ViewBuilder>()); }

@@ -46,7 +46,8 @@ struct Input {
 class Draft {
 public:
   // `marked`: extents are markers, which no extent of the table is; see lift.hpp. `seed`: of the run; extents depend on
-  // it and on the point's name but for its values, which share a kernel then.
+  // it and on the point's name but for its values, which share a kernel then, and its attributes: kernels of equal
+  // types and other attributes are alive in one process.
   Draft(const Point &point, uint64_t seed, bool marked = false);
 
   const Point point;
@@ -62,8 +63,9 @@ public:
   }
 
   // Extents of the shape's class. The rank is that of the class where `least` and `most` allow it; `usual` is that of
-  // the classes that name none. Skips where the class cannot be. `elements`: of a large shape.
-  Dims extents(int32_t least, int32_t most, int32_t usual = 2, int64_t elements = 30000);
+  // the classes that name none. Skips where the class cannot be. `elements`: of a large shape, by default more than
+  // 16 bits can count.
+  Dims extents(int32_t least, int32_t most, int32_t usual = 2, int64_t elements = 70000);
   // `count` extents for an op of fixed rank: like extents(), but skips classes that are ranks.
   Dims fixed(int32_t count, int64_t elements = 30000) { return extents(count, count, count, elements); }
   int64_t pick(int64_t low, int64_t high) { return low + static_cast<int64_t>(random() % uint64_t(high - low + 1)); }

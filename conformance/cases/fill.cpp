@@ -32,6 +32,8 @@ public:
       return tie();
     case Values::Cancelling:
       return cancelling(i);
+    case Values::Offset:
+      return offset();
     default:
       return usual();
     }
@@ -95,13 +97,20 @@ private:
     return kept;
   }
 
+  // All about one number, from which they differ in the lower half of their bits.
+  double offset() {
+    if (common == 0)
+      common = sign() * std::ldexp(1 + unit(random), static_cast<int>(random() % (info.exponent_bits < 6 ? 4 : 10)));
+    return common * (1 + std::ldexp(normal(random), -static_cast<int>(info.mantissa_bits) / 2));
+  }
+
   const MortiseDTypeInfo &info;
   const Values values;
   const Combines combines;
   std::mt19937_64 &random;
   std::normal_distribution<double> normal;
   std::uniform_real_distribution<double> unit;
-  double kept = 0;
+  double kept = 0, common = 0;
 };
 
 // A NaN with a sign and a payload of its own, for what is moved has to keep both. Quiet.
@@ -145,7 +154,29 @@ void fillFloats(const MortiseType &type, const Fill &fill, Values values, Combin
     at[random() % 2 ? count - 1 : random() % count] = nan<Format>(info, random);
 }
 
+// Halfway between two neighbours of a float type, or one beside that: what is rounded twice goes the wrong way there.
+int64_t besideTie(int64_t lowest, int64_t highest, std::mt19937_64 &random) {
+  constexpr int mantissas[] = {52, 23, 10, 7, 3, 2};
+  const int widest = std::bit_width(static_cast<uint64_t>(highest)) - 1;
+  const int bits = mantissas[random() % std::size(mantissas)];
+  if (bits + 1 > widest)
+    return besideTie(lowest, highest, random);
+  // Half of them as large as the type has them, beyond what f64 holds.
+  const int range = random() % 2 ? widest - bits : std::min(widest - bits, 8);
+  const int exponent = widest - static_cast<int>(random() % static_cast<unsigned>(range));
+  const int64_t last = int64_t(1) << (exponent - bits), steps = static_cast<int64_t>(random() % 4);
+  const int64_t number = (int64_t(1) << exponent) + std::min(steps, (int64_t(1) << bits) - 1) * last + last / 2 +
+                         int64_t(random() % 3) - 1;
+  return lowest < 0 && random() % 2 ? -number : number;
+}
+
+int64_t moderate(int64_t lowest, int64_t highest, std::mt19937_64 &random) {
+  return std::clamp<int64_t>(static_cast<int64_t>(random() % 17) - 8, lowest, highest);
+}
+
 int64_t integer(Values values, int64_t lowest, int64_t highest, std::mt19937_64 &random) {
+  if (values != Values::Zeros && highest > 256 && random() % 4 == 0)
+    return besideTie(lowest, highest, random);
   switch (values) {
   case Values::Zeros:
     return random() % 3 ? 0 : 1;
@@ -156,7 +187,7 @@ int64_t integer(Values values, int64_t lowest, int64_t highest, std::mt19937_64 
   case Values::Random:
     return static_cast<int64_t>(random()); // the low bits are kept
   default:
-    return std::clamp<int64_t>(static_cast<int64_t>(random() % 17) - 8, lowest, highest);
+    return moderate(lowest, highest, random);
   }
 }
 
@@ -169,8 +200,10 @@ void fillIntegers(size_t count, const Fill &fill, Values values, std::mt19937_64
       value = fill.low + static_cast<int64_t>(random() % uint64_t(fill.high - fill.low + 1));
     else if (fill.kind == Fill::Steps)
       value = fill.low + (fill.high - fill.low) * static_cast<int64_t>(i) / std::max<int64_t>(int64_t(count) - 1, 1);
+    else if (fill.kind == Fill::Plain)
+      value = moderate(Format::lowest, Format::highest, random);
     else
-      value = integer(fill.kind == Fill::Plain ? Values::Ties : values, Format::lowest, Format::highest, random);
+      value = integer(values, Format::lowest, Format::highest, random);
     at[i] = Format::store(value);
   }
 }

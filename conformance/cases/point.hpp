@@ -14,8 +14,9 @@
 
 namespace mortise::conformance {
 
-// X(Name, name). Extents: Tail: the last one is one less or one more than a multiple of a vector's width; Large: some
-// ten thousand elements; Broadcast: an operand is repeated by a node of its own in front of the op.
+// X(Name, name). Extents: Tail: the last one is one less or one more than a multiple of a vector's width; Large: more
+// elements than 16 bits can count, where an op needs few steps for each; Broadcast: an operand is repeated by a node of
+// its own in front of the op.
 #define MORTISE_FOR_EACH_SHAPE(X)                                                                                      \
   X(Zero, zero)                                                                                                        \
   X(One, one)                                                                                                          \
@@ -32,7 +33,9 @@ namespace mortise::conformance {
 
 // Transposed and Strided: the types of operands and results have strides. Misaligned: addresses are multiples of the
 // element size alone. InPlace: an output lies in the memory of an input, where the plugin's candidate allows it. State:
-// an output is an alias of an input in the graph's signature. Constant: all operands but the first are bound once.
+// an output is an alias of an input in the graph's signature. Updated: so is it, and a second node, which is like the
+// first, reads that input too. Twice: the first result is listed as two outputs. Passed: the first input is an output
+// as well. Constant: all operands but the first are bound once.
 #define MORTISE_FOR_EACH_LAYOUT(X)                                                                                     \
   X(Dense, dense)                                                                                                      \
   X(Transposed, transposed)                                                                                            \
@@ -40,10 +43,14 @@ namespace mortise::conformance {
   X(Misaligned, misaligned)                                                                                            \
   X(InPlace, inplace)                                                                                                  \
   X(State, state)                                                                                                      \
+  X(Updated, updated)                                                                                                  \
+  X(Twice, twice)                                                                                                      \
+  X(Passed, passed)                                                                                                    \
   X(Constant, constant)
 
-// Zeros: of both signs. Ties: halves, and numbers halfway between neighbours of a narrower type. Cancelling: sums whose
-// terms nearly cancel. The last axis of a test is what the numbers hide.
+// Zeros: of both signs. Ties: halves, and numbers halfway between neighbours of a narrower type. Integers of all
+// classes but zeros have some beside such numbers. Cancelling: sums whose terms nearly cancel. Offset: numbers that
+// differ by little of what they have in common. The last axis of a test is what the numbers hide.
 #define MORTISE_FOR_EACH_VALUES(X)                                                                                     \
   X(Random, random)                                                                                                    \
   X(Nan, nan)                                                                                                          \
@@ -52,18 +59,46 @@ namespace mortise::conformance {
   X(Subnormal, subnormal)                                                                                              \
   X(Extreme, extreme)                                                                                                  \
   X(Ties, ties)                                                                                                        \
-  X(Cancelling, cancelling)
+  X(Cancelling, cancelling)                                                                                            \
+  X(Offset, offset)
+
+// What is tried of a kernel and its device beside the result of a call. None: a case of an op. Threads: several call
+// one kernel at once. Kernels: several of one graph and of other attributes are alive, and end in any order. Again:
+// other numbers at the same addresses. Frames: a frame is used again, and several are in flight. Constants: several
+// sets are bound at once, and at the same addresses as earlier ones. Saved: a kernel is saved and loaded, and what is
+// damaged is refused. Cancelled: the host stops a compilation. Newer: structs are larger than this version has them,
+// and have unknown extensions. Queues: streams and events. Errors: work that fails. Memory: the device's own. Leaks:
+// what is made and destroyed many times. Repeats: equal bits, in whatever order threads get on. Flat: memory over a
+// long time.
+#define MORTISE_FOR_EACH_PROBE(X)                                                                                      \
+  X(None, none)                                                                                                        \
+  X(Threads, threads)                                                                                                  \
+  X(Kernels, kernels)                                                                                                  \
+  X(Again, again)                                                                                                      \
+  X(Frames, frames)                                                                                                    \
+  X(Constants, constants)                                                                                              \
+  X(Saved, saved)                                                                                                      \
+  X(Cancelled, cancelled)                                                                                              \
+  X(Newer, newer)                                                                                                      \
+  X(Queues, queues)                                                                                                    \
+  X(Errors, errors)                                                                                                    \
+  X(Memory, memory)                                                                                                    \
+  X(Leaks, leaks)                                                                                                      \
+  X(Repeats, repeats)                                                                                                  \
+  X(Flat, flat)
 
 #define MORTISE_CONFORMANCE_NAME(Name, name) Name,
 enum class Shape : uint8_t { MORTISE_FOR_EACH_SHAPE(MORTISE_CONFORMANCE_NAME) };
 enum class Layout : uint8_t { MORTISE_FOR_EACH_LAYOUT(MORTISE_CONFORMANCE_NAME) };
 enum class Values : uint8_t { MORTISE_FOR_EACH_VALUES(MORTISE_CONFORMANCE_NAME) };
+enum class Probe : uint8_t { MORTISE_FOR_EACH_PROBE(MORTISE_CONFORMANCE_NAME) };
 #undef MORTISE_CONFORMANCE_NAME
 
 #define MORTISE_CONFORMANCE_NAME(Name, name) #name,
 inline constexpr const char *shapeNames[] = {MORTISE_FOR_EACH_SHAPE(MORTISE_CONFORMANCE_NAME)};
 inline constexpr const char *layoutNames[] = {MORTISE_FOR_EACH_LAYOUT(MORTISE_CONFORMANCE_NAME)};
 inline constexpr const char *valuesNames[] = {MORTISE_FOR_EACH_VALUES(MORTISE_CONFORMANCE_NAME)};
+inline constexpr const char *probeNames[] = {MORTISE_FOR_EACH_PROBE(MORTISE_CONFORMANCE_NAME)};
 #undef MORTISE_CONFORMANCE_NAME
 
 struct Point {
@@ -75,12 +110,13 @@ struct Point {
   uint16_t variant = 0; // of the op's attributes: an index into Row::variants
   uint16_t number = 1;  // of the cases that have all of these in common; each has extents and values of its own
   bool dynamic = false; // the extents are symbols
+  Probe probe = Probe::None;
 
   bool operator==(const Point &) const = default;
 };
 
 // "add/f32/prime/strided/nan/#1", or with the variant's name behind the values: "reduce_sum/f32/.../nan/last/#1";
-// dynamic points begin with "dynamic/".
+// dynamic points begin with "dynamic/", those with a probe with "abi/threads/" or its like.
 std::string idOf(const Point &point);
 // Errors: MORTISE_INVALID_ARGUMENT, with the part that is not known.
 Result<Point> pointOf(std::string_view id);

@@ -15,6 +15,22 @@ void binary(Draft &draft) {
   draft.node({lhs, rhs}, {{draft.point.dtype, dims}});
 }
 
+// The first operand is the result of another op, as in regions that are computed as one.
+const std::vector<Op> firstOps = {Op::Unknown, Op::Add, Op::Sub, Op::Mul, Op::Max};
+void chained(Draft &draft) {
+  if (draft.point.variant == 0)
+    return binary(draft);
+  const Op first = firstOps[draft.point.variant];
+  const int32_t dtype = draft.point.dtype;
+  const Dims dims = draft.extents(0, 6);
+  if (!(infoOf(first)->operands[0].dtypes >> dtype & 1))
+    return draft.skip(std::string(nameOf(first)) + " has no " + dtypeName(dtype));
+  if (isFloat(dtype) && dtypeBits(dtype) < 32)
+    return draft.skip("a kernel of both ops may keep what is between them in more bits, where it is in range");
+  const auto *a = draft.operand(dtype, dims), *b = draft.operand(dtype, dims), *c = draft.operand(dtype, dims);
+  draft.node({draft.builder.op(std::string(nameOf(first)), {a, b}, dtype, dims), c}, {{dtype, dims}});
+}
+
 void shift(Draft &draft) {
   const Dims dims = draft.extents(0, 6);
   const int64_t bits = static_cast<int64_t>(dtypeBits(draft.point.dtype));
@@ -60,8 +76,12 @@ std::vector<Row> elementwiseRows() {
                       Op::Sinh, Op::Cosh,  Op::Asinh,    Op::Acosh, Op::Atanh, Op::Log2, Op::Log10, Op::Exp2, Op::Floor,
                       Op::Ceil, Op::Round, Op::Logistic, Op::Not,   Op::Relu,  Op::Silu})
     rows.push_back({op, {""}, unary});
-  for (const Op op : {Op::Add, Op::Sub, Op::Mul, Op::Div, Op::Rem, Op::Pow, Op::Max, Op::Min, Op::Atan2, Op::Copysign,
-                      Op::And, Op::Or, Op::Xor, Op::Swiglu})
+  std::vector<std::string> firsts;
+  for (const Op first : firstOps)
+    firsts.push_back(first == Op::Unknown ? "" : "of-" + std::string(nameOf(first)).substr(sizeof "mortise." - 1));
+  for (const Op op : {Op::Add, Op::Sub, Op::Mul, Op::Div, Op::Max, Op::Min})
+    rows.push_back({op, firsts, chained});
+  for (const Op op : {Op::Rem, Op::Pow, Op::Atan2, Op::Copysign, Op::And, Op::Or, Op::Xor, Op::Swiglu})
     rows.push_back({op, {""}, binary});
   rows.push_back({Op::ShiftLeft, {""}, shift});
   rows.push_back({Op::ShiftRight, {""}, shift});

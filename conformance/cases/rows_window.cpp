@@ -7,23 +7,25 @@
 namespace mortise::conformance {
 namespace {
 
-// How a window moves, in one to three dimensions: plain; strided; padded; dilated.
+// How a window moves, in one to three dimensions: plain; strided; padded, in the first dimension on one side alone;
+// dilated.
 struct Window {
   std::vector<int64_t> size, strides, low, high, dilations;
   Dims to;
 };
 Window windowOf(Draft &draft, Dims &spatial, int variant) {
   Window made;
-  for (int64_t &extent : spatial) {
+  for (size_t i = 0; i < spatial.size(); ++i) {
+    int64_t &extent = spatial[i];
     const int64_t size = draft.point.shape == Shape::One ? 1 : draft.pick(2, 3), dilation = variant == 3 ? 2 : 1;
-    const int64_t padding = variant == 2 ? 1 : 0;
+    const int64_t low = variant == 2 ? 1 : 0, high = i % 2 ? low : 0;
     extent = std::max(extent, dilation * (size - 1) + 1);
     made.size.push_back(size);
     made.strides.push_back(variant == 1 ? 2 : 1);
-    made.low.push_back(padding);
-    made.high.push_back(padding);
+    made.low.push_back(low);
+    made.high.push_back(high);
     made.dilations.push_back(dilation);
-    made.to.push_back((extent + 2 * padding - dilation * (size - 1) - 1) / made.strides.back() + 1);
+    made.to.push_back((extent + low + high - dilation * (size - 1) - 1) / made.strides.back() + 1);
   }
   return made;
 }

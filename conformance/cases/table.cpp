@@ -53,7 +53,10 @@ uint32_t layoutsOf(Draft &draft) {
     look(*view.outputs[i]->type);
   for (size_t i = 0; i < view.input_count; ++i)
     if (sameType(*view.inputs[i]->type, *view.outputs[0]->type) && view.inputs[i]->use_count == 1)
-      layouts |= bit(Layout::InPlace) | bit(Layout::State);
+      layouts |= bit(Layout::InPlace) | bit(Layout::State) | bit(Layout::Updated);
+  layouts |= bit(Layout::Twice);
+  if (view.input_count >= 1)
+    layouts |= bit(Layout::Passed);
   if (view.input_count >= 2)
     layouts |= bit(Layout::Constant);
   return layouts;
@@ -115,7 +118,7 @@ Facts factsOf(const Point &point) {
 }
 
 bool isAt(Op op, Level level) {
-  return level == Level::Dynamic || has(op, Trait::Composite) == (level == Level::Composite);
+  return level > Level::Composite || has(op, Trait::Composite) == (level == Level::Composite);
 }
 
 } // namespace mortise::conformance

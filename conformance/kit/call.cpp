@@ -82,15 +82,15 @@ Call::~Call() {
                           .constants = constants,
                           .instance = instance,
                           .frame = frame};
-    (void)runtime::call("frame_destroy", table.frame_destroy, args);
+    (void)kernel.device.call("frame_destroy", table.frame_destroy, args);
   }
   if (instance) {
     MortiseInstanceArgs args{.struct_size = sizeof args, .kernel = kernel.handle, .instance = instance};
-    (void)runtime::call("instance_destroy", table.instance_destroy, args);
+    (void)kernel.device.call("instance_destroy", table.instance_destroy, args);
   }
   if (isBound) {
     MortiseConstantsArgs args{.struct_size = sizeof args, .kernel = kernel.handle, .constants = constants};
-    (void)runtime::call("constants_destroy", table.constants_destroy, args);
+    (void)kernel.device.call("constants_destroy", table.constants_destroy, args);
   }
 }
 
@@ -156,7 +156,7 @@ Result<void> Call::bind() {
   if (!any)
     return {};
   MortiseConstantsBindArgs args{.struct_size = sizeof args, .kernel = kernel.handle, .inputs = addresses.data()};
-  if (auto done = runtime::call("constants_bind", kernel.device.table().constants_bind, args); !done)
+  if (auto done = kernel.device.call("constants_bind", kernel.device.table().constants_bind, args); !done)
     return done;
   constants = args.constants;
   isBound = true;
@@ -177,7 +177,7 @@ Result<void> Call::makeWorkspace() {
   if (view.symbol_count && kernel.device.info().plugin->hasInstances()) {
     MortiseInstanceArgs args{
         .struct_size = sizeof args, .kernel = kernel.handle, .constants = constants, .symbols = of.symbols.data()};
-    if (auto done = runtime::call("instance_create", kernel.device.table().instance_create, args); !done)
+    if (auto done = kernel.device.call("instance_create", kernel.device.table().instance_create, args); !done)
       return done;
     instance = args.instance;
     workspaceBytes = args.workspace_bytes;
@@ -196,7 +196,7 @@ Result<void> Call::makeFrame() {
     return {};
   MortiseFrameArgs args{
       .struct_size = sizeof args, .kernel = kernel.handle, .constants = constants, .instance = instance};
-  if (auto done = runtime::call("frame_create", kernel.device.table().frame_create, args); !done)
+  if (auto done = kernel.device.call("frame_create", kernel.device.table().frame_create, args); !done)
     return done;
   frame = args.frame;
   return {};
@@ -208,6 +208,10 @@ Result<void> Call::enqueue() {
     inputs.push_back(view.inputs[i]->flags & MORTISE_VALUE_CONSTANT ? 0 : places[i].buffer->address());
   for (const size_t at : outputPlaces)
     outputs.push_back(places[at].buffer->address());
+  if (isClocked && kernel.info.step_count) {
+    clocks.emplace(kernel.info.step_count * sizeof(uint64_t), alignof(uint64_t), Edge::Begin);
+    std::ranges::fill(clocks->bytes(), std::byte{0});
+  }
   const std::vector<uint64_t> unchanged((inputs.size() + outputs.size() + 1 + 63) / 64);
   MortiseEnqueueArgs args{.struct_size = sizeof args,
                           .kernel = kernel.handle,
@@ -217,11 +221,12 @@ Result<void> Call::enqueue() {
                           .outputs = outputs.data(),
                           .workspace = workspace ? workspace->address() : 0,
                           .symbols = of.symbols.data(),
+                          .step_ns = clocks ? reinterpret_cast<uint64_t *>(clocks->bytes().data()) : nullptr,
                           .instance = instance,
                           .frame = frame,
                           .unchanged = frame ? unchanged.data() : nullptr};
   const double cpu = seconds(CLOCK_PROCESS_CPUTIME_ID), wall = seconds(CLOCK_MONOTONIC);
-  auto done = runtime::call("enqueue", kernel.device.table().enqueue, args);
+  auto done = kernel.device.call("enqueue", kernel.device.table().enqueue, args);
   // The lists may be gone when the call returns.
   std::ranges::fill(inputs, MortiseAddress(8));
   std::ranges::fill(outputs, MortiseAddress(8));
@@ -276,6 +281,9 @@ Wrong Call::damage() const {
   }
   if (!workspaceIntact)
     return {"memory", "it writes beside its workspace of " + std::to_string(workspaceBytes) + " bytes"};
+  if (clocks && !clocks->isIntact())
+    return {"memory",
+            "it clocks more steps than the " + std::to_string(kernel.info.step_count) + " that kernel_info has"};
   return {};
 }
 

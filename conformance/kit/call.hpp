@@ -13,9 +13,9 @@ struct Wrong {
 class Call {
 public:
   // `edge`: which end of each tensor lies at a page that nobody may touch. `poison`: what outputs, gaps and workspaces
-  // hold before.
-  Call(Kernel &kernel, const Case &of, Edge edge, std::byte poison)
-      : kernel(kernel), of(of), view(kernel.graph->view()), edge(edge), poison(poison) {}
+  // hold before. `isClocked`: the kernel is asked for the time of each step.
+  Call(Kernel &kernel, const Case &of, Edge edge, std::byte poison, bool isClocked = false)
+      : kernel(kernel), of(of), view(kernel.graph->view()), edge(edge), poison(poison), isClocked(isClocked) {}
   ~Call();
   Call(const Call &) = delete;
 
@@ -49,8 +49,10 @@ private:
   const MortiseGraph &view;
   const Edge edge;
   const std::byte poison;
-  std::vector<Place> places;        // of the inputs, then of the outputs
-  std::vector<size_t> outputPlaces; // into `places`: an input's where it is written in place
+  const bool isClocked;
+  std::optional<tool::Guarded> clocks; // nanoseconds of each step
+  std::vector<Place> places;           // of the inputs, then of the outputs
+  std::vector<size_t> outputPlaces;    // into `places`: an input's where it is written in place
   std::optional<Buffer> workspace;
   bool workspaceIntact = true;
   MortiseConstants *constants = nullptr;

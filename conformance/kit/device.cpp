@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "device.hpp"
 
-#include <mortise/runtime/call.hpp>
 #include <mortise/runtime/manifest.hpp>
 
 #include <algorithm>
@@ -76,7 +75,7 @@ Result<std::unique_ptr<Device>> Device::open(const std::string &library, const s
   made->device = *found;
   if (made->device->plugin->hasStreams()) {
     MortiseStreamArgs args{.struct_size = sizeof args, .device = made->handle()};
-    if (auto done = runtime::call("stream_create", made->table().stream_create, args); !done)
+    if (auto done = made->call("stream_create", made->table().stream_create, args); !done)
       return done.error();
     made->queue = args.stream;
   }
@@ -87,16 +86,16 @@ Device::~Device() {
   if (!queue)
     return;
   MortiseStreamArgs args{.struct_size = sizeof args, .device = handle(), .stream = queue};
-  (void)runtime::call("stream_destroy", table().stream_destroy, args);
+  (void)call("stream_destroy", table().stream_destroy, args);
 }
 
 Result<void> Device::wait() {
   if (!queue)
     return {};
   MortiseStreamArgs args{.struct_size = sizeof args, .device = handle(), .stream = queue};
-  auto done = runtime::call("stream_wait", table().stream_wait, args);
+  auto done = call("stream_wait", table().stream_wait, args);
   if (!done)
-    (void)runtime::call("stream_reset", table().stream_reset, args);
+    (void)call("stream_reset", table().stream_reset, args);
   return done;
 }
 
@@ -115,7 +114,7 @@ Result<Buffer> Buffer::make(Device &device, uint32_t space, size_t bytes, size_t
                          .device = device.info().owner().info.device,
                          .space = space,
                          .bytes = bytes + shift + 2 * made.margin};
-  if (auto done = runtime::call("memory_allocate", device.info().owner().plugin->table->memory_allocate, args); !done)
+  if (auto done = device.call("memory_allocate", device.info().owner().plugin->table->memory_allocate, args); !done)
     return done.error();
   made.allocated = args.address;
   const std::vector<std::byte> marks(args.bytes, mark);
@@ -133,7 +132,7 @@ Buffer::~Buffer() {
     return;
   MortiseMemoryArgs args{.struct_size = sizeof args, .device = device.info().owner().info.device, .address = allocated};
   args.bytes = count + offset + margin;
-  (void)runtime::call("memory_free", device.info().owner().plugin->table->memory_free, args);
+  (void)device.call("memory_free", device.info().owner().plugin->table->memory_free, args);
 }
 
 MortiseAddress Buffer::address() const {
@@ -152,7 +151,7 @@ Result<void> Buffer::copy(MortiseAddress target, bool targetIsDevice, MortiseAdd
                        .target = target,
                        .source = source,
                        .bytes = bytes};
-  if (auto done = runtime::call("copy", owner.plugin->table->copy, args); !done)
+  if (auto done = device.call("copy", owner.plugin->table->copy, args); !done)
     return done;
   return device.wait();
 }

@@ -6,8 +6,10 @@
 #include "../../tools/mortise/guarded.hpp"
 
 #include <mortise/portable/graph.hpp>
+#include <mortise/runtime/call.hpp>
 #include <mortise/runtime/registry.hpp>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <span>
@@ -33,6 +35,30 @@ public:
   MortiseStream *stream() const { return queue; } // NULL: the device is synchronous
   const runtime::Device &info() const { return *device; }
   const runtime::Config &settings() const { return config; }
+  // Calls a slot, as a host of a newer version does where `asNewer` is set: the struct has more at its end, and an
+  // extension that this version does not know.
+  template <typename Args> Result<void> call(const char *name, MortiseStatus *(*slot)(Args *), Args &args) const {
+    if (!asNewer)
+      return runtime::call(name, slot, args);
+    constexpr std::byte unknown{0xee};
+    struct {
+      Args known;
+      std::byte rest[64];
+    } newer{args, {}};
+    std::ranges::fill(newer.rest, unknown);
+    const MortiseExtension extension{.struct_size = sizeof extension, .next = nullptr, .kind = 0x3ff0, .reserved = 0};
+    newer.known.struct_size = sizeof newer;
+    newer.known.extension = &extension;
+    auto done = runtime::call(name, slot, newer.known);
+    newer.known.struct_size = args.struct_size;
+    newer.known.extension = args.extension;
+    args = newer.known;
+    if (!std::ranges::all_of(newer.rest, [&](std::byte byte) { return byte == unknown; }))
+      return Error{MORTISE_INTERNAL, std::string(name) + " writes behind the members that it knows"};
+    return done;
+  }
+  bool asNewer = false;
+
   Result<void> wait(); // until all that is queued has happened
 
 private:

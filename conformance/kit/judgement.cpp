@@ -13,13 +13,18 @@ bool matches(const Expectation &entry, const std::string &id) {
                              [&](const std::string &pattern) { return fnmatch(pattern.c_str(), id.c_str(), 0) == 0; });
 }
 
-bool isBad(Outcome outcome) { return outcome != Outcome::Passed && outcome != Outcome::Refused; }
-
 // What a claim, which names ops, element types and a rank, promises nothing about.
 bool isBeyondClaims(const std::string &reason) {
   constexpr const char *list[] = {"needs-static", "layout", "memory",  "size", "option",
                                   "hardware",     "forms",  "no-pair", "opset"};
   return std::ranges::find(list, reason) != std::end(list);
+}
+
+// Another node takes part, or outputs that the op alone does not have.
+bool hasMoreThanItsOp(const Point &point) {
+  const std::string &variant = rowOf(point.op)->variants[point.variant];
+  return point.shape == Shape::Broadcast || point.layout == Layout::Updated || point.layout == Layout::Twice ||
+         point.layout == Layout::Passed || variant.starts_with("of-");
 }
 
 class Claims {
@@ -61,12 +66,12 @@ void proveClaims(Judgement &made, const Swept &swept, const runtime::Manifest &m
   std::set<std::pair<Op, int32_t>> pairs;
   for (const Verdict &verdict : swept.verdicts) {
     const auto point = pointOf(verdict.id);
-    if (!point)
+    if (!point || point->probe != Probe::None)
       continue;
     if (verdict.outcome == Outcome::Passed)
       pairs.insert({point->op, point->dtype});
-    if (point->shape == Shape::Broadcast || !claims.cover(*point))
-      continue; // there another op takes part
+    if (hasMoreThanItsOp(*point) || !claims.cover(*point))
+      continue;
     Proof &proof = proofs[{point->op, point->dtype, point->shape}];
     proof.passed |= verdict.outcome == Outcome::Passed || excused.contains(&verdict);
     if (verdict.outcome == Outcome::Refused && !isBeyondClaims(verdict.reason) && !proof.refused)
@@ -102,6 +107,14 @@ void checkExpectations(Judgement &made, const Options &options, const Swept &swe
 
 } // namespace
 
+bool isBad(Outcome outcome) { return outcome != Outcome::Passed && outcome != Outcome::Refused; }
+
+bool isExpected(const Verdict &verdict, const std::vector<Expectation> &expectations) {
+  return std::ranges::any_of(expectations, [&](const Expectation &entry) {
+    return entry.outcome == verdict.outcome && matches(entry, verdict.id);
+  });
+}
+
 Judgement judge(const Options &options, const Swept &swept, size_t expected, const runtime::Manifest &manifest,
                 const std::vector<Expectation> &expectations) {
   Judgement made;
@@ -111,15 +124,16 @@ Judgement judge(const Options &options, const Swept &swept, size_t expected, con
     ++made.sums[verdict.outcome];
     if (verdict.outcome == Outcome::Passed)
       continue;
-    const bool known = std::ranges::any_of(expectations, [&](const Expectation &entry) {
-      return entry.outcome == verdict.outcome && matches(entry, verdict.id);
-    });
-    if (known) {
+    if (isExpected(verdict, expectations)) {
       excused.insert(&verdict);
       made.excused.push_back(&verdict);
     } else if (isBad(verdict.outcome)) {
       made.failures.push_back(&verdict);
     }
+  }
+  if (options.stopsAtFailure && !made.failures.empty()) { // what else there was to say is not known
+    made.exit = Exit::failed;
+    return made;
   }
   checkExpectations(made, options, swept, expectations);
   proveClaims(made, swept, manifest, excused);

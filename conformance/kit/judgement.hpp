@@ -21,6 +21,10 @@ struct Expectation {
 // Errors name the key that is missing, wrong or not known.
 Result<std::vector<Expectation>> readExpectations(const std::string &path);
 
+bool isBad(Outcome outcome); // failed, crashed or hung
+// Whether an entry says that the verdict is as it is.
+bool isExpected(const Verdict &verdict, const std::vector<Expectation> &expectations);
+
 struct Judgement {
   std::map<Outcome, size_t> sums;
   std::vector<const Verdict *> failures; // failed, crashed or hung, and not expected to

@@ -76,7 +76,7 @@ Result<std::optional<Kernel::Offer>> Kernel::propose(Refused &refused) {
                             .sink = &sink,
                             .add = add,
                             .refuse = refuse};
-    if (auto done = runtime::call("propose", device.table().propose, args); !done)
+    if (auto done = device.call("propose", device.table().propose, args); !done)
       return done.error();
     std::erase_if(sink.candidates, [&](const auto &candidate) { return candidate.nodes != view.node_count; });
     const auto best = std::ranges::min_element(
@@ -99,6 +99,29 @@ Result<std::optional<Kernel::Offer>> Kernel::propose(Refused &refused) {
 }
 
 Result<std::unique_ptr<Kernel>> Kernel::compile(Device &device, std::shared_ptr<const Graph> graph, Refused &refused) {
+  return make(device, std::move(graph), nullptr, refused);
+}
+
+Result<std::unique_ptr<Kernel>> Kernel::load(Device &device, std::shared_ptr<const Graph> graph,
+                                             std::span<const std::byte> saved, Refused &refused) {
+  return make(device, std::move(graph), &saved, refused);
+}
+
+Result<std::vector<std::byte>> Kernel::save() const {
+  std::vector<std::byte> bytes;
+  MortiseKernelSaveArgs args{.struct_size = sizeof args, .kernel = handle, .sink = &bytes};
+  args.write = [](void *sink, const void *from, uint64_t count) {
+    const auto *begin = static_cast<const std::byte *>(from);
+    static_cast<std::vector<std::byte> *>(sink)->insert(static_cast<std::vector<std::byte> *>(sink)->end(), begin,
+                                                        begin + count);
+  };
+  if (auto done = device.call("kernel_save", device.table().kernel_save, args); !done)
+    return done.error();
+  return bytes;
+}
+
+Result<std::unique_ptr<Kernel>> Kernel::make(Device &device, std::shared_ptr<const Graph> graph,
+                                             const std::span<const std::byte> *saved, Refused &refused) {
   if (graph->view().symbol_count && !device.info().plugin->seesSymbols()) {
     refused = {MORTISE_REASON_NEEDS_STATIC, "a plugin of opset 1 is shown graphs with numbers only"};
     return std::unique_ptr<Kernel>();
@@ -115,35 +138,61 @@ Result<std::unique_ptr<Kernel>> Kernel::compile(Device &device, std::shared_ptr<
   if (!*offer)
     return std::unique_ptr<Kernel>();
   made->pairs = (*offer)->candidate.pairs;
-  const auto settings = device.settings().pluginOptions(device.info().plugin->name);
-  const auto options = optionsOf(settings);
+  auto settings = device.settings().pluginOptions(device.info().plugin->name);
+  auto options = optionsOf(settings);
+  std::string &lowering = (*offer)->candidate.lowering;
   MortiseCompileArgs args{.struct_size = sizeof args,
                           .device = device.handle(),
                           .region = &made->graph->view(),
-                          .lowering = (*offer)->candidate.lowering.c_str(),
+                          .lowering = lowering.c_str(),
                           .options = options.data(),
                           .option_count = options.size(),
                           .compile_options = &(*offer)->options};
-  if (auto done = runtime::call("kernel_compile", device.table().kernel_compile, args); !done) {
-    if (done.error().code != MORTISE_UNSUPPORTED)
+  if (saved) {
+    args.saved = saved->data();
+    args.saved_bytes = saved->size();
+  }
+  const auto &table = device.table();
+  auto done = saved ? device.call("kernel_load", table.kernel_load, args)
+                    : device.call("kernel_compile", table.kernel_compile, args);
+  if (!done) {
+    if (saved || done.error().code != MORTISE_UNSUPPORTED)
       return done.error();
     refused = {reasonCompile, done.error().message};
     return std::unique_ptr<Kernel>();
   }
   made->handle = args.kernel;
   if (!made->handle)
-    return Error{MORTISE_INTERNAL, "kernel_compile succeeds and makes no kernel"};
+    return Error{MORTISE_INTERNAL,
+                 std::string(saved ? "kernel_load" : "kernel_compile") + " succeeds and makes no kernel"};
   made->info = {.struct_size = sizeof made->info, .kernel = made->handle};
-  if (auto done = runtime::call("kernel_info", device.table().kernel_info, made->info); !done)
+  if (done = device.call("kernel_info", table.kernel_info, made->info); !done)
     return done.error();
+  // Of what the call was given only the region stays.
+  const std::string before = made->described();
+  std::ranges::fill(lowering, '?');
+  for (runtime::Setting &setting : settings)
+    std::ranges::fill(setting.value, '?');
+  (*offer)->options = {};
+  if (made->described() != before)
+    return Error{MORTISE_INTERNAL, "kernel_info hands out what kernel_compile was given, which is gone: '" + before +
+                                       "' became '" + made->described() + "'"};
   return made;
+}
+
+std::string Kernel::described() const {
+  std::string text;
+  for (size_t i = 0; i < info.step_count; ++i)
+    for (const char *word : {info.steps[i]->name, info.steps[i]->lowering})
+      text += std::string(text.empty() ? "" : ", ") + (word ? word : "");
+  return text;
 }
 
 Kernel::~Kernel() {
   if (!handle)
     return;
   MortiseKernelArgs args{.struct_size = sizeof args, .kernel = handle};
-  (void)runtime::call("kernel_destroy", device.table().kernel_destroy, args);
+  (void)device.call("kernel_destroy", device.table().kernel_destroy, args);
 }
 
 } // namespace mortise::conformance

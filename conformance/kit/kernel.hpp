@@ -16,8 +16,13 @@ class Kernel {
 public:
   // NULL when the plugin refuses, which `refused` describes then. Errors: a slot fails.
   static Result<std::unique_ptr<Kernel>> compile(Device &device, std::shared_ptr<const Graph> graph, Refused &refused);
+  // From what save() gave, in place of kernel_compile.
+  static Result<std::unique_ptr<Kernel>> load(Device &device, std::shared_ptr<const Graph> graph,
+                                              std::span<const std::byte> saved, Refused &refused);
   ~Kernel();
   Kernel(const Kernel &) = delete;
+
+  Result<std::vector<std::byte>> save() const;
 
   Device &device;
   const std::shared_ptr<const Graph> graph; // for the plugin's opset
@@ -29,6 +34,9 @@ public:
 private:
   Kernel(Device &device, std::shared_ptr<const Graph> graph) : device(device), graph(std::move(graph)) {}
   struct Offer;
+  static Result<std::unique_ptr<Kernel>> make(Device &device, std::shared_ptr<const Graph> graph,
+                                              const std::span<const std::byte> *saved, Refused &refused);
+  std::string described() const; // the words of kernel_info
   Result<std::optional<Offer>> propose(Refused &refused);
 };
 

@@ -18,11 +18,11 @@ namespace {
 
 // "" when the level is one of this version's.
 std::string checkLevel(const std::string &word) {
-  constexpr const char *planned[] = {"training", "quantised", "models", "stress", "perf", "abi"};
+  constexpr const char *planned[] = {"training", "quantised", "models", "perf"};
   if (std::ranges::find(levelNames, word) != std::end(levelNames))
     return "";
   const bool known = std::ranges::find(planned, word) != std::end(planned);
-  return "expected core, composite or dynamic, found '" + word + "'" +
+  return "expected core, composite, dynamic, abi or stress, found '" + word + "'" +
          (known ? ", which this version does not have" : "");
 }
 
@@ -65,7 +65,7 @@ void addRun(CLI::App &app, Lines &lines) {
   app.add_option("--manifest", options.manifest, "its manifest; otherwise the one beside it");
   app.add_option("--beside", options.beside, "libraries that it needs, with colons between");
   app.add_option("--device", options.device, "the device, such as acme:1; otherwise its first");
-  app.add_option("--level", lines.levels, "core, composite, dynamic, with commas between; otherwise core")
+  app.add_option("--level", lines.levels, "core, composite, dynamic, abi, stress, with commas between; otherwise core")
       ->delimiter(',')
       ->check(checkLevel);
   app.add_option("--op", options.ops, "shell patterns of ops, such as 'reduce_*', with commas between")->delimiter(',');
@@ -79,6 +79,9 @@ void addRun(CLI::App &app, Lines &lines) {
   app.add_option("--report", options.report, "a folder for report.json, report.html and junit.xml");
   app.add_flag("--resume", options.resume, "goes on where an earlier run with this --report and --seed ended");
   app.add_option("--expectations", options.expectations, "a file of the cases that are known not to pass");
+  app.add_flag("--stop", options.stopsAtFailure, "ends when a case has failed, crashed or hung");
+  app.add_option("--seconds", options.seconds, "of each case of the level stress; otherwise 1")
+      ->check(CLI::Range(0.1, 1e6));
   app.add_option("--limit", options.limit, "seconds that a case may take")->check(CLI::Range(0.01, 1e6));
   app.add_option("--memory", options.memory, "bytes that a worker may have")
       ->check(CLI::Range(UINT64_C(1) << 26, UINT64_C(1) << 46));
@@ -97,6 +100,7 @@ void addOwn(CLI::App &app, Lines &lines) {
   device->add_option("--answer", lines.answer)->required();
   work->add_option("--seed", task.seed)->required();
   work->add_option("--memory", task.memory)->required();
+  work->add_option("--seconds", task.seconds);
   work->add_option("--list", task.list)->required();
   work->add_option("--first", task.first)->required();
   work->add_option("--count", task.count)->required();

@@ -23,6 +23,8 @@ struct Options {
   bool resume = false;
   std::string report; // a folder; "": none
   std::string expectations;
+  bool stopsAtFailure = false;          // no case is begun behind one that failed, crashed or hung
+  double seconds = 1;                   // of a case of the level stress
   double limit = 60;                    // seconds of a case
   uint64_t memory = uint64_t(16) << 30; // bytes of data that a worker may have
 

@@ -145,7 +145,7 @@ Result<std::vector<Point>> chosen(const Options &options, Coverage &coverage) {
   if (!unmet.empty())
     return Error{MORTISE_INVALID_ARGUMENT, "--op: no op with cases of these levels is like '" + *unmet.begin() +
                                                "'; expected shell patterns such as 'reduce_*' (--list --level "
-                                               "core,composite,dynamic names all cases)"};
+                                               "core,composite,dynamic,abi names all cases)"};
   if (options.shards > 1) {
     std::vector<Point> part; // a piece of each op, in runs that share kernels
     constexpr size_t piece = 16;
@@ -194,7 +194,10 @@ int runKit(const Options &options) {
       if (auto done = save(journal, key.dump() + "\n"); !done)
         return fail(Exit::usage, done.error().message);
   }
-  const Swept swept = sweep(options, subject->device, *points, known, journal);
+  const auto stops = [&](const Verdict &verdict) {
+    return options.stopsAtFailure && isBad(verdict.outcome) && !isExpected(verdict, expectations);
+  };
+  const Swept swept = sweep(options, subject->device, *points, known, journal, stops);
   const Judgement judgement = judge(options, swept, expectedCount(options, *points), subject->manifest, expectations);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   const Json report = reportOf(options, *subject, swept, judgement, coverage, seconds.count());

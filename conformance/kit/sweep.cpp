@@ -31,8 +31,9 @@ std::string crashIn(const std::string &said) {
 
 class Sweep {
 public:
-  Sweep(const Options &options, std::string device, std::vector<std::string> ids, const std::string &journal)
-      : options(options), device(std::move(device)), ids(std::move(ids)), shows(isatty(STDERR_FILENO)) {
+  Sweep(const Options &options, std::string device, std::vector<std::string> ids, const std::string &journal,
+        const std::function<bool(const Verdict &)> &stops)
+      : options(options), device(std::move(device)), ids(std::move(ids)), stops(stops), shows(isatty(STDERR_FILENO)) {
     if (!journal.empty())
       file.open(journal, std::ios::app);
     std::ofstream list(listFile());
@@ -63,9 +64,9 @@ private:
   void runPortion(size_t first, size_t count) {
     const size_t end = first + count;
     while (first < end) {
-      const WorkerTask task{options.plugin, options.beside, device,
-                            options.seed,   options.memory, listFile(),
-                            first,          end - first,    options.extent == Extent::Full || first == 0};
+      const WorkerTask task{
+          options.plugin,  options.beside, device, options.seed, options.memory,
+          options.seconds, listFile(),     first,  end - first,  options.extent == Extent::Full || first == 0};
       std::vector<std::string> command = {tool::self()};
       std::ranges::copy(argumentsOf(task), std::back_inserter(command));
       auto child = tool::Child::start(command);
@@ -73,7 +74,7 @@ private:
         return giveUp(child.error().message);
       const Clock::time_point begin = Clock::now();
       bool open = false; // a case has begun and not ended
-      while (const auto line = (*child)->readLine(options.limit)) {
+      while (const auto line = isStopped ? std::nullopt : (*child)->readLine(options.limit)) {
         const Json read = Json::parse(*line, nullptr, false);
         if (read.contains("unusable"))
           return giveUp(read["unusable"]);
@@ -84,6 +85,8 @@ private:
           open = false;
         }
       }
+      if (isStopped)
+        return;
       const tool::Ended ended = (*child)->end();
       if (first == end && ended.good)
         return;
@@ -116,6 +119,10 @@ private:
     if (!verdicts[i])
       ++done;
     ++sums[static_cast<size_t>(verdict.outcome)];
+    if (stops && stops(verdict)) {
+      isStopped = true;
+      next = ids.size();
+    }
     verdicts[i] = std::move(verdict);
     const double seconds = std::chrono::duration<double>(Clock::now() - began).count();
     if (!shows || seconds - shown < 0.2)
@@ -139,6 +146,8 @@ private:
   const Options &options;
   const std::string device;
   const std::vector<std::string> ids;
+  const std::function<bool(const Verdict &)> &stops;
+  std::atomic<bool> isStopped = false;
   const bool shows;
   const tool::Scratch scratch;
   std::ofstream file;
@@ -153,14 +162,15 @@ private:
 } // namespace
 
 Swept sweep(const Options &options, const std::string &device, const std::vector<Point> &points,
-            const std::map<std::string, Verdict> &known, const std::string &journal) {
+            const std::map<std::string, Verdict> &known, const std::string &journal,
+            const std::function<bool(const Verdict &)> &stops) {
   Swept swept;
   std::vector<std::string> missing;
   for (const Point &point : points)
     if (std::string id = idOf(point); !known.contains(id))
       missing.push_back(std::move(id));
   swept.resumed = points.size() - missing.size();
-  Sweep made(options, device, std::move(missing), journal);
+  Sweep made(options, device, std::move(missing), journal, stops);
   made.run();
   swept.broken = made.broken;
   size_t at = 0;

@@ -19,8 +19,9 @@ struct Swept {
 
 // `device`: the name of the device. `known`: verdicts of an earlier run by id, which are not made again. `journal`: a
 // file to which each verdict is appended; "": none. A case that ends its worker is Crashed, one that takes longer than
-// the limit is Hung; another worker goes on behind it.
+// the limit is Hung; another worker goes on behind it. `stops`: whether a verdict ends the sweep; may be empty.
 Swept sweep(const Options &options, const std::string &device, const std::vector<Point> &points,
-            const std::map<std::string, Verdict> &known, const std::string &journal);
+            const std::map<std::string, Verdict> &known, const std::string &journal,
+            const std::function<bool(const Verdict &)> &stops = {});
 
 } // namespace mortise::conformance

@@ -3,6 +3,7 @@
 
 #include "../../tools/mortise/heap.hpp"
 #include "call.hpp"
+#include "probe.hpp"
 
 #include <mortise/runtime/call.hpp>
 
@@ -14,12 +15,18 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-void fail(Verdict &verdict, std::string kind, std::string why) {
+void note(Verdict &verdict, std::string kind, std::string why) {
   if (verdict.outcome == Outcome::Failed)
     return;
   verdict.outcome = Outcome::Failed;
   verdict.kind = std::move(kind);
   verdict.why = std::move(why);
+}
+
+void noteSettings(Verdict &verdict, const runtime::FloatChanges &before) {
+  if (const runtime::FloatChanges now = runtime::floatChanges(); now.count != before.count)
+    note(verdict, "settings",
+         now.slot + " changes the thread's floating-point settings (rounding, subnormals or traps)");
 }
 
 bool equalBytes(const Graph &a, const Graph &b) { return std::ranges::equal(a.bytes(), b.bytes()); }
@@ -39,16 +46,23 @@ Result<void> Trials::prepare(const Case &made, Refused &refused) {
 
 Verdict Trials::run(const Point &point) {
   const Clock::time_point begin = Clock::now();
+  if (point.probe != Probe::None) {
+    kernel.reset();
+    const runtime::FloatChanges before = runtime::floatChanges();
+    Verdict verdict = probe(device, point, {seed, seconds, stillThere});
+    noteSettings(verdict, before);
+    return verdict;
+  }
   Verdict verdict{.id = idOf(point)};
   auto made = makeCase(point, seed);
   if (!made) {
-    fail(verdict, "kit", made.error().message);
+    note(verdict, "kit", made.error().message);
     return verdict;
   }
   const runtime::FloatChanges before = runtime::floatChanges();
   Refused refused;
   if (auto done = prepare(*made, refused); !done)
-    fail(verdict, "status", done.error().message);
+    note(verdict, "status", done.error().message);
   else if (!kernel || (point.layout == Layout::InPlace && kernel->pairs.empty())) {
     if (kernel)
       refused = {reasonNoPair, "the candidate writes no output into an input's memory"};
@@ -61,39 +75,38 @@ Verdict Trials::run(const Point &point) {
     constexpr std::pair<Edge, std::byte> runs[] = {
         {Edge::End, std::byte{0x5a}}, {Edge::End, std::byte{0xa5}}, {Edge::Begin, std::byte{0xff}}};
     for (size_t i = 0; i < std::size(runs) && verdict.outcome == Outcome::Passed; ++i) {
-      Call call(*kernel, *made, runs[i].first, runs[i].second);
+      const bool isClocked = i + 1 == std::size(runs);
+      Call call(*kernel, *made, runs[i].first, runs[i].second, isClocked);
       if (auto done = call.run(); !done) {
-        fail(verdict, "status", done.error().message);
+        note(verdict, "status", done.error().message);
         break;
       }
       verdict.cpuSeconds += call.cpuSeconds;
       verdict.runSeconds += call.runSeconds;
       if (const Wrong wrong = call.damage(); !wrong.kind.empty())
-        fail(verdict, wrong.kind, wrong.why);
+        note(verdict, wrong.kind, wrong.why);
       for (size_t output = 0; output < call.outputs.size(); ++output) {
         const auto text = judge.compare(output, call.outputs[output]);
         if (!text)
-          fail(verdict, "kit", text.error().message);
+          note(verdict, "kit", text.error().message);
         else if (!text->empty())
-          fail(verdict, "result", "output " + std::to_string(output) + ": " + *text);
+          note(verdict, "result", "output " + std::to_string(output) + ": " + *text);
       }
       if (i == 1 && kernel->deterministic && last != call.outputs)
-        fail(verdict, "determinism",
+        note(verdict, "determinism",
              "two runs with equal inputs give other bits, though it takes the option deterministic");
       last = std::move(call.outputs);
     }
     verdict.distances = judge.distances;
   }
-  if (const runtime::FloatChanges now = runtime::floatChanges(); now.count != before.count)
-    fail(verdict, "settings",
-         now.slot + " changes the thread's floating-point settings (rounding, subnormals or traps)");
+  noteSettings(verdict, before);
   if (verdict.outcome == Outcome::Failed)
     kernel.reset(); // the next case does not begin with what this one left
   verdict.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   return verdict;
 }
 
-uint64_t Trials::leakOf(const Point &point, bool compiles, const std::function<void()> &stillThere) {
+uint64_t Trials::leakOf(const Point &point, bool compiles) {
   constexpr int windows = 10, cycles = 24;
   constexpr uint64_t noise = 2048; // in a window: malloc keeps free blocks for threads, as used ones
   auto made = makeCase(point, seed);

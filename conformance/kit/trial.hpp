@@ -10,23 +10,28 @@ namespace mortise::conformance {
 
 class Trials {
 public:
-  Trials(Device &device, uint64_t seed) : device(device), seed(seed) {}
+  // `seconds`: of a case of the level stress. `stillThere`: called while something takes long.
+  Trials(Device &device, uint64_t seed, double seconds, std::function<void()> stillThere)
+      : device(device), seed(seed), seconds(seconds), stillThere(std::move(stillThere)) {}
 
   // Compiles the case, unless its graph is that of the case before. Runs it three times: twice with the last byte of
   // each tensor beside a page that nobody may touch, and once with the first; workspaces lie alike. Outputs and
-  // workspaces hold other bytes in each run. Afterwards outputs have to be as expected, and as in the run before where
-  // the plugin promises determinism; inputs, the gaps of strided tensors and all memory beside have to be as they were.
+  // workspaces hold other bytes in each run, and the last is clocked. Afterwards outputs have to be as expected, and as
+  // in the run before where the plugin promises determinism; inputs, the gaps of strided tensors and all memory beside
+  // have to be as they were.
   Verdict run(const Point &point);
 
   // Bytes of ordinary memory that are not given back each time that the case is compiled, run and destroyed; of runs
-  // alone where `compiles` is false. `stillThere` is called in between.
-  uint64_t leakOf(const Point &point, bool compiles, const std::function<void()> &stillThere);
+  // alone where `compiles` is false.
+  uint64_t leakOf(const Point &point, bool compiles);
 
 private:
   Result<void> prepare(const Case &made, Refused &refused);
 
   Device &device;
   const uint64_t seed;
+  const double seconds;
+  const std::function<void()> stillThere;
   std::unique_ptr<Kernel> kernel; // of the last case
 };
 

@@ -27,7 +27,8 @@ inline constexpr int32_t reasonOpset = 1004;   // the host cannot write the case
 struct Verdict {
   std::string id;
   Outcome outcome = Outcome::Passed;
-  std::string kind;   // of a failure: "result", "memory", "input", "determinism", "status", "settings", "leak"
+  std::string kind;   // of a failure: "result", "memory", "input", "determinism", "status", "settings", "leak",
+                      // "threads", "order"
   std::string reason; // of a refusal
   std::string why;
   Distances distances;

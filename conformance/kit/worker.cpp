@@ -57,14 +57,15 @@ std::string leakText(uint64_t bytes, const char *when) {
 } // namespace
 
 std::vector<std::string> argumentsOf(const WorkerTask &task) {
-  std::vector<std::string> arguments = {"work",     task.plugin,
-                                        "--beside", task.beside,
-                                        "--device", task.device,
-                                        "--seed",   std::to_string(task.seed),
-                                        "--memory", std::to_string(task.memory),
-                                        "--list",   task.list,
-                                        "--first",  std::to_string(task.first),
-                                        "--count",  std::to_string(task.count)};
+  std::vector<std::string> arguments = {"work",      task.plugin,
+                                        "--beside",  task.beside,
+                                        "--device",  task.device,
+                                        "--seed",    std::to_string(task.seed),
+                                        "--memory",  std::to_string(task.memory),
+                                        "--seconds", std::to_string(task.seconds),
+                                        "--list",    task.list,
+                                        "--first",   std::to_string(task.first),
+                                        "--count",   std::to_string(task.count)};
   if (task.leaks)
     arguments.emplace_back("--leaks");
   return arguments;
@@ -79,7 +80,8 @@ int work(const WorkerTask &task) {
     return Exit::unusable;
   }
   lines.say({{"ready", (*device)->info().name()}});
-  Trials trials(**device, task.seed);
+  const auto stillThere = [&] { lines.say({{"still", "there"}}); };
+  Trials trials(**device, task.seed, task.seconds, stillThere);
   std::set<Op> tried; // for leaks
   for (const std::string &id : idsOf(task)) {
     lines.say({{"begin", id}});
@@ -89,12 +91,12 @@ int work(const WorkerTask &task) {
       return Exit::unusable;
     }
     Verdict verdict = trials.run(*point);
-    const bool hasWork = point->shape == Shape::Prime || point->shape == Shape::Tail || point->shape == Shape::Rank1;
+    const bool hasWork = point->probe == Probe::None &&
+                         (point->shape == Shape::Prime || point->shape == Shape::Tail || point->shape == Shape::Rank1);
     if (task.leaks && hasWork && verdict.outcome == Outcome::Passed && tried.insert(point->op).second) {
-      const auto stillThere = [&] { lines.say({{"still", "there"}}); };
-      if (const uint64_t leak = trials.leakOf(*point, false, stillThere))
+      if (const uint64_t leak = trials.leakOf(*point, false))
         verdict.why = leakText(leak, "run");
-      else if (const uint64_t compiled = trials.leakOf(*point, true, stillThere))
+      else if (const uint64_t compiled = trials.leakOf(*point, true))
         verdict.why = leakText(compiled, "compiled, run and destroyed");
       if (!verdict.why.empty()) {
         verdict.outcome = Outcome::Failed;

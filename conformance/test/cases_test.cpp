@@ -7,6 +7,7 @@
 #include <mortise/reference/interpreter.hpp>
 
 #include <algorithm>
+#include <cstring>
 #include <set>
 
 namespace mortise::conformance {
@@ -58,7 +59,7 @@ TEST(ConformanceCases, EveryElementTypeOfAnOpHasCases) {
 
 TEST(ConformanceCases, NamesAreUniqueAndNameTheirPoints) {
   std::set<std::string> seen;
-  for (const Level level : {Level::Core, Level::Composite, Level::Dynamic})
+  for (const Level level : {Level::Core, Level::Composite, Level::Dynamic, Level::Abi, Level::Stress})
     for (const Point &point : pointsOf(level, level == Level::Dynamic ? Extent::Quick : Extent::Full)) {
       const std::string id = idOf(point);
       EXPECT_TRUE(seen.insert(id).second) << id;
@@ -74,7 +75,8 @@ TEST(ConformanceCases, NamesOfNoCaseAreRefused) {
        {"", "add", "add/f32/prime/dense/random", "mad/f32/prime/dense/random/#1", "add/f33/prime/dense/random/#1",
         "add/f32/primes/dense/random/#1", "add/f32/prime/denser/random/#1", "add/f32/prime/dense/randoms/#1",
         "add/f32/prime/dense/random/last/#1", "add/f32/prime/dense/random/1", "add/f32/prime/dense/random/#1x",
-        "reduce_sum/f32/prime/dense/random/middle/#1"})
+        "reduce_sum/f32/prime/dense/random/middle/#1", "abi/add/f32/prime/dense/random/#1",
+        "abi/none/add/f32/prime/dense/random/#1", "abi/threads"})
     EXPECT_FALSE(pointOf(id)) << id;
 }
 
@@ -89,10 +91,82 @@ TEST(ConformanceCases, AllPairsAreCovered) {
 
 // A change of the table changes these numbers, and then kit/corpus.cpp: on purpose, or not at all.
 TEST(ConformanceCases, CorpusIsAsItIsWrittenDown) {
-  for (const Level level : {Level::Core, Level::Composite, Level::Dynamic})
+  for (const Level level : {Level::Core, Level::Composite, Level::Dynamic, Level::Abi, Level::Stress})
     for (const Extent extent : {Extent::Quick, Extent::Full})
       EXPECT_EQ(pointsOf(level, extent).size(), corpusSize(level, extent))
           << levelNames[static_cast<size_t>(level)] << (extent == Extent::Quick ? ", quick" : ", full");
+}
+
+TEST(ConformanceCases, EachProbeIsTried) {
+  std::set<Probe> tried;
+  for (const Level level : {Level::Abi, Level::Stress})
+    for (const Extent extent : {Extent::Full, Extent::Quick}) {
+      for (const Point &point : pointsOf(level, extent))
+        tried.insert(point.probe);
+      if (level == Level::Stress)
+        EXPECT_EQ(tried.size(), std::size(probeNames) - 1);
+    }
+  EXPECT_FALSE(tried.contains(Probe::None));
+}
+
+// Kernels of equal types and other attributes are to meet in one process.
+TEST(ConformanceCases, AttributesDoNotChangeExtents) {
+  const Point up{.op = Op::Sort, .dtype = MORTISE_F32, .shape = Shape::Rank3};
+  Point down = up;
+  down.variant = 2;
+  const auto one = makeCase(up, 1), other = makeCase(down, 1);
+  ASSERT_TRUE(one && other);
+  EXPECT_TRUE(
+      std::ranges::equal(dims(*one->plain->view().inputs[0]->type), dims(*other->plain->view().inputs[0]->type)));
+  EXPECT_EQ(intAttribute(*one->plain->view().nodes[0], "descending"), 0);
+  EXPECT_EQ(intAttribute(*other->plain->view().nodes[0], "descending"), 1);
+}
+
+TEST(ConformanceCases, OutputsMayBeListedTwiceAndBeInputs) {
+  Point point{.op = Op::Exp, .dtype = MORTISE_F32, .layout = Layout::Twice};
+  const auto twice = makeCase(point, 1);
+  point.layout = Layout::Passed;
+  const auto passed = makeCase(point, 1);
+  point.layout = Layout::Updated;
+  const auto updated = makeCase(point, 1);
+  ASSERT_TRUE(twice && passed && updated);
+  const MortiseGraph &listed = twice->graph->view(), &through = passed->graph->view(), &state = updated->graph->view();
+  ASSERT_EQ(listed.output_count, 2u);
+  EXPECT_EQ(listed.outputs[0], listed.outputs[1]);
+  EXPECT_EQ(twice->expected[0], twice->expected[1]);
+  ASSERT_EQ(through.output_count, 2u);
+  EXPECT_EQ(through.outputs[1], through.inputs[0]);
+  EXPECT_EQ(passed->expected[1], passed->inputs[0]);
+  EXPECT_EQ(passed->exactness[1], Exactness::Bits);
+  ASSERT_EQ(state.node_count, 2u);
+  ASSERT_EQ(state.alias_count, 1u);
+  EXPECT_EQ(state.aliases[0]->output, 0u);
+  EXPECT_EQ(updated->expected[0], updated->expected[1]); // both of the old state
+}
+
+TEST(ConformanceCases, OpsAreTriedBehindOthers) {
+  const Row *row = rowOf(Op::Sub);
+  const auto variant = std::ranges::find(row->variants, "of-add") - row->variants.begin();
+  const Point point{.op = Op::Sub, .dtype = MORTISE_F32, .variant = static_cast<uint16_t>(variant)};
+  const auto made = makeCase(point, 1);
+  ASSERT_TRUE(made) << made.error().message;
+  const MortiseGraph &view = made->plain->view();
+  ASSERT_EQ(view.node_count, 2u);
+  EXPECT_STREQ(view.nodes[0]->op, "mortise.add");
+  EXPECT_STREQ(view.nodes[1]->op, "mortise.sub");
+  EXPECT_EQ(made->exactness[0], Exactness::Bounded);
+}
+
+// Numbers that are rounded wrongly by whoever rounds to f64 first.
+TEST(ConformanceCases, IntegersLieBesideTies) {
+  const auto made = makeCase({.op = Op::Neg, .dtype = MORTISE_I64, .shape = Shape::Large, .values = Values::Ties}, 1);
+  ASSERT_TRUE(made) << made.error().message;
+  std::vector<int64_t> numbers(made->inputs[0].size() / sizeof(int64_t));
+  std::memcpy(numbers.data(), made->inputs[0].data(), made->inputs[0].size());
+  const auto isTwice = [](int64_t number) {
+    return static_cast<float>(number) != static_cast<float>(static_cast<double>(number));
+  };
+  EXPECT_GT(std::ranges::count_if(numbers, isTwice), 0);
 }
 
 TEST(ConformanceCases, SeedAndNameDetermineACase) {

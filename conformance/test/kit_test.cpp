@@ -77,6 +77,24 @@ TEST_F(Judged, AClaimPromisesNothingAboutLayouts) {
   EXPECT_THAT(judged(swept, 2, claiming({"mortise.*"})).unproven, IsEmpty());
 }
 
+// What has not been tried is neither missing nor unproven then.
+TEST_F(Judged, ARunThatStopsAtAFailureHasFailed) {
+  options.stopsAtFailure = true;
+  const Swept swept{{verdict(add, Outcome::Failed), verdict(sub, Outcome::Refused, "op")}, "", 0};
+  const Judgement made = judged(swept, 3, claiming({"mortise.*"}));
+  EXPECT_EQ(made.exit, Exit::failed);
+  EXPECT_THAT(made.unproven, IsEmpty());
+  const Swept good{{verdict(add, Outcome::Passed)}, "", 0};
+  EXPECT_EQ(judged(good, 2).exit, Exit::shrunken);
+}
+
+TEST_F(Judged, AProbeProvesNoClaim) {
+  const Swept swept{
+      {verdict(std::string("abi/again/") + add, Outcome::Passed), verdict(add, Outcome::Refused, "op")}, "", 0};
+  EXPECT_EQ(judged(swept, 2, claiming({"mortise.add"})).exit, Exit::unproven);
+  EXPECT_EQ(judged(swept, 2).provenPairs, 0u);
+}
+
 TEST_F(Judged, ExpectedFailuresPass) {
   const Swept swept{{verdict(add, Outcome::Passed), verdict(sub, Outcome::Failed)}, "", 0};
   const Judgement made = judged(swept, 2, {}, {{false, false, {"sub/*"}, Outcome::Failed, "later"}});

@@ -63,6 +63,8 @@ struct CpuPlugin : PluginAdaptor<CpuPlugin> {
   Result<void> propose(Proposal &proposal) { return cpu::propose(proposal); }
 
   Result<std::unique_ptr<Kernel>> compile(const MortiseCompileArgs &args) {
+    if (cancelled())
+      return cancelledError();
     cpu::Options chosen = options;
     if (Result<void> result = readOptions(args.options, args.option_count, chosen); !result)
       return result.error();

@@ -3,6 +3,7 @@
 
 import json
 import os
+import random
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -14,6 +15,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path[:0] = [str(ROOT / "bench"), str(ROOT / "tests" / "tools")]
 import measure
+import saboteur
 from test_plugin_check import LOOP, build
 
 BUILD = measure.build_folder()
@@ -79,7 +81,7 @@ def test_cpu_over_symbols(tmp_path):
 
 
 def test_template(tmp_path):
-    said, report = judge_template(tmp_path, status=GOOD)
+    said, report = judge_template(tmp_path, status=GOOD, arguments=("--op", "add,mul", "--level", "core"))
     assert report["totals"]["passed"] > 10
     assert report["totals"]["failed"] == 0
     suites = ElementTree.parse(tmp_path / "out" / "junit.xml").getroot()
@@ -204,7 +206,7 @@ def test_a_seed_is_fresh_unless_it_is_given(tmp_path):
 
 @pytest.mark.parametrize("arguments, why", [
     (("--level", "training"), "which this version does not have"),
-    (("--level", "cores"), "expected core, composite or dynamic"),
+    (("--level", "cores"), "expected core, composite, dynamic, abi or stress"),
     (("--shard", "3/2"), "expected I/N"),
     (("--resume",), "expected --report and --seed"),
     (("--jobs", "0"), "--jobs"),
@@ -231,3 +233,49 @@ def test_the_page_stands_alone(tmp_path):
     page = (tmp_path / "out" / "report.html").read_text()
     assert "http" not in page and "<script" not in page and "src=" not in page
     assert 'id="failures"' in page and 'id="matrix"' in page and "--case" in page
+
+
+def test_abi_of_our_plugins(tmp_path):
+    """Probes pass, and those that a plugin has no slots for are refused with the reason."""
+    for name in ("reference", "cpu"):
+        _, report = judge(PLUGINS / f"libmortise_{name}.so", tmp_path / name, "--level", "abi", "--op", "add,exp,dot", status=GOOD)
+        outcomes = {line["case"].split("/")[1]: line["outcome"] for line in report["cases"] if line["outcome"] != "refused"}
+        assert {"threads", "kernels", "again", "constants", "cancelled", "newer", "leaks"} <= set(outcomes)
+        reasons = {line["reason"] for line in report["cases"] if line["outcome"] == "refused"}
+        assert "no-streams" in reasons
+
+
+def test_stress(tmp_path):
+    _, report = judge(PLUGINS / "libmortise_reference.so", tmp_path, "--level", "stress", "--op", "add,dot", "--seconds", "0.5",
+                      status=GOOD)
+    assert report["totals"]["passed"] == 4
+    leak = (LOOP, LOOP + "\n  volatile char *lost = malloc(500); lost[0] = 1;")
+    said, report = judge_template(tmp_path, leak, status=FAILED, arguments=("--level", "stress", "--op", "mul", "--seconds", "2"))
+    assert "grows without end" in said
+
+
+def test_a_run_that_stops(tmp_path):
+    change = FAULTS["the last element is left out"][0]
+    _, report = judge_template(tmp_path, change, status=FAILED, arguments=("--op", "add,mul", "--level", "core", "--stop"))
+    assert report["totals"]["failed"] >= 1
+    whole = run("--list", "--op", "add,mul", status=GOOD)
+    assert len(report["cases"]) < whole.count("/#")
+
+
+# One fault for each way in which the kit looks: values, shapes, memory beside, attributes, streams, threads, lifecycle, claims.
+SLICE = ["tail-short-lane", "int-to-float-twice", "workspace-understated", "code-cached-by-shape", "event-wait-ignored", "call-in-kernel",
+         "frame-stale-addresses", "last-constants-used", "packed-bytes-hidden", "cancellation-ignored", "stream-error-swallowed",
+         "claim-refused"]
+
+
+@pytest.mark.skipif(not saboteur.LIBRARY.exists(), reason="this build has no saboteur")
+@pytest.mark.parametrize("fault", SLICE)
+def test_a_fault_of_the_saboteur_is_found(fault):
+    step, line = saboteur.conformance(fault, random.getrandbits(32))
+    assert step and line
+
+
+@pytest.mark.skipif(not saboteur.LIBRARY.exists(), reason="this build has no saboteur")
+@pytest.mark.parametrize("device", saboteur.DEVICES)
+def test_the_saboteur_without_a_fault_is_good(device):
+    assert saboteur.conformance("none", random.getrandbits(32), [(device, "quick")]) == ("", "")

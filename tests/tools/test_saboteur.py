@@ -20,7 +20,7 @@ def test_the_table():
 
 @pytest.mark.parametrize("device", ["saboteur", "saboteur-queue"])
 def test_without_a_fault_nothing_is_wrong(device):
-    assert saboteur.check("none", "--device", device, "--ops", "mortise.add,mortise.softmax,mortise.reduce_sum") == (False, "")
+    assert saboteur.plugin_check("none", "--device", device, "--ops", "mortise.add,mortise.softmax,mortise.reduce_sum") == ("", "")
 
 
 @pytest.mark.parametrize("fault, ops, words", [("mean-by-one-less", "mortise.mean", "mortise.mean"),
@@ -29,5 +29,5 @@ def test_without_a_fault_nothing_is_wrong(device):
                                                ("proposes-and-cannot", "mortise.tan,mortise.sin", "the manifest claims mortise.tan"),
                                                ("leak-kernel", "mortise.neg", "not given back")])
 def test_finds(fault, ops, words):
-    found, line = saboteur.check(fault, "--device", "saboteur", "--ops", ops)
+    found, line = saboteur.plugin_check(fault, "--device", "saboteur", "--ops", ops)
     assert found and words in line

@@ -12,6 +12,8 @@ constexpr std::byte poison{0xff}, beside{0xb5};
 
 } // namespace
 
+size_t elementAlignment(const MortiseType &type) { return std::max<size_t>(dtypeBits(type.dtype) / 8, 1); }
+
 Result<Buffer> Buffer::make(const runtime::Device &device, std::span<const std::byte> content, size_t alignment,
                             Edge edge) {
   Buffer made(device, content.size());

@@ -12,6 +12,9 @@
 
 namespace mortise::tool {
 
+// Bytes to which a caller's tensor is aligned.
+size_t elementAlignment(const MortiseType &type);
+
 class Buffer {
 public:
   // `alignment`: as Guarded takes it; in device memory the address is aligned as the space says.

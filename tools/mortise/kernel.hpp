@@ -3,6 +3,8 @@
 // of the calls. The runtime does the same for programs.
 #pragma once
 
+#include "stream.hpp"
+
 #include <mortise/passes/offers.hpp>
 #include <mortise/runtime/call.hpp>
 
@@ -45,13 +47,7 @@ public:
 
   uint64_t workspaceBytes() const { return bytes; }
 
-  // What a call is given. Its lists are a copy, which may be changed when enqueue() has returned.
-  struct Call {
-    std::vector<MortiseAddress> inputs, outputs;
-    MortiseAddress workspace = 0;
-    std::vector<int64_t> symbols;
-    MortiseEnqueueArgs args{};
-  };
+  using Call = tool::Call;
   // Each call has a frame of its own, if the plugin makes frames, until the launch ends. `call` has its addresses, and
   // gets the rest. The plugin may keep none of it.
   Result<void> enqueue(Call &call, MortiseStream *stream);
@@ -67,21 +63,6 @@ private:
   std::vector<MortiseFrame *> frames;
   std::vector<uint64_t> unchanged;
   uint64_t bytes = 0;
-};
-
-// A stream of a device, or NULL on a device without streams.
-class Stream {
-public:
-  static Result<Stream> create(const runtime::Device &device);
-  Stream(Stream &&other) noexcept : device(other.device), stream(std::exchange(other.stream, nullptr)) {}
-  ~Stream(); // waits first: no work is in flight on a stream that ends
-  MortiseStream *get() const { return stream; }
-  Result<void> wait() const;
-
-private:
-  explicit Stream(const runtime::Device &device) : device(&device) {}
-  const runtime::Device *device;
-  MortiseStream *stream = nullptr;
 };
 
 } // namespace mortise::tool

@@ -92,6 +92,4 @@ std::string differences(const Point &point, const Tensors &found) {
   return "";
 }
 
-size_t elementAlignment(const MortiseType &type) { return std::max<size_t>(dtypeBits(type.dtype) / 8, 1); }
-
 } // namespace mortise::tool

@@ -36,7 +36,4 @@ std::string symbolsText(const MortiseGraph &graph, const std::vector<int64_t> &s
 // once.
 std::string differences(const Point &point, const Tensors &found);
 
-// Bytes to which a caller's tensor is aligned.
-size_t elementAlignment(const MortiseType &type);
-
 } // namespace mortise::tool

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "try.hpp"
 
-#include "guarded.hpp"
+#include "buffer.hpp"
 #include "heap.hpp"
 #include "own_cases.hpp"
 #include "seam.hpp"

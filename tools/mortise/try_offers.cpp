@@ -33,6 +33,25 @@ Result<Point> regionPoint(const passes::Offer &offer, const Point &whole) {
   return made;
 }
 
+// A kernel at a point, for tests of queues.
+class QueuedPoint : public QueuedKernel {
+public:
+  QueuedPoint(const Kernel &kernel, Launch &launch, const Point &point)
+      : kernel(kernel), launch(launch), point(point) {}
+  const runtime::Device &device() const override { return kernel.device; }
+  const MortiseGraph &graph() const override { return point.graph->view(); }
+  const Tensors &inputs() const override { return point.inputs; }
+  Result<Tensors> resultsOf(const Tensors &inputs) const override { return interpreted(graph(), inputs); }
+  std::string differences(const Tensors &found) const override { return tool::differences(point, found); }
+  uint64_t workspaceBytes() const override { return launch.workspaceBytes(); }
+  Result<void> enqueue(Call &call, MortiseStream *stream) override { return launch.enqueue(call, stream); }
+
+private:
+  const Kernel &kernel;
+  Launch &launch;
+  const Point &point;
+};
+
 // One run: which input's memory each output has, or none.
 using Homes = std::vector<size_t>;
 
@@ -203,8 +222,10 @@ private:
           return how + poison + wrong;
         poison = workspace->size() ? "with a workspace as the run before has left it: " : "";
       }
-    if (kernel.device.plugin->hasStreams() && queued.insert(offer.lowering).second)
-      return tryQueues(kernel, **launch, point);
+    if (kernel.device.plugin->hasStreams() && queued.insert(offer.lowering).second) {
+      QueuedPoint queuedPoint(kernel, **launch, point);
+      return tryQueues(queuedPoint);
+    }
     return "";
   }
 

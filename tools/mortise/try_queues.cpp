@@ -2,7 +2,9 @@
 #include "try_queues.hpp"
 
 #include "buffer.hpp"
-#include "check.hpp"
+
+#include <mortise/graph.hpp>
+#include <mortise/runtime/device_memory.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -91,9 +93,8 @@ std::vector<MortiseAddress> addresses(const std::vector<Buffer> &buffers) {
 
 class Queues {
 public:
-  Queues(const Kernel &kernel, Launch &launch, const Point &point)
-      : device(kernel.device), launch(launch), point(point), a(must(Stream::create(device))),
-        b(must(Stream::create(device))) {}
+  explicit Queues(QueuedKernel &kernel)
+      : device(kernel.device()), kernel(kernel), a(must(Stream::create(device))), b(must(Stream::create(device))) {}
 
   std::string run();
 
@@ -109,33 +110,33 @@ private:
 
   Operands &operands(const Tensors &values) {
     Operands &made = memory.emplace_back();
-    const MortiseGraph &view = point.graph->view();
+    const MortiseGraph &view = kernel.graph();
     for (size_t i = 0; i < view.input_count; ++i) {
       made.inputs.push_back(must(Buffer::make(device, values[i], elementAlignment(*view.inputs[i]->type))));
     }
     for (const MortiseValue *output : std::span(view.outputs, view.output_count))
       made.outputs.push_back(must(Buffer::poisoned(device, byteSize(*output->type), elementAlignment(*output->type))));
-    made.workspace.push_back(must(Buffer::poisoned(device, launch.workspaceBytes(), device.home().alignment)));
+    made.workspace.push_back(must(Buffer::poisoned(device, kernel.workspaceBytes(), device.home().alignment)));
     return made;
   }
   Tensors &onHost(const Tensors &values) { return tensors.emplace_back(values); }
   Tensors &blank() { // for outputs
     Tensors &made = tensors.emplace_back();
-    for (const std::vector<std::byte> &value : point.expected)
+    for (const std::vector<std::byte> &value : expected)
       made.emplace_back(value.size(), std::byte{0xff});
     return made;
   }
 
-  static void fill(Launch::Call &call, const Operands &given, const std::vector<MortiseAddress> &outputs) {
+  static void fill(Call &call, const Operands &given, const std::vector<MortiseAddress> &outputs) {
     call.inputs = addresses(given.inputs);
     call.outputs = outputs;
     call.workspace = given.workspace[0].size() ? given.workspace[0].address() : 0;
   }
   // When the call returns, its arguments become those of another call.
   void enqueue(const Stream &stream, const Operands &given, const std::vector<MortiseAddress> &outputs) {
-    Launch::Call &call = calls.emplace_back(), other;
+    Call &call = calls.emplace_back(), other;
     fill(call, given, outputs);
-    must(launch.enqueue(call, stream.get()));
+    must(kernel.enqueue(call, stream.get()));
     fill(other, *decoy, addresses(decoy->outputs));
     std::ranges::copy(other.inputs, call.inputs.begin());
     std::ranges::copy(other.outputs, call.outputs.begin());
@@ -172,7 +173,7 @@ private:
     Tensors found;
     for (const Buffer &output : given.outputs)
       found.push_back(must(output.read()).bytes);
-    return differences(point, found);
+    return kernel.differences(found);
   }
 
   static void settle() { std::this_thread::sleep_for(std::chrono::milliseconds(300)); }
@@ -221,11 +222,12 @@ private:
 
   // False: the results of other operands are not told apart.
   bool prepare() {
-    const MortiseGraph &view = point.graph->view();
-    others = reversed(view, point.inputs);
-    const auto expected = interpreted(view, others);
-    if (!expected || view.alias_count || differences(point, *expected).empty())
+    const MortiseGraph &view = kernel.graph();
+    others = reversed(view, kernel.inputs());
+    auto results = kernel.resultsOf(others);
+    if (!results || view.alias_count || kernel.differences(*results).empty())
       return false;
+    expected = std::move(*results);
     decoy = &operands(others);
     busy = &operands(others);
     kept = memory.size();
@@ -246,14 +248,14 @@ private:
 
   // Waits by `wait` for a kernel that is held back, and reads what it should have written.
   template <typename Wait> std::string readBehind(Wait wait) {
-    const Operands &given = operands(point.inputs);
+    const Operands &given = operands(kernel.inputs());
     hold();
     enqueue(a, given);
     wait();
     return judge(given);
   }
   std::string lists() {
-    const Operands &given = operands(point.inputs);
+    const Operands &given = operands(kernel.inputs());
     hold();
     enqueue(a, given);
     must(a.wait());
@@ -293,7 +295,7 @@ private:
 
   // Both streams write the same outputs: what comes last stays.
   std::string overwrite() {
-    const Operands &first = operands(others), &last = operands(point.inputs);
+    const Operands &first = operands(others), &last = operands(kernel.inputs());
     Event event(device);
     hold();
     enqueue(a, first, addresses(last.outputs));
@@ -307,18 +309,18 @@ private:
 
   std::string oneStream() {
     const Operands &given = operands(others);
-    const Tensors &source = onHost(point.inputs);
+    const Tensors &source = onHost(kernel.inputs());
     Tensors &found = blank();
     hold();
     upload(a, given.inputs, source);
     enqueue(a, given);
     download(a, found, addresses(given.outputs));
     must(a.wait());
-    return differences(point, found);
+    return kernel.differences(found);
   }
 
   std::string acrossStreams() {
-    const Operands &given = operands(point.inputs);
+    const Operands &given = operands(kernel.inputs());
     Tensors &found = blank();
     Event event(device);
     hold();
@@ -327,11 +329,11 @@ private:
     event.wait(b);
     download(b, found, addresses(given.outputs));
     must(b.wait());
-    return differences(point, found);
+    return kernel.differences(found);
   }
 
   std::string inputsAgain() {
-    const Operands &given = operands(point.inputs);
+    const Operands &given = operands(kernel.inputs());
     const Tensors &source = onHost(others);
     hold();
     enqueue(a, given);
@@ -342,7 +344,7 @@ private:
 
   std::string sourceAgain() {
     const Operands &given = operands(others);
-    Tensors &source = onHost(point.inputs);
+    Tensors &source = onHost(kernel.inputs());
     Event event(device);
     hold();
     upload(a, given.inputs, source);
@@ -357,7 +359,7 @@ private:
 
   // What is freed on a stream may be given out again only when the work before has happened.
   std::string freed() {
-    const Operands &given = operands(point.inputs);
+    const Operands &given = operands(kernel.inputs());
     Tensors &found = blank();
     std::vector<MortiseMemoryArgs> lent, next;
     std::vector<MortiseAddress> outputs;
@@ -379,16 +381,15 @@ private:
     must(a.wait());
     for (const MortiseMemoryArgs &args : next)
       free(args, nullptr);
-    return differences(point, found);
+    return kernel.differences(found);
   }
 
   const runtime::Device &device;
-  Launch &launch;
-  const Point &point;
-  Tensors others; // operands with other results
+  QueuedKernel &kernel;
+  Tensors others, expected; // operands with other results, and these
   std::deque<Operands> memory;
   std::deque<Tensors> tensors;
-  std::deque<Launch::Call> calls; // a plugin that keeps pointers to arguments finds others there, and no fault
+  std::deque<Call> calls; // a plugin that keeps pointers to arguments finds others there, and no fault
   Operands *decoy = nullptr, *busy = nullptr; // the first of `memory`
   size_t kept = 0;                            // of `memory`, beyond a test
   std::vector<runtime::DeviceMemory> blocks;
@@ -433,9 +434,9 @@ std::string Queues::run() {
 
 } // namespace
 
-std::string tryQueues(const Kernel &kernel, Launch &launch, const Point &point) {
+std::string tryQueues(QueuedKernel &kernel) {
   try {
-    return Queues(kernel, launch, point).run();
+    return Queues(kernel).run();
   } catch (const Failed &failed) {
     return "in queues: " + failed.error.message;
   }

@@ -142,6 +142,8 @@ struct AcmeNpu : PluginAdaptor<AcmeNpu> {
   }
 
   Result<std::unique_ptr<Kernel>> compile(const MortiseCompileArgs &args) {
+    if (cancelled())
+      return cancelledError();
     const std::string_view fault = option(args.options, args.option_count, "fault", "none");
     if (fault == "compile")
       return Error{MORTISE_UNSUPPORTED, "the option acme-npu.fault lets no kernel compile"};

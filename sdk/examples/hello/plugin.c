@@ -52,7 +52,7 @@ static int64_t element_count(const MortiseType *type) {
 
 static MortiseStatus *initialize(MortiseInitializeArgs *args) {
   host = args->host;
-  if (host->abi_revision < MORTISE_ABI_OLDEST || host->struct_size < offsetof(MortiseHost, thread_count))
+  if (host->abi_revision < MORTISE_ABI_OLDEST || host->struct_size < offsetof(MortiseHost, graph_bytes))
     return host->status_create(MORTISE_VERSION_MISMATCH, "expected a host of ABI revision 3, found an older one");
   return NULL;
 }
@@ -60,14 +60,10 @@ static MortiseStatus *initialize(MortiseInitializeArgs *args) {
 static MortiseStatus *devices(MortiseDevicesArgs *args) {
   /* Kernels read and write ordinary memory, so there is nothing to copy. */
   static const MortiseSpace memory = {
-      .struct_size = sizeof(MortiseSpace), .name = "host", .kind = MORTISE_SPACE_HOST, .alignment = 64};
+      .struct_size = sizeof memory, .name = "host", .kind = MORTISE_SPACE_HOST, .alignment = 64};
   static const MortiseSpace *const spaces[] = {&memory};
-  static const MortiseDeviceInfo device = {.struct_size = sizeof(MortiseDeviceInfo),
-                                           .kind = "hello",
-                                           .name = "hello",
-                                           .threads = 1,
-                                           .space_count = 1,
-                                           .spaces = spaces};
+  static const MortiseDeviceInfo device = {
+      .struct_size = sizeof device, .kind = "hello", .name = "hello", .threads = 1, .space_count = 1, .spaces = spaces};
   static const MortiseDeviceInfo *const list[] = {&device};
   args->devices = list;
   args->device_count = 1;
@@ -111,6 +107,10 @@ static MortiseStatus *propose(MortiseProposeArgs *args) {
 }
 
 static MortiseStatus *kernel_compile(MortiseCompileArgs *args) {
+  if (host->cancelled())
+    return host->status_create(MORTISE_CANCELLED, "the compilation was cancelled");
+  if (args->region->output_count != 1) /* a value may be listed twice, and an input be an output */
+    return host->status_create(MORTISE_UNSUPPORTED, "expected a region of one output, found another number of them");
   const char *detail = "";
   if (args->region->node_count != 1 || supports(args->region->nodes[0], &detail))
     return host->status_create(MORTISE_INVALID_ARGUMENT, "expected a region as proposed, with one node");

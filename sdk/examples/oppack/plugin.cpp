@@ -121,6 +121,8 @@ struct OpPack : PluginAdaptor<OpPack> {
   }
 
   Result<std::unique_ptr<Kernel>> compile(const MortiseCompileArgs &args) {
+    if (cancelled())
+      return cancelledError();
     const std::string_view fault = option(args.options, args.option_count, "fault", "none");
     if (fault == "compile")
       return Error{MORTISE_UNSUPPORTED, "the option oppack.fault lets no kernel compile"};

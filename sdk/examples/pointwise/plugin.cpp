@@ -115,6 +115,8 @@ struct Pointwise : mortise::PluginAdaptor<Pointwise> {
   }
 
   Result<std::unique_ptr<Kernel>> compile(const MortiseCompileArgs &args) {
+    if (mortise::cancelled())
+      return mortise::cancelledError();
     const MortiseGraph &region = *args.region;
     auto kernel = std::make_unique<Kernel>();
     uint32_t temporaries = 0;

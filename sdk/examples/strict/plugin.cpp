@@ -130,6 +130,8 @@ struct Strict : PluginAdaptor<Strict> {
   Result<std::unique_ptr<Kernel>> compile(const MortiseCompileArgs &args) {
     if (auto entered = control().enter("kernel_compile"); !entered)
       return entered.error();
+    if (cancelled())
+      return cancelledError();
     const std::string cannot = control().settings().cannot;
     for (uint32_t i = 0; i < args.region->node_count; ++i)
       if (args.region->nodes[i]->op == cannot)

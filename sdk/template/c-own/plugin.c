@@ -132,6 +132,10 @@ static MortiseStatus *propose(MortiseProposeArgs *args) {
 /* ---- Kernels -------------------------------------------------------------------------------- */
 
 static MortiseStatus *kernel_compile(MortiseCompileArgs *args) {
+  if (host->cancelled())
+    return host->status_create(MORTISE_CANCELLED, "the compilation was cancelled");
+  if (args->region->output_count != 1) /* a value may be listed twice, and an input be an output */
+    return host->status_create(MORTISE_UNSUPPORTED, "expected a region of one output, found another number of them");
   const char *detail = "";
   if (args->region->node_count != 1 || supports(args->region->nodes[0], &detail))
     return host->status_create(MORTISE_INVALID_ARGUMENT, "expected a region as proposed, with one node");

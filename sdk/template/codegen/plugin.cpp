@@ -84,6 +84,8 @@ struct Generated : PluginAdaptor<Generated> {
   }
 
   Result<std::unique_ptr<Kernel>> compile(const MortiseCompileArgs &args) {
+    if (cancelled())
+      return cancelledError();
     const MortiseGraph &region = *args.region;
     auto fused = codegen::fuse({&region, std::vector<bool>(region.node_count), outputsOf(region), {}}, target());
     auto code = compiler();

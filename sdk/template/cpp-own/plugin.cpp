@@ -163,6 +163,10 @@ struct Example : PluginAdaptor<Example> {
   }
 
   Result<std::unique_ptr<Kernel>> compile(const MortiseCompileArgs &args) {
+    if (cancelled())
+      return cancelledError();
+    if (args.region->output_count != 1) // a value may be listed twice, and an input be an output
+      return Error{MORTISE_UNSUPPORTED, "expected a region of one output, found another number of them"};
     const MortiseNode &node = *args.region->nodes[0];
     const Op *op = findOp(node);
     if (!op || args.region->node_count != 1)

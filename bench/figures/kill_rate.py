@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""How good mortise-conformance is: the faults of the saboteur that it finds, and what it says where nothing is wrong.
+
+`planted`, `caught`: each fault gets the same steps until one finds it (bench/saboteur.py): a quick run of all levels on each device, then a
+full one. `by_step` says how many each step found, `missed` which none did. `false_alarms`: failures on plugins without a fault, over
+five seeds: the saboteur without one, cpu, reference and strict, with the expectations that lie beside them. Seeds are new in each run.
+`mutants`, `mutants_killed`: of the cpu plugin's kernels (bench/mutants.py).
+Arguments: `--only` with `saboteur`, `alarms` or `mutants` behind it makes one part; names of faults."""
+
+MEASURES = "faults of the saboteur, and mutants of the cpu plugin's kernels, that mortise-conformance finds; false alarms"
+NEEDS = "cpu"
+MINUTES = 55
+
+PARTS = ("saboteur", "alarms", "mutants")
+LEAST_PLANTED, MUTANTS, LEAST_KILLED = 60, 300, 0.97
+
+
+def measure(arguments: list[str]) -> dict:
+    import random
+    import time
+
+    from saboteur import faults
+
+    parts, names = parts_of(arguments)
+    if unknown := [name for name in names if name not in faults()]:
+        raise ValueError(f"expected names of faults or --only {'|'.join(PARTS)}, found {' '.join(unknown)}")
+    begin, result = time.time(), {"seed": random.getrandbits(32), "problems": []}
+    if "saboteur" in parts:
+        result |= of_saboteur(names or list(faults()), result["seed"], result["problems"], whole=not names)
+    if "alarms" in parts:
+        result |= of_sound_plugins(result["seed"], result["problems"])
+    if "mutants" in parts:
+        import mutants
+
+        judged = mutants.run(MUTANTS, result["seed"])
+        result |= {"mutants": judged["mutants"], "mutants_killed": judged["killed"], "mutants_judged": judged}
+        if judged["mutants"] < MUTANTS or judged["killed"] < LEAST_KILLED * judged["mutants"]:
+            result["problems"].append(f"{judged['killed']} of {judged['mutants']} mutants killed; at least 97 % of {MUTANTS} are due")
+    return result | {"parts": parts, "passed": not result["problems"], "seconds": round(time.time() - begin)}
+
+
+def parts_of(arguments: list[str]) -> tuple[list[str], list[str]]:
+    """Which parts are made, and names of faults."""
+    if "--only" not in arguments:
+        return list(PARTS), list(arguments)
+    at = arguments.index("--only")
+    only = arguments[at + 1:at + 2]
+    if not only or only[0] not in PARTS:
+        raise ValueError(f"--only: expected {', '.join(PARTS)}, found {' '.join(only) or 'nothing'}")
+    return only, arguments[:at] + arguments[at + 2:]
+
+
+def of_saboteur(names: list[str], seed: int, problems: list[str], whole: bool) -> dict:
+    from collections import Counter
+
+    from saboteur import conformance, try_all
+
+    answers = try_all(names, lambda name: conformance(name, seed))
+    missed = [name for name, answer in answers.items() if not answer["found"]]
+    if missed:
+        problems.append(f"not found: {', '.join(missed)}")
+    if whole and len(names) < LEAST_PLANTED:
+        problems.append(f"expected {LEAST_PLANTED} faults or more, found {len(names)}")
+    return {"planted": len(names), "caught": len(names) - len(missed), "missed": missed,
+            "by_step": dict(Counter(answer["found"] or "none" for answer in answers.values())), "faults": answers}
+
+
+def of_sound_plugins(seed: int, problems: list[str]) -> dict:
+    from saboteur import false_alarms
+
+    alarms, runs = false_alarms([seed + i for i in range(5)])
+    problems += alarms
+    if not runs:
+        problems.append("no plugin without a fault was tried")
+    return {"false_alarms": len(alarms), "sound_runs": runs, "alarms": alarms}
