@@ -305,7 +305,7 @@ void ask(const MortiseGraph &graph, const MortiseGraph &whole, const NodeGraph &
   const runtime::Plugin &plugin = *targets[t].device->plugin;
   const size_t first = result.candidates.size();
   ProposalSink sink{graph,  whole,       nodes, t, *targets[t].device, plugin.table->opset, plugin.seesSymbols(),
-                    result, specialised, {},    {}};
+                    result, specialised, {}};
   const std::vector<MortiseOption> options = targets[t].optionViews();
   MortiseProposeArgs args{};
   args.struct_size = sizeof args;
