@@ -65,10 +65,10 @@ def kit(library: Path, *options, fault: str = "none", seconds: float = STEP_SECO
     return ran.returncode, [line for line in ran.stdout.splitlines() if not line.startswith("  repeat:")]
 
 
-def conformance(fault: str, seed: int, steps=None) -> tuple[str, str]:
-    """The first of the steps that finds something wrong ("" when none does), and the first line of it."""
+def conformance(fault: str, seed: int, steps=None, ops: str = "*") -> tuple[str, str]:
+    """The first of the steps that finds something wrong ("" when none does), and the first line of it. `ops`: as --op has them."""
     for device, extent in steps or STEPS:
-        options = ["--quick"] if extent == "quick" else []
+        options = ["--op", ops, *(["--quick"] if extent == "quick" else [])]
         options += ["--device", device, "--level", LEVELS, "--seed", seed, "--seconds", 0.1 if extent == "quick" else 0.4, "--stop"]
         try:
             status, said = kit(LIBRARY, *options, fault=fault)

@@ -33,6 +33,7 @@ struct Fill {
   };
   Kind kind = Numbers;
   int64_t low = 0, high = 0;
+  int32_t rounds = 0; // Numbers: the dtype that integers are rounded to, or 0
 };
 
 inline constexpr Fill plain{Fill::Plain};

@@ -155,12 +155,14 @@ void fillFloats(const MortiseType &type, const Fill &fill, Values values, Combin
 }
 
 // Halfway between two neighbours of a float type, or one beside that: what is rounded twice goes the wrong way there.
-int64_t besideTie(int64_t lowest, int64_t highest, std::mt19937_64 &random) {
+// `rounds`: that type's dtype, or 0 for one by chance.
+int64_t besideTie(int64_t lowest, int64_t highest, int32_t rounds, std::mt19937_64 &random) {
   constexpr int mantissas[] = {52, 23, 10, 7, 3, 2};
   const int widest = std::bit_width(static_cast<uint64_t>(highest)) - 1;
-  const int bits = mantissas[random() % std::size(mantissas)];
-  if (bits + 1 > widest)
-    return besideTie(lowest, highest, random);
+  int bits =
+      rounds ? static_cast<int>(mortise_dtype_info(rounds)->mantissa_bits) : mantissas[random() % std::size(mantissas)];
+  while (bits + 1 > widest)
+    bits = mantissas[random() % std::size(mantissas)];
   // Half of them as large as the type has them, beyond what f64 holds.
   const int range = random() % 2 ? widest - bits : std::min(widest - bits, 8);
   const int exponent = widest - static_cast<int>(random() % static_cast<unsigned>(range));
@@ -174,9 +176,9 @@ int64_t moderate(int64_t lowest, int64_t highest, std::mt19937_64 &random) {
   return std::clamp<int64_t>(static_cast<int64_t>(random() % 17) - 8, lowest, highest);
 }
 
-int64_t integer(Values values, int64_t lowest, int64_t highest, std::mt19937_64 &random) {
-  if (values != Values::Zeros && highest > 256 && random() % 4 == 0)
-    return besideTie(lowest, highest, random);
+int64_t integer(Values values, int64_t lowest, int64_t highest, int32_t rounds, std::mt19937_64 &random) {
+  if (values != Values::Zeros && highest > 256 && random() % (rounds ? 2 : 4) == 0)
+    return besideTie(lowest, highest, rounds, random);
   switch (values) {
   case Values::Zeros:
     return random() % 3 ? 0 : 1;
@@ -203,7 +205,7 @@ void fillIntegers(size_t count, const Fill &fill, Values values, std::mt19937_64
     else if (fill.kind == Fill::Plain)
       value = moderate(Format::lowest, Format::highest, random);
     else
-      value = integer(values, Format::lowest, Format::highest, random);
+      value = integer(values, Format::lowest, Format::highest, fill.rounds, random);
     at[i] = Format::store(value);
   }
 }

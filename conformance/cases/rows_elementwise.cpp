@@ -58,7 +58,8 @@ void select(Draft &draft) {
 void convert(Draft &draft) {
   const Dims dims = draft.extents(0, 6);
   const int32_t to = draft.point.variant + 1;
-  draft.node({draft.operand(draft.point.dtype, dims)}, {{to, dims}}, {string("dtype", dtypeName(to))});
+  draft.node({draft.operand(draft.point.dtype, dims, {.rounds = isFloat(to) ? to : 0})}, {{to, dims}},
+             {string("dtype", dtypeName(to))});
 }
 
 void gelu(Draft &draft) {
