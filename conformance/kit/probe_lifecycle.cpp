@@ -44,9 +44,9 @@ void tryKernels(ProbeRun &run) {
   // Other attributes, with the same types as far as the op allows it.
   const auto first = ready(std::move(run.kernel), run.a);
   std::vector<std::unique_ptr<Case>> cases;
-  for (uint16_t variant = 0; variant < rowOf(run.point.op)->variants.size(); ++variant) {
+  for (size_t variant = 0; variant < rowOf(run.point.op)->variants.size(); ++variant) {
     Point point = run.point;
-    point.variant = variant;
+    point.variant = static_cast<uint16_t>(variant);
     if (variant == run.point.variant || !factsOf(point).skipped.empty())
       continue;
     auto made = makeCase(point, run.task.seed);
