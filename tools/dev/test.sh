@@ -8,7 +8,7 @@
 #
 # and of the first four parts, such as asan-2/3. The parts are:
 #
-#   dev, release  1/2 ctest, lit and the PyTorch door; 2/2 the other tests in Python
+#   dev, release  1/3 ctest, lit and the PyTorch door; 2/3 bad input and the conformance kit; 3/3 the other tests in Python
 #   asan          1/3 the language and the compiler; 2/3 code that runs on several threads; 3/3 the tests in Python
 #   tsan          1/2 SDK, runtime and C API; 2/2 the cpu plugin and devices
 
@@ -22,13 +22,13 @@ dev_test() {
     case "$argument" in
       --full) export MORTISE_TEST_FULL=1 ;;
       isa) parts+=(isa) ;;
-      dev | release | tsan) parts+=("$argument-1/2" "$argument-2/2") ;;
-      asan) parts+=(asan-1/3 asan-2/3 asan-3/3) ;;
-      dev-[12]/2 | release-[12]/2 | tsan-[12]/2 | asan-[123]/3) parts+=("$argument") ;;
+      dev | release | asan) parts+=("$argument-1/3" "$argument-2/3" "$argument-3/3") ;;
+      tsan) parts+=(tsan-1/2 tsan-2/2) ;;
+      dev-[123]/3 | release-[123]/3 | asan-[123]/3 | tsan-[12]/2) parts+=("$argument") ;;
       *) fail "test: expected --full or presets (dev, release, asan, tsan, isa) or parts such as asan-1/3, found '$argument'" ;;
     esac
   done
-  [ ${#parts[@]} -gt 0 ] || parts=(dev-1/2 dev-2/2)
+  [ ${#parts[@]} -gt 0 ] || parts=(dev-1/3 dev-2/3 dev-3/3)
   dev_setup
   local reports=$ROOT/build/reports failed=0 names=() part
   rm -rf "$reports"
@@ -44,14 +44,17 @@ dev_test() {
 test_part() {
   local preset=${1%-?/?}
   case "$1" in
-    dev-1/2 | release-1/2)
+    dev-1/3 | release-1/3)
       dev_build "$preset"
       run_ctest "$preset" "$ROOT/build/$preset" "$preset-ctest" -LE isa
       run_lit "$preset" "$ROOT/build/$preset"
       run_pytest "$preset" torch frontend/torch/test ;;
-    dev-2/2 | release-2/2) # a run of its own, because the two folders have files of the same name
+    dev-2/3 | release-2/3) # runs of their own, because folders have files of the same names
       dev_build "$preset"
-      run_pytest "$preset" tests tests ;;
+      run_pytest "$preset" bad-input tests/bad_input tests/conformance ;;
+    dev-3/3 | release-3/3)
+      dev_build "$preset"
+      run_pytest "$preset" tests tests --ignore=tests/bad_input --ignore=tests/conformance ;;
     asan-1/3)
       run_folders asan ir/portable ir passes tests/fuzz tests/checks
       dev_build asan mortise-opt
