@@ -5,7 +5,7 @@
 full one. `by_step` says how many each step found, `missed` which none did. `false_alarms`: failures on plugins without a fault, over
 five seeds: the saboteur without one, cpu, reference and strict, with the expectations that lie beside them. Seeds are new in each run.
 `mutants`, `mutants_killed`: of the cpu plugin's kernels (bench/mutants.py).
-Arguments: `--only` with `saboteur`, `alarms` or `mutants` behind it makes one part; names of faults."""
+Arguments: the parts to make (`saboteur`, `alarms`, `mutants`; all of them without one), or names of the saboteur's faults."""
 
 MEASURES = "faults of the saboteur, and mutants of the cpu plugin's kernels, that mortise-conformance finds; false alarms"
 NEEDS = "cpu"
@@ -21,9 +21,10 @@ def measure(arguments: list[str]) -> dict:
 
     from saboteur import faults
 
-    parts, names = parts_of(arguments)
+    names = [argument for argument in arguments if argument not in PARTS]
+    parts = [part for part in PARTS if part in arguments] or (["saboteur"] if names else list(PARTS))
     if unknown := [name for name in names if name not in faults()]:
-        raise ValueError(f"expected names of faults or --only {'|'.join(PARTS)}, found {' '.join(unknown)}")
+        raise ValueError(f"expected {', '.join(PARTS)} or names of faults, found {' '.join(unknown)}")
     begin, result = time.time(), {"seed": random.getrandbits(32), "problems": []}
     if "saboteur" in parts:
         result |= of_saboteur(names or list(faults()), result["seed"], result["problems"], whole=not names)
@@ -37,17 +38,6 @@ def measure(arguments: list[str]) -> dict:
         if judged["mutants"] < MUTANTS or judged["killed"] < LEAST_KILLED * judged["mutants"]:
             result["problems"].append(f"{judged['killed']} of {judged['mutants']} mutants killed; at least 97 % of {MUTANTS} are due")
     return result | {"parts": parts, "passed": not result["problems"], "seconds": round(time.time() - begin)}
-
-
-def parts_of(arguments: list[str]) -> tuple[list[str], list[str]]:
-    """Which parts are made, and names of faults."""
-    if "--only" not in arguments:
-        return list(PARTS), list(arguments)
-    at = arguments.index("--only")
-    only = arguments[at + 1:at + 2]
-    if not only or only[0] not in PARTS:
-        raise ValueError(f"--only: expected {', '.join(PARTS)}, found {' '.join(only) or 'nothing'}")
-    return only, arguments[:at] + arguments[at + 2:]
 
 
 def of_saboteur(names: list[str], seed: int, problems: list[str], whole: bool) -> dict:

@@ -135,6 +135,21 @@ void trySaved(ProbeRun &run) {
       fail("status", std::string("kernel_load takes ") + what + "; expected MORTISE_CORRUPT");
 }
 
+namespace {
+
+// Compiles the graph once more and calls it. `when`: said of a refusal; `what`: of a wrong result.
+void callNew(ProbeRun &run, const std::string &when, const std::string &what) {
+  Refused refused;
+  const auto kernel = run.compiled(run.a, refused);
+  if (!kernel)
+    fail("status", "the graph is refused " + when + ": " + refused.why);
+  const auto launch = run.launch(*kernel, run.a);
+  Operands given = must(launch->operands());
+  run.call(*launch, given, what);
+}
+
+} // namespace
+
 void tryCancelled(ProbeRun &run) {
   Refused refused;
   const std::atomic<bool> stop = true;
@@ -146,23 +161,14 @@ void tryCancelled(ProbeRun &run) {
     if (made.error().code != MORTISE_CANCELLED)
       fail("status", "expected MORTISE_CANCELLED of a compilation that is stopped, found: " + made.error().message);
   }
-  const auto kernel = run.compiled(run.a, refused);
-  if (!kernel)
-    fail("status", "behind a compilation that was stopped the graph is refused: " + refused.why);
-  const auto launch = run.launch(*kernel, run.a);
-  Operands given = must(launch->operands());
-  run.call(*launch, given, "of a kernel that was compiled when an earlier compilation had been stopped");
+  callNew(run, "behind a compilation that was stopped",
+          "of a kernel that was compiled when an earlier compilation had been stopped");
 }
 
 void tryNewer(ProbeRun &run) {
   run.device.asNewer = true;
-  Refused refused;
-  const auto kernel = run.compiled(run.a, refused);
-  if (!kernel)
-    fail("status", "the graph is refused where structs have unknown members and extensions: " + refused.why);
-  const auto launch = run.launch(*kernel, run.a);
-  Operands given = must(launch->operands());
-  run.call(*launch, given, "called with structs that have unknown members and extensions");
+  callNew(run, "where structs have unknown members and extensions",
+          "called with structs that have unknown members and extensions");
 }
 
 } // namespace mortise::conformance

@@ -47,7 +47,6 @@ public:
 
   uint64_t workspaceBytes() const { return bytes; }
 
-  using Call = tool::Call;
   // Each call has a frame of its own, if the plugin makes frames, until the launch ends. `call` has its addresses, and
   // gets the rest. The plugin may keep none of it.
   Result<void> enqueue(Call &call, MortiseStream *stream);

@@ -94,7 +94,7 @@ private:
   }
 
   Result<void> call(Launch &launch, Buffer &workspace, const Stream &stream) {
-    Launch::Call call;
+    Call call;
     for (const Buffer &input : inputs)
       call.inputs.push_back(input.address());
     for (size_t i = 0; i < outputs.size(); ++i)
