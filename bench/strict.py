@@ -8,7 +8,7 @@ import ctypes
 import json
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 PLUGIN = "lib/mortise/test-plugins/libstrict.so"
@@ -58,12 +58,8 @@ def sweeps(program: Path, *arguments, env: dict | None = None) -> tuple[dict | N
     return None, f"strict_sweeps {' '.join(map(str, arguments))} ended with {done.returncode}: {done.stderr[-2000:]}"
 
 
-def in_parts(program: Path, command: str, count: int, size: int, *more, env: dict | None = None) -> Iterator[tuple]:
-    """What `sweeps` returns for parts of `size` seeds, in order. A process that dies takes only its own part with it. Several run at a
-    time, because most of their time is the devices' delays."""
-
-    def part(first: int):
-        return sweeps(program, command, first, min(size, count - first), *more, env=env)
-
+def in_parts(program: Path, parts: Iterable[tuple], env: dict | None = None) -> Iterator[tuple]:
+    """What `sweeps` returns for the arguments of each part, in order. A process that dies takes only its own part with it. Several run at
+    a time, because most of their time is the devices' delays."""
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
-        yield from pool.map(part, range(0, count, size))
+        yield from pool.map(lambda part: sweeps(program, *part, env=env), parts)

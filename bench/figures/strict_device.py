@@ -94,7 +94,7 @@ def measure(arguments: list[str]) -> dict:
         return row["problems"]
 
     runs, problems, expected = 0, [], graphs * len(PLACES) * delays
-    for row, why in in_parts(program, "graphs", graphs, 10, delays):
+    for row, why in in_parts(program, [("graphs", first, min(10, graphs - first), delays) for first in range(0, graphs, 10)]):
         runs += row["runs"] if row else 0
         problems += add(row) if row else died(why)
         progress(f"random graphs: {runs} of {expected} runs, {total}")
@@ -103,7 +103,7 @@ def measure(arguments: list[str]) -> dict:
     rows = {"random graphs": {"runs": runs, "problem": "; ".join(problems[:10])}}
 
     planted, by_slot, redundant, missed, problems = 0, {}, {}, [], []
-    for row, why in in_parts(program, "waits", with_plants, 1):
+    for row, why in in_parts(program, [("waits", graph, 1) for graph in range(with_plants)]):
         if not row:
             problems += died(why)
             continue

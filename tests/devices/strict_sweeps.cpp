@@ -26,6 +26,10 @@ int main(int argc, char **argv) {
     command->add_option("first", first, "the first graph's seed")->required();
     command->add_option("count", count, "how many graphs")->required()->check(CLI::PositiveNumber);
   }
+  size_t place = 0;
+  faults->add_option("place", place, "which combination of devices")
+      ->required()
+      ->check(CLI::Range(0, int(std::size(everyPlace)) - 1));
   graphs->add_option("delays", delays, "how many seeds of delays")->required()->check(CLI::PositiveNumber);
   CLI::App *show = app.add_subcommand("show", "prints the random graph of a seed, as the sweep of graphs makes it");
   show->add_option("seed", first)->required();
@@ -69,7 +73,7 @@ int main(int argc, char **argv) {
     asPlants(leaveOutWaits(first, count, everyPlace));
   } else if (*faults) {
     constexpr MortiseCode codes[] = {MORTISE_OUT_OF_MEMORY, MORTISE_DEVICE_LOST};
-    asPlants(failEveryCall(first, count, codes, everyPlace));
+    asPlants(failEveryCall(first, count, codes, {&everyPlace[place], 1}));
   } else {
     auto graph = tool::loadGraph(file);
     if (!graph) {

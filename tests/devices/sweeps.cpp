@@ -136,6 +136,11 @@ Plants leaveOutWaits(uint64_t first, uint64_t count, std::span<const Places> pla
 
 namespace {
 
+// What has the n-th call of a slot fail, with the codes by turns.
+std::string faultOf(const std::string &slot, uint64_t n, std::span<const MortiseCode> codes) {
+  return slot + ":" + std::to_string(n) + ":" + std::to_string(codes[n % codes.size()]);
+}
+
 // A kernel that cannot be saved is compiled again by the next process, and one that cannot be loaded by this one, so
 // that results stay right.
 void failSaving(const Graph &graph, const Places &place, const std::string &how, const std::string &what,
@@ -158,17 +163,16 @@ void failSaving(const Graph &graph, const Places &place, const std::string &how,
     const uint64_t times = calls.value(slot, uint64_t{0});
     if (times == 0 && calls.contains("kernel_compile")) // otherwise another device has all of it
       plants.missed.push_back(what + ": " + slot + " is never called");
-    for (uint64_t n = 1; n <= times; ++n)
-      for (const MortiseCode code : codes) {
-        const std::string fault = slot + ":" + std::to_string(n) + ":" + std::to_string(code);
-        const Found found = run(how + " fail=" + fault);
-        if (!wasReached(slot, n))
-          continue;
-        ++plants.planted[slot];
-        const bool compiled = slot == "kernel_save" || wasReached("kernel_compile", 1);
-        if (!found.nothing() || !compiled)
-          plants.missed.push_back(what + ", " + fault + ": " + (compiled ? found.text() : "nothing was compiled"));
-      }
+    for (uint64_t n = 1; n <= times; ++n) {
+      const std::string fault = faultOf(slot, n, codes);
+      const Found found = run(how + " fail=" + fault);
+      if (!wasReached(slot, n))
+        continue;
+      ++plants.planted[slot];
+      const bool compiled = slot == "kernel_save" || wasReached("kernel_compile", 1);
+      if (!found.nothing() || !compiled)
+        plants.missed.push_back(what + ", " + fault + ": " + (compiled ? found.text() : "nothing was compiled"));
+    }
   }
 }
 
@@ -191,26 +195,25 @@ Plants failEveryCall(uint64_t first, uint64_t count, std::span<const MortiseCode
         if (!*home)
           failSaving(*graph, place, how, what, codes, plants);
         for (const auto &[slot, times] : calls.items())
-          for (uint64_t n = 1; n <= times.get<uint64_t>(); ++n)
-            for (const MortiseCode code : codes) {
-              const std::string fault = slot + ":" + std::to_string(n) + ":" + std::to_string(code);
-              runs.loads = {how + " fail=" + fault};
-              const Found found = runStrict(*graph, runs);
-              if (!wasReached(slot, n))
-                continue;
-              ++plants.planted[slot];
-              // A program that ends while calls are in flight has nobody to tell that waiting for them failed, and the
-              // caller knows of errors that the context finds in its own streams later. What cannot be registered is
-              // copied all the same. A plugin that does not know its layouts gets less work.
-              const bool mayPass = slot.ends_with("_destroy") || slot == "layout" || slot == "memory_free" ||
-                                   slot == "peer" || slot.starts_with("host_") || slot == "event_query" ||
-                                   slot == "stream_status" || (*home && slot == "event_synchronize");
-              const bool named = found.wrong.find("strict") != std::string::npos &&
-                                 found.wrong.find("injected into call") != std::string::npos &&
-                                 found.wrong.find(slot) != std::string::npos;
-              if (!found.violations.empty() || !found.leaked.empty() || !(found.wrong.empty() ? mayPass : named))
-                plants.missed.push_back(what + ", " + fault + ": " + (found.nothing() ? "no error" : found.text()));
-            }
+          for (uint64_t n = 1; n <= times.get<uint64_t>(); ++n) {
+            const std::string fault = faultOf(slot, n, codes);
+            runs.loads = {how + " fail=" + fault};
+            const Found found = runStrict(*graph, runs);
+            if (!wasReached(slot, n))
+              continue;
+            ++plants.planted[slot];
+            // A program that ends while calls are in flight has nobody to tell that waiting for them failed, and the
+            // caller knows of errors that the context finds in its own streams later. What cannot be registered is
+            // copied all the same. A plugin that does not know its layouts gets less work.
+            const bool mayPass = slot.ends_with("_destroy") || slot == "layout" || slot == "memory_free" ||
+                                 slot == "peer" || slot.starts_with("host_") || slot == "event_query" ||
+                                 slot == "stream_status" || (*home && slot == "event_synchronize");
+            const bool named = found.wrong.find("strict") != std::string::npos &&
+                               found.wrong.find("injected into call") != std::string::npos &&
+                               found.wrong.find(slot) != std::string::npos;
+            if (!found.violations.empty() || !found.leaked.empty() || !(found.wrong.empty() ? mayPass : named))
+              plants.missed.push_back(what + ", " + fault + ": " + (found.nothing() ? "no error" : found.text()));
+          }
       }
   return plants;
 }

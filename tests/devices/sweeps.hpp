@@ -44,9 +44,9 @@ struct Plants {
 };
 // Leaves out each wait, and each event, of calls that wait and of queued calls.
 Plants leaveOutWaits(uint64_t first, uint64_t count, std::span<const Places> places);
-// Has each call of each slot fail once, with each code. A fault is found when the error names the plugin and the call,
-// and nothing is left behind; what ends something, and what is only a question, may fail without an error, and a kernel
-// that cannot be saved or loaded is compiled.
+// Has each call of each slot fail once, with the codes by turns. A fault is found when the error names the plugin and
+// the call, and nothing is left behind; what ends something, and what is only a question, may fail without an error,
+// and a kernel that cannot be saved or loaded is compiled.
 Plants failEveryCall(uint64_t first, uint64_t count, std::span<const MortiseCode> codes,
                      std::span<const Places> places);
 
