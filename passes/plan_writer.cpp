@@ -72,6 +72,8 @@ public:
       enqueue(r);
     for (const auto &[source, target] : atEnd)
       copy(source, target);
+    if (failure)
+      return *failure;
     layOut();
     reportPlacement(graph, placement, targets, decomposed, *plan);
     reportCopies(graph, targets, spaceDevices, *plan);
@@ -186,7 +188,10 @@ private:
       const Target &target = targets[place.target];
       buffer.layout = place.layout;
       buffer.plugin = target.device->plugin->name;
-      if (const auto size = target.layouts->size(graph, type, target, place.layout))
+      const auto size = target.layouts->size(graph, type, target, place.layout);
+      if (!size)
+        failure = failure.value_or(size.error());
+      else
         for (const MortiseExprStep &step : size->bytes)
           buffer.bytes.emplace_back(step.op, 0, step.value);
     }
@@ -601,6 +606,7 @@ private:
   std::vector<std::pair<uint32_t, uint32_t>> atEnd;              // source and target buffers
   std::vector<uint32_t> leaving;     // buffers of devices that are copied to outputs beside the next region
   std::vector<uint32_t> first, last; // by buffer: the first and last step that use it
+  std::optional<Error> failure;      // of a plugin that was asked about its layouts
   std::vector<const runtime::Device *> spaceDevices{nullptr}; // by memory space; NULL for the host's
   std::vector<uint64_t> alignments;                           // by memory space
 };

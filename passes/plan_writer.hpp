@@ -23,7 +23,7 @@ Result<void> checkGraph(const MortiseGraph &graph);
 // The caller's buffers lie where `homes` says. A device writes to a caller's buffer in its own memory only, else to an
 // arena, from which the value is copied at the end.
 //  - Everything else: the arena of its memory space, with copies between spaces.
-// Errors: those of checkGraph, and of cutting out regions.
+// Errors: those of checkGraph, of cutting out regions, and of a plugin that does not know the size of its own layout.
 Result<std::shared_ptr<const plan::PlanT>> writePlan(const MortiseGraph &graph, const Placement &placement,
                                                      const std::vector<Target> &targets,
                                                      const std::vector<DecomposedRefusal> &decomposed = {},

@@ -6,6 +6,7 @@
 
 #include <mortise/runtime/plan_generated.h>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -204,6 +205,29 @@ TEST(Layouts, ResultsOfTheGraphArePlain) {
   ASSERT_TRUE(written) << written.error().message;
   EXPECT_EQ(steps(**written), Lines({"fake.conversion 0 -> 3:1", "copy 3:1 -> 4:1@1", "fake.one 4:1@1 -> 5:2",
                                      "fake.conversion 5:2 -> 6", "copy 6 -> 1", "copy 6 -> 2"}));
+}
+
+TEST(Layouts, ASizeThatIsGoneWhenThePlanIsWrittenIsAnError) {
+  GraphMaker maker;
+  maker.output(maker.node("mortise.neg", {maker.node("mortise.neg", {maker.input()})}));
+  FakePlugin plugin("fake", [&](const Offer &offer) -> MortiseStatus * {
+    if (converts(offer, 1))
+      return nullptr;
+    offer.add({0}, 10, "fake.one", {}, {{offer.graph().nodes[0]->results[0]->index, blocked, 0, 0}});
+    offer.add({1}, 10, "fake.one", {}, {{offer.graph().nodes[1]->operands[0]->index, blocked, 0, 0}});
+    return nullptr;
+  });
+  plugin.hasLayouts(layout);
+  const std::vector<Target> targets = {plugin.target()};
+  const MortiseGraph &graph = maker.view();
+  const Placement placement = place(graph, targets);
+  plugin.hasLayouts(
+      [](MortiseLayoutArgs *) { return runtime::host().status_create(MORTISE_OUT_OF_MEMORY, "no room"); });
+  const auto written = writePlan(graph, placement, targets);
+  ASSERT_FALSE(written);
+  EXPECT_EQ(written.error().code, MORTISE_OUT_OF_MEMORY);
+  EXPECT_THAT(written.error().message,
+              testing::AllOf(testing::HasSubstr("plugin 'fake'"), testing::HasSubstr("no room")));
 }
 
 } // namespace
