@@ -83,7 +83,7 @@ def measure(arguments: list[str]) -> dict:
             (run := folder / "runs" / name).mkdir(parents=True)
             row = rows[name] = {"expected": words[status]}
             try:
-                report = kit.run(plugins[name], "--quick", "--level", "core,composite", *expectations.get(name, ()), kit=program,
+                report = kit.run(plugins[name], "--quick", "--level", "core,composite,quantised,training,models", *expectations.get(name, ()), kit=program,
                                  folder=run, environment=environment, statuses={status} - {kit.UNUSABLE})
             except RuntimeError as error:
                 row["passed"] = status == kit.UNUSABLE and f"exit status {kit.UNUSABLE}" in str(error)

@@ -2,8 +2,11 @@
 // Which points of a row are tried.
 #include "table.hpp"
 
+#include "../networks/networks.hpp"
+
 #include <algorithm>
 #include <bit>
+#include <iterator>
 #include <set>
 
 namespace mortise::conformance {
@@ -253,6 +256,7 @@ std::vector<Point> pointsOf(Level level, Extent extent, Coverage *coverage) {
         all.push_back(point);
     }
   }
+  std::ranges::move(networkPoints(level, extent), std::back_inserter(all));
   return all;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "point.hpp"
 
+#include "../networks/networks.hpp"
 #include "table.hpp"
 
 #include <algorithm>
@@ -17,6 +18,32 @@ Error unknown(std::string_view id, const std::string &what) {
               "; expected OP/DTYPE/SHAPE/LAYOUT/VALUES[/ATTRIBUTES]/#NUMBER, as --list writes it"};
 }
 
+// "#3".
+bool readNumber(Point &point, const std::string &word) {
+  const char *end = word.data() + word.size();
+  return word.size() >= 2 && word[0] == '#' && std::from_chars(word.data() + 1, end, point.number).ptr == end;
+}
+
+std::vector<std::string> wordsOf(std::string_view text) {
+  std::vector<std::string> words;
+  for (size_t at; (at = text.find('/')) != std::string_view::npos; text.remove_prefix(at + 1))
+    words.emplace_back(text.substr(0, at));
+  words.emplace_back(text);
+  return words;
+}
+
+// Whether the words are those of a network's case.
+bool readNetwork(Point &point, const std::vector<std::string> &words) {
+  if (words.size() != 4)
+    return false;
+  point.probe = Probe::Network;
+  point.dtype = dtypeFromName(words[2]);
+  for (point.variant = 0; point.variant < networks().size(); ++point.variant)
+    if (subjectOf(point) == words[0] + "/" + words[1])
+      return std::ranges::find(networkTypes, point.dtype) != std::end(networkTypes) && readNumber(point, words[3]);
+  return false;
+}
+
 template <typename Axis, size_t size> bool read(Axis &to, const char *const (&names)[size], std::string_view word) {
   const auto *found = std::find(std::begin(names), std::end(names), word);
   to = static_cast<Axis>(found - std::begin(names));
@@ -25,7 +52,16 @@ template <typename Axis, size_t size> bool read(Axis &to, const char *const (&na
 
 } // namespace
 
+std::string subjectOf(const Point &point) {
+  if (point.probe != Probe::Network)
+    return std::string(nameOf(point.op));
+  const Network &network = networks()[point.variant];
+  return std::string(levelNames[static_cast<size_t>(network.level)]) + "/" + network.name;
+}
+
 std::string idOf(const Point &point) {
+  if (point.probe == Probe::Network)
+    return subjectOf(point) + "/" + dtypeName(point.dtype) + "/#" + std::to_string(point.number);
   std::string id = point.dynamic ? std::string(dynamicPrefix) : "";
   if (point.probe != Probe::None)
     id += std::string(probePrefix) + probeNames[static_cast<size_t>(point.probe)] + "/";
@@ -43,6 +79,8 @@ std::string idOf(const Point &point) {
 
 Result<Point> pointOf(std::string_view id) {
   Point point;
+  if (Point network; readNetwork(network, wordsOf(id)))
+    return network;
   std::string_view rest = id;
   if (rest.starts_with(dynamicPrefix)) {
     point.dynamic = true;
@@ -54,10 +92,7 @@ Result<Point> pointOf(std::string_view id) {
       return unknown(id, "there is nothing like '" + word + "' to try");
     rest.remove_prefix(word.size() + 1);
   }
-  std::vector<std::string> words;
-  for (size_t at; (at = rest.find('/')) != std::string_view::npos; rest.remove_prefix(at + 1))
-    words.emplace_back(rest.substr(0, at));
-  words.emplace_back(rest);
+  const std::vector<std::string> words = wordsOf(rest);
   if (words.size() < 6 || words.size() > 7)
     return unknown(id, "found " + std::to_string(words.size()) + " parts");
   point.op = opNamed(("mortise." + words[0]).c_str());
@@ -78,10 +113,8 @@ Result<Point> pointOf(std::string_view id) {
   if (found == row->variants.end())
     return unknown(id, "the op has no attributes '" + variant + "'");
   point.variant = static_cast<uint16_t>(found - row->variants.begin());
-  const std::string &last = words.back();
-  if (last.size() < 2 || last[0] != '#' ||
-      std::from_chars(last.data() + 1, last.data() + last.size(), point.number).ptr != last.data() + last.size())
-    return unknown(id, "'" + last + "' is no number");
+  if (!readNumber(point, words.back()))
+    return unknown(id, "'" + words.back() + "' is no number");
   return point;
 }
 

@@ -34,8 +34,10 @@ Facts factsOf(const Point &point);
 // Why the row's graph at a point has no form over symbols with the extents of this seed; "" when it has one.
 std::string whyStatic(const Row &row, const Point &point, uint64_t seed);
 
-enum class Level { Core, Composite, Dynamic, Abi, Stress };
-inline constexpr const char *levelNames[] = {"core", "composite", "dynamic", "abi", "stress"};
+enum class Level { Core, Composite, Dynamic, Training, Quantised, Models, Abi, Stress };
+inline constexpr const char *levelNames[] = {"core",      "composite", "dynamic", "training",
+                                             "quantised", "models",    "abi",     "stress"};
+// Whether the level has cases of the op alone. Static ones are at one level each: core, composite or quantised.
 bool isAt(Op op, Level level);
 
 // Pairs of values of two axes: how many there can be, and how many the points have.

@@ -55,13 +55,19 @@ struct Cell {
 
 using Matrix = std::map<std::string, std::map<int32_t, Cell>>; // by op, by element type
 
+// An op without its prefix, or a network.
+std::string rowNameOf(const Point &point) {
+  const std::string name = subjectOf(point);
+  return point.probe == Probe::Network ? name : name.substr(name.find('.') + 1);
+}
+
 Matrix matrixOf(const Json &report) {
   Matrix matrix;
   for (const Json &line : report["cases"]) {
     const auto point = pointOf(line["case"].get<std::string>());
     if (!point)
       continue;
-    Cell &cell = matrix[std::string(nameOf(point->op).substr(8))][point->dtype];
+    Cell &cell = matrix[rowNameOf(*point)][point->dtype];
     const std::string outcome = line["outcome"];
     ++cell.sums[outcome];
     cell.excused += line.value("expected", false) && outcome != "refused";
@@ -159,7 +165,7 @@ std::string failuresText(const Json &report) {
       continue;
     text += "<div class=\"failure\"><b>" + escaped(id) + "</b>: " + outcome +
             (line.contains("kind") ? " (" + line["kind"].get<std::string>() + ")" : "") + ": " +
-            escaped(line.value("why", "")) + "<pre>" + escaped(repeatOf(report, id)) + "</pre></div>\n";
+            escaped(line.value("why", "")) + "<pre>" + escaped(repeatOf(report, line)) + "</pre></div>\n";
   }
   return text.empty() ? "" : "<h2 id=\"failures\">What is wrong</h2>\n" + text;
 }
@@ -178,7 +184,7 @@ std::string refusalsText(const Json &report) {
   for (const Json &line : report["cases"])
     if (line["outcome"] == "refused")
       if (const auto point = pointOf(line["case"].get<std::string>()))
-        ++reasons[line.value("reason", "")][std::string(nameOf(point->op).substr(8))];
+        ++reasons[line.value("reason", "")][rowNameOf(*point)];
   if (reasons.empty())
     return "";
   std::string text =

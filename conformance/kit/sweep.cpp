@@ -64,9 +64,17 @@ private:
   void runPortion(size_t first, size_t count) {
     const size_t end = first + count;
     while (first < end) {
-      const WorkerTask task{
-          options.plugin,  options.beside, device, options.seed, options.memory,
-          options.seconds, listFile(),     first,  end - first,  options.extent == Extent::Full || first == 0};
+      const WorkerTask task{options.plugin,
+                            options.beside,
+                            device,
+                            options.seed,
+                            options.memory,
+                            options.seconds,
+                            options.report,
+                            listFile(),
+                            first,
+                            end - first,
+                            options.extent == Extent::Full || first == 0};
       std::vector<std::string> command = {tool::self()};
       std::ranges::copy(argumentsOf(task), std::back_inserter(command));
       auto child = tool::Child::start(command);

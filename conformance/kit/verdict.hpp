@@ -35,6 +35,10 @@ struct Verdict {
   double seconds = 0;    // of the whole case
   double cpuSeconds = 0; // of this process within the plugin's `enqueue` and waits
   double runSeconds = 0; // wall time of these
+  // Of a network: its nodes, and the regions that the plugin has taken of them; the file of the smallest part that
+  // fails, if it was saved.
+  size_t nodes = 0, regions = 0;
+  std::string region;
 
   Json json() const;
   static Verdict read(const Json &json);

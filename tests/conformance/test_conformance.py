@@ -205,8 +205,8 @@ def test_a_seed_is_fresh_unless_it_is_given(tmp_path):
 
 
 @pytest.mark.parametrize("arguments, why", [
-    (("--level", "training"), "which this version does not have"),
-    (("--level", "cores"), "expected core, composite, dynamic, abi or stress"),
+    (("--level", "perf"), "which this version does not have"),
+    (("--level", "cores"), "expected core, composite, dynamic, training"),
     (("--shard", "3/2"), "expected I/N"),
     (("--resume",), "expected --report and --seed"),
     (("--jobs", "0"), "--jobs"),
@@ -252,6 +252,45 @@ def test_stress(tmp_path):
     leak = (LOOP, LOOP + "\n  volatile char *lost = malloc(500); lost[0] = 1;")
     said, report = judge_template(tmp_path, leak, status=FAILED, arguments=("--level", "stress", "--op", "mul", "--seconds", "2"))
     assert "grows without end" in said
+
+
+def test_networks_of_our_plugins(tmp_path):
+    """Every network of every type is covered; cpu takes several nodes at a time."""
+    for name in ("reference", "cpu"):
+        _, report = judge(PLUGINS / f"libmortise_{name}.so", tmp_path / name, "--quick", "--level", "training,quantised,models",
+                          *(("--expectations", ROOT / "plugins/cpu/expectations.toml") if name == "cpu" else ()), status=GOOD)
+        networks = [line for line in report["cases"] if line["case"].count("/") == 3]
+        assert len(networks) == 3 * 35
+        assert {line["outcome"] for line in networks} == {"passed"}
+        assert all(1 <= line["regions"] <= line["nodes"] for line in networks)
+        assert sum(line["regions"] for line in networks) < 0.7 * sum(line["nodes"] for line in networks)
+
+
+@pytest.mark.skipif(not saboteur.LIBRARY.exists(), reason="this build has no saboteur")
+@pytest.mark.parametrize("fault, network, op", [("heads-interleaved", "models/decoder", "attention"), ("convolution-flipped", "models/residual", "convolution"),
+                                                ("variance-by-one-less", "training/train-encoder", "layer_norm")])
+def test_a_fault_in_a_network_is_bisected(tmp_path, fault, network, op):
+    """The smallest part is the op with the fault, alone; it is saved, and one command repeats it."""
+    with_fault = saboteur.environment(fault)
+    command = [KIT, "--plugin", saboteur.LIBRARY, "--device", "saboteur", "--report", tmp_path, "--case", f"{network}/f32/#1"]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=280, env=with_fault)
+    assert ran.returncode == FAILED, ran.stdout + ran.stderr
+    report = json.loads((tmp_path / "report.json").read_text())
+    jsonschema.validate(report, SCHEMA)
+    [line] = report["cases"]
+    assert f"the smallest part that fails: {op}: " in line["why"]
+    repeat = ran.stdout.split("repeat: mortise-conformance ")[1].splitlines()[0]
+    assert f"--region '{line['region']}'" in repeat
+    again = subprocess.run(f"{KIT} {repeat}", shell=True, capture_output=True, text=True, timeout=60, env=with_fault)
+    assert again.returncode == FAILED and again.stdout.startswith("failed "), again.stdout + again.stderr
+    sound = subprocess.run(f"{KIT} {repeat}", shell=True, capture_output=True, text=True, timeout=60, env=saboteur.environment("none"))
+    assert sound.returncode == GOOD, sound.stdout + sound.stderr
+
+
+def test_a_region_that_cannot_be_read(tmp_path):
+    (tmp_path / "no.region").write_text("{}")
+    for file, why in ((tmp_path / "no.region", "expected a region that this kit has saved"), (tmp_path / "none", "expected a region")):
+        assert why in run("--plugin", PLUGINS / "libmortise_reference.so", "--region", file, status=USAGE)
 
 
 def test_a_run_that_stops(tmp_path):
