@@ -161,7 +161,8 @@ def listed(*arguments: str) -> list[str]:
 
 
 def ops_at(level: str) -> set[str]:
-    return {case.removeprefix("dynamic/").split("/")[0] for case in listed("--quick", "--level", level) if case.count("/") > 3}  # no networks
+    """Networks have shorter names."""
+    return {case.removeprefix("dynamic/").split("/")[0] for case in listed("--quick", "--level", level) if case.count("/") > 3}
 
 
 def catalogue(seed: int, ops: list[str] | None = None, jobs: int = 2, levels=LEVELS, unit: str = "pattern") -> Catalogue:
