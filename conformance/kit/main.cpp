@@ -18,11 +18,11 @@ namespace {
 
 // "" when the level is one of this version's.
 std::string checkLevel(const std::string &word) {
-  constexpr const char *planned[] = {"training", "quantised", "models", "perf"};
+  constexpr const char *planned[] = {"training", "quantised", "models"};
   if (std::ranges::find(levelNames, word) != std::end(levelNames))
     return "";
   const bool known = std::ranges::find(planned, word) != std::end(planned);
-  return "expected core, composite, dynamic, abi or stress, found '" + word + "'" +
+  return "expected core, composite, dynamic, abi, stress or perf, found '" + word + "'" +
          (known ? ", which this version does not have" : "");
 }
 
@@ -65,7 +65,8 @@ void addRun(CLI::App &app, Lines &lines) {
   app.add_option("--manifest", options.manifest, "its manifest; otherwise the one beside it");
   app.add_option("--beside", options.beside, "libraries that it needs, with colons between");
   app.add_option("--device", options.device, "the device, such as acme:1; otherwise its first");
-  app.add_option("--level", lines.levels, "core, composite, dynamic, abi, stress, with commas between; otherwise core")
+  app.add_option("--level", lines.levels,
+                 "core, composite, dynamic, abi, stress, perf, with commas between; otherwise core")
       ->delimiter(',')
       ->check(checkLevel);
   app.add_option("--op", options.ops, "shell patterns of ops, such as 'reduce_*', with commas between")->delimiter(',');

@@ -63,6 +63,8 @@ Json Verdict::json() const {
     made["cpu_seconds"] = cpuSeconds;
     made["run_seconds"] = runSeconds;
   }
+  if (speed)
+    made["perf"] = speed->json();
   made["seconds"] = seconds;
   return made;
 }
@@ -83,6 +85,8 @@ Verdict Verdict::read(const Json &json) {
     made.distances.histogram = json["histogram"].get<Histogram>();
   made.cpuSeconds = json.value("cpu_seconds", 0.0);
   made.runSeconds = json.value("run_seconds", 0.0);
+  if (json.contains("perf"))
+    made.speed = Speed::read(json["perf"]);
   made.seconds = json.value("seconds", 0.0);
   return made;
 }

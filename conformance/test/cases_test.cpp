@@ -59,7 +59,7 @@ TEST(ConformanceCases, EveryElementTypeOfAnOpHasCases) {
 
 TEST(ConformanceCases, NamesAreUniqueAndNameTheirPoints) {
   std::set<std::string> seen;
-  for (const Level level : {Level::Core, Level::Composite, Level::Dynamic, Level::Abi, Level::Stress})
+  for (const Level level : {Level::Core, Level::Composite, Level::Dynamic, Level::Abi, Level::Stress, Level::Perf})
     for (const Point &point : pointsOf(level, level == Level::Dynamic ? Extent::Quick : Extent::Full)) {
       const std::string id = idOf(point);
       EXPECT_TRUE(seen.insert(id).second) << id;
@@ -76,7 +76,8 @@ TEST(ConformanceCases, NamesOfNoCaseAreRefused) {
         "add/f32/primes/dense/random/#1", "add/f32/prime/denser/random/#1", "add/f32/prime/dense/randoms/#1",
         "add/f32/prime/dense/random/last/#1", "add/f32/prime/dense/random/1", "add/f32/prime/dense/random/#1x",
         "reduce_sum/f32/prime/dense/random/middle/#1", "abi/add/f32/prime/dense/random/#1",
-        "abi/none/add/f32/prime/dense/random/#1", "abi/threads"})
+        "abi/none/add/f32/prime/dense/random/#1", "abi/threads", "abi/speed/add/f32/bulk/dense/random/#1",
+        "perf/threads/add/f32/bulk/dense/random/#1", "perf/add/f32/bulk/dense/random/#1"})
     EXPECT_FALSE(pointOf(id)) << id;
 }
 
@@ -91,7 +92,7 @@ TEST(ConformanceCases, AllPairsAreCovered) {
 
 // A change of the table changes these numbers, and then kit/corpus.cpp: on purpose, or not at all.
 TEST(ConformanceCases, CorpusIsAsItIsWrittenDown) {
-  for (const Level level : {Level::Core, Level::Composite, Level::Dynamic, Level::Abi, Level::Stress})
+  for (const Level level : {Level::Core, Level::Composite, Level::Dynamic, Level::Abi, Level::Stress, Level::Perf})
     for (const Extent extent : {Extent::Quick, Extent::Full})
       EXPECT_EQ(pointsOf(level, extent).size(), corpusSize(level, extent))
           << levelNames[static_cast<size_t>(level)] << (extent == Extent::Quick ? ", quick" : ", full");
@@ -99,14 +100,44 @@ TEST(ConformanceCases, CorpusIsAsItIsWrittenDown) {
 
 TEST(ConformanceCases, EachProbeIsTried) {
   std::set<Probe> tried;
-  for (const Level level : {Level::Abi, Level::Stress})
+  for (const Level level : {Level::Abi, Level::Stress, Level::Perf})
     for (const Extent extent : {Extent::Full, Extent::Quick}) {
       for (const Point &point : pointsOf(level, extent))
         tried.insert(point.probe);
-      if (level == Level::Stress)
+      if (level == Level::Perf)
         EXPECT_EQ(tried.size(), std::size(probeNames) - 1);
     }
   EXPECT_FALSE(tried.contains(Probe::None));
+}
+
+// Speeds are compared between runs.
+TEST(ConformanceCases, BulksAreOfTheLevelPerfAndAlwaysTheSame) {
+  for (const Level level : {Level::Core, Level::Composite, Level::Dynamic, Level::Abi, Level::Stress})
+    for (const Point &point : pointsOf(level, Extent::Quick))
+      ASSERT_NE(point.shape, Shape::Bulk) << idOf(point);
+  std::set<Op> tried;
+  for (const Point &point : pointsOf(Level::Perf, Extent::Full)) {
+    tried.insert(point.op);
+    EXPECT_EQ(point.probe, Probe::Speed);
+    const Row *row = rowOf(point.op);
+    Draft one(point, 1), other(point, 2);
+    row->make(one);
+    row->make(other);
+    EXPECT_EQ(one.skipped, "");
+    const MortiseGraph &view = one.builder.view(), &again = other.builder.view();
+    for (size_t n = 0; n < view.node_count; ++n)
+      EXPECT_EQ(reference::refuse(*view.nodes[n]).detail, "") << idOf(point);
+    double bytes = 0;
+    ASSERT_EQ(view.value_count, again.value_count);
+    for (size_t i = 0; i < view.value_count; ++i) {
+      const MortiseType &type = *view.values[i]->type;
+      bytes += static_cast<double>(byteSize(type));
+      EXPECT_TRUE(point.shape != Shape::Bulk || std::ranges::equal(dims(type), dims(*again.values[i]->type)))
+          << idOf(point);
+    }
+    EXPECT_GT(bytes, 1e5) << idOf(point);
+  }
+  EXPECT_EQ(tried.size(), rows().size() - 3); // without what is known when it is compiled
 }
 
 // Kernels of equal types and other attributes are to meet in one process.

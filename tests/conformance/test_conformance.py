@@ -206,7 +206,7 @@ def test_a_seed_is_fresh_unless_it_is_given(tmp_path):
 
 @pytest.mark.parametrize("arguments, why", [
     (("--level", "training"), "which this version does not have"),
-    (("--level", "cores"), "expected core, composite, dynamic, abi or stress"),
+    (("--level", "cores"), "expected core, composite, dynamic, abi, stress or perf"),
     (("--shard", "3/2"), "expected I/N"),
     (("--resume",), "expected --report and --seed"),
     (("--jobs", "0"), "--jobs"),
