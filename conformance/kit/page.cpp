@@ -25,6 +25,7 @@ code, pre { font: 12px/1.4 ui-monospace, monospace; } pre { white-space: pre-wra
 .facts td:first-child { color: var(--quiet); } .facts code { overflow-wrap: anywhere; }
 svg { display: block; } svg rect { fill: var(--good); } svg rect.over { fill: var(--some); } svg line { stroke: var(--quiet); }
 svg text { fill: var(--quiet); font-size: 11px; } svg circle { fill-opacity: .75; } svg line.wide { stroke: transparent; stroke-width: 9; }
+#speeds td { white-space: nowrap; }
 .scroll { overflow-x: auto; }
 </style></head><body>
 )";

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 
 namespace mortise::conformance {
@@ -98,7 +99,7 @@ public:
       fastest = std::max(fastest, entry.speed.bandwidth);
       if (entry.speed.peak > 0)
         peaks[entry.point.dtype] = std::max(peaks[entry.point.dtype], entry.speed.peak);
-      colourOf.try_emplace(entry.point.dtype, colours[colourOf.size() % std::size(colours)]);
+      colourOf[entry.point.dtype] = colours[static_cast<size_t>(entry.point.dtype) % std::size(colours)];
     }
     for (const auto &[dtype, peak] : peaks) {
       ys.include(peak);
@@ -114,8 +115,7 @@ public:
     made += diagonal(fastest, "", "copies " + rateText(fastest, "B"));
     if (slowest < fastest)
       made += diagonal(slowest, " stroke-dasharray=\"5 4\"", "copies " + rateText(slowest, "B"));
-    for (const auto &[dtype, peak] : peaks)
-      made += ceiling(dtype, peak);
+    made += ceilings();
     for (const Entry &entry : entries)
       made += dot(entry);
     return made + "</svg>\n<p>" + legend() + "</p>\n";
@@ -165,13 +165,26 @@ private:
     return std::ranges::max_element(of, {}, [](const auto &pair) { return pair.second; })->second;
   }
 
-  std::string ceiling(int32_t dtype, double peak) const {
-    const double begin = std::max(peak / fastest, std::pow(10, xs.first()));
-    const std::string colour = colourOf.at(dtype);
-    return line(xs.at(begin), ys.at(peak), width - right, ys.at(peak), " style=\"stroke:" + colour + "\"") +
-           words(width - right + 4, ys.at(peak) + 4, " style=\"fill:" + colour + "\"",
-                 std::string(dtypeName(dtype)) + "<title>products of " + dtypeName(dtype) + ": " + rateText(peak, "") +
-                     "</title>");
+  // What products allow; the words of ceilings that lie close together stand below each other.
+  std::string ceilings() const {
+    constexpr double lineHeight = 11;
+    std::vector<std::pair<double, int32_t>> falling;
+    for (const auto &[dtype, peak] : peaks)
+      falling.emplace_back(peak, dtype);
+    std::ranges::sort(falling, std::greater());
+    std::string made;
+    double free = 0;
+    for (const auto &[peak, dtype] : falling) {
+      const double begin = std::max(peak / fastest, std::pow(10, xs.first())), y = ys.at(peak);
+      const std::string colour = colourOf.at(dtype);
+      const double at = std::max(free, y + 4);
+      free = at + lineHeight;
+      made += line(xs.at(begin), y, width - right, y, " style=\"stroke:" + colour + "\"") +
+              words(width - right + 4, at, " style=\"fill:" + colour + "\"",
+                    std::string(dtypeName(dtype)) + "<title>products of " + dtypeName(dtype) + ": " +
+                        rateText(peak, "") + "</title>");
+    }
+    return made;
   }
 
   std::string dot(const Entry &entry) const {

@@ -196,12 +196,14 @@ double productsPerSecond(ProbeRun &run, int32_t dtype) {
 
 // The highest peak of the case's element types. A float of fewer bits than f32 can be computed in f32, so that a slow
 // product in it is no bound.
-double peakOf(ProbeRun &run) {
+double peakOf(ProbeRun &run, bool isProduct) {
   static std::map<int32_t, double> known; // a worker has one device
   std::set<int32_t> dtypes = {run.point.dtype};
   const MortiseGraph &view = run.a.plain->view();
-  for (const MortiseValue *input : std::span(view.inputs, view.input_count))
-    dtypes.insert(input->type->dtype);
+  if (isProduct)
+    for (const MortiseValue *input : std::span(view.inputs, view.input_count))
+      if (input->type->rank >= 2) // a factor: no scale, and no offsets
+        dtypes.insert(input->type->dtype);
   if (std::ranges::any_of(dtypes, isNarrowFloat))
     dtypes.insert(MORTISE_F32);
   double best = 0;
@@ -262,7 +264,8 @@ void trySpeed(ProbeRun &run) {
   run.a = std::move(*made);
   Speed speed;
   speed.work = workOf(run.a);
-  speed.peak = peakOf(run); // first, so that what a plugin does once is not in the time of a compilation
+  speed.peak =
+      peakOf(run, speed.work.ofProducts); // first, so that what a plugin does once is not in the time of a compilation
   speed.coldSeconds = compileSeconds(run, run.kernel);
   std::unique_ptr<Kernel> again;
   speed.warmSeconds = compileSeconds(run, again);
