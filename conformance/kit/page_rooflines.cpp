@@ -72,6 +72,8 @@ std::string number(double value) {
   return text;
 }
 
+double powerOfTen(int64_t power) { return std::pow(10, static_cast<double>(power)); }
+
 // Logarithms of a range of numbers as places on a line.
 class Axis {
 public:
@@ -133,17 +135,16 @@ private:
   std::string grid() const {
     const std::string faint = " stroke-opacity=\".25\"", middle = " text-anchor=\"middle\"";
     std::string made;
-    for (double power = xs.first(); power <= xs.last(); ++power) {
-      const double x = xs.at(std::pow(10, power));
+    for (int64_t power = std::llround(xs.first()); power <= std::llround(xs.last()); ++power) {
+      const double x = xs.at(powerOfTen(power));
       made += line(x, top, x, height - bottom, faint) +
               words(x, height - bottom + 16, middle,
-                    power < 0 ? "1/" + std::to_string(std::llround(std::pow(10, -power)))
-                              : std::to_string(std::llround(std::pow(10, power))));
+                    (power < 0 ? "1/" : "") + std::to_string(std::llround(powerOfTen(std::abs(power)))));
     }
-    for (double power = ys.first(); power <= ys.last(); ++power) {
-      const double y = ys.at(std::pow(10, power));
+    for (int64_t power = std::llround(ys.first()); power <= std::llround(ys.last()); ++power) {
+      const double y = ys.at(powerOfTen(power));
       made += line(left, y, width - right, y, faint) +
-              words(left - 6, y + 4, " text-anchor=\"end\"", rateText(std::pow(10, power), ""));
+              words(left - 6, y + 4, " text-anchor=\"end\"", rateText(powerOfTen(power), ""));
     }
     return made + words((left + width - right) / 2, height - 8, middle, "operations for each byte (logarithmic)");
   }

@@ -104,6 +104,7 @@ Work workOf(const Case &of) {
   Work work;
   std::set<const MortiseValue *> seen;
   for (const MortiseNode *node : std::span(view.nodes, view.node_count)) {
+    const double products = productsOf(of, *node);
     double most = 0;
     for (size_t i = 0; i < node->operand_count; ++i) {
       const MortiseValue *operand = node->operands[i];
@@ -116,7 +117,6 @@ Work workOf(const Case &of) {
     }
     for (size_t i = 0; i < node->result_count; ++i)
       most = std::max(most, countOf(*node->results[i]));
-    const double products = productsOf(of, *node);
     work.ofProducts |= products > 0;
     const bool isPool = isOp(*node, Op::MaxPool, Op::SumPool);
     work.flops += products > 0 ? 2 * products : isPool ? countOf(*node->results[0]) * window(*node) : most;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <fstream>
 #include <iostream>
 #include <mutex>
@@ -133,7 +134,7 @@ private:
     shown = seconds;
     const double left = seconds / static_cast<double>(done) * static_cast<double>(ids.size() - done);
     std::string text = std::to_string(done) + " of " + std::to_string(ids.size()) + " cases, " +
-                       std::to_string(static_cast<int>(left + 0.5)) + " s left";
+                       std::to_string(std::lround(left)) + " s left";
     for (size_t outcome = 0; outcome < std::size(outcomeNames); ++outcome)
       if (sums[outcome])
         text += ", " + std::to_string(sums[outcome]) + " " + outcomeNames[outcome];
@@ -176,19 +177,21 @@ Swept sweep(const Options &options, const std::string &device, const std::vector
   swept.resumed = points.size() - missing.size() - clocked.size();
   Sweep made(options, device, std::move(missing), journal, stops, options.jobs);
   made.run();
-  Sweep alone(options, device, made.isEnded() ? std::vector<std::string>() : std::move(clocked), journal, stops, 1);
-  alone.run();
+  Sweep alone(options, device, std::move(clocked), journal, stops, 1);
+  if (!made.isEnded())
+    alone.run();
   swept.broken = made.broken + alone.broken;
-  size_t at = 0, atAlone = 0;
+  auto next = made.verdicts.begin(), nextAlone = alone.verdicts.begin();
   for (const Point &point : points) {
     const auto found = known.find(idOf(point));
-    const bool isAlone = point.probe == Probe::Speed;
-    std::vector<std::optional<Verdict>> &verdicts = isAlone ? alone.verdicts : made.verdicts;
-    size_t &next = isAlone ? atAlone : at;
-    if (found != known.end())
+    auto &at = point.probe == Probe::Speed ? nextAlone : next;
+    if (found != known.end()) {
       swept.verdicts.push_back(found->second);
-    else if (next < verdicts.size() && verdicts[next++])
-      swept.verdicts.push_back(std::move(*verdicts[next - 1]));
+      continue;
+    }
+    if (*at)
+      swept.verdicts.push_back(std::move(**at));
+    ++at;
   }
   return swept;
 }
