@@ -280,10 +280,13 @@ def test_perf_of_the_cpu_plugin(tmp_path):
 
 
 def test_perf_of_a_plugin_without_products(tmp_path):
-    """No peak is known then, and what is refused has no speed."""
-    _, report = judge_template(tmp_path, status=GOOD, arguments=("--level", "perf", "--op", "add,mul,exp"))
+    """No peak is known then, and what is refused has no speed. Cases with clocks are run behind the others, and reported in their place."""
+    part = ("--level", "perf,core", "--quick", "--op", "add,mul,exp")
+    _, report = judge_template(tmp_path, status=GOOD, arguments=part)
     assert set(speeds(report)) == {f"{op}/f32/bulk/dense/random/#1" for op in ("add", "mul")}
     assert all("peak" not in speed for speed in speeds(report).values())
+    listed = [line for line in run("--list", *part, status=GOOD).splitlines() if "/#" in line]
+    assert [line["case"] for line in report["cases"]] == listed
 
 
 # It computes nothing where the memory of the result holds what it has computed there before.
