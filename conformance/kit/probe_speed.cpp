@@ -24,32 +24,44 @@ struct Times {
   uint64_t runs = 0;
 };
 
-// Runs batches for `least` seconds and until they are enough for a median, or take too long. A batch is short, because
-// a longer one is hardly ever left alone on a machine that has other things to do.
-Times clocked(double least, const std::function<void(size_t)> &batch) {
-  constexpr double ofBatch = 0.0005, most = 2;
-  constexpr size_t leastBatches = 5;
+// How long a run takes about, to see how many are a batch. A kernel that takes seconds runs once.
+double roughly(const ProbeTask &task, const std::function<void(size_t)> &batch) {
+  constexpr double slow = 0.25;
   double once = INFINITY;
-  for (int i = 0; i < 2; ++i) {
+  for (int i = 0; i < 2 && (i == 0 || once < slow); ++i) {
     const auto begin = Clock::now();
     batch(1);
     once = std::min(once, secondsSince(begin));
-    if (once > most / 4)
-      break;
   }
+  task.stillThere();
+  return once;
+}
+
+// Runs batches for `least` seconds, and until others come close to the fastest, which was undisturbed then, or it takes
+// too long. A batch is short, because a longer one is hardly ever left alone on a machine that has other things to do.
+Times clocked(const ProbeTask &task, double least, const std::function<void(size_t)> &batch) {
+  constexpr double ofBatch = 0.0005, most = 1, close = 1.1;
+  constexpr ptrdiff_t leastBatches = 5, leastClose = 3;
+  const double once = roughly(task, batch);
   const auto count = static_cast<size_t>(std::clamp(ofBatch / once, 1.0, static_cast<double>(mostOfBatch)));
   std::vector<double> seconds;
-  double total = 0;
-  while ((total < least || seconds.size() < leastBatches) && (total < most || seconds.empty())) {
+  double total = 0, fastest = INFINITY;
+  const auto isEnough = [&] {
+    return total >= least && std::ssize(seconds) >= leastBatches &&
+           std::ranges::count_if(seconds, [&](double took) { return took <= close * fastest; }) >= leastClose;
+  };
+  while (seconds.empty() || (total < most && !isEnough())) {
     const auto begin = Clock::now();
     batch(count);
     const double took = secondsSince(begin);
     total += took;
     seconds.push_back(took / static_cast<double>(count));
+    fastest = std::min(fastest, seconds.back());
   }
-  const auto middle = seconds.begin() + static_cast<ptrdiff_t>(seconds.size() / 2);
+  task.stillThere();
+  const auto middle = seconds.begin() + std::ssize(seconds) / 2;
   std::ranges::nth_element(seconds, middle);
-  return {*middle, *std::ranges::min_element(seconds), seconds.size() * count};
+  return {*middle, fastest, seconds.size() * count};
 }
 
 // Calls of one kernel with one set of tensors, as a host makes them that runs it again and again: in frames that it
@@ -98,7 +110,7 @@ struct Piece {
 };
 
 // Copies as kernels do: with all threads of the host's pool, or by one where that is faster.
-double hostSecondsOf(std::byte *target, const std::byte *source, size_t bytes) {
+double hostSecondsOf(ProbeRun &run, std::byte *target, const std::byte *source, size_t bytes) {
   constexpr int64_t grain = 1 << 15;
   Piece piece{target, source};
   const auto copies = [](void *context, int64_t begin, int64_t end) {
@@ -111,7 +123,7 @@ double hostSecondsOf(std::byte *target, const std::byte *source, size_t bytes) {
       for (size_t i = 0; i < count; ++i)
         runtime::host().parallel_for(static_cast<int64_t>(bytes), least, copies, &piece);
     };
-    fastest = std::min(fastest, clocked(ofRoof, batch).fastest);
+    fastest = std::min(fastest, clocked(run.task, ofRoof, batch).fastest);
   }
   return fastest;
 }
@@ -134,7 +146,7 @@ double deviceSecondsOf(ProbeRun &run, MortiseAddress target, MortiseAddress sour
     }
     must(run.device.wait());
   };
-  return clocked(ofRoof, batch).fastest;
+  return clocked(run.task, ofRoof, batch).fastest;
 }
 
 // Bytes per second of a copy that reads and writes `bytes` together. The fastest, because it is to be a bound.
@@ -147,7 +159,7 @@ double bandwidthOf(ProbeRun &run, double bytes) {
     must(buffer->write(std::vector<std::byte>(half, std::byte{0x3c})));
   run.task.stillThere();
   const double seconds = run.device.info().inHostMemory()
-                             ? hostSecondsOf(reinterpret_cast<std::byte *>(target.address()),
+                             ? hostSecondsOf(run, reinterpret_cast<std::byte *>(target.address()),
                                              reinterpret_cast<const std::byte *>(source.address()), half)
                              : deviceSecondsOf(run, target.address(), source.address(), half);
   return 2 * static_cast<double>(half) / seconds;
@@ -186,7 +198,7 @@ double productsPerSecond(ProbeRun &run, int32_t dtype) {
       return best;
     const auto launch = run.launch(*kernel, product);
     Calls calls(run, *launch);
-    const double fastest = clocked(ofRoof, [&](size_t count) { calls.batch(count); }).fastest;
+    const double fastest = clocked(run.task, ofRoof, [&](size_t count) { calls.batch(count); }).fastest;
     best = std::max(best, 2 * std::pow(static_cast<double>(side), 3) / fastest);
     if (fastest > tooShort)
       break;
@@ -285,7 +297,7 @@ void trySpeed(ProbeRun &run) {
   calls.batch(1);
   check("in the first run");
   speed.bandwidth = bandwidthOf(run, speed.work.bytes);
-  const Times times = clocked(ofKernel, [&](size_t count) { calls.batch(count); });
+  const Times times = clocked(run.task, ofKernel, [&](size_t count) { calls.batch(count); });
   speed.bandwidth = std::max(speed.bandwidth, bandwidthOf(run, speed.work.bytes)); // the machine's load changes
   speed.runSeconds = times.fastest;
   speed.medianSeconds = times.median;
