@@ -10,7 +10,7 @@
 namespace mortise::conformance {
 namespace {
 
-constexpr std::string_view dynamicPrefix = "dynamic/", probePrefix = "abi/";
+constexpr std::string_view dynamicPrefix = "dynamic/", probePrefix = "abi/", speedPrefix = "perf/";
 
 Error unknown(std::string_view id, const std::string &what) {
   return {MORTISE_INVALID_ARGUMENT,
@@ -64,7 +64,8 @@ std::string idOf(const Point &point) {
     return subjectOf(point) + "/" + dtypeName(point.dtype) + "/#" + std::to_string(point.number);
   std::string id = point.dynamic ? std::string(dynamicPrefix) : "";
   if (point.probe != Probe::None)
-    id += std::string(probePrefix) + probeNames[static_cast<size_t>(point.probe)] + "/";
+    id += std::string(point.probe == Probe::Speed ? speedPrefix : probePrefix) +
+          probeNames[static_cast<size_t>(point.probe)] + "/";
   id += nameOf(point.op).substr(std::string_view("mortise.").size());
   id += '/';
   id += dtypeName(point.dtype);
@@ -85,10 +86,12 @@ Result<Point> pointOf(std::string_view id) {
   if (rest.starts_with(dynamicPrefix)) {
     point.dynamic = true;
     rest.remove_prefix(dynamicPrefix.size());
-  } else if (rest.starts_with(probePrefix)) {
-    rest.remove_prefix(probePrefix.size());
+  } else if (rest.starts_with(probePrefix) || rest.starts_with(speedPrefix)) {
+    const bool isSpeed = rest.starts_with(speedPrefix);
+    rest.remove_prefix(isSpeed ? speedPrefix.size() : probePrefix.size());
     const std::string word(rest.substr(0, rest.find('/')));
-    if (!read(point.probe, probeNames, word) || point.probe == Probe::None || word.size() == rest.size())
+    if (!read(point.probe, probeNames, word) || point.probe == Probe::None || word.size() == rest.size() ||
+        (point.probe == Probe::Speed) != isSpeed)
       return unknown(id, "there is nothing like '" + word + "' to try");
     rest.remove_prefix(word.size() + 1);
   }

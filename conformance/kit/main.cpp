@@ -17,14 +17,18 @@
 namespace mortise::conformance {
 namespace {
 
+std::string namesOfLevels() {
+  std::string text;
+  for (const char *name : levelNames)
+    text += std::string(text.empty() ? "" : ", ") + name;
+  return text;
+}
+
 // "" when the level is one of this version's.
 std::string checkLevel(const std::string &word) {
-  constexpr const char *planned[] = {"perf"};
   if (std::ranges::find(levelNames, word) != std::end(levelNames))
     return "";
-  const bool known = std::ranges::find(planned, word) != std::end(planned);
-  return "expected core, composite, dynamic, training, quantised, models, abi or stress, found '" + word + "'" +
-         (known ? ", which this version does not have" : "");
+  return "expected " + namesOfLevels() + ", found '" + word + "'";
 }
 
 std::string readShard(const std::string &word, Options &options) {
@@ -79,9 +83,7 @@ void addRun(CLI::App &app, Lines &lines) {
   app.add_option("--manifest", options.manifest, "its manifest; otherwise the one beside it");
   app.add_option("--beside", options.beside, "libraries that it needs, with colons between");
   app.add_option("--device", options.device, "the device, such as acme:1; otherwise its first");
-  app.add_option(
-         "--level", lines.levels,
-         "core, composite, dynamic, training, quantised, models, abi, stress, with commas between; otherwise core")
+  app.add_option("--level", lines.levels, namesOfLevels() + ", with commas between; otherwise core")
       ->delimiter(',')
       ->check(checkLevel);
   app.add_option("--op", options.ops, "shell patterns of ops, such as 'reduce_*', with commas between")->delimiter(',');

@@ -24,6 +24,8 @@ thead th { position: sticky; top: 0; background: Canvas; }
 code, pre { font: 12px/1.4 ui-monospace, monospace; } pre { white-space: pre-wrap; overflow-wrap: anywhere; margin: .1rem 0 .6rem; padding: .4rem .6rem; background: #8881; }
 .facts td:first-child { color: var(--quiet); } .facts code { overflow-wrap: anywhere; }
 svg { display: block; } svg rect { fill: var(--good); } svg rect.over { fill: var(--some); } svg line { stroke: var(--quiet); }
+svg text { fill: var(--quiet); font-size: 11px; } svg circle { fill-opacity: .75; } svg line.wide { stroke: transparent; stroke-width: 9; }
+#speeds td { white-space: nowrap; }
 .scroll { overflow-x: auto; }
 </style></head><body>
 )";
@@ -254,7 +256,8 @@ std::string pageOf(const Json &report) {
       text += std::string("<p><b>") + key + "</b>: " + escaped(why) + "</p>\n";
   text += listText("Claims that no case proves", report["unproven"]);
   text += listText("Expectations that are not true", report["unexpected"]);
-  text += failuresText(report) + matrixText(matrix) + errorsText(matrix) + refusalsText(report) + factsText(report);
+  text += failuresText(report) + matrixText(matrix) + rooflinesText(report) + errorsText(matrix) +
+          refusalsText(report) + factsText(report);
   return text + "</body></html>\n";
 }
 

@@ -139,6 +139,7 @@ std::string summaryOf(const Json &report) {
   for (const char *key : {"shrunken", "broken"})
     if (const std::string why = report[key]; !why.empty())
       text += std::string(key) + ": " + why + "\n";
+  text += speedsText(report);
   text += report["plugin"]["name"].get<std::string>() + " " + report["plugin"]["version"].get<std::string>() + " on " +
           report["device"]["name"].get<std::string>() + ": ";
   for (const auto &[name, count] : report["totals"].items())

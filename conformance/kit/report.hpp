@@ -17,6 +17,8 @@ Json reportOf(const Options &options, const Subject &subject, const Swept &swept
 
 std::string junitOf(const Json &report);
 std::string pageOf(const Json &report);                     // one file of HTML, which loads nothing
+std::string rooflinesText(const Json &report);              // its picture and table of the level perf, or ""
+std::string speedsText(const Json &report);                 // what a terminal is told of that level, or ""
 std::string summaryOf(const Json &report);                  // for a terminal
 std::string repeatOf(const Json &report, const Json &line); // the command that repeats one of its cases
 

@@ -145,7 +145,8 @@ Result<std::vector<Point>> chosen(const Options &options, Coverage &coverage) {
   if (!unmet.empty())
     return Error{MORTISE_INVALID_ARGUMENT, "--op: no op with cases of these levels is like '" + *unmet.begin() +
                                                "'; expected shell patterns such as 'reduce_*' (--list --level "
-                                               "core,composite,dynamic,training,quantised,models,abi names all cases)"};
+                                               "core,composite,dynamic,training,quantised,models,abi,perf names all "
+                                               "cases)"};
   if (options.shards > 1) {
     std::vector<Point> part; // a piece of each op, in runs that share kernels
     constexpr size_t piece = 16;

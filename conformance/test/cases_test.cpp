@@ -60,7 +60,8 @@ TEST(ConformanceCases, EveryElementTypeOfAnOpHasCases) {
 
 TEST(ConformanceCases, NamesAreUniqueAndNameTheirPoints) {
   std::set<std::string> seen;
-  for (const Level level : {Level::Core, Level::Composite, Level::Dynamic, Level::Quantised, Level::Abi, Level::Stress})
+  for (const Level level :
+       {Level::Core, Level::Composite, Level::Dynamic, Level::Quantised, Level::Abi, Level::Stress, Level::Perf})
     for (const Point &point : pointsOf(level, level == Level::Dynamic ? Extent::Quick : Extent::Full)) {
       const std::string id = idOf(point);
       EXPECT_TRUE(seen.insert(id).second) << id;
@@ -77,7 +78,8 @@ TEST(ConformanceCases, NamesOfNoCaseAreRefused) {
         "add/f32/primes/dense/random/#1", "add/f32/prime/denser/random/#1", "add/f32/prime/dense/randoms/#1",
         "add/f32/prime/dense/random/last/#1", "add/f32/prime/dense/random/1", "add/f32/prime/dense/random/#1x",
         "reduce_sum/f32/prime/dense/random/middle/#1", "abi/add/f32/prime/dense/random/#1",
-        "abi/none/add/f32/prime/dense/random/#1", "abi/threads"})
+        "abi/none/add/f32/prime/dense/random/#1", "abi/threads", "abi/speed/add/f32/bulk/dense/random/#1",
+        "perf/threads/add/f32/bulk/dense/random/#1", "perf/add/f32/bulk/dense/random/#1"})
     EXPECT_FALSE(pointOf(id)) << id;
 }
 
@@ -100,14 +102,44 @@ TEST(ConformanceCases, CorpusIsAsItIsWrittenDown) {
 
 TEST(ConformanceCases, EachProbeIsTried) {
   std::set<Probe> tried;
-  for (const Level level : {Level::Abi, Level::Stress})
+  for (const Level level : {Level::Abi, Level::Stress, Level::Perf})
     for (const Extent extent : {Extent::Full, Extent::Quick}) {
       for (const Point &point : pointsOf(level, extent))
         tried.insert(point.probe);
-      if (level == Level::Stress)
+      if (level == Level::Perf)
         EXPECT_EQ(tried.size(), std::size(probeNames) - 2); // neither None nor Network
     }
   EXPECT_FALSE(tried.contains(Probe::None));
+}
+
+// Speeds are compared between runs.
+TEST(ConformanceCases, BulksAreOfTheLevelPerfAndAlwaysTheSame) {
+  for (const Level level : {Level::Core, Level::Composite, Level::Dynamic, Level::Abi, Level::Stress})
+    for (const Point &point : pointsOf(level, Extent::Quick))
+      ASSERT_NE(point.shape, Shape::Bulk) << idOf(point);
+  std::set<Op> tried;
+  for (const Point &point : pointsOf(Level::Perf, Extent::Full)) {
+    tried.insert(point.op);
+    EXPECT_EQ(point.probe, Probe::Speed);
+    const Row *row = rowOf(point.op);
+    Draft one(point, 1), other(point, 2);
+    row->make(one);
+    row->make(other);
+    EXPECT_EQ(one.skipped, "");
+    const MortiseGraph &view = one.builder.view(), &again = other.builder.view();
+    for (size_t n = 0; n < view.node_count; ++n)
+      EXPECT_EQ(reference::refuse(*view.nodes[n]).detail, "") << idOf(point);
+    double bytes = 0;
+    ASSERT_EQ(view.value_count, again.value_count);
+    for (size_t i = 0; i < view.value_count; ++i) {
+      const MortiseType &type = *view.values[i]->type;
+      bytes += static_cast<double>(byteSize(type));
+      EXPECT_TRUE(point.shape != Shape::Bulk || std::ranges::equal(dims(type), dims(*again.values[i]->type)))
+          << idOf(point);
+    }
+    EXPECT_GT(bytes, 1e5) << idOf(point);
+  }
+  EXPECT_EQ(tried.size(), rows().size() - 3); // without what is known when it is compiled
 }
 
 // Kernels of equal types and other attributes are to meet in one process.
