@@ -26,7 +26,7 @@ import measure
 TABLE = measure.ROOT / "conformance" / "mutants" / "operators.def"
 OPERATORS = dict(re.findall(r'^X\(\w+, "([a-z-]+)", "([a-z-]+)"', TABLE.read_text(), re.MULTILINE))  # name: class
 LIMIT = 20  # seconds of a case
-LEVELS = (("core,composite", ()), ("dynamic", ("--quick",)))
+LEVELS = (("core,composite,quantised", ()), ("dynamic", ("--quick",)))
 
 # By op; the first that fits. Reductions are told apart by their code.
 FAMILIES = (
@@ -161,7 +161,8 @@ def listed(*arguments: str) -> list[str]:
 
 
 def ops_at(level: str) -> set[str]:
-    return {case.removeprefix("dynamic/").split("/")[0] for case in listed("--quick", "--level", level)}
+    """Networks have shorter names."""
+    return {case.removeprefix("dynamic/").split("/")[0] for case in listed("--quick", "--level", level) if case.count("/") > 3}
 
 
 def catalogue(seed: int, ops: list[str] | None = None, jobs: int = 2, levels=LEVELS, unit: str = "pattern") -> Catalogue:
@@ -310,7 +311,7 @@ def run(
     say(f"seed {seed}: the kernels of each op")
     known = known or catalogue(seed, ops, jobs, levels, unit)
     drawn, judged = draw(known, seed), []
-    quick = set(listed("--quick", "--level", "core,composite,dynamic"))
+    quick = set(listed("--quick", "--level", "core,composite,quantised,dynamic"))
     with ThreadPoolExecutor(jobs) as pool:
         while (left := count - sum(not mutant.equivalent and not mutant.stillborn for mutant in judged)) > 0:
             some = [mutant for _, mutant in zip(range(left), drawn)]

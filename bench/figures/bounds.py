@@ -67,7 +67,7 @@ def measure(arguments: list[str]) -> dict:
     low = build_folder() / "ir" / "reference" / "f32" / "libmortise_reference_f32.so"
     loose, known = tables()
     for seed in SEEDS:
-        run = ("--level", "core,composite", "--seed", seed, *wanted)
+        run = ("--level", "core,composite,quantised", "--seed", seed, *wanted)
         reports = {"cpu": (kit.run(kit.CPU, *run, "--expectations", kit.CPU_EXPECTATIONS), floats),
                    "reference": (kit.run(kit.PLUGINS / "libmortise_reference.so", *run), ("f64",)),
                    "reference in f32": (kit.run(low, *run), floats[1:])}

@@ -12,6 +12,7 @@ MINUTES = 3
 
 # The run times of C, C++ and OpenMP (whose pool is the process's own), and zlib: what Linux systems with compiled programs have.
 SYSTEM = {"libc.so.6", "libm.so.6", "libstdc++.so.6", "libgcc_s.so.1", "ld-linux-x86-64.so.2", "libgomp.so.1", "libz.so.1"}
+LEVELS = "core,composite,quantised,training,models"
 FAULT = ("a[i] * b[i]", "a[i] * b[i] + 1")
 
 
@@ -83,8 +84,8 @@ def measure(arguments: list[str]) -> dict:
             (run := folder / "runs" / name).mkdir(parents=True)
             row = rows[name] = {"expected": words[status]}
             try:
-                report = kit.run(plugins[name], "--quick", "--level", "core,composite", *expectations.get(name, ()), kit=program,
-                                 folder=run, environment=environment, statuses={status} - {kit.UNUSABLE})
+                report = kit.run(plugins[name], "--quick", "--level", LEVELS, *expectations.get(name, ()), kit=program, folder=run,
+                                 environment=environment, statuses={status} - {kit.UNUSABLE})
             except RuntimeError as error:
                 row["passed"] = status == kit.UNUSABLE and f"exit status {kit.UNUSABLE}" in str(error)
                 if not row["passed"]:

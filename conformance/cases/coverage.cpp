@@ -2,8 +2,11 @@
 // Which points of a row are tried.
 #include "table.hpp"
 
+#include "../networks/networks.hpp"
+
 #include <algorithm>
 #include <bit>
+#include <iterator>
 #include <set>
 
 namespace mortise::conformance {
@@ -38,7 +41,7 @@ public:
     const uint32_t dtypes = row.slot < 0 ? info.results[0].dtypes : info.operands[row.slot].dtypes;
     forBits(dtypes, [&](int dtype) {
       for (size_t shape = 0; shape < std::size(shapeNames); ++shape)
-        for (uint16_t variant = 0; variant < row.variants.size(); ++variant)
+        for (uint16_t variant = 0; variant < row.variants.size() && static_cast<Shape>(shape) != Shape::Bulk; ++variant)
           addCell(dtype, static_cast<Shape>(shape), variant);
     });
   }
@@ -232,7 +235,7 @@ private:
 } // namespace
 
 std::vector<Point> pointsOf(Level level, Extent extent, Coverage *coverage) {
-  if (level == Level::Abi || level == Level::Stress)
+  if (level >= Level::Abi)
     return probePoints(level, extent);
   std::vector<Point> all;
   for (const Row &row : rows()) {
@@ -253,6 +256,7 @@ std::vector<Point> pointsOf(Level level, Extent extent, Coverage *coverage) {
         all.push_back(point);
     }
   }
+  std::ranges::move(networkPoints(level, extent), std::back_inserter(all));
   return all;
 }
 

@@ -45,7 +45,8 @@ Draft::Draft(const Point &point, uint64_t seed, bool marked) : point(point), mar
   named.values = Values::Random;
   named.variant = 0;
   named.probe = Probe::None;
-  random.seed(seedOf(seed, idOf(named) + " extents"));
+  // Speeds of two runs are compared, so their extents are equal.
+  random.seed(seedOf(point.shape == Shape::Bulk ? 0 : seed, idOf(named) + " extents"));
 }
 
 Dims Draft::extents(int32_t least, int32_t most, int32_t usual, int64_t elements) {
@@ -87,6 +88,15 @@ void Draft::draw(Dims &dims, int32_t rank, bool named, int64_t elements) {
     const double side = std::pow(static_cast<double>(elements), 1.0 / rank);
     for (int64_t &dim : dims)
       dim = static_cast<int64_t>(side) + pick(0, 3);
+    break;
+  }
+  case Shape::Bulk: {
+    // In 4 bytes or more a tensor of few steps for each element has 4 MiB. The expected values of more take too long,
+    // those of f64 above all, whose bounds are computed in software.
+    const auto wanted = static_cast<double>(elements * (point.dtype == MORTISE_F64 ? 8 : 16));
+    constexpr int64_t even = 16;
+    for (int64_t &dim : dims)
+      dim = std::max<int64_t>(std::llround(std::pow(wanted, 1.0 / rank) / even), 1) * even;
     break;
   }
   case Shape::Rank1: // others are short

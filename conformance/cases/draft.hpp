@@ -65,11 +65,14 @@ public:
 
   // Extents of the shape's class. The rank is that of the class where `least` and `most` allow it; `usual` is that of
   // the classes that name none. Skips where the class cannot be. `elements`: of a large shape, by default more than
-  // 16 bits can count.
+  // 16 bits can count; of a bulk the same sixteen times, and eight times in f64.
   Dims extents(int32_t least, int32_t most, int32_t usual = 2, int64_t elements = 70000);
   // `count` extents for an op of fixed rank: like extents(), but skips classes that are ranks.
   Dims fixed(int32_t count, int64_t elements = 30000) { return extents(count, count, count, elements); }
   int64_t pick(int64_t low, int64_t high) { return low + static_cast<int64_t>(random() % uint64_t(high - low + 1)); }
+  // `bulk` in the class Bulk, whose tensors are to be as long in all that is read.
+  int64_t pick(int64_t low, int64_t high, int64_t bulk) { return point.shape == Shape::Bulk ? bulk : pick(low, high); }
+  int64_t unlessBulk(int64_t usual, int64_t bulk) const { return point.shape == Shape::Bulk ? bulk : usual; }
 
   MortiseValue *input(int32_t dtype, const Dims &dims, Fill fill = {});
   // An operand for the op: an input, or in the class Broadcast one that a node repeats along an axis.

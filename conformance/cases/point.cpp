@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "point.hpp"
 
+#include "../networks/networks.hpp"
 #include "table.hpp"
 
 #include <algorithm>
@@ -9,12 +10,38 @@
 namespace mortise::conformance {
 namespace {
 
-constexpr std::string_view dynamicPrefix = "dynamic/", probePrefix = "abi/";
+constexpr std::string_view dynamicPrefix = "dynamic/", probePrefix = "abi/", speedPrefix = "perf/";
 
 Error unknown(std::string_view id, const std::string &what) {
   return {MORTISE_INVALID_ARGUMENT,
           "case " + std::string(id) + ": " + what +
               "; expected OP/DTYPE/SHAPE/LAYOUT/VALUES[/ATTRIBUTES]/#NUMBER, as --list writes it"};
+}
+
+// "#3".
+bool readNumber(Point &point, const std::string &word) {
+  const char *end = word.data() + word.size();
+  return word.size() >= 2 && word[0] == '#' && std::from_chars(word.data() + 1, end, point.number).ptr == end;
+}
+
+std::vector<std::string> wordsOf(std::string_view text) {
+  std::vector<std::string> words;
+  for (size_t at; (at = text.find('/')) != std::string_view::npos; text.remove_prefix(at + 1))
+    words.emplace_back(text.substr(0, at));
+  words.emplace_back(text);
+  return words;
+}
+
+// Whether the words are those of a network's case.
+bool readNetwork(Point &point, const std::vector<std::string> &words) {
+  if (words.size() != 4)
+    return false;
+  point.probe = Probe::Network;
+  point.dtype = dtypeFromName(words[2]);
+  for (point.variant = 0; point.variant < networks().size(); ++point.variant)
+    if (subjectOf(point) == words[0] + "/" + words[1])
+      return std::ranges::find(networkTypes, point.dtype) != std::end(networkTypes) && readNumber(point, words[3]);
+  return false;
 }
 
 template <typename Axis, size_t size> bool read(Axis &to, const char *const (&names)[size], std::string_view word) {
@@ -25,10 +52,20 @@ template <typename Axis, size_t size> bool read(Axis &to, const char *const (&na
 
 } // namespace
 
+std::string subjectOf(const Point &point) {
+  if (point.probe != Probe::Network)
+    return std::string(nameOf(point.op));
+  const Network &network = networks()[point.variant];
+  return std::string(levelNames[static_cast<size_t>(network.level)]) + "/" + network.name;
+}
+
 std::string idOf(const Point &point) {
+  if (point.probe == Probe::Network)
+    return subjectOf(point) + "/" + dtypeName(point.dtype) + "/#" + std::to_string(point.number);
   std::string id = point.dynamic ? std::string(dynamicPrefix) : "";
   if (point.probe != Probe::None)
-    id += std::string(probePrefix) + probeNames[static_cast<size_t>(point.probe)] + "/";
+    id += std::string(point.probe == Probe::Speed ? speedPrefix : probePrefix) +
+          probeNames[static_cast<size_t>(point.probe)] + "/";
   id += nameOf(point.op).substr(std::string_view("mortise.").size());
   id += '/';
   id += dtypeName(point.dtype);
@@ -43,21 +80,22 @@ std::string idOf(const Point &point) {
 
 Result<Point> pointOf(std::string_view id) {
   Point point;
+  if (Point network; readNetwork(network, wordsOf(id)))
+    return network;
   std::string_view rest = id;
   if (rest.starts_with(dynamicPrefix)) {
     point.dynamic = true;
     rest.remove_prefix(dynamicPrefix.size());
-  } else if (rest.starts_with(probePrefix)) {
-    rest.remove_prefix(probePrefix.size());
+  } else if (rest.starts_with(probePrefix) || rest.starts_with(speedPrefix)) {
+    const bool isSpeed = rest.starts_with(speedPrefix);
+    rest.remove_prefix(isSpeed ? speedPrefix.size() : probePrefix.size());
     const std::string word(rest.substr(0, rest.find('/')));
-    if (!read(point.probe, probeNames, word) || point.probe == Probe::None || word.size() == rest.size())
+    if (!read(point.probe, probeNames, word) || point.probe == Probe::None || word.size() == rest.size() ||
+        (point.probe == Probe::Speed) != isSpeed)
       return unknown(id, "there is nothing like '" + word + "' to try");
     rest.remove_prefix(word.size() + 1);
   }
-  std::vector<std::string> words;
-  for (size_t at; (at = rest.find('/')) != std::string_view::npos; rest.remove_prefix(at + 1))
-    words.emplace_back(rest.substr(0, at));
-  words.emplace_back(rest);
+  const std::vector<std::string> words = wordsOf(rest);
   if (words.size() < 6 || words.size() > 7)
     return unknown(id, "found " + std::to_string(words.size()) + " parts");
   point.op = opNamed(("mortise." + words[0]).c_str());
@@ -78,10 +116,8 @@ Result<Point> pointOf(std::string_view id) {
   if (found == row->variants.end())
     return unknown(id, "the op has no attributes '" + variant + "'");
   point.variant = static_cast<uint16_t>(found - row->variants.begin());
-  const std::string &last = words.back();
-  if (last.size() < 2 || last[0] != '#' ||
-      std::from_chars(last.data() + 1, last.data() + last.size(), point.number).ptr != last.data() + last.size())
-    return unknown(id, "'" + last + "' is no number");
+  if (!readNumber(point, words.back()))
+    return unknown(id, "'" + words.back() + "' is no number");
   return point;
 }
 

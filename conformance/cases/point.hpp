@@ -15,8 +15,8 @@
 namespace mortise::conformance {
 
 // X(Name, name). Extents: Tail: the last one is one less or one more than a multiple of a vector's width; Large: more
-// elements than 16 bits can count, where an op needs few steps for each; Broadcast: an operand is repeated by a node of
-// its own in front of the op.
+// elements than 16 bits can count, where an op needs few steps for each; Bulk: still more of them, of even extents, for
+// the level perf alone; Broadcast: an operand is repeated by a node of its own in front of the op.
 #define MORTISE_FOR_EACH_SHAPE(X)                                                                                      \
   X(Zero, zero)                                                                                                        \
   X(One, one)                                                                                                          \
@@ -24,6 +24,7 @@ namespace mortise::conformance {
   X(Prime, prime)                                                                                                      \
   X(Tail, tail)                                                                                                        \
   X(Large, large)                                                                                                      \
+  X(Bulk, bulk)                                                                                                        \
   X(Rank1, rank1)                                                                                                      \
   X(Rank3, rank3)                                                                                                      \
   X(Rank4, rank4)                                                                                                      \
@@ -69,7 +70,8 @@ namespace mortise::conformance {
 // damaged is refused. Cancelled: the host stops a compilation. Newer: structs are larger than this version has them,
 // and have unknown extensions. Queues: streams and events. Errors: work that fails. Memory: the device's own. Leaks:
 // what is made and destroyed many times. Repeats: equal bits, in whatever order threads get on. Flat: memory over a
-// long time.
+// long time. Speed: how long it takes, against what the device can do. Network: no op, but a graph of several
+// (networks/).
 #define MORTISE_FOR_EACH_PROBE(X)                                                                                      \
   X(None, none)                                                                                                        \
   X(Threads, threads)                                                                                                  \
@@ -85,7 +87,9 @@ namespace mortise::conformance {
   X(Memory, memory)                                                                                                    \
   X(Leaks, leaks)                                                                                                      \
   X(Repeats, repeats)                                                                                                  \
-  X(Flat, flat)
+  X(Flat, flat)                                                                                                        \
+  X(Speed, speed)                                                                                                      \
+  X(Network, network)
 
 #define MORTISE_CONFORMANCE_NAME(Name, name) Name,
 enum class Shape : uint8_t { MORTISE_FOR_EACH_SHAPE(MORTISE_CONFORMANCE_NAME) };
@@ -107,7 +111,7 @@ struct Point {
   Shape shape = Shape::Prime;
   Layout layout = Layout::Dense;
   Values values = Values::Random;
-  uint16_t variant = 0; // of the op's attributes: an index into Row::variants
+  uint16_t variant = 0; // of the op's attributes: an index into Row::variants; or into networks()
   uint16_t number = 1;  // of the cases that have all of these in common; each has extents and values of its own
   bool dynamic = false; // the extents are symbols
   Probe probe = Probe::None;
@@ -116,8 +120,11 @@ struct Point {
 };
 
 // "add/f32/prime/strided/nan/#1", or with the variant's name behind the values: "reduce_sum/f32/.../nan/last/#1";
-// dynamic points begin with "dynamic/", those with a probe with "abi/threads/" or its like.
+// dynamic points begin with "dynamic/", those with a probe with "abi/threads/" or its like, and "perf/speed/". A
+// network's name is "models/encoder/f32/#1", with its level.
 std::string idOf(const Point &point);
+// "mortise.add", or a network with its level.
+std::string subjectOf(const Point &point);
 // Errors: MORTISE_INVALID_ARGUMENT, with the part that is not known.
 Result<Point> pointOf(std::string_view id);
 

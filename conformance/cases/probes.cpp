@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Which cases of an op are probed: the levels abi and stress.
+// Which cases of an op are probed: the levels abi, stress and perf.
 #include "table.hpp"
 
 #include <algorithm>
@@ -37,13 +37,18 @@ constexpr Spec specs[] = {
     {Level::Stress, Probe::Flat, Layout::Constant, Shape::Prime},
 };
 
-// In f32 where the op has it, otherwise in its first element type. `first`: of the attributes that may be.
-std::optional<Point> pointOf(const Row &row, const Spec &spec, uint16_t first) {
-  const MortiseOpInfo &info = *infoOf(row.op);
-  const uint32_t dtypes = row.slot < 0 ? info.results[0].dtypes : info.operands[row.slot].dtypes;
+// F32 where an op has it, otherwise its first element type.
+std::vector<int32_t> usualOrder() {
   std::vector<int32_t> order = {MORTISE_F32};
   for (int32_t dtype = 1; dtype <= MORTISE_DTYPE_COUNT; ++dtype)
     order.push_back(dtype);
+  return order;
+}
+
+// In the first of the element types that the op has. `first`: of the attributes that may be.
+std::optional<Point> pointOf(const Row &row, const Spec &spec, uint16_t first, const std::vector<int32_t> &order) {
+  const MortiseOpInfo &info = *infoOf(row.op);
+  const uint32_t dtypes = row.slot < 0 ? info.results[0].dtypes : info.operands[row.slot].dtypes;
   for (const int32_t dtype : order)
     for (uint16_t variant = first; dtypes >> dtype & 1 && variant < row.variants.size(); ++variant) {
       const Point point{.op = row.op,
@@ -59,10 +64,37 @@ std::optional<Point> pointOf(const Row &row, const Spec &spec, uint16_t first) {
   return std::nullopt;
 }
 
+// What elements the speed of an op is measured in: all floats, and two integers. A quick run has the first that the op
+// has.
+constexpr int32_t clocked[] = {MORTISE_F32,      MORTISE_F16,    MORTISE_BF16, MORTISE_F64,
+                               MORTISE_F8E4M3FN, MORTISE_F8E5M2, MORTISE_I8,   MORTISE_I32};
+
+void addSpeeds(std::vector<Point> &all, const Row &row, Extent extent) {
+  if (row.op == Op::Constant || row.op == Op::Extents || row.op == Op::Rank)
+    return; // known when they are compiled, and of a few bytes
+  const auto add = [&](int32_t dtype) {
+    for (const Shape shape : {Shape::Bulk, Shape::Large})
+      if (const auto point = pointOf(row, {Level::Perf, Probe::Speed, Layout::Dense, shape}, 0, {dtype})) {
+        all.push_back(*point);
+        return true;
+      }
+    return false;
+  };
+  bool any = false;
+  for (const int32_t dtype : clocked)
+    if ((!any || extent == Extent::Full) && add(dtype))
+      any = true;
+  for (int32_t dtype = 1; dtype <= MORTISE_DTYPE_COUNT && !any; ++dtype) // of truth values, or numbers of 64 bits
+    any = add(dtype);
+}
+
 } // namespace
 
 std::vector<Point> probePoints(Level level, Extent extent) {
   std::vector<Point> all;
+  if (level == Level::Perf)
+    for (const Row &row : rows())
+      addSpeeds(all, row, extent);
   if (level == Level::Abi) // a matter of the device alone
     all.push_back({.op = Op::Add, .dtype = MORTISE_F32, .probe = Probe::Memory});
   // A quick run has each probe with every fourth op, and each op with every fourth probe.
@@ -70,7 +102,7 @@ std::vector<Point> probePoints(Level level, Extent extent) {
   for (size_t r = 0; r < rows().size(); ++r)
     for (size_t s = 0; s < std::size(specs); ++s)
       if (specs[s].level == level && (extent == Extent::Full || (r + s) % part == 0))
-        for (uint16_t first = 0; const auto point = pointOf(rows()[r], specs[s], first);) {
+        for (uint16_t first = 0; const auto point = pointOf(rows()[r], specs[s], first, usualOrder());) {
           all.push_back(*point);
           if (point->probe != Probe::Repeats) // order counts with some attributes alone
             break;

@@ -11,7 +11,7 @@ namespace {
 // x [l, k]; outer: no sum.
 void dot(Draft &draft) {
   const int32_t dtype = draft.point.dtype;
-  const Dims e = draft.extents(3, 3, 3, 250000); // m, k, n
+  const Dims e = draft.extents(3, 3, 3, draft.unlessBulk(250000, 3500000)); // m, k, n
   const int64_t m = e[0], k = e[1], n = e[2];
   struct Form {
     Dims lhs, rhs, lhsBatch, rhsBatch, lhsContract, rhsContract, to;
@@ -33,7 +33,9 @@ void linear(Draft &draft) {
   const int32_t dtype = draft.point.dtype;
   Dims x = draft.extents(1, 5, 2, 12000);
   const int64_t k = x.back();
-  const int64_t n = draft.point.shape == Shape::One ? 1 : draft.point.shape == Shape::Large ? 96 : draft.pick(1, 37);
+  const int64_t n = draft.point.shape == Shape::One     ? 1
+                    : draft.point.shape == Shape::Large ? 96
+                                                        : draft.pick(1, 37, 256);
   const bool transposed = draft.point.variant == 1, bare = draft.point.variant == 2; // plain, transposed, bare
   const auto *operand = draft.operand(dtype, x);
   const auto *weight = draft.operand(dtype, transposed ? Dims{k, n} : Dims{n, k});
@@ -45,12 +47,13 @@ void linear(Draft &draft) {
 // none; causal; mask: booleans; added: a mask that is added; grouped: several query heads for one of keys.
 void attention(Draft &draft) {
   const int32_t dtype = draft.point.dtype;
-  const Dims e = draft.extents(4, 4, 4, 30000); // batch, heads, queries, depth
+  const Dims e = draft.extents(4, 4, 4, draft.unlessBulk(30000, 1 << 20)); // batch, heads, queries, depth
   const bool grouped = draft.point.variant == 4;
   const int64_t b = std::min<int64_t>(e[0], 3), g = std::clamp<int64_t>(e[1], 1, 3), h = grouped ? 2 * g : g;
-  const int64_t q = e[2], d = e[3], k = draft.point.shape == Shape::One ? 1 : draft.pick(1, 19);
+  const int64_t q = e[2], d = e[3], k = draft.point.shape == Shape::One ? 1 : draft.pick(1, 19, 256);
+  const int64_t width = draft.unlessBulk(5, 64); // of values
   std::vector<const MortiseValue *> operands = {draft.operand(dtype, {b, h, q, d}), draft.operand(dtype, {b, g, k, d}),
-                                                draft.operand(dtype, {b, g, k, 5})};
+                                                draft.operand(dtype, {b, g, k, width})};
   if (draft.point.variant == 2)
     operands.push_back(draft.input(MORTISE_I1, {b, 1, q, k}, between(0, 1)));
   if (draft.point.variant == 3)
@@ -58,20 +61,22 @@ void attention(Draft &draft) {
   if (draft.point.variant == 1 || draft.point.variant == 2)
     draft.keepsFinite(); // a kernel may leave hidden keys out, whatever they hold
   operands.resize(4, nullptr);
-  draft.node(operands, {{dtype, {b, h, q, 5}}}, {flag("causal", draft.point.variant == 1), real("scale", 0.25)});
+  draft.node(operands, {{dtype, {b, h, q, width}}}, {flag("causal", draft.point.variant == 1), real("scale", 0.25)});
 }
 
 void raggedAttention(Draft &draft) {
   const int32_t dtype = draft.point.dtype;
-  const Dims e = draft.extents(3, 3, 3, 20000); // rows, heads, depth
-  const int64_t rows = e[0], heads = std::clamp<int64_t>(e[1], 1, 4), depth = e[2], keys = draft.pick(1, 23);
+  const Dims e = draft.extents(3, 3, 3, draft.unlessBulk(20000, 1 << 17)); // rows, heads, depth
+  const int64_t rows = e[0], heads = std::clamp<int64_t>(e[1], 1, 4), depth = e[2], keys = draft.pick(1, 23, 256);
+  const int64_t width = draft.unlessBulk(5, 64);
   std::vector<const MortiseValue *> operands = {draft.operand(dtype, {rows, heads, depth}),
                                                 draft.operand(dtype, {keys, heads, depth}),
-                                                draft.operand(dtype, {keys, heads, 5})};
+                                                draft.operand(dtype, {keys, heads, width})};
   operands.push_back(draft.input(MORTISE_I64, {4}, {Fill::Steps, 0, rows}));
   operands.push_back(draft.input(MORTISE_I64, {4}, {Fill::Steps, 0, keys}));
   draft.keepsFinite(); // a kernel may leave hidden keys out, whatever they hold
-  draft.node(operands, {{dtype, {rows, heads, 5}}}, {flag("causal", draft.point.variant == 1), real("scale", 0.25)});
+  draft.node(operands, {{dtype, {rows, heads, width}}},
+             {flag("causal", draft.point.variant == 1), real("scale", 0.25)});
 }
 
 void rope(Draft &draft) {

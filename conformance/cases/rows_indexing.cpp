@@ -26,7 +26,7 @@ void take(Draft &draft) {
   Dims dims = draft.extents(1, 5);
   const auto axis = static_cast<size_t>(draft.point.variant == 1 ? lastAxis(dims) : 0);
   dims = filledAlong(std::move(dims), axis);
-  const Dims chosen = draft.point.variant == 2 ? Dims{2, 3} : Dims{draft.pick(1, 9)}; // many: indices of rank 2
+  const Dims chosen = draft.point.variant == 2 ? Dims{2, 3} : Dims{draft.pick(1, 9, 576)}; // many: indices of rank 2
   Dims to(dims.begin(), dims.begin() + static_cast<int64_t>(axis));
   to.insert(to.end(), chosen.begin(), chosen.end());
   to.insert(to.end(), dims.begin() + static_cast<int64_t>(axis) + 1, dims.end());
@@ -37,7 +37,7 @@ void take(Draft &draft) {
 
 void embedding(Draft &draft) {
   const Dims dims = filledAlong(draft.extents(1, 4), 0);
-  Dims to = {2, draft.pick(1, 9)};
+  Dims to = {2, draft.pick(1, 9, 288)};
   const auto *table = draft.operand(draft.point.dtype, dims);
   const auto *where = draft.input(indexType(draft), to, indices(draft, dims[0]));
   to.insert(to.end(), dims.begin() + 1, dims.end());
@@ -49,7 +49,7 @@ void takeAlong(Draft &draft) {
   const auto axis = static_cast<size_t>(draft.point.variant ? 0 : lastAxis(dims));
   dims = filledAlong(std::move(dims), axis);
   Dims to = dims;
-  to[axis] = draft.pick(1, 9);
+  to[axis] = draft.pick(1, 9, 576);
   const auto *operand = draft.operand(draft.point.dtype, dims);
   const auto *where = draft.input(indexType(draft), to, indices(draft, dims[axis]));
   draft.node({operand, where}, {{draft.point.dtype, to}}, {integer("axis", static_cast<int64_t>(axis))});
@@ -69,7 +69,7 @@ void takeNd(Draft &draft) {
   const size_t k = draft.point.variant == 0 ? 1 : dims.size(); // one, all
   for (size_t i = 0; i < k; ++i)
     dims = filledAlong(std::move(dims), i);
-  const int64_t rows = draft.pick(1, 9);
+  const int64_t rows = draft.pick(1, 9, 576);
   Dims to = {rows};
   to.insert(to.end(), dims.begin() + static_cast<int64_t>(k), dims.end());
   const auto *operand = draft.operand(draft.point.dtype, dims);
@@ -84,7 +84,7 @@ void put(Draft &draft) {
   const Dims dims = draft.extents(1, 6);
   const auto axis = static_cast<size_t>(draft.point.variant >= 2 ? lastAxis(dims) : 0); // set, add; set-last, add-last
   Dims updates = dims;
-  updates[axis] = draft.pick(1, 5);
+  updates[axis] = draft.pick(1, 5, 512);
   const auto *operand = draft.operand(draft.point.dtype, dims);
   const auto *where = draft.input(indexType(draft), {updates[axis]}, indices(draft, dims[axis]));
   draft.node({operand, where, draft.operand(draft.point.dtype, updates)}, {{draft.point.dtype, dims}},
@@ -95,7 +95,7 @@ void scatterAlong(Draft &draft) {
   const Dims dims = draft.extents(1, 6, 2, 10000);
   const auto axis = static_cast<size_t>(lastAxis(dims));
   Dims updates = dims;
-  updates[axis] = draft.pick(1, 9);
+  updates[axis] = draft.pick(1, 9, 256);
   const auto *operand = draft.operand(draft.point.dtype, dims);
   const auto *where = draft.input(indexType(draft), updates, indices(draft, dims[axis]));
   draft.node({operand, where, draft.operand(draft.point.dtype, updates)}, {{draft.point.dtype, dims}},
@@ -104,7 +104,7 @@ void scatterAlong(Draft &draft) {
 
 void scatterNd(Draft &draft) {
   const Dims dims = draft.extents(1, 6, 2, 10000);
-  const int64_t rows = draft.pick(1, 9);
+  const int64_t rows = draft.pick(1, 9, 256);
   Dims updates = {rows};
   updates.insert(updates.end(), dims.begin() + 1, dims.end());
   const auto *operand = draft.operand(draft.point.dtype, dims);

@@ -61,7 +61,7 @@ void quantizedLinear(Draft &draft) {
   const int32_t to = types[draft.point.variant / 4];
   Dims x = draft.extents(1, 5, 2, 8000);
   x.back() *= 2;
-  const int64_t k = x.back(), n = draft.point.shape == Shape::One ? 1 : draft.pick(1, 33);
+  const int64_t k = x.back(), n = draft.point.shape == Shape::One ? 1 : draft.pick(1, 33, 128);
   const auto *operand = draft.operand(dtype, x);
   const auto *weight = draft.input(to, form == 3 ? Dims{k, n} : Dims{n, k}, isFloat(to) ? plain : Fill{Fill::Numbers});
   const Dims scales = form == 0 ? Dims{} : form == 2 ? Dims{n, k ? 2 : 1} : Dims{n};

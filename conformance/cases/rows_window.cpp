@@ -17,7 +17,7 @@ Window windowOf(Draft &draft, Dims &spatial, int variant) {
   Window made;
   for (size_t i = 0; i < spatial.size(); ++i) {
     int64_t &extent = spatial[i];
-    const int64_t size = draft.point.shape == Shape::One ? 1 : draft.pick(2, 3), dilation = variant == 3 ? 2 : 1;
+    const int64_t size = draft.point.shape == Shape::One ? 1 : draft.pick(2, 3, 3), dilation = variant == 3 ? 2 : 1;
     const int64_t low = variant == 2 ? 1 : 0, high = i % 2 ? low : 0;
     extent = std::max(extent, dilation * (size - 1) + 1);
     made.size.push_back(size);
@@ -41,7 +41,7 @@ Dims operandOf(Draft &draft, int64_t elements) {
 }
 
 void pool(Draft &draft) {
-  Dims dims = operandOf(draft, 20000);
+  Dims dims = operandOf(draft, draft.unlessBulk(20000, 1 << 16));
   Dims spatial(dims.begin() + 2, dims.end());
   const Window window = windowOf(draft, spatial, draft.point.variant);
   std::ranges::copy(spatial, dims.begin() + 2);
@@ -68,7 +68,7 @@ void convolution(Draft &draft) {
   if (variant == 2)
     draft.keepsFinite(); // a kernel may leave out what padding is multiplied by
   std::ranges::copy(spatial, dims.begin() + 2);
-  const int64_t out = groups * (draft.point.shape == Shape::One ? 1 : draft.pick(1, 9));
+  const int64_t out = groups * (draft.point.shape == Shape::One ? 1 : draft.pick(1, 9, 32));
   Dims weight = {out, channels}, to = {dims[0], out};
   weight.insert(weight.end(), window.size.begin(), window.size.end());
   to.insert(to.end(), window.to.begin(), window.to.end());

@@ -118,7 +118,16 @@ Facts factsOf(const Point &point) {
 }
 
 bool isAt(Op op, Level level) {
-  return level > Level::Composite || has(op, Trait::Composite) == (level == Level::Composite);
+  switch (level) {
+  case Level::Core:
+    return !has(op, Trait::Composite);
+  case Level::Composite:
+    return has(op, Trait::Composite) && !has(op, Trait::Quantisation);
+  case Level::Quantised:
+    return has(op, Trait::Quantisation);
+  default:
+    return level == Level::Dynamic;
+  }
 }
 
 } // namespace mortise::conformance

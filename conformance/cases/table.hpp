@@ -34,8 +34,10 @@ Facts factsOf(const Point &point);
 // Why the row's graph at a point has no form over symbols with the extents of this seed; "" when it has one.
 std::string whyStatic(const Row &row, const Point &point, uint64_t seed);
 
-enum class Level { Core, Composite, Dynamic, Abi, Stress };
-inline constexpr const char *levelNames[] = {"core", "composite", "dynamic", "abi", "stress"};
+enum class Level { Core, Composite, Dynamic, Training, Quantised, Models, Abi, Stress, Perf };
+inline constexpr const char *levelNames[] = {"core",   "composite", "dynamic", "training", "quantised",
+                                             "models", "abi",       "stress",  "perf"};
+// Whether the level has cases of the op alone. Static ones are at one level each: core, composite or quantised.
 bool isAt(Op op, Level level);
 
 // Pairs of values of two axes: how many there can be, and how many the points have.
@@ -49,7 +51,7 @@ enum class Extent {
   Full,  // all pairs, element type and shape with each class of values
 };
 
-// The points of the levels Abi and Stress: probes, each of a few cases of each op.
+// The points of the levels Abi, Stress and Perf: probes, each of a few cases of each op.
 std::vector<Point> probePoints(Level level, Extent extent);
 
 // Always the same points in the same order; those of one graph stand together. `coverage` may be NULL.

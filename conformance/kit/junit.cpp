@@ -58,7 +58,7 @@ void add(Suite &suite, const std::string &op, const Json &line, const Json &repo
     ++(failed ? suite.failures : suite.errors);
     const std::string kind = failed ? "failure" : "error";
     suite.cases += "><" + kind + " type=\"" + escaped(failed ? line.value("kind", "") : outcome) + "\" message=\"" +
-                   escaped(why) + "\">" + escaped(repeatOf(report, id)) + "</" + kind + "></testcase>\n";
+                   escaped(why) + "\">" + escaped(repeatOf(report, line)) + "</" + kind + "></testcase>\n";
   }
 }
 
@@ -74,7 +74,7 @@ std::string junitOf(const Json &report) {
   std::map<std::string, Suite> suites;
   for (const Json &line : report["cases"]) {
     const auto point = pointOf(line["case"].get<std::string>());
-    const std::string op(point ? nameOf(point->op) : "unknown");
+    const std::string op = point ? subjectOf(*point) : "unknown";
     add(suites[op], op, line, report);
   }
   // What is wrong with the run as a whole.

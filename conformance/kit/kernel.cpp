@@ -8,32 +8,20 @@
 namespace mortise::conformance {
 namespace {
 
-struct Sink {
-  struct Candidate {
-    std::string lowering;
-    size_t nodes;
-    bool hasForms;
-    double cost;
-    std::vector<MortiseInPlace> pairs;
-  };
-  std::vector<Candidate> candidates;
-  std::vector<Refused> refusals;
-};
-
 void add(void *sink, const MortiseCandidate *candidate) {
   const MortiseCandidate &from = *candidate;
   bool forms = false;
   for (size_t i = 0; i < from.form_count; ++i)
     forms |= from.forms[i].layout != MORTISE_PLAIN_LAYOUT || from.forms[i].space != 0;
-  static_cast<Sink *>(sink)->candidates.push_back({from.lowering ? from.lowering : "",
-                                                   from.node_count,
-                                                   forms,
-                                                   from.cost_ns,
-                                                   {from.in_place, from.in_place + from.in_place_count}});
+  static_cast<Proposals *>(sink)->candidates.push_back({from.lowering ? from.lowering : "",
+                                                        {from.nodes, from.nodes + from.node_count},
+                                                        forms,
+                                                        from.cost_ns,
+                                                        {from.in_place, from.in_place + from.in_place_count}});
 }
 
-void refuse(void *sink, uint32_t, int32_t reason, const char *detail) {
-  static_cast<Sink *>(sink)->refusals.push_back({reason, runtime::legible(detail ? detail : "")});
+void refuse(void *sink, uint32_t node, int32_t reason, const char *detail) {
+  static_cast<Proposals *>(sink)->refusals.push_back({node, {reason, runtime::legible(detail ? detail : "")}});
 }
 
 std::vector<MortiseOption> optionsOf(const std::vector<runtime::Setting> &settings) {
@@ -53,43 +41,51 @@ Result<std::shared_ptr<const Graph>> forOpset(const std::shared_ptr<const Graph>
 
 } // namespace
 
+Result<Proposals> proposalsFor(Device &device, const MortiseGraph &graph, const MortiseCompileOptions &options) {
+  const auto settings = device.settings().pluginOptions(device.info().plugin->name);
+  const auto given = optionsOf(settings);
+  Proposals made;
+  MortiseProposeArgs args{.struct_size = sizeof args,
+                          .device = device.handle(),
+                          .graph = &graph,
+                          .options = given.data(),
+                          .option_count = given.size(),
+                          .compile_options = &options,
+                          .sink = &made,
+                          .add = add,
+                          .refuse = refuse};
+  if (auto done = device.call("propose", device.table().propose, args); !done)
+    return done.error();
+  return made;
+}
+
 struct Kernel::Offer {
-  Sink::Candidate candidate;
+  Proposal candidate;
   MortiseCompileOptions options;
 };
 
 // Asks for a deterministic kernel first, and without that promise where the plugin refuses it for its sake.
 Result<std::optional<Kernel::Offer>> Kernel::propose(Refused &refused) {
   const MortiseGraph &view = graph->view();
-  const auto settings = device.settings().pluginOptions(device.info().plugin->name);
-  const auto options = optionsOf(settings);
   for (const uint32_t wanted : {1u, 0u}) {
     Offer offer{{}, device.settings().compileOptions()};
     offer.options.deterministic = wanted;
-    Sink sink;
-    MortiseProposeArgs args{.struct_size = sizeof args,
-                            .device = device.handle(),
-                            .graph = &view,
-                            .options = options.data(),
-                            .option_count = options.size(),
-                            .compile_options = &offer.options,
-                            .sink = &sink,
-                            .add = add,
-                            .refuse = refuse};
-    if (auto done = device.call("propose", device.table().propose, args); !done)
-      return done.error();
-    std::erase_if(sink.candidates, [&](const auto &candidate) { return candidate.nodes != view.node_count; });
+    auto proposals = proposalsFor(device, view, offer.options);
+    if (!proposals)
+      return proposals.error();
+    auto &candidates = proposals->candidates;
+    std::erase_if(candidates, [&](const Proposal &candidate) { return candidate.nodes.size() != view.node_count; });
     const auto best = std::ranges::min_element(
-        sink.candidates, {}, [](const auto &candidate) { return std::pair(candidate.hasForms, candidate.cost); });
-    if (best != sink.candidates.end() && !best->hasForms) {
+        candidates, {}, [](const Proposal &candidate) { return std::pair(candidate.hasForms, candidate.cost); });
+    if (best != candidates.end() && !best->hasForms) {
       offer.candidate = *best;
       deterministic = wanted != 0;
       return std::optional(std::move(offer));
     }
-    if (best != sink.candidates.end())
+    if (best != candidates.end())
       refused = {reasonForms, "every candidate for the case wants layouts or spaces of the plugin's own"};
-    else if (!sink.refusals.empty())
-      refused = sink.refusals.front();
+    else if (!proposals->refusals.empty())
+      refused = proposals->refusals.front().second;
     else
       refused = {reasonPartial, "no candidate has all nodes of the case, and no node is refused"};
     if (refused.reason != MORTISE_REASON_OPTION)

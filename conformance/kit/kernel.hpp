@@ -12,6 +12,20 @@ struct Refused {
   std::string why;
 };
 
+// What a plugin offers for a graph.
+struct Proposal {
+  std::string lowering;
+  std::vector<uint32_t> nodes;
+  bool hasForms = false; // it wants layouts or spaces of the plugin's own
+  double cost = 0;       // nanoseconds
+  std::vector<MortiseInPlace> pairs;
+};
+struct Proposals {
+  std::vector<Proposal> candidates;
+  std::vector<std::pair<uint32_t, Refused>> refusals; // by node
+};
+Result<Proposals> proposalsFor(Device &device, const MortiseGraph &graph, const MortiseCompileOptions &options);
+
 class Kernel {
 public:
   // NULL when the plugin refuses, which `refused` describes then. Errors: a slot fails.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The command line of mortise-conformance.
 #include "device.hpp"
+#include "network.hpp"
 #include "run.hpp"
 #include "verdict.hpp"
 #include "worker.hpp"
@@ -16,14 +17,18 @@
 namespace mortise::conformance {
 namespace {
 
+std::string namesOfLevels() {
+  std::string text;
+  for (const char *name : levelNames)
+    text += std::string(text.empty() ? "" : ", ") + name;
+  return text;
+}
+
 // "" when the level is one of this version's.
 std::string checkLevel(const std::string &word) {
-  constexpr const char *planned[] = {"training", "quantised", "models", "perf"};
   if (std::ranges::find(levelNames, word) != std::end(levelNames))
     return "";
-  const bool known = std::ranges::find(planned, word) != std::end(planned);
-  return "expected core, composite, dynamic, abi or stress, found '" + word + "'" +
-         (known ? ", which this version does not have" : "");
+  return "expected " + namesOfLevels() + ", found '" + word + "'";
 }
 
 std::string readShard(const std::string &word, Options &options) {
@@ -51,11 +56,24 @@ int answerDevice(const std::string &library, const std::string &beside, const st
   return device ? Exit::good : Exit::unusable;
 }
 
+// Judges a saved region, and writes the verdict to a file; for a process of its own.
+int answerRegion(const WorkerTask &task, const std::string &file, const std::string &answer) {
+  auto device = Device::open(task.plugin, task.beside, task.device);
+  auto region = readRegion(file);
+  Json line;
+  if (!device || !region)
+    line = {{"error", device ? region.error().message : device.error().message}};
+  else
+    line = judgeRegion(**device, *region, file).json();
+  std::ofstream(answer) << line.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return Exit::good;
+}
+
 struct Lines {
   Options options;
   WorkerTask task;
   std::vector<std::string> levels;
-  std::string shard = "1/1", before, after, answer;
+  std::string shard = "1/1", before, after, answer, region;
   bool quick = false, list = false, outside = false;
 };
 
@@ -65,11 +83,12 @@ void addRun(CLI::App &app, Lines &lines) {
   app.add_option("--manifest", options.manifest, "its manifest; otherwise the one beside it");
   app.add_option("--beside", options.beside, "libraries that it needs, with colons between");
   app.add_option("--device", options.device, "the device, such as acme:1; otherwise its first");
-  app.add_option("--level", lines.levels, "core, composite, dynamic, abi, stress, with commas between; otherwise core")
+  app.add_option("--level", lines.levels, namesOfLevels() + ", with commas between; otherwise core")
       ->delimiter(',')
       ->check(checkLevel);
   app.add_option("--op", options.ops, "shell patterns of ops, such as 'reduce_*', with commas between")->delimiter(',');
   app.add_option("--case", options.cases, "a case by its name, as reports and --list give it; may be repeated");
+  app.add_option("--region", options.region, "a part of a network that an earlier run has saved, as its report says");
   app.add_flag("--quick", lines.quick, "a few cases for each op");
   app.add_flag("--list", lines.list, "lists the cases and what they cover, and runs nothing");
   app.add_flag("--outside", lines.outside, "")->group(""); // see judgeOutside
@@ -92,7 +111,10 @@ void addOwn(CLI::App &app, Lines &lines) {
   WorkerTask &task = lines.task;
   CLI::App *work = app.add_subcommand("work", "")->group("");
   CLI::App *device = app.add_subcommand("device", "")->group("");
-  for (CLI::App *command : {work, device}) {
+  CLI::App *region = app.add_subcommand("region", "")->group("");
+  region->add_option("--file", lines.region)->required();
+  region->add_option("--answer", lines.answer)->required();
+  for (CLI::App *command : {work, device, region}) {
     command->add_option("plugin", task.plugin)->required();
     command->add_option("--beside", task.beside);
     command->add_option("--device", task.device);
@@ -101,6 +123,7 @@ void addOwn(CLI::App &app, Lines &lines) {
   work->add_option("--seed", task.seed)->required();
   work->add_option("--memory", task.memory)->required();
   work->add_option("--seconds", task.seconds);
+  work->add_option("--folder", task.folder);
   work->add_option("--list", task.list)->required();
   work->add_option("--first", task.first)->required();
   work->add_option("--count", task.count)->required();
@@ -130,6 +153,8 @@ int main(int count, char **words) {
     return work(lines.task);
   if (app.got_subcommand("device"))
     return answerDevice(lines.task.plugin, lines.task.beside, lines.task.device, lines.answer);
+  if (app.got_subcommand("region"))
+    return answerRegion(lines.task, lines.region, lines.answer);
   if (app.got_subcommand(diff))
     return showDifference(lines.before, lines.after);
   Options &options = lines.options;
@@ -148,7 +173,7 @@ int main(int count, char **words) {
     return judgeOutside(options);
   if (options.plugin.empty())
     return refuse("expected --plugin LIBRARY, or --list");
-  return runKit(options);
+  return options.region.empty() ? runKit(options) : repeatRegion(options);
 }
 
 } // namespace

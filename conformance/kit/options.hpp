@@ -16,6 +16,7 @@ struct Options {
   std::vector<Level> levels;
   std::vector<std::string> ops;   // shell patterns of "add" or "mortise.add"; none: every op
   std::vector<std::string> cases; // ids
+  std::string region;             // a file that an earlier run has saved; "": none
   Extent extent = Extent::Full;
   uint64_t seed = 0;
   int jobs = 1;

@@ -109,7 +109,7 @@ int judgeOutside(const Options &options) {
   if (!points)
     return fail(points.error().message);
   for (const Point &point : *points) {
-    if (point.shape == Shape::Broadcast)
+    if (point.shape == Shape::Broadcast || point.probe != Probe::None)
       continue;
     auto made = makeCase(point, options.seed);
     if (!made)

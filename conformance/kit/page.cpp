@@ -24,6 +24,8 @@ thead th { position: sticky; top: 0; background: Canvas; }
 code, pre { font: 12px/1.4 ui-monospace, monospace; } pre { white-space: pre-wrap; overflow-wrap: anywhere; margin: .1rem 0 .6rem; padding: .4rem .6rem; background: #8881; }
 .facts td:first-child { color: var(--quiet); } .facts code { overflow-wrap: anywhere; }
 svg { display: block; } svg rect { fill: var(--good); } svg rect.over { fill: var(--some); } svg line { stroke: var(--quiet); }
+svg text { fill: var(--quiet); font-size: 11px; } svg circle { fill-opacity: .75; } svg line.wide { stroke: transparent; stroke-width: 9; }
+#speeds td { white-space: nowrap; }
 .scroll { overflow-x: auto; }
 </style></head><body>
 )";
@@ -55,13 +57,19 @@ struct Cell {
 
 using Matrix = std::map<std::string, std::map<int32_t, Cell>>; // by op, by element type
 
+// An op without its prefix, or a network.
+std::string rowNameOf(const Point &point) {
+  const std::string name = subjectOf(point);
+  return point.probe == Probe::Network ? name : name.substr(name.find('.') + 1);
+}
+
 Matrix matrixOf(const Json &report) {
   Matrix matrix;
   for (const Json &line : report["cases"]) {
     const auto point = pointOf(line["case"].get<std::string>());
     if (!point)
       continue;
-    Cell &cell = matrix[std::string(nameOf(point->op).substr(8))][point->dtype];
+    Cell &cell = matrix[rowNameOf(*point)][point->dtype];
     const std::string outcome = line["outcome"];
     ++cell.sums[outcome];
     cell.excused += line.value("expected", false) && outcome != "refused";
@@ -159,7 +167,7 @@ std::string failuresText(const Json &report) {
       continue;
     text += "<div class=\"failure\"><b>" + escaped(id) + "</b>: " + outcome +
             (line.contains("kind") ? " (" + line["kind"].get<std::string>() + ")" : "") + ": " +
-            escaped(line.value("why", "")) + "<pre>" + escaped(repeatOf(report, id)) + "</pre></div>\n";
+            escaped(line.value("why", "")) + "<pre>" + escaped(repeatOf(report, line)) + "</pre></div>\n";
   }
   return text.empty() ? "" : "<h2 id=\"failures\">What is wrong</h2>\n" + text;
 }
@@ -178,7 +186,7 @@ std::string refusalsText(const Json &report) {
   for (const Json &line : report["cases"])
     if (line["outcome"] == "refused")
       if (const auto point = pointOf(line["case"].get<std::string>()))
-        ++reasons[line.value("reason", "")][std::string(nameOf(point->op).substr(8))];
+        ++reasons[line.value("reason", "")][rowNameOf(*point)];
   if (reasons.empty())
     return "";
   std::string text =
@@ -248,7 +256,8 @@ std::string pageOf(const Json &report) {
       text += std::string("<p><b>") + key + "</b>: " + escaped(why) + "</p>\n";
   text += listText("Claims that no case proves", report["unproven"]);
   text += listText("Expectations that are not true", report["unexpected"]);
-  text += failuresText(report) + matrixText(matrix) + errorsText(matrix) + refusalsText(report) + factsText(report);
+  text += failuresText(report) + matrixText(matrix) + rooflinesText(report) + errorsText(matrix) +
+          refusalsText(report) + factsText(report);
   return text + "</body></html>\n";
 }
 

@@ -70,17 +70,18 @@ uint64_t ProbeRun::leakOf(const std::function<void()> &body) {
 }
 
 Verdict probe(Device &device, const Point &point, const ProbeTask &task) {
-  constexpr void (*tries[])(ProbeRun &) = {nullptr,      tryThreads, tryKernels,   tryAgain,   tryFrames,
-                                           tryConstants, trySaved,   tryCancelled, tryNewer,   tryQueues,
-                                           tryErrors,    tryMemory,  tryLeaks,     tryRepeats, tryFlat};
-  static_assert(std::size(tries) == std::size(probeNames));
+  constexpr void (*tries[])(ProbeRun &) = {nullptr,  tryThreads,   tryKernels, tryAgain,  tryFrames, tryConstants,
+                                           trySaved, tryCancelled, tryNewer,   tryQueues, tryErrors, tryMemory,
+                                           tryLeaks, tryRepeats,   tryFlat,    trySpeed};
+  static_assert(std::size(tries) == std::size(probeNames) - 1); // a network has no op
   const auto begin = std::chrono::steady_clock::now();
   Verdict verdict{.id = idOf(point)};
   try {
     ProbeRun run(device, point, task);
-    if (point.probe != Probe::Memory)
+    if (point.probe != Probe::Memory && point.probe != Probe::Speed) // which prepare by themselves
       run.prepare();
     tries[static_cast<size_t>(point.probe)](run);
+    verdict.speed = run.speed;
   } catch (const Ended &ended) {
     verdict.outcome = ended.outcome;
     verdict.kind = ended.kind;

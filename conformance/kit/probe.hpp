@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Probes: what is tried of a kernel and its device beside the result of a call (the levels abi and stress).
+// Probes: what is tried of a kernel and its device beside the result of a call (the levels abi, stress and perf).
 #pragma once
 
 #include "launch.hpp"
@@ -43,6 +43,7 @@ public:
   const ProbeTask &task;
   Case a, b; // one graph with two sets of values
   std::unique_ptr<Kernel> kernel;
+  std::optional<Speed> speed; // what trySpeed has measured
 
   bool hasStreams() const { return device.info().plugin->hasStreams(); }
   // Makes the cases and the kernel, or refuses as the plugin does.
@@ -74,5 +75,6 @@ void tryNewer(ProbeRun &run);
 void tryMemory(ProbeRun &run); // probe_memory.cpp
 void tryLeaks(ProbeRun &run);
 void tryFlat(ProbeRun &run);
+void trySpeed(ProbeRun &run); // probe_speed.cpp
 
 } // namespace mortise::conformance

@@ -94,12 +94,15 @@ Json reportOf(const Options &options, const Subject &subject, const Swept &swept
           {"cases", casesOf(swept, judgement)}};
 }
 
-std::string repeatOf(const Json &report, const std::string &id) {
+std::string repeatOf(const Json &report, const Json &line) {
   std::string text = "mortise-conformance --plugin " + report["plugin"]["library"].get<std::string>();
   if (const std::string beside = report["plugin"]["beside"]; !beside.empty())
     text += " --beside " + beside;
-  return text + " --device " + report["device"]["name"].get<std::string>() + " --seed " +
-         std::to_string(report["run"]["seed"].get<uint64_t>()) + " --case '" + id + "'";
+  text += " --device " + report["device"]["name"].get<std::string>();
+  if (line.contains("region"))
+    return text + " --region '" + line["region"].get<std::string>() + "'";
+  return text + " --seed " + std::to_string(report["run"]["seed"].get<uint64_t>()) + " --case '" +
+         line["case"].get<std::string>() + "'";
 }
 
 namespace {
@@ -128,7 +131,7 @@ std::string summaryOf(const Json &report) {
   for (const Json &line : report["cases"])
     if (isFailure(line) && ++failures <= most)
       text += line["outcome"].get<std::string>() + " " + line["case"].get<std::string>() + ": " +
-              line.value("why", "") + "\n  repeat: " + repeatOf(report, line["case"]) + "\n";
+              line.value("why", "") + "\n  repeat: " + repeatOf(report, line) + "\n";
   if (failures > most)
     text += "and " + std::to_string(failures - most) + " more, which the report lists\n";
   addList(text, "claims that no case proves", report["unproven"], most);
@@ -136,6 +139,7 @@ std::string summaryOf(const Json &report) {
   for (const char *key : {"shrunken", "broken"})
     if (const std::string why = report[key]; !why.empty())
       text += std::string(key) + ": " + why + "\n";
+  text += speedsText(report);
   text += report["plugin"]["name"].get<std::string>() + " " + report["plugin"]["version"].get<std::string>() + " on " +
           report["device"]["name"].get<std::string>() + ": ";
   for (const auto &[name, count] : report["totals"].items())

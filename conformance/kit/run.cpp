@@ -25,8 +25,8 @@ int fail(Exit exit, const std::string &why) {
   return exit;
 }
 
-bool isLike(Op op, const std::string &pattern) {
-  const std::string name(nameOf(op)), bare = name.substr(name.find('.') + 1);
+bool isLike(const Point &point, const std::string &pattern) {
+  const std::string name = subjectOf(point), bare = name.substr(name.find_first_of("./") + 1);
   return fnmatch(pattern.c_str(), name.c_str(), 0) == 0 || fnmatch(pattern.c_str(), bare.c_str(), 0) == 0;
 }
 
@@ -135,7 +135,7 @@ Result<std::vector<Point>> chosen(const Options &options, Coverage &coverage) {
     for (const Point &point : pointsOf(level, options.extent, &coverage)) {
       bool isChosen = options.ops.empty();
       for (const std::string &pattern : options.ops)
-        if (isLike(point.op, pattern)) {
+        if (isLike(point, pattern)) {
           isChosen = true;
           unmet.erase(pattern);
         }
@@ -145,7 +145,8 @@ Result<std::vector<Point>> chosen(const Options &options, Coverage &coverage) {
   if (!unmet.empty())
     return Error{MORTISE_INVALID_ARGUMENT, "--op: no op with cases of these levels is like '" + *unmet.begin() +
                                                "'; expected shell patterns such as 'reduce_*' (--list --level "
-                                               "core,composite,dynamic,abi names all cases)"};
+                                               "core,composite,dynamic,training,quantised,models,abi,perf names all "
+                                               "cases)"};
   if (options.shards > 1) {
     std::vector<Point> part; // a piece of each op, in runs that share kernels
     constexpr size_t piece = 16;
@@ -205,6 +206,29 @@ int runKit(const Options &options) {
     return fail(Exit::usage, done.error().message);
   std::cout << summaryOf(report);
   return judgement.exit;
+}
+
+int repeatRegion(const Options &options) {
+  std::string said;
+  const tool::Scratch scratch;
+  const std::string answer = scratch.folder + "/verdict";
+  const auto ended = tool::runCommand({tool::self(), "region", options.plugin, "--beside", options.beside, "--device",
+                                       options.device, "--file", options.region, "--answer", answer},
+                                      options.limit, &said);
+  if (!ended)
+    return fail(Exit::unusable, ended.error().message);
+  std::ifstream file(answer);
+  const Json read = Json::parse(file, nullptr, false);
+  if (read.is_object() && read.contains("error"))
+    return fail(Exit::usage, read["error"]);
+  Verdict verdict{.id = options.region, .outcome = Outcome::Crashed, .why = ended->how + "\n" + said};
+  if (read.is_object())
+    verdict = Verdict::read(read);
+  std::cout << nameOf(verdict.outcome) << " " << options.region << (verdict.why.empty() ? "" : ": ") << verdict.why
+            << "\n";
+  if (verdict.outcome == Outcome::Refused)
+    return Exit::nothing;
+  return verdict.outcome == Outcome::Passed ? Exit::good : Exit::failed;
 }
 
 int listCases(const Options &options) {

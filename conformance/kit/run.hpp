@@ -16,6 +16,7 @@ int runKit(const Options &options);
 // line of JSON, then bytes. For frameworks that are no plugins. Cases in which another node stands before the op are
 // left out.
 int judgeOutside(const Options &options);
+int repeatRegion(const Options &options);                                // Options::region, in a process of its own
 int listCases(const Options &options);                                   // ids, and what is covered
 int showDifference(const std::string &before, const std::string &after); // of two report.json
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <fstream>
 #include <iostream>
 #include <mutex>
@@ -32,20 +33,21 @@ std::string crashIn(const std::string &said) {
 class Sweep {
 public:
   Sweep(const Options &options, std::string device, std::vector<std::string> ids, const std::string &journal,
-        const std::function<bool(const Verdict &)> &stops)
-      : options(options), device(std::move(device)), ids(std::move(ids)), stops(stops), shows(isatty(STDERR_FILENO)) {
+        const std::function<bool(const Verdict &)> &stops, int jobs)
+      : options(options), jobs(jobs), device(std::move(device)), ids(std::move(ids)), stops(stops),
+        shows(isatty(STDERR_FILENO)) {
     if (!journal.empty())
       file.open(journal, std::ios::app);
     std::ofstream list(listFile());
     for (const std::string &id : this->ids)
       list << id << "\n";
     verdicts.resize(this->ids.size());
-    portion = std::clamp<size_t>(this->ids.size() / static_cast<size_t>(4 * options.jobs), 8, mostOfPortion);
+    portion = std::clamp<size_t>(this->ids.size() / static_cast<size_t>(4 * jobs), 8, mostOfPortion);
   }
 
   void run() {
     std::vector<std::thread> threads;
-    for (int i = 0; i < options.jobs; ++i)
+    for (int i = 0; i < jobs; ++i)
       threads.emplace_back([this] {
         for (size_t first; (first = next.fetch_add(portion)) < ids.size();)
           runPortion(first, std::min(portion, ids.size() - first));
@@ -55,6 +57,8 @@ public:
     progress("");
   }
 
+  // It was given up, or stopped.
+  bool isEnded() const { return isStopped || !broken.empty(); }
   std::vector<std::optional<Verdict>> verdicts;
   std::string broken;
 
@@ -64,9 +68,17 @@ private:
   void runPortion(size_t first, size_t count) {
     const size_t end = first + count;
     while (first < end) {
-      const WorkerTask task{
-          options.plugin,  options.beside, device, options.seed, options.memory,
-          options.seconds, listFile(),     first,  end - first,  options.extent == Extent::Full || first == 0};
+      const WorkerTask task{options.plugin,
+                            options.beside,
+                            device,
+                            options.seed,
+                            options.memory,
+                            options.seconds,
+                            options.report,
+                            listFile(),
+                            first,
+                            end - first,
+                            options.extent == Extent::Full || first == 0};
       std::vector<std::string> command = {tool::self()};
       std::ranges::copy(argumentsOf(task), std::back_inserter(command));
       auto child = tool::Child::start(command);
@@ -130,7 +142,7 @@ private:
     shown = seconds;
     const double left = seconds / static_cast<double>(done) * static_cast<double>(ids.size() - done);
     std::string text = std::to_string(done) + " of " + std::to_string(ids.size()) + " cases, " +
-                       std::to_string(static_cast<int>(left + 0.5)) + " s left";
+                       std::to_string(std::lround(left)) + " s left";
     for (size_t outcome = 0; outcome < std::size(outcomeNames); ++outcome)
       if (sums[outcome])
         text += ", " + std::to_string(sums[outcome]) + " " + outcomeNames[outcome];
@@ -144,6 +156,7 @@ private:
   }
 
   const Options &options;
+  const int jobs; // workers at a time
   const std::string device;
   const std::vector<std::string> ids;
   const std::function<bool(const Verdict &)> &stops;
@@ -165,21 +178,28 @@ Swept sweep(const Options &options, const std::string &device, const std::vector
             const std::map<std::string, Verdict> &known, const std::string &journal,
             const std::function<bool(const Verdict &)> &stops) {
   Swept swept;
-  std::vector<std::string> missing;
+  std::vector<std::string> missing, clocked; // another worker would be heard in a clock
   for (const Point &point : points)
     if (std::string id = idOf(point); !known.contains(id))
-      missing.push_back(std::move(id));
-  swept.resumed = points.size() - missing.size();
-  Sweep made(options, device, std::move(missing), journal, stops);
+      (point.probe == Probe::Speed ? clocked : missing).push_back(std::move(id));
+  swept.resumed = points.size() - missing.size() - clocked.size();
+  Sweep made(options, device, std::move(missing), journal, stops, options.jobs);
   made.run();
-  swept.broken = made.broken;
-  size_t at = 0;
+  Sweep alone(options, device, std::move(clocked), journal, stops, 1);
+  if (!made.isEnded())
+    alone.run();
+  swept.broken = made.broken + alone.broken;
+  auto next = made.verdicts.begin(), nextAlone = alone.verdicts.begin();
   for (const Point &point : points) {
     const auto found = known.find(idOf(point));
-    if (found != known.end())
+    auto &at = point.probe == Probe::Speed ? nextAlone : next;
+    if (found != known.end()) {
       swept.verdicts.push_back(found->second);
-    else if (auto &verdict = made.verdicts[at++])
-      swept.verdicts.push_back(std::move(*verdict));
+      continue;
+    }
+    if (*at)
+      swept.verdicts.push_back(std::move(**at));
+    ++at;
   }
   return swept;
 }

@@ -3,6 +3,7 @@
 
 #include "../../tools/mortise/heap.hpp"
 #include "call.hpp"
+#include "network.hpp"
 #include "probe.hpp"
 
 #include <mortise/runtime/call.hpp>
@@ -49,12 +50,14 @@ Verdict Trials::run(const Point &point) {
   if (point.probe != Probe::None) {
     kernel.reset();
     const runtime::FloatChanges before = runtime::floatChanges();
-    Verdict verdict = probe(device, point, {seed, seconds, stillThere});
+    Verdict verdict = point.probe == Probe::Network
+                          ? judgeNetwork(device, point, {task.seed, task.folder, task.stillThere})
+                          : probe(device, point, {task.seed, task.seconds, task.stillThere});
     noteSettings(verdict, before);
     return verdict;
   }
   Verdict verdict{.id = idOf(point)};
-  auto made = makeCase(point, seed);
+  auto made = makeCase(point, task.seed);
   if (!made) {
     note(verdict, "kit", made.error().message);
     return verdict;
@@ -109,12 +112,12 @@ Verdict Trials::run(const Point &point) {
 uint64_t Trials::leakOf(const Point &point, bool compiles) {
   constexpr int windows = 10, cycles = 24;
   constexpr uint64_t noise = 2048; // in a window: malloc keeps free blocks for threads, as used ones
-  auto made = makeCase(point, seed);
+  auto made = makeCase(point, task.seed);
   if (!made)
     return 0;
   uint64_t leak = UINT64_MAX; // what is never given back grows in every window; caches and pools stop to grow
   for (int window = 0; window < windows && leak != 0; ++window) {
-    stillThere();
+    task.stillThere();
     const uint64_t before = tool::heapBytes();
     for (int i = 0; i < cycles; ++i) {
       Refused refused;

@@ -8,11 +8,16 @@
 
 namespace mortise::conformance {
 
+struct TrialTask {
+  uint64_t seed = 0;
+  double seconds = 1;               // of a case of the level stress
+  std::string folder;               // for regions of networks that fail; "": none
+  std::function<void()> stillThere; // called while something takes long
+};
+
 class Trials {
 public:
-  // `seconds`: of a case of the level stress. `stillThere`: called while something takes long.
-  Trials(Device &device, uint64_t seed, double seconds, std::function<void()> stillThere)
-      : device(device), seed(seed), seconds(seconds), stillThere(std::move(stillThere)) {}
+  Trials(Device &device, TrialTask task) : device(device), task(std::move(task)) {}
 
   // Compiles the case, unless its graph is that of the case before. Runs it three times: twice with the last byte of
   // each tensor beside a page that nobody may touch, and once with the first; workspaces lie alike. Outputs and
@@ -29,9 +34,7 @@ private:
   Result<void> prepare(const Case &made, Refused &refused);
 
   Device &device;
-  const uint64_t seed;
-  const double seconds;
-  const std::function<void()> stillThere;
+  const TrialTask task;
   std::unique_ptr<Kernel> kernel; // of the last case
 };
 

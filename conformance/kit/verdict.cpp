@@ -63,6 +63,14 @@ Json Verdict::json() const {
     made["cpu_seconds"] = cpuSeconds;
     made["run_seconds"] = runSeconds;
   }
+  if (nodes) {
+    made["nodes"] = nodes;
+    made["regions"] = regions;
+  }
+  if (!region.empty())
+    made["region"] = region;
+  if (speed)
+    made["perf"] = speed->json();
   made["seconds"] = seconds;
   return made;
 }
@@ -83,6 +91,11 @@ Verdict Verdict::read(const Json &json) {
     made.distances.histogram = json["histogram"].get<Histogram>();
   made.cpuSeconds = json.value("cpu_seconds", 0.0);
   made.runSeconds = json.value("run_seconds", 0.0);
+  made.nodes = json.value("nodes", size_t{0});
+  made.regions = json.value("regions", size_t{0});
+  made.region = json.value("region", "");
+  if (json.contains("perf"))
+    made.speed = Speed::read(json["perf"]);
   made.seconds = json.value("seconds", 0.0);
   return made;
 }

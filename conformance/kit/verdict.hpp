@@ -3,6 +3,7 @@
 #pragma once
 
 #include "judge.hpp"
+#include "roofline.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -28,13 +29,18 @@ struct Verdict {
   std::string id;
   Outcome outcome = Outcome::Passed;
   std::string kind;   // of a failure: "result", "memory", "input", "determinism", "status", "settings", "leak",
-                      // "threads", "order"
+                      // "threads", "order", "speed"
   std::string reason; // of a refusal
   std::string why;
   Distances distances;
-  double seconds = 0;    // of the whole case
-  double cpuSeconds = 0; // of this process within the plugin's `enqueue` and waits
-  double runSeconds = 0; // wall time of these
+  double seconds = 0;         // of the whole case
+  double cpuSeconds = 0;      // of this process within the plugin's `enqueue` and waits
+  double runSeconds = 0;      // wall time of these
+  std::optional<Speed> speed; // of the level perf
+  // Of a network: its nodes, and the regions that the plugin has taken of them; the file of the smallest part that
+  // fails, if it was saved.
+  size_t nodes = 0, regions = 0;
+  std::string region;
 
   Json json() const;
   static Verdict read(const Json &json);

@@ -63,6 +63,7 @@ std::vector<std::string> argumentsOf(const WorkerTask &task) {
                                         "--seed",    std::to_string(task.seed),
                                         "--memory",  std::to_string(task.memory),
                                         "--seconds", std::to_string(task.seconds),
+                                        "--folder",  task.folder,
                                         "--list",    task.list,
                                         "--first",   std::to_string(task.first),
                                         "--count",   std::to_string(task.count)};
@@ -81,7 +82,7 @@ int work(const WorkerTask &task) {
   }
   lines.say({{"ready", (*device)->info().name()}});
   const auto stillThere = [&] { lines.say({{"still", "there"}}); };
-  Trials trials(**device, task.seed, task.seconds, stillThere);
+  Trials trials(**device, {task.seed, task.seconds, task.folder, stillThere});
   std::set<Op> tried; // for leaks
   for (const std::string &id : idsOf(task)) {
     lines.say({{"begin", id}});

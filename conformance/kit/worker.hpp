@@ -11,6 +11,7 @@ struct WorkerTask {
   std::string plugin, beside, device;
   uint64_t seed = 0, memory = 0;
   double seconds = 1; // of a case of the level stress
+  std::string folder; // for regions of networks that fail; "": none
   std::string list;   // a file of ids, one a line
   size_t first = 0, count = 0;
   bool leaks = false; // whether the first case of each op that passes and has some work is tried for leaks

@@ -24,9 +24,10 @@ TEST(ConformanceCases, EveryOpHasARow) {
 // A case of every element type, shape and attributes is one that the op allows, in every layout.
 TEST(ConformanceCases, RowsMakeWhatTheirOpsAllow) {
   std::vector<std::string> wrong;
-  for (const Level level : {Level::Core, Level::Composite})
+  for (const Level level : {Level::Core, Level::Composite, Level::Quantised})
     for (const Point &point : pointsOf(level, Extent::Full))
-      if (point.shape != Shape::Large && (point.values == Values::Random || point.values == Values::Nan))
+      if (point.probe == Probe::None && point.shape != Shape::Large &&
+          (point.values == Values::Random || point.values == Values::Nan))
         if (auto made = makeCase(point, 7); !made)
           wrong.push_back(made.error().message);
   const auto dynamic = pointsOf(Level::Dynamic, Extent::Quick);
@@ -59,7 +60,8 @@ TEST(ConformanceCases, EveryElementTypeOfAnOpHasCases) {
 
 TEST(ConformanceCases, NamesAreUniqueAndNameTheirPoints) {
   std::set<std::string> seen;
-  for (const Level level : {Level::Core, Level::Composite, Level::Dynamic, Level::Abi, Level::Stress})
+  for (const Level level :
+       {Level::Core, Level::Composite, Level::Dynamic, Level::Quantised, Level::Abi, Level::Stress, Level::Perf})
     for (const Point &point : pointsOf(level, level == Level::Dynamic ? Extent::Quick : Extent::Full)) {
       const std::string id = idOf(point);
       EXPECT_TRUE(seen.insert(id).second) << id;
@@ -76,12 +78,13 @@ TEST(ConformanceCases, NamesOfNoCaseAreRefused) {
         "add/f32/primes/dense/random/#1", "add/f32/prime/denser/random/#1", "add/f32/prime/dense/randoms/#1",
         "add/f32/prime/dense/random/last/#1", "add/f32/prime/dense/random/1", "add/f32/prime/dense/random/#1x",
         "reduce_sum/f32/prime/dense/random/middle/#1", "abi/add/f32/prime/dense/random/#1",
-        "abi/none/add/f32/prime/dense/random/#1", "abi/threads"})
+        "abi/none/add/f32/prime/dense/random/#1", "abi/threads", "abi/speed/add/f32/bulk/dense/random/#1",
+        "perf/threads/add/f32/bulk/dense/random/#1", "perf/add/f32/bulk/dense/random/#1"})
     EXPECT_FALSE(pointOf(id)) << id;
 }
 
 TEST(ConformanceCases, AllPairsAreCovered) {
-  for (const Level level : {Level::Core, Level::Composite, Level::Dynamic}) {
+  for (const Level level : {Level::Core, Level::Composite, Level::Dynamic, Level::Quantised}) {
     Coverage coverage;
     const auto points = pointsOf(level, Extent::Full, &coverage);
     EXPECT_GT(coverage.pairs, 0u);
@@ -91,22 +94,52 @@ TEST(ConformanceCases, AllPairsAreCovered) {
 
 // A change of the table changes these numbers, and then kit/corpus.cpp: on purpose, or not at all.
 TEST(ConformanceCases, CorpusIsAsItIsWrittenDown) {
-  for (const Level level : {Level::Core, Level::Composite, Level::Dynamic, Level::Abi, Level::Stress})
+  for (size_t i = 0; i < std::size(levelNames); ++i)
     for (const Extent extent : {Extent::Quick, Extent::Full})
-      EXPECT_EQ(pointsOf(level, extent).size(), corpusSize(level, extent))
-          << levelNames[static_cast<size_t>(level)] << (extent == Extent::Quick ? ", quick" : ", full");
+      EXPECT_EQ(pointsOf(static_cast<Level>(i), extent).size(), corpusSize(static_cast<Level>(i), extent))
+          << levelNames[i] << (extent == Extent::Quick ? ", quick" : ", full");
 }
 
 TEST(ConformanceCases, EachProbeIsTried) {
   std::set<Probe> tried;
-  for (const Level level : {Level::Abi, Level::Stress})
+  for (const Level level : {Level::Abi, Level::Stress, Level::Perf})
     for (const Extent extent : {Extent::Full, Extent::Quick}) {
       for (const Point &point : pointsOf(level, extent))
         tried.insert(point.probe);
-      if (level == Level::Stress)
-        EXPECT_EQ(tried.size(), std::size(probeNames) - 1);
+      if (level == Level::Perf)
+        EXPECT_EQ(tried.size(), std::size(probeNames) - 2); // neither None nor Network
     }
   EXPECT_FALSE(tried.contains(Probe::None));
+}
+
+// Speeds are compared between runs.
+TEST(ConformanceCases, BulksAreOfTheLevelPerfAndAlwaysTheSame) {
+  for (const Level level : {Level::Core, Level::Composite, Level::Dynamic, Level::Abi, Level::Stress})
+    for (const Point &point : pointsOf(level, Extent::Quick))
+      ASSERT_NE(point.shape, Shape::Bulk) << idOf(point);
+  std::set<Op> tried;
+  for (const Point &point : pointsOf(Level::Perf, Extent::Full)) {
+    tried.insert(point.op);
+    EXPECT_EQ(point.probe, Probe::Speed);
+    const Row *row = rowOf(point.op);
+    Draft one(point, 1), other(point, 2);
+    row->make(one);
+    row->make(other);
+    EXPECT_EQ(one.skipped, "");
+    const MortiseGraph &view = one.builder.view(), &again = other.builder.view();
+    for (size_t n = 0; n < view.node_count; ++n)
+      EXPECT_EQ(reference::refuse(*view.nodes[n]).detail, "") << idOf(point);
+    double bytes = 0;
+    ASSERT_EQ(view.value_count, again.value_count);
+    for (size_t i = 0; i < view.value_count; ++i) {
+      const MortiseType &type = *view.values[i]->type;
+      bytes += static_cast<double>(byteSize(type));
+      EXPECT_TRUE(point.shape != Shape::Bulk || std::ranges::equal(dims(type), dims(*again.values[i]->type)))
+          << idOf(point);
+    }
+    EXPECT_GT(bytes, 1e5) << idOf(point);
+  }
+  EXPECT_EQ(tried.size(), rows().size() - 3); // without what is known when it is compiled
 }
 
 // Kernels of equal types and other attributes are to meet in one process.

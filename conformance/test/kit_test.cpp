@@ -178,7 +178,7 @@ TEST(ConformanceReports, FailuresCarryTheirCommand) {
   const Json report = reportOfSome();
   const std::string command =
       "mortise-conformance --plugin /a/libacme.so --device acme --seed 5 --case '" + std::string(sub) + "'";
-  EXPECT_EQ(repeatOf(report, sub), command);
+  EXPECT_EQ(repeatOf(report, Json{{"case", sub}}), command);
   EXPECT_THAT(summaryOf(report), HasSubstr(command));
   EXPECT_THAT(pageOf(report), HasSubstr(sub));
 }

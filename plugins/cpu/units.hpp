@@ -95,10 +95,11 @@ struct Pool {
   bool operator==(const Pool &) const = default;
 };
 
-// put with mode "set": `result` is `old` with `updates` at `indices` along `axis`.
+// put: `result` is `old` with `updates` at `indices` along `axis`, or with them added.
 struct Update {
   uint32_t old = none, indices = none, updates = none, result = none;
   int64_t axis = 0;
+  bool adds = false;
   bool overwritesInput = false; // the region writes it, or what later updates make of it, to the input that `old` is of
   bool operator==(const Update &) const = default;
 };

@@ -205,8 +205,7 @@ def test_a_seed_is_fresh_unless_it_is_given(tmp_path):
 
 
 @pytest.mark.parametrize("arguments, why", [
-    (("--level", "training"), "which this version does not have"),
-    (("--level", "cores"), "expected core, composite, dynamic, abi or stress"),
+    (("--level", "cores"), "expected core, composite, dynamic, training"),
     (("--shard", "3/2"), "expected I/N"),
     (("--resume",), "expected --report and --seed"),
     (("--jobs", "0"), "--jobs"),
@@ -252,6 +251,119 @@ def test_stress(tmp_path):
     leak = (LOOP, LOOP + "\n  volatile char *lost = malloc(500); lost[0] = 1;")
     said, report = judge_template(tmp_path, leak, status=FAILED, arguments=("--level", "stress", "--op", "mul", "--seconds", "2"))
     assert "grows without end" in said
+
+
+def networks_of(report):
+    return [line for line in report["cases"] if line["case"].count("/") == 3]
+
+
+def test_networks_of_the_reference(tmp_path):
+    _, report = judge(PLUGINS / "libmortise_reference.so", tmp_path, "--quick", "--level", "training,quantised,models", status=GOOD)
+    assert len(networks_of(report)) == 3 * 35
+    assert {line["outcome"] for line in networks_of(report)} == {"passed"}
+
+
+def test_networks_of_cpu(tmp_path):
+    """All but what has 4 bits. Several nodes are taken at a time."""
+    part = f"{random.randint(1, 3)}/3"
+    _, report = judge(PLUGINS / "libmortise_cpu.so", tmp_path, "--quick", "--level", "training,models", "--shard", part, status=GOOD)
+    assert len(networks_of(report)) > 20
+    assert {line["outcome"] for line in networks_of(report)} == {"passed"}
+    assert all(1 <= line["regions"] <= line["nodes"] for line in networks_of(report))
+    assert sum(line["regions"] for line in networks_of(report)) < 0.3 * sum(line["nodes"] for line in networks_of(report))
+    _, report = judge(PLUGINS / "libmortise_cpu.so", tmp_path, "--quick", "--level", "quantised", "--op", "*s-*,*-row", status=GOOD)
+    assert {line["case"].split("/")[1] for line in networks_of(report) if line["outcome"] == "refused"} == {"weights-alone"}
+
+
+@pytest.mark.skipif(not saboteur.LIBRARY.exists(), reason="this build has no saboteur")
+@pytest.mark.parametrize("fault, network, op", [("mean-by-one-less", "training/sums", "mean"),
+                                                ("convolution-flipped", "models/residual", "convolution"),
+                                                ("variance-by-one-less", "training/train-encoder", "layer_norm")])
+def test_a_fault_in_a_network_is_bisected(tmp_path, fault, network, op):
+    """The smallest part is the op with the fault, alone; it is saved, and one command repeats it."""
+    with_fault = saboteur.environment(fault)
+    command = [KIT, "--plugin", saboteur.LIBRARY, "--device", "saboteur", "--report", tmp_path, "--case", f"{network}/f32/#1"]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=280, env=with_fault)
+    assert ran.returncode == FAILED, ran.stdout + ran.stderr
+    report = json.loads((tmp_path / "report.json").read_text())
+    jsonschema.validate(report, SCHEMA)
+    [line] = report["cases"]
+    assert f"the smallest part that fails: {op}: " in line["why"]
+    repeat = ran.stdout.split("repeat: mortise-conformance ")[1].splitlines()[0]
+    assert f"--region '{line['region']}'" in repeat
+    again = subprocess.run(f"{KIT} {repeat}", shell=True, capture_output=True, text=True, timeout=60, env=with_fault)
+    assert again.returncode == FAILED and again.stdout.startswith("failed "), again.stdout + again.stderr
+    sound = subprocess.run(f"{KIT} {repeat}", shell=True, capture_output=True, text=True, timeout=60, env=saboteur.environment("none"))
+    assert sound.returncode == GOOD, sound.stdout + sound.stderr
+
+
+def test_a_region_that_cannot_be_read(tmp_path):
+    (tmp_path / "no.region").write_text("{}")
+    for file, why in ((tmp_path / "no.region", "expected a region that this kit has saved"), (tmp_path / "none", "expected a region")):
+        assert why in run("--plugin", PLUGINS / "libmortise_reference.so", "--region", file, status=USAGE)
+
+
+def speeds(report):
+    return {line["case"].removeprefix("perf/speed/"): line["perf"] for line in report["cases"] if "perf" in line}
+
+
+def test_perf_of_the_cpu_plugin(tmp_path):
+    said, report = judge(PLUGINS / "libmortise_cpu.so", tmp_path, "--level", "perf", "--quick", "--op", "add,dot,reduce_sum,take,max_pool",
+                         status=GOOD)
+    found = speeds(report)
+    assert len(found) == 5
+    side = 384
+    assert found["dot/f32/bulk/dense/random/plain/#1"]["flops"] == 2 * side**3
+    assert found["dot/f32/bulk/dense/random/plain/#1"]["bytes"] == 3 * 4 * side**2
+    for case, speed in found.items():
+        roof = speed["bytes"] / speed["bandwidth"]
+        if speed["products"]:
+            roof = max(roof, speed["flops"] / speed["peak"])
+        assert speed["roof_seconds"] == pytest.approx(roof), case
+        assert speed["share"] == pytest.approx(roof / speed["run_seconds"]), case
+        assert speed["run_seconds"] <= speed["median_seconds"], case
+    assert "median share of the roofline: contraction" in said and "slowest: " in said
+    page = (tmp_path / "report.html").read_text()
+    assert page.count("<circle") == 5 and 'id="rooflines"' in page and 'id="speeds"' in page
+    assert "http" not in page and "<script" not in page and "src=" not in page
+
+
+def test_perf_of_a_plugin_without_products(tmp_path):
+    """No peak is known then, and what is refused has no speed. Cases with clocks are run behind the others, and reported in their place."""
+    part = ("--level", "perf,core", "--quick", "--op", "add,mul,exp")
+    _, report = judge_template(tmp_path, status=GOOD, arguments=part)
+    assert set(speeds(report)) == {f"{op}/f32/bulk/dense/random/#1" for op in ("add", "mul")}
+    assert all("peak" not in speed for speed in speeds(report).values())
+    listed = [line for line in run("--list", *part, status=GOOD).splitlines() if "/#" in line]
+    assert [line["case"] for line in report["cases"]] == listed
+
+
+# It computes nothing where the memory of the result holds what it has computed there before.
+LAZY = "  if (end > begin && out[begin] == a[begin] * b[begin] && out[end - 1] == a[end - 1] * b[end - 1]) return;\n" + LOOP
+RANGES = "host->parallel_for(args->kernel->count, 16384, task, &call);"
+IDLERS = {
+    "it is idle while it is clocked": ((LOOP, LAZY), "speed", "does not do its work"),
+    "it computes in its first run alone": (
+        (RANGES, "static int calls;\n  if (calls++ == 0)\n    " + RANGES), "result", "in the run behind those that were clocked"),
+    "it never computes": ((LOOP, "  (void)out;\n  (void)a;\n  (void)b;"), "result", "in the first run"),
+}
+
+
+@pytest.mark.parametrize("idler", IDLERS)
+def test_a_kernel_that_does_not_do_its_work_has_no_speed(idler, tmp_path, monkeypatch):
+    # On a busy machine threads wait for each other longer than the work takes, and to be idle is not faster.
+    monkeypatch.setitem(ENVIRONMENT, "OMP_NUM_THREADS", "1")
+    change, kind, why = IDLERS[idler]
+    _, report = judge_template(tmp_path, change, status=FAILED, arguments=("--level", "perf", "--op", "mul"))
+    line = next(line for line in report["cases"] if line["outcome"] == "failed")
+    assert line["kind"] == kind and why in line["why"], line
+    assert "perf" not in line
+
+
+@pytest.mark.skipif(not saboteur.LIBRARY.exists(), reason="this build has no saboteur")
+def test_a_second_run_that_is_cheaper_has_no_speed():
+    status, said = saboteur.kit(saboteur.LIBRARY, "--level", "perf", "--op", "mul", "--quick", fault="second-run-cheaper")
+    assert status == FAILED and "in the run behind those that were clocked" in said[0]
 
 
 def test_a_run_that_stops(tmp_path):

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// put with mode "set": in place where the region says so (a KV cache) or where nobody reads the old contents again.
+// put: in place where the region says so (a KV cache) or where nobody reads the old contents again. Mode "add" in f16
+// and bf16 alone, whose sums need more bits than the element has; generated loops add in wider types.
 #include "../claims.hpp"
 #include "../step_builder.hpp"
 
 #include <mortise/plugin.hpp>
 
+#include "bf16.hpp"
+
 #include <algorithm>
+#include <numeric>
 
 namespace mortise::cpu {
 
@@ -16,6 +20,23 @@ struct UpdateLoop {
   bool wide = false;                               // i64 indices, else i32
   bool rows = false;                               // the inner elements of updates are contiguous
   std::vector<int64_t> outerOffsets, innerOffsets; // in updates, elements
+
+  // Negative indices count from the end. What is out of range then is dropped.
+  int64_t indexOf(const void *indices, int64_t j) const {
+    const int64_t index = wide ? static_cast<const int64_t *>(indices)[j * indexStride]
+                               : static_cast<const int32_t *>(indices)[j * indexStride];
+    return index < 0 ? index + extent : index;
+  }
+  bool isInRange(int64_t index) const { return index >= 0 && index < extent; }
+};
+
+struct Half {
+  static float load(uint16_t bits) { return static_cast<float>(std::bit_cast<_Float16>(bits)); }
+  static uint16_t store(float value) { return std::bit_cast<uint16_t>(static_cast<_Float16>(value)); }
+};
+struct Brain {
+  static float load(uint16_t bits) { return fromBrain(bits); }
+  static uint16_t store(float value) { return toBrain(value); }
 };
 } // namespace
 
@@ -38,11 +59,9 @@ static void runUpdate(const UpdateLoop &update, void *const *operands) {
               [&](int64_t begin, int64_t end) {
                 for (int64_t o = begin; o < end; ++o)
                   for (int64_t j = 0; j < update.count; ++j) {
-                    int64_t index = update.wide ? static_cast<const int64_t *>(operands[0])[j * update.indexStride]
-                                                : static_cast<const int32_t *>(operands[0])[j * update.indexStride];
-                    index += index < 0 ? update.extent : 0;
-                    if (index < 0 || index >= update.extent)
-                      continue; // writes out of range are dropped
+                    const int64_t index = update.indexOf(operands[0], j);
+                    if (!update.isInRange(index))
+                      continue;
                     const char *from =
                         updates + (update.outerOffsets[o] + j * update.axisStride) * static_cast<int64_t>(update.size);
                     char *to = target + (o * update.extent + index) * update.inner * static_cast<int64_t>(update.size);
@@ -54,6 +73,40 @@ static void runUpdate(const UpdateLoop &update, void *const *operands) {
                       std::memcpy(to + i * static_cast<int64_t>(update.size),
                                   from + update.innerOffsets[i] * static_cast<int64_t>(update.size), update.size);
                   }
+              });
+}
+
+// operands: indices, updates, the memory updated, room for an index for each of the updates. The updates of one element
+// are added in their order, in f32, and rounded once.
+template <typename Float> static void runAddition(const UpdateLoop &update, void *const *operands) {
+  const auto *updates = static_cast<const uint16_t *>(operands[1]);
+  auto *target = static_cast<uint16_t *>(operands[2]);
+  const std::span<int64_t> order(static_cast<int64_t *>(operands[3]), static_cast<size_t>(update.count));
+  std::iota(order.begin(), order.end(), 0);
+  const auto indexOf = [&](int64_t j) { return update.indexOf(operands[0], j); };
+  std::ranges::sort(order, {}, [&](int64_t j) { return std::pair(indexOf(j), j); });
+  const auto addGroup = [&](std::span<const int64_t> group, int64_t index) {
+    for (int64_t o = 0; o < update.outer; ++o) {
+      uint16_t *to = target + (o * update.extent + index) * update.inner;
+      for (int64_t i = 0; i < update.inner; ++i) {
+        float sum = Float::load(to[i]);
+        for (const int64_t j : group)
+          sum += Float::load(updates[update.outerOffsets[o] + j * update.axisStride + update.innerOffsets[i]]);
+        to[i] = Float::store(sum);
+      }
+    }
+  };
+  // Who has the first of a group's updates adds all of them.
+  parallelFor(update.count, std::max<int64_t>(1, 16384 / (update.outer * update.inner + 1)),
+              [&](int64_t begin, int64_t end) {
+                for (int64_t first = begin, next; first < end; first = next) {
+                  const int64_t index = indexOf(order[first]);
+                  for (next = first + 1; next < update.count && indexOf(order[next]) == index;)
+                    ++next;
+                  const bool isFirst = first == 0 || indexOf(order[first - 1]) != index;
+                  if (isFirst && update.isInRange(index))
+                    addGroup(order.subspan(first, next - first), index);
+                }
               });
 }
 
@@ -98,6 +151,30 @@ static bool canUpdateInPlace(StepBuilder &builder, const Unit &unit, const Updat
   return builder.diesAt(base, unit) && builder.memoryOf(base).offset == 0;
 }
 
+// Makes elements of 16 bits dense.
+static void addGather(StepBuilder &builder, const Unit &unit, std::string name, const FixedView &view, Operand from,
+                      Operand to) {
+  std::vector<int64_t> outer, inner;
+  const size_t last = view.dims.empty() ? 0 : view.dims.size() - 1;
+  listOffsets(view, 0, last, outer);
+  listOffsets(view, last, view.dims.size(), inner);
+  Step step;
+  step.name = std::move(name);
+  step.lowering = "cpu.put";
+  step.nodes = unit.nodes;
+  step.bytes = 4.0 * static_cast<double>(outer.size() * inner.size());
+  step.operands = {from, to};
+  step.action = NativeLoop{[outer = std::move(outer), inner = std::move(inner)](void *const *operands) {
+                             const auto *source = static_cast<const uint16_t *>(operands[0]);
+                             auto *target = static_cast<uint16_t *>(operands[1]);
+                             for (const int64_t row : outer)
+                               for (const int64_t column : inner)
+                                 *target++ = source[row + column];
+                           },
+                           {}};
+  builder.addStep(std::move(step));
+}
+
 Result<void> addSteps(StepBuilder &builder, const Unit &unit, const Update &update) {
   const FixedView &view = builder.viewOf(update.old), &indices = builder.viewOf(update.indices),
                   &updates = builder.viewOf(update.updates);
@@ -109,18 +186,29 @@ Result<void> addSteps(StepBuilder &builder, const Unit &unit, const Update &upda
     target = {old.buffer, 0, true};
   } else {
     target = builder.write(update.result);
-    builder.addCopy("copy before put " + builder.typeText(update.result), old, target, builder.bytes(update.result));
+    const std::string name = "copy before put " + builder.typeText(update.result);
+    if (isDense(view))
+      builder.addCopy(name, old, target, builder.bytes(update.result));
+    else
+      addGather(builder, unit, name, view, old, target);
   }
   UpdateLoop loop = readLoop(builder, update);
   if (loop.outer * loop.count * loop.inner == 0)
     return {};
   Step step;
-  step.name = "put " + builder.typeText(update.updates) + (inPlace ? " in place" : "");
+  step.name = "put " + builder.typeText(update.updates) + (update.adds ? " added" : "") + (inPlace ? " in place" : "");
   step.lowering = "cpu.put";
   step.nodes = unit.nodes;
   step.bytes = 2.0 * static_cast<double>(builder.bytes(update.updates));
   step.operands = {builder.read(indices.base, indices.offset), builder.read(updates.base, updates.offset), target};
-  step.action = NativeLoop{[loop = std::move(loop)](void *const *operands) { runUpdate(loop, operands); }, {}};
+  const bool isHalf = builder.type(update.old).dtype == MORTISE_F16;
+  if (update.adds)
+    step.operands.push_back({builder.allocate(static_cast<size_t>(loop.count) * sizeof(int64_t)), 0, true});
+  step.action = NativeLoop{
+      [loop = std::move(loop), run = !update.adds ? runUpdate
+                                     : isHalf     ? runAddition<Half>
+                                                  : runAddition<Brain>](void *const *operands) { run(loop, operands); },
+      {}};
   builder.addStep(std::move(step));
   return {};
 }
@@ -139,10 +227,14 @@ static bool endsIn(const Claims &claims, uint32_t result, uint32_t input) {
 Result<void> claimUpdates(Claims &claims) {
   for (size_t i = 0; i < claims.facts.graph.node_count; ++i) {
     const MortiseNode &node = *claims.facts.graph.nodes[i];
-    if (!isOp(node, "mortise.put") || stringAttribute(node, "mode") != "set" || claims.isTaken(node))
+    if (!isOp(node, "mortise.put") || claims.isTaken(node))
+      continue;
+    const int32_t dtype = node.operands[0]->type->dtype;
+    const bool adds = stringAttribute(node, "mode") == "add";
+    if (adds && dtype != MORTISE_F16 && dtype != MORTISE_BF16)
       continue;
     const View &old = claims.viewOf(node.operands[0]->index);
-    if (!isDense(old) || dtypeBits(node.operands[0]->type->dtype) < 8)
+    if ((!isDense(old) && !adds) || dtypeBits(dtype) < 8)
       continue; // a group reads it through its view
     claims.take(node);
     Unit unit;
@@ -150,8 +242,13 @@ Result<void> claimUpdates(Claims &claims) {
     unit.reads = {old.base, claims.viewOf(node.operands[1]->index).base, claims.viewOf(node.operands[2]->index).base};
     unit.writes = {node.results[0]->index};
     unit.overwrites = old.base;
-    unit.work = Update{node.operands[0]->index, node.operands[1]->index,    node.operands[2]->index,
-                       node.results[0]->index,  intAttribute(node, "axis"), false};
+    unit.work = Update{node.operands[0]->index,
+                       node.operands[1]->index,
+                       node.operands[2]->index,
+                       node.results[0]->index,
+                       intAttribute(node, "axis"),
+                       adds,
+                       false};
     claims.units.push_back(std::move(unit));
   }
   for (Unit &unit : claims.units) // when all updates are claimed
