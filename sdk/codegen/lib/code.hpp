@@ -104,7 +104,7 @@ public:
   Value gelu(Value x);
   Value sinCos(Value x, bool cosine);
   Value rsqrt(Value x);
-  Value tailProbability(Value a, Value square, Value lost, Value factor);
+  Value tailProbability(Value a, Value square, Value lost, Value factor, bool isExact = false);
   Value squareError(Value x, Value square);
   // Calls `void name(x, y, count)` of runtime.cpp, which overwrites x.
   Value call(llvm::StringRef name, Value x, Value y = {});

@@ -142,24 +142,31 @@ Value Code::tanh(Value x) {
 }
 
 // factor * e^(-square) * s * p(1 - 4 s) with s = 1 / (a + 2), where `lost` is a^2 - square, the rounding error of
-// `square`. The scaling by a power of 2 comes last, so that a subnormal result is rounded once.
-Value Code::tailProbability(Value a, Value square, Value lost, Value factor) {
+// `square`. The result depends on s more than proportionally: where `isExact`, the roundings of a + 2 and of the
+// quotient are taken into account as well (`off` is their sum, relative to s), which takes an error of 5.3 ULP to 3.8.
+// The scaling by a power of 2 comes last, so that a subnormal result is rounded once.
+Value Code::tailProbability(Value a, Value square, Value lost, Value factor, bool isExact) {
   Value n, e = expParts(neg(square), n);
-  e = fma(e, neg(lost), e);
-  Value s = div(constant(a.getType(), 1), add(a, 2.0));
-  Value t = fma(s, constant(a.getType(), -4), 1.0);
+  Value one = constant(a.getType(), 1), four = constant(a.getType(), -4);
+  Value sum = add(a, 2.0), s = div(one, sum), t = fma(s, four, 1.0), error = neg(lost);
+  if (isExact) {
+    Value down = neg(s), off = fma(down, sub(a, add(sum, -2.0)), fma(down, sum, one));
+    error = sub(off, lost);
+    t = fma(mul(s, off), four, t);
+  }
+  e = fma(e, error, e);
   return scaleByPowerOf2(mul(e, mul(mul(s, factor), polynomial(t, erfcScaled))), n);
 }
 
-static Value erfcOfSize(Code &c, Value x) {
+static Value erfcOfSize(Code &c, Value x, bool isExact = false) {
   Value a = atMost(c, c.abs(x), 10.5), square = c.mul(a, a);
-  return c.tailProbability(a, square, c.squareError(a, square), c.constant(a.getType(), 1));
+  return c.tailProbability(a, square, c.squareError(a, square), c.constant(a.getType(), 1), isExact);
 }
 
 Value Code::erfc(Value x) {
   if (isDouble(x))
     return call("mortise_erfc_f64", x);
-  Value tail = erfcOfSize(*this, x);
+  Value tail = erfcOfSize(*this, x, true);
   return select(compare(P::OLT, x, 0.0), sub(constant(x.getType(), 2), tail), tail);
 }
 
