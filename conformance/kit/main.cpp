@@ -9,6 +9,7 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <charconv>
 #include <fstream>
 #include <iostream>
 #include <random>
@@ -32,10 +33,12 @@ std::string checkLevel(const std::string &word) {
 }
 
 std::string readShard(const std::string &word, Options &options) {
-  char rest = 0;
-  if (std::sscanf(word.c_str(), "%d/%d%c", &options.shard, &options.shards, &rest) == 2 && options.shards >= 1 &&
-      options.shard >= 1 && options.shard <= options.shards)
-    return "";
+  const char *end = word.data() + word.size();
+  const auto first = std::from_chars(word.data(), end, options.shard);
+  if (first.ec == std::errc() && first.ptr != end && *first.ptr == '/')
+    if (const auto second = std::from_chars(first.ptr + 1, end, options.shards);
+        second.ec == std::errc() && second.ptr == end && options.shard >= 1 && options.shard <= options.shards)
+      return "";
   return "expected I/N with I from 1 to N, found '" + word + "'";
 }
 

@@ -51,7 +51,7 @@ Result<Subject> examine(const Options &options) {
   if (!manifest)
     return manifest.error();
   made.manifest = std::move(*manifest);
-  for (auto [file, sum] : {std::pair(made.library, &made.librarySha256), std::pair(tool::self(), &made.kitSha256)}) {
+  for (const auto &[file, sum] : {std::pair(made.library, &made.librarySha256), std::pair(tool::self(), &made.kitSha256)}) {
     auto hashed = runtime::sha256Of(file);
     if (!hashed)
       return hashed.error();

@@ -75,9 +75,10 @@ std::vector<Point> networkPoints(Level level, Extent extent) {
   std::vector<Point> points;
   for (uint16_t i = 0; i < networks().size(); ++i)
     for (const int32_t dtype : networkTypes)
-      for (uint16_t number = 1; number <= (extent == Extent::Full ? 3 : 1); ++number)
+      for (int number = 1; number <= (extent == Extent::Full ? 3 : 1); ++number)
         if (networks()[i].level == level)
-          points.push_back({.dtype = dtype, .variant = i, .number = number, .probe = Probe::Network});
+          points.push_back(
+              {.dtype = dtype, .variant = i, .number = static_cast<uint16_t>(number), .probe = Probe::Network});
   return points;
 }
 
