@@ -291,7 +291,8 @@ Dims allButChannels(const Step &s) {
 void groupNormRule(const Step &s) {
   Tape &t = s.tape;
   const int64_t groups = intAttribute(s.node, "groups");
-  const Dims dims = s.dims(0), grouped = {dims[0], groups, countOf({dims.begin() + 1, dims.end()}) / groups};
+  const Dims dims = s.dims(0),
+             grouped = {dims[0], groups, countOf({dims.begin() + 1, dims.end()}) / std::max<int64_t>(groups, 1)};
   const auto [centred, r] =
       standardised(t, t.reshape(s.operand(0), grouped), {2}, floatAttribute(s.node, "epsilon"), true);
   Value h = t.mul(centred, r), g = t.mul(s.g, t.reshape(s.operand(1), channelDims(s)));
