@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import tempfile
+from fnmatch import fnmatch
 from pathlib import Path
 
 import measure
@@ -38,3 +40,18 @@ def executed(report: dict) -> int:
 def failures(report: dict) -> list[str]:
     return [f"{line['case']}: {line.get('why', line['outcome'])}" for line in report["cases"]
             if line["outcome"] not in ("passed", "refused") and not line.get("expected")]
+
+
+def bound_tables() -> tuple[dict, dict]:
+    """{pattern of op/dtype: reason}, of ratios and of eager's results, from docs/conformance/error-bounds.md."""
+    text = (measure.ROOT / "docs" / "conformance" / "error-bounds.md").read_text()
+    found = []
+    for name in ("loose", "eager"):
+        part = text.partition(f"<!-- {name} -->")[2].partition("<!-- end -->")[0]
+        rows = re.findall(r"^\| (`.*?`) \| (.+?) \|$", part, re.MULTILINE)
+        found.append({pattern.strip("`"): why for patterns, why in rows for pattern in patterns.split(", ")})
+    return found[0], found[1]
+
+
+def explained(table: dict, name: str) -> bool:
+    return any(fnmatch(name, pattern) for pattern in table)

@@ -14,27 +14,6 @@ MOST = 8.0
 SEEDS = (1, 2)
 
 
-def tables() -> tuple[dict, dict]:
-    """{pattern of op/dtype: reason}, of ratios and of eager's results, from the page."""
-    import re
-
-    from measure import ROOT
-
-    text = (ROOT / "docs" / "conformance" / "error-bounds.md").read_text()
-    found = []
-    for name in ("loose", "eager"):
-        part = text.partition(f"<!-- {name} -->")[2].partition("<!-- end -->")[0]
-        rows = re.findall(r"^\| (`.*?`) \| (.+?) \|$", part, re.MULTILINE)
-        found.append({pattern.strip("`"): why for patterns, why in rows for pattern in patterns.split(", ")})
-    return found[0], found[1]
-
-
-def explained(table: dict, name: str) -> bool:
-    from fnmatch import fnmatch
-
-    return any(fnmatch(name, pattern) for pattern in table)
-
-
 def add(ops: dict, beyond: dict, by: str, verdicts: list[dict], dtypes) -> int:
     """Takes over a judge's verdicts; returns how many cases had bounds."""
     used = 0
@@ -65,7 +44,7 @@ def measure(arguments: list[str]) -> dict:
     wanted = ("--op", ",".join(arguments)) if arguments else ()
     ops, beyond, used = {}, {}, {}
     low = build_folder() / "ir" / "reference" / "f32" / "libmortise_reference_f32.so"
-    loose, known = tables()
+    loose, known = kit.bound_tables()
     for seed in SEEDS:
         run = ("--level", "core,composite,quantised", "--seed", seed, *wanted)
         reports = {"cpu": (kit.run(kit.CPU, *run, "--expectations", kit.CPU_EXPECTATIONS), floats),
@@ -76,7 +55,7 @@ def measure(arguments: list[str]) -> dict:
             used[by] = used.get(by, 0) + add(ops, beyond, by, lines, dtypes)
         used["eager"] = used.get("eager", 0) + add(ops, beyond, "eager", eager.judge(*run), floats)
         progress(f"seed {seed}: cases with bounds so far {used}")
-    of_eager = [text for text in beyond.get("eager", []) if explained(known, "/".join(text.split("/")[:2]))]
+    of_eager = [text for text in beyond.get("eager", []) if kit.explained(known, "/".join(text.split("/")[:2]))]
     failures = [f"{by}: {text}" for by, texts in beyond.items() for text in texts if by != "eager" or text not in of_eager]
     rows, unexplained = {}, []
     for name, row in sorted(ops.items()):
@@ -84,13 +63,13 @@ def measure(arguments: list[str]) -> dict:
         rows[name] = {"bound": row["bound"], "worst": row["share"] * row["bound"], "ratio": ratio, "by": row["by"]}
         if row["long_share"]:
             rows[name]["long"] = 1 / row["long_share"]
-        if ratio > MOST and not explained(loose, name):
+        if ratio > MOST and not kit.explained(loose, name):
             unexplained.append(f"{name}: {ratio:.1f}")
     if not rows:
         raise RuntimeError("no case has a result with a bound")
     why = [f"no bound of {by} was used" for by, count in used.items() if not count] + failures[:1]
     why += [f"{row} times above the worst error, without a reason" for row in unexplained[:1]]
     return {"max_ratio": max(row["ratio"] for row in rows.values()), "unexplained": len(unexplained), "unexplained_rows": unexplained,
-            "explained": sorted(name for name, row in rows.items() if row["ratio"] > MOST and explained(loose, name)),
+            "explained": sorted(name for name, row in rows.items() if row["ratio"] > MOST and kit.explained(loose, name)),
             "cases": used, "beyond": failures[:60], "beyond_count": len(failures), "eager_beyond_known": len(of_eager), "ops": rows,
             "verdict": {"problem": "; ".join(why)}, "passed": not why}

@@ -3,7 +3,8 @@
 
 `planted`, `caught`: each fault gets the same steps until one finds it (bench/saboteur.py): a quick run of all levels on each device, then a
 full one. `by_step` says how many each step found, `missed` which none did. `false_alarms`: failures on plugins without a fault, over
-five seeds: the saboteur without one, cpu, reference and strict, with the expectations that lie beside them. Seeds are new in each run.
+five seeds: the saboteur without one, cpu, reference and strict, with the expectations that lie beside them, and results of PyTorch eager
+but for those that docs/conformance/error-bounds.md lists. Seeds are new in each run.
 `mutants`, `mutants_killed`: of the cpu plugin's kernels (bench/mutants.py).
 Arguments: the parts to make (`saboteur`, `alarms`, `mutants`; all of them without one), or names of the saboteur's faults."""
 
@@ -56,10 +57,29 @@ def of_saboteur(names: list[str], seed: int, problems: list[str], whole: bool) -
 
 
 def of_sound_plugins(seed: int, problems: list[str]) -> dict:
+    from measure import progress
     from saboteur import false_alarms
 
-    alarms, runs = false_alarms([seed + i for i in range(5)])
+    seeds = [seed + i for i in range(5)]
+    alarms, runs = false_alarms(seeds)
+    judged = 0
+    for number in seeds:
+        wrong, cases = of_eager(number)
+        alarms += wrong
+        judged += cases
+        progress(f"PyTorch eager, seed {number}: {cases} cases, {len(wrong)} alarms")
     problems += alarms
-    if not runs:
-        problems.append("no plugin without a fault was tried")
-    return {"false_alarms": len(alarms), "sound_runs": runs, "alarms": alarms}
+    if not runs or not judged:
+        problems.append("no plugin without a fault, or nothing of PyTorch eager, was tried")
+    return {"false_alarms": len(alarms), "sound_runs": runs, "eager_cases": judged, "alarms": alarms}
+
+
+def of_eager(seed: int) -> tuple[list[str], int]:
+    """What the kit says against results of PyTorch eager that the page of error bounds does not list, and how many it computed."""
+    import eager
+    import kit
+
+    _, known = kit.bound_tables()
+    lines = [line for line in eager.judge("--level", "core,composite,quantised", "--quick", "--seed", seed) if line["outcome"] != "refused"]
+    wrong = [line for line in lines if line["outcome"] != "passed" and not kit.explained(known, "/".join(line["case"].split("/")[:2]))]
+    return [f"PyTorch eager, seed {seed}: {line['case']}: {line.get('why', line['outcome'])}" for line in wrong], len(lines)
