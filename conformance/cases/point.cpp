@@ -10,7 +10,8 @@
 namespace mortise::conformance {
 namespace {
 
-constexpr std::string_view dynamicPrefix = "dynamic/", probePrefix = "abi/", speedPrefix = "perf/";
+constexpr std::string_view dynamicPrefix = "dynamic/", probePrefix = "abi/", speedPrefix = "perf/",
+                           filePrefix = "file/";
 
 Error unknown(std::string_view id, const std::string &what) {
   return {MORTISE_INVALID_ARGUMENT,
@@ -34,6 +35,12 @@ std::vector<std::string> wordsOf(std::string_view text) {
 
 // Whether the words are those of a network's case.
 bool readNetwork(Point &point, const std::vector<std::string> &words) {
+  if (words.size() > 2 && words[0] + "/" == filePrefix && readNumber(point, words.back())) {
+    for (size_t i = 1; i + 1 < words.size(); ++i)
+      point.file += (i > 1 ? "/" : "") + words[i];
+    point.probe = Probe::Network;
+    return true;
+  }
   if (words.size() != 4)
     return false;
   point.probe = Probe::Network;
@@ -53,6 +60,8 @@ template <typename Axis, size_t size> bool read(Axis &to, const char *const (&na
 } // namespace
 
 std::string subjectOf(const Point &point) {
+  if (!point.file.empty())
+    return std::string(filePrefix) + point.file;
   if (point.probe != Probe::Network)
     return std::string(nameOf(point.op));
   const Network &network = networks()[point.variant];
@@ -60,6 +69,8 @@ std::string subjectOf(const Point &point) {
 }
 
 std::string idOf(const Point &point) {
+  if (!point.file.empty())
+    return subjectOf(point) + "/#" + std::to_string(point.number);
   if (point.probe == Probe::Network)
     return subjectOf(point) + "/" + dtypeName(point.dtype) + "/#" + std::to_string(point.number);
   std::string id = point.dynamic ? std::string(dynamicPrefix) : "";

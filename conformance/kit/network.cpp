@@ -411,7 +411,8 @@ private:
     std::string why = "region of " + std::to_string(region.graph->view().node_count) + " nodes: " + found.why +
                       "; the smallest part that fails: " + opsOf(least) + ": " + smallest.why;
     if (!task.folder.empty()) {
-      std::string name = verdict.id;
+      std::string name =
+          verdict.id.substr(verdict.id.starts_with("file/") ? verdict.id.rfind('/', verdict.id.rfind('/') - 1) + 1 : 0);
       std::ranges::replace(name, '/', '-');
       std::erase(name, '#');
       const std::string path = task.folder + "/" + name + ".region";
@@ -440,10 +441,13 @@ Verdict judgeNetwork(Device &device, const Point &point, const NetworkTask &task
   std::set<Op> expanded;
   for (bool isDone = false; !isDone;) {
     verdict = {.id = idOf(point)};
-    const auto made = makeNetwork(networks()[point.variant], point.dtype, seedOf(task.seed, verdict.id), expanded);
+    const uint64_t seed = seedOf(task.seed, verdict.id);
+    const auto made = point.file.empty() ? makeNetwork(networks()[point.variant], point.dtype, seed, expanded)
+                                         : loadNetwork(point.file, seed, expanded);
     if (!made) {
-      verdict.outcome = Outcome::Failed;
-      verdict.kind = "kit";
+      verdict.outcome = point.file.empty() ? Outcome::Failed : Outcome::Refused;
+      verdict.kind = point.file.empty() ? "kit" : "";
+      verdict.reason = point.file.empty() ? "" : "not-judged";
       verdict.why = made.error().message;
       break;
     }

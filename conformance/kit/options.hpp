@@ -14,9 +14,10 @@ struct Options {
   std::string beside;           // plugins that it needs, colon separated
   std::string device;           // "": the first that it has
   std::vector<Level> levels;
-  std::vector<std::string> ops;   // shell patterns of "add" or "mortise.add"; none: every op
-  std::vector<std::string> cases; // ids
-  std::string region;             // a file that an earlier run has saved; "": none
+  std::vector<std::string> ops;    // shell patterns of "add" or "mortise.add"; none: every op
+  std::vector<std::string> cases;  // ids
+  std::vector<std::string> graphs; // files of graphs, and folders of such files
+  std::string region;              // a file that an earlier run has saved; "": none
   Extent extent = Extent::Full;
   uint64_t seed = 0;
   int jobs = 1;
@@ -30,7 +31,7 @@ struct Options {
   uint64_t memory = uint64_t(16) << 30; // bytes of data that a worker may have
 
   // All of the table's cases at the levels are asked for.
-  bool isWhole() const { return ops.empty() && cases.empty() && shards == 1; }
+  bool isWhole() const { return ops.empty() && cases.empty() && graphs.empty() && shards == 1; }
 };
 
 // How a run ends, as the program's exit status. The first that holds, in this order of precedence, below `good`:

@@ -57,11 +57,15 @@ struct Cell {
 
 using Matrix = std::map<std::string, std::map<int32_t, Cell>>; // by op, by element type
 
-// An op without its prefix, or a network.
+// An op without its prefix, a network, or the name of a graph's file.
 std::string rowNameOf(const Point &point) {
+  if (!point.file.empty())
+    return point.file.substr(point.file.rfind('/') + 1);
   const std::string name = subjectOf(point);
   return point.probe == Probe::Network ? name : name.substr(name.find('.') + 1);
 }
+
+std::string typeText(int32_t dtype) { return dtype ? dtypeName(dtype) : "as the graph has it"; }
 
 Matrix matrixOf(const Json &report) {
   Matrix matrix;
@@ -105,7 +109,7 @@ std::string matrixText(const Matrix &matrix) {
       "empty place is no case of the op.</p>\n<div class=\"scroll\"><table class=\"matrix\" id=\"matrix\">"
       "<thead><tr><th>op</th>";
   for (const int32_t dtype : dtypes)
-    text += std::string("<th>") + dtypeName(dtype) + "</th>";
+    text += std::string("<th>") + typeText(dtype) + "</th>";
   text += "</tr></thead><tbody>\n";
   for (const auto &[op, cells] : matrix) {
     text += "<tr><th>" + op + "</th>";
@@ -145,7 +149,7 @@ std::string errorsText(const Matrix &matrix) {
   for (const auto &[op, cells] : matrix)
     for (const auto &[dtype, cell] : cells)
       if (cell.worst > 0)
-        rows += "<tr><th>" + op + "</th><td>" + dtypeName(dtype) + "</td><td>" + shortNumber(cell.worst) + "</td><td>" +
+        rows += "<tr><th>" + op + "</th><td>" + typeText(dtype) + "</td><td>" + shortNumber(cell.worst) + "</td><td>" +
                 shortNumber(100 * cell.share) + " %</td><td>" + histogramOf(cell.histogram) + "</td></tr>\n";
   if (rows.empty())
     return "";

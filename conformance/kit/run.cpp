@@ -51,7 +51,8 @@ Result<Subject> examine(const Options &options) {
   if (!manifest)
     return manifest.error();
   made.manifest = std::move(*manifest);
-  for (const auto &[file, sum] : {std::pair(made.library, &made.librarySha256), std::pair(tool::self(), &made.kitSha256)}) {
+  for (const auto &[file, sum] :
+       {std::pair(made.library, &made.librarySha256), std::pair(tool::self(), &made.kitSha256)}) {
     auto hashed = runtime::sha256Of(file);
     if (!hashed)
       return hashed.error();
@@ -120,8 +121,41 @@ Result<void> saveAll(const Options &options, const Json &report) {
 
 } // namespace
 
+// The graphs that are named, and those in folders, by name. Three sets of numbers each, or one.
+static Result<std::vector<Point>> pointsOfGraphs(const Options &options) {
+  std::vector<std::string> files;
+  for (const std::string &path : options.graphs) {
+    std::error_code failed;
+    if (!fs::is_directory(path, failed)) {
+      if (!fs::is_regular_file(path, failed))
+        return Error{MORTISE_INVALID_ARGUMENT,
+                     "--graph: expected a graph's file or a folder of them, found no '" + path + "'"};
+      files.push_back(path);
+      continue;
+    }
+    const size_t before = files.size();
+    for (const auto &entry : fs::directory_iterator(path, failed))
+      if (entry.path().extension() == ".mrtg")
+        files.push_back(entry.path().string());
+    if (failed || files.size() == before)
+      return Error{MORTISE_INVALID_ARGUMENT, "--graph: expected files that end in .mrtg in the folder " + path +
+                                                 ", found " + (failed ? failed.message() : "none")};
+    std::sort(files.begin() + static_cast<ptrdiff_t>(before), files.end());
+  }
+  std::vector<Point> points;
+  for (const std::string &file : files)
+    for (int number = 1; number <= (options.extent == Extent::Full ? 3 : 1); ++number) {
+      Point point{.number = static_cast<uint16_t>(number), .probe = Probe::Network};
+      point.file = fs::absolute(file).string();
+      points.push_back(std::move(point));
+    }
+  return points;
+}
+
 Result<std::vector<Point>> chosen(const Options &options, Coverage &coverage) {
   std::vector<Point> points;
+  if (!options.graphs.empty())
+    return pointsOfGraphs(options);
   for (const std::string &id : options.cases) {
     auto point = pointOf(id);
     if (!point)

@@ -41,8 +41,6 @@ Value activated(Tape &t, Value x, std::string_view activation) {
   return t.map(activation == "relu" ? "relu" : "silu", x);
 }
 
-constexpr double epsilon = 1e-5; // of all norms that Tape makes
-
 } // namespace
 
 Value softmax(Tape &t, Value x, int64_t axis, bool isLogarithm) {
@@ -94,7 +92,7 @@ Value rope(Tape &t, Value x, Value cosine, Value sine) {
   return t.add(t.mul(x, cosine), t.mul(turned, sine));
 }
 
-Value norm(Tape &t, Value x, Value scale, Value bias, int64_t axis, bool isCentred) {
+Value norm(Tape &t, Value x, Value scale, Value bias, int64_t axis, bool isCentred, double epsilon) {
   const Dims inside = from(axis, x->type->rank);
   Value centred = isCentred ? t.sub(x, t.mean(x, inside, true)) : x;
   Value y = t.mul(centred, t.map("rsqrt", t.shift(t.mean(t.mul(centred, centred), inside, true), epsilon)));
@@ -102,16 +100,20 @@ Value norm(Tape &t, Value x, Value scale, Value bias, int64_t axis, bool isCentr
   return bias ? t.add(y, bias) : y;
 }
 
-Value groupNorm(Tape &t, Value x, Value scale, Value bias, int64_t groups) {
+Value groupNorm(Tape &t, Value x, Value scale, Value bias, int64_t groups, double epsilon) {
   const Dims dims = Tape::dimsOf(x);
-  const int64_t rest = std::accumulate(dims.begin() + 1, dims.end(), int64_t(1), std::multiplies<>()) / groups;
-  Value y = t.reshape(norm(t, t.reshape(x, {dims[0], groups, rest}), nullptr, nullptr, 2, true), dims);
-  return t.add(t.mul(y, t.reshape(scale, channelDims(x))), t.reshape(bias, channelDims(x)));
+  const int64_t rest =
+      std::accumulate(dims.begin() + 1, dims.end(), int64_t(1), std::multiplies<>()) / std::max<int64_t>(groups, 1);
+  Value y = t.reshape(norm(t, t.reshape(x, {dims[0], groups, rest}), nullptr, nullptr, 2, true, epsilon), dims);
+  y = scale ? t.mul(y, t.reshape(scale, channelDims(x))) : y;
+  return bias ? t.add(y, t.reshape(bias, channelDims(x))) : y;
 }
 
-Value batchNorm(Tape &t, Value x, Value scale, Value bias, Value mean, Value variance) {
-  Value factor = t.mul(scale, t.map("rsqrt", t.shift(variance, epsilon)));
-  Value rest = t.sub(bias, t.mul(mean, factor));
+Value batchNorm(Tape &t, Value x, Value scale, Value bias, Value mean, Value variance, double epsilon) {
+  Value factor = t.map("rsqrt", t.shift(variance, epsilon));
+  factor = scale ? t.mul(scale, factor) : factor;
+  Value rest = t.map("neg", t.mul(mean, factor));
+  rest = bias ? t.add(bias, rest) : rest;
   return t.add(t.mul(x, t.reshape(factor, channelDims(x))), t.reshape(rest, channelDims(x)));
 }
 

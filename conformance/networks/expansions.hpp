@@ -14,9 +14,9 @@ Value fusedConvolution(Tape &t, Value x, Value weight, Value bias, const Tape::W
                        std::string_view activation);
 Value attention(Tape &t, Value q, Value k, Value v, Value mask, double scale, bool causal);
 Value rope(Tape &t, Value x, Value cosine, Value sine);
-Value norm(Tape &t, Value x, Value scale, Value bias, int64_t axis, bool isCentred);
-Value groupNorm(Tape &t, Value x, Value scale, Value bias, int64_t groups);
-Value batchNorm(Tape &t, Value x, Value scale, Value bias, Value mean, Value variance);
+Value norm(Tape &t, Value x, Value scale, Value bias, int64_t axis, bool isCentred, double epsilon);
+Value groupNorm(Tape &t, Value x, Value scale, Value bias, int64_t groups, double epsilon);
+Value batchNorm(Tape &t, Value x, Value scale, Value bias, Value mean, Value variance, double epsilon);
 Value crossEntropy(Tape &t, Value logits, Value targets);
 std::pair<Value, Value> topK(Tape &t, Value x, int64_t k, int64_t axis);
 Value uniform(Tape &t, const Dims &dims, Value key, Value offset);

@@ -2,9 +2,12 @@
 #include "networks.hpp"
 
 #include <mortise/reference/formats.hpp>
+#include <mortise/reference/interpreter.hpp>
+#include <mortise/symbols.hpp>
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <iterator>
 
 namespace mortise::conformance {
@@ -82,27 +85,111 @@ std::vector<Point> networkPoints(Level level, Extent extent) {
   return points;
 }
 
-Result<NetworkCase> makeNetwork(const Network &network, int32_t dtype, uint64_t seed, const std::set<Op> &expanded) {
-  Tape tape(dtype, expanded);
-  network.make(tape);
+namespace {
+
+// Whether a result is NaN on the first set of inputs, which would hide what a device makes of it.
+Result<bool> hasNan(const NetworkCase &of) {
+  const MortiseGraph &view = of.graph->view();
+  std::vector<const void *> sources;
+  std::vector<std::vector<std::byte>> results;
+  std::vector<void *> targets;
+  for (const std::vector<std::byte> &input : of.inputs[0])
+    sources.push_back(input.data());
+  for (size_t i = 0; i < view.output_count; ++i)
+    targets.push_back(results.emplace_back(byteSize(*view.outputs[i]->type)).data());
+  if (auto done = reference::interpret(view, sources, targets); !done)
+    return done.error();
+  for (size_t i = 0; i < view.output_count; ++i) {
+    const MortiseType &type = *view.outputs[i]->type;
+    if (!isFloat(type.dtype))
+      continue;
+    const bool found = reference::visitFloat(type.dtype, [&](auto format) {
+      using Format = decltype(format);
+      const auto *x = reinterpret_cast<const typename Format::Storage *>(results[i].data());
+      return std::any_of(x, x + elementCount(type),
+                         [](auto element) { return std::isnan(static_cast<double>(Format::load(element))); });
+    });
+    if (found)
+      return true;
+  }
+  return false;
+}
+
+// From 3 on, so that the interpreter computes bounds of large graphs soon.
+std::vector<int64_t> smallValues(const MortiseGraph &graph) {
+  std::vector<int64_t> values;
+  for (const MortiseSymbol *symbol : std::span(graph.symbols, graph.symbol_count)) {
+    const int64_t divisor = std::max<int64_t>(symbol->divisor, 1), least = std::max<int64_t>(symbol->min, 3);
+    const int64_t value = (least + divisor - 1) / divisor * divisor;
+    values.push_back(std::max(std::min(value, symbol->max / divisor * divisor), symbol->min));
+  }
+  return values;
+}
+
+Result<NetworkCase> finished(Tape &tape, const char *name, uint64_t seed) {
   MortiseGraph view = tape.builder.view();
   view.opset = MORTISE_OPSET;
-  view.name = network.name;
+  view.name = name;
   const auto region = extractRegion(view, liveNodes(view));
   if (!region)
     return region.error();
   NetworkCase made{region->graph, {}};
   std::mt19937_64 random(seed);
   for (const Leaf &leaf : tape.leaves) {
-    const bool isUsed = std::ranges::binary_search(region->inputs, leaf.value->index);
     const bool isConstant = leaf.value->flags & MORTISE_VALUE_CONSTANT;
     auto first = filled(leaf, random), second = isConstant ? first : filled(leaf, random);
-    if (!isUsed)
+    if (!std::ranges::binary_search(region->inputs, leaf.value->index))
       continue;
     made.inputs[0].push_back(std::move(first));
     made.inputs[1].push_back(std::move(second));
   }
   return made;
+}
+
+} // namespace
+
+Result<NetworkCase> makeNetwork(const Network &network, int32_t dtype, uint64_t seed, const std::set<Op> &expanded) {
+  Tape tape(dtype, expanded);
+  network.make(tape);
+  return finished(tape, network.name, seed);
+}
+
+Result<NetworkCase> loadNetwork(const std::string &path, uint64_t seed, const std::set<Op> &expanded) {
+  std::ifstream file(path, std::ios::binary);
+  const std::string content((std::istreambuf_iterator<char>(file)), {});
+  if (!file)
+    return Error{MORTISE_INVALID_ARGUMENT, path + ": expected a graph in the portable format, found no file to read"};
+  auto graph = Graph::load(std::as_bytes(std::span(content)));
+  if (!graph)
+    return Error{graph.error().code, path + ": " + graph.error().message};
+  if ((*graph)->view().symbol_count) {
+    auto fixed = specialise((*graph)->view(), smallValues((*graph)->view()));
+    if (!fixed) // a guard does not hold
+      fixed = specialise((*graph)->view(), typicalValues((*graph)->view()));
+    if (!fixed)
+      return Error{fixed.error().code, path + ": " + fixed.error().message};
+    graph = std::move(fixed);
+  }
+  const MortiseGraph &view = (*graph)->view();
+  for (const MortiseNode *node : std::span(view.nodes, view.node_count))
+    if (const auto refused = reference::refuse(*node))
+      return Error{MORTISE_INVALID_ARGUMENT, path + ": node " + std::to_string(node->index) + " (" + node->op +
+                                                 ") cannot be judged: " + refused.detail};
+  Tape tape(MORTISE_F32, expanded);
+  tape.record(view);
+  auto made = finished(tape, view.name, seed);
+  const auto isBlind = made ? hasNan(*made) : Result<bool>(made.error());
+  if (!isBlind)
+    return Error{isBlind.error().code, path + ": " + isBlind.error().message};
+  if (!*isBlind)
+    return made;
+  // Roots and logarithms of what is below 0, as of variances.
+  Tape positive(MORTISE_F32, expanded);
+  positive.record(view);
+  for (Leaf &leaf : positive.leaves)
+    if (isFloat(leaf.value->type->dtype))
+      leaf.low = 0.1;
+  return finished(positive, view.name, seed);
 }
 
 } // namespace mortise::conformance

@@ -56,7 +56,8 @@ std::vector<Value> Tape::nodes(const char *op, const std::vector<Value> &operand
                                const std::vector<const MortiseType *> &types, std::vector<test::Attribute> attributes) {
   const auto made = builder.ops(op, operands, types, std::move(attributes));
   MortiseNode &node = builder.lastNode();
-  node.since = infoOf(opOf(node))->since;
+  if (const MortiseOpInfo *info = infoOf(opOf(node)))
+    node.since = info->since;
   return {made.begin(), made.end()};
 }
 
@@ -251,7 +252,7 @@ Value Tape::linear(Value x, Value weight, Value bias) {
     return expansion::linear(*this, x, weight, bias);
   Dims dims = dimsOf(x);
   dims.back() = weight->type->dims[0];
-  return node("linear", {x, weight, bias}, dtype, dims, {flag("weight_transposed", false)});
+  return node("linear", {x, weight, bias}, x->type->dtype, dims, {flag("weight_transposed", false)});
 }
 
 Value Tape::quantizedLinear(Value x, Value weight, Value scale, Value zero, Value bias) {
@@ -259,7 +260,8 @@ Value Tape::quantizedLinear(Value x, Value weight, Value scale, Value zero, Valu
     return expansion::quantizedLinear(*this, x, weight, scale, zero, bias);
   Dims dims = dimsOf(x);
   dims.back() = weight->type->dims[0];
-  return node("quantized_linear", {x, weight, scale, zero, bias}, dtype, dims, {flag("weight_transposed", false)});
+  return node("quantized_linear", {x, weight, scale, zero, bias}, x->type->dtype, dims,
+              {flag("weight_transposed", false)});
 }
 
 Dims Tape::windowed(Value x, const Dims &kernel, int64_t channels, const Window &window) const {
@@ -325,28 +327,30 @@ Value Tape::softmax(const char *op, Value x, int64_t axis) {
   return node(op, {x}, x->type->dtype, dimsOf(x), {integer("axis", axis)});
 }
 
-Value Tape::layerNorm(Value x, Value scale, Value bias, int64_t axis) {
+Value Tape::layerNorm(Value x, Value scale, Value bias, int64_t axis, double epsilon) {
   if (isExpanded(Op::LayerNorm))
-    return expansion::norm(*this, x, scale, bias, axis, true);
-  return node("layer_norm", {x, scale, bias}, dtype, dimsOf(x), {integer("axis", axis), real("epsilon", 1e-5)});
+    return expansion::norm(*this, x, scale, bias, axis, true, epsilon);
+  return node("layer_norm", {x, scale, bias}, x->type->dtype, dimsOf(x),
+              {integer("axis", axis), real("epsilon", epsilon)});
 }
 
-Value Tape::rmsNorm(Value x, Value scale, int64_t axis) {
+Value Tape::rmsNorm(Value x, Value scale, int64_t axis, double epsilon) {
   if (isExpanded(Op::RmsNorm))
-    return expansion::norm(*this, x, scale, nullptr, axis, false);
-  return node("rms_norm", {x, scale}, dtype, dimsOf(x), {integer("axis", axis), real("epsilon", 1e-5)});
+    return expansion::norm(*this, x, scale, nullptr, axis, false, epsilon);
+  return node("rms_norm", {x, scale}, x->type->dtype, dimsOf(x), {integer("axis", axis), real("epsilon", epsilon)});
 }
 
-Value Tape::groupNorm(Value x, Value scale, Value bias, int64_t groups) {
+Value Tape::groupNorm(Value x, Value scale, Value bias, int64_t groups, double epsilon) {
   if (isExpanded(Op::GroupNorm))
-    return expansion::groupNorm(*this, x, scale, bias, groups);
-  return node("group_norm", {x, scale, bias}, dtype, dimsOf(x), {integer("groups", groups), real("epsilon", 1e-5)});
+    return expansion::groupNorm(*this, x, scale, bias, groups, epsilon);
+  return node("group_norm", {x, scale, bias}, x->type->dtype, dimsOf(x),
+              {integer("groups", groups), real("epsilon", epsilon)});
 }
 
-Value Tape::batchNorm(Value x, Value scale, Value bias, Value mean, Value variance) {
+Value Tape::batchNorm(Value x, Value scale, Value bias, Value mean, Value variance, double epsilon) {
   if (isExpanded(Op::BatchNorm))
-    return expansion::batchNorm(*this, x, scale, bias, mean, variance);
-  return node("batch_norm", {x, scale, bias, mean, variance}, dtype, dimsOf(x), {real("epsilon", 1e-5)});
+    return expansion::batchNorm(*this, x, scale, bias, mean, variance, epsilon);
+  return node("batch_norm", {x, scale, bias, mean, variance}, x->type->dtype, dimsOf(x), {real("epsilon", epsilon)});
 }
 
 Value Tape::crossEntropy(Value logits, Value targets) {
@@ -417,8 +421,8 @@ Value Tape::uniform(const Dims &dims, Value key, Value offset) {
 Value Tape::dropout(Value x, double p, Value key, Value offset) {
   if (isExpanded(Op::Dropout))
     return expansion::dropout(*this, x, p, key, offset);
-  return nodes("dropout", {x, key, offset}, {builder.type(dtype, dimsOf(x)), builder.type(MORTISE_I1, dimsOf(x))},
-               {real("p", p)})
+  return nodes("dropout", {x, key, offset},
+               {builder.type(x->type->dtype, dimsOf(x)), builder.type(MORTISE_I1, dimsOf(x))}, {real("p", p)})
       .front();
 }
 

@@ -96,10 +96,10 @@ public:
 
   // ---- Along axes
   Value softmax(const char *op, Value x, int64_t axis); // or log_softmax
-  Value layerNorm(Value x, Value scale, Value bias, int64_t axis);
-  Value rmsNorm(Value x, Value scale, int64_t axis);
-  Value groupNorm(Value x, Value scale, Value bias, int64_t groups);
-  Value batchNorm(Value x, Value scale, Value bias, Value mean, Value variance);
+  Value layerNorm(Value x, Value scale, Value bias, int64_t axis, double epsilon = 1e-5);
+  Value rmsNorm(Value x, Value scale, int64_t axis, double epsilon = 1e-5);
+  Value groupNorm(Value x, Value scale, Value bias, int64_t groups, double epsilon = 1e-5);
+  Value batchNorm(Value x, Value scale, Value bias, Value mean, Value variance, double epsilon = 1e-5);
   Value crossEntropy(Value logits, Value targets);
   Value embedding(Value table, Value indices);
   Value take(Value x, Value indices, int64_t axis);
@@ -117,6 +117,10 @@ public:
   Value dequantize(Value x, Value scale, Value zero);
   std::pair<Value, Value> dynamicQuantize(Value x, int32_t to); // numbers and scales
 
+  // Records another graph, a static one that outlives this object: its inputs and nodes, expanded composites as their
+  // parts where that is known for their attributes, and its outputs.
+  void record(const MortiseGraph &from);
+
   // The derivatives, by each of `to`, of the sum of `of`'s elements times those of `adjoint` (reverse accumulation;
   // Griewank and Walther, Evaluating Derivatives, 2008, chapter 3). Values that `of` does not depend on have the
   // derivative zero. Ends the program where an op on the way has no rule, which is a fault of the kit.
@@ -131,6 +135,8 @@ private:
              std::vector<test::Attribute> attributes = {});
   std::vector<Value> nodes(const char *op, const std::vector<Value> &operands,
                            const std::vector<const MortiseType *> &types, std::vector<test::Attribute> attributes);
+  std::vector<Value> recordNode(const MortiseNode &node, const std::vector<Value> &operands);
+  Value recordExpanded(const MortiseNode &node, const std::vector<Value> &operands);
   Dims windowed(Value x, const Dims &kernel, int64_t channels, const Window &window) const;
 };
 

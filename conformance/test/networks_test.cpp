@@ -183,5 +183,42 @@ TEST(ConformanceNetworks, RegionsAreSavedAndRead) {
   EXPECT_FALSE(readRegion(path));
 }
 
+// What a network computes does not change when its graph is read from a file, whole or with its composites apart.
+TEST(ConformanceNetworks, GraphsOfFilesAreRecorded) {
+  std::set<Op> composites;
+  for (int32_t op = 1; op < MORTISE_OP_COUNT; ++op)
+    if (has(static_cast<Op>(op), Trait::Composite))
+      composites.insert(static_cast<Op>(op));
+  const std::string path = testing::TempDir() + "a.mrtg";
+  size_t apart = 0;
+  for (const Network &network : models()) {
+    Tape tape(MORTISE_F64);
+    network.make(tape);
+    const auto graph = Graph::copy(viewOf(tape));
+    ASSERT_TRUE(graph) << network.name;
+    std::ofstream(path, std::ios::binary)
+        .write(reinterpret_cast<const char *>((*graph)->bytes().data()), std::ssize((*graph)->bytes()));
+    const auto whole = loadNetwork(path, 3), expanded = loadNetwork(path, 3, composites);
+    ASSERT_TRUE(whole) << whole.error().message;
+    ASSERT_TRUE(expanded) << expanded.error().message;
+    const MortiseGraph &view = whole->graph->view();
+    EXPECT_EQ(view.node_count, (*graph)->view().node_count) << network.name;
+    EXPECT_EQ(view.alias_count, (*graph)->view().alias_count) << network.name;
+    const Tensors one = resultsOf(view, whole->inputs[0]),
+                  other = resultsOf(expanded->graph->view(), expanded->inputs[0]);
+    ASSERT_EQ(one.size(), other.size()) << network.name;
+    for (size_t i = 0; i < one.size(); ++i)
+      if (view.outputs[i]->type->dtype == MORTISE_F64)
+        for (size_t e = 0; e < numbers(one[i]).size(); ++e)
+          ASSERT_NEAR(numbers(one[i])[e], numbers(other[i])[e], 1e-8) << network.name << ", " << i << ", " << e;
+    apart += expanded->graph->view().node_count;
+    EXPECT_GT(expanded->graph->view().node_count, view.node_count) << network.name;
+  }
+  EXPECT_GT(apart, 300u);
+  std::ofstream(path) << "no graph";
+  EXPECT_THAT(loadNetwork(path, 1).error().message, HasSubstr(path));
+  EXPECT_THAT(loadNetwork(path + "s", 1).error().message, HasSubstr("found no file"));
+}
+
 } // namespace
 } // namespace mortise::conformance

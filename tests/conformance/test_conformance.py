@@ -297,6 +297,22 @@ def test_a_fault_in_a_network_is_bisected(tmp_path, fault, network, op):
     assert sound.returncode == GOOD, sound.stdout + sound.stderr
 
 
+def test_graphs_of_ones_own(tmp_path):
+    """Those of the golden files, whose numbers are their own here."""
+    golden = ROOT / "ir" / "portable" / "golden"
+    _, report = judge(PLUGINS / "libmortise_reference.so", tmp_path, "--quick", "--graph", golden, status=GOOD)
+    files = {Path(line["case"].removeprefix("file/").removesuffix("/#1")).name: line for line in report["cases"]}
+    assert set(files) == {path.name for path in golden.glob("*.mrtg")}
+    refused = {name: line for name, line in files.items() if line["outcome"] != "passed"}
+    assert all(line["reason"] == "not-judged" for line in refused.values()), refused
+    assert 1 <= len(refused) <= 4  # collectives, and an op of a vendor
+    assert ">opset1-attention-attention.mrtg<" in (tmp_path / "report.html").read_text()
+    one = golden / "opset1-elementwise-reals.mrtg"
+    assert "3 cases on cpu" in run("--plugin", PLUGINS / "libmortise_cpu.so", "--graph", one, status=GOOD)
+    for path in (tmp_path, tmp_path / "none.mrtg"):
+        assert "--graph: expected" in run("--plugin", PLUGINS / "libmortise_cpu.so", "--graph", path, status=USAGE)
+
+
 def test_a_region_that_cannot_be_read(tmp_path):
     (tmp_path / "no.region").write_text("{}")
     for file, why in ((tmp_path / "no.region", "expected a region that this kit has saved"), (tmp_path / "none", "expected a region")):

@@ -67,6 +67,18 @@ Value Emitter::floatToInt(Value x, int32_t to) {
   return c.select(over, c.integer(number.getType(), most), number);
 }
 
+// Integers of 64 bits as ones that f64 holds exactly and that round to the same f16 or bf16: above 2^53 the 11 lowest
+// bits are cut off, and the lowest one that is left is set where they were not 0 (rounding to odd; Boldo and Melquiond,
+// Emulation of FMA and correctly rounded sums, 2008).
+Value Emitter::oddAbove53(Value x) {
+  const auto number = [&](int64_t value) { return c.integer(x.getType(), value); };
+  constexpr int64_t lost = (1 << 11) - 1;
+  Value high = c.two<arith::ShRSIOp>(x, number(53));
+  Value isExact = c.compareI(I::ult, c.addI(high, number(1)), number(2)); // all of the high bits are the sign
+  Value odd = c.select(c.compareI(I::ne, c.andI(x, number(lost)), number(0)), number(lost + 1), number(0));
+  return c.select(isExact, x, c.orI(c.andI(x, number(~lost)), odd));
+}
+
 Value Emitter::convert(Value x, int32_t from, int32_t to) {
   Type type = c.registerType(to), shaped = c.like(x, type);
   if (isBool(to)) {
@@ -82,6 +94,8 @@ Value Emitter::convert(Value x, int32_t from, int32_t to) {
   Value result = x;
   if (!isFloat(from)) {
     // Integers convert to f64 before f16 or bf16: f64 is exact up to 2^53, so the result is rounded once.
+    if (isNarrowFloat(to) && dtypeBits(from) == 64)
+      x = oddAbove53(x);
     Type via = isNarrowFloat(to) ? Type(b.getF64Type()) : type;
     if (isNatural(from))
       result = arith::UIToFPOp::create(b, c.loc, c.like(x, via), x);

@@ -76,6 +76,7 @@ private:
   struct Rules;
   Value elementwise(const Expr &expr, llvm::ArrayRef<Value> x);
   Value convert(Value x, int32_t from, int32_t to);
+  Value oddAbove53(Value x);
   Value floatToInt(Value x, int32_t to);
   Value intDivide(Value x, Value y, int32_t dtype, bool remainder);
   Value maximum(Value x, Value y, int32_t dtype, bool largest);
