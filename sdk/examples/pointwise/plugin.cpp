@@ -58,9 +58,13 @@ struct Pointwise : mortise::PluginAdaptor<Pointwise> {
     enum Kind { Input, Output, Workspace } kind;
     uint32_t index;
   };
+  struct Copy {
+    uint32_t value, output;
+  };
   struct Kernel {
     std::vector<Instruction> instructions;
     std::vector<Place> places; // one per value of the region
+    std::vector<Copy> copies;  // to outputs that no instruction writes
     int64_t count = 0;
     mortise::ConstantExpr workspace;
     mortise::StepList steps;
@@ -141,6 +145,16 @@ struct Pointwise : mortise::PluginAdaptor<Pointwise> {
       kernel->count = mortise::elementCount(*node.results[0]->type);
       nodes.push_back(static_cast<uint32_t>(i));
     }
+    // A region may return a value several times, and an input.
+    for (uint32_t i = 0; i < region.output_count; ++i) {
+      const MortiseValue &value = *region.outputs[i];
+      if (!dense(&value) || mortise::elementCount(*value.type) != kernel->count)
+        return mortise::Error{MORTISE_UNSUPPORTED,
+                              "expected outputs of the region's own size, found " + mortise::typeString(*value.type)};
+      const Place &place = kernel->places[value.index];
+      if (place.kind != Place::Output || place.index != i)
+        kernel->copies.push_back({value.index, i});
+    }
     // Blocks run at the same time, so each has its own temporaries.
     kernel->workspace = mortise::ConstantExpr(int64_t(temporaries) * blocks(*kernel) * block * int64_t(sizeof(float)));
     double elements = static_cast<double>(kernel->count), count = static_cast<double>(nodes.size());
@@ -194,6 +208,8 @@ private:
     };
     for (const Instruction &step : kernel.instructions)
       step.loop(place(step.operands[0]), place(step.operands[1]), place(step.result), count);
+    for (const Copy &copy : kernel.copies)
+      std::copy_n(place(copy.value), count, mortise::pointer<float>(args.outputs[copy.output]) + begin);
   }
 };
 
