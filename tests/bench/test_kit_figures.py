@@ -63,7 +63,7 @@ def test_shares_become_rows():
 
 
 def test_reasons_are_read_from_the_page():
-    loose, eager = bounds.tables()
+    loose, eager = kit.bound_tables()
     assert eager and all(why for why in eager.values())
-    assert bounds.explained(eager, "logistic/f32") and not bounds.explained(eager, "exp/f32")
+    assert kit.explained(eager, "logistic/f32") and not kit.explained(eager, "exp/f32")
     assert all("/" in pattern for pattern in (loose | eager))
