@@ -30,11 +30,12 @@ inline Dims without(Dims dims, int64_t axis) {
   return dims;
 }
 inline int64_t lastAxis(const Dims &dims) { return static_cast<int64_t>(dims.size()) - 1; }
+// Of markers (lift.hpp) it wraps.
 inline int64_t product(const Dims &dims) {
-  int64_t made = 1;
+  uint64_t made = 1;
   for (const int64_t dim : dims)
-    made *= dim;
-  return made;
+    made *= static_cast<uint64_t>(dim);
+  return static_cast<int64_t>(made);
 }
 
 } // namespace mortise::conformance
