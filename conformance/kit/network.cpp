@@ -229,12 +229,17 @@ struct Smallest {
   std::string why;
 };
 
-// Nodes of a region that stand together, on what the interpreter computes in front of them; the fewest that fail.
+// Nodes of a region that stand together, on what the interpreter computes in front of them; the fewest that fail, as
+// far as they are found in a minute: of n nodes nearly n^2 / 2 parts may have to be compiled.
 Smallest smallestOf(Device &device, const RegionCase &whole, const std::string &why, const NetworkTask &task) {
   const MortiseGraph &view = whole.graph->view();
   const auto values = valuesOf(whole);
+  constexpr std::chrono::seconds most(60);
+  const auto begun = std::chrono::steady_clock::now();
   for (size_t length = 1; values && length < view.node_count; ++length)
     for (uint32_t begin = 0; begin + length <= view.node_count; ++begin) {
+      if (std::chrono::steady_clock::now() - begun > most)
+        return {whole, why};
       task.stillThere();
       std::vector<uint32_t> nodes;
       for (uint32_t n = begin; n < begin + length; ++n)
@@ -324,11 +329,17 @@ private:
     auto proposals = proposalsFor(device, part->graph->view(), device.settings().compileOptions());
     if (!proposals)
       return fail("status", proposals.error().message);
+    bool areThere = true; // the nodes that the plugin names
+    const auto toWhole = [&](uint32_t &node) {
+      areThere &= node < nodes.size();
+      node = nodes[std::min<size_t>(node, nodes.size() - 1)];
+    };
     for (Proposal &candidate : proposals->candidates)
-      for (uint32_t &node : candidate.nodes)
-        node = nodes.at(node);
+      std::ranges::for_each(candidate.nodes, toWhole);
     for (auto &[node, refused] : proposals->refusals)
-      node = nodes.at(node);
+      toWhole(node);
+    if (!areThere)
+      return fail("status", "propose names a node that is none of the graph's " + std::to_string(nodes.size()));
     if (!areOffered(nodes, *proposals))
       return false;
     // The largest first, because what a plugin does with single nodes other levels show.
