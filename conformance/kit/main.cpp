@@ -65,7 +65,7 @@ int answerRegion(const WorkerTask &task, const std::string &file, const std::str
   auto region = readRegion(file);
   Json line;
   if (!device || !region)
-    line = {{"error", device ? region.error().message : device.error().message}};
+    line = {{"error", device ? region.error().message : task.plugin + " cannot be used: " + device.error().message}};
   else
     line = judgeRegion(**device, *region, file).json();
   std::ofstream(answer) << line.dump(-1, ' ', false, Json::error_handler_t::replace);

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <ctime>
 #include <fstream>
+#include <set>
 #include <sys/utsname.h>
 #include <thread>
 
@@ -134,6 +135,13 @@ std::string summaryOf(const Json &report) {
               line.value("why", "") + "\n  repeat: " + repeatOf(report, line) + "\n";
   if (failures > most)
     text += "and " + std::to_string(failures - most) + " more, which the report lists\n";
+  if (report["result"] == resultNames[Exit::nothing]) { // why, of the first of each reason
+    std::set<std::string> reasons;
+    for (const Json &line : report["cases"])
+      if (line["outcome"] == "refused" && reasons.insert(line.value("reason", "")).second)
+        text += "refused " + line["case"].get<std::string>() + ": " + line.value("reason", "") + ": " +
+                line.value("why", "") + "\n";
+  }
   addList(text, "claims that no case proves", report["unproven"], most);
   addList(text, "expectations that are not true", report["unexpected"], most);
   for (const char *key : {"shrunken", "broken"})

@@ -309,6 +309,7 @@ def test_graphs_of_ones_own(tmp_path):
     assert ">opset1-attention-attention.mrtg<" in (tmp_path / "report.html").read_text()
     one = golden / "opset1-elementwise-reals.mrtg"
     assert "3 cases on cpu" in run("--plugin", PLUGINS / "libmortise_cpu.so", "--graph", one, status=GOOD)
+    assert "README.md: " in run("--plugin", PLUGINS / "libmortise_reference.so", "--graph", ROOT / "README.md", status=NOTHING)
     for path in (tmp_path, tmp_path / "none.mrtg"):
         assert "--graph: expected" in run("--plugin", PLUGINS / "libmortise_cpu.so", "--graph", path, status=USAGE)
 
@@ -317,6 +318,7 @@ def test_a_region_that_cannot_be_read(tmp_path):
     (tmp_path / "no.region").write_text("{}")
     for file, why in ((tmp_path / "no.region", "expected a region that this kit has saved"), (tmp_path / "none", "expected a region")):
         assert why in run("--plugin", PLUGINS / "libmortise_reference.so", "--region", file, status=USAGE)
+    assert "/none.so cannot be used: " in run("--plugin", tmp_path / "none.so", "--region", tmp_path / "no.region", status=USAGE)
 
 
 def speeds(report):
