@@ -85,6 +85,16 @@ void Code::match(Value &x, Value &y) {
     x = splat(x);
 }
 
+Value Code::neg(Value x) {
+  if (instructions.keepNan)
+    return one<arith::NegFOp>(x);
+  // LLVM knows a change of the sign bit by integers for what it is, and would make the instruction of it again.
+  const auto flip = [&](Value v) { return copySign(v, bitcast(notI(intBits(v)), element(v))); };
+  if (Value half = asInMemory(x))
+    return arith::ExtFOp::create(b, loc, x.getType(), flip(half));
+  return flip(x);
+}
+
 Value Code::fma(Value x, Value y, Value z) {
   match(x, y), match(x, z), match(x, y);
   if (!instructions.fma)
@@ -206,7 +216,41 @@ static Value roundToOdd(Code &c, Value x) {
   return c.bitcast(bits, c.b.getF32Type());
 }
 
+// The f16 that a widened value has in memory; null where it has been computed with. Values that are only chosen
+// need no conversion there and back, which would cost time and, on some machines, the payload of NaN.
+Value Code::asInMemory(Value x) {
+  Operation *op = x.getDefiningOp();
+  Type half = like(x, b.getF16Type());
+  if (auto wide = dyn_cast_or_null<arith::ExtFOp>(op))
+    return wide.getIn().getType() == half ? wide.getIn() : Value();
+  if (auto number = dyn_cast_or_null<arith::ConstantOp>(op)) {
+    auto splat = dyn_cast<SplatElementsAttr>(number.getValue());
+    auto value = splat ? splat.getSplatValue<FloatAttr>() : dyn_cast<FloatAttr>(number.getValue());
+    if (!value)
+      return {};
+    llvm::APFloat narrow = value.getValue();
+    bool lost = false;
+    narrow.convert(llvm::APFloat::IEEEhalf(), llvm::APFloat::rmNearestTiesToEven, &lost);
+    return lost ? Value() : makeConstant(b, loc, half, FloatAttr::get(b.getF16Type(), narrow));
+  }
+  if (auto choice = dyn_cast_or_null<arith::SelectOp>(op)) {
+    Value yes = asInMemory(choice.getTrueValue()), no = yes ? asInMemory(choice.getFalseValue()) : Value();
+    return no ? Value(arith::SelectOp::create(b, loc, choice.getCondition(), yes, no)) : Value();
+  }
+  if (auto splat = dyn_cast_or_null<LLVM::ShuffleVectorOp>(op)) {
+    auto inserted = splat.getV1().getDefiningOp<LLVM::InsertElementOp>();
+    if (!inserted || llvm::any_of(splat.getMask(), [](int32_t lane) { return lane != 0; }))
+      return {};
+    Value scalar = asInMemory(inserted.getValue());
+    return scalar ? this->splat(scalar) : Value();
+  }
+  return {};
+}
+
 Value Code::toMemory(Value x, int32_t dtype) {
+  if (dtype == MORTISE_F16 && instructions.half)
+    if (Value same = asInMemory(x))
+      return same;
   if (isNarrowFloat(dtype) && element(x).isF64())
     x = roundToOdd(*this, x);
   switch (dtype) {

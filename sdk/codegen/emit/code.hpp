@@ -23,6 +23,7 @@ struct Instructions {
   bool fma = true;              // x * y + z, rounded once
   bool half = true;             // conversions between f16 and f32
   bool narrowDivisions = false; // 32-bit divisions cost much less than 64-bit ones
+  bool keepNan = true;          // neg and conversions keep the payload of NaN
 };
 
 class Code {
@@ -64,7 +65,7 @@ public:
   Value fma(Value x, Value y, Value z); // rounded twice where the target has no such instruction
   Value fma(Value x, Value y, double z) { return fma(x, y, constant(x.getType(), z)); }
   Value abs(Value x) { return one<mlir::math::AbsFOp>(x); }
-  Value neg(Value x) { return one<mlir::arith::NegFOp>(x); }
+  Value neg(Value x);
   Value copySign(Value size, Value sign) { return two<mlir::math::CopySignOp>(size, sign); }
   Value compare(mlir::arith::CmpFPredicate predicate, Value x, Value y);
   Value compare(mlir::arith::CmpFPredicate predicate, Value x, double y) {
@@ -122,6 +123,7 @@ public:
   const Instructions instructions;
 
 private:
+  Value asInMemory(Value x);
   Value bf16Bits(Value x);
   Value halfToFloat(Value bits);
   Value floatToHalf(Value x);

@@ -69,6 +69,11 @@ Support supports(const MortiseNode &node) {
 Support supportsSimt(const MortiseNode &node) {
   if (Support support = supports(node); !support.yes)
     return support;
+  // A sum of several updates has to be rounded once, and the loop would round it after each of them.
+  if (opOf(node) == mortise::Op::Put && isNarrowFloat(node.results[0]->type->dtype) &&
+      std::string_view(findAttribute(node, "mode")->string) == "add")
+    return refuse(MORTISE_REASON_DTYPE,
+                  std::string("kernels of GPUs add no updates of ") + dtypeName(node.results[0]->type->dtype) + " yet");
   Dag dag;
   ExprId result;
   if (opOf(node) == mortise::Op::Constant || !expandAlone(dag, node, result))

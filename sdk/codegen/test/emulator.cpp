@@ -182,6 +182,7 @@ struct Emulator::Impl {
       mlir::OpBuilder builder(module->getContext());
       Instructions instructions = backend->instructions();
       instructions.narrowDivisions = true;
+      instructions.keepNan = false;
       EmittedSimtKernel kernel =
           SimtKernel(**plan, schedule, machine, alignment, *module, builder, instructions).emit(name);
       differs = kernel.usesAlignment;

@@ -133,6 +133,32 @@ TEST_P(PtxTest, AlignedRowsAreReadBySixteenBytes) {
   EXPECT_EQ(count(function.code, "ld.global.nc.v4"), 0U);
 }
 
+// The conversions of GPUs and their neg give each NaN one payload.
+TEST_P(PtxTest, MovesAndSignsKeepThePayloadOfNan) {
+  const auto target = SimtTarget::cuda(GetParam().first, GetParam().second, 1);
+  const auto compiler = SimtCompiler::create(*target);
+  const auto codeOf = [&](int32_t dtype, const std::function<V(TestGraph &, V, V)> &make) {
+    TestGraph b;
+    V x = b.input(dtype, {64}), y = b.input(dtype, {64});
+    b.output(make(b, x, y));
+    const MortiseGraph &graph = b.view();
+    const auto functions = (*compiler)->compile(graph, fuse({&graph, {}, {}, {}}, simtFuseTarget())->groups);
+    return functions ? functions->at(0)->code : functions.error().message;
+  };
+  const auto chosen = [](TestGraph &b, V x, V y) {
+    V all = b.input(MORTISE_I1, {64});
+    return b.op("select", {all, x, b.op("neg", {y}, MORTISE_F16, {64})}, MORTISE_F16, {64});
+  };
+  const std::string moved = codeOf(MORTISE_F16, chosen);
+  ASSERT_NE(moved.find(".entry"), std::string::npos) << moved;
+  EXPECT_EQ(moved.find("cvt.f32.f16"), std::string::npos) << moved;
+  for (const int32_t dtype : {MORTISE_F32, MORTISE_F64}) {
+    const std::string code = codeOf(dtype, [&](TestGraph &b, V x, V) { return b.op("neg", {x}, dtype, {64}); });
+    ASSERT_NE(code.find(".entry"), std::string::npos) << code;
+    EXPECT_EQ(code.find("neg.f"), std::string::npos) << code;
+  }
+}
+
 TEST_P(PtxTest, KernelsAssemble) {
   const std::string program = assembler();
   if (program.empty())

@@ -82,6 +82,7 @@ Result<PtxBackend::Code> PtxBackend::compile(LoopPlan &plan, const SimtSchedule 
   OpBuilder builder(module->getContext());
   Instructions instructions;
   instructions.narrowDivisions = true;
+  instructions.keepNan = false;
   SimtKernel emitter(plan, schedule, impl->instructions, alignment, *module, builder, instructions);
   EmittedSimtKernel kernel = emitter.emit(entry);
   llvm::LLVMContext context;
