@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+# ./dev gpu-bundle: what a bare x86-64 machine with a GPU, PyTorch and this working tree needs to run Mortise. LLVM is linked statically.
+
+# strip_plugin LIBRARY: without its symbols, and with the manifest beside it in step again.
+strip_plugin() {
+  local manifest=${1%.so}.toml
+  strip "$1"
+  cmake "-DMANIFEST=$manifest" "-DLIBRARY=$1" "-DOUTPUT=$manifest" -P sdk/cmake/PluginManifest.cmake
+}
+
+dev_gpu_bundle() {
+  local folder=.gpu/build/release build=build/release library
+  dev_setup
+  dev_build release product
+  rm -rf .gpu && mkdir -p "$folder"/{bin,lib/mortise/plugins,python}
+  cp "$build"/bin/{mortise,mortise-conformance,mortise-worker} "$folder/bin/"
+  cp -P "$build"/lib/libmortise.so* "$folder/lib/"
+  cp "$build"/lib/mortise/plugins/*.{so,toml} "$folder/lib/mortise/plugins/"
+  cp -rL "$build/python/torch_mortise" "$folder/python/"
+  # The cpu plugin looks for oneDNN beside itself first.
+  cp -L "$(find .venv/ -name 'libdnnl.so.3' | head -n 1)" "$folder/lib/mortise/plugins/"
+  strip "$folder"/bin/* "$folder"/lib/libmortise.so.0.* "$folder"/python/torch_mortise/*.so "$folder/lib/mortise/plugins/libdnnl.so.3"
+  for library in "$folder"/lib/mortise/plugins/libmortise_*.so; do strip_plugin "$library"; done
+  step "packing .gpu/bundle.tar.xz" tar -C .gpu -cf .gpu/bundle.tar.xz --use-compress-program='xz -T0' build
+  rm -rf .gpu/build
+  local bytes
+  bytes=$(stat -c %s .gpu/bundle.tar.xz)
+  [ "$bytes" -le $((60 << 20)) ] || fail "gpu-bundle: expected at most 60 MiB, which fit on the way to the machine; found $((bytes >> 20)) MiB"
+  say "the bundle is .gpu/bundle.tar.xz ($((bytes >> 20)) MiB); carry .gpu with the working tree, and run there: bash tools/gpu/run.sh --help"
+}

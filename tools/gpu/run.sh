@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+# Runs on a machine with a GPU, in a copy of the working tree with what `./dev gpu-bundle` has packed in .gpu. Needs Python with PyTorch.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+
+usage() {
+  cat <<'TEXT'
+tools/gpu/run.sh PART...   each of:
+  conformance[=LEVELS]     a few cases of each op at all levels, or at these (core,composite,...), on the device named by MORTISE_GPU (cuda)
+  full[=LEVELS]            all cases: by default of the levels core, composite and dynamic
+  test                     the door's tests that need a GPU
+  figure=NAME              a figure, kept in $OUT
+TEXT
+}
+
+OUT=${OUT:-$PWD/.gpu/out}
+DEVICE=${MORTISE_GPU:-cuda}
+mkdir -p "$OUT"
+tar -xJf .gpu/bundle.tar.xz
+export PYTHONPATH="$PWD/build/release/python${PYTHONPATH:+:$PYTHONPATH}" HF_HUB_OFFLINE=1 PYTHONUNBUFFERED=1
+status=0
+
+# A driver reserves more address space than any limit for a worker's memory would leave. Status 4: nothing of a level runs there yet.
+judge() {
+  local name=$1 levels=$2 level
+  shift 2
+  for level in ${levels//,/ }; do
+    echo "== $name $level"
+    local answer=0
+    build/release/bin/mortise-conformance --plugin "build/release/lib/mortise/plugins/libmortise_$DEVICE.so" --level "$level" --jobs 8 \
+      --memory $((1 << 46)) --expectations "plugins/$DEVICE/expectations.toml" --report "$OUT/$name-$level" "$@" >"$OUT/$name-$level.log" 2>&1 ||
+      answer=$?
+    tail -n 12 "$OUT/$name-$level.log"
+    [ "$answer" = 0 ] || [ "$answer" = 4 ] || status=1
+  done
+}
+
+for part in "${@:---help}"; do
+  value=${part#*=}
+  case "$part" in
+    conformance) judge quick core,composite,dynamic,quantised,training,models,abi --quick ;;
+    conformance=*) judge quick "$value" --quick ;;
+    full) judge full core,composite,dynamic ;;
+    full=*) judge full "$value" ;;
+    test) python3 -m pytest -q frontend/torch/test/test_cuda.py || status=1 ;;
+    figure=*) python3 bench/figure.py --save "$value" && cp "bench/results/$value.json" "$OUT/" || status=1 ;;
+    --help) usage ;;
+    *) usage >&2 && exit 2 ;;
+  esac
+done
+exit $status
