@@ -18,6 +18,7 @@ OUT=${OUT:-$PWD/.gpu/out}
 DEVICE=${MORTISE_GPU:-cuda}
 mkdir -p "$OUT"
 tar -xJf .gpu/bundle.tar.xz
+python3 frontend/torch/register.py build/release/python >/dev/null
 export PYTHONPATH="$PWD/build/release/python${PYTHONPATH:+:$PYTHONPATH}" HF_HUB_OFFLINE=1 PYTHONUNBUFFERED=1
 status=0
 

@@ -90,8 +90,10 @@ Value Code::neg(Value x) {
     return one<arith::NegFOp>(x);
   // LLVM knows a change of the sign bit by integers for what it is, and would make the instruction of it again.
   const auto flip = [&](Value v) { return copySign(v, bitcast(notI(intBits(v)), element(v))); };
-  if (Value half = asInMemory(x))
-    return arith::ExtFOp::create(b, loc, x.getType(), flip(half));
+  if (Value half = asInMemory(x, MORTISE_F16))
+    return fromMemory(flip(half), MORTISE_F16);
+  if (Value brain = asInMemory(x, MORTISE_BF16))
+    return fromMemory(two<arith::XOrIOp>(brain, integer(brain.getType(), INT64_C(0x8000))), MORTISE_BF16);
   return flip(x);
 }
 
@@ -216,40 +218,50 @@ static Value roundToOdd(Code &c, Value x) {
   return c.bitcast(bits, c.b.getF32Type());
 }
 
-// The f16 that a widened value has in memory; null where it has been computed with. Values that are only chosen
+// The f16 or bf16 that a widened value has in memory; null where it has been computed with. Values that are only chosen
 // need no conversion there and back, which would cost time and, on some machines, the payload of NaN.
-Value Code::asInMemory(Value x) {
+Value Code::asInMemory(Value x, int32_t dtype) {
   Operation *op = x.getDefiningOp();
-  Type half = like(x, b.getF16Type());
+  Type narrow = like(x, memoryType(dtype));
   if (auto wide = dyn_cast_or_null<arith::ExtFOp>(op))
-    return wide.getIn().getType() == half ? wide.getIn() : Value();
+    return wide.getIn().getType() == narrow ? wide.getIn() : Value();
+  if (auto number = dyn_cast_or_null<arith::BitcastOp>(op)) { // as fromMemory widens bf16
+    auto shifted = number.getIn().getDefiningOp<arith::ShLIOp>();
+    auto wide = shifted ? shifted.getLhs().getDefiningOp<arith::ExtUIOp>() : arith::ExtUIOp();
+    return dtype == MORTISE_BF16 && wide && wide.getIn().getType() == narrow ? wide.getIn() : Value();
+  }
   if (auto number = dyn_cast_or_null<arith::ConstantOp>(op)) {
     auto splat = dyn_cast<SplatElementsAttr>(number.getValue());
     auto value = splat ? splat.getSplatValue<FloatAttr>() : dyn_cast<FloatAttr>(number.getValue());
     if (!value)
       return {};
-    llvm::APFloat narrow = value.getValue();
+    llvm::APFloat rounded = value.getValue();
     bool lost = false;
-    narrow.convert(llvm::APFloat::IEEEhalf(), llvm::APFloat::rmNearestTiesToEven, &lost);
-    return lost ? Value() : makeConstant(b, loc, half, FloatAttr::get(b.getF16Type(), narrow));
+    rounded.convert(dtype == MORTISE_F16 ? llvm::APFloat::IEEEhalf() : llvm::APFloat::BFloat(),
+                    llvm::APFloat::rmNearestTiesToEven, &lost);
+    Type type = memoryType(dtype);
+    return lost               ? Value()
+           : type.isInteger() ? integer(narrow, rounded.bitcastToAPInt().getSExtValue())
+                              : makeConstant(b, loc, narrow, FloatAttr::get(type, rounded));
   }
   if (auto choice = dyn_cast_or_null<arith::SelectOp>(op)) {
-    Value yes = asInMemory(choice.getTrueValue()), no = yes ? asInMemory(choice.getFalseValue()) : Value();
+    Value yes = asInMemory(choice.getTrueValue(), dtype);
+    Value no = yes ? asInMemory(choice.getFalseValue(), dtype) : Value();
     return no ? Value(arith::SelectOp::create(b, loc, choice.getCondition(), yes, no)) : Value();
   }
   if (auto splat = dyn_cast_or_null<LLVM::ShuffleVectorOp>(op)) {
     auto inserted = splat.getV1().getDefiningOp<LLVM::InsertElementOp>();
     if (!inserted || llvm::any_of(splat.getMask(), [](int32_t lane) { return lane != 0; }))
       return {};
-    Value scalar = asInMemory(inserted.getValue());
+    Value scalar = asInMemory(inserted.getValue(), dtype);
     return scalar ? this->splat(scalar) : Value();
   }
   return {};
 }
 
 Value Code::toMemory(Value x, int32_t dtype) {
-  if (dtype == MORTISE_F16 && instructions.half)
-    if (Value same = asInMemory(x))
+  if (dtype == MORTISE_F16 ? instructions.half : dtype == MORTISE_BF16)
+    if (Value same = asInMemory(x, dtype))
       return same;
   if (isNarrowFloat(dtype) && element(x).isF64())
     x = roundToOdd(*this, x);
@@ -259,6 +271,8 @@ Value Code::toMemory(Value x, int32_t dtype) {
       return floatToHalf(x);
     return arith::TruncFOp::create(b, loc, like(x, b.getF16Type()), x);
   case MORTISE_BF16:
+    if (instructions.brain)
+      return bitcast(arith::TruncFOp::create(b, loc, like(x, b.getBF16Type()), x), b.getI16Type());
     return resizeInt(bf16Bits(x), b.getI16Type(), false);
   case MORTISE_I1:
     return resizeInt(x, b.getI8Type(), false);

@@ -23,7 +23,10 @@ struct Instructions {
   bool fma = true;              // x * y + z, rounded once
   bool half = true;             // conversions between f16 and f32
   bool narrowDivisions = false; // 32-bit divisions cost much less than 64-bit ones
-  bool keepNan = true;          // neg and conversions keep the payload of NaN
+  bool brain = false;           // conversion of f32 to bf16, subnormals included
+  // Names of LLVM's intrinsics on f32: 2^x within 2^-22 of it, and x / y within 2 ULP; NULL where there are none.
+  const char *approximateExp2 = nullptr, *approximateDivide = nullptr;
+  bool keepNan = true; // neg and conversions keep the payload of NaN
 };
 
 class Code {
@@ -93,6 +96,9 @@ public:
   Value roundTo(Value x, int32_t dtype); // to f16 or bf16 and back
   Value resizeInt(Value x, Type element, bool isSigned);
 
+  // Everything that is stored is rounded to f16 or bf16, so that functions may use what is coarser (coarse.cpp).
+  bool coarse = false;
+
   // The functions of math.cpp, on floats: f32 is computed inline, f64 calls the C library.
   Value exp(Value x);
   Value expm1(Value x);
@@ -123,7 +129,13 @@ public:
   const Instructions instructions;
 
 private:
-  Value asInMemory(Value x);
+  bool isCoarse(Value x) const { return coarse && instructions.approximateExp2 && element(x).isF32(); }
+  Value approximate(const char *intrinsic, llvm::ArrayRef<Value> operands);
+  Value coarseDiv(Value x, Value y);
+  Value coarseExp(Value x);
+  Value coarseLogistic(Value x);
+  Value coarseGelu(Value x);
+  Value asInMemory(Value x, int32_t dtype);
   Value bf16Bits(Value x);
   Value halfToFloat(Value bits);
   Value floatToHalf(Value x);

@@ -84,6 +84,8 @@ Value Code::expParts(Value x, Value &n) {
 Value Code::exp(Value x) {
   if (isDouble(x))
     return call("mortise_exp_f64", x);
+  if (isCoarse(x))
+    return coarseExp(x);
   Value n, m = expParts(atMost(*this, x, 89.0), n);
   return scaleByPowerOf2(m, n);
 }
@@ -138,7 +140,8 @@ Value Code::tanh(Value x) {
   Value a = abs(x), z = mul(x, x);
   Value near = fma(mul(polynomial(z, tanhTail), z), a, a);
   Value e = exp(add(a, a)), one = constant(x.getType(), 1);
-  Value far = sub(one, div(constant(x.getType(), 2), add(e, one)));
+  Value two = constant(x.getType(), 2), sum = add(e, one);
+  Value far = sub(one, isCoarse(x) ? coarseDiv(two, sum) : div(two, sum));
   return copySign(select(compare(P::OLT, z, 0.4), near, far), x);
 }
 
@@ -184,6 +187,8 @@ Value Code::erf(Value x) {
 Value Code::gelu(Value x) {
   if (isDouble(x))
     return call("mortise_gelu_f64", x);
+  if (isCoarse(x))
+    return coarseGelu(x);
   Value a = atMost(*this, abs(x), 15.0), square = mul(a, a);
   Value lost = squareError(a, square);
   Value tail = tailProbability(mul(a, 0.70710678118654752), mul(square, 0.5), mul(lost, 0.5), mul(copySign(a, x), 0.5));
@@ -194,6 +199,8 @@ Value Code::gelu(Value x) {
 Value Code::logistic(Value x) {
   if (isDouble(x))
     return call("mortise_logistic_f64", x);
+  if (isCoarse(x))
+    return coarseLogistic(x);
   Value e = exp(neg(abs(x))), one = constant(x.getType(), 1);
   Value high = div(one, add(one, e));
   return select(compare(P::OLT, x, 0.0), mul(e, high), high);

@@ -7,6 +7,7 @@ using namespace mlir;
 using I = arith::CmpIPredicate;
 
 EmittedSimtKernel SimtKernel::emit(StringRef name) {
+  c.coarse = llvm::all_of(plan.roots, [&](const Root &root) { return isNarrowFloat(plan.dag.exprs[root.expr].dtype); });
   Type pointerType = LLVM::LLVMPointerType::get(b.getContext()), i32 = b.getI32Type(), i64 = b.getI64Type();
   SmallVector<Type> types(inputCount() + plan.roots.size(), pointerType);
   types.append(plan.dag.usedSymbols.size(), i64);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Fits the polynomials of lib/math.cpp: near-minimax in relative error (Lawson's reweighted least squares on
+"""Fits the polynomials of emit/math.cpp and emit/coarse.cpp: near-minimax in relative error (Lawson's reweighted least squares on
 Chebyshev nodes, references in 60 digits). Prints C++ arrays, highest power first, and the error reached.
 Run: .venv/bin/python sdk/codegen/tools/fit.py"""
 import mpmath as mp
@@ -62,3 +62,5 @@ fit("erfcScaled", scaled, -1.0, 0.77, 10)
 quarter = float(mp.pi / 4) * 1.001
 fit("sinTail", lambda z: (mp.sin(mp.sqrt(z)) / mp.sqrt(z) - 1) / z if z > 1e-9 else -mp.mpf(1) / 6, 0.0, quarter**2, 3)
 fit("cosTail", lambda z: (mp.cos(mp.sqrt(z)) - 1 + z / 2) / z**2 if z > 1e-6 else mp.mpf(1) / 24, 0.0, quarter**2, 3)
+# The same for results that are rounded to f16 or bf16, up to a = 10.5
+fit("erfcCoarse", scaled, -1.0, 0.7, 6)

@@ -83,6 +83,9 @@ Result<PtxBackend::Code> PtxBackend::compile(LoopPlan &plan, const SimtSchedule 
   Instructions instructions;
   instructions.narrowDivisions = true;
   instructions.keepNan = false;
+  instructions.brain = true;
+  instructions.approximateExp2 = "llvm.nvvm.ex2.approx.f32";
+  instructions.approximateDivide = "llvm.nvvm.div.full";
   SimtKernel emitter(plan, schedule, impl->instructions, alignment, *module, builder, instructions);
   EmittedSimtKernel kernel = emitter.emit(entry);
   llvm::LLVMContext context;
