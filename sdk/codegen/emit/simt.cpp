@@ -9,20 +9,24 @@ using I = arith::CmpIPredicate;
 EmittedSimtKernel SimtKernel::emit(StringRef name) {
   c.coarse = llvm::all_of(plan.roots, [&](const Root &root) { return isNarrowFloat(plan.dag.exprs[root.expr].dtype); });
   Type pointerType = LLVM::LLVMPointerType::get(b.getContext()), i32 = b.getI32Type(), i64 = b.getI64Type();
-  SmallVector<Type> types(inputCount() + plan.roots.size(), pointerType);
+  entry = name.str();
+  const size_t tensors = inputCount() + plan.roots.size();
+  SmallVector<Type> types(tensors + (role == Role::Whole ? 0 : 1), pointerType);
   types.append(plan.dag.usedSymbols.size(), i64);
   b.setInsertionPointToEnd(module.getBody());
   auto function = LLVM::LLVMFuncOp::create(b, c.loc, name,
                                            LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()), types));
-  const unsigned threads = simt.team * simt.teams;
-  machine.makeKernel(function, threads);
-  Block *entry = function.addEntryBlock(b);
-  b.setInsertionPointToStart(entry);
-  for (BlockArgument argument : entry->getArguments()) {
-    auto &list = !isa<LLVM::LLVMPointerType>(argument.getType()) ? symbols
-                 : inputs.size() < inputCount()                  ? inputs
-                                                                 : outputs;
-    list.push_back(argument);
+  machine.makeKernel(function, simt.threads());
+  Block *start = function.addEntryBlock(b);
+  b.setInsertionPointToStart(start);
+  for (BlockArgument argument : start->getArguments()) {
+    const size_t number = argument.getArgNumber();
+    if (number < tensors)
+      (number < inputCount() ? inputs : outputs).push_back(argument);
+    else if (number < types.size() - plan.dag.usedSymbols.size())
+      scratch = argument;
+    else
+      symbols.push_back(argument);
   }
   scopes.push_back({0});
 
@@ -40,14 +44,21 @@ EmittedSimtKernel SimtKernel::emit(StringRef name) {
   // A grid has less than 2^31 blocks, so that the number of a unit fits i32 only where the units do.
   const bool narrow = isNarrow(simt.units);
   Type number = narrow ? i32 : i64;
-  Value unit = c.addI(c.mulI(c.resizeInt(machine.block(c), number, false), c.integer(number, simt.teams)),
+  Value block = machine.block(c);
+  if (role == Role::Parts) {
+    Value size = c.resizeInt(positive(simt.blocks()), i32, true);
+    part = c.resizeInt(c.two<arith::DivUIOp>(block, size), i64, false);
+    block = c.two<arith::RemUIOp>(block, size);
+  }
+  Value unit = c.addI(c.mulI(c.resizeInt(block, number, false), c.integer(number, simt.teams)),
                       c.resizeInt(team, number, false));
   Value count = c.resizeInt(extent(simt.units), number, false);
   const bool exact = plan.space.facts.isMultiple(simt.units, simt.teams);
   rowScope = 1;
   auto body = [&](Value mine) {
     enterUnit(mine);
-    row();
+    mine = c.resizeInt(mine, i64, false);
+    role == Role::Combine ? combineParts(mine) : row(mine);
   };
   if (simt.team > 1) {
     // Threads of a team that has no unit compute the last one once more, because barriers and exchanges need them all.
@@ -101,10 +112,19 @@ Value SimtKernel::symbol(uint32_t number) {
   return symbols[llvm::lower_bound(plan.dag.usedSymbols, number) - plan.dag.usedSymbols.begin()];
 }
 
+// The threads of a team take vectors by turns, those of the part where units are shared.
 Emitter::Bounds SimtKernel::boundsOf(const ScheduledLoop &loop) {
-  if (simt.split >= 0 && &loop == &simt.loops[simt.split])
-    return {c.resizeInt(member, b.getI64Type(), false), extent(loop.extent), c.i64(simt.team)};
-  return {c.i64(0), extent(loop.extent), c.i64(1)};
+  if (simt.split < 0 || &loop != &simt.loops[simt.split])
+    return {c.i64(0), extent(loop.extent), c.i64(1)};
+  const int64_t lanes = simt.laneInside ? simt.lanes : 1;
+  Value low = c.mulI(c.resizeInt(member, b.getI64Type(), false), c.i64(lanes)), high = extent(loop.extent);
+  if (role == Role::Parts) {
+    Value size = extent(ceilDiv(loop.extent, Dim(lanes * simt.parts)) * lanes);
+    Value first = c.mulI(part, size);
+    low = c.addI(low, first);
+    high = c.two<arith::MinSIOp>(high, c.addI(first, size));
+  }
+  return {low, high, c.i64(lanes * simt.team)};
 }
 
 // All terms of the address have to be multiples of the lanes, where a counter of the lane loop counts as one.
@@ -125,7 +145,7 @@ unsigned SimtKernel::alignmentOf(int32_t dtype, IndexId address) {
   return aligned ? whole : element;
 }
 
-void SimtKernel::row() {
+void SimtKernel::row(Value unit) {
   if (plan.isPut())
     return putRow();
   for (unsigned i = 0; i < simt.copies; ++i) {
@@ -144,13 +164,14 @@ void SimtKernel::row() {
   for (int number = 0; number < plan.passes; ++number) {
     currentPass = number;
     if (number + 1 == plan.passes) {
-      storePass(number);
+      if (role == Role::Whole)
+        storePass(number);
     } else {
       SmallVector<const Reduction *> all;
       for (const Reduction &reduction : plan.reductions)
         if (reduction.level == number + 1)
           all.push_back(&reduction);
-      reducePass(all, number);
+      reducePass(all, number, unit);
     }
   }
   currentPass = 0;
@@ -176,9 +197,8 @@ void SimtKernel::forVectors(Carried &carried, llvm::function_ref<void(Carried &)
     }
     if (!rowCopies.empty())
       return;
-    Value low = c.mulI(c.resizeInt(member, b.getI64Type(), false), c.i64(simt.lanes));
-    const int64_t step = int64_t(simt.team) * simt.lanes;
-    inner = loop(low, extent(laneExtent()), step, inner, lanes.members, [&](Value i, ValueRange arguments) {
+    const Bounds bounds = boundsOf(lanes);
+    inner = loop(bounds.low, bounds.high, bounds.step, inner, lanes.members, [&](Value i, ValueRange arguments) {
       setCounter(lanes, i);
       Carried values(arguments.begin(), arguments.end());
       body(values);
@@ -215,15 +235,24 @@ void SimtKernel::storePass(int number) {
     storeRows();
 }
 
-void SimtKernel::reducePass(ArrayRef<const Reduction *> all, int number) {
+size_t SimtKernel::valuesOf(const Reduction &reduction) const {
+  return isArg(plan.dag.exprs[reduction.expr].op) ? 2 : 1;
+}
+
+void SimtKernel::setResult(const Reduction &reduction, const Carried &total) {
+  const bool arg = isArg(plan.dag.exprs[reduction.expr].op);
+  scopes[rowScope].values[{reduction.expr, {reduction.at, 0}}] =
+      arg ? c.resizeInt(total[1], b.getI64Type(), true) : total[0];
+}
+
+void SimtKernel::reducePass(ArrayRef<const Reduction *> all, int number, Value unit) {
   Carried carried;
   for (const Reduction *reduction : all)
     carried.append(initial(*reduction, true));
-  auto sizeOf = [&](const Reduction *reduction) { return isArg(plan.dag.exprs[reduction->expr].op) ? 2 : 1; };
   forVectors(carried, [&](Carried &sums) {
     size_t at = 0;
     for (const Reduction *reduction : all) {
-      const size_t size = sizeOf(reduction);
+      const size_t size = valuesOf(*reduction);
       Carried before(sums.begin() + at, sums.begin() + at + size), next = accumulate(*reduction, before);
       for (size_t i = 0; i < size; ++i)
         sums[at + i] = active ? c.select(active, next[i], before[i]) : next[i];
@@ -234,16 +263,66 @@ void SimtKernel::reducePass(ArrayRef<const Reduction *> all, int number) {
   size_t at = 0;
   for (const Reduction *reduction : all) {
     const Expr &expr = plan.dag.exprs[reduction->expr];
-    const size_t size = sizeOf(reduction);
+    const size_t size = valuesOf(*reduction);
     Carried total(carried.begin() + at, carried.begin() + at + size);
-    at += size;
     if (simt.laneInside && simt.lanes > 1)
       total = across(expr, total);
     if (simt.team > 1)
       total = combineTeam(expr, total);
-    Value result = isArg(expr.op) ? c.resizeInt(total[1], b.getI64Type(), true) : total[0];
-    scopes[rowScope].values[{reduction->expr, {reduction->at, 0}}] = result;
+    if (role == Role::Whole)
+      setResult(*reduction, total);
+    else
+      onlyIf(c.compareI(I::eq, member, c.integer(b.getI32Type(), 0)), [&] {
+        for (size_t i = 0; i < size; ++i)
+          LLVM::StoreOp::create(b, c.loc, inScratch(total[i]), partPlace(at + i, part, unit), 8);
+      });
+    at += size;
   }
+}
+
+// Booleans take a byte in memory.
+Type SimtKernel::inScratchType(Type type) {
+  if (!getElementTypeOrSelf(type).isInteger(1))
+    return type;
+  auto vector = dyn_cast<VectorType>(type);
+  return vector ? Type(vector.clone(b.getI8Type())) : b.getI8Type();
+}
+Value SimtKernel::inScratch(Value value) {
+  return Code::element(value).isInteger(1) ? c.resizeInt(value, b.getI8Type(), false) : value;
+}
+
+// Where a partial result lies: one value of a reduction after another, each with its parts, each with all units, each
+// with 8 bytes a lane.
+Value SimtKernel::partPlace(size_t value, Value part, Value unit) {
+  const int64_t lanes = simt.laneInside ? 1 : simt.lanes;
+  Value row = c.addI(c.i64(static_cast<int64_t>(value) * simt.parts), part);
+  Value slot = c.addI(c.mulI(row, extent(simt.units)), unit);
+  return pointer(scratch, b.getI8Type(), c.mulI(slot, c.i64(8 * lanes)));
+}
+
+// Combines the parts of a unit, each thread of a team its share in the order of their numbers, and stores the results.
+void SimtKernel::combineParts(Value unit) {
+  size_t at = 0;
+  for (const Reduction &reduction : plan.reductions) {
+    const Expr &expr = plan.dag.exprs[reduction.expr];
+    Carried start = initial(reduction, !simt.laneInside);
+    Value first = c.resizeInt(member, b.getI64Type(), false);
+    Carried total = loop(first, c.i64(simt.parts), simt.team, start, 0, [&](Value number, ValueRange arguments) {
+      Carried sums(arguments.begin(), arguments.end()), next;
+      for (size_t i = 0; i < sums.size(); ++i) {
+        Type type = inScratchType(sums[i].getType());
+        Value read = LLVM::LoadOp::create(b, c.loc, type, partPlace(at + i, number, unit), 8);
+        next.push_back(type == sums[i].getType() ? read : c.resizeInt(read, b.getI1Type(), false));
+      }
+      return combine(expr, sums, next);
+    });
+    if (simt.team > 1)
+      total = combineTeam(expr, total);
+    setResult(reduction, total);
+    at += start.size();
+  }
+  currentPass = plan.passes - 1;
+  storePass(currentPass);
 }
 
 // The value that the thread with another number holds. Exchanges move 32 bits.
@@ -266,7 +345,7 @@ Value SimtKernel::exchange(Value part, unsigned mask) {
 
 // An array in the block's memory.
 Value SimtKernel::shared(Type type, size_t count) {
-  const std::string name = "shared" + std::to_string(sharedArrays++);
+  const std::string name = entry + "_shared" + std::to_string(sharedArrays++);
   {
     OpBuilder::InsertionGuard keep(b);
     b.setInsertionPointToStart(module.getBody());
@@ -286,17 +365,13 @@ Emitter::Carried SimtKernel::combineShared(const Expr &expr, Carried parts, unsi
     Value index = c.addI(c.mulI(number, c.integer(i32, side)), at);
     return LLVM::GEPOp::create(b, c.loc, array.getType(), type, array, ValueRange{index});
   };
-  auto memory = [&](Type type) -> Type { // booleans take a byte
-    return getElementTypeOrSelf(type).isInteger(1) ? c.like(parts[0], b.getI8Type()) : type;
-  };
   SmallVector<Type> types;
   for (Value part : parts) {
-    types.push_back(memory(part.getType()));
+    types.push_back(inScratchType(part.getType()));
     arrays.push_back(shared(types.back(), size_t(count) * simt.teams));
   }
   for (size_t i = 0; i < parts.size(); ++i) {
-    Value bits = types[i] == parts[i].getType() ? parts[i] : c.resizeInt(parts[i], b.getI8Type(), false);
-    LLVM::StoreOp::create(b, c.loc, bits, place(arrays[i], types[i], mine));
+    LLVM::StoreOp::create(b, c.loc, inScratch(parts[i]), place(arrays[i], types[i], mine));
   }
   machine.barrier(c);
   Carried total;

@@ -28,12 +28,16 @@ struct EmittedSimtKernel {
 
 class SimtKernel : Emitter {
 public:
+  // Whole: all of a unit. Parts, Combine: the two kernels of SimtSchedule::parts, the second with combineSchedule.
+  enum class Role { Whole, Parts, Combine };
+
   // `alignment`: that the addresses of all inputs and outputs have, in bytes; 1: that of their elements.
-  SimtKernel(LoopPlan &plan, const SimtSchedule &schedule, const SimtMachine &machine, unsigned alignment,
+  SimtKernel(LoopPlan &plan, const SimtSchedule &schedule, Role role, const SimtMachine &machine, unsigned alignment,
              mlir::ModuleOp module, mlir::OpBuilder &builder, const Instructions &instructions)
-      : Emitter(plan, schedule, module, builder, instructions), simt(schedule), machine(machine), alignment(alignment) {
-  }
-  // The arguments are the addresses of the inputs and of the outputs, then the values of Dag::usedSymbols.
+      : Emitter(plan, schedule, module, builder, instructions), simt(schedule), role(role), machine(machine),
+        alignment(alignment) {}
+  // The arguments are the addresses of the inputs, of the outputs and, except for `Whole`, of the scratch memory, then
+  // the values of Dag::usedSymbols.
   EmittedSimtKernel emit(llvm::StringRef name);
 
 private:
@@ -44,9 +48,15 @@ private:
 
   bool isNarrow(const Dim &dim) const { return plan.space.facts.isNarrow(dim * 2); }
   void enterUnit(Value unit);
-  void row();
+  void row(Value unit);
+  void combineParts(Value unit);
+  Value partPlace(size_t value, Value part, Value unit);
+  Type inScratchType(Type type);
+  Value inScratch(Value value);
   void forVectors(Carried &carried, llvm::function_ref<void(Carried &)> body);
-  void reducePass(llvm::ArrayRef<const Reduction *> all, int pass);
+  void reducePass(llvm::ArrayRef<const Reduction *> all, int pass, Value unit);
+  size_t valuesOf(const Reduction &reduction) const;
+  void setResult(const Reduction &reduction, const Carried &total);
   void storePass(int pass);
   void keep(int pass);
   Carried combineTeam(const Expr &expr, Carried parts);
@@ -55,10 +65,14 @@ private:
   Value shared(Type type, size_t count);
 
   const SimtSchedule &simt;
+  const Role role;
   const SimtMachine &machine;
   const unsigned alignment;
   bool usesAlignment = false;
+  std::string entry;
   std::vector<Value> symbols;
+  Value scratch;
+  Value part;         // the number of the part: i64
   Value member, team; // the thread's number in its team, and the team's in the block: i32
   struct Copy {       // a vector of the row that stays in registers
     Value start;      // its first element

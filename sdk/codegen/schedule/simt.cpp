@@ -17,8 +17,11 @@ static constexpr unsigned mostLanes = 8;    // of f32 in registers
 static constexpr unsigned vectorsPerThread = 4;
 static constexpr unsigned mostValues = 64; // of a row in the registers of one thread
 static constexpr unsigned pointwiseThreads = 256;
-static constexpr unsigned rowThreads = 512;    // of a block, at most
-static constexpr unsigned columnThreads = 256; // likewise
+static constexpr unsigned rowThreads = 512;         // of a block, at most
+static constexpr unsigned columnThreads = 256;      // likewise
+static constexpr double enoughThreads = 132 * 1024; // that keep a large GPU busy
+static constexpr unsigned mostParts = 256;
+static constexpr unsigned stepsPerPart = 16; // at least, of each thread
 
 // The bytes of the smallest element that varies along the loop in memory: more of them fit one access.
 static unsigned smallestElement(const LoopPlan &plan) {
@@ -91,10 +94,35 @@ static void scheduleColumns(const LoopPlan &plan, const SimtTarget &target, Simt
       schedule.split = static_cast<int>(i);
   const double steps = schedule.split < 0 ? 1 : plan.typical(schedule.loops[schedule.split].extent);
   schedule.team = powerOf2(steps / 4, columnThreads / schedule.teams);
-  if (schedule.team == 1) {
-    schedule.split = -1;
+  if (schedule.team == 1)
     schedule.teams = columnThreads;
-  }
+}
+
+// The results of a unit, as the last pass has them, must be all that is stored.
+static void shareUnits(const LoopPlan &plan, SimtSchedule &schedule) {
+  if (schedule.split < 0 || plan.passes != 2 || !std::ranges::all_of(plan.roots, &Root::row))
+    return;
+  const Dim &extent = schedule.loops[schedule.split].extent;
+  const double vectors = plan.typical(extent) / (schedule.laneInside ? schedule.lanes : 1);
+  const double threads = plan.typical(schedule.units) * schedule.team;
+  const double parts = std::min(enoughThreads / std::max(threads, 1.0), vectors / schedule.team / stepsPerPart);
+  if (parts < 2)
+    return;
+  schedule.parts = powerOf2(parts / 1.5, mostParts);
+  schedule.copies = 0;
+  int64_t values = 0;
+  for (const Reduction &reduction : plan.reductions)
+    values += isArg(plan.dag.exprs[reduction.expr].op) ? 2 : 1;
+  const int64_t lanes = schedule.laneInside ? 1 : schedule.lanes;
+  schedule.scratchBytes = schedule.units * (8 * values * schedule.parts * lanes);
+}
+
+SimtSchedule combineSchedule(const SimtSchedule &schedule, const SimtTarget &target) {
+  SimtSchedule combine = schedule;
+  combine.team = schedule.laneInside ? target.subgroup : 1; // few units with many parts, or many units
+  combine.teams = 128 / combine.team;
+  combine.split = -1;
+  return combine;
 }
 
 SimtSchedule scheduleSimt(const LoopPlan &plan, const SimtTarget &target) {
@@ -126,6 +154,8 @@ SimtSchedule scheduleSimt(const LoopPlan &plan, const SimtTarget &target) {
     scheduleColumns(plan, target, schedule);
   else
     schedule.teams = std::min(pointwiseThreads, target.blockThreads);
+  if (reduces)
+    shareUnits(plan, schedule);
   return schedule;
 }
 

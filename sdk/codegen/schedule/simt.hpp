@@ -17,12 +17,21 @@ struct SimtSchedule : Schedule {
   Dim units = 1;
   unsigned team = 1;  // threads of a team, a power of 2
   unsigned teams = 1; // of a block
-  int split = -1;     // the loop, inside, whose steps the threads of a team take by turns; -1 when `team` is 1
+  int split = -1;     // the loop, inside, whose steps the threads of a team take by turns; -1 where nothing is reduced
   // > 0: each thread computes so many vectors of a row and keeps them in registers from pass to pass; 0: a loop, which
   // computes them again in each pass.
   unsigned copies = 0;
+  // > 1: the steps of the loop `split` are shared by so many teams, because there are few units. They leave partial
+  // results in scratch memory, which a second kernel combines (combineSchedule).
+  unsigned parts = 1;
+  Dim scratchBytes = 0; // of all partial results
+
+  unsigned threads() const { return team * teams; }
+  Dim blocks() const { return ceilDiv(units, Dim(teams)); } // of one part
 };
 
 SimtSchedule scheduleSimt(const LoopPlan &plan, const SimtTarget &target);
+// For the kernel that combines the parts.
+SimtSchedule combineSchedule(const SimtSchedule &schedule, const SimtTarget &target);
 
 } // namespace mortise::codegen

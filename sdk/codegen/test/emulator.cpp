@@ -172,10 +172,11 @@ struct Emulator::Impl {
       return plan.error();
     const SimtSchedule schedule = scheduleSimt(**plan, target);
     EmulatedFunction function;
-    function.blocks = ceilDiv(schedule.units, Dim(schedule.teams));
-    function.threads = schedule.team * schedule.teams;
     function.symbols = (*plan)->dag.usedSymbols;
-    const auto make = [&](unsigned alignment, bool &differs) -> Result<void *> {
+    function.scratchBytes = schedule.scratchBytes;
+    function.hasScratch = schedule.parts > 1;
+    const auto make = [&](const SimtSchedule &part, SimtKernel::Role role, unsigned alignment, bool &differs,
+                          bool &synchronises) -> Result<void *> {
       const std::string name = "kernel" + std::to_string(serial++);
       EmulatedMachine machine;
       mlir::OwningOpRef<mlir::ModuleOp> module = lowering.module();
@@ -184,9 +185,9 @@ struct Emulator::Impl {
       instructions.narrowDivisions = true;
       instructions.keepNan = false;
       EmittedSimtKernel kernel =
-          SimtKernel(**plan, schedule, machine, alignment, *module, builder, instructions).emit(name);
+          SimtKernel(**plan, part, role, machine, alignment, *module, builder, instructions).emit(name);
       differs = kernel.usesAlignment;
-      function.synchronises |= machine.synchronises;
+      synchronises |= machine.synchronises;
       llvm::LLVMContext context;
       auto lowered = lowering.run(*module, context, name);
       if (!lowered)
@@ -194,18 +195,34 @@ struct Emulator::Impl {
       auto object = backend->assemble(**lowered);
       return object ? session->link(*object, name) : object.error();
     };
-    bool differs = false;
-    auto aligned = make(16, differs);
-    if (!aligned)
-      return aligned.error();
-    function.entry = function.alignedEntry = *aligned;
-    if (differs) {
-      function.alignment = 16;
-      auto any = make(1, differs);
-      if (!any)
-        return any.error();
-      function.entry = *any;
+    const auto add = [&](const SimtSchedule &part, SimtKernel::Role role, const Dim &blocks) -> Result<void> {
+      EmulatedFunction::Kernel kernel;
+      kernel.blocks = blocks, kernel.threads = part.threads();
+      bool differs = false;
+      auto aligned = make(part, role, 16, differs, kernel.synchronises);
+      if (!aligned)
+        return aligned.error();
+      kernel.entry = kernel.alignedEntry = *aligned;
+      if (differs) {
+        function.alignment = 16;
+        auto any = make(part, role, 1, differs, kernel.synchronises);
+        if (!any)
+          return any.error();
+        kernel.entry = *any;
+      }
+      function.kernels.push_back(kernel);
+      return {};
+    };
+    if (schedule.parts == 1) {
+      if (auto added = add(schedule, SimtKernel::Role::Whole, schedule.blocks()); !added)
+        return added.error();
+      return function;
     }
+    const SimtSchedule combine = combineSchedule(schedule, target);
+    if (auto added = add(schedule, SimtKernel::Role::Parts, schedule.blocks() * schedule.parts); !added)
+      return added.error();
+    if (auto added = add(combine, SimtKernel::Role::Combine, combine.blocks()); !added)
+      return added.error();
     return function;
   }
 };
@@ -257,13 +274,19 @@ constexpr size_t mostArguments = 48;
 } // namespace
 
 void runGroup(const Group &group, const EmulatedFunction &function, Memory &memory, std::span<const int64_t> symbols) {
-  Launch launch{function.alignedEntry, {}};
+  Launch launch{nullptr, {}};
   for (const std::vector<uint32_t> *values : {&group.inputs, &group.outputs})
     for (uint32_t value : *values)
       launch.arguments.push_back(reinterpret_cast<uint64_t>(memory.at(value)));
+  bool aligned = true;
   for (uint64_t address : launch.arguments)
-    if (address % function.alignment)
-      launch.entry = function.entry;
+    aligned &= address % function.alignment == 0;
+  // Behind the scratch memory nothing is changed; in front, nobody has written.
+  const auto scratchBytes = static_cast<size_t>(*function.scratchBytes.evaluate(symbols));
+  constexpr size_t guard = 64;
+  std::vector<std::byte> scratch(scratchBytes + guard, std::byte(0xa5));
+  if (function.hasScratch)
+    launch.arguments.push_back(reinterpret_cast<uint64_t>(scratch.data()));
   for (uint32_t number : function.symbols)
     launch.arguments.push_back(static_cast<uint64_t>(symbols[number]));
   ASSERT_LE(launch.arguments.size(), mostArguments);
@@ -272,15 +295,20 @@ void runGroup(const Group &group, const EmulatedFunction &function, Memory &memo
     static_cast<Launch *>(context)->call(std::make_index_sequence<mostArguments>());
   };
   BlockRun &run = running();
-  const int64_t blocks = *function.blocks.evaluate(symbols);
-  for (int64_t block = 0; block < blocks; ++block) {
-    run.block = static_cast<unsigned>(block);
-    if (function.synchronises)
-      run.run(function.threads, body, &launch);
-    else
-      for (run.thread = 0; run.thread < function.threads; ++run.thread)
-        body(&launch);
+  for (const EmulatedFunction::Kernel &kernel : function.kernels) {
+    launch.entry = aligned ? kernel.alignedEntry : kernel.entry;
+    const int64_t blocks = *kernel.blocks.evaluate(symbols);
+    for (int64_t block = 0; block < blocks; ++block) {
+      run.block = static_cast<unsigned>(block);
+      if (kernel.synchronises)
+        run.run(kernel.threads, body, &launch);
+      else
+        for (run.thread = 0; run.thread < kernel.threads; ++run.thread)
+          body(&launch);
+    }
   }
+  for (size_t i = 0; i < guard; ++i)
+    ASSERT_EQ(scratch[scratchBytes + i], std::byte(0xa5)) << group.name << " wrote behind its scratch memory";
 }
 
 } // namespace mortise::codegen::test

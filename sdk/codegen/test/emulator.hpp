@@ -11,10 +11,16 @@
 namespace mortise::codegen::test {
 
 struct EmulatedFunction {
-  void *entry = nullptr, *alignedEntry = nullptr; // the same where the alignment of addresses makes no difference
-  Dim blocks = 1;
-  unsigned threads = 1, alignment = 1;
-  bool synchronises = false; // needs fibers
+  struct Kernel {
+    void *entry = nullptr, *alignedEntry = nullptr; // the same where the alignment of addresses makes no difference
+    Dim blocks = 1;
+    unsigned threads = 1;
+    bool synchronises = false; // needs fibers
+  };
+  std::vector<Kernel> kernels;
+  unsigned alignment = 1;
+  Dim scratchBytes = 0;
+  bool hasScratch = false;
   std::vector<uint32_t> symbols; // their numbers
 };
 

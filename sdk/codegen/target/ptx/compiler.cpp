@@ -66,14 +66,16 @@ Result<std::shared_ptr<const SimtFunction>> SimtCompiler::Impl::compile(PtxBacke
   LoopPlan &plan = **made;
   const SimtSchedule schedule = scheduleSimt(plan, target);
   auto function = std::make_shared<SimtFunction>();
-  function->entry = symbolName(group.name, serial++);
+  const std::string entry = symbolName(group.name, serial++);
   constexpr unsigned alignment = 16;
-  Result<PtxBackend::Code> aligned = backend.compile(plan, schedule, function->entry, alignment);
+  Result<PtxBackend::Code> aligned = backend.compile(plan, schedule, entry, alignment);
   if (!aligned)
     return failed(aligned.error());
   function->over = std::move(aligned->over);
+  function->launches = std::move(aligned->launches);
+  function->scratchBytes = schedule.scratchBytes;
   if (aligned->usesAlignment) {
-    Result<PtxBackend::Code> code = backend.compile(plan, schedule, function->entry, 1);
+    Result<PtxBackend::Code> code = backend.compile(plan, schedule, entry, 1);
     if (!code)
       return failed(code.error());
     function->code = std::move(code->text);
@@ -86,10 +88,10 @@ Result<std::shared_ptr<const SimtFunction>> SimtCompiler::Impl::compile(PtxBacke
     function->arguments.push_back({SimtArgument::Input, i});
   for (uint32_t i = 0; i < group.outputs.size(); ++i)
     function->arguments.push_back({SimtArgument::Output, i});
+  if (schedule.parts > 1)
+    function->arguments.push_back({SimtArgument::Scratch, 0});
   for (uint32_t number : plan.dag.usedSymbols)
     function->arguments.push_back({SimtArgument::Symbol, number});
-  function->threads = schedule.team * schedule.teams;
-  function->blocks = ceilDiv(schedule.units, Dim(schedule.teams));
   const Traffic traffic = plan.traffic();
   function->bytes = traffic.bytes, function->flops = traffic.flops;
   return std::shared_ptr<const SimtFunction>(std::move(function));

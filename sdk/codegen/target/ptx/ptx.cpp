@@ -46,6 +46,7 @@ private:
 } // namespace
 
 struct PtxBackend::Impl {
+  SimtTarget target;
   Lowering lowering;
   std::unique_ptr<llvm::TargetMachine> machine;
   PtxMachine instructions;
@@ -68,6 +69,7 @@ Result<std::unique_ptr<PtxBackend>> PtxBackend::create(const SimtTarget &target)
   if (!found)
     return Error{MORTISE_UNSUPPORTED, "no code generator for " + target.triple + ": " + message};
   auto impl = std::make_unique<Impl>();
+  impl->target = target;
   // The driver's assembler optimises again: PTX from -O1 runs as fast as that from -O3 (docs/codegen.md).
   impl->machine.reset(found->createTargetMachine(triple, target.chip, target.features, llvm::TargetOptions(),
                                                  std::nullopt, std::nullopt, llvm::CodeGenOptLevel::Less));
@@ -86,8 +88,22 @@ Result<PtxBackend::Code> PtxBackend::compile(LoopPlan &plan, const SimtSchedule 
   instructions.brain = true;
   instructions.approximateExp2 = "llvm.nvvm.ex2.approx.f32";
   instructions.approximateDivide = "llvm.nvvm.div.full";
-  SimtKernel emitter(plan, schedule, impl->instructions, alignment, *module, builder, instructions);
-  EmittedSimtKernel kernel = emitter.emit(entry);
+  Code result;
+  const auto emit = [&](const SimtSchedule &kernelSchedule, SimtKernel::Role role, const std::string &name,
+                        Dim blocks) {
+    SimtKernel emitter(plan, kernelSchedule, role, impl->instructions, alignment, *module, builder, instructions);
+    EmittedSimtKernel kernel = emitter.emit(name);
+    result.usesAlignment |= kernel.usesAlignment;
+    result.launches.push_back({name, std::move(blocks), kernelSchedule.threads()});
+    result.over = std::move(kernel.over);
+  };
+  if (schedule.parts == 1) {
+    emit(schedule, SimtKernel::Role::Whole, entry, schedule.blocks());
+  } else {
+    const SimtSchedule combine = combineSchedule(schedule, impl->target);
+    emit(schedule, SimtKernel::Role::Parts, entry, schedule.blocks() * schedule.parts);
+    emit(combine, SimtKernel::Role::Combine, entry + "_combine", combine.blocks());
+  }
   llvm::LLVMContext context;
   Result<std::unique_ptr<llvm::Module>> lowered = impl->lowering.run(*module, context, entry);
   if (!lowered)
@@ -106,7 +122,8 @@ Result<PtxBackend::Code> PtxBackend::compile(LoopPlan &plan, const SimtSchedule 
   passes.run(code);
   if (isDumped("ptx"))
     llvm::errs() << stream.str();
-  return Code{std::string(text.begin(), text.end()), kernel.usesAlignment, std::move(kernel.over)};
+  result.text.assign(text.begin(), text.end());
+  return result;
 }
 
 } // namespace mortise::codegen

@@ -17,6 +17,7 @@ public:
   ~PtxBackend();
   struct Code {
     std::string text;
+    std::vector<SimtLaunch> launches;
     bool usesAlignment = false; // the text for a smaller alignment is another
     std::vector<std::vector<uint32_t>> over;
   };

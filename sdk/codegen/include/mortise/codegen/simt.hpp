@@ -26,25 +26,32 @@ FuseTarget simtFuseTarget();
 // `yes` when kernels of GPUs can compute the node; otherwise the reason for a refusal.
 Support supportsSimt(const MortiseNode &node);
 
-// An argument of a kernel, 8 bytes each: the address of an input or output of the group, or the value of a symbol of
-// the graph.
+// An argument of a kernel, 8 bytes each: the address of an input or output of the group or of scratch memory, or the
+// value of a symbol of the graph.
 struct SimtArgument {
-  enum Kind : uint8_t { Input, Output, Symbol } kind = Input;
+  enum Kind : uint8_t { Input, Output, Scratch, Symbol } kind = Input;
   uint32_t index = 0; // in Group::inputs, Group::outputs or MortiseGraph::symbols
 };
 
-// One kernel. Its one-dimensional grid has `blocks` blocks of `threads` threads; with 0 blocks there is nothing to do.
-// Outputs overlap nothing else, except as Group::inPlace and `over` allow (Function::over). Constants of the graph are
-// part of the code. One kernel serves all values of the graph's symbols.
+// A kernel. Its one-dimensional grid has `blocks` blocks of `threads` threads; with 0 blocks there is nothing to do.
+struct SimtLaunch {
+  std::string entry; // its name in the code
+  Dim blocks = 1;
+  unsigned threads = 1;
+};
+
+// The kernels of a group, to be launched in order with the same arguments; each begins when the one before has ended.
+// The scratch memory has 256-byte alignment, and is the function's own from the first to the last. Outputs overlap
+// nothing else, except as Group::inPlace and `over` allow (Function::over). Constants of the graph are part of the
+// code. One function serves all values of the graph's symbols.
 struct SimtFunction {
-  std::string entry; // the name of the kernel in the code
-  std::string code;  // PTX, as text; addresses are aligned to the element types
+  std::vector<SimtLaunch> launches;
+  std::string code; // of all of them: PTX, as text; addresses are aligned to the element types
   // The same for addresses that are multiples of `alignment` bytes, all of them; empty where that makes no difference.
   std::string alignedCode;
   unsigned alignment = 1;
   std::vector<SimtArgument> arguments;
-  Dim blocks = 1;
-  unsigned threads = 1;
+  Dim scratchBytes = 0;
   Dim bytes, flops; // of one run
   std::vector<std::vector<uint32_t>> over;
 };
@@ -54,7 +61,7 @@ class SimtCompiler {
 public:
   // Errors: MORTISE_UNSUPPORTED, when the code generator does not know the target.
   static Result<std::unique_ptr<SimtCompiler>> create(const SimtTarget &target);
-  // One kernel per group. Groups with the same ops, shapes, strides and symbol ranges are compiled once, also across
+  // One function per group. Groups with the same ops, shapes, strides and symbol ranges are compiled once, also across
   // calls, and share the object. Compilation uses up to SimtTarget::compileThreads threads.
   Result<std::vector<std::shared_ptr<const SimtFunction>>> compile(const MortiseGraph &graph,
                                                                    std::span<const Group> groups);

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Schedules of GPUs that small graphs do not get: rows in registers, rows in loops, long reductions shared by blocks.
+#include "oracle.hpp"
+
+using namespace mortise;
+using namespace mortise::codegen;
+using namespace mortise::codegen::test;
+
+namespace {
+
+// The kernels that the only group of the graph becomes.
+size_t kernelCount(const MortiseGraph &graph) {
+  const auto parts = fuse({&graph, {}, {}, {}}, simtFuseTarget());
+  const auto functions = Emulator::shared().compile(graph, parts->groups);
+  return functions && functions->size() == 1 ? functions->at(0).kernels.size() : 0;
+}
+
+TEST(Simt, LongReductionsAreSharedByBlocks) {
+  for (const char *op : {"reduce_sum", "reduce_max", "argmax"})
+    for (const int32_t dtype : {MORTISE_F32, MORTISE_F64, MORTISE_BF16, MORTISE_I64, MORTISE_I8, MORTISE_I1}) {
+      const bool arg = std::string_view(op) == "argmax";
+      if (dtype == MORTISE_I1 && std::string_view(op) != "reduce_max")
+        continue;
+      for (const auto &[dims, axis] :
+           {std::pair(Dims{6000, 24}, 0), {Dims{6001, 3}, 0}, {Dims{2, 400000}, 1}, {Dims{60001}, 0}}) {
+        TestGraph b;
+        V x = b.input(dtype, dims);
+        Dims kept = dims;
+        kept.erase(kept.begin() + axis);
+        b.output(arg ? b.op(op, {x}, MORTISE_I64, kept, {{"axis", axis}})
+                     : b.op(op, {x}, dtype, kept, {{"axes", Dims{axis}}}));
+        const std::string what = std::string(op) + " " + dtypeName(dtype) + " " + std::to_string(dims[0]) + " ";
+        EXPECT_EQ(kernelCount(b.view()), 2U) << what;
+        Oracle oracle(b);
+        oracle.fill(x, Fill::Plain);
+        oracle.check(std::string_view(op) == "reduce_sum" ? roundings : equal, what);
+        if (HasFatalFailure())
+          return;
+      }
+    }
+}
+
+TEST(Simt, SharedReductionsStoreWhatFollows) {
+  TestGraph b; // mean and a function of it, beside a sum
+  V x = b.input(MORTISE_F32, {9000, 12});
+  V sum = b.op("reduce_sum", {x}, MORTISE_F32, {12}, {{"axes", Dims{0}}});
+  V top = b.op("reduce_max", {x}, MORTISE_F32, {12}, {{"axes", Dims{0}}});
+  b.output(b.op("exp", {b.op("neg", {top}, MORTISE_F32, {12})}, MORTISE_F32, {12}));
+  b.output(sum);
+  Oracle oracle(b);
+  oracle.fill(x, Fill::Plain);
+  oracle.check(roundings);
+}
+
+TEST(Simt, RowsOfAllLengths) {
+  for (const int32_t dtype : {MORTISE_F32, MORTISE_BF16})
+    for (const int64_t length : {8, 40, 64, 257, 1000, 1024, 3000, 4096, 4097, 20000, 40000}) {
+      TestGraph b;
+      V x = b.input(dtype, {5, length});
+      b.output(b.op("softmax", {x}, dtype, {5, length}, {{"axis", 1}}));
+      EXPECT_EQ(kernelCount(b.view()), 1U) << length;
+      Oracle oracle(b);
+      oracle.fill(x, Fill::Plain);
+      oracle.check(roundings, dtypeName(dtype) + std::string(" ") + std::to_string(length));
+      if (HasFatalFailure())
+        return;
+    }
+}
+
+} // namespace
