@@ -55,23 +55,30 @@ function(mortise_add_plugin name)
   if(NOT MORTISE_SANITIZE AND NOT "${CMAKE_CXX_FLAGS} ${CMAKE_C_FLAGS}" MATCHES "-fsanitize=")
     target_link_options(${target} PRIVATE -Wl,--no-undefined) # a sanitizer's run time is linked into the program, not the plugin
   endif()
-  if("Mortise::codegen" IN_LIST arg_LINK)
-    mortise_link_codegen(${target})
-  endif()
+  foreach(toolkit Mortise::codegen Mortise::codegen_ptx)
+    if(toolkit IN_LIST arg_LINK)
+      mortise_link_codegen(${target} ${toolkit})
+    endif()
+  endforeach()
 
   set(beside "${folder}/lib${target}.toml")
   mortise_plugin_manifest(${target} "${manifest}" "${beside}")
   mortise_install_plugin(${target} "${beside}")
 endfunction()
 
-# mortise_link_codegen(TARGET): links the toolkit and the LLVM that it needs, for a final binary: a plugin or its tests.
+# mortise_link_codegen(TARGET [TOOLKIT]): links the toolkit (by default Mortise::codegen) and the LLVM that it needs, for a final binary: a
+# plugin or its tests.
 function(mortise_link_codegen target)
-  get_target_property(mlir Mortise::codegen MORTISE_MLIR_LIBRARIES)
-  get_target_property(llvm Mortise::codegen MORTISE_LLVM_COMPONENTS)
+  set(toolkit ${ARGV1})
+  if(NOT toolkit)
+    set(toolkit Mortise::codegen)
+  endif()
+  get_target_property(mlir ${toolkit} MORTISE_MLIR_LIBRARIES)
+  get_target_property(llvm ${toolkit} MORTISE_LLVM_COMPONENTS)
   if(NOT mlir OR NOT llvm)
-    message(FATAL_ERROR "mortise_link_codegen(${target}): Mortise::codegen does not say which MLIR and LLVM libraries it needs; "
+    message(FATAL_ERROR "mortise_link_codegen(${target}): ${toolkit} does not say which MLIR and LLVM libraries it needs; "
                         "this SDK is broken, install it anew")
   endif()
-  target_link_libraries(${target} PRIVATE Mortise::codegen)
+  target_link_libraries(${target} PRIVATE ${toolkit})
   mortise_link_llvm(${target} MLIR ${mlir} LLVM ${llvm})
 endfunction()

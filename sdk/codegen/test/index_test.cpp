@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "index.hpp"
+#include "graph/index.hpp"
 
 #include <gtest/gtest.h>
 

@@ -2,6 +2,7 @@
 // Runs a graph through generated groups and through the reference interpreter, and compares the results.
 #pragma once
 
+#include "emulator.hpp"
 #include "test_graph.hpp"
 
 #include <mortise/conformance/error_bounds.hpp>
@@ -70,7 +71,7 @@ public:
     }
   }
 
-  // Computes both ways and compares.
+  // Computes with the interpreter, on the CPU, and, where GPUs have all of it, with kernels of GPUs; and compares.
   void check(Bound bound, const std::string &what = "") {
     static auto compiler = std::move(*Compiler::create(testTarget(2)));
     auto fused = fuse({&graph, {}, {}, {}}, testTarget(2));
@@ -85,6 +86,13 @@ public:
     auto functions = compiler->compile(graph, fused->groups);
     ASSERT_TRUE(functions) << what << functions.error().message;
     interpret(what);
+    if (Emulator::supports(graph)) {
+      auto parts = fuse({&graph, {}, {}, {}}, simtFuseTarget());
+      ASSERT_TRUE(parts) << what << parts.error().message;
+      auto kernels = Emulator::shared().compile(graph, parts->groups);
+      ASSERT_TRUE(kernels) << what << kernels.error().message;
+      run(parts->groups, *kernels, {}, bound, what + " (SIMT)");
+    }
     run(fused->groups, *functions, {}, bound, what);
   }
 
@@ -93,6 +101,7 @@ public:
     std::vector<void *> outputs;
     for (size_t i = 0; i < graph.input_count; ++i)
       inputs.push_back(memory.at(graph.inputs[i]->index));
+    before.clear(), errors.clear();
     for (size_t i = 0; i < graph.input_count; ++i) { // groups may write over the inputs
       const std::byte *from = memory.at(graph.inputs[i]->index);
       before.emplace_back(from, from + byteSize(*graph.inputs[i]->type));
@@ -103,10 +112,15 @@ public:
     ASSERT_TRUE(interpreted) << what << interpreted.error().message;
   }
 
-  // Compares with the results of `interpret`. The groups may be those of the same graph with symbols.
+  // Compares with the results of `interpret`. The groups may be those of the same graph with symbols. What
+  // an earlier run has left in memory is gone. Function: of the CPU, or an emulated kernel.
+  template <typename Function>
   void run(const std::vector<Group> &made, const std::vector<Function> &functions, std::span<const int64_t> symbols,
            Bound bound, const std::string &what) {
     groups = made;
+    memory.poison();
+    for (size_t i = 0; i < graph.input_count; ++i)
+      std::ranges::copy(before[i], memory.at(graph.inputs[i]->index));
     for (size_t g = 0; g < groups.size(); ++g) {
       runGroup(groups[g], functions[g], memory, symbols);
       for (uint32_t output : groups[g].outputs)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Random small graphs against the reference: views, elementwise ops, gathers, reductions and norms in any order.
 // Extents are numbers, or symbols, where one compiled function must serve many values.
-#include "index.hpp"
+#include "graph/index.hpp"
 #include "oracle.hpp"
 
 using namespace mortise;
@@ -254,6 +254,14 @@ TEST(Random, SymbolicGraphsAgreeWithTheReferenceAtAllShapes) {
     ASSERT_TRUE(fused) << what << fused.error().message;
     auto functions = compiler->compile(graph, fused->groups);
     ASSERT_TRUE(functions) << what << functions.error().message;
+    auto parts = fuse({&graph, {}, {}, {}}, simtFuseTarget());
+    ASSERT_TRUE(parts) << what << parts.error().message;
+    std::optional<std::vector<EmulatedFunction>> kernels;
+    if (Emulator::supports(graph)) {
+      auto made = Emulator::shared().compile(graph, parts->groups);
+      ASSERT_TRUE(made) << what << made.error().message;
+      kernels = std::move(*made);
+    }
     for (std::vector<int64_t> shape :
          {std::vector<int64_t>{2, 2, 4}, {3, 17, 8}, {16, 5, 4}, {7, 2, 20}, {33, 16, 4}}) {
       Maker maker(seed, Maker::Kind::Values, shape);
@@ -267,6 +275,8 @@ TEST(Random, SymbolicGraphsAgreeWithTheReferenceAtAllShapes) {
                          std::to_string(shape[2]) + " ";
       oracle.interpret(here);
       oracle.run(fused->groups, *functions, shape, roundings, here);
+      if (kernels)
+        oracle.run(parts->groups, *kernels, shape, roundings, here + "(SIMT) ");
     }
   });
 }

@@ -220,7 +220,8 @@ protected:
   }
 
   // Runs the functions of `fused` with these numbers in place of the symbols, and compares with the interpreter.
-  void expectRight(const std::vector<Function> &functions, int64_t b, int64_t s) {
+  template <typename Function>
+  void expectRight(const std::vector<Group> &groups, const std::vector<Function> &functions, int64_t b, int64_t s) {
     const Case &test = GetParam();
     TestGraph numbers;
     test.recipe(numbers, b, s);
@@ -229,7 +230,7 @@ protected:
       oracle.fill(oracle.graph.inputs[i], isFloat(oracle.graph.inputs[i]->type->dtype) ? Fill::Plain : Fill::Small);
     const std::string what = "b " + std::to_string(b) + " s " + std::to_string(s) + " ";
     oracle.interpret(what);
-    oracle.run(fused.groups, functions, std::vector<int64_t>{b, s}, test.bound, what);
+    oracle.run(groups, functions, std::vector<int64_t>{b, s}, test.bound, what);
   }
 
   TestGraph symbolic;
@@ -246,10 +247,24 @@ TEST_P(SymbolicTest, OneCompileServesAllShapes) {
   for (int64_t b : {0, 1, 2, 3})
     for (int64_t s : {0, 1, 2, 3, 7, 15, 16, 17, 33, 64, 129})
       if (b >= test.least && s >= test.least && !HasFailure())
-        expectRight(*functions, b, s);
+        expectRight(fused.groups, *functions, b, s);
   auto again = compiler().compile(symbolic.view(), fused.groups);
   ASSERT_TRUE(again);
   EXPECT_EQ(compiler().statistics().functions - before, fused.groups.size());
+}
+
+TEST_P(SymbolicTest, OneKernelServesAllShapes) {
+  const Case &test = GetParam();
+  if (!Emulator::supports(symbolic.view()))
+    GTEST_SKIP() << "kernels of GPUs do not have one of the ops yet";
+  auto parts = fuse({&symbolic.view(), {}, {}, {}}, simtFuseTarget());
+  ASSERT_TRUE(parts) << parts.error().message;
+  auto kernels = Emulator::shared().compile(symbolic.view(), parts->groups);
+  ASSERT_TRUE(kernels) << kernels.error().message;
+  for (int64_t b : {0, 1, 2, 3})
+    for (int64_t s : {0, 1, 2, 3, 7, 16, 33, 64, 129})
+      if (b >= test.least && s >= test.least && !HasFailure())
+        expectRight(parts->groups, *kernels, b, s);
 }
 
 std::vector<Function::Entry> entriesOf(const std::vector<Function> &functions) {
@@ -278,7 +293,7 @@ TEST_P(SymbolicTest, SavedCodeIsNotCompiledAgain) {
   EXPECT_EQ(*again, *saved);
   for (int64_t b : {1, 3})
     for (int64_t s : {2, 16, 33})
-      expectRight(*functions, b, s);
+      expectRight(fused.groups, *functions, b, s);
 }
 
 std::vector<Function> compileAll(Compiler &compiler, TestGraph &graph, std::vector<Group> &groups) {

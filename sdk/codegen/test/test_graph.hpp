@@ -213,6 +213,10 @@ public:
         return false;
     return true;
   }
+  void poison() {
+    for (auto &[value, pages] : buffers)
+      std::fill(pages.start, pages.end, std::byte(0xa5));
+  }
   bool aligned = false; // to cache lines, for benchmarks; otherwise to elements
   size_t extra = 0;     // more memory per value, for strided inputs
 

@@ -67,6 +67,12 @@ struct FuseResult {
   std::vector<Group> groups;
   std::vector<std::optional<View>> views; // per value
 };
+// What fusion has to know of a machine.
+struct FuseTarget {
+  unsigned lanes = 1;   // elements of a 4-byte type side by side
+  unsigned threads = 1; // that share the rows of a group
+};
+Result<FuseResult> fuse(const FuseRequest &request, const FuseTarget &target);
 Result<FuseResult> fuse(const FuseRequest &request, const Target &target);
 
 // `yes` when groups can compute the node, with static or symbolic extents; otherwise the reason for a refusal.

@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "emit/code.hpp"
+
+namespace mortise::codegen {
+
+using namespace mlir;
+
+Type Code::registerType(int32_t dtype) {
+  switch (dtype) {
+  case MORTISE_F64:
+    return b.getF64Type();
+  case MORTISE_F32:
+  case MORTISE_F16:
+  case MORTISE_BF16:
+    return b.getF32Type();
+  case MORTISE_I1:
+    return b.getI1Type();
+  default:
+    return b.getIntegerType(dtypeBits(dtype));
+  }
+}
+
+Type Code::memoryType(int32_t dtype) {
+  if (dtype == MORTISE_F16 && instructions.half)
+    return b.getF16Type();
+  if (dtype == MORTISE_F16)
+    return b.getI16Type();
+  if (dtype == MORTISE_BF16)
+    return b.getI16Type();
+  return dtype == MORTISE_I1 ? b.getI8Type() : registerType(dtype);
+}
+
+Type Code::like(Value shape, Type element) {
+  if (auto vector = dyn_cast<VectorType>(shape.getType()))
+    return vector.clone(element);
+  return element;
+}
+
+static Value makeConstant(OpBuilder &b, Location loc, Type type, TypedAttr element) {
+  if (auto vector = dyn_cast<VectorType>(type))
+    return arith::ConstantOp::create(b, loc, DenseElementsAttr::get(vector, cast<Attribute>(element)));
+  return arith::ConstantOp::create(b, loc, element);
+}
+
+Value Code::constant(Type type, double value) {
+  auto floatType = cast<FloatType>(getElementTypeOrSelf(type));
+  bool ignored;
+  llvm::APFloat number(value);
+  number.convert(floatType.getFloatSemantics(), llvm::APFloat::rmNearestTiesToEven, &ignored);
+  return makeConstant(b, loc, type, FloatAttr::get(floatType, number));
+}
+
+Value Code::integer(Type type, int64_t value) {
+  Type element = getElementTypeOrSelf(type);
+  unsigned width = element.getIntOrFloatBitWidth();
+  return makeConstant(b, loc, type, IntegerAttr::get(element, llvm::APInt(64, value).trunc(width)));
+}
+
+Value Code::bits(Value likeFloat, uint64_t pattern) {
+  return integer(like(likeFloat, b.getIntegerType(element(likeFloat).getIntOrFloatBitWidth())), pattern);
+}
+
+Value Code::steps(Type element, int64_t step) {
+  SmallVector<Attribute> all;
+  for (unsigned i = 0; i < lanes; ++i)
+    all.push_back(IntegerAttr::get(element, llvm::APInt(64, step * i).trunc(element.getIntOrFloatBitWidth())));
+  return arith::ConstantOp::create(b, loc, DenseElementsAttr::get(cast<ShapedType>(vectorOf(element)), all));
+}
+
+Value Code::splat(Value scalar) {
+  if (isVector(scalar) || lanes == 1)
+    return scalar;
+  Type type = vectorOf(scalar.getType());
+  if (auto constant = scalar.getDefiningOp<arith::ConstantOp>())
+    return makeConstant(b, loc, type, cast<TypedAttr>(constant.getValue()));
+  Value none = LLVM::PoisonOp::create(b, loc, type);
+  Value first = LLVM::InsertElementOp::create(b, loc, none, scalar, integer(b.getI32Type(), 0));
+  return LLVM::ShuffleVectorOp::create(b, loc, first, none, SmallVector<int32_t>(lanes, 0));
+}
+
+void Code::match(Value &x, Value &y) {
+  if (isVector(x) && !isVector(y))
+    y = splat(y);
+  else if (isVector(y) && !isVector(x))
+    x = splat(x);
+}
+
+Value Code::fma(Value x, Value y, Value z) {
+  match(x, y), match(x, z), match(x, y);
+  if (!instructions.fma)
+    return add(mul(x, y), z);
+  return math::FmaOp::create(b, loc, x, y, z);
+}
+
+Value Code::compare(arith::CmpFPredicate predicate, Value x, Value y) {
+  match(x, y);
+  return arith::CmpFOp::create(b, loc, predicate, x, y);
+}
+
+Value Code::compareI(arith::CmpIPredicate predicate, Value x, Value y) {
+  match(x, y);
+  return arith::CmpIOp::create(b, loc, predicate, x, y);
+}
+
+Value Code::select(Value condition, Value x, Value y) {
+  match(x, y);
+  if (isVector(condition))
+    x = splat(x), y = splat(y);
+  return arith::SelectOp::create(b, loc, condition, x, y);
+}
+
+Value Code::polynomial(Value x, ArrayRef<double> coefficients) {
+  Value sum = constant(x.getType(), coefficients[0]);
+  for (double coefficient : coefficients.drop_front())
+    sum = fma(sum, x, coefficient);
+  return sum;
+}
+
+Value Code::bitcast(Value x, Type element) { return arith::BitcastOp::create(b, loc, like(x, element), x); }
+
+Value Code::resizeInt(Value x, Type target, bool isSigned) {
+  unsigned from = element(x).getIntOrFloatBitWidth(), to = target.getIntOrFloatBitWidth();
+  if (from == to)
+    return x;
+  Type type = like(x, target);
+  if (from > to)
+    return arith::TruncIOp::create(b, loc, type, x);
+  return isSigned ? Value(arith::ExtSIOp::create(b, loc, type, x)) : Value(arith::ExtUIOp::create(b, loc, type, x));
+}
+
+// A multiplication moves the exponent and normalises subnormals; infinity and NaN get the largest exponent.
+Value Code::halfToFloat(Value bits) {
+  Value wide = resizeInt(bits, b.getI32Type(), false);
+  auto lit = [&](int64_t v) { return integer(wide.getType(), v); };
+  Value size = andI(wide, lit(0x7fff));
+  Value shifted = arith::ShLIOp::create(b, loc, size, lit(13));
+  Value finite = intBits(mul(bitcast(shifted, b.getF32Type()), 0x1p112));
+  Value isFinite = compareI(arith::CmpIPredicate::ult, size, lit(0x7c00));
+  Value sign = arith::ShLIOp::create(b, loc, andI(wide, lit(0x8000)), lit(16));
+  return bitcast(orI(select(isFinite, finite, orI(shifted, lit(0x7f800000))), sign), b.getF32Type());
+}
+
+// Rounds to nearest even. For normal results the bits are rounded and carry into the exponent, up to infinity. For
+// subnormal results 0.5 is added, whose unit in the last place is the smallest f16, so that the addition rounds.
+Value Code::floatToHalf(Value x) {
+  Value bits = intBits(x);
+  auto lit = [&](int64_t v) { return integer(bits.getType(), v); };
+  auto right = [&](Value value, int64_t by) -> Value { return arith::ShRUIOp::create(b, loc, value, lit(by)); };
+  Value size = andI(bits, lit(0x7fffffff));
+  Value odd = andI(right(size, 13), lit(1));
+  Value normal = right(addI(addI(size, lit(0xfff - (INT64_C(112) << 23))), odd), 13);
+  Value small = subI(intBits(add(bitcast(size, b.getF32Type()), 0.5)), lit(0x3f000000));
+  Value half = select(compareI(arith::CmpIPredicate::ult, size, lit(0x38800000)), small, normal);
+  half = select(compareI(arith::CmpIPredicate::uge, size, lit(0x47800000)), lit(0x7c00), half);
+  Value quiet = orI(lit(0x7e00), andI(right(size, 13), lit(0x3ff)));
+  half = select(compareI(arith::CmpIPredicate::ugt, size, lit(0x7f800000)), quiet, half);
+  return resizeInt(orI(half, right(andI(bits, lit(0x80000000)), 16)), b.getI16Type(), false);
+}
+
+// x * x - square, exactly, where `square` is the rounded product: with one fma, or else from halves of 12 bits, whose
+// products are exact.
+Value Code::squareError(Value x, Value square) {
+  if (instructions.fma)
+    return fma(x, x, neg(square));
+  Value scaled = mul(x, 4097.0), high = sub(scaled, sub(scaled, x)), low = sub(x, high);
+  Value cross = mul(high, low);
+  return add(add(sub(mul(high, high), square), add(cross, cross)), mul(low, low));
+}
+
+Value Code::fromMemory(Value x, int32_t dtype) {
+  switch (dtype) {
+  case MORTISE_F16:
+    if (!instructions.half)
+      return halfToFloat(x);
+    return arith::ExtFOp::create(b, loc, like(x, b.getF32Type()), x);
+  case MORTISE_BF16: {
+    Value wide = resizeInt(x, b.getI32Type(), false);
+    return bitcast(arith::ShLIOp::create(b, loc, wide, integer(wide.getType(), 16)), b.getF32Type());
+  }
+  case MORTISE_I1:
+    return compareI(arith::CmpIPredicate::ne, x, integer(x.getType(), 0));
+  default:
+    return x;
+  }
+}
+
+// Rounds to nearest even in integer arithmetic, because the CPU's own instruction flushes subnormals.
+Value Code::bf16Bits(Value x) {
+  Value bits = intBits(x);
+  auto lit = [&](int64_t v) { return integer(bits.getType(), v); };
+  Value odd = andI(arith::ShRUIOp::create(b, loc, bits, lit(16)), lit(1));
+  Value rounded = addI(addI(bits, lit(0x7fff)), odd);
+  Value quiet = orI(bits, lit(0x400000));
+  return arith::ShRUIOp::create(b, loc, select(isNan(x), quiet, rounded), lit(16));
+}
+
+// Rounds f64 to f32 towards odd, so that the rounding to f16 or bf16 that follows is the only one.
+static Value roundToOdd(Code &c, Value x) {
+  Value narrow = arith::TruncFOp::create(c.b, c.loc, c.like(x, c.b.getF32Type()), x);
+  Value back = arith::ExtFOp::create(c.b, c.loc, x.getType(), narrow);
+  Value above = c.compare(arith::CmpFPredicate::OGT, c.abs(back), c.abs(x));
+  Value inexact = c.compare(arith::CmpFPredicate::ONE, back, x);
+  Value bits = c.intBits(narrow);
+  bits = c.subI(bits, c.resizeInt(above, c.b.getI32Type(), false));
+  bits = c.orI(bits, c.resizeInt(inexact, c.b.getI32Type(), false));
+  return c.bitcast(bits, c.b.getF32Type());
+}
+
+Value Code::toMemory(Value x, int32_t dtype) {
+  if (isNarrowFloat(dtype) && element(x).isF64())
+    x = roundToOdd(*this, x);
+  switch (dtype) {
+  case MORTISE_F16:
+    if (!instructions.half)
+      return floatToHalf(x);
+    return arith::TruncFOp::create(b, loc, like(x, b.getF16Type()), x);
+  case MORTISE_BF16:
+    return resizeInt(bf16Bits(x), b.getI16Type(), false);
+  case MORTISE_I1:
+    return resizeInt(x, b.getI8Type(), false);
+  default:
+    return x;
+  }
+}
+
+Value Code::roundTo(Value x, int32_t dtype) { return fromMemory(toMemory(x, dtype), dtype); }
+
+Value Code::shuffle(Value x, int64_t start, int64_t count) {
+  SmallVector<int32_t> order;
+  for (int64_t i = 0; i < count; ++i)
+    order.push_back(start + i);
+  return LLVM::ShuffleVectorOp::create(b, loc, x, x, order);
+}
+
+Value Code::reversed(Value x) {
+  SmallVector<int32_t> order;
+  for (unsigned i = lanes; i-- > 0;)
+    order.push_back(i);
+  return LLVM::ShuffleVectorOp::create(b, loc, x, x, order);
+}
+
+Value Code::extract(Value x, int64_t position) {
+  return LLVM::ExtractElementOp::create(b, loc, x, integer(b.getI32Type(), position));
+}
+
+Value Code::ifAny(Value condition, llvm::function_ref<Value()> then, Value otherwise) {
+  if (isVector(condition)) {
+    int64_t width = cast<VectorType>(condition.getType()).getDimSize(0);
+    Type asInt = b.getIntegerType(width);
+    Value mask = LLVM::BitcastOp::create(b, loc, asInt, condition);
+    condition = compareI(arith::CmpIPredicate::ne, mask, integer(asInt, 0));
+  }
+  auto branch = scf::IfOp::create(b, loc, TypeRange(otherwise.getType()), condition, true);
+  OpBuilder::InsertionGuard keep(b);
+  b.setInsertionPointToStart(branch.thenBlock());
+  scf::YieldOp::create(b, loc, then());
+  b.setInsertionPointToStart(branch.elseBlock());
+  scf::YieldOp::create(b, loc, otherwise);
+  return branch.getResult(0);
+}
+
+Value Code::call(StringRef name, Value x, Value y) {
+  if (y)
+    match(x, y);
+  Operation *parent = b.getInsertionBlock()->getParentOp();
+  auto function =
+      isa<LLVM::LLVMFuncOp>(parent) ? cast<LLVM::LLVMFuncOp>(parent) : parent->getParentOfType<LLVM::LLVMFuncOp>();
+  auto module = function->getParentOfType<ModuleOp>();
+  Type pointer = LLVM::LLVMPointerType::get(b.getContext());
+  if (!module.lookupSymbol(name)) {
+    OpBuilder::InsertionGuard keep(b);
+    b.setInsertionPointToStart(module.getBody());
+    auto type =
+        LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()), {pointer, pointer, b.getI64Type()});
+    LLVM::LLVMFuncOp::create(b, loc, name, type);
+  }
+  int64_t width = isVector(x) ? cast<VectorType>(x.getType()).getDimSize(0) : 1;
+  auto slot = [&](Value value) -> Value {
+    Value place;
+    {
+      OpBuilder::InsertionGuard keep(b);
+      b.setInsertionPointToStart(&function.getBody().front());
+      place = LLVM::AllocaOp::create(b, loc, pointer, element(value), integer(b.getI64Type(), width), 64);
+    }
+    LLVM::StoreOp::create(b, loc, value, place);
+    return place;
+  };
+  Value first = slot(x), second = y ? slot(y) : first;
+  LLVM::CallOp::create(b, loc, TypeRange(), name, ValueRange{first, second, i64(width)});
+  return LLVM::LoadOp::create(b, loc, x.getType(), first);
+}
+
+} // namespace mortise::codegen

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Emits arithmetic on scalars and on vectors of `lanes` elements. When one operand is a vector and the other a scalar,
+// the scalar is splat. Floats are f32 or f64 in registers: f16 and bf16 are widened when loaded and rounded when
+// stored.
+#pragma once
+
+#include <mortise/graph.hpp>
+
+#include <mlir/Dialect/Arith/IR/Arith.h>
+#include <mlir/Dialect/LLVMIR/LLVMDialect.h>
+#include <mlir/Dialect/Math/IR/Math.h>
+#include <mlir/Dialect/SCF/IR/SCF.h>
+#include <mlir/IR/Builders.h>
+#include <mlir/IR/BuiltinOps.h>
+
+namespace mortise::codegen {
+
+using mlir::Type;
+using mlir::Value;
+
+// What the target has as instructions. Without `fma` and `half` LLVM would call library functions that are not linked.
+struct Instructions {
+  bool fma = true;              // x * y + z, rounded once
+  bool half = true;             // conversions between f16 and f32
+  bool narrowDivisions = false; // 32-bit divisions cost much less than 64-bit ones
+};
+
+class Code {
+public:
+  Code(mlir::OpBuilder &builder, mlir::Location loc, unsigned lanes, const Instructions &instructions)
+      : b(builder), loc(loc), lanes(lanes), instructions(instructions) {}
+
+  // Types.
+  Type registerType(int32_t dtype);
+  Type memoryType(int32_t dtype);
+  static bool isVector(Value value) { return llvm::isa<mlir::VectorType>(value.getType()); }
+  static Type element(Value value) { return mlir::getElementTypeOrSelf(value.getType()); }
+  Type like(Value shape, Type element); // a vector of `element` as wide as `shape`, or the scalar
+  Type vectorOf(Type element) { return mlir::VectorType::get({static_cast<int64_t>(lanes)}, element); }
+
+  // Constants; `constant` matches the type, scalar or vector.
+  Value constant(Type type, double value);
+  Value integer(Type type, int64_t value);
+  Value i64(int64_t value) { return integer(b.getI64Type(), value); }
+  Value bits(Value likeFloat, uint64_t pattern); // of the integer type as wide as the float
+  Value truth(bool value) { return integer(b.getI1Type(), value); }
+  Value steps(Type element, int64_t step); // the vector 0, step, 2 * step, ...
+  Value splat(Value scalar);
+
+  template <typename OpT> Value two(Value x, Value y) {
+    match(x, y);
+    return OpT::create(b, loc, x, y);
+  }
+  template <typename OpT> Value one(Value x) { return OpT::create(b, loc, x); }
+  void match(Value &x, Value &y);
+
+  // Floats.
+  Value add(Value x, Value y) { return two<mlir::arith::AddFOp>(x, y); }
+  Value sub(Value x, Value y) { return two<mlir::arith::SubFOp>(x, y); }
+  Value mul(Value x, Value y) { return two<mlir::arith::MulFOp>(x, y); }
+  Value div(Value x, Value y) { return two<mlir::arith::DivFOp>(x, y); }
+  Value add(Value x, double y) { return add(x, constant(x.getType(), y)); }
+  Value mul(Value x, double y) { return mul(x, constant(x.getType(), y)); }
+  Value fma(Value x, Value y, Value z); // rounded twice where the target has no such instruction
+  Value fma(Value x, Value y, double z) { return fma(x, y, constant(x.getType(), z)); }
+  Value abs(Value x) { return one<mlir::math::AbsFOp>(x); }
+  Value neg(Value x) { return one<mlir::arith::NegFOp>(x); }
+  Value copySign(Value size, Value sign) { return two<mlir::math::CopySignOp>(size, sign); }
+  Value compare(mlir::arith::CmpFPredicate predicate, Value x, Value y);
+  Value compare(mlir::arith::CmpFPredicate predicate, Value x, double y) {
+    return compare(predicate, x, constant(x.getType(), y));
+  }
+  Value isNan(Value x) { return compare(mlir::arith::CmpFPredicate::UNO, x, x); }
+  // Coefficients from the highest power down.
+  Value polynomial(Value x, llvm::ArrayRef<double> coefficients);
+
+  // Integers.
+  Value addI(Value x, Value y) { return two<mlir::arith::AddIOp>(x, y); }
+  Value subI(Value x, Value y) { return two<mlir::arith::SubIOp>(x, y); }
+  Value mulI(Value x, Value y) { return two<mlir::arith::MulIOp>(x, y); }
+  Value andI(Value x, Value y) { return two<mlir::arith::AndIOp>(x, y); }
+  Value orI(Value x, Value y) { return two<mlir::arith::OrIOp>(x, y); }
+  Value compareI(mlir::arith::CmpIPredicate predicate, Value x, Value y);
+  Value select(Value condition, Value x, Value y);
+  Value notI(Value x) { return two<mlir::arith::XOrIOp>(x, integer(x.getType(), -1)); }
+
+  // Between representations.
+  Value bitcast(Value x, Type element);
+  Value intBits(Value x) { return bitcast(x, b.getIntegerType(element(x).getIntOrFloatBitWidth())); }
+  Value fromMemory(Value x, int32_t dtype);
+  Value toMemory(Value x, int32_t dtype);
+  Value roundTo(Value x, int32_t dtype); // to f16 or bf16 and back
+  Value resizeInt(Value x, Type element, bool isSigned);
+
+  // The functions of math.cpp, on floats: f32 is computed inline, f64 calls the C library.
+  Value exp(Value x);
+  Value expm1(Value x);
+  Value log(Value x);
+  Value log1p(Value x);
+  Value tanh(Value x);
+  Value erf(Value x);
+  Value erfc(Value x);
+  Value logistic(Value x);
+  Value gelu(Value x);
+  Value sinCos(Value x, bool cosine);
+  Value sinCosReduced(Value reduced, Value quadrant, bool cosine);
+  Value turns(Value x, Value &quadrant);
+  Value rsqrt(Value x);
+  Value tailProbability(Value a, Value square, Value lost, Value factor, bool isExact = false);
+  Value squareError(Value x, Value square);
+  // Calls `void name(x, y, count)` of runtime.cpp, which overwrites x.
+  Value call(llvm::StringRef name, Value x, Value y = {});
+  Value ifAny(Value condition, llvm::function_ref<Value()> then, Value otherwise);
+
+  Value shuffle(Value x, int64_t start, int64_t count); // elements start, start + 1, ...
+  Value reversed(Value x);
+  Value extract(Value x, int64_t position);
+
+  mlir::OpBuilder &b;
+  mlir::Location loc;
+  unsigned lanes;
+  const Instructions instructions;
+
+private:
+  Value bf16Bits(Value x);
+  Value halfToFloat(Value bits);
+  Value floatToHalf(Value x);
+  Value scaleByPowerOf2(Value x, Value n);
+  Value expReduced(Value x, Value &n);
+  Value expParts(Value x, Value &n);
+};
+
+} // namespace mortise::codegen

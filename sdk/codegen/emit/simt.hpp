@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A plan as a kernel of a GPU: one-dimensional blocks of threads, teams that combine what they reduce.
+#pragma once
+
+#include "emit/emitter.hpp"
+#include "schedule/simt.hpp"
+
+namespace mortise::codegen {
+
+// What differs between the instruction sets of GPUs. Numbers of threads and blocks are i32.
+class SimtMachine {
+public:
+  virtual ~SimtMachine() = default;
+  virtual void makeKernel(mlir::LLVM::LLVMFuncOp function, unsigned threads) const = 0;
+  virtual Value thread(Code &c) const = 0; // its number in the block
+  virtual Value block(Code &c) const = 0;
+  virtual void barrier(Code &c) const = 0; // of the block; orders shared memory
+  // The i32 of the thread whose number in the subgroup differs by the bit `mask`. All threads of the subgroup call it.
+  virtual Value exchange(Code &c, Value bits, unsigned mask) const = 0;
+  virtual unsigned sharedSpace() const = 0; // LLVM's number of the address space of a block's memory
+  virtual unsigned subgroup() const = 0;
+};
+
+struct EmittedSimtKernel {
+  bool usesAlignment = false; // some access counts on addresses that are multiples of `alignment`
+  std::vector<std::vector<uint32_t>> over;
+};
+
+class SimtKernel : Emitter {
+public:
+  // `alignment`: that the addresses of all inputs and outputs have, in bytes; 1: that of their elements.
+  SimtKernel(LoopPlan &plan, const SimtSchedule &schedule, const SimtMachine &machine, unsigned alignment,
+             mlir::ModuleOp module, mlir::OpBuilder &builder, const Instructions &instructions)
+      : Emitter(plan, schedule, module, builder, instructions), simt(schedule), machine(machine), alignment(alignment) {
+  }
+  // The arguments are the addresses of the inputs and of the outputs, then the values of Dag::usedSymbols.
+  EmittedSimtKernel emit(llvm::StringRef name);
+
+private:
+  Value symbol(uint32_t number) override;
+  Bounds boundsOf(const ScheduledLoop &loop) override;
+  Value readKept(const Cached &) override { return {}; }
+  unsigned alignmentOf(int32_t dtype, IndexId address) override;
+
+  bool isNarrow(const Dim &dim) const { return plan.space.facts.isNarrow(dim * 2); }
+  void enterUnit(Value unit);
+  void row();
+  void forVectors(Carried &carried, llvm::function_ref<void(Carried &)> body);
+  void reducePass(llvm::ArrayRef<const Reduction *> all, int pass);
+  void storePass(int pass);
+  void keep(int pass);
+  Carried combineTeam(const Expr &expr, Carried parts);
+  Carried combineShared(const Expr &expr, Carried parts, unsigned count, Value mine, unsigned side, Value at);
+  Value exchange(Value part, unsigned mask);
+  Value shared(Type type, size_t count);
+
+  const SimtSchedule &simt;
+  const SimtMachine &machine;
+  const unsigned alignment;
+  bool usesAlignment = false;
+  std::vector<Value> symbols;
+  Value member, team; // the thread's number in its team, and the team's in the block: i32
+  struct Copy {       // a vector of the row that stays in registers
+    Value start;      // its first element
+    Value isInside;   // null where it always is
+    Scope scope;      // what is known of it
+  };
+  std::vector<Copy> rowCopies;
+  Value active; // whether the vector at hand is inside the row; null where it always is
+  size_t sharedArrays = 0;
+};
+
+} // namespace mortise::codegen

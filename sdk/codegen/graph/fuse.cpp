@@ -1,0 +1,520 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Producer/consumer fusion. Nodes are visited in reverse order. A node joins the groups that use its result, or its
+// result gets memory and starts a group of its own. Plans decide which nodes fit one loop nest.
+#include "space/plan.hpp"
+
+#include <algorithm>
+#include <set>
+#include <unordered_map>
+#include <utility>
+
+namespace mortise::codegen {
+
+namespace {
+
+constexpr double cheapCost = 4.5;     // up to this cost a value is recomputed in every group that uses it
+constexpr double expensiveCost = 16;  // from this cost on a value is not recomputed for every repetition of a broadcast
+constexpr int64_t smallGroup = 32768; // elements up to which one thread is enough
+
+bool isView(const MortiseNode &node) { return has(node, Trait::View); }
+
+// Each result reads many elements, or the node first copies a whole tensor.
+bool isHeavy(const MortiseNode &node) {
+  return has(node, Trait::Reduction, Trait::Running, Trait::Normalisation) || isOp(node, mortise::Op::Put);
+}
+
+GroupKind kindOf(const LoopPlan &plan) {
+  if (plan.scan)
+    return GroupKind::Scan;
+  if (plan.reductions.empty())
+    return GroupKind::Pointwise;
+  return plan.reducesInnermost() ? GroupKind::Rows : GroupKind::Columns;
+}
+
+class Fuser {
+public:
+  Fuser(const FuseRequest &request, const FuseTarget &target)
+      : request(request), graph(*request.graph), target(target) {}
+  Result<FuseResult> run();
+
+private:
+  struct PendingGroup {
+    std::set<uint32_t> nodes;
+    std::vector<uint32_t> outputs;
+    uint32_t earliest = ~0u; // the first node that makes one of the outputs
+    bool closed = false;     // accepts no further node that needs a plan
+  };
+
+  // The facts about a plan that fusion needs, memoised because the layers of a network need equal plans.
+  struct PlanFacts {
+    std::optional<Error> error; // why the group does not fit one loop nest
+    GroupKind kind = GroupKind::Pointwise;
+    bool narrow = false; // several passes over a large space with fewer rows than threads
+    double cost = 0;     // per point
+  };
+
+  void markLive();
+  Result<void> findDemands();
+  void demandBase(uint32_t value);
+  void priceRecomputation();
+  void place(uint32_t node);
+  void startGroup(uint32_t node);
+  bool fits(const PendingGroup &group, uint32_t node, bool output);
+  bool joinsAsOutput(uint32_t node, uint32_t group);
+  bool reaches(uint32_t value, uint32_t group);
+  Result<const PlanFacts *> planFacts(const Group &group);
+  std::optional<double> price(const PendingGroup &group);
+  Group describe(const PendingGroup &building) const;
+  Result<void> finish(FuseResult &result);
+
+  View layout(uint32_t value) const {
+    if (value < request.layouts.size() && request.layouts[value])
+      return *request.layouts[value];
+    return denseView(*graph.values[value]);
+  }
+  double elements(const MortiseValue &value) const {
+    return std::max(facts.typical(elementCount(dimsOf(*value.type))), 1.0);
+  }
+  bool taken(uint32_t node) const { return node < request.taken.size() && request.taken[node]; }
+  uint32_t resultOf(uint32_t node) const { return graph.nodes[node]->results[0]->index; }
+
+  const FuseRequest &request;
+  const MortiseGraph &graph;
+  const FuseTarget &target;
+  const Facts facts{symbolRanges(graph)};
+  std::vector<bool> live, demanded, isOutput;
+  std::vector<double> recomputeCost;           // per node: cost of one element, computed from values in memory
+  std::vector<std::vector<uint32_t>> users;    // per value
+  std::vector<std::vector<uint32_t>> groupsOf; // per node
+  std::vector<std::optional<View>> views;
+  std::vector<PendingGroup> groups;
+  std::unordered_map<std::string, PlanFacts> knownPlans; // by Dag::key, which covers everything that a plan depends on
+  // reaches(): the number of the last search that visited each group and each node.
+  std::vector<uint32_t> metGroup, metNode;
+  uint32_t search = 0;
+};
+
+void Fuser::markLive() {
+  live.assign(graph.node_count, false);
+  users.assign(graph.value_count, {});
+  isOutput.assign(graph.value_count, false);
+  std::vector<bool> needed(graph.value_count);
+  for (size_t i = 0; i < graph.output_count; ++i)
+    needed[graph.outputs[i]->index] = isOutput[graph.outputs[i]->index] = true;
+  for (size_t v = 0; v < request.materialise.size(); ++v)
+    if (request.materialise[v])
+      needed[v] = true;
+  for (size_t n = graph.node_count; n-- > 0;) {
+    const MortiseNode &node = *graph.nodes[n];
+    bool wanted = taken(n);
+    for (size_t i = 0; i < node.result_count; ++i)
+      wanted |= needed[node.results[i]->index];
+    if (!wanted)
+      continue;
+    live[n] = true;
+    for (size_t i = 0; i < node.operand_count; ++i)
+      if (node.operands[i]) {
+        needed[node.operands[i]->index] = true;
+        std::vector<uint32_t> &list = users[node.operands[i]->index];
+        if (list.empty() || list.back() != n)
+          list.push_back(n);
+      }
+  }
+}
+
+// Gives memory to the value that `value` is a view of, and makes the nodes between them views.
+void Fuser::demandBase(uint32_t value) {
+  const MortiseNode *producer = graph.values[value]->producer;
+  if (!producer || taken(producer->index) || demanded[value] || views[value])
+    return;
+  if (isView(*producer)) {
+    uint32_t operand = producer->operands[0]->index;
+    demandBase(operand);
+    View base = views[operand] ? *views[operand] : layout(operand);
+    if (auto view = viewThrough(*producer, base)) {
+      views[value] = view;
+      return;
+    }
+  }
+  demanded[value] = true;
+}
+
+Result<void> Fuser::findDemands() {
+  demanded.assign(graph.value_count, false);
+  views.assign(graph.value_count, std::nullopt);
+  for (size_t n = 0; n < graph.node_count; ++n) {
+    if (!live[n] || taken(n))
+      continue;
+    const MortiseNode &node = *graph.nodes[n];
+    if (Support support = supports(node); !support.yes)
+      return Error{MORTISE_UNSUPPORTED, "node " + std::to_string(n) +
+                                            " is neither taken nor something that groups compute: " + support.detail};
+    uint32_t value = resultOf(n);
+    demanded[value] = isOutput[value] || isOp(node, mortise::Op::Put);
+  }
+  // A value that needs dense memory may stay a view if that view is dense.
+  for (size_t v = 0; v < graph.value_count; ++v) {
+    const MortiseNode *producer = graph.values[v]->producer;
+    if (v >= request.materialise.size() || !request.materialise[v] || demanded[v] || !producer ||
+        taken(producer->index))
+      continue;
+    if (isView(*producer)) {
+      demandBase(v);
+      if (views[v]) {
+        Dim stride = 1;
+        bool dense = true;
+        for (size_t i = views[v]->dims.size(); i-- > 0; stride *= views[v]->dims[i])
+          dense &= views[v]->dims[i] == 1 || views[v]->strides[i] == stride;
+        if (dense)
+          continue;
+        views[v].reset();
+      }
+    }
+    demanded[v] = true;
+  }
+  for (size_t n = 0; n < graph.node_count; ++n) {
+    const MortiseNode &node = *graph.nodes[n];
+    if (live[n] && taken(n))
+      for (size_t i = 0; i < node.operand_count; ++i)
+        if (node.operands[i])
+          demandBase(node.operands[i]->index);
+    if (live[n] && isOp(node, mortise::Op::Put) && node.operands[0]->producer && isHeavy(*node.operands[0]->producer))
+      demandBase(node.operands[0]->index);
+  }
+  return {};
+}
+
+void Fuser::priceRecomputation() {
+  recomputeCost.assign(graph.node_count, 0);
+  for (size_t n = 0; n < graph.node_count; ++n) {
+    const MortiseNode &node = *graph.nodes[n];
+    if (!live[n] || taken(n))
+      continue;
+    Dag dag;
+    std::vector<ExprId> operands;
+    for (size_t i = 0; i < node.operand_count; ++i) {
+      const MortiseValue *operand = node.operands[i];
+      operands.push_back(~0u);
+      if (!operand)
+        continue;
+      Expr expr;
+      expr.dtype = operand->type->dtype;
+      expr.dims = dimsOf(*operand->type);
+      operands.back() = dag.exprs.size();
+      dag.exprs.push_back(std::move(expr));
+      bool memory = !operand->producer || taken(operand->producer->index) || demanded[operand->index] ||
+                    isHeavy(*operand->producer);
+      recomputeCost[n] += memory ? 1 : recomputeCost[operand->producer->index];
+    }
+    size_t first = dag.exprs.size();
+    ExprId result;
+    expandNode(dag, node, operands, result);
+    for (size_t i = first; i < dag.exprs.size(); ++i)
+      recomputeCost[n] += cost(dag.exprs[i]);
+  }
+}
+
+Group Fuser::describe(const PendingGroup &building) const {
+  Group group;
+  group.nodes.assign(building.nodes.begin(), building.nodes.end());
+  group.outputs = building.outputs;
+  std::set<uint32_t> made, seen;
+  for (uint32_t n : group.nodes)
+    made.insert(resultOf(n));
+  for (uint32_t n : depthFirst(graph, group.nodes, group.outputs))
+    for (size_t i = 0; i < graph.nodes[n]->operand_count; ++i)
+      if (const MortiseValue *operand = graph.nodes[n]->operands[i]; operand && !made.count(operand->index))
+        if (seen.insert(operand->index).second) {
+          group.inputs.push_back(operand->index);
+          group.inputViews.push_back(layout(operand->index));
+        }
+  return group;
+}
+
+Result<const Fuser::PlanFacts *> Fuser::planFacts(const Group &group) {
+  auto dag = buildDag(graph, group);
+  if (!dag)
+    return dag.error();
+  auto [found, fresh] = knownPlans.try_emplace(dag->key);
+  PlanFacts &summary = found->second;
+  if (!fresh)
+    return &summary;
+  auto made = LoopPlan::make(std::move(*dag), target.lanes);
+  if (!made) {
+    summary.error = made.error();
+    return &summary;
+  }
+  const LoopPlan &plan = **made;
+  Dim kept = 1;
+  for (size_t i = 0; i < plan.dims.size(); ++i)
+    if (!plan.reduced[i])
+      kept *= plan.dims[i];
+  summary.kind = kindOf(plan);
+  summary.narrow =
+      plan.passes > 1 && plan.typical(elementCount(plan.dims)) > smallGroup && plan.typical(kept) < target.threads;
+  summary.cost = plan.costPerPoint;
+  return &summary;
+}
+
+// The cost of one point of the group's loops; nullopt when the nodes do not fit one loop nest, or would run on too few
+// threads.
+std::optional<double> Fuser::price(const PendingGroup &building) {
+  Result<const PlanFacts *> summary = planFacts(describe(building));
+  if (!summary || (*summary)->error)
+    return std::nullopt;
+  bool shared = building.outputs.size() > 1 || building.nodes.size() > 1;
+  if (shared && (*summary)->narrow)
+    return std::nullopt;
+  return (*summary)->cost;
+}
+
+bool Fuser::fits(const PendingGroup &group, uint32_t node, bool output) {
+  PendingGroup trial = group;
+  trial.nodes.insert(node);
+  std::optional<double> inlined = price(trial);
+  if (!output || !inlined)
+    return inlined.has_value();
+  trial.outputs.push_back(resultOf(node));
+  std::optional<double> both = price(trial);
+  return both && *both <= *inlined + 1.5; // it is computed once for both uses
+}
+
+// Whether a path leads from a user of the value outside the group back into the group, so that the value must exist
+// before the group runs. A path runs through whole groups, taken nodes, and views between them.
+bool Fuser::reaches(uint32_t value, uint32_t group) {
+  uint32_t last = *groups[group].nodes.rbegin();
+  metGroup.resize(groups.size());
+  metNode.resize(graph.node_count);
+  ++search;
+  auto meet = [&](uint32_t &met) { return std::exchange(met, search) != search; };
+  std::vector<uint32_t> values{value};
+  bool first = true;
+  while (!values.empty()) {
+    uint32_t current = values.back();
+    values.pop_back();
+    for (uint32_t user : users[current]) {
+      for (uint32_t other : groupsOf[user]) {
+        if (other == group && !first)
+          return true;
+        // A group whose outputs all come after this group cannot lead back into it.
+        if (other != group && groups[other].earliest <= last && meet(metGroup[other]))
+          values.insert(values.end(), groups[other].outputs.begin(), groups[other].outputs.end());
+      }
+      const MortiseNode &node = *graph.nodes[user];
+      bool alone = groupsOf[user].empty() || (node.result_count == 1 && views[node.results[0]->index]);
+      if (alone && user <= last && meet(metNode[user]))
+        for (size_t i = 0; i < node.result_count; ++i)
+          values.push_back(node.results[i]->index);
+    }
+    first = false;
+  }
+  return false;
+}
+
+bool Fuser::joinsAsOutput(uint32_t node, uint32_t group) {
+  return !groups[group].closed && !reaches(resultOf(node), group) && fits(groups[group], node, true);
+}
+
+void Fuser::startGroup(uint32_t node) {
+  PendingGroup fresh;
+  fresh.nodes.insert(node);
+  fresh.outputs.push_back(resultOf(node));
+  fresh.earliest = node;
+  fresh.closed = isOp(*graph.nodes[node], mortise::Op::Put);
+  groupsOf[node] = {static_cast<uint32_t>(groups.size())};
+  groups.push_back(std::move(fresh));
+  demanded[resultOf(node)] = true;
+}
+
+void Fuser::place(uint32_t n) {
+  const MortiseNode &node = *graph.nodes[n];
+  uint32_t value = resultOf(n);
+  std::vector<uint32_t> userGroups;
+  for (uint32_t user : users[value])
+    for (uint32_t group : groupsOf[user])
+      if (std::find(userGroups.begin(), userGroups.end(), group) == userGroups.end())
+        userGroups.push_back(group);
+  bool heavy = isHeavy(node), memory = demanded[value];
+  if (!memory && userGroups.empty())
+    return;                      // a view that only library calls read
+  if (!memory && isView(node)) { // if anything is worth keeping, it is the operand: a view of memory costs nothing
+    groupsOf[n] = userGroups;
+    for (uint32_t group : userGroups)
+      groups[group].nodes.insert(n);
+    return;
+  }
+  if (!memory && !heavy) {
+    bool cheap = recomputeCost[n] <= cheapCost;
+    // An expensive value that its only group would recompute for each repetition is better kept.
+    double own = elements(*node.results[0]);
+    bool repeated = false;
+    for (uint32_t group : userGroups)
+      repeated |= elements(*graph.values[groups[group].outputs[0]]) >= 4 * own && recomputeCost[n] >= expensiveCost;
+    // A conditional read (pad, concatenate) does not fit every loop nest.
+    bool conditional = isOp(node, mortise::Op::Pad, mortise::Op::Concatenate);
+    for (uint32_t group : userGroups)
+      repeated |= conditional && !fits(groups[group], n, false);
+    if ((userGroups.size() == 1 && !repeated) || (cheap && !(conditional && repeated))) {
+      groupsOf[n] = userGroups;
+      for (uint32_t group : userGroups)
+        groups[group].nodes.insert(n);
+      return;
+    }
+  }
+  if (!memory && heavy && userGroups.size() == 1 && !groups[userGroups[0]].closed &&
+      fits(groups[userGroups[0]], n, false)) {
+    groupsOf[n] = userGroups;
+    groups[userGroups[0]].nodes.insert(n);
+    return;
+  }
+  if (!isOp(node, mortise::Op::Put) && !isView(node))
+    for (size_t i = userGroups.size(); i-- > 0;)
+      if (joinsAsOutput(n, userGroups[i])) {
+        groupsOf[n] = {userGroups[i]};
+        groups[userGroups[i]].nodes.insert(n);
+        groups[userGroups[i]].outputs.push_back(value);
+        groups[userGroups[i]].earliest = std::min(groups[userGroups[i]].earliest, n);
+        demanded[value] = true;
+        return;
+      }
+  startGroup(n);
+}
+
+std::string nameOf(const MortiseGraph &graph, const Group &group) {
+  std::vector<std::string> ops;
+  for (uint32_t n : group.nodes) {
+    std::string op = graph.nodes[n]->op + 8;
+    if (!isView(*graph.nodes[n]) && op != "constant" && std::find(ops.begin(), ops.end(), op) == ops.end())
+      ops.push_back(op);
+  }
+  // Names the heavy ops first, because they tell what the group is.
+  auto heavy = [](const std::string &op) {
+    return op.find("norm") != op.npos || op.find("softmax") != op.npos || op.find("reduce") != op.npos;
+  };
+  for (size_t i = 1; i < ops.size(); ++i)
+    for (size_t j = i; j > 0 && heavy(ops[j]) && !heavy(ops[j - 1]); --j)
+      std::swap(ops[j], ops[j - 1]);
+  if (ops.empty())
+    ops.push_back("copy");
+  std::string name;
+  for (size_t i = 0; i < ops.size() && i < 4; ++i)
+    name += (i ? "+" : "") + ops[i];
+  if (ops.size() > 4)
+    name += "+..";
+  auto symbolName = [&](uint32_t i) { return std::string(graph.symbols[i]->name); };
+  bool first = true;
+  for (const Dim &dim : dimsOf(*graph.values[group.outputs[0]]->type)) {
+    name += (first ? " " : "x") + dim.text(symbolName);
+    first = false;
+  }
+  return name;
+}
+
+// Orders the groups so that each follows the groups and taken nodes whose values it reads.
+Result<void> Fuser::finish(FuseResult &result) {
+  std::vector<Group> all;
+  std::unordered_map<uint32_t, uint32_t> madeBy; // value -> unit; groups come first, then taken nodes
+  for (const PendingGroup &building : groups) {
+    Group group = describe(building);
+    Result<const PlanFacts *> summary = planFacts(group);
+    if (!summary)
+      return summary.error();
+    if ((*summary)->error)
+      return *(*summary)->error;
+    group.kind = (*summary)->kind;
+    group.name = nameOf(graph, group);
+    for (uint32_t output : group.outputs)
+      madeBy[output] = all.size();
+    all.push_back(std::move(group));
+  }
+  std::vector<uint32_t> position; // per unit: its place in the graph's order
+  for (const Group &group : all)
+    position.push_back(group.nodes.back());
+  std::vector<uint32_t> takenUnits;
+  for (size_t n = 0; n < graph.node_count; ++n)
+    if (live[n] && taken(n)) {
+      for (size_t i = 0; i < graph.nodes[n]->result_count; ++i)
+        madeBy[graph.nodes[n]->results[i]->index] = position.size();
+      position.push_back(n);
+      takenUnits.push_back(n);
+    }
+  std::vector<std::vector<uint32_t>> after(position.size());
+  std::vector<uint32_t> waiting(position.size());
+  auto edge = [&](uint32_t value, uint32_t unit) {
+    if (views[value] && !madeBy.count(value))
+      value = views[value]->base;
+    if (auto found = madeBy.find(value); found != madeBy.end() && found->second != unit) {
+      after[found->second].push_back(unit);
+      ++waiting[unit];
+    }
+  };
+  for (size_t g = 0; g < all.size(); ++g)
+    for (uint32_t input : all[g].inputs)
+      edge(input, g);
+  for (size_t t = 0; t < takenUnits.size(); ++t)
+    for (size_t i = 0; i < graph.nodes[takenUnits[t]]->operand_count; ++i)
+      if (const MortiseValue *operand = graph.nodes[takenUnits[t]]->operands[i])
+        edge(operand->index, all.size() + t);
+  std::set<std::pair<uint32_t, uint32_t>> ready;
+  for (uint32_t unit = 0; unit < position.size(); ++unit)
+    if (!waiting[unit])
+      ready.insert({position[unit], unit});
+  size_t done = 0;
+  while (!ready.empty()) {
+    uint32_t unit = ready.begin()->second;
+    ready.erase(ready.begin());
+    ++done;
+    if (unit < all.size())
+      result.groups.push_back(std::move(all[unit]));
+    for (uint32_t next : after[unit])
+      if (--waiting[next] == 0)
+        ready.insert({position[next], next});
+  }
+  if (done != position.size()) {
+    std::string names;
+    for (uint32_t unit = 0; unit < all.size(); ++unit)
+      if (waiting[unit])
+        names += " '" + all[unit].name + "'";
+    return Error{MORTISE_INTERNAL, "fused groups depend on each other in a cycle, report this:" + names};
+  }
+  for (Group &group : result.groups)
+    if (isOp(*graph.nodes[group.nodes.back()], mortise::Op::Put) && group.outputs.size() == 1) {
+      const MortiseNode &put = *graph.nodes[group.nodes.back()];
+      size_t readers = 0;
+      for (uint32_t n : group.nodes)
+        for (size_t i = 0; i < graph.nodes[n]->operand_count; ++i)
+          readers += graph.nodes[n]->operands[i] == put.operands[0];
+      for (size_t i = 0; i < group.inputs.size() && readers == 1; ++i)
+        if (group.inputs[i] == put.operands[0]->index)
+          group.inPlace = i;
+    }
+  for (size_t v = 0; v < views.size(); ++v)
+    if (demanded[v])
+      views[v].reset();
+  result.views = std::move(views);
+  return {};
+}
+
+Result<FuseResult> Fuser::run() {
+  markLive();
+  if (auto found = findDemands(); !found)
+    return found.error();
+  priceRecomputation();
+  groupsOf.assign(graph.node_count, {});
+  for (size_t n = graph.node_count; n-- > 0;)
+    if (live[n] && !taken(n))
+      place(n);
+  FuseResult result;
+  if (auto done = finish(result); !done)
+    return done.error();
+  return result;
+}
+
+} // namespace
+
+Result<FuseResult> fuse(const FuseRequest &request, const FuseTarget &target) { return Fuser(request, target).run(); }
+Result<FuseResult> fuse(const FuseRequest &request, const Target &target) {
+  return fuse(request, FuseTarget{std::max(1u, target.vectorBits / 32), target.threads});
+}
+
+} // namespace mortise::codegen

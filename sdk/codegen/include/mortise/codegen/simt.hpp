@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Kernels for GPUs as plain data: groups of nodes (codegen.hpp) -> code, launch extents and a table of arguments. What
+// loads and launches them is the plugin.
+#pragma once
+
+#include <mortise/codegen/codegen.hpp>
+
+namespace mortise::codegen {
+
+// A GPU, as far as schedules and code generators must know it.
+struct SimtTarget {
+  std::string triple;           // "nvptx64-nvidia-cuda"
+  std::string chip;             // "sm_90"
+  std::string features;         // "+ptx78"
+  unsigned subgroup = 32;       // threads that exchange values without shared memory
+  unsigned blockThreads = 1024; // at most
+  unsigned compileThreads = 1;  // that compile kernels
+  // A GPU of NVIDIA's by its compute capability, 7.5 or newer. What is newer than any chip that the code generator
+  // knows gets the code of the newest one, which its driver accepts. Errors: MORTISE_UNSUPPORTED.
+  static Result<SimtTarget> cuda(int major, int minor, unsigned compileThreads);
+};
+
+// What `fuse` has to know of any GPU.
+FuseTarget simtFuseTarget();
+
+// `yes` when kernels of GPUs can compute the node; otherwise the reason for a refusal.
+Support supportsSimt(const MortiseNode &node);
+
+// An argument of a kernel, 8 bytes each: the address of an input or output of the group, or the value of a symbol of
+// the graph.
+struct SimtArgument {
+  enum Kind : uint8_t { Input, Output, Symbol } kind = Input;
+  uint32_t index = 0; // in Group::inputs, Group::outputs or MortiseGraph::symbols
+};
+
+// One kernel. Its one-dimensional grid has `blocks` blocks of `threads` threads; with 0 blocks there is nothing to do.
+// Outputs overlap nothing else, except as Group::inPlace and `over` allow (Function::over). Constants of the graph are
+// part of the code. One kernel serves all values of the graph's symbols.
+struct SimtFunction {
+  std::string entry; // the name of the kernel in the code
+  std::string code;  // PTX, as text; addresses are aligned to the element types
+  // The same for addresses that are multiples of `alignment` bytes, all of them; empty where that makes no difference.
+  std::string alignedCode;
+  unsigned alignment = 1;
+  std::vector<SimtArgument> arguments;
+  Dim blocks = 1;
+  unsigned threads = 1;
+  Dim bytes, flops; // of one run
+  std::vector<std::vector<uint32_t>> over;
+};
+
+// Makes kernels. Thread safe.
+class SimtCompiler {
+public:
+  // Errors: MORTISE_UNSUPPORTED, when the code generator does not know the target.
+  static Result<std::unique_ptr<SimtCompiler>> create(const SimtTarget &target);
+  // One kernel per group. Groups with the same ops, shapes, strides and symbol ranges are compiled once, also across
+  // calls, and share the object. Compilation uses up to SimtTarget::compileThreads threads.
+  Result<std::vector<std::shared_ptr<const SimtFunction>>> compile(const MortiseGraph &graph,
+                                                                   std::span<const Group> groups);
+  ~SimtCompiler();
+
+private:
+  struct Impl;
+  explicit SimtCompiler(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl;
+};
+
+} // namespace mortise::codegen

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The numbers come from measurements of bandwidth on an H100 and an H200: accesses of 16 bytes, four vectors a thread,
+// one row a block (docs/codegen.md).
+#include "schedule/simt.hpp"
+
+#include <mortise/codegen/simt.hpp>
+#include <mortise/dtypes.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+namespace mortise::codegen {
+
+static constexpr unsigned accessBytes = 16; // of one load or store of a thread
+static constexpr unsigned mostLanes = 8;    // of f32 in registers
+static constexpr unsigned vectorsPerThread = 4;
+static constexpr unsigned mostValues = 64; // of a row in the registers of one thread
+static constexpr unsigned pointwiseThreads = 256;
+static constexpr unsigned rowThreads = 512;    // of a block, at most
+static constexpr unsigned columnThreads = 256; // likewise
+
+// The bytes of the smallest element that varies along the loop in memory: more of them fit one access.
+static unsigned smallestElement(const LoopPlan &plan) {
+  unsigned bytes = 8;
+  const auto take = [&](int32_t dtype) { bytes = std::min(bytes, static_cast<unsigned>(dtypeBits(dtype) / 8)); };
+  for (const Expr &expr : plan.dag.exprs)
+    if (expr.op == Op::Input && !(elementCount(expr.dims) == 1))
+      take(expr.dtype);
+  for (const Root &root : plan.roots)
+    take(plan.dag.exprs[root.expr].dtype);
+  return std::max(1U, bytes);
+}
+
+// Whether vectors along the innermost loop are loaded and stored as a whole: else each lane would need an access, and
+// neighbouring threads would not touch neighbouring elements.
+static bool isContiguous(const LoopPlan &plan) {
+  const Loop &last = plan.loops.back();
+  for (GuardId guard = 1; guard < plan.space.guardCount(); ++guard)
+    for (const Condition &check : plan.space.guard(guard))
+      if (plan.space.loops(check.index) & last.members)
+        return false;
+  const auto fits = [&](IndexId address) {
+    if (!(plan.space.loops(address) & last.members))
+      return true;
+    for (const auto &[atom, factor] : plan.space.index(address).terms)
+      if (plan.space.atom(atom).kind != Atom::Loop && (plan.space.atom(atom).loops & last.members))
+        return false;
+    return plan.coefficient(address, last.number) == 1;
+  };
+  return std::ranges::all_of(plan.loads, fits) &&
+         std::ranges::all_of(plan.roots, [&](const Root &root) { return root.row || fits(root.address); });
+}
+
+static unsigned chooseLanes(const LoopPlan &plan) {
+  if (!isContiguous(plan))
+    return 1;
+  unsigned lanes = std::min(mostLanes, accessBytes / smallestElement(plan));
+  while (lanes > 1 && !plan.space.facts.isMultiple(plan.loops.back().extent, lanes))
+    lanes /= 2;
+  return lanes;
+}
+
+static unsigned powerOf2(double atLeast, unsigned most) {
+  return std::min(std::bit_ceil(static_cast<unsigned>(std::clamp(std::ceil(atLeast), 1.0, 1e6))), most);
+}
+
+// A team shares each row. It is as large as lets every thread have several vectors in flight.
+static void scheduleRows(const LoopPlan &plan, const SimtTarget &target, SimtSchedule &schedule) {
+  const Dim &extent = schedule.loops.back().extent;
+  const double vectors = plan.typical(extent) / schedule.lanes;
+  const unsigned perThread = schedule.lanes > 1 ? vectorsPerThread : mostValues / 4;
+  const unsigned least = std::min(target.subgroup, powerOf2(vectors, target.subgroup));
+  schedule.team = std::max(least, powerOf2(vectors / perThread, std::min(rowThreads, target.blockThreads)));
+  schedule.teams = std::max(1U, 128 / schedule.team);
+  schedule.split = static_cast<int>(schedule.loops.size()) - 1;
+  const bool alone = std::ranges::count_if(schedule.loops, [](const ScheduledLoop &loop) { return loop.inside; }) == 1;
+  if (auto number = extent.number(); number && *number > 0 && alone) {
+    const int64_t step = static_cast<int64_t>(schedule.team) * schedule.lanes;
+    const int64_t copies = (*number + step - 1) / step;
+    if (copies * schedule.lanes <= mostValues)
+      schedule.copies = static_cast<unsigned>(copies);
+  }
+}
+
+// Threads side by side have vectors side by side. A team shares the outermost of the reduced loops.
+static void scheduleColumns(const LoopPlan &plan, const SimtTarget &target, SimtSchedule &schedule) {
+  schedule.teams = target.subgroup;
+  for (size_t i = 0; i < schedule.loops.size() && schedule.split < 0; ++i)
+    if (schedule.loops[i].inside)
+      schedule.split = static_cast<int>(i);
+  const double steps = schedule.split < 0 ? 1 : plan.typical(schedule.loops[schedule.split].extent);
+  schedule.team = powerOf2(steps / 4, columnThreads / schedule.teams);
+  if (schedule.team == 1) {
+    schedule.split = -1;
+    schedule.teams = columnThreads;
+  }
+}
+
+SimtSchedule scheduleSimt(const LoopPlan &plan, const SimtTarget &target) {
+  SimtSchedule schedule;
+  for (const Loop &loop : plan.loops)
+    schedule.loops.push_back({loop, loop.reduced});
+  const bool inOrder = plan.scan || plan.isPut(); // their innermost loop carries a value or may write twice
+  schedule.laneLoop = !plan.loops.empty() && !(inOrder && plan.reducesInnermost());
+  schedule.laneInside = schedule.laneLoop && plan.reducesInnermost();
+  if (schedule.laneLoop && !inOrder)
+    schedule.lanes = chooseLanes(plan);
+  const bool reduces = !plan.reductions.empty();
+  if (reduces && !schedule.laneInside) {
+    // More threads before wider accesses: few columns would leave most of the device idle.
+    Dim columns = 1;
+    for (const ScheduledLoop &loop : schedule.loops)
+      if (!loop.inside)
+        columns *= loop.extent;
+    while (schedule.lanes > 1 && plan.typical(columns) / schedule.lanes < 65536)
+      schedule.lanes /= 2;
+  }
+  for (size_t i = 0; i < schedule.loops.size(); ++i)
+    if (const ScheduledLoop &loop = schedule.loops[i]; !loop.inside)
+      schedule.units *=
+          i + 1 == schedule.loops.size() && schedule.laneLoop ? floorDiv(loop.extent, schedule.lanes) : loop.extent;
+  if (reduces && schedule.laneInside)
+    scheduleRows(plan, target, schedule);
+  else if (reduces)
+    scheduleColumns(plan, target, schedule);
+  else
+    schedule.teams = std::min(pointwiseThreads, target.blockThreads);
+  return schedule;
+}
+
+} // namespace mortise::codegen

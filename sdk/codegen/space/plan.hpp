@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A group as an iteration space: its loops, the passes over a row, and the values kept between passes. Works on
+// symbolic indices only, and knows no machine. `fuse` makes plans to find out whether nodes can share a group.
+#pragma once
+
+#include "graph/expr.hpp"
+#include "graph/index.hpp"
+
+#include <set>
+
+namespace mortise::codegen {
+
+// One read of an operand: its indices, and the condition under which they are inside the operand.
+struct Access {
+  ExprId expr;
+  TupleId at;
+  GuardId guard;
+};
+
+struct Loop {
+  Dim extent = 1;
+  bool reduced = false; // over what the group's reductions combine
+  uint32_t number = 0;  // the member whose counter the merged loop drives; those of the other members stay 0
+  uint64_t members = 0;
+};
+
+struct Reduction {
+  ExprId expr;
+  TupleId at, operandAt;
+  int level = 0; // computed in pass level - 1
+};
+
+struct Root {
+  ExprId expr;
+  TupleId at;
+  bool row = false; // one element per row
+  int pass = 0;     // the pass that stores it
+  IndexId address = 0;
+};
+
+// A value of pass `pass` that later ones need again, and that costs more to compute than to keep.
+struct Cached {
+  ExprId expr;
+  TupleId at;
+  int pass = 0;
+  int root = -1; // >= 0: it is kept in this output; else where the schedule says
+};
+
+// What one run moves and computes.
+struct Traffic {
+  Dim bytes, flops;
+};
+
+class LoopPlan {
+public:
+  explicit LoopPlan(Dag graph) : dag(std::move(graph)), space({dag.symbols}) {}
+  // `worthwhile`: the elements of an innermost dimension that are worth a loop of its own. Errors: MORTISE_UNSUPPORTED
+  // when the roots do not fit one loop nest.
+  static Result<std::unique_ptr<LoopPlan>> make(Dag dag, unsigned worthwhile);
+
+  std::vector<Access> accesses(ExprId expr, TupleId at, GuardId guard);
+  TupleId identity() const { return identityTuple; }
+  // The reduction that computes `expr` at `at`; -1 when it is not registered.
+  int reduction(ExprId expr, TupleId at) const;
+  const Cached *cached(ExprId expr, TupleId at) const;
+  // Whether the innermost loop is one over what reductions combine.
+  bool reducesInnermost() const { return !loops.empty() && loops.back().reduced; }
+  Dim coefficient(IndexId index, uint32_t loop) const; // of the loop's counter in the index
+  bool dependsOnRow(TupleId at, GuardId guard) const { return space.loops(at, guard) & reducedMask; }
+  double typical(const Dim &dim) const { return space.facts.typical(dim); }
+  Traffic traffic() const;
+  bool isPut() const { return dag.exprs[dag.roots[0]].op == Op::Put; }
+
+  Dag dag;
+  IndexSpace space;
+  std::vector<Dim> dims; // of the iteration space
+  std::vector<bool> reduced;
+  uint64_t reducedMask = 0;
+  IndexId rowIndex = 0; // linear position within a row
+  Dim rowLength = 1;
+  std::vector<Loop> loops; // merged, outermost first
+  std::vector<Reduction> reductions;
+  std::vector<Root> roots;
+  std::vector<Cached> cache;
+  std::set<IndexId> loads; // the addresses of inputs
+  int passes = 1;
+  bool scan = false;
+  std::vector<std::pair<ExprId, TupleId>> runs; // running sums, operands first
+  double costPerPoint = 0;
+  IndexId putCopyIndex = 0,
+          putAddress = 0; // put: counter over the operand's axis; position of an update
+  TupleId putCopyAt = 0;
+  IndexId putCopyAddress = 0;
+  Dim putExtent = 0;
+
+private:
+  Result<void> chooseSpace(unsigned worthwhile);
+  std::vector<Dim> apart(std::vector<Dim> shape, const std::vector<bool> &live, unsigned worthwhile) const;
+  Result<void> placeRoots();
+  Result<void> placePut();
+  // Registers the reductions that the expression depends on. Returns its level (the first pass that can compute
+  // it), or -1 and sets `failure`.
+  int level(ExprId expr, TupleId at, GuardId guard);
+  int reductionLevel(ExprId expr, TupleId at, GuardId guard);
+  void walkPasses();
+  double visit(ExprId expr, TupleId at, GuardId guard, int pass);
+  std::vector<AtomId> atomsOf(IndexId index) const; // a copy, because visiting interns new indices
+  void use(IndexId index);
+  void useTuple(TupleId at);
+  void useGuard(GuardId guard);
+  void merge();
+
+  using Key = std::pair<ExprId, std::pair<TupleId, GuardId>>;
+  TupleId identityTuple = 0;
+  std::vector<IndexId> counters;
+  std::map<Key, int> levels;
+  std::map<std::pair<ExprId, TupleId>, int> reductionIds;
+  std::map<Key, std::pair<int, double>> visited; // first pass, cost of the subtree
+  std::set<Key> visitedNow;
+  std::set<IndexId> used;
+  std::string failure;
+};
+
+} // namespace mortise::codegen

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "target/ptx/ptx.hpp"
+#include "target/symbol_name.hpp"
+
+#include <atomic>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+
+namespace mortise::codegen {
+
+// The oldest version of PTX that has the chip: the drivers that know the chip know it.
+static constexpr struct {
+  int capability; // ten times the major number, plus the minor one
+  const char *chip, *version;
+} chips[] = {
+    {75, "sm_75", "+ptx63"}, {80, "sm_80", "+ptx70"},   {86, "sm_86", "+ptx71"},   {89, "sm_89", "+ptx78"},
+    {90, "sm_90", "+ptx78"}, {100, "sm_100", "+ptx86"}, {120, "sm_120", "+ptx87"},
+};
+
+Result<SimtTarget> SimtTarget::cuda(int major, int minor, unsigned compileThreads) {
+  SimtTarget target;
+  target.triple = "nvptx64-nvidia-cuda";
+  target.compileThreads = compileThreads;
+  const int capability = major * 10 + minor;
+  for (const auto &[least, chip, version] : chips)
+    if (capability >= least)
+      target.chip = chip, target.features = version;
+  if (target.chip.empty())
+    return Error{MORTISE_UNSUPPORTED, "expected a GPU of compute capability 7.5 or newer, found " +
+                                          std::to_string(major) + "." + std::to_string(minor)};
+  return target;
+}
+
+FuseTarget simtFuseTarget() { return {4, 1}; }
+
+struct SimtCompiler::Impl {
+  SimtTarget target;
+  std::mutex mutex;
+  std::vector<std::unique_ptr<PtxBackend>> idle; // backends that no thread uses at the moment
+  std::unordered_map<std::string, std::shared_ptr<const SimtFunction>> known; // by the key of the Dag
+  std::atomic<uint64_t> serial = 0;
+
+  Result<std::shared_ptr<const SimtFunction>> compile(PtxBackend &backend, Dag dag, const Group &group);
+};
+
+SimtCompiler::SimtCompiler(std::unique_ptr<Impl> impl) : impl(std::move(impl)) {}
+SimtCompiler::~SimtCompiler() = default;
+
+Result<std::unique_ptr<SimtCompiler>> SimtCompiler::create(const SimtTarget &target) {
+  auto backend = PtxBackend::create(target);
+  if (!backend)
+    return backend.error();
+  auto impl = std::make_unique<Impl>();
+  impl->target = target;
+  impl->idle.push_back(std::move(*backend));
+  return std::unique_ptr<SimtCompiler>(new SimtCompiler(std::move(impl)));
+}
+
+Result<std::shared_ptr<const SimtFunction>> SimtCompiler::Impl::compile(PtxBackend &backend, Dag dag,
+                                                                        const Group &group) {
+  auto failed = [&](const Error &error) { return Error{error.code, group.name + ": " + error.message}; };
+  Result<std::unique_ptr<LoopPlan>> made = LoopPlan::make(std::move(dag), simtFuseTarget().lanes);
+  if (!made)
+    return failed(made.error());
+  LoopPlan &plan = **made;
+  const SimtSchedule schedule = scheduleSimt(plan, target);
+  auto function = std::make_shared<SimtFunction>();
+  function->entry = symbolName(group.name, serial++);
+  constexpr unsigned alignment = 16;
+  Result<PtxBackend::Code> aligned = backend.compile(plan, schedule, function->entry, alignment);
+  if (!aligned)
+    return failed(aligned.error());
+  function->over = std::move(aligned->over);
+  if (aligned->usesAlignment) {
+    Result<PtxBackend::Code> code = backend.compile(plan, schedule, function->entry, 1);
+    if (!code)
+      return failed(code.error());
+    function->code = std::move(code->text);
+    function->alignedCode = std::move(aligned->text);
+    function->alignment = alignment;
+  } else {
+    function->code = std::move(aligned->text);
+  }
+  for (uint32_t i = 0; i < group.inputs.size(); ++i)
+    function->arguments.push_back({SimtArgument::Input, i});
+  for (uint32_t i = 0; i < group.outputs.size(); ++i)
+    function->arguments.push_back({SimtArgument::Output, i});
+  for (uint32_t number : plan.dag.usedSymbols)
+    function->arguments.push_back({SimtArgument::Symbol, number});
+  function->threads = schedule.team * schedule.teams;
+  function->blocks = ceilDiv(schedule.units, Dim(schedule.teams));
+  const Traffic traffic = plan.traffic();
+  function->bytes = traffic.bytes, function->flops = traffic.flops;
+  return std::shared_ptr<const SimtFunction>(std::move(function));
+}
+
+Result<std::vector<std::shared_ptr<const SimtFunction>>> SimtCompiler::compile(const MortiseGraph &graph,
+                                                                               std::span<const Group> groups) {
+  struct Job {
+    size_t group; // the first one with its key
+    Dag dag;
+  };
+  std::vector<std::string> keys;
+  std::vector<Job> todo;
+  {
+    std::unordered_map<std::string, bool> queued;
+    for (size_t i = 0; i < groups.size(); ++i) {
+      Result<Dag> dag = buildDag(graph, groups[i]);
+      if (!dag)
+        return dag.error();
+      keys.push_back(dag->key);
+      std::lock_guard lock(impl->mutex);
+      if (!impl->known.contains(dag->key) && queued.emplace(dag->key, true).second)
+        todo.push_back({i, std::move(*dag)});
+    }
+  }
+  std::atomic<size_t> next = 0;
+  std::optional<Error> error;
+  auto work = [&] {
+    std::unique_ptr<PtxBackend> backend;
+    {
+      std::lock_guard lock(impl->mutex);
+      if (!impl->idle.empty()) {
+        backend = std::move(impl->idle.back());
+        impl->idle.pop_back();
+      }
+    }
+    auto fail = [&](const Error &found) {
+      std::lock_guard lock(impl->mutex);
+      error = found;
+    };
+    if (!backend) {
+      auto created = PtxBackend::create(impl->target);
+      if (!created)
+        return fail(created.error());
+      backend = std::move(*created);
+    }
+    for (size_t i; (i = next++) < todo.size();) {
+      Job &job = todo[i];
+      auto compiled = impl->compile(*backend, std::move(job.dag), groups[job.group]);
+      if (!compiled) {
+        fail(compiled.error());
+        break;
+      }
+      std::lock_guard lock(impl->mutex);
+      impl->known.emplace(keys[job.group], std::move(*compiled)); // unless another thread was faster
+    }
+    std::lock_guard lock(impl->mutex);
+    impl->idle.push_back(std::move(backend));
+  };
+  std::vector<std::thread> threads;
+  for (size_t i = 1; i < std::min<size_t>(std::max(1U, impl->target.compileThreads), todo.size()); ++i)
+    threads.emplace_back(work);
+  if (!todo.empty())
+    work();
+  for (std::thread &thread : threads)
+    thread.join();
+  if (error)
+    return *error;
+  std::vector<std::shared_ptr<const SimtFunction>> functions;
+  std::lock_guard lock(impl->mutex);
+  for (const std::string &key : keys)
+    functions.push_back(impl->known.at(key));
+  return functions;
+}
+
+} // namespace mortise::codegen

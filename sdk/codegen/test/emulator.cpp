@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "emulator.hpp"
+
+#include "emit/simt.hpp"
+#include "target/lowering.hpp"
+#include "target/x86/jit.hpp"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <ucontext.h>
+
+namespace mortise::codegen::test {
+
+using mlir::Type;
+using mlir::ValueRange;
+namespace LLVM = mlir::LLVM;
+
+namespace {
+
+constexpr unsigned subgroupSize = 32;
+
+// The block that runs. One at a time, since the kernels' shared memory is that of their module.
+class BlockRun {
+public:
+  using Body = void (*)(void *);
+  unsigned thread = 0, block = 0;
+
+  void run(unsigned threads, Body body, void *argument) {
+    this->body = body, this->argument = argument, count = threads;
+    fibers.resize(std::max<size_t>(fibers.size(), threads));
+    passed.assign(threads, 0), passedNear.assign(threads, 0);
+    ended.assign(threads, false);
+    for (unsigned i = 0; i < threads; ++i) {
+      Fiber &fiber = fibers[i];
+      if (fiber.stack.empty())
+        fiber.stack.resize(stackBytes);
+      getcontext(&fiber.context);
+      fiber.context.uc_stack.ss_sp = fiber.stack.data();
+      fiber.context.uc_stack.ss_size = fiber.stack.size();
+      fiber.context.uc_link = &scheduler;
+      makecontext(&fiber.context, &BlockRun::start, 0);
+    }
+    for (unsigned left = threads; left > 0;) {
+      bool moved = false;
+      const unsigned first = static_cast<unsigned>(random() % threads);
+      for (unsigned i = 0; i < threads; ++i) {
+        thread = (first + i * stride(threads)) % threads;
+        if (ended[thread] || isHeld(thread))
+          continue;
+        moved = true;
+        swapcontext(&scheduler, &fibers[thread].context);
+        left -= ended[thread];
+      }
+      if (!moved) { // what a GPU would answer with a hang
+        std::fprintf(stderr, "emulated kernel: a barrier that not all threads reach\n");
+        std::abort();
+      }
+    }
+  }
+  void barrier() { wait(passed); }
+  uint32_t exchange(uint32_t bits, uint32_t mask) {
+    const unsigned me = thread;
+    values.resize(std::max<size_t>(values.size(), count));
+    values[me] = bits;
+    wait(passedNear);
+    const uint32_t other = values[me ^ mask];
+    wait(passedNear);
+    return other;
+  }
+
+private:
+  static constexpr size_t stackBytes = 256 << 10;
+  struct Fiber {
+    ucontext_t context;
+    std::vector<char> stack;
+  };
+  static void start();
+  static unsigned stride(unsigned threads) { return threads % 7 ? 7 : 1; }
+  // Held where another thread that has to come to the same place has not. Threads of a subgroup meet in exchanges.
+  bool isHeld(unsigned which) const {
+    const unsigned from = which / subgroupSize * subgroupSize, to = std::min(from + subgroupSize, count);
+    for (unsigned i = 0; i < count; ++i)
+      if (!ended[i] && (passed[i] < passed[which] || (i >= from && i < to && passedNear[i] < passedNear[which])))
+        return true;
+    return false;
+  }
+  void wait(std::vector<unsigned> &places) {
+    const unsigned me = thread;
+    ++places[me];
+    swapcontext(&fibers[me].context, &scheduler);
+    thread = me;
+  }
+
+  Body body = nullptr;
+  void *argument = nullptr;
+  unsigned count = 0;
+  std::vector<Fiber> fibers;
+  std::vector<unsigned> passed, passedNear; // per thread: barriers and exchanges so far
+  std::vector<bool> ended;
+  std::vector<uint32_t> values;
+  ucontext_t scheduler;
+  std::mt19937 random{7};
+};
+
+BlockRun &running() {
+  static BlockRun instance;
+  return instance;
+}
+
+void BlockRun::start() {
+  BlockRun &run = running();
+  const unsigned me = run.thread;
+  run.body(run.argument);
+  run.thread = me;
+  run.ended[me] = true;
+}
+
+extern "C" {
+uint32_t emulatedThread() { return running().thread; }
+uint32_t emulatedBlock() { return running().block; }
+void emulatedBarrier() { running().barrier(); }
+uint32_t emulatedExchange(uint32_t bits, uint32_t mask) { return running().exchange(bits, mask); }
+}
+
+// Calls the functions above, by their addresses.
+class EmulatedMachine final : public SimtMachine {
+public:
+  mutable bool synchronises = false;
+  void makeKernel(LLVM::LLVMFuncOp, unsigned) const override {}
+  Value thread(Code &c) const override { return call(c, &emulatedThread, c.b.getI32Type(), {}); }
+  Value block(Code &c) const override { return call(c, &emulatedBlock, c.b.getI32Type(), {}); }
+  void barrier(Code &c) const override {
+    synchronises = true;
+    call(c, &emulatedBarrier, {}, {});
+  }
+  Value exchange(Code &c, Value bits, unsigned mask) const override {
+    synchronises = true;
+    return call(c, &emulatedExchange, c.b.getI32Type(), {bits, c.integer(c.b.getI32Type(), mask)});
+  }
+  unsigned sharedSpace() const override { return 0; }
+  unsigned subgroup() const override { return subgroupSize; }
+
+private:
+  template <typename F> static Value call(Code &c, F *function, Type result, ValueRange arguments) {
+    Type pointer = LLVM::LLVMPointerType::get(c.b.getContext());
+    Value address = LLVM::IntToPtrOp::create(c.b, c.loc, pointer, c.i64(reinterpret_cast<intptr_t>(function)));
+    llvm::SmallVector<Value> operands{address};
+    operands.append(arguments.begin(), arguments.end());
+    llvm::SmallVector<Type> types;
+    for (Value argument : arguments)
+      types.push_back(argument.getType());
+    auto type = LLVM::LLVMFunctionType::get(result ? result : LLVM::LLVMVoidType::get(c.b.getContext()), types);
+    auto op = LLVM::CallOp::create(c.b, c.loc, type, operands);
+    return result ? op.getResult() : Value();
+  }
+};
+
+} // namespace
+
+struct Emulator::Impl {
+  std::unique_ptr<Backend> backend = std::move(*Backend::create(testTarget(1)));
+  std::unique_ptr<Session> session = std::move(*Session::create());
+  Lowering lowering;
+  std::map<std::string, EmulatedFunction> known;
+  SimtTarget target{"", "", "", subgroupSize, 1024, 1};
+  size_t serial = 0;
+
+  Result<EmulatedFunction> compile(Dag dag, const Group &group) {
+    auto plan = LoopPlan::make(std::move(dag), simtFuseTarget().lanes);
+    if (!plan)
+      return plan.error();
+    const SimtSchedule schedule = scheduleSimt(**plan, target);
+    EmulatedFunction function;
+    function.blocks = ceilDiv(schedule.units, Dim(schedule.teams));
+    function.threads = schedule.team * schedule.teams;
+    function.symbols = (*plan)->dag.usedSymbols;
+    const auto make = [&](unsigned alignment, bool &differs) -> Result<void *> {
+      const std::string name = "kernel" + std::to_string(serial++);
+      EmulatedMachine machine;
+      mlir::OwningOpRef<mlir::ModuleOp> module = lowering.module();
+      mlir::OpBuilder builder(module->getContext());
+      Instructions instructions = backend->instructions();
+      instructions.narrowDivisions = true;
+      EmittedSimtKernel kernel =
+          SimtKernel(**plan, schedule, machine, alignment, *module, builder, instructions).emit(name);
+      differs = kernel.usesAlignment;
+      function.synchronises |= machine.synchronises;
+      llvm::LLVMContext context;
+      auto lowered = lowering.run(*module, context, name);
+      if (!lowered)
+        return lowered.error();
+      auto object = backend->assemble(**lowered);
+      return object ? session->link(*object, name) : object.error();
+    };
+    bool differs = false;
+    auto aligned = make(16, differs);
+    if (!aligned)
+      return aligned.error();
+    function.entry = function.alignedEntry = *aligned;
+    if (differs) {
+      function.alignment = 16;
+      auto any = make(1, differs);
+      if (!any)
+        return any.error();
+      function.entry = *any;
+    }
+    return function;
+  }
+};
+
+Emulator::Emulator() : impl(std::make_unique<Impl>()) {}
+Emulator::~Emulator() = default;
+Emulator &Emulator::shared() {
+  static auto *instance = new Emulator;
+  return *instance;
+}
+
+bool Emulator::supports(const MortiseGraph &graph) {
+  for (size_t i = 0; i < graph.node_count; ++i)
+    if (!supportsSimt(*graph.nodes[i]).yes)
+      return false;
+  return true;
+}
+
+Result<std::vector<EmulatedFunction>> Emulator::compile(const MortiseGraph &graph, std::span<const Group> groups) {
+  std::vector<EmulatedFunction> functions;
+  for (const Group &group : groups) {
+    Result<Dag> dag = buildDag(graph, group);
+    if (!dag)
+      return dag.error();
+    const std::string key = dag->key;
+    auto found = impl->known.find(key);
+    if (found == impl->known.end()) {
+      auto made = impl->compile(std::move(*dag), group);
+      if (!made)
+        return made.error();
+      found = impl->known.emplace(key, std::move(*made)).first;
+    }
+    functions.push_back(found->second);
+  }
+  return functions;
+}
+
+namespace {
+// Any number of 8-byte arguments: those that the function does not take are not looked at.
+struct Launch {
+  void *entry;
+  std::vector<uint64_t> arguments;
+  template <size_t... I> void call(std::index_sequence<I...>) const {
+    using Entry = void (*)(decltype(I)...);
+    reinterpret_cast<Entry>(entry)(arguments[I]...);
+  }
+};
+constexpr size_t mostArguments = 48;
+} // namespace
+
+void runGroup(const Group &group, const EmulatedFunction &function, Memory &memory, std::span<const int64_t> symbols) {
+  Launch launch{function.alignedEntry, {}};
+  for (const std::vector<uint32_t> *values : {&group.inputs, &group.outputs})
+    for (uint32_t value : *values)
+      launch.arguments.push_back(reinterpret_cast<uint64_t>(memory.at(value)));
+  for (uint64_t address : launch.arguments)
+    if (address % function.alignment)
+      launch.entry = function.entry;
+  for (uint32_t number : function.symbols)
+    launch.arguments.push_back(static_cast<uint64_t>(symbols[number]));
+  ASSERT_LE(launch.arguments.size(), mostArguments);
+  launch.arguments.resize(mostArguments);
+  const auto body = [](void *context) {
+    static_cast<Launch *>(context)->call(std::make_index_sequence<mostArguments>());
+  };
+  BlockRun &run = running();
+  const int64_t blocks = *function.blocks.evaluate(symbols);
+  for (int64_t block = 0; block < blocks; ++block) {
+    run.block = static_cast<unsigned>(block);
+    if (function.synchronises)
+      run.run(function.threads, body, &launch);
+    else
+      for (run.thread = 0; run.thread < function.threads; ++run.thread)
+        body(&launch);
+  }
+}
+
+} // namespace mortise::codegen::test

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Kernels of GPUs on the CPU: the same schedule and the same emitted code, for a machine whose threads are fibers. They
+// change only at barriers and exchanges, in an order drawn by chance, so that code that forgets one sees memory that
+// nobody has written.
+#pragma once
+
+#include "test_graph.hpp"
+
+#include <mortise/codegen/simt.hpp>
+
+namespace mortise::codegen::test {
+
+struct EmulatedFunction {
+  void *entry = nullptr, *alignedEntry = nullptr; // the same where the alignment of addresses makes no difference
+  Dim blocks = 1;
+  unsigned threads = 1, alignment = 1;
+  bool synchronises = false; // needs fibers
+  std::vector<uint32_t> symbols; // their numbers
+};
+
+class Emulator {
+public:
+  static Emulator &shared(); // one for the process
+  static bool supports(const MortiseGraph &graph);
+  // Groups with equal code are compiled once.
+  Result<std::vector<EmulatedFunction>> compile(const MortiseGraph &graph, std::span<const Group> groups);
+  ~Emulator();
+
+private:
+  Emulator();
+  struct Impl;
+  std::unique_ptr<Impl> impl;
+};
+
+void runGroup(const Group &group, const EmulatedFunction &function, Memory &memory,
+              std::span<const int64_t> symbols = {});
+
+} // namespace mortise::codegen::test

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// PTX of each family of kernels for each generation of chips, assembled where NVIDIA's assembler is installed. What the
+// kernels compute is tested by emulation (oracle.hpp) and, on a GPU, by the conformance kit.
+#include "test_graph.hpp"
+
+#include <mortise/codegen/simt.hpp>
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+using namespace mortise;
+using namespace mortise::codegen;
+using namespace mortise::codegen::test;
+
+namespace {
+
+struct Family {
+  const char *name;
+  void (*make)(TestGraph &b, int32_t dtype, int64_t rows, int64_t length);
+};
+
+void pointwise(TestGraph &b, int32_t dtype, int64_t rows, int64_t length) {
+  V x = b.input(dtype, {rows, length}), bias = b.input(dtype, {length});
+  V wide = b.op("broadcast", {bias}, dtype, {rows, length}, {{"shape", Dims{rows, length}}, {"axes", Dims{1}}});
+  V sum = b.op("add", {x, wide}, dtype, {rows, length});
+  b.output(b.op("gelu", {sum}, dtype, {rows, length}, {{"approximate", "none"}}));
+}
+void softmax(TestGraph &b, int32_t dtype, int64_t rows, int64_t length) {
+  V x = b.input(dtype, {rows, length});
+  b.output(b.op("softmax", {x}, dtype, {rows, length}, {{"axis", 1}}));
+}
+void columns(TestGraph &b, int32_t dtype, int64_t rows, int64_t length) {
+  V x = b.input(dtype, {rows, length});
+  b.output(b.op("reduce_sum", {x}, dtype, {length}, {{"axes", Dims{0}}}));
+}
+void largest(TestGraph &b, int32_t dtype, int64_t rows, int64_t length) {
+  V x = b.input(dtype, {rows, length});
+  b.output(b.op("argmax", {x}, MORTISE_I64, {rows}, {{"axis", 1}}));
+}
+void transposed(TestGraph &b, int32_t dtype, int64_t rows, int64_t length) {
+  V x = b.input(dtype, {rows, length});
+  V y = b.op("transpose", {x}, dtype, {length, rows}, {{"permutation", Dims{1, 0}}});
+  b.output(b.op("neg", {y}, dtype, {length, rows}));
+}
+void sine(TestGraph &b, int32_t dtype, int64_t rows, int64_t length) {
+  V x = b.input(dtype, {rows, length});
+  b.output(b.op("sin", {x}, dtype, {rows, length}));
+}
+
+const std::vector<Family> families = {{"pointwise", pointwise}, {"softmax", softmax},       {"columns", columns},
+                                      {"largest", largest},     {"transposed", transposed}, {"sine", sine}};
+constexpr std::pair<int, int> capabilities[] = {{7, 5}, {8, 0}, {8, 6}, {8, 9}, {9, 0}, {10, 0}, {12, 0}};
+
+// The assembler's path; empty where there is none.
+std::string assembler() {
+  if (const char *named = std::getenv("MORTISE_PTXAS"))
+    return named;
+  std::string path = std::getenv("PATH") ? std::getenv("PATH") : "";
+  for (size_t begin = 0; begin <= path.size();) {
+    const size_t end = std::min(path.find(':', begin), path.size());
+    const std::string found = path.substr(begin, end - begin) + "/ptxas";
+    if (std::filesystem::exists(found))
+      return found;
+    begin = end + 1;
+  }
+  return "";
+}
+
+class PtxTest : public testing::TestWithParam<std::pair<int, int>> {
+protected:
+  // Each kernel of each family, by name.
+  void forEachKernel(const std::function<void(const std::string &, const SimtFunction &)> &use) {
+    const auto [major, minor] = GetParam();
+    const auto target = SimtTarget::cuda(major, minor, 1);
+    ASSERT_TRUE(target) << target.error().message;
+    const auto compiler = SimtCompiler::create(*target);
+    ASSERT_TRUE(compiler) << compiler.error().message;
+    for (const Family &family : families)
+      for (const int32_t dtype : {MORTISE_F32, MORTISE_BF16, MORTISE_F16})
+        for (const auto &[rows, length] : {std::pair(64, 4096), {3, 37}, {5, 40000}}) {
+          const std::string name = std::string(family.name) + " " + dtypeName(dtype) + " " + std::to_string(rows) +
+                                   "x" + std::to_string(length);
+          TestGraph b;
+          family.make(b, dtype, rows, length);
+          const MortiseGraph &graph = b.view();
+          const auto parts = fuse({&graph, {}, {}, {}}, simtFuseTarget());
+          ASSERT_TRUE(parts) << name << ": " << parts.error().message;
+          const auto functions = (*compiler)->compile(graph, parts->groups);
+          ASSERT_TRUE(functions) << name << ": " << functions.error().message;
+          for (const auto &function : *functions)
+            use(name, *function);
+        }
+  }
+};
+
+TEST_P(PtxTest, KernelsAreForTheChipAndCallNothing) {
+  const auto [major, minor] = GetParam();
+  const std::string chip = ".target sm_" + std::to_string(major * 10 + minor);
+  size_t kernels = 0;
+  forEachKernel([&](const std::string &name, const SimtFunction &function) {
+    for (const std::string *code : {&function.code, &function.alignedCode})
+      if (!code->empty()) {
+        ++kernels;
+        EXPECT_NE(code->find(chip), std::string::npos) << name;
+        EXPECT_NE(code->find(".entry " + function.entry), std::string::npos) << name;
+        EXPECT_EQ(code->find("call.uni"), std::string::npos) << name << " calls a function:\n" << *code;
+      }
+  });
+  EXPECT_GT(kernels, families.size() * 9);
+}
+
+TEST_P(PtxTest, AlignedRowsAreReadBySixteenBytes) {
+  const auto target = SimtTarget::cuda(GetParam().first, GetParam().second, 1);
+  const auto compiler = SimtCompiler::create(*target);
+  TestGraph b;
+  softmax(b, MORTISE_BF16, 64, 4096);
+  const MortiseGraph &graph = b.view();
+  const auto functions = (*compiler)->compile(graph, fuse({&graph, {}, {}, {}}, simtFuseTarget())->groups);
+  ASSERT_TRUE(functions) << functions.error().message;
+  const SimtFunction &function = *functions->at(0);
+  ASSERT_EQ(function.alignment, 16U);
+  // Four vectors of 16 bytes a thread, read once and written once.
+  const auto count = [](const std::string &text, const std::string &part) {
+    size_t found = 0;
+    for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
+      ++found;
+    return found;
+  };
+  EXPECT_EQ(count(function.alignedCode, "ld.global.nc.v4"), 4U) << function.alignedCode;
+  EXPECT_EQ(count(function.alignedCode, "st.global.v4"), 4U);
+  EXPECT_EQ(count(function.code, "ld.global.nc.v4"), 0U);
+}
+
+TEST_P(PtxTest, KernelsAssemble) {
+  const std::string program = assembler();
+  if (program.empty())
+    GTEST_SKIP() << "no ptxas in PATH: install nvidia-cuda-nvcc==13.0.88 (PyPI), or set MORTISE_PTXAS";
+  const auto [major, minor] = GetParam();
+  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / ("ptx" + std::to_string(getpid()));
+  std::filesystem::create_directories(folder);
+  forEachKernel([&](const std::string &name, const SimtFunction &function) {
+    for (const std::string *code : {&function.code, &function.alignedCode}) {
+      if (code->empty() || HasFailure())
+        continue;
+      std::ofstream(folder / "kernel.ptx") << *code;
+      const std::string command = program + " -arch=sm_" + std::to_string(major * 10 + minor) + " -o " +
+                                  (folder / "kernel.cubin").string() + " " + (folder / "kernel.ptx").string();
+      EXPECT_EQ(std::system(command.c_str()), 0) << name << "\n" << *code; // NOLINT(cert-env33-c)
+    }
+  });
+  std::filesystem::remove_all(folder);
+}
+
+INSTANTIATE_TEST_SUITE_P(Chips, PtxTest, testing::ValuesIn(capabilities),
+                         [](const auto &i) { return "sm" + std::to_string(i.param.first * 10 + i.param.second); });
+
+TEST(SimtTarget, OldChipsAreRefusedAndNewOnesGetTheNewestKnown) {
+  const auto old = SimtTarget::cuda(7, 0, 1);
+  ASSERT_FALSE(old);
+  EXPECT_EQ(old.error().code, MORTISE_UNSUPPORTED);
+  EXPECT_NE(old.error().message.find("found 7.0"), std::string::npos);
+  EXPECT_EQ(SimtTarget::cuda(8, 7, 1)->chip, "sm_86");
+  EXPECT_EQ(SimtTarget::cuda(13, 0, 1)->chip, "sm_120");
+}
+
+} // namespace
