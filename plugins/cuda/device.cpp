@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What the GPUs are and roughly how fast, from attributes: nothing here starts up a device.
+#include "device.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <map>
+
+namespace mortise::cuda {
+
+// ---- What a device is
+
+Result<int> Device::attribute(CUdevice_attribute which) {
+  int value = 0;
+  if (auto asked = check(driver.deviceGetAttribute(&value, which, gpu), "cuDeviceGetAttribute"); !asked)
+    return asked.error();
+  return value;
+}
+
+// Units for f32 of one multiprocessor.
+static int lanesOf(int major, int minor) { return major == 7 || (major == 8 && minor == 0) ? 64 : 128; }
+
+static constexpr double reachable = 0.87; // of the memory's peak, by the best of our kernels (a copy, on an H200)
+
+Result<void> Device::describe() {
+  if (auto found = check(driver.deviceGet(&gpu, number), "cuDeviceGet"); !found)
+    return found;
+  int values[6] = {};
+  constexpr CUdevice_attribute wanted[] = {
+      CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
+      CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,     CU_DEVICE_ATTRIBUTE_CLOCK_RATE,
+      CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE,        CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH};
+  for (size_t i = 0; i < std::size(wanted); ++i) {
+    Result<int> value = attribute(wanted[i]);
+    if (!value)
+      return value.error();
+    values[i] = std::max(0, *value);
+  }
+  const auto [major, minor, processors, clock, memoryClock, busBits] = values;
+  const unsigned threads = static_cast<unsigned>(std::clamp(host().thread_count(), 1, 16));
+  auto known = codegen::SimtTarget::cuda(major, minor, threads);
+  if (!known)
+    return known.error();
+  chip = std::move(*known);
+
+  char text[256] = {};
+  if (auto asked = check(driver.deviceGetName(text, sizeof text - 1, gpu), "cuDeviceGetName"); !asked)
+    return asked;
+  size_t bytes = 0;
+  if (auto asked = check(driver.deviceTotalMem(&bytes, gpu), "cuDeviceTotalMem"); !asked)
+    return asked;
+  CUuuid uuid{};
+  if (driver.deviceGetUuid)
+    if (auto asked = check(driver.deviceGetUuid(&uuid, gpu), "cuDeviceGetUuid"); !asked)
+      return asked;
+
+  name = text;
+  const std::string capability = "sm_" + std::to_string(10 * major + minor);
+  features = capability + (driver.hasPools() ? ",memory_pools" : "") + (driver.hasLibraries() ? ",libraries" : "");
+  fingerprint = capability + " driver " + std::to_string(driver.version);
+  memory.name = "device memory";
+  memory.kind = MORTISE_SPACE_DEVICE;
+  memory.alignment = 256;
+  memory.bytes = bytes;
+  description.device = reinterpret_cast<MortiseDevice *>(this);
+  description.kind = "cuda";
+  description.name = name.c_str();
+  description.ordinal = static_cast<uint32_t>(number);
+  description.automatic = 1;
+  description.threads = static_cast<uint32_t>(processors);
+  description.spaces = spaces;
+  description.space_count = 1;
+  description.peak_flops = 2.0 * processors * lanesOf(major, minor) * clock * 1e3;
+  description.bandwidth = reachable * 2 * memoryClock * 1e3 * busBits / 8; // two transfers a clock
+  description.launch_ns = 3000;
+  description.copy_bandwidth = major >= 9 ? 50e9 : 22e9; // sixteen lanes of PCI Express 5 or 4
+  description.copy_ns = 8000;
+  description.features = features.c_str();
+  description.fingerprint = fingerprint.c_str();
+  description.dlpack_type = 2; // kDLCUDA
+  description.dlpack_id = number;
+  static_assert(sizeof uuid.bytes == sizeof description.uuid);
+  std::memcpy(description.uuid, uuid.bytes, sizeof uuid.bytes);
+  return {};
+}
+
+Result<std::unique_ptr<Device>> Device::find(const Driver &driver, int ordinal) {
+  std::unique_ptr<Device> device(new Device(driver, ordinal));
+  if (auto described = device->describe(); !described)
+    return described.error();
+  return device;
+}
+
+// ---- Its state
+
+Result<void> Device::check(CUresult result, const char *call) {
+  Result<void> checked = driver.check(result, call);
+  if (checked)
+    return {};
+  Error error{checked.error().code, "cuda:" + std::to_string(number) + ": " + checked.error().message};
+  if (error.code == MORTISE_DEVICE_LOST) {
+    std::lock_guard lock(lossMutex);
+    if (!isLost)
+      loss = error;
+    isLost = true;
+  }
+  return error;
+}
+
+Result<void> Device::alive() const {
+  if (!isLost)
+    return {};
+  std::lock_guard lock(lossMutex);
+  return loss;
+}
+
+Result<CUcontext> Device::context() {
+  if (CUcontext there = retained.load(std::memory_order_acquire))
+    return there;
+  std::lock_guard lock(mutex);
+  if (CUcontext there = retained.load())
+    return there;
+  CUcontext made = nullptr;
+  if (auto done = check(driver.devicePrimaryCtxRetain(&made, gpu), "cuDevicePrimaryCtxRetain"); !done)
+    return done.error();
+  findPool();
+  retained.store(made, std::memory_order_release);
+  return made;
+}
+
+// Keeps what was freed, so that the steady state asks the system for nothing. Without a pool memory comes from
+// cuMemAlloc, which is slower, and right.
+void Device::findPool() {
+  if (!driver.hasPools())
+    return;
+  CUmemoryPool found = nullptr;
+  cuuint64_t all = UINT64_MAX;
+  Result<int> supported = attribute(CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED);
+  Result<void> done = supported ? Result<void>() : supported.error();
+  if (done && *supported == 0)
+    return;
+  if (done)
+    done = check(driver.deviceGetDefaultMemPool(&found, gpu), "cuDeviceGetDefaultMemPool");
+  if (done)
+    done = check(driver.memPoolSetAttribute(found, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &all), "cuMemPoolSetAttribute");
+  if (done)
+    pool = found;
+  else
+    log(MORTISE_WARNING, "memory is allocated without the device's pool: " + done.error().message);
+}
+
+Result<CUstream> Device::serviceStream() {
+  if (CUstream there = service.load(std::memory_order_acquire))
+    return there;
+  Result<Entered> entered = Entered::into(*this);
+  if (!entered)
+    return entered.error();
+  std::lock_guard lock(mutex);
+  if (CUstream there = service.load())
+    return there;
+  CUstream made = nullptr;
+  if (auto done = check(driver.streamCreate(&made, CU_STREAM_NON_BLOCKING), "cuStreamCreate"); !done)
+    return done.error();
+  service.store(made, std::memory_order_release);
+  return made;
+}
+
+Result<Entered> Entered::into(Device &device) {
+  if (auto alive = device.alive(); !alive)
+    return alive.error();
+  Result<CUcontext> context = device.context();
+  if (!context)
+    return context.error();
+  const Driver &driver = device.driver;
+  CUcontext before = nullptr;
+  if (auto asked = device.check(driver.ctxGetCurrent(&before), "cuCtxGetCurrent"); !asked)
+    return asked.error();
+  if (before == *context)
+    return Entered(nullptr, nullptr);
+  if (auto set = device.check(driver.ctxSetCurrent(*context), "cuCtxSetCurrent"); !set)
+    return set.error();
+  return Entered(&driver, before);
+}
+
+// ---- All of them
+
+namespace {
+struct Found {
+  std::unique_ptr<Driver> driver;
+  std::vector<std::unique_ptr<Device>> devices;
+  std::vector<const MortiseDeviceInfo *> infos;
+};
+} // namespace
+
+static Result<void> fill(Found &found, const std::string &library) {
+  auto driver = Driver::open(library);
+  if (!driver)
+    return driver.error();
+  found.driver = std::move(*driver);
+  int count = 0;
+  if (auto asked = found.driver->check(found.driver->deviceGetCount(&count), "cuDeviceGetCount"); !asked)
+    return asked;
+  for (int ordinal = 0; ordinal < count; ++ordinal) {
+    auto device = Device::find(*found.driver, ordinal);
+    if (!device) {
+      log(MORTISE_INFO, "cuda:" + std::to_string(ordinal) + " is not used: " + device.error().message);
+      continue;
+    }
+    found.infos.push_back(&(*device)->info());
+    found.devices.push_back(std::move(*device));
+  }
+  if (count == 0)
+    return Error{MORTISE_NOT_FOUND, "the driver has no GPU for this process; look at nvidia-smi, and at "
+                                    "CUDA_VISIBLE_DEVICES"};
+  return {};
+}
+
+std::span<const MortiseDeviceInfo *const> findDevices(const std::string &library) {
+  static std::mutex mutex;
+  static auto *known = new std::map<std::string, Found>; // never destroyed: the host may use devices until the end
+  std::lock_guard lock(mutex);
+  const auto [place, fresh] = known->try_emplace(library);
+  if (fresh)
+    if (auto filled = fill(place->second, library); !filled)
+      log(MORTISE_INFO, "there is no device 'cuda': " + filled.error().message);
+  return place->second.infos;
+}
+
+} // namespace mortise::cuda

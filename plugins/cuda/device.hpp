@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The GPUs of this machine, and the contexts in which the driver works on them.
+#pragma once
+
+#include "driver.hpp"
+
+#include <mortise/codegen/simt.hpp>
+#include <mortise/plugin.hpp>
+
+#include <atomic>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace mortise::cuda {
+
+// One GPU. It lives until the process ends.
+class Device {
+public:
+  // Reads attributes only. Errors: as the driver's; MORTISE_UNSUPPORTED for a GPU that code generation does not know.
+  static Result<std::unique_ptr<Device>> find(const Driver &driver, int ordinal);
+  Device(const Device &) = delete;
+
+  static Device &of(MortiseDevice *handle) { return *reinterpret_cast<Device *>(handle); }
+  const MortiseDeviceInfo &info() const { return description; }
+  const codegen::SimtTarget &target() const { return chip; }
+  int ordinal() const { return number; }
+  CUdevice handle() const { return gpu; }
+
+  // The primary context, which the CUDA run time of the application uses as well. Retained when it is first asked for,
+  // and kept.
+  Result<CUcontext> context();
+  // Whether memory comes from the device's pool; decided with the context.
+  bool hasPool() const { return pool != nullptr; }
+  CUmemoryPool memoryPool() const { return pool; }
+  // Orders what the host allocates and frees without a stream.
+  Result<CUstream> serviceStream();
+
+  const Driver &driver; // its functions want a context that is current: Entered
+  // Driver::check, with the device's name in the message. Remembers when the device is lost.
+  Result<void> check(CUresult result, const char *call);
+  // The error with which the device was lost. It cannot be used again in this process.
+  Result<void> alive() const;
+
+private:
+  Device(const Driver &driver, int ordinal) : driver(driver), number(ordinal) {}
+  Result<int> attribute(CUdevice_attribute which);
+  Result<void> describe();
+  void findPool();
+
+  const int number;
+  CUdevice gpu = 0;
+  codegen::SimtTarget chip;
+  std::string name, features, fingerprint;
+  MortiseSpace memory = sized<MortiseSpace>();
+  const MortiseSpace *spaces[1] = {&memory};
+  MortiseDeviceInfo description = sized<MortiseDeviceInfo>(); // points to the members before it
+
+  std::mutex mutex; // of what follows
+  std::atomic<CUcontext> retained = nullptr;
+  std::atomic<CUstream> service = nullptr;
+  CUmemoryPool pool = nullptr;
+
+  mutable std::mutex lossMutex;
+  std::atomic<bool> isLost = false;
+  Error loss;
+};
+
+// The device's context is current on this thread as long as the object lives; afterwards the one that was before.
+class Entered {
+public:
+  static Result<Entered> into(Device &device);
+  Entered(Entered &&other) noexcept : driver(std::exchange(other.driver, nullptr)), before(other.before) {}
+  Entered &operator=(Entered &&) = delete;
+  ~Entered() {
+    if (driver)
+      driver->ctxSetCurrent(before); // what fails now failed for the calls before, which said so
+  }
+
+private:
+  Entered(const Driver *driver, CUcontext before) : driver(driver), before(before) {}
+  const Driver *driver; // NULL: there is nothing to restore
+  CUcontext before;
+};
+
+// The devices that the driver in `library` has. Found once for each library. A machine without driver or GPU has none,
+// and the log says why.
+std::span<const MortiseDeviceInfo *const> findDevices(const std::string &library);
+
+} // namespace mortise::cuda

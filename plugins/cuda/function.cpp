@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "function.hpp"
+
+#include <algorithm>
+
+namespace mortise::cuda {
+
+namespace {
+
+// What the driver's compiler has to say about code that it refuses.
+class CompilerLog {
+public:
+  static constexpr unsigned count = 2;
+  CUjit_option *options() { return names.data(); }
+  void **values() { return list.data(); }
+  Error withText(Error error) const {
+    std::string_view found(text.data());
+    found = found.substr(0, found.find_last_not_of(" \n") + 1);
+    if (!found.empty())
+      error.message += ": " + std::string(found);
+    return error;
+  }
+
+private:
+  std::array<char, 4096> text{};
+  std::array<CUjit_option, count> names{CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+  std::array<void *, count> list{text.data(), reinterpret_cast<void *>(text.size() - 1)};
+};
+
+} // namespace
+
+Function::~Function() {
+  for (Image &image : images) {
+    if (!image.library && !image.module)
+      continue;
+    Result<Entered> entered = Entered::into(device);
+    const Driver &driver = device.driver;
+    if (!entered) // with the context went its code
+      continue;
+    Result<void> gone = image.library ? device.check(driver.libraryUnload(image.library), "cuLibraryUnload")
+                                      : device.check(driver.moduleUnload(image.module), "cuModuleUnload");
+    if (!gone)
+      log(MORTISE_DEBUG, gone.error().message);
+  }
+}
+
+// cuLibraryLoadData compiles in as many threads as call it; cuModuleLoadDataEx lets one after the other in.
+Result<CUfunction> Function::make(Image &image, const std::string &text) {
+  const Driver &driver = device.driver;
+  const char *entry = source->entry.c_str();
+  CUfunction function = nullptr;
+  CompilerLog compilerLog;
+  if (!driver.hasLibraries()) {
+    CUmodule module = nullptr;
+    const CUresult loaded =
+        driver.moduleLoadDataEx(&module, text.c_str(), CompilerLog::count, compilerLog.options(), compilerLog.values());
+    if (auto done = device.check(loaded, "cuModuleLoadDataEx"); !done)
+      return compilerLog.withText(done.error());
+    image.module = module;
+    if (auto done = device.check(driver.moduleGetFunction(&function, module, entry), "cuModuleGetFunction"); !done)
+      return done.error();
+    return function;
+  }
+  CUlibrary library = nullptr;
+  const CUresult loaded = driver.libraryLoadData(&library, text.c_str(), compilerLog.options(), compilerLog.values(),
+                                                 CompilerLog::count, nullptr, nullptr, 0);
+  if (auto done = device.check(loaded, "cuLibraryLoadData"); !done)
+    return compilerLog.withText(done.error());
+  image.library = library;
+  CUkernel kernel = nullptr;
+  if (auto done = device.check(driver.libraryGetKernel(&kernel, library, entry), "cuLibraryGetKernel"); !done)
+    return done.error();
+  // The function of this context: whatever the driver puts off until the first launch happens now.
+  if (auto done = device.check(driver.kernelGetFunction(&function, kernel), "cuKernelGetFunction"); !done)
+    return done.error();
+  return function;
+}
+
+Result<CUfunction> Function::loaded(Variant variant) {
+  Image &image = images[variant];
+  if (CUfunction there = image.entry.load(std::memory_order_acquire))
+    return there;
+  std::lock_guard lock(image.mutex);
+  if (CUfunction there = image.entry.load())
+    return there;
+  Result<Entered> entered = Entered::into(device);
+  if (!entered)
+    return entered.error();
+  Result<CUfunction> made = make(image, variant == Aligned ? source->alignedCode : source->code);
+  if (made) {
+    image.entry.store(*made, std::memory_order_release);
+    return made;
+  }
+  // The next call tries again, with nothing left of this one.
+  if (image.library)
+    device.driver.libraryUnload(std::exchange(image.library, nullptr));
+  if (image.module)
+    device.driver.moduleUnload(std::exchange(image.module, nullptr));
+  return Error{made.error().code, "kernel " + source->entry + ": " + made.error().message};
+}
+
+Result<void> Function::load() {
+  Result<CUfunction> made = loaded(source->alignedCode.empty() ? Plain : Aligned);
+  return made ? Result<void>() : made.error();
+}
+
+Result<CUfunction> Function::entry(bool aligned) {
+  return loaded(aligned && !source->alignedCode.empty() ? Aligned : Plain);
+}
+
+} // namespace mortise::cuda

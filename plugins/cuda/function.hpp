@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Generated code on its device: PTX becomes machine code in the driver, and a handle that can be launched.
+#pragma once
+
+#include "device.hpp"
+
+#include <array>
+#include <memory>
+
+namespace mortise::cuda {
+
+// One generated kernel on one device. Thread safe.
+class Function {
+public:
+  Function(Device &device, std::shared_ptr<const codegen::SimtFunction> source)
+      : device(device), source(std::move(source)) {}
+  Function(const Function &) = delete;
+  ~Function(); // no launch of it is in flight
+
+  const codegen::SimtFunction &code() const { return *source; }
+  // Loads what nearly all calls run: the code for aligned addresses, where there is one. Once; after an error the next
+  // call tries again.
+  Result<void> load();
+  // What to launch. Code for addresses that are not aligned is loaded when it is first asked for.
+  Result<CUfunction> entry(bool aligned);
+
+private:
+  struct Image {
+    std::mutex mutex;
+    std::atomic<CUfunction> entry = nullptr;
+    CUlibrary library = nullptr; // or:
+    CUmodule module = nullptr;
+  };
+  enum Variant { Plain, Aligned };
+  Result<CUfunction> loaded(Variant variant);
+  Result<CUfunction> make(Image &image, const std::string &text);
+
+  Device &device;
+  const std::shared_ptr<const codegen::SimtFunction> source;
+  std::array<Image, 2> images; // by Variant
+};
+
+// The kernels of these groups, generated and loaded by several threads. Equal ones are loaded once in the process.
+// Those that have nothing to do for any values of the symbols are not loaded. Errors: MORTISE_UNSUPPORTED,
+// MORTISE_CANCELLED, those of the driver.
+Result<std::vector<std::shared_ptr<Function>>> compileGroups(Device &device, const MortiseGraph &graph,
+                                                             std::span<const codegen::Group> groups);
+
+} // namespace mortise::cuda

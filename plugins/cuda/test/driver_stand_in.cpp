@@ -1,0 +1,463 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A driver without a GPU, for tests of the plugin's host side. Memory is the process's, work happens when it is queued,
+// copies copy, and launches compute nothing. STAND_IN_OLD: a driver without pools and libraries.
+#pragma GCC visibility push(default)
+#include <cuda.h>
+#undef cuEventElapsedTime // the plugin takes the first version
+extern "C" {
+CUresult cuEventElapsedTime(float *milliseconds, CUevent begin, CUevent end);
+void standInConfigure(const char *settings);
+const char *standInReport();
+}
+#pragma GCC visibility pop
+
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+struct CUctx_st {
+  int device;
+};
+struct CUstream_st {
+  int number;
+};
+struct CUevent_st {
+  int number;
+  bool recorded;
+  uint64_t position;
+};
+struct CUlib_st {
+  std::string code;
+};
+struct CUmod_st {
+  std::string code;
+};
+
+namespace {
+
+struct StandIn {
+  std::recursive_mutex mutex;
+  std::vector<std::string> calls;
+  std::map<std::string, int> counts;
+  std::string failing;
+  int failingCall = 0;
+  CUresult result = CUDA_SUCCESS, forEver = CUDA_SUCCESS;
+  bool hold = false;
+  int devices = 2, version = 13000;
+  std::set<CUdeviceptr> allocations;
+  std::set<CUstream> streams;
+  std::set<CUevent> events;
+  std::set<const void *> code, registrations;
+  int streamNumber = 0, eventNumber = 0;
+  uint64_t position = 0; // of the last recorded mark
+
+  StandIn() {
+    if (const char *settings = std::getenv("MORTISE_TEST_CUDA_STAND_IN"))
+      configure(settings);
+  }
+  void configure(const std::string &settings) {
+    if (forEver != CUDA_SUCCESS) // with its context a device loses what it has registered
+      registrations.clear();
+    calls.clear();
+    counts.clear();
+    failing.clear();
+    hold = false;
+    result = forEver = CUDA_SUCCESS;
+    std::istringstream words(settings);
+    for (std::string word; words >> word;) {
+      const size_t equals = word.find('=');
+      const std::string key = word.substr(0, equals), value = equals == word.npos ? "" : word.substr(equals + 1);
+      if (key == "hold") {
+        hold = true;
+      } else if (key == "devices") {
+        devices = std::atoi(value.c_str());
+      } else if (key == "version") {
+        version = std::atoi(value.c_str());
+      } else if (key == "fail") {
+        const size_t first = value.find(':'), second = value.find(':', first + 1);
+        failing = value.substr(0, first);
+        failingCall = std::atoi(value.c_str() + first + 1);
+        result = static_cast<CUresult>(std::atoi(value.c_str() + second + 1));
+      } else {
+        std::abort(); // the test is faulty
+      }
+    }
+  }
+  static bool lasts(CUresult result) {
+    return result == 3 || result == 4 || result == 214 || result == 220 || result == 700 || result == 702 ||
+           result == 709 || result == 710 || (result >= 714 && result <= 719);
+  }
+  CUresult enter(const char *function, const std::string &details) {
+    calls.push_back(function + (details.empty() ? "" : " " + details));
+    const int number = ++counts[function];
+    if (function == failing && number == failingCall) {
+      if (lasts(result))
+        forEver = result;
+      return result;
+    }
+    return forEver;
+  }
+};
+
+StandIn &standIn() {
+  static auto *made = new StandIn;
+  return *made;
+}
+
+int numberOf(CUstream stream) { return stream ? stream->number : 0; }
+std::string text(const char *name, uint64_t value) { return std::string(name) + "=" + std::to_string(value); }
+std::string text(CUstream stream) { return text("stream", static_cast<uint64_t>(numberOf(stream))); }
+std::string text(CUevent event) { return text("event", static_cast<uint64_t>(event->number)); }
+
+thread_local CUcontext current = nullptr;
+CUctx_st contexts[16];
+
+CUresult allocate(CUdeviceptr *address, size_t bytes) {
+  void *memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+  if (!memory)
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  *address = reinterpret_cast<CUdeviceptr>(memory);
+  standIn().allocations.insert(*address);
+  return CUDA_SUCCESS;
+}
+CUresult release(CUdeviceptr address) {
+  if (standIn().allocations.erase(address) == 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  std::free(reinterpret_cast<void *>(address));
+  return CUDA_SUCCESS;
+}
+CUresult move(CUdeviceptr target, CUdeviceptr source, size_t bytes) {
+  std::memmove(reinterpret_cast<void *>(target), reinterpret_cast<const void *>(source), bytes);
+  return CUDA_SUCCESS;
+}
+bool holdsEntry(const std::string &code, const char *name) { return code.find(name) != code.npos; }
+
+} // namespace
+
+// Each function first counts itself, and returns what the settings say.
+#define ENTER(symbol, details)                                                                                         \
+  std::lock_guard<std::recursive_mutex> lock(standIn().mutex);                                                         \
+  if (const CUresult planned = standIn().enter(symbol, details))                                                       \
+  return planned
+#define NEEDS_CONTEXT                                                                                                  \
+  if (!current)                                                                                                        \
+  return CUDA_ERROR_INVALID_CONTEXT
+
+#pragma GCC visibility push(default)
+
+void standInConfigure(const char *settings) {
+  std::lock_guard<std::recursive_mutex> lock(standIn().mutex);
+  standIn().configure(settings);
+}
+
+const char *standInReport() {
+  thread_local std::string report;
+  StandIn &state = standIn();
+  std::lock_guard<std::recursive_mutex> lock(state.mutex);
+  report = text("allocations", state.allocations.size()) + " " + text("streams", state.streams.size()) + " " +
+           text("events", state.events.size()) + " " + text("libraries", state.code.size()) + " " +
+           text("registrations", state.registrations.size());
+  for (const std::string &call : state.calls)
+    report += "\n" + call;
+  return report.c_str();
+}
+
+// ---- The driver and its devices
+
+CUresult cuInit(unsigned) {
+  ENTER("cuInit", "");
+  return CUDA_SUCCESS;
+}
+CUresult cuDriverGetVersion(int *version) {
+  ENTER("cuDriverGetVersion", "");
+  *version = standIn().version;
+  return CUDA_SUCCESS;
+}
+CUresult cuGetErrorName(CUresult result, const char **name) {
+  thread_local std::string made;
+  made = "CUDA_ERROR_" + std::to_string(static_cast<int>(result));
+  *name = made.c_str();
+  return CUDA_SUCCESS;
+}
+CUresult cuGetErrorString(CUresult, const char **name) {
+  *name = "the stand-in was told to fail";
+  return CUDA_SUCCESS;
+}
+CUresult cuDeviceGetCount(int *count) {
+  ENTER("cuDeviceGetCount", "");
+  *count = standIn().devices;
+  return CUDA_SUCCESS;
+}
+CUresult cuDeviceGet(CUdevice *device, int ordinal) {
+  ENTER("cuDeviceGet", "");
+  *device = ordinal;
+  return CUDA_SUCCESS;
+}
+CUresult cuDeviceGetName(char *name, int length, CUdevice) {
+  ENTER("cuDeviceGetName", "");
+  std::strncpy(name, "stand-in", static_cast<size_t>(length));
+  return CUDA_SUCCESS;
+}
+CUresult cuDeviceTotalMem(size_t *bytes, CUdevice) {
+  ENTER("cuDeviceTotalMem_v2", "");
+  *bytes = size_t{80} << 30;
+  return CUDA_SUCCESS;
+}
+CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice device) {
+  ENTER("cuDeviceGetUuid_v2", "");
+  std::memset(uuid, device + 1, sizeof *uuid);
+  return CUDA_SUCCESS;
+}
+CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice) {
+  ENTER("cuDeviceGetAttribute", "");
+  static const std::map<CUdevice_attribute, int> values = {
+      {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 9}, {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 0},
+      {CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 132},   {CU_DEVICE_ATTRIBUTE_CLOCK_RATE, 1980000},
+      {CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, 2619000},  {CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH, 5120},
+      {CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, 1}};
+  const auto found = values.find(attribute);
+  *value = found == values.end() ? 0 : found->second;
+  return CUDA_SUCCESS;
+}
+CUresult cuDeviceCanAccessPeer(int *can, CUdevice, CUdevice) {
+  ENTER("cuDeviceCanAccessPeer", "");
+  *can = 1;
+  return CUDA_SUCCESS;
+}
+CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device) {
+  ENTER("cuDevicePrimaryCtxRetain", "");
+  contexts[device].device = device;
+  *context = &contexts[device];
+  return CUDA_SUCCESS;
+}
+CUresult cuCtxGetCurrent(CUcontext *context) {
+  ENTER("cuCtxGetCurrent", "");
+  *context = current;
+  return CUDA_SUCCESS;
+}
+CUresult cuCtxSetCurrent(CUcontext context) {
+  ENTER("cuCtxSetCurrent", "");
+  current = context;
+  return CUDA_SUCCESS;
+}
+CUresult cuCtxEnablePeerAccess(CUcontext, unsigned) {
+  ENTER("cuCtxEnablePeerAccess", "");
+  NEEDS_CONTEXT;
+  return CUDA_SUCCESS;
+}
+
+// ---- Streams and events
+
+CUresult cuStreamCreate(CUstream *stream, unsigned) {
+  ENTER("cuStreamCreate", "");
+  NEEDS_CONTEXT;
+  *stream = new CUstream_st{++standIn().streamNumber};
+  standIn().streams.insert(*stream);
+  return CUDA_SUCCESS;
+}
+CUresult cuStreamDestroy(CUstream stream) {
+  ENTER("cuStreamDestroy_v2", text(stream));
+  NEEDS_CONTEXT;
+  if (standIn().streams.erase(stream) == 0)
+    return CUDA_ERROR_INVALID_HANDLE;
+  delete stream;
+  return CUDA_SUCCESS;
+}
+CUresult cuStreamSynchronize(CUstream stream) {
+  ENTER("cuStreamSynchronize", text(stream));
+  NEEDS_CONTEXT;
+  return CUDA_SUCCESS;
+}
+CUresult cuStreamQuery(CUstream stream) {
+  ENTER("cuStreamQuery", text(stream));
+  NEEDS_CONTEXT;
+  return standIn().hold ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+}
+CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
+  ENTER("cuStreamWaitEvent", text(stream) + " " + text(event));
+  NEEDS_CONTEXT;
+  return CUDA_SUCCESS;
+}
+CUresult cuEventCreate(CUevent *event, unsigned) {
+  ENTER("cuEventCreate", "");
+  NEEDS_CONTEXT;
+  *event = new CUevent_st{++standIn().eventNumber, false, 0};
+  standIn().events.insert(*event);
+  return CUDA_SUCCESS;
+}
+CUresult cuEventDestroy(CUevent event) {
+  ENTER("cuEventDestroy_v2", text(event));
+  NEEDS_CONTEXT;
+  if (standIn().events.erase(event) == 0)
+    return CUDA_ERROR_INVALID_HANDLE;
+  delete event;
+  return CUDA_SUCCESS;
+}
+CUresult cuEventRecord(CUevent event, CUstream stream) {
+  ENTER("cuEventRecord", text(event) + " " + text(stream));
+  NEEDS_CONTEXT;
+  event->recorded = true;
+  event->position = ++standIn().position;
+  return CUDA_SUCCESS;
+}
+CUresult cuEventQuery(CUevent event) {
+  ENTER("cuEventQuery", text(event));
+  NEEDS_CONTEXT;
+  return standIn().hold ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+}
+CUresult cuEventSynchronize(CUevent event) {
+  ENTER("cuEventSynchronize", text(event));
+  NEEDS_CONTEXT;
+  return CUDA_SUCCESS;
+}
+// A millisecond from each mark to the next.
+CUresult cuEventElapsedTime(float *milliseconds, CUevent begin, CUevent end) {
+  ENTER("cuEventElapsedTime", "");
+  NEEDS_CONTEXT;
+  if (!begin->recorded || !end->recorded)
+    return CUDA_ERROR_INVALID_HANDLE;
+  *milliseconds = static_cast<float>(end->position - begin->position);
+  return CUDA_SUCCESS;
+}
+
+// ---- Memory
+
+CUresult cuMemAlloc(CUdeviceptr *address, size_t bytes) {
+  ENTER("cuMemAlloc_v2", text("bytes", bytes));
+  NEEDS_CONTEXT;
+  return allocate(address, bytes);
+}
+CUresult cuMemFree(CUdeviceptr address) {
+  ENTER("cuMemFree_v2", "");
+  NEEDS_CONTEXT;
+  return release(address);
+}
+CUresult cuMemcpyHtoDAsync(CUdeviceptr target, const void *source, size_t bytes, CUstream stream) {
+  ENTER("cuMemcpyHtoDAsync_v2", text(stream) + " " + text("bytes", bytes));
+  NEEDS_CONTEXT;
+  return move(target, reinterpret_cast<CUdeviceptr>(source), bytes);
+}
+CUresult cuMemcpyDtoHAsync(void *target, CUdeviceptr source, size_t bytes, CUstream stream) {
+  ENTER("cuMemcpyDtoHAsync_v2", text(stream) + " " + text("bytes", bytes));
+  NEEDS_CONTEXT;
+  return move(reinterpret_cast<CUdeviceptr>(target), source, bytes);
+}
+CUresult cuMemcpyDtoDAsync(CUdeviceptr target, CUdeviceptr source, size_t bytes, CUstream stream) {
+  ENTER("cuMemcpyDtoDAsync_v2", text(stream) + " " + text("bytes", bytes));
+  NEEDS_CONTEXT;
+  return move(target, source, bytes);
+}
+CUresult cuMemcpyPeerAsync(CUdeviceptr target, CUcontext, CUdeviceptr source, CUcontext, size_t bytes,
+                           CUstream stream) {
+  ENTER("cuMemcpyPeerAsync", text(stream) + " " + text("bytes", bytes));
+  NEEDS_CONTEXT;
+  return move(target, source, bytes);
+}
+CUresult cuMemHostRegister(void *memory, size_t bytes, unsigned) {
+  ENTER("cuMemHostRegister_v2", text("bytes", bytes));
+  NEEDS_CONTEXT;
+  return standIn().registrations.insert(memory).second ? CUDA_SUCCESS : CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+}
+CUresult cuMemHostUnregister(void *memory) {
+  ENTER("cuMemHostUnregister", "");
+  NEEDS_CONTEXT;
+  return standIn().registrations.erase(memory) ? CUDA_SUCCESS : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+}
+
+// ---- Code
+
+static CUresult explain(unsigned count, CUjit_option *options, void **values) {
+  for (unsigned i = 0; i < count; ++i)
+    if (options[i] == CU_JIT_ERROR_LOG_BUFFER)
+      std::strcpy(static_cast<char *>(values[i]), "ptxas of the stand-in refuses line 1\n");
+  return CUDA_SUCCESS;
+}
+
+CUresult cuModuleLoadDataEx(CUmodule *module, const void *code, unsigned count, CUjit_option *options, void **values) {
+  explain(count, options, values);
+  ENTER("cuModuleLoadDataEx", "");
+  NEEDS_CONTEXT;
+  *module = new CUmod_st{static_cast<const char *>(code)};
+  standIn().code.insert(*module);
+  return CUDA_SUCCESS;
+}
+CUresult cuModuleUnload(CUmodule module) {
+  ENTER("cuModuleUnload", "");
+  NEEDS_CONTEXT;
+  if (standIn().code.erase(module) == 0)
+    return CUDA_ERROR_INVALID_HANDLE;
+  delete module;
+  return CUDA_SUCCESS;
+}
+CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name) {
+  ENTER("cuModuleGetFunction", name);
+  NEEDS_CONTEXT;
+  *function = reinterpret_cast<CUfunction>(module);
+  return holdsEntry(module->code, name) ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+}
+CUresult cuLaunchKernel(CUfunction, unsigned x, unsigned, unsigned, unsigned threads, unsigned, unsigned, unsigned,
+                        CUstream stream, void **, void **) {
+  ENTER("cuLaunchKernel", text(stream) + " " + text("blocks", x) + " " + text("threads", threads));
+  NEEDS_CONTEXT;
+  return x == 0 || threads == 0 || threads > 1024 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
+#ifndef STAND_IN_OLD
+CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *options, void **values, unsigned count,
+                           CUlibraryOption *, void **, unsigned) {
+  explain(count, options, values);
+  ENTER("cuLibraryLoadData", "");
+  *library = new CUlib_st{static_cast<const char *>(code)};
+  standIn().code.insert(*library);
+  return CUDA_SUCCESS;
+}
+CUresult cuLibraryUnload(CUlibrary library) {
+  ENTER("cuLibraryUnload", "");
+  if (standIn().code.erase(library) == 0)
+    return CUDA_ERROR_INVALID_HANDLE;
+  delete library;
+  return CUDA_SUCCESS;
+}
+CUresult cuLibraryGetKernel(CUkernel *kernel, CUlibrary library, const char *name) {
+  ENTER("cuLibraryGetKernel", name);
+  *kernel = reinterpret_cast<CUkernel>(library);
+  return holdsEntry(library->code, name) ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+}
+CUresult cuKernelGetFunction(CUfunction *function, CUkernel kernel) {
+  ENTER("cuKernelGetFunction", "");
+  NEEDS_CONTEXT;
+  *function = reinterpret_cast<CUfunction>(kernel);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool, CUdevice device) {
+  ENTER("cuDeviceGetDefaultMemPool", "");
+  *pool = reinterpret_cast<CUmemoryPool>(&contexts[device]);
+  return CUDA_SUCCESS;
+}
+CUresult cuMemPoolSetAttribute(CUmemoryPool, CUmemPool_attribute, void *) {
+  ENTER("cuMemPoolSetAttribute", "");
+  return CUDA_SUCCESS;
+}
+CUresult cuMemPoolSetAccess(CUmemoryPool, const CUmemAccessDesc *, size_t) {
+  ENTER("cuMemPoolSetAccess", "");
+  return CUDA_SUCCESS;
+}
+CUresult cuMemAllocAsync(CUdeviceptr *address, size_t bytes, CUstream stream) {
+  ENTER("cuMemAllocAsync", text(stream) + " " + text("bytes", bytes));
+  NEEDS_CONTEXT;
+  return allocate(address, bytes);
+}
+CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream) {
+  ENTER("cuMemFreeAsync", text(stream));
+  NEEDS_CONTEXT;
+  return release(address);
+}
+#endif
+
+#pragma GCC visibility pop

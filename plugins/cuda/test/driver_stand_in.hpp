@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The controls of the driver's stand-in, found with dlsym.
+#pragma once
+
+// Forgets the calls so far, and takes new settings, separated by blanks:
+//   fail=FUNCTION:N:RESULT  the n-th call of an exported function (cuMemAlloc_v2) from now on returns RESULT; one that
+//   a
+//                           driver would repeat for ever (700, an illegal address) is then the result of all calls
+//   hold                    queries of streams and events find work that has not happened
+//   devices=N version=V     what the driver has, in a process that has not asked yet
+// The environment variable MORTISE_TEST_CUDA_STAND_IN holds the settings at the start.
+using StandInConfigure = void (*)(const char *settings);
+// The first line counts what is there ("allocations=0 streams=1 events=0 libraries=0 registrations=0"); a line follows
+// for each call ("cuLaunchKernel stream=2 blocks=16"). Valid until the next call on this thread.
+using StandInReport = const char *(*)();

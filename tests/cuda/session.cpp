@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "session.hpp"
+
+#include <mortise/runtime/registry.hpp>
+#include <mortise/symbols.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <dlfcn.h>
+#include <filesystem>
+#include <mutex>
+#include <sstream>
+#include <unistd.h>
+
+namespace mortise::test {
+
+static std::mutex logMutex;
+static std::string logged;
+
+std::string takeLog() {
+  std::lock_guard lock(logMutex);
+  return std::exchange(logged, "");
+}
+
+static const MortiseHost &loggingHost() {
+  static const MortiseHost table = [] {
+    MortiseHost made = runtime::host();
+    made.log = [](int32_t, const char *message) {
+      std::lock_guard lock(logMutex);
+      logged += std::string(message) + "\n";
+    };
+    return made;
+  }();
+  return table;
+}
+
+static void *opened(const char *library) {
+  void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+  if (!handle)
+    throw std::runtime_error(dlerror());
+  return handle;
+}
+
+const MortisePlugin &cudaPlugin() {
+  static const MortisePlugin &table =
+      *reinterpret_cast<MortisePluginFn>(dlsym(opened(MORTISE_TEST_CUDA_PLUGIN), MORTISE_PLUGIN_SYMBOL))();
+  detail::hostTable = &loggingHost(); // Status, in this program, reads statuses through it
+  return table;
+}
+
+static void must(const Result<void> &result) {
+  if (!result)
+    throw Failed(result.error());
+}
+
+Result<std::span<const MortiseDeviceInfo *const>> start(const std::string &driver) {
+  setenv("MORTISE_CUDA_DRIVER", driver.c_str(), 1);
+  const MortiseOption options[] = {{"driver", driver.c_str()}};
+  MortiseInitializeArgs initialize{};
+  initialize.host = &loggingHost();
+  initialize.plugin_path = MORTISE_TEST_CUDA_PLUGIN;
+  initialize.options = options;
+  initialize.option_count = 1;
+  if (auto called = call(cudaPlugin().initialize, initialize); !called)
+    return called.error();
+  MortiseDevicesArgs found{};
+  if (auto called = call(cudaPlugin().devices, found); !called)
+    return called.error();
+  return std::span(found.devices, found.device_count);
+}
+
+// ---- Sessions
+
+// A link of its own: the plugin finds devices once for each path, and the stand-in is one library for all.
+Session::Session(const std::string &settings, const std::string &library) {
+  static std::atomic<int> number = 0;
+  path = std::filesystem::temp_directory_path() /
+         ("mortise-stand-in-" + std::to_string(getpid()) + "-" + std::to_string(number++) + ".so");
+  std::filesystem::create_symlink(library, path);
+  void *handle = opened(path.c_str());
+  standInConfigure = reinterpret_cast<StandInConfigure>(dlsym(handle, "standInConfigure"));
+  standInReport = reinterpret_cast<StandInReport>(dlsym(handle, "standInReport"));
+  configure("devices=2 version=13000 " + settings);
+  takeLog();
+  auto found = start(path);
+  if (!found)
+    throw std::runtime_error(found.error().message);
+  for (const MortiseDeviceInfo *info : *found)
+    devices.push_back(info->device);
+  log = takeLog();
+}
+
+Session::~Session() {
+  configure("");
+  std::filesystem::remove(path);
+}
+
+std::vector<std::string> Session::calls() const {
+  std::istringstream lines(standInReport());
+  std::vector<std::string> list;
+  std::string line;
+  std::getline(lines, line);
+  while (std::getline(lines, line))
+    list.push_back(line);
+  return list;
+}
+
+std::string Session::counts() const {
+  const std::string report = standInReport();
+  return report.substr(0, report.find('\n'));
+}
+
+size_t Session::callsOf(const std::string &function) const {
+  const std::vector<std::string> list = calls();
+  return static_cast<size_t>(
+      std::ranges::count_if(list, [&](const std::string &line) { return line.substr(0, line.find(' ')) == function; }));
+}
+
+void Session::warmUp() const {
+  for (MortiseDevice *device : devices)
+    freeMemory(device, makeMemory(device, 256), 256);
+}
+
+// ---- Handles
+
+MortiseStream *makeStream(MortiseDevice *device) {
+  MortiseStreamArgs args{};
+  args.device = device;
+  must(call(cudaPlugin().stream_create, args));
+  return args.stream;
+}
+
+void destroyStream(MortiseStream *stream) {
+  MortiseStreamArgs args{};
+  args.stream = stream;
+  must(call(cudaPlugin().stream_destroy, args));
+}
+
+MortiseEvent *makeEvent(MortiseDevice *device) {
+  MortiseEventArgs args{};
+  args.device = device;
+  must(call(cudaPlugin().event_create, args));
+  return args.event;
+}
+
+void destroyEvent(MortiseEvent *event) {
+  MortiseEventArgs args{};
+  args.event = event;
+  must(call(cudaPlugin().event_destroy, args));
+}
+
+Result<void> record(MortiseEvent *event, MortiseStream *stream) {
+  MortiseEventArgs args{};
+  args.event = event;
+  args.stream = stream;
+  return call(cudaPlugin().event_record, args);
+}
+
+Result<void> wait(MortiseEvent *event, MortiseStream *stream) {
+  MortiseEventArgs args{};
+  args.event = event;
+  args.stream = stream;
+  return call(cudaPlugin().event_wait, args);
+}
+
+MortiseAddress makeMemory(MortiseDevice *device, uint64_t bytes, MortiseStream *stream) {
+  MortiseMemoryArgs args{};
+  args.device = device;
+  args.stream = stream;
+  args.bytes = bytes;
+  must(call(cudaPlugin().memory_allocate, args));
+  return args.address;
+}
+
+void freeMemory(MortiseDevice *device, MortiseAddress address, uint64_t bytes, MortiseStream *stream) {
+  MortiseMemoryArgs args{};
+  args.device = device;
+  args.stream = stream;
+  args.bytes = bytes;
+  args.address = address;
+  must(call(cudaPlugin().memory_free, args));
+}
+
+// ---- Regions
+
+Region::Region(MortiseDevice *device, std::shared_ptr<const Graph> made) : device(device), graph(std::move(made)) {
+  auto options = sized<MortiseCompileOptions>();
+  MortiseCompileArgs args{};
+  args.device = device;
+  args.region = &graph->view();
+  args.lowering = "cuda.region";
+  args.compile_options = &options;
+  must(call(cudaPlugin().kernel_compile, args));
+  kernel = args.kernel;
+  try {
+    MortiseKernelInfo info{};
+    info.kernel = kernel;
+    must(call(cudaPlugin().kernel_info, info));
+    steps = info.step_count;
+    if (info.workspace.count) {
+      const Result<int64_t> bytes = evaluate(info.workspace, {});
+      workspaceBytes = bytes ? static_cast<uint64_t>(*bytes) : 0;
+    }
+    if (graph->view().symbol_count == 0)
+      allocate();
+  } catch (...) {
+    end();
+    throw;
+  }
+}
+
+Region::~Region() { end(); }
+
+void Region::allocate() {
+  if (workspaceBytes)
+    workspace = makeMemory(device, workspaceBytes);
+}
+
+void Region::prepare(std::vector<int64_t> values) {
+  symbols = std::move(values);
+  MortiseInstanceArgs args{};
+  args.kernel = kernel;
+  args.symbols = symbols.data();
+  must(call(cudaPlugin().instance_create, args));
+  instance = args.instance;
+  workspaceBytes = args.workspace_bytes;
+  allocate();
+}
+
+void Region::end() {
+  MortiseInstanceArgs made{};
+  made.kernel = kernel;
+  made.instance = instance;
+  if (instance)
+    (void)call(cudaPlugin().instance_destroy, made);
+  MortiseKernelArgs args{};
+  args.kernel = kernel;
+  (void)call(cudaPlugin().kernel_destroy, args);
+  MortiseMemoryArgs memory{};
+  memory.device = device;
+  memory.bytes = workspaceBytes;
+  memory.address = workspace;
+  if (workspace)
+    (void)call(cudaPlugin().memory_free, memory);
+}
+
+Result<void> Region::enqueue(MortiseStream *stream, std::vector<MortiseAddress> inputs,
+                             std::vector<MortiseAddress> outputs, uint64_t *stepNs) const {
+  MortiseEnqueueArgs args{};
+  args.kernel = kernel;
+  args.stream = stream;
+  args.inputs = inputs.data();
+  args.outputs = outputs.data();
+  args.workspace = workspace;
+  args.symbols = symbols.data();
+  args.instance = instance;
+  args.step_ns = stepNs;
+  return call(cudaPlugin().enqueue, args);
+}
+
+std::shared_ptr<const Graph> smallGraph() {
+  Network net;
+  const ValueId x = net.input(MORTISE_F32, {64, 128});
+  net.output(net.op("exp", {net.op("add", {x, x})}));
+  return net.finish();
+}
+
+} // namespace mortise::test

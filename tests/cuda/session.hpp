@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The cuda plugin on a stand-in for the driver: slots, called without the runtime, and what the stand-in saw.
+#pragma once
+
+#include "../../plugins/cuda/test/driver_stand_in.hpp"
+#include "../cpu/network.hpp"
+
+#include <mortise/graph.hpp>
+#include <mortise/plugin.hpp>
+
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace mortise::test {
+
+const MortisePlugin &cudaPlugin();
+
+// What the plugin has written to the log since the last call.
+std::string takeLog();
+
+template <typename Args> Result<void> call(MortiseStatus *(*slot)(Args *), Args &args) {
+  args.struct_size = sizeof args;
+  const Status status(slot(&args));
+  return status.result();
+}
+
+// Starts the plugin with this driver, as the environment variable names it. The devices that it finds.
+Result<std::span<const MortiseDeviceInfo *const>> start(const std::string &driver);
+
+// The plugin with devices of its own: lost devices of other sessions do not matter.
+class Session {
+public:
+  // `settings`: of the stand-in, as devices are found.
+  explicit Session(const std::string &settings = "", const std::string &library = MORTISE_TEST_STAND_IN);
+  ~Session();
+  Session(const Session &) = delete;
+
+  std::vector<MortiseDevice *> devices;
+  std::string log; // as devices were found
+
+  void configure(const std::string &settings) const { standInConfigure(settings.c_str()); }
+  std::vector<std::string> calls() const; // lines of the stand-in's report, without the first
+  std::string counts() const;             // the first line
+  size_t callsOf(const std::string &function) const;
+  // Starts up the devices, so that what stays until the process ends is there.
+  void warmUp() const;
+
+private:
+  std::string path;
+  StandInConfigure standInConfigure = nullptr;
+  StandInReport standInReport = nullptr;
+};
+
+struct Failed : std::runtime_error {
+  explicit Failed(const Error &error) : std::runtime_error(error.message), error(error) {}
+  Error error;
+};
+
+// Handles that a test makes. Each function throws a status as Failed.
+MortiseStream *makeStream(MortiseDevice *device);
+void destroyStream(MortiseStream *stream);
+MortiseEvent *makeEvent(MortiseDevice *device);
+void destroyEvent(MortiseEvent *event);
+Result<void> record(MortiseEvent *event, MortiseStream *stream);
+Result<void> wait(MortiseEvent *event, MortiseStream *stream);
+MortiseAddress makeMemory(MortiseDevice *device, uint64_t bytes, MortiseStream *stream = nullptr);
+void freeMemory(MortiseDevice *device, MortiseAddress address, uint64_t bytes, MortiseStream *stream = nullptr);
+
+// A compiled region, with memory for its workspace.
+class Region {
+public:
+  Region(MortiseDevice *device, std::shared_ptr<const Graph> graph);
+  ~Region();
+  Region(const Region &) = delete;
+  Result<void> enqueue(MortiseStream *stream, std::vector<MortiseAddress> inputs, std::vector<MortiseAddress> outputs,
+                       uint64_t *stepNs = nullptr) const;
+  // For a graph with symbols: the values for the calls that follow, of which there were none before.
+  void prepare(std::vector<int64_t> values);
+  size_t steps = 0;
+  uint64_t workspaceBytes = 0;
+
+private:
+  void allocate();
+  void end();
+  MortiseDevice *device;
+  std::shared_ptr<const Graph> graph;
+  MortiseKernel *kernel = nullptr;
+  MortiseInstance *instance = nullptr;
+  std::vector<int64_t> symbols;
+  MortiseAddress workspace = 0;
+};
+
+// exp(x + x) for x of f32[64, 128].
+std::shared_ptr<const Graph> smallGraph();
+inline constexpr uint64_t smallBytes = 64 * 128 * 4;
+
+} // namespace mortise::test
