@@ -23,9 +23,9 @@ private:
   };
   struct Call { // a product
     const MortiseNode *node = nullptr;
-    std::vector<uint32_t> nodes;   // with reshapes of the result
-    uint32_t target = 0;           // the value that it writes
-    std::vector<View> operands;    // lhs, rhs and perhaps the bias, as they are read
+    std::vector<uint32_t> nodes; // with reshapes of the result
+    uint32_t target = 0;         // the value that it writes
+    std::vector<View> operands;  // lhs, rhs and perhaps the bias, as they are read
   };
   struct Unit { // of the order
     bool isCall = false;

@@ -27,14 +27,21 @@ enum Status : int {
   NotSupported = 15,
   LicenseError = 16
 };
-enum DataType : int { R32F = 0, R64F = 1, R16F = 2, R16BF = 14 };                      // cudaDataType_t
-enum Compute : int { Compute32F = 68, Compute64F = 70, Compute32FFastTf32 = 77 };      // cublasComputeType_t
-enum Operation : int32_t { None = 0, Transpose = 1 };                                  // cublasOperation_t
-enum Epilogue : uint32_t { EpilogueDefault = 1, EpilogueBias = 4 };                    // cublasLtEpilogue_t
+enum DataType : int { R32F = 0, R64F = 1, R16F = 2, R16BF = 14 };                 // cudaDataType_t
+enum Compute : int { Compute32F = 68, Compute64F = 70, Compute32FFastTf32 = 77 }; // cublasComputeType_t
+enum Operation : int32_t { None = 0, Transpose = 1 };                             // cublasOperation_t
+enum Epilogue : uint32_t { EpilogueDefault = 1, EpilogueBias = 4 };               // cublasLtEpilogue_t
 enum DescriptionKey : int { TransA = 3, TransB = 4, EpilogueKind = 7, BiasPointer = 8 };
-enum LayoutKey : int { BatchCount = 5, BatchStride = 6 };                              // in elements
-enum Reduction : uint32_t { ReduceInCompute = 2 };                                     // cublasLtReductionScheme_t
-enum PreferenceKey : int { MaxWorkspace = 1, ReductionMask = 3, AlignmentA = 5, AlignmentB = 6, AlignmentC = 7, AlignmentD = 8 };
+enum LayoutKey : int { BatchCount = 5, BatchStride = 6 }; // in elements
+enum Reduction : uint32_t { ReduceInCompute = 2 };        // cublasLtReductionScheme_t
+enum PreferenceKey : int {
+  MaxWorkspace = 1,
+  ReductionMask = 3,
+  AlignmentA = 5,
+  AlignmentB = 6,
+  AlignmentC = 7,
+  AlignmentD = 8
+};
 
 struct Algorithm { // opaque; may be copied
   uint64_t data[8];
@@ -50,8 +57,6 @@ static_assert(sizeof(HeuristicResult) == 96);
 
 // Matrices are stored column by column, and D = op(A) op(B) + beta C.
 using CreateFn = Status (*)(Handle *);
-using DestroyFn = Status (*)(Handle);
-using VersionFn = size_t (*)(); // 130100 for 13.1.0
 using DescriptionCreateFn = Status (*)(Description *, Compute, DataType scale);
 using DescriptionDestroyFn = Status (*)(Description);
 using DescriptionSetFn = Status (*)(Description, DescriptionKey, const void *, size_t bytes);

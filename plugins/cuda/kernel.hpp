@@ -21,7 +21,7 @@ struct Place {
 
 struct Launch {
   static constexpr size_t mostArguments = 500; // of 8 bytes; the driver takes 4 KB
-  struct Argument { // 8 bytes: an address, or the value of a symbol
+  struct Argument {                            // 8 bytes: an address, or the value of a symbol
     bool isSymbol = false;
     uint32_t symbol = 0;
     Place place;
@@ -48,15 +48,16 @@ struct Step {
 // A piece of the workspace, which a value has from the step that writes it to the last one that reads it, or a library
 // during one step.
 struct Buffer {
-  Dim bytes; // 0 for a library's, which says so for each set of symbol values
+  Dim bytes;                             // 0 for a library's, which says so for each set of symbol values
   uint32_t first = UINT32_MAX, last = 0; // steps
 };
 
 // The numbers for one set of symbol values.
 struct Schedule {
-  std::vector<uint64_t> amounts; // per step: blocks to launch, bytes to copy, or bytes that a product writes; 0: nothing to do
+  std::vector<uint64_t>
+      amounts; // per step: blocks to launch, bytes to copy, or bytes that a product writes; 0: nothing to do
   std::vector<ProductNumbers> products; // per step that is one
-  std::vector<uint64_t> offsets; // per buffer
+  std::vector<uint64_t> offsets;        // per buffer
   uint64_t workspaceBytes = 0;
   ConstantExpr workspace;
   StepList steps;

@@ -20,8 +20,6 @@ using namespace cublaslt;
 // X(member, type, exported symbol)
 #define MORTISE_CUBLASLT_FUNCTIONS(X)                                                                                  \
   X(create, CreateFn, "cublasLtCreate")                                                                                \
-  X(destroy, DestroyFn, "cublasLtDestroy")                                                                             \
-  X(version, VersionFn, "cublasLtGetVersion")                                                                          \
   X(descriptionCreate, DescriptionCreateFn, "cublasLtMatmulDescCreate")                                                \
   X(descriptionDestroy, DescriptionDestroyFn, "cublasLtMatmulDescDestroy")                                             \
   X(descriptionSet, DescriptionSetFn, "cublasLtMatmulDescSetAttribute")                                                \
@@ -117,8 +115,7 @@ Result<void> check(Status status, const char *call) {
   const std::string number = std::to_string(static_cast<int>(status));
   if (found == std::end(meanings))
     return Error{MORTISE_INTERNAL, std::string(call) + ": failed (" + number + "); please report this"};
-  return Error{found->code,
-               std::string(call) + ": failed (" + found->name + ", " + number + "); " + found->remedy};
+  return Error{found->code, std::string(call) + ": failed (" + found->name + ", " + number + "); " + found->remedy};
 }
 
 // ---- One call
@@ -137,9 +134,7 @@ DataType typeOf(int32_t dtype) {
 }
 
 // The greatest power of two up to 256 that divides the address, as an exponent.
-uint32_t alignmentOf(MortiseAddress address) {
-  return std::min(8, std::countr_zero(address | UINT64_C(256)));
-}
+uint32_t alignmentOf(MortiseAddress address) { return std::min(8, std::countr_zero(address | UINT64_C(256))); }
 
 class CublasProduct : public LibraryProduct {
 public:
@@ -187,8 +182,8 @@ Result<void> CublasProduct::describeMatrix(Layout &layout, int64_t rows, int64_t
   if (call.batch == 1)
     return {};
   const auto batch = static_cast<int32_t>(call.batch);
-  if (auto set = check(functions.layoutSet(layout, BatchCount, &batch, sizeof batch),
-                       "cublasLtMatrixLayoutSetAttribute");
+  if (auto set =
+          check(functions.layoutSet(layout, BatchCount, &batch, sizeof batch), "cublasLtMatrixLayoutSetAttribute");
       !set)
     return set;
   return check(functions.layoutSet(layout, BatchStride, &step, sizeof step), "cublasLtMatrixLayoutSetAttribute");
@@ -209,9 +204,9 @@ Result<void> CublasProduct::setBias(MortiseAddress bias) {
 
 Result<void> CublasProduct::describe(const ProductCall &wanted, const ProductAddresses &usual, uint64_t mostWorkspace) {
   call = wanted;
-  const Compute compute = call.dtype == MORTISE_F64                         ? Compute64F
+  const Compute compute = call.dtype == MORTISE_F64                        ? Compute64F
                           : call.dtype == MORTISE_F32 && call.tensorFloats ? Compute32FFastTf32
-                                                                            : Compute32F;
+                                                                           : Compute32F;
   if (auto made = check(functions.descriptionCreate(&description, compute, call.dtype == MORTISE_F64 ? R64F : R32F),
                         "cublasLtMatmulDescCreate");
       !made)
@@ -268,14 +263,15 @@ Result<HeuristicResult> CublasProduct::choose(const ProductAddresses &addresses,
   aligned(AlignmentA, addresses.first);
   aligned(AlignmentB, addresses.second);
   aligned(AlignmentC, addresses.result);
-  aligned(AlignmentD, addresses.result);
+  // The library has no wish for the bias, and reads it like what it writes.
+  aligned(AlignmentD, call.hasBias ? addresses.result | addresses.bias : addresses.result);
   if (!done)
     return done.error();
   HeuristicResult best{};
   int count = 0;
-  if (auto asked = check(functions.heuristic(handle, description, first, second, result, result, preference, 1, &best,
-                                             &count),
-                         "cublasLtMatmulAlgoGetHeuristic");
+  if (auto asked =
+          check(functions.heuristic(handle, description, first, second, result, result, preference, 1, &best, &count),
+                "cublasLtMatmulAlgoGetHeuristic");
       !asked)
     return asked.error();
   if (auto usable = check(count > 0 ? best.state : NotSupported, "cublasLtMatmulAlgoGetHeuristic"); !usable)
@@ -359,8 +355,7 @@ Result<std::unique_ptr<ProductLibrary>> openProductLibrary(const std::string &fi
   Result<Functions> functions = findFunctions(file, driverVersion);
   if (!functions)
     return functions.error();
-  return std::unique_ptr<ProductLibrary>(
-      std::make_unique<CublasLibrary>(*functions, mostWorkspace, std::move(device)));
+  return std::unique_ptr<ProductLibrary>(std::make_unique<CublasLibrary>(*functions, mostWorkspace, std::move(device)));
 }
 
 } // namespace mortise::cuda

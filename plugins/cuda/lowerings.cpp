@@ -21,7 +21,8 @@ public:
   // `inside`: per node, the number of its region.
   Estimate(const MortiseGraph &graph, const Device &where, const MortiseCompileOptions &options,
            const std::vector<uint32_t> &inside)
-      : graph(graph), where(where), device(where.info()), options(options), inside(inside), symbols(typicalValues(graph)), usesInside(graph.value_count) {
+      : graph(graph), where(where), device(where.info()), options(options), inside(inside),
+        symbols(typicalValues(graph)), usesInside(graph.value_count) {
     for (size_t n = 0; n < graph.node_count; ++n)
       for (const MortiseValue *operand : operandsOf(*graph.nodes[n]))
         if (operand && isInside(*operand, inside[n]))
@@ -69,6 +70,11 @@ private:
   std::vector<uint32_t> usesInside; // per value: by nodes of the region that makes it
 };
 
+// Whose result has memory, whoever reads it.
+bool endsKernel(const MortiseNode &node) {
+  return has(node, Trait::Reduction, Trait::Running, Trait::Normalisation) || isOp(node, Op::Put) || isProduct(node);
+}
+
 // Fused nodes read what comes from outside once and write what others use. A node that looks at many elements ends a
 // kernel, so that its result is written and read again.
 Candidate Estimate::of(const std::vector<uint32_t> &nodes, uint32_t region) const {
@@ -80,11 +86,12 @@ Candidate Estimate::of(const std::vector<uint32_t> &nodes, uint32_t region) cons
   for (const uint32_t n : nodes) {
     const MortiseNode &node = *graph.nodes[n];
     const MortiseValue &result = *node.results[0];
-    const bool heavy = has(node, Trait::Reduction, Trait::Running, Trait::Normalisation) || isOp(node, Op::Put) || isProduct(node);
+    const bool heavy = endsKernel(node);
     const bool free = has(node, Trait::View) || isOp(node, Op::Constant);
     const bool looksUp = isOp(node, Op::Embedding, Op::Take, Op::TakeAlong, Op::TakeNd);
     for (const MortiseValue *operand : operandsOf(node)) // what a product reads has memory
-      if (operand && isProduct(node) && isInside(*operand, region) && !isProduct(*operand->producer))
+      if (operand && isProduct(node) && isInside(*operand, region) && !endsKernel(*operand->producer) &&
+          !has(*operand->producer, Trait::View))
         candidate.bytes += 2 * bytes(*operand);
     for (const MortiseValue *operand : operandsOf(node))
       if (operand && !isInside(*operand, region) && !read[operand->index]) {
@@ -98,8 +105,8 @@ Candidate Estimate::of(const std::vector<uint32_t> &nodes, uint32_t region) cons
       candidate.bytes += 2 * bytes(result);
     if (isProduct(node)) {
       const double flops = productFlops(node);
-      const double rate = where.productFlops(node.results[0]->type->dtype,
-                                             options.precision != MORTISE_PRECISION_HIGHEST);
+      const double rate =
+          where.productFlops(node.results[0]->type->dtype, options.precision != MORTISE_PRECISION_HIGHEST);
       productFlopsDone += flops;
       productSeconds += rate > 0 ? flops / rate : 0;
     } else if (!free)

@@ -237,8 +237,7 @@ bool CanonicalProducts::concern(const MortiseGraph &graph) {
 }
 
 const MortiseValue *CanonicalProducts::transposed(const MortiseNode &node, size_t operand,
-                                                  const std::vector<int64_t> &permutation,
-                                                  std::vector<Draft> &drafts) {
+                                                  const std::vector<int64_t> &permutation, std::vector<Draft> &drafts) {
   const MortiseValue *value = node.operands[operand];
   MortiseType *type = copyOf(*value->type);
   std::vector<int64_t> dims;
@@ -423,8 +422,8 @@ Result<ProductNumbers> numbersOf(const ProductShape &shape, ProductLibrary &libr
   }
   constexpr MortiseAddress aligned = 256; // as the starts of values usually are
   const ProductNumbers::Part &first = numbers.parts[0];
-  auto prepared = library.prepare(
-      callOf(shape, *plan), {aligned + first.b, aligned + first.a, aligned + first.c, aligned + numbers.bias});
+  auto prepared = library.prepare(callOf(shape, *plan),
+                                  {aligned + first.b, aligned + first.a, aligned + first.c, aligned + numbers.bias});
   if (!prepared)
     return prepared.error();
   numbers.library = std::move(*prepared);

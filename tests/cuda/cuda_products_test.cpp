@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Products of the cuda plugin on a stand-in for the library that computes them, compared with the interpreter. Generated
-// kernels compute nothing here, so that regions with numbers have products only.
+// Products of the cuda plugin on a stand-in for the library that computes them, compared with the interpreter.
+// Generated kernels compute nothing here, so that regions with numbers have products only.
 #include "session.hpp"
 
 #include <mortise/conformance/error_bounds.hpp>
@@ -91,6 +91,13 @@ Seen computed(Network &network, const Options &how = {}) {
 
 constexpr int32_t floats[] = {MORTISE_F32, MORTISE_F16, MORTISE_BF16, MORTISE_F64};
 
+std::shared_ptr<const Graph> product(int32_t dtype, int64_t size, bool bias = false) {
+  Network net;
+  net.output(net.linear(net.input(dtype, {size, size}), net.input(dtype, {size, size}),
+                        bias ? net.input(dtype, {size}) : ir::noValue));
+  return net.finish();
+}
+
 // ---- Numbers
 
 TEST(CudaProducts, AllFormsOfDot) {
@@ -162,12 +169,18 @@ TEST(CudaProducts, ViewsAreReadInPlace) {
     Network slices;
     const ValueId all = slices.input(dtype, {5, 12});
     const auto part = [&](int64_t start) {
-      return slices.op("slice", {all}, {ints("starts", {0, start}), ints("limits", {5, start + 6}), ints("strides", {1, 1})});
+      return slices.op("slice", {all},
+                       {ints("starts", {0, start}), ints("limits", {5, start + 6}), ints("strides", {1, 1})});
     };
     slices.output(slices.dot(part(0), part(5), {}, {}, {1}, {1}));
     slices.output(slices.dot(part(6), part(1), {}, {}, {0}, {0}));
+    const ValueId biases = slices.input(dtype, {20});
+    const ValueId bias =
+        slices.op("slice", {biases}, {ints("starts", {7}), ints("limits", {12}), ints("strides", {1})});
+    if (dtype != MORTISE_F64)
+      slices.output(slices.linear(part(2), part(3), bias));
     seen = computed(slices);
-    EXPECT_THAT(seen.calls, SizeIs(2));
+    EXPECT_THAT(seen.calls, SizeIs(dtype == MORTISE_F64 ? 2 : 3));
     EXPECT_THAT(seen.steps, Not(HasSubstr("cuda.")));
   }
 }
@@ -204,6 +217,32 @@ TEST(CudaProducts, AddressesMayBeAlignedAsElementsAre) {
   Network net;
   net.output(net.linear(net.input(MORTISE_F16, {5, 6}), net.input(MORTISE_F16, {3, 6}), net.input(MORTISE_F16, {3})));
   computed(net, {MORTISE_PRECISION_HIGHEST, 2});
+}
+
+// One region, and each address in turn.
+TEST(CudaProducts, EachAlignmentHasAnAlgorithmOfItsOwn) {
+  const Session session;
+  MortiseDevice *device = session.devices[0];
+  MortiseStream *stream = makeStream(device);
+  const MortiseAddress memory = makeMemory(device, 8192);
+  std::memset(pointer(memory), 0, 8192);
+  {
+    const auto graph = product(MORTISE_F32, 8, true);
+    const Region region(device, graph);
+    configureBlas("");
+    for (int round = 0; round < 2; ++round)
+      for (const int skewed : {-1, 0, 1, 2, 3}) {
+        const auto at = [&](int place) {
+          return memory + static_cast<uint64_t>(place) * 1024 + (place == skewed ? 4 : 0);
+        };
+        const auto queued = region.enqueue(stream, {at(0), at(1), at(2)}, {at(3)});
+        EXPECT_TRUE(queued) << queued.error().message << testing::PrintToString(blasCalls("cublasLtMatmul"));
+      }
+    EXPECT_THAT(blasCalls("cublasLtMatmul"), SizeIs(10));
+    EXPECT_THAT(blasCalls("cublasLtMatmulAlgoGetHeuristic"), SizeIs(4));
+  }
+  freeMemory(device, memory, 8192);
+  destroyStream(stream);
 }
 
 TEST(CudaProducts, OnlyLowerPrecisionAllowsTensorFloats) {
@@ -254,7 +293,8 @@ TEST(CudaProducts, OperandsThatTheLibraryCannotReadAreMadeDense) {
   };
   Network strided; // every second column
   const ValueId x = strided.input(MORTISE_F32, {6, 16});
-  const ValueId half = strided.op("slice", {x}, {ints("starts", {0, 0}), ints("limits", {6, 16}), ints("strides", {1, 2})});
+  const ValueId half =
+      strided.op("slice", {x}, {ints("starts", {0, 0}), ints("limits", {6, 16}), ints("strides", {1, 2})});
   strided.output(strided.dot(half, strided.input(MORTISE_F32, {8, 3}), {}, {}, {1}, {0}));
   EXPECT_THAT(stepsOf(strided), AllOf(HasSubstr("cuda.pointwise"), HasSubstr("cublaslt.matmul matmul 6x8x3")));
 
@@ -270,8 +310,8 @@ TEST(CudaProducts, OperandsThatTheLibraryCannotReadAreMadeDense) {
   EXPECT_THAT(stepsOf(many), AllOf(HasSubstr("cuda.pointwise"), HasSubstr("matmul 128x5x4x7")));
 
   Network crossed; // sums in another order on each side
-  crossed.output(crossed.dot(crossed.input(MORTISE_BF16, {5, 6, 3}), crossed.input(MORTISE_BF16, {3, 6}), {}, {},
-                             {1, 2}, {1, 0}));
+  crossed.output(
+      crossed.dot(crossed.input(MORTISE_BF16, {5, 6, 3}), crossed.input(MORTISE_BF16, {3, 6}), {}, {}, {1, 2}, {1, 0}));
   EXPECT_THAT(stepsOf(crossed), AllOf(HasSubstr("cuda.pointwise"), HasSubstr("matmul 5x18x1")));
 
   Network last; // the batch comes last
@@ -343,13 +383,6 @@ Answer propose(MortiseDevice *device, const MortiseGraph &graph, int32_t precisi
   return answer;
 }
 
-std::shared_ptr<const Graph> product(int32_t dtype, int64_t size, bool bias = false) {
-  Network net;
-  net.output(net.linear(net.input(dtype, {size, size}), net.input(dtype, {size, size}),
-                        bias ? net.input(dtype, {size}) : ir::noValue));
-  return net.finish();
-}
-
 TEST(CudaProducts, AreProposedWithTheirCost) {
   const Session session;
   const auto cost = [&](int32_t dtype, int32_t precision = MORTISE_PRECISION_HIGHEST) {
@@ -413,8 +446,11 @@ TEST(CudaProducts, EveryFailureOfTheLibraryIsAStatusAndLeavesNothing) {
        {"cublasLtCreate", "cublasLtMatmulDescCreate", "cublasLtMatmulDescSetAttribute", "cublasLtMatrixLayoutCreate",
         "cublasLtMatmulPreferenceCreate", "cublasLtMatmulPreferenceSetAttribute", "cublasLtMatmulAlgoGetHeuristic",
         "cublasLtMatmul"})
-    for (const Injected &injected : {Injected{1, MORTISE_VERSION_MISMATCH}, {3, MORTISE_OUT_OF_MEMORY},
-                                     {14, MORTISE_INTERNAL}, {15, MORTISE_UNSUPPORTED}, {77, MORTISE_INTERNAL}})
+    for (const Injected &injected : {Injected{1, MORTISE_VERSION_MISMATCH},
+                                     {3, MORTISE_OUT_OF_MEMORY},
+                                     {14, MORTISE_INTERNAL},
+                                     {15, MORTISE_UNSUPPORTED},
+                                     {77, MORTISE_INTERNAL}})
       for (const int number : {1, 2, 3}) {
         SCOPED_TRACE(function + std::string(" ") + std::to_string(injected.status) + " " + std::to_string(number));
         const Session session;

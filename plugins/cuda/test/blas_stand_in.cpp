@@ -40,7 +40,6 @@ struct Wishes {
 struct Chosen { // lies in an Algorithm
   uint64_t workspace;
   uint32_t alignments[4];
-  uint32_t biasAlignment;
 };
 static_assert(sizeof(Chosen) <= sizeof(Algorithm));
 
@@ -156,24 +155,28 @@ void store(DataType type, void *memory, int64_t at, double value) {
   } else {
     uint32_t bits;
     std::memcpy(&bits, &narrow, sizeof bits);
-    const uint16_t rounded = std::isnan(narrow) ? 0x7fc0 : static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+    const uint16_t rounded =
+        std::isnan(narrow) ? 0x7fc0 : static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
     std::memcpy(to, &rounded, sizeof rounded);
   }
 }
 
-bool isAligned(const void *address, uint64_t alignment) { return reinterpret_cast<uintptr_t>(address) % alignment == 0; }
+bool isAligned(const void *address, uint64_t alignment) {
+  return reinterpret_cast<uintptr_t>(address) % alignment == 0;
+}
 
 std::string text(const Operations &operations, const Matrix &a, const Matrix &b, const Matrix &d) {
   const bool turned = operations.transA == Transpose;
-  return std::string(turned ? "T" : "N") + (operations.transB == Transpose ? "T" : "N") + " " +
-         std::to_string(d.rows) + "x" + std::to_string(turned ? a.rows : a.columns) + "x" + std::to_string(d.columns) +
+  return std::string(turned ? "T" : "N") + (operations.transB == Transpose ? "T" : "N") + " " + std::to_string(d.rows) +
+         "x" + std::to_string(turned ? a.rows : a.columns) + "x" + std::to_string(d.columns) +
          " batch=" + std::to_string(d.batch) + " steps=" + std::to_string(a.step) + "," + std::to_string(b.step) + "," +
          std::to_string(d.step) + (operations.epilogue == EpilogueBias ? " bias" : "") +
          (operations.compute == Compute32FFastTf32 ? " tf32" : "");
 }
 
 // What the documentation asks of one call; "" where it is right.
-std::string complaint(const Operations &operations, const Matrix &a, const Matrix &b, const Matrix &c, const Matrix &d) {
+std::string complaint(const Operations &operations, const Matrix &a, const Matrix &b, const Matrix &c,
+                      const Matrix &d) {
   const int64_t rows = operations.transA ? a.columns : a.rows, terms = operations.transA ? a.rows : a.columns;
   const int64_t terms2 = operations.transB ? b.columns : b.rows, columns = operations.transB ? b.rows : b.columns;
   if (rows != d.rows || columns != d.columns || terms != terms2)
@@ -238,16 +241,11 @@ const char *blasStandInReport() {
   return report.c_str();
 }
 
-size_t cublasLtGetVersion() { return 130000; }
 Status cublasLtCreate(Handle *handle) {
   ENTER("cublasLtCreate");
   *handle = new int;
   standIn().handles.insert(*handle);
   return Success;
-}
-Status cublasLtDestroy(Handle handle) {
-  ENTER("cublasLtDestroy");
-  return standIn().handles.erase(handle) ? Success : InvalidValue;
 }
 
 Status cublasLtMatmulDescCreate(Description *description, Compute compute, DataType scale) {
@@ -354,18 +352,16 @@ Status cublasLtMatmulAlgoGetHeuristic(Handle handle, Description description, La
       return standIn().wrong("no layout");
   if (!standIn().handles.contains(handle) || !operations || !wishes || wanted < 1)
     return standIn().wrong("handle");
-  if (const std::string what = complaint(*operations, *layouts[0], *layouts[1], *layouts[2], *layouts[3]); !what.empty())
+  if (const std::string what = complaint(*operations, *layouts[0], *layouts[1], *layouts[2], *layouts[3]);
+      !what.empty())
     return standIn().wrong(what);
   if (wishes->reductions != ReduceInCompute)
     return standIn().wrong("sums may be rounded between parts");
   *found = 0;
   if (standIn().none)
     return NotSupported;
-  Chosen chosen{std::min(wishes->workspace, standIn().workspace), {}, 1};
+  Chosen chosen{std::min(wishes->workspace, standIn().workspace), {}};
   std::memcpy(chosen.alignments, wishes->alignments, sizeof chosen.alignments);
-  if (operations->bias)
-    while (chosen.biasAlignment < 256 && isAligned(operations->bias, 2 * chosen.biasAlignment))
-      chosen.biasAlignment *= 2;
   results[0] = {};
   std::memcpy(results[0].algorithm.data, &chosen, sizeof chosen);
   results[0].workspaceBytes = chosen.workspace;
@@ -384,7 +380,8 @@ Status cublasLtMatmul(Handle handle, Description description, const void *alpha,
   ENTER("cublasLtMatmul", there ? text(*operations, *layouts[0], *layouts[1], *layouts[3]) : "");
   if (!there || !standIn().handles.contains(handle) || !algorithm)
     return standIn().wrong("handle");
-  if (const std::string what = complaint(*operations, *layouts[0], *layouts[1], *layouts[2], *layouts[3]); !what.empty())
+  if (const std::string what = complaint(*operations, *layouts[0], *layouts[1], *layouts[2], *layouts[3]);
+      !what.empty())
     return standIn().wrong(what);
   if (load(operations->scale, alpha, 0) != 1 || load(operations->scale, beta, 0) != 0 || c != d)
     return standIn().wrong("scales");
@@ -393,7 +390,7 @@ Status cublasLtMatmul(Handle handle, Description description, const void *alpha,
   for (size_t i = 0; const void *address : {a, b, c, static_cast<const void *>(d)})
     if (!isAligned(address, chosen.alignments[i++]))
       return standIn().wrong("alignment");
-  if (operations->bias && !isAligned(operations->bias, chosen.biasAlignment))
+  if (operations->bias && !isAligned(operations->bias, chosen.alignments[3]))
     return standIn().wrong("alignment of the bias");
   if (workspaceBytes < chosen.workspace || (chosen.workspace && (!workspace || !isAligned(workspace, 256))))
     return standIn().wrong("workspace");
