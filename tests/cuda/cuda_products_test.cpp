@@ -9,7 +9,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
+#include <numeric>
+#include <random>
 
 namespace mortise::test {
 namespace {
@@ -280,6 +283,108 @@ TEST(CudaProducts, SymbolsMayHaveAnyValues) {
     region.prepare({batch, tokens});
     runAndCompare(session, region, network.finish()->view(), {});
   }
+}
+
+// Whatever the order of dimensions, and through whatever views: what no kernel is needed for is right, and no call is
+// one that the library would refuse.
+TEST(CudaProducts, RandomDotsThroughRandomViews) {
+  std::mt19937_64 random(7);
+  const auto upTo = [&](int64_t most) { return static_cast<int64_t>(random() % static_cast<uint64_t>(most + 1)); };
+  size_t compared = 0;
+  for (int round = 0; round < 600; ++round) {
+    SCOPED_TRACE(round);
+    const int32_t dtype = floats[upTo(3)];
+    Network net;
+    // Extents of batch, rest and sum, in a random order on each side.
+    struct Axis {
+      char kind;
+      int64_t number, extent;
+    };
+    const auto extents = [&](int64_t most) {
+      std::vector<int64_t> list(static_cast<size_t>(upTo(most)));
+      for (int64_t &extent : list)
+        extent = upTo(9) == 0 ? 0 : 1 + upTo(3);
+      return list;
+    };
+    const std::vector<int64_t> batch = extents(2), summed = extents(2);
+    const auto operand = [&](std::vector<int64_t> &batchDims, std::vector<int64_t> &sumDims) {
+      std::vector<Axis> axes;
+      const std::vector<int64_t> rest = extents(2);
+      for (const auto &[kind, list] : {std::pair{'b', &batch}, std::pair{'s', &summed}, std::pair{'r', &rest}})
+        for (size_t i = 0; i < list->size(); ++i)
+          axes.push_back({kind, static_cast<int64_t>(i), (*list)[i]});
+      if (upTo(2) == 0)
+        std::ranges::shuffle(axes, random);
+      std::vector<int64_t> dims;
+      for (const Axis &axis : axes)
+        dims.push_back(axis.extent);
+      for (const auto &[kind, list] : {std::pair{'b', &batchDims}, std::pair{'s', &sumDims}})
+        for (int64_t number = 0; number < 3; ++number)
+          for (size_t i = 0; i < axes.size(); ++i)
+            if (axes[i].kind == kind && axes[i].number == number)
+              list->push_back(static_cast<int64_t>(i));
+      // The value is a view of an input.
+      std::vector<int64_t> order(dims.size()), stored, starts;
+      std::iota(order.begin(), order.end(), 0);
+      switch (upTo(3)) {
+      case 0:
+        return net.input(dtype, dims);
+      case 1: // transposed
+        std::ranges::shuffle(order, random);
+        stored.resize(dims.size());
+        for (size_t i = 0; i < dims.size(); ++i)
+          stored[static_cast<size_t>(order[i])] = dims[i];
+        return net.transpose(net.input(dtype, stored), order);
+      case 2: { // repeated
+        std::vector<int64_t> kept;
+        for (size_t i = 0; i < dims.size(); ++i)
+          if (upTo(2) != 0) {
+            kept.push_back(static_cast<int64_t>(i));
+            stored.push_back(dims[i]);
+          }
+        return net.broadcast(net.input(dtype, stored), dims, kept);
+      }
+      default: { // cut out
+        std::vector<int64_t> limits;
+        for (const int64_t extent : dims) {
+          starts.push_back(upTo(2));
+          limits.push_back(starts.back() + extent);
+          stored.push_back(limits.back() + upTo(2));
+        }
+        return net.op(
+            "slice", {net.input(dtype, stored)},
+            {ints("starts", starts), ints("limits", limits), ints("strides", std::vector<int64_t>(dims.size(), 1))});
+      }
+      }
+    };
+    std::vector<int64_t> lhsBatch, rhsBatch, lhsSum, rhsSum;
+    const ValueId lhs = operand(lhsBatch, lhsSum), rhs = operand(rhsBatch, rhsSum);
+    net.output(net.dot(lhs, rhs, lhsBatch, rhsBatch, lhsSum, rhsSum));
+    const Session session;
+    const std::shared_ptr<const Graph> graph = net.finish();
+    configureBlas("");
+    const Region region(session.devices[0], graph);
+    if (region.text().find("cuda.") == std::string::npos) {
+      runAndCompare(session, region, graph->view(), {});
+      ++compared;
+    } else { // generated kernels compute nothing here: only whether the library accepts the calls
+      MortiseStream *stream = makeStream(session.devices[0]);
+      const MortiseAddress memory = makeMemory(session.devices[0], 1 << 20);
+      std::memset(pointer(memory), 0, 1 << 20);
+      const auto queued = region.enqueue(stream, {memory, memory + (1 << 18)}, {memory + (1 << 19)});
+      EXPECT_TRUE(queued) << queued.error().message << testing::PrintToString(blasCalls("cublasLtMatmul"));
+      freeMemory(session.devices[0], memory, 1 << 20);
+      destroyStream(stream);
+    }
+    if (HasFailure()) {
+      std::string text;
+      for (size_t i = 0; i < graph->view().value_count; ++i)
+        text += typeString(*graph->view().values[i]->type) + " ";
+      FAIL() << text << testing::PrintToString(lhsBatch) << testing::PrintToString(rhsBatch)
+             << testing::PrintToString(lhsSum) << testing::PrintToString(rhsSum);
+    }
+  }
+  EXPECT_GT(compared, 200u);
 }
 
 // ---- Steps
