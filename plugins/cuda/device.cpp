@@ -56,9 +56,10 @@ Result<void> Device::describe() {
       return asked;
 
   name = text;
-  const std::string capability = "sm_" + std::to_string(10 * major + minor);
-  features = capability + (driver.hasPools() ? ",memory_pools" : "") + (driver.hasLibraries() ? ",libraries" : "");
-  fingerprint = capability + " driver " + std::to_string(driver.version);
+  capability = 10 * major + minor;
+  const std::string chipName = "sm_" + std::to_string(capability);
+  features = chipName + (driver.hasPools() ? ",memory_pools" : "") + (driver.hasLibraries() ? ",libraries" : "");
+  fingerprint = chipName + " driver " + std::to_string(driver.version);
   memory.name = "device memory";
   memory.kind = MORTISE_SPACE_DEVICE;
   memory.alignment = 256;
@@ -85,8 +86,8 @@ Result<void> Device::describe() {
   return {};
 }
 
-Result<std::unique_ptr<Device>> Device::find(const Driver &driver, int ordinal) {
-  std::unique_ptr<Device> device(new Device(driver, ordinal));
+Result<std::unique_ptr<Device>> Device::find(const Driver &driver, int ordinal, const std::string &products) {
+  std::unique_ptr<Device> device(new Device(driver, ordinal, products));
   if (auto described = device->describe(); !described)
     return described.error();
   return device;
@@ -166,6 +167,31 @@ Result<CUstream> Device::serviceStream() {
   return made;
 }
 
+Result<ProductLibrary *> Device::products() {
+  std::lock_guard lock(productMutex);
+  if (!productLibrary) {
+    // As much as NVIDIA recommends for its library.
+    const uint64_t workspace = uint64_t{capability >= 90 ? 32u : 4u} << 20;
+    productLibrary = openProductLibrary(productFile, driver.version, workspace, "cuda:" + std::to_string(number));
+  }
+  if (!*productLibrary)
+    return productLibrary->error();
+  return (*productLibrary)->get();
+}
+
+// As a multiple of the peak for f32 without matrix units. Products reach about two thirds.
+double Device::productFlops(int32_t dtype, bool tensorFloats) const {
+  const bool large = capability == 80 || capability >= 90; // of data centres
+  double factor = 1;
+  if (dtype == MORTISE_F16 || dtype == MORTISE_BF16)
+    factor = large ? 16 : capability == 75 ? 8 : 4;
+  else if (dtype == MORTISE_F64)
+    factor = large ? 1 : 1.0 / 32;
+  else if (tensorFloats && capability >= 80)
+    factor = large ? 8 : 2;
+  return 0.67 * factor * description.peak_flops;
+}
+
 Result<Entered> Entered::into(Device &device) {
   if (auto alive = device.alive(); !alive)
     return alive.error();
@@ -193,8 +219,8 @@ struct Found {
 };
 } // namespace
 
-static Result<void> fill(Found &found, const std::string &library) {
-  auto driver = Driver::open(library);
+static Result<void> fill(Found &found, const Libraries &libraries) {
+  auto driver = Driver::open(libraries.driver);
   if (!driver)
     return driver.error();
   found.driver = std::move(*driver);
@@ -202,7 +228,7 @@ static Result<void> fill(Found &found, const std::string &library) {
   if (auto asked = found.driver->check(found.driver->deviceGetCount(&count), "cuDeviceGetCount"); !asked)
     return asked;
   for (int ordinal = 0; ordinal < count; ++ordinal) {
-    auto device = Device::find(*found.driver, ordinal);
+    auto device = Device::find(*found.driver, ordinal, libraries.products);
     if (!device) {
       log(MORTISE_INFO, "cuda:" + std::to_string(ordinal) + " is not used: " + device.error().message);
       continue;
@@ -216,13 +242,13 @@ static Result<void> fill(Found &found, const std::string &library) {
   return {};
 }
 
-std::span<const MortiseDeviceInfo *const> findDevices(const std::string &library) {
+std::span<const MortiseDeviceInfo *const> findDevices(const Libraries &libraries) {
   static std::mutex mutex;
-  static auto *known = new std::map<std::string, Found>; // never destroyed: the host may use devices until the end
+  static auto *known = new std::map<Libraries, Found>; // never destroyed: the host may use devices until the end
   std::lock_guard lock(mutex);
-  const auto [place, fresh] = known->try_emplace(library);
+  const auto [place, fresh] = known->try_emplace(libraries);
   if (fresh)
-    if (auto filled = fill(place->second, library); !filled)
+    if (auto filled = fill(place->second, libraries); !filled)
       log(MORTISE_INFO, "there is no device 'cuda': " + filled.error().message);
   return place->second.infos;
 }

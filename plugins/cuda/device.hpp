@@ -3,12 +3,14 @@
 #pragma once
 
 #include "driver.hpp"
+#include "library.hpp"
 
 #include <mortise/codegen/simt.hpp>
 #include <mortise/plugin.hpp>
 
 #include <atomic>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,7 +21,8 @@ namespace mortise::cuda {
 class Device {
 public:
   // Reads attributes only. Errors: as the driver's; MORTISE_UNSUPPORTED for a GPU that code generation does not know.
-  static Result<std::unique_ptr<Device>> find(const Driver &driver, int ordinal);
+  // `products`: the file of the library of products.
+  static Result<std::unique_ptr<Device>> find(const Driver &driver, int ordinal, const std::string &products);
   Device(const Device &) = delete;
 
   static Device &of(MortiseDevice *handle) { return *reinterpret_cast<Device *>(handle); }
@@ -36,6 +39,10 @@ public:
   CUmemoryPool memoryPool() const { return pool; }
   // Orders what the host allocates and frees without a stream.
   Result<CUstream> serviceStream();
+  // What computes products, opened when it is first asked for. Errors: as openProductLibrary's, the same each time.
+  Result<ProductLibrary *> products();
+  // Of products, in operations a second.
+  double productFlops(int32_t dtype, bool tensorFloats) const;
 
   const Driver &driver; // its functions want a context that is current: Entered
   // Driver::check, with the device's name in the message. Remembers when the device is lost.
@@ -44,12 +51,15 @@ public:
   Result<void> alive() const;
 
 private:
-  Device(const Driver &driver, int ordinal) : driver(driver), number(ordinal) {}
+  Device(const Driver &driver, int ordinal, const std::string &products)
+      : driver(driver), number(ordinal), productFile(products) {}
   Result<int> attribute(CUdevice_attribute which);
   Result<void> describe();
   void findPool();
 
   const int number;
+  const std::string productFile;
+  int capability = 0; // 90 for sm_90
   CUdevice gpu = 0;
   codegen::SimtTarget chip;
   std::string name, features, fingerprint;
@@ -61,6 +71,9 @@ private:
   std::atomic<CUcontext> retained = nullptr;
   std::atomic<CUstream> service = nullptr;
   CUmemoryPool pool = nullptr;
+
+  std::mutex productMutex;
+  std::optional<Result<std::unique_ptr<ProductLibrary>>> productLibrary;
 
   mutable std::mutex lossMutex;
   std::atomic<bool> isLost = false;
@@ -84,8 +97,13 @@ private:
   CUcontext before;
 };
 
-// The devices that the driver in `library` has. Found once for each library. A machine without driver or GPU has none,
-// and the log says why.
-std::span<const MortiseDeviceInfo *const> findDevices(const std::string &library);
+// The files of libraries that are opened at run time.
+struct Libraries {
+  std::string driver, products;
+  auto operator<=>(const Libraries &) const = default;
+};
+// The devices that the driver has. Found once for each pair of libraries. A machine without driver or GPU has none, and
+// the log says why.
+std::span<const MortiseDeviceInfo *const> findDevices(const Libraries &libraries);
 
 } // namespace mortise::cuda

@@ -46,6 +46,7 @@ namespace mortise::cuda {
   X(memcpyDtoHAsync, cuMemcpyDtoHAsync, "cuMemcpyDtoHAsync_v2")                                                        \
   X(memcpyDtoDAsync, cuMemcpyDtoDAsync, "cuMemcpyDtoDAsync_v2")                                                        \
   X(memcpyPeerAsync, cuMemcpyPeerAsync, "cuMemcpyPeerAsync")                                                           \
+  X(memsetD8Async, cuMemsetD8Async, "cuMemsetD8Async")                                                                 \
   X(memHostRegister, cuMemHostRegister, "cuMemHostRegister_v2")                                                        \
   X(memHostUnregister, cuMemHostUnregister, "cuMemHostUnregister")                                                     \
   X(moduleLoadDataEx, cuModuleLoadDataEx, "cuModuleLoadDataEx")                                                        \

@@ -1,244 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "kernel.hpp"
+#include "builder.hpp"
 
 #include <algorithm>
 
 namespace mortise::cuda {
 
-static constexpr size_t mostArguments = 500;           // of 8 bytes; the driver takes 4 KB
 static constexpr uint64_t mostBlocks = (1u << 31) - 1; // of a one-dimensional grid
 
 // ---- Compilation
 
-static Dim bytesOf(const MortiseValue &value) {
-  const std::vector<Dim> dims = dimsOf(*value.type);
-  return elementCount(std::span<const Dim>(dims)) * static_cast<int64_t>(dtypeBits(value.type->dtype) / 8);
-}
-
-static const char *loweringOf(codegen::GroupKind kind) {
-  switch (kind) {
-  case codegen::GroupKind::Pointwise:
-    return "cuda.pointwise";
-  case codegen::GroupKind::Rows:
-    return "cuda.rows";
-  case codegen::GroupKind::Columns:
-    return "cuda.columns";
-  case codegen::GroupKind::Scan:
-    return "cuda.scan";
-  }
-  return "cuda.generated";
-}
-
-// Decides where each value lies, and adds the steps.
-class Builder {
-public:
-  explicit Builder(Kernel &kernel)
-      : kernel(kernel), region(kernel.region), places(region.value_count), aliased(region.output_count, none) {}
-  Result<void> run();
-
-private:
-  static constexpr uint32_t none = UINT32_MAX;
-  struct End { // an output that no group writes
-    uint32_t output = 0, value = 0;
-  };
-
-  void placeInputs();
-  void placeOutputs();
-  bool mayUpdate(uint32_t output, uint32_t value) const;
-  bool mayWriteOver(uint32_t group, uint32_t output, uint32_t input) const;
-  Result<Place> placeOf(uint32_t value);
-  Place workspace(uint32_t value);
-  Result<void> addLaunches();
-  Result<void> addCopies();
-  void addCopy(uint32_t output, uint32_t value, Place source, Place target);
-  void findLives();
-
-  Kernel &kernel;
-  const MortiseGraph &region;
-  std::vector<codegen::Group> groups;
-  std::vector<std::shared_ptr<Function>> functions; // per group
-  std::vector<std::optional<Place>> places;         // per value
-  std::vector<uint32_t> aliased;                    // per output: the value of the input that it updates, or none
-  std::vector<End> ends;
-};
-
-void Builder::placeInputs() {
-  for (uint32_t i = 0; i < region.input_count; ++i) {
-    places[region.inputs[i]->index] = Place{Place::Input, i};
-    kernel.constants |= (region.inputs[i]->flags & MORTISE_VALUE_CONSTANT) != 0;
-  }
-  for (size_t i = 0; i < region.alias_count; ++i)
-    aliased[region.aliases[i]->output] = region.inputs[region.aliases[i]->input]->index;
-}
-
-// Whether the group may have the memory of one of its inputs, of which it makes something else, for this output.
-bool Builder::mayWriteOver(uint32_t group, uint32_t output, uint32_t input) const {
-  const std::vector<std::vector<uint32_t>> &over = functions[group]->code().over;
-  return (groups[group].inPlace == static_cast<int>(input) && output == 0) ||
-         (output < over.size() && std::ranges::find(over[output], input) != over[output].end());
-}
-
-// Whether the group that makes `value` may write it where the state lies that `output` updates: nobody wants the old
-// contents any more.
-bool Builder::mayUpdate(uint32_t output, uint32_t value) const {
-  const uint32_t state = aliased[output];
-  for (uint32_t other = 0; other < region.output_count; ++other)
-    if (other != output && region.outputs[other]->index == state)
-      return false;
-  bool made = false;
-  for (uint32_t g = 0; g < groups.size(); ++g) {
-    const std::vector<uint32_t> &inputs = groups[g].inputs, &outputs = groups[g].outputs;
-    const bool before = made;
-    const auto at = std::ranges::find(outputs, value);
-    made |= at != outputs.end();
-    const auto read = std::ranges::find(inputs, state);
-    if (!made || read == inputs.end())
-      continue;
-    if (before ||
-        !mayWriteOver(g, static_cast<uint32_t>(at - outputs.begin()), static_cast<uint32_t>(read - inputs.begin())))
-      return false;
-  }
-  return made;
-}
-
-// Groups write outputs where they can. An output that is an input, is listed a second time, or updates a state that is
-// still read is copied at the end.
-void Builder::placeOutputs() {
-  for (uint32_t o = 0; o < region.output_count; ++o) {
-    const MortiseValue &value = *region.outputs[o];
-    if (aliased[o] == value.index)
-      continue; // the state as it was
-    if (places[value.index] || (aliased[o] != none && !mayUpdate(o, value.index)))
-      ends.push_back({o, value.index});
-    else
-      places[value.index] = Place{Place::Output, o};
-  }
-}
-
-Place Builder::workspace(uint32_t value) {
-  kernel.buffers.push_back({bytesOf(*region.values[value])});
-  return {Place::Workspace, static_cast<uint32_t>(kernel.buffers.size() - 1)};
-}
-
-Result<Place> Builder::placeOf(uint32_t value) {
-  if (!places[value])
-    return Error{MORTISE_INTERNAL, "a step of the cuda plugin reads value " + std::to_string(value) + " (" +
-                                       typeString(*region.values[value]->type) +
-                                       "), which no step writes; please report this graph"};
-  return *places[value];
-}
-
-Result<void> Builder::addLaunches() {
-  for (size_t g = 0; g < groups.size(); ++g) {
-    const codegen::Group &group = groups[g];
-    Launch launch{functions[g], {}};
-    for (const codegen::SimtArgument &argument : launch.function->code().arguments) {
-      if (argument.kind == codegen::SimtArgument::Symbol) {
-        launch.arguments.push_back({true, argument.index, {}});
-        continue;
-      }
-      const bool isOutput = argument.kind == codegen::SimtArgument::Output;
-      const uint32_t value = isOutput ? group.outputs[argument.index] : group.inputs[argument.index];
-      if (isOutput && !places[value])
-        places[value] = workspace(value);
-      Result<Place> place = placeOf(value);
-      if (!place)
-        return place.error();
-      launch.arguments.push_back({false, 0, *place});
-    }
-    if (launch.arguments.size() > mostArguments)
-      return Error{MORTISE_UNSUPPORTED, "expected at most " + std::to_string(mostArguments) +
-                                            " arguments of a kernel, found " + std::to_string(launch.arguments.size()) +
-                                            " of '" + group.name + "'"};
-    kernel.steps.push_back({std::move(launch), group.name, loweringOf(group.kind), group.nodes});
-  }
-  return {};
-}
-
-void Builder::addCopy(uint32_t output, uint32_t value, Place source, Place target) {
-  const MortiseNode *producer = region.values[value]->producer;
-  kernel.steps.push_back({Copy{source, target, bytesOf(*region.values[value])},
-                          "copy to output " + std::to_string(output), "cuda.copy",
-                          producer ? std::vector<uint32_t>{producer->index} : std::vector<uint32_t>{}});
-}
-
-// First what is copied elsewhere, then the states, which others may have been copied from. A state that becomes another
-// one is kept in the workspace meanwhile: the two may change places.
-Result<void> Builder::addCopies() {
-  std::vector<std::pair<End, Place>> updates;
-  for (const End &end : ends) {
-    Result<Place> source = placeOf(end.value);
-    if (!source)
-      return source.error();
-    const Place target{Place::Output, end.output};
-    if (aliased[end.output] == none) {
-      addCopy(end.output, end.value, *source, target);
-      continue;
-    }
-    if (std::ranges::find(aliased, end.value) != aliased.end()) {
-      const Place kept = workspace(end.value);
-      addCopy(end.output, end.value, *source, kept);
-      *source = kept;
-    }
-    updates.push_back({end, *source});
-  }
-  for (const auto &[end, source] : updates)
-    addCopy(end.output, end.value, source, {Place::Output, end.output});
-  return {};
-}
-
-void Builder::findLives() {
-  for (uint32_t number = 0; number < kernel.steps.size(); ++number) {
-    const auto use = [&](const Place &place) {
-      if (place.kind != Place::Workspace)
-        return;
-      Buffer &buffer = kernel.buffers[place.index];
-      buffer.first = std::min(buffer.first, number);
-      buffer.last = std::max(buffer.last, number);
-    };
-    if (const auto *copy = std::get_if<Copy>(&kernel.steps[number].work)) {
-      use(copy->source);
-      use(copy->target);
-    } else {
-      for (const Launch::Argument &argument : std::get<Launch>(kernel.steps[number].work).arguments)
-        if (!argument.isSymbol)
-          use(argument.place);
-    }
-  }
-}
-
-Result<void> Builder::run() {
-  codegen::FuseRequest request;
-  request.graph = &region;
-  request.taken.assign(region.node_count, false);
-  request.materialise.assign(region.value_count, false);
-  for (size_t i = 0; i < region.output_count; ++i)
-    request.materialise[region.outputs[i]->index] = true;
-  Result<codegen::FuseResult> fused = codegen::fuse(request, codegen::simtFuseTarget());
-  if (!fused)
-    return fused.error();
-  if (cancelled())
-    return cancelledError();
-  groups = std::move(fused->groups);
-  auto compiled = compileGroups(kernel.device, region, groups);
-  if (!compiled)
-    return compiled.error();
-  functions = std::move(*compiled);
-  placeInputs();
-  placeOutputs();
-  if (auto added = addLaunches(); !added)
-    return added;
-  if (auto added = addCopies(); !added)
-    return added;
-  findLives();
-  return {};
-}
-
-Result<std::unique_ptr<Kernel>> Kernel::compile(Device &device, const MortiseGraph &region) {
+Result<std::unique_ptr<Kernel>> Kernel::compile(Device &device, const MortiseGraph &region,
+                                                const MortiseCompileOptions &options) {
   if (cancelled())
     return cancelledError();
   std::unique_ptr<Kernel> kernel(new Kernel(device, region));
-  if (auto built = Builder(*kernel).run(); !built)
+  CanonicalProducts rewriter;
+  std::optional<MortiseGraph> rewritten;
+  if (CanonicalProducts::concern(region)) {
+    Result<MortiseGraph> made = rewriter.rewrite(region);
+    if (!made)
+      return made.error();
+    rewritten = *made;
+  }
+  if (auto built = Builder(*kernel, rewritten ? *rewritten : region, rewriter.origins, options).run(); !built)
     return built.error();
   Result<std::unique_ptr<Schedule>> usual = kernel->scheduleFor(typicalValues(region));
   if (!usual)
@@ -248,6 +32,16 @@ Result<std::unique_ptr<Kernel>> Kernel::compile(Device &device, const MortiseGra
 }
 
 // ---- Numbers
+
+Result<ProductNumbers> Kernel::productNumbers(const Product &product, std::span<const int64_t> symbols) const {
+  Result<ProductLibrary *> library = device.products();
+  if (!library)
+    return library.error();
+  Result<Entered> entered = Entered::into(device);
+  if (!entered)
+    return entered.error();
+  return numbersOf(product.shape, **library, symbols);
+}
 
 Result<std::unique_ptr<Schedule>> Kernel::scheduleFor(std::span<const int64_t> symbols) const {
   auto schedule = std::make_unique<Schedule>();
@@ -262,10 +56,20 @@ Result<std::unique_ptr<Schedule>> Kernel::scheduleFor(std::span<const int64_t> s
     const Result<int64_t> number = dim.evaluate(symbols);
     return number ? static_cast<double>(*number) : 0;
   };
-  for (const Step &step : steps) {
+  schedule->products.resize(steps.size());
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const Step &step = steps[i];
+    if (const auto *product = std::get_if<Product>(&step.work)) {
+      Result<ProductNumbers> numbers = productNumbers(*product, symbols);
+      if (!numbers)
+        return Error{numbers.error().code, step.name + ": " + numbers.error().message};
+      schedule->amounts.push_back(numbers->rowBytes * numbers->rowCount);
+      schedule->steps.add(step.name + numbers->extents, step.lowering, step.nodes, numbers->bytes, numbers->flops);
+      schedule->products[i] = std::move(*numbers);
+      continue;
+    }
     const auto *launch = std::get_if<Launch>(&step.work);
-    const auto *copy = std::get_if<Copy>(&step.work);
-    Result<uint64_t> amount = count(launch ? launch->function->code().blocks : copy->bytes);
+    Result<uint64_t> amount = count(launch ? launch->function->code().blocks : std::get<Copy>(step.work).bytes);
     if (!amount)
       return Error{amount.error().code, step.name + ": " + amount.error().message};
     if (launch && *amount > mostBlocks)
@@ -283,6 +87,9 @@ Result<std::unique_ptr<Schedule>> Kernel::scheduleFor(std::span<const int64_t> s
       return size.error();
     sizes.push_back(*size);
   }
+  for (size_t i = 0; i < steps.size(); ++i)
+    if (const auto *product = std::get_if<Product>(&steps[i].work))
+      sizes[product->workspace.index] = schedule->products[i].workspaceBytes;
   Result<uint64_t> bytes = placeBuffers(buffers, sizes, schedule->offsets);
   if (!bytes)
     return bytes.error();
@@ -351,11 +158,15 @@ struct Addresses {
     const MortiseAddress given = args.inputs[place.index];
     return given || !constants ? given : constants->inputs[place.index];
   }
+  ProductMemory operator()(const Product &product) const {
+    return {(*this)(product.a), (*this)(product.b), (*this)(product.c), product.bias ? (*this)(*product.bias) : 0,
+            (*this)(product.workspace)};
+  }
 };
 
 Result<void> queueLaunch(Stream &stream, const Launch &launch, uint64_t blocks, const Addresses &addresses) {
-  uint64_t values[mostArguments];
-  void *arguments[mostArguments];
+  uint64_t values[Launch::mostArguments];
+  void *arguments[Launch::mostArguments];
   const codegen::SimtFunction &code = launch.function->code();
   MortiseAddress bits = 0; // of all addresses
   for (size_t i = 0; i < launch.arguments.size(); ++i) {
@@ -407,9 +218,13 @@ Result<void> Kernel::enqueue(const Constants *bound, const Schedule *instance, c
   Result<void> done = clock.mark();
   for (size_t i = 0; done && i < steps.size(); ++i) {
     if (const uint64_t amount = schedule.amounts[i]; amount != 0) {
-      const auto *launch = std::get_if<Launch>(&steps[i].work);
-      done = launch ? queueLaunch(stream, *launch, amount, addresses)
-                    : queueCopy(stream, std::get<Copy>(steps[i].work), amount, addresses);
+      const auto &work = steps[i].work;
+      if (const auto *launch = std::get_if<Launch>(&work))
+        done = queueLaunch(stream, *launch, amount, addresses);
+      else if (const auto *copy = std::get_if<Copy>(&work))
+        done = queueCopy(stream, *copy, amount, addresses);
+      else
+        done = queueProduct(stream, schedule.products[i], addresses(std::get<Product>(work)));
       if (!done)
         done = Error{done.error().code, steps[i].name + ": " + done.error().message};
     }

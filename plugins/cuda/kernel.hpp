@@ -4,6 +4,7 @@
 #pragma once
 
 #include "function.hpp"
+#include "product.hpp"
 #include "stream.hpp"
 
 #include <mortise/symbols.hpp>
@@ -19,7 +20,8 @@ struct Place {
 };
 
 struct Launch {
-  struct Argument { // 8 bytes: an address, or the value of a symbol
+  static constexpr size_t mostArguments = 500; // of 8 bytes; the driver takes 4 KB
+  struct Argument {                            // 8 bytes: an address, or the value of a symbol
     bool isSymbol = false;
     uint32_t symbol = 0;
     Place place;
@@ -31,23 +33,31 @@ struct Copy {
   Place source, target;
   Dim bytes;
 };
+struct Product {
+  ProductShape shape;
+  Place a, b, c, workspace;
+  std::optional<Place> bias;
+};
 struct Step {
-  std::variant<Launch, Copy> work;
+  std::variant<Launch, Copy, Product> work;
   std::string name;
   const char *lowering = "";
   std::vector<uint32_t> nodes;
 };
 
-// A piece of the workspace, which a value has from the step that writes it to the last one that reads it.
+// A piece of the workspace, which a value has from the step that writes it to the last one that reads it, or a library
+// during one step.
 struct Buffer {
-  Dim bytes;
+  Dim bytes;                             // 0 for a library's, which says so for each set of symbol values
   uint32_t first = UINT32_MAX, last = 0; // steps
 };
 
 // The numbers for one set of symbol values.
 struct Schedule {
-  std::vector<uint64_t> amounts; // per step: blocks to launch, or bytes to copy; 0: nothing to do
-  std::vector<uint64_t> offsets; // per buffer
+  std::vector<uint64_t>
+      amounts; // per step: blocks to launch, bytes to copy, or bytes that a product writes; 0: nothing to do
+  std::vector<ProductNumbers> products; // per step that is one
+  std::vector<uint64_t> offsets;        // per buffer
   uint64_t workspaceBytes = 0;
   ConstantExpr workspace;
   StepList steps;
@@ -59,7 +69,8 @@ struct Constants {
 
 class Kernel {
 public:
-  static Result<std::unique_ptr<Kernel>> compile(Device &device, const MortiseGraph &region);
+  static Result<std::unique_ptr<Kernel>> compile(Device &device, const MortiseGraph &region,
+                                                 const MortiseCompileOptions &options);
 
   bool hasConstants() const { return constants; }
   size_t inputCount() const { return region.input_count; }
@@ -73,6 +84,7 @@ public:
 
 private:
   Kernel(Device &device, const MortiseGraph &region) : device(device), region(region) {}
+  Result<ProductNumbers> productNumbers(const Product &product, std::span<const int64_t> symbols) const;
   friend class Builder;
 
   Device &device;

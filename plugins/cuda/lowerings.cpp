@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the plugin takes: all that kernels can be generated for.
+// What the plugin takes: all that kernels can be generated for, and products where there is a library for them.
 #include "lowerings.hpp"
 
 #include "device.hpp"
+#include "product.hpp"
 
 #include <mortise/symbols.hpp>
 
@@ -18,8 +19,10 @@ constexpr uint32_t none = UINT32_MAX;
 class Estimate {
 public:
   // `inside`: per node, the number of its region.
-  Estimate(const MortiseGraph &graph, const MortiseDeviceInfo &device, const std::vector<uint32_t> &inside)
-      : graph(graph), device(device), inside(inside), symbols(typicalValues(graph)), usesInside(graph.value_count) {
+  Estimate(const MortiseGraph &graph, const Device &where, const MortiseCompileOptions &options,
+           const std::vector<uint32_t> &inside)
+      : graph(graph), where(where), device(where.info()), options(options), inside(inside),
+        symbols(typicalValues(graph)), usesInside(graph.value_count) {
     for (size_t n = 0; n < graph.node_count; ++n)
       for (const MortiseValue *operand : operandsOf(*graph.nodes[n]))
         if (operand && isInside(*operand, inside[n]))
@@ -31,13 +34,25 @@ private:
   static std::span<const MortiseValue *const> operandsOf(const MortiseNode &node) {
     return {node.operands, node.operand_count};
   }
-  double elements(const MortiseValue &value) const {
+  double elements(const MortiseValue &value) const { return elements(dimsOf(*value.type)); }
+  double elements(const std::vector<Dim> &dims) const {
     double count = 1;
-    for (const Dim &dim : dimsOf(*value.type)) {
+    for (const Dim &dim : dims) {
       const Result<int64_t> number = dim.evaluate(symbols);
       count *= number ? static_cast<double>(std::max<int64_t>(*number, 0)) : 1;
     }
     return count;
+  }
+  double productFlops(const MortiseNode &node) const {
+    const MortiseValue &lhs = *node.operands[0];
+    const std::vector<Dim> dims = dimsOf(*lhs.type);
+    std::vector<Dim> summed;
+    if (isOp(node, Op::Linear))
+      summed = {dims.back()};
+    else
+      for (const int64_t axis : intsAttribute(node, "lhs_contract"))
+        summed.push_back(dims[static_cast<size_t>(axis)]);
+    return 2 * elements(*node.results[0]) * elements(summed);
   }
   double bytes(const MortiseValue &value) const {
     return elements(value) * static_cast<double>(dtypeBits(value.type->dtype)) / 8;
@@ -47,11 +62,18 @@ private:
   }
 
   const MortiseGraph &graph;
+  const Device &where;
   const MortiseDeviceInfo &device;
+  const MortiseCompileOptions &options;
   const std::vector<uint32_t> &inside;
   const std::vector<int64_t> symbols;
   std::vector<uint32_t> usesInside; // per value: by nodes of the region that makes it
 };
+
+// Whose result has memory, whoever reads it.
+bool endsKernel(const MortiseNode &node) {
+  return has(node, Trait::Reduction, Trait::Running, Trait::Normalisation) || isOp(node, Op::Put) || isProduct(node);
+}
 
 // Fused nodes read what comes from outside once and write what others use. A node that looks at many elements ends a
 // kernel, so that its result is written and read again.
@@ -60,13 +82,17 @@ Candidate Estimate::of(const std::vector<uint32_t> &nodes, uint32_t region) cons
   candidate.lowering = "cuda.region";
   candidate.nodes = nodes;
   std::vector<bool> read(graph.value_count);
-  double kernels = 0;
+  double kernels = 0, productSeconds = 0, productFlopsDone = 0;
   for (const uint32_t n : nodes) {
     const MortiseNode &node = *graph.nodes[n];
     const MortiseValue &result = *node.results[0];
-    const bool heavy = has(node, Trait::Reduction, Trait::Running, Trait::Normalisation) || isOp(node, Op::Put);
+    const bool heavy = endsKernel(node);
     const bool free = has(node, Trait::View) || isOp(node, Op::Constant);
     const bool looksUp = isOp(node, Op::Embedding, Op::Take, Op::TakeAlong, Op::TakeNd);
+    for (const MortiseValue *operand : operandsOf(node)) // what a product reads has memory
+      if (operand && isProduct(node) && isInside(*operand, region) && !endsKernel(*operand->producer) &&
+          !has(*operand->producer, Trait::View))
+        candidate.bytes += 2 * bytes(*operand);
     for (const MortiseValue *operand : operandsOf(node))
       if (operand && !isInside(*operand, region) && !read[operand->index]) {
         read[operand->index] = true;
@@ -77,12 +103,19 @@ Candidate Estimate::of(const std::vector<uint32_t> &nodes, uint32_t region) cons
       candidate.bytes += bytes(result);
     else if (heavy)
       candidate.bytes += 2 * bytes(result);
-    if (!free)
+    if (isProduct(node)) {
+      const double flops = productFlops(node);
+      const double rate =
+          where.productFlops(node.results[0]->type->dtype, options.precision != MORTISE_PRECISION_HIGHEST);
+      productFlopsDone += flops;
+      productSeconds += rate > 0 ? flops / rate : 0;
+    } else if (!free)
       candidate.flops += elements(result) * (heavy ? 10 : 1);
     kernels += heavy || (leaves && free) ? 1 : leaves ? 0.5 : 0; // several outputs often share a kernel
   }
   const double seconds = std::max(device.bandwidth > 0 ? candidate.bytes / device.bandwidth : 0,
-                                  device.peak_flops > 0 ? candidate.flops / device.peak_flops : 0);
+                                  device.peak_flops > 0 ? candidate.flops / device.peak_flops + productSeconds : 0);
+  candidate.flops += productFlopsDone;
   candidate.costNs = seconds * 1e9 + std::max(kernels, 1.0) * device.launch_ns;
   return candidate;
 }
@@ -94,14 +127,27 @@ bool hasStrides(const MortiseNode &node) {
          std::any_of(node.results, node.results + node.result_count, lies);
 }
 
+// Without its library a product is refused with what to do about it.
+codegen::Support supportsCall(Device &device, const MortiseNode &node) {
+  codegen::Support verdict = supportsProduct(node);
+  if (!verdict.yes)
+    return verdict;
+  Result<ProductLibrary *> library = device.products();
+  if (library)
+    return verdict;
+  return {false, library.error().code == MORTISE_UNSUPPORTED ? MORTISE_REASON_OPTION : MORTISE_REASON_HARDWARE,
+          library.error().message};
+}
+
 } // namespace
 
 Result<void> propose(Proposal &proposal) {
   const MortiseGraph &graph = proposal.graph();
+  Device &device = Device::of(proposal.device());
   std::vector<bool> supported(graph.node_count);
   for (uint32_t i = 0; i < graph.node_count; ++i) {
     const MortiseNode &node = *graph.nodes[i];
-    codegen::Support verdict = codegen::supportsSimt(node);
+    codegen::Support verdict = isProduct(node) ? supportsCall(device, node) : codegen::supportsSimt(node);
     if (!proposal.forms().empty())
       verdict = {false, MORTISE_REASON_LAYOUT, "the plugin has no layouts of its own"};
     else if (verdict.yes && hasStrides(node))
@@ -115,7 +161,7 @@ Result<void> propose(Proposal &proposal) {
   for (uint32_t number = 0; number < regions.size(); ++number)
     for (const uint32_t node : regions[number])
       inside[node] = number;
-  const Estimate estimate(graph, Device::of(proposal.device()).info(), inside);
+  const Estimate estimate(graph, device, proposal.compileOptions(), inside);
   for (uint32_t number = 0; number < regions.size(); ++number)
     proposal.add(estimate.of(regions[number], number));
   return {};

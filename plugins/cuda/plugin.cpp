@@ -4,6 +4,7 @@
 #include "lowerings.hpp"
 #include "memory.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 
 namespace {
@@ -17,29 +18,26 @@ struct CudaPlugin : PluginAdaptor<CudaPlugin> {
   using Kernel = cuda::Kernel;
   using Constants = cuda::Constants;
   using Instance = cuda::Schedule;
-  std::string driver;
+  cuda::Libraries libraries;
 
-  // Code runs from the library that `driver` names. A project's settings may come with a clone and must not choose it,
-  // so that a value other than the default has to be the environment's.
+  // Code runs from the libraries that the options name. A project's settings may come with a clone and must not choose
+  // them, so that a path has to be the environment's.
   Result<void> initialize(const MortiseInitializeArgs &args) {
-    constexpr std::string_view usual = "libcuda.so.1";
-    driver = option(args.options, args.option_count, "driver", usual);
-    const char *chosen = std::getenv("MORTISE_CUDA_DRIVER");
-    if (driver != usual && driver != (chosen ? chosen : ""))
-      return Error{MORTISE_INVALID_ARGUMENT, "option driver: expected " + std::string(usual) +
-                                                 ", or the value of MORTISE_CUDA_DRIVER, found " + driver +
-                                                 " from elsewhere; set the environment variable instead"};
-    return {};
+    libraries.driver = option(args.options, args.option_count, "driver", "libcuda.so.1");
+    libraries.products = option(args.options, args.option_count, "cublaslt", cuda::anyLibrary);
+    if (auto allowed = checkPath("driver", libraries.driver, {"libcuda.so.1"}, "MORTISE_CUDA_DRIVER"); !allowed)
+      return allowed;
+    return checkPath("cublaslt", libraries.products, {cuda::anyLibrary, cuda::noLibrary}, "MORTISE_CUDA_CUBLASLT");
   }
 
-  Result<std::span<const MortiseDeviceInfo *const>> devices() { return cuda::findDevices(driver); }
+  Result<std::span<const MortiseDeviceInfo *const>> devices() { return cuda::findDevices(libraries); }
 
   // ---- Compilation
 
   Result<void> propose(Proposal &proposal) { return cuda::propose(proposal); }
 
   Result<std::unique_ptr<Kernel>> compile(const MortiseCompileArgs &args) {
-    return Kernel::compile(Device::of(args.device), *args.region);
+    return Kernel::compile(Device::of(args.device), *args.region, *args.compile_options);
   }
 
   Result<void> describe(const Kernel &kernel, MortiseKernelInfo &info) {
@@ -137,6 +135,18 @@ struct CudaPlugin : PluginAdaptor<CudaPlugin> {
   Result<void> hostUnregister(MortiseHostMemoryArgs &args) { return cuda::unregisterHost(args); }
 
 private:
+  static Result<void> checkPath(const char *name, const std::string &value,
+                                std::initializer_list<std::string_view> usual, const char *variable) {
+    const char *chosen = std::getenv(variable);
+    if (std::ranges::find(usual, value) != usual.end() || value == (chosen ? chosen : ""))
+      return {};
+    std::string expected;
+    for (const std::string_view each : usual)
+      expected += std::string(each) + ", ";
+    return Error{MORTISE_INVALID_ARGUMENT, "option " + std::string(name) + ": expected " + expected +
+                                               "or the value of " + variable + ", found " + value +
+                                               " from elsewhere; set the environment variable instead"};
+  }
   static Result<void> withStream(MortiseStreamArgs &args, const char *slot, Result<void> (Stream::*body)()) {
     Result<Stream *> stream = Stream::of(args.stream, slot);
     return stream ? ((*stream)->*body)() : stream.error();

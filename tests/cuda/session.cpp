@@ -54,14 +54,15 @@ static void must(const Result<void> &result) {
     throw Failed(result.error());
 }
 
-Result<std::span<const MortiseDeviceInfo *const>> start(const std::string &driver) {
+Result<std::span<const MortiseDeviceInfo *const>> start(const std::string &driver, const std::string &products) {
   setenv("MORTISE_CUDA_DRIVER", driver.c_str(), 1);
-  const MortiseOption options[] = {{"driver", driver.c_str()}};
+  setenv("MORTISE_CUDA_CUBLASLT", products.c_str(), 1);
+  const MortiseOption options[] = {{"driver", driver.c_str()}, {"cublaslt", products.c_str()}};
   MortiseInitializeArgs initialize{};
   initialize.host = &loggingHost();
   initialize.plugin_path = MORTISE_TEST_CUDA_PLUGIN;
   initialize.options = options;
-  initialize.option_count = 1;
+  initialize.option_count = 2;
   if (auto called = call(cudaPlugin().initialize, initialize); !called)
     return called.error();
   MortiseDevicesArgs found{};
@@ -73,7 +74,7 @@ Result<std::span<const MortiseDeviceInfo *const>> start(const std::string &drive
 // ---- Sessions
 
 // A link of its own: the plugin finds devices once for each path, and the stand-in is one library for all.
-Session::Session(const std::string &settings, const std::string &library) {
+Session::Session(const std::string &settings, const std::string &library, const std::string &products) {
   static std::atomic<int> number = 0;
   path = std::filesystem::temp_directory_path() /
          ("mortise-stand-in-" + std::to_string(getpid()) + "-" + std::to_string(number++) + ".so");
@@ -83,7 +84,7 @@ Session::Session(const std::string &settings, const std::string &library) {
   standInReport = reinterpret_cast<StandInReport>(dlsym(handle, "standInReport"));
   configure("devices=2 version=13000 " + settings);
   takeLog();
-  auto found = start(path);
+  auto found = start(path, products);
   if (!found)
     throw std::runtime_error(found.error().message);
   for (const MortiseDeviceInfo *info : *found)
@@ -121,6 +122,29 @@ void Session::warmUp() const {
   for (MortiseDevice *device : devices)
     freeMemory(device, makeMemory(device, 256), 256);
 }
+
+// ---- Products
+
+static void *blas() {
+  static void *handle = opened(MORTISE_TEST_BLAS_STAND_IN);
+  return handle;
+}
+void configureBlas(const std::string &settings) {
+  reinterpret_cast<BlasConfigure>(dlsym(blas(), "blasStandInConfigure"))(settings.c_str());
+}
+static std::vector<std::string> blasReport() {
+  std::istringstream lines(reinterpret_cast<BlasReport>(dlsym(blas(), "blasStandInReport"))());
+  std::vector<std::string> list;
+  for (std::string line; std::getline(lines, line);)
+    list.push_back(line);
+  return list;
+}
+std::vector<std::string> blasCalls(const std::string &function) {
+  std::vector<std::string> list = blasReport();
+  std::erase_if(list, [&](const std::string &line) { return line.substr(0, line.find(' ')) != function; });
+  return list;
+}
+std::string blasCounts() { return blasReport()[0]; }
 
 // ---- Handles
 
@@ -184,8 +208,10 @@ void freeMemory(MortiseDevice *device, MortiseAddress address, uint64_t bytes, M
 
 // ---- Regions
 
-Region::Region(MortiseDevice *device, std::shared_ptr<const Graph> made) : device(device), graph(std::move(made)) {
+Region::Region(MortiseDevice *device, std::shared_ptr<const Graph> made, int32_t precision)
+    : device(device), graph(std::move(made)) {
   auto options = sized<MortiseCompileOptions>();
+  options.precision = precision;
   MortiseCompileArgs args{};
   args.device = device;
   args.region = &graph->view();
@@ -212,12 +238,23 @@ Region::Region(MortiseDevice *device, std::shared_ptr<const Graph> made) : devic
 
 Region::~Region() { end(); }
 
+std::string Region::text() const {
+  MortiseKernelInfo info{};
+  info.kernel = kernel;
+  must(call(cudaPlugin().kernel_info, info));
+  std::string text;
+  for (size_t i = 0; i < info.step_count; ++i)
+    text += std::string(info.steps[i]->lowering) + " " + info.steps[i]->name + "\n";
+  return text;
+}
+
 void Region::allocate() {
   if (workspaceBytes)
     workspace = makeMemory(device, workspaceBytes);
 }
 
 void Region::prepare(std::vector<int64_t> values) {
+  endInstance();
   symbols = std::move(values);
   MortiseInstanceArgs args{};
   args.kernel = kernel;
@@ -228,21 +265,25 @@ void Region::prepare(std::vector<int64_t> values) {
   allocate();
 }
 
-void Region::end() {
+void Region::endInstance() {
   MortiseInstanceArgs made{};
   made.kernel = kernel;
-  made.instance = instance;
-  if (instance)
+  made.instance = std::exchange(instance, nullptr);
+  if (made.instance)
     (void)call(cudaPlugin().instance_destroy, made);
-  MortiseKernelArgs args{};
-  args.kernel = kernel;
-  (void)call(cudaPlugin().kernel_destroy, args);
   MortiseMemoryArgs memory{};
   memory.device = device;
   memory.bytes = workspaceBytes;
-  memory.address = workspace;
-  if (workspace)
+  memory.address = std::exchange(workspace, 0);
+  if (memory.address)
     (void)call(cudaPlugin().memory_free, memory);
+}
+
+void Region::end() {
+  endInstance();
+  MortiseKernelArgs args{};
+  args.kernel = kernel;
+  (void)call(cudaPlugin().kernel_destroy, args);
 }
 
 Result<void> Region::enqueue(MortiseStream *stream, std::vector<MortiseAddress> inputs,

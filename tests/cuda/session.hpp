@@ -2,6 +2,7 @@
 // The cuda plugin on a stand-in for the driver: slots, called without the runtime, and what the stand-in saw.
 #pragma once
 
+#include "../../plugins/cuda/test/blas_stand_in.hpp"
 #include "../../plugins/cuda/test/driver_stand_in.hpp"
 #include "../cpu/network.hpp"
 
@@ -26,14 +27,17 @@ template <typename Args> Result<void> call(MortiseStatus *(*slot)(Args *), Args 
   return status.result();
 }
 
-// Starts the plugin with this driver, as the environment variable names it. The devices that it finds.
-Result<std::span<const MortiseDeviceInfo *const>> start(const std::string &driver);
+// Starts the plugin with this driver and library of products, as the environment variables name them. The devices that
+// it finds.
+Result<std::span<const MortiseDeviceInfo *const>> start(const std::string &driver,
+                                                        const std::string &products = MORTISE_TEST_BLAS_STAND_IN);
 
 // The plugin with devices of its own: lost devices of other sessions do not matter.
 class Session {
 public:
   // `settings`: of the stand-in, as devices are found.
-  explicit Session(const std::string &settings = "", const std::string &library = MORTISE_TEST_STAND_IN);
+  explicit Session(const std::string &settings = "", const std::string &library = MORTISE_TEST_STAND_IN,
+                   const std::string &products = MORTISE_TEST_BLAS_STAND_IN);
   ~Session();
   Session(const Session &) = delete;
 
@@ -58,6 +62,11 @@ struct Failed : std::runtime_error {
   Error error;
 };
 
+// The stand-in for the library of products.
+void configureBlas(const std::string &settings);
+std::vector<std::string> blasCalls(const std::string &function); // lines of its report
+std::string blasCounts();                                        // the first line
+
 // Handles that a test makes. Each function throws a status as Failed.
 MortiseStream *makeStream(MortiseDevice *device);
 void destroyStream(MortiseStream *stream);
@@ -71,18 +80,20 @@ void freeMemory(MortiseDevice *device, MortiseAddress address, uint64_t bytes, M
 // A compiled region, with memory for its workspace.
 class Region {
 public:
-  Region(MortiseDevice *device, std::shared_ptr<const Graph> graph);
+  Region(MortiseDevice *device, std::shared_ptr<const Graph> graph, int32_t precision = MORTISE_PRECISION_HIGHEST);
   ~Region();
   Region(const Region &) = delete;
   Result<void> enqueue(MortiseStream *stream, std::vector<MortiseAddress> inputs, std::vector<MortiseAddress> outputs,
                        uint64_t *stepNs = nullptr) const;
-  // For a graph with symbols: the values for the calls that follow, of which there were none before.
+  // For a graph with symbols: the values for the calls that follow.
   void prepare(std::vector<int64_t> values);
+  std::string text() const; // of the steps, one a line
   size_t steps = 0;
   uint64_t workspaceBytes = 0;
 
 private:
   void allocate();
+  void endInstance();
   void end();
   MortiseDevice *device;
   std::shared_ptr<const Graph> graph;

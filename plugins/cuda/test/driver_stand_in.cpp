@@ -352,6 +352,12 @@ CUresult cuMemcpyDtoDAsync(CUdeviceptr target, CUdeviceptr source, size_t bytes,
   NEEDS_CONTEXT;
   return move(target, source, bytes);
 }
+CUresult cuMemsetD8Async(CUdeviceptr target, unsigned char value, size_t bytes, CUstream stream) {
+  ENTER("cuMemsetD8Async", text(stream) + " " + text("bytes", bytes));
+  NEEDS_CONTEXT;
+  std::memset(reinterpret_cast<void *>(target), value, bytes);
+  return CUDA_SUCCESS;
+}
 CUresult cuMemcpyPeerAsync(CUdeviceptr target, CUcontext, CUdeviceptr source, CUcontext, size_t bytes,
                            CUstream stream) {
   ENTER("cuMemcpyPeerAsync", text(stream) + " " + text("bytes", bytes));

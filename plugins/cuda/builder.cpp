@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// From a region to steps: what the library computes and what groups do, where each value lies, and in which order.
+#include "builder.hpp"
+
+#include <algorithm>
+
+namespace mortise::cuda {
+
+static constexpr uint32_t none = UINT32_MAX;
+
+static Dim bytesOf(const MortiseValue &value) {
+  const std::vector<Dim> dims = dimsOf(*value.type);
+  return elementCount(std::span<const Dim>(dims)) * static_cast<int64_t>(dtypeBits(value.type->dtype) / 8);
+}
+
+static const char *loweringOf(codegen::GroupKind kind) {
+  switch (kind) {
+  case codegen::GroupKind::Pointwise:
+    return "cuda.pointwise";
+  case codegen::GroupKind::Rows:
+    return "cuda.rows";
+  case codegen::GroupKind::Columns:
+    return "cuda.columns";
+  case codegen::GroupKind::Scan:
+    return "cuda.scan";
+  }
+  return "cuda.generated";
+}
+
+bool Builder::isOutput(uint32_t value) const {
+  return std::any_of(region.outputs, region.outputs + region.output_count,
+                     [&](const MortiseValue *output) { return output->index == value; });
+}
+
+std::vector<uint32_t> Builder::originsOf(const std::vector<uint32_t> &nodes) const {
+  if (origins.empty())
+    return nodes;
+  std::vector<uint32_t> list;
+  for (const uint32_t node : nodes)
+    list.push_back(origins[node]);
+  const auto [first, last] = std::ranges::unique(list);
+  list.erase(first, last);
+  return list;
+}
+
+// ---- Products
+
+// Frontends reshape what linear layers return: the product writes the output itself.
+void Builder::writeThroughReshapes(Call &call, const std::vector<const MortiseNode *> &soleUsers) const {
+  std::vector<uint32_t> nodes;
+  for (uint32_t value = call.target; !isOutput(value);) {
+    const MortiseNode *user = soleUsers[value];
+    if (!user || !isOp(*user, Op::Reshape))
+      return;
+    nodes.push_back(user->index);
+    value = user->results[0]->index;
+    if (isOutput(value)) {
+      call.target = value;
+      call.nodes.insert(call.nodes.end(), nodes.begin(), nodes.end());
+    }
+  }
+}
+
+void Builder::readCalls() {
+  std::vector<const MortiseNode *> soleUsers(region.value_count);
+  for (size_t n = 0; n < region.node_count; ++n)
+    for (size_t i = 0; i < region.nodes[n]->operand_count; ++i)
+      if (const MortiseValue *operand = region.nodes[n]->operands[i]; operand && operand->use_count == 1)
+        soleUsers[operand->index] = region.nodes[n];
+  for (size_t n = 0; n < region.node_count; ++n) {
+    const MortiseNode &node = *region.nodes[n];
+    if (!isProduct(node))
+      continue;
+    Call call{&node, {node.index}, node.results[0]->index, {}};
+    writeThroughReshapes(call, soleUsers);
+    for (const uint32_t taken : call.nodes)
+      request.taken[taken] = true;
+    calls.push_back(std::move(call));
+  }
+}
+
+// Has an operand made dense where the library cannot read it in place. True: some are that were not.
+Result<bool> Builder::chooseOperands(const Call &call, const std::function<View(uint32_t)> &viewOf) {
+  const MortiseNode &node = *call.node;
+  const MortiseValue &lhs = *node.operands[0], &rhs = *node.operands[1];
+  bool changed = false;
+  const auto materialise = [&](const MortiseValue &value) {
+    changed |= !request.materialise[value.index];
+    request.materialise[value.index] = true;
+  };
+  if (node.operand_count > 2 && node.operands[2]) {
+    const View bias = viewOf(node.operands[2]->index);
+    if (bias.dims[0] != Dim(1) && bias.strides[0] != Dim(1))
+      materialise(*node.operands[2]);
+  }
+  for (const auto [denseLhs, denseRhs] : {std::pair{false, false}, {false, true}, {true, false}, {true, true}}) {
+    const View a = denseLhs ? denseView(lhs) : viewOf(lhs.index), b = denseRhs ? denseView(rhs) : viewOf(rhs.index);
+    if (!fitsLibrary(axesOf(node, a, b), ranges))
+      continue;
+    if (denseLhs)
+      materialise(lhs);
+    if (denseRhs)
+      materialise(rhs);
+    return changed;
+  }
+  return Error{MORTISE_NEEDS_STATIC, std::string("node ") + std::to_string(node.index) + " (" + node.op +
+                                         "): no order of its dimensions suits the library for all values of the "
+                                         "symbols"};
+}
+
+// Which operands are read in place is first guessed, since that is nearly always right, and then checked: where a value
+// lies is decided by fusion.
+Result<void> Builder::fuse() {
+  std::vector<View> views;
+  for (size_t v = 0; v < region.value_count && !calls.empty(); ++v)
+    views.push_back(denseView(*region.values[v]));
+  for (size_t n = 0; n < region.node_count && !calls.empty(); ++n)
+    if (const MortiseNode &node = *region.nodes[n]; has(node, Trait::View) && !request.taken[n])
+      if (auto through = viewThrough(node, views[node.operands[0]->index]))
+        views[node.results[0]->index] = std::move(*through);
+  for (const Call &call : calls)
+    if (auto chosen = chooseOperands(call, [&](uint32_t value) { return views[value]; }); !chosen)
+      return chosen.error();
+  for (bool again = true; again;) {
+    if (cancelled())
+      return cancelledError();
+    Result<codegen::FuseResult> fused = codegen::fuse(request, codegen::simtFuseTarget());
+    if (!fused)
+      return fused.error();
+    groups = std::move(fused->groups);
+    const auto viewOf = [&](uint32_t value) {
+      return fused->views[value] ? *fused->views[value] : denseView(*region.values[value]);
+    };
+    again = false;
+    for (Call &call : calls) {
+      Result<bool> changed = chooseOperands(call, viewOf);
+      if (!changed)
+        return changed.error();
+      again |= *changed;
+      call.operands.clear();
+      for (size_t i = 0; i < call.node->operand_count; ++i)
+        if (call.node->operands[i])
+          call.operands.push_back(viewOf(call.node->operands[i]->index));
+    }
+  }
+  return {};
+}
+
+// ---- Order
+
+// Groups come in an order that allows for the calls between them. A call comes when its operands are there, and where
+// it stands in the graph if it can.
+void Builder::orderUnits() {
+  std::vector<bool> there(region.value_count);
+  for (size_t i = 0; i < region.input_count; ++i)
+    there[region.inputs[i]->index] = true;
+  std::vector<bool> done(calls.size());
+  const auto isThere = [&](const std::vector<uint32_t> &values) {
+    return std::ranges::all_of(values, [&](uint32_t value) { return there[value]; });
+  };
+  const auto add = [&](Unit unit) {
+    for (const uint32_t output : unit.outputs)
+      there[output] = true;
+    units.push_back(std::move(unit));
+  };
+  const auto addCalls = [&](uint32_t before) {
+    bool any = false;
+    for (uint32_t c = 0; c < calls.size() && calls[c].node->index < before; ++c) { // operands stand before their users
+      Unit unit{true, c, {}, {calls[c].target}};
+      for (const View &operand : calls[c].operands)
+        unit.inputs.push_back(operand.base);
+      if (done[c] || !isThere(unit.inputs))
+        continue;
+      add(std::move(unit));
+      any = done[c] = true;
+    }
+    return any;
+  };
+  for (uint32_t g = 0; g < groups.size(); ++g) {
+    addCalls(groups[g].nodes.back());
+    while (!isThere(groups[g].inputs) && addCalls(none)) {
+    }
+    add({false, g, groups[g].inputs, groups[g].outputs});
+  }
+  while (addCalls(none)) {
+  } // placeOf() says so where something is missing
+}
+
+// ---- Places
+
+void Builder::placeInputs() {
+  for (uint32_t i = 0; i < region.input_count; ++i) {
+    places[region.inputs[i]->index] = Place{Place::Input, i};
+    kernel.constants |= (region.inputs[i]->flags & MORTISE_VALUE_CONSTANT) != 0;
+  }
+  for (size_t i = 0; i < region.alias_count; ++i)
+    aliased[region.aliases[i]->output] = region.inputs[region.aliases[i]->input]->index;
+}
+
+// Whether the group may have the memory of one of its inputs, of which it makes something else, for this output.
+bool Builder::mayWriteOver(uint32_t group, uint32_t output, uint32_t input) const {
+  const std::vector<std::vector<uint32_t>> &over = functions[group]->code().over;
+  return (groups[group].inPlace == static_cast<int>(input) && output == 0) ||
+         (output < over.size() && std::ranges::find(over[output], input) != over[output].end());
+}
+
+// Whether the group that makes `value` may write it where the state lies that `output` updates: nobody wants the old
+// contents any more.
+bool Builder::mayUpdate(uint32_t output, uint32_t value) const {
+  const uint32_t state = aliased[output];
+  for (uint32_t other = 0; other < region.output_count; ++other)
+    if (other != output && region.outputs[other]->index == state)
+      return false;
+  bool made = false;
+  for (const Unit &unit : units) {
+    const bool before = made;
+    const auto at = std::ranges::find(unit.outputs, value);
+    made |= at != unit.outputs.end();
+    const auto read = std::ranges::find(unit.inputs, state);
+    if (!made || read == unit.inputs.end())
+      continue;
+    if (before || unit.isCall ||
+        !mayWriteOver(unit.index, static_cast<uint32_t>(at - unit.outputs.begin()),
+                      static_cast<uint32_t>(read - unit.inputs.begin())))
+      return false;
+  }
+  return made;
+}
+
+// Groups write outputs where they can. An output that is an input, is listed a second time, or updates a state that is
+// still read is copied at the end.
+void Builder::placeOutputs() {
+  for (uint32_t o = 0; o < region.output_count; ++o) {
+    const MortiseValue &value = *region.outputs[o];
+    if (aliased[o] == value.index)
+      continue; // the state as it was
+    if (places[value.index] || (aliased[o] != none && !mayUpdate(o, value.index)))
+      ends.push_back({o, value.index});
+    else
+      places[value.index] = Place{Place::Output, o};
+  }
+}
+
+Place Builder::workspace(Dim bytes) {
+  kernel.buffers.push_back({std::move(bytes)});
+  return {Place::Workspace, static_cast<uint32_t>(kernel.buffers.size() - 1)};
+}
+
+Result<Place> Builder::placeOf(uint32_t value) {
+  if (!places[value])
+    return Error{MORTISE_INTERNAL, "a step of the cuda plugin reads value " + std::to_string(value) + " (" +
+                                       typeString(*region.values[value]->type) +
+                                       "), which no step writes; please report this graph"};
+  return *places[value];
+}
+
+Place Builder::placeFor(uint32_t value) {
+  if (!places[value])
+    places[value] = workspace(bytesOf(*region.values[value]));
+  return *places[value];
+}
+
+// ---- Steps
+
+Result<void> Builder::addLaunch(uint32_t number) {
+  const codegen::Group &group = groups[number];
+  Launch launch{functions[number], {}};
+  for (const codegen::SimtArgument &argument : launch.function->code().arguments) {
+    if (argument.kind == codegen::SimtArgument::Symbol) {
+      launch.arguments.push_back({true, argument.index, {}});
+      continue;
+    }
+    const bool isOutput = argument.kind == codegen::SimtArgument::Output;
+    Result<Place> place =
+        isOutput ? Result<Place>(placeFor(group.outputs[argument.index])) : placeOf(group.inputs[argument.index]);
+    if (!place)
+      return place.error();
+    launch.arguments.push_back({false, 0, *place});
+  }
+  if (launch.arguments.size() > Launch::mostArguments)
+    return Error{MORTISE_UNSUPPORTED, "expected at most " + std::to_string(Launch::mostArguments) +
+                                          " arguments of a kernel, found " + std::to_string(launch.arguments.size()) +
+                                          " of '" + group.name + "'"};
+  kernel.steps.push_back({std::move(launch), group.name, loweringOf(group.kind), originsOf(group.nodes)});
+  return {};
+}
+
+Result<void> Builder::addCall(const Call &call) {
+  const MortiseNode &node = *call.node;
+  Product product;
+  product.shape.dtype = node.results[0]->type->dtype;
+  product.shape.tensorFloats = options.precision != MORTISE_PRECISION_HIGHEST;
+  product.shape.aOffset = call.operands[0].offset;
+  product.shape.bOffset = call.operands[1].offset;
+  product.shape.axes = axesOf(node, call.operands[0], call.operands[1]);
+  std::vector<Place> sources;
+  for (const View &operand : call.operands) {
+    Result<Place> place = placeOf(operand.base);
+    if (!place)
+      return place.error();
+    sources.push_back(*place);
+  }
+  product.a = sources[0];
+  product.b = sources[1];
+  if (call.operands.size() > 2) {
+    product.shape.hasBias = true;
+    product.shape.biasOffset = call.operands[2].offset;
+    product.bias = sources[2];
+  }
+  product.c = placeFor(call.target);
+  product.workspace = workspace(0);
+  kernel.steps.push_back({std::move(product), "matmul", "cublaslt.matmul", originsOf(call.nodes)});
+  return {};
+}
+
+void Builder::addCopy(uint32_t output, uint32_t value, Place source, Place target) {
+  const MortiseNode *producer = region.values[value]->producer;
+  kernel.steps.push_back({Copy{source, target, bytesOf(*region.values[value])},
+                          "copy to output " + std::to_string(output), "cuda.copy",
+                          producer ? originsOf({producer->index}) : std::vector<uint32_t>{}});
+}
+
+// First what is copied elsewhere, then the states, which others may have been copied from. A state that becomes another
+// one is kept in the workspace meanwhile: the two may change places.
+Result<void> Builder::addCopies() {
+  std::vector<std::pair<End, Place>> updates;
+  for (const End &end : ends) {
+    Result<Place> source = placeOf(end.value);
+    if (!source)
+      return source.error();
+    const Place target{Place::Output, end.output};
+    if (aliased[end.output] == none) {
+      addCopy(end.output, end.value, *source, target);
+      continue;
+    }
+    if (std::ranges::find(aliased, end.value) != aliased.end()) {
+      const Place kept = workspace(bytesOf(*region.values[end.value]));
+      addCopy(end.output, end.value, *source, kept);
+      *source = kept;
+    }
+    updates.push_back({end, *source});
+  }
+  for (const auto &[end, source] : updates)
+    addCopy(end.output, end.value, source, {Place::Output, end.output});
+  return {};
+}
+
+void Builder::findLives() {
+  for (uint32_t number = 0; number < kernel.steps.size(); ++number) {
+    const auto use = [&](const Place &place) {
+      if (place.kind != Place::Workspace)
+        return;
+      Buffer &buffer = kernel.buffers[place.index];
+      buffer.first = std::min(buffer.first, number);
+      buffer.last = std::max(buffer.last, number);
+    };
+    const auto &work = kernel.steps[number].work;
+    if (const auto *copy = std::get_if<Copy>(&work)) {
+      use(copy->source);
+      use(copy->target);
+    } else if (const auto *product = std::get_if<Product>(&work)) {
+      for (const Place &place : {product->a, product->b, product->c, product->workspace})
+        use(place);
+      if (product->bias)
+        use(*product->bias);
+    } else {
+      for (const Launch::Argument &argument : std::get<Launch>(work).arguments)
+        if (!argument.isSymbol)
+          use(argument.place);
+    }
+  }
+}
+
+Result<void> Builder::run() {
+  request.graph = &region;
+  request.taken.assign(region.node_count, false);
+  request.materialise.assign(region.value_count, false);
+  for (size_t i = 0; i < region.output_count; ++i)
+    request.materialise[region.outputs[i]->index] = true;
+  readCalls();
+  if (auto fused = fuse(); !fused)
+    return fused;
+  orderUnits();
+  if (cancelled())
+    return cancelledError();
+  auto compiled = compileGroups(kernel.device, region, groups);
+  if (!compiled)
+    return compiled.error();
+  functions = std::move(*compiled);
+  placeInputs();
+  placeOutputs();
+  for (const Unit &unit : units)
+    if (auto added = unit.isCall ? addCall(calls[unit.index]) : addLaunch(unit.index); !added)
+      return added;
+  if (auto added = addCopies(); !added)
+    return added;
+  findLives();
+  return {};
+}
+
+} // namespace mortise::cuda

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include "kernel.hpp"
+
+#include <functional>
+
+namespace mortise::cuda {
+
+// Fills a kernel with steps. One use.
+class Builder {
+public:
+  // `region`: the kernel's, or one that was made of it, whose node i was made of node origins[i].
+  Builder(Kernel &kernel, const MortiseGraph &region, std::span<const uint32_t> origins,
+          const MortiseCompileOptions &options)
+      : kernel(kernel), region(region), origins(origins), options(options), ranges(symbolRanges(region)),
+        places(region.value_count), aliased(region.output_count, UINT32_MAX) {}
+  Result<void> run();
+
+private:
+  struct End { // an output that no step writes
+    uint32_t output = 0, value = 0;
+  };
+  struct Call { // a product
+    const MortiseNode *node = nullptr;
+    std::vector<uint32_t> nodes; // with reshapes of the result
+    uint32_t target = 0;         // the value that it writes
+    std::vector<View> operands;  // lhs, rhs and perhaps the bias, as they are read
+  };
+  struct Unit { // of the order
+    bool isCall = false;
+    uint32_t index = 0; // of a call or a group
+    std::vector<uint32_t> inputs, outputs;
+  };
+
+  void readCalls();
+  void writeThroughReshapes(Call &call, const std::vector<const MortiseNode *> &soleUsers) const;
+  Result<bool> chooseOperands(const Call &call, const std::function<View(uint32_t)> &viewOf);
+  Result<void> fuse();
+  void orderUnits();
+  void placeInputs();
+  void placeOutputs();
+  bool isOutput(uint32_t value) const;
+  bool mayUpdate(uint32_t output, uint32_t value) const;
+  bool mayWriteOver(uint32_t group, uint32_t output, uint32_t input) const;
+  Result<Place> placeOf(uint32_t value);
+  Place placeFor(uint32_t value); // of a result
+  Place workspace(Dim bytes);
+  Result<void> addLaunch(uint32_t group);
+  Result<void> addCall(const Call &call);
+  Result<void> addCopies();
+  void addCopy(uint32_t output, uint32_t value, Place source, Place target);
+  void findLives();
+  std::vector<uint32_t> originsOf(const std::vector<uint32_t> &nodes) const;
+
+  Kernel &kernel;
+  const MortiseGraph &region;
+  const std::span<const uint32_t> origins;
+  const MortiseCompileOptions &options;
+  const std::vector<SymbolRange> ranges;
+  codegen::FuseRequest request;
+  std::vector<Call> calls;
+  std::vector<codegen::Group> groups;
+  std::vector<std::shared_ptr<Function>> functions; // per group
+  std::vector<Unit> units;
+  std::vector<std::optional<Place>> places; // per value
+  std::vector<uint32_t> aliased;            // per output: the value of the input that it updates, or none
+  std::vector<End> ends;
+};
+
+} // namespace mortise::cuda

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A vendor's library of matrix products, opened at run time, so that the plugin builds, loads and runs without it. The
+// types name nothing of the vendor's.
+#pragma once
+
+#include <mortise/plugin.hpp>
+
+#include <memory>
+
+namespace mortise::cuda {
+
+// result (rows x columns) = op(first) (rows x terms) * op(second) (terms x columns) [+ bias (rows), to each column], in
+// each of `batch`. All are stored column by column, and strides count elements from one column to the next, steps from
+// one matrix of the batch to the next. A transposed operand is stored the other way round.
+struct ProductCall {
+  int32_t dtype = MORTISE_F32; // of all; f16 and bf16 are summed in f32
+  bool tensorFloats = false;   // f32: operands may be rounded to TF32
+  bool firstTransposed = false, secondTransposed = false, hasBias = false;
+  int64_t rows = 1, columns = 1, terms = 1, batch = 1;
+  int64_t firstStride = 1, secondStride = 1, resultStride = 1;
+  int64_t firstStep = 0, secondStep = 0, resultStep = 0;
+  auto operator<=>(const ProductCall &) const = default;
+};
+struct ProductAddresses {
+  MortiseAddress first = 0, second = 0, result = 0, bias = 0;
+};
+
+// One call, prepared on one device. Thread safe.
+class LibraryProduct {
+public:
+  virtual ~LibraryProduct() = default;
+  virtual uint64_t workspaceBytes() const = 0; // enough for all addresses
+  // Queues it, with what suits the alignment of these addresses. The device's context is current.
+  virtual Result<void> enqueue(const ProductAddresses &addresses, MortiseAddress workspace, void *stream) = 0;
+};
+
+// The library on one device. Thread safe.
+class ProductLibrary {
+public:
+  virtual ~ProductLibrary() = default;
+  // Equal calls share the object. `usual`: addresses with the alignment to expect. The device's context is current.
+  // Errors: MORTISE_UNSUPPORTED, when the library has nothing for the call; those of the library.
+  virtual Result<std::shared_ptr<LibraryProduct>> prepare(const ProductCall &call, const ProductAddresses &usual) = 0;
+};
+
+inline constexpr std::string_view anyLibrary = "auto", noLibrary = "off";
+
+// cuBLASLt from this file, or (anyLibrary) the copy that the process has loaded already, or the one that the loader
+// finds. Starts up nothing of the device. `device`: how messages name it. Errors: MORTISE_NOT_FOUND, saying what to
+// install; MORTISE_VERSION_MISMATCH; MORTISE_UNSUPPORTED for noLibrary.
+Result<std::unique_ptr<ProductLibrary>> openProductLibrary(const std::string &file, int driverVersion,
+                                                           uint64_t mostWorkspace, std::string device);
+
+} // namespace mortise::cuda

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Products by the library: what it can read in place, and how one product becomes calls.
+#pragma once
+
+#include "library.hpp"
+#include "stream.hpp"
+
+#include <mortise/codegen/codegen.hpp>
+#include <mortise/rewrite.hpp>
+#include <mortise/views.hpp>
+
+#include <optional>
+
+namespace mortise::cuda {
+
+// ---- Which nodes
+
+inline bool isProduct(const MortiseNode &node) { return isOp(node, Op::Dot, Op::Linear); }
+// Whether a library takes the node, whatever its neighbours.
+codegen::Support supportsProduct(const MortiseNode &node);
+
+// Exchanges each dot whose dense operands the library could not read: transposes put batch dimensions first, and those
+// that are summed last, in one order on both sides.
+class CanonicalProducts : public GraphRewriter {
+public:
+  static bool concern(const MortiseGraph &graph); // otherwise there is nothing to rewrite
+  std::vector<uint32_t> origins;                  // per node of the copy: the original's, when it is done
+
+private:
+  bool changeNode(const MortiseNode &node, std::vector<Draft> &drafts) override;
+  const MortiseValue *transposed(const MortiseNode &node, size_t operand, const std::vector<int64_t> &permutation,
+                                 std::vector<Draft> &drafts);
+};
+
+// ---- Axes
+
+// One dimension of a product, with its strides in lhs (a), rhs (b) and result (c).
+template <typename Number> struct ProductAxis {
+  Number extent = 1, a = 0, b = 0, c = 0;
+};
+template <typename Number> struct ProductAxes {
+  std::vector<ProductAxis<Number>> batch, m, n, k;
+};
+
+// Of a dot or linear whose operands are read through these views, and whose result is dense. Axes that are contiguous
+// for all values of the symbols are one.
+ProductAxes<Dim> axesOf(const MortiseNode &node, const View &lhs, const View &rhs);
+// Whether the library reads them in few calls, for all values of the symbols.
+bool fitsLibrary(const ProductAxes<Dim> &axes, std::span<const SymbolRange> ranges);
+
+// ---- Numbers
+
+// A product of a region. Offsets count elements.
+struct ProductShape {
+  int32_t dtype = MORTISE_F32;
+  bool tensorFloats = false, hasBias = false;
+  Dim aOffset = 0, bOffset = 0, biasOffset = 0;
+  ProductAxes<Dim> axes;
+};
+
+// For one set of symbol values.
+struct ProductNumbers {
+  struct Part { // bytes, of one call of the library
+    uint64_t a = 0, b = 0, c = 0;
+  };
+  std::shared_ptr<LibraryProduct> library; // NULL: sums without terms, or nothing to do
+  std::vector<Part> parts;
+  uint64_t bias = 0;                   // bytes
+  uint64_t rowBytes = 0, rowCount = 0; // of the result
+  uint64_t workspaceBytes = 0;
+  double flops = 0, bytes = 0;
+  std::string extents; // " 64x128x256", for people
+};
+// The device's context is current.
+Result<ProductNumbers> numbersOf(const ProductShape &shape, ProductLibrary &library, std::span<const int64_t> symbols);
+
+struct ProductMemory {
+  MortiseAddress a = 0, b = 0, c = 0, bias = 0, workspace = 0;
+};
+Result<void> queueProduct(Stream &stream, const ProductNumbers &numbers, const ProductMemory &memory);
+
+} // namespace mortise::cuda

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The controls of the stand-in for cuBLASLt, found with dlsym.
+#pragma once
+
+// Forgets the calls so far, and takes new settings, separated by blanks:
+//   fail=FUNCTION:N:STATUS  the n-th call of an exported function from now on returns STATUS
+//   workspace=N             bytes that an algorithm wants, as far as it may have them
+//   none                    the heuristic finds no algorithm
+using BlasConfigure = void (*)(const char *settings);
+// The first line counts what is there ("descriptions=1 layouts=3 preferences=0"); a line follows for each call, with
+// what was wrong about it, if anything. Valid until the next call on this thread.
+using BlasReport = const char *(*)();

@@ -1,0 +1,624 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Products of the cuda plugin on a stand-in for the library that computes them, compared with the interpreter.
+// Generated kernels compute nothing here, so that regions with numbers have products only.
+#include "session.hpp"
+
+#include <mortise/conformance/error_bounds.hpp>
+#include <mortise/reference/interpreter.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <random>
+
+namespace mortise::test {
+namespace {
+
+using testing::AllOf;
+using testing::Contains;
+using testing::Each;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::SizeIs;
+
+struct Options {
+  int32_t precision = MORTISE_PRECISION_HIGHEST;
+  uint64_t skew = 0; // bytes by which inputs and outputs start behind a multiple of 256
+};
+
+// Runs the region with the extents of `graph`, and the interpreter on it.
+void runAndCompare(const Session &session, const Region &region, const MortiseGraph &graph, const Options &how) {
+  MortiseDevice *device = session.devices[0];
+  MortiseStream *stream = makeStream(device);
+  std::vector<std::vector<std::byte>> inputs(graph.input_count), wants(graph.output_count);
+  std::vector<MortiseAddress> in, out;
+  std::vector<std::pair<MortiseAddress, uint64_t>> owned;
+  const auto allocate = [&](size_t bytes) {
+    owned.push_back({makeMemory(device, bytes + how.skew + 256), bytes + how.skew + 256});
+    return owned.back().first + how.skew;
+  };
+  std::vector<const void *> given;
+  std::vector<void *> wanted;
+  for (size_t i = 0; i < graph.input_count; ++i) {
+    inputs[i].resize(byteSize(*graph.inputs[i]->type));
+    randomFill(*graph.inputs[i], i, inputs[i]);
+    in.push_back(allocate(inputs[i].size()));
+    if (!inputs[i].empty())
+      std::memcpy(pointer(in.back()), inputs[i].data(), inputs[i].size());
+    given.push_back(inputs[i].data());
+  }
+  for (size_t i = 0; i < graph.output_count; ++i) {
+    wants[i].resize(byteSize(*graph.outputs[i]->type));
+    out.push_back(allocate(wants[i].size()));
+    std::memset(pointer(out.back()), 0x5a, wants[i].size());
+    wanted.push_back(wants[i].data());
+  }
+  for (int round = 0; round < 2; ++round) {
+    const auto queued = region.enqueue(stream, in, out);
+    ASSERT_TRUE(queued) << queued.error().message << "\n" << testing::PrintToString(blasCalls("cublasLtMatmul"));
+    ASSERT_TRUE(reference::interpret(graph, given, wanted));
+    conformance::Judge judge(graph, given);
+    for (size_t i = 0; i < graph.output_count; ++i) {
+      const std::span got(pointer<std::byte>(out[i]), wants[i].size());
+      const auto text = judge.differences(i, got, wants[i]);
+      ASSERT_TRUE(text) << text.error().message;
+      EXPECT_EQ(*text, "") << region.text() << testing::PrintToString(blasCalls("cublasLtMatmul"));
+    }
+  }
+  for (const auto &[address, bytes] : owned)
+    freeMemory(device, address, bytes);
+  destroyStream(stream);
+}
+
+// The steps, and calls of the library in one run.
+struct Seen {
+  std::string steps;
+  std::vector<std::string> calls;
+};
+
+Seen computed(Network &network, const Options &how = {}) {
+  const Session session;
+  const std::shared_ptr<const Graph> graph = network.finish();
+  const Region region(session.devices[0], graph, how.precision);
+  configureBlas("");
+  runAndCompare(session, region, graph->view(), how);
+  std::vector<std::string> calls = blasCalls("cublasLtMatmul");
+  EXPECT_EQ(calls.size() % 2, 0u);
+  calls.resize(calls.size() / 2); // of the first round
+  return {region.text(), calls};
+}
+
+constexpr int32_t floats[] = {MORTISE_F32, MORTISE_F16, MORTISE_BF16, MORTISE_F64};
+
+std::shared_ptr<const Graph> product(int32_t dtype, int64_t size, bool bias = false) {
+  Network net;
+  net.output(net.linear(net.input(dtype, {size, size}), net.input(dtype, {size, size}),
+                        bias ? net.input(dtype, {size}) : ir::noValue));
+  return net.finish();
+}
+
+// ---- Numbers
+
+TEST(CudaProducts, AllFormsOfDot) {
+  struct Form {
+    std::vector<int64_t> lhs, rhs, lhsBatch, rhsBatch, lhsSum, rhsSum;
+  };
+  const Form forms[] = {{{5, 7}, {7, 3}, {}, {}, {1}, {0}},
+                        {{7, 5}, {7, 3}, {}, {}, {0}, {0}},
+                        {{5, 7}, {3, 7}, {}, {}, {1}, {1}},
+                        {{7, 5}, {3, 7}, {}, {}, {0}, {1}},
+                        {{4, 5, 7}, {4, 7, 3}, {0}, {0}, {2}, {1}},
+                        {{2, 3, 5, 7}, {2, 3, 4, 7}, {0, 1}, {0, 1}, {3}, {3}},
+                        {{7}, {7}, {}, {}, {0}, {0}},
+                        {{5}, {3}, {}, {}, {}, {}},
+                        {{7}, {7, 3}, {}, {}, {0}, {0}},
+                        {{5, 7}, {7}, {}, {}, {1}, {0}},
+                        {{2, 5, 7}, {7, 3, 4}, {}, {}, {2}, {0}},
+                        {{6, 1, 7}, {6, 7, 1}, {0}, {0}, {2}, {1}},
+                        {{1, 1}, {1, 1}, {}, {}, {1}, {0}},
+                        {{5, 2, 7}, {2, 7, 3}, {}, {}, {1, 2}, {0, 1}},
+                        {{5, 2, 7}, {2, 7, 3}, {}, {}, {2, 1}, {1, 0}}};
+  for (const int32_t dtype : floats)
+    for (const Form &form : forms) {
+      SCOPED_TRACE(std::string(dtypeName(dtype)) + " " + testing::PrintToString(form.lhs) +
+                   testing::PrintToString(form.rhs));
+      Network net;
+      net.output(net.dot(net.input(dtype, form.lhs), net.input(dtype, form.rhs), form.lhsBatch, form.rhsBatch,
+                         form.lhsSum, form.rhsSum));
+      const Seen seen = computed(net);
+      EXPECT_THAT(seen.calls, SizeIs(1));
+      EXPECT_THAT(seen.steps, AllOf(HasSubstr("cublaslt.matmul"), Not(HasSubstr("cuda."))));
+    }
+}
+
+TEST(CudaProducts, LinearWithAndWithoutBias) {
+  for (const int32_t dtype : {MORTISE_F32, MORTISE_F16, MORTISE_BF16})
+    for (const bool transposed : {false, true})
+      for (const bool bias : {false, true})
+        for (const std::vector<int64_t> &x : {std::vector<int64_t>{6}, {5, 6}, {2, 3, 6}}) {
+          SCOPED_TRACE(std::string(dtypeName(dtype)) + testing::PrintToString(x) + (transposed ? " transposed" : ""));
+          Network net;
+          const ValueId in = net.input(dtype, x);
+          const ValueId w = net.input(dtype, transposed ? std::vector<int64_t>{6, 4} : std::vector<int64_t>{4, 6});
+          net.output(net.linear(in, w, bias ? net.input(dtype, {4}) : ir::noValue, transposed));
+          const Seen seen = computed(net);
+          ASSERT_THAT(seen.calls, SizeIs(1));
+          EXPECT_EQ(seen.calls[0].ends_with(" bias"), bias);
+        }
+}
+
+TEST(CudaProducts, ViewsAreReadInPlace) {
+  for (const int32_t dtype : floats) {
+    SCOPED_TRACE(dtypeName(dtype));
+    Network heads; // of attention: [batch, tokens, heads, depth], read as [batch, heads, ...]
+    const ValueId q = heads.transpose(heads.input(dtype, {2, 5, 3, 4}), {0, 2, 1, 3});
+    const ValueId k = heads.transpose(heads.input(dtype, {2, 7, 3, 4}), {0, 2, 1, 3});
+    heads.output(heads.dot(q, k, {0, 1}, {0, 1}, {3}, {3}));
+    Seen seen = computed(heads);
+    EXPECT_THAT(seen.calls, SizeIs(2)); // batch and heads do not lie in one stride
+    EXPECT_THAT(seen.steps, Not(HasSubstr("cuda.")));
+
+    Network repeated; // one weight for the whole batch
+    const ValueId w = repeated.broadcast(repeated.input(dtype, {6, 3}), {4, 6, 3}, {1, 2});
+    repeated.output(repeated.dot(repeated.input(dtype, {4, 5, 6}), w, {0}, {0}, {2}, {1}));
+    seen = computed(repeated);
+    ASSERT_THAT(seen.calls, SizeIs(1));
+    EXPECT_THAT(seen.calls[0], HasSubstr("steps=0,"));
+
+    Network slices;
+    const ValueId all = slices.input(dtype, {5, 12});
+    const auto part = [&](int64_t start) {
+      return slices.op("slice", {all},
+                       {ints("starts", {0, start}), ints("limits", {5, start + 6}), ints("strides", {1, 1})});
+    };
+    slices.output(slices.dot(part(0), part(5), {}, {}, {1}, {1}));
+    slices.output(slices.dot(part(6), part(1), {}, {}, {0}, {0}));
+    const ValueId biases = slices.input(dtype, {20});
+    const ValueId bias =
+        slices.op("slice", {biases}, {ints("starts", {7}), ints("limits", {12}), ints("strides", {1})});
+    if (dtype != MORTISE_F64)
+      slices.output(slices.linear(part(2), part(3), bias));
+    seen = computed(slices);
+    EXPECT_THAT(seen.calls, SizeIs(dtype == MORTISE_F64 ? 2 : 3));
+    EXPECT_THAT(seen.steps, Not(HasSubstr("cuda.")));
+  }
+}
+
+TEST(CudaProducts, ChainsAndReshapesOfResults) {
+  Network net;
+  const ValueId x = net.input(MORTISE_F32, {6, 8}), w = net.input(MORTISE_F32, {8, 8});
+  const ValueId y = net.linear(net.linear(net.linear(x, w), w, net.input(MORTISE_F32, {8})), w);
+  net.output(net.reshape(net.reshape(y, {2, 3, 8}), {2, 3, 2, 4}));
+  const Seen seen = computed(net);
+  EXPECT_THAT(seen.calls, SizeIs(3));
+  EXPECT_THAT(seen.steps, Not(HasSubstr("cuda.")));
+}
+
+TEST(CudaProducts, EmptySumsAreZeroOrTheBias) {
+  Network net;
+  const ValueId x = net.input(MORTISE_F32, {3, 0}), w = net.input(MORTISE_F32, {5, 0});
+  net.output(net.dot(x, w, {}, {}, {1}, {1}));
+  net.output(net.linear(x, w, net.input(MORTISE_F32, {5})));
+  net.output(net.dot(net.input(MORTISE_F16, {2, 0, 4}), net.input(MORTISE_F16, {2, 4, 3}), {0}, {0}, {2}, {1}));
+  EXPECT_THAT(computed(net).calls, IsEmpty());
+}
+
+// Elements that start anywhere: what the library chose for aligned addresses may not run with these.
+TEST(CudaProducts, AddressesMayBeAlignedAsElementsAre) {
+  for (const int32_t dtype : floats)
+    for (const uint64_t skew : {8, 16, 24}) {
+      Network net;
+      const ValueId x = net.input(dtype, {4, 5, 6}), w = net.input(dtype, {3, 6});
+      net.output(net.dot(x, net.input(dtype, {4, 6, 3}), {0}, {0}, {2}, {1}));
+      net.output(dtype == MORTISE_F64 ? net.linear(x, w) : net.linear(x, w, net.input(dtype, {3})));
+      computed(net, {MORTISE_PRECISION_HIGHEST, skew});
+    }
+  Network net;
+  net.output(net.linear(net.input(MORTISE_F16, {5, 6}), net.input(MORTISE_F16, {3, 6}), net.input(MORTISE_F16, {3})));
+  computed(net, {MORTISE_PRECISION_HIGHEST, 2});
+}
+
+// One region, and each address in turn.
+TEST(CudaProducts, EachAlignmentHasAnAlgorithmOfItsOwn) {
+  const Session session;
+  MortiseDevice *device = session.devices[0];
+  MortiseStream *stream = makeStream(device);
+  const MortiseAddress memory = makeMemory(device, 8192);
+  std::memset(pointer(memory), 0, 8192);
+  {
+    const auto graph = product(MORTISE_F32, 8, true);
+    const Region region(device, graph);
+    configureBlas("");
+    for (int round = 0; round < 2; ++round)
+      for (const int skewed : {-1, 0, 1, 2, 3}) {
+        const auto at = [&](int place) {
+          return memory + static_cast<uint64_t>(place) * 1024 + (place == skewed ? 4 : 0);
+        };
+        const auto queued = region.enqueue(stream, {at(0), at(1), at(2)}, {at(3)});
+        EXPECT_TRUE(queued) << queued.error().message << testing::PrintToString(blasCalls("cublasLtMatmul"));
+      }
+    EXPECT_THAT(blasCalls("cublasLtMatmul"), SizeIs(10));
+    EXPECT_THAT(blasCalls("cublasLtMatmulAlgoGetHeuristic"), SizeIs(4));
+  }
+  freeMemory(device, memory, 8192);
+  destroyStream(stream);
+}
+
+TEST(CudaProducts, OnlyLowerPrecisionAllowsTensorFloats) {
+  for (const int32_t dtype : floats)
+    for (const int32_t precision : {MORTISE_PRECISION_HIGHEST, MORTISE_PRECISION_HIGH, MORTISE_PRECISION_MEDIUM}) {
+      Network net;
+      net.output(net.dot(net.input(dtype, {4, 6}), net.input(dtype, {6, 3}), {}, {}, {1}, {0}));
+      const Seen seen = computed(net, {precision, 0});
+      ASSERT_THAT(seen.calls, SizeIs(1));
+      EXPECT_EQ(seen.calls[0].ends_with(" tf32"), dtype == MORTISE_F32 && precision != MORTISE_PRECISION_HIGHEST);
+    }
+}
+
+// One kernel for all values; a network with the numbers is the oracle.
+TEST(CudaProducts, SymbolsMayHaveAnyValues) {
+  const auto build = [](Network &net, int64_t batch, int64_t tokens) {
+    const ValueId x = net.input(MORTISE_F32, {batch, tokens, 3, 4}), y = net.input(MORTISE_F32, {batch, tokens, 3, 4});
+    const ValueId flat = net.reshape(x, {batch, tokens, 12});
+    net.output(net.linear(flat, net.input(MORTISE_F32, {5, 12}), net.input(MORTISE_F32, {5})));
+    net.output(net.dot(flat, net.reshape(y, {batch, tokens, 12}), {0}, {0}, {2}, {2}));
+    net.output(net.dot(flat, net.reshape(y, {batch, tokens, 12}), {0}, {0}, {1}, {1})); // sums over a symbol
+    const ValueId w = net.broadcast(net.input(MORTISE_F32, {12, 2}), {batch, 12, 2}, {1, 2});
+    net.output(net.dot(flat, w, {0}, {0}, {2}, {1}));
+  };
+  Network general;
+  build(general, 30011, 9973);
+  const auto symbolic = withSymbols(general.finish()->view(), {{30011, "batch", 0}, {9973, "tokens", 0}});
+  const Session session;
+  Region region(session.devices[0], symbolic);
+  EXPECT_THAT(region.text(), Not(HasSubstr("cuda.")));
+  for (const auto &[batch, tokens] : {std::pair{2, 7}, {1, 7}, {3, 1}, {1, 1}, {2, 0}, {0, 3}, {5, 16}}) {
+    SCOPED_TRACE(std::to_string(batch) + ", " + std::to_string(tokens));
+    Network network;
+    build(network, batch, tokens);
+    region.prepare({batch, tokens});
+    runAndCompare(session, region, network.finish()->view(), {});
+  }
+}
+
+// Whatever the order of dimensions, and through whatever views: what no kernel is needed for is right, and no call is
+// one that the library would refuse.
+TEST(CudaProducts, RandomDotsThroughRandomViews) {
+  std::mt19937_64 random(7);
+  const auto upTo = [&](int64_t most) { return static_cast<int64_t>(random() % static_cast<uint64_t>(most + 1)); };
+  size_t compared = 0;
+  for (int round = 0; round < 600; ++round) {
+    SCOPED_TRACE(round);
+    const int32_t dtype = floats[upTo(3)];
+    Network net;
+    // Extents of batch, rest and sum, in a random order on each side.
+    struct Axis {
+      char kind;
+      int64_t number, extent;
+    };
+    const auto extents = [&](int64_t most) {
+      std::vector<int64_t> list(static_cast<size_t>(upTo(most)));
+      for (int64_t &extent : list)
+        extent = upTo(9) == 0 ? 0 : 1 + upTo(3);
+      return list;
+    };
+    const std::vector<int64_t> batch = extents(2), summed = extents(2);
+    const auto operand = [&](std::vector<int64_t> &batchDims, std::vector<int64_t> &sumDims) {
+      std::vector<Axis> axes;
+      const std::vector<int64_t> rest = extents(2);
+      for (const auto &[kind, list] : {std::pair{'b', &batch}, std::pair{'s', &summed}, std::pair{'r', &rest}})
+        for (size_t i = 0; i < list->size(); ++i)
+          axes.push_back({kind, static_cast<int64_t>(i), (*list)[i]});
+      if (upTo(2) == 0)
+        std::ranges::shuffle(axes, random);
+      std::vector<int64_t> dims;
+      for (const Axis &axis : axes)
+        dims.push_back(axis.extent);
+      for (const auto &[kind, list] : {std::pair{'b', &batchDims}, std::pair{'s', &sumDims}})
+        for (int64_t number = 0; number < 3; ++number)
+          for (size_t i = 0; i < axes.size(); ++i)
+            if (axes[i].kind == kind && axes[i].number == number)
+              list->push_back(static_cast<int64_t>(i));
+      // The value is a view of an input.
+      std::vector<int64_t> order(dims.size()), stored, starts;
+      std::iota(order.begin(), order.end(), 0);
+      switch (upTo(3)) {
+      case 0:
+        return net.input(dtype, dims);
+      case 1: // transposed
+        std::ranges::shuffle(order, random);
+        stored.resize(dims.size());
+        for (size_t i = 0; i < dims.size(); ++i)
+          stored[static_cast<size_t>(order[i])] = dims[i];
+        return net.transpose(net.input(dtype, stored), order);
+      case 2: { // repeated
+        std::vector<int64_t> kept;
+        for (size_t i = 0; i < dims.size(); ++i)
+          if (upTo(2) != 0) {
+            kept.push_back(static_cast<int64_t>(i));
+            stored.push_back(dims[i]);
+          }
+        return net.broadcast(net.input(dtype, stored), dims, kept);
+      }
+      default: { // cut out
+        std::vector<int64_t> limits;
+        for (const int64_t extent : dims) {
+          starts.push_back(upTo(2));
+          limits.push_back(starts.back() + extent);
+          stored.push_back(limits.back() + upTo(2));
+        }
+        return net.op(
+            "slice", {net.input(dtype, stored)},
+            {ints("starts", starts), ints("limits", limits), ints("strides", std::vector<int64_t>(dims.size(), 1))});
+      }
+      }
+    };
+    std::vector<int64_t> lhsBatch, rhsBatch, lhsSum, rhsSum;
+    const ValueId lhs = operand(lhsBatch, lhsSum), rhs = operand(rhsBatch, rhsSum);
+    net.output(net.dot(lhs, rhs, lhsBatch, rhsBatch, lhsSum, rhsSum));
+    const Session session;
+    const std::shared_ptr<const Graph> graph = net.finish();
+    configureBlas("");
+    const Region region(session.devices[0], graph);
+    if (region.text().find("cuda.") == std::string::npos) {
+      runAndCompare(session, region, graph->view(), {});
+      ++compared;
+    } else { // generated kernels compute nothing here: only whether the library accepts the calls
+      MortiseStream *stream = makeStream(session.devices[0]);
+      const MortiseAddress memory = makeMemory(session.devices[0], 1 << 20);
+      std::memset(pointer(memory), 0, 1 << 20);
+      const auto queued = region.enqueue(stream, {memory, memory + (1 << 18)}, {memory + (1 << 19)});
+      EXPECT_TRUE(queued) << queued.error().message << testing::PrintToString(blasCalls("cublasLtMatmul"));
+      freeMemory(session.devices[0], memory, 1 << 20);
+      destroyStream(stream);
+    }
+    if (HasFailure()) {
+      std::string text;
+      for (size_t i = 0; i < graph->view().value_count; ++i)
+        text += typeString(*graph->view().values[i]->type) + " ";
+      FAIL() << text << testing::PrintToString(lhsBatch) << testing::PrintToString(rhsBatch)
+             << testing::PrintToString(lhsSum) << testing::PrintToString(rhsSum);
+    }
+  }
+  EXPECT_GT(compared, 200u);
+}
+
+// ---- Steps
+
+// Generated kernels make dense what the library cannot read.
+TEST(CudaProducts, OperandsThatTheLibraryCannotReadAreMadeDense) {
+  const auto stepsOf = [](Network &net) {
+    const Session session;
+    const Region region(session.devices[0], net.finish());
+    return region.text();
+  };
+  Network strided; // every second column
+  const ValueId x = strided.input(MORTISE_F32, {6, 16});
+  const ValueId half =
+      strided.op("slice", {x}, {ints("starts", {0, 0}), ints("limits", {6, 16}), ints("strides", {1, 2})});
+  strided.output(strided.dot(half, strided.input(MORTISE_F32, {8, 3}), {}, {}, {1}, {0}));
+  EXPECT_THAT(stepsOf(strided), AllOf(HasSubstr("cuda.pointwise"), HasSubstr("cublaslt.matmul matmul 6x8x3")));
+
+  Network repeated; // one row for all
+  const ValueId row = repeated.broadcast(repeated.input(MORTISE_F32, {8}), {6, 8}, {1});
+  repeated.output(repeated.dot(row, repeated.input(MORTISE_F32, {8, 3}), {}, {}, {1}, {0}));
+  EXPECT_THAT(stepsOf(repeated), HasSubstr("cuda.pointwise"));
+
+  Network many; // heads and batch in two strides, too many for a call each
+  const ValueId q = many.transpose(many.input(MORTISE_F16, {16, 5, 8, 4}), {0, 2, 1, 3});
+  const ValueId k = many.transpose(many.input(MORTISE_F16, {16, 7, 8, 4}), {0, 2, 1, 3});
+  many.output(many.dot(q, k, {0, 1}, {0, 1}, {3}, {3}));
+  EXPECT_THAT(stepsOf(many), AllOf(HasSubstr("cuda.pointwise"), HasSubstr("matmul 128x5x4x7")));
+
+  Network crossed; // sums in another order on each side
+  crossed.output(
+      crossed.dot(crossed.input(MORTISE_BF16, {5, 6, 3}), crossed.input(MORTISE_BF16, {3, 6}), {}, {}, {1, 2}, {1, 0}));
+  EXPECT_THAT(stepsOf(crossed), AllOf(HasSubstr("cuda.pointwise"), HasSubstr("matmul 5x18x1")));
+
+  Network last; // the batch comes last
+  last.output(last.dot(last.input(MORTISE_F32, {5, 6, 4}), last.input(MORTISE_F32, {6, 3, 4}), {2}, {2}, {1}, {0}));
+  EXPECT_THAT(stepsOf(last), AllOf(HasSubstr("cuda.pointwise"), HasSubstr("matmul 4x5x6x3")));
+
+  Network bias;
+  const ValueId one = bias.broadcast(bias.input(MORTISE_F32, {1}), {3}, {0});
+  bias.output(bias.linear(bias.input(MORTISE_F32, {5, 6}), bias.input(MORTISE_F32, {3, 6}), one));
+  EXPECT_THAT(stepsOf(bias), HasSubstr("cuda.pointwise"));
+}
+
+TEST(CudaProducts, KernelsStandAroundProducts) {
+  Network net;
+  ValueId x = net.input(MORTISE_F32, {6, 8});
+  for (int layer = 0; layer < 3; ++layer)
+    x = net.op("softmax", {net.linear(net.op("exp", {x}), net.input(MORTISE_F32, {8, 8}), net.input(MORTISE_F32, {8}))},
+               {integer("axis", 1)});
+  net.output(x);
+  const Session session;
+  configureBlas("workspace=4096");
+  const Region region(session.devices[0], net.finish());
+  EXPECT_EQ(blasCalls("cublasLtMatmulAlgoGetHeuristic").size(), 1u); // equal products are prepared once
+  EXPECT_THAT(region.text(), testing::MatchesRegex("(cuda[^\n]*\n(cuda[^\n]*\n)?cublaslt[^\n]*\n)+cuda[^\n]*\n"));
+  EXPECT_LE(region.workspaceBytes, 3u * 4096); // steps share it
+  EXPECT_GE(region.workspaceBytes, 4096u);
+}
+
+// A state that a product still reads is updated behind it.
+TEST(CudaProducts, AStateThatAProductReadsIsUpdatedAtTheEnd) {
+  Network net;
+  const ValueId state = net.input(MORTISE_F32, {8, 8}, MORTISE_VALUE_STATE);
+  net.output(net.dot(state, net.input(MORTISE_F32, {8, 8}), {}, {}, {1}, {0}), 0);
+  const Session session;
+  const Region region(session.devices[0], net.finish());
+  EXPECT_THAT(region.text(), AllOf(HasSubstr("cublaslt.matmul"), HasSubstr("cuda.copy")));
+}
+
+// ---- The library
+
+// What `propose` answers: detail and reason of the first refusal, or the cost of the first candidate.
+struct Answer {
+  int32_t reason = 0;
+  std::string detail;
+  size_t candidates = 0;
+  double costNs = 0, flops = 0;
+};
+Answer propose(MortiseDevice *device, const MortiseGraph &graph, int32_t precision = MORTISE_PRECISION_HIGHEST) {
+  Answer answer;
+  auto options = sized<MortiseCompileOptions>();
+  options.precision = precision;
+  MortiseProposeArgs args{};
+  args.device = device;
+  args.graph = &graph;
+  args.compile_options = &options;
+  args.sink = &answer;
+  args.add = [](void *sink, const MortiseCandidate *candidate) {
+    auto &to = *static_cast<Answer *>(sink);
+    ++to.candidates;
+    to.costNs = candidate->cost_ns;
+    to.flops = candidate->flops;
+  };
+  args.refuse = [](void *sink, uint32_t, int32_t reason, const char *detail) {
+    auto &to = *static_cast<Answer *>(sink);
+    to.reason = reason;
+    to.detail = detail;
+  };
+  EXPECT_TRUE(call(cudaPlugin().propose, args));
+  return answer;
+}
+
+TEST(CudaProducts, AreProposedWithTheirCost) {
+  const Session session;
+  const auto cost = [&](int32_t dtype, int32_t precision = MORTISE_PRECISION_HIGHEST) {
+    const Answer answer = propose(session.devices[0], product(dtype, 8192)->view(), precision);
+    EXPECT_EQ(answer.candidates, 1u) << answer.detail;
+    EXPECT_EQ(answer.flops, 2.0 * 8192 * 8192 * 8192);
+    return answer.costNs;
+  };
+  EXPECT_GT(cost(MORTISE_F32), 5 * cost(MORTISE_F32, MORTISE_PRECISION_HIGH));
+  EXPECT_GT(cost(MORTISE_F32), 10 * cost(MORTISE_F16));
+  EXPECT_NEAR(cost(MORTISE_F16), 2.0 * 8192 * 8192 * 8192 / 0.7e15 * 1e9, 1e6);
+}
+
+TEST(CudaProducts, WhatTheLibraryLacksIsRefused) {
+  const Session session;
+  Answer answer = propose(session.devices[0], product(MORTISE_F64, 8, true)->view());
+  EXPECT_EQ(answer.reason, MORTISE_REASON_DTYPE);
+  EXPECT_THAT(answer.detail, HasSubstr("decomposition"));
+  Network net;
+  net.output(net.dot(net.input(MORTISE_I32, {4, 4}), net.input(MORTISE_I32, {4, 4}), {}, {}, {1}, {0}));
+  answer = propose(session.devices[0], net.finish()->view());
+  EXPECT_EQ(answer.reason, MORTISE_REASON_DTYPE);
+}
+
+TEST(CudaProducts, WithoutTheLibraryTheRefusalSaysWhatToInstall) {
+  const Session absent("", MORTISE_TEST_STAND_IN, "/nowhere/libcublasLt.so.13");
+  Answer answer = propose(absent.devices[0], product(MORTISE_F32, 8)->view());
+  EXPECT_EQ(answer.candidates, 0u);
+  EXPECT_EQ(answer.reason, MORTISE_REASON_HARDWARE);
+  EXPECT_THAT(answer.detail, AllOf(HasSubstr("/nowhere/libcublasLt.so.13"), HasSubstr("pip install nvidia-cublas"),
+                                   HasSubstr("MORTISE_CUDA_CUBLASLT")));
+  const Session other("", MORTISE_TEST_STAND_IN, "libm.so.6");
+  answer = propose(other.devices[0], product(MORTISE_F32, 8)->view());
+  EXPECT_EQ(answer.reason, MORTISE_REASON_HARDWARE);
+  EXPECT_THAT(answer.detail, HasSubstr("cublasLtMatmul"));
+  const Session off("", MORTISE_TEST_STAND_IN, "off");
+  answer = propose(off.devices[0], product(MORTISE_F32, 8)->view());
+  EXPECT_EQ(answer.reason, MORTISE_REASON_OPTION);
+  const Region compiled(off.devices[0], smallGraph()); // all else works
+}
+
+TEST(CudaProducts, OnlyTheEnvironmentNamesAnotherLibrary) {
+  ASSERT_TRUE(start("/nowhere/else.so", "auto"));
+  const MortiseOption options[] = {{"cublaslt", "/tmp/from-a-clone.so"}};
+  MortiseInitializeArgs args{};
+  args.host = detail::hostTable;
+  args.options = options;
+  args.option_count = 1;
+  const auto refused = call(cudaPlugin().initialize, args);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("MORTISE_CUDA_CUBLASLT"));
+}
+
+TEST(CudaProducts, EveryFailureOfTheLibraryIsAStatusAndLeavesNothing) {
+  const auto graph = product(MORTISE_F32, 8, true);
+  struct Injected {
+    int status;
+    MortiseCode code;
+  };
+  for (const char *function :
+       {"cublasLtCreate", "cublasLtMatmulDescCreate", "cublasLtMatmulDescSetAttribute", "cublasLtMatrixLayoutCreate",
+        "cublasLtMatmulPreferenceCreate", "cublasLtMatmulPreferenceSetAttribute", "cublasLtMatmulAlgoGetHeuristic",
+        "cublasLtMatmul"})
+    for (const Injected &injected : {Injected{1, MORTISE_VERSION_MISMATCH},
+                                     {3, MORTISE_OUT_OF_MEMORY},
+                                     {14, MORTISE_INTERNAL},
+                                     {15, MORTISE_UNSUPPORTED},
+                                     {77, MORTISE_INTERNAL}})
+      for (const int number : {1, 2, 3}) {
+        SCOPED_TRACE(function + std::string(" ") + std::to_string(injected.status) + " " + std::to_string(number));
+        const Session session;
+        MortiseDevice *device = session.devices[0];
+        MortiseStream *stream = makeStream(device);
+        const MortiseAddress memory = makeMemory(device, 4096);
+        const std::string before = blasCounts();
+        configureBlas("fail=" + std::string(function) + ":" + std::to_string(number) + ":" +
+                      std::to_string(injected.status));
+        const auto run = [&]() -> Result<void> {
+          try {
+            const Region region(device, graph);
+            return region.enqueue(stream, {memory, memory + 256, memory + 512 + 4}, {memory + 1024});
+          } catch (const Failed &failed) {
+            return failed.error;
+          }
+        };
+        const Result<void> done = run();
+        if (!done) {
+          EXPECT_EQ(done.error().code, injected.code);
+          EXPECT_THAT(done.error().message, AllOf(HasSubstr(function), HasSubstr("cuda:0")));
+        }
+        EXPECT_TRUE(!done || blasCalls(function).size() < static_cast<size_t>(number));
+        configureBlas("");
+        EXPECT_EQ(blasCounts(), before);
+        MortiseStreamArgs args{};
+        args.stream = stream;
+        ASSERT_TRUE(call(cudaPlugin().stream_reset, args));
+        const auto again = run();
+        EXPECT_TRUE(again) << again.error().message;
+        EXPECT_EQ(blasCounts(), before);
+        freeMemory(device, memory, 4096);
+        destroyStream(stream);
+      }
+}
+
+TEST(CudaProducts, NoAlgorithmIsAClearError) {
+  const Session session;
+  configureBlas("none");
+  try {
+    const Region region(session.devices[0], product(MORTISE_F32, 8));
+    FAIL();
+  } catch (const Failed &failed) {
+    EXPECT_EQ(failed.error.code, MORTISE_UNSUPPORTED);
+    EXPECT_THAT(failed.error.message, AllOf(HasSubstr("matmul"), HasSubstr("other extents")));
+  }
+  configureBlas("");
+}
+
+// The library's own errors do not tell that the device is lost.
+TEST(CudaProducts, ALostDeviceIsFoundOut) {
+  const Session session;
+  MortiseStream *stream = makeStream(session.devices[0]);
+  const MortiseAddress memory = makeMemory(session.devices[0], 4096);
+  const Region region(session.devices[0], product(MORTISE_F32, 8));
+  configureBlas("fail=cublasLtMatmul:1:13");
+  session.configure("fail=cuStreamQuery:1:700");
+  const auto lost = region.enqueue(stream, {memory, memory + 256}, {memory + 1024});
+  ASSERT_FALSE(lost);
+  EXPECT_EQ(lost.error().code, MORTISE_DEVICE_LOST);
+  EXPECT_THAT(lost.error().message, HasSubstr("CUBLAS_STATUS_EXECUTION_FAILED"));
+  configureBlas("");
+}
+
+} // namespace
+} // namespace mortise::test
