@@ -270,6 +270,10 @@ Result<void> Builder::addLaunch(uint32_t number) {
       launch.arguments.push_back({true, argument.index, {}});
       continue;
     }
+    if (argument.kind == codegen::SimtArgument::Scratch) {
+      launch.arguments.push_back({false, 0, workspace(launch.function->code().scratchBytes)});
+      continue;
+    }
     const bool isOutput = argument.kind == codegen::SimtArgument::Output;
     Result<Place> place =
         isOutput ? Result<Place>(placeFor(group.outputs[argument.index])) : placeOf(group.inputs[argument.index]);

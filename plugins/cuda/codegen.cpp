@@ -88,7 +88,9 @@ Result<std::vector<std::shared_ptr<Function>>> compileGroups(Device &device, con
   std::vector<std::shared_ptr<Function>> wanted;
   for (const Source &source : *sources) {
     functions.push_back(functionOf(device, source));
-    if (source->blocks != Dim(0) && std::ranges::find(wanted, functions.back()) == wanted.end())
+    const bool works =
+        std::ranges::any_of(source->launches, [](const auto &launch) { return launch.blocks != Dim(0); });
+    if (works && std::ranges::find(wanted, functions.back()) == wanted.end())
       wanted.push_back(functions.back());
   }
   if (auto loaded = loadAll(wanted); !loaded)

@@ -45,66 +45,74 @@ Function::~Function() {
 }
 
 // cuLibraryLoadData compiles in as many threads as call it; cuModuleLoadDataEx lets one after the other in.
-Result<CUfunction> Function::make(Image &image, const std::string &text) {
+Result<void> Function::make(Image &image, const std::string &text) {
   const Driver &driver = device.driver;
-  const char *entry = source->entry.c_str();
-  CUfunction function = nullptr;
   CompilerLog compilerLog;
-  if (!driver.hasLibraries()) {
+  if (driver.hasLibraries()) {
+    CUlibrary library = nullptr;
+    const CUresult loaded = driver.libraryLoadData(&library, text.c_str(), compilerLog.options(), compilerLog.values(),
+                                                   CompilerLog::count, nullptr, nullptr, 0);
+    if (auto done = device.check(loaded, "cuLibraryLoadData"); !done)
+      return compilerLog.withText(done.error());
+    image.library = library;
+  } else {
     CUmodule module = nullptr;
     const CUresult loaded =
         driver.moduleLoadDataEx(&module, text.c_str(), CompilerLog::count, compilerLog.options(), compilerLog.values());
     if (auto done = device.check(loaded, "cuModuleLoadDataEx"); !done)
       return compilerLog.withText(done.error());
     image.module = module;
-    if (auto done = device.check(driver.moduleGetFunction(&function, module, entry), "cuModuleGetFunction"); !done)
-      return done.error();
-    return function;
   }
-  CUlibrary library = nullptr;
-  const CUresult loaded = driver.libraryLoadData(&library, text.c_str(), compilerLog.options(), compilerLog.values(),
-                                                 CompilerLog::count, nullptr, nullptr, 0);
-  if (auto done = device.check(loaded, "cuLibraryLoadData"); !done)
-    return compilerLog.withText(done.error());
-  image.library = library;
-  CUkernel kernel = nullptr;
-  if (auto done = device.check(driver.libraryGetKernel(&kernel, library, entry), "cuLibraryGetKernel"); !done)
-    return done.error();
-  // The function of this context: whatever the driver puts off until the first launch happens now.
-  if (auto done = device.check(driver.kernelGetFunction(&function, kernel), "cuKernelGetFunction"); !done)
-    return done.error();
-  return function;
+  for (const codegen::SimtLaunch &launch : source->launches) {
+    const char *entry = launch.entry.c_str();
+    CUfunction function = nullptr;
+    if (image.module) {
+      const CUresult found = driver.moduleGetFunction(&function, image.module, entry);
+      if (auto done = device.check(found, "cuModuleGetFunction"); !done)
+        return done;
+    } else {
+      CUkernel kernel = nullptr;
+      if (auto done = device.check(driver.libraryGetKernel(&kernel, image.library, entry), "cuLibraryGetKernel"); !done)
+        return done;
+      // The function of this context: whatever the driver puts off until the first launch happens now.
+      if (auto done = device.check(driver.kernelGetFunction(&function, kernel), "cuKernelGetFunction"); !done)
+        return done;
+    }
+    image.entries.push_back(function);
+  }
+  return {};
 }
 
-Result<CUfunction> Function::loaded(Variant variant) {
+Result<Function::Entries> Function::loaded(Variant variant) {
   Image &image = images[variant];
-  if (CUfunction there = image.entry.load(std::memory_order_acquire))
-    return there;
+  if (image.isLoaded.load(std::memory_order_acquire))
+    return &image.entries;
   std::lock_guard lock(image.mutex);
-  if (CUfunction there = image.entry.load())
-    return there;
+  if (image.isLoaded.load())
+    return &image.entries;
   Result<Entered> entered = Entered::into(device);
   if (!entered)
     return entered.error();
-  Result<CUfunction> made = make(image, variant == Aligned ? source->alignedCode : source->code);
+  Result<void> made = make(image, variant == Aligned ? source->alignedCode : source->code);
   if (made) {
-    image.entry.store(*made, std::memory_order_release);
-    return made;
+    image.isLoaded.store(true, std::memory_order_release);
+    return &image.entries;
   }
   // The next call tries again, with nothing left of this one.
+  image.entries.clear();
   if (image.library)
     device.driver.libraryUnload(std::exchange(image.library, nullptr));
   if (image.module)
     device.driver.moduleUnload(std::exchange(image.module, nullptr));
-  return Error{made.error().code, "kernel " + source->entry + ": " + made.error().message};
+  return Error{made.error().code, "kernel " + source->launches[0].entry + ": " + made.error().message};
 }
 
 Result<void> Function::load() {
-  Result<CUfunction> made = loaded(source->alignedCode.empty() ? Plain : Aligned);
+  Result<Entries> made = loaded(source->alignedCode.empty() ? Plain : Aligned);
   return made ? Result<void>() : made.error();
 }
 
-Result<CUfunction> Function::entry(bool aligned) {
+Result<Function::Entries> Function::entries(bool aligned) {
   return loaded(aligned && !source->alignedCode.empty() ? Aligned : Plain);
 }
 

@@ -9,7 +9,7 @@
 
 namespace mortise::cuda {
 
-// One generated kernel on one device. Thread safe.
+// The kernels of one group on one device. Thread safe.
 class Function {
 public:
   Function(Device &device, std::shared_ptr<const codegen::SimtFunction> source)
@@ -21,19 +21,22 @@ public:
   // Loads what nearly all calls run: the code for aligned addresses, where there is one. Once; after an error the next
   // call tries again.
   Result<void> load();
-  // What to launch. Code for addresses that are not aligned is loaded when it is first asked for.
-  Result<CUfunction> entry(bool aligned);
+  // What to launch, one for each of SimtFunction::launches. Code for addresses that are not aligned is loaded when it
+  // is first asked for.
+  using Entries = const std::vector<CUfunction> *;
+  Result<Entries> entries(bool aligned);
 
 private:
   struct Image {
     std::mutex mutex;
-    std::atomic<CUfunction> entry = nullptr;
-    CUlibrary library = nullptr; // or:
+    std::vector<CUfunction> entries;
+    std::atomic<bool> isLoaded = false; // the entries are there
+    CUlibrary library = nullptr;        // or:
     CUmodule module = nullptr;
   };
   enum Variant { Plain, Aligned };
-  Result<CUfunction> loaded(Variant variant);
-  Result<CUfunction> make(Image &image, const std::string &text);
+  Result<Entries> loaded(Variant variant);
+  Result<void> make(Image &image, const std::string &text);
 
   Device &device;
   const std::shared_ptr<const codegen::SimtFunction> source;

@@ -57,6 +57,7 @@ Result<std::unique_ptr<Schedule>> Kernel::scheduleFor(std::span<const int64_t> s
     return number ? static_cast<double>(*number) : 0;
   };
   schedule->products.resize(steps.size());
+  schedule->grids.resize(steps.size());
   for (size_t i = 0; i < steps.size(); ++i) {
     const Step &step = steps[i];
     if (const auto *product = std::get_if<Product>(&step.work)) {
@@ -68,17 +69,26 @@ Result<std::unique_ptr<Schedule>> Kernel::scheduleFor(std::span<const int64_t> s
       schedule->products[i] = std::move(*numbers);
       continue;
     }
-    const auto *launch = std::get_if<Launch>(&step.work);
-    Result<uint64_t> amount = count(launch ? launch->function->code().blocks : std::get<Copy>(step.work).bytes);
+    if (const auto *launch = std::get_if<Launch>(&step.work)) {
+      const codegen::SimtFunction &code = launch->function->code();
+      for (const codegen::SimtLaunch &each : code.launches) {
+        Result<uint64_t> blocks = count(each.blocks);
+        if (!blocks)
+          return Error{blocks.error().code, step.name + ": " + blocks.error().message};
+        if (*blocks > mostBlocks)
+          return Error{MORTISE_UNSUPPORTED, step.name + ": expected a grid of at most 2147483647 blocks, found " +
+                                                std::to_string(*blocks) + "; run the graph on smaller tensors"};
+        schedule->grids[i].push_back(*blocks);
+      }
+      schedule->amounts.push_back(std::ranges::max(schedule->grids[i]));
+      schedule->steps.add(step.name, step.lowering, step.nodes, shown(code.bytes), shown(code.flops));
+      continue;
+    }
+    Result<uint64_t> amount = count(std::get<Copy>(step.work).bytes);
     if (!amount)
       return Error{amount.error().code, step.name + ": " + amount.error().message};
-    if (launch && *amount > mostBlocks)
-      return Error{MORTISE_UNSUPPORTED, step.name + ": expected a grid of at most 2147483647 blocks, found " +
-                                            std::to_string(*amount) + "; run the graph on smaller tensors"};
     schedule->amounts.push_back(*amount);
-    const double bytes = launch ? shown(launch->function->code().bytes) : 2.0 * static_cast<double>(*amount);
-    schedule->steps.add(step.name, step.lowering, step.nodes, bytes,
-                        launch ? shown(launch->function->code().flops) : 0);
+    schedule->steps.add(step.name, step.lowering, step.nodes, 2.0 * static_cast<double>(*amount), 0);
   }
   std::vector<uint64_t> sizes;
   for (const Buffer &buffer : buffers) {
@@ -164,7 +174,8 @@ struct Addresses {
   }
 };
 
-Result<void> queueLaunch(Stream &stream, const Launch &launch, uint64_t blocks, const Addresses &addresses) {
+Result<void> queueLaunch(Stream &stream, const Launch &launch, std::span<const uint64_t> grids,
+                         const Addresses &addresses) {
   uint64_t values[Launch::mostArguments];
   void *arguments[Launch::mostArguments];
   const codegen::SimtFunction &code = launch.function->code();
@@ -179,13 +190,20 @@ Result<void> queueLaunch(Stream &stream, const Launch &launch, uint64_t blocks, 
     }
     arguments[i] = &values[i];
   }
-  Result<CUfunction> entry = launch.function->entry(bits % code.alignment == 0); // a power of two
-  if (!entry)
-    return entry.error();
+  Result<Function::Entries> entries = launch.function->entries(bits % code.alignment == 0); // a power of two
+  if (!entries)
+    return entries.error();
   Device &device = stream.device;
-  return device.check(device.driver.launchKernel(*entry, static_cast<unsigned>(blocks), 1, 1, code.threads, 1, 1, 0,
-                                                 stream.handle, arguments, nullptr),
-                      "cuLaunchKernel");
+  for (size_t i = 0; i < grids.size(); ++i) {
+    if (grids[i] == 0)
+      continue;
+    const CUresult queued =
+        device.driver.launchKernel((**entries)[i], static_cast<unsigned>(grids[i]), 1, 1, code.launches[i].threads, 1,
+                                   1, 0, stream.handle, arguments, nullptr);
+    if (auto done = device.check(queued, "cuLaunchKernel"); !done)
+      return done;
+  }
+  return {};
 }
 
 Result<void> queueCopy(Stream &stream, const Copy &copy, uint64_t bytes, const Addresses &addresses) {
@@ -220,7 +238,7 @@ Result<void> Kernel::enqueue(const Constants *bound, const Schedule *instance, c
     if (const uint64_t amount = schedule.amounts[i]; amount != 0) {
       const auto &work = steps[i].work;
       if (const auto *launch = std::get_if<Launch>(&work))
-        done = queueLaunch(stream, *launch, amount, addresses);
+        done = queueLaunch(stream, *launch, schedule.grids[i], addresses);
       else if (const auto *copy = std::get_if<Copy>(&work))
         done = queueCopy(stream, *copy, amount, addresses);
       else

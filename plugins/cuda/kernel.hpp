@@ -55,9 +55,10 @@ struct Buffer {
 // The numbers for one set of symbol values.
 struct Schedule {
   std::vector<uint64_t>
-      amounts; // per step: blocks to launch, bytes to copy, or bytes that a product writes; 0: nothing to do
-  std::vector<ProductNumbers> products; // per step that is one
-  std::vector<uint64_t> offsets;        // per buffer
+      amounts; // per step: most blocks of a kernel, bytes to copy, or bytes that a product writes; 0: nothing to do
+  std::vector<ProductNumbers> products;     // per step that is one
+  std::vector<std::vector<uint64_t>> grids; // per step: blocks of each kernel of a launch
+  std::vector<uint64_t> offsets;            // per buffer
   uint64_t workspaceBytes = 0;
   ConstantExpr workspace;
   StepList steps;
