@@ -198,6 +198,20 @@ TEST(CudaProducts, ChainsAndReshapesOfResults) {
   EXPECT_THAT(seen.steps, Not(HasSubstr("cuda.")));
 }
 
+TEST(CudaProducts, ResultsMayBeReadAndListedTwice) {
+  Network net;
+  const ValueId x = net.input(MORTISE_F32, {6, 8}), w = net.input(MORTISE_F32, {8, 8}, MORTISE_VALUE_CONSTANT);
+  const ValueId y = net.linear(x, w), flat = net.reshape(y, {48});
+  net.output(y);
+  net.output(net.linear(y, w));
+  net.output(y);
+  net.output(net.dot(net.transpose(y, {1, 0}), y, {}, {}, {1}, {0}));
+  net.output(net.dot(flat, flat, {}, {}, {0}, {0}));
+  const Seen seen = computed(net);
+  EXPECT_THAT(seen.calls, SizeIs(4));
+  EXPECT_THAT(seen.steps, AllOf(HasSubstr("cuda.copy"), Not(HasSubstr("cuda.pointwise"))));
+}
+
 TEST(CudaProducts, EmptySumsAreZeroOrTheBias) {
   Network net;
   const ValueId x = net.input(MORTISE_F32, {3, 0}), w = net.input(MORTISE_F32, {5, 0});
@@ -423,6 +437,15 @@ TEST(CudaProducts, OperandsThatTheLibraryCannotReadAreMadeDense) {
   last.output(last.dot(last.input(MORTISE_F32, {5, 6, 4}), last.input(MORTISE_F32, {6, 3, 4}), {2}, {2}, {1}, {0}));
   EXPECT_THAT(stepsOf(last), AllOf(HasSubstr("cuda.pointwise"), HasSubstr("matmul 4x5x6x3")));
 
+  Network literal;
+  literal.output(literal.dot(literal.input(MORTISE_F32, {5, 6}), literal.splat(2, {6, 3}), {}, {}, {1}, {0}));
+  EXPECT_THAT(stepsOf(literal), AllOf(HasSubstr("cuda.pointwise"), HasSubstr("matmul 5x6x3")));
+
+  Network turned; // a result that is wanted in another order
+  turned.output(turned.transpose(
+      turned.dot(turned.input(MORTISE_F32, {5, 6}), turned.input(MORTISE_F32, {6, 3}), {}, {}, {1}, {0}), {1, 0}));
+  EXPECT_THAT(stepsOf(turned), testing::MatchesRegex("cublaslt.matmul[^\n]*\ncuda.pointwise[^\n]*\n"));
+
   Network bias;
   const ValueId one = bias.broadcast(bias.input(MORTISE_F32, {1}), {3}, {0});
   bias.output(bias.linear(bias.input(MORTISE_F32, {5, 6}), bias.input(MORTISE_F32, {3, 6}), one));
@@ -527,6 +550,17 @@ TEST(CudaProducts, WithoutTheLibraryTheRefusalSaysWhatToInstall) {
   answer = propose(off.devices[0], product(MORTISE_F32, 8)->view());
   EXPECT_EQ(answer.reason, MORTISE_REASON_OPTION);
   const Region compiled(off.devices[0], smallGraph()); // all else works
+}
+
+// PyTorch's, in most processes.
+TEST(CudaProducts, ACopyThatIsLoadedIsShared) {
+  configureBlas(""); // loads the stand-in
+  const Session session("", MORTISE_TEST_STAND_IN, "auto");
+  EXPECT_EQ(propose(session.devices[0], product(MORTISE_F32, 8)->view()).candidates, 1u);
+  const Region region(session.devices[0], product(MORTISE_F32, 8));
+  EXPECT_THAT(blasCalls("cublasLtCreate"), SizeIs(1));
+  const Session older("version=12040", MORTISE_TEST_STAND_IN, "auto"); // this driver does not run that library
+  EXPECT_THAT(propose(older.devices[0], product(MORTISE_F32, 8)->view()).detail, HasSubstr("(libcublasLt.so.12)"));
 }
 
 TEST(CudaProducts, OnlyTheEnvironmentNamesAnotherLibrary) {
