@@ -10,9 +10,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <numeric>
 #include <random>
+#include <thread>
 
 namespace mortise::test {
 namespace {
@@ -476,6 +478,37 @@ TEST(CudaProducts, AStateThatAProductReadsIsUpdatedAtTheEnd) {
   const Session session;
   const Region region(session.devices[0], net.finish());
   EXPECT_THAT(region.text(), AllOf(HasSubstr("cublaslt.matmul"), HasSubstr("cuda.copy")));
+}
+
+// One prepared product, whose bias is another one in each thread.
+TEST(CudaProducts, ThreadsMayShareAProduct) {
+  const Session session;
+  MortiseDevice *device = session.devices[0];
+  const Region region(device, product(MORTISE_F32, 8, true));
+  const Region other(device, product(MORTISE_F32, 8, true)); // shares it as well
+  constexpr int threads = 8;
+  const MortiseAddress memory = makeMemory(device, threads * 4096);
+  std::memset(pointer(memory), 0, threads * 4096);
+  std::vector<std::thread> running;
+  std::atomic<int> wrong = 0;
+  for (int thread = 0; thread < threads; ++thread)
+    running.emplace_back([&, thread] {
+      const MortiseAddress own = memory + static_cast<uint64_t>(thread) * 4096;
+      MortiseStream *stream = makeStream(device);
+      for (int i = 0; i < 8; ++i)
+        pointer<float>(own + 2048)[i] = static_cast<float>(thread + 1);
+      for (int round = 0; round < 200; ++round) {
+        const Region &used = round % 2 ? region : other;
+        const uint64_t skew = round % 3 == 0 ? 4 : 0; // other alignments meanwhile
+        wrong += !used.enqueue(stream, {own, own + 1024 + skew, own + 2048}, {own + 3072});
+        wrong += pointer<float>(own + 3072)[63] != static_cast<float>(thread + 1);
+      }
+      destroyStream(stream);
+    });
+  for (std::thread &each : running)
+    each.join();
+  EXPECT_EQ(wrong, 0);
+  freeMemory(device, memory, threads * 4096);
 }
 
 // ---- The library
