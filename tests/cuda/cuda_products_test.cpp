@@ -10,9 +10,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <numeric>
 #include <random>
+#include <thread>
 
 namespace mortise::test {
 namespace {
@@ -196,6 +198,20 @@ TEST(CudaProducts, ChainsAndReshapesOfResults) {
   const Seen seen = computed(net);
   EXPECT_THAT(seen.calls, SizeIs(3));
   EXPECT_THAT(seen.steps, Not(HasSubstr("cuda.")));
+}
+
+TEST(CudaProducts, ResultsMayBeReadAndListedTwice) {
+  Network net;
+  const ValueId x = net.input(MORTISE_F32, {6, 8}), w = net.input(MORTISE_F32, {8, 8}, MORTISE_VALUE_CONSTANT);
+  const ValueId y = net.linear(x, w), flat = net.reshape(y, {48});
+  net.output(y);
+  net.output(net.linear(y, w));
+  net.output(y);
+  net.output(net.dot(net.transpose(y, {1, 0}), y, {}, {}, {1}, {0}));
+  net.output(net.dot(flat, flat, {}, {}, {0}, {0}));
+  const Seen seen = computed(net);
+  EXPECT_THAT(seen.calls, SizeIs(4));
+  EXPECT_THAT(seen.steps, AllOf(HasSubstr("cuda.copy"), Not(HasSubstr("cuda.pointwise"))));
 }
 
 TEST(CudaProducts, EmptySumsAreZeroOrTheBias) {
@@ -423,6 +439,15 @@ TEST(CudaProducts, OperandsThatTheLibraryCannotReadAreMadeDense) {
   last.output(last.dot(last.input(MORTISE_F32, {5, 6, 4}), last.input(MORTISE_F32, {6, 3, 4}), {2}, {2}, {1}, {0}));
   EXPECT_THAT(stepsOf(last), AllOf(HasSubstr("cuda.pointwise"), HasSubstr("matmul 4x5x6x3")));
 
+  Network literal;
+  literal.output(literal.dot(literal.input(MORTISE_F32, {5, 6}), literal.splat(2, {6, 3}), {}, {}, {1}, {0}));
+  EXPECT_THAT(stepsOf(literal), AllOf(HasSubstr("cuda.pointwise"), HasSubstr("matmul 5x6x3")));
+
+  Network turned; // a result that is wanted in another order
+  turned.output(turned.transpose(
+      turned.dot(turned.input(MORTISE_F32, {5, 6}), turned.input(MORTISE_F32, {6, 3}), {}, {}, {1}, {0}), {1, 0}));
+  EXPECT_THAT(stepsOf(turned), testing::MatchesRegex("cublaslt.matmul[^\n]*\ncuda.pointwise[^\n]*\n"));
+
   Network bias;
   const ValueId one = bias.broadcast(bias.input(MORTISE_F32, {1}), {3}, {0});
   bias.output(bias.linear(bias.input(MORTISE_F32, {5, 6}), bias.input(MORTISE_F32, {3, 6}), one));
@@ -453,6 +478,37 @@ TEST(CudaProducts, AStateThatAProductReadsIsUpdatedAtTheEnd) {
   const Session session;
   const Region region(session.devices[0], net.finish());
   EXPECT_THAT(region.text(), AllOf(HasSubstr("cublaslt.matmul"), HasSubstr("cuda.copy")));
+}
+
+// One prepared product, whose bias is another one in each thread.
+TEST(CudaProducts, ThreadsMayShareAProduct) {
+  const Session session;
+  MortiseDevice *device = session.devices[0];
+  const Region region(device, product(MORTISE_F32, 8, true));
+  const Region other(device, product(MORTISE_F32, 8, true)); // shares it as well
+  constexpr int threads = 8;
+  const MortiseAddress memory = makeMemory(device, threads * 4096);
+  std::memset(pointer(memory), 0, threads * 4096);
+  std::vector<std::thread> running;
+  std::atomic<int> wrong = 0;
+  for (int thread = 0; thread < threads; ++thread)
+    running.emplace_back([&, thread] {
+      const MortiseAddress own = memory + static_cast<uint64_t>(thread) * 4096;
+      MortiseStream *stream = makeStream(device);
+      for (int i = 0; i < 8; ++i)
+        pointer<float>(own + 2048)[i] = static_cast<float>(thread + 1);
+      for (int round = 0; round < 200; ++round) {
+        const Region &used = round % 2 ? region : other;
+        const uint64_t skew = round % 3 == 0 ? 4 : 0; // other alignments meanwhile
+        wrong += !used.enqueue(stream, {own, own + 1024 + skew, own + 2048}, {own + 3072});
+        wrong += pointer<float>(own + 3072)[63] != static_cast<float>(thread + 1);
+      }
+      destroyStream(stream);
+    });
+  for (std::thread &each : running)
+    each.join();
+  EXPECT_EQ(wrong, 0);
+  freeMemory(device, memory, threads * 4096);
 }
 
 // ---- The library
@@ -527,6 +583,17 @@ TEST(CudaProducts, WithoutTheLibraryTheRefusalSaysWhatToInstall) {
   answer = propose(off.devices[0], product(MORTISE_F32, 8)->view());
   EXPECT_EQ(answer.reason, MORTISE_REASON_OPTION);
   const Region compiled(off.devices[0], smallGraph()); // all else works
+}
+
+// PyTorch's, in most processes.
+TEST(CudaProducts, ACopyThatIsLoadedIsShared) {
+  configureBlas(""); // loads the stand-in
+  const Session session("", MORTISE_TEST_STAND_IN, "auto");
+  EXPECT_EQ(propose(session.devices[0], product(MORTISE_F32, 8)->view()).candidates, 1u);
+  const Region region(session.devices[0], product(MORTISE_F32, 8));
+  EXPECT_THAT(blasCalls("cublasLtCreate"), SizeIs(1));
+  const Session older("version=12040", MORTISE_TEST_STAND_IN, "auto"); // this driver does not run that library
+  EXPECT_THAT(propose(older.devices[0], product(MORTISE_F32, 8)->view()).detail, HasSubstr("(libcublasLt.so.12)"));
 }
 
 TEST(CudaProducts, OnlyTheEnvironmentNamesAnotherLibrary) {
