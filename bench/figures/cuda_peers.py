@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Networks in bf16 on an NVIDIA GPU: ours beside eager, Inductor (default) and Inductor with CUDA graphs (reduce-overhead), in one run.
+
+    ..._ms      device and host together: the time between two synchronisations over calls back to back, median of rounds
+    cold_s      first call of ours, tracing included; trace_s: the same of a backend that runs the traced graph as it is
+    error       ours from eager, relative to the output's scale (both round to bf16)
+
+A row passes when ours agrees with eager and is at least as fast as reduce-overhead."""
+
+MEASURES = "ms of networks on an NVIDIA GPU beside eager, Inductor and reduce-overhead; cold compile time"
+NEEDS = "gpu; PyTorch with CUDA; transformers"
+MINUTES = 8
+
+ROUNDS = 7
+TOLERANCE = 0.06
+
+
+def makers() -> dict:
+    import networks
+    import torch
+    from torch import nn
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    def batched(name, count):
+        network = networks.make(name)
+        network.inputs = tuple(x.repeat(count, *[1] * (x.dim() - 1)) for x in network.inputs)
+        return network.module, network.inputs
+
+    def llama(tokens, cache):
+        config = LlamaConfig(hidden_size=2048, intermediate_size=8192, num_hidden_layers=16, num_attention_heads=32, num_key_value_heads=8,
+                             head_dim=64, vocab_size=128256, max_position_embeddings=cache, tie_word_embeddings=True)
+        with torch.device("cuda"):
+            model = LlamaForCausalLM(config).to(torch.bfloat16)
+        module: nn.Module = networks.CachedDecoder(model, cache_length=cache)
+        return module, (torch.randint(0, 128256, (1, tokens), device="cuda"),)
+
+    return {"bert b1": lambda: batched("bert", 1), "bert b32": lambda: batched("bert", 32), "resnet50 b1": lambda: batched("resnet50", 1),
+            "resnet50 b32": lambda: batched("resnet50", 32), "vit b1": lambda: batched("vit", 1), "llama-1b decode": lambda: llama(1, 1024),
+            "llama-1b prefill 512": lambda: llama(512, 1024)}
+
+
+def measure(arguments: list[str]) -> dict:
+    import torch
+    from measure import progress
+
+    if not torch.cuda.is_available():
+        return {"error": "expected a GPU of NVIDIA's and PyTorch with CUDA, found none", "passed": False}
+    rows = {}
+    for name, make in makers().items():
+        if arguments and name not in arguments:
+            continue
+        torch.compiler.reset()
+        torch.cuda.empty_cache()
+        rows[name] = row(make)
+        progress(f"{name:22} {rows[name]}")
+    return {"device": torch.cuda.get_device_name(), "rows": rows, "passed": bool(rows) and all(one["passed"] for one in rows.values())}
+
+
+def row(make) -> dict:
+    import time
+
+    import torch
+    from measure import compare
+
+    module, inputs = make()
+    module.to("cuda", torch.bfloat16).eval().requires_grad_(False)
+    inputs = tuple(x.to("cuda", torch.bfloat16) if torch.is_floating_point(x) else x.to("cuda") for x in inputs)
+    result: dict = {}
+    calls = {"eager": module}
+    with torch.no_grad():
+        expected = [t.clone() for t in module(*inputs)]
+        for key, options in (("trace", {"backend": "aot_eager"}), ("mortise", {"backend": "mortise", "options": {"device": "cuda"}}), ("inductor", {}),
+                             ("reduce_overhead", {"mode": "reduce-overhead"})):
+            torch._dynamo.reset()
+            compiled = torch.compile(module, dynamic=False, **options)
+            begin = time.perf_counter()
+            try:
+                out = compiled(*inputs)
+                torch.cuda.synchronize()
+            except Exception as error:
+                result[f"{key}_error"] = f"{type(error).__name__}: {str(error)[:200]}"
+                continue
+            seconds = time.perf_counter() - begin
+            if key == "trace":
+                result["trace_s"] = round(seconds, 2)
+                continue
+            if key == "mortise":
+                result["cold_s"] = round(seconds, 2)
+                agreement = compare([t.float().cpu() for t in out], [t.float().cpu() for t in expected])
+                result["error"] = agreement.error
+                if agreement.problem:
+                    result["problem"] = agreement.problem
+            calls[key] = compiled
+        times: dict = {key: [] for key in calls}
+        for call in calls.values():
+            timed(call, inputs, 3)
+        for _ in range(ROUNDS):
+            for key, call in calls.items():
+                times[key].append(timed(call, inputs, 10))
+    for key, measured in times.items():
+        result[f"{key}_ms"] = round(sorted(measured)[ROUNDS // 2], 4)
+    best = result.get("reduce_overhead_ms", float("inf"))
+    result["passed"] = bool(result.get("error", 1) <= TOLERANCE and result.get("mortise_ms", float("inf")) <= best)
+    return result
+
+
+def timed(call, inputs, count: int) -> float:
+    """Milliseconds of one call, over `count` of them back to back."""
+    import time
+
+    import torch
+
+    torch.cuda.synchronize()
+    begin = time.perf_counter()
+    for _ in range(count):
+        torch.compiler.cudagraph_mark_step_begin()
+        call(*inputs)
+    torch.cuda.synchronize()
+    return (time.perf_counter() - begin) * 1e3 / count
