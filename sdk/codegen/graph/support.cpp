@@ -65,22 +65,6 @@ Support supports(const MortiseNode &node) {
                                         : refuse(MORTISE_REASON_OP, std::string("no generated loop for ") + node.op);
 }
 
-// The table of elementwise ops says what calls the C library; a composite does where one of its parts does.
-Support supportsSimt(const MortiseNode &node) {
-  if (Support support = supports(node); !support.yes)
-    return support;
-  Dag dag;
-  ExprId result;
-  if (opOf(node) == mortise::Op::Constant || !expandAlone(dag, node, result))
-    return {};
-  for (const Expr &expr : dag.exprs)
-    if (isElementwise(expr.op) && !expr.operands.empty())
-      if (const int32_t dtype = dag.exprs[expr.operands[0]].dtype; callsLibrary(expr.op, dtype))
-        return refuse(dtype == MORTISE_F64 ? MORTISE_REASON_DTYPE : MORTISE_REASON_OP,
-                      std::string("kernels of GPUs have no ") +
-                          (expr.op < Op::Input ? nameOf(static_cast<mortise::Op>(expr.op)).data() : "function") +
-                          " of " + dtypeName(dtype) + " yet");
-  return {};
-}
+Support supportsSimt(const MortiseNode &node) { return supports(node); }
 
 } // namespace mortise::codegen
