@@ -16,12 +16,26 @@ using P = arith::CmpFPredicate;
 static constexpr double infinity = std::numeric_limits<double>::infinity();
 
 // 1 / (2 pi), 64 bits a word, behind a word of zeros for small exponents.
-static constexpr uint64_t turnsPerRadian[] = {
-    0,
-    0x28be60db9391054a, 0x7f09d5f47d4d3770, 0x36d8a5664f10e410, 0x7f9458eaf7aef158, 0x6dc91b8e909374b8,
-    0x01924bba82746487, 0x3f877ac72c4a69cf, 0xba208d7d4baed121, 0x3a671c09ad17df90, 0x4e64758e60d4ce7d,
-    0x272117e2ef7e4a0e, 0xc7fe25fff7816603, 0xfbcbc462d6829b47, 0xdb4d9fb3c9f2c26d, 0xd3d18fd9a797fa8b,
-    0x5d49eeb1faf97c5e, 0xcf41ce7de294a4ba, 0x9afed7ec47e35742, 0x1580cc11bf1edaea};
+static constexpr uint64_t turnsPerRadian[] = {0,
+                                              0x28be60db9391054a,
+                                              0x7f09d5f47d4d3770,
+                                              0x36d8a5664f10e410,
+                                              0x7f9458eaf7aef158,
+                                              0x6dc91b8e909374b8,
+                                              0x01924bba82746487,
+                                              0x3f877ac72c4a69cf,
+                                              0xba208d7d4baed121,
+                                              0x3a671c09ad17df90,
+                                              0x4e64758e60d4ce7d,
+                                              0x272117e2ef7e4a0e,
+                                              0xc7fe25fff7816603,
+                                              0xfbcbc462d6829b47,
+                                              0xdb4d9fb3c9f2c26d,
+                                              0xd3d18fd9a797fa8b,
+                                              0x5d49eeb1faf97c5e,
+                                              0xcf41ce7de294a4ba,
+                                              0x9afed7ec47e35742,
+                                              0x1580cc11bf1edaea};
 
 // |x| modulo 2 pi for |x| >= 2^20, as a multiple of pi / 2 (`quadrant`, i32) and a rest in [-pi / 4, pi / 4] (f64).
 // With |x| = m 2^e, m an integer of 24 bits, m times the 96 bits of 1 / (2 pi) from 2^-e on is the fraction of a turn:
@@ -104,15 +118,14 @@ Value Code::wideTurns(Value x, Value &low, Value &quadrant) {
 
 // The function at quadrant * pi / 2 + reduced (f64: + low).
 Value Code::circularReduced(Value reduced, Value low, Value quadrant, Circular function) {
-  Value z = mul(reduced, reduced), half = mul(z, 0.5);
-  Value sine = mul(mul(reduced, z), polynomial(z, sinTail)), cosine;
+  Value z = mul(reduced, reduced), cube = mul(reduced, z), sine, cosine;
   if (low) {
-    Value most = sub(constant(z.getType(), 1), half), lost = sub(add(neg(most), 1.0), half);
-    sine = add(reduced, fma(low, most, sine));
+    Value half = mul(z, 0.5), most = sub(constant(z.getType(), 1), half), lost = sub(add(neg(most), 1.0), half);
+    sine = add(reduced, fma(low, most, mul(cube, polynomial(z, sinTail))));
     cosine = add(most, fma(mul(z, z), polynomial(z, cosTail), sub(lost, mul(reduced, low))));
   } else {
-    sine = fma(mul(reduced, z), polynomial(z, sinTail), reduced);
-    cosine = fma(mul(z, z), polynomial(z, cosTail), fma(z, constant(z.getType(), -0.5), 1.0));
+    sine = fma(cube, polynomial(z, sinTail), reduced);
+    cosine = fma(z, fma(z, polynomial(z, cosTail), -0.5), 1.0);
   }
   auto bit = [&](int64_t mask) {
     return compareI(arith::CmpIPredicate::ne, andI(quadrant, integer(quadrant.getType(), mask)),
@@ -185,11 +198,12 @@ Value Code::arcSineParts(Value x, Value &rest, Value &far) {
   return s;
 }
 
+// pi / 2 - 2 asin(s) is twice the difference to pi / 4, which is exact where it is small.
 Value Code::asin(Value x) {
   const double *right = halfPi[isDouble(x)];
-  Value rest, far, s = arcSineParts(x, rest, far), near = add(s, rest);
-  Value beyond = sub(constant(x.getType(), right[0]), add(add(near, near), -right[1]));
-  return copySign(select(far, beyond, near), x);
+  Value rest, far, s = arcSineParts(x, rest, far);
+  Value beyond = sub(sub(constant(x.getType(), right[0] / 2), s), add(rest, -right[1] / 2));
+  return copySign(select(far, add(beyond, beyond), add(s, rest)), x);
 }
 
 Value Code::acos(Value x) {

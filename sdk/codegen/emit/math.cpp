@@ -14,9 +14,7 @@ using P = arith::CmpFPredicate;
 
 static constexpr double infinity = std::numeric_limits<double>::infinity();
 
-Value Code::atMost(Value x, double bound) {
-  return select(compare(P::OGT, x, bound), constant(x.getType(), bound), x);
-}
+Value Code::atMost(Value x, double bound) { return select(compare(P::OGT, x, bound), constant(x.getType(), bound), x); }
 Value Code::atLeast(Value x, double bound) {
   return select(compare(P::OLT, x, bound), constant(x.getType(), bound), x);
 }
@@ -34,7 +32,8 @@ static constexpr Parts ln2[] = {{0.693145751953125, 1.42860682030941723212e-6},
                                 {0x1.62e42fefa38p-1, 0x1.ef35793c7673p-45}};
 static constexpr Parts log10Of2[] = {{0x1.344p-2, 0x1.3509f79fef312p-18}, {0x1.34413509f78p-2, 0x1.fef311f12b358p-46}};
 // These only as exact as two numbers are.
-static constexpr Parts log2e[] = {{0x1.715476p+0, 0x1.4ae0bf85ddf44p-26}, {0x1.71547652b82fep+0, 0x1.777d0ffda0d24p-56}};
+static constexpr Parts log2e[] = {{0x1.715476p+0, 0x1.4ae0bf85ddf44p-26},
+                                  {0x1.71547652b82fep+0, 0x1.777d0ffda0d24p-56}};
 static constexpr Parts log10e[] = {{0x1.bcb7b2p-2, -0x1.5b235e39ab2a9p-27},
                                    {0x1.bcb7b1526e50ep-2, 0x1.95355baaafad3p-57}};
 
@@ -60,7 +59,8 @@ Value Code::expReduced(Value x, Value &n) {
 
 static Value powerOf2(Code &c, Value n, Value like) {
   Value biased = c.addI(n, c.integer(n.getType(), bias(like)));
-  return c.bitcast(arith::ShLIOp::create(c.b, c.loc, biased, c.integer(n.getType(), digits(like))), Code::element(like));
+  return c.bitcast(arith::ShLIOp::create(c.b, c.loc, biased, c.integer(n.getType(), digits(like))),
+                   Code::element(like));
 }
 
 // Scales in two steps, so that subnormal results are rounded once and 2^128 (2^1024) does not overflow early.
@@ -252,15 +252,15 @@ Value Code::erf(Value x) {
 Value Code::gelu(Value x) {
   Value a = atMost(abs(x), isDouble(x) ? 40 : 15), square = mul(a, a);
   Value lost = squareError(a, square);
-  Value tail = tailProbability(mul(a, 0.70710678118654752), mul(square, 0.5), mul(lost, 0.5), mul(copySign(a, x), 0.5));
+  Value tail = tailProbability(mul(a, 0.70710678118654752), mul(square, 0.5), mul(lost, 0.5), mul(copySign(a, x), 0.5),
+                               isDouble(x));
   // The product with 0 makes the result at -inf NaN, as -inf * Phi(-inf) is.
   return select(compare(P::OLE, x, 0.0), fma(x, constant(x.getType(), 0), tail), sub(x, tail));
 }
 
 Value Code::logistic(Value x) {
   Value e = exp(neg(abs(x))), one = constant(x.getType(), 1);
-  Value high = div(one, add(one, e));
-  return select(compare(P::OLT, x, 0.0), mul(e, high), high);
+  return div(select(compare(P::OLT, x, 0.0), e, one), add(one, e));
 }
 
 Value Code::rsqrt(Value x) { return div(constant(x.getType(), 1), one<math::SqrtOp>(x)); }

@@ -26,15 +26,16 @@ Value Code::log2Parts(Value x, Value &low) {
   Value z = mul(s, s), zLow = add(productError(s, s, z), mul(add(s, s), sLow));
   // u = 2/3 + z q(z)
   Value more = mul(z, polynomial(z, logSecond));
-  Value u = add(more, 0x1.5555555555555p-1), uLow = add(sub(more, add(u, -0x1.5555555555555p-1)), 0x1.5555555555555p-55);
+  Value u = add(more, 0x1.5555555555555p-1),
+        uLow = add(sub(more, add(u, -0x1.5555555555555p-1)), 0x1.5555555555555p-55);
   // g = 2 + z u
   Value w = mul(z, u), wLow = add(productError(z, u, w), add(mul(z, uLow), mul(zLow, u)));
   Value g = add(w, 2.0), gLow = add(sub(w, add(g, -2.0)), wLow);
   // s g / ln 2
   Value natural = mul(s, g), naturalLow = add(productError(s, g, natural), add(mul(s, gLow), mul(sLow, g)));
   Value scale = lit(0x1.71547652b82fep+0), binary = mul(natural, scale);
-  Value binaryLow = add(productError(natural, scale, binary),
-                        add(mul(natural, 0x1.777d0ffda0d24p-56), mul(naturalLow, scale)));
+  Value binaryLow =
+      add(productError(natural, scale, binary), add(mul(natural, 0x1.777d0ffda0d24p-56), mul(naturalLow, scale)));
   Value high = add(e, binary);
   low = add(sub(binary, sub(high, e)), binaryLow);
   return high;
@@ -119,12 +120,13 @@ Value Code::remainder(Value x, Value y) {
   Value lowest = exponent(select(tiny, mul(divisor, 0x1p54), divisor));
   lowest = subI(lowest, select(tiny, integer(lowest.getType(), 54), integer(lowest.getType(), 0)));
   Value largest = mul(divisor, std::ldexp(1.0, static_cast<int>(bits)));
-  auto found = repeat({dividend}, [&](ValueRange state) { return compare(P::OGE, state[0], largest); },
-                      [&](ValueRange state) {
-                        Value by = subI(subI(exponent(state[0]), lowest), integer(lowest.getType(), bits - 1));
-                        by = two<arith::MaxSIOp>(by, integer(by.getType(), 0));
-                        return SmallVector<Value>{step(state[0], scaleByPowerOf2(divisor, by))};
-                      });
+  auto found = repeat(
+      {dividend}, [&](ValueRange state) { return compare(P::OGE, state[0], largest); },
+      [&](ValueRange state) {
+        Value by = subI(subI(exponent(state[0]), lowest), integer(lowest.getType(), bits - 1));
+        by = two<arith::MaxSIOp>(by, integer(by.getType(), 0));
+        return SmallVector<Value>{step(state[0], scaleByPowerOf2(divisor, by))};
+      });
   Value rest = step(found[0], divisor);
   if (!full)
     rest = arith::TruncFOp::create(b, loc, x.getType(), rest);
