@@ -106,12 +106,15 @@ Value Code::remainder(Value x, Value y) {
   Value isUsual = andI(finite, andI(compare(P::OGT, d, 0.0), compare(P::OLT, d, infinity)));
   Value dividend = select(isUsual, a, constant(a.getType(), 0)), divisor = select(isUsual, d, constant(a.getType(), 1));
   auto step = [&](Value rest, Value by) -> Value {
-    Value quotient = one<math::TruncOp>(div(rest, by)), product = mul(quotient, by);
-    Value left = sub(rest, product);
     if (!full)
-      return left;
-    left = sub(left, productError(quotient, by, product));
-    return select(compare(P::OLT, left, 0.0), add(left, by), left);
+      return sub(rest, mul(one<math::TruncOp>(div(rest, by)), by));
+    // Large numbers are made smaller, so that neither a product nor the halves of a factor overflow.
+    Value scale = select(compare(P::OGT, by, 0x1p848), constant(by.getType(), 0x1p-64), constant(by.getType(), 1));
+    Value divided = mul(rest, scale), divides = mul(by, scale);
+    Value quotient = one<math::TruncOp>(div(divided, divides)), product = mul(quotient, divides);
+    Value left = sub(sub(divided, product), productError(quotient, divides, product));
+    left = div(select(compare(P::OLT, left, 0.0), add(left, divides), left), scale);
+    return select(compare(P::OLT, rest, by), rest, left);
   };
   auto exponent = [&](Value v) -> Value {
     return arith::ShRUIOp::create(b, loc, intBits(v), integer(intBits(v).getType(), 52));

@@ -171,7 +171,10 @@ TEST_P(MathTest, F32IsWithinItsBound) {
   const double more = !roundsOnce() && std::string(GetParam().op) == "gelu" ? 0.6 : 0;
   expectWithin<float>(GetParam(), MORTISE_F32, GetParam().ulps + more);
 }
-TEST_P(MathTest, F64IsWithinItsBound) { expectWithin<double>(GetParam(), MORTISE_F64, GetParam().ulps64); }
+TEST_P(MathTest, F64IsWithinItsBound) {
+  const double more = roundsOnce() ? 0 : 0.2;
+  expectWithin<double>(GetParam(), MORTISE_F64, GetParam().ulps64 + more);
+}
 
 INSTANTIATE_TEST_SUITE_P(All, MathTest,
                          testing::Values(Case{"exp", std::exp, 1.5, 1.5}, Case{"expm1", std::expm1, 2.5, 2.5},
@@ -197,6 +200,8 @@ template <typename T> void expectPairsWithin(const PairCase &test, int32_t dtype
   for (const T x : some)
     for (const T y : some)
       left.push_back(x), right.push_back(y);
+  // The rounded quotient is 3, the next whole number, and 3 y overflows.
+  left.push_back(std::numeric_limits<T>::max()), right.push_back(static_cast<T>(0x1.5555555555555p+1022));
   std::mt19937 random(11);
   std::uniform_real_distribution<T> unit(-1, 1);
   const int wide = sizeof(T) == 8 ? 1074 : 149;
