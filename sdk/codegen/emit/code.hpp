@@ -104,11 +104,11 @@ public:
 
   // Elementary functions of f32 and f64, all inline: math.cpp,
   Value exp(Value x);
-  Value exp2(Value x, Value rest = {});
+  Value exp2(Value x, Value rest = {}, const Fit *tail = nullptr);
   Value expm1(Value x);
   Value log(Value x);
   Value log1p(Value x);
-  Value log2(Value x);
+  Value log2(Value x, const Fit *series = nullptr);
   Value log10(Value x);
   Value sinh(Value x);
   Value cosh(Value x);
@@ -162,7 +162,7 @@ private:
   Value nearest(Value shifted);
   Value expReduced(Value x, Value &n);
   Value logReduced(Value x, Value &e);
-  Value logRest(Value f, Value square);
+  Value logRest(Value f, Value square, const Fit *series = nullptr);
   Value logSpecial(Value x, Value result);
   Value log2Parts(Value x, Value &low);
   Value turns(Value x, Value &quadrant);

@@ -65,6 +65,19 @@ inline constexpr double logSecond64[] = {1.17243270608467468e-01, 1.170612646456
                                          2.85714285714293692e-01, 4.00000000000000022e-01};
 inline constexpr Fit logSecond{logSecond32, logSecond64};
 
+inline constexpr std::array<double, 0> powLog32{};
+// powLog: [0, 0.0294667], relative error 1.02e-13
+inline constexpr double powLog64[] = {1.93638849866331980e-01, 2.21913374280657827e-01, 2.85717555350329444e-01,
+                                      3.99999987924416878e-01, 6.66666666673786823e-01};
+inline constexpr Fit powLog{powLog32, powLog64};
+
+inline constexpr std::array<double, 0> powExp32{};
+// powExp: [-0.5005, 0.5005], relative error 1.00e-10
+inline constexpr double powExp64[] = {1.52974131072729509e-05, 1.54615607788721353e-04, 1.33335021625881301e-03,
+                                      9.61805638805777498e-03, 5.55041088401451166e-02, 2.40226509236514951e-01,
+                                      6.93147180559945286e-01};
+inline constexpr Fit powExp{powExp32, powExp64};
+
 // tanhTail: [0, 0.4], relative error 2.07e-10
 inline constexpr double tanhTail32[] = {2.13458360181483647e-03,  -8.17156150787182005e-03, 2.17001124320176965e-02,
                                         -5.39471079890103677e-02, 1.33332142374493090e-01,  -3.33333312628302347e-01};

@@ -89,12 +89,12 @@ Value Code::expm1(Value x) {
 }
 
 // 2^(x + rest) with a small rest, if any. The difference of x to the nearest integer is exact.
-Value Code::exp2(Value x, Value rest) {
+Value Code::exp2(Value x, Value rest, const Fit *tail) {
   x = atLeast(atMost(x, isDouble(x) ? 1025 : 129), isDouble(x) ? -1077 : -152);
   Value shifted = add(x, magic(x)), r = sub(x, add(shifted, -magic(x)));
   if (rest)
     r = add(r, rest);
-  return scaleByPowerOf2(fma(polynomial(r, exp2Tail), r, 1.0), nearest(shifted));
+  return scaleByPowerOf2(fma(polynomial(r, tail ? *tail : exp2Tail), r, 1.0), nearest(shifted));
 }
 
 // x = (1 + f) 2^e with 1 + f in [sqrt(1/2), sqrt(2)). Subnormals are scaled up first.
@@ -113,11 +113,11 @@ Value Code::logReduced(Value x, Value &e) {
 
 // log(1 + f) = f - square / 2 + rest, where square is f^2. With s = f / (2 + f), it is 2 artanh(s), and 2 s is
 // f - square / 2 + s square / 2.
-Value Code::logRest(Value f, Value square) {
+Value Code::logRest(Value f, Value square, const Fit *series) {
   if (!isDouble(f))
     return mul(mul(square, f), polynomial(f, logTail));
   Value s = div(f, add(f, 2.0)), z = mul(s, s);
-  return mul(s, fma(square, constant(f.getType(), 0.5), mul(z, polynomial(z, logSeries))));
+  return mul(s, fma(square, constant(f.getType(), 0.5), mul(z, polynomial(z, series ? *series : logSeries))));
 }
 
 // What logarithms have in common: log(0), log(infinity), and no logarithms of negative numbers.
@@ -135,10 +135,10 @@ Value Code::log(Value x) {
   return logSpecial(x, fma(e, constant(x.getType(), part.high), add(f, tail)));
 }
 
-Value Code::log2(Value x) {
+Value Code::log2(Value x, const Fit *series) {
   const Parts &part = log2e[isDouble(x)];
   Value e, f = logReduced(x, e), square = mul(f, f);
-  Value natural = add(f, fma(square, constant(x.getType(), -0.5), logRest(f, square)));
+  Value natural = add(f, fma(square, constant(x.getType(), -0.5), logRest(f, square, series)));
   Value result = fma(natural, constant(x.getType(), part.low), e);
   return logSpecial(x, fma(natural, constant(x.getType(), part.high), result));
 }

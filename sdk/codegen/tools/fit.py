@@ -94,6 +94,10 @@ ratio = oddTail(mp.atanh)
 fit("logSeries", lambda z: 2 * ratio(z), 0.0, widest, (None, 7), lambda z: 2 / max(z, mp.mpf("0.001")))
 fit("logSecond", lambda z: (2 * ratio(z) - mp.mpf(2) / 3) / z if z > mp.mpf("1e-12") else mp.mpf(2) / 5, 0.0, widest,
     (None, 7))
+# The same and 2^r for the powers of f32, which compute in f64
+fit("powLog", lambda z: 2 * ratio(z), 0.0, widest, (None, 4), lambda z: 2 / max(z, mp.mpf("0.001")))
+fit("powExp", lambda r: (mp.mpf(2)**r - 1) / r if abs(r) > 1e-20 else mp.log(2), -0.5005, 0.5005, (None, 6),
+    lambda r: mp.mpf(2)**r / max(abs(r), mp.mpf("0.05")))
 # tanh(x) = x + x^3 p(x^2)
 fit("tanhTail", oddTail(mp.tanh), 0.0, 0.4, (5, 11),
     lambda z: mp.tanh(mp.sqrt(z)) / mp.sqrt(z) / max(z, mp.mpf("0.01")))
