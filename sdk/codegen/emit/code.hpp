@@ -104,7 +104,7 @@ public:
 
   // Elementary functions of f32 and f64, all inline: math.cpp,
   Value exp(Value x);
-  Value exp2(Value x, Value rest = {}, const Fit *tail = nullptr);
+  Value exp2(Value x, Value rest = {}); // of x + rest
   Value expm1(Value x);
   Value log(Value x);
   Value log1p(Value x);
@@ -160,7 +160,9 @@ private:
   Value halfToFloat(Value bits);
   Value floatToHalf(Value x);
   Value nearest(Value shifted);
+  Value powerOf2(Value n, Value like);
   Value expReduced(Value x, Value &n);
+  Value exp2Parts(Value x, Value rest, const Fit &tail, Value &n);
   Value logReduced(Value x, Value &e);
   Value logRest(Value f, Value square, const Fit *series = nullptr);
   Value logSpecial(Value x, Value result);

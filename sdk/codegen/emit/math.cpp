@@ -57,16 +57,18 @@ Value Code::expReduced(Value x, Value &n) {
   return fma(whole, constant(x.getType(), -part.low), r);
 }
 
-static Value powerOf2(Code &c, Value n, Value like) {
-  Value biased = c.addI(n, c.integer(n.getType(), bias(like)));
-  return c.bitcast(arith::ShLIOp::create(c.b, c.loc, biased, c.integer(n.getType(), digits(like))),
-                   Code::element(like));
+Value Code::powerOf2(Value n, Value like) {
+  Value biased = addI(n, integer(n.getType(), bias(like)));
+  return bitcast(arith::ShLIOp::create(b, loc, biased, integer(n.getType(), digits(like))), element(like));
 }
 
-// Scales in two steps, so that subnormal results are rounded once and 2^128 (2^1024) does not overflow early.
+// Scales in two steps, so that subnormal results are rounded once and 2^128 (2^1024) does not overflow early. The
+// shift is of a positive number, since not every CPU has signed ones of 64 bits.
 Value Code::scaleByPowerOf2(Value x, Value n) {
-  Value half = arith::ShRSIOp::create(b, loc, n, integer(n.getType(), 1));
-  return mul(mul(x, powerOf2(*this, half, x)), powerOf2(*this, subI(n, half), x));
+  constexpr int64_t above = 1 << 12;
+  Value half = two<arith::ShRUIOp>(addI(n, integer(n.getType(), above)), integer(n.getType(), 1));
+  half = addI(half, integer(n.getType(), -above / 2));
+  return mul(mul(x, powerOf2(half, x)), powerOf2(subI(n, half), x));
 }
 
 // e^x = m 2^n, for those x whose result is finite.
@@ -83,18 +85,24 @@ Value Code::exp(Value x) {
 Value Code::expm1(Value x) {
   Value n, r = expReduced(atLeast(atMost(x, isDouble(x) ? 710 : 89), isDouble(x) ? -40 : -20), n);
   Value tail = fma(polynomial(r, expm1Tail), mul(r, r), r);
-  Value scale = powerOf2(*this, addI(n, integer(n.getType(), -1)), x);
+  Value scale = powerOf2(addI(n, integer(n.getType(), -1)), x);
   Value half = fma(scale, tail, add(scale, -0.5));
   return copySign(add(half, half), x);
 }
 
-// 2^(x + rest) with a small rest, if any. The difference of x to the nearest integer is exact.
-Value Code::exp2(Value x, Value rest, const Fit *tail) {
-  x = atLeast(atMost(x, isDouble(x) ? 1025 : 129), isDouble(x) ? -1077 : -152);
+// 2^(x + rest) = m 2^n, with a small rest, if any. The difference of x to the nearest integer is exact.
+Value Code::exp2Parts(Value x, Value rest, const Fit &tail, Value &n) {
   Value shifted = add(x, magic(x)), r = sub(x, add(shifted, -magic(x)));
   if (rest)
     r = add(r, rest);
-  return scaleByPowerOf2(fma(polynomial(r, tail ? *tail : exp2Tail), r, 1.0), nearest(shifted));
+  n = nearest(shifted);
+  return fma(polynomial(r, tail), r, 1.0);
+}
+
+Value Code::exp2(Value x, Value rest) {
+  x = atLeast(atMost(x, isDouble(x) ? 1025 : 129), isDouble(x) ? -1077 : -152);
+  Value n, m = exp2Parts(x, rest, exp2Tail, n);
+  return scaleByPowerOf2(m, n);
 }
 
 // x = (1 + f) 2^e with 1 + f in [sqrt(1/2), sqrt(2)). Subnormals are scaled up first.

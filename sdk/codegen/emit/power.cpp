@@ -56,7 +56,9 @@ Value Code::pow(Value x, Value y) {
     result = exp2(exponent, select(isUsual, rest, constant(x.getType(), 0)));
   } else {
     auto wide = [&](Value v) -> Value { return arith::ExtFOp::create(b, loc, like(v, b.getF64Type()), v); };
-    result = arith::TruncFOp::create(b, loc, x.getType(), exp2(mul(wide(y), log2(wide(size), &powLog)), {}, &powExp));
+    // Within these bounds are all results of f32, and no scaling of f64 overflows.
+    Value n, m = exp2Parts(atLeast(atMost(mul(wide(y), log2(wide(size), &powLog)), 300), -300), {}, powExp, n);
+    result = arith::TruncFOp::create(b, loc, x.getType(), mul(m, powerOf2(n, m)));
   }
   auto isWhole = [&](Value v) { return compare(P::OEQ, one<math::FloorOp>(v), v); };
   Value whole = isWhole(y), odd = andI(whole, notI(isWhole(mul(y, 0.5))));
