@@ -233,7 +233,8 @@ Value Code::arcTangent(Value y, Value x) {
 
 Value Code::atan(Value x) { return copySign(arcTangent(abs(x), constant(x.getType(), 1)), x); }
 
-// Large coordinates are made smaller, so that their sum does not overflow.
+// Large coordinates are made smaller, so that their sum does not overflow, and tiny ones larger, since products with
+// subnormal numbers are not exact enough to be compared.
 Value Code::atan2(Value y, Value x) {
   match(y, x);
   const double *right = halfPi[isDouble(y)];
@@ -242,7 +243,10 @@ Value Code::atan2(Value y, Value x) {
   Value infinite = both(infinity);
   w = select(both(0), one, w);
   w = select(infinite, one, w), a = select(infinite, one, a);
-  Value scale = select(compare(P::OGT, a, 1.0), constant(y.getType(), 0.25), one);
+  const double tiny = isDouble(y) ? 0x1p-900 : 0x1p-100, larger = isDouble(y) ? 0x1p200 : 0x1p64;
+  Value areTiny = andI(compare(P::OLT, a, tiny), compare(P::OLT, w, tiny));
+  Value scale = select(areTiny, constant(y.getType(), larger), one);
+  scale = select(compare(P::OGT, a, 1.0), constant(y.getType(), 0.25), scale);
   Value angle = arcTangent(mul(a, scale), mul(w, scale));
   Value isLeft = compareI(arith::CmpIPredicate::slt, intBits(x), intBits(zero));
   Value other = sub(constant(y.getType(), 2 * right[0]), add(angle, -2 * right[1]));
