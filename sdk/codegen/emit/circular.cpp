@@ -3,8 +3,7 @@
 #include "emit/code.hpp"
 #include "emit/coefficients.hpp"
 
-#include <array>
-#include <cmath>
+#include <algorithm>
 #include <iterator>
 #include <limits>
 

@@ -66,7 +66,7 @@ Value Code::pow(Value x, Value y) {
   Value unit = constant(x.getType(), 1), nan = constant(x.getType(), std::numeric_limits<double>::quiet_NaN());
   result = select(compare(P::OEQ, size, 1.0), unit, result);
   result = select(isNan(y), y, result);
-  result = select(andI(andI(negative, finite), notI(whole)), select(isNan(y), y, nan), result);
+  result = select(andI(andI(negative, finite), notI(whole)), nan, result);
   result = select(odd, copySign(result, x), result);
   Value isOne = orI(compare(P::OEQ, y, 0.0), compare(P::OEQ, x, 1.0));
   return select(isOne, unit, result);

@@ -254,9 +254,11 @@ template <typename T> void expectPowers(int32_t dtype) {
   }
   const std::vector<T> found = compute("pow", dtype, left, right);
   for (size_t i = 0; i < found.size(); ++i) {
+    // NOLINTBEGIN(bugprone-signed-char-misuse): an i8 is a number here
     uint64_t expected = 1, factor = static_cast<uint64_t>(left[i]);
     for (uint64_t rest = static_cast<uint64_t>(right[i]); rest; rest >>= 1, factor *= factor)
       expected *= rest & 1 ? factor : 1;
+    // NOLINTEND(bugprone-signed-char-misuse)
     if (right[i] < T(0)) // NOLINT: false for natural numbers
       expected = left[i] == T(1) || (left[i] == static_cast<T>(-1) && right[i] % 2 == 0) ? 1
                  : left[i] == static_cast<T>(-1)                                         ? static_cast<uint64_t>(-1)
