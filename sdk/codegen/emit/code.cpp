@@ -169,15 +169,30 @@ Value Code::floatToHalf(Value x) {
   return resizeInt(orI(half, right(andI(bits, lit(0x80000000)), 16)), b.getI16Type(), false);
 }
 
-// x * x - square, exactly, where `square` is the rounded product: with one fma, or else from halves of 12 bits, whose
-// products are exact.
-Value Code::squareError(Value x, Value square) {
-  if (instructions.fma)
-    return fma(x, x, neg(square));
-  Value scaled = mul(x, 4097.0), high = sub(scaled, sub(scaled, x)), low = sub(x, high);
-  Value cross = mul(high, low);
-  return add(add(sub(mul(high, high), square), add(cross, cross)), mul(low, low));
+// By Knuth.
+Value Code::twoSum(Value x, Value y, Value &error) {
+  Value sum = add(x, y), added = sub(sum, x);
+  error = add(sub(x, sub(sum, added)), sub(y, added));
+  return sum;
 }
+
+// With one fma, or else from halves of 12 (f64: 26) bits, whose products are exact (Dekker, A floating-point technique
+// for extending the available precision, 1971).
+Value Code::productError(Value x, Value y, Value product) {
+  if (instructions.fma)
+    return fma(x, y, neg(product));
+  auto halves = [&](Value value, Value &low) {
+    Value scaled = mul(value, isDouble(value) ? 0x1p27 + 1 : 4097.0), high = sub(scaled, sub(scaled, value));
+    low = sub(value, high);
+    return high;
+  };
+  Value xLow, x1 = halves(x, xLow), yLow, y1 = x == y ? x1 : halves(y, yLow);
+  if (x == y)
+    yLow = xLow;
+  Value cross = add(mul(x1, yLow), mul(xLow, y1));
+  return add(add(sub(mul(x1, y1), product), cross), mul(xLow, yLow));
+}
+Value Code::squareError(Value x, Value square) { return productError(x, x, square); }
 
 Value Code::fromMemory(Value x, int32_t dtype) {
   switch (dtype) {
@@ -301,13 +316,16 @@ Value Code::extract(Value x, int64_t position) {
   return LLVM::ExtractElementOp::create(b, loc, x, integer(b.getI32Type(), position));
 }
 
+Value Code::any(Value condition) {
+  if (!isVector(condition))
+    return condition;
+  Type asInt = b.getIntegerType(cast<VectorType>(condition.getType()).getDimSize(0));
+  Value mask = LLVM::BitcastOp::create(b, loc, asInt, condition);
+  return compareI(arith::CmpIPredicate::ne, mask, integer(asInt, 0));
+}
+
 Value Code::ifAny(Value condition, llvm::function_ref<Value()> then, Value otherwise) {
-  if (isVector(condition)) {
-    int64_t width = cast<VectorType>(condition.getType()).getDimSize(0);
-    Type asInt = b.getIntegerType(width);
-    Value mask = LLVM::BitcastOp::create(b, loc, asInt, condition);
-    condition = compareI(arith::CmpIPredicate::ne, mask, integer(asInt, 0));
-  }
+  condition = any(condition);
   auto branch = scf::IfOp::create(b, loc, TypeRange(otherwise.getType()), condition, true);
   OpBuilder::InsertionGuard keep(b);
   b.setInsertionPointToStart(branch.thenBlock());
@@ -317,35 +335,19 @@ Value Code::ifAny(Value condition, llvm::function_ref<Value()> then, Value other
   return branch.getResult(0);
 }
 
-Value Code::call(StringRef name, Value x, Value y) {
-  if (y)
-    match(x, y);
-  Operation *parent = b.getInsertionBlock()->getParentOp();
-  auto function =
-      isa<LLVM::LLVMFuncOp>(parent) ? cast<LLVM::LLVMFuncOp>(parent) : parent->getParentOfType<LLVM::LLVMFuncOp>();
-  auto module = function->getParentOfType<ModuleOp>();
-  Type pointer = LLVM::LLVMPointerType::get(b.getContext());
-  if (!module.lookupSymbol(name)) {
-    OpBuilder::InsertionGuard keep(b);
-    b.setInsertionPointToStart(module.getBody());
-    auto type =
-        LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()), {pointer, pointer, b.getI64Type()});
-    LLVM::LLVMFuncOp::create(b, loc, name, type);
-  }
-  int64_t width = isVector(x) ? cast<VectorType>(x.getType()).getDimSize(0) : 1;
-  auto slot = [&](Value value) -> Value {
-    Value place;
-    {
-      OpBuilder::InsertionGuard keep(b);
-      b.setInsertionPointToStart(&function.getBody().front());
-      place = LLVM::AllocaOp::create(b, loc, pointer, element(value), integer(b.getI64Type(), width), 64);
-    }
-    LLVM::StoreOp::create(b, loc, value, place);
-    return place;
-  };
-  Value first = slot(x), second = y ? slot(y) : first;
-  LLVM::CallOp::create(b, loc, TypeRange(), name, ValueRange{first, second, i64(width)});
-  return LLVM::LoadOp::create(b, loc, x.getType(), first);
+SmallVector<Value> Code::repeat(ArrayRef<Value> state, llvm::function_ref<Value(ValueRange)> condition,
+                                llvm::function_ref<SmallVector<Value>(ValueRange)> step) {
+  SmallVector<Type> types;
+  for (Value value : state)
+    types.push_back(value.getType());
+  OpBuilder::InsertionGuard keep(b); // the bodies leave the builder inside the loop
+  auto loop = scf::WhileOp::create(
+      b, loc, types, state,
+      [&](OpBuilder &, Location, ValueRange current) {
+        scf::ConditionOp::create(b, loc, any(condition(current)), current);
+      },
+      [&](OpBuilder &, Location, ValueRange current) { scf::YieldOp::create(b, loc, step(current)); });
+  return SmallVector<Value>(loop.getResults());
 }
 
 } // namespace mortise::codegen

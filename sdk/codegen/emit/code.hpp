@@ -24,10 +24,10 @@ struct Instructions {
   bool half = true;             // conversions between f16 and f32
   bool narrowDivisions = false; // 32-bit divisions cost much less than 64-bit ones
   bool brain = false;           // conversion of f32 to bf16, subnormals included
-  // Names of LLVM's intrinsics on f32: 2^x within 2^-22 of it, and x / y within 2 ULP; NULL where there are none.
-  const char *approximateExp2 = nullptr, *approximateDivide = nullptr;
-  bool keepNan = true; // neg and conversions keep the payload of NaN
+  bool keepNan = true;          // neg and conversions keep the payload of NaN
 };
+
+struct Fit; // coefficients.hpp
 
 class Code {
 public:
@@ -96,28 +96,57 @@ public:
   Value roundTo(Value x, int32_t dtype); // to f16 or bf16 and back
   Value resizeInt(Value x, Type element, bool isSigned);
 
-  // Everything that is stored is rounded to f16 or bf16, so that functions may use what is coarser (coarse.cpp).
-  bool coarse = false;
+  // Sums and products of floats whose rounding errors count: `error` is that of the sum, exactly, and productError
+  // returns x * y - product, exactly (f64, or f32 where the target has fma).
+  Value twoSum(Value x, Value y, Value &error);
+  Value productError(Value x, Value y, Value product);
+  static bool isDouble(Value x) { return element(x).isF64(); }
+  Value atMost(Value x, double bound); // keeps NaN
+  Value atLeast(Value x, double bound);
 
-  // The functions of math.cpp, on floats: f32 is computed inline, f64 calls the C library.
+  // Elementary functions of f32 and f64, all inline: math.cpp,
   Value exp(Value x);
+  Value exp2(Value x, Value rest = {}); // of x + rest
   Value expm1(Value x);
   Value log(Value x);
   Value log1p(Value x);
+  Value log2(Value x, const Fit *series = nullptr);
+  Value log10(Value x);
+  Value sinh(Value x);
+  Value cosh(Value x);
   Value tanh(Value x);
+  Value asinh(Value x);
+  Value acosh(Value x);
+  Value atanh(Value x);
   Value erf(Value x);
   Value erfc(Value x);
   Value logistic(Value x);
   Value gelu(Value x);
-  Value sinCos(Value x, bool cosine);
-  Value sinCosReduced(Value reduced, Value quadrant, bool cosine);
-  Value turns(Value x, Value &quadrant);
   Value rsqrt(Value x);
+  // circular.cpp,
+  enum class Circular { Sine, Cosine, Tangent };
+  Value circular(Value x, Circular function);
+  Value asin(Value x);
+  Value acos(Value x);
+  Value atan(Value x);
+  Value atan2(Value y, Value x);
+  // and power.cpp.
+  Value pow(Value x, Value y);
+  Value intPower(Value x, Value y, bool isSigned);
+  Value remainder(Value x, Value y); // as C's fmod
+
+  // Parts of them.
+  Value polynomial(Value x, const Fit &fit);
+  Value expParts(Value x, Value &n);
+  Value scaleByPowerOf2(Value x, Value n);
   Value tailProbability(Value a, Value square, Value lost, Value factor, bool isExact = false);
   Value squareError(Value x, Value square);
-  // Calls `void name(x, y, count)` of runtime.cpp, which overwrites x.
-  Value call(llvm::StringRef name, Value x, Value y = {});
+
+  Value any(Value condition); // in any lane
   Value ifAny(Value condition, llvm::function_ref<Value()> then, Value otherwise);
+  // Replaces the state by `step` of it while `condition` of it holds in any lane.
+  llvm::SmallVector<Value> repeat(llvm::ArrayRef<Value> state, llvm::function_ref<Value(mlir::ValueRange)> condition,
+                                  llvm::function_ref<llvm::SmallVector<Value>(mlir::ValueRange)> step);
 
   Value shuffle(Value x, int64_t start, int64_t count); // elements start, start + 1, ...
   Value reversed(Value x);
@@ -129,19 +158,23 @@ public:
   const Instructions instructions;
 
 private:
-  bool isCoarse(Value x) const { return coarse && instructions.approximateExp2 && element(x).isF32(); }
-  Value approximate(const char *intrinsic, llvm::ArrayRef<Value> operands);
-  Value coarseDiv(Value x, Value y);
-  Value coarseExp(Value x);
-  Value coarseLogistic(Value x);
-  Value coarseGelu(Value x);
   Value asInMemory(Value x, int32_t dtype);
   Value bf16Bits(Value x);
   Value halfToFloat(Value bits);
   Value floatToHalf(Value x);
-  Value scaleByPowerOf2(Value x, Value n);
+  Value nearest(Value shifted);
+  Value powerOf2(Value n, Value like);
   Value expReduced(Value x, Value &n);
-  Value expParts(Value x, Value &n);
+  Value exp2Parts(Value x, Value rest, const Fit &tail, Value &n);
+  Value logReduced(Value x, Value &e);
+  Value logRest(Value f, Value square, const Fit *series = nullptr);
+  Value logSpecial(Value x, Value result);
+  Value log2Parts(Value x, Value &low);
+  Value turns(Value x, Value &quadrant);
+  Value wideTurns(Value x, Value &low, Value &quadrant);
+  Value circularReduced(Value reduced, Value low, Value quadrant, Circular function);
+  Value arcSineParts(Value x, Value &rest, Value &far);
+  Value arcTangent(Value y, Value x);
 };
 
 } // namespace mortise::codegen

@@ -144,16 +144,9 @@ struct Emitter::Rule {
   Op op;
   int cost;
   Value (*emit)(const Element &);
-  bool callsForDoubles = false; // in f64 the code calls the C library (math.cpp)
 };
 
 struct Emitter::Rules {
-  // Calls mortise_OP_DTYPE of runtime.cpp.
-  static Value byRuntime(const Element &e) {
-    const char *dtype = isNarrowFloat(e.dtype) ? "f32" : dtypeName(e.dtype);
-    std::string name = "mortise_" + std::string(nameOf(static_cast<mortise::Op>(e.expr.op)).substr(8)) + "_" + dtype;
-    return e.c.call(name, e.x, e.y);
-  }
   static Value abs(const Element &e) {
     if (e.isReal())
       return e.c.abs(e.x);
@@ -182,7 +175,11 @@ struct Emitter::Rules {
     return e.isReal() ? e.c.div(e.x, e.y) : e.emitter.intDivide(e.x, e.y, e.dtype, false);
   }
   static Value rem(const Element &e) {
-    return e.isReal() ? byRuntime(e) : e.emitter.intDivide(e.x, e.y, e.dtype, true);
+    return e.isReal() ? e.c.remainder(e.x, e.y) : e.emitter.intDivide(e.x, e.y, e.dtype, true);
+  }
+
+  static Value pow(const Element &e) {
+    return e.isReal() ? e.c.pow(e.x, e.y) : e.c.intPower(e.x, e.y, !isNatural(e.dtype));
   }
 
   static const std::vector<Rule> &all() {
@@ -193,32 +190,32 @@ struct Emitter::Rules {
         {Op::Sign, 1, sign},
         {Op::Sqrt, 4, [](const Element &e) { return e.c.one<math::SqrtOp>(e.x); }},
         {Op::Rsqrt, 5, [](const Element &e) { return e.c.rsqrt(e.x); }},
-        {Op::Exp, 16, [](const Element &e) { return e.c.exp(e.x); }, true},
-        {Op::Expm1, 16, [](const Element &e) { return e.c.expm1(e.x); }, true},
-        {Op::Log, 16, [](const Element &e) { return e.c.log(e.x); }, true},
-        {Op::Log1p, 16, [](const Element &e) { return e.c.log1p(e.x); }, true},
-        {Op::Tanh, 16, [](const Element &e) { return e.c.tanh(e.x); }, true},
-        {Op::Logistic, 16, [](const Element &e) { return e.c.logistic(e.x); }, true},
-        {Op::Sin, 30, [](const Element &e) { return e.c.sinCos(e.x, false); }, true},
-        {Op::Cos, 30, [](const Element &e) { return e.c.sinCos(e.x, true); }, true},
-        {Op::Erf, 30, [](const Element &e) { return e.c.erf(e.x); }, true},
-        {Op::Erfc, 30, [](const Element &e) { return e.c.erfc(e.x); }, true},
-        {Op::Gelu, 30, [](const Element &e) { return e.c.gelu(e.x); }, true},
-        {Op::Tan, 100, byRuntime},
-        {Op::Asin, 100, byRuntime},
-        {Op::Acos, 100, byRuntime},
-        {Op::Atan, 100, byRuntime},
-        {Op::Sinh, 100, byRuntime},
-        {Op::Cosh, 100, byRuntime},
-        {Op::Asinh, 100, byRuntime},
-        {Op::Acosh, 100, byRuntime},
-        {Op::Atanh, 100, byRuntime},
-        {Op::Log2, 100, byRuntime},
-        {Op::Log10, 100, byRuntime},
-        {Op::Exp2, 100, byRuntime},
-        {Op::Pow, 100, byRuntime},
-        {Op::Atan2, 100, byRuntime},
-        {Op::Rem, 100, rem},
+        {Op::Exp, 16, [](const Element &e) { return e.c.exp(e.x); }},
+        {Op::Expm1, 16, [](const Element &e) { return e.c.expm1(e.x); }},
+        {Op::Log, 16, [](const Element &e) { return e.c.log(e.x); }},
+        {Op::Log1p, 16, [](const Element &e) { return e.c.log1p(e.x); }},
+        {Op::Tanh, 16, [](const Element &e) { return e.c.tanh(e.x); }},
+        {Op::Logistic, 16, [](const Element &e) { return e.c.logistic(e.x); }},
+        {Op::Sin, 30, [](const Element &e) { return e.c.circular(e.x, Code::Circular::Sine); }},
+        {Op::Cos, 30, [](const Element &e) { return e.c.circular(e.x, Code::Circular::Cosine); }},
+        {Op::Erf, 30, [](const Element &e) { return e.c.erf(e.x); }},
+        {Op::Erfc, 30, [](const Element &e) { return e.c.erfc(e.x); }},
+        {Op::Gelu, 30, [](const Element &e) { return e.c.gelu(e.x); }},
+        {Op::Tan, 40, [](const Element &e) { return e.c.circular(e.x, Code::Circular::Tangent); }},
+        {Op::Asin, 20, [](const Element &e) { return e.c.asin(e.x); }},
+        {Op::Acos, 20, [](const Element &e) { return e.c.acos(e.x); }},
+        {Op::Atan, 25, [](const Element &e) { return e.c.atan(e.x); }},
+        {Op::Sinh, 25, [](const Element &e) { return e.c.sinh(e.x); }},
+        {Op::Cosh, 20, [](const Element &e) { return e.c.cosh(e.x); }},
+        {Op::Asinh, 40, [](const Element &e) { return e.c.asinh(e.x); }},
+        {Op::Acosh, 40, [](const Element &e) { return e.c.acosh(e.x); }},
+        {Op::Atanh, 40, [](const Element &e) { return e.c.atanh(e.x); }},
+        {Op::Log2, 16, [](const Element &e) { return e.c.log2(e.x); }},
+        {Op::Log10, 16, [](const Element &e) { return e.c.log10(e.x); }},
+        {Op::Exp2, 16, [](const Element &e) { return e.c.exp2(e.x); }},
+        {Op::Pow, 80, pow},
+        {Op::Atan2, 40, [](const Element &e) { return e.c.atan2(e.x, e.y); }},
+        {Op::Rem, 40, rem},
         {Op::Floor, 1, [](const Element &e) { return e.c.one<math::FloorOp>(e.x); }},
         {Op::Ceil, 1, [](const Element &e) { return e.c.one<math::CeilOp>(e.x); }},
         {Op::Round, 1, [](const Element &e) { return e.c.one<math::RoundEvenOp>(e.x); }},
@@ -259,12 +256,6 @@ std::optional<int> Emitter::costOf(Op op) {
   const Rule *rule = Rules::find(op);
   return rule ? std::optional(rule->cost) : std::nullopt;
 }
-bool Emitter::callsLibrary(Op op, int32_t dtype) {
-  const Rule *rule = Rules::find(op);
-  return rule && (rule->emit == Rules::byRuntime || (op == Op::Rem && isFloat(dtype)) ||
-                  (rule->callsForDoubles && dtype == MORTISE_F64));
-}
-bool callsLibrary(Op op, int32_t dtype) { return Emitter::callsLibrary(op, dtype); }
 std::optional<int> elementwiseCost(Op op) { return Emitter::costOf(op); }
 
 Value Emitter::elementwise(const Expr &expr, ArrayRef<Value> x) {

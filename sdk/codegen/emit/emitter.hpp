@@ -12,7 +12,6 @@ namespace mortise::codegen {
 class Emitter {
 public:
   static std::optional<int> costOf(Op op); // elementwiseCost()
-  static bool callsLibrary(Op op, int32_t dtype);
 
 protected:
   Emitter(LoopPlan &plan, const Schedule &schedule, mlir::ModuleOp module, mlir::OpBuilder &builder,

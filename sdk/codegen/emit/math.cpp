@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Elementary functions of f32 scalars and vectors; f64 calls the C library (runtime.cpp). The coefficients come from
-// tools/fit.py. NaN propagates through every step: clamps compare so that NaN passes.
+// Exponentials, logarithms, hyperbolic and error functions of f32 and f64, scalars and vectors. NaN propagates through
+// every step: clamps compare so that NaN passes.
 #include "emit/code.hpp"
+#include "emit/coefficients.hpp"
 
-#include <iterator>
+#include <cmath>
 #include <limits>
 
 namespace mortise::codegen {
@@ -11,120 +12,155 @@ namespace mortise::codegen {
 using namespace mlir;
 using P = arith::CmpFPredicate;
 
-// expTail: [-0.34692, 0.34692], relative error 3.08e-09
-static constexpr double expTail[] = {1.38144667408037739e-03, 8.36878042906188079e-03, 4.16683942173985689e-02,
-                                     1.66665201076267477e-01, 4.99999934124697010e-01};
-// expm1Tail: [-0.34692, 0.34692], relative error 5.25e-12
-static constexpr double expm1Tail[] = {2.47963750019963688e-05, 1.99049728232487006e-04, 1.38889854689890047e-03,
-                                       8.33328896560452809e-03, 4.16666659507393053e-02, 1.66666667543957675e-01,
-                                       5.00000000010573209e-01};
-// logTail: [-0.293186, 0.414628], relative error 8.88e-10
-static constexpr double logTail[] = {6.74268965650696439e-02,  -1.16208570767589461e-01, 1.18581729118008128e-01,
-                                     -1.24137216711974793e-01, 1.42254417595692462e-01,  -1.66676820449918939e-01,
-                                     2.00017543193563074e-01,  -2.50000112932884211e-01, 3.33333195800882831e-01};
-// tanhTail: [0, 0.4], relative error 2.07e-10
-static constexpr double tanhTail[] = {2.13458360454395028e-03,  -8.17156151013963099e-03, 2.17001124326370726e-02,
-                                      -5.39471079890751493e-02, 1.33332142374494894e-01,  -3.33333312628302569e-01};
-// erfNear: [0, 1], relative error 3.32e-11
-static constexpr double erfNear[] = {-9.64151803206636515e-06, 1.12569485919630785e-04,  -8.48282893766091634e-04,
-                                     5.22094543884755753e-03,  -2.68654000440763999e-02, 1.12837819741323730e-01,
-                                     -3.76126384346520959e-01, 1.12837916705802233e+00};
-// erfcScaled: [-1, 0.77], relative error 5.36e-09
-static constexpr double erfcScaled[] = {8.08776606548299606e-05,  6.61081520745514901e-05,  -5.97684694146888534e-04,
-                                        -8.52070277515364874e-04, 3.06061116294419414e-03,  6.48293269515131700e-03,
-                                        -2.15045658948333773e-02, -3.64427223196964328e-02, 2.79471647752710162e-01,
-                                        -6.87160662622153029e-01, 1.02158271036201120e+00};
-// sinTail: [0, 0.618085], relative error 1.72e-10
-static constexpr double sinTail[] = {2.72487974073266289e-06, -1.98400772167909309e-04, 8.33333185482005613e-03,
-                                     -1.66666666637943411e-01};
-// cosTail: [0, 0.618085], relative error 5.72e-11
-static constexpr double cosTail[] = {-2.73001737404399970e-07, 2.48005938848329938e-05, -1.38888876587924958e-03,
-                                     4.16666666642820163e-02};
-static constexpr double log2e = 1.4426950408889634;
-static constexpr double ln2High = 0.693145751953125, ln2Low = 1.42860682030941723212e-6;
 static constexpr double infinity = std::numeric_limits<double>::infinity();
 
-static bool isDouble(Value x) { return Code::element(x).isF64(); }
-static Value atMost(Code &c, Value x, double bound) {
-  return c.select(c.compare(P::OGT, x, bound), c.constant(x.getType(), bound), x);
-}
-static Value atLeast(Code &c, Value x, double bound) {
-  return c.select(c.compare(P::OLT, x, bound), c.constant(x.getType(), bound), x);
+Value Code::atMost(Value x, double bound) { return select(compare(P::OGT, x, bound), constant(x.getType(), bound), x); }
+Value Code::atLeast(Value x, double bound) {
+  return select(compare(P::OLT, x, bound), constant(x.getType(), bound), x);
 }
 
-// x = n ln 2 + r with |r| <= ln 2 / 2, and n as an integer. Adding 1.5 * 2^23 leaves the rounded integer in the low
-// bits.
-Value Code::expReduced(Value x, Value &n) {
-  static constexpr double magic = 12582912.0;
-  Value shifted = fma(x, constant(x.getType(), log2e), magic);
-  Value whole = add(shifted, -magic);
+Value Code::polynomial(Value x, const Fit &fit) {
+  const std::span<const double> coefficients = isDouble(x) ? fit.f64 : fit.f32;
+  return polynomial(x, ArrayRef<double>(coefficients.data(), coefficients.size()));
+}
+
+// A number as the sum of two, the first of which has few enough bits that its product with an exponent is exact.
+struct Parts {
+  double high, low;
+};
+static constexpr Parts ln2[] = {{0.693145751953125, 1.42860682030941723212e-6},
+                                {0x1.62e42fefa38p-1, 0x1.ef35793c7673p-45}};
+static constexpr Parts log10Of2[] = {{0x1.344p-2, 0x1.3509f79fef312p-18}, {0x1.34413509f78p-2, 0x1.fef311f12b358p-46}};
+// These only as exact as two numbers are.
+static constexpr Parts log2e[] = {{0x1.715476p+0, 0x1.4ae0bf85ddf44p-26},
+                                  {0x1.71547652b82fep+0, 0x1.777d0ffda0d24p-56}};
+static constexpr Parts log10e[] = {{0x1.bcb7b2p-2, -0x1.5b235e39ab2a9p-27},
+                                   {0x1.bcb7b1526e50ep-2, 0x1.95355baaafad3p-57}};
+
+// Adding 1.5 * 2^(digits - 1) to a float rounds it to an integer, which stands in the low bits of the sum.
+static double magic(Value x) { return Code::isDouble(x) ? 0x1.8p52 : 0x1.8p23; }
+static int64_t digits(Value x) { return Code::isDouble(x) ? 52 : 23; } // stored ones
+static int64_t bias(Value x) { return Code::isDouble(x) ? 1023 : 127; }
+
+Value Code::nearest(Value shifted) {
   Value bits = intBits(shifted);
-  n = subI(bits, integer(bits.getType(), 0x4b400000));
-  Value r = fma(whole, constant(x.getType(), -ln2High), x);
-  return fma(whole, constant(x.getType(), -ln2Low), r);
+  return subI(bits, intBits(constant(shifted.getType(), magic(shifted))));
 }
 
-static Value powerOf2(Code &c, Value n) {
-  Value biased = c.addI(n, c.integer(n.getType(), 127));
-  return c.bitcast(arith::ShLIOp::create(c.b, c.loc, biased, c.integer(n.getType(), 23)), c.b.getF32Type());
+// x = n ln 2 + r with |r| <= ln 2 / 2, and n as an integer.
+Value Code::expReduced(Value x, Value &n) {
+  const Parts &part = ln2[isDouble(x)];
+  Value shifted = fma(x, constant(x.getType(), log2e[1].high), magic(x));
+  Value whole = add(shifted, -magic(x));
+  n = nearest(shifted);
+  Value r = fma(whole, constant(x.getType(), -part.high), x);
+  return fma(whole, constant(x.getType(), -part.low), r);
 }
 
-// Scales in two steps, so that subnormal results are rounded once and 2^128 does not overflow early.
+Value Code::powerOf2(Value n, Value like) {
+  Value biased = addI(n, integer(n.getType(), bias(like)));
+  return bitcast(arith::ShLIOp::create(b, loc, biased, integer(n.getType(), digits(like))), element(like));
+}
+
+// Scales in two steps, so that subnormal results are rounded once and 2^128 (2^1024) does not overflow early. The
+// shift is of a positive number, since not every CPU has signed ones of 64 bits.
 Value Code::scaleByPowerOf2(Value x, Value n) {
-  Value half = arith::ShRSIOp::create(b, loc, n, integer(n.getType(), 1));
-  return mul(mul(x, powerOf2(*this, half)), powerOf2(*this, subI(n, half)));
+  constexpr int64_t above = 1 << 12;
+  Value half = two<arith::ShRUIOp>(addI(n, integer(n.getType(), above)), integer(n.getType(), 1));
+  half = addI(half, integer(n.getType(), -above / 2));
+  return mul(mul(x, powerOf2(half, x)), powerOf2(subI(n, half), x));
 }
 
 // e^x = m 2^n, for those x whose result is finite.
 Value Code::expParts(Value x, Value &n) {
-  Value r = expReduced(atLeast(*this, x, -104.5), n);
+  Value r = expReduced(atLeast(x, isDouble(x) ? -746 : -104.5), n);
   return add(fma(polynomial(r, expTail), mul(r, r), r), 1.0);
 }
 
 Value Code::exp(Value x) {
-  if (isDouble(x))
-    return call("mortise_exp_f64", x);
-  if (isCoarse(x))
-    return coarseExp(x);
-  Value n, m = expParts(atMost(*this, x, 89.0), n);
+  Value n, m = expParts(atMost(x, isDouble(x) ? 710 : 89), n);
   return scaleByPowerOf2(m, n);
 }
 
 Value Code::expm1(Value x) {
-  if (isDouble(x))
-    return call("mortise_expm1_f64", x);
-  Value n, r = expReduced(atLeast(*this, atMost(*this, x, 89.0), -20.0), n);
+  Value n, r = expReduced(atLeast(atMost(x, isDouble(x) ? 710 : 89), isDouble(x) ? -40 : -20), n);
   Value tail = fma(polynomial(r, expm1Tail), mul(r, r), r);
-  Value scale = powerOf2(*this, addI(n, integer(n.getType(), -1)));
+  Value scale = powerOf2(addI(n, integer(n.getType(), -1)), x);
   Value half = fma(scale, tail, add(scale, -0.5));
   return copySign(add(half, half), x);
 }
 
-Value Code::log(Value x) {
-  if (isDouble(x))
-    return call("mortise_log_f64", x);
-  // Subnormals are scaled up first. Then x = m 2^e with m in [sqrt(1/2), sqrt(2)).
-  Value tiny = compare(P::OLT, x, 1.1754943508222875e-38);
-  Value scaled = select(tiny, mul(x, 8388608.0), x);
-  Value bits = intBits(scaled);
+// 2^(x + rest) = m 2^n, with a small rest, if any. The difference of x to the nearest integer is exact.
+Value Code::exp2Parts(Value x, Value rest, const Fit &tail, Value &n) {
+  Value shifted = add(x, magic(x)), r = sub(x, add(shifted, -magic(x)));
+  if (rest)
+    r = add(r, rest);
+  n = nearest(shifted);
+  return fma(polynomial(r, tail), r, 1.0);
+}
+
+Value Code::exp2(Value x, Value rest) {
+  x = atLeast(atMost(x, isDouble(x) ? 1025 : 129), isDouble(x) ? -1077 : -152);
+  Value n, m = exp2Parts(x, rest, exp2Tail, n);
+  return scaleByPowerOf2(m, n);
+}
+
+// x = (1 + f) 2^e with 1 + f in [sqrt(1/2), sqrt(2)). Subnormals are scaled up first.
+Value Code::logReduced(Value x, Value &e) {
+  Value tiny = compare(P::OLT, x, isDouble(x) ? 0x1p-1022 : 0x1p-126);
+  Value bits = intBits(select(tiny, mul(x, std::ldexp(1.0, digits(x))), x));
   auto lit = [&](int64_t v) { return integer(bits.getType(), v); };
-  Value exponent = arith::ShRSIOp::create(b, loc, subI(bits, lit(0x3f3504f3)), lit(23));
-  Value m = bitcast(subI(bits, arith::ShLIOp::create(b, loc, exponent, lit(23))), b.getF32Type());
-  exponent = subI(exponent, select(tiny, lit(23), lit(0)));
-  Value e = arith::SIToFPOp::create(b, loc, x.getType(), exponent);
-  Value f = add(m, -1.0), square = mul(f, f);
-  Value tail = mul(mul(square, f), polynomial(f, logTail));
-  tail = fma(e, constant(x.getType(), ln2Low), tail);
-  tail = fma(square, constant(x.getType(), -0.5), tail);
-  Value result = fma(e, constant(x.getType(), ln2High), add(f, tail));
+  const int64_t one = bias(x) << digits(x), least = isDouble(x) ? 0x3fe6a09e667f3bcd : 0x3f3504f3;
+  Value exponent = arith::ShRUIOp::create(b, loc, addI(bits, lit(one - least)), lit(digits(x)));
+  exponent = subI(exponent, lit(bias(x)));
+  Value m = bitcast(subI(bits, arith::ShLIOp::create(b, loc, exponent, lit(digits(x)))), element(x));
+  exponent = resizeInt(subI(exponent, select(tiny, lit(digits(x)), lit(0))), b.getI32Type(), true);
+  e = arith::SIToFPOp::create(b, loc, x.getType(), exponent);
+  return add(m, -1.0);
+}
+
+// log(1 + f) = f - square / 2 + rest, where square is f^2. With s = f / (2 + f), it is 2 artanh(s), and 2 s is
+// f - square / 2 + s square / 2.
+Value Code::logRest(Value f, Value square, const Fit *series) {
+  if (!isDouble(f))
+    return mul(mul(square, f), polynomial(f, logTail));
+  Value s = div(f, add(f, 2.0)), z = mul(s, s);
+  return mul(s, fma(square, constant(f.getType(), 0.5), mul(z, polynomial(z, series ? *series : logSeries))));
+}
+
+// What logarithms have in common: log(0), log(infinity), and no logarithms of negative numbers.
+Value Code::logSpecial(Value x, Value result) {
   result = select(compare(P::OEQ, x, infinity), x, result);
   result = select(compare(P::OEQ, x, 0.0), constant(x.getType(), -infinity), result);
   return select(compare(P::ULT, x, 0.0), constant(x.getType(), std::numeric_limits<double>::quiet_NaN()), result);
 }
 
+Value Code::log(Value x) {
+  const Parts &part = ln2[isDouble(x)];
+  Value e, f = logReduced(x, e), square = mul(f, f);
+  Value tail = fma(e, constant(x.getType(), part.low), logRest(f, square));
+  tail = fma(square, constant(x.getType(), -0.5), tail);
+  return logSpecial(x, fma(e, constant(x.getType(), part.high), add(f, tail)));
+}
+
+Value Code::log2(Value x, const Fit *series) {
+  const Parts &part = log2e[isDouble(x)];
+  Value e, f = logReduced(x, e), square = mul(f, f);
+  Value natural = add(f, fma(square, constant(x.getType(), -0.5), logRest(f, square, series)));
+  Value result = fma(natural, constant(x.getType(), part.low), e);
+  return logSpecial(x, fma(natural, constant(x.getType(), part.high), result));
+}
+
+Value Code::log10(Value x) {
+  const Parts &part = log10e[isDouble(x)], &perDigit = log10Of2[isDouble(x)];
+  Value e, f = logReduced(x, e), square = mul(f, f);
+  Value natural = add(f, fma(square, constant(x.getType(), -0.5), logRest(f, square)));
+  Value result = fma(natural, constant(x.getType(), part.low), mul(e, perDigit.low));
+  result = fma(natural, constant(x.getType(), part.high), result);
+  return logSpecial(x, fma(e, constant(x.getType(), perDigit.high), result));
+}
+
 Value Code::log1p(Value x) {
-  if (isDouble(x))
-    return call("mortise_log1p_f64", x);
   // log(u) + lost / u, where u is the rounded 1 + x and `lost` its rounding error.
   Value one = constant(x.getType(), 1), u = add(x, 1.0);
   Value lost = select(compare(P::OGE, x, 1.0), sub(one, sub(u, x)), sub(x, add(u, -1.0)));
@@ -135,14 +171,55 @@ Value Code::log1p(Value x) {
 }
 
 Value Code::tanh(Value x) {
-  if (isDouble(x))
-    return call("mortise_tanh_f64", x);
   Value a = abs(x), z = mul(x, x);
   Value near = fma(mul(polynomial(z, tanhTail), z), a, a);
   Value e = exp(add(a, a)), one = constant(x.getType(), 1);
-  Value two = constant(x.getType(), 2), sum = add(e, one);
-  Value far = sub(one, isCoarse(x) ? coarseDiv(two, sum) : div(two, sum));
+  Value far = sub(one, div(constant(x.getType(), 2), add(e, one)));
   return copySign(select(compare(P::OLT, z, 0.4), near, far), x);
+}
+
+// e^a / 2 for a >= 0, which is finite where sinh and cosh are.
+static Value halfExp(Code &c, Value a) {
+  Value n, m = c.expParts(c.atMost(a, Code::isDouble(a) ? 711 : 90), n);
+  return c.scaleByPowerOf2(m, c.addI(n, c.integer(n.getType(), -1)));
+}
+
+Value Code::sinh(Value x) {
+  Value a = abs(x), z = mul(x, x);
+  Value near = fma(mul(polynomial(z, sinhTail), z), a, a);
+  Value e = halfExp(*this, a), far = sub(e, div(constant(x.getType(), 0.25), e));
+  return copySign(select(compare(P::OLT, a, 1.0), near, far), x);
+}
+
+Value Code::cosh(Value x) {
+  Value e = halfExp(*this, abs(x));
+  return add(e, div(constant(x.getType(), 0.25), e));
+}
+
+// log(1 + y), where y is x itself if its square might overflow, and the result log(2 x).
+static Value logOfDouble(Code &c, Value x, Value y) {
+  Value huge = c.compare(P::OGT, x, 0x1p60);
+  Value more = c.select(huge, c.constant(x.getType(), 0x1.62e42fefa39efp-1), c.constant(x.getType(), 0));
+  return c.add(c.log1p(c.select(huge, x, y)), more);
+}
+
+// log(a + sqrt(a^2 + 1)), the sum less 1 being a + a^2 / (1 + sqrt(a^2 + 1)).
+Value Code::asinh(Value x) {
+  Value a = abs(x), square = mul(a, a), root = one<math::SqrtOp>(add(square, 1.0));
+  return copySign(logOfDouble(*this, a, add(a, div(square, add(root, 1.0)))), x);
+}
+
+// log(x + sqrt(x^2 - 1)), with t = x - 1 and x^2 - 1 = 2 t + t^2.
+Value Code::acosh(Value x) {
+  Value t = add(x, -1.0), root = one<math::SqrtOp>(fma(t, t, add(t, t)));
+  Value nan = constant(x.getType(), std::numeric_limits<double>::quiet_NaN());
+  return select(compare(P::ULT, x, 1.0), nan, logOfDouble(*this, x, add(t, root)));
+}
+
+// log((1 + a) / (1 - a)) / 2
+Value Code::atanh(Value x) {
+  Value a = abs(x), ratio = div(add(a, a), sub(constant(x.getType(), 1), a));
+  return copySign(mul(log1p(ratio), 0.5), x);
 }
 
 // factor * e^(-square) * s * p(1 - 4 s) with s = 1 / (a + 2), where `lost` is a^2 - square, the rounding error of
@@ -163,20 +240,16 @@ Value Code::tailProbability(Value a, Value square, Value lost, Value factor, boo
 }
 
 static Value erfcOfSize(Code &c, Value x, bool isExact = false) {
-  Value a = atMost(c, c.abs(x), 10.5), square = c.mul(a, a);
+  Value a = c.atMost(c.abs(x), Code::isDouble(x) ? 28 : 10.5), square = c.mul(a, a);
   return c.tailProbability(a, square, c.squareError(a, square), c.constant(a.getType(), 1), isExact);
 }
 
 Value Code::erfc(Value x) {
-  if (isDouble(x))
-    return call("mortise_erfc_f64", x);
   Value tail = erfcOfSize(*this, x, true);
   return select(compare(P::OLT, x, 0.0), sub(constant(x.getType(), 2), tail), tail);
 }
 
 Value Code::erf(Value x) {
-  if (isDouble(x))
-    return call("mortise_erf_f64", x);
   Value a = abs(x), z = mul(x, x);
   Value near = mul(a, polynomial(z, erfNear));
   Value far = sub(constant(x.getType(), 1), erfcOfSize(*this, x));
@@ -185,104 +258,19 @@ Value Code::erf(Value x) {
 
 // x * Phi(x), with Phi(-|x|) = erfc(|x| / sqrt 2) / 2, which does not cancel; for x > 0 it is x - x * Phi(-x).
 Value Code::gelu(Value x) {
-  if (isDouble(x))
-    return call("mortise_gelu_f64", x);
-  if (isCoarse(x))
-    return coarseGelu(x);
-  Value a = atMost(*this, abs(x), 15.0), square = mul(a, a);
+  Value a = atMost(abs(x), isDouble(x) ? 40 : 15), square = mul(a, a);
   Value lost = squareError(a, square);
-  Value tail = tailProbability(mul(a, 0.70710678118654752), mul(square, 0.5), mul(lost, 0.5), mul(copySign(a, x), 0.5));
+  Value tail = tailProbability(mul(a, 0.70710678118654752), mul(square, 0.5), mul(lost, 0.5), mul(copySign(a, x), 0.5),
+                               isDouble(x));
   // The product with 0 makes the result at -inf NaN, as -inf * Phi(-inf) is.
   return select(compare(P::OLE, x, 0.0), fma(x, constant(x.getType(), 0), tail), sub(x, tail));
 }
 
 Value Code::logistic(Value x) {
-  if (isDouble(x))
-    return call("mortise_logistic_f64", x);
-  if (isCoarse(x))
-    return coarseLogistic(x);
   Value e = exp(neg(abs(x))), one = constant(x.getType(), 1);
-  Value high = div(one, add(one, e));
-  return select(compare(P::OLT, x, 0.0), mul(e, high), high);
+  return div(select(compare(P::OLT, x, 0.0), e, one), add(one, e));
 }
 
 Value Code::rsqrt(Value x) { return div(constant(x.getType(), 1), one<math::SqrtOp>(x)); }
-
-// |x| modulo 2 pi for |x| >= 2^20, as a multiple of pi / 2 (`quadrant`, i32) and a rest in [-pi / 4, pi / 4] (f64).
-// With |x| = m 2^e, m an integer of 24 bits, m times the 96 bits of 1 / (2 pi) from 2^-e on is the fraction of a turn:
-// what stands before them makes whole turns (Payne and Hanek, Radian reduction for trigonometric functions, 1983). A
-// float is no nearer to a multiple of pi / 2 than 2^-33 turns, so that 64 bits of the product leave 31 for the rest.
-Value Code::turns(Value x, Value &quadrant) {
-  // 1 / (2 pi), 32 bits a word, behind a word of zeros for negative e.
-  static constexpr uint64_t words[] = {0,          0x28be60db, 0x9391054a, 0x7f09d5f4,
-                                       0x7d4d3770, 0x36d8a566, 0x4f10e410, 0x7f9458ea};
-  Value bits = intBits(abs(x));
-  auto small = [&](int64_t v) { return integer(bits.getType(), v); };
-  auto wide = [&](uint64_t v) { return integer(like(x, b.getI64Type()), static_cast<int64_t>(v)); };
-  auto left = [&](Value v, Value by) -> Value { return arith::ShLIOp::create(b, loc, v, by); };
-  auto right = [&](Value v, Value by) -> Value { return arith::ShRUIOp::create(b, loc, v, by); };
-  Value m = resizeInt(orI(andI(bits, small(0x7fffff)), small(0x800000)), b.getI64Type(), false);
-  Value position = subI(right(bits, small(23)), small(150 - 32)); // of the first of the 96 bits
-  Value word = right(position, small(5)), shift = resizeInt(andI(position, small(31)), b.getI64Type(), false);
-  Value first = wide(words[0] << 32 | words[1]), second = wide(words[2] << 32 | words[3]);
-  for (int64_t w = 1; w + 3 < static_cast<int64_t>(std::size(words)); ++w) {
-    Value there = compareI(arith::CmpIPredicate::eq, word, small(w));
-    first = select(there, wide(words[w] << 32 | words[w + 1]), first);
-    second = select(there, wide(words[w + 2] << 32 | words[w + 3]), second);
-  }
-  Value high = orI(left(first, shift), right(right(second, wide(1)), subI(wide(63), shift)));
-  Value low = right(left(second, shift), wide(32));
-  Value turn = addI(mulI(m, high), right(mulI(m, low), wide(32))); // of 2^64
-  Value quarter = right(addI(turn, wide(uint64_t(1) << 61)), wide(62));
-  Value rest = subI(turn, left(quarter, wide(62)));
-  quadrant = resizeInt(quarter, b.getI32Type(), false);
-  Value number = arith::SIToFPOp::create(b, loc, like(x, b.getF64Type()), rest);
-  return mul(number, 0x1.921fb54442d18p-62);
-}
-
-// The sine or cosine of quadrant * pi / 2 + reduced.
-Value Code::sinCosReduced(Value reduced, Value quadrant, bool cosine) {
-  Value r = arith::TruncFOp::create(b, loc, like(reduced, b.getF32Type()), reduced), z = mul(r, r);
-  if (cosine)
-    quadrant = addI(quadrant, integer(quadrant.getType(), 1));
-  Value sine = fma(mul(r, z), polynomial(z, sinTail), r);
-  Value cos = fma(mul(z, z), polynomial(z, cosTail), fma(z, constant(z.getType(), -0.5), 1.0));
-  auto bit = [&](int64_t mask) {
-    return compareI(arith::CmpIPredicate::ne, andI(quadrant, integer(quadrant.getType(), mask)),
-                    integer(quadrant.getType(), 0));
-  };
-  Value result = select(bit(1), cos, sine);
-  return select(bit(2), neg(result), result);
-}
-
-// Reduces x by multiples of pi / 2 in f64. Without fma, the first part of pi / 2 has 33 bits, so that its product with
-// a multiple of up to 20 bits is exact. Larger arguments are reduced as integers.
-Value Code::sinCos(Value x, bool cosine) {
-  if (isDouble(x))
-    return call(cosine ? "mortise_cos_f64" : "mortise_sin_f64", x);
-  static constexpr double magic = 6755399441055744.0; // 1.5 * 2^52
-  Value wide = arith::ExtFOp::create(b, loc, like(x, b.getF64Type()), x);
-  Value shifted = fma(wide, constant(wide.getType(), 0.63661977236758134), magic);
-  Value whole = add(shifted, -magic);
-  const bool once = instructions.fma;
-  const double high = once ? 1.5707963267948966 : 0x1.921fb544p+0;
-  const double low = once ? 6.123233995736766e-17 : 0x1.0b4611a626331p-34;
-  Value reduced = fma(whole, constant(wide.getType(), -high), wide);
-  reduced = fma(whole, constant(wide.getType(), -low), reduced);
-  Value result = sinCosReduced(reduced, resizeInt(intBits(shifted), b.getI32Type(), false), cosine);
-  if (!cosine)
-    result = select(compare(P::OEQ, x, 0.0), x, result);
-  Value huge = compare(P::OGE, abs(x), once ? 0x1p30 : 0x1p20);
-  return ifAny(
-      huge,
-      [&] {
-        Value quadrant, rest = turns(x, quadrant), large = sinCosReduced(rest, quadrant, cosine);
-        if (!cosine)
-          large = select(compare(P::OLT, x, 0.0), neg(large), large);
-        large = select(compare(P::OEQ, abs(x), infinity), sub(x, x), large);
-        return select(huge, large, result);
-      },
-      result);
-}
 
 } // namespace mortise::codegen

@@ -7,7 +7,6 @@ using namespace mlir;
 using I = arith::CmpIPredicate;
 
 EmittedSimtKernel SimtKernel::emit(StringRef name) {
-  c.coarse = llvm::all_of(plan.roots, [&](const Root &root) { return isNarrowFloat(plan.dag.exprs[root.expr].dtype); });
   Type pointerType = LLVM::LLVMPointerType::get(b.getContext()), i32 = b.getI32Type(), i64 = b.getI64Type();
   entry = name.str();
   const size_t tensors = inputCount() + plan.roots.size();

@@ -89,7 +89,4 @@ bool expandsAlways(mortise::Op op);
 // The relative cost of one element of an elementwise op; nullopt when the op has no generated code (elementwise.cpp).
 std::optional<int> elementwiseCost(Op op);
 
-// Whether the code of an elementwise op on this dtype calls the C library, which GPUs do not have (elementwise.cpp).
-bool callsLibrary(Op op, int32_t dtype);
-
 } // namespace mortise::codegen

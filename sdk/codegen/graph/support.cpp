@@ -65,7 +65,6 @@ Support supports(const MortiseNode &node) {
                                         : refuse(MORTISE_REASON_OP, std::string("no generated loop for ") + node.op);
 }
 
-// The table of elementwise ops says what calls the C library; a composite does where one of its parts does.
 Support supportsSimt(const MortiseNode &node) {
   if (Support support = supports(node); !support.yes)
     return support;
@@ -74,17 +73,6 @@ Support supportsSimt(const MortiseNode &node) {
       std::string_view(findAttribute(node, "mode")->string) == "add")
     return refuse(MORTISE_REASON_DTYPE,
                   std::string("kernels of GPUs add no updates of ") + dtypeName(node.results[0]->type->dtype) + " yet");
-  Dag dag;
-  ExprId result;
-  if (opOf(node) == mortise::Op::Constant || !expandAlone(dag, node, result))
-    return {};
-  for (const Expr &expr : dag.exprs)
-    if (isElementwise(expr.op) && !expr.operands.empty())
-      if (const int32_t dtype = dag.exprs[expr.operands[0]].dtype; callsLibrary(expr.op, dtype))
-        return refuse(dtype == MORTISE_F64 ? MORTISE_REASON_DTYPE : MORTISE_REASON_OP,
-                      std::string("kernels of GPUs have no ") +
-                          (expr.op < Op::Input ? nameOf(static_cast<mortise::Op>(expr.op)).data() : "function") +
-                          " of " + dtypeName(dtype) + " yet");
   return {};
 }
 

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Fits the polynomials of emit/math.cpp and emit/coarse.cpp: near-minimax in relative error (Lawson's reweighted least squares on
-Chebyshev nodes, references in 60 digits). Prints C++ arrays, highest power first, and the error reached.
-Run: .venv/bin/python sdk/codegen/tools/fit.py"""
+"""Fits the polynomials of the elementary functions, for f32 and for f64, and prints emit/coefficients.hpp. For f32:
+near-minimax in relative error (Lawson's reweighted least squares on Chebyshev nodes, references in 60 digits). For f64,
+beyond what least squares in f64 can find: interpolation in Chebyshev nodes, in 60 digits. Run:
+.venv/bin/python sdk/codegen/tools/fit.py > sdk/codegen/emit/coefficients.hpp, then clang-format."""
 import mpmath as mp
 import numpy as np
 
 mp.mp.dps = 60
 
 
-def fit(name, function, low, high, degree, scale=None):
-    """Fits a polynomial p(x) ~ function(x). The error is relative to `scale(x)`, by default to the function itself."""
+def single(function, low, high, degree, scale):
     n = 400
     nodes = [(low + high) / 2 + (high - low) / 2 * float(mp.cos(mp.pi * (i + 0.5) / n)) for i in range(n)]
     values = np.array([float(function(mp.mpf(x))) for x in nodes])
-    sizes = values if scale is None else np.array([float(scale(mp.mpf(x))) for x in nodes])
+    sizes = np.array([float(scale(mp.mpf(x))) for x in nodes])
     mid, half = (low + high) / 2, (high - low) / 2
     basis = np.polynomial.chebyshev.chebvander((np.array(nodes) - mid) / half, degree)
     weight = np.ones(n) / n
@@ -24,27 +24,87 @@ def fit(name, function, low, high, degree, scale=None):
         weight = weight * (error + 1e-30)
         weight /= weight.sum()
     series = np.polynomial.chebyshev.Chebyshev(solution, domain=[low, high]).convert(kind=np.polynomial.Polynomial)
-    coefficients = ", ".join(f"{c:.17e}" for c in series.coef[::-1])
-    print(f"// {name}: [{low:.6g}, {high:.6g}], relative error {error.max():.2e}\n"
-          f"constexpr double {name}[] = {{{coefficients}}};")
+    return series.coef, error.max()
 
 
+def double(function, low, high, degree, scale):
+    low, high, n = mp.mpf(low), mp.mpf(high), degree + 1
+    nodes = [(low + high) / 2 + (high - low) / 2 * mp.cos(mp.pi * (2 * i + 1) / (2 * n)) for i in range(n)]
+    powers = mp.matrix([[x**j for j in range(n)] for x in nodes])
+    found = [float(c) for c in mp.lu_solve(powers, mp.matrix([function(x) for x in nodes]))]
+    error = 0
+    for i in range(500):
+        x = low + (high - low) * (2 * i + 1) / 1000
+        error = max(error, abs((mp.polyval(found[::-1], x) - function(x)) / scale(x)))
+    return found, float(error)
+
+
+def fit(name, function, low, high, degrees, scale=None, high64=None):
+    """Fits a polynomial p(x) ~ function(x) of `degrees` (of f32 and f64; None: not needed). The error is relative to
+    `scale(x)`, by default to the function itself. `high64`: the end of the range for f64, where it is another one."""
+    for bits, degree, find in zip((32, 64), degrees, (single, double)):
+        if degree is None:
+            print(f"inline constexpr std::array<double, 0> {name}{bits}{{}};")
+            continue
+        end = high64 if bits == 64 and high64 else high
+        coefficients, error = find(function, low, end, degree, scale or function)
+        text = ", ".join(f"{c:.17e}" for c in coefficients[::-1])
+        print(f"// {name}: [{low:.6g}, {end:.6g}], relative error {error:.2e}\n"
+              f"inline constexpr double {name}{bits}[] = {{{text}}};")
+    print(f"inline constexpr Fit {name}{{{name}32, {name}64}};\n")
+
+
+def oddTail(function):
+    """p(x^2) with function(x) = x + x^3 p(x^2), for an odd function."""
+    slope = [mp.taylor(function, 0, 3)[3]]
+    return lambda z: (function(mp.sqrt(z)) / mp.sqrt(z) - 1) / z if z > mp.mpf("1e-15") else slope[0]
+
+
+print("""// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Printed by tools/fit.py, which says what each polynomial is.
+#pragma once
+
+#include <array>
+#include <span>
+
+namespace mortise::codegen {
+
+// Coefficients from the highest power down.
+struct Fit {
+  std::span<const double> f32, f64;
+};
+""")
 half = float(mp.log(2) / 2) * 1.001
 # e^r = 1 + r + r^2 p(r)
-fit("expTail", lambda r: (mp.expm1(r) - r) / r**2 if r else mp.mpf(1) / 2, -half, half, 4,
+fit("expTail", lambda r: (mp.expm1(r) - r) / r**2 if abs(r) > 1e-20 else mp.mpf(1) / 2, -half, half, (4, 10),
     lambda r: mp.exp(r) / max(abs(r), mp.mpf("0.05"))**2)
 # (e^r - 1) = r + r^2 p(r), relative to e^r - 1 itself
-fit("expm1Tail", lambda r: (mp.expm1(r) - r) / r**2 if r else mp.mpf(1) / 2, -half, half, 6,
+fit("expm1Tail", lambda r: (mp.expm1(r) - r) / r**2 if abs(r) > 1e-20 else mp.mpf(1) / 2, -half, half, (6, 11),
     lambda r: abs(mp.expm1(r)) / max(abs(r), mp.mpf("0.01"))**2)
-# log(1 + f) = f - f^2/2 + f^3 p(f)
+# 2^r = 1 + r p(r)
+fit("exp2Tail", lambda r: (mp.mpf(2)**r - 1) / r if abs(r) > 1e-20 else mp.log(2), -0.5005, 0.5005, (5, 12),
+    lambda r: mp.mpf(2)**r / max(abs(r), mp.mpf("0.05")))
+# f32: log(1 + f) = f - f^2/2 + f^3 p(f)
 fit("logTail", lambda f: (mp.log1p(f) - f + f * f / 2) / f**3 if abs(f) > 1e-6 else mp.mpf(1) / 3,
-    float(mp.sqrt(0.5) - 1) * 1.001, float(mp.sqrt(2) - 1) * 1.001, 8,
+    float(mp.sqrt(0.5) - 1) * 1.001, float(mp.sqrt(2) - 1) * 1.001, (8, None),
     lambda f: abs(mp.log1p(f)) / max(abs(f), mp.mpf("0.02"))**3)
+# f64: log((1 + s) / (1 - s)) = 2 s + s z p(z), and p(z) = 2/3 + z q(z), with z = s^2
+widest = float(((mp.sqrt(2) - 1) / (mp.sqrt(2) + 1))**2) * 1.001
+ratio = oddTail(mp.atanh)
+fit("logSeries", lambda z: 2 * ratio(z), 0.0, widest, (None, 7), lambda z: 2 / max(z, mp.mpf("0.001")))
+fit("logSecond", lambda z: (2 * ratio(z) - mp.mpf(2) / 3) / z if z > mp.mpf("1e-12") else mp.mpf(2) / 5, 0.0, widest,
+    (None, 7))
+# The same and 2^r for the powers of f32, which compute in f64
+fit("powLog", lambda z: 2 * ratio(z), 0.0, widest, (None, 4), lambda z: 2 / max(z, mp.mpf("0.001")))
+fit("powExp", lambda r: (mp.mpf(2)**r - 1) / r if abs(r) > 1e-20 else mp.log(2), -0.5005, 0.5005, (None, 6),
+    lambda r: mp.mpf(2)**r / max(abs(r), mp.mpf("0.05")))
 # tanh(x) = x + x^3 p(x^2)
-fit("tanhTail", lambda z: (mp.tanh(mp.sqrt(z)) / mp.sqrt(z) - 1) / z if z > 1e-9 else -mp.mpf(1) / 3, 0.0, 0.4, 5,
+fit("tanhTail", oddTail(mp.tanh), 0.0, 0.4, (5, 11),
     lambda z: mp.tanh(mp.sqrt(z)) / mp.sqrt(z) / max(z, mp.mpf("0.01")))
+# sinh(x) = x + x^3 p(x^2)
+fit("sinhTail", oddTail(mp.sinh), 0.0, 1.0, (3, 7), lambda z: 1 / max(z, mp.mpf("0.01")))
 # erf(x) = x p(x^2)
-fit("erfNear", lambda z: mp.erf(mp.sqrt(z)) / mp.sqrt(z) if z > 1e-9 else 2 / mp.sqrt(mp.pi), 0.0, 1.0, 7)
+fit("erfNear", lambda z: mp.erf(mp.sqrt(z)) / mp.sqrt(z) if z > 1e-9 else 2 / mp.sqrt(mp.pi), 0.0, 1.0, (7, 13))
 # erfc(a) = exp(-a^2) s p(1 - 2 K s), s = 1 / (a + K)
 K = 2
 
@@ -57,10 +117,14 @@ def scaled(t):
     return mp.exp(a * a) * mp.erfc(a) / s if a < 100 else (1 - 1 / (2 * a * a)) / (a * mp.sqrt(mp.pi)) / s
 
 
-fit("erfcScaled", scaled, -1.0, 0.77, 10)
+fit("erfcScaled", scaled, -1.0, 0.77, (10, 25), high64=0.87)
 # sin(r) = r + r^3 p(r^2), cos(r) = 1 - r^2/2 + r^4 p(r^2)
 quarter = float(mp.pi / 4) * 1.001
-fit("sinTail", lambda z: (mp.sin(mp.sqrt(z)) / mp.sqrt(z) - 1) / z if z > 1e-9 else -mp.mpf(1) / 6, 0.0, quarter**2, 3)
-fit("cosTail", lambda z: (mp.cos(mp.sqrt(z)) - 1 + z / 2) / z**2 if z > 1e-6 else mp.mpf(1) / 24, 0.0, quarter**2, 3)
-# The same for results that are rounded to f16 or bf16, up to a = 10.5
-fit("erfcCoarse", scaled, -1.0, 0.7, 6)
+fit("sinTail", oddTail(mp.sin), 0.0, quarter**2, (3, 6), lambda z: 1 / max(z, mp.mpf("0.01")))
+fit("cosTail", lambda z: (mp.cos(mp.sqrt(z)) - 1 + z / 2) / z**2 if z > 1e-6 else mp.mpf(1) / 24, 0.0, quarter**2,
+    (3, 6), lambda z: 1 / max(z, mp.mpf("0.01"))**2)
+# asin(x) = x + x^3 p(x^2) up to 1/2, atan(x) = x + x^3 p(x^2) up to tan(pi / 8)
+fit("asinTail", oddTail(mp.asin), 0.0, 0.25, (5, 13), lambda z: 1 / max(z, mp.mpf("0.01")))
+fit("atanTail", oddTail(mp.atan), 0.0, float((mp.sqrt(2) - 1)**2) * 1.001, (4, 11),
+    lambda z: 1 / max(z, mp.mpf("0.01")))
+print("} // namespace mortise::codegen")

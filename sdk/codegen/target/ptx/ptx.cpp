@@ -86,8 +86,6 @@ Result<PtxBackend::Code> PtxBackend::compile(LoopPlan &plan, const SimtSchedule 
   instructions.narrowDivisions = true;
   instructions.keepNan = false;
   instructions.brain = true;
-  instructions.approximateExp2 = "llvm.nvvm.ex2.approx.f32";
-  instructions.approximateDivide = "llvm.nvvm.div.full";
   Code result;
   const auto emit = [&](const SimtSchedule &kernelSchedule, SimtKernel::Role role, const std::string &name,
                         Dim blocks) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The functions that generated code calls: void f(x, y, count) overwrites x[0 .. count).
+// The functions that generated code calls: those that LLVM makes of loads and stores.
 #pragma once
 
 #include <span>
