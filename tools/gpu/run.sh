@@ -45,7 +45,10 @@ for part in "${@:---help}"; do
     full) judge full core,composite,dynamic ;;
     full=*) judge full "$value" ;;
     test) python3 -m pytest -q frontend/torch/test/test_cuda.py || status=1 ;;
-    figure=*) python3 bench/figure.py --save "$value" && cp "bench/results/$value.json" "$OUT/" || status=1 ;;
+    figure=*)
+      python3 bench/figure.py --save "$value" || status=1
+      cp "bench/results/$value.json" "$OUT/"
+      ;;
     --help) usage ;;
     *) usage >&2 && exit 2 ;;
   esac

@@ -236,6 +236,8 @@ static Value roundToOdd(Code &c, Value x) {
 // The f16 or bf16 that a widened value has in memory; null where it has been computed with. Values that are only chosen
 // need no conversion there and back, which would cost time and, on some machines, the payload of NaN.
 Value Code::asInMemory(Value x, int32_t dtype) {
+  if (!element(x).isF32())
+    return {};
   Operation *op = x.getDefiningOp();
   Type narrow = like(x, memoryType(dtype));
   if (auto wide = dyn_cast_or_null<arith::ExtFOp>(op))

@@ -49,6 +49,25 @@ def attention(e, q, k, v, dropout=0.0, causal=False, attn_mask=None, scale=None)
     return e.op("attention", q, k, v, mask_operand(e, attn_mask, q, k), scale=scale, causal=bool(causal)), sums
 
 
+# What PyTorch chooses on GPUs. Their other results are for their own backward ops and have forms of their own.
+
+@handles(aten._scaled_dot_product_efficient_attention.default, aten._scaled_dot_product_cudnn_attention.default)
+def gpu_attention(e, q, k, v, attn_bias, compute_log_sumexp, dropout=0.0, causal=False, return_debug_mask=False, scale=None):
+    return for_inference(e, q, k, v, dropout, causal, attn_bias, scale)
+
+
+@handles(aten._scaled_dot_product_flash_attention.default)
+def flash_attention(e, q, k, v, dropout=0.0, causal=False, return_debug_mask=False, scale=None):
+    return for_inference(e, q, k, v, dropout, causal, None, scale)
+
+
+def for_inference(e, *arguments):
+    others = len(e.node.meta["val"]) - 1
+    if any(e.uses(number) for number in range(1, 1 + others)):
+        raise Unsupported("attention on a GPU in training")
+    return (attention(e, *arguments)[0], *[None] * others)
+
+
 # ---- training: the scores again, as PyTorch's kernels do it ---------------------------------------------------------
 
 def product(e, x, y, x_axis, y_axis):
