@@ -84,11 +84,12 @@ class CachedDecoder(nn.Module):
         self.prepare()
 
     def prepare(self):
-        """Clears the cache. Allocates it anew when the model's dtype has changed."""
+        """Clears the cache. Allocates it anew when the model's dtype or device has changed."""
         from transformers import StaticCache
 
         config, weight = self.model.config, next(self.model.parameters())
-        if self.cache is None or self.cache.layers[0].keys.dtype != weight.dtype:
+        keys = self.cache.layers[0].keys if self.cache is not None else None
+        if keys is None or (keys.dtype, keys.device) != (weight.dtype, weight.device):
             self.cache = StaticCache(config=config, max_cache_len=self.cache_length)
             self.cache.early_initialization(1, config.num_key_value_heads,
                                             config.hidden_size // config.num_attention_heads, weight.dtype,

@@ -75,6 +75,11 @@ Value Code::pow(Value x, Value y) {
 // By squaring; wraps. A negative exponent gives 0, except for the bases 1 and -1.
 Value Code::intPower(Value x, Value y, bool isSigned) {
   match(x, y);
+  // In 32 bits at least: LLVM 22's code for NVPTX leaves such a loop over i16 too early (seen on an H100).
+  if (Type narrow = element(x); narrow.getIntOrFloatBitWidth() < 32) {
+    Type wide = b.getI32Type();
+    return resizeInt(intPower(resizeInt(x, wide, isSigned), resizeInt(y, wide, isSigned), isSigned), narrow, isSigned);
+  }
   Value zero = integer(y.getType(), 0), unit = integer(y.getType(), 1), ones = integer(y.getType(), -1);
   Value negative = isSigned ? compareI(I::slt, y, zero) : Value();
   Value left = isSigned ? select(negative, zero, y) : y;
