@@ -43,9 +43,10 @@ static void *opened(const char *library) {
 }
 
 const MortisePlugin &cudaPlugin() {
-  static const MortisePlugin &table =
-      *reinterpret_cast<MortisePluginFn>(dlsym(opened(MORTISE_TEST_CUDA_PLUGIN), MORTISE_PLUGIN_SYMBOL))();
-  detail::hostTable = &loggingHost(); // Status, in this program, reads statuses through it
+  static const MortisePlugin &table = []() -> const MortisePlugin & {
+    detail::hostTable = &loggingHost(); // Status, in this program, reads statuses through it
+    return *reinterpret_cast<MortisePluginFn>(dlsym(opened(MORTISE_TEST_CUDA_PLUGIN), MORTISE_PLUGIN_SYMBOL))();
+  }();
   return table;
 }
 

@@ -28,6 +28,9 @@ class Emulator {
 public:
   static Emulator &shared(); // one for the process
   static bool supports(const MortiseGraph &graph);
+  // Whether a test that is one of many has to emulate: always, but with sanitizers, which see nothing of generated
+  // code, each fourth time.
+  static bool isDue();
   // Groups with equal code are compiled once.
   Result<std::vector<EmulatedFunction>> compile(const MortiseGraph &graph, std::span<const Group> groups);
   ~Emulator();

@@ -86,7 +86,7 @@ public:
     auto functions = compiler->compile(graph, fused->groups);
     ASSERT_TRUE(functions) << what << functions.error().message;
     interpret(what);
-    if (Emulator::supports(graph)) {
+    if (Emulator::supports(graph) && Emulator::isDue()) {
       auto parts = fuse({&graph, {}, {}, {}}, simtFuseTarget());
       ASSERT_TRUE(parts) << what << parts.error().message;
       auto kernels = Emulator::shared().compile(graph, parts->groups);
