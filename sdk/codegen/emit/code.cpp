@@ -88,13 +88,13 @@ void Code::match(Value &x, Value &y) {
 Value Code::neg(Value x) {
   if (instructions.keepNan)
     return one<arith::NegFOp>(x);
+  for (int32_t dtype : {MORTISE_F16, MORTISE_BF16})
+    if (Value bits = asInMemory(x, dtype)) {
+      Value flipped = two<arith::XOrIOp>(bits, integer(bits.getType(), INT64_C(0x8000)));
+      return fromMemory(flipped, dtype);
+    }
   // LLVM knows a change of the sign bit by integers for what it is, and would make the instruction of it again.
-  const auto flip = [&](Value v) { return copySign(v, bitcast(notI(intBits(v)), element(v))); };
-  if (Value half = asInMemory(x, MORTISE_F16))
-    return fromMemory(flip(half), MORTISE_F16);
-  if (Value brain = asInMemory(x, MORTISE_BF16))
-    return fromMemory(two<arith::XOrIOp>(brain, integer(brain.getType(), INT64_C(0x8000))), MORTISE_BF16);
-  return flip(x);
+  return copySign(x, bitcast(notI(intBits(x)), element(x)));
 }
 
 Value Code::fma(Value x, Value y, Value z) {
@@ -199,6 +199,8 @@ Value Code::fromMemory(Value x, int32_t dtype) {
   case MORTISE_F16:
     if (!instructions.half)
       return halfToFloat(x);
+    if (element(x).isInteger()) // as asInMemory has it
+      x = bitcast(x, b.getF16Type());
     return arith::ExtFOp::create(b, loc, like(x, b.getF32Type()), x);
   case MORTISE_BF16: {
     Value wide = resizeInt(x, b.getI32Type(), false);
@@ -233,19 +235,24 @@ static Value roundToOdd(Code &c, Value x) {
   return c.bitcast(bits, c.b.getF32Type());
 }
 
-// The f16 or bf16 that a widened value has in memory; null where it has been computed with. Values that are only chosen
-// need no conversion there and back, which would cost time and, on some machines, the payload of NaN.
+// The bits of the f16 or bf16 that a widened value has in memory, as integers; null where it has been computed with.
+// Values that are only chosen need no conversion there and back, which would cost time and, on some machines, the
+// payload of NaN.
 Value Code::asInMemory(Value x, int32_t dtype) {
   if (!element(x).isF32())
     return {};
   Operation *op = x.getDefiningOp();
-  Type narrow = like(x, memoryType(dtype));
-  if (auto wide = dyn_cast_or_null<arith::ExtFOp>(op))
-    return wide.getIn().getType() == narrow ? wide.getIn() : Value();
+  const auto isNarrow = [&](Value v) { return v.getType() == like(x, b.getI16Type()); };
+  if (auto wide = dyn_cast_or_null<arith::ExtFOp>(op)) {
+    if (dtype != MORTISE_F16 || !element(wide.getIn()).isF16())
+      return {};
+    auto known = wide.getIn().getDefiningOp<arith::BitcastOp>(); // of a changed sign
+    return known && isNarrow(known.getIn()) ? known.getIn() : intBits(wide.getIn());
+  }
   if (auto number = dyn_cast_or_null<arith::BitcastOp>(op)) { // as fromMemory widens bf16
     auto shifted = number.getIn().getDefiningOp<arith::ShLIOp>();
     auto wide = shifted ? shifted.getLhs().getDefiningOp<arith::ExtUIOp>() : arith::ExtUIOp();
-    return dtype == MORTISE_BF16 && wide && wide.getIn().getType() == narrow ? wide.getIn() : Value();
+    return dtype == MORTISE_BF16 && wide && isNarrow(wide.getIn()) ? wide.getIn() : Value();
   }
   if (auto number = dyn_cast_or_null<arith::ConstantOp>(op)) {
     auto splat = dyn_cast<SplatElementsAttr>(number.getValue());
@@ -256,10 +263,7 @@ Value Code::asInMemory(Value x, int32_t dtype) {
     bool lost = false;
     rounded.convert(dtype == MORTISE_F16 ? llvm::APFloat::IEEEhalf() : llvm::APFloat::BFloat(),
                     llvm::APFloat::rmNearestTiesToEven, &lost);
-    Type type = memoryType(dtype);
-    return lost               ? Value()
-           : type.isInteger() ? integer(narrow, rounded.bitcastToAPInt().getSExtValue())
-                              : makeConstant(b, loc, narrow, FloatAttr::get(type, rounded));
+    return lost ? Value() : integer(like(x, b.getI16Type()), rounded.bitcastToAPInt().getSExtValue());
   }
   if (auto choice = dyn_cast_or_null<arith::SelectOp>(op)) {
     Value yes = asInMemory(choice.getTrueValue(), dtype);

@@ -28,8 +28,8 @@ class Emulator {
 public:
   static Emulator &shared(); // one for the process
   static bool supports(const MortiseGraph &graph);
-  // Whether a test that is one of many has to emulate: always, but with sanitizers, which see nothing of generated
-  // code, each fourth time.
+  // Whether a test that is one of many has to emulate: always, but each eighth time where another run of the suite
+  // does: with sanitizers, which see nothing of generated code, and with the CPU's instructions restricted.
   static bool isDue();
   // Groups with equal code are compiled once.
   Result<std::vector<EmulatedFunction>> compile(const MortiseGraph &graph, std::span<const Group> groups);

@@ -160,9 +160,9 @@ TEST_P(PtxTest, AlignedRowsAreReadBySixteenBytes) {
 TEST_P(PtxTest, MovesAndSignsKeepThePayloadOfNan) {
   const auto target = SimtTarget::cuda(GetParam().first, GetParam().second, 1);
   const auto compiler = SimtCompiler::create(*target);
-  const auto codeOf = [&](int32_t dtype, const std::function<V(TestGraph &, V, V)> &make) {
+  const auto codeOf = [&](int32_t dtype, const Dims &dims, const std::function<V(TestGraph &, V, V)> &make) {
     TestGraph b;
-    V x = b.input(dtype, {64}), y = b.input(dtype, {64});
+    V x = b.input(dtype, dims), y = b.input(dtype, dims);
     b.output(make(b, x, y));
     const MortiseGraph &graph = b.view();
     const auto functions = (*compiler)->compile(graph, fuse({&graph, {}, {}, {}}, simtFuseTarget())->groups);
@@ -172,14 +172,16 @@ TEST_P(PtxTest, MovesAndSignsKeepThePayloadOfNan) {
     V all = b.input(MORTISE_I1, {64});
     return b.op("select", {all, x, b.op("neg", {y}, MORTISE_F16, {64})}, MORTISE_F16, {64});
   };
-  const std::string moved = codeOf(MORTISE_F16, chosen);
+  const std::string moved = codeOf(MORTISE_F16, {64}, chosen);
   ASSERT_NE(moved.find(".entry"), std::string::npos) << moved;
   EXPECT_EQ(moved.find("cvt.f32.f16"), std::string::npos) << moved;
-  for (const int32_t dtype : {MORTISE_F32, MORTISE_F64}) {
-    const std::string code = codeOf(dtype, [&](TestGraph &b, V x, V) { return b.op("neg", {x}, dtype, {64}); });
-    ASSERT_NE(code.find(".entry"), std::string::npos) << code;
-    EXPECT_EQ(code.find("neg.f"), std::string::npos) << code;
-  }
+  for (const int32_t dtype : {MORTISE_F32, MORTISE_F64, MORTISE_F16, MORTISE_BF16})
+    for (const Dims &dims : {Dims{}, Dims{3}, Dims{64}}) {
+      const std::string code = codeOf(dtype, dims, [&](TestGraph &b, V x, V) { return b.op("neg", {x}, dtype, dims); });
+      ASSERT_NE(code.find(".entry"), std::string::npos) << code;
+      for (const char *lossy : {"neg.f", "neg.b", "cvt.f32", "cvt.rn"})
+        EXPECT_EQ(code.find(lossy), std::string::npos) << lossy << "\n" << code;
+    }
 }
 
 TEST_P(PtxTest, KernelsAssemble) {
