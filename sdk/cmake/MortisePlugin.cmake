@@ -79,6 +79,7 @@ function(mortise_link_codegen target)
     message(FATAL_ERROR "mortise_link_codegen(${target}): ${toolkit} does not say which MLIR and LLVM libraries it needs; "
                         "this SDK is broken, install it anew")
   endif()
-  target_link_libraries(${target} PRIVATE ${toolkit})
+  # The core by name, too: as a dependency alone it would stand behind LLVM, and linkers other than lld look at each archive once.
+  target_link_libraries(${target} PRIVATE ${toolkit} Mortise::codegen_core)
   mortise_link_llvm(${target} MLIR ${mlir} LLVM ${llvm})
 endfunction()
