@@ -13,6 +13,8 @@ MINUTES = 8
 
 ROUNDS = 7
 TOLERANCE = 0.06
+COMPILERS: dict = {"trace": {"backend": "aot_eager"}, "mortise": {"backend": "mortise", "options": {"device": "cuda"}}, "inductor": {},
+                   "reduce_overhead": {"mode": "reduce-overhead"}}
 
 
 def makers() -> dict:
@@ -69,8 +71,7 @@ def row(make) -> dict:
     calls = {"eager": module}
     with torch.no_grad():
         expected = [t.clone() for t in module(*inputs)]
-        for key, options in (("trace", {"backend": "aot_eager"}), ("mortise", {"backend": "mortise", "options": {"device": "cuda"}}), ("inductor", {}),
-                             ("reduce_overhead", {"mode": "reduce-overhead"})):
+        for key, options in COMPILERS.items():
             torch._dynamo.reset()
             compiled = torch.compile(module, dynamic=False, **options)
             begin = time.perf_counter()

@@ -60,8 +60,10 @@ def row(name: str, dtype) -> dict:
         torch.cuda.synchronize()
         report = torch_mortise.last_report()
     like = [t.cpu() for t in eager]
-    errors = {key: compare([t.cpu() for t in outputs], expected, like=like) for key, outputs in (("err_vs_f64", found), ("eager_err_vs_f64", eager))}
-    result = {key: agreement.error for key, agreement in errors.items()} | {"device": "cuda", "dtype": str(dtype)[6:], "coverage": report["coverage"]}
+    outputs = {"err_vs_f64": found, "eager_err_vs_f64": eager}
+    errors = {key: compare([t.cpu() for t in tensors], expected, like=like) for key, tensors in outputs.items()}
+    result: dict = {key: agreement.error for key, agreement in errors.items()}
+    result |= {"device": "cuda", "dtype": str(dtype)[6:], "coverage": report["coverage"]}
     if problem := errors["err_vs_f64"].problem:
         result["problem"] = problem
     limit = max(2 * result["eager_err_vs_f64"], 2e-5 if dtype == torch.float32 else 0)
