@@ -16,7 +16,7 @@ using namespace mlir;
 
 namespace {
 
-// By the numbers of LLVM's intrinsics for NVPTX.
+// Through LLVM's intrinsics for NVPTX.
 class PtxMachine final : public SimtMachine {
 public:
   void makeKernel(LLVM::LLVMFuncOp function, unsigned threads) const override {
