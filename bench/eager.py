@@ -168,9 +168,10 @@ def judge(*arguments) -> list[dict]:
             case = json.loads(line)
             data = [None if type is None else bytearray(child.stdout.read(type["bytes"])) for type in case["operands"]]
             try:
-                result = compute(case, data).contiguous()
-                answer = json.dumps({}).encode() + b"\n" + bytes(result.view(torch.uint8).numpy().tobytes() if result.dim() else
-                                                                 result.reshape(1).view(torch.uint8).numpy().tobytes())
+                result = compute(case, data)
+                dense = torch.empty(result.numel(), dtype=result.dtype)  # one element may keep a stride, which no view of bytes takes
+                dense.copy_(result.reshape(-1))
+                answer = json.dumps({}).encode() + b"\n" + dense.view(torch.uint8).numpy().tobytes()
             except Refused as why:
                 answer = json.dumps({"refused": str(why)}).encode() + b"\n"
             child.stdin.write(answer)
