@@ -60,9 +60,9 @@ struct Expr {
 };
 
 struct Dag {
-  std::vector<Expr> exprs;   // operands come before their users
-  std::vector<ExprId> roots; // one per Group::outputs
-  std::string key;           // equal keys compile to equal functions
+  std::vector<Expr> exprs;           // operands come before their users
+  std::vector<ExprId> roots;         // one per Group::outputs
+  std::string key;                   // equal keys compile to equal functions
   std::vector<SymbolRange> symbols;  // of the graph
   std::vector<uint32_t> usedSymbols; // the numbers of those that occur, ascending
 };
