@@ -23,6 +23,9 @@ static constexpr double enoughThreads = 132 * 1024; // that keep a large GPU bus
 static constexpr unsigned mostParts = 256;
 static constexpr unsigned stepsPerPart = 16; // at least, of each thread
 
+// A team shares a row, so that few rows need not be kept apart.
+FuseTarget simtFuseTarget() { return {4, 1}; }
+
 // The bytes of the smallest element that varies along the loop in memory: more of them fit one access.
 static unsigned smallestElement(const LoopPlan &plan) {
   unsigned bytes = 8;

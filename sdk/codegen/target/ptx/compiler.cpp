@@ -32,8 +32,6 @@ Result<SimtTarget> SimtTarget::cuda(int major, int minor, unsigned compileThread
   return target;
 }
 
-FuseTarget simtFuseTarget() { return {4, 1}; }
-
 struct SimtCompiler::Impl {
   SimtTarget target;
   std::mutex mutex;
