@@ -668,14 +668,17 @@ std::vector<std::pair<uint64_t, Site>> patternSitesOf(Function &function) {
   return sites;
 }
 
-size_t mutateEverywhere(Function &function, uint64_t pattern, const Site &site) {
+std::vector<std::string> mutateEverywhere(Function &function, uint64_t pattern, const Site &site) {
   std::vector<Instruction *> all;
+  std::vector<std::string> texts;
   for (Instruction &in : instructions(function))
-    if (patternOf(in) == pattern && Change(in, site.operand, false).make(site.change))
+    if (patternOf(in) == pattern && Change(in, site.operand, false).make(site.change)) {
       all.push_back(&in);
+      raw_string_ostream(texts.emplace_back()) << in;
+    }
   for (Instruction *in : all)
     Change(*in, site.operand, true).make(site.change);
-  return all.size();
+  return texts;
 }
 
 bool mutate(Function &function, const Site &site) {

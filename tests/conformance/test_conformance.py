@@ -172,6 +172,15 @@ def test_shards_are_all_cases(tmp_path):
     assert all(parts)
 
 
+def test_cases_of_a_file(tmp_path):
+    names = ["mul/f32/prime/dense/random/#1", "add/f32/tail/dense/nan/#1"]
+    (file := tmp_path / "cases").write_text("\n".join(names) + "\n\n")
+    _, report = judge(build(tmp_path), tmp_path / "out", "--cases", file, status=GOOD)
+    assert sorted(line["case"] for line in report["cases"]) == sorted(names)
+    file.write_text("\n")
+    assert "found none" in run("--plugin", tmp_path / "libmortise_acme.so", "--cases", file, status=USAGE)
+
+
 def test_resume(tmp_path):
     library = build(tmp_path)
     first, report = judge(library, tmp_path / "out", "--op", "add,mul", "--quick", "--seed", "5", status=GOOD)
