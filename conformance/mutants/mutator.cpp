@@ -364,15 +364,13 @@ private:
 
   bool lanes() {
     if (auto *shuffle = dyn_cast<ShuffleVectorInst>(&in)) {
+      // One lane of the result, for all of them turned by one are the same to a reduction.
       SmallVector<int> mask(shuffle->getShuffleMask());
-      if (mask.size() == 1 || all_equal(mask)) {
-        const auto *from = dyn_cast<FixedVectorType>(shuffle->getOperand(0)->getType());
-        if (mask.size() > 1 || !from || from->getNumElements() < 2 || mask[0] < 0)
-          return false;
-        mask[0] = (mask[0] + 1) % static_cast<int>(from->getNumElements());
-      } else {
-        std::rotate(mask.begin(), mask.begin() + 1, mask.end());
-      }
+      const auto *from = dyn_cast<FixedVectorType>(shuffle->getOperand(0)->getType());
+      if (!from || from->getNumElements() < 2 || mask[0] < 0 || (mask.size() > 1 && all_equal(mask)))
+        return false;
+      const int count = static_cast<int>(from->getNumElements()); // of each operand's lanes
+      mask[0] = mask[0] / count * count + (mask[0] + 1) % count;
       if (isDone)
         shuffle->setShuffleMask(mask);
       return true;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // In place of plugins/cpu/compiler.cpp: kernels of one kind are changed before machine code is made of them.
 #include "mutator.hpp"
+#include "proof.hpp"
 
 #include "../../../plugins/cpu/device.hpp"
 #include "../../../plugins/cpu/units.hpp"
@@ -91,8 +92,14 @@ Result<std::string> machineCode(llvm::Module &module, bool isOptimised) {
   llvm::SmallString<0> bytes;
   llvm::raw_svector_ostream stream(bytes);
   llvm::legacy::PassManager passes;
-  if (machine && isOptimised)
+  if (machine && isOptimised) {
+    for (llvm::Function &function : module)
+      if (!function.isDeclaration()) {
+        forgetUnstoredLanes(function);
+        assumeCalls(function);
+      }
     optimise(module, *machine);
+  }
   if (!machine || machine->addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::ObjectFile))
     return Error{MORTISE_INTERNAL, "the code generator cannot write objects"};
   passes.run(module);
