@@ -58,7 +58,8 @@ Result<void> Device::describe() {
   name = text;
   capability = 10 * major + minor;
   const std::string chipName = "sm_" + std::to_string(capability);
-  features = chipName + (driver.hasPools() ? ",memory_pools" : "") + (driver.hasLibraries() ? ",libraries" : "");
+  features = chipName + (driver.hasPools() ? ",memory_pools" : "") + (driver.hasLibraries() ? ",libraries" : "") +
+             (driver.hasGraphs() ? ",graphs" : "");
   fingerprint = chipName + " driver " + std::to_string(driver.version);
   memory.name = "device memory";
   memory.kind = MORTISE_SPACE_DEVICE;
@@ -165,6 +166,32 @@ Result<CUstream> Device::serviceStream() {
     return done.error();
   service.store(made, std::memory_order_release);
   return made;
+}
+
+// In the mode that forbids nothing: neither this thread nor another one may fail because of it.
+Result<CUgraph> Device::captured(const std::function<Result<void>(CUstream)> &body) {
+  std::lock_guard lock(captureMutex);
+  if (!captureStream)
+    if (auto made = check(driver.streamCreate(&captureStream, CU_STREAM_NON_BLOCKING), "cuStreamCreate"); !made) {
+      captureStream = nullptr;
+      return made.error();
+    }
+  const CUresult begun = driver.streamBeginCapture(captureStream, CU_STREAM_CAPTURE_MODE_RELAXED);
+  if (auto done = check(begun, "cuStreamBeginCapture"); !done)
+    return done.error();
+  Result<void> queued = body(captureStream);
+  CUgraph graph = nullptr;
+  const Result<void> ended = check(driver.streamEndCapture(captureStream, &graph), "cuStreamEndCapture");
+  if (queued && !ended)
+    queued = ended;
+  if (queued)
+    return graph;
+  if (graph)
+    driver.graphDestroy(graph);
+  // A stream whose capture did not end may still be in it.
+  if (!ended)
+    driver.streamDestroy(std::exchange(captureStream, nullptr));
+  return queued.error();
 }
 
 Result<ProductLibrary *> Device::products() {

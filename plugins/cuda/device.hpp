@@ -9,6 +9,7 @@
 #include <mortise/plugin.hpp>
 
 #include <atomic>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -39,6 +40,8 @@ public:
   CUmemoryPool memoryPool() const { return pool; }
   // Orders what the host allocates and frees without a stream.
   Result<CUstream> serviceStream();
+  // A graph of what `body` queues on the stream that it is given. One at a time. The caller destroys the graph.
+  Result<CUgraph> captured(const std::function<Result<void>(CUstream)> &body);
   // What computes products, opened when it is first asked for. Errors: as openProductLibrary's, the same each time.
   Result<ProductLibrary *> products();
   // Of products, in operations a second.
@@ -70,6 +73,8 @@ private:
   std::mutex mutex; // of what follows
   std::atomic<CUcontext> retained = nullptr;
   std::atomic<CUstream> service = nullptr;
+  std::mutex captureMutex;
+  CUstream captureStream = nullptr;
   CUmemoryPool pool = nullptr;
 
   std::mutex productMutex;

@@ -19,12 +19,15 @@ struct CudaPlugin : PluginAdaptor<CudaPlugin> {
   using Constants = cuda::Constants;
   using Instance = cuda::Schedule;
   cuda::Libraries libraries;
+  bool graphs = true;
 
   // Code runs from the libraries that the options name. A project's settings may come with a clone and must not choose
   // them, so that a path has to be the environment's.
   Result<void> initialize(const MortiseInitializeArgs &args) {
     libraries.driver = option(args.options, args.option_count, "driver", "libcuda.so.1");
     libraries.products = option(args.options, args.option_count, "cublaslt", cuda::anyLibrary);
+    if (auto read = readGraphs(args, graphs); !read)
+      return read;
     if (auto allowed = checkPath("driver", libraries.driver, {"libcuda.so.1"}, "MORTISE_CUDA_DRIVER"); !allowed)
       return allowed;
     return checkPath("cublaslt", libraries.products, {cuda::anyLibrary, cuda::noLibrary}, "MORTISE_CUDA_CUBLASLT");
@@ -37,7 +40,10 @@ struct CudaPlugin : PluginAdaptor<CudaPlugin> {
   Result<void> propose(Proposal &proposal) { return cuda::propose(proposal); }
 
   Result<std::unique_ptr<Kernel>> compile(const MortiseCompileArgs &args) {
-    return Kernel::compile(Device::of(args.device), *args.region, *args.compile_options);
+    bool replays = graphs;
+    if (auto read = readGraphs(args, replays); !read)
+      return read.error();
+    return Kernel::compile(Device::of(args.device), *args.region, *args.compile_options, replays);
   }
 
   Result<void> describe(const Kernel &kernel, MortiseKernelInfo &info) {
@@ -135,6 +141,13 @@ struct CudaPlugin : PluginAdaptor<CudaPlugin> {
   Result<void> hostUnregister(MortiseHostMemoryArgs &args) { return cuda::unregisterHost(args); }
 
 private:
+  template <typename Args> static Result<void> readGraphs(const Args &args, bool &into) {
+    const std::string_view found = option(args.options, args.option_count, "graphs", into ? "on" : "off");
+    if (found != "on" && found != "off")
+      return Error{MORTISE_INVALID_ARGUMENT, "option graphs: expected on or off, found " + std::string(found)};
+    into = found == "on";
+    return {};
+  }
   static Result<void> checkPath(const char *name, const std::string &value,
                                 std::initializer_list<std::string_view> usual, const char *variable) {
     const char *chosen = std::getenv(variable);

@@ -47,14 +47,18 @@ public:
   void configure(const std::string &settings) const { standInConfigure(settings.c_str()); }
   std::vector<std::string> calls() const; // lines of the stand-in's report, without the first
   std::string counts() const;             // the first line
+  std::vector<std::string> work() const;  // what has happened since configure()
   size_t callsOf(const std::string &function) const;
   // Starts up the devices, so that what stays until the process ends is there.
   void warmUp() const;
 
+  void *symbol(const char *name) const; // of the stand-in
+
 private:
   std::string path;
+  void *handle = nullptr;
   StandInConfigure standInConfigure = nullptr;
-  StandInReport standInReport = nullptr;
+  StandInReport standInReport = nullptr, standInWork = nullptr;
 };
 
 struct Failed : std::runtime_error {
@@ -80,11 +84,22 @@ void freeMemory(MortiseDevice *device, MortiseAddress address, uint64_t bytes, M
 // A compiled region, with memory for its workspace.
 class Region {
 public:
-  Region(MortiseDevice *device, std::shared_ptr<const Graph> graph, int32_t precision = MORTISE_PRECISION_HIGHEST);
+  struct How {
+    int32_t precision = MORTISE_PRECISION_HIGHEST, mode = MORTISE_MODE_DEFAULT;
+    const char *graphs = "on"; // the option
+  };
+  Region(MortiseDevice *device, std::shared_ptr<const Graph> graph, How how);
+  Region(MortiseDevice *device, std::shared_ptr<const Graph> graph, int32_t precision = MORTISE_PRECISION_HIGHEST)
+      : Region(device, std::move(graph), How{.precision = precision}) {}
   ~Region();
   Region(const Region &) = delete;
   Result<void> enqueue(MortiseStream *stream, std::vector<MortiseAddress> inputs, std::vector<MortiseAddress> outputs,
-                       uint64_t *stepNs = nullptr) const;
+                       uint64_t *stepNs = nullptr) const {
+    return enqueueIn(workspace, stream, std::move(inputs), std::move(outputs), stepNs);
+  }
+  // With another workspace than its own.
+  Result<void> enqueueIn(MortiseAddress workspace, MortiseStream *stream, std::vector<MortiseAddress> inputs,
+                         std::vector<MortiseAddress> outputs, uint64_t *stepNs = nullptr) const;
   // For a graph with symbols: the values for the calls that follow.
   void prepare(std::vector<int64_t> values);
   std::string text() const; // of the steps, one a line
