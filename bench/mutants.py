@@ -319,8 +319,11 @@ def run(
     unit: str = "pattern",
     say=measure.progress,
     known: Catalogue | None = None,
+    keep: Path | None = None,
 ) -> dict:
-    """`count` mutants that are not equivalent, judged. One seed gives the same mutants and cases on one kind of processor."""
+    """`keep`: gets the result so far, behind each mutant.
+
+    `count` mutants that are not equivalent, judged. One seed gives the same mutants and cases on one kind of processor."""
     begin = time.time()
     seed = random.SystemRandom().getrandbits(32) if seed is None else seed
     say(f"seed {seed}: the kernels of each op")
@@ -343,6 +346,8 @@ def run(
                     if mutant.stillborn
                     else f"SURVIVED ({mutant.stood})"
                 )
+                if keep:
+                    keep.write_text(json.dumps({"seed": seed} | summary(judged, known, time.time() - begin), indent=1))
                 say(f"{len(judged)}: {mutant.name} {mutant.family}, {mutant.op}: {result} ({mutant.seconds:.1f} s)")
     return {"seed": seed} | summary(judged, known, time.time() - begin)
 
@@ -353,6 +358,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="of mutants and cases; otherwise a new one, which is named")
     parser.add_argument("--op", action="append", help="only kernels of these ops; may be repeated")
     parser.add_argument("--unit", choices=("pattern", "kernel"), default="pattern", help="what one mutant changes")
+    parser.add_argument("--jobs", type=int, default=2, help="mutants at a time")
     parser.add_argument(
         "--catalogue", type=Path, help="a file that keeps what the cases compile without a mutant, for further runs with other seeds"
     )
@@ -362,10 +368,10 @@ def main() -> int:
     if known and asked.seed is None:
         parser.error("--catalogue: expected --seed, too, which says what mutants are drawn")
     seed = random.SystemRandom().getrandbits(32) if asked.seed is None else asked.seed
-    known = known or catalogue(seed, asked.op, unit=asked.unit)
+    known = known or catalogue(seed, asked.op, asked.jobs, unit=asked.unit)
     if asked.catalogue:
         known.save(asked.catalogue)
-    result = run(asked.count, seed, ops=asked.op, unit=asked.unit, known=known)
+    result = run(asked.count, seed, asked.jobs, asked.op, unit=asked.unit, known=known, keep=asked.json)
     if asked.json:
         asked.json.write_text(json.dumps(result, indent=1))
     print(json.dumps({name: value for name, value in result.items() if name != "all"}))
