@@ -36,15 +36,33 @@ bool isLaneWise(const Instruction &in) {
     return isTriviallyVectorizable(call->getIntrinsicID());
   if (in.isIntDivRem()) // by 0 it ends the process
     return false;
-  return isa<BinaryOperator, UnaryOperator, CastInst, CmpInst, SelectInst>(in); // a phi's may be another turn's
+  return isa<BinaryOperator, UnaryOperator, CastInst, CmpInst, SelectInst, GetElementPtrInst>(
+      in); // a phi's may be another turn's
 }
 
-bool isStoredWith(const Value &mask, const Value &value, SmallPtrSetImpl<const Value *> &seen) {
+// Whether no lane beside the mask comes through `user`, which has `value` as an operand.
+bool endsWith(const Value &mask, const Instruction &user, const Value &value) {
+  // The mask itself, or one that has no lanes beside it.
+  const auto isWithin = [&](const Value *other) {
+    const auto *both = dyn_cast<BinaryOperator>(other);
+    return other == &mask || (both && both->getOpcode() == Instruction::And && is_contained(both->operands(), &mask));
+  };
+  if (const auto *select = dyn_cast<SelectInst>(&user))
+    return isWithin(select->getCondition()) && select->getTrueValue() == &value && select->getFalseValue() != &value;
+  const auto *call = dyn_cast<IntrinsicInst>(&user);
+  const Intrinsic::ID id = call ? call->getIntrinsicID() : Intrinsic::not_intrinsic;
+  if (id == Intrinsic::masked_store || id == Intrinsic::masked_scatter) // value, addresses, mask
+    return isWithin(call->getArgOperand(2)) && call->getArgOperand(2) != &value;
+  if (id == Intrinsic::masked_gather) // addresses, mask, what stands beside it
+    return isWithin(call->getArgOperand(1)) && call->getArgOperand(0) == &value && call->getArgOperand(2) != &value;
+  return false;
+}
+
+bool isSeenWithin(const Value &mask, const Value &value, SmallPtrSetImpl<const Value *> &seen) {
   return !seen.insert(&value).second || all_of(value.users(), [&](const User *user) {
     const auto *in = cast<Instruction>(user);
-    if (const auto *call = dyn_cast<IntrinsicInst>(in); call && call->getIntrinsicID() == Intrinsic::masked_store)
-      return call->getArgOperand(0) == &value && is_contained(call->args(), &mask);
-    return isLaneWise(*in) && lanesOf(*in) == lanesOf(value) && isStoredWith(mask, *in, seen);
+    return endsWith(mask, *in, value) ||
+           (isLaneWise(*in) && lanesOf(*in) == lanesOf(value) && isSeenWithin(mask, *in, seen));
   });
 }
 
@@ -64,7 +82,7 @@ void assumeCalls(Function &function) {
   b.CreateAssumption(b.CreateICmpSLT(begin, end));
 }
 
-void forgetUnstoredLanes(Function &function) {
+void forgetUnseenLanes(Function &function) {
   for (Instruction &in : instructions(function)) {
     auto *call = dyn_cast<IntrinsicInst>(&in);
     if (!call || call->getIntrinsicID() != Intrinsic::masked_load)
@@ -72,7 +90,7 @@ void forgetUnstoredLanes(Function &function) {
     // The mask and what stands in the lanes beside it are the last two of its arguments.
     const unsigned passed = call->arg_size() - 1;
     SmallPtrSet<const Value *, 16> seen;
-    if (isStoredWith(*call->getArgOperand(passed - 1), in, seen))
+    if (isSeenWithin(*call->getArgOperand(passed - 1), in, seen))
       call->setArgOperand(passed, Constant::getNullValue(in.getType()));
   }
 }

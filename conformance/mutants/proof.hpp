@@ -11,8 +11,8 @@ namespace mortise::mutants {
 // negative. Functions of other types stay as they are.
 void assumeCalls(llvm::Function &function);
 
-// The lanes that a masked load does not read become 0 where no lane of them is stored: all that is computed of the load
-// is computed lane by lane, and ends in masked stores that have the load's mask.
-void forgetUnstoredLanes(llvm::Function &function);
+// The lanes that a masked load does not read become 0 where nobody sees them: all that is computed of the load is
+// computed lane by lane, and ends in masked accesses or selections that have the load's mask.
+void forgetUnseenLanes(llvm::Function &function);
 
 } // namespace mortise::mutants

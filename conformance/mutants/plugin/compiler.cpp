@@ -95,7 +95,7 @@ Result<std::string> machineCode(llvm::Module &module, bool isOptimised) {
   if (machine && isOptimised) {
     for (llvm::Function &function : module)
       if (!function.isDeclaration()) {
-        forgetUnstoredLanes(function);
+        forgetUnseenLanes(function);
         assumeCalls(function);
       }
     optimise(module, *machine);
