@@ -4,7 +4,8 @@
 `planted`, `caught`: each fault gets the same steps until one finds it (bench/saboteur.py): a quick run of all levels on each device, then a
 full one. `by_step` says how many each step found, `missed` which none did. `false_alarms`: failures on plugins without a fault, over
 five seeds: the saboteur without one, cpu, reference and strict, with the expectations that lie beside them, and results of PyTorch eager
-but for those that docs/conformance/error-bounds.md lists. Seeds are new in each run.
+but for those that docs/conformance/error-bounds.md lists, and of ONNX Runtime but for those of bench/deviations.py, which are in
+`deviations` with their number. An entry there whose proof no longer holds fails. Seeds are new in each run.
 `mutants`, `mutants_killed`: of the cpu plugin's kernels (bench/mutants.py).
 Arguments: the parts to make (`saboteur`, `alarms`, `mutants`; all of them without one), or names of the saboteur's faults."""
 
@@ -62,16 +63,18 @@ def of_sound_plugins(seed: int, problems: list[str]) -> dict:
 
     seeds = [seed + i for i in range(5)]
     alarms, runs = false_alarms(seeds)
-    judged = 0
+    judged, deviations = {"PyTorch eager": 0, "ONNX Runtime": 0}, {}
     for number in seeds:
-        wrong, cases = of_eager(number)
-        alarms += wrong
-        judged += cases
-        progress(f"PyTorch eager, seed {number}: {cases} cases, {len(wrong)} alarms")
-    problems += alarms
-    if not runs or not judged:
-        problems.append("no plugin without a fault, or nothing of PyTorch eager, was tried")
-    return {"false_alarms": len(alarms), "sound_runs": runs, "eager_cases": judged, "alarms": alarms}
+        for name, of in (("PyTorch eager", of_eager), ("ONNX Runtime", lambda number: of_onnx_runtime(number, deviations))):
+            wrong, cases = of(number)
+            alarms += wrong
+            judged[name] += cases
+            progress(f"{name}, seed {number}: {cases} cases, {len(wrong)} alarms")
+    problems += alarms + of_deviations()
+    if not runs or not all(judged.values()):
+        problems.append("no plugin without a fault, or nothing of PyTorch eager or ONNX Runtime, was tried")
+    return {"false_alarms": len(alarms), "sound_runs": runs, "eager_cases": judged["PyTorch eager"],
+            "onnx_runtime_cases": judged["ONNX Runtime"], "deviations": deviations, "alarms": alarms}
 
 
 def of_eager(seed: int) -> tuple[list[str], int]:
@@ -80,6 +83,36 @@ def of_eager(seed: int) -> tuple[list[str], int]:
     import kit
 
     _, known = kit.bound_tables()
-    lines = [line for line in eager.judge("--level", "core,composite,quantised", "--quick", "--seed", seed) if line["outcome"] != "refused"]
-    wrong = [line for line in lines if line["outcome"] != "passed" and not kit.explained(known, "/".join(line["case"].split("/")[:2]))]
-    return [f"PyTorch eager, seed {seed}: {line['case']}: {line.get('why', line['outcome'])}" for line in wrong], len(lines)
+    wrong, computed = beyond(eager, seed)
+    wrong = [line for line in wrong if not kit.explained(known, "/".join(line["case"].split("/")[:2]))]
+    return [f"PyTorch eager, seed {seed}: {line['case']}: {line.get('why', line['outcome'])}" for line in wrong], computed
+
+
+def of_onnx_runtime(seed: int, found: dict) -> tuple[list[str], int]:
+    """The same of ONNX Runtime; counts in `found` what bench/deviations.py lists."""
+    import onnx_runtime
+    from deviations import explanation
+
+    wrong, computed = beyond(onnx_runtime, seed)
+    alarms = []
+    for line in wrong:
+        if entry := explanation(line):
+            found.setdefault(f"{entry.cases}: {entry.why}", 0)
+            found[f"{entry.cases}: {entry.why}"] += 1
+        else:
+            alarms.append(f"ONNX Runtime, seed {seed}: {line['case']}: {line.get('why', line['outcome'])}")
+    return alarms, computed
+
+
+def beyond(framework, seed: int) -> tuple[list[dict], int]:
+    """What the kit finds wrong in a framework's results, and how many it computed."""
+    lines = framework.judge("--level", "core,composite,quantised", "--quick", "--seed", seed)
+    computed = [line for line in lines if line["outcome"] != "refused"]
+    return [line for line in computed if line["outcome"] != "passed"], len(computed)
+
+
+def of_deviations() -> list[str]:
+    from deviations import DEVIATIONS
+
+    return [f"bench/deviations.py: {entry.cases}: ONNX Runtime gives the exact result by now, where it was: {entry.why}"
+            for entry in DEVIATIONS if not entry.holds()]
