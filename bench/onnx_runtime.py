@@ -464,8 +464,7 @@ ONE = {name: same(op) for name, op in {
     "cumsum": running("CumSum"), "cumprod": running("CumProd"), "softmax": along("Softmax"), "log_softmax": along("LogSoftmax"),
     "layer_norm": layer_norm, "rms_norm": rms_norm, "batch_norm": batch_norm,
     "scatter_along": scatter_along, "scatter_nd": scatter_nd, "put": put}
-# Several operators, which would each round, so that this is done with f16, too. (ONNX defines the
-# last three as several.)
+# Several operators, which would each round, so that f16 is widened, too. ONNX defines the last three as several.
 SEVERAL = {"rsqrt": lambda m, x: m.node("Reciprocal", m.node("Sqrt", x)), "log2": scaled_log(2), "log10": scaled_log(10), "exp2": exp2,
            "silu": silu, "swiglu": lambda m, gate, up: m.node("Mul", silu(m, gate), up), "linear": linear,
            "fused_convolution": fused_convolution, "rope": rope, "quantized_linear": quantized_linear,
@@ -512,11 +511,8 @@ def compute(case: dict, data: list[bytearray | None]) -> np.ndarray:
     if name not in NAMES:
         raise Refused("no such op")
     wide = widened(name, case["attributes"])
-    if name == "quantized_linear":  # whose weight is quantised
-        inputs = [tensor(i, type, of, wide if i != 1 else ()) if type else None
-                  for i, (type, of) in enumerate(zip(case["operands"], data, strict=True))]
-    else:
-        inputs = [tensor(i, type, of, wide) if type else None for i, (type, of) in enumerate(zip(case["operands"], data, strict=True))]
+    inputs = [None if type is None else tensor(i, type, of, () if (name, i) == ("quantized_linear", 1) else wide)  # it stays quantised
+              for i, (type, of) in enumerate(zip(case["operands"], data, strict=True))]
     if result["dtype"] not in TYPES:
         raise Refused(f"no {result['dtype']}")
     dtype = "f32" if result["dtype"] in wide else result["dtype"]

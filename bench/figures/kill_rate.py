@@ -9,6 +9,8 @@ but for those that docs/conformance/error-bounds.md lists, and of ONNX Runtime b
 `mutants`, `mutants_killed`: of the cpu plugin's kernels (bench/mutants.py).
 Arguments: the parts to make (`saboteur`, `alarms`, `mutants`; all of them without one), or names of the saboteur's faults."""
 
+from collections import Counter
+
 MEASURES = "faults of the saboteur, and mutants of the cpu plugin's kernels, that mortise-conformance finds; false alarms"
 NEEDS = "cpu"
 MINUTES = 35
@@ -43,8 +45,6 @@ def measure(arguments: list[str]) -> dict:
 
 
 def of_saboteur(names: list[str], seed: int, problems: list[str], whole: bool) -> dict:
-    from collections import Counter
-
     from saboteur import conformance, try_all
 
     answers = try_all(names, lambda name: conformance(name, seed))
@@ -58,57 +58,59 @@ def of_saboteur(names: list[str], seed: int, problems: list[str], whole: bool) -
 
 
 def of_sound_plugins(seed: int, problems: list[str]) -> dict:
+    import eager
+    import onnx_runtime
     from measure import progress
     from saboteur import false_alarms
 
     seeds = [seed + i for i in range(5)]
     alarms, runs = false_alarms(seeds)
-    judged, deviations = {"PyTorch eager": 0, "ONNX Runtime": 0}, {}
+    of_torch, of_onnx, deviations = Counter(), Counter(), Counter()  # cases computed, by op; and by deviation
     for number in seeds:
-        for name, of in (("PyTorch eager", of_eager), ("ONNX Runtime", lambda number: of_onnx_runtime(number, deviations))):
-            wrong, cases = of(number)
+        for wrong in (of_eager(number, of_torch), of_onnx_runtime(number, of_onnx, deviations)):
             alarms += wrong
-            judged[name] += cases
-            progress(f"{name}, seed {number}: {cases} cases, {len(wrong)} alarms")
+        progress(f"seed {number}: {of_torch.total()} cases of PyTorch eager, {of_onnx.total()} of ONNX Runtime, {len(alarms)} alarms")
     problems += alarms + of_deviations()
-    if not runs or not all(judged.values()):
-        problems.append("no plugin without a fault, or nothing of PyTorch eager or ONNX Runtime, was tried")
-    return {"false_alarms": len(alarms), "sound_runs": runs, "eager_cases": judged["PyTorch eager"],
-            "onnx_runtime_cases": judged["ONNX Runtime"], "deviations": deviations, "alarms": alarms}
+    for name, wrapped, computed in (("PyTorch eager", eager.COMPUTE, of_torch), ("ONNX Runtime", onnx_runtime.NAMES, of_onnx)):
+        if silent := sorted(set(wrapped) - set(computed)):
+            problems.append(f"{name} computed no case of {', '.join(silent)}")
+    if not runs:
+        problems.append("no plugin without a fault was tried")
+    return {"false_alarms": len(alarms), "sound_runs": runs, "eager_cases": of_torch.total(), "onnx_runtime_cases": of_onnx.total(),
+            "deviations": dict(deviations), "alarms": alarms}
 
 
-def of_eager(seed: int) -> tuple[list[str], int]:
-    """What the kit says against results of PyTorch eager that the page of error bounds does not list, and how many it computed."""
+def of_eager(seed: int, computed: Counter) -> list[str]:
+    """What the kit says against results of PyTorch eager that the page of error bounds does not list."""
     import eager
     import kit
 
     _, known = kit.bound_tables()
-    wrong, computed = beyond(eager, seed)
-    wrong = [line for line in wrong if not kit.explained(known, "/".join(line["case"].split("/")[:2]))]
-    return [f"PyTorch eager, seed {seed}: {line['case']}: {line.get('why', line['outcome'])}" for line in wrong], computed
+    wrong = beyond(eager, seed, computed)
+    return [f"PyTorch eager, seed {seed}: {line['case']}: {line.get('why', line['outcome'])}" for line in wrong
+            if not kit.explained(known, "/".join(line["case"].split("/")[:2]))]
 
 
-def of_onnx_runtime(seed: int, found: dict) -> tuple[list[str], int]:
-    """The same of ONNX Runtime; counts in `found` what bench/deviations.py lists."""
+def of_onnx_runtime(seed: int, computed: Counter, deviations: Counter) -> list[str]:
+    """The same of ONNX Runtime; counts what bench/deviations.py lists."""
     import onnx_runtime
     from deviations import explanation
 
-    wrong, computed = beyond(onnx_runtime, seed)
     alarms = []
-    for line in wrong:
+    for line in beyond(onnx_runtime, seed, computed):
         if entry := explanation(line):
-            found.setdefault(f"{entry.cases}: {entry.why}", 0)
-            found[f"{entry.cases}: {entry.why}"] += 1
+            deviations[f"{entry.cases}: {entry.why}"] += 1
         else:
             alarms.append(f"ONNX Runtime, seed {seed}: {line['case']}: {line.get('why', line['outcome'])}")
-    return alarms, computed
+    return alarms
 
 
-def beyond(framework, seed: int) -> tuple[list[dict], int]:
-    """What the kit finds wrong in a framework's results, and how many it computed."""
+def beyond(framework, seed: int, computed: Counter) -> list[dict]:
+    """What the kit finds wrong in a framework's results; counts by op what it computed."""
     lines = framework.judge("--level", "core,composite,quantised", "--quick", "--seed", seed)
-    computed = [line for line in lines if line["outcome"] != "refused"]
-    return [line for line in computed if line["outcome"] != "passed"], len(computed)
+    lines = [line for line in lines if line["outcome"] != "refused"]
+    computed.update(line["case"].split("/")[0] for line in lines)
+    return [line for line in lines if line["outcome"] != "passed"]
 
 
 def of_deviations() -> list[str]:

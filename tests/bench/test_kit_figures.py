@@ -2,6 +2,7 @@
 """The figures of the conformance kit: what is wrong is never counted as passed. `honest` has the faults of the figure `bounds`."""
 
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -97,10 +98,26 @@ def test_deviations_are_no_alarms(monkeypatch):
             "why": "element 6: expected 0, found -0, which differs in its sign; 5 of 135 elements of f32[5, 3, 3, 3] are wrong"}
     lines = [zero, zero | {"why": "element 6: expected 0, found 3"}, zero | {"outcome": "passed"}, zero | {"outcome": "refused"}]
     monkeypatch.setattr(onnx_runtime, "judge", lambda *_: lines)
-    counted = {}
-    alarms, computed = kill_rate.of_onnx_runtime(5, counted)
-    assert alarms == ["ONNX Runtime, seed 5: max/f32/rank4/dense/zeros/#1: element 6: expected 0, found 3"] and computed == 3
-    assert list(counted.values()) == [1] and next(iter(counted)).startswith("max/*: ")
+    computed, counted = Counter(), Counter()
+    alarms = kill_rate.of_onnx_runtime(5, computed, counted)
+    assert alarms == ["ONNX Runtime, seed 5: max/f32/rank4/dense/zeros/#1: element 6: expected 0, found 3"] and computed == {"max": 3}
+    assert counted == {"max/*: of two zeros the first or the second": 1}
+
+
+def test_a_framework_that_refuses_an_op_fails(monkeypatch):
+    """An op that a wrapper has and computes no case of is a fault of the wrapper."""
+    import saboteur
+
+    def judged(names):
+        return lambda *_: [{"case": f"{name}/f32/one", "outcome": "refused" if name == "exp" else "passed"} for name in names]
+
+    monkeypatch.setattr(saboteur, "false_alarms", lambda seeds: ([], 1))
+    monkeypatch.setattr(eager, "judge", judged(eager.COMPUTE))
+    monkeypatch.setattr(onnx_runtime, "judge", judged(onnx_runtime.NAMES))
+    problems = []
+    result = kill_rate.of_sound_plugins(1, problems)
+    assert problems == [f"{name} computed no case of exp" for name in ("PyTorch eager", "ONNX Runtime")]
+    assert result["false_alarms"] == 0 and result["onnx_runtime_cases"] == 5 * (len(onnx_runtime.NAMES) - 1)
 
 
 FRAMEWORKS = {eager: "exp,dot,layer_norm", onnx_runtime: "exp,dot,add,take,convolution"}
