@@ -56,7 +56,7 @@ class Model:
     def node(self, op: str, *operands, **attributes) -> str:
         """Operands are values, names of values, or None. Returns the name of the first result."""
         name = f"v{len(self.nodes)}"
-        while operands and operands[-1] is None:
+        while operands and operands[-1] is None:  # an empty name at the end, which ONNX allows, crashes LayerNormalization
             operands = operands[:-1]
         names = ["" if value is None else value if isinstance(value, str) else value.name for value in operands]
         self.nodes.append(helper.make_node(op, names, [name], **attributes))
