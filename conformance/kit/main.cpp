@@ -94,8 +94,8 @@ void addRun(CLI::App &app, Lines &lines) {
   app.add_option("--cases", lines.cases, "a file of such names, one to a line")->check(CLI::ExistingFile);
   app.add_option(
       "--graph", options.graphs,
-      "in place of levels: a graph of somebody's own (.mrtg, as MORTISE_SAVE_GRAPHS has them written), or a folder "
-      "of such; may be repeated");
+      "in place of levels: a graph of somebody's own (.mrtg, as MORTISE_SAVE_GRAPHS has them written), with the inputs "
+      "that lie beside it (.inputs), or a folder of such; may be repeated");
   app.add_option("--region", options.region, "a part of a network that an earlier run has saved, as its report says");
   app.add_flag("--quick", lines.quick, "a few cases for each op");
   app.add_flag("--list", lines.list, "lists the cases and what they cover, and runs nothing");

@@ -462,6 +462,12 @@ Verdict judgeNetwork(Device &device, const Point &point, const NetworkTask &task
       verdict.why = made.error().message;
       break;
     }
+    if (!made->wrong.empty()) {
+      verdict.outcome = Outcome::Failed;
+      verdict.kind = "kit";
+      verdict.why = made->wrong;
+      break;
+    }
     NetworkRun run(device, made->graph, verdict, task);
     if (run.compile() && run.run(made->inputs[0], Edge::End, std::byte{0x5a}))
       run.run(made->inputs[1], Edge::Begin, std::byte{0xff});
