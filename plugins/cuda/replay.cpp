@@ -19,13 +19,13 @@ constexpr size_t mostEver = 16;
 constexpr uint64_t mostBytes = (UINT64_C(1) << 31) - 1; // of a copy, which a graph describes as a line of a picture
 
 CUDA_MEMCPY3D copyOf(MortiseAddress target, MortiseAddress source, uint64_t bytes) {
-  CUDA_MEMCPY3D copy{};
-  copy.srcMemoryType = copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
-  copy.srcDevice = source;
-  copy.dstDevice = target;
-  copy.WidthInBytes = bytes;
-  copy.Height = copy.Depth = 1;
-  return copy;
+  return {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+          .srcDevice = source,
+          .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+          .dstDevice = target,
+          .WidthInBytes = bytes,
+          .Height = 1,
+          .Depth = 1};
 }
 
 size_t nodesOf(const Step &step, size_t number, const Schedule &schedule) {
