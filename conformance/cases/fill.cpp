@@ -249,8 +249,8 @@ template <typename Format> void repeat(size_t count, std::mt19937_64 &random, ty
     return;
   const auto least = *std::min_element(at, at + count, less), greatest = *std::max_element(at, at + count, less);
   for (size_t i = 0; i < count; ++i)
-    if (const uint64_t drawn = random() % 8; drawn < 2)
-      at[i] = drawn ? least : greatest;
+    if (const uint64_t turn = random() % 8; turn < 2)
+      at[i] = turn ? least : greatest;
 }
 
 // Two to a byte, the low half first.

@@ -23,11 +23,16 @@ struct Addresses {
     return {(*this)(product.a), (*this)(product.b), (*this)(product.c), product.bias ? (*this)(*product.bias) : 0,
             (*this)(product.workspace)};
   }
-  // Of the region's inputs, its outputs and the workspace: all that calls with one schedule differ in.
+  // Of the region's inputs, its outputs and the workspace: all that calls with one schedule differ in. The caller's are
+  // those that are neither constant nor the workspace.
   size_t count() const { return region.input_count + region.output_count + 1; }
   MortiseAddress at(size_t i) const {
     const size_t output = i - region.input_count;
     return i < region.input_count ? input(i) : output < region.output_count ? args.outputs[output] : args.workspace;
+  }
+  bool isCallers(size_t i) const {
+    return i < region.input_count ? !(region.inputs[i]->flags & MORTISE_VALUE_CONSTANT)
+                                  : i < region.input_count + region.output_count;
   }
 
 private:
@@ -69,5 +74,8 @@ private:
   uint64_t list[Launch::mostArguments];
   void *places[Launch::mostArguments];
 };
+
+// Queues the step with this number, which has something to do.
+Result<void> queueStep(Stream &stream, const Step &step, size_t number, const Addresses &addresses);
 
 } // namespace mortise::cuda

@@ -59,6 +59,7 @@ private:
   Result<int> attribute(CUdevice_attribute which);
   Result<void> describe();
   void findPool();
+  Result<CUgraph> captureOnce(const std::function<Result<void>(CUstream)> &body);
 
   const int number;
   const std::string productFile;
@@ -75,6 +76,7 @@ private:
   std::atomic<CUstream> service = nullptr;
   std::mutex captureMutex;
   CUstream captureStream = nullptr;
+  bool wasCaptureTaken = false; // the last one
   CUmemoryPool pool = nullptr;
 
   std::mutex productMutex;
@@ -107,8 +109,8 @@ struct Libraries {
   std::string driver, products;
   auto operator<=>(const Libraries &) const = default;
 };
-// The devices that the driver has. Found once for each pair of libraries. A machine without driver or GPU has none, and
-// the log says why.
-std::span<const MortiseDeviceInfo *const> findDevices(const Libraries &libraries);
+// The devices that the driver has. Found once for each pair of libraries. Errors: MORTISE_NOT_FOUND, with the reason,
+// where there is none that can be used.
+Result<std::span<const MortiseDeviceInfo *const>> findDevices(const Libraries &libraries);
 
 } // namespace mortise::cuda

@@ -79,7 +79,6 @@ namespace mortise::cuda {
   X(graphExecDestroy, cuGraphExecDestroy, "cuGraphExecDestroy")                                                        \
   X(graphExecKernelNodeSetParams, cuGraphExecKernelNodeSetParams, "cuGraphExecKernelNodeSetParams_v2")                 \
   X(graphExecMemcpyNodeSetParams, cuGraphExecMemcpyNodeSetParams, "cuGraphExecMemcpyNodeSetParams")                    \
-  X(graphExecChildGraphNodeSetParams, cuGraphExecChildGraphNodeSetParams, "cuGraphExecChildGraphNodeSetParams")        \
   X(graphLaunch, cuGraphLaunch, "cuGraphLaunch")                                                                       \
   X(streamBeginCapture, cuStreamBeginCapture, "cuStreamBeginCapture_v2")                                               \
   X(streamEndCapture, cuStreamEndCapture, "cuStreamEndCapture")                                                        \

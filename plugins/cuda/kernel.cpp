@@ -11,11 +11,10 @@ static constexpr uint64_t mostBlocks = (1u << 31) - 1; // of a one-dimensional g
 // ---- Compilation
 
 Result<std::unique_ptr<Kernel>> Kernel::compile(Device &device, const MortiseGraph &region,
-                                                const MortiseCompileOptions &options, bool graphs) {
+                                                const MortiseCompileOptions &options, Graphs graphs) {
   if (cancelled())
     return cancelledError();
-  std::unique_ptr<Kernel> kernel(
-      new Kernel(device, region, graphs && options.mode != MORTISE_MODE_MAX_AUTOTUNE_NO_REPLAY));
+  std::unique_ptr<Kernel> kernel(new Kernel(device, region, graphs));
   CanonicalProducts rewriter;
   std::optional<MortiseGraph> rewritten;
   if (CanonicalProducts::concern(region)) {
@@ -107,8 +106,8 @@ Result<std::unique_ptr<Schedule>> Kernel::scheduleFor(std::span<const int64_t> s
     return bytes.error();
   schedule->workspaceBytes = *bytes;
   schedule->workspace = ConstantExpr(static_cast<int64_t>(*bytes));
-  if (graphs)
-    schedule->replays = Replays::of(device, steps, *schedule);
+  if (graphs != Graphs::Off)
+    schedule->replays = Replays::of(device, steps, *schedule, graphs == Graphs::Products);
   return schedule;
 }
 
@@ -186,6 +185,18 @@ Result<void> queueCopy(Stream &stream, const Copy &copy, uint64_t bytes, const A
 
 } // namespace
 
+Result<void> queueStep(Stream &stream, const Step &step, size_t number, const Addresses &addresses) {
+  const Schedule &schedule = addresses.schedule;
+  Result<void> done;
+  if (const auto *launch = std::get_if<Launch>(&step.work))
+    done = queueLaunch(stream, *launch, schedule.grids[number], addresses);
+  else if (const auto *copy = std::get_if<Copy>(&step.work))
+    done = queueCopy(stream, *copy, schedule.amounts[number], addresses);
+  else
+    done = queueProduct(stream, schedule.products[number], addresses(std::get<Product>(step.work)));
+  return done ? done : Error{done.error().code, step.name + ": " + done.error().message};
+}
+
 Result<void> Kernel::enqueue(const Constants *bound, const Schedule *instance, const MortiseEnqueueArgs &args) const {
   Result<Stream *> found = Stream::of(args.stream, "enqueue");
   if (!found)
@@ -214,17 +225,8 @@ Result<void> Kernel::enqueue(const Constants *bound, const Schedule *instance, c
   Clock clock(stream, args.step_ns != nullptr);
   Result<void> done = clock.mark();
   for (size_t i = 0; done && i < steps.size(); ++i) {
-    if (const uint64_t amount = schedule.amounts[i]; amount != 0) {
-      const auto &work = steps[i].work;
-      if (const auto *launch = std::get_if<Launch>(&work))
-        done = queueLaunch(stream, *launch, schedule.grids[i], addresses);
-      else if (const auto *copy = std::get_if<Copy>(&work))
-        done = queueCopy(stream, *copy, amount, addresses);
-      else
-        done = queueProduct(stream, schedule.products[i], addresses(std::get<Product>(work)));
-      if (!done)
-        done = Error{done.error().code, steps[i].name + ": " + done.error().message};
-    }
+    if (schedule.amounts[i] != 0)
+      done = queueStep(stream, steps[i], i, addresses);
     if (done)
       done = clock.mark();
   }

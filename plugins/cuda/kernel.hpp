@@ -72,9 +72,9 @@ struct Constants {
 
 class Kernel {
 public:
-  // `graphs`: the option.
+  // `graphs`: the most that is wanted.
   static Result<std::unique_ptr<Kernel>> compile(Device &device, const MortiseGraph &region,
-                                                 const MortiseCompileOptions &options, bool graphs);
+                                                 const MortiseCompileOptions &options, Graphs graphs);
   Kernel(const Kernel &) = delete;
   ~Kernel() { usual.reset(); } // graphs before the code that they launch
 
@@ -89,13 +89,13 @@ public:
   Result<void> enqueue(const Constants *constants, const Schedule *instance, const MortiseEnqueueArgs &args) const;
 
 private:
-  Kernel(Device &device, const MortiseGraph &region, bool graphs) : device(device), region(region), graphs(graphs) {}
+  Kernel(Device &device, const MortiseGraph &region, Graphs graphs) : device(device), region(region), graphs(graphs) {}
   Result<ProductNumbers> productNumbers(const Product &product, std::span<const int64_t> symbols) const;
   friend class Builder;
 
   Device &device;
   const MortiseGraph &region; // lives until the kernel is destroyed
-  const bool graphs;
+  const Graphs graphs;
   bool constants = false;
   std::vector<Step> steps;
   std::vector<Buffer> buffers;

@@ -17,6 +17,7 @@ namespace mortise::test {
 namespace {
 
 using testing::AllOf;
+using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -88,8 +89,8 @@ std::vector<float> numbersAt(MortiseAddress address, uint64_t bytes) {
 
 // Two forms of a region, in one workspace.
 struct Pair {
-  Pair(const Session &session, const std::shared_ptr<const Graph> &graph)
-      : session(session), replayed(session.devices[0], graph),
+  Pair(const Session &session, const std::shared_ptr<const Graph> &graph, const char *graphs = "all")
+      : session(session), replayed(session.devices[0], graph, Region::How{.graphs = graphs}),
         queued(session.devices[0], graph, Region::How{.graphs = "off"}), stream(makeStream(session.devices[0])) {}
   ~Pair() { destroyStream(stream); }
   // What happened in a call of each.
@@ -107,14 +108,13 @@ struct Pair {
     launches.push_back(session.callsOf("cuGraphLaunch"));
     records.push_back(session.callsOf("cuGraphInstantiateWithFlags"));
     changes.push_back(session.callsOf("cuGraphExecKernelNodeSetParams_v2") +
-                      session.callsOf("cuGraphExecMemcpyNodeSetParams") +
-                      session.callsOf("cuGraphExecChildGraphNodeSetParams"));
-    EXPECT_EQ(session.callsOf("cuLaunchKernel") > 0, launches.back() == 0);
+                      session.callsOf("cuGraphExecMemcpyNodeSetParams"));
+    captures.push_back(session.callsOf("cuStreamBeginCapture_v2"));
   }
   const Session &session;
   const Region replayed, queued;
   MortiseStream *stream;
-  std::vector<size_t> launches, records, changes; // per call
+  std::vector<size_t> launches, records, changes, captures; // per call
 };
 
 TEST(CudaReplay, FromTheSecondCallOnAGraphIsLaunched) {
@@ -127,41 +127,76 @@ TEST(CudaReplay, FromTheSecondCallOnAGraphIsLaunched) {
     pair.expectEqual(workspace, in, out);
   EXPECT_THAT(pair.launches, ElementsAre(0, 1, 1, 1));
   EXPECT_THAT(pair.records, ElementsAre(0, 1, 0, 0));
-  EXPECT_THAT(pair.changes, ElementsAre(0, 0, 0, 0));
-  EXPECT_THAT(session.calls(), ElementsAre("cuCtxGetCurrent", "cuCtxSetCurrent", StartsWith("cuStreamIsCapturing"),
-                                           StartsWith("cuGraphLaunch"), "cuCtxSetCurrent"));
+  EXPECT_THAT(pair.changes, Each(0));
+  EXPECT_THAT(pair.captures, ElementsAre(0, 2, 0, 0)); // the products
+  std::vector<std::string> calls = session.calls();
+  std::erase_if(calls, [](const std::string &line) { return line.starts_with("cuCtx"); });
+  EXPECT_THAT(calls, ElementsAre(StartsWith("cuStreamIsCapturing"), StartsWith("cuGraphLaunch")));
 }
 
-// Each of the caller's addresses alone, and the workspace's: four sets are kept, and further ones change a graph.
+// Each of the caller's addresses alone, and the workspace's. A product whose address changes is captured no more.
 TEST(CudaReplay, ChangedAddressesAreSeen) {
   const Session session;
   Memory memory(session.devices[0]);
   Pair pair(session, mixedGraph());
   auto in = memory.make(mixedInputs), out = memory.make(mixedOutputs);
-  const auto otherIn = memory.make(mixedInputs), otherOut = memory.make(mixedOutputs);
+  auto otherIn = memory.make(mixedInputs), otherOut = memory.make(mixedOutputs);
   MortiseAddress workspace = memory.make(pair.replayed.workspaceBytes);
   const auto call = [&] { pair.expectEqual(workspace, in, out); };
-  call();
-  for (size_t round = 0; round < 2; ++round) {
-    call();
+  const auto changeEach = [&] {
     for (size_t i = 0; i < in.size(); ++i) {
-      std::swap(in[i], const_cast<MortiseAddress &>(otherIn[i]));
+      std::swap(in[i], otherIn[i]);
       call();
     }
     for (size_t i = 0; i < out.size(); ++i) {
-      std::swap(out[i], const_cast<MortiseAddress &>(otherOut[i]));
+      std::swap(out[i], otherOut[i]);
       call();
     }
-    workspace = memory.make(pair.replayed.workspaceBytes);
-    call();
-  }
+  };
+  call();
+  call();
+  changeEach();
   EXPECT_EQ(std::ranges::count(pair.launches, 0), 1); // the first call
-  EXPECT_EQ(std::ranges::count(pair.records, 1), 4);
-  EXPECT_GT(std::ranges::count_if(pair.changes, [](size_t count) { return count > 0; }), 6);
-  EXPECT_EQ(session.callsOf("cuGraphInstantiateWithFlags"), 0u);
+  EXPECT_THAT(pair.captures, ElementsAre(0, 2, 1, 0, 0, 0, 0, 0));
+  pair.records.clear();
+  pair.changes.clear();
+  changeEach();
+  EXPECT_THAT(pair.records, Each(0));
+  EXPECT_GE(std::ranges::count_if(pair.changes, [](size_t count) { return count > 0; }), 4);
+  workspace = memory.make(pair.replayed.workspaceBytes);
+  call();
+  EXPECT_GT(pair.records.back(), 0u);
+  EXPECT_EQ(pair.captures.back(), 0u);
+  changeEach();
+  EXPECT_EQ(std::ranges::count(pair.launches, 0), 1);
 }
 
-TEST(CudaReplay, AddressesThatComeBackByTurnsChangeNothing) {
+// A wait for the whole device in another thread would be an error meanwhile.
+TEST(CudaReplay, NothingIsCapturedUnlessThatIsWanted) {
+  Network net;
+  const auto rows = [&](ValueId x, int64_t axis) { return net.op("softmax", {x}, {integer("axis", axis)}); };
+  const ValueId x = net.input(MORTISE_F32, {16, 32}), w = net.input(MORTISE_F32, {32, 32});
+  const ValueId y = net.linear(rows(rows(x, 1), 0), w);
+  net.output(rows(rows(y, 1), 0));
+  net.output(net.linear(net.op("exp", {y}), w)); // one kernel before a product
+  net.output(x);
+  const Session session;
+  Memory memory(session.devices[0]);
+  Pair pair(session, net.finish(), "on");
+  const uint64_t inputs[] = {2048, 4096}, outputs[] = {2048, 2048, 2048};
+  const MortiseAddress workspace = memory.make(pair.replayed.workspaceBytes);
+  const auto in = memory.make(inputs), one = memory.make(outputs), two = memory.make(outputs);
+  for (int call = 0; call < 6; ++call)
+    pair.expectEqual(workspace, call == 4 ? memory.make(inputs) : in, call % 2 ? one : two);
+  EXPECT_THAT(pair.captures, Each(0));
+  EXPECT_EQ(pair.launches[0], 0u);
+  for (size_t call = 1; call < 6; ++call)
+    EXPECT_GE(pair.launches[call], 1u);
+  EXPECT_EQ(std::ranges::count_if(pair.records, [](size_t count) { return count > 0; }), 1);
+  EXPECT_GT(std::ranges::count_if(pair.changes, [](size_t count) { return count > 0; }), 3);
+}
+
+TEST(CudaReplay, ResultsThatAlternateAreRecordedTwice) {
   const Session session;
   Memory memory(session.devices[0]);
   Pair pair(session, mixedGraph());
@@ -169,8 +204,63 @@ TEST(CudaReplay, AddressesThatComeBackByTurnsChangeNothing) {
   const MortiseAddress workspace = memory.make(pair.replayed.workspaceBytes);
   for (int call = 0; call < 8; ++call)
     pair.expectEqual(workspace, in, call % 2 ? one : two);
-  EXPECT_THAT(pair.records, ElementsAre(0, 1, 1, 0, 0, 0, 0, 0));
-  EXPECT_EQ(std::ranges::count(pair.changes, 0), 8);
+  EXPECT_THAT(pair.captures, ElementsAre(0, 2, 1, 0, 0, 0, 0, 0));
+  EXPECT_THAT(pair.records, ElementsAre(0, 1, 2, 0, 0, 0, 0, 0)); // before and behind the product
+  EXPECT_THAT(pair.launches, ElementsAre(0, 1, 2, 2, 2, 2, 2, 2));
+}
+
+// Contexts in flight and streams have workspaces of their own. There is an end to recording.
+TEST(CudaReplay, SomeWorkspacesHaveGraphsAndOthersNot) {
+  const Session session;
+  Memory memory(session.devices[0]);
+  Pair pair(session, mixedGraph());
+  const auto in = memory.make(mixedInputs), out = memory.make(mixedOutputs);
+  std::vector<MortiseAddress> workspaces;
+  for (int i = 0; i < 5; ++i)
+    workspaces.push_back(memory.make(pair.replayed.workspaceBytes));
+  for (int call = 0; call < 13; ++call)
+    pair.expectEqual(workspaces[static_cast<size_t>(call) % 4], in, out);
+  EXPECT_EQ(std::ranges::count(pair.records, 1), 4);
+  EXPECT_EQ(std::ranges::count(pair.launches, 1), 12);
+  for (int call = 0; call < 50; ++call)
+    pair.expectEqual(workspaces[static_cast<size_t>(call) % 5], in, out);
+  EXPECT_EQ(std::ranges::count(pair.records, 1), 16);
+  EXPECT_EQ(session.counts().find("executables=4 ") != std::string::npos, true) << session.counts();
+}
+
+TEST(CudaReplay, ConstantsThatAreBoundAnewAreSeen) {
+  Network net;
+  ValueId x = net.input(MORTISE_F32, {8, 8});
+  for (int i = 0; i < 5; ++i)
+    x = net.linear(x, net.input(MORTISE_F32, {8, 8}, MORTISE_VALUE_CONSTANT));
+  net.output(x);
+  const auto graph = net.finish();
+  const Session session;
+  MortiseDevice *device = session.devices[0];
+  Memory memory(device);
+  MortiseStream *stream = makeStream(device);
+  {
+    Region replayed(device, graph, Region::How{.graphs = "all"}), queued(device, graph, Region::How{.graphs = "off"});
+    for (uint32_t binding = 0; binding < 3; ++binding) {
+      std::vector<MortiseAddress> constants = {0};
+      for (uint32_t i = 0; i < 5; ++i)
+        constants.push_back(memory.filled(chainBytes, 10 * binding + i));
+      replayed.bind(constants);
+      queued.bind(constants);
+      for (uint32_t call = 0; call < 4; ++call) {
+        const std::vector<MortiseAddress> in = {memory.filled(chainBytes, 77 + call), 0, 0, 0, 0, 0};
+        const MortiseAddress out = memory.make(chainBytes), expected = memory.make(chainBytes);
+        ASSERT_TRUE(queued.enqueue(stream, in, {expected}));
+        session.configure("");
+        ASSERT_TRUE(replayed.enqueue(stream, in, {out}));
+        EXPECT_EQ(numbersAt(out, chainBytes), numbersAt(expected, chainBytes));
+        EXPECT_EQ(session.callsOf("cuGraphLaunch"), binding == 0 && call == 0 ? 0u : 1u);
+        if (call > 2) // the first and the last product are not captured any more
+          EXPECT_EQ(session.callsOf("cuStreamBeginCapture_v2"), 0u);
+      }
+    }
+  }
+  destroyStream(stream);
 }
 
 // Kernels have other code for addresses that are less aligned, and the library has other algorithms.
@@ -247,7 +337,8 @@ TEST(CudaReplay, InstancesHaveTheirOwnGraphs) {
   Memory memory(session.devices[0]);
   MortiseStream *stream = makeStream(session.devices[0]);
   {
-    Region replayed(session.devices[0], graph), queued(session.devices[0], graph, Region::How{.graphs = "off"});
+    Region replayed(session.devices[0], graph, Region::How{.graphs = "all"}),
+        queued(session.devices[0], graph, Region::How{.graphs = "off"});
     for (const int64_t n : {3, 1, 0, 20}) {
       const uint64_t bytes = static_cast<uint64_t>(n) * 32;
       replayed.prepare({n});
@@ -273,7 +364,8 @@ TEST(CudaReplay, ThreadsWithStreamsOfTheirOwn) {
   MortiseDevice *device = session.devices[0];
   constexpr uint32_t threads = 6, calls = 60;
   Memory memory(device);
-  const Region region(device, chainGraph()), queued(device, chainGraph(), Region::How{.graphs = "off"});
+  const Region region(device, chainGraph(), Region::How{.graphs = "all"}),
+      queued(device, chainGraph(), Region::How{.graphs = "off"});
   struct Own {
     MortiseStream *stream;
     MortiseAddress workspace;
@@ -331,15 +423,22 @@ size_t launchesOf(const Session &session, const std::shared_ptr<const Graph> &gr
 TEST(CudaReplay, OnlyWhereItIsAskedForAndPays) {
   const Session session;
   const auto mixed = mixedGraph();
-  EXPECT_EQ(launchesOf(session, mixed, {}, mixedInputs, mixedOutputs), 2u);
+  const Region::How all{.graphs = "all"};
+  EXPECT_EQ(launchesOf(session, mixed, all, mixedInputs, mixedOutputs), 2u);
   EXPECT_EQ(launchesOf(session, mixed, {.mode = MORTISE_MODE_REDUCE_OVERHEAD}, mixedInputs, mixedOutputs), 2u);
+  EXPECT_EQ(launchesOf(session, mixed, {}, mixedInputs, mixedOutputs), 0u); // single kernels between products
   EXPECT_EQ(launchesOf(session, mixed, {.graphs = "off"}, mixedInputs, mixedOutputs), 0u);
-  EXPECT_EQ(launchesOf(session, mixed, {.mode = MORTISE_MODE_MAX_AUTOTUNE_NO_REPLAY}, mixedInputs, mixedOutputs), 0u);
-  EXPECT_EQ(launchesOf(session, mixed, {}, mixedInputs, mixedOutputs, true), 0u); // each step is timed
+  EXPECT_EQ(
+      launchesOf(session, mixed, {.mode = MORTISE_MODE_REDUCE_OVERHEAD, .graphs = "off"}, mixedInputs, mixedOutputs),
+      0u);
+  EXPECT_EQ(launchesOf(session, mixed, {.mode = MORTISE_MODE_MAX_AUTOTUNE_NO_REPLAY, .graphs = "all"}, mixedInputs,
+                       mixedOutputs),
+            0u);
+  EXPECT_EQ(launchesOf(session, mixed, all, mixedInputs, mixedOutputs, true), 0u); // each step is timed
   const uint64_t small[] = {smallBytes};
-  EXPECT_EQ(launchesOf(session, smallGraph(), {}, small, small), 0u); // one kernel
+  EXPECT_EQ(launchesOf(session, smallGraph(), all, small, small), 0u); // one kernel
   const Session old("", MORTISE_TEST_STAND_IN_OLD);
-  EXPECT_EQ(launchesOf(old, mixed, {}, mixedInputs, mixedOutputs), 0u);
+  EXPECT_EQ(launchesOf(old, mixed, all, mixedInputs, mixedOutputs), 0u);
 }
 
 TEST(CudaReplay, AnotherValueOfTheOptionIsAnError) {
@@ -349,7 +448,7 @@ TEST(CudaReplay, AnotherValueOfTheOptionIsAnError) {
     ADD_FAILURE();
   } catch (const Failed &failed) {
     EXPECT_EQ(failed.error.code, MORTISE_INVALID_ARGUMENT);
-    EXPECT_THAT(failed.error.message, HasSubstr("option graphs: expected on or off, found sometimes"));
+    EXPECT_THAT(failed.error.message, HasSubstr("option graphs: expected on, off or all, found sometimes"));
   }
 }
 
@@ -358,7 +457,7 @@ TEST(CudaReplay, AStreamThatTheApplicationCaptures) {
   const Session session;
   MortiseDevice *device = session.devices[0];
   Memory memory(device);
-  const Region region(device, mixedGraph());
+  const Region region(device, mixedGraph(), Region::How{.graphs = "all"});
   MortiseStream *stream = makeStream(device);
   const auto in = memory.make(mixedInputs), out = memory.make(mixedOutputs);
   for (int call = 0; call < 3; ++call)
@@ -397,7 +496,7 @@ TEST(CudaReplay, AStreamThatTheApplicationCaptures) {
 TEST(CudaReplay, TheDefaultStreamIsReplayedOn) {
   const Session session;
   Memory memory(session.devices[0]);
-  const Region region(session.devices[0], mixedGraph());
+  const Region region(session.devices[0], mixedGraph(), Region::How{.graphs = "all"});
   MortiseStreamArgs imported{};
   imported.device = session.devices[0];
   ASSERT_TRUE(call(cudaPlugin().stream_import, imported)); // the native handle 0
@@ -411,7 +510,7 @@ TEST(CudaReplay, TheDefaultStreamIsReplayedOn) {
 
 // ---- Failures
 
-// Calls of which the second is recorded, the later ones change the graphs; the results, or the errors.
+// Calls of which the second and the third are recorded; the later ones change the graphs.
 struct Outcome {
   std::vector<Error> errors;
   size_t wrong = 0, launches = 0;
@@ -420,7 +519,8 @@ Outcome runWith(const Session &session, const std::string &settings, const std::
   MortiseDevice *device = session.devices[0];
   Outcome outcome;
   Memory memory(device);
-  const Region region(device, mixedGraph()), queued(device, mixedGraph(), Region::How{.graphs = "off"});
+  const Region region(device, mixedGraph(), Region::How{.graphs = "all"}),
+      queued(device, mixedGraph(), Region::How{.graphs = "off"});
   MortiseStream *stream = makeStream(device);
   const auto in = memory.make(mixedInputs);
   const MortiseAddress workspace = memory.make(region.workspaceBytes);
@@ -455,12 +555,13 @@ Outcome runWith(const Session &session, const std::string &settings, const std::
 TEST(CudaReplay, WhatCannotBeRecordedIsQueuedWithAReason) {
   const Session session;
   session.warmUp();
-  EXPECT_EQ(runWith(session, "").launches, 7u);
+  const size_t usual = runWith(session, "").launches;
+  EXPECT_EQ(usual, 13u);
   const std::string before = session.counts();
   for (const char *function :
        {"cuGraphCreate", "cuGraphAddKernelNode_v2", "cuGraphAddMemcpyNode", "cuGraphAddChildGraphNode",
         "cuGraphInstantiateWithFlags", "cuStreamBeginCapture_v2", "cuStreamEndCapture"})
-    for (const int n : {1, 2, 3})
+    for (const int n : {1, 2})
       for (const int result : {2, 801, 901, 999}) {
         SCOPED_TRACE(std::string(function) + " " + std::to_string(n) + " " + std::to_string(result));
         takeLog();
@@ -468,10 +569,15 @@ TEST(CudaReplay, WhatCannotBeRecordedIsQueuedWithAReason) {
             runWith(session, "fail=" + std::string(function) + ":" + std::to_string(n) + ":" + std::to_string(result));
         EXPECT_THAT(outcome.errors, IsEmpty());
         EXPECT_EQ(outcome.wrong, 0u);
-        EXPECT_LT(outcome.launches, 7u);
+        if (function == std::string("cuStreamEndCapture") && result == 901) { // another thread's doing: tried again
+          EXPECT_EQ(outcome.launches, usual);
+          EXPECT_EQ(takeLog(), "");
+          continue;
+        }
+        EXPECT_LT(outcome.launches, usual);
         EXPECT_THAT(takeLog(), AllOf(HasSubstr("could not be recorded as a graph"),
                                      HasSubstr("CUDA_ERROR_" + std::to_string(result))));
-        EXPECT_EQ(runWith(session, "").launches, 7u); // all is well again
+        EXPECT_EQ(runWith(session, "").launches, usual); // all is well again
         EXPECT_EQ(session.counts(), before);
       }
 }
@@ -479,41 +585,42 @@ TEST(CudaReplay, WhatCannotBeRecordedIsQueuedWithAReason) {
 TEST(CudaReplay, WhatCannotBeChangedIsRecordedAgain) {
   const Session session;
   session.warmUp();
-  (void)runWith(session, "");
+  const size_t usual = runWith(session, "").launches;
   const std::string before = session.counts();
-  for (const char *function :
-       {"cuGraphExecKernelNodeSetParams_v2", "cuGraphExecMemcpyNodeSetParams", "cuGraphExecChildGraphNodeSetParams"})
+  for (const char *function : {"cuGraphExecKernelNodeSetParams_v2", "cuGraphExecMemcpyNodeSetParams"})
     for (const int result : {910, 999}) {
       SCOPED_TRACE(std::string(function) + " " + std::to_string(result));
+      takeLog();
       const Outcome outcome = runWith(session, "fail=" + std::string(function) + ":1:" + std::to_string(result));
       EXPECT_THAT(outcome.errors, IsEmpty());
       EXPECT_EQ(outcome.wrong, 0u);
-      EXPECT_EQ(outcome.launches, 7u);
+      EXPECT_EQ(outcome.launches, usual);
       EXPECT_THAT(takeLog(), AllOf(HasSubstr("recorded again"), HasSubstr("CUDA_ERROR_" + std::to_string(result))));
       EXPECT_EQ(session.counts(), before);
     }
 }
 
-// While a product is captured: the stream is then free again.
-TEST(CudaReplay, AProductThatCannotBeCapturedIsQueued) {
+// As if another thread had waited for the device meanwhile: the stream is then free again.
+TEST(CudaReplay, AProductWhoseCaptureIsLostIsCapturedAgain) {
   const Session session;
   session.warmUp();
-  (void)runWith(session, "");
+  const size_t usual = runWith(session, "").launches;
   const std::string before = session.counts();
   takeLog();
-  const Outcome outcome = runWith(session, "", "fail=cublasLtMatmul:3:14"); // the first of the second call
+  const Outcome outcome = runWith(session, "", "fail=cublasLtMatmul:3:14"); // the first one that is captured
   EXPECT_THAT(outcome.errors, IsEmpty());
   EXPECT_EQ(outcome.wrong, 0u);
-  EXPECT_EQ(outcome.launches, 0u);
-  EXPECT_THAT(takeLog(), HasSubstr("cublasLtMatmul"));
-  EXPECT_EQ(runWith(session, "").launches, 7u);
+  EXPECT_EQ(outcome.launches, usual);
+  EXPECT_EQ(takeLog(), "");
   EXPECT_EQ(session.counts(), before);
 }
 
 TEST(CudaReplay, AFailedLaunchIsTheStreamsError) {
   const Session session;
-  for (const auto &[result, code] : {std::pair{2, MORTISE_OUT_OF_MEMORY}, {999, MORTISE_INTERNAL}}) {
-    const Outcome outcome = runWith(session, "fail=cuGraphLaunch:2:" + std::to_string(result));
+  for (const auto &[call, result, code] :
+       {std::tuple{2, 2, MORTISE_OUT_OF_MEMORY}, {2, 999, MORTISE_INTERNAL}, {3, 999, MORTISE_INTERNAL}}) {
+    const Outcome outcome =
+        runWith(session, "fail=cuGraphLaunch:" + std::to_string(call) + ":" + std::to_string(result));
     ASSERT_THAT(outcome.errors, SizeIs(6)); // until a reset
     EXPECT_EQ(outcome.errors[0].code, code);
     EXPECT_THAT(outcome.errors[0].message, AllOf(HasSubstr("cuda:0"), HasSubstr("cuGraphLaunch")));

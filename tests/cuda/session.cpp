@@ -94,11 +94,14 @@ Session::Session(const std::string &settings, const std::string &library, const 
   configure("devices=2 version=13000 " + settings);
   takeLog();
   auto found = start(path, products);
-  if (!found)
-    throw std::runtime_error(found.error().message);
-  for (const MortiseDeviceInfo *info : *found)
-    devices.push_back(info->device);
   log = takeLog();
+  if (found)
+    for (const MortiseDeviceInfo *info : *found)
+      devices.push_back(info->device);
+  else if (found.error().code == MORTISE_NOT_FOUND)
+    log += found.error().message;
+  else
+    throw Failed(found.error());
 }
 
 Session::~Session() {
@@ -266,6 +269,23 @@ void Region::allocate() {
     workspace = makeMemory(device, workspaceBytes);
 }
 
+void Region::bind(std::vector<MortiseAddress> inputs) {
+  endConstants();
+  MortiseConstantsBindArgs args{};
+  args.kernel = kernel;
+  args.inputs = inputs.data();
+  must(call(cudaPlugin().constants_bind, args));
+  constants = args.constants;
+}
+
+void Region::endConstants() {
+  MortiseConstantsArgs args{};
+  args.kernel = kernel;
+  args.constants = std::exchange(constants, nullptr);
+  if (args.constants)
+    (void)call(cudaPlugin().constants_destroy, args);
+}
+
 void Region::prepare(std::vector<int64_t> values) {
   endInstance();
   symbols = std::move(values);
@@ -294,6 +314,7 @@ void Region::endInstance() {
 
 void Region::end() {
   endInstance();
+  endConstants();
   MortiseKernelArgs args{};
   args.kernel = kernel;
   (void)call(cudaPlugin().kernel_destroy, args);
@@ -307,6 +328,7 @@ Result<void> Region::enqueueIn(MortiseAddress place, MortiseStream *stream, std:
   args.inputs = inputs.data();
   args.outputs = outputs.data();
   args.workspace = place;
+  args.constants = constants;
   args.symbols = symbols.data();
   args.instance = instance;
   args.step_ns = stepNs;

@@ -42,7 +42,7 @@ public:
   Session(const Session &) = delete;
 
   std::vector<MortiseDevice *> devices;
-  std::string log; // as devices were found
+  std::string log; // as devices were found, or why there are none
 
   void configure(const std::string &settings) const { standInConfigure(settings.c_str()); }
   std::vector<std::string> calls() const; // lines of the stand-in's report, without the first
@@ -100,6 +100,8 @@ public:
   // With another workspace than its own.
   Result<void> enqueueIn(MortiseAddress workspace, MortiseStream *stream, std::vector<MortiseAddress> inputs,
                          std::vector<MortiseAddress> outputs, uint64_t *stepNs = nullptr) const;
+  // Constants for the calls that follow: their addresses, 0 for other inputs.
+  void bind(std::vector<MortiseAddress> inputs);
   // For a graph with symbols: the values for the calls that follow.
   void prepare(std::vector<int64_t> values);
   std::string text() const; // of the steps, one a line
@@ -108,11 +110,13 @@ public:
 
 private:
   void allocate();
+  void endConstants();
   void endInstance();
   void end();
   MortiseDevice *device;
   std::shared_ptr<const Graph> graph;
   MortiseKernel *kernel = nullptr;
+  MortiseConstants *constants = nullptr;
   MortiseInstance *instance = nullptr;
   std::vector<int64_t> symbols;
   MortiseAddress workspace = 0;

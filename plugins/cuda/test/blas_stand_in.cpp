@@ -173,7 +173,7 @@ std::string text(const Operations &operations, const Matrix &a, const Matrix &b,
          "x" + std::to_string(turned ? a.rows : a.columns) + "x" + std::to_string(d.columns) +
          " batch=" + std::to_string(d.batch) + " steps=" + std::to_string(a.step) + "," + std::to_string(b.step) + "," +
          std::to_string(d.step) + (operations.epilogue == EpilogueBias ? " bias" : "") +
-         (operations.compute == Compute32FFastTf32 ? " tf32" : "");
+         (operations.compute == Compute32FFastTf32 ? " tf32" : "") + (a.type != d.type ? " widened" : "");
 }
 
 // What the documentation asks of one call; "" where it is right.
@@ -188,17 +188,20 @@ std::string complaint(const Operations &operations, const Matrix &a, const Matri
   for (const Matrix *matrix : {&a, &b, &d}) {
     if (matrix->rows < 1 || matrix->columns < 1 || matrix->stride < matrix->rows)
       return "columns overlap";
-    if (matrix->type != d.type || matrix->batch != d.batch || matrix->step < 0)
-      return "types or batches";
+    if (matrix->batch != d.batch || matrix->step < 0)
+      return "batches";
   }
+  const bool isWidened = d.type == R32F && (a.type == R16F || a.type == R16BF); // stored as it was summed
+  if (a.type != b.type || (a.type != d.type && !isWidened))
+    return "types";
   if (d.batch > 1 && d.step == 0)
     return "results overlap";
   if (operations.compute != (d.type == R64F ? Compute64F : Compute32F) &&
-      !(operations.compute == Compute32FFastTf32 && d.type == R32F))
+      !(operations.compute == Compute32FFastTf32 && a.type == R32F))
     return "compute type";
   if (operations.scale != (d.type == R64F ? R64F : R32F))
     return "scale type";
-  if (operations.epilogue != EpilogueDefault && d.type == R64F)
+  if (operations.epilogue != EpilogueDefault && (d.type == R64F || isWidened))
     return "epilogue";
   if (operations.epilogue == EpilogueBias && !operations.bias)
     return "no bias";

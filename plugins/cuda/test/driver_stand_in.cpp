@@ -275,17 +275,12 @@ bool isLine(const CUDA_MEMCPY3D &copy) {
   return copy.Height == 1 && copy.Depth == 1 && copy.WidthInBytes > 0 && copy.srcMemoryType == CU_MEMORYTYPE_DEVICE &&
          copy.dstMemoryType == CU_MEMORYTYPE_DEVICE;
 }
-
-// Whether graphs may differ like this: in parameters only.
-bool sameForm(const Work &one, const Work &other) {
-  return one.kind == other.kind && std::ranges::equal(one.children, other.children, sameForm);
-}
 CUresult replace(CUgraphExec executable, CUgraphNode node, Work work) {
   const auto found = std::ranges::find(executable->work, node, &std::pair<CUgraphNode, Work>::first);
   if (found == executable->work.end())
     return CUDA_ERROR_INVALID_VALUE;
-  if (!sameForm(found->second, work))
-    return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
+  if (found->second.kind != work.kind)
+    return CUDA_ERROR_INVALID_VALUE;
   found->second = std::move(work);
   return CUDA_SUCCESS;
 }
@@ -706,10 +701,6 @@ CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec executable, CUgraphNode node
   if (!context || !isLine(*what))
     return CUDA_ERROR_INVALID_VALUE;
   return replace(executable, node, copyWork(what->dstDevice, what->srcDevice, what->WidthInBytes));
-}
-CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec executable, CUgraphNode node, CUgraph child) {
-  ENTER("cuGraphExecChildGraphNodeSetParams", "");
-  return replace(executable, node, workOf(child));
 }
 CUresult cuGraphLaunch(CUgraphExec executable, CUstream stream) {
   ENTER("cuGraphLaunch", text(stream));
