@@ -125,8 +125,7 @@ Result<void> Replays::Recording::findParameters(const Step &step, const Addresse
   if (const auto *launch = std::get_if<Launch>(&step.work)) {
     if (auto done = arguments.set(*launch, addresses); !done)
       return done;
-    parameters.assign(arguments.values().begin(), arguments.values().end());
-    parameters.push_back(addressOf(arguments.entries)); // two forms of the code
+    parameters.assign(arguments.values().begin(), arguments.values().end()); // which decide on the code, too
   } else if (const auto *copy = std::get_if<Copy>(&step.work)) {
     parameters = {addresses(copy->target), addresses(copy->source)};
   } else {

@@ -57,6 +57,7 @@ struct CUstream_st {
 struct CUfunc_st {
   std::string name;
   size_t arguments; // of 8 bytes
+  size_t code;      // a hash: one name may be in several
 };
 struct CUevent_st {
   int number;
@@ -177,7 +178,7 @@ CUfunc_st *functionOf(const std::string &code, std::map<std::string, CUfunc_st> 
   const size_t at = code.find(".entry " + std::string(name) + "(");
   if (at == code.npos)
     return nullptr;
-  CUfunc_st function{name, 0};
+  CUfunc_st function{name, 0, std::hash<std::string>()(code)};
   const size_t end = code.find(')', at);
   for (size_t from = at; (from = code.find(".param ", from)) < end; ++from)
     ++function.arguments;
@@ -221,8 +222,8 @@ std::string hex(uint64_t number) {
 }
 
 Work kernel(CUfunction function, unsigned blocks, unsigned threads, void **arguments) {
-  std::string line =
-      "kernel " + function->name + " " + text("blocks", blocks) + " " + text("threads", threads) + " arguments=";
+  std::string line = "kernel " + function->name + " " + text("code", function->code) + " " + text("blocks", blocks) +
+                     " " + text("threads", threads) + " arguments=";
   for (size_t i = 0; i < function->arguments; ++i) {
     uint64_t value;
     std::memcpy(&value, arguments[i], sizeof value);
