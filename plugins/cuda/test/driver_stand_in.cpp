@@ -53,6 +53,7 @@ struct CUstream_st {
   int number;
   CUgraph captured = nullptr; // while it is being captured
   bool invalid = false;       // the capture
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 };
 struct CUfunc_st {
   std::string name;
@@ -246,6 +247,18 @@ bool disturbs(CUstream stream) {
 }
 
 #ifndef STAND_IN_OLD
+thread_local CUstreamCaptureMode threadMode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+
+// What may wait for the device, in a thread that does not say that it may: captures of others are lost by that.
+bool disturbsOthers() {
+  bool any = false;
+  for (CUstream stream : standIn().streams)
+    if (stream->captured && stream->mode == CU_STREAM_CAPTURE_MODE_GLOBAL &&
+        threadMode == CU_STREAM_CAPTURE_MODE_GLOBAL)
+      any = stream->invalid = true;
+  return any;
+}
+
 // ---- Graphs
 
 // Of those nodes that may come next the one that was added last.
@@ -681,6 +694,8 @@ CUresult cuGraphAddChildGraphNode(CUgraphNode *node, CUgraph graph, const CUgrap
 CUresult cuGraphInstantiate(CUgraphExec *executable, CUgraph graph, unsigned long long) {
   ENTER("cuGraphInstantiateWithFlags", "");
   NEEDS_CONTEXT;
+  if (disturbsOthers())
+    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   *executable = new CUgraphExec_st{ordered(graph)};
   standIn().executables.insert(*executable);
   return CUDA_SUCCESS;
@@ -713,7 +728,12 @@ CUresult cuGraphLaunch(CUgraphExec executable, CUstream stream) {
     work.children.push_back(each);
   return queue(stream, std::move(work));
 }
-CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode) {
+CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
+  ENTER("cuThreadExchangeStreamCaptureMode", "");
+  std::swap(*mode, threadMode);
+  return CUDA_SUCCESS;
+}
+CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode mode) {
   ENTER("cuStreamBeginCapture_v2", text(stream));
   NEEDS_CONTEXT;
   if (!stream) // the default stream cannot be
@@ -722,6 +742,7 @@ CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode) {
     return CUDA_ERROR_ILLEGAL_STATE;
   stream->captured = new CUgraph_st;
   stream->invalid = false;
+  stream->mode = mode;
   return CUDA_SUCCESS;
 }
 CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph) {
