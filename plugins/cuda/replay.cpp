@@ -18,6 +18,21 @@ constexpr size_t mostRecordings = 4;
 constexpr size_t mostEver = 16;
 constexpr uint64_t mostBytes = (UINT64_C(1) << 31) - 1; // of a copy, which a graph describes as a line of a picture
 
+// Without it, what this thread makes for a graph would end a capture of the application's in another thread.
+class CaptureOfOthers {
+public:
+  explicit CaptureOfOthers(Device &device) : device(device) { exchange(); }
+  CaptureOfOthers(const CaptureOfOthers &) = delete;
+  ~CaptureOfOthers() { exchange(); }
+
+private:
+  void exchange() {
+    (void)device.check(device.driver.threadExchangeCaptureMode(&mode), "cuThreadExchangeStreamCaptureMode");
+  }
+  Device &device;
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+};
+
 CUDA_MEMCPY3D copyOf(MortiseAddress target, MortiseAddress source, uint64_t bytes) {
   return {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
           .srcDevice = source,
@@ -125,8 +140,7 @@ Result<void> Replays::Recording::findParameters(const Step &step, const Addresse
   if (const auto *launch = std::get_if<Launch>(&step.work)) {
     if (auto done = arguments.set(*launch, addresses); !done)
       return done;
-    parameters.assign(arguments.values().begin(), arguments.values().end());
-    parameters.push_back(addressOf(arguments.entries)); // two forms of the code
+    parameters.assign(arguments.values().begin(), arguments.values().end()); // which decide on the code, too
   } else if (const auto *copy = std::get_if<Copy>(&step.work)) {
     parameters = {addresses(copy->target), addresses(copy->source)};
   } else {
@@ -205,6 +219,7 @@ Result<void> Replays::Recording::add(Node &node, CUgraphNode last, const Address
 
 Result<void> Replays::Recording::record(const Addresses &addresses, const std::vector<bool> &alone) {
   const Driver &driver = device.driver;
+  const CaptureOfOthers undisturbed(device);
   const std::vector<bool> in = inGraphs(steps, addresses.schedule, alone);
   for (size_t i = 0; i < steps.size(); ++i) {
     if (addresses.schedule.amounts[i] == 0)

@@ -452,6 +452,46 @@ TEST(CudaReplay, AnotherValueOfTheOptionIsAnError) {
   }
 }
 
+// What an application does with a stream of ours, through the driver.
+class Application {
+public:
+  Application(const Session &session, MortiseStream *stream) : session(session) {
+    MortiseStreamArgs exported{};
+    exported.stream = stream;
+    EXPECT_TRUE(call(cudaPlugin().stream_export, exported));
+    native = pointer<CUstream_st>(exported.native);
+    CUcontext context = nullptr;
+    EXPECT_EQ(driver(&cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain")(&context, 0), CUDA_SUCCESS);
+    EXPECT_EQ(driver(&cuCtxSetCurrent, "cuCtxSetCurrent")(context), CUDA_SUCCESS);
+  }
+  Application(const Application &) = delete;
+  ~Application() {
+    if (executable)
+      EXPECT_EQ(driver(&cuGraphExecDestroy, "cuGraphExecDestroy")(executable), CUDA_SUCCESS);
+    if (graph)
+      EXPECT_EQ(driver(&cuGraphDestroy, "cuGraphDestroy")(graph), CUDA_SUCCESS);
+    EXPECT_EQ(driver(&cuCtxSetCurrent, "cuCtxSetCurrent")(nullptr), CUDA_SUCCESS);
+  }
+  void begin() const {
+    ASSERT_EQ(driver(&cuStreamBeginCapture, "cuStreamBeginCapture_v2")(native, CU_STREAM_CAPTURE_MODE_GLOBAL),
+              CUDA_SUCCESS);
+  }
+  void endAndLaunch() {
+    ASSERT_EQ(driver(&cuStreamEndCapture, "cuStreamEndCapture")(native, &graph), CUDA_SUCCESS);
+    ASSERT_EQ(driver(&cuGraphInstantiate, "cuGraphInstantiateWithFlags")(&executable, graph, 0), CUDA_SUCCESS);
+    ASSERT_EQ(driver(&cuGraphLaunch, "cuGraphLaunch")(executable, native), CUDA_SUCCESS);
+  }
+
+private:
+  template <typename Function> Function *driver(Function *, const char *name) const {
+    return reinterpret_cast<Function *>(session.symbol(name));
+  }
+  const Session &session;
+  CUstream native = nullptr;
+  CUgraph graph = nullptr;
+  CUgraphExec executable = nullptr;
+};
+
 // The application's graph gets the steps themselves. Its capture goes on undisturbed.
 TEST(CudaReplay, AStreamThatTheApplicationCaptures) {
   const Session session;
@@ -462,34 +502,39 @@ TEST(CudaReplay, AStreamThatTheApplicationCaptures) {
   const auto in = memory.make(mixedInputs), out = memory.make(mixedOutputs);
   for (int call = 0; call < 3; ++call)
     ASSERT_TRUE(region.enqueue(stream, in, out));
-  MortiseStreamArgs exported{};
-  exported.stream = stream;
-  ASSERT_TRUE(call(cudaPlugin().stream_export, exported));
-  auto *native = pointer<CUstream_st>(exported.native);
-  const auto driver = [&]<typename Function>(Function *, const char *name) {
-    return reinterpret_cast<Function *>(session.symbol(name));
-  };
-  CUcontext context = nullptr;
-  ASSERT_EQ(driver(&cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain")(&context, 0), CUDA_SUCCESS);
-  ASSERT_EQ(driver(&cuCtxSetCurrent, "cuCtxSetCurrent")(context), CUDA_SUCCESS);
-  session.configure("");
-  ASSERT_TRUE(region.enqueue(stream, in, out));
-  const std::vector<std::string> expected = session.work();
-  session.configure("");
-  const auto begin = driver(&cuStreamBeginCapture, "cuStreamBeginCapture_v2");
-  ASSERT_EQ(begin(native, CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_SUCCESS);
-  ASSERT_TRUE(region.enqueue(stream, in, out));
-  EXPECT_THAT(session.work(), IsEmpty());
-  EXPECT_EQ(session.callsOf("cuGraphLaunch"), 0u);
-  CUgraph graph = nullptr;
-  ASSERT_EQ(driver(&cuStreamEndCapture, "cuStreamEndCapture")(native, &graph), CUDA_SUCCESS);
-  CUgraphExec executable = nullptr;
-  ASSERT_EQ(driver(&cuGraphInstantiate, "cuGraphInstantiateWithFlags")(&executable, graph, 0), CUDA_SUCCESS);
-  ASSERT_EQ(driver(&cuGraphLaunch, "cuGraphLaunch")(executable, native), CUDA_SUCCESS);
-  EXPECT_EQ(session.work(), expected);
-  EXPECT_EQ(driver(&cuGraphExecDestroy, "cuGraphExecDestroy")(executable), CUDA_SUCCESS);
-  EXPECT_EQ(driver(&cuGraphDestroy, "cuGraphDestroy")(graph), CUDA_SUCCESS);
-  ASSERT_EQ(driver(&cuCtxSetCurrent, "cuCtxSetCurrent")(nullptr), CUDA_SUCCESS);
+  {
+    Application application(session, stream);
+    session.configure("");
+    ASSERT_TRUE(region.enqueue(stream, in, out));
+    const std::vector<std::string> expected = session.work();
+    session.configure("");
+    application.begin();
+    ASSERT_TRUE(region.enqueue(stream, in, out));
+    EXPECT_THAT(session.work(), IsEmpty());
+    EXPECT_EQ(session.callsOf("cuGraphLaunch"), 0u);
+    application.endAndLaunch();
+    EXPECT_EQ(session.work(), expected);
+  }
+  destroyStream(stream);
+}
+
+TEST(CudaReplay, ACaptureOfAnotherStreamGoesOnWhileWeRecord) {
+  const Session session;
+  MortiseDevice *device = session.devices[0];
+  Memory memory(device);
+  const Region region(device, mixedGraph(), Region::How{.graphs = "all"});
+  MortiseStream *captured = makeStream(device), *stream = makeStream(device);
+  const auto in = memory.make(mixedInputs), out = memory.make(mixedOutputs);
+  {
+    Application application(session, captured);
+    application.begin();
+    session.configure("");
+    for (int call = 0; call < 3; ++call)
+      ASSERT_TRUE(region.enqueue(stream, in, out));
+    EXPECT_EQ(session.callsOf("cuGraphLaunch"), 2u);
+    application.endAndLaunch();
+  }
+  destroyStream(captured);
   destroyStream(stream);
 }
 

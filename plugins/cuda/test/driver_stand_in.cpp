@@ -53,10 +53,12 @@ struct CUstream_st {
   int number;
   CUgraph captured = nullptr; // while it is being captured
   bool invalid = false;       // the capture
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 };
 struct CUfunc_st {
   std::string name;
   size_t arguments; // of 8 bytes
+  size_t code;      // a hash: one name may be in several
 };
 struct CUevent_st {
   int number;
@@ -177,7 +179,7 @@ CUfunc_st *functionOf(const std::string &code, std::map<std::string, CUfunc_st> 
   const size_t at = code.find(".entry " + std::string(name) + "(");
   if (at == code.npos)
     return nullptr;
-  CUfunc_st function{name, 0};
+  CUfunc_st function{name, 0, std::hash<std::string>()(code)};
   const size_t end = code.find(')', at);
   for (size_t from = at; (from = code.find(".param ", from)) < end; ++from)
     ++function.arguments;
@@ -221,8 +223,8 @@ std::string hex(uint64_t number) {
 }
 
 Work kernel(CUfunction function, unsigned blocks, unsigned threads, void **arguments) {
-  std::string line =
-      "kernel " + function->name + " " + text("blocks", blocks) + " " + text("threads", threads) + " arguments=";
+  std::string line = "kernel " + function->name + " " + text("code", function->code) + " " + text("blocks", blocks) +
+                     " " + text("threads", threads) + " arguments=";
   for (size_t i = 0; i < function->arguments; ++i) {
     uint64_t value;
     std::memcpy(&value, arguments[i], sizeof value);
@@ -245,6 +247,18 @@ bool disturbs(CUstream stream) {
 }
 
 #ifndef STAND_IN_OLD
+thread_local CUstreamCaptureMode threadMode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+
+// What may wait for the device, in a thread that does not say that it may: captures of others are lost by that.
+bool disturbsOthers() {
+  bool any = false;
+  for (CUstream stream : standIn().streams)
+    if (stream->captured && stream->mode == CU_STREAM_CAPTURE_MODE_GLOBAL &&
+        threadMode == CU_STREAM_CAPTURE_MODE_GLOBAL)
+      any = stream->invalid = true;
+  return any;
+}
+
 // ---- Graphs
 
 // Of those nodes that may come next the one that was added last.
@@ -680,6 +694,8 @@ CUresult cuGraphAddChildGraphNode(CUgraphNode *node, CUgraph graph, const CUgrap
 CUresult cuGraphInstantiate(CUgraphExec *executable, CUgraph graph, unsigned long long) {
   ENTER("cuGraphInstantiateWithFlags", "");
   NEEDS_CONTEXT;
+  if (disturbsOthers())
+    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   *executable = new CUgraphExec_st{ordered(graph)};
   standIn().executables.insert(*executable);
   return CUDA_SUCCESS;
@@ -712,7 +728,12 @@ CUresult cuGraphLaunch(CUgraphExec executable, CUstream stream) {
     work.children.push_back(each);
   return queue(stream, std::move(work));
 }
-CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode) {
+CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
+  ENTER("cuThreadExchangeStreamCaptureMode", "");
+  std::swap(*mode, threadMode);
+  return CUDA_SUCCESS;
+}
+CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode mode) {
   ENTER("cuStreamBeginCapture_v2", text(stream));
   NEEDS_CONTEXT;
   if (!stream) // the default stream cannot be
@@ -721,6 +742,7 @@ CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode) {
     return CUDA_ERROR_ILLEGAL_STATE;
   stream->captured = new CUgraph_st;
   stream->invalid = false;
+  stream->mode = mode;
   return CUDA_SUCCESS;
 }
 CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph) {

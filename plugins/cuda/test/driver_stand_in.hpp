@@ -15,7 +15,7 @@ using StandInConfigure = void (*)(const char *settings);
 // this thread.
 using StandInReport = const char *(*)();
 // standInWork: a line for each piece of work that has happened since the last configuration, whether it was queued by
-// itself or in a graph, with its parameters ("kernel softmax blocks=16 threads=128 arguments=7f00,7f80"). Valid
+// itself or in a graph, with its parameters ("kernel softmax code=12 blocks=16 threads=128 arguments=7f00,7f80"). Valid
 // likewise. standInQueue: queues work of another library's stand-in on a stream: work(context), perhaps several times,
 // perhaps never; at last end(context).
 using StandInQueue = void (*)(void *stream, const char *text, void (*work)(void *), void (*end)(void *), void *context);

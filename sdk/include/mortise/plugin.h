@@ -419,7 +419,7 @@ typedef struct MortiseDevicesArgs {
   size_t struct_size;
   const MortiseExtension *extension;
   const MortiseDeviceInfo *const *devices; /* out: the plugin's, lives until the process ends */
-  size_t device_count;                     /* out: 0 is a valid answer */
+  size_t device_count;                     /* out: 0 is a valid answer; MORTISE_NOT_FOUND, too, whose message tells those who ask for a device why there is none */
 } MortiseDevicesArgs;
 
 typedef enum MortiseMode {
