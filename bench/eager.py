@@ -1,24 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""PyTorch eager under the judge: `mortise-conformance --outside` writes cases of one op each, and judges what PyTorch computes for them."""
+"""PyTorch eager under the judge (outside.py)."""
 
 from __future__ import annotations
 
-import json
-import subprocess
-
-import kit
+import outside
 import torch
 import torch.nn.functional as F
+from outside import Refused
 
 DTYPES = {"f64": torch.float64, "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "i64": torch.int64, "i32": torch.int32,
           "i16": torch.int16, "i8": torch.int8, "ui8": torch.uint8, "i1": torch.bool}
 # Elementwise functions of the same name in both languages.
 SAME = ["exp", "expm1", "log", "log1p", "rsqrt", "sin", "cos", "tanh", "erf", "erfc", "tan", "asin", "acos", "atan", "sinh", "cosh",
         "asinh", "acosh", "atanh", "log2", "log10", "exp2", "pow", "atan2"]
-
-
-class Refused(Exception):
-    """PyTorch has no such op, or not for these types."""
 
 
 def _once(function):
@@ -30,19 +24,6 @@ def _once(function):
         return function(n, *(None if operand is None else operand.float() for operand in operands)).to(dtype)
 
     return compute
-
-
-def _dot(n, a, b):
-    lhs_batch, rhs_batch, lhs, rhs = n["lhs_batch"], n["rhs_batch"], n["lhs_contract"], n["rhs_contract"]
-    letters = iter("abcdefghijklmnopqrstuvwxyz")
-    left = [next(letters) for _ in a.shape]
-    right = [next(letters) for _ in b.shape]
-    for i, j in zip(lhs_batch + lhs, rhs_batch + rhs, strict=True):
-        right[j] = left[i]
-    out = [left[i] for i in lhs_batch]
-    out += [name for i, name in enumerate(left) if i not in lhs_batch + lhs]
-    out += [name for j, name in enumerate(right) if j not in rhs_batch + rhs]
-    return torch.einsum(f"{''.join(left)},{''.join(right)}->{''.join(out)}", a, b)
 
 
 def _padded(n, x):
@@ -115,7 +96,8 @@ def _put(n, x, indices, updates):
 
 COMPUTE = {name: (lambda n, *operands, name=name: getattr(torch, name)(*operands)) for name in SAME} | {
     "logistic": lambda n, x: torch.sigmoid(x), "silu": lambda n, x: F.silu(x), "swiglu": _once(lambda n, gate, up: F.silu(gate) * up),
-    "gelu": lambda n, x: F.gelu(x, approximate=n["approximate"]), "dot": _dot,
+    "gelu": lambda n, x: F.gelu(x, approximate=n["approximate"]),
+    "dot": lambda n, a, b: torch.einsum(outside.equation(n, a.dim(), b.dim()), a, b),
     "linear": lambda n, x, w, bias: F.linear(x, w.t() if n["weight_transposed"] else w, bias), "convolution": _convolution,
     "fused_convolution": _once(_fused), "sum_pool": _sum_pool,
     "reduce_sum": lambda n, x: x.sum(n["axes"]) if n["axes"] else x.clone(),
@@ -160,23 +142,13 @@ def compute(case: dict, data: list[bytearray | None]) -> torch.Tensor:
     return made
 
 
+def answer(case: dict, data: list[bytearray | None]) -> bytes:
+    result = compute(case, data)
+    dense = torch.empty(result.numel(), dtype=result.dtype)  # one element may keep a stride, which no view of bytes takes
+    dense.copy_(result.reshape(-1))
+    return dense.view(torch.uint8).numpy().tobytes()
+
+
 def judge(*arguments) -> list[dict]:
     """The verdicts on what compute() gives for the cases that the arguments choose."""
-    verdicts = []
-    with subprocess.Popen([str(kit.KIT), "--outside", *map(str, arguments)], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
-        while line := child.stdout.readline():
-            case = json.loads(line)
-            data = [None if type is None else bytearray(child.stdout.read(type["bytes"])) for type in case["operands"]]
-            try:
-                result = compute(case, data)
-                dense = torch.empty(result.numel(), dtype=result.dtype)  # one element may keep a stride, which no view of bytes takes
-                dense.copy_(result.reshape(-1))
-                answer = json.dumps({}).encode() + b"\n" + dense.view(torch.uint8).numpy().tobytes()
-            except Refused as why:
-                answer = json.dumps({"refused": str(why)}).encode() + b"\n"
-            child.stdin.write(answer)
-            child.stdin.flush()
-            verdicts.append(json.loads(child.stdout.readline()))
-    if child.returncode:
-        raise RuntimeError(f"mortise-conformance --outside: exit status {child.returncode}")
-    return verdicts
+    return outside.judge(answer, COMPUTE, *arguments)

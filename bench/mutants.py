@@ -26,7 +26,7 @@ import measure
 TABLE = measure.ROOT / "conformance" / "mutants" / "operators.def"
 OPERATORS = dict(re.findall(r'^X\(\w+, "([a-z-]+)", "([a-z-]+)"', TABLE.read_text(), re.MULTILINE))  # name: class
 LIMIT = 20  # seconds of a case
-LEVELS = (("core,composite,quantised", ()), ("dynamic", ("--quick",)))
+LEVELS = (("core,composite,quantised", ()), ("dynamic", ()))
 
 # By op; the first that fits. Reductions are told apart by their code.
 FAMILIES = (
@@ -76,6 +76,7 @@ class Mutant:
     site: str  # "17.1/plus-one", or "*.1/plus-one" where the pattern is
     op: str  # whose cases are tried first
     family: str
+    stood: str = ""  # what is changed: a kernel and its instruction
     killed: bool = False
     by: str = ""  # the case
     level: str = ""  # quick or full
@@ -104,6 +105,13 @@ class Catalogue:
     cases: dict[str, list[str]] = field(default_factory=dict)  # by op: those that pass
     kinds: dict[str, dict[str, list]] = field(default_factory=dict)  # by op, by pattern or kind: [combines lanes, sites]
     wrong: list[str] = field(default_factory=list)  # cases that do not pass without a mutant
+
+    @classmethod
+    def of(cls, file: Path) -> "Catalogue":
+        return cls(**json.loads(file.read_text()))
+
+    def save(self, file: Path):
+        file.write_text(json.dumps(asdict(self)))
 
     def ops_of(self, kind: str) -> list[str]:
         return [op for op, kinds in self.kinds.items() if kind in kinds]
@@ -165,7 +173,9 @@ def ops_at(level: str) -> set[str]:
     return {case.removeprefix("dynamic/").split("/")[0] for case in listed("--quick", "--level", level) if case.count("/") > 3}
 
 
-def catalogue(seed: int, ops: list[str] | None = None, jobs: int = 2, levels=LEVELS, unit: str = "pattern") -> Catalogue:
+def catalogue(
+    seed: int, ops: list[str] | None = None, jobs: int = 2, levels=LEVELS, unit: str = "pattern", say=measure.progress
+) -> Catalogue:
     """`unit`: "pattern" or "kernel", as conformance/mutants/README.md explains them."""
     made = Catalogue(seed)
     present = {level: ops_at(level) for level, _ in levels}
@@ -190,8 +200,10 @@ def catalogue(seed: int, ops: list[str] | None = None, jobs: int = 2, levels=LEV
             kinds = {pattern: [across, " ".join(sites)] for pattern, (across, sites) in kinds.items()}
         return op, cases, wrong, kinds
 
+    ops = ops or sorted(set().union(*present.values()))
     with ThreadPoolExecutor(jobs) as pool:
-        for op, cases, wrong, kinds in pool.map(of, ops or sorted(set().union(*present.values()))):
+        for done, (op, cases, wrong, kinds) in enumerate(pool.map(of, ops), start=1):
+            say(f"{done} of {len(ops)}: {op}: {len(cases)} cases, {len(kinds)} {unit}s")
             made.wrong += wrong
             if kinds and cases:
                 made.cases[op], made.kinds[op] = cases, kinds
@@ -238,14 +250,18 @@ def judge(mutant: Mutant, known: Catalogue, quick: set[str]) -> Mutant:
     begin = time.time()
     ops = [mutant.op] + [op for op in known.ops_of(mutant.kind) if op != mutant.op]
     cases = [case for op in ops for case in known.cases[op]]
-    equal = []
+    equal: list[bool] = []
     for level, part in (("quick", [case for case in cases if case in quick]), ("full", [case for case in cases if case not in quick])):
         if not part or mutant.killed or mutant.stillborn:
             continue
         with tempfile.TemporaryDirectory() as folder:
-            chosen = [word for case in part for word in ("--case", case)]
-            found, logged = kit(chosen, known.seed, mutant.name, Path(folder), stops=True)
-        equal += [line["equal"] for line in logged if line.get("mutant") == mutant.name]
+            (chosen := Path(folder) / "cases").write_text("\n".join(part))
+            found, logged = kit(["--cases", chosen], known.seed, mutant.name, Path(folder), stops=True)
+        for line in logged:
+            if line.get("mutant") == mutant.name:
+                equal.append(line["equal"])
+                if not mutant.stood or not line["equal"]:
+                    mutant.stood = line["stood"]
         mutant.cases += len(found)
         for line in found:
             if line["outcome"] == "passed":
@@ -304,12 +320,15 @@ def run(
     unit: str = "pattern",
     say=measure.progress,
     known: Catalogue | None = None,
+    keep: Path | None = None,
 ) -> dict:
-    """`count` mutants that are not equivalent, judged. One seed gives the same mutants and cases on one kind of processor."""
+    """`keep`: gets the result so far, behind each mutant.
+
+    `count` mutants that are not equivalent, judged. One seed gives the same mutants and cases on one kind of processor."""
     begin = time.time()
     seed = random.SystemRandom().getrandbits(32) if seed is None else seed
     say(f"seed {seed}: the kernels of each op")
-    known = known or catalogue(seed, ops, jobs, levels, unit)
+    known = known or catalogue(seed, ops, jobs, levels, unit, say)
     drawn, judged = draw(known, seed), []
     quick = set(listed("--quick", "--level", "core,composite,quantised,dynamic"))
     with ThreadPoolExecutor(jobs) as pool:
@@ -326,8 +345,10 @@ def run(
                     if mutant.equivalent
                     else f"stillborn: {mutant.stillborn}"
                     if mutant.stillborn
-                    else "SURVIVED"
+                    else f"SURVIVED ({mutant.stood})"
                 )
+                if keep:
+                    keep.write_text(json.dumps({"seed": seed} | summary(judged, known, time.time() - begin), indent=1))
                 say(f"{len(judged)}: {mutant.name} {mutant.family}, {mutant.op}: {result} ({mutant.seconds:.1f} s)")
     return {"seed": seed} | summary(judged, known, time.time() - begin)
 
@@ -338,9 +359,20 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="of mutants and cases; otherwise a new one, which is named")
     parser.add_argument("--op", action="append", help="only kernels of these ops; may be repeated")
     parser.add_argument("--unit", choices=("pattern", "kernel"), default="pattern", help="what one mutant changes")
+    parser.add_argument("--jobs", type=int, default=2, help="mutants at a time")
+    parser.add_argument(
+        "--catalogue", type=Path, help="a file that keeps what the cases compile without a mutant, for further runs with other seeds"
+    )
     parser.add_argument("--json", type=Path, help="writes the result to this file")
     asked = parser.parse_args()
-    result = run(asked.count, asked.seed, ops=asked.op, unit=asked.unit)
+    known = Catalogue.of(asked.catalogue) if asked.catalogue and asked.catalogue.exists() else None
+    if known and asked.seed is None:
+        parser.error("--catalogue: expected --seed, too, which says what mutants are drawn")
+    seed = random.SystemRandom().getrandbits(32) if asked.seed is None else asked.seed
+    known = known or catalogue(seed, asked.op, asked.jobs, unit=asked.unit)
+    if asked.catalogue:
+        known.save(asked.catalogue)
+    result = run(asked.count, seed, asked.jobs, asked.op, unit=asked.unit, known=known, keep=asked.json)
     if asked.json:
         asked.json.write_text(json.dumps(result, indent=1))
     print(json.dumps({name: value for name, value in result.items() if name != "all"}))

@@ -508,7 +508,7 @@ struct Attended {
     const auto n = static_cast<double>(scores.size());
     sumError = sumError / sum + of.growth(n);
     for (size_t e = 0; e < depth; ++e) {
-      to[e] = 0;
+      to[e] = n > 0 ? of.underflows(n + 1) : 0; // of the products with the values, and of a division by the sum
       for (size_t j = 0; j < scores.size(); ++j)
         to[e] += std::abs(value(keys[j], e)) *
                  (weights[j] / sum * (relative[j] + sumError + 3 * of.w + of.growth(n)) + 2 * functionUlps * of.tiny);

@@ -164,8 +164,13 @@ Result<const LoadedPlugin *> openPlugin(const Manifest &manifest, const LoadRequ
   if (auto done = initialise(*loaded, request); !done)
     return done.error();
   MortiseDevicesArgs answer{.struct_size = sizeof(MortiseDevicesArgs)};
-  if (auto called = call("devices", checked.devices, answer); !called)
-    return refused(called.error().code, "its devices cannot be listed: " + called.error().message);
+  if (auto called = call("devices", checked.devices, answer); !called) {
+    if (called.error().code != MORTISE_NOT_FOUND)
+      return refused(called.error().code, "its devices cannot be listed: " + called.error().message);
+    loaded->plugin.deviceless = called.error().message;
+    logMessage(MORTISE_INFO, "plugin '" + loaded->plugin.name + "' has no device here: " + called.error().message);
+    answer = {.struct_size = sizeof(MortiseDevicesArgs)}; // whatever it wrote
+  }
   auto devices = checkDevices(answer, checked, manifest);
   if (!devices)
     return devices.error();

@@ -66,6 +66,7 @@ struct Registry::Impl {
   Result<void> compareOps(const Plugin &plugin) const;
   std::vector<std::string> names() const;
   Error undeclared(std::string_view op) const;
+  bool offers(const Plugin &plugin, std::string_view kind) const;
   Error notFound(std::string_view name) const;
 };
 
@@ -413,6 +414,15 @@ Error Registry::Impl::undeclared(std::string_view op) const {
                                    "MORTISE_PLUGIN_PATH"};
 }
 
+// Whether its manifest lists the kind.
+bool Registry::Impl::offers(const Plugin &plugin, std::string_view kind) const {
+  for (const Group &group : groups)
+    for (const auto &[files, manifest] : group.members)
+      if (manifest.name == plugin.name && contains(manifest.devices, std::string(kind)))
+        return true;
+  return false;
+}
+
 Error Registry::Impl::notFound(std::string_view name) const {
   const std::string_view kind = name.substr(0, name.find(':'));
   std::string message =
@@ -422,6 +432,11 @@ Error Registry::Impl::notFound(std::string_view name) const {
   if (name != "auto" && !all.empty())
     message += " (the nearest is '" + nearest(std::string(name), all) + "')";
   bool explained = false;
+  for (const auto &plugin : plugins)
+    if (!plugin->deviceless.empty() && (name == "auto" || offers(*plugin, kind))) {
+      message += "; plugin '" + plugin->name + "' has none here: " + plugin->deviceless;
+      explained = true;
+    }
   for (const Rejected &each : rejected)
     if (name == "auto" || std::find(each.devices.begin(), each.devices.end(), kind) != each.devices.end()) {
       message += "; plugin '" + each.path + "' was rejected: " + each.error.message;

@@ -101,11 +101,12 @@ Error faulty(const std::string &id, const std::string &why) {
   return {MORTISE_INTERNAL, "case " + id + ": the kit's row makes what the op does not allow: " + why};
 }
 
-Result<void> fill(Case &made, Draft &draft, uint64_t seed) {
+constexpr uint32_t bit(Values values) { return uint32_t(1) << static_cast<uint32_t>(values); }
+
+Result<void> fill(Case &made, Draft &draft, uint64_t seed, uint32_t classes) {
   std::mt19937_64 random(seedOf(seed, made.id));
   for (const Input &input : draft.inputs)
-    made.inputs.push_back(
-        filled(*input.value->type, input.fill, draft.point.values, combinesOf(draft.point.op), random));
+    made.inputs.push_back(filled(*input.value->type, input.fill, classes, combinesOf(draft.point.op), random));
   const MortiseGraph &view = made.plain->view();
   std::vector<const void *> sources;
   std::vector<void *> targets;
@@ -133,7 +134,7 @@ std::vector<int64_t> stridesOf(const MortiseType &type, Layout layout) {
   return strides;
 }
 
-Result<Case> makeCase(const Point &point, uint64_t seed, uint64_t others) {
+static Result<Case> makeCase(const Point &point, uint64_t seed, uint64_t others, uint32_t classes) {
   Case made{idOf(point), point, nullptr, nullptr, {}, {}, {}};
   const Row *row = rowOf(point.op);
   if (!row)
@@ -153,7 +154,7 @@ Result<Case> makeCase(const Point &point, uint64_t seed, uint64_t others) {
   const MortiseGraph &view = made.plain->view();
   for (const MortiseValue *output : std::span(view.outputs, view.output_count))
     made.exactness.push_back(exactnessOf(*output));
-  if (auto done = fill(made, draft, seed + others); !done)
+  if (auto done = fill(made, draft, seed + others, classes); !done)
     return done.error();
   if (point.dynamic) {
     Draft marked(point, extents, true);
@@ -176,6 +177,18 @@ Result<Case> makeCase(const Point &point, uint64_t seed, uint64_t others) {
     return faulty(made.id, graph.error().message);
   made.graph = std::move(*graph);
   return made;
+}
+
+Result<Case> makeCase(const Point &point, uint64_t seed, uint64_t others) {
+  return makeCase(point, seed, others, bit(point.values));
+}
+
+Result<Case> makeOther(const Point &point, uint64_t seed) {
+  const uint32_t random = bit(Values::Random), ties = bit(Values::Ties), known = factsOf(point).values;
+  uint32_t classes = known & (random | bit(Values::Zeros) | ties);
+  if (combinesOf(point.op) != Combines::Nothing)
+    classes = point.values == Values::Random && (known & ties) ? ties : random;
+  return makeCase(point, seed, 1, classes);
 }
 
 } // namespace mortise::conformance

@@ -33,10 +33,12 @@ struct Fill {
   };
   Kind kind = Numbers;
   int64_t low = 0, high = 0;
-  int32_t rounds = 0; // Numbers: the dtype that integers are rounded to, or 0
+  int32_t rounds = 0;   // Numbers: the dtype that integers are rounded to, or 0
+  bool repeats = false; // Numbers: in every other tensor a quarter are its largest or its smallest
 };
 
 inline constexpr Fill plain{Fill::Plain};
+inline constexpr Fill repeating{.repeats = true}; // for ops whose results say which of equal elements was taken
 inline Fill between(int64_t low, int64_t high) { return {Fill::Between, low, high}; }
 
 struct Input {
@@ -104,8 +106,12 @@ uint64_t seedOf(uint64_t seed, std::string_view text);
 // is as wide as its accumulator, and factors are near 1.
 enum class Combines { Nothing, Sums, Products };
 
-// The bytes of one dense tensor.
-std::vector<std::byte> filled(const MortiseType &type, const Fill &fill, Values values, Combines combines,
+// The bytes of one dense tensor. `classes`: bits of Values; of several, each number has one by chance.
+std::vector<std::byte> filled(const MortiseType &type, const Fill &fill, uint32_t classes, Combines combines,
                               std::mt19937_64 &random);
+inline std::vector<std::byte> filled(const MortiseType &type, const Fill &fill, Values values, Combines combines,
+                                     std::mt19937_64 &random) {
+  return filled(type, fill, uint32_t(1) << static_cast<uint32_t>(values), combines, random);
+}
 
 } // namespace mortise::conformance

@@ -12,12 +12,19 @@
 namespace mortise::conformance {
 namespace {
 
+// Which of the classes the next number has.
+Values drawn(uint32_t classes, std::mt19937_64 &random) {
+  for (uint64_t skipped = std::has_single_bit(classes) ? 0 : random() % std::popcount(classes); skipped > 0; --skipped)
+    classes &= classes - 1;
+  return static_cast<Values>(std::countr_zero(classes));
+}
+
 class Floats {
 public:
-  Floats(int32_t dtype, Values values, Combines combines, std::mt19937_64 &random)
-      : info(*mortise_dtype_info(dtype)), values(values), combines(combines), random(random) {}
+  Floats(int32_t dtype, Combines combines, std::mt19937_64 &random)
+      : info(*mortise_dtype_info(dtype)), combines(combines), random(random) {}
 
-  double next(size_t i) {
+  double next(Values values, size_t i) {
     switch (values) {
     case Values::Infinity:
       return random() % 6 ? usual() : sign() * INFINITY;
@@ -105,7 +112,6 @@ private:
   }
 
   const MortiseDTypeInfo &info;
-  const Values values;
   const Combines combines;
   std::mt19937_64 &random;
   std::normal_distribution<double> normal;
@@ -126,14 +132,37 @@ template <typename Format> typename Format::Storage nan(const MortiseDTypeInfo &
   return stored;
 }
 
+// A tensor of a narrow type that has room for every number there is holds each, in an order by seed; NaNs are quiet.
+// Answers whether that is so.
 template <typename Format>
-void fillFloats(const MortiseType &type, const Fill &fill, Values values, Combines combines, std::mt19937_64 &random,
+bool fillAll(int32_t dtype, size_t count, std::mt19937_64 &random, typename Format::Storage *at) {
+  using Storage = typename Format::Storage;
+  if constexpr (sizeof(Storage) > 2) {
+    return false;
+  } else {
+    constexpr size_t all = size_t(1) << 8 * sizeof(Storage);
+    if (count < all)
+      return false;
+    const size_t first = random(), step = random() | 1; // odd, so that it meets all
+    for (size_t i = 0; i < count; ++i) {
+      const auto bits = static_cast<uint16_t>(first + i * step);
+      std::memcpy(at + i, &bits, sizeof(Storage)); // little endian
+      if (std::isnan(Format::load(at[i])))
+        at[i] = nan<Format>(*mortise_dtype_info(dtype), random);
+    }
+    return true;
+  }
+}
+
+template <typename Format>
+void fillFloats(const MortiseType &type, const Fill &fill, uint32_t classes, Combines combines, std::mt19937_64 &random,
                 typename Format::Storage *at) {
   const MortiseDTypeInfo &info = *mortise_dtype_info(type.dtype);
   const auto count = static_cast<size_t>(elementCount(type));
   std::uniform_real_distribution<double> unit;
-  Floats numbers(type.dtype, values, combines, random);
+  Floats numbers(type.dtype, combines, random);
   for (size_t i = 0; i < count; ++i) {
+    const Values values = drawn(classes, random);
     double value = 0;
     if (fill.kind == Fill::Between)
       value = static_cast<double>(fill.low + static_cast<int64_t>(random() % uint64_t(fill.high - fill.low + 1)));
@@ -144,13 +173,13 @@ void fillFloats(const MortiseType &type, const Fill &fill, Values values, Combin
     else if (fill.kind == Fill::Plain)
       value = numbers.usual();
     else
-      value = numbers.next(i);
+      value = numbers.next(values, i);
     at[i] = Format::store(value);
     if (fill.kind == Fill::Numbers && values == Values::Nan && random() % 8 == 0)
       at[i] = nan<Format>(info, random);
   }
   // What is last or alone is hit as well.
-  if (count && fill.kind == Fill::Numbers && values == Values::Nan)
+  if (count && fill.kind == Fill::Numbers && classes == 1U << static_cast<uint32_t>(Values::Nan))
     at[random() % 2 ? count - 1 : random() % count] = nan<Format>(info, random);
 }
 
@@ -194,9 +223,10 @@ int64_t integer(Values values, int64_t lowest, int64_t highest, int32_t rounds, 
 }
 
 template <typename Format>
-void fillIntegers(size_t count, const Fill &fill, Values values, std::mt19937_64 &random,
+void fillIntegers(size_t count, const Fill &fill, uint32_t classes, Combines combines, std::mt19937_64 &random,
                   typename Format::Storage *at) {
   for (size_t i = 0; i < count; ++i) {
+    const Values values = drawn(classes, random);
     int64_t value;
     if (fill.kind == Fill::Between)
       value = fill.low + static_cast<int64_t>(random() % uint64_t(fill.high - fill.low + 1));
@@ -206,8 +236,21 @@ void fillIntegers(size_t count, const Fill &fill, Values values, std::mt19937_64
       value = moderate(Format::lowest, Format::highest, random);
     else
       value = integer(values, Format::lowest, Format::highest, fill.rounds, random);
+    // Some even factors more and a product is 0 in all its bits, whatever becomes of one factor.
+    if (fill.kind == Fill::Numbers && combines == Combines::Products && values != Values::Zeros)
+      value |= 1;
     at[i] = Format::store(value);
   }
+}
+
+template <typename Format> void repeat(size_t count, std::mt19937_64 &random, typename Format::Storage *at) {
+  const auto less = [](const auto &a, const auto &b) { return Format::load(a) < Format::load(b); }; // no NaN is
+  if (count == 0 || random() % 2)
+    return;
+  const auto least = *std::min_element(at, at + count, less), greatest = *std::max_element(at, at + count, less);
+  for (size_t i = 0; i < count; ++i)
+    if (const uint64_t turn = random() % 8; turn < 2)
+      at[i] = turn ? least : greatest;
 }
 
 // Two to a byte, the low half first.
@@ -234,12 +277,14 @@ template <typename Format> void ascend(const MortiseType &type, typename Format:
 
 } // namespace
 
-std::vector<std::byte> filled(const MortiseType &type, const Fill &fill, Values values, Combines combines,
+std::vector<std::byte> filled(const MortiseType &type, const Fill &fill, uint32_t classes, Combines combines,
                               std::mt19937_64 &random) {
   const auto count = static_cast<size_t>(elementCount(type));
   if (type.dtype == MORTISE_I4) {
     std::vector<int8_t> unpacked(count);
-    fillIntegers<reference::I4>(count, fill, values, random, unpacked.data());
+    fillIntegers<reference::I4>(count, fill, classes, combines, random, unpacked.data());
+    if (fill.repeats)
+      repeat<reference::I4>(count, random, unpacked.data());
     if (fill.kind == Fill::Ascending)
       ascend<reference::I4>(type, unpacked.data());
     return packed(unpacked);
@@ -248,10 +293,16 @@ std::vector<std::byte> filled(const MortiseType &type, const Fill &fill, Values 
   reference::visitElement(type.dtype, [&](auto format) {
     using Format = decltype(format);
     auto *at = reinterpret_cast<typename Format::Storage *>(bytes.data());
-    if constexpr (Format::isFloat)
-      fillFloats<Format>(type, fill.kind == Fill::Ascending ? Fill{} : fill, values, combines, random, at);
-    else
-      fillIntegers<Format>(count, fill.kind == Fill::Ascending ? Fill{} : fill, values, random, at);
+    if constexpr (Format::isFloat) {
+      const bool mayBeAll = fill.kind == Fill::Numbers && classes == 1U << static_cast<uint32_t>(Values::Nan) &&
+                            combines == Combines::Nothing;
+      if (!mayBeAll || !fillAll<Format>(type.dtype, count, random, at))
+        fillFloats<Format>(type, fill.kind == Fill::Ascending ? Fill{} : fill, classes, combines, random, at);
+    } else {
+      fillIntegers<Format>(count, fill.kind == Fill::Ascending ? Fill{} : fill, classes, combines, random, at);
+    }
+    if (fill.repeats)
+      repeat<Format>(count, random, at);
     if (fill.kind == Fill::Ascending)
       ascend<Format>(type, at);
   });

@@ -36,7 +36,8 @@ void argument(Draft &draft) {
       return draft.skip("nothing is the largest of no elements");
     dims[dims.size() - 1 - static_cast<size_t>(axis)] = 0;
   }
-  draft.node({draft.operand(draft.point.dtype, dims)}, {{MORTISE_I64, without(dims, axis)}}, {integer("axis", axis)});
+  draft.node({draft.operand(draft.point.dtype, dims, repeating)}, {{MORTISE_I64, without(dims, axis)}},
+             {integer("axis", axis)});
 }
 
 void running(Draft &draft) {
@@ -47,14 +48,14 @@ void running(Draft &draft) {
 
 void runningWithIndices(Draft &draft) {
   const Dims dims = draft.extents(1, 6);
-  draft.node({draft.operand(draft.point.dtype, dims)}, {{draft.point.dtype, dims}, {MORTISE_I64, dims}},
+  draft.node({draft.operand(draft.point.dtype, dims, repeating)}, {{draft.point.dtype, dims}, {MORTISE_I64, dims}},
              {integer("axis", axisOf(draft, dims))});
 }
 
 void sort(Draft &draft) {
   const Dims dims = draft.extents(1, 6);
   const int variant = draft.point.variant; // up-last, up-first, down-last, down-first
-  draft.node({draft.operand(draft.point.dtype, dims)}, {{draft.point.dtype, dims}, {MORTISE_I64, dims}},
+  draft.node({draft.operand(draft.point.dtype, dims, repeating)}, {{draft.point.dtype, dims}, {MORTISE_I64, dims}},
              {integer("axis", axisOf(draft, dims)), flag("descending", variant >= 2), flag("stable", true)});
 }
 
@@ -65,7 +66,7 @@ void topK(Draft &draft) {
   Dims to = dims;
   int64_t &k = to[static_cast<size_t>(axis)];
   k = (k + 1) / 2;
-  draft.node({draft.operand(draft.point.dtype, dims)}, {{draft.point.dtype, to}, {MORTISE_I64, to}},
+  draft.node({draft.operand(draft.point.dtype, dims, repeating)}, {{draft.point.dtype, to}, {MORTISE_I64, to}},
              {integer("axis", axis), integer("k", k), flag("largest", variant < 2), flag("sorted", true)});
 }
 

@@ -97,9 +97,9 @@ Call::~Call() {
 Result<void> Call::place(Place &at, const MortiseType &type, uint32_t space, const std::vector<std::byte> *dense) {
   at.type = &type;
   const size_t size = elementBytes(type);
-  const bool misaligned = of.point.layout == Layout::Misaligned;
-  auto buffer = Buffer::make(kernel.device, space, spanBytes(type), misaligned ? 64 : size,
-                             misaligned ? Edge::Begin : edge, misaligned ? size : 0);
+  auto buffer = of.point.layout == Layout::Misaligned
+                    ? Buffer::makeMisaligned(kernel.device, space, spanBytes(type), size, edge)
+                    : Buffer::make(kernel.device, space, spanBytes(type), size, edge);
   if (!buffer)
     return buffer.error();
   at.buffer.emplace(std::move(*buffer));

@@ -99,21 +99,39 @@ Result<void> Device::wait() {
   return done;
 }
 
-Result<Buffer> Buffer::make(Device &device, uint32_t space, size_t bytes, size_t alignment, Edge edge, size_t shift) {
+static bool isOfHost(Device &device, uint32_t space) {
+  return space == MORTISE_HOST_SPACE || device.info().info.spaces[space]->kind == MORTISE_SPACE_HOST;
+}
+
+Result<Buffer> Buffer::make(Device &device, uint32_t space, size_t bytes, size_t alignment, Edge edge) {
+  return makeWithin(device, space, 0, bytes, 0, std::max<size_t>(alignment, 1), edge);
+}
+
+Result<Buffer> Buffer::makeMisaligned(Device &device, uint32_t space, size_t bytes, size_t unit, Edge edge) {
+  if (edge == Edge::Begin || !isOfHost(device, space))
+    return makeWithin(device, space, unit, bytes, 0, 64, edge);
+  // Up to a page's end, an odd number of units begins at an odd multiple; otherwise one unit stays free there.
+  return makeWithin(device, space, 0, bytes, bytes / unit % 2 ? 0 : unit, unit, edge);
+}
+
+Result<Buffer> Buffer::makeWithin(Device &device, uint32_t space, size_t before, size_t bytes, size_t after,
+                                  size_t alignment, Edge edge) {
   Buffer made(device);
+  made.offset = before;
   made.count = bytes;
-  const bool own = space != MORTISE_HOST_SPACE && device.info().info.spaces[space]->kind != MORTISE_SPACE_HOST;
-  if (!own) {
-    made.offset = shift;
-    made.guarded.emplace(bytes + shift, shift ? alignment : std::max<size_t>(alignment, 1), edge);
+  made.after = after;
+  if (isOfHost(device, space)) {
+    made.guarded.emplace(before + bytes + after, alignment, edge);
     return made;
   }
-  made.margin = std::max<size_t>(device.info().info.spaces[space]->alignment, 256);
-  made.offset = made.margin + shift;
+  // Nobody watches the ends of a device's own memory, so that the tensor lies between marks.
+  const size_t margin = std::max<size_t>(device.info().info.spaces[space]->alignment, 256);
+  made.offset = margin + before;
+  made.after = margin;
   MortiseMemoryArgs args{.struct_size = sizeof args,
                          .device = device.info().owner().info.device,
                          .space = space,
-                         .bytes = bytes + shift + 2 * made.margin};
+                         .bytes = made.offset + bytes + made.after};
   if (auto done = device.call("memory_allocate", device.info().owner().plugin->table->memory_allocate, args); !done)
     return done.error();
   made.allocated = args.address;
@@ -125,13 +143,13 @@ Result<Buffer> Buffer::make(Device &device, uint32_t space, size_t bytes, size_t
 
 Buffer::Buffer(Buffer &&other) noexcept
     : device(other.device), guarded(std::move(other.guarded)), allocated(std::exchange(other.allocated, 0)),
-      margin(other.margin), offset(other.offset), count(other.count) {}
+      offset(other.offset), count(other.count), after(other.after) {}
 
 Buffer::~Buffer() {
   if (allocated == 0)
     return;
   MortiseMemoryArgs args{.struct_size = sizeof args, .device = device.info().owner().info.device, .address = allocated};
-  args.bytes = count + offset + margin;
+  args.bytes = offset + count + after;
   (void)device.call("memory_free", device.info().owner().plugin->table->memory_free, args);
 }
 
@@ -164,18 +182,21 @@ Result<void> Buffer::write(std::span<const std::byte> bytes) {
 }
 
 Result<std::vector<std::byte>> Buffer::read(bool &intact) {
-  const auto isMark = [](std::byte byte) { return byte == mark; };
+  std::vector<std::byte> copied;
+  std::span<const std::byte> all;
   if (guarded) {
-    const std::span<std::byte> all = guarded->bytes();
-    intact = guarded->isIntact() && std::ranges::all_of(all.first(offset), isMark);
-    return std::vector<std::byte>(all.begin() + static_cast<ptrdiff_t>(offset), all.end());
+    all = guarded->bytes();
+  } else {
+    copied.resize(offset + count + after);
+    if (auto done = copy(addressOf(copied.data()), false, allocated, copied.size()); !done)
+      return done.error();
+    all = copied;
   }
-  std::vector<std::byte> all(offset + count + margin);
-  if (auto done = copy(addressOf(all.data()), false, allocated, all.size()); !done)
-    return done.error();
-  const auto begin = all.begin() + static_cast<ptrdiff_t>(offset), end = begin + static_cast<ptrdiff_t>(count);
-  intact = std::all_of(all.begin(), begin, isMark) && std::all_of(end, all.end(), isMark);
-  return std::vector<std::byte>(begin, end);
+  const auto isMark = [](std::byte byte) { return byte == mark; };
+  const auto own = all.subspan(offset, count);
+  intact = std::ranges::all_of(all.first(offset), isMark) && std::ranges::all_of(all.last(after), isMark) &&
+           (!guarded || guarded->isIntact());
+  return std::vector<std::byte>(own.begin(), own.end());
 }
 
 } // namespace mortise::conformance

@@ -76,10 +76,10 @@ Result<std::vector<std::string>> deviceNames(const std::string &library, const s
 // too.
 class Buffer {
 public:
-  // `space`: an index into MortiseDeviceInfo::spaces, or MORTISE_HOST_SPACE. `shift`: bytes by which the address is off
-  // the alignment.
-  static Result<Buffer> make(Device &device, uint32_t space, size_t bytes, size_t alignment, Edge edge,
-                             size_t shift = 0);
+  // `space`: an index into MortiseDeviceInfo::spaces, or MORTISE_HOST_SPACE.
+  static Result<Buffer> make(Device &device, uint32_t space, size_t bytes, size_t alignment, Edge edge);
+  // Its address is an odd multiple of `unit`, a power of 2 that divides `bytes`: aligned to no more.
+  static Result<Buffer> makeMisaligned(Device &device, uint32_t space, size_t bytes, size_t unit, Edge edge);
   Buffer(Buffer &&other) noexcept;
   Buffer &operator=(Buffer &&) = delete;
   ~Buffer();
@@ -91,12 +91,15 @@ public:
 
 private:
   explicit Buffer(Device &device) : device(device) {}
+  // With so many bytes more before and after those of the tensor.
+  static Result<Buffer> makeWithin(Device &device, uint32_t space, size_t before, size_t bytes, size_t after,
+                                   size_t alignment, Edge edge);
   Result<void> copy(MortiseAddress target, bool targetIsDevice, MortiseAddress source, size_t bytes);
 
   Device &device;
   std::optional<tool::Guarded> guarded;
   MortiseAddress allocated = 0; // in the device's own memory
-  size_t margin = 0, offset = 0, count = 0;
+  size_t offset = 0, count = 0, after = 0; // bytes before the tensor, of it, and behind it
 };
 
 } // namespace mortise::conformance

@@ -76,7 +76,7 @@ struct Lines {
   Options options;
   WorkerTask task;
   std::vector<std::string> levels;
-  std::string shard = "1/1", before, after, answer, region;
+  std::string shard = "1/1", before, after, answer, region, cases;
   bool quick = false, list = false, outside = false;
 };
 
@@ -91,10 +91,11 @@ void addRun(CLI::App &app, Lines &lines) {
       ->check(checkLevel);
   app.add_option("--op", options.ops, "shell patterns of ops, such as 'reduce_*', with commas between")->delimiter(',');
   app.add_option("--case", options.cases, "a case by its name, as reports and --list give it; may be repeated");
+  app.add_option("--cases", lines.cases, "a file of such names, one to a line")->check(CLI::ExistingFile);
   app.add_option(
       "--graph", options.graphs,
-      "in place of levels: a graph of somebody's own (.mrtg, as MORTISE_SAVE_GRAPHS has them written), or a folder "
-      "of such; may be repeated");
+      "in place of levels: a graph of somebody's own (.mrtg, as MORTISE_SAVE_GRAPHS has them written), with the inputs "
+      "that lie beside it (.inputs), or a folder of such; may be repeated");
   app.add_option(
       "--onnx", options.onnx,
       "in place of levels: a test of the ONNX project (model.onnx and test_data_set_0), or a folder of such; "
@@ -174,6 +175,14 @@ int main(int count, char **words) {
   options.extent = lines.quick ? Extent::Quick : Extent::Full;
   if (const std::string wrong = readShard(lines.shard, options); !wrong.empty())
     return refuse("--shard: " + wrong);
+  if (!lines.cases.empty()) {
+    std::ifstream file(lines.cases);
+    for (std::string line; std::getline(file, line);)
+      if (!line.empty())
+        options.cases.push_back(line);
+    if (options.cases.empty())
+      return refuse("--cases: expected names of cases, one to a line, found none in " + lines.cases);
+  }
   if (options.resume && (options.report.empty() || app.count("--seed") == 0))
     return refuse("--resume: expected --report and --seed of the run that is to go on");
   if (app.count("--seed") == 0)

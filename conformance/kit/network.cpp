@@ -458,6 +458,12 @@ Verdict judgeNetwork(Device &device, const std::string &id, const MakeNetwork &m
       verdict.why = made.error().message;
       break;
     }
+    if (!made->wrong.empty()) {
+      verdict.outcome = Outcome::Failed;
+      verdict.kind = "kit";
+      verdict.why = made->wrong;
+      break;
+    }
     NetworkRun run(device, made->graph, verdict, task);
     if (run.compile() && run.run(made->inputs[0], Edge::End, std::byte{0x5a}))
       run.run(made->inputs[1], Edge::Begin, std::byte{0xff});
@@ -473,12 +479,16 @@ Verdict judgeNetwork(Device &device, const std::string &id, const MakeNetwork &m
 Verdict judgeNetwork(Device &device, const Point &point, const NetworkTask &task) {
   const std::string id = idOf(point);
   const uint64_t seed = seedOf(task.seed, id);
+  bool isUnread = false; // somebody else's graph
   const auto make = [&](const std::set<Op> &expanded) {
-    return point.file.empty() ? makeNetwork(networks()[point.variant], point.dtype, seed, expanded)
-                              : loadNetwork(point.file, seed, expanded);
+    if (point.file.empty())
+      return makeNetwork(networks()[point.variant], point.dtype, seed, expanded);
+    auto loaded = loadNetwork(point.file, seed, expanded);
+    isUnread = !loaded;
+    return loaded;
   };
   Verdict verdict = judgeNetwork(device, id, make, task);
-  if (verdict.kind == "kit" && !verdict.nodes && !point.file.empty()) { // somebody else's graph
+  if (isUnread) {
     verdict.outcome = Outcome::Refused;
     verdict.kind = "";
     verdict.reason = "not-judged";

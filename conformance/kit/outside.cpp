@@ -36,8 +36,7 @@ void say(const Json &line) { std::cout << line.dump(-1, ' ', false, Json::error_
 // The case; false when it is none for others.
 bool show(const Case &of) {
   const MortiseGraph &view = of.plain->view();
-  if (view.node_count != 1 || view.output_count != 1 ||
-      (of.exactness[0] != Exactness::Bounded && of.exactness[0] != Exactness::Signed))
+  if (view.node_count != 1 || view.output_count != 1 || view.nodes[0]->body_count)
     return false;
   const MortiseNode &node = *view.nodes[0];
   std::vector<const std::vector<std::byte> *> data;

@@ -3,6 +3,7 @@
 
 #include "../../runtime/plugin_record.hpp"
 #include "../../tools/mortise/command.hpp"
+#include "../networks/given.hpp"
 #include "device.hpp"
 #include "onnx.hpp"
 #include "report.hpp"
@@ -122,7 +123,7 @@ Result<void> saveAll(const Options &options, const Json &report) {
 
 } // namespace
 
-// The graphs that are named, and those in folders, by name. Three sets of numbers each, or one.
+// The graphs that are named, and those in folders, by name. Three sets of numbers each, or one, also where it is given.
 static Result<std::vector<Point>> pointsOfGraphs(const Options &options) {
   std::vector<std::string> files;
   for (const std::string &path : options.graphs) {
@@ -145,7 +146,7 @@ static Result<std::vector<Point>> pointsOfGraphs(const Options &options) {
   }
   std::vector<Point> points;
   for (const std::string &file : files)
-    for (int number = 1; number <= (options.extent == Extent::Full ? 3 : 1); ++number) {
+    for (int number = 1; number <= (options.extent == Extent::Full && !hasInputs(file) ? 3 : 1); ++number) {
       Point point{.number = static_cast<uint16_t>(number), .probe = Probe::Network};
       point.file = fs::absolute(file).string();
       points.push_back(std::move(point));

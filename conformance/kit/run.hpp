@@ -11,7 +11,7 @@ Result<std::vector<Point>> chosen(const Options &options, Coverage &coverage);
 
 int runKit(const Options &options);
 
-// Judges results that are computed outside: writes each case with bounded results to standard output, reads its result
+// Judges results that are computed outside: writes each case with one result to standard output, reads that result
 // from standard input, and writes the verdict. A case is a line of JSON, then the bytes of its operands; a result is a
 // line of JSON, then bytes. For frameworks that are no plugins. Cases in which another node stands before the op are
 // left out.

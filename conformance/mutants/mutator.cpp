@@ -69,7 +69,10 @@ struct Added {
 };
 struct Negated {
   Constant *operator()(ConstantInt *) const { return nullptr; }
-  Constant *operator()(ConstantFP *from) const { return ConstantFP::get(from->getType(), neg(from->getValueAPF())); }
+  // Of a zero only its sign would change, which most results do not have.
+  Constant *operator()(ConstantFP *from) const {
+    return from->isZero() ? nullptr : ConstantFP::get(from->getType(), neg(from->getValueAPF()));
+  }
 };
 struct OtherDigit {
   Constant *operator()(ConstantInt *) const { return nullptr; }
@@ -192,6 +195,39 @@ bool isStep(Instruction &in) {
   });
 }
 
+// A comparison for selections between the very operands that it compares, which are the same number where it is at its
+// boundary.
+bool choosesBetweenOperands(const Instruction &in) {
+  return isa<CmpInst>(in) && !in.use_empty() && all_of(in.users(), [&](const User *user) {
+           const auto *select = dyn_cast<SelectInst>(user);
+           return select && select->getCondition() == &in && is_contained(in.operands(), select->getTrueValue()) &&
+                  is_contained(in.operands(), select->getFalseValue());
+         });
+}
+
+// Whether a load is that of a symbol, from the kernel's fourth argument.
+bool readsSymbol(const LoadInst &load) {
+  const Value *base = load.getPointerOperand();
+  while (const auto *address = dyn_cast<GetElementPtrInst>(base))
+    base = address->getPointerOperand();
+  const auto *argument = dyn_cast<Argument>(base);
+  return argument && argument->getArgNo() == 3;
+}
+
+// What is compared comes from tensors, and is no count, which is never negative.
+bool comparesData(const Instruction &in, int generations = 4) {
+  return any_of(in.operands(), [&](const Value *operand) {
+    const auto *from = dyn_cast<Instruction>(operand);
+    if (!from || generations == 0)
+      return false;
+    const auto *call = dyn_cast<IntrinsicInst>(from);
+    if (call && is_contained({Intrinsic::masked_load, Intrinsic::masked_gather}, call->getIntrinsicID()))
+      return true;
+    const auto *load = dyn_cast<LoadInst>(from);
+    return load ? !readsSymbol(*load) : comparesData(*from, generations - 1);
+  });
+}
+
 // One change of one instruction. Each function answers whether it can be made; with `isDone` it is.
 class Change {
 public:
@@ -223,12 +259,13 @@ public:
     case Operator::Opposite:
       return predicate([](CmpInst::Predicate of) { return CmpInst::getInversePredicate(of); });
     case Operator::Boundary:
-      return predicate(otherAtEqual);
+      return !choosesBetweenOperands(in) && predicate(otherAtEqual);
     case Operator::Signedness:
-      return predicate([](CmpInst::Predicate of) {
-        return ICmpInst::isIntPredicate(of) && ICmpInst::isRelational(of) ? ICmpInst::getFlippedSignednessPredicate(of)
-                                                                          : of;
-      });
+      return comparesData(in) && predicate([](CmpInst::Predicate of) {
+               return ICmpInst::isIntPredicate(of) && ICmpInst::isRelational(of)
+                          ? ICmpInst::getFlippedSignednessPredicate(of)
+                          : of;
+             });
     case Operator::Unordered:
       return predicate(otherForNan);
     case Operator::Branch:
@@ -364,15 +401,13 @@ private:
 
   bool lanes() {
     if (auto *shuffle = dyn_cast<ShuffleVectorInst>(&in)) {
+      // One lane of the result, for all of them turned by one are the same to a reduction.
       SmallVector<int> mask(shuffle->getShuffleMask());
-      if (mask.size() == 1 || all_equal(mask)) {
-        const auto *from = dyn_cast<FixedVectorType>(shuffle->getOperand(0)->getType());
-        if (mask.size() > 1 || !from || from->getNumElements() < 2 || mask[0] < 0)
-          return false;
-        mask[0] = (mask[0] + 1) % static_cast<int>(from->getNumElements());
-      } else {
-        std::rotate(mask.begin(), mask.begin() + 1, mask.end());
-      }
+      const auto *from = dyn_cast<FixedVectorType>(shuffle->getOperand(0)->getType());
+      if (!from || from->getNumElements() < 2 || mask[0] < 0 || (mask.size() > 1 && all_equal(mask)))
+        return false;
+      const int count = static_cast<int>(from->getNumElements()); // of each operand's lanes
+      mask[0] = mask[0] / count * count + (mask[0] + 1) % count;
       if (isDone)
         shuffle->setShuffleMask(mask);
       return true;
@@ -419,6 +454,8 @@ private:
     auto *conversion = dyn_cast<FPTruncInst>(&in);
     if (!conversion)
       return false;
+    if (const auto *wider = dyn_cast<FPExtInst>(conversion->getOperand(0)); wider && wider->getSrcTy() == in.getType())
+      return false; // there and back, which is exact
     const unsigned from = conversion->getSrcTy()->getScalarType()->getFPMantissaWidth(),
                    to = conversion->getDestTy()->getScalarType()->getFPMantissaWidth();
     if (isDone) {
@@ -668,14 +705,17 @@ std::vector<std::pair<uint64_t, Site>> patternSitesOf(Function &function) {
   return sites;
 }
 
-size_t mutateEverywhere(Function &function, uint64_t pattern, const Site &site) {
+std::vector<std::string> mutateEverywhere(Function &function, uint64_t pattern, const Site &site) {
   std::vector<Instruction *> all;
+  std::vector<std::string> texts;
   for (Instruction &in : instructions(function))
-    if (patternOf(in) == pattern && Change(in, site.operand, false).make(site.change))
+    if (patternOf(in) == pattern && Change(in, site.operand, false).make(site.change)) {
       all.push_back(&in);
+      raw_string_ostream(texts.emplace_back()) << in;
+    }
   for (Instruction *in : all)
     Change(*in, site.operand, true).make(site.change);
-  return all.size();
+  return texts;
 }
 
 bool mutate(Function &function, const Site &site) {

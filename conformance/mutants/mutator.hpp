@@ -50,7 +50,7 @@ std::vector<std::pair<uint64_t, Site>> patternSitesOf(llvm::Function &function);
 // Whether the site is one of the function's; its instruction is changed then.
 bool mutate(llvm::Function &function, const Site &site);
 
-// How many instructions had the pattern and the site, and are changed.
-size_t mutateEverywhere(llvm::Function &function, uint64_t pattern, const Site &site);
+// The instructions that had the pattern and the site, as they stood there; they are changed.
+std::vector<std::string> mutateEverywhere(llvm::Function &function, uint64_t pattern, const Site &site);
 
 } // namespace mortise::mutants

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "networks.hpp"
 
+#include "given.hpp"
+
 #include <mortise/reference/formats.hpp>
 #include <mortise/reference/interpreter.hpp>
 #include <mortise/symbols.hpp>
@@ -134,15 +136,17 @@ Result<Region> liveRegion(Tape &tape, const char *name) {
   return extractRegion(view, liveNodes(view));
 }
 
-Result<NetworkCase> finished(Tape &tape, const char *name, uint64_t seed) {
+// `given`: what the leaves hold, for both sets; nullptr: numbers by the seed.
+Result<NetworkCase> finished(Tape &tape, const char *name, uint64_t seed, const Given *given = nullptr) {
   const auto region = liveRegion(tape, name);
   if (!region)
     return region.error();
-  NetworkCase made{region->graph, {}};
+  NetworkCase made{region->graph, {}, given ? given->wrong : ""};
   std::mt19937_64 random(seed);
-  for (const Leaf &leaf : tape.leaves) {
-    const bool isConstant = leaf.value->flags & MORTISE_VALUE_CONSTANT;
-    auto first = filled(leaf, random), second = isConstant ? first : filled(leaf, random);
+  for (size_t i = 0; i < tape.leaves.size(); ++i) {
+    const Leaf &leaf = tape.leaves[i];
+    const bool isEqual = given || leaf.value->flags & MORTISE_VALUE_CONSTANT;
+    auto first = given ? given->inputs[i] : filled(leaf, random), second = isEqual ? first : filled(leaf, random);
     if (!std::ranges::binary_search(region->inputs, leaf.value->index))
       continue;
     made.inputs[0].push_back(std::move(first));
@@ -166,7 +170,7 @@ Result<NetworkCase> networkOf(const MortiseGraph &graph, const std::vector<std::
   const auto region = liveRegion(tape, graph.name);
   if (!region)
     return region.error();
-  NetworkCase made{region->graph, {}};
+  NetworkCase made{region->graph, {}, ""};
   for (const uint32_t value : region->inputs)
     for (size_t i = 0; i < tape.leaves.size(); ++i)
       if (tape.leaves[i].value->index == value)
@@ -184,6 +188,8 @@ Result<NetworkCase> loadNetwork(const std::string &path, uint64_t seed, const st
   if (!graph)
     return Error{graph.error().code, path + ": " + graph.error().message};
   if ((*graph)->view().symbol_count) {
+    if (hasInputs(path))
+      return Error{MORTISE_INVALID_ARGUMENT, path + ": expected a graph without symbols, because it has inputs"};
     auto fixed = specialise((*graph)->view(), smallValues((*graph)->view()));
     if (!fixed) // a guard does not hold
       fixed = specialise((*graph)->view(), typicalValues((*graph)->view()));
@@ -192,16 +198,24 @@ Result<NetworkCase> loadNetwork(const std::string &path, uint64_t seed, const st
     graph = std::move(fixed);
   }
   const MortiseGraph &view = (*graph)->view();
+  const auto refusal = [&](const Error &error) { return Error{error.code, path + ": " + error.message}; };
   for (const MortiseNode *node : std::span(view.nodes, view.node_count))
     if (const auto refused = reference::refuse(*node))
       return Error{MORTISE_INVALID_ARGUMENT, path + ": node " + std::to_string(node->index) + " (" + node->op +
                                                  ") cannot be judged: " + refused.detail};
   Tape tape(MORTISE_F32, expanded);
   tape.record(view);
-  auto made = finished(tape, view.name, seed);
-  const auto isBlind = made ? hasNan(*made) : Result<bool>(made.error());
+  const auto given = readGiven(path, view);
+  if (!given)
+    return given.error();
+  auto made = finished(tape, view.name, seed, *given ? &**given : nullptr);
+  if (!made)
+    return refusal(made.error());
+  if (*given)
+    return made;
+  const auto isBlind = hasNan(*made);
   if (!isBlind)
-    return Error{isBlind.error().code, path + ": " + isBlind.error().message};
+    return refusal(isBlind.error());
   if (!*isBlind)
     return made;
   // Roots and logarithms of what is below 0, as of variances.

@@ -26,6 +26,7 @@ std::vector<Point> networkPoints(Level level, Extent extent);
 struct NetworkCase {
   std::shared_ptr<const Graph> graph;
   std::vector<std::vector<std::byte>> inputs[2];
+  std::string wrong; // why the interpreter's results are not those that a file expects; "" when nothing is known
 };
 std::vector<std::byte> filled(const Leaf &leaf, std::mt19937_64 &random);
 // `expanded`: as Tape has it.
@@ -33,9 +34,9 @@ Result<NetworkCase> makeNetwork(const Network &network, int32_t dtype, uint64_t 
                                 const std::set<Op> &expanded = {});
 
 // Of a graph in the portable format, which is made static at small values of its symbols. Inputs hold floats from
-// -1 to 1, or from 0.1 where a result would be NaN otherwise, and integers from 0 to 7. Errors:
-// MORTISE_INVALID_ARGUMENT, MORTISE_CORRUPT: there is no such file, it holds no graph, or one that the interpreter does
-// not take.
+// -1 to 1, or from 0.1 where a result would be NaN otherwise, and integers from 0 to 7, unless they lie beside the file
+// (given.hpp). Errors: MORTISE_INVALID_ARGUMENT, MORTISE_CORRUPT: there is no such file, it holds no graph, or one that
+// the interpreter does not take.
 Result<NetworkCase> loadNetwork(const std::string &path, uint64_t seed, const std::set<Op> &expanded = {});
 
 // Of a static graph, with these inputs in both sets.

@@ -202,6 +202,21 @@ TEST(ConformanceCases, IntegersLieBesideTies) {
   EXPECT_GT(std::ranges::count_if(numbers, isTwice), 0);
 }
 
+TEST(ConformanceCases, LargeTensorsOfNarrowTypesHoldEveryNumber) {
+  for (const int32_t dtype : {MORTISE_F16, MORTISE_BF16}) {
+    const auto made = makeCase({.op = Op::Exp, .dtype = dtype, .shape = Shape::Large, .values = Values::Nan}, 1);
+    ASSERT_TRUE(made) << made.error().message;
+    std::vector<uint16_t> numbers(made->inputs[0].size() / sizeof(uint16_t));
+    std::memcpy(numbers.data(), made->inputs[0].data(), made->inputs[0].size());
+    const unsigned infinity = dtype == MORTISE_F16 ? 0x7c00 : 0x7f80;
+    const std::set<uint16_t> met(numbers.begin(), numbers.end());
+    for (unsigned bits = 0; bits <= infinity; ++bits)
+      EXPECT_TRUE(met.contains(static_cast<uint16_t>(bits)) && met.contains(static_cast<uint16_t>(bits | 0x8000)))
+          << bits;
+    EXPECT_GT(*met.rbegin(), 0x8000 | infinity); // a NaN
+  }
+}
+
 TEST(ConformanceCases, SeedAndNameDetermineACase) {
   const Point point{.op = Op::Add, .dtype = MORTISE_F32, .values = Values::Extreme};
   const auto one = makeCase(point, 1), again = makeCase(point, 1), other = makeCase(point, 2);

@@ -170,6 +170,16 @@ TEST_F(JudgedCase, SixUnitsOfF64AreWrong) {
   EXPECT_THAT(by(6), HasSubstr("which is 6 ULP away; at most 4.5"));
 }
 
+// Each product of a weight and a value loses up to half of the smallest number.
+TEST_F(JudgedCase, ProductsOfAttentionMayUnderflow) {
+  const auto by = [&](uint32_t units) {
+    return judge("attention/f32/prime/dense/subnormal/none/#1",
+                 [&](std::vector<std::byte> &found) { reinterpret_cast<uint32_t *>(found.data())[0] += units; });
+  };
+  EXPECT_THAT(by(1), IsEmpty());
+  EXPECT_THAT(by(1000), HasSubstr("1 of"));
+}
+
 // The logarithm of 1 is 0, whose unit is the smallest number, and its bound is that of the sum.
 TEST_F(JudgedCase, ABoundIsANumberOfUnits) {
   EXPECT_THAT(judge("log_softmax/f64/one/dense/random/last/#1", [](auto &) {}), IsEmpty());

@@ -292,7 +292,8 @@ Result<void> Builder::addLaunch(uint32_t number) {
 Result<void> Builder::addCall(const Call &call) {
   const MortiseNode &node = *call.node;
   Product product;
-  product.shape.dtype = node.results[0]->type->dtype;
+  product.shape.dtype = node.operands[0]->type->dtype;
+  product.shape.resultDtype = node.results[0]->type->dtype;
   product.shape.tensorFloats = options.precision != MORTISE_PRECISION_HIGHEST;
   product.shape.aOffset = call.operands[0].offset;
   product.shape.bOffset = call.operands[1].offset;

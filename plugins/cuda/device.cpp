@@ -58,7 +58,8 @@ Result<void> Device::describe() {
   name = text;
   capability = 10 * major + minor;
   const std::string chipName = "sm_" + std::to_string(capability);
-  features = chipName + (driver.hasPools() ? ",memory_pools" : "") + (driver.hasLibraries() ? ",libraries" : "");
+  features = chipName + (driver.hasPools() ? ",memory_pools" : "") + (driver.hasLibraries() ? ",libraries" : "") +
+             (driver.hasGraphs() ? ",graphs" : "");
   fingerprint = chipName + " driver " + std::to_string(driver.version);
   memory.name = "device memory";
   memory.kind = MORTISE_SPACE_DEVICE;
@@ -167,6 +168,42 @@ Result<CUstream> Device::serviceStream() {
   return made;
 }
 
+// In the mode that forbids nothing to this thread. A thread that waits for the whole device meanwhile takes the capture
+// from us, and says so, as this one does: that is over when it is tried again.
+Result<CUgraph> Device::captured(const std::function<Result<void>(CUstream)> &body) {
+  constexpr int attempts = 4;
+  std::lock_guard lock(captureMutex);
+  Result<CUgraph> made = captureOnce(body);
+  for (int i = 1; i < attempts && !made && wasCaptureTaken; ++i)
+    made = captureOnce(body);
+  return made;
+}
+
+Result<CUgraph> Device::captureOnce(const std::function<Result<void>(CUstream)> &body) {
+  wasCaptureTaken = false;
+  if (!captureStream)
+    if (auto made = check(driver.streamCreate(&captureStream, CU_STREAM_NON_BLOCKING), "cuStreamCreate"); !made) {
+      captureStream = nullptr;
+      return made.error();
+    }
+  const CUresult begun = driver.streamBeginCapture(captureStream, CU_STREAM_CAPTURE_MODE_RELAXED);
+  if (auto done = check(begun, "cuStreamBeginCapture"); !done)
+    return done.error();
+  Result<void> queued = body(captureStream);
+  CUgraph graph = nullptr;
+  const CUresult end = driver.streamEndCapture(captureStream, &graph);
+  const Result<void> ended = check(end, "cuStreamEndCapture");
+  if (queued && ended)
+    return graph;
+  if (graph)
+    driver.graphDestroy(graph);
+  // A stream whose capture did not end may still be in it.
+  if (!ended)
+    driver.streamDestroy(std::exchange(captureStream, nullptr));
+  wasCaptureTaken = end == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+  return queued ? ended.error() : queued.error();
+}
+
 Result<ProductLibrary *> Device::products() {
   std::lock_guard lock(productMutex);
   if (!productLibrary) {
@@ -216,6 +253,7 @@ struct Found {
   std::unique_ptr<Driver> driver;
   std::vector<std::unique_ptr<Device>> devices;
   std::vector<const MortiseDeviceInfo *> infos;
+  std::string unused; // why devices are not used, if they are not
 };
 } // namespace
 
@@ -230,7 +268,9 @@ static Result<void> fill(Found &found, const Libraries &libraries) {
   for (int ordinal = 0; ordinal < count; ++ordinal) {
     auto device = Device::find(*found.driver, ordinal, libraries.products);
     if (!device) {
-      log(MORTISE_INFO, "cuda:" + std::to_string(ordinal) + " is not used: " + device.error().message);
+      const std::string text = "cuda:" + std::to_string(ordinal) + " is not used: " + device.error().message;
+      log(MORTISE_INFO, text);
+      found.unused += (found.unused.empty() ? "" : "; ") + text;
       continue;
     }
     found.infos.push_back(&(*device)->info());
@@ -242,15 +282,19 @@ static Result<void> fill(Found &found, const Libraries &libraries) {
   return {};
 }
 
-std::span<const MortiseDeviceInfo *const> findDevices(const Libraries &libraries) {
+Result<std::span<const MortiseDeviceInfo *const>> findDevices(const Libraries &libraries) {
   static std::mutex mutex;
   static auto *known = new std::map<Libraries, Found>; // never destroyed: the host may use devices until the end
   std::lock_guard lock(mutex);
   const auto [place, fresh] = known->try_emplace(libraries);
+  Found &found = place->second;
   if (fresh)
-    if (auto filled = fill(place->second, libraries); !filled)
-      log(MORTISE_INFO, "there is no device 'cuda': " + filled.error().message);
-  return place->second.infos;
+    if (auto filled = fill(found, libraries); !filled)
+      found.unused = filled.error().message;
+  // Whatever the reason: the machine has no device for the plugin, which is no fault of it.
+  if (found.infos.empty())
+    return Error{MORTISE_NOT_FOUND, found.unused};
+  return std::span<const MortiseDeviceInfo *const>(found.infos);
 }
 
 } // namespace mortise::cuda

@@ -9,6 +9,7 @@
 #include <mortise/plugin.hpp>
 
 #include <atomic>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -39,6 +40,8 @@ public:
   CUmemoryPool memoryPool() const { return pool; }
   // Orders what the host allocates and frees without a stream.
   Result<CUstream> serviceStream();
+  // A graph of what `body` queues on the stream that it is given. One at a time. The caller destroys the graph.
+  Result<CUgraph> captured(const std::function<Result<void>(CUstream)> &body);
   // What computes products, opened when it is first asked for. Errors: as openProductLibrary's, the same each time.
   Result<ProductLibrary *> products();
   // Of products, in operations a second.
@@ -56,6 +59,7 @@ private:
   Result<int> attribute(CUdevice_attribute which);
   Result<void> describe();
   void findPool();
+  Result<CUgraph> captureOnce(const std::function<Result<void>(CUstream)> &body);
 
   const int number;
   const std::string productFile;
@@ -70,6 +74,9 @@ private:
   std::mutex mutex; // of what follows
   std::atomic<CUcontext> retained = nullptr;
   std::atomic<CUstream> service = nullptr;
+  std::mutex captureMutex;
+  CUstream captureStream = nullptr;
+  bool wasCaptureTaken = false; // the last one
   CUmemoryPool pool = nullptr;
 
   std::mutex productMutex;
@@ -102,8 +109,8 @@ struct Libraries {
   std::string driver, products;
   auto operator<=>(const Libraries &) const = default;
 };
-// The devices that the driver has. Found once for each pair of libraries. A machine without driver or GPU has none, and
-// the log says why.
-std::span<const MortiseDeviceInfo *const> findDevices(const Libraries &libraries);
+// The devices that the driver has. Found once for each pair of libraries. Errors: MORTISE_NOT_FOUND, with the reason,
+// where there is none that can be used.
+Result<std::span<const MortiseDeviceInfo *const>> findDevices(const Libraries &libraries);
 
 } // namespace mortise::cuda

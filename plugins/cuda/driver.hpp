@@ -65,7 +65,24 @@ namespace mortise::cuda {
   X(libraryLoadData, cuLibraryLoadData, "cuLibraryLoadData")                                                           \
   X(libraryUnload, cuLibraryUnload, "cuLibraryUnload")                                                                 \
   X(libraryGetKernel, cuLibraryGetKernel, "cuLibraryGetKernel")                                                        \
-  X(kernelGetFunction, cuKernelGetFunction, "cuKernelGetFunction")
+  X(kernelGetFunction, cuKernelGetFunction, "cuKernelGetFunction")                                                     \
+  MORTISE_CUDA_GRAPH_FUNCTIONS(X)
+
+// CUDA 12.
+#define MORTISE_CUDA_GRAPH_FUNCTIONS(X)                                                                                \
+  X(graphCreate, cuGraphCreate, "cuGraphCreate")                                                                       \
+  X(graphDestroy, cuGraphDestroy, "cuGraphDestroy")                                                                    \
+  X(graphAddKernelNode, cuGraphAddKernelNode, "cuGraphAddKernelNode_v2")                                               \
+  X(graphAddMemcpyNode, cuGraphAddMemcpyNode, "cuGraphAddMemcpyNode")                                                  \
+  X(graphAddChildGraphNode, cuGraphAddChildGraphNode, "cuGraphAddChildGraphNode")                                      \
+  X(graphInstantiate, cuGraphInstantiate, "cuGraphInstantiateWithFlags")                                               \
+  X(graphExecDestroy, cuGraphExecDestroy, "cuGraphExecDestroy")                                                        \
+  X(graphExecKernelNodeSetParams, cuGraphExecKernelNodeSetParams, "cuGraphExecKernelNodeSetParams_v2")                 \
+  X(graphExecMemcpyNodeSetParams, cuGraphExecMemcpyNodeSetParams, "cuGraphExecMemcpyNodeSetParams")                    \
+  X(graphLaunch, cuGraphLaunch, "cuGraphLaunch")                                                                       \
+  X(streamBeginCapture, cuStreamBeginCapture, "cuStreamBeginCapture_v2")                                               \
+  X(streamEndCapture, cuStreamEndCapture, "cuStreamEndCapture")                                                        \
+  X(streamIsCapturing, cuStreamIsCapturing, "cuStreamIsCapturing")
 
 struct Driver {
 #define MORTISE_CUDA_MEMBER(member, declaration, symbol) decltype(&::declaration) member = nullptr;
@@ -80,6 +97,11 @@ struct Driver {
 
   bool hasPools() const { return deviceGetDefaultMemPool && memPoolSetAttribute && memAllocAsync && memFreeAsync; }
   bool hasLibraries() const { return libraryLoadData && libraryUnload && libraryGetKernel && kernelGetFunction; }
+  bool hasGraphs() const {
+#define MORTISE_CUDA_HAS(member, declaration, symbol) member &&
+    return MORTISE_CUDA_GRAPH_FUNCTIONS(MORTISE_CUDA_HAS) true;
+#undef MORTISE_CUDA_HAS
+  }
 
   // What the result of `call` means, as a status: the driver's name for it, and what to do. MORTISE_DEVICE_LOST says
   // that the driver answers every later call of the process on this device so.

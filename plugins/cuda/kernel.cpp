@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "builder.hpp"
+#include "call.hpp"
 
 #include <algorithm>
 
@@ -10,10 +11,10 @@ static constexpr uint64_t mostBlocks = (1u << 31) - 1; // of a one-dimensional g
 // ---- Compilation
 
 Result<std::unique_ptr<Kernel>> Kernel::compile(Device &device, const MortiseGraph &region,
-                                                const MortiseCompileOptions &options) {
+                                                const MortiseCompileOptions &options, Graphs graphs) {
   if (cancelled())
     return cancelledError();
-  std::unique_ptr<Kernel> kernel(new Kernel(device, region));
+  std::unique_ptr<Kernel> kernel(new Kernel(device, region, graphs));
   CanonicalProducts rewriter;
   std::optional<MortiseGraph> rewritten;
   if (CanonicalProducts::concern(region)) {
@@ -105,6 +106,8 @@ Result<std::unique_ptr<Schedule>> Kernel::scheduleFor(std::span<const int64_t> s
     return bytes.error();
   schedule->workspaceBytes = *bytes;
   schedule->workspace = ConstantExpr(static_cast<int64_t>(*bytes));
+  if (graphs != Graphs::Off)
+    schedule->replays = Replays::of(device, steps, *schedule, graphs == Graphs::Products);
   return schedule;
 }
 
@@ -155,51 +158,19 @@ private:
   std::vector<CUevent> events;
 };
 
-// The addresses of one call.
-struct Addresses {
-  const Constants *constants;
-  const Schedule &schedule;
-  const MortiseEnqueueArgs &args;
-  MortiseAddress operator()(const Place &place) const {
-    if (place.kind == Place::Workspace)
-      return args.workspace + schedule.offsets[place.index];
-    if (place.kind == Place::Output)
-      return args.outputs[place.index];
-    const MortiseAddress given = args.inputs[place.index];
-    return given || !constants ? given : constants->inputs[place.index];
-  }
-  ProductMemory operator()(const Product &product) const {
-    return {(*this)(product.a), (*this)(product.b), (*this)(product.c), product.bias ? (*this)(*product.bias) : 0,
-            (*this)(product.workspace)};
-  }
-};
-
 Result<void> queueLaunch(Stream &stream, const Launch &launch, std::span<const uint64_t> grids,
                          const Addresses &addresses) {
-  uint64_t values[Launch::mostArguments];
-  void *arguments[Launch::mostArguments];
+  LaunchArguments arguments;
+  if (auto set = arguments.set(launch, addresses); !set)
+    return set;
   const codegen::SimtFunction &code = launch.function->code();
-  MortiseAddress bits = 0; // of all addresses
-  for (size_t i = 0; i < launch.arguments.size(); ++i) {
-    const Launch::Argument &argument = launch.arguments[i];
-    if (argument.isSymbol) {
-      values[i] = static_cast<uint64_t>(addresses.args.symbols[argument.symbol]);
-    } else {
-      values[i] = addresses(argument.place);
-      bits |= values[i];
-    }
-    arguments[i] = &values[i];
-  }
-  Result<Function::Entries> entries = launch.function->entries(bits % code.alignment == 0); // a power of two
-  if (!entries)
-    return entries.error();
   Device &device = stream.device;
   for (size_t i = 0; i < grids.size(); ++i) {
     if (grids[i] == 0)
       continue;
     const CUresult queued =
-        device.driver.launchKernel((**entries)[i], static_cast<unsigned>(grids[i]), 1, 1, code.launches[i].threads, 1,
-                                   1, 0, stream.handle, arguments, nullptr);
+        device.driver.launchKernel((*arguments.entries)[i], static_cast<unsigned>(grids[i]), 1, 1,
+                                   code.launches[i].threads, 1, 1, 0, stream.handle, arguments.pointers(), nullptr);
     if (auto done = device.check(queued, "cuLaunchKernel"); !done)
       return done;
   }
@@ -213,6 +184,18 @@ Result<void> queueCopy(Stream &stream, const Copy &copy, uint64_t bytes, const A
 }
 
 } // namespace
+
+Result<void> queueStep(Stream &stream, const Step &step, size_t number, const Addresses &addresses) {
+  const Schedule &schedule = addresses.schedule;
+  Result<void> done;
+  if (const auto *launch = std::get_if<Launch>(&step.work))
+    done = queueLaunch(stream, *launch, schedule.grids[number], addresses);
+  else if (const auto *copy = std::get_if<Copy>(&step.work))
+    done = queueCopy(stream, *copy, schedule.amounts[number], addresses);
+  else
+    done = queueProduct(stream, schedule.products[number], addresses(std::get<Product>(step.work)));
+  return done ? done : Error{done.error().code, step.name + ": " + done.error().message};
+}
 
 Result<void> Kernel::enqueue(const Constants *bound, const Schedule *instance, const MortiseEnqueueArgs &args) const {
   Result<Stream *> found = Stream::of(args.stream, "enqueue");
@@ -231,21 +214,19 @@ Result<void> Kernel::enqueue(const Constants *bound, const Schedule *instance, c
   if (!entered)
     return stream.fail(entered.error());
   const Schedule &schedule = instance ? *instance : *usual;
-  const Addresses addresses{bound, schedule, args};
+  const Addresses addresses{bound, schedule, region, args};
+  if (schedule.replays && !args.step_ns) { // which times each step
+    Result<bool> replayed = schedule.replays->queue(stream, addresses);
+    if (!replayed)
+      return stream.fail(replayed.error());
+    if (*replayed)
+      return {};
+  }
   Clock clock(stream, args.step_ns != nullptr);
   Result<void> done = clock.mark();
   for (size_t i = 0; done && i < steps.size(); ++i) {
-    if (const uint64_t amount = schedule.amounts[i]; amount != 0) {
-      const auto &work = steps[i].work;
-      if (const auto *launch = std::get_if<Launch>(&work))
-        done = queueLaunch(stream, *launch, schedule.grids[i], addresses);
-      else if (const auto *copy = std::get_if<Copy>(&work))
-        done = queueCopy(stream, *copy, amount, addresses);
-      else
-        done = queueProduct(stream, schedule.products[i], addresses(std::get<Product>(work)));
-      if (!done)
-        done = Error{done.error().code, steps[i].name + ": " + done.error().message};
-    }
+    if (schedule.amounts[i] != 0)
+      done = queueStep(stream, steps[i], i, addresses);
     if (done)
       done = clock.mark();
   }

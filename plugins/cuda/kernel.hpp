@@ -5,6 +5,7 @@
 
 #include "function.hpp"
 #include "product.hpp"
+#include "replay.hpp"
 #include "stream.hpp"
 
 #include <mortise/symbols.hpp>
@@ -62,6 +63,7 @@ struct Schedule {
   uint64_t workspaceBytes = 0;
   ConstantExpr workspace;
   StepList steps;
+  std::unique_ptr<Replays> replays; // NULL: each call queues the steps
 };
 
 struct Constants {
@@ -70,8 +72,11 @@ struct Constants {
 
 class Kernel {
 public:
+  // `graphs`: the most that is wanted.
   static Result<std::unique_ptr<Kernel>> compile(Device &device, const MortiseGraph &region,
-                                                 const MortiseCompileOptions &options);
+                                                 const MortiseCompileOptions &options, Graphs graphs);
+  Kernel(const Kernel &) = delete;
+  ~Kernel() { usual.reset(); } // graphs before the code that they launch
 
   bool hasConstants() const { return constants; }
   size_t inputCount() const { return region.input_count; }
@@ -84,12 +89,13 @@ public:
   Result<void> enqueue(const Constants *constants, const Schedule *instance, const MortiseEnqueueArgs &args) const;
 
 private:
-  Kernel(Device &device, const MortiseGraph &region) : device(device), region(region) {}
+  Kernel(Device &device, const MortiseGraph &region, Graphs graphs) : device(device), region(region), graphs(graphs) {}
   Result<ProductNumbers> productNumbers(const Product &product, std::span<const int64_t> symbols) const;
   friend class Builder;
 
   Device &device;
   const MortiseGraph &region; // lives until the kernel is destroyed
+  const Graphs graphs;
   bool constants = false;
   std::vector<Step> steps;
   std::vector<Buffer> buffers;

@@ -152,7 +152,8 @@ public:
   Result<void> enqueue(const ProductAddresses &addresses, MortiseAddress memory, void *stream) override;
 
 private:
-  Result<void> describeMatrix(Layout &layout, int64_t rows, int64_t columns, int64_t stride, int64_t step);
+  Result<void> describeMatrix(Layout &layout, int32_t dtype, int64_t rows, int64_t columns, int64_t stride,
+                              int64_t step);
   Result<void> setBias(MortiseAddress bias);
   Result<HeuristicResult> choose(const ProductAddresses &addresses, uint64_t mostWorkspace);
   static uint32_t keyOf(const ProductAddresses &addresses, bool hasBias) {
@@ -172,9 +173,9 @@ private:
   std::map<uint32_t, Algorithm> algorithms; // by alignments
 };
 
-Result<void> CublasProduct::describeMatrix(Layout &layout, int64_t rows, int64_t columns, int64_t stride,
+Result<void> CublasProduct::describeMatrix(Layout &layout, int32_t dtype, int64_t rows, int64_t columns, int64_t stride,
                                            int64_t step) {
-  if (auto made = check(functions.layoutCreate(&layout, typeOf(call.dtype), static_cast<uint64_t>(rows),
+  if (auto made = check(functions.layoutCreate(&layout, typeOf(dtype), static_cast<uint64_t>(rows),
                                                static_cast<uint64_t>(columns), stride),
                         "cublasLtMatrixLayoutCreate");
       !made)
@@ -223,7 +224,8 @@ Result<void> CublasProduct::describe(const ProductCall &wanted, const ProductAdd
       return done;
   const auto matrix = [&](Layout &layout, bool transposed, int64_t rows, int64_t columns, int64_t stride,
                           int64_t step) {
-    return describeMatrix(layout, transposed ? columns : rows, transposed ? rows : columns, stride, step);
+    return describeMatrix(layout, &layout == &result ? call.resultDtype : call.dtype, transposed ? columns : rows,
+                          transposed ? rows : columns, stride, step);
   };
   if (auto done = matrix(first, call.firstTransposed, call.rows, call.terms, call.firstStride, call.firstStep); !done)
     return done;

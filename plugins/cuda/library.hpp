@@ -13,8 +13,9 @@ namespace mortise::cuda {
 // each of `batch`. All are stored column by column, and strides count elements from one column to the next, steps from
 // one matrix of the batch to the next. A transposed operand is stored the other way round.
 struct ProductCall {
-  int32_t dtype = MORTISE_F32; // of all; f16 and bf16 are summed in f32
-  bool tensorFloats = false;   // f32: operands may be rounded to TF32
+  int32_t dtype = MORTISE_F32;       // of the operands; f16 and bf16 are summed in f32
+  int32_t resultDtype = MORTISE_F32; // of result and bias: that of the operands, or f32 for f16 and bf16 without bias
+  bool tensorFloats = false;         // f32: operands may be rounded to TF32
   bool firstTransposed = false, secondTransposed = false, hasBias = false;
   int64_t rows = 1, columns = 1, terms = 1, batch = 1;
   int64_t firstStride = 1, secondStride = 1, resultStride = 1;

@@ -89,8 +89,9 @@ Candidate Estimate::of(const std::vector<uint32_t> &nodes, uint32_t region) cons
     const bool heavy = endsKernel(node);
     const bool free = has(node, Trait::View) || isOp(node, Op::Constant);
     const bool looksUp = isOp(node, Op::Embedding, Op::Take, Op::TakeAlong, Op::TakeNd);
-    for (const MortiseValue *operand : operandsOf(node)) // what a product reads has memory
-      if (operand && isProduct(node) && isInside(*operand, region) && !endsKernel(*operand->producer) &&
+    const int32_t narrow = isProduct(node) ? narrowType(node) : 0; // read as it was before it was converted
+    for (const MortiseValue *operand : operandsOf(node))           // what a product reads has memory
+      if (operand && isProduct(node) && !narrow && isInside(*operand, region) && !endsKernel(*operand->producer) &&
           !has(*operand->producer, Trait::View))
         candidate.bytes += 2 * bytes(*operand);
     for (const MortiseValue *operand : operandsOf(node))
@@ -105,8 +106,8 @@ Candidate Estimate::of(const std::vector<uint32_t> &nodes, uint32_t region) cons
       candidate.bytes += 2 * bytes(result);
     if (isProduct(node)) {
       const double flops = productFlops(node);
-      const double rate =
-          where.productFlops(node.results[0]->type->dtype, options.precision != MORTISE_PRECISION_HIGHEST);
+      const double rate = where.productFlops(narrow ? narrow : node.results[0]->type->dtype,
+                                             options.precision != MORTISE_PRECISION_HIGHEST);
       productFlopsDone += flops;
       productSeconds += rate > 0 ? flops / rate : 0;
     } else if (!free)

@@ -19,12 +19,15 @@ struct CudaPlugin : PluginAdaptor<CudaPlugin> {
   using Constants = cuda::Constants;
   using Instance = cuda::Schedule;
   cuda::Libraries libraries;
+  std::string graphs = "on"; // the option, where a compilation has none
 
   // Code runs from the libraries that the options name. A project's settings may come with a clone and must not choose
   // them, so that a path has to be the environment's.
   Result<void> initialize(const MortiseInitializeArgs &args) {
     libraries.driver = option(args.options, args.option_count, "driver", "libcuda.so.1");
     libraries.products = option(args.options, args.option_count, "cublaslt", cuda::anyLibrary);
+    if (auto read = readGraphs(args, graphs); !read)
+      return read;
     if (auto allowed = checkPath("driver", libraries.driver, {"libcuda.so.1"}, "MORTISE_CUDA_DRIVER"); !allowed)
       return allowed;
     return checkPath("cublaslt", libraries.products, {cuda::anyLibrary, cuda::noLibrary}, "MORTISE_CUDA_CUBLASLT");
@@ -37,7 +40,11 @@ struct CudaPlugin : PluginAdaptor<CudaPlugin> {
   Result<void> propose(Proposal &proposal) { return cuda::propose(proposal); }
 
   Result<std::unique_ptr<Kernel>> compile(const MortiseCompileArgs &args) {
-    return Kernel::compile(Device::of(args.device), *args.region, *args.compile_options);
+    std::string wanted = graphs;
+    if (auto read = readGraphs(args, wanted); !read)
+      return read.error();
+    return Kernel::compile(Device::of(args.device), *args.region, *args.compile_options,
+                           graphsFor(wanted, args.compile_options->mode));
   }
 
   Result<void> describe(const Kernel &kernel, MortiseKernelInfo &info) {
@@ -135,6 +142,17 @@ struct CudaPlugin : PluginAdaptor<CudaPlugin> {
   Result<void> hostUnregister(MortiseHostMemoryArgs &args) { return cuda::unregisterHost(args); }
 
 private:
+  template <typename Args> static Result<void> readGraphs(const Args &args, std::string &into) {
+    into = option(args.options, args.option_count, "graphs", into);
+    if (into == "on" || into == "off" || into == "all")
+      return {};
+    return Error{MORTISE_INVALID_ARGUMENT, "option graphs: expected on, off or all, found " + into};
+  }
+  static cuda::Graphs graphsFor(std::string_view wanted, int32_t mode) {
+    if (wanted == "off" || mode == MORTISE_MODE_MAX_AUTOTUNE_NO_REPLAY)
+      return cuda::Graphs::Off;
+    return wanted == "all" || mode == MORTISE_MODE_REDUCE_OVERHEAD ? cuda::Graphs::Products : cuda::Graphs::Kernels;
+  }
   static Result<void> checkPath(const char *name, const std::string &value,
                                 std::initializer_list<std::string_view> usual, const char *variable) {
     const char *chosen = std::getenv(variable);

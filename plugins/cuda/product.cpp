@@ -234,21 +234,65 @@ codegen::Support supportsProduct(const MortiseNode &node) {
   return {};
 }
 
-bool CanonicalProducts::concern(const MortiseGraph &graph) {
-  return std::any_of(graph.nodes, graph.nodes + graph.node_count,
-                     [](const MortiseNode *node) { return isOp(*node, Op::Dot) && !isReadable(*node); });
+// The node that changes only where elements lie: the view of another value.
+static const MortiseNode *viewOf(const MortiseValue &value) {
+  const MortiseNode *node = value.producer;
+  return node && has(*node, Trait::View) && node->operand_count == 1 && node->result_count == 1 ? node : nullptr;
 }
 
-const MortiseValue *CanonicalProducts::transposed(const MortiseNode &node, size_t operand,
-                                                  const std::vector<int64_t> &permutation, std::vector<Draft> &drafts) {
-  const MortiseValue *value = node.operands[operand];
-  MortiseType *type = copyOf(*value->type);
+// What an operand was before it was converted to f32, if it was f16 or bf16. NULL: it was not converted.
+static const MortiseValue *narrowSource(const MortiseValue &operand) {
+  const MortiseValue *value = &operand;
+  while (const MortiseNode *view = viewOf(*value))
+    value = view->operands[0];
+  if (!value->producer || !isOp(*value->producer, Op::Convert))
+    return nullptr;
+  const MortiseValue *source = value->producer->operands[0];
+  return source->type->dtype == MORTISE_F16 || source->type->dtype == MORTISE_BF16 ? source : nullptr;
+}
+
+int32_t narrowType(const MortiseNode &product) {
+  if (product.results[0]->type->dtype != MORTISE_F32 || (product.operand_count > 2 && product.operands[2]))
+    return 0;
+  const MortiseValue *lhs = narrowSource(*product.operands[0]), *rhs = narrowSource(*product.operands[1]);
+  return lhs && rhs && lhs->type->dtype == rhs->type->dtype ? lhs->type->dtype : 0;
+}
+
+bool CanonicalProducts::concern(const MortiseGraph &graph) {
+  return std::any_of(graph.nodes, graph.nodes + graph.node_count, [](const MortiseNode *node) {
+    return isProduct(*node) && ((isOp(*node, Op::Dot) && !isReadable(*node)) || narrowType(*node));
+  });
+}
+
+// The views between the conversion and the product, of the narrow type.
+const MortiseValue *CanonicalProducts::narrowed(const MortiseValue &value, std::vector<Draft> &drafts) {
+  const MortiseNode *view = viewOf(value);
+  if (!view)
+    return value.producer->operands[0];
+  if (const auto known = narrowViews.find(&value); known != narrowViews.end())
+    return known->second;
+  const MortiseValue *source = narrowed(*view->operands[0], drafts);
+  MortiseType *type = copyOf(*value.type);
+  type->dtype = source->type->dtype;
+  Draft draft;
+  draft.op = view->op;
+  draft.since = view->since;
+  draft.operands = {source};
+  draft.results = {newValue(type)};
+  draft.attributes = {view->attributes, view->attributes + view->attribute_count};
+  drafts.insert(drafts.end() - 1, draft);
+  return narrowViews[&value] = draft.results[0];
+}
+
+const MortiseValue *CanonicalProducts::transposed(const MortiseValue &value, const std::vector<int64_t> &permutation,
+                                                  std::vector<Draft> &drafts) {
+  MortiseType *type = copyOf(*value.type);
   std::vector<int64_t> dims;
   std::vector<MortiseExpr> exprs;
   for (const int64_t from : permutation) {
-    dims.push_back(value->type->dims[from]);
-    if (value->type->dim_exprs)
-      exprs.push_back(value->type->dim_exprs[from]);
+    dims.push_back(value.type->dims[from]);
+    if (value.type->dim_exprs)
+      exprs.push_back(value.type->dim_exprs[from]);
   }
   type->dims = keep(std::move(dims));
   if (type->dim_exprs)
@@ -260,41 +304,47 @@ const MortiseValue *CanonicalProducts::transposed(const MortiseNode &node, size_
   described.count = permutation.size();
   Draft draft;
   draft.op = nameOf(Op::Transpose);
-  draft.operands = {value};
+  draft.operands = {&value};
   draft.results = {newValue(type)};
   draft.attributes = {copyOf(described)};
   drafts.insert(drafts.end() - 1, draft);
   return draft.results[0];
 }
 
-bool CanonicalProducts::changeNode(const MortiseNode &node, std::vector<Draft> &drafts) {
-  if (isOp(node, Op::Dot) && !isReadable(node)) {
-    const Dimensions dims = dimensionsOf(node);
-    const auto range = [](size_t first, size_t count) {
-      std::vector<int64_t> list(count);
-      std::iota(list.begin(), list.end(), static_cast<int64_t>(first));
-      return list;
-    };
-    const size_t batch = dims.lhsBatch.size(), summed = dims.lhsContract.size();
-    for (const size_t operand : {size_t{0}, size_t{1}}) {
-      const auto rank = static_cast<size_t>(node.operands[operand]->type->rank);
-      const std::vector<int64_t> &first = operand ? dims.rhsBatch : dims.lhsBatch,
-                                 &last = operand ? dims.rhsContract : dims.lhsContract;
-      std::vector<int64_t> permutation = first;
-      for (const std::vector<int64_t> &part : {restOf(static_cast<int64_t>(rank), first, last), last})
-        permutation.insert(permutation.end(), part.begin(), part.end());
-      drafts.back().operands[operand] = transposed(node, operand, permutation, drafts);
-      for (const auto &[name, list] :
-           {std::pair{operand ? "rhs_batch" : "lhs_batch", range(0, batch)},
-            std::pair{operand ? "rhs_contract" : "lhs_contract", range(rank - summed, summed)}})
-        for (const MortiseAttribute *&attribute : drafts.back().attributes)
-          if (std::string_view(attribute->name) == name) {
-            MortiseAttribute *changed = copyOf(*attribute);
-            changed->i64s = keep(list);
-            attribute = changed;
-          }
-    }
+void CanonicalProducts::transposeOperands(const MortiseNode &node, std::vector<Draft> &drafts) {
+  const Dimensions dims = dimensionsOf(node);
+  const auto range = [](size_t first, size_t count) {
+    std::vector<int64_t> list(count);
+    std::iota(list.begin(), list.end(), static_cast<int64_t>(first));
+    return list;
+  };
+  const size_t batch = dims.lhsBatch.size(), summed = dims.lhsContract.size();
+  for (const size_t operand : {size_t{0}, size_t{1}}) {
+    const auto rank = static_cast<size_t>(node.operands[operand]->type->rank);
+    const std::vector<int64_t> &first = operand ? dims.rhsBatch : dims.lhsBatch,
+                               &last = operand ? dims.rhsContract : dims.lhsContract;
+    std::vector<int64_t> permutation = first;
+    for (const std::vector<int64_t> &part : {restOf(static_cast<int64_t>(rank), first, last), last})
+      permutation.insert(permutation.end(), part.begin(), part.end());
+    drafts.back().operands[operand] = transposed(*drafts.back().operands[operand], permutation, drafts);
+    for (const auto &[name, list] :
+         {std::pair{operand ? "rhs_batch" : "lhs_batch", range(0, batch)},
+          std::pair{operand ? "rhs_contract" : "lhs_contract", range(rank - summed, summed)}})
+      for (const MortiseAttribute *&attribute : drafts.back().attributes)
+        if (std::string_view(attribute->name) == name) {
+          MortiseAttribute *changed = copyOf(*attribute);
+          changed->i64s = keep(list);
+          attribute = changed;
+        }
   }
+}
+
+bool CanonicalProducts::changeNode(const MortiseNode &node, std::vector<Draft> &drafts) {
+  if (isProduct(node) && narrowType(node))
+    for (const size_t operand : {size_t{0}, size_t{1}})
+      drafts.back().operands[operand] = narrowed(*node.operands[operand], drafts);
+  if (isOp(node, Op::Dot) && !isReadable(node))
+    transposeOperands(node, drafts);
   origins.insert(origins.end(), drafts.size(), node.index);
   return true;
 }
@@ -354,6 +404,7 @@ static ProductCall callOf(const ProductShape &shape, const Plan<int64_t> &plan) 
   // The library's columns are our rows.
   ProductCall call;
   call.dtype = shape.dtype;
+  call.resultDtype = shape.resultDtype;
   call.tensorFloats = shape.tensorFloats;
   call.hasBias = shape.hasBias;
   call.rows = plan.n.extent;
@@ -386,8 +437,10 @@ Result<ProductNumbers> numbersOf(const ProductShape &shape, ProductLibrary &libr
   const auto offsets = mortise::evaluate(std::span<const Dim>(dims), symbols);
   if (!offsets)
     return offsets.error();
-  const auto size = static_cast<int64_t>(dtypeBits(shape.dtype) / 8);
+  const auto size = static_cast<int64_t>(dtypeBits(shape.dtype) / 8),
+             resultSize = static_cast<int64_t>(dtypeBits(shape.resultDtype) / 8);
   const auto bytes = [&](int64_t elements) { return static_cast<uint64_t>(elements * size); };
+  const auto resultBytes = [&](int64_t elements) { return static_cast<uint64_t>(elements * resultSize); };
   const double batch = countOf(axes.batch), m = countOf(axes.m), n = countOf(axes.n), k = countOf(axes.k);
   ProductNumbers numbers;
   if (batch * m * n == 0)
@@ -395,9 +448,10 @@ Result<ProductNumbers> numbersOf(const ProductShape &shape, ProductLibrary &libr
   const auto text = [](double count) { return std::to_string(static_cast<int64_t>(count)); };
   numbers.extents = " " + (batch == 1 ? "" : text(batch) + "x") + text(m) + "x" + text(k) + "x" + text(n);
   numbers.flops = 2 * batch * m * n * k;
-  numbers.bytes = (batch * (m * k + k * n + m * n) + (shape.hasBias ? n : 0)) * static_cast<double>(size);
-  numbers.bias = bytes((*offsets)[2]);
-  numbers.rowBytes = static_cast<uint64_t>(n) * static_cast<uint64_t>(size);
+  numbers.bytes = batch * (m * k + k * n) * static_cast<double>(size) +
+                  (batch * m * n + (shape.hasBias ? n : 0)) * static_cast<double>(resultSize);
+  numbers.bias = resultBytes((*offsets)[2]);
+  numbers.rowBytes = static_cast<uint64_t>(n) * static_cast<uint64_t>(resultSize);
   numbers.rowCount = static_cast<uint64_t>(batch * m);
   if (k == 0)
     return numbers;
@@ -421,7 +475,8 @@ Result<ProductNumbers> numbersOf(const ProductShape &shape, ProductLibrary &libr
     numbers.parts.clear();
     for (const ProductNumbers::Part &part : before)
       for (int64_t i = 0; i < axis.extent; ++i)
-        numbers.parts.push_back({part.a + bytes(i * axis.a), part.b + bytes(i * axis.b), part.c + bytes(i * axis.c)});
+        numbers.parts.push_back(
+            {part.a + bytes(i * axis.a), part.b + bytes(i * axis.b), part.c + resultBytes(i * axis.c)});
   }
   constexpr MortiseAddress aligned = 256; // as the starts of values usually are
   const ProductNumbers::Part &first = numbers.parts[0];

@@ -9,6 +9,7 @@
 #include <mortise/rewrite.hpp>
 #include <mortise/views.hpp>
 
+#include <map>
 #include <optional>
 
 namespace mortise::cuda {
@@ -19,8 +20,14 @@ inline bool isProduct(const MortiseNode &node) { return isOp(node, Op::Dot, Op::
 // Whether a library takes the node, whatever its neighbours.
 codegen::Support supportsProduct(const MortiseNode &node);
 
-// Exchanges each dot whose dense operands the library could not read: transposes put batch dimensions first, and those
-// that are summed last, in one order on both sides.
+// MORTISE_F16 or MORTISE_BF16 where both operands of a product of f32 are numbers of that type, converted: their
+// products are exact in f32, so that it is a product of narrow numbers that is stored in f32. 0: not so.
+int32_t narrowType(const MortiseNode &product);
+
+// Exchanges products for others that the library computes, or computes faster. Operands that were converted from f16 or
+// bf16 are read as they were: the product has operands of one type and a result of another, which no graph of the host
+// has. A dot whose dense operands the library could not read gets transposes, which put batch dimensions first, and
+// those that are summed last, in one order on both sides.
 class CanonicalProducts : public GraphRewriter {
 public:
   static bool concern(const MortiseGraph &graph); // otherwise there is nothing to rewrite
@@ -28,8 +35,13 @@ public:
 
 private:
   bool changeNode(const MortiseNode &node, std::vector<Draft> &drafts) override;
-  const MortiseValue *transposed(const MortiseNode &node, size_t operand, const std::vector<int64_t> &permutation,
+  void transposeOperands(const MortiseNode &node, std::vector<Draft> &drafts);
+  // The drafts go before the last one, the product. Return the new value.
+  const MortiseValue *transposed(const MortiseValue &value, const std::vector<int64_t> &permutation,
                                  std::vector<Draft> &drafts);
+  const MortiseValue *narrowed(const MortiseValue &value, std::vector<Draft> &drafts);
+
+  std::map<const MortiseValue *, const MortiseValue *> narrowViews; // by the original of f32
 };
 
 // ---- Axes
@@ -52,7 +64,7 @@ bool fitsLibrary(const ProductAxes<Dim> &axes, std::span<const SymbolRange> rang
 
 // A product of a region. Offsets count elements.
 struct ProductShape {
-  int32_t dtype = MORTISE_F32;
+  int32_t dtype = MORTISE_F32, resultDtype = MORTISE_F32; // of operands, and of result and bias
   bool tensorFloats = false, hasBias = false;
   Dim aOffset = 0, bOffset = 0, biasOffset = 0;
   ProductAxes<Dim> axes;

@@ -127,12 +127,12 @@ struct DeclaredOp {
   MORTISE_MEMBERS(name, summary, operandsMin, operandsMax, attributes)
 };
 struct Loaded {
-  std::string name, vendor, version, build;
+  std::string name, vendor, version, build, deviceless;
   uint32_t opset = 0, revision = 0, hasLayouts = 0;
   std::vector<Described> devices;
   std::vector<DeclaredOp> ops;
   std::vector<std::string> hidden; // what the plugin has and the host is not shown
-  MORTISE_MEMBERS(name, vendor, version, build, opset, revision, hasLayouts, devices, ops, hidden)
+  MORTISE_MEMBERS(name, vendor, version, build, deviceless, opset, revision, hasLayouts, devices, ops, hidden)
 };
 
 struct Infer {

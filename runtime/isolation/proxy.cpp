@@ -294,6 +294,7 @@ Result<std::unique_ptr<LoadedPlugin>> loadFrom(Opened &opened, const Manifest &m
   loaded->plugin.hasLost = hasLost;
   loaded->plugin.infer = [&connection](const MortiseInferArgs &args) { return infer(connection, args); };
   loaded->plugin.isolated = true;
+  loaded->plugin.deviceless = legible(told.deviceless);
   loaded->plugin.hidden = told.hidden;
   std::vector<const MortiseDeviceInfo *> infos;
   for (const Described &device : told.devices) {

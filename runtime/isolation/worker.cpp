@@ -136,10 +136,17 @@ private:
     if (!opened)
       return opened.error();
     plugin = *opened;
-    Loaded loaded{
-        plugin->plugin.name,        plugin->plugin.vendor,      plugin->plugin.version,          plugin->plugin.build,
-        plugin->table.opset,        plugin->plugin.abiRevision, plugin->table.layout != nullptr, {},
-        declaredOps(plugin->table), hiddenOf(*plugin)};
+    Loaded loaded{plugin->plugin.name,
+                  plugin->plugin.vendor,
+                  plugin->plugin.version,
+                  plugin->plugin.build,
+                  plugin->plugin.deviceless,
+                  plugin->table.opset,
+                  plugin->plugin.abiRevision,
+                  plugin->table.layout != nullptr,
+                  {},
+                  declaredOps(plugin->table),
+                  hiddenOf(*plugin)};
     for (const MortiseDeviceInfo &info : plugin->devices) {
       devices.push_back(std::make_unique<WorkerDevice>(plugin->plugin, info, limitOf(info, load.memoryLimits)));
       announce(devices.back()->device);

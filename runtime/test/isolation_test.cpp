@@ -223,6 +223,13 @@ TEST_F(Isolated, TheLimitOfMemoryHoldsInTheWorker) {
   EXPECT_THAT(said, testing::AllOf(HasSubstr("the 1000 bytes of the setting memory_limit"), HasSubstr("device 'far'")));
 }
 
+TEST_F(Isolated, AWorkerTellsWhyThereIsNoDevice) {
+  folder.add("no_device");
+  const auto found = open("fixture")->find("fixture");
+  ASSERT_FALSE(found);
+  EXPECT_THAT(found.error().message, HasSubstr("has none here: expected a flux capacitor, found none; plug one in"));
+}
+
 TEST_F(Isolated, AnOpPackWithoutItsOwnersMemoryIsRejected) {
   folder.add("pack", test::Folder::manifestFor("pack", "\"pack\", \"far\""));
   EXPECT_THAT(test::onlyRejection(*open("pack")),

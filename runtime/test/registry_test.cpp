@@ -19,6 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 TEST(Registry, LoadsAGoodPluginAndItsDevice) {
   Folder folder;
@@ -377,6 +378,24 @@ TEST(Registry, FindNamesTheDevicesThereAreAndWhyOneIsMissing) {
   auto automatic = registry->find("auto");
   ASSERT_TRUE(automatic);
   EXPECT_EQ(automatic->size(), 1u) << "the device 'far' is not automatic";
+}
+
+// No fault of the plugin: it stays, and the reason stands where the user asks for the device.
+TEST(Registry, APluginWithoutADeviceHereSaysWhy) {
+  Folder folder;
+  folder.add("no_device");
+  auto registry = loadFrom(folder.path());
+  const auto found = registry->find("fixture");
+  ASSERT_FALSE(found);
+  EXPECT_EQ(found.error().code, MORTISE_NOT_FOUND);
+  EXPECT_THAT(found.error().message,
+              AllOf(HasSubstr("there is no device 'fixture'"),
+                    HasSubstr("plugin 'fixture' has none here: expected a flux capacitor, found none; plug one in"),
+                    Not(HasSubstr("install a plugin that has it"))));
+  EXPECT_THAT(registry->find("auto").error().message, HasSubstr("plug one in"));
+  EXPECT_THAT(registry->find("other").error().message, Not(HasSubstr("plug one in")));
+  EXPECT_EQ(registry->plugins().size(), 1u);
+  EXPECT_TRUE(registry->rejected().empty());
 }
 
 TEST(Registry, EqualDevicesAreOneChoice) {

@@ -2,14 +2,20 @@
 """The figures of the conformance kit: what is wrong is never counted as passed. `honest` has the faults of the figure `bounds`."""
 
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
+import deviations
+import eager
 import kit
+import numpy
+import onnx_runtime
+import outside
 import verdict
-from figures import bounds, core_run
+from figures import bounds, core_run, kill_rate
 
 
 def report(**changes):
@@ -67,3 +73,86 @@ def test_reasons_are_read_from_the_page():
     assert eager and all(why for why in eager.values())
     assert kit.explained(eager, "logistic/f32") and not kit.explained(eager, "exp/f32")
     assert all("/" in pattern for pattern in (loose | eager))
+
+
+@pytest.mark.parametrize("entry", deviations.DEVIATIONS, ids=lambda entry: f"{entry.cases} {entry.why}")
+def test_deviations_hold(entry):
+    assert entry.holds()
+
+
+def test_a_deviation_that_is_no_more_fails(monkeypatch):
+    """A framework that gives exact results, whatever it is asked: none of the entries holds."""
+    for entry in deviations.DEVIATIONS:
+        exact = entry.exact.astype(entry.operands[0].dtype) if entry.ulps else entry.exact
+        monkeypatch.setattr(onnx_runtime, "compute", lambda *_, exact=exact: exact)
+        assert not entry.holds(), entry
+    monkeypatch.undo()
+    monkeypatch.setattr(deviations.Deviation, "holds", lambda self: not self.cases.startswith("relu/"))
+    [problem] = kill_rate.of_deviations()
+    assert "relu/*: ONNX Runtime gives the exact result by now" in problem
+
+
+def test_deviations_are_no_alarms(monkeypatch):
+    """What an entry is about is counted; something else in the same cases is an alarm."""
+    zero = {"case": "max/f32/rank4/dense/zeros/#1", "outcome": "failed",
+            "why": "element 6: expected 0, found -0, which differs in its sign; 5 of 135 elements of f32[5, 3, 3, 3] are wrong"}
+    lines = [zero, zero | {"why": "element 6: expected 0, found 3"}, zero | {"outcome": "passed"}, zero | {"outcome": "refused"}]
+    monkeypatch.setattr(onnx_runtime, "judge", lambda *_: lines)
+    computed, counted = Counter(), Counter()
+    alarms = kill_rate.of_onnx_runtime(5, computed, counted)
+    assert alarms == ["ONNX Runtime, seed 5: max/f32/rank4/dense/zeros/#1: element 6: expected 0, found 3"] and computed == {"max": 3}
+    assert counted == {"max/*: of two zeros the first or the second": 1}
+
+
+def test_a_framework_that_refuses_an_op_fails(monkeypatch):
+    """An op that a wrapper has and computes no case of is a fault of the wrapper."""
+    import saboteur
+
+    def judged(names):
+        return lambda *_: [{"case": f"{name}/f32/one", "outcome": "refused" if name == "exp" else "passed"} for name in names]
+
+    monkeypatch.setattr(saboteur, "false_alarms", lambda seeds: ([], 1))
+    monkeypatch.setattr(eager, "judge", judged(eager.COMPUTE))
+    monkeypatch.setattr(onnx_runtime, "judge", judged(onnx_runtime.NAMES))
+    problems = []
+    result = kill_rate.of_sound_plugins(1, problems)
+    assert problems == [f"{name} computed no case of exp" for name in ("PyTorch eager", "ONNX Runtime")]
+    assert result["false_alarms"] == 0 and result["onnx_runtime_cases"] == 5 * (len(onnx_runtime.NAMES) - 1)
+
+
+FRAMEWORKS = {eager: "exp,dot,layer_norm", onnx_runtime: "exp,dot,add,take,convolution"}
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS, ids=lambda module: module.__name__)
+def test_frameworks_are_judged(framework, monkeypatch):
+    """Right results pass, those of another function do not."""
+    def judged():
+        return framework.judge("--level", "core,composite", "--quick", "--seed", 7, "--op", FRAMEWORKS[framework])
+
+    outcomes = [line["outcome"] for line in judged()]
+    assert outcomes.count("passed") > 100 and not outcomes.count("failed")
+    compute = framework.compute
+
+    def doubled(case, data):
+        made = compute(case, data)
+        return made * 2 if case["result"]["dtype"] == "f32" else made
+
+    monkeypatch.setattr(framework, "compute", doubled)
+    wrong = [line for line in judged() if line["outcome"] == "failed"]
+    assert len({line["case"].split("/")[0] for line in wrong}) == len(FRAMEWORKS[framework].split(","))
+
+
+def test_a_framework_that_dies_is_an_error(monkeypatch):
+    with pytest.raises(RuntimeError, match="exit status"):
+        outside.judge(lambda *_: b"", ["exp"], "--seed", 1, "--level", "nonsense")
+
+
+def test_onnx_leaves_some_cases_open():
+    """What ONNX does not define is refused."""
+    case = {"op": "mortise.div", "attributes": {}, "operands": [{"dtype": "i32", "dims": [1]}] * 2, "result": {"dtype": "i32", "dims": [1]}}
+    seven, zero = (bytearray(numpy.int32(number).tobytes()) for number in (7, 0))
+    assert onnx_runtime.compute(case, [seven, seven]).tolist() == [1]
+    with pytest.raises(outside.Refused, match="divided by 0"):
+        onnx_runtime.compute(case, [seven, zero])
+    with pytest.raises(outside.Refused, match="no such op"):
+        onnx_runtime.compute(case | {"op": "mortise.erfc"}, [seven])

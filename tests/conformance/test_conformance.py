@@ -2,8 +2,10 @@
 """`mortise-conformance`: what it says of our plugins, and of a template with faults."""
 
 import json
+import math
 import os
 import random
+import struct
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -172,6 +174,15 @@ def test_shards_are_all_cases(tmp_path):
     assert all(parts)
 
 
+def test_cases_of_a_file(tmp_path):
+    names = ["mul/f32/prime/dense/random/#1", "add/f32/tail/dense/nan/#1"]
+    (file := tmp_path / "cases").write_text("\n".join(names) + "\n\n")
+    _, report = judge(build(tmp_path), tmp_path / "out", "--cases", file, status=GOOD)
+    assert sorted(line["case"] for line in report["cases"]) == sorted(names)
+    file.write_text("\n")
+    assert "found none" in run("--plugin", tmp_path / "libmortise_acme.so", "--cases", file, status=USAGE)
+
+
 def test_resume(tmp_path):
     library = build(tmp_path)
     first, report = judge(library, tmp_path / "out", "--op", "add,mul", "--quick", "--seed", "5", status=GOOD)
@@ -312,6 +323,85 @@ def test_graphs_of_ones_own(tmp_path):
     assert "README.md: " in run("--plugin", PLUGINS / "libmortise_reference.so", "--graph", ROOT / "README.md", status=NOTHING)
     for path in (tmp_path, tmp_path / "none.mrtg"):
         assert "--graph: expected" in run("--plugin", PLUGINS / "libmortise_cpu.so", "--graph", path, status=USAGE)
+
+
+GIVEN = """
+func.func @given(%x: tensor<3xf32>, %unused: tensor<2xi1>, %i: tensor<2xi64>) -> (tensor<2xf32>, tensor<2xi64>) {
+  %e = mortise.exp %x : (tensor<3xf32>) -> tensor<3xf32>
+  %0 = mortise.relu %e : (tensor<3xf32>) -> tensor<3xf32>
+  %1 = mortise.take %0, %i {axis = 0 : i64} : (tensor<3xf32>, tensor<2xi64>) -> tensor<2xf32>
+  %2 = mortise.add %i, %i : (tensor<2xi64>, tensor<2xi64>) -> tensor<2xi64>
+  return %1, %2 : tensor<2xf32>, tensor<2xi64>
+}
+"""
+E = math.e
+
+
+@pytest.fixture
+def given(tmp_path):
+    """A graph with inputs beside it, whose results are e, 1 / e, and 4, 2."""
+    (tmp_path / "given.mlir").write_text(GIVEN)
+    subprocess.run([BUILD / "bin" / "mortise", "convert", tmp_path / "given.mlir", tmp_path / "given.mrtg"], check=True, env=ENVIRONMENT)
+    (tmp_path / "given.inputs").write_bytes(struct.pack("<3f??2q", 0, -1, 1, True, False, 2, 1))
+    return tmp_path / "given.mrtg"
+
+
+@pytest.mark.parametrize("expected, why", [
+    (None, None), ((E, 1 / E, 1e-6, 1e-7, 4, 2), None), ((E, 3, 1e-6, math.inf, 4, 2), None),
+    ((E, 3, 1e-6, 1e-7, 4, 2), "output 0, f32[2]: element 1: expected 3, found 0.36787945; at most "),
+    ((E, math.nan, 1e-6, 1e-7, 4, 2), "output 0, f32[2]: element 1: expected nan"),
+    ((E, 1 / E, 1e-6, 1e-7, 4, 3), "output 1, i64[2]: it has other elements")], ids=str)
+def test_graphs_with_inputs(given, tmp_path, expected, why):
+    """They run once, on their inputs; the interpreter has to give what is expected."""
+    if expected:
+        given.with_suffix(".expected").write_bytes(struct.pack("<4d2q", *expected))
+    for plugin in ("libmortise_reference.so", "libmortise_cpu.so"):
+        _, report = judge(PLUGINS / plugin, tmp_path / plugin, "--graph", tmp_path, status=FAILED if why else GOOD)
+        [line] = report["cases"]
+        assert line["nodes"] == 4 if not why else line["kind"] == "kit" and why in line["why"], line
+
+
+def test_roundings_between_ops(tmp_path):
+    """bf16 rounds 1.0078125 * 1.0078125 to 1.015625 before 1 is taken off: 4 ULP from the exact result, which the graph explains."""
+    op = "(tensor<1xbf16>, tensor<1xbf16>) -> tensor<1xbf16>"
+    (tmp_path / "two.mlir").write_text(f"""func.func @two(%x: tensor<1xbf16>, %y: tensor<1xbf16>) -> tensor<1xbf16> {{
+  %0 = mortise.mul %x, %x : {op}
+  %1 = mortise.sub %0, %y : {op}
+  return %1 : tensor<1xbf16>
+}}""")
+    subprocess.run([BUILD / "bin" / "mortise", "convert", tmp_path / "two.mlir", tmp_path / "two.mrtg"], check=True, env=ENVIRONMENT)
+    (tmp_path / "two.inputs").write_bytes(struct.pack("<2H", 0x3F81, 0x3F80))
+    plugin = ("--plugin", PLUGINS / "libmortise_reference.so", "--graph", tmp_path / "two.mrtg")
+    for expected, status in ((0.01568603515625, GOOD), (0.2, FAILED)):
+        (tmp_path / "two.expected").write_bytes(struct.pack("<2d", expected, 1e-9))
+        run(*plugin, status=status)
+
+
+@pytest.mark.skipif(not saboteur.LIBRARY.exists(), reason="this build has no saboteur")
+def test_inputs_of_a_graph_are_the_plugins(given, tmp_path):
+    """A fault that only NaN shows: no input by seed has one."""
+    command = [KIT, "--plugin", saboteur.LIBRARY, "--device", "saboteur", "--graph", given, "--seed", "3"]
+    with_fault = saboteur.environment("relu-swallows-nan")
+    assert subprocess.run(command, capture_output=True, timeout=60, env=with_fault).returncode == GOOD
+    given.with_suffix(".inputs").write_bytes(struct.pack("<3f??2q", 0, math.nan, 1, True, False, 2, 1))
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, env=with_fault)
+    assert ran.returncode == FAILED and "expected nan" in ran.stdout, ran.stdout + ran.stderr
+
+
+def test_inputs_that_do_not_fit(given):
+    plugin = ("--plugin", PLUGINS / "libmortise_reference.so")
+    given.with_suffix(".expected").write_bytes(bytes(47))
+    assert "given.expected: expected 48 bytes, found 47" in run(*plugin, "--graph", given, status=NOTHING)
+    given.with_suffix(".inputs").write_bytes(bytes(29))
+    assert "given.inputs: expected 30 bytes, found 29" in run(*plugin, "--graph", given, status=NOTHING)
+    dynamic = given.with_name("dynamic.mrtg")
+    text = GIVEN.replace("@given(", "@dynamic(").replace("3xf32>", "?xf32, #mortise.dims<#s, [n]>>")
+    text = text.replace("-> (tensor<2xf32>, tensor<2xi64>) {", "-> (tensor<2xf32>, tensor<2xi64>) attributes {mortise.symbols = #s} {")
+    dynamic.with_suffix(".mlir").write_text("#s = #mortise.symbols<n in [2, 64]>" + text)
+    subprocess.run([BUILD / "bin" / "mortise", "convert", dynamic.with_suffix(".mlir"), dynamic], check=True, env=ENVIRONMENT)
+    run(*plugin, "--graph", dynamic, status=GOOD)
+    dynamic.with_suffix(".inputs").write_bytes(b"")
+    assert "dynamic.mrtg: expected a graph without symbols, because it has inputs" in run(*plugin, "--graph", dynamic, status=NOTHING)
 
 
 def test_a_region_that_cannot_be_read(tmp_path):

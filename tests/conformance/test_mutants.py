@@ -59,6 +59,7 @@ def test_a_mutant_is_the_same_in_every_process(known, tmp_path):
         found, logged = mutants.kit(["--case", CASE], known.seed, f"{kind}/{site}", changed, stops=False)
         assert found[0]["outcome"] != "passed"
         codes.append([(line["equal"], line["code"]) for line in logged])
+        assert all(": " in line["stood"] for line in logged)  # the kernel and its instruction
     assert codes[0] == codes[1]
     assert codes[0] and not codes[0][0][0]
 

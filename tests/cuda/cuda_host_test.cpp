@@ -10,8 +10,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
 #include <map>
 #include <set>
+#include <unistd.h>
 
 namespace mortise::test {
 namespace {
@@ -27,25 +29,22 @@ using testing::StartsWith;
 
 TEST(CudaDevices, NoDriverIsNoDeviceWithAReasonAndFast) {
   cudaPlugin();
-  takeLog();
   const auto begin = std::chrono::steady_clock::now();
   const auto found = start("/nowhere/libcuda.so.1");
   const std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - begin;
-  ASSERT_TRUE(found);
-  EXPECT_THAT(*found, IsEmpty());
+  ASSERT_FALSE(found);
+  EXPECT_EQ(found.error().code, MORTISE_NOT_FOUND);
   EXPECT_LT(time.count(), 5);
-  EXPECT_THAT(takeLog(), AllOf(HasSubstr("there is no device 'cuda'"), HasSubstr("/nowhere/libcuda.so.1"),
-                               HasSubstr("install the GPU's driver")));
-  ASSERT_TRUE(start("/nowhere/libcuda.so.1"));
-  EXPECT_EQ(takeLog(), ""); // once
+  EXPECT_THAT(found.error().message, AllOf(HasSubstr("/nowhere/libcuda.so.1"), HasSubstr("install the GPU's driver")));
+  const auto again = start("/nowhere/libcuda.so.1");
+  ASSERT_FALSE(again);
+  EXPECT_EQ(again.error().message, found.error().message);
 }
 
 TEST(CudaDevices, AnotherLibraryIsNoDriver) {
-  takeLog();
   const auto found = start("libm.so.6");
-  ASSERT_TRUE(found);
-  EXPECT_THAT(*found, IsEmpty());
-  EXPECT_THAT(takeLog(), HasSubstr("expected libm.so.6 to have cuInit, "));
+  ASSERT_FALSE(found);
+  EXPECT_THAT(found.error().message, HasSubstr("expected libm.so.6 to have cuInit, "));
 }
 
 TEST(CudaDevices, AnOldDriverOrNoGpuIsNoDevice) {
@@ -76,9 +75,29 @@ TEST(CudaDevices, TheLoaderTakesThePluginAndItsManifest) {
   EXPECT_THAT(*registry->find("auto"), SizeIs(1));
 }
 
+// The reason stands where somebody asks for the device.
+TEST(CudaDevices, TheErrorWithoutADriverSaysWhy) {
+  const Session session;
+  setenv("MORTISE_CUDA_DRIVER", "/nowhere/for-the-loader.so", 1);
+  const std::string folder = std::filesystem::temp_directory_path() / ("mortise-no-driver-" + std::to_string(getpid()));
+  std::filesystem::create_directories(folder);
+  for (const char *name : {"libmortise_cuda.so", "libmortise_cuda.toml"}) // a plugin starts once in a process
+    std::filesystem::copy_file(std::filesystem::path(MORTISE_TEST_CUDA_PLUGIN).parent_path() / name,
+                               std::filesystem::path(folder) / name, std::filesystem::copy_options::overwrite_existing);
+  const MortiseOption options[] = {{"plugin_path", folder.c_str()}, {"log_level", "off"}, {"kernel_cache", "off"}};
+  const auto config = runtime::Config::read(options);
+  ASSERT_TRUE(config) << config.error().message;
+  const auto found = runtime::Registry::open(*config)->find("cuda");
+  ASSERT_FALSE(found);
+  EXPECT_THAT(found.error().message,
+              AllOf(HasSubstr("there is no device 'cuda'"), HasSubstr("/nowhere/for-the-loader.so"),
+                    HasSubstr("install the GPU's driver")));
+  std::filesystem::remove_all(folder);
+}
+
 // A project's settings may come with a clone, and a library's code runs in the process.
 TEST(CudaDevices, OnlyTheEnvironmentNamesAnotherDriver) {
-  ASSERT_TRUE(start("/nowhere/else.so"));
+  (void)start("/nowhere/else.so");
   const MortiseOption options[] = {{"driver", "/tmp/from-a-clone.so"}};
   MortiseInitializeArgs args{};
   args.host = detail::hostTable;

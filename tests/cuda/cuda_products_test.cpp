@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <functional>
 #include <numeric>
 #include <random>
 #include <thread>
@@ -26,6 +27,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 using testing::SizeIs;
+using testing::StartsWith;
 
 struct Options {
   int32_t precision = MORTISE_PRECISION_HIGHEST;
@@ -103,6 +105,9 @@ std::shared_ptr<const Graph> product(int32_t dtype, int64_t size, bool bias = fa
   return net.finish();
 }
 
+bool isNarrow(int32_t dtype) { return dtype == MORTISE_F16 || dtype == MORTISE_BF16; }
+ValueId widened(Network &net, ValueId x) { return net.op("convert", {x}, {text("dtype", "f32")}); }
+
 // ---- Numbers
 
 TEST(CudaProducts, AllFormsOfDot) {
@@ -153,6 +158,88 @@ TEST(CudaProducts, LinearWithAndWithoutBias) {
           ASSERT_THAT(seen.calls, SizeIs(1));
           EXPECT_EQ(seen.calls[0].ends_with(" bias"), bias);
         }
+}
+
+// What was converted to f32 is read as it was, and the result is stored in f32: no kernel converts anything.
+TEST(CudaProducts, NarrowOperandsOfWideProducts) {
+  for (const int32_t dtype : {MORTISE_F16, MORTISE_BF16})
+    for (const uint64_t skew : {0, 4}) {
+      SCOPED_TRACE(dtypeName(dtype));
+      const Options how{MORTISE_PRECISION_HIGHEST, skew};
+      Network plain;
+      const ValueId w = widened(plain, plain.input(dtype, {4, 6}));
+      plain.output(plain.linear(widened(plain, plain.input(dtype, {2, 5, 6})), w));
+      plain.output(plain.linear(widened(plain, plain.input(dtype, {3, 6})), w));
+      Seen seen = computed(plain, how);
+      EXPECT_THAT(seen.calls, AllOf(SizeIs(2), Each(HasSubstr(" widened"))));
+      EXPECT_THAT(seen.steps, Not(HasSubstr("cuda.")));
+
+      Network heads; // the scores of attention, in two calls
+      const ValueId q = widened(heads, heads.input(dtype, {2, 3, 5, 4}));
+      const ValueId k = widened(heads, heads.input(dtype, {2, 7, 3, 4}));
+      heads.output(
+          heads.dot(heads.reshape(q, {2, 3, 5, 4}), heads.transpose(k, {0, 2, 1, 3}), {0, 1}, {0, 1}, {3}, {3}));
+      seen = computed(heads, how);
+      EXPECT_THAT(seen.calls, AllOf(SizeIs(2), Each(HasSubstr(" widened"))));
+      EXPECT_THAT(seen.steps, Not(HasSubstr("cuda.")));
+
+      Network empty;
+      empty.output(
+          empty.linear(widened(empty, empty.input(dtype, {3, 0})), widened(empty, empty.input(dtype, {5, 0}))));
+      EXPECT_THAT(computed(empty, how).calls, IsEmpty());
+    }
+}
+
+// Their results are in f32 in any case, but the operands are not exact in one narrow type.
+TEST(CudaProducts, OtherOperandsOfWideProductsAreConverted) {
+  const auto callsOf = [](const std::function<void(Network &)> &build) {
+    Network net;
+    build(net);
+    const Session session;
+    const std::shared_ptr<const Graph> graph = net.finish();
+    const Region region(session.devices[0], graph);
+    configureBlas("");
+    std::vector<MortiseAddress> in, out;
+    for (size_t i = 0; i < graph->view().input_count; ++i)
+      in.push_back(makeMemory(session.devices[0], 4096));
+    for (size_t i = 0; i < graph->view().output_count; ++i)
+      out.push_back(makeMemory(session.devices[0], 4096));
+    MortiseStream *stream = makeStream(session.devices[0]);
+    EXPECT_TRUE(region.enqueue(stream, in, out));
+    destroyStream(stream);
+    for (const std::vector<MortiseAddress> &list : {in, out})
+      for (const MortiseAddress address : list)
+        freeMemory(session.devices[0], address, 4096);
+    return blasCalls("cublasLtMatmul");
+  };
+  EXPECT_THAT(callsOf([](Network &net) {
+                net.output(net.linear(widened(net, net.input(MORTISE_F16, {5, 6})),
+                                      widened(net, net.input(MORTISE_BF16, {4, 6}))));
+              }),
+              AllOf(SizeIs(1), Not(Contains(HasSubstr("widened")))));
+  EXPECT_THAT(callsOf([](Network &net) {
+                net.output(net.linear(widened(net, net.input(MORTISE_BF16, {5, 6})), net.input(MORTISE_F32, {4, 6})));
+              }),
+              AllOf(SizeIs(1), Not(Contains(HasSubstr("widened")))));
+  EXPECT_THAT(callsOf([](Network &net) {
+                net.output(net.linear(widened(net, net.input(MORTISE_I16, {5, 6})),
+                                      widened(net, net.input(MORTISE_I16, {4, 6}))));
+              }),
+              AllOf(SizeIs(1), Not(Contains(HasSubstr("widened")))));
+}
+
+// The decomposition of linear with a bias, which rounds once: two steps, and none that converts operands.
+TEST(CudaProducts, LinearWithABiasOfNarrowNumbers) {
+  for (const int32_t dtype : {MORTISE_F16, MORTISE_BF16}) {
+    Network net;
+    const ValueId y = net.linear(widened(net, net.input(dtype, {16, 32})), widened(net, net.input(dtype, {8, 32})));
+    const ValueId bias = net.broadcast(widened(net, net.input(dtype, {8})), {16, 8}, {1});
+    net.output(net.op("tanh", {net.op("convert", {net.op("add", {y, bias})}, {text("dtype", dtypeName(dtype))})}));
+    const Session session;
+    const Region region(session.devices[0], net.finish());
+    EXPECT_EQ(region.steps, 2u);
+    EXPECT_THAT(region.text(), StartsWith("cublaslt.matmul matmul 16x32x8\ncuda.pointwise "));
+  }
 }
 
 TEST(CudaProducts, ViewsAreReadInPlace) {
@@ -312,6 +399,7 @@ TEST(CudaProducts, RandomDotsThroughRandomViews) {
   for (int round = 0; round < 600; ++round) {
     SCOPED_TRACE(round);
     const int32_t dtype = floats[upTo(3)];
+    const bool isWide = isNarrow(dtype) && upTo(1) == 0;
     Network net;
     // Extents of batch, rest and sum, in a random order on each side.
     struct Axis {
@@ -341,18 +429,24 @@ TEST(CudaProducts, RandomDotsThroughRandomViews) {
           for (size_t i = 0; i < axes.size(); ++i)
             if (axes[i].kind == kind && axes[i].number == number)
               list->push_back(static_cast<int64_t>(i));
-      // The value is a view of an input.
+      // The value is a view of an input, which may be converted before or behind it.
+      const bool early = upTo(1) == 0;
+      const auto source = [&](const std::vector<int64_t> &shape) {
+        const ValueId made = net.input(dtype, shape);
+        return isWide && early ? widened(net, made) : made;
+      };
+      const auto view = [&](ValueId made) { return isWide && !early ? widened(net, made) : made; };
       std::vector<int64_t> order(dims.size()), stored, starts;
       std::iota(order.begin(), order.end(), 0);
       switch (upTo(3)) {
       case 0:
-        return net.input(dtype, dims);
+        return view(source(dims));
       case 1: // transposed
         std::ranges::shuffle(order, random);
         stored.resize(dims.size());
         for (size_t i = 0; i < dims.size(); ++i)
           stored[static_cast<size_t>(order[i])] = dims[i];
-        return net.transpose(net.input(dtype, stored), order);
+        return view(net.transpose(source(stored), order));
       case 2: { // repeated
         std::vector<int64_t> kept;
         for (size_t i = 0; i < dims.size(); ++i)
@@ -360,7 +454,7 @@ TEST(CudaProducts, RandomDotsThroughRandomViews) {
             kept.push_back(static_cast<int64_t>(i));
             stored.push_back(dims[i]);
           }
-        return net.broadcast(net.input(dtype, stored), dims, kept);
+        return view(net.broadcast(source(stored), dims, kept));
       }
       default: { // cut out
         std::vector<int64_t> limits;
@@ -369,9 +463,9 @@ TEST(CudaProducts, RandomDotsThroughRandomViews) {
           limits.push_back(starts.back() + extent);
           stored.push_back(limits.back() + upTo(2));
         }
-        return net.op(
-            "slice", {net.input(dtype, stored)},
-            {ints("starts", starts), ints("limits", limits), ints("strides", std::vector<int64_t>(dims.size(), 1))});
+        return view(net.op(
+            "slice", {source(stored)},
+            {ints("starts", starts), ints("limits", limits), ints("strides", std::vector<int64_t>(dims.size(), 1))}));
       }
       }
     };
@@ -602,7 +696,7 @@ TEST(CudaProducts, ACopyThatIsLoadedIsShared) {
 }
 
 TEST(CudaProducts, OnlyTheEnvironmentNamesAnotherLibrary) {
-  ASSERT_TRUE(start("/nowhere/else.so", "auto"));
+  (void)start("/nowhere/else.so", "auto");
   const MortiseOption options[] = {{"cublaslt", "/tmp/from-a-clone.so"}};
   MortiseInitializeArgs args{};
   args.host = detail::hostTable;

@@ -74,23 +74,34 @@ Result<std::span<const MortiseDeviceInfo *const>> start(const std::string &drive
 
 // ---- Sessions
 
+static void *blas() {
+  static void *handle = opened(MORTISE_TEST_BLAS_STAND_IN);
+  return handle;
+}
+static void useQueue(StandInQueue queue) { reinterpret_cast<BlasUse>(dlsym(blas(), "blasStandInUse"))(queue); }
+
 // A link of its own: the plugin finds devices once for each path, and the stand-in is one library for all.
 Session::Session(const std::string &settings, const std::string &library, const std::string &products) {
   static std::atomic<int> number = 0;
   path = std::filesystem::temp_directory_path() /
          ("mortise-stand-in-" + std::to_string(getpid()) + "-" + std::to_string(number++) + ".so");
   std::filesystem::create_symlink(library, path);
-  void *handle = opened(path.c_str());
-  standInConfigure = reinterpret_cast<StandInConfigure>(dlsym(handle, "standInConfigure"));
-  standInReport = reinterpret_cast<StandInReport>(dlsym(handle, "standInReport"));
+  handle = opened(path.c_str());
+  standInConfigure = reinterpret_cast<StandInConfigure>(symbol("standInConfigure"));
+  standInReport = reinterpret_cast<StandInReport>(symbol("standInReport"));
+  standInWork = reinterpret_cast<StandInReport>(symbol("standInWork"));
+  useQueue(reinterpret_cast<StandInQueue>(symbol("standInQueue")));
   configure("devices=2 version=13000 " + settings);
   takeLog();
   auto found = start(path, products);
-  if (!found)
-    throw std::runtime_error(found.error().message);
-  for (const MortiseDeviceInfo *info : *found)
-    devices.push_back(info->device);
   log = takeLog();
+  if (found)
+    for (const MortiseDeviceInfo *info : *found)
+      devices.push_back(info->device);
+  else if (found.error().code == MORTISE_NOT_FOUND)
+    log += found.error().message;
+  else
+    throw Failed(found.error());
 }
 
 Session::~Session() {
@@ -98,15 +109,23 @@ Session::~Session() {
   std::filesystem::remove(path);
 }
 
-std::vector<std::string> Session::calls() const {
-  std::istringstream lines(standInReport());
+static std::vector<std::string> linesOf(const std::string &text) {
+  std::istringstream lines(text);
   std::vector<std::string> list;
-  std::string line;
-  std::getline(lines, line);
-  while (std::getline(lines, line))
+  for (std::string line; std::getline(lines, line);)
     list.push_back(line);
   return list;
 }
+
+std::vector<std::string> Session::calls() const {
+  std::vector<std::string> list = linesOf(standInReport());
+  list.erase(list.begin());
+  return list;
+}
+
+std::vector<std::string> Session::work() const { return linesOf(standInWork()); }
+
+void *Session::symbol(const char *name) const { return dlsym(handle, name); }
 
 std::string Session::counts() const {
   const std::string report = standInReport();
@@ -126,19 +145,11 @@ void Session::warmUp() const {
 
 // ---- Products
 
-static void *blas() {
-  static void *handle = opened(MORTISE_TEST_BLAS_STAND_IN);
-  return handle;
-}
 void configureBlas(const std::string &settings) {
   reinterpret_cast<BlasConfigure>(dlsym(blas(), "blasStandInConfigure"))(settings.c_str());
 }
 static std::vector<std::string> blasReport() {
-  std::istringstream lines(reinterpret_cast<BlasReport>(dlsym(blas(), "blasStandInReport"))());
-  std::vector<std::string> list;
-  for (std::string line; std::getline(lines, line);)
-    list.push_back(line);
-  return list;
+  return linesOf(reinterpret_cast<BlasReport>(dlsym(blas(), "blasStandInReport"))());
 }
 std::vector<std::string> blasCalls(const std::string &function) {
   std::vector<std::string> list = blasReport();
@@ -209,11 +220,15 @@ void freeMemory(MortiseDevice *device, MortiseAddress address, uint64_t bytes, M
 
 // ---- Regions
 
-Region::Region(MortiseDevice *device, std::shared_ptr<const Graph> made, int32_t precision)
+Region::Region(MortiseDevice *device, std::shared_ptr<const Graph> made, How how)
     : device(device), graph(std::move(made)) {
   auto options = sized<MortiseCompileOptions>();
-  options.precision = precision;
+  options.precision = how.precision;
+  options.mode = how.mode;
+  const MortiseOption chosen[] = {{"graphs", how.graphs}};
   MortiseCompileArgs args{};
+  args.options = chosen;
+  args.option_count = 1;
   args.device = device;
   args.region = &graph->view();
   args.lowering = "cuda.region";
@@ -254,6 +269,23 @@ void Region::allocate() {
     workspace = makeMemory(device, workspaceBytes);
 }
 
+void Region::bind(std::vector<MortiseAddress> inputs) {
+  endConstants();
+  MortiseConstantsBindArgs args{};
+  args.kernel = kernel;
+  args.inputs = inputs.data();
+  must(call(cudaPlugin().constants_bind, args));
+  constants = args.constants;
+}
+
+void Region::endConstants() {
+  MortiseConstantsArgs args{};
+  args.kernel = kernel;
+  args.constants = std::exchange(constants, nullptr);
+  if (args.constants)
+    (void)call(cudaPlugin().constants_destroy, args);
+}
+
 void Region::prepare(std::vector<int64_t> values) {
   endInstance();
   symbols = std::move(values);
@@ -282,19 +314,21 @@ void Region::endInstance() {
 
 void Region::end() {
   endInstance();
+  endConstants();
   MortiseKernelArgs args{};
   args.kernel = kernel;
   (void)call(cudaPlugin().kernel_destroy, args);
 }
 
-Result<void> Region::enqueue(MortiseStream *stream, std::vector<MortiseAddress> inputs,
-                             std::vector<MortiseAddress> outputs, uint64_t *stepNs) const {
+Result<void> Region::enqueueIn(MortiseAddress place, MortiseStream *stream, std::vector<MortiseAddress> inputs,
+                               std::vector<MortiseAddress> outputs, uint64_t *stepNs) const {
   MortiseEnqueueArgs args{};
   args.kernel = kernel;
   args.stream = stream;
   args.inputs = inputs.data();
   args.outputs = outputs.data();
-  args.workspace = workspace;
+  args.workspace = place;
+  args.constants = constants;
   args.symbols = symbols.data();
   args.instance = instance;
   args.step_ns = stepNs;

@@ -42,19 +42,23 @@ public:
   Session(const Session &) = delete;
 
   std::vector<MortiseDevice *> devices;
-  std::string log; // as devices were found
+  std::string log; // as devices were found, or why there are none
 
   void configure(const std::string &settings) const { standInConfigure(settings.c_str()); }
   std::vector<std::string> calls() const; // lines of the stand-in's report, without the first
   std::string counts() const;             // the first line
+  std::vector<std::string> work() const;  // what has happened since configure()
   size_t callsOf(const std::string &function) const;
   // Starts up the devices, so that what stays until the process ends is there.
   void warmUp() const;
 
+  void *symbol(const char *name) const; // of the stand-in
+
 private:
   std::string path;
+  void *handle = nullptr;
   StandInConfigure standInConfigure = nullptr;
-  StandInReport standInReport = nullptr;
+  StandInReport standInReport = nullptr, standInWork = nullptr;
 };
 
 struct Failed : std::runtime_error {
@@ -80,11 +84,24 @@ void freeMemory(MortiseDevice *device, MortiseAddress address, uint64_t bytes, M
 // A compiled region, with memory for its workspace.
 class Region {
 public:
-  Region(MortiseDevice *device, std::shared_ptr<const Graph> graph, int32_t precision = MORTISE_PRECISION_HIGHEST);
+  struct How {
+    int32_t precision = MORTISE_PRECISION_HIGHEST, mode = MORTISE_MODE_DEFAULT;
+    const char *graphs = "on"; // the option
+  };
+  Region(MortiseDevice *device, std::shared_ptr<const Graph> graph, How how);
+  Region(MortiseDevice *device, std::shared_ptr<const Graph> graph, int32_t precision = MORTISE_PRECISION_HIGHEST)
+      : Region(device, std::move(graph), How{.precision = precision}) {}
   ~Region();
   Region(const Region &) = delete;
   Result<void> enqueue(MortiseStream *stream, std::vector<MortiseAddress> inputs, std::vector<MortiseAddress> outputs,
-                       uint64_t *stepNs = nullptr) const;
+                       uint64_t *stepNs = nullptr) const {
+    return enqueueIn(workspace, stream, std::move(inputs), std::move(outputs), stepNs);
+  }
+  // With another workspace than its own.
+  Result<void> enqueueIn(MortiseAddress workspace, MortiseStream *stream, std::vector<MortiseAddress> inputs,
+                         std::vector<MortiseAddress> outputs, uint64_t *stepNs = nullptr) const;
+  // Constants for the calls that follow: their addresses, 0 for other inputs.
+  void bind(std::vector<MortiseAddress> inputs);
   // For a graph with symbols: the values for the calls that follow.
   void prepare(std::vector<int64_t> values);
   std::string text() const; // of the steps, one a line
@@ -93,11 +110,13 @@ public:
 
 private:
   void allocate();
+  void endConstants();
   void endInstance();
   void end();
   MortiseDevice *device;
   std::shared_ptr<const Graph> graph;
   MortiseKernel *kernel = nullptr;
+  MortiseConstants *constants = nullptr;
   MortiseInstance *instance = nullptr;
   std::vector<int64_t> symbols;
   MortiseAddress workspace = 0;

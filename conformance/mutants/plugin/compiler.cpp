@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // In place of plugins/cpu/compiler.cpp: kernels of one kind are changed before machine code is made of them.
 #include "mutator.hpp"
+#include "proof.hpp"
 
 #include "../../../plugins/cpu/device.hpp"
 #include "../../../plugins/cpu/units.hpp"
@@ -13,6 +14,7 @@
 #include <llvm/IR/Verifier.h>
 #include <llvm/MC/TargetRegistry.h>
 #include <llvm/Passes/PassBuilder.h>
+#include <llvm/Support/JSON.h>
 #include <llvm/Support/raw_ostream.h>
 #include <llvm/Support/xxhash.h>
 #include <llvm/Target/TargetMachine.h>
@@ -90,8 +92,14 @@ Result<std::string> machineCode(llvm::Module &module, bool isOptimised) {
   llvm::SmallString<0> bytes;
   llvm::raw_svector_ostream stream(bytes);
   llvm::legacy::PassManager passes;
-  if (machine && isOptimised)
+  if (machine && isOptimised) {
+    for (llvm::Function &function : module)
+      if (!function.isDeclaration()) {
+        forgetUnseenLanes(function);
+        assumeCalls(function);
+      }
     optimise(module, *machine);
+  }
   if (!machine || machine->addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::ObjectFile))
     return Error{MORTISE_INTERNAL, "the code generator cannot write objects"};
   passes.run(module);
@@ -135,29 +143,40 @@ Result<void> listKernel(llvm::Module &module) {
   return {};
 }
 
-// Changes the function where it has the mutant's site.
-Result<bool> change(llvm::Function &function, const Choice &chosen) {
+// Changes the function where it has the mutant's site, and answers with what stood there.
+Result<std::vector<std::string>> change(llvm::Function &function, const Choice &chosen) {
   if (chosen.site.instruction == everywhere)
-    return mutateEverywhere(function, chosen.kind, chosen.site) > 0;
+    return mutateEverywhere(function, chosen.kind, chosen.site);
   if (kindOf(function) != chosen.kind)
-    return false;
+    return std::vector<std::string>();
   if (!mutate(function, chosen.site))
     return Error{MORTISE_INTERNAL, "MORTISE_TEST_MUTANT: kernels of the kind have no site " + textOf(chosen.site)};
-  return true;
+  return std::vector<std::string>{"instruction " + std::to_string(chosen.site.instruction)};
+}
+
+// For people: the first module that a mutant changes, before and after.
+void keepText(const llvm::Module &before, const llvm::Module &after) {
+  const char *folder = std::getenv("MORTISE_TEST_MUTANT_TEXT");
+  if (!folder)
+    return;
+  std::error_code wrong;
+  llvm::raw_fd_ostream(std::string(folder) + "/before.ll", wrong) << before;
+  llvm::raw_fd_ostream(std::string(folder) + "/after.ll", wrong) << after;
 }
 
 Result<void> changeKernel(llvm::Module &module, const Choice &chosen) {
   static std::atomic<bool> differs = false; // there is no need to compare more kernels of this process
   std::unique_ptr<llvm::Module> before = differs ? nullptr : llvm::CloneModule(module);
-  bool isChanged = false;
+  std::string stood;
   for (llvm::Function &function : module)
     if (!function.isDeclaration()) {
       const auto done = change(function, chosen);
       if (!done)
         return done.error();
-      isChanged |= *done;
+      if (stood.empty() && !done->empty())
+        stood = function.getName().str() + ":" + done->front();
     }
-  if (!isChanged)
+  if (stood.empty())
     return {};
   std::string wrong;
   llvm::raw_string_ostream stream(wrong);
@@ -170,15 +189,24 @@ Result<void> changeKernel(llvm::Module &module, const Choice &chosen) {
     return old ? made.error() : old.error();
   bool isEqual = *old == *made;
   if (!isEqual) {
-    const auto oldBest = machineCode(*before, true), best = machineCode(*llvm::CloneModule(module), true);
+    const auto oldBest = machineCode(*llvm::CloneModule(*before), true),
+               best = machineCode(*llvm::CloneModule(module), true);
     if (!oldBest || !best)
       return oldBest ? best.error() : oldBest.error();
     isEqual = *oldBest == *best;
   }
-  if (!isEqual)
+  if (!isEqual) {
+    keepText(*before, module);
     differs = true;
-  log("{\"mutant\": \"" + chosen.text + "\", \"equal\": " + (isEqual ? "true" : "false") + ", \"code\": \"" +
-      llvm::utohexstr(llvm::xxh3_64bits(*made)) + "\"}\n");
+  }
+  std::string line;
+  llvm::raw_string_ostream(line) << llvm::json::Value(
+                                        llvm::json::Object{{"mutant", chosen.text},
+                                                           {"equal", isEqual},
+                                                           {"stood", stood},
+                                                           {"code", llvm::utohexstr(llvm::xxh3_64bits(*made))}})
+                                 << "\n";
+  log(line);
   return {};
 }
 

@@ -2,6 +2,7 @@
 // cuBLASLt without a GPU, for tests: products of the process's memory, computed when they are queued, as the
 // documentation describes them. What the library leaves undefined, such as columns that overlap, addresses that are
 // less aligned than was promised or a workspace that is too small, is an error here.
+#include "blas_stand_in.hpp"
 #include "../cublaslt.hpp"
 
 #include <algorithm>
@@ -56,6 +57,7 @@ struct StandIn {
   std::set<Operations *> descriptions;
   std::set<Wishes *> preferences;
   std::set<void *> handles;
+  StandInQueue queue = nullptr;
 
   void configure(const std::string &settings) {
     calls.clear();
@@ -171,7 +173,7 @@ std::string text(const Operations &operations, const Matrix &a, const Matrix &b,
          "x" + std::to_string(turned ? a.rows : a.columns) + "x" + std::to_string(d.columns) +
          " batch=" + std::to_string(d.batch) + " steps=" + std::to_string(a.step) + "," + std::to_string(b.step) + "," +
          std::to_string(d.step) + (operations.epilogue == EpilogueBias ? " bias" : "") +
-         (operations.compute == Compute32FFastTf32 ? " tf32" : "");
+         (operations.compute == Compute32FFastTf32 ? " tf32" : "") + (a.type != d.type ? " widened" : "");
 }
 
 // What the documentation asks of one call; "" where it is right.
@@ -186,17 +188,20 @@ std::string complaint(const Operations &operations, const Matrix &a, const Matri
   for (const Matrix *matrix : {&a, &b, &d}) {
     if (matrix->rows < 1 || matrix->columns < 1 || matrix->stride < matrix->rows)
       return "columns overlap";
-    if (matrix->type != d.type || matrix->batch != d.batch || matrix->step < 0)
-      return "types or batches";
+    if (matrix->batch != d.batch || matrix->step < 0)
+      return "batches";
   }
+  const bool isWidened = d.type == R32F && (a.type == R16F || a.type == R16BF); // stored as it was summed
+  if (a.type != b.type || (a.type != d.type && !isWidened))
+    return "types";
   if (d.batch > 1 && d.step == 0)
     return "results overlap";
   if (operations.compute != (d.type == R64F ? Compute64F : Compute32F) &&
-      !(operations.compute == Compute32FFastTf32 && d.type == R32F))
+      !(operations.compute == Compute32FFastTf32 && a.type == R32F))
     return "compute type";
   if (operations.scale != (d.type == R64F ? R64F : R32F))
     return "scale type";
-  if (operations.epilogue != EpilogueDefault && d.type == R64F)
+  if (operations.epilogue != EpilogueDefault && (d.type == R64F || isWidened))
     return "epilogue";
   if (operations.epilogue == EpilogueBias && !operations.bias)
     return "no bias";
@@ -220,6 +225,20 @@ void multiply(const Operations &operations, const void *a, const Matrix &aLayout
         store(dLayout.type, d, batch * dLayout.step + row + column * dLayout.stride, sum);
       }
 }
+
+// A product as it was queued.
+struct Queued {
+  Operations operations;
+  Matrix aLayout, bLayout, dLayout;
+  const void *a, *b;
+  void *d, *workspace;
+  size_t workspaceBytes;
+  void run() const {
+    if (workspaceBytes)
+      std::memset(workspace, 0xff, workspaceBytes); // nothing else is there meanwhile
+    multiply(operations, a, aLayout, b, bLayout, d, dLayout);
+  }
+};
 
 } // namespace
 
@@ -371,7 +390,8 @@ Status cublasLtMatmulAlgoGetHeuristic(Handle handle, Description description, La
 
 Status cublasLtMatmul(Handle handle, Description description, const void *alpha, const void *a, Layout aLayout,
                       const void *b, Layout bLayout, const void *beta, const void *c, Layout cLayout, void *d,
-                      Layout dLayout, const Algorithm *algorithm, void *workspace, size_t workspaceBytes, Stream) {
+                      Layout dLayout, const Algorithm *algorithm, void *workspace, size_t workspaceBytes,
+                      Stream stream) {
   const auto *operations = known<Operations>(standIn().descriptions, description);
   const Matrix *layouts[4] = {};
   for (size_t i = 0; Layout layout : {aLayout, bLayout, cLayout, dLayout})
@@ -394,10 +414,23 @@ Status cublasLtMatmul(Handle handle, Description description, const void *alpha,
     return standIn().wrong("alignment of the bias");
   if (workspaceBytes < chosen.workspace || (chosen.workspace && (!workspace || !isAligned(workspace, 256))))
     return standIn().wrong("workspace");
-  if (chosen.workspace)
-    std::memset(workspace, 0xff, workspaceBytes); // nothing else is there meanwhile
-  multiply(*operations, a, *layouts[0], b, *layouts[1], d, *layouts[3]);
+  Queued queued{
+      *operations, *layouts[0], *layouts[1], *layouts[3], a, b, d, workspace, chosen.workspace ? workspaceBytes : 0};
+  if (!standIn().queue) {
+    queued.run();
+    return Success;
+  }
+  std::ostringstream line;
+  line << "product " << a << " " << b << " " << d << " " << operations->bias << " " << workspace;
+  standIn().queue(
+      stream, line.str().c_str(), [](void *context) { static_cast<Queued *>(context)->run(); },
+      [](void *context) { delete static_cast<Queued *>(context); }, new Queued(queued));
   return Success;
+}
+
+void blasStandInUse(StandInQueue queue) {
+  std::lock_guard lock(standIn().mutex);
+  standIn().queue = queue;
 }
 }
 #pragma GCC visibility pop

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // A driver without a GPU, for tests of the plugin's host side. Memory is the process's, work happens when it is queued,
-// copies copy, and launches compute nothing. STAND_IN_OLD: a driver without pools and libraries.
+// copies copy, and launches compute nothing; what has happened is kept in a list of its own. A graph happens when it is
+// launched, with the parameters that its nodes have then, and nodes that no edge orders happen in the wrong order.
+// STAND_IN_OLD: a driver without pools, libraries and graphs.
 #pragma GCC visibility push(default)
 #include <cuda.h>
 #undef cuEventElapsedTime // the plugin takes the first version
@@ -8,23 +10,53 @@ extern "C" {
 CUresult cuEventElapsedTime(float *milliseconds, CUevent begin, CUevent end);
 void standInConfigure(const char *settings);
 const char *standInReport();
+const char *standInWork();
+void standInQueue(void *stream, const char *text, void (*work)(void *), void (*end)(void *), void *context);
 }
 #pragma GCC visibility pop
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 struct CUctx_st {
   int device;
 };
+// A piece of work with its parameters. Of a child graph: its pieces.
+struct Work {
+  enum Kind { Kernel, Copy, Set, Call, Child } kind = Call;
+  std::string text;
+  std::function<void()> run;
+  std::vector<Work> children;
+};
+struct CUgraphNode_st {
+  CUgraph graph;
+  Work work;
+  std::vector<CUgraphNode> behind;
+};
+struct CUgraph_st {
+  std::vector<std::unique_ptr<CUgraphNode_st>> nodes;
+};
+struct CUgraphExec_st {
+  std::vector<std::pair<CUgraphNode, Work>> work; // in an order that the edges allow
+};
 struct CUstream_st {
   int number;
+  CUgraph captured = nullptr; // while it is being captured
+  bool invalid = false;       // the capture
+};
+struct CUfunc_st {
+  std::string name;
+  size_t arguments; // of 8 bytes
 };
 struct CUevent_st {
   int number;
@@ -33,16 +65,18 @@ struct CUevent_st {
 };
 struct CUlib_st {
   std::string code;
+  std::map<std::string, CUfunc_st> functions = {};
 };
 struct CUmod_st {
   std::string code;
+  std::map<std::string, CUfunc_st> functions = {};
 };
 
 namespace {
 
 struct StandIn {
   std::recursive_mutex mutex;
-  std::vector<std::string> calls;
+  std::vector<std::string> calls, work;
   std::map<std::string, int> counts;
   std::string failing;
   int failingCall = 0;
@@ -52,6 +86,8 @@ struct StandIn {
   std::set<CUdeviceptr> allocations;
   std::set<CUstream> streams;
   std::set<CUevent> events;
+  std::set<CUgraph> graphs;
+  std::set<CUgraphExec> executables;
   std::set<const void *> code, registrations;
   int streamNumber = 0, eventNumber = 0;
   uint64_t position = 0; // of the last recorded mark
@@ -64,6 +100,7 @@ struct StandIn {
     if (forEver != CUDA_SUCCESS) // with its context a device loses what it has registered
       registrations.clear();
     calls.clear();
+    work.clear();
     counts.clear();
     failing.clear();
     hold = false;
@@ -135,7 +172,119 @@ CUresult move(CUdeviceptr target, CUdeviceptr source, size_t bytes) {
   std::memmove(reinterpret_cast<void *>(target), reinterpret_cast<const void *>(source), bytes);
   return CUDA_SUCCESS;
 }
-bool holdsEntry(const std::string &code, const char *name) { return code.find(name) != code.npos; }
+// Of a kernel in the code, which is PTX, whose parameters all have 8 bytes. NULL: there is none.
+CUfunc_st *functionOf(const std::string &code, std::map<std::string, CUfunc_st> &known, const char *name) {
+  const size_t at = code.find(".entry " + std::string(name) + "(");
+  if (at == code.npos)
+    return nullptr;
+  CUfunc_st function{name, 0};
+  const size_t end = code.find(')', at);
+  for (size_t from = at; (from = code.find(".param ", from)) < end; ++from)
+    ++function.arguments;
+  return &known.try_emplace(name, function).first->second;
+}
+
+// ---- Work
+
+void happen(const Work &work) {
+  for (const Work &child : work.children)
+    happen(child);
+  if (work.kind == Work::Child)
+    return;
+  standIn().work.push_back(work.text);
+  if (work.run)
+    work.run();
+}
+
+CUgraphNode add(CUgraph graph, const CUgraphNode *behind, size_t count, Work work) {
+  graph->nodes.push_back(std::make_unique<CUgraphNode_st>(CUgraphNode_st{graph, std::move(work), {}}));
+  graph->nodes.back()->behind.assign(behind, behind + count);
+  return graph->nodes.back().get();
+}
+
+// Happens, or is captured.
+CUresult queue(CUstream stream, Work work) {
+  if (!stream || !stream->captured) {
+    happen(work);
+    return CUDA_SUCCESS;
+  }
+  const auto &nodes = stream->captured->nodes;
+  const CUgraphNode last = nodes.empty() ? nullptr : nodes.back().get();
+  add(stream->captured, &last, last ? 1 : 0, std::move(work));
+  return CUDA_SUCCESS;
+}
+
+std::string hex(uint64_t number) {
+  std::ostringstream text;
+  text << std::hex << number;
+  return text.str();
+}
+
+Work kernel(CUfunction function, unsigned blocks, unsigned threads, void **arguments) {
+  std::string line =
+      "kernel " + function->name + " " + text("blocks", blocks) + " " + text("threads", threads) + " arguments=";
+  for (size_t i = 0; i < function->arguments; ++i) {
+    uint64_t value;
+    std::memcpy(&value, arguments[i], sizeof value);
+    line += (i ? "," : "") + hex(value);
+  }
+  return {Work::Kernel, line, {}, {}};
+}
+Work copyWork(CUdeviceptr target, CUdeviceptr source, size_t bytes) {
+  return {Work::Copy,
+          "copy " + hex(target) + " from " + hex(source) + " " + text("bytes", bytes),
+          [=] { move(target, source, bytes); },
+          {}};
+}
+// A stream that is being captured cannot be asked or waited for, and its capture is lost by that.
+bool disturbs(CUstream stream) {
+  if (!stream || !stream->captured)
+    return false;
+  stream->invalid = true;
+  return true;
+}
+
+#ifndef STAND_IN_OLD
+// ---- Graphs
+
+// Of those nodes that may come next the one that was added last.
+std::vector<std::pair<CUgraphNode, Work>> ordered(CUgraph graph) {
+  std::vector<std::pair<CUgraphNode, Work>> order;
+  std::set<CUgraphNode> done;
+  while (order.size() < graph->nodes.size()) {
+    const auto next = std::find_if(graph->nodes.rbegin(), graph->nodes.rend(), [&](const auto &node) {
+      return !done.contains(node.get()) &&
+             std::ranges::all_of(node->behind, [&](CUgraphNode each) { return done.contains(each); });
+    });
+    if (next == graph->nodes.rend())
+      std::abort(); // a circle
+    done.insert(next->get());
+    order.push_back({next->get(), (*next)->work});
+  }
+  return order;
+}
+
+Work workOf(CUgraph graph) {
+  Work work{Work::Child, "", {}, {}};
+  for (auto &[node, each] : ordered(graph))
+    work.children.push_back(std::move(each));
+  return work;
+}
+
+bool isLine(const CUDA_MEMCPY3D &copy) {
+  return copy.Height == 1 && copy.Depth == 1 && copy.WidthInBytes > 0 && copy.srcMemoryType == CU_MEMORYTYPE_DEVICE &&
+         copy.dstMemoryType == CU_MEMORYTYPE_DEVICE;
+}
+CUresult replace(CUgraphExec executable, CUgraphNode node, Work work) {
+  const auto found = std::ranges::find(executable->work, node, &std::pair<CUgraphNode, Work>::first);
+  if (found == executable->work.end())
+    return CUDA_ERROR_INVALID_VALUE;
+  if (found->second.kind != work.kind)
+    return CUDA_ERROR_INVALID_VALUE;
+  found->second = std::move(work);
+  return CUDA_SUCCESS;
+}
+#endif
 
 } // namespace
 
@@ -160,11 +309,27 @@ const char *standInReport() {
   StandIn &state = standIn();
   std::lock_guard<std::recursive_mutex> lock(state.mutex);
   report = text("allocations", state.allocations.size()) + " " + text("streams", state.streams.size()) + " " +
-           text("events", state.events.size()) + " " + text("libraries", state.code.size()) + " " +
+           text("events", state.events.size()) + " " + text("graphs", state.graphs.size()) + " " +
+           text("executables", state.executables.size()) + " " + text("libraries", state.code.size()) + " " +
            text("registrations", state.registrations.size());
   for (const std::string &call : state.calls)
     report += "\n" + call;
   return report.c_str();
+}
+
+const char *standInWork() {
+  thread_local std::string report;
+  std::lock_guard<std::recursive_mutex> lock(standIn().mutex);
+  report.clear();
+  for (const std::string &line : standIn().work)
+    report += line + "\n";
+  return report.c_str();
+}
+
+void standInQueue(void *stream, const char *text, void (*work)(void *), void (*end)(void *), void *context) {
+  std::lock_guard<std::recursive_mutex> lock(standIn().mutex);
+  const std::shared_ptr<void> kept(context, end);
+  queue(static_cast<CUstream>(stream), {Work::Call, text, [=] { work(kept.get()); }, {}});
 }
 
 // ---- The driver and its devices
@@ -256,7 +421,7 @@ CUresult cuCtxEnablePeerAccess(CUcontext, unsigned) {
 CUresult cuStreamCreate(CUstream *stream, unsigned) {
   ENTER("cuStreamCreate", "");
   NEEDS_CONTEXT;
-  *stream = new CUstream_st{++standIn().streamNumber};
+  *stream = new CUstream_st{.number = ++standIn().streamNumber};
   standIn().streams.insert(*stream);
   return CUDA_SUCCESS;
 }
@@ -265,17 +430,22 @@ CUresult cuStreamDestroy(CUstream stream) {
   NEEDS_CONTEXT;
   if (standIn().streams.erase(stream) == 0)
     return CUDA_ERROR_INVALID_HANDLE;
+  delete stream->captured;
   delete stream;
   return CUDA_SUCCESS;
 }
 CUresult cuStreamSynchronize(CUstream stream) {
   ENTER("cuStreamSynchronize", text(stream));
   NEEDS_CONTEXT;
+  if (disturbs(stream))
+    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   return CUDA_SUCCESS;
 }
 CUresult cuStreamQuery(CUstream stream) {
   ENTER("cuStreamQuery", text(stream));
   NEEDS_CONTEXT;
+  if (disturbs(stream))
+    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   return standIn().hold ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
 }
 CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
@@ -350,13 +520,15 @@ CUresult cuMemcpyDtoHAsync(void *target, CUdeviceptr source, size_t bytes, CUstr
 CUresult cuMemcpyDtoDAsync(CUdeviceptr target, CUdeviceptr source, size_t bytes, CUstream stream) {
   ENTER("cuMemcpyDtoDAsync_v2", text(stream) + " " + text("bytes", bytes));
   NEEDS_CONTEXT;
-  return move(target, source, bytes);
+  return queue(stream, copyWork(target, source, bytes));
 }
 CUresult cuMemsetD8Async(CUdeviceptr target, unsigned char value, size_t bytes, CUstream stream) {
   ENTER("cuMemsetD8Async", text(stream) + " " + text("bytes", bytes));
   NEEDS_CONTEXT;
-  std::memset(reinterpret_cast<void *>(target), value, bytes);
-  return CUDA_SUCCESS;
+  return queue(stream, {Work::Set,
+                        "set " + hex(target) + " " + text("bytes", bytes),
+                        [=] { std::memset(reinterpret_cast<void *>(target), value, bytes); },
+                        {}});
 }
 CUresult cuMemcpyPeerAsync(CUdeviceptr target, CUcontext, CUdeviceptr source, CUcontext, size_t bytes,
                            CUstream stream) {
@@ -403,14 +575,16 @@ CUresult cuModuleUnload(CUmodule module) {
 CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name) {
   ENTER("cuModuleGetFunction", name);
   NEEDS_CONTEXT;
-  *function = reinterpret_cast<CUfunction>(module);
-  return holdsEntry(module->code, name) ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+  *function = functionOf(module->code, module->functions, name);
+  return *function ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
-CUresult cuLaunchKernel(CUfunction, unsigned x, unsigned, unsigned, unsigned threads, unsigned, unsigned, unsigned,
-                        CUstream stream, void **, void **) {
+CUresult cuLaunchKernel(CUfunction function, unsigned x, unsigned, unsigned, unsigned threads, unsigned, unsigned,
+                        unsigned, CUstream stream, void **arguments, void **) {
   ENTER("cuLaunchKernel", text(stream) + " " + text("blocks", x) + " " + text("threads", threads));
   NEEDS_CONTEXT;
-  return x == 0 || threads == 0 || threads > 1024 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+  if (x == 0 || threads == 0 || threads > 1024)
+    return CUDA_ERROR_INVALID_VALUE;
+  return queue(stream, kernel(function, x, threads, arguments));
 }
 
 #ifndef STAND_IN_OLD
@@ -431,8 +605,8 @@ CUresult cuLibraryUnload(CUlibrary library) {
 }
 CUresult cuLibraryGetKernel(CUkernel *kernel, CUlibrary library, const char *name) {
   ENTER("cuLibraryGetKernel", name);
-  *kernel = reinterpret_cast<CUkernel>(library);
-  return holdsEntry(library->code, name) ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+  *kernel = reinterpret_cast<CUkernel>(functionOf(library->code, library->functions, name));
+  return *kernel ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
 CUresult cuKernelGetFunction(CUfunction *function, CUkernel kernel) {
   ENTER("cuKernelGetFunction", "");
@@ -463,6 +637,111 @@ CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream) {
   ENTER("cuMemFreeAsync", text(stream));
   NEEDS_CONTEXT;
   return release(address);
+}
+
+// ---- Graphs
+
+CUresult cuGraphCreate(CUgraph *graph, unsigned) {
+  ENTER("cuGraphCreate", "");
+  *graph = new CUgraph_st;
+  standIn().graphs.insert(*graph);
+  return CUDA_SUCCESS;
+}
+CUresult cuGraphDestroy(CUgraph graph) {
+  ENTER("cuGraphDestroy", "");
+  if (standIn().graphs.erase(graph) == 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  delete graph;
+  return CUDA_SUCCESS;
+}
+CUresult cuGraphAddKernelNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *behind, size_t count,
+                              const CUDA_KERNEL_NODE_PARAMS *what) {
+  ENTER("cuGraphAddKernelNode_v2", "");
+  NEEDS_CONTEXT;
+  if (what->gridDimX == 0 || what->blockDimX == 0 || what->blockDimX > 1024)
+    return CUDA_ERROR_INVALID_VALUE;
+  *node = add(graph, behind, count, kernel(what->func, what->gridDimX, what->blockDimX, what->kernelParams));
+  return CUDA_SUCCESS;
+}
+CUresult cuGraphAddMemcpyNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *behind, size_t count,
+                              const CUDA_MEMCPY3D *what, CUcontext context) {
+  ENTER("cuGraphAddMemcpyNode", "");
+  if (!context || !isLine(*what))
+    return CUDA_ERROR_INVALID_VALUE;
+  *node = add(graph, behind, count, copyWork(what->dstDevice, what->srcDevice, what->WidthInBytes));
+  return CUDA_SUCCESS;
+}
+CUresult cuGraphAddChildGraphNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *behind, size_t count,
+                                  CUgraph child) {
+  ENTER("cuGraphAddChildGraphNode", "");
+  *node = add(graph, behind, count, workOf(child));
+  return CUDA_SUCCESS;
+}
+CUresult cuGraphInstantiate(CUgraphExec *executable, CUgraph graph, unsigned long long) {
+  ENTER("cuGraphInstantiateWithFlags", "");
+  NEEDS_CONTEXT;
+  *executable = new CUgraphExec_st{ordered(graph)};
+  standIn().executables.insert(*executable);
+  return CUDA_SUCCESS;
+}
+CUresult cuGraphExecDestroy(CUgraphExec executable) {
+  ENTER("cuGraphExecDestroy", "");
+  if (standIn().executables.erase(executable) == 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  delete executable;
+  return CUDA_SUCCESS;
+}
+CUresult cuGraphExecKernelNodeSetParams(CUgraphExec executable, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *what) {
+  ENTER("cuGraphExecKernelNodeSetParams_v2", "");
+  return replace(executable, node, kernel(what->func, what->gridDimX, what->blockDimX, what->kernelParams));
+}
+CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec executable, CUgraphNode node, const CUDA_MEMCPY3D *what,
+                                        CUcontext context) {
+  ENTER("cuGraphExecMemcpyNodeSetParams", "");
+  if (!context || !isLine(*what))
+    return CUDA_ERROR_INVALID_VALUE;
+  return replace(executable, node, copyWork(what->dstDevice, what->srcDevice, what->WidthInBytes));
+}
+CUresult cuGraphLaunch(CUgraphExec executable, CUstream stream) {
+  ENTER("cuGraphLaunch", text(stream));
+  NEEDS_CONTEXT;
+  if (!standIn().executables.contains(executable))
+    return CUDA_ERROR_INVALID_VALUE;
+  Work work{Work::Child, "", {}, {}};
+  for (const auto &[node, each] : executable->work)
+    work.children.push_back(each);
+  return queue(stream, std::move(work));
+}
+CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode) {
+  ENTER("cuStreamBeginCapture_v2", text(stream));
+  NEEDS_CONTEXT;
+  if (!stream) // the default stream cannot be
+    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  if (stream->captured)
+    return CUDA_ERROR_ILLEGAL_STATE;
+  stream->captured = new CUgraph_st;
+  stream->invalid = false;
+  return CUDA_SUCCESS;
+}
+CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph) {
+  ENTER("cuStreamEndCapture", text(stream));
+  *graph = nullptr;
+  if (!stream || !stream->captured)
+    return CUDA_ERROR_ILLEGAL_STATE;
+  const std::unique_ptr<CUgraph_st> made(std::exchange(stream->captured, nullptr));
+  if (stream->invalid)
+    return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+  *graph = new CUgraph_st;
+  (*graph)->nodes = std::move(made->nodes);
+  standIn().graphs.insert(*graph);
+  return CUDA_SUCCESS;
+}
+CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status) {
+  ENTER("cuStreamIsCapturing", text(stream));
+  *status = !stream || !stream->captured ? CU_STREAM_CAPTURE_STATUS_NONE
+            : stream->invalid            ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
+                                         : CU_STREAM_CAPTURE_STATUS_ACTIVE;
+  return CUDA_SUCCESS;
 }
 #endif
 

@@ -10,6 +10,12 @@
 //   devices=N version=V     what the driver has, in a process that has not asked yet
 // The environment variable MORTISE_TEST_CUDA_STAND_IN holds the settings at the start.
 using StandInConfigure = void (*)(const char *settings);
-// The first line counts what is there ("allocations=0 streams=1 events=0 libraries=0 registrations=0"); a line follows
-// for each call ("cuLaunchKernel stream=2 blocks=16"). Valid until the next call on this thread.
+// The first line counts what is there ("allocations=0 streams=1 events=0 graphs=0 executables=0 libraries=0
+// registrations=0"); a line follows for each call ("cuLaunchKernel stream=2 blocks=16"). Valid until the next call on
+// this thread.
 using StandInReport = const char *(*)();
+// standInWork: a line for each piece of work that has happened since the last configuration, whether it was queued by
+// itself or in a graph, with its parameters ("kernel softmax blocks=16 threads=128 arguments=7f00,7f80"). Valid
+// likewise. standInQueue: queues work of another library's stand-in on a stream: work(context), perhaps several times,
+// perhaps never; at last end(context).
+using StandInQueue = void (*)(void *stream, const char *text, void (*work)(void *), void (*end)(void *), void *context);

@@ -56,6 +56,7 @@ enum {
   FAILS_TO_SAVE,
   REFUSES_SAVED,
   LOADS_NOTHING,
+  NO_DEVICE,
   FAST_MATH,
   CRASHES
 };
@@ -146,6 +147,8 @@ static MortiseStatus *initialize(MortiseInitializeArgs *args) {
 
 static MortiseStatus *devices(MortiseDevicesArgs *args) {
   crash("devices");
+  if (FAULT == NO_DEVICE)
+    return host->status_create(MORTISE_NOT_FOUND, "expected a flux capacitor, found none; plug one in");
   static int first, second, third;
   // Constant, because several threads may compile at once.
   static const MortiseSpace ordinary = {.struct_size = sizeof ordinary,

@@ -4,6 +4,7 @@
 import copy
 import itertools
 import random
+import typing
 import warnings
 
 import numpy
@@ -182,8 +183,27 @@ class Memory:
         return made
 
 
+class Computed(typing.NamedTuple):
+    call: Sample
+    inputs: list  # of the program, as they were before anything ran; without the seeds
+    kept: list  # the arguments, likewise
+    module: object  # the traced graph
+    program: object
+    found: list
+    eager: list
+
+
 def run(op, sample, record, memory):
     """Returns a Verdict, or raises Excluded or Unmapped."""
+    try:
+        of = computed(op, sample, record, memory)
+    except MortiseError as error:
+        return Verdict(f"import: {error.message}")
+    return judged(of, memory)
+
+
+def computed(op, sample, record, memory):
+    """What the interpreter and eager give. Raises Excluded, Unmapped, or the import's MortiseError."""
     if op.name.startswith("jiterator"):
         raise Excluded("an operator of PyTorch's other devices, which raises on CPU")
     call = Sample(op, sample)
@@ -195,6 +215,7 @@ def run(op, sample, record, memory):
             whole = call.on_memory()
             inputs = [t.detach() for t in whole.tensors]
             traced = memory.program(whole, inputs)
+        given = [t.clone() for t in inputs]
         if not isinstance(traced, Exception):
             (module, program), traced = traced, None
             record |= {str(t) for t in called(module)}
@@ -212,17 +233,20 @@ def run(op, sample, record, memory):
         raise Excluded("no tensor among the results")
     if isinstance(traced, Unsupported):
         raise Excluded("refused by the importer", traced)
-    if isinstance(traced, MortiseError):
-        return Verdict(f"import: {traced.message}")
     if traced is not None:
         raise traced
-    if program.seeds:
-        return random_verdict(call, program, kept, inputs, found, eager)
-    unset = {output for output, node in enumerate(outputs(module)) if node.target in UNINITIALISED}
-    judged = verdict(call, kept, module, found, eager, unset, memory)
-    if judged.why and theirs_agrees(call, kept, found):
-        raise Excluded("PyTorch's kernel differs from its own decomposition, which the result equals", judged.why)
-    return judged
+    return Computed(call, given, kept, module, program, found, eager)
+
+
+def judged(of, memory):
+    """Returns a Verdict, or raises Excluded."""
+    if of.program.seeds:
+        return random_verdict(of.call, of.program, of.kept, [t.clone() for t in of.inputs], of.found, of.eager)
+    unset = {output for output, node in enumerate(outputs(of.module)) if node.target in UNINITIALISED}
+    made = verdict(of.call, of.kept, of.module, of.found, of.eager, unset, memory)
+    if made.why and theirs_agrees(of.call, of.kept, of.found):
+        raise Excluded("PyTorch's kernel differs from its own decomposition, which the result equals", made.why)
+    return made
 
 
 def theirs_agrees(call, tensors, found):

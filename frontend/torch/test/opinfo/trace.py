@@ -180,12 +180,13 @@ class Compiled:
         return self.program.run([*tensors, *[SEED(device="cpu") for _ in range(self.seeds)]])
 
 
-def compile_graph(module, tensors, device=DEVICE, names=None):
-    """Returns a Compiled, or raises Unmapped, Unsupported or MortiseError. `names` collects the names of the ops."""
+def compile_graph(module, tensors, device=DEVICE, names=None, name="sample", folder=""):
+    """Returns a Compiled, or raises Unmapped, Unsupported or MortiseError. `names` collects the names of the ops. With a folder, the graph
+    is saved as FOLDER/NAME.mrtg."""
     missing = {str(t) for t in called(module) if t not in HANDLERS and t is not SEED}
     if missing:
         raise Unmapped(missing)
-    builder = _library.native().Builder(_library.session((("device", device),)), "sample")
+    builder = _library.native().Builder(_library.session((("device", device), ("save_graphs", str(folder)))), name)
     importer = GraphImporter(builder, names)
     values, inputs = importer.run(module, tensors)
     outputs, results = [], []

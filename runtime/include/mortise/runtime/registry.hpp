@@ -27,6 +27,7 @@ struct Plugin {
   // libraries are never unloaded.
   const MortisePlugin *table = nullptr;
   uint32_t abiRevision = 0;        // negotiated: the newest that both sides speak
+  std::string deviceless;          // why it has no device here; "" where it has, or does not say
   bool isolated = false;           // runs in a process of its own (the setting isolate)
   std::vector<std::string> hidden; // what an isolated plugin has and this process is not shown: "streams"
   // Of an isolated plugin: devices with memory of their own, which this process does not reach.

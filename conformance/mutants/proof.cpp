@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "proof.hpp"
+
+#include <llvm/ADT/SmallPtrSet.h>
+#include <llvm/Analysis/ValueTracking.h>
+#include <llvm/Analysis/VectorUtils.h>
+#include <llvm/IR/Constants.h>
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/InstIterator.h>
+#include <llvm/IR/IntrinsicInst.h>
+#include <llvm/IR/MDBuilder.h>
+
+namespace mortise::mutants {
+
+using namespace llvm;
+
+namespace {
+
+bool isKernel(const Function &function) {
+  constexpr unsigned tables = 4;
+  if (function.arg_size() != tables + 2 || !function.getReturnType()->isVoidTy())
+    return false;
+  return all_of(function.args(), [](const Argument &argument) {
+    return argument.getArgNo() < tables ? argument.getType()->isPointerTy() : argument.getType()->isIntegerTy(64);
+  });
+}
+
+ElementCount lanesOf(const Value &value) {
+  const auto *vector = dyn_cast<VectorType>(value.getType());
+  return vector ? vector->getElementCount() : ElementCount::getFixed(1);
+}
+
+// Whether a lane of the result depends on that lane of the operands alone, and what the others hold does no harm.
+bool isLaneWise(const Instruction &in) {
+  if (const auto *call = dyn_cast<IntrinsicInst>(&in))
+    return isTriviallyVectorizable(call->getIntrinsicID());
+  if (in.isIntDivRem()) // by 0 it ends the process
+    return false;
+  return isa<BinaryOperator, UnaryOperator, CastInst, CmpInst, SelectInst, GetElementPtrInst>(
+      in); // a phi's may be another turn's
+}
+
+// Whether no lane beside the mask comes through `user`, which has `value` as an operand.
+bool endsWith(const Value &mask, const Instruction &user, const Value &value) {
+  // The mask itself, or one that has no lanes beside it.
+  const auto isWithin = [&](const Value *other) {
+    const auto *both = dyn_cast<BinaryOperator>(other);
+    return other == &mask || (both && both->getOpcode() == Instruction::And && is_contained(both->operands(), &mask));
+  };
+  if (const auto *select = dyn_cast<SelectInst>(&user))
+    return isWithin(select->getCondition()) && select->getTrueValue() == &value && select->getFalseValue() != &value;
+  const auto *call = dyn_cast<IntrinsicInst>(&user);
+  const Intrinsic::ID id = call ? call->getIntrinsicID() : Intrinsic::not_intrinsic;
+  if (id == Intrinsic::masked_store || id == Intrinsic::masked_scatter) // value, addresses, mask
+    return isWithin(call->getArgOperand(2)) && call->getArgOperand(2) != &value;
+  if (id == Intrinsic::masked_gather) // addresses, mask, what stands beside it
+    return isWithin(call->getArgOperand(1)) && call->getArgOperand(0) == &value && call->getArgOperand(2) != &value;
+  return false;
+}
+
+bool isSeenWithin(const Value &mask, const Value &value, SmallPtrSetImpl<const Value *> &seen) {
+  return !seen.insert(&value).second || all_of(value.users(), [&](const User *user) {
+    const auto *in = cast<Instruction>(user);
+    return endsWith(mask, *in, value) ||
+           (isLaneWise(*in) && lanesOf(*in) == lanesOf(value) && isSeenWithin(mask, *in, seen));
+  });
+}
+
+} // namespace
+
+void assumeCalls(Function &function) {
+  if (!isKernel(function))
+    return;
+  Value *symbols = function.getArg(3), *begin = function.getArg(4), *end = function.getArg(5);
+  for (Instruction &in : instructions(function))
+    if (auto *load = dyn_cast<LoadInst>(&in);
+        load && load->getType()->isIntegerTy(64) && getUnderlyingObject(load->getPointerOperand()) == symbols)
+      load->setMetadata(LLVMContext::MD_range,
+                        MDBuilder(function.getContext()).createRange(APInt(64, 0), APInt::getSignedMaxValue(64)));
+  IRBuilder<> b(&*function.getEntryBlock().getFirstInsertionPt());
+  b.CreateAssumption(b.CreateICmpSGE(begin, b.getInt64(0)));
+  b.CreateAssumption(b.CreateICmpSLT(begin, end));
+}
+
+void forgetUnseenLanes(Function &function) {
+  for (Instruction &in : instructions(function)) {
+    auto *call = dyn_cast<IntrinsicInst>(&in);
+    if (!call || call->getIntrinsicID() != Intrinsic::masked_load)
+      continue;
+    // The mask and what stands in the lanes beside it are the last two of its arguments.
+    const unsigned passed = call->arg_size() - 1;
+    SmallPtrSet<const Value *, 16> seen;
+    if (isSeenWithin(*call->getArgOperand(passed - 1), in, seen))
+      call->setArgOperand(passed, Constant::getNullValue(in.getType()));
+  }
+}
+
+} // namespace mortise::mutants

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What may be assumed of a kernel is written into it where it is true, and nowhere else.
+#include "proof.hpp"
+
+#include <gmock/gmock.h>
+#include <llvm/AsmParser/Parser.h>
+#include <llvm/IR/LLVMContext.h>
+#include <llvm/IR/Module.h>
+#include <llvm/IR/Verifier.h>
+#include <llvm/Support/SourceMgr.h>
+#include <llvm/Support/raw_ostream.h>
+
+using namespace mortise::mutants;
+using testing::HasSubstr;
+using testing::Not;
+
+namespace {
+
+// The function of the text after a change.
+std::string changed(const std::string &text, void (*change)(llvm::Function &)) {
+  llvm::LLVMContext context;
+  llvm::SMDiagnostic wrong;
+  const auto module = llvm::parseAssemblyString(text, wrong, context);
+  EXPECT_TRUE(module) << wrong.getMessage().str();
+  std::string printed;
+  for (llvm::Function &function : *module)
+    if (!function.isDeclaration()) {
+      change(function);
+      llvm::raw_string_ostream(printed) << function;
+    }
+  EXPECT_FALSE(llvm::verifyModule(*module, &llvm::errs()));
+  return printed;
+}
+
+const char *const kernel = R"(
+define void @kernel(ptr %inputs, ptr %outputs, ptr %scratch, ptr %symbols, i64 %begin, i64 %end) {
+  %at = getelementptr i64, ptr %symbols, i64 1
+  %symbol = load i64, ptr %at
+  %other = load i64, ptr %scratch
+  ret void
+})";
+
+TEST(Proof, SymbolsAndTasksOfKernels) {
+  const std::string after = changed(kernel, assumeCalls);
+  EXPECT_THAT(after, HasSubstr("icmp sge i64 %begin, 0"));
+  EXPECT_THAT(after, HasSubstr("icmp slt i64 %begin, %end"));
+  EXPECT_THAT(after, HasSubstr("load i64, ptr %at, align 4, !range"));
+  EXPECT_THAT(after, Not(HasSubstr("load i64, ptr %scratch, align 4, !range")));
+}
+
+TEST(Proof, OtherFunctionsStayAsTheyAre) {
+  const std::string after = changed("define void @other(i64 %begin, i64 %end) {\n  ret void\n}", assumeCalls);
+  EXPECT_THAT(after, Not(HasSubstr("assume")));
+}
+
+// A load of which a sum of 1 is stored; with so much in between, and stored under this mask.
+std::string stored(const std::string &between, const std::string &mask) {
+  return R"(
+declare <4 x i32> @llvm.masked.load.v4i32.p0(ptr, <4 x i1>, <4 x i32>)
+declare void @llvm.masked.store.v4i32.p0(<4 x i32>, ptr, <4 x i1>)
+define void @kernel(ptr %x, ptr %y, <4 x i1> %mask, <4 x i1> %other) {
+  %four = call <4 x i32> @llvm.masked.load.v4i32.p0(ptr %x, <4 x i1> %mask, <4 x i32> splat (i32 7))
+  )" + between +
+         R"(
+  call void @llvm.masked.store.v4i32.p0(<4 x i32> %sum, ptr %y, <4 x i1> )" +
+         mask + R"()
+  ret void
+})";
+}
+
+TEST(Proof, LanesThatNobodyStores) {
+  const std::string add = "%sum = add <4 x i32> %four, splat (i32 1)";
+  EXPECT_THAT(changed(stored(add, "%mask"), forgetUnseenLanes), HasSubstr("zeroinitializer"));
+  for (const std::string &seen :
+       {stored(add, "%other"), // under another mask
+        stored("%sum = shufflevector <4 x i32> %four, <4 x i32> %four, <4 x i32> <i32 1, i32 2, i32 3, i32 0>",
+               "%mask"),
+        stored("%sum = sdiv <4 x i32> splat (i32 1), %four", "%mask"), // ends the process where the lane is 0
+        stored(add + "\n  store <4 x i32> %sum, ptr %x", "%mask")})
+    EXPECT_THAT(changed(seen, forgetUnseenLanes), HasSubstr("splat (i32 7)")) << seen;
+}
+
+} // namespace

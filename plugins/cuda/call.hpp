@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// One call of a kernel: where its values lie, and what its steps are given.
+#pragma once
+
+#include "kernel.hpp"
+
+#include <algorithm>
+
+namespace mortise::cuda {
+
+struct Addresses {
+  const Constants *constants;
+  const Schedule &schedule;
+  const MortiseGraph &region;
+  const MortiseEnqueueArgs &args;
+
+  MortiseAddress operator()(const Place &place) const {
+    if (place.kind == Place::Workspace)
+      return args.workspace + schedule.offsets[place.index];
+    return place.kind == Place::Output ? args.outputs[place.index] : input(place.index);
+  }
+  ProductMemory operator()(const Product &product) const {
+    return {(*this)(product.a), (*this)(product.b), (*this)(product.c), product.bias ? (*this)(*product.bias) : 0,
+            (*this)(product.workspace)};
+  }
+  // Of the region's inputs, its outputs and the workspace: all that calls with one schedule differ in. The caller's are
+  // those that are neither constant nor the workspace.
+  size_t count() const { return region.input_count + region.output_count + 1; }
+  MortiseAddress at(size_t i) const {
+    const size_t output = i - region.input_count;
+    return i < region.input_count ? input(i) : output < region.output_count ? args.outputs[output] : args.workspace;
+  }
+  bool isCallers(size_t i) const {
+    return i < region.input_count ? !(region.inputs[i]->flags & MORTISE_VALUE_CONSTANT)
+                                  : i < region.input_count + region.output_count;
+  }
+
+private:
+  MortiseAddress input(size_t i) const {
+    const MortiseAddress given = args.inputs[i];
+    return given || !constants ? given : constants->inputs[i];
+  }
+};
+
+// What the kernels of a launch are given, and the code that suits its addresses.
+class LaunchArguments {
+public:
+  LaunchArguments() = default;
+  LaunchArguments(const LaunchArguments &) = delete;
+  // Errors: those of Function::entries.
+  Result<void> set(const Launch &launch, const Addresses &addresses) {
+    MortiseAddress bits = 0; // of all addresses
+    count = launch.arguments.size();
+    for (size_t i = 0; i < count; ++i) {
+      const Launch::Argument &argument = launch.arguments[i];
+      list[i] = argument.isSymbol ? static_cast<uint64_t>(addresses.args.symbols[argument.symbol])
+                                  : addresses(argument.place);
+      bits |= argument.isSymbol ? 0 : list[i];
+      places[i] = &list[i];
+    }
+    Result<Function::Entries> found =
+        launch.function->entries(bits % launch.function->code().alignment == 0); // a power of two
+    if (!found)
+      return found.error();
+    entries = *found;
+    return {};
+  }
+  std::span<const uint64_t> values() const { return {list, count}; }
+  void **pointers() { return places; }
+  Function::Entries entries = nullptr;
+
+private:
+  size_t count = 0;
+  uint64_t list[Launch::mostArguments];
+  void *places[Launch::mostArguments];
+};
+
+// Queues the step with this number, which has something to do.
+Result<void> queueStep(Stream &stream, const Step &step, size_t number, const Addresses &addresses);
+
+} // namespace mortise::cuda
