@@ -292,7 +292,7 @@ Value Emitter::select(const Value &predicate, const Value &a, const Value &b) {
 // ---- Along axes
 
 Value Emitter::reduce(OpName name, const Value &x, const Dims &axes, bool keeps) {
-  const Value reduced = op(name, {x}, {{"axes", axes}});
+  Value reduced = op(name, {x}, {{"axes", axes}});
   if (!keeps)
     return reduced;
   Dims shape = x.dims;

@@ -221,7 +221,8 @@ void Importer::offer(const Row &row, const proto::NodeProto &message, const Valu
         results[i].offered = (*known)[i].constant;
         results[i].sources = sources;
       }
-  } catch (const Refusal &) { // then there is nothing to offer
+  } catch (const Refusal &) {
+    return; // then there is nothing to offer
   }
 }
 

@@ -93,7 +93,7 @@ Values isInf(Emitter &e, Node &node) {
 
 // Floats of 8 bits: ONNX saturates unless it is told otherwise; the language overflows to infinity or NaN.
 Value cast(Emitter &e, Node &node, int32_t to) {
-  const Value x = node[0];
+  Value x = node[0];
   const bool saturates = node.flag("saturate", true);
   if (to == x.dtype)
     return x;

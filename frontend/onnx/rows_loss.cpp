@@ -24,7 +24,7 @@ Value loss(Emitter &e, Node &node, const Value &x) {
   Value weight = node.has(2) ? e.take(node[2], index, 0) : e.spread(e.like(x, 1), targets.dims);
   if (ignores)
     weight = e.select(isCounted, weight, e.like(weight, 0));
-  const Value losses = e.mul(e.map("mortise.neg", e.reshape(chosen, targets.dims)), weight);
+  Value losses = e.mul(e.map("mortise.neg", e.reshape(chosen, targets.dims)), weight);
   const Dims all = upTo(targets.rank());
   if (reduction == "none")
     return losses;

@@ -160,7 +160,7 @@ Cut cutOf(int64_t extent, int64_t start, int64_t end, int64_t step) {
 }
 
 Values slice(Emitter &e, Node &node) {
-  Value x = node[0];
+  const Value &x = node[0];
   const Dims from = node.integers(1, "starts"), to = node.integers(2, "ends");
   const Dims given = node.has(3) ? node.integers(3, "axes") : upTo(static_cast<int64_t>(from.size()));
   const Dims steps = node.has(4) ? node.integers(4, "steps") : Dims(from.size(), 1);

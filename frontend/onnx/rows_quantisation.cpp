@@ -111,7 +111,7 @@ Values dynamicQuantizeLinear(Emitter &e, Node &node) {
 
 // Whole numbers without their zero point. One of rank 1 stands for rows (`axis` -2) or columns.
 Value centred(Emitter &e, const Value &q, const Value &zero, int64_t axis) {
-  const Value wide = e.convert(q, MORTISE_I32);
+  Value wide = e.convert(q, MORTISE_I32);
   if (!zero)
     return wide;
   Value point = e.convert(zero, MORTISE_I32);

@@ -126,7 +126,7 @@ Value nearest(Emitter &e, const Value &x, int64_t at, const Axis &axis, const Se
     isOutside.push_back(settings.coordinates == "tf_crop_and_resize" &&
                         (source < 0 || source > static_cast<double>(axis.from - 1)));
   }
-  const Value taken = e.take(x, e.integers(sources), at);
+  Value taken = e.take(x, e.integers(sources), at);
   if (std::ranges::none_of(isOutside, [](double flag) { return flag != 0; }))
     return taken;
   return e.select(vectorOf(e, isOutside, at, x, MORTISE_I1), e.like(taken, settings.outside), taken);
