@@ -201,7 +201,8 @@ Result<void> Runs::addStep(const MortiseNode &node) {
 }
 
 // An element counts as rounded when the same op in f64 gives another number, so ops that move or select values round
-// nothing. (For f64, and for ops without a wide form, every element counts as rounded.)
+// nothing. (For f64, and for ops without a wide form, every element counts as rounded; but an infinity of a literal, as
+// masks have them, does not: noise relative to it would be an infinity of either sign.)
 void Runs::findRoundings(Step &step) {
   std::vector<std::vector<double>> wide;
   if (step.wide)
@@ -214,6 +215,9 @@ void Runs::findRoundings(Step &step) {
     const std::vector<double> stored = loaded(value, exact);
     std::vector<bool> &rounds = step.rounds[r];
     rounds.assign(stored.size(), true);
+    if (!step.wide)
+      std::transform(stored.begin(), stored.end(), rounds.begin(),
+                     [](double element) { return std::isfinite(element); });
     if (step.wide && value.type->dtype != MORTISE_F64)
       for (size_t i = 0; i < stored.size(); ++i)
         rounds[i] = stored[i] != wide[r][i];

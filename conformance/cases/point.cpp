@@ -11,7 +11,7 @@ namespace mortise::conformance {
 namespace {
 
 constexpr std::string_view dynamicPrefix = "dynamic/", probePrefix = "abi/", speedPrefix = "perf/",
-                           filePrefix = "file/";
+                           filePrefix = "file/", onnxPrefix = "onnx/";
 
 Error unknown(std::string_view id, const std::string &what) {
   return {MORTISE_INVALID_ARGUMENT,
@@ -35,7 +35,8 @@ std::vector<std::string> wordsOf(std::string_view text) {
 
 // Whether the words are those of a network's case.
 bool readNetwork(Point &point, const std::vector<std::string> &words) {
-  if (words.size() > 2 && words[0] + "/" == filePrefix && readNumber(point, words.back())) {
+  point.isOnnx = words[0] + "/" == onnxPrefix;
+  if (words.size() > 2 && (point.isOnnx || words[0] + "/" == filePrefix) && readNumber(point, words.back())) {
     for (size_t i = 1; i + 1 < words.size(); ++i)
       point.file += (i > 1 ? "/" : "") + words[i];
     point.probe = Probe::Network;
@@ -61,7 +62,7 @@ template <typename Axis, size_t size> bool read(Axis &to, const char *const (&na
 
 std::string subjectOf(const Point &point) {
   if (!point.file.empty())
-    return std::string(filePrefix) + point.file;
+    return std::string(point.isOnnx ? onnxPrefix : filePrefix) + point.file;
   if (point.probe != Probe::Network)
     return std::string(nameOf(point.op));
   const Network &network = networks()[point.variant];

@@ -116,14 +116,16 @@ struct Point {
   uint16_t number = 1;  // of the cases that have all of these in common; each has extents and values of its own
   bool dynamic = false; // the extents are symbols
   Probe probe = Probe::None;
-  std::string file; // of a network that this kit does not have: its graph in the portable format; "": there is none
+  std::string file;    // of a network that this kit does not have: its graph in the portable format; "": there is none
+  bool isOnnx = false; // `file` is the folder of one of ONNX's tests: a model, inputs, and the results that are due
 
   bool operator==(const Point &) const = default;
 };
 
 // "add/f32/prime/strided/nan/#1", or with the variant's name behind the values: "reduce_sum/f32/.../nan/last/#1";
 // dynamic points begin with "dynamic/", those with a probe with "abi/threads/" or its like, and "perf/speed/". A
-// network's name is "models/encoder/f32/#1", with its level; one that lies in a file is "file/PATH/#1".
+// network's name is "models/encoder/f32/#1", with its level; one that lies in a file is "file/PATH/#1", and one of
+// ONNX's tests "onnx/PATH/#1", with the number of its set of inputs.
 std::string idOf(const Point &point);
 // "mortise.add", or a network with its level.
 std::string subjectOf(const Point &point);

@@ -96,6 +96,10 @@ void addRun(CLI::App &app, Lines &lines) {
       "--graph", options.graphs,
       "in place of levels: a graph of somebody's own (.mrtg, as MORTISE_SAVE_GRAPHS has them written), with the inputs "
       "that lie beside it (.inputs), or a folder of such; may be repeated");
+  app.add_option(
+      "--onnx", options.onnx,
+      "in place of levels: a test of the ONNX project (model.onnx and test_data_set_0), or a folder of such; "
+      "may be repeated");
   app.add_option("--region", options.region, "a part of a network that an earlier run has saved, as its report says");
   app.add_flag("--quick", lines.quick, "a few cases for each op");
   app.add_flag("--list", lines.list, "lists the cases and what they cover, and runs nothing");

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "network.hpp"
 
-#include "../networks/networks.hpp"
 #include "../one_node.hpp"
 #include "call.hpp"
 
@@ -422,8 +421,8 @@ private:
     std::string why = "region of " + std::to_string(region.graph->view().node_count) + " nodes: " + found.why +
                       "; the smallest part that fails: " + opsOf(least) + ": " + smallest.why;
     if (!task.folder.empty()) {
-      std::string name =
-          verdict.id.substr(verdict.id.starts_with("file/") ? verdict.id.rfind('/', verdict.id.rfind('/') - 1) + 1 : 0);
+      const bool isPath = verdict.id.starts_with("file/") || verdict.id.starts_with("onnx/");
+      std::string name = verdict.id.substr(isPath ? verdict.id.rfind('/', verdict.id.rfind('/') - 1) + 1 : 0);
       std::ranges::replace(name, '/', '-');
       std::erase(name, '#');
       const std::string path = task.folder + "/" + name + ".region";
@@ -446,19 +445,16 @@ private:
 
 } // namespace
 
-Verdict judgeNetwork(Device &device, const Point &point, const NetworkTask &task) {
+Verdict judgeNetwork(Device &device, const std::string &id, const MakeNetwork &make, const NetworkTask &task) {
   const auto begin = std::chrono::steady_clock::now();
   Verdict verdict;
   std::set<Op> expanded;
   for (bool isDone = false; !isDone;) {
-    verdict = {.id = idOf(point)};
-    const uint64_t seed = seedOf(task.seed, verdict.id);
-    const auto made = point.file.empty() ? makeNetwork(networks()[point.variant], point.dtype, seed, expanded)
-                                         : loadNetwork(point.file, seed, expanded);
+    verdict = {.id = id};
+    const auto made = make(expanded);
     if (!made) {
-      verdict.outcome = point.file.empty() ? Outcome::Failed : Outcome::Refused;
-      verdict.kind = point.file.empty() ? "kit" : "";
-      verdict.reason = point.file.empty() ? "" : "not-judged";
+      verdict.outcome = Outcome::Failed;
+      verdict.kind = "kit";
       verdict.why = made.error().message;
       break;
     }
@@ -477,6 +473,26 @@ Verdict judgeNetwork(Device &device, const Point &point, const NetworkTask &task
     expanded.merge(run.missing);
   }
   verdict.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return verdict;
+}
+
+Verdict judgeNetwork(Device &device, const Point &point, const NetworkTask &task) {
+  const std::string id = idOf(point);
+  const uint64_t seed = seedOf(task.seed, id);
+  bool isUnread = false; // somebody else's graph
+  const auto make = [&](const std::set<Op> &expanded) {
+    if (point.file.empty())
+      return makeNetwork(networks()[point.variant], point.dtype, seed, expanded);
+    auto loaded = loadNetwork(point.file, seed, expanded);
+    isUnread = !loaded;
+    return loaded;
+  };
+  Verdict verdict = judgeNetwork(device, id, make, task);
+  if (isUnread) {
+    verdict.outcome = Outcome::Refused;
+    verdict.kind = "";
+    verdict.reason = "not-judged";
+  }
   return verdict;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "../cases/case.hpp"
+#include "../networks/networks.hpp"
 #include "device.hpp"
 #include "verdict.hpp"
 
@@ -21,6 +22,9 @@ struct NetworkTask {
 // the device has computed before it, and is judged against the interpreter on the same operands. Of one that fails, the
 // smallest part that fails alone is sought, among those whose nodes stand together.
 Verdict judgeNetwork(Device &device, const Point &point, const NetworkTask &task);
+// As above, of any network: `make` gives it with these composites as their parts.
+using MakeNetwork = std::function<Result<NetworkCase>(const std::set<Op> &expanded)>;
+Verdict judgeNetwork(Device &device, const std::string &id, const MakeNetwork &make, const NetworkTask &task);
 
 // A region with what its inputs hold.
 struct RegionCase {

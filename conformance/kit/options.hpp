@@ -17,6 +17,7 @@ struct Options {
   std::vector<std::string> ops;    // shell patterns of "add" or "mortise.add"; none: every op
   std::vector<std::string> cases;  // ids
   std::vector<std::string> graphs; // files of graphs, and folders of such files
+  std::vector<std::string> onnx;   // folders of tests of the ONNX project, and folders of such folders
   std::string region;              // a file that an earlier run has saved; "": none
   Extent extent = Extent::Full;
   uint64_t seed = 0;
@@ -31,7 +32,7 @@ struct Options {
   uint64_t memory = uint64_t(16) << 30; // bytes of data that a worker may have
 
   // All of the table's cases at the levels are asked for.
-  bool isWhole() const { return ops.empty() && cases.empty() && graphs.empty() && shards == 1; }
+  bool isWhole() const { return ops.empty() && cases.empty() && graphs.empty() && onnx.empty() && shards == 1; }
 };
 
 // How a run ends, as the program's exit status. The first that holds, in this order of precedence, below `good`:

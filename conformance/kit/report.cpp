@@ -123,6 +123,25 @@ void addList(std::string &text, const char *title, const Json &list, size_t most
     text += "  and " + std::to_string(list.size() - most) + " more, which the report lists\n";
 }
 
+// Of tests of ONNX's: how many are refused for which reason. An import's begins with the importer's word for it.
+std::string refusalsText(const Json &report) {
+  std::map<std::string, size_t> sums;
+  size_t bound = 0;
+  for (const Json &line : report["cases"]) {
+    if (!line["case"].get<std::string>().starts_with("onnx/"))
+      continue;
+    bound += line.contains("bound_inputs");
+    if (line["outcome"] != "refused")
+      continue;
+    const std::string reason = line.value("reason", ""), why = line.value("why", "");
+    ++sums[reason == "import" ? reason + " (" + why.substr(0, why.find(':')) + ")" : reason];
+  }
+  std::string text;
+  for (const auto &[reason, count] : sums)
+    text += "  " + std::to_string(count) + " refused: " + reason + "\n";
+  return bound ? text + "  " + std::to_string(bound) + " with inputs that became constants of the graph\n" : text;
+}
+
 } // namespace
 
 std::string summaryOf(const Json &report) {
@@ -147,6 +166,7 @@ std::string summaryOf(const Json &report) {
   for (const char *key : {"shrunken", "broken"})
     if (const std::string why = report[key]; !why.empty())
       text += std::string(key) + ": " + why + "\n";
+  text += refusalsText(report);
   text += speedsText(report);
   text += report["plugin"]["name"].get<std::string>() + " " + report["plugin"]["version"].get<std::string>() + " on " +
           report["device"]["name"].get<std::string>() + ": ";

@@ -5,6 +5,7 @@
 #include "../../tools/mortise/command.hpp"
 #include "../networks/given.hpp"
 #include "device.hpp"
+#include "onnx.hpp"
 #include "report.hpp"
 #include "worker.hpp"
 
@@ -157,6 +158,8 @@ Result<std::vector<Point>> chosen(const Options &options, Coverage &coverage) {
   std::vector<Point> points;
   if (!options.graphs.empty())
     return pointsOfGraphs(options);
+  if (!options.onnx.empty())
+    return onnxPoints(options.onnx);
   for (const std::string &id : options.cases) {
     auto point = pointOf(id);
     if (!point)

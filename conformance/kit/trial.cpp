@@ -3,7 +3,7 @@
 
 #include "../../tools/mortise/heap.hpp"
 #include "call.hpp"
-#include "network.hpp"
+#include "onnx.hpp"
 #include "probe.hpp"
 
 #include <mortise/runtime/call.hpp>
@@ -50,8 +50,10 @@ Verdict Trials::run(const Point &point) {
   if (point.probe != Probe::None) {
     kernel.reset();
     const runtime::FloatChanges before = runtime::floatChanges();
-    Verdict verdict = point.probe == Probe::Network
-                          ? judgeNetwork(device, point, {task.seed, task.folder, task.stillThere})
+    const NetworkTask network{task.seed, task.folder, task.stillThere};
+    Verdict verdict = point.isOnnx ? judgeOnnx(device, point, network)
+                      : point.probe == Probe::Network
+                          ? judgeNetwork(device, point, network)
                           : probe(device, point, {task.seed, task.seconds, task.stillThere});
     noteSettings(verdict, before);
     return verdict;

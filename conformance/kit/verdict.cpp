@@ -69,6 +69,8 @@ Json Verdict::json() const {
   }
   if (!region.empty())
     made["region"] = region;
+  if (!bound.empty())
+    made["bound_inputs"] = bound;
   if (speed)
     made["perf"] = speed->json();
   made["seconds"] = seconds;
@@ -94,6 +96,8 @@ Verdict Verdict::read(const Json &json) {
   made.nodes = json.value("nodes", size_t{0});
   made.regions = json.value("regions", size_t{0});
   made.region = json.value("region", "");
+  if (json.contains("bound_inputs"))
+    made.bound = json["bound_inputs"].get<std::vector<std::string>>();
   if (json.contains("perf"))
     made.speed = Speed::read(json["perf"]);
   made.seconds = json.value("seconds", 0.0);

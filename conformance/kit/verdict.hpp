@@ -29,7 +29,7 @@ struct Verdict {
   std::string id;
   Outcome outcome = Outcome::Passed;
   std::string kind;   // of a failure: "result", "memory", "input", "determinism", "status", "settings", "leak",
-                      // "threads", "order", "speed"
+                      // "threads", "order", "speed"; of a test of ONNX's also "import" and "reference"
   std::string reason; // of a refusal
   std::string why;
   Distances distances;
@@ -41,6 +41,7 @@ struct Verdict {
   // fails, if it was saved.
   size_t nodes = 0, regions = 0;
   std::string region;
+  std::vector<std::string> bound; // of a test of ONNX's: inputs that the graph has as constants
 
   Json json() const;
   static Verdict read(const Json &json);

@@ -128,12 +128,17 @@ std::vector<int64_t> smallValues(const MortiseGraph &graph) {
   return values;
 }
 
-// `given`: what the leaves hold, for both sets; nullptr: numbers by the seed.
-Result<NetworkCase> finished(Tape &tape, const char *name, uint64_t seed, const Given *given = nullptr) {
+// What the outputs depend on.
+Result<Region> liveRegion(Tape &tape, const char *name) {
   MortiseGraph view = tape.builder.view();
   view.opset = MORTISE_OPSET;
   view.name = name;
-  const auto region = extractRegion(view, liveNodes(view));
+  return extractRegion(view, liveNodes(view));
+}
+
+// `given`: what the leaves hold, for both sets; nullptr: numbers by the seed.
+Result<NetworkCase> finished(Tape &tape, const char *name, uint64_t seed, const Given *given = nullptr) {
+  const auto region = liveRegion(tape, name);
   if (!region)
     return region.error();
   NetworkCase made{region->graph, {}, given ? given->wrong : ""};
@@ -156,6 +161,22 @@ Result<NetworkCase> makeNetwork(const Network &network, int32_t dtype, uint64_t 
   Tape tape(dtype, expanded);
   network.make(tape);
   return finished(tape, network.name, seed);
+}
+
+Result<NetworkCase> networkOf(const MortiseGraph &graph, const std::vector<std::vector<std::byte>> &inputs,
+                              const std::set<Op> &expanded) {
+  Tape tape(MORTISE_F32, expanded);
+  tape.record(graph);
+  const auto region = liveRegion(tape, graph.name);
+  if (!region)
+    return region.error();
+  NetworkCase made{region->graph, {}, ""};
+  for (const uint32_t value : region->inputs)
+    for (size_t i = 0; i < tape.leaves.size(); ++i)
+      if (tape.leaves[i].value->index == value)
+        made.inputs[0].push_back(inputs[i]);
+  made.inputs[1] = made.inputs[0];
+  return made;
 }
 
 Result<NetworkCase> loadNetwork(const std::string &path, uint64_t seed, const std::set<Op> &expanded) {

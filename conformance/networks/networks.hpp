@@ -39,6 +39,10 @@ Result<NetworkCase> makeNetwork(const Network &network, int32_t dtype, uint64_t 
 // the interpreter does not take.
 Result<NetworkCase> loadNetwork(const std::string &path, uint64_t seed, const std::set<Op> &expanded = {});
 
+// Of a static graph, with these inputs in both sets.
+Result<NetworkCase> networkOf(const MortiseGraph &graph, const std::vector<std::vector<std::byte>> &inputs,
+                              const std::set<Op> &expanded = {});
+
 // An op, or a few, whose derivatives are a network of the level training: the value, and what it depends on.
 struct Function {
   const char *name;
