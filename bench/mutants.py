@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -336,8 +336,8 @@ def run(
             some = [mutant for _, mutant in zip(range(left), drawn)]
             if not some:
                 raise RuntimeError(f"the kernels of {len(known.kinds)} ops have too few sites for {count} mutants")
-            for mutant in pool.map(lambda mutant: judge(mutant, known, quick), some):
-                judged.append(mutant)
+            for done in as_completed([pool.submit(judge, mutant, known, quick) for mutant in some]):
+                judged.append(mutant := done.result())
                 result = (
                     f"killed by {mutant.by}"
                     if mutant.killed

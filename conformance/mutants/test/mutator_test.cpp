@@ -105,12 +105,30 @@ TEST(Mutator, MakesTheChangeThatItSays) {
   EXPECT_THAT(after("7.0/lanes"), HasSubstr("extractelement <4 x float> %four, i32 3"));
   EXPECT_THAT(after("3.1/bound-above"), HasSubstr("add i64 %n, 1"));
   EXPECT_THAT(after("3.1/bound-below"), HasSubstr("add i64 %n, -1"));
-  EXPECT_THAT(after("3.0/signedness"), HasSubstr("%goes = icmp ult i64 %i, %n"));
   EXPECT_THAT(after("1.0/start"), HasSubstr("%i = phi i64 [ 1, %entry ]"));
   EXPECT_THAT(after("2.0/plus-one"), HasSubstr("%sum = phi float [ 1.000000e+00, %entry ]"));
   EXPECT_THAT(after("14.1/step"), HasSubstr("%next = add i64 %i, 2"));
   EXPECT_THAT(after("16.0/toward-zero"), HasSubstr("-8192"));
   EXPECT_THAT(after("17.0/extension"), HasSubstr("uitofp i64 %n to float"));
+}
+
+// The sign rule of what comes from tensors, and not of counts; boundaries, but where it is chosen between what is
+// compared.
+TEST(Mutator, ComparisonsThatMayBeWrong) {
+  const auto sites = [](const std::string &compared, const std::string &other) {
+    Code code("define void @kernel(ptr %x, ptr %y, ptr %z, ptr %symbols, i64 %n) {\n"
+              "  %number = load i32, ptr %x\n  %symbol = load i32, ptr %symbols\n"
+              "  %less = icmp slt i32 %" +
+              compared + ", 7\n  %chosen = select i1 %less, i32 %" + compared + ", i32 " + other +
+              "\n  store i32 %chosen, ptr %y\n  ret void\n}");
+    std::string text;
+    for (const Site &site : sitesOf(*code.function))
+      text += textOf(site) + " ";
+    return text;
+  };
+  EXPECT_THAT(sites("number", "3"), testing::AllOf(HasSubstr("2.0/signedness"), HasSubstr("2.0/boundary")));
+  EXPECT_THAT(sites("symbol", "3"), testing::Not(HasSubstr("signedness")));
+  EXPECT_THAT(sites("number", "7"), testing::Not(HasSubstr("boundary")));
 }
 
 TEST(Mutator, RefusesOtherSites) {
