@@ -18,12 +18,14 @@ struct Properties {
   VkPhysicalDeviceIDProperties id{};
   VkPhysicalDeviceFloatControlsProperties floats{};
   VkPhysicalDeviceDriverProperties driver{};
+  VkPhysicalDeviceMaintenance3Properties sizes{};
   explicit Properties(const Driver &calls, VkPhysicalDevice device) {
     all.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
     id.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES;
     floats.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FLOAT_CONTROLS_PROPERTIES;
     driver.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES;
-    all.pNext = &id, id.pNext = &floats, floats.pNext = &driver;
+    sizes.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES;
+    all.pNext = &id, id.pNext = &floats, floats.pNext = &driver, driver.pNext = &sizes;
     calls.GetPhysicalDeviceProperties2(device, &all);
   }
 };
@@ -142,6 +144,7 @@ Result<void> Device::describe(uint32_t ordinal) {
   for (uint32_t i = 0; i < memories.memoryHeapCount; ++i)
     if (memories.memoryHeaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT)
       memory.bytes = std::max<uint64_t>(memory.bytes, memories.memoryHeaps[i].size);
+  mostBytes = std::min<uint64_t>(memory.bytes, has.sizes.maxMemoryAllocationSize);
   description.device = reinterpret_cast<MortiseDevice *>(this);
   description.kind = "vulkan";
   description.name = name.c_str();
@@ -269,6 +272,10 @@ Device::~Device() = default;
 Result<Allocation> Device::make(uint64_t bytes, VkMemoryPropertyFlags wanted, VkMemoryPropertyFlags preferred) {
   Allocation made;
   made.bytes = bytes;
+  if (bytes > mostBytes) // some drivers take more than they have
+    return Error{MORTISE_OUT_OF_MEMORY, "vulkan:" + std::to_string(ordinal()) + ": expected at most " +
+                                            std::to_string(mostBytes) + " bytes in one piece, found " +
+                                            std::to_string(bytes)};
   VkBufferCreateInfo info{};
   info.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO;
   info.size = bytes;

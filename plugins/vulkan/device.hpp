@@ -90,6 +90,7 @@ private:
   VkPhysicalDeviceProperties properties{};
   VkPhysicalDeviceMemoryProperties memories{};
   uint32_t queueFamily = 0, pushBytes = 128;
+  uint64_t mostBytes = 0; // of one allocation
   bool hasDoubles = false;
   codegen::SimtTarget chip;
   std::string name, featureList, fingerprint;

@@ -24,9 +24,53 @@ Value Translation::real(Type type, double value) {
   return spirv::ConstantOp::create(b, loc, type, b.getFloatAttr(type, value));
 }
 
+// Whether a driver can know the value: all that it is made of are constants.
+bool Translation::isFoldable(Value x) {
+  Operation *op = x.getDefiningOp();
+  if (!op)
+    return false;
+  if (isa<spirv::ConstantOp>(op))
+    return true;
+  if (op->getNumOperands() == 0 || op->getNumRegions() > 0)
+    return false;
+  if (const auto known = foldable.find(x); known != foldable.end())
+    return known->second;
+  const bool all = llvm::all_of(op->getOperands(), [&](Value each) { return isFoldable(each); });
+  foldable[x] = all;
+  return all;
+}
+
+// Mesa's llvmpipe takes x * 0 for 0, x + 0 for x, and divides 0 by anything to 0, whatever decorations say
+// (lp_build_mul, lp_build_add and lp_build_div in src/gallium/auxiliary/gallivm/lp_bld_arit.c): a 0 that it does not
+// see stays in. The sign bit of an address is 0.
+Value Translation::hiddenZero(Type type) {
+  Value &known = zeros[type];
+  if (!known) {
+    OpBuilder::InsertionGuard keep(b);
+    b.setInsertionPointAfterValue(firstArgument);
+    known = two<spirv::ShiftRightLogicalOp>(firstArgument, integer(b.getI64Type(), 63));
+    known = convert<spirv::UConvertOp>(known, b.getIntegerType(type.getIntOrFloatBitWidth()));
+    known = convert<spirv::BitcastOp>(known, type);
+  }
+  return known;
+}
+
+// What a driver could find to be 0: a 0 itself wherever it goes (constant()), and here what is computed from constants.
+Value Translation::hidden(Value x) {
+  if (x.getDefiningOp<spirv::ConstantOp>() || !isFoldable(x))
+    return x;
+  Value bits = bitsOf(x);
+  bits = two<spirv::BitwiseOrOp>(bits, hiddenZero(bits.getType()));
+  return spirv::BitcastOp::create(b, loc, x.getType(), bits);
+}
+
 // Not to be fused or reassociated with its neighbours.
 template <typename OpT> Value Translation::real(Value x, Value y) {
-  auto op = OpT::create(b, loc, x.getType(), x, y);
+  if constexpr (std::is_same_v<OpT, spirv::FSubOp>) // llvmpipe takes x - x for 0, also where it is NaN (lp_build_sub)
+    if (x == y)
+      return real<spirv::FAddOp>(
+          x, copySign(y, spirv::BitcastOp::create(b, loc, y.getType(), spirv::NotOp::create(b, loc, bitsOf(y)))));
+  auto op = OpT::create(b, loc, x.getType(), hidden(x), hidden(y));
   op->setAttr("no_contraction", b.getUnitAttr());
   return op;
 }
@@ -180,7 +224,7 @@ void Translation::constant(arith::ConstantOp op) {
   const Type type = scalar(op.getType());
   const auto one = [&](Attribute value) -> Value {
     if (auto number = dyn_cast<FloatAttr>(value))
-      return spirv::ConstantOp::create(b, loc, type, number);
+      return number.getValue().isPosZero() ? hiddenZero(type) : Value(spirv::ConstantOp::create(b, loc, type, number));
     const llvm::APInt bits = llvm::cast<IntegerAttr>(value).getValue();
     return integer(type, bits.getBitWidth() == 1 ? bits.getZExtValue() : bits.getSExtValue());
   };

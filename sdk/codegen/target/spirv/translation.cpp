@@ -120,16 +120,18 @@ Translation::Parts Translation::argumentValues(size_t count) {
     return spirv::LoadOp::create(b, loc, place);
   };
   Parts all;
-  Value table = isTable ? member(0) : Value();
+  firstArgument = member(0);
   for (size_t i = 0; i < count; ++i)
-    all.push_back(isTable ? loadAt(two<spirv::IAddOp>(table, integer(b.getI64Type(), static_cast<int64_t>(i * size))),
-                                   b.getI64Type(), size)
-                          : member(i));
+    all.push_back(
+        isTable ? loadAt(two<spirv::IAddOp>(firstArgument, integer(b.getI64Type(), static_cast<int64_t>(i * size))),
+                         b.getI64Type(), size)
+        : i     ? member(i)
+                : firstArgument);
   return all;
 }
 
 Result<void> Translation::add(LLVM::LLVMFuncOp kernel, unsigned blockThreads) {
-  values.clear(), addresses.clear(), tables.clear(), interface.clear();
+  values.clear(), addresses.clear(), tables.clear(), foldable.clear(), zeros.clear(), interface.clear();
   entry = kernel.getName().str();
   threads = blockThreads;
   sharedBytes = exchanges = loops = 0;

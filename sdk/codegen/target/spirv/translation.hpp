@@ -79,6 +79,9 @@ private:
   void map(mlir::Operation &op, llvm::function_ref<Value(llvm::ArrayRef<Value>)> make);
   template <typename OpT> Value two(Value x, Value y) { return OpT::create(b, loc, x.getType(), x, y); }
   template <typename OpT> Value real(Value x, Value y);
+  Value hiddenZero(Type type);
+  Value hidden(Value x);
+  bool isFoldable(Value x);
   template <typename OpT> Value compare(Value x, Value y) { return OpT::create(b, loc, b.getI1Type(), x, y); }
   template <typename OpT> Value convert(Value x, Type to) {
     return x.getType() == to ? x : Value(OpT::create(b, loc, to, x));
@@ -117,8 +120,11 @@ private:
   llvm::DenseMap<Value, Parts> values;
   llvm::DenseMap<Value, Address> addresses;
   llvm::DenseMap<mlir::Operation *, Value> tables;
+  llvm::DenseMap<Value, bool> foldable;
+  llvm::DenseMap<Type, Value> zeros;
   llvm::SmallVector<mlir::Attribute> interface;
   mlir::spirv::FuncOp function;
+  Value firstArgument; // the address of a tensor or of the table
   std::string entry;
   unsigned threads = 1;
   size_t sharedBytes = 0;
