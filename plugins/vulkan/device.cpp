@@ -57,6 +57,22 @@ constexpr const char *extensions[] = {
     VK_KHR_SHADER_FLOAT_CONTROLS_EXTENSION_NAME,
 };
 
+// Drivers that do more than they promise, and what says so.
+struct KnownDriver {
+  VkDriverId id;
+  bool keepsSubnormals, exactQuotients;
+};
+constexpr KnownDriver knownDrivers[] = {
+    // Its arithmetic is LLVM's for the CPU: lp_build_div in Mesa's src/gallium/auxiliary/gallivm/lp_bld_arit.c; and
+    // every
+    // case of the kit.
+    {VK_DRIVER_ID_MESA_LLVMPIPE, true, true},
+};
+KnownDriver knownDriver(VkDriverId id) {
+  const auto *found = std::ranges::find(knownDrivers, id, &KnownDriver::id);
+  return found == std::end(knownDrivers) ? KnownDriver{} : *found;
+}
+
 std::string hex(const uint8_t *bytes) {
   static constexpr char digits[] = "0123456789abcdef";
   std::string text;
@@ -93,6 +109,8 @@ Result<codegen::VulkanFeatures> Device::features() {
   // Without these two a driver may round as it likes and take NaN and infinity for impossible.
   need(floats.shaderSignedZeroInfNanPreserveFloat32, "shaderSignedZeroInfNanPreserveFloat32");
   need(floats.shaderRoundingModeRTEFloat32, "shaderRoundingModeRTEFloat32");
+  const KnownDriver known = knownDriver(has.driver.driverID);
+  need(floats.shaderDenormPreserveFloat32 || known.keepsSubnormals, "shaderDenormPreserveFloat32");
   if (!lacks.empty())
     return Error{MORTISE_UNSUPPORTED, "expected a device and driver with " + lacks + ", found none of it"};
   codegen::VulkanFeatures result;
@@ -102,7 +120,9 @@ Result<codegen::VulkanFeatures> Device::features() {
   // Modes of all widths are one where they are not independent.
   if (floats.denormBehaviorIndependence == VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_NONE)
     result.f32.denormals = result.f64.denormals = result.f32.denormals && result.f64.denormals;
-  result.doubles = can.all.features.shaderFloat64 && result.f64.specials && result.f64.nearest;
+  result.doubles = can.all.features.shaderFloat64 && result.f64.specials && result.f64.nearest &&
+                   (result.f64.denormals || known.keepsSubnormals);
+  result.exactQuotients = known.exactQuotients && !promisedOnly;
   result.sharedBytes = properties.limits.maxComputeSharedMemorySize;
   result.argumentBytes = std::min(properties.limits.maxPushConstantsSize, 256U);
   result.blockThreads =
@@ -160,8 +180,9 @@ Result<void> Device::describe(uint32_t ordinal) {
   return {};
 }
 
-Result<std::unique_ptr<Device>> Device::find(const Driver &driver, VkPhysicalDevice handle, uint32_t ordinal) {
-  std::unique_ptr<Device> device(new Device(driver, handle));
+Result<std::unique_ptr<Device>> Device::find(const Driver &driver, VkPhysicalDevice handle, uint32_t ordinal,
+                                             bool promisedOnly) {
+  std::unique_ptr<Device> device(new Device(driver, handle, promisedOnly));
   if (auto described = device->describe(ordinal); !described)
     return described.error();
   return device;
@@ -584,7 +605,7 @@ static Result<void> fill(Found &found, const Choice &choice) {
       reasons += "; " + name + " (" + hex(properties.id.deviceUUID) + ") is not what the option device names";
       continue;
     }
-    auto device = Device::find(*found.driver, handle, static_cast<uint32_t>(found.devices.size()));
+    auto device = Device::find(*found.driver, handle, static_cast<uint32_t>(found.devices.size()), choice.promisedOnly);
     if (!device) {
       reasons += "; " + name + ": " + device.error().message;
       continue;

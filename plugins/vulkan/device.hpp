@@ -28,8 +28,10 @@ struct Allocation {
 // One device. It lives until the process ends.
 class Device {
 public:
-  // Reads properties only. Errors: MORTISE_UNSUPPORTED, for a device that lacks what kernels need.
-  static Result<std::unique_ptr<Device>> find(const Driver &driver, VkPhysicalDevice handle, uint32_t ordinal);
+  // Reads properties only. `promisedOnly`: nothing of the driver is relied on that is only known of it. Errors:
+  // MORTISE_UNSUPPORTED, for a device that lacks what kernels need.
+  static Result<std::unique_ptr<Device>> find(const Driver &driver, VkPhysicalDevice handle, uint32_t ordinal,
+                                              bool promisedOnly);
   Device(const Device &) = delete;
   ~Device();
 
@@ -76,7 +78,8 @@ public:
   Result<void> alive() const;
 
 private:
-  Device(const Driver &driver, VkPhysicalDevice physical) : driver(driver), physical(physical) {}
+  Device(const Driver &driver, VkPhysicalDevice physical, bool promisedOnly)
+      : driver(driver), physical(physical), promisedOnly(promisedOnly) {}
   Result<void> describe(uint32_t ordinal);
   Result<codegen::VulkanFeatures> features();
   Result<void> create();
@@ -87,6 +90,7 @@ private:
 
   const Driver &driver;
   const VkPhysicalDevice physical;
+  const bool promisedOnly;
   VkPhysicalDeviceProperties properties{};
   VkPhysicalDeviceMemoryProperties memories{};
   uint32_t queueFamily = 0, pushBytes = 128;
@@ -125,6 +129,7 @@ private:
 struct Choice {
   std::string loader; // the file of Vulkan's loader
   std::string device; // "", a UUID, a part of a name, or a number
+  bool promisedOnly = false;
   auto operator<=>(const Choice &) const = default;
 };
 // The devices that the drivers have. Found once for each choice. A machine without a driver has none, and the log says

@@ -25,6 +25,10 @@ struct VulkanPlugin : PluginAdaptor<VulkanPlugin> {
     static constexpr char usual[] = "libvulkan.so.1", variable[] = "MORTISE_VULKAN_LOADER";
     choice.loader = option(args.options, args.option_count, "loader", usual);
     choice.device = option(args.options, args.option_count, "device", "");
+    const std::string arithmetic(option(args.options, args.option_count, "arithmetic", "known"));
+    if (arithmetic != "known" && arithmetic != "promised")
+      return Error{MORTISE_INVALID_ARGUMENT, "option arithmetic: expected known or promised, found " + arithmetic};
+    choice.promisedOnly = arithmetic == "promised";
     const char *chosen = std::getenv(variable);
     if (choice.loader == usual || choice.loader == (chosen ? chosen : ""))
       return {};

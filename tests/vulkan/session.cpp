@@ -45,13 +45,15 @@ static void must(const Result<void> &result) {
     throw Failed(result.error());
 }
 
-Result<std::span<const MortiseDeviceInfo *const>> start(const std::string &device, const std::string &loader) {
-  const MortiseOption options[] = {{"loader", loader.c_str()}, {"device", device.c_str()}};
+Result<std::span<const MortiseDeviceInfo *const>> start(const std::string &device, const std::string &loader,
+                                                        const std::string &arithmetic) {
+  const MortiseOption options[] = {
+      {"loader", loader.c_str()}, {"device", device.c_str()}, {"arithmetic", arithmetic.c_str()}};
   MortiseInitializeArgs initialize{};
   initialize.host = &loggingHost();
   initialize.plugin_path = MORTISE_TEST_VULKAN_PLUGIN;
   initialize.options = options;
-  initialize.option_count = 2;
+  initialize.option_count = std::size(options);
   if (auto called = call(vulkanPlugin().initialize, initialize); !called)
     return called.error();
   MortiseDevicesArgs found{};

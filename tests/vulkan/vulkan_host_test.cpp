@@ -4,8 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <numeric>
+#include <random>
 
 namespace mortise::test {
 namespace {
@@ -159,6 +161,42 @@ TEST_F(Lavapipe, ConstantsKeepTheirMeaning) {
     EXPECT_TRUE(same(difference[i], x - x)) << x << " - " << x << " = " << difference[i];
     EXPECT_TRUE(same(ratio[i], nothing / x)) << "0 / " << x << " = " << ratio[i];
     EXPECT_TRUE(same(byZero[i], x / nothing)) << x << " / 0 = " << byZero[i];
+  }
+}
+
+// As on a driver of which nothing is known.
+TEST_F(Lavapipe, QuotientsAreExactThroughF64) {
+  const auto found = start(lavapipe, "libvulkan.so.1", "promised");
+  ASSERT_TRUE(found) << found.error().message;
+  ASSERT_EQ(found->size(), 1U);
+  EXPECT_EQ(std::string(found->front()->features).find("quotients"), std::string::npos);
+  constexpr int64_t count = 1 << 16;
+  Network net;
+  const ValueId x = net.input(MORTISE_F32, {count}), y = net.input(MORTISE_F32, {count});
+  net.output(net.op("div", {x, y}));
+  net.output(net.op("sqrt", {x}));
+  const Region region(found->front()->device, net.finish());
+  Stream stream(found->front()->device);
+  std::mt19937 random(5);
+  std::vector<float> left(count), right(count);
+  for (int64_t i = 0; i < count; ++i) { // of all magnitudes, results that are subnormal among them
+    left[i] = std::bit_cast<float>(static_cast<uint32_t>(random()));
+    right[i] = std::bit_cast<float>(static_cast<uint32_t>(random()));
+    if (i % 4 == 0)
+      left[i] = std::ldexp(1 + static_cast<float>(random() % 8), -140),
+      right[i] = static_cast<float>(1 + random() % 64);
+  }
+  const MortiseAddress a = stream.put(left), b = stream.put(right), c = stream.allocate(4 * count),
+                       d = stream.allocate(4 * count);
+  ASSERT_TRUE(region.enqueue(stream, {a, b}, {c, d}));
+  const auto quotients = stream.take<float>(c, count), roots = stream.take<float>(d, count);
+  const auto same = [](float result, float expected) {
+    return std::isnan(expected) ? std::isnan(result)
+                                : std::bit_cast<uint32_t>(result) == std::bit_cast<uint32_t>(expected);
+  };
+  for (int64_t i = 0; i < count; ++i) {
+    ASSERT_TRUE(same(quotients[i], left[i] / right[i])) << left[i] << " / " << right[i] << " = " << quotients[i];
+    ASSERT_TRUE(same(roots[i], std::sqrt(left[i]))) << "sqrt " << left[i] << " = " << roots[i];
   }
 }
 

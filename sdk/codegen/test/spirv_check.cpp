@@ -42,7 +42,7 @@ std::string invalidSpirv(const std::string &code) {
 VulkanFeatures allFeatures() {
   VulkanFeatures features;
   features.f32 = features.f64 = {true, true, true};
-  features.doubles = true;
+  features.doubles = features.exactQuotients = true;
   features.sharedBytes = 32768;
   features.blockThreads = 1024;
   return features;

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <map>
 #include <set>
 
 using namespace mortise;
@@ -140,6 +141,40 @@ TEST(Spirv, NothingIsContracted) {
       EXPECT_TRUE(decorated.contains(each[1])) << "the result " << each[1];
     }
   EXPECT_GT(count, 16U);
+}
+
+// Vulkan's division may be off by more than two units in the last place.
+TEST(Spirv, QuotientsAreTakenInF64WhereTheDriverIsLoose) {
+  constexpr uint32_t opFDiv = 136, opTypeFloat = 22;
+  const auto widths = [](const VulkanFeatures &features, const char *op) {
+    TestGraph b;
+    V x = b.input(MORTISE_F32, {64});
+    b.output(op == std::string("div") ? b.op(op, {x, b.input(MORTISE_F32, {64})}, MORTISE_F32, {64})
+                                      : b.op(op, {x}, MORTISE_F32, {64}));
+    auto function = compileFirst(b, features);
+    std::set<uint32_t> found;
+    if (!function)
+      return found;
+    EXPECT_EQ(invalidSpirv((*function)->code), "");
+    std::map<uint32_t, uint32_t> types;
+    for (const auto &each : instructions((*function)->code, opTypeFloat))
+      types[each[0]] = each[1];
+    for (const auto &each : instructions((*function)->code, opFDiv))
+      found.insert(types[each[0]]);
+    return found;
+  };
+  VulkanFeatures loose = allFeatures();
+  loose.exactQuotients = false;
+  EXPECT_EQ(widths(allFeatures(), "div"), std::set<uint32_t>{32});
+  EXPECT_EQ(widths(loose, "div"), std::set<uint32_t>{64});
+  EXPECT_EQ(widths(loose, "rsqrt"), std::set<uint32_t>{64});
+  loose.doubles = false;
+  TestGraph b;
+  V x = b.input(MORTISE_F32, {64});
+  b.output(b.op("sqrt", {x}, MORTISE_F32, {64}));
+  const auto refused = compileFirst(b, loose);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, MORTISE_UNSUPPORTED);
 }
 
 TEST(Spirv, AlignedRowsAreReadBySixteenBytes) {

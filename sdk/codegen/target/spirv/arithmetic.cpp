@@ -85,6 +85,35 @@ Value Translation::bitsOf(Value x) {
   return spirv::BitcastOp::create(b, loc, b.getIntegerType(x.getType().getIntOrFloatBitWidth()), x);
 }
 
+// Where a driver's quotients are loose those of f32 are taken in f64: no quotient or root of numbers with 24 bits lies
+// nearer than 2^-50 of itself to the middle of two such numbers, other than on it. f64 has nothing wider, so that it is
+// refused.
+bool Translation::isExactThroughF64(Type type) {
+  if (features.exactQuotients)
+    return false;
+  if (type.isF64() || !features.doubles)
+    refuse("expected a driver whose division and square roots are known to be exact, found none; use f32, on a device "
+           "with shaderFloat64");
+  return true;
+}
+
+Value Translation::quotient(Value x, Value y) {
+  const Type type = x.getType();
+  if (!isExactThroughF64(type))
+    return real<spirv::FDivOp>(x, y);
+  const Type wide = scalar(b.getF64Type());
+  return convert<spirv::FConvertOp>(
+      real<spirv::FDivOp>(convert<spirv::FConvertOp>(x, wide), convert<spirv::FConvertOp>(y, wide)), type);
+}
+
+Value Translation::root(Value x) {
+  const Type type = x.getType();
+  if (!isExactThroughF64(type))
+    return spirv::GLSqrtOp::create(b, loc, type, x);
+  const Type wide = scalar(b.getF64Type());
+  return convert<spirv::FConvertOp>(spirv::GLSqrtOp::create(b, loc, wide, convert<spirv::FConvertOp>(x, wide)), type);
+}
+
 static int64_t signBit(Type bits) { return INT64_MIN >> (64 - bits.getIntOrFloatBitWidth()); }
 
 Value Translation::isNan(Value x) {
@@ -272,7 +301,7 @@ bool Translation::arithmetic(Operation &op) {
       .Case([&](arith::AddFOp) { map([&](auto x) { return real<spirv::FAddOp>(x[0], x[1]); }); })
       .Case([&](arith::SubFOp) { map([&](auto x) { return real<spirv::FSubOp>(x[0], x[1]); }); })
       .Case([&](arith::MulFOp) { map([&](auto x) { return real<spirv::FMulOp>(x[0], x[1]); }); })
-      .Case([&](arith::DivFOp) { map([&](auto x) { return real<spirv::FDivOp>(x[0], x[1]); }); })
+      .Case([&](arith::DivFOp) { map([&](auto x) { return quotient(x[0], x[1]); }); })
       .Case([&](arith::MaximumFOp) { map([&](auto x) { return extreme(x[0], x[1], true); }); })
       .Case([&](arith::MinimumFOp) { map([&](auto x) { return extreme(x[0], x[1], false); }); })
       .Case([&](arith::CmpFOp compares) {
@@ -314,9 +343,7 @@ bool Translation::arithmetic(Operation &op) {
       })
       .Case([&](math::AbsFOp) { map([&](auto x) { return copySign(x[0], real(x[0].getType(), 0.0)); }); })
       .Case([&](math::CopySignOp) { map([&](auto x) { return copySign(x[0], x[1]); }); })
-      .Case([&](math::SqrtOp) {
-        map([&](auto x) { return spirv::GLSqrtOp::create(b, loc, x[0].getType(), x[0]).getResult(); });
-      })
+      .Case([&](math::SqrtOp) { map([&](auto x) { return root(x[0]); }); })
       .Case([&](math::FloorOp) {
         map([&](auto x) { return spirv::GLFloorOp::create(b, loc, x[0].getType(), x[0]).getResult(); });
       })

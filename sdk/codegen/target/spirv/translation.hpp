@@ -79,6 +79,9 @@ private:
   void map(mlir::Operation &op, llvm::function_ref<Value(llvm::ArrayRef<Value>)> make);
   template <typename OpT> Value two(Value x, Value y) { return OpT::create(b, loc, x.getType(), x, y); }
   template <typename OpT> Value real(Value x, Value y);
+  Value quotient(Value x, Value y);
+  Value root(Value x);
+  bool isExactThroughF64(Type type);
   Value hiddenZero(Type type);
   Value hidden(Value x);
   bool isFoldable(Value x);

@@ -16,6 +16,7 @@ struct VulkanFeatures {
     bool denormals = false, specials = false, nearest = false;
   } f32, f64;
   bool doubles = false;         // arithmetic of f64
+  bool exactQuotients = false;  // division and square roots are rounded correctly, which Vulkan does not ask for
   unsigned sharedBytes = 16384; // of a block's memory
   unsigned argumentBytes = 128; // that a launch passes by itself; more arguments lie in a table
   unsigned blockThreads = 256;
