@@ -146,7 +146,14 @@ Value Code::halfToFloat(Value bits) {
   auto lit = [&](int64_t v) { return integer(wide.getType(), v); };
   Value size = andI(wide, lit(0x7fff));
   Value shifted = arith::ShLIOp::create(b, loc, size, lit(13));
-  Value finite = intBits(mul(bitcast(shifted, b.getF32Type()), 0x1p112));
+  Value finite;
+  if (instructions.subnormals) {
+    finite = intBits(mul(bitcast(shifted, b.getF32Type()), 0x1p112));
+  } else { // a subnormal f16 is a small integer times 2^-24
+    Value small = arith::SIToFPOp::create(b, loc, like(wide, b.getF32Type()), size);
+    Value isSmall = compareI(arith::CmpIPredicate::ult, size, lit(0x400));
+    finite = select(isSmall, intBits(mul(small, 0x1p-24)), addI(shifted, lit(INT64_C(112) << 23)));
+  }
   Value isFinite = compareI(arith::CmpIPredicate::ult, size, lit(0x7c00));
   Value sign = arith::ShLIOp::create(b, loc, andI(wide, lit(0x8000)), lit(16));
   return bitcast(orI(select(isFinite, finite, orI(shifted, lit(0x7f800000))), sign), b.getF32Type());

@@ -25,6 +25,7 @@ struct Instructions {
   bool narrowDivisions = false; // 32-bit divisions cost much less than 64-bit ones
   bool brain = false;           // conversion of f32 to bf16, subnormals included
   bool keepNan = true;          // neg and conversions keep the payload of NaN
+  bool subnormals = true;       // arithmetic of f32 takes and makes them
 };
 
 struct Fit; // coefficients.hpp

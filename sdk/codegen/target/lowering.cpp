@@ -18,17 +18,9 @@
 #include <mlir/Target/LLVMIR/Export.h>
 #include <mlir/Transforms/DialectConversion.h>
 
-#include <cstdlib>
-#include <cstring>
-
 namespace mortise::codegen {
 
 using namespace mlir;
-
-bool isDumped(const char *stage) {
-  static const char *wanted = std::getenv("MORTISE_CODEGEN_DUMP");
-  return wanted && std::strstr(wanted, stage);
-}
 
 struct Lowering::Impl {
   MLIRContext context{MLIRContext::Threading::DISABLED};

@@ -3,6 +3,8 @@
 // patterns.
 #pragma once
 
+#include "target/dump.hpp"
+
 #include <mortise/result.hpp>
 
 #include <llvm/IR/Module.h>
@@ -13,9 +15,6 @@
 #include <string>
 
 namespace mortise::codegen {
-
-// Whether MORTISE_CODEGEN_DUMP asks for this stage: "mlir", "llvm", "ptx".
-bool isDumped(const char *stage);
 
 class Lowering {
 public:

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "emulator.hpp"
+#include "spirv_check.hpp"
 #include "test_graph.hpp"
 
 #include <mortise/conformance/error_bounds.hpp>
@@ -71,7 +72,8 @@ public:
     }
   }
 
-  // Computes with the interpreter, on the CPU, and, where GPUs have all of it, with kernels of GPUs; and compares.
+  // Computes with the interpreter, on the CPU, and, where GPUs have all of it, with kernels of GPUs; and compares. The
+  // same kernels in SPIR-V have to be valid.
   void check(Bound bound, const std::string &what = "") {
     static auto compiler = std::move(*Compiler::create(testTarget(2)));
     auto fused = fuse({&graph, {}, {}, {}}, testTarget(2));
@@ -92,6 +94,7 @@ public:
       auto kernels = Emulator::shared().compile(graph, parts->groups);
       ASSERT_TRUE(kernels) << what << kernels.error().message;
       run(parts->groups, *kernels, {}, bound, what + " (SIMT)");
+      EXPECT_EQ(invalidSpirv(graph, parts->groups), "") << what;
     }
     run(fused->groups, *functions, {}, bound, what);
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // PTX of each family of kernels for each generation of chips, assembled where NVIDIA's assembler is installed. What the
 // kernels compute is tested by emulation (oracle.hpp) and, on a GPU, by the conformance kit.
-#include "test_graph.hpp"
+#include "families.hpp"
 
 #include <mortise/codegen/simt.hpp>
 
@@ -16,60 +16,6 @@ using namespace mortise::codegen::test;
 
 namespace {
 
-struct Family {
-  const char *name;
-  void (*make)(TestGraph &b, int32_t dtype, int64_t rows, int64_t length);
-  std::vector<int32_t> dtypes = {MORTISE_F32, MORTISE_BF16, MORTISE_F16};
-  std::vector<std::pair<int64_t, int64_t>> shapes = {{64, 4096}, {3, 37}, {5, 40000}};
-};
-
-void pointwise(TestGraph &b, int32_t dtype, int64_t rows, int64_t length) {
-  V x = b.input(dtype, {rows, length}), bias = b.input(dtype, {length});
-  V wide = b.op("broadcast", {bias}, dtype, {rows, length}, {{"shape", Dims{rows, length}}, {"axes", Dims{1}}});
-  V sum = b.op("add", {x, wide}, dtype, {rows, length});
-  b.output(b.op("gelu", {sum}, dtype, {rows, length}, {{"approximate", "none"}}));
-}
-void softmax(TestGraph &b, int32_t dtype, int64_t rows, int64_t length) {
-  V x = b.input(dtype, {rows, length});
-  b.output(b.op("softmax", {x}, dtype, {rows, length}, {{"axis", 1}}));
-}
-void columns(TestGraph &b, int32_t dtype, int64_t rows, int64_t length) {
-  V x = b.input(dtype, {rows, length});
-  b.output(b.op("reduce_sum", {x}, dtype, {length}, {{"axes", Dims{0}}}));
-}
-void largest(TestGraph &b, int32_t dtype, int64_t rows, int64_t length) {
-  V x = b.input(dtype, {rows, length});
-  b.output(b.op("argmax", {x}, MORTISE_I64, {rows}, {{"axis", 1}}));
-}
-void transposed(TestGraph &b, int32_t dtype, int64_t rows, int64_t length) {
-  V x = b.input(dtype, {rows, length});
-  V y = b.op("transpose", {x}, dtype, {length, rows}, {{"permutation", Dims{1, 0}}});
-  b.output(b.op("neg", {y}, dtype, {length, rows}));
-}
-void sine(TestGraph &b, int32_t dtype, int64_t rows, int64_t length) {
-  V x = b.input(dtype, {rows, length});
-  b.output(b.op("sin", {x}, dtype, {rows, length}));
-}
-// Every function of emit/math.cpp, circular.cpp and power.cpp.
-void functions(TestGraph &b, int32_t dtype, int64_t rows, int64_t length) {
-  V x = b.input(dtype, {rows, length}), y = b.input(dtype, {rows, length});
-  for (const char *op :
-       {"exp",  "expm1", "log",  "log1p", "tanh",  "erf",   "erfc",  "logistic", "cos",   "tan", "asin",
-        "acos", "atan",  "sinh", "cosh",  "asinh", "acosh", "atanh", "log2",     "log10", "exp2"})
-    b.output(b.op(op, {x}, dtype, {rows, length}));
-  for (const char *op : {"pow", "atan2", "rem"})
-    b.output(b.op(op, {x, y}, dtype, {rows, length}));
-  V i = b.input(MORTISE_I32, {rows, length});
-  b.output(b.op("pow", {i, i}, MORTISE_I32, {rows, length}));
-}
-
-const std::vector<Family> families = {{"pointwise", pointwise},
-                                      {"softmax", softmax},
-                                      {"columns", columns},
-                                      {"largest", largest},
-                                      {"transposed", transposed},
-                                      {"sine", sine},
-                                      {"functions", functions, {MORTISE_F32, MORTISE_F64}, {{3, 37}}}};
 constexpr std::pair<int, int> capabilities[] = {{7, 5}, {8, 0}, {8, 6}, {8, 9}, {9, 0}, {10, 0}, {12, 0}};
 
 // The assembler's path; empty where there is none.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "target/ptx/ptx.hpp"
-#include "emit/simt.hpp"
 #include "target/lowering.hpp"
+#include "target/simt.hpp"
 
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/MC/TargetRegistry.h>
@@ -43,19 +42,20 @@ private:
   }
 };
 
-} // namespace
+class PtxBackend final : public SimtBackend {
+public:
+  static Result<std::unique_ptr<SimtBackend>> create(const SimtTarget &target);
+  Result<SimtCode> compile(LoopPlan &plan, const SimtSchedule &schedule, const std::string &entry,
+                           unsigned alignment) override;
 
-struct PtxBackend::Impl {
+private:
   SimtTarget target;
   Lowering lowering;
   std::unique_ptr<llvm::TargetMachine> machine;
   PtxMachine instructions;
 };
 
-PtxBackend::PtxBackend(std::unique_ptr<Impl> impl) : impl(std::move(impl)) {}
-PtxBackend::~PtxBackend() = default;
-
-Result<std::unique_ptr<PtxBackend>> PtxBackend::create(const SimtTarget &target) {
+Result<std::unique_ptr<SimtBackend>> PtxBackend::create(const SimtTarget &target) {
   static std::once_flag once;
   std::call_once(once, [] {
     LLVMInitializeNVPTXTargetInfo();
@@ -68,60 +68,70 @@ Result<std::unique_ptr<PtxBackend>> PtxBackend::create(const SimtTarget &target)
   const llvm::Target *found = llvm::TargetRegistry::lookupTarget(triple, message);
   if (!found)
     return Error{MORTISE_UNSUPPORTED, "no code generator for " + target.triple + ": " + message};
-  auto impl = std::make_unique<Impl>();
-  impl->target = target;
+  auto backend = std::make_unique<PtxBackend>();
+  backend->target = target;
   // The driver's assembler optimises again: PTX from -O1 runs as fast as that from -O3 (docs/codegen.md).
-  impl->machine.reset(found->createTargetMachine(triple, target.chip, target.features, llvm::TargetOptions(),
-                                                 std::nullopt, std::nullopt, llvm::CodeGenOptLevel::Less));
-  if (!impl->machine)
+  backend->machine.reset(found->createTargetMachine(triple, target.chip, target.features, llvm::TargetOptions(),
+                                                    std::nullopt, std::nullopt, llvm::CodeGenOptLevel::Less));
+  if (!backend->machine)
     return Error{MORTISE_UNSUPPORTED, "no code generator for " + target.triple + " " + target.chip};
-  return std::unique_ptr<PtxBackend>(new PtxBackend(std::move(impl)));
+  return std::unique_ptr<SimtBackend>(std::move(backend));
 }
 
-Result<PtxBackend::Code> PtxBackend::compile(LoopPlan &plan, const SimtSchedule &schedule, const std::string &entry,
-                                             unsigned alignment) {
-  OwningOpRef<ModuleOp> module = impl->lowering.module();
-  OpBuilder builder(module->getContext());
-  Instructions instructions;
-  instructions.narrowDivisions = true;
-  instructions.keepNan = false;
-  instructions.brain = true;
-  Code result;
-  const auto emit = [&](const SimtSchedule &kernelSchedule, SimtKernel::Role role, const std::string &name,
-                        Dim blocks) {
-    SimtKernel emitter(plan, kernelSchedule, role, impl->instructions, alignment, *module, builder, instructions);
-    EmittedSimtKernel kernel = emitter.emit(name);
-    result.usesAlignment |= kernel.usesAlignment;
-    result.launches.push_back({name, std::move(blocks), kernelSchedule.threads()});
-    result.over = std::move(kernel.over);
-  };
-  if (schedule.parts == 1) {
-    emit(schedule, SimtKernel::Role::Whole, entry, schedule.blocks());
-  } else {
-    const SimtSchedule combine = combineSchedule(schedule, impl->target);
-    emit(schedule, SimtKernel::Role::Parts, entry, schedule.blocks() * schedule.parts);
-    emit(combine, SimtKernel::Role::Combine, entry + "_combine", combine.blocks());
-  }
+Result<SimtCode> PtxBackend::compile(LoopPlan &plan, const SimtSchedule &schedule, const std::string &entry,
+                                     unsigned alignment) {
+  OwningOpRef<ModuleOp> module = lowering.module();
+  Instructions available;
+  available.narrowDivisions = true;
+  available.keepNan = false;
+  available.brain = true;
+  SimtCode result = emitKernels(plan, schedule, target, instructions, available, entry, alignment, *module);
   llvm::LLVMContext context;
-  Result<std::unique_ptr<llvm::Module>> lowered = impl->lowering.run(*module, context, entry);
+  Result<std::unique_ptr<llvm::Module>> lowered = lowering.run(*module, context, entry);
   if (!lowered)
     return lowered.error();
   llvm::Module &code = **lowered;
-  code.setDataLayout(impl->machine->createDataLayout());
-  code.setTargetTriple(impl->machine->getTargetTriple());
+  code.setDataLayout(machine->createDataLayout());
+  code.setTargetTriple(machine->getTargetTriple());
   if (isDumped("llvm"))
     code.print(llvm::errs(), nullptr);
   llvm::SmallVector<char, 0> text;
   llvm::raw_svector_ostream stream(text);
   llvm::legacy::PassManager passes;
-  if (impl->machine->addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::AssemblyFile,
-                                         /*DisableVerify=*/true))
+  if (machine->addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::AssemblyFile,
+                                   /*DisableVerify=*/true))
     return Error{MORTISE_INTERNAL, "the code generator cannot write PTX"};
   passes.run(code);
   if (isDumped("ptx"))
     llvm::errs() << stream.str();
-  result.text.assign(text.begin(), text.end());
+  result.code.assign(text.begin(), text.end());
   return result;
+}
+
+// The oldest version of PTX that has the chip: the drivers that know the chip know it.
+static constexpr struct {
+  int capability; // ten times the major number, plus the minor one
+  const char *chip, *version;
+} chips[] = {
+    {75, "sm_75", "+ptx63"}, {80, "sm_80", "+ptx70"},   {86, "sm_86", "+ptx71"},   {89, "sm_89", "+ptx78"},
+    {90, "sm_90", "+ptx78"}, {100, "sm_100", "+ptx86"}, {120, "sm_120", "+ptx87"},
+};
+
+} // namespace
+
+Result<SimtTarget> SimtTarget::cuda(int major, int minor, unsigned compileThreads) {
+  SimtTarget target;
+  target.backend = &PtxBackend::create;
+  target.triple = "nvptx64-nvidia-cuda";
+  target.compileThreads = compileThreads;
+  const int capability = major * 10 + minor;
+  for (const auto &[least, chip, version] : chips)
+    if (capability >= least)
+      target.chip = chip, target.features = version;
+  if (target.chip.empty())
+    return Error{MORTISE_UNSUPPORTED, "expected a GPU of compute capability 7.5 or newer, found " +
+                                          std::to_string(major) + "." + std::to_string(minor)};
+  return target;
 }
 
 } // namespace mortise::codegen

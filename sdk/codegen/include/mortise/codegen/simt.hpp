@@ -7,6 +7,21 @@
 
 namespace mortise::codegen {
 
+class SimtBackend;
+
+// What a device with Vulkan has beyond what all must have for these kernels (plugins/vulkan/device.cpp).
+struct VulkanFeatures {
+  struct Floats { // what the driver promises on request: denormals, signed zeros with infinities and NaN, rounding to
+                  // nearest even
+    bool denormals = false, specials = false, nearest = false;
+  } f32, f64;
+  bool doubles = false;         // arithmetic of f64
+  bool exactQuotients = false;  // division and square roots are rounded correctly, which Vulkan does not ask for
+  unsigned sharedBytes = 16384; // of a block's memory
+  unsigned argumentBytes = 128; // that a launch passes by itself; more arguments lie in a table
+  unsigned blockThreads = 256;
+};
+
 // A GPU, as far as schedules and code generators must know it.
 struct SimtTarget {
   std::string triple;           // "nvptx64-nvidia-cuda"
@@ -18,6 +33,10 @@ struct SimtTarget {
   // A GPU of NVIDIA's by its compute capability, 7.5 or newer. What is newer than any chip that the code generator
   // knows gets the code of the newest one, which its driver accepts. Errors: MORTISE_UNSUPPORTED.
   static Result<SimtTarget> cuda(int major, int minor, unsigned compileThreads);
+  // Errors: MORTISE_UNSUPPORTED, for blocks that are smaller than what schedules ask for.
+  static Result<SimtTarget> vulkan(const VulkanFeatures &features, unsigned compileThreads);
+  // Makes what generates the code. From the library of the target, so that a plugin links only its own.
+  std::function<Result<std::unique_ptr<SimtBackend>>(const SimtTarget &)> backend;
 };
 
 // What `fuse` has to know of any GPU.
@@ -46,11 +65,13 @@ struct SimtLaunch {
 // code. One function serves all values of the graph's symbols.
 struct SimtFunction {
   std::vector<SimtLaunch> launches;
-  std::string code; // of all of them: PTX, as text; addresses are aligned to the element types
+  // Of all of them: PTX, as text, or SPIR-V, as words. Addresses are aligned to the element types.
+  std::string code;
   // The same for addresses that are multiples of `alignment` bytes, all of them; empty where that makes no difference.
   std::string alignedCode;
   unsigned alignment = 1;
   std::vector<SimtArgument> arguments;
+  bool hasTable = false; // a launch passes the address of a table of the arguments, which are more than it can pass
   Dim scratchBytes = 0;
   Dim bytes, flops; // of one run
   std::vector<std::vector<uint32_t>> over;

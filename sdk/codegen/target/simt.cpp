@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "target/ptx/ptx.hpp"
+#include "target/simt.hpp"
+
 #include "target/symbol_name.hpp"
 
 #include <atomic>
@@ -9,44 +10,46 @@
 
 namespace mortise::codegen {
 
-// The oldest version of PTX that has the chip: the drivers that know the chip know it.
-static constexpr struct {
-  int capability; // ten times the major number, plus the minor one
-  const char *chip, *version;
-} chips[] = {
-    {75, "sm_75", "+ptx63"}, {80, "sm_80", "+ptx70"},   {86, "sm_86", "+ptx71"},   {89, "sm_89", "+ptx78"},
-    {90, "sm_90", "+ptx78"}, {100, "sm_100", "+ptx86"}, {120, "sm_120", "+ptx87"},
-};
-
-Result<SimtTarget> SimtTarget::cuda(int major, int minor, unsigned compileThreads) {
-  SimtTarget target;
-  target.triple = "nvptx64-nvidia-cuda";
-  target.compileThreads = compileThreads;
-  const int capability = major * 10 + minor;
-  for (const auto &[least, chip, version] : chips)
-    if (capability >= least)
-      target.chip = chip, target.features = version;
-  if (target.chip.empty())
-    return Error{MORTISE_UNSUPPORTED, "expected a GPU of compute capability 7.5 or newer, found " +
-                                          std::to_string(major) + "." + std::to_string(minor)};
-  return target;
+SimtCode emitKernels(LoopPlan &plan, const SimtSchedule &schedule, const SimtTarget &target, const SimtMachine &machine,
+                     const Instructions &instructions, const std::string &entry, unsigned alignment,
+                     mlir::ModuleOp module) {
+  mlir::OpBuilder builder(module->getContext());
+  SimtCode result;
+  const auto emit = [&](const SimtSchedule &kernelSchedule, SimtKernel::Role role, const std::string &name,
+                        Dim blocks) {
+    SimtKernel emitter(plan, kernelSchedule, role, machine, alignment, module, builder, instructions);
+    EmittedSimtKernel kernel = emitter.emit(name);
+    result.usesAlignment |= kernel.usesAlignment;
+    result.launches.push_back({name, std::move(blocks), kernelSchedule.threads()});
+    result.over = std::move(kernel.over);
+  };
+  if (schedule.parts == 1) {
+    emit(schedule, SimtKernel::Role::Whole, entry, schedule.blocks());
+  } else {
+    const SimtSchedule combine = combineSchedule(schedule, target);
+    emit(schedule, SimtKernel::Role::Parts, entry, schedule.blocks() * schedule.parts);
+    emit(combine, SimtKernel::Role::Combine, entry + "_combine", combine.blocks());
+  }
+  return result;
 }
 
 struct SimtCompiler::Impl {
   SimtTarget target;
   std::mutex mutex;
-  std::vector<std::unique_ptr<PtxBackend>> idle; // backends that no thread uses at the moment
+  std::vector<std::unique_ptr<SimtBackend>> idle; // backends that no thread uses at the moment
   std::unordered_map<std::string, std::shared_ptr<const SimtFunction>> known; // by the key of the Dag
   std::atomic<uint64_t> serial = 0;
 
-  Result<std::shared_ptr<const SimtFunction>> compile(PtxBackend &backend, Dag dag, const Group &group);
+  Result<std::shared_ptr<const SimtFunction>> compile(SimtBackend &backend, Dag dag, const Group &group);
 };
 
 SimtCompiler::SimtCompiler(std::unique_ptr<Impl> impl) : impl(std::move(impl)) {}
 SimtCompiler::~SimtCompiler() = default;
 
 Result<std::unique_ptr<SimtCompiler>> SimtCompiler::create(const SimtTarget &target) {
-  auto backend = PtxBackend::create(target);
+  if (!target.backend)
+    return Error{MORTISE_UNSUPPORTED, "expected a target that a library of ours has made, found none"};
+  auto backend = target.backend(target);
   if (!backend)
     return backend.error();
   auto impl = std::make_unique<Impl>();
@@ -55,7 +58,7 @@ Result<std::unique_ptr<SimtCompiler>> SimtCompiler::create(const SimtTarget &tar
   return std::unique_ptr<SimtCompiler>(new SimtCompiler(std::move(impl)));
 }
 
-Result<std::shared_ptr<const SimtFunction>> SimtCompiler::Impl::compile(PtxBackend &backend, Dag dag,
+Result<std::shared_ptr<const SimtFunction>> SimtCompiler::Impl::compile(SimtBackend &backend, Dag dag,
                                                                         const Group &group) {
   auto failed = [&](const Error &error) { return Error{error.code, group.name + ": " + error.message}; };
   Result<std::unique_ptr<LoopPlan>> made = LoopPlan::make(std::move(dag), simtFuseTarget().lanes);
@@ -66,21 +69,22 @@ Result<std::shared_ptr<const SimtFunction>> SimtCompiler::Impl::compile(PtxBacke
   auto function = std::make_shared<SimtFunction>();
   const std::string entry = symbolName(group.name, serial++);
   constexpr unsigned alignment = 16;
-  Result<PtxBackend::Code> aligned = backend.compile(plan, schedule, entry, alignment);
+  Result<SimtCode> aligned = backend.compile(plan, schedule, entry, alignment);
   if (!aligned)
     return failed(aligned.error());
   function->over = std::move(aligned->over);
+  function->hasTable = aligned->hasTable;
   function->launches = std::move(aligned->launches);
   function->scratchBytes = schedule.scratchBytes;
   if (aligned->usesAlignment) {
-    Result<PtxBackend::Code> code = backend.compile(plan, schedule, entry, 1);
+    Result<SimtCode> code = backend.compile(plan, schedule, entry, 1);
     if (!code)
       return failed(code.error());
-    function->code = std::move(code->text);
-    function->alignedCode = std::move(aligned->text);
+    function->code = std::move(code->code);
+    function->alignedCode = std::move(aligned->code);
     function->alignment = alignment;
   } else {
-    function->code = std::move(aligned->text);
+    function->code = std::move(aligned->code);
   }
   for (uint32_t i = 0; i < group.inputs.size(); ++i)
     function->arguments.push_back({SimtArgument::Input, i});
@@ -118,7 +122,7 @@ Result<std::vector<std::shared_ptr<const SimtFunction>>> SimtCompiler::compile(c
   std::atomic<size_t> next = 0;
   std::optional<Error> error;
   auto work = [&] {
-    std::unique_ptr<PtxBackend> backend;
+    std::unique_ptr<SimtBackend> backend;
     {
       std::lock_guard lock(impl->mutex);
       if (!impl->idle.empty()) {
@@ -131,7 +135,7 @@ Result<std::vector<std::shared_ptr<const SimtFunction>>> SimtCompiler::compile(c
       error = found;
     };
     if (!backend) {
-      auto created = PtxBackend::create(impl->target);
+      auto created = impl->target.backend(impl->target);
       if (!created)
         return fail(created.error());
       backend = std::move(*created);

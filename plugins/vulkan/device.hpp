@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The devices of this machine: what they are, their memory, and the queue in which their work happens.
+#pragma once
+
+#include "driver.hpp"
+
+#include <mortise/codegen/simt.hpp>
+#include <mortise/plugin.hpp>
+
+#include <atomic>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace mortise::vulkan {
+
+// A buffer with memory of its own. `mapped`: where the host sees it, or NULL.
+struct Allocation {
+  VkBuffer buffer = nullptr;
+  VkDeviceMemory memory = nullptr;
+  uint64_t address = 0, bytes = 0;
+  std::byte *mapped = nullptr;
+};
+
+// One device. It lives until the process ends.
+class Device {
+public:
+  // Reads properties only. `promisedOnly`: nothing of the driver is relied on that is only known of it. Errors:
+  // MORTISE_UNSUPPORTED, for a device that lacks what kernels need.
+  static Result<std::unique_ptr<Device>> find(const Driver &driver, VkPhysicalDevice handle, uint32_t ordinal,
+                                              bool promisedOnly);
+  Device(const Device &) = delete;
+  ~Device();
+
+  static Device &of(MortiseDevice *handle) { return *reinterpret_cast<Device *>(handle); }
+  const MortiseDeviceInfo &info() const { return description; }
+  const codegen::SimtTarget &target() const { return chip; }
+  uint32_t ordinal() const { return description.ordinal; }
+  uint32_t mostBlocks() const { return properties.limits.maxComputeWorkGroupCount[0]; } // of one dispatch
+  bool hasF64() const { return hasDoubles; }
+
+  // Makes the logical device, once. What follows wants it.
+  Result<void> start();
+  const DeviceFunctions &functions() const { return calls; }
+  VkDevice handle() const { return device; }
+  VkPipelineLayout layout() const { return pipelineLayout; }
+
+  // Usable at once. The addresses are multiples of MortiseSpace::alignment.
+  Result<uint64_t> allocate(uint64_t bytes);
+  // The memory must not be in use.
+  Result<void> release(uint64_t address);
+  // What an address lies in. Errors: MORTISE_INVALID_ARGUMENT, for memory that is not the device's.
+  Result<Allocation> at(uint64_t address) const;
+  // Memory of the device that the host writes or reads, for one submission; `giveBack` when that has happened.
+  Result<Allocation> staging(uint64_t bytes);
+  void giveBack(const Allocation &staging);
+
+  // Records commands and queues them: behind all that was queued before, on any stream. Returns the number of the
+  // submission; `wait` returns when it, and all before it, have happened. The staging memory is given back then.
+  struct Commands {
+    VkCommandBuffer handle = nullptr;
+    std::vector<Allocation> staging;
+    std::unique_lock<std::mutex> recording; // one thread at a time, as command pools want it
+  };
+  Result<Commands> begin();
+  Result<uint64_t> submit(Commands commands);
+  void drop(Commands commands); // in place of submit
+  Result<void> wait(uint64_t submission);
+  Result<bool> happened(uint64_t submission);
+  // Orders what was recorded before against what comes.
+  void barrier(const Commands &commands) const;
+
+  // `checked`, with the device's name in the message. Remembers when the device is lost.
+  Result<void> check(VkResult result, const char *call);
+  Result<void> alive() const;
+
+private:
+  Device(const Driver &driver, VkPhysicalDevice physical, bool promisedOnly)
+      : driver(driver), physical(physical), promisedOnly(promisedOnly) {}
+  Result<void> describe(uint32_t ordinal);
+  Result<codegen::VulkanFeatures> features();
+  Result<void> create();
+  Result<Allocation> make(uint64_t bytes, VkMemoryPropertyFlags wanted, VkMemoryPropertyFlags preferred);
+  void destroy(const Allocation &allocation) const;
+  Result<uint64_t> reached();     // the last submission that has happened
+  void reclaim(uint64_t reached); // under queueMutex
+
+  const Driver &driver;
+  const VkPhysicalDevice physical;
+  const bool promisedOnly;
+  VkPhysicalDeviceProperties properties{};
+  VkPhysicalDeviceMemoryProperties memories{};
+  uint32_t queueFamily = 0, pushBytes = 128;
+  uint64_t mostBytes = 0; // of one allocation
+  bool hasDoubles = false;
+  codegen::SimtTarget chip;
+  std::string name, featureList, fingerprint;
+  MortiseSpace memory = sized<MortiseSpace>();
+  const MortiseSpace *spaces[1] = {&memory};
+  MortiseDeviceInfo description = sized<MortiseDeviceInfo>(); // points to the members before it
+
+  std::mutex startMutex;
+  std::atomic<bool> started = false;
+  VkDevice device = nullptr;
+  DeviceFunctions calls;
+  VkPipelineLayout pipelineLayout = nullptr;
+
+  std::mutex recordMutex; // of the command pool
+  std::mutex queueMutex;  // of what follows
+  VkQueue queue = nullptr;
+  VkCommandPool pool = nullptr;
+  VkSemaphore timeline = nullptr; // reaches n when submission n has happened
+  uint64_t submitted = 0;
+  std::vector<VkCommandBuffer> idle;
+  std::deque<std::pair<uint64_t, Commands>> inFlight;
+
+  mutable std::mutex memoryMutex;             // of what follows
+  std::map<uint64_t, Allocation> allocations; // by the address that the host knows
+  std::multimap<uint64_t, Allocation> spare;  // staging memory, by size
+
+  mutable std::mutex lossMutex;
+  std::atomic<bool> isLost = false;
+  Error loss;
+};
+
+struct Choice {
+  std::string loader; // the file of Vulkan's loader
+  std::string device; // "", a UUID, a part of a name, or a number
+  bool promisedOnly = false;
+  auto operator<=>(const Choice &) const = default;
+};
+// The devices that the drivers have. Found once for each choice. A machine without a driver has none, and the log says
+// why.
+std::span<const MortiseDeviceInfo *const> findDevices(const Choice &choice);
+
+} // namespace mortise::vulkan

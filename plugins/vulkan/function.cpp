@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "function.hpp"
+
+#include <cstring>
+
+namespace mortise::vulkan {
+
+Function::~Function() {
+  for (Image &image : images)
+    for (VkPipeline each : image.pipelines)
+      device.functions().DestroyPipeline(device.handle(), each, nullptr);
+}
+
+Result<void> Function::make(Image &image, const std::string &code) {
+  const DeviceFunctions &calls = device.functions();
+  std::vector<uint32_t> words(code.size() / sizeof(uint32_t));
+  std::memcpy(words.data(), code.data(), code.size());
+  VkShaderModuleCreateInfo info{};
+  info.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO;
+  info.codeSize = code.size();
+  info.pCode = words.data();
+  VkShaderModule module = nullptr;
+  if (auto made =
+          device.check(calls.CreateShaderModule(device.handle(), &info, nullptr, &module), "vkCreateShaderModule");
+      !made)
+    return made;
+  Result<void> done;
+  for (const codegen::SimtLaunch &launch : source->launches) {
+    VkComputePipelineCreateInfo pipelineInfo{};
+    pipelineInfo.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO;
+    pipelineInfo.flags = VK_PIPELINE_CREATE_DISPATCH_BASE_BIT; // large grids take several dispatches
+    pipelineInfo.stage.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO;
+    pipelineInfo.stage.stage = VK_SHADER_STAGE_COMPUTE_BIT;
+    pipelineInfo.stage.module = module;
+    pipelineInfo.stage.pName = launch.entry.c_str();
+    pipelineInfo.layout = device.layout();
+    VkPipeline pipeline = nullptr;
+    done = device.check(calls.CreateComputePipelines(device.handle(), nullptr, 1, &pipelineInfo, nullptr, &pipeline),
+                        "vkCreateComputePipelines");
+    if (!done)
+      break;
+    image.pipelines.push_back(pipeline);
+  }
+  calls.DestroyShaderModule(device.handle(), module, nullptr);
+  return done;
+}
+
+Result<Function::Pipelines> Function::loaded(Variant variant) {
+  Image &image = images[variant];
+  if (image.isLoaded.load(std::memory_order_acquire))
+    return &image.pipelines;
+  std::lock_guard lock(image.mutex);
+  if (image.isLoaded.load())
+    return &image.pipelines;
+  if (auto there = device.start(); !there)
+    return there.error();
+  Result<void> made = make(image, variant == Aligned ? source->alignedCode : source->code);
+  if (made) {
+    image.isLoaded.store(true, std::memory_order_release);
+    return &image.pipelines;
+  }
+  // The next call tries again, with nothing left of this one.
+  for (VkPipeline each : image.pipelines)
+    device.functions().DestroyPipeline(device.handle(), each, nullptr);
+  image.pipelines.clear();
+  return Error{made.error().code, "kernel " + source->launches[0].entry + ": " + made.error().message};
+}
+
+Result<void> Function::load() {
+  Result<Pipelines> made = loaded(source->alignedCode.empty() ? Plain : Aligned);
+  return made ? Result<void>() : made.error();
+}
+
+Result<Function::Pipelines> Function::pipelines(bool aligned) {
+  return loaded(aligned && !source->alignedCode.empty() ? Aligned : Plain);
+}
+
+} // namespace mortise::vulkan

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What the targets for GPUs share: groups become kernels in parallel (SimtCompiler), and a plan becomes one or two
+// functions.
+#pragma once
+
+#include "emit/simt.hpp"
+
+#include <mortise/codegen/simt.hpp>
+
+namespace mortise::codegen {
+
+struct SimtCode {
+  std::string code; // as SimtFunction::code
+  std::vector<SimtLaunch> launches;
+  bool hasTable = false;      // as SimtFunction::hasTable
+  bool usesAlignment = false; // the code for a smaller alignment is another
+  std::vector<std::vector<uint32_t>> over;
+};
+
+// A scheduled plan to code. One object per thread.
+class SimtBackend {
+public:
+  virtual ~SimtBackend() = default;
+  // `alignment` of the addresses of all inputs and outputs in bytes; 1: that of their elements.
+  virtual Result<SimtCode> compile(LoopPlan &plan, const SimtSchedule &schedule, const std::string &entry,
+                                   unsigned alignment) = 0;
+};
+
+// Emits the kernels of a plan into the module; what is returned lacks the code.
+SimtCode emitKernels(LoopPlan &plan, const SimtSchedule &schedule, const SimtTarget &target, const SimtMachine &machine,
+                     const Instructions &instructions, const std::string &entry, unsigned alignment,
+                     mlir::ModuleOp module);
+
+} // namespace mortise::codegen

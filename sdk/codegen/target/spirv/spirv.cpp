@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A scheduled plan to SPIR-V for Vulkan 1.1.
+#include "target/dump.hpp"
+#include "target/simt.hpp"
+#include "target/spirv/translation.hpp"
+
+#include <mlir/Dialect/Math/IR/Math.h>
+#include <mlir/Dialect/SPIRV/IR/SPIRVDialect.h>
+
+namespace mortise::codegen {
+
+using namespace mlir;
+
+namespace {
+
+constexpr unsigned exchangeThreads = 32; // that exchange values, over shared memory
+constexpr unsigned leastThreads = 256;   // of a block, as schedule/simt.cpp has them
+constexpr unsigned mostThreads = 1024;
+
+// As intrinsics that only the translation knows.
+class SpirvMachine final : public SimtMachine {
+public:
+  void makeKernel(LLVM::LLVMFuncOp, unsigned) const override {}
+  Value thread(Code &c) const override { return call(c, threadIntrinsic, {}); }
+  Value block(Code &c) const override { return call(c, blockIntrinsic, {}); }
+  void barrier(Code &c) const override {
+    LLVM::CallIntrinsicOp::create(c.b, c.loc, c.b.getStringAttr(barrierIntrinsic), ValueRange());
+  }
+  Value exchange(Code &c, Value bits, unsigned mask) const override {
+    return call(c, exchangeIntrinsic, {bits, c.integer(c.b.getI32Type(), mask)});
+  }
+  unsigned sharedSpace() const override { return 3; }
+  unsigned subgroup() const override { return exchangeThreads; }
+
+private:
+  static Value call(Code &c, const char *name, ValueRange arguments) {
+    return LLVM::CallIntrinsicOp::create(c.b, c.loc, c.b.getI32Type(), c.b.getStringAttr(name), arguments).getResults();
+  }
+};
+
+class SpirvBackend final : public SimtBackend {
+public:
+  SpirvBackend(const SimtTarget &target, const VulkanFeatures &features) : target(target), features(features) {
+    context
+        .loadDialect<arith::ArithDialect, LLVM::LLVMDialect, math::MathDialect, scf::SCFDialect, spirv::SPIRVDialect>();
+  }
+  Result<SimtCode> compile(LoopPlan &plan, const SimtSchedule &schedule, const std::string &entry,
+                           unsigned alignment) override;
+
+private:
+  const SimtTarget target;
+  const VulkanFeatures features;
+  MLIRContext context{MLIRContext::Threading::DISABLED};
+  SpirvMachine machine;
+};
+
+Result<SimtCode> SpirvBackend::compile(LoopPlan &plan, const SimtSchedule &schedule, const std::string &entry,
+                                       unsigned alignment) {
+  OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(&context));
+  // Vulkan's fma need not be fused, and conversions of f16 may flush and round as they like.
+  Instructions available;
+  available.fma = available.half = available.keepNan = false;
+  available.narrowDivisions = true;
+  available.subnormals = features.f32.denormals;
+  SimtCode result = emitKernels(plan, schedule, target, machine, available, entry, alignment, *module);
+  if (isDumped("mlir"))
+    module->dump();
+  Translation translation(context, features);
+  for (const SimtLaunch &launch : result.launches) {
+    auto kernel = module->lookupSymbol<LLVM::LLVMFuncOp>(launch.entry);
+    result.hasTable = kernel.getNumArguments() * sizeof(uint64_t) > features.argumentBytes;
+    if (auto added = translation.add(kernel, launch.threads); !added)
+      return added.error();
+  }
+  Result<std::string> words = translation.serialise();
+  if (!words)
+    return words.error();
+  result.code = std::move(*words);
+  return result;
+}
+
+} // namespace
+
+Result<SimtTarget> SimtTarget::vulkan(const VulkanFeatures &features, unsigned compileThreads) {
+  if (features.blockThreads < leastThreads)
+    return Error{MORTISE_UNSUPPORTED, "expected a device with blocks of at least " + std::to_string(leastThreads) +
+                                          " threads, found " + std::to_string(features.blockThreads)};
+  SimtTarget target;
+  target.triple = "spirv64-unknown-vulkan1.1";
+  for (const unsigned number : {features.sharedBytes, features.argumentBytes, features.blockThreads})
+    target.chip += (target.chip.empty() ? "" : " ") + std::to_string(number);
+  const auto add = [&](bool has, const char *name) { target.features += has ? std::string("+") + name : ""; };
+  add(features.doubles, "f64"), add(features.exactQuotients, "quotients");
+  add(features.f32.denormals, "denormals32"), add(features.f64.denormals, "denormals64");
+  add(features.f32.specials, "specials32"), add(features.f64.specials, "specials64");
+  add(features.f32.nearest, "nearest32"), add(features.f64.nearest, "nearest64");
+  target.subgroup = exchangeThreads;
+  target.blockThreads = std::min(features.blockThreads, mostThreads);
+  target.compileThreads = compileThreads;
+  target.backend = [features](const SimtTarget &each) -> Result<std::unique_ptr<SimtBackend>> {
+    return std::unique_ptr<SimtBackend>(std::make_unique<SpirvBackend>(each, features));
+  };
+  return target;
+}
+
+} // namespace mortise::codegen

@@ -1,0 +1,705 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Functions, control flow, memory.
+#include "target/spirv/translation.hpp"
+#include "target/dump.hpp"
+
+#include <llvm/ADT/STLExtras.h>
+#include <mlir/IR/Matchers.h>
+#include <mlir/IR/Verifier.h>
+#include <mlir/Target/SPIRV/Serialization.h>
+
+#include <cstring>
+
+namespace mortise::codegen {
+
+using namespace mlir;
+using spirv::Capability;
+using spirv::StorageClass;
+
+static constexpr size_t mostTableElements = 16384; // of a constant, which every thread may get a copy of
+
+Translation::Translation(MLIRContext &context, const VulkanFeatures &features)
+    : context(context), features(features), b(&context), loc(b.getUnknownLoc()),
+      module(spirv::ModuleOp::create(b, loc, spirv::AddressingModel::PhysicalStorageBuffer64,
+                                     spirv::MemoryModel::GLSL450)) {
+  for (const Capability each : {Capability::Shader, Capability::PhysicalStorageBufferAddresses, Capability::Int64})
+    use(each);
+}
+
+void Translation::fail(const Twine &message) {
+  if (!failure)
+    failure = Error{MORTISE_INTERNAL, "SPIR-V: " + message.str()};
+}
+void Translation::refuse(const Twine &message) {
+  if (!failure)
+    failure = Error{MORTISE_UNSUPPORTED, message.str()};
+}
+
+Type Translation::scalar(Type type) {
+  type = getElementTypeOrSelf(type);
+  if (type.isF64()) {
+    use(Capability::Float64);
+    if (!features.doubles)
+      refuse("expected a device with f64 (shaderFloat64), found none");
+    return type;
+  }
+  if (type.isInteger(8))
+    use(Capability::Int8);
+  else if (type.isInteger(16))
+    use(Capability::Int16);
+  else if (type.isInteger() && !type.isInteger(1) && !type.isInteger(32) && !type.isInteger(64))
+    return b.getI32Type();
+  return type;
+}
+
+size_t Translation::lanesOf(Type type) {
+  auto vector = dyn_cast<VectorType>(type);
+  return vector ? static_cast<size_t>(vector.getNumElements()) : 1;
+}
+
+Translation::Parts Translation::gather(ValueRange from) {
+  Parts all;
+  for (Value value : from)
+    all.append(values[value]);
+  return all;
+}
+
+void Translation::bind(ValueRange to, ValueRange parts) {
+  size_t at = 0;
+  for (Value value : to) {
+    const size_t count = lanesOf(value.getType());
+    values[value] = Parts(parts.begin() + at, parts.begin() + at + count);
+    at += count;
+  }
+}
+
+SmallVector<Type> Translation::partTypes(TypeRange types) {
+  SmallVector<Type> all;
+  for (Type type : types)
+    all.append(lanesOf(type), scalar(type));
+  return all;
+}
+
+// ---- Functions
+
+Value Translation::builtin(spirv::BuiltIn which, Type type) {
+  const std::string name = "builtin_" + spirv::stringifyBuiltIn(which).str();
+  auto pointerType = spirv::PointerType::get(type, StorageClass::Input);
+  if (!module->lookupSymbol(name)) {
+    OpBuilder::InsertionGuard keep(b);
+    b.setInsertionPointToStart(module->getBody());
+    spirv::GlobalVariableOp::create(b, loc, pointerType, name, which);
+  }
+  auto symbol = FlatSymbolRefAttr::get(&context, name);
+  if (!llvm::is_contained(interface, symbol))
+    interface.push_back(symbol);
+  Value address = spirv::AddressOfOp::create(b, loc, pointerType, symbol);
+  return spirv::LoadOp::create(b, loc, address);
+}
+
+// The launch's own memory holds the arguments, or, where that is too small, the address of a table of them.
+Translation::Parts Translation::argumentValues(size_t count) {
+  constexpr unsigned size = 8;
+  const bool isTable = count * size > features.argumentBytes;
+  const size_t members = isTable ? 1 : std::max<size_t>(count, 1);
+  SmallVector<Type> types(members, b.getI64Type());
+  SmallVector<uint32_t> offsets;
+  for (size_t i = 0; i < members; ++i)
+    offsets.push_back(i * size);
+  auto record = spirv::StructType::get(types, offsets, {}, {{spirv::Decoration::Block, b.getUnitAttr()}});
+  auto pointerType = spirv::PointerType::get(record, StorageClass::PushConstant);
+  constexpr char name[] = "arguments"; // one for all kernels of a module, which have the same
+  if (!module->lookupSymbol(name)) {
+    OpBuilder::InsertionGuard keep(b);
+    b.setInsertionPointToStart(module->getBody());
+    spirv::GlobalVariableOp::create(b, loc, pointerType, name);
+  }
+  Value base = spirv::AddressOfOp::create(b, loc, pointerType, FlatSymbolRefAttr::get(&context, name));
+  const auto member = [&](size_t i) -> Value {
+    Value place = spirv::AccessChainOp::create(b, loc, base, ValueRange{i32(static_cast<int64_t>(i))});
+    return spirv::LoadOp::create(b, loc, place);
+  };
+  Parts all;
+  firstArgument = member(0);
+  for (size_t i = 0; i < count; ++i)
+    all.push_back(
+        isTable ? loadAt(two<spirv::IAddOp>(firstArgument, integer(b.getI64Type(), static_cast<int64_t>(i * size))),
+                         b.getI64Type(), size)
+        : i     ? member(i)
+                : firstArgument);
+  return all;
+}
+
+Result<void> Translation::add(LLVM::LLVMFuncOp kernel, unsigned blockThreads) {
+  values.clear(), addresses.clear(), tables.clear(), foldable.clear(), zeros.clear(), interface.clear();
+  entry = kernel.getName().str();
+  threads = blockThreads;
+  sharedBytes = exchanges = loops = 0;
+  b.setInsertionPointToEnd(module->getBody());
+  function = spirv::FuncOp::create(b, loc, entry, b.getFunctionType({}, {}));
+  b.setInsertionPointToStart(function.addEntryBlock());
+  Block &body = kernel.getBody().front();
+  const Parts arguments = argumentValues(body.getNumArguments());
+  for (auto [argument, value] : llvm::zip(body.getArguments(), arguments))
+    if (isa<LLVM::LLVMPointerType>(argument.getType()))
+      addresses[argument] = Address{Address::Memory, {value}};
+    else
+      values[argument] = {value};
+  block(body);
+  spirv::ReturnOp::create(b, loc);
+  if (sharedBytes > features.sharedBytes)
+    refuse("expected a kernel with at most " + Twine(features.sharedBytes) + " bytes of shared memory, found " +
+           Twine(sharedBytes));
+  if (failure)
+    return *failure;
+  b.setInsertionPointToEnd(module->getBody());
+  spirv::EntryPointOp::create(b, loc, spirv::ExecutionModel::GLCompute, function, interface);
+  const auto mode = [&](spirv::ExecutionMode which, ArrayRef<int32_t> parameters) {
+    spirv::ExecutionModeOp::create(b, loc, function, which, parameters);
+  };
+  mode(spirv::ExecutionMode::LocalSize, {static_cast<int32_t>(threads), 1, 1});
+  const auto promise = [&](bool isOffered, spirv::ExecutionMode which, Capability capability, int32_t width) {
+    if (!isOffered)
+      return;
+    use(capability);
+    mode(which, {width});
+  };
+  const auto promises = [&](const VulkanFeatures::Floats &floats, int32_t width) {
+    promise(floats.denormals, spirv::ExecutionMode::DenormPreserve, Capability::DenormPreserve, width);
+    promise(floats.specials, spirv::ExecutionMode::SignedZeroInfNanPreserve, Capability::SignedZeroInfNanPreserve,
+            width);
+    promise(floats.nearest, spirv::ExecutionMode::RoundingModeRTE, Capability::RoundingModeRTE, width);
+  };
+  promises(features.f32, 32);
+  if (capabilities.contains(Capability::Float64))
+    promises(features.f64, 64);
+  return {};
+}
+
+Result<std::string> Translation::serialise() {
+  if (capabilities.contains(Capability::Int8))
+    use(Capability::StorageBuffer8BitAccess);
+  if (capabilities.contains(Capability::Int16))
+    use(Capability::StorageBuffer16BitAccess);
+  SmallVector<spirv::Extension> extensions{spirv::Extension::SPV_KHR_physical_storage_buffer};
+  const auto needs = [&](std::initializer_list<Capability> which, spirv::Extension extension) {
+    if (llvm::any_of(which, [&](Capability each) { return capabilities.contains(each); }))
+      extensions.push_back(extension);
+  };
+  needs({Capability::StorageBuffer8BitAccess}, spirv::Extension::SPV_KHR_8bit_storage);
+  needs({Capability::StorageBuffer16BitAccess}, spirv::Extension::SPV_KHR_16bit_storage);
+  needs({Capability::DenormPreserve, Capability::SignedZeroInfNanPreserve, Capability::RoundingModeRTE},
+        spirv::Extension::SPV_KHR_float_controls);
+  (*module)->setAttr(spirv::ModuleOp::getVCETripleAttrName(),
+                     spirv::VerCapExtAttr::get(spirv::Version::V_1_3,
+                                               SmallVector<Capability>(capabilities.begin(), capabilities.end()),
+                                               extensions, &context));
+  if (isDumped("spirv"))
+    (*module)->dump();
+#ifndef NDEBUG
+  if (failed(verify(*module)))
+    return Error{MORTISE_INTERNAL, "generated SPIR-V does not verify"};
+#endif
+  SmallVector<uint32_t, 0> words;
+  spirv::SerializationOptions options;
+  options.emitSymbolName = false;
+  if (failed(spirv::serialize(*module, words, options)))
+    return Error{MORTISE_INTERNAL, "generated code does not serialise to SPIR-V"};
+  std::string bytes(words.size() * sizeof(uint32_t), '\0');
+  std::memcpy(bytes.data(), words.data(), bytes.size());
+  return bytes;
+}
+
+// ---- Control flow
+
+void Translation::block(Block &from) {
+  for (Operation &op : from) {
+    if (failure)
+      return;
+    if (op.hasTrait<OpTrait::IsTerminator>())
+      return;
+    operation(op);
+  }
+}
+
+void Translation::operation(Operation &op) {
+  if (auto loop = dyn_cast<scf::ForOp>(op))
+    return forLoop(loop);
+  if (auto loop = dyn_cast<scf::WhileOp>(op))
+    return whileLoop(loop);
+  if (auto choice = dyn_cast<scf::IfOp>(op))
+    return branch(choice);
+  if (auto call = dyn_cast<LLVM::CallIntrinsicOp>(op))
+    return intrinsic(call);
+  if (!memory(op) && !arithmetic(op) && !conversion(op) && !shape(op) && !failure)
+    fail("no translation of " + op.getName().getStringRef());
+}
+
+void Translation::forLoop(scf::ForOp op) {
+  const Value low = values[op.getLowerBound()][0], high = values[op.getUpperBound()][0], step = values[op.getStep()][0];
+  Parts start{low};
+  start.append(gather(op.getInitArgs()));
+  SmallVector<Type> types = partTypes(op.getResultTypes());
+  auto loop = spirv::LoopOp::create(b, loc, types, spirv::LoopControl::None);
+  {
+    OpBuilder::InsertionGuard keep(b);
+    ++loops;
+    Region &region = loop.getBody();
+    SmallVector<Type> headerTypes{low.getType()};
+    headerTypes.append(types);
+    const auto add = [&](ArrayRef<Type> arguments) {
+      return b.createBlock(&region, region.end(), arguments, SmallVector<Location>(arguments.size(), loc));
+    };
+    Block *before = add({}), *header = add(headerTypes), *body = add({}), *next = add(types), *after = add({});
+    b.setInsertionPointToEnd(before);
+    spirv::BranchOp::create(b, loc, header, start);
+    b.setInsertionPointToEnd(header);
+    const Value counter = header->getArgument(0);
+    const ValueRange carried = header->getArguments().drop_front();
+    spirv::BranchConditionalOp::create(b, loc, compare<spirv::SLessThanOp>(counter, high), body, ValueRange(), after,
+                                       ValueRange());
+    b.setInsertionPointToEnd(body);
+    values[op.getInductionVar()] = {counter};
+    bind(op.getRegionIterArgs(), carried);
+    block(*op.getBody());
+    if (!failure)
+      spirv::BranchOp::create(b, loc, next, gather(op.getBody()->getTerminator()->getOperands()));
+    b.setInsertionPointToEnd(next);
+    SmallVector<Value> again{two<spirv::IAddOp>(counter, step)};
+    again.append(next->args_begin(), next->args_end());
+    spirv::BranchOp::create(b, loc, header, again);
+    b.setInsertionPointToEnd(after);
+    spirv::MergeOp::create(b, loc, carried);
+    --loops;
+  }
+  bind(op.getResults(), loop.getResults());
+}
+
+// The header only branches: what computes the condition may have branches of its own.
+void Translation::whileLoop(scf::WhileOp op) {
+  const Parts start = gather(op.getInits());
+  SmallVector<Type> headerTypes = partTypes(op.getInits().getTypes());
+  auto loop = spirv::LoopOp::create(b, loc, partTypes(op.getResultTypes()), spirv::LoopControl::None);
+  {
+    OpBuilder::InsertionGuard keep(b);
+    ++loops;
+    Region &region = loop.getBody();
+    const auto add = [&](ArrayRef<Type> arguments) {
+      return b.createBlock(&region, region.end(), arguments, SmallVector<Location>(arguments.size(), loc));
+    };
+    Block *before = add({}), *header = add(headerTypes), *test = add({}), *body = add({}), *next = add(headerTypes),
+          *after = add({});
+    b.setInsertionPointToEnd(before);
+    spirv::BranchOp::create(b, loc, header, start);
+    b.setInsertionPointToEnd(header);
+    spirv::BranchOp::create(b, loc, test);
+    b.setInsertionPointToEnd(test);
+    bind(op.getBeforeArguments(), header->getArguments());
+    block(*op.getBeforeBody());
+    if (failure)
+      return;
+    scf::ConditionOp condition = op.getConditionOp();
+    const Parts passed = gather(condition.getArgs());
+    spirv::BranchConditionalOp::create(b, loc, values[condition.getCondition()][0], body, ValueRange(), after,
+                                       ValueRange());
+    b.setInsertionPointToEnd(body);
+    bind(op.getAfterArguments(), passed);
+    block(*op.getAfterBody());
+    if (failure)
+      return;
+    spirv::BranchOp::create(b, loc, next, gather(op.getYieldOp().getOperands()));
+    b.setInsertionPointToEnd(next);
+    spirv::BranchOp::create(b, loc, header, next->getArguments());
+    b.setInsertionPointToEnd(after);
+    spirv::MergeOp::create(b, loc, passed);
+    --loops;
+  }
+  bind(op.getResults(), loop.getResults());
+}
+
+void Translation::branch(scf::IfOp op) {
+  const Value condition = values[op.getCondition()][0];
+  SmallVector<Type> types = partTypes(op.getResultTypes());
+  auto selection = spirv::SelectionOp::create(b, loc, types, spirv::SelectionControl::None);
+  {
+    OpBuilder::InsertionGuard keep(b);
+    Region &region = selection.getBody();
+    const auto add = [&](ArrayRef<Type> arguments) {
+      return b.createBlock(&region, region.end(), arguments, SmallVector<Location>(arguments.size(), loc));
+    };
+    const bool hasElse = !op.getElseRegion().empty();
+    Block *header = add({}), *then = add({}), *otherwise = hasElse ? add({}) : nullptr, *after = add(types);
+    b.setInsertionPointToEnd(header);
+    spirv::BranchConditionalOp::create(b, loc, condition, then, ValueRange(), hasElse ? otherwise : after,
+                                       ValueRange());
+    const auto fill = [&](Block *to, Block &from) {
+      b.setInsertionPointToEnd(to);
+      block(from);
+      if (!failure)
+        spirv::BranchOp::create(b, loc, after, gather(from.getTerminator()->getOperands()));
+    };
+    fill(then, *op.thenBlock());
+    if (hasElse && !failure)
+      fill(otherwise, *op.elseBlock());
+    b.setInsertionPointToEnd(after);
+    spirv::MergeOp::create(b, loc, after->getArguments());
+  }
+  bind(op.getResults(), selection.getResults());
+}
+
+// Replaces `results` by those of the body where the condition holds.
+void Translation::onlyIf(Value condition, llvm::function_ref<Parts()> body, Parts &results) {
+  SmallVector<Type> types(ValueRange(results).getTypes());
+  auto selection = spirv::SelectionOp::create(b, loc, types, spirv::SelectionControl::None);
+  {
+    OpBuilder::InsertionGuard keep(b);
+    Region &region = selection.getBody();
+    Block *header = b.createBlock(&region), *then = b.createBlock(&region, region.end());
+    Block *after = b.createBlock(&region, region.end(), types, SmallVector<Location>(types.size(), loc));
+    b.setInsertionPointToEnd(header);
+    spirv::BranchConditionalOp::create(b, loc, condition, then, ValueRange(), after, results);
+    b.setInsertionPointToEnd(then);
+    const Parts made = body();
+    spirv::BranchOp::create(b, loc, after, made);
+    b.setInsertionPointToEnd(after);
+    spirv::MergeOp::create(b, loc, after->getArguments());
+  }
+  results.assign(selection.getResults().begin(), selection.getResults().end());
+}
+
+// ---- Threads
+
+void Translation::intrinsic(LLVM::CallIntrinsicOp op) {
+  const StringRef name = op.getIntrin();
+  if (name == barrierIntrinsic)
+    return barrier();
+  Value result;
+  if (name == threadIntrinsic) {
+    result = builtin(spirv::BuiltIn::LocalInvocationIndex, b.getI32Type());
+  } else if (name == blockIntrinsic) {
+    Value all = builtin(spirv::BuiltIn::WorkgroupId, VectorType::get({3}, b.getI32Type()));
+    result = spirv::CompositeExtractOp::create(b, loc, all, ArrayRef<int32_t>{0});
+  } else if (name == exchangeIntrinsic) {
+    result = exchange(values[op.getArgs()[0]][0], values[op.getArgs()[1]][0]);
+  } else {
+    return fail("unknown intrinsic " + name);
+  }
+  values[op.getResult(0)] = {result};
+}
+
+void Translation::barrier() {
+  spirv::ControlBarrierOp::create(b, loc, spirv::Scope::Workgroup, spirv::Scope::Workgroup,
+                                  spirv::MemorySemantics::AcquireRelease | spirv::MemorySemantics::WorkgroupMemory);
+}
+
+Value Translation::sharedArray(const std::string &name, Type element, size_t count) {
+  auto array = spirv::ArrayType::get(element, static_cast<unsigned>(count));
+  auto type = spirv::PointerType::get(array, StorageClass::Workgroup);
+  if (!module->lookupSymbol(name)) {
+    sharedBytes += count * element.getIntOrFloatBitWidth() / 8;
+    OpBuilder::InsertionGuard keep(b);
+    b.setInsertionPointToStart(module->getBody());
+    spirv::GlobalVariableOp::create(b, loc, type, name);
+  }
+  return spirv::AddressOfOp::create(b, loc, type, FlatSymbolRefAttr::get(&context, name));
+}
+
+// Through shared memory, where all threads of the block come to the same exchange. Two arrays by turns need one barrier
+// each: who writes the first one again has passed the barrier that the readers of its old contents had come to. In a
+// loop the turns would not hold.
+Value Translation::exchange(Value bits, Value mask) {
+  Value array = sharedArray(entry + "_exchange" + std::to_string(exchanges++ % 2), b.getI32Type(), threads);
+  Value thread = builtin(spirv::BuiltIn::LocalInvocationIndex, b.getI32Type());
+  const auto place = [&](Value number) -> Value {
+    return spirv::AccessChainOp::create(b, loc, array, ValueRange{number});
+  };
+  if (loops > 0)
+    barrier();
+  spirv::StoreOp::create(b, loc, place(thread), bits);
+  barrier();
+  return spirv::LoadOp::create(b, loc, place(two<spirv::BitwiseXorOp>(thread, mask)));
+}
+
+// ---- Memory
+
+Value Translation::loadAt(Value address, Type type, unsigned alignment) {
+  Value place = spirv::ConvertUToPtrOp::create(
+      b, loc, spirv::PointerType::get(type, StorageClass::PhysicalStorageBuffer), address);
+  return spirv::LoadOp::create(b, loc, place, spirv::MemoryAccessAttr::get(&context, spirv::MemoryAccess::Aligned),
+                               b.getI32IntegerAttr(static_cast<int32_t>(alignment)));
+}
+
+void Translation::storeAt(Value address, Value value, unsigned alignment) {
+  auto type = spirv::PointerType::get(value.getType(), StorageClass::PhysicalStorageBuffer);
+  Value place = spirv::ConvertUToPtrOp::create(b, loc, type, address);
+  spirv::StoreOp::create(b, loc, place, value, spirv::MemoryAccessAttr::get(&context, spirv::MemoryAccess::Aligned),
+                         b.getI32IntegerAttr(static_cast<int32_t>(alignment)));
+}
+
+static unsigned bytesOf(Type type) { return std::max(1U, getElementTypeOrSelf(type).getIntOrFloatBitWidth() / 8); }
+
+static bool isSharedSpace(LLVM::GlobalOp global) { return global.getAddrSpace() != 0; }
+
+// A vector of the emitter's takes as many elements, those of one lane side by side.
+Value Translation::arrayOf(LLVM::GlobalOp global, Type element) {
+  auto array = cast<LLVM::LLVMArrayType>(global.getType());
+  return sharedArray(global.getSymName().str(), scalar(element),
+                     array.getNumElements() * lanesOf(array.getElementType()));
+}
+
+Value Translation::tableOf(LLVM::GlobalOp global, Type element) {
+  Value &known = tables[global];
+  if (known)
+    return known;
+  auto bytes = cast<DenseElementsAttr>(*global.getValue()).getRawData();
+  const size_t count = bytes.size() / bytesOf(element);
+  if (count > mostTableElements) {
+    refuse("expected a constant of at most " + Twine(mostTableElements) + " elements, found " + Twine(count));
+    return {};
+  }
+  auto array = spirv::ArrayType::get(scalar(element), static_cast<unsigned>(count));
+  auto elements =
+      DenseElementsAttr::getFromRawBuffer(RankedTensorType::get({static_cast<int64_t>(count)}, scalar(element)), bytes);
+  OpBuilder::InsertionGuard keep(b);
+  b.setInsertionPointToStart(&function.getBody().front()); // where SPIR-V wants variables
+  Value initial = spirv::ConstantOp::create(b, loc, array, elements);
+  known = spirv::VariableOp::create(b, loc, spirv::PointerType::get(array, StorageClass::Function),
+                                    StorageClass::Function, initial);
+  return known;
+}
+
+Translation::Address Translation::lane(const Address &address, size_t number) const {
+  Address one = address;
+  if (address.places.size() > 1)
+    one.places = {address.places[number]};
+  return one;
+}
+
+void Translation::offset(LLVM::GEPOp op) {
+  Address address = addresses[op.getBase()];
+  const Type element = op.getElemType();
+  Parts indices;
+  if (op.getIndices().size() != 1)
+    return fail("an address with several indices");
+  const auto index = *op.getIndices().begin();
+  if (auto number = dyn_cast<IntegerAttr>(index))
+    indices = {integer(b.getI64Type(), number.getInt())};
+  else
+    indices = values[cast<Value>(index)];
+  if (address.kind != Address::Memory) {
+    if (!address.places.empty())
+      return fail("an address inside an array, moved twice");
+    address.element = element;
+    for (Value each : indices)
+      address.places.push_back(cast(each, b.getI32Type()));
+    addresses[op] = address;
+    return;
+  }
+  Parts moved;
+  const Parts base = address.places;
+  for (size_t i = 0; i < std::max(base.size(), indices.size()); ++i) {
+    Value by = indices[indices.size() == 1 ? 0 : i];
+    by = by.getType().isInteger(64) ? by : convert<spirv::SConvertOp>(by, b.getI64Type());
+    if (const unsigned size = bytesOf(element); size > 1)
+      by = two<spirv::IMulOp>(by, integer(b.getI64Type(), size));
+    moved.push_back(two<spirv::IAddOp>(base[base.size() == 1 ? 0 : i], by));
+  }
+  address.places = moved;
+  addresses[op] = address;
+}
+
+// Of an element in an array.
+Value Translation::pointer(const Address &address, Type type, size_t lane, size_t lanes) {
+  auto global = cast<LLVM::GlobalOp>(address.array);
+  Value index = address.places.empty() ? i32(0) : address.places[0];
+  Value array;
+  if (address.kind == Address::Shared) {
+    array = arrayOf(global, type);
+    if (lanes > 1) {
+      const auto count = cast<LLVM::LLVMArrayType>(global.getType()).getNumElements();
+      index = two<spirv::IAddOp>(index, i32(static_cast<int64_t>(lane * count)));
+    }
+  } else {
+    array = tableOf(global, type);
+    if (!array)
+      return {};
+    if (lane > 0)
+      index = two<spirv::IAddOp>(index, i32(static_cast<int64_t>(lane)));
+  }
+  return spirv::AccessChainOp::create(b, loc, array, ValueRange{index});
+}
+
+// Vectors move in pieces as wide as their alignment, at most 16 bytes; narrow elements are packed into words.
+Translation::Parts Translation::load(Type type, const Address &address, unsigned alignment) {
+  const size_t lanes = lanesOf(type);
+  const Type element = scalar(type);
+  Parts parts;
+  if (address.kind != Address::Memory) {
+    for (size_t i = 0; i < lanes; ++i) {
+      Value place = pointer(address, type, i, lanes);
+      if (!place)
+        return {};
+      parts.push_back(spirv::LoadOp::create(b, loc, place));
+    }
+    return parts;
+  }
+  const unsigned size = bytesOf(element);
+  const unsigned piece = std::min<unsigned>({16, alignment, static_cast<unsigned>(size * lanes)});
+  const Value base = address.places[0];
+  const auto at = [&](size_t bytes) {
+    return bytes ? two<spirv::IAddOp>(base, integer(b.getI64Type(), static_cast<int64_t>(bytes))) : base;
+  };
+  if (lanes == 1 || piece <= size || piece < 4) {
+    for (size_t i = 0; i < lanes; ++i)
+      parts.push_back(loadAt(at(i * size), element, std::min(alignment, size)));
+    return parts;
+  }
+  const Type word = size >= 4 ? element : b.getI32Type();
+  const unsigned wordBytes = std::max(4U, size), words = piece / wordBytes;
+  for (size_t done = 0; done < size * lanes; done += piece) {
+    Value loaded = loadAt(at(done), words > 1 ? Type(VectorType::get({words}, word)) : word, piece);
+    for (unsigned w = 0; w < words; ++w) {
+      Value one = loaded;
+      if (words > 1)
+        one = spirv::CompositeExtractOp::create(b, loc, loaded, ArrayRef<int32_t>{static_cast<int32_t>(w)});
+      if (size >= 4) {
+        parts.push_back(one);
+        continue;
+      }
+      for (unsigned i = 0; i < 4 / size; ++i) {
+        Value moved = i ? two<spirv::ShiftRightLogicalOp>(one, i32(int64_t(i) * size * 8)) : one;
+        parts.push_back(convert<spirv::UConvertOp>(moved, element));
+      }
+    }
+  }
+  return parts;
+}
+
+void Translation::store(const Parts &parts, Type type, const Address &address, unsigned alignment) {
+  const size_t lanes = lanesOf(type);
+  const Type element = scalar(type);
+  if (address.kind != Address::Memory) {
+    for (size_t i = 0; i < lanes; ++i)
+      spirv::StoreOp::create(b, loc, pointer(address, type, i, lanes), parts[i]);
+    return;
+  }
+  const unsigned size = bytesOf(element);
+  const unsigned piece = std::min<unsigned>({16, alignment, static_cast<unsigned>(size * lanes)});
+  const Value base = address.places[0];
+  const auto at = [&](size_t bytes) {
+    return bytes ? two<spirv::IAddOp>(base, integer(b.getI64Type(), static_cast<int64_t>(bytes))) : base;
+  };
+  if (lanes == 1 || piece <= size || piece < 4) {
+    for (size_t i = 0; i < lanes; ++i)
+      storeAt(at(i * size), parts[i], std::min(alignment, size));
+    return;
+  }
+  const unsigned wordBytes = std::max(4U, size), words = piece / wordBytes;
+  size_t next = 0;
+  for (size_t done = 0; done < size * lanes; done += piece) {
+    SmallVector<Value> all;
+    for (unsigned w = 0; w < words; ++w) {
+      if (size >= 4) {
+        all.push_back(parts[next++]);
+        continue;
+      }
+      Value packed;
+      for (unsigned i = 0; i < 4 / size; ++i) {
+        Value wide = convert<spirv::UConvertOp>(parts[next++], b.getI32Type());
+        if (i)
+          wide = two<spirv::ShiftLeftLogicalOp>(wide, i32(int64_t(i) * size * 8));
+        packed = packed ? two<spirv::BitwiseOrOp>(packed, wide) : wide;
+      }
+      all.push_back(packed);
+    }
+    Value whole = all[0];
+    if (words > 1)
+      whole = spirv::CompositeConstructOp::create(b, loc, VectorType::get({words}, all[0].getType()), all);
+    storeAt(at(done), whole, piece);
+  }
+}
+
+bool Translation::memory(Operation &op) {
+  if (auto place = dyn_cast<LLVM::GEPOp>(op)) {
+    offset(place);
+    return true;
+  }
+  if (auto array = dyn_cast<LLVM::AddressOfOp>(op)) {
+    auto global = SymbolTable::lookupNearestSymbolFrom<LLVM::GlobalOp>(&op, array.getGlobalNameAttr());
+    addresses[array] = Address{isSharedSpace(global) ? Address::Shared : Address::Table, {}, global};
+    return true;
+  }
+  const auto alignmentOf = [](std::optional<uint64_t> known, Type type) {
+    return known ? static_cast<unsigned>(*known) : bytesOf(type);
+  };
+  if (auto read = dyn_cast<LLVM::LoadOp>(op)) {
+    const Address from = addresses[read.getAddr()];
+    Parts loaded = load(read.getType(), from, alignmentOf(read.getAlignment(), read.getType()));
+    values[read] = std::move(loaded);
+    return true;
+  }
+  if (auto write = dyn_cast<LLVM::StoreOp>(op)) {
+    const Type type = write.getValue().getType();
+    store(values[write.getValue()], type, addresses[write.getAddr()], alignmentOf(write.getAlignment(), type));
+    return true;
+  }
+  // Masks of whole vectors are one branch; those of lanes one for each lane.
+  const auto masked = [&](const Parts &mask, Type type, const Address &address, Parts *results,
+                          llvm::function_ref<Parts(Type, const Address &, size_t, bool)> access) {
+    const bool isWhole = address.places.size() <= 1 && llvm::all_equal(mask);
+    if (isWhole) {
+      Parts none;
+      onlyIf(mask[0], [&] { return access(type, address, 0, true); }, results ? *results : none);
+      return;
+    }
+    for (size_t i = 0; i < lanesOf(type); ++i) {
+      Address place = lane(address, i);
+      if (address.places.size() <= 1 && i > 0)
+        place.places = {two<spirv::IAddOp>(address.places[0], integer(b.getI64Type(), int64_t(i) * bytesOf(type)))};
+      Parts one;
+      if (results)
+        one = {(*results)[i]};
+      onlyIf(mask[i], [&] { return access(getElementTypeOrSelf(type), place, i, false); }, one);
+      if (results)
+        (*results)[i] = one[0];
+    }
+  };
+  const auto read = [&](Value result, Value mask, const Address &address, ValueRange passed, unsigned alignment) {
+    if (address.kind != Address::Memory)
+      return fail("a masked load of an array");
+    Parts results = gather(passed);
+    masked(values[mask], result.getType(), address, &results,
+           [&](Type type, const Address &place, size_t, bool) { return load(type, place, alignment); });
+    values[result] = results;
+  };
+  const auto write = [&](Value value, Value mask, const Address &address, unsigned alignment) {
+    if (address.kind != Address::Memory)
+      return fail("a masked store to an array");
+    masked(values[mask], value.getType(), address, nullptr,
+           [&](Type type, const Address &place, size_t at, bool isWhole) {
+             store(isWhole ? values[value] : Parts{values[value][at]}, type, place, alignment);
+             return Parts();
+           });
+  };
+  if (auto access = dyn_cast<LLVM::MaskedLoadOp>(op)) {
+    read(access.getResult(), access.getMask(), addresses[access.getData()], access.getPassThru(),
+         access.getAlignment());
+    return true;
+  }
+  if (auto access = dyn_cast<LLVM::masked_gather>(op)) {
+    read(access.getResult(), access.getMask(), addresses[access.getPtrs()], access.getPassThru(),
+         access.getAlignment());
+    return true;
+  }
+  if (auto access = dyn_cast<LLVM::MaskedStoreOp>(op)) {
+    write(access.getValue(), access.getMask(), addresses[access.getData()], access.getAlignment());
+    return true;
+  }
+  if (auto access = dyn_cast<LLVM::masked_scatter>(op)) {
+    write(access.getValue(), access.getMask(), addresses[access.getPtrs()], access.getAlignment());
+    return true;
+  }
+  return false;
+}
+
+} // namespace mortise::codegen

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A graph of each family of kernels for GPUs.
+#pragma once
+
+#include "test_graph.hpp"
+
+namespace mortise::codegen::test {
+
+struct Family {
+  const char *name;
+  void (*make)(TestGraph &b, int32_t dtype, int64_t rows, int64_t length);
+  std::vector<int32_t> dtypes = {MORTISE_F32, MORTISE_BF16, MORTISE_F16};
+  std::vector<std::pair<int64_t, int64_t>> shapes = {{64, 4096}, {3, 37}, {5, 40000}};
+};
+
+inline void pointwise(TestGraph &b, int32_t dtype, int64_t rows, int64_t length) {
+  V x = b.input(dtype, {rows, length}), bias = b.input(dtype, {length});
+  V wide = b.op("broadcast", {bias}, dtype, {rows, length}, {{"shape", Dims{rows, length}}, {"axes", Dims{1}}});
+  V sum = b.op("add", {x, wide}, dtype, {rows, length});
+  b.output(b.op("gelu", {sum}, dtype, {rows, length}, {{"approximate", "none"}}));
+}
+inline void softmax(TestGraph &b, int32_t dtype, int64_t rows, int64_t length) {
+  V x = b.input(dtype, {rows, length});
+  b.output(b.op("softmax", {x}, dtype, {rows, length}, {{"axis", 1}}));
+}
+inline void columns(TestGraph &b, int32_t dtype, int64_t rows, int64_t length) {
+  V x = b.input(dtype, {rows, length});
+  b.output(b.op("reduce_sum", {x}, dtype, {length}, {{"axes", Dims{0}}}));
+}
+inline void largest(TestGraph &b, int32_t dtype, int64_t rows, int64_t length) {
+  V x = b.input(dtype, {rows, length});
+  b.output(b.op("argmax", {x}, MORTISE_I64, {rows}, {{"axis", 1}}));
+}
+inline void transposed(TestGraph &b, int32_t dtype, int64_t rows, int64_t length) {
+  V x = b.input(dtype, {rows, length});
+  V y = b.op("transpose", {x}, dtype, {length, rows}, {{"permutation", Dims{1, 0}}});
+  b.output(b.op("neg", {y}, dtype, {length, rows}));
+}
+inline void sine(TestGraph &b, int32_t dtype, int64_t rows, int64_t length) {
+  V x = b.input(dtype, {rows, length});
+  b.output(b.op("sin", {x}, dtype, {rows, length}));
+}
+// Every function of emit/math.cpp, circular.cpp and power.cpp.
+inline void functions(TestGraph &b, int32_t dtype, int64_t rows, int64_t length) {
+  V x = b.input(dtype, {rows, length}), y = b.input(dtype, {rows, length});
+  for (const char *op :
+       {"exp",  "expm1", "log",  "log1p", "tanh",  "erf",   "erfc",  "logistic", "cos",   "tan", "asin",
+        "acos", "atan",  "sinh", "cosh",  "asinh", "acosh", "atanh", "log2",     "log10", "exp2"})
+    b.output(b.op(op, {x}, dtype, {rows, length}));
+  for (const char *op : {"pow", "atan2", "rem"})
+    b.output(b.op(op, {x, y}, dtype, {rows, length}));
+  V i = b.input(MORTISE_I32, {rows, length});
+  b.output(b.op("pow", {i, i}, MORTISE_I32, {rows, length}));
+}
+
+inline const std::vector<Family> families = {{"pointwise", pointwise},
+                                             {"softmax", softmax},
+                                             {"columns", columns},
+                                             {"largest", largest},
+                                             {"transposed", transposed},
+                                             {"sine", sine},
+                                             {"functions", functions, {MORTISE_F32, MORTISE_F64}, {{3, 37}}}};
+
+} // namespace mortise::codegen::test

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// SPIR-V of each family of kernels, through spirv-val. What the kernels compute is tested by emulation (oracle.hpp),
+// and on lavapipe by the conformance kit (tests/vulkan).
+#include "families.hpp"
+#include "spirv_check.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <map>
+#include <set>
+
+using namespace mortise;
+using namespace mortise::codegen;
+using namespace mortise::codegen::test;
+
+namespace {
+
+constexpr uint32_t opCapability = 17, opExecutionMode = 16, opLoad = 61, opDecorate = 71;
+
+// Of each instruction with this number: its words behind the first.
+std::vector<std::vector<uint32_t>> instructions(const std::string &code, uint32_t number) {
+  std::vector<uint32_t> words(code.size() / sizeof(uint32_t));
+  std::memcpy(words.data(), code.data(), words.size() * sizeof(uint32_t));
+  std::vector<std::vector<uint32_t>> found;
+  for (size_t at = 5; at < words.size() && words[at] >> 16; at += words[at] >> 16)
+    if ((words[at] & 0xffff) == number)
+      found.emplace_back(words.begin() + static_cast<ptrdiff_t>(at) + 1,
+                         words.begin() + static_cast<ptrdiff_t>(at + (words[at] >> 16)));
+  return found;
+}
+
+std::set<uint32_t> capabilities(const std::string &code) {
+  std::set<uint32_t> all;
+  for (const auto &each : instructions(code, opCapability))
+    all.insert(each[0]);
+  return all;
+}
+
+Result<std::shared_ptr<const SimtFunction>> compileFirst(TestGraph &b, const VulkanFeatures &features) {
+  const auto target = SimtTarget::vulkan(features, 1);
+  if (!target)
+    return target.error();
+  const auto compiler = SimtCompiler::create(*target);
+  const MortiseGraph &graph = b.view();
+  const auto functions = (*compiler)->compile(graph, fuse({&graph, {}, {}, {}}, simtFuseTarget())->groups);
+  if (!functions)
+    return functions.error();
+  return functions->at(0);
+}
+
+TEST(Spirv, KernelsOfAllFamiliesAreValid) {
+  if (!canValidate())
+    GTEST_SKIP() << "no validator: install spirv-tools (Debian) and configure again";
+  for (const Family &family : families)
+    for (const int32_t dtype : family.dtypes)
+      for (const auto &[rows, length] : family.shapes) {
+        TestGraph b;
+        family.make(b, dtype, rows, length);
+        const MortiseGraph &graph = b.view();
+        const auto parts = fuse({&graph, {}, {}, {}}, simtFuseTarget());
+        ASSERT_TRUE(parts) << parts.error().message;
+        EXPECT_EQ(invalidSpirv(graph, parts->groups), "")
+            << family.name << " " << dtypeName(dtype) << " " << rows << "x" << length;
+      }
+}
+
+TEST(Spirv, TheValidatorFindsABrokenModule) {
+  if (!canValidate())
+    GTEST_SKIP() << "no validator: install spirv-tools (Debian) and configure again";
+  TestGraph b;
+  softmax(b, MORTISE_F32, 3, 37);
+  auto function = compileFirst(b, allFeatures());
+  ASSERT_TRUE(function) << function.error().message;
+  std::string code = (*function)->code;
+  code.resize(code.size() - sizeof(uint32_t)); // OpFunctionEnd
+  EXPECT_NE(invalidSpirv(code), "");
+}
+
+TEST(Spirv, CapabilitiesAreThoseThatTheCodeUses) {
+  constexpr uint32_t int64 = 11, int16 = 22, int8 = 39, float64 = 10, denormals = 4464, specials = 4466, nearest = 4467;
+  const auto of = [](int32_t dtype, const VulkanFeatures &features) {
+    TestGraph b;
+    V x = b.input(dtype, {64});
+    b.output(b.op("neg", {x}, dtype, {64}));
+    auto function = compileFirst(b, features);
+    return function ? capabilities((*function)->code) : std::set<uint32_t>{};
+  };
+  const VulkanFeatures none;
+  const std::set<uint32_t> plain = of(MORTISE_F32, none);
+  EXPECT_TRUE(plain.contains(int64));
+  for (const uint32_t each : {int16, int8, float64, denormals, specials, nearest})
+    EXPECT_FALSE(plain.contains(each)) << each;
+  const std::set<uint32_t> careful = of(MORTISE_F32, allFeatures());
+  for (const uint32_t each : {denormals, specials, nearest})
+    EXPECT_TRUE(careful.contains(each)) << each;
+  EXPECT_TRUE(of(MORTISE_F64, allFeatures()).contains(float64));
+  EXPECT_TRUE(of(MORTISE_BF16, none).contains(int16));
+  EXPECT_TRUE(of(MORTISE_I8, none).contains(int8));
+}
+
+TEST(Spirv, WhatADeviceLacksIsRefused) {
+  TestGraph doubles;
+  V x = doubles.input(MORTISE_F64, {64});
+  doubles.output(doubles.op("neg", {x}, MORTISE_F64, {64}));
+  const auto refused = compileFirst(doubles, VulkanFeatures());
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, MORTISE_UNSUPPORTED);
+  EXPECT_NE(refused.error().message.find("shaderFloat64"), std::string::npos) << refused.error().message;
+
+  VulkanFeatures small;
+  small.sharedBytes = 256;
+  TestGraph sums;
+  columns(sums, MORTISE_F32, 64, 4096);
+  const auto large = compileFirst(sums, small);
+  ASSERT_FALSE(large);
+  EXPECT_NE(large.error().message.find("at most 256 bytes of shared memory"), std::string::npos)
+      << large.error().message;
+
+  VulkanFeatures few;
+  few.blockThreads = 128;
+  const auto target = SimtTarget::vulkan(few, 1);
+  ASSERT_FALSE(target);
+  EXPECT_EQ(target.error().code, MORTISE_UNSUPPORTED);
+}
+
+TEST(Spirv, NothingIsContracted) {
+  constexpr uint32_t noContraction = 42, opFAdd = 129, opFSub = 131, opFMul = 133;
+  TestGraph b;
+  softmax(b, MORTISE_F32, 64, 4096);
+  auto function = compileFirst(b, allFeatures());
+  ASSERT_TRUE(function) << function.error().message;
+  std::set<uint32_t> decorated;
+  for (const auto &each : instructions((*function)->code, opDecorate))
+    if (each[1] == noContraction)
+      decorated.insert(each[0]);
+  size_t count = 0;
+  for (const uint32_t op : {opFAdd, opFSub, opFMul})
+    for (const auto &each : instructions((*function)->code, op)) {
+      ++count;
+      EXPECT_TRUE(decorated.contains(each[1])) << "the result " << each[1];
+    }
+  EXPECT_GT(count, 16U);
+}
+
+// Vulkan's division may be off by more than two units in the last place.
+TEST(Spirv, QuotientsAreTakenInF64WhereTheDriverIsLoose) {
+  constexpr uint32_t opFDiv = 136, opTypeFloat = 22;
+  const auto widths = [](const VulkanFeatures &features, const char *op) {
+    TestGraph b;
+    V x = b.input(MORTISE_F32, {64});
+    b.output(op == std::string("div") ? b.op(op, {x, b.input(MORTISE_F32, {64})}, MORTISE_F32, {64})
+                                      : b.op(op, {x}, MORTISE_F32, {64}));
+    auto function = compileFirst(b, features);
+    std::set<uint32_t> found;
+    if (!function)
+      return found;
+    EXPECT_EQ(invalidSpirv((*function)->code), "");
+    std::map<uint32_t, uint32_t> types;
+    for (const auto &each : instructions((*function)->code, opTypeFloat))
+      types[each[0]] = each[1];
+    for (const auto &each : instructions((*function)->code, opFDiv))
+      found.insert(types[each[0]]);
+    return found;
+  };
+  VulkanFeatures loose = allFeatures();
+  loose.exactQuotients = false;
+  EXPECT_EQ(widths(allFeatures(), "div"), std::set<uint32_t>{32});
+  EXPECT_EQ(widths(loose, "div"), std::set<uint32_t>{64});
+  EXPECT_EQ(widths(loose, "rsqrt"), std::set<uint32_t>{64});
+  loose.doubles = false;
+  TestGraph b;
+  V x = b.input(MORTISE_F32, {64});
+  b.output(b.op("sqrt", {x}, MORTISE_F32, {64}));
+  const auto refused = compileFirst(b, loose);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, MORTISE_UNSUPPORTED);
+}
+
+TEST(Spirv, AlignedRowsAreReadBySixteenBytes) {
+  TestGraph b;
+  softmax(b, MORTISE_BF16, 64, 4096);
+  auto function = compileFirst(b, allFeatures());
+  ASSERT_TRUE(function) << function.error().message;
+  ASSERT_EQ((*function)->alignment, 16U);
+  const auto wide = [](const std::string &code) { // loads that count on 16 bytes
+    return std::ranges::count_if(instructions(code, opLoad), [](const auto &each) { return each.back() == 16; });
+  };
+  EXPECT_EQ(wide((*function)->alignedCode), 4); // vectors of a thread
+  EXPECT_EQ(wide((*function)->code), 0);
+}
+
+// More arguments than a launch can pass lie in a table.
+TEST(Spirv, ManyArgumentsLieInATable) {
+  const auto hasTable = [](int inputs) {
+    TestGraph b;
+    V sum = b.input(MORTISE_F32, {64});
+    for (int i = 1; i < inputs; ++i)
+      sum = b.op("add", {sum, b.input(MORTISE_F32, {64})}, MORTISE_F32, {64});
+    b.output(sum);
+    auto function = compileFirst(b, allFeatures());
+    EXPECT_TRUE(function) << function.error().message;
+    EXPECT_EQ(invalidSpirv((*function)->code), "");
+    return (*function)->hasTable;
+  };
+  EXPECT_FALSE(hasTable(15)); // and the output: 128 bytes
+  EXPECT_TRUE(hasTable(16));
+}
+
+TEST(Spirv, BlocksHaveAsManyThreadsAsTheLaunchSays) {
+  constexpr uint32_t localSize = 17;
+  TestGraph b;
+  softmax(b, MORTISE_F32, 64, 4096);
+  auto function = compileFirst(b, allFeatures());
+  ASSERT_TRUE(function) << function.error().message;
+  size_t found = 0;
+  for (const auto &mode : instructions((*function)->code, opExecutionMode))
+    if (mode[1] == localSize) {
+      EXPECT_EQ(mode[2], (*function)->launches[found++].threads);
+      EXPECT_EQ(mode[3] * mode[4], 1U);
+    }
+  EXPECT_EQ(found, (*function)->launches.size());
+}
+
+} // namespace

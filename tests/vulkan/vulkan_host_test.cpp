@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What the kit does not ask of the vulkan plugin: how devices are found, chosen and missed, and the limits of launches.
+#include "session.hpp"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <numeric>
+#include <random>
+
+namespace mortise::test {
+namespace {
+
+// Mesa's name for what lavapipe computes with.
+constexpr char lavapipe[] = "llvmpipe";
+
+TEST(VulkanPlugin, WithoutALoaderThereIsNoDeviceAndTheLogSaysWhy) {
+  setenv("MORTISE_VULKAN_LOADER", "/nowhere/libvulkan.so.1", 1);
+  takeLog();
+  const auto found = start("", "/nowhere/libvulkan.so.1");
+  ASSERT_TRUE(found) << found.error().message;
+  EXPECT_TRUE(found->empty());
+  const std::string said = takeLog();
+  EXPECT_NE(said.find("there is no device 'vulkan'"), std::string::npos) << said;
+  EXPECT_NE(said.find("install libvulkan1"), std::string::npos) << said;
+  unsetenv("MORTISE_VULKAN_LOADER");
+}
+
+TEST(VulkanPlugin, ALoaderThatTheEnvironmentDoesNotNameIsRefused) {
+  const auto found = start("", "/tmp/clone/libvulkan.so.1");
+  ASSERT_FALSE(found);
+  EXPECT_EQ(found.error().code, MORTISE_INVALID_ARGUMENT);
+  EXPECT_NE(found.error().message.find("MORTISE_VULKAN_LOADER"), std::string::npos) << found.error().message;
+}
+
+class Lavapipe : public testing::Test {
+protected:
+  void SetUp() override {
+    const auto found = start(lavapipe);
+    ASSERT_TRUE(found) << found.error().message;
+    if (found->empty())
+      GTEST_SKIP() << "no lavapipe: install mesa-vulkan-drivers (Debian); " << takeLog();
+    info = found->front();
+    device = info->device;
+  }
+  const MortiseDeviceInfo *info = nullptr;
+  MortiseDevice *device = nullptr;
+};
+
+std::string uuidText(const uint8_t *bytes) {
+  std::string text;
+  char digits[3];
+  for (int i = 0; i < 16; ++i) {
+    std::snprintf(digits, sizeof digits, "%02x", bytes[i]);
+    text += i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "";
+    text += digits;
+  }
+  return text;
+}
+
+TEST_F(Lavapipe, IsChosenByNameUuidOrNumber) {
+  EXPECT_EQ(std::string(info->kind), "vulkan");
+  EXPECT_EQ(info->automatic, 0U);
+  const auto same = start(uuidText(info->uuid));
+  ASSERT_TRUE(same);
+  ASSERT_EQ(same->size(), 1U);
+  EXPECT_EQ(std::string(same->front()->name), info->name);
+  takeLog();
+  const auto none = start("a device that nobody has");
+  ASSERT_TRUE(none);
+  EXPECT_TRUE(none->empty());
+  EXPECT_NE(takeLog().find("is not what the option device names"), std::string::npos);
+  const auto first = start("0");
+  ASSERT_TRUE(first);
+  EXPECT_EQ(first->size(), 1U);
+}
+
+TEST_F(Lavapipe, MoreArgumentsThanALaunchPasses) {
+  constexpr int count = 40;
+  Network net;
+  ValueId sum = net.input(MORTISE_F32, {100});
+  for (int i = 1; i < count; ++i)
+    sum = net.op("add", {sum, net.input(MORTISE_F32, {100})});
+  net.output(sum);
+  const Region region(device, net.finish());
+  EXPECT_EQ(region.steps, 1U);
+  Stream stream(device);
+  std::vector<MortiseAddress> inputs;
+  for (int i = 0; i < count; ++i)
+    inputs.push_back(stream.put(std::vector<float>(100, static_cast<float>(i))));
+  const MortiseAddress result = stream.allocate(400);
+  for (int run = 0; run < 3; ++run)
+    ASSERT_TRUE(region.enqueue(stream, inputs, {result}));
+  EXPECT_EQ(stream.take<float>(result, 100), std::vector<float>(100, count * (count - 1) / 2.0f));
+}
+
+// More blocks than one dispatch has: the second begins where the first ends.
+TEST_F(Lavapipe, GridsOfSeveralDispatches) {
+  constexpr int64_t count = 65535 * 2048 + 5 * 2048; // of 256 threads with 8 bytes each
+  Network net;
+  const ValueId x = net.input(MORTISE_I8, {count});
+  net.output(net.op("neg", {x}));
+  const Region region(device, net.finish());
+  Stream stream(device);
+  std::vector<int8_t> values(count);
+  for (int64_t i = 0; i < count; ++i)
+    values[i] = static_cast<int8_t>(i % 127);
+  const MortiseAddress from = stream.put(values), to = stream.allocate(count);
+  ASSERT_TRUE(region.enqueue(stream, {from}, {to}));
+  const auto found = stream.take<int8_t>(to, count);
+  for (int64_t i = 0; i < count; ++i)
+    ASSERT_EQ(found[i], -(i % 127)) << i;
+}
+
+TEST_F(Lavapipe, AddressesOfAnyAlignment) {
+  Network net;
+  const ValueId x = net.input(MORTISE_BF16, {4096});
+  net.output(net.op("neg", {x}));
+  const Region region(device, net.finish());
+  Stream stream(device);
+  std::vector<uint16_t> values(4096 + 8);
+  std::iota(values.begin(), values.end(), 0);
+  const MortiseAddress from = stream.put(values), to = stream.put(std::vector<uint16_t>(4096 + 8, 7));
+  for (uint64_t shift : {0, 1, 3, 8}) {
+    ASSERT_TRUE(region.enqueue(stream, {from + 2 * shift}, {to + 2 * shift}));
+    const auto found = stream.take<uint16_t>(to, 4096 + 8);
+    for (uint64_t i = 0; i < 4096; ++i)
+      ASSERT_EQ(found[shift + i], (shift + i) ^ 0x8000) << shift << " " << i;
+  }
+}
+
+// What llvmpipe would fold away.
+TEST_F(Lavapipe, ConstantsKeepTheirMeaning) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  const std::vector<float> values{-infinity, infinity, std::nanf(""), -0.0f, 2, 1e-42f, -3, 0};
+  const auto compute = [&](const std::function<ValueId(Network &, ValueId)> &make) {
+    Network net;
+    const ValueId x = net.input(MORTISE_F32, {8});
+    net.output(make(net, x));
+    const Region region(device, net.finish());
+    Stream stream(device);
+    const MortiseAddress from = stream.put(values), to = stream.allocate(32);
+    EXPECT_TRUE(region.enqueue(stream, {from}, {to}));
+    return stream.take<float>(to, 8);
+  };
+  const auto zero = [](Network &net) { return net.splat(0, {8}); };
+  const auto product = compute([&](Network &net, ValueId x) { return net.op("mul", {x, zero(net)}); });
+  const auto sum = compute([&](Network &net, ValueId x) { return net.op("add", {x, zero(net)}); });
+  const auto difference = compute([&](Network &net, ValueId x) { return net.op("sub", {x, x}); });
+  const auto ratio = compute([&](Network &net, ValueId x) { return net.op("div", {zero(net), x}); });
+  const auto byZero = compute([&](Network &net, ValueId x) { return net.op("div", {x, zero(net)}); });
+  const auto same = [](float found, float expected) {
+    return std::isnan(expected) ? std::isnan(found)
+                                : found == expected && std::signbit(found) == std::signbit(expected);
+  };
+  for (size_t i = 0; i < values.size(); ++i) {
+    const float x = values[i], nothing = 0;
+    EXPECT_TRUE(same(product[i], x * nothing)) << x << " * 0 = " << product[i];
+    EXPECT_TRUE(same(sum[i], x + nothing)) << x << " + 0 = " << sum[i];
+    EXPECT_TRUE(same(difference[i], x - x)) << x << " - " << x << " = " << difference[i];
+    EXPECT_TRUE(same(ratio[i], nothing / x)) << "0 / " << x << " = " << ratio[i];
+    EXPECT_TRUE(same(byZero[i], x / nothing)) << x << " / 0 = " << byZero[i];
+  }
+}
+
+// As on a driver of which nothing is known.
+TEST_F(Lavapipe, QuotientsAreExactThroughF64) {
+  const auto found = start(lavapipe, "libvulkan.so.1", "promised");
+  ASSERT_TRUE(found) << found.error().message;
+  ASSERT_EQ(found->size(), 1U);
+  EXPECT_EQ(std::string(found->front()->features).find("quotients"), std::string::npos);
+  constexpr int64_t count = 1 << 16;
+  Network net;
+  const ValueId x = net.input(MORTISE_F32, {count}), y = net.input(MORTISE_F32, {count});
+  net.output(net.op("div", {x, y}));
+  net.output(net.op("sqrt", {x}));
+  const Region region(found->front()->device, net.finish());
+  Stream stream(found->front()->device);
+  std::mt19937 random(5);
+  std::vector<float> left(count), right(count);
+  for (int64_t i = 0; i < count; ++i) { // of all magnitudes, results that are subnormal among them
+    left[i] = std::bit_cast<float>(static_cast<uint32_t>(random()));
+    right[i] = std::bit_cast<float>(static_cast<uint32_t>(random()));
+    if (i % 4 == 0)
+      left[i] = std::ldexp(1 + static_cast<float>(random() % 8), -140),
+      right[i] = static_cast<float>(1 + random() % 64);
+  }
+  const MortiseAddress a = stream.put(left), b = stream.put(right), c = stream.allocate(4 * count),
+                       d = stream.allocate(4 * count);
+  ASSERT_TRUE(region.enqueue(stream, {a, b}, {c, d}));
+  const auto quotients = stream.take<float>(c, count), roots = stream.take<float>(d, count);
+  const auto same = [](float result, float expected) {
+    return std::isnan(expected) ? std::isnan(result)
+                                : std::bit_cast<uint32_t>(result) == std::bit_cast<uint32_t>(expected);
+  };
+  for (int64_t i = 0; i < count; ++i) {
+    ASSERT_TRUE(same(quotients[i], left[i] / right[i])) << left[i] << " / " << right[i] << " = " << quotients[i];
+    ASSERT_TRUE(same(roots[i], std::sqrt(left[i]))) << "sqrt " << left[i] << " = " << roots[i];
+  }
+}
+
+TEST_F(Lavapipe, CopiesHappenInTheStreamsOrder) {
+  Network net;
+  const ValueId x = net.input(MORTISE_I32, {1 << 20});
+  net.output(net.op("add", {x, x}));
+  const Region region(device, net.finish());
+  Stream stream(device);
+  const std::vector<int32_t> ones(1 << 20, 1), sevens(1 << 20, 7);
+  const MortiseAddress a = stream.put(ones), b = stream.allocate(4 << 20), c = stream.allocate(4 << 20);
+  ASSERT_TRUE(region.enqueue(stream, {a}, {b}));
+  stream.upload(a, sevens.data(), 4 << 20); // behind the kernel that reads it
+  stream.copy(c, b, 4 << 20);
+  ASSERT_TRUE(region.enqueue(stream, {a}, {b}));
+  EXPECT_EQ(stream.take<int32_t>(c, 1 << 20), std::vector<int32_t>(1 << 20, 2));
+  EXPECT_EQ(stream.take<int32_t>(b, 1 << 20), std::vector<int32_t>(1 << 20, 14));
+}
+
+TEST_F(Lavapipe, StepsAreTimed) {
+  Network net;
+  const ValueId x = net.input(MORTISE_F32, {256, 1024});
+  net.output(net.op("reduce_sum", {net.op("exp", {x})}, {ints("axes", {0})}));
+  const Region region(device, net.finish());
+  Stream stream(device);
+  const MortiseAddress from = stream.put(std::vector<float>(256 * 1024, 0)), to = stream.allocate(4096);
+  std::vector<uint64_t> times(region.steps);
+  ASSERT_TRUE(region.enqueue(stream, {from}, {to}, times.data()));
+  EXPECT_EQ(stream.take<float>(to, 1024), std::vector<float>(1024, 256));
+  for (const uint64_t time : times)
+    EXPECT_GT(time, 0U);
+}
+
+TEST_F(Lavapipe, WhatDoesNotFitIsRefusedAndTheStreamGoesOn) {
+  MortiseMemoryArgs args{};
+  args.device = device;
+  args.bytes = uint64_t{1} << 40;
+  const auto asked = call(vulkanPlugin().memory_allocate, args);
+  ASSERT_FALSE(asked);
+  EXPECT_EQ(asked.error().code, MORTISE_OUT_OF_MEMORY) << asked.error().message;
+  Stream stream(device);
+  EXPECT_TRUE(stream.wait());
+}
+
+TEST_F(Lavapipe, ForeignMemoryFailsTheStreamUntilItIsReset) {
+  Stream stream(device);
+  int32_t word = 0;
+  const MortiseAddress mine = stream.allocate(4);
+  EXPECT_THROW(stream.copy(mine, reinterpret_cast<MortiseAddress>(&word), 4), Failed);
+  const auto failed = stream.wait();
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error().code, MORTISE_INVALID_ARGUMENT);
+  MortiseStreamArgs args{};
+  args.device = device;
+  args.stream = stream.handle;
+  ASSERT_TRUE(call(vulkanPlugin().stream_reset, args));
+  EXPECT_TRUE(stream.wait());
+}
+
+} // namespace
+} // namespace mortise::test
