@@ -26,7 +26,7 @@ import measure
 TABLE = measure.ROOT / "conformance" / "mutants" / "operators.def"
 OPERATORS = dict(re.findall(r'^X\(\w+, "([a-z-]+)", "([a-z-]+)"', TABLE.read_text(), re.MULTILINE))  # name: class
 LIMIT = 20  # seconds of a case
-LEVELS = (("core,composite,quantised", ()), ("dynamic", ()))
+LEVELS = (("core,composite,quantised", ()), ("dynamic", ("--quick",)))
 
 # By op; the first that fits. Reductions are told apart by their code.
 FAMILIES = (

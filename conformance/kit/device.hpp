@@ -98,7 +98,7 @@ private:
 
   Device &device;
   std::optional<tool::Guarded> guarded;
-  MortiseAddress allocated = 0; // in the device's own memory
+  MortiseAddress allocated = 0;            // in the device's own memory
   size_t offset = 0, count = 0, after = 0; // bytes before the tensor, of it, and behind it
 };
 
