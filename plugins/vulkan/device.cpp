@@ -17,13 +17,13 @@ struct Properties {
   VkPhysicalDeviceProperties2 all{};
   VkPhysicalDeviceIDProperties id{};
   VkPhysicalDeviceFloatControlsProperties floats{};
-  VkPhysicalDeviceDriverProperties driver{};
+  VkPhysicalDeviceDriverProperties driver{.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES,
+                                          .driverID = VK_DRIVER_ID_MAX_ENUM};
   VkPhysicalDeviceMaintenance3Properties sizes{};
   explicit Properties(const Driver &calls, VkPhysicalDevice device) {
     all.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
     id.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES;
     floats.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FLOAT_CONTROLS_PROPERTIES;
-    driver.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES;
     sizes.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES;
     all.pNext = &id, id.pNext = &floats, floats.pNext = &driver, driver.pNext = &sizes;
     calls.GetPhysicalDeviceProperties2(device, &all);
@@ -70,7 +70,7 @@ constexpr KnownDriver knownDrivers[] = {
 };
 KnownDriver knownDriver(VkDriverId id) {
   const auto *found = std::ranges::find(knownDrivers, id, &KnownDriver::id);
-  return found == std::end(knownDrivers) ? KnownDriver{} : *found;
+  return found == std::end(knownDrivers) ? KnownDriver{id, false, false} : *found;
 }
 
 std::string hex(const uint8_t *bytes) {

@@ -26,14 +26,14 @@ Result<void> Function::make(Image &image, const std::string &code) {
     return made;
   Result<void> done;
   for (const codegen::SimtLaunch &launch : source->launches) {
-    VkComputePipelineCreateInfo pipelineInfo{};
-    pipelineInfo.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO;
-    pipelineInfo.flags = VK_PIPELINE_CREATE_DISPATCH_BASE_BIT; // large grids take several dispatches
-    pipelineInfo.stage.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO;
-    pipelineInfo.stage.stage = VK_SHADER_STAGE_COMPUTE_BIT;
-    pipelineInfo.stage.module = module;
-    pipelineInfo.stage.pName = launch.entry.c_str();
-    pipelineInfo.layout = device.layout();
+    const VkComputePipelineCreateInfo pipelineInfo{
+        .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
+        .flags = VK_PIPELINE_CREATE_DISPATCH_BASE_BIT, // large grids take several dispatches
+        .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
+                  .stage = VK_SHADER_STAGE_COMPUTE_BIT,
+                  .module = module,
+                  .pName = launch.entry.c_str()},
+        .layout = device.layout()};
     VkPipeline pipeline = nullptr;
     done = device.check(calls.CreateComputePipelines(device.handle(), nullptr, 1, &pipelineInfo, nullptr, &pipeline),
                         "vkCreateComputePipelines");

@@ -22,9 +22,24 @@ GOOD, UNUSABLE = 0, 3  # the kit's exit statuses
 
 def judge(folder, *arguments, **environment):
     ran = subprocess.run(
-        [BUILD / "bin" / "mortise-conformance", "--plugin", PLUGIN, "--expectations", EXPECTATIONS, "--report", folder, "--jobs", "2", "--quick",
-         *arguments],
-        capture_output=True, text=True, timeout=280, env={**{k: v for k, v in os.environ.items() if not k.startswith("MORTISE_")}, **environment})
+        [
+            BUILD / "bin" / "mortise-conformance",
+            "--plugin",
+            PLUGIN,
+            "--expectations",
+            EXPECTATIONS,
+            "--report",
+            folder,
+            "--jobs",
+            "2",
+            "--quick",
+            *arguments,
+        ],
+        capture_output=True,
+        text=True,
+        timeout=280,
+        env={**{k: v for k, v in os.environ.items() if not k.startswith("MORTISE_")}, **environment},
+    )
     if ran.returncode == UNUSABLE and "found none on this machine" in ran.stdout + ran.stderr:
         pytest.skip("no device with Vulkan: install mesa-vulkan-drivers (Debian); " + ran.stderr.strip())
     assert ran.returncode == GOOD, ran.stdout + ran.stderr
@@ -46,8 +61,14 @@ def test_validation_layers_are_silent(tmp_path):
         "khronos_validation.debug_action = VK_DBG_LAYER_ACTION_LOG_MSG\n"
         "khronos_validation.report_flags = error,warn\n"
         f"khronos_validation.log_filename = {log}\n"
-        "khronos_validation.enables = VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT\n")
-    judge(tmp_path / "report", "--op", "add,reduce_sum,take,concatenate,argmax", VK_INSTANCE_LAYERS="VK_LAYER_KHRONOS_validation",
-          VK_LAYER_SETTINGS_PATH=str(settings))
+        "khronos_validation.enables = VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT\n"
+    )
+    judge(
+        tmp_path / "report",
+        "--op",
+        "add,reduce_sum,take,concatenate,argmax",
+        VK_INSTANCE_LAYERS="VK_LAYER_KHRONOS_validation",
+        VK_LAYER_SETTINGS_PATH=str(settings),
+    )
     assert log.exists(), "the layers did not run"
     assert log.read_text() == ""
