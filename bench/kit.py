@@ -21,11 +21,13 @@ CPU = PLUGINS / "libmortise_cpu.so"
 CPU_EXPECTATIONS = measure.ROOT / "plugins" / "cpu" / "expectations.toml"
 
 
-def run(plugin: Path, *arguments, kit: Path = KIT, folder: Path | None = None, environment: dict | None = None, statuses=ALL) -> dict:
-    """Judges a plugin with two workers, and returns the report."""
+def run(
+    plugin: Path, *arguments, kit: Path = KIT, folder: Path | None = None, environment: dict | None = None, statuses=ALL, jobs: int = 2
+) -> dict:
+    """Judges a plugin with so many workers, and returns the report."""
     with tempfile.TemporaryDirectory() as scratch:
         out = Path(folder or scratch) / "out"
-        command = [kit, "--plugin", plugin, "--report", out, "--jobs", 2, *arguments]
+        command = [kit, "--plugin", plugin, "--report", out, "--jobs", jobs, *arguments]
         ran = subprocess.run([str(word) for word in command], capture_output=True, text=True, cwd=folder or scratch, env=environment)
         if ran.returncode not in statuses:
             raise RuntimeError(f"{' '.join(map(str, command))}: exit status {ran.returncode}: {(ran.stdout + ran.stderr)[-2000:]}")

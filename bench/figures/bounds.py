@@ -35,6 +35,9 @@ def add(ops: dict, beyond: dict, by: str, verdicts: list[dict], dtypes) -> int:
 
 
 def measure(arguments: list[str]) -> dict:
+    import os
+    from concurrent.futures import ThreadPoolExecutor
+
     import eager
     import kit
     from measure import build_folder, make, progress
@@ -45,16 +48,25 @@ def measure(arguments: list[str]) -> dict:
     ops, beyond, used = {}, {}, {}
     low = build_folder() / "ir" / "reference" / "f32" / "libmortise_reference_f32.so"
     loose, known = kit.bound_tables()
-    for seed in SEEDS:
+    # Times do not matter here, so that a machine of more than two cores judges more at once.
+    cores = os.cpu_count() or 2
+
+    def judged(by: str, seed: int) -> list[dict]:
         run = ("--level", "core,composite,quantised", "--seed", seed, *wanted)
-        reports = {"cpu": (kit.run(kit.CPU, *run, "--expectations", kit.CPU_EXPECTATIONS), floats),
-                   "reference": (kit.run(kit.PLUGINS / "libmortise_reference.so", *run), ("f64",)),
-                   "reference in f32": (kit.run(low, *run), floats[1:])}
-        for by, (report, dtypes) in reports.items():
-            lines = [line for line in report["cases"] if not line.get("expected")]
-            used[by] = used.get(by, 0) + add(ops, beyond, by, lines, dtypes)
-        used["eager"] = used.get("eager", 0) + add(ops, beyond, "eager", eager.judge(*run), floats)
-        progress(f"seed {seed}: cases with bounds so far {used}")
+        if by == "eager":
+            lines = eager.judge(*run)
+        else:
+            plugin = {"cpu": kit.CPU, "reference": kit.PLUGINS / "libmortise_reference.so", "reference in f32": low}[by]
+            expected = ("--expectations", kit.CPU_EXPECTATIONS) if by == "cpu" else ()
+            lines = [line for line in kit.run(plugin, *run, *expected, jobs=max(cores // 2, 2))["cases"] if not line.get("expected")]
+        progress(f"{by}, seed {seed}: {len(lines)} cases")
+        return lines
+
+    dtypes = {"cpu": floats, "reference": ("f64",), "reference in f32": floats[1:], "eager": floats}
+    with ThreadPoolExecutor(max(cores // 2, 1)) as pool:
+        runs = [(by, pool.submit(judged, by, seed)) for by in ("eager", "cpu", "reference", "reference in f32") for seed in SEEDS]
+        for by, lines in runs:
+            used[by] = used.get(by, 0) + add(ops, beyond, by, lines.result(), dtypes[by])
     of_eager = [text for text in beyond.get("eager", []) if kit.explained(known, "/".join(text.split("/")[:2]))]
     failures = [f"{by}: {text}" for by, texts in beyond.items() for text in texts if by != "eager" or text not in of_eager]
     rows, unexplained = {}, []
