@@ -183,6 +183,8 @@ Result<Case> makeCase(const Point &point, uint64_t seed, uint64_t others) {
   return makeCase(point, seed, others, bit(point.values));
 }
 
+bool hasOther(const Point &point) { return point.shape != Shape::Large || point.dtype != MORTISE_F64; }
+
 Result<Case> makeOther(const Point &point, uint64_t seed) {
   const uint32_t random = bit(Values::Random), ties = bit(Values::Ties), known = factsOf(point).values;
   uint32_t classes = known & (random | bit(Values::Zeros) | ties);

@@ -33,11 +33,13 @@ def judge(folder, *arguments, **environment):
             "--jobs",
             "2",
             "--quick",
+            "--limit",  # llvmpipe compiles arrays of constants for up to a minute
+            "240",
             *arguments,
         ],
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=600,
         env={**{k: v for k, v in os.environ.items() if not k.startswith("MORTISE_")}, **environment},
     )
     if ran.returncode == UNUSABLE and "found none on this machine" in ran.stdout + ran.stderr:

@@ -174,7 +174,7 @@ Result<void> changeKernel(llvm::Module &module, const Choice &chosen) {
       if (!done)
         return done.error();
       if (stood.empty() && !done->empty())
-        stood = function.getName().str() + ":" + done->front();
+        stood = function.getName().str() + ": " + llvm::StringRef(done->front()).ltrim().str();
     }
   if (stood.empty())
     return {};
