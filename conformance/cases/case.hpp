@@ -32,8 +32,10 @@ Result<Case> makeCase(const Point &point, uint64_t seed, uint64_t others = 0);
 // meet few classes of values otherwise. Where no sum or product hides what became of one element, numbers of the
 // classes Random, Zeros and Ties stand beside each other; elsewhere all are Random, or Ties where the point's are
 // Random. None of these classes has what a device may be known not to keep, such as NaN and subnormals.
-bool hasOther(const Point &point);
 Result<Case> makeOther(const Point &point, uint64_t seed);
+// Large tensors of f64 are judged with values of the point's class alone, because what is expected of them takes
+// seconds to compute (MPFR).
+bool hasOther(const Point &point);
 
 // Strides of the type in a layout, in elements, and how many elements lie between the first and the last.
 std::vector<int64_t> stridesOf(const MortiseType &type, Layout layout);

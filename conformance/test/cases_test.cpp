@@ -7,6 +7,7 @@
 #include <mortise/reference/interpreter.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <set>
 
@@ -190,12 +191,17 @@ TEST(ConformanceCases, OpsAreTriedBehindOthers) {
   EXPECT_EQ(made->exactness[0], Exactness::Bounded);
 }
 
+template <typename T> std::vector<T> numbersOf(const std::vector<std::byte> &bytes) {
+  std::vector<T> numbers(bytes.size() / sizeof(T));
+  std::memcpy(numbers.data(), bytes.data(), bytes.size());
+  return numbers;
+}
+
 // Numbers that are rounded wrongly by whoever rounds to f64 first.
 TEST(ConformanceCases, IntegersLieBesideTies) {
   const auto made = makeCase({.op = Op::Neg, .dtype = MORTISE_I64, .shape = Shape::Large, .values = Values::Ties}, 1);
   ASSERT_TRUE(made) << made.error().message;
-  std::vector<int64_t> numbers(made->inputs[0].size() / sizeof(int64_t));
-  std::memcpy(numbers.data(), made->inputs[0].data(), made->inputs[0].size());
+  const auto numbers = numbersOf<int64_t>(made->inputs[0]);
   const auto isTwice = [](int64_t number) {
     return static_cast<float>(number) != static_cast<float>(static_cast<double>(number));
   };
@@ -206,14 +212,65 @@ TEST(ConformanceCases, LargeTensorsOfNarrowTypesHoldEveryNumber) {
   for (const int32_t dtype : {MORTISE_F16, MORTISE_BF16}) {
     const auto made = makeCase({.op = Op::Exp, .dtype = dtype, .shape = Shape::Large, .values = Values::Nan}, 1);
     ASSERT_TRUE(made) << made.error().message;
-    std::vector<uint16_t> numbers(made->inputs[0].size() / sizeof(uint16_t));
-    std::memcpy(numbers.data(), made->inputs[0].data(), made->inputs[0].size());
+    const auto numbers = numbersOf<uint16_t>(made->inputs[0]);
     const unsigned infinity = dtype == MORTISE_F16 ? 0x7c00 : 0x7f80;
     const std::set<uint16_t> met(numbers.begin(), numbers.end());
     for (unsigned bits = 0; bits <= infinity; ++bits)
       EXPECT_TRUE(met.contains(static_cast<uint16_t>(bits)) && met.contains(static_cast<uint16_t>(bits | 0x8000)))
           << bits;
     EXPECT_GT(*met.rbegin(), 0x8000 | infinity); // a NaN
+  }
+}
+
+// So that a kernel that is compiled for one point alone meets zeros, ties and common numbers.
+TEST(ConformanceCases, OtherValuesAreOfOtherClassesForTheSameGraph) {
+  const auto others = [](const Point &point) {
+    const auto made = makeCase(point, 1), other = makeOther(point, 1);
+    EXPECT_TRUE(made && other);
+    EXPECT_TRUE(std::ranges::equal(made->graph->bytes(), other->graph->bytes()));
+    EXPECT_NE(made->inputs, other->inputs);
+    return numbersOf<float>(other->inputs[0]);
+  };
+  const auto isTie = [](float number) { return std::abs(number) < 16 && number * 2 == std::round(number * 2); };
+  const auto isZero = [](float number) { return number == 0; };
+  const auto isNan = [](float number) { return std::isnan(number); };
+  for (const Values own : {Values::Nan, Values::Random}) {
+    const Point point{.op = Op::Exp, .dtype = MORTISE_F32, .shape = Shape::Large, .values = own};
+    const auto mixed = others(point);
+    EXPECT_GT(std::ranges::count_if(mixed, isZero), 0);
+    EXPECT_GT(std::ranges::count_if(mixed, [&](float x) { return !isZero(x) && isTie(x); }), 0);
+    EXPECT_GT(std::ranges::count_if(mixed, [&](float x) { return !isTie(x); }), 0);
+    EXPECT_EQ(std::ranges::count_if(mixed, isNan), 0);
+  }
+  Point sum{.op = Op::ReduceSum, .dtype = MORTISE_F32, .shape = Shape::Large, .values = Values::Zeros};
+  EXPECT_EQ(std::ranges::count_if(others(sum), isZero), 0);
+  sum.values = Values::Random;
+  const auto ties = others(sum);
+  EXPECT_GT(std::ranges::count_if(ties, isTie), std::ssize(ties) / 4);
+}
+
+TEST(ConformanceCases, OpsThatChooseMeetEqualExtremes) {
+  for (const Op op : {Op::Argmax, Op::Argmin, Op::Sort, Op::TopK, Op::Cummax, Op::Cummin}) {
+    int repeating = 0;
+    for (uint64_t seed = 0; seed < 16; ++seed) {
+      const auto made = makeCase({.op = op, .dtype = MORTISE_F32, .shape = Shape::Large}, seed);
+      ASSERT_TRUE(made) << made.error().message;
+      const auto numbers = numbersOf<float>(made->inputs[0]);
+      repeating += std::ranges::count(numbers, std::ranges::max(numbers)) > 1 &&
+                   std::ranges::count(numbers, std::ranges::min(numbers)) > 1;
+    }
+    EXPECT_GT(repeating, 2) << nameOf(op);
+    EXPECT_LT(repeating, 16) << nameOf(op); // the one largest number is tried, too
+  }
+}
+
+// A product of many even numbers is 0, whatever becomes of one factor.
+TEST(ConformanceCases, FactorsOfIntegerProductsAreOdd) {
+  for (const Op op : {Op::ReduceProd, Op::Cumprod}) {
+    const auto made = makeCase({.op = op, .dtype = MORTISE_I8, .shape = Shape::Large}, 1);
+    ASSERT_TRUE(made) << made.error().message;
+    for (const int8_t factor : numbersOf<int8_t>(made->inputs[0]))
+      ASSERT_TRUE(factor & 1);
   }
 }
 

@@ -77,6 +77,8 @@ Json refusalOf(const Error &error) {
   const size_t colon = error.message.find(": ");
   if (error.code == MORTISE_UNSUPPORTED && colon != std::string::npos)
     return refusal(error.message.substr(0, colon), error.message.substr(colon + 2));
+  if (error.code == MORTISE_INTERNAL)
+    return {{"format", "mortise-case-1"}, {"wrong", "the importer is at fault: " + error.message}};
   return refusal("error", error.message);
 }
 

@@ -43,10 +43,4 @@ private:
   std::array<Image, 2> images; // by Variant
 };
 
-// The kernels of these groups, generated and loaded by several threads. Equal ones are loaded once in the process.
-// Those that have nothing to do for any values of the symbols are not loaded. Errors: MORTISE_UNSUPPORTED,
-// MORTISE_CANCELLED, those of the driver.
-Result<std::vector<std::shared_ptr<Function>>> compileGroups(Device &device, const MortiseGraph &graph,
-                                                             std::span<const codegen::Group> groups);
-
 } // namespace mortise::cuda

@@ -92,7 +92,7 @@ Result<std::unique_ptr<Schedule>> Kernel::scheduleFor(std::span<const int64_t> s
     schedule->steps.add(step.name, step.lowering, step.nodes, 2.0 * static_cast<double>(*amount), 0);
   }
   std::vector<uint64_t> sizes;
-  for (const Buffer &buffer : buffers) {
+  for (const codegen::Buffer &buffer : buffers) {
     Result<uint64_t> size = count(buffer.bytes);
     if (!size)
       return size.error();
@@ -101,7 +101,7 @@ Result<std::unique_ptr<Schedule>> Kernel::scheduleFor(std::span<const int64_t> s
   for (size_t i = 0; i < steps.size(); ++i)
     if (const auto *product = std::get_if<Product>(&steps[i].work))
       sizes[product->workspace.index] = schedule->products[i].workspaceBytes;
-  Result<uint64_t> bytes = placeBuffers(buffers, sizes, schedule->offsets);
+  Result<uint64_t> bytes = codegen::placeBuffers(buffers, sizes, schedule->offsets);
   if (!bytes)
     return bytes.error();
   schedule->workspaceBytes = *bytes;

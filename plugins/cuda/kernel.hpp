@@ -8,6 +8,7 @@
 #include "replay.hpp"
 #include "stream.hpp"
 
+#include <mortise/codegen/simt_plugin.hpp>
 #include <mortise/symbols.hpp>
 
 #include <variant>
@@ -44,13 +45,6 @@ struct Step {
   std::string name;
   const char *lowering = "";
   std::vector<uint32_t> nodes;
-};
-
-// A piece of the workspace, which a value has from the step that writes it to the last one that reads it, or a library
-// during one step.
-struct Buffer {
-  Dim bytes;                             // 0 for a library's, which says so for each set of symbol values
-  uint32_t first = UINT32_MAX, last = 0; // steps
 };
 
 // The numbers for one set of symbol values.
@@ -98,12 +92,7 @@ private:
   const Graphs graphs;
   bool constants = false;
   std::vector<Step> steps;
-  std::vector<Buffer> buffers;
+  std::vector<codegen::Buffer> buffers; // of 0 bytes where a library says how many, for each set of symbol values
 };
-
-// Offsets at which buffers that live at the same time do not overlap, for these numbers of bytes. Returns how many
-// bytes they take together.
-Result<uint64_t> placeBuffers(std::span<const Buffer> buffers, std::span<const uint64_t> bytes,
-                              std::vector<uint64_t> &offsets);
 
 } // namespace mortise::cuda

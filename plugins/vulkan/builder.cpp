@@ -163,7 +163,7 @@ void Builder::findLives() {
     const auto use = [&](const Place &place) {
       if (place.kind != Place::Workspace)
         return;
-      Buffer &buffer = kernel.buffers[place.index];
+      codegen::Buffer &buffer = kernel.buffers[place.index];
       buffer.first = std::min(buffer.first, number);
       buffer.last = std::max(buffer.last, number);
     };
@@ -192,7 +192,7 @@ Result<void> Builder::run() {
   groups = std::move(fused->groups);
   if (cancelled())
     return cancelledError();
-  auto compiled = compileGroups(kernel.device, region, groups);
+  auto compiled = codegen::compileGroups<Function>(kernel.device, region, groups);
   if (!compiled)
     return compiled.error();
   functions = std::move(*compiled);

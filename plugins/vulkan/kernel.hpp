@@ -6,6 +6,7 @@
 #include "function.hpp"
 #include "stream.hpp"
 
+#include <mortise/codegen/simt_plugin.hpp>
 #include <mortise/symbols.hpp>
 
 #include <variant>
@@ -36,12 +37,6 @@ struct Step {
   std::string name;
   const char *lowering = "";
   std::vector<uint32_t> nodes;
-};
-
-// A piece of the workspace, which a value has from the step that writes it to the last one that reads it.
-struct Buffer {
-  Dim bytes;
-  uint32_t first = UINT32_MAX, last = 0; // steps
 };
 
 // The numbers for one set of symbol values.
@@ -80,12 +75,7 @@ private:
   const MortiseGraph &region; // lives until the kernel is destroyed
   bool constants = false;
   std::vector<Step> steps;
-  std::vector<Buffer> buffers;
+  std::vector<codegen::Buffer> buffers;
 };
-
-// Offsets at which buffers that live at the same time do not overlap, for these numbers of bytes. Returns how many
-// bytes they take together.
-Result<uint64_t> placeBuffers(std::span<const Buffer> buffers, std::span<const uint64_t> bytes,
-                              std::vector<uint64_t> &offsets);
 
 } // namespace mortise::vulkan

@@ -174,6 +174,23 @@ def test_shards_are_all_cases(tmp_path):
     assert all(parts)
 
 
+def test_a_fault_that_shows_with_other_values_alone(tmp_path):
+    """Random numbers have no zero among them; those of the last run have."""
+    change = (LOOP, LOOP.replace("a[i] * b[i]", "a[i] == 0 ? 7 : a[i] * b[i]"))
+    said, _ = judge_template(tmp_path, change, status=FAILED, arguments=("--case", "mul/f32/large/dense/random/#1"))
+    assert "of other values" in said
+
+
+def test_a_read_behind_a_misaligned_tensor(tmp_path):
+    """Where the tensor ends at the page, which takes an odd number of elements."""
+    change = (LOOP, LOOP + "\n  volatile float next = a[end]; (void)next;")
+    listed = run("--list", "--op", "mul", status=GOOD).splitlines()
+    names = [line for line in listed if line.startswith("mul/f32/") and "/misaligned/" in line]
+    arguments = [word for name in names for word in ("--case", name)]
+    _, report = judge_template(tmp_path, change, status=FAILED, arguments=arguments)
+    assert {"crashed"} <= {line["outcome"] for line in report["cases"]}
+
+
 def test_cases_of_a_file(tmp_path):
     names = ["mul/f32/prime/dense/random/#1", "add/f32/tail/dense/nan/#1"]
     (file := tmp_path / "cases").write_text("\n".join(names) + "\n\n")

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The workspace: largest buffers first, each at the lowest offset that is free while it lives.
-#include "kernel.hpp"
+#include <mortise/codegen/simt_plugin.hpp>
 
-#include <algorithm>
 #include <numeric>
 
-namespace mortise::vulkan {
+namespace mortise::codegen {
 
-static constexpr uint64_t alignment = 256;          // of the home
+static constexpr uint64_t alignment = 256;
 static constexpr uint64_t most = UINT64_C(1) << 46; // bytes; keeps sums far from overflow
 
 Result<uint64_t> placeBuffers(std::span<const Buffer> buffers, std::span<const uint64_t> bytes,
@@ -39,4 +37,19 @@ Result<uint64_t> placeBuffers(std::span<const Buffer> buffers, std::span<const u
   return end;
 }
 
-} // namespace mortise::vulkan
+Result<SimtCompiler *> sharedCompiler(const SimtTarget &target) {
+  static std::mutex mutex;
+  // Never destroyed: the process's exit frees it.
+  static auto *made = new std::map<std::string, std::unique_ptr<SimtCompiler>>;
+  std::lock_guard lock(mutex);
+  std::unique_ptr<SimtCompiler> &compiler = (*made)[target.chip + " " + target.features];
+  if (!compiler) {
+    auto created = SimtCompiler::create(target);
+    if (!created)
+      return created.error();
+    compiler = std::move(*created);
+  }
+  return compiler.get();
+}
+
+} // namespace mortise::codegen

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Where buffers of the cuda plugin lie in the workspace.
-#include <kernel.hpp>
+// Where buffers of a region lie in its workspace.
+#include <mortise/codegen/simt_plugin.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <random>
 
-namespace mortise::cuda {
+namespace mortise::codegen {
 namespace {
 
-TEST(CudaWorkspace, BuffersShareMemoryOverTimeAndNeverAtOnce) {
+TEST(Workspace, BuffersShareMemoryOverTimeAndNeverAtOnce) {
   std::mt19937_64 random(11);
   for (int round = 0; round < 200; ++round) {
     std::vector<Buffer> buffers(random() % 24);
@@ -36,7 +36,7 @@ TEST(CudaWorkspace, BuffersShareMemoryOverTimeAndNeverAtOnce) {
   }
 }
 
-TEST(CudaWorkspace, AChainNeedsTwoBuffers) {
+TEST(Workspace, AChainNeedsTwoBuffers) {
   std::vector<Buffer> buffers;
   for (uint32_t step = 0; step < 10; ++step)
     buffers.push_back({1024, step, step + 1});
@@ -46,7 +46,7 @@ TEST(CudaWorkspace, AChainNeedsTwoBuffers) {
   EXPECT_EQ(*end, 2048u);
 }
 
-TEST(CudaWorkspace, WhatIsTooLargeIsRefused) {
+TEST(Workspace, WhatIsTooLargeIsRefused) {
   std::vector<uint64_t> offsets;
   const auto end = placeBuffers(std::vector<Buffer>{{1, 0, 1}}, std::vector<uint64_t>{UINT64_C(1) << 47}, offsets);
   ASSERT_FALSE(end);
@@ -54,4 +54,4 @@ TEST(CudaWorkspace, WhatIsTooLargeIsRefused) {
 }
 
 } // namespace
-} // namespace mortise::cuda
+} // namespace mortise::codegen
