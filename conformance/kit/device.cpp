@@ -18,7 +18,7 @@ Result<runtime::Config> configured(const std::string &library, const std::string
   return runtime::Config::read(options);
 }
 
-// Loads the library and those beside it; the devices of the first.
+// Loads the library and those beside it; the devices of the first. Errors: MORTISE_NOT_FOUND, where it has none here.
 Result<std::vector<const runtime::Device *>> devicesOf(const runtime::Registry &registry, const std::string &library) {
   registry.loadAll();
   std::error_code failed;
@@ -30,7 +30,13 @@ Result<std::vector<const runtime::Device *>> devicesOf(const runtime::Registry &
   for (const runtime::Device *device : registry.devices())
     if (device->plugin->path == path)
       own.push_back(device);
-  return own;
+  if (!own.empty())
+    return own;
+  std::string reason;
+  for (const runtime::Plugin *plugin : registry.plugins())
+    if (plugin->path == path && !plugin->deviceless.empty())
+      reason = ": " + plugin->deviceless;
+  return Error{MORTISE_NOT_FOUND, "expected a device of this plugin, found none on this machine" + reason};
 }
 
 std::string join(const std::vector<const runtime::Device *> &devices) {
@@ -41,20 +47,6 @@ std::string join(const std::vector<const runtime::Device *> &devices) {
 }
 
 } // namespace
-
-Result<std::vector<std::string>> deviceNames(const std::string &library, const std::string &beside) {
-  auto config = configured(library, beside);
-  if (!config)
-    return config.error();
-  const auto registry = runtime::Registry::open(*config);
-  auto devices = devicesOf(*registry, library);
-  if (!devices)
-    return devices.error();
-  std::vector<std::string> names;
-  for (const runtime::Device *device : *devices)
-    names.push_back(device->name());
-  return names;
-}
 
 Result<std::unique_ptr<Device>> Device::open(const std::string &library, const std::string &beside,
                                              const std::string &name) {
@@ -70,8 +62,7 @@ Result<std::unique_ptr<Device>> Device::open(const std::string &library, const s
   const auto found = std::ranges::find_if(
       *devices, [&](const runtime::Device *device) { return name.empty() || device->name() == name; });
   if (found == devices->end())
-    return Error{MORTISE_NOT_FOUND, library + ": expected the device " + name + ", found " +
-                                        (devices->empty() ? "none on this machine" : join(*devices))};
+    return Error{MORTISE_NOT_FOUND, library + ": expected the device " + name + ", found " + join(*devices)};
   made->device = *found;
   if (made->device->plugin->hasStreams()) {
     MortiseStreamArgs args{.struct_size = sizeof args, .device = made->handle()};

@@ -69,9 +69,6 @@ private:
   MortiseStream *queue = nullptr;
 };
 
-// The names of the devices that a library has on this machine.
-Result<std::vector<std::string>> deviceNames(const std::string &library, const std::string &beside);
-
 // Memory in a space of the device, or of the host, with marks around it: in host memory pages that nobody may touch,
 // too.
 class Buffer {

@@ -559,6 +559,7 @@ struct Found {
   std::unique_ptr<Driver> driver;
   std::vector<std::unique_ptr<Device>> devices;
   std::vector<const MortiseDeviceInfo *> infos;
+  std::string unused; // why there is no device
 };
 
 // Discrete GPUs first, what computes on a CPU last.
@@ -622,15 +623,19 @@ static Result<void> fill(Found &found, const Choice &choice) {
   return {};
 }
 
-std::span<const MortiseDeviceInfo *const> findDevices(const Choice &choice) {
+Result<std::span<const MortiseDeviceInfo *const>> findDevices(const Choice &choice) {
   static std::mutex mutex;
   static auto *known = new std::map<Choice, Found>; // never destroyed: the host may use devices until the end
   std::lock_guard lock(mutex);
   const auto [place, fresh] = known->try_emplace(choice);
+  Found &found = place->second;
   if (fresh)
-    if (auto filled = fill(place->second, choice); !filled)
-      log(MORTISE_INFO, "there is no device 'vulkan': " + filled.error().message);
-  return place->second.infos;
+    if (auto filled = fill(found, choice); !filled)
+      found.unused = filled.error().message;
+  // Whatever the reason: the machine has no device for the plugin, which is no fault of it.
+  if (found.infos.empty())
+    return Error{MORTISE_NOT_FOUND, found.unused};
+  return std::span<const MortiseDeviceInfo *const>(found.infos);
 }
 
 } // namespace mortise::vulkan

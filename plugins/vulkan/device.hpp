@@ -132,8 +132,8 @@ struct Choice {
   bool promisedOnly = false;
   auto operator<=>(const Choice &) const = default;
 };
-// The devices that the drivers have. Found once for each choice. A machine without a driver has none, and the log says
-// why.
-std::span<const MortiseDeviceInfo *const> findDevices(const Choice &choice);
+// The devices that the drivers have. Found once for each choice. Errors: MORTISE_NOT_FOUND, with the reason, where
+// there is none.
+Result<std::span<const MortiseDeviceInfo *const>> findDevices(const Choice &choice);
 
 } // namespace mortise::vulkan

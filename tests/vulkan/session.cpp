@@ -5,33 +5,12 @@
 #include <mortise/symbols.hpp>
 
 #include <dlfcn.h>
-#include <mutex>
 
 namespace mortise::test {
 
-static std::mutex logMutex;
-static std::string logged;
-
-std::string takeLog() {
-  std::lock_guard lock(logMutex);
-  return std::exchange(logged, "");
-}
-
-static const MortiseHost &loggingHost() {
-  static const MortiseHost table = [] {
-    MortiseHost made = runtime::host();
-    made.log = [](int32_t, const char *message) {
-      std::lock_guard lock(logMutex);
-      logged += std::string(message) + "\n";
-    };
-    return made;
-  }();
-  return table;
-}
-
 const MortisePlugin &vulkanPlugin() {
   static const MortisePlugin &table = []() -> const MortisePlugin & {
-    detail::hostTable = &loggingHost(); // Status, in this program, reads statuses through it
+    detail::hostTable = &runtime::host(); // Status, in this program, reads statuses through it
     void *handle = dlopen(MORTISE_TEST_VULKAN_PLUGIN, RTLD_NOW | RTLD_LOCAL);
     if (!handle)
       throw std::runtime_error(dlerror());
@@ -50,7 +29,7 @@ Result<std::span<const MortiseDeviceInfo *const>> start(const std::string &devic
   const MortiseOption options[] = {
       {"loader", loader.c_str()}, {"device", device.c_str()}, {"arithmetic", arithmetic.c_str()}};
   MortiseInitializeArgs initialize{};
-  initialize.host = &loggingHost();
+  initialize.host = &runtime::host();
   initialize.plugin_path = MORTISE_TEST_VULKAN_PLUGIN;
   initialize.options = options;
   initialize.option_count = std::size(options);

@@ -16,16 +16,13 @@ namespace mortise::test {
 
 const MortisePlugin &vulkanPlugin();
 
-// What the plugin has written to the log since the last call.
-std::string takeLog();
-
 template <typename Args> Result<void> call(MortiseStatus *(*slot)(Args *), Args &args) {
   args.struct_size = sizeof args;
   const Status status(slot(&args));
   return status.result();
 }
 
-// Starts the plugin with these options. The devices that it finds.
+// Starts the plugin with these options. The devices that it finds. Errors: MORTISE_NOT_FOUND, where there is none.
 Result<std::span<const MortiseDeviceInfo *const>>
 start(const std::string &device, const std::string &loader = "libvulkan.so.1", const std::string &arithmetic = "known");
 

@@ -48,6 +48,14 @@ def judge(folder, *arguments, **environment):
     return json.loads((folder / "report.json").read_text())
 
 
+def test_without_a_driver_the_kit_says_why(tmp_path):
+    nowhere = {"VK_DRIVER_FILES": "/nowhere", "VK_ICD_FILENAMES": "/nowhere"}
+    command = [BUILD / "bin" / "mortise-conformance", "--plugin", PLUGIN, "--quick", "--op", "add"]
+    ran = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **nowhere})
+    assert ran.returncode == UNUSABLE
+    assert "found none on this machine" in ran.stderr and "install a driver with Vulkan" in ran.stderr
+
+
 @pytest.mark.parametrize("levels", ["core", "composite,dynamic", "abi,stress"])
 def test_conformance(tmp_path, levels):
     totals = judge(tmp_path, "--level", levels, "--shard", "1/6" if levels == "core" else "1/3")["totals"]
