@@ -26,6 +26,7 @@ import measure
 TABLE = measure.ROOT / "conformance" / "mutants" / "operators.def"
 OPERATORS = dict(re.findall(r'^X\(\w+, "([a-z-]+)", "([a-z-]+)"', TABLE.read_text(), re.MULTILINE))  # name: class
 LIMIT = 20  # seconds of a case
+MANY, SPREAD = 2000, 16  # of more cases than MANY every SPREADth comes first
 LEVELS = (("core,composite,quantised", ()), ("dynamic", ("--quick",)))
 
 # By op; the first that fits. Reductions are told apart by their code.
@@ -251,7 +252,11 @@ def judge(mutant: Mutant, known: Catalogue, quick: set[str]) -> Mutant:
     ops = [mutant.op] + [op for op in known.ops_of(mutant.kind) if op != mutant.op]
     cases = [case for op in ops for case in known.cases[op]]
     equal: list[bool] = []
-    for level, part in (("quick", [case for case in cases if case in quick]), ("full", [case for case in cases if case not in quick])):
+    full = [case for case in cases if case not in quick]
+    # A pattern that many ops share has thousands of cases, of which a few of each op mostly suffice.
+    few = full[::SPREAD] if len(full) > MANY else []
+    rest = [case for i, case in enumerate(full) if not few or i % SPREAD]
+    for level, part in (("quick", [case for case in cases if case in quick]), ("full", few), ("full", rest)):
         if not part or mutant.killed or mutant.stillborn:
             continue
         with tempfile.TemporaryDirectory() as folder:

@@ -103,10 +103,13 @@ Error faulty(const std::string &id, const std::string &why) {
 
 constexpr uint32_t bit(Values values) { return uint32_t(1) << static_cast<uint32_t>(values); }
 
-Result<void> fill(Case &made, Draft &draft, uint64_t seed, uint32_t classes) {
+Result<void> fill(Case &made, Draft &draft, uint64_t seed, uint32_t classes, bool isOther) {
   std::mt19937_64 random(seedOf(seed, made.id));
-  for (const Input &input : draft.inputs)
+  for (Input &input : draft.inputs) {
+    if (!isOther)
+      input.fill.other = 1;
     made.inputs.push_back(filled(*input.value->type, input.fill, classes, combinesOf(draft.point.op), random));
+  }
   const MortiseGraph &view = made.plain->view();
   std::vector<const void *> sources;
   std::vector<void *> targets;
@@ -134,17 +137,28 @@ std::vector<int64_t> stridesOf(const MortiseType &type, Layout layout) {
   return strides;
 }
 
-static Result<Case> makeCase(const Point &point, uint64_t seed, uint64_t others, uint32_t classes) {
+namespace {
+
+// Where a case's extents and numbers come from.
+struct Source {
+  Point shaped;     // the point that the extents are drawn for
+  uint64_t extents; // their seed
+  uint64_t numbers; // the seed of what the inputs hold
+  uint32_t classes; // of these numbers: bits of Values
+  bool isOther;     // they are the case's other values
+};
+
+// The seed itself, or one behind it: some extents leave nothing for a symbol, such as a window as large as its operand.
+uint64_t extentsFor(const Row &row, const Point &point, uint64_t seed) {
+  for (int i = 0; point.dynamic && i < 64 && !whyStatic(row, point, seed).empty(); ++i)
+    ++seed;
+  return seed;
+}
+
+Result<Case> makeFrom(const Row &row, const Point &point, const Source &source) {
   Case made{idOf(point), point, nullptr, nullptr, {}, {}, {}};
-  const Row *row = rowOf(point.op);
-  if (!row)
-    return faulty(made.id, "there is no row");
-  // Some extents leave nothing for a symbol, such as a window as large as its operand.
-  uint64_t extents = seed;
-  for (int i = 0; point.dynamic && i < 64 && !whyStatic(*row, point, extents).empty(); ++i)
-    ++extents;
-  Draft draft(point, extents);
-  row->make(draft);
+  Draft draft(source.shaped, source.extents);
+  row.make(draft);
   if (!draft.skipped.empty())
     return Error{MORTISE_INVALID_ARGUMENT, "case " + made.id + ": there is no such case, because " + draft.skipped};
   auto plain = copyOf(draft);
@@ -154,13 +168,14 @@ static Result<Case> makeCase(const Point &point, uint64_t seed, uint64_t others,
   const MortiseGraph &view = made.plain->view();
   for (const MortiseValue *output : std::span(view.outputs, view.output_count))
     made.exactness.push_back(exactnessOf(*output));
-  if (auto done = fill(made, draft, seed + others, classes); !done)
+  if (auto done = fill(made, draft, source.numbers, source.classes, source.isOther); !done)
     return done.error();
   if (point.dynamic) {
-    Draft marked(point, extents, true);
-    row->make(marked);
+    Draft marked(source.shaped, source.extents, true);
+    row.make(marked);
     lay(marked);
-    auto graph = lifted(marked.builder, draft.builder.view(), marked.markers, marked.numbers);
+    auto graph = lifted(marked.builder, draft.builder.view(), marked.markers, marked.numbers,
+                        /*mayBeEmpty=*/point.shape == Shape::Zero);
     if (!graph)
       return faulty(made.id, graph.error().message);
     made.graph = std::move(graph->graph);
@@ -179,18 +194,43 @@ static Result<Case> makeCase(const Point &point, uint64_t seed, uint64_t others,
   return made;
 }
 
+} // namespace
+
 Result<Case> makeCase(const Point &point, uint64_t seed, uint64_t others) {
-  return makeCase(point, seed, others, bit(point.values));
+  const Row *row = rowOf(point.op);
+  if (!row)
+    return faulty(idOf(point), "there is no row");
+  return makeFrom(*row, point, {point, extentsFor(*row, point, seed), seed + others, bit(point.values), false});
 }
 
-bool hasOther(const Point &point) { return point.shape != Shape::Large || point.dtype != MORTISE_F64; }
-
-Result<Case> makeOther(const Point &point, uint64_t seed) {
+Result<std::optional<Case>> makeOther(const Case &made, uint64_t seed) {
+  const Point &point = made.point;
+  const Row *row = rowOf(point.op);
+  if (!row)
+    return faulty(made.id, "there is no row");
+  if (point.shape == Shape::Large && point.dtype == MORTISE_F64)
+    return std::optional<Case>();
   const uint32_t random = bit(Values::Random), ties = bit(Values::Ties), known = factsOf(point).values;
   uint32_t classes = known & (random | bit(Values::Zeros) | ties);
   if (combinesOf(point.op) != Combines::Nothing)
     classes = point.values == Values::Random && (known & ties) ? ties : random;
-  return makeCase(point, seed, 1, classes);
+  std::vector<std::pair<Point, uint64_t>> shapes = {{point, extentsFor(*row, point, seed)}};
+  if (point.dynamic) {
+    Point other = point;
+    if (other.shape == Shape::Zero)
+      other.shape = Shape::Prime;
+    // Extents may be attributes, too, which are no symbols: then the next ones are of the same program by chance.
+    for (uint64_t next = 1; next <= 8; ++next)
+      shapes.emplace(shapes.begin(), other, extentsFor(*row, other, seed + 1000 * next));
+  }
+  for (const auto &[shaped, extents] : shapes) {
+    auto other = makeFrom(*row, point, {shaped, extents, seed + 1, classes, true});
+    if (!other && shaped == point)
+      return other.error();
+    if (other && std::ranges::equal(other->graph->bytes(), made.graph->bytes()))
+      return std::optional<Case>(std::move(*other));
+  }
+  return std::optional<Case>();
 }
 
 } // namespace mortise::conformance

@@ -28,14 +28,13 @@ struct Case {
 // `others`: 0, or which other values the same graph gets.
 Result<Case> makeCase(const Point &point, uint64_t seed, uint64_t others = 0);
 
-// The point's graph with other values, by which a kernel is judged as well: one that is compiled for few points would
+// The case's graph with other values, by which a kernel is judged as well: one that is compiled for few points would
 // meet few classes of values otherwise. Where no sum or product hides what became of one element, numbers of the
 // classes Random, Zeros and Ties stand beside each other; elsewhere all are Random, or Ties where the point's are
-// Random. None of these classes has what a device may be known not to keep, such as NaN and subnormals.
-Result<Case> makeOther(const Point &point, uint64_t seed);
-// Large tensors of f64 are judged with values of the point's class alone, because what is expected of them takes
-// seconds to compute (MPFR).
-bool hasOther(const Point &point);
+// Random. None of these classes has what a device may be known not to keep, such as NaN and subnormals. Symbols have
+// other values, too. `seed`: that of the case. nullopt where the values would change the graph, and for large tensors
+// of f64, because what is expected of them takes seconds to compute (MPFR).
+Result<std::optional<Case>> makeOther(const Case &made, uint64_t seed);
 
 // Strides of the type in a layout, in elements, and how many elements lie between the first and the last.
 std::vector<int64_t> stridesOf(const MortiseType &type, Layout layout);

@@ -69,10 +69,12 @@ Dims Draft::extents(int32_t least, int32_t most, int32_t usual, int64_t elements
 
 void Draft::draw(Dims &dims, int32_t rank, bool named, int64_t elements) {
   for (int64_t &dim : dims)
-    dim = point.shape == Shape::One ? 1 : named ? pick(1, rank > 4 ? 3 : 5) : pick(2, 5);
+    dim = point.shape == Shape::One ? 1 : pick(2, rank > 4 ? 3 : 5);
   if (dims.empty())
     return;
   const auto any = static_cast<size_t>(pick(0, rank - 1));
+  if (named && pick(0, 1)) // more of them would leave nothing to do along most axes
+    dims[any] = 1;
   switch (point.shape) {
   case Shape::Zero:
     dims[point.dynamic ? 0 : any] = 0; // some ops want elements along an axis, and then no symbol can stand there

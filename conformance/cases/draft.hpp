@@ -35,10 +35,13 @@ struct Fill {
   int64_t low = 0, high = 0;
   int32_t rounds = 0;   // Numbers: the dtype that integers are rounded to, or 0
   bool repeats = false; // Numbers: in every other tensor a quarter are its largest or its smallest
+  double other = 1;     // Numbers: what those of a case's other values are multiplied by
 };
 
 inline constexpr Fill plain{Fill::Plain};
 inline constexpr Fill repeating{.repeats = true}; // for ops whose results say which of equal elements was taken
+// So far apart that exp overflows where another number than a row's largest is taken away first.
+inline constexpr Fill farApart{.other = 0x1p11};
 inline Fill between(int64_t low, int64_t high) { return {Fill::Between, low, high}; }
 
 struct Input {

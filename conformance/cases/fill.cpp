@@ -173,7 +173,7 @@ void fillFloats(const MortiseType &type, const Fill &fill, uint32_t classes, Com
     else if (fill.kind == Fill::Plain)
       value = numbers.usual();
     else
-      value = numbers.next(values, i);
+      value = fill.other * numbers.next(values, i);
     at[i] = Format::store(value);
     if (fill.kind == Fill::Numbers && values == Values::Nan && random() % 8 == 0)
       at[i] = nan<Format>(info, random);

@@ -16,8 +16,8 @@ Error computed(const std::string &what) {
 class Lift {
 public:
   Lift(ViewBuilder &marked, const MortiseGraph &actual, std::span<const int64_t> markers,
-       std::span<const int64_t> numbers)
-      : builder(marked), actual(actual), markers(markers), numbers(numbers) {}
+       std::span<const int64_t> numbers, bool mayBeEmpty)
+      : builder(marked), actual(actual), markers(markers), numbers(numbers), mayBeEmpty(mayBeEmpty) {}
 
   Result<std::shared_ptr<const Graph>> run() {
     const MortiseGraph &view = builder.view();
@@ -34,8 +34,8 @@ public:
         if (auto done = liftAttribute(*const_cast<MortiseAttribute *>(node.attributes[a]), *other.attributes[a]); !done)
           return done.error();
     }
-    for (size_t i = 0; i < names.size(); ++i) // every value is at least 1, unless this case is about none
-      builder.symbol(names[i].c_str(), numbers[used[i]] == 0 ? 0 : 1, mostOfSymbol);
+    for (const std::string &name : names)
+      builder.symbol(name.c_str(), mayBeEmpty ? 0 : 1, mostOfSymbol);
     MortiseGraph made = builder.view();
     made.opset = MORTISE_OPSET;
     made.name = "case";
@@ -118,6 +118,7 @@ private:
   ViewBuilder &builder;
   const MortiseGraph &actual;
   const std::span<const int64_t> markers, numbers;
+  const bool mayBeEmpty;
   std::deque<std::string> names;
   std::deque<std::vector<MortiseExpr>> exprs;
   std::deque<Dims> arrays;
@@ -127,8 +128,8 @@ private:
 } // namespace
 
 Result<Lifted> lifted(ViewBuilder &marked, const MortiseGraph &actual, std::span<const int64_t> markers,
-                      std::span<const int64_t> numbers) {
-  Lift lift(marked, actual, markers, numbers);
+                      std::span<const int64_t> numbers, bool mayBeEmpty) {
+  Lift lift(marked, actual, markers, numbers, mayBeEmpty);
   auto graph = lift.run();
   if (!graph)
     return graph.error();

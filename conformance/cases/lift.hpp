@@ -13,9 +13,9 @@ struct Lifted {
 
 // The graph with a symbol in place of each marker. `marked` and `actual` are the same row made with markers, and with
 // `numbers` in their places: what is a marker in one and its number in the other is the symbol; what is equal in both
-// stays. Errors: MORTISE_UNSUPPORTED, where the row computes an extent or an attribute from an extent. `marked` is
-// changed.
+// stays. `mayBeEmpty`: symbols may be 0. Errors: MORTISE_UNSUPPORTED, where the row computes an extent or an attribute
+// from an extent. `marked` is changed.
 Result<Lifted> lifted(ViewBuilder &marked, const MortiseGraph &actual, std::span<const int64_t> markers,
-                      std::span<const int64_t> numbers);
+                      std::span<const int64_t> numbers, bool mayBeEmpty);
 
 } // namespace mortise::conformance

@@ -78,7 +78,8 @@ std::string whyStatic(const Row &row, const Point &point, uint64_t seed) {
   Draft actual(point, seed), marked(point, seed, true);
   row.make(actual);
   row.make(marked);
-  const auto graph = lifted(marked.builder, actual.builder.view(), marked.markers, marked.numbers);
+  const auto graph =
+      lifted(marked.builder, actual.builder.view(), marked.markers, marked.numbers, point.shape == Shape::Zero);
   return graph ? "" : graph.error().message;
 }
 

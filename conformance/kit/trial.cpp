@@ -76,24 +76,19 @@ Verdict Trials::run(const Point &point) {
     verdict.why = refused.why;
   } else {
     // The last run has other values, where they leave the graph as it is (a constant's are in it).
-    std::optional<Case> other;
-    if (hasOther(point)) {
-      auto drawn = makeOther(point, task.seed);
-      if (!drawn)
-        note(verdict, "kit", drawn.error().message);
-      else if (equalBytes(*drawn->graph, *made->graph))
-        other.emplace(std::move(*drawn));
-    }
+    auto other = makeOther(*made, task.seed);
+    if (!other)
+      note(verdict, "kit", other.error().message);
     CaseJudge judge(*made);
     std::optional<CaseJudge> otherJudge;
-    if (other)
-      otherJudge.emplace(*other);
+    if (other && *other)
+      otherJudge.emplace(**other);
     Tensors last;
     constexpr std::pair<Edge, std::byte> runs[] = {
         {Edge::End, std::byte{0x5a}}, {Edge::End, std::byte{0xa5}}, {Edge::Begin, std::byte{0xff}}};
     for (size_t i = 0; i < std::size(runs) && verdict.outcome == Outcome::Passed; ++i) {
-      const bool isLast = i + 1 == std::size(runs), isOther = isLast && other;
-      Call call(*kernel, isOther ? *other : *made, runs[i].first, runs[i].second, /*isClocked=*/isLast);
+      const bool isLast = i + 1 == std::size(runs), isOther = isLast && otherJudge;
+      Call call(*kernel, isOther ? **other : *made, runs[i].first, runs[i].second, /*isClocked=*/isLast);
       if (auto done = call.run(); !done) {
         note(verdict, "status", done.error().message);
         break;

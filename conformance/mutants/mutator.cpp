@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "mutator.hpp"
+#include "facts.hpp"
 
 #include <llvm/IR/Constants.h>
 #include <llvm/IR/IRBuilder.h>
@@ -162,70 +163,6 @@ CmpInst::Predicate otherForNan(CmpInst::Predicate predicate) {
                                        : CmpInst::getOrderedPredicate(predicate);
 }
 
-// The step of a counter: phi -> add -> the same phi.
-Instruction *stepOf(PHINode &phi) {
-  for (Value *incoming : phi.incoming_values())
-    if (auto *add = dyn_cast<BinaryOperator>(incoming);
-        add && add->getOpcode() == Instruction::Add && add->getOperand(0) == &phi)
-      return add;
-  return nullptr;
-}
-
-// The counter whose comparison ends a loop: icmp(phi, bound) in the loop's first block, for its branch.
-PHINode *counterOf(const Instruction &in) {
-  const auto *compare = dyn_cast<ICmpInst>(&in);
-  if (!compare)
-    return nullptr;
-  auto *phi = dyn_cast<PHINode>(compare->getOperand(0));
-  const auto *end = dyn_cast<BranchInst>(in.getParent()->getTerminator());
-  const bool ends = phi && end && end->isConditional() && end->getCondition() == compare;
-  return ends && phi->getParent() == in.getParent() && stepOf(*phi) ? phi : nullptr;
-}
-
-bool isCounter(PHINode &phi) {
-  return any_of(phi.users(), [](User *user) { return counterOf(*cast<Instruction>(user)) != nullptr; });
-}
-
-bool isStep(Instruction &in) {
-  return any_of(in.operands(), [&](Value *operand) {
-    auto *phi = dyn_cast<PHINode>(operand);
-    return phi && stepOf(*phi) == &in && isCounter(*phi);
-  });
-}
-
-// A comparison for selections between the very operands that it compares, which are the same number where it is at its
-// boundary.
-bool choosesBetweenOperands(const Instruction &in) {
-  return isa<CmpInst>(in) && !in.use_empty() && all_of(in.users(), [&](const User *user) {
-           const auto *select = dyn_cast<SelectInst>(user);
-           return select && select->getCondition() == &in && is_contained(in.operands(), select->getTrueValue()) &&
-                  is_contained(in.operands(), select->getFalseValue());
-         });
-}
-
-// Whether a load is that of a symbol, from the kernel's fourth argument.
-bool readsSymbol(const LoadInst &load) {
-  const Value *base = load.getPointerOperand();
-  while (const auto *address = dyn_cast<GetElementPtrInst>(base))
-    base = address->getPointerOperand();
-  const auto *argument = dyn_cast<Argument>(base);
-  return argument && argument->getArgNo() == 3;
-}
-
-// What is compared comes from tensors, and is no count, which is never negative.
-bool comparesData(const Instruction &in, int generations = 4) {
-  return any_of(in.operands(), [&](const Value *operand) {
-    const auto *from = dyn_cast<Instruction>(operand);
-    if (!from || generations == 0)
-      return false;
-    const auto *call = dyn_cast<IntrinsicInst>(from);
-    if (call && is_contained({Intrinsic::masked_load, Intrinsic::masked_gather}, call->getIntrinsicID()))
-      return true;
-    const auto *load = dyn_cast<LoadInst>(from);
-    return load ? !readsSymbol(*load) : comparesData(*from, generations - 1);
-  });
-}
-
 // One change of one instruction. Each function answers whether it can be made; with `isDone` it is.
 class Change {
 public:
@@ -257,7 +194,7 @@ public:
     case Operator::Opposite:
       return predicate([](CmpInst::Predicate of) { return CmpInst::getInversePredicate(of); });
     case Operator::Boundary:
-      return !choosesBetweenOperands(in) && predicate(otherAtEqual);
+      return !choosesBetweenOperands(in) && !choosesApproximation(in) && predicate(otherAtEqual);
     case Operator::Signedness:
       return comparesData(in) && predicate([](CmpInst::Predicate of) {
                return ICmpInst::isIntPredicate(of) && ICmpInst::isRelational(of)
@@ -346,7 +283,7 @@ private:
     const bool isCopySign = call && call->getIntrinsicID() == Intrinsic::copysign;
     if (!isCopySign && (!isa<BinaryOperator>(in) || in.isCommutative()))
       return false;
-    if (in.getOperand(0) == in.getOperand(1))
+    if (in.getOperand(0) == in.getOperand(1) || (in.getOpcode() == Instruction::FSub && isOnlySquared(in)))
       return false;
     if (isDone) {
       Value *first = in.getOperand(0);
@@ -452,8 +389,8 @@ private:
     auto *conversion = dyn_cast<FPTruncInst>(&in);
     if (!conversion)
       return false;
-    if (const auto *wider = dyn_cast<FPExtInst>(conversion->getOperand(0)); wider && wider->getSrcTy() == in.getType())
-      return false; // there and back, which is exact
+    if (isNumberOf(conversion->getDestTy()->getScalarType()->getFltSemantics(), *conversion->getOperand(0)))
+      return false;
     const unsigned from = conversion->getSrcTy()->getScalarType()->getFPMantissaWidth(),
                    to = conversion->getDestTy()->getScalarType()->getFPMantissaWidth();
     if (isDone) {
@@ -493,14 +430,19 @@ private:
     if ((!isa<BinaryOperator>(in) && (!call || call->getIntrinsicID() != Intrinsic::fma)) ||
         (!element->isFloatTy() && !element->isDoubleTy()))
       return false;
+    if (isNumberOf(APFloat::BFloat(), in) || (element->isDoubleTy() && isNumberOf(APFloat::IEEEhalf(), in)))
+      return false;
     return replaced([&](IRBuilder<> &b) { return cut(b, &in, element->isFloatTy() ? 16 : 32); });
   }
 
   bool bound(int64_t by) {
-    if (operand != 1 || !counterOf(in))
+    PHINode *counter = operand == 1 ? counterOf(in) : nullptr;
+    if (!counter)
       return false;
+    // One turn, whose numbers may be several: a bound that is moved by less may leave the turns as they are.
+    const auto *step = dyn_cast<ConstantInt>(stepOf(*counter)->getOperand(1));
     if (isDone)
-      in.setOperand(1, moved(in.getOperand(1), by));
+      in.setOperand(1, moved(in.getOperand(1), step ? by * step->getSExtValue() : by));
     return true;
   }
 
@@ -552,7 +494,11 @@ private:
   }
 
   bool flags() {
-    if (!isa<FPMathOperator>(in))
+    if (!isa<FPMathOperator>(in) || isa<PHINode>(in))
+      return false;
+    // x + 0 only loses the sign of a zero, which sums do not promise.
+    if (const auto *zero = in.getOpcode() == Instruction::FAdd ? dyn_cast<Constant>(in.getOperand(1)) : nullptr;
+        zero && zero->isZeroValue())
       return false;
     if (isDone) {
       in.setHasNoNaNs(true);

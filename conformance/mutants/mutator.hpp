@@ -37,8 +37,8 @@ std::optional<Site> siteOf(std::string_view text);
 uint64_t kindOf(const llvm::Function &function);
 
 // What stands around an instruction, as the lines of the generator that made it leave it in all kernels: the operation,
-// its predicate and element types, two generations of operands, what uses it, and constants but 64-bit integers, which
-// are extents and addresses. Numbers of lanes do not count.
+// its predicate and element types, its operands' operations, what uses it, and constants but 64-bit integers and the
+// counts that means are divided by, which are extents and addresses. Numbers of lanes do not count.
 uint64_t patternOf(const llvm::Instruction &in);
 
 // All changes that can be made, in the order of the instructions.

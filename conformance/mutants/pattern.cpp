@@ -65,10 +65,14 @@ static void describe(raw_ostream &out, const Value &value, int generations) {
       out << ' ' << *address->getSourceElementType();
     if (const auto *call = dyn_cast<IntrinsicInst>(in))
       out << ' ' << Intrinsic::getBaseName(call->getIntrinsicID());
-    if (generations > 0 && !isa<PHINode>(in))
-      for (const Use &operand : in->operands())
-        if (!isa<BasicBlock>(operand.get()) && !isa<Function>(operand.get()))
-          describe(out, *operand.get(), generations - 1);
+    for (const Use &operand : in->operands()) {
+      if (generations == 0 || isa<PHINode>(in))
+        break;
+      if (in->getOpcode() == Instruction::FDiv && operand.getOperandNo() == 1 && isa<Constant>(operand.get()))
+        out << "(count)"; // of the elements of a mean, which is an extent
+      else if (!isa<BasicBlock>(operand.get()) && !isa<Function>(operand.get()))
+        describe(out, *operand.get(), generations - 1);
+    }
   } else if (isa<Constant>(value)) {
     const auto *constant = cast<Constant>(&value);
     if (const Constant *same = value.getType()->isVectorTy() ? constant->getSplatValue() : constant)
@@ -81,7 +85,7 @@ static void describe(raw_ostream &out, const Value &value, int generations) {
 uint64_t patternOf(const Instruction &in) {
   std::string text;
   raw_string_ostream out(text);
-  describe(out, in, 2);
+  describe(out, in, 1);
   std::vector<std::string> uses;
   for (const User *user : in.users())
     if (const auto *by = dyn_cast<Instruction>(user))

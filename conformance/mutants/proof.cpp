@@ -34,8 +34,11 @@ ElementCount lanesOf(const Value &value) {
 bool isLaneWise(const Instruction &in) {
   if (const auto *call = dyn_cast<IntrinsicInst>(&in))
     return isTriviallyVectorizable(call->getIntrinsicID());
-  if (in.isIntDivRem()) // by 0 it ends the process
-    return false;
+  if (in.isIntDivRem()) { // by 0 it ends the process, unless a selection takes another divisor then
+    const auto *guard = dyn_cast<SelectInst>(in.getOperand(1));
+    const auto *other = guard ? dyn_cast<Constant>(guard->getTrueValue()) : nullptr;
+    return other && other->isOneValue();
+  }
   return isa<BinaryOperator, UnaryOperator, CastInst, CmpInst, SelectInst, GetElementPtrInst>(
       in); // a phi's may be another turn's
 }

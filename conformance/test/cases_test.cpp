@@ -225,11 +225,12 @@ TEST(ConformanceCases, LargeTensorsOfNarrowTypesHoldEveryNumber) {
 // So that a kernel that is compiled for one point alone meets zeros, ties and common numbers.
 TEST(ConformanceCases, OtherValuesAreOfOtherClassesForTheSameGraph) {
   const auto others = [](const Point &point) {
-    const auto made = makeCase(point, 1), other = makeOther(point, 1);
-    EXPECT_TRUE(made && other);
-    EXPECT_TRUE(std::ranges::equal(made->graph->bytes(), other->graph->bytes()));
-    EXPECT_NE(made->inputs, other->inputs);
-    return numbersOf<float>(other->inputs[0]);
+    const auto made = makeCase(point, 1);
+    const auto other = makeOther(*made, 1);
+    EXPECT_TRUE(made && other && *other);
+    EXPECT_TRUE(std::ranges::equal(made->graph->bytes(), (*other)->graph->bytes()));
+    EXPECT_NE(made->inputs, (*other)->inputs);
+    return numbersOf<float>((*other)->inputs[0]);
   };
   const auto isTie = [](float number) { return std::abs(number) < 16 && number * 2 == std::round(number * 2); };
   const auto isZero = [](float number) { return number == 0; };
@@ -247,6 +248,45 @@ TEST(ConformanceCases, OtherValuesAreOfOtherClassesForTheSameGraph) {
   sum.values = Values::Random;
   const auto ties = others(sum);
   EXPECT_GT(std::ranges::count_if(ties, isTie), std::ssize(ties) / 4);
+}
+
+// One program for all extents is judged for two of them, also where those of the case leave nothing to compute.
+TEST(ConformanceCases, OtherValuesOfDynamicCasesHaveOtherExtents) {
+  for (const Shape shape : {Shape::Zero, Shape::Prime, Shape::Rank4})
+    for (const Op op : {Op::Exp, Op::Softmax, Op::ReduceSum}) {
+      const auto made = makeCase({.op = op, .dtype = MORTISE_F32, .shape = shape, .dynamic = true}, 1);
+      ASSERT_TRUE(made) << made.error().message;
+      const auto other = makeOther(*made, 1);
+      ASSERT_TRUE(other && *other);
+      EXPECT_TRUE(std::ranges::equal(made->graph->bytes(), (*other)->graph->bytes()));
+      EXPECT_NE(made->symbols, (*other)->symbols) << made->id;
+      EXPECT_FALSE((*other)->inputs[0].empty()) << made->id;
+    }
+}
+
+// A softmax that takes another number than the largest away overflows then.
+TEST(ConformanceCases, OtherValuesOfASoftmaxAreFarApart) {
+  for (const Op op : {Op::Softmax, Op::LogSoftmax, Op::CrossEntropy}) {
+    const Point point{.op = op, .dtype = MORTISE_F32, .shape = Shape::Prime};
+    const auto made = makeCase(point, 1);
+    const auto other = makeOther(*made, 1);
+    ASSERT_TRUE(made && other && *other);
+    EXPECT_LT(std::ranges::max(numbersOf<float>(made->inputs[0])), 20) << nameOf(op);
+    EXPECT_GT(std::ranges::max(numbersOf<float>((*other)->inputs[0])), 200) << nameOf(op);
+  }
+}
+
+// One that networks have would not be seen in results of f16 and bf16.
+TEST(ConformanceCases, NormsHaveSmallAndLargeEpsilons) {
+  for (const Op op : {Op::LayerNorm, Op::RmsNorm, Op::GroupNorm, Op::BatchNorm}) {
+    std::set<double> met;
+    for (uint64_t seed = 0; seed < 16; ++seed) {
+      const auto made = makeCase({.op = op, .dtype = MORTISE_BF16, .shape = Shape::Prime}, seed);
+      ASSERT_TRUE(made) << made.error().message;
+      met.insert(floatAttribute(*made->graph->view().nodes[0], "epsilon"));
+    }
+    EXPECT_EQ(met, (std::set<double>{1e-5, 0.125})) << nameOf(op);
+  }
 }
 
 TEST(ConformanceCases, OpsThatChooseMeetEqualExtremes) {

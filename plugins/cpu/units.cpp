@@ -105,13 +105,14 @@ static std::vector<bool> chooseMaterialised(const Analysis &facts, const Claims 
   return materialise;
 }
 
-// What only claimed nodes used needs no group: they read through views or hold its value themselves.
+// What only claimed nodes used needs no group: they read through views or hold its value themselves. Nor does an output
+// that is a view, for it is copied from its base.
 static void skipDeadNodes(const Analysis &facts, const std::vector<bool> &materialise, std::vector<bool> &skip) {
   for (size_t i = facts.graph.node_count; i-- > 0;) {
     bool dead = !skip[i];
     for (size_t k = 0; k < facts.graph.nodes[i]->result_count && dead; ++k) {
       uint32_t result = facts.graph.nodes[i]->results[k]->index;
-      dead = !materialise[result] && !facts.isOutput(result);
+      dead = !materialise[result];
       for (uint32_t user : facts.users[result])
         dead &= skip[user];
     }

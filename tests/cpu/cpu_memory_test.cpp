@@ -232,6 +232,18 @@ uint64_t residentKiB(const char *field) {
 }
 
 // Three weights are laid side by side before they are packed. Each layer uses the memory of the one before for that.
+// Views that are computed as well would be written for nobody.
+TEST(Outputs, ViewsOfInputsAreCopiedAndNotComputed) {
+  Network net;
+  const ValueId x = net.input(MORTISE_F16, {2, 1, 2, 5});
+  net.output(net.reshape(x, {20}));
+  net.output(net.reshape(net.reshape(x, {4, 5}), {5, 4}));
+  auto compiled = check(net);
+  ASSERT_TRUE(compiled);
+  EXPECT_EQ(compiled->steps().size(), 2u) << compiled->text();
+  EXPECT_FALSE(compiled->hasStep("generated")) << compiled->text();
+}
+
 TEST(PackedConstants, LayersShareTheMemoryThatOnlyBindingNeeds) {
   constexpr int64_t width = 512, layers = 16, weight = width * width;
   Network net;

@@ -112,6 +112,17 @@ TEST(Mutator, MakesTheChangeThatItSays) {
   EXPECT_THAT(after("17.0/extension"), HasSubstr("uitofp i64 %n to float"));
 }
 
+// The sites of a kernel with this body, with spaces around each.
+std::string sitesIn(const std::string &body) {
+  Code code("declare float @llvm.fma.f32(float, float, float)\n"
+            "define void @kernel(ptr %x, ptr %y, ptr %z, ptr %symbols, i64 %n) {\n" +
+            body + "  ret void\n}");
+  std::string text = " ";
+  for (const Site &site : sitesOf(*code.function))
+    text += textOf(site) + " ";
+  return text;
+}
+
 // The sign rule of what comes from tensors, and not of counts; boundaries, but where it is chosen between what is
 // compared.
 TEST(Mutator, ComparisonsThatMayBeWrong) {
@@ -129,6 +140,88 @@ TEST(Mutator, ComparisonsThatMayBeWrong) {
   EXPECT_THAT(sites("number", "3"), testing::AllOf(HasSubstr("2.0/signedness"), HasSubstr("2.0/boundary")));
   EXPECT_THAT(sites("symbol", "3"), testing::Not(HasSubstr("signedness")));
   EXPECT_THAT(sites("number", "7"), testing::Not(HasSubstr("boundary")));
+  const auto real = [](const std::string &with) {
+    return sitesIn("  %a = load float, ptr %x\n  %less = fcmp olt float %a, " + with +
+                   "\n  %chosen = select i1 %less, float 1.0, float 2.0\n  store float %chosen, ptr %y\n");
+  };
+  EXPECT_THAT(real("88.0"), HasSubstr("1.0/boundary"));
+  EXPECT_THAT(real("0.5"), testing::Not(HasSubstr("boundary")));
+}
+
+// What was widened from a type, and only chosen or given another sign since, has nothing to round.
+TEST(Mutator, NumbersOfTheNarrowerTypeAreNotRounded) {
+  const auto half = [](const std::string &between) {
+    return sitesIn("  %h = load half, ptr %x\n  %w = fpext half %h to float\n" + between +
+                   "  %narrow = fptrunc float %last to half\n  store half %narrow, ptr %y\n");
+  };
+  for (const char *exact : {"  %last = fneg float %w\n", "  %last = fadd float %w, 0.0\n",
+                            "  %less = fcmp olt float %w, 2.0\n  %last = select i1 %less, float 2.0, float %w\n",
+                            "  %bits = bitcast float %w to i32\n  %size = and i32 %bits, 2147483647\n"
+                            "  %last = bitcast i32 %size to float\n"}) {
+    EXPECT_THAT(half(exact), testing::Not(HasSubstr("toward-zero"))) << exact;
+  }
+  for (const char *rounded :
+       {"  %last = fadd float %w, 1.0\n", "  %last = fmul float %w, %w\n",
+        "  %less = fcmp olt float %w, 2.0\n  %last = select i1 %less, float 0x3FB99999A0000000, float %w\n"})
+    EXPECT_THAT(half(rounded), HasSubstr("toward-zero")) << rounded;
+  const auto bfloat = [](const std::string &last) {
+    return sitesIn("  %b = load i16, ptr %x\n  %wide = zext i16 %b to i32\n  %bits = shl i32 %wide, 16\n"
+                   "  %w = bitcast i32 %bits to float\n  %last = " +
+                   last + "\n  store float %last, ptr %y\n");
+  };
+  EXPECT_THAT(bfloat("fadd float %w, 0.0"), testing::Not(HasSubstr("precision")));
+  EXPECT_THAT(bfloat("fadd float %w, 1.0"), HasSubstr("precision"));
+}
+
+// Without the sign of a zero, x + 0 is x.
+TEST(Mutator, FlagsOfSumsWithZero) {
+  const auto sum = [](const std::string &with) {
+    return sitesIn("  %a = load float, ptr %x\n  %s = fadd float %a, " + with + "\n  store float %s, ptr %y\n");
+  };
+  EXPECT_THAT(sum("0.0"), testing::Not(HasSubstr(" 1.0/flags")));
+  EXPECT_THAT(sum("1.0"), HasSubstr(" 1.0/flags"));
+}
+
+TEST(Mutator, SignsOfWhatIsOnlySquared) {
+  const std::string difference = "  %a = load float, ptr %x\n  %b = load float, ptr %y\n  %d = fsub float %a, %b\n"
+                                 "  %s = call float @llvm.fma.f32(float %d, float %d, float %a)\n"
+                                 "  store float %s, ptr %z\n";
+  EXPECT_THAT(sitesIn(difference), testing::Not(HasSubstr(" 2.0/operands")));
+  EXPECT_THAT(sitesIn(difference + "  store float %d, ptr %z\n"), HasSubstr(" 2.0/operands"));
+}
+
+// A bound that was one element less would leave a vector's last turn as it is.
+TEST(Mutator, ALoopLosesATurn) {
+  Code code(R"(
+define void @kernel(ptr %x, i64 %n) {
+entry:
+  br label %head
+head:
+  %i = phi i64 [ 0, %entry ], [ %next, %body ]
+  %goes = icmp slt i64 %i, %n
+  br i1 %goes, label %body, label %done
+body:
+  %at = getelementptr float, ptr %x, i64 %i
+  store <16 x float> zeroinitializer, ptr %at
+  %next = add i64 %i, 16
+  br label %head
+done:
+  ret void
+}
+)");
+  EXPECT_TRUE(mutate(*code.function, *siteOf("2.1/bound-below")));
+  EXPECT_THAT(code.text(), HasSubstr("add i64 %n, -16"));
+}
+
+// What a mean is divided by is an extent.
+TEST(Mutator, APatternHasNoCounts) {
+  const auto divided = [](const std::string &by) {
+    Code code("define void @kernel(ptr %x, float %a) {\n  %q = fdiv float %a, " + by +
+              "\n  store float %q, ptr %x\n  ret void\n}");
+    return patternOf(*llvm::inst_begin(code.function));
+  };
+  EXPECT_EQ(divided("61.0"), divided("7.0"));
+  EXPECT_NE(divided("61.0"), divided("%a"));
 }
 
 TEST(Mutator, RefusesOtherSites) {

@@ -71,6 +71,10 @@ define void @kernel(ptr %x, ptr %y, <4 x i1> %mask, <4 x i1> %other) {
 TEST(Proof, LanesThatNobodyStores) {
   const std::string add = "%sum = add <4 x i32> %four, splat (i32 1)";
   EXPECT_THAT(changed(stored(add, "%mask"), forgetUnseenLanes), HasSubstr("zeroinitializer"));
+  const std::string guarded = "%none = icmp eq <4 x i32> %four, zeroinitializer\n"
+                              "%safe = select <4 x i1> %none, <4 x i32> splat (i32 1), <4 x i32> %four\n"
+                              "%sum = sdiv <4 x i32> %four, %safe";
+  EXPECT_THAT(changed(stored(guarded, "%mask"), forgetUnseenLanes), HasSubstr("zeroinitializer"));
   for (const std::string &seen :
        {stored(add, "%other"), // under another mask
         stored("%sum = shufflevector <4 x i32> %four, <4 x i32> %four, <4 x i32> <i32 1, i32 2, i32 3, i32 0>",

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "facts.hpp"
+
+#include <llvm/ADT/STLExtras.h>
+#include <llvm/ADT/SmallPtrSet.h>
+#include <llvm/IR/Constants.h>
+#include <llvm/IR/IntrinsicInst.h>
+
+namespace mortise::mutants {
+
+using namespace llvm;
+
+Instruction *stepOf(PHINode &phi) {
+  for (Value *incoming : phi.incoming_values())
+    if (auto *add = dyn_cast<BinaryOperator>(incoming);
+        add && add->getOpcode() == Instruction::Add && add->getOperand(0) == &phi)
+      return add;
+  return nullptr;
+}
+
+PHINode *counterOf(const Instruction &in) {
+  const auto *compare = dyn_cast<ICmpInst>(&in);
+  if (!compare)
+    return nullptr;
+  auto *phi = dyn_cast<PHINode>(compare->getOperand(0));
+  const auto *end = dyn_cast<BranchInst>(in.getParent()->getTerminator());
+  const bool ends = phi && end && end->isConditional() && end->getCondition() == compare;
+  return ends && phi->getParent() == in.getParent() && stepOf(*phi) ? phi : nullptr;
+}
+
+bool isCounter(PHINode &phi) {
+  return any_of(phi.users(), [](User *user) { return counterOf(*cast<Instruction>(user)) != nullptr; });
+}
+
+bool isStep(Instruction &in) {
+  return any_of(in.operands(), [&](Value *operand) {
+    auto *phi = dyn_cast<PHINode>(operand);
+    return phi && stepOf(*phi) == &in && isCounter(*phi);
+  });
+}
+
+bool choosesBetweenOperands(const Instruction &in) {
+  return isa<CmpInst>(in) && !in.use_empty() && all_of(in.users(), [&](const User *user) {
+           const auto *select = dyn_cast<SelectInst>(user);
+           return select && select->getCondition() == &in && is_contained(in.operands(), select->getTrueValue()) &&
+                  is_contained(in.operands(), select->getFalseValue());
+         });
+}
+
+bool choosesApproximation(const Instruction &in) {
+  return isa<FCmpInst>(in) && any_of(in.operands(), [](const Use &operand) {
+           const auto *constant = dyn_cast<Constant>(operand.get());
+           const auto *number = dyn_cast_or_null<ConstantFP>(
+               constant && constant->getType()->isVectorTy() ? constant->getSplatValue() : constant);
+           return number && number->getValueAPF().isFinite() && !number->getValueAPF().isInteger();
+         });
+}
+
+static bool isNumberOf(const fltSemantics &type, const Value &value, SmallPtrSetImpl<const Value *> &seen) {
+  if (!seen.insert(&value).second)
+    return true; // a choice of a loop's: what comes from outside it decides
+  if (const auto *constant = dyn_cast<Constant>(&value)) {
+    const auto *same = constant->getType()->isVectorTy() ? constant->getSplatValue() : constant;
+    const auto *real = dyn_cast_or_null<ConstantFP>(same);
+    APFloat number = real ? real->getValueAPF() : APFloat(0.0);
+    bool isLost = isa_and_nonnull<UndefValue>(constant) || !real;
+    if (real)
+      number.convert(type, APFloat::rmNearestTiesToEven, &isLost);
+    return !isLost;
+  }
+  const auto *in = dyn_cast<Instruction>(&value);
+  if (!in)
+    return false;
+  const auto isOne = [&](const Value *operand) { return isNumberOf(type, *operand, seen); };
+  const auto isZero = [](const Value *operand) {
+    const auto *constant = dyn_cast<Constant>(operand);
+    return constant && constant->isZeroValue();
+  };
+  switch (in->getOpcode()) {
+  case Instruction::FPExt:
+    return APFloat::isRepresentableBy(in->getOperand(0)->getType()->getScalarType()->getFltSemantics(), type) ||
+           isOne(in->getOperand(0));
+  case Instruction::BitCast: {
+    // How bf16 is widened.
+    const auto *shift = dyn_cast<BinaryOperator>(in->getOperand(0));
+    const auto *wide =
+        shift && shift->getOpcode() == Instruction::Shl ? dyn_cast<ZExtInst>(shift->getOperand(0)) : nullptr;
+    if (wide && wide->getSrcTy()->getScalarSizeInBits() == 16 && in->getType()->getScalarType()->isFloatTy())
+      return APFloat::isRepresentableBy(APFloat::BFloat(), type);
+    return isOne(in->getOperand(0));
+  }
+  case Instruction::And: // with a constant it keeps bits
+    return isOne(in->getOperand(0)) || isOne(in->getOperand(1));
+  case Instruction::Or:
+  case Instruction::Xor: {
+    const auto isSign = [](const Value *operand) {
+      const auto *constant = dyn_cast<Constant>(operand);
+      const auto *number =
+          constant
+              ? dyn_cast_or_null<ConstantInt>(constant->getType()->isVectorTy() ? constant->getSplatValue() : constant)
+              : nullptr;
+      return number && number->getValue().isSignMask();
+    };
+    return all_of(in->operands(), [&](const Use &operand) { return isSign(operand) || isOne(operand); });
+  }
+  case Instruction::FNeg:
+    return isOne(in->getOperand(0));
+  case Instruction::FAdd:
+  case Instruction::FSub:
+    return isZero(in->getOperand(1)) && isOne(in->getOperand(0));
+  case Instruction::Select:
+    return isOne(in->getOperand(1)) && isOne(in->getOperand(2));
+  case Instruction::PHI:
+    return all_of(in->operands(), isOne);
+  default:
+    break;
+  }
+  const auto *call = dyn_cast<IntrinsicInst>(in);
+  if (!call)
+    return false;
+  switch (call->getIntrinsicID()) {
+  case Intrinsic::fabs:
+  case Intrinsic::copysign:
+    return isOne(call->getArgOperand(0));
+  case Intrinsic::minnum:
+  case Intrinsic::maxnum:
+  case Intrinsic::minimum:
+  case Intrinsic::maximum:
+    return isOne(call->getArgOperand(0)) && isOne(call->getArgOperand(1));
+  default:
+    return false;
+  }
+}
+
+bool isNumberOf(const fltSemantics &type, const Value &value) {
+  SmallPtrSet<const Value *, 16> seen;
+  return isNumberOf(type, value, seen);
+}
+
+bool isOnlySquared(const Instruction &in) {
+  return !in.use_empty() && all_of(in.users(), [&](const User *user) {
+    const auto *call = dyn_cast<IntrinsicInst>(user);
+    const bool multiplies = cast<Instruction>(user)->getOpcode() == Instruction::FMul ||
+                            (call && call->getIntrinsicID() == Intrinsic::fma && call->getArgOperand(2) != &in);
+    return multiplies && user->getOperand(0) == &in && user->getOperand(1) == &in;
+  });
+}
+
+static bool readsSymbol(const LoadInst &load) {
+  const Value *base = load.getPointerOperand();
+  while (const auto *address = dyn_cast<GetElementPtrInst>(base))
+    base = address->getPointerOperand();
+  const auto *argument = dyn_cast<Argument>(base);
+  return argument && argument->getArgNo() == 3;
+}
+
+bool comparesData(const Instruction &in, int generations) {
+  return any_of(in.operands(), [&](const Value *operand) {
+    const auto *from = dyn_cast<Instruction>(operand);
+    if (!from || generations == 0)
+      return false;
+    const auto *call = dyn_cast<IntrinsicInst>(from);
+    if (call && is_contained({Intrinsic::masked_load, Intrinsic::masked_gather}, call->getIntrinsicID()))
+      return true;
+    const auto *load = dyn_cast<LoadInst>(from);
+    return load ? !readsSymbol(*load) : comparesData(*from, generations - 1);
+  });
+}
+
+} // namespace mortise::mutants

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What an instruction is to its function, which decides whether changing it is a fault.
+#pragma once
+
+#include <llvm/ADT/APFloat.h>
+#include <llvm/IR/Instructions.h>
+
+namespace mortise::mutants {
+
+// The step of a counter, phi -> add -> the same phi; or NULL.
+llvm::Instruction *stepOf(llvm::PHINode &phi);
+
+// The counter whose comparison ends a loop: icmp(phi, bound) in the loop's first block, for its branch; or NULL.
+llvm::PHINode *counterOf(const llvm::Instruction &in);
+bool isCounter(llvm::PHINode &phi);
+bool isStep(llvm::Instruction &in);
+
+// A comparison for selections between the very operands that it compares, which are the same number where it is at its
+// boundary.
+bool choosesBetweenOperands(const llvm::Instruction &in);
+
+// A comparison with a float that is no whole number, which chooses between approximations: at the boundary both hold.
+bool choosesApproximation(const llvm::Instruction &in);
+
+// What is compared comes from tensors, and is no count, which is never negative. Looks so many generations back.
+bool comparesData(const llvm::Instruction &in, int generations = 4);
+
+// The value, or for an integer the bits of a float, is one of the narrower type's numbers, so that rounding it to that
+// type changes nothing: it was widened from there, and since then only its sign was changed, or it was chosen.
+bool isNumberOf(const llvm::fltSemantics &type, const llvm::Value &value);
+
+// The sign of the value does not matter, because it is only multiplied with itself.
+bool isOnlySquared(const llvm::Instruction &in);
+
+} // namespace mortise::mutants
