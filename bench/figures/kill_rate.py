@@ -35,9 +35,13 @@ def measure(arguments: list[str]) -> dict:
     if "alarms" in parts:
         result |= of_sound_plugins(result["seed"], result["problems"])
     if "mutants" in parts:
-        import mutants
+        import os
 
-        judged = mutants.run(MUTANTS, result["seed"])
+        import mutants
+        from measure import build_folder
+
+        # What is judged so far outlives a run that is ended. Times do not matter here, so that more cores judge more at once.
+        judged = mutants.run(MUTANTS, result["seed"], jobs=max(os.cpu_count() or 2, 2), keep=build_folder() / "mutants.json")
         result |= {"mutants": judged["mutants"], "mutants_killed": judged["killed"], "mutants_judged": judged}
         if judged["mutants"] < MUTANTS or judged["killed"] < LEAST_KILLED * judged["mutants"]:
             result["problems"].append(f"{judged['killed']} of {judged['mutants']} mutants killed; at least 97 % of {MUTANTS} are due")
